@@ -34,7 +34,7 @@ from scipy.optimize import least_squares
 import warpwise.ops  # noqa: F401 - registers the operations
 from warpwise import operation, tuned
 from warpwise.cache import atomic_write
-from warpwise.gemm.model import FITTED, Coefficients, Host, Model, Problem, suffix
+from warpwise.gemm.model import FITTED, Coefficients, Host, Model, Product, suffix
 
 LEAST, FOLDS = 12, 3
 RATES = {"float32": 128, "bfloat16": 2048, "float16": 2048, "int8": 4096, "float8_e4m3fn": 4096, "float8_e5m2": 4096}
@@ -79,12 +79,11 @@ def observations(op: operation.Op, files: Iterable[Path], device: str) -> list[S
 def predicted(model: Model, seen: Seen, by: Coefficients, sms: int) -> float:
     """The model's GPU time in µs."""
     dtype: torch.dtype = getattr(torch, seen.dtype)
-    out_size = 4 if seen.dtype == "int8" else 2 if dtype.itemsize == 1 else dtype.itemsize
-    problem = Problem.of(seen.kind, dict(seen.sizes), dtype.itemsize, out_size, sms)
+    product = Product.of(seen.kind, dict(seen.sizes), dtype, sms)
     if seen.name == tuned.TORCH:
-        return model.pytorch_microseconds(problem, seen.kind, by, seen.dtype == "float32")
+        return model.pytorch_microseconds(product, seen.kind, by, seen.dtype == "float32")
     rung, _, config = seen.name.partition("@")
-    return model.families[rung].microseconds(problem, config, seen.kind, by)
+    return model.families[rung].microseconds(product, config, seen.kind, by)
 
 
 def fitted(model: Model, seen: Sequence[Seen], sms: int) -> Coefficients:

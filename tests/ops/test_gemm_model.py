@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from warpwise import operation, tuned
 from warpwise.gemm.config import GemmConfig
-from warpwise.gemm.model import Coefficients, Prediction, Problem
+from warpwise.gemm.model import Coefficients, Prediction, Product
 from warpwise.gemm.tables import describe
 from warpwise.operation import Choice, Device, assume_sm_count
 from warpwise.tuned import TORCH, Table, TunedPoint
@@ -91,7 +91,7 @@ def test_doubled_sizes_are_never_faster(sizes, kind, dtype):
     words = (4, 4) if "unaligned" in kind else (16, 16)
     fitted = fitted_coefficients(dtype)
     out_size = 4 if dtype == torch.int8 else dtype.itemsize
-    small = Problem(*sizes, dtype.itemsize, out_size, words)
+    small = Product(*sizes, dtype.itemsize, out_size, words)
     with assume_sm_count(H200.multiprocessors):
         configs = {
             rung.name: (rung.configs(*operands(*sizes, dtype, kind[:2])) or ("",))[:3]
@@ -101,14 +101,14 @@ def test_doubled_sizes_are_never_faster(sizes, kind, dtype):
     for names in (("m",), ("n",), ("k",), ("m", "n", "k")):
         large = small._replace(**{name: 2 * getattr(small, name) for name in names})
         pytorch = [
-            MODEL.pytorch_microseconds(problem, kind, fitted[TORCH], dtype == torch.float32)
-            for problem in (small, large)
+            MODEL.pytorch_microseconds(product, kind, fitted[TORCH], dtype == torch.float32)
+            for product in (small, large)
         ]
         assert 0 < pytorch[0] <= pytorch[1] * (1 + 1e-9), names
         for rung, some in configs.items():
             for config in some:
                 times = [
-                    MODEL.families[rung].microseconds(problem, config, kind, fitted[rung]) for problem in (small, large)
+                    MODEL.families[rung].microseconds(product, config, kind, fitted[rung]) for product in (small, large)
                 ]
                 assert 0 < times[0] <= times[1] * (1 + 1e-9), (rung, config, names)
 

@@ -83,19 +83,23 @@ def configured(
     loop += f"{numbers}, {flags(left.k_major, right.k_major)}, {left.word}, {right.word}>"
     template = ", ".join(map(str, (f"warpwise::gemm::{loop}", flags(aligned), tile.cluster_splits, *more)))
     tiles_m, tiles_n = tile.tiles(shape.m, shape.n)
-    threads = 32 * (tile.m // tile.warps[0]) * (tile.n // tile.warps[1])
     grid = tiles_m * tiles_n * tile.cluster_splits, shape.batch
-    return module[f"{kernel}<{template}>"][grid, threads, shared(tile, size, tensor_cores)], tiles_m
+    return module[f"{kernel}<{template}>"][grid, tile.threads, shared(tile, size, tensor_cores)], tiles_m
 
 
-def launcher(module: cuda.Module, name: str, tf32: bool = False) -> Callable[..., None]:
-    """``launch(c, a, b, config=None)`` of the kernel ``name``: c (batch, m, n) = a b, or (m, n), contiguous."""
+def launcher(module: cuda.Module, tf32: bool = False) -> Callable[..., None]:
+    """``launch(c, a, b, config=None)``: c (batch, m, n) = a b, or (m, n), contiguous.
+
+    ``module`` includes ``gemm_split_k.cuh``.
+    """
 
     def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, config: str | None = None) -> None:
         shape, tensor_cores = Shape.of(a, b), tf32 or a.dtype != torch.float32
         left, right = lines(a, 1, tensor_cores), lines(b, 0, tensor_cores)
         chosen = config or configs(a, b, tf32)[0]
-        kernel, tiles_m = configured(module, name, left, right, c, shape, chosen, tensor_cores)
+        kernel, tiles_m = configured(
+            module, "warpwise::gemm::cluster_split_k", left, right, c, shape, chosen, tensor_cores
+        )
         kernel(
             *(cuda.strided(left.matrices), left.stride, left.batch_stride),
             *(cuda.strided(right.matrices), right.stride, right.batch_stride),

@@ -90,6 +90,11 @@ class GemmConfig(NamedTuple):
         """Consumer warpgroups of a block."""
         return math.prod(self.groups)
 
+    @property
+    def threads(self) -> int:
+        """Threads of a block whose warps each compute a tile of ``warps``."""
+        return 32 * (self.m // self.warps[0]) * (self.n // self.warps[1])
+
     def ring_bytes(self, size: int, alignment: int = 1024, barriers: int = 16, padding: int = 0) -> int:
         """Bytes of shared memory: alignment, and the stages of A and B, of elements of ``size`` bytes, with their
         barriers."""

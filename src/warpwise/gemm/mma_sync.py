@@ -85,9 +85,8 @@ def launch(
     words = (flags(left.k_major, right.k_major), str(left.word), str(right.word), flags(aligned))
     tiles = tile.tiles(m, n)
     blocks = min(tiles[0] * tiles[1], sm_count(a) * resident) if persistent else tiles[0] * tiles[1]
-    threads = 32 * (tile.m // tile.warps[0]) * (tile.n // tile.warps[1])
     kernel = module[f"matmul_mma_sync<{', '.join((*types, *map(str, numbers), *words))}>"]
-    kernel[blocks, threads, tile.ring_bytes(size, 0, 0)](
+    kernel[blocks, tile.threads, tile.ring_bytes(size, 0, 0)](
         *(cuda.strided(left.matrix), left.stride, cuda.strided(right.matrix), right.stride),
         cuda.out(c),
         m,

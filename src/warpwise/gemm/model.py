@@ -34,7 +34,7 @@ HOST, FITTED_ON = "host", "device"  # keys of a file beside the coefficients
 FALLBACK = {"float16": "bfloat16"}  # the dtype whose times stand for another's
 
 
-class Problem(NamedTuple):
+class Product(NamedTuple):
     """A product of a (m, k) and b (k, n): bytes of an element of the operands and of C, and the operands' alignment.
 
     ``words`` are the bytes, 16, 4, 2 or 1, that divide the address and the length of every line of a and of b.
@@ -50,14 +50,19 @@ class Problem(NamedTuple):
     sms: int = 132
 
     @staticmethod
-    def of(kind: str, sizes: Mapping[str, int], size: int, out_size: int, sms: int) -> Problem:
-        """The problem that ``Tables.describe`` calls ``kind``, with dense operands."""
+    def of(kind: str, sizes: Mapping[str, int], dtype: torch.dtype, sms: int) -> Product:
+        """The product that ``Tables.describe`` calls ``kind``, with dense operands.
+
+        C has the operands' dtype, but int32 for int8 and bfloat16 for fp8.
+        """
         m, n, k = (sizes[name] for name in "mnk")
+        size = dtype.itemsize
+        out_size = 4 if dtype == torch.int8 else max(2, size)
         words = (16, 16)
         if "unaligned" in kind:
             a, b = _word((k if kind[0] == "n" else m) * size), _word((n if kind[1] == "n" else k) * size)
             words = (a, b) if min(a, b) < 16 else (4, 4)
-        return Problem(m, n, k, size, out_size, words, sizes.get("batch", 1), sms)
+        return Product(m, n, k, size, out_size, words, sizes.get("batch", 1), sms)
 
 
 def _word(line: int) -> int:
@@ -123,9 +128,9 @@ class Coefficients:
 FITTED = tuple(field.name for field in fields(Coefficients) if field.name != "error")
 
 
-def microseconds(problem: Problem, geometry: Geometry, by: Coefficients, copied: int = 0) -> float:
+def microseconds(product: Product, geometry: Geometry, by: Coefficients, copied: int = 0) -> float:
     """The predicted GPU time. ``copied``: the elements that passes before the product read and write once."""
-    m, n, k, size, out_size, words, batch, sms = problem
+    m, n, k, size, out_size, words, batch, sms = product
     down, across = geometry.cluster
     tiles = batch * cdiv(m, geometry.m * down) * down * cdiv(n, geometry.n * across) * across
     splits = geometry.splits
@@ -155,38 +160,40 @@ def _most(*times: float) -> float:
     return sum(time**SMOOTH for time in times) ** (1 / SMOOTH)
 
 
-def _opponents(dtype: str) -> tuple[Geometry, ...]:
-    """Tiles that stand for cuBLAS's."""
-    if dtype == "float32":
-        tiles = ((128, 128, 16), (128, 64, 16), (64, 64, 16), (32, 128, 16), (32, 32, 32), (256, 128, 8))
-        return tuple(Geometry(*tile, splits, stages=3) for tile in tiles for splits in (1, 2, 4, 8, 16))
-    sides = ((128, 256), (128, 128), (64, 128), (64, 64), (256, 128), (64, 32), (64, 256))
-    return tuple(Geometry(*side, 64, splits, threads=384) for side in sides for splits in (1, 2, 4, 8, 16))
-
-
-_OPPONENTS = {True: _opponents("float32"), False: _opponents("")}
+# Tiles that stand for cuBLAS's: of float32, and of the types that it multiplies on tensor cores.
+_SPLITS = (1, 2, 4, 8, 16)
+_OF_FLOAT32 = tuple(
+    Geometry(*tile, splits, stages=3)
+    for tile in ((128, 128, 16), (128, 64, 16), (64, 64, 16), (32, 128, 16), (32, 32, 32), (256, 128, 8))
+    for splits in _SPLITS
+)
+_OF_TENSOR_CORES = tuple(
+    Geometry(*side, 64, splits, threads=384)
+    for side in ((128, 256), (128, 128), (64, 128), (64, 64), (256, 128), (64, 32), (64, 256))
+    for splits in _SPLITS
+)
 
 
 @dataclass(frozen=True)
 class Family:
-    """How the model sees a rung: ``geometry(config, problem)``, and what it does besides.
+    """The description of a rung for the model: ``geometry(config, product)``, and what a call does besides.
 
-    ``words(problem, kind)``: bytes of a load of a and of b; ``copied(problem, kind)``: elements of passes before the
+    ``words(product, kind)``: bytes of a load of a and of b; ``copied(product, kind)``: elements of passes before the
     product; ``launches(config, kind)``: kernels of a call; ``replayed(kind)``: False if a call runs operators of torch,
     so that its launches are not replayed. ``like``: the rung of matmul with the same main loop, whose coefficients
     serve until this one is measured.
     """
 
-    geometry: Callable[[str, Problem], Geometry]
-    words: Callable[[Problem, str], tuple[int, int]] = lambda problem, kind: (16, 16)
-    copied: Callable[[Problem, str], int] = lambda problem, kind: 0
+    geometry: Callable[[str, Product], Geometry]
+    words: Callable[[Product, str], tuple[int, int]] = lambda product, kind: (16, 16)
+    copied: Callable[[Product, str], int] = lambda product, kind: 0
     launches: Callable[[str, str], int] = lambda config, kind: 1
     replayed: Callable[[str], bool] = lambda kind: True
     like: str = ""
 
-    def microseconds(self, problem: Problem, config: str, kind: str, by: Coefficients) -> float:
-        loaded = problem._replace(words=self.words(problem, kind))
-        return microseconds(loaded, self.geometry(config, problem), by, self.copied(problem, kind))
+    def microseconds(self, product: Product, config: str, kind: str, by: Coefficients) -> float:
+        loaded = product._replace(words=self.words(product, kind))
+        return microseconds(loaded, self.geometry(config, product), by, self.copied(product, kind))
 
 
 @dataclass(frozen=True)
@@ -249,37 +256,41 @@ class Model:
         fitted = known.get(name) or known.get(self.dtype_fallback.get(name, ""))
         if not fitted or (pytorch := _best(fitted, TORCH, kind)) is None:
             return []
-        size = dtype.itemsize
-        out_size = 4 if name == "int8" else 2 if size == 1 else size
-        problem = Problem.of(kind, sizes, size, out_size, device.multiprocessors or 132)
-        host = known[HOST]
+        product = Product.of(kind, sizes, dtype, device.multiprocessors or 132)
+        host = self._host(op, args, device, here)
         found = [
-            Prediction(TORCH, 1e-6 * self.pytorch_microseconds(problem, kind, pytorch, name == "float32"),
+            Prediction(TORCH, 1e-6 * self.pytorch_microseconds(product, kind, pytorch, name == "float32"),
                        pytorch.error, 1e-6 * (host.pytorch + host.fallback + self.passes(kind) * host.operator))
         ]  # fmt: skip
-        if here and _differentiated(op, args):
-            host = replace(host, rung=host.rung + host.gradient)
         for rung in op.rungs:
             by = _best(fitted, rung.name, kind) if rung.name in self.families else None
             if by is not None and (op.refusal(rung, *args) if here else op.unsupported(rung, *args)) is None:
-                found += self._of_rung(rung, args, problem, kind, by, host)
+                found += self._of_rung(rung, args, product, kind, by, host)
         return found
 
-    def pytorch_microseconds(self, problem: Problem, kind: str, by: Coefficients, float32: bool) -> float:
+    def pytorch_microseconds(self, product: Product, kind: str, by: Coefficients, float32: bool) -> float:
         """The GPU time of the fastest of the tiles that stand for cuBLAS's, and of the passes over C."""
-        product = min(microseconds(problem, geometry, by) for geometry in _OPPONENTS[float32])
-        passed = 2 * problem.batch * problem.m * problem.n * problem.out_size / by.copy + by.start
-        return product + self.passes(kind) * passed
+        multiplied = min(
+            microseconds(product, geometry, by) for geometry in (_OF_FLOAT32 if float32 else _OF_TENSOR_CORES)
+        )
+        passed = 2 * product.batch * product.m * product.n * product.out_size / by.copy + by.start
+        return multiplied + self.passes(kind) * passed
 
     def _of_rung(
-        self, rung: Rung, args: Sequence[Any], problem: Problem, kind: str, by: Coefficients, host: Host
+        self, rung: Rung, args: Sequence[Any], product: Product, kind: str, by: Coefficients, host: Host
     ) -> Iterator[Prediction]:
         family = self.families[rung.name]
         for config in rung.configs(*args) or ("",):
-            name, gpu = f"{rung.name}@{config}" if config else rung.name, family.microseconds(problem, config, kind, by)
-            yield Prediction(name, 1e-6 * gpu, by.error, self._host(rung.name, config, kind, host))
+            name, gpu = f"{rung.name}@{config}" if config else rung.name, family.microseconds(product, config, kind, by)
+            yield Prediction(name, 1e-6 * gpu, by.error, self._of_launches(rung.name, config, kind, host))
 
-    def _host(self, rung: str, config: str, kind: str, host: Host) -> float:
+    def _host(self, op: Op, args: Sequence[Any], device: Device, here: bool) -> Host:
+        """The host's times, with that of recording a rung for autograd where a call with ``args`` does so."""
+        host: Host = _coefficients(self.folder, device)[HOST]
+        recorded = here and torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors(args))
+        return replace(host, rung=host.rung + host.gradient) if recorded and op.spec.gradient is not None else host
+
+    def _of_launches(self, rung: str, config: str, kind: str, host: Host) -> float:
         """Seconds of the host for a call of a rung."""
         if (family := self.families.get(rung)) is None:
             return 1e-6 * (host.rung + host.launch)
@@ -299,7 +310,8 @@ class Model:
         if not predicted:
             return near
         measured = {} if near is None else {near.name or TORCH: near.seconds, near.rival: near.rival_seconds}
-        found = self._with_measured(predicted, measured, near.error if near else 0.0, kind, device)
+        host = self._host(op, args, device, here)
+        found = self._with_measured(predicted, measured, near.error if near else 0.0, kind, host)
         exact = [each for each in found[1:] if near is not None and not near.error and each.name in measured]
         pytorch = found[0]
         ours = min(exact or found[1:], key=lambda each: (each.cautious(pytorch.error), each.gpu), default=None)
@@ -322,10 +334,10 @@ class Model:
 
     def _with_measured(
         self, predicted: Sequence[Prediction], measured: Mapping[str, float | None], error: float, kind: str,
-        device: Device,
+        host: Host,
     ) -> list[Prediction]:  # fmt: skip
         """``predicted`` with measured GPU times in place of predicted ones, and measured rungs that it lacks."""
-        host, listed = _coefficients(self.folder, device)[HOST], {each.name for each in predicted}
+        listed = {each.name for each in predicted}
         found = [
             each if (seconds := measured.get(each.name)) is None else each._replace(gpu=seconds, error=error)
             for each in predicted
@@ -333,13 +345,8 @@ class Model:
         for name, seconds in measured.items():
             if seconds is not None and name not in listed and name != TORCH:
                 rung, _, config = name.partition("@")
-                found.append(Prediction(name, seconds, error, self._host(rung, config, kind, host)))
+                found.append(Prediction(name, seconds, error, self._of_launches(rung, config, kind, host)))
         return found
-
-
-def _differentiated(op: Op, args: Sequence[Any]) -> bool:
-    recorded = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors(args))
-    return recorded and op.spec.gradient is not None
 
 
 def _best(fitted: Mapping[str, Coefficients], name: str, kind: str) -> Coefficients | None:

@@ -35,7 +35,7 @@ def on_device(index: int, count: int) -> torch.Tensor:
 
 
 def are_being_made() -> bool:
-    """True in this thread while zeros are allocated here: a recording leaves that out."""
+    """True in this thread while zeros are allocated here, which a recording does not record."""
     return getattr(_making, "now", False)
 
 

@@ -10,7 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.gemm import boxes
 from warpwise.gemm.config import GemmConfig
-from warpwise.gemm.fused import ACTIVATIONS
+from warpwise.gemm.fused import activation_number
 from warpwise.gemm.operands import flags
 from warpwise.gemm.persistent import tile_scheduler
 
@@ -70,8 +70,7 @@ def launch(problem: Any, config: str | None) -> None:
     if source is not None and scaled and (source.stride(0) == 0 or source.shape[0] == 1):
         bias, source = source[0], None
     plan = epilogue_launch(a, b.t(), result, source, kept, config)
-    kind = ACTIVATIONS.index(activation) + 1 if activation else 0
-    template = f"{kind}, {flags(source is not None, kept is not None, scaled)}"
+    template = f"{activation_number(activation)}, {flags(source is not None, kept is not None, scaled)}"
     kernel = WARPGROUPS[f"gemm_warpgroups<{plan.parameters}, {template}>"]
     row = None if bias is None else aligned_pairs(bias)
     factors = (alpha, beta if beta is not None else 0.0) if scaled else (1.0, 1.0)

@@ -9,7 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm.cluster_split_k import Shape, configs, configured, lines
-from warpwise.gemm.fused.k05_warpgroups import ACTIVATIONS
+from warpwise.gemm.fused import activation_number
 
 CLUSTER_SPLIT_K = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -18,7 +18,7 @@ def launch(problem: Any, config: str | None) -> None:
     a, b, result, kept, bias, scale, activation, source, alpha, beta = problem
     shape, tensor_cores = Shape.of(a, b), a.dtype != torch.float32
     left, right = lines(a, 1, tensor_cores), lines(b, 0, tensor_cores)
-    chosen, number = config or configs(a, b)[0], ACTIVATIONS.index(activation) + 1 if activation else 0
+    chosen, number = config or configs(a, b)[0], activation_number(activation)
     kernel, tiles_m = configured(
         CLUSTER_SPLIT_K, "gemm_cluster_split_k", left, right, result, shape, chosen, tensor_cores, number
     )

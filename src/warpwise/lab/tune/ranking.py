@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from warpwise.arguments.values import first_tensor
@@ -23,9 +23,7 @@ def candidates(op: Op, args: Sequence[Any], count: int) -> list[str]:
     device, dtype = device_of(first_tensor(args).device), dtype_name(op.spec.dtype(args))
     kind, sizes = op.tables.describe(*args)
     names = [rung.name for rung in possible.candidates(op, op.rungs, args, first_tensor(args).device)]
-    first: dict[str, str] = {}
-    for name in names:
-        first.setdefault(name.partition("@")[0], name)
+    first = _first_of_each_rung(names)
     points = [
         point
         for table in op.tables.tables(device)
@@ -36,11 +34,18 @@ def candidates(op: Op, args: Sequence[Any], count: int) -> list[str]:
     predicted: list[str] = []
     if op.tables.model is not None:
         found = op.tables.model.predictions(op, args, kind, sizes, device, True)
-        predicted = [each.name for each in sorted(found, key=lambda each: each.cautious(0.0))]
-        best_of_rung = {name.partition("@")[0]: name for name in reversed(predicted)}.values()
-        predicted = [name for name in predicted if name in best_of_rung]
+        ranked = [each.name for each in sorted(found, key=lambda each: each.cautious(0.0))]
+        predicted = list(_first_of_each_rung(ranked).values())
         points = points[:1]
     wanted = [name for point in points for name in (point.winner, point.rival)]
     wanted += [*predicted, *reversed(first.values())]
     chosen = [name if name in names else first.get(name.partition("@")[0]) for name in wanted]
     return list(dict.fromkeys(name for name in chosen if name is not None))[:count]
+
+
+def _first_of_each_rung(names: Iterable[str]) -> dict[str, str]:
+    """Of each rung the first of its names, ``name@config``, in their order."""
+    first: dict[str, str] = {}
+    for name in names:
+        first.setdefault(name.partition("@")[0], name)
+    return first

@@ -1,4 +1,4 @@
-"""How the model of a product's time sees the rungs of batched_matmul."""
+"""The rungs of batched_matmul as the model of a product's time describes them."""
 
 from __future__ import annotations
 

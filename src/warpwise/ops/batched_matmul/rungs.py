@@ -35,7 +35,7 @@ RUNGS = (
               dtypes=HALVES, limits=k06_overlapped_epilogue.limits, devices=("cuda",),
               configs=k06_overlapped_epilogue.configs, strided=True),
     make_rung(HERE, "k07_cluster_split_k", "few tiles: the blocks of a cluster divide K; any layout and alignment",
-              cluster_split_k.launcher(CLUSTER_SPLIT_K, "batched_matmul_cluster_split_k"), dtypes=KERNEL_DTYPES,
+              cluster_split_k.launcher(CLUSTER_SPLIT_K), dtypes=KERNEL_DTYPES,
               limits=cluster_split_k.limits, configs=cluster_split_k.configs, strided=True),
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""How the model of a product's time sees the rungs of linear."""
+"""The rungs of linear as the model of a product's time describes them."""
 
 from __future__ import annotations
 

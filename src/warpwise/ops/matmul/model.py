@@ -1,20 +1,20 @@
-"""How the model of a product's time sees the rungs of matmul."""
+"""The rungs of matmul as the model of a product's time describes them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from warpwise.gemm.families import CLUSTER_SPLIT_K, OVERLAPPED, floats_by_word, of_warps, own_words, persistent, skinny
-from warpwise.gemm.model import FALLBACK, Family, Model, Problem
+from warpwise.gemm.model import FALLBACK, Family, Model, Product
 
 
-def _b_transposed(problem: Problem, kind: str) -> int:
-    padded = (problem.m + problem.n) * problem.k // 2 if "unaligned" in kind else 0
-    return padded + (problem.n * problem.k if kind[1] == "t" else 0)
+def _b_transposed(product: Product, kind: str) -> int:
+    padded = (product.m + product.n) * product.k // 2 if "unaligned" in kind else 0
+    return padded + (product.n * product.k if kind[1] == "t" else 0)
 
 
-def _both(problem: Problem, kind: str) -> int:
-    return (problem.m + problem.n) * problem.k
+def _both(product: Product, kind: str) -> int:
+    return (product.m + product.n) * product.k
 
 
 FAMILIES = {

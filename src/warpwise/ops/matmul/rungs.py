@@ -100,7 +100,7 @@ RUNGS = (
     make_rung(HERE, "k28_variable_m_tiles", "Hopper: k20 with tiles of 248 and 256 rows, against wave quantisation",
               k28.launch, dtypes=HALVES, limits=k28.limits, configs=k28.configs, devices=("cuda",), strided=True),
     make_rung(HERE, "k29_cluster_split_k", "few tiles: the blocks of a cluster divide K; any layout and alignment",
-              cluster_split_k.launcher(CLUSTER_SPLIT_K, "matmul_cluster_split_k"), dtypes=KERNEL_DTYPES,
+              cluster_split_k.launcher(CLUSTER_SPLIT_K), dtypes=KERNEL_DTYPES,
               limits=cluster_split_k.limits, configs=cluster_split_k.configs, strided=True),
 )  # fmt: skip
 

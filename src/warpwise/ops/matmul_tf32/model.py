@@ -1,4 +1,4 @@
-"""How the model of a product's time sees the rungs of matmul_tf32."""
+"""The rungs of matmul_tf32 as the model of a product's time describes them."""
 
 from __future__ import annotations
 

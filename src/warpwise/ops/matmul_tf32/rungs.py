@@ -37,7 +37,7 @@ RUNGS: tuple[Rung, ...] = (
               k06_skinny.launch, dtypes=FLOAT32, limits=limits, configs=k06_skinny.configs, devices=("cuda",),
               strided=True),
     make_rung(HERE, "k07_cluster_split_k", "few tiles: the blocks of a cluster divide K; any layout and alignment",
-              cluster_split_k.launcher(CLUSTER_SPLIT_K, "matmul_cluster_split_k_tf32", tf32=True), dtypes=FLOAT32,
+              cluster_split_k.launcher(CLUSTER_SPLIT_K, tf32=True), dtypes=FLOAT32,
               limits=cluster_split_k.limits, configs=functools.partial(cluster_split_k.configs, tf32=True),
               strided=True),
 )  # fmt: skip

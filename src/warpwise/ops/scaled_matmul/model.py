@@ -1,4 +1,4 @@
-"""How the model of a product's time sees the rungs of scaled_matmul."""
+"""The rungs of scaled_matmul as the model of a product's time describes them."""
 
 from __future__ import annotations
 

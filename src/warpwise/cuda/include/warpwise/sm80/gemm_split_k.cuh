@@ -67,5 +67,18 @@ __device__ inline void gemm_split_k(const T* a, int a_stride, const T* b, int b_
   if constexpr (SPLIT > 1) sm90::cluster_sync();  // a block must not exit while others may read its sums
 }
 
+// a: (batch, m, k), b: (batch, k, n), c: (batch, m, n), c contiguous; matrices of a and b are a_batch and b_batch
+// elements apart, their lines a_stride and b_stride. Loop: SimtMainLoop or MmaMainLoop of these layouts and alignments.
+// C_ALIGNED: n is a multiple of 4. SPLIT: blocks of a cluster. Grid: (SPLIT blocks for each tile of a matrix, batch).
+template <class Loop, bool C_ALIGNED, int SPLIT>
+__global__ void __launch_bounds__(Loop::kThreads) WARPWISE_CLUSTER(SPLIT)
+    cluster_split_k(const typename Loop::Element* __restrict__ a, int a_stride, long long a_batch,
+                    const typename Loop::Element* __restrict__ b, int b_stride, long long b_batch,
+                    typename Loop::Element* __restrict__ c, int m, int n, int k, int tiles_m) {
+  const long long matrix = blockIdx.y;
+  const Store<typename Loop::Element, C_ALIGNED> store = {c + matrix * m * n, n};
+  gemm_split_k<Loop, SPLIT>(a + matrix * a_batch, a_stride, b + matrix * b_batch, b_stride, m, n, k, tiles_m, store);
+}
+
 }  // namespace gemm
 }  // namespace warpwise
