@@ -288,9 +288,8 @@ def test_matrix_loads_and_stores() -> None:
 @pytest.mark.parametrize(
     "instruction, reason",
     [
-        ("wgmma.fence.sync.aligned;", "needs sm_90 hardware"),
-        ("cp.async.bulk.commit_group;", "needs sm_90 hardware"),
-        ("mbarrier.init.shared.b64 [%0], 1;", "needs sm_90 hardware"),
+        ("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;", "is not emulated"),
+        ("multimem.red.global.add.f32 [%0], %0;", "is not emulated"),
         ("frobnicate.f32 %0, %0;", "frobnicate.f32 is not emulated"),
         (
             "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0}, {%0}, {%0}, {%0};",

@@ -21,7 +21,6 @@ from warpwise import cuda
         (torch.empty(9)[1:].view(2, 4), (2, 4), {}, "data aligned to 16 bytes"),
         (torch.empty(8, 8, dtype=torch.bool), (8, 8), {}, "a dtype that TMA supports"),
         (torch.empty(0, 8), (8, 8), {}, "none of them empty"),
-        (torch.empty(8, 8), (8, 8), {}, "a CUDA tensor"),
     ],
 )
 def test_arguments_that_tma_does_not_support_raise(tensor, box, options, message):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import difflib
+import functools
 import json
 import os
 import re
@@ -15,11 +16,11 @@ from pathlib import Path
 
 from warpwise import cache, native
 from warpwise.cuda.emulator import messages, preprocess, runtime, toolchain
-from warpwise.cuda.emulator.rewrite import rewrite
+from warpwise.cuda.emulator.rewrite import Rewritten, rewrite
 from warpwise.cuda.emulator.toolchain import INCLUDE, SHARED_INCLUDE
 from warpwise.cuda.errors import CompileError
 from warpwise.cuda.source.device_code import prune
-from warpwise.cuda.source.kernels import kernel_of, kernels
+from warpwise.cuda.source.kernels import KernelDeclaration, kernel_of, kernels
 from warpwise.cuda.source.lexer import lex
 
 
@@ -100,16 +101,35 @@ def _translation_unit(
     macros: str,
     compiler: tuple[str, ...],
 ) -> str:
-    roots = {token.text for token in lex(expression, directives=False) if token.kind == "identifier"}
+    roots = frozenset(token.text for token in lex(expression, directives=False) if token.kind == "identifier")
     if headers or preprocess.wants(text):
-        text = preprocess.expand(text, file, folders, macros, compiler)
+        text = _expanded(text, file, tuple(folders), tuple(headers), macros, compiler)
     _check_name(text, file, expression)
-    rewritten = rewrite(prune(text, roots, host_headers=True), file)
+    rewritten = _rewritten(text, file, roots)
     table = ", ".join([*rewritten.variables, "{}"])
     return (
         f'#include "warpwise_device.h"\n{macros}\n#line 1 {json.dumps(file, ensure_ascii=False)}\n{rewritten.text}\n'
         f'#line 1 "<warpwise entry>"\nWW_ENTRY({expression})\nWW_GLOBALS({table})\n'
     )
+
+
+# The kernels of a file differ in template arguments only: their builds share these two steps.
+@functools.lru_cache(maxsize=4)
+def _expanded(
+    text: str, file: str, folders: tuple[Path, ...], headers: tuple[str, ...], macros: str, compiler: tuple[str, ...]
+) -> str:
+    """``preprocess.expand``; the text of the headers is part of the key."""
+    return preprocess.expand(text, file, folders, macros, compiler)
+
+
+@functools.lru_cache(maxsize=8)
+def _rewritten(text: str, file: str, roots: frozenset[str]) -> Rewritten:
+    return rewrite(prune(text, roots, host_headers=True), file)
+
+
+@functools.lru_cache(maxsize=8)
+def _kernels(text: str) -> dict[str, KernelDeclaration]:
+    return kernels(text)
 
 
 def _check_name(text: str, file: str, expression: str) -> None:
@@ -119,7 +139,7 @@ def _check_name(text: str, file: str, expression: str) -> None:
     names = [token.text for token in lex(expression, directives=False) if token.kind == "identifier"]
     if not names:
         raise CompileError(f"{file}: {expression!r} is not a kernel's name, such as 'scale<float>'")
-    found = kernels(text)
+    found = _kernels(text)
     if kernel_of(expression, found) is None and not any(re.search(rf"\b{name}\b", text) for name in names[:1]):
         raise CompileError(f"{file}: no kernel {names[0]!r}{_instead(names[0], list(found))}")
 

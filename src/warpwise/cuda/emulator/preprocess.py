@@ -14,7 +14,7 @@ from warpwise.cuda.source.device_code import INCLUDE as INCLUDE_LINE
 _INCLUDE = re.compile(r'^([ \t]*)#([ \t]*)include[ \t]*(<[^>\n]+>|"[^"\n]+")', re.MULTILINE)
 _MARK = re.compile(r'^#pragma ww_include (<[^>\n]+>|"[^"\n]+")', re.MULTILINE)
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:\\\r?\n|[^\n])*", re.MULTILINE)
-_REWRITTEN = re.compile(r"\b(?:__shared__|__asm__|asm|__global__|__constant__)\b")
+_REWRITTEN = re.compile(r"\b(?:__shared__|__asm__|asm|__global__|__constant__|__cluster_dims__)\b")
 
 
 def search_path(file: str, include: Sequence[Path]) -> list[Path]:
@@ -76,7 +76,11 @@ def expand(text: str, file: str, folders: Sequence[Path], definitions: str, comp
 
             return _INCLUDE.sub(line, content)
 
-        unit = f'{_KNOWN}\n{definitions}\n#line 1 "{file}"\n' + marked(text, folders)
+        body = marked(text, folders)
+        sources = [text, *(content for _, content in _walk(text, folders))]
+        types = [macro for header, macro in _TYPES.items() if any(header in source for source in sources)]
+        known = "\n".join([_KNOWN, *(f"#define {macro} 1" for macro in types)])
+        unit = f'{known}\n{definitions}\n#line 1 "{file}"\n{body}'
         command = [*compiler, "-std=c++17", "-E", "-w", "-x", "c++", "-"]
         result = subprocess.run(command, input=unit, capture_output=True, text=True, check=False)
         if result.returncode:
@@ -94,6 +98,13 @@ _KNOWN = """#define __CUDACC__ 1
 #define CUDART_VERSION 13000
 #define CUDA_VERSION 13000
 #define __WARPWISE__ 1"""
+
+# The macros that CUDA's headers of small floating-point types define: those headers are not inserted.
+_TYPES = {
+    "cuda_fp16.h": "__CUDA_FP16_TYPES_EXIST__",
+    "cuda_bf16.h": "__CUDA_BF16_TYPES_EXIST__",
+    "cuda_fp8.h": "__CUDA_FP8_TYPES_EXIST__",
+}
 
 
 def _own_lines(output: str, file: str) -> str:

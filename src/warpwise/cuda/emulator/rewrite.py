@@ -63,6 +63,7 @@ def rewrite(text: str, file: str = "kernel.cu") -> Rewritten:
     lines = Lines(text, file)
     _rewrite_shared(edits, code, found, defined, lines)
     _rewrite_asm(edits, code, lines)
+    _rewrite_cluster_dims(edits, code)
     for token in tokens:
         if token.kind == "directive" and ABSENT_HEADER.match(token.text):
             edits.replace(token.start, token.end, "")
@@ -104,6 +105,17 @@ def _rewrite_shared(
             edits.insert(begin, " " + " ".join(bound))
 
 
+def _rewrite_cluster_dims(edits: Edits, code: list[Token]) -> None:
+    """A kernel begins with a call that states the shape of its clusters."""
+    for index, token in enumerate(code):
+        if token.text != "__cluster_dims__" or index + 1 == len(code) or code[index + 1].text != "(":
+            continue
+        shape = " ".join(each.text for each in code[index + 2 : closing(code, index + 1)])
+        body = next((each for each in code[index:] if each.text in ("{", ";")), None)
+        if body is not None and body.text == "{":
+            edits.insert(body.end, f" ww::cluster_dims({shape});")
+
+
 def _function_bodies(
     found: Iterable[Declaration], defined: dict[str, Macro]
 ) -> Iterable[tuple[int, int, frozenset[str], frozenset[str]]]:
@@ -140,11 +152,7 @@ def _rewrite_asm(edits: Edits, code: list[Token], lines: Lines) -> None:
 
 def _asm_block(inside: list[Token], lines: Lines, at: Token) -> str:
     """Return the `({ ... })` that replaces `"text" : outputs : inputs : clobbers`."""
-    # `::` separates two sections here.
-    marks: list[Token] = []
-    for token in inside:
-        marks += [token._replace(text=":", end=token.start + 1)] * 2 if token.text == "::" else [token]
-    sections = _sections(marks)
+    sections = _sections(inside)
     text = " ".join(token.text for token in sections[0])
     outputs: list[str] = []
     operands: list[str] = []
@@ -165,7 +173,7 @@ def _asm_block(inside: list[Token], lines: Lines, at: Token) -> str:
 
 
 def _sections(tokens: Sequence[Token]) -> list[list[Token]]:
-    """Split at each ':' outside brackets that does not belong to a conditional operator."""
+    """Split at each ':' outside brackets, and twice at '::'."""
     parts: list[list[Token]] = [[]]
     index = 0
     while index < len(tokens):
@@ -173,8 +181,8 @@ def _sections(tokens: Sequence[Token]) -> list[list[Token]]:
             end = min(closing(tokens, index), len(tokens) - 1)
             parts[-1] += tokens[index : end + 1]
             index = end
-        elif tokens[index].text == ":":
-            parts.append([])
+        elif tokens[index].text in (":", "::"):
+            parts += [[] for _ in tokens[index].text]
         else:
             parts[-1].append(tokens[index])
         index += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ _ROUNDED = 11  # float32, rounded to TF32 when loaded
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
 _MAX_BOX, _MAX_DIMENSIONS, _ALIGNMENT = 256, 5, 16
+_MAGIC, _LAYOUT = 0x77575450, "=I4BQ5I5I5I4x4Q"
 
 
 def tensor_map(
@@ -32,7 +34,7 @@ def tensor_map(
     tf32: bool = False,
     layout: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
 ) -> TensorMap:
-    """Make the tensor map of ``tensor`` (1 to 5 dimensions, on a GPU) for copies of boxes by TMA.
+    """Make the tensor map of ``tensor`` (1 to 5 dimensions) for copies of boxes by TMA, on a GPU or emulated.
 
     ``box`` is the box's extent in each dimension of the tensor, in its order (rows, columns): 1 to 256 elements.
     ``swizzle`` is the span of the shared-memory swizzle in bytes (0, 32, 64 or 128), at least the size of the box's
@@ -50,8 +52,11 @@ def tensor_map(
         raise ArgumentError(f"tensor_map: expected float32 to be rounded to TF32, got {tensor.dtype}")
     recipe = (shape, strides, tensor.dtype), tuple(box), swizzle, promotion, tf32
     # A meta tensor has no address: its map is blank, and serves a launch that is intercepted.
-    blank = bytes(ctypes.sizeof(TensorMap)) if tensor.is_meta else None
-    result = TensorMap.from_buffer_copy(blank or encoded(tensor.data_ptr(), *recipe))
+    if tensor.is_meta:
+        content = bytes(ctypes.sizeof(TensorMap))
+    else:
+        content = (encoded if tensor.is_cuda else emulated)(tensor.data_ptr(), *recipe)
+    result = TensorMap.from_buffer_copy(content)
     result.tensor, result.recipe = tensor, recipe
     return result
 
@@ -81,6 +86,23 @@ def encoded(
     if code:
         raise LaunchError(f"tensor_map: the driver refused shape {shape}, strides {strides}, box {box} (error {code})")
     return bytes(memory)[memory.offset : memory.offset + ctypes.sizeof(TensorMap)]
+
+
+def emulated(
+    address: int, layout: tuple[Any, ...], box: tuple[int, ...], swizzle: int, promotion: int, tf32: bool = False
+) -> bytes:
+    """The bytes of a tensor map for the emulator: ``ptx::TensorMap`` of ptx_tma.h."""
+    shape, strides, dtype = layout
+    unused = (0,) * (_MAX_DIMENSIONS - len(shape))
+    extents, boxes = (*reversed(shape), *unused), (*reversed(box), *unused)
+    pitches = (*(stride * dtype.itemsize for stride in reversed(strides[:-1])), *unused)
+    kind = _ROUNDED if tf32 else _TYPES[dtype]
+    content = struct.pack(
+        _LAYOUT,
+        _MAGIC, len(shape), kind, swizzle, dtype.itemsize, address, *extents, *boxes, *(1,) * _MAX_DIMENSIONS,
+        *pitches[: _MAX_DIMENSIONS - 1],
+    )  # fmt: skip
+    return content.ljust(ctypes.sizeof(TensorMap), b"\0")
 
 
 class _Aligned(ctypes.Structure):
@@ -133,5 +155,3 @@ def _check(
         )
     if tensor.data_ptr() % _ALIGNMENT:
         raise refuse(f"data aligned to {_ALIGNMENT} bytes, got address {tensor.data_ptr():#x}")
-    if not (tensor.is_cuda or tensor.is_meta):
-        raise refuse(f"a CUDA tensor, since TMA needs a GPU, got one on {tensor.device}")

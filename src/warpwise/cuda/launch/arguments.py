@@ -264,7 +264,22 @@ class Binder:
         bound = [bind(value) for bind, value in zip(self._cpu, args, strict=True)]
         if any(isinstance(value, Out) for value in args):
             self._check_outputs_alone(bound)
+        if any(type(value) is TensorMap for value in args):
+            bound += self._mapped(args)
         return bound
+
+    def _mapped(self, args: Sequence[Any]) -> list[Buffer]:
+        """The memory of the tensors of tensor maps, which the emulator copies as it does that of arrays."""
+        found = []
+        for slot, value in zip(self.slots, args, strict=True):
+            if type(value) is TensorMap:
+                tensor = value.tensor
+                storage, size = tensor.untyped_storage(), tensor.element_size()
+                nbytes = storage.nbytes() - tensor.storage_offset() * size
+                found.append(
+                    Buffer(slot.name, tensor.data_ptr(), nbytes, size, "", False, False, storage.data_ptr(), True)
+                )
+        return found
 
     def gpu(self, args: Sequence[Any]) -> list[Any]:
         """Values for ``struct.pack`` with the slots' codes, for a launch on the GPU. Raises ``ArgumentError``."""

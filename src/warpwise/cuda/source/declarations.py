@@ -149,7 +149,10 @@ def _variable_names(tokens: Sequence[Token]) -> frozenset[str]:
         elif token.text in ("(", "[", "{"):
             index = closing(tokens, index)
         elif token.text == "<" and index and tokens[index - 1].kind == "identifier":
+            name = tokens[index - 1].text
             index = closing_angle(tokens, index) or index
+            if index + 1 < len(tokens) and tokens[index + 1].text in ("=", "{"):  # a specialisation of a template
+                names.add(name)
         elif token.text == "=":  # an initialiser, up to the next declarator
             while index + 1 < len(tokens) and tokens[index + 1].text not in (",", ";"):
                 index = closing(tokens, index + 1) if tokens[index + 1].text in ("(", "[", "{") else index + 1

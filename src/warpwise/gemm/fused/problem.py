@@ -95,7 +95,7 @@ def rungs(
                   product_and_pass, dtypes=(torch.float32,), limits=grid_of_pass, strided=True),
         make_rung(HERE, "k05_warpgroups",
                   "Hopper in CUDA: an epilogue of few instructions, overlapped with the next tile's products",
-                  warpgroups, dtypes=HALVES, limits=warpgroup_limits, strided=True, devices=("cuda",), configs=configs),
+                  warpgroups, dtypes=HALVES, limits=warpgroup_limits, strided=True, configs=configs),
         make_rung(HERE, "k06_cluster_split_k", "few tiles: the blocks of a cluster divide K; any layout and alignment",
                   split, dtypes=KERNEL_DTYPES, limits=split_limits, strided=True, configs=split_configs),
     )  # fmt: skip

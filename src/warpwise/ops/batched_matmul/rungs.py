@@ -32,7 +32,7 @@ RUNGS = (
               devices=("cuda",), configs=k05_warp_specialised.configs, strided=True),
     make_rung(HERE, "k06_overlapped_epilogue",
               "Hopper: the epilogue overlaps the products of the next tile or matrix", k06_overlapped_epilogue.launch,
-              dtypes=HALVES, limits=k06_overlapped_epilogue.limits, devices=("cuda",),
+              dtypes=HALVES, limits=k06_overlapped_epilogue.limits,
               configs=k06_overlapped_epilogue.configs, strided=True),
     make_rung(HERE, "k07_cluster_split_k", "few tiles: the blocks of a cluster divide K; any layout and alignment",
               cluster_split_k.launcher(CLUSTER_SPLIT_K), dtypes=KERNEL_DTYPES,

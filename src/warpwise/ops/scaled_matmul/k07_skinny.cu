@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(Pipeline<A, B, GROUPS_N, GROUPS_M, ROWS, K_TIL
     const int row = first_row + group / GROUPS_N * ROWS + (kOwners > 1 ? rank * (ROWS / kOwners) : 0);
     const int column = first_column + group % GROUPS_N * kColumns;
     const Scales<ROWWISE, kOwnSums * 2> scales(scale_a, scale_b, row, column + warp % 4 * 16, m, n);
-    __syncthreads();
+    sm90::block_sync();
     if (SPLIT > 1) sm90::cluster_arrive_relaxed();
     float sums[ROWS / 2];
     pipe.multiply(sums, last - first);
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(Pipeline<A, B, GROUPS_N, GROUPS_M, ROWS, K_TIL
       if (first < last) load(first);
     }
     __syncwarp();
-    __syncthreads();  // the consumers have initialised the other barriers
+    sm90::block_sync();  // the consumers have initialised the other barriers
     if (SPLIT > 1) sm90::cluster_arrive_relaxed();
     if (is_producer) {
       for (int s = first + 1; s < last; ++s) {

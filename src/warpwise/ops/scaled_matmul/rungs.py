@@ -21,11 +21,11 @@ RUNGS = (
     make_rung(HERE, "k02_triton_tiled", "tiles in Triton, sums of k-tiles added in float32",
               lazy_launch(f"{__package__}.k02_triton_tiled"), limits=grid_of_tiles, strided=True),
     make_rung(HERE, "k04_warpgroups", "Hopper: two warpgroups alternate, one adds while the other multiplies",
-              launcher(WARPGROUPS, "scaled_matmul_warpgroups", WIDE), limits=hopper_limits, devices=("cuda",),
+              launcher(WARPGROUPS, "scaled_matmul_warpgroups", WIDE), limits=hopper_limits,
               strided=True),
     make_rung(HERE, "k05_two_k_tile_promotion", "Hopper: sums of 256 products at a time in wgmma",
               launcher(TWO_K_TILE_PROMOTION, "scaled_matmul_two_k_tile_promotion", *CONFIGS), limits=hopper_limits,
-              devices=("cuda",), strided=True, configs=configs_of),
+              strided=True, configs=configs_of),
     make_rung(HERE, "k07_skinny", "Hopper, few rows as wgmma's n, K divided", k07_skinny.launch,
               limits=k07_skinny.limits, devices=("cuda",), strided=True, configs=k07_skinny.configs),
 )  # fmt: skip

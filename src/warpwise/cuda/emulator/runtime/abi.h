@@ -26,6 +26,7 @@ struct ww_exchange {
   unsigned stride, present;
 };
 
+enum { WW_BAR_SYNC = 4 };
 enum ww_problem { WW_ASSERT, WW_UNDEFINED, WW_UNSUPPORTED, WW_WARP };
 
 #pragma GCC visibility push(default)
@@ -41,7 +42,8 @@ void* ww_shared(ww_site*);
 void* ww_dynamic_shared(ww_site*);
 size_t ww_dynamic_shared_bytes();
 
-int ww_syncthreads(int kind, int predicate, int line);                            // kind: 0 plain, 1 count, 2 and, 3 or
+// kind: 0 plain, 1 count, 2 and, 3 or, or WW_BAR_SYNC: PTX's bar.sync 0, which warps may execute at different places.
+int ww_syncthreads(int kind, int predicate, int line);
 void ww_named_barrier(unsigned id, unsigned threads, int arrive_only, int line);  // PTX bar.sync / bar.arrive
 void ww_grid_sync(int line);
 void ww_syncwarp(unsigned mask, int line);
@@ -88,5 +90,13 @@ void ww_barrier_track_copies(void* barrier);
 // lane of the warp waits elsewhere or has exited.
 unsigned ww_converged_lanes(int line);
 unsigned ww_thread_rank() __attribute__((const));  // linear index in the block
+
+// Thread block clusters. __cluster_dims__ of a kernel becomes a call of ww_cluster_dims at its begin.
+void ww_cluster_dims(unsigned x, unsigned y, unsigned z, int line);
+unsigned ww_cluster_rank();
+ww_dim3 ww_cluster_shape();                      // 1 x 1 x 1 without a cluster
+void ww_cluster_arrive(int releases, int line);  // barrier.cluster
+void ww_cluster_wait(int line);
+void* ww_map_shared(const void* address, unsigned rank, int line);  // mapa, of generic addresses
 }
 #pragma GCC visibility pop

@@ -220,7 +220,9 @@ void begin_launch(const ww_launch& launch) {
   runtime.max_findings = std::max(1u, launch.max_findings);
   runtime.current = nullptr;
   runtime.block = nullptr;
-  runtime.aborted = runtime.pending_store = runtime.interleaved = false;
+  runtime.aborted = runtime.pending_store = runtime.interleaved = runtime.clustered = false;
+  runtime.stalls = 0;
+  runtime.started_early.clear();
   runtime.finished_blocks = runtime.barriers_completed = 0;
   runtime.reports.clear();
   runtime.text_output.clear();
@@ -270,6 +272,14 @@ void finish_launch() {
 std::mutex launch_mutex;
 
 }  // namespace
+
+Address device_address(Address host) {
+  for (const Binding& each : bindings)
+    if (each.argument->host <= host && host - each.argument->host < each.argument->bytes)
+      return each.device + (host - each.argument->host);
+  return 0;
+}
+
 }  // namespace ww
 
 using namespace ww;

@@ -77,11 +77,3 @@ extern "C" void ww_copy_wait(unsigned still_pending) {
   }
   thread.copies.erase(thread.copies.begin() + static_cast<long>(kept), thread.copies.end());
 }
-
-extern "C" void ww_barrier_track_copies(void* object) {
-  Thread& thread = *runtime.current;
-  const auto found = thread.block->barriers.find(reinterpret_cast<Address>(object));
-  if (found == thread.block->barriers.end()) return;
-  for (Copy& copy : thread.copies)
-    if (!copy.barrier) copy.barrier = found->second.get();
-}

@@ -13,7 +13,8 @@ void describe_wait(Side& side, const Thread& thread) {
   copy_index(side.thread, runtime.thread_index[thread.id]);
   copy_index(side.block, thread.block->index);
   side.action = kWait;
-  side.line = thread.line;
+  side.pc = thread.ptx;
+  side.line = thread.ptx ? 0 : thread.line;
   snprintf(side.label, sizeof side.label, "%s", thread.what);
 }
 
@@ -24,7 +25,7 @@ namespace {
 void check_barrier_lines(Block& block) {
   const Thread* first = nullptr;
   for (unsigned i = 0; i < block.threads; i++) {
-    if (block.state[i] != ThreadState::kAtBarrier) continue;
+    if (block.state[i] != ThreadState::kAtBarrier || block.thread[i].kind == WW_BAR_SYNC) continue;
     const Thread& thread = block.thread[i];
     if (!first) first = &thread;
     if (thread.line == first->line) continue;
@@ -61,7 +62,10 @@ constexpr Address kNamedKey = 0x1000, kGroupKey = 0x10000,
 // A barrier other than the block's own, created at its first use.
 Barrier& find_or_create_barrier(Block& block, Address key) {
   std::unique_ptr<Barrier>& barrier = block.barriers[key];
-  if (!barrier) barrier = std::make_unique<Barrier>();
+  if (!barrier) {
+    barrier = std::make_unique<Barrier>();
+    barrier->owner = &block;
+  }
   return *barrier;
 }
 
@@ -72,64 +76,53 @@ bool spans_blocks(const void* object) {
   return reinterpret_cast<Address>(object) > kLastKey && !(slot && slot->shared);
 }
 
-void discard_stale_clocks(const Block& block, Barrier& barrier) {
-  if (barrier.epoch == block.epoch) return;
-  barrier.epoch = block.epoch;
-  barrier.arrived_clock.clear();
-  barrier.completed_clock.clear();
-}
-
-void complete_phase(Block& block, Barrier& barrier, const void* object) {
-  barrier.phase++;
-  barrier.expected = barrier.next_expected;
-  barrier.pending = barrier.expected;
-  if (runtime.checks.races) {
-    if (barrier.completed_clock.size() < barrier.arrived_clock.size())
-      barrier.completed_clock.resize(barrier.arrived_clock.size());
-    for (size_t i = 0; i < barrier.arrived_clock.size(); i++)
-      if (barrier.arrived_clock[i] > barrier.completed_clock[i]) barrier.completed_clock[i] = barrier.arrived_clock[i];
-  }
-  complete_barrier_copies(block, barrier);
-  barrier.arrivals.clear();
-  for (Block* resident : runtime.resident)
-    for (unsigned i = 0; i < resident->threads; i++)
-      if (resident->state[i] == ThreadState::kAtBarrierObject && resident->thread[i].object == object &&
-          resident->thread[i].phase < barrier.phase)
-        make_ready(resident->thread[i]);
-}
-
-void arrive(Block& block, Barrier& barrier, const void* object, unsigned count) {
+void arrive(Barrier& barrier, const void* object, unsigned count) {
   Thread& thread = *runtime.current;
+  Block& block = *thread.block;
   if (spans_blocks(object)) {
     ww_fence(1);
   } else {
-    barrier.arrivals.push_back({thread.id, runtime.stamp});
-    discard_stale_clocks(block, barrier);
-    if (runtime.checks.races) block.clocks.release(thread.id, barrier.arrived_clock);
+    if (barrier.owner == &block) barrier.arrivals.push_back({thread.id, runtime.stamp});
+    if (runtime.checks.races) release(thread, barrier.arrived);
   }
   barrier.pending -= count;
-  if (!barrier.pending) complete_phase(block, barrier, object);
+  if (!barrier.pending && !barrier.bytes) complete_phase(barrier, object);
   if (block.clocks.exhausted()) next_epoch(block);
   refresh_stamp();
 }
 
-void wait_for(Block& block, Barrier& barrier, const void* object, uint64_t phase, const char* what, int line) {
+}  // namespace
+
+// After a wait: the phase's arrivals happen before the thread's next access.
+void acquire_barrier(Barrier& barrier, const void* object) {
+  Thread& thread = *runtime.current;
+  if (spans_blocks(object)) {
+    thread.block->strong_access_seen = true;
+  } else if (runtime.checks.races) {
+    acquire(thread, barrier.completed);
+    refresh_stamp();
+  }
+}
+
+void wait_for(Barrier& barrier, const void* object, uint64_t phase, const char* what, int line, bool timed) {
   Thread& thread = *runtime.current;
   if (barrier.phase <= phase) {
     thread.object = object;
     thread.phase = phase;
     thread.what = what;
     thread.line = line;
+    thread.timed_wait = timed;
+    thread.timed_out = false;
+    barrier.waiting++;
     park(ThreadState::kAtBarrierObject);
+    barrier.waiting--;
+    thread.timed_wait = false;
+    if (thread.timed_out) return;
   }
-  if (spans_blocks(object)) {
-    block.strong_access_seen = true;
-  } else if (runtime.checks.races) {
-    discard_stale_clocks(block, barrier);
-    block.clocks.acquire(thread.id, barrier.completed_clock);
-    refresh_stamp();
-  }
+  acquire_barrier(barrier, object);
 }
+
+namespace {
 
 // Arrives at the barrier `key`, which `threads` arrivals complete, and waits for it unless `arrive_only`. Keys are
 // small numbers, below any address.
@@ -148,12 +141,32 @@ void synchronize_at(Address key, unsigned threads, bool arrive_only, const char*
   barrier.line = line;
   const uint64_t phase = barrier.phase;
   const void* object = reinterpret_cast<const void*>(key);
-  arrive(block, barrier, object, 1);
-  if (!arrive_only) wait_for(block, barrier, object, phase, what, line);
+  arrive(barrier, object, 1);
+  if (!arrive_only) wait_for(barrier, object, phase, what, line);
+}
+
+}  // namespace
+
+void complete_phase(Barrier& barrier, const void* object) {
+  barrier.phase++;
+  barrier.expected = barrier.next_expected;
+  barrier.pending = barrier.expected;
+  runtime.stalls = 0;
+  if (runtime.checks.races) {
+    if (barrier.completed.size() < barrier.arrived.size()) barrier.completed.resize(barrier.arrived.size());
+    for (size_t rank = 0; rank < barrier.arrived.size(); rank++) barrier.completed[rank].join(barrier.arrived[rank]);
+  }
+  complete_barrier_copies(*barrier.owner, barrier);
+  barrier.arrivals.clear();
+  for (Block* resident : runtime.resident)
+    for (unsigned i = 0; i < resident->threads; i++)
+      if (resident->state[i] == ThreadState::kAtBarrierObject && resident->thread[i].object == object &&
+          resident->thread[i].phase < barrier.phase)
+        make_ready(resident->thread[i]);
 }
 
 Barrier& initialised_barrier(const void* object, const char* what, int line) {
-  Block& block = *runtime.block;
+  Block& block = owner_of_shared(reinterpret_cast<Address>(object));
   const Slot* slot = slot_of(reinterpret_cast<Address>(object));
   for (Block* resident : runtime.resident) {
     if (resident != &block && slot && slot->shared) continue;
@@ -165,7 +178,18 @@ Barrier& initialised_barrier(const void* object, const char* what, int line) {
   fatal_report(report, "%s is called on a barrier before init()", what);
 }
 
-}  // namespace
+bool time_out_waits() {
+  constexpr unsigned kStalls = 3;  // then the launch is in a deadlock
+  bool any = false;
+  if (++runtime.stalls > kStalls) return false;
+  for (Block* block : runtime.resident)
+    for (unsigned i = 0; i < block->threads; i++) {
+      if (block->state[i] != ThreadState::kAtBarrierObject || !block->thread[i].timed_wait) continue;
+      block->thread[i].timed_out = any = true;
+      make_ready(block->thread[i]);
+    }
+  return any;
+}
 
 void try_complete_barrier(Block& block) {
   if (!block.at_barrier || block.at_barrier + block.finished < block.threads) return;
@@ -190,6 +214,31 @@ void try_complete_barrier(Block& block) {
 }
 
 void clear_barriers(Block& block) { block.barriers.clear(); }
+
+// What the barriers that threads of the block wait for still expect.
+static std::string incomplete_barriers(Block& block) {
+  std::string result;
+  std::vector<const void*> named;
+  for (unsigned i = 0; i < block.threads && named.size() < 2; i++) {
+    const Thread& thread = block.thread[i];
+    if (block.state[i] != ThreadState::kAtBarrierObject || reinterpret_cast<Address>(thread.object) <= kLastKey ||
+        std::count(named.begin(), named.end(), thread.object))
+      continue;
+    const auto found = owner_of_shared(reinterpret_cast<Address>(thread.object))
+                           .barriers.find(reinterpret_cast<Address>(thread.object));
+    if (found == block.barriers.end()) continue;
+    const Barrier& barrier = *found->second;
+    named.push_back(thread.object);
+    char text[128];
+    snprintf(text, sizeof text, "; phase %llu expects %u of %u arrivals%s",
+             static_cast<unsigned long long>(barrier.phase), barrier.pending, barrier.expected,
+             barrier.bytes > 0   ? (" and " + std::to_string(barrier.bytes) + " bytes more of bulk copies").c_str()
+             : barrier.bytes < 0 ? (" and got " + std::to_string(-barrier.bytes) + " bytes more than expected").c_str()
+                                 : "");
+    result += text;
+  }
+  return result;
+}
 
 void report_deadlock(Block& block) {
   runtime.block = &block;
@@ -218,6 +267,7 @@ void report_deadlock(Block& block) {
     describe_wait(named == 1 ? report.access : report.other, thread);
     report.has_other = named == 2;
   }
+  message += incomplete_barriers(block);
   if (block.finished) message += "; " + std::to_string(block.finished) + " threads have exited";
   set_message(report, "%s", message.c_str());
   add_report(report);
@@ -230,10 +280,10 @@ using namespace ww;
 
 extern "C" int ww_syncthreads(int kind, int predicate, int line) {
   static const char* const names[] = {"__syncthreads()", "__syncthreads_count()", "__syncthreads_and()",
-                                      "__syncthreads_or()"};
+                                      "__syncthreads_or()", "bar.sync 0"};
   Thread& thread = *runtime.current;
   Block& block = *thread.block;
-  thread.what = names[kind & 3];
+  thread.what = names[kind];
   thread.line = line;
   thread.kind = kind;
   thread.predicate = predicate;
@@ -250,7 +300,7 @@ extern "C" void ww_named_barrier(unsigned id, unsigned threads, int arrive_only,
     fatal_report(new_report(kUndefinedBehaviour, 0, line),
                  "named barrier %u: a block has 16 named barriers, numbered 0 to 15", id);
   if (id == 0 && !arrive_only && (!threads || threads == runtime.threads)) {
-    ww_syncthreads(0, 0, line);
+    ww_syncthreads(WW_BAR_SYNC, 0, line);
     return;
   }
   if (threads % 32)
@@ -284,47 +334,65 @@ extern "C" void ww_grid_sync(int line) {
   park(ThreadState::kAtGridBarrier);
 }
 
-extern "C" void ww_barrier_init(void* object, unsigned bytes, unsigned expected, int line) {
-  access_range(reinterpret_cast<Address>(object), bytes, true, reinterpret_cast<Address>(__builtin_return_address(0)),
-               kPlainAccess, line);
+void ww::initialise_barrier(void* object, unsigned bytes, unsigned expected, unsigned access, void* pc, int line) {
+  access_range(reinterpret_cast<Address>(object), bytes, true, reinterpret_cast<Address>(pc), access, line);
   Barrier& barrier = find_or_create_barrier(*runtime.block, reinterpret_cast<Address>(object));
   barrier = Barrier();
+  barrier.owner = runtime.block;
   barrier.expected = barrier.next_expected = barrier.pending = expected;
   barrier.line = line;
 }
 
-static Barrier& access_barrier(void* object, const char* what, int line, void* pc) {
+extern "C" void ww_barrier_init(void* object, unsigned bytes, unsigned expected, int line) {
+  initialise_barrier(object, bytes, expected, kPlainAccess, __builtin_return_address(0), line);
+}
+
+Barrier& ww::access_barrier(void* object, const char* what, int line, void* pc) {
   resolve_pending_store();
   access_range(reinterpret_cast<Address>(object), 4, false, reinterpret_cast<Address>(pc), kStrongAccess, line);
   return initialised_barrier(object, what, line);
 }
 
-extern "C" uint64_t ww_barrier_arrive(void* object, unsigned count, int drop, int line) {
-  Barrier& barrier = access_barrier(object, "arrive()", line, __builtin_return_address(0));
+uint64_t ww::arrive_at(Barrier& barrier, void* object, unsigned count, bool drop, int line) {
   if (count > barrier.pending)
     fatal_report(new_report(kUndefinedBehaviour, 0, line), "barrier: %u arrivals in a phase that expects only %u more",
                  count, barrier.pending);
   if (drop) barrier.next_expected--;
   const uint64_t phase = barrier.phase;
-  arrive(*runtime.block, barrier, object, count);
+  arrive(barrier, object, count);
   return phase;
+}
+
+extern "C" uint64_t ww_barrier_arrive(void* object, unsigned count, int drop, int line) {
+  return arrive_at(access_barrier(object, "arrive()", line, __builtin_return_address(0)), object, count, drop != 0,
+                   line);
 }
 
 extern "C" void ww_barrier_wait(void* object, uint64_t phase, int line) {
   Barrier& barrier = access_barrier(object, "wait()", line, __builtin_return_address(0));
-  wait_for(*runtime.block, barrier, object, phase, "barrier.wait()", line);
+  deliver(barrier, object);
+  wait_for(barrier, object, phase, "barrier.wait()", line);
 }
 
 extern "C" int ww_barrier_try_wait(void* object, uint64_t phase, int line) {
   Barrier& barrier = access_barrier(object, "try_wait()", line, __builtin_return_address(0));
+  deliver(barrier, object);
   if (barrier.phase <= phase) {
     yield_thread();
     if (barrier.phase <= phase) return 0;
   }
-  wait_for(*runtime.block, barrier, object, phase, "barrier.try_wait()", line);
+  wait_for(barrier, object, phase, "barrier.try_wait()", line);
   return 1;
 }
 
 extern "C" uint64_t ww_barrier_phase(void* object, int line) {
   return access_barrier(object, "wait_parity()", line, __builtin_return_address(0)).phase;
+}
+
+extern "C" void ww_barrier_track_copies(void* object) {
+  Thread& thread = *runtime.current;
+  const auto found = thread.block->barriers.find(reinterpret_cast<Address>(object));
+  if (found == thread.block->barriers.end()) return;
+  for (Copy& copy : thread.copies)
+    if (!copy.barrier) copy.barrier = found->second.get();
 }

@@ -5,6 +5,11 @@
 // access by another thread if that thread's vector clock holds at least this value for the first thread.
 // __syncthreads() orders all accesses and resets the clocks. A thread's vector clock has 32 entries, one for each lane
 // of its warp; the first synchronisation across warps in an epoch widens it to the whole block.
+//
+// Agents stand for what the async proxy does: they are columns of the clocks after those of the threads. An agent's
+// clock is that of the wgmma groups of a warpgroup, of the bulk stores of a thread, or of the bulk loads of an
+// mbarrier. A barrier of the block does not order what an agent does, so the clocks of the agents go on across epochs.
+// With agents, a second clock for each thread holds the accesses that a proxy fence makes visible to the async proxy.
 #pragma once
 #include <stdint.h>
 
@@ -14,6 +19,8 @@
 namespace ww {
 
 constexpr unsigned kMaxThreads = 1024;
+constexpr unsigned kWgmmaAgents = 8, kStoreAgents = 16, kLoadAgents = 16;
+constexpr unsigned kAgents = kWgmmaAgents + kStoreAgents + kLoadAgents;
 constexpr uint32_t kClockLimit = 0x7fe;  // a stamp has 11 bits for the clock; the highest value marks a copy in flight
 
 // The join of the vector clocks of the threads that have arrived at a barrier; one entry per thread.
@@ -30,8 +37,22 @@ class VectorClocks {
 
   // Joins the clocks of `lanes` of the warp that starts at thread `first`.
   void sync_warp(unsigned first, uint32_t lanes);
-  void release(unsigned thread, VectorClock& into);
-  void acquire(unsigned thread, const VectorClock& from);
+  // `fenced`: the accesses that a proxy fence follows; see the agents.
+  void release(unsigned thread, VectorClock& into, VectorClock& fenced);
+  void acquire(unsigned thread, const VectorClock& from, const VectorClock& fenced);
+  // Adds the columns of the agents, from `first_agent()` on.
+  void use_agents();
+  bool has_agents() const { return agents_; }
+  bool is_agent(unsigned thread) const { return agents_ && thread >= first_agent(); }
+  unsigned first_agent() const { return (threads_ + 31) & ~31u; }  // not in a thread's warp
+  bool exhausted_agents() const;  // a clock no longer fits in a stamp: call renew_agents()
+  void renew_agents();
+  uint32_t tick_agent(unsigned agent);                     // returns its new clock
+  uint32_t advance_agent(unsigned agent, uint32_t clock);  // to `clock` at least
+  void acquire_agent(unsigned thread, unsigned agent, uint32_t clock);
+  void proxy_fence(unsigned thread);
+  bool proxy_fenced(unsigned thread, unsigned other, uint32_t count) const;
+  VectorClock all_proxy_fenced() const;  // joined over the threads
   // Records a memory fence: a flag that the thread sets afterwards publishes its earlier writes.
   void fence(unsigned thread);
   bool fenced(unsigned thread, uint32_t count) const { return count <= fenced_[thread]; }
@@ -44,11 +65,15 @@ class VectorClocks {
   void widen_to_block();
   void tick(unsigned thread);
 
-  unsigned threads_ = 0;
-  bool used_ = false, is_block_wide_ = false, exhausted_ = false;
+  uint16_t* fenced_row(unsigned thread) { return proxy_.get() + size_t{thread} * kMaxThreads; }
+  const uint16_t* fenced_row(unsigned thread) const { return proxy_.get() + size_t{thread} * kMaxThreads; }
+
+  unsigned threads_ = 0, width_ = 0;  // width_: threads and agents
+  bool used_ = false, is_block_wide_ = false, exhausted_ = false, agents_ = false;
   uint16_t count_[kMaxThreads], fenced_[kMaxThreads];
+  uint16_t agents_done_[kAgents];  // of each agent: its clock that all threads have acquired
   uint16_t warp_[kMaxThreads][32];
-  std::unique_ptr<uint16_t[]> block_;
+  std::unique_ptr<uint16_t[]> block_, proxy_;
 };
 
 }  // namespace ww

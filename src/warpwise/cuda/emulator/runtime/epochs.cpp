@@ -25,17 +25,47 @@ static void renew_epochs() {
   for (Block* block : runtime.resident) {
     take_epoch(*block);
     block->first_epoch = block->epoch;
+    if (block->cluster) block->cluster->first_epoch = 0;
+  }
+}
+
+// A proxy fence of the epoch that ends, in any thread, is followed by the barrier that ends it.
+static void keep_fenced_accesses(Block& block) {
+  constexpr size_t kKept = 16;
+  uint32_t fenced_epoch = 0;
+  for (unsigned i = 0; i < block.threads; i++) fenced_epoch = std::max(fenced_epoch, block.thread[i].fenced_epoch);
+  for (unsigned i = 0; i < block.threads; i++) block.thread[i].fenced_epoch = fenced_epoch;
+  if (block.fenced_epochs.size() == kKept) block.fenced_epochs.erase(block.fenced_epochs.begin());
+  block.fenced_epochs.push_back({block.epoch, block.clocks.all_proxy_fenced()});
+}
+
+// Restarts the clocks of the agents. What they did before counts as ordered.
+static void renew_agents(Block& block) {
+  block.clocks.renew_agents();
+  block.agents_epoch = block.epoch;
+  for (unsigned i = 0; i < block.threads; i++) {
+    Thread& thread = block.thread[i];
+    uint32_t& group = block.warpgroups[i / kWarpgroupThreads].group;
+    group = i % kWarpgroupThreads ? std::min(group, thread.wgmma_group) : thread.wgmma_group;
+    thread.bulk_base = thread.bulk_group;
   }
 }
 
 void next_epoch(Block& block) {
   if (runtime.last_epoch >= kLastEpoch) renew_epochs();
+  if (block.clocks.has_agents()) keep_fenced_accesses(block);
   take_epoch(block);
   block.clocks.reset();
+  if (block.clocks.has_agents() && block.clocks.exhausted_agents()) renew_agents(block);
+  if (!block.remote.empty()) {
+    std::vector<unsigned> all(block.threads);
+    for (unsigned i = 0; i < block.threads; i++) all[i] = i;
+    join_remote(block, all);
+  }
   block.strong_access_seen = false;
   if (runtime.block != &block) return;
   runtime.epoch = block.epoch;
-  runtime.epoch_floor[1] = block.first_epoch;
+  runtime.epoch_floor[1] = block.cluster ? block.cluster->first_epoch : block.first_epoch;
   if (runtime.current) refresh_stamp();
 }
 

@@ -26,6 +26,8 @@ Block* acquire_block() {
   return block;
 }
 
+}  // namespace
+
 void start_block(uint64_t number) {
   Block* block = acquire_block();
   static uint64_t instances = 0;
@@ -37,14 +39,23 @@ void start_block(uint64_t number) {
   block->threads = runtime.threads;
   block->finished = block->at_barrier = block->at_grid = block->polling_passes = 0;
   block->strong_access_seen = false;
-  block->static_shared = 0;
+  block->static_shared = block->shared_offset = 0;
+  block->rank = block->load_agents = block->store_agents = block->agents_epoch = 0;
+  block->store_agent.clear();
+  block->fenced_epochs.clear();
+  for (Warpgroup& group : block->warpgroups) group = Warpgroup();
   for (unsigned i = 0; i < runtime.threads; i++) {
     Thread& thread = block->thread[i];
     thread.block = block;
     thread.id = i;
     thread.last_operation = thread.waiting_operation = nullptr;
     thread.copy_group = 0;
+    thread.ptx = 0;
     thread.copies.clear();  // an exited thread may have pending copies bound to a barrier
+    thread.stores.clear();
+    thread.timed_wait = thread.timed_out = thread.arrived_at_cluster = thread.wgmma_fenced = false;
+    thread.wgmmas = 0;
+    thread.wgmma_group = thread.wgmma_waited = thread.bulk_group = thread.bulk_base = thread.fenced_epoch = 0;
     block->state[i] = ThreadState::kNew;
   }
   for (unsigned w = 0; w * 32 < runtime.threads; w++) {
@@ -62,7 +73,10 @@ void start_block(uint64_t number) {
   start_shared(*block);
 }
 
+namespace {
+
 void end_block(Block* block) {
+  leave_cluster(*block);
   end_shared(*block);
   clear_barriers(*block);
   runtime.resident.erase(std::find(runtime.resident.begin(), runtime.resident.end(), block));
@@ -74,8 +88,11 @@ void end_block(Block* block) {
 // True if a thread of the block waits at the grid barrier, or at a cuda::barrier in global memory.
 bool may_wait_for_other_blocks(const Block& block) {
   if (block.at_grid) return true;
+  const bool clustered = block.cluster && block.cluster->blocks.size() > 1;
   for (unsigned i = 0; i < block.threads; i++) {
+    if (block.state[i] == ThreadState::kAtClusterBarrier) return true;
     if (block.state[i] != ThreadState::kAtBarrierObject) continue;
+    if (clustered) return true;
     const Slot* slot = slot_of(reinterpret_cast<Address>(block.thread[i].object));
     if (slot && !slot->shared) return true;
   }
@@ -144,7 +161,7 @@ void report_block_timeout(Block& block) {
 }
 
 struct RoundResult {
-  bool finished = false, polling = false;
+  bool finished = false, polling = false, woken = false;  // woken: a block that waited has a ready thread again
 };
 
 // Runs each resident block until it ends, or until its threads only wait.
@@ -167,10 +184,24 @@ RoundResult run_resident_blocks() {
     } else if (outcome == Outcome::kPolling) {
       round.polling = true;
     } else if (outcome == Outcome::kBlocked && !may_wait_for_other_blocks(*block)) {
-      report_deadlock(*block);
+      if (!time_out_waits()) report_deadlock(*block);
+      round.woken = true;
     }
   }
+  for (Block* block : runtime.resident)
+    if (block->cluster && !round.polling)
+      for (unsigned i = 0; i < block->threads; i++) round.woken |= block->state[i] <= ThreadState::kReady;
   return round;
+}
+
+// Starts the next block that did not start with another of its cluster.
+void start_next(uint64_t& started, const std::vector<uint32_t>& shuffled) {
+  while (started < runtime.blocks) {
+    const uint64_t number = block_at(started++, shuffled);
+    if (runtime.started_early.erase(number)) continue;
+    start_block(number);
+    return;
+  }
 }
 
 }  // namespace
@@ -179,16 +210,17 @@ void run_grid() {
   const std::vector<uint32_t> shuffled = shuffled_order();
   uint64_t started = 0;
   while (!runtime.aborted && (started < runtime.blocks || !runtime.resident.empty())) {
-    if (runtime.resident.empty()) start_block(block_at(started++, shuffled));
+    if (runtime.resident.empty()) start_next(started, shuffled);
+    if (runtime.resident.empty()) break;
     const RoundResult round = run_resident_blocks();
     if (runtime.aborted) break;
-    if (release_grid() || round.finished) continue;
+    if (release_grid() || round.finished || round.woken) continue;
     Block& waiting = *runtime.resident.front();
     if (started < runtime.blocks && stacks_in_use() + runtime.threads <= kMaxFibers) {
-      start_block(block_at(started++, shuffled));
+      start_next(started, shuffled);
     } else if (started < runtime.blocks && waiting.at_grid) {
       report_too_many_threads(waiting);
-    } else if (!round.polling) {
+    } else if (!round.polling && !time_out_waits()) {
       report_deadlock(waiting);
     }
   }
@@ -197,6 +229,7 @@ void run_grid() {
     end_shared(*block);
     clear_barriers(*block);
     for (unsigned i = 0; i < block->threads; i++) block->thread[i].copies.clear();
+    leave_cluster(*block);
     runtime.block_pool.emplace_back(block);
   }
   runtime.resident.clear();

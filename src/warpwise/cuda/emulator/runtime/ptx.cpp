@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <unordered_map>
 
-#include "ptx_matrix.h"
 #include "ptx_parse.h"
+#include "ptx_wgmma.h"
 
 namespace ptx {
 namespace {
@@ -86,19 +86,32 @@ Handler handler_of(const Instruction& instruction) {
                                                                    {"createpolicy", create_policy},
                                                                    {"griddepcontrol", no_operation},
                                                                    {"pmevent", no_operation},
-                                                                   {"wgmma", unsupported_hardware},
-                                                                   {"mbarrier", unsupported_hardware},
+                                                                   {"wgmma", wgmma},
+                                                                   {"mbarrier", mbarrier},
                                                                    {"tensormap", unsupported_hardware},
-                                                                   {"mapa", unsupported_hardware},
+                                                                   {"mapa", map_shared},
                                                                    {"multimem", unsupported_hardware},
-                                                                   {"setmaxnreg", unsupported_hardware},
+                                                                   {"setmaxnreg", register_count},
                                                                    {"tcgen05", unsupported_hardware},
-                                                                   {"getctarank", unsupported_hardware},
+                                                                   {"getctarank", block_rank},
                                                                    {"clusterlaunchcontrol", unsupported_hardware}};
   const auto& parts = instruction.parts;
+  if (parts[0] == "cp" && instruction.has("bulk")) {
+    if (instruction.has("prefetch")) return no_operation;
+    if (instruction.has("commit_group")) return bulk_commit;
+    if (instruction.has("wait_group")) return bulk_wait;
+    if (!instruction.has("tensor")) return bulk_copy;
+    const size_t space = instruction.name.find(".global");
+    return space < instruction.name.find(".shared") ? tensor_store : tensor_load;
+  }
+  if (parts[0] == "wgmma") {
+    if (instruction.has("fence")) return wgmma_fence;
+    if (instruction.has("commit_group")) return wgmma_commit;
+    return instruction.has("wait_group") ? wgmma_wait : wgmma;
+  }
+  if (parts[0] == "st" && instruction.has("async")) return store_async;
   if (parts[0] == "cp") {
-    if (instruction.has("bulk") || instruction.has("mbarrier") || instruction.has("reduce"))
-      return unsupported_hardware;
+    if (instruction.has("mbarrier")) return copy_arrive;
     if (instruction.has("commit_group")) return copy_commit;
     if (instruction.has("wait_group")) return copy_wait_group;
     return instruction.has("wait_all") ? copy_wait_all : copy_async;
@@ -123,6 +136,7 @@ extern "C" __attribute__((visibility("default"))) void ww_ptx(ww_ptx_site* site,
   ptx::Context context = {operands, count, many.empty() ? few : many.data(), site->line, program, 0};
   if (!program->error.empty()) context.fail(WW_UNSUPPORTED, "inline PTX: cannot parse " + program->error);
   const int end = static_cast<int>(program->instructions.size());
+  ww_executes_ptx(__builtin_return_address(0));
   while (context.next < end) {
     const ptx::Instruction& instruction = program->instructions[static_cast<size_t>(context.next++)];
     if (instruction.guard != -1) {
@@ -135,4 +149,5 @@ extern "C" __attribute__((visibility("default"))) void ww_ptx(ww_ptx_site* site,
     if (first == "exit" || first == "ret") break;
     instruction.handler(context, instruction);
   }
+  ww_executes_ptx(nullptr);
 }

@@ -80,6 +80,36 @@ struct Context {
         return ~((2u << lane) - 1u);
       case Special::dynamic_smem_size:
         return ww_dynamic_shared_bytes();
+      case Special::cluster_ctarank:
+        return ww_cluster_rank();
+      case Special::cluster_nctarank:
+        return u64{ww_cluster_shape().x} * ww_cluster_shape().y * ww_cluster_shape().z;
+      case Special::cluster_ctaid_x:
+        return ww_block_index().x % ww_cluster_shape().x;
+      case Special::cluster_ctaid_y:
+        return ww_block_index().y % ww_cluster_shape().y;
+      case Special::cluster_ctaid_z:
+        return ww_block_index().z % ww_cluster_shape().z;
+      case Special::cluster_nctaid_x:
+        return ww_cluster_shape().x;
+      case Special::cluster_nctaid_y:
+        return ww_cluster_shape().y;
+      case Special::cluster_nctaid_z:
+        return ww_cluster_shape().z;
+      case Special::clusterid_x:
+        return ww_block_index().x / ww_cluster_shape().x;
+      case Special::clusterid_y:
+        return ww_block_index().y / ww_cluster_shape().y;
+      case Special::clusterid_z:
+        return ww_block_index().z / ww_cluster_shape().z;
+      case Special::nclusterid_x:
+        return ww_grid_dim().x / ww_cluster_shape().x;
+      case Special::nclusterid_y:
+        return ww_grid_dim().y / ww_cluster_shape().y;
+      case Special::nclusterid_z:
+        return ww_grid_dim().z / ww_cluster_shape().z;
+      case Special::is_explicit_cluster:
+        return ww_cluster_shape().x * ww_cluster_shape().y * ww_cluster_shape().z > 1;
       case Special::clock:
       case Special::clock64:
       case Special::globaltimer:

@@ -176,6 +176,10 @@ class Parser {
         for (const std::string& part : split(inside)) result.parts.push_back(operand(part));
         return result;
       }
+      if (const auto parts = split(inside); parts.size() == 2) {  // [map, {x, y}]
+        result.parts = {operand(parts[0]), operand(parts[1])};
+        return result;
+      }
       size_t sign = inside.find_first_of("+-", 1);
       const std::string base = trim(inside.substr(0, sign));
       if (sign != std::string::npos) {
@@ -301,7 +305,22 @@ class Parser {
                                                          {"clock64", Special::clock64},
                                                          {"globaltimer", Special::globaltimer},
                                                          {"globaltimer_lo", Special::globaltimer},
-                                                         {"dynamic_smem_size", Special::dynamic_smem_size}};
+                                                         {"dynamic_smem_size", Special::dynamic_smem_size},
+                                                         {"cluster_ctarank", Special::cluster_ctarank},
+                                                         {"cluster_nctarank", Special::cluster_nctarank},
+                                                         {"cluster_ctaid.x", Special::cluster_ctaid_x},
+                                                         {"cluster_ctaid.y", Special::cluster_ctaid_y},
+                                                         {"cluster_ctaid.z", Special::cluster_ctaid_z},
+                                                         {"cluster_nctaid.x", Special::cluster_nctaid_x},
+                                                         {"cluster_nctaid.y", Special::cluster_nctaid_y},
+                                                         {"cluster_nctaid.z", Special::cluster_nctaid_z},
+                                                         {"clusterid.x", Special::clusterid_x},
+                                                         {"clusterid.y", Special::clusterid_y},
+                                                         {"clusterid.z", Special::clusterid_z},
+                                                         {"nclusterid.x", Special::nclusterid_x},
+                                                         {"nclusterid.y", Special::nclusterid_y},
+                                                         {"nclusterid.z", Special::nclusterid_z},
+                                                         {"is_explicit_cluster", Special::is_explicit_cluster}};
     const auto found = known.find(name);
     if (found == known.end()) return false;
     result.kind = Kind::special;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "abi_extra.h"
+#include "abi_hopper.h"
 
 namespace ptx {
 // One part of an instruction's name: the opcode, a modifier or a type. The characters are stored inline because
@@ -38,7 +39,7 @@ enum class Kind { none, operand, reg, immediate, special, vector, address, label
 
 // One operand of an instruction. `index`: the number of the asm operand, virtual register or special register, or the
 // position of the label. `parts`: the elements of a vector; the base of an address, to which `offset` is added; the
-// second register of a pair p|q.
+// tensor map and the coordinates of a tensor address; the second register of a pair p|q.
 struct Operand {
   Kind kind = Kind::none;
   int index = 0;
@@ -77,7 +78,22 @@ enum class Special {
   clock,
   clock64,
   globaltimer,
-  dynamic_smem_size
+  dynamic_smem_size,
+  cluster_ctarank,
+  cluster_nctarank,
+  cluster_ctaid_x,
+  cluster_ctaid_y,
+  cluster_ctaid_z,
+  cluster_nctaid_x,
+  cluster_nctaid_y,
+  cluster_nctaid_z,
+  clusterid_x,
+  clusterid_y,
+  clusterid_z,
+  nclusterid_x,
+  nclusterid_y,
+  nclusterid_z,
+  is_explicit_cluster
 };
 
 struct Context;

@@ -87,7 +87,13 @@ inline void elect(Context& c, const Instruction& i) {
 
 // bar.sync a{, b}; barrier{.cta}.sync{.aligned} a{, b}; ...arrive a, b; ...red.{popc,and,or}
 inline void barrier(Context& c, const Instruction& i) {
-  if (i.has("cluster")) c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + " needs sm_90 hardware");
+  if (i.has("cluster")) {
+    if (i.has("arrive"))
+      ww_cluster_arrive(!i.has("relaxed"), c.line);
+    else
+      ww_cluster_wait(c.line);
+    return;
+  }
   if (i.parts[0] == "bar" && i.has("warp")) {
     ww_syncwarp(c.u32(i.operands[0]), c.line);
     return;
@@ -103,11 +109,16 @@ inline void barrier(Context& c, const Instruction& i) {
   const unsigned id = i.operands.empty() ? 0 : c.u32(i.operands[0]);
   const unsigned threads = i.operands.size() > 1 ? c.u32(i.operands[1]) : 0;
   if (id == 0 && threads == 0 && !i.has("arrive"))
-    ww_syncthreads(0, 0, c.line);
+    ww_syncthreads(WW_BAR_SYNC, 0, c.line);
   else
     ww_named_barrier(id, threads, i.has("arrive"), c.line);
 }
-inline void fence(Context&, const Instruction& i) { ww_fence(i.has("cta") ? 0 : i.has("sys") ? 2 : 1); }
+inline void fence(Context&, const Instruction& i) {
+  if (i.has("proxy") && i.has("async"))
+    ww_proxy_fence();
+  else if (!i.has("proxy"))
+    ww_fence(i.has("cta") ? 0 : i.has("sys") ? 2 : 1);
+}
 inline void sleep(Context& c, const Instruction&) { ww_yield(c.line); }
 inline void trap(Context& c, const Instruction&) { c.fail(WW_ASSERT, "inline PTX: trap is executed"); }
 inline void branch(Context& c, const Instruction& i) {
@@ -116,7 +127,7 @@ inline void branch(Context& c, const Instruction& i) {
   c.next = i.operands[0].index;
 }
 inline void unsupported_hardware(Context& c, const Instruction& i) {
-  c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + " needs sm_90 hardware and is not emulated");
+  c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + " is not emulated");
 }
 inline void unsupported(Context& c, const Instruction& i) {
   c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + " is not emulated");

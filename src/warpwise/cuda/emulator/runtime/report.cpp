@@ -14,8 +14,8 @@ Report new_report(Kind kind, Address pc, int line) {
   memset(&report, 0, sizeof report);
   report.kind = kind;
   report.count = 1;
-  report.access.pc = pc;
-  report.access.line = line;
+  report.access.pc = runtime.ptx ? runtime.ptx : pc;
+  report.access.line = runtime.ptx ? 0 : line;
   report.access.action = kExecuted;
   if (runtime.block) copy_index(report.access.block, runtime.block->index);
   if (runtime.current) copy_index(report.access.thread, runtime.thread_index[runtime.current->id]);

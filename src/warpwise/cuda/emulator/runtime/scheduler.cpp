@@ -23,6 +23,7 @@ void thread_main() {
   block.state[thread.id] = ThreadState::kDone;
   block.finished++;
   on_lane_exit(thread);
+  on_cluster_exit(thread);
   try_complete_barrier(block);
   void* never;
   switch_fiber(&never, runtime.scheduler);
@@ -44,9 +45,11 @@ bool resume(Thread& thread, ThreadState& state) {
   if (runtime.stop) runtime.budget = 0;  // the signal handler may have set it between two threads
   runtime.strong_budget = kStrongBudget;
   runtime.resumes++;
+  runtime.ptx = thread.ptx;
   refresh_stamp();
   switch_fiber(&runtime.scheduler, thread.stack_pointer);
   runtime.current = nullptr;
+  runtime.ptx = 0;
   if (state == ThreadState::kDone) {
     release_stack(thread.stack);
     thread.stack = nullptr;
@@ -109,7 +112,7 @@ Pass run_pass(Block& block) {
 void enter(Block& block) {
   runtime.block = &block;
   runtime.epoch = block.epoch;
-  runtime.epoch_floor[1] = block.first_epoch;
+  runtime.epoch_floor[1] = block.cluster ? block.cluster->first_epoch : block.first_epoch;
   runtime.clocks_used = block.clocks.used();
 }
 

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <algorithm>
+
 #include "access.h"
 
 namespace ww {
@@ -27,7 +29,11 @@ static Slot& allocate_shared_slot(Block& block, ww_site* site, size_t bytes, Spa
   runtime.free_shared_slots.pop_back();
   Slot& slot = slots[number];
   block.shared.push_back({site, number});
-  if (!commit(slot, 0, bytes, !runtime.checks.any))
+  // A variable of 1 KiB or more begins at a multiple of 1 KiB, the period of the 128-byte swizzle.
+  const size_t alignment = bytes >= 1024 ? 1024 : std::max<size_t>(16, site->align), at = block.shared_offset;
+  const size_t offset = (at + alignment - 1) & ~(alignment - 1);
+  block.shared_offset = offset + bytes;
+  if (!commit(slot, offset, bytes, !runtime.checks.any))
     fatal_report(new_report(kLaunchError, 0, site->line), "the emulator cannot allocate %zu bytes of shared memory",
                  bytes);
   slot.shared = 1;
@@ -45,6 +51,14 @@ static Slot* find_shared(Block& block, const ww_site* site) {
   for (const SharedVariable& variable : block.shared)
     if (variable.site == site) return &slots[variable.slot];
   return nullptr;
+}
+
+SharedVariable& shared_variable(Block& block, const SharedVariable& like) {
+  for (SharedVariable& variable : block.shared)
+    if (variable.site == like.site) return variable;
+  const Slot& slot = slots[like.slot];
+  allocate_shared_slot(block, like.site, slot.bytes, slot.space);
+  return block.shared.back();
 }
 
 void start_shared(Block& block) { block.shared.clear(); }
@@ -161,6 +175,8 @@ void ww_fence(int scope) {
 }
 
 void ww_yield(int) { yield_thread(); }
+
+void ww_executes_ptx(const void* place) { runtime.current->ptx = runtime.ptx = reinterpret_cast<Address>(place); }
 
 void ww_fail(ww_problem problem, const char* message, int line) {
   static constexpr Kind kinds[] = {kKernelAssertion, kUndefinedBehaviour, kUnsupportedFeature, kUndefinedBehaviour};

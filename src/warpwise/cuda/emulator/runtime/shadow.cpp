@@ -28,10 +28,28 @@ Action action_of(bool write, uint64_t stamp) {
   return stamp & kStrong ? kAtomic : write ? kWrite : kRead;
 }
 
+// An agent's access is that of a thread for which it works; see clocks.h.
+void describe_agent(Side& side, unsigned agent, bool wrote) {
+  const Block& block = *runtime.block;
+  unsigned thread = (agent - block.clocks.first_agent()) * kWarpgroupThreads;
+  const char* what = "wgmma";
+  if (agent >= block.clocks.first_agent() + kWgmmaAgents) {
+    thread = 0;
+    what = wrote ? "bulk load" : "bulk store";
+    for (const auto& [owner, its] : block.store_agent)
+      if (its == agent) thread = owner;
+  }
+  copy_index(side.thread, runtime.thread_index[thread]);
+  snprintf(side.label, sizeof side.label, "%s", what);
+}
+
 void fill_other(Report& report, uint64_t other, bool wrote) {
   report.has_other = 1;
   copy_index(report.other.block, block_index_of(epoch_of(other)));
-  copy_index(report.other.thread, runtime.thread_index[thread_of(other)]);
+  if (runtime.block->clocks.is_agent(thread_of(other)))
+    describe_agent(report.other, thread_of(other), wrote);
+  else
+    copy_index(report.other.thread, runtime.thread_index[thread_of(other)]);
   report.other.action = action_of(wrote, other);
   if (other & kLineFlag)
     report.other.line = static_cast<int32_t>(other & (kLineFlag - 1));
@@ -47,6 +65,20 @@ bool unordered(uint64_t stamp, bool shared) {
   const uint32_t epoch = epoch_of(stamp);
   if (epoch < runtime.epoch_floor[shared]) return false;
   if ((stamp & kClockBits) == kInFlight) return shared || of_this_block(epoch);
+  const Block& block = *runtime.block;
+  if (runtime.clustered) {
+    const int rank = rank_of_epoch(epoch);
+    if (rank >= 0 && static_cast<unsigned>(rank) != block.rank) {
+      const Seen& seen = block.remote[runtime.current->id][static_cast<size_t>(rank)];
+      const unsigned thread = thread_of(stamp);
+      if (epoch < seen.epoch) return false;
+      if (epoch == seen.epoch && thread < seen.clock.size() && seen.clock[thread] >= clock_of(stamp)) return false;
+      return shared || !published_by_block(epoch);
+    }
+  }
+  if (block.clocks.is_agent(thread_of(stamp)) && shared)
+    return epoch >= block.agents_epoch &&
+           !block.clocks.is_ordered(runtime.current->id, thread_of(stamp), clock_of(stamp));
   if (epoch == runtime.epoch) {
     if (thread_of(stamp) == runtime.current->id) return false;
     if (!runtime.block->clocks.used()) return true;
@@ -103,7 +135,7 @@ void record_read_slow(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& a
   check_against_write(slot, cell, mask, access, word, false);
   const uint64_t read = cell.read,
                  mine = runtime.stamp | (access.strong ? kStrong : 0) | location_of(access.pc, access.line);
-  const unsigned me = runtime.current->id;
+  const unsigned me = thread_of(mine);
   if (same_thread_and_epoch(read, mine)) {
     cell.read = access.strong && !(read & kStrong) ? mine & ~kStrong : mine;
     cell.rest |= mask << kReadMask;
@@ -163,6 +195,40 @@ void check_warp_synchronous(const Slot& slot, Address address, unsigned bytes, b
     report_race(slot, access, address, write, cell.write & ~kStrong, true);
   else if (write && by_other_lane(cell.read))
     report_race(slot, access, address, true, cell.read & ~kStrong, false);
+}
+
+// Reports bytes of shared memory that were written through the generic proxy and that no proxy fence makes visible to
+// the async proxy, which reads them now.
+void check_proxy_fence(Address address, size_t bytes, Address pc, const char* what, int line) {
+  Slot* slot = slot_of(address);
+  const Block& block = *runtime.block;
+  const unsigned me = runtime.current->id;
+  if (!slot || !slot->cells || !slot->shared) return;
+  for (Address at = address & ~Address{3}; at < address + bytes; at += 4) {
+    const uint64_t write = cell_of(*slot, at)->write;
+    const uint32_t epoch = epoch_of(write);
+    if (epoch < block.first_epoch || block_number_of(epoch) != block.number) continue;
+    if ((write & kClockBits) == kInFlight || block.clocks.is_agent(thread_of(write))) continue;
+    if (epoch < block.thread[me].fenced_epoch) continue;
+    bool fenced = epoch == block.epoch && block.clocks.proxy_fenced(me, thread_of(write), clock_of(write));
+    if (epoch < block.epoch) {
+      fenced = block.fenced_epochs.empty() || epoch < block.fenced_epochs.front().epoch;
+      for (const FencedEpoch& each : block.fenced_epochs)
+        fenced |= each.epoch == epoch && each.clock[thread_of(write)] >= clock_of(write);
+    }
+    if (fenced) continue;
+    Report report = new_report(kDataRace, pc, line);
+    describe(report, *slot, at);
+    report.access.action = kRead;
+    report.access_bytes = 4;
+    fill_other(report, write, true);
+    set_message(report,
+                "%s reads shared memory through the async proxy, without a fence.proxy.async after the write by "
+                "another instruction",
+                what);
+    add_report(report);
+    return;
+  }
 }
 
 static uint32_t mask_of(Address address, Address end) {

@@ -29,6 +29,7 @@ inline uint64_t code_offset(Address pc) {
   return offset < kLineFlag ? offset : 0;
 }
 inline uint64_t location_of(Address pc, int line) {
+  if (runtime.ptx) return code_offset(runtime.ptx);
   return line > 0 && static_cast<uint64_t>(line) < kLineFlag ? kLineFlag | static_cast<uint64_t>(line)
                                                              : code_offset(pc);
 }
@@ -60,7 +61,8 @@ inline __attribute__((always_inline)) void record_read(Slot& slot, Cell& cell, u
                                                        unsigned bytes, Address pc) {
   const uint32_t floor = runtime.epoch_floor[slot.shared], wrote = epoch_of(cell.write), rest = cell.rest;
   const uint64_t read = cell.read;
-  if (wrote < floor || (slot.shared && wrote != runtime.epoch && (cell.write & kClockBits) != kInFlight)) {
+  if (!runtime.clustered &&
+      (wrote < floor || (slot.shared && wrote != runtime.epoch && (cell.write & kClockBits) != kInFlight))) {
     if (same_thread_and_epoch(read, runtime.stamp)) {
       if ((rest >> kReadMask & mask) == mask) {
         cell.read = runtime.stamp | code_offset(pc);
@@ -80,6 +82,8 @@ inline __attribute__((always_inline)) void record_read(Slot& slot, Cell& cell, u
 // Reports implicit warp-synchronous code: a volatile access to shared memory that another lane of the same warp has
 // accessed since the last barrier or __syncwarp().
 void check_warp_synchronous(const Slot& slot, Address address, unsigned bytes, bool write, Address pc);
+
+void check_proxy_fence(Address address, size_t bytes, Address pc, const char* what, int line);
 
 // Mark words as the destination of a pending asynchronous copy of the running thread, and of a completed one.
 void mark_in_flight(Slot& slot, Address to, size_t bytes, uint64_t code);

@@ -2,12 +2,14 @@
 // runs at a time in a process. The functions that the runtime's files share are declared at the end.
 #pragma once
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
-#include "abi.h"
+#include "abi_hopper.h"
 #include "arena.h"
 #include "clocks.h"
 #include "report.h"
@@ -24,11 +26,35 @@ enum class ThreadState : uint8_t {
   kConverging,
   kAtBarrierObject,
   kAtGridBarrier,
+  kAtClusterBarrier,
   kDone
 };
 
 struct Block;
 struct Barrier;
+
+// What a thread knows about the threads of a block: their accesses of epochs before `epoch`, and those of `epoch` up to
+// `clock`, happen before its next access. Of these, the accesses of epochs before `fenced_epoch`, and those up to
+// `fenced` in `epoch`, are followed by a proxy fence.
+struct Seen {
+  uint32_t epoch = 0, fenced_epoch = 0;
+  VectorClock clock, fenced;
+  void join(const Seen& from);
+};
+
+// A bulk copy (TMA) into shared memory, which completes when its barrier is waited for. `data` are the bytes, with
+// their swizzle, read when the copy was issued.
+struct BulkCopy {
+  Address to;
+  std::vector<char> data;
+};
+
+// A bulk copy from shared to global memory; its bytes in flight in global memory.
+struct BulkStore {
+  Address to;
+  size_t bytes;
+  uint32_t group;  // number of commits by the issuing thread before the copy
+};
 
 // A pending asynchronous copy. `data` holds the source's bytes, read when the copy was issued.
 struct Copy {
@@ -66,6 +92,7 @@ struct Thread {
   unsigned id;
   const char* what;  // the operation that the thread waits at; `line` is its line
   int line;
+  Address ptx;  // see Runtime::ptx
   uint32_t mask;
   int predicate, kind;
   const void* object;
@@ -73,15 +100,29 @@ struct Thread {
   WarpOperation *last_operation, *waiting_operation;
   uint32_t copy_group;
   std::vector<Copy> copies;
+  bool timed_wait, timed_out;  // waits at mbarrier.try_wait, which may return false
+  bool arrived_at_cluster;     // since its last wait for the cluster's barrier
+  uint64_t cluster_phase;      // at its arrival
+  uint64_t wgmmas;             // number of wgmma instructions executed
+  bool wgmma_fenced;
+  uint32_t wgmma_group, bulk_group;  // commits of wgmma and of bulk copies
+  uint32_t wgmma_waited;             // groups of wgmma that the thread has waited for
+  uint32_t bulk_base;                // `bulk_group` when the clocks of the agents started
+  uint32_t fenced_epoch;             // accesses of epochs before it are followed by a proxy fence
+  std::vector<BulkStore> stores;
 };
 
-// A barrier of some threads of a block: a cuda::barrier, keyed by its address; a PTX named barrier or the barrier of a
-// tile, keyed by a small number.
+// A barrier of some threads of a block: a cuda::barrier or mbarrier, keyed by its address; a PTX named barrier or the
+// barrier of a tile, keyed by a small number.
 struct Barrier {
   uint32_t expected, next_expected, pending;
   uint64_t phase;
-  uint32_t epoch;  // of the clocks: in a later epoch they are stale
-  VectorClock arrived_clock, completed_clock;
+  Block* owner;
+  unsigned waiting;                      // threads that wait for it
+  int64_t bytes;                         // of bulk copies that the current phase expects; below 0 if they came first
+  std::vector<BulkCopy> incoming;        // not complete yet
+  unsigned agent;                        // stands for these copies in the clocks; 0 if none
+  std::vector<Seen> arrived, completed;  // by the block's rank in the cluster
   struct Arrival {
     unsigned thread;
     uint64_t stamp;
@@ -95,6 +136,38 @@ struct SharedVariable {
   ww_site* site;
   unsigned slot;
 };
+
+// The accesses of an earlier epoch, by thread, that a proxy fence followed within the epoch.
+struct FencedEpoch {
+  uint32_t epoch;
+  VectorClock clock;
+};
+
+// A thread block cluster and its barrier.
+struct Cluster {
+  ww_dim3 shape;
+  std::vector<Block*> blocks;  // by rank; null once the block has exited
+  std::vector<uint64_t> numbers;
+  uint32_t first_epoch;
+  unsigned threads, exited, arrived;
+  uint64_t phase;
+  bool relaxed;  // an arrival of this phase is not a release
+};
+
+// The operands of a wgmma, decoded by the first thread of the warpgroup that executes it.
+struct WgmmaOperands {
+  unsigned readers = 0;  // threads that have used them
+  bool begun = false, decoded = false;
+  std::vector<float> a, b;
+};
+
+struct Warpgroup {
+  std::deque<WgmmaOperands> operands;
+  uint64_t first = 0;                               // number of the wgmma whose operands are at the front
+  std::map<uint32_t, std::vector<Seen>> committed;  // by group: what its threads did before they committed it
+  uint32_t group = 0;                               // commits when the clocks of the agents started
+};
+constexpr unsigned kWarpgroupThreads = 128;
 
 struct Block {
   ww_dim3 index;
@@ -111,6 +184,15 @@ struct Block {
   Thread thread[kMaxThreads];
   std::vector<SharedVariable> shared;
   size_t static_shared;
+  size_t shared_offset;  // of the next variable in the 256 KiB window of wgmma descriptors
+  std::shared_ptr<Cluster> cluster;
+  unsigned rank;                           // in the cluster
+  std::vector<std::vector<Seen>> remote;   // by thread and rank: of the cluster's other blocks
+  std::vector<FencedEpoch> fenced_epochs;  // the latest
+  Warpgroup warpgroups[kMaxThreads / kWarpgroupThreads];
+  unsigned load_agents, store_agents;                  // in use
+  uint32_t agents_epoch;                               // what agents did in epochs before it counts as ordered
+  std::unordered_map<unsigned, unsigned> store_agent;  // by thread
   std::unordered_map<Address, std::unique_ptr<Barrier>> barriers;
 };
 
@@ -140,6 +222,7 @@ struct Runtime {
   uint32_t epoch_floor[2];                       // accesses of older epochs are ordered: [0] global, [1] shared memory
   bool pending_store, interleaved, clocks_used;  // interleaved: several blocks have been resident at once
   Address text;                                  // start of the kernel's code
+  Address ptx;  // where the running thread executes inline PTX, or 0: the place of its reports, whatever the line
   Thread* current;
   Block* block;
 
@@ -163,6 +246,9 @@ struct Runtime {
   bool aborted;
   volatile int stop;  // a Stop, set by the signal handlers
   uint64_t resumes, barriers_completed;
+  bool clustered;                              // blocks of a cluster of several are resident
+  unsigned stalls;                             // times that all threads waited since a barrier completed last
+  std::unordered_set<uint64_t> started_early;  // numbers of blocks that started with another of their cluster
   uint32_t last_epoch;
   PendingStore pending;
   std::vector<Report> reports;
@@ -189,6 +275,18 @@ void refresh_stamp();
 
 // grid.cpp
 void run_grid();
+void start_block(uint64_t number);
+Address device_address(Address host);  // of an argument's byte, or 0
+
+// cluster.cpp
+void leave_cluster(Block& block);  // at the end of a block
+void on_cluster_exit(Thread& thread);
+Block& owner_of_shared(Address address);  // the block of the cluster in whose shared memory the address is
+int rank_of_epoch(uint32_t epoch);        // in the running block's cluster, or -1
+// Transfers of happens-before: from the thread to a barrier or a warp operation, and back.
+void release(Thread& thread, std::vector<Seen>& into);
+void acquire(Thread& thread, const std::vector<Seen>& from);
+void join_remote(Block& block, const std::vector<unsigned>& threads);  // among threads of a block
 
 // epochs.cpp
 void next_epoch(Block& block);  // orders all of the block's accesses so far before those that follow
@@ -211,6 +309,16 @@ void try_complete_barrier(Block& block);  // completes the block's barrier if al
 void report_deadlock(Block& block);
 void clear_barriers(Block& block);
 void describe_wait(Side& side, const Thread& thread);
+// Lets the threads that wait at mbarrier.try_wait return false; true if there are any.
+bool time_out_waits();
+void complete_phase(Barrier& barrier, const void* object);
+Barrier& initialised_barrier(const void* object, const char* what, int line);
+void initialise_barrier(void* object, unsigned bytes, unsigned expected, unsigned access, void* pc, int line);
+Barrier& access_barrier(void* object, const char* what, int line, void* pc);
+uint64_t arrive_at(Barrier& barrier, void* object, unsigned count, bool drop, int line);
+// Waits until phase `phase` is complete. `timed`: the wait may end before, with Thread::timed_out.
+void wait_for(Barrier& barrier, const void* object, uint64_t phase, const char* what, int line, bool timed = false);
+void acquire_barrier(Barrier& barrier, const void* object);  // the phase before happens before what follows
 
 // warp.cpp
 void on_lane_exit(Thread& thread);
@@ -222,7 +330,11 @@ void release_last_operation(Thread& thread);
 // async_copy.cpp
 void complete_barrier_copies(Block& block, Barrier& barrier);
 
+// bulk_copy.cpp
+void deliver(Barrier& barrier, const void* object);  // completes the bulk copies of its current phase
+
 // services.cpp
+SharedVariable& shared_variable(Block& block, const SharedVariable& like);  // the same variable of another block
 void start_shared(Block& block);
 void end_shared(Block& block);
 

@@ -125,8 +125,16 @@ using namespace ww;
 extern "C" void ww_syncwarp(unsigned mask, int line) {
   Thread& thread = *runtime.current;
   WarpOperation& operation = synchronize_lanes(mask, nullptr, 0, "__syncwarp()", line);
-  if (runtime.checks.races && operation.readers == static_cast<uint32_t>(__builtin_popcount(operation.arrived)))
-    thread.block->clocks.sync_warp(thread.id & ~31u, operation.arrived);  // once, by the first lane to resume
+  if (runtime.checks.races && operation.readers == static_cast<uint32_t>(__builtin_popcount(operation.arrived))) {
+    const unsigned first = thread.id & ~31u;
+    thread.block->clocks.sync_warp(first, operation.arrived);  // once, by the first lane to resume
+    if (thread.block->clocks.has_agents() || !thread.block->remote.empty()) {
+      std::vector<unsigned> lanes;
+      for (uint32_t rest = operation.arrived; rest; rest &= rest - 1)
+        lanes.push_back(first + static_cast<unsigned>(__builtin_ctz(rest)));
+      join_remote(*thread.block, lanes);
+    }
+  }
   release_last_operation(thread);
   if (thread.block->clocks.exhausted()) next_epoch(*thread.block);
   refresh_stamp();

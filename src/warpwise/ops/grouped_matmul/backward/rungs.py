@@ -26,7 +26,7 @@ RUNGS: tuple[Rung, ...] = (
               configs=descriptors_configs, strided=True),
     make_rung(HERE, "k04_overlapped_epilogue", "Hopper: the epilogue overlaps the next tile's products",
               k04_overlapped_epilogue.launch, dtypes=HALVES, limits=k04_overlapped_epilogue.limits,
-              configs=k04_overlapped_epilogue.configs, devices=("cuda",), strided=True),
+              configs=k04_overlapped_epilogue.configs, strided=True),
 )  # fmt: skip
 
 

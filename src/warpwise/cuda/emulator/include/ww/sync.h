@@ -16,6 +16,12 @@ WW_INLINE void __threadfence() { ww_fence(1); }
 WW_INLINE void __threadfence_system() { ww_fence(2); }
 WW_INLINE void __nanosleep(unsigned, WW_LINE) { ww_yield(line); }
 
+// ---- Clusters
+namespace ww {
+// __cluster_dims__ of a kernel; rewrite.py puts the call at the begin of the kernel.
+WW_INLINE void cluster_dims(unsigned x, unsigned y = 1, unsigned z = 1, WW_LINE) { ww_cluster_dims(x, y, z, line); }
+}  // namespace ww
+
 // ---- Warp operations
 WW_INLINE void __syncwarp(unsigned mask = 0xffffffffu, WW_LINE) { ww_syncwarp(mask, line); }
 WW_INLINE unsigned __activemask(WW_LINE) { return ww_converged_lanes(line); }

@@ -16,6 +16,9 @@ __device__ inline void named_barrier_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+// bar.sync 0: a barrier of the block that warps may reach at different places, unlike __syncthreads().
+__device__ inline void block_sync() { asm volatile("bar.sync 0;" ::: "memory"); }
+
 // setmaxnreg: lowers the register count of each thread of the warpgroup to REGISTERS.
 template <int REGISTERS>
 __device__ inline void warpgroup_reg_dealloc() {

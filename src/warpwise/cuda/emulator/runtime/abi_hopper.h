@@ -1,0 +1,41 @@
+// The part of the ABI that only the interpreter of PTX calls: places in the kernel, mbarriers, bulk copies and wgmma.
+#pragma once
+#include <vector>
+
+#include "abi.h"
+
+// Addresses are generic. mbarriers are identified by their
+// address, as cuda::barrier objects are; see ww_barrier_init.
+struct ww_wgmma {  // the operands of one wgmma, which the first thread of the warpgroup that executes it decodes
+  std::vector<float>*a, *b;
+  bool first;
+};
+extern "C" {
+void ww_executes_ptx(const void* place);  // the asm statement that the thread executes, or null
+
+void ww_mbarrier_init(void* barrier, unsigned expected, int line);
+void ww_mbarrier_invalidate(void* barrier, int line);
+void ww_mbarrier_expect(void* barrier, int64_t bytes, int line);  // expect_tx, and with negative bytes complete_tx
+uint64_t ww_mbarrier_arrive(void* barrier, unsigned count, int drop, int line);  // returns the phase
+int ww_mbarrier_wait(void* barrier, uint64_t phase, int is_parity, int blocks, int line);
+unsigned ww_mbarrier_pending(void* barrier, int line);
+
+// A bulk copy to shared memory that completes `bytes` at the barrier; `data` are the bytes in their order there.
+void ww_bulk_load(void* to, const void* data, size_t bytes, void* barrier, int line);
+void ww_bulk_source(const void* from, size_t bytes, int line);  // a bulk load reads these bytes
+void ww_bulk_store(void* to, const void* data, size_t bytes, int line);
+void ww_bulk_commit();
+void ww_bulk_wait(unsigned still_pending, int only_reads);
+// A read of shared memory through the async proxy, by "wgmma" or a bulk copy.
+void ww_async_read(const void* from, size_t bytes, const char* what, int line);
+void ww_proxy_fence();
+void* ww_argument_address(uint64_t host);  // of a byte of an argument, in the emulator's copy, or null
+
+ww_wgmma ww_wgmma_begin(int line);  // waits until the operands are decoded, unless `first`
+void ww_wgmma_decoded();
+void ww_wgmma_end();
+void ww_wgmma_fence();
+void ww_wgmma_commit();
+void ww_wgmma_wait(unsigned still_pending);
+char* ww_from_descriptor(unsigned address, int line);
+}

@@ -1,0 +1,148 @@
+// Bulk copies (TMA). A load's source is read when it is issued; its bytes arrive in shared memory when its mbarrier is
+// waited for, and an access in between is a data race with the copy. A store reads shared memory and writes global
+// memory when it is issued; until its group is waited for, the shared memory counts as being read and the global memory
+// as being written.
+#include <string.h>
+
+#include <algorithm>
+
+#include "access.h"
+
+namespace ww {
+
+namespace {
+
+// The agent of a barrier's loads, of those of the block; 0 if the block has no agents.
+unsigned load_agent(Block& block, Barrier& barrier) {
+  if (!block.clocks.has_agents()) return 0;
+  if (!barrier.agent)
+    barrier.agent = block.clocks.first_agent() + kWgmmaAgents + kStoreAgents + block.load_agents++ % kLoadAgents;
+  return barrier.agent;
+}
+
+// The agent of a thread's stores; 0 if all are taken.
+unsigned store_agent(Block& block, unsigned thread) {
+  if (!block.clocks.has_agents()) return 0;
+  const auto found = block.store_agent.find(thread);
+  if (found != block.store_agent.end()) return found->second;
+  if (block.store_agents == kStoreAgents) return 0;
+  return block.store_agent[thread] = block.clocks.first_agent() + kWgmmaAgents + block.store_agents++;
+}
+
+}  // namespace
+
+void deliver(Barrier& barrier, const void* object) {
+  if (barrier.incoming.empty()) return;
+  Block& block = *barrier.owner;
+  uint64_t stamp = make_stamp(block.epoch, runtime.current->id, 1);
+  if (runtime.checks.races) {
+    const size_t own = block.remote.empty() ? 0 : block.rank;
+    if (barrier.arrived.size() <= own) barrier.arrived.resize(own + 1);
+    if (const unsigned agent = load_agent(block, barrier)) {
+      const uint32_t clock = block.clocks.tick_agent(agent);
+      Seen& seen = barrier.arrived[own];
+      if (seen.epoch != block.epoch) seen = {block.epoch, seen.fenced_epoch, {}, {}};
+      if (seen.clock.size() <= agent) seen.clock.resize(agent + 1, 0);
+      seen.clock[agent] = static_cast<uint16_t>(clock);
+      stamp = make_stamp(block.epoch, agent, clock);
+    }
+  }
+  for (const BulkCopy& copy : barrier.incoming) {
+    memcpy(reinterpret_cast<void*>(copy.to), copy.data.data(), copy.data.size());
+    Slot* slot = slot_of(copy.to);
+    if (slot && slot->cells) mark_completed(*slot, copy.to, copy.data.size(), stamp);
+    barrier.bytes -= static_cast<int64_t>(copy.data.size());
+  }
+  barrier.incoming.clear();
+  if (!barrier.pending && !barrier.bytes) complete_phase(barrier, object);
+  if (block.clocks.exhausted()) next_epoch(block);
+}
+
+}  // namespace ww
+
+using namespace ww;
+
+extern "C" {
+
+void ww_bulk_load(void* to, const void* data, size_t bytes, void* object, int line) {
+  const Address pc = reinterpret_cast<Address>(__builtin_return_address(0)), target = reinterpret_cast<Address>(to);
+  Barrier& barrier = initialised_barrier(object, "a bulk copy", line);
+  if (runtime.checks.any) access_range(target, bytes, true, pc, kCopyAccess, line);
+  resolve_pending_store();
+  Slot* slot = slot_of(target);
+  if (slot && slot->cells) mark_in_flight(*slot, target, bytes, location_of(pc, line));
+  const char* from = static_cast<const char*>(data);
+  barrier.incoming.push_back({target, std::vector<char>(from, from + bytes)});
+  if (barrier.waiting) deliver(barrier, object);
+}
+
+void ww_bulk_source(const void* from, size_t bytes, int line) {
+  if (runtime.checks.any)
+    access_range(reinterpret_cast<Address>(from), bytes, false, reinterpret_cast<Address>(__builtin_return_address(0)),
+                 kCopyAccess, line);
+}
+
+void ww_async_read(const void* from, size_t bytes, const char* what, int line) {
+  if (!runtime.checks.any) return;
+  const Address pc = reinterpret_cast<Address>(__builtin_return_address(0)), at = reinterpret_cast<Address>(from);
+  Block& block = *runtime.block;
+  Thread& thread = *runtime.current;
+  const bool is_wgmma = what[0] == 'w';
+  if (runtime.budget < static_cast<int64_t>(bytes / 8 + 2)) budget_exhausted(pc);  // not while the stamp is an agent's
+  if (runtime.checks.races && block.clocks.has_agents()) {
+    unsigned agent = block.clocks.first_agent() + thread.id / kWarpgroupThreads;
+    uint32_t group = thread.wgmma_group - block.warpgroups[thread.id / kWarpgroupThreads].group + 1;
+    if (!is_wgmma) {
+      agent = store_agent(block, thread.id);
+      group = thread.bulk_group - thread.bulk_base + 1;
+    }
+    if (agent) runtime.stamp = make_stamp(runtime.epoch, agent, std::max(1u, group));
+    check_proxy_fence(at, bytes, pc, what, line);
+  }
+  access_range(at, bytes, false, pc, kPlainAccess, line);
+  refresh_stamp();
+}
+
+void ww_bulk_store(void* to, const void* data, size_t bytes, int line) {
+  const Address pc = reinterpret_cast<Address>(__builtin_return_address(0)), target = reinterpret_cast<Address>(to);
+  Slot* slot = slot_of(target);
+  const bool inside = slot && target >= slot->start && target + bytes <= slot->start + slot->bytes;
+  if (inside && runtime.checks.any && !memcmp(to, data, bytes)) return;  // two writes of the same value are benign
+  if (runtime.checks.any) access_range(target, bytes, true, pc, kCopyAccess, line);
+  resolve_pending_store();
+  memcpy(to, data, bytes);
+  if (slot && slot->cells) mark_in_flight(*slot, target, bytes, location_of(pc, line));
+  runtime.current->stores.push_back({target, bytes, runtime.current->bulk_group});
+}
+
+void ww_bulk_commit() {
+  Thread& thread = *runtime.current;
+  Block& block = *runtime.block;
+  const uint32_t group = ++thread.bulk_group - thread.bulk_base;
+  const unsigned agent = store_agent(block, thread.id);
+  if (agent) block.clocks.advance_agent(agent, group + 1);
+  if (block.clocks.exhausted()) next_epoch(block);
+  refresh_stamp();
+}
+
+void ww_bulk_wait(unsigned still_pending, int only_reads) {
+  Thread& thread = *runtime.current;
+  Block& block = *runtime.block;
+  resolve_pending_store();
+  const uint32_t done = thread.bulk_group > still_pending ? thread.bulk_group - still_pending : 0;
+  if (block.clocks.has_agents() && done > thread.bulk_base)
+    if (const unsigned agent = store_agent(block, thread.id))
+      block.clocks.acquire_agent(thread.id, agent, done - thread.bulk_base);
+  refresh_stamp();
+  if (only_reads) return;
+  for (const BulkStore& store : thread.stores)
+    if (Slot* slot = slot_of(store.to); slot && slot->cells && store.group < done)
+      mark_completed(*slot, store.to, store.bytes, runtime.stamp);
+  thread.stores.erase(std::remove_if(thread.stores.begin(), thread.stores.end(),
+                                     [&](const BulkStore& store) { return store.group < done; }),
+                      thread.stores.end());
+}
+
+void* ww_argument_address(uint64_t host) { return reinterpret_cast<void*>(device_address(host)); }
+
+}  // extern "C"

@@ -1,0 +1,221 @@
+// The handlers of bulk copies: cp.async.bulk and cp.reduce.async.bulk, with and without a tensor map.
+#pragma once
+#include "ptx_cluster.h"
+
+namespace ptx {
+// A tensor map as tensor_map.py encodes it for the emulator. Dimension 0 is the innermost.
+struct TensorMap {
+  static constexpr unsigned kMagic = 0x77575450;
+  unsigned magic;
+  unsigned char rank, type, swizzle, element_bytes;  // type: of CUtensorMapDataType; swizzle: 0, 32, 64 or 128 bytes
+  u64 address;                                       // of the host's memory
+  unsigned extent[5], box[5], step[5];               // in elements
+  u64 stride[4];                                     // in bytes, of dimensions 1 to 4
+};
+static_assert(sizeof(TensorMap) <= 128, "a CUtensorMap has 128 bytes");
+constexpr unsigned kTf32 = 11;
+
+inline TensorMap read_map(Context& c, const Instruction& i, const Operand& operand) {
+  TensorMap map;
+  const u64 at = c.bits(operand);
+  __builtin_memcpy(&map, reinterpret_cast<const void*>(at), sizeof map);
+  if (map.magic != TensorMap::kMagic)
+    c.fail(WW_UNDEFINED, "inline PTX: " + i.name + ": the address is not that of a tensor map made by cuda.tensor_map");
+  return map;
+}
+
+// Offset within a box in shared memory, at address `box`, of the 16 bytes at offset `at` of the box without swizzle.
+inline u64 swizzled(u64 box, u64 at, unsigned swizzle) {
+  const u64 address = box + at, mask = swizzle / 16;  // 128 bytes: 8 units of 16
+  return mask > 1 ? (address ^ ((address >> 7 & (mask - 1)) << 4)) - box : at;
+}
+
+// Calls segment(address, offset, bytes) for each contiguous piece of the box at `at` that is inside the tensor; offset
+// is that in the box, without swizzle.
+template <class Segment>
+inline void for_each_segment(const TensorMap& map, const int (&at)[5], const Segment& segment) {
+  const u64 base = reinterpret_cast<u64>(ww_argument_address(map.address)), size = map.element_bytes;
+  unsigned box[5], index[5] = {};
+  u64 rows = 1;
+  for (int d = 0; d < 5; ++d) box[d] = d < map.rank ? (map.box[d] + map.step[d] - 1) / map.step[d] : 1;
+  for (int d = 1; d < 5; ++d) rows *= box[d];
+  for (u64 row = 0; row < rows; ++row) {
+    u64 address = base;
+    bool inside = true;
+    for (int d = 1; d < map.rank; ++d) {
+      const long long position = at[d] + static_cast<long long>(index[d]) * map.step[d];
+      inside = inside && position >= 0 && position < map.extent[d];
+      address += static_cast<u64>(position) * map.stride[d - 1];
+    }
+    const long long step = map.step[0];
+    long long first = at[0] < 0 ? (-static_cast<long long>(at[0]) + step - 1) / step : 0, last = box[0];
+    last = std::min<long long>(last, (static_cast<long long>(map.extent[0]) - at[0] + step - 1) / step);
+    if (inside && first < last) {
+      const u64 offset = row * box[0] * size;
+      if (step == 1)
+        segment(reinterpret_cast<char*>(address + static_cast<u64>(at[0] + first) * size),
+                offset + static_cast<u64>(first) * size, static_cast<u64>(last - first) * size);
+      else
+        for (long long j = first; j < last; ++j)
+          segment(reinterpret_cast<char*>(address + static_cast<u64>(at[0] + j * step) * size),
+                  offset + static_cast<u64>(j) * size, size);
+    }
+    for (int d = 1; d < 5 && ++index[d] == box[d]; ++d) index[d] = 0;
+  }
+}
+inline u64 box_bytes(const TensorMap& map) {
+  u64 bytes = map.element_bytes;
+  for (int d = 0; d < map.rank; ++d) bytes *= (map.box[d] + map.step[d] - 1) / map.step[d];
+  return bytes;
+}
+// Copies `bytes` bytes between a box in shared memory and its form without swizzle, in units of at most 16 bytes.
+template <class Copy>
+inline void for_each_unit(u64 box, u64 offset, u64 bytes, unsigned swizzle, const Copy& copy) {
+  for (u64 done = 0; done < bytes;) {
+    const u64 at = offset + done, count = std::min<u64>(bytes - done, 16 - (box + at) % 16);
+    copy(swizzled(box, at, swizzle), done, count);
+    done += count;
+  }
+}
+
+inline void copy_coordinates(Context& c, const Instruction& i, const Operand& tensor, const TensorMap& map,
+                             int (&at)[5]) {
+  const Operand& coordinates = tensor.parts[1];
+  if (coordinates.parts.size() != map.rank)
+    c.fail(WW_UNDEFINED, "inline PTX: " + i.name + ": " + std::to_string(coordinates.parts.size()) +
+                             " coordinates for a tensor map of " + std::to_string(map.rank) + " dimensions");
+  for (size_t d = 0; d < coordinates.parts.size(); ++d) at[d] = static_cast<int>(c.u32(coordinates.parts[d]));
+}
+inline void check_dimensions(Context& c, const Instruction& i, const TensorMap& map) {
+  for (int d = 1; d <= 5; ++d)
+    if (named(i, (".tensor." + std::to_string(d) + "d").c_str()) && d != map.rank)
+      c.fail(WW_UNDEFINED,
+             "inline PTX: " + i.name + " with a tensor map of " + std::to_string(map.rank) + " dimensions");
+  if (named(i, "im2col")) c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + ": the im2col mode is not emulated");
+}
+
+// The same shared address in each block of `blocks`, or in this block without multicast.
+template <class Each>
+inline void for_each_block(Context& c, bool multicast, unsigned blocks, char* to, char* barrier, const Each& each) {
+  if (!multicast) return each(to, barrier);
+  for (unsigned rank = 0; blocks >> rank; ++rank)
+    if (blocks >> rank & 1)
+      each(static_cast<char*>(ww_map_shared(to, rank, c.line)),
+           static_cast<char*>(ww_map_shared(barrier, rank, c.line)));
+}
+
+inline char* shared_address(Context& c, const Operand& operand) {
+  u64 at = static_cast<u64>(operand.offset);
+  for (const Operand& part : operand.parts) at += c.bits(part);
+  return static_cast<char*>(at <= 0xffffffffu ? ww_from_shared(at) : reinterpret_cast<void*>(at));
+}
+
+// cp.async.bulk.tensor.{1 to 5}d.shared::cluster.global...: [to], [map, {x, y, ...}], [barrier]{, blocks}{, policy}
+inline void tensor_load(Context& c, const Instruction& i) {
+  const TensorMap map = read_map(c, i, i.operands[1].parts[0]);
+  check_dimensions(c, i, map);
+  int at[5] = {};
+  copy_coordinates(c, i, i.operands[1], map, at);
+  char* to = shared_address(c, i.operands[0]);
+  check_aligned(c, i, to, 128);
+  std::vector<char> data(box_bytes(map), 0);
+  const u64 box = ww_to_shared(to) & 0x3fffff;
+  for_each_segment(map, at, [&](const char* from, u64 offset, u64 bytes) {
+    ww_bulk_source(from, bytes, c.line);
+    for_each_unit(box, offset, bytes, map.swizzle,
+                  [&](u64 place, u64 done, u64 count) { __builtin_memcpy(data.data() + place, from + done, count); });
+  });
+  if (map.type == kTf32)
+    for (size_t k = 0; k + 4 <= data.size(); k += 4) {
+      unsigned bits;
+      __builtin_memcpy(&bits, data.data() + k, 4);
+      if ((bits & 0x7f800000u) != 0x7f800000u) bits = (bits + 0xfffu + (bits >> 13 & 1)) & ~0x1fffu;
+      __builtin_memcpy(data.data() + k, &bits, 4);
+    }
+  const bool multicast = named(i, "multicast::cluster");
+  for_each_block(c, multicast, multicast ? c.u32(i.operands[3]) : 0, to, shared_address(c, i.operands[2]),
+                 [&](char* place, char* barrier) { ww_bulk_load(place, data.data(), data.size(), barrier, c.line); });
+}
+
+// The result of cp.reduce.async.bulk, by element.
+inline void reduce_elements(Context& c, const Instruction& i, const NamePart& type, char* to, const char* from,
+                            u64 bytes) {
+  Instruction one = i;
+  one.type = type;
+  const unsigned size = type_bytes(type);
+  for (u64 k = 0; k < bytes; k += size) {
+    ww_atomic(to + k, size, "cp.reduce.async.bulk", c.line);
+    u64 old = 0, value = 0;
+    __builtin_memcpy(&old, to + k, size);
+    __builtin_memcpy(&value, from + k, size);
+    const u64 next = atomic_result(c, one, old, value, 0);
+    __builtin_memcpy(to + k, &next, size);
+  }
+}
+
+// cp{.reduce}.async.bulk.tensor.{1 to 5}d.global.shared::cta...: [map, {x, y, ...}], [from]{, policy}
+inline void tensor_store(Context& c, const Instruction& i) {
+  static const char* const types[] = {"u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16"};
+  const TensorMap map = read_map(c, i, i.operands[0].parts[0]);
+  check_dimensions(c, i, map);
+  int at[5] = {};
+  copy_coordinates(c, i, i.operands[0], map, at);
+  const char* from = shared_address(c, i.operands[1]);
+  check_aligned(c, i, from, 128);
+  const u64 box = ww_to_shared(from) & 0x3fffff;
+  ww_async_read(from, box_bytes(map), "a bulk copy", c.line);
+  const bool reduces = i.has("reduce");
+  for_each_segment(map, at, [&](char* to, u64 offset, u64 bytes) {
+    std::vector<char> row(bytes);
+    for_each_unit(box, offset, bytes, map.swizzle,
+                  [&](u64 place, u64 done, u64 count) { __builtin_memcpy(row.data() + done, from + place, count); });
+    if (reduces)
+      reduce_elements(c, i, map.type < 10 ? types[map.type] : "f32", to, row.data(), bytes);
+    else
+      ww_bulk_store(to, row.data(), bytes, c.line);
+  });
+}
+
+// cp{.reduce}.async.bulk of contiguous bytes:
+//   .shared::cluster.global.mbarrier...: [to], [from], bytes, [barrier]{, blocks}{, policy}
+//   .shared::cluster.shared::cta.mbarrier...: [to], [from], bytes, [barrier]
+//   .global.shared::cta.bulk_group: [to], [from], bytes{, policy}
+inline void bulk_copy(Context& c, const Instruction& i) {
+  const unsigned bytes = c.u32(i.operands[2]);
+  const bool to_global = named(i, ".global.shared::cta");
+  char* to = to_global ? global_address(c, i.operands[0]) : shared_address(c, i.operands[0]);
+  char* from = named(i, ".shared::cta") ? shared_address(c, i.operands[1]) : global_address(c, i.operands[1]);
+  check_aligned(c, i, to, 16);
+  check_aligned(c, i, from, 16);
+  if (bytes % 16)
+    c.fail(WW_UNDEFINED, "inline PTX: " + i.name + " copies a multiple of 16 bytes, not " + std::to_string(bytes));
+  if (!bytes) return;
+  if (named(i, ".shared::cta"))
+    ww_async_read(from, bytes, "a bulk copy", c.line);
+  else
+    ww_bulk_source(from, bytes, c.line);
+  if (i.has("reduce")) {
+    if (i.type == "b32" || i.type == "b64") return unsupported(c, i);
+    reduce_elements(c, i, i.type, to, from, bytes);
+    if (!to_global) ww_mbarrier_expect(shared_address(c, i.operands[3]), -static_cast<int64_t>(bytes), c.line);
+    return;
+  }
+  if (to_global) return ww_bulk_store(to, from, bytes, c.line);
+  const bool multicast = named(i, "multicast::cluster");
+  for_each_block(c, multicast, multicast ? c.u32(i.operands[4]) : 0, to, shared_address(c, i.operands[3]),
+                 [&](char* place, char* barrier) { ww_bulk_load(place, from, bytes, barrier, c.line); });
+}
+
+// st.async.weak.shared::cluster.mbarrier::complete_tx::bytes{.v2, .v4}.type [to], value, [barrier]
+inline void store_async(Context& c, const Instruction& i) {
+  const unsigned size = type_bytes(i.type), bytes = size * static_cast<unsigned>(i.vector_width);
+  char data[64];
+  for (int k = 0; k < i.vector_width; ++k) {
+    const u64 value = c.bits(i.vector_width > 1 ? i.operands[1].parts[static_cast<size_t>(k)] : i.operands[1]);
+    __builtin_memcpy(data + static_cast<unsigned>(k) * size, &value, size);
+  }
+  ww_bulk_load(shared_address(c, i.operands[0]), data, bytes, shared_address(c, i.operands[2]), c.line);
+}
+inline void bulk_commit(Context&, const Instruction&) { ww_bulk_commit(); }
+inline void bulk_wait(Context& c, const Instruction& i) { ww_bulk_wait(c.u32(i.operands[0]), i.has("read")); }
+}  // namespace ptx
