@@ -10,18 +10,21 @@ from tests.sampled import FULL
 from warpwise import lab
 
 
-@pytest.mark.parametrize("half", [False, pytest.param(True, id="float16", marks=FULL)])
+# Kernels of these types differ from those of the other type by a conversion only.
+TWINS = {torch.float16: torch.bfloat16, torch.float8_e5m2: torch.float8_e4m3fn}
+
+
+@pytest.mark.parametrize("twins", [False, pytest.param(True, id="twins", marks=FULL)])
 @pytest.mark.parametrize("op,rung", rungs(device="cpu"))
-def test_rung_is_right_on_the_cpu(op, rung, half):
+def test_rung_is_right_on_the_cpu(op, rung, twins):
     """One seed: the emulator checks every access, and the cases hold every kind of shape and layout.
 
-    If a rung takes bfloat16, its float16 kernels differ only by a conversion and are verified by `make test-full`.
+    Of two types whose kernels differ by a conversion only, `make test-full` verifies the second.
     """
     taken = [dtype for dtype in op.spec.dtypes if rung.dtypes is None or dtype in rung.dtypes]
-    apart = torch.bfloat16 in taken
-    dtypes = [dtype for dtype in taken if (apart and dtype == torch.float16) == half]
-    if half and not dtypes:
-        pytest.skip(f"{rung.name} has no float16 beside bfloat16")
+    dtypes = [dtype for dtype in taken if (TWINS.get(dtype) in taken) == twins]
+    if twins and not dtypes:
+        pytest.skip(f"{rung.name} has no such type")
     verdict = lab.verify(op, rung, device="cpu", dtypes=dtypes, seeds=(0,), problem=problem(op.name, "cpu"))
     assert verdict.right, str(verdict)
 

@@ -201,11 +201,25 @@ def _distance(report: Report) -> str:
     return f"{report.index - report.elements + 1:,} past the last"
 
 
+# What the async proxy does for a thread, by the label of the access.
+_ASYNC_HINTS = {
+    "bulk load": "the mbarrier of the bulk copy has not been waited for",
+    "bulk store": "wait for the bulk copy's read by cp.async.bulk.wait_group.read first, then for a barrier",
+    "wgmma": "wait for the wgmma by wgmma.wait_group before its operands are released or written",
+}
+
+
 def _hint(kind: type[errors.KernelError], report: Report, block: Index3) -> str:
     if kind is errors.DataRace and report.has_other:
+        if (label := report.other.label.decode(errors="replace")) in _ASYNC_HINTS:
+            return _ASYNC_HINTS[label]
+        if "fence.proxy.async" in report.message.decode(errors="replace"):
+            return ""
         if ACTIONS[report.other.action] == "asynchronous copy":
             return "the copy has not been waited for: wait for its group, pipeline stage or barrier first"
         if list(report.access.block) != list(report.other.block):
+            if SPACES[report.space] in ("shared", "dynamic shared"):
+                return "no barrier of the cluster, with release and acquire, separates the two"
             return "blocks run in no defined order: use an atomic, or one launch after the other"
         if _warp(report.access, block) == _warp(report.other, block):
             return "no __syncthreads() or __syncwarp() separates the two"

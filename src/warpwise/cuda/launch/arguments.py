@@ -275,7 +275,7 @@ class Binder:
             if type(value) is TensorMap:
                 tensor = value.tensor
                 storage, size = tensor.untyped_storage(), tensor.element_size()
-                nbytes = storage.nbytes() - tensor.storage_offset() * size
+                nbytes = int(storage.nbytes() - tensor.storage_offset() * size)
                 found.append(
                     Buffer(slot.name, tensor.data_ptr(), nbytes, size, "", False, False, storage.data_ptr(), True)
                 )

@@ -20,8 +20,10 @@ uint64_t ww_mbarrier_arrive(void* barrier, unsigned count, int drop, int line); 
 int ww_mbarrier_wait(void* barrier, uint64_t phase, int is_parity, int blocks, int line);
 unsigned ww_mbarrier_pending(void* barrier, int line);
 
-// A bulk copy to shared memory that completes `bytes` at the barrier; `data` are the bytes in their order there.
-void ww_bulk_load(void* to, const void* data, size_t bytes, void* barrier, int line);
+// A bulk copy to shared memory that completes `bytes` at the barrier; `data` are the bytes in their order there, with a
+// swizzle of 0, 32, 64 or 128 bytes.
+void ww_bulk_load(void* to, const void* data, size_t bytes, unsigned swizzle, void* barrier, int line);
+unsigned ww_swizzle_of(const void* shared);                     // of the bulk copy that loaded it, or ~0
 void ww_bulk_source(const void* from, size_t bytes, int line);  // a bulk load reads these bytes
 void ww_bulk_store(void* to, const void* data, size_t bytes, int line);
 void ww_bulk_commit();
@@ -29,6 +31,7 @@ void ww_bulk_wait(unsigned still_pending, int only_reads);
 // A read of shared memory through the async proxy, by "wgmma" or a bulk copy.
 void ww_async_read(const void* from, size_t bytes, const char* what, int line);
 void ww_proxy_fence();
+void ww_mbarrier_init_fence();
 void* ww_argument_address(uint64_t host);  // of a byte of an argument, in the emulator's copy, or null
 
 ww_wgmma ww_wgmma_begin(int line);  // waits until the operands are decoded, unless `first`
@@ -36,6 +39,6 @@ void ww_wgmma_decoded();
 void ww_wgmma_end();
 void ww_wgmma_fence();
 void ww_wgmma_commit();
-void ww_wgmma_wait(unsigned still_pending);
+void ww_wgmma_wait(unsigned still_pending, int line);
 char* ww_from_descriptor(unsigned address, int line);
 }

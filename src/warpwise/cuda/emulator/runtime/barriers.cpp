@@ -340,6 +340,7 @@ void ww::initialise_barrier(void* object, unsigned bytes, unsigned expected, uns
   barrier = Barrier();
   barrier.owner = runtime.block;
   barrier.expected = barrier.next_expected = barrier.pending = expected;
+  barrier.initialised_by = runtime.current->id;
   barrier.line = line;
 }
 

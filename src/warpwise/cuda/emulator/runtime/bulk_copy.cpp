@@ -29,7 +29,27 @@ unsigned store_agent(Block& block, unsigned thread) {
   return block.store_agent[thread] = block.clocks.first_agent() + kWgmmaAgents + block.store_agents++;
 }
 
+// An mbarrier's initialisation must be made visible to the async proxy before a bulk copy completes at it.
+void check_initialisation(Barrier& barrier, int line) {
+  if (barrier.fenced) return;
+  barrier.fenced = true;
+  Report report = new_report(kUndefinedBehaviour, 0, line);
+  set_message(report,
+              "a bulk copy completes at an mbarrier whose initialisation no fence makes visible to the async proxy: "
+              "execute fence.mbarrier_init or fence.proxy.async after mbarrier.init");
+  add_report(report);
+}
+
 }  // namespace
+
+void check_pending_stores(Thread& thread) {
+  if (!runtime.checks.any || thread.bulk_waited >= thread.bulk_last) return;
+  Report report = new_report(kUndefinedBehaviour, thread.bulk_place);
+  set_message(report,
+              "the thread exits while its bulk copies may still read shared memory: wait for them by "
+              "cp.async.bulk.wait_group.read");
+  add_report(report);
+}
 
 void deliver(Barrier& barrier, const void* object) {
   if (barrier.incoming.empty()) return;
@@ -64,16 +84,26 @@ using namespace ww;
 
 extern "C" {
 
-void ww_bulk_load(void* to, const void* data, size_t bytes, void* object, int line) {
+void ww_bulk_load(void* to, const void* data, size_t bytes, unsigned swizzle, void* object, int line) {
   const Address pc = reinterpret_cast<Address>(__builtin_return_address(0)), target = reinterpret_cast<Address>(to);
   Barrier& barrier = initialised_barrier(object, "a bulk copy", line);
-  if (runtime.checks.any) access_range(target, bytes, true, pc, kCopyAccess, line);
+  if (runtime.checks.any) {
+    check_initialisation(barrier, line);
+    access_range(target, bytes, true, pc, kCopyAccess, line);
+  }
   resolve_pending_store();
   Slot* slot = slot_of(target);
   if (slot && slot->cells) mark_in_flight(*slot, target, bytes, location_of(pc, line));
+  for (Address at = target & ~Address{127}; at < target + bytes; at += 128)
+    barrier.owner->swizzles[at] = static_cast<uint8_t>(swizzle);
   const char* from = static_cast<const char*>(data);
   barrier.incoming.push_back({target, std::vector<char>(from, from + bytes)});
   if (barrier.waiting) deliver(barrier, object);
+}
+
+unsigned ww_swizzle_of(const void* shared) {
+  const auto found = runtime.block->swizzles.find(reinterpret_cast<Address>(shared) & ~Address{127});
+  return found == runtime.block->swizzles.end() ? ~0u : found->second;
 }
 
 void ww_bulk_source(const void* from, size_t bytes, int line) {
@@ -93,6 +123,8 @@ void ww_async_read(const void* from, size_t bytes, const char* what, int line) {
     unsigned agent = block.clocks.first_agent() + thread.id / kWarpgroupThreads;
     uint32_t group = thread.wgmma_group - block.warpgroups[thread.id / kWarpgroupThreads].group + 1;
     if (!is_wgmma) {
+      thread.bulk_last = thread.bulk_group + 1;
+      thread.bulk_place = runtime.ptx;
       agent = store_agent(block, thread.id);
       group = thread.bulk_group - thread.bulk_base + 1;
     }
@@ -134,6 +166,7 @@ void ww_bulk_wait(unsigned still_pending, int only_reads) {
     if (const unsigned agent = store_agent(block, thread.id))
       block.clocks.acquire_agent(thread.id, agent, done - thread.bulk_base);
   refresh_stamp();
+  thread.bulk_waited = std::max(thread.bulk_waited, done);
   if (only_reads) return;
   for (const BulkStore& store : thread.stores)
     if (Slot* slot = slot_of(store.to); slot && slot->cells && store.group < done)

@@ -42,6 +42,7 @@ void start_block(uint64_t number) {
   block->static_shared = block->shared_offset = 0;
   block->rank = block->load_agents = block->store_agents = block->agents_epoch = 0;
   block->store_agent.clear();
+  block->swizzles.clear();
   block->fenced_epochs.clear();
   for (Warpgroup& group : block->warpgroups) group = Warpgroup();
   for (unsigned i = 0; i < runtime.threads; i++) {
@@ -53,6 +54,7 @@ void start_block(uint64_t number) {
     thread.ptx = 0;
     thread.copies.clear();  // an exited thread may have pending copies bound to a barrier
     thread.stores.clear();
+    thread.bulk_waited = thread.bulk_last = 0;
     thread.timed_wait = thread.timed_out = thread.arrived_at_cluster = thread.wgmma_fenced = false;
     thread.wgmmas = 0;
     thread.wgmma_group = thread.wgmma_waited = thread.bulk_group = thread.bulk_base = thread.fenced_epoch = 0;

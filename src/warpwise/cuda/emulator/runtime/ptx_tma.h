@@ -133,8 +133,9 @@ inline void tensor_load(Context& c, const Instruction& i) {
       __builtin_memcpy(data.data() + k, &bits, 4);
     }
   const bool multicast = named(i, "multicast::cluster");
-  for_each_block(c, multicast, multicast ? c.u32(i.operands[3]) : 0, to, shared_address(c, i.operands[2]),
-                 [&](char* place, char* barrier) { ww_bulk_load(place, data.data(), data.size(), barrier, c.line); });
+  for_each_block(
+      c, multicast, multicast ? c.u32(i.operands[3]) : 0, to, shared_address(c, i.operands[2]),
+      [&](char* place, char* barrier) { ww_bulk_load(place, data.data(), data.size(), map.swizzle, barrier, c.line); });
 }
 
 // The result of cp.reduce.async.bulk, by element.
@@ -203,7 +204,7 @@ inline void bulk_copy(Context& c, const Instruction& i) {
   if (to_global) return ww_bulk_store(to, from, bytes, c.line);
   const bool multicast = named(i, "multicast::cluster");
   for_each_block(c, multicast, multicast ? c.u32(i.operands[4]) : 0, to, shared_address(c, i.operands[3]),
-                 [&](char* place, char* barrier) { ww_bulk_load(place, from, bytes, barrier, c.line); });
+                 [&](char* place, char* barrier) { ww_bulk_load(place, from, bytes, 0, barrier, c.line); });
 }
 
 // st.async.weak.shared::cluster.mbarrier::complete_tx::bytes{.v2, .v4}.type [to], value, [barrier]
@@ -214,7 +215,7 @@ inline void store_async(Context& c, const Instruction& i) {
     const u64 value = c.bits(i.vector_width > 1 ? i.operands[1].parts[static_cast<size_t>(k)] : i.operands[1]);
     __builtin_memcpy(data + static_cast<unsigned>(k) * size, &value, size);
   }
-  ww_bulk_load(shared_address(c, i.operands[0]), data, bytes, shared_address(c, i.operands[2]), c.line);
+  ww_bulk_load(shared_address(c, i.operands[0]), data, bytes, 0, shared_address(c, i.operands[2]), c.line);
 }
 inline void bulk_commit(Context&, const Instruction&) { ww_bulk_commit(); }
 inline void bulk_wait(Context& c, const Instruction& i) { ww_bulk_wait(c.u32(i.operands[0]), i.has("read")); }

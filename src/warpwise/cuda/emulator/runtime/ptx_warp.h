@@ -116,6 +116,8 @@ inline void barrier(Context& c, const Instruction& i) {
 inline void fence(Context&, const Instruction& i) {
   if (i.has("proxy") && i.has("async"))
     ww_proxy_fence();
+  else if (i.has("mbarrier_init"))
+    ww_mbarrier_init_fence();
   else if (!i.has("proxy"))
     ww_fence(i.has("cta") ? 0 : i.has("sys") ? 2 : 1);
 }

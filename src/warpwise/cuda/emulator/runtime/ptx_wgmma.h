@@ -80,6 +80,13 @@ inline void read_operand(Context& c, u64 bits, bool mn_major, unsigned lines, un
   const unsigned size = bytes_of(type), per_unit = 16 / size, outer = mn_major ? depth : lines,
                  inner = mn_major ? lines : depth;
   into.resize(size_t{lines} * depth);
+  const unsigned loaded = ww_swizzle_of(ww_from_descriptor(descriptor.address, c.line));
+  if (loaded != ~0u && loaded != descriptor.swizzle)
+    ww_warn(WW_UNDEFINED,
+            ("wgmma: the matrix descriptor has a swizzle of " + std::to_string(descriptor.swizzle) +
+             " bytes, the tensor map of the bulk copy that loaded the operand one of " + std::to_string(loaded))
+                .c_str(),
+            c.line);
   for (unsigned o = 0; o < outer; ++o)
     for (unsigned i = 0; i < inner; i += per_unit) {
       const unsigned at = mn_major ? descriptor.mn_major(i * size, o) : descriptor.k_major(o, i * size);
@@ -172,5 +179,5 @@ inline void wgmma(Context& c, const Instruction& i) {
 }
 inline void wgmma_fence(Context&, const Instruction&) { ww_wgmma_fence(); }
 inline void wgmma_commit(Context&, const Instruction&) { ww_wgmma_commit(); }
-inline void wgmma_wait(Context& c, const Instruction& i) { ww_wgmma_wait(c.u32(i.operands[0])); }
+inline void wgmma_wait(Context& c, const Instruction& i) { ww_wgmma_wait(c.u32(i.operands[0]), c.line); }
 }  // namespace ptx

@@ -20,6 +20,7 @@ void thread_main() {
   Block& block = *thread.block;
   resolve_pending_store();
   release_last_operation(thread);
+  check_pending_stores(thread);
   block.state[thread.id] = ThreadState::kDone;
   block.finished++;
   on_lane_exit(thread);

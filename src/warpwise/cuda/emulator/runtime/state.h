@@ -27,6 +27,7 @@ enum class ThreadState : uint8_t {
   kAtBarrierObject,
   kAtGridBarrier,
   kAtClusterBarrier,
+  kAtWarpgroup,
   kDone
 };
 
@@ -103,6 +104,7 @@ struct Thread {
   bool timed_wait, timed_out;  // waits at mbarrier.try_wait, which may return false
   bool arrived_at_cluster;     // since its last wait for the cluster's barrier
   uint64_t cluster_phase;      // at its arrival
+  uint32_t wgmma_awaited;      // groups that it waits for, at the state kAtWarpgroup
   uint64_t wgmmas;             // number of wgmma instructions executed
   bool wgmma_fenced;
   uint32_t wgmma_group, bulk_group;  // commits of wgmma and of bulk copies
@@ -110,6 +112,9 @@ struct Thread {
   uint32_t bulk_base;                // `bulk_group` when the clocks of the agents started
   uint32_t fenced_epoch;             // accesses of epochs before it are followed by a proxy fence
   std::vector<BulkStore> stores;
+  uint32_t bulk_waited;  // groups of bulk copies whose reads the thread has waited for
+  uint32_t bulk_last;    // number of commits after which the last such read is in a group
+  Address bulk_place;    // of the last one, in the kernel
 };
 
 // A barrier of some threads of a block: a cuda::barrier or mbarrier, keyed by its address; a PTX named barrier or the
@@ -121,6 +126,8 @@ struct Barrier {
   unsigned waiting;                      // threads that wait for it
   int64_t bytes;                         // of bulk copies that the current phase expects; below 0 if they came first
   std::vector<BulkCopy> incoming;        // not complete yet
+  bool fenced;                           // its initialisation is visible to the async proxy and to other blocks
+  unsigned initialised_by;               // the thread
   unsigned agent;                        // stands for these copies in the clocks; 0 if none
   std::vector<Seen> arrived, completed;  // by the block's rank in the cluster
   struct Arrival {
@@ -163,6 +170,7 @@ struct WgmmaOperands {
 
 struct Warpgroup {
   std::deque<WgmmaOperands> operands;
+  unsigned waiting = 0;                             // threads in the state kAtWarpgroup
   uint64_t first = 0;                               // number of the wgmma whose operands are at the front
   std::map<uint32_t, std::vector<Seen>> committed;  // by group: what its threads did before they committed it
   uint32_t group = 0;                               // commits when the clocks of the agents started
@@ -190,8 +198,9 @@ struct Block {
   std::vector<std::vector<Seen>> remote;   // by thread and rank: of the cluster's other blocks
   std::vector<FencedEpoch> fenced_epochs;  // the latest
   Warpgroup warpgroups[kMaxThreads / kWarpgroupThreads];
-  unsigned load_agents, store_agents;                  // in use
-  uint32_t agents_epoch;                               // what agents did in epochs before it counts as ordered
+  std::unordered_map<Address, uint8_t> swizzles;  // by 128 bytes of shared memory: of the bulk copy that loaded them
+  unsigned load_agents, store_agents;             // in use
+  uint32_t agents_epoch;                          // what agents did in epochs before it counts as ordered
   std::unordered_map<unsigned, unsigned> store_agent;  // by thread
   std::unordered_map<Address, std::unique_ptr<Barrier>> barriers;
 };
@@ -332,6 +341,8 @@ void complete_barrier_copies(Block& block, Barrier& barrier);
 
 // bulk_copy.cpp
 void deliver(Barrier& barrier, const void* object);  // completes the bulk copies of its current phase
+
+void check_pending_stores(Thread& thread);  // at its exit
 
 // services.cpp
 SharedVariable& shared_variable(Block& block, const SharedVariable& like);  // the same variable of another block

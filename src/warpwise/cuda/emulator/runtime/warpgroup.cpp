@@ -9,6 +9,13 @@ static Warpgroup& warpgroup_of(Block& block, const Thread& thread) {
   return block.warpgroups[thread.id / kWarpgroupThreads];
 }
 
+// True if each thread of the warpgroup that starts at thread `first` has committed `groups` groups.
+static bool all_have_committed(const Block& block, unsigned first, uint32_t groups) {
+  for (unsigned i = first; i < first + kWarpgroupThreads; i++)
+    if (block.thread[i].wgmma_group < groups) return false;
+  return true;
+}
+
 // Of the last wgmma that the thread began.
 static WgmmaOperands& operands_of(const Thread& thread) {
   Warpgroup& group = warpgroup_of(*thread.block, thread);
@@ -62,13 +69,17 @@ void ww_wgmma_commit() {
   Warpgroup& warpgroup = warpgroup_of(block, thread);
   if (runtime.checks.races) release(thread, warpgroup.committed[thread.wgmma_group]);
   const uint32_t group = ++thread.wgmma_group - warpgroup.group;
+  const unsigned first = thread.id / kWarpgroupThreads * kWarpgroupThreads;
+  for (unsigned i = first; warpgroup.waiting && i < first + kWarpgroupThreads; i++)
+    if (block.state[i] == ThreadState::kAtWarpgroup && all_have_committed(block, first, block.thread[i].wgmma_awaited))
+      make_ready(block.thread[i]);
   if (!block.clocks.has_agents()) return;
   block.clocks.advance_agent(block.clocks.first_agent() + thread.id / kWarpgroupThreads, group + 1);
   if (block.clocks.exhausted()) next_epoch(block);
   refresh_stamp();
 }
 
-void ww_wgmma_wait(unsigned still_pending) {
+void ww_wgmma_wait(unsigned still_pending, int line) {
   Thread& thread = *runtime.current;
   Block& block = *runtime.block;
   Warpgroup& warpgroup = warpgroup_of(block, thread);
@@ -76,8 +87,14 @@ void ww_wgmma_wait(unsigned still_pending) {
                  done = thread.wgmma_group > still_pending ? thread.wgmma_group - still_pending : 0;
   // A wgmma completes once all warps of the warpgroup have issued it, so its operands in registers have been read.
   const unsigned first = thread.id / kWarpgroupThreads * kWarpgroupThreads;
-  for (unsigned i = first; i < first + kWarpgroupThreads; i++)
-    while (block.thread[i].wgmma_group < done && block.state[i] != ThreadState::kDone) yield_thread();
+  if (!all_have_committed(block, first, done)) {
+    thread.wgmma_awaited = done;
+    thread.what = "wgmma.wait_group";
+    thread.line = line;
+    warpgroup.waiting++;
+    park(ThreadState::kAtWarpgroup);
+    warpgroup.waiting--;
+  }
   if (!block.clocks.has_agents()) return;
   constexpr uint32_t kKept = 64;
   while (!warpgroup.committed.empty() && warpgroup.committed.begin()->first + kKept < done)
@@ -101,8 +118,14 @@ char* ww_from_descriptor(unsigned address, int line) {
                "the matrix descriptor's address 0x%x is not in the block's shared memory", address);
 }
 
+void ww_mbarrier_init_fence() {
+  for (const auto& [key, barrier] : runtime.block->barriers)
+    if (barrier->initialised_by == runtime.current->id) barrier->fenced = true;
+}
+
 void ww_proxy_fence() {
   Block& block = *runtime.block;
+  ww_mbarrier_init_fence();
   if (!runtime.checks.races) return;
   resolve_pending_store();
   block.clocks.use_agents();
