@@ -9,7 +9,6 @@ from tests.sampled import FULL
 
 from warpwise import lab
 
-
 # Kernels of these types differ from those of the other type by a conversion only.
 TWINS = {torch.float16: torch.bfloat16, torch.float8_e5m2: torch.float8_e4m3fn}
 

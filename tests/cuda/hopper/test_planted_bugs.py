@@ -106,7 +106,7 @@ RIGHT = {
     "STORE": "sm90::tma_store_2d(&c, staging, 0, tile * 64);",
     "LAST_WAIT": "if (thread == 0) sm90::tma_store_wait_read<0>();",
 }
-RELEASES = RIGHT["RELEASE"]
+RELEASES, BARRIER = RIGHT["RELEASE"], RIGHT["BARRIER_AFTER"]
 # The lines that differ, the kinds of finding that the bug may have, depending on the order, and what one says.
 BUGS = {
     "no wait for the load": ({"WAIT_FULL": ""}, cuda.DataRace, "asynchronous copy"),
@@ -142,13 +142,16 @@ BUGS = {
     "no barrier after the wait for the store": ({"BARRIER_BEFORE": ""}, cuda.DataRace, "write and read"),
     "no proxy fence": ({"PROXY_FENCE": ""}, cuda.DataRace, "without a fence.proxy.async"),
     "the proxy fence after the barrier, in other threads": (
-        {"PROXY_FENCE": "", "BARRIER_AFTER": "sm90::named_barrier_sync(1, 128); if (thread > 0) sm90::fence_proxy_async();"},
+        {"PROXY_FENCE": "", "BARRIER_AFTER": f"{BARRIER} if (thread > 0) sm90::fence_proxy_async();"},
         cuda.DataRace,
         "without a fence.proxy.async",
     ),
     "no barrier before the store": ({"BARRIER_AFTER": ""}, cuda.DataRace, ""),
     "a store by every thread of a warp": (
-        {"STORE": "", "BARRIER_AFTER": "sm90::named_barrier_sync(1, 128); if (thread < 2) sm90::tma_store_2d(&c, staging, 0, tile * 64 + thread);"},
+        {
+            "STORE": "",
+            "BARRIER_AFTER": f"{BARRIER} if (thread < 2) sm90::tma_store_2d(&c, staging, 0, tile * 64 + thread);",
+        },
         cuda.KernelError,
         "",
     ),
