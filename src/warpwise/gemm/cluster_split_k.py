@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.config import GemmConfig, parsed
+from warpwise.gemm.config import GemmConfig, names, parsed
 from warpwise.gemm.limits import GRID_Y, is_hopper, requires_ampere, tiles_limit
 from warpwise.gemm.mma_sync import operand
-from warpwise.gemm.operands import flags
+from warpwise.gemm.operands import Shape, describe, flags
+from warpwise.gemm.time_model import CLUSTER_SPLIT_K, MMA_TF32, Product
 from warpwise.operation import cdiv, sm_count
 
 SPLITS = (1, 2, 4, 8, 16)  # blocks of a cluster: 16 on Hopper, 8 are portable
@@ -25,21 +26,6 @@ HALF = parsed(
     "128x128x64_w64x32_s3",
 )  # fmt: skip
 TF32 = parsed("64x64x32_w32x32_s4", "64x64x32_w32x32_s8", "128x64x32_w32x32_s4", "64x128x32_w32x32_s4")
-
-
-class Shape(NamedTuple):
-    """The sizes of a (batch, m, k) times b (batch, k, n)."""
-
-    batch: int
-    m: int
-    n: int
-    k: int
-
-    @staticmethod
-    def of(a: torch.Tensor, b: torch.Tensor) -> Shape:
-        """a and b may be matrices; one that is not batched belongs to every matrix of the other."""
-        batch = max(matrices.shape[0] if matrices.dim() == 3 else 1 for matrices in (a, b))
-        return Shape(batch, a.shape[-2], b.shape[-1], a.shape[-1])
 
 
 class Lines(NamedTuple):
@@ -118,19 +104,26 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def configs(a: torch.Tensor, b: torch.Tensor, tf32: bool = False) -> tuple[str, ...]:
-    """Each tile with the splits of K that give every SM half a block to four; the default first."""
+    """Each tile with the splits of K that give every SM half a block to four."""
     tiles = TF32 if tf32 else SIMT if a.dtype == torch.float32 else HALF
     if a.is_cpu:
-        return tuple(tile.name for tile in tiles)
-    batch, m, n, k = Shape.of(a, b)
-    sms = sm_count(a)
-    splits = [split for split in SPLITS if split == 1 or (split * MIN_K <= k and (a.is_meta or is_hopper(a)))]
-    names = []
+        return names(tiles)
+    of_cluster = [split for split in SPLITS if split == 1 or a.is_meta or is_hopper(a)]
+    kind, sizes = describe(a, b)
+    product = Product.of(kind, sizes, a.dtype, sm_count(a))
+    family = MMA_TF32 if tf32 else CLUSTER_SPLIT_K
+    return names(family.ordered(candidates(tiles, of_cluster, product), product, kind))
+
+
+def candidates(tiles: Sequence[GemmConfig], of_cluster: Sequence[int], product: Product) -> list[GemmConfig]:
+    batch, m, n, sms = product.batch, product.m, product.n, product.sms
+    splits = [split for split in of_cluster if split == 1 or split * MIN_K <= product.k]
+    found = []
     for tile in tiles:
         blocks = batch * cdiv(m, tile.m) * cdiv(n, tile.n)
         padded = tile.m >= 2 * max(m, tiles[0].m) or tile.n >= 2 * max(n, tiles[0].n)
         if not padded and blocks <= 8 * sms:
-            wanted = [split for split in reversed(splits) if sms / 2 <= blocks * split <= 4 * sms]
+            wanted = [split for split in splits if sms / 2 <= blocks * split <= 4 * sms]
             chosen = wanted or [splits[-1] if blocks < sms else 1]
-            names += [tile._replace(cluster_splits=split).name for split in chosen]
-    return tuple(names) or (tiles[-1].name,)
+            found += [tile._replace(cluster_splits=split) for split in chosen]
+    return found or [tiles[-1]]

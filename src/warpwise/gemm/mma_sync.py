@@ -9,12 +9,10 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm.config import GemmConfig, chosen
-from warpwise.gemm.estimate import FP8, HALF, TF32, ordered
 from warpwise.gemm.limits import grid_of_tiles, grid_y_of, requires_ampere, shared_bytes
-from warpwise.gemm.operands import flags, sizes
+from warpwise.gemm.operands import describe, flags, sizes
+from warpwise.gemm.time_model import MMA, MMA_TF32, Product
 from warpwise.operation import cdiv, sm_count
-
-_KERNELS = {1: FP8, 2: HALF, 4: TF32}
 
 
 class Operand(NamedTuple):
@@ -52,7 +50,9 @@ def fitting(configs: Sequence[GemmConfig], a: torch.Tensor, b: torch.Tensor) -> 
     if a.is_cpu:
         return found[-1:] + found[:-1]
     fit = [config for config in found if config.ring_bytes(a.element_size(), 0, 0) <= shared_bytes(a)]
-    return ordered(fit, _KERNELS[a.element_size()], *sizes(a, b), sm_count(a))
+    kind, shape = describe(a, b)
+    family = MMA_TF32 if a.dtype == torch.float32 else MMA
+    return family.ordered(fit, Product.of(kind, shape, a.dtype, sm_count(a)), kind)
 
 
 def fills_gpu(a: torch.Tensor, tiles: int) -> bool:

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.cluster_split_k import Shape, configs, configured, lines
+from warpwise.gemm.cluster_split_k import configs, configured, lines
 from warpwise.gemm.fused import activation_number
+from warpwise.gemm.operands import Shape
 
 CLUSTER_SPLIT_K = cuda.load(Path(__file__).with_suffix(".cu"))
 

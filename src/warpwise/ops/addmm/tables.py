@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from warpwise.gemm import tables
-from warpwise.operation import Tables
 from warpwise.ops.addmm.model import MODEL
 
 
@@ -35,4 +34,4 @@ ARRANGEMENTS = {
     },
     "nn row": _row,
 }
-TABLES = Tables("addmm", Path(__file__).parent / "tuned", describe, ARRANGEMENTS, tables.SIZES, tables.FALLBACK, MODEL)
+TABLES = tables.tables("addmm", Path(__file__).parent, MODEL, describe, ARRANGEMENTS)

@@ -7,7 +7,7 @@ import torch
 from warpwise.gemm import boxes
 from warpwise.gemm.limits import requires_tma
 from warpwise.gemm.limits import sizes_limit as limit_of
-from warpwise.operation import cdiv, sm_count
+from warpwise.operation import cdiv
 from warpwise.ops.batched_matmul.spec import sizes
 
 
@@ -36,8 +36,3 @@ def tiles_limit(a: torch.Tensor, b: torch.Tensor) -> str | None:
 def descriptors_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """A GPU with TMA, and matrices that it can address."""
     return requires_tma(a) or boxes.product_limit(a, b) or tiles_limit(a, b)
-
-
-def descriptors_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Every tile."""
-    return boxes.configs(*sizes(a, b), sm_count(a))

@@ -8,11 +8,11 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm import simt
-from warpwise.gemm.config import GemmConfig, chosen, names, parsed
-from warpwise.gemm.estimate import SIMT_TMA, ordered
+from warpwise.gemm.config import GemmConfig, chosen, parsed
 from warpwise.gemm.limits import requires_hopper, requires_k
 from warpwise.operation import sm_count
 from warpwise.ops.batched_matmul._shared import tiles_limit
+from warpwise.ops.batched_matmul.model import FAMILIES
 from warpwise.ops.batched_matmul.spec import sizes
 
 WARP_SPECIALISED = cuda.load(Path(__file__).with_suffix(".cu"))
@@ -45,10 +45,7 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     return reason or tiles_limit(a, b)
 
 
-def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Every configuration."""
-    batch, m, n, k = sizes(a, b)
-    return names(ordered(CONFIGS, SIMT_TMA._replace(blocks=2), m, n, k, sm_count(a), batch))
+configs = FAMILIES["k05_warp_specialised"].configs(lambda product: CONFIGS)
 
 
 def operand(matrices: torch.Tensor) -> simt.Operand:

@@ -21,7 +21,7 @@ OVERLAPPED_EPILOGUE = cuda.load(Path(__file__).with_suffix(".cu"))
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     batch, m, n, k = sizes(a, b)
-    tile = chosen("batched_matmul", config or configs(a, b)[0], BATCHED)
+    tile = chosen("batched_matmul", config or batched_configs(a, b)[0], BATCHED)
     (map_a, a_mn_major, a_step), (map_b, b_k_major, b_step) = operand_map(a), operand_map(b)
     template = tile.parameters(a.dtype, tile.whole, a_mn_major, not b_k_major)
     blocks, rows, columns, group = batched_grid(tile, batch, m, n, sm_count(a))
@@ -33,10 +33,6 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """A Hopper GPU, matrices that TMA can address, and a grid of tiles."""
     return requires_hopper(a) or boxes.product_limit(a, b) or tiles_limit(a, b)
-
-
-def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    return batched_configs(*sizes(a, b), sm_count(a))
 
 
 def operand_map(operand: torch.Tensor) -> tuple[Any, bool, int]:

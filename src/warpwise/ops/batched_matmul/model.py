@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warpwise.gemm.families import CLUSTER_SPLIT_K, OVERLAPPED, floats_by_word, persistent
-from warpwise.gemm.model import FALLBACK, Family, Model
+from warpwise.gemm.model import FALLBACK, Model
+from warpwise.gemm.time_model import CLUSTER_SPLIT_K, OVERLAPPED, Family, floats_by_word, persistent
 
 FAMILIES = {
     "k05_warp_specialised": Family(persistent, floats_by_word, like="k13_warp_specialised"),

@@ -7,13 +7,14 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm import cluster_split_k
+from warpwise.gemm import boxes, cluster_split_k
 from warpwise.gemm.default import default_of
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.operands import HALVES, KERNEL_DTYPES
+from warpwise.gemm.persistent import batched_configs
 from warpwise.operation import make_rung
 from warpwise.ops.batched_matmul import k01_naive, k05_warp_specialised, k06_overlapped_epilogue
-from warpwise.ops.batched_matmul._shared import descriptors_configs, descriptors_limits, tiles_limit
+from warpwise.ops.batched_matmul._shared import descriptors_limits, tiles_limit
 
 HERE = Path(__file__).parent
 CLUSTER_SPLIT_K = cuda.load(HERE / "k07_cluster_split_k.cu")
@@ -25,7 +26,7 @@ RUNGS = (
               lazy_launch(f"{__package__}.k03_triton_tiled"), dtypes=KERNEL_DTYPES, limits=tiles_limit, strided=True),
     make_rung(HERE, "k04_triton_descriptors", "operands by TMA; one loop over matrices, tiles and k",
               lazy_launch(f"{__package__}.k04_triton_descriptors"), dtypes=HALVES,
-              limits=descriptors_limits, configs=descriptors_configs, strided=True),
+              limits=descriptors_limits, configs=boxes.configs, strided=True),
     make_rung(HERE, "k05_warp_specialised",
               "float32: two blocks per SM, each with four producer warps and four consumer warps",
               k05_warp_specialised.launch, dtypes=(torch.float32,), limits=k05_warp_specialised.limits,
@@ -33,7 +34,7 @@ RUNGS = (
     make_rung(HERE, "k06_overlapped_epilogue",
               "Hopper: the epilogue overlaps the products of the next tile or matrix", k06_overlapped_epilogue.launch,
               dtypes=HALVES, limits=k06_overlapped_epilogue.limits, devices=("cuda",),
-              configs=k06_overlapped_epilogue.configs, strided=True),
+              configs=batched_configs, strided=True),
     make_rung(HERE, "k07_cluster_split_k", "few tiles: the blocks of a cluster divide K; any layout and alignment",
               cluster_split_k.launcher(CLUSTER_SPLIT_K), dtypes=KERNEL_DTYPES,
               limits=cluster_split_k.limits, configs=cluster_split_k.configs, strided=True),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warpwise.gemm.families import CLUSTER_SPLIT_K, OVERLAPPED
 from warpwise.gemm.model import FALLBACK, Model
+from warpwise.gemm.time_model import CLUSTER_SPLIT_K, OVERLAPPED
 
 PASSES = ("gelu", "residual", "row_scale")  # of PyTorch; cuBLASLt fuses a bias, relu and gelu_tanh
 

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from warpwise.gemm import tables
-from warpwise.operation import Tables
 from warpwise.ops.linear.model import MODEL
 
 
@@ -54,4 +53,4 @@ ARRANGEMENTS = {
     "bias gelu_tanh kept": _followed("gelu_tanh", keep=True),
     "bias residual": _followed(None, residual=True),
 }
-TABLES = Tables("linear", Path(__file__).parent / "tuned", describe, ARRANGEMENTS, tables.SIZES, tables.FALLBACK, MODEL)
+TABLES = tables.tables("linear", Path(__file__).parent, MODEL, describe, ARRANGEMENTS)

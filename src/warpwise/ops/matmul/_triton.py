@@ -18,11 +18,6 @@ def descriptors_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     return requires_tma(a) or boxes.product_limit(a, b) or size_limit(a, b)
 
 
-def descriptors_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Every tile."""
-    return boxes.configs(1, *sizes(a, b), sm_count(a))
-
-
 def split_k_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     """Tiles by dtype and rows of A; splits of K that give each SM about two programs, half and twice as many."""
     m, n, k = sizes(a, b)

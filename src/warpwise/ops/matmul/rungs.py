@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm import cluster_split_k, k_major, mma_sync, persistent
+from warpwise.gemm import boxes, cluster_split_k, k_major, mma_sync, persistent
 from warpwise.gemm.default import default_of
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import grid_of_tiles, grid_y_of
@@ -75,7 +75,7 @@ RUNGS = (
               dtypes=TENSOR_CORES, limits=mma_sync.limits, configs=k15.configs, strided=True),
     make_rung(HERE, "k16_triton_descriptors", "Hopper through Triton: tensor descriptors, one loop over tiles and k",
               triton("k16_triton_descriptors"), dtypes=HALVES, limits=_triton.descriptors_limits,
-              configs=_triton.descriptors_configs, strided=True),
+              configs=boxes.configs, strided=True),
     make_rung(HERE, "k17_split_k", "split-K: partial sums added by a second launch", triton("k17_split_k"),
               dtypes=KERNEL_DTYPES, limits=grid_of_tiles, configs=_triton.split_k_configs, strided=True),
     make_rung(HERE, "k19_skinny", "Hopper: few rows as wgmma's n, K divided in a cluster", k19.launch, dtypes=HALVES,

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.config import BOX_BYTES, GemmConfig, chosen, names, parsed
-from warpwise.gemm.estimate import FP8, ordered
+from warpwise.gemm.config import BOX_BYTES, GemmConfig, chosen, parsed
 from warpwise.gemm.limits import requires_hopper, requires_k, size_limit
-from warpwise.gemm.operands import flags, sizes
+from warpwise.gemm.operands import flags
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.scaled_matmul._operands import contiguous_scales, k_major, l2_hints
+from warpwise.ops.scaled_matmul.model import FAMILIES
 
 # Clusters of two blocks, one above the other, with tiles of 128 rows.
 WIDE, NARROW = CONFIGS = parsed("128x256x128_s4", "128x128x128_s6")
@@ -23,9 +23,7 @@ def hopper_limits(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale
     return requires_hopper(a) or requires_k(a.shape[1]) or size_limit(a, b)
 
 
-def configs_of(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> Sequence[str]:
-    clusters = {config._replace(cluster=(2, 1)): config for config in CONFIGS}
-    return names(clusters[found] for found in ordered(clusters, FP8, *sizes(a, b), sm_count(a)))
+configs_of = FAMILIES["k05_two_k_tile_promotion"].configs(lambda product: CONFIGS)
 
 
 def launcher(module: cuda.Module, kernel: str, *configs: GemmConfig) -> Callable[..., None]:

@@ -7,7 +7,6 @@ from pathlib import Path
 import torch
 
 from warpwise.gemm import tables
-from warpwise.operation import Tables
 from warpwise.ops.scaled_matmul.model import MODEL
 
 
@@ -26,11 +25,5 @@ def _by_row(
 
 
 # b is column-major, as a linear layer's transposed weight is and as cuBLAS requires.
-TABLES = Tables(
-    "scaled_matmul",
-    Path(__file__).parent / "tuned",
-    describe,
-    {"nt": lambda *args: args, "nt by row": _by_row},
-    tables.SIZES,
-    model=MODEL,
-)
+ARRANGEMENTS = {"nt": lambda *args: args, "nt by row": _by_row}
+TABLES = tables.tables("scaled_matmul", Path(__file__).parent, MODEL, describe, ARRANGEMENTS)

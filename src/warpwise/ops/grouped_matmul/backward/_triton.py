@@ -6,7 +6,7 @@ import torch
 
 from warpwise.gemm import boxes
 from warpwise.gemm.limits import requires_tma, sizes_limit
-from warpwise.operation import cdiv, sm_count
+from warpwise.operation import cdiv
 
 
 def tiles_limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> str | None:
@@ -32,5 +32,12 @@ def descriptors_limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torc
 
 def descriptors_configs(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:
     """Every tile, in the order that is estimated if all groups have the same number of rows."""
-    (rows, k), n, groups = a.shape, grad_output.shape[1], offsets.shape[0]
-    return boxes.configs(groups, k, n, cdiv(rows, max(1, groups)), sm_count(a))
+    return boxes.configs(*even_groups(a, grad_output, offsets))
+
+
+def even_groups(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The operands of the batched product, (groups, k, rows) and (rows, n), if all groups have the same number of
+    rows."""
+    groups = offsets.shape[0]
+    rows = cdiv(a.shape[0], max(1, groups))
+    return a[:rows].t().expand(groups, -1, -1), grad_output[:rows]

@@ -6,7 +6,7 @@ import torch
 
 from warpwise.gemm import boxes
 from warpwise.gemm.limits import requires_tma
-from warpwise.operation import cdiv, sm_count
+from warpwise.operation import cdiv
 from warpwise.ops.grouped_matmul.forward.k01_naive import limits as sizes_limits
 
 MAX_GROUPS = 4095  # and one more for the rows past the last end; a Triton program searches all at once
@@ -39,5 +39,4 @@ def descriptors_limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) 
 
 def descriptors_configs(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:
     """Every tile, in the order that is estimated if all groups have the same number of rows."""
-    groups = b.shape[0]
-    return boxes.configs(groups, cdiv(a.shape[0], max(1, groups)), b.shape[2], a.shape[1], sm_count(a))
+    return boxes.configs(a[: cdiv(a.shape[0], max(1, b.shape[0]))], b)
