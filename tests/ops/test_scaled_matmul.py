@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from warpwise import operation, ops
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.time_model import Product
-from warpwise.ops.scaled_matmul import _operands, k07_skinny, spec
+from warpwise.ops.scaled_matmul import _shared, k07_skinny, spec
 from warpwise.ops.scaled_matmul._shared import NARROW, WIDE
 from warpwise.ops.scaled_matmul.rungs import RUNGS
 
@@ -91,7 +91,7 @@ def test_operands_become_k_major_in_aligned_rows(m, n, k, shift, transposed):
     flat = torch.randint(0, 256, (shift + (m + n) * k,), dtype=torch.uint8)[shift:]
     a, b = (rows.view(E4M3) for rows in flat.split([m * k, n * k]))
     a, b = (a.view(k, m).t(), b.view(k, n)) if transposed else (a.view(m, k), b.view(n, k).t())
-    for operand, made in zip((a, b.t()), _operands.k_major(a, b), strict=True):
+    for operand, made in zip((a, b.t()), _shared.k_major(a, b), strict=True):
         assert torch.equal(made.view(torch.uint8), operand.contiguous().view(torch.uint8))
         assert k == 0 or (made.data_ptr() % 16 == made.stride(0) % 16 == 0 and made.stride(1) == 1)
 
@@ -221,8 +221,8 @@ def test_the_default_on_132_sms(m, n, k, rung):
 
 
 def test_both_operands_are_evicted_first_unless_the_result_is_larger():
-    assert _operands.l2_hints(256, 8192, 8192) == _operands.l2_hints(8192, 8192, 8192) == 5
-    assert _operands.l2_hints(4096, 4096, 512) == 0
+    assert _shared.l2_hints(256, 8192, 8192) == _shared.l2_hints(8192, 8192, 8192) == 5
+    assert _shared.l2_hints(4096, 4096, 512) == 0
 
 
 SKINNY = (

@@ -8,7 +8,11 @@ from typing import Any
 import torch
 
 from warpwise.gemm import tables
-from warpwise.ops.addmm.model import MODEL
+from warpwise.gemm.model import FALLBACK, Model
+from warpwise.gemm.time_model import CLUSTER_SPLIT_K, OVERLAPPED
+
+FAMILIES = {"k05_warpgroups": OVERLAPPED, "k06_cluster_split_k": CLUSTER_SPLIT_K}
+MODEL = Model("addmm", Path(__file__).parent / "model", FAMILIES, FALLBACK)
 
 
 def describe(

@@ -5,8 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from warpwise.gemm import tables
+from warpwise.gemm.model import FALLBACK, Model
+from warpwise.gemm.time_model import CLUSTER_SPLIT_K, OVERLAPPED, Family, floats_by_word, persistent
 from warpwise.operation import Case
-from warpwise.ops.batched_matmul.model import MODEL
+
+FAMILIES = {
+    "k05_warp_specialised": Family(persistent, floats_by_word, like="k13_warp_specialised"),
+    "k06_overlapped_epilogue": OVERLAPPED,
+    "k07_cluster_split_k": CLUSTER_SPLIT_K,
+}
+MODEL = Model("batched_matmul", Path(__file__).parent / "model", FAMILIES, FALLBACK)
+
 
 _SHAPES = {  # batch, m, n, k
     "square": (16, 1024, 1024, 1024), "two": (2, 4096, 4096, 4096), "many_512": (64, 512, 512, 512),

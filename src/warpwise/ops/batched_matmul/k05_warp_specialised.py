@@ -12,7 +12,7 @@ from warpwise.gemm.config import GemmConfig, chosen, parsed
 from warpwise.gemm.limits import requires_hopper, requires_k
 from warpwise.operation import sm_count
 from warpwise.ops.batched_matmul._shared import tiles_limit
-from warpwise.ops.batched_matmul.model import FAMILIES
+from warpwise.ops.batched_matmul._tables import FAMILIES
 from warpwise.ops.batched_matmul.spec import sizes
 
 WARP_SPECIALISED = cuda.load(Path(__file__).with_suffix(".cu"))

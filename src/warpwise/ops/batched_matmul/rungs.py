@@ -10,18 +10,36 @@ from warpwise import cuda
 from warpwise.gemm import boxes, cluster_split_k
 from warpwise.gemm.default import default_of
 from warpwise.gemm.lazy import lazy_launch
+from warpwise.gemm.limits import GRID_Y
 from warpwise.gemm.operands import HALVES, KERNEL_DTYPES
 from warpwise.gemm.persistent import batched_configs
-from warpwise.operation import make_rung
-from warpwise.ops.batched_matmul import k01_naive, k05_warp_specialised, k06_overlapped_epilogue
-from warpwise.ops.batched_matmul._shared import descriptors_limits, tiles_limit
+from warpwise.operation import cdiv, make_rung
+from warpwise.ops.batched_matmul import k05_warp_specialised, k06_overlapped_epilogue
+from warpwise.ops.batched_matmul._shared import descriptors_limits, sizes_limit, strides, tiles_limit
+from warpwise.ops.batched_matmul.spec import sizes
 
 HERE = Path(__file__).parent
+NAIVE = cuda.load(HERE / "k01_naive.cu")
+
+
+def naive(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    batch, m, n, k = sizes(a, b)
+    kernel = NAIVE[f"batched_matmul_naive<{cuda.ctype(a.dtype)}>"]
+    grid = cdiv(n, 32), cdiv(m, 8), min(batch, GRID_Y)
+    kernel[grid, (32, 8)](cuda.strided(a), cuda.strided(b), cuda.out(c), batch, m, n, k, *strides(a), *strides(b))
+
+
+def naive_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    if sizes(a, b)[1] > 8 * GRID_Y:
+        return f"takes up to {8 * GRID_Y} rows of a (grid.y is 16 bits), not {a.shape[-2]}"
+    return sizes_limit(a, b)
+
+
 CLUSTER_SPLIT_K = cuda.load(HERE / "k07_cluster_split_k.cu")
 
 RUNGS = (
-    make_rung(HERE, "k01_naive", "one thread per element, any strides", k01_naive.launch, dtypes=KERNEL_DTYPES,
-              limits=k01_naive.limits, strided=True),
+    make_rung(HERE, "k01_naive", "one thread per element, any strides", naive, dtypes=KERNEL_DTYPES,
+              limits=naive_limits, strided=True),
     make_rung(HERE, "k03_triton_tiled", "tiles in Triton, any strides",
               lazy_launch(f"{__package__}.k03_triton_tiled"), dtypes=KERNEL_DTYPES, limits=tiles_limit, strided=True),
     make_rung(HERE, "k04_triton_descriptors", "operands by TMA; one loop over matrices, tiles and k",

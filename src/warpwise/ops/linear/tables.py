@@ -10,7 +10,19 @@ from typing import Any
 import torch
 
 from warpwise.gemm import tables
-from warpwise.ops.linear.model import MODEL
+from warpwise.gemm.model import FALLBACK, Model
+from warpwise.gemm.time_model import CLUSTER_SPLIT_K, OVERLAPPED
+
+PASSES = ("gelu", "residual", "row_scale")  # of PyTorch; cuBLASLt fuses a bias, relu and gelu_tanh
+
+
+def _passes(kind: str) -> int:
+    words = kind.split()
+    return sum(word in words for word in PASSES) + ("kept" in words and "gelu_tanh" in words)
+
+
+FAMILIES = {"k05_warpgroups": OVERLAPPED, "k06_cluster_split_k": CLUSTER_SPLIT_K}
+MODEL = Model("linear", Path(__file__).parent / "model", FAMILIES, FALLBACK, _passes)
 
 
 def describe(

@@ -9,14 +9,24 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm import cluster_split_k, mma_sync
+from warpwise.gemm.config import parsed
 from warpwise.gemm.default import default_of
 from warpwise.operation import Rung, make_rung
-from warpwise.ops.matmul_tf32 import k02_mma_sync, k05_transposed_in_registers, k06_skinny
+from warpwise.ops.matmul_tf32 import k05_transposed_in_registers, k06_skinny
 from warpwise.ops.matmul_tf32._shared import limits
 
 HERE = Path(__file__).parent
 CLUSTER_SPLIT_K = cuda.load(HERE / "k07_cluster_split_k.cu")
 WMMA = cuda.load(HERE / "k01_wmma.cu")
+MMA_SYNC = mma_sync.MmaSync(
+    cuda.load(HERE / "k02_mma_sync.cu"),
+    parsed(
+        "256x128x128_w64x64_s4", "128x256x128_w64x64_s4", "128x128x128_w64x64_s3", "64x128x128_w32x64_s3",
+        "64x64x64_w32x32_s4",
+    ),
+    typed=False,
+    persistent=False,
+)  # fmt: skip
 
 
 def wmma(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
@@ -27,8 +37,8 @@ FLOAT32 = (torch.float32,)
 RUNGS: tuple[Rung, ...] = (
     make_rung(HERE, "k01_wmma", "tensor cores through wmma fragments", wmma, dtypes=FLOAT32,
               limits=mma_sync.wmma_limits),
-    make_rung(HERE, "k02_mma_sync", "swizzled stages by cp.async, mma.sync, any layout", k02_mma_sync.launch,
-              dtypes=FLOAT32, limits=mma_sync.limits, configs=k02_mma_sync.configs, strided=True),
+    make_rung(HERE, "k02_mma_sync", "swizzled stages by cp.async, mma.sync, any layout", MMA_SYNC.launch,
+              dtypes=FLOAT32, limits=mma_sync.limits, configs=MMA_SYNC.configs, strided=True),
     make_rung(HERE, "k05_transposed_in_registers",
               "Hopper: the MN-major operand goes through registers, rounded to TF32 by TMA",
               k05_transposed_in_registers.launch, dtypes=FLOAT32, limits=limits,

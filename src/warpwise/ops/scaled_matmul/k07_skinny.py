@@ -17,8 +17,8 @@ from warpwise.gemm.limits import GRID_Y, HOPPER_SHARED, requires_hopper, require
 from warpwise.gemm.operands import flags
 from warpwise.gemm.time_model import Product
 from warpwise.operation import cdiv
-from warpwise.ops.scaled_matmul._operands import contiguous_scales, k_major, l2_hints
-from warpwise.ops.scaled_matmul.model import FAMILIES
+from warpwise.ops.scaled_matmul._shared import contiguous_scales, k_major, l2_hints
+from warpwise.ops.scaled_matmul.tables import FAMILIES
 
 SKINNY = cuda.load(Path(__file__).with_suffix(".cu"))
 

@@ -7,7 +7,11 @@ from pathlib import Path
 import torch
 
 from warpwise.gemm import tables
-from warpwise.ops.scaled_matmul.model import MODEL
+from warpwise.gemm.model import Model
+from warpwise.gemm.time_model import Family, persistent, skinny
+
+FAMILIES = {"k05_two_k_tile_promotion": Family(persistent), "k07_skinny": Family(skinny)}
+MODEL = Model("scaled_matmul", Path(__file__).parent / "model", FAMILIES)
 
 
 def describe(

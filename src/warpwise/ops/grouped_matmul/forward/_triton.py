@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 
 from warpwise.gemm import boxes
-from warpwise.gemm.limits import requires_tma
+from warpwise.gemm.limits import requires_tma, sizes_limit
 from warpwise.operation import cdiv
-from warpwise.ops.grouped_matmul.forward.k01_naive import limits as sizes_limits
 
 MAX_GROUPS = 4095  # and one more for the rows past the last end; a Triton program searches all at once
 
@@ -15,6 +14,10 @@ MAX_GROUPS = 4095  # and one more for the rows past the last end; a Triton progr
 def padded_groups(groups: int) -> int:
     """The power of two that holds every group and the rows past the last end."""
     return 1 << groups.bit_length()
+
+
+def sizes_limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:
+    return sizes_limit(rows=a.shape[0], groups=b.shape[0], n=b.shape[2], k=a.shape[1])
 
 
 def tiles_limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:
