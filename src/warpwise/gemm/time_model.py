@@ -241,7 +241,11 @@ class Family:
 
     def nominal(self, product: Product, config: GemmConfig) -> float:
         """The time by nominal coefficients. ``product.words``: bytes of a load."""
-        return microseconds(product, self.geometry(config), NOMINAL[self.units or product.size])
+        geometry = self.geometry(config)
+        if not geometry.persistent:  # stages hold the k-tiles of one tile
+            k_tiles = cdiv(cdiv(product.k, geometry.k), geometry.splits)
+            geometry = geometry._replace(stages=min(geometry.stages, max(2, k_tiles)))
+        return microseconds(product, geometry, NOMINAL[self.units or product.size])
 
     def configs(
         self, candidates: Callable[[Product], Iterable[GemmConfig]], most: int | None = None

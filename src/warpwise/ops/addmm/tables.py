@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from warpwise.gemm import tables
+from warpwise.gemm import operands, tables
 from warpwise.gemm.model import FALLBACK, Model
 from warpwise.gemm.time_model import CLUSTER_SPLIT_K, OVERLAPPED
 
@@ -18,8 +18,8 @@ MODEL = Model("addmm", Path(__file__).parent / "model", FAMILIES, FALLBACK)
 def describe(
     input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float
 ) -> tuple[str, dict[str, int]]:
-    """``gemm.tables.describe`` of a and b, and the input: matrix, row, column, number, or nothing for beta = 0."""
-    kind, sizes = tables.describe(a, b)
+    """``gemm.operands.describe`` of a and b, and the input: matrix, row, column, number, or nothing for beta = 0."""
+    kind, sizes = operands.describe(a, b)
     rows, columns = (1, 1, *input.shape)[-2:]
     if beta == 0:
         return f"{kind} nothing", sizes

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from warpwise.gemm import tables
+from warpwise.gemm import operands, tables
 from warpwise.gemm.model import Model
 from warpwise.gemm.time_model import Family, persistent, skinny
 
@@ -17,8 +17,8 @@ MODEL = Model("scaled_matmul", Path(__file__).parent / "model", FAMILIES)
 def describe(
     a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor
 ) -> tuple[str, dict[str, int]]:
-    """``gemm.tables.describe``, with "by row" where each row of a and column of b has its scale."""
-    kind, sizes = tables.describe(a, b)
+    """``gemm.operands.describe``, with "by row" where each row of a and column of b has its scale."""
+    kind, sizes = operands.describe(a, b)
     return (f"{kind} by row" if scale_a.dim() == 2 else kind), sizes
 
 
