@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -13,8 +15,9 @@ from warpwise.gemm.limits import GRID_Y, is_hopper, requires_ampere, tiles_limit
 from warpwise.gemm.mma_sync import operand
 from warpwise.gemm.operands import Shape, describe, flags
 from warpwise.gemm.time_model import CLUSTER_SPLIT_K, MMA_TF32, Product
-from warpwise.operation import cdiv, sm_count
+from warpwise.operation import Rung, cdiv, make_rung, sm_count
 
+IDEA = "few tiles: the blocks of a cluster divide K; any layout and alignment"
 SPLITS = (1, 2, 4, 8, 16)  # blocks of a cluster: 16 on Hopper, 8 are portable
 MIN_K = 32  # of a split
 SIMT = parsed(
@@ -73,34 +76,12 @@ def configured(
     return module[f"{kernel}<{template}>"][grid, tile.threads, shared(tile, size, tensor_cores)], tiles_m
 
 
-def launcher(module: cuda.Module, tf32: bool = False) -> Callable[..., None]:
-    """``launch(c, a, b, config=None)``: c (batch, m, n) = a b, or (m, n), contiguous.
-
-    ``module`` includes ``gemm_split_k.cuh``.
-    """
-
-    def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, config: str | None = None) -> None:
-        shape, tensor_cores = Shape.of(a, b), tf32 or a.dtype != torch.float32
-        left, right = lines(a, 1, tensor_cores), lines(b, 0, tensor_cores)
-        chosen = config or configs(a, b, tf32)[0]
-        kernel, tiles_m = configured(
-            module, "warpwise::gemm::cluster_split_k", left, right, c, shape, chosen, tensor_cores
-        )
-        kernel(
-            *(cuda.strided(left.matrices), left.stride, left.batch_stride),
-            *(cuda.strided(right.matrices), right.stride, right.batch_stride),
-            *(cuda.out(c), *shape[1:], tiles_m),
-        )
-
-    return launch
-
-
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """Compute capability 8.0, and a grid of tiles."""
-    batch, m, n, k = Shape.of(a, b)
-    if batch > GRID_Y:
-        return f"takes up to {GRID_Y} matrices (grid.y is 16 bits), not {batch}"
-    return requires_ampere(a) or tiles_limit(m, n, k)
+    m, n, k = (shape := Shape.of(a, b))[1:]
+    if shape.batch > GRID_Y:
+        return f"takes up to {GRID_Y} matrices (grid.y is 16 bits), not {shape.batch}"
+    return requires_ampere(a) or tiles_limit(cdiv(m, 64) * cdiv(n, 64), m=m, n=n, k=k)
 
 
 def configs(a: torch.Tensor, b: torch.Tensor, tf32: bool = False) -> tuple[str, ...]:
@@ -127,3 +108,26 @@ def candidates(tiles: Sequence[GemmConfig], of_cluster: Sequence[int], product: 
             chosen = wanted or [splits[-1] if blocks < sms else 1]
             found += [tile._replace(cluster_splits=split) for split in chosen]
     return found or [tiles[-1]]
+
+
+def rung(folder: Path, name: str, dtypes: Sequence[torch.dtype], tf32: bool = False) -> Rung:
+    """The rung whose source, ``folder/name.cu``, includes ``gemm_split_k.cuh``: c = a b, c contiguous."""
+    module = cuda.load(folder / f"{name}.cu")
+
+    def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, config: str | None = None) -> None:
+        shape, tensor_cores = Shape.of(a, b), tf32 or a.dtype != torch.float32
+        left, right = lines(a, 1, tensor_cores), lines(b, 0, tensor_cores)
+        chosen = config or configs(a, b, tf32)[0]
+        kernel, tiles_m = configured(
+            module, "warpwise::gemm::cluster_split_k", left, right, c, shape, chosen, tensor_cores
+        )
+        kernel(
+            *(cuda.strided(left.matrices), left.stride, left.batch_stride),
+            *(cuda.strided(right.matrices), right.stride, right.batch_stride),
+            *(cuda.out(c), *shape[1:], tiles_m),
+        )
+
+    return make_rung(
+        folder, name, IDEA, launch, dtypes=tuple(dtypes), limits=limits, strided=True,
+        configs=functools.partial(configs, tf32=tf32),
+    )  # fmt: skip

@@ -100,7 +100,7 @@ def persistent(config: GemmConfig) -> Geometry:
     """One block for each SM, with producer and consumer warps."""
     tail = (config.stream_k_tiles, config.splits, config.edge) if config.stream_k_tiles else (0, 0, 0)
     splits = 1 if config.stream_k_tiles else config.splits
-    return Geometry(config.m, config.n, config.k, splits, _cluster(config), config.stages, 384, True, tail=tail)
+    return Geometry(config.m, config.n, config.k, splits, config.pair, config.stages, 384, True, tail=tail)
 
 
 def partial_wave(config: GemmConfig) -> Geometry:
@@ -111,15 +111,10 @@ def partial_wave(config: GemmConfig) -> Geometry:
 def skinny(config: GemmConfig) -> Geometry:
     """Columns of B are the m of the configuration."""
     splits = config.cluster_splits * config.splits
-    cluster, threads = _cluster(config), 2 * config.m + 32
+    cluster, threads = config.pair, 2 * config.m + 32
     return Geometry(
         config.n, config.m, config.k, splits, cluster, config.stages, threads, through_memory=config.splits > 1
     )
-
-
-def _cluster(config: GemmConfig) -> tuple[int, int]:
-    down, across = (*config.cluster, 1, 1)[:2]
-    return down, across
 
 
 @dataclass(frozen=True)

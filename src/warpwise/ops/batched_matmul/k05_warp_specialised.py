@@ -9,9 +9,8 @@ import torch
 from warpwise import cuda
 from warpwise.gemm import simt
 from warpwise.gemm.config import GemmConfig, chosen, parsed
-from warpwise.gemm.limits import requires_hopper, requires_k
+from warpwise.gemm.limits import grid_of_tiles, requires_hopper, requires_k
 from warpwise.operation import sm_count
-from warpwise.ops.batched_matmul._shared import tiles_limit
 from warpwise.ops.batched_matmul._tables import FAMILIES
 from warpwise.ops.batched_matmul.spec import sizes
 
@@ -42,7 +41,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """A Hopper GPU, and a grid of tiles."""
     reason = requires_hopper(a, "setmaxnreg and TMA exist there alone") or requires_k(a.shape[-1])
-    return reason or tiles_limit(a, b)
+    return reason or grid_of_tiles(a, b)
 
 
 configs = FAMILIES["k05_warp_specialised"].configs(lambda product: CONFIGS)

@@ -10,10 +10,9 @@ import torch
 from warpwise import cuda
 from warpwise.gemm import boxes
 from warpwise.gemm.config import chosen
-from warpwise.gemm.limits import requires_hopper
+from warpwise.gemm.limits import grid_of_tiles, requires_hopper
 from warpwise.gemm.persistent import BATCHED, batched_configs, batched_grid
 from warpwise.operation import sm_count
-from warpwise.ops.batched_matmul._shared import tiles_limit
 from warpwise.ops.batched_matmul.spec import sizes
 
 OVERLAPPED_EPILOGUE = cuda.load(Path(__file__).with_suffix(".cu"))
@@ -32,7 +31,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """A Hopper GPU, matrices that TMA can address, and a grid of tiles."""
-    return requires_hopper(a) or boxes.product_limit(a, b) or tiles_limit(a, b)
+    return requires_hopper(a) or boxes.product_limit(a, b) or grid_of_tiles(a, b)
 
 
 def operand_map(operand: torch.Tensor) -> tuple[Any, bool, int]:

@@ -10,12 +10,12 @@ from warpwise import cuda
 from warpwise.gemm import boxes, cluster_split_k
 from warpwise.gemm.default import default_of
 from warpwise.gemm.lazy import lazy_launch
-from warpwise.gemm.limits import GRID_Y
-from warpwise.gemm.operands import HALVES, KERNEL_DTYPES
+from warpwise.gemm.limits import GRID_Y, grid_of_tiles, grid_y_limit, sizes_limit
+from warpwise.gemm.operands import HALVES, KERNEL_DTYPES, Shape
 from warpwise.gemm.persistent import batched_configs
 from warpwise.operation import cdiv, make_rung
 from warpwise.ops.batched_matmul import k05_warp_specialised, k06_overlapped_epilogue
-from warpwise.ops.batched_matmul._shared import descriptors_limits, sizes_limit, strides, tiles_limit
+from warpwise.ops.batched_matmul._shared import descriptors_limits, strides
 from warpwise.ops.batched_matmul.spec import sizes
 
 HERE = Path(__file__).parent
@@ -30,18 +30,15 @@ def naive(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 
 
 def naive_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    if sizes(a, b)[1] > 8 * GRID_Y:
-        return f"takes up to {8 * GRID_Y} rows of a (grid.y is 16 bits), not {a.shape[-2]}"
-    return sizes_limit(a, b)
+    shape = Shape.of(a, b)
+    return grid_y_limit(shape.m, 8, "rows of a") or sizes_limit(**shape._asdict())
 
-
-CLUSTER_SPLIT_K = cuda.load(HERE / "k07_cluster_split_k.cu")
 
 RUNGS = (
     make_rung(HERE, "k01_naive", "one thread per element, any strides", naive, dtypes=KERNEL_DTYPES,
               limits=naive_limits, strided=True),
     make_rung(HERE, "k03_triton_tiled", "tiles in Triton, any strides",
-              lazy_launch(f"{__package__}.k03_triton_tiled"), dtypes=KERNEL_DTYPES, limits=tiles_limit, strided=True),
+              lazy_launch(f"{__package__}.k03_triton_tiled"), dtypes=KERNEL_DTYPES, limits=grid_of_tiles, strided=True),
     make_rung(HERE, "k04_triton_descriptors", "operands by TMA; one loop over matrices, tiles and k",
               lazy_launch(f"{__package__}.k04_triton_descriptors"), dtypes=HALVES,
               limits=descriptors_limits, configs=boxes.configs, strided=True),
@@ -53,9 +50,7 @@ RUNGS = (
               "Hopper: the epilogue overlaps the products of the next tile or matrix", k06_overlapped_epilogue.launch,
               dtypes=HALVES, limits=k06_overlapped_epilogue.limits, devices=("cuda",),
               configs=batched_configs, strided=True),
-    make_rung(HERE, "k07_cluster_split_k", "few tiles: the blocks of a cluster divide K; any layout and alignment",
-              cluster_split_k.launcher(CLUSTER_SPLIT_K), dtypes=KERNEL_DTYPES,
-              limits=cluster_split_k.limits, configs=cluster_split_k.configs, strided=True),
+    cluster_split_k.rung(HERE, "k07_cluster_split_k", KERNEL_DTYPES),
 )  # fmt: skip
 
 default = default_of(

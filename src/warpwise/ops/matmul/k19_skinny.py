@@ -28,11 +28,6 @@ SMALL, WIDEST = 1 << 20, 192 * 192  # elements: of a C for which small tiles are
 MOST_CONFIGS = 24
 
 
-def pair(config: GemmConfig) -> tuple[int, int]:
-    """Blocks that multicast, along rows and columns of C."""
-    return config.cluster[0] if config.cluster else 1, config.cluster[1] if config.cluster else 1
-
-
 def ring(config: GemmConfig) -> int:
     return config.ring_bytes(2, barriers=0)
 
@@ -60,7 +55,7 @@ def shared_bytes(config: GemmConfig) -> int:
 def fits(config: GemmConfig) -> bool:
     """True if the stages fit into shared memory, and the epilogue's data (received sums, C) into the stages."""
     epilogue_bytes = (0 if separate_buffer(config) else sent(config)) + config.m * config.n // owners(config) * 2
-    whole = config.n % (8 * owners(config)) == 0 and config.n % (8 * pair(config)[1]) == 0
+    whole = config.n % (8 * owners(config)) == 0 and config.n % (8 * config.pair[1]) == 0
     return whole and epilogue_bytes <= ring(config) - 1024 and shared_bytes(config) + 1024 <= HOPPER_SHARED
 
 
@@ -72,7 +67,7 @@ def resident_clusters(blocks: int, sms: int) -> int:
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     m, n, k = sizes(a, b)
     tile = GemmConfig.parse(config or configs(a, b)[0])
-    down, across = pair(tile)
+    down, across = tile.pair
     maps, b_k_major = operand_maps(a, b, (tile.n // across, tile.m), down)
     tiles_m = cdiv(m, tile.n * down)
     blocks = tiles_m * cdiv(n, tile.m * across) * down * across
@@ -89,7 +84,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 
 
 def kernel_name(a: torch.Tensor, config: GemmConfig, b_k_major: bool) -> str:
-    down, across = pair(config)
+    down, across = config.pair
     shared = "b" if down > 1 else "a" if across > 1 else "nothing"
     return (
         f"matmul_skinny{'_no_cluster' if config.cluster_splits * down * across == 1 else ''}<{cuda.ctype(a.dtype)}, "

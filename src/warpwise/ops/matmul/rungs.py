@@ -31,7 +31,6 @@ from warpwise.ops.matmul import k28_variable_m_tiles as k28
 from warpwise.ops.matmul._shared import divided_k_limits, naive, tiled, warp_tile, wmma
 
 HERE = Path(__file__).parent
-CLUSTER_SPLIT_K = cuda.load(HERE / "k29_cluster_split_k.cu")
 TENSOR_CORES = (*HALVES, torch.int8)
 MMA_SYNC = mma_sync.MmaSync(
     cuda.load(HERE / "k15_mma_sync.cu"),
@@ -108,9 +107,7 @@ RUNGS = (
               limits=k20.limits, configs=k26.configs, devices=("cuda",), strided=True),
     make_rung(HERE, "k28_variable_m_tiles", "Hopper: k20 with tiles of 248 and 256 rows, against wave quantisation",
               k28.launch, dtypes=HALVES, limits=k28.limits, configs=k28.configs, devices=("cuda",), strided=True),
-    make_rung(HERE, "k29_cluster_split_k", "few tiles: the blocks of a cluster divide K; any layout and alignment",
-              cluster_split_k.launcher(CLUSTER_SPLIT_K), dtypes=KERNEL_DTYPES,
-              limits=cluster_split_k.limits, configs=cluster_split_k.configs, strided=True),
+    cluster_split_k.rung(HERE, "k29_cluster_split_k", KERNEL_DTYPES),
 )  # fmt: skip
 
 default = default_of(

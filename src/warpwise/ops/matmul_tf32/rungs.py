@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 
 import torch
@@ -16,7 +15,6 @@ from warpwise.ops.matmul_tf32 import k05_transposed_in_registers, k06_skinny
 from warpwise.ops.matmul_tf32._shared import limits
 
 HERE = Path(__file__).parent
-CLUSTER_SPLIT_K = cuda.load(HERE / "k07_cluster_split_k.cu")
 WMMA = cuda.load(HERE / "k01_wmma.cu")
 MMA_SYNC = mma_sync.MmaSync(
     cuda.load(HERE / "k02_mma_sync.cu"),
@@ -46,10 +44,7 @@ RUNGS: tuple[Rung, ...] = (
     make_rung(HERE, "k06_skinny", "Hopper: few rows as wgmma's n, K divided; rows of B begin at any element",
               k06_skinny.launch, dtypes=FLOAT32, limits=limits, configs=k06_skinny.configs, devices=("cuda",),
               strided=True),
-    make_rung(HERE, "k07_cluster_split_k", "few tiles: the blocks of a cluster divide K; any layout and alignment",
-              cluster_split_k.launcher(CLUSTER_SPLIT_K, tf32=True), dtypes=FLOAT32,
-              limits=cluster_split_k.limits, configs=functools.partial(cluster_split_k.configs, tf32=True),
-              strided=True),
+    cluster_split_k.rung(HERE, "k07_cluster_split_k", FLOAT32, tf32=True),
 )  # fmt: skip
 
 default = default_of(RUNGS, "k05_transposed_in_registers", "k02_mma_sync", "k07_cluster_split_k")

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import torch
 
 from warpwise import cuda
+from warpwise.gemm import limits
 from warpwise.gemm.config import BOX_BYTES, GemmConfig, chosen, parsed
-from warpwise.gemm.limits import requires_hopper, requires_k, size_limit, tiles_limit
-from warpwise.gemm.operands import ALIGNMENT, flags, sizes
+from warpwise.gemm.limits import requires_hopper, requires_k, size_limit
+from warpwise.gemm.operands import ALIGNMENT, flags
 from warpwise.gemm.padding import k_major_operands
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.scaled_matmul.tables import FAMILIES
@@ -56,7 +57,7 @@ def tile_of(a: torch.Tensor, b: torch.Tensor) -> GemmConfig:
 def grid_of_tiles(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
     if a.is_cuda and torch.cuda.get_device_capability(a.device) < (8, 9):
         return "takes a GPU of compute capability 8.9 or above, for which Triton has float8_e4m3fn"
-    return tiles_limit(*sizes(a, b))
+    return limits.grid_of_tiles(a, b)
 
 
 # Clusters of two blocks, one above the other, with tiles of 128 rows.

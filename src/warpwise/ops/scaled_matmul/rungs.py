@@ -9,7 +9,7 @@ import torch
 from warpwise import cuda
 from warpwise.gemm.default import default_of
 from warpwise.gemm.lazy import lazy_launch
-from warpwise.gemm.limits import GRID_Y, size_limit
+from warpwise.gemm.limits import grid_y_limit, size_limit
 from warpwise.operation import cdiv, make_rung
 from warpwise.ops.scaled_matmul import k07_skinny
 from warpwise.ops.scaled_matmul._shared import (
@@ -35,10 +35,8 @@ def naive(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tens
     kernel[(cdiv(n, 32), cdiv(m, 8)), (32, 8)](left, right, cuda.out(c), scale_a, scale_b, by_row, m, n, k)
 
 
-def naive_limits(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
-    if a.shape[0] > 8 * GRID_Y:
-        return f"takes up to {8 * GRID_Y} rows of a (grid.y is 16 bits), not {a.shape[0]}"
-    return size_limit(a, b)
+def naive_limits(a: torch.Tensor, b: torch.Tensor, *scales: torch.Tensor) -> str | None:
+    return grid_y_limit(a.shape[0], 8, "rows of a") or size_limit(a, b)
 
 
 WARPGROUPS = cuda.load(HERE / "k04_warpgroups.cu")

@@ -5,16 +5,13 @@ from __future__ import annotations
 import torch
 
 from warpwise.gemm import boxes
-from warpwise.gemm.limits import requires_tma, sizes_limit
+from warpwise.gemm.limits import requires_tma, tiles_limit
 from warpwise.operation import cdiv
 
 
 def tiles_limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> str | None:
     k, n = a.shape[1], grad_output.shape[1]
-    tiles = offsets.shape[0] * cdiv(k, 64) * cdiv(n, 64)
-    if tiles >= 2**31:
-        return f"takes up to 2**31 - 1 tiles of 64 x 64, not {tiles}"
-    return sizes_limit(rows=a.shape[0], n=n, k=k)
+    return tiles_limit(offsets.shape[0] * cdiv(k, 64) * cdiv(n, 64), rows=a.shape[0], n=n, k=k)
 
 
 def descriptors_limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> str | None:

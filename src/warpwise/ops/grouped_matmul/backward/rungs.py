@@ -8,7 +8,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm.lazy import lazy_launch
-from warpwise.gemm.limits import GRID_Y, requires_hopper, sizes_limit
+from warpwise.gemm.limits import GRID_Y, grid_y_limit, requires_hopper, sizes_limit
 from warpwise.gemm.operands import HALVES, KERNEL_DTYPES
 from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops.grouped_matmul.backward import k04_overlapped_epilogue
@@ -28,9 +28,8 @@ def naive(result: torch.Tensor, a: torch.Tensor, grad_output: torch.Tensor, offs
 
 
 def naive_limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> str | None:
-    if a.shape[1] > 8 * GRID_Y:
-        return f"takes up to {8 * GRID_Y} columns of a (grid.y is 16 bits), not {a.shape[1]}"
-    return sizes_limit(rows=a.shape[0], groups=offsets.shape[0], n=grad_output.shape[1])
+    sizes = {"rows": a.shape[0], "groups": offsets.shape[0], "n": grad_output.shape[1]}
+    return grid_y_limit(a.shape[1], 8, "columns of a") or sizes_limit(**sizes)
 
 
 RUNGS: tuple[Rung, ...] = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from warpwise.gemm import boxes
-from warpwise.gemm.limits import requires_tma, sizes_limit
+from warpwise.gemm.limits import requires_tma, sizes_limit, tiles_limit
 from warpwise.operation import cdiv
 
 MAX_GROUPS = 4095  # and one more for the rows past the last end; a Triton program searches all at once
@@ -25,7 +25,7 @@ def tiles_limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str
     if b.shape[0] > MAX_GROUPS:
         return f"takes up to {MAX_GROUPS} groups, not {b.shape[0]}"
     tiles = (cdiv(a.shape[0], 64) + b.shape[0] + 1) * cdiv(b.shape[2], 64)
-    return f"takes up to 2**31 - 1 tiles of 64 x 64, not {tiles}" if tiles >= 2**31 else sizes_limits(a, b, offsets)
+    return tiles_limit(tiles) or sizes_limits(a, b, offsets)
 
 
 def descriptors_limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:
