@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from warpwise.gemm.config import GemmConfig, parsed
-from warpwise.gemm.limits import HOPPER_SHARED, requires_k
+from warpwise.gemm.limits import HOPPER_SHARED, grid_of_tiles, requires_k, requires_tma
 from warpwise.gemm.time_model import Family, persistent
 from warpwise.operation import sm_count
 
@@ -54,6 +54,11 @@ def product_limit(a: torch.Tensor, b: torch.Tensor) -> str | None:
     if b.shape[-1] % unit:
         return f"takes n in multiples of {unit}, so that rows of C begin on 16 bytes, not {b.shape[-1]}"
     return requires_k(a.shape[-1]) or tma_limit("a", a) or tma_limit("b", b)
+
+
+def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """A GPU with TMA, and matrices that it can address."""
+    return requires_tma(a) or product_limit(a, b) or grid_of_tiles(a, b)
 
 
 def _strides(matrices: torch.Tensor) -> tuple[int, int, list[int]]:

@@ -76,6 +76,11 @@ def grid_y_limit(count: int, tile: int, what: str) -> str | None:
     return f"takes up to {tile * GRID_Y} {what} (grid.y is 16 bits), not {count}" if count > tile * GRID_Y else None
 
 
+def hopper_limits(a: torch.Tensor, b: torch.Tensor, *rest: object) -> str | None:
+    """A Hopper GPU. Operands that TMA cannot address are copied."""
+    return requires_hopper(a) or requires_k(a.shape[1]) or size_limit(a, b)
+
+
 def rows_limit(m: int, n: int, k: int, rows: int) -> str | None:
     """The limit of a grid whose y counts blocks of ``rows`` rows."""
     return grid_y_limit(m, rows, "rows") or sizes_limit(m=m, n=n, k=k)

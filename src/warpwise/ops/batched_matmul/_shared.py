@@ -1,11 +1,8 @@
-"""What several rungs share: strides of an operand, limits of sizes and grids, configurations."""
+"""What several rungs share: the strides of an operand, and operands that all products share."""
 
 from __future__ import annotations
 
 import torch
-
-from warpwise.gemm import boxes
-from warpwise.gemm.limits import grid_of_tiles, requires_tma
 
 
 def strides(matrices: torch.Tensor) -> tuple[int, int, int]:
@@ -17,8 +14,3 @@ def strides(matrices: torch.Tensor) -> tuple[int, int, int]:
 def is_broadcast(operand: torch.Tensor) -> bool:
     """True if all products share one matrix."""
     return operand.dim() == 2 or operand.shape[0] == 1 or operand.stride(0) == 0
-
-
-def descriptors_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """A GPU with TMA, and matrices that it can address."""
-    return requires_tma(a) or boxes.product_limit(a, b) or grid_of_tiles(a, b)

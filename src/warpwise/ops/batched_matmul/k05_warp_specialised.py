@@ -10,9 +10,9 @@ from warpwise import cuda
 from warpwise.gemm import simt
 from warpwise.gemm.config import GemmConfig, chosen, parsed
 from warpwise.gemm.limits import grid_of_tiles, requires_hopper, requires_k
+from warpwise.gemm.operands import Shape
 from warpwise.operation import sm_count
 from warpwise.ops.batched_matmul._tables import FAMILIES
-from warpwise.ops.batched_matmul.spec import sizes
 
 WARP_SPECIALISED = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -29,7 +29,7 @@ def shared_bytes(config: GemmConfig) -> int:
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     tile = chosen("batched_matmul", config or configs(a, b)[0], CONFIGS)
-    batch, m, n, k = sizes(a, b)
+    batch, m, n, k = Shape.of(a, b)
     kernel, operands = simt.kernel("batched_matmul", tile, operand(a), operand(b.mT))
     rows, columns = tile.tiles(m, n)
     blocks = min(batch * rows * columns, 2 * sm_count(a))

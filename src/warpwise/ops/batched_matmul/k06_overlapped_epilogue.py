@@ -11,15 +11,15 @@ from warpwise import cuda
 from warpwise.gemm import boxes
 from warpwise.gemm.config import chosen
 from warpwise.gemm.limits import grid_of_tiles, requires_hopper
+from warpwise.gemm.operands import Shape
 from warpwise.gemm.persistent import BATCHED, batched_configs, batched_grid
 from warpwise.operation import sm_count
-from warpwise.ops.batched_matmul.spec import sizes
 
 OVERLAPPED_EPILOGUE = cuda.load(Path(__file__).with_suffix(".cu"))
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    batch, m, n, k = sizes(a, b)
+    batch, m, n, k = Shape.of(a, b)
     tile = chosen("batched_matmul", config or batched_configs(a, b)[0], BATCHED)
     (map_a, a_mn_major, a_step), (map_b, b_k_major, b_step) = operand_map(a), operand_map(b)
     template = tile.parameters(a.dtype, tile.whole, a_mn_major, not b_k_major)

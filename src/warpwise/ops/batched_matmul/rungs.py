@@ -15,15 +15,14 @@ from warpwise.gemm.operands import HALVES, KERNEL_DTYPES, Shape
 from warpwise.gemm.persistent import batched_configs
 from warpwise.operation import cdiv, make_rung
 from warpwise.ops.batched_matmul import k05_warp_specialised, k06_overlapped_epilogue
-from warpwise.ops.batched_matmul._shared import descriptors_limits, strides
-from warpwise.ops.batched_matmul.spec import sizes
+from warpwise.ops.batched_matmul._shared import strides
 
 HERE = Path(__file__).parent
 NAIVE = cuda.load(HERE / "k01_naive.cu")
 
 
 def naive(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    batch, m, n, k = sizes(a, b)
+    batch, m, n, k = Shape.of(a, b)
     kernel = NAIVE[f"batched_matmul_naive<{cuda.ctype(a.dtype)}>"]
     grid = cdiv(n, 32), cdiv(m, 8), min(batch, GRID_Y)
     kernel[grid, (32, 8)](cuda.strided(a), cuda.strided(b), cuda.out(c), batch, m, n, k, *strides(a), *strides(b))
@@ -41,7 +40,7 @@ RUNGS = (
               lazy_launch(f"{__package__}.k03_triton_tiled"), dtypes=KERNEL_DTYPES, limits=grid_of_tiles, strided=True),
     make_rung(HERE, "k04_triton_descriptors", "operands by TMA; one loop over matrices, tiles and k",
               lazy_launch(f"{__package__}.k04_triton_descriptors"), dtypes=HALVES,
-              limits=descriptors_limits, configs=boxes.configs, strided=True),
+              limits=boxes.limits, configs=boxes.configs, strided=True),
     make_rung(HERE, "k05_warp_specialised",
               "float32: two blocks per SM, each with four producer warps and four consumer warps",
               k05_warp_specialised.launch, dtypes=(torch.float32,), limits=k05_warp_specialised.limits,

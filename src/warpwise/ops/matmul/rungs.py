@@ -82,7 +82,7 @@ RUNGS = (
     make_rung(HERE, "k15_mma_sync", "Ampere: swizzled stages by cp.async, ldmatrix, mma.sync", MMA_SYNC.launch,
               dtypes=TENSOR_CORES, limits=mma_sync.limits, configs=MMA_SYNC.configs, strided=True),
     make_rung(HERE, "k16_triton_descriptors", "Hopper through Triton: tensor descriptors, one loop over tiles and k",
-              triton("k16_triton_descriptors"), dtypes=HALVES, limits=_triton.descriptors_limits,
+              triton("k16_triton_descriptors"), dtypes=HALVES, limits=boxes.limits,
               configs=boxes.configs, strided=True),
     make_rung(HERE, "k17_split_k", "split-K: partial sums added by a second launch", triton("k17_split_k"),
               dtypes=KERNEL_DTYPES, limits=grid_of_tiles, configs=_triton.split_k_configs, strided=True),

@@ -10,9 +10,9 @@ from warpwise import cuda
 from warpwise.gemm import cluster_split_k, mma_sync
 from warpwise.gemm.config import parsed
 from warpwise.gemm.default import default_of
+from warpwise.gemm.limits import hopper_limits
 from warpwise.operation import Rung, make_rung
 from warpwise.ops.matmul_tf32 import k05_transposed_in_registers, k06_skinny
-from warpwise.ops.matmul_tf32._shared import limits
 
 HERE = Path(__file__).parent
 WMMA = cuda.load(HERE / "k01_wmma.cu")
@@ -39,10 +39,10 @@ RUNGS: tuple[Rung, ...] = (
               dtypes=FLOAT32, limits=mma_sync.limits, configs=MMA_SYNC.configs, strided=True),
     make_rung(HERE, "k05_transposed_in_registers",
               "Hopper: the MN-major operand goes through registers, rounded to TF32 by TMA",
-              k05_transposed_in_registers.launch, dtypes=FLOAT32, limits=limits,
+              k05_transposed_in_registers.launch, dtypes=FLOAT32, limits=hopper_limits,
               configs=k05_transposed_in_registers.configs, devices=("cuda",), strided=True),
     make_rung(HERE, "k06_skinny", "Hopper: few rows as wgmma's n, K divided; rows of B begin at any element",
-              k06_skinny.launch, dtypes=FLOAT32, limits=limits, configs=k06_skinny.configs, devices=("cuda",),
+              k06_skinny.launch, dtypes=FLOAT32, limits=hopper_limits, configs=k06_skinny.configs, devices=("cuda",),
               strided=True),
     cluster_split_k.rung(HERE, "k07_cluster_split_k", FLOAT32, tf32=True),
 )  # fmt: skip

@@ -9,7 +9,6 @@ import torch
 from warpwise import cuda
 from warpwise.gemm import limits
 from warpwise.gemm.config import BOX_BYTES, GemmConfig, chosen, parsed
-from warpwise.gemm.limits import requires_hopper, requires_k, size_limit
 from warpwise.gemm.operands import ALIGNMENT, flags
 from warpwise.gemm.padding import k_major_operands
 from warpwise.operation import cdiv, sm_count
@@ -62,11 +61,6 @@ def grid_of_tiles(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale
 
 # Clusters of two blocks, one above the other, with tiles of 128 rows.
 WIDE, NARROW = CONFIGS = parsed("128x256x128_s4", "128x128x128_s6")
-
-
-def hopper_limits(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
-    """A Hopper GPU. Operands that TMA cannot address are copied."""
-    return requires_hopper(a) or requires_k(a.shape[1]) or size_limit(a, b)
 
 
 configs_of = FAMILIES["k05_two_k_tile_promotion"].configs(lambda product: CONFIGS)

@@ -13,7 +13,7 @@ import torch
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.gemm.config import GemmConfig
-from warpwise.gemm.limits import GRID_Y, HOPPER_SHARED, grid_y_limit, requires_hopper, requires_k, size_limit
+from warpwise.gemm.limits import GRID_Y, HOPPER_SHARED, grid_y_limit, hopper_limits
 from warpwise.gemm.operands import flags
 from warpwise.gemm.time_model import Product
 from warpwise.operation import cdiv
@@ -100,8 +100,7 @@ def launch(
 
 def limits(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
     """A Hopper GPU, and a grid of the largest tiles."""
-    reason = grid_y_limit(a.shape[0], 256, "rows of a") or requires_hopper(a) or requires_k(a.shape[1])
-    return reason or size_limit(a, b)
+    return grid_y_limit(a.shape[0], 256, "rows of a") or hopper_limits(a, b)
 
 
 def candidates(product: Product) -> Iterator[GemmConfig]:

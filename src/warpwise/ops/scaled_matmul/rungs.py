@@ -9,7 +9,7 @@ import torch
 from warpwise import cuda
 from warpwise.gemm.default import default_of
 from warpwise.gemm.lazy import lazy_launch
-from warpwise.gemm.limits import grid_y_limit, size_limit
+from warpwise.gemm.limits import grid_y_limit, hopper_limits, size_limit
 from warpwise.operation import cdiv, make_rung
 from warpwise.ops.scaled_matmul import k07_skinny
 from warpwise.ops.scaled_matmul._shared import (
@@ -19,7 +19,6 @@ from warpwise.ops.scaled_matmul._shared import (
     contiguous_operands,
     contiguous_scales,
     grid_of_tiles,
-    hopper_limits,
     launcher,
 )
 
