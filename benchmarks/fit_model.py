@@ -1,4 +1,4 @@
-"""Fit the model of a product's GPU time (warpwise.gemm.model) to measured times.
+"""Fit the model of a product's GPU time (warpwise.gemm.time_model) to measured times.
 
 python benchmarks/fit_model.py OPERATION [TIMES.json ...] [--device nvidia_h200] [--dispatch FILE] [--out FILE]
 
@@ -34,7 +34,8 @@ from scipy.optimize import least_squares
 import warpwise.ops  # noqa: F401 - registers the operations
 from warpwise import operation, tuned
 from warpwise.cache import atomic_write
-from warpwise.gemm.model import FITTED, Coefficients, Host, Model, Product, suffix
+from warpwise.gemm.model import Host, Model, suffix
+from warpwise.gemm.time_model import FITTED, Coefficients, Product
 
 LEAST, FOLDS = 12, 3
 RATES = {"float32": 128, "bfloat16": 2048, "float16": 2048, "int8": 4096, "float8_e4m3fn": 4096, "float8_e5m2": 4096}

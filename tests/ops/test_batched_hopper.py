@@ -10,10 +10,11 @@ from warpwise import operation, ops, tuned
 from warpwise.gemm import boxes as gemm_boxes
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import HOPPER_SHARED
+from warpwise.gemm.operands import describe
 from warpwise.gemm.persistent import BATCHED
 from warpwise.gemm.simt import K_MAJOR, MN_MAJOR, TMA
 from warpwise.ops.batched_matmul import k05_warp_specialised as k05
-from warpwise.ops.batched_matmul._tables import TABLES, describe
+from warpwise.ops.batched_matmul._tables import TABLES
 from warpwise.ops.batched_matmul.k05_warp_specialised import CONFIGS, operand
 
 OP = operation.get("batched_matmul")

@@ -1,4 +1,4 @@
-"""GemmConfig: names and fields, the names in shipped tables, the order of configurations by the estimate."""
+"""GemmConfig: names and fields, the names in shipped tables, the order of configurations by the model."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import torch
 
 from warpwise import operation, tuned
 from warpwise.device.target import assume_sm_count
-from warpwise.gemm import estimate, persistent
+from warpwise.gemm import persistent
 from warpwise.gemm.config import GemmConfig
+from warpwise.gemm.time_model import OVERLAPPED, Family, Product, partial_wave, skinny
 from warpwise.operation import Case
 
 PRODUCTS = ("matmul", "matmul_tf32", "scaled_matmul", "batched_matmul", "linear", "addmm")
@@ -79,22 +80,30 @@ def test_every_winner_is_a_candidate(op):
     assert tried or op == "linear", "kinds of linear's points begin with a layout"
 
 
-def test_the_estimate_counts_what_there_is():
+def test_nominal_times_count_what_there_is():
     small, large = (GemmConfig.parse(name) for name in ("64x64x64_s8_c1x1", "128x256x64_s4_c2x1"))
-    assert persistent.ranked(512, 512, 512, 132)[0] == small.name
-    assert persistent.ranked(8192, 8192, 8192, 132)[0] == large.name
+    with assume_sm_count(132):
+        for side, first in ((512, small), (8192, large)):
+            a = torch.empty(side, side, dtype=torch.bfloat16, device="meta")
+            assert persistent.configs(a, a)[0] == first.name
 
-    def clocks(config, *sizes, **options):
-        return estimate.clocks(config, estimate.HALF, *sizes, 132, **options)
+    def time(config, *sizes, batch=1, family=OVERLAPPED):
+        return family.nominal(Product(*sizes, 2, 2, batch=batch), config)
 
-    assert 1.8 < clocks(large, 4096, 4096, 8192) / clocks(large, 4096, 4096, 4096) < 2
-    assert clocks(large, 1024, 1024, 1024, batch=64) > clocks(large, 1024, 1024, 1024)
+    assert 1.8 < time(large, 4096, 4096, 8192) / time(large, 4096, 4096, 4096) < 2
+    assert time(large, 1024, 1024, 1024, batch=64) > time(large, 1024, 1024, 1024)
     split = GemmConfig.parse("64x64x64_s8_p8")
-    assert clocks(split, 64, 64, 16384) < clocks(split._replace(splits=1), 64, 64, 16384)
-    kernel = estimate.HALF._replace(transposed=True)
-    assert estimate.clocks(GemmConfig(64, 16, 64, 8), kernel, 16, 4096, 4096, 132) == estimate.clocks(
-        GemmConfig(64, 16, 64, 8), estimate.HALF, 4096, 16, 4096, 132
-    )
+    assert time(split, 64, 64, 16384) < time(split._replace(splits=1), 64, 64, 16384)
+    tile, rows = GemmConfig(64, 16, 64, 8), Family(skinny)
+    assert time(tile, 16, 4096, 4096, family=rows) < time(tile, 4096, 16, 4096, family=rows), "m counts columns of C"
+
+
+def test_the_splits_of_a_partial_wave_are_added_to_whole_waves():
+    product, family = Product(128 * 132 + 128, 256, 8192, 4, 4), Family(partial_wave)
+    tile = GemmConfig(128, 256, 16, 8)
+    waves = [family.nominal(product._replace(m=128 * tiles), tile) for tiles in (132, 133)]
+    assert waves[0] < family.nominal(product, tile._replace(splits=32)) < waves[0] + 0.2 * (waves[1] - waves[0])
+    assert family.nominal(product, tile) == waves[1]
 
 
 @pytest.mark.parametrize(

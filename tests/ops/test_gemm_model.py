@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from warpwise import operation, tuned
 from warpwise.gemm.config import GemmConfig
-from warpwise.gemm.model import Coefficients, Prediction, Product
-from warpwise.gemm.tables import describe
+from warpwise.gemm.model import Prediction
+from warpwise.gemm.operands import describe
+from warpwise.gemm.time_model import Coefficients, Product
 from warpwise.operation import Choice, Device, assume_sm_count
 from warpwise.tuned import TORCH, Table, TunedPoint
 

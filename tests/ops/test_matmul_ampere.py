@@ -15,8 +15,8 @@ from warpwise import operation, ops
 from warpwise.gemm import mma_sync as mma
 from warpwise.lab.explain import explain_rung
 from warpwise.operation import Case
-from warpwise.ops.matmul import k15_mma_sync
-from warpwise.ops.matmul_tf32 import k02_mma_sync as k02_tf32
+from warpwise.ops.matmul.rungs import MMA_SYNC
+from warpwise.ops.matmul_tf32.rungs import MMA_SYNC as MMA_SYNC_TF32
 
 DTYPES = (torch.bfloat16, torch.float16, torch.int8)
 WIDTHS = (torch.bfloat16, torch.int8)  # float16's kernels differ from bfloat16's in the names of two instructions
@@ -63,7 +63,7 @@ def test_any_size_alignment_and_layout(m, n, k, shift, gap, transposed, dtype):
 
 
 @pytest.mark.parametrize(
-    "tiling,transposed,dtype", combinations(k15_mma_sync.CONFIGS, (False, True), WIDTHS, names=[NAMED])
+    "tiling,transposed,dtype", combinations(MMA_SYNC.candidates, (False, True), WIDTHS, names=[NAMED])
 )
 def test_every_tile(tiling, transposed, dtype):
     """More tiles than blocks: k-tiles of the next tile are loaded during an epilogue; ragged at each edge."""
@@ -74,7 +74,7 @@ def test_every_tile(tiling, transposed, dtype):
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True)])
-@pytest.mark.parametrize("tiling", k15_mma_sync.CONFIGS, ids=lambda tiling: tiling.name)
+@pytest.mark.parametrize("tiling", MMA_SYNC.candidates, ids=lambda tiling: tiling.name)
 def test_every_tile_on_the_gpu(tiling, transposed, dtype):
     """About 45 of the largest tiles for each SM: the pipeline continues across many tiles."""
     m, n, k = 12_000, 16_000, 520
@@ -88,7 +88,7 @@ def test_every_tile_on_the_gpu(tiling, transposed, dtype):
 def test_configurations_are_those_that_fit():
     a = torch.empty(4, 4, dtype=torch.bfloat16)
     names = operation.get("matmul").rung("k15").configs(a, a)
-    assert len(set(names)) == len(k15_mma_sync.CONFIGS)
+    assert len(set(names)) == len(MMA_SYNC.candidates)
     assert names[0] == "64x64x32_w32x32_s4", "a small product on a CPU"
     assert "128x256x128_w64x64_s4" in operation.get("matmul").rung("k15").configs(a.char(), a.char())
 
@@ -135,7 +135,7 @@ def test_both_sizes_of_wmma(dtype, large, monkeypatch):
 def test_the_machine_code_has_no_bank_conflicts(kind, transposed, place):
     """Copies to swizzled k-tiles and loads of fragments, executed and counted; results equal the emulator's."""
     op, dtype = kind
-    found, tilings = operation.get(op), {"matmul": k15_mma_sync.CONFIGS, "matmul_tf32": k02_tf32.CONFIGS}[op]
+    found, tilings = operation.get(op), {"matmul": MMA_SYNC.candidates, "matmul_tf32": MMA_SYNC_TF32.candidates}[op]
 
     def inputs(case, dtype, device, seed):
         a, b = found.spec.arguments(case, dtype, device, seed)

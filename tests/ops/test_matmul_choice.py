@@ -10,7 +10,7 @@ import torch
 
 from warpwise import operation, tuned
 from warpwise.gemm.model import Host
-from warpwise.gemm.tables import describe
+from warpwise.gemm.operands import describe
 from warpwise.operation import Choice, Device
 from warpwise.tuned import TORCH, Table, TunedPoint
 

@@ -7,7 +7,6 @@ import torch
 
 from warpwise import operation, ops
 from warpwise.gemm import boxes as gemm_boxes
-from warpwise.ops.matmul import _triton
 
 OP = operation.get("matmul")
 RUNG = OP.rung("k16")
@@ -54,14 +53,14 @@ def test_infinity_and_nan_spread_along_their_row_only():
     assert (product[[0, 3, 4]] == 8).all()
 
 
-def test_the_large_tile_comes_with_three_stages(monkeypatch):
-    monkeypatch.setattr(_triton, "sm_count", lambda tensor: 132)
+def test_the_large_tile_comes_with_three_stages():
     row = torch.empty(1, 1, dtype=torch.half)
     large = row.expand(8192, 8192)
-    found = _triton.descriptors_configs(large, large)
+    with operation.assume_sm_count(132):
+        found = gemm_boxes.configs(large, large)
+        assert gemm_boxes.configs(row.expand(512, 4096), row.expand(4096, 512))[0] == "64x64x64_w4_s4"
     assert found[0] == "128x256x64_w8_s3"
     assert sorted(found) == sorted(tile.name for tile in gemm_boxes.TILES)
-    assert _triton.descriptors_configs(row.expand(512, 4096), row.expand(4096, 512))[0] == "64x64x64_w4_s4"
 
 
 def test_what_tma_cannot_address_is_refused():

@@ -84,27 +84,27 @@ def test_it_says_what_it_takes():
     assert op.rung("k13").limits(a, a.t()) is None
 
 
-def test_the_tile_follows_the_size(monkeypatch):
-    monkeypatch.setattr(k13, "sm_count", lambda tensor: 132)
+def configs(m, n, k, transposed_a=False):
+    a, b = torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta")
+    with operation.assume_sm_count(132):
+        return k13.configs(torch.empty(k, m, device="meta").t() if transposed_a else a, b)
 
-    def configs(m, n, k):
-        return k13.configs(torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta"))
 
+def test_the_tile_follows_the_size():
     def first(*sizes):
         return configs(*sizes)[0]
 
-    assert first(4096, 4096, 4096) == "128x256x8_s12"
-    assert first(4095, 4095, 4095) == "128x256x16_s8", "B is loaded by cp.async"
+    assert first(4096, 4096, 512, True) == "128x256x8_s12", "TMA loads both operands"
+    assert first(4096, 4096, 512) == "128x256x16_s8", "A is loaded by cp.async"
+    assert first(4095, 4095, 4095) == "128x256x16_s8", "both are loaded by cp.async"
     assert first(1024, 1024, 1024) in ("32x256x32_s5", "64x128x32_s8")
     assert "32x128x64_s4" in configs(256, 256, 256)[:2]
 
 
-def test_tiles_of_a_partial_wave_are_split(monkeypatch):
-    monkeypatch.setattr(k13, "sm_count", lambda tensor: 132)
-
+def test_tiles_of_a_partial_wave_are_split():
     def waves(m, n, k):
         """Waves of tiles, and the fewest that so many tiles could take."""
-        config = k13.configs(torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta"))[0]
+        config = configs(m, n, k)[0]
         name, _, parts = config.partition("_p")
         rows, columns = next(tiling for tiling in CONFIGS if tiling.name == name).tiles(m, n)
         whole, left = divmod(rows * columns, 132)

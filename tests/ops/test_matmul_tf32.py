@@ -12,7 +12,7 @@ from tests.sampled import combinations
 
 from warpwise import lab, operation, ops
 from warpwise.gemm import mma_sync
-from warpwise.ops.matmul_tf32 import _shared, k02_mma_sync, rungs, spec
+from warpwise.ops.matmul_tf32 import _shared, rungs, spec
 from warpwise.ops.matmul_tf32 import k05_transposed_in_registers as k05
 
 RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices]
@@ -48,7 +48,7 @@ def test_any_size_alignment_and_layout(m, n, k, shift, gap, transposed):
     assert torch.equal(ops.matmul_tf32(a, b, rung="k02"), a @ b)
 
 
-@pytest.mark.parametrize("tiling,transposed", combinations(k02_mma_sync.CONFIGS, (False, True), names=[NAMED]))
+@pytest.mark.parametrize("tiling,transposed", combinations(rungs.MMA_SYNC.candidates, (False, True), names=[NAMED]))
 def test_every_tile(tiling, transposed):
     a, b = laid(264, 76, 0, transposed, 0, 8), laid(76, 272, 1, transposed, 0, 8)
     assert torch.equal(ops.matmul_tf32(a, b, rung=f"k02@{mma_sync.sized(tiling, torch.float32).name}"), a @ b)

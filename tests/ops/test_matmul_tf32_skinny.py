@@ -8,6 +8,7 @@ import torch
 from warpwise import ops
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import HOPPER_SHARED
+from warpwise.gemm.time_model import Product
 from warpwise.ops.matmul_tf32 import k06_skinny as k06
 from warpwise.ops.matmul_tf32.k06_skinny import Layout
 
@@ -25,7 +26,7 @@ SHAPES = (
 
 @pytest.mark.parametrize("m,n,k", [*SHAPES, (1, 1, 1), (7, 3, 5), (300, 200, 31), (4096, 4096, 512), (16384,) * 3])
 def test_configurations_of_any_size(m, n, k):
-    found = k06.ranked(m, n, k, 132)
+    found = k06.candidates(Product(m, n, k, 4, 4))
     assert found
     for tiles in found:
         assert GemmConfig.parse(tiles.name) == tiles

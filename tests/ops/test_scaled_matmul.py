@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from warpwise import operation, ops
 from warpwise.gemm.config import GemmConfig
-from warpwise.ops.scaled_matmul import _operands, _shared, k07_skinny, spec
+from warpwise.gemm.time_model import Product
+from warpwise.ops.scaled_matmul import _shared, k07_skinny, spec
 from warpwise.ops.scaled_matmul._shared import NARROW, WIDE
 from warpwise.ops.scaled_matmul.rungs import RUNGS
 
@@ -90,7 +91,7 @@ def test_operands_become_k_major_in_aligned_rows(m, n, k, shift, transposed):
     flat = torch.randint(0, 256, (shift + (m + n) * k,), dtype=torch.uint8)[shift:]
     a, b = (rows.view(E4M3) for rows in flat.split([m * k, n * k]))
     a, b = (a.view(k, m).t(), b.view(k, n)) if transposed else (a.view(m, k), b.view(n, k).t())
-    for operand, made in zip((a, b.t()), _operands.k_major(a, b), strict=True):
+    for operand, made in zip((a, b.t()), _shared.k_major(a, b), strict=True):
         assert torch.equal(made.view(torch.uint8), operand.contiguous().view(torch.uint8))
         assert k == 0 or (made.data_ptr() % 16 == made.stride(0) % 16 == 0 and made.stride(1) == 1)
 
@@ -158,10 +159,10 @@ def test_wrong_arguments(args, error, message):
 @pytest.mark.parametrize(
     "m,n,first", [(4096, 4096, WIDE), (8192, 8192, WIDE), (1024, 1024, NARROW), (1, 8, NARROW), (2048, 6144, WIDE)]
 )
-def test_the_tile_with_fewer_idle_sms(m, n, first, monkeypatch):
-    monkeypatch.setattr(_shared, "sm_count", lambda tensor: 132)
+def test_the_tile_with_fewer_idle_sms(m, n, first):
     a, b = torch.empty(1, 16).to(E4M3).expand(m, 16), torch.empty(1, 16).to(E4M3).expand(n, 16).t()
-    names = operation.get("scaled_matmul").rung("k05").configs(a, b, ONE, ONE)
+    with operation.assume_sm_count(132):
+        names = operation.get("scaled_matmul").rung("k05").configs(a, b, ONE, ONE)
     assert names[0] == first.name
     assert sorted(names) == sorted([WIDE.name, NARROW.name])
 
@@ -169,7 +170,7 @@ def test_the_tile_with_fewer_idle_sms(m, n, first, monkeypatch):
 @pytest.mark.parametrize("m,n,k", [(0, 8, 8), (8, 0, 8), (1, 1, 1), (300, 5000, 70), (16, 4096, 4096), (9000, 64, 64)])
 def test_skinny_configurations_of_any_size(m, n, k):
     """Each fits in shared memory, covers whole swizzled units and is found by its name."""
-    found = list(k07_skinny.candidates(m, n, k, 132))
+    found = list(k07_skinny.candidates(Product(m, n, k, 1, 2)))
     assert found
     for tiles in found:
         assert k07_skinny.shared_bytes(tiles) <= k07_skinny.ROOM
@@ -195,13 +196,13 @@ def test_skinny_configurations_of_any_size(m, n, k):
         (4095, 4095, 4095, f"k05_two_k_tile_promotion {WIDE.name}"),
     ],
 )
-def test_what_a_hopper_gpu_runs_by_shape(m, n, k, first, monkeypatch):
+def test_what_a_hopper_gpu_runs_by_shape(m, n, k, first):
     """The fastest configuration of the rung that was fastest of ours is among its first three."""
-    for module in (_shared, k07_skinny):
-        monkeypatch.setattr(module, "sm_count", lambda tensor: 132)
     rung = operation.get("scaled_matmul").rung(first.partition(" ")[0])
     args = torch.empty(1, 1).to(E4M3).expand(m, k), torch.empty(1, 1).to(E4M3).expand(n, k).t(), ONE, ONE
-    assert first in [f"{rung.name} {config}" for config in rung.configs(*args)[:3]]
+    with operation.assume_sm_count(132):
+        names = rung.configs(*args)[:3]
+    assert first in [f"{rung.name} {config}" for config in names]
 
 
 @pytest.mark.parametrize(
@@ -220,8 +221,8 @@ def test_the_default_on_132_sms(m, n, k, rung):
 
 
 def test_both_operands_are_evicted_first_unless_the_result_is_larger():
-    assert _operands.l2_hints(256, 8192, 8192) == _operands.l2_hints(8192, 8192, 8192) == 5
-    assert _operands.l2_hints(4096, 4096, 512) == 0
+    assert _shared.l2_hints(256, 8192, 8192) == _shared.l2_hints(8192, 8192, 8192) == 5
+    assert _shared.l2_hints(4096, 4096, 512) == 0
 
 
 SKINNY = (

@@ -13,6 +13,7 @@ from warpwise.cuda.gpu import semaphores
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import addressable, tma_operand
+from warpwise.gemm.time_model import Product
 from warpwise.ops.matmul import _triton, k19_skinny, k24_few_rows
 
 FEW = settings(max_examples=10, deadline=None, derandomize=True)
@@ -128,18 +129,16 @@ def test_semaphores_on_a_cpu_are_new_zeros():
 @given(m=st.integers(0, 600), n=st.integers(0, 20000), k=st.integers(0, 20000), processors=st.integers(1, 200))
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_what_k19_considers_fits_a_block(m, n, k, processors):
-    found = k19_skinny.ranked(m, n, k, processors)
-    assert len(set(found)) == len(found) > 0
-    for name in found:
-        tiles = GemmConfig.parse(name)
-        assert tiles.name == name
+    found = k19_skinny.candidates(Product(m, n, k, 2, 2, sms=processors))
+    assert found
+    for tiles in found:
+        assert GemmConfig.parse(tiles.name) == tiles
         assert k19_skinny.shared_bytes(tiles) + 1024 <= HOPPER_SHARED
         assert k19_skinny.fits(tiles), "the epilogue reuses the stages' memory"
 
 
-def kernels(sizes: tuple[int, int, int], monkeypatch) -> set[str]:
+def kernels(sizes: tuple[int, int, int]) -> set[str]:
     """Name expressions of what k19 launches for its configurations at these sizes, in both layouts of b."""
-    monkeypatch.setattr(k19_skinny, "sm_count", lambda tensor: 132)
     m, n, k = sizes
     a, b = (
         torch.empty(m, k, dtype=torch.bfloat16, device="meta"),
@@ -147,9 +146,9 @@ def kernels(sizes: tuple[int, int, int], monkeypatch) -> set[str]:
     )
     found = set()
     for by_columns in (False, True):
-        found |= {
-            k19_skinny.kernel_name(a, GemmConfig.parse(name), by_columns) for name in k19_skinny.configs(a, b)[:4]
-        }
+        with operation.assume_sm_count(132):
+            names = k19_skinny.configs(a, b)[:4]
+        found |= {k19_skinny.kernel_name(a, GemmConfig.parse(name), by_columns) for name in names}
     return found
 
 

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from warpwise.gemm.config import GemmConfig, names, parsed
-from warpwise.gemm.estimate import HALF, ordered
-from warpwise.gemm.limits import HOPPER_SHARED, requires_k
+from warpwise.gemm.config import GemmConfig, parsed
+from warpwise.gemm.limits import HOPPER_SHARED, grid_of_tiles, requires_k, requires_tma
+from warpwise.gemm.time_model import Family, persistent
 from warpwise.operation import sm_count
 
 TILES = parsed(
     "128x256x64_w8_s3", "128x256x64_w8_s4", "256x128x64_w8_s4", "128x128x64_w4_s3", "128x128x64_w8_s4",
     "64x256x64_w4_s4", "64x128x64_w4_s4", "64x64x64_w4_s4",
 )  # fmt: skip
+# Three stages are as fast as four; descriptors are encoded anew in each call.
+FAMILY = Family(lambda config: persistent(config)._replace(stages=4), replayed=lambda kind: False)
+configs = FAMILY.configs(lambda product: TILES)
 
 
 def program_bytes(tile: GemmConfig) -> int:
     """Shared memory of a program: the stages, half a tile of 2-byte results, barriers."""
     return tile.ring_bytes(2, barriers=0) + tile.m * tile.n
-
-
-@functools.lru_cache(maxsize=1024)
-def configs(batch: int, m: int, n: int, k: int, sms: int) -> tuple[str, ...]:
-    """The tiles for ``batch`` products of (m, k) and (k, n)."""
-    return names(ordered(TILES, HALF._replace(blocks=0), m, n, k, sms, batch))
 
 
 def programs(tile: GemmConfig, tiles: int, tensor: torch.Tensor) -> int:
@@ -58,6 +54,11 @@ def product_limit(a: torch.Tensor, b: torch.Tensor) -> str | None:
     if b.shape[-1] % unit:
         return f"takes n in multiples of {unit}, so that rows of C begin on 16 bytes, not {b.shape[-1]}"
     return requires_k(a.shape[-1]) or tma_limit("a", a) or tma_limit("b", b)
+
+
+def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """A GPU with TMA, and matrices that it can address."""
+    return requires_tma(a) or product_limit(a, b) or grid_of_tiles(a, b)
 
 
 def _strides(matrices: torch.Tensor) -> tuple[int, int, list[int]]:

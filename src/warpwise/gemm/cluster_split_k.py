@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.config import GemmConfig, parsed
+from warpwise.gemm.config import GemmConfig, names, parsed
 from warpwise.gemm.limits import GRID_Y, is_hopper, requires_ampere, tiles_limit
 from warpwise.gemm.mma_sync import operand
-from warpwise.gemm.operands import flags
-from warpwise.operation import cdiv, sm_count
+from warpwise.gemm.operands import Shape, describe, flags
+from warpwise.gemm.time_model import CLUSTER_SPLIT_K, MMA_TF32, Product
+from warpwise.operation import Rung, cdiv, make_rung, sm_count
 
+IDEA = "few tiles: the blocks of a cluster divide K; any layout and alignment"
 SPLITS = (1, 2, 4, 8, 16)  # blocks of a cluster: 16 on Hopper, 8 are portable
 MIN_K = 32  # of a split
 SIMT = parsed(
@@ -25,21 +29,6 @@ HALF = parsed(
     "128x128x64_w64x32_s3",
 )  # fmt: skip
 TF32 = parsed("64x64x32_w32x32_s4", "64x64x32_w32x32_s8", "128x64x32_w32x32_s4", "64x128x32_w32x32_s4")
-
-
-class Shape(NamedTuple):
-    """The sizes of a (batch, m, k) times b (batch, k, n)."""
-
-    batch: int
-    m: int
-    n: int
-    k: int
-
-    @staticmethod
-    def of(a: torch.Tensor, b: torch.Tensor) -> Shape:
-        """a and b may be matrices; one that is not batched belongs to every matrix of the other."""
-        batch = max(matrices.shape[0] if matrices.dim() == 3 else 1 for matrices in (a, b))
-        return Shape(batch, a.shape[-2], b.shape[-1], a.shape[-1])
 
 
 class Lines(NamedTuple):
@@ -87,11 +76,43 @@ def configured(
     return module[f"{kernel}<{template}>"][grid, tile.threads, shared(tile, size, tensor_cores)], tiles_m
 
 
-def launcher(module: cuda.Module, tf32: bool = False) -> Callable[..., None]:
-    """``launch(c, a, b, config=None)``: c (batch, m, n) = a b, or (m, n), contiguous.
+def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """Compute capability 8.0, and a grid of tiles."""
+    m, n, k = (shape := Shape.of(a, b))[1:]
+    if shape.batch > GRID_Y:
+        return f"takes up to {GRID_Y} matrices (grid.y is 16 bits), not {shape.batch}"
+    return requires_ampere(a) or tiles_limit(cdiv(m, 64) * cdiv(n, 64), m=m, n=n, k=k)
 
-    ``module`` includes ``gemm_split_k.cuh``.
-    """
+
+def configs(a: torch.Tensor, b: torch.Tensor, tf32: bool = False) -> tuple[str, ...]:
+    """Each tile with the splits of K that give every SM half a block to four."""
+    tiles = TF32 if tf32 else SIMT if a.dtype == torch.float32 else HALF
+    if a.is_cpu:
+        return names(tiles)
+    of_cluster = [split for split in SPLITS if split == 1 or a.is_meta or is_hopper(a)]
+    kind, sizes = describe(a, b)
+    product = Product.of(kind, sizes, a.dtype, sm_count(a))
+    family = MMA_TF32 if tf32 else CLUSTER_SPLIT_K
+    return names(family.ordered(candidates(tiles, of_cluster, product), product, kind))
+
+
+def candidates(tiles: Sequence[GemmConfig], of_cluster: Sequence[int], product: Product) -> list[GemmConfig]:
+    batch, m, n, sms = product.batch, product.m, product.n, product.sms
+    splits = [split for split in of_cluster if split == 1 or split * MIN_K <= product.k]
+    found = []
+    for tile in tiles:
+        blocks = batch * cdiv(m, tile.m) * cdiv(n, tile.n)
+        padded = tile.m >= 2 * max(m, tiles[0].m) or tile.n >= 2 * max(n, tiles[0].n)
+        if not padded and blocks <= 8 * sms:
+            wanted = [split for split in splits if sms / 2 <= blocks * split <= 4 * sms]
+            chosen = wanted or [splits[-1] if blocks < sms else 1]
+            found += [tile._replace(cluster_splits=split) for split in chosen]
+    return found or [tiles[-1]]
+
+
+def rung(folder: Path, name: str, dtypes: Sequence[torch.dtype], tf32: bool = False) -> Rung:
+    """The rung whose source, ``folder/name.cu``, includes ``gemm_split_k.cuh``: c = a b, c contiguous."""
+    module = cuda.load(folder / f"{name}.cu")
 
     def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, config: str | None = None) -> None:
         shape, tensor_cores = Shape.of(a, b), tf32 or a.dtype != torch.float32
@@ -106,31 +127,7 @@ def launcher(module: cuda.Module, tf32: bool = False) -> Callable[..., None]:
             *(cuda.out(c), *shape[1:], tiles_m),
         )
 
-    return launch
-
-
-def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """Compute capability 8.0, and a grid of tiles."""
-    batch, m, n, k = Shape.of(a, b)
-    if batch > GRID_Y:
-        return f"takes up to {GRID_Y} matrices (grid.y is 16 bits), not {batch}"
-    return requires_ampere(a) or tiles_limit(m, n, k)
-
-
-def configs(a: torch.Tensor, b: torch.Tensor, tf32: bool = False) -> tuple[str, ...]:
-    """Each tile with the splits of K that give every SM half a block to four; the default first."""
-    tiles = TF32 if tf32 else SIMT if a.dtype == torch.float32 else HALF
-    if a.is_cpu:
-        return tuple(tile.name for tile in tiles)
-    batch, m, n, k = Shape.of(a, b)
-    sms = sm_count(a)
-    splits = [split for split in SPLITS if split == 1 or (split * MIN_K <= k and (a.is_meta or is_hopper(a)))]
-    names = []
-    for tile in tiles:
-        blocks = batch * cdiv(m, tile.m) * cdiv(n, tile.n)
-        padded = tile.m >= 2 * max(m, tiles[0].m) or tile.n >= 2 * max(n, tiles[0].n)
-        if not padded and blocks <= 8 * sms:
-            wanted = [split for split in reversed(splits) if sms / 2 <= blocks * split <= 4 * sms]
-            chosen = wanted or [splits[-1] if blocks < sms else 1]
-            names += [tile._replace(cluster_splits=split).name for split in chosen]
-    return tuple(names) or (tiles[-1].name,)
+    return make_rung(
+        folder, name, IDEA, launch, dtypes=tuple(dtypes), limits=limits, strided=True,
+        configs=functools.partial(configs, tf32=tf32),
+    )  # fmt: skip

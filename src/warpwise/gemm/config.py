@@ -76,6 +76,12 @@ class GemmConfig(NamedTuple):
         return GemmConfig(**found)
 
     @property
+    def pair(self) -> tuple[int, int]:
+        """Blocks of a cluster along the rows and the columns of C."""
+        down, across = (*self.cluster, 1, 1)[:2]
+        return down, across
+
+    @property
     def blocks(self) -> int:
         """Blocks of a cluster that compute different tiles."""
         return math.prod(self.cluster)
@@ -118,12 +124,12 @@ class GemmConfig(NamedTuple):
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
         """Rows and columns of cluster tiles in C."""
-        down, across = (*self.cluster, 1, 1)[:2]
+        down, across = self.pair
         return cdiv(m, self.m * down), cdiv(n, self.n * across)
 
     def group(self, rows: int, clusters: int) -> int:
         """Rows of tiles, of ``rows``, that are rasterised together: clusters in flight cover about a square of C."""
-        down, across = (*self.cluster, 1, 1)[:2]
+        down, across = self.pair
         return min(max(1, round(math.sqrt(clusters * self.n * across / (self.m * down)))), rows)
 
     def clusters(self, tiles: int, sms: int) -> int:

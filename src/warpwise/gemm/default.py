@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from warpwise.gemm.cluster_split_k import Shape
+from warpwise.gemm.operands import Shape
 from warpwise.operation import Rung, cdiv, sm_count
 
 Operands = tuple[torch.Tensor, torch.Tensor]

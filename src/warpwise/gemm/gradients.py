@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from warpwise.gemm.precision import tf32_is_off
-from warpwise.operation import Op
+from warpwise.operation import Op, Saved
 
 Operands = tuple[torch.Tensor, torch.Tensor]
 
@@ -38,3 +38,15 @@ def eager_records(op: Op, a: torch.Tensor, b: torch.Tensor) -> bool | Callable[[
     """``eager_multiplies`` for the products of a @ b's backward: grad @ b.t() and a.t() @ grad, grad row-major."""
     grad = a.new_empty((a.shape[0], b.shape[1]))
     return eager_multiplies(op, ((grad, b.t()), (a.t(), grad)))
+
+
+def product_backward(multiply: Callable[..., torch.Tensor]) -> Callable[..., dict[str, torch.Tensor | None]]:
+    """The backward of ``multiply(a, b)``: dA = dC B^T and dB = A^T dC, by the operation itself."""
+
+    def backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor | None]:
+        return {
+            "a": multiply(grad, saved.b.t()) if saved.wants("a") else None,
+            "b": multiply(saved.a.t(), grad) if saved.wants("b") else None,
+        }
+
+    return backward

@@ -7,13 +7,12 @@ from typing import Any
 
 import torch
 
-from warpwise.gemm.operands import sizes
+from warpwise.gemm.operands import Shape, sizes
 from warpwise.operation import cdiv
 
 MAX_SIZE = 2**31 - 1024  # indices of rows, columns and k are 32 bits and reach up to a tile past the end
 GRID_Y = 65535
 HOPPER_SHARED = 227 * 1024  # bytes of shared memory that a block may have on Hopper
-SMALLEST_TILE = 64
 
 
 def is_hopper(tensor: torch.Tensor) -> bool:
@@ -71,31 +70,34 @@ def size_limit(a: torch.Tensor, b: torch.Tensor) -> str | None:
     return sizes_limit(m=m, n=n, k=k)
 
 
+def grid_y_limit(count: int, tile: int, what: str) -> str | None:
+    """Why ``count`` rows or columns, which ``what`` names, do not fit a grid whose y counts blocks of ``tile``, or
+    None."""
+    return f"takes up to {tile * GRID_Y} {what} (grid.y is 16 bits), not {count}" if count > tile * GRID_Y else None
+
+
+def hopper_limits(a: torch.Tensor, b: torch.Tensor, *rest: object) -> str | None:
+    """A Hopper GPU. Operands that TMA cannot address are copied."""
+    return requires_hopper(a) or requires_k(a.shape[1]) or size_limit(a, b)
+
+
 def rows_limit(m: int, n: int, k: int, rows: int) -> str | None:
     """The limit of a grid whose y counts blocks of ``rows`` rows."""
-    if m > rows * GRID_Y:
-        return f"takes up to {rows * GRID_Y} rows (grid.y is 16 bits), not {m}"
-    return sizes_limit(m=m, n=n, k=k)
+    return grid_y_limit(m, rows, "rows") or sizes_limit(m=m, n=n, k=k)
 
 
-def tiles_limit(m: int, n: int, k: int) -> str | None:
-    """The limit of a grid with one program for each tile of 64 x 64."""
-    tiles = cdiv(m, SMALLEST_TILE) * cdiv(n, SMALLEST_TILE)
-    return f"takes up to 2**31 - 1 tiles of 64 x 64, not {tiles}" if tiles >= 2**31 else sizes_limit(m=m, n=n, k=k)
+def tiles_limit(tiles: int, **named: int) -> str | None:
+    """The limit of a grid with one program for each of ``tiles``, those of 64 x 64, for these sizes."""
+    return f"takes up to 2**31 - 1 tiles of 64 x 64, not {tiles}" if tiles >= 2**31 else sizes_limit(**named)
 
 
-def grid_of_tiles(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """``tiles_limit`` of the product of a and b."""
-    return tiles_limit(*sizes(a, b))
+def grid_of_tiles(a: torch.Tensor, b: torch.Tensor, *rest: object) -> str | None:
+    """``tiles_limit`` of the product of a and b, or of batches."""
+    shape = Shape.of(a, b)
+    return tiles_limit(shape.batch * cdiv(shape.m, 64) * cdiv(shape.n, 64), **shape._asdict())
 
 
 def grid_y_of(tile: int, dimension: int) -> Callable[..., str | None]:
     """The limits of a grid whose y counts tiles of ``tile`` along dimension 0 (m) or 1 (n)."""
-
-    def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-        if (size := sizes(a, b)[dimension]) > tile * GRID_Y:
-            what = ("rows of a", "columns of b")[dimension]
-            return f"takes up to {tile * GRID_Y} {what} (grid.y is 16 bits), not {size}"
-        return size_limit(a, b)
-
-    return limits
+    what = ("rows of a", "columns of b")[dimension]
+    return lambda a, b: grid_y_limit(sizes(a, b)[dimension], tile, what) or size_limit(a, b)

@@ -8,13 +8,11 @@ from typing import NamedTuple
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.config import GemmConfig, chosen
-from warpwise.gemm.estimate import FP8, HALF, TF32, ordered
+from warpwise.gemm.config import GemmConfig, chosen, names
 from warpwise.gemm.limits import grid_of_tiles, grid_y_of, requires_ampere, shared_bytes
-from warpwise.gemm.operands import flags, sizes
+from warpwise.gemm.operands import describe, flags, sizes
+from warpwise.gemm.time_model import MMA, MMA_TF32, Product
 from warpwise.operation import cdiv, sm_count
-
-_KERNELS = {1: FP8, 2: HALF, 4: TF32}
 
 
 class Operand(NamedTuple):
@@ -52,7 +50,9 @@ def fitting(configs: Sequence[GemmConfig], a: torch.Tensor, b: torch.Tensor) -> 
     if a.is_cpu:
         return found[-1:] + found[:-1]
     fit = [config for config in found if config.ring_bytes(a.element_size(), 0, 0) <= shared_bytes(a)]
-    return ordered(fit, _KERNELS[a.element_size()], *sizes(a, b), sm_count(a))
+    kind, shape = describe(a, b)
+    family = MMA_TF32 if a.dtype == torch.float32 else MMA
+    return family.ordered(fit, Product.of(kind, shape, a.dtype, sm_count(a)), kind)
 
 
 def fills_gpu(a: torch.Tensor, tiles: int) -> bool:
@@ -65,36 +65,37 @@ def resident_blocks(config: GemmConfig, size: int) -> int:
     return 1 if config.m * config.n > 128 * 128 else 4 if config.m == config.n == 64 and config.k * size == 64 else 2
 
 
-def launch(
-    module: cuda.Module,
-    types: Sequence[str],
-    configs: Sequence[GemmConfig],
-    persistent: bool,
-    c: torch.Tensor,
-    a: torch.Tensor,
-    b: torch.Tensor,
-    config: str | None,
-) -> None:
-    """Launch ``matmul_mma_sync<types..., config, layouts>``; ``persistent`` blocks compute several tiles."""
-    m, n, k = sizes(a, b)
-    tile = chosen("matmul", config, fitting(configs, a, b))
-    size, resident = a.element_size(), resident_blocks(tile, a.element_size())
-    left, right = operand(a, 1), operand(b, 0)
-    numbers = (tile.m, tile.n, *tile.warps, tile.k * size, tile.stages, resident)
-    aligned = c.shape[1] * c.element_size() % 16 == 0 and c.data_ptr() % 16 == 0
-    words = (flags(left.k_major, right.k_major), str(left.word), str(right.word), flags(aligned))
-    tiles = tile.tiles(m, n)
-    blocks = min(tiles[0] * tiles[1], sm_count(a) * resident) if persistent else tiles[0] * tiles[1]
-    kernel = module[f"matmul_mma_sync<{', '.join((*types, *map(str, numbers), *words))}>"]
-    kernel[blocks, tile.threads, tile.ring_bytes(size, 0, 0)](
-        *(cuda.strided(left.matrix), left.stride, cuda.strided(right.matrix), right.stride),
-        cuda.out(c),
-        m,
-        n,
-        k,
-        *tiles,
-        8,
-    )
+class MmaSync(NamedTuple):
+    """A rung with the kernel ``matmul_mma_sync<types..., config, layouts>``, and its configurations, with k in bytes.
+
+    The types of the operands and of C are template arguments of a ``typed`` kernel. ``persistent`` blocks compute
+    several tiles.
+    """
+
+    module: cuda.Module
+    candidates: Sequence[GemmConfig]
+    typed: bool
+    persistent: bool
+
+    def configs(self, a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
+        return names(fitting(self.candidates, a, b))
+
+    def launch(self, c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, config: str | None = None) -> None:
+        m, n, k = sizes(a, b)
+        tile, size = chosen("matmul", config, fitting(self.candidates, a, b)), a.element_size()
+        resident = resident_blocks(tile, size)
+        left, right = operand(a, 1), operand(b, 0)
+        types = (cuda.ctype(a.dtype), cuda.ctype(c.dtype)) if self.typed else ()
+        numbers = (tile.m, tile.n, *tile.warps, tile.k * size, tile.stages, resident)
+        aligned = c.shape[1] * c.element_size() % 16 == 0 and c.data_ptr() % 16 == 0
+        words = (flags(left.k_major, right.k_major), str(left.word), str(right.word), flags(aligned))
+        rows, columns = tile.tiles(m, n)
+        blocks = min(rows * columns, sm_count(a) * resident) if self.persistent else rows * columns
+        kernel = self.module[f"matmul_mma_sync<{', '.join((*types, *map(str, numbers), *words))}>"]
+        kernel[blocks, tile.threads, tile.ring_bytes(size, 0, 0)](
+            *(cuda.strided(left.matrix), left.stride, cuda.strided(right.matrix), right.stride),
+            *(cuda.out(c), m, n, k, rows, columns, 8),
+        )
 
 
 def launch_wmma(

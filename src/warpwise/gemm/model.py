@@ -1,10 +1,8 @@
-"""A model of the time of a matrix product on a GPU, which chooses a kernel at sizes that no table has.
+"""The choice of a kernel for a matrix product at sizes that no table has, by a model of the time.
 
-A kernel computes C in waves of block tiles. The time of a k-tile is that of its multiply-adds, of its loads from L2, or
-the latency of a load, whichever is longest; a product takes at least as long as DRAM moves its operands. PyTorch's
-product is modelled as the fastest of a set of tiles, as cuBLAS chooses among its kernels. ``benchmarks/fit_model.py``
-fits the coefficients to measured times and finds their error by cross-validation; they are shipped in ``model/`` in an
-operation's folder, one file for each GPU.
+PyTorch's product is modelled as the fastest of a set of tiles, as cuBLAS chooses among its kernels.
+``benchmarks/fit_model.py`` fits the coefficients of ``gemm.time_model`` to measured times and finds their error by
+cross-validation; they are shipped in ``model/`` in an operation's folder, one file for each GPU.
 
 A call takes the host's time or the GPU's, whichever is longer. The choice weighs both: small products go to kernels
 with a cheap launch, and PyTorch computes where no kernel is faster by more than the model's error.
@@ -15,150 +13,22 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from warpwise.arguments.values import tensors
-from warpwise.device.target import Device, cdiv
+from warpwise.device.target import Device
+from warpwise.gemm.time_model import Coefficients, Family, Geometry, Product, microseconds
 from warpwise.tuned import TORCH, Cache, Choice
 
 if TYPE_CHECKING:
     from warpwise.operation import Op, Rung
 
-SMOOTH = 4  # the exponent of the norm that stands for a maximum: resources near the bottleneck add to it
-SHARED, REGISTERS, THREADS, MOST_BLOCKS = 220_000, 65536, 2048, 16  # of an SM, for resident blocks
 HOST, FITTED_ON = "host", "device"  # keys of a file beside the coefficients
 FALLBACK = {"float16": "bfloat16"}  # the dtype whose times stand for another's
-
-
-class Product(NamedTuple):
-    """A product of a (m, k) and b (k, n): bytes of an element of the operands and of C, and the operands' alignment.
-
-    ``words`` are the bytes, 16, 4, 2 or 1, that divide the address and the length of every line of a and of b.
-    """
-
-    m: int
-    n: int
-    k: int
-    size: int
-    out_size: int
-    words: tuple[int, int] = (16, 16)
-    batch: int = 1
-    sms: int = 132
-
-    @staticmethod
-    def of(kind: str, sizes: Mapping[str, int], dtype: torch.dtype, sms: int) -> Product:
-        """The product that ``Tables.describe`` calls ``kind``, with dense operands.
-
-        C has the operands' dtype, but int32 for int8 and bfloat16 for fp8.
-        """
-        m, n, k = (sizes[name] for name in "mnk")
-        size = dtype.itemsize
-        out_size = 4 if dtype == torch.int8 else max(2, size)
-        words = (16, 16)
-        if "unaligned" in kind:
-            a, b = _word((k if kind[0] == "n" else m) * size), _word((n if kind[1] == "n" else k) * size)
-            words = (a, b) if min(a, b) < 16 else (4, 4)
-        return Product(m, n, k, size, out_size, words, sizes.get("batch", 1), sms)
-
-
-def _word(line: int) -> int:
-    return next(word for word in (16, 4, 2, 1) if line % word == 0)
-
-
-class Geometry(NamedTuple):
-    """How a kernel divides the work: the block tile, the splits of K, the clusters that multicast.
-
-    A ``persistent`` kernel has one block per SM; of others, as many are resident as fit. ``tail`` of a stream-K kernel:
-    the cluster tiles whose k-tiles all clusters divide, the clusters of a tile (0: equal shares), the k-tiles of the
-    cluster that owns it.
-    """
-
-    m: int
-    n: int
-    k: int
-    splits: int = 1
-    cluster: tuple[int, int] = (1, 1)
-    stages: int = 4
-    threads: int = 256
-    persistent: bool = False
-    tail: tuple[int, int, int] = (0, 0, 0)
-
-    def resident(self, size: int) -> int:
-        """Blocks of an SM at once."""
-        if self.persistent:
-            return 1
-        shared = SHARED // (self.stages * (self.m + self.n) * self.k * size + 1024)
-        registers = REGISTERS // (self.m * self.n + 48 * self.threads)
-        return max(1, min(shared, registers, THREADS // self.threads, MOST_BLOCKS))
-
-
-@dataclass(frozen=True)
-class Coefficients:
-    """The fitted numbers of one kernel and dtype. Times are in µs, rates in bytes per µs unless said otherwise.
-
-    ``start``: of a launch; ``wave``: of a wave apart from its k-tiles; ``rate``: multiply-adds per µs and SM;
-    ``load``: from L2 to an SM; ``latency``: of a load, which the other stages of the pipeline cover; ``store``: of C
-    from an SM; ``split``: of the reduction of splits, and ``reduce``, of the GPU; ``dram``: of the GPU; ``copy``: of
-    passes over an operand before the product; ``word4``, ``word2``: the factors of loads in 4 and in 2 bytes.
-    ``error``: the part by which predicted and measured times differ in seven of ten cases that were not fitted.
-    """
-
-    start: float = 3.5
-    wave: float = 1.5
-    rate: float = 2e6
-    load: float = 60e3
-    latency: float = 0.8
-    store: float = 80e3
-    split: float = 1.0
-    reduce: float = 1.5e6
-    dram: float = 3.3e6
-    copy: float = 2e6
-    word4: float = 1.5
-    word2: float = 3.0
-    error: float = 0.1
-
-    def word_factor(self, word: int) -> float:
-        return 1.0 if word >= 16 else self.word4 if word >= 4 else self.word2
-
-
-FITTED = tuple(field.name for field in fields(Coefficients) if field.name != "error")
-
-
-def microseconds(product: Product, geometry: Geometry, by: Coefficients, copied: int = 0) -> float:
-    """The predicted GPU time. ``copied``: the elements that passes before the product read and write once."""
-    m, n, k, size, out_size, words, batch, sms = product
-    down, across = geometry.cluster
-    tiles = batch * cdiv(m, geometry.m * down) * down * cdiv(n, geometry.n * across) * across
-    splits = geometry.splits
-    blocks, k_tiles = tiles * splits, cdiv(cdiv(k, geometry.k), splits)
-    resident = geometry.resident(size)
-    waves = cdiv(blocks, sms * resident)
-    busy = min(resident, cdiv(blocks, sms))  # blocks of the busiest SM at once
-    of_a, of_b = (by.word_factor(word) for word in words)
-    multiply = busy * geometry.m * geometry.n * geometry.k / by.rate
-    load = busy * (of_a * geometry.m / across + of_b * geometry.n / down) * geometry.k * size / by.load
-    k_tile = _most(multiply, load, by.latency * max(of_a, of_b) / max(1, geometry.stages - 1))
-    ends = by.wave + busy * geometry.m * geometry.n * out_size / by.store
-    tile_loop = waves * (ends + k_tiles * k_tile)
-    if geometry.tail[0]:
-        shared, parts, owned = geometry.tail
-        clusters = max(1, sms // (down * across))
-        waves = cdiv(max(0, tiles // (down * across) - shared), clusters)
-        last = k_tiles * shared / clusters if not parts else max(owned, (k_tiles - owned) / max(1, parts - 1))
-        tile_loop = (waves + 1) * ends + (waves * k_tiles + last) * k_tile + by.split
-    total = by.start + _most(tile_loop, batch * ((m * k + k * n) * size + m * n * out_size) / by.dram)
-    if splits > 1:
-        total += by.split + batch * splits * m * n * 4 / by.reduce
-    return total + (2 * copied * size / by.copy if copied else 0.0)
-
-
-def _most(*times: float) -> float:
-    return sum(time**SMOOTH for time in times) ** (1 / SMOOTH)
-
 
 # Tiles that stand for cuBLAS's: of float32, and of the types that it multiplies on tensor cores.
 _SPLITS = (1, 2, 4, 8, 16)
@@ -172,28 +42,6 @@ _OF_TENSOR_CORES = tuple(
     for side in ((128, 256), (128, 128), (64, 128), (64, 64), (256, 128), (64, 32), (64, 256))
     for splits in _SPLITS
 )
-
-
-@dataclass(frozen=True)
-class Family:
-    """The description of a rung for the model: ``geometry(config, product)``, and what a call does besides.
-
-    ``words(product, kind)``: bytes of a load of a and of b; ``copied(product, kind)``: elements of passes before the
-    product; ``launches(config, kind)``: kernels of a call; ``replayed(kind)``: False if a call runs operators of torch,
-    so that its launches are not replayed. ``like``: the rung of matmul with the same main loop, whose coefficients
-    serve until this one is measured.
-    """
-
-    geometry: Callable[[str, Product], Geometry]
-    words: Callable[[Product, str], tuple[int, int]] = lambda product, kind: (16, 16)
-    copied: Callable[[Product, str], int] = lambda product, kind: 0
-    launches: Callable[[str, str], int] = lambda config, kind: 1
-    replayed: Callable[[str], bool] = lambda kind: True
-    like: str = ""
-
-    def microseconds(self, product: Product, config: str, kind: str, by: Coefficients) -> float:
-        loaded = product._replace(words=self.words(product, kind))
-        return microseconds(loaded, self.geometry(config, product), by, self.copied(product, kind))
 
 
 @dataclass(frozen=True)

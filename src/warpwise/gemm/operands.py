@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 
@@ -33,6 +34,50 @@ def check_depth(op: str, a: torch.Tensor, b: torch.Tensor) -> None:
 def sizes(a: torch.Tensor, b: torch.Tensor) -> tuple[int, int, int]:
     """m, n and k of a (M, K) and b (K, N)."""
     return a.shape[0], b.shape[1], a.shape[1]
+
+
+class Shape(NamedTuple):
+    """The sizes of a (batch, m, k) times b (batch, k, n)."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+
+    @staticmethod
+    def of(a: torch.Tensor, b: torch.Tensor) -> Shape:
+        """a and b may be matrices; one that is not batched belongs to every matrix of the other."""
+        batch = next((matrices.shape[0] for matrices in (a, b) if matrices.dim() == 3), 1)
+        return Shape(batch, a.shape[-2], b.shape[-1], a.shape[-1])
+
+
+def describe(a: torch.Tensor, b: torch.Tensor, *rest: object) -> tuple[str, dict[str, int]]:
+    """The layouts of a and b, n for row-major and t for column-major, whether rows begin on 16 bytes, and the sizes.
+
+    >>> describe(torch.empty(8, 16), torch.empty(24, 16).t())
+    ("nt", {"m": 8, "n": 24, "k": 16})
+
+    Of batches of matrices the sizes begin with "batch".
+    """
+    (first, a_aligned), (second, b_aligned) = _layout(a), _layout(b)
+    found = Shape.of(a, b)._asdict()
+    if a.dim() == b.dim() == 2:
+        del found["batch"]
+    return first + second + ("" if a_aligned and b_aligned else " unaligned"), found
+
+
+def _layout(matrices: torch.Tensor) -> tuple[str, bool]:
+    """The letter of a matrix or of a batch, and True if every row or column begins on 16 bytes."""
+    matrix = matrices[0] if matrices.dim() == 3 and len(matrices) else matrices
+    size, (rows, columns) = matrix.element_size(), matrix.stride()[-2:]
+    batch = matrices.stride(0) if matrices.dim() == 3 and len(matrices) > 1 else 0
+    if columns == 1 or matrix.is_contiguous():
+        letter, step = "n", rows
+    elif rows == 1:
+        letter, step = "t", columns
+    else:  # copied
+        return "n", matrix.shape[-1] * size % 16 == 0 and batch * size % 16 == 0
+    return letter, step * size % 16 == 0 and batch * size % 16 == 0 and matrix.data_ptr() % 16 == 0
 
 
 def draw_operands(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, torch.Tensor]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from typing import NamedTuple
 
 import torch
 
-from warpwise.gemm.config import GemmConfig, chosen, names, parsed
-from warpwise.gemm.estimate import HALF, ordered
-from warpwise.gemm.operands import sizes
+from warpwise.gemm.config import GemmConfig, chosen, parsed
+from warpwise.gemm.time_model import OVERLAPPED
 from warpwise.operation import cdiv, sm_count
 
 CONFIGS = parsed(
@@ -19,15 +17,10 @@ CONFIGS = parsed(
 BATCHED = parsed("128x256x64_s3_whole", "128x256x64_s4", "128x128x64_s6", "64x256x64_s5", "64x128x64_s8", "64x64x64_s8")
 
 
-@functools.lru_cache(maxsize=1024)
-def ranked(m: int, n: int, k: int, sms: int) -> tuple[str, ...]:
-    """The names of ``CONFIGS``."""
-    return names(ordered(CONFIGS, HALF, m, n, k, sms))
-
-
-def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """``ranked`` for a (M, K) and b (K, N) on their GPU."""
-    return ranked(*sizes(a, b), sm_count(a))
+configs = OVERLAPPED.configs(lambda product: CONFIGS)
+batched_configs = OVERLAPPED.configs(  # whole stores for up to two k-tiles
+    lambda product: [config for config in BATCHED if not config.whole or product.k <= 2 * config.k]
+)
 
 
 class TileScheduler(NamedTuple):
@@ -44,13 +37,6 @@ def tile_scheduler(a: torch.Tensor, b: torch.Tensor, config: str | None) -> Tile
     rows, columns = found.tiles(a.shape[0], b.shape[1])
     clusters = found.clusters(rows * columns, sm_count(a))
     return TileScheduler(found, found.launch(clusters), (rows, columns, found.group(rows, clusters)))
-
-
-@functools.lru_cache(maxsize=1024)
-def batched_configs(batch: int, m: int, n: int, k: int, sms: int) -> tuple[str, ...]:
-    """The names of ``BATCHED``; whole stores for up to two k-tiles."""
-    found = [config for config in BATCHED if not config.whole or k <= 2 * config.k]
-    return names(ordered(found, HALF, m, n, k, sms, batch))
 
 
 def batched_grid(config: GemmConfig, batch: int, m: int, n: int, sms: int) -> tuple[int, int, int, int]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from warpwise.gemm.model import FALLBACK, Model
+from warpwise.gemm.model import Model
+from warpwise.gemm.operands import describe
 from warpwise.operation import Case, Tables
 
 # (N, K) of the layers of decoders with 8 and 70 billion parameters, whose feed-forward layers are 3.5 times as wide.
@@ -42,29 +43,6 @@ SIZES = (
 )
 
 
-def describe(a: torch.Tensor, b: torch.Tensor, *rest: object) -> tuple[str, dict[str, int]]:
-    """The layouts of a and b, n for row-major and t for column-major, whether rows begin on 16 bytes, and the sizes.
-
-    >>> describe(a, b.t())   # both contiguous, of sizes that are multiples of 16 bytes
-    ("nt", {"m": ..., "n": ..., "k": ...})
-    """
-    (m, k), n = a.shape, b.shape[1]
-    (first, a_aligned), (second, b_aligned) = _layout(a), _layout(b)
-    return first + second + ("" if a_aligned and b_aligned else " unaligned"), {"m": m, "n": n, "k": k}
-
-
-def _layout(matrix: torch.Tensor) -> tuple[str, bool]:
-    """A matrix's letter, and True if its rows or columns begin on 16 bytes."""
-    rows, columns = matrix.stride()
-    if columns == 1 or matrix.is_contiguous():
-        letter, step = "n", rows
-    elif rows == 1:
-        letter, step = "t", columns
-    else:
-        return "n", matrix.shape[1] * matrix.element_size() % 16 == 0
-    return letter, step * matrix.element_size() % 16 == 0 and matrix.data_ptr() % 16 == 0
-
-
 def column_major(matrices: torch.Tensor) -> torch.Tensor:
     """The same matrices with contiguous columns."""
     return matrices.mT.contiguous().mT
@@ -78,6 +56,13 @@ ARRANGEMENTS: Mapping[str, Callable[..., tuple[Any, ...]]] = {
 }
 
 
-def tables(op: str, folder: Path, model: Model | None = None) -> Tables:
-    """The tables of an operation whose first two arguments are a (M, K) and b (K, N); shipped in ``folder/tuned``."""
-    return Tables(op, folder / "tuned", describe, ARRANGEMENTS, SIZES, FALLBACK, model)
+def tables(
+    op: str,
+    folder: Path,
+    model: Model,
+    describe: Callable[..., tuple[str, dict[str, int]]] = describe,
+    arrangements: Mapping[str, Callable[..., tuple[Any, ...]]] = ARRANGEMENTS,
+    sizes: tuple[Case, ...] = SIZES,
+) -> Tables:
+    """The tables of an operation, shipped in ``folder/tuned``; by default its first two arguments are a and b."""
+    return Tables(op, folder / "tuned", describe, arrangements, sizes, model.dtype_fallback, model)

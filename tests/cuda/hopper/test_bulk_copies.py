@@ -46,7 +46,7 @@ def loads(dimensions: int) -> cuda.Kernel:
 
 
 def swizzled(box: torch.Tensor, span: int) -> torch.Tensor:
-    """The bytes of a dense box in the order of the swizzle of ``span`` bytes; its first byte is at a multiple of 1024."""
+    """The bytes of a dense box, which begins at a multiple of 1024, in the order of the swizzle of ``span`` bytes."""
     content = box.contiguous().view(torch.uint8).flatten()
     if not span:
         return content

@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 
 import torch
 
+from warpwise import cuda
 from warpwise.gemm import boxes, cluster_split_k, limits, persistent
-from warpwise.gemm.fused import k05_warpgroups, k06_cluster_split_k
+from warpwise.gemm.fused import activation_number, k05_warpgroups
 from warpwise.gemm.lazy import lazy_launch
-from warpwise.gemm.operands import HALVES, KERNEL_DTYPES, sizes
+from warpwise.gemm.operands import HALVES, KERNEL_DTYPES, Shape, sizes
 from warpwise.operation import Op, Rung, make_rung
 
 HERE = Path(__file__).parent
+CLUSTER_SPLIT_K = cuda.load(HERE / "k06_cluster_split_k.cu")
 Optional = torch.Tensor | None
 
 
@@ -47,6 +49,23 @@ class Problem(NamedTuple):
         return (0, 0) if self.source is None else (self.source.stride(0), self.source.stride(1))
 
 
+def cluster_split(problem: Problem, config: str | None) -> None:
+    """The launch of k06."""
+    a, b, result, kept, bias, scale, activation, source, alpha, beta = problem
+    shape, tensor_cores = Shape.of(a, b), a.dtype != torch.float32
+    left, right = (cluster_split_k.lines(operand, at, tensor_cores) for operand, at in ((a, 1), (b, 0)))
+    chosen, number = config or cluster_split_k.configs(a, b)[0], activation_number(activation)
+    kernel, tiles_m = cluster_split_k.configured(
+        CLUSTER_SPLIT_K, "gemm_cluster_split_k", left, right, result, shape, chosen, tensor_cores, number
+    )
+    kernel(
+        *(cuda.strided(left.matrices), left.stride, cuda.strided(right.matrices), right.stride),
+        *(cuda.out(result), None if kept is None else cuda.out(kept), bias, scale),
+        *(None if source is None else cuda.strided(source), *problem.source_strides),
+        *(1.0 if alpha is None else alpha, 1.0 if beta is None else beta, *shape[1:], tiles_m),
+    )
+
+
 def warpgroup_limit(a: torch.Tensor, b: torch.Tensor, names: tuple[str, str, str]) -> str | None:
     """Why k05 cannot load a and b and store the result, or None; ``names``: of a, b and n in the message."""
     if reason := limits.requires_hopper(a) or limits.requires_k(a.shape[1]):
@@ -76,7 +95,7 @@ def rungs(
         k05_warpgroups.launch(problem(outputs, *args), config)
 
     def split(outputs: Any, *args: Any, config: str | None = None) -> None:
-        k06_cluster_split_k.launch(problem(outputs, *args), config)
+        cluster_split(problem(outputs, *args), config)
 
     def split_limits(*args: Any) -> str | None:
         return cluster_split_k.limits(*operands(*args))
@@ -96,6 +115,6 @@ def rungs(
         make_rung(HERE, "k05_warpgroups",
                   "Hopper in CUDA: an epilogue of few instructions, overlapped with the next tile's products",
                   warpgroups, dtypes=HALVES, limits=warpgroup_limits, strided=True, configs=configs),
-        make_rung(HERE, "k06_cluster_split_k", "few tiles: the blocks of a cluster divide K; any layout and alignment",
-                  split, dtypes=KERNEL_DTYPES, limits=split_limits, strided=True, configs=split_configs),
+        make_rung(HERE, "k06_cluster_split_k", cluster_split_k.IDEA, split, dtypes=KERNEL_DTYPES,
+                  limits=split_limits, strided=True, configs=split_configs),
     )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from warpwise.gemm.cases import CASES, TIMED, product_cases
 from warpwise.gemm.operands import KERNEL_DTYPES, check_operands
 from warpwise.gemm.precision import without_tf32
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
@@ -79,29 +80,30 @@ SPEC = Spec(
     eager=eager,
     cost=cost,
     autocast="low_precision",
-    cases=(
-        Case("small", {"m": 4, "n": 5, "k": 3}, SCALED),
-        Case("square", {"m": 48, "n": 48, "k": 48}, SCALED),
-        Case("ragged", {"m": 33, "n": 61, "k": 17}),
-        Case("several_tiles", {"m": 130, "n": 136, "k": 24}, SCALED),
-        Case("ragged_tiles", {"m": 129, "n": 67, "k": 19}, {"input_shape": "row", **SCALED}),
-        Case("column", {"m": 70, "n": 40, "k": 32}, {"input_shape": "column", **SCALED}),
-        Case("scalar", {"m": 17, "n": 24, "k": 16}, {"input_shape": "scalar"}),
-        Case("deep", {"m": 5, "n": 3, "k": 515}),
-        Case("one_row", {"m": 1, "n": 70, "k": 33}, {"input_shape": "row"}),
-        Case("one_element", {"m": 1, "n": 1, "k": 1}, SCALED),
-        Case("empty", {"m": 0, "n": 7, "k": 5}),
-        Case("empty_sum", {"m": 6, "n": 7, "k": 0}, {"input_shape": "row", **SCALED}),
-        Case("huge", {"m": 20, "n": 24, "k": 36}, SCALED, values="huge"),
-        Case("strided", {"m": 30, "n": 28, "k": 20}, SCALED, layout="strided"),
-        Case("unaligned", {"m": 32, "n": 40, "k": 48}, SCALED, layout="unaligned"),
+    cases=product_cases(
+        {**CASES, "small": (4, 5, 3), "column": (70, 40, 32), "scalar": (17, 24, 16)},
+        {
+            "ragged": {},
+            "ragged_tiles": {"input_shape": "row", **SCALED},
+            "column": {"input_shape": "column", **SCALED},
+            "scalar": {"input_shape": "scalar"},
+            "deep": {},
+            "one_row": {"input_shape": "row"},
+            "empty": {},
+            "empty_sum": {"input_shape": "row", **SCALED},
+        },
+        otherwise=SCALED,
     ),
-    sizes=(
-        Case("square", {"m": 4096, "n": 4096, "k": 4096}, SCALED),
-        Case("bias", {"m": 4096, "n": 4096, "k": 4096}, {"input_shape": "row"}),
-        Case("shallow", {"m": 8192, "n": 8192, "k": 512}, SCALED),
-        Case("large", {"m": 8192, "n": 8192, "k": 8192}, SCALED),
-        Case("ragged", {"m": 1000, "n": 3000, "k": 777}, SCALED),
+    sizes=product_cases(
+        {
+            "square": TIMED["square"],
+            "bias": TIMED["square"],
+            "shallow": (8192, 8192, 512),
+            "large": TIMED["large"],
+            "ragged": TIMED["oblong"],
+        },
+        {"bias": {"input_shape": "row"}},
+        otherwise=SCALED,
     ),
     dtypes=KERNEL_DTYPES,
     vendor="cuBLAS",

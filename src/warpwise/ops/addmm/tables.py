@@ -7,16 +7,19 @@ from typing import Any
 
 import torch
 
-from warpwise.gemm import tables
-from warpwise.operation import Tables
-from warpwise.ops.addmm.model import MODEL
+from warpwise.gemm import operands, tables
+from warpwise.gemm.model import FALLBACK, Model
+from warpwise.gemm.time_model import CLUSTER_SPLIT_K, OVERLAPPED
+
+FAMILIES = {"k05_warpgroups": OVERLAPPED, "k06_cluster_split_k": CLUSTER_SPLIT_K}
+MODEL = Model("addmm", Path(__file__).parent / "model", FAMILIES, FALLBACK)
 
 
 def describe(
     input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float
 ) -> tuple[str, dict[str, int]]:
-    """``gemm.tables.describe`` of a and b, and the input: matrix, row, column, number, or nothing for beta = 0."""
-    kind, sizes = tables.describe(a, b)
+    """``gemm.operands.describe`` of a and b, and the input: matrix, row, column, number, or nothing for beta = 0."""
+    kind, sizes = operands.describe(a, b)
     rows, columns = (1, 1, *input.shape)[-2:]
     if beta == 0:
         return f"{kind} nothing", sizes
@@ -35,4 +38,4 @@ ARRANGEMENTS = {
     },
     "nn row": _row,
 }
-TABLES = Tables("addmm", Path(__file__).parent / "tuned", describe, ARRANGEMENTS, tables.SIZES, tables.FALLBACK, MODEL)
+TABLES = tables.tables("addmm", Path(__file__).parent, MODEL, describe, ARRANGEMENTS)

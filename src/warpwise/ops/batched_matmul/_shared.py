@@ -1,14 +1,8 @@
-"""What several rungs share: strides of an operand, limits of sizes and grids, configurations."""
+"""What several rungs share: the strides of an operand, and operands that all products share."""
 
 from __future__ import annotations
 
 import torch
-
-from warpwise.gemm import boxes
-from warpwise.gemm.limits import requires_tma
-from warpwise.gemm.limits import sizes_limit as limit_of
-from warpwise.operation import cdiv, sm_count
-from warpwise.ops.batched_matmul.spec import sizes
 
 
 def strides(matrices: torch.Tensor) -> tuple[int, int, int]:
@@ -20,24 +14,3 @@ def strides(matrices: torch.Tensor) -> tuple[int, int, int]:
 def is_broadcast(operand: torch.Tensor) -> bool:
     """True if all products share one matrix."""
     return operand.dim() == 2 or operand.shape[0] == 1 or operand.stride(0) == 0
-
-
-def sizes_limit(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    batch, m, n, k = sizes(a, b)
-    return limit_of(batch=batch, m=m, n=n, k=k)
-
-
-def tiles_limit(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    batch, m, n, _ = sizes(a, b)
-    tiles = batch * cdiv(m, 64) * cdiv(n, 64)
-    return f"takes up to 2**31 - 1 tiles of 64 x 64, not {tiles}" if tiles >= 2**31 else sizes_limit(a, b)
-
-
-def descriptors_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """A GPU with TMA, and matrices that it can address."""
-    return requires_tma(a) or boxes.product_limit(a, b) or tiles_limit(a, b)
-
-
-def descriptors_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Every tile."""
-    return boxes.configs(*sizes(a, b), sm_count(a))

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-
 from warpwise.gemm import tables
-from warpwise.operation import Case, Tables
-from warpwise.ops.batched_matmul.model import MODEL
-from warpwise.ops.batched_matmul.spec import sizes
+from warpwise.gemm.model import FALLBACK, Model
+from warpwise.gemm.time_model import CLUSTER_SPLIT_K, OVERLAPPED, Family, floats_by_word, persistent
+from warpwise.operation import Case
+
+FAMILIES = {
+    "k05_warp_specialised": Family(persistent, floats_by_word, like="k13_warp_specialised"),
+    "k06_overlapped_epilogue": OVERLAPPED,
+    "k07_cluster_split_k": CLUSTER_SPLIT_K,
+}
+MODEL = Model("batched_matmul", Path(__file__).parent / "model", FAMILIES, FALLBACK)
+
 
 _SHAPES = {  # batch, m, n, k
     "square": (16, 1024, 1024, 1024), "two": (2, 4096, 4096, 4096), "many_512": (64, 512, 512, 512),
@@ -22,27 +28,4 @@ _SHAPES = {  # batch, m, n, k
 SIZES = tuple(Case(name, dict(zip(("batch", "m", "n", "k"), shape, strict=True))) for name, shape in _SHAPES.items())
 
 
-def describe(a: torch.Tensor, b: torch.Tensor) -> tuple[str, dict[str, int]]:
-    """The layouts of a's and b's matrices, n for row-major and t for column-major, whether rows begin on 16 bytes, and
-    the sizes.
-
-    >>> describe(torch.empty(3, 8, 16), torch.empty(3, 24, 16).mT)
-    ("nt", {"batch": 3, "m": 8, "n": 24, "k": 16})
-    """
-    found = dict(zip(("batch", "m", "n", "k"), sizes(a, b), strict=True))
-    if not found["batch"]:
-        return "nn", found
-    kind, _ = tables.describe(*(operand[0] if operand.dim() == 3 else operand for operand in (a, b)))
-    if any(_step(operand) % 16 for operand in (a, b)) and not kind.endswith("unaligned"):
-        kind += " unaligned"
-    return kind, found
-
-
-def _step(operand: torch.Tensor) -> int:
-    """The stride of matrices in bytes; 0 if there is one."""
-    return operand.stride(0) * operand.element_size() if operand.dim() == 3 and operand.shape[0] > 1 else 0
-
-
-TABLES = Tables(
-    "batched_matmul", Path(__file__).parent / "tuned", describe, tables.ARRANGEMENTS, SIZES, tables.FALLBACK, MODEL
-)
+TABLES = tables.tables("batched_matmul", Path(__file__).parent, MODEL, sizes=SIZES)

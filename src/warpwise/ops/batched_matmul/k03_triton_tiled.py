@@ -9,9 +9,9 @@ import triton.language as tl
 
 from warpwise import triton as wt
 from warpwise.gemm.config import parsed
+from warpwise.gemm.operands import Shape
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.batched_matmul._shared import strides
-from warpwise.ops.batched_matmul.spec import sizes
 from warpwise.triton import lib
 
 SMALL_FLOAT32, SMALL, LARGE = parsed("64x64x32_w4_s3", "64x64x64_w4_s4", "128x128x64_w8_s3")
@@ -64,7 +64,7 @@ def batched_matmul_tiled(
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    batch, m, n, k = sizes(a, b)
+    batch, m, n, k = Shape.of(a, b)
     if a.dtype == torch.float32:
         tile = SMALL_FLOAT32
     else:

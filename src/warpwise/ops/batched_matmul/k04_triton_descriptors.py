@@ -12,9 +12,9 @@ import triton.language as tl
 from warpwise import triton as wt
 from warpwise.gemm import boxes
 from warpwise.gemm.config import GemmConfig
+from warpwise.gemm.operands import Shape
 from warpwise.operation import cdiv
-from warpwise.ops.batched_matmul._shared import descriptors_configs, is_broadcast
-from warpwise.ops.batched_matmul.spec import sizes
+from warpwise.ops.batched_matmul._shared import is_broadcast
 from warpwise.triton import lib
 
 
@@ -68,8 +68,8 @@ def batched_matmul_descriptors(
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    tile = GemmConfig.parse(config or descriptors_configs(a, b)[0])
-    batch, m, n, k = sizes(a, b)
+    tile = GemmConfig.parse(config or boxes.configs(a, b)[0])
+    batch, m, n, k = Shape.of(a, b)
 
     def descriptor(operand: torch.Tensor, rows: int, columns: int) -> Any:
         matrices = operand[None] if operand.dim() == 2 else operand

@@ -8,12 +8,11 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm import simt
-from warpwise.gemm.config import GemmConfig, chosen, names, parsed
-from warpwise.gemm.estimate import SIMT_TMA, ordered
-from warpwise.gemm.limits import requires_hopper, requires_k
+from warpwise.gemm.config import GemmConfig, chosen, parsed
+from warpwise.gemm.limits import grid_of_tiles, requires_hopper, requires_k
+from warpwise.gemm.operands import Shape
 from warpwise.operation import sm_count
-from warpwise.ops.batched_matmul._shared import tiles_limit
-from warpwise.ops.batched_matmul.spec import sizes
+from warpwise.ops.batched_matmul._tables import FAMILIES
 
 WARP_SPECIALISED = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -30,7 +29,7 @@ def shared_bytes(config: GemmConfig) -> int:
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     tile = chosen("batched_matmul", config or configs(a, b)[0], CONFIGS)
-    batch, m, n, k = sizes(a, b)
+    batch, m, n, k = Shape.of(a, b)
     kernel, operands = simt.kernel("batched_matmul", tile, operand(a), operand(b.mT))
     rows, columns = tile.tiles(m, n)
     blocks = min(batch * rows * columns, 2 * sm_count(a))
@@ -42,13 +41,10 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """A Hopper GPU, and a grid of tiles."""
     reason = requires_hopper(a, "setmaxnreg and TMA exist there alone") or requires_k(a.shape[-1])
-    return reason or tiles_limit(a, b)
+    return reason or grid_of_tiles(a, b)
 
 
-def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Every configuration."""
-    batch, m, n, k = sizes(a, b)
-    return names(ordered(CONFIGS, SIMT_TMA._replace(blocks=2), m, n, k, sm_count(a), batch))
+configs = FAMILIES["k05_warp_specialised"].configs(lambda product: CONFIGS)
 
 
 def operand(matrices: torch.Tensor) -> simt.Operand:

@@ -10,18 +10,17 @@ import torch
 from warpwise import cuda
 from warpwise.gemm import boxes
 from warpwise.gemm.config import chosen
-from warpwise.gemm.limits import requires_hopper
+from warpwise.gemm.limits import grid_of_tiles, requires_hopper
+from warpwise.gemm.operands import Shape
 from warpwise.gemm.persistent import BATCHED, batched_configs, batched_grid
 from warpwise.operation import sm_count
-from warpwise.ops.batched_matmul._shared import tiles_limit
-from warpwise.ops.batched_matmul.spec import sizes
 
 OVERLAPPED_EPILOGUE = cuda.load(Path(__file__).with_suffix(".cu"))
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    batch, m, n, k = sizes(a, b)
-    tile = chosen("batched_matmul", config or configs(a, b)[0], BATCHED)
+    batch, m, n, k = Shape.of(a, b)
+    tile = chosen("batched_matmul", config or batched_configs(a, b)[0], BATCHED)
     (map_a, a_mn_major, a_step), (map_b, b_k_major, b_step) = operand_map(a), operand_map(b)
     template = tile.parameters(a.dtype, tile.whole, a_mn_major, not b_k_major)
     blocks, rows, columns, group = batched_grid(tile, batch, m, n, sm_count(a))
@@ -32,11 +31,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """A Hopper GPU, matrices that TMA can address, and a grid of tiles."""
-    return requires_hopper(a) or boxes.product_limit(a, b) or tiles_limit(a, b)
-
-
-def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    return batched_configs(*sizes(a, b), sm_count(a))
+    return requires_hopper(a) or boxes.product_limit(a, b) or grid_of_tiles(a, b)
 
 
 def operand_map(operand: torch.Tensor) -> tuple[Any, bool, int]:

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from warpwise.gemm.operands import KERNEL_DTYPES, product_magnitude, product_reference
+from warpwise.gemm.operands import KERNEL_DTYPES, Shape, product_magnitude, product_reference
 from warpwise.gemm.precision import without_tf32
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
 
@@ -26,12 +26,6 @@ def check(a: torch.Tensor, b: torch.Tensor) -> None:
         raise ValueError(f"{OP}: expected b with as many rows as a has columns, a (B, M, K) and b (B, K, N), {shapes}")
 
 
-def sizes(a: torch.Tensor, b: torch.Tensor) -> tuple[int, int, int, int]:
-    """The number of matrices, m, n and k."""
-    batch = a.shape[0] if a.dim() == 3 else b.shape[0]
-    return batch, a.shape[-2], b.shape[-1], a.shape[-1]
-
-
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, torch.Tensor]:
     """(B, M, K) and (B, K, N). Attributes: "shared_a": one matrix a, "transposed_a": column-major; b likewise."""
 
@@ -47,12 +41,12 @@ def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> d
 
 
 def output_shape(a: torch.Tensor, b: torch.Tensor) -> tuple[int, int, int]:
-    return sizes(a, b)[:3]
+    return Shape.of(a, b)[:3]
 
 
 def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """torch.bmm, which on a GPU is cuBLAS, in float32 without TF32."""
-    batch = sizes(a, b)[0]
+    batch = Shape.of(a, b).batch
     return without_tf32(torch.bmm, a.expand(batch, -1, -1), b.expand(batch, -1, -1))
 
 
@@ -62,7 +56,7 @@ def distinct(tensor: torch.Tensor) -> int:
 
 
 def cost(a: torch.Tensor, b: torch.Tensor) -> Cost:
-    batch, m, n, k = sizes(a, b)
+    batch, m, n, k = Shape.of(a, b)
     return Cost(bytes=(distinct(a) + distinct(b) + batch * m * n) * a.element_size(), flops=2 * batch * m * n * k)
 
 

@@ -15,7 +15,7 @@ from warpwise.operation import Gradient, Op, Saved, register
 from warpwise.ops.linear.backward import rungs as backward
 from warpwise.ops.linear.backward.spec import BACKWARD, curvature, slope
 from warpwise.ops.linear.forward import rungs as forward
-from warpwise.ops.linear.spec import SPEC
+from warpwise.ops.linear.spec import SPEC, Layer
 from warpwise.ops.linear.tables import TABLES
 from warpwise.ops.matmul.op import MATMUL, matmul
 
@@ -38,24 +38,16 @@ ACTIVATION_BACKWARD = register(Op(replace(BACKWARD, gradient=_SECOND), backward.
 _activation_backward = ACTIVATION_BACKWARD.call
 
 
-def _saves(
-    input: torch.Tensor,
-    weight: torch.Tensor,
-    bias: OptionalTensor,
-    activation: str | None,
-    residual: OptionalTensor,
-    row_scale: OptionalTensor,
-    return_preactivation: bool,
-) -> tuple[str, ...]:
+def _saves(*args: Any) -> tuple[str, ...]:
     """The operands; for an activation also what its slope follows from: relu's own output, the preactivation, or what
     recomputes it."""
-    if activation is None:
-        return ("input", "weight") if row_scale is None else ("input", "weight", "row_scale")
-    if return_preactivation:
-        return "input", "weight", "row_scale", "activation", "preactivation"
-    if activation == "relu" and residual is None:
-        return "input", "weight", "row_scale", "activation", "output"
-    return "input", "weight", "row_scale", "activation", "bias"
+    layer = Layer(*args)
+    if layer.activation is None:
+        return ("input", "weight") if layer.row_scale is None else ("input", "weight", "row_scale")
+    operands = "input", "weight", "row_scale", "activation"
+    if layer.return_preactivation:
+        return *operands, "preactivation"
+    return *operands, "output" if layer.activation == "relu" and layer.residual is None else "bias"
 
 
 def _at_preactivation(

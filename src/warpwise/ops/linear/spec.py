@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn import functional
@@ -26,15 +26,38 @@ def check_activation(op: str, activation: str | None, *others: None) -> None:
         raise ValueError(f"{op}: expected activation to be one of {expected}, got {activation!r}")
 
 
-def check(
-    input: torch.Tensor,
-    weight: torch.Tensor,
-    bias: Optional,
-    activation: str | None,
-    residual: Optional,
-    row_scale: Optional,
-    return_preactivation: bool,
-) -> None:
+class Layer(NamedTuple):
+    """The arguments of linear."""
+
+    input: torch.Tensor
+    weight: torch.Tensor
+    bias: Optional
+    activation: str | None
+    residual: Optional
+    row_scale: Optional
+    return_preactivation: bool
+
+    @property
+    def epilogue(self) -> dict[str, Optional]:
+        """The optional tensors by name."""
+        return {"bias": self.bias, "residual": self.residual, "row_scale": self.row_scale}
+
+    def to(self, dtype: torch.dtype) -> Layer:
+        return Layer._make(value.to(dtype) if isinstance(value, torch.Tensor) else value for value in self)
+
+    def computed(self) -> Two:
+        """The output and the preactivation, which may be the same tensor."""
+        if self.row_scale is None:
+            before = functional.linear(self.input, self.weight, self.bias)
+        else:
+            before = functional.linear(self.input, self.weight) * self.row_scale.unsqueeze(-1)
+            before = before if self.bias is None else before + self.bias
+        output = activated(before, self.activation)
+        return output if self.residual is None else output + self.residual, before
+
+
+def check(*args: Any) -> None:
+    input, weight, *_ = layer = Layer(*args)
     check_tensor("linear", "input", input, FLOATS)
     check_tensor("linear", "weight", weight, FLOATS, dims=(2,))
     if input.dim() == 0 or input.shape[-1] != weight.shape[1]:
@@ -42,15 +65,15 @@ def check(
             f"linear: expected weight with as many columns as input has features, input (..., K) and weight (N, K), "
             f"got {tuple(input.shape)} and {tuple(weight.shape)}"
         )
-    check_activation("linear", activation, None)
+    check_activation("linear", layer.activation, None)
     rows, features = tuple(input.shape[:-1]), weight.shape[0]
-    others = {"bias": (bias, (features,)), "residual": (residual, (*rows, features)), "row_scale": (row_scale, rows)}
-    for name, (value, shape) in others.items():
+    shapes = {"bias": (features,), "residual": (*rows, features), "row_scale": rows}
+    for name, value in layer.epilogue.items():
         if value is not None:
             check_tensor("linear", name, value, FLOATS)
-            if tuple(value.shape) != shape:
-                raise ValueError(f"linear: expected {name} of shape {shape}, got {tuple(value.shape)}")
-    for name, value in (("weight", weight), ("bias", bias), ("residual", residual), ("row_scale", row_scale)):
+            if tuple(value.shape) != shapes[name]:
+                raise ValueError(f"linear: expected {name} of shape {shapes[name]}, got {tuple(value.shape)}")
+    for name, value in {"weight": weight, **layer.epilogue}.items():
         if value is not None:
             check_same("linear", ("input", name), input, value)
 
@@ -79,98 +102,50 @@ def activated(values: torch.Tensor, activation: str | None) -> torch.Tensor:
     return functional.gelu(values, approximate="tanh" if activation == "gelu_tanh" else "none")
 
 
-def _layer(
-    input: torch.Tensor,
-    weight: torch.Tensor,
-    bias: Optional,
-    activation: str | None,
-    residual: Optional,
-    row_scale: Optional,
-    return_preactivation: bool,
-) -> Two:
-    """The output and the preactivation, which may be the same tensor."""
-    if row_scale is None:
-        before = functional.linear(input, weight, bias)
-    else:
-        before = functional.linear(input, weight) * row_scale.unsqueeze(-1)
-        before = before if bias is None else before + bias
-    output = activated(before, activation)
-    return output if residual is None else output + residual, before
-
-
-def _in(dtype: torch.dtype, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(value.to(dtype) if isinstance(value, torch.Tensor) else value for value in args)
-
-
 def reference(*args: Any) -> Results:
-    output, preactivation = _layer(*_in(torch.float64, args))
+    output, preactivation = Layer(*args).to(torch.float64).computed()
     return output, preactivation.clone() if args[-1] else None
 
 
-def preactivation_magnitude(
-    input: torch.Tensor,
-    weight: torch.Tensor,
-    bias: Optional,
-    activation: str | None,
-    residual: Optional,
-    row_scale: Optional,
-    return_preactivation: bool,
-) -> torch.Tensor:
-    x, w, b, s = _in(
-        torch.float64, tuple(None if value is None else value.abs() for value in (input, weight, bias, row_scale))
-    )
-    return _layer(x, w, b, None, None, s, False)[1]
+def preactivation_magnitude(*args: Any) -> torch.Tensor:
+    absolute = Layer._make(value.abs() if isinstance(value, torch.Tensor) else value for value in args)
+    return absolute.to(torch.float64).computed()[1]
 
 
 def magnitude(*args: Any) -> torch.Tensor:
-    activation, residual = args[3:5]
-    size = preactivation_magnitude(*args) * (STEEPEST if activation in ("gelu", "gelu_tanh") else 1)
-    return size if residual is None else size + residual.double().abs()
+    layer = Layer(*args)
+    size = preactivation_magnitude(*args) * (STEEPEST if layer.activation in ("gelu", "gelu_tanh") else 1)
+    return size if layer.residual is None else size + layer.residual.double().abs()
 
 
-def eager(
-    input: torch.Tensor,
-    weight: torch.Tensor,
-    bias: Optional,
-    activation: str | None,
-    residual: Optional,
-    row_scale: Optional,
-    return_preactivation: bool,
-) -> Results:
+def eager(*args: Any) -> Results:
     """The fastest of PyTorch's ways, never in TF32: cuBLASLt's fused bias and activation where it has them, else
     functional.linear, whose bias cuBLASLt adds, and what follows, one operation after the other.
 
     2-byte types on a CPU are computed in float32: rounding every intermediate result is not part of the operation.
     """
+    input, weight, bias, activation, residual, row_scale, return_preactivation = layer = Layer(*args)
     halves = input.is_cpu and input.dtype.itemsize == 2
     if activation is residual is row_scale is None and not halves:
         output = without_tf32(functional.linear, input, weight, bias).contiguous()
         return output, output.clone() if return_preactivation else None
-    args = (input, weight, bias, activation, residual, row_scale, return_preactivation)
     if halves:
-        output, before = _layer(*_in(torch.float32, args))
+        output, before = layer.to(torch.float32).computed()
         return output.to(input.dtype), before.to(input.dtype) if return_preactivation else None
     if input.is_cuda and input.dtype in KERNEL_DTYPES and min(input.numel(), weight.numel()) > 0 and fuses(*args):
         return without_tf32(fused_by_cublas, *args)
-    output, before = without_tf32(_layer, *args)
+    output, before = without_tf32(lambda *args: Layer(*args).computed(), *args)
     kept = None
     if return_preactivation:
         kept = before.clone() if before is output else before.contiguous()
     return output.contiguous(), kept
 
 
-def fuses(
-    input: torch.Tensor,
-    weight: torch.Tensor,
-    bias: Optional,
-    activation: str | None,
-    residual: Optional,
-    row_scale: Optional,
-    return_preactivation: bool,
-) -> bool:
+def fuses(*args: Any) -> bool:
     """True if torch._addmm_activation computes the epilogue; on a GPU its gelu is the tanh approximation."""
-    alone = residual is None and row_scale is None and not return_preactivation
-    return bias is not None and activation in ("relu", "gelu_tanh") and alone
+    layer = Layer(*args)
+    alone = layer.residual is None and layer.row_scale is None and not layer.return_preactivation
+    return layer.bias is not None and layer.activation in ("relu", "gelu_tanh") and alone
 
 
 def fused_by_cublas(
@@ -182,18 +157,11 @@ def fused_by_cublas(
     return output.view(*input.shape[:-1], weight.shape[0]), None
 
 
-def cost(
-    input: torch.Tensor,
-    weight: torch.Tensor,
-    bias: Optional,
-    activation: str | None,
-    residual: Optional,
-    row_scale: Optional,
-    return_preactivation: bool,
-) -> Cost:
+def cost(*args: Any) -> Cost:
+    input, weight, *_ = layer = Layer(*args)
     results = math.prod(input.shape[:-1]) * weight.shape[0]
-    read = sum(value.numel() for value in (input, weight, bias, residual, row_scale) if value is not None)
-    written = results * (2 if return_preactivation else 1)
+    read = sum(value.numel() for value in (input, weight, *layer.epilogue.values()) if value is not None)
+    written = results * (2 if layer.return_preactivation else 1)
     return Cost(bytes=(read + written) * input.element_size(), flops=2 * results * weight.shape[1])
 
 

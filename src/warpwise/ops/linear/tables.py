@@ -9,30 +9,31 @@ from typing import Any
 
 import torch
 
-from warpwise.gemm import tables
-from warpwise.operation import Tables
-from warpwise.ops.linear.model import MODEL
+from warpwise.gemm import operands, tables
+from warpwise.gemm.model import FALLBACK, Model
+from warpwise.gemm.time_model import CLUSTER_SPLIT_K, OVERLAPPED
+from warpwise.ops.linear.spec import Layer
+
+PASSES = ("gelu", "residual", "row_scale")  # of PyTorch; cuBLASLt fuses a bias, relu and gelu_tanh
 
 
-def describe(
-    input: torch.Tensor,
-    weight: torch.Tensor,
-    bias: Any,
-    activation: str | None,
-    residual: Any,
-    row_scale: Any,
-    return_preactivation: bool,
-) -> tuple[str, dict[str, int]]:
-    """``gemm.tables.describe`` of x and the transpose of W, and the epilogue: "nt bias gelu kept"."""
-    rows = input.reshape(math.prod(input.shape[:-1]), input.shape[-1])
-    kind, sizes = tables.describe(rows, weight.t())
-    given = {"bias": bias, activation or "": activation, "residual": residual, "row_scale": row_scale}
-    words = [
-        kind,
-        *(name for name, value in given.items() if value is not None),
-        *(["kept"] if return_preactivation else []),
-    ]
-    return " ".join(words), sizes
+def _passes(kind: str) -> int:
+    words = kind.split()
+    return sum(word in words for word in PASSES) + ("kept" in words and "gelu_tanh" in words)
+
+
+FAMILIES = {"k05_warpgroups": OVERLAPPED, "k06_cluster_split_k": CLUSTER_SPLIT_K}
+MODEL = Model("linear", Path(__file__).parent / "model", FAMILIES, FALLBACK, _passes)
+
+
+def describe(*args: Any) -> tuple[str, dict[str, int]]:
+    """``gemm.operands.describe`` of x and the transpose of W, and the epilogue: "nt bias gelu kept"."""
+    layer = Layer(*args)
+    rows = layer.input.reshape(math.prod(layer.input.shape[:-1]), layer.input.shape[-1])
+    kind, sizes = operands.describe(rows, layer.weight.t())
+    given = {"bias": layer.bias, layer.activation or "": layer.activation, **layer.epilogue}
+    words = [name for name, value in given.items() if value is not None]
+    return " ".join([kind, *words, *(["kept"] if layer.return_preactivation else [])]), sizes
 
 
 def _followed(activation: str | None, residual: bool = False, keep: bool = False) -> Callable[..., tuple[Any, ...]]:
@@ -54,4 +55,4 @@ ARRANGEMENTS = {
     "bias gelu_tanh kept": _followed("gelu_tanh", keep=True),
     "bias residual": _followed(None, residual=True),
 }
-TABLES = Tables("linear", Path(__file__).parent / "tuned", describe, ARRANGEMENTS, tables.SIZES, tables.FALLBACK, MODEL)
+TABLES = tables.tables("linear", Path(__file__).parent, MODEL, describe, ARRANGEMENTS)

@@ -4,23 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from warpwise.gemm import boxes
 from warpwise.gemm.config import GemmConfig, names, parsed
-from warpwise.gemm.limits import HOPPER_SHARED, requires_tma, shared_bytes, size_limit
+from warpwise.gemm.limits import HOPPER_SHARED, shared_bytes
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv, sm_count
 
 BF16X3 = parsed("128x128x64_w8_s3", "128x128x32_w8_s3", "128x64x32_w4_s3", "64x64x32_w4_s3", "64x64x64_w4_s3")
-
-
-def descriptors_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """A GPU with TMA, and matrices that it can address."""
-    return requires_tma(a) or boxes.product_limit(a, b) or size_limit(a, b)
-
-
-def descriptors_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Every tile."""
-    return boxes.configs(1, *sizes(a, b), sm_count(a))
 
 
 def split_k_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 
 from warpwise import cuda
 from warpwise.gemm import simt
-from warpwise.gemm.config import GemmConfig, chosen, names, parsed
-from warpwise.gemm.estimate import SIMT_CP_ASYNC, SIMT_TMA, ordered
+from warpwise.gemm.config import GemmConfig, chosen, parsed
 from warpwise.gemm.limits import grid_of_tiles, requires_hopper, requires_k
 from warpwise.gemm.operands import sizes
 from warpwise.gemm.simt import K_MAJOR, TMA, operand
+from warpwise.gemm.time_model import Product
 from warpwise.operation import cdiv, sm_count
+from warpwise.ops.matmul.model import FAMILIES
 
 WARP_SPECIALISED = cuda.load(Path(__file__).with_suffix(".cu"))
 
 THREADS, STAGING = 384, 8 * 8 * 80 * 4  # four producer warps, eight consumers; bytes of staged sums
-MOST_SPLITS = 64
+MOST_SPLITS, MOST_WAVES = 64, 8
 CONFIGS = parsed(
     "128x256x8_s12", "128x256x16_s8", "256x128x8_s12", "128x128x16_s8", "64x256x16_s8", "64x128x32_s8", "128x64x32_s8",
     "32x256x32_s5", "32x128x64_s4", "64x64x64_s5",
@@ -59,32 +60,26 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     return requires_hopper(a, "setmaxnreg and TMA exist there alone") or requires_k(a.shape[1]) or grid_of_tiles(a, b)
 
 
-def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """``ranked`` for a and b on their GPU."""
-    return ranked(*sizes(a, b), sm_count(a), loaded_by_tma(b))
+def best_splits(tile: GemmConfig, product: Product) -> list[int]:
+    """1, and the splits of the partial wave that make it shortest: of those that fill up to MOST_WAVES waves three."""
+    rows, columns = tile.tiles(product.m, product.n)
+    left, most = rows * columns % product.sms, max(1, min(MOST_SPLITS, product.k // 256))
+    if not left:
+        return [1]
+    wave = product._replace(m=left * tile.m, n=tile.n, words=(16, 16))
+    fills = {min(most, waves * product.sms // left) for waves in range(1, MOST_WAVES + 1)}
+    return [1, *sorted(fills, key=lambda splits: FAMILY.nominal(wave, tile._replace(splits=splits)))[:3]]
 
 
-@functools.lru_cache(maxsize=1024)
-def ranked(m: int, n: int, k: int, sms: int, b_by_tma: bool) -> tuple[str, ...]:
-    """Every tile, also with the tiles of the last, partial wave split along K; ``b_by_tma``: TMA loads B."""
-    found = [
-        tile._replace(splits=splits) for tile in CONFIGS for splits in {1, best_splits(tile, m, n, k, sms, b_by_tma)}
-    ]
-    return names(ordered(found, SIMT_TMA if b_by_tma else SIMT_CP_ASYNC, m, n, k, sms))
+def candidates(product: Product) -> Iterator[GemmConfig]:
+    """Every tile, also with the tiles of the last, partial wave split along K."""
+    for tile in CONFIGS:
+        for splits in best_splits(tile, product):
+            yield tile._replace(splits=splits)
 
 
-def best_splits(tile: GemmConfig, m: int, n: int, k: int, sms: int, b_by_tma: bool) -> int:
-    """The splits that minimise the clocks of the partial wave: multiply-adds, prologues and epilogues, reduction."""
-    (rows, columns), size = tile.tiles(m, n), tile.m * tile.n
-    left, rate = rows * columns % sms, 106 if b_by_tma else 66  # multiply-adds of an SM and clock
-
-    def clocks(splits: int) -> float:
-        waves = cdiv(left * splits, sms)
-        return waves * (size / rate * cdiv(k, splits) + 4000 + size / 4) + (splits > 1) * (
-            8000 + left * splits * size / 125
-        )
-
-    return min(range(1, 1 + max(1, min(MOST_SPLITS, k // 256))), key=clocks)
+FAMILY = FAMILIES["k13_warp_specialised"]
+configs = FAMILY.configs(candidates)
 
 
 def loaded_by_tma(b: torch.Tensor) -> bool:

@@ -13,7 +13,6 @@ from warpwise.gemm import boxes
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv
-from warpwise.ops.matmul._triton import descriptors_configs
 from warpwise.triton import lib
 
 
@@ -55,7 +54,7 @@ def matmul_descriptors(
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    tile = GemmConfig.parse(config or descriptors_configs(a, b)[0])
+    tile = GemmConfig.parse(config or boxes.configs(a, b)[0])
     m, n, k = sizes(a, b)
     programs = boxes.programs(tile, cdiv(m, tile.m) * cdiv(n, tile.n), a)
     read_a, read_b = boxes.descriptor(a, (tile.m, tile.k)), boxes.descriptor(b, (tile.k, tile.n))

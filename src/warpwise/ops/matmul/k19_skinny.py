@@ -5,7 +5,6 @@ A cluster is given by its blocks along rows and columns of C: one above the othe
 
 from __future__ import annotations
 
-import functools
 import itertools
 from pathlib import Path
 
@@ -13,24 +12,20 @@ import torch
 
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
-from warpwise.gemm.config import GemmConfig, names
-from warpwise.gemm.estimate import HALF, ordered, resident_clusters
+from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import flags, sizes
-from warpwise.operation import cdiv, sm_count
+from warpwise.gemm.time_model import Product
+from warpwise.operation import cdiv
 from warpwise.ops.matmul._shared import BOX, operand_maps
+from warpwise.ops.matmul.model import FAMILIES
 
 SKINNY = cuda.load(Path(__file__).with_suffix(".cu"))
 
 WIDTHS = (8, 16, 32, 64, 96, 128, 192, 256)  # rows of A: wgmma's n
 MOST_STAGES, IN_FLIGHT = 8, 21 << 20  # stages of a block, bytes in flight of all blocks
 SMALL, WIDEST = 1 << 20, 192 * 192  # elements: of a C for which small tiles are tried, of the largest tile in registers
-MOST_CONFIGS = 12
-
-
-def pair(config: GemmConfig) -> tuple[int, int]:
-    """Blocks that multicast, along rows and columns of C."""
-    return config.cluster[0] if config.cluster else 1, config.cluster[1] if config.cluster else 1
+MOST_CONFIGS = 24
 
 
 def ring(config: GemmConfig) -> int:
@@ -60,14 +55,19 @@ def shared_bytes(config: GemmConfig) -> int:
 def fits(config: GemmConfig) -> bool:
     """True if the stages fit into shared memory, and the epilogue's data (received sums, C) into the stages."""
     epilogue_bytes = (0 if separate_buffer(config) else sent(config)) + config.m * config.n // owners(config) * 2
-    whole = config.n % (8 * owners(config)) == 0 and config.n % (8 * pair(config)[1]) == 0
+    whole = config.n % (8 * owners(config)) == 0 and config.n % (8 * config.pair[1]) == 0
     return whole and epilogue_bytes <= ring(config) - 1024 and shared_bytes(config) + 1024 <= HOPPER_SHARED
+
+
+def resident_clusters(blocks: int, sms: int) -> int:
+    """Clusters of ``blocks`` that run at once: 30 of four and 15 of eight on an H200's 132 SMs."""
+    return max(1, sms // blocks if blocks <= 2 else sms * 10 // (11 * blocks))
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     m, n, k = sizes(a, b)
     tile = GemmConfig.parse(config or configs(a, b)[0])
-    down, across = pair(tile)
+    down, across = tile.pair
     maps, b_k_major = operand_maps(a, b, (tile.n // across, tile.m), down)
     tiles_m = cdiv(m, tile.n * down)
     blocks = tiles_m * cdiv(n, tile.m * across) * down * across
@@ -83,13 +83,8 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     )
 
 
-def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """The first of ``ranked``."""
-    return ranked(*sizes(a, b), sm_count(a))[:MOST_CONFIGS]
-
-
 def kernel_name(a: torch.Tensor, config: GemmConfig, b_k_major: bool) -> str:
-    down, across = pair(config)
+    down, across = config.pair
     shared = "b" if down > 1 else "a" if across > 1 else "nothing"
     return (
         f"matmul_skinny{'_no_cluster' if config.cluster_splits * down * across == 1 else ''}<{cuda.ctype(a.dtype)}, "
@@ -98,22 +93,17 @@ def kernel_name(a: torch.Tensor, config: GemmConfig, b_k_major: bool) -> str:
     )
 
 
-@functools.lru_cache(maxsize=1024)
-def ranked(m: int, n: int, k: int, sms: int) -> tuple[str, ...]:
-    """The names of the candidates."""
-    return names(ordered(candidates(m, n, k, sms), HALF._replace(blocks=0, transposed=True), m, n, k, sms))
-
-
-def candidates(m: int, n: int, k: int, sms: int) -> list[GemmConfig]:
+def candidates(product: Product) -> list[GemmConfig]:
     """Tiles that hold all rows of A, or some of many, in pairs or not, with K whole or divided to fill the GPU.
 
     Each for one block an SM and for two, with stages of 64 of K and, for 64 rows or more, of 128.
     """
+    m, n, k, sms = product.m, product.n, product.k, product.sms
     widest = next((width for width in WIDTHS if width >= m), WIDTHS[-1])
-    least, splits = 32 if m * n <= SMALL else 96, [1, 2, 4, 8]
+    least, splits = 32 if m * n <= SMALL else 96, [8, 4, 2, 1]
     heights = {width for width in WIDTHS if width == widest or least <= width < widest}
     if m <= 256 and 8 * cdiv(n, BOX) >= 3 * sms:  # few rows, whose halves of K fill the GPU
-        heights, splits = {widest, min(widest, 128)}, [1, 2]
+        heights, splits = {widest, min(widest, 128)}, [2, 1]
     found = []
     for rows in sorted(heights):
         pairs = [(1, 1), *([(2, 1)] if m > rows else []), *([(1, 2)] if n > BOX and rows >= 64 else [])]
@@ -135,7 +125,10 @@ def candidates(m: int, n: int, k: int, sms: int) -> list[GemmConfig]:
                     tile = tile._replace(stages=stages(tile, m, many, HOPPER_SHARED // blocks - 2048 - extra))
                     if tile.stages >= 4 and fits(tile) and cdiv(k, tile.k) >= split * outer:
                         found.append(tile)
-    return list(dict.fromkeys(found)) or [GemmConfig(64, widest, BOX, 4)]
+    return found or [GemmConfig(64, widest, BOX, 4)]
+
+
+configs = FAMILIES["k19_skinny"].configs(candidates, MOST_CONFIGS)
 
 
 def stages(tile: GemmConfig, m: int, blocks: int, room: int) -> int:

@@ -10,9 +10,10 @@ from warpwise import cuda
 from warpwise.gemm.operands import sizes
 from warpwise.gemm.padding import padded, pitch
 from warpwise.gemm.simt import K_MAJOR, MN_MAJOR, operand
-from warpwise.operation import cdiv, sm_count
+from warpwise.operation import cdiv
 from warpwise.ops.matmul import k13_warp_specialised as k13
 from warpwise.ops.matmul.k13_warp_specialised import contiguous_rows, loaded_by_tma
+from warpwise.ops.matmul.model import FAMILIES
 
 TRANSPOSE = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -43,9 +44,7 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     return k13.limits(a, b)
 
 
-def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """The configurations of k13, with b loaded by TMA."""
-    return k13.ranked(*sizes(a, b), sm_count(a), True)
+configs = FAMILIES["k25_pretransposed_b"].configs(k13.candidates)
 
 
 def transposed(lines: torch.Tensor) -> torch.Tensor:

@@ -7,7 +7,6 @@ which computes its first ``edge`` k-tiles, and ``splits`` - 1 further splits.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,18 +15,19 @@ import torch
 
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
-from warpwise.gemm.config import GemmConfig, chosen, names
-from warpwise.gemm.estimate import HALF, ordered
+from warpwise.gemm.config import GemmConfig, chosen
 from warpwise.gemm.operands import sizes, tma_operand
 from warpwise.gemm.persistent import CONFIGS
+from warpwise.gemm.time_model import Product
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.matmul import k20_overlapped_epilogue as k20
+from warpwise.ops.matmul.model import FAMILIES
 
 STREAM_K_HYBRID = cuda.load(Path(__file__).with_suffix(".cu"))
 
 STORE, ADD = 0.14, 0.08  # clocks for an element of partial sums: to store it, and to add it to the owner's
 SNAP = 3  # k-tiles: a boundary of linear stream-K within this distance of a tile's boundary is moved to it
-MOST_SPLITS, MOST_CONFIGS = 16, 16
+MOST_SPLITS, MOST_CONFIGS = 16, 20
 
 
 def fits(config: GemmConfig, tiles: int, k_tiles: int, clusters: int) -> bool:
@@ -63,16 +63,14 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     launcher(*maps, sums, flags, k_tiles, rows, columns, group, found.stream_k_tiles, found.splits, found.edge)
 
 
-def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """The first of ``ranked``."""
-    return ranked(*sizes(a, b), sm_count(a))[:MOST_CONFIGS]
+def candidates(product: Product) -> Iterator[GemmConfig]:
+    """The configurations of k20, for whole tiles alone, and those with stream-K."""
+    yield from CONFIGS
+    for config in reversed(CONFIGS):
+        yield from stream_k_configs(config, product.m, product.n, product.k, product.sms)
 
 
-@functools.lru_cache(maxsize=1024)
-def ranked(m: int, n: int, k: int, sms: int) -> tuple[str, ...]:
-    """Names of configurations, also k20's for whole tiles alone."""
-    found = [*CONFIGS, *(each for config in reversed(CONFIGS) for each in stream_k_configs(config, m, n, k, sms))]
-    return names(ordered(found, HALF, m, n, k, sms))
+configs = FAMILIES["k26_stream_k_hybrid"].configs(candidates, MOST_CONFIGS)
 
 
 def stream_k_configs(config: GemmConfig, m: int, n: int, k: int, sms: int) -> Iterator[GemmConfig]:

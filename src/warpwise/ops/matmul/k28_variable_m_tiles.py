@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,15 +71,10 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """``ranked``, or tiles of 256 rows alone where no other configuration has fewer rows."""
-    m, n, _ = sizes(a, b)
-    return ranked(m, n, sm_count(a)) or (variable(max(1, cdiv(m, WIDE))).name,)
-
-
-@functools.lru_cache(maxsize=1024)
-def ranked(m: int, n: int, sms: int) -> tuple[str, ...]:
-    """The names of the three with the fewest rows for the busiest SM."""
-    return names(sorted(shorter(m, n, sms), key=lambda config: busiest_rows(config, m, n, sms))[:3])
+    """The three with the fewest rows for the busiest SM, or tiles of 256 rows alone."""
+    (m, n, _), sms = sizes(a, b), sm_count(a)
+    found = sorted(shorter(m, n, sms), key=lambda config: busiest_rows(config, m, n, sms))[:3]
+    return names(found or [variable(max(1, cdiv(m, WIDE)))])
 
 
 def shorter(m: int, n: int, sms: int) -> Iterator[GemmConfig]:

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warpwise.gemm.families import CLUSTER_SPLIT_K, OVERLAPPED, floats_by_word, of_warps, own_words, persistent, skinny
-from warpwise.gemm.model import FALLBACK, Family, Model, Product
+from warpwise.gemm import boxes
+from warpwise.gemm.model import FALLBACK, Model
+from warpwise.gemm.time_model import (
+    CLUSTER_SPLIT_K,
+    MMA,
+    OVERLAPPED,
+    STREAM_K,
+    Family,
+    Product,
+    floats_by_word,
+    partial_wave,
+    persistent,
+    skinny,
+)
+
+LARGE = "128x256x64_s4"  # of a rung without configurations
 
 
 def _b_transposed(product: Product, kind: str) -> int:
@@ -18,17 +32,17 @@ def _both(product: Product, kind: str) -> int:
 
 
 FAMILIES = {
-    "k13_warp_specialised": Family(
-        persistent, floats_by_word, launches=lambda config, kind: 2 if "_p" in config else 1
-    ),
-    "k15_mma_sync": Family(of_warps, own_words),
-    "k16_triton_descriptors": Family(persistent, replayed=lambda kind: False),  # descriptors are encoded anew
+    "k13_warp_specialised": Family(partial_wave, floats_by_word, launches=lambda config, kind: 1 + ("_p" in config)),
+    "k15_mma_sync": MMA,
+    "k16_triton_descriptors": boxes.FAMILY,
     "k19_skinny": Family(skinny, replayed=lambda kind: kind[0] == "n"),
     "k20_overlapped_epilogue": OVERLAPPED,
-    "k22_warpgroups_int8": Family(persistent, copied=_b_transposed, launches=lambda config, kind: 2),
-    "k23_padded": Family(persistent, copied=_both, launches=lambda config, kind: 3),
-    "k25_pretransposed_b": Family(persistent, copied=_b_transposed, launches=lambda config, kind: 2 + ("_p" in config)),
-    "k26_stream_k_hybrid": OVERLAPPED,
+    "k22_warpgroups_int8": Family(persistent, copied=_b_transposed, launches=lambda config, kind: 2, config=LARGE),
+    "k23_padded": Family(persistent, copied=_both, launches=lambda config, kind: 3, config=LARGE),
+    "k25_pretransposed_b": Family(
+        partial_wave, copied=_b_transposed, launches=lambda config, kind: 2 + ("_p" in config)
+    ),
+    "k26_stream_k_hybrid": STREAM_K,
     "k28_variable_m_tiles": OVERLAPPED,
     "k29_cluster_split_k": CLUSTER_SPLIT_K,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,25 +9,16 @@ import torch
 
 from warpwise.gemm import gradients
 from warpwise.gemm.tables import tables
-from warpwise.operation import Gradient, Op, Saved, register
+from warpwise.operation import Gradient, Op, register
 from warpwise.ops.matmul.model import MODEL
 from warpwise.ops.matmul.rungs import RUNGS, default
 from warpwise.ops.matmul.spec import SPEC
 
-
-def _backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor | None]:
-    """dA = dC B^T and dB = A^T dC, by the same operation, which is differentiable again."""
-    return {
-        "a": _matmul(grad, saved.b.t()) if saved.wants("a") else None,
-        "b": _matmul(saved.a.t(), grad) if saved.wants("b") else None,
-    }
-
-
-def _eager_records(a: torch.Tensor, b: torch.Tensor) -> bool | Callable[[], bool]:
-    return gradients.eager_records(MATMUL, a, b)
-
-
-_GRADIENT = Gradient(_backward, saves=("a", "b"), eager_records=_eager_records)
+_GRADIENT = Gradient(
+    gradients.product_backward(lambda a, b: MATMUL.call(a, b)),
+    saves=("a", "b"),
+    eager_records=lambda a, b: gradients.eager_records(MATMUL, a, b),
+)
 MATMUL: Op = register(
     Op(replace(SPEC, gradient=_GRADIENT), RUNGS, default, tables("matmul", Path(__file__).parent, MODEL))
 )

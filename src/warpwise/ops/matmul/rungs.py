@@ -8,7 +8,8 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm import cluster_split_k, k_major, mma_sync, persistent
+from warpwise.gemm import boxes, cluster_split_k, k_major, mma_sync, persistent
+from warpwise.gemm.config import parsed
 from warpwise.gemm.default import default_of
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import grid_of_tiles, grid_y_of
@@ -19,7 +20,6 @@ from warpwise.ops.matmul import k01_python_loops as k01
 from warpwise.ops.matmul import k02_c_blocked as k02
 from warpwise.ops.matmul import k11_async_copies as k11
 from warpwise.ops.matmul import k13_warp_specialised as k13
-from warpwise.ops.matmul import k15_mma_sync as k15
 from warpwise.ops.matmul import k19_skinny as k19
 from warpwise.ops.matmul import k20_overlapped_epilogue as k20
 from warpwise.ops.matmul import k22_warpgroups_int8 as k22
@@ -31,8 +31,16 @@ from warpwise.ops.matmul import k28_variable_m_tiles as k28
 from warpwise.ops.matmul._shared import divided_k_limits, naive, tiled, warp_tile, wmma
 
 HERE = Path(__file__).parent
-CLUSTER_SPLIT_K = cuda.load(HERE / "k29_cluster_split_k.cu")
 TENSOR_CORES = (*HALVES, torch.int8)
+MMA_SYNC = mma_sync.MmaSync(
+    cuda.load(HERE / "k15_mma_sync.cu"),
+    parsed(
+        "128x256x128_w64x64_s3", "128x256x128_w64x64_s4", "256x128x128_w64x64_s4", "128x128x128_w64x64_s3",
+        "128x128x64_w64x64_s5", "64x128x128_w32x64_s3", "64x64x128_w32x32_s3", "64x64x64_w32x32_s4",
+    ),
+    typed=True,
+    persistent=True,
+)  # fmt: skip
 
 
 def triton(name: str) -> Callable[..., None]:
@@ -71,11 +79,11 @@ RUNGS = (
               dtypes=(torch.float32,), limits=k13.limits, devices=("cuda",), configs=k13.configs, strided=True),
     make_rung(HERE, "k14_wmma", "tensor cores through wmma fragments", wmma, dtypes=TENSOR_CORES,
               limits=mma_sync.wmma_limits),
-    make_rung(HERE, "k15_mma_sync", "Ampere: swizzled stages by cp.async, ldmatrix, mma.sync", k15.launch,
-              dtypes=TENSOR_CORES, limits=mma_sync.limits, configs=k15.configs, strided=True),
+    make_rung(HERE, "k15_mma_sync", "Ampere: swizzled stages by cp.async, ldmatrix, mma.sync", MMA_SYNC.launch,
+              dtypes=TENSOR_CORES, limits=mma_sync.limits, configs=MMA_SYNC.configs, strided=True),
     make_rung(HERE, "k16_triton_descriptors", "Hopper through Triton: tensor descriptors, one loop over tiles and k",
-              triton("k16_triton_descriptors"), dtypes=HALVES, limits=_triton.descriptors_limits,
-              configs=_triton.descriptors_configs, strided=True),
+              triton("k16_triton_descriptors"), dtypes=HALVES, limits=boxes.limits,
+              configs=boxes.configs, strided=True),
     make_rung(HERE, "k17_split_k", "split-K: partial sums added by a second launch", triton("k17_split_k"),
               dtypes=KERNEL_DTYPES, limits=grid_of_tiles, configs=_triton.split_k_configs, strided=True),
     make_rung(HERE, "k19_skinny", "Hopper: few rows as wgmma's n, K divided in a cluster", k19.launch, dtypes=HALVES,
@@ -99,9 +107,7 @@ RUNGS = (
               limits=k20.limits, configs=k26.configs, strided=True),
     make_rung(HERE, "k28_variable_m_tiles", "Hopper: k20 with tiles of 248 and 256 rows, against wave quantisation",
               k28.launch, dtypes=HALVES, limits=k28.limits, configs=k28.configs, strided=True),
-    make_rung(HERE, "k29_cluster_split_k", "few tiles: the blocks of a cluster divide K; any layout and alignment",
-              cluster_split_k.launcher(CLUSTER_SPLIT_K), dtypes=KERNEL_DTYPES,
-              limits=cluster_split_k.limits, configs=cluster_split_k.configs, strided=True),
+    cluster_split_k.rung(HERE, "k29_cluster_split_k", KERNEL_DTYPES),
 )  # fmt: skip
 
 default = default_of(

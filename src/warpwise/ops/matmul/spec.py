@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from warpwise.gemm.cases import CASES, TIMED, product_cases
 from warpwise.gemm.operands import (
     KERNEL_DTYPES,
     check_operands,
@@ -13,7 +14,7 @@ from warpwise.gemm.operands import (
     product_reference,
 )  # fmt: skip
 from warpwise.gemm.precision import without_tf32
-from warpwise.operation import FLOATS, Case, Output, Spec, check_tensor
+from warpwise.operation import FLOATS, Output, Spec, check_tensor
 
 DTYPES = (*FLOATS, torch.int8)
 OTHER_OPS = {1: "ops.matvec multiplies a matrix by a vector", 3: "ops.batched_matmul multiplies batches of matrices"}
@@ -86,28 +87,8 @@ SPEC = Spec(
     eager=eager,
     cost=product_cost,
     autocast="low_precision",
-    cases=(
-        Case("square", {"m": 48, "n": 48, "k": 48}),
-        Case("ragged", {"m": 33, "n": 61, "k": 17}),
-        Case("several_tiles", {"m": 130, "n": 132, "k": 20}),
-        Case("ragged_tiles", {"m": 129, "n": 67, "k": 19}),
-        Case("deep", {"m": 5, "n": 3, "k": 515}),
-        Case("one_row", {"m": 1, "n": 70, "k": 33}),
-        Case("one_element", {"m": 1, "n": 1, "k": 1}),
-        Case("empty", {"m": 0, "n": 7, "k": 5}),
-        Case("empty_sum", {"m": 6, "n": 7, "k": 0}),
-        Case("huge", {"m": 20, "n": 24, "k": 36}, values="huge"),
-        Case("strided", {"m": 30, "n": 28, "k": 20}, layout="strided"),
-        Case("unaligned", {"m": 32, "n": 40, "k": 48}, layout="unaligned"),
-    ),
-    sizes=(
-        Case("square", {"m": 4096, "n": 4096, "k": 4096}),
-        Case("small", {"m": 1024, "n": 1024, "k": 1024}),
-        Case("large", {"m": 8192, "n": 8192, "k": 8192}),
-        Case("ragged", {"m": 4095, "n": 4095, "k": 4095}),
-        Case("oblong", {"m": 1000, "n": 3000, "k": 777}),
-        Case("few_rows", {"m": 16, "n": 4096, "k": 4096}),
-    ),
+    cases=product_cases({**CASES, "several_float32_tiles": (130, 132, 20)}),
+    sizes=product_cases({**TIMED, "few_rows": (16, 4096, 4096)}),
     dtypes=(*KERNEL_DTYPES, torch.int8),
     vendor="cuBLAS",
 )

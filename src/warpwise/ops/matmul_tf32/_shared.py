@@ -1,17 +1,12 @@
-"""What k05 and k06 share: operands that TMA can load, and their limits."""
+"""What k05 and k06 share: operands that TMA can load."""
 
 from __future__ import annotations
 
 import torch
 
 from warpwise.gemm.k_major import transposed
-from warpwise.gemm.limits import GRID_Y, requires_hopper, requires_k, size_limit
+from warpwise.gemm.limits import GRID_Y
 from warpwise.operation import cdiv
-
-
-def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """A Hopper GPU."""
-    return requires_hopper(a) or requires_k(a.shape[1]) or size_limit(a, b)
 
 
 def aligned_rows(matrix: torch.Tensor) -> bool:

@@ -7,11 +7,11 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.config import BOX_BYTES, chosen, names, parsed
-from warpwise.gemm.estimate import TF32, ordered
+from warpwise.gemm.config import BOX_BYTES, chosen, parsed
 from warpwise.gemm.operands import flags, sizes
 from warpwise.operation import sm_count
 from warpwise.ops.matmul_tf32._shared import aligned_copy, aligned_rows, k_major
+from warpwise.ops.matmul_tf32.model import FAMILIES
 
 TRANSPOSED = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -42,9 +42,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
         TRANSPOSED[f"matmul_transposed_in_registers_unaligned_c{template}"][grid](*maps, cuda.out(c), m, n, *geometry)
 
 
-def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Every configuration. A row-major B is the register operand: the kernel computes C^T."""
-    return names(ordered(CONFIGS, TF32._replace(transposed=b.stride(0) != 1), *sizes(a, b), sm_count(a)))
+configs = FAMILIES["k05_transposed_in_registers"].configs(lambda product: CONFIGS)
 
 
 def roles(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, bool, bool]:

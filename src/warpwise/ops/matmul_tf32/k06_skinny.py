@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from pathlib import Path
 from typing import NamedTuple
@@ -10,12 +9,13 @@ from typing import NamedTuple
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.config import GemmConfig, names
-from warpwise.gemm.estimate import TF32, ordered
+from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import flags, sizes
-from warpwise.operation import cdiv, sm_count
+from warpwise.gemm.time_model import Product
+from warpwise.operation import cdiv
 from warpwise.ops.matmul_tf32._shared import aligned_copy, aligned_rows, k_major
+from warpwise.ops.matmul_tf32.model import FAMILIES
 
 SKINNY = cuda.load(Path(__file__).with_suffix(".cu"))
 PERMUTE_K = cuda.load(Path(__file__).parent / "permute_k.cu")
@@ -23,7 +23,6 @@ PERMUTE_K = cuda.load(Path(__file__).parent / "permute_k.cu")
 WIDTHS = (8, 16, 32, 64, 128, 256)  # rows of A: wgmma's n
 DEPTH = 32  # of a stage: 128 bytes, a swizzled row
 MOST_CONFIGS = 12
-KERNEL = TF32._replace(blocks=0, transposed=True)
 
 
 class Layout(NamedTuple):
@@ -72,14 +71,9 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
         SKINNY["warpwise::reduce_partials<float>"][cdiv(m * n, 128), 256](partials, cuda.out(c), m * n, tile.splits)
 
 
-def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """The first of ``ranked``."""
-    return names(ranked(*sizes(a, b), sm_count(a))[:MOST_CONFIGS])
-
-
-@functools.lru_cache(maxsize=1024)
-def ranked(m: int, n: int, k: int, sms: int) -> list[GemmConfig]:
+def candidates(product: Product) -> list[GemmConfig]:
     """Tiles that hold all rows of A, or fewer of many, with K whole, halved, or divided to fill the GPU."""
+    m, n, k, sms = product.m, product.n, product.k, product.sms
     widest = next((width for width in WIDTHS if width >= m), WIDTHS[-1])
     tiles_128 = cdiv(m, 128) * cdiv(n, 64)
     narrow = tiles_128 < sms if m > 128 else 4 * tiles_128 < sms  # else tiles of all rows, or of 128
@@ -94,7 +88,10 @@ def ranked(m: int, n: int, k: int, sms: int) -> list[GemmConfig]:
                 deep = split * outer == 1 or k >= 2 * DEPTH * split * outer
                 if stages >= 3 and whole and deep and outer >= 1 and (an_sm == 1 or columns == 64):
                     found.append(GemmConfig(columns, rows, DEPTH, stages, cluster_splits=split, splits=outer))
-    return ordered(dict.fromkeys(found), KERNEL, m, n, k, sms)
+    return found
+
+
+configs = FAMILIES["k06_skinny"].configs(candidates, MOST_CONFIGS)
 
 
 def stages_of(columns: int, rows: int, an_sm: int) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warpwise.gemm.families import of_warps, own_words, persistent, skinny
-from warpwise.gemm.model import Family, Model
+from warpwise.gemm.model import Model
+from warpwise.gemm.time_model import MMA_TF32, Family, persistent, skinny
 
 
 def _launches(config: str, kind: str) -> int:
@@ -19,8 +19,8 @@ def _aligned(kind: str) -> bool:
 
 
 FAMILIES = {
-    "k05_transposed_in_registers": Family(persistent, launches=_launches, replayed=_aligned),
-    "k06_skinny": Family(skinny, launches=_launches, replayed=_aligned),
-    "k07_cluster_split_k": Family(of_warps, own_words),
+    "k05_transposed_in_registers": Family(persistent, launches=_launches, replayed=_aligned, units="tf32"),
+    "k06_skinny": Family(skinny, launches=_launches, replayed=_aligned, units="tf32"),
+    "k07_cluster_split_k": MMA_TF32,
 }
 MODEL = Model("matmul_tf32", Path(__file__).parent / "model", FAMILIES)

@@ -6,23 +6,15 @@ from dataclasses import replace
 
 import torch
 
+from warpwise.gemm import gradients
 from warpwise.gemm.tables import tables
-from warpwise.operation import Gradient, Op, Saved, register
+from warpwise.operation import Gradient, Op, register
 from warpwise.ops.matmul_tf32.model import MODEL
 from warpwise.ops.matmul_tf32.rungs import HERE, RUNGS, default
 from warpwise.ops.matmul_tf32.spec import SPEC
 
-
-def _backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor | None]:
-    """dA = dC B^T and dB = A^T dC, by the same operation, which is differentiable again."""
-    return {
-        "a": _matmul_tf32(grad, saved.b.t()) if saved.wants("a") else None,
-        "b": _matmul_tf32(saved.a.t(), grad) if saved.wants("b") else None,
-    }
-
-
-_GRADIENT = Gradient(_backward, saves=("a", "b"))
-MATMUL_TF32 = register(Op(replace(SPEC, gradient=_GRADIENT), RUNGS, default, tables("matmul_tf32", HERE, MODEL)))
+_GRADIENT = Gradient(gradients.product_backward(lambda a, b: MATMUL_TF32.call(a, b)), saves=("a", "b"))
+MATMUL_TF32: Op = register(Op(replace(SPEC, gradient=_GRADIENT), RUNGS, default, tables("matmul_tf32", HERE, MODEL)))
 _matmul_tf32 = MATMUL_TF32.call
 
 

@@ -6,9 +6,10 @@ import math
 
 import torch
 
+from warpwise.gemm.cases import CASES, TIMED, product_cases
 from warpwise.gemm.operands import check_operands, draw_operands, product_cost, product_magnitude, product_reference
 from warpwise.gemm.precision import with_tf32
-from warpwise.operation import Case, Output, Spec
+from warpwise.operation import Output, Spec
 
 UNIT = 2.0**-24  # a rounding to float32
 TRUNCATED = 2.0**-10  # the relative error of an operand truncated to TF32's 10 bits of mantissa
@@ -49,28 +50,8 @@ SPEC = Spec(
     reference=product_reference,
     eager=eager,
     cost=product_cost,
-    cases=(
-        Case("square", {"m": 48, "n": 48, "k": 48}),
-        Case("ragged", {"m": 33, "n": 61, "k": 17}),
-        Case("outer", {"m": 67, "n": 71, "k": 1}),
-        Case("several_tiles", {"m": 132, "n": 136, "k": 36}),
-        Case("ragged_tiles", {"m": 129, "n": 67, "k": 35}),
-        Case("deep", {"m": 5, "n": 3, "k": 515}),
-        Case("one_row", {"m": 1, "n": 70, "k": 33}),
-        Case("one_element", {"m": 1, "n": 1, "k": 1}),
-        Case("empty", {"m": 0, "n": 7, "k": 5}),
-        Case("empty_sum", {"m": 6, "n": 7, "k": 0}),
-        Case("huge", {"m": 20, "n": 24, "k": 36}, values="huge"),
-        Case("strided", {"m": 30, "n": 28, "k": 20}, layout="strided"),
-        Case("unaligned", {"m": 32, "n": 40, "k": 48}, layout="unaligned"),
-    ),
-    sizes=(
-        Case("square", {"m": 4096, "n": 4096, "k": 4096}),
-        Case("small", {"m": 1024, "n": 1024, "k": 1024}),
-        Case("large", {"m": 8192, "n": 8192, "k": 8192}),
-        Case("ragged", {"m": 4095, "n": 4095, "k": 4095}),
-        Case("oblong", {"m": 1000, "n": 3000, "k": 777}),
-    ),
+    cases=product_cases({**CASES, "outer": (67, 71, 1), "ragged_k_tiles": (129, 67, 35)}),
+    sizes=product_cases(TIMED),
     dtypes=(torch.float32,),
     vendor="cuBLAS",
 )

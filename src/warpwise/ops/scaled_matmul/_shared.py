@@ -2,30 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.config import BOX_BYTES, GemmConfig, chosen, names, parsed
-from warpwise.gemm.estimate import FP8, ordered
-from warpwise.gemm.limits import requires_hopper, requires_k, size_limit
-from warpwise.gemm.operands import flags, sizes
+from warpwise.gemm import limits
+from warpwise.gemm.config import BOX_BYTES, GemmConfig, chosen, parsed
+from warpwise.gemm.operands import ALIGNMENT, flags
+from warpwise.gemm.padding import k_major_operands
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.scaled_matmul._operands import contiguous_scales, k_major, l2_hints
+from warpwise.ops.scaled_matmul.tables import FAMILIES
+
+MAX_TRANSPOSED = 128 * 65535  # rows that the transposing kernel takes
+LARGE, SMALL = parsed("128x128x128_w8_s4", "64x64x128_w4_s4")  # tiles of k02
+
+
+def contiguous_operands(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """a as (M, K) and b as (N, K), contiguous: no copies where a is row-major and b column-major."""
+    return a.contiguous(), b.t().contiguous()
+
+
+def contiguous_scales(scale_a: torch.Tensor, scale_b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, bool]:
+    """Both scales contiguous, and True if there is one for each row of a and column of b."""
+    return scale_a.contiguous(), scale_b.contiguous(), scale_a.dim() == 2
+
+
+def l2_hints(m: int, n: int, k: int) -> int:
+    """L2 eviction policies as in policies.cuh: evict-first for both operands, unless they are smaller than C."""
+    return 5 if (m + n) * k >= 2 * m * n else 0
+
+
+def aligned(matrix: torch.Tensor) -> torch.Tensor:
+    """A contiguous ``matrix`` that begins on 16 bytes: itself or a copy."""
+    return matrix if matrix.data_ptr() % ALIGNMENT == 0 else matrix.clone()
+
+
+def k_major(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """a as (M, K) and b as (N, K), K-major with rows that begin on 16 bytes: in place or copied."""
+    if a.shape[1] == 0 or a.shape[1] > MAX_TRANSPOSED:
+        left, right = contiguous_operands(a, b)
+        return aligned(left), aligned(right)
+    left, right = k_major_operands(a.view(torch.int8), b.t().view(torch.int8))
+    return left.view(a.dtype), right.view(b.dtype)
+
+
+def tile_of(a: torch.Tensor, b: torch.Tensor) -> GemmConfig:
+    """Large tiles where they fill the GPU."""
+    fills = cdiv(a.shape[0], 128) * cdiv(b.shape[1], 128) >= sm_count(a)
+    return LARGE if fills and not a.is_cpu else SMALL
+
+
+def grid_of_tiles(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
+    if a.is_cuda and torch.cuda.get_device_capability(a.device) < (8, 9):
+        return "takes a GPU of compute capability 8.9 or above, for which Triton has float8_e4m3fn"
+    return limits.grid_of_tiles(a, b)
+
 
 # Clusters of two blocks, one above the other, with tiles of 128 rows.
 WIDE, NARROW = CONFIGS = parsed("128x256x128_s4", "128x128x128_s6")
 
 
-def hopper_limits(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
-    """A Hopper GPU. Operands that TMA cannot address are copied."""
-    return requires_hopper(a) or requires_k(a.shape[1]) or size_limit(a, b)
-
-
-def configs_of(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> Sequence[str]:
-    clusters = {config._replace(cluster=(2, 1)): config for config in CONFIGS}
-    return names(clusters[found] for found in ordered(clusters, FP8, *sizes(a, b), sm_count(a)))
+configs_of = FAMILIES["k05_two_k_tile_promotion"].configs(lambda product: CONFIGS)
 
 
 def launcher(module: cuda.Module, kernel: str, *configs: GemmConfig) -> Callable[..., None]:

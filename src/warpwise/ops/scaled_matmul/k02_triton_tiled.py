@@ -9,7 +9,7 @@ import triton.language as tl
 
 from warpwise import triton as wt
 from warpwise.operation import cdiv
-from warpwise.ops.scaled_matmul._operands import contiguous_operands, contiguous_scales, tile_of
+from warpwise.ops.scaled_matmul._shared import contiguous_operands, contiguous_scales, tile_of
 from warpwise.triton import lib
 
 

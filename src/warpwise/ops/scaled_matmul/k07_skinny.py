@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,12 +12,13 @@ import torch
 
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
-from warpwise.gemm.config import GemmConfig, names
-from warpwise.gemm.estimate import FP8, ordered
-from warpwise.gemm.limits import GRID_Y, HOPPER_SHARED, requires_hopper, requires_k, size_limit
+from warpwise.gemm.config import GemmConfig
+from warpwise.gemm.limits import GRID_Y, HOPPER_SHARED, grid_y_limit, hopper_limits
 from warpwise.gemm.operands import flags
-from warpwise.operation import cdiv, sm_count
-from warpwise.ops.scaled_matmul._operands import contiguous_scales, k_major, l2_hints
+from warpwise.gemm.time_model import Product
+from warpwise.operation import cdiv
+from warpwise.ops.scaled_matmul._shared import contiguous_scales, k_major, l2_hints
+from warpwise.ops.scaled_matmul.tables import FAMILIES
 
 SKINNY = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -100,27 +100,15 @@ def launch(
 
 def limits(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
     """A Hopper GPU, and a grid of the largest tiles."""
-    if a.shape[0] > 256 * GRID_Y:
-        return f"takes up to {256 * GRID_Y} rows of a (grid.y is 16 bits), not {a.shape[0]}"
-    return requires_hopper(a) or requires_k(a.shape[1]) or size_limit(a, b)
+    return grid_y_limit(a.shape[0], 256, "rows of a") or hopper_limits(a, b)
 
 
-def configs(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> tuple[str, ...]:
-    """The first of ``candidates`` by the estimate."""
-    return ranked(a.shape[0], b.shape[1], a.shape[1], sm_count(a))
-
-
-@functools.lru_cache(maxsize=1024)
-def ranked(m: int, n: int, k: int, sms: int) -> tuple[str, ...]:
-    found = ordered(dict.fromkeys(candidates(m, n, k, sms)), FP8._replace(blocks=0, transposed=True), m, n, k, sms)
-    return names(found[:MOST_CONFIGS])
-
-
-def candidates(m: int, n: int, k: int, sms: int) -> Iterator[GemmConfig]:
+def candidates(product: Product) -> Iterator[GemmConfig]:
     """Tiles of a warpgroup's 64 columns, and of as many as give each SM a tile, with K divided or not."""
+    m, n, k, sms = product.m, product.n, product.k, product.sms
     for rows in (width for width in WIDTHS if width < 2 * max(m, 8) and cdiv(m, width) <= GRID_Y):
         tiles_m = max(1, cdiv(m, rows))
-        for split in (1, 2):
+        for split in (2, 1):
             slots = max(1, sms // (split * tiles_m))
             filled = max(16, cdiv(max(n, 1), slots * 8) * 8)
             for columns in dict.fromkeys((64, min(filled, 32768 // rows, 256))):
@@ -130,3 +118,6 @@ def candidates(m: int, n: int, k: int, sms: int) -> Iterator[GemmConfig]:
                 sides = 2 if rows >= 128 and columns <= 64 else 1
                 for outer in dict.fromkeys(max(1, min(room, most)) for most in (1, 4, 16)):
                     yield deep(k, columns, rows, sides, split, outer)
+
+
+configs = FAMILIES["k07_skinny"].configs(candidates, MOST_CONFIGS)

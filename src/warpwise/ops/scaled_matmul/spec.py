@@ -13,6 +13,7 @@ import math
 
 import torch
 
+from warpwise.gemm.cases import CASES, TIMED, product_cases
 from warpwise.gemm.operands import check_depth
 from warpwise.operation import Case, Cost, Output, Spec, check_tensor, draw
 
@@ -119,6 +120,7 @@ def cost(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch
     return Cost(bytes=m * k + k * n + 2 * m * n + scales, flops=2 * m * n * k)
 
 
+BY_ROW = {"by_row": True}
 OUTPUT = Output(
     shape=lambda a, b, scale_a, scale_b: (a.shape[0], b.shape[1]),
     dtype=torch.bfloat16,
@@ -134,31 +136,31 @@ SPEC = Spec(
     reference=reference,
     eager=eager,
     cost=cost,
-    cases=(
-        Case("square", {"m": 48, "n": 48, "k": 48}),
-        Case("square_by_row", {"m": 64, "n": 64, "k": 64}, {"by_row": True}),
-        Case("ragged", {"m": 33, "n": 61, "k": 17}),
-        Case("ragged_by_row", {"m": 29, "n": 35, "k": 71}, {"by_row": True}),
-        Case("several_tiles", {"m": 130, "n": 272, "k": 144}, {"by_row": True}),
-        Case("deep", {"m": 5, "n": 3, "k": 515}),
-        Case("one_row", {"m": 1, "n": 72, "k": 32}, {"by_row": True}),
-        Case("one_element", {"m": 1, "n": 1, "k": 1}, {"by_row": True}),
-        Case("empty", {"m": 0, "n": 7, "k": 5}),
-        Case("empty_sum", {"m": 6, "n": 7, "k": 0}),
-        Case("huge", {"m": 20, "n": 24, "k": 48}, values="huge"),
-        Case("strided", {"m": 30, "n": 28, "k": 20}, layout="strided"),
-        Case("unaligned", {"m": 32, "n": 40, "k": 48}, {"by_row": True}, layout="unaligned"),
+    cases=product_cases(
+        {
+            **CASES,
+            "square_by_row": (64, 64, 64),
+            "ragged_by_row": (29, 35, 71),
+            "several_tiles": (130, 272, 144),
+            "one_row": (1, 72, 32),
+            "huge": (20, 24, 48),
+        },
+        {
+            name: BY_ROW
+            for name in ("square_by_row", "ragged_by_row", "several_tiles", "one_row", "one_element", "unaligned")
+        },
     ),
-    sizes=(
-        Case("square", {"m": 4096, "n": 4096, "k": 4096}),
-        Case("square_by_row", {"m": 4096, "n": 4096, "k": 4096}, {"by_row": True}),
-        Case("small", {"m": 1024, "n": 1024, "k": 1024}),
-        Case("large", {"m": 8192, "n": 8192, "k": 8192}),
-        Case("large_by_row", {"m": 8192, "n": 8192, "k": 8192}, {"by_row": True}),
-        Case("shallow", {"m": 8192, "n": 8192, "k": 512}),
-        Case("projection", {"m": 4096, "n": 14336, "k": 4096}, {"by_row": True}),
-        Case("back_projection", {"m": 4096, "n": 4096, "k": 14336}, {"by_row": True}),
-        Case("ragged", {"m": 4095, "n": 4080, "k": 4080}),
+    sizes=product_cases(
+        {
+            **{name: TIMED[name] for name in ("square", "small", "large")},
+            "square_by_row": TIMED["square"],
+            "large_by_row": TIMED["large"],
+            "shallow": (8192, 8192, 512),
+            "projection": (4096, 14336, 4096),
+            "back_projection": (4096, 4096, 14336),
+            "ragged": (4095, 4080, 4080),
+        },
+        dict.fromkeys(("square_by_row", "large_by_row", "projection", "back_projection"), BY_ROW),
     ),
     dtypes=DTYPES,
     opponents={"cuBLAS, fast accumulation": fast_accumulation},

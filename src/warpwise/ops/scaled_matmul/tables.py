@@ -6,16 +6,19 @@ from pathlib import Path
 
 import torch
 
-from warpwise.gemm import tables
-from warpwise.operation import Tables
-from warpwise.ops.scaled_matmul.model import MODEL
+from warpwise.gemm import operands, tables
+from warpwise.gemm.model import Model
+from warpwise.gemm.time_model import Family, persistent, skinny
+
+FAMILIES = {"k05_two_k_tile_promotion": Family(persistent), "k07_skinny": Family(skinny)}
+MODEL = Model("scaled_matmul", Path(__file__).parent / "model", FAMILIES)
 
 
 def describe(
     a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor
 ) -> tuple[str, dict[str, int]]:
-    """``gemm.tables.describe``, with "by row" where each row of a and column of b has its scale."""
-    kind, sizes = tables.describe(a, b)
+    """``gemm.operands.describe``, with "by row" where each row of a and column of b has its scale."""
+    kind, sizes = operands.describe(a, b)
     return (f"{kind} by row" if scale_a.dim() == 2 else kind), sizes
 
 
@@ -26,11 +29,5 @@ def _by_row(
 
 
 # b is column-major, as a linear layer's transposed weight is and as cuBLAS requires.
-TABLES = Tables(
-    "scaled_matmul",
-    Path(__file__).parent / "tuned",
-    describe,
-    {"nt": lambda *args: args, "nt by row": _by_row},
-    tables.SIZES,
-    model=MODEL,
-)
+ARRANGEMENTS = {"nt": lambda *args: args, "nt by row": _by_row}
+TABLES = tables.tables("scaled_matmul", Path(__file__).parent, MODEL, describe, ARRANGEMENTS)

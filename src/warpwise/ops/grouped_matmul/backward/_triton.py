@@ -5,16 +5,13 @@ from __future__ import annotations
 import torch
 
 from warpwise.gemm import boxes
-from warpwise.gemm.limits import requires_tma, sizes_limit
-from warpwise.operation import cdiv, sm_count
+from warpwise.gemm.limits import requires_tma, tiles_limit
+from warpwise.operation import cdiv
 
 
 def tiles_limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> str | None:
     k, n = a.shape[1], grad_output.shape[1]
-    tiles = offsets.shape[0] * cdiv(k, 64) * cdiv(n, 64)
-    if tiles >= 2**31:
-        return f"takes up to 2**31 - 1 tiles of 64 x 64, not {tiles}"
-    return sizes_limit(rows=a.shape[0], n=n, k=k)
+    return tiles_limit(offsets.shape[0] * cdiv(k, 64) * cdiv(n, 64), rows=a.shape[0], n=n, k=k)
 
 
 def descriptors_limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> str | None:
@@ -32,5 +29,12 @@ def descriptors_limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torc
 
 def descriptors_configs(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:
     """Every tile, in the order that is estimated if all groups have the same number of rows."""
-    (rows, k), n, groups = a.shape, grad_output.shape[1], offsets.shape[0]
-    return boxes.configs(groups, k, n, cdiv(rows, max(1, groups)), sm_count(a))
+    return boxes.configs(*even_groups(a, grad_output, offsets))
+
+
+def even_groups(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The operands of the batched product, (groups, k, rows) and (rows, n), if all groups have the same number of
+    rows."""
+    groups = offsets.shape[0]
+    rows = cdiv(a.shape[0], max(1, groups))
+    return a[:rows].t().expand(groups, -1, -1), grad_output[:rows]

@@ -11,8 +11,8 @@ from warpwise import cuda
 from warpwise.gemm.config import GemmConfig, chosen
 from warpwise.gemm.limits import requires_hopper
 from warpwise.gemm.persistent import BATCHED, batched_configs, batched_grid
-from warpwise.operation import cdiv, sm_count
-from warpwise.ops.grouped_matmul.backward._triton import descriptors_limits
+from warpwise.operation import sm_count
+from warpwise.ops.grouped_matmul.backward._triton import descriptors_limits, even_groups
 
 OVERLAPPED_EPILOGUE = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -41,6 +41,5 @@ def limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) ->
 
 def configs(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:
     """Every configuration that stores box by box, in the order that is estimated if all groups have as many rows."""
-    (rows, k), n, groups = a.shape, grad_output.shape[1], offsets.shape[0]
-    ranked = batched_configs(groups, k, n, cdiv(rows, max(1, groups)), sm_count(a))
+    ranked = batched_configs(*even_groups(a, grad_output, offsets))
     return tuple(name for name in ranked if not GemmConfig.parse(name).whole)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 
 from warpwise.gemm import boxes
-from warpwise.gemm.limits import requires_tma
-from warpwise.operation import cdiv, sm_count
-from warpwise.ops.grouped_matmul.forward.k01_naive import limits as sizes_limits
+from warpwise.gemm.limits import requires_tma, sizes_limit, tiles_limit
+from warpwise.operation import cdiv
 
 MAX_GROUPS = 4095  # and one more for the rows past the last end; a Triton program searches all at once
 
@@ -17,12 +16,16 @@ def padded_groups(groups: int) -> int:
     return 1 << groups.bit_length()
 
 
+def sizes_limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:
+    return sizes_limit(rows=a.shape[0], groups=b.shape[0], n=b.shape[2], k=a.shape[1])
+
+
 def tiles_limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:
     """A number of groups that one program can search, and a grid of tiles."""
     if b.shape[0] > MAX_GROUPS:
         return f"takes up to {MAX_GROUPS} groups, not {b.shape[0]}"
     tiles = (cdiv(a.shape[0], 64) + b.shape[0] + 1) * cdiv(b.shape[2], 64)
-    return f"takes up to 2**31 - 1 tiles of 64 x 64, not {tiles}" if tiles >= 2**31 else sizes_limits(a, b, offsets)
+    return tiles_limit(tiles) or sizes_limits(a, b, offsets)
 
 
 def descriptors_limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:
@@ -39,5 +42,4 @@ def descriptors_limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) 
 
 def descriptors_configs(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:
     """Every tile, in the order that is estimated if all groups have the same number of rows."""
-    groups = b.shape[0]
-    return boxes.configs(groups, cdiv(a.shape[0], max(1, groups)), b.shape[2], a.shape[1], sm_count(a))
+    return boxes.configs(a[: cdiv(a.shape[0], max(1, b.shape[0]))], b)

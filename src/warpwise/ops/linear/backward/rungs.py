@@ -7,13 +7,25 @@ from pathlib import Path
 
 import torch
 
+from warpwise import cuda
+from warpwise.gemm.fused import activation_number
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import MAX_SIZE
 from warpwise.gemm.operands import KERNEL_DTYPES
-from warpwise.operation import make_rung
-from warpwise.ops.linear.backward import k01_thread_per_column
+from warpwise.operation import cdiv, make_rung
 
 HERE = Path(__file__).parent
+THREAD_PER_COLUMN = cuda.load(HERE / "k01_thread_per_column.cu")
+
+
+def thread_per_column(
+    outputs: tuple[torch.Tensor, torch.Tensor], grad_output: torch.Tensor, preactivation: torch.Tensor, activation: str
+) -> None:
+    n = grad_output.shape[-1]
+    m = math.prod(grad_output.shape[:-1])
+    kind = activation_number(activation)
+    kernel = THREAD_PER_COLUMN[f"activation_backward_column<{cuda.ctype(grad_output.dtype)}, {kind}>"]
+    kernel[cdiv(n, 128), 128](grad_output, preactivation, cuda.out(outputs[0]), cuda.out(outputs[1]), m, n)
 
 
 def limits(grad_output: torch.Tensor, *rest: object) -> str | None:
@@ -25,7 +37,7 @@ def limits(grad_output: torch.Tensor, *rest: object) -> str | None:
 
 RUNGS = (
     make_rung(HERE, "k01_thread_per_column", "one thread per column, gradient and sum in one pass",
-              k01_thread_per_column.launch, dtypes=KERNEL_DTYPES, limits=limits),
+              thread_per_column, dtypes=KERNEL_DTYPES, limits=limits),
     make_rung(HERE, "k02_triton_row_blocks", "blocks of rows in Triton, partial sums added by a second kernel",
               lazy_launch(f"{__package__}.k02_triton_row_blocks"), dtypes=KERNEL_DTYPES, limits=limits),
 )  # fmt: skip

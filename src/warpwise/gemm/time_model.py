@@ -1,0 +1,274 @@
+"""The time of a matrix product on a GPU, from how a kernel divides the work and a few coefficients.
+
+A kernel computes C in waves of block tiles. The time of a k-tile is that of its multiply-adds, of its loads from L2, or
+the latency of a load, whichever is longest; a product takes at least as long as DRAM moves its operands. Coefficients
+fitted to measured times choose a kernel (``gemm.model``); nominal ones order the configurations of each kernel.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+import torch
+
+from warpwise.gemm.config import GemmConfig, names
+from warpwise.gemm.operands import describe
+from warpwise.operation import cdiv, sm_count
+
+TIE = 5e-4  # of a time: what the model cannot tell apart
+SMOOTH = 4  # the exponent of the norm that stands for a maximum: resources near the bottleneck add to it
+SHARED, REGISTERS, THREADS, MOST_BLOCKS = 220_000, 65536, 2048, 16  # of an SM, for resident blocks
+
+
+class Product(NamedTuple):
+    """A product of a (m, k) and b (k, n): bytes of an element of the operands and of C, and the operands' alignment.
+
+    ``words`` are the bytes, 16, 4, 2 or 1, that divide the address and the length of every line of a and of b.
+    """
+
+    m: int
+    n: int
+    k: int
+    size: int
+    out_size: int
+    words: tuple[int, int] = (16, 16)
+    batch: int = 1
+    sms: int = 132
+
+    @staticmethod
+    def of(kind: str, sizes: Mapping[str, int], dtype: torch.dtype, sms: int) -> Product:
+        """The product that ``Tables.describe`` calls ``kind``, with dense operands.
+
+        C has the operands' dtype, but int32 for int8 and bfloat16 for fp8.
+        """
+        m, n, k = (sizes[name] for name in "mnk")
+        size = dtype.itemsize
+        out_size = 4 if dtype == torch.int8 else max(2, size)
+        words = (16, 16)
+        if "unaligned" in kind:
+            a, b = _word((k if kind[0] == "n" else m) * size), _word((n if kind[1] == "n" else k) * size)
+            words = (a, b) if min(a, b) < 16 else (4, 4)
+        return Product(m, n, k, size, out_size, words, sizes.get("batch", 1), sms)
+
+
+def _word(line: int) -> int:
+    return next(word for word in (16, 4, 2, 1) if line % word == 0)
+
+
+class Geometry(NamedTuple):
+    """How a kernel divides the work: the block tile, the splits of K, the clusters that multicast.
+
+    A ``persistent`` kernel has one block per SM; of others, as many are resident as fit. ``splits`` divide K of every
+    tile, or with ``partial`` of the tiles of the last, partial wave alone; they are reduced ``through_memory``, or in a
+    cluster. ``tail`` of a stream-K kernel: the cluster
+    tiles whose k-tiles all clusters divide, the clusters of a tile (0: equal shares), the k-tiles of the cluster that
+    owns it.
+    """
+
+    m: int
+    n: int
+    k: int
+    splits: int = 1
+    cluster: tuple[int, int] = (1, 1)
+    stages: int = 4
+    threads: int = 256
+    persistent: bool = False
+    partial: bool = False
+    through_memory: bool = False
+    tail: tuple[int, int, int] = (0, 0, 0)
+
+    def resident(self, size: int) -> int:
+        """Blocks of an SM at once."""
+        if self.persistent:
+            return 1
+        shared = SHARED // (self.stages * (self.m + self.n) * self.k * size + 1024)
+        registers = REGISTERS // (self.m * self.n + 48 * self.threads)
+        return max(1, min(shared, registers, THREADS // self.threads, MOST_BLOCKS))
+
+
+def of_warps(config: GemmConfig) -> Geometry:
+    """A block of (m / warp rows) x (n / warp columns) warps."""
+    splits = config.cluster_splits * config.splits
+    return Geometry(config.m, config.n, config.k, splits, stages=config.stages, threads=config.threads)
+
+
+def persistent(config: GemmConfig) -> Geometry:
+    """One block for each SM, with producer and consumer warps."""
+    tail = (config.stream_k_tiles, config.splits, config.edge) if config.stream_k_tiles else (0, 0, 0)
+    splits = 1 if config.stream_k_tiles else config.splits
+    return Geometry(config.m, config.n, config.k, splits, config.pair, config.stages, 384, True, tail=tail)
+
+
+def partial_wave(config: GemmConfig) -> Geometry:
+    """``persistent``, with the tiles of the partial wave split."""
+    return persistent(config)._replace(partial=True)
+
+
+def skinny(config: GemmConfig) -> Geometry:
+    """Columns of B are the m of the configuration."""
+    splits = config.cluster_splits * config.splits
+    cluster, threads = config.pair, 2 * config.m + 32
+    return Geometry(
+        config.n, config.m, config.k, splits, cluster, config.stages, threads, through_memory=config.splits > 1
+    )
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """The coefficients of one kernel and dtype. Times are in µs, rates in bytes per µs unless said otherwise.
+
+    ``start``: of a launch; ``wave``: of a wave apart from its k-tiles; ``rate``: multiply-adds per µs and SM;
+    ``load``: from L2 to an SM; ``latency``: of a load, which the other stages of the pipeline cover; ``store``: of C
+    from an SM; ``split``: of the reduction of splits, and ``reduce``, of the GPU; ``dram``: of the GPU; ``copy``: of
+    passes over an operand before the product; ``word4``, ``word2``: the factors of loads in 4 and in 2 bytes;
+    ``cluster``: of a wave of clusters that multicast; ``memory``: of splits that are reduced through memory;
+    ``linear``: the factor of the k-tiles of linear stream-K.
+    ``error``: the part by which predicted and measured times differ in seven of ten cases that were not fitted.
+    """
+
+    start: float = 3.5
+    wave: float = 1.5
+    rate: float = 2e6
+    load: float = 60e3
+    latency: float = 0.8
+    store: float = 80e3
+    split: float = 1.0
+    reduce: float = 1.5e6
+    dram: float = 3.3e6
+    copy: float = 2e6
+    word4: float = 1.5
+    word2: float = 3.0
+    cluster: float = 0.0
+    memory: float = 0.0
+    linear: float = 1.0
+    error: float = 0.1
+
+    def word_factor(self, word: int) -> float:
+        return 1.0 if word >= 16 else self.word4 if word >= 4 else self.word2
+
+
+NOMINAL_ALONE = "cluster", "memory", "linear"  # coefficients that are not fitted
+FITTED = tuple(field.name for field in fields(Coefficients) if field.name not in (*NOMINAL_ALONE, "error"))
+# Order the configurations of a kernel on any GPU: by the bytes of an operand's element, for TF32, and for kernels with
+# stream-K. Fitted on an H200 to the times of the first configurations.
+NOMINAL: Mapping[int | str, Coefficients] = {
+    4: Coefficients(wave=3.0, rate=0.21e6, load=38e3, latency=1.5, store=60e3, split=0.6, reduce=1e6, word4=2.5),
+    "tf32": Coefficients(
+        wave=1.8, rate=1.35e6, load=76e3, latency=0.5, store=35e3, reduce=2.3e6, dram=2.8e6, cluster=0.55, memory=4.5
+    ),
+    2: Coefficients(rate=2.8e6, load=75e3, store=95e3, split=0.8, reduce=2e6, dram=3e6, cluster=2.0, memory=7.0),
+    "stream-K": Coefficients(rate=2.7e6, load=100e3, latency=0.7, store=57e3, split=8.0, linear=1.6),
+    1: Coefficients(rate=7e6, load=120e3, latency=1.0, store=800e3, cluster=0.6, memory=1.8),
+}
+
+
+def microseconds(product: Product, geometry: Geometry, by: Coefficients, copied: int = 0) -> float:
+    """The predicted GPU time. ``copied``: the elements that passes before the product read and write once."""
+    m, n, k, size, out_size, words, batch, sms = product
+    down, across = geometry.cluster
+    tiles = batch * cdiv(m, geometry.m * down) * down * cdiv(n, geometry.n * across) * across
+    splits = geometry.splits
+    blocks, k_tiles = tiles * splits, cdiv(cdiv(k, geometry.k), splits)
+    resident = geometry.resident(size)
+    waves = cdiv(blocks, sms * resident)
+    busy = min(resident, cdiv(blocks, sms))  # blocks of the busiest SM at once
+    of_a, of_b = (by.word_factor(word) for word in words)
+    multiply = busy * geometry.m * geometry.n * geometry.k / by.rate
+    load = busy * (of_a * geometry.m / across + of_b * geometry.n / down) * geometry.k * size / by.load
+    k_tile = _most(multiply, load, by.latency * max(of_a, of_b) / max(1, geometry.stages - 1))
+    ends = by.wave + (by.cluster if down * across > 1 else 0.0) + busy * geometry.m * geometry.n * out_size / by.store
+    tile_loop, reduced = waves * (ends + k_tiles * k_tile), batch * m * n
+    if geometry.partial and splits > 1:
+        whole, left = divmod(tiles, sms)
+        parts = cdiv(left * splits, sms)
+        tile_loop = whole * (ends + cdiv(k, geometry.k) * k_tile) + parts * (ends + k_tiles * k_tile)
+        reduced = left * geometry.m * geometry.n
+    if geometry.tail[0]:
+        shared, parts, owned = geometry.tail
+        clusters = max(1, sms // (down * across))
+        waves = cdiv(max(0, tiles // (down * across) - shared), clusters)
+        equal = by.linear * k_tiles * shared / clusters
+        last = max(owned, (k_tiles - owned) / max(1, parts - 1)) if parts else equal
+        tile_loop = (waves + 1) * ends + (waves * k_tiles + last) * k_tile + by.split
+    total = by.start + _most(tile_loop, batch * ((m * k + k * n) * size + m * n * out_size) / by.dram)
+    if splits > 1:
+        total += by.split + splits * reduced * 4 / by.reduce + (by.memory if geometry.through_memory else 0.0)
+    return total + (2 * copied * size / by.copy if copied else 0.0)
+
+
+def _most(*times: float) -> float:
+    return sum(time**SMOOTH for time in times) ** (1 / SMOOTH)
+
+
+@dataclass(frozen=True)
+class Family:
+    """The description of a rung: ``geometry(config)``, and what a call does besides.
+
+    ``words(product, kind)``: bytes of a load of a and of b; ``copied(product, kind)``: elements of passes before the
+    product; ``launches(config, kind)``: kernels of a call; ``replayed(kind)``: False if a call runs operators of torch,
+    so that its launches are not replayed. ``like``: the rung of matmul with the same main loop, whose coefficients
+    serve until this one is measured. ``units``: those of ``NOMINAL``, if not the dtype's. ``config``: of a rung that
+    has no configurations.
+    """
+
+    geometry: Callable[[GemmConfig], Geometry]
+    words: Callable[[Product, str], tuple[int, int]] = lambda product, kind: (16, 16)
+    copied: Callable[[Product, str], int] = lambda product, kind: 0
+    launches: Callable[[str, str], int] = lambda config, kind: 1
+    replayed: Callable[[str], bool] = lambda kind: True
+    like: str = ""
+    units: str = ""
+    config: str = ""
+
+    def microseconds(self, product: Product, config: str, kind: str, by: Coefficients) -> float:
+        loaded = product._replace(words=self.words(product, kind))
+        geometry = self.geometry(GemmConfig.parse(config or self.config))
+        return microseconds(loaded, geometry, by, self.copied(product, kind))
+
+    def ordered(self, configs: Iterable[GemmConfig], product: Product, kind: str = "nn") -> list[GemmConfig]:
+        """``configs``, the fastest by nominal coefficients first; where they tie as given."""
+        loaded = product._replace(words=self.words(product, kind))
+        return sorted(configs, key=lambda config: round(math.log(self.nominal(loaded, config)) / TIE))
+
+    def nominal(self, product: Product, config: GemmConfig) -> float:
+        """The time by nominal coefficients. ``product.words``: bytes of a load."""
+        geometry = self.geometry(config)
+        if not geometry.persistent:  # stages hold the k-tiles of one tile
+            k_tiles = cdiv(cdiv(product.k, geometry.k), geometry.splits)
+            geometry = geometry._replace(stages=min(geometry.stages, max(2, k_tiles)))
+        return microseconds(product, geometry, NOMINAL[self.units or product.size])
+
+    def configs(
+        self, candidates: Callable[[Product], Iterable[GemmConfig]], most: int | None = None
+    ) -> Callable[..., tuple[str, ...]]:
+        """``configs(a, b, ...)`` of a rung: the names of the ``most`` fastest of ``candidates``, in order."""
+
+        @functools.lru_cache(maxsize=1024)
+        def ordered(product: Product, kind: str) -> tuple[str, ...]:
+            return names(self.ordered(dict.fromkeys(candidates(product)), product, kind)[:most])
+
+        def configs(a: torch.Tensor, b: torch.Tensor, *rest: object) -> tuple[str, ...]:
+            kind, sizes = describe(a, b)
+            return ordered(Product.of(kind, sizes, a.dtype, sm_count(a)), kind)
+
+        return configs
+
+
+def own_words(product: Product, kind: str) -> tuple[int, int]:
+    return product.words
+
+
+def floats_by_word(product: Product, kind: str) -> tuple[int, int]:
+    """K-major floats are copied one by one."""
+    a, b = product.words
+    return (4 if kind[0] == "n" else a, 4 if kind[1] == "t" else b) if product.size == 4 else (a, b)
+
+
+OVERLAPPED = Family(persistent, like="k20_overlapped_epilogue")
+STREAM_K = Family(persistent, units="stream-K")
+MMA, MMA_TF32 = Family(of_warps, own_words), Family(of_warps, own_words, units="tf32")
+CLUSTER_SPLIT_K = Family(of_warps, floats_by_word, like="k29_cluster_split_k")
