@@ -11,12 +11,14 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 from rich.console import Console
+from tests.lab import toys
+from tests.lab.fakes import FakeTimer
 
 import warpwise
 import warpwise.ops
 from warpwise.cli import cli
 from warpwise.cli.ladder_table import LadderTable
-from warpwise.lab import Entry, Interval, Point, Timing
+from warpwise.lab import Entry, Interval, Point, Roofline, Timing, climb
 from warpwise.operation import Cost, registry
 
 
@@ -93,6 +95,42 @@ def test_on_a_cpu_a_large_size_is_ignored_with_a_note() -> None:
     assert result.return_value == 0, said(result)
     assert "rows=100000, cols=1001): too large for a checked run on a CPU, and ignored" in said(result)
     assert "too large" not in said(run(*CLIMB, "--rung", "k01"))
+
+
+def test_on_a_cpu_a_size_reaches_the_gradient() -> None:
+    cases = [case for case in registry.get("polynomial").spec.cases if case.values == "normal"]
+    result = run(
+        "climb",
+        "polynomial",
+        "--device",
+        "cpu",
+        "--rung",
+        "k01",
+        "--dtype",
+        "float32",
+        "--no-store",
+        "--size",
+        "rows=3,cols=5",
+    )
+    assert f"gradient: right ({len(cases) + 1} cases)" in said(result)
+
+
+@pytest.mark.parametrize("size, shown", [("n=8192", True), ("n=16", False), ("", True)])
+def test_no_record_of_another_size_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: str, shown: bool
+) -> None:
+    def quick(output: torch.Tensor, x: torch.Tensor) -> None:
+        output.copy_(2 * x + 1)
+
+    op = toys.op(toys.AFFINE, quick)
+    folder = tmp_path / "benchmarks" / "results" / "fake"
+    timer, ceilings = FakeTimer(quick=[1.0], torch=[2.0]), Roofline(bandwidth=1e9, flops=1e9, source="a test")
+    climbed = climb(op, device="cpu", timer=timer, ceilings=lambda device, dtype: ceilings, compiled=False)
+    climbed.save(folder / "affine.json")
+    monkeypatch.setitem(registry._OPS, "toys::affine", op)
+    monkeypatch.chdir(tmp_path)
+    result = run("climb", "affine", "--device", "cpu", "--no-store", *(("--size", size) if size else ()))
+    assert ("recorded on" in said(result)) == shown, said(result)
 
 
 def test_an_attribute_reaches_the_inputs() -> None:

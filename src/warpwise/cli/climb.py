@@ -168,7 +168,7 @@ def _climb(
                 progress=progress,
                 budget_s=budget,
             )
-            table.finish(ladder, cases[0].name if cases else "", timed[0])
+            table.finish(ladder, cases[0], timed[0], named=bool(sizes or attributes or dtypes))
             keeper.finish(ladder)
         if not console.is_terminal:
             console.print(table)

@@ -16,7 +16,7 @@ from warpwise.lab import Entry, Ladder, Point, Recorded, Verdict
 from warpwise.lab.ladder import group_notes
 from warpwise.lab.timing.timing import duration, rate_text
 from warpwise.lab.verify.verdict import Step, dtype_name
-from warpwise.operation import Op, Rung
+from warpwise.operation import Case, Op, Rung
 
 MARKS = {"right": "[green]✓ right[/]", "wrong": "[bold red]✗ wrong[/]", "untested": "[yellow]– untested[/]"}
 STAGES = {
@@ -38,7 +38,8 @@ class LadderTable:
         self.points: list[Point] = []
         self.now: Step | None = None
         self.ladder: Ladder | None = None
-        self.shown: tuple[str, torch.dtype] | None = None
+        self.shown: tuple[Case, torch.dtype] | None = None
+        self.named = False
 
     def update(self, step: Step) -> None:
         """Add the result of a step."""
@@ -48,11 +49,14 @@ class LadderTable:
         elif isinstance(step.result, Point):
             self.points.append(step.result)
 
-    def finish(self, ladder: Ladder, size: str, dtype: torch.dtype) -> None:
-        """Show the complete ``ladder``; ``size`` and ``dtype`` select the recorded times to show."""
+    def finish(self, ladder: Ladder, size: Case, dtype: torch.dtype, named: bool = False) -> None:
+        """Show the complete ``ladder``, with the times recorded at ``size`` in ``dtype``.
+
+        If there are none, those of the first recorded size are shown, or none if the user ``named`` the size.
+        """
         self.ladder, self.now, self.points = ladder, None, list(ladder.points)
         self.verdicts = {row.rung: row.verdict for row in ladder.rows}
-        self.shown = (size, dtype)
+        self.shown, self.named = (size, dtype), named
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         place = self.ladder.place if self.ladder else ""
@@ -94,11 +98,13 @@ class LadderTable:
         return table
 
     def _recorded_point(self, recorded: Recorded | None) -> tuple[str, torch.dtype] | None:
-        """The recorded case and dtype to show: those that ``finish`` was given, else the first recorded ones."""
-        if recorded is None:
+        """The name and the dtype of the recorded case to show, as ``finish`` describes them."""
+        if recorded is None or self.shown is None:
             return None
-        points = [(case.name, dtype) for case, dtype in recorded.points()]
-        return self.shown if self.shown in points else points[0]
+        size, dtype = self.shown
+        points = recorded.points()
+        same = [(case.name, kind) for case, kind in points if kind == dtype and _same(case, size)]
+        return same[0] if same else None if self.named else (points[0][0].name, points[0][1])
 
     def _timed(self, point: Point) -> Table:
         table = _table("rung", "idea", "verdict")
@@ -118,6 +124,12 @@ class LadderTable:
         if notes or point.notes:
             table.caption, table.caption_justify = escape("\n".join((*notes, *point.notes))), "left"
         return table
+
+
+def _same(recorded: Case, size: Case) -> bool:
+    """True if the two have the same sizes and attributes, whatever their names; a file holds attributes as text."""
+    attributes = {name: str(value) for name, value in size.attributes.items()}
+    return recorded.sizes == size.sizes and recorded.attributes == attributes
 
 
 def _table(*headings: str) -> Table:
