@@ -211,6 +211,24 @@ def test_a_rung_of_ones_own_file_and_what_is_wrong_with_it(tmp_path, withdrawn):
     assert "no file 'twice.cu'" in done.output
 
 
+def test_a_rung_without_a_compiler_ends_with_its_message(tmp_path, withdrawn, monkeypatch):
+    path = tmp_path / "twice_broken.py"
+    path.write_text(BROKEN_RUNG)
+    monkeypatch.setenv("WARPWISE_CXX", "no-such-compiler")
+    done = check(f"{path}:k01")
+    assert done.return_value == 1
+    assert said(done).startswith("MissingTool: running a kernel on the CPU needs a C++17 compiler: WARPWISE_CXX=")
+
+
+@pytest.mark.parametrize("what", ["twice_broken.py", "twice_broken.py:twice_broken"])
+def test_the_command_that_is_recommended_verifies_the_rung(tmp_path, withdrawn, monkeypatch, what):
+    (tmp_path / "twice_broken.py").write_text(BROKEN_RUNG.replace('("ragged", {"n": 33})', '("ragged", {"n": 32})'))
+    monkeypatch.chdir(tmp_path)
+    done = check(f"{what}:k01")
+    assert done.return_value == 0, said(done)
+    assert f"`warpwise climb {what} --rung k01_unguarded` verifies its results" in said(done)
+
+
 def test_a_rung_that_takes_no_case_says_why():
     assert "accepts none of the operation's cases on a CPU: runs on cuda, not on cpu" in said(check("matmul:k20"))
     found = said(check("matmul:k15@7x7"))

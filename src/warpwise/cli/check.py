@@ -88,7 +88,8 @@ def check(
         names = ", ".join(rung.name for rung in op.rungs)
         if not name:
             raise click.BadParameter(f"{what}: expected {what}:RUNG; there are {names}", param_hint="OP:RUNG")
-        return check_rung(console, op, find_rung(op, name, "OP:RUNG"), seed, timeout, order=order)
+        where = what.removesuffix(f":{name}")
+        return check_rung(console, op, find_rung(op, name, "OP:RUNG"), where, seed, timeout, order=order)
     file = Path(what)
     if not file.is_file():
         raise click.BadParameter(f"no file {what!r}, and no OP:RUNG such as softmax:k03", param_hint="FILE")

@@ -76,6 +76,10 @@ class CompileError(KernelError):
     """The source does not compile; the message is the compiler's, with the line numbers of the user's file."""
 
 
+class MissingTool(CompileError):
+    """A program that compiles kernels is not installed; the message names the packages to install."""
+
+
 class ArgumentError(KernelError, TypeError):
     """An argument does not fit the parameter that the kernel declares."""
 

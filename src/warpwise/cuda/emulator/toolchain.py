@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from warpwise import cache, native
-from warpwise.cuda.errors import CompileError
+from warpwise.cuda.errors import CompileError, MissingTool
 from warpwise.cuda.source.device_code import code_digest
 
 HERE = Path(__file__).parent
@@ -21,11 +21,11 @@ _SANITIZERS = "bounds,alignment,integer-divide-by-zero,shift-exponent"
 
 
 def command() -> tuple[str, ...]:
-    """Return the command of the compiler. Raises ``CompileError`` with the packages to install."""
+    """Return the command of the compiler. Raises ``MissingTool`` with the packages to install."""
     try:
         return native.compiler()
     except native.NoCompiler as error:
-        raise CompileError(f"running a kernel on the CPU needs a C++17 compiler: {error}") from None
+        raise MissingTool(f"running a kernel on the CPU needs a C++17 compiler: {error}") from None
 
 
 # -ffp-contract=fast with an FMA unit contracts a * b + c as nvcc does; no other arithmetic is relaxed.

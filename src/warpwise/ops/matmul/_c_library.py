@@ -11,17 +11,18 @@ import tempfile
 from pathlib import Path
 
 from warpwise import cache
+from warpwise.cuda.errors import MissingTool
 
 FLAGS = ("-O3", "-std=c11", "-shared", "-fPIC")
 
 
 def compiler() -> str:
-    """``$CC``, or the first of cc, gcc and clang there is; ``RuntimeError`` says what to install."""
+    """``$CC``, or the first of cc, gcc and clang there is; ``MissingTool`` says what to install."""
     names = [os.environ["CC"]] if os.environ.get("CC") else ["cc", "gcc", "clang"]
     for name in names:
         if found := shutil.which(name):
             return found
-    raise RuntimeError(f"no C compiler: looked for {', '.join(names)} on PATH; install gcc or clang, or set CC to one")
+    raise MissingTool(f"no C compiler: looked for {', '.join(names)} on PATH; install gcc or clang, or set CC to one")
 
 
 @functools.cache
