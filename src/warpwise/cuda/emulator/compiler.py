@@ -49,12 +49,15 @@ def build(
     define: Mapping[str, object] = {},
     target: str = "sm_90",
     checked: bool = True,
+    shown: str | None = None,
 ) -> Build:
     """Return the kernel that ``expression`` names ("ns::scale<float, 4>"), compiled on a cache miss.
 
-    With ``checked`` every access, array index, division and shift is checked by the runtime. Raises ``CompileError``
-    with the compiler's messages and the lines of ``file``, the names of the kernels, or the compiler to install.
+    With ``checked`` every access, array index, division and shift is checked by the runtime. Messages quote the lines
+    of ``shown`` if it is given, else of ``text``. Raises ``CompileError`` with the compiler's messages and the lines of
+    ``file``, the names of the kernels, or the compiler to install.
     """
+    quoted = text if shown is None else shown
     folders = preprocess.search_path(file, [*include, SHARED_INCLUDE])
     headers = preprocess.user_headers(text, folders)
     compiler = toolchain.command()
@@ -85,10 +88,10 @@ def build(
     if not found:
         folder.mkdir(parents=True, exist_ok=True)
         unit = _translation_unit(text, file, expression, folders, headers, macros, compiler)
-        _compile(unit, target_path, compiler, flags, library, file, text, expression)
+        _compile(unit, target_path, compiler, flags, library, file, quoted, expression)
         stored = _facts(target_path)
         cache.atomic_write(facts, json.dumps(stored))
-    return Build(target_path, file, text, expression, stored["type"], tuple(stored["sizes"]), checked)
+    return Build(target_path, file, quoted, expression, stored["type"], tuple(stored["sizes"]), checked)
 
 
 def _translation_unit(

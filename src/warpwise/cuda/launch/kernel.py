@@ -97,6 +97,7 @@ class Kernel:
                 define=module.define,
                 target=limits.target_profile(module.target).name,
                 checked=checked,
+                shown=module.shown,
             )
         return made
 

@@ -68,6 +68,7 @@ class Module:
         target: str | None = None,
     ) -> None:
         self.text, self.file, self.target = text, file, target
+        self.shown = text  # the text that messages quote lines of
         self.include = (*include, includes.DEVICE_HEADERS)
         self.define = dict(define or {})
         self.constants = Constants()
