@@ -244,7 +244,7 @@ def _lines(build: Build, addresses: Iterable[int]) -> dict[int, tuple[str, int]]
 
 def _user_file(build: Build, file: str) -> str:
     """Return the file name for a message, or '' for a header of the emulator. Debug information adds a folder to it."""
-    if file == build.file or file.endswith(("/" + build.file, "<stdin>")):  # the source comes through standard input
+    if file == build.file or file.endswith("/" + build.file):
         return build.file
     if file.startswith("?") or "<" in file or Path(file).is_relative_to(_HEADERS) or not Path(file).is_file():
         return ""
