@@ -54,6 +54,28 @@ def copied(module: cuda.Module, stride: int, n: int = 1024, **options: object) -
     return made
 
 
+def test_a_wait_for_other_blocks_is_named_and_not_part_of_the_time() -> None:
+    kernel = cuda.load("""
+__global__ void chain(volatile int* flag, float* y) {
+  if (threadIdx.x == 0) {
+    while (flag[blockIdx.x] == 0) {}
+    y[blockIdx.x] = 1;
+    __threadfence();
+    flag[blockIdx.x + 1] = 1;
+  }
+}
+""")["chain"]
+    flag = torch.zeros(65, dtype=torch.int32)
+    flag[0] = 1
+    made = ww.explain(kernel[64, 32], flag, torch.zeros(64))
+    assert made.prediction is not None
+    assert made.prediction.excluded == "the time of waits for other threads, at kernel.cu:4"
+    assert made.caveats[0].startswith("The predicted time does not include the time of waits for other threads")
+    assert "without the time of waits for other threads, at kernel.cu:4" in str(made)
+    assert not [hint for hint in made.hints if hint.line == 4]
+    assert made.line(4).counters["executed"] < 10 * 64, "one iteration of the wait for each block"
+
+
 def test_the_counters_of_a_copy_are_those_that_arithmetic_gives(module: cuda.Module) -> None:
     made = copied(module, 1)
     assert made.metrics[REQUESTS.format("ld")] == 1024 / 32

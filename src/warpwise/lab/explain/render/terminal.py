@@ -139,6 +139,8 @@ def _limiter(explanation: Explanation, width: int) -> Iterator[StyledLine]:
         (", limited by ", ""),
         (expected.limiter, f"bold {HOT}"),
     ]
+    if expected.excluded:
+        yield from _wrapped(f"without {expected.excluded}", width, "", style=HOT)
     yield [(f"accessing each distinct byte once takes {seconds(expected.floor)}", "dim")]
     ordered = sorted(expected.units.items(), key=lambda item: -item[1])
     longest = ordered[0][1] or 1.0
