@@ -146,6 +146,10 @@ def _definitions(define: Mapping[str, object], target: str) -> str:
     return "\n".join(lines)
 
 
+# malloc, free, new and delete of device code, which runtime/heap.cpp implements.
+_WRAPPED = ("malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm")
+
+
 def _compile(
     unit: str,
     library: Path,
@@ -170,6 +174,7 @@ def _compile(
     command = [
         *compiler, *flags, "-pipe", "-fdiagnostics-color=never", *(f"-I{folder}" for folder in headers),
         "-x", "c++", "-", "-x", "none", "-shared", "-o", made, str(runtime_library), *own,
+        *(f"-Wl,--wrap={name}" for name in _WRAPPED),
         f"-Wl,-rpath,{runtime_library.parent}", "-Wl,-Bsymbolic", "-Wl,--no-undefined",
     ]  # fmt: skip
     result = subprocess.run(
@@ -183,7 +188,7 @@ def _compile(
     )
     if result.returncode:
         Path(made).unlink(missing_ok=True)
-        messages.refuse_absent(result.stderr, expression)
+        messages.refuse_absent(result.stderr, file, text, expression)
         raise CompileError(messages.readable(result.stderr, file, text, expression))
     os.replace(made, library)
 

@@ -15,8 +15,16 @@ _UNDEFINED = re.compile(r"undefined reference to [`']([^']+)'")  # of ld.bfd and
 _UNCLOSED = re.compile(r"to match this ['‘]\{['’]")
 
 
-def refuse_absent(message: str, expression: str) -> None:
-    """Raise ``UnsupportedFeature`` if the compiler misses a library that the emulator does not implement."""
+def refuse_absent(message: str, file: str, text: str, expression: str) -> None:
+    """Raise ``UnsupportedFeature`` if the compiler misses what the emulator does not implement."""
+    source = text.splitlines()
+    unexpected = rf"^{re.escape(file)}:(\d+):.* error: expected (?:primary-)?expression"
+    for line in re.findall(unexpected, message, re.MULTILINE):
+        if int(line) <= len(source) and "<<<" in source[int(line) - 1]:
+            raise UnsupportedFeature(
+                f"{file}:{line}: kernel {expression} launches a kernel (dynamic parallelism), which Warpwise does not "
+                "support: launch it from the host"
+            )
     names = "|".join((*ABSENT, "atomic", "atomic_ref", "ptx"))
     missed = r"(?:has not been declared|is not a member of ['‘]cuda['’]|does not name)"
     match = re.search(rf"^(.+?:\d+):.* error: ['‘](?:cuda::)?({names})['’] {missed}", message, re.MULTILINE)
