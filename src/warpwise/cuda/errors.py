@@ -11,8 +11,8 @@ Index3 = tuple[int, int, int]
 class Access:
     """One side of a finding: the thread that accessed the memory (or waited), the source line and the kind of access.
 
-    ``what`` is "read", "write", "atomic", "asynchronous copy" or the name of a barrier; ``line`` counts from 1
-    in ``file``; 0 means unknown.
+    ``what`` is "read", "write", "volatile read", "volatile write", "atomic", "asynchronous copy" or the name of a
+    barrier; ``line`` counts from 1 in ``file``; 0 means unknown.
     """
 
     what: str

@@ -35,7 +35,10 @@ KINDS: tuple[type[errors.KernelError], ...] = (
     errors.UnsupportedFeature,
     errors.LaunchError,
 )  # in the order of ``ww::Kind``
-ACTIONS = ("read", "write", "atomic", "asynchronous copy", "wait", "return", "executed", "unknown thread")
+ACTIONS = (
+    "read", "write", "atomic", "asynchronous copy", "wait", "return", "executed", "unknown thread", "volatile read",
+    "volatile write",
+)  # fmt: skip
 _VERBS = {
     "read": "read of",
     "write": "write to",

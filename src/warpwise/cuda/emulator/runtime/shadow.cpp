@@ -23,9 +23,15 @@ bool of_this_block(uint32_t epoch) {
   return block_number_of(epoch) == runtime.block->number;
 }
 
+// Of strong accesses, only the atomics of the headers have a line; volatile ones come from the compiler's hooks.
+Action action_of(bool write, bool strong, bool has_line) {
+  if (strong) return has_line ? kAtomic : write ? kVolatileWrite : kVolatileRead;
+  return write ? kWrite : kRead;
+}
+
 Action action_of(bool write, uint64_t stamp) {
   if ((stamp & kClockBits) == kInFlight && write) return kAsyncCopy;
-  return stamp & kStrong ? kAtomic : write ? kWrite : kRead;
+  return action_of(write, stamp & kStrong, stamp & kLineFlag);
 }
 
 void fill_other(Report& report, uint64_t other, bool wrote) {
@@ -62,7 +68,7 @@ void report_race(const Slot& slot, const AccessInfo& access, Address word, bool 
   Report report = new_report(kDataRace, access.pc, access.line);
   const Address first = access.address > word ? access.address : word;
   describe(report, slot, first);
-  report.access.action = access.async_copy ? kAsyncCopy : access.strong ? kAtomic : write ? kWrite : kRead;
+  report.access.action = access.async_copy ? kAsyncCopy : action_of(write, access.strong, access.line > 0);
   report.access_bytes = access.bytes;
   fill_other(report, other, other_wrote);
   const bool both_plain_writes =
