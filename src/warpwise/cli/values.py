@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 import click
 import numpy as np
 import torch
+
+from warpwise.lab.explain.memory import fits
 
 DTYPES = {
     "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
@@ -43,6 +46,8 @@ def parse(text: str, seed: int) -> Value:
         if match["dtype"] not in DTYPES:
             raise click.BadParameter(f"{text!r}: no dtype {match['dtype']!r}; there are {', '.join(DTYPES)}")
         shape = tuple(int(size) for size in match["shape"].split(",") if size.strip())
+        if not fits(prod(shape) * DTYPES[match["dtype"]].itemsize):
+            raise click.BadParameter(f"{text!r}: does not fit into memory")
         try:
             return Value(name, _filled(fill, DTYPES[match["dtype"]], shape, seed), output=fill == "out")
         except RuntimeError as error:

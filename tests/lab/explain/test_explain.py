@@ -15,7 +15,7 @@ import warpwise as ww
 from warpwise import cuda, lab, machine
 from warpwise.cuda.launch.arguments import Buffer
 from warpwise.cuda.launch.intercept import INTERCEPTORS, intercepting
-from warpwise.lab.explain import Explanation, outputs
+from warpwise.lab.explain import Explanation, memory, outputs
 from warpwise.lab.explain.model.hardware import hardware
 from warpwise.lab.explain.rungs import checkable
 from warpwise.operation import Case, Cost, Op, Output, Rung, Spec
@@ -283,6 +283,23 @@ def test_a_rung_is_checked_small_and_counted_large() -> None:
     assert all("4194304 is too large to be checked on a CPU" in one.caveats[0] for one in found)
     assert found[0].metrics[SECTORS.format("st")] == 2**22 / 8
     assert "did not fill" in found[1].caveats[0]
+
+
+def test_a_size_beyond_the_memory_is_refused_before_anything_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
+    huge = Case("huge", {"n": 1 << 40})
+    with pytest.raises(ValueError, match=r"huge\(n=1099511627776\) has [\d,.]+ GB of arguments .* choose a smaller size"):
+        lab.explain_rung(toy(), "k01", huge)
+    monkeypatch.setattr(memory, "available", lambda: 1000)
+    assert memory.fits(333) and not memory.fits(334)
+    with pytest.raises(ValueError, match="choose a smaller size"):
+        lab.explain_rung(toy(), "k01", "small")
+
+
+def test_the_bytes_of_a_case_are_those_of_its_arguments_and_outputs() -> None:
+    op = toy()
+    args = op.spec.arguments(op.spec.sizes[0], torch.float32, torch.device("cpu"), 0)
+    nbytes = sum(each.nbytes for each in (*args, *op.allocate(*args)))
+    assert memory.argument_bytes(op, op.spec.sizes[0], torch.float32) == nbytes
 
 
 def test_a_rung_without_a_kernel_has_nothing_to_explain() -> None:
