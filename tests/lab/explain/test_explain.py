@@ -287,7 +287,7 @@ def test_a_rung_is_checked_small_and_counted_large() -> None:
 
 def test_a_size_beyond_the_memory_is_refused_before_anything_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     huge = Case("huge", {"n": 1 << 40})
-    with pytest.raises(ValueError, match=r"huge\(n=1099511627776\) has [\d,.]+ GB of arguments .* choose a smaller size"):
+    with pytest.raises(ValueError, match=r"huge\(n=1099511627776\) has .* GB of .* choose a smaller size"):
         lab.explain_rung(toy(), "k01", huge)
     monkeypatch.setattr(memory, "available", lambda: 1000)
     assert memory.fits(333) and not memory.fits(334)
