@@ -280,6 +280,19 @@ def test_what_is_said_of_several_rungs_is_said_once() -> None:
     assert f"{op.rungs[0].name}, {op.rungs[1].name}: {why}" in text
 
 
+def test_a_legend_explains_the_marks_that_occur() -> None:
+    op = registry.get("softmax")
+    timing = Timing("", 1.3e-4, 1.29e-4, 1.31e-4, 30, 1.0, "a GPU", "events", Cost(537_000_000), 1.25e-4, "memory")
+    table = LadderTable(op, op.rungs)
+    entry = Entry(op.rungs[0].name, "rung", dataclasses.replace(timing, throttled=True), Interval(1.14, 1.1, 1.2))
+    table.points = [Point(op.spec.sizes[0], torch.float32, (entry,), "torch")]
+    console = Console(width=150, record=True, file=io.StringIO())
+    console.print(table)
+    text = " ".join(console.export_text().split())
+    assert "130 µs↓" in text and "↓ the SM clock was low" in text
+    assert "launch overhead" not in text and "× torch: speed relative to it" in text
+
+
 @pytest.mark.parametrize("width, ideas", [(80, False), (150, True)])
 def test_a_narrow_terminal_loses_columns_and_no_figures(width: int, ideas: bool) -> None:
     op = registry.get("softmax")

@@ -12,13 +12,18 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from warpwise.lab import Entry, Ladder, Point, Recorded, Verdict
+from warpwise.lab import Entry, Ladder, Point, Recorded, Timing, Verdict
 from warpwise.lab.ladder import group_notes
 from warpwise.lab.timing.timing import duration, rate_text
 from warpwise.lab.verify.verdict import Step, dtype_name
 from warpwise.operation import Case, Op, Rung
 
 MARKS = {"right": "[green]✓ right[/]", "wrong": "[bold red]✗ wrong[/]", "untested": "[yellow]– untested[/]"}
+TIMING_MARKS = (
+    ("≈", "the interval is wider than asked for"),
+    ("↓", "the SM clock was low"),
+    ("+", "includes launch overhead"),
+)
 STAGES = {
     "impostors": "trying impostors",
     "verify": "verifying",
@@ -116,13 +121,18 @@ class LadderTable:
         for rung in self.rungs:
             if rung.name not in timed:
                 table.add_row(rung.name, rung.idea, _mark(self.verdicts.get(rung.name)), "", "", "", "", "")
+        marks = [_marks(entry.timing) for entry in point.entries if entry.timing]
         for entry in point.entries:
             mark = _mark(self.verdicts.get(entry.name)) if entry.kind == "rung" else ""
             style = "cyan" if entry.kind == "opponent" else None
             table.add_row(entry.name, ideas.get(entry.name, ""), mark, *_cells(entry), style=style)
         notes = group_notes((entry.name, entry.note) for entry in point.entries)
-        if notes or point.notes:
-            table.caption, table.caption_justify = escape("\n".join((*notes, *point.notes))), "left"
+        legend = [
+            "of ceiling: share of the measured bandwidth or FLOP rate of this GPU",
+            f"× {point.best or 'best'}: speed relative to it",
+        ]
+        legend += [f"{mark} {meaning}" for mark, meaning in TIMING_MARKS if any(mark in each for each in marks)]
+        table.caption, table.caption_justify = escape("\n".join((*notes, *point.notes, "; ".join(legend)))), "left"
         return table
 
 
@@ -171,16 +181,18 @@ def _cells(entry: Entry) -> list[str]:
         return ["void" if timing else "", "", "", "", ""]
     ratio = f"{entry.ratio.median:.2f}" if entry.ratio else ""
     rate = rate_text(timing.bound, timing.tflops, timing.gbps)
-    marks = "".join(
-        mark for mark, holds in (("≈", not timing.converged), ("↓", timing.throttled), ("+", timing.exposed)) if holds
-    )
     return [
-        f"{duration(timing.median)}{marks}",
+        f"{duration(timing.median)}{_marks(timing)}",
         f"{duration(timing.low)} – {duration(timing.high)}",
         rate,
         f"{timing.percent:.0f} %" if timing.percent else "",
         ratio,
     ]
+
+
+def _marks(timing: Timing) -> str:
+    holds = (not timing.converged, timing.throttled, timing.exposed)
+    return "".join(mark for (mark, _), one in zip(TIMING_MARKS, holds, strict=True) if one)
 
 
 def _recorded_cells(entry: dict[str, Any] | None) -> list[str]:

@@ -26,7 +26,7 @@ IDEAS = {
     "contended atomics": "Reduce the tile first (tl.sum), then use one tl.atomic_add per program.",
     "contended atomics in shared memory": "Use tl.histogram or tl.sum instead of atomics within a tile.",
     "bank conflicts": "Try another tile shape or num_warps: the compiler chooses the layout of shared memory.",
-    "little reuse of values from shared memory": "Use larger tiles in tl.dot, so that a loaded value is used more often.",
+    "little reuse of values from shared memory": "Use larger tiles in tl.dot, so that loaded values are reused.",
     "low occupancy": "Use a smaller tile, fewer num_stages, or another num_warps.",
     "divergent warps": "Use tiles that fill num_warps * 32 lanes: a smaller num_warps for small tiles.",
     "waiting for memory": (
