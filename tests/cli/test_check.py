@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -71,6 +72,43 @@ def test_a_reference_is_compared(source: Path, function: str, code: int, words: 
     result = check(source, "--kernel", "scale", "--grid", 4, "--block", 256, *ARGUMENTS, "--reference", reference)
     assert result.return_value == code
     assert words in said(result)
+
+
+ADD_TO = """
+__constant__ float factor[2];
+__constant__ int first;
+__global__ void add_to(const float* x, float* sums, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= first && i < n) atomicAdd(sums + i % 2, factor[i % 2] * x[i]);
+}
+"""
+ADD_TO_REFERENCE = """
+def sums(x, sums, n):
+    sums[0] += 1000 * x[4::2].sum()
+    sums[1] += 1001 * x[5::2].sum()
+    return sums
+"""
+
+
+@pytest.mark.parametrize("first, code", [("4", 0), ("5", 1)])
+def test_a_kernel_that_adds_has_a_reference_and_constants_have_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, code: int
+) -> None:
+    (tmp_path / "add_to.cu").write_text(ADD_TO)
+    (tmp_path / "reference_of_sums.py").write_text(ADD_TO_REFERENCE)
+    np.save(tmp_path / "factor.npy", np.float32([1000, 1001]))
+    monkeypatch.chdir(tmp_path)
+    launch = ("--kernel", "add_to", "--grid", "1", "--block", "32", "--reference", "reference_of_sums:sums")
+    given = ("--arg", "x=ones:f32[30]", "--arg", "sums=inout:arange:f32[2]", "--arg", "n=30")
+    done = check("add_to.cu", *launch, *given, "--constant", "factor=@factor.npy", "--constant", f"first={first}")
+    assert done.return_value == code, said(done)
+    assert ("equals the reference" if code == 0 else "sums[0] is 12000, expected 13000") in said(done)
+
+
+def test_the_values_of_arguments_are_documented() -> None:
+    text = check("--help").output
+    for form in ("x=zeros:f32[100]", "ones:", "arange:", "out:f32[100]", "inout:zeros:i32[64]", "@w.npy"):
+        assert form in text
 
 
 def test_templates_and_macros(source: Path) -> None:

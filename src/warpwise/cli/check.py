@@ -27,10 +27,10 @@ from warpwise.cli.kernel_options import (
     timeout_option,
 )
 from warpwise.cli.targets import find_rung, find_target, is_rung
-from warpwise.cli.values import Value
+from warpwise.cli.values import FORMS, Value
 
 
-@click.command()
+@click.command(epilog=FORMS)
 @click.argument("what", metavar="FILE|OP:RUNG")
 @kernel_options(required=False)
 @click.option(
@@ -64,6 +64,7 @@ def check(
     texts: Sequence[str],
     include: Sequence[Path],
     define: Sequence[str],
+    constants: Sequence[str],
     reference: str | None,
     target: str,
     order: str,
@@ -100,7 +101,7 @@ def check(
         raise click.UsageError("--reference compares the outputs of the CPU: it cannot be combined with --sanitizer")
     expected = _load_reference(reference) if reference else None
     try:
-        kernel = load_kernel(file, expression, include, define, target)
+        kernel = load_kernel(file, expression, include, define, target, constants)
         values = in_order(kernel, given)
         if tools:
             return _sanitized(console, kernel[grid, block, shared], arguments(values), tools, timeout)
@@ -186,9 +187,12 @@ def _load_reference(path: str) -> Callable[..., Any]:
 
 def _differences(values: Sequence[Value], wanted: Any) -> list[str]:
     """One line for each output that differs from the reference. NaN equals NaN only."""
-    outputs = [value for value in values if value.output]
+    outputs = [value for value in values if value.returned]
     if not outputs:
-        raise click.UsageError("--reference needs an output to compare: mark one with --arg NAME=out:DTYPE[SHAPE]")
+        raise click.UsageError(
+            "--reference needs an output to compare: mark one with --arg NAME=out:DTYPE[SHAPE], or with inout: if the "
+            "kernel adds to it"
+        )
     parts = (
         [wanted[value.name] for value in outputs]
         if isinstance(wanted, dict)

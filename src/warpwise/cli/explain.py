@@ -27,6 +27,7 @@ from warpwise.cli.kernel_options import (
 )
 from warpwise.cli.measured import compare, launches_of, require_gpu
 from warpwise.cli.targets import find_rung, find_target, is_rung
+from warpwise.cli.values import FORMS
 from warpwise.lab.explain import Explanations, explain_rung
 from warpwise.lab.explain import explain as explain_kernel
 from warpwise.lab.explain.render import html, terminal
@@ -48,7 +49,7 @@ class Blocks(click.ParamType):
         self.fail(f"{value!r}: expected a number of blocks, or all", param, ctx)
 
 
-@click.command()
+@click.command(epilog=FORMS)
 @click.argument("what", metavar="FILE.cu|OP:RUNG")
 @kernel_options(required=False)
 @click.option("--size", metavar="NAME", help="OP:RUNG: a size by name, or as rows=1000,columns=77.")
@@ -77,6 +78,7 @@ def explain(
     texts: Sequence[str],
     include: Sequence[Path],
     define: Sequence[str],
+    constants: Sequence[str],
     size: str | None,
     attributes: Sequence[str],
     dtype: str | None,
@@ -116,7 +118,7 @@ def explain(
             file = _file(what)
             if expression is None or grid is None or block is None:
                 raise click.UsageError("a file needs --kernel, --grid and --block")
-            kernel = load_kernel(file, expression, include, define, target)
+            kernel = load_kernel(file, expression, include, define, target, constants)
             given = arguments(in_order(kernel, given_values(texts, seed)))
             launcher = kernel[grid, block, shared]
             with console.status(f"{expression}: checking and executing on the CPU"):
