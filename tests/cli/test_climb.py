@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
+import click
 import pytest
 import torch
 from click.testing import CliRunner, Result
@@ -16,7 +19,7 @@ from tests.lab.fakes import FakeTimer
 
 import warpwise
 import warpwise.ops
-from warpwise.cli import cli
+from warpwise.cli import COMMANDS, cli
 from warpwise.cli.ladder_table import LadderTable
 from warpwise.lab import Entry, Interval, Point, Roofline, Timing, climb
 from warpwise.operation import Cost, registry
@@ -33,6 +36,29 @@ def said(result: Result) -> str:
 
 def test_version() -> None:
     assert said(run("--version")) == f"warpwise, version {warpwise.__version__}"
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_the_version_and_the_list_of_commands_import_no_torch(option: str) -> None:
+    script = f"""
+import sys
+from warpwise.cli import cli
+cli(["{option}"], standalone_mode=False)
+assert not {{"torch", "numpy", "rich"}} & set(sys.modules), sorted(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"version {warpwise.__version__}" in done.stdout or all(f"  {name} " in done.stdout for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_listed_command_exists(name: str) -> None:
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None and command.name == name
+
+
+def test_a_command_that_does_not_exist_is_refused() -> None:
+    assert "No such command 'clim'" in said(run("clim", "softmax"))
 
 
 def test_a_ladder_is_climbed_and_kept(tmp_path: Path) -> None:
