@@ -12,7 +12,8 @@ class Access:
     """One side of a finding: the thread that accessed the memory (or waited), the source line and the kind of access.
 
     ``what`` is "read", "write", "volatile read", "volatile write", "atomic", "asynchronous copy" or the name of a
-    barrier; ``line`` counts from 1 in ``file``; 0 means unknown.
+    barrier; ``line`` counts from 1 in ``file``; 0 means unknown. ``origin`` is the place in the Python file that holds
+    the source, such as "ops.py:40".
     """
 
     what: str
@@ -21,9 +22,11 @@ class Access:
     file: str = ""
     line: int = 0
     text: str = ""
+    origin: str = ""
 
     def __str__(self) -> str:
-        where = f"\n    at {self.file}:{self.line}:  {self.text}" if self.line else ""
+        origin = f" ({self.origin})" if self.origin else ""
+        where = f"\n    at {self.file}:{self.line}{origin}:  {self.text}" if self.line else ""
         return f"{self.what} by block {self.block} thread {self.thread}{where}"
 
 

@@ -18,6 +18,7 @@ from warpwise.cuda.emulator import messages, preprocess, runtime, toolchain
 from warpwise.cuda.emulator.rewrite import rewrite
 from warpwise.cuda.emulator.toolchain import INCLUDE, SHARED_INCLUDE
 from warpwise.cuda.errors import CompileError
+from warpwise.cuda.launch.origin import Origin
 from warpwise.cuda.source.device_code import prune
 from warpwise.cuda.source.kernels import kernel_of, kernels
 from warpwise.cuda.source.lexer import lex
@@ -29,6 +30,7 @@ class Build:
 
     ``library`` is the shared library. ``file`` and ``text`` are the user's source, for messages. ``function_type`` is
     the kernel's C++ type ("void (*)(int, float const*, float*)"), and ``sizes`` the bytes of each parameter.
+    ``origin`` is the Python file that holds the source.
     """
 
     library: Path
@@ -38,6 +40,7 @@ class Build:
     function_type: str
     sizes: tuple[int, ...]
     checked: bool
+    origin: Origin | None = None
 
 
 def build(

@@ -121,7 +121,13 @@ def _access(build: Build, side: Side, places: dict[int, tuple[str, int]], load_b
     x, y, z = side.block
     i, j, k = side.thread
     what = side.label.decode(errors="replace") or ACTIONS[side.action]
-    return Access(what, (x, y, z), (i, j, k), file, line, _text(build, file, line))
+    return _placed(build, Access(what, (x, y, z), (i, j, k)), file, line)
+
+
+def _placed(build: Build, access: Access, file: str, line: int) -> Access:
+    """``access`` at a line: with its text, and the line of the Python file that holds the source, if one does."""
+    origin = build.origin.at(line) if build.origin and file == build.file else ""
+    return replace(access, file=file, line=line, text=_text(build, file, line), origin=origin)
 
 
 def _last_known(
@@ -131,7 +137,7 @@ def _last_known(
     caller = _access(build, report.other, places, load_bias)
     declared = kernel_of(build.expression, kernels(build.text))
     file, line = (caller.file, caller.line) if caller.line else (build.file, declared.line if declared else 0)
-    return replace(access, file=file, line=line, text=_text(build, file, line))
+    return _placed(build, access, file, line)
 
 
 def _indexed(text: str) -> str:

@@ -40,7 +40,7 @@ def source_rows(explanation: Explanation, width: int, chosen: Line | None, all_l
         return
     most = {column.key: _whole(explanation, column) for column in columns}
     room = width - 8 - sum(_column_width(column) for column in columns)
-    yield from heading(Path(own).name, width)
+    yield from heading(f"{Path(own).name}{f', line 1 is {explanation.origin}' if explanation.origin else ''}", width)
     titles = "".join(_title(column).rjust(_column_width(column)) for column in columns)
     yield [(" " * (8 + room) + titles, "dim")]
     text = explanation.sources.get(own, ())
