@@ -105,6 +105,64 @@ def test_a_kernel_that_adds_has_a_reference_and_constants_have_values(
     assert ("equals the reference" if code == 0 else "sums[0] is 12000, expected 13000") in said(done)
 
 
+PYTHON_KERNELS = """
+import triton
+import triton.language as tl
+import warpwise as ww
+
+@JIT
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < n) + tl.load(y + i, mask=i < n), mask=i < n)
+
+MODULE = ww.cuda.load("__global__ void twice(const float* x, float* y) { y[threadIdx.x] = 2 * x[threadIdx.x]; }")
+"""
+ADD = ("--kernel", "add", "--grid", "4", "--arg", "x=f32[1000]", "--arg", "y=f32[1000]", "--arg", "BLOCK=256")
+
+
+@pytest.mark.parametrize("decorator", ["triton.jit", "ww.triton.jit"])
+def test_a_triton_kernel_of_a_python_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decorator: str) -> None:
+    (tmp_path / "kernels_of_check.py").write_text(PYTHON_KERNELS.replace("JIT", decorator))
+    (tmp_path / "reference_of_add.py").write_text("def add(x, y, out, n, BLOCK, num_warps): return x + y\n")
+    monkeypatch.chdir(tmp_path)
+    given = (*ADD, "--arg", "out=out:f32[1000]", "--arg", "num_warps=2", "--reference", "reference_of_add:add")
+    done = check("kernels_of_check.py", *given, "--arg", "n=1000")
+    assert done.return_value == 0, said(done)
+    assert "no finding in add, equals the reference" in said(done)
+    done = check("kernels_of_check.py", *given, "--arg", "n=1001")
+    assert done.return_value == 1 and "OutOfBounds: add" in said(done) and "kernels_of_check.py:9" in said(done)
+
+
+def test_a_cuda_kernel_of_a_python_file(tmp_path: Path) -> None:
+    path = tmp_path / "kernels_of_check.py"
+    path.write_text(PYTHON_KERNELS.replace("JIT", "triton.jit"))
+    given = ("--kernel", "twice", "--grid", "1", "--block", "32", "--arg", "x=f32[32]", "--arg")
+    assert check(path, *given, "y=out:f32[32]").return_value == 0
+    done = check(path, *given, "y=f32[31]")
+    assert done.return_value == 1 and "(kernels_of_check.py:11)" in said(done)
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--kernel", "ad", "--grid", "1"], "no kernel 'ad'; did you mean 'add'?"),
+        (["--kernel", "add"], "needs --kernel and --grid; there are add, twice"),
+        (["--kernel", "twice", "--grid", "1"], "twice needs --grid and --block"),
+        ([*ADD, "--arg", "m=3", "--arg", "n=3", "--arg", "out=f32[3]"], "'m' is neither a parameter nor"),
+        ([*ADD, "--arg", "n=3"], "missing a required argument: 'out'"),
+        ([], "for a kernel give --kernel, --grid and --arg"),
+    ],
+)
+def test_what_is_missing_for_a_python_file(tmp_path: Path, arguments: list[str], words: str) -> None:
+    path = tmp_path / "kernels_of_check.py"
+    path.write_text(PYTHON_KERNELS.replace("JIT", "triton.jit"))
+    assert words in said(check(path, *arguments))
+
+
+def test_a_cuda_file_without_options_lists_its_kernels(source: Path) -> None:
+    assert "it declares scale(const float* x, float alpha, float* y, int n); fill(int* y)" in said(check(source))
+
+
 def test_the_values_of_arguments_are_documented() -> None:
     text = check("--help").output
     for form in ("x=zeros:f32[100]", "ones:", "arange:", "out:f32[100]", "inout:zeros:i32[64]", "@w.npy"):
