@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -71,6 +72,101 @@ def test_a_reference_is_compared(source: Path, function: str, code: int, words: 
     result = check(source, "--kernel", "scale", "--grid", 4, "--block", 256, *ARGUMENTS, "--reference", reference)
     assert result.return_value == code
     assert words in said(result)
+
+
+ADD_TO = """
+__constant__ float factor[2];
+__constant__ int first;
+__global__ void add_to(const float* x, float* sums, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= first && i < n) atomicAdd(sums + i % 2, factor[i % 2] * x[i]);
+}
+"""
+ADD_TO_REFERENCE = """
+def sums(x, sums, n):
+    sums[0] += 1000 * x[4::2].sum()
+    sums[1] += 1001 * x[5::2].sum()
+    return sums
+"""
+
+
+@pytest.mark.parametrize("first, code", [("4", 0), ("5", 1)])
+def test_a_kernel_that_adds_has_a_reference_and_constants_have_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, code: int
+) -> None:
+    (tmp_path / "add_to.cu").write_text(ADD_TO)
+    (tmp_path / "reference_of_sums.py").write_text(ADD_TO_REFERENCE)
+    np.save(tmp_path / "factor.npy", np.float32([1000, 1001]))
+    monkeypatch.chdir(tmp_path)
+    launch = ("--kernel", "add_to", "--grid", "1", "--block", "32", "--reference", "reference_of_sums:sums")
+    given = ("--arg", "x=ones:f32[30]", "--arg", "sums=inout:arange:f32[2]", "--arg", "n=30")
+    done = check("add_to.cu", *launch, *given, "--constant", "factor=@factor.npy", "--constant", f"first={first}")
+    assert done.return_value == code, said(done)
+    assert ("equals the reference" if code == 0 else "sums[0] is 12000, expected 13000") in said(done)
+
+
+PYTHON_KERNELS = """
+import triton
+import triton.language as tl
+import warpwise as ww
+
+@JIT
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < n) + tl.load(y + i, mask=i < n), mask=i < n)
+
+MODULE = ww.cuda.load("__global__ void twice(const float* x, float* y) { y[threadIdx.x] = 2 * x[threadIdx.x]; }")
+"""
+ADD = ("--kernel", "add", "--grid", "4", "--arg", "x=f32[1000]", "--arg", "y=f32[1000]", "--arg", "BLOCK=256")
+
+
+@pytest.mark.parametrize("decorator", ["triton.jit", "ww.triton.jit"])
+def test_a_triton_kernel_of_a_python_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decorator: str) -> None:
+    (tmp_path / "kernels_of_check.py").write_text(PYTHON_KERNELS.replace("JIT", decorator))
+    (tmp_path / "reference_of_add.py").write_text("def add(x, y, out, n, BLOCK, num_warps): return x + y\n")
+    monkeypatch.chdir(tmp_path)
+    given = (*ADD, "--arg", "out=out:f32[1000]", "--arg", "num_warps=2", "--reference", "reference_of_add:add")
+    done = check("kernels_of_check.py", *given, "--arg", "n=1000")
+    assert done.return_value == 0, said(done)
+    assert "no finding in add, equals the reference" in said(done)
+    done = check("kernels_of_check.py", *given, "--arg", "n=1001")
+    assert done.return_value == 1 and "OutOfBounds: add" in said(done) and "kernels_of_check.py:9" in said(done)
+
+
+def test_a_cuda_kernel_of_a_python_file(tmp_path: Path) -> None:
+    path = tmp_path / "kernels_of_check.py"
+    path.write_text(PYTHON_KERNELS.replace("JIT", "triton.jit"))
+    given = ("--kernel", "twice", "--grid", "1", "--block", "32", "--arg", "x=f32[32]", "--arg")
+    assert check(path, *given, "y=out:f32[32]").return_value == 0
+    done = check(path, *given, "y=f32[31]")
+    assert done.return_value == 1 and "(kernels_of_check.py:11)" in said(done)
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--kernel", "ad", "--grid", "1"], "no kernel 'ad'; did you mean 'add'?"),
+        (["--kernel", "add"], "needs --kernel and --grid; there are add, twice"),
+        (["--kernel", "twice", "--grid", "1"], "twice needs --grid and --block"),
+        ([*ADD, "--arg", "m=3", "--arg", "n=3", "--arg", "out=f32[3]"], "'m' is neither a parameter nor"),
+        ([*ADD, "--arg", "n=3"], "missing a required argument: 'out'"),
+        ([], "for a kernel give --kernel, --grid and --arg"),
+    ],
+)
+def test_what_is_missing_for_a_python_file(tmp_path: Path, arguments: list[str], words: str) -> None:
+    path = tmp_path / "kernels_of_check.py"
+    path.write_text(PYTHON_KERNELS.replace("JIT", "triton.jit"))
+    assert words in said(check(path, *arguments))
+
+
+def test_a_cuda_file_without_options_lists_its_kernels(source: Path) -> None:
+    assert "it declares scale(const float* x, float alpha, float* y, int n); fill(int* y)" in said(check(source))
+
+
+def test_the_values_of_arguments_are_documented() -> None:
+    text = check("--help").output
+    for form in ("x=zeros:f32[100]", "ones:", "arange:", "out:f32[100]", "inout:zeros:i32[64]", "@w.npy"):
+        assert form in text
 
 
 def test_templates_and_macros(source: Path) -> None:
@@ -209,6 +305,24 @@ def test_a_rung_of_ones_own_file_and_what_is_wrong_with_it(tmp_path, withdrawn):
         assert done.exit_code == 2 and message in " ".join(done.output.split()), done.output
     done = CliRunner().invoke(cli, ["check", "twice.cu"])
     assert "no file 'twice.cu'" in done.output
+
+
+def test_a_rung_without_a_compiler_ends_with_its_message(tmp_path, withdrawn, monkeypatch):
+    path = tmp_path / "twice_broken.py"
+    path.write_text(BROKEN_RUNG)
+    monkeypatch.setenv("WARPWISE_CXX", "no-such-compiler")
+    done = check(f"{path}:k01")
+    assert done.return_value == 1
+    assert said(done).startswith("MissingTool: running a kernel on the CPU needs a C++17 compiler: WARPWISE_CXX=")
+
+
+@pytest.mark.parametrize("what", ["twice_broken.py", "twice_broken.py:twice_broken"])
+def test_the_command_that_is_recommended_verifies_the_rung(tmp_path, withdrawn, monkeypatch, what):
+    (tmp_path / "twice_broken.py").write_text(BROKEN_RUNG.replace('("ragged", {"n": 33})', '("ragged", {"n": 32})'))
+    monkeypatch.chdir(tmp_path)
+    done = check(f"{what}:k01")
+    assert done.return_value == 0, said(done)
+    assert f"`warpwise climb {what} --rung k01_unguarded` verifies its results" in said(done)
 
 
 def test_a_rung_that_takes_no_case_says_why():

@@ -5,18 +5,23 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
+import click
 import pytest
 import torch
 from click.testing import CliRunner, Result
 from rich.console import Console
+from tests.lab import toys
+from tests.lab.fakes import FakeTimer
 
 import warpwise
 import warpwise.ops
-from warpwise.cli import cli
+from warpwise.cli import COMMANDS, cli
 from warpwise.cli.ladder_table import LadderTable
-from warpwise.lab import Entry, Interval, Point, Timing
+from warpwise.lab import Entry, Interval, Point, Roofline, Timing, climb
 from warpwise.operation import Cost, registry
 
 
@@ -31,6 +36,29 @@ def said(result: Result) -> str:
 
 def test_version() -> None:
     assert said(run("--version")) == f"warpwise, version {warpwise.__version__}"
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_the_version_and_the_list_of_commands_import_no_torch(option: str) -> None:
+    script = f"""
+import sys
+from warpwise.cli import cli
+cli(["{option}"], standalone_mode=False)
+assert not {{"torch", "numpy", "rich"}} & set(sys.modules), sorted(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"version {warpwise.__version__}" in done.stdout or all(f"  {name} " in done.stdout for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_listed_command_exists(name: str) -> None:
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None and command.name == name
+
+
+def test_a_command_that_does_not_exist_is_refused() -> None:
+    assert "No such command 'clim'" in said(run("clim", "softmax"))
 
 
 def test_a_ladder_is_climbed_and_kept(tmp_path: Path) -> None:
@@ -93,6 +121,42 @@ def test_on_a_cpu_a_large_size_is_ignored_with_a_note() -> None:
     assert result.return_value == 0, said(result)
     assert "rows=100000, cols=1001): too large for a checked run on a CPU, and ignored" in said(result)
     assert "too large" not in said(run(*CLIMB, "--rung", "k01"))
+
+
+def test_on_a_cpu_a_size_reaches_the_gradient() -> None:
+    cases = [case for case in registry.get("polynomial").spec.cases if case.values == "normal"]
+    result = run(
+        "climb",
+        "polynomial",
+        "--device",
+        "cpu",
+        "--rung",
+        "k01",
+        "--dtype",
+        "float32",
+        "--no-store",
+        "--size",
+        "rows=3,cols=5",
+    )
+    assert f"gradient: right ({len(cases) + 1} cases)" in said(result)
+
+
+@pytest.mark.parametrize("size, shown", [("n=8192", True), ("n=16", False), ("", True)])
+def test_no_record_of_another_size_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: str, shown: bool
+) -> None:
+    def quick(output: torch.Tensor, x: torch.Tensor) -> None:
+        output.copy_(2 * x + 1)
+
+    op = toys.op(toys.AFFINE, quick)
+    folder = tmp_path / "benchmarks" / "results" / "fake"
+    timer, ceilings = FakeTimer(quick=[1.0], torch=[2.0]), Roofline(bandwidth=1e9, flops=1e9, source="a test")
+    climbed = climb(op, device="cpu", timer=timer, ceilings=lambda device, dtype: ceilings, compiled=False)
+    climbed.save(folder / "affine.json")
+    monkeypatch.setitem(registry._OPS, "toys::affine", op)
+    monkeypatch.chdir(tmp_path)
+    result = run("climb", "affine", "--device", "cpu", "--no-store", *(("--size", size) if size else ()))
+    assert ("recorded on" in said(result)) == shown, said(result)
 
 
 def test_an_attribute_reaches_the_inputs() -> None:
@@ -240,6 +304,19 @@ def test_what_is_said_of_several_rungs_is_said_once() -> None:
     text = console.export_text()
     assert text.count(why) == 1
     assert f"{op.rungs[0].name}, {op.rungs[1].name}: {why}" in text
+
+
+def test_a_legend_explains_the_marks_that_occur() -> None:
+    op = registry.get("softmax")
+    timing = Timing("", 1.3e-4, 1.29e-4, 1.31e-4, 30, 1.0, "a GPU", "events", Cost(537_000_000), 1.25e-4, "memory")
+    table = LadderTable(op, op.rungs)
+    entry = Entry(op.rungs[0].name, "rung", dataclasses.replace(timing, throttled=True), Interval(1.14, 1.1, 1.2))
+    table.points = [Point(op.spec.sizes[0], torch.float32, (entry,), "torch")]
+    console = Console(width=150, record=True, file=io.StringIO())
+    console.print(table)
+    text = " ".join(console.export_text().split())
+    assert "130 µs↓" in text and "↓ the SM clock was low" in text
+    assert "launch overhead" not in text and "× torch: speed relative to it" in text
 
 
 @pytest.mark.parametrize("width, ideas", [(80, False), (150, True)])

@@ -55,6 +55,24 @@ def test_a_kernel_of_a_file(source: Path) -> None:
     assert "scale.cu:4, one warp's load: global memory" in text and "32 sectors where 4 would be ideal (8×)" in text
 
 
+def test_a_triton_kernel_of_a_python_file(tmp_path: Path) -> None:
+    (tmp_path / "kernels_of_explain.py").write_text("""
+import triton
+import triton.language as tl
+
+@triton.jit
+def scale(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + 8 * i, mask=i < n) * 2, mask=i < n)
+""")
+    given = ["--arg", "n=1000", "--arg", "x=f32[8000]", "--arg", "y=out:f32[1000]", "--arg", "BLOCK=256"]
+    path = tmp_path / "kernels_of_explain.py"
+    result = explain(path, "--kernel", "scale", "--grid", "4", *given, "--arg", "num_warps=2")
+    assert result.return_value == 0, said(result)
+    assert "block 64" in said(result) and "agree: 1,000 elements of 'y'" in said(result)
+    assert "uncoalesced loads kernels_of_explain.py:8" in said(result)
+
+
 def test_a_line_a_picture_and_the_counters(source: Path) -> None:
     result = explain(source, *LAUNCH, *ARGUMENTS, "--line", "4", "--html", "picture.html", "--json", "counters.json")
     assert result.return_value == 0, said(result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import re
@@ -9,16 +10,20 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+import torch
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 from tests.lab.store.samples import START, run, timed, verdict
 
+import warpwise.ops  # noqa: F401 - registers square
+from warpwise import cuda
 from warpwise.cli import cli
 from warpwise.cli.columns import Cell, Column, print_columns
 from warpwise.cli.history import bars
 from warpwise.lab.store import Store
+from warpwise.operation import registry
 
 H200 = Path(__file__).parents[2] / "benchmarks" / "results" / "h200"
 
@@ -203,6 +208,21 @@ def test_a_climb_is_kept_unless_told_otherwise(own_store: Path) -> None:
     assert re.search(r"square +gradient +every case .* ✓", said(command("history", "square")))
     assert (one.name, one.verdict, one.language, one.timed) == ("k04_triton", "right", "triton", False)
     assert len(one.source) == 20
+
+
+def test_without_a_compiler_a_climb_is_kept_as_untested(own_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def launch(output: torch.Tensor, x: torch.Tensor) -> None:
+        raise cuda.MissingTool("install g++")
+
+    honest = registry.get("square")
+    rungs = (dataclasses.replace(honest.rungs[0], launch=launch),)
+    monkeypatch.setitem(registry._OPS, "warpwise::square", dataclasses.replace(honest, rungs=rungs))
+    done = command("climb", "square", "--device", "cpu", "--rung", "k01", "--dtype", "float32")
+    assert done.return_value == 1
+    assert "untested square k01" in said(done) and "install g++" in said(done)
+    with Store.open() as store:
+        (one,) = store.measurements(kind="rung")
+    assert one.verdict == "untested"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -14,6 +15,7 @@ from tests.lab.store.samples import run, timed, verdict
 from warpwise.cli import cli
 from warpwise.lab import report as pages
 from warpwise.lab.store import Store
+from warpwise.operation import registry
 
 H200 = Path(__file__).parents[2] / "benchmarks" / "results" / "h200"
 MINE = """
@@ -70,6 +72,18 @@ def test_without_a_name_everything_that_is_recorded(tmp_path: Path, no_explanati
         "vector_add.html",
     ]
     assert no_explanation == []
+
+
+def test_into_a_pipe_progress_is_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def explained(op: Any, target: str, point: Any, progress: Any, verified: Any) -> dict[str, Any]:
+        progress(op.rungs[0].name, 1, len(op.rungs))
+        assert op.rungs[0].name in verified
+        return {}
+
+    monkeypatch.setattr(pages, "explain_rungs", explained)
+    result = command("square", "-o", tmp_path / "out", "--results", H200)
+    name, count = registry.get("square").rungs[0].name, len(registry.get("square").rungs)
+    assert result.output.splitlines()[:2] == [f"square: explained {name} (1 of {count})", "drawing square"]
 
 
 def test_one_file_and_one_device(tmp_path: Path) -> None:

@@ -32,6 +32,13 @@ def test_every_dtype_makes_a_tensor_of_its_shape(name: str) -> None:
         assert value.output == (fill == "out:")
 
 
+@pytest.mark.parametrize("text, total", [("zeros:i32[4]", 0), ("ones:i32[4]", 4), ("arange:i32[4]", 6)])
+def test_an_argument_that_is_read_and_written_has_any_values(text: str, total: int) -> None:
+    value = parse(f"x=inout:{text}", seed=0)
+    assert isinstance(value.value, torch.Tensor) and value.value.sum() == total
+    assert (value.output, value.inout, value.returned) == (False, True, True)
+
+
 def test_random_values_follow_the_seed() -> None:
     first, again, other = (parse("x=f32[100]", seed=seed).value for seed in (1, 1, 2))
     assert torch.equal(first, again)
@@ -52,6 +59,8 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         ("n=", "NAME=VALUE"),
         ("2n=3", "NAME=VALUE"),
         ("x=f33[4]", "no dtype 'f33'"),
+        ("x=inout:3", "expected a tensor after inout:"),
+        ("x=inout:out:f32[4]", "expected a tensor after inout:"),
         ("x=oat:f32[4]", "no fill 'oat'"),
         ("x=f32(4)", "expected an integer"),
         ("x=@nowhere.npy", "nowhere.npy"),

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 import warpwise
+from warpwise.cli import watch_kernel
 from warpwise.cli.watch import find, page, watch
 from warpwise.lab.watch import Board, RungState
 
@@ -58,7 +59,7 @@ def test_a_file_means_its_rung_or_all_of_its_folder():
 def test_a_file_that_is_none_says_what_is_expected(tmp_path):
     lone = tmp_path / "lone.cu"
     lone.write_text("")
-    with pytest.raises(click.BadParameter, match="expected the source of a rung.*warpwise check"):
+    with pytest.raises(click.BadParameter, match="expected the source of a rung.*any other file needs --kernel"):
         find(lone, ())
     bad = tmp_path / "bad.py"
     bad.write_text("def (")
@@ -89,3 +90,45 @@ def test_the_page_shows_times_against_the_last_and_the_best():
     assert "shrinking a failure: n=8" in said
     assert "save 3, verdict 0.8 s after the save" in said
     assert "no [good]" in drawn(Board(Path("k.py"), error="no [good]"))
+
+
+SCALE = """
+#include "factor.cuh"
+__global__ void scale(const float* x, float* y, int n) {
+  int i = blockIdx.x * 64 + threadIdx.x;
+  if (i < n) y[i] = FACTOR * x[i];
+}
+"""
+LAUNCH = ("--kernel", "scale", "--grid", "2", "--block", "64", "--arg", "x=f32[100]", "--arg", "y=out:f32[100]")
+
+
+def test_a_lone_cuda_kernel_is_checked_and_explained(tmp_path):
+    (tmp_path / "factor.cuh").write_text("#define FACTOR 2")
+    (tmp_path / "scale.cu").write_text(SCALE)
+    done = run(tmp_path / "scale.cu", *LAUNCH, "--arg", "n=100")
+    assert done.code == 0 and "no finding in scale" in done.output and "predicted, limited by" in done.output
+    done = run(tmp_path / "scale.cu", *LAUNCH, "--arg", "n=101", "--no-explain")
+    assert done.code == 1 and "OutOfBounds: scale" in done.output and "predicted" not in done.output
+    done = run(tmp_path / "scale.cu", *LAUNCH, "--no-explain")
+    assert done.code == 1 and "no --arg for n" in done.output
+
+
+def test_a_kernel_is_checked_again_when_a_file_that_it_includes_is_saved(tmp_path, monkeypatch):
+    header = tmp_path / "factor.cuh"
+    header.write_text("#define FACTOR 2")
+    (tmp_path / "scale.cu").write_text(SCALE)
+    edits = iter(["#define FACTOR wrong", "#define FACTOR 2 * 3"])
+
+    def sleep(seconds):
+        if seconds == watch_kernel.POLL:
+            try:
+                header.write_text(next(edits))
+            except StopIteration:
+                raise KeyboardInterrupt from None
+
+    monkeypatch.setattr(watch_kernel.time, "sleep", sleep)
+    words = [str(tmp_path / "scale.cu"), *LAUNCH, "--arg", "n=100", "--no-explain"]
+    done = CliRunner().invoke(watch, words, standalone_mode=False)
+    assert done.return_value == 0
+    assert done.output.count("no finding in scale") == 2 and done.output.count("CompileError") == 1
+    assert [f"save {number}" in done.output for number in (1, 2, 3)] == [True] * 3 and "stopped" in done.output

@@ -80,6 +80,15 @@ def test_an_error_shows_the_users_line_and_text() -> None:
         build("__global__ void k(float* x) {\n  x[0] = missing;\n}\n", "folder/wrong.cu", "k")
     assert "folder/wrong.cu:2: error: ‘missing’ was not declared in this scope" in str(caught.value)
     assert "x[0] = missing;" in str(caught.value)
+
+
+def test_a_missing_brace_is_reported_once_at_the_brace_that_is_open():
+    with pytest.raises(cuda.CompileError) as caught:
+        build("\n__global__ void k(float* x) {\n  if (threadIdx.x < 8) {\n    x[0] = 1;\n}\n", "k.cu", "k")
+    assert str(caught.value) == (
+        "k.cu: kernel k does not compile:\nk.cu:2: error: this '{' has no matching '}'\n"
+        "    __global__ void k(float* x) {"
+    )
     assert "warpwise_device" not in str(caught.value)
 
 

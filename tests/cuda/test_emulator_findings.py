@@ -191,6 +191,24 @@ def test_a_weak_write_races_with_atomics() -> None:
     assert (finding.access.line, finding.other.line) == (3, 2)
 
 
+@pytest.mark.parametrize(
+    "first, second, access, other",
+    [
+        ("p[0] = 3;", "p[1] = q[0];", "volatile read", "write"),
+        ("p[0] = 3;", "q[0] = 4;", "volatile write", "write"),
+        ("q[0] = 3;", "p[1] = p[0];", "read", "volatile write"),
+    ],
+)
+def test_a_volatile_access_is_not_called_atomic(first: str, second: str, access: str, other: str) -> None:
+    source = (
+        "__global__ void f(int* p) {\n volatile int* q = p;\n"
+        f" if (threadIdx.x == 0) {{ {first} }}\n else if (threadIdx.x == 32) {{ {second} }}\n}}"
+    )
+    finding = only(found(source, 64, zeros(2, "i4")), DataRace)
+    assert (finding.access.what, finding.other.what) == (access, other)
+    assert f"{access} and {other} are not ordered" in str(finding)
+
+
 def test_implicit_warp_synchronous_code_is_a_data_race() -> None:
     source = """__global__ void f(int* p) {
   __shared__ volatile int s[64];

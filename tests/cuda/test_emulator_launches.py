@@ -97,6 +97,15 @@ def test_a_timeout_reports_the_last_known_line(name: str, blocks: int, text: str
         assert re.fullmatch(text, access.text) and access.line > 0
 
 
+@pytest.mark.parametrize("checks", ["all", "bounds", "none"])
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_a_timeout_inside_an_atomic_reports_a_line_of_the_kernel(blocks: int, checks: str) -> None:
+    source = "__global__ void acquire(int* p) {\n  while (atomicCAS(p, 0, 1) != 0) {}\n}\n"
+    with pytest.raises(KernelTimeout, match="still running") as caught:
+        cuda.load(source)["acquire"][blocks, 1](np.ones(1, "i4"), timeout=0.05, checks=checks)
+    assert caught.value.finding.access.line in (1, 2)
+
+
 def test_two_installations_can_share_a_cache(tmp_path: Path) -> None:
     """Debug information from a header that another installation precompiled must not hide the kernel's lines."""
     installed = Path(warpwise.__file__).parent

@@ -357,6 +357,16 @@ def test_an_error_in_a_kernel_reports_its_line():
         cuda.load_inline("warpwise_test_kernel", "void f(torch::Tensor x);", kernel, functions="f", device="cpu")
 
 
+def test_an_error_in_the_first_line_of_code_quotes_that_line_alone():
+    kernel = (
+        "#include <torch/extension.h>\n__global__ void k(float* x) { x[threadIdx.x] = wrong_name; }\n"
+        "void f(torch::Tensor x) { k<<<1, 1>>>(x.data_ptr<float>()); }"
+    )
+    with pytest.raises(cuda.CompileError) as raised:
+        cuda.load_inline("warpwise_test_first", "void f(torch::Tensor x);", kernel, functions="f", device="cpu")
+    assert str(raised.value).endswith("\n    __global__ void k(float* x) { x[threadIdx.x] = wrong_name; }")
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [

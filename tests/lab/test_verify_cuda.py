@@ -140,6 +140,39 @@ def test_what_the_emulator_cannot_do_is_untested_not_wrong():
     assert "wgmma needs sm_90 hardware" in str(verdict)
 
 
+def test_without_a_compiler_a_rung_is_untested_not_wrong(monkeypatch):
+    monkeypatch.setenv("WARPWISE_CXX", "no-such-compiler")
+    kernel = cuda.load("__global__ void affine(const float* x, float* y) { y[0] = 2 * x[0] + 1; }")["affine"]
+
+    def affine(out, x):
+        kernel[1, 1](x, cuda.out(out))
+
+    verdict = verify(toys.op(AFFINE, affine, language="cuda"), "affine", device="cpu", dtypes=F32)
+    assert verdict.status == "untested" and not verdict.failures
+    assert "WARPWISE_CXX='no-such-compiler': there is no such program" in str(verdict)
+
+
+@pytest.mark.parametrize("module, status", [("triton.language", "untested"), ("tritn", "wrong")])
+def test_without_triton_a_rung_is_untested_and_with_a_misspelt_import_it_is_wrong(module, status):
+    def imports(out, x):
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+    verdict = verify(toys.op(AFFINE, imports, language="triton"), "imports", device="cpu", dtypes=F32)
+    assert verdict.status == status
+    assert f"No module named '{module}'" in str(verdict)
+
+
+def test_without_nvrtc_a_rung_is_untested():
+    def compiles(out, x):
+        try:
+            raise ModuleNotFoundError("No module named 'cuda'", name="cuda")
+        except ImportError as error:
+            raise ImportError("compiling for a GPU needs NVRTC: pip install it") from error
+
+    verdict = verify(toys.op(AFFINE, compiles, language="cuda"), "compiles", device="cpu", dtypes=F32)
+    assert verdict.status == "untested" and "compiling for a GPU needs NVRTC" in str(verdict)
+
+
 HONEST = [(AFFINE, elementwise("affine")), (ROW_SUM, a_row_a_block("row_sum")), (COUNTS, one_block("counts_shared"))]
 
 

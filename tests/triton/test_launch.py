@@ -15,7 +15,7 @@ import triton.language as tl
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from warpwise import triton as wt
-from warpwise.cuda import ArgumentError
+from warpwise.cuda import ArgumentError, OutOfBounds
 from warpwise.triton.kernel import JITFunction
 
 # Triton 3.9 warns at each compilation that the default of fp fusion will change.
@@ -116,6 +116,21 @@ CONFIGS = [wt.Config({"BLOCK": 4}, num_warps=1), wt.Config({"BLOCK": 16}, num_wa
 def tuned(x_ptr, out_ptr, n, factor, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=offsets < n) * factor, mask=offsets < n)
+
+
+@triton.autotune(CONFIGS, key=["n"])
+@wt.jit
+def tuned_above_jit(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=offsets < n) * 2, mask=offsets < n)
+
+
+def test_triton_autotune_above_jit_runs_on_a_cpu_with_checks() -> None:
+    x, out = torch.arange(100.0), torch.empty(100)
+    tuned_above_jit[lambda meta: (triton.cdiv(100, meta["BLOCK"]),)](x, wt.out(out), 100)
+    assert torch.equal(out, 2 * x)
+    with pytest.raises(OutOfBounds):
+        tuned_above_jit[(25,)](x, torch.empty(90), 100)
 
 
 tuned_by_triton = wt.jit(triton.autotune(CONFIGS, key=["n"])(triton.jit(tuned.jit_function.fn)))

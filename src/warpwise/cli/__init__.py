@@ -1,51 +1,54 @@
-"""The ``warpwise`` command and its subcommands."""
+"""The ``warpwise`` command and its subcommands, each in the module of its name."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 
 import click
 
 import warpwise
-from warpwise.cli.check import check
-from warpwise.cli.climb import climb
-from warpwise.cli.compare import compare
-from warpwise.cli.device import device
-from warpwise.cli.doctor import doctor
-from warpwise.cli.explain import explain
-from warpwise.cli.history import history
-from warpwise.cli.inductor import inductor
-from warpwise.cli.new import new
-from warpwise.cli.ops import ops
-from warpwise.cli.profile import profile
-from warpwise.cli.report import report
-from warpwise.cli.tune import tune
-from warpwise.cli.watch import watch
+
+COMMANDS = {
+    "check": "Run a kernel of a file, or a rung, on the CPU with all checks.",
+    "climb": "Verify the rungs of an operation and, on a GPU, time the correct ones.",
+    "compare": "Compare two stored runs: what became faster or slower.",
+    "device": "Show a device's limits, its computed peaks and its measured rates.",
+    "doctor": "Show what works on this machine, and what to install for the rest.",
+    "explain": "Explain why a kernel is slow: counters, limits, lines, what to try.",
+    "history": "List the stored measurements, newest first.",
+    "inductor": "Write the code that torch.compile generates for an expression.",
+    "new": "Write a Python file with an operation, and verify it.",
+    "ops": "List the operations, or what one of them takes.",
+    "profile": "Run under PyTorch's profiler and show where the time is spent.",
+    "report": "Write a page for each operation, and an index.",
+    "tune": "Find the fastest rung and configuration at each size.",
+    "watch": "Verify, explain and time the kernels of a file at every save.",
+}
+"""The subcommands, and what ``--help`` lists of them: a module is imported when its command is used."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class Commands(click.Group):
+    """A group of the commands of ``COMMANDS``. Listing them imports none, and so does not import PyTorch."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(importlib.import_module(f"warpwise.cli.{cmd_name}"), cmd_name)
+        return command if isinstance(command, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(warpwise.__version__, prog_name="warpwise")
 def cli() -> None:
     """Write a GPU kernel, know that it is right, see why it is slow, and beat PyTorch with it."""
-
-
-for command in (
-    ops,
-    new,
-    climb,
-    tune,
-    check,
-    explain,
-    profile,
-    watch,
-    inductor,
-    history,
-    compare,
-    report,
-    doctor,
-    device,
-):
-    cli.add_command(command)
 
 
 def main() -> None:

@@ -16,21 +16,13 @@ from rich.markup import escape
 
 from warpwise import cuda
 from warpwise.cli.check_rung import check_rung
-from warpwise.cli.kernel_options import (
-    arguments,
-    given_values,
-    in_order,
-    kernel_options,
-    load_kernel,
-    require_target,
-    seed_option,
-    timeout_option,
-)
+from warpwise.cli.kernel_files import KernelLaunch, KernelOptions, kernel_launch
+from warpwise.cli.kernel_options import kernel_options, require_target, seed_option, timeout_option
 from warpwise.cli.targets import find_rung, find_target, is_rung
-from warpwise.cli.values import Value
+from warpwise.cli.values import FORMS, Value
 
 
-@click.command()
+@click.command(epilog=FORMS)
 @click.argument("what", metavar="FILE|OP:RUNG")
 @kernel_options(required=False)
 @click.option(
@@ -64,6 +56,7 @@ def check(
     texts: Sequence[str],
     include: Sequence[Path],
     define: Sequence[str],
+    constants: Sequence[str],
     reference: str | None,
     target: str,
     order: str,
@@ -73,39 +66,39 @@ def check(
 ) -> int:
     """Run one kernel of FILE, or every kernel of a rung, on the CPU with all checks, and print every finding.
 
-    Exits with 1 if there is a finding.
+    FILE is CUDA C++ (.cu), or Python with Triton kernels or kernels of cuda.load; a Triton kernel needs no --block, and
+    takes launch options such as num_warps by --arg. Exits with 1 if there is a finding.
 
     \b
     warpwise check softmax:k03
     warpwise check softplus.py:k01
     warpwise check add.cu --kernel add --grid 4 --block 256 \\
         --arg n=1000 --arg 'x=f32[1000]' --arg 'y=out:f32[1000]'
+    warpwise check add.py --kernel add --grid 4 \\
+        --arg n=1000 --arg 'x=f32[1000]' --arg 'y=out:f32[1000]' --arg BLOCK=256
     """
     console = Console(highlight=False, soft_wrap=True)
     require_target(target)
-    if is_rung(what):
+    options = KernelOptions(expression, grid, block, shared, texts, include, define, constants)
+    if is_rung(what) and not (expression and Path(what).is_file()):
         op, name = find_target(what)
         names = ", ".join(rung.name for rung in op.rungs)
         if not name:
             raise click.BadParameter(f"{what}: expected {what}:RUNG; there are {names}", param_hint="OP:RUNG")
-        return check_rung(console, op, find_rung(op, name, "OP:RUNG"), seed, timeout, order=order)
-    file = Path(what)
-    if not file.is_file():
-        raise click.BadParameter(f"no file {what!r}, and no OP:RUNG such as softmax:k03", param_hint="FILE")
-    if expression is None or grid is None or block is None:
-        raise click.UsageError("a file needs --kernel, --grid and --block")
-    given = given_values(texts, seed)
+        where = what.removesuffix(f":{name}")
+        return check_rung(console, op, find_rung(op, name, "OP:RUNG"), where, seed, timeout, order=order)
     if tools and reference:
         raise click.UsageError("--reference compares the outputs of the CPU: it cannot be combined with --sanitizer")
     expected = _load_reference(reference) if reference else None
     try:
-        kernel = load_kernel(file, expression, include, define, target)
-        values = in_order(kernel, given)
+        launch = kernel_launch(Path(what), options, target, seed)
+        if tools and not isinstance(launch.launcher, cuda.Launcher):
+            raise click.UsageError("--sanitizer runs CUDA kernels")
         if tools:
-            return _sanitized(console, kernel[grid, block, shared], arguments(values), tools, timeout)
-        wanted = _expected(expected, values) if expected else None
-        with console.status(f"{expression}: compiling and running on the CPU, checked"):
-            findings = kernel[grid, block, shared].check(*arguments(values), timeout=timeout, order=order, seed=seed)
+            return _sanitized(console, launch.launcher, launch.args, tools, timeout)
+        wanted = _expected(expected, launch) if expected else None
+        with console.status(f"{launch.expression}: compiling and running on the CPU, checked"):
+            findings = launch.check(timeout, order, seed)
     except cuda.KernelError as error:
         console.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}")
         return 1
@@ -113,15 +106,15 @@ def check(
         console.print(
             f"[bold red]{finding.kind.__name__}[/]{escape(str(finding).removeprefix(finding.kind.__name__))}\n"
         )
-    wrong = [] if findings or wanted is None else _differences(values, wanted)
+    wrong = [] if findings or wanted is None else _differences(launch.values, wanted)
     for line in wrong:
         console.print(f"[bold red]wrong[/]: {escape(line)}")
     if findings or wrong:
         count = len(findings or wrong)
-        console.print(f"[red]{count} finding{'s' if count > 1 else ''}[/] in {escape(expression)}")
+        console.print(f"[red]{count} finding{'s' if count > 1 else ''}[/] in {escape(launch.expression)}")
         return 1
     note = "equals the reference" if wanted is not None else "without --reference the results are not verified"
-    console.print(f"[green]no finding[/] in {escape(expression)}, {note}")
+    console.print(f"[green]no finding[/] in {escape(launch.expression)}, {note}")
     return 0
 
 
@@ -154,12 +147,13 @@ def _sanitized(
     return 1 if total else 0
 
 
-def _expected(reference: Callable[..., Any], values: Sequence[Value]) -> Any:
+def _expected(reference: Callable[..., Any], launch: KernelLaunch) -> Any:
     """The result of the reference for copies of the arguments, passed by name."""
+    given = {value.name: value.value for value in launch.values} | launch.meta
     try:
-        return reference(**{value.name: _copy(value.value) for value in values})
+        return reference(**{name: _copy(value) for name, value in given.items()})
     except Exception as error:
-        names = ", ".join(value.name for value in values)
+        names = ", ".join(given)
         raise click.UsageError(
             f"the reference, called with {names} by name, raised {type(error).__name__}: {error}"
         ) from error
@@ -185,9 +179,12 @@ def _load_reference(path: str) -> Callable[..., Any]:
 
 def _differences(values: Sequence[Value], wanted: Any) -> list[str]:
     """One line for each output that differs from the reference. NaN equals NaN only."""
-    outputs = [value for value in values if value.output]
+    outputs = [value for value in values if value.returned]
     if not outputs:
-        raise click.UsageError("--reference needs an output to compare: mark one with --arg NAME=out:DTYPE[SHAPE]")
+        raise click.UsageError(
+            "--reference needs an output to compare: mark one with --arg NAME=out:DTYPE[SHAPE], or with inout: if the "
+            "kernel adds to it"
+        )
     parts = (
         [wanted[value.name] for value in outputs]
         if isinstance(wanted, dict)

@@ -17,10 +17,11 @@ from warpwise.operation import Op, Rung
 CPU = torch.device("cpu")
 
 
-def check_rung(console: Console, op: Op, rung: Rung, seed: int, timeout: float, **options: Any) -> int:
+def check_rung(console: Console, op: Op, rung: Rung, where: str, seed: int, timeout: float, **options: Any) -> int:
     """Print the findings of each launch of ``rung``, for each case and dtype. Returns 1 if there are any, else 0.
 
-    ``options`` are passed to ``check`` of CUDA launches: ``order``.
+    ``where`` is what `warpwise climb` takes for ``op``: its name, or the file that defines it. ``options`` are
+    passed to ``check`` of CUDA launches: ``order``.
     """
     total = ran = 0
     refusals = Counter[str]()
@@ -32,7 +33,11 @@ def check_rung(console: Console, op: Op, rung: Rung, seed: int, timeout: float, 
                 continue
             ran += 1
             with console.status(f"{op.name}:{rung.name}: {case}, {_short(dtype)}, checked on the CPU"):
-                found = _found(op, rung, args, timeout, options | {"seed": seed})
+                try:
+                    found = _found(op, rung, args, timeout, options | {"seed": seed})
+                except cuda.KernelError as error:
+                    console.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}")
+                    return 1
             for finding in found:
                 console.print(f"[dim]{escape(f'{case}, {_short(dtype)}')}[/]")
                 name = finding.kind.__name__
@@ -49,7 +54,7 @@ def check_rung(console: Console, op: Op, rung: Rung, seed: int, timeout: float, 
         return 1
     console.print(
         f"[green]no finding[/] in {op.name}:{rung.name} on {ran} cases; "
-        f"`warpwise climb {op.name} --rung {rung.name}` verifies its results"
+        f"`warpwise climb {escape(where)} --rung {rung.name}` verifies its results"
     )
     return 0
 

@@ -19,6 +19,7 @@ from warpwise.cli.console import raised_in, wide_console
 from warpwise.cli.kept import open_store
 from warpwise.cli.ladder_table import LadderTable
 from warpwise.cli.targets import find_ops, find_rung, known_ops
+from warpwise.lab.ladder import group_notes
 from warpwise.lab.timing.environment import resolve
 from warpwise.lab.verify.verdict import Step
 from warpwise.operation import Op
@@ -168,7 +169,7 @@ def _climb(
                 progress=progress,
                 budget_s=budget,
             )
-            table.finish(ladder, cases[0].name if cases else "", timed[0])
+            table.finish(ladder, cases[0], timed[0], named=bool(sizes or attributes or dtypes))
             keeper.finish(ladder)
         if not console.is_terminal:
             console.print(table)
@@ -180,6 +181,9 @@ def _climb(
             console.print(f"[bold red]wrong[/] {escape(str(row.verdict))}", soft_wrap=True)
         elif rungs and row.verdict.status == "untested":
             console.print(f"[yellow]untested[/] {escape(str(row.verdict))}", soft_wrap=True)
+    untested = [] if rungs else [row for row in ladder.rows if row.verdict.status == "untested"]
+    for note in group_notes((row.rung, row.verdict.why_untested) for row in untested):
+        console.print(f"[yellow]untested[/] {escape(note)}", soft_wrap=True)
     if ladder.eager:
         console.print(f"PyTorch's own computation, eager: [bold red]wrong[/]: {escape(ladder.eager)}", soft_wrap=True)
     if ladder.gradient is not None:

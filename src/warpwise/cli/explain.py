@@ -15,18 +15,11 @@ from rich.markup import escape
 from warpwise import cuda
 from warpwise.cli.cases import attr_option, cases_named, with_attributes
 from warpwise.cli.console import wide_console
-from warpwise.cli.kernel_options import (
-    arguments,
-    given_values,
-    in_order,
-    kernel_options,
-    load_kernel,
-    require_target,
-    seed_option,
-    timeout_option,
-)
+from warpwise.cli.kernel_files import KernelOptions, kernel_launch
+from warpwise.cli.kernel_options import kernel_options, require_target, seed_option, timeout_option
 from warpwise.cli.measured import compare, launches_of, require_gpu
 from warpwise.cli.targets import find_rung, find_target, is_rung
+from warpwise.cli.values import FORMS
 from warpwise.lab.explain import Explanations, explain_rung
 from warpwise.lab.explain import explain as explain_kernel
 from warpwise.lab.explain.render import html, terminal
@@ -48,8 +41,8 @@ class Blocks(click.ParamType):
         self.fail(f"{value!r}: expected a number of blocks, or all", param, ctx)
 
 
-@click.command()
-@click.argument("what", metavar="FILE.cu|OP:RUNG")
+@click.command(epilog=FORMS)
+@click.argument("what", metavar="FILE|OP:RUNG")
 @kernel_options(required=False)
 @click.option("--size", metavar="NAME", help="OP:RUNG: a size by name, or as rows=1000,columns=77.")
 @attr_option
@@ -77,6 +70,7 @@ def explain(
     texts: Sequence[str],
     include: Sequence[Path],
     define: Sequence[str],
+    constants: Sequence[str],
     size: str | None,
     attributes: Sequence[str],
     dtype: str | None,
@@ -94,7 +88,8 @@ def explain(
     """Explain why a kernel is slow: its counters, what limits it, the lines that cost most, and what to try.
 
     The kernel is first checked as by `warpwise check`. Then its machine code is executed on the CPU and counted under
-    Nsight Compute's metric names. No GPU is needed. Exits with 1 if the kernel is wrong.
+    Nsight Compute's metric names. No GPU is needed. FILE is CUDA C++ (.cu), or Python with Triton kernels or kernels of
+    cuda.load. Exits with 1 if the kernel is wrong.
 
     \b
     warpwise explain softmax:k03 --size rows=512,columns=1024
@@ -112,16 +107,14 @@ def explain(
         "timeout": timeout,
     }
     try:
-        if what.endswith(SUFFIXES) or not is_rung(what):
-            file = _file(what)
-            if expression is None or grid is None or block is None:
-                raise click.UsageError("a file needs --kernel, --grid and --block")
-            kernel = load_kernel(file, expression, include, define, target)
-            given = arguments(in_order(kernel, given_values(texts, seed)))
-            launcher = kernel[grid, block, shared]
-            with console.status(f"{expression}: checking and executing on the CPU"):
-                found = Explanations([explain_kernel(launcher, *given, **options)])
-            launches = [CapturedLaunch(launcher, tuple(given))]
+        if what.endswith(SUFFIXES) or not is_rung(what) or (expression and Path(what).is_file()):
+            chosen_options = KernelOptions(expression, grid, block, shared, texts, include, define, constants)
+            launch = kernel_launch(Path(what), chosen_options, target, seed)
+            if ncu and not isinstance(launch.launcher, cuda.Launcher):
+                raise click.UsageError("--ncu measures CUDA kernels and rungs")
+            with console.status(f"{launch.expression}: checking and executing on the CPU"):
+                found = Explanations([explain_kernel(launch.launcher, *launch.args, **launch.meta, **options)])
+            launches = [CapturedLaunch(launch.launcher, tuple(launch.args))] if ncu else []
         else:
             op, rung = _rung(what)
             kind = _dtype(op, rung, dtype)
@@ -147,13 +140,6 @@ def explain(
     if ncu:
         compare(console, found, launches)
     return 0
-
-
-def _file(what: str) -> Path:
-    path = Path(what)
-    if not path.is_file():
-        raise click.BadParameter(f"no file {what!r}, and no OP:RUNG such as softmax:k03", param_hint="FILE")
-    return path
 
 
 def _rung(what: str) -> tuple[Op, Rung]:

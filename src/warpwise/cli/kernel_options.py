@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from warpwise import cuda
 from warpwise.cli.values import Dim3, Value, parse
@@ -17,7 +18,7 @@ Command = Callable[..., Any]
 
 
 def kernel_options(required: bool) -> Callable[[Command], Command]:
-    """``--kernel``, ``--grid``, ``--block``, ``--shared``, ``--arg``, ``--include`` and ``--define``."""
+    """``--kernel``, ``--grid``, ``--block``, ``--shared``, ``--arg``, ``--include``, ``--define``, ``--constant``."""
     options = (
         click.option(
             "--kernel", "expression", required=required, help="The kernel, with its template arguments: 'sgemm<32>'."
@@ -32,7 +33,7 @@ def kernel_options(required: bool) -> Callable[[Command], Command]:
             "texts",
             multiple=True,
             metavar="NAME=VALUE",
-            help="n=1000, x=f32[1000], y=out:f32[1000], w=@w.npy; one for each parameter.",
+            help="n=1000, x=f32[1000], y=out:f32[1000], w=@w.npy; one for each parameter. See below.",
         ),
         click.option(
             "--include",
@@ -41,6 +42,13 @@ def kernel_options(required: bool) -> Callable[[Command], Command]:
             help="Folder for #include.",
         ),
         click.option("--define", multiple=True, metavar="NAME[=VALUE]", help="A macro."),
+        click.option(
+            "--constant",
+            "constants",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="A __constant__ variable, by a value as for --arg; a number is an int or a float.",
+        ),
     )
 
     def add(command: Command) -> Command:
@@ -72,11 +80,15 @@ def require_target(target: str) -> None:
 
 
 def load_kernel(
-    file: Path, expression: str, include: Sequence[Path], define: Sequence[str], target: str
+    file: Path, expression: str, include: Sequence[Path], define: Sequence[str], target: str, constants: Sequence[str]
 ) -> cuda.Kernel:
-    """The kernel that the options select."""
+    """The kernel that the options select. Raises ``cuda.CompileError`` if the source lacks one of the constants."""
     defines = {name: value if equals else 1 for name, equals, value in (text.partition("=") for text in define)}
-    return cuda.load(file, include=include, define=defines, target=target)[expression]
+    module = cuda.load(file, include=include, define=defines, target=target)
+    for one in given_values(constants, 0):
+        value = np.float32(one.value) if isinstance(one.value, float) else one.value
+        module.set_constant(one.name, np.int32(value) if isinstance(value, int) else value)
+    return module[expression]
 
 
 def given_values(texts: Sequence[str], seed: int) -> list[Value]:

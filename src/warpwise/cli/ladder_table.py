@@ -12,13 +12,18 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from warpwise.lab import Entry, Ladder, Point, Recorded, Verdict
+from warpwise.lab import Entry, Ladder, Point, Recorded, Timing, Verdict
 from warpwise.lab.ladder import group_notes
 from warpwise.lab.timing.timing import duration, rate_text
 from warpwise.lab.verify.verdict import Step, dtype_name
-from warpwise.operation import Op, Rung
+from warpwise.operation import Case, Op, Rung
 
 MARKS = {"right": "[green]✓ right[/]", "wrong": "[bold red]✗ wrong[/]", "untested": "[yellow]– untested[/]"}
+TIMING_MARKS = (
+    ("≈", "the interval is wider than asked for"),
+    ("↓", "the SM clock was low"),
+    ("+", "includes launch overhead"),
+)
 STAGES = {
     "impostors": "trying impostors",
     "verify": "verifying",
@@ -38,7 +43,8 @@ class LadderTable:
         self.points: list[Point] = []
         self.now: Step | None = None
         self.ladder: Ladder | None = None
-        self.shown: tuple[str, torch.dtype] | None = None
+        self.shown: tuple[Case, torch.dtype] | None = None
+        self.named = False
 
     def update(self, step: Step) -> None:
         """Add the result of a step."""
@@ -48,11 +54,14 @@ class LadderTable:
         elif isinstance(step.result, Point):
             self.points.append(step.result)
 
-    def finish(self, ladder: Ladder, size: str, dtype: torch.dtype) -> None:
-        """Show the complete ``ladder``; ``size`` and ``dtype`` select the recorded times to show."""
+    def finish(self, ladder: Ladder, size: Case, dtype: torch.dtype, named: bool = False) -> None:
+        """Show the complete ``ladder``, with the times recorded at ``size`` in ``dtype``.
+
+        If there are none, those of the first recorded size are shown, or none if the user ``named`` the size.
+        """
         self.ladder, self.now, self.points = ladder, None, list(ladder.points)
         self.verdicts = {row.rung: row.verdict for row in ladder.rows}
-        self.shown = (size, dtype)
+        self.shown, self.named = (size, dtype), named
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         place = self.ladder.place if self.ladder else ""
@@ -94,11 +103,13 @@ class LadderTable:
         return table
 
     def _recorded_point(self, recorded: Recorded | None) -> tuple[str, torch.dtype] | None:
-        """The recorded case and dtype to show: those that ``finish`` was given, else the first recorded ones."""
-        if recorded is None:
+        """The name and the dtype of the recorded case to show, as ``finish`` describes them."""
+        if recorded is None or self.shown is None:
             return None
-        points = [(case.name, dtype) for case, dtype in recorded.points()]
-        return self.shown if self.shown in points else points[0]
+        size, dtype = self.shown
+        points = recorded.points()
+        same = [(case.name, kind) for case, kind in points if kind == dtype and _same(case, size)]
+        return same[0] if same else None if self.named else (points[0][0].name, points[0][1])
 
     def _timed(self, point: Point) -> Table:
         table = _table("rung", "idea", "verdict")
@@ -110,14 +121,25 @@ class LadderTable:
         for rung in self.rungs:
             if rung.name not in timed:
                 table.add_row(rung.name, rung.idea, _mark(self.verdicts.get(rung.name)), "", "", "", "", "")
+        marks = [_marks(entry.timing) for entry in point.entries if entry.timing]
         for entry in point.entries:
             mark = _mark(self.verdicts.get(entry.name)) if entry.kind == "rung" else ""
             style = "cyan" if entry.kind == "opponent" else None
             table.add_row(entry.name, ideas.get(entry.name, ""), mark, *_cells(entry), style=style)
         notes = group_notes((entry.name, entry.note) for entry in point.entries)
-        if notes or point.notes:
-            table.caption, table.caption_justify = escape("\n".join((*notes, *point.notes))), "left"
+        legend = [
+            "of ceiling: share of the measured bandwidth or FLOP rate of this GPU",
+            f"× {point.best or 'best'}: speed relative to it",
+        ]
+        legend += [f"{mark} {meaning}" for mark, meaning in TIMING_MARKS if any(mark in each for each in marks)]
+        table.caption, table.caption_justify = escape("\n".join((*notes, *point.notes, "; ".join(legend)))), "left"
         return table
+
+
+def _same(recorded: Case, size: Case) -> bool:
+    """True if the two have the same sizes and attributes, whatever their names; a file holds attributes as text."""
+    attributes = {name: str(value) for name, value in size.attributes.items()}
+    return recorded.sizes == size.sizes and recorded.attributes == attributes
 
 
 def _table(*headings: str) -> Table:
@@ -159,16 +181,18 @@ def _cells(entry: Entry) -> list[str]:
         return ["void" if timing else "", "", "", "", ""]
     ratio = f"{entry.ratio.median:.2f}" if entry.ratio else ""
     rate = rate_text(timing.bound, timing.tflops, timing.gbps)
-    marks = "".join(
-        mark for mark, holds in (("≈", not timing.converged), ("↓", timing.throttled), ("+", timing.exposed)) if holds
-    )
     return [
-        f"{duration(timing.median)}{marks}",
+        f"{duration(timing.median)}{_marks(timing)}",
         f"{duration(timing.low)} – {duration(timing.high)}",
         rate,
         f"{timing.percent:.0f} %" if timing.percent else "",
         ratio,
     ]
+
+
+def _marks(timing: Timing) -> str:
+    holds = (not timing.converged, timing.throttled, timing.exposed)
+    return "".join(mark for (mark, _), one in zip(TIMING_MARKS, holds, strict=True) if one)
 
 
 def _recorded_cells(entry: dict[str, Any] | None) -> list[str]:

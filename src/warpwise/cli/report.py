@@ -100,7 +100,14 @@ def report(
     explained = {one.name: _explain(console, one) for one in found} if explain else {}
     try:
         with console.status("drawing") as status:
-            made = pages.write(found, folder, explained, lambda name: status.update(f"drawing {name}"))
+
+            def drawing(name: str) -> None:
+                if console.is_terminal:
+                    status.update(f"drawing {name}")
+                else:
+                    _line(console, f"drawing {name}")
+
+            made = pages.write(found, folder, explained, drawing)
     except OSError as error:
         raise click.ClickException(f"{folder}: not all pages could be written: {error}") from error
     for one, path in zip(found, made[1:], strict=True):
@@ -175,7 +182,11 @@ def _climb(console: Console, op: Op, budget: float) -> pages.RecordedRun:
             recorder = lab.store.Recorder(store, op)
 
             def progress(step: Step) -> None:
-                status.update(escape(f"{op.name}: {step.stage} {step.rung} {step.detail} ({step.done}/{step.total})"))
+                text = f"{op.name}: {step.stage} {step.rung} {step.detail} ({step.done}/{step.total})"
+                if console.is_terminal:
+                    status.update(escape(text))
+                elif step.result is not None:
+                    _line(console, text)
                 recorder(step)
 
             ladder = lab.climb(op, timed_dtypes=op.spec.dtypes[:1], progress=progress, budget_s=budget)
@@ -186,10 +197,21 @@ def _climb(console: Console, op: Op, budget: float) -> pages.RecordedRun:
 
 
 def _explain(console: Console, one: pages.Collected) -> dict[str, pages.Explained]:
-    """Explain each rung at the point that the page shows first."""
-    with console.status(f"{one.name}: explaining") as status:
+    """Explain each rung at the point that the page shows first. Without a terminal, each takes a line."""
+    with console.status(f"{one.name}: explaining; seconds a rung, then cached") as status:
 
         def progress(rung: str, done: int, of: int) -> None:
-            status.update(f"{one.name}: explaining {rung} ({done + 1} of {of}); seconds each, then cached")
+            text = f"{one.name}: explained {rung} ({done} of {of})"
+            if console.is_terminal:
+                status.update(text)
+            else:
+                _line(console, text)
 
-        return pages.explain_rungs(one.op, one.target, pages.shown_first(one), progress)
+        verified = {name for name in one.rungs if one.status(name) == "right" and name not in one.changed}
+        return pages.explain_rungs(one.op, one.target, pages.shown_first(one), progress, verified)
+
+
+def _line(console: Console, text: str) -> None:
+    """One line of progress, written at once into a pipe or file."""
+    console.print(f"[dim]{escape(text)}[/]", soft_wrap=True)
+    console.file.flush()

@@ -95,6 +95,20 @@ def find_rung(op: Op, name: str, hint: str = "--rung") -> Rung:
         raise click.BadParameter(f"{op.name}: no rung {name!r}{near(name, names)}", param_hint=hint) from error
 
 
+def run_file(path: Path, hint: str = "FILE") -> ModuleType:
+    """Run a user's file and return its module; operations that it registers are withdrawn.
+
+    Raises ``click.BadParameter`` with the file and the line at which it fails.
+    """
+    known_ops()
+    before = {op.name for op in operation.all_ops()}
+    module = _run(path, path.resolve(), hint)
+    for op in list(operation.all_ops()):
+        if op.name not in before:
+            operation.unregister(op.name)
+    return module
+
+
 def load_file(path: Path, hint: str = "OP") -> list[Op]:
     """Run a user's file, and register and return its operations, replacing those of an earlier run.
 
@@ -116,7 +130,8 @@ def load_file(path: Path, hint: str = "OP") -> list[Op]:
     _OF_FILE[where] = tuple(op.name for op in found)
     if not found:
         raise click.BadParameter(
-            f"{path}: no operation in it: expected register(Op(spec, rungs, default)), as `warpwise new` writes it",
+            f"{path}: no operation in it: expected register(Op(spec, rungs, default)), as `warpwise new` writes it; "
+            "for a kernel give --kernel, --grid and --arg",
             param_hint=hint,
         )
     return found

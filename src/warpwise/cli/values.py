@@ -1,14 +1,20 @@
-"""Kernel arguments on the command line: ``n=1000``, ``x=f32[1000]``, ``y=out:f32[32,32]``, ``w=@weights.npy``."""
+"""Kernel arguments on the command line: ``n=1000``, ``x=f32[1000]``, ``y=out:f32[32,32]``, ``w=@weights.npy``.
+
+``FORMS`` describes all of them.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 
 import click
 import numpy as np
 import torch
+
+from warpwise.lab.explain.memory import fits
 
 DTYPES = {
     "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
@@ -16,16 +22,38 @@ DTYPES = {
     "u64": torch.uint64, "u32": torch.uint32, "u16": torch.uint16, "u8": torch.uint8, "bool": torch.bool,
 }  # fmt: skip
 FILLS = ("normal", "out", "zeros", "ones", "arange")
+FORMS = """\b
+Values of --arg:
+  n=1000, a=0.5, b=true  a number or a bool
+  x=f32[32,100]          a tensor of random values: normal, or integers from 0 to 99
+  x=zeros:f32[100]       a tensor of zeros; also ones:, and arange: (0, 1, 2, ...)
+  w=@w.npy               an array that numpy.save wrote
+  y=out:f32[100]         an output: the kernel must write every element
+  s=inout:zeros:i32[64]  a tensor, with any of the values above, that the kernel reads and writes; --reference is called
+                         with its values before the launch and returns those after it
+Dtypes: f64 f32 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8 bool.
+"""
+_INOUT = "inout:"
 _TENSOR = re.compile(r"(?:(?P<fill>[a-z]+):)?(?P<dtype>[a-z]+\d*)\[(?P<shape>[\d,\s]*)\]")
 
 
 @dataclass(frozen=True)
 class Value:
-    """One argument of a kernel: its name, a number or a tensor, and whether the kernel must write all of it."""
+    """One argument of a kernel: its name, and a number or a tensor.
+
+    The kernel must write every element of an ``output``. An ``inout`` tensor it may read and write. A reference returns
+    both.
+    """
 
     name: str
     value: int | float | torch.Tensor
     output: bool = False
+    inout: bool = False
+
+    @property
+    def returned(self) -> bool:
+        """True if a reference returns this argument."""
+        return self.output or self.inout
 
 
 def parse(text: str, seed: int) -> Value:
@@ -34,6 +62,11 @@ def parse(text: str, seed: int) -> Value:
     if not equals or not name.strip().isidentifier() or not value.strip():
         raise click.BadParameter(f"{text!r}: expected NAME=VALUE, such as n=1000, x=f32[1000] or y=out:f32[1000]")
     name, value = name.strip(), value.strip()
+    if value.startswith(_INOUT):
+        made = parse(f"{name}={value.removeprefix(_INOUT)}", seed)
+        if not isinstance(made.value, torch.Tensor) or made.output:
+            raise click.BadParameter(f"{text!r}: expected a tensor after {_INOUT}, such as {name}=inout:zeros:i32[64]")
+        return replace(made, inout=True)
     if value.startswith("@"):
         return Value(name, _from_file(Path(value[1:])))
     if match := _TENSOR.fullmatch(value):
@@ -43,6 +76,8 @@ def parse(text: str, seed: int) -> Value:
         if match["dtype"] not in DTYPES:
             raise click.BadParameter(f"{text!r}: no dtype {match['dtype']!r}; there are {', '.join(DTYPES)}")
         shape = tuple(int(size) for size in match["shape"].split(",") if size.strip())
+        if not fits(prod(shape) * DTYPES[match["dtype"]].itemsize):
+            raise click.BadParameter(f"{text!r}: does not fit into memory")
         try:
             return Value(name, _filled(fill, DTYPES[match["dtype"]], shape, seed), output=fill == "out")
         except RuntimeError as error:
@@ -57,7 +92,8 @@ def parse(text: str, seed: int) -> Value:
         return Value(name, float(value))
     except ValueError:
         raise click.BadParameter(
-            f"{text!r}: expected an integer, a float, DTYPE[SHAPE] (say f32[32,32]), out:DTYPE[SHAPE] or @FILE.npy"
+            f"{text!r}: expected an integer, a float, DTYPE[SHAPE] (say f32[32,32]), out:DTYPE[SHAPE], "
+            "inout:DTYPE[SHAPE] or @FILE.npy"
         ) from None
 
 

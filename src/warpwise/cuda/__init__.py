@@ -21,6 +21,7 @@ from warpwise.cuda.errors import (
     KernelTimeout,
     LaunchError,
     MisalignedAccess,
+    MissingTool,
     OutOfBounds,
     ReadOnlyWrite,
     UndefinedBehaviour,
@@ -38,9 +39,9 @@ from warpwise.cuda.launch.views import out, strided
 
 __all__ = [
     "Access", "ArgumentError", "BarrierDivergence", "CompileError", "DataRace", "Deadlock", "Finding", "Kernel",
-    "KernelAssertion", "KernelError", "KernelTimeout", "LaunchError", "Launcher", "MisalignedAccess", "Module",
-    "OutOfBounds", "ReadOnlyWrite", "TensorMap", "UndefinedBehaviour", "UninitializedRead", "UnsupportedFeature",
-    "UnwrittenOutput", "ctype", "load", "load_inline", "out", "strided", "tensor_map",
+    "KernelAssertion", "KernelError", "KernelTimeout", "LaunchError", "Launcher", "MisalignedAccess",
+    "MissingTool", "Module", "OutOfBounds", "ReadOnlyWrite", "TensorMap", "UndefinedBehaviour", "UninitializedRead",
+    "UnsupportedFeature", "UnwrittenOutput", "ctype", "load", "load_inline", "out", "strided", "tensor_map",
 ]  # fmt: skip
 
 

@@ -11,8 +11,9 @@ Index3 = tuple[int, int, int]
 class Access:
     """One side of a finding: the thread that accessed the memory (or waited), the source line and the kind of access.
 
-    ``what`` is "read", "write", "atomic", "asynchronous copy" or the name of a barrier; ``line`` counts from 1
-    in ``file``; 0 means unknown.
+    ``what`` is "read", "write", "volatile read", "volatile write", "atomic", "asynchronous copy" or the name of a
+    barrier; ``line`` counts from 1 in ``file``; 0 means unknown. ``origin`` is the place in the Python file that holds
+    the source, such as "ops.py:40".
     """
 
     what: str
@@ -21,9 +22,11 @@ class Access:
     file: str = ""
     line: int = 0
     text: str = ""
+    origin: str = ""
 
     def __str__(self) -> str:
-        where = f"\n    at {self.file}:{self.line}:  {self.text}" if self.line else ""
+        origin = f" ({self.origin})" if self.origin else ""
+        where = f"\n    at {self.file}:{self.line}{origin}:  {self.text}" if self.line else ""
         return f"{self.what} by block {self.block} thread {self.thread}{where}"
 
 
@@ -74,6 +77,10 @@ class KernelError(RuntimeError):
 
 class CompileError(KernelError):
     """The source does not compile; the message is the compiler's, with the line numbers of the user's file."""
+
+
+class MissingTool(CompileError):
+    """A program that compiles kernels is not installed; the message names the packages to install."""
 
 
 class ArgumentError(KernelError, TypeError):

@@ -68,7 +68,7 @@ def climb(
     lost = any(row.verdict.lost for row in rows)
     eager = "" if lost else _eager(op, problem)
     problem.forget()
-    gradient = None if lost else _gradient(op, where, report)
+    gradient = None if lost else _gradient(op, where, further, report)
     points: list[Point] = []
     if timed and not lost:
         timer = timer or timer_for(where)
@@ -132,13 +132,14 @@ def _eager(op: Op, problem: Problem) -> str:
     return ""
 
 
-def _gradient(op: Op, device: torch.device, report: Progress) -> Verdict | None:
-    """The verdict on the operation's gradient, or None if it has none."""
+def _gradient(op: Op, device: torch.device, further: Sequence[Case], report: Progress) -> Verdict | None:
+    """The verdict on the operation's gradient at its normal cases and at ``further``, or None if it has none."""
     if op.spec.gradient is None:
         return None
     report(Step("gradient", "", op.name, 0, 1))
+    cases = [case for case in (*op.spec.cases, *further) if case.values == "normal"]
     with current(device):
-        verdict = verify_gradient(op, device=device)
+        verdict = verify_gradient(op, device=device, cases=cases)
     report(Step("gradient", "", op.name, 1, 1, verdict))
     return verdict
 

@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass, field
 
 from warpwise.machine.elf import Variable
+from warpwise.machine.spins import spin_loops
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +87,16 @@ class Program:
     externals: tuple[str, ...] = ()
 
     @functools.cached_property
+    def spins(self) -> tuple[range, ...]:
+        """The loops, as ranges of instructions, that poll memory until another thread writes it."""
+        return tuple(spin_loops(self.instructions))
+
+    @functools.cached_property
     def encoded(self) -> bytes:
         """The program in the text format of the runtime (program.cpp): a line per instruction and per operand."""
         lines = [_line("X", name) for name in self.externals]
-        for each in self.instructions:
+        inside, ends = {index for loop in self.spins for index in loop}, {loop[-1] for loop in self.spins}
+        for index, each in enumerate(self.instructions):
             control = each.control
             scheduling = (
                 control.stall,
@@ -100,7 +107,14 @@ class Program:
             )
             lines.append(
                 _line(
-                    "I", each.address, *scheduling, len(each.operands), each.opcode, ".".join(each.modifiers), each.text
+                    "I",
+                    each.address,
+                    *scheduling,
+                    2 if index in ends else int(index in inside),
+                    len(each.operands),
+                    each.opcode,
+                    ".".join(each.modifiers),
+                    each.text,
                 )
             )
             lines += [_encoded(operand) for operand in (each.guard, *each.operands)]

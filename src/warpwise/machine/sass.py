@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from warpwise.machine.elf import Cubin
 from warpwise.machine.program import Control, Instruction, Operand, Program
+from warpwise.machine.spins import polls
 
 INSTRUCTION_BYTES = 16
 _SECTION = re.compile(r"\s*\.section\s+\.text\.([^,\s]+),")
@@ -66,10 +67,7 @@ def parse(text: str, cubin: bytes, symbol: str) -> Program:
         variables=layout.variables,
         externals=layout.externals,
         cooperative=_synchronises_grid(instructions, architecture),
-        waits_for_blocks=any(
-            each.opcode in ("ATOM", "ATOMG") or (each.opcode in ("LD", "LDG") and "STRONG" in each.modifiers)
-            for each in instructions
-        ),
+        waits_for_blocks=any(map(polls, instructions)),
     )
 
 

@@ -317,3 +317,26 @@ def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callabl
 
 def _runner(kernel: Any) -> Any:
     return kernel.fn if isinstance(kernel, TunedKernel) else kernel
+
+
+def _on_cpu(runner: Autotuner, args: Sequence[Any], meta: Mapping[str, Any]) -> bool:
+    """True if the runner's kernel is a ``wt.jit`` kernel, and the arguments hold tensors, none of them on a GPU."""
+    kernel: Any = runner.fn
+    while isinstance(kernel, (Autotuner, Heuristics)):
+        kernel = kernel.fn
+    tensors = list(tensors_in((*args, *meta.values())))
+    return isinstance(kernel, Kernel) and bool(tensors) and not any(tensor.is_cuda for tensor in tensors)
+
+
+_run_by_triton = Autotuner.run
+
+
+def _run(self: Autotuner, *args: Any, **meta: Any) -> Any:
+    if meta.get("warmup") or not _on_cpu(self, args, meta):
+        return _run_by_triton(self, *args, **meta)
+    return TunedKernel(self).run(*args, **meta)
+
+
+# ``triton.autotune`` above ``wt.jit`` makes Triton's own object, which times configurations by a GPU's driver: on CPU
+# tensors it runs the first configuration, as ``wt.autotune`` does.
+Autotuner.run = _run

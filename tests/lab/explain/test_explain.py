@@ -15,7 +15,7 @@ import warpwise as ww
 from warpwise import cuda, lab, machine
 from warpwise.cuda.launch.arguments import Buffer
 from warpwise.cuda.launch.intercept import INTERCEPTORS, intercepting
-from warpwise.lab.explain import Explanation, outputs
+from warpwise.lab.explain import Explanation, memory, outputs
 from warpwise.lab.explain.model.hardware import hardware
 from warpwise.lab.explain.rungs import checkable
 from warpwise.operation import Case, Cost, Op, Output, Rung, Spec
@@ -52,6 +52,36 @@ def copied(module: cuda.Module, stride: int, n: int = 1024, **options: object) -
     made: Explanation = ww.explain(module[f"copy<{stride}>"][-(-n // 256), 256], x, cuda.out(y), n, **options)
     assert y.abs().max() == 0, "the arguments stay as they are"
     return made
+
+
+def test_outputs_that_held_the_result_already_agree(module: cuda.Module) -> None:
+    x, y = torch.randn(1000), torch.empty(1000)
+    module["copy<1>"][4, 256](x, y, 1000)
+    made = ww.explain(module["copy<1>"][4, 256], x, y, 1000)
+    assert made.agrees.status == "yes"
+    assert made.agrees.text == "no element of 'y' changed, in this run and in the checked run"
+
+
+def test_a_wait_for_other_blocks_is_named_and_not_part_of_the_time() -> None:
+    kernel = cuda.load("""
+__global__ void chain(volatile int* flag, float* y) {
+  if (threadIdx.x == 0) {
+    while (flag[blockIdx.x] == 0) {}
+    y[blockIdx.x] = 1;
+    __threadfence();
+    flag[blockIdx.x + 1] = 1;
+  }
+}
+""")["chain"]
+    flag = torch.zeros(65, dtype=torch.int32)
+    flag[0] = 1
+    made = ww.explain(kernel[64, 32], flag, torch.zeros(64))
+    assert made.prediction is not None
+    assert made.prediction.excluded == "the time of waits for other threads, at kernel.cu:4"
+    assert made.caveats[0].startswith("The predicted time does not include the time of waits for other threads")
+    assert "without the time of waits for other threads, at kernel.cu:4" in str(made)
+    assert not [hint for hint in made.hints if hint.line == 4]
+    assert made.line(4).counters["executed"] < 10 * 64, "one iteration of the wait for each block"
 
 
 def test_the_counters_of_a_copy_are_those_that_arithmetic_gives(module: cuda.Module) -> None:
@@ -253,6 +283,23 @@ def test_a_rung_is_checked_small_and_counted_large() -> None:
     assert all("4194304 is too large to be checked on a CPU" in one.caveats[0] for one in found)
     assert found[0].metrics[SECTORS.format("st")] == 2**22 / 8
     assert "did not fill" in found[1].caveats[0]
+
+
+def test_a_size_beyond_the_memory_is_refused_before_anything_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
+    huge = Case("huge", {"n": 1 << 40})
+    with pytest.raises(ValueError, match=r"huge\(n=1099511627776\) has .* GB of .* choose a smaller size"):
+        lab.explain_rung(toy(), "k01", huge)
+    monkeypatch.setattr(memory, "available", lambda: 1000)
+    assert memory.fits(333) and not memory.fits(334)
+    with pytest.raises(ValueError, match="choose a smaller size"):
+        lab.explain_rung(toy(), "k01", "small")
+
+
+def test_the_bytes_of_a_case_are_those_of_its_arguments_and_outputs() -> None:
+    op = toy()
+    args = op.spec.arguments(op.spec.sizes[0], torch.float32, torch.device("cpu"), 0)
+    nbytes = sum(each.nbytes for each in (*args, *op.allocate(*args)))
+    assert memory.argument_bytes(op, op.spec.sizes[0], torch.float32) == nbytes
 
 
 def test_a_rung_without_a_kernel_has_nothing_to_explain() -> None:

@@ -86,6 +86,18 @@ def test_narrow_accesses_ask_for_vectors() -> None:
     assert titled(explained(elementwise("LDG.E.128", 16))[2], "narrow accesses") is None
 
 
+def test_a_few_narrow_accesses_among_wide_ones_gain_nothing() -> None:
+    counts = made(
+        load("STG.E", 9, 256, sectors=4, ideal=4, tags=1),
+        load("LDG.E.128", 3, 90_000, sectors=16, ideal=16, tags=4, bytes=512),
+        blocks=132 * 8,
+        cycles=30_000.0,
+        sectors_read=16 * 90_000,
+        sectors_written=1024,
+    )
+    assert titled(explained(counts)[2], "narrow accesses") is None
+
+
 def test_spills_and_local_arrays() -> None:
     rows = (load("LDL", 6, 10**6, sectors=4, ideal=4, tags=1), load("STL", 7, 10**5, sectors=4, ideal=4, tags=1))
     spilled = titled(explained(made(*rows, spill_stores=16))[2], "spilled registers")
@@ -192,6 +204,17 @@ def test_partial_waves_and_small_grids() -> None:
     assert titled(explained(made(row("FFMA", 1, 10**6), blocks=1056, cycles=5e4))[2], "partial wave") is None
     small = titled(explained(made(row("FFMA", 1, 10**8), blocks=4, cycles=50_000.0))[2], "grid too small")
     assert small is not None and "4 blocks leave 128 of 132 SMs idle" in small.text and small.speedup > 10
+
+
+def test_more_blocks_do_not_shorten_the_path_of_a_warp_without_a_loop() -> None:
+    def loads(each_warp: int) -> float:
+        row = load("LDG.E", 3, 4 * 8 * each_warp, sectors=4, ideal=4, tags=1)
+        hint = titled(explained(made(row, blocks=4, cycles=2000.0))[2], "grid too small")
+        assert hint is not None and hint.speedup is not None
+        return hint.speedup
+
+    assert loads(1) < 1.01, "the latency of one load stays"
+    assert loads(100) > 1.2, "a loop over the data is divided among more warps"
 
 
 def test_divergence() -> None:

@@ -104,6 +104,26 @@ def test_narrow_text_keeps_the_memory_columns(explanation: Explanation) -> None:
     assert "sectors (×ideal)" in narrow and "instr" not in narrow.partition("── kernel.cu")[2].splitlines()[1]
 
 
+@pytest.mark.parametrize(
+    "unit, shown", [("latency", "waits"), ("issue slots", "instr"), ("DRAM", "sectors"), ("L1 data stage", "shared")]
+)
+def test_narrow_text_keeps_the_column_of_the_limiting_unit(explanation: Explanation, unit: str, shown: str) -> None:
+    assert explanation.prediction is not None
+    prediction = replace(explanation.prediction, units={**explanation.prediction.units, unit: 1.0})
+    text = replace(explanation, prediction=prediction).text(62)
+    titles = text.partition("── kernel.cu")[2].splitlines()[1]
+    (dropped,) = [line for line in text.splitlines() if "62 columns have no room for" in line]
+    assert shown in titles and shown not in dropped
+    everything = explanation.text(140)
+    assert "columns have no room" not in everything and "waits" in everything and "instr" in everything
+
+
+def test_a_legend_explains_the_marks_and_the_columns(explanation: Explanation) -> None:
+    text = " ".join(explanation.text(120).split())
+    assert "░▒▓█ at least 3 %, 10 %, 25 % and 50 % of a column's total · ▶ the line drawn below" in text
+    assert "sectors: 32-byte sectors of global memory, and factor over the ideal" in text
+
+
 def test_rich_prints_the_same_text_in_colour_and_without(explanation: Explanation) -> None:
     plain, coloured = io.StringIO(), io.StringIO()
     Console(file=plain, width=120, color_system=None).print(explanation)

@@ -13,6 +13,8 @@ import warpwise as ww
 from warpwise import cuda, machine
 from warpwise.lab.explain import Explanation
 from warpwise.lab.explain import triton_accesses as accesses
+from warpwise.lab.explain.hints import Hint, in_triton
+from warpwise.lab.explain.hints.triton_ideas import IDEAS
 from warpwise.triton.memory import Memory
 
 SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
@@ -53,6 +55,16 @@ def test_interpreter_and_machine_count_the_same_sectors_of_a_strided_load() -> N
     assert made.accesses[0].ideal_sectors == 128 and made.accesses[0].vector == 4
     assert "8×" in made.text(120).partition("from the interpreter")[2]
     assert any("layout may differ" in text for text in made.caveats)
+
+
+def test_hints_speak_of_tiles_and_not_of_threads() -> None:
+    made = copied(32, 1 << 16)
+    (hint,) = [hint for hint in made.hints if hint.title == "uncoalesced loads"]
+    assert "last dimension of the tile" in hint.idea
+    words = ("threadIdx", "float4", "__", "each thread", "template", "1.0f", "warp of")
+    assert not [hint.idea for hint in made.hints if any(word in hint.idea for word in words)]
+    ideas = [in_triton(Hint("OPT", title, "")).idea for title in IDEAS]
+    assert not [idea for idea in ideas if not idea or any(word in idea for word in words)]
 
 
 def test_lanes_run_along_the_axis_whose_addresses_are_neighbours() -> None:

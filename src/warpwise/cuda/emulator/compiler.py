@@ -19,6 +19,7 @@ from warpwise.cuda.emulator import messages, preprocess, runtime, toolchain
 from warpwise.cuda.emulator.rewrite import Rewritten, rewrite
 from warpwise.cuda.emulator.toolchain import INCLUDE, SHARED_INCLUDE
 from warpwise.cuda.errors import CompileError
+from warpwise.cuda.launch.origin import Origin
 from warpwise.cuda.source.device_code import prune
 from warpwise.cuda.source.kernels import KernelDeclaration, kernel_of, kernels
 from warpwise.cuda.source.lexer import lex
@@ -30,6 +31,7 @@ class Build:
 
     ``library`` is the shared library. ``file`` and ``text`` are the user's source, for messages. ``function_type`` is
     the kernel's C++ type ("void (*)(int, float const*, float*)"), and ``sizes`` the bytes of each parameter.
+    ``origin`` is the Python file that holds the source.
     """
 
     library: Path
@@ -39,6 +41,7 @@ class Build:
     function_type: str
     sizes: tuple[int, ...]
     checked: bool
+    origin: Origin | None = None
 
 
 def build(
@@ -50,12 +53,15 @@ def build(
     define: Mapping[str, object] = {},
     target: str = "sm_90",
     checked: bool = True,
+    shown: str | None = None,
 ) -> Build:
     """Return the kernel that ``expression`` names ("ns::scale<float, 4>"), compiled on a cache miss.
 
-    With ``checked`` every access, array index, division and shift is checked by the runtime. Raises ``CompileError``
-    with the compiler's messages and the lines of ``file``, the names of the kernels, or the compiler to install.
+    With ``checked`` every access, array index, division and shift is checked by the runtime. Messages quote the lines
+    of ``shown`` if it is given, else of ``text``. Raises ``CompileError`` with the compiler's messages and the lines of
+    ``file``, the names of the kernels, or the compiler to install.
     """
+    quoted = text if shown is None else shown
     folders = preprocess.search_path(file, [*include, SHARED_INCLUDE])
     headers = preprocess.user_headers(text, folders)
     compiler = toolchain.command()
@@ -86,10 +92,10 @@ def build(
     if not found:
         folder.mkdir(parents=True, exist_ok=True)
         unit = _translation_unit(text, file, expression, folders, headers, macros, compiler)
-        _compile(unit, target_path, compiler, flags, library, file, text, expression)
+        _compile(unit, target_path, compiler, flags, library, file, quoted, expression)
         stored = _facts(target_path)
         cache.atomic_write(facts, json.dumps(stored))
-    return Build(target_path, file, text, expression, stored["type"], tuple(stored["sizes"]), checked)
+    return Build(target_path, file, quoted, expression, stored["type"], tuple(stored["sizes"]), checked)
 
 
 def _translation_unit(
@@ -163,6 +169,10 @@ def _definitions(define: Mapping[str, object], target: str) -> str:
     return "\n".join(lines)
 
 
+# malloc, free, new and delete of device code, which runtime/heap.cpp implements.
+_WRAPPED = ("malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm")
+
+
 def _compile(
     unit: str,
     library: Path,
@@ -187,6 +197,7 @@ def _compile(
     command = [
         *compiler, *flags, "-pipe", "-fdiagnostics-color=never", *(f"-I{folder}" for folder in headers),
         "-x", "c++", "-", "-x", "none", "-shared", "-o", made, str(runtime_library), *own,
+        *(f"-Wl,--wrap={name}" for name in _WRAPPED),
         f"-Wl,-rpath,{runtime_library.parent}", "-Wl,-Bsymbolic", "-Wl,--no-undefined",
     ]  # fmt: skip
     result = subprocess.run(
@@ -200,7 +211,7 @@ def _compile(
     )
     if result.returncode:
         Path(made).unlink(missing_ok=True)
-        messages.refuse_absent(result.stderr, expression)
+        messages.refuse_absent(result.stderr, file, text, expression)
         raise CompileError(messages.readable(result.stderr, file, text, expression))
     os.replace(made, library)
 

@@ -35,7 +35,10 @@ KINDS: tuple[type[errors.KernelError], ...] = (
     errors.UnsupportedFeature,
     errors.LaunchError,
 )  # in the order of ``ww::Kind``
-ACTIONS = ("read", "write", "atomic", "asynchronous copy", "wait", "return", "executed", "unknown thread")
+ACTIONS = (
+    "read", "write", "atomic", "asynchronous copy", "wait", "return", "executed", "unknown thread", "volatile read",
+    "volatile write",
+)  # fmt: skip
 _VERBS = {
     "read": "read of",
     "write": "write to",
@@ -118,7 +121,13 @@ def _access(build: Build, side: Side, places: dict[int, tuple[str, int]], load_b
     x, y, z = side.block
     i, j, k = side.thread
     what = side.label.decode(errors="replace") or ACTIONS[side.action]
-    return Access(what, (x, y, z), (i, j, k), file, line, _text(build, file, line))
+    return _placed(build, Access(what, (x, y, z), (i, j, k)), file, line)
+
+
+def _placed(build: Build, access: Access, file: str, line: int) -> Access:
+    """``access`` at a line: with its text, and the line of the Python file that holds the source, if one does."""
+    origin = build.origin.at(line) if build.origin and file == build.file else ""
+    return replace(access, file=file, line=line, text=_text(build, file, line), origin=origin)
 
 
 def _last_known(
@@ -128,7 +137,7 @@ def _last_known(
     caller = _access(build, report.other, places, load_bias)
     declared = kernel_of(build.expression, kernels(build.text))
     file, line = (caller.file, caller.line) if caller.line else (build.file, declared.line if declared else 0)
-    return replace(access, file=file, line=line, text=_text(build, file, line))
+    return _placed(build, access, file, line)
 
 
 def _indexed(text: str) -> str:
@@ -258,7 +267,7 @@ def _lines(build: Build, addresses: Iterable[int]) -> dict[int, tuple[str, int]]
 
 def _user_file(build: Build, file: str) -> str:
     """Return the file name for a message, or '' for a header of the emulator. Debug information adds a folder to it."""
-    if file == build.file or file.endswith(("/" + build.file, "<stdin>")):  # the source comes through standard input
+    if file == build.file or file.endswith("/" + build.file):
         return build.file
     if file.startswith("?") or "<" in file or Path(file).is_relative_to(_HEADERS) or not Path(file).is_file():
         return ""

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from warpwise.cuda.emulator.rewrite import ABSENT
+from warpwise.cuda.emulator.toolchain import INCLUDE
 from warpwise.cuda.errors import UnsupportedFeature
 from warpwise.cuda.source.kernels import kernels
 
 _UNDEFINED = re.compile(r"undefined reference to [`']([^']+)'")  # of ld.bfd and of gold
+_UNCLOSED = re.compile(r"to match this ['‘]\{['’]")
 
 
-def refuse_absent(message: str, expression: str) -> None:
-    """Raise ``UnsupportedFeature`` if the compiler misses a library that the emulator does not implement."""
+def refuse_absent(message: str, file: str, text: str, expression: str) -> None:
+    """Raise ``UnsupportedFeature`` if the compiler misses what the emulator does not implement."""
+    source = text.splitlines()
+    unexpected = rf"^{re.escape(file)}:(\d+):.* error: expected (?:primary-)?expression"
+    for line in re.findall(unexpected, message, re.MULTILINE):
+        if int(line) <= len(source) and "<<<" in source[int(line) - 1]:
+            raise UnsupportedFeature(
+                f"{file}:{line}: kernel {expression} launches a kernel (dynamic parallelism), which Warpwise does not "
+                "support: launch it from the host"
+            )
     names = "|".join((*ABSENT, "atomic", "atomic_ref", "ptx"))
     missed = r"(?:has not been declared|is not a member of ['‘]cuda['’]|does not name)"
     match = re.search(rf"^(.+?:\d+):.* error: ['‘](?:cuda::)?({names})['’] {missed}", message, re.MULTILINE)
@@ -26,13 +37,21 @@ def refuse_absent(message: str, expression: str) -> None:
 def readable(message: str, file: str, text: str, expression: str) -> str:
     """Return the compiler's errors, each with the user's line below it, without notes about generated code."""
     source = text.splitlines()
-    lines = []
+    lines: list[str] = []
+    ours: list[str] = []  # errors in the header that follows the source, after a missing brace
     for line in message.splitlines():
         match = re.match(r"(.+?):(\d+):(?:(\d+):)? (?:fatal )?(error|note): (.*)", line)
         if match is None or _UNDEFINED.search(line):
             continue
         where, number, kind = match[1], int(match[2]), match[4]
         if kind == "note" and where != file:
+            continue
+        if kind == "error" and Path(where) == INCLUDE / "ww" / "entry.h":
+            ours.append(f"{where}:{number}: {kind}: {match[5]}")
+            continue
+        if kind == "note" and ours and _UNCLOSED.search(match[5]):
+            lines.append(f"{where}:{number}: error: this '{{' has no matching '}}'")
+            lines += [f"    {source[number - 1].strip()}"] if 0 < number <= len(source) else []
             continue
         if where == "<warpwise entry>":
             found = kernels(text)
@@ -43,7 +62,7 @@ def readable(message: str, file: str, text: str, expression: str) -> str:
             lines.append(f"    {source[number - 1].strip()}")
     for name in dict.fromkeys(_UNDEFINED.findall(message)):
         lines.append(f"{name} is declared, but defined neither in this file nor in the headers it includes")
-    return f"{file}: kernel {expression} does not compile:\n" + "\n".join(lines or message.splitlines()[-20:])
+    return f"{file}: kernel {expression} does not compile:\n" + "\n".join(lines or ours or message.splitlines()[-20:])
 
 
 def _known(found: Mapping[str, object]) -> str:

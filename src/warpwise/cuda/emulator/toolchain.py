@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from warpwise import cache, native
-from warpwise.cuda.errors import CompileError
+from warpwise.cuda.errors import CompileError, MissingTool
 from warpwise.cuda.source.device_code import code_digest
 
 HERE = Path(__file__).parent
@@ -21,17 +21,18 @@ _SANITIZERS = "bounds,alignment,integer-divide-by-zero,shift-exponent"
 
 
 def command() -> tuple[str, ...]:
-    """Return the command of the compiler. Raises ``CompileError`` with the packages to install."""
+    """Return the command of the compiler. Raises ``MissingTool`` with the packages to install."""
     try:
         return native.compiler()
     except native.NoCompiler as error:
-        raise CompileError(f"running a kernel on the CPU needs a C++17 compiler: {error}") from None
+        raise MissingTool(f"running a kernel on the CPU needs a C++17 compiler: {error}") from None
 
 
 # -ffp-contract=fast with an FMA unit contracts a * b + c as nvcc does; no other arithmetic is relaxed.
 _COMMON = (
     "-std=c++17", "-g1", "-fPIC", "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=fast", "-fno-math-errno",
     "-ftrivial-auto-var-init=pattern", "-fno-omit-frame-pointer", "-fvisibility=hidden", "-fno-threadsafe-statics",
+    "-gdwarf-4",  # addr2line takes the first file of a DWARF 5 line table for standard input
     "-fstack-clash-protection",  # a large local array meets the guard page, not another thread's stack
 )  # fmt: skip
 _INSTRUMENTED = ("-O1", "-fsanitize=thread", f"-fsanitize={_SANITIZERS}", "-DWW_CHECKED")

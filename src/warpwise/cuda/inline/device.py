@@ -65,6 +65,7 @@ class Extension:
         given = dict(_split_define(define) for define in defines)
         whole = source.with_prelude(text, _PRELUDE.read_text())
         self.module = Module(whole, self.file, [Path(folder) for folder in include], {**_MACROS, **given})
+        self.module.shown = text
         Extension._known[key] = self
 
     @staticmethod
@@ -117,10 +118,7 @@ class Extension:
         from warpwise.cuda.emulator import compiler
 
         if not launch.pointers:
-            return dataclasses.replace(self.module[name].build(checked=True), text=self.text), [
-                *launch.arguments,
-                *launch.whole_tensors,
-            ]
+            return self.module[name].build(checked=True), [*launch.arguments, *launch.whole_tensors]
         if len(launch.pointers) > _MAX_POINTERS:
             raise UnsupportedFeature(
                 f"{name}: the parameters contain {len(launch.pointers)} pointers; at most {_MAX_POINTERS} are supported"
@@ -134,6 +132,7 @@ class Extension:
             define=module.define,
             target=profile.name,
             checked=True,
+            shown=self.text,
         )
         places = [(parameter, offset) for parameter, offset, _ in launch.pointers]
         places += [(0, 0)] * (_MAX_POINTERS - len(places))
@@ -143,7 +142,7 @@ class Extension:
         embedded = [buffer for _, _, buffer in launch.pointers]
         embedded += [_NULL] * (_MAX_POINTERS - len(embedded))
         return (
-            dataclasses.replace(build, expression=name, text=self.text),
+            dataclasses.replace(build, expression=name),
             [*launch.arguments, Scalar("places", packed), *embedded, *launch.whole_tensors],
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,6 +11,7 @@ from warpwise.cuda.errors import LaunchError
 from warpwise.cuda.launch import limits
 from warpwise.cuda.launch.arguments import Binder
 from warpwise.cuda.launch.launcher import Launcher
+from warpwise.cuda.launch.origin import annotating
 from warpwise.cuda.source.kernels import KernelDeclaration
 from warpwise.cuda.source.signature import parse
 
@@ -74,7 +76,8 @@ class Kernel:
         if target is None and self.module.target is None and torch.cuda.is_available():
             target = ".".join(map(str, torch.cuda.get_device_capability()))
         target = target or limits.target_profile(self.module.target).name
-        return nvrtc.compile(self.module, self.expression, target)
+        with annotating(self.module.origin, self.module.file):
+            return nvrtc.compile(self.module, self.expression, target)
 
     def cubin(self, target: str | None = None) -> bytes:
         """The machine code for ``target``; see ``compile``."""
@@ -89,15 +92,18 @@ class Kernel:
             from warpwise.cuda.emulator import compiler
 
             module = self.module
-            made = self._builds[checked] = compiler.build(
-                module.text,
-                module.file,
-                self.expression,
-                include=module.include,
-                define=module.define,
-                target=limits.target_profile(module.target).name,
-                checked=checked,
-            )
+            with annotating(self.module.origin, self.module.file):
+                made = compiler.build(
+                    module.text,
+                    module.file,
+                    self.expression,
+                    include=module.include,
+                    define=module.define,
+                    target=limits.target_profile(module.target).name,
+                    checked=checked,
+                    shown=module.shown,
+                )
+            made = self._builds[checked] = dataclasses.replace(made, origin=module.origin)
         return made
 
     def binder(self, build: Build) -> Binder:

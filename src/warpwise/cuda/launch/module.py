@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from warpwise.cuda.errors import CompileError
-from warpwise.cuda.launch import limits
+from warpwise.cuda.launch import limits, origin
 from warpwise.cuda.launch.constants import Constants
 from warpwise.cuda.launch.kernel import Kernel
 from warpwise.cuda.source import includes
@@ -39,7 +39,10 @@ def load(
     folders = [Path(folder) for folder in include]
     path = _as_path(source_or_path)
     if path is None:
-        return Module(os.fspath(source_or_path), "kernel.cu", folders, define, target)
+        text = os.fspath(source_or_path)
+        module = Module(text, "kernel.cu", folders, define, target)
+        module.origin = origin.of_caller(text)
+        return module
     if not path.is_file():
         raise FileNotFoundError(
             f"cuda.load: no file {str(path)!r} (in {os.getcwd()}); a source text holds a __global__ function"
@@ -68,6 +71,8 @@ class Module:
         target: str | None = None,
     ) -> None:
         self.text, self.file, self.target = text, file, target
+        self.shown = text  # the text that messages quote lines of
+        self.origin: origin.Origin | None = None  # of a text in a Python file
         self.include = (*include, includes.DEVICE_HEADERS)
         self.define = dict(define or {})
         self.constants = Constants()

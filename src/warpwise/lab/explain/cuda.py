@@ -12,6 +12,7 @@ from warpwise.cuda.gpu import nvrtc
 from warpwise.cuda.launch import copies, limits
 from warpwise.cuda.launch.arguments import Binder, device_of
 from warpwise.cuda.launch.module import Kernel
+from warpwise.cuda.launch.origin import annotating
 from warpwise.cuda.source.signature import parse
 from warpwise.lab.explain import outputs
 from warpwise.lab.explain.execution import ATOMICS, assembled, execute
@@ -85,7 +86,7 @@ class _Cuda:
             compiled.spill_loads,
             len(program.instructions),
         )
-        return assembled(
+        made = assembled(
             kernel.expression,
             self.profile,
             launcher.grid,
@@ -98,6 +99,7 @@ class _Cuda:
             self.options,
             self.seconds,
         )
+        return replace(made, origin=kernel.module.origin.at(1) if kernel.module.origin else "")
 
     def _timed(self, what: str, call: Callable[[], Any]) -> Any:
         started = time.perf_counter()
@@ -112,7 +114,9 @@ class _Cuda:
 
     def _compile(self) -> nvrtc.Compiled:
         wanted = tuple(sorted(self.kernel.module.constants.values))
-        return nvrtc.compile(self.kernel.module, self.kernel.expression, self.profile.name, wanted)
+        module = self.kernel.module
+        with annotating(module.origin, module.file):
+            return nvrtc.compile(module, self.kernel.expression, self.profile.name, wanted)
 
 
 def _load(compiled: nvrtc.Compiled) -> Program:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from warpwise.device import Profile
@@ -105,9 +106,18 @@ def assembled(
     if counts is not None:
         model = hardware(profile.name)
         known = metrics(counts, fits, model)
-        expected = predict(counts, fits, model)
+        expected = replace(predict(counts, fits, model), excluded=_excluded(counts, names, file))
         named = {theirs: sources[ours] for theirs, ours in names.items()}
-        advice = hints(counts, by_line, fits, expected, model, named)
+        polling = {
+            (instruction.file, instruction.line)
+            for loop in program.spins
+            for instruction in program.instructions[loop.start : loop.stop]
+        }
+        advice = [
+            hint
+            for hint in hints(counts, by_line, fits, expected, model, named)
+            if (hint.file, hint.line) not in polling
+        ]
         found = tuple(replace(hint, file=names.get(hint.file, hint.file)) for hint in advice)
     return Explanation(
         kernel,
@@ -122,7 +132,7 @@ def assembled(
         expected,
         found,
         run.agrees,
-        caveats(lines, names.get(file, file), run, options),
+        caveats(lines, names.get(file, file), run, options, expected.excluded if expected else ""),
         counts,
         (),
         run.unsupported,
@@ -132,9 +142,28 @@ def assembled(
     )
 
 
-def caveats(lines: Sequence[Any], own: str, run: MachineRun, options: Options) -> tuple[str, ...]:
+def _excluded(counts: Counts, names: Mapping[str, str], file: str) -> str:
+    """The executed waits for other threads, at lines of ``file`` where they were inlined into it."""
+    executed, places = counts.column("executed"), dict[str, None]()
+    for loop in counts.program.spins:
+        if not executed[loop.start : loop.stop].any():
+            continue
+        instruction = counts.program.instructions[loop[-1]]
+        frames = [(instruction.file, instruction.line), *instruction.inlined_at]
+        own = [frame for frame in frames if names.get(frame[0]) == names.get(file, file)]
+        name, line = (own or frames)[0]
+        places[f"{PurePath(name).name}:{line}"] = None
+    return f"the time of waits for other threads, at {', '.join(places)}" if places else ""
+
+
+def caveats(lines: Sequence[Any], own: str, run: MachineRun, options: Options, excluded: str = "") -> tuple[str, ...]:
     """What the counters of this run do not cover."""
     found = []
+    if excluded:
+        found.append(
+            f"The predicted time does not include {excluded}: it depends on when the other threads get there. "
+            "One iteration of such a loop is counted for each warp."
+        )
     if run.unsupported:
         found.append(
             f"Not executed: {run.unsupported}. Resources and occupancy are still those of the compiled kernel."

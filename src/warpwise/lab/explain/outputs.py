@@ -102,7 +102,7 @@ def agreement(
     """
     if sampled and adds:
         return Agreement("not compared", "only a sample of the blocks ran, and they add into the outputs")
-    compared, names, opaque = 0, [], []
+    compared, names, opaque, unchanged = 0, [], [], []
     types = [_dtype(part) for part in arguments if isinstance(part, Buffer)]
     between = max(
         (torch.finfo(one).eps for one in types if one and one.is_floating_point and one.itemsize < 4), default=0.0
@@ -126,14 +126,18 @@ def agreement(
         if part.output or not np.array_equal(machine, was):  # buffers that were only read are not compared
             compared += looked_at
             names.append(f"'{part.name}'")
+        elif part.writable:
+            unchanged.append(f"'{part.name}'")
     if opaque:
         return Agreement(
             "not compared", f"{', '.join(opaque)} differ in bits, and rounding of such a type cannot be judged"
         )
+    if not compared and sampled:
+        return Agreement("not compared", "the sample of blocks changed nothing")
+    if not compared and not unchanged:
+        return Agreement("not compared", "the kernel has no argument to write")
     if not compared:
-        return Agreement(
-            "not compared", "the kernel wrote nothing" if not sampled else "the sample of blocks wrote nothing"
-        )
+        return Agreement("yes", f"no element of {', '.join(unchanged)} changed, in this run and in the checked run")
     return Agreement(
         "yes", f"{compared:,} elements of {', '.join(names)} equal those of the checked run up to rounding"
     )

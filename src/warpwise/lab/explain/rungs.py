@@ -12,6 +12,7 @@ import torch
 from warpwise import operation
 from warpwise.cuda.launch.intercept import intercepting
 from warpwise.lab.explain.launch import explain_launch
+from warpwise.lab.explain.memory import require_memory
 from warpwise.lab.explain.model.explanation import Explanation, Explanations
 from warpwise.lab.explain.options import BUDGET, Blocks, Options
 from warpwise.operation import Case, Op, Rung
@@ -54,7 +55,8 @@ def explain_rung(
     is counted without a check; the rung is then checked at that smaller size first, and a caveat notes it. Inputs are
     made on ``device`` from ``seed``; the other options are those of ``explain``.
 
-    Raises ``ValueError`` if the rung does not support the case or launches no kernel, and what ``explain`` raises.
+    Raises ``ValueError`` if the rung does not support the case or launches no kernel, or if the arguments exceed the
+    available memory, and what ``explain`` raises.
     """
     op = operation.get(op) if isinstance(op, str) else op
     rung = op.rung(rung) if isinstance(rung, str) else rung
@@ -62,6 +64,7 @@ def explain_rung(
     where = torch.device(device)
     chosen = checkable(op, dtype) if case is None else _case(op, case)
     options = Options(target, blocks, budget, checks, timeout, keep=True)
+    require_memory(op, chosen, dtype)
     large = case is not None and checks != "none" and too_large(op, chosen, dtype)
     if large:
         small = checkable(op, dtype)

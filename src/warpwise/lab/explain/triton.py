@@ -21,6 +21,7 @@ from warpwise.cuda.launch.arguments import Buffer, Scalar
 from warpwise.cuda.launch.limits import target_profile
 from warpwise.lab.explain import outputs
 from warpwise.lab.explain.execution import ATOMICS, MachineRun, assembled, execute
+from warpwise.lab.explain.hints import in_triton
 from warpwise.lab.explain.model.explanation import Agreement, Explanation, Resources
 from warpwise.lab.explain.options import Options
 from warpwise.lab.explain.triton_accesses import Accesses
@@ -107,7 +108,12 @@ class _Triton:
             self.seconds,
         )
         seen = self.accesses.found()
-        return replace(made, accesses=seen, caveats=(*made.caveats, *((_INFERRED,) if seen else ())))
+        return replace(
+            made,
+            hints=tuple(map(in_triton, made.hints)),
+            accesses=seen,
+            caveats=(*made.caveats, *((_INFERRED,) if seen else ())),
+        )
 
     def _timed(self, what: str, call: Callable[[], Any]) -> Any:
         started = time.perf_counter()

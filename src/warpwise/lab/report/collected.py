@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -282,11 +282,23 @@ def _beside(folder: Path, device: str) -> Iterator[Measurement]:
     """
     for path in sorted(folder.glob("*.json")):
         try:
-            run, measurements, _ = read_results(path)
+            run, measurements = _results(path)
         except (OtherFile, OSError):
             continue
         if run.device == device:
             yield from measurements
+
+
+def _results(path: Path) -> tuple[Run, tuple[Measurement, ...]]:
+    """``read_results``, which reads a file once for all operations of a report."""
+    status = path.stat()
+    return _read_once(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=256)
+def _read_once(path: Path, modified: int, size: int) -> tuple[Run, tuple[Measurement, ...]]:
+    run, measurements, _ = read_results(path)
+    return run, tuple(measurements)
 
 
 def recorded_files(name: str | None = None, folders: Sequence[Path] | None = None) -> list[Path]:
@@ -303,7 +315,7 @@ def recorded_files(name: str | None = None, folders: Sequence[Path] | None = Non
 def read_file(path: Path) -> RecordedRun | None:
     """The run in a results file; None for JSON of another kind. Raises ``UnreadableResults`` or ``OSError``."""
     try:
-        run, measurements, _ = read_results(path)
+        run, measurements = _results(path)
     except OtherFile:
         return None
     data = json.loads(path.read_text())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from warpwise.lab.explain import Explanation, explain_rung
 from warpwise.lab.explain.model.explanation import Line
 from warpwise.lab.explain.rungs import checkable
 from warpwise.lab.report.collected import MeasuredPoint
+from warpwise.lab.report.processes import on_all_cores
 from warpwise.lab.verify.verdict import dtype_name
 from warpwise.operation import Case, Op, Rung
 
@@ -28,7 +29,7 @@ FORMAT = 2  # version of the cached data
 CODE = Path(__file__).parents[2]  # the package, whose code is part of the cache key
 UNITS = 5
 MOST_BYTES = 2**28
-BUDGET_S = 2.5  # seconds to execute a launch: as many blocks as fit
+BUDGET_S = 1.0  # seconds to execute a launch: as many blocks as fit
 
 
 @dataclass(frozen=True)
@@ -132,36 +133,75 @@ def _sum(*lines: Line) -> dict[str, float]:
 
 
 def explain_rungs(
-    op: Op, target: str, point: MeasuredPoint | None = None, progress: Callable[[str, int, int], None] | None = None
+    op: Op,
+    target: str,
+    point: MeasuredPoint | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+    verified: Container[str] = (),
 ) -> dict[str, Explained]:
     """Explain every rung that launches a GPU kernel, at the size of ``point`` reduced to at most ``MOST_BYTES``.
 
-    ``progress`` is called with each rung's name, the number of rungs done and their total.
+    Those of the rungs that are ``verified`` are counted without a checked run before. Rungs that are not in the cache
+    are explained on all cores. ``progress`` is called with each rung's name, the number of rungs done and their total.
     """
     chosen = [rung for rung in op.rungs if rung.language in ("cuda", "triton")]
-    found = {}
-    for done, rung in enumerate(chosen):
+    found: dict[str, Explained] = {}
+
+    def done(name: str, made: Explained) -> None:
+        found[name] = made
         if progress is not None:
-            progress(rung.name, done, len(chosen))
-        found[rung.name] = explain_one(op, rung, target, point)
-    return found
+            progress(name, len(found), len(chosen))
+
+    missing = []
+    for rung in chosen:
+        kept = _kept(op, rung, target, point, rung.name in verified)
+        if kept is not None:
+            done(rung.name, kept)
+        else:
+            missing.append(rung)
+    for name, made in on_all_cores(
+        [rung.name for rung in missing],
+        lambda name: explain_one(op, op.rung(name), target, point, name in verified),
+    ):
+        done(name, made)
+    return {rung.name: found[rung.name] for rung in chosen}
 
 
-def explain_one(op: Op, rung: Rung, target: str, point: MeasuredPoint | None = None) -> Explained:
-    """The explanation of one rung, from the cache if available. An exception becomes the ``reason``."""
+def _kept(op: Op, rung: Rung, target: str, point: MeasuredPoint | None, verified: bool) -> Explained | None:
+    """The explanation in the cache, or None. A reason why there is none takes no time."""
     if "cpu" not in rung.devices:
         return Explained(target=target, reason="uses hardware features that cannot be executed on a CPU")
+    path = _place(op, rung, target, point, verified)[2]
+    kept = cache.load(path)
+    return _read(json.loads(kept)) if kept is not None else None
+
+
+def _place(
+    op: Op, rung: Rung, target: str, point: MeasuredPoint | None, verified: bool
+) -> tuple[torch.dtype, Case, Path]:
+    """The dtype and the case to explain, and the file of the cache."""
     known = {dtype_name(dtype): dtype for dtype in op.spec.dtypes if rung.dtypes is None or dtype in rung.dtypes}
     name = point.dtype if point is not None and point.dtype in known else next(iter(known))
     dtype = known[name]
     case = _within(op, dtype, point)
-    path = cache.cache_dir() / "report" / f"{_key(op, rung, case, dtype, target)}.bin"
-    kept = cache.load(path)
-    if kept is not None:
-        return _read(json.loads(kept))
-    named: dict[str, Any] = {"case": case.name, "sizes": dict(case.sizes), "dtype": name, "target": target}
+    return dtype, case, cache.cache_dir() / "report" / f"{_key(op, rung, case, dtype, target, verified)}.bin"
+
+
+def explain_one(
+    op: Op, rung: Rung, target: str, point: MeasuredPoint | None = None, verified: bool = False
+) -> Explained:
+    """The explanation of one rung, which is kept in the cache. An exception becomes the ``reason``.
+
+    A ``verified`` rung is not checked again: the page shows its verdict.
+    """
+    dtype, case, path = _place(op, rung, target, point, verified)
+    named: dict[str, Any] = {
+        "case": case.name, "sizes": dict(case.sizes), "dtype": dtype_name(dtype), "target": target,
+    }  # fmt: skip
+    checks = "none" if verified else "all"
     try:
-        launches = tuple(_reduced(one) for one in explain_rung(op, rung, case, dtype, target=target, budget=BUDGET_S))
+        explained = explain_rung(op, rung, case, dtype, target=target, budget=BUDGET_S, checks=checks)
+        launches = tuple(map(_reduced, explained))
     except KernelError as error:
         return Explained(**named, reason=f"{type(error).__name__}: {error}")
     except Exception as error:  # noqa: BLE001 - a user's launcher may raise anything; the page shows it
@@ -198,7 +238,7 @@ def _product(case: Case) -> int:
     return math.prod(max(1, size) for size in case.sizes.values())
 
 
-def _key(op: Op, rung: Rung, case: Case, dtype: torch.dtype, target: str) -> str:
+def _key(op: Op, rung: Rung, case: Case, dtype: torch.dtype, target: str, verified: bool) -> str:
     """The cache key of an explanation: the kernel's sources, the case, dtype and target, and the code that explains."""
     folder = rung.source.parent
     beside = [
@@ -215,6 +255,7 @@ def _key(op: Op, rung: Rung, case: Case, dtype: torch.dtype, target: str) -> str
         case,
         dtype,
         target,
+        verified,
         source_digest(rung.source),
         _code(),
         *beside,

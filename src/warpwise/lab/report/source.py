@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pygments
 from markupsafe import Markup
 
+from warpwise import cache
 from warpwise.lab.explain.model import source_lines
 from warpwise.lab.explain.model.explanation import Line
 from warpwise.lab.explain.model.source_lines import Column
@@ -19,6 +22,7 @@ from warpwise.lab.report.html import render
 from warpwise.operation import Op, Rung
 
 WASTEFUL = 1.05
+FORMAT = 1  # version of the cached pieces
 CONTEXT = 3  # context lines around a change
 ALIKE = 0.5  # similarity of two lines from which their words are compared
 Pieces = list[tuple[str, str]]  # of a line: (mark, text)
@@ -61,7 +65,19 @@ def _tokens(text: str, path: Path) -> Iterator[tuple[str, str]]:
 
 
 def coloured(lines: Sequence[str], path: Path) -> list[Pieces]:
-    """Each line as pieces with the CSS class of their kind: comment, keyword, string, number, directive, or ""."""
+    """Each line as pieces with the CSS class of their kind: comment, keyword, string, number, directive, or "".
+
+    The pieces are kept in the cache.
+    """
+    file = cache.cache_dir() / "sources" / f"{cache.key(FORMAT, pygments.__version__, path.suffix, *lines)}.bin"
+    kept = cache.load(file)
+    if kept is None:
+        kept = json.dumps(_coloured(lines, path)).encode()
+        cache.save(file, kept)
+    return [[(kind, text) for kind, text in row] for row in json.loads(kept)]
+
+
+def _coloured(lines: Sequence[str], path: Path) -> list[Pieces]:
     rows: list[Pieces] = [[]]
     for kind, value in _tokens("\n".join(lines), path):
         for number, part in enumerate(value.split("\n")):

@@ -10,10 +10,11 @@ from typing import Any
 import torch
 
 from warpwise.arguments.values import map_tensors
-from warpwise.cuda.errors import KernelError, UnsupportedFeature
+from warpwise.cuda.errors import KernelError, MissingTool, UnsupportedFeature
 from warpwise.lab.verify.guard import Guarded, GuardedUnsized, guarded, guarded_copy
 from warpwise.lab.verify.problem import Instance
 from warpwise.lab.verify.verdict import Failure, number
+from warpwise.native import NoCompiler
 from warpwise.operation import Op, Rung, Unsized
 
 
@@ -117,15 +118,41 @@ def _launch(op: Op, rung: Rung, instance: Instance, trial: Trial) -> Attempt | N
             return Attempt(_failure(instance, "exception", f"{missing[0]}: the rung did not call allocate"))
     except UnsupportedFeature as error:
         return Attempt(skipped=f"{type(error).__name__}: {_first_line(error)}")
+    except (MissingTool, NoCompiler) as error:
+        return Attempt(skipped=_first_line(error))
     except KernelError as error:
         failure = _failure(instance, "finding", str(error.finding or error))
         lost = on_gpu and _context_lost()
         return Attempt(replace(failure, findings=error.findings), lost=lost, error=type(error))
+    except ImportError as error:
+        if (package := _missing_package(error)) is None:
+            return _raised(instance, error, on_gpu)
+        return Attempt(skipped=package)
     except Exception as error:  # noqa: BLE001 - any exception of a rung is a failure of the rung
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        message = f"{type(error).__name__}: {_first_line(error)} (at {last.filename.rpartition('/')[2]}:{last.lineno})"
-        return Attempt(_failure(instance, "exception", message), lost=on_gpu and _context_lost())
+        return _raised(instance, error, on_gpu)
     return None
+
+
+def _raised(instance: Instance, error: Exception, on_gpu: bool) -> Attempt:
+    """A failure with the message of ``error`` and the line that raised it."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    message = f"{type(error).__name__}: {_first_line(error)} (at {last.filename.rpartition('/')[2]}:{last.lineno})"
+    return Attempt(_failure(instance, "exception", message), lost=on_gpu and _context_lost())
+
+
+def _missing_package(error: ImportError) -> str | None:
+    """Why a rung cannot be run, if ``error`` is the absence of an optional dependency of Warpwise, else None."""
+    cause: BaseException | None = error
+    while cause is not None:
+        package = (getattr(cause, "name", None) or "").partition(".")[0]
+        if isinstance(cause, ModuleNotFoundError) and package in OPTIONAL:
+            first = _first_line(error)
+            return f"{first}: install {OPTIONAL[package]}" if cause is error else first
+        cause = cause.__cause__
+    return None
+
+
+OPTIONAL = {"triton": "triton", "cuda": "warpwise[cuda]"}  # modules, and the packages to install
 
 
 def _first_line(error: BaseException) -> str:

@@ -109,6 +109,11 @@ class Verdict:
         return self.status == "right"
 
     @property
+    def why_untested(self) -> str:
+        """The reasons why cases were not tested."""
+        return "; ".join(sorted({case.reason for case in self.cases if case.status == "untested"})) or "no case"
+
+    @property
     def worst(self) -> float:
         """The largest ratio of an error to its tolerance in any case: at most 1 for a rung that is right."""
         return max((result.worst for result in self.cases), default=0.0)
@@ -117,8 +122,7 @@ class Verdict:
         tested = [result for result in self.cases if result.status != "untested"]
         head = f"{self.op} {self.rung} on {self.place}: {self.status}"
         if self.status == "untested":
-            reasons = sorted({result.reason for result in self.cases if result.reason})
-            return f"{head}: {'; '.join(reasons) or 'no case'}"
+            return f"{head}: {self.why_untested}"
         skipped = f", {len(self.cases) - len(tested)} skipped" if len(tested) < len(self.cases) else ""
         lines = [f"{head} ({len(tested)} cases{skipped}, {self.seconds:.1f} s)"]
         if self.failures:

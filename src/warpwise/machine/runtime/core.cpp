@@ -155,7 +155,7 @@ class Runner {
       if (progress == Progress::kStuck) deadlock(block);
       check_stop();
     } while (progress == Progress::kMoved && block.executed < end);
-    polls_ = 0;
+    polls_ = run.repeated_polls;
     for (const u32 index : polling_) polls_ += counts_[index].executed;
     if (params_.weights) accumulate(resident.weight);
     if (progress != Progress::kDone) return false;
@@ -212,6 +212,7 @@ class Runner {
     memset(counts_.data(), 0, counts_.size() * sizeof(InstructionCounts));
     result_.barriers += weight * static_cast<double>(run.barriers_opened);
     run.barriers_opened = 0;
+    run.repeated_polls = 0;
   }
 
   const ww_machine_params& params_;
@@ -250,7 +251,7 @@ void set_up(Program& program, const ww_machine_params& params) {
   run.program = &program;
   run.cooperative = params.cooperative, run.may_wait = params.may_wait;
   run.sampled = params.block_count < launch.blocks;
-  run.barriers_opened = 0;
+  run.barriers_opened = run.repeated_polls = 0;
   run.deadline = params.timeout > 0 ? now() + params.timeout : 0;
   recent_segment = {};
   run.segments.clear();

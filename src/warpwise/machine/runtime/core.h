@@ -19,6 +19,7 @@ struct alignas(32) IssueEntry {
   u8 wait_mask;
   u8 write_barrier, read_barrier;
   u8 latency;  // of its pipe
+  u8 spin;     // see Instruction
 };
 
 constexpr u32 kExternals = 0xF0000000;
@@ -54,6 +55,7 @@ struct Run {
   bool cooperative = false, may_wait = false, sampled = false;
   double deadline = 0;
   u64 barriers_opened = 0;
+  u64 repeated_polls = 0;  // iterations of polling loops that are not counted
   volatile int stop = 0;
 };
 extern Run run;

@@ -77,6 +77,7 @@ struct Instruction {
   std::vector<std::string> modifiers;  // "E", "128", "CONSTANT"
   std::vector<Operand> operands;       // destinations first, as nvdisasm prints them
   Control control{};
+  u8 spin = 0;  // 1: in a loop that polls memory until another thread writes it; 2: the branch that ends it
   std::string text;
   u64 scratch[2] = {0, 0};  // decoded by the decoder for its handler: a width, an immediate LUT, ...
   u8 pipe = 0;              // a Pipe, set by the decoder's registration
@@ -154,6 +155,7 @@ struct Warp {
   std::vector<Waiting> waiting;
   Vector* convergence;  // B0..B15 and WARPSYNC: for each lane, the mask of lanes that it waits for
   Mask running;         // active lanes
+  Mask repeating;       // lanes in a later iteration of a loop that polls
   u32 pc;             // of the active lanes. While a handler runs it is that of the next instruction; only handlers of
                       // control flow change it
   u32 arrived;        // a bit per block barrier: this warp has arrived

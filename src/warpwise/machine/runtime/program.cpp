@@ -94,6 +94,7 @@ IssueEntry issue_entry(const Instruction& instruction) {
   entry.write_barrier = instruction.control.write_barrier;
   entry.read_barrier = instruction.control.read_barrier;
   entry.latency = kPipeLatency[instruction.pipe];
+  entry.spin = instruction.spin;
   return entry;
 }
 
@@ -136,6 +137,7 @@ std::unique_ptr<Program> parse_program(const char* text, size_t bytes) {
       control.write_barrier = static_cast<u8>(fields.number());
       control.read_barrier = static_cast<u8>(fields.number());
       control.wait_mask = static_cast<u8>(fields.number());
+      instruction.spin = static_cast<u8>(fields.number());
       operands_left = static_cast<size_t>(fields.number());
       instruction.operands.reserve(operands_left);
       instruction.opcode = fields.text();

@@ -19,6 +19,7 @@ void reset_warp(Warp& warp, Block& block, u32 number) {
   warp.waiting.clear();
   warp.arrived = 0;
   warp.cycle = warp.ready = 0;
+  warp.repeating = 0;
   memset(warp.scoreboard, 0, sizeof warp.scoreboard);
   warp.copies = {};
   memset(warp.predicates, 0, sizeof warp.predicates);
@@ -37,6 +38,21 @@ inline u64 issue_cycle(const Warp& warp, const IssueEntry& entry) {
   return at;
 }
 
+// A loop that polls memory runs as often as the order of the threads has it: only its first iteration is counted, and
+// costs time. Executes one instruction of a later iteration.
+void repeat_poll(Warp& warp, const IssueEntry& entry, InstructionCounts& count, Mask on) {
+  const InstructionCounts before = count;
+  if (on) entry.run(warp, *entry.instruction, on);
+  count = before;
+}
+
+// After the branch that ends a polling loop: the lanes that it sent back.
+void note_repeats(Warp& warp, u32 index, Mask before) {
+  const bool all = warp.pc <= index && warp.running == before;
+  warp.repeating |= all ? before : before & ~warp.running;
+  run.repeated_polls += all || before & ~warp.running;
+}
+
 constexpr u32 kReadCycles = 8;  // until a variable-latency instruction has read its source registers
 
 void run_time_slice(Warp& warp) {
@@ -51,6 +67,18 @@ void run_time_slice(Warp& warp) {
     const Mask guard = entry.guard < 8 ? warp.predicates[entry.guard] : warp.uniform_predicates[entry.guard - 8];
     const Mask on = running & (guard ^ entry.guard_flip);
     InstructionCounts& count = table[index];
+    if (__builtin_expect(entry.spin | (warp.repeating != 0), 0)) {
+      if (!entry.spin) {
+        warp.repeating &= ~running;
+      } else if (!(running & ~warp.repeating)) {
+        executed++;
+        warp.pc = index + 1;
+        repeat_poll(warp, entry, count, on);
+        if (entry.spin == 2) note_repeats(warp, index, running);
+        if (!warp.running && !next_split(warp)) break;
+        continue;
+      }
+    }
     const u64 at = issue_cycle(warp, entry);
     executed++;
     count.executed++;
@@ -65,6 +93,7 @@ void run_time_slice(Warp& warp) {
       entry.run(warp, *entry.instruction, on);
       if (entry.write_barrier != 7) warp.scoreboard[entry.write_barrier] = at + warp.latency;
       if (entry.read_barrier != 7) warp.scoreboard[entry.read_barrier] = at + kReadCycles;
+      if (entry.spin == 2) note_repeats(warp, index, running);
       if (__builtin_expect(!warp.running, 0) && !next_split(warp)) break;
     }
   } while (--warp.budget);

@@ -13,18 +13,19 @@ from pathlib import Path
 import torch
 
 from warpwise import cache
+from warpwise.cuda.errors import MissingTool
 from warpwise.gemm.operands import sizes
 
 FLAGS = ("-O3", "-std=c11", "-shared", "-fPIC")
 
 
 def compiler() -> str:
-    """``$CC``, or the first of cc, gcc and clang there is; ``RuntimeError`` says what to install."""
+    """``$CC``, or the first of cc, gcc and clang there is; ``MissingTool`` says what to install."""
     names = [os.environ["CC"]] if os.environ.get("CC") else ["cc", "gcc", "clang"]
     for name in names:
         if found := shutil.which(name):
             return found
-    raise RuntimeError(f"no C compiler: looked for {', '.join(names)} on PATH; install gcc or clang, or set CC to one")
+    raise MissingTool(f"no C compiler: looked for {', '.join(names)} on PATH; install gcc or clang, or set CC to one")
 
 
 @functools.cache

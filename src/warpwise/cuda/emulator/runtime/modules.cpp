@@ -15,6 +15,7 @@
 
 #include "abi_extra.h"
 #include "access.h"
+#include "heap.h"
 
 namespace ww {
 namespace {
@@ -167,6 +168,7 @@ void check_module_access(Address address, size_t bytes, bool write, Address pc, 
   const GlobalVariable* object = after == objects.begin() ? nullptr : &*(after - 1);
   if (inside && object && address + bytes <= object->start + object->bytes && !(write && object->constant)) return;
   if (inside && !inside->writable && !write) return;  // literals and compiler-generated tables have no symbols
+  if (check_heap_access(address, bytes, write, pc, line)) return;
   Report report = new_report(kOutOfBounds, pc, line);
   report.address = address;
   report.access.action = write ? kWrite : kRead;

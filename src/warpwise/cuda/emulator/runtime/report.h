@@ -24,7 +24,18 @@ enum Kind : int32_t {
   kLaunchError,
 };
 
-enum Action : int32_t { kRead, kWrite, kAtomic, kAsyncCopy, kWait, kReturned, kExecuted, kUnknownThread };
+enum Action : int32_t {
+  kRead,
+  kWrite,
+  kAtomic,
+  kAsyncCopy,
+  kWait,
+  kReturned,
+  kExecuted,
+  kUnknownThread,
+  kVolatileRead,
+  kVolatileWrite
+};
 
 enum Space : int32_t { kNoSpace, kGlobal, kShared, kDynamicShared, kModule, kLocal };
 

@@ -23,9 +23,15 @@ bool of_this_block(uint32_t epoch) {
   return block_number_of(epoch) == runtime.block->number;
 }
 
+// Of strong accesses, only the atomics of the headers have a line; volatile ones come from the compiler's hooks.
+Action action_of(bool write, bool strong, bool has_line) {
+  if (strong) return has_line ? kAtomic : write ? kVolatileWrite : kVolatileRead;
+  return write ? kWrite : kRead;
+}
+
 Action action_of(bool write, uint64_t stamp) {
   if ((stamp & kClockBits) == kInFlight && write) return kAsyncCopy;
-  return stamp & kStrong ? kAtomic : write ? kWrite : kRead;
+  return action_of(write, stamp & kStrong, stamp & kLineFlag);
 }
 
 // An agent's access is that of a thread for which it works; see clocks.h.
@@ -94,7 +100,7 @@ void report_race(const Slot& slot, const AccessInfo& access, Address word, bool 
   Report report = new_report(kDataRace, access.pc, access.line);
   const Address first = access.address > word ? access.address : word;
   describe(report, slot, first);
-  report.access.action = access.async_copy ? kAsyncCopy : access.strong ? kAtomic : write ? kWrite : kRead;
+  report.access.action = access.async_copy ? kAsyncCopy : action_of(write, access.strong, access.line > 0);
   report.access_bytes = access.bytes;
   fill_other(report, other, other_wrote);
   const bool both_plain_writes =
@@ -133,8 +139,8 @@ static void check_against_write(const Slot& slot, const Cell& cell, uint32_t mas
 
 void record_read_slow(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word) {
   check_against_write(slot, cell, mask, access, word, false);
-  const uint64_t read = cell.read,
-                 mine = runtime.stamp | (access.strong ? kStrong : 0) | location_of(access.pc, access.line);
+  const uint64_t read = cell.read, mine = runtime.stamp | (access.strong ? kStrong : 0) |
+                                          location_of(access.pc, access.line, access.strong);
   const unsigned me = thread_of(mine);
   if (same_thread_and_epoch(read, mine)) {
     cell.read = access.strong && !(read & kStrong) ? mine & ~kStrong : mine;
@@ -157,8 +163,8 @@ void record_read_slow(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& a
 }
 
 void record_write(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word) {
-  const uint64_t write = cell.write,
-                 mine = runtime.stamp | (access.strong ? kStrong : 0) | location_of(access.pc, access.line);
+  const uint64_t write = cell.write, mine = runtime.stamp | (access.strong ? kStrong : 0) |
+                                            location_of(access.pc, access.line, access.strong);
   const uint32_t floor = runtime.epoch_floor[slot.shared];
   if (epoch_of(write) >= floor) check_against_write(slot, cell, mask, access, word, true);
   const uint64_t read = cell.read;

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from warpwise.lab.explain.hints.hint import Hint
 from warpwise.lab.explain.hints.rules import hints
+from warpwise.lab.explain.hints.triton_ideas import in_triton
 
-__all__ = ["Hint", "hints"]
+__all__ = ["Hint", "hints", "in_triton"]

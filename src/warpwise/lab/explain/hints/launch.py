@@ -88,7 +88,10 @@ def small_grid(launch: LaunchAnalysis) -> Iterator[Hint]:
     if not 0 < blocks < sms:
         return
     share = blocks / sms
-    gain = launch.speedup(dict.fromkeys((*_PER_SM, "latency"), share))
+    # More blocks do not shorten a warp's path through the kernel, except a loop over the data, of which each does less.
+    accesses = launch.counts.column("executed")[launch.table.accesses("global")]
+    iterations = float(accesses.max(initial=0)) / max(1, launch.counts.warps)
+    gain = launch.speedup(dict.fromkeys(_PER_SM, share) | {"latency": max(share, 1 / max(1.0, iterations))})
     text = f"{blocks} {'block leaves' if blocks == 1 else 'blocks leave'} {sms - blocks} of {sms} SMs idle."
     yield Hint(
         "OPT" if gain >= WORTH else "INF",

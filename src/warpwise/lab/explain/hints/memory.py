@@ -132,11 +132,12 @@ def narrow(launch: LaunchAnalysis) -> Iterator[Hint]:
     width = max(each[1] for each in found)
     fewer = width / _VECTOR
     saved = requests_all * (1 - fewer)
+    share = bytes_all / launch.sum("bytes", launch.table.accesses("global", "ld", "st", "ldgsts"))
     gain = launch.speedup(
         {
             "LSU issue": launch.without("LSU issue", saved),
             "issue slots": launch.without("issue slots", saved),
-            "latency": fewer,
+            "latency": 1 - share * (1 - fewer),  # wider accesses shorten the stalls of these bytes alone
         }
     )
     if gain < WORTH:

@@ -104,7 +104,8 @@ class Explanation:
     target, ``occupancies`` that of every device profile by name. ``prediction`` has the seconds of each unit, the
     ``limiter`` and the ``time``; it is None if the machine code was not executed, and ``unsupported`` gives the reason.
     ``caveats`` are limits of the counters. ``sources`` holds the text of the files that ``lines`` refer to, by line;
-    ``file`` is the one that declares the kernel.
+    ``file`` is the one that declares the kernel. ``origin`` is the place of line 1 in the Python file that holds the
+    source, such as "ops.py:40".
     """
 
     kernel: str
@@ -126,6 +127,7 @@ class Explanation:
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     seconds: Mapping[str, float] = field(default_factory=dict)
     file: str = ""
+    origin: str = ""
 
     @property
     def sampled(self) -> str:

@@ -87,7 +87,7 @@ def rates(profile: Profile) -> dict[str, float]:
 
 def multiply_adds(modifiers: Iterable[str]) -> int:
     """Multiply-adds of one matrix instruction of a warp, by its shape: 16816 is 16 x 8 x 16. 0 if no modifier names
-    one.
+    one, as in MOVM.16.MT88, which transposes a matrix.
 
     64x64x16 is the shape of a warpgroup: each of its four warps executes the instruction and computes a quarter.
     """
@@ -95,9 +95,8 @@ def multiply_adds(modifiers: Iterable[str]) -> int:
         digits = modifier.split("x")
         if modifier.isdigit():
             m, rest = (16, modifier[2:]) if modifier.startswith("16") else (int(modifier[0]), modifier[1:])
-            n, k = int(rest[0]), rest[1:]
-            if k:
-                return m * n * int(k)
+            if len(rest) > 1:
+                return m * int(rest[0]) * int(rest[1:])
         elif len(digits) == 3 and all(part.isdigit() for part in digits):
             return int(digits[0]) * int(digits[1]) * int(digits[2]) // 4
     return 0

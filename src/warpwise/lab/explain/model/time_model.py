@@ -60,7 +60,7 @@ class Prediction:
     ``units`` gives the busy seconds of each unit, with "latency" (stalls, independent of rates) and "launch" (a
     constant); ``demands`` has the work behind them. ``time`` combines all of them, ``limiter`` is the largest, and
     ``busiest`` the largest with a rate, ncu's most utilised unit. ``floor`` is the time of the launch's distinct bytes
-    at the DRAM rate, launch overhead included.
+    at the DRAM rate, launch overhead included. ``excluded`` names what ``time`` does not include.
     """
 
     device: str
@@ -69,6 +69,7 @@ class Prediction:
     time: float
     floor: float
     floor_bytes: int
+    excluded: str = ""
 
     @property
     def limiter(self) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 LANES = 32
+LIMITS = (0.03, 0.1, 0.25, 0.5)  # shares of the whole at which the colour changes
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -76,7 +77,7 @@ def bar(share: float, width: int) -> str:
 
 def heat(share: float) -> int:
     """The colour step of a share of the whole, 0 (cold) to 4 (hot)."""
-    return sum(share >= limit for limit in (0.03, 0.1, 0.25, 0.5))
+    return sum(share >= limit for limit in LIMITS)
 
 
 def _srgb(lightness: float, chroma: float, hue: float) -> str:

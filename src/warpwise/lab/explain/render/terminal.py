@@ -8,31 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from warpwise.lab.display import renders
-from warpwise.lab.explain.model import source_lines
 from warpwise.lab.explain.model.explanation import Explanation, Line
-from warpwise.lab.explain.model.source_lines import Column
 from warpwise.lab.explain.render import lanes
 from warpwise.lab.explain.render.format import (
     LANE_COLOURS,
     bar,
     count,
     dimensions,
-    heat,
     listed,
     percent,
     seconds,
     size,
     times,
 )
+from warpwise.lab.explain.render.source import source_rows
+from warpwise.lab.explain.render.styled import BAR, GOOD, HOT, StyledLine, heading, plain, wrapped
 
-Span = tuple[str, str]
-StyledLine = list[Span]
-HOT, GOOD, BAR = "#e5533a", "#2a9d8f", "#7f97b0"  # legible on dark and light backgrounds
-HEAT = ("dim", "#c9a227", "#e08a3c", "#e76f51", f"bold {HOT}")
-MARKS = (" ", "░", "▒", "▓", "█")
-_NARROWEST_SOURCE, _BAR = 36, 6
 _MOST_ROWS = 12  # rows of a request
-_MOST_ELSEWHERE = 6  # lines of included headers
 _DIGITS = "0123456789abcdefghijklmnopqrstuv"
 
 
@@ -68,17 +60,12 @@ def _picture(explanation: Explanation, width: int, chosen: Line | None, all_line
     yield from _limiter(explanation, width)
     yield from _needs(explanation, width)
     yield from _hints(explanation, width)
-    yield from _source(explanation, width, chosen, all_lines)
+    yield from source_rows(explanation, width, chosen, all_lines)
     if explanation.accesses:
         yield from _accesses(explanation, width)
     if chosen is not None:
         yield from _lanes(explanation, chosen, width)
     yield from _caveats(explanation, width)
-
-
-def plain(row: StyledLine) -> str:
-    """The row without styles."""
-    return "".join(text for text, _ in row).rstrip()
 
 
 @renders(Explanation, "rich")
@@ -102,17 +89,6 @@ def _escaped(text: str) -> str:
     """Escape square brackets, which are rich's markup."""
     text = text.replace("[", "\\[")
     return text + " " if text.endswith("\\") else text
-
-
-def _heading(title: str, width: int) -> Iterator[StyledLine]:
-    """An empty line, then the title and a rule."""
-    yield [("", "")]
-    yield [(f"── {title} ", "bold"), ("─" * max(0, width - len(title) - 4), "dim")]
-
-
-def _wrapped(text: str, width: int, indent: str = "  ", first: str = "", style: str = "") -> Iterator[StyledLine]:
-    for part in textwrap.wrap(text, width, initial_indent=first or indent, subsequent_indent=indent):
-        yield [(part, style)]
 
 
 def _head(explanation: Explanation, width: int) -> Iterator[StyledLine]:
@@ -139,6 +115,8 @@ def _limiter(explanation: Explanation, width: int) -> Iterator[StyledLine]:
         (", limited by ", ""),
         (expected.limiter, f"bold {HOT}"),
     ]
+    if expected.excluded:
+        yield from wrapped(f"without {expected.excluded}", width, "", style=HOT)
     yield [(f"accessing each distinct byte once takes {seconds(expected.floor)}", "dim")]
     ordered = sorted(expected.units.items(), key=lambda item: -item[1])
     longest = ordered[0][1] or 1.0
@@ -195,124 +173,20 @@ def _labelled(label: str, text: str, width: int, style: str) -> Iterator[StyledL
 def _hints(explanation: Explanation, width: int) -> Iterator[StyledLine]:
     if not explanation.hints:
         return
-    yield from _heading("Hints", width)
+    yield from heading("Hints", width)
     for hint in explanation.hints:
         style = "bold #e08a3c" if hint.kind == "OPT" else f"bold {BAR}"
         gain = f"  up to {times(hint.speedup)} faster" if hint.speedup and hint.speedup >= 1.05 else ""
         where = f"  {Path(hint.file).name}:{hint.line}" if hint.line else ""
         yield [(f"{hint.kind} ", style), (hint.title, "bold"), (gain, GOOD), (where, "dim")]
-        yield from _wrapped(hint.text, width, "    ")
+        yield from wrapped(hint.text, width, "    ")
         if hint.idea:
-            yield from _wrapped(hint.idea, width, "      ", "    → ", "italic")
-
-
-def _source(explanation: Explanation, width: int, chosen: Line | None, all_lines: bool) -> Iterator[StyledLine]:
-    own = explanation.main_file
-    if own is None:
-        return
-    by_number = {line.number: line for line in explanation.lines if line.file == own}
-    columns = _fitting(source_lines.shown_columns(explanation.lines), width)
-    if not columns:
-        return
-    most = {column.key: _whole(explanation, column) for column in columns}
-    room = width - 8 - sum(_column_width(column) for column in columns)
-    yield from _heading(Path(own).name, width)
-    titles = "".join(_title(column).rjust(_column_width(column)) for column in columns)
-    yield [(" " * (8 + room) + titles, "dim")]
-    text = explanation.sources.get(own, ())
-    for number in range(1, len(text) + 1) if all_lines and text else source_lines.numbers(by_number):
-        if number is None:
-            yield [("     ⋮", "dim")]
-            continue
-        code = text[number - 1].expandtabs(4) if number <= len(text) else by_number[number].text
-        yield _source_row(number, code, by_number.get(number), columns, most, room, chosen)
-    elsewhere = [
-        line
-        for line in explanation.lines
-        if line.file != own and any(line.counters.get(column.key) for column in columns)
-    ]
-    yield from _elsewhere(elsewhere, columns, most, room, chosen, all_lines)
-
-
-def _elsewhere(
-    found: list[Line], columns: list[Column], most: dict[str, float], room: int, chosen: Line | None, all_lines: bool
-) -> Iterator[StyledLine]:
-    """The lines of included files with the highest counters."""
-    found.sort(key=lambda line: -max(_share(line, column, most) for column in columns))
-    shown = found if all_lines else found[:_MOST_ELSEWHERE]
-    for file in dict.fromkeys(line.file for line in shown):
-        yield [(f"  in {Path(file).name}", "dim")]
-        for line in sorted((one for one in shown if one.file == file), key=lambda one: one.number):
-            yield _source_row(line.number, line.text, line, columns, most, room, chosen)
-    if len(found) > len(shown):
-        yield [(f"  and {len(found) - len(shown)} more lines of included files: --all-lines shows them", "dim")]
-
-
-def _source_row(
-    number: int,
-    code: str,
-    line: Line | None,
-    columns: list[Column],
-    most: dict[str, float],
-    room: int,
-    chosen: Line | None,
-) -> StyledLine:
-    hottest = max((heat(_share(line, column, most)) for column in columns), default=0) if line else 0
-    mark = "▶" if line is not None and line is chosen else " "
-    row: StyledLine = [(f"{number:>5}", HEAT[hottest]), (mark, "bold cyan"), (MARKS[hottest] + " ", HEAT[hottest])]
-    code = code if len(code) < room else code[: max(room - 2, 0)] + "…"
-    row.append((code.ljust(room), "" if line is not None and line.counters.get("executed") else "dim"))
-    for column in columns:
-        row += _cell(line, column, most)
-    return row
-
-
-def _cell(line: Line | None, column: Column, most: dict[str, float]) -> StyledLine:
-    value = line.counters.get(column.key, 0) if line is not None else 0
-    if line is None or not value:
-        return [(" " * _column_width(column), "")]
-    share = _share(line, column, most)
-    text = percent(share) if column.key == "stall_cycles" else count(value)
-    made: StyledLine = [(" " + bar(share, _BAR), HEAT[heat(share)]), (f" {text:>7}", "dim" if share < 0.005 else "")]
-    if column.best:
-        factor = source_lines.ratio(line, column)
-        wasteful = factor is not None and factor > 1.05
-        style = f"bold {HOT}" if wasteful and share >= 0.005 else "dim" if wasteful else GOOD
-        made.append((f" {times(factor) if factor is not None else '':>5}", style))
-    return made
-
-
-def _title(column: Column) -> str:
-    return f"{column.title} (×ideal)" if column.best else column.title
-
-
-def _column_width(column: Column) -> int:
-    return _BAR + 9 + (6 if column.best else 0)
-
-
-def _fitting(columns: list[Column], width: int) -> list[Column]:
-    """The columns that fit beside the source; memory traffic has priority."""
-    order = ("sectors", "wavefronts", "stall_cycles", "local_sectors", "executed")
-    left = width - 8 - _NARROWEST_SOURCE
-    kept = []
-    for column in sorted(columns, key=lambda column: order.index(column.key)):
-        if _column_width(column) <= left:
-            left -= _column_width(column)
-            kept.append(column.key)
-    return [column for column in columns if column.key in kept]
-
-
-def _whole(explanation: Explanation, column: Column) -> float:
-    return sum(line.counters.get(column.key, 0) for line in explanation.lines) or 1.0
-
-
-def _share(line: Line, column: Column, most: dict[str, float]) -> float:
-    return line.counters.get(column.key, 0) / most[column.key]
+            yield from wrapped(hint.idea, width, "      ", "    → ", "italic")
 
 
 def _accesses(explanation: Explanation, width: int) -> Iterator[StyledLine]:
     """Loads and stores counted by Triton's interpreter."""
-    yield from _heading("Loads and stores of the program, from the interpreter", width)
+    yield from heading("Loads and stores of the program, from the interpreter", width)
     for one in explanation.accesses:
         factor = one.sectors / one.ideal_sectors if one.ideal_sectors else 1.0
         yield [
@@ -327,7 +201,7 @@ def _accesses(explanation: Explanation, width: int) -> Iterator[StyledLine]:
 
 def _lanes(explanation: Explanation, line: Line, width: int) -> Iterator[StyledLine]:
     for request in lanes.requests(explanation, line)[:2]:
-        yield from _heading(f"{line}, one warp's {request.action}: {request.kind} memory", width)
+        yield from heading(f"{line}, one warp's {request.action}: {request.kind} memory", width)
         yield from lane_rows(request, width)
 
 
@@ -343,10 +217,10 @@ def lane_rows(request: lanes.Request, width: int) -> Iterator[StyledLine]:
     else:
         cost.append((", which is ideal", GOOD))
     yield cost
-    yield from _wrapped(request.pattern, width)
+    yield from wrapped(request.pattern, width)
     code = f"{request.text} · block {request.block}, warp {request.warp}"
     more = f" · {request.alike} equal instructions" if request.alike > 1 else ""
-    yield from _wrapped(f"{code}{more}", width, style="dim")
+    yield from wrapped(f"{code}{more}", width, style="dim")
     label = max((len(row.label) for row in request.rows), default=0)
     label = max(label, len("bank"))
     wide = width >= label + 3 + 32 * 3 + 3 * 2
@@ -394,6 +268,6 @@ def _lane_cells(row: lanes.MemoryRow, kind: str, wide: bool) -> StyledLine:
 def _caveats(explanation: Explanation, width: int) -> Iterator[StyledLine]:
     if not explanation.caveats:
         return
-    yield from _heading("Limits of these counters", width)
+    yield from heading("Limits of these counters", width)
     for text in explanation.caveats:
-        yield from _wrapped(text, width, "    ", "  · ", "dim")
+        yield from wrapped(text, width, "    ", "  · ", "dim")

@@ -1,0 +1,122 @@
+"""A launch of one kernel of a file: CUDA C++ (.cu), or Python with Triton kernels or modules of ``cuda.load``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+
+from warpwise import cuda
+from warpwise.cli.kept import near
+from warpwise.cli.kernel_options import arguments, given_values, in_order, load_kernel
+from warpwise.cli.targets import run_file
+from warpwise.cli.values import Value
+
+
+@dataclass(frozen=True)
+class KernelOptions:
+    """What the command line says of a kernel and its launch."""
+
+    expression: str | None
+    grid: tuple[int, ...] | None
+    block: tuple[int, ...] | None
+    shared: int
+    texts: Sequence[str]
+    include: Sequence[Path] = ()
+    define: Sequence[str] = ()
+    constants: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class KernelLaunch:
+    """A kernel bound to its grid, its arguments in order, and those that Triton takes by name."""
+
+    expression: str
+    launcher: Any
+    values: list[Value]
+    meta: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def args(self) -> list[Any]:
+        """The positional arguments, with outputs marked."""
+        return arguments(self.values)
+
+    def check(self, timeout: float, order: str, seed: int) -> list[cuda.Finding]:
+        """Run on the CPU with all checks. ``order`` and ``seed`` apply to CUDA kernels."""
+        if isinstance(self.launcher, cuda.Launcher):
+            return self.launcher.check(*self.args, timeout=timeout, order=order, seed=seed)
+        found: list[cuda.Finding] = self.launcher.check(*self.args, timeout=timeout, **self.meta)
+        return found
+
+
+def kernel_launch(file: Path, options: KernelOptions, target: str, seed: int) -> KernelLaunch:
+    """The launch of ``options``. Raises ``click.UsageError`` for what is missing, with the kernels of the file."""
+    if not file.is_file():
+        raise click.BadParameter(f"no file {str(file)!r}, and no OP:RUNG such as softmax:k03", param_hint="FILE")
+    if file.suffix == ".py":
+        return _of_python(file, options, seed)
+    if options.expression is None or options.grid is None or options.block is None:
+        raise click.UsageError(f"a file needs --kernel, --grid and --block{_declared(file)}")
+    kernel = load_kernel(file, options.expression, options.include, options.define, target, options.constants)
+    return _of_cuda(kernel, options, given_values(options.texts, seed))
+
+
+def _of_cuda(kernel: cuda.Kernel, options: KernelOptions, given: list[Value]) -> KernelLaunch:
+    if options.grid is None or options.block is None:
+        raise click.UsageError(f"{kernel.expression} needs --grid and --block")
+    launcher = kernel[options.grid, options.block, options.shared]
+    return KernelLaunch(kernel.expression, launcher, in_order(kernel, given))
+
+
+def _of_python(file: Path, options: KernelOptions, seed: int) -> KernelLaunch:
+    module = run_file(file, "FILE")
+    known = kernels_in(module)
+    there = f"; there are {', '.join(known)}" if known else "; there are none"
+    if options.expression is None or options.grid is None:
+        raise click.UsageError(f"a kernel of {file.name} needs --kernel and --grid{there}")
+    base = options.expression.partition("<")[0].strip()
+    if base not in known:
+        hint = near(base, list(known))
+        raise click.BadParameter(f"{file.name}: no kernel {base!r}{hint or there}", param_hint="--kernel")
+    found, given = known[base], given_values(options.texts, seed)
+    if isinstance(found, cuda.Module):
+        return _of_cuda(found[options.expression], options, given)
+    if isinstance(found, cuda.Kernel):
+        return _of_cuda(found, options, given)
+    return _of_triton(found, options.expression, options.grid, given)
+
+
+def _of_triton(kernel: Any, expression: str, grid: tuple[int, ...], given: list[Value]) -> KernelLaunch:
+    """Tensors by position, in the order of the parameters; the rest, with options such as num_warps, by name."""
+    from warpwise import triton as wt
+
+    kernel = wt.jit(kernel)
+    by_name = {value.name: value for value in given}
+    names = list(kernel.arg_names)
+    first = next((place for place, name in enumerate(names) if name not in by_name), len(names))
+    meta = {value.name: value.value for value in given if value.name not in names[:first]}
+    return KernelLaunch(expression, kernel[grid], [by_name[name] for name in names[:first]], meta)
+
+
+def kernels_in(module: ModuleType) -> dict[str, Any]:
+    """The kernels of a Python module by name: Triton kernels, CUDA kernels, and modules of ``cuda.load``."""
+    found: dict[str, Any] = {}
+    for name, value in vars(module).items():
+        if isinstance(value, cuda.Module):
+            found.update(dict.fromkeys(value.kernels, value))
+        elif isinstance(value, cuda.Kernel):
+            found[value.expression.partition("<")[0]] = value
+        elif type(value).__module__.startswith(("triton.runtime", "warpwise.triton")) and hasattr(value, "arg_names"):
+            found[name] = value
+    return found
+
+
+def _declared(file: Path) -> str:
+    """The kernels that a CUDA file declares, for a message."""
+    declared = cuda.load(file).declarations.values()
+    kernels = [f"{one.name}({', '.join(f'{kind} {name}' for kind, name in one.parameters)})" for one in declared]
+    return f"; it declares {'; '.join(kernels)}" if kernels else ""

@@ -1,0 +1,99 @@
+"""Loops that wait for another thread: they read a word of global memory again until it has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from warpwise.machine.program import Instruction, Operand
+
+_LONGEST = 64  # instructions of a loop that is examined
+_MEMORY = ("LD", "ST", "ATOM", "RED", "SYNCS", "UBLK", "UTMA", "BAR", "CALL", "SULD", "SUST", "TEX", "TLD")
+Register = tuple[str, int]
+
+
+def polls(instruction: Instruction) -> bool:
+    """True for an atomic, or a load that another thread's stores are visible to (volatile, acquire, ...)."""
+    if instruction.opcode in ("ATOM", "ATOMG"):
+        return True
+    return instruction.opcode in ("LD", "LDG") and "STRONG" in instruction.modifiers
+
+
+def spin_loops(instructions: Sequence[Instruction]) -> list[range]:
+    """The index ranges of loops that only poll.
+
+    A loop is the range between a backward branch and its target. It polls if it accesses no other memory, the address
+    and the operands of the access do not depend on the value read, and a branch that ends the loop does. A loop that
+    repeats a compare-and-swap with a new operand (an atomic maximum of floats) and a loop that fetches work from a
+    counter therefore do not.
+    """
+    found = []
+    for end, instruction in enumerate(instructions):
+        label = next((each for each in instruction.operands if each.kind == "label"), None)
+        if instruction.opcode != "BRA" or label is None or not 0 <= end - label.value < _LONGEST:
+            continue
+        loop = range(label.value, end + 1)
+        if _only_polls([instructions[index] for index in loop], loop):
+            found.append(loop)
+    return found
+
+
+def _only_polls(body: Sequence[Instruction], loop: range) -> bool:
+    accesses = [each for each in body if polls(each)]
+    others = (each for each in body if each.opcode.startswith(_MEMORY) and each.opcode not in ("LDC", "LDCU"))
+    if not accesses or any(not polls(each) for each in others):
+        return False
+    read: set[Register] = set()
+    while True:
+        derived = set(read)
+        for each in body:
+            if polls(each) or read & _sources(each):
+                derived |= _destinations(each)
+        if derived == read:
+            break
+        read = derived
+    if any(read & _sources(each) for each in accesses):
+        return False
+    return any(each.opcode == "BRA" and read & _sources(each) for each in body)
+
+
+def _destinations(instruction: Instruction) -> set[Register]:
+    """The registers and predicates that an instruction writes: the leading predicates and the first register."""
+    found: set[Register] = set()
+    for operand in instruction.operands:
+        if operand.kind in ("predicate", "uniform_predicate"):
+            found |= _registers(operand)
+            continue
+        if operand.kind in ("register", "uniform") and "SETP" not in instruction.opcode:
+            words = 4 if "128" in instruction.modifiers else 2 if "64" in instruction.modifiers or operand.wide else 1
+            found |= {(operand.kind, operand.index + word) for word in range(words)}
+        break
+    return found - _CONSTANT
+
+
+def _sources(instruction: Instruction) -> set[Register]:
+    """The registers and predicates that an instruction reads, its guard and addresses included."""
+    found = _registers(instruction.guard)
+    first = True
+    for operand in instruction.operands:
+        leading = operand.kind in ("predicate", "uniform_predicate") and first
+        written = operand.kind in ("register", "uniform") and first and "SETP" not in instruction.opcode
+        first = first and leading
+        if not (leading or written) or instruction.opcode == "BRA":
+            found |= _registers(operand)
+    return found - _CONSTANT
+
+
+def _registers(operand: Operand) -> set[Register]:
+    if operand.kind in ("predicate", "uniform_predicate"):
+        return {(operand.kind, operand.index)}
+    if operand.kind in ("register", "uniform"):
+        return {(operand.kind, operand.index + word) for word in range(2 if operand.wide else 1)}
+    if operand.kind == "memory":
+        words = 2 if operand.base_wide else 1
+        return {("register", operand.base + word) for word in range(words)} | {("uniform", operand.uniform_base)}
+    return set()
+
+
+_CONSTANT = {("predicate", 7), ("uniform_predicate", 7), ("register", 255), ("uniform", 63), ("register", 256)}
