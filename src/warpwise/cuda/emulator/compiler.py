@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpwise import cache, native
-from warpwise.cuda.emulator import messages, preprocess, runtime, toolchain
-from warpwise.cuda.emulator.rewrite import rewrite
+from warpwise.cuda.emulator import messages, runtime, toolchain
+from warpwise.cuda.emulator.rewrite import ABSENT_HEADER, rewrite
 from warpwise.cuda.emulator.toolchain import INCLUDE, SHARED_INCLUDE
 from warpwise.cuda.errors import CompileError
-from warpwise.cuda.source.device_code import prune
+from warpwise.cuda.source import flatten
+from warpwise.cuda.source.device_code import identifiers, is_host_header, is_standard, prune
+from warpwise.cuda.source.headers import find, refuse_missing
 from warpwise.cuda.source.kernels import kernel_of, kernels
 from warpwise.cuda.source.lexer import lex
 
@@ -55,8 +57,8 @@ def build(
     With ``checked`` every access, array index, division and shift is checked by the runtime. Raises ``CompileError``
     with the compiler's messages and the lines of ``file``, the names of the kernels, or the compiler to install.
     """
-    folders = preprocess.search_path(file, [*include, SHARED_INCLUDE])
-    headers = preprocess.user_headers(text, folders)
+    folders = flatten.search_path(file, [*include, SHARED_INCLUDE])
+    headers = flatten.user_headers(text, folders)
     compiler = toolchain.command()
     flags = toolchain.flags(compiler, checked)
     library = runtime.library()
@@ -100,16 +102,30 @@ def _translation_unit(
     macros: str,
     compiler: tuple[str, ...],
 ) -> str:
-    roots = {token.text for token in lex(expression, directives=False) if token.kind == "identifier"}
-    if headers or preprocess.wants(text):
-        text = preprocess.expand(text, file, folders, macros, compiler)
+    system = (INCLUDE, *native.header_folders(compiler))
+    if headers or flatten.wants(text) or _QUOTED.search(text):
+        known = f"#define __WARPWISE__ 1\n{macros}"
+        text, expression = flatten.expand(text, file, folders, known, compiler, expression)
+        macros = macros.partition("\n")[0]
     _check_name(text, file, expression)
-    rewritten = rewrite(prune(text, roots, host_headers=True), file)
+    pruned = prune(text, identifiers(expression), keep=lambda name, words: _keep(name, words, (*folders, *system)))
+    rewritten = rewrite(pruned, file)
+    refuse_missing(rewritten.text, file, (*folders, *system))
     table = ", ".join([*rewritten.variables, "{}"])
     return (
         f'#include "warpwise_device.h"\n{macros}\n#line 1 {json.dumps(file, ensure_ascii=False)}\n{rewritten.text}\n'
         f'#line 1 "<warpwise entry>"\nWW_ENTRY({expression})\nWW_GLOBALS({table})\n'
     )
+
+
+_QUOTED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"', re.MULTILINE)
+
+
+def _keep(name: str, words: frozenset[str], folders: Sequence[Path]) -> bool:
+    """Keep headers of the C++ library that the kernel uses, and all others that are no host library's and are found."""
+    if is_host_header(name):
+        return is_standard(name) and "std" in words
+    return name.startswith('"') or ABSENT_HEADER.match(f"#include {name}") is not None or bool(find(name, folders))
 
 
 def _check_name(text: str, file: str, expression: str) -> None:

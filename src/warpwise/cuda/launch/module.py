@@ -25,9 +25,10 @@ def load(
 ) -> Module:
     """Load the kernels of a CUDA C++ source, given as a path or as text. Host code in it is ignored.
 
-    ``include`` lists folders for ``#include`` in addition to the file's own folder; ``define`` maps macro names to
-    values. ``target`` ("sm_80") is the device whose limits apply to emulated launches; the default is
-    $WARPWISE_TARGET, else sm_90. A kernel is compiled at its first launch.
+    ``include`` lists folders for ``#include`` in addition to the file's own folder and to those of its project: the
+    ``-I`` of a Makefile, ``include`` or ``common`` beside the file or above it. ``define`` maps macro names to values.
+    ``target`` ("sm_80") is the device whose limits apply to emulated launches; the default is $WARPWISE_TARGET, else
+    sm_90. A kernel is compiled at its first launch.
 
     >>> module = load("sgemm.cu")
     >>> module["sgemm<32>"][grid, block](m, n, k, alpha, a, b, beta, c)
@@ -44,7 +45,10 @@ def load(
         raise FileNotFoundError(
             f"cuda.load: no file {str(path)!r} (in {os.getcwd()}); a source text holds a __global__ function"
         )
-    return Module(path.read_text("utf-8-sig", "replace"), str(path), [path.parent, *folders], define, target)
+    text = path.read_text("utf-8-sig", "replace")
+    folders = [path.parent, *folders]
+    folders += includes.project_folders(path, text, (*folders, includes.DEVICE_HEADERS))
+    return Module(text, str(path), folders, define, target)
 
 
 def _as_path(given: str | os.PathLike[str]) -> Path | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from warpwise import cache
+from warpwise.cuda.source import includes
 from warpwise.cuda.source.declarations import Declaration, declarations
 from warpwise.cuda.source.directives import Macro, macros, significant
 from warpwise.cuda.source.lexer import Token, blank, lex
@@ -38,19 +39,44 @@ _HALF_HEADER = "#include <cuda_bf16.h>"
 INCLUDE = re.compile(r"""#\s*include\s*(<[^>\n]+>|"[^"\n]+")""")
 
 
-def device_code(text: str) -> str:
+def device_code(text: str, expression: str = "") -> str:
     """``text`` with all host-only code replaced by spaces, so that line numbers are unchanged.
 
-    Kernels, device functions and variables are kept with all that they mention: structs, templates, constants, macros.
-    Host functions are removed unless constexpr, as are includes of host headers (iostream, vector, torch/...).
+    Kernels, device functions and variables are kept with all that they and ``expression`` mention: structs, templates,
+    constants, macros. Host functions are removed unless constexpr, as are includes of host headers (iostream, vector,
+    torch/...).
     """
-    return prune(text)
+    return prune(text, more=identifiers(expression), keep=_keep_for_nvrtc)
 
 
-def prune(text: str, roots: Iterable[str] | None = None, *, host_headers: bool = False) -> str:
+def _keep_for_nvrtc(name: str, words: frozenset[str]) -> bool:
+    """Keep `<algorithm>` and other headers of ``NVRTC_HEADERS`` if a kept declaration uses ``std``."""
+    if is_host_header(name):
+        return is_standard(name) and "std" in words and (includes.NVRTC_HEADERS / name.strip("<>")).is_file()
+    return True
+
+
+def identifiers(expression: str) -> set[str]:
+    """The identifiers of a C++ expression."""
+    return {token.text for token in lex(expression, directives=False) if token.kind == "identifier"}
+
+
+def keep_device_headers(name: str, words: frozenset[str]) -> bool:
+    """True for `<name>` or `"name"` unless it contains host code only."""
+    return not is_host_header(name)
+
+
+def prune(
+    text: str,
+    roots: Iterable[str] | None = None,
+    *,
+    more: Iterable[str] = (),
+    keep: Callable[[str, frozenset[str]], bool] = keep_device_headers,
+) -> str:
     """:func:`device_code` reduced to the declarations that ``roots`` need (None: all kernels and device declarations).
 
-    ``host_headers`` keeps includes of the C++ standard library if a kept declaration uses ``std``.
+    ``more`` are names that are needed too. ``keep`` is called with each included header, `<name>` or `"name"`, and the
+    words of the declarations that are kept; an `#include` for which it returns False is removed.
     """
     tokens = lex(text)
     defined = macros(tokens)
@@ -60,12 +86,13 @@ def prune(text: str, roots: Iterable[str] | None = None, *, host_headers: bool =
         wanted |= {name for d in found if d.kind == "other" and d.device for name in d.words}
     else:
         wanted = set(roots)
+    wanted |= set(more)
     kept = needed(found, defined, wanted)
     calls = {index for index, d in enumerate(found) if d.tokens[0].text in defined and _expands_to_device(d, defined)}
     kept |= calls
     for index in calls:
         kept |= needed(found, defined, found[index].words)
-    uses_std = any("std" in found[index].words for index in kept)
+    words: frozenset[str] = frozenset().union(*(found[index].words for index in kept))
     ranges = [(d.start, d.end) for index, d in enumerate(found) if index not in kept]
     for index in kept:
         if found[index].kind == "record" and found[index].body:
@@ -73,7 +100,7 @@ def prune(text: str, roots: Iterable[str] | None = None, *, host_headers: bool =
     dropped: list[Token] = []
     for token in tokens:
         include = INCLUDE.match(token.text) if token.kind == "directive" else None
-        if include and is_host_header(include[1]) and not (host_headers and uses_std and _is_standard(include[1])):
+        if include and not keep(include[1], words):
             dropped.append(token)
             ranges.append((token.start, token.end))
     result = _blanked(text, ranges, [t for t in tokens if t.kind == "directive" and t not in dropped])
@@ -92,7 +119,8 @@ def is_host_header(name: str) -> bool:
     return _HOST_HEADER.fullmatch(name.strip('<>"')) is not None
 
 
-def _is_standard(name: str) -> bool:
+def is_standard(name: str) -> bool:
+    """True for `<vector>` and other headers of the C++ library."""
     return name.startswith("<") and re.fullmatch(r"[a-z_]+", name.strip("<>")) is not None
 
 

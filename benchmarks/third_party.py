@@ -1,0 +1,311 @@
+"""How many kernels of other projects compile, for sm_90 and on the emulator. No GPU is needed.
+
+    python benchmarks/third_party.py FOLDER... [--files 8] [--seed 0] [--kernels 6] [--json FILE]
+
+Each FOLDER is a checkout of a project. Of its .cu files that define kernels, ``--files`` are drawn by ``--seed``. The
+arguments of a template are those of a launch in its file; a constant of the launching function is
+replaced by its value, and its own template parameters by a type or a number. The table counts kernels by project and
+refusals by class.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import re
+import select
+import signal
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from warpwise import cuda
+from warpwise.cache import atomic_write
+from warpwise.cuda.errors import CompileError, UnsupportedFeature
+from warpwise.cuda.source import includes
+from warpwise.cuda.source.declarations import Declaration, declarations
+from warpwise.cuda.source.directives import macros, significant
+from warpwise.cuda.source.lexer import Token, closing_angle, lex, split
+
+CANDIDATES = 3  # expressions tried for one template
+NUMBERS = frozenset({"int", "unsigned", "size_t", "long", "short", "char", "uint32_t", "int32_t", "uint", "auto"})
+FAILURES = (RuntimeError, ValueError, TypeError, LookupError, OSError, ArithmeticError, AssertionError, AttributeError)
+BACK_ENDS = ("gpu", "emulator")
+
+# The class of a refusal is the first whose pattern its message contains.
+CLASSES = (
+    (
+        "missing header",
+        r"(?:cannot|could not) open source file|No such file or directory|header.* (?:is|was) not found",
+    ),
+    ("dynamic parallelism", r"launch(?:es|ing)? (?:a )?kernels?|kernel launch from|dynamic parallelism"),
+    ("texture or surface reference", r"\btexture\b|\bsurface\b|tex[123]D|cudaReadMode|surf[123]D"),
+    ("removed from CUDA", r'"__(?:shfl(?:_up|_down|_xor)?|ballot|any|all)" is undefined|__shfl|__ballot|__any'),
+    ("inline PTX", r"\bPTX\b|\basm\b"),
+    ("assembler", r"ptxas"),
+    ("undefined name", r"is undefined|was not declared|has not been declared|not a member|has no member|does not name"),
+    ("no matching function", r"no (?:matching|instance of|suitable)|ambiguous|no operator|incompatible|cannot convert"),
+    ("undefined reference", r"is declared, but defined neither|[Uu]nresolved extern|undefined reference"),
+    ("host function", r"calling a __host__ function"),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--files", type=int, default=8, help="files of each project; 0: all")
+    parser.add_argument("--kernels", type=int, default=6, help="kernels of each file; 0: all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for a file")
+    parser.add_argument("--only", choices=BACK_ENDS, help="one of the two back ends")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args(arguments)
+    back_ends = (options.only,) if options.only else BACK_ENDS
+    records: list[dict[str, Any]] = []
+    for folder in options.folders:
+        seen: set[tuple[str, str]] = set()  # a header's kernels are those of the first file that includes it
+        for file in drawn(folder, options.files, options.seed):
+            found = measured(file, seen, back_ends, options.kernels, options.timeout)
+            seen |= {(record["source"], record["kernel"]) for record in found}
+            records += [{"project": folder.name, "file": str(file.relative_to(folder)), **record} for record in found]
+            print(line_of(records, folder.name, file, back_ends), file=sys.stderr, flush=True)
+        if options.json:
+            atomic_write(options.json, json.dumps({"seed": options.seed, "kernels": records}, indent=1))
+    print(table(records, back_ends))
+
+
+def drawn(folder: Path, count: int, seed: int) -> list[Path]:
+    """``count`` of the folder's .cu files that define a kernel, drawn by ``seed``; all of them for 0."""
+    files = sorted(path for path in folder.rglob("*.cu") if path.is_file())
+    random.Random(seed).shuffle(files)
+    found: list[Path] = []
+    for file in files:
+        if count and len(found) == count:
+            break
+        text = file.read_text("utf-8-sig", "replace")
+        if any("__global__" in part for part in (text, *headers(file, text).values())):
+            found.append(file)
+    return found
+
+
+def headers(file: Path, text: str) -> dict[Path, str]:
+    return includes.included(text, [file.parent])
+
+
+def measured(
+    file: Path, seen: set[tuple[str, str]], back_ends: Sequence[str], kernels: int, timeout: float
+) -> list[dict[str, Any]]:
+    """One record for each kernel of ``file``, measured in a process of its own that is killed after ``timeout``."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.setsid()
+        os.close(read)
+        with os.fdopen(write, "w") as pipe:
+            for record in compiled(file, seen, back_ends, kernels):
+                print(json.dumps(record), file=pipe, flush=True)
+        os._exit(0)
+    os.close(write)
+    output, until = b"", time.monotonic() + timeout
+    while select.select([read], [], [], max(0.0, until - time.monotonic()))[0]:
+        part = os.read(read, 65536)
+        if not part:
+            break
+        output += part
+    os.close(read)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    records: dict[str, dict[str, Any]] = {}
+    for line in output.decode().splitlines():
+        record = json.loads(line)
+        records[record["source"] + record["kernel"]] = record
+    return list(records.values())
+
+
+def compiled(file: Path, seen: set[tuple[str, str]], back_ends: Sequence[str], limit: int) -> Iterator[dict[str, Any]]:
+    """The records of a file's kernels: first all as they are if the process is killed, then each as it is measured."""
+    try:
+        module = cuda.load(file)
+        texts = {str(file): module.text}
+        texts.update({str(path): text for path, text in headers(file, module.text).items()})
+        own = [each for each in expressions(texts) if each[:2] not in seen]
+    except FAILURES:
+        why = refusal("crash", traceback.format_exc(limit=-3), file)
+        yield {"source": str(file), "kernel": "", **dict.fromkeys(back_ends, why)}
+        return
+    own = own[:limit] if limit else own
+    for source, name, tried in own:
+        why = refusal("timeout", "", file)
+        yield {"source": source, "kernel": name, "expressions": tried, **dict.fromkeys(back_ends, why)}
+    for source, name, tried in own:
+        record: dict[str, Any] = {"source": source, "kernel": name, "expressions": tried}
+        for back_end in back_ends:
+            started = time.perf_counter()
+            record[back_end] = attempt(MAKERS[back_end], module, tried, file)
+            record[back_end]["seconds"] = round(time.perf_counter() - started, 2)
+        yield record
+
+
+def by_gpu_compiler(kernel: cuda.Kernel) -> str:
+    return getattr(kernel.compile("sm_90"), "compiler", "nvrtc")
+
+
+def by_emulator(kernel: cuda.Kernel) -> str:
+    kernel.build()
+    return "emulator"
+
+
+MAKERS: dict[str, Callable[[cuda.Kernel], str]] = {"gpu": by_gpu_compiler, "emulator": by_emulator}
+
+
+def attempt(
+    make: Callable[[cuda.Kernel], str], module: cuda.Module, tried: Sequence[str], file: Path
+) -> dict[str, Any]:
+    """The result of the first expression that compiles, else the refusal of the first one."""
+    first: dict[str, Any] | None = None
+    for expression in tried:
+        try:
+            return {"by": make(module[expression]), "expression": expression}
+        except UnsupportedFeature as error:
+            found = refusal("unsupported: " + feature(str(error)), str(error), file)
+        except CompileError as error:
+            found = refusal(class_of(str(error)), str(error), file)
+        except FAILURES:
+            found = refusal("crash", traceback.format_exc(limit=-3), file)
+        first = first or found
+    return first or refusal("no expression", "", file)
+
+
+def refusal(kind: str, message: str, file: Path) -> dict[str, Any]:
+    match = re.search(rf"{re.escape(str(file))}[(:](\d+)", message) or re.search(r"[\w./-]+\.\w+[(:](\d+)\)?:", message)
+    return {"by": None, "class": kind, "line": int(match[1]) if match else None, "message": message[:1500]}
+
+
+def class_of(message: str) -> str:
+    return next((name for name, pattern in CLASSES if re.search(pattern, message)), "other")
+
+
+def feature(message: str) -> str:
+    match = re.search(r"uses ([\w:]+)", message)
+    return match[1] if match else message[:60]
+
+
+def expressions(texts: Mapping[str, str]) -> list[tuple[str, str, list[str]]]:
+    """The source, the name and the name expressions to try of each kernel that ``texts`` define, by their sources."""
+    tokens = {source: lex(text) for source, text in texts.items()}
+    code = {source: significant(part) for source, part in tokens.items()}
+    defined = macros(token for part in tokens.values() for token in part)
+    found = {source: declarations(part, defined) for source, part in code.items()}
+    known = {name for part in found.values() for each in part for name in each.names} | set(defined)
+    launched = launches([token for part in code.values() for token in part], known)
+    kernels: dict[str, tuple[str, str, list[str]]] = {}
+    for source, each in ((source, each) for source, part in found.items() for each in part):
+        if not each.kernel or each.body is None or not each.name or each.name in kernels:
+            continue
+        tried = [each.name]
+        if each.tokens[0].text == "template":
+            parameters = template_parameters(each)
+            given = launched.get(each.name.rsplit("::", 1)[-1], [])
+            lists = (filled(parameters, arguments) for arguments in [*given, []])
+            tried = list(dict.fromkeys(f"{each.name}<{', '.join(arguments)}>" for arguments in lists))
+        kernels[each.name] = (source, each.name, tried[:CANDIDATES])
+    return list(kernels.values())
+
+
+def launches(code: Sequence[Token], known: set[str]) -> dict[str, list[list[str]]]:
+    """The template arguments of each `name<...><<<`: "" for one that means nothing at file scope."""
+    found: dict[str, list[list[str]]] = {}
+    constants: dict[str, str] = {}
+    for index, token in enumerate(code[:-2]):
+        if token.kind != "identifier":
+            continue
+        after = code[index + 1].text
+        if after == "=" and code[index + 2].kind == "number" and index + 3 < len(code) and code[index + 3].text in ";,":
+            constants[token.text] = code[index + 2].text
+        end = closing_angle(code, index + 1) if after == "<" else None
+        if end is not None and end + 1 < len(code) and code[end + 1].text == "<<<":
+            given = [spelled(argument, known, constants) for argument in split(code[index + 2 : end])]
+            found.setdefault(token.text, []).append(given)
+    return found
+
+
+def spelled(argument: Sequence[Token], known: set[str], constants: Mapping[str, str]) -> str:
+    words = [t.text if t.text in known else constants.get(t.text, t.text) for t in argument]
+    means = all(t.kind != "identifier" or t.text in known | WORDS or t.text in constants for t in argument)
+    return " ".join(words) if means else ""
+
+
+def template_parameters(kernel: Declaration) -> list[list[Token]]:
+    end = closing_angle(kernel.tokens, 1)
+    return [part for part in split(kernel.tokens[2:end]) if part] if end else []
+
+
+def filled(parameters: Sequence[Sequence[Token]], arguments: Sequence[str]) -> list[str]:
+    """An argument for each template parameter: that of the launch if there is one, else a guess."""
+    result = []
+    for index, parameter in enumerate(parameters):
+        text = [token.text for token in parameter]
+        given = arguments[index] if index < len(arguments) else ""
+        if not given and ("..." in text or "=" in text):
+            break
+        result.append(given or guess(text))
+    return result
+
+
+WORDS = frozenset({
+    "float", "double", "int", "unsigned", "char", "short", "long", "bool", "true", "false", "half", "__half", "half2",
+    "nv_bfloat16", "__nv_bfloat16", "float2", "float4", "int4", "uint4", "double2", "size_t", "uint32_t", "uint8_t",
+    "int8_t", "int64_t", "uint64_t", "const", "signed", "void", "sizeof", "uint", "nvcuda", "wmma", "row_major",
+    "col_major",
+})  # fmt: skip
+
+
+def guess(parameter: Sequence[str]) -> str:
+    if parameter[0] in ("typename", "class"):
+        return "float"
+    if parameter[0] == "bool":
+        return "true"
+    kind = " ".join(parameter[:-1] if len(parameter) > 1 else parameter).split("=")[0].strip()
+    return "32" if set(parameter) & NUMBERS else f"static_cast<{kind}>(0)"
+
+
+def counts(records: Sequence[dict[str, Any]], back_ends: Sequence[str]) -> list[str]:
+    """Kernels, those that NVRTC compiles, those that a GPU's compilers compile together, those of the emulator."""
+    cells = [str(len(records))]
+    if "gpu" in back_ends:
+        cells.append(str(sum(record["gpu"]["by"] == "nvrtc" for record in records)))
+    return [*cells, *(str(sum(record[b]["by"] is not None for record in records)) for b in back_ends)]
+
+
+def line_of(records: Sequence[dict[str, Any]], project: str, file: Path, back_ends: Sequence[str]) -> str:
+    own = [record for record in records if record["project"] == project and record["file"].endswith(file.name)]
+    why = [f"{b}: {record[b]['class']}" for record in own for b in back_ends if record[b]["by"] is None]
+    return f"{project[:24]:24} {file.name[:40]:40} {' '.join(counts(own, back_ends))}  {'; '.join(dict.fromkeys(why))}"
+
+
+def table(records: Sequence[dict[str, Any]], back_ends: Sequence[str]) -> str:
+    heads = ["project", "files", "kernels", *(["NVRTC", "GPU"] if "gpu" in back_ends else [])]
+    heads += ["emulator"] if "emulator" in back_ends else []
+    projects = list(dict.fromkeys(record["project"] for record in records))
+    rows = []
+    for project in [*projects, "all"]:
+        own = [record for record in records if project in (record["project"], "all")]
+        files = len({(record["project"], record["file"]) for record in own})
+        rows.append([project, str(files), *counts(own, back_ends)])
+    lines = ["| " + " | ".join(row) + " |" for row in [heads, ["---"] * len(heads), *rows]]
+    for back_end in back_ends:
+        refused = Counter(record[back_end]["class"] for record in records if record[back_end]["by"] is None)
+        lines += ["", f"refused, {back_end}:", *(f"  {count:4} {kind}" for kind, count in refused.most_common())]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

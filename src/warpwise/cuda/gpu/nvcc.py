@@ -1,0 +1,138 @@
+"""Compilation of CUDA C++ to machine code by nvcc, for sources that NVRTC refuses. Needs no GPU and no driver."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from warpwise import native
+from warpwise.cuda.gpu.compiled import Compiled, resources, synchronises_grid
+from warpwise.cuda.gpu.flat_source import FlatSource
+from warpwise.cuda.source import includes
+from warpwise.cuda.source.signature import demangle
+
+ADVICE = "nvcc takes what NVRTC refuses, and is not installed: pip install nvidia-cuda-nvcc nvidia-nvvm"
+
+# A reference from host code instantiates a template kernel. The symbols of these instances contain the mangled names of
+# the kernel, of its type and of variables.
+_TEMPLATES = """
+template <class F> __global__ void ww_signature() {}
+template <auto K> __global__ void ww_kernel() {}
+template <auto* V> __global__ void ww_variable() {}
+"""
+_ENTRY = re.compile(r"Compiling entry function '([^']+)'")
+_OPTIONS = (
+    "-cubin", "-lineinfo", "-std=c++17", "--expt-relaxed-constexpr", "--extended-lambda", "-Xptxas", "-v",
+    "-diag-suppress=177,47,20012", "-allow-unsupported-compiler",
+)  # fmt: skip
+_NOISE = re.compile(r"ptxas (?:info\b|\s)|\s*$|\d+ errors? detected|.*: warning |Remark: |nvcc warning")
+
+
+def find() -> Path | None:
+    """nvcc of NVIDIA's wheel, of $CUDA_HOME, of $PATH or of /usr/local/cuda, or None."""
+    return _find(os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or "", os.environ.get("PATH", ""))
+
+
+@functools.lru_cache(maxsize=4)
+def _find(home: str, path: str) -> Path | None:
+    spec = importlib.util.find_spec("nvidia")
+    roots = [Path(root) for root in (spec.submodule_search_locations or ()) if root] if spec else []
+    wheels = [root / part / "bin" / "nvcc" for root in roots for part in ("cu13", "cuda_nvcc")]
+    named = shutil.which("nvcc", path=path)
+    others = [Path(home) / "bin" / "nvcc"] if home else []
+    others += [Path(named)] if named else []
+    for file in (*wheels, *others, Path("/usr/local/cuda/bin/nvcc")):
+        if file.is_file() and os.access(file, os.X_OK):
+            return file
+    return None
+
+
+def identity() -> str:
+    """The path and the version of nvcc, "" if there is none: part of what is cached with its results."""
+    file = find()
+    return f"{file} {_version(file)}" if file else ""
+
+
+@functools.lru_cache(maxsize=4)
+def _version(file: Path) -> str:
+    printed = subprocess.run([str(file), "--version"], capture_output=True, text=True, check=False).stdout
+    return printed.strip().rpartition("\n")[2]
+
+
+def compile(source: FlatSource) -> Compiled:
+    """Compile the kernel of ``source``. Raises ``CompileError`` with nvcc's message."""
+    file = find()
+    if file is None:
+        raise FileNotFoundError(ADVICE)
+    own = file.resolve().parents[1] / "include"
+    folders = (own, own / "cccl", *includes.toolkit(), *native.header_folders(source.compiler))
+    pruned = source.pruned(folders)
+    with tempfile.TemporaryDirectory(prefix="warpwise-") as made:
+        unit, cubin = Path(made) / "kernel.cu", Path(made) / "kernel.cubin"
+        unit.write_text(f"{pruned}\n{_instances(source)}")
+        more = [f"-I{folder}" for folder in source.include]
+        if not (own / "cuda_runtime.h").is_file():
+            more += [f"-I{folder}" for folder in includes.toolkit()]
+        host = [] if source.compiler[0].endswith("zig") else ["-ccbin", source.compiler[0]]
+        command = [str(file), *_OPTIONS, f"-arch={source.arch}", *host, *more, "-o", str(cubin), str(unit)]
+        environment = {**os.environ, "LC_ALL": "C.UTF-8", "NVCC_APPEND_FLAGS": "", "NVCC_PREPEND_FLAGS": ""}
+        result = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", check=False, env=environment
+        )
+        log = result.stdout + result.stderr
+        if result.returncode:
+            kept = [line.rstrip() for line in log.replace(str(unit), source.file).splitlines()]
+            raise source.error("\n".join(line for line in kept if not _NOISE.match(line)), pruned)
+        code = cubin.read_bytes()
+    entries = _ENTRY.findall(log)
+    symbol = _symbol(_only(entries, "ww_kernel"), code)
+    variables = [entry for entry in entries if "ww_variable" in entry]
+    by_name = {_name(entry): _symbol(entry, code) for entry in variables}
+    return Compiled(
+        source.given,
+        source.arch,
+        symbol,
+        demangle(_only(entries, "ww_signature")),
+        **resources(log, symbol),
+        cooperative=synchronises_grid(code, symbol),
+        constants={name: by_name[name.removeprefix("::")] for name in source.constants},
+        log="\n".join(line for line in log.splitlines() if "ww_" not in line).strip(),
+        cubin=code,
+        compiler="nvcc",
+    )
+
+
+def _instances(source: FlatSource) -> str:
+    uses = [f"ww_kernel<&{source.expression}>", f"ww_signature<decltype(&{source.expression})>"]
+    uses += [f"ww_variable<&{name}>" for name in source.constants]
+    stores = " ".join(f"*addresses = &{name};" for name in source.constants)  # a variable that nothing uses is removed
+    keep = f"__global__ void ww_keep(const volatile void** addresses) {{ {stores} }}"
+    references = " ".join(f"(void)&{use};" for use in uses)
+    return f'{_TEMPLATES}#line 1 "<warpwise entry>"\n{keep}\nvoid ww_instances() {{ {references} }}\n'
+
+
+def _only(entries: list[str], part: str) -> str:
+    return next(entry for entry in entries if re.match(rf"_Z\d+{part}I", entry))
+
+
+def _symbol(instance: str, code: bytes) -> str:
+    """The symbol in ``code`` that an instance names: `_Z9ww_kernelIXadL_Z3fooPfEEEvv` gives _Z3fooPf."""
+    match = re.match(r"_Z\d+ww_(?:kernel|variable)IXadL(_Z.+)EEEvv$", instance)
+    if match is None:
+        raise ValueError(f"{instance!r} is not an instance of ww_kernel or ww_variable")
+    mangled = match[1]
+    if mangled.encode() + b"\0" in code:
+        return mangled
+    return re.split(r"[(<]", demangle(mangled))[0]  # extern "C", or a variable outside namespaces
+
+
+def _name(instance: str) -> str:
+    match = re.match(r"_Z\d+ww_variableIXadL(_Z.+)EEEvv$", instance)
+    plain = demangle(match[1]) if match else ""
+    return re.sub(r"(?:\(anonymous namespace\)|_(?:INTERNAL|GLOBAL__N_)_\w+?)::", "", plain)
