@@ -2,10 +2,10 @@
 
     python benchmarks/third_party.py FOLDER... [--files 8] [--seed 0] [--kernels 6] [--json FILE]
 
-Each FOLDER is a checkout of a project. Of its .cu files that define kernels, ``--files`` are drawn by ``--seed``. The
-arguments of a template are those of a launch in its file; a constant of the launching function is
-replaced by its value, and its own template parameters by a type or a number. The table counts kernels by project and
-refusals by class.
+Each FOLDER is a checkout of a project. Of its .cu files that define kernels, and that no other file includes,
+``--files`` are drawn by ``--seed``. The arguments of a template are those of a launch in its file; a constant of the
+launching function is replaced by its value, and its own template parameters by a type or a number: such a guess is
+reported where it fails. The table counts kernels by project and refusals by class.
 """
 
 from __future__ import annotations
@@ -84,6 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def drawn(folder: Path, count: int, seed: int) -> list[Path]:
     """``count`` of the folder's .cu files that define a kernel, drawn by ``seed``; all of them for 0."""
     files = sorted(path for path in folder.rglob("*.cu") if path.is_file())
+    parts = {path.resolve() for file in files for path in named_sources(file)}
+    files = [file for file in files if file.resolve() not in parts]
     random.Random(seed).shuffle(files)
     found: list[Path] = []
     for file in files:
@@ -95,8 +97,17 @@ def drawn(folder: Path, count: int, seed: int) -> list[Path]:
     return found
 
 
+def named_sources(file: Path) -> list[Path]:
+    """The .cu files that ``file`` includes: parts of it, which need not compile alone."""
+    names = re.findall(
+        r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+\.cu)"', file.read_text("utf-8-sig", "replace"), re.MULTILINE
+    )
+    return [file.parent / name for name in names]
+
+
 def headers(file: Path, text: str) -> dict[Path, str]:
-    return includes.included(text, [file.parent])
+    folders = [file.parent, *includes.project_folders(file, text, [file.parent])]
+    return {path.resolve(): content for path, content in includes.included(text, folders).items()}
 
 
 def measured(
@@ -144,12 +155,19 @@ def compiled(file: Path, seen: set[tuple[str, str]], back_ends: Sequence[str], l
     own = own[:limit] if limit else own
     for source, name, tried in own:
         why = refusal("timeout", "", file)
-        yield {"source": source, "kernel": name, "expressions": tried, **dict.fromkeys(back_ends, why)}
+        yield {
+            "source": source,
+            "kernel": name,
+            "expressions": [text for text, _ in tried],
+            **dict.fromkeys(back_ends, why),
+        }
     for source, name, tried in own:
-        record: dict[str, Any] = {"source": source, "kernel": name, "expressions": tried}
+        record: dict[str, Any] = {"source": source, "kernel": name, "expressions": [text for text, _ in tried]}
         for back_end in back_ends:
             started = time.perf_counter()
-            record[back_end] = attempt(MAKERS[back_end], module, tried, file)
+            record[back_end] = attempt(MAKERS[back_end], module, [text for text, _ in tried], file)
+            if record[back_end]["by"] is None and all(guessed for _, guessed in tried):
+                record[back_end]["class"] += ", guessed template arguments"
             record[back_end]["seconds"] = round(time.perf_counter() - started, 2)
         yield record
 
@@ -198,24 +216,27 @@ def feature(message: str) -> str:
     return match[1] if match else message[:60]
 
 
-def expressions(texts: Mapping[str, str]) -> list[tuple[str, str, list[str]]]:
-    """The source, the name and the name expressions to try of each kernel that ``texts`` define, by their sources."""
+def expressions(texts: Mapping[str, str]) -> list[tuple[str, str, list[tuple[str, bool]]]]:
+    """The source, the name and the name expressions to try of each kernel that ``texts`` define, by their sources.
+
+    An expression is paired with True if an argument of its template is a guess.
+    """
     tokens = {source: lex(text) for source, text in texts.items()}
     code = {source: significant(part) for source, part in tokens.items()}
     defined = macros(token for part in tokens.values() for token in part)
     found = {source: declarations(part, defined) for source, part in code.items()}
     known = {name for part in found.values() for each in part for name in each.names} | set(defined)
     launched = launches([token for part in code.values() for token in part], known)
-    kernels: dict[str, tuple[str, str, list[str]]] = {}
+    kernels: dict[str, tuple[str, str, list[tuple[str, bool]]]] = {}
     for source, each in ((source, each) for source, part in found.items() for each in part):
         if not each.kernel or each.body is None or not each.name or each.name in kernels:
             continue
-        tried = [each.name]
+        tried = [(each.name, False)]
         if each.tokens[0].text == "template":
             parameters = template_parameters(each)
             given = launched.get(each.name.rsplit("::", 1)[-1], [])
             lists = (filled(parameters, arguments) for arguments in [*given, []])
-            tried = list(dict.fromkeys(f"{each.name}<{', '.join(arguments)}>" for arguments in lists))
+            tried = list(dict.fromkeys((f"{each.name}<{', '.join(words)}>", guessed) for words, guessed in lists))
         kernels[each.name] = (source, each.name, tried[:CANDIDATES])
     return list(kernels.values())
 
@@ -248,16 +269,17 @@ def template_parameters(kernel: Declaration) -> list[list[Token]]:
     return [part for part in split(kernel.tokens[2:end]) if part] if end else []
 
 
-def filled(parameters: Sequence[Sequence[Token]], arguments: Sequence[str]) -> list[str]:
-    """An argument for each template parameter: that of the launch if there is one, else a guess."""
-    result = []
+def filled(parameters: Sequence[Sequence[Token]], arguments: Sequence[str]) -> tuple[list[str], bool]:
+    """An argument for each template parameter: that of the launch if there is one, else a guess, and whether one is."""
+    result, guessed = [], False
     for index, parameter in enumerate(parameters):
         text = [token.text for token in parameter]
         given = arguments[index] if index < len(arguments) else ""
         if not given and ("..." in text or "=" in text):
             break
         result.append(given or guess(text))
-    return result
+        guessed = guessed or not given
+    return result, guessed
 
 
 WORDS = frozenset({

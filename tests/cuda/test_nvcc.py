@@ -141,9 +141,22 @@ def test_a_missing_header_is_the_same_error_on_both_sides() -> None:
 
 
 def test_a_kernel_that_needs_a_missing_header_names_it() -> None:
-    kernel = ww.cuda.load("#include <cufft.h>\n__global__ void k(cufftComplex* x) { x[0].x = 1; }\n")["k"]
-    with pytest.raises(CompileError, match=r"cufftComplex(.|\n)*<cufft.h> \(kernel.cu:1\)"):
+    kernel = ww.cuda.load("#include <cublas_v2.h>\n__global__ void k(cublasStatus_t* x) { x[0] = 1; }\n")["k"]
+    with pytest.raises(CompileError, match=r"cublasStatus_t(.|\n)*<cublas_v2.h> \(kernel.cu:1\)"):
         kernel.compile("sm_90")
+
+
+def test_types_and_macros_of_host_libraries() -> None:
+    text = """#include <cufft.h>
+#include <ATen/ATen.h>
+#include <cublas_v2.h>
+template <class T> C10_LAUNCH_BOUNDS_1(256) __global__ void k(cufftComplex* x, T* y, __nv_bfloat16* z, int n) {
+    CUDA_KERNEL_LOOP(i, n) { x[i].x = gpuAtomicAdd(y, T(1)) + __bfloat162float(z[i]) + C10_WARP_SIZE; }
+}
+"""
+    kernel = ww.cuda.load(text)["k<float>"]
+    assert kernel.compile("sm_90").compiler == "nvrtc"
+    assert kernel.build().sizes == (8, 8, 8, 4)
 
 
 def test_without_nvcc_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

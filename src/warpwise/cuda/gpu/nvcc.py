@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from warpwise import native
@@ -91,9 +92,9 @@ def compile(source: FlatSource) -> Compiled:
             raise source.error("\n".join(line for line in kept if not _NOISE.match(line)), pruned)
         code = cubin.read_bytes()
     entries = _ENTRY.findall(log)
-    symbol = _symbol(_only(entries, "ww_kernel"), code)
+    symbol = _symbol(_only(entries, "ww_kernel"), entries, code)
     variables = [entry for entry in entries if "ww_variable" in entry]
-    by_name = {_name(entry): _symbol(entry, code) for entry in variables}
+    by_name = {_name(entry): _symbol(entry, (), code) for entry in variables}
     return Compiled(
         source.given,
         source.arch,
@@ -121,18 +122,36 @@ def _only(entries: list[str], part: str) -> str:
     return next(entry for entry in entries if re.match(rf"_Z\d+{part}I", entry))
 
 
-def _symbol(instance: str, code: bytes) -> str:
-    """The symbol in ``code`` that an instance names: `_Z9ww_kernelIXadL_Z3fooPfEEEvv` gives _Z3fooPf."""
+def _symbol(instance: str, entries: Sequence[str], code: bytes) -> str:
+    """The symbol that an instance names: `_Z9ww_kernelIXadL_Z3fooPfEEEvv` names _Z3fooPf.
+
+    A mangled name inside another one may abbreviate parts that are written out in the symbol itself.
+    """
+    mangled = _argument(instance)
+    if mangled.encode() + b"\0" in code:
+        return mangled
+    own = [entry for entry in entries if not re.match(r"_Z\d+ww_", entry)]
+    if len(own) != 1:
+        name = _base(mangled)
+        own = [entry for entry in own if _base(entry) == name] or [name]
+    return own[0]
+
+
+def _argument(instance: str) -> str:
     match = re.match(r"_Z\d+ww_(?:kernel|variable)IXadL(_Z.+)EEEvv$", instance)
     if match is None:
         raise ValueError(f"{instance!r} is not an instance of ww_kernel or ww_variable")
-    mangled = match[1]
-    if mangled.encode() + b"\0" in code:
-        return mangled
-    return re.split(r"[(<]", demangle(mangled))[0]  # extern "C", or a variable outside namespaces
+    return match[1]
+
+
+def _base(symbol: str) -> str:
+    """The name of a function or a variable with its namespaces, without template arguments and parameters."""
+    try:
+        plain = demangle(symbol)
+    except ValueError:  # extern "C"
+        return symbol
+    return re.split(r"[(<]", plain.removeprefix("void "))[0]
 
 
 def _name(instance: str) -> str:
-    match = re.match(r"_Z\d+ww_variableIXadL(_Z.+)EEEvv$", instance)
-    plain = demangle(match[1]) if match else ""
-    return re.sub(r"(?:\(anonymous namespace\)|_(?:INTERNAL|GLOBAL__N_)_\w+?)::", "", plain)
+    return re.sub(r"(?:\(anonymous namespace\)|_(?:INTERNAL|GLOBAL__N_)_\w+?)::", "", demangle(_argument(instance)))

@@ -30,12 +30,16 @@ _HOST_HEADER = re.compile(
     """,
     re.VERBOSE,
 )
-# PyTorch's headers define the half types.
-_TORCH_HEADER = re.compile(r"""[<"](?:torch|ATen|c10)/""")
 _HALF_TYPES = frozenset(
     {"half", "half2", "__half", "__half2", "nv_bfloat16", "__nv_bfloat16", "nv_bfloat162", "__nv_bfloat162"}
 )
-_HALF_HEADER = "#include <cuda_bf16.h>"
+
+# What takes the place of a host library's header if a kernel uses names of its types or macros.
+_STAND_INS = (
+    (re.compile(r"""[<"](?:torch|ATen|c10)/"""), re.compile(r"C10_\w+|CUDA_KERNEL_LOOP\w*|gpuAtomicAdd"), "torch.h"),
+    (re.compile(r"""[<"]cufft"""), re.compile(r"cufft(?:Double)?(?:Real|Complex)"), "cufft.h"),
+)
+_HALF_HEADERS = re.compile(r"""[<"](?:torch/|ATen/|c10/|cublas|cudnn|cusparse|cusolver|nccl)""")
 INCLUDE = re.compile(r"""#\s*include\s*(<[^>\n]+>|"[^"\n]+")""")
 
 
@@ -104,14 +108,19 @@ def prune(
             dropped.append(token)
             ranges.append((token.start, token.end))
     result = _blanked(text, ranges, [t for t in tokens if t.kind == "directive" and t not in dropped])
-    torch = next((t for t in dropped if _TORCH_HEADER.search(t.text)), None)
-    if torch and any(_HALF_TYPES & found[index].words for index in kept):
-        result = (
-            result[: torch.start]
-            + _HALF_HEADER.ljust(len(torch.text))
-            + result[max(torch.end, torch.start + len(_HALF_HEADER)) :]
-        )
+    for token in reversed(dropped):
+        stand_in = _stand_in(token, words)
+        if stand_in:
+            result = result[: token.start] + stand_in + result[token.end :]
     return result
+
+
+def _stand_in(include: Token, words: frozenset[str]) -> str:
+    """The `#include` that takes the place of a host library's, or ""."""
+    for library, names, header in _STAND_INS:
+        if library.search(include.text) and any(names.fullmatch(word) for word in words):
+            return f"#include <warpwise/host/{header}>"
+    return "#include <cuda_bf16.h>" if _HALF_HEADERS.search(include.text) and _HALF_TYPES & words else ""
 
 
 def is_host_header(name: str) -> bool:
