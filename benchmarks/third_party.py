@@ -226,7 +226,7 @@ def expressions(texts: Mapping[str, str]) -> list[tuple[str, str, list[tuple[str
     defined = macros(token for part in tokens.values() for token in part)
     found = {source: declarations(part, defined) for source, part in code.items()}
     known = {name for part in found.values() for each in part for name in each.names} | set(defined)
-    launched = launches([token for part in code.values() for token in part], known)
+    launched = launches([each for part in found.values() for each in part], known)
     kernels: dict[str, tuple[str, str, list[tuple[str, bool]]]] = {}
     for source, each in ((source, each) for source, part in found.items() for each in part):
         if not each.kernel or each.body is None or not each.name or each.name in kernels:
@@ -241,25 +241,62 @@ def expressions(texts: Mapping[str, str]) -> list[tuple[str, str, list[tuple[str
     return list(kernels.values())
 
 
-def launches(code: Sequence[Token], known: set[str]) -> dict[str, list[list[str]]]:
-    """The template arguments of each `name<...><<<`: "" for one that means nothing at file scope."""
-    found: dict[str, list[list[str]]] = {}
-    constants: dict[str, str] = {}
+def launches(found: Sequence[Declaration], known: set[str]) -> dict[str, list[list[str]]]:
+    """The template arguments of each `name<...><<<` in a function: "" for one that means nothing at file scope."""
+    functions = [each for each in found if each.kind == "function" and each.body]
+    called: dict[str, list[list[list[Token]]]] = {}
+    for each in functions:
+        for name, arguments, following in named_with_arguments(each.tokens):
+            if following == "(":
+                called.setdefault(name, []).append(arguments)
+    launched: dict[str, list[list[str]]] = {}
+    for each in functions:
+        constants = values_of_parameters(each, called, known)
+        read_constants(each.tokens, known, constants)
+        for name, arguments, following in named_with_arguments(each.tokens):
+            if following == "<<<":
+                launched.setdefault(name, []).append([spelled(part, known, constants) for part in arguments])
+    return launched
+
+
+def named_with_arguments(code: Sequence[Token]) -> Iterator[tuple[str, list[list[Token]], str]]:
+    """Each `name<...>` with its arguments and the token after it."""
+    for index, token in enumerate(code[:-1]):
+        if token.kind == "identifier" and code[index + 1].text == "<":
+            end = closing_angle(code, index + 1)
+            if end is not None and end + 1 < len(code):
+                yield token.text, split(code[index + 2 : end]), code[end + 1].text
+
+
+def values_of_parameters(
+    function: Declaration, called: Mapping[str, Sequence[Sequence[Sequence[Token]]]], known: set[str]
+) -> dict[str, str]:
+    """The template parameters of ``function`` with the arguments of a call of it that mean something at file scope."""
+    if function.tokens[0].text != "template":
+        return {}
+    names = [
+        ([t.text for t in split(part, "=")[0] if t.kind == "identifier"] or [""])[-1]
+        for part in template_parameters(function)
+    ]
+    for arguments in called.get(function.name.rsplit("::", 1)[-1], ()):
+        values = [spelled(part, known, {}) for part in arguments]
+        if values and all(values):
+            return dict(zip(names, values, strict=False))
+    return {}
+
+
+def read_constants(code: Sequence[Token], known: set[str], constants: dict[str, str]) -> None:
+    """Add the constants that ``code`` defines as `name = value;` and types that it defines as `using name = type;`."""
     for index, token in enumerate(code[:-2]):
-        if token.kind != "identifier":
-            continue
-        after = code[index + 1].text
-        if after == "=" and code[index + 2].kind == "number" and index + 3 < len(code) and code[index + 3].text in ";,":
-            constants[token.text] = code[index + 2].text
-        end = closing_angle(code, index + 1) if after == "<" else None
-        if end is not None and end + 1 < len(code) and code[end + 1].text == "<<<":
-            given = [spelled(argument, known, constants) for argument in split(code[index + 2 : end])]
-            found.setdefault(token.text, []).append(given)
-    return found
+        if token.kind == "identifier" and code[index + 1].text == "=":
+            end = next((i for i in range(index + 2, min(index + 40, len(code))) if code[i].text in (";", ",")), None)
+            value = spelled(code[index + 2 : end], known, constants) if end else ""
+            if value and token.text not in constants:
+                constants[token.text] = value if code[index - 1].text == "using" or len(value) < 4 else f"({value})"
 
 
 def spelled(argument: Sequence[Token], known: set[str], constants: Mapping[str, str]) -> str:
-    words = [t.text if t.text in known else constants.get(t.text, t.text) for t in argument]
+    words = [constants.get(t.text, t.text) for t in argument]
     means = all(t.kind != "identifier" or t.text in known | WORDS or t.text in constants for t in argument)
     return " ".join(words) if means else ""
 
