@@ -7,8 +7,10 @@ from collections.abc import Mapping
 
 from warpwise.cuda.emulator.rewrite import ABSENT
 from warpwise.cuda.errors import UnsupportedFeature
+from warpwise.cuda.source.advice import removed_advice
 from warpwise.cuda.source.kernels import kernels
 
+_NESTED_LAUNCH = "a kernel launch from __device__ or __global__ functions (dynamic parallelism) is not supported"
 _UNDEFINED = re.compile(r"undefined reference to [`']([^']+)'")  # of ld.bfd and of gold
 
 
@@ -27,6 +29,7 @@ def readable(message: str, file: str, text: str, expression: str) -> str:
     """Return the compiler's errors, each with the user's line below it, without notes about generated code."""
     source = text.splitlines()
     lines = []
+    advice = removed_advice(message)
     for line in message.splitlines():
         match = re.match(r"(.+?):(\d+):(?:(\d+):)? (?:fatal )?(error|note): (.*)", line)
         if match is None or _UNDEFINED.search(line):
@@ -38,12 +41,15 @@ def readable(message: str, file: str, text: str, expression: str) -> str:
             found = kernels(text)
             lines.append(f"{file}: {expression}: {match[5]}{_known(found)}")
             continue
-        lines.append(f"{where}:{number}: {kind}: {match[5]}")
-        if where == file and 0 < number <= len(source):
-            lines.append(f"    {source[number - 1].strip()}")
+        own = source[number - 1].strip() if where == file and 0 < number <= len(source) else ""
+        what = _NESTED_LAUNCH if "<<<" in own and match[5].startswith("expected") else match[5]
+        lines.append(f"{where}:{number}: {kind}: {what}")
+        lines += [f"    {own}"] if own else []
     for name in dict.fromkeys(_UNDEFINED.findall(message)):
         lines.append(f"{name} is declared, but defined neither in this file nor in the headers it includes")
-    return f"{file}: kernel {expression} does not compile:\n" + "\n".join(lines or message.splitlines()[-20:])
+    return f"{file}: kernel {expression} does not compile:\n" + "\n".join(
+        [*(dict.fromkeys(lines) or message.splitlines()[-20:]), *([advice] if advice else [])]
+    )
 
 
 def _known(found: Mapping[str, object]) -> str:

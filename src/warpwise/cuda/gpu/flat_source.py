@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from warpwise import native
 from warpwise.cuda.errors import CompileError
 from warpwise.cuda.source import flatten
+from warpwise.cuda.source.advice import assembler_line, left_out_advice, removed_advice
 from warpwise.cuda.source.device_code import identifiers, prune
-from warpwise.cuda.source.headers import keep_found, left_out_advice, refuse_missing
+from warpwise.cuda.source.headers import keep_found, refuse_missing
 
 if TYPE_CHECKING:
     from warpwise.cuda.launch.module import Module
@@ -47,9 +48,10 @@ class FlatSource:
         return text
 
     def with_advice(self, message: str, pruned: str) -> str:
-        """``message`` with the headers that the kernel was compiled without, if it may be due to them."""
-        advice = left_out_advice(message, self.text, pruned, self.file)
-        return f"{message}\n{advice}" if advice else message
+        """``message`` with the cause if it is known: a feature that CUDA has removed, or headers that are missing."""
+        advice = removed_advice(message) or left_out_advice(message, self.text, pruned, self.file)
+        line = assembler_line(message, self.text, self.file)
+        return "\n".join(part for part in (message, line, advice) if part)
 
     def error(self, log: str, pruned: str) -> CompileError:
         text = f"{self.file}: {self.given} does not compile for {self.arch}:\n{log}"

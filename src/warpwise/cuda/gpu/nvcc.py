@@ -32,7 +32,15 @@ _OPTIONS = (
     "-cubin", "-lineinfo", "-std=c++17", "--expt-relaxed-constexpr", "--extended-lambda", "-Xptxas", "-v",
     "-diag-suppress=177,47,20012", "-allow-unsupported-compiler",
 )  # fmt: skip
-_NOISE = re.compile(r"ptxas (?:info\b|\s)|\s*$|\d+ errors? detected|.*: warning |Remark: |nvcc warning")
+_HEAD = re.compile(
+    r"\S.*?: (?:(?P<error>.*error\b)|warning|remark|note)|ptxas .*(?P<assembler>error|fatal)", re.IGNORECASE
+)
+_NOISE = re.compile(
+    r"ptxas (?:info\b|\s|fatal\s*: Ptx assembly aborted)|\s*\^?$|\d+ errors? detected|Remark: |nvcc warning|"
+    r"compilation terminated"
+)
+_SPELLED = re.compile(r"__attribute__\(\((global|device|host|shared|constant|managed)\)\)")
+_ENTRY_FILE = "<warpwise entry>"
 
 
 def find() -> Path | None:
@@ -88,8 +96,7 @@ def compile(source: FlatSource) -> Compiled:
         )
         log = result.stdout + result.stderr
         if result.returncode:
-            kept = [line.rstrip() for line in log.replace(str(unit), source.file).splitlines()]
-            raise source.error("\n".join(line for line in kept if not _NOISE.match(line)), pruned)
+            raise source.error(_errors(log.replace(str(unit), source.file), source), pruned)
         code = cubin.read_bytes()
     entries = _ENTRY.findall(log)
     symbol = _symbol(_only(entries, "ww_kernel"), entries, code)
@@ -109,13 +116,32 @@ def compile(source: FlatSource) -> Compiled:
     )
 
 
+def _errors(log: str, source: FlatSource) -> str:
+    """The errors in ``log`` without warnings. Those about the kernel's name expression are given without our code."""
+    kept, keep = [], True
+    for line in log.splitlines():
+        head = _HEAD.match(line)
+        if head:
+            keep = bool(head["error"] or head["assembler"])
+        if not keep or _NOISE.match(line):
+            continue
+        if line.startswith(_ENTRY_FILE):
+            keep = False
+            if "ww_kernel" in line or '"auto"' in line:
+                continue
+            line = re.sub(rf"{_ENTRY_FILE}\(\d+\)", f"{source.file}: {source.given}", line)
+        line = re.sub(r"^ptxas \S+\.ptx, line \d+; ", "ptxas ", line)
+        kept.append(_SPELLED.sub(r"__\1__", line.rstrip()))
+    return "\n".join(kept)
+
+
 def _instances(source: FlatSource) -> str:
     uses = [f"ww_kernel<&{source.expression}>", f"ww_signature<decltype(&{source.expression})>"]
     uses += [f"ww_variable<&{name}>" for name in source.constants]
     stores = " ".join(f"*addresses = &{name};" for name in source.constants)  # a variable that nothing uses is removed
     keep = f"__global__ void ww_keep(const volatile void** addresses) {{ {stores} }}"
     references = " ".join(f"(void)&{use};" for use in uses)
-    return f'{_TEMPLATES}#line 1 "<warpwise entry>"\n{keep}\nvoid ww_instances() {{ {references} }}\n'
+    return f'{_TEMPLATES}#line 1 "{_ENTRY_FILE}"\n{keep}\nvoid ww_instances() {{ {references} }}\n'
 
 
 def _only(entries: list[str], part: str) -> str:

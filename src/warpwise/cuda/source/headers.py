@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -51,28 +50,3 @@ def refuse_missing(pruned: str, file: str, folders: Sequence[Path]) -> None:
             message = f'{where}:{line}: error: cannot open source file "{name}"'
             advice = includes.missing_header_advice(message) or "include=[...] adds a folder of headers"
             raise CompileError(f"{message}\n{advice}")
-
-
-def left_out(text: str, pruned: str, file: str) -> list[str]:
-    """The headers that ``text`` includes and ``pruned`` does not, each as `name (file:line)`."""
-
-    def included(content: str) -> dict[str, int]:
-        tokens = (token for token in lex(content) if token.kind == "directive")
-        return {match[1]: token.start for token in tokens if (match := INCLUDE.match(token.text))}
-
-    lines, kept = Lines(text, file), included(pruned)
-    found = []
-    for name, start in included(text).items():
-        if name not in kept:
-            where, line = lines.at(start)
-            found.append(f"{name} ({where}:{line})")
-    return found
-
-
-_UNDEFINED = re.compile(r"is undefined|was not declared|has not been declared|does not name a type|not a member")
-
-
-def left_out_advice(message: str, text: str, pruned: str, file: str) -> str:
-    """A line that names the headers without which the kernel was compiled, if its ``message`` may be due to them."""
-    absent = left_out(text, pruned, file) if _UNDEFINED.search(message) else []
-    return f"compiled without the headers of host libraries: {', '.join(absent[:6])}" if absent else ""
