@@ -1,6 +1,6 @@
 """How many kernels of other projects compile, for sm_90 and on the emulator. No GPU is needed.
 
-    python benchmarks/third_party.py FOLDER... [--files 8] [--seed 0] [--kernels 6] [--json FILE]
+    python benchmarks/third_party.py FOLDER... [--files 8] [--seed 0] [--kernels 6] [--json FILE] [--table FILE]
 
 Each FOLDER is a checkout of a project. Of its .cu files that define kernels, and that no other file includes,
 ``--files`` are drawn by ``--seed``. The arguments of a template are those of a launch in its file; a constant of the
@@ -65,7 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for a file")
     parser.add_argument("--only", choices=BACK_ENDS, help="one of the two back ends")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="a record of each kernel, with the messages of the compilers")
+    parser.add_argument("--table", type=Path, help="the table that is printed, without names of kernels")
     options = parser.parse_args(arguments)
     back_ends = (options.only,) if options.only else BACK_ENDS
     records: list[dict[str, Any]] = []
@@ -75,10 +76,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             found = measured(file, seen, back_ends, options.kernels, options.timeout)
             seen |= {(record["source"], record["kernel"]) for record in found}
             records += [{"project": folder.name, "file": str(file.relative_to(folder)), **record} for record in found]
-            print(line_of(records, folder.name, file, back_ends), file=sys.stderr, flush=True)
+            print(line_of(found, folder.name, file, back_ends), file=sys.stderr, flush=True)
         if options.json:
             atomic_write(options.json, json.dumps({"seed": options.seed, "kernels": records}, indent=1))
     print(table(records, back_ends))
+    if options.table:
+        atomic_write(options.table, table(records, back_ends) + "\n")
 
 
 def drawn(folder: Path, count: int, seed: int) -> list[Path]:
@@ -344,8 +347,7 @@ def counts(records: Sequence[dict[str, Any]], back_ends: Sequence[str]) -> list[
     return [*cells, *(str(sum(record[b]["by"] is not None for record in records)) for b in back_ends)]
 
 
-def line_of(records: Sequence[dict[str, Any]], project: str, file: Path, back_ends: Sequence[str]) -> str:
-    own = [record for record in records if record["project"] == project and record["file"].endswith(file.name)]
+def line_of(own: Sequence[dict[str, Any]], project: str, file: Path, back_ends: Sequence[str]) -> str:
     why = [f"{b}: {record[b]['class']}" for record in own for b in back_ends if record[b]["by"] is None]
     return f"{project[:24]:24} {file.name[:40]:40} {' '.join(counts(own, back_ends))}  {'; '.join(dict.fromkeys(why))}"
 
@@ -353,17 +355,21 @@ def line_of(records: Sequence[dict[str, Any]], project: str, file: Path, back_en
 def table(records: Sequence[dict[str, Any]], back_ends: Sequence[str]) -> str:
     heads = ["project", "files", "kernels", *(["NVRTC", "GPU"] if "gpu" in back_ends else [])]
     heads += ["emulator"] if "emulator" in back_ends else []
-    projects = list(dict.fromkeys(record["project"] for record in records))
     rows = []
-    for project in [*projects, "all"]:
+    for project in [*dict.fromkeys(record["project"] for record in records), "all"]:
         own = [record for record in records if project in (record["project"], "all")]
         files = len({(record["project"], record["file"]) for record in own})
         rows.append([project, str(files), *counts(own, back_ends)])
     lines = ["| " + " | ".join(row) + " |" for row in [heads, ["---"] * len(heads), *rows]]
     for back_end in back_ends:
-        refused = Counter(record[back_end]["class"] for record in records if record[back_end]["by"] is None)
-        lines += ["", f"refused, {back_end}:", *(f"  {count:4} {kind}" for kind, count in refused.most_common())]
+        classes = refused(records, back_end).items()
+        lines += ["", f"refused, {back_end}:", *(f"  {count:4} {kind}" for kind, count in classes)]
     return "\n".join(lines)
+
+
+def refused(records: Sequence[dict[str, Any]], back_end: str) -> dict[str, int]:
+    """The number of refusals of each class, the most frequent first."""
+    return dict(Counter(record[back_end]["class"] for record in records if not record[back_end]["by"]).most_common())
 
 
 if __name__ == "__main__":

@@ -66,13 +66,13 @@ def project_folders(source: Path, text: str, folders: Sequence[Path] = ()) -> li
         for quoted, angled in _INCLUDE.findall(content):
             name = quoted or angled
             path = _first(name, (beside, *folders, *found))
-            if path is None and name not in seen:
+            if path is None and name not in seen and (quoted or ("." in name and not is_toolkit_header(name))):
                 if candidates is None:
                     candidates = list(_project(source.resolve().parent))
                 path = _first(name, candidates)
                 if path is not None:
                     found.append(path.parents[len(Path(name).parts) - 1])
-            if path is not None and name not in seen:
+            if path is not None and name not in seen and DEVICE_HEADERS not in path.parents:
                 pending.append((path.read_text(errors="replace"), path.parent))
             seen.add(name)
     return found
