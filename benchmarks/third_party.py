@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def drawn(folder: Path, count: int, seed: int) -> list[Path]:
     """``count`` of the folder's .cu files that define a kernel, drawn by ``seed``; all of them for 0."""
     files = sorted(path for path in folder.rglob("*.cu") if path.is_file())
-    parts = {path.resolve() for file in files for path in named_sources(file)}
+    parts = {path.resolve() for ending in ("cu", "cuh", "h", "hpp") for path in named_sources(folder, ending)}
     files = [file for file in files if file.resolve() not in parts]
     random.Random(seed).shuffle(files)
     found: list[Path] = []
@@ -100,12 +100,16 @@ def drawn(folder: Path, count: int, seed: int) -> list[Path]:
     return found
 
 
-def named_sources(file: Path) -> list[Path]:
-    """The .cu files that ``file`` includes: parts of it, which need not compile alone."""
-    names = re.findall(
-        r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+\.cu)"', file.read_text("utf-8-sig", "replace"), re.MULTILINE
-    )
-    return [file.parent / name for name in names]
+def named_sources(folder: Path, ending: str) -> list[Path]:
+    """The .cu files that files with ``ending`` include: parts of them, which need not compile alone."""
+    found = []
+    for file in folder.rglob(f"*.{ending}"):
+        text = file.read_text("utf-8-sig", "replace") if file.is_file() else ""
+        found += [file.parent / name for name in _INCLUDED_SOURCE.findall(text)]
+    return found
+
+
+_INCLUDED_SOURCE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^"<>\n]+\.cu)[>"]', re.MULTILINE)
 
 
 def headers(file: Path, text: str) -> dict[Path, str]:
@@ -169,7 +173,9 @@ def compiled(file: Path, seen: set[tuple[str, str]], back_ends: Sequence[str], l
         for back_end in back_ends:
             started = time.perf_counter()
             record[back_end] = attempt(MAKERS[back_end], module, [text for text, _ in tried], file)
-            if record[back_end]["by"] is None and all(guessed for _, guessed in tried):
+            if record[back_end]["by"] is None and inactive(name, record[back_end]["message"]):
+                record[back_end]["class"] = "removed by the preprocessor"
+            elif record[back_end]["by"] is None and all(guessed for _, guessed in tried):
                 record[back_end]["class"] += ", guessed template arguments"
             record[back_end]["seconds"] = round(time.perf_counter() - started, 2)
         yield record
@@ -203,6 +209,15 @@ def attempt(
             found = refusal("crash", traceback.format_exc(limit=-3), file)
         first = first or found
     return first or refusal("no expression", "", file)
+
+
+def inactive(name: str, message: str) -> bool:
+    """True if the compilers do not see the kernel: it is in an inactive branch of an `#if`."""
+    plain = re.escape(name.rsplit("::", 1)[-1])
+    return (
+        re.search(rf'identifier "{plain}" is undefined|no kernel .{plain}\b|no __global__ function', message)
+        is not None
+    )
 
 
 def refusal(kind: str, message: str, file: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from warpwise import cache
+from warpwise.cuda.source.project import header_folders
 
 DEVICE_HEADERS = Path(__file__).parents[1] / "include"
 """The folder of this package's device headers, ``<warpwise/...>``; every kernel may include them."""
@@ -45,18 +46,10 @@ def _collect(text: str, folders: Sequence[Path], found: dict[Path, str]) -> None
             _collect(found[path], (path.parent, *folders), found)
 
 
-# Where projects keep headers, relative to the source's folder or to one above it within the project.
-_FOLDERS = ("", "include", "inc", "common", "common/inc", "Common", "src", "csrc", "utils")
-_ROOTS = (".git", ".hg")
-_LEVELS = 6
-_FLAG = re.compile(r"(?:^|\s)-I[ \t]*([^\s$()`'\"]+)")
-
-
 def project_folders(source: Path, text: str, folders: Sequence[Path] = ()) -> list[Path]:
     """The folders of the project of ``source`` with headers that ``text`` includes and that ``folders`` do not have.
 
-    Searched are the folders named by ``-I`` in a Makefile, and the usual ones (include, common, ...), beside the source
-    and in the folders above it, up to the root of a git checkout or two folders above.
+    See ``project.header_folders`` for where they are searched.
     """
     found: list[Path] = []
     candidates: list[Path] | None = None
@@ -68,7 +61,7 @@ def project_folders(source: Path, text: str, folders: Sequence[Path] = ()) -> li
             path = _first(name, (beside, *folders, *found))
             if path is None and name not in seen and (quoted or ("." in name and not is_toolkit_header(name))):
                 if candidates is None:
-                    candidates = list(_project(source.resolve().parent))
+                    candidates = list(header_folders(source.resolve().parent))
                 path = _first(name, candidates)
                 if path is not None:
                     found.append(path.parents[len(Path(name).parts) - 1])
@@ -80,16 +73,6 @@ def project_folders(source: Path, text: str, folders: Sequence[Path] = ()) -> li
 
 def _first(name: str, folders: Iterable[Path]) -> Path | None:
     return next((folder / name for folder in folders if (folder / name).is_file()), None)
-
-
-def _project(folder: Path) -> Iterator[Path]:
-    above = [folder, *folder.parents][:_LEVELS]
-    root = next((i for i, each in enumerate(above) if any((each / mark).exists() for mark in _ROOTS)), 2)
-    for each in above[: root + 1]:
-        for makefile in ("Makefile", "makefile"):
-            if (each / makefile).is_file():
-                yield from (each / flag for flag in _FLAG.findall((each / makefile).read_text(errors="replace")))
-        yield from (each / part for part in _FOLDERS)
 
 
 def digest(text: str, headers: Mapping[Path, str]) -> str:
