@@ -32,6 +32,7 @@ from warpwise.cuda.errors import CompileError, UnsupportedFeature
 from warpwise.cuda.source import includes
 from warpwise.cuda.source.declarations import Declaration, declarations
 from warpwise.cuda.source.directives import macros, significant
+from warpwise.cuda.source.kernels import parameters_of
 from warpwise.cuda.source.lexer import Token, closing_angle, lex, split
 
 CANDIDATES = 3  # expressions tried for one template
@@ -213,7 +214,7 @@ def attempt(
 
 def inactive(name: str, message: str) -> bool:
     """True if the compilers do not see the kernel: it is in an inactive branch of an `#if`."""
-    plain = re.escape(name.rsplit("::", 1)[-1])
+    plain = re.escape(name.split("(")[0].rsplit("::", 1)[-1])
     return (
         re.search(rf'identifier "{plain}" is undefined|no kernel .{plain}\b|no __global__ function', message)
         is not None
@@ -245,17 +246,23 @@ def expressions(texts: Mapping[str, str]) -> list[tuple[str, str, list[tuple[str
     found = {source: declarations(part, defined) for source, part in code.items()}
     known = {name for part in found.values() for each in part for name in each.names} | set(defined)
     launched = launches([each for part in found.values() for each in part], known)
+    defined_by = [(source, each) for source, part in found.items() for each in part if each.kernel and each.body]
+    plain = [each for _, each in defined_by if each.tokens[0].text != "template"]
+    signatures = {each.name: {parameters_of(other) for other in plain if other.name == each.name} for each in plain}
     kernels: dict[str, tuple[str, str, list[tuple[str, bool]]]] = {}
-    for source, each in ((source, each) for source, part in found.items() for each in part):
-        if not each.kernel or each.body is None or not each.name or each.name in kernels:
-            continue
-        tried = [(each.name, False)]
+    for source, each in defined_by:
+        label, tried = each.name, [(each.name, False)]
         if each.tokens[0].text == "template":
             parameters = template_parameters(each)
             given = launched.get(each.name.rsplit("::", 1)[-1], [])
             lists = (filled(parameters, arguments) for arguments in [*given, []])
             tried = list(dict.fromkeys((f"{each.name}<{', '.join(words)}>", guessed) for words, guessed in lists))
-        kernels[each.name] = (source, each.name, tried[:CANDIDATES])
+        elif len(signatures[each.name]) > 1:  # overloads, or the branches of an #if
+            types = ", ".join(kind for kind, _ in parameters_of(each))
+            label = f"{each.name}({types})"
+            tried = [(f"static_cast<void (*)({types})>(&{each.name})", False), *tried]
+        if each.name and label not in kernels:
+            kernels[label] = (source, label, tried[:CANDIDATES])
     return list(kernels.values())
 
 

@@ -10,6 +10,7 @@ import warpwise as ww
 from warpwise.cuda.errors import CompileError
 from warpwise.cuda.gpu import nvcc
 from warpwise.cuda.gpu.flat_source import FlatSource
+from warpwise.cuda.source.project import header_folders
 from warpwise.cuda.source.signature import parse
 
 pytest.importorskip("cuda.bindings", reason="cuda-bindings is not installed")
@@ -28,11 +29,6 @@ static __constant__ int radius;
 __global__ void k(float* x) { x[0] = weights[radius]; }
 }
 """
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path / "cache"))
 
 
 def by_nvcc(text: str, expression: str, constants: tuple[str, ...] = ()) -> nvcc.Compiled:
@@ -68,7 +64,8 @@ def test_a_grid_barrier_is_found_in_the_code_of_nvcc() -> None:
 
 
 @needs_nvcc
-def test_what_nvrtc_refuses_is_compiled_by_nvcc_and_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nvrtc_refuses_is_compiled_by_nvcc_and_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
     text = """#include <array>
 #include <cstdlib>
 #include <type_traits>
@@ -168,7 +165,7 @@ def test_without_nvcc_the_error_says_how_to_install_it(monkeypatch: pytest.Monke
 
 def test_headers_are_found_in_the_folders_of_a_project(tmp_path: Path) -> None:
     for name, text in {
-        "Makefile": "FLAGS = -O3 -Ideep/inc\n",
+        "Makefile": "INCLUDE = deep/inc\nFLAGS = -O3 -I$(INCLUDE)\n",
         "include/one.h": "#define ONE 1\n",
         "deep/inc/two.h": '#include "three.h"\n',
         "deep/inc/three.h": "#define THREE 3\n",
@@ -179,3 +176,70 @@ def test_headers_are_found_in_the_folders_of_a_project(tmp_path: Path) -> None:
     kernel = ww.cuda.load(tmp_path / "src" / "kernels" / "k.cu")["k"]
     assert kernel.compile("sm_90").registers > 0
     assert kernel.build().sizes == (8,)
+
+
+def test_a_cast_chooses_one_of_several_kernels_of_a_name() -> None:
+    text = "__global__ void fill(float* x) { x[0] = 1; }\n__global__ void fill(int* x, int n) { x[n] = 1; }\n"
+    expression = "static_cast<void (*)(int*, int)>(&fill)"
+    kernel = ww.cuda.load(text)[expression]
+    assert [parameter.text for parameter in parse(kernel.compile("sm_90").function_type)] == ["int*", "int"]
+    assert kernel.build().sizes == (8, 4)
+    if nvcc.find():
+        assert by_nvcc(text, expression).symbol == "_Z4fillPii"
+
+
+def test_folders_that_cmake_names(tmp_path: Path) -> None:
+    (tmp_path / "CMakeLists.txt").write_text(
+        "target_include_directories(app PRIVATE ${CMAKE_SOURCE_DIR}/one ${OTHER}/x)\ninclude_directories(two)\n"
+    )
+    found = [folder.relative_to(tmp_path) for folder in header_folders(tmp_path) if tmp_path in folder.parents]
+    assert {Path("one"), Path("two")} <= set(found)
+    assert not any("OTHER" in str(folder) for folder in found)
+
+
+@pytest.mark.parametrize(
+    "text, advice",
+    [
+        ("texture<float> t;\n__global__ void k(float* x) { x[0] = tex1Dfetch(t, 1); }", "pass a cudaTextureObject_t"),
+        ("__global__ void k(float* x) { x[0] = __shfl_down(x[0], 1); }", "use those that end in _sync"),
+    ],
+)
+def test_features_that_cuda_has_removed_give_advice_on_both_sides(text: str, advice: str) -> None:
+    kernel = ww.cuda.load(text)["k"]
+    for make in (kernel.build, lambda: kernel.compile("sm_90")):
+        with pytest.raises(CompileError, match=advice):
+            make()
+
+
+@needs_nvcc
+def test_an_instruction_that_the_assembler_refuses_is_shown_with_its_line() -> None:
+    text = '__global__ void k(float* x) {\n  asm volatile("bogus.f32 %0;" : "=f"(x[0]));\n}\n'
+    with pytest.raises(CompileError, match=r"ptxas error .*'bogus'(.|\n)*kernel.cu:2: asm volatile"):
+        ww.cuda.load(text)["k"].compile("sm_90")
+
+
+@needs_nvcc
+def test_errors_of_nvcc_are_at_the_users_lines_and_without_warnings(tmp_path: Path) -> None:
+    (tmp_path / "twice.h").write_text("#pragma once\n\ninline __device__ int twice(int n) { return 2 * m; }\n")
+    (tmp_path / "k.cu").write_text('#include "twice.h"\n__global__ void k(int* x) {\n  int y = twice(3) / 0;\n}\n')
+    with pytest.raises(CompileError) as caught:
+        ww.cuda.load(tmp_path / "k.cu")["k"].compile("sm_90")
+    assert f'{tmp_path / "twice.h"}(3): error: identifier "m" is undefined' in str(caught.value)
+    assert "warning" not in str(caught.value)
+    assert "ww_" not in str(caught.value)
+
+
+@needs_nvcc
+def test_an_expression_that_is_not_an_instance_does_not_show_our_code() -> None:
+    kernel = ww.cuda.load("template <int N, class T> __global__ void k(T* x) { x[0] = N; }")["k<3>"]
+    with pytest.raises(CompileError, match="k<3>") as caught:
+        kernel.compile("sm_90")
+    assert "ww_" not in str(caught.value)
+
+
+def test_a_nested_launch_is_refused_clearly() -> None:
+    text = "__global__ void t(int* x) { x[0] = 1; }\n__global__ void k(int* x) { t<<<1, 1>>>(x); }\n"
+    with pytest.raises(CompileError, match=r"kernel.cu:2: error: .*dynamic parallelism"):
+        ww.cuda.load(text)["k"].build()
+    with pytest.raises(CompileError, match=r"kernel.cu\(2\): error: .*kernel launch"):
+        ww.cuda.load(text)["k"].compile("sm_90")

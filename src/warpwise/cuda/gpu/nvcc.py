@@ -16,6 +16,7 @@ from warpwise import native
 from warpwise.cuda.gpu.compiled import Compiled, resources, synchronises_grid
 from warpwise.cuda.gpu.flat_source import FlatSource
 from warpwise.cuda.source import includes
+from warpwise.cuda.source.kernels import address
 from warpwise.cuda.source.signature import demangle
 
 ADVICE = "nvcc takes what NVRTC refuses, and is not installed: pip install nvidia-cuda-nvcc nvidia-nvvm"
@@ -136,7 +137,8 @@ def _errors(log: str, source: FlatSource) -> str:
 
 
 def _instances(source: FlatSource) -> str:
-    uses = [f"ww_kernel<&{source.expression}>", f"ww_signature<decltype(&{source.expression})>"]
+    kernel = address(source.expression)
+    uses = [f"ww_kernel<{kernel}>", f"ww_signature<decltype({kernel})>"]
     uses += [f"ww_variable<&{name}>" for name in source.constants]
     stores = " ".join(f"*addresses = &{name};" for name in source.constants)  # a variable that nothing uses is removed
     keep = f"__global__ void ww_keep(const volatile void** addresses) {{ {stores} }}"

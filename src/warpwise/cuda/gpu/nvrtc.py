@@ -18,6 +18,7 @@ from warpwise.cuda.gpu.compiled import Compiled, resources, synchronises_grid
 from warpwise.cuda.gpu.flat_source import FlatSource
 from warpwise.cuda.source import includes
 from warpwise.cuda.source.device_code import code_digest, device_code
+from warpwise.cuda.source.kernels import address
 from warpwise.cuda.source.signature import demangle
 from warpwise.device.profiles import parse_target
 
@@ -159,7 +160,7 @@ def _compile(
 ) -> Compiled:
     core = _cuda_core()
     define = module.define if define is None else define
-    signature = f"ww_signature<decltype(&{expression})>"
+    signature = f"ww_signature<decltype({address(expression)})>"
     references = {name: f"&{name}" for name in constants}
     options = core.ProgramOptions(
         name=module.file,

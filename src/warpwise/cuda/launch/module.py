@@ -14,7 +14,7 @@ from warpwise.cuda.launch import limits
 from warpwise.cuda.launch.constants import Constants
 from warpwise.cuda.launch.kernel import Kernel
 from warpwise.cuda.source import includes
-from warpwise.cuda.source.kernels import KernelDeclaration, kernel_of, kernels
+from warpwise.cuda.source.kernels import OVERLOAD, KernelDeclaration, kernel_of, kernels
 
 
 def load(
@@ -95,7 +95,10 @@ class Module:
         return self._declared
 
     def __getitem__(self, expression: str) -> Kernel:
-        """The kernel that a C++ name expression names. Raises ``CompileError`` that lists the module's kernels."""
+        """The kernel that a C++ name expression names. Raises ``CompileError`` that lists the module's kernels.
+
+        A cast chooses one of several kernels of a name: ``module["static_cast<void (*)(int*)>(&fill)"]``.
+        """
         kernel = self._kernels.get(expression)
         if kernel is None:
             kernel = self._kernels[expression] = Kernel(self, expression, self._declaration(expression))
@@ -122,6 +125,8 @@ class Module:
         self.constants.set(plain, value)
 
     def _declaration(self, expression: str) -> KernelDeclaration | None:
+        if OVERLOAD.match(expression):
+            return None  # the compiler decides which of several kernels of one name it is
         match = re.match(r"\s*(?:::)?(\w+(?:::\w+)*)\s*(<.*>)?\s*$", expression, re.DOTALL)
         if not match:
             raise CompileError(
