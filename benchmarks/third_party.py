@@ -182,16 +182,10 @@ def compiled(file: Path, seen: set[tuple[str, str]], back_ends: Sequence[str], l
         yield record
 
 
-def by_gpu_compiler(kernel: cuda.Kernel) -> str:
-    return getattr(kernel.compile("sm_90"), "compiler", "nvrtc")
-
-
-def by_emulator(kernel: cuda.Kernel) -> str:
-    kernel.build()
-    return "emulator"
-
-
-MAKERS: dict[str, Callable[[cuda.Kernel], str]] = {"gpu": by_gpu_compiler, "emulator": by_emulator}
+MAKERS: dict[str, Callable[[cuda.Kernel], str]] = {
+    "gpu": lambda kernel: getattr(kernel.compile("sm_90"), "compiler", "nvrtc"),
+    "emulator": lambda kernel: Path(kernel.build().library).name,
+}
 
 
 def attempt(
@@ -267,7 +261,7 @@ def expressions(texts: Mapping[str, str]) -> list[tuple[str, str, list[tuple[str
 
 
 def launches(found: Sequence[Declaration], known: set[str]) -> dict[str, list[list[str]]]:
-    """The template arguments of each `name<...><<<` in a function: "" for one that means nothing at file scope."""
+    """The template arguments of launches and explicit instantiations: "" for one that means nothing at file scope."""
     functions = [each for each in found if each.kind == "function" and each.body]
     called: dict[str, list[list[list[Token]]]] = {}
     for each in functions:
@@ -275,6 +269,10 @@ def launches(found: Sequence[Declaration], known: set[str]) -> dict[str, list[li
             if following == "(":
                 called.setdefault(name, []).append(arguments)
     launched: dict[str, list[list[str]]] = {}
+    for each in found:
+        if each.kernel and each.tokens[0].text == "template" and each.tokens[1].text != "<":  # explicit instantiation
+            for name, arguments, _ in named_with_arguments(each.tokens[: each.head]):
+                launched.setdefault(name, []).append([spelled(part, known, {}) for part in arguments])
     for each in functions:
         constants = values_of_parameters(each, called, known)
         read_constants(each.tokens, known, constants)

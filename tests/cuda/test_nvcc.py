@@ -243,3 +243,35 @@ def test_a_nested_launch_is_refused_clearly() -> None:
         ww.cuda.load(text)["k"].build()
     with pytest.raises(CompileError, match=r"kernel.cu\(2\): error: .*kernel launch"):
         ww.cuda.load(text)["k"].compile("sm_90")
+
+
+def test_pytorch_accessors_and_half_types() -> None:
+    text = """#include <torch/extension.h>
+template <class T>
+__global__ void k(const torch::PackedTensorAccessor32<T, 3, torch::RestrictPtrTraits> in, c10::Half* half,
+                  at::PackedTensorAccessor64<at::opmath_type<T>, 1> out) {
+    auto row = in[blockIdx.x];
+    for (int i = threadIdx.x; i < in.size(2); i += blockDim.x) out[i] = row[0][i] + float(half[i]) + out.stride(0);
+}
+"""
+    kernel = ww.cuda.load(text)["k<float>"]
+    assert kernel.compile("sm_90").compiler == "nvrtc"
+    assert kernel.build().sizes == (32, 8, 24)  # a pointer, sizes and strides
+
+
+def test_a_header_is_found_if_the_checkout_has_one_of_its_name(tmp_path: Path) -> None:
+    for name, text in {
+        ".git/HEAD": "",
+        "setup.py": "include_dirs = ['./csrc/own/headers']\n",
+        "csrc/own/headers/one.h": "#define ONE 1\n",
+        "far/away/two.h": "#define TWO 2\n",
+        "first/three.h": "",
+        "second/three.h": "",
+        "k.cu": '#include "one.h"\n#include "two.h"\n__global__ void k(int* x) { x[0] = ONE + TWO; }\n',
+        "l.cu": '#include "three.h"\n__global__ void k(int* x) { x[0] = 1; }\n',
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert ww.cuda.load(tmp_path / "k.cu")["k"].compile("sm_90").registers > 0
+    with pytest.raises(CompileError, match="three.h"):
+        ww.cuda.load(tmp_path / "l.cu")["k"].compile("sm_90")

@@ -17,7 +17,7 @@ _UNDEFINED = re.compile(r"undefined reference to [`']([^']+)'")  # of ld.bfd and
 def refuse_absent(message: str, expression: str) -> None:
     """Raise ``UnsupportedFeature`` if the compiler misses a library that the emulator does not implement."""
     names = "|".join((*ABSENT, "atomic", "atomic_ref", "ptx"))
-    missed = r"(?:has not been declared|is not a member of ['‘]cuda['’]|does not name)"
+    missed = r"(?:has not been declared|is not a member of ['‘]cuda['’]|does not name|is not a namespace-name)"
     match = re.search(rf"^(.+?:\d+):.* error: ['‘](?:cuda::)?({names})['’] {missed}", message, re.MULTILINE)
     if match:
         raise UnsupportedFeature(

@@ -317,6 +317,8 @@ class _Parser:
             kind = "alias"
             after = inner[1] + 1 if inner else 1
             declared = _variable_names(tokens[after:]) | _record_names(tokens, head, None)
+            if inner and any(t.text == "enum" for t in first):
+                declared |= frozenset(t.text for t in tokens[inner[0] : inner[1]] if t.kind == "identifier")
             declared |= frozenset(
                 tokens[i + 1].text
                 for i in range(after, len(tokens) - 2)

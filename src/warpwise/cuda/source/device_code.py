@@ -37,7 +37,11 @@ _HALF_TYPES = frozenset(
 
 # What takes the place of a host library's header if a kernel uses names of its types or macros.
 _STAND_INS = (
-    (re.compile(r"""[<"](?:torch|ATen|c10)/"""), re.compile(r"C10_\w+|CUDA_KERNEL_LOOP\w*|gpuAtomicAdd"), "torch.h"),
+    (
+        re.compile(r"""[<"](?:torch|ATen|c10)/"""),
+        re.compile(r"at|torch|c10|C10_\w+|CUDA_KERNEL_LOOP\w*|gpuAtomicAdd"),
+        "torch.h",
+    ),
     (re.compile(r"""[<"]cufft"""), re.compile(r"cufft(?:Double)?(?:Real|Complex)"), "cufft.h"),
 )
 _HALF_HEADERS = re.compile(r"""[<"](?:torch/|ATen/|c10/|cublas|cudnn|cusparse|cusolver|nccl)""")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,13 +20,19 @@ _CMAKE_HERE = re.compile(r"\$\{(?:CMAKE_CURRENT_SOURCE_DIR|CMAKE_CURRENT_LIST_DI
 def header_folders(folder: Path) -> Iterator[Path]:
     """The folders where a source in ``folder`` may find its project's headers, nearest first.
 
-    Those that a Makefile names by ``-I`` or a CMakeLists.txt by ``include_directories``, and the usual ones (include,
-    common, ...), in ``folder`` and the folders above it, up to the root of a git checkout or two folders above.
+    Those that a Makefile names by ``-I``, a CMakeLists.txt by ``include_directories`` or a setup.py by their paths, and
+    the usual ones (include, common, ...), in ``folder`` and the folders above it, up to the root of a git checkout or
+    two folders above.
     """
     above = [folder, *folder.parents][:_LEVELS]
-    root = next((i for i, each in enumerate(above) if any((each / mark).exists() for mark in _ROOTS)), 2)
+    root = next((i for i, each in enumerate(above) if _is_root(each)), 2)
     for each in above[: root + 1]:
-        for name, read in (("Makefile", _by_make), ("makefile", _by_make), ("CMakeLists.txt", _by_cmake)):
+        for name, read in (
+            ("Makefile", _by_make),
+            ("makefile", _by_make),
+            ("CMakeLists.txt", _by_cmake),
+            ("setup.py", _by_setup),
+        ):
             if (each / name).is_file():
                 yield from (each / part for part in read((each / name).read_text(errors="replace")))
         yield from (each / part for part in _FOLDERS)
@@ -43,3 +51,36 @@ def _by_cmake(text: str) -> list[str]:
     words = " ".join(_CMAKE.findall(text)).split()
     folders = (_CMAKE_HERE.sub(".", word).strip('"') for word in words)
     return [folder for folder in folders if "$" not in folder and not folder.isupper()]
+
+
+def _by_setup(text: str) -> list[str]:
+    """The quoted paths with more than one part."""
+    return re.findall(r"""['"](\.?[\w-]*/[\w./-]+)['"]""", text)
+
+
+def only_file(name: str, folder: Path) -> Path | None:
+    """The file whose path ends in ``name`` in the git checkout that ``folder`` is in, if there is exactly one."""
+    root = next((each for each in [folder, *folder.parents] if _is_root(each)), None)
+    if root is None or ".." in Path(name).parts:
+        return None
+    found = [path for path in _files(root).get(Path(name).name, ()) if path.as_posix().endswith(f"/{name}")]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_root(folder: Path) -> bool:
+    return any((folder / mark).exists() for mark in _ROOTS)
+
+
+@functools.lru_cache(maxsize=4)
+def _files(root: Path) -> dict[str, list[Path]]:
+    """The first 100,000 files below ``root``, by name."""
+    found: dict[str, list[Path]] = {}
+    count = 0
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(each for each in folders if not each.startswith("."))
+        for name in names:
+            found.setdefault(name, []).append(Path(folder) / name)
+        count += len(names)
+        if count > 100_000:
+            break
+    return found
