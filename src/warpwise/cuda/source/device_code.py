@@ -113,8 +113,9 @@ def prune(
             dropped.append(token)
             ranges.append((token.start, token.end))
     result = _blanked(text, ranges, [t for t in tokens if t.kind == "directive" and t not in dropped])
+    declared = {name for declaration in found for name in declaration.scope}
     for token in reversed(dropped):
-        stand_in = _stand_in(token, words)
+        stand_in = "" if "c10" in declared else _stand_in(token, words)  # load_inline declares PyTorch's types itself
         if stand_in:
             result = result[: token.start] + stand_in + result[token.end :]
     return result
