@@ -259,12 +259,15 @@ __global__ void k(const torch::PackedTensorAccessor32<T, 3, torch::RestrictPtrTr
     assert kernel.build().sizes == (32, 8, 24)  # a pointer, sizes and strides
 
 
-def test_a_header_is_found_if_the_checkout_has_one_of_its_name(tmp_path: Path) -> None:
+def test_a_header_is_found_if_one_of_its_name_is_nearest_in_the_checkout(tmp_path: Path) -> None:
     for name, text in {
         ".git/HEAD": "",
         "setup.py": "include_dirs = ['./csrc/own/headers']\n",
         "csrc/own/headers/one.h": "#define ONE 1\n",
         "far/away/two.h": "#define TWO 2\n",
+        "near/deep/four.h": "#define FOUR 4\n",
+        "other/four.h": "#define FOUR 5\n",
+        "near/m.cu": '#include "four.h"\n__global__ void k(int* x) { static_assert(FOUR == 4, ""); x[0] = 1; }\n',
         "first/three.h": "",
         "second/three.h": "",
         "k.cu": '#include "one.h"\n#include "two.h"\n__global__ void k(int* x) { x[0] = ONE + TWO; }\n',
@@ -273,5 +276,6 @@ def test_a_header_is_found_if_the_checkout_has_one_of_its_name(tmp_path: Path) -
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     assert ww.cuda.load(tmp_path / "k.cu")["k"].compile("sm_90").registers > 0
+    assert ww.cuda.load(tmp_path / "near" / "m.cu")["k"].compile("sm_90").registers > 0
     with pytest.raises(CompileError, match="three.h"):
         ww.cuda.load(tmp_path / "l.cu")["k"].compile("sm_90")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from warpwise import cache
-from warpwise.cuda.source.project import header_folders, only_file
+from warpwise.cuda.source.project import header_folders, nearest_file
 
 DEVICE_HEADERS = Path(__file__).parents[1] / "include"
 """The folder of this package's device headers, ``<warpwise/...>``; every kernel may include them."""
@@ -49,7 +49,7 @@ def _collect(text: str, folders: Sequence[Path], found: dict[Path, str]) -> None
 def project_folders(source: Path, text: str, folders: Sequence[Path] = ()) -> list[Path]:
     """The folders of the project of ``source`` with headers that ``text`` includes and that ``folders`` do not have.
 
-    See ``project.header_folders`` for where they are searched; ``project.only_file`` finds what is elsewhere.
+    See ``project.header_folders`` for where they are searched; ``project.nearest_file`` finds what is elsewhere.
     """
     found: list[Path] = []
     candidates: list[Path] | None = None
@@ -62,7 +62,7 @@ def project_folders(source: Path, text: str, folders: Sequence[Path] = ()) -> li
             if path is None and name not in seen and (quoted or ("." in name and not is_toolkit_header(name))):
                 if candidates is None:
                     candidates = list(header_folders(source.resolve().parent))
-                path = _first(name, candidates) or (only_file(name, source.resolve().parent) if quoted else None)
+                path = _first(name, candidates) or (nearest_file(name, source.resolve().parent) if quoted else None)
                 if path is not None:
                     found.append(path.parents[len(Path(name).parts) - 1])
             if path is not None and name not in seen and DEVICE_HEADERS not in path.parents:

@@ -58,13 +58,21 @@ def _by_setup(text: str) -> list[str]:
     return re.findall(r"""['"](\.?[\w-]*/[\w./-]+)['"]""", text)
 
 
-def only_file(name: str, folder: Path) -> Path | None:
-    """The file whose path ends in ``name`` in the git checkout that ``folder`` is in, if there is exactly one."""
+def nearest_file(name: str, folder: Path) -> Path | None:
+    """The file whose path ends in ``name`` in the git checkout that ``folder`` is in.
+
+    Of several, the one that shares the most folders with ``folder``; None if that is not a single one.
+    """
     root = next((each for each in [folder, *folder.parents] if _is_root(each)), None)
     if root is None or ".." in Path(name).parts:
         return None
-    found = [path for path in _files(root).get(Path(name).name, ()) if path.as_posix().endswith(f"/{name}")]
-    return found[0] if len(found) == 1 else None
+    found: dict[int, list[Path]] = {}
+    for path in _files(root).get(Path(name).name, ()):
+        if path.as_posix().endswith(f"/{name}"):
+            shared = os.path.commonpath((path, folder / "x"))
+            found.setdefault(len(Path(shared).parts), []).append(path)
+    nearest = found[max(found)] if found else []
+    return nearest[0] if len(nearest) == 1 else None
 
 
 def _is_root(folder: Path) -> bool:
