@@ -279,3 +279,21 @@ def test_a_header_is_found_if_one_of_its_name_is_nearest_in_the_checkout(tmp_pat
     assert ww.cuda.load(tmp_path / "near" / "m.cu")["k"].compile("sm_90").registers > 0
     with pytest.raises(CompileError, match="three.h"):
         ww.cuda.load(tmp_path / "l.cu")["k"].compile("sm_90")
+
+
+def test_host_members_of_pytorchs_types_and_operators_in_an_asm_operand() -> None:
+    text = """#include <torch/torch.h>
+struct Table {
+    int* keys;
+    void insert(at::Tensor values);
+    __device__ int get(int i) const { return keys[i]; }
+};
+__global__ void k(Table table, int* x, int n) {
+    int y = table.get(0);
+    asm volatile("add.s32 %0, %1, %2;" : "=r"(y) : "r"(n >> 1), "r"(1 << (n & 3)));
+    x[0] = y;
+}
+"""
+    kernel = ww.cuda.load(text)["k"]
+    assert kernel.compile("sm_90").registers > 0
+    assert kernel.build().sizes == (8, 8, 4)

@@ -41,6 +41,8 @@ _NOISE = re.compile(
     r"compilation terminated"
 )
 _SPELLED = re.compile(r"__attribute__\(\((global|device|host|shared|constant|managed)\)\)")
+# Headers of host libraries include these, and are left out.
+_IMPLICIT = "#include <float.h>\n#include <limits.h>\n#include <stdint.h>\n"
 _ENTRY_FILE = "<warpwise entry>"
 
 
@@ -85,7 +87,7 @@ def compile(source: FlatSource) -> Compiled:
     pruned = source.pruned(folders)
     with tempfile.TemporaryDirectory(prefix="warpwise-") as made:
         unit, cubin = Path(made) / "kernel.cu", Path(made) / "kernel.cubin"
-        unit.write_text(f"{pruned}\n{_instances(source)}")
+        unit.write_text(f"{_IMPLICIT}{pruned}\n{_instances(source)}")
         more = [f"-I{folder}" for folder in source.include]
         if not (own / "cuda_runtime.h").is_file():
             more += [f"-I{folder}" for folder in includes.toolkit()]

@@ -145,14 +145,15 @@ def _expands_to_device(declaration: Declaration, defined: dict[str, Macro]) -> b
 
 
 def _host_members(record: Declaration, defined: dict[str, Macro]) -> list[tuple[int, int]]:
-    """Member functions with a body that are neither device code, constexpr nor defaulted."""
+    """Member functions that are neither device code nor constexpr: those with a body, and those of PyTorch's types."""
     if record.body is None:
         return []
     inside = record.tokens[record.body[0] + 1 : record.body[1]]
     ranges = []
     for member in declarations(inside, defined, record=True):
         constant = any(t.text in ("constexpr", "consteval") for t in member.tokens[: member.head])
-        if member.kind == "function" and member.body and not member.device and not constant:
+        host = member.body is not None or ("Tensor" in member.words and not member.words.isdisjoint({"at", "torch"}))
+        if member.kind == "function" and host and not member.device and not constant:
             ranges.append((member.start, member.end))
         elif member.kind == "record" and member.body:
             ranges += _host_members(member, defined)
