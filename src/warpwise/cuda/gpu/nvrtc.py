@@ -64,7 +64,7 @@ def compile(module: Module, expression: str, target: str, constants: tuple[str, 
         _FORMAT,
         sorted(_OPTIONS.items()),
         code_digest(),
-        _standard_headers_digest(),
+        _added_headers_digest(),
         includes.digest(module.text, headers),
         module.file,
         expression,
@@ -111,11 +111,10 @@ def _compile_flattened(
 
 
 @functools.lru_cache(maxsize=1)
-def _standard_headers_digest() -> str:
-    """A digest of the standard headers that are added to every source."""
-    return cache.key(
-        *(part for file in sorted(includes.NVRTC_HEADERS.iterdir()) for part in (file.name, file.read_bytes()))
-    )
+def _added_headers_digest() -> str:
+    """A digest of the headers that are added to a source: the standard ones, and those in place of host libraries'."""
+    files = sorted((*includes.NVRTC_HEADERS.iterdir(), *(includes.DEVICE_HEADERS / "warpwise" / "host").iterdir()))
+    return cache.key(*(part for file in files for part in (file.name, file.read_bytes())))
 
 
 def toolchain() -> tuple[str, ...]:

@@ -68,7 +68,7 @@ def nearest_file(name: str, folder: Path) -> Path | None:
         return None
     found: dict[int, list[Path]] = {}
     for path in _files(root).get(Path(name).name, ()):
-        if path.as_posix().endswith(f"/{name}"):
+        if path.as_posix().endswith(f"/{name}") and path.is_file():
             shared = os.path.commonpath((path, folder / "x"))
             found.setdefault(len(Path(shared).parts), []).append(path)
     nearest = found[max(found)] if found else []
