@@ -42,6 +42,7 @@ BACK_ENDS = ("gpu", "emulator")
 
 # The class of a refusal is the first whose pattern its message contains.
 CLASSES = (
+    ("needs a macro of its build", r"cannot be preprocessed:[\s\S]*#error"),
     (
         "missing header",
         r"(?:cannot|could not) open source file|No such file or directory|header.* (?:is|was) not found",
