@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from warpwise.native.build import library
-from warpwise.native.toolchain import NoCompiler, compiler, is_clang, vector_flags, version
+from warpwise.native.toolchain import NoCompiler, compiler, header_folders, is_clang, vector_flags, version
 
-__all__ = ["NoCompiler", "compiler", "is_clang", "library", "vector_flags", "version"]
+__all__ = ["NoCompiler", "compiler", "header_folders", "is_clang", "library", "vector_flags", "version"]

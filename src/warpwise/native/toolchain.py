@@ -62,6 +62,16 @@ def is_clang(command: tuple[str, ...]) -> bool:
     return "clang" in version(command)
 
 
+@functools.lru_cache(maxsize=8)
+def header_folders(command: tuple[str, ...]) -> tuple[Path, ...]:
+    """Return the folders that the compiler ``command`` searches for `#include <...>`."""
+    asked = [*command, "-E", "-v", "-x", "c++", os.devnull]
+    environment = {**os.environ, "LC_ALL": "C.UTF-8"}
+    log = subprocess.run(asked, capture_output=True, text=True, check=False, env=environment).stderr
+    listed = log.partition("#include <...> search starts here:")[2].partition("End of search list")[0]
+    return tuple(Path(line.strip()) for line in listed.splitlines() if line.strip())
+
+
 def vector_flags() -> tuple[str, ...]:
     """Return a flag for each vector feature of this processor.
 

@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpwise import cache, native
-from warpwise.cuda.emulator import messages, preprocess, runtime, toolchain
-from warpwise.cuda.emulator.rewrite import Rewritten, rewrite
+from warpwise.cuda.emulator import messages, runtime, toolchain
+from warpwise.cuda.emulator.rewrite import ABSENT_HEADER, Rewritten, rewrite
 from warpwise.cuda.emulator.toolchain import INCLUDE, SHARED_INCLUDE
 from warpwise.cuda.errors import CompileError
 from warpwise.cuda.launch.origin import Origin
-from warpwise.cuda.source.device_code import prune
+from warpwise.cuda.source import flatten
+from warpwise.cuda.source.device_code import identifiers, is_host_header, is_standard, prune
+from warpwise.cuda.source.headers import find, refuse_missing
 from warpwise.cuda.source.kernels import KernelDeclaration, kernel_of, kernels
 from warpwise.cuda.source.lexer import lex
 
@@ -62,8 +64,8 @@ def build(
     ``file``, the names of the kernels, or the compiler to install.
     """
     quoted = text if shown is None else shown
-    folders = preprocess.search_path(file, [*include, SHARED_INCLUDE])
-    headers = preprocess.user_headers(text, folders)
+    folders = flatten.search_path(file, [*include, SHARED_INCLUDE])
+    headers = flatten.user_headers(text, folders)
     compiler = toolchain.command()
     flags = toolchain.flags(compiler, checked)
     library = runtime.library()
@@ -107,11 +109,14 @@ def _translation_unit(
     macros: str,
     compiler: tuple[str, ...],
 ) -> str:
-    roots = frozenset(token.text for token in lex(expression, directives=False) if token.kind == "identifier")
-    if headers or preprocess.wants(text):
-        text = _expanded(text, file, tuple(folders), tuple(headers), macros, compiler)
+    if headers or flatten.wants(text) or _QUOTED.search(text):
+        known = f"#define __WARPWISE__ 1\n{macros}"
+        text, expression = flatten.expand(text, file, folders, known, compiler, expression)
+        macros = macros.partition("\n")[0]
     _check_name(text, file, expression)
-    rewritten = _rewritten(text, file, roots)
+    searched = (*folders, INCLUDE, *native.header_folders(compiler))
+    rewritten = _rewritten(text, file, frozenset(identifiers(expression)), searched)
+    refuse_missing(rewritten.text, file, searched)
     table = ", ".join([*rewritten.variables, "{}"])
     return (
         f'#include "warpwise_device.h"\n{macros}\n#line 1 {json.dumps(file, ensure_ascii=False)}\n{rewritten.text}\n'
@@ -120,22 +125,24 @@ def _translation_unit(
 
 
 # The kernels of a file differ in template arguments only: their builds share these two steps.
-@functools.lru_cache(maxsize=4)
-def _expanded(
-    text: str, file: str, folders: tuple[Path, ...], headers: tuple[str, ...], macros: str, compiler: tuple[str, ...]
-) -> str:
-    """``preprocess.expand``; the text of the headers is part of the key."""
-    return preprocess.expand(text, file, folders, macros, compiler)
-
-
 @functools.lru_cache(maxsize=8)
-def _rewritten(text: str, file: str, roots: frozenset[str]) -> Rewritten:
-    return rewrite(prune(text, roots, host_headers=True), file)
+def _rewritten(text: str, file: str, roots: frozenset[str], folders: tuple[Path, ...]) -> Rewritten:
+    return rewrite(prune(text, roots, keep=lambda name, words: _keep(name, words, folders)), file)
 
 
 @functools.lru_cache(maxsize=8)
 def _kernels(text: str) -> dict[str, KernelDeclaration]:
     return kernels(text)
+
+
+_QUOTED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"', re.MULTILINE)
+
+
+def _keep(name: str, words: frozenset[str], folders: Sequence[Path]) -> bool:
+    """Keep headers of the C++ library that the kernel uses, and all others that are no host library's and are found."""
+    if is_host_header(name):
+        return is_standard(name) and "std" in words
+    return name.startswith('"') or ABSENT_HEADER.match(f"#include {name}") is not None or bool(find(name, folders))
 
 
 def _check_name(text: str, file: str, expression: str) -> None:

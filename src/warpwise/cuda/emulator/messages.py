@@ -9,6 +9,7 @@ from pathlib import Path
 from warpwise.cuda.emulator.rewrite import ABSENT
 from warpwise.cuda.emulator.toolchain import INCLUDE
 from warpwise.cuda.errors import UnsupportedFeature
+from warpwise.cuda.source.advice import removed_advice
 from warpwise.cuda.source.kernels import kernels
 
 _UNDEFINED = re.compile(r"undefined reference to [`']([^']+)'")  # of ld.bfd and of gold
@@ -26,7 +27,7 @@ def refuse_absent(message: str, file: str, text: str, expression: str) -> None:
                 "support: launch it from the host"
             )
     names = "|".join((*ABSENT, "atomic", "atomic_ref", "ptx"))
-    missed = r"(?:has not been declared|is not a member of ['‘]cuda['’]|does not name)"
+    missed = r"(?:has not been declared|is not a member of ['‘]cuda['’]|does not name|is not a namespace-name)"
     match = re.search(rf"^(.+?:\d+):.* error: ['‘](?:cuda::)?({names})['’] {missed}", message, re.MULTILINE)
     if match:
         raise UnsupportedFeature(
@@ -39,6 +40,7 @@ def readable(message: str, file: str, text: str, expression: str) -> str:
     source = text.splitlines()
     lines: list[str] = []
     ours: list[str] = []  # errors in the header that follows the source, after a missing brace
+    advice = removed_advice(message)
     for line in message.splitlines():
         match = re.match(r"(.+?):(\d+):(?:(\d+):)? (?:fatal )?(error|note): (.*)", line)
         if match is None or _UNDEFINED.search(line):
@@ -57,12 +59,14 @@ def readable(message: str, file: str, text: str, expression: str) -> str:
             found = kernels(text)
             lines.append(f"{file}: {expression}: {match[5]}{_known(found)}")
             continue
+        own = source[number - 1].strip() if where == file and 0 < number <= len(source) else ""
         lines.append(f"{where}:{number}: {kind}: {match[5]}")
-        if where == file and 0 < number <= len(source):
-            lines.append(f"    {source[number - 1].strip()}")
+        lines += [f"    {own}"] if own else []
     for name in dict.fromkeys(_UNDEFINED.findall(message)):
         lines.append(f"{name} is declared, but defined neither in this file nor in the headers it includes")
-    return f"{file}: kernel {expression} does not compile:\n" + "\n".join(lines or ours or message.splitlines()[-20:])
+    return f"{file}: kernel {expression} does not compile:\n" + "\n".join(
+        [*(dict.fromkeys(lines) or ours or message.splitlines()[-20:]), *([advice] if advice else [])]
+    )
 
 
 def _known(found: Mapping[str, object]) -> str:

@@ -199,8 +199,17 @@ def _asm_operand(part: list[Token], lines: Lines, at: Token) -> tuple[str, str, 
     if opening is None or opening == 0:
         raise CompileError(f'{_at(lines, at)}: an operand of asm must read "constraint"(expression)')
     constraint = " ".join(token.text for token in part[:opening])
-    expression = " ".join(token.text for token in part[opening + 1 : closing(part, opening)])
+    expression = _spelled(part[opening + 1 : closing(part, opening)])
     return name, constraint, f"({expression})"
+
+
+def _spelled(tokens: Sequence[Token]) -> str:
+    """The text of ``tokens`` in one line; tokens such as the two of `>>` stay together."""
+    text = ""
+    for index, token in enumerate(tokens):
+        apart = index and tokens[index - 1].end != token.start
+        text += f" {token.text}" if apart else token.text
+    return text
 
 
 def _at(lines: Lines, token: Token) -> str:

@@ -69,7 +69,7 @@ def headers_digest() -> str:
         HERE / "runtime" / "abi_extra.h",
     )
     files = sorted(path for path in headers if path.is_file())
-    own = ("compiler.py", "toolchain.py", "rewrite.py", "rewrite_shared.py", "preprocess.py")
+    own = ("compiler.py", "toolchain.py", "rewrite.py", "rewrite_shared.py")
     sources = [HERE / name for name in own]
     return cache.key(code_digest(), *(path.read_bytes() for path in [*files, *sources]))
 

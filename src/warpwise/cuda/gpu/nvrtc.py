@@ -7,14 +7,18 @@ import importlib.metadata
 import io
 import json
 import re
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from warpwise import cache
+from warpwise import cache, native
 from warpwise.cuda.errors import CompileError
+from warpwise.cuda.gpu import nvcc
+from warpwise.cuda.gpu.compiled import Compiled, resources, synchronises_grid
+from warpwise.cuda.gpu.flat_source import FlatSource
 from warpwise.cuda.source import includes
 from warpwise.cuda.source.device_code import code_digest, device_code
+from warpwise.cuda.source.kernels import address
 from warpwise.cuda.source.signature import demangle
 from warpwise.device.profiles import parse_target
 
@@ -23,10 +27,7 @@ if TYPE_CHECKING:
 
 # The symbol of its instantiation with a kernel's type contains that type; demangled, it gives the parameter types.
 _SIGNATURE = "\ntemplate <class F> __global__ void ww_signature() {}\n"
-_FORMAT = 2  # of cache entries
-
-# C and C++ standard headers that kernels use. nvcc takes them from the host compiler; NVRTC has none.
-_STANDARD_HEADERS = Path(__file__).parents[1] / "include" / "nvrtc"
+_FORMAT = 3  # of cache entries
 
 # Functions without __device__ are device code, since nvcc allows constant expressions to call constexpr functions.
 # Diagnostic 177 (unused variable) is expected, as kernels are compiled one by one; 47 is a macro redefinition, which
@@ -43,30 +44,6 @@ _OPTIONS = {
 _NEEDED = "pip install 'warpwise[cuda]' (cuda-core, cuda-bindings, nvidia-cuda-nvrtc)"
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """One kernel's machine code and resource usage.
-
-    ``registers``: for each thread. ``shared``: static shared memory of a block; ``stack`` and the spills: of a thread;
-    all in bytes. ``cooperative``: the kernel synchronises the whole grid. ``constants`` maps C++ names of variables to
-    their symbols in ``cubin``.
-    """
-
-    expression: str
-    target: str
-    symbol: str
-    function_type: str
-    registers: int
-    shared: int
-    stack: int
-    spill_stores: int
-    spill_loads: int
-    cooperative: bool
-    constants: dict[str, str]
-    log: str
-    cubin: bytes = field(repr=False)
-
-
 def architecture(target: str) -> str:
     """The NVRTC architecture of a target; from sm_90 on the architecture-specific one (sm_90a)."""
     major, minor = parse_target(target)
@@ -77,8 +54,9 @@ def architecture(target: str) -> str:
 def compile(module: Module, expression: str, target: str, constants: tuple[str, ...] = ()) -> Compiled:
     """Compile the kernel that ``expression`` names, or load it from the cache.
 
-    ``constants`` are C++ names of variables whose symbols the result contains. Raises ``CompileError`` with NVRTC's
-    message, and ``ImportError`` that names the packages to install if NVRTC is missing.
+    What NVRTC refuses is compiled by nvcc, if it is installed. ``constants`` are C++ names of variables whose symbols
+    the result contains. Raises ``CompileError`` with the compiler's message, and ``ImportError`` that names the
+    packages to install if NVRTC is missing.
     """
     arch = architecture(target)
     headers = includes.included(module.text, module.include)
@@ -86,7 +64,7 @@ def compile(module: Module, expression: str, target: str, constants: tuple[str, 
         _FORMAT,
         sorted(_OPTIONS.items()),
         code_digest(),
-        _standard_headers_digest(),
+        _added_headers_digest(),
         includes.digest(module.text, headers),
         module.file,
         expression,
@@ -99,19 +77,44 @@ def compile(module: Module, expression: str, target: str, constants: tuple[str, 
     )
     path = cache.cache_dir() / "cubin" / f"{key}.bin"
     kept = cache.load(path)
-    if kept is None:
-        made = _compile(module, device_code(module.text), expression, arch, constants)
-        facts = {name: value for name, value in asdict(made).items() if name != "cubin"}
-        cache.save(path, json.dumps(facts).encode() + b"\n" + made.cubin)
-        return made
-    facts_line, _, cubin = kept.partition(b"\n")
-    return Compiled(**json.loads(facts_line), cubin=cubin)
+    if kept is not None:
+        facts_line, _, cubin = kept.partition(b"\n")
+        facts = json.loads(facts_line)
+        by = facts.pop("by")
+        if facts["compiler"] == "nvrtc" or by == nvcc.identity():
+            return Compiled(**facts, cubin=cubin)
+    by = ""
+    try:
+        made = _compile(module, device_code(module.text, expression), expression, arch, constants)
+    except CompileError as refusal:
+        made, by = _compile_flattened(module, expression, arch, constants, refusal), nvcc.identity()
+    facts = {name: value for name, value in asdict(made).items() if name != "cubin"}
+    cache.save(path, json.dumps({**facts, "by": by}).encode() + b"\n" + made.cubin)
+    return made
+
+
+def _compile_flattened(
+    module: Module, expression: str, arch: str, constants: tuple[str, ...], refusal: CompileError
+) -> Compiled:
+    """Compile the source with the user's headers inserted and their host code removed: by NVRTC, else by nvcc."""
+    try:
+        source = FlatSource(module, expression, arch, constants)
+    except native.NoCompiler as error:
+        raise CompileError(f"{refusal}\nnvcc might compile it, but needs a C++ compiler: {error}") from None
+    text = source.pruned((*includes.toolkit(), includes.NVRTC_HEADERS), strict=True)
+    try:
+        return replace(_compile(module, text, source.expression, arch, constants, define={}), expression=expression)
+    except CompileError as error:
+        if nvcc.find() is None:
+            raise CompileError(f"{source.with_advice(str(error), text)}\n{nvcc.ADVICE}") from None
+    return nvcc.compile(source)
 
 
 @functools.lru_cache(maxsize=1)
-def _standard_headers_digest() -> str:
-    """A digest of the standard headers that are added to every source."""
-    return cache.key(*(part for file in sorted(_STANDARD_HEADERS.iterdir()) for part in (file.name, file.read_bytes())))
+def _added_headers_digest() -> str:
+    """A digest of the headers that are added to a source: the standard ones, and those in place of host libraries'."""
+    files = sorted((*includes.NVRTC_HEADERS.iterdir(), *(includes.DEVICE_HEADERS / "warpwise" / "host").iterdir()))
+    return cache.key(*(part for file in files for part in (file.name, file.read_bytes())))
 
 
 def toolchain() -> tuple[str, ...]:
@@ -146,17 +149,25 @@ def _cuda_core() -> Any:
     return cuda.core
 
 
-def _compile(module: Module, text: str, expression: str, arch: str, constants: tuple[str, ...]) -> Compiled:
+def _compile(
+    module: Module,
+    text: str,
+    expression: str,
+    arch: str,
+    constants: tuple[str, ...],
+    define: Mapping[str, object] | None = None,
+) -> Compiled:
     core = _cuda_core()
-    signature = f"ww_signature<decltype(&{expression})>"
+    define = module.define if define is None else define
+    signature = f"ww_signature<decltype({address(expression)})>"
     references = {name: f"&{name}" for name in constants}
     options = core.ProgramOptions(
         name=module.file,
         arch=arch,
         **_OPTIONS,
-        define_macro=[(name, _macro(value)) for name, value in module.define.items()] or None,
-        include_path=[str(folder) for folder in (*module.include, *includes.toolkit(), _STANDARD_HEADERS)],
-        pre_include=str(_STANDARD_HEADERS / "implicit.h"),
+        define_macro=[(name, _macro(value)) for name, value in define.items()] or None,
+        include_path=[str(folder) for folder in (*module.include, *includes.toolkit(), includes.NVRTC_HEADERS)],
+        pre_include=str(includes.NVRTC_HEADERS / "implicit.h"),
     )
     log = io.StringIO()
     try:
@@ -175,11 +186,12 @@ def _compile(module: Module, text: str, expression: str, arch: str, constants: t
         arch,
         symbol,
         demangle(names[signature]),
-        **_resources(log.getvalue(), symbol),
-        cooperative=_synchronises_grid(cubin, symbol),
+        **resources(log.getvalue(), symbol),
+        cooperative=synchronises_grid(cubin, symbol),
         constants={name: names[ref] for name, ref in references.items()},
         log=log.getvalue().strip(" \0\n"),
         cubin=cubin,
+        compiler="nvrtc",
     )
 
 
@@ -197,33 +209,3 @@ def _compile_error(module: Module, expression: str, arch: str, message: str) -> 
     advice = includes.missing_header_advice(body)
     text = f"{module.file}: {expression} does not compile for {arch}:\n{body}"
     return CompileError(f"{text}\n{advice}" if advice else text)
-
-
-def _resources(log: str, symbol: str) -> dict[str, int]:
-    """Registers, shared memory, stack and spills of ``symbol`` from the output of ptxas -v."""
-    part = re.search(
-        rf"Compiling entry function '{re.escape(symbol)}'(.*?)(?=Compiling entry function|\Z)", log, re.DOTALL
-    )
-    report = part[1] if part else ""
-
-    def number(pattern: str) -> int:
-        match = re.search(pattern, report)
-        return int(match[1]) if match else 0
-
-    return {
-        "registers": number(r"Used (\d+) registers"),
-        "shared": number(r"(\d+) bytes smem"),
-        "stack": number(r"(\d+) bytes stack frame"),
-        "spill_stores": number(r"(\d+) bytes spill stores"),
-        "spill_loads": number(r"(\d+) bytes spill loads"),
-    }
-
-
-def _synchronises_grid(cubin: bytes, symbol: str) -> bool:
-    """True if the kernel reads the grid barrier's address, which a cooperative launch passes in %envreg1 and %envreg2.
-
-    The cubin contains the PTX because it is compiled with line information.
-    """
-    start = cubin.find(b".entry " + symbol.encode() + b"(")
-    end = cubin.find(b".entry ", start + 1)
-    return start >= 0 and b"%envreg" in cubin[start : end if end >= 0 else len(cubin)]

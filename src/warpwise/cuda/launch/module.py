@@ -14,7 +14,7 @@ from warpwise.cuda.launch import limits, origin
 from warpwise.cuda.launch.constants import Constants
 from warpwise.cuda.launch.kernel import Kernel
 from warpwise.cuda.source import includes
-from warpwise.cuda.source.kernels import KernelDeclaration, kernel_of, kernels
+from warpwise.cuda.source.kernels import OVERLOAD, KernelDeclaration, kernel_of, kernels
 
 
 def load(
@@ -25,9 +25,10 @@ def load(
 ) -> Module:
     """Load the kernels of a CUDA C++ source, given as a path or as text. Host code in it is ignored.
 
-    ``include`` lists folders for ``#include`` in addition to the file's own folder; ``define`` maps macro names to
-    values. ``target`` ("sm_80") is the device whose limits apply to emulated launches; the default is
-    $WARPWISE_TARGET, else sm_90. A kernel is compiled at its first launch.
+    ``include`` lists folders for ``#include`` in addition to the file's own folder and to those of its project: the
+    ``-I`` of a Makefile, ``include`` or ``common`` beside the file or above it. ``define`` maps macro names to values.
+    ``target`` ("sm_80") is the device whose limits apply to emulated launches; the default is $WARPWISE_TARGET, else
+    sm_90. A kernel is compiled at its first launch.
 
     >>> module = load("sgemm.cu")
     >>> module["sgemm<32>"][grid, block](m, n, k, alpha, a, b, beta, c)
@@ -47,7 +48,10 @@ def load(
         raise FileNotFoundError(
             f"cuda.load: no file {str(path)!r} (in {os.getcwd()}); a source text holds a __global__ function"
         )
-    return Module(path.read_text("utf-8-sig", "replace"), str(path), [path.parent, *folders], define, target)
+    text = path.read_text("utf-8-sig", "replace")
+    folders = [path.parent, *folders]
+    folders += includes.project_folders(path, text, (*folders, includes.DEVICE_HEADERS))
+    return Module(text, str(path), folders, define, target)
 
 
 def _as_path(given: str | os.PathLike[str]) -> Path | None:
@@ -96,7 +100,10 @@ class Module:
         return self._declared
 
     def __getitem__(self, expression: str) -> Kernel:
-        """The kernel that a C++ name expression names. Raises ``CompileError`` that lists the module's kernels."""
+        """The kernel that a C++ name expression names. Raises ``CompileError`` that lists the module's kernels.
+
+        A cast chooses one of several kernels of a name: ``module["static_cast<void (*)(int*)>(&fill)"]``.
+        """
         kernel = self._kernels.get(expression)
         if kernel is None:
             kernel = self._kernels[expression] = Kernel(self, expression, self._declaration(expression))
@@ -123,6 +130,8 @@ class Module:
         self.constants.set(plain, value)
 
     def _declaration(self, expression: str) -> KernelDeclaration | None:
+        if OVERLOAD.match(expression):
+            return None  # the compiler decides which of several kernels of one name it is
         match = re.match(r"\s*(?:::)?(\w+(?:::\w+)*)\s*(<.*>)?\s*$", expression, re.DOTALL)
         if not match:
             raise CompileError(

@@ -16,6 +16,9 @@ _ATTRIBUTES = frozenset({
     "alignas", "__align__", "__attribute__", "__declspec", "decltype", "noexcept", "explicit", "__launch_bounds__",
     "__cluster_dims__", "__maxnreg__", "__block_size__", "requires", "sizeof", "throw",
 })  # fmt: skip
+_AFTER_PARAMETERS = frozenset({
+    "const", "volatile", "noexcept", "override", "final", "throw", "try", "requires", "__attribute__", "asm",
+})  # fmt: skip
 _TYPES = frozenset({
     "void", "bool", "char", "short", "int", "long", "signed", "unsigned", "float", "double", "auto", "const",
     "volatile",
@@ -94,6 +97,12 @@ def _function_name(tokens: Sequence[Token], opening: int) -> str:
     return tokens[index].text if index >= 0 else ""
 
 
+def _precedes_a_name(tokens: Sequence[Token], end: int, head: int) -> bool:
+    """True if a name follows the bracket at ``end``: it closes the arguments of a macro, not a parameter list."""
+    following = tokens[end + 1] if end + 1 < head else None
+    return following is not None and following.kind == "identifier" and following.text not in _AFTER_PARAMETERS
+
+
 def _parameters(tokens: Sequence[Token], head: int, device_words: frozenset[str]) -> tuple[int, int] | None:
     """The indices of the brackets of a function's parameter list within ``tokens[:head]``."""
     index = _skip_template(tokens, 0)
@@ -110,7 +119,7 @@ def _parameters(tokens: Sequence[Token], head: int, device_words: frozenset[str]
                 or before.text == ">"
                 or operator == index - 1
             )
-            if named:
+            if named and not _precedes_a_name(tokens, end, head):
                 return index, min(end, len(tokens) - 1)
             index = end
         elif token.text == "<" and index and tokens[index - 1].kind == "identifier":
@@ -311,6 +320,8 @@ class _Parser:
             kind = "alias"
             after = inner[1] + 1 if inner else 1
             declared = _variable_names(tokens[after:]) | _record_names(tokens, head, None)
+            if inner and any(t.text == "enum" for t in first):
+                declared |= frozenset(t.text for t in tokens[inner[0] : inner[1]] if t.kind == "identifier")
             declared |= frozenset(
                 tokens[i + 1].text
                 for i in range(after, len(tokens) - 2)

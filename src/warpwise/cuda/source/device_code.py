@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from warpwise import cache
+from warpwise.cuda.source import includes
 from warpwise.cuda.source.declarations import Declaration, declarations
 from warpwise.cuda.source.directives import Macro, macros, significant
 from warpwise.cuda.source.lexer import Token, blank, lex
@@ -18,7 +19,8 @@ _HOST_HEADER = re.compile(
     r"""(?:torch|ATen|c10|caffe2|pybind11|thrust|nvtx3|opencv2?|boost|omp|mpi|sys|Eigen|gtest|benchmark)[/.].*
     | (?:glad|GL|GLFW)[/.].*
     | Python\.h | numpy/.* | cublas.* | cudnn.* | cufft.* | cusparse.* | cusolver.* | curand\.h | nvml.* | nvToolsExt.*
-    | nccl.* | nvrtc.* | cuda_profiler_api\.h | cudaProfiler.* | helper_(?:cuda|timer|functions|image|string|gl)\.h
+    | nccl.* | nvrtc.* | cuda_profiler_api\.h | cudaProfiler.* | helper_(?!math)\w+\.h
+    | cuda_(?:gl|egl|vdpau)_interop\.h | cuda(?:GL|EGL|VDPAU).*\.h | cuda_occupancy\.h | npp.* | nvjpeg.* | windows\.h
     | unistd\.h | getopt\.h | time\.h | signal\.h | pthread\.h | dirent\.h | fcntl\.h | errno\.h | locale\.h
     | algorithm | any | bitset | cerrno | charconv | chrono | clocale | codecvt | condition_variable | csignal | ctime
     | deque | execution | exception | filesystem | format | forward_list | fstream | functional | future | iomanip | ios
@@ -29,28 +31,61 @@ _HOST_HEADER = re.compile(
     """,
     re.VERBOSE,
 )
-# PyTorch's headers define the half types.
-_TORCH_HEADER = re.compile(r"""[<"](?:torch|ATen|c10)/""")
 _HALF_TYPES = frozenset(
     {"half", "half2", "__half", "__half2", "nv_bfloat16", "__nv_bfloat16", "nv_bfloat162", "__nv_bfloat162"}
 )
-_HALF_HEADER = "#include <cuda_bf16.h>"
+
+# What takes the place of a host library's header if a kernel uses names of its types or macros.
+_STAND_INS = (
+    (
+        re.compile(r"""[<"](?:torch|ATen|c10)/"""),
+        re.compile(r"at|torch|c10|C10_\w+|CUDA_KERNEL_LOOP\w*|gpuAtomicAdd"),
+        "torch.h",
+    ),
+    (re.compile(r"""[<"]cufft"""), re.compile(r"cufft(?:Double)?(?:Real|Complex)"), "cufft.h"),
+)
+_HALF_HEADERS = re.compile(r"""[<"](?:torch/|ATen/|c10/|cublas|cudnn|cusparse|cusolver|nccl)""")
 INCLUDE = re.compile(r"""#\s*include\s*(<[^>\n]+>|"[^"\n]+")""")
 
 
-def device_code(text: str) -> str:
+def device_code(text: str, expression: str = "") -> str:
     """``text`` with all host-only code replaced by spaces, so that line numbers are unchanged.
 
-    Kernels, device functions and variables are kept with all that they mention: structs, templates, constants, macros.
-    Host functions are removed unless constexpr, as are includes of host headers (iostream, vector, torch/...).
+    Kernels, device functions and variables are kept with all that they and ``expression`` mention: structs, templates,
+    constants, macros. Host functions are removed unless constexpr, as are includes of host headers (iostream, vector,
+    torch/...).
     """
-    return prune(text)
+    return prune(text, more=identifiers(expression), keep=_keep_for_nvrtc)
 
 
-def prune(text: str, roots: Iterable[str] | None = None, *, host_headers: bool = False) -> str:
+def _keep_for_nvrtc(name: str, words: frozenset[str]) -> bool:
+    """Keep `<algorithm>` and other headers of ``NVRTC_HEADERS`` if a kept declaration uses ``std``."""
+    if is_host_header(name):
+        return is_standard(name) and "std" in words and (includes.NVRTC_HEADERS / name.strip("<>")).is_file()
+    return True
+
+
+def identifiers(expression: str) -> set[str]:
+    """The identifiers of a C++ expression."""
+    return {token.text for token in lex(expression, directives=False) if token.kind == "identifier"}
+
+
+def keep_device_headers(name: str, words: frozenset[str]) -> bool:
+    """True for `<name>` or `"name"` unless it contains host code only."""
+    return not is_host_header(name)
+
+
+def prune(
+    text: str,
+    roots: Iterable[str] | None = None,
+    *,
+    more: Iterable[str] = (),
+    keep: Callable[[str, frozenset[str]], bool] = keep_device_headers,
+) -> str:
     """:func:`device_code` reduced to the declarations that ``roots`` need (None: all kernels and device declarations).
 
-    ``host_headers`` keeps includes of the C++ standard library if a kept declaration uses ``std``.
+    ``more`` are names that are needed too. ``keep`` is called with each included header, `<name>` or `"name"`, and the
+    words of the declarations that are kept; an `#include` for which it returns False is removed.
     """
     tokens = lex(text)
     defined = macros(tokens)
@@ -60,12 +95,13 @@ def prune(text: str, roots: Iterable[str] | None = None, *, host_headers: bool =
         wanted |= {name for d in found if d.kind == "other" and d.device for name in d.words}
     else:
         wanted = set(roots)
+    wanted |= set(more)
     kept = needed(found, defined, wanted)
     calls = {index for index, d in enumerate(found) if d.tokens[0].text in defined and _expands_to_device(d, defined)}
     kept |= calls
     for index in calls:
         kept |= needed(found, defined, found[index].words)
-    uses_std = any("std" in found[index].words for index in kept)
+    words: frozenset[str] = frozenset().union(*(found[index].words for index in kept))
     ranges = [(d.start, d.end) for index, d in enumerate(found) if index not in kept]
     for index in kept:
         if found[index].kind == "record" and found[index].body:
@@ -73,18 +109,24 @@ def prune(text: str, roots: Iterable[str] | None = None, *, host_headers: bool =
     dropped: list[Token] = []
     for token in tokens:
         include = INCLUDE.match(token.text) if token.kind == "directive" else None
-        if include and is_host_header(include[1]) and not (host_headers and uses_std and _is_standard(include[1])):
+        if include and not keep(include[1], words):
             dropped.append(token)
             ranges.append((token.start, token.end))
     result = _blanked(text, ranges, [t for t in tokens if t.kind == "directive" and t not in dropped])
-    torch = next((t for t in dropped if _TORCH_HEADER.search(t.text)), None)
-    if torch and any(_HALF_TYPES & found[index].words for index in kept):
-        result = (
-            result[: torch.start]
-            + _HALF_HEADER.ljust(len(torch.text))
-            + result[max(torch.end, torch.start + len(_HALF_HEADER)) :]
-        )
+    declared = {name for declaration in found for name in declaration.scope}
+    for token in reversed(dropped):
+        stand_in = "" if "c10" in declared else _stand_in(token, words)  # load_inline declares PyTorch's types itself
+        if stand_in:
+            result = result[: token.start] + stand_in + result[token.end :]
     return result
+
+
+def _stand_in(include: Token, words: frozenset[str]) -> str:
+    """The `#include` that takes the place of a host library's, or ""."""
+    for library, names, header in _STAND_INS:
+        if library.search(include.text) and any(names.fullmatch(word) for word in words):
+            return f"#include <warpwise/host/{header}>"
+    return "#include <cuda_bf16.h>" if _HALF_HEADERS.search(include.text) and _HALF_TYPES & words else ""
 
 
 def is_host_header(name: str) -> bool:
@@ -92,7 +134,8 @@ def is_host_header(name: str) -> bool:
     return _HOST_HEADER.fullmatch(name.strip('<>"')) is not None
 
 
-def _is_standard(name: str) -> bool:
+def is_standard(name: str) -> bool:
+    """True for `<vector>` and other headers of the C++ library."""
     return name.startswith("<") and re.fullmatch(r"[a-z_]+", name.strip("<>")) is not None
 
 
@@ -102,14 +145,15 @@ def _expands_to_device(declaration: Declaration, defined: dict[str, Macro]) -> b
 
 
 def _host_members(record: Declaration, defined: dict[str, Macro]) -> list[tuple[int, int]]:
-    """Member functions with a body that are neither device code, constexpr nor defaulted."""
+    """Member functions that are neither device code nor constexpr: those with a body, and those of PyTorch's types."""
     if record.body is None:
         return []
     inside = record.tokens[record.body[0] + 1 : record.body[1]]
     ranges = []
     for member in declarations(inside, defined, record=True):
         constant = any(t.text in ("constexpr", "consteval") for t in member.tokens[: member.head])
-        if member.kind == "function" and member.body and not member.device and not constant:
+        host = member.body is not None or ("Tensor" in member.words and not member.words.isdisjoint({"at", "torch"}))
+        if member.kind == "function" and host and not member.device and not constant:
             ranges.append((member.start, member.end))
         elif member.kind == "record" and member.body:
             ranges += _host_members(member, defined)

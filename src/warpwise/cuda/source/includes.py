@@ -8,18 +8,22 @@ import importlib.util
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from warpwise import cache
+from warpwise.cuda.source.project import header_folders, nearest_file
 
 DEVICE_HEADERS = Path(__file__).parents[1] / "include"
 """The folder of this package's device headers, ``<warpwise/...>``; every kernel may include them."""
 
+NVRTC_HEADERS = DEVICE_HEADERS / "nvrtc"
+"""C and C++ standard headers as far as kernels use them. nvcc takes them from the host compiler; NVRTC has none."""
+
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 
 # Folders of CUDA's headers in NVIDIA's wheels: one for CUDA 13, one for each component for CUDA 12.
-_WHEEL_FOLDERS = ("cu13/include", "cuda_runtime/include", "cuda_cccl/include", "cuda_nvcc/include")
+_WHEEL_FOLDERS = ("cu13/include", "cuda_runtime/include", "cuda_cccl/include", "cuda_nvcc/include", "curand/include")
 _MISSING = "install CUDA's headers: pip install nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl, or set CUDA_HOME"
 
 
@@ -42,6 +46,35 @@ def _collect(text: str, folders: Sequence[Path], found: dict[Path, str]) -> None
             _collect(found[path], (path.parent, *folders), found)
 
 
+def project_folders(source: Path, text: str, folders: Sequence[Path] = ()) -> list[Path]:
+    """The folders of the project of ``source`` with headers that ``text`` includes and that ``folders`` do not have.
+
+    See ``project.header_folders`` for where they are searched; ``project.nearest_file`` finds what is elsewhere.
+    """
+    found: list[Path] = []
+    candidates: list[Path] | None = None
+    pending, seen = [(text, source.parent)], set[str]()
+    while pending:
+        content, beside = pending.pop()
+        for quoted, angled in _INCLUDE.findall(content):
+            name = quoted or angled
+            path = _first(name, (beside, *folders, *found))
+            if path is None and name not in seen and (quoted or ("." in name and not is_toolkit_header(name))):
+                if candidates is None:
+                    candidates = list(header_folders(source.resolve().parent))
+                path = _first(name, candidates) or (nearest_file(name, source.resolve().parent) if quoted else None)
+                if path is not None:
+                    found.append(path.parents[len(Path(name).parts) - 1])
+            if path is not None and name not in seen and DEVICE_HEADERS not in path.parents:
+                pending.append((path.read_text(errors="replace"), path.parent))
+            seen.add(name)
+    return found
+
+
+def _first(name: str, folders: Iterable[Path]) -> Path | None:
+    return next((folder / name for folder in folders if (folder / name).is_file()), None)
+
+
 def digest(text: str, headers: Mapping[Path, str]) -> str:
     """A digest of a source text and of the ``headers`` that ``included`` returns for it."""
     return cache.key(text, *(part for path, content in headers.items() for part in (path.name, content)))
@@ -50,16 +83,17 @@ def digest(text: str, headers: Mapping[Path, str]) -> str:
 def source_digest(source: Path) -> str:
     """A digest of a kernel's source file and of the files of its project that it includes or imports.
 
-    For CUDA C++ and C these are all headers, quoted or angled, that are found beside the including file or among the
-    package's device headers. For Python these are the modules of the same top-level package, or beside a file
-    outside any package, that the file itself imports. Returns "" if ``source`` is not a file.
+    For CUDA C++ and C these are all headers, quoted or angled, that are found beside the including file, among the
+    package's device headers, or in the project's folders. For Python these are the modules of the same top-level
+    package, or beside a file outside any package, that the file itself imports. Returns "" if ``source`` is not a file.
     """
     if not source.is_file():
         return ""
     text = source.read_text(errors="replace")
     if source.suffix == ".py":
         return digest(text, {path: path.read_text(errors="replace") for path in _imported(text, source)})
-    return digest(text, included(text, (source.resolve().parent, DEVICE_HEADERS)))
+    folders = (source.resolve().parent, DEVICE_HEADERS)
+    return digest(text, included(text, (*folders, *project_folders(source, text, folders))))
 
 
 def _imported(text: str, source: Path) -> list[Path]:
@@ -111,9 +145,22 @@ def _candidates() -> Iterator[Path]:
     yield Path("/usr/local/cuda/include")
 
 
+_TOOLKIT_HEADER = re.compile(
+    r"(?:cuda|mma|cooperative_groups|math_constants|crt/|cub/|nv/|vector_|device_|curand_|curand\.h)"
+)
+
+
+def is_toolkit_header(name: str) -> bool:
+    """True if ``name`` begins as the names of the CUDA toolkit's headers for kernels do."""
+    return _TOOLKIT_HEADER.match(name) is not None
+
+
 def missing_header_advice(log: str) -> str:
     """Advice on what to install if a compiler's ``log`` reports a missing header of the CUDA toolkit, else ""."""
     match = re.search(r'could not open source file "([^"]+)"|cannot open source file "([^"]+)"', log)
     name = (match[1] or match[2]) if match else ""
-    known = re.match(r"(cuda|mma|cooperative_groups|math_constants|crt/|cub/|nv/|vector_|device_)", name)
-    return f"{name} is one of the CUDA toolkit's headers: {_MISSING}" if known else ""
+    if not is_toolkit_header(name):
+        return ""
+    if name.startswith("curand"):
+        return f"{name} is one of cuRAND's headers: pip install nvidia-curand"
+    return f"{name} is one of the CUDA toolkit's headers: {_MISSING}"

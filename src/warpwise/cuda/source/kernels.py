@@ -9,6 +9,14 @@ from warpwise.cuda.source.declarations import Declaration, declarations
 from warpwise.cuda.source.directives import macros, significant
 from warpwise.cuda.source.lexer import Lines, Token, closing, lex, split
 
+OVERLOAD = re.compile(r"\s*static_cast<.+>\(\s*&?\s*[\w:]+(?:<.*>)?\s*\)\s*$", re.DOTALL)
+"""A name expression that chooses one of several kernels of a name: "static_cast<void (*)(int*)>(&fill)"."""
+
+
+def address(expression: str) -> str:
+    """The C++ expression for the address of the kernel that a name expression names."""
+    return expression if OVERLOAD.match(expression) else f"&{expression}"
+
 
 @dataclass(frozen=True)
 class KernelDeclaration:
@@ -45,7 +53,7 @@ def kernels(text: str) -> dict[str, KernelDeclaration]:
         found[declaration.name] = KernelDeclaration(
             name=declaration.name,
             line=lines.at(declaration.tokens[declaration.parameters[0]].start)[1],
-            parameters=_parameters(declaration),
+            parameters=parameters_of(declaration),
             launch_bounds=_launch_bounds(declaration, {n: m.body for n, m in defined.items() if not m.function}),
             template=declaration.tokens[0].text == "template",
         )
@@ -66,7 +74,8 @@ def kernel_of(expression: str, found: dict[str, KernelDeclaration]) -> KernelDec
     return None
 
 
-def _parameters(declaration: Declaration) -> tuple[tuple[str, str], ...]:
+def parameters_of(declaration: Declaration) -> tuple[tuple[str, str], ...]:
+    """The (declared type, name) pairs of a function's parameters."""
     if declaration.parameters is None:
         return ()
     opening, close = declaration.parameters

@@ -46,7 +46,7 @@ def needed(found: Sequence[Declaration], defined: dict[str, Macro], roots: Itera
             for index in by_name.get(name, ()):
                 if index not in kept and usable(found[index]):
                     kept.add(index)
-                    pending |= found[index].words
+                    pending |= found[index].words | found[index].names
         types = [(i, d) for i, d in enumerate(found) if d.kind in ("record", "enum", "alias")]
         left_out = {n for i, d in types if i not in kept for n in d.names} - {n for i in kept for n in found[i].names}
         for index, declaration in enumerate(found):

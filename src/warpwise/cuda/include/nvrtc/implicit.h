@@ -1,5 +1,41 @@
-// Included before every source for NVRTC: the macros of math.h. nvcc includes math.h implicitly; NVRTC does not.
+// Included before every source for NVRTC: what nvcc includes implicitly, and NVRTC does not: the macros of math.h,
+// float.h and limits.h, the fixed-width integers and the short names of sys/types.h.
 #pragma once
+
+#include "float.h"
+
+using int8_t = signed char;
+using int16_t = short;
+using int32_t = int;
+using int64_t = long long;
+using uint8_t = unsigned char;
+using uint16_t = unsigned short;
+using uint32_t = unsigned int;
+using uint64_t = unsigned long long;
+using ushort = unsigned short;
+using uint = unsigned int;
+using ulong = unsigned long;
+
+#ifndef CHAR_BIT
+#define CHAR_BIT 8
+#define SCHAR_MIN (-128)
+#define SCHAR_MAX 127
+#define UCHAR_MAX 255
+#define CHAR_MIN SCHAR_MIN
+#define CHAR_MAX SCHAR_MAX
+#define SHRT_MIN (-32768)
+#define SHRT_MAX 32767
+#define USHRT_MAX 65535
+#define INT_MIN (-2147483647 - 1)
+#define INT_MAX 2147483647
+#define UINT_MAX 4294967295U
+#define LONG_MIN (-9223372036854775807L - 1)
+#define LONG_MAX 9223372036854775807L
+#define ULONG_MAX 18446744073709551615UL
+#define LLONG_MIN (-9223372036854775807LL - 1)
+#define LLONG_MAX 9223372036854775807LL
+#define ULLONG_MAX 18446744073709551615ULL
+#endif
 
 #ifndef INFINITY
 #define INFINITY __int_as_float(0x7f800000)

@@ -1,4 +1,4 @@
-"""Preprocess sources that include the user's own headers or declare kernels and variables by macros."""
+"""Preprocess a source into one text with the user's headers inserted, so that host code in them can be removed too."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ def search_path(file: str, include: Sequence[Path]) -> list[Path]:
 
 
 def wants(text: str) -> bool:
-    """Return True if a macro expands to something that ``rewrite`` must replace."""
-    return any(_REWRITTEN.search(define[0].split("define", 1)[1]) for define in _DEFINE.finditer(text))
+    """Return True if a macro expands to something that the emulator rewrites, or is defined before an `#include`."""
+    last = max((match.start() for match in _INCLUDE.finditer(text)), default=0)
+    return any(
+        define.start() < last or _REWRITTEN.search(define[0].split("define", 1)[1]) for define in _DEFINE.finditer(text)
+    )
 
 
 def _resolve(name: str, folders: Sequence[Path]) -> Path | None:
@@ -55,25 +58,34 @@ def _walk(text: str, folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:
                 pending.append((inner, [path.parent, *folders]))
 
 
-def expand(text: str, file: str, folders: Sequence[Path], definitions: str, compiler: Sequence[str]) -> str:
+def expand(
+    text: str, file: str, folders: Sequence[Path], definitions: str, compiler: Sequence[str], expression: str = ""
+) -> tuple[str, str]:
     """Return ``text`` preprocessed, with the user's headers inserted and every other `#include` unchanged.
 
-    `#line 3 "file.cu"` directives give the lines of the source. Raises ``CompileError`` if the preprocessor fails.
+    `#line 3 "file.cu"` directives give the lines of the source. ``expression`` is returned with its macros expanded.
+    The headers that remain do not see the user's macros, except those in ``_PASSED_ON``. Raises ``CompileError`` if the
+    preprocessor fails.
     """
     with tempfile.TemporaryDirectory(prefix="warpwise-") as made:
         copies: dict[Path, Path] = {}
+        names: dict[str, str] = {}
+        passed_on: list[str] = []
 
         def marked(content: str, where: Sequence[Path]) -> str:
             def line(match: re.Match[str]) -> str:
                 path = _resolve(match[3], where)
                 if path is None:
                     return f"{match[1]}#pragma ww_include {match[3]}"
-                if path not in copies:
-                    copies[path] = Path(made) / f"{len(copies)}_{path.name}"
+                same = path.resolve()
+                if same not in copies:
+                    copies[same] = Path(made) / f"{len(copies)}_{path.name}"
+                    names[str(copies[same])] = str(path)
                     inner = marked(path.read_text(errors="replace"), [path.parent, *folders])
-                    copies[path].write_text(f'#line 1 "{path}"\n{inner}')
-                return f'{match[1]}#include "{copies[path]}"'
+                    copies[same].write_text(f'#line 1 "{path}"\n{inner}')
+                return f'{match[1]}#include "{copies[same]}"'
 
+            passed_on.extend(match[0].strip() for match in _PASSED_ON.finditer(content))
             return _INCLUDE.sub(line, content)
 
         body = marked(text, folders)
@@ -81,23 +93,33 @@ def expand(text: str, file: str, folders: Sequence[Path], definitions: str, comp
         types = [macro for header, macro in _TYPES.items() if any(header in source for source in sources)]
         known = "\n".join([_KNOWN, *(f"#define {macro} 1" for macro in types)])
         unit = f'{known}\n{definitions}\n#line 1 "{file}"\n{body}'
+        unit += f'\n#line 1 "{_EXPRESSION}"\n{expression}\n'
+        passed_on.extend(match[0].strip() for match in _PASSED_ON.finditer(definitions))
         command = [*compiler, "-std=c++17", "-E", "-w", "-x", "c++", "-"]
         result = subprocess.run(command, input=unit, capture_output=True, text=True, check=False)
         if result.returncode:
             raise CompileError(f"{file} cannot be preprocessed:\n{result.stderr}")
-        names = {str(copy): str(path) for path, copy in copies.items()}
-    output = re.sub(r'"([^"\n]+)"', lambda match: f'"{names.get(match[1], match[1])}"', result.stdout)
-    return _MARK.sub(lambda match: f"#include {match[1]}", _own_lines(output, file))
+    output, _, expanded = result.stdout.rpartition(f'# 1 "{_EXPRESSION}"\n')
+    output = re.sub(r'"([^"\n]+)"', lambda match: f'"{names.get(match[1], match[1])}"', output)
+    head = "".join(f"{define}\n" for define in dict.fromkeys(passed_on))
+    return head + _MARK.sub(lambda match: f"#include {match[1]}", _own_lines(output, file)), expanded.strip()
 
 
-# The macros that include/ww/qualifiers.h defines, for #if in a source.
+_EXPRESSION = "<warpwise expression>"
+
+# Macros that CUDA's headers and the C library's read.
+_PASSED_ON = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(?:NDEBUG|__CUDA_NO_\w+|_CG_\w+|(?:CUB|THRUST|CCCL)_\w+)\b[^\n(]*$",
+    re.MULTILINE,
+)
+
+# The macros of nvcc, for #if in a source.
 _KNOWN = """#define __CUDACC__ 1
 #define __NVCC__ 1
 #define __CUDACC_VER_MAJOR__ 13
 #define __CUDACC_VER_MINOR__ 0
 #define CUDART_VERSION 13000
-#define CUDA_VERSION 13000
-#define __WARPWISE__ 1"""
+#define CUDA_VERSION 13000"""
 
 # The macros that CUDA's headers of small floating-point types define: those headers are not inserted.
 _TYPES = {

@@ -1,0 +1,61 @@
+"""``Compiled``: a kernel's machine code, and its resources as the assembler reports them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One kernel's machine code and resource usage.
+
+    ``registers``: for each thread. ``shared``: static shared memory of a block; ``stack`` and the spills: of a thread;
+    all in bytes. ``cooperative``: the kernel synchronises the whole grid. ``constants`` maps C++ names of variables to
+    their symbols in ``cubin``. ``compiler`` is "nvrtc" or "nvcc".
+    """
+
+    expression: str
+    target: str
+    symbol: str
+    function_type: str
+    registers: int
+    shared: int
+    stack: int
+    spill_stores: int
+    spill_loads: int
+    cooperative: bool
+    constants: dict[str, str]
+    log: str
+    cubin: bytes = field(repr=False)
+    compiler: str = "nvrtc"
+
+
+def resources(log: str, symbol: str) -> dict[str, int]:
+    """Registers, shared memory, stack and spills of ``symbol`` from the output of ptxas -v."""
+    part = re.search(
+        rf"Compiling entry function '{re.escape(symbol)}'(.*?)(?=Compiling entry function|\Z)", log, re.DOTALL
+    )
+    report = part[1] if part else ""
+
+    def number(pattern: str) -> int:
+        match = re.search(pattern, report)
+        return int(match[1]) if match else 0
+
+    return {
+        "registers": number(r"Used (\d+) registers"),
+        "shared": number(r"(\d+) bytes smem"),
+        "stack": number(r"(\d+) bytes stack frame"),
+        "spill_stores": number(r"(\d+) bytes spill stores"),
+        "spill_loads": number(r"(\d+) bytes spill loads"),
+    }
+
+
+def synchronises_grid(cubin: bytes, symbol: str) -> bool:
+    """True if the kernel reads the grid barrier's address, which a cooperative launch passes in %envreg1 and %envreg2.
+
+    The cubin contains the PTX because it is compiled with line information.
+    """
+    start = cubin.find(b".entry " + symbol.encode() + b"(")
+    end = cubin.find(b".entry ", start + 1)
+    return start >= 0 and b"%envreg" in cubin[start : end if end >= 0 else len(cubin)]
