@@ -239,7 +239,7 @@ def test_an_expression_that_is_not_an_instance_does_not_show_our_code() -> None:
 
 def test_a_nested_launch_is_refused_clearly() -> None:
     text = "__global__ void t(int* x) { x[0] = 1; }\n__global__ void k(int* x) { t<<<1, 1>>>(x); }\n"
-    with pytest.raises(CompileError, match=r"kernel.cu:2: error: .*dynamic parallelism"):
+    with pytest.raises(ww.cuda.UnsupportedFeature, match=r"kernel.cu:2: kernel k launches .*dynamic parallelism"):
         ww.cuda.load(text)["k"].build()
     with pytest.raises(CompileError, match=r"kernel.cu\(2\): error: .*kernel launch"):
         ww.cuda.load(text)["k"].compile("sm_90")
