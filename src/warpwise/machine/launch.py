@@ -27,6 +27,7 @@ PIPES = ("alu", "fma", "fp16", "fp64", "xu", "lsu", "tex", "uniform", "tensor", 
 _BANK_BYTES = 64 * 1024
 _SHARED_WINDOW, _LOCAL_WINDOW = 0x7E01, 0x7E02  # upper words of kSharedWindow and kLocalWindow in machine.h
 _WORKSPACE_ADDRESS = 0x7E30_0000_0000
+_PARAMETERS_ADDRESS = 0x7E38_0000_0000
 _WORKSPACE_BYTES = 4096
 _CALL_STACK = 32 * 1024  # per thread, for recursive functions; the driver's default is 1 KiB (cudaLimitStackSize)
 # SM count and L2 bytes of the largest GPU of each architecture.
@@ -87,7 +88,7 @@ def run(
     threads = block[0] * block[1] * block[2]
     if min(grid) < 1 or min(block) < 1 or threads > 1024:
         raise ValueError(f"{program.symbol}: grid {grid} of blocks {block}: expected 1 to 1024 threads per block")
-    if len(arguments) != len(program.parameters):
+    if len(arguments) < len(program.parameters):  # the tensors of tensor maps follow
         raise ValueError(f"{program.symbol}: expected {len(program.parameters)} arguments, got {len(arguments)}")
     profile = profile or _profile(program.architecture)
     segments, locations = memory.copy_buffers(arguments)
@@ -97,6 +98,8 @@ def run(
     shared = program.reserved_shared + -(-program.static_shared // 16) * 16 + shared_bytes
     local = _local_bytes(program)
     banks = _banks(program, grid, block, arguments, locations, local, constants)
+    parameters = banks[0][program.parameter_base :].copy()
+    device_segments.append(memory.Segment(_PARAMETERS_ADDRESS, parameters))
     total = grid[0] * grid[1] * grid[2]
     block_indices, weights = sample_blocks(grid, total if blocks is None or program.cooperative else blocks)
     table = np.zeros((len(program.instructions), len(FIELDS)))
@@ -248,6 +251,7 @@ def _banks(
     else:
         struct.pack_into("<6I", zero, 0, *block, *grid)
         struct.pack_into("<4II", zero, 0x18, 0, _SHARED_WINDOW, 0, _LOCAL_WINDOW, local)
+        struct.pack_into("<Q", zero, 0x198, _PARAMETERS_ADDRESS)  # the generic address of __grid_constant__ parameters
         barrier = GRID_BARRIER[0x210 if program.architecture >= (9, 0) else 0x160]
     if program.cooperative:
         for low, high in (
@@ -266,6 +270,9 @@ def _banks(
             )
         start = program.parameter_base + offset
         zero[start : start + nbytes] = data
+        if getattr(argument, "relocation", None) is not None:
+            at, buffer = argument.relocation
+            struct.pack_into("<Q", zero, start + at, locations[buffer].address)
     banks[0] = np.frombuffer(bytes(zero), np.uint8)
     return banks
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,10 +39,15 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A by-value parameter of an emulated launch: its bytes in the declared type."""
+    """A by-value parameter of an emulated launch: its bytes in the declared type.
+
+    ``relocation`` of a tensor map: the byte at which it holds an address, and the position of that buffer among the
+    arguments.
+    """
 
     name: str
     data: bytes
+    relocation: tuple[int, int] | None = None
 
 
 class TensorMap(ctypes.Structure):
@@ -52,6 +57,7 @@ class TensorMap(ctypes.Structure):
     """
 
     _fields_ = [("opaque", ctypes.c_uint64 * 16)]
+    ADDRESS_AT = 8  # the byte of a map without a GPU at which the tensor's address begins
     tensor: torch.Tensor
     recipe: tuple[Any, ...]
 
@@ -265,21 +271,20 @@ class Binder:
         if any(isinstance(value, Out) for value in args):
             self._check_outputs_alone(bound)
         if any(type(value) is TensorMap for value in args):
-            bound += self._mapped(args)
+            self._add_mapped(args, bound)
         return bound
 
-    def _mapped(self, args: Sequence[Any]) -> list[Buffer]:
-        """The memory of the tensors of tensor maps, which the emulator copies as it does that of arrays."""
-        found = []
-        for slot, value in zip(self.slots, args, strict=True):
-            if type(value) is TensorMap:
-                tensor = value.tensor
-                storage, size = tensor.untyped_storage(), tensor.element_size()
-                nbytes = int(storage.nbytes() - tensor.storage_offset() * size)
-                found.append(
-                    Buffer(slot.name, tensor.data_ptr(), nbytes, size, "", False, False, storage.data_ptr(), True)
-                )
-        return found
+    def _add_mapped(self, args: Sequence[Any], bound: list[Buffer | Scalar]) -> None:
+        """Append the memory of the tensors of tensor maps, which the emulator copies as it does that of arrays."""
+        for position, (slot, value) in enumerate(zip(self.slots, args, strict=True)):
+            if type(value) is not TensorMap:
+                continue
+            tensor, scalar = value.tensor, bound[position]
+            assert isinstance(scalar, Scalar)
+            bound[position] = replace(scalar, relocation=(TensorMap.ADDRESS_AT, len(bound)))
+            storage, size = tensor.untyped_storage(), tensor.element_size()
+            nbytes = int(storage.nbytes() - tensor.storage_offset() * size)
+            bound.append(Buffer(slot.name, tensor.data_ptr(), nbytes, size, "", False, False, storage.data_ptr(), True))
 
     def gpu(self, args: Sequence[Any]) -> list[Any]:
         """Values for ``struct.pack`` with the slots' codes, for a launch on the GPU. Raises ``ArgumentError``."""

@@ -312,6 +312,12 @@ Handler decode_yield(Instruction&) { return yield; }
 void no_operation(Warp&, const Instruction&, Mask) {}
 Handler decode_no_operation(Instruction&) { return no_operation; }
 
+// USETMAXREG.TRY_ALLOC UP, count: UP is true if the registers are allocated, which they always are here.
+void allocate_registers(Warp& warp, const Instruction& instruction, Mask) {
+  set_predicate(warp, instruction.operands[0], ~Mask{0}, ~Mask{0});
+}
+Handler decode_setmaxreg(Instruction& i) { return i.has("TRY_ALLOC") ? allocate_registers : no_operation; }
+
 void trap(Warp& warp, const Instruction& instruction, Mask) {
   fault(warp, instruction, "trap: __trap() or a failed device-side assert");
 }
@@ -348,7 +354,7 @@ const Opcode opcodes[] = {
     {"PREEXIT", kCbu, decode_no_operation},
     {"ACQBULK", kCbu, decode_no_operation},
     {"WARPGROUP", kCbu, decode_no_operation},
-    {"USETMAXREG", kUniformPipe, decode_no_operation},
+    {"USETMAXREG", kUniformPipe, decode_setmaxreg},
     {"UCGABAR_ARV", kUniformPipe, decode_no_operation},
     {"UCGABAR_WAIT", kUniformPipe, decode_no_operation},
 };

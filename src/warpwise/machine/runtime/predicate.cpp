@@ -193,18 +193,19 @@ void r2ur(Warp& w, const Instruction& n, Mask lanes) {
   const u32 value = source(w, n, d + 1, t).lane[__builtin_ctz(lanes)];
   Vector& to = destination(w, n, d);
   for (unsigned l = 0; l < kLanes; l++) to.lane[l] = value;
-  // The optional predicate is true if the register differs between active lanes.
+  // The optional predicate is true if the register differs between active lanes; OR: or if it was true before.
   if (d) {
     const Vector& a = source(w, n, d + 1, t);
+    const Mask before = n.has("OR") ? predicate(w, n.operands[0]) : 0;
     set_predicate(w, n.operands[0], ~Mask{0},
-                  lanes_where([&](unsigned l) { return a.lane[l] != value; }) & lanes ? ~Mask{0} : 0);
+                  lanes_where([&](unsigned l) { return a.lane[l] != value; }) & lanes ? ~Mask{0} : before);
   }
 }
 
 Handler decode_r2ur(Instruction& n) {
   const unsigned d = predicates_at(n, 0);
-  return d < 2 && n.operands.size() == d + 2 && has_only(n, {"FILL", "BROADCAST", "OR"}) && !n.has("OR") ? r2ur
-                                                                                                         : nullptr;
+  const bool known = n.operands.size() == d + 2 && has_only(n, {"FILL", "BROADCAST", "OR"}) && (d || !n.has("OR"));
+  return d < 2 && known ? r2ur : nullptr;
 }
 
 const Opcode kIsetp("ISETP", kAlu, decode_isetp), kUisetp("UISETP", kUniformPipe, decode_isetp);

@@ -1,0 +1,134 @@
+// UTMALDG and UTMASTG (cp.async.bulk.tensor): boxes of a tensor to and from shared memory. Copies complete immediately.
+// The copy engine reads and writes L2, not L1: the sectors are counted, its requests are units of up to 16 bytes.
+#include <algorithm>
+
+#include "access.h"
+#include "mbarrier.h"
+
+namespace ww::machine {
+
+namespace {
+
+// A tensor map as cuda.tensor_map encodes it without a GPU; dimension 0 is the innermost.
+struct TensorMap {
+  static constexpr u32 kMagic = 0x77575450;
+  u32 magic;
+  u8 rank, type, swizzle, element_bytes;
+  u64 address;
+  u32 extent[5], box[5], step[5];
+  u64 stride[4];
+};
+constexpr u8 kTf32 = 11;
+
+TensorMap read_map(Warp& warp, const Instruction& instruction, u64 address) {
+  Addresses addresses{};
+  constexpr Mask kWords = (Mask{1} << sizeof(TensorMap) / 8) - 1;
+  for (unsigned l = 0; l < sizeof(TensorMap) / 8; l++) addresses.lane[l] = address + 8 * l;
+  const LanePointers pointers(warp, instruction, Space::kGlobal, kWords, addresses, 8);
+  TensorMap map;
+  for_lanes(kWords, [&](unsigned l) { std::memcpy(reinterpret_cast<u8*>(&map) + 8 * l, pointers(l), 8); });
+  if (map.magic != TensorMap::kMagic) fault(warp, instruction, "the address is not that of a tensor map");
+  return map;
+}
+
+u32 rounded_to_tf32(u32 bits) {
+  return (bits & 0x7f800000) == 0x7f800000 ? bits : (bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu;
+}
+
+// Up to 32 units of one size between shared and global memory.
+class Units {
+ public:
+  Units(Warp& warp, const Instruction& instruction, bool loads)
+      : warp_(warp), instruction_(instruction), loads_(loads) {}
+  void add(u64 global, u32 shared, unsigned bytes) {
+    if (count_ == kLanes || (count_ && bytes != bytes_)) flush();
+    bytes_ = bytes;
+    global_.lane[count_] = global;
+    shared_[count_++] = shared;
+  }
+  void flush() {
+    if (!count_) return;
+    const Mask lanes = count_ == kLanes ? ~Mask{0} : (Mask{1} << count_) - 1;
+    const LanePointers pointers(warp_, instruction_, Space::kGlobal, lanes, global_, bytes_);
+    for_lanes(lanes, [&](unsigned l) {
+      u8* here = shared_memory(shared_[l], bytes_, warp_, instruction_);
+      std::memcpy(loads_ ? here : pointers(l), loads_ ? pointers(l) : here, bytes_);
+    });
+    record_access(warp_, instruction_, Space::kGlobal, loads_ ? Action::kLoad : Action::kStore, bytes_, lanes, global_);
+    count_ = 0;
+  }
+
+ private:
+  Warp& warp_;
+  const Instruction& instruction_;
+  const bool loads_;
+  unsigned count_ = 0, bytes_ = 0;
+  Addresses global_;
+  u32 shared_[kLanes];
+};
+
+// UTMALDG.2D [UR], [UR']: UR is the shared address, the next registers the mbarrier's address and the coordinates; UR'
+// is the address of the map. UTMASTG.2D has no mbarrier.
+template <bool Loads>
+void copy_box(Warp& warp, const Instruction& instruction, Mask) {
+  const unsigned first = instruction.operands[0].uniform_base, at_map = instruction.operands[1].uniform_base;
+  const auto uniform = [&](unsigned index) { return warp.uniforms[index].lane[0]; };
+  const TensorMap map = read_map(warp, instruction, uniform(at_map) | u64{uniform(at_map + 1)} << 32);
+  const u32 shared = uniform(first);
+  if (map.rank != instruction.scratch[1]) fault(warp, instruction, "the tensor map has another number of dimensions");
+  i64 at[5] = {};
+  u32 index[5] = {}, rows = 1, bytes = map.element_bytes;
+  for (unsigned d = 0; d < map.rank; d++) {
+    at[d] = static_cast<i32>(uniform(first + (Loads ? 2 : 1) + d));
+    bytes *= map.box[d];
+    if (d) rows *= map.box[d];
+  }
+  if (Loads)
+    for (u32 done = 0; done < bytes; done++) *shared_memory(shared + done, 1, warp, instruction) = 0;
+  const u32 mask = map.swizzle / 16, size = map.element_bytes;
+  Units units(warp, instruction, Loads);
+  for (u32 row = 0; row < rows; row++) {
+    u64 address = map.address;
+    bool inside = true;
+    for (unsigned d = 1; d < map.rank; d++) {
+      const i64 position = at[d] + index[d];
+      inside = inside && position >= 0 && position < map.extent[d];
+      address += static_cast<u64>(position) * map.stride[d - 1];
+    }
+    const i64 begin = std::max<i64>(0, -at[0]), end = std::min<i64>(map.box[0], i64{map.extent[0]} - at[0]);
+    for (i64 j = begin; inside && j < end;) {
+      const u64 global = address + static_cast<u64>(at[0] + j) * size;
+      const u32 place = shared + (row * map.box[0] + static_cast<u32>(j)) * size;
+      const bool whole = global % 16 == 0 && place % 16 == 0 && (end - j) * size >= 16;
+      units.add(global, mask > 1 ? place ^ ((place >> 7 & (mask - 1)) << 4) : place, whole ? 16 : size);
+      j += whole ? 16 / size : 1;
+    }
+    for (unsigned d = 1; d < map.rank && ++index[d] == map.box[d]; d++) index[d] = 0;
+  }
+  units.flush();
+  if (!Loads) return;
+  if (map.type == kTf32)
+    for (u32 done = 0; done < bytes; done += 4) {
+      u8* word = shared_memory(shared + done, 4, warp, instruction);
+      write_as(word, rounded_to_tf32(read_as<u32>(word)));
+    }
+  complete_transactions(warp, instruction, uniform(first + 1), bytes);
+}
+
+template <bool Loads>
+Handler decode(Instruction& i) {
+  static const char* const dimensions[] = {"1D", "2D", "3D", "4D", "5D"};
+  if (i.operands.size() != 2 || i.modifiers.size() != 1) return nullptr;
+  const auto found = std::find(std::begin(dimensions), std::end(dimensions), i.modifiers[0]);
+  if (found == std::end(dimensions)) return nullptr;
+  if (i.operands[0].kind != Kind::kMemory || i.operands[1].kind != Kind::kMemory) return nullptr;
+  i.scratch[0] = u64{kBypassL1} << 32;
+  i.scratch[1] = static_cast<u64>(found - std::begin(dimensions)) + 1;
+  return copy_box<Loads>;
+}
+Opcode UTMALDG_opcode("UTMALDG", kLsu, decode<true>);
+Opcode UTMASTG_opcode("UTMASTG", kLsu, decode<false>);
+
+}  // namespace
+
+}  // namespace ww::machine
