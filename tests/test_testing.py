@@ -198,7 +198,8 @@ def test_bad_arguments_say_what_was_expected():
 
 def test_what_the_cpu_cannot_stand_in_for_is_no_pass():
     module = cuda.load(
-        '__global__ void f(const float* x, float* y) { asm volatile("wgmma.fence.sync.aligned;"); y[0] = x[0]; }'
+        "__global__ void f(const float* x, float* y) {\n"
+        '  asm volatile("tcgen05.fence::before_thread_sync;");\n  y[0] = x[0];\n}'
     )
 
     def launch(out, x):

@@ -46,7 +46,6 @@ def test_what_they_take():
     a = torch.empty(2, 16, 16)
     for rung, dtype in (("k05", torch.float32), ("k06", torch.bfloat16)):
         given = a.to(dtype)
-        assert OP.refusal(OP.rung(rung), given, given) == "runs on cuda, not on cpu"
         assert OP.rung(rung).limits(given, given) is None
     short = a.bfloat16()
     assert "takes n in multiples of 8" in OP.rung("k06").limits(short, short[:, :, :12])

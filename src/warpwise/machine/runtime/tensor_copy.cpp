@@ -118,7 +118,8 @@ void copy_box(Warp& warp, const Instruction& instruction, Mask) {
 template <bool Loads>
 Handler decode(Instruction& i) {
   static const char* const dimensions[] = {"1D", "2D", "3D", "4D", "5D"};
-  if (i.operands.size() != 2 || i.modifiers.size() != 1) return nullptr;
+  const bool has_policy = i.operands.size() == 3 && i.text.find("desc[") != std::string::npos;  // of L2
+  if ((i.operands.size() != 2 && !has_policy) || i.modifiers.size() != 1) return nullptr;
   const auto found = std::find(std::begin(dimensions), std::end(dimensions), i.modifiers[0]);
   if (found == std::end(dimensions)) return nullptr;
   if (i.operands[0].kind != Kind::kMemory || i.operands[1].kind != Kind::kMemory) return nullptr;
@@ -128,6 +129,9 @@ Handler decode(Instruction& i) {
 }
 Opcode UTMALDG_opcode("UTMALDG", kLsu, decode<true>);
 Opcode UTMASTG_opcode("UTMASTG", kLsu, decode<false>);
+// UTMACCTL.PF [UR]: prefetch.tensormap.
+void nothing(Warp&, const Instruction&, Mask) {}
+Opcode UTMACCTL_opcode("UTMACCTL", kLsu, [](Instruction& i) -> Handler { return i.has("PF") ? nothing : nullptr; });
 
 }  // namespace
 
