@@ -87,6 +87,22 @@ extern "C" __global__ void __cluster_dims__(2, 2, 1) places(int* out) {
   for (int i = 0; i < 6; ++i) out[block * 6 + i] = values[i];
 }
 """
+GROUPS = r"""
+#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+
+// Bins of a histogram are distributed over the blocks of a cluster.
+extern "C" __global__ void __cluster_dims__(4, 1, 1) histogram(const int* values, int* bins, int count) {
+  __shared__ int mine[8];
+  auto cluster = cg::this_cluster();
+  if (threadIdx.x < 8) mine[threadIdx.x] = 0;
+  cluster.sync();
+  for (int i = cluster.thread_rank(); i < count; i += cluster.num_threads())
+    atomicAdd(cluster.map_shared_rank(mine, values[i] / 8) + values[i] % 8, 1);
+  cluster.sync();
+  if (threadIdx.x < 8) bins[cluster.block_rank() * 8 + threadIdx.x] = mine[threadIdx.x];
+}
+"""
 ORDERS = ["forward", "reverse", "shuffle"]
 
 
@@ -151,3 +167,10 @@ def test_special_registers_of_clusters():
         row, column = divmod(block, 4)
         assert (rank, blocks, x, y) == (row % 2 * 2 + column % 2, 4, column % 2, row % 2)
         assert (cluster, clusters) == (column // 2, 2)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_histogram_in_distributed_shared_memory(order):
+    values, bins = torch.randint(0, 32, (1000,), dtype=torch.int32), torch.empty(32, dtype=torch.int32)
+    cuda.load(GROUPS)["histogram"][4, 64](values, cuda.out(bins), 1000, order=order)
+    assert torch.equal(bins, torch.bincount(values, minlength=32).int())

@@ -315,20 +315,36 @@ WW_INLINE auto group_size(const Group& group) {
   return group.size();
 }
 
-// Thread block clusters are not emulated: this_cluster() fails at run time.
+// ---- The blocks of a cluster, whose shape __cluster_dims__ gives
 class cluster_group {
  public:
-  static WW_MEMBER void sync() {}
-  static WW_MEMBER unsigned block_rank() { return 0; }
-  static WW_MEMBER unsigned num_blocks() { return 1; }
-  static WW_MEMBER unsigned thread_rank() { return ww_thread_rank(); }
+  static WW_MEMBER void sync(WW_LINE) {
+    ww_cluster_arrive(1, line);
+    ww_cluster_wait(line);
+  }
+  static WW_MEMBER void barrier_arrive(WW_LINE) { ww_cluster_arrive(1, line); }
+  static WW_MEMBER void barrier_wait(WW_LINE) { ww_cluster_wait(line); }
+  static WW_MEMBER unsigned block_rank() { return ww_cluster_rank(); }
+  static WW_MEMBER unsigned num_blocks() {
+    const ww_dim3 shape = ww_cluster_shape();
+    return shape.x * shape.y * shape.z;
+  }
+  static WW_MEMBER unsigned thread_rank() { return block_rank() * thread_block::size() + ww_thread_rank(); }
+  static WW_MEMBER unsigned num_threads() { return num_blocks() * thread_block::size(); }
+  static WW_MEMBER unsigned size() { return num_threads(); }
+  static WW_MEMBER dim3 dim_blocks() {
+    const ww_dim3 shape = ww_cluster_shape();
+    return dim3(shape.x, shape.y, shape.z);
+  }
+  static WW_MEMBER dim3 block_index() {
+    const ww_dim3 shape = ww_cluster_shape();
+    return dim3(blockIdx.x % shape.x, blockIdx.y % shape.y, blockIdx.z % shape.z);
+  }
+  // The variable of block `rank` that corresponds to `address`, which is in this block's shared memory.
   template <class T>
-  static WW_MEMBER T* map_shared_rank(T* address, int) {
-    return address;
+  static WW_MEMBER T* map_shared_rank(T* address, unsigned rank, WW_LINE) {
+    return static_cast<T*>(ww_map_shared(address, rank, line));
   }
 };
-WW_INLINE cluster_group this_cluster(WW_LINE) {
-  ww_fail(WW_UNSUPPORTED, "this_cluster(): thread block clusters need sm_90 hardware", line);
-  return {};
-}
+WW_INLINE cluster_group this_cluster() { return {}; }
 }  // namespace cooperative_groups
