@@ -229,7 +229,6 @@ __global__ void overwritten_source(float* x, float* y) {
   __pipeline_wait_prior(0);
   y[threadIdx.x] = s[threadIdx.x];
 }
-__global__ void cluster(int* x) { *x = cg::this_cluster().num_blocks(); }
 __global__ void odd_copy(const float* x) {
   __shared__ float s[32];
   __pipeline_memcpy_async(s, x, 12);
@@ -287,11 +286,6 @@ def test_a_missing_grid_barrier_is_a_race_between_blocks() -> None:
     findings = check("grid_without_sync", 4, 32, np.arange(128, dtype="i4"))
     assert findings[0].kind is DataRace
     assert findings[0].access.block != findings[0].other.block
-
-
-def test_clusters_are_unsupported() -> None:
-    finding = check("cluster", 1, 1, np.zeros(1, "i4"))[0]
-    assert (finding.kind, finding.access.text[-18:]) == (UnsupportedFeature, "().num_blocks(); }")
 
 
 def test_a_grid_too_large_for_a_grid_barrier() -> None:
