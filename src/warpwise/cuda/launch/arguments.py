@@ -12,7 +12,7 @@ import torch
 
 from warpwise.cuda.errors import ArgumentError
 from warpwise.cuda.launch import scalars, views
-from warpwise.cuda.launch.elements import element
+from warpwise.cuda.launch.elements import ctype, element
 from warpwise.cuda.launch.views import Out, Strided
 from warpwise.cuda.source.signature import Parameter
 
@@ -284,7 +284,8 @@ class Binder:
             bound[position] = replace(scalar, relocation=(TensorMap.ADDRESS_AT, len(bound)))
             storage, size = tensor.untyped_storage(), tensor.element_size()
             nbytes = int(storage.nbytes() - tensor.storage_offset() * size)
-            bound.append(Buffer(slot.name, tensor.data_ptr(), nbytes, size, "", False, False, storage.data_ptr(), True))
+            start, kind = tensor.data_ptr(), ctype(tensor.dtype)
+            bound.append(Buffer(slot.name, start, nbytes, size, kind, False, False, storage.data_ptr(), True))
 
     def gpu(self, args: Sequence[Any]) -> list[Any]:
         """Values for ``struct.pack`` with the slots' codes, for a launch on the GPU. Raises ``ArgumentError``."""

@@ -44,7 +44,8 @@ void start_block(uint64_t number) {
   block->store_agent.clear();
   block->swizzles.clear();
   block->fenced_epochs.clear();
-  for (Warpgroup& group : block->warpgroups) group = Warpgroup();
+  for (Warpgroup& group : block->warpgroups)
+    if (group.first || group.group || !group.operands.empty() || !group.committed.empty()) group = Warpgroup();
   for (unsigned i = 0; i < runtime.threads; i++) {
     Thread& thread = block->thread[i];
     thread.block = block;
