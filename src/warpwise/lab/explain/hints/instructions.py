@@ -15,6 +15,13 @@ _LANES = 32
 _NOT_CODE = re.compile(r'"(?:\\.|[^"\\])*"|//.*|/\*.*?\*/')  # strings and comments, which may contain "/" and "%"
 
 
+_EARLIER = "Start the copies earlier: use more stages, or larger tiles, so that a stage is loaded when it is needed."
+_INDEPENDENT = (
+    "Issue several independent loads before the first use: unroll the loop, load 16 bytes at a time, or compute several "
+    "elements per thread."
+)
+
+
 def divergence(launch: LaunchAnalysis) -> Iterator[Hint]:
     """Warps that run with few of their lanes."""
     table = launch.table
@@ -67,16 +74,16 @@ def waiting(launch: LaunchAnalysis) -> Iterator[Hint]:
             f"; about {flight / 1024:,.1f} KiB per SM are in flight on average, "
             f"and the predicted rate is {rate / 1e9:,.0f} of {launch.hardware.dram_bytes_per_s / 1e9:,.0f} GB/s"
         )
+    at_barrier = (chosen & launch.table.of("SYNCS")).any()
     yield Hint(
         "OPT" if gain >= WORTH else "INF",
-        "waiting for memory" if read else "waiting",
+        "waiting for an mbarrier" if at_barrier else "waiting for memory" if read else "waiting",
         f"{text}.",
         gain,
         "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
         share,
         *place,
-        "Issue several independent loads before the first use: unroll the loop, load 16 bytes at a time, or compute "
-        "several elements per thread.",
+        _EARLIER if at_barrier else _INDEPENDENT,
     )
 
 

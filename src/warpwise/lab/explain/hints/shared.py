@@ -102,12 +102,16 @@ def through_shared(launch: LaunchAnalysis) -> Iterator[Hint]:
     )
 
 
+# Instructions whose accesses of shared memory are not their own: TMA, wgmma, mbarriers.
+_ASYNC = frozenset({"UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP", "HGMMA", "IGMMA", "QGMMA", "SYNCS"})
+
+
 def idle_barriers(launch: LaunchAnalysis) -> Iterator[Hint]:
     """Redundant barriers: no access before the barrier conflicts with one after it."""
     program = launch.counts.program.instructions
     executed = launch.counts.column("executed")
     after = _successors(program)
-    if after is None:
+    if after is None or any(instruction.opcode in _ASYNC for instruction in program):
         return
     before: list[list[int]] = [[] for _ in program]
     for i, targets in enumerate(after):
