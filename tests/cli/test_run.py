@@ -288,3 +288,33 @@ def test_ctrl_c_and_live_output(tmp_path, text):
         time.sleep(0.5)
         os.kill(process.pid, signal.SIGINT)
         assert process.wait(20) in (130, -signal.SIGINT)
+
+
+def test_random_numbers_of_the_device_and_a_launch_with_spaces(run):
+    done = run(
+        "#include <curand_kernel.h>\n"
+        "__global__ void draw(curandState* states, float* x) {\n"
+        "  curand_init(7, threadIdx.x, 0, &states[threadIdx.x]);\n"
+        "  x[threadIdx.x] = curand_uniform(&states[threadIdx.x]);\n}\n"
+        "int main() { curandState* states; float *x, h[32]; cudaMalloc(&states, 32 * sizeof(curandState));\n"
+        "cudaMalloc(&x, sizeof h); draw << <1, 32 >> > (states, x); cudaMemcpy(h, x, sizeof h, cudaMemcpyDefault);\n"
+        "for (float v : h) if (!(v > 0 && v <= 1)) return 5; }\n"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("checks", ["bounds", "none"])
+def test_fewer_checks(run, checks):
+    done = run(ADD, "--checks", checks, arguments=["1000"])
+    assert (done.returncode, done.stdout) == (0, "PASS 1000\n")
+
+
+def test_more_allocations_than_slots_for_arguments(run):
+    done = run(
+        "__global__ void set(int** all, int n) { int i = blockIdx.x; if (i < n) *all[i] = i; }\n"
+        "int main() { const int n = 1000; int* host[n]; int** all; cudaMalloc(&all, sizeof host);\n"
+        "for (int*& each : host) CHECK(cudaMalloc(&each, 4));\n"
+        "cudaMemcpy(all, host, sizeof host, cudaMemcpyHostToDevice); set<<<n, 1>>>(all, n);\n"
+        "int last; CHECK(cudaMemcpy(&last, host[n - 1], 4, cudaMemcpyDeviceToHost)); return last == n - 1 ? 0 : 6; }\n"
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -6,11 +6,14 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.markup import escape
+
+if TYPE_CHECKING:
+    from warpwise.cuda.program.session import Emulation
 
 _SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 
@@ -30,6 +33,13 @@ _SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 @click.option("-X", "flags", multiple=True, metavar="FLAG", help="Pass a flag to the host compiler. Repeatable.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Where it runs; by default a GPU if there is one.")
 @click.option("--target", default="sm_90", show_default=True, help="The device whose limits apply on the CPU.")
+@click.option(
+    "--checks",
+    type=click.Choice(["all", "bounds", "none"]),
+    default="all",
+    show_default=True,
+    help="Checks of kernels; bounds: no races, no uninitialised memory.",
+)
 @click.option("--timeout", default=0.0, metavar="SECONDS", help="Limit of one emulated launch; 0: none.")
 def run(
     words: Sequence[str],
@@ -39,6 +49,7 @@ def run(
     flags: Sequence[str],
     device: str | None,
     target: str,
+    checks: str,
     timeout: float,
 ) -> int:
     """Build a CUDA program as it stands and run it, its kernels on the CPU with all checks.
@@ -55,6 +66,7 @@ def run(
     from warpwise.cli.kernel_options import require_target
     from warpwise.cuda.errors import CompileError, UnsupportedFeature
     from warpwise.cuda.program.build import Options
+    from warpwise.cuda.program.session import Emulation
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     require_target(target)
@@ -63,7 +75,7 @@ def run(
     try:
         if (device or _device()) == "cuda":
             _run_on_gpu(files, options, arguments)
-        return _run_on_cpu(console, files, options, arguments, leaks, timeout, target)
+        return _run_on_cpu(console, files, options, arguments, leaks, Emulation(checks, timeout, target))
     except (CompileError, UnsupportedFeature) as error:
         console.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}")
         return 2
@@ -96,8 +108,7 @@ def _run_on_cpu(
     options: Any,
     arguments: list[str],
     leaks: bool,
-    timeout: float,
-    target: str,
+    emulation: Emulation,
 ) -> int:
     from warpwise.cuda.errors import Finding
     from warpwise.cuda.program import build
@@ -112,7 +123,7 @@ def _run_on_cpu(
         console.print(f"[bold red]{escape(name)}[/]{escape(text.removeprefix(name))}\n")
 
     library, units = build.program(files, options)
-    session = Session(library, units, options, report, leaks=leaks, timeout=timeout, profile=target)
+    session = Session(library, units, options, report, emulation, leaks=leaks)
     session.run(str(files[0].with_suffix("")), arguments)
 
 

@@ -8,6 +8,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -35,11 +36,20 @@ REFUSED = 2
 INTERRUPTED = 130
 
 
+@dataclass(frozen=True)
+class Emulation:
+    """How kernels run: ``checks`` as in ``Launcher``, the timeout of a launch in seconds (0: none), the target."""
+
+    checks: str = "all"
+    timeout: float = 0.0
+    target: str = "sm_90"
+
+
 class Session:
     """One run of a program.
 
     ``report`` receives each finding once, while the program runs, and the exception of a kernel that cannot run.
-    ``leaks``: memory that is never freed is a finding. ``timeout`` is that of one launch in seconds (0: none).
+    ``leaks``: memory that is never freed is a finding.
     """
 
     def __init__(
@@ -48,18 +58,19 @@ class Session:
         units: Sequence[build.Unit],
         options: build.Options,
         report: Report,
+        emulation: Emulation,
         *,
         leaks: bool = False,
-        timeout: float = 0.0,
-        profile: str = "sm_90",
     ) -> None:
         define = dict(_split(each) for each in options.define)
         self._modules = {
-            unit.key: Module(unit.path.read_text("utf-8-sig", "replace"), str(unit.path), unit.folders, define, profile)
+            unit.key: Module(
+                unit.path.read_text("utf-8-sig", "replace"), str(unit.path), unit.folders, define, emulation.target
+            )
             for unit in units
         }
-        self._report, self._leaks, self._timeout = report, leaks, timeout
-        self._profile = limits.target_profile(profile)
+        self._report, self._leaks, self._emulation = report, leaks, emulation
+        self._profile = limits.target_profile(emulation.target)
         self._library = library
         self._symbols = findings.Symbols(library)
         self._seen: set[object] = set()
@@ -126,14 +137,14 @@ class Session:
                 "cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) before the launch"
             )
         arguments = [self._bound(name, line, record.arguments[i], i) for i in range(record.count)]
-        built = kernel.build(checked=True)
+        built = kernel.build(checked=self._emulation.checks != "none")
         copies = library_variables(built.library)
         known = inline.symbols(record.extension.decode())
         variables = [(symbol, copies[found]) for found, symbol in known.items() if found in copies]
         for symbol, (address, size) in variables:
             ctypes.memmove(address, symbol.data, size)
         self._libc.fflush(None)
-        options = launcher.Options(timeout=self._timeout)
+        options = launcher.Options(timeout=self._emulation.timeout, checks=self._emulation.checks)
         found = launcher.launch(built, grid, block, record.shared_bytes, arguments, options, self._profile)
         sys.stdout.flush()
         for symbol, (address, size) in variables:

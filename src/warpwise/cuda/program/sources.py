@@ -14,11 +14,12 @@ from warpwise.cuda.source.lexer import Lines
 
 _INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(<[^>\n]+>|"[^"\n]+")', re.MULTILINE)
 _CUDA = re.compile(r"__global__|__device__|__constant__|__managed__|<<<")
+_SPACED_LAUNCH = re.compile(r"<<[ \t]+<(?=[^;\n]*>>[ \t]*>)([^;\n]*?)>>[ \t]*>")  # kernel << <grid, block>> > (x)
 _MAIN = re.compile(r"\bmain\s*\(")
 # Libraries of host code that a program on a CPU cannot use.
 _LIBRARIES = (
     (re.compile(r"cublas"), "cuBLAS"),
-    (re.compile(r"curand(?:\.h|_kernel\.h|_mtgp32)"), "cuRAND"),
+    (re.compile(r"curand(?:\.h|_mtgp32)"), "cuRAND"),
     (re.compile(r"cufft"), "cuFFT"),
     (re.compile(r"cusparse"), "cuSPARSE"),
     (re.compile(r"cusolver"), "cuSOLVER"),
@@ -57,6 +58,7 @@ def host_file(path: Path, include: Sequence[Path], scratch: Path) -> HostFile:
     contents: dict[str, str] = {}
 
     def rewritten(content: str, file: Path, where: Sequence[Path], table: str) -> str:
+        content = _SPACED_LAUNCH.sub(r"<<<\1>>>", content)
         code = source.host_code(content, str(file), table) if _CUDA.search(content) else content
 
         def line(match: re.Match[str]) -> str:

@@ -161,6 +161,28 @@ cudaError_t cudaMemAdvise(const void*, size_t, enum cudaMemoryAdvise, Location) 
 inline cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void*, size_t = 0, unsigned = 0) { return cudaSuccess; }
 inline cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaErrorInvalidDevice; }
 inline cudaError_t cudaDeviceDisablePeerAccess(int) { return cudaErrorPeerAccessNotEnabled; }
+inline cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, size_t bytes) {
+  return cudaMemcpy(to, from, bytes, cudaMemcpyDefault);
+}
+inline cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes, cudaStream_t = nullptr) {
+  return cudaMemcpy(to, from, bytes, cudaMemcpyDefault);
+}
+inline cudaError_t cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig* config) {
+  *config = cudaSharedMemBankSizeFourByte;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceGetCacheConfig(enum cudaFuncCache* config) {
+  *config = cudaFuncCachePreferNone;
+  return cudaSuccess;
+}
+inline cudaError_t cudaThreadSetCacheConfig(enum cudaFuncCache) { return cudaSuccess; }
+inline cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream = nullptr, unsigned = 0) {
+  return cudaEventRecord(event, stream);
+}
+inline cudaError_t cudaStreamGetPriority(cudaStream_t, int* priority) {
+  *priority = 0;
+  return cudaSuccess;
+}
 inline cudaError_t cudaProfilerStart() { return cudaSuccess; }
 inline cudaError_t cudaProfilerStop() { return cudaSuccess; }
 // Names that CUDA removed, which old programs use.
