@@ -22,6 +22,7 @@ COMMANDS = {
     "ops": "List the operations, or what one of them takes.",
     "profile": "Run under PyTorch's profiler and show where the time is spent.",
     "report": "Write a page for each operation, and an index.",
+    "run": "Build a whole CUDA program and run it, its kernels checked on the CPU.",
     "tune": "Find the fastest rung and configuration at each size.",
     "watch": "Verify, explain and time the kernels of a file at every save.",
 }

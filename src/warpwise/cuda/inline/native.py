@@ -74,38 +74,49 @@ class _DeviceProperties(ctypes.Structure):
         ("block", ctypes.c_int * 3),
         ("grid", ctypes.c_int * 3),
         *((name, ctypes.c_int) for name in ("major", "minor", "sms", "threads_per_sm", "blocks_per_sm", "cooperative")),
+        *((name, ctypes.c_int) for name in ("l2", "clock", "memory_clock", "memory_bus")),
+        *((name, ctypes.c_int) for name in ("map_host", "unified", "managed", "kernels", "managed_access", "engines")),
+        ("unsupported", ctypes.c_int * 19),
+        *((name, ctypes.c_size_t) for name in ("pitch", "texture", "texture_pitch", "surface")),
     ]
 
 
 _Callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(LaunchRecord))
 _MEMORY_BYTES = 80 << 30
 _SMS = 132
+_L2_BYTES = 50 << 20
+_CLOCK_KHZ, _MEMORY_CLOCK_KHZ, _MEMORY_BUS_BITS = 1_980_000, 2_619_000, 5120
 _library: ctypes.CDLL | None = None
 _kept: list[object] = []
 
 
 def load(path: Path, on_launch: Callable[[LaunchRecord], int]) -> None:
     """Load the support library, once per process; the extensions link to it."""
-    global _library
     if _library is not None:
         return
     library = ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
     library.ww_host_find_region.argtypes = [ctypes.c_uint64, ctypes.POINTER(Region)]
     library.ww_host_mark_used.argtypes = [ctypes.c_uint64]
-    library.ww_host_find_symbols.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64)]
-    library.ww_host_find_symbols.restype = ctypes.POINTER(Symbol)
     library.ww_host_device_properties_bytes.restype = ctypes.c_size_t
     if library.ww_host_device_properties_bytes() != ctypes.sizeof(_DeviceProperties):
         raise RuntimeError(f"{path} was built by another version of Warpwise: remove it; the next call builds it again")
     callback = _Callback(lambda pointer: on_launch(pointer.contents))
     _kept.append(callback)  # the library stores only the address
     library.ww_host_on_launch(callback)
-    library.ww_host_set_device_properties(ctypes.byref(_properties()))
+    library.ww_host_set_device_properties(ctypes.byref(device_properties()))
+    use(library)
+
+
+def use(library: ctypes.CDLL) -> None:
+    """Look up global variables in ``library``, a support library."""
+    global _library
+    library.ww_host_find_symbols.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64)]
+    library.ww_host_find_symbols.restype = ctypes.POINTER(Symbol)
     _library = library
 
 
-def _properties() -> _DeviceProperties:
-    """The properties of the target's profile; the multiprocessor count and the memory size are those of an H100."""
+def device_properties() -> _DeviceProperties:
+    """The properties of the target's profile; the counts, sizes and clocks that it lacks are those of an H100."""
     profile = target_profile()
     major, minor = profile.compute_capability
     return _DeviceProperties(
@@ -127,6 +138,20 @@ def _properties() -> _DeviceProperties:
         threads_per_sm=profile.threads_per_sm,
         blocks_per_sm=profile.blocks_per_sm,
         cooperative=1,
+        l2=_L2_BYTES,
+        clock=_CLOCK_KHZ,
+        memory_clock=_MEMORY_CLOCK_KHZ,
+        memory_bus=_MEMORY_BUS_BITS,
+        map_host=1,
+        unified=1,
+        managed=1,
+        kernels=1,
+        managed_access=1,
+        engines=3,
+        pitch=2**31 - 1,
+        texture=512,
+        texture_pitch=32,
+        surface=512,
     )
 
 

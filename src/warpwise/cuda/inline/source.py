@@ -42,8 +42,11 @@ def apply(text: str, edits: Iterable[Edit]) -> str:
     return "".join([*pieces, text[position:]])
 
 
-def host_code(text: str, file: str) -> str:
-    """The host code of a CUDA source. Raises ``CompileError`` for a launch that cannot be parsed."""
+def host_code(text: str, file: str, table: str = "ww_symbols") -> str:
+    """The host code of a CUDA source. Raises ``CompileError`` for a launch that cannot be parsed.
+
+    ``table`` names the table of the source's global variables; it differs between files of one translation unit.
+    """
     tokens = lex(text)
     defined = macros(tokens)
     edits = list(_launches(text, tokens, Lines(text, file)))
@@ -51,12 +54,15 @@ def host_code(text: str, file: str) -> str:
     for declaration in found:
         edits += _strip_device_code(text, tokens, declaration, defined)
     symbols = ", ".join(_symbol_entries(found))
-    table = f"static const ww_symbol ww_symbols[] = {{{symbols}}};\n" if symbols else ""
-    declare = (
-        "[[maybe_unused]] static const int ww_symbols_registered = "
-        "ww_host_register_symbols(WW_EXTENSION, ww_symbols, sizeof ww_symbols / sizeof *ww_symbols);"
+    if not symbols:
+        return apply(text, edits)
+    code = (
+        f"static const ww_symbol {table}[] = {{{symbols}}};\n"
+        f"[[maybe_unused]] static const int {table}_registered = "
+        f"ww_host_register_symbols(WW_EXTENSION, {table}, sizeof {table} / sizeof *{table});"
     )
-    return apply(text, edits) + (f'\n#line 1 "<variables>"\n{table}{declare}\n' if symbols else "")
+    guard = f"{table.upper()}_TABLE"  # a header may be included twice
+    return f'{apply(text, edits)}\n#line 1 "<variables>"\n#ifndef {guard}\n#define {guard}\n{code}\n#endif\n'
 
 
 def _symbol_entries(found: Iterable[Declaration]) -> Iterable[str]:

@@ -11,6 +11,7 @@
 #include "default_arithmetic.h"
 #include "fibers.h"
 #include "interrupts.h"
+#include "resident.h"
 #include "signals.h"
 
 namespace ww {
@@ -132,9 +133,15 @@ bool bind_overlapping(size_t first, size_t last) {
 bool bind_arguments(const ww_launch& launch) {
   bindings.clear();
   slots_used = 0;
+  begin_resident(launch.check_races != 0);
   for (uint32_t i = 0; i < launch.argument_count; i++) {
     const ww_argument& argument = launch.arguments[i];
-    if (argument.pointer && argument.host) bindings.push_back({&argument, nullptr, 0});
+    if (!argument.pointer || !argument.host) continue;
+    if (Slot* resident = resident_slot(argument.host))
+      add_resident_view(*resident,
+                        {argument.host, argument.bytes, argument.element_bytes, false, false, argument.name});
+    else
+      bindings.push_back({&argument, nullptr, 0});
   }
   std::stable_sort(bindings.begin(), bindings.end(),
                    [](const Binding& a, const Binding& b) { return a.argument->host < b.argument->host; });
@@ -234,7 +241,7 @@ void begin_launch(const ww_launch& launch) {
     runtime.thread_index[i] = {i % runtime.dim.x, i / runtime.dim.x % runtime.dim.y,
                                i / (runtime.dim.x * runtime.dim.y)};
   if (runtime.free_shared_slots.empty())
-    for (unsigned i = kSlots; i-- > kTensorSlots;) runtime.free_shared_slots.push_back(i);
+    for (unsigned i = kResidentFirst; i-- > kTensorSlots;) runtime.free_shared_slots.push_back(i);
   select_module(reinterpret_cast<Address>(launch.entry));
 }
 
@@ -243,6 +250,7 @@ void run(const ww_launch& launch) {
   std::vector<Address> pointers(launch.argument_count + 1);
   for (uint32_t i = 0; i < launch.argument_count; i++) {
     const ww_argument& argument = launch.arguments[i];
+    if (argument.pointer && resident_slot(argument.host)) pointers[i] = argument.host;
     values[i] = argument.pointer ? static_cast<void*>(&pointers[i]) : reinterpret_cast<void*>(argument.host);
     for (const Binding& each : bindings)
       if (each.argument == &argument) pointers[i] = each.device;
@@ -267,6 +275,7 @@ void finish_launch() {
     if (!runtime.checks.any && !fatal && slots[i].bytes) check_redzones(slots[i]);
     release_slot(slots[i]);
   }
+  end_resident();
 }
 
 std::mutex launch_mutex;
@@ -274,6 +283,7 @@ std::mutex launch_mutex;
 }  // namespace
 
 Address device_address(Address host) {
+  if (resident_slot(host)) return host;
   for (const Binding& each : bindings)
     if (each.argument->host <= host && host - each.argument->host < each.argument->bytes)
       return each.device + (host - each.argument->host);

@@ -19,7 +19,8 @@ constexpr size_t kRetainedBytes = size_t{32} << 20;  // a slot with more memory 
 // Offsets slots against each other so that their memory is not a power of two apart: an index with one wrong bit must
 // not reach another slot's memory.
 constexpr Address kStagger = Address{16} << 20;
-constexpr size_t kMaxBytes = kSlotBytes / 2 - kSlots * kStagger;
+constexpr unsigned kStaggered = 512;  // slot i and slot i + kStaggered have the same offset
+constexpr size_t kMaxBytes = kSlotBytes / 2 - kStaggered * kStagger;
 
 size_t pages(size_t bytes) { return (bytes + kPage - 1) & ~(kPage - 1); }
 
@@ -55,7 +56,7 @@ bool reserve_arena() {
   if (memory == MAP_FAILED) return false;
   arena_start = (reinterpret_cast<Address>(memory) + kSlotBytes - 1) >> kSlotShift << kSlotShift;
   for (unsigned i = 0; i < kSlots; i++)
-    slots[i].middle = arena_start + (Address{i} << kSlotShift) + kSlotBytes / 2 + i * kStagger;
+    slots[i].middle = arena_start + (Address{i} << kSlotShift) + kSlotBytes / 2 + i % kStaggered * kStagger;
   return true;
 }
 

@@ -13,7 +13,8 @@ namespace ww {
 
 constexpr int kSlotShift = 35;  // 32 GiB per slot: a 32-bit index of 4-byte elements stays inside
 constexpr Address kSlotBytes = Address{1} << kSlotShift;
-constexpr unsigned kTensorSlots = 128, kSharedSlots = 384, kSlots = kTensorSlots + kSharedSlots;
+constexpr unsigned kTensorSlots = 128, kSharedSlots = 384, kResidentSlots = 1536;
+constexpr unsigned kResidentFirst = kTensorSlots + kSharedSlots, kSlots = kResidentFirst + kResidentSlots;
 constexpr Address kArenaBytes = Address{kSlots} << kSlotShift;
 
 constexpr size_t kPage = 4096;

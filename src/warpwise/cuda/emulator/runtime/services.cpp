@@ -125,7 +125,7 @@ unsigned ww_to_shared(const void* pointer) {
   const Address address = reinterpret_cast<Address>(pointer);
   const Address offset = address - arena_start;
   const unsigned number = static_cast<unsigned>(offset >> kSlotShift);
-  if (offset >= kArenaBytes || number < kTensorSlots) return 0xffffffffu;
+  if (offset >= kArenaBytes || number < kTensorSlots || number >= kResidentFirst) return 0xffffffffu;
   return (number - kTensorSlots) << kSharedOffsetBits |
          static_cast<unsigned>((address - slots[number].middle) & ((1u << kSharedOffsetBits) - 1));
 }

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
-#include <utility>
+#include <vector>
 
 namespace {
 struct Configuration {
@@ -21,8 +21,8 @@ thread_local Configuration pending{};
 ww_launch_callback on_launch = nullptr;
 
 std::mutex guard;
-std::map<const void*, int64_t> shared_limits;                          // keyed by stub
-std::map<std::string, std::pair<const ww_symbol*, uint64_t>> symbols;  // keyed by extension
+std::map<const void*, int64_t> shared_limits;           // keyed by stub
+std::map<std::string, std::vector<ww_symbol>> symbols;  // keyed by extension
 }  // namespace
 
 extern "C" {
@@ -71,14 +71,14 @@ cudaError_t ww_cuda_function_attribute(const void* stub, enum cudaFuncAttribute 
 
 int ww_host_register_symbols(const char* extension, const ww_symbol* table, uint64_t count) {
   const std::lock_guard<std::mutex> lock(guard);
-  symbols[extension] = {table, count};
+  symbols[extension].insert(symbols[extension].end(), table, table + count);
   return 0;
 }
 
 const ww_symbol* ww_host_find_symbols(const char* extension, uint64_t* count) {
   const std::lock_guard<std::mutex> lock(guard);
   const auto found = symbols.find(extension);
-  *count = found == symbols.end() ? 0 : found->second.second;
-  return found == symbols.end() ? nullptr : found->second.first;
+  *count = found == symbols.end() ? 0 : found->second.size();
+  return *count ? found->second.data() : nullptr;
 }
 }

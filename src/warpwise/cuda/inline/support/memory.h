@@ -14,7 +14,29 @@ inline void poison(void* memory, size_t bytes) {
 
 void track(const void* address, size_t bytes, bool device);
 bool untrack(const void* address, bool device);  // returns false if there is no such block
+enum class Kind { kDevice, kManaged, kPinned };
+void* allocate(size_t bytes, Kind kind);  // nullptr if there is no memory
+bool release(void* address);              // false if no live block starts there
+bool kind_of(const void* address, Kind& kind);
+// The program may read managed memory again.
+void synchronized();
+void written(const void* address, size_t bytes);
+// Reports a range that check_range refuses, or an address that release refuses.
+void report(const char* function, const void* address, size_t bytes);
+// True if `address` is device memory where a copy of this kind needs host memory, or the reverse.
+bool wrong_direction(const void* address, bool host, int kind);
+// Host access to the block that contains an address, during a copy.
+class Access {
+ public:
+  explicit Access(const void* address);
+  ~Access();
+  Access(const Access&) = delete;
+
+ private:
+  const void* address_;
+};
+
 // Checks [address, address + bytes): 1 if it is inside a tracked block, 0 if it extends past the block's end, -1 if the
-// address is in no tracked block.
+// address is in no tracked block, -2 if it is in a block that is freed.
 int check_range(const void* address, size_t bytes);
 }  // namespace warpwise_host

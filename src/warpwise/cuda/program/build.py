@@ -1,0 +1,120 @@
+"""Compile a program's host code to a shared library, with g++."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpwise.cache import cache_dir, key
+from warpwise.cuda.emulator import runtime
+from warpwise.cuda.errors import CompileError
+from warpwise.cuda.inline import build as inline
+from warpwise.cuda.program import sources
+
+HERE = Path(__file__).parent
+_INLINE = HERE.parent / "inline"
+_EMULATOR = HERE.parent / "emulator"
+INCLUDE = (HERE / "include", _INLINE / "include/cuda", _INLINE / "include/host")
+_COMMON = ("-std=c++17", "-fPIC", "-w", "-g1", "-pthread", "-fno-omit-frame-pointer")
+_SUPPORT = (
+    HERE / "support/memory.cpp",
+    _INLINE / "support/cuda_api.cpp",
+    _INLINE / "support/launch.cpp",
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Include folders, macros (``NAME`` or ``NAME=VALUE``) and further flags of g++."""
+
+    include: tuple[Path, ...] = ()
+    define: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One file of a program. ``key`` identifies it in launches; ``folders`` are searched for its headers."""
+
+    path: Path
+    key: str
+    folders: tuple[Path, ...]
+
+
+def support() -> Path:
+    """The library that implements the CUDA runtime API for programs, compiled on a cache miss."""
+    texts = [path.read_bytes() for path in sorted((HERE / "support").iterdir())]
+    output = cache_dir() / "program" / f"libwarpwise_program_{key(inline.toolchain_key(), *texts)}.so"
+    if not output.exists():
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=output.parent) as scratch:
+            made = Path(scratch) / "support.so"
+            folders = [f"-I{folder}" for folder in (*INCLUDE, HERE / "support", _INLINE / "support")]
+            flags = (*_COMMON, "-O2", "-shared", "-idirafter", str(_EMULATOR))
+            inline.run([inline.compiler(), *flags, *folders, *map(str, _SUPPORT), "-o", str(made)])
+            made.replace(output)
+    return output
+
+
+def program(files: Sequence[Path], options: Options) -> tuple[Path, list[Unit]]:
+    """Compile ``files``. Returns the library and the files that may launch kernels.
+
+    Raises ``CompileError`` with g++'s messages, and ``UnsupportedFeature`` for a library without a CPU version.
+    """
+    sources.require_main(files)
+    folder = cache_dir() / "program"
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as made:
+        scratch = Path(made)
+        found = [sources.host_file(path, options.include, scratch / str(i)) for i, path in enumerate(files)]
+        names = [
+            key(str(each.path), each.text.replace(made, ""), *each.headers.values(), options, inline.toolchain_key())
+            for each in found
+        ]
+        units = [Unit(each.path, name, each.folders) for each, name in zip(found, names, strict=True)]
+        own = [path.read_bytes() for path in sorted((HERE / "include").iterdir())]
+        output = folder / f"{files[0].stem}-{key(*names, *own, str(runtime.library()))}.so"
+        if output.exists():
+            return output, units
+        with ThreadPoolExecutor(2) as pool:
+            started = [
+                pool.submit(_compile, scratch / str(i), each, name, options)
+                for i, (each, name) in enumerate(zip(found, names, strict=True))
+            ]
+        objects = [str(each.result()) for each in started]
+        openmp = ["-fopenmp"] if any(each.openmp for each in found) else []
+        library = scratch / "program.so"
+        link = [inline.compiler(), "-shared", "-Wl,-Bsymbolic", *_COMMON, *openmp, *objects, "-o", str(library)]
+        inline.run([*link, *options.flags, "-lm"])
+        library.replace(output)
+    return output, units
+
+
+def _compile(folder: Path, file: sources.HostFile, name: str, options: Options) -> Path:
+    folder.mkdir()
+    for header, text in file.headers.items():
+        (folder / header).write_text(text)
+    unit, output = folder / "unit.cpp", folder / "unit.o"
+    unit.write_text(file.text)
+    flags = [
+        *_COMMON,
+        "-O2",
+        "-fpermissive",
+        "-fmax-errors=20",
+        f'-DWW_EXTENSION="{name}"',
+        "-D__CUDACC__",
+        "-D__NVCC__",
+    ]
+    flags += ["-include", "warpwise_program.h", *(["-fopenmp"] if file.openmp else []), *options.flags]
+    flags += [f"-D{define}" for define in options.define]
+    flags += [f"-I{path}" for path in INCLUDE] + [f"-I{path}" for path in file.folders]
+    try:
+        inline.run([inline.compiler(), *flags, "-idirafter", str(_EMULATOR), "-c", str(unit), "-o", str(output)])
+    except CompileError as error:
+        text = re.sub(rf"{re.escape(str(folder))}/(?:\d+_)?", "", str(error))
+        raise CompileError(f"{file.path}: the host code does not compile\n{text}") from None
+    return output

@@ -1,0 +1,147 @@
+"""Findings of a program's host code, with the lines of its sources."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpwise.cuda.program import native
+
+_MEMORY = {
+    native.DEVICE: "device memory",
+    native.MANAGED: "managed memory",
+    native.PINNED: "pinned host memory",
+}
+
+
+@dataclass(frozen=True)
+class HostFinding:
+    """An error of host code. ``kind`` is one word, such as "DoubleFree"; ``where`` is "file:line", "" if unknown."""
+
+    kind: str
+    message: str
+    where: str = ""
+    text: str = ""
+
+    def __str__(self) -> str:
+        line = f"\n    at {self.where}:  {self.text}" if self.where else ""
+        return f"{self.kind}: {self.message}{line}"
+
+
+class Symbols:
+    """Source lines of addresses in the program's library."""
+
+    def __init__(self, library: Path) -> None:
+        self._library = library
+        self._base = self._end = 0
+
+    def loaded(self) -> None:
+        """Read where the library is loaded."""
+        mapped = [
+            [int(part, 16) for part in line.split()[0].split("-")]
+            for line in Path("/proc/self/maps").read_text().splitlines()
+            if line.endswith(str(self._library))
+        ]
+        self._base, self._end = mapped[0][0], mapped[-1][1]
+
+    def line(self, trace: native.Trace) -> tuple[str, str]:
+        """The "file:line" of the innermost frame in the program's own sources, and the text of the line."""
+        for address in trace.frames[: trace.count]:
+            if self._base <= address < self._end:
+                for file, number in self._resolve(address - self._base - 1):
+                    return f"{file}:{number}", _text(file, number)
+        return "", ""
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 - one object a process
+    def _resolve(self, offset: int) -> list[tuple[str, int]]:
+        tool = shutil.which("addr2line")
+        if tool is None:
+            return []
+        command = [tool, "-i", "-e", str(self._library), hex(offset)]
+        printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        found = []
+        for line in printed.splitlines():
+            file, _, number = line.partition(" ")[0].rpartition(":")
+            if number.isdigit() and int(number) and not _is_ours(file):
+                found.append((file, int(number)))
+        return found
+
+
+def _is_ours(file: str) -> bool:
+    return Path(__file__).parents[1] in Path(file).parents or file.startswith("/usr/")
+
+
+def _text(file: str, number: int) -> str:
+    try:
+        return Path(file).read_text(errors="replace").splitlines()[number - 1].strip()
+    except (OSError, IndexError):
+        return ""
+
+
+def of_problem(problem: native.Problem, block: native.Block | None, symbols: Symbols) -> HostFinding:
+    """The finding for an error that the support library reports."""
+    where, text = symbols.line(problem.at)
+    function, address = (problem.function or b"").decode(), problem.address
+    made = f" ({_memory(block)} of {block.bytes:,} bytes{_at('allocated', block.allocated, symbols)})" if block else ""
+    if problem.kind == native.MANAGED_ACCESS:
+        message = f"the host accesses managed memory{made} after a launch; call cudaDeviceSynchronize before"
+        return HostFinding("MissingSynchronization", message, where, text)
+    if problem.kind == native.DEVICE_ACCESS and block is not None:
+        if not block.live:
+            return HostFinding("UseAfterFree", f"the host accesses freed memory{made}", where, text)
+        offset = address - block.address
+        message = f"the host accesses device memory at byte {offset:,}{made}; copy it by cudaMemcpy"
+        return HostFinding("HostAccess", message, where, text)
+    if problem.kind == native.HOST_FAULT or block is None:
+        if function:
+            message = f"{function}: {address:#x} is not the start of a live allocation"
+            return HostFinding("InvalidFree", message, where, text)
+        near = "a null pointer" if address < 4096 else f"the invalid address {address:#x}"
+        return HostFinding("SegmentationFault", f"the host accesses {near}", where, text)
+    if not block.live:
+        freed = _at("freed", block.freed, symbols)
+        kind = "DoubleFree" if function.startswith("cudaFree") else "UseAfterFree"
+        return HostFinding(kind, f"{function}: the memory is already freed{freed}{made}", where, text)
+    if function.startswith("cudaFree"):
+        offset = address - block.address
+        return HostFinding(
+            "InvalidFree", f"{function}: the pointer is {offset:,} bytes into a block{made}", where, text
+        )
+    if problem.bytes <= block.bytes - (address - block.address):
+        return HostFinding("InvalidCopy", f"{function}: the host pointer is {_memory(block)}{made}", where, text)
+    start = f" from byte {address - block.address:,}" if address != block.address else ""
+    message = f"{function}: {problem.bytes:,} bytes{start} exceed the block{made}"
+    return HostFinding("OutOfBounds", message, where, text)
+
+
+def leaks(blocks: Iterable[native.Block], symbols: Symbols) -> list[HostFinding]:
+    """One finding for each line that allocates blocks that are never freed."""
+    lines: dict[tuple[str, str], list[native.Block]] = {}
+    for block in blocks:
+        lines.setdefault(symbols.line(block.allocated), []).append(block)
+    found = []
+    for (where, text), each in lines.items():
+        total = sum(block.bytes for block in each)
+        count = "a block" if len(each) == 1 else f"{len(each):,} blocks"
+        found.append(HostFinding("Leak", f"{count} of {_memory(each[0])}, {total:,} bytes, never freed", where, text))
+    return found
+
+
+def used_after_free(kernel: str, argument: str, block: native.Block, symbols: Symbols, where: str) -> HostFinding:
+    """A launch with a pointer to freed memory."""
+    freed = _at("freed", block.freed, symbols)
+    message = f"{kernel}: argument '{argument}' points to memory that is already freed{freed}"
+    return HostFinding("UseAfterFree", message, where)
+
+
+def _memory(block: native.Block) -> str:
+    return _MEMORY[block.memory]
+
+
+def _at(what: str, trace: native.Trace, symbols: Symbols) -> str:
+    where, _ = symbols.line(trace)
+    return f", {what} at {where}" if where else ""

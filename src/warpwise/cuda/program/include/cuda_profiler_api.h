@@ -1,0 +1,3 @@
+// cudaProfilerStart and cudaProfilerStop are in cuda_runtime.h.
+#pragma once
+#include <cuda_runtime.h>

@@ -1,0 +1,101 @@
+"""Host code of a program's files: launches and kernels rewritten in each file and in the headers of its project."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpwise.cuda.errors import CompileError, UnsupportedFeature
+from warpwise.cuda.inline import source
+from warpwise.cuda.source import includes
+from warpwise.cuda.source.lexer import Lines
+
+_INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(<[^>\n]+>|"[^"\n]+")', re.MULTILINE)
+_CUDA = re.compile(r"__global__|__device__|__constant__|__managed__|<<<")
+_SPACED_LAUNCH = re.compile(r"<<[ \t]+<(?=[^;\n]*>>[ \t]*>)([^;\n]*?)>>[ \t]*>")  # kernel << <grid, block>> > (x)
+_MAIN = re.compile(r"\bmain\s*\(")
+# Libraries of host code that a program on a CPU cannot use.
+_LIBRARIES = (
+    (re.compile(r"cublas"), "cuBLAS"),
+    (re.compile(r"curand(?:\.h|_mtgp32)"), "cuRAND"),
+    (re.compile(r"cufft"), "cuFFT"),
+    (re.compile(r"cusparse"), "cuSPARSE"),
+    (re.compile(r"cusolver"), "cuSOLVER"),
+    (re.compile(r"cudnn"), "cuDNN"),
+    (re.compile(r"nccl"), "NCCL"),
+    (re.compile(r"thrust/"), "Thrust"),
+    (re.compile(r"cub/"), "CUB"),
+    (re.compile(r"cutlass/|cute/"), "CUTLASS"),
+    (re.compile(r"nvrtc\.h|cudaProfiler\.h|nvml\.h|npp|nvjpeg|nvgraph"), "another CUDA library"),
+    (re.compile(r"GL/|GLFW|helper_gl|cuda_gl_interop|vulkan"), "OpenGL"),
+    (re.compile(r"^mpi\.h"), "MPI"),
+    (re.compile(r"opencv"), "OpenCV"),
+)
+
+
+@dataclass(frozen=True)
+class HostFile:
+    """The rewritten text of one file, and the copies of its headers by file name."""
+
+    path: Path
+    text: str
+    folders: tuple[Path, ...]
+    headers: dict[str, str]
+    openmp: bool
+
+
+def host_file(path: Path, include: Sequence[Path], scratch: Path) -> HostFile:
+    """The host code of ``path``; the headers of its project become copies that will be in ``scratch``.
+
+    Raises ``UnsupportedFeature``, which names the line, if a library that the program needs has no CPU version.
+    """
+    text = path.read_text("utf-8-sig", "replace")
+    folders = [path.parent, *include]
+    folders += includes.project_folders(path, text, (*folders, includes.DEVICE_HEADERS))
+    copies: dict[Path, str] = {}
+    contents: dict[str, str] = {}
+
+    def rewritten(content: str, file: Path, where: Sequence[Path], table: str) -> str:
+        content = _SPACED_LAUNCH.sub(r"<<<\1>>>", content)
+        code = source.host_code(content, str(file), table) if _CUDA.search(content) else content
+
+        def line(match: re.Match[str]) -> str:
+            name = match[2].strip('<>"')
+            found = next((folder / name for folder in where if (folder / name).is_file()), None)
+            if found is None:
+                _refuse_library(name, code, match.start(), file)
+                return match[0]
+            found = found.resolve()
+            if found not in copies:
+                copies[found] = f"{len(copies)}_{found.name}"
+                inner = found.read_text("utf-8-sig", "replace")
+                number = f"ww_symbols_{len(copies)}"
+                contents[copies[found]] = rewritten(inner, found, (found.parent, *folders), number)
+            return f'{match[1]}"{scratch / copies[found]}"'
+
+        return f'#line 1 "{file}"\n{_INCLUDE.sub(line, code)}\n'
+
+    body = rewritten(text, path, folders, "ww_symbols")
+    openmp = any("omp.h" in each or re.search(r"#\s*pragma\s+omp", each) for each in (body, *contents.values()))
+    return HostFile(path, body, tuple(folders), contents, openmp)
+
+
+def _refuse_library(name: str, text: str, position: int, file: Path) -> None:
+    for pattern, library in _LIBRARIES:
+        if pattern.search(name):
+            where, line = Lines(text, str(file)).at(position)
+            raise UnsupportedFeature(
+                f"{where}:{line}: #include <{name}>: {library} has no CPU version here; run the program on a GPU, or "
+                "its kernels by `warpwise check`"
+            )
+
+
+def require_main(files: Sequence[Path]) -> None:
+    """Raise ``CompileError`` if no file defines ``main``."""
+    for file in files:
+        if _MAIN.search(file.read_text("utf-8-sig", "replace")):
+            return
+    names = ", ".join(map(str, files))
+    raise CompileError(f"{names}: no function main; `warpwise check` runs one kernel of a file")
