@@ -23,7 +23,7 @@ _BFLOAT16 = 2**-7
 
 
 @pytest.mark.parametrize("number", [0, pytest.param(1, marks=FULL)])
-@pytest.mark.parametrize("op,rung", rungs(language="cuda"))
+@pytest.mark.parametrize("op,rung", rungs(language="cuda", slow=True))
 def test_sass_results_equal_the_emulator(op: Op, rung: Rung, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     compared = []
     emulate = Launcher.__call__

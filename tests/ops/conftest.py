@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.sampled import FULL
 
 import warpwise.ops
 from warpwise import operation
@@ -25,10 +26,32 @@ def problem(op: str, device: str):
     return lab.Problem(operation.get(op), torch.device(device))
 
 
-def rungs(language: str = "", device: str = "") -> list:
-    """Parameters ``op,rung``: all rungs, or those of one language, or those that run on one kind of device."""
+def for_hopper(rung: Rung) -> bool:
+    """True for a CUDA rung that Hopper alone runs."""
+    return rung.language == "cuda" and (rung.devices == ("cuda",) or rung.idea.startswith("Hopper"))
+
+
+def on_cpu(rung: Rung) -> bool:
+    """True for a rung that runs on a CPU, and fast: the emulator takes seconds to compile a kernel for Hopper."""
+    return "cpu" in rung.devices and not for_hopper(rung)
+
+
+# Rungs for Hopper that `make test` does not verify on a CPU: they share their main loop with one that it does verify.
+ALIKE = frozenset(
+    {"matmul k22_warpgroups_int8", "matmul k23_padded", "matmul_tf32 k06_skinny", "scaled_matmul k04_warpgroups",
+     "addmm k05_warpgroups", "grouped_matmul_backward k04_overlapped_epilogue"}
+)  # fmt: skip
+
+
+def rungs(language: str = "", device: str = "", slow: bool = False) -> list:
+    """Parameters ``op,rung``: all rungs, or those of one language, or those that run on one kind of device.
+
+    ``slow``: of rungs for Hopper with the same main loop, all but one are marked ``full``.
+    """
     return [
-        pytest.param(op, rung, id=f"{op.name}-{rung.name}")
+        pytest.param(
+            op, rung, id=f"{op.name}-{rung.name}", marks=[FULL] if slow and f"{op.name} {rung.name}" in ALIKE else []
+        )
         for op, rung in RUNGS
         if (not language or rung.language == language) and (not device or device in rung.devices)
     ]

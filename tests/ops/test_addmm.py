@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.ops.conftest import on_cpu
 
 from warpwise import operation, ops
 from warpwise.ops.addmm import rungs, tables
 
 ADDMM = operation.get("addmm")
-RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices]
+RUNGS = [rung.name for rung in rungs.RUNGS if on_cpu(rung)]
 SHAPES = [(40, 16), (16,), (1, 16), (40, 1), (1, 1), ()]
 
 

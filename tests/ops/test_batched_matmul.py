@@ -6,13 +6,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.ops.conftest import on_cpu
 
 from warpwise import operation, ops
 from warpwise.gemm import boxes as gemm_boxes
 from warpwise.ops.batched_matmul import rungs, spec
 
 FEW = settings(max_examples=10, deadline=None, derandomize=True)
-RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices]
+RUNGS = [rung.name for rung in rungs.RUNGS if on_cpu(rung)]
 OP = operation.get("batched_matmul")
 
 

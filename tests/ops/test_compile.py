@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 import torch
-from tests.ops.conftest import EVERY_OP, rungs
+from tests.ops.conftest import EVERY_OP, for_hopper, rungs
 
 from warpwise import operation
 from warpwise.arguments.values import map_tensors, tensors
@@ -70,7 +70,7 @@ def _kernels_of(name: str, rung_name: str, dtype: torch.dtype) -> dict[str, Inte
 
 def _target(rung: Rung, dtype: torch.dtype) -> str:
     """The oldest GPU: Hopper for rungs that are made for it; before sm_89 Triton has no float8_e4m3fn."""
-    if rung.language == "cuda" and (rung.devices == ("cuda",) or rung.idea.startswith("Hopper")):
+    if for_hopper(rung):
         return "sm_90"
     return "sm_89" if dtype.itemsize == 1 and dtype.is_floating_point and rung.language == "triton" else "sm_80"
 

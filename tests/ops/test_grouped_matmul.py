@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.ops.conftest import on_cpu
 
 from warpwise import operation, ops
 from warpwise.cuda.errors import DataRace, KernelError, UnwrittenOutput
@@ -15,9 +16,7 @@ from warpwise.ops.grouped_matmul.backward import rungs as backward_rungs
 from warpwise.ops.grouped_matmul.forward import _triton, rungs
 
 FEW = settings(max_examples=10, deadline=None, derandomize=True)
-RUNGS, BACKWARD_RUNGS = (
-    [rung for rung in ladder if "cpu" in rung.devices] for ladder in (rungs.RUNGS, backward_rungs.RUNGS)
-)
+RUNGS, BACKWARD_RUNGS = ([rung for rung in ladder if on_cpu(rung)] for ladder in (rungs.RUNGS, backward_rungs.RUNGS))
 NAMES = [rung.name for rung in RUNGS]
 BACKWARD_NAMES = [rung.name for rung in BACKWARD_RUNGS]
 OP, BACKWARD_OP = operation.get("grouped_matmul"), operation.get("grouped_matmul_backward")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.ops.conftest import on_cpu
 from torch.nn import functional
 
 from warpwise import operation, ops, tuned
@@ -12,7 +13,7 @@ from warpwise.ops.linear.backward import spec as backward_spec
 from warpwise.ops.linear.forward import rungs
 
 LINEAR = operation.get("linear")
-RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices]
+RUNGS = [rung.name for rung in rungs.RUNGS if on_cpu(rung)]
 ACTIVATIONS = ["relu", "gelu", "gelu_tanh"]
 
 

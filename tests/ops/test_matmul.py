@@ -6,13 +6,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.ops.conftest import on_cpu
 
 from warpwise import operation, ops
 from warpwise.ops.matmul import _shared, rungs, spec
 from warpwise.ops.matmul import k02_c_blocked as c_library
 
 FEW = settings(max_examples=12, deadline=None, derandomize=True)
-RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices and torch.float32 in (rung.dtypes or ())]
+RUNGS = [rung.name for rung in rungs.RUNGS if on_cpu(rung) and torch.float32 in (rung.dtypes or ())]
 
 
 def integers(rows: int, columns: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:

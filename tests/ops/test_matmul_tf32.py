@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.ops.conftest import on_cpu
 from tests.sampled import combinations
 
 from warpwise import lab, operation, ops
@@ -15,7 +16,7 @@ from warpwise.gemm import mma_sync
 from warpwise.ops.matmul_tf32 import _shared, rungs, spec
 from warpwise.ops.matmul_tf32 import k05_transposed_in_registers as k05
 
-RUNGS = [rung.name for rung in rungs.RUNGS if "cpu" in rung.devices]
+RUNGS = [rung.name for rung in rungs.RUNGS if on_cpu(rung)]
 
 NAMED = operator.attrgetter("name")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.ops.conftest import on_cpu
 from tests.sampled import FULL
 
 import warpwise.ops  # noqa: F401 - registers its operations
@@ -14,9 +15,7 @@ SEED = 0
 RUNGS = [
     pytest.param(op, rung, id=f"{op.name}-{rung.name}", marks=[FULL] if place else [])
     for op in operation.all_ops()  # of each operation a rung that gets views unchanged, if it has one
-    for place, rung in enumerate(
-        sorted((rung for rung in op.rungs if "cpu" in rung.devices), key=lambda rung: not rung.strided)
-    )
+    for place, rung in enumerate(sorted((rung for rung in op.rungs if on_cpu(rung)), key=lambda rung: not rung.strided))
 ]
 
 

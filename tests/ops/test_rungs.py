@@ -14,7 +14,7 @@ TWINS = {torch.float16: torch.bfloat16, torch.float8_e5m2: torch.float8_e4m3fn}
 
 
 @pytest.mark.parametrize("twins", [False, pytest.param(True, id="twins", marks=FULL)])
-@pytest.mark.parametrize("op,rung", rungs(device="cpu"))
+@pytest.mark.parametrize("op,rung", rungs(device="cpu", slow=True))
 def test_rung_is_right_on_the_cpu(op, rung, twins):
     """One seed: the emulator checks every access, and the cases hold every kind of shape and layout.
 

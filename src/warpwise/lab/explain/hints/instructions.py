@@ -17,8 +17,8 @@ _NOT_CODE = re.compile(r'"(?:\\.|[^"\\])*"|//.*|/\*.*?\*/')  # strings and comme
 
 _EARLIER = "Start the copies earlier: use more stages, or larger tiles, so that a stage is loaded when it is needed."
 _INDEPENDENT = (
-    "Issue several independent loads before the first use: unroll the loop, load 16 bytes at a time, or compute several "
-    "elements per thread."
+    "Issue several independent loads before the first use: unroll the loop, load 16 bytes at a time, or compute "
+    "several elements per thread."
 )
 
 
