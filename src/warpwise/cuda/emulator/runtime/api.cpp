@@ -12,6 +12,7 @@
 #include "fibers.h"
 #include "interrupts.h"
 #include "signals.h"
+#include "synchronise.h"
 
 namespace ww {
 
@@ -228,7 +229,8 @@ void begin_launch(const ww_launch& launch) {
   runtime.text_output.clear();
   runtime.text_dropped = 0;
   runtime.epoch_owner.clear();
-  runtime.fence_epochs.clear();
+  start_knowledge(runtime.blocks);
+  forget_all();
   runtime.epoch_floor[0] = runtime.last_epoch + 1;
   for (unsigned i = 0; i < runtime.threads; i++)
     runtime.thread_index[i] = {i % runtime.dim.x, i / runtime.dim.x % runtime.dim.y,
