@@ -126,6 +126,7 @@ __global__ void last_block_reads(int* partial, unsigned* arrived, int* sum, int 
   partial[blockIdx.x] = blockIdx.x + 1;
   if (fence) __threadfence();
   if (atomicAdd(arrived, 1) == gridDim.x - 1) {
+    if (fence) __threadfence();
     int total = 0;
     for (int b = 0; b < gridDim.x; b++) total += partial[b];
     *sum = total;
@@ -145,6 +146,7 @@ __global__ void spin_on_flag(volatile int* flag, int* data, int* out) {
 }
 __global__ void spin_lock(int* lock, int* count) {
   while (atomicCAS(lock, 0, 1) != 0) __nanosleep(10);
+  __threadfence();
   *count = *count + 1;
   __threadfence();
   atomicExch(lock, 0);

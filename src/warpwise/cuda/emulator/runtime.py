@@ -54,6 +54,7 @@ class Report(ctypes.Structure):
         ("count", ctypes.c_uint64),
         ("variable", ctypes.c_char * 64),
         ("message", ctypes.c_char * 320),
+        ("hint", ctypes.c_char * 160),
     ]
 
 

@@ -50,7 +50,10 @@ void ww_syncwarp(unsigned mask, int line);
 ww_exchange ww_warp_exchange(unsigned mask, const void* in, unsigned bytes, const char* what, int line);
 unsigned ww_activemask();  // the lanes that have not exited
 
-void ww_atomic(void* address, unsigned bytes, const char* what, int line);     // before each read-modify-write
+// Before each read-modify-write, and before each atomic load or store. Scope as for ww_fence; order: 1 acquire, 2
+// release, 3 both.
+void ww_atomic(void* address, unsigned bytes, const char* what, int line, int scope = 1, unsigned order = 0);
+void ww_strong_access(void* address, unsigned bytes, int write, int line, int scope = 1, unsigned order = 0);
 void ww_check_access(const void* address, size_t bytes, int write, int line);  // a checked access made by a header
 void ww_fence(int scope);                                                      // 0 block, 1 device, 2 system
 void ww_yield(int line);

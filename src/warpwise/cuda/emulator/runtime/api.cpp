@@ -13,6 +13,7 @@
 #include "interrupts.h"
 #include "resident.h"
 #include "signals.h"
+#include "synchronise.h"
 
 namespace ww {
 
@@ -235,7 +236,8 @@ void begin_launch(const ww_launch& launch) {
   runtime.text_output.clear();
   runtime.text_dropped = 0;
   runtime.epoch_owner.clear();
-  runtime.fence_epochs.clear();
+  start_knowledge(runtime.blocks);
+  forget_all();
   runtime.epoch_floor[0] = runtime.last_epoch + 1;
   for (unsigned i = 0; i < runtime.threads; i++)
     runtime.thread_index[i] = {i % runtime.dim.x, i / runtime.dim.x % runtime.dim.y,

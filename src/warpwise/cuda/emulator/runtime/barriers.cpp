@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "access.h"
+#include "synchronise.h"
 
 namespace ww {
 
@@ -69,8 +70,8 @@ Barrier& find_or_create_barrier(Block& block, Address key) {
   return *barrier;
 }
 
-// True for a barrier in global memory, which threads of several blocks use. Vector clocks cover one block only, so such
-// a barrier is modelled as a device-wide fence and a flag.
+// True for a barrier in global memory, which threads of several blocks use. Such a barrier
+// releases and acquires at its own address.
 bool spans_blocks(const void* object) {
   const Slot* slot = slot_of(reinterpret_cast<Address>(object));
   return reinterpret_cast<Address>(object) > kLastKey && !(slot && slot->shared);
@@ -80,7 +81,7 @@ void arrive(Barrier& barrier, const void* object, unsigned count) {
   Thread& thread = *runtime.current;
   Block& block = *thread.block;
   if (spans_blocks(object)) {
-    ww_fence(1);
+    synchronise(reinterpret_cast<Address>(object), 8, Operation::kUpdate, kDeviceScope, kRelease, 0);
   } else {
     if (barrier.owner == &block) barrier.arrivals.push_back({thread.id, runtime.stamp});
     if (runtime.checks.races) release(thread, barrier.arrived);
@@ -97,7 +98,7 @@ void arrive(Barrier& barrier, const void* object, unsigned count) {
 void acquire_barrier(Barrier& barrier, const void* object) {
   Thread& thread = *runtime.current;
   if (spans_blocks(object)) {
-    thread.block->strong_access_seen = true;
+    synchronise(reinterpret_cast<Address>(object), 8, Operation::kRead, kDeviceScope, kAcquire, 0);
   } else if (runtime.checks.races) {
     acquire(thread, barrier.completed);
     refresh_stamp();

@@ -11,6 +11,7 @@ void VectorClocks::start(unsigned threads) {
   threads_ = width_ = threads;
   used_ = true;
   agents_ = false;
+  any_fenced_[0] = any_fenced_[1] = true;
   reset();
 }
 
@@ -85,7 +86,9 @@ void VectorClocks::reset() {
       for (unsigned i = 0; i < kAgents; i++)
         agents_done_[i] = std::max(agents_done_[i], row(thread)[first_agent() + i]);
   std::fill_n(count_, threads_, uint16_t{1});
-  std::fill_n(fenced_, threads_, uint16_t{0});
+  for (int scope = 0; scope < 2; scope++)
+    if (any_fenced_[scope]) std::fill_n(fenced_[scope], threads_, uint16_t{0});
+  any_fenced_[0] = any_fenced_[1] = false;
   memset(warp_, 0, sizeof warp_[0] * threads_);
   if (has_agents())
     for (unsigned thread = 0; thread < threads_; thread++) memset(fenced_row(thread), 0, width_ * sizeof(uint16_t));
@@ -104,10 +107,42 @@ void VectorClocks::tick(unsigned thread) {
   if (++count_[thread] >= kClockLimit) exhausted_ = true;
 }
 
-void VectorClocks::fence(unsigned thread) {
+void VectorClocks::fence(unsigned thread, int scope) {
   used_ = true;
-  fenced_[thread] = count_[thread];
+  for (int each = 0; each <= scope; each++) {
+    fenced_[each][thread] = count_[thread];
+    any_fenced_[each] = true;
+  }
   tick(thread);
+}
+
+bool VectorClocks::released(unsigned thread, int scope, VectorClock& into) const {
+  if (!any_fenced_[scope]) return false;
+  const uint16_t* fenced = fenced_[scope];
+  const unsigned first = is_block_wide_ ? 0 : thread & ~31u,
+                 last = is_block_wide_ ? threads_ : std::min(first + 32, threads_);
+  into.assign(threads_, 0);
+  bool any = false;
+  for (unsigned other = first; other < last; other++) {
+    const uint16_t seen = is_block_wide_ ? row(thread)[other] : warp_[thread][other - first];
+    into[other] = other == thread ? fenced[thread] : fenced[thread] ? seen : std::min(seen, fenced[other]);
+    any |= into[other] != 0;
+  }
+  return any;
+}
+
+bool VectorClocks::all_released(int scope, VectorClock& into) const {
+  if (!any_fenced_[scope]) return false;
+  const uint16_t* fenced = fenced_[scope];
+  into.assign(fenced, fenced + threads_);
+  for (unsigned thread = 0; thread < threads_; thread++) {
+    if (!fenced[thread]) continue;
+    const unsigned first = is_block_wide_ ? 0 : thread & ~31u,
+                   last = is_block_wide_ ? threads_ : std::min(first + 32, threads_);
+    const uint16_t* seen = is_block_wide_ ? row(thread) : warp_[thread];
+    for (unsigned other = first; other < last; other++) into[other] = std::max(into[other], seen[other - first]);
+  }
+  return true;
 }
 
 void VectorClocks::widen_to_block() {

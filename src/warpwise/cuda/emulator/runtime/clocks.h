@@ -53,9 +53,12 @@ class VectorClocks {
   void proxy_fence(unsigned thread);
   bool proxy_fenced(unsigned thread, unsigned other, uint32_t count) const;
   VectorClock all_proxy_fenced() const;  // joined over the threads
-  // Records a memory fence: a flag that the thread sets afterwards publishes its earlier writes.
-  void fence(unsigned thread);
-  bool fenced(unsigned thread, uint32_t count) const { return count <= fenced_[thread]; }
+  // Records a memory fence of scope 0, block, or 1, device: what the thread releases afterwards includes what precedes.
+  void fence(unsigned thread, int scope);
+  // Sets `into` to what `thread` releases with this scope; false if it is nothing. all_released: any thread of the
+  // block.
+  bool released(unsigned thread, int scope, VectorClock& into) const;
+  bool all_released(int scope, VectorClock& into) const;
   // True once a clock no longer fits in a stamp; the block must then start a new epoch.
   bool exhausted() const { return exhausted_; }
 
@@ -70,7 +73,9 @@ class VectorClocks {
 
   unsigned threads_ = 0, width_ = 0;  // width_: threads and agents
   bool used_ = false, is_block_wide_ = false, exhausted_ = false, agents_ = false;
-  uint16_t count_[kMaxThreads], fenced_[kMaxThreads];
+  uint16_t count_[kMaxThreads];
+  uint16_t fenced_[2][kMaxThreads];  // by scope: the thread's clock at its last fence
+  bool any_fenced_[2];
   uint16_t agents_done_[kAgents];  // of each agent: its clock that all threads have acquired
   uint16_t warp_[kMaxThreads][32];
   std::unique_ptr<uint16_t[]> block_, proxy_;

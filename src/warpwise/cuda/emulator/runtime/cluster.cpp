@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "access.h"
+#include "synchronise.h"
 
 namespace ww {
 
@@ -27,8 +28,9 @@ void complete_cluster_barrier(Cluster& cluster) {
       for (std::vector<Seen>& seen : block->remote)
         for (size_t rank = 0; rank < seen.size(); rank++)
           if (cluster.blocks[rank] && cluster.blocks[rank] != block)
-            seen[rank] = {cluster.blocks[rank]->epoch, 0, {}, {}};
+            seen[rank] = {cluster.blocks[rank]->epoch, 0, {}, {}, {}, {}};
     }
+  if (!cluster.relaxed) share_with_cluster(cluster);
   cluster.relaxed = false;
 }
 
@@ -85,13 +87,15 @@ Cluster& cluster_of(Block& block) {
 }  // namespace
 
 void Seen::join(const Seen& from) {
+  known = ww::join(known, from.known);
+  for (int scope = 0; scope < 2; scope++) observed[scope] = ww::join(observed[scope], from.observed[scope]);
+  fenced_epoch = std::max(fenced_epoch, from.fenced_epoch);
   if (from.epoch > epoch) {
-    const uint32_t before = fenced_epoch;
-    *this = from;
-    fenced_epoch = std::max(fenced_epoch, before);
+    epoch = from.epoch;
+    clock = from.clock;
+    fenced = from.fenced;
     return;
   }
-  fenced_epoch = std::max(fenced_epoch, from.fenced_epoch);
   if (from.epoch < epoch) return;
   join_clocks(clock, from.clock);
   join_clocks(fenced, from.fenced);
@@ -102,7 +106,15 @@ void release(Thread& thread, std::vector<Seen>& into) {
   const size_t size = is_cluster_of_several(block) ? block.cluster->blocks.size() : 1, own = size > 1 ? block.rank : 0;
   if (into.size() < size) into.resize(size);
   Seen& seen = into[own];
-  if (seen.epoch != block.epoch) seen = {block.epoch, seen.fenced_epoch, {}, {}};
+  if (seen.epoch != block.epoch) {
+    seen.epoch = block.epoch;
+    seen.clock.clear();
+    seen.fenced.clear();
+  }
+  if (block.synchronises) {
+    seen.known = join(seen.known, thread.known);
+    for (int scope = 0; scope < 2; scope++) seen.observed[scope] = join(seen.observed[scope], thread.observed[scope]);
+  }
   seen.fenced_epoch = std::max(seen.fenced_epoch, thread.fenced_epoch);
   block.clocks.release(thread.id, seen.clock, seen.fenced);
   for (size_t rank = 0; size > 1 && rank < size; rank++)
@@ -112,8 +124,12 @@ void release(Thread& thread, std::vector<Seen>& into) {
 void acquire(Thread& thread, const std::vector<Seen>& from) {
   Block& block = *thread.block;
   const size_t own = is_cluster_of_several(block) ? block.rank : 0;
+  for (Released& cached : thread.released) cached.epoch = 0;
   for (size_t rank = 0; rank < from.size(); rank++) {
     const Seen& seen = from[rank];
+    block.synchronises |= seen.known || seen.observed[0] || seen.observed[1];
+    thread.known = join(thread.known, seen.known);
+    for (int scope = 0; scope < 2; scope++) thread.observed[scope] = join(thread.observed[scope], seen.observed[scope]);
     if (rank != own) {
       if (is_cluster_of_several(block)) block.remote[thread.id][rank].join(seen);
       continue;

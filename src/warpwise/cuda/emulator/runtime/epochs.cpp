@@ -2,7 +2,7 @@
 // number, so the epoch in a stamp identifies both the block and the interval between two barriers.
 #include <algorithm>
 
-#include "state.h"
+#include "synchronise.h"
 
 namespace ww {
 
@@ -21,7 +21,7 @@ static void renew_epochs() {
   runtime.last_epoch = 0;
   runtime.epoch_floor[0] = 1;
   runtime.epoch_owner.clear();
-  runtime.fence_epochs.clear();
+  forget_all();
   for (Block* block : runtime.resident) {
     take_epoch(*block);
     block->first_epoch = block->epoch;
@@ -54,6 +54,7 @@ static void renew_agents(Block& block) {
 void next_epoch(Block& block) {
   if (runtime.last_epoch >= kLastEpoch) renew_epochs();
   if (block.clocks.has_agents()) keep_fenced_accesses(block);
+  keep_fences(block);
   take_epoch(block);
   block.clocks.reset();
   if (block.clocks.has_agents() && block.clocks.exhausted_agents()) renew_agents(block);
@@ -62,7 +63,7 @@ void next_epoch(Block& block) {
     for (unsigned i = 0; i < block.threads; i++) all[i] = i;
     join_remote(block, all);
   }
-  block.strong_access_seen = false;
+  share_knowledge(block, nullptr);
   if (runtime.block != &block) return;
   runtime.epoch = block.epoch;
   runtime.epoch_floor[1] = block.cluster ? block.cluster->first_epoch : block.first_epoch;

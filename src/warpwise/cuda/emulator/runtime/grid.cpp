@@ -5,6 +5,7 @@
 #include "fibers.h"
 #include "scheduler.h"
 #include "signals.h"
+#include "synchronise.h"
 
 namespace ww {
 
@@ -38,7 +39,6 @@ void start_block(uint64_t number) {
   block->instance = ++instances;
   block->threads = runtime.threads;
   block->finished = block->at_barrier = block->at_grid = block->polling_passes = 0;
-  block->strong_access_seen = false;
   block->static_shared = block->shared_offset = 0;
   block->rank = block->load_agents = block->store_agents = block->agents_epoch = 0;
   block->store_agent.clear();
@@ -69,6 +69,7 @@ void start_block(uint64_t number) {
     for (WarpOperation& operation : warp.operations) operation.open = false, operation.readers = 0;
   }
   block->clocks.start(runtime.threads);
+  start_knowledge_of(*block);
   next_epoch(*block);
   block->first_epoch = block->epoch;
   runtime.resident.push_back(block);
@@ -112,6 +113,7 @@ bool release_grid() {
   }
   if (!waiting) return false;
   runtime.epoch_floor[0] = runtime.last_epoch + 1;
+  forget_all();
   for (Block* block : runtime.resident) {
     next_epoch(*block);
     block->at_grid = 0;

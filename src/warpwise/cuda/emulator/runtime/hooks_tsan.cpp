@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "access.h"
+#include "synchronise.h"
 
 using namespace ww;
 
@@ -15,12 +16,13 @@ using namespace ww;
 // __syncwarp(), is a data race: since Volta, the lanes of a warp need not run in lockstep.
 static void strong_access(Address address, unsigned bytes, bool write, Address pc) {
   if (!on_kernel_fiber()) return;
-  runtime.block->strong_access_seen = true;
+  if (!write && --runtime.strong_budget < 0) yield_thread();
   const Slot* slot = slot_of(address);
   if (slot && slot->shared && slot->cells && address - slot->start < slot->bytes)
     check_warp_synchronous(*slot, address, bytes, write, pc);
+  synchronise(address, bytes, write ? Operation::kWrite : Operation::kRead, kDeviceScope, kRelaxed, 0);
+  if (!write) note_observed(address);
   access_range(address, bytes, write, pc, kStrongAccess);
-  if (!write && --runtime.strong_budget < 0) yield_thread();
 }
 
 #define WW_HOOKS(N)                                                                                                    \
@@ -92,47 +94,50 @@ __attribute__((visibility("default"))) void* __tsan_memset(void* to, int value, 
 // read-modify-write is atomic.
 #define WW_VISIBLE extern "C" __attribute__((visibility("default")))
 template <class T>
-static void before_atomic(const volatile T* p, bool write, Address pc) {
+static void before_atomic(const volatile T* p, Operation operation, int order, Address pc) {
   if (!on_kernel_fiber()) return;
-  runtime.block->strong_access_seen = true;
   if (--runtime.strong_budget < 0) yield_thread();
+  const bool write = operation != Operation::kRead, releases = order >= __ATOMIC_RELEASE;
+  const bool acquires = order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE;
+  synchronise(reinterpret_cast<Address>(p), sizeof(T), operation, kDeviceScope,
+              (acquires ? kAcquire : 0) | (releases ? kRelease : 0), 0);
   access_range(reinterpret_cast<Address>(p), sizeof(T), write, pc, kStrongAccess);
 }
-#define WW_FETCH(BITS, T, NAME, EXPRESSION)                                \
-  WW_VISIBLE T __tsan_atomic##BITS##_##NAME(volatile T* p, T value, int) { \
-    before_atomic(p, true, WW_PC);                                         \
-    const T old = *p;                                                      \
-    *p = static_cast<T>(EXPRESSION);                                       \
-    return old;                                                            \
+#define WW_FETCH(BITS, T, NAME, EXPRESSION)                                      \
+  WW_VISIBLE T __tsan_atomic##BITS##_##NAME(volatile T* p, T value, int order) { \
+    before_atomic(p, Operation::kUpdate, order, WW_PC);                          \
+    const T old = *p;                                                            \
+    *p = static_cast<T>(EXPRESSION);                                             \
+    return old;                                                                  \
   }
-#define WW_ATOMICS(BITS, T)                                                                                       \
-  WW_VISIBLE T __tsan_atomic##BITS##_load(const volatile T* p, int) {                                             \
-    before_atomic(p, false, WW_PC);                                                                               \
-    return *p;                                                                                                    \
-  }                                                                                                               \
-  WW_VISIBLE void __tsan_atomic##BITS##_store(volatile T* p, T value, int) {                                      \
-    before_atomic(p, true, WW_PC);                                                                                \
-    *p = value;                                                                                                   \
-  }                                                                                                               \
-  WW_FETCH(BITS, T, exchange, value)                                                                              \
-  WW_FETCH(BITS, T, fetch_add, old + value)                                                                       \
-  WW_FETCH(BITS, T, fetch_sub, old - value)                                                                       \
-  WW_FETCH(BITS, T, fetch_and, old& value)                                                                        \
-  WW_FETCH(BITS, T, fetch_or, old | value)                                                                        \
-  WW_FETCH(BITS, T, fetch_xor, old ^ value)                                                                       \
-  WW_FETCH(BITS, T, fetch_nand, ~(old & value))                                                                   \
-  WW_VISIBLE int __tsan_atomic##BITS##_compare_exchange_strong(volatile T* p, T* expected, T value, int, int) {   \
-    before_atomic(p, true, WW_PC);                                                                                \
-    const T old = *p;                                                                                             \
-    if (old == *expected) {                                                                                       \
-      *p = value;                                                                                                 \
-      return 1;                                                                                                   \
-    }                                                                                                             \
-    *expected = old;                                                                                              \
-    return 0;                                                                                                     \
-  }                                                                                                               \
-  WW_VISIBLE int __tsan_atomic##BITS##_compare_exchange_weak(volatile T* p, T* expected, T value, int a, int b) { \
-    return __tsan_atomic##BITS##_compare_exchange_strong(p, expected, value, a, b);                               \
+#define WW_ATOMICS(BITS, T)                                                                                           \
+  WW_VISIBLE T __tsan_atomic##BITS##_load(const volatile T* p, int order) {                                           \
+    before_atomic(p, Operation::kRead, order, WW_PC);                                                                 \
+    return *p;                                                                                                        \
+  }                                                                                                                   \
+  WW_VISIBLE void __tsan_atomic##BITS##_store(volatile T* p, T value, int order) {                                    \
+    before_atomic(p, Operation::kWrite, order, WW_PC);                                                                \
+    *p = value;                                                                                                       \
+  }                                                                                                                   \
+  WW_FETCH(BITS, T, exchange, value)                                                                                  \
+  WW_FETCH(BITS, T, fetch_add, old + value)                                                                           \
+  WW_FETCH(BITS, T, fetch_sub, old - value)                                                                           \
+  WW_FETCH(BITS, T, fetch_and, old& value)                                                                            \
+  WW_FETCH(BITS, T, fetch_or, old | value)                                                                            \
+  WW_FETCH(BITS, T, fetch_xor, old ^ value)                                                                           \
+  WW_FETCH(BITS, T, fetch_nand, ~(old & value))                                                                       \
+  WW_VISIBLE int __tsan_atomic##BITS##_compare_exchange_strong(volatile T* p, T* expected, T value, int order, int) { \
+    before_atomic(p, Operation::kUpdate, order, WW_PC);                                                               \
+    const T old = *p;                                                                                                 \
+    if (old == *expected) {                                                                                           \
+      *p = value;                                                                                                     \
+      return 1;                                                                                                       \
+    }                                                                                                                 \
+    *expected = old;                                                                                                  \
+    return 0;                                                                                                         \
+  }                                                                                                                   \
+  WW_VISIBLE int __tsan_atomic##BITS##_compare_exchange_weak(volatile T* p, T* expected, T value, int a, int b) {     \
+    return __tsan_atomic##BITS##_compare_exchange_strong(p, expected, value, a, b);                                   \
   }
 WW_ATOMICS(8, uint8_t)
 WW_ATOMICS(16, uint16_t)

@@ -26,13 +26,24 @@ inline void check_aligned(Context& c, const Instruction& i, const char* address,
   if (reinterpret_cast<u64>(address) % bytes)
     c.fail(WW_UNDEFINED, "inline PTX: the address of " + i.name + " is not a multiple of " + std::to_string(bytes));
 }
+// Of ld, st, atom and red: the scope as for ww_fence, and the order as for ww_atomic.
+inline int scope_of(const Instruction& i) { return i.has("cta") ? 0 : i.has("sys") || i.has("volatile") ? 2 : 1; }
+inline unsigned order_of(const Instruction& i) {
+  return i.has("acq_rel") ? 3 : i.has("acquire") ? 1 : i.has("release") ? 2 : 0;
+}
+inline bool is_strong(const Instruction& i) {
+  return i.has("volatile") || i.has("acquire") || i.has("relaxed") || i.has("release");
+}
 inline bool yields_after(const Instruction& i) { return i.has("volatile") || i.has("acquire") || i.has("relaxed"); }
 
 inline void load(Context& c, const Instruction& i) {
   const unsigned bytes = type_bytes(i.type), all = bytes * static_cast<unsigned>(i.vector_width);
   const char* from = address_of(c, i, i.operands[1]);
   check_aligned(c, i, from, all);
-  ww_check_access(from, all, 0, c.line);
+  if (is_strong(i))
+    ww_strong_access(const_cast<char*>(from), all, 0, c.line, scope_of(i), order_of(i));
+  else
+    ww_check_access(from, all, 0, c.line);
   for (int k = 0; k < i.vector_width; ++k) {
     u64 value = 0;
     __builtin_memcpy(&value, from + k * bytes, bytes);
@@ -45,8 +56,10 @@ inline void store(Context& c, const Instruction& i) {
   const unsigned bytes = type_bytes(i.type), all = bytes * static_cast<unsigned>(i.vector_width);
   char* to = address_of(c, i, i.operands[0]);
   check_aligned(c, i, to, all);
-  if (i.has("release")) ww_fence(i.has("cta") ? 0 : 1);
-  ww_check_access(to, all, 1, c.line);
+  if (is_strong(i))
+    ww_strong_access(to, all, 1, c.line, scope_of(i), order_of(i));
+  else
+    ww_check_access(to, all, 1, c.line);
   for (int k = 0; k < i.vector_width; ++k) {
     const Operand& from = i.vector_width > 1 ? i.operands[1].parts[static_cast<size_t>(k)] : i.operands[1];
     const u64 value = i.type == "f32" ? ww::bits<unsigned>(c.f32(from)) : c.bits(from);
@@ -98,7 +111,7 @@ inline void atomic(Context& c, const Instruction& i) {
       return i.vector_width > 1 ? operand.parts[static_cast<size_t>(k)] : operand;
     };
     char* at = address + static_cast<unsigned>(k) * bytes;
-    ww_atomic(at, bytes, returns ? "atom" : "red", c.line);
+    ww_atomic(at, bytes, returns ? "atom" : "red", c.line, scope_of(i), order_of(i));
     u64 old = 0;
     __builtin_memcpy(&old, at, bytes);
     const u64 b = truncated(c.bits(element(i.operands[first + 1])), bytes);

@@ -59,6 +59,7 @@ struct Report {
   uint64_t address, count;
   char variable[64];
   char message[320];
+  char hint[160];  // what a data race lacks, or empty
 };
 
 // A new report about the current thread, with `access.action` kExecuted.

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "access.h"
+#include "synchronise.h"
 
 namespace ww {
 
@@ -139,11 +140,10 @@ void* ww_from_shared(uint64_t handle) {
 
 // Yields after every kStrongBudget strong accesses, for a thread that polls a flag with atomics.
 static void count_strong_access() {
-  runtime.block->strong_access_seen = true;
   if (--runtime.strong_budget < 0) yield_thread();
 }
 
-void ww_atomic(void* address, unsigned bytes, const char* what, int line) {
+void ww_atomic(void* address, unsigned bytes, const char* what, int line, int scope, unsigned order) {
   const Address pc = reinterpret_cast<Address>(__builtin_return_address(0)), at = reinterpret_cast<Address>(address);
   count_strong_access();
   if (!runtime.checks.any) return;
@@ -153,7 +153,17 @@ void ww_atomic(void* address, unsigned bytes, const char* what, int line) {
   if (slot && slot->written && slot->report_unwritten_reads && strcmp(what, "atomicExch") &&
       at - slot->start + bytes <= slot->bytes)
     report_uninitialized_read(*slot, at, bytes, pc, line);
+  synchronise(at, bytes, Operation::kUpdate, scope ? kDeviceScope : kBlockScope, order, line,
+              !strcmp(what, "atomicCAS"));
+  check_scope(at, bytes, scope ? kDeviceScope : kBlockScope, pc, line);
   access_range(at, bytes, true, pc, kStrongAccess, line);
+}
+
+void ww_strong_access(void* address, unsigned bytes, int write, int line, int scope, unsigned order) {
+  if (!runtime.checks.any) return;
+  const Address pc = reinterpret_cast<Address>(__builtin_return_address(0)), at = reinterpret_cast<Address>(address);
+  synchronise(at, bytes, write ? Operation::kWrite : Operation::kRead, scope ? kDeviceScope : kBlockScope, order, line);
+  access_range(at, bytes, write != 0, pc, kStrongAccess, line);
 }
 
 void ww_check_access(const void* address, size_t bytes, int write, int line) {
@@ -164,14 +174,8 @@ void ww_check_access(const void* address, size_t bytes, int write, int line) {
 
 void ww_fence(int scope) {
   if (!runtime.checks.races) return;
-  Block& block = *runtime.block;
-  resolve_pending_store();
-  block.clocks.fence(runtime.current->id);
-  if (block.clocks.exhausted()) next_epoch(block);
-  refresh_stamp();
-  if (scope == 0) return;
-  if (runtime.fence_epochs.size() <= block.number) runtime.fence_epochs.resize(block.number + 1, 0);
-  runtime.fence_epochs[block.number] = block.epoch;
+  release_fence(scope ? kDeviceScope : kBlockScope);
+  acquire_fence(scope ? kDeviceScope : kBlockScope);
 }
 
 void ww_yield(int) { yield_thread(); }

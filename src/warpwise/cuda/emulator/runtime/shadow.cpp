@@ -4,19 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "synchronise.h"
+
 namespace ww {
 namespace {
-
-// The flag pattern: writes before a fence are ordered before the accesses of a thread that has read a flag since. Which
-// flag was read is not tracked: any strong access counts.
-bool published_in_block(uint64_t stamp) {
-  return runtime.block->strong_access_seen && runtime.block->clocks.fenced(thread_of(stamp), clock_of(stamp));
-}
-
-bool published_by_block(uint32_t epoch) {
-  const uint64_t number = block_number_of(epoch);
-  return number < runtime.fence_epochs.size() && runtime.fence_epochs[number] >= epoch;
-}
 
 bool of_this_block(uint32_t epoch) {
   if (!runtime.interleaved) return epoch >= runtime.block->first_epoch;
@@ -67,7 +58,7 @@ constexpr uint32_t field(uint32_t rest, int shift) { return rest >> shift & 0xf;
 
 }  // namespace
 
-bool unordered(uint64_t stamp, bool shared) {
+bool unordered(uint64_t stamp, bool shared, bool lenient) {
   const uint32_t epoch = epoch_of(stamp);
   if (epoch < runtime.epoch_floor[shared]) return false;
   if ((stamp & kClockBits) == kInFlight) return shared || of_this_block(epoch);
@@ -79,7 +70,7 @@ bool unordered(uint64_t stamp, bool shared) {
       const unsigned thread = thread_of(stamp);
       if (epoch < seen.epoch) return false;
       if (epoch == seen.epoch && thread < seen.clock.size() && seen.clock[thread] >= clock_of(stamp)) return false;
-      return shared || !published_by_block(epoch);
+      return !is_known(stamp, lenient);
     }
   }
   if (block.clocks.is_agent(thread_of(stamp)) && shared)
@@ -89,10 +80,10 @@ bool unordered(uint64_t stamp, bool shared) {
     if (thread_of(stamp) == runtime.current->id) return false;
     if (!runtime.block->clocks.used()) return true;
     return !runtime.block->clocks.is_ordered(runtime.current->id, thread_of(stamp), clock_of(stamp)) &&
-           !published_in_block(stamp);
+           !(lenient && is_known(stamp, true));
   }
   if (shared || of_this_block(epoch)) return false;
-  return !published_by_block(epoch);
+  return !is_known(stamp, lenient);
 }
 
 void report_race(const Slot& slot, const AccessInfo& access, Address word, bool write, uint64_t other,
@@ -103,9 +94,9 @@ void report_race(const Slot& slot, const AccessInfo& access, Address word, bool 
   report.access.action = access.async_copy ? kAsyncCopy : action_of(write, access.strong, access.line > 0);
   report.access_bytes = access.bytes;
   fill_other(report, other, other_wrote);
-  const bool both_plain_writes =
-      report.access.action == kWrite && other_wrote && !(other & kStrong) && report.other.action == kWrite;
-  if (!both_plain_writes) {
+  const auto is_store = [](Action action) { return action == kWrite || action == kVolatileWrite; };
+  explain_race(other, report.hint, sizeof report.hint);
+  if (!other_wrote || !is_store(report.access.action) || !is_store(report.other.action)) {
     add_report(report);
     return;
   }
@@ -127,14 +118,29 @@ void resolve_pending_store() {
   if (memcmp(reinterpret_cast<const void*>(pending.address), pending.before, pending.bytes)) add_report(pending.report);
 }
 
+static bool is_volatile(const AccessInfo& access) { return access.strong && access.line <= 0; }
+
+// Volatile accesses are strong, and strong accesses do not race. Two cases are reported nevertheless. Two threads write
+// different values to one word, in no order and without a read between: either value may stay. A read follows a
+// release that does not include the reader.
+static bool is_volatile_race(const AccessInfo& access, Address word, bool write, uint64_t other) {
+  if (!is_volatile(access) || !(other & kStrong) || (other & kLineFlag)) return false;
+  return write ? !has_observed(word, other) : is_withheld(other);
+}
+
+// A strong access needs no fence after the read of the flag; a volatile write after a lock was taken does.
+static bool is_lenient(const AccessInfo& access, bool write) {
+  return access.strong && !(write && is_volatile(access) && runtime.current->takes_lock);
+}
+
 static void check_against_write(const Slot& slot, const Cell& cell, uint32_t mask, const AccessInfo& access,
                                 Address word, bool write) {
   const uint64_t other = cell.write;
   if (epoch_of(other) < runtime.epoch_floor[slot.shared] || !(field(cell.rest, kWriteMask) & mask)) return;
   const bool in_flight = (other & kClockBits) == kInFlight;
-  if (access.strong && (other & kStrong) && !in_flight) return;
+  if (access.strong && (other & kStrong) && !in_flight && !is_volatile_race(access, word, write, other)) return;
   if (same_thread_and_epoch(other, runtime.stamp) && !in_flight) return;
-  if (unordered(other, slot.shared)) report_race(slot, access, word, write, other, true);
+  if (unordered(other, slot.shared, is_lenient(access, write))) report_race(slot, access, word, write, other, true);
 }
 
 void record_read_slow(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word) {
@@ -172,7 +178,7 @@ void record_write(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& acces
     const unsigned second = cell.rest & kReader2;
     const bool strong_pair = access.strong && (read & kStrong);
     if ((field(cell.rest, kReadMask) & mask) && !strong_pair && !same_thread_and_epoch(read, mine) &&
-        unordered(read, slot.shared)) {
+        unordered(read, slot.shared, is_lenient(access, true))) {
       report_race(slot, access, word, true, read, false);
     } else if (epoch_of(read) == runtime.epoch && second != thread_of(read) && second != runtime.current->id &&
                (field(cell.rest, kRead2Mask) & mask)) {

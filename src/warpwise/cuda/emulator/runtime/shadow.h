@@ -39,7 +39,8 @@ inline Cell* cell_of(const Slot& slot, Address address) {
 }
 
 // True if the access with this stamp does not happen before the running thread's current access.
-bool unordered(uint64_t stamp, bool shared);
+// `lenient`: a strong access, ordered by the read of a flag without a fence; see synchronise.h.
+bool unordered(uint64_t stamp, bool shared, bool lenient = false);
 
 struct AccessInfo {
   Address address;  // of the first byte, for the report
@@ -72,7 +73,7 @@ inline __attribute__((always_inline)) void record_read(Slot& slot, Cell& cell, u
     } else if (epoch_of(read) == runtime.epoch) {
       if (!runtime.clocks_used && (rest & kReader2) != thread_of(read) && (rest >> kRead2Mask & mask) == mask) return;
     } else if (!slot.shared && epoch_of(read) >= floor && !runtime.clocks_used && !(read & kStrong) &&
-               epoch_of(read) < runtime.block->first_epoch && runtime.fence_epochs.empty() &&
+               epoch_of(read) < runtime.block->first_epoch && !runtime.synchronised &&
                (rest >> kReadMask & mask) == mask) {
       return;  // the recorded reader, in another block, races with every write that this read races with
     }

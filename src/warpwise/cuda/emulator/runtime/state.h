@@ -12,6 +12,7 @@
 #include "abi_hopper.h"
 #include "arena.h"
 #include "clocks.h"
+#include "knowledge.h"
 #include "report.h"
 
 namespace ww {
@@ -40,7 +41,21 @@ struct Barrier;
 struct Seen {
   uint32_t epoch = 0, fenced_epoch = 0;
   VectorClock clock, fenced;
+  Knowledge known, observed[2];  // see Thread
   void join(const Seen& from);
+};
+
+// What a thread releases with one scope, computed at `clock` of `epoch` when it knew `known`.
+struct Released {
+  uint32_t epoch = 0, clock = 0;
+  Knowledge known, all;
+};
+
+// A read of a word with too small a scope on one side, for the explanation of a race.
+struct FailedSynchronisation {
+  int line;  // of the release, or -1
+  Knowledge released;
+  bool narrow_access, by_reader, tried;
 };
 
 // A bulk copy (TMA) into shared memory, which completes when its barrier is waited for. `data` are the bytes, with
@@ -112,9 +127,14 @@ struct Thread {
   uint32_t bulk_base;                // `bulk_group` when the clocks of the agents started
   uint32_t fenced_epoch;             // accesses of epochs before it are followed by a proxy fence
   std::vector<BulkStore> stores;
-  uint32_t bulk_waited;  // groups of bulk copies whose reads the thread has waited for
-  uint32_t bulk_last;    // number of commits after which the last such read is in a group
-  Address bulk_place;    // of the last one, in the kernel
+  uint32_t bulk_waited;   // groups of bulk copies whose reads the thread has waited for
+  uint32_t bulk_last;     // number of commits after which the last such read is in a group
+  Address bulk_place;     // of the last one, in the kernel
+  Knowledge known;        // what happens before its next access
+  Knowledge observed[2];  // by scope: what was released at words that it has read; a fence makes it known
+  Released released[2];   // by scope
+  bool takes_lock;        // a compare-and-swap has read such a word, and no fence follows
+  bool narrow_fence;      // a fence of scope block followed a read of what another block has released
 };
 
 // A barrier of some threads of a block: a cuda::barrier or mbarrier, keyed by its address; a PTX named barrier or the
@@ -183,7 +203,11 @@ struct Block {
   uint64_t instance;  // unique in the process; see ww_site::block_instance
   unsigned threads, finished, at_barrier, at_grid;
   uint32_t epoch, first_epoch;
-  bool strong_access_seen;  // a thread has made a strong access since the last barrier
+  bool synchronises;             // a thread has read a word at which another has released
+  bool has_fenced;               // a thread has executed a fence
+  Extent fenced[2];              // by scope: what fences of earlier epochs follow; epoch 0: none
+  FailedSynchronisation failed;  // the latest
+  std::unordered_map<Address, uint64_t> observed_writes;  // strong writes of other threads, by word
   int barrier_result;
   unsigned polling_passes;  // consecutive passes in which threads only polled
   VectorClocks clocks;
@@ -230,6 +254,7 @@ struct Runtime {
   uint32_t epoch;                                // of the running block
   uint32_t epoch_floor[2];                       // accesses of older epochs are ordered: [0] global, [1] shared memory
   bool pending_store, interleaved, clocks_used;  // interleaved: several blocks have been resident at once
+  bool synchronised;                             // a thread has released at a word
   Address text;                                  // start of the kernel's code
   Address ptx;  // where the running thread executes inline PTX, or 0: the place of its reports, whatever the line
   Thread* current;
@@ -267,7 +292,6 @@ struct Runtime {
   std::vector<Block*> resident;
   std::vector<std::unique_ptr<Block>> block_pool;          // for reuse
   std::vector<std::pair<uint32_t, uint64_t>> epoch_owner;  // (first epoch, block number), ascending
-  std::vector<uint32_t> fence_epochs;                      // by block number: the epoch of its last device-wide fence
   std::vector<unsigned> free_shared_slots;
 };
 

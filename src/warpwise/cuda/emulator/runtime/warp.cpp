@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "access.h"
+#include "synchronise.h"
 
 namespace ww {
 
@@ -128,11 +129,12 @@ extern "C" void ww_syncwarp(unsigned mask, int line) {
   if (runtime.checks.races && operation.readers == static_cast<uint32_t>(__builtin_popcount(operation.arrived))) {
     const unsigned first = thread.id & ~31u;
     thread.block->clocks.sync_warp(first, operation.arrived);  // once, by the first lane to resume
-    if (thread.block->clocks.has_agents() || !thread.block->remote.empty()) {
+    if (thread.block->clocks.has_agents() || !thread.block->remote.empty() || thread.block->synchronises) {
       std::vector<unsigned> lanes;
       for (uint32_t rest = operation.arrived; rest; rest &= rest - 1)
         lanes.push_back(first + static_cast<unsigned>(__builtin_ctz(rest)));
       join_remote(*thread.block, lanes);
+      share_knowledge(*thread.block, &lanes);
     }
   }
   release_last_operation(thread);

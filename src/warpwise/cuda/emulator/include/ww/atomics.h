@@ -6,9 +6,10 @@ namespace ww {
 template <class T, class... Allowed>
 constexpr bool is_one_of = (std::is_same_v<T, Allowed> || ...);
 
-template <class T, class F>
+// Scope: 0 block, 1 device, 2 system.
+template <int Scope = 1, class T, class F>
 WW_UNINSTRUMENTED T read_modify_write(T* address, const char* what, int line, F next) {
-  ww_atomic(address, sizeof(T), what, line);
+  ww_atomic(address, sizeof(T), what, line, Scope);
   const T old = *address;
   *address = next(old);
   return old;
@@ -23,20 +24,16 @@ WW_INLINE T wrap_add(T a, T b) {
 }
 }  // namespace ww
 
-#define WW_ATOMIC(NAME, TYPES, ...)                                                                         \
-  template <class T>                                                                                        \
-  WW_INLINE T NAME(T* address, ww::same_t<T> value, WW_LINE) {                                              \
-    static_assert(ww::is_one_of<T, WW_ATOMIC_##TYPES>, #NAME " has no overload for this type in CUDA");     \
-    return ww::read_modify_write(address, #NAME, line, [&](T old) { return static_cast<T>(__VA_ARGS__); }); \
-  }                                                                                                         \
-  template <class T>                                                                                        \
-  WW_INLINE T NAME##_block(T* address, ww::same_t<T> value, WW_LINE) {                                      \
-    return NAME(address, value, line);                                                                      \
-  }                                                                                                         \
-  template <class T>                                                                                        \
-  WW_INLINE T NAME##_system(T* address, ww::same_t<T> value, WW_LINE) {                                     \
-    return NAME(address, value, line);                                                                      \
+#define WW_ATOMIC_OF_SCOPE(NAME, SCOPE, WHAT, TYPES, ...)                                                         \
+  template <class T>                                                                                              \
+  WW_INLINE T NAME(T* address, ww::same_t<T> value, WW_LINE) {                                                    \
+    static_assert(ww::is_one_of<T, WW_ATOMIC_##TYPES>, WHAT " has no overload for this type in CUDA");            \
+    return ww::read_modify_write<SCOPE>(address, WHAT, line, [&](T old) { return static_cast<T>(__VA_ARGS__); }); \
   }
+#define WW_ATOMIC(NAME, TYPES, ...)                              \
+  WW_ATOMIC_OF_SCOPE(NAME, 1, #NAME, TYPES, __VA_ARGS__)         \
+  WW_ATOMIC_OF_SCOPE(NAME##_block, 0, #NAME, TYPES, __VA_ARGS__) \
+  WW_ATOMIC_OF_SCOPE(NAME##_system, 2, #NAME, TYPES, __VA_ARGS__)
 #define WW_ATOMIC_SUM int, unsigned, ww::ull, float, double
 #define WW_ATOMIC_DIFFERENCE int, unsigned
 #define WW_ATOMIC_SWAP int, unsigned, ww::ull, float
@@ -54,24 +51,32 @@ WW_ATOMIC(atomicXor, BITS, old ^ value)
 WW_ATOMIC(atomicInc, COUNT, old >= value ? 0 : old + 1)
 WW_ATOMIC(atomicDec, COUNT, old == 0 || old > value ? value : old - 1)
 #undef WW_ATOMIC
+#undef WW_ATOMIC_OF_SCOPE
 
-template <class T>
-WW_INLINE T atomicCAS(T* address, ww::same_t<T> compare, ww::same_t<T> value, WW_LINE) {
+namespace ww {
+template <int Scope, class T>
+WW_INLINE T compare_and_swap(T* address, T compare, T value, int line) {
   static_assert(
       std::is_trivially_copyable_v<T> && (sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16),
       "atomicCAS takes 2, 4, 8 or 16 bytes");
-  return ww::read_modify_write(address, "atomicCAS", line, [&](const T& old) {
+  return read_modify_write<Scope>(address, "atomicCAS", line, [&](const T& old) {
     return __builtin_memcmp(static_cast<const void*>(&old), static_cast<const void*>(&compare), sizeof(T)) == 0 ? value
                                                                                                                 : old;
   });
 }
+}  // namespace ww
+
+template <class T>
+WW_INLINE T atomicCAS(T* address, ww::same_t<T> compare, ww::same_t<T> value, WW_LINE) {
+  return ww::compare_and_swap<1, T>(address, compare, value, line);
+}
 template <class T>
 WW_INLINE T atomicCAS_block(T* address, ww::same_t<T> compare, ww::same_t<T> value, WW_LINE) {
-  return atomicCAS(address, compare, value, line);
+  return ww::compare_and_swap<0, T>(address, compare, value, line);
 }
 template <class T>
 WW_INLINE T atomicCAS_system(T* address, ww::same_t<T> compare, ww::same_t<T> value, WW_LINE) {
-  return atomicCAS(address, compare, value, line);
+  return ww::compare_and_swap<2, T>(address, compare, value, line);
 }
 
 // Each element is a separate atomic operation.

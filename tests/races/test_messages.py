@@ -1,0 +1,54 @@
+"""Message passing: every release with every acquire, in one block and across blocks, by the PTX memory model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from warpwise import cuda
+from warpwise.cuda.errors import DataRace
+
+KERNEL = cuda.load(Path(__file__).with_name("messages.cu"))["message"]
+NOTHING, BLOCK, DEVICE = 0, 1, 2  # what a side includes: no other thread, those of the block, all
+WRITERS = {
+    "fence, volatile": DEVICE,
+    "fence of scope block, volatile": BLOCK,
+    "volatile": NOTHING,
+    "fence, atomicExch": DEVICE,
+    "fence, atomicExch_block": BLOCK,
+    "fence of scope block, atomicExch": BLOCK,
+    "atomicExch": NOTHING,
+    "st.release.gpu": DEVICE,
+    "st.release.cta": BLOCK,
+    "st.relaxed.gpu": NOTHING,
+    "red.release.gpu": DEVICE,
+    "fence of scope system, atomicAdd_system": DEVICE,
+}
+READERS = {
+    "volatile, fence": DEVICE,
+    "volatile, fence of scope block": BLOCK,
+    "volatile": NOTHING,
+    "atomicAdd, fence": DEVICE,
+    "atomicAdd_block, fence": BLOCK,
+    "atomicAdd": NOTHING,
+    "ld.acquire.gpu": DEVICE,
+    "ld.acquire.cta": BLOCK,
+    "ld.relaxed.gpu, fence.acq_rel.gpu": DEVICE,
+    "ld.relaxed.gpu": NOTHING,
+}
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_message_needs_a_release_and_an_acquire_that_include_the_other_thread(writer: str, blocks: int) -> None:
+    for index, reader in enumerate(READERS):
+        ordered = min(WRITERS[writer], READERS[reader]) >= blocks
+        for order in ("forward", "reverse"):
+            data, flag, result = np.zeros(1, "i4"), np.zeros(1, "i4"), np.zeros(1, "i4")
+            launch = KERNEL[blocks, 64 // blocks]
+            findings = launch.check([*WRITERS].index(writer), index, data, flag, result, order=order)
+            races = {(finding.kind, finding.variable) for finding in findings}
+            assert ((DataRace, "data") in races) if not ordered else not races, (reader, order, [*map(str, findings)])
+            assert result[0] == 42
