@@ -293,7 +293,7 @@ def test_ctrl_c_and_live_output(tmp_path, text):
 def test_random_numbers_of_the_device_and_a_launch_with_spaces(run):
     done = run(
         "#include <curand_kernel.h>\n"
-        "__global__ void draw(curandState* states, float* x) {\n"
+        "__global__ void draw(curandState* const states, float* const x) {\n"
         "  curand_init(7, threadIdx.x, 0, &states[threadIdx.x]);\n"
         "  x[threadIdx.x] = curand_uniform(&states[threadIdx.x]);\n}\n"
         "int main() { curandState* states; float *x, h[32]; cudaMalloc(&states, 32 * sizeof(curandState));\n"
