@@ -33,6 +33,12 @@ _MAIN = re.compile(r"^[ \t]*(?:int|void|auto|signed)?\s*main\s*\([^;{]*\)\s*(?:-
 _RUN = re.compile(r"^\t.*?\./(?:\$\((?:program|PROGRAM|EXECUTABLE|TARGET)\)|\w+)[ \t]*([^\n]*)$", re.MULTILINE)
 _PASS = re.compile(r"\bpass(?:ed|es)?\b|success|\bcorrect|\bmatch|test ok|\bOK\b|verified|are the same", re.IGNORECASE)
 _FAIL = re.compile(r"\bfail(?:ed|ure)?\b|incorrect|mismatch|not match|\bwrong\b|do(?:es)? ?n[o']t match", re.IGNORECASE)
+_FINDING = re.compile(
+    r"^(?:OutOfBounds|UninitializedRead|DataRace|ReadOnlyWrite|MisalignedAccess|BarrierDivergence|Deadlock|LaunchError"
+    r"|UndefinedBehaviour|KernelAssertion|KernelTimeout|UseAfterFree|DoubleFree|InvalidFree|InvalidCopy|HostAccess|Leak"
+    r"|MissingSynchronization|SegmentationFault|CompileError|UnsupportedFeature): .*",
+    re.MULTILINE,
+)
 _COPIED_BYTES = 64 << 20
 _COLUMNS = ("pass", "ends", "finding", "fails", "refused", "time limit", "data missing")
 
@@ -103,7 +109,7 @@ def run(project: Path, program: Path, timeout: float) -> Result:
 
 def classed(status: int | None, printed: str, messages: str) -> tuple[str, str]:
     """The outcome of a run, one of ``_COLUMNS``, and its reason."""
-    found = re.search(r"^[A-Z]\w+: .*", messages, re.MULTILINE)
+    found = _FINDING.search(messages)
     first = found[0] if found else ""
     error = re.search(r"(?:fatal error|error): .*", messages)
     if status is None:

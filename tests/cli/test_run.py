@@ -293,7 +293,7 @@ def test_ctrl_c_and_live_output(tmp_path, text):
 def test_random_numbers_of_the_device_and_a_launch_with_spaces(run):
     done = run(
         "#include <curand_kernel.h>\n"
-        "__global__ void draw(curandState* states, float* x) {\n"
+        "__global__ void draw(curandState* const states, float* const x) {\n"
         "  curand_init(7, threadIdx.x, 0, &states[threadIdx.x]);\n"
         "  x[threadIdx.x] = curand_uniform(&states[threadIdx.x]);\n}\n"
         "int main() { curandState* states; float *x, h[32]; cudaMalloc(&states, 32 * sizeof(curandState));\n"
@@ -318,3 +318,34 @@ def test_more_allocations_than_slots_for_arguments(run):
         "int last; CHECK(cudaMemcpy(&last, host[n - 1], 4, cudaMemcpyDeviceToHost)); return last == n - 1 ? 0 : 6; }\n"
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_host_fault_in_a_folder_with_a_space(tmp_path):
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    path = folder / "fault.cu"
+    path.write_text(HEAD + "int main(int argc, char** argv) {\n  return atoi(argv[1]);\n}\n")
+    command = [sys.executable, "-m", "warpwise", "run", str(path), "--device", "cpu"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 139 and "SegmentationFault: the host accesses a null pointer" in done.stderr
+    assert "a folder/fault.cu:13:  return atoi(argv[1]);" in done.stderr
+
+
+def test_a_program_is_compiled_by_nvcc(tmp_path):
+    from warpwise.cuda.gpu import nvcc
+    from warpwise.cuda.program import build, on_gpu
+
+    if nvcc.find() is None:
+        pytest.skip("nvcc is not installed")
+    path = tmp_path / "add.cu"
+    path.write_text(HEAD + ADD)
+    assert os.access(on_gpu.executable([path], build.Options(), (9, 0)), os.X_OK)
+
+
+@pytest.mark.gpu
+def test_a_program_on_a_gpu(tmp_path):
+    path = tmp_path / "add.cu"
+    path.write_text(HEAD + ADD)
+    command = [sys.executable, "-m", "warpwise", "run", str(path), "--device", "cuda", "--", "1000", "7"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout) == (7, "PASS 1000\n")

@@ -181,6 +181,7 @@ def _parameter_name(declared: Sequence[Token]) -> str | None:
         kept = kept[: max(i for i, token in enumerate(kept) if token.text == "[")]
     last, before = kept[-1], kept[-2] if len(kept) > 1 else None
     named = before is not None and before.text not in ("::", "struct", "class", "enum", "typename", "const")
+    named = named or (len(kept) > 2 and kept[-2].text == "const")  # double* const a, but not const Type
     return last.text if named and last.kind == "identifier" and last.text not in _TYPE_WORDS else None
 
 

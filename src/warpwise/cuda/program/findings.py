@@ -65,7 +65,7 @@ class Symbols:
         printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
         found = []
         for line in printed.splitlines():
-            file, _, number = line.partition(" ")[0].rpartition(":")
+            file, _, number = line.partition(" (discriminator")[0].rpartition(":")
             if number.isdigit() and int(number) and not _is_ours(file):
                 found.append((file, int(number)))
         return found

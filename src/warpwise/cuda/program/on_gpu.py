@@ -22,11 +22,16 @@ def executable(files: Sequence[Path], options: Options, capability: tuple[int, i
     if compiler is None:
         raise CompileError("a program is built for the GPU by nvcc: pip install nvidia-cuda-nvcc nvidia-nvvm")
     folders = list(options.include)
+    digests = []
     for file in files:
-        folders += includes.project_folders(file, file.read_text(errors="replace"), folders)
+        text = file.read_text(errors="replace")
+        folders += includes.project_folders(file, text, folders)
+        digests.append(includes.digest(text, includes.included(text, [file.parent, *folders])))
     root = compiler.resolve().parents[1]
     libraries = [root / part for part in ("lib64", "lib") if (root / part).is_dir()]
-    output = cache_dir() / "program" / f"{files[0].stem}-{key(*map(str, files), options, nvcc.identity())}"
+    output = cache_dir() / "program" / f"{files[0].stem}-{key(*digests, options, capability, nvcc.identity())}"
+    if output.exists():
+        return output
     output.parent.mkdir(parents=True, exist_ok=True)
     command = [str(compiler), "-O2", "-lineinfo", "-std=c++17", f"-arch=sm_{capability[0]}{capability[1]}"]
     command += [f"-I{folder}" for folder in (*folders, *includes.toolkit())]
