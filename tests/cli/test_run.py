@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from tests.sampled import FULL
 
 HEAD = """
 #include <cstdio>
@@ -135,11 +136,13 @@ def test_a_reduction_with_streams_events_and_symbols(run):
     assert (done.returncode, done.stdout, done.stderr) == (0, "PASS 8 1 9 16\n", "")
 
 
+@FULL
 def test_a_race_is_found_in_a_program(run):
     done = run(REDUCTION.replace("__syncthreads();", ""))
     assert done.returncode == 1 and "DataRace: sum" in done.stderr
 
 
+@FULL
 def test_memory_that_nobody_wrote(run):
     text = REDUCTION.replace("CHECK(cudaMemset(out, 0, sizeof(float)));", "")
     text = text.replace("CHECK(cudaMemcpyAsync(x,", "if (0) CHECK(cudaMemcpyAsync(x,")
@@ -176,6 +179,7 @@ def test_managed_memory_and_pointers_stored_in_it(run):
     assert (done.returncode, done.stdout, done.stderr) == (0, "6\n", "")
 
 
+@FULL
 def test_a_read_of_managed_memory_before_the_synchronization(run):
     text = MANAGED.replace("  CHECK(cudaDeviceSynchronize());\n", "")
     done = run(text)
@@ -184,6 +188,7 @@ def test_a_read_of_managed_memory_before_the_synchronization(run):
     assert f"program.cu:{line_of(text, '*out);')}" in done.stderr
 
 
+@FULL
 def test_a_pointer_in_device_memory_to_freed_memory(run):
     text = MANAGED.replace("  total<<<", "  CHECK(cudaFree(nodes[0]));\n  total<<<").replace(
         "Node* node : nodes", "Node* node : {nodes[1]}"
@@ -197,11 +202,13 @@ def test_a_pointer_in_device_memory_to_freed_memory(run):
     [
         ("CHECK(cudaMemcpy(host.data(), x, n *", "(cudaMemcpy(host.data(), x, 2 * n *", "OutOfBounds", "cudaMemcpy"),
         ("CHECK(cudaFree(x));", "cudaFree(x); cudaFree(x);", "DoubleFree", "cudaFree"),
-        ("CHECK(cudaFree(x));", "cudaFree(x + 1); cudaFree(x);", "InvalidFree", "cudaFree"),
+        pytest.param("CHECK(cudaFree(x));", "cudaFree(x + 1); cudaFree(x);", "InvalidFree", "cudaFree", marks=FULL),
         ("CHECK(cudaDeviceSynchronize());", "cudaFree(x);", "UseAfterFree", "cudaMemcpy"),
-        ("CHECK(cudaDeviceSynchronize());", "printf(\"%g\", x[3]);", "HostAccess", "byte 12"),
-        ("scale<<<", "cudaFree(x); scale<<<", "UseAfterFree", "argument 'x'"),
-        ("sizeof(float), cudaMemcpyHostToDevice", "4, cudaMemcpyDeviceToHost", "InvalidCopy", "cudaMemcpy"),
+        pytest.param("CHECK(cudaDeviceSynchronize());", "printf(\"%g\", x[3]);", "HostAccess", "byte 12", marks=FULL),
+        pytest.param("scale<<<", "cudaFree(x); scale<<<", "UseAfterFree", "argument 'x'", marks=FULL),
+        pytest.param(
+            "sizeof(float), cudaMemcpyHostToDevice", "4, cudaMemcpyDeviceToHost", "InvalidCopy", "cudaMemcpy", marks=FULL
+        ),
     ],
 )  # fmt: skip
 def test_an_error_of_host_code_is_found(run, was, now, kind, part):
@@ -241,6 +248,7 @@ def test_several_files_headers_and_macros(run, tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (0, "41\n", "")
 
 
+@FULL
 def test_kernels_print_in_order_with_the_host(run):
     done = run(
         '__global__ void hello() { printf("kernel %d\\n", threadIdx.x); }\n'
@@ -290,6 +298,7 @@ def test_ctrl_c_and_live_output(tmp_path, text):
         assert process.wait(20) in (130, -signal.SIGINT)
 
 
+@FULL
 def test_random_numbers_of_the_device_and_a_launch_with_spaces(run):
     done = run(
         "#include <curand_kernel.h>\n"
@@ -303,12 +312,14 @@ def test_random_numbers_of_the_device_and_a_launch_with_spaces(run):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@FULL
 @pytest.mark.parametrize("checks", ["bounds", "none"])
 def test_fewer_checks(run, checks):
     done = run(ADD, "--checks", checks, arguments=["1000"])
     assert (done.returncode, done.stdout) == (0, "PASS 1000\n")
 
 
+@FULL
 def test_more_allocations_than_slots_for_arguments(run):
     done = run(
         "__global__ void set(int** all, int n) { int i = blockIdx.x; if (i < n) *all[i] = i; }\n"
@@ -320,6 +331,7 @@ def test_more_allocations_than_slots_for_arguments(run):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@FULL
 def test_a_host_fault_in_a_folder_with_a_space(tmp_path):
     folder = tmp_path / "a folder"
     folder.mkdir()
@@ -331,6 +343,7 @@ def test_a_host_fault_in_a_folder_with_a_space(tmp_path):
     assert "a folder/fault.cu:13:  return atoi(argv[1]);" in done.stderr
 
 
+@FULL
 def test_a_program_is_compiled_by_nvcc(tmp_path):
     from warpwise.cuda.gpu import nvcc
     from warpwise.cuda.program import build, on_gpu
