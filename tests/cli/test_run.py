@@ -207,7 +207,10 @@ def test_a_pointer_in_device_memory_to_freed_memory(run):
         pytest.param("CHECK(cudaDeviceSynchronize());", "printf(\"%g\", x[3]);", "HostAccess", "byte 12", marks=FULL),
         pytest.param("scale<<<", "cudaFree(x); scale<<<", "UseAfterFree", "argument 'x'", marks=FULL),
         pytest.param(
-            "sizeof(float), cudaMemcpyHostToDevice", "4, cudaMemcpyDeviceToHost", "InvalidCopy", "cudaMemcpy", marks=FULL
+            "sizeof(float), cudaMemcpyHostToDevice",
+            "4, cudaMemcpyDeviceToHost",
+            *("InvalidCopy", "cudaMemcpy"),
+            marks=FULL,
         ),
     ],
 )  # fmt: skip
