@@ -173,6 +173,7 @@ extern "C" __global__ void warp_primitives(const int* x, int* y) {
 extern "C" __global__ void spin(int* lock, int* y) {
   for (bool done = false; !done;) {
     if (atomicCAS(lock, 0, 1) == 0) {
+      __threadfence();
       y[0] = y[0] * 3 + 1;
       __threadfence();
       atomicExch(lock, 0);
