@@ -107,7 +107,7 @@ def launch(
     result = runtime.Result()
     if handle.ww_run(ctypes.byref(asked), ctypes.byref(result)):
         raise LaunchError(
-            f"{build.expression}: the emulator reserves 64 TiB of address space (no memory) and was refused: "
+            f"{build.expression}: the emulator reserves 16 TiB of address space (no memory) and was refused: "
             "lift `ulimit -v`, or the container's limit on virtual memory"
         )
     del kept

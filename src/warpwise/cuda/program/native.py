@@ -61,7 +61,7 @@ class Support:
         on_problem: Callable[[Problem], int],
         on_exit: Callable[[int], int],
     ) -> None:
-        runtime.handle()
+        runtime.handle().ww_resident_reserve()
         self._library: Any = ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
         self._callbacks = (
             _Launch(lambda pointer: on_launch(pointer.contents)),

@@ -10,7 +10,7 @@
 namespace ww {
 
 Slot slots[kSlots + 1];
-Address arena_start = 0;
+Address arena_start = 0, arena_bytes = 0;
 
 namespace {
 
@@ -50,12 +50,15 @@ void unmap(char*& memory, size_t& have) {
 
 }  // namespace
 
-bool reserve_arena() {
-  if (arena_start) return true;
-  void* memory = mmap(nullptr, kArenaBytes + kSlotBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+bool reserve_arena(bool resident) {
+  const unsigned count = resident ? kSlots : kResidentFirst;
+  const Address bytes = Address{count} << kSlotShift;
+  if (arena_start) return bytes <= arena_bytes;
+  void* memory = mmap(nullptr, bytes + kSlotBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return false;
   arena_start = (reinterpret_cast<Address>(memory) + kSlotBytes - 1) >> kSlotShift << kSlotShift;
-  for (unsigned i = 0; i < kSlots; i++)
+  arena_bytes = bytes;
+  for (unsigned i = 0; i < count; i++)
     slots[i].middle = arena_start + (Address{i} << kSlotShift) + kSlotBytes / 2 + i % kStaggered * kStagger;
   return true;
 }

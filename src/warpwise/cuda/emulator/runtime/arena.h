@@ -49,10 +49,11 @@ struct Slot {
 constexpr uint8_t kMixedConstant = 2;
 
 extern Slot slots[kSlots + 1];
-extern Address arena_start;
+extern Address arena_start, arena_bytes;
 
-// Reserves the address space; false if the system refuses it.
-bool reserve_arena();
+// Reserves the address space, with the slots of resident memory or without; false if the system refuses it, or if it is
+// reserved without them already.
+bool reserve_arena(bool resident = false);
 // Maps `bytes` bytes, from `offset` bytes past the slot's middle. `exact`: unmaps pages beyond them.
 bool commit(Slot& slot, size_t offset, size_t bytes, bool exact);
 void allocate_shadow_cells(Slot& slot);  // for the slot's bytes
@@ -63,7 +64,7 @@ void clear_shadow_cells();      // called when epoch numbers run out
 
 inline Slot* slot_of(Address address) {
   const Address offset = address - arena_start;
-  return offset < kArenaBytes ? &slots[offset >> kSlotShift] : nullptr;
+  return offset < arena_bytes ? &slots[offset >> kSlotShift] : nullptr;
 }
 // The view that contains the address, or the nearest one.
 const View* nearest_view(const Slot& slot, Address address);

@@ -95,11 +95,14 @@ struct ww_block {
   int32_t live, host_access;
 };
 
+// Reserves the address space of resident memory; call it before the first launch. Returns 0 if it is refused.
+WW_EXPORT int ww_resident_reserve() { return reserve_arena(true); }
+
 // Returns the address of a new block, a multiple of 256, or nullptr. Without `host_access`, host code that reads or
 // writes the block gets a page fault. With `track`, reads of bytes that were never written are reported.
 WW_EXPORT void* ww_resident_allocate(size_t bytes, int host_access, int track) {
   const std::lock_guard<std::recursive_mutex> lock(resident_mutex);
-  if (!bytes || !reserve_arena()) return nullptr;
+  if (!bytes || !reserve_arena(true)) return nullptr;
   unsigned number = slots_begun;
   if (slots_begun < kResidentSlots) {
     slots_begun++;
