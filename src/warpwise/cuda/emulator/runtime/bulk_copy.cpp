@@ -56,12 +56,11 @@ void deliver(Barrier& barrier, const void* object) {
   Block& block = *barrier.owner;
   uint64_t stamp = make_stamp(block.epoch, runtime.current->id, 1);
   if (runtime.checks.races) {
-    const size_t own = block.remote.empty() ? 0 : block.rank;
-    if (barrier.arrived.size() <= own) barrier.arrived.resize(own + 1);
+    if (barrier.arrived.size() <= block.rank) barrier.arrived.resize(block.rank + 1);
     if (const unsigned agent = load_agent(block, barrier)) {
       const uint32_t clock = block.clocks.tick_agent(agent);
-      Seen& seen = barrier.arrived[own];
-      if (seen.epoch != block.epoch) seen = {block.epoch, seen.fenced_epoch, {}, {}};
+      Seen& seen = barrier.arrived[block.rank];
+      seen.begin(block.epoch);
       if (seen.clock.size() <= agent) seen.clock.resize(agent + 1, 0);
       seen.clock[agent] = static_cast<uint16_t>(clock);
       stamp = make_stamp(block.epoch, agent, clock);

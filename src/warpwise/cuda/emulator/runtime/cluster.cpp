@@ -101,16 +101,19 @@ void Seen::join(const Seen& from) {
   join_clocks(fenced, from.fenced);
 }
 
+void Seen::begin(uint32_t now) {
+  if (epoch == now) return;
+  epoch = now;
+  clock.clear();
+  fenced.clear();
+}
+
 void release(Thread& thread, std::vector<Seen>& into) {
   Block& block = *thread.block;
-  const size_t size = is_cluster_of_several(block) ? block.cluster->blocks.size() : 1, own = size > 1 ? block.rank : 0;
+  const size_t size = is_cluster_of_several(block) ? block.cluster->blocks.size() : 1, own = block.rank;
   if (into.size() < size) into.resize(size);
   Seen& seen = into[own];
-  if (seen.epoch != block.epoch) {
-    seen.epoch = block.epoch;
-    seen.clock.clear();
-    seen.fenced.clear();
-  }
+  seen.begin(block.epoch);
   if (block.synchronises) {
     seen.known = join(seen.known, thread.known);
     for (int scope = 0; scope < 2; scope++) seen.observed[scope] = join(seen.observed[scope], thread.observed[scope]);
@@ -123,14 +126,13 @@ void release(Thread& thread, std::vector<Seen>& into) {
 
 void acquire(Thread& thread, const std::vector<Seen>& from) {
   Block& block = *thread.block;
-  const size_t own = is_cluster_of_several(block) ? block.rank : 0;
   for (Released& cached : thread.released) cached.epoch = 0;
   for (size_t rank = 0; rank < from.size(); rank++) {
     const Seen& seen = from[rank];
     block.synchronises |= seen.known || seen.observed[0] || seen.observed[1];
     thread.known = join(thread.known, seen.known);
     for (int scope = 0; scope < 2; scope++) thread.observed[scope] = join(thread.observed[scope], seen.observed[scope]);
-    if (rank != own) {
+    if (rank != block.rank) {
       if (is_cluster_of_several(block)) block.remote[thread.id][rank].join(seen);
       continue;
     }
@@ -196,7 +198,7 @@ void ww_cluster_dims(unsigned x, unsigned y, unsigned z, int line) {
   if (!runtime.block->cluster) start_cluster(*runtime.block, {x, y, z}, line);
 }
 
-unsigned ww_cluster_rank() { return runtime.block->cluster ? runtime.block->rank : 0; }
+unsigned ww_cluster_rank() { return runtime.block->rank; }
 
 ww_dim3 ww_cluster_shape() { return runtime.block->cluster ? runtime.block->cluster->shape : ww_dim3{1, 1, 1}; }
 

@@ -43,6 +43,7 @@ struct Seen {
   VectorClock clock, fenced;
   Knowledge known, observed[2];  // see Thread
   void join(const Seen& from);
+  void begin(uint32_t epoch);  // forgets the clocks of another epoch
 };
 
 // What a thread releases with one scope, computed at `clock` of `epoch` when it knew `known`.
