@@ -23,7 +23,7 @@ _ROUNDED = 11  # float32, rounded to TF32 when loaded
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
 _MAX_BOX, _MAX_DIMENSIONS, _ALIGNMENT = 256, 5, 16
-_MAGIC, _LAYOUT = 0x77575450, "=I4BQ5I5I5I4x4Q"
+_MAGIC, _LAYOUT = 0x77575450, "=I4BQ5I5I4Q"
 
 
 def tensor_map(
@@ -91,7 +91,7 @@ def encoded(
 def emulated(
     address: int, layout: tuple[Any, ...], box: tuple[int, ...], swizzle: int, promotion: int, tf32: bool = False
 ) -> bytes:
-    """The bytes of a tensor map for the emulator: ``ptx::TensorMap`` of ptx_tma.h."""
+    """The bytes of a tensor map for the emulator: ``ww::TensorMap`` of native/include/tensor_map.h."""
     shape, strides, dtype = layout
     unused = (0,) * (_MAX_DIMENSIONS - len(shape))
     extents, boxes = (*reversed(shape), *unused), (*reversed(box), *unused)
@@ -99,7 +99,7 @@ def emulated(
     kind = _ROUNDED if tf32 else _TYPES[dtype]
     content = struct.pack(
         _LAYOUT,
-        _MAGIC, len(shape), kind, swizzle, dtype.itemsize, address, *extents, *boxes, *(1,) * _MAX_DIMENSIONS,
+        _MAGIC, len(shape), kind, swizzle, dtype.itemsize, address, *extents, *boxes,
         *pitches[: _MAX_DIMENSIONS - 1],
     )  # fmt: skip
     return content.ljust(ctypes.sizeof(TensorMap), b"\0")

@@ -4,21 +4,11 @@
 
 #include "access.h"
 #include "mbarrier.h"
+#include "tensor_map.h"
 
 namespace ww::machine {
 
 namespace {
-
-// A tensor map as cuda.tensor_map encodes it without a GPU; dimension 0 is the innermost.
-struct TensorMap {
-  static constexpr u32 kMagic = 0x77575450;
-  u32 magic;
-  u8 rank, type, swizzle, element_bytes;
-  u64 address;
-  u32 extent[5], box[5], step[5];
-  u64 stride[4];
-};
-constexpr u8 kTf32 = 11;
 
 TensorMap read_map(Warp& warp, const Instruction& instruction, u64 address) {
   Addresses addresses{};
@@ -29,10 +19,6 @@ TensorMap read_map(Warp& warp, const Instruction& instruction, u64 address) {
   for_lanes(kWords, [&](unsigned l) { std::memcpy(reinterpret_cast<u8*>(&map) + 8 * l, pointers(l), 8); });
   if (map.magic != TensorMap::kMagic) fault(warp, instruction, "the address is not that of a tensor map");
   return map;
-}
-
-u32 rounded_to_tf32(u32 bits) {
-  return (bits & 0x7f800000) == 0x7f800000 ? bits : (bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu;
 }
 
 // Up to 32 units of one size between shared and global memory.
@@ -76,38 +62,24 @@ void copy_box(Warp& warp, const Instruction& instruction, Mask) {
   const TensorMap map = read_map(warp, instruction, uniform(at_map) | u64{uniform(at_map + 1)} << 32);
   const u32 shared = uniform(first);
   if (map.rank != instruction.scratch[1]) fault(warp, instruction, "the tensor map has another number of dimensions");
-  i64 at[5] = {};
-  u32 index[5] = {}, rows = 1, bytes = map.element_bytes;
-  for (unsigned d = 0; d < map.rank; d++) {
-    at[d] = static_cast<i32>(uniform(first + (Loads ? 2 : 1) + d));
-    bytes *= map.box[d];
-    if (d) rows *= map.box[d];
-  }
+  i32 at[5] = {};
+  for (unsigned d = 0; d < map.rank; d++) at[d] = static_cast<i32>(uniform(first + (Loads ? 2 : 1) + d));
+  const u32 bytes = static_cast<u32>(map.box_bytes());
   if (Loads)
     for (u32 done = 0; done < bytes; done++) *shared_memory(shared + done, 1, warp, instruction) = 0;
-  const u32 mask = map.swizzle / 16, size = map.element_bytes;
   Units units(warp, instruction, Loads);
-  for (u32 row = 0; row < rows; row++) {
-    u64 address = map.address;
-    bool inside = true;
-    for (unsigned d = 1; d < map.rank; d++) {
-      const i64 position = at[d] + index[d];
-      inside = inside && position >= 0 && position < map.extent[d];
-      address += static_cast<u64>(position) * map.stride[d - 1];
+  for_each_segment(map, at, map.address, [&](u64 address, u64 offset, u64 row_bytes) {
+    for (u64 done = 0; done < row_bytes;) {
+      const u64 global = address + done, place = shared + offset + done;
+      const bool whole = global % 16 == 0 && place % 16 == 0 && row_bytes - done >= 16;
+      const unsigned unit = whole ? 16 : map.element_bytes;
+      units.add(global, static_cast<u32>(swizzled(place, map.swizzle)), unit);
+      done += unit;
     }
-    const i64 begin = std::max<i64>(0, -at[0]), end = std::min<i64>(map.box[0], i64{map.extent[0]} - at[0]);
-    for (i64 j = begin; inside && j < end;) {
-      const u64 global = address + static_cast<u64>(at[0] + j) * size;
-      const u32 place = shared + (row * map.box[0] + static_cast<u32>(j)) * size;
-      const bool whole = global % 16 == 0 && place % 16 == 0 && (end - j) * size >= 16;
-      units.add(global, mask > 1 ? place ^ ((place >> 7 & (mask - 1)) << 4) : place, whole ? 16 : size);
-      j += whole ? 16 / size : 1;
-    }
-    for (unsigned d = 1; d < map.rank && ++index[d] == map.box[d]; d++) index[d] = 0;
-  }
+  });
   units.flush();
   if (!Loads) return;
-  if (map.type == kTf32)
+  if (map.type == TensorMap::kTf32)
     for (u32 done = 0; done < bytes; done += 4) {
       u8* word = shared_memory(shared + done, 4, warp, instruction);
       write_as(word, rounded_to_tf32(read_as<u32>(word)));

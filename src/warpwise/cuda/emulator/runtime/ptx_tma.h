@@ -1,19 +1,10 @@
 // The handlers of bulk copies: cp.async.bulk and cp.reduce.async.bulk, with and without a tensor map.
 #pragma once
 #include "ptx_cluster.h"
+#include "tensor_map.h"
 
 namespace ptx {
-// A tensor map as tensor_map.py encodes it for the emulator. Dimension 0 is the innermost.
-struct TensorMap {
-  static constexpr unsigned kMagic = 0x77575450;
-  unsigned magic;
-  unsigned char rank, type, swizzle, element_bytes;  // type: of CUtensorMapDataType; swizzle: 0, 32, 64 or 128 bytes
-  u64 address;                                       // of the host's memory
-  unsigned extent[5], box[5], step[5];               // in elements
-  u64 stride[4];                                     // in bytes, of dimensions 1 to 4
-};
-static_assert(sizeof(TensorMap) <= 128, "a CUtensorMap has 128 bytes");
-constexpr unsigned kTf32 = 11;
+using ww::TensorMap;
 
 inline TensorMap read_map(Context& c, const Instruction& i, const Operand& operand) {
   TensorMap map;
@@ -24,56 +15,15 @@ inline TensorMap read_map(Context& c, const Instruction& i, const Operand& opera
   return map;
 }
 
-// Offset within a box in shared memory, at address `box`, of the 16 bytes at offset `at` of the box without swizzle.
-inline u64 swizzled(u64 box, u64 at, unsigned swizzle) {
-  const u64 address = box + at, mask = swizzle / 16;  // 128 bytes: 8 units of 16
-  return mask > 1 ? (address ^ ((address >> 7 & (mask - 1)) << 4)) - box : at;
-}
+// The address of the tensor in the emulator's copy.
+inline u64 tensor_of(const TensorMap& map) { return reinterpret_cast<u64>(ww_argument_address(map.address)); }
 
-// Calls segment(address, offset, bytes) for each contiguous piece of the box at `at` that is inside the tensor; offset
-// is that in the box, without swizzle.
-template <class Segment>
-inline void for_each_segment(const TensorMap& map, const int (&at)[5], const Segment& segment) {
-  const u64 base = reinterpret_cast<u64>(ww_argument_address(map.address)), size = map.element_bytes;
-  unsigned box[5], index[5] = {};
-  u64 rows = 1;
-  for (int d = 0; d < 5; ++d) box[d] = d < map.rank ? (map.box[d] + map.step[d] - 1) / map.step[d] : 1;
-  for (int d = 1; d < 5; ++d) rows *= box[d];
-  for (u64 row = 0; row < rows; ++row) {
-    u64 address = base;
-    bool inside = true;
-    for (int d = 1; d < map.rank; ++d) {
-      const long long position = at[d] + static_cast<long long>(index[d]) * map.step[d];
-      inside = inside && position >= 0 && position < map.extent[d];
-      address += static_cast<u64>(position) * map.stride[d - 1];
-    }
-    const long long step = map.step[0];
-    long long first = at[0] < 0 ? (-static_cast<long long>(at[0]) + step - 1) / step : 0, last = box[0];
-    last = std::min<long long>(last, (static_cast<long long>(map.extent[0]) - at[0] + step - 1) / step);
-    if (inside && first < last) {
-      const u64 offset = row * box[0] * size;
-      if (step == 1)
-        segment(reinterpret_cast<char*>(address + static_cast<u64>(at[0] + first) * size),
-                offset + static_cast<u64>(first) * size, static_cast<u64>(last - first) * size);
-      else
-        for (long long j = first; j < last; ++j)
-          segment(reinterpret_cast<char*>(address + static_cast<u64>(at[0] + j * step) * size),
-                  offset + static_cast<u64>(j) * size, size);
-    }
-    for (int d = 1; d < 5 && ++index[d] == box[d]; ++d) index[d] = 0;
-  }
-}
-inline u64 box_bytes(const TensorMap& map) {
-  u64 bytes = map.element_bytes;
-  for (int d = 0; d < map.rank; ++d) bytes *= (map.box[d] + map.step[d] - 1) / map.step[d];
-  return bytes;
-}
 // Copies `bytes` bytes between a box in shared memory and its form without swizzle, in units of at most 16 bytes.
 template <class Copy>
 inline void for_each_unit(u64 box, u64 offset, u64 bytes, unsigned swizzle, const Copy& copy) {
   for (u64 done = 0; done < bytes;) {
     const u64 at = offset + done, count = std::min<u64>(bytes - done, 16 - (box + at) % 16);
-    copy(swizzled(box, at, swizzle), done, count);
+    copy(ww::swizzled(box + at, swizzle) - box, done, count);
     done += count;
   }
 }
@@ -118,18 +68,19 @@ inline void tensor_load(Context& c, const Instruction& i) {
   copy_coordinates(c, i, i.operands[1], map, at);
   char* to = shared_address(c, i.operands[0]);
   check_aligned(c, i, to, 128);
-  std::vector<char> data(box_bytes(map), 0);
+  std::vector<char> data(map.box_bytes(), 0);
   const u64 box = ww_to_shared(to) & 0x3fffff;
-  for_each_segment(map, at, [&](const char* from, u64 offset, u64 bytes) {
+  for_each_segment(map, at, tensor_of(map), [&](u64 address, u64 offset, u64 bytes) {
+    const char* from = reinterpret_cast<const char*>(address);
     ww_bulk_source(from, bytes, c.line);
     for_each_unit(box, offset, bytes, map.swizzle,
                   [&](u64 place, u64 done, u64 count) { __builtin_memcpy(data.data() + place, from + done, count); });
   });
-  if (map.type == kTf32)
+  if (map.type == TensorMap::kTf32)
     for (size_t k = 0; k + 4 <= data.size(); k += 4) {
       unsigned bits;
       __builtin_memcpy(&bits, data.data() + k, 4);
-      if ((bits & 0x7f800000u) != 0x7f800000u) bits = (bits + 0xfffu + (bits >> 13 & 1)) & ~0x1fffu;
+      bits = ww::rounded_to_tf32(bits);
       __builtin_memcpy(data.data() + k, &bits, 4);
     }
   const bool multicast = named(i, "multicast::cluster");
@@ -164,9 +115,10 @@ inline void tensor_store(Context& c, const Instruction& i) {
   const char* from = shared_address(c, i.operands[1]);
   check_aligned(c, i, from, 128);
   const u64 box = ww_to_shared(from) & 0x3fffff;
-  ww_async_read(from, box_bytes(map), "a bulk copy", c.line);
+  ww_async_read(from, map.box_bytes(), "a bulk copy", c.line);
   const bool reduces = i.has("reduce");
-  for_each_segment(map, at, [&](char* to, u64 offset, u64 bytes) {
+  for_each_segment(map, at, tensor_of(map), [&](u64 address, u64 offset, u64 bytes) {
+    char* to = reinterpret_cast<char*>(address);
     std::vector<char> row(bytes);
     for_each_unit(box, offset, bytes, map.swizzle,
                   [&](u64 place, u64 done, u64 count) { __builtin_memcpy(row.data() + done, from + place, count); });

@@ -90,7 +90,7 @@ inline void read_operand(Context& c, u64 bits, bool mn_major, unsigned lines, un
   for (unsigned o = 0; o < outer; ++o)
     for (unsigned i = 0; i < inner; i += per_unit) {
       const unsigned at = mn_major ? descriptor.mn_major(i * size, o) : descriptor.k_major(o, i * size);
-      const u64 mask = descriptor.swizzle / 16, place = mask ? at ^ ((at >> 7 & (mask - 1)) << 4) : at;
+      const u64 place = ww::swizzled(at, descriptor.swizzle);
       const char* from = ww_from_descriptor(static_cast<unsigned>(place) & 0x3ffff, c.line);
       ww_async_read(from, 16, "wgmma", c.line);
       for (unsigned j = 0; j < per_unit && i + j < inner; ++j) {
