@@ -129,6 +129,8 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
         result = run(*args)
         if plan is spec.eager:
             spec.check_eager(as_tuple(result))
+        if run is spec.eager and spec.eager_plan is not None:
+            run = spec.eager_plan(*args)
         if isinstance(plan, KernelPlan) and plan.replay is not None:
             run = differentiable(plan.replay, args) if differentiating else plan.replay
         if spec.parsed.mutated:
