@@ -42,7 +42,8 @@ from warpwise.gemm.time_model import FITTED, Coefficients, Product
 LEAST, FOLDS = 12, 3
 RATES = {"float32": 128, "bfloat16": 2048, "float16": 2048, "int8": 4096, "float8_e4m3fn": 4096, "float8_e5m2": 4096}
 MHZ = 1700.0
-LEAST_BORROWED = 0.12  # error of coefficients that were fitted to another operation
+SURE = 0.85  # the share of predictions that err by at most the error that is kept
+LEAST_BORROWED = 0.2  # error of coefficients that were fitted to another operation
 RUNG, FAR = re.compile(r"k\d+_"), 1.8  # a rung's name; times the median
 PRIOR = 0.25  # weight of a coefficient's logarithm, relative to its default
 
@@ -200,10 +201,10 @@ def main(options: argparse.Namespace) -> int:
     known: dict[str, dict[str, Any]] = defaultdict(dict)
     for (dtype, name), seen in groups(model, observations(op, options.times, options.device)).items():
         errors = np.abs(cross_validated(model, seen, sms))
-        by = replace(fitted(model, seen, sms), error=float(np.quantile(errors, 0.7)))
+        by = replace(fitted(model, seen, sms), error=float(np.quantile(errors, SURE)))
         known[dtype][name] = {key: float(f"{value:.4g}") for key, value in asdict(by).items()}
         shapes = len({each.key for each in seen})
-        spread = f"median error {np.median(errors):.3f}, of 70 % {by.error:.3f}, of 90 % {np.quantile(errors, 0.9):.3f}"
+        spread = f"median error {np.median(errors):.3f}, of {SURE:.0%} {by.error:.3f}"
         print(f"{dtype} {name}: {len(seen)} times of {shapes} shapes, {spread}", flush=True)
     if op.name != "matmul":
         borrowed(model, known, options.device)

@@ -56,7 +56,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
     ``call`` raises what ``spec.check`` raises, ``UnknownRung``, and ``ValueError`` if ``rung`` refuses the arguments.
     """
     spec = op.spec
-    plans = Plans(spec.parsed, spec.varying)
+    plans = Plans()
     backward = autograd.Backward(spec, spec.gradient) if spec.gradient is not None else None
     listed = any(argument.is_list and argument.is_tensor for argument in spec.parsed.arguments)
 
@@ -160,11 +160,10 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
         return by_library(args, rung)
 
     plans.generate(spec.parsed, spec.varying, first, slow)
-    call, key_of = plans.call, plans.key
     chosen = tuned.Cache()  # from a key to a rung, or None for PyTorch
 
     def planned(*args: Any) -> Rung | None:
-        key = key_of(*args)
+        key = plans.key(*args)
         if key not in chosen:
             spec.check(*args)
             if len(chosen) >= MAX_PLANS:
@@ -172,9 +171,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
             chosen[key] = op.chosen(*args)
         return chosen[key]
 
-    if not everything:
-        every = call
-        call = lambda *args, rung=None: public(every(*args, rung=rung))
+    call = plans.call if everything else lambda *args, rung=None: public(plans.call(*args, rung=rung))
     call.__name__ = call.__qualname__ = op.name
     return call, planned
 
@@ -273,16 +270,11 @@ class Plans(tuned.Cache):
     ``entry(*args, rung)`` is the call, in C++ once ``fastcall`` is built, which keeps plans by keys of its own.
     """
 
-    def __init__(self, schema: Schema, varying: Sequence[str]) -> None:
-        super().__init__()
-        self._kinds = keys.native_kinds(schema, varying)
-        self._native: Any = None
+    _native: Any = None
 
     def generate(self, schema: Schema, varying: Sequence[str], first: Plan, slow: Plan) -> None:
-        """Set ``call(*args, rung=None)`` and ``key(*args)`` for the arguments of ``schema``.
-
-        Generated code takes half the time of loops over the arguments.
-        """
+        """Set ``call(*args, rung=None)`` and ``key(*args)`` by generated code: loops would take twice as long."""
+        self._kinds = keys.native_kinds(schema, varying)
         names = [f"a{number}" for number in range(len(schema.arguments))]
         key = keys.expression(schema, varying, names)
         scope: dict[str, Any] = {
