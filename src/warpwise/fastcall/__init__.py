@@ -21,6 +21,7 @@ from warpwise.fastcall.build import VARIABLE, BuildError, build, log, start, tar
 _tried = False
 _path: Path | None = None
 _library: Any = None
+_builders: list[Any] = []  # kept: a Popen warns if it is deleted before its process ends
 
 
 def library() -> Any:
@@ -52,7 +53,7 @@ def _find() -> Path | None:
         return path
     if log(path).exists():
         return None
-    start()
+    _builders.append(start())
     return path
 
 

@@ -60,9 +60,9 @@ def build() -> Path:
     return native.library(**recipe())
 
 
-def start() -> None:
-    """Build the library in a process of its own, which outlives this one."""
-    subprocess.Popen(
+def start() -> subprocess.Popen[bytes]:
+    """Build the library in a process of its own, which may outlive this one."""
+    return subprocess.Popen(
         [sys.executable, "-c", f"from {__name__} import main; main()"],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         start_new_session=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},

@@ -18,6 +18,26 @@ class Key {
  public:
   bool valid = true;
 
+  // kinds: of each argument, t a tensor or None, f a fixed value, v a varying one. The rung follows the arguments.
+  Key(const std::string& kinds, PyObject* const* args) {
+    add(c10::GradMode::is_enabled());
+    try {
+      for (size_t i = 0; i < kinds.size() && valid; i++) {
+        if (kinds[i] == 't')
+          tensor(args[i]);
+        else if (kinds[i] == 'f')
+          fixed(args[i]);
+        else
+          varying(args[i]);
+      }
+      if (valid) fixed(args[kinds.size()]);
+    } catch (const std::exception&) {  // a tensor without memory
+      valid = false;
+    }
+  }
+  std::string_view text() const { return {bytes_, size_}; }
+
+ private:
   template <class Value>
   void add(Value value) {
     if (size_ + sizeof(Value) > sizeof(bytes_)) {
@@ -27,15 +47,14 @@ class Key {
     std::memcpy(bytes_ + size_, &value, sizeof(Value));
     size_ += sizeof(Value);
   }
-  std::string_view text() const { return {bytes_, size_}; }
-
   // What a launcher may look at: class, dtype, device, alignment, shape and strides, and whether it requires gradients.
   void tensor(PyObject* object) {
     if (object == Py_None) return add('N');
     if (!is_plain_tensor(object)) return refuse();
     const at::Tensor& value = THPVariable_Unpack(object);
     at::TensorImpl* const impl = value.unsafeGetTensorImpl();
-    if (value.key_set().raw_repr() & ~kPlainKeys.raw_repr() || impl->has_symbolic_sizes_strides() || !impl->has_storage())
+    if (value.key_set().raw_repr() & ~kPlainKeys.raw_repr() || impl->has_symbolic_sizes_strides() ||
+        !impl->has_storage())
       return refuse();
     const at::Device device = impl->device();
     if (device.type() != at::kCUDA && device.type() != at::kCPU) return refuse();
@@ -93,24 +112,24 @@ class Key {
     add(narrow);
   }
 
- private:
   void refuse() {
     PyErr_Clear();
     valid = false;
   }
-  static constexpr c10::DispatchKeySet kPlainKeys =
-      c10::DispatchKeySet({c10::DispatchKey::CUDA, c10::DispatchKey::CPU, c10::DispatchKey::AutogradCUDA,
-                           c10::DispatchKey::AutogradCPU, c10::DispatchKey::ADInplaceOrView,
-                           c10::DispatchKey::AutocastCUDA, c10::DispatchKey::AutocastCPU});
+  static constexpr c10::DispatchKeySet kPlainKeys = c10::DispatchKeySet(
+      {c10::DispatchKey::CUDA, c10::DispatchKey::CPU, c10::DispatchKey::AutogradCUDA, c10::DispatchKey::AutogradCPU,
+       c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::AutocastCUDA, c10::DispatchKey::AutocastCPU});
   char bytes_[1024];
   size_t size_ = 0;
 };
 
-// True where no mode, transform, tracer or autocast stands between a call and PyTorch's kernels.
+// True where no mode, transform, tracer or autocast stands between a call and PyTorch's kernels. torch.inference_mode
+// excludes autograd.
 bool nothing_dispatches() {
   constexpr c10::DispatchKeySet kUsual({c10::DispatchKey::BackendSelect, c10::DispatchKey::ADInplaceOrView});
   const auto local = c10::impl::tls_local_dispatch_key_set();
-  return (local.included_ - kUsual).empty() && local.excluded_ == c10::default_excluded_set;
+  return (local.included_ - kUsual).empty() &&
+         (local.excluded_ - c10::autograd_dispatch_keyset) == c10::default_excluded_set;
 }
 
 struct Hash : std::hash<std::string_view> {
@@ -120,7 +139,7 @@ struct Hash : std::hash<std::string_view> {
 struct Call {
   PyObject_HEAD vectorcallfunc call;
   struct Content {
-    std::string kinds;  // of each argument: t a tensor or None, f a fixed value, v a varying one
+    std::string kinds;  // as ``Key`` takes them
     Object general;     // the call in Python
     Object find;        // the plan that the call in Python has kept for these arguments, or None
     std::unordered_map<std::string, Object, Hash, std::equal_to<>> plans;
@@ -136,17 +155,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* na
   }
   if (!nothing_dispatches() || process.in_forward_mode())
     return PyObject_Vectorcall(own.general.get(), args, plain, nullptr);
-  Key key;
-  key.add(c10::GradMode::is_enabled());
-  for (size_t i = 0; i < count && key.valid; i++) {
-    if (own.kinds[i] == 't')
-      key.tensor(args[i]);
-    else if (own.kinds[i] == 'f')
-      key.fixed(args[i]);
-    else
-      key.varying(args[i]);
-  }
-  if (key.valid) key.fixed(args[count]);
+  const Key key(own.kinds, args);
   if (!key.valid) return PyObject_Vectorcall(own.general.get(), args, plain, nullptr);
   if (const auto found = own.plans.find(key.text()); found != own.plans.end()) {
     const Object plan = Object::borrowed(found->second.get());  // the call may clear the plans

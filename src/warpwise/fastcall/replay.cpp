@@ -68,14 +68,12 @@ class KernelStep : public Step {
     for (const int64_t offset : integers(attribute(described, "offsets").get())) offsets_.push_back(offset);
     const Object memory = attribute(described, "memory");
     memory_.assign(PyBytes_AS_STRING(memory.get()), PyBytes_AS_STRING(memory.get()) + PyBytes_GET_SIZE(memory.get()));
-    for_each(attribute(described, "maps").get(), [&](PyObject* one) {
-      maps_.push_back({pointer(one), Object::borrowed(PyTuple_GetItem(one, 3)), {}});
-    });
+    for_each(attribute(described, "maps").get(),
+             [&](PyObject* one) { maps_.push_back({pointer(one), Object::borrowed(PyTuple_GetItem(one, 3)), {}}); });
     for_each(attribute(described, "scalars").get(), [&](PyObject* one) {
       scalars_.push_back({static_cast<size_t>(integer(PyTuple_GetItem(one, 0))),
                           static_cast<size_t>(integer(PyTuple_GetItem(one, 1))),
-                          Object::borrowed(PyTuple_GetItem(one, 2)),
-                          PyUnicode_AsUTF8(PyTuple_GetItem(one, 3))[0]});
+                          Object::borrowed(PyTuple_GetItem(one, 2)), PyUnicode_AsUTF8(PyTuple_GetItem(one, 3))[0]});
     });
     if (memory_.size() > kMaxParameterBytes || offsets_.size() > kMaxParameters)
       throw std::length_error("too many parameters");
@@ -195,7 +193,7 @@ struct Replay {
     std::vector<std::optional<Empty>> outputs;  // absent ones are None
     std::vector<size_t> filled;                 // outputs with elements, whose addresses come first
     std::vector<size_t> places, varying;        // the tensors and the varying scalars among the arguments
-    struct Room {  // memory that the launches use
+    struct Room {                               // memory that the launches use
       std::optional<Empty> empty;
       Object make;  // a function that returns a tensor, where `empty` is absent
     };
