@@ -63,7 +63,7 @@ def near(
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_dtype_and_layout_has_predictions(dtype, kind):
     unaligned = "unaligned" in kind
-    worst = 2 if dtype == torch.int8 else 1  # PyTorch's int8 product is several operators, which the model does not have
+    worst = 2 if dtype == torch.int8 else 1  # PyTorch's int8 product is several operators, which it does not model
     for sizes in ((16, 32, 48), (2048, 4096, 1024)):
         a, b = operands(*(size - unaligned for size in sizes), dtype, kind[:2])
         assert describe(a, b)[0] == kind
