@@ -136,10 +136,10 @@ struct WgmmaConsumer {
     state.next(pipeline.stages);
   }
 
-  // Waits for the last k-tile of a tile and releases it.
-  __device__ void finish() const {
+  // Waits for the last k-tile of a tile, if it has `any`, and releases it.
+  __device__ void finish(bool any = true) const {
     wgmma_wait_group<0>();
-    release(previous_empty);
+    if (any) release(previous_empty);
   }
 };
 
