@@ -39,7 +39,7 @@ def k_major(matrix: torch.Tensor) -> torch.Tensor:
 
 
 def launch_clusters(kernel: cuda.Kernel, a: torch.Tensor, b: torch.Tensor, *c: object) -> None:
-    """Launch a kernel that calls ``gemm_k_major::gemm``, for K-major a (M, K) and b (N, K), in clusters of two blocks.
+    """Launch a kernel that calls ``sm90::gemm_int8``, for K-major a (M, K) and b (N, K), in clusters of two blocks.
 
     ``c``: the kernel's arguments for C.
     """

@@ -205,7 +205,6 @@ struct FusedEpilogue : EpilogueHooks {
       if (!has_pending) store(pending[subtile], maps.y, at, subtile);
     }
   }
-  __device__ void drain() const {}
 };
 
 // The body of a kernel. Launch configuration as for `gemm`, with gemm_epilogue_shared<P> bytes of dynamic shared

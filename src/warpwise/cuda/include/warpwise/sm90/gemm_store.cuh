@@ -21,11 +21,13 @@ __device__ inline void registers_to_shared(unsigned box, const unsigned (&pairs)
   }
 }
 
-// How a warpgroup stores 64 x 64 of C. `write` copies registers to a staging box, `send` the box to C. Position: where
-// the warpgroup's tile begins; the box is `row` rows and `column` columns further. `by_tma`: one thread sends.
-struct BoxStore {  // to a matrix, by TMA
+// How a warpgroup stores 64 rows of C, 128 bytes of each at a time. `write` copies 16 registers of a thread to a
+// staging box, `send` the box to C: by one thread with SENDS bulk groups if `by_tma`. `by_warp`: a warp sends what it
+// writes. Position: where the warpgroup's tile begins; the box is `row` rows and `column` columns further.
+struct BoxStore {  // 2-byte elements to a matrix, by TMA
   const TensorMap* map;
-  static constexpr bool by_tma = true;
+  static constexpr bool by_tma = true, by_warp = false;
+  static constexpr int sends = 1;
   struct Position {
     int row, column;
   };
@@ -43,9 +45,9 @@ struct BoxStore {  // to a matrix, by TMA
 };
 
 template <class T>
-struct RowStore : BoxStore {  // to dense rows of any alignment; each warp stores its own 16 rows
+struct RowStore : BoxStore {  // to dense rows of any alignment
   DenseRows<T> rows;
-  static constexpr bool by_tma = false;
+  static constexpr bool by_tma = false, by_warp = true;
 
   __device__ explicit RowStore(const DenseRows<T>& rows) : rows(rows) {}
   __device__ void send(unsigned box, const Position& at, int row, int column) const {
@@ -56,28 +58,29 @@ struct RowStore : BoxStore {  // to dense rows of any alignment; each warp store
 
 // Stores a subtile through `box`, one of BOXES boxes that are used in turn.
 template <int BOXES, class Store>
-__device__ inline void store_subtile(const Store& to, unsigned box, const unsigned (&pairs)[16], int group,
+__device__ inline void store_subtile(const Store& to, unsigned box, const unsigned (&registers)[16], int group,
                                      const typename Store::Position& at, int row, int column) {
   const bool leads = threadIdx.x % kWarpgroupThreads == 0;
-  if constexpr (Store::by_tma) {
-    if (leads) tma_store_wait_read<BOXES - 1>();
-    named_barrier_sync(1 + group, kWarpgroupThreads);
-    to.write(box, pairs, at);
-    fence_proxy_async();
-    named_barrier_sync(1 + group, kWarpgroupThreads);
-    if (leads) to.send(box, at, row, column);
-  } else {
-    __syncwarp();
-    to.write(box, pairs, at);
-    __syncwarp();
-    to.send(box, at, row, column);
-  }
+  const auto sync = [=] {
+    if constexpr (Store::by_warp)
+      __syncwarp();
+    else
+      named_barrier_sync(1 + group, kWarpgroupThreads);
+  };
+  if (Store::by_tma && leads) tma_store_wait_read<(BOXES - 1) * Store::sends>();
+  sync();
+  to.write(box, registers, at);
+  if (Store::by_tma) fence_proxy_async();
+  sync();
+  if (!Store::by_tma || leads) to.send(box, at, row, column);
 }
 
-// Hooks of `gemm` that most epilogues do not need.
+// Hooks of `gemm` that an epilogue may do without.
 struct EpilogueHooks {
-  static constexpr int slots = 0;  // k-tiles beside which step() runs; see WgmmaLoop
+  static constexpr int slots = 1;  // k-tiles beside which step() runs: see WgmmaLoop
   __device__ void init() const {}  // in thread 0: initialises mbarriers
+  __device__ void step(int) const {}
+  __device__ void drain() const {}  // after the last tile
   template <class Producer, class Work>
   __device__ void produce(Producer&, const Work&) const {}  // in the producer thread: after the loads of a tile
   template <class Scheduler>
@@ -144,6 +147,35 @@ struct OverlappedStore : EpilogueHooks {
     if (!has_pending) return;
 #pragma unroll
     for (int subtile = 0; subtile < P::subtiles; ++subtile) store(subtile);
+  }
+};
+
+// Stores a tile of 4-byte sums at its end, 32 columns at a time, through two boxes.
+template <class P, class Store>
+struct WordStore : EpilogueHooks {
+  static_assert(P::wgmmas == 1 && P::boxes == 2, "64 rows, two boxes");
+  const Store to;
+  const unsigned staging;
+  typename Store::Position at{};
+  int box = 0;
+
+  template <class Storage>
+  __device__ WordStore(const Storage& storage, const Store& to)
+      : to(to), staging(storage.staging + P::group() * 2 * kBoxBytes) {}
+
+  template <class Work>
+  __device__ void begin(const Work&, int row, int column, int matrix) {
+    at = Store::template position<Work>(row, column, matrix);
+  }
+  template <class Sums, class Work, class Consumer>
+  __device__ void finish(Sums& d, const Work&, int, Consumer&) {
+#pragma unroll
+    for (int subtile = 0; subtile < P::width / 32; ++subtile, box ^= 1) {
+      unsigned words[16];
+#pragma unroll
+      for (int i = 0; i < 16; ++i) words[i] = reinterpret_cast<const unsigned&>(d[0][subtile * 16 + i]);
+      store_subtile<2>(to, staging + box * kBoxBytes, words, P::group(), at, 0, subtile * 32);
+    }
   }
 };
 
