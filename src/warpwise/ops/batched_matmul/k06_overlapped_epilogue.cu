@@ -21,8 +21,9 @@ struct Batch {
   __device__ int k_tiles(int) const { return tiles_k; }
   __device__ int first_k(int) const { return 0; }
   __device__ sm90::TileCoord at(int number) const {
-    const int matrix = number / order.tiles(), tile = number % order.tiles();
-    return {order.row(tile), order.column(tile), matrix * a_step, matrix * b_step, matrix};
+    const int matrix = number / order.tiles();
+    const sm90::Tile tile = order.at(number % order.tiles());
+    return {tile.row, tile.column, matrix * a_step, matrix * b_step, matrix};
   }
 };
 

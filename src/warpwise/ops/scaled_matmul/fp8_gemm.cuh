@@ -34,8 +34,9 @@ template <class P, int K_TILES>
 struct PromotionLoop {
   using Sums = float[1][P::width / 2];
 
-  template <int SLOTS, bool MAY_BE_EMPTY, class Storage, class Consumer, class Between>
-  static __device__ void run(Sums& d, int k_tiles, const Storage& storage, Consumer& consumer, const Between& between) {
+  template <int SLOTS, bool MAY_BE_EMPTY, class Storage, class Between>
+  static __device__ void run(Sums& d, int k_tiles, const Storage& storage, sm90::WgmmaConsumer& consumer,
+                             const Between& between) {
     const sm90::Pipeline& pipeline = storage.pipeline;
     const unsigned own_a = storage.stages_a + P::group_m() * 64 * sm90::kRowBytes;
     const auto multiply = [&](float (&sums)[64], int stage, int half, bool adds) {
@@ -85,28 +86,21 @@ using EachKTile = PromotionLoop<P, 1>;
 template <class P>
 using TwoKTiles = PromotionLoop<P, 2>;
 
-// Scales and rounds a tile to bfloat16, and stores it at its end, 64 columns at a time, through two boxes.
+// Scales and rounds a tile to bfloat16, and stores it at its end.
 template <class P, class Store, bool ROWWISE>
-struct ScaledStore : sm90::EpilogueHooks {
-  const Store to;
-  const unsigned staging;
+struct ScaledStore : sm90::ImmediateStore<P, Store> {
+  using Base = sm90::ImmediateStore<P, Store>;
+  using Base::at;
   const float *const scale_a, *const scale_b;  // one each, or (m,) and (n,) if ROWWISE
   const int m, n, thread = threadIdx.x % sm90::kWarpgroupThreads;
-  sm90::BoxStore::Position at{};
-  int box = 0;
 
   __device__ ScaledStore(const sm90::GemmStorage<P>& storage, const Store& to, const float* scale_a,
                          const float* scale_b, int m, int n)
-      : to(to),
-        staging(storage.staging + P::group() * 2 * sm90::kBoxBytes),
-        scale_a(scale_a),
-        scale_b(scale_b),
-        m(m),
-        n(n) {}
+      : Base(storage, to), scale_a(scale_a), scale_b(scale_b), m(m), n(n) {}
 
   template <class Work>
-  __device__ void begin(const Work&, int row, int column, int) {
-    at = {row, column};
+  __device__ void begin(const Work& work, int row, int column, int matrix) {
+    Base::begin(work, row, column, matrix);
     prefetch_scales(scale_a, scale_b, ROWWISE, row, column, 64, P::width, m, n, thread);
   }
   // The scales of this thread's columns of a subtile, clamped at the edge.
@@ -122,8 +116,8 @@ struct ScaledStore : sm90::EpilogueHooks {
         scales[pair] = make_float2(scale_b[min(column, n - 1)], scale_b[min(column + 1, n - 1)]);
     }
   }
-  template <class Sums, class Work, class Consumer>
-  __device__ void finish(Sums& d, const Work&, int, Consumer&) {
+  template <class Sums, class Work>
+  __device__ void finish(Sums& d, const Work&, int, sm90::WgmmaConsumer&) {
     const int first_row = at.row + thread / 32 * 16 + thread % 32 / 4;  // of the two rows of this thread
     const float scale = ROWWISE ? 1.0f : *scale_a * *scale_b;
     const float row_scales[2] = {ROWWISE ? scale_a[min(first_row, m - 1)] : scale,
@@ -131,7 +125,7 @@ struct ScaledStore : sm90::EpilogueHooks {
     float2 column_scales[2][8];  // loaded one subtile ahead
     load_column_scales(column_scales[0], 0);
 #pragma unroll
-    for (int subtile = 0; subtile < P::subtiles; ++subtile, box ^= 1) {
+    for (int subtile = 0; subtile < P::subtiles; ++subtile) {
       if (subtile + 1 < P::subtiles) load_column_scales(column_scales[(subtile + 1) % 2], subtile + 1);
       unsigned pairs[16];
 #pragma unroll
@@ -141,7 +135,7 @@ struct ScaledStore : sm90::EpilogueHooks {
         pairs[i] = sm90::rounded(pair[0] * (row_scales[i % 2] * scale2.x), pair[1] * (row_scales[i % 2] * scale2.y),
                                  __nv_bfloat16());
       }
-      sm90::store_subtile<2>(to, staging + box * sm90::kBoxBytes, pairs, P::group(), at, 0, subtile * 64);
+      this->store(pairs, subtile * 64);
     }
   }
 };

@@ -26,8 +26,9 @@ struct Groups {
     return height(number / order.tiles()) - k_tiles(number) * kTileK;
   }
   __device__ sm90::TileCoord at(int number) const {
-    const int group = number / order.tiles(), tile = number % order.tiles(), first = start(group);
-    return {order.row(tile), order.column(tile), first, first, group};
+    const int group = number / order.tiles(), first = start(group);
+    const sm90::Tile tile = order.at(number % order.tiles());
+    return {tile.row, tile.column, first, first, group};
   }
 };
 

@@ -42,8 +42,8 @@ struct WholeStore : OverlappedStore<P, BatchStore, Identity, P::subtiles> {
   using Base = OverlappedStore<P, BatchStore, Identity, P::subtiles>;
   using Base::Base;
 
-  template <class Sums, class Work, class Consumer>
-  __device__ void finish(Sums& d, const Work& work, int k_tiles, Consumer& consumer) {
+  template <class Sums, class Work>
+  __device__ void finish(Sums& d, const Work& work, int k_tiles, WgmmaConsumer& consumer) {
     Base::finish(d, work, k_tiles, consumer);
     this->has_pending = false;
     const bool leads = threadIdx.x % kWarpgroupThreads == 0;

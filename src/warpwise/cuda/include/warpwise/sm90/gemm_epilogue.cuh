@@ -176,8 +176,8 @@ struct FusedEpilogue : EpilogueHooks {
     store_subtile<P::boxes>(BoxStore{map}, own_boxes + box * kBoxBytes, pairs, P::group(), to, 0, subtile * 64);
     if (P::boxes == 2) box ^= 1;
   }
-  template <class Sums, class Work, class Consumer>
-  __device__ void finish(Sums& d, const Work& work, int, Consumer&) {
+  template <class Sums, class Work>
+  __device__ void finish(Sums& d, const Work& work, int, WgmmaConsumer&) {
     warpgroup_fence_operand(d[0]);
     pending_at = at;
     has_pending = !work.is_last();  // the last tile is stored at once

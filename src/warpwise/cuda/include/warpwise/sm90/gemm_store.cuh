@@ -124,8 +124,8 @@ struct OverlappedStore : EpilogueHooks {
     if (BOXES == 2) box ^= 1;
   }
   // When the sums of a tile are complete.
-  template <class Sums, class Work, class Consumer>
-  __device__ void finish(Sums& d, const Work&, int k_tiles, Consumer&) {
+  template <class Sums, class Work>
+  __device__ void finish(Sums& d, const Work&, int k_tiles, WgmmaConsumer&) {
     constexpr int kWidth = sizeof(d[0]) / sizeof(float) * 2;
     const int thread = threadIdx.x % kWarpgroupThreads;
     pending_at = next_at;
@@ -150,9 +150,9 @@ struct OverlappedStore : EpilogueHooks {
   }
 };
 
-// Stores a tile of 4-byte sums at its end, 32 columns at a time, through two boxes.
+// Stores a tile at its end, 128 bytes of each row at a time, through two boxes.
 template <class P, class Store>
-struct WordStore : EpilogueHooks {
+struct ImmediateStore : EpilogueHooks {
   static_assert(P::wgmmas == 1 && P::boxes == 2, "64 rows, two boxes");
   const Store to;
   const unsigned staging;
@@ -160,21 +160,32 @@ struct WordStore : EpilogueHooks {
   int box = 0;
 
   template <class Storage>
-  __device__ WordStore(const Storage& storage, const Store& to)
+  __device__ ImmediateStore(const Storage& storage, const Store& to)
       : to(to), staging(storage.staging + P::group() * 2 * kBoxBytes) {}
 
   template <class Work>
   __device__ void begin(const Work&, int row, int column, int matrix) {
     at = Store::template position<Work>(row, column, matrix);
   }
-  template <class Sums, class Work, class Consumer>
-  __device__ void finish(Sums& d, const Work&, int, Consumer&) {
+  __device__ void store(const unsigned (&registers)[16], int column) {
+    store_subtile<2>(to, staging + box * kBoxBytes, registers, P::group(), at, 0, column);
+    box ^= 1;
+  }
+};
+
+// The same for 4-byte sums.
+template <class P, class Store>
+struct WordStore : ImmediateStore<P, Store> {
+  using ImmediateStore<P, Store>::ImmediateStore;
+
+  template <class Sums, class Work>
+  __device__ void finish(Sums& d, const Work&, int, WgmmaConsumer&) {
 #pragma unroll
-    for (int subtile = 0; subtile < P::width / 32; ++subtile, box ^= 1) {
+    for (int column = 0; column < P::width; column += 32) {
       unsigned words[16];
 #pragma unroll
-      for (int i = 0; i < 16; ++i) words[i] = reinterpret_cast<const unsigned&>(d[0][subtile * 16 + i]);
-      store_subtile<2>(to, staging + box * kBoxBytes, words, P::group(), at, 0, subtile * 32);
+      for (int i = 0; i < 16; ++i) words[i] = reinterpret_cast<const unsigned&>(d[0][column / 2 + i]);
+      this->store(words, column);
     }
   }
 };

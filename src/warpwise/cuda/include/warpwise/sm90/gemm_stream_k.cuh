@@ -97,7 +97,8 @@ struct StreamKTiles {
     __device__ int k_tiles() const { return unit.to - unit.from; }
     __device__ int first_k() const { return unit.from * P::tile_k; }
     __device__ TileCoord at() const {
-      return {order.row(unit.tile) * P::cm * P::bm, order.column(unit.tile) * P::cn * P::bn};
+      const Tile tile = order.at(unit.tile);
+      return {tile.row * P::cm * P::bm, tile.column * P::cn * P::bn};
     }
   };
   __device__ WorkUnits units() const { return WorkUnits(stream_k, order.tiles(), blockIdx.x / P::cluster); }
@@ -205,8 +206,8 @@ struct StreamKStore : OverlappedStore<P, BoxStore> {
       has_partials = false;
     }
   }
-  template <class Sums, class Work, class Consumer>
-  __device__ void finish(Sums& d, const Work& work, int k_tiles, Consumer& consumer) {
+  template <class Sums, class Work>
+  __device__ void finish(Sums& d, const Work& work, int k_tiles, WgmmaConsumer& consumer) {
     if (work.unit.from > 0) {
       keep_partials(d, work.unit.slot);
       return;
@@ -233,8 +234,8 @@ struct StreamKStore : OverlappedStore<P, BoxStore> {
                    : "f"(d[at / (P::width / 2)][at % (P::width / 2)]));
     }
   }
-  template <class Sums, class Consumer>
-  __device__ void add_partials(Sums& d, Consumer& consumer) const {
+  template <class Sums>
+  __device__ void add_partials(Sums& d, WgmmaConsumer& consumer) const {
     const int thread = threadIdx.x % kWarpgroupThreads;
     PipelineState& state = consumer.state;
 #pragma unroll

@@ -41,11 +41,11 @@ struct VariableMTiles {
         visit(Work<Flat, false>{tiles_k, row(order.columns), (tile - regular_tiles) * 256});
         continue;
       }
-      const int tile_row = order.column(tile), column = order.row(tile) * 128;
-      if (tile_row < wide)
-        visit(Work<Tall<kWide>, true>{tiles_k, row(tile_row), column});
+      const Tile at = order.at(tile);
+      if (at.column < wide)
+        visit(Work<Tall<kWide>, true>{tiles_k, row(at.column), at.row * 128});
       else
-        visit(Work<Tall<kNarrow>, true>{tiles_k, row(tile_row), column});
+        visit(Work<Tall<kNarrow>, true>{tiles_k, row(at.column), at.row * 128});
     }
   }
 };

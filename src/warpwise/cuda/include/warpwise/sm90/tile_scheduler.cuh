@@ -19,17 +19,10 @@ struct TileCoord {
 struct TileScheduler {
   int rows, columns, group;
   __device__ int tiles() const { return rows * columns; }
-  __device__ int row(int tile) const { return first(tile) + tile % per_group() % in_group(tile); }
-  __device__ int column(int tile) const { return tile % per_group() / in_group(tile); }
-  __device__ Tile at(int tile) const {  // row and column, which share their divisions
+  __device__ Tile at(int tile) const {
     const int size = group * columns, first = tile / size * group, in_group = min(group, rows - first);
     return {first + tile % size % in_group, tile % size / in_group};
   }
-
- private:
-  __device__ int per_group() const { return group * columns; }
-  __device__ int first(int tile) const { return tile / per_group() * group; }
-  __device__ int in_group(int tile) const { return min(group, rows - first(tile)); }
 };
 
 // The tiles of a matrix in this order, all with `tiles_k` k-tiles.
@@ -40,7 +33,10 @@ struct MatrixTiles {
   __device__ int tiles() const { return order.tiles(); }
   __device__ int k_tiles(int) const { return tiles_k; }
   __device__ int first_k(int) const { return 0; }
-  __device__ TileCoord at(int tile) const { return {order.row(tile), order.column(tile)}; }  // in cluster tiles
+  __device__ TileCoord at(int index) const {  // in cluster tiles
+    const Tile tile = order.at(index);
+    return {tile.row, tile.column};
+  }
 };
 
 // A work tile of `gemm` that is one of `Tiles`, such as MatrixTiles. P: a GemmConfig.
