@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 
-from warpwise import cuda, ops
+from warpwise import cuda
 from warpwise.gemm import persistent as gemm_config
 from warpwise.gemm.time_model import Product
 from warpwise.ops.matmul import k26_stream_k_hybrid as k26
 
-HERE = Path(ops.__path__[0]) / "matmul"
-
 LARGE = gemm_config.CONFIGS[0].name
 WALK = """
-#include "stream_k_scheduler.cuh"
+#include <cuda_bf16.h>
+#include <warpwise/sm90/gemm_stream_k.cuh>
+using warpwise::sm90::StreamK, warpwise::sm90::WorkUnits;
 // Of each cluster the number of its units, and of each its tile, k-tiles and slot; and the slots that it reads.
 __global__ void walk(int* out, int k_tiles, int tiles, int sk_tiles, int splits, int edge, int most) {
   const StreamK stream_k{k_tiles, sk_tiles, static_cast<int>(gridDim.x), splits, edge};
@@ -43,7 +41,7 @@ def test_every_k_tile_has_one_cluster(clusters, tiles, sk_tiles, k_tiles, splits
     owner."""
     most = 2 * tiles // clusters + clusters + 70
     out = torch.zeros(clusters, 5 * most, dtype=torch.int32)
-    cuda.load(WALK, include=[HERE])["walk"][clusters, 1](out, k_tiles, tiles, sk_tiles, splits, edge, most)
+    cuda.load(WALK)["walk"][clusters, 1](out, k_tiles, tiles, sk_tiles, splits, edge, most)
     found, stored, read = [], {}, {}
     for cluster, numbers in enumerate(out.tolist()):
         units = [tuple(numbers[4 * i + 1 : 4 * i + 5]) for i in range(numbers[0])]
@@ -83,6 +81,16 @@ def test_configurations(m, n, k):
 def test_an_unknown_configuration():
     with pytest.raises(ValueError, match=r"expected a configuration of the form .* got '7x7'"):
         k26.parsed("7x7")
+
+
+@pytest.mark.parametrize("split", ["128x128x64_s6_c1x1_t2_p2_e1", "128x128x64_s6_c1x1_t1_p3_e2"])
+def test_partial_sums_are_exchanged_on_the_cpu(split, monkeypatch):
+    """Six emulated clusters of one block: the exchange of partial sums, with every check."""
+    monkeypatch.setattr(k26, "sm_count", lambda a: 6)
+    a, b = (torch.randint(-1, 2, shape).bfloat16() for shape in ((256, 520), (520, 136)))
+    c = torch.full((256, 136), float("nan"), dtype=a.dtype)
+    k26.launch(c, a, b, split)
+    assert torch.equal(c, (a.float() @ b.float()).to(a.dtype))
 
 
 def integers(rows, columns, transposed, seed, dtype):

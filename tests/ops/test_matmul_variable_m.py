@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 
 from warpwise import cuda, ops
 from warpwise.operation import cdiv
 from warpwise.ops.matmul import k28_variable_m_tiles as k28
-
-HERE = Path(ops.__path__[0]) / "matmul"
 from warpwise.ops.matmul.k28_variable_m_tiles import TILE_N, tile_count, variable, wide_rows
 
 SIZES = [
@@ -25,21 +21,17 @@ SIZES = [
     (16384, 1000),
 ]
 WALK = """
-#include "variable_m.cuh"
-struct Columns {  // of tiles, one after another
-  int rows, columns;
-  __device__ int tiles() const { return rows * columns; }
-  __device__ int row(int number) const { return number % rows; }
-  __device__ int column(int number) const { return number / rows; }
-};
+#include <cuda_bf16.h>
+#include <warpwise/sm90/gemm_variable_m.cuh>
 // Of each block the number of its tiles, and of each tile its first row and column, rows and columns.
 __global__ void walk(int* out, int tile_columns, int tile_rows, int wide, int flats, int most) {
   int *const to = out + blockIdx.x * most, count = 0;
-  const VariableMTiles<Columns> tiles{{tile_columns, tile_rows}, wide, flats};
-  tiles.for_each_tile(blockIdx.x, gridDim.x, [&](auto tile, int row, int column) {
-    using Of = decltype(tile);
-    to[1 + 4 * count] = row, to[2 + 4 * count] = column;
-    to[3 + 4 * count] = Of::rows, to[4 + 4 * count] = Of::boxes_b * 64;
+  using Tiles = warpwise::sm90::VariableMTiles<__nv_bfloat16, false>;
+  Tiles{{tile_columns, tile_rows, tile_columns}, wide, flats, 1}.for_each([&](auto work) {
+    using Config = typename decltype(work)::Config;
+    to[1 + 4 * count] = work.row, to[2 + 4 * count] = work.column;
+    to[3 + 4 * count] = work.transposed ? Config::width : Config::bm;
+    to[4 + 4 * count] = work.transposed ? Config::bm : Config::width;
     ++count;
   });
   to[0] = count;
@@ -56,7 +48,7 @@ def test_every_element_has_one_tile(m, n):
         flats, most = cdiv(n, 2 * TILE_N) * found.flat, 4 * cdiv(tile_count(found, n), 132) + 1
         out = torch.zeros(132, most, dtype=torch.int32)
         arguments = cdiv(n, TILE_N), found.tile_rows, wide_rows(found, m), flats, most
-        cuda.load(WALK, include=[HERE])["walk"][132, 1](out, *arguments)
+        cuda.load(WALK)["walk"][132, 1](out, *arguments)
         seen = torch.zeros(cdiv(m, 8), cdiv(n, TILE_N), dtype=torch.int32)  # groups of 8 rows, tile_columns
         for numbers in out.tolist():
             for i in range(numbers[0]):

@@ -108,9 +108,9 @@ class GemmConfig(NamedTuple):
 
     @property
     def shared(self) -> int:
-        """Bytes of shared memory of a kernel of 2-byte operands: the ring, and the tile of C, or one or two boxes of it
-        for each warpgroup, as they fit."""
-        ring, boxes = self.ring_bytes(2), self.warpgroups * BOX_BYTES
+        """Bytes of shared memory of a kernel of ``sm90/gemm.cuh``, whose k-tiles span 128 bytes: the ring, and the tile
+        of C, or one or two boxes of it for each warpgroup, as they fit."""
+        ring, boxes = self.ring_bytes(128 // self.k), self.warpgroups * BOX_BYTES
         return ring + (2 * self.m * self.n if self.whole else 2 * boxes if ring + 2 * boxes <= HOPPER_SHARED else boxes)
 
     def parameters(self, dtype: torch.dtype, *flags: bool) -> str:

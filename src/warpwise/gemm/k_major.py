@@ -7,13 +7,13 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.config import BOX_BYTES, GemmConfig
+from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import GRID_Y, requires_hopper, requires_k, size_limit
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv, sm_count
 
 TRANSPOSE = cuda.load(Path(__file__).parent / "transpose.cu")
-SHARED = GemmConfig.parse("128x256x128_s4_c2x1").ring_bytes(1) + 4 * BOX_BYTES
+INT8 = GemmConfig.parse("128x256x128_s4_c2x1")
 
 
 def transposed(matrix: torch.Tensor) -> torch.Tensor:
@@ -39,15 +39,15 @@ def k_major(matrix: torch.Tensor) -> torch.Tensor:
 
 
 def launch_clusters(kernel: cuda.Kernel, a: torch.Tensor, b: torch.Tensor, *c: object) -> None:
-    """Launch a kernel that calls ``gemm_k_major::gemm``, for K-major a (M, K) and b (N, K), in clusters of two blocks.
+    """Launch a kernel that calls ``sm90::gemm_int8``, for K-major a (M, K) and b (N, K), in clusters of two blocks.
 
     ``c``: the kernel's arguments for C.
     """
     (m, k), n = a.shape, b.shape[0]
-    pairs, columns = cdiv(m, 256), cdiv(n, 256)
+    pairs, columns = INT8.tiles(m, n)
     clusters = min(pairs * columns, max(1, sm_count(a) // 2))
     maps = [cuda.tensor_map(operand, (128, 128)) for operand in (a, b)]
-    kernel[2 * clusters, 384, SHARED](*maps, *c, k, pairs, columns, 8)
+    kernel[INT8.launch(clusters)](*maps, *c, k, pairs, columns, 8)
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:

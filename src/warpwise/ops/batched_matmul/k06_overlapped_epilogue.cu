@@ -11,29 +11,30 @@
 #include <warpwise/sm90/gemm_batched.cuh>
 
 namespace sm90 = warpwise::sm90;
-namespace gemm_batched = warpwise::gemm_batched;
 using sm90::TensorMap;
 
 struct Batch {
   sm90::TileScheduler order;
   int count, a_step, b_step, tiles_k;  // matrices; a step is 0 for a broadcast operand, else 1
+  static constexpr bool may_be_empty = false;
   __device__ int tiles() const { return count * order.tiles(); }
-  __device__ int k_tiles(int number) const { return tiles_k; }
-  __device__ int first_k(int number) const { return 0; }
-  __device__ gemm_batched::Tile at(int number) const {
-    const int matrix = number / order.tiles(), tile = number % order.tiles();
-    return {order.row(tile), order.column(tile), matrix * a_step, matrix * b_step, matrix};
+  __device__ int k_tiles(int) const { return tiles_k; }
+  __device__ int first_k(int) const { return 0; }
+  __device__ sm90::TileCoord at(int number) const {
+    const int matrix = number / order.tiles();
+    const sm90::Tile tile = order.at(number % order.tiles());
+    return {tile.row, tile.column, matrix * a_step, matrix * b_step, matrix};
   }
 };
 
 // a: (batch, m, k), or (batch, k, m) if A_MN_MAJOR; b: (batch, n, k), or (batch, k, n) if B_MN_MAJOR; c: (batch, m,
 // n): tensor maps. rows, columns: a matrix in tiles of BM x BN; group: of TileScheduler. For the other parameters,
-// grid and shared memory see GemmConfig and gemm_batched::gemm.
+// grid and shared memory see GemmConfig and sm90::gemm_batched.
 template <class T, int BM, int BN, int GM, int GN, int STAGES, bool STORE_AT_END, bool A_MN_MAJOR, bool B_MN_MAJOR>
 __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) batched_matmul_overlapped_epilogue(
     const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, const __grid_constant__ TensorMap c,
     int a_step, int b_step, int batch, int k, int rows, int columns, int group) {
   using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, 1, 1, A_MN_MAJOR, B_MN_MAJOR>;
-  gemm_batched::gemm<P, STORE_AT_END>(
-      a, b, c, Batch{{rows, columns, group}, batch, a_step, b_step, (k + sm90::kTileK - 1) / sm90::kTileK});
+  sm90::gemm_batched<P, STORE_AT_END>(
+      a, b, c, Batch{{rows, columns, group}, batch, a_step, b_step, (k + P::tile_k - 1) / P::tile_k});
 }

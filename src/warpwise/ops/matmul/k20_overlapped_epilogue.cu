@@ -7,7 +7,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <warpwise/sm90/gemm.cuh>
+#include <warpwise/sm90/gemm_store.cuh>
 
 namespace sm90 = warpwise::sm90;
 
@@ -19,7 +19,7 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
     matmul_overlapped_epilogue(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
                                const __grid_constant__ sm90::TensorMap c, int k, int rows, int columns, int group) {
   using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
-  sm90::gemm<P>(a, b, c, k, sm90::TileScheduler{rows, columns, group}, sm90::IdentityEpilogue());
+  sm90::gemm_matrices<P>(a, b, sm90::BoxStore{&c}, k, {rows, columns, group});
 }
 
 // The same without clusters: launched as clusters of one block, sizes below 2048 took 5 to 12 % longer.
@@ -29,5 +29,5 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) matmul_overlapped_epil
     const __grid_constant__ sm90::TensorMap c, int k, int rows, int columns, int group) {
   static_assert(CM * CN == 1, "no multicast without a cluster");
   using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
-  sm90::gemm<P>(a, b, c, k, sm90::TileScheduler{rows, columns, group}, sm90::IdentityEpilogue());
+  sm90::gemm_matrices<P>(a, b, sm90::BoxStore{&c}, k, {rows, columns, group});
 }

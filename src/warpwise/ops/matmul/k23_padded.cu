@@ -7,8 +7,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <warpwise/sm90/gemm.cuh>
-#include <warpwise/sm90/gemm_k_major.cuh>
+#include <warpwise/sm90/gemm_int8.cuh>
 
 namespace sm90 = warpwise::sm90;
 
@@ -18,8 +17,7 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
     matmul_unaligned_c(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b, T* c,
                        int m, int n, int k, int rows, int columns, int group) {
   using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
-  sm90::gemm<P>(a, b, sm90::DenseRows<T>{c, m, n}, k, sm90::TileScheduler{rows, columns, group},
-                sm90::IdentityEpilogue());
+  sm90::gemm_matrices<P>(a, b, sm90::RowStore<T>({c, m, n}), k, {rows, columns, group});
 }
 
 template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_MN_MAJOR, bool B_MN_MAJOR>
@@ -28,16 +26,12 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) matmul_unaligned_c_no_
     int rows, int columns, int group) {
   static_assert(CM * CN == 1, "no multicast without a cluster");
   using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
-  sm90::gemm<P>(a, b, sm90::DenseRows<T>{c, m, n}, k, sm90::TileScheduler{rows, columns, group},
-                sm90::IdentityEpilogue());
+  sm90::gemm_matrices<P>(a, b, sm90::RowStore<T>({c, m, n}), k, {rows, columns, group});
 }
 
 // k22 with C: (m, n) in dense rows of any alignment.
-__global__ void __launch_bounds__(warpwise::gemm_k_major::kThreads, 1) __cluster_dims__(
-    warpwise::gemm_k_major::kCluster, 1, 1)
+__global__ void __launch_bounds__(sm90::Int8Config::threads, 1) __cluster_dims__(sm90::Int8Config::cluster, 1, 1)
     matmul_int8_unaligned_c(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
                             int* c, int m, int n, int k, int pairs, int columns, int group) {
-  extern __shared__ unsigned char raw[];
-  warpwise::gemm_k_major::gemm(a, b, sm90::DenseRows<int>{c, m, n}, k, pairs, columns, group,
-                               warpwise::shared_address(raw));
+  sm90::gemm_int8(a, b, sm90::RowStore<int>({c, m, n}), k, pairs, columns, group);
 }

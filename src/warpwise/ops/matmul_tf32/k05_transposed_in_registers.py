@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.config import BOX_BYTES, chosen, parsed
+from warpwise.gemm.config import chosen, parsed
 from warpwise.gemm.operands import flags, sizes
 from warpwise.operation import sm_count
 from warpwise.ops.matmul_tf32._shared import aligned_copy, aligned_rows, k_major
@@ -33,8 +33,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
         cuda.tensor_map(second, (tile.n // tile.blocks, DEPTH), tf32=True),
     )
     template = f"<{flags(mn_major, swapped)}, {tile.n}, {tile.blocks}, {tile.stages}>"
-    geometry = k, rows, columns, tile.group(rows, clusters)
-    grid = clusters * tile.blocks, 384, tile.ring_bytes(4) + 4 * BOX_BYTES
+    geometry, grid = (k, rows, columns, tile.group(rows, clusters)), tile.launch(clusters)
     if n % 4 == 0 and c.data_ptr() % 16 == 0:
         boxes = TRANSPOSED[f"matmul_transposed_in_registers{template}"]
         boxes[grid](*maps, cuda.tensor_map(c, (32, 32)), *geometry)

@@ -8,7 +8,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm import limits
-from warpwise.gemm.config import BOX_BYTES, GemmConfig, chosen, parsed
+from warpwise.gemm.config import GemmConfig, chosen, parsed
 from warpwise.gemm.operands import ALIGNMENT, flags
 from warpwise.gemm.padding import k_major_operands
 from warpwise.operation import cdiv, sm_count
@@ -89,13 +89,13 @@ def launcher(module: cuda.Module, kernel: str, *configs: GemmConfig) -> Callable
             scale_b = scale_b.clone()
         (m, k), n = left.shape, right.shape[0]
         by_map = n % 8 == 0  # TMA stores rows that begin on 16 bytes
-        pairs, columns = cdiv(m, 2 * tile.m), cdiv(n, tile.n)
-        waves = cdiv(pairs * columns, max(1, sm_count(a) // 2))
-        clusters = cdiv(pairs * columns, waves)  # the fewest that need no more waves
+        pairs, columns = (tile := tile._replace(cluster=(2, 1))).tiles(m, n)
+        geometry = tile.launch(tile.clusters(pairs * columns, sm_count(a)))
         map_a, map_b = cuda.tensor_map(left, (128, 128)), cuda.tensor_map(right, (tile.n // 2, 128))
         map_c, rows = (cuda.tensor_map(c, (64, 64)), None) if by_map else (map_a, cuda.out(c))
-        module[f"{kernel}<{cuda.ctype(a.dtype)}, {cuda.ctype(b.dtype)}, {flags(by_row, by_map)}{arguments}>"][
-            2 * clusters, 384, tile.ring_bytes(1) + 4 * BOX_BYTES
-        ](map_a, map_b, map_c, rows, scale_a, scale_b, m, n, k, pairs, columns, 8, l2_hints(m, n, k))
+        name = f"{kernel}<{cuda.ctype(a.dtype)}, {cuda.ctype(b.dtype)}, {flags(by_row, by_map)}{arguments}>"
+        module[name][geometry](
+            map_a, map_b, map_c, rows, scale_a, scale_b, m, n, k, pairs, columns, 8, l2_hints(m, n, k)
+        )
 
     return launch

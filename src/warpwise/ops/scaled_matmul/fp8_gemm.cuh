@@ -1,154 +1,168 @@
-// Shared by the Hopper kernels: tile scheduler, pipeline, producer, main loop and epilogue.
+// GEMM (sm90/gemm.cuh) of fp8 operands: partial sums of wgmma are promoted to float32, and scaled when they are stored.
+//
+// wgmma accumulates fp8 products with 13 bits after the binary point, so a long sum must not stay in its accumulators.
 #pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp8.h>
 
-#include <warpwise/sm90/cluster.cuh>
-#include <warpwise/sm90/pipeline.cuh>
-#include <warpwise/sm90/tile_scheduler.cuh>
-#include <warpwise/sm90/unaligned_store.cuh>
-#include <warpwise/sm90/warpgroup.cuh>
-#include <warpwise/sm90/wgmma.cuh>
+#include <warpwise/sm90/gemm_store.cuh>
 
 #include "policies.cuh"
 
-constexpr int kCluster = 2, kRows = 128, kTileK = 128;
-constexpr int kThreads = 384, kWarpgroupThreads = 128;  // warpgroup 0 produces, 1 and 2 compute 64 rows each
-constexpr unsigned kBytesA = kRows * kTileK, kBytesC = 64 * 64 * 2;
+// A tile of 128 x COLUMNS, k-tiles of 128; the two blocks of a cluster compute vertically adjacent tiles and share B.
+template <class A, class B, int COLUMNS, int STAGES>
+using Fp8Config = sm90::GemmConfig<sm90::Pair<A, B>, 128, COLUMNS, 2, 1, STAGES, 2, 1, false, false, 128, COLUMNS / 2>;
 
-using sm90::Tile;
-
-// The tile of block `rank` of a cluster, which computes two vertically adjacent tiles. rows: pairs of tile rows.
-struct TileScheduler : sm90::TileScheduler {
-  __device__ Tile at(int tile_index, int rank) const {
-    const Tile tile = sm90::TileScheduler::at(tile_index);
-    return {tile.row * kCluster + rank, tile.column};
-  }
-};
-
-// Shared memory of a block: STAGES stages of A and B, two staging boxes of C per consumer warpgroup, and barriers.
-template <int COLUMNS, int STAGES>
-struct SharedStorage {
-  static constexpr unsigned kBytesB = COLUMNS * kTileK;
-  unsigned a, b, c;
-  sm90::Pipeline pipeline;
-
-  __device__ explicit SharedStorage(const unsigned char* raw)
-      : a((warpwise::shared_address(raw) + 1023) & ~1023u),  // a swizzled unit is 1 KiB
-        b(a + STAGES * kBytesA),
-        c(b + STAGES * kBytesB),
-        pipeline(c + 4 * kBytesC, STAGES) {
-    if (threadIdx.x == 0) {
-      pipeline.init(1, 2 * kCluster);  // both consumer warpgroups of both blocks
-      sm90::fence_mbarrier_init();
-    }
-    sm90::cluster_sync();
-  }
-
-  __device__ unsigned stage_a(int stage) const { return a + stage * kBytesA; }
-  __device__ unsigned stage_b(int stage) const { return b + stage * kBytesB; }
-};
-
-// The producer thread: loads all k-tiles of all tiles of this block; of B, the half that it multicasts to both blocks.
-template <int COLUMNS, int STAGES>
-__device__ inline void produce(const SharedStorage<COLUMNS, STAGES>& storage, const sm90::TensorMap& a,
-                               const sm90::TensorMap& b, const TileScheduler& scheduler, int k_tiles, int rank,
-                               int hints) {
-  constexpr unsigned kBytesB = SharedStorage<COLUMNS, STAGES>::kBytesB;
-  const sm90::CachePolicy policy_a = policy_for(hints / 4), policy_b = policy_for(hints % 4);
-  sm90::PipelineState state{0, 1};
-  for (int tile_index = blockIdx.x / kCluster; tile_index < scheduler.tiles(); tile_index += gridDim.x / kCluster) {
-    const Tile tile = scheduler.at(tile_index, rank);
-    for (int s = 0; s < k_tiles; ++s, state.next(STAGES)) {
-      const unsigned full_barrier = storage.pipeline.producer_acquire(state, kBytesA + kBytesB);
-      sm90::tma_load_2d(storage.stage_a(state.index), &a, full_barrier, s * kTileK, tile.row * kRows, policy_a);
-      sm90::tma_load_2d_multicast(storage.stage_b(state.index) + rank * (kBytesB / 2), &b, full_barrier, s * kTileK,
-                                  tile.column * COLUMNS + rank * (COLUMNS / 2), 3, policy_b);
-    }
-  }
-}
-
-// Starts the wgmma of a k-tile: 64 rows of A by 128 columns of B. The result replaces the accumulator, or is added to
-// it if `adds`.
-template <class A, class B>
-__device__ inline void wgmma_k_tile(float (&accumulator)[64], unsigned a, unsigned b, bool adds) {
-  sm90::wgmma_fence();
-#pragma unroll
-  for (int i = 0; i < kTileK / 32; ++i)
-    sm90::wgmma<sm90::Pair<A, B>, 128>(accumulator, sm90::matrix_descriptor(a + i * 32, 16, 1024),
-                                       sm90::matrix_descriptor(b + i * 32, 16, 1024), adds || i > 0);
-  sm90::wgmma_commit_group();
-}
-
-__device__ inline unsigned pack(float low, float high) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return *reinterpret_cast<const unsigned*>(&pair);
-}
-
-// The destination of C: boxes of 64 x 64 by TMA, or rows of any alignment by threads.
-template <bool BY_TMA>
-struct Target {
+// A matrix that is loaded with an L2 cache policy.
+struct HintedMatrix {
+  static constexpr int most_unrolled = 2;
   const sm90::TensorMap* map;
-  sm90::DenseRows<__nv_bfloat16> rows;
+  sm90::CachePolicy policy;
+
+  template <bool MULTICAST>
+  __device__ void load(unsigned to, unsigned full_barrier, int x, int y, int, unsigned short blocks) const {
+    if constexpr (MULTICAST)
+      sm90::tma_load_2d_multicast(to, map, full_barrier, x, y, blocks, policy);
+    else
+      sm90::tma_load_2d(to, map, full_barrier, x, y, policy);
+  }
 };
 
-// Epilogue of a consumer warpgroup: scales, rounds and stores 64 rows, from `row` on, of a tile whose first column is
-// `column`, in boxes of 64 columns, through two staging boxes in shared memory at `staging`; `box` is the next one.
-// Scales: as in the kernels. `consumer`: the index of the warpgroup among the consumers.
-template <bool ROWWISE, bool BY_TMA, int SUBTILES>
-__device__ inline void store_tile(const float (&sums)[SUBTILES][32], const Target<BY_TMA>& target, const float* scale_a,
-                                  const float* scale_b, int row, int column, int m, int n, unsigned staging, int& box,
-                                  int consumer) {
-  const int thread = threadIdx.x % kWarpgroupThreads, lane = thread % 32;
-  const int first_row = row + thread / 32 * 16 + lane / 4;  // of the two rows of this thread
-  const float scale = ROWWISE ? 1.0f : *scale_a * *scale_b;
-  const float upper_scale = ROWWISE ? scale_a[min(first_row, m - 1)] : scale;
-  const float lower_scale = ROWWISE ? scale_a[min(first_row + 8, m - 1)] : scale;
-  float2 column_scales[2][8];  // of this thread's columns, loaded one subtile ahead; clamped at the edge
-  const auto load_column_scales = [&](int subtile) {
+// The main loop: wgmma sums K_TILES k-tiles of 64 x 128 elements of C, which are then added to the float32 sums.
+template <class P, int K_TILES>
+struct PromotionLoop {
+  using Sums = float[1][P::width / 2];
+
+  template <int SLOTS, bool MAY_BE_EMPTY, class Storage, class Between>
+  static __device__ void run(Sums& d, int k_tiles, const Storage& storage, sm90::WgmmaConsumer& consumer,
+                             const Between& between) {
+    const sm90::Pipeline& pipeline = storage.pipeline;
+    const unsigned own_a = storage.stages_a + P::group_m() * 64 * sm90::kRowBytes;
+    const auto multiply = [&](float (&sums)[64], int stage, int half, bool adds) {
+      const unsigned from_a = own_a + stage * P::bytes_a,
+                     from_b = storage.stages_b + stage * P::bytes_b + half * 128 * sm90::kRowBytes;
+      sm90::wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        sm90::wgmma<typename P::Element, 128>(sums, sm90::operand_descriptor<false>(from_a, i),
+                                              sm90::operand_descriptor<false>(from_b, i), adds || i > 0);
+      sm90::wgmma_commit_group();
+    };
+    between(0);
+#pragma unroll
+    for (int i = 0; i < P::width / 2; ++i) d[0][i] = 0.0f;
+    for (int s = 0; s < k_tiles; s += K_TILES) {
+      const bool both = K_TILES == 2 && s + 1 < k_tiles;
+      const sm90::PipelineState first = consumer.state;
+      consumer.state.next(P::stages);
+      const sm90::PipelineState second = consumer.state;
+      pipeline.consumer_wait(first);
+#pragma unroll
+      for (int half = 0; half < P::width / 128; ++half) {
+        const bool is_last = half == P::width / 128 - 1;
+        float sums[64];
+        multiply(sums, first.index, half, false);
+        if (both) {
+          if (half == 0) pipeline.consumer_wait(second);
+          multiply(sums, second.index, half, true);
+          if (is_last) {
+            sm90::wgmma_wait_group<1>();
+            consumer.release(pipeline.empty_barrier(first.index));
+          }
+        }
+        sm90::wgmma_wait_group<0>();
+        sm90::warpgroup_fence_operand(sums);
+        if (is_last) consumer.release(pipeline.empty_barrier((both ? second : first).index));
+#pragma unroll
+        for (int i = 0; i < 64; ++i) d[0][half * 64 + i] += sums[i];
+      }
+      if (both) consumer.state.next(P::stages);
+    }
+  }
+};
+template <class P>
+using EachKTile = PromotionLoop<P, 1>;
+template <class P>
+using TwoKTiles = PromotionLoop<P, 2>;
+
+// Scales and rounds a tile to bfloat16, and stores it at its end.
+template <class P, class Store, bool ROWWISE>
+struct ScaledStore : sm90::ImmediateStore<P, Store> {
+  using Base = sm90::ImmediateStore<P, Store>;
+  using Base::at;
+  const float *const scale_a, *const scale_b;  // one each, or (m,) and (n,) if ROWWISE
+  const int m, n, thread = threadIdx.x % sm90::kWarpgroupThreads;
+
+  __device__ ScaledStore(const sm90::GemmStorage<P>& storage, const Store& to, const float* scale_a,
+                         const float* scale_b, int m, int n)
+      : Base(storage, to), scale_a(scale_a), scale_b(scale_b), m(m), n(n) {}
+
+  template <class Work>
+  __device__ void begin(const Work& work, int row, int column, int matrix) {
+    Base::begin(work, row, column, matrix);
+    prefetch_scales(scale_a, scale_b, ROWWISE, row, column, 64, P::width, m, n, thread);
+  }
+  // The scales of this thread's columns of a subtile, clamped at the edge.
+  __device__ void load_column_scales(float2 (&scales)[8], int subtile) const {
 #pragma unroll
     for (int pair = 0; pair < 8; ++pair) {
-      const int scale_column = column + subtile * 64 + pair * 8 + lane % 4 * 2;
-      float2& scales = column_scales[subtile % 2][pair];
+      const int column = at.column + subtile * 64 + pair * 8 + thread % 4 * 2;
       if (!ROWWISE)
-        scales = make_float2(1.0f, 1.0f);
-      else if (BY_TMA)  // n is even
-        scales = *reinterpret_cast<const float2*>(scale_b + min(scale_column, n - 2));
+        scales[pair] = make_float2(1.0f, 1.0f);
+      else if (Store::by_tma)  // n is even
+        scales[pair] = *reinterpret_cast<const float2*>(scale_b + min(column, n - 2));
       else
-        scales = make_float2(scale_b[min(scale_column, n - 1)], scale_b[min(scale_column + 1, n - 1)]);
-    }
-  };
-  load_column_scales(0);
-#pragma unroll
-  for (int subtile = 0; subtile < SUBTILES; ++subtile, box ^= 1) {
-    const unsigned to = staging + box * kBytesC;
-    if (subtile + 1 < SUBTILES) load_column_scales(subtile + 1);
-    if (BY_TMA) {
-      if (thread == 0) sm90::tma_store_wait_read<1>();
-      sm90::named_barrier_sync(1 + consumer, kWarpgroupThreads);
-    }
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {  // 16 columns: four 8 x 8 matrices
-      unsigned r[4];
-#pragma unroll
-      for (int pair = 0; pair < 2; ++pair) {
-        const float* const sum4 = &sums[subtile][j * 8 + pair * 4];
-        const float2 scale2 = column_scales[subtile % 2][j * 2 + pair];
-        r[2 * pair] = pack(sum4[0] * (upper_scale * scale2.x), sum4[1] * (upper_scale * scale2.y));
-        r[2 * pair + 1] = pack(sum4[2] * (lower_scale * scale2.x), sum4[3] * (lower_scale * scale2.y));
-      }
-      const int to_row = thread / 32 * 16 + lane % 16, unit = j * 2 + lane / 16;  // of 16 bytes; swizzled by row
-      sm90::stmatrix_x4(to + to_row * 128 + ((unit ^ (to_row & 7)) << 4), r);
-    }
-    if (BY_TMA) {
-      sm90::fence_proxy_async();
-      sm90::named_barrier_sync(1 + consumer, kWarpgroupThreads);
-      if (thread == 0) sm90::tma_store_2d(target.map, to, column + subtile * 64, row);
-    } else {
-      const int warp_row = thread / 32 * 16;  // a warp stores and loads its own 16 rows
-      __syncwarp();
-      sm90::store_rows(to + warp_row * 128, target.rows, row + warp_row, column + subtile * 64);
+        scales[pair] = make_float2(scale_b[min(column, n - 1)], scale_b[min(column + 1, n - 1)]);
     }
   }
+  template <class Sums, class Work>
+  __device__ void finish(Sums& d, const Work&, int, sm90::WgmmaConsumer&) {
+    const int first_row = at.row + thread / 32 * 16 + thread % 32 / 4;  // of the two rows of this thread
+    const float scale = ROWWISE ? 1.0f : *scale_a * *scale_b;
+    const float row_scales[2] = {ROWWISE ? scale_a[min(first_row, m - 1)] : scale,
+                                 ROWWISE ? scale_a[min(first_row + 8, m - 1)] : scale};
+    float2 column_scales[2][8];  // loaded one subtile ahead
+    load_column_scales(column_scales[0], 0);
+#pragma unroll
+    for (int subtile = 0; subtile < P::subtiles; ++subtile) {
+      if (subtile + 1 < P::subtiles) load_column_scales(column_scales[(subtile + 1) % 2], subtile + 1);
+      unsigned pairs[16];
+#pragma unroll
+      for (int i = 0; i < 16; ++i) {  // two columns of the i / 2-th eight, row half i % 2
+        const float* const pair = &d[0][subtile * 32 + 2 * i];
+        const float2 scale2 = column_scales[subtile % 2][i / 2];
+        pairs[i] = sm90::rounded(pair[0] * (row_scales[i % 2] * scale2.x), pair[1] * (row_scales[i % 2] * scale2.y),
+                                 __nv_bfloat16());
+      }
+      this->store(pairs, subtile * 64);
+    }
+  }
+};
+
+template <bool BY_TMA>
+__device__ inline auto store_to(const sm90::TensorMap* c, const sm90::DenseRows<__nv_bfloat16>& rows) {
+  if constexpr (BY_TMA)
+    return sm90::BoxStore{c};
+  else
+    return sm90::RowStore<__nv_bfloat16>(rows);
+}
+
+// The body of the kernels. a: (m, k), tensor map with boxes of 128 x 128; b: (n, k), of COLUMNS / 2 x 128; c: (m, n),
+// of 64 x 64. rows: C if not BY_TMA. Scales: of ScaledStore. tiles: C in tiles of a cluster; hints: policies.cuh. The
+// kernel needs what sm90::gemm needs for P.
+template <class P, template <class> class MainLoop, bool ROWWISE, bool BY_TMA>
+__device__ inline void scaled_gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, const sm90::TensorMap& c,
+                                   const sm90::DenseRows<__nv_bfloat16>& rows, const float* scale_a,
+                                   const float* scale_b, int k, const sm90::TileScheduler& tiles, int hints) {
+  extern __shared__ unsigned char raw[];
+  if (threadIdx.x == 0) {
+    sm90::prefetch_tensormap(&a);
+    sm90::prefetch_tensormap(&b);
+  }
+  const sm90::GemmStorage<P> storage(raw);
+  auto store = store_to<BY_TMA>(&c, rows);
+  sm90::gemm<P, MainLoop>(storage, HintedMatrix{&a, policy_for(hints / 4)}, HintedMatrix{&b, policy_for(hints % 4)},
+                          sm90::PersistentTiles<P>{{tiles, (k + P::tile_k - 1) / P::tile_k}},
+                          ScaledStore<P, decltype(store), ROWWISE>(storage, store, scale_a, scale_b, rows.m, rows.n));
 }

@@ -95,33 +95,21 @@ struct Pipeline {
   __device__ void consumer_release(int index, unsigned rank) const { mbarrier_arrive(empty_barrier(index), rank); }
 };
 
-// Releases to the blocks of a cluster: a thread that `releases` arrives at the barrier of block `thread`.
-struct ClusterRelease {
-  bool releases;
-  int thread;
-  __device__ void operator()(unsigned empty_barrier) const {
-    if (releases) mbarrier_arrive(empty_barrier, thread);
-  }
-};
-
-// Releases to the own block: one arrival per warpgroup.
-struct BlockRelease {
-  int thread;  // in the warpgroup
-  __device__ void operator()(unsigned empty_barrier) const {
-    if (thread == 0) mbarrier_arrive(empty_barrier, 0);
-  }
-};
-
-// A consumer warpgroup whose wgmma of one k-tile runs while that of the next one is issued. `release(barrier)`: this
-// thread's arrivals at an empty barrier.
-template <class Release>
+// A consumer warpgroup whose wgmma of one k-tile runs while that of the next one is issued. A thread that `releases`
+// arrives at the empty barrier of block `thread` of the cluster.
 struct WgmmaConsumer {
   Pipeline pipeline;
-  Release release;
+  bool releases;
+  int thread;
   PipelineState state;
   unsigned previous_empty = 0;  // empty barrier of the k-tile whose wgmma may be pending
 
-  __device__ WgmmaConsumer(const Pipeline& pipeline, const Release& release) : pipeline(pipeline), release(release) {}
+  __device__ WgmmaConsumer(const Pipeline& pipeline, bool releases, int thread)
+      : pipeline(pipeline), releases(releases), thread(thread) {}
+
+  __device__ void release(unsigned empty_barrier) const {
+    if (releases) mbarrier_arrive(empty_barrier, thread);
+  }
 
   // Waits for k-tile `s` of a tile, issues its wgmma by `multiply(stage)`, which begins with wgmma_fence(), and
   // releases the k-tile before.
@@ -136,10 +124,10 @@ struct WgmmaConsumer {
     state.next(pipeline.stages);
   }
 
-  // Waits for the last k-tile of a tile and releases it.
-  __device__ void finish() const {
+  // Waits for the last k-tile of a tile, if it has `any`, and releases it.
+  __device__ void finish(bool any = true) const {
     wgmma_wait_group<0>();
-    release(previous_empty);
+    if (any) release(previous_empty);
   }
 };
 
