@@ -7,8 +7,6 @@
 
 #include <warpwise/sm90/gemm_k_major.cuh>
 
-#include "wgmma_rs.cuh"
-
 namespace sm90 = warpwise::sm90;
 using sm90::TensorMap;
 
@@ -16,16 +14,6 @@ constexpr int kTileK = 32, kWarpgroupThreads = 128,
               kThreads = 3 * kWarpgroupThreads;                           // warpgroup 0 produces, two consume
 constexpr unsigned kLineBytes = kTileK * 4;                               // the span of the swizzle
 constexpr unsigned kBoxBytes = 32 * kLineBytes, kBytesC = 2 * kBoxBytes;  // 32 x 32 floats; a subtile of C
-
-__device__ inline unsigned ld_shared(unsigned address) {
-  unsigned word;
-  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
-  return word;
-}
-
-__device__ inline void st_shared(unsigned address, float value) {
-  asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
-}
 
 // Body of the kernels below. `c_words` is C if its rows are not 16-byte aligned, else null.
 template <bool MN_MAJOR, bool TRANSPOSED, int TILE_N, int CLUSTER, int STAGES, bool BOXES>
@@ -108,7 +96,8 @@ __device__ inline void multiply(const TensorMap& first, const TensorMap& second,
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
             // The next 8 k: 8 lines further, or 2 units of 16 bytes along the line, swizzled.
-            a[i][e] = ld_shared(from_a + (MN_MAJOR ? word_offsets[e] + i * 8 * kLineBytes : word_offsets[e] ^ i << 5));
+            a[i][e] = warpwise::ld_shared(from_a +
+                                          (MN_MAJOR ? word_offsets[e] + i * 8 * kLineBytes : word_offsets[e] ^ i << 5));
           }
         }
         sm90::wgmma_fence();
@@ -139,7 +128,8 @@ __device__ inline void multiply(const TensorMap& first, const TensorMap& second,
         for (int i = 0; i < 16; ++i) {  // row, then column of the sums
           const int r = row_of(i / 2 % 2), q = i / 4 * 8 + k_lane * 2 + i % 2;
           const int y = TRANSPOSED ? q : r % 32, x = TRANSPOSED ? r % 32 : q;
-          st_shared(to + r / 32 * kBoxBytes + y * kLineBytes + ((x / 4 ^ y % 8) << 4) + x % 4 * 4, d[subtile * 16 + i]);
+          warpwise::st_shared(to + r / 32 * kBoxBytes + y * kLineBytes + ((x / 4 ^ y % 8) << 4) + x % 4 * 4,
+                              d[subtile * 16 + i]);
         }
         if (BOXES) sm90::fence_proxy_async();
         sm90::named_barrier_sync(1 + warpgroup, kWarpgroupThreads);
@@ -154,7 +144,7 @@ __device__ inline void multiply(const TensorMap& first, const TensorMap& second,
 #pragma unroll 2
           for (int y = warp; y < 64; y += 4) {
             const int c_row = row + (TRANSPOSED ? y % 32 : y), x = column + (TRANSPOSED ? y / 32 * 32 : 0) + lane;
-            const unsigned word = ld_shared(to + y * kLineBytes + ((lane / 4 ^ y % 8) << 4) + lane % 4 * 4);
+            const unsigned word = warpwise::ld_shared(to + y * kLineBytes + ((lane / 4 ^ y % 8) << 4) + lane % 4 * 4);
             if (c_row < m && x < n) c_words[static_cast<long long>(c_row) * n + x] = __uint_as_float(word);
           }
         }
