@@ -8,6 +8,8 @@ operations with ``warpwise.operation``.
 
 from warpwise.ops.addmm.op import addmm
 from warpwise.ops.batched_matmul.op import batched_matmul
+from warpwise.ops.cross_entropy.op import cross_entropy, cross_entropy_backward
+from warpwise.ops.gather_images.op import gather_images
 from warpwise.ops.gaussian_blur.op import gaussian_blur, gaussian_blur_backward
 from warpwise.ops.grouped_matmul.op import grouped_matmul, grouped_matmul_backward
 from warpwise.ops.histogram.op import histogram
@@ -20,6 +22,7 @@ from warpwise.ops.polynomial.op import polynomial, polynomial_backward
 from warpwise.ops.reduce_sum.op import reduce_sum
 from warpwise.ops.rgb_to_grayscale.op import rgb_to_grayscale
 from warpwise.ops.scaled_matmul.op import scaled_matmul
+from warpwise.ops.sgd.op import sgd
 from warpwise.ops.softmax.op import softmax, softmax_backward
 from warpwise.ops.square.op import square
 from warpwise.ops.transpose.op import transpose
@@ -29,6 +32,9 @@ __all__ = [
     "activation_backward",
     "addmm",
     "batched_matmul",
+    "cross_entropy",
+    "cross_entropy_backward",
+    "gather_images",
     "gaussian_blur",
     "gaussian_blur_backward",
     "grouped_matmul",
@@ -44,6 +50,7 @@ __all__ = [
     "reduce_sum",
     "rgb_to_grayscale",
     "scaled_matmul",
+    "sgd",
     "softmax",
     "softmax_backward",
     "square",
