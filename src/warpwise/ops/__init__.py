@@ -18,6 +18,7 @@ from warpwise.ops.matmul.op import matmul
 from warpwise.ops.matmul_tf32.op import matmul_tf32
 from warpwise.ops.matrix_add.op import matrix_add
 from warpwise.ops.matvec.op import matvec
+from warpwise.ops.max_pool2d.op import max_pool2d, max_pool2d_backward
 from warpwise.ops.polynomial.op import polynomial, polynomial_backward
 from warpwise.ops.reduce_sum.op import reduce_sum
 from warpwise.ops.rgb_to_grayscale.op import rgb_to_grayscale
@@ -45,6 +46,8 @@ __all__ = [
     "matmul_tf32",
     "matrix_add",
     "matvec",
+    "max_pool2d",
+    "max_pool2d_backward",
     "polynomial",
     "polynomial_backward",
     "reduce_sum",
