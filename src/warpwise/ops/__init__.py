@@ -7,6 +7,7 @@ operations with ``warpwise.operation``.
 """
 
 from warpwise.ops.addmm.op import addmm
+from warpwise.ops.avg_pool2d.op import avg_pool2d, avg_pool2d_backward
 from warpwise.ops.batched_matmul.op import batched_matmul
 from warpwise.ops.cross_entropy.op import cross_entropy, cross_entropy_backward
 from warpwise.ops.gather_images.op import gather_images
@@ -32,6 +33,8 @@ from warpwise.ops.vector_add.op import vector_add
 __all__ = [
     "activation_backward",
     "addmm",
+    "avg_pool2d",
+    "avg_pool2d_backward",
     "batched_matmul",
     "cross_entropy",
     "cross_entropy_backward",
