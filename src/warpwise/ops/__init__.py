@@ -8,6 +8,7 @@ operations with ``warpwise.operation``.
 
 from warpwise.ops.addmm.op import addmm
 from warpwise.ops.avg_pool2d.op import avg_pool2d, avg_pool2d_backward
+from warpwise.ops.batch_norm.op import batch_norm, batch_norm_backward
 from warpwise.ops.batched_matmul.op import batched_matmul
 from warpwise.ops.cross_entropy.op import cross_entropy, cross_entropy_backward
 from warpwise.ops.gather_images.op import gather_images
@@ -35,6 +36,8 @@ __all__ = [
     "addmm",
     "avg_pool2d",
     "avg_pool2d_backward",
+    "batch_norm",
+    "batch_norm_backward",
     "batched_matmul",
     "cross_entropy",
     "cross_entropy_backward",
