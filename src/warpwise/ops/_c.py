@@ -39,7 +39,7 @@ def _library(source: Path) -> ctypes.CDLL:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             made = Path(scratch) / built.name
-            command = [program, *FLAGS, "-o", made, source, "-lm"]
+            command = [program, *FLAGS, "-o", str(made), str(source), "-lm"]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise RuntimeError(f"{program} cannot build {source.name}:\n{done.stderr}")
