@@ -2,7 +2,9 @@
 //
 // dx = a dy + b (x - mean) + c with three numbers for each channel, which the second launch computes from the sums.
 
-#include "channel.cuh"
+#include <warpwise/core/channel.cuh>
+
+constexpr int kThreads = warpwise::kChannelThreads;
 
 // sums: (channels, 2) = sum dy, sum dy h, with h = (x - mean) * rstd; dw, db: (channels) or null. x: (n, channels,
 // inner); dy likewise, or null for zeros. Grid: (parts, channels).
@@ -15,7 +17,7 @@ __global__ void __launch_bounds__(kThreads) gradient_sums(const float* dy, const
   const float m = mean[channel], rstd = rsqrtf(var[channel] + eps);
   float sum = 0.0f, dot = 0.0f;
   if (dy) {
-    for_each_vector<VECTOR>(channel, blockIdx.x, gridDim.x, n, channels, inner, [&](long long offset) {
+    warpwise::for_each_vector<VECTOR>(channel, blockIdx.x, gridDim.x, n, channels, inner, [&](long long offset) {
       const auto gradient = *warpwise::packs<4 * VECTOR>(dy + offset), value = *warpwise::packs<4 * VECTOR>(x + offset);
 #pragma unroll
       for (int e = 0; e < VECTOR; ++e) {
@@ -24,7 +26,7 @@ __global__ void __launch_bounds__(kThreads) gradient_sums(const float* dy, const
       }
     });
   }
-  if (!channel_sums(sum, dot, partials, semaphores) || threadIdx.x > 0) return;
+  if (!warpwise::channel_sums(sum, dot, partials, semaphores) || threadIdx.x > 0) return;
   sums[2 * channel] = sum;
   sums[2 * channel + 1] = dot;
   if (dw) dw[channel] = dot;
@@ -43,9 +45,9 @@ __global__ void __launch_bounds__(kThreads) gradient_of_input(const float* dy, c
   const float a = rstd * (weight ? weight[channel] : 1.0f);
   const float b = (2.0f * (dvar ? dvar[channel] : 0.0f) - a * rstd * sums[2 * channel + 1]) * inverse;
   const float c = ((dmean ? dmean[channel] : 0.0f) - a * sums[2 * channel]) * inverse;
-  for_each_vector<VECTOR>(channel, blockIdx.x, gridDim.x, n, channels, inner, [&](long long offset) {
+  warpwise::for_each_vector<VECTOR>(channel, blockIdx.x, gridDim.x, n, channels, inner, [&](long long offset) {
     auto values = *warpwise::packs<4 * VECTOR>(x + offset);
-    Elements<VECTOR> gradient = {};
+    warpwise::Elements<VECTOR> gradient = {};
     if (dy) gradient = *warpwise::packs<4 * VECTOR>(dy + offset);
 #pragma unroll
     for (int e = 0; e < VECTOR; ++e) values.at[e] = a * gradient.at[e] + b * (values.at[e] - m) + c;

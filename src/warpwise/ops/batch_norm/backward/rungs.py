@@ -16,7 +16,7 @@ from warpwise.ops.batch_norm.spec import DTYPES, Optional
 
 HERE = Path(__file__).parent
 BLOCK_PER_CHANNEL = cuda.load(HERE / "k01_block_per_channel.cu")
-SPLIT_CHANNELS = cuda.load(HERE / "k02_split_channels.cu", include=[HERE.parent])
+SPLIT_CHANNELS = cuda.load(HERE / "k02_split_channels.cu")
 Gradients = tuple[torch.Tensor, Optional, Optional]
 
 

@@ -5,7 +5,9 @@
 // more than the distance of x_0 from the mean, in units of the deviation, makes it. The second launch reads from L2 if
 // the tensor fits there: 128 x 16 x 28 x 28 floats are 6.4 MB.
 
-#include "channel.cuh"
+#include <warpwise/core/channel.cuh>
+
+constexpr int kThreads = warpwise::kChannelThreads;
 
 // x: (n, channels, inner), mean, var: (channels). Grid: (parts, channels).
 template <int VECTOR>
@@ -14,7 +16,7 @@ __global__ void __launch_bounds__(kThreads) batch_statistics(const float* x, flo
   const int channel = blockIdx.y;
   const float origin = n > 0 ? x[static_cast<long long>(channel) * inner] : 0.0f;
   float sum = 0.0f, squares = 0.0f;
-  for_each_vector<VECTOR>(channel, blockIdx.x, gridDim.x, n, channels, inner, [&](long long offset) {
+  warpwise::for_each_vector<VECTOR>(channel, blockIdx.x, gridDim.x, n, channels, inner, [&](long long offset) {
     const auto loaded = *warpwise::packs<4 * VECTOR>(x + offset);
 #pragma unroll
     for (int e = 0; e < VECTOR; ++e) {
@@ -23,7 +25,7 @@ __global__ void __launch_bounds__(kThreads) batch_statistics(const float* x, flo
       squares += shifted * shifted;
     }
   });
-  if (!channel_sums(sum, squares, partials, semaphores) || threadIdx.x > 0) return;
+  if (!warpwise::channel_sums(sum, squares, partials, semaphores) || threadIdx.x > 0) return;
   const float count = static_cast<float>(n) * static_cast<float>(inner), distance = sum / count;
   mean[channel] = origin + distance;
   const float spread = squares / count - distance * distance;
@@ -38,7 +40,7 @@ __global__ void __launch_bounds__(kThreads) normalise(const float* x, const floa
   const int channel = blockIdx.y;
   const float m = mean[channel], shift = bias ? bias[channel] : 0.0f;
   const float scale = rsqrtf(var[channel] + eps) * (weight ? weight[channel] : 1.0f);
-  for_each_vector<VECTOR>(channel, blockIdx.x, gridDim.x, n, channels, inner, [&](long long offset) {
+  warpwise::for_each_vector<VECTOR>(channel, blockIdx.x, gridDim.x, n, channels, inner, [&](long long offset) {
     auto values = *warpwise::packs<4 * VECTOR>(x + offset);
 #pragma unroll
     for (int e = 0; e < VECTOR; ++e) values.at[e] = (values.at[e] - m) * scale + shift;

@@ -15,7 +15,7 @@ from warpwise.ops.batch_norm.spec import DTYPES, Optional, Three
 
 HERE = Path(__file__).parent
 BLOCK_PER_CHANNEL = cuda.load(HERE / "k01_block_per_channel.cu")
-SPLIT_CHANNELS = cuda.load(HERE / "k03_split_channels.cu", include=[HERE.parent])
+SPLIT_CHANNELS = cuda.load(HERE / "k03_split_channels.cu")
 IN_C = function(HERE / "k02_c.c", "batch_norm", "pppppplllf")
 
 

@@ -4,26 +4,24 @@
 // of x transposed; its last column, whose patches are ones, is db. c r s is small and n p q large, so blocks share the
 // sum over n p q and a second kernel adds their parts in a fixed order.
 
-#include "implicit_gemm.cuh"
+#include <warpwise/core/implicit_gemm.cuh>
 
 // dy: (n, k, p, q), f: (k, c / groups, r, s), dx: (n, c, h, w). Grid: (cdiv(n h w, kColumns), cdiv(c / groups, ROWS),
 // groups).
 template <int ROWS, int TM, int TN>
-__global__ void __launch_bounds__(kThreads) conv2d_grad_input_gemm(const float* dy, const float* f, float* dx, int n,
-                                                                   int c, int h, int w, int k, int r, int s, int p,
-                                                                   int q, int stride_h, int stride_w, int pad_h,
-                                                                   int pad_w, int dilation_h, int dilation_w,
-                                                                   int groups) {
+__global__ void __launch_bounds__(warpwise::kGemmThreads) conv2d_grad_input_gemm(
+    const float* dy, const float* f, float* dx, int n, int c, int h, int w, int k, int r, int s, int p, int q,
+    int stride_h, int stride_w, int pad_h, int pad_w, int dilation_h, int dilation_w, int groups) {
   const int channels = c / groups, filters = k / groups, window = r * s, pixels = h * w;
   const int group = blockIdx.z, first = blockIdx.y * ROWS;
-  const int mine = blockIdx.x * kColumns + threadIdx.x, image = mine / pixels, pixel = mine - image * pixels;
+  const int mine = blockIdx.x * warpwise::kColumns + threadIdx.x, image = mine / pixels, pixel = mine - image * pixels;
   const int row = pixel / w + pad_h, column = pixel % w + pad_w;
   const bool inside = image < n;
   const float* const from = dy + (static_cast<long long>(inside ? image : 0) * k + group * filters) * p * q;
   f += static_cast<long long>(group * filters) * channels * window;
 
   float sums[TM][TN] = {};
-  implicit_gemm<ROWS>(
+  warpwise::implicit_gemm<ROWS>(
       sums, 0, filters * window,
       [&](int i, int d) {
         const int filter = d / window;
@@ -38,8 +36,8 @@ __global__ void __launch_bounds__(kThreads) conv2d_grad_input_gemm(const float* 
         return valid ? from[(filter * p + at_p) * q + at_q] : 0.0f;
       });
 
-  const int top = first + threadIdx.x / (kColumns / TN) * TM;
-  const int left = blockIdx.x * kColumns + threadIdx.x % (kColumns / TN) * TN;
+  const int top = first + threadIdx.x / (warpwise::kColumns / TN) * TM;
+  const int left = blockIdx.x * warpwise::kColumns + threadIdx.x % (warpwise::kColumns / TN) * TN;
 #pragma unroll
   for (int j = 0; j < TN; ++j) {
     const int at = left + j, to_image = at / pixels;
@@ -55,20 +53,18 @@ __global__ void __launch_bounds__(kThreads) conv2d_grad_input_gemm(const float* 
 // partials: (splits, k c / groups r s + k): first the filters' gradients, then the biases'. Grid: (cdiv(c / groups r s
 // + 1, kColumns), cdiv(k / groups, ROWS), groups * splits). A split takes `share` of the n p q pixels.
 template <int ROWS, int TM, int TN>
-__global__ void __launch_bounds__(kThreads) conv2d_grad_weight_gemm(const float* dy, const float* x, float* partials,
-                                                                    int share, int n, int c, int h, int w, int k, int r,
-                                                                    int s, int p, int q, int stride_h, int stride_w,
-                                                                    int pad_h, int pad_w, int dilation_h,
-                                                                    int dilation_w, int groups) {
+__global__ void __launch_bounds__(warpwise::kGemmThreads) conv2d_grad_weight_gemm(
+    const float* dy, const float* x, float* partials, int share, int n, int c, int h, int w, int k, int r, int s, int p,
+    int q, int stride_h, int stride_w, int pad_h, int pad_w, int dilation_h, int dilation_w, int groups) {
   const int channels = c / groups, filters = k / groups, window = r * s, depth = channels * window, pixels = p * q;
   const int group = blockIdx.z % groups, split = blockIdx.z / groups, first = blockIdx.y * ROWS;
-  const int mine = blockIdx.x * kColumns + threadIdx.x;
+  const int mine = blockIdx.x * warpwise::kColumns + threadIdx.x;
   const int channel = mine / window, at_r = (mine - channel * window) / s, at_s = mine - channel * window - at_r * s;
   const int row = at_r * dilation_h - pad_h, column = at_s * dilation_w - pad_w;
   const int begin = split * share, end = min(n * pixels, begin + share);
 
   float sums[TM][TN] = {};
-  implicit_gemm<ROWS>(
+  warpwise::implicit_gemm<ROWS>(
       sums, begin, end,
       [&](int i, int d) {
         const int image = d / pixels;
@@ -85,8 +81,8 @@ __global__ void __launch_bounds__(kThreads) conv2d_grad_weight_gemm(const float*
       });
 
   partials += static_cast<long long>(split) * (k * depth + k);
-  const int top = first + threadIdx.x / (kColumns / TN) * TM;
-  const int left = blockIdx.x * kColumns + threadIdx.x % (kColumns / TN) * TN;
+  const int top = first + threadIdx.x / (warpwise::kColumns / TN) * TM;
+  const int left = blockIdx.x * warpwise::kColumns + threadIdx.x % (warpwise::kColumns / TN) * TN;
 #pragma unroll
   for (int i = 0; i < TM; ++i) {
     const int filter = group * filters + top + i;

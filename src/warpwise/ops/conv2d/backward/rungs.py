@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 THREADS, COLUMNS = 256, 128  # of a block of k01; kColumns
 BLOCKS_PER_SM, SHORTEST = 4, 256  # of 128 threads; pixels of a split
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
-IMPLICIT_GEMM = cuda.load(HERE / "k02_implicit_gemm.cu", include=[HERE.parent])
+IMPLICIT_GEMM = cuda.load(HERE / "k02_implicit_gemm.cu")
 
 
 def limits(grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:

@@ -18,7 +18,7 @@ THREADS, COLUMNS = 256, 128  # of a block of k01; pixels of a tile of k04
 SIDE, MOST_WINDOW, FILTERS = 16, 7, 16  # kTile, kMostWindow and filters of a block of k03
 THREAD_PER_OUTPUT = cuda.load(HERE / "k01_thread_per_output.cu")
 SHARED_TILE = cuda.load(HERE / "k03_shared_tile.cu")
-IMPLICIT_GEMM = cuda.load(HERE / "k04_implicit_gemm.cu", include=[HERE.parent])
+IMPLICIT_GEMM = cuda.load(HERE / "k04_implicit_gemm.cu")
 IN_C = function(HERE / "k02_c.c", "conv2d", "pppp" + 16 * "l")
 
 

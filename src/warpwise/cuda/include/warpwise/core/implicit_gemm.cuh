@@ -3,7 +3,9 @@
 
 #include <warpwise/core/pack.cuh>
 
-constexpr int kThreads = 128, kColumns = kThreads, kDepth = 8;  // columns of a tile: one a thread while loading
+namespace warpwise {
+
+constexpr int kGemmThreads = 128, kColumns = kGemmThreads, kDepth = 8;  // columns of a tile: one a thread while loading
 
 // sums(i, j) += sum over depth in [begin, end) of a(row, depth) b(depth), for a tile of ROWS x kColumns. A thread owns
 // TM x TN sums: rows TM (thread / (kColumns / TN)) + i, columns TN (thread % (kColumns / TN)) + j. `a(row, depth)`
@@ -11,8 +13,8 @@ constexpr int kThreads = 128, kColumns = kThreads, kDepth = 8;  // columns of a 
 // both give zero outside of their matrices.
 template <int ROWS, int TM, int TN, class A, class B>
 __device__ inline void implicit_gemm(float (&sums)[TM][TN], int begin, int end, const A& a, const B& b) {
-  static_assert((ROWS / TM) * (kColumns / TN) == kThreads, "the threads' tiles cover the block's");
-  static_assert(TN % 4 == 0 && TM % 4 == 0 && ROWS * kDepth % kThreads == 0, "16-byte loads from shared memory");
+  static_assert((ROWS / TM) * (kColumns / TN) == kGemmThreads, "the threads' tiles cover the block's");
+  static_assert(TN % 4 == 0 && TM % 4 == 0 && ROWS * kDepth % kGemmThreads == 0, "16-byte loads from shared memory");
   // Rows of `left` are 4 mod 32 or 20 mod 32 words apart: the 8 depths x 4 rows that a warp stores are in 32 banks.
   __shared__ __align__(16) float left[kDepth][ROWS + 4], right[kDepth][kColumns];
   const int thread = threadIdx.x;
@@ -20,8 +22,8 @@ __device__ inline void implicit_gemm(float (&sums)[TM][TN], int begin, int end, 
   for (int depth = begin; depth < end; depth += kDepth) {
     __syncthreads();  // the last step's reads are complete
 #pragma unroll
-    for (int e = 0; e < ROWS * kDepth / kThreads; ++e) {
-      const int at = e * kThreads + thread;
+    for (int e = 0; e < ROWS * kDepth / kGemmThreads; ++e) {
+      const int at = e * kGemmThreads + thread;
       left[at % kDepth][at / kDepth] = depth + at % kDepth < end ? a(at / kDepth, depth + at % kDepth) : 0.0f;
     }
 #pragma unroll
@@ -31,11 +33,9 @@ __device__ inline void implicit_gemm(float (&sums)[TM][TN], int begin, int end, 
     for (int d = 0; d < kDepth; ++d) {
       float l[TM], r[TN];
 #pragma unroll
-      for (int i = 0; i < TM; i += 4)
-        *reinterpret_cast<warpwise::Pack<float>*>(l + i) = *warpwise::packs(&left[d][row + i]);
+      for (int i = 0; i < TM; i += 4) *reinterpret_cast<Pack<float>*>(l + i) = *packs(&left[d][row + i]);
 #pragma unroll
-      for (int j = 0; j < TN; j += 4)
-        *reinterpret_cast<warpwise::Pack<float>*>(r + j) = *warpwise::packs(&right[d][column + j]);
+      for (int j = 0; j < TN; j += 4) *reinterpret_cast<Pack<float>*>(r + j) = *packs(&right[d][column + j]);
 #pragma unroll
       for (int i = 0; i < TM; ++i) {
 #pragma unroll
@@ -44,3 +44,5 @@ __device__ inline void implicit_gemm(float (&sums)[TM][TN], int begin, int end, 
     }
   }
 }
+
+}  // namespace warpwise
