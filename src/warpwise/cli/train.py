@@ -92,9 +92,6 @@ def train(
     except (data.DataError, CheckpointError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     _introduce(console, trainer, resume)
-    if dtype == "tf32":
-        torch.set_float32_matmul_precision("high")
-        torch.backends.cudnn.allow_tf32 = True
     try:
         trainer.run(
             lambda trainer, step: _progress(console, trainer, step),

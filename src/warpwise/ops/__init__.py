@@ -11,6 +11,7 @@ from warpwise.ops.avg_pool2d.op import avg_pool2d, avg_pool2d_backward
 from warpwise.ops.batch_norm.op import batch_norm, batch_norm_backward
 from warpwise.ops.batched_matmul.op import batched_matmul
 from warpwise.ops.conv2d.op import conv2d, conv2d_backward
+from warpwise.ops.conv_block.op import conv_block, conv_block_backward
 from warpwise.ops.cross_entropy.op import cross_entropy, cross_entropy_backward
 from warpwise.ops.gather_images.op import gather_images
 from warpwise.ops.gaussian_blur.op import gaussian_blur, gaussian_blur_backward
@@ -42,6 +43,8 @@ __all__ = [
     "batched_matmul",
     "conv2d",
     "conv2d_backward",
+    "conv_block",
+    "conv_block_backward",
     "cross_entropy",
     "cross_entropy_backward",
     "gather_images",

@@ -38,6 +38,14 @@ def check(settings: Settings, device: torch.device) -> None:
         raise ValueError("engine graph: expected a GPU, which runs CUDA graphs; on a CPU choose torch or ours")
 
 
+def set_precision(settings: Settings) -> None:
+    """Let PyTorch's float32 products and convolutions on a GPU use TF32 if the dtype is tf32, and not otherwise."""
+    precision = "tf32" if settings.dtype == "tf32" else "ieee"
+    backends: Any = torch.backends
+    for backend in (backends.cuda.matmul, backends.cudnn.conv):
+        backend.fp32_precision = precision
+
+
 def engine(settings: Settings) -> Engine:
     ours = settings.engine == "ours"
     modules = warpwise.nn if ours else torch.nn

@@ -54,6 +54,8 @@ class Trainer:
                 f"expected a batch of at most the {len(data.train):,} images of {data.name}, got {settings.batch:,}"
             )
         engines.check(settings, device)
+        if device.type == "cuda":
+            engines.set_precision(settings)
         self.settings, self.data, self.device, self.checkpoint = settings, data, device, checkpoint
         size = (data.train.pixels.shape[-2], data.train.pixels.shape[-1])
         engine = engines.engine(settings)

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from warpwise.gemm.precision import without_tf32
 from warpwise.operation import (
     FLOATS,
     Case,
@@ -19,6 +18,7 @@ from warpwise.operation import (
     check_tensor,
     draw,
 )
+from warpwise.ops._convolution import without_tf32
 from warpwise.ops._windows import Pair, windows
 
 DTYPES = (torch.float32,)
@@ -111,7 +111,7 @@ def magnitude(input: torch.Tensor, weight: torch.Tensor, bias: Optional, *settin
 
 def eager(*args: Any) -> torch.Tensor:
     """PyTorch's convolution, never in TF32."""
-    return without_tf32(_convolved, *args).contiguous()
+    return without_tf32(_convolved, args[0], *args).contiguous()
 
 
 def _backward(
@@ -129,7 +129,7 @@ def _backward(
 
 def eager_backward(*args: Any) -> Three:
     """PyTorch's backward, never in TF32."""
-    return without_tf32(_backward, *args)
+    return without_tf32(_backward, args[0], *args)
 
 
 def _magnitudes(grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> Any:
