@@ -88,11 +88,11 @@ using TwoKTiles = PromotionLoop<P, 2>;
 
 // Scales and rounds a tile to bfloat16, and stores it at its end.
 template <class P, class Store, bool ROWWISE>
-struct ScaledStore : sm90::ImmediateStore<P, Store> {
-  using Base = sm90::ImmediateStore<P, Store>;
-  using Base::at;
+struct ScaledStore : sm90::Epilogue<P, Store> {
+  using Base = sm90::Epilogue<P, Store>;
+  using Base::at, Base::thread;
   const float *const scale_a, *const scale_b;  // one each, or (m,) and (n,) if ROWWISE
-  const int m, n, thread = threadIdx.x % sm90::kWarpgroupThreads;
+  const int m, n;
 
   __device__ ScaledStore(const sm90::GemmStorage<P>& storage, const Store& to, const float* scale_a,
                          const float* scale_b, int m, int n)
@@ -135,7 +135,7 @@ struct ScaledStore : sm90::ImmediateStore<P, Store> {
         pairs[i] = sm90::rounded(pair[0] * (row_scales[i % 2] * scale2.x), pair[1] * (row_scales[i % 2] * scale2.y),
                                  __nv_bfloat16());
       }
-      this->store(pairs, subtile * 64);
+      this->store(pairs, this->to, at, 0, subtile * 64);
     }
   }
 };

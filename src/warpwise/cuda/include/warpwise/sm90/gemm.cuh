@@ -6,7 +6,7 @@
 //
 //     what                policy                                   examples
 //     types and sizes     GemmConfig
-//     operands in memory  A, B: Matrix, or another with `load`     Matrix, MatrixBatch (gemm_batched.cuh)
+//     operands in memory  A, B: TmaOperand, or another with `load`
 //     tile scheduler      Scheduler: `for_each(visit)`             PersistentTiles, StreamKTiles, VariableMTiles
 //     main loop           MainLoop: how a tile's sums are made     WgmmaLoop; fp8 with promotion, tf32 from registers
 //     epilogue and store  Epilogue: what becomes of the sums       OverlappedStore (gemm_store.cuh), FusedEpilogue
@@ -73,20 +73,24 @@ struct GemmConfig {
   static __device__ int group_n() { return GN == 1 ? 0 : GM == 1 ? group() : group() / GM; }
 };
 
-// A matrix in global memory, read by TMA.
-struct Matrix {
-  static constexpr int most_unrolled = 4;  // loads of a k-tile: more do not fit into 40 registers
+// A matrix in global memory, or with a RANK of 3 the matrices of a batch, read by TMA.
+template <int RANK>
+struct TmaOperand {
+  static constexpr int most_unrolled = RANK == 3 ? 2 : 4;  // loads of a k-tile: more do not fit into 40 registers
   const TensorMap* map;
 
-  // Loads the box at (x, y), multicast to `blocks` if MULTICAST.
+  // Loads the box at (x, y) of matrix z, multicast to `blocks` if MULTICAST.
   template <bool MULTICAST>
-  __device__ void load(unsigned to, unsigned full_barrier, int x, int y, int, unsigned short blocks) const {
-    if constexpr (MULTICAST)
+  __device__ void load(unsigned to, unsigned full_barrier, int x, int y, int z, unsigned short blocks) const {
+    if constexpr (RANK == 3)
+      tma_load_3d(to, map, full_barrier, x, y, z);
+    else if constexpr (MULTICAST)
       tma_load_2d_multicast(to, map, full_barrier, x, y, blocks);
     else
       tma_load_2d(to, map, full_barrier, x, y);
   }
 };
+using Matrix = TmaOperand<2>;
 
 // The shared memory of a block: pipeline stages, BOXES staging boxes of C per consumer warpgroup, barriers.
 template <class P, int BOXES = P::boxes>

@@ -23,6 +23,15 @@ __device__ inline void tma_load_2d(unsigned to, const TensorMap* map, unsigned b
       : "memory");
 }
 
+// The same for a batch, where z is the matrix.
+__device__ inline void tma_load_3d(unsigned to, const TensorMap* map, unsigned barrier, int x, int y, int z) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
+
 // Multicast: the same address and barrier in every block of the cluster whose bit is set in `blocks`.
 __device__ inline void tma_load_2d_multicast(unsigned to, const TensorMap* map, unsigned barrier, int x, int y,
                                              unsigned short blocks) {
@@ -67,6 +76,13 @@ __device__ inline void tma_load_2d_multicast(unsigned to, const TensorMap* map, 
 __device__ inline void tma_store_2d(const TensorMap* map, unsigned from, int x, int y) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(from),
                "r"(x), "r"(y)
+               : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+__device__ inline void tma_store_3d(const TensorMap* map, unsigned from, int x, int y, int z) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
+               "r"(from), "r"(x), "r"(y), "r"(z)
                : "memory");
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
