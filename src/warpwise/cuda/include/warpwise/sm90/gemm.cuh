@@ -4,12 +4,11 @@
 // multiply them, each computing some of the block's tile of C. The blocks of a cluster compute neighbouring tiles, and
 // each loads a fraction of the operands that they share, by multicast. A block is persistent. A kernel combines:
 //
-//     what                policy                                   examples
 //     types and sizes     GemmConfig
-//     operands in memory  A, B: TmaOperand, or another with `load`
-//     tile scheduler      Scheduler: `for_each(visit)`             PersistentTiles, StreamKTiles, VariableMTiles
-//     main loop           MainLoop: how a tile's sums are made     WgmmaLoop; fp8 with promotion, tf32 from registers
-//     epilogue and store  Epilogue: what becomes of the sums       OverlappedStore (gemm_store.cuh), FusedEpilogue
+//     operands in memory  TmaOperand, or another with `load`
+//     tile scheduler      PersistentTiles, StreamKTiles, VariableMTiles: tile_scheduler.cuh, gemm_stream_k.cuh, ...
+//     main loop           WgmmaLoop; other operations: fp8 sums with promotion, a TF32 operand from registers
+//     epilogue and store  OverlappedStore of a TmaStore: gemm_store.cuh; FusedEpilogue: gemm_epilogue.cuh; ...
 #pragma once
 
 #include <warpwise/core/shared_memory.cuh>
@@ -216,15 +215,15 @@ __device__ inline void gemm(const Storage& storage, const A& a, const B& b, cons
       constexpr int kUnrolled = Scheduler::unrolled && P::loads_a + P::loads_b <= A::most_unrolled ? 4 : 1;
       Producer<P, Storage> producer(storage, cluster_m, cluster_n);
       scheduler.for_each([&](auto work) {
-        using Work = decltype(work);
+        using Config = typename decltype(work)::Config;
         const TileCoord at = work.at();
         const int k_tiles = work.k_tiles();
 #pragma unroll kUnrolled
         for (int s = 0, k = work.first_k(); s < k_tiles; ++s, k += P::tile_k) {
-          if constexpr (Work::transposed)
-            producer.template load<typename Work::Config>(b, a, at, k);
+          if constexpr (decltype(work)::transposed)
+            producer.template load<Config>(b, a, at, k);
           else
-            producer.template load<typename Work::Config>(a, b, at, k);
+            producer.template load<Config>(a, b, at, k);
         }
         epilogue.produce(producer, work);
       });
@@ -239,16 +238,16 @@ __device__ inline void gemm(const Storage& storage, const A& a, const B& b, cons
       using Config = typename decltype(work)::Config;
       typename MainLoop<Config>::Sums d;
       const int k_tiles = work.k_tiles();
-      const auto begin = [&] {  // computed while wgmma runs
-        const TileCoord at = work.at();
-        epilogue.begin(work, at.row + (cluster_m * P::gm + Config::group_m()) * P::wgmmas * 64,
-                       at.column + (cluster_n * P::gn + Config::group_n()) * P::width, at.c);
+      const auto between = [&](int slot) {
+        if (slot == 0) {
+          const TileCoord at = work.at();
+          epilogue.begin(work, at.row + (cluster_m * P::gm + Config::group_m()) * P::wgmmas * 64,
+                         at.column + (cluster_n * P::gn + Config::group_n()) * P::width, at.c);
+        }
+        epilogue.step(slot);
       };
       MainLoop<Config>::template run<Epilogue::slots, decltype(work)::may_be_empty>(d, k_tiles, storage, consumer,
-                                                                                    [&](int slot) {
-                                                                                      if (slot == 0) begin();
-                                                                                      epilogue.step(slot);
-                                                                                    });
+                                                                                    between);
       epilogue.finish(d, work, k_tiles, consumer);
     });
     epilogue.drain();
