@@ -38,8 +38,8 @@ OPERATIONS: dict[
     str, tuple[Callable[..., Any], Callable[..., tuple[torch.Tensor, ...]]]
 ] = {  # PyTorch's, and arguments
     "matmul": (torch.matmul, lambda a, b: (a, b)),
-    "addmm": (torch.addmm, lambda a, b: (a[0].detach(), a, b)),
-    "linear": (torch.nn.functional.linear, lambda a, b: (a, b, a[0].detach())),
+    "addmm": (torch.addmm, lambda a, b: (a[0].detach().clone(), a, b)),
+    "linear": (torch.nn.functional.linear, lambda a, b: (a, b, a[0].detach().clone())),
     "batched_matmul": (torch.bmm, lambda a, b: (a.expand(2, *a.shape), b.expand(2, *b.shape))),
 }
 PYTORCH = "PyTorch"

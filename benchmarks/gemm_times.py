@@ -39,11 +39,13 @@ _TURNS: dict[str, Iterator[str]] = {}  # the arrangements of each operation, in 
 
 
 def rungs(op: Op) -> list[str]:
-    """The rungs that won or came second at a point of a shipped table."""
+    """The rungs of the operation's model, and those that won or came second at a point of a shipped table."""
     folder = op.tables.folder if op.tables is not None else None
     tables = [tuned.load(path) for path in sorted(folder.glob("*.json"))] if folder else []
     named = {name for table in tables if table for point in table.points for name in (point.winner, point.rival)}
     known = {name.partition("@")[0] for name in named}
+    if op.tables is not None and op.tables.model is not None:
+        known |= set(op.tables.model.families)
     return [rung.name for rung in op.rungs if rung.name in known]
 
 

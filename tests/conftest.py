@@ -11,6 +11,9 @@ os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
 # Triton's cache is keyed by a kernel's text and not by its file: another checkout's entry names that checkout's files.
 os.environ.setdefault("TRITON_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "triton"))
 
+# Calls go through C++ from the first one on: otherwise the build in the background decides which tests see it.
+os.environ.setdefault("WARPWISE_FASTCALL", "1")
+
 import hypothesis
 import pytest
 import torch

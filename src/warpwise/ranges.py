@@ -16,7 +16,7 @@ INJECTIONS = ("NVTX_INJECTION64_PATH", "NVTX_INJECTION32_PATH")
 ASKED = "WARPWISE_NVTX"
 
 _profiler_enabled = torch.autograd._profiler_enabled
-_nvtx = os.environ.get(ASKED, "") not in ("", "0") or any(name in os.environ for name in INJECTIONS)
+NVTX = os.environ.get(ASKED, "") not in ("", "0") or any(name in os.environ for name in INJECTIONS)
 
 
 def profiling_active() -> bool:
@@ -24,13 +24,13 @@ def profiling_active() -> bool:
 
     NVTX ranges are enabled in a process that an Nsight tool started, and by ``WARPWISE_NVTX=1`` in the environment.
     """
-    return _nvtx or _profiler_enabled()
+    return NVTX or _profiler_enabled()
 
 
 @contextlib.contextmanager
 def named(name: str) -> Iterator[None]:
     """Name the enclosed work ``name`` for torch's profiler and, on a machine with a GPU, as an NVTX range."""
-    nvtx = _nvtx and torch.cuda.is_available()
+    nvtx = NVTX and torch.cuda.is_available()
     if nvtx:
         torch.cuda.nvtx.range_push(name)
     try:

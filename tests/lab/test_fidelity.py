@@ -57,6 +57,7 @@ NOT_YET_RECORDED: dict[str, str] = {
     "polynomial_backward k01_vectorised": BLOCKS,
     "reduce_sum k06_two_passes": "rows of other numbers of threads, and blocks of a row along the grid's y",
     "reduce_sum k08_columns": NEW,
+    "reduce_sum k09_last_block": NEW,
     "rgb_to_grayscale k02_planar_packs": f"{BLOCKS}, and packs of 4 bytes for small images",
     "rgb_to_grayscale k05_shifted_words": NEW,
     "softmax k09_columns": NEW,

@@ -14,7 +14,7 @@ from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from warpwise import cuda, operation, ops, tuned  # noqa: F401 - importing ops registers them
-from warpwise.operation import Cost, Gradient, Op, Output, Rung, Spec, UnknownRung
+from warpwise.operation import Cost, Gradient, Op, Output, Rung, Spec, UnknownRung, dispatch
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*torch.jit.*:DeprecationWarning", "ignore:There is a performance drop:UserWarning"
@@ -26,6 +26,13 @@ template <typename T> __global__ void scale(const T* x, T* y, float alpha, int n
 }
 """)
 NUMBER = itertools.count()
+
+
+@pytest.fixture(params=["C++", "Python"], autouse=True)
+def language(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways of a call: fastcall's, and the one without it."""
+    if request.param == "Python":
+        monkeypatch.setattr(dispatch, "native_library", lambda: None)
 
 
 def launch(out: torch.Tensor, x: torch.Tensor, alpha: float, *rest: object) -> None:

@@ -63,13 +63,14 @@ def near(
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_dtype_and_layout_has_predictions(dtype, kind):
     unaligned = "unaligned" in kind
+    worst = 2 if dtype == torch.int8 else 1  # PyTorch's int8 product is several operators, which it does not model
     for sizes in ((16, 32, 48), (2048, 4096, 1024)):
         a, b = operands(*(size - unaligned for size in sizes), dtype, kind[:2])
         assert describe(a, b)[0] == kind
         found = predictions(a, b)
         assert len(found) > 1 and next(iter(found)) == TORCH
         for name, each in found.items():
-            assert 0 < each.gpu < 1 and 0 < each.error < 1 and each.host > 0, each
+            assert 0 < each.gpu < 1 and 0 < each.error < worst and each.host > 0, each
             assert each.gpu <= each.seconds <= each.cautious(0.0) <= each.cautious(0.5), each
             rung, _, config = name.partition("@")
             assert name == TORCH or (rung in MODEL.families and (not config or GemmConfig.parse(config))), name

@@ -19,7 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import warpwise
-from warpwise import cache, native
+from warpwise import cache, fastcall, native
 from warpwise.cli.console import wide_console
 
 
@@ -51,6 +51,15 @@ def _compiler() -> Check:
     return Check(
         "C++ compiler", bool(answer.stdout), found, "CUDA C++ on the CPU", "set WARPWISE_CXX to another compiler"
     )
+
+
+def _fastcall() -> Check:
+    purpose = "calls of operations in C++"
+    try:
+        path = fastcall.build()
+    except (fastcall.BuildError, native.NoCompiler, OSError) as error:
+        return Check("fastcall", False, str(error).partition("\n")[0], purpose, "install g++ and Python's headers")
+    return Check("fastcall", True, path.name, purpose)
 
 
 def _emulator() -> Check:
@@ -150,7 +159,7 @@ def checks() -> Iterator[Check]:
     yield Check("Python", True, platform.python_version(), "")
     built = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU"
     yield Check("torch", True, f"{torch.__version__} ({built} build)", "tensors and opponents")
-    rest: tuple[Callable[[], Check], ...] = (_compiler, _emulator, _nvrtc, _triton, _gpu, _cache)
+    rest: tuple[Callable[[], Check], ...] = (_compiler, _fastcall, _emulator, _nvrtc, _triton, _gpu, _cache)
     for check in rest:
         yield check()
     yield _tool("ncu", "hardware counters")

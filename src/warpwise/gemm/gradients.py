@@ -35,9 +35,14 @@ def eager_multiplies(op: Op, products: Sequence[Operands]) -> bool | Callable[[]
 
 
 def eager_records(op: Op, a: torch.Tensor, b: torch.Tensor) -> bool | Callable[[], bool]:
-    """``eager_multiplies`` for the products of a @ b's backward: grad @ b.t() and a.t() @ grad, grad row-major."""
-    grad = a.new_empty((a.shape[0], b.shape[1]))
-    return eager_multiplies(op, ((grad, b.t()), (a.t(), grad)))
+    """``eager_multiplies`` for the products of a @ b's backward: grad @ b^T and a^T @ grad, grad row-major.
+
+    False for an operand that all products of a batch share: its gradient is a sum over the batch.
+    """
+    if a.dim() != b.dim():
+        return False
+    grad = a.new_empty((*a.shape[:-1], b.shape[-1]))
+    return eager_multiplies(op, ((grad, b.mT), (a.mT, grad)))
 
 
 def product_backward(multiply: Callable[..., torch.Tensor]) -> Callable[..., dict[str, torch.Tensor | None]]:

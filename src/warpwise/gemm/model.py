@@ -49,7 +49,8 @@ class Host:
     """Microseconds of the host for a call: PyTorch's function, this package's way to it, and a replayed rung.
 
     ``launch``: each further kernel of a rung; ``operator``: each further operator of PyTorch; ``gradient``: recording a
-    rung for autograd, beyond PyTorch's own node; ``unrecorded``: a rung that is launched anew by its Python code.
+    rung for autograd, beyond PyTorch's own node; ``unrecorded``: a rung that is launched anew by its Python code;
+    ``apart``: rungs with times of their own.
     """
 
     pytorch: float = 11.0
@@ -59,6 +60,7 @@ class Host:
     operator: float = 5.0
     gradient: float = 8.0
     unrecorded: float = 140.0
+    apart: Mapping[str, float] = field(default_factory=dict)
 
 
 class Prediction(NamedTuple):
@@ -140,6 +142,8 @@ class Model:
 
     def _of_launches(self, rung: str, config: str, kind: str, host: Host) -> float:
         """Seconds of the host for a call of a rung."""
+        if rung in host.apart:
+            return 1e-6 * host.apart[rung]
         if (family := self.families.get(rung)) is None:
             return 1e-6 * (host.rung + host.launch)
         more = host.launch * (family.launches(config, kind) - 1)

@@ -32,6 +32,17 @@ def without_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) ->
     return product(a, *rest)
 
 
+def planned_without_tf32(product: Callable[..., Result], like: torch.Tensor) -> Callable[..., Result]:
+    """``product`` without TF32 for arguments with the dtype and device of ``like``, at the least cost to the host."""
+    if like.dtype is not torch.float32 or not like.is_cuda:
+        return product
+
+    def guarded(*args: Any) -> Result:
+        return product(*args) if _precision("cuda", "matmul") != "tf32" else _in_precision("ieee", product, *args)
+
+    return guarded
+
+
 def with_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) -> Result:
     """``product(a, *rest)`` with TF32, on a GPU that has it."""
     return _in_precision("tf32", product, a, *rest)

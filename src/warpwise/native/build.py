@@ -32,11 +32,8 @@ def library(
 
     Raises ``error(text)`` with the compiler's messages if it fails.
     """
-    files = [
-        path for folder in (sources, INCLUDE) for path in sorted(folder.iterdir()) if path.suffix in (".cpp", ".h")
-    ]
-    name = cache.key(*command, *link, precompiled, *(part for path in files for part in (path.name, path.read_bytes())))
-    target = cache.cache_dir() / f"{stem}_{name}.so"
+    files = _files(sources)
+    target = path_of(stem, sources, command, link, precompiled)
     with cache.build_lock(target) as must_build:
         if must_build:
             with tempfile.TemporaryDirectory(dir=target.parent) as folder:
@@ -46,6 +43,17 @@ def library(
                 build.run(("-shared", *objects, f"-Wl,-soname,{target.name}", "-o", made, *link))
                 os.replace(made, target)
     return target
+
+
+def path_of(stem: str, sources: Path, command: Sequence[str], link: Sequence[str], precompiled: str = "") -> Path:
+    """Return the path of ``library`` with these arguments, which need not exist."""
+    parts = (part for path in _files(sources) for part in (path.name, path.read_bytes()))
+    name = cache.key(*command, *link, precompiled, *parts)
+    return cache.cache_dir() / f"{stem}_{name}.so"
+
+
+def _files(sources: Path) -> list[Path]:
+    return [path for folder in (sources, INCLUDE) for path in sorted(folder.iterdir()) if path.suffix in (".cpp", ".h")]
 
 
 def _units(files: Sequence[Path], unit_of: Callable[[str], str]) -> list[str]:

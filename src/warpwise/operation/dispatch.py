@@ -17,7 +17,8 @@ from torch.compiler import is_dynamo_compiling
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from warpwise import ranges, tuned
-from warpwise.arguments.schema import Argument, Schema
+from warpwise.arguments import keys
+from warpwise.arguments.schema import Schema
 from warpwise.arguments.values import (
     as_tuple,
     autocast_arguments,
@@ -30,7 +31,7 @@ from warpwise.arguments.values import (
     tensors,
     without_autocast,
 )
-from warpwise.cuda.gpu.recording import record, replayer
+from warpwise.cuda.gpu.recording import have_own_memory, native_library, record, replayer, with_own_memory
 from warpwise.cuda.launch import intercept
 from warpwise.cuda.launch.varying import VaryingScalar
 from warpwise.operation import autograd
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from warpwise.operation.op import Op
 
 MAX_PLANS = 1024  # of one operation; then all are dropped
-NEGATABLE = (torch.float16, torch.float32, torch.float64)  # of imaginary parts, whose conjugate is a negated view
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 _NO_KEY = (RuntimeError, TypeError, AttributeError)  # tensors without memory (torch.func's, sparse ones), wrong types
 GENERATED = "<warpwise dispatch>"  # the file name of generated code in tracebacks
@@ -56,7 +56,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
     ``call`` raises what ``spec.check`` raises, ``UnknownRung``, and ``ValueError`` if ``rung`` refuses the arguments.
     """
     spec = op.spec
-    plans = tuned.Cache()  # from a key to (plan, whether autocast is on)
+    plans = Plans()
     backward = autograd.Backward(spec, spec.gradient) if spec.gradient is not None else None
     listed = any(argument.is_list and argument.is_tensor for argument in spec.parsed.arguments)
 
@@ -129,6 +129,8 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
         result = run(*args)
         if plan is spec.eager:
             spec.check_eager(as_tuple(result))
+        if run is spec.eager and spec.eager_plan is not None:
+            run = spec.eager_plan(*args)
         if isinstance(plan, KernelPlan) and plan.replay is not None:
             run = differentiable(plan.replay, args) if differentiating else plan.replay
         if spec.parsed.mutated:
@@ -137,6 +139,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
         if len(plans) >= MAX_PLANS:
             plans.clear()
         plans[key] = run, _AUTOCAST[given[0].device.type if given else "cpu"]
+        plans.use_native()
         return result
 
     def differentiable(plan: Plan, args: tuple[Any, ...]) -> Plan:
@@ -156,11 +159,11 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
             return by_pytorch(args, rung)
         return by_library(args, rung)
 
-    call, key_of = generated(spec.parsed, spec.varying, plans, first, slow)
+    plans.generate(spec.parsed, spec.varying, first, slow)
     chosen = tuned.Cache()  # from a key to a rung, or None for PyTorch
 
     def planned(*args: Any) -> Rung | None:
-        key = key_of(*args)
+        key = plans.key(*args)
         if key not in chosen:
             spec.check(*args)
             if len(chosen) >= MAX_PLANS:
@@ -168,9 +171,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
             chosen[key] = op.chosen(*args)
         return chosen[key]
 
-    if not everything:
-        every = call
-        call = lambda *args, rung=None: public(every(*args, rung=rung))
+    call = plans.call if everything else lambda *args, rung=None: public(plans.call(*args, rung=rung))
     call.__name__ = call.__qualname__ = op.name
     return call, planned
 
@@ -201,6 +202,10 @@ class KernelPlan:
             return single(finished(outputs))
         self._recorded = True
         marked = list(args)
+        if not have_own_memory(inputs):
+            inputs = [with_own_memory(tensor) for tensor in inputs]
+            for at, tensor in zip(self._tensors, inputs, strict=True):
+                marked[at] = tensor
         for index, at in enumerate(self._varying):
             marked[at] = VaryingScalar(index, args[at])
         scalars = [marked[at] for at in self._varying]
@@ -208,38 +213,32 @@ class KernelPlan:
         filled = [output for output in made if output is not None and output.numel()]
         recording = record(lambda: op.launch(self.rung, outputs, *marked), [*filled, *inputs], scalars)
         if recording is not None:
-            signed = [at for at in self._tensors if args[at].dtype in NEGATABLE]
-            self.replay = replayer(recording, made, self._tensors, self._varying, self, signed)
+            self.replay = replayer(recording, made, self._tensors, self._varying, self)
         return single(outputs)
 
     def _recordable(self, outputs: Sequence[Any], inputs: Sequence[torch.Tensor]) -> bool:
-        """Whether the rung gets these very tensors, each with memory of its own, on a GPU."""
+        """Whether the rung gets these very tensors, on a GPU, and tensors that it changes have memory of their own."""
         if self.rung.language not in ("cuda", "triton") or any(isinstance(output, Unsized) for output in outputs):
             return False
         given = [*(output for output in outputs if output is not None and output.numel()), *inputs]
         return (
             all(tensor.is_cuda and tensor.numel() and not tensor.is_neg() for tensor in given)
             and (self.rung.strided or all(tensor.is_contiguous() for tensor in given))
-            and len({tensor.untyped_storage().data_ptr() for tensor in given}) == len(given)
+            and (not self.op.spec.parsed.mutated or have_own_memory(given))
         )
 
 
-_TENSOR = "{0}.__class__, {0}.shape, {0}.stride(), {0}.dtype, {0}.device, {0}.data_ptr() & 255, {0}.requires_grad"
-_KEYS = {
-    "tensor": _TENSOR,
-    "optional": f"None if {{0}} is None else ({_TENSOR})",
-    "tensors": "{0} and tuple([one(value) for value in {0}])",
-    "static": "{0}.__class__, {0}",
-    "statics": "{0} and tuple({0})",
-    "varying int": "{0}.bit_length() >> 5",  # kernels take 32 or 64 bits
-    "varying": "{0}.__class__",
-}
 _CALL = """
 def key({names}):
     return recording(), {key}
 
 def call({names}, *, rung=None):
-    if compiling() or in_dispatch_mode():
+    if compiling():
+        return slow(({names},), rung)
+    return plans.entry({names}, rung)
+
+def general({names}, rung):
+    if in_dispatch_mode():
         return slow(({names},), rung)
     key = found = None
     try:
@@ -258,38 +257,43 @@ def call({names}, *, rung=None):
         if not in_forward_mode():
             raise
     return slow(({names},), rung)
+
+def find({names}, rung):
+    found = plans.get((rung, recording(), {key}))
+    return found and found[0]
 """
 
 
-def generated(
-    schema: Schema, varying: Sequence[str], plans: dict[Any, Any], first: Plan, slow: Plan
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """``call(*args, rung=None)`` and ``key(*args)`` for the arguments of ``schema``; loops would take twice as long.
+class Plans(tuned.Cache):
+    """The plans of an operation: from a key to the plan, and a function that tells whether autocast is on.
 
-    ``call`` looks the plan up by its key and calls it, unless a transform or tracer is active.
+    ``entry(*args, rung)`` is the call, in C++ once ``fastcall`` is built, which keeps plans by keys of its own.
     """
-    names = [f"a{number}" for number in range(len(schema.arguments))]
-    key = ", ".join(
-        _KEYS[_kind(argument, varying)].format(name) for name, argument in zip(names, schema.arguments, strict=True)
-    )
-    scope: dict[str, Any] = {
-        "compiling": is_dynamo_compiling, "in_dispatch_mode": is_in_torch_dispatch_mode, "recording": is_grad_enabled,
-        "in_forward_mode": in_forward_mode,
-        "NO_KEY": _NO_KEY, "one": _one, "plans": plans, "first": first, "slow": slow,
-    }  # fmt: skip
-    exec(compile(_CALL.format(names=", ".join(names), key=key), GENERATED, "exec"), scope)  # noqa: S102
-    return scope["call"], scope["key"]
 
+    _native: Any = None
 
-def _kind(argument: Argument, varying: Sequence[str]) -> str:
-    if argument.is_tensor:
-        return "tensors" if argument.is_list else "optional" if argument.optional else "tensor"
-    if argument.name in varying:
-        return "varying int" if argument.type in ("int", "SymInt") else "varying"
-    return "statics" if argument.is_list else "static"
+    def generate(self, schema: Schema, varying: Sequence[str], first: Plan, slow: Plan) -> None:
+        """Set ``call(*args, rung=None)`` and ``key(*args)`` by generated code: loops would take twice as long."""
+        self._kinds = keys.native_kinds(schema, varying)
+        names = [f"a{number}" for number in range(len(schema.arguments))]
+        key = keys.expression(schema, varying, names)
+        scope: dict[str, Any] = {
+            "compiling": is_dynamo_compiling, "in_dispatch_mode": is_in_torch_dispatch_mode,
+            "recording": is_grad_enabled, "in_forward_mode": in_forward_mode,
+            "NO_KEY": _NO_KEY, "one": keys.one, "plans": self, "first": first, "slow": slow,
+        }  # fmt: skip
+        exec(compile(_CALL.format(names=", ".join(names), key=key), GENERATED, "exec"), scope)  # noqa: S102
+        self.call, self.key, self.entry, self._find = (scope[name] for name in ("call", "key", "general", "find"))
 
+    def use_native(self) -> None:
+        """Let ``fastcall`` find the plans from now on, if it is there."""
+        if self._native is None and self._kinds and (library := native_library()) is not None:
+            self.entry = self._native = library.Call(self._kinds, self.entry, self._find)
 
-_one: Callable[[Any], Any] = eval(f"lambda value: {_KEYS['optional'].format('value')}")
+    def clear(self) -> None:
+        super().clear()
+        if self._native is not None:
+            self._native.forget()
 
 
 def _fake(output: torch.Tensor | Unsized | None, like: torch.Tensor) -> torch.Tensor:

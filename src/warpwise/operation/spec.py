@@ -85,6 +85,8 @@ class Spec:
     ``check`` raises ``TypeError`` or ``ValueError`` that names the argument. ``reference`` computes in float64
     (exactly, for integers) and returns the outputs, then the new value of each mutated argument; it does not change its
     arguments. ``eager`` is PyTorch's own computation: it returns the outputs and writes mutated arguments in place.
+    ``eager_plan(*args)`` returns a function that computes the same for all arguments with the key of ``args``, without
+    the decisions that ``eager`` repeats at each call.
 
     ``cases`` are verified, ``sizes`` timed, in each of ``dtypes``. ``cost`` counts the floor. ``opponents`` are further
     implementations to time against; ``vendor`` names the library behind ``eager`` on a GPU ("cuBLAS"). ``exempt`` gives
@@ -106,6 +108,7 @@ class Spec:
     cases: tuple[Case, ...] = ()
     sizes: tuple[Case, ...] = ()
     check: Callable[..., None] = lambda *args: None
+    eager_plan: Callable[..., Callable[..., Any]] | None = None
     dtypes: tuple[torch.dtype, ...] = (torch.float32,)
     summary: str = ""
     gradient: Gradient | None = None

@@ -46,6 +46,16 @@ class Parameters:
         """The parameter in ``slot``, an address, as an object whose ``value`` can be set."""
         return ctypes.c_uint64.from_buffer(self._memory, self._offsets[slot])
 
+    @property
+    def memory(self) -> bytes:
+        """The parameters as packed."""
+        return self._memory.raw
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        """Of each parameter in ``memory``, in bytes."""
+        return self._offsets
+
     def setter(self, slot: int) -> Callable[[Any], None]:
         """A function that writes the parameter in ``slot``."""
         pack = struct.Struct("=" + self.codes[slot].replace("P", "Q")).pack_into
@@ -63,7 +73,7 @@ class _Config(ctypes.Structure):
 
 
 @functools.cache
-def _launch_function() -> Any:
+def launch_function() -> Any:
     """``cuLaunchKernelEx``, or None where the driver's library cannot be found by its name."""
     try:
         launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernelEx
@@ -80,16 +90,17 @@ class PreparedLaunch:
     ``lock`` from the first write to the return of ``call``.
     """
 
-    __slots__ = ("_config", "_parameters", "call", "lock", "pointer", "setter")
+    __slots__ = ("_config", "call", "function", "lock", "parameters", "pointer", "setter", "shape")
 
     def __init__(self, parameters: Parameters, function: int, shape: Sequence[int], values: Sequence[Any]) -> None:
         self.lock = threading.Lock()
-        self._parameters = own = parameters.copy()
+        self.parameters = own = parameters.copy()
+        self.function, self.shape = function, tuple(shape)
         blank = (b"" if code.endswith("s") else 0 for code in parameters.codes)
         own.fill([zero if value is None else value for value, zero in zip(values, blank, strict=True)])
         self.pointer, self.setter = own.pointer, own.setter
         self._config = config = _Config(*shape)
-        launch, where, table = _launch_function(), ctypes.addressof(config), own.address
+        launch, where, table = launch_function(), ctypes.addressof(config), own.address
 
         def call(stream: int) -> int:
             config.stream = stream
@@ -101,4 +112,4 @@ class PreparedLaunch:
 
 def available() -> bool:
     """Whether launches can be prepared."""
-    return _launch_function() is not None
+    return launch_function() is not None

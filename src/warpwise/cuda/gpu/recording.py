@@ -9,17 +9,20 @@ recorded code allocates is allocated again at each replay.
 from __future__ import annotations
 
 import copy
+import ctypes
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from warpwise import ranges
-from warpwise.arguments.values import in_forward_mode
+from warpwise import fastcall, ranges
+from warpwise.arguments.values import in_forward_mode, single
 from warpwise.cuda.gpu import semaphores
 from warpwise.cuda.gpu.driver import current_device_function, current_stream_function
+from warpwise.cuda.gpu.prepared import launch_function
 from warpwise.cuda.gpu.steps import CudaStep, Maps, TritonStep
 from warpwise.cuda.gpu.tensor_map import TensorMap
 from warpwise.cuda.launch import intercept
@@ -34,7 +37,7 @@ _current_device, _raw_stream = current_device_function(), current_stream_functio
 class Recording:
     """A sequence of kernels. Call it with the addresses of tensors that have the layout of the recorded ones."""
 
-    __slots__ = ("_allocators", "_index", "_steps")
+    __slots__ = ("allocators", "index", "steps")
 
     def __init__(
         self,
@@ -42,23 +45,23 @@ class Recording:
         steps: Sequence[CudaStep | TritonStep],
         allocators: Sequence[Callable[[], torch.Tensor]] = (),
     ) -> None:
-        self._index, self._steps, self._allocators = index, tuple(steps), tuple(allocators)
+        self.index, self.steps, self.allocators = index, tuple(steps), tuple(allocators)
 
     def __call__(self, addresses: Sequence[int], scalars: Sequence[Any] = ()) -> None:
         """Launch on torch's current stream, with new values of the varying scalars. Raises ``LaunchError``."""
-        if _current_device() != self._index:
-            with torch.cuda.device(self._index):
+        if _current_device() != self.index:
+            with torch.cuda.device(self.index):
                 self(addresses, scalars)
             return
-        if self._allocators:
-            allocated = [allocate() for allocate in self._allocators]  # freed memory is reused in stream order only
+        if self.allocators:
+            allocated = [allocate() for allocate in self.allocators]  # freed memory is reused in stream order only
             addresses = [*addresses, *[tensor.data_ptr() for tensor in allocated]]
-        stream = _raw_stream(self._index)
-        for step in self._steps:
+        stream = _raw_stream(self.index)
+        for step in self.steps:
             step(addresses, stream, scalars)
 
     def __len__(self) -> int:
-        return len(self._steps)
+        return len(self.steps)
 
 
 _ALLOCATIONS = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
@@ -85,7 +88,7 @@ class _Recorder(TorchDispatchMode):
         if semaphores.are_being_made():
             return made
         if func.overloadpacket.__name__ in _ALLOCATIONS and made.is_cuda and made.numel():
-            self._add(made, allocator(made))
+            self._add(made, Empty(made))
         elif not func.is_view:
             self.repeatable = False
         return made
@@ -222,17 +225,43 @@ def record(
     return Recording(tensors[0].get_device(), recorder.steps, recorder.allocators)
 
 
-def allocator(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
-    """A function that allocates tensors with the shape, strides, dtype and device of ``tensor``.
+def have_own_memory(tensors: Sequence[torch.Tensor]) -> bool:
+    """True if no two of ``tensors`` share a storage."""
+    return len({tensor.untyped_storage().data_ptr() for tensor in tensors}) == len(tensors)
+
+
+def with_own_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy with the same shape, strides and address modulo 256 bytes, to be recorded in place of ``tensor``.
+
+    An address in memory that two tensors share could belong to either.
+    """
+    span = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    bytes_before = tensor.data_ptr() & ALIGNMENT
+    memory = torch.empty(bytes_before + span * tensor.element_size(), dtype=torch.uint8, device=tensor.device)
+    flat = memory[bytes_before:].view(tensor.dtype)
+    flat.copy_(tensor.detach().as_strided((span,), (1,)))
+    return flat.as_strided(tensor.shape, tensor.stride())
+
+
+class Empty:
+    """Allocates tensors with the shape, strides, dtype and device of ``like``.
 
     Inductor's allocation function, used on the current device, takes half the time of an operator.
     """
-    size, stride, dtype, index = tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.get_device()
-    empty = tensor.new_empty(0).new_empty_strided  # dtype and device need no parsing then
-    direct = getattr(getattr(torch._C._dynamo, "guards", None), "_empty_strided_cuda", None)
-    if direct is None or not tensor.is_cuda:
-        return lambda: empty(size, stride)
-    return lambda: direct(size, stride, dtype) if _current_device() == index else empty(size, stride)
+
+    __slots__ = ("_direct", "_empty", "dtype", "index", "size", "stride")
+
+    def __init__(self, like: torch.Tensor) -> None:
+        self.size, self.stride, self.dtype, self.index = tuple(like.shape), like.stride(), like.dtype, like.get_device()
+        self._empty = like.new_empty(0).new_empty_strided  # dtype and device need no parsing then
+        direct = getattr(getattr(torch._C._dynamo, "guards", None), "_empty_strided_cuda", None)
+        self._direct = direct if like.is_cuda else None
+
+    def __call__(self) -> torch.Tensor:
+        if self._direct is not None and _current_device() == self.index:
+            made: torch.Tensor = self._direct(self.size, self.stride, self.dtype)
+            return made
+        return self._empty(self.size, self.stride)
 
 
 def replayer(
@@ -241,51 +270,61 @@ def replayer(
     places: Sequence[int],
     varying: Sequence[int],
     launch: Callable[..., Any],
-    signed: Sequence[int],
 ) -> Callable[..., Any]:
     """``replay(*args)``, which allocates tensors like ``outputs`` and repeats the recording for the arguments ``args``.
 
-    ``places`` are the positions of the recorded tensors in ``args``, ``varying`` those of the varying scalars,
-    ``signed`` those of tensors that may be negated views: of a dtype that is the imaginary part of a complex one.
+    ``places`` are the positions of the recorded tensors in ``args``, ``varying`` those of the varying scalars.
     ``replay`` returns the output, or a tuple of several. It calls ``launch(*args)`` instead if launches are intercepted
     or profiled, in forward-mode differentiation, for a negated view, and if an output is not aligned to 256 bytes.
     """
-    allocators = [None if output is None else allocator(output) for output in outputs]
+    allocators = [None if output is None else Empty(output) for output in outputs]
     filled = [at for at, output in enumerate(outputs) if output is not None and output.numel()]
-    alone = len(outputs) == 1
+    if (native := _native(recording, allocators, filled, places, varying, launch)) is not None:
+        return native
     interceptors, profiling = intercept.INTERCEPTORS, ranges.profiling_active
 
-    def replay_one(*args: Any) -> Any:
-        """``replay`` for one output and no varying scalars, as most operations have."""
-        if interceptors or in_forward_mode() or profiling():
-            return launch(*args)
-        result: Any = allocate_one()
-        addresses = [result.data_ptr()]
-        if addresses[0] & ALIGNMENT:
-            return launch(*args)
-        for at in places:
-            addresses.append(args[at].data_ptr())
-        for at in signed:
-            if args[at].is_neg():
-                return launch(*args)
-        recording(addresses)
-        return result
-
     def replay(*args: Any) -> Any:
-        if interceptors or in_forward_mode() or profiling():
+        tensors = [args[at] for at in places]
+        if interceptors or in_forward_mode() or profiling() or any(tensor.is_neg() for tensor in tensors):
             return launch(*args)
         results: list[Any] = [None if allocate is None else allocate() for allocate in allocators]
         addresses = [results[at].data_ptr() for at in filled]
-        for address in addresses:
-            if address & ALIGNMENT:
-                return launch(*args)
-        for at in places:
-            addresses.append(args[at].data_ptr())
-        for at in signed:
-            if args[at].is_neg():
-                return launch(*args)
-        recording(addresses, [args[at] for at in varying] if varying else ())
-        return results[0] if alone else tuple(results)
+        if any(address & ALIGNMENT for address in addresses):
+            return launch(*args)
+        recording([*addresses, *(tensor.data_ptr() for tensor in tensors)], [args[at] for at in varying])
+        return single(results)
 
-    allocate_one: Any = allocators[0] if alone and filled and not varying else None
-    return replay if allocate_one is None else replay_one
+    return replay
+
+
+def _native(
+    recording: Recording,
+    outputs: Sequence[Empty | None],
+    filled: Sequence[int],
+    places: Sequence[int],
+    varying: Sequence[int],
+    launch: Callable[..., Any],
+) -> Callable[..., Any] | None:
+    """``replay`` in C++, or None without the library, with NVTX ranges, or for launches that Python must make."""
+    library = native_library()
+    steps = [step.native() for step in recording.steps]
+    if library is None or ranges.NVTX or None in steps:
+        return None
+    made: Callable[..., Any] = library.Replay(
+        recording.index, steps, outputs, filled, recording.allocators, places, varying, launch
+    )
+    return made
+
+
+def native_library() -> Any:
+    """``fastcall.library()``, set up for this process."""
+    global _configured
+    library = fastcall.library()
+    if library is not None and not _configured:
+        launch = ctypes.cast(launch_function(), ctypes.c_void_p).value or 0
+        library.configure(launch, _raw_stream, _current_device, intercept.INTERCEPTORS, vars(forward_ad))
+        _configured = True
+    return library
+
+
+_configured = False

@@ -5,19 +5,45 @@ from __future__ import annotations
 import copy
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from warpwise.cuda.gpu.kernel import GpuKernel
 from warpwise.cuda.gpu.tensor_map import encoded
 from warpwise.cuda.launch.launcher import Launcher
 
 _KEPT_MAPS = 256
+NATIVE_CODES = "iIqQfd"  # struct formats of the varying scalars that C++ packs
 
 Pointers = Sequence[tuple[int, int, int]]
 """(index of the parameter, index of the tensor, offset in bytes from the tensor's address)."""
 Scalars = Sequence[tuple[int, int, Callable[[Any], Any]]]
 """(index of the parameter, index of the varying scalar, the function that checks and converts its value)."""
+
+
+class NativeKernel(NamedTuple):
+    """A CUDA launch as ``fastcall.Replay`` takes it: offsets are those of parameters in ``memory``, in bytes.
+
+    ``shape`` is grid, block and shared memory in bytes; ``scalars`` have a ``struct`` format besides.
+    """
+
+    function: int
+    shape: Sequence[int]
+    memory: bytes
+    offsets: Sequence[int]
+    pointers: Pointers
+    maps: Sequence[tuple[int, int, int, Any]]
+    scalars: Sequence[tuple[int, int, Callable[[Any], Any], str]]
+    constants: Mapping[str, Any]
+
+
+class NativeFunction(NamedTuple):
+    """A launch by ``function(stream, values)`` as ``fastcall.Replay`` takes it."""
+
+    function: Callable[[int, list[Any]], None]
+    values: list[Any]
+    pointers: Pointers
+    scalars: Scalars
 
 
 class CudaStep:
@@ -63,6 +89,26 @@ class CudaStep:
             if code:
                 self._gpu.failed(code, self._launcher, lambda: prepared.call(stream))
 
+    def native(self) -> NativeKernel | None:
+        """The launch for C++, or None where it must be made in Python."""
+        made = self._prepared
+        if made is None:
+            return None
+        offsets, codes = made.parameters.offsets, made.parameters.codes
+        scalars = [(offsets[slot], index, bind, codes[slot]) for slot, index, bind in self._scalars]
+        if any(code not in NATIVE_CODES for *_, code in scalars):
+            return None
+        return NativeKernel(
+            made.function,
+            made.shape,
+            made.parameters.memory,
+            offsets,
+            [(offsets[slot], tensor, shift) for slot, tensor, shift in self._pointers],
+            [(offsets[slot], tensor, shift, maps) for slot, tensor, shift, maps in self._maps],
+            scalars,
+            self._constants,
+        )
+
     def _general(self, addresses: Sequence[int], scalars: Sequence[Any]) -> None:
         """The launch of a kernel with constants, with a cooperative grid, or with synchronisation."""
         values = self._values.copy()
@@ -103,6 +149,12 @@ class TritonStep:
             values[slot] = described = copy.copy(descriptor)
             described.base = Address(addresses[tensor] + offset)
         self._launch(stream, values)
+
+    def native(self) -> NativeFunction | None:
+        """The launch for C++, or None where it must be made in Python."""
+        if self._descriptors:
+            return None
+        return NativeFunction(self._launch, self._values, self._pointers, self._scalars)
 
 
 class Address(int):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from warpwise.gemm.cases import CASES, TIMED, product_cases
 from warpwise.gemm.operands import KERNEL_DTYPES, check_operands
-from warpwise.gemm.precision import without_tf32
+from warpwise.gemm.precision import planned_without_tf32, without_tf32
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
 
 
@@ -57,6 +58,18 @@ def eager(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, al
     return without_tf32(_addmm, a, b, input, beta, alpha)
 
 
+def eager_plan(
+    input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float
+) -> Callable[..., torch.Tensor]:
+    if beta == alpha == 1 and not (a.is_cpu and a.dtype.itemsize == 2):
+        return planned_without_tf32(_plain_addmm, a)
+    return eager
+
+
+def _plain_addmm(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *ones: float) -> torch.Tensor:
+    return torch.addmm(input, a, b)
+
+
 def cost(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> Cost:
     (m, k), n = a.shape, b.shape[1]
     read = m * k + k * n + (input.numel() if beta else 0)
@@ -78,6 +91,7 @@ SPEC = Spec(
     check=check,
     reference=reference,
     eager=eager,
+    eager_plan=eager_plan,
     cost=cost,
     autocast="low_precision",
     cases=product_cases(

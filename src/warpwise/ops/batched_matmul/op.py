@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import torch
 
+from warpwise.gemm import gradients
 from warpwise.operation import Gradient, Op, Saved, register
 from warpwise.ops.batched_matmul._tables import TABLES
 from warpwise.ops.batched_matmul.rungs import RUNGS, default
@@ -30,8 +31,10 @@ def _backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor | None
     return {"a": to_a, "b": to_b}
 
 
-_GRADIENT = Gradient(_backward, saves=("a", "b"))
-BATCHED_MATMUL = register(Op(replace(SPEC, gradient=_GRADIENT), RUNGS, default, TABLES))
+_GRADIENT = Gradient(
+    _backward, saves=("a", "b"), eager_records=lambda a, b: gradients.eager_records(BATCHED_MATMUL, a, b)
+)
+BATCHED_MATMUL: Op = register(Op(replace(SPEC, gradient=_GRADIENT), RUNGS, default, TABLES))
 _batched_matmul = BATCHED_MATMUL.call
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 
 from warpwise.gemm.operands import KERNEL_DTYPES, Shape, product_magnitude, product_reference
-from warpwise.gemm.precision import without_tf32
+from warpwise.gemm.precision import planned_without_tf32, without_tf32
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
 
 OP = "batched_matmul"
@@ -46,8 +47,15 @@ def output_shape(a: torch.Tensor, b: torch.Tensor) -> tuple[int, int, int]:
 
 def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """torch.bmm, which on a GPU is cuBLAS, in float32 without TF32."""
-    batch = Shape.of(a, b).batch
-    return without_tf32(torch.bmm, a.expand(batch, -1, -1), b.expand(batch, -1, -1))
+    if a.dim() == 2:
+        a = a.expand(b.shape[0], -1, -1)
+    elif b.dim() == 2:
+        b = b.expand(a.shape[0], -1, -1)
+    return without_tf32(torch.bmm, a, b)
+
+
+def eager_plan(a: torch.Tensor, b: torch.Tensor) -> Callable[..., torch.Tensor]:
+    return planned_without_tf32(torch.bmm, a) if a.dim() == b.dim() else eager
 
 
 def distinct(tensor: torch.Tensor) -> int:
@@ -69,6 +77,7 @@ SPEC = Spec(
     check=check,
     reference=product_reference,
     eager=eager,
+    eager_plan=eager_plan,
     cost=cost,
     autocast="low_precision",
     cases=(

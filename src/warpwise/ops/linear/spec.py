@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -10,7 +11,7 @@ from torch.nn import functional
 
 from warpwise.gemm.fused import ACTIVATIONS
 from warpwise.gemm.operands import KERNEL_DTYPES
-from warpwise.gemm.precision import without_tf32
+from warpwise.gemm.precision import planned_without_tf32, without_tf32
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
 
 STEEPEST = 1.13  # the largest slope of gelu, by which it amplifies an error
@@ -141,6 +142,21 @@ def eager(*args: Any) -> Results:
     return output.contiguous(), kept
 
 
+def eager_plan(*args: Any) -> Callable[..., Results]:
+    layer = Layer(*args)
+    halves = layer.input.is_cpu and layer.input.dtype.itemsize == 2
+    if layer.activation is layer.residual is layer.row_scale is None and not (halves or layer.return_preactivation):
+        return planned_without_tf32(_plain_linear, layer.input)
+    on_gpu = layer.input.is_cuda and layer.input.dtype in KERNEL_DTYPES
+    if on_gpu and min(layer.input.numel(), layer.weight.numel()) > 0 and fuses(*args):
+        return planned_without_tf32(fused_by_cublas, layer.input)
+    return eager
+
+
+def _plain_linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *rest: Any) -> Results:
+    return functional.linear(input, weight, bias).contiguous(), None
+
+
 def fuses(*args: Any) -> bool:
     """True if torch._addmm_activation computes the epilogue; on a GPU its gelu is the tanh approximation."""
     layer = Layer(*args)
@@ -190,6 +206,7 @@ SPEC = Spec(
     check=check,
     reference=reference,
     eager=eager,
+    eager_plan=eager_plan,
     cost=cost,
     autocast="low_precision",
     cases=(

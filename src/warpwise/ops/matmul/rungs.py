@@ -28,7 +28,7 @@ from warpwise.ops.matmul import k24_few_rows as k24
 from warpwise.ops.matmul import k25_pretransposed_b as k25
 from warpwise.ops.matmul import k26_stream_k_hybrid as k26
 from warpwise.ops.matmul import k28_variable_m_tiles as k28
-from warpwise.ops.matmul._shared import divided_k_limits, naive, tiled, warp_tile, wmma
+from warpwise.ops.matmul._shared import naive, tiled, warp_tile, wmma
 
 HERE = Path(__file__).parent
 TENSOR_CORES = (*HALVES, torch.int8)
@@ -87,7 +87,7 @@ RUNGS = (
     make_rung(HERE, "k17_split_k", "split-K: partial sums added by a second launch", triton("k17_split_k"),
               dtypes=KERNEL_DTYPES, limits=grid_of_tiles, configs=_triton.split_k_configs, strided=True),
     make_rung(HERE, "k19_skinny", "Hopper: few rows as wgmma's n, K divided in a cluster", k19.launch, dtypes=HALVES,
-              limits=divided_k_limits, configs=k19.configs, strided=True),
+              limits=k19.limits, configs=k19.configs, strided=True),
     make_rung(HERE, "k20_overlapped_epilogue",
               "Hopper: the epilogue overlaps the next tile's products; any layout, small tiles too", k20.launch,
               dtypes=HALVES, limits=k20.limits, configs=persistent.configs, strided=True),

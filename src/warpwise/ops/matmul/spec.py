@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from warpwise.gemm.cases import CASES, TIMED, product_cases
@@ -13,7 +15,7 @@ from warpwise.gemm.operands import (
     product_magnitude,
     product_reference,
 )  # fmt: skip
-from warpwise.gemm.precision import without_tf32
+from warpwise.gemm.precision import planned_without_tf32, without_tf32
 from warpwise.operation import FLOATS, Output, Spec, check_tensor
 
 DTYPES = (*FLOATS, torch.int8)
@@ -46,6 +48,10 @@ def check(a: torch.Tensor, b: torch.Tensor) -> None:
 def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """torch.mm, which on a GPU is cuBLAS, float32 without TF32; for int8 see ``_of_int8``."""
     return _of_int8(a, b) if a.dtype == torch.int8 else without_tf32(torch.mm, a, b)
+
+
+def eager_plan(a: torch.Tensor, b: torch.Tensor) -> Callable[..., torch.Tensor]:
+    return eager if a.dtype == torch.int8 else planned_without_tf32(torch.mm, a)
 
 
 def _of_int8(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -85,6 +91,7 @@ SPEC = Spec(
     check=check,
     reference=product_reference,
     eager=eager,
+    eager_plan=eager_plan,
     cost=product_cost,
     autocast="low_precision",
     cases=product_cases({**CASES, "several_float32_tiles": (130, 132, 20)}),

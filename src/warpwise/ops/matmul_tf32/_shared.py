@@ -6,7 +6,7 @@ import torch
 
 from warpwise.gemm.k_major import transposed
 from warpwise.gemm.limits import GRID_Y
-from warpwise.operation import cdiv
+from warpwise.gemm.padding import padded
 
 
 def aligned_rows(matrix: torch.Tensor) -> bool:
@@ -18,7 +18,7 @@ def aligned_rows(matrix: torch.Tensor) -> bool:
 def aligned_copy(matrix: torch.Tensor) -> torch.Tensor:
     """A copy whose rows begin on 16 bytes."""
     rows, columns = matrix.shape
-    return matrix.new_empty((rows, cdiv(columns, 4) * 4))[:, :columns].copy_(matrix)
+    return padded(matrix if matrix.stride(1) == 1 else matrix.contiguous())[0][:rows, :columns]
 
 
 def k_major(matrix: torch.Tensor) -> torch.Tensor:

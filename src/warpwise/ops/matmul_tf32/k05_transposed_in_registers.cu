@@ -7,8 +7,6 @@
 
 #include <warpwise/sm90/gemm_store.cuh>
 
-#include "wgmma_rs.cuh"
-
 namespace sm90 = warpwise::sm90;
 using sm90::kRowBytes, sm90::kWarpgroupThreads;
 

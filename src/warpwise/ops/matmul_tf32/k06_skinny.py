@@ -12,6 +12,7 @@ from warpwise import cuda
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import flags, sizes
+from warpwise.gemm.skinny import received, separate_buffer
 from warpwise.gemm.time_model import Product
 from warpwise.operation import cdiv
 from warpwise.ops.matmul_tf32._shared import aligned_copy, aligned_rows, k_major
@@ -31,23 +32,32 @@ class Layout(NamedTuple):
     k_major: bool
     shifted: bool
 
+    @property
+    def name(self) -> str:
+        return f"BLayout::k{'Shifted' if self.shifted else ''}{'Columns' if self.k_major else 'Rows'}"
+
 
 def kernel_name(config: GemmConfig, layout: Layout) -> str:
-    rest = f"{config.m // 64}, {config.n}, {config.stages}, {config.cluster_splits}"
-    return f"matmul_skinny{'_shifted' if layout.shifted else ''}<{flags(layout.k_major)}, {rest}>"
+    tile = f"{config.m // 64}, {config.n}, {config.stages}, {config.cluster_splits}, {producers(config, layout)}"
+    return f"matmul_skinny<{layout.name}, {tile}, {flags(separate_buffer(config, ring(config, layout)))}>"
 
 
-def shared_bytes(config: GemmConfig, layout: Layout) -> int:
-    """Dynamic shared memory: operands of a stage begin on 1 KiB; shifted rows of B are four words longer."""
+def ring(config: GemmConfig, layout: Layout) -> int:
+    """Bytes of the stages: operands of a stage begin on 1 KiB; shifted rows of B are four words longer."""
     longer = 4 * (config.m if layout.k_major else DEPTH) if layout.shifted else 0
     of_b = cdiv((config.m * DEPTH + longer) * 4, 1024) * 1024
     return 1024 + config.stages * (of_b + config.n * DEPTH * 4)
 
 
-def threads(config: GemmConfig, layout: Layout) -> int:
-    """Consumers, and a producer warp, or a warpgroup where it deallocates registers (setmaxnreg)."""
-    moves = config.m == 128 and config.n == 256 and layout != Layout(True, False)
-    return 2 * config.m + (128 if moves else 32)
+def shared_bytes(config: GemmConfig, layout: Layout) -> int:
+    stages = ring(config, layout)
+    return stages + (received(config) if separate_buffer(config, stages) else 0)
+
+
+def producers(config: GemmConfig, layout: Layout) -> int:
+    """Threads that produce: a warp, or a warpgroup, which deallocates registers (setmaxnreg), where nine warps have too
+    few for 128 sums and the fragments of two k-tiles."""
+    return 128 if config.m == 128 and config.n == 256 and layout != Layout(True, False) else 32
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
@@ -56,17 +66,12 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     lines, layout = b_operand(b)
     tiles_m, clusters = cdiv(m, tile.n), cdiv(n, tile.m) * tile.splits
     rows = permute_k(a) if layout == Layout(False, True) else k_major(a)
-    map_of_a = cuda.tensor_map(rows, (tile.n, DEPTH), tf32=True)
     partials = c if tile.splits == 1 else c.new_empty((tile.splits, m, n))
-    grid = clusters * tiles_m * tile.cluster_splits, threads(tile, layout), shared_bytes(tile, layout)
-    kernel, geometry = SKINNY[kernel_name(tile, layout)][grid], (cuda.out(partials), m, n, k, tiles_m, tile.splits)
-    if layout.shifted:
-        box = (tile.m // 4, DEPTH + 4) if layout.k_major else (DEPTH // 4, tile.m + 4)
-        maps = every_fourth(lines, box)
-        kernel(map_of_a, *maps, lines.storage_offset() % 4, lines.stride(0) % 4, *geometry)
-    else:
-        box = (tile.m if layout.k_major else DEPTH, DEPTH)
-        kernel(map_of_a, cuda.tensor_map(lines, box, tf32=True), *geometry)
+    blocks, threads = clusters * tiles_m * tile.cluster_splits, 2 * tile.m + producers(tile, layout)
+    SKINNY[kernel_name(tile, layout)][blocks, threads, shared_bytes(tile, layout)](
+        *(cuda.tensor_map(rows, (tile.n, DEPTH), tf32=True), *b_maps(lines, layout, tile.m)),
+        *(lines.storage_offset() % 4, lines.stride(0) % 4, cuda.out(partials), m, n, k, tiles_m, tile.splits),
+    )
     if partials is not c:
         SKINNY["warpwise::reduce_partials<float>"][cdiv(m * n, 128), 256](partials, cuda.out(c), m * n, tile.splits)
 
@@ -118,15 +123,19 @@ def b_operand(b: torch.Tensor) -> tuple[torch.Tensor, Layout]:
     return aligned_copy(b), Layout(False, False)
 
 
-def every_fourth(lines: torch.Tensor, box: tuple[int, int]) -> list[cuda.TensorMap]:
-    """Tensor maps of rows 4 j + i for i = 0 to 3: each begins at the multiple of 16 bytes below its first row."""
+def b_maps(lines: torch.Tensor, layout: Layout, columns: int) -> list[cuda.TensorMap]:
+    """Tensor maps of a tile of ``columns``: four times the same one, or of lines 4 j + i for i = 0 to 3 of a shifted b:
+    each begins at the multiple of 16 bytes below its first line."""
+    if not layout.shifted:
+        return [cuda.tensor_map(lines, (columns if layout.k_major else DEPTH, DEPTH), tf32=True)] * 4
+    box = (columns // 4, DEPTH + 4) if layout.k_major else (DEPTH // 4, columns + 4)
     count, length, pitch = int(lines.shape[0]), int(lines.shape[1]), int(lines.stride(0))
     maps = []
     for first in range(4):
         begin = int(lines.storage_offset()) + first * pitch
-        layout = (cdiv(count - first, 4), length + begin % 4), (4 * pitch, 1)
+        shape = (cdiv(count - first, 4), length + begin % 4), (4 * pitch, 1)
         fourth = lines.as_strided((1, 1), (1, 1), begin - begin % 4)
-        maps.append(cuda.tensor_map(fourth, box, swizzle=0, tf32=True, layout=layout))
+        maps.append(cuda.tensor_map(fourth, box, swizzle=0, tf32=True, layout=shape))
     return maps
 
 

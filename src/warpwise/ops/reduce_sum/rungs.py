@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
+from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._columns import geometry
 from warpwise.ops._dims import inner_size, is_last, length_along
@@ -59,6 +60,7 @@ def atomically(launch: Launch) -> Launch:
 ATOMIC_PER_ELEMENT = cuda.load(HERE / "k01_atomic_per_element.cu")
 TWO_PASSES = cuda.load(HERE / "k06_two_passes.cu")
 COLUMNS = cuda.load(HERE / "k08_columns.cu")
+LAST_BLOCK = cuda.load(HERE / "k09_last_block.cu")
 
 
 @atomically
@@ -117,12 +119,15 @@ def _pass(sums: torch.Tensor, x: torch.Tensor, parts: int) -> None:
     kernel[(cdiv(rows, together), parts), (threads, together)](x, cuda.out(sums), rows, columns)
 
 
+def vector_parts(x: torch.Tensor) -> int:
+    """Blocks a row. Eight vectors for each of 1024 threads take less than to add the sums of several blocks would."""
+    short = x.shape[1] * x.element_size() <= 8 * VECTOR * MOST_THREADS
+    return 1 if short else parts_of(x, each=4 * BLOCK * VECTOR // x.element_size())
+
+
 @over_rows
 def two_passes(sums: torch.Tensor, x: torch.Tensor) -> None:
-    # Eight vectors for each of 1024 threads take less than the second launch would.
-    short = x.shape[1] * x.element_size() <= 8 * VECTOR * MOST_THREADS
-    parts = 1 if short else parts_of(x, each=4 * BLOCK * VECTOR // x.element_size())
-    if parts == 1:
+    if (parts := vector_parts(x)) == 1:
         _pass(sums, x, 1)
         return
     partial = x.new_empty((len(x), parts), dtype=torch.float32)
@@ -142,6 +147,16 @@ def triton_two_passes(sums: torch.Tensor, x: torch.Tensor) -> None:
     if parts > 1:
         block = 1 << (parts - 1).bit_length()
         sum_two_passes[(rows,)](partial, sums, parts, 1, BLOCK=block, num_warps=4)
+
+
+@over_rows
+def last_block(sums: torch.Tensor, x: torch.Tensor) -> None:
+    (rows, columns), parts = x.shape, vector_parts(x)
+    if parts == 1:
+        _pass(sums, x, 1)
+        return
+    kernel = LAST_BLOCK[f"sum_last_block<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {BLOCK}>"]
+    kernel[(rows, parts), BLOCK](x, cuda.out(sums), semaphores(x, rows * (1 + parts)), rows, columns)
 
 
 def columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
@@ -201,11 +216,12 @@ RUNGS = (
     rung("k06_two_passes", "16-byte loads, partial sums in a fixed order", two_passes, deterministic=True),
     rung("k07_triton_two_passes", "the same in Triton", triton_two_passes, deterministic=True),
     rung("k08_columns", "lanes along columns, any dimension without a copy", columns, deterministic=True),
+    rung("k09_last_block", "one launch: a row's last block adds its partial sums", last_block, deterministic=True),
 )
 
 
 def default(input: torch.Tensor, dim: int | None) -> str | None:
-    """k06, and k08 along another dimension than the last."""
+    """k09, and k08 along another dimension than the last."""
     if input.dtype not in KERNEL_DTYPES or limits(input, dim):
         return None
-    return "k06_two_passes" if dim is None or is_last(input, dim) else "k08_columns"
+    return "k09_last_block" if dim is None or is_last(input, dim) else "k08_columns"

@@ -11,10 +11,11 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.cuda.gpu.semaphores import semaphores
+from warpwise.gemm import skinny
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import GRID_Y, HOPPER_SHARED, grid_y_limit, hopper_limits
 from warpwise.gemm.operands import flags
+from warpwise.gemm.skinny import groups, received, sides
 from warpwise.gemm.time_model import Product
 from warpwise.operation import cdiv
 from warpwise.ops.scaled_matmul._shared import contiguous_scales, k_major, l2_hints
@@ -40,35 +41,22 @@ def deep(k: int, columns: int, rows: int, sides: int, split: int, outer: int) ->
     return one._replace(stages=min(MOST_STAGES, most, wanted, needed))
 
 
-def groups(config: GemmConfig) -> int:
-    """Warpgroups along the columns."""
-    return cdiv(config.m, 64)
-
-
-def threads(config: GemmConfig) -> int:
-    """Consumers, and a producer warp, or a warpgroup where it deallocates registers (setmaxnreg)."""
-    teams = groups(config) * config.warps[0]
-    return teams * 128 + (128 if teams == 4 or config.n // config.warps[0] > 128 else 32)
-
-
-def owned(config: GemmConfig) -> int:
-    """Rows of the tile that a block of a cluster reduces and stores."""
-    return config.n // min(config.cluster_splits, max(1, config.n // config.warps[0] // 16))
+def producers(config: GemmConfig) -> int:
+    """Threads that produce: a warp, or a warpgroup, which deallocates registers (setmaxnreg)."""
+    return 128 if groups(config) * sides(config) == 4 or config.n // sides(config) > 128 else 32
 
 
 def shared_bytes(config: GemmConfig) -> int:
     """Bytes of shared memory: stages; 4 KiB per warpgroup and partial sums from other blocks, or what warpgroups wider
     than the tile read past the last stage."""
-    sent = (config.cluster_splits - 1) * groups(config) * 64 * owned(config) * 4
     behind = (groups(config) * 64 - config.m - config.n) * 128
-    return config.ring_bytes(1, barriers=0) + max(behind, groups(config) * config.warps[0] * 4096 + sent)
+    return config.ring_bytes(1, barriers=0) + max(behind, groups(config) * sides(config) * 4096 + received(config))
 
 
-def kernel_name(config: GemmConfig, a: torch.Tensor, b: torch.Tensor, by_row: bool, aligned: bool) -> str:
-    sides, depth = config.warps[0], config.k // 128
-    tile = f"{groups(config)}, {sides}, {config.n // sides}, {depth}, {config.cluster_splits}"
-    rest = flags(by_row, aligned, config.splits > 1)
-    return f"scaled_matmul_skinny<{cuda.ctype(a.dtype)}, {cuda.ctype(b.dtype)}, {tile}, {rest}>"
+def kernel_name(config: GemmConfig, a: torch.Tensor, b: torch.Tensor, by_row: bool) -> str:
+    numbers = groups(config), sides(config), config.n // sides(config), config.k // 128, config.cluster_splits
+    tile = ", ".join(map(str, (*numbers, producers(config))))
+    return f"scaled_matmul_skinny<{cuda.ctype(a.dtype)}, {cuda.ctype(b.dtype)}, {tile}, {flags(by_row)}>"
 
 
 def launch(
@@ -85,16 +73,13 @@ def launch(
     left, right = k_major(a, b)
     scale_a, scale_b, by_row = contiguous_scales(scale_a, scale_b)
     map_a, map_b = cuda.tensor_map(left, (tile.n, 128)), cuda.tensor_map(right, (tile.m, 128))
-    across = cdiv(n, tile.m) * tile.cluster_splits
-    down, k_tiles = cdiv(m, tile.n), cdiv(k, tile.k)
-    partials = counters = None
-    if tile.splits > 1:
-        sums = tile.splits * across * down * groups(tile) * 64 * owned(tile)
-        partials, counters = torch.empty(sums, dtype=torch.float32, device=c.device), semaphores(a, across * down)
-    kernel = SKINNY[kernel_name(tile, a, b, by_row, n % 8 == 0 and c.data_ptr() % 16 == 0)]
-    kernel[(across, down, tile.splits), threads(tile), shared_bytes(tile)](
-        *(map_a, map_b, cuda.out(c), scale_a, scale_b, partials, counters),
-        *(m, n, tile.m, tile.stages, k_tiles, cdiv(k_tiles, tile.cluster_splits * tile.splits), l2_hints(m, n, k)),
+    across, down = cdiv(n, tile.m), cdiv(m, tile.n)
+    threads = groups(tile) * sides(tile) * 128 + producers(tile)
+    SKINNY[kernel_name(tile, a, b, by_row)][
+        (across * tile.cluster_splits, down, tile.splits), threads, shared_bytes(tile)
+    ](
+        *(map_a, map_b, cuda.out(c), *skinny.reduction(c, tile, across * down), skinny.aligned(c), m, n, k),
+        *(tile.m, tile.stages, l2_hints(m, n, k), scale_a, scale_b),
     )
 
 

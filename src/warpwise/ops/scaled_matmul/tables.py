@@ -25,6 +25,8 @@ def describe(
 def _by_row(
     a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    if scale_a.dim() == 2:
+        return a, b, scale_a, scale_b
     return a, b, scale_a.repeat(a.shape[0], 1), scale_b.repeat(1, b.shape[1])
 
 

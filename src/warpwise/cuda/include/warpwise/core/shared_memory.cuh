@@ -34,6 +34,11 @@ __device__ inline unsigned ld_shared(unsigned address) {
   return word;
 }
 
+// st.shared: a float.
+__device__ inline void st_shared(unsigned address, float value) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
+}
+
 // ldmatrix: four 8 x 8 matrices of 2-byte elements. Lane 8 i + j gives the address of row j of matrix i (16 bytes);
 // r[i] of lane l holds elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4 of matrix i.
 __device__ inline void ldmatrix_x4(unsigned (&r)[4], unsigned row) {

@@ -149,6 +149,31 @@ __device__ inline void wgmma(typename ElementOf<T>::Sum (&d)[WIDTH / 2], unsigne
 }
 #undef WW_WIDTH
 #undef WW_WGMMA
+
+#define WW_WGMMA_RS(N, COUNT, A0, A1, A2, A3, B, ADDS)                                      \
+  if constexpr (WIDTH == N)                                                                 \
+  asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #ADDS                             \
+               ", 0;\n"                                                                     \
+               "wgmma.mma_async.sync.aligned.m64n" #N "k8.f32.tf32.tf32 {" WW_NAMES_##COUNT \
+               "}, {%" #A0 ", %" #A1 ", %" #A2 ", %" #A3 "}, %" #B ", adds, 1, 1;\n}"       \
+               : WW_SUMS_##COUNT("+f")                                                      \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(adds)))
+
+// The same for TF32 with A (64, 8) in registers; B (8, WIDTH) is K-major. Of the warp's 16 rows, lane l has in a[0] and
+// a[1] rows l / 4 and l / 4 + 8 at k = l % 4, in a[2] and a[3] the same rows at k = l % 4 + 4.
+template <int WIDTH>
+__device__ inline void wgmma_rs(float (&d)[WIDTH / 2], const unsigned (&a)[4], unsigned long long b, bool adds) {
+  static_assert(WIDTH == 8 || WIDTH == 16 || WIDTH == 32 || WIDTH == 64 || WIDTH == 128 || WIDTH == 192 || WIDTH == 256,
+                "one of the widths below");
+  WW_WGMMA_RS(8, 4, 4, 5, 6, 7, 8, 9);
+  WW_WGMMA_RS(16, 8, 8, 9, 10, 11, 12, 13);
+  WW_WGMMA_RS(32, 16, 16, 17, 18, 19, 20, 21);
+  WW_WGMMA_RS(64, 32, 32, 33, 34, 35, 36, 37);
+  WW_WGMMA_RS(128, 64, 64, 65, 66, 67, 68, 69);
+  WW_WGMMA_RS(192, 96, 96, 97, 98, 99, 100, 101);
+  WW_WGMMA_RS(256, 128, 128, 129, 130, 131, 132, 133);
+}
+#undef WW_WGMMA_RS
 #undef WW_NAMES_4
 #undef WW_SUMS_4
 #undef WW_NAMES_8

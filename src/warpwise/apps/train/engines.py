@@ -1,0 +1,86 @@
+"""How a step is computed: by our operations, or by PyTorch's in one of three ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+import warpwise.nn
+import warpwise.optim
+from warpwise.apps.train.settings import Settings
+
+ENGINES = {
+    "ours": "our operations, the step captured in one CUDA graph",
+    "torch": "PyTorch in eager mode",
+    "compile": "torch.compile, in a CUDA graph on a GPU",
+    "graph": "PyTorch in eager mode, captured in one CUDA graph",
+}
+
+
+class Engine(NamedTuple):
+    """``modules`` makes networks; ``step(input, target)`` trains on a batch and returns its loss."""
+
+    modules: Any
+    make_step: Callable[[torch.nn.Module], tuple[torch.optim.Optimizer, Callable[..., torch.Tensor]]]
+
+
+def check(settings: Settings, device: torch.device) -> None:
+    """Raise ``ValueError`` for a dtype or an engine that does not run there."""
+    if settings.dtype == "tf32" and settings.engine == "ours":
+        raise ValueError(
+            "dtype tf32: the kernels of engine ours compute in float32; choose fp32, bf16 or another engine"
+        )
+    if settings.dtype == "tf32" and device.type != "cuda":
+        raise ValueError("dtype tf32: expected a GPU; a CPU computes in float32")
+    if settings.engine == "graph" and device.type != "cuda":
+        raise ValueError("engine graph: expected a GPU, which runs CUDA graphs; on a CPU choose torch or ours")
+
+
+def set_precision(settings: Settings) -> None:
+    """Let PyTorch's float32 products and convolutions on a GPU use TF32 if the dtype is tf32, and not otherwise."""
+    precision = "tf32" if settings.dtype == "tf32" else "ieee"
+    backends: Any = torch.backends
+    for backend in (backends.cuda.matmul, backends.cudnn.conv):
+        backend.fp32_precision = precision
+
+
+def engine(settings: Settings) -> Engine:
+    ours = settings.engine == "ours"
+    modules = warpwise.nn if ours else torch.nn
+    autocast = settings.dtype == "bf16"
+
+    def make_step(model: torch.nn.Module) -> tuple[torch.optim.Optimizer, Callable[..., torch.Tensor]]:
+        options: dict[str, Any] = {"lr": settings.lr, "momentum": settings.momentum}
+        optimizer: torch.optim.Optimizer
+        optimizer = (warpwise.optim.SGD if ours else torch.optim.SGD)(model.parameters(), **options)
+        criterion = modules.CrossEntropyLoss()
+        network: Callable[..., torch.Tensor] = model
+        if settings.engine == "compile":
+            on_gpu = next(model.parameters()).is_cuda
+            network = torch.compile(model, mode="reduce-overhead" if on_gpu else None)
+
+        def loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+            return criterion(output.float(), target)
+
+        def computed(input: torch.Tensor) -> torch.Tensor:
+            with torch.autocast(input.device.type, dtype=torch.bfloat16, enabled=autocast):
+                return network(input)
+
+        wrapped = _Called(model, computed)
+        captured = settings.engine in ("ours", "graph")
+        return optimizer, warpwise.nn.compile_step(wrapped, loss, optimizer, graph=captured)
+
+    return Engine(modules, make_step)
+
+
+class _Called(torch.nn.Module):
+    """``model``, called through ``call``."""
+
+    def __init__(self, model: torch.nn.Module, call: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.model, self.call = model, call
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return self.call(input)

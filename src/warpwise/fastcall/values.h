@@ -1,0 +1,64 @@
+// Owned references to Python objects, and the parts of tensors that a call reads.
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace ww {
+
+class Object {
+ public:
+  Object() = default;
+  static Object owned(PyObject* object) { return Object(object); }
+  static Object borrowed(PyObject* object) { return Object(Py_XNewRef(object)); }
+  Object(Object&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Object& operator=(Object&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Object() { Py_XDECREF(object_); }
+  PyObject* get() const { return object_; }
+  PyObject* release() { return std::exchange(object_, nullptr); }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  explicit Object(PyObject* object) : object_(object) {}
+  PyObject* object_ = nullptr;
+};
+
+// Thrown where a Python exception is set.
+struct PythonError {};
+
+inline PyObject* checked(PyObject* object) {
+  if (!object) throw PythonError();
+  return object;
+}
+inline Object attribute(PyObject* object, const char* name) {
+  return Object::owned(checked(PyObject_GetAttrString(object, name)));
+}
+inline int64_t integer(PyObject* object) {
+  const int64_t value = PyLong_AsLongLong(object);
+  if (value == -1 && PyErr_Occurred()) throw PythonError();
+  return value;
+}
+// Calls function(item) for each item of an iterable.
+template <class Function>
+void for_each(PyObject* iterable, const Function& function) {
+  const Object fast = Object::owned(checked(PySequence_Fast(iterable, "expected a sequence")));
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(fast.get());
+  for (Py_ssize_t i = 0; i < count; i++) function(PySequence_Fast_GET_ITEM(fast.get(), i));
+}
+inline std::vector<int64_t> integers(PyObject* iterable) {
+  std::vector<int64_t> values;
+  for_each(iterable, [&](PyObject* item) { values.push_back(integer(item)); });
+  return values;
+}
+
+// True for an object of class torch.Tensor or torch.nn.Parameter, and of no subclass.
+inline bool is_plain_tensor(PyObject* object) { return THPVariable_CheckExact(object); }
+
+}  // namespace ww
