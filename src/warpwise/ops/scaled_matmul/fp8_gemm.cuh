@@ -35,7 +35,7 @@ struct PromotionLoop {
   using Sums = float[1][P::width / 2];
 
   template <int SLOTS, bool MAY_BE_EMPTY, class Storage, class Between>
-  static __device__ void run(Sums& d, int k_tiles, const Storage& storage, sm90::WgmmaConsumer& consumer,
+  static __device__ void run(Sums& d, int k_tiles, const Storage& storage, sm90::WgmmaConsumer<>& consumer,
                              const Between& between) {
     const sm90::Pipeline& pipeline = storage.pipeline;
     const unsigned own_a = storage.stages_a + P::group_m() * 64 * sm90::kRowBytes;
@@ -117,7 +117,7 @@ struct ScaledStore : sm90::Epilogue<P, Store> {
     }
   }
   template <class Sums, class Work>
-  __device__ void finish(Sums& d, const Work&, int, sm90::WgmmaConsumer&) {
+  __device__ void finish(Sums& d, const Work&, int, sm90::WgmmaConsumer<>&) {
     const int first_row = at.row + thread / 32 * 16 + thread % 32 / 4;  // of the two rows of this thread
     const float scale = ROWWISE ? 1.0f : *scale_a * *scale_b;
     const float row_scales[2] = {ROWWISE ? scale_a[min(first_row, m - 1)] : scale,

@@ -161,7 +161,7 @@ struct WgmmaLoop {
   // Multiplies the k-tiles of a tile: D = A B. between(slot) runs while the wgmma of k-tile `slot` is pending, for
   // slot < SLOTS, also if there are fewer k-tiles; there is at least one, unless MAY_BE_EMPTY.
   template <int SLOTS, bool MAY_BE_EMPTY, class Storage, class Between>
-  static __device__ void run(Sums& d, int k_tiles, const Storage& storage, WgmmaConsumer& consumer,
+  static __device__ void run(Sums& d, int k_tiles, const Storage& storage, WgmmaConsumer<>& consumer,
                              const Between& between) {
     const unsigned own_a = storage.stages_a + P::group_m() * P::wgmmas * 64 * kRowBytes,
                    own_b = storage.stages_b + P::group_n() * P::width * kRowBytes;
@@ -233,7 +233,7 @@ __device__ inline void gemm(const Storage& storage, const A& a, const B& b, cons
     if constexpr (P::groups > 1) warpgroup_reg_alloc<232>();
     const int thread = threadIdx.x % kWarpgroupThreads;
     const bool releases = thread < P::cluster && (thread % P::cm == cluster_m || thread / P::cm == cluster_n);
-    WgmmaConsumer consumer(storage.pipeline, releases, thread);
+    WgmmaConsumer<> consumer(storage.pipeline, ClusterRelease{releases, thread});
     scheduler.for_each([&](auto work) {
       using Config = typename decltype(work)::Config;
       typename MainLoop<Config>::Sums d;

@@ -14,7 +14,7 @@ struct WholeStore : OverlappedStore<P, TmaStore<3>, Identity, P::subtiles> {
   using Base::Base;
 
   template <class Sums, class Work>
-  __device__ void finish(Sums& d, const Work& work, int k_tiles, WgmmaConsumer& consumer) {
+  __device__ void finish(Sums& d, const Work& work, int k_tiles, WgmmaConsumer<>& consumer) {
     Base::finish(d, work, k_tiles, consumer);
     this->has_pending = false;
     if (this->thread == 0) tma_store_wait_read<0>();

@@ -169,7 +169,7 @@ struct FusedEpilogue : OverlappedStore<P, BoxStore> {
                 at.row);
   }
   template <class Sums, class Work>
-  __device__ void finish(Sums& d, const Work& work, int, WgmmaConsumer&) {
+  __device__ void finish(Sums& d, const Work& work, int, WgmmaConsumer<>&) {
     warpgroup_fence_operand(d[0]);
     this->pending_at = at;
     has_pending = !work.is_last();  // the last tile is stored at once

@@ -135,7 +135,7 @@ struct OverlappedStore : Epilogue<P, Store, BOXES> {
   }
   // When the sums of a tile are complete.
   template <class Sums, class Work>
-  __device__ void finish(Sums& d, const Work&, int k_tiles, WgmmaConsumer&) {
+  __device__ void finish(Sums& d, const Work&, int k_tiles, WgmmaConsumer<>&) {
     constexpr int kWidth = sizeof(d[0]) / sizeof(float) * 2;
     pending_at = this->at;
     has_pending = true;
@@ -165,7 +165,7 @@ struct WordStore : Epilogue<P, Store> {
   using Epilogue<P, Store>::Epilogue;
 
   template <class Sums, class Work>
-  __device__ void finish(Sums& d, const Work&, int, WgmmaConsumer&) {
+  __device__ void finish(Sums& d, const Work&, int, WgmmaConsumer<>&) {
 #pragma unroll
     for (int column = 0; column < P::width; column += 32) {
       unsigned words[16];

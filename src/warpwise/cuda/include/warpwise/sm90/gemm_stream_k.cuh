@@ -197,7 +197,7 @@ struct StreamKStore : OverlappedStore<P, BoxStore> {
     }
   }
   template <class Sums, class Work>
-  __device__ void finish(Sums& d, const Work& work, int k_tiles, WgmmaConsumer& consumer) {
+  __device__ void finish(Sums& d, const Work& work, int k_tiles, WgmmaConsumer<>& consumer) {
     if (work.unit.from > 0) {
       keep_partials(d, work.unit.slot);
       return;
@@ -225,7 +225,7 @@ struct StreamKStore : OverlappedStore<P, BoxStore> {
     }
   }
   template <class Sums>
-  __device__ void add_partials(Sums& d, WgmmaConsumer& consumer) const {
+  __device__ void add_partials(Sums& d, WgmmaConsumer<>& consumer) const {
     const int thread = threadIdx.x % kWarpgroupThreads;
     PipelineState& state = consumer.state;
 #pragma unroll
