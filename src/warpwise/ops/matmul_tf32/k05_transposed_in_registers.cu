@@ -38,7 +38,7 @@ struct RegisterLoop {
   using Sums = float[1][P::width / 2];
 
   template <int SLOTS, bool MAY_BE_EMPTY, class Storage, class Between>
-  static __device__ void run(Sums& d, int k_tiles, const Storage& storage, sm90::WgmmaConsumer& consumer,
+  static __device__ void run(Sums& d, int k_tiles, const Storage& storage, sm90::WgmmaConsumer<>& consumer,
                              const Between& between) {
     constexpr bool kMnMajor = P::a_mn_major;
     unsigned offsets[4];  // of this lane's words of a wgmma: rows, then k

@@ -35,7 +35,7 @@ struct PromotionLoop {
   using Sums = float[1][P::width / 2];
 
   template <int SLOTS, bool MAY_BE_EMPTY, class Storage, class Between>
-  static __device__ void run(Sums& d, int k_tiles, const Storage& storage, sm90::WgmmaConsumer& consumer,
+  static __device__ void run(Sums& d, int k_tiles, const Storage& storage, sm90::WgmmaConsumer<>& consumer,
                              const Between& between) {
     const sm90::Pipeline& pipeline = storage.pipeline;
     const unsigned own_a = storage.stages_a + P::group_m() * 64 * sm90::kRowBytes;
@@ -88,11 +88,11 @@ using TwoKTiles = PromotionLoop<P, 2>;
 
 // Scales and rounds a tile to bfloat16, and stores it at its end.
 template <class P, class Store, bool ROWWISE>
-struct ScaledStore : sm90::ImmediateStore<P, Store> {
-  using Base = sm90::ImmediateStore<P, Store>;
-  using Base::at;
+struct ScaledStore : sm90::Epilogue<P, Store> {
+  using Base = sm90::Epilogue<P, Store>;
+  using Base::at, Base::thread;
   const float *const scale_a, *const scale_b;  // one each, or (m,) and (n,) if ROWWISE
-  const int m, n, thread = threadIdx.x % sm90::kWarpgroupThreads;
+  const int m, n;
 
   __device__ ScaledStore(const sm90::GemmStorage<P>& storage, const Store& to, const float* scale_a,
                          const float* scale_b, int m, int n)
@@ -117,7 +117,7 @@ struct ScaledStore : sm90::ImmediateStore<P, Store> {
     }
   }
   template <class Sums, class Work>
-  __device__ void finish(Sums& d, const Work&, int, sm90::WgmmaConsumer&) {
+  __device__ void finish(Sums& d, const Work&, int, sm90::WgmmaConsumer<>&) {
     const int first_row = at.row + thread / 32 * 16 + thread % 32 / 4;  // of the two rows of this thread
     const float scale = ROWWISE ? 1.0f : *scale_a * *scale_b;
     const float row_scales[2] = {ROWWISE ? scale_a[min(first_row, m - 1)] : scale,
@@ -135,7 +135,7 @@ struct ScaledStore : sm90::ImmediateStore<P, Store> {
         pairs[i] = sm90::rounded(pair[0] * (row_scales[i % 2] * scale2.x), pair[1] * (row_scales[i % 2] * scale2.y),
                                  __nv_bfloat16());
       }
-      this->store(pairs, subtile * 64);
+      this->store(pairs, this->to, at, 0, subtile * 64);
     }
   }
 };

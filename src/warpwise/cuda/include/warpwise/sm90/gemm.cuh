@@ -4,12 +4,11 @@
 // multiply them, each computing some of the block's tile of C. The blocks of a cluster compute neighbouring tiles, and
 // each loads a fraction of the operands that they share, by multicast. A block is persistent. A kernel combines:
 //
-//     what                policy                                   examples
 //     types and sizes     GemmConfig
-//     operands in memory  A, B: Matrix, or another with `load`     Matrix, MatrixBatch (gemm_batched.cuh)
-//     tile scheduler      Scheduler: `for_each(visit)`             PersistentTiles, StreamKTiles, VariableMTiles
-//     main loop           MainLoop: how a tile's sums are made     WgmmaLoop; fp8 with promotion, tf32 from registers
-//     epilogue and store  Epilogue: what becomes of the sums       OverlappedStore (gemm_store.cuh), FusedEpilogue
+//     operands in memory  TmaOperand, or another with `load`
+//     tile scheduler      PersistentTiles, StreamKTiles, VariableMTiles: tile_scheduler.cuh, gemm_stream_k.cuh, ...
+//     main loop           WgmmaLoop; other operations: fp8 sums with promotion, a TF32 operand from registers
+//     epilogue and store  OverlappedStore of a TmaStore: gemm_store.cuh; FusedEpilogue: gemm_epilogue.cuh; ...
 #pragma once
 
 #include <warpwise/core/shared_memory.cuh>
@@ -73,20 +72,24 @@ struct GemmConfig {
   static __device__ int group_n() { return GN == 1 ? 0 : GM == 1 ? group() : group() / GM; }
 };
 
-// A matrix in global memory, read by TMA.
-struct Matrix {
-  static constexpr int most_unrolled = 4;  // loads of a k-tile: more do not fit into 40 registers
+// A matrix in global memory, or with a RANK of 3 the matrices of a batch, read by TMA.
+template <int RANK>
+struct TmaOperand {
+  static constexpr int most_unrolled = RANK == 3 ? 2 : 4;  // loads of a k-tile: more do not fit into 40 registers
   const TensorMap* map;
 
-  // Loads the box at (x, y), multicast to `blocks` if MULTICAST.
+  // Loads the box at (x, y) of matrix z, multicast to `blocks` if MULTICAST.
   template <bool MULTICAST>
-  __device__ void load(unsigned to, unsigned full_barrier, int x, int y, int, unsigned short blocks) const {
-    if constexpr (MULTICAST)
+  __device__ void load(unsigned to, unsigned full_barrier, int x, int y, int z, unsigned short blocks) const {
+    if constexpr (RANK == 3)
+      tma_load_3d(to, map, full_barrier, x, y, z);
+    else if constexpr (MULTICAST)
       tma_load_2d_multicast(to, map, full_barrier, x, y, blocks);
     else
       tma_load_2d(to, map, full_barrier, x, y);
   }
 };
+using Matrix = TmaOperand<2>;
 
 // The shared memory of a block: pipeline stages, BOXES staging boxes of C per consumer warpgroup, barriers.
 template <class P, int BOXES = P::boxes>
@@ -158,7 +161,7 @@ struct WgmmaLoop {
   // Multiplies the k-tiles of a tile: D = A B. between(slot) runs while the wgmma of k-tile `slot` is pending, for
   // slot < SLOTS, also if there are fewer k-tiles; there is at least one, unless MAY_BE_EMPTY.
   template <int SLOTS, bool MAY_BE_EMPTY, class Storage, class Between>
-  static __device__ void run(Sums& d, int k_tiles, const Storage& storage, WgmmaConsumer& consumer,
+  static __device__ void run(Sums& d, int k_tiles, const Storage& storage, WgmmaConsumer<>& consumer,
                              const Between& between) {
     const unsigned own_a = storage.stages_a + P::group_m() * P::wgmmas * 64 * kRowBytes,
                    own_b = storage.stages_b + P::group_n() * P::width * kRowBytes;
@@ -212,15 +215,15 @@ __device__ inline void gemm(const Storage& storage, const A& a, const B& b, cons
       constexpr int kUnrolled = Scheduler::unrolled && P::loads_a + P::loads_b <= A::most_unrolled ? 4 : 1;
       Producer<P, Storage> producer(storage, cluster_m, cluster_n);
       scheduler.for_each([&](auto work) {
-        using Work = decltype(work);
+        using Config = typename decltype(work)::Config;
         const TileCoord at = work.at();
         const int k_tiles = work.k_tiles();
 #pragma unroll kUnrolled
         for (int s = 0, k = work.first_k(); s < k_tiles; ++s, k += P::tile_k) {
-          if constexpr (Work::transposed)
-            producer.template load<typename Work::Config>(b, a, at, k);
+          if constexpr (decltype(work)::transposed)
+            producer.template load<Config>(b, a, at, k);
           else
-            producer.template load<typename Work::Config>(a, b, at, k);
+            producer.template load<Config>(a, b, at, k);
         }
         epilogue.produce(producer, work);
       });
@@ -230,21 +233,21 @@ __device__ inline void gemm(const Storage& storage, const A& a, const B& b, cons
     if constexpr (P::groups > 1) warpgroup_reg_alloc<232>();
     const int thread = threadIdx.x % kWarpgroupThreads;
     const bool releases = thread < P::cluster && (thread % P::cm == cluster_m || thread / P::cm == cluster_n);
-    WgmmaConsumer consumer(storage.pipeline, releases, thread);
+    WgmmaConsumer<> consumer(storage.pipeline, ClusterRelease{releases, thread});
     scheduler.for_each([&](auto work) {
       using Config = typename decltype(work)::Config;
       typename MainLoop<Config>::Sums d;
       const int k_tiles = work.k_tiles();
-      const auto begin = [&] {  // computed while wgmma runs
-        const TileCoord at = work.at();
-        epilogue.begin(work, at.row + (cluster_m * P::gm + Config::group_m()) * P::wgmmas * 64,
-                       at.column + (cluster_n * P::gn + Config::group_n()) * P::width, at.c);
+      const auto between = [&](int slot) {
+        if (slot == 0) {
+          const TileCoord at = work.at();
+          epilogue.begin(work, at.row + (cluster_m * P::gm + Config::group_m()) * P::wgmmas * 64,
+                         at.column + (cluster_n * P::gn + Config::group_n()) * P::width, at.c);
+        }
+        epilogue.step(slot);
       };
       MainLoop<Config>::template run<Epilogue::slots, decltype(work)::may_be_empty>(d, k_tiles, storage, consumer,
-                                                                                    [&](int slot) {
-                                                                                      if (slot == 0) begin();
-                                                                                      epilogue.step(slot);
-                                                                                    });
+                                                                                    between);
       epilogue.finish(d, work, k_tiles, consumer);
     });
     epilogue.drain();

@@ -3,58 +3,28 @@
 #pragma once
 
 #include <warpwise/sm90/gemm_store.cuh>
-#include <warpwise/sm90/gemm_tma_3d.cuh>
 
 namespace warpwise {
 namespace sm90 {
 
-// Matrices in global memory, read by TMA; z is the matrix.
-struct MatrixBatch {
-  static constexpr int most_unrolled = 2;
-  const TensorMap* map;
-  template <bool MULTICAST>
-  __device__ void load(unsigned to, unsigned full_barrier, int x, int y, int z, unsigned short) const {
-    static_assert(!MULTICAST, "clusters of one block");
-    tma_load_3d(to, map, full_barrier, x, y, z);
-  }
-};
-
-// Stores to the matrices of a batch.
-struct BatchStore : BoxStore {
-  struct Position {
-    int row, column, matrix;
-  };
-  template <class Work>
-  static __device__ Position position(int row, int column, int matrix) {
-    return {row, column, matrix};
-  }
-  static __device__ void write(unsigned box, const unsigned (&pairs)[16], const Position&) {
-    registers_to_shared(box, pairs);
-  }
-  __device__ void send(unsigned box, const Position& at, int row, int column) const {
-    tma_store_3d(map, box, at.column + column, at.row + row, at.matrix);
-  }
-};
-
 // For few k-tiles: a tile is stored as a whole at its end, from one box per subtile.
 template <class P>
-struct WholeStore : OverlappedStore<P, BatchStore, Identity, P::subtiles> {
-  using Base = OverlappedStore<P, BatchStore, Identity, P::subtiles>;
+struct WholeStore : OverlappedStore<P, TmaStore<3>, Identity, P::subtiles> {
+  using Base = OverlappedStore<P, TmaStore<3>, Identity, P::subtiles>;
   using Base::Base;
 
   template <class Sums, class Work>
-  __device__ void finish(Sums& d, const Work& work, int k_tiles, WgmmaConsumer& consumer) {
+  __device__ void finish(Sums& d, const Work& work, int k_tiles, WgmmaConsumer<>& consumer) {
     Base::finish(d, work, k_tiles, consumer);
     this->has_pending = false;
-    const bool leads = threadIdx.x % kWarpgroupThreads == 0;
-    if (leads) tma_store_wait_read<0>();
-    named_barrier_sync(1 + P::group(), kWarpgroupThreads);
+    if (this->thread == 0) tma_store_wait_read<0>();
+    this->sync();
 #pragma unroll
     for (int subtile = 0; subtile < P::subtiles; ++subtile)
       registers_to_shared(this->staging + subtile * kBoxBytes, this->pending[subtile]);
     fence_proxy_async();
-    named_barrier_sync(1 + P::group(), kWarpgroupThreads);
-    if (!leads) return;
+    this->sync();
+    if (this->thread > 0) return;
 #pragma unroll
     for (int subtile = 0; subtile < P::subtiles; ++subtile)
       this->to.send(this->staging + subtile * kBoxBytes, this->pending_at, subtile / P::boxes_n * 64,
@@ -67,13 +37,14 @@ struct WholeStore : OverlappedStore<P, BatchStore, Identity, P::subtiles> {
 template <class P, bool STORE_AT_END, class Tiles>
 __device__ inline void gemm_batched(const TensorMap& a, const TensorMap& b, const TensorMap& c, const Tiles& tiles) {
   extern __shared__ unsigned char raw[];
+  const TmaOperand<3> from_a{&a}, from_b{&b};
   const PersistentTiles<P, Tiles> scheduler{tiles};
   if constexpr (STORE_AT_END) {
     const GemmStorage<P, P::subtiles> storage(raw);
-    gemm<P>(storage, MatrixBatch{&a}, MatrixBatch{&b}, scheduler, WholeStore<P>(storage, {{&c}}));
+    gemm<P>(storage, from_a, from_b, scheduler, WholeStore<P>(storage, {&c}));
   } else {
     const GemmStorage<P> storage(raw);
-    gemm<P>(storage, MatrixBatch{&a}, MatrixBatch{&b}, scheduler, OverlappedStore<P, BatchStore>(storage, {{&c}}));
+    gemm<P>(storage, from_a, from_b, scheduler, OverlappedStore<P, TmaStore<3>>(storage, {&c}));
   }
 }
 

@@ -108,30 +108,28 @@ constexpr unsigned gemm_epilogue_shared = P::shared + P::groups * (EpilogueVecto
 
 // The epilogue above. KEEP: h is stored too, at the end of the tile.
 template <class P, int ACTIVATION, bool ADDED, bool KEEP>
-struct FusedEpilogue : EpilogueHooks {
+struct FusedEpilogue : OverlappedStore<P, BoxStore> {
+  using Base = OverlappedStore<P, BoxStore>;
+  using Base::at, Base::has_pending, Base::pending, Base::staging, Base::thread;
   // Beside the first k-tiles the previous tile is stored; then each box to add arrives, two k-tiles after its request.
   static constexpr int slots = ADDED ? 2 * P::subtiles + 2 : P::subtiles > 1 ? P::subtiles : 2;
   static_assert(P::wgmmas == 1, "a warpgroup computes 64 rows");
   using T = typename P::Element;
   const EpilogueMaps maps;
   const EpilogueParams params;
-  const int m, n, thread = threadIdx.x % kWarpgroupThreads;
-  const unsigned added_barriers, own_boxes, own_added_full;  // mbarriers: of the block, of this warpgroup
+  const int m, n;
+  const unsigned added_barriers, own_added_full;  // mbarriers: of the block, of this warpgroup
   EpilogueVectors<P> vector;
-  unsigned pending[P::subtiles][16];  // the matrix to add; then the finished tile
-  BoxStore::Position pending_at{}, at{};
-  int box = 0;
-  unsigned added_phase = 0;
-  bool has_pending = false;
+  unsigned added_phase = 0;  // `pending` has the matrix to add before it has the finished tile
 
   __device__ FusedEpilogue(const GemmStorage<P>& storage, const EpilogueMaps& maps, const EpilogueParams& params, int m,
                            int n)
-      : maps(maps),
+      : Base(storage, {maps.y}),
+        maps(maps),
         params(params),
         m(m),
         n(n),
         added_barriers(storage.end()),
-        own_boxes(storage.staging + P::group() * P::boxes * kBoxBytes),
         own_added_full(storage.end() + 8 * P::group() * P::boxes),
         vector{storage.end() + 8 * P::groups * P::boxes + P::group() * EpilogueVectors<P>::bytes} {
     vector.thread = thread;
@@ -140,14 +138,13 @@ struct FusedEpilogue : EpilogueHooks {
     for (int i = 0; i < P::groups * P::boxes; ++i) mbarrier_init(added_barriers + 8 * i, 1);
   }
   template <class Work>
-  __device__ void begin(const Work&, int row, int column, int) {
-    asm volatile("" : "+r"(row), "+r"(column));  // computed here, while wgmma runs
-    at = {row, column};
-    vector.fetch(params, row, column, m, n);
+  __device__ void begin(const Work& work, int row, int column, int matrix) {
+    Base::begin(work, row, column, matrix);
+    vector.fetch(params, at.row, at.column, m, n);
   }
   __device__ void step(int slot) {
     if (slot == 1) vector.store_to_shared();
-    if (slot < P::subtiles && has_pending) store(pending[slot], maps.y, pending_at, slot);
+    if (slot < P::subtiles) Base::step(slot);
     if (ADDED && slot == P::subtiles) {
       if (thread == 0) tma_store_wait_read<0>();
 #pragma unroll
@@ -157,29 +154,24 @@ struct FusedEpilogue : EpilogueHooks {
       const int subtile = slot - P::subtiles - 2, box_index = subtile % P::boxes;
       mbarrier_wait(own_added_full + 8 * box_index, (added_phase >> box_index) & 1);
       added_phase ^= 1 << box_index;
-      shared_to_registers(own_boxes + box_index * kBoxBytes, pending[subtile]);
+      shared_to_registers(staging + box_index * kBoxBytes, pending[subtile]);
       fence_proxy_async();  // the next load must not overwrite the box before it is read
-      named_barrier_sync(1 + P::group(), kWarpgroupThreads);
+      this->sync();
       if (subtile + P::boxes < P::subtiles) load_added(subtile + P::boxes);
     }
-    if (!ADDED && slot == slots - 1)
-      named_barrier_sync(1 + P::group(), kWarpgroupThreads);  // bias and scale are in shared memory
+    if (!ADDED && slot == slots - 1) this->sync();  // bias and scale are in shared memory
   }
   __device__ void load_added(int subtile) const {  // of the matrix to add
     if (thread > 0) return;
     const int box_index = subtile % P::boxes;
     mbarrier_arrive_expect_tx(own_added_full + 8 * box_index, kBoxBytes);
-    tma_load_2d(own_boxes + box_index * kBoxBytes, maps.added, own_added_full + 8 * box_index, at.column + subtile * 64,
+    tma_load_2d(staging + box_index * kBoxBytes, maps.added, own_added_full + 8 * box_index, at.column + subtile * 64,
                 at.row);
   }
-  __device__ void store(const unsigned (&pairs)[16], const TensorMap* map, const BoxStore::Position& to, int subtile) {
-    store_subtile<P::boxes>(BoxStore{map}, own_boxes + box * kBoxBytes, pairs, P::group(), to, 0, subtile * 64);
-    if (P::boxes == 2) box ^= 1;
-  }
   template <class Sums, class Work>
-  __device__ void finish(Sums& d, const Work& work, int, WgmmaConsumer&) {
+  __device__ void finish(Sums& d, const Work& work, int, WgmmaConsumer<>&) {
     warpgroup_fence_operand(d[0]);
-    pending_at = at;
+    this->pending_at = at;
     has_pending = !work.is_last();  // the last tile is stored at once
     const float scale[2] = {vector.row_scale(0), vector.row_scale(1)};
 #pragma unroll
@@ -201,10 +193,11 @@ struct FusedEpilogue : EpilogueHooks {
         }
         pending[subtile][i] = rounded(y[0], y[1], T());
       }
-      if (KEEP) store(h_pairs, maps.before, at, subtile);
-      if (!has_pending) store(pending[subtile], maps.y, at, subtile);
+      if (KEEP) this->store(h_pairs, BoxStore{maps.before}, at, 0, subtile * 64);
+      if (!has_pending) this->store_pending(subtile);
     }
   }
+  __device__ void drain() const {}
 };
 
 // The body of a kernel. Launch configuration as for `gemm`, with gemm_epilogue_shared<P> bytes of dynamic shared

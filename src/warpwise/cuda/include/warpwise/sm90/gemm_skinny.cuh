@@ -180,7 +180,7 @@ struct MainLoop {
       if (S::kPair == 2 && next < end && thread < 2) sm90::mbarrier_arrive(empty_barrier, first_rank + thread);
       next += stride;
     };
-    sm90::OverlappedWgmma<decltype(release)> consumer(ring, release);
+    sm90::WgmmaConsumer<decltype(release)> consumer(ring, release);
     typename B::Fragments fragments[B::kUnroll];
     b.begin(group);
     for (int k_tile = first; k_tile < end; k_tile += B::kUnroll * stride) {

@@ -1,7 +1,4 @@
-// Epilogue of a GEMM of 2-byte types: a finished tile is stored while the next one is multiplied. sm_90a only.
-//
-// At the end of a tile the sums are rounded, which frees the accumulators, and the tile is stored box by box during the
-// main loop of the next tile. Include cuda_bf16.h or cuda_fp16.h first.
+// Epilogues of a GEMM (gemm.cuh) that store C: at the end of a tile, or while the next tile is multiplied. sm_90a only.
 #pragma once
 
 #include <warpwise/sm90/gemm.cuh>
@@ -21,28 +18,33 @@ __device__ inline void registers_to_shared(unsigned box, const unsigned (&pairs)
   }
 }
 
-// How a warpgroup stores 64 rows of C, 128 bytes of each at a time. `write` copies 16 registers of a thread to a
-// staging box, `send` the box to C: by one thread with SENDS bulk groups if `by_tma`. `by_warp`: a warp sends what it
-// writes. Position: where the warpgroup's tile begins; the box is `row` rows and `column` columns further.
-struct BoxStore {  // 2-byte elements to a matrix, by TMA
+// A Store is how a warpgroup stores 64 rows of C, 128 bytes of each at a time. `write` copies 16 registers of a thread
+// to a staging box, `send` the box to C: by one thread, with `sends` bulk groups, if `by_tma`. `by_warp`: a warp sends
+// what it writes. Position: where the warpgroup's tile begins; the box is `row` rows and `column` columns further.
+template <int RANK>
+struct TmaStore {  // 2-byte elements, by TMA to a matrix or, with a RANK of 3, to the matrices of a batch
   const TensorMap* map;
   static constexpr bool by_tma = true, by_warp = false;
   static constexpr int sends = 1;
   struct Position {
-    int row, column;
+    int row, column, matrix;
   };
 
   template <class Work>
-  static __device__ Position position(int row, int column, int) {
-    return {row, column};
+  static __device__ Position position(int row, int column, int matrix) {
+    return {row, column, matrix};
   }
   static __device__ void write(unsigned box, const unsigned (&pairs)[16], const Position&) {
     registers_to_shared(box, pairs);
   }
   __device__ void send(unsigned box, const Position& at, int row, int column) const {
-    tma_store_2d(map, box, at.column + column, at.row + row);
+    if constexpr (RANK == 3)
+      tma_store_3d(map, box, at.column + column, at.row + row, at.matrix);
+    else
+      tma_store_2d(map, box, at.column + column, at.row + row);
   }
 };
+using BoxStore = TmaStore<2>;
 
 template <class T>
 struct RowStore : BoxStore {  // to dense rows of any alignment
@@ -56,35 +58,52 @@ struct RowStore : BoxStore {  // to dense rows of any alignment
   }
 };
 
-// Stores a subtile through `box`, one of BOXES boxes that are used in turn.
-template <int BOXES, class Store>
-__device__ inline void store_subtile(const Store& to, unsigned box, const unsigned (&registers)[16], int group,
-                                     const typename Store::Position& at, int row, int column) {
-  const bool leads = threadIdx.x % kWarpgroupThreads == 0;
-  const auto sync = [=] {
-    if constexpr (Store::by_warp)
-      __syncwarp();
-    else
-      named_barrier_sync(1 + group, kWarpgroupThreads);
-  };
-  if (Store::by_tma && leads) tma_store_wait_read<(BOXES - 1) * Store::sends>();
-  sync();
-  to.write(box, registers, at);
-  if (Store::by_tma) fence_proxy_async();
-  sync();
-  if (!Store::by_tma || leads) to.send(box, at, row, column);
-}
-
-// Hooks of `gemm` that an epilogue may do without.
-struct EpilogueHooks {
+// What epilogues have in common: the hooks of `gemm`, and a store through BOXES staging boxes, used in turn.
+template <class P, class Store, int BOXES = P::boxes>
+struct Epilogue {
   static constexpr int slots = 1;  // k-tiles beside which step() runs: see WgmmaLoop
+  const Store to;
+  const unsigned staging;
+  const int thread = threadIdx.x % kWarpgroupThreads;
+  typename Store::Position at{};  // of the tile that is multiplied
+  int box = 0;
+
+  template <class Storage>
+  __device__ Epilogue(const Storage& storage, const Store& to)
+      : to(to), staging(storage.staging + P::group() * BOXES * kBoxBytes) {}
+
   __device__ void init() const {}  // in thread 0: initialises mbarriers
-  __device__ void step(int) const {}
-  __device__ void drain() const {}  // after the last tile
   template <class Producer, class Work>
   __device__ void produce(Producer&, const Work&) const {}  // in the producer thread: after the loads of a tile
   template <class Scheduler>
   __device__ void signal(const Scheduler&) const {}  // in the producer warpgroup, after its first warp's loads
+
+  // While the first k-tile of a tile is multiplied, of which the warpgroup's sums begin at (row, column).
+  template <class Work>
+  __device__ void begin(const Work&, int row, int column, int matrix) {
+    asm volatile("" : "+r"(row), "+r"(column), "+r"(matrix));  // computed here
+    at = Store::template position<Work>(row, column, matrix);
+  }
+  __device__ void step(int) const {}
+  __device__ void drain() const {}  // after the last tile
+
+  __device__ void sync() const {
+    if constexpr (Store::by_warp)
+      __syncwarp();
+    else
+      named_barrier_sync(1 + P::group(), kWarpgroupThreads);
+  }
+  __device__ void store(const unsigned (&registers)[16], const Store& to, const typename Store::Position& position,
+                        int row, int column) {
+    const unsigned through = staging + box * kBoxBytes;
+    if (Store::by_tma && thread == 0) tma_store_wait_read<(BOXES - 1) * Store::sends>();
+    sync();
+    to.write(through, registers, position);
+    if (Store::by_tma) fence_proxy_async();
+    sync();
+    if (!Store::by_tma || thread == 0) to.send(through, position, row, column);
+    if (BOXES == 2) box ^= 1;
+  }
 };
 
 // Identity. A function of this kind is applied to two adjacent sums, at (row, column) and (row, column + 1) of C,
@@ -93,52 +112,42 @@ struct Identity {
   __device__ void operator()(float& left, float& right, int row, int column) const {}
 };
 
-// Rounds a tile and stores it during the main loop of the next one. Store: BoxStore, RowStore or another.
+// Rounds the sums at the end of a tile, which frees the accumulators, and stores the tile during the main loop of the
+// next one.
 template <class P, class Store, class Function = Identity, int BOXES = P::boxes>
-struct OverlappedStore : EpilogueHooks {
+struct OverlappedStore : Epilogue<P, Store, BOXES> {
+  using Base = Epilogue<P, Store, BOXES>;
   static constexpr int slots = P::subtiles;
-  const Store to;
   const Function function;
-  const unsigned staging;
   unsigned pending[P::subtiles][16];  // the previous tile, rounded
-  typename Store::Position pending_at{}, next_at{};
-  int box = 0;
+  typename Store::Position pending_at{};
   bool has_pending = false;
 
   template <class Storage>
   __device__ OverlappedStore(const Storage& storage, const Store& to, const Function& function = Function())
-      : to(to), function(function), staging(storage.staging + P::group() * BOXES * kBoxBytes) {}
+      : Base(storage, to), function(function) {}
 
-  // While the first k-tile of a tile is multiplied, of which the warpgroup's sums begin at (row, column).
-  template <class Work>
-  __device__ void begin(const Work&, int row, int column, int matrix) {
-    asm volatile("" : "+r"(row), "+r"(column), "+r"(matrix));  // computed here
-    next_at = Store::template position<Work>(row, column, matrix);
-  }
   __device__ void step(int subtile) {
-    if (has_pending) store(subtile);
+    if (has_pending) store_pending(subtile);
   }
-  __device__ void store(int subtile) {
-    store_subtile<BOXES>(to, staging + box * kBoxBytes, pending[subtile], P::group(), pending_at,
-                         subtile / P::boxes_n * 64, subtile % P::boxes_n * 64);
-    if (BOXES == 2) box ^= 1;
+  __device__ void store_pending(int subtile) {
+    this->store(pending[subtile], this->to, pending_at, subtile / P::boxes_n * 64, subtile % P::boxes_n * 64);
   }
   // When the sums of a tile are complete.
   template <class Sums, class Work>
-  __device__ void finish(Sums& d, const Work&, int k_tiles, WgmmaConsumer&) {
+  __device__ void finish(Sums& d, const Work&, int k_tiles, WgmmaConsumer<>&) {
     constexpr int kWidth = sizeof(d[0]) / sizeof(float) * 2;
-    const int thread = threadIdx.x % kWarpgroupThreads;
-    pending_at = next_at;
+    pending_at = this->at;
     has_pending = true;
 #pragma unroll
     for (int subtile = 0; subtile < P::subtiles; ++subtile) {
+      const int row = subtile / P::boxes_n * 64;
       const int column = min(subtile % P::boxes_n * 64, kWidth - 64);  // the last box may overlap the one before
 #pragma unroll
       for (int i = 0; i < 16; ++i) {
         float* const pair = &d[subtile / P::boxes_n][column / 2 + 2 * i];
-        function(pair[0], pair[1],
-                 pending_at.row + subtile / P::boxes_n * 64 + thread / 32 * 16 + thread % 32 / 4 + i % 2 * 8,
-                 pending_at.column + column + i / 2 * 8 + thread % 4 * 2);
+        function(pair[0], pair[1], pending_at.row + row + this->thread / 32 * 16 + this->thread % 32 / 4 + i % 2 * 8,
+                 pending_at.column + column + i / 2 * 8 + this->thread % 4 * 2);
         pending[subtile][i] = Work::may_be_empty && k_tiles == 0 ? 0 : rounded(pair[0], pair[1], typename P::Element());
       }
     }
@@ -146,46 +155,23 @@ struct OverlappedStore : EpilogueHooks {
   __device__ void drain() {
     if (!has_pending) return;
 #pragma unroll
-    for (int subtile = 0; subtile < P::subtiles; ++subtile) store(subtile);
+    for (int subtile = 0; subtile < P::subtiles; ++subtile) store_pending(subtile);
   }
 };
 
-// Stores a tile at its end, 128 bytes of each row at a time, through two boxes.
+// Stores a tile of 4-byte sums at its end.
 template <class P, class Store>
-struct ImmediateStore : EpilogueHooks {
-  static_assert(P::wgmmas == 1 && P::boxes == 2, "64 rows, two boxes");
-  const Store to;
-  const unsigned staging;
-  typename Store::Position at{};
-  int box = 0;
-
-  template <class Storage>
-  __device__ ImmediateStore(const Storage& storage, const Store& to)
-      : to(to), staging(storage.staging + P::group() * 2 * kBoxBytes) {}
-
-  template <class Work>
-  __device__ void begin(const Work&, int row, int column, int matrix) {
-    at = Store::template position<Work>(row, column, matrix);
-  }
-  __device__ void store(const unsigned (&registers)[16], int column) {
-    store_subtile<2>(to, staging + box * kBoxBytes, registers, P::group(), at, 0, column);
-    box ^= 1;
-  }
-};
-
-// The same for 4-byte sums.
-template <class P, class Store>
-struct WordStore : ImmediateStore<P, Store> {
-  using ImmediateStore<P, Store>::ImmediateStore;
+struct WordStore : Epilogue<P, Store> {
+  using Epilogue<P, Store>::Epilogue;
 
   template <class Sums, class Work>
-  __device__ void finish(Sums& d, const Work&, int, WgmmaConsumer&) {
+  __device__ void finish(Sums& d, const Work&, int, WgmmaConsumer<>&) {
 #pragma unroll
     for (int column = 0; column < P::width; column += 32) {
       unsigned words[16];
 #pragma unroll
       for (int i = 0; i < 16; ++i) words[i] = reinterpret_cast<const unsigned&>(d[0][column / 2 + i]);
-      this->store(words, column);
+      this->store(words, this->to, this->at, 0, column);
     }
   }
 };

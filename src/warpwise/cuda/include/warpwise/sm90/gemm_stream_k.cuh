@@ -109,9 +109,6 @@ struct StreamKTiles {
   }
 };
 
-// Orders earlier generic-proxy accesses of global memory before later accesses by TMA (async proxy).
-__device__ inline void global_proxy_fence() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
-
 __device__ inline void signal_flag(int* flag) {
   asm volatile("st.release.gpu.global.s32 [%0], 1;" ::"l"(flag) : "memory");
 }
@@ -120,13 +117,6 @@ __device__ inline void wait_and_reset(int* flag) {
   do asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(ready) : "l"(flag) : "memory");
   while (!ready);
   asm volatile("st.relaxed.gpu.global.s32 [%0], 0;" ::"l"(flag) : "memory");  // for the next launch
-}
-
-// cp.async.bulk: copies `bytes` of global memory, a multiple of 16, to shared memory.
-__device__ inline void tma_load_bulk(unsigned to, const void* from, unsigned bytes, unsigned barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-               "l"(from), "r"(bytes), "r"(barrier)
-               : "memory");
 }
 
 // OverlappedStore that exchanges partial sums through global memory. A unit that begins inside a tile stores its sums
@@ -171,7 +161,7 @@ struct StreamKStore : OverlappedStore<P, BoxStore> {
   __device__ void produce(Producer& producer, const Work& work) const {
     work.unit.for_each_peer([&](int peer) {
       for (int g = 0; g < P::groups; ++g) wait_and_reset(flag_of(peer, g));
-      global_proxy_fence();
+      fence_proxy_async_global();
       PipelineState& state = producer.state;
       for (int chunk = 0; chunk < kChunks; ++chunk, state.next(P::stages)) {
         const unsigned full_barrier = storage.pipeline.producer_acquire(state, P::bytes_b);
@@ -201,13 +191,13 @@ struct StreamKStore : OverlappedStore<P, BoxStore> {
                                                                 __uint_as_float(of[2]), __uint_as_float(of[3])));
     }
     if (subtile == P::subtiles - 1) {
-      global_proxy_fence();
+      fence_proxy_async_global();
       named_barrier_sync(3 + P::group(), kWarpgroupThreads + 32);
       has_partials = false;
     }
   }
   template <class Sums, class Work>
-  __device__ void finish(Sums& d, const Work& work, int k_tiles, WgmmaConsumer& consumer) {
+  __device__ void finish(Sums& d, const Work& work, int k_tiles, WgmmaConsumer<>& consumer) {
     if (work.unit.from > 0) {
       keep_partials(d, work.unit.slot);
       return;
@@ -235,7 +225,7 @@ struct StreamKStore : OverlappedStore<P, BoxStore> {
     }
   }
   template <class Sums>
-  __device__ void add_partials(Sums& d, WgmmaConsumer& consumer) const {
+  __device__ void add_partials(Sums& d, WgmmaConsumer<>& consumer) const {
     const int thread = threadIdx.x % kWarpgroupThreads;
     PipelineState& state = consumer.state;
 #pragma unroll

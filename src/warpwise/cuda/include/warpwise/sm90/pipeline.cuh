@@ -95,16 +95,25 @@ struct Pipeline {
   __device__ void consumer_release(int index, unsigned rank) const { mbarrier_arrive(empty_barrier(index), rank); }
 };
 
+// Releases to the blocks of a cluster: a thread that `releases` arrives at the empty barrier of block `thread`.
+struct ClusterRelease {
+  bool releases;
+  int thread;
+  __device__ void operator()(unsigned empty_barrier) const {
+    if (releases) mbarrier_arrive(empty_barrier, thread);
+  }
+};
+
 // A consumer warpgroup whose wgmma of one k-tile runs while that of the next one is issued. `release(barrier)`: this
 // thread's arrivals at an empty barrier.
-template <class Release>
-struct OverlappedWgmma {
+template <class Release = ClusterRelease>
+struct WgmmaConsumer {
   Pipeline pipeline;
   Release release;
   PipelineState state;
   unsigned previous_empty = 0;  // empty barrier of the k-tile whose wgmma may be pending
 
-  __device__ OverlappedWgmma(const Pipeline& pipeline, const Release& release) : pipeline(pipeline), release(release) {}
+  __device__ WgmmaConsumer(const Pipeline& pipeline, const Release& release) : pipeline(pipeline), release(release) {}
 
   // Waits for k-tile `s` of a tile, issues its wgmma by `multiply(stage)`, which begins with wgmma_fence(), and
   // releases the k-tile before.
@@ -124,19 +133,6 @@ struct OverlappedWgmma {
     wgmma_wait_group<0>();
     if (any) release(previous_empty);
   }
-};
-
-// A thread that `arrives` arrives at the empty barrier of block `thread` of the cluster.
-struct ArriveInCluster {
-  bool arrives;
-  int thread;
-  __device__ void operator()(unsigned empty_barrier) const {
-    if (arrives) mbarrier_arrive(empty_barrier, thread);
-  }
-};
-struct WgmmaConsumer : OverlappedWgmma<ArriveInCluster> {
-  __device__ WgmmaConsumer(const Pipeline& pipeline, bool arrives, int thread)
-      : OverlappedWgmma(pipeline, ArriveInCluster{arrives, thread}) {}
 };
 
 }  // namespace sm90
