@@ -144,7 +144,7 @@ def _profile(console: Console, trainer: Trainer, trace: Path) -> None:
     indices = torch.arange(trainer.settings.batch, device=trainer.device)
 
     def step() -> None:
-        trainer.step(trainer.batch(indices), trainer.train.labels[indices])
+        trainer.step(indices)
 
     result = record(step, schedule=PROFILED, trace=trace, device=trainer.device, name="a training step")
     console.print(f"[bold]{escape(result.heading)}[/]")

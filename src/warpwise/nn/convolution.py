@@ -9,6 +9,7 @@ import torch
 from warpwise.ops.avg_pool2d.op import avg_pool2d
 from warpwise.ops.batch_norm.op import batch_norm
 from warpwise.ops.conv2d.op import conv2d
+from warpwise.ops.conv_block.op import conv_block
 from warpwise.ops.max_pool2d.op import max_pool2d
 
 
@@ -82,3 +83,41 @@ class AvgPool2d(torch.nn.AvgPool2d):
         if input.dim() != 4 or self.ceil_mode or self.divisor_override is not None:
             return super().forward(input)
         return avg_pool2d(input, self.kernel_size, self.stride, self.padding, self.count_include_pad)
+
+
+class ConvBlock(torch.nn.Module):
+    """Convolution 3 x 3 with padding 1, batch normalisation, relu and max pooling by 2, trained by ``ops.conv_block``.
+
+    (N, in_channels, H, W) gives (N, out_channels, H // 2, W // 2). ``conv`` and ``norm`` hold the parameters and
+    running statistics, so that the state dict is that of ``torch.nn.Sequential`` with modules called conv, norm, relu
+    and pool. The batch normalisation removes the bias of ``conv``: it moves the running mean and gets no gradient,
+    where PyTorch's is a rounding error of 0. In evaluation the four steps are computed one after the other by running
+    statistics.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        bias: bool = True,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.conv = Conv2d(in_channels, out_channels, 3, padding=1, bias=bias, device=device, dtype=dtype)
+        self.norm = BatchNorm2d(out_channels, eps, momentum, device=device, dtype=dtype)
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        if not self.training:
+            normal = torch.nn.functional.relu(self.norm(self.conv(input)))
+            return max_pool2d(normal, 2)
+        count = input.numel() // max(1, input.shape[1])
+        if count < 2:
+            raise ValueError(f"ConvBlock: expected several values a channel to train with, got {tuple(input.shape)}")
+        weight, gamma, beta = self.conv.weight, self.norm.weight, self.norm.bias
+        output, mean, var = conv_block(input, weight, gamma, beta, self.norm.eps)
+        mean = mean.detach() if self.conv.bias is None else mean.detach() + self.conv.bias.detach()
+        self.norm.update_running(mean, var.detach(), count)
+        return output

@@ -14,16 +14,25 @@ from warpwise.apps.train.settings import Settings
 ENGINES = {
     "ours": "our operations, the step captured in one CUDA graph",
     "torch": "PyTorch in eager mode",
-    "compile": "torch.compile, in a CUDA graph on a GPU",
+    "compile": "torch.compile, captured in one CUDA graph",
     "graph": "PyTorch in eager mode, captured in one CUDA graph",
 }
 
 
+Images = Callable[[torch.Tensor], torch.Tensor]
+Step = Callable[[torch.Tensor], torch.Tensor]
+
+
 class Engine(NamedTuple):
-    """``modules`` makes networks; ``step(input, target)`` trains on a batch and returns its loss."""
+    """``modules`` makes networks.
+
+    ``make_step(model, images, labels)`` returns the optimizer and ``step(indices)``, which trains on the images
+    ``images(indices)`` with the labels ``labels[indices]`` and returns the loss; the batch is gathered within the step,
+    and so within its CUDA graph.
+    """
 
     modules: Any
-    make_step: Callable[[torch.nn.Module], tuple[torch.optim.Optimizer, Callable[..., torch.Tensor]]]
+    make_step: Callable[[torch.nn.Module, Images, torch.Tensor], tuple[torch.optim.Optimizer, Step]]
 
 
 def check(settings: Settings, device: torch.device) -> None:
@@ -46,31 +55,29 @@ def set_precision(settings: Settings) -> None:
         backend.fp32_precision = precision
 
 
-def engine(settings: Settings) -> Engine:
+def engine(settings: Settings, captured: bool = True) -> Engine:
+    """The engine of ``settings``; on a GPU its step is one CUDA graph, but for "torch" and unless ``captured``."""
     ours = settings.engine == "ours"
     modules = warpwise.nn if ours else torch.nn
     autocast = settings.dtype == "bf16"
 
-    def make_step(model: torch.nn.Module) -> tuple[torch.optim.Optimizer, Callable[..., torch.Tensor]]:
+    def make_step(model: torch.nn.Module, images: Images, labels: torch.Tensor) -> tuple[torch.optim.Optimizer, Step]:
         options: dict[str, Any] = {"lr": settings.lr, "momentum": settings.momentum}
         optimizer: torch.optim.Optimizer
         optimizer = (warpwise.optim.SGD if ours else torch.optim.SGD)(model.parameters(), **options)
         criterion = modules.CrossEntropyLoss()
-        network: Callable[..., torch.Tensor] = model
-        if settings.engine == "compile":
-            on_gpu = next(model.parameters()).is_cuda
-            network = torch.compile(model, mode="reduce-overhead" if on_gpu else None)
+        network = torch.compile(model) if settings.engine == "compile" else model
 
-        def loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-            return criterion(output.float(), target)
+        def loss(output: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+            return criterion(output.float(), labels[indices])
 
-        def computed(input: torch.Tensor) -> torch.Tensor:
-            with torch.autocast(input.device.type, dtype=torch.bfloat16, enabled=autocast):
-                return network(input)
+        def computed(indices: torch.Tensor) -> torch.Tensor:
+            with torch.autocast(indices.device.type, dtype=torch.bfloat16, enabled=autocast):
+                return network(images(indices))
 
-        wrapped = _Called(model, computed)
-        captured = settings.engine in ("ours", "graph")
-        return optimizer, warpwise.nn.compile_step(wrapped, loss, optimizer, graph=captured)
+        graph = captured and settings.engine != "torch"
+        step = warpwise.nn.compile_step(_Called(model, computed), loss, optimizer, graph=graph)
+        return optimizer, lambda indices: step(indices, indices)
 
     return Engine(modules, make_step)
 

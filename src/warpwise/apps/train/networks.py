@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+import warpwise.nn
+
 FEATURES, HIDDEN = (16, 32), 128  # channels of the blocks of "cnn", and outputs of its first linear layer
 MLP_HIDDEN = 256
 
@@ -18,28 +20,35 @@ def cnn(modules: Any, channels: int, size: tuple[int, int], classes: int) -> tor
     layers: OrderedDict[str, torch.nn.Module] = OrderedDict()
     height, width = size
     for number, (before, after) in enumerate(zip((channels, *FEATURES), FEATURES, strict=False), 1):
-        layers[f"conv{number}"] = modules.Conv2d(before, after, 3, padding=1)
-        layers[f"norm{number}"] = modules.BatchNorm2d(after)
-        layers[f"relu{number}"] = torch.nn.ReLU()
-        layers[f"pool{number}"] = modules.MaxPool2d(2)
+        layers[f"block{number}"] = _block(modules, before, after)
         height, width = height // 2, width // 2
     layers["flatten"] = torch.nn.Flatten()
-    layers["linear1"] = modules.Linear(FEATURES[-1] * height * width, HIDDEN)
-    layers["relu3"] = torch.nn.ReLU()
+    layers |= _with_relu("1", modules, FEATURES[-1] * height * width, HIDDEN)
     layers["linear2"] = modules.Linear(HIDDEN, classes)
     return torch.nn.Sequential(layers)
 
 
+def _block(modules: Any, before: int, after: int) -> torch.nn.Module:
+    """Ours is one operation; PyTorch's has modules of the same names."""
+    if modules is warpwise.nn:
+        return warpwise.nn.ConvBlock(before, after)
+    conv, norm = modules.Conv2d(before, after, 3, padding=1), modules.BatchNorm2d(after)
+    return torch.nn.Sequential(OrderedDict(conv=conv, norm=norm, relu=torch.nn.ReLU(), pool=modules.MaxPool2d(2)))
+
+
+def _with_relu(number: str, modules: Any, before: int, after: int) -> OrderedDict[str, torch.nn.Module]:
+    """A linear layer and a relu; ours is one operation."""
+    if modules is warpwise.nn:
+        return OrderedDict({f"linear{number}": warpwise.nn.Linear(before, after, activation="relu")})
+    return OrderedDict({f"linear{number}": modules.Linear(before, after), f"relu{number}": torch.nn.ReLU()})
+
+
 def mlp(modules: Any, channels: int, size: tuple[int, int], classes: int) -> torch.nn.Module:
     """One hidden layer of 256 units with relu."""
-    return torch.nn.Sequential(
-        OrderedDict(
-            flatten=torch.nn.Flatten(),
-            linear1=modules.Linear(channels * size[0] * size[1], MLP_HIDDEN),
-            relu1=torch.nn.ReLU(),
-            linear2=modules.Linear(MLP_HIDDEN, classes),
-        )
-    )
+    layers: OrderedDict[str, torch.nn.Module] = OrderedDict(flatten=torch.nn.Flatten())
+    layers |= _with_relu("1", modules, channels * size[0] * size[1], MLP_HIDDEN)
+    layers["linear2"] = modules.Linear(MLP_HIDDEN, classes)
+    return torch.nn.Sequential(layers)
 
 
 MODELS: dict[str, Callable[..., torch.nn.Module]] = {"cnn": cnn, "mlp": mlp}

@@ -41,11 +41,18 @@ class Epoch:
 class Trainer:
     """A run of ``settings`` on ``data``. ``run`` trains what is missing and writes ``checkpoint`` after each epoch.
 
+    On a GPU a step is one CUDA graph unless ``captured`` is false; the data set stays on the device as uint8.
+
     Raises ``ValueError`` for settings that do not fit the data or the device.
     """
 
     def __init__(
-        self, settings: Settings, data: ImageSet, device: torch.device, checkpoint: Path | None = None
+        self,
+        settings: Settings,
+        data: ImageSet,
+        device: torch.device,
+        checkpoint: Path | None = None,
+        captured: bool = True,
     ) -> None:
         if settings.batch < 1 or settings.epochs < 1:
             raise ValueError(f"expected a batch and epochs of at least 1, got {settings.batch} and {settings.epochs}")
@@ -58,13 +65,13 @@ class Trainer:
             engines.set_precision(settings)
         self.settings, self.data, self.device, self.checkpoint = settings, data, device, checkpoint
         size = (data.train.pixels.shape[-2], data.train.pixels.shape[-1])
-        engine = engines.engine(settings)
+        engine = engines.engine(settings, captured)
         self.model = networks.build(
             settings.model, engine.modules, data.channels, size, len(data.classes), settings.seed
         ).to(device)
-        self.optimizer, self.step = engine.make_step(self.model)
         self.train, self.test = data.train.to(device), data.test.to(device)
         self.mean, self.std = data.statistics()
+        self.optimizer, self.step = engine.make_step(self.model, self.batch, self.train.labels)
         self.history: list[Epoch] = []
         self.epoch = self.at = 0  # epochs that are finished, and steps of the next one
         self.losses: list[float] = []  # of the steps of this epoch
@@ -115,7 +122,7 @@ class Trainer:
         started = time.perf_counter()
         for at in range(first, self.steps):
             indices = order[at * batch : (at + 1) * batch]
-            losses[at] = self.step(self.batch(indices), self.train.labels[indices])
+            losses[at] = self.step(indices)
             self.at = at + 1
             stop = interrupted.is_set()
             if stop or self.at % CHECK_EVERY == 0 or self.at == self.steps:

@@ -160,11 +160,11 @@ def _case(name: str, sizes: tuple[int, ...], attributes: dict[str, Any] | None =
 SAME = {"padding": (1, 1)}
 CASES = (
     _case("small", (2, 2, 4, 5, 3, 3, 3), SAME),
-    _case("ragged", (1, 5, 11, 13, 19, 3, 3), SAME),
+    _case("ragged", (1, 3, 11, 13, 19, 3, 3), SAME),
     _case("strided_filter", (2, 3, 9, 10, 4, 3, 2), {"stride": (2, 1), "padding": (1, 0), "biased": False}),
     _case("dilated", (1, 2, 9, 9, 2, 3, 3), {"dilation": (2, 3), "padding": (2, 2)}),
     _case("grouped", (2, 4, 6, 6, 6, 3, 3), {"groups": 2, "padding": (1, 1)}),
-    _case("many_filters", (1, 3, 7, 7, 70, 3, 3), SAME),
+    _case("many_filters", (1, 2, 5, 5, 70, 3, 3), SAME),
     _case("one_element", (1, 1, 1, 1, 1, 1, 1)),
     _case("empty", (0, 2, 4, 4, 2, 3, 3)),
     _case("huge", (1, 2, 4, 4, 2, 3, 3), values="huge"),
