@@ -23,12 +23,8 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
                     const __grid_constant__ sm90::TensorMap kept, const T* bias, const T* scale, float alpha,
                     float beta, int m, int n, int k, int rows, int columns, int group) {
   using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
-  const sm90::TileScheduler scheduler{rows, columns, group};
-  if constexpr (SCALED) {
-    sm90::gemm_epilogue<P, ACTIVATION, SOURCE, KEEP>({&a, &b, &result, &source, &result},
-                                                     {bias, nullptr, alpha, beta, beta}, m, n, k, scheduler);
-  } else {
-    sm90::gemm_epilogue<P, ACTIVATION, SOURCE, KEEP>({&a, &b, &result, &source, &kept}, {bias, scale, 1.0f, 1.0f, 1.0f},
-                                                     m, n, k, scheduler);
-  }
+  sm90::gemm_epilogue<P, ACTIVATION, SOURCE, KEEP>(
+      {&a, &b, &result, &source, &kept},
+      {bias, SCALED ? nullptr : scale, SCALED ? alpha : 1.0f, SCALED ? beta : 1.0f, SCALED ? beta : 1.0f}, m, n, k,
+      {rows, columns, group});
 }

@@ -13,13 +13,9 @@
 namespace sm90 = warpwise::sm90;
 using sm90::TensorMap;
 
-struct Batch {
-  sm90::TileScheduler order;
-  int count, a_step, b_step, tiles_k;  // matrices; a step is 0 for a broadcast operand, else 1
-  static constexpr bool may_be_empty = false;
+struct Batch : sm90::MatrixTiles {
+  int count, a_step, b_step;  // matrices; a step is 0 for a broadcast operand, else 1
   __device__ int tiles() const { return count * order.tiles(); }
-  __device__ int k_tiles(int) const { return tiles_k; }
-  __device__ int first_k(int) const { return 0; }
   __device__ sm90::TileCoord at(int number) const {
     const int matrix = number / order.tiles();
     const sm90::Tile tile = order.at(number % order.tiles());
@@ -36,5 +32,5 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) batched_matmul_overlap
     int a_step, int b_step, int batch, int k, int rows, int columns, int group) {
   using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, 1, 1, A_MN_MAJOR, B_MN_MAJOR>;
   sm90::gemm_batched<P, STORE_AT_END>(
-      a, b, c, Batch{{rows, columns, group}, batch, a_step, b_step, (k + P::tile_k - 1) / P::tile_k});
+      a, b, c, Batch{{{rows, columns, group}, (k + P::tile_k - 1) / P::tile_k}, batch, a_step, b_step});
 }

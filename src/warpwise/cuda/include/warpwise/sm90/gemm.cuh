@@ -94,7 +94,6 @@ using Matrix = TmaOperand<2>;
 // The shared memory of a block: pipeline stages, BOXES staging boxes of C per consumer warpgroup, barriers.
 template <class P, int BOXES = P::boxes>
 struct GemmStorage {
-  static constexpr int boxes = BOXES;
   unsigned stages_a, stages_b, staging;
   Pipeline pipeline;
 
