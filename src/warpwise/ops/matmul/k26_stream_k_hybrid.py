@@ -59,8 +59,8 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     flags = semaphores(a, grid[0] * found.warpgroups)
     maps = [cuda.tensor_map(matrix, (64, 64)) for matrix in (read_a, read_b, c)]
     group = found.group(rows, clusters)
-    launcher = STREAM_K_HYBRID[kernel_name(a.dtype, found, a_mn_major, not b_k_major)][grid]
-    launcher(*maps, sums, flags, k_tiles, rows, columns, group, found.stream_k_tiles, found.splits, found.edge)
+    kernel = STREAM_K_HYBRID[f"matmul_stream_k_hybrid<{found.parameters(a.dtype, a_mn_major, not b_k_major)}>"]
+    kernel[grid](*maps, sums, flags, k_tiles, rows, columns, group, found.stream_k_tiles, found.splits, found.edge)
 
 
 def candidates(product: Product) -> Iterator[GemmConfig]:
@@ -100,11 +100,6 @@ def parsed(config: str) -> GemmConfig:
     found = GemmConfig.parse(config)
     chosen("matmul", found._replace(stream_k_tiles=0, splits=1, edge=0).name, CONFIGS)
     return found
-
-
-def kernel_name(dtype: torch.dtype, config: GemmConfig, a_mn_major: bool, b_mn_major: bool) -> str:
-    """The C++ name of k26."""
-    return f"matmul_stream_k_hybrid<{config.parameters(dtype, a_mn_major, b_mn_major)}>"
 
 
 def k_tile_clocks(config: GemmConfig) -> float:

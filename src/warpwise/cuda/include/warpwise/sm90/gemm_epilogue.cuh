@@ -57,7 +57,7 @@ struct EpilogueVectors {
   static_assert(P::width / 2 <= kWarpgroupThreads, "a thread loads a pair");
   unsigned at, pair = 0;  // shared memory
   float scale = 0.0f;
-  int thread;
+  int thread = threadIdx.x % kWarpgroupThreads;
 
   __device__ void fetch(const EpilogueParams& params, int row, int column, int m, int n) {
     pair = 0;
@@ -131,9 +131,7 @@ struct FusedEpilogue : OverlappedStore<P, BoxStore> {
         n(n),
         added_barriers(storage.end()),
         own_added_full(storage.end() + 8 * P::group() * P::boxes),
-        vector{storage.end() + 8 * P::groups * P::boxes + P::group() * EpilogueVectors<P>::bytes} {
-    vector.thread = thread;
-  }
+        vector{storage.end() + 8 * P::groups * P::boxes + P::group() * EpilogueVectors<P>::bytes} {}
   __device__ void init() const {
     for (int i = 0; i < P::groups * P::boxes; ++i) mbarrier_init(added_barriers + 8 * i, 1);
   }
