@@ -176,8 +176,12 @@ struct Rows {
       for (int i = thread / 32; i < ROWS && row + i < m; i += 4) {
         const unsigned pair = sm90::swizzled_word(staging, i, thread % 32);
         unsigned short* const to = reinterpret_cast<unsigned short*>(c + static_cast<long long>(row + i) * n + first);
-        if (first < end) to[0] = static_cast<unsigned short>(pair);
-        if (first + 1 < end) to[1] = static_cast<unsigned short>(pair >> 16);
+        if (first + 1 < end && reinterpret_cast<unsigned long long>(to) % 4 == 0) {
+          *reinterpret_cast<unsigned*>(to) = pair;
+        } else {
+          if (first < end) to[0] = static_cast<unsigned short>(pair);
+          if (first + 1 < end) to[1] = static_cast<unsigned short>(pair >> 16);
+        }
       }
     }
   }
