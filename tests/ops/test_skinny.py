@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ops.test_matmul import integers
+from tests.sampled import FULL
 
 from warpwise import operation, ops
 from warpwise.cuda.gpu import semaphores
@@ -15,6 +16,8 @@ from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import addressable, tma_operand
 from warpwise.gemm.time_model import Product
 from warpwise.ops.matmul import _triton, k19_skinny, k24_few_rows
+from warpwise.ops.matmul_tf32 import k06_skinny
+from warpwise.ops.scaled_matmul import k07_skinny
 
 FEW = settings(max_examples=10, deadline=None, derandomize=True)
 HALF = (torch.float16, torch.bfloat16)
@@ -176,6 +179,29 @@ def configurations() -> list:
             )
         ),
     ]
+
+
+@pytest.mark.parametrize("transposed", [pytest.param(False, marks=FULL), True])
+@pytest.mark.parametrize(
+    "rung,dtype,config",
+    [
+        (k19_skinny, torch.half, "64x16x64_s8_k4_p2"),
+        pytest.param(k19_skinny, torch.bfloat16, "64x64x128_s3_c1x2", marks=FULL),
+        pytest.param(k19_skinny, torch.bfloat16, "64x16x64_s8_k2_c2x1", marks=FULL),
+        (k06_skinny, torch.float32, "64x16x32_s3_k2_p2"),
+        pytest.param(k06_skinny, torch.float32, "64x64x32_s4_k4", marks=FULL),
+        pytest.param(k07_skinny, torch.float8_e4m3fn, "128x16x256_w1_s2_k2_p2", marks=FULL),
+        pytest.param(k07_skinny, torch.float8_e4m3fn, "64x64x128_w2_s2", marks=FULL),
+    ],
+)
+def test_splits_and_pairs_on_a_cpu(rung, dtype, config, transposed):
+    """The kernel of all three rungs, checked: splits in a cluster and beyond, operands that two blocks share."""
+    m, n, k = 40, 136, 712
+    a, b = integers(m, k).to(dtype), integers(k, n, seed=1).to(dtype)
+    b = b.t().contiguous().t() if transposed else b
+    c = torch.full((m, n), float("nan"), dtype=torch.bfloat16 if rung is k07_skinny else dtype)
+    rung.launch(c, a, b, *([torch.ones(())] * 2 if rung is k07_skinny else []), config=config)
+    assert torch.equal(c, (a.double() @ b.double()).to(c.dtype))
 
 
 @pytest.mark.gpu

@@ -43,6 +43,11 @@ def separate_buffer(tile: GemmConfig, ring: int) -> bool:
     return tile.cluster_splits > 1 and blocks * (ring + received(tile) + 1024) <= HOPPER_SHARED
 
 
+def shared_bytes(tile: GemmConfig, ring: int) -> int:
+    """Bytes of shared memory of the stages, and of received sums."""
+    return ring + (received(tile) if separate_buffer(tile, ring) else 0)
+
+
 def reduction(c: torch.Tensor, tile: GemmConfig, tiles: int) -> tuple[torch.Tensor | None, torch.Tensor | None]:
     """The kernel's ``partials`` and ``semaphores``: None unless K is split through global memory."""
     if tile.splits == 1:

@@ -15,7 +15,7 @@ from warpwise.gemm import skinny
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import HOPPER_SHARED, requires_hopper, requires_k, size_limit
 from warpwise.gemm.operands import addressable, addressable_view, flags, row_major_copy, sizes, tma_operand
-from warpwise.gemm.skinny import owners, received
+from warpwise.gemm.skinny import owners, received, separate_buffer
 from warpwise.gemm.time_model import Product
 from warpwise.operation import cdiv
 from warpwise.ops.matmul.model import FAMILIES
@@ -33,18 +33,14 @@ def ring(config: GemmConfig) -> int:
     return config.ring_bytes(2, barriers=0)
 
 
-def separate_buffer(config: GemmConfig) -> bool:
-    return skinny.separate_buffer(config, ring(config))
-
-
 def shared_bytes(config: GemmConfig) -> int:
-    return ring(config) + (received(config) if separate_buffer(config) else 0)
+    return skinny.shared_bytes(config, ring(config))
 
 
 def fits(config: GemmConfig) -> bool:
     """True if the stages fit into shared memory, and the epilogue's data (received sums, C) into the stages."""
     rows = config.n // owners(config)
-    epilogue_bytes = (0 if separate_buffer(config) else received(config)) + config.m * cdiv(rows, 16) * 16 * 2
+    epilogue_bytes = (0 if separate_buffer(config, ring(config)) else received(config)) + config.m * cdiv(rows, 16) * 32
     whole = config.n % (8 * owners(config)) == 0 and config.n % (8 * config.pair[1]) == 0
     return whole and epilogue_bytes <= ring(config) - 1024 and shared_bytes(config) + 1024 <= HOPPER_SHARED
 
@@ -74,8 +70,8 @@ def kernel_name(a: torch.Tensor, config: GemmConfig, b_k_major: bool) -> str:
     )
     if config.cluster_splits * down * across == 1:
         return f"matmul_skinny_no_cluster<{tile}>"
-    shared = "b" if down > 1 else "a" if across > 1 else "nothing"
-    return f"matmul_skinny<{tile}, {config.cluster_splits}, {flags(separate_buffer(config))}, Shared::{shared}>"
+    shared, separate = "b" if down > 1 else "a" if across > 1 else "nothing", separate_buffer(config, ring(config))
+    return f"matmul_skinny<{tile}, {config.cluster_splits}, {flags(separate)}, Shared::{shared}>"
 
 
 def operand_maps(

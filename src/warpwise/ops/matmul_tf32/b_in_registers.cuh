@@ -8,11 +8,10 @@
 namespace skinny = warpwise::skinny;
 namespace sm90 = warpwise::sm90;
 
-// Layout of B (k, n): contiguous columns (K-major), which need no registers, or rows (MN-major), or shifted ones: lines
-// that are not 16-byte aligned, so TMA cannot address them as one matrix. Every fourth line has the same offset modulo
-// 16 bytes: map i has lines 4 j + i, from the aligned address at or before the first element of line i on, and elements
-// are read some words further.
-enum class BLayout { kColumns, kRows, kShiftedColumns, kShiftedRows };
+// Layout of B (k, n): rows (MN-major), or shifted rows or columns: lines that are not 16-byte aligned, so TMA cannot
+// address them as one matrix. Every fourth line has the same offset modulo 16 bytes: map i has lines 4 j + i, from the
+// aligned address at or before the first element of line i on, and elements are read some words further.
+enum class BLayout { kRows, kShiftedRows, kShiftedColumns };
 
 // The policy B of gemm_skinny.cuh for COLUMNS columns. Boxes: 32 x 32 of rows. Shifted boxes are not swizzled: box i
 // holds every fourth line of the k-tile from map i, with four words more than the k-tile needs. For shifted rows, the

@@ -9,10 +9,11 @@ from typing import NamedTuple
 import torch
 
 from warpwise import cuda
+from warpwise.gemm import skinny
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import flags, sizes
-from warpwise.gemm.skinny import received, separate_buffer
+from warpwise.gemm.skinny import separate_buffer
 from warpwise.gemm.time_model import Product
 from warpwise.operation import cdiv
 from warpwise.ops.matmul_tf32._shared import aligned_copy, aligned_rows, k_major
@@ -32,14 +33,11 @@ class Layout(NamedTuple):
     k_major: bool
     shifted: bool
 
-    @property
-    def name(self) -> str:
-        return f"BLayout::k{'Shifted' if self.shifted else ''}{'Columns' if self.k_major else 'Rows'}"
-
 
 def kernel_name(config: GemmConfig, layout: Layout) -> str:
     tile = f"{config.m // 64}, {config.n}, {config.stages}, {config.cluster_splits}, {producers(config, layout)}"
-    return f"matmul_skinny<{layout.name}, {tile}, {flags(separate_buffer(config, ring(config, layout)))}>"
+    separate = separate_buffer(config, ring(config, layout))
+    return f"matmul_skinny{'_shifted' if layout.shifted else ''}<{flags(layout.k_major)}, {tile}, {flags(separate)}>"
 
 
 def ring(config: GemmConfig, layout: Layout) -> int:
@@ -50,8 +48,7 @@ def ring(config: GemmConfig, layout: Layout) -> int:
 
 
 def shared_bytes(config: GemmConfig, layout: Layout) -> int:
-    stages = ring(config, layout)
-    return stages + (received(config) if separate_buffer(config, stages) else 0)
+    return skinny.shared_bytes(config, ring(config, layout))
 
 
 def producers(config: GemmConfig, layout: Layout) -> int:
@@ -69,8 +66,8 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     partials = c if tile.splits == 1 else c.new_empty((tile.splits, m, n))
     blocks, threads = clusters * tiles_m * tile.cluster_splits, 2 * tile.m + producers(tile, layout)
     SKINNY[kernel_name(tile, layout)][blocks, threads, shared_bytes(tile, layout)](
-        *(cuda.tensor_map(rows, (tile.n, DEPTH), tf32=True), *b_maps(lines, layout, tile.m)),
-        *(lines.storage_offset() % 4, lines.stride(0) % 4, cuda.out(partials), m, n, k, tiles_m, tile.splits),
+        *(cuda.tensor_map(rows, (tile.n, DEPTH), tf32=True), *b_arguments(lines, layout, tile.m)),
+        *(cuda.out(partials), m, n, k, tiles_m, tile.splits),
     )
     if partials is not c:
         SKINNY["warpwise::reduce_partials<float>"][cdiv(m * n, 128), 256](partials, cuda.out(c), m * n, tile.splits)
@@ -123,11 +120,11 @@ def b_operand(b: torch.Tensor) -> tuple[torch.Tensor, Layout]:
     return aligned_copy(b), Layout(False, False)
 
 
-def b_maps(lines: torch.Tensor, layout: Layout, columns: int) -> list[cuda.TensorMap]:
-    """Tensor maps of a tile of ``columns``: four times the same one, or of lines 4 j + i for i = 0 to 3 of a shifted b:
-    each begins at the multiple of 16 bytes below its first line."""
+def b_arguments(lines: torch.Tensor, layout: Layout, columns: int) -> tuple[cuda.TensorMap | int, ...]:
+    """The kernel's arguments for b, in tiles of ``columns``: a tensor map, or four of lines 4 j + i for i = 0 to 3 of a
+    shifted b, each from the multiple of 16 bytes below its first line, and where in 16 bytes lines begin."""
     if not layout.shifted:
-        return [cuda.tensor_map(lines, (columns if layout.k_major else DEPTH, DEPTH), tf32=True)] * 4
+        return (cuda.tensor_map(lines, (columns if layout.k_major else DEPTH, DEPTH), tf32=True),)
     box = (columns // 4, DEPTH + 4) if layout.k_major else (DEPTH // 4, columns + 4)
     count, length, pitch = int(lines.shape[0]), int(lines.shape[1]), int(lines.stride(0))
     maps = []
@@ -136,7 +133,7 @@ def b_maps(lines: torch.Tensor, layout: Layout, columns: int) -> list[cuda.Tenso
         shape = (cdiv(count - first, 4), length + begin % 4), (4 * pitch, 1)
         fourth = lines.as_strided((1, 1), (1, 1), begin - begin % 4)
         maps.append(cuda.tensor_map(fourth, box, swizzle=0, tf32=True, layout=shape))
-    return maps
+    return *maps, int(lines.storage_offset()) % 4, pitch % 4
 
 
 def permute_k(a: torch.Tensor) -> torch.Tensor:

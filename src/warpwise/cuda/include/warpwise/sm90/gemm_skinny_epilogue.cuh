@@ -91,14 +91,18 @@ __device__ inline bool split_k_reduce(float (&own)[OWN], float4* partials, int* 
   return true;
 }
 
+// An Output has besides store(): kPlanes, true if each split has a C of its own; kReleases, true if the cluster barrier
+// before an exchange of sums orders memory; kOwnStaging, bytes of staging memory of a warpgroup, or 0 if it is in the
+// stages, which then hold staging_bytes<ROWS>(); scales<ROWS>(row, column), called before the main loop.
+
 // No scales.
 struct Unscaled {
   float columns[2] = {1.0f, 1.0f};
   __device__ float row(int, int) const { return 1.0f; }
 };
 
-// C (m, n), row-major, of 2-byte elements, each the sum times the scales of its row and column. ALIGNED: rows begin on
-// 16 bytes. A warpgroup transposes 32 rows at a time in OWN_STAGING bytes of shared memory, or all, in memory of the
+// C (m, n), row-major, of 2-byte elements, each the sum times the scales of its row and column. `aligned`: rows begin
+// on 16 bytes. A warpgroup transposes 32 rows at a time in OWN_STAGING bytes of shared memory, or all, in memory of the
 // stages, if this is 0.
 template <class T, unsigned OWN_STAGING = 0>
 struct Rows {
@@ -172,8 +176,12 @@ struct Rows {
       for (int i = thread / 32; i < ROWS && row + i < m; i += 4) {
         const unsigned pair = sm90::swizzled_word(staging, i, thread % 32);
         unsigned short* const to = reinterpret_cast<unsigned short*>(c + static_cast<long long>(row + i) * n + first);
-        if (first < end) to[0] = static_cast<unsigned short>(pair);
-        if (first + 1 < end) to[1] = static_cast<unsigned short>(pair >> 16);
+        if (first + 1 < end && reinterpret_cast<unsigned long long>(to) % 4 == 0) {
+          *reinterpret_cast<unsigned*>(to) = pair;
+        } else {
+          if (first < end) to[0] = static_cast<unsigned short>(pair);
+          if (first + 1 < end) to[1] = static_cast<unsigned short>(pair >> 16);
+        }
       }
     }
   }
@@ -221,11 +229,6 @@ struct FloatRows {
     }
   }
 };
-
-template <class B>
-__device__ inline FloatRows<B> float_rows(const B&, float* c, int m, int n) {
-  return {c, m, n};
-}
 
 }  // namespace skinny
 }  // namespace warpwise
