@@ -287,13 +287,16 @@ def described(point: Mapping[str, Any]) -> str:
     return f"{where(point)}: {ratios}; {point['chosen']}; {times}"
 
 
+LOWEST, HIGHEST = 0.25, 6.0  # ratios of the picture; those beyond are drawn at its edge
+
+
 def picture(kept: Mapping[str, Any]) -> str:
     """The ratio of each point against its FLOPs, or bytes for operations without, as an SVG."""
     import vl_convert
 
     values = [
         {"work": point["flops"] or point["bytes"], "name": name,
-         "ratio": min(max(point["gpu_ratio" if "gpu_ratio" in point else "ratio"][0], 0.5), 2.0),
+         "ratio": min(max(point["gpu_ratio" if "gpu_ratio" in point else "ratio"][0], LOWEST), HIGHEST),
          "chosen": "PyTorch" if point["chosen"] == "torch" else "a rung"}
         for name, points in kept["points"].items() for point in points if "ratio" in point
     ]  # fmt: skip
@@ -305,9 +308,11 @@ def picture(kept: Mapping[str, Any]) -> str:
             {"mark": {"type": "rule", "color": "#59636e"}, "encoding": {"y": {"datum": 1.0}}},
             {"mark": {"type": "point", "filled": True, "size": 36},
              "encoding": {
-                 "x": {"field": "work", "type": "quantitative", "scale": {"type": "log"}, "title": "FLOPs or bytes"},
-                 "y": {"field": "ratio", "type": "quantitative", "scale": {"type": "log", "domain": [0.5, 2.0]},
-                       "title": "speed relative to PyTorch"},
+                 "x": {"field": "work", "type": "quantitative", "scale": {"type": "log"}, "title": "FLOPs or bytes",
+                       "axis": {"format": "s", "grid": False}},
+                 "y": {"field": "ratio", "type": "quantitative", "title": "speed relative to PyTorch",
+                       "scale": {"type": "log", "domain": [LOWEST, HIGHEST], "nice": False},
+                       "axis": {"values": [0.25, 0.5, 0.7, 1, 1.4, 2, 4]}},
                  "color": {"field": "chosen", "type": "nominal", "scale": scale},
              }},
         ],
