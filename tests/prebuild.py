@@ -1,4 +1,4 @@
-"""Build the C++ runtimes and the precompiled device headers before the tests: ``python -m tests.prebuild``.
+"""Build the C++ runtimes, the library of calls and the precompiled device headers before the tests: ``python -m tests.prebuild``.
 
 A test builds whatever is missing, but only one process can, and the others wait for it.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from warpwise import native
+from warpwise import fastcall, native
 from warpwise.cuda.emulator import runtime as emulator
 from warpwise.cuda.emulator import toolchain
 from warpwise.machine import runtime as machine
@@ -18,7 +18,7 @@ def main() -> None:
     """Build everything in parallel. Raises what a build raises."""
     compiler = toolchain.command()
     headers = [toolchain.flags(compiler, checked) for checked in (True, False)]
-    builds: list[Callable[[], object]] = [emulator.library, machine.library]
+    builds: list[Callable[[], object]] = [emulator.library, machine.library, fastcall.build]
     if not native.is_clang(compiler):
         builds += [lambda flags=flags: toolchain.precompiled(compiler, flags) for flags in headers]
     with ThreadPoolExecutor(len(builds)) as pool:
