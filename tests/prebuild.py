@@ -1,4 +1,4 @@
-"""Build the C++ runtimes, the library of calls and the precompiled device headers before the tests: ``python -m tests.prebuild``.
+"""Build the C++ runtimes, fastcall and the precompiled device headers before the tests: ``python -m tests.prebuild``.
 
 A test builds whatever is missing, but only one process can, and the others wait for it.
 """
