@@ -19,6 +19,7 @@ from warpwise.operation import Op, UnknownRung
 NOT_DIFFERENTIABLE = {
     "gather_images",  # of uint8
     "histogram",  # of integers
+    "running_statistics",  # changes its arguments
     "scaled_matmul",  # of fp8, which autograd does not differentiate
     "sgd",  # changes its arguments
 }
