@@ -122,6 +122,8 @@ def _introduce(console: Console, trainer: Trainer, resumed: bool) -> None:
     )
     if device.type != "cuda" and settings.engine == "ours":
         console.print("[dim]on a CPU PyTorch's kernels compute behind our operations[/]")
+    if settings.engine == "emulated":
+        console.print("[dim]our CUDA kernels run emulated and checked, about a third of a second an image[/]")
     if resumed:
         console.print(f"[dim]continuing after {trainer.epoch} epochs and {trainer.at} steps[/]")
 
