@@ -42,9 +42,9 @@ def limits(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
 
 def rows(count: int) -> str:
     """Template arguments of the implicit GEMM for ``count`` rows of outputs: ROWS, TM, TN."""
-    return "16, 4, 4" if count <= 32 else "64, 8, 8"
+    return "16, 4, 4" if count <= 16 else "32, 8, 4" if count <= 32 else "64, 8, 8"
 
 
 def tile(count: int) -> int:
     """ROWS of ``rows``."""
-    return 16 if count <= 32 else 64
+    return 16 if count <= 16 else 32 if count <= 32 else 64

@@ -1,7 +1,7 @@
 // Filters (k, c r s) times a matrix of image patches (c r s, n p q) that is never stored: a tile of outputs a block.
 //
 // A thread multiplies TM filters by TN pixels from registers: 2 TM TN FLOPs for TM + TN loads from shared memory. The
-// tile has 16 or 64 rows, since small networks have 16 or 32 filters. Adjacent threads load adjacent pixels.
+// tile has 16, 32 or 64 rows, since small networks have 16 or 32 filters. Adjacent threads load adjacent pixels.
 
 #include <warpwise/core/implicit_gemm.cuh>
 

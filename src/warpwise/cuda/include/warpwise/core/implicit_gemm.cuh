@@ -19,16 +19,29 @@ __device__ inline void implicit_gemm(float (&sums)[TM][TN], int begin, int end, 
   __shared__ __align__(16) float left[kDepth][ROWS + 4], right[kDepth][kColumns];
   const int thread = threadIdx.x;
   const int row = thread / (kColumns / TN) * TM, column = thread % (kColumns / TN) * TN;
+  constexpr int kLeft = ROWS * kDepth / kGemmThreads;
+  float next_left[kLeft], next_right[kDepth];
+  const auto fetch = [&](int depth) {
+#pragma unroll
+    for (int e = 0; e < kLeft; ++e) {
+      const int at = e * kGemmThreads + thread;
+      next_left[e] = depth + at % kDepth < end ? a(at / kDepth, depth + at % kDepth) : 0.0f;
+    }
+#pragma unroll
+    for (int d = 0; d < kDepth; ++d) next_right[d] = depth + d < end ? b(depth + d) : 0.0f;
+  };
+  fetch(begin);
   for (int depth = begin; depth < end; depth += kDepth) {
     __syncthreads();  // the last step's reads are complete
 #pragma unroll
-    for (int e = 0; e < ROWS * kDepth / kGemmThreads; ++e) {
+    for (int e = 0; e < kLeft; ++e) {
       const int at = e * kGemmThreads + thread;
-      left[at % kDepth][at / kDepth] = depth + at % kDepth < end ? a(at / kDepth, depth + at % kDepth) : 0.0f;
+      left[at % kDepth][at / kDepth] = next_left[e];
     }
 #pragma unroll
-    for (int d = 0; d < kDepth; ++d) right[d][thread] = depth + d < end ? b(depth + d) : 0.0f;
+    for (int d = 0; d < kDepth; ++d) right[d][thread] = next_right[d];
     __syncthreads();
+    if (depth + kDepth < end) fetch(depth + kDepth);  // its latency is hidden by the multiplications
 #pragma unroll
     for (int d = 0; d < kDepth; ++d) {
       float l[TM], r[TN];
