@@ -58,4 +58,41 @@ __device__ inline void implicit_gemm(float (&sums)[TM][TN], int begin, int end, 
   }
 }
 
+// Stores a thread's sums to y: (images, planes, pixels): row i to plane first_plane + top + i, if top + i < rows,
+// column left + j to pixel (left + j) % pixels of image (left + j) / pixels. `bias`: (planes), added, or null. 16-byte
+// stores where a plane is a multiple of them.
+template <int TM, int TN>
+__device__ inline void store_planes(const float (&sums)[TM][TN], float* y, int top, int rows, int left, int images,
+                                    int planes, int first_plane, int pixels, const float* bias) {
+  const bool vectors = pixels % 4 == 0 && aligned(static_cast<const float*>(y));
+#pragma unroll
+  for (int j = 0; j < TN; j += 4) {
+    const int image = (left + j) / pixels;
+    if (image >= images) break;
+    if (vectors) {
+      float* const to = y + (static_cast<long long>(image) * planes + first_plane) * pixels + left + j - image * pixels;
+#pragma unroll
+      for (int i = 0; i < TM; ++i) {
+        if (top + i >= rows) break;
+        const float shift = bias ? bias[first_plane + top + i] : 0.0f;
+        const Pack<float> four = {
+            {sums[i][j] + shift, sums[i][j + 1] + shift, sums[i][j + 2] + shift, sums[i][j + 3] + shift}};
+        *packs(to + static_cast<long long>(top + i) * pixels) = four;
+      }
+      continue;
+    }
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int at = left + j + e, to_image = at / pixels;
+      if (to_image >= images) break;
+      float* const to = y + (static_cast<long long>(to_image) * planes + first_plane) * pixels + at - to_image * pixels;
+#pragma unroll
+      for (int i = 0; i < TM; ++i) {
+        if (top + i >= rows) break;
+        to[static_cast<long long>(top + i) * pixels] = sums[i][j + e] + (bias ? bias[first_plane + top + i] : 0.0f);
+      }
+    }
+  }
+}
+
 }  // namespace warpwise
