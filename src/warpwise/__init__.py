@@ -7,10 +7,23 @@ import os
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "cuda", "device", "explain", "lab", "nn", "operation", "ops", "ranges", "testing", "triton"]
+__all__ = [
+    "__version__",
+    "cuda",
+    "device",
+    "explain",
+    "lab",
+    "nn",
+    "operation",
+    "ops",
+    "optim",
+    "ranges",
+    "testing",
+    "triton",
+]
 
 if TYPE_CHECKING:
-    from warpwise import cuda, device, lab, nn, operation, ops, ranges, testing, triton
+    from warpwise import cuda, device, lab, nn, operation, ops, optim, ranges, testing, triton
     from warpwise.lab.explain import explain
 
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "profile": "Run under PyTorch's profiler and show where the time is spent.",
     "report": "Write a page for each operation, and an index.",
     "run": "Build a whole CUDA program and run it, its kernels checked on the CPU.",
+    "train": "Train an image classifier, from a data file to a checkpoint.",
     "tune": "Find the fastest rung and configuration at each size.",
     "watch": "Verify, explain and time the kernels of a file at every save.",
 }

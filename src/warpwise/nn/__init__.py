@@ -1,5 +1,11 @@
 """Drop-in modules for those of ``torch.nn``, built on ``warpwise.ops``: same parameters, names and initialization."""
 
+from warpwise.nn.convolution import AvgPool2d, BatchNorm2d, Conv2d, ConvBlock, MaxPool2d
 from warpwise.nn.linear import Linear
+from warpwise.nn.loss import CrossEntropyLoss
+from warpwise.nn.step import CompiledStep, compile_step
 
-__all__ = ["Linear"]
+__all__ = [
+    "AvgPool2d", "BatchNorm2d", "CompiledStep", "Conv2d", "ConvBlock", "CrossEntropyLoss", "Linear", "MaxPool2d",
+    "compile_step",
+]  # fmt: skip

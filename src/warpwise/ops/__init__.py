@@ -7,7 +7,13 @@ operations with ``warpwise.operation``.
 """
 
 from warpwise.ops.addmm.op import addmm
+from warpwise.ops.avg_pool2d.op import avg_pool2d, avg_pool2d_backward
+from warpwise.ops.batch_norm.op import batch_norm, batch_norm_backward, running_statistics
 from warpwise.ops.batched_matmul.op import batched_matmul
+from warpwise.ops.conv2d.op import conv2d, conv2d_backward
+from warpwise.ops.conv_block.op import conv_block, conv_block_backward
+from warpwise.ops.cross_entropy.op import cross_entropy, cross_entropy_backward
+from warpwise.ops.gather_images.op import gather_images
 from warpwise.ops.gaussian_blur.op import gaussian_blur, gaussian_blur_backward
 from warpwise.ops.grouped_matmul.op import grouped_matmul, grouped_matmul_backward
 from warpwise.ops.histogram.op import histogram
@@ -16,10 +22,12 @@ from warpwise.ops.matmul.op import matmul
 from warpwise.ops.matmul_tf32.op import matmul_tf32
 from warpwise.ops.matrix_add.op import matrix_add
 from warpwise.ops.matvec.op import matvec
+from warpwise.ops.max_pool2d.op import max_pool2d, max_pool2d_backward
 from warpwise.ops.polynomial.op import polynomial, polynomial_backward
 from warpwise.ops.reduce_sum.op import reduce_sum
 from warpwise.ops.rgb_to_grayscale.op import rgb_to_grayscale
 from warpwise.ops.scaled_matmul.op import scaled_matmul
+from warpwise.ops.sgd.op import sgd
 from warpwise.ops.softmax.op import softmax, softmax_backward
 from warpwise.ops.square.op import square
 from warpwise.ops.transpose.op import transpose
@@ -28,7 +36,18 @@ from warpwise.ops.vector_add.op import vector_add
 __all__ = [
     "activation_backward",
     "addmm",
+    "avg_pool2d",
+    "avg_pool2d_backward",
+    "batch_norm",
+    "batch_norm_backward",
     "batched_matmul",
+    "conv2d",
+    "conv2d_backward",
+    "conv_block",
+    "conv_block_backward",
+    "cross_entropy",
+    "cross_entropy_backward",
+    "gather_images",
     "gaussian_blur",
     "gaussian_blur_backward",
     "grouped_matmul",
@@ -39,11 +58,15 @@ __all__ = [
     "matmul_tf32",
     "matrix_add",
     "matvec",
+    "max_pool2d",
+    "max_pool2d_backward",
     "polynomial",
     "polynomial_backward",
     "reduce_sum",
     "rgb_to_grayscale",
+    "running_statistics",
     "scaled_matmul",
+    "sgd",
     "softmax",
     "softmax_backward",
     "square",

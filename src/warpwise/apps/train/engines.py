@@ -1,0 +1,99 @@
+"""How a step is computed: by our operations, or by PyTorch's in one of three ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+import warpwise.nn
+import warpwise.optim
+from warpwise.apps.train import emulated
+from warpwise.apps.train.settings import Settings
+
+ENGINES = {
+    "ours": "our operations, the step captured in one CUDA graph",
+    "torch": "PyTorch in eager mode",
+    "compile": "torch.compile, captured in one CUDA graph",
+    "graph": "PyTorch in eager mode, captured in one CUDA graph",
+    "emulated": "our CUDA kernels on a CPU, each access checked: for a few steps",
+}
+
+
+Images = Callable[[torch.Tensor], torch.Tensor]
+Step = Callable[[torch.Tensor], torch.Tensor]
+
+
+class Engine(NamedTuple):
+    """``modules`` makes networks.
+
+    ``make_step(model, images, labels)`` returns the optimizer and ``step(indices)``, which trains on the images
+    ``images(indices)`` with the labels ``labels[indices]`` and returns the loss; the batch is gathered within the step,
+    and so within its CUDA graph.
+    """
+
+    modules: Any
+    make_step: Callable[[torch.nn.Module, Images, torch.Tensor], tuple[torch.optim.Optimizer, Step]]
+
+
+def check(settings: Settings, device: torch.device) -> None:
+    """Raise ``ValueError`` for a dtype or an engine that does not run there."""
+    if settings.dtype == "tf32" and settings.engine == "ours":
+        raise ValueError(
+            "dtype tf32: the kernels of engine ours compute in float32; choose fp32, bf16 or another engine"
+        )
+    if settings.dtype == "tf32" and device.type != "cuda":
+        raise ValueError("dtype tf32: expected a GPU; a CPU computes in float32")
+    if settings.engine == "emulated" and (device.type != "cpu" or settings.dtype != "fp32"):
+        raise ValueError(f"engine emulated: expected a CPU and fp32, got {device.type} and {settings.dtype}")
+    if settings.engine == "graph" and device.type != "cuda":
+        raise ValueError("engine graph: expected a GPU, which runs CUDA graphs; on a CPU choose torch or ours")
+
+
+def set_precision(settings: Settings) -> None:
+    """Let PyTorch's float32 products and convolutions on a GPU use TF32 if the dtype is tf32, and not otherwise."""
+    precision = "tf32" if settings.dtype == "tf32" else "ieee"
+    backends: Any = torch.backends
+    for backend in (backends.cuda.matmul, backends.cudnn.conv):
+        backend.fp32_precision = precision
+
+
+def engine(settings: Settings, captured: bool = True) -> Engine:
+    """The engine of ``settings``; on a GPU its step is one CUDA graph, but for "torch" and unless ``captured``."""
+    ours = settings.engine in ("ours", "emulated")
+    modules = warpwise.nn if ours else torch.nn
+    autocast = settings.dtype == "bf16"
+
+    def make_step(model: torch.nn.Module, images: Images, labels: torch.Tensor) -> tuple[torch.optim.Optimizer, Step]:
+        options: dict[str, Any] = {"lr": settings.lr, "momentum": settings.momentum}
+        optimizer: torch.optim.Optimizer
+        optimizer = (warpwise.optim.SGD if ours else torch.optim.SGD)(model.parameters(), **options)
+        if isinstance(optimizer, warpwise.optim.SGD) and settings.engine == "emulated":
+            return optimizer, lambda indices: emulated.step(model, optimizer, images(indices), labels[indices])
+        criterion = modules.CrossEntropyLoss()
+        network = torch.compile(model) if settings.engine == "compile" else model
+
+        def loss(output: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+            return criterion(output.float(), labels[indices])
+
+        def computed(indices: torch.Tensor) -> torch.Tensor:
+            with torch.autocast(indices.device.type, dtype=torch.bfloat16, enabled=autocast):
+                return network(images(indices))
+
+        graph = captured and settings.engine != "torch"
+        step = warpwise.nn.compile_step(_Called(model, computed), loss, optimizer, graph=graph)
+        return optimizer, lambda indices: step(indices, indices)
+
+    return Engine(modules, make_step)
+
+
+class _Called(torch.nn.Module):
+    """``model``, called through ``call``."""
+
+    def __init__(self, model: torch.nn.Module, call: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.model, self.call = model, call
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return self.call(input)

@@ -1,0 +1,148 @@
+"""The results of a run as pictures and an HTML page: curves, misclassified images, the first layer's filters."""
+
+from __future__ import annotations
+
+import base64
+import html
+import struct
+import zlib
+from pathlib import Path
+
+import torch
+
+from warpwise import cache
+from warpwise.apps.train.trainer import Trainer
+
+SHOWN, ACROSS, SCALE = 60, 10, 3  # misclassified images, columns, and pixels of a pixel
+FILTER_SCALE = 16
+WIDTH, HEIGHT, MARGIN = 560, 240, 40
+
+
+def png(pixels: torch.Tensor) -> bytes:
+    """A grayscale PNG of ``pixels``: uint8 (H, W)."""
+    height, width = pixels.shape
+    rows = b"".join(b"\0" + bytes(row.tolist()) for row in pixels)
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    parts = (chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows, 9)), chunk(b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def sheet(images: torch.Tensor, across: int, scale: int, gap: int = 2) -> torch.Tensor:
+    """uint8 images (N, H, W), enlarged, side by side in rows of ``across``, on white."""
+    large = images.repeat_interleave(scale, 1).repeat_interleave(scale, 2)
+    count, height, width = large.shape
+    rows = -(-count // across)
+    made = torch.full((rows * (height + gap), across * (width + gap)), 255, dtype=torch.uint8)
+    for number, image in enumerate(large):
+        top, left = number // across * (height + gap), number % across * (width + gap)
+        made[top : top + height, left : left + width] = image
+    return made
+
+
+def filters(trainer: Trainer) -> torch.Tensor:
+    """The first layer's weights as images (K, R, S) from 0 to 255: those of its first channel, or of each pixel."""
+    weight = next(trainer.model.parameters()).detach().float().cpu()
+    size = trainer.data.train.pixels.shape[-2:]
+    images = weight[:, 0] if weight.dim() == 4 else weight.view(len(weight), -1, *size)[:, 0]
+    low, high = images.amin((1, 2), keepdim=True), images.amax((1, 2), keepdim=True)
+    return ((images - low) / (high - low).clamp_min(1e-12) * 255).round().to(torch.uint8)
+
+
+def curve(values: list[float], title: str, unit: str) -> str:
+    """An SVG line through ``values``, whose axes are labelled with their ends."""
+    low, high = min(values), max(values)
+    spread = high - low or 1.0
+    inner = (WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN)
+    points = " ".join(
+        f"{MARGIN + inner[0] * number / max(1, len(values) - 1):.1f},"
+        f"{HEIGHT - MARGIN - inner[1] * (value - low) / spread:.1f}"
+        for number, value in enumerate(values)
+    )
+    labels = [
+        (MARGIN, MARGIN - 12, "start", title), (MARGIN - 6, MARGIN + 4, "end", f"{high:.3g}"),
+        (MARGIN - 6, HEIGHT - MARGIN + 4, "end", f"{low:.3g}"), (MARGIN, HEIGHT - MARGIN + 18, "start", "1"),
+        (WIDTH - MARGIN, HEIGHT - MARGIN + 18, "end", f"{len(values)} {unit}"),
+    ]  # fmt: skip
+    texts = "".join(f'<text x="{x}" y="{y}" text-anchor="{at}">{html.escape(text)}</text>' for x, y, at, text in labels)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
+        f'font-family="sans-serif" font-size="12"><path d="M{MARGIN} {MARGIN}V{HEIGHT - MARGIN}H{WIDTH - MARGIN}" '
+        f'fill="none" stroke="#888"/><polyline points="{points}" fill="none" stroke="#0b6" stroke-width="1.5"/>'
+        f"{texts}</svg>"
+    )
+
+
+def write(trainer: Trainer, folder: Path) -> list[Path]:
+    """Write loss.svg, accuracy.svg, misclassified.png, filters.png and index.html, which shows them; return the paths.
+
+    Raises ``ValueError`` if no epoch is finished.
+    """
+    if not trainer.history:
+        raise ValueError("expected a finished epoch to draw, got none")
+    losses = [loss for epoch in trainer.history for loss in epoch.losses]
+    curves = {
+        "loss.svg": curve(losses, "loss of each step", "steps"),
+        "accuracy.svg": curve([100 * epoch.accuracy for epoch in trainer.history], "test accuracy, %", "epochs"),
+    }
+    probabilities = trainer.probabilities().cpu()
+    labels, guesses = trainer.test.labels.cpu(), probabilities.argmax(1)
+    wrong = (guesses != labels).nonzero().flatten()
+    wrong = wrong[probabilities[wrong, guesses[wrong]].argsort(descending=True, stable=True)]
+    pixels = trainer.data.test.pixels
+    images = pixels if pixels.dim() == 3 else pixels[:, 0]
+    pictures = {"filters.png": png(sheet(filters(trainer)[:64], 8, FILTER_SCALE if _small(trainer) else SCALE))}
+    if len(wrong):
+        pictures["misclassified.png"] = png(sheet(images[wrong[:SHOWN]], ACROSS, SCALE))
+    written = []
+    for name, text in curves.items():
+        cache.atomic_write(folder / name, text)
+        written.append(folder / name)
+    for name, data in pictures.items():
+        cache.atomic_write(folder / name, data)
+        written.append(folder / name)
+    shown = "".join(
+        f'<figure><img alt="" src="{_embedded(png(sheet(images[at : at + 1], 1, SCALE, 0)))}"><figcaption>'
+        f"{_named(trainer, int(guesses[at]), probabilities[at])}<br>"
+        f"is {_named(trainer, int(labels[at]), probabilities[at])}"
+        "</figcaption></figure>"
+        for at in wrong[:SHOWN].tolist()
+    )
+    cache.atomic_write(
+        folder / "index.html", _page(trainer, curves, _embedded(pictures["filters.png"]), shown, len(wrong))
+    )
+    return [*written, folder / "index.html"]
+
+
+def _small(trainer: Trainer) -> bool:
+    """True if the first layer is a convolution, whose filters are a few pixels wide."""
+    return next(trainer.model.parameters()).dim() == 4
+
+
+def _named(trainer: Trainer, label: int, probabilities: torch.Tensor) -> str:
+    return f"{html.escape(trainer.data.classes[label])} {100 * float(probabilities[label]):.1f} %"
+
+
+def _embedded(data: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(data).decode()}"
+
+
+def _page(trainer: Trainer, curves: dict[str, str], filters: str, shown: str, wrong: int) -> str:
+    settings, last = trainer.settings, trainer.history[-1]
+    title = f"{settings.model} on {settings.dataset}"
+    return f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>
+<style>body{{font-family:sans-serif;max-width:1200px;margin:2em auto;padding:0 1em}}
+figure{{display:inline-block;margin:6px;width:96px;vertical-align:top}}figcaption{{font-size:12px}}
+img{{image-rendering:pixelated}}</style>
+<h1>{html.escape(title)}</h1>
+<p>{last.number} epochs, batch {settings.batch}, learning rate {settings.lr}, seed {settings.seed}, {settings.dtype},
+engine {settings.engine}. Test accuracy {100 * last.accuracy:.2f} %: {wrong} of {len(trainer.test)} images are
+wrong.</p>
+{"".join(curves.values())}
+<h2>Filters of the first layer</h2><p><img alt="filters" src="{filters}"></p>
+<h2>Misclassified images, the most confident first</h2><p>Above the class with the largest probability, below the
+label.</p>{shown}</html>
+"""

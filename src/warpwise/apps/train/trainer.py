@@ -1,0 +1,229 @@
+"""The training loop: batches, checkpoints, evaluation; resumable to the same weights."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from warpwise.apps.data import ImageSet
+from warpwise.apps.train import emulated, engines, networks
+from warpwise.apps.train.checkpoint import Checkpoint, CheckpointError
+from warpwise.apps.train.settings import Settings
+from warpwise.ops.gather_images.op import gather_images
+
+CHECK_EVERY = 50  # steps between looks at the losses, each of which waits for the GPU
+TEST_BATCH = 1000
+
+
+class NonFiniteLoss(ArithmeticError):
+    """The loss became NaN or infinite; the message says at which step, and where the last good checkpoint is."""
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One finished epoch: the mean loss of its steps, the accuracy on the test images, and images trained a second."""
+
+    number: int
+    loss: float
+    accuracy: float
+    rate: float
+    losses: tuple[float, ...] = ()
+
+
+class Trainer:
+    """A run of ``settings`` on ``data``. ``run`` trains what is missing and writes ``checkpoint`` after each epoch.
+
+    On a GPU a step is one CUDA graph unless ``captured`` is false; the data set stays on the device as uint8.
+
+    Raises ``ValueError`` for settings that do not fit the data or the device.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        data: ImageSet,
+        device: torch.device,
+        checkpoint: Path | None = None,
+        captured: bool = True,
+    ) -> None:
+        if settings.batch < 1 or settings.epochs < 1:
+            raise ValueError(f"expected a batch and epochs of at least 1, got {settings.batch} and {settings.epochs}")
+        if settings.batch > len(data.train):
+            raise ValueError(
+                f"expected a batch of at most the {len(data.train):,} images of {data.name}, got {settings.batch:,}"
+            )
+        engines.check(settings, device)
+        if device.type == "cuda":
+            engines.set_precision(settings)
+        self.settings, self.data, self.device, self.checkpoint = settings, data, device, checkpoint
+        size = (data.train.pixels.shape[-2], data.train.pixels.shape[-1])
+        engine = engines.engine(settings, captured)
+        self.model = networks.build(
+            settings.model, engine.modules, data.channels, size, len(data.classes), settings.seed
+        ).to(device)
+        self.train, self.test = data.train.to(device), data.test.to(device)
+        self.mean, self.std = data.statistics()
+        self.optimizer, self.step = engine.make_step(self.model, self.batch, self.train.labels)
+        self.history: list[Epoch] = []
+        self.epoch = self.at = 0  # epochs that are finished, and steps of the next one
+        self.losses: list[float] = []  # of the steps of this epoch
+        self.stopped = False
+        self.saved = ""
+
+    @property
+    def steps(self) -> int:
+        """Steps of an epoch. Images that do not fill a batch are left out of it; each epoch leaves out others."""
+        return len(self.train) // self.settings.batch
+
+    def batch(self, indices: torch.Tensor) -> torch.Tensor:
+        """The training images at ``indices``, normalised, (B, C, H, W)."""
+        return self._normalised(self.train.pixels, indices)
+
+    def _normalised(self, pixels: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+        emulating = self.settings.engine == "emulated" and self.model.training
+        gather = emulated.gathered if emulating else gather_images
+        images = gather(pixels, indices, self.mean, self.std)
+        return images if images.dim() == 4 else images.unsqueeze(1)
+
+    def order(self, epoch: int) -> torch.Tensor:
+        """The order of the training images in an epoch, from the seed and the epoch's number alone."""
+        generator = torch.Generator().manual_seed(1_000_003 * self.settings.seed + epoch)
+        return torch.randperm(len(self.train), generator=generator).to(self.device)
+
+    def run(
+        self,
+        progress: Callable[[Trainer, int], None] | None = None,
+        finished: Callable[[Epoch], None] | None = None,
+    ) -> None:
+        """Train up to ``settings.epochs``.
+
+        ``progress(trainer, step)`` is called where the losses were looked at, ``finished(epoch)`` after each epoch.
+
+        Ctrl-C ends the run after the step, with a checkpoint of that step; ``stopped`` is then true. Raises
+        ``NonFiniteLoss`` and leaves the last checkpoint as it is.
+        """
+        with _interrupts() as interrupted:
+            while self.epoch < self.settings.epochs and not self.stopped:
+                self._epoch(interrupted, progress)
+                if finished is not None and not self.stopped:
+                    finished(self.history[-1])
+
+    def _epoch(self, interrupted: threading.Event, progress: Callable[[Trainer, int], None] | None) -> None:
+        self.model.train()
+        order, batch, first = self.order(self.epoch), self.settings.batch, self.at
+        losses = torch.zeros(self.steps, device=self.device)
+        seen = first
+        started = time.perf_counter()
+        for at in range(first, self.steps):
+            indices = order[at * batch : (at + 1) * batch]
+            losses[at] = self.step(indices)
+            self.at = at + 1
+            stop = interrupted.is_set()
+            if stop or self.at % CHECK_EVERY == 0 or self.at == self.steps:
+                self._look(losses, seen)
+                seen = self.at
+                if progress is not None:
+                    progress(self, self.at)
+            if stop:
+                self.stopped = True
+                self.save()
+                return
+        spent = time.perf_counter() - started
+        rate = (self.steps - first) * batch / spent if spent > 0 else 0.0
+        mean = sum(self.losses) / len(self.losses)
+        self.epoch, self.at = self.epoch + 1, 0
+        self.history.append(Epoch(self.epoch, mean, self.accuracy(), rate, tuple(self.losses)))
+        self.losses = []
+        self.save()
+
+    def _look(self, losses: torch.Tensor, seen: int) -> None:
+        """Fetch the losses of the steps from ``seen`` on. Raises ``NonFiniteLoss`` if one is not finite."""
+        fetched = losses[seen : self.at].tolist()
+        for number, loss in enumerate(fetched):
+            if not abs(loss) < float("inf"):
+                kept = f"the last good checkpoint is {self.saved}" if self.saved else "no checkpoint was written yet"
+                raise NonFiniteLoss(
+                    f"the loss is {loss} at step {seen + number + 1} of epoch {self.epoch + 1}; {kept}; "
+                    f"a smaller --lr than {self.settings.lr} may help"
+                )
+        self.losses += fetched
+
+    @torch.no_grad()
+    def probabilities(self) -> torch.Tensor:
+        """The probabilities of the classes for each test image, (N, classes), by running statistics."""
+        self.model.eval()
+        parts = []
+        for first in range(0, len(self.test), TEST_BATCH):
+            indices = torch.arange(first, min(first + TEST_BATCH, len(self.test)), device=self.device)
+            parts.append(torch.softmax(self.model(self._normalised(self.test.pixels, indices)).float(), 1))
+        self.model.train()
+        return torch.cat(parts)
+
+    def accuracy(self) -> float:
+        """The fraction of the test images that are classified correctly."""
+        return float((self.probabilities().argmax(1) == self.test.labels).double().mean())
+
+    def save(self) -> None:
+        """Write the checkpoint, if the run has one."""
+        if self.checkpoint is None:
+            return
+        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        for name, param in self.model.named_parameters():
+            buffer = self.optimizer.state[param].get("momentum_buffer") if param in self.optimizer.state else None
+            if buffer is not None:
+                tensors[f"momentum.{name}"] = buffer
+        state = {
+            "settings": self.settings.to_json(), "epoch": self.epoch, "at": self.at, "losses": self.losses,
+            "history": [asdict(epoch) for epoch in self.history], "classes": self.data.classes,
+        }  # fmt: skip
+        Checkpoint(tensors, state).save(self.checkpoint)
+        self.saved = str(self.checkpoint)
+
+    def resume(self, path: Path) -> None:
+        """Continue from a checkpoint. Raises ``CheckpointError`` if it is not one of this run."""
+        found = Checkpoint.load(path)
+        if difference := self.settings.difference(found.state["settings"]):
+            raise CheckpointError(f"{path}: a checkpoint with {difference}")
+        ours = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        for name, tensor in ours.items():
+            expected, got = tuple(tensor.shape), found.tensors.get(name)
+            if got is None or tuple(got.shape) != expected:
+                what = "nothing" if got is None else str(tuple(got.shape))
+                raise CheckpointError(f"{path}: a checkpoint of another model: expected {name} {expected}, got {what}")
+        prefix = len("model.")
+        self.model.load_state_dict({name[prefix:]: found.tensors[name] for name in ours})
+        for name, param in self.model.named_parameters():
+            if (buffer := found.tensors.get(f"momentum.{name}")) is not None:
+                self.optimizer.state[param]["momentum_buffer"] = buffer.to(self.device)
+        state: dict[str, Any] = found.state
+        self.epoch, self.at, self.losses = state["epoch"], state["at"], list(state["losses"])
+        self.history = [Epoch(**{**epoch, "losses": tuple(epoch["losses"])}) for epoch in state["history"]]
+        self.saved = str(path)
+
+
+@contextmanager
+def _interrupts() -> Iterator[threading.Event]:
+    """Ctrl-C sets the event instead of raising, so that no step is torn; a second one raises as usual."""
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield event
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def handle(number: int, frame: Any) -> None:
+        event.set()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, before)

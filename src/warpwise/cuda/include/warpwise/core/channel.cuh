@@ -1,0 +1,51 @@
+// The elements of one channel of (n, channels, inner) in vectors, divided among blocks, and sums over them.
+#pragma once
+
+#include <warpwise/core/pack.cuh>
+#include <warpwise/core/partial_sums.cuh>
+#include <warpwise/core/reduce.cuh>
+
+namespace warpwise {
+
+constexpr int kChannelThreads = 256;
+
+// VECTOR elements from one load: 4, where inner is a multiple of 4 and the tensors are aligned to 16 bytes, or 1.
+template <int VECTOR>
+using Elements = Pack<float, VECTOR * 4>;
+
+// Calls visit(offset) for each vector of this channel that block `part` of `parts` takes; offset in elements.
+template <int VECTOR, class Visit>
+__device__ inline void for_each_vector(int channel, int part, int parts, int n, int channels, int inner, Visit visit) {
+  const int width = inner / VECTOR, count = n * width;
+#pragma unroll 2
+  for (int v = part * kChannelThreads + threadIdx.x; v < count; v += parts * kChannelThreads) {
+    const int image = v / width;
+    visit((static_cast<long long>(image) * channels + channel) * inner +
+          static_cast<long long>(v - image * width) * VECTOR);
+  }
+}
+
+// Two sums over the blocks of a channel (gridDim.x blocks in x, channels in y): true in the last block of the channel,
+// whose threads all get the totals. partials: (channels, gridDim.x, 2); semaphores: (channels), 0 before and after.
+__device__ inline bool channel_sums(float& first, float& second, float* partials, int* semaphores) {
+  __shared__ float warp_values[kWarp];
+  first = block_reduce<Sum, kChannelThreads>(first, warp_values);
+  second = block_reduce<Sum, kChannelThreads>(second, warp_values);
+  if (gridDim.x == 1) return true;
+  float* const mine = partials + 2ll * blockIdx.y * gridDim.x;
+  if (threadIdx.x == 0) {
+    mine[2 * blockIdx.x] = first;
+    mine[2 * blockIdx.x + 1] = second;
+  }
+  if (!is_last_block(semaphores + blockIdx.y, gridDim.x)) return false;
+  first = second = 0.0f;
+  for (int part = threadIdx.x; part < gridDim.x; part += kChannelThreads) {
+    first += __ldcg(mine + 2 * part);
+    second += __ldcg(mine + 2 * part + 1);
+  }
+  first = block_reduce<Sum, kChannelThreads>(first, warp_values);
+  second = block_reduce<Sum, kChannelThreads>(second, warp_values);
+  return true;
+}
+
+}  // namespace warpwise

@@ -1,0 +1,124 @@
+"""Convolutional modules: those of ``torch.nn`` with the operations of ``warpwise.ops``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from warpwise.ops.avg_pool2d.op import avg_pool2d
+from warpwise.ops.batch_norm.op import batch_norm, running_statistics
+from warpwise.ops.conv2d.op import conv2d
+from warpwise.ops.conv_block.op import conv_block
+from warpwise.ops.max_pool2d.op import max_pool2d
+
+
+class Conv2d(torch.nn.Conv2d):
+    """``torch.nn.Conv2d`` computed by ``ops.conv2d``: the same constructor, parameters and state dict.
+
+    Images (C, H, W), paddings "same" and "valid" and padding modes other than zeros are left to PyTorch.
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        if input.dim() != 4 or self.padding_mode != "zeros" or isinstance(self.padding, str):
+            return super().forward(input)
+        return conv2d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class BatchNorm2d(torch.nn.BatchNorm2d):
+    """``torch.nn.BatchNorm2d`` whose training statistics come from ``ops.batch_norm``; running ones follow PyTorch's.
+
+    In evaluation with running statistics PyTorch computes. Raises ``ValueError`` for a batch with one value a channel.
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        self._check_input_dim(input)
+        if not self.training and self.running_mean is not None:
+            return super().forward(input)
+        count = input.numel() // max(1, input.shape[1])
+        if count < 2 and self.training:
+            raise ValueError(f"BatchNorm2d: expected several values a channel to train with, got {tuple(input.shape)}")
+        output, mean, var = batch_norm(input, self.weight, self.bias, self.eps)
+        if self.training:
+            self.update_running(mean.detach(), var.detach(), None, count)
+        return output
+
+    @torch.no_grad()
+    def update_running(self, mean: torch.Tensor, var: torch.Tensor, bias: torch.Tensor | None, count: int) -> None:
+        """Move the running statistics towards mean + bias and var of a batch of ``count`` values a channel.
+
+        The running variance is the unbiased one, var count / (count - 1).
+        """
+        if not self.track_running_stats or self.running_mean is None or self.running_var is None:
+            return
+        assert self.num_batches_tracked is not None
+        correction = count / (count - 1)
+        if self.momentum is None:  # a cumulative average, whose factor stays on the GPU
+            self.num_batches_tracked.add_(1)
+            factor = 1 / self.num_batches_tracked.to(self.running_mean.dtype)
+            self.running_mean.lerp_(mean if bias is None else mean + bias, factor)
+            self.running_var.lerp_(var * correction, factor)
+            return
+        running = (self.running_mean, self.running_var, self.num_batches_tracked)
+        running_statistics(*running, mean, var, bias, self.momentum, correction)
+
+
+def _pair(value: int | Sequence[int]) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else (value[0], value[1])
+
+
+class MaxPool2d(torch.nn.MaxPool2d):
+    """``torch.nn.MaxPool2d`` computed by ``ops.max_pool2d``; dilation, ceil_mode and indices are left to PyTorch."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        plain = _pair(self.dilation) == (1, 1) and not self.ceil_mode and not self.return_indices
+        if input.dim() != 4 or not plain:
+            return super().forward(input)
+        return max_pool2d(input, self.kernel_size, self.stride, self.padding)
+
+
+class AvgPool2d(torch.nn.AvgPool2d):
+    """``torch.nn.AvgPool2d`` computed by ``ops.avg_pool2d``; ceil_mode and divisor_override are left to PyTorch."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        if input.dim() != 4 or self.ceil_mode or self.divisor_override is not None:
+            return super().forward(input)
+        return avg_pool2d(input, self.kernel_size, self.stride, self.padding, self.count_include_pad)
+
+
+class ConvBlock(torch.nn.Module):
+    """Convolution 3 x 3 with padding 1, batch normalisation, relu and max pooling by 2, trained by ``ops.conv_block``.
+
+    (N, in_channels, H, W) gives (N, out_channels, H // 2, W // 2). ``conv`` and ``norm`` hold the parameters and
+    running statistics, so that the state dict is that of ``torch.nn.Sequential`` with modules called conv, norm, relu
+    and pool. The batch normalisation removes the bias of ``conv``: it moves the running mean and gets no gradient,
+    where PyTorch's is a rounding error of 0. In evaluation the four steps are computed one after the other by running
+    statistics.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        bias: bool = True,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.conv = Conv2d(in_channels, out_channels, 3, padding=1, bias=bias, device=device, dtype=dtype)
+        self.norm = BatchNorm2d(out_channels, eps, momentum, device=device, dtype=dtype)
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        if not self.training:
+            normal = torch.nn.functional.relu(self.norm(self.conv(input)))
+            return max_pool2d(normal, 2)
+        count = input.numel() // max(1, input.shape[1])
+        if count < 2:
+            raise ValueError(f"ConvBlock: expected several values a channel to train with, got {tuple(input.shape)}")
+        weight, gamma, beta = self.conv.weight, self.norm.weight, self.norm.bias
+        output, mean, var = conv_block(input, weight, gamma, beta, self.norm.eps)
+        bias = None if self.conv.bias is None else self.conv.bias.detach()
+        self.norm.update_running(mean.detach(), var.detach(), bias, count)
+        return output

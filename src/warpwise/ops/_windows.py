@@ -1,0 +1,50 @@
+"""Windows that slide over images: the sizes of outputs, and checks that pooling operations share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from warpwise.operation import FLOATS, check_tensor
+
+MOST_PIXELS = 2**30  # of a plane, and of the planes of a tensor: an index in a kernel is 32 bits
+Pair = Sequence[int]
+
+
+def windows(extent: int, kernel: int, stride: int, padding: int, dilation: int = 1) -> int:
+    """Number of positions of a window along an axis of ``extent`` elements, padded on both sides."""
+    return (extent + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def pooled_shape(shape: Sequence[int], kernel_size: Pair, stride: Pair, padding: Pair) -> tuple[int, ...]:
+    """The shape of a pooled tensor (N, C, H, W)."""
+    sizes = (windows(shape[2 + at], kernel_size[at], stride[at], padding[at]) for at in (0, 1))
+    return (*shape[:2], *sizes)
+
+
+def check_pool(op: str, input: Any, kernel_size: Pair, stride: Pair, padding: Pair) -> None:
+    """Raise unless ``input`` is a floating-point (N, C, H, W) in which each window has an element of the image."""
+    check_tensor(op, "input", input, FLOATS, dims=(4,))
+    check_settings(op, tuple(input.shape), kernel_size, stride, padding)
+
+
+def check_settings(op: str, shape: Sequence[int], kernel_size: Pair, stride: Pair, padding: Pair) -> None:
+    for name, pair, least in (("kernel_size", kernel_size, 1), ("stride", stride, 1), ("padding", padding, 0)):
+        if len(pair) != 2 or min(pair) < least:
+            raise ValueError(f"{op}: expected {name} to be two integers of at least {least}, got {tuple(pair)}")
+    if any(2 * pad > size for pad, size in zip(padding, kernel_size, strict=True)):
+        raise ValueError(
+            f"{op}: expected a padding of at most half the kernel_size {tuple(kernel_size)}, got {tuple(padding)}"
+        )
+    if len(shape) != 4 or min(pooled_shape(shape, kernel_size, stride, padding)[2:]) < 1:
+        raise ValueError(
+            f"{op}: expected images (N, C, H, W) of at least one window of {tuple(kernel_size)}, got {tuple(shape)}"
+        )
+
+
+def limits(images: torch.Tensor, *rest: Any) -> str | None:
+    """The rungs index the elements of a tensor by 32 bits."""
+    count = images.numel()
+    return f"takes tensors of up to {MOST_PIXELS} elements, not {count}" if count > MOST_PIXELS else None

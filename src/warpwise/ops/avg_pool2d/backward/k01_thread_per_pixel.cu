@@ -1,0 +1,23 @@
+// One thread per pixel adds the windows that contain it: no atomics, so that the order is fixed.
+
+// dx: (planes, h, w); dy: (planes, oh, ow). A window at row i covers the rows from i * stride - pad.
+__global__ void avg_pool2d_backward(const float* dy, float* dx, int total, int h, int w, int oh, int ow, int kh, int kw,
+                                    int stride_h, int stride_w, int pad_h, int pad_w, bool padding_counts) {
+  const int pixel = blockIdx.x * blockDim.x + threadIdx.x;
+  if (pixel >= total) return;
+  const int column = pixel % w, row = pixel / w % h, plane = pixel / w / h;
+  const int r1 = min((row + pad_h) / stride_h, oh - 1), c1 = min((column + pad_w) / stride_w, ow - 1);
+  const int r0 = max((row + pad_h - kh + stride_h) / stride_h, 0);
+  const int c0 = max((column + pad_w - kw + stride_w) / stride_w, 0);
+  float sum = 0.0f;
+  for (int r = r0; r <= r1; ++r) {
+    const int top = r * stride_h - pad_h;
+    const int rows = padding_counts ? min(top + kh, h + pad_h) - top : min(top + kh, h) - max(top, 0);
+    for (int c = c0; c <= c1; ++c) {
+      const int left = c * stride_w - pad_w;
+      const int columns = padding_counts ? min(left + kw, w + pad_w) - left : min(left + kw, w) - max(left, 0);
+      sum += dy[(static_cast<long long>(plane) * oh + r) * ow + c] / static_cast<float>(rows * columns);
+    }
+  }
+  dx[pixel] = sum;
+}

@@ -1,0 +1,1 @@
+"""The ladder of batch_norm."""

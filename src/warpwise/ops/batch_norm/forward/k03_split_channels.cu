@@ -1,0 +1,49 @@
+// Several blocks per channel: 16 channels occupy all SMs. One launch for the statistics, read once, and one to
+// normalise.
+//
+// The sums are shifted by the channel's first element x_0: var = mean((x - x_0)^2) - mean(x - x_0)^2 then cancels no
+// more than the distance of x_0 from the mean, in units of the deviation, makes it. The second launch reads from L2 if
+// the tensor fits there: 128 x 16 x 28 x 28 floats are 6.4 MB.
+
+#include <warpwise/core/channel.cuh>
+
+constexpr int kThreads = warpwise::kChannelThreads;
+
+// x: (n, channels, inner), mean, var: (channels). Grid: (parts, channels).
+template <int VECTOR>
+__global__ void __launch_bounds__(kThreads) batch_statistics(const float* x, float* mean, float* var, float* partials,
+                                                             int* semaphores, int n, int channels, int inner) {
+  const int channel = blockIdx.y;
+  const float origin = n > 0 ? x[static_cast<long long>(channel) * inner] : 0.0f;
+  float sum = 0.0f, squares = 0.0f;
+  warpwise::for_each_vector<VECTOR>(channel, blockIdx.x, gridDim.x, n, channels, inner, [&](long long offset) {
+    const auto loaded = *warpwise::packs<4 * VECTOR>(x + offset);
+#pragma unroll
+    for (int e = 0; e < VECTOR; ++e) {
+      const float shifted = loaded.at[e] - origin;
+      sum += shifted;
+      squares += shifted * shifted;
+    }
+  });
+  if (!warpwise::channel_sums(sum, squares, partials, semaphores) || threadIdx.x > 0) return;
+  const float count = static_cast<float>(n) * static_cast<float>(inner), distance = sum / count;
+  mean[channel] = origin + distance;
+  const float spread = squares / count - distance * distance;
+  var[channel] = spread < 0.0f ? 0.0f : spread;  // a NaN stays one
+}
+
+// y = (x - mean) / sqrt(var + eps) * weight + bias; weight, bias: (channels) or null. Grid: (parts, channels).
+template <int VECTOR>
+__global__ void __launch_bounds__(kThreads) normalise(const float* x, const float* mean, const float* var,
+                                                      const float* weight, const float* bias, float* y, int n,
+                                                      int channels, int inner, float eps) {
+  const int channel = blockIdx.y;
+  const float m = mean[channel], shift = bias ? bias[channel] : 0.0f;
+  const float scale = rsqrtf(var[channel] + eps) * (weight ? weight[channel] : 1.0f);
+  warpwise::for_each_vector<VECTOR>(channel, blockIdx.x, gridDim.x, n, channels, inner, [&](long long offset) {
+    auto values = *warpwise::packs<4 * VECTOR>(x + offset);
+#pragma unroll
+    for (int e = 0; e < VECTOR; ++e) values.at[e] = (values.at[e] - m) * scale + shift;
+    *warpwise::packs<4 * VECTOR>(y + offset) = values;
+  });
+}

@@ -1,0 +1,100 @@
+"""The public functions batch_norm, batch_norm_backward and running_statistics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from warpwise.operation import Gradient, Op, Saved, register
+from warpwise.ops.batch_norm.backward import rungs as backward
+from warpwise.ops.batch_norm.forward import rungs as forward
+from warpwise.ops.batch_norm.running import rungs as running
+from warpwise.ops.batch_norm.running.spec import SPEC as RUNNING_SPEC
+from warpwise.ops.batch_norm.spec import BACKWARD, SPEC, Three
+
+OptionalTensor = torch.Tensor | None
+
+
+def _double_backward(saved: Saved, *grads: OptionalTensor) -> dict[str, OptionalTensor]:
+    """The derivatives of the specification. They reach the input directly: those along mean and var are 0."""
+    assert BACKWARD.gradient is not None
+    found = BACKWARD.gradient.backward(saved, *grads)
+    return {**found, "mean": torch.zeros_like(saved.mean), "var": torch.zeros_like(saved.var)}
+
+
+assert BACKWARD.gradient is not None
+_DOUBLE_BACKWARD = Gradient(_double_backward, saves=BACKWARD.gradient.saves)
+BATCH_NORM_BACKWARD = register(Op(replace(BACKWARD, gradient=_DOUBLE_BACKWARD), backward.RUNGS, backward.default))
+_GRADIENT = Gradient(BATCH_NORM_BACKWARD, materialize=False, eager_records=lambda *args: True)
+BATCH_NORM = register(Op(replace(SPEC, gradient=_GRADIENT), forward.RUNGS, forward.default))
+RUNNING_STATISTICS = register(Op(RUNNING_SPEC, running.RUNGS, running.default))
+_batch_norm = BATCH_NORM.call
+_batch_norm_backward = BATCH_NORM_BACKWARD.call
+_running_statistics = RUNNING_STATISTICS.call
+
+
+def batch_norm(
+    input: torch.Tensor,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    eps: float = 1e-5,
+    *,
+    rung: str | None = None,
+) -> Three:
+    """``(input - mean) / sqrt(var + eps) * weight + bias``, and ``mean`` and ``var`` of each channel over the batch.
+
+    ``input`` (N, C) or (N, C, ...); ``weight`` and ``bias`` (C,) or None; ``mean`` and ``var`` (C,). The variance is
+    divided by the number of elements; running statistics take var n / (n - 1), as ``nn.BatchNorm2d`` does. All of one
+    dtype, float16, bfloat16, float32 or float64; the kernels take float32, PyTorch computes the rest. Differentiable
+    any number of times, also through ``mean`` and ``var``. ``rung`` names one kernel of the ladder. Raises
+    ``TypeError`` or ``ValueError`` that names the argument.
+    """
+    result: Three = _batch_norm(input, weight, bias, eps, rung=rung)
+    return result
+
+
+def batch_norm_backward(
+    grad_output: torch.Tensor | None,
+    grad_mean: torch.Tensor | None,
+    grad_var: torch.Tensor | None,
+    input: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    eps: float,
+    mean: torch.Tensor,
+    var: torch.Tensor,
+    *,
+    rung: str | None = None,
+) -> tuple[torch.Tensor, OptionalTensor, OptionalTensor]:
+    """The gradients of batch_norm's ``input``, ``weight`` and ``bias`` (None where that is None).
+
+    A gradient of an output that is None counts as zeros. Autograd calls it; it is public for backwards written by hand.
+    Differentiable with respect to the gradients, ``input`` and ``weight``.
+    """
+    result: tuple[torch.Tensor, OptionalTensor, OptionalTensor] = _batch_norm_backward(
+        grad_output, grad_mean, grad_var, input, weight, bias, eps, mean, var, rung=rung
+    )
+    return result
+
+
+def running_statistics(
+    running_mean: torch.Tensor,
+    running_var: torch.Tensor,
+    batches: torch.Tensor,
+    mean: torch.Tensor,
+    var: torch.Tensor,
+    bias: torch.Tensor | None,
+    momentum: float,
+    correction: float,
+    *,
+    rung: str | None = None,
+) -> None:
+    """Move running statistics towards those of a batch, in place, and count the batch.
+
+    ``running_mean += momentum (mean + bias - running_mean)``, ``running_var += momentum (correction var -
+    running_var)``, ``batches += 1``. All (C,) and of one floating-point dtype, ``bias`` or None; ``batches`` is an
+    int64 scalar tensor. ``correction`` is n / (n - 1) of a batch with n values a channel. Not differentiable.
+    ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
+    """
+    _running_statistics(running_mean, running_var, batches, mean, var, bias, momentum, correction, rung=rung)

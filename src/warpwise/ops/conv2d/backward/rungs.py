@@ -1,0 +1,91 @@
+"""The ladder of conv2d_backward, slowest idea first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from warpwise import cuda
+from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.ops.conv2d import _launch
+from warpwise.ops.conv2d._launch import MOST_GRID, geometry, template, tile
+from warpwise.ops.conv2d.spec import DTYPES, Three
+
+HERE = Path(__file__).parent
+THREADS, COLUMNS = 256, 128  # of a block of k01; kColumns
+BLOCKS_PER_SM, SHORTEST = 4, 256  # of 128 threads; pixels of a split
+THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
+IMPLICIT_GEMM = cuda.load(HERE / "k02_implicit_gemm.cu")
+
+
+def limits(grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
+    return _launch.limits(input, weight, *rest[:5])
+
+
+def _out(tensor: torch.Tensor | None) -> Any:
+    return None if tensor is None else cuda.out(tensor)
+
+
+def thread_per_element(
+    outputs: Three, grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any
+) -> None:
+    dx, dw, db = outputs
+    sizes = geometry(input, weight, *rest)
+    if dx is not None and dx.numel():
+        kernel = THREAD_PER_ELEMENT["conv2d_grad_input"][cdiv(dx.numel(), THREADS), THREADS]
+        kernel(grad_output, weight, cuda.out(dx), *sizes)
+    if dw is not None:
+        kernel = THREAD_PER_ELEMENT["conv2d_grad_weight"][cdiv(dw.numel(), THREADS), THREADS]
+        kernel(grad_output, input, cuda.out(dw), *sizes)
+    if db is not None:
+        pixels = grad_output.shape[2] * grad_output.shape[3]
+        kernel = THREAD_PER_ELEMENT["conv2d_grad_bias"][cdiv(db.numel(), THREADS), THREADS]
+        kernel(grad_output, cuda.out(db), input.shape[0], weight.shape[0], pixels)
+
+
+def splits(grad_output: torch.Tensor, blocks: int, groups: int) -> tuple[int, int]:
+    """How many blocks share a sum over pixels so that ``blocks`` occupy the GPU, and the pixels of each."""
+    pixels = max(1, grad_output.numel() // grad_output.shape[1])
+    wanted = cdiv(BLOCKS_PER_SM * sm_count(grad_output), blocks)
+    count = max(1, min(wanted, cdiv(pixels, SHORTEST), MOST_GRID // groups))
+    share = cdiv(pixels, count)
+    return cdiv(pixels, share), share
+
+
+def implicit_gemm(
+    outputs: Three, grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any
+) -> None:
+    dx, dw, db = outputs
+    sizes, groups = geometry(input, weight, *rest), rest[4]
+    n, c, h, w = input.shape
+    if dx is not None and dx.numel():
+        grid = cdiv(n * h * w, COLUMNS), cdiv(c // groups, tile(c // groups)), groups
+        kernel = IMPLICIT_GEMM[f"conv2d_grad_input_gemm<{template(c // groups, weight, *rest[1:])}>"][grid, COLUMNS]
+        kernel(grad_output, weight, cuda.out(dx), *sizes)
+    if dw is None and db is None:
+        return
+    filters = weight.shape[0] // groups
+    grid = cdiv(weight[0].numel() + 1, COLUMNS), cdiv(filters, tile(filters)), groups
+    count, share = splits(grad_output, grid[0] * grid[1] * groups, groups)
+    partials = grad_output.new_empty((count, weight.numel() + weight.shape[0]))
+    name = f"conv2d_grad_weight_gemm<{template(filters, weight, *rest[1:])}>"
+    kernel = IMPLICIT_GEMM[name][(*grid[:2], groups * count), COLUMNS]
+    kernel(grad_output, input, cuda.out(partials), share, *sizes)
+    kernel = IMPLICIT_GEMM["conv2d_add_partials"][cdiv(partials.shape[1], THREADS), THREADS]
+    kernel(partials, _out(dw), _out(db), count, weight.numel(), weight.shape[0])
+
+
+RUNGS = (
+    make_rung(HERE, "k01_thread_per_element", "one thread an element of each gradient", thread_per_element,
+              dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k02_implicit_gemm", "matrix products with patches gathered on the way, split sums",
+              implicit_gemm, dtypes=DTYPES, limits=limits),
+)  # fmt: skip
+
+
+def default(grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
+    """k02; PyTorch for other dtypes than float32."""
+    refused = input.dtype not in DTYPES or limits(grad_output, input, weight, *rest)
+    return None if refused else "k02_implicit_gemm"

@@ -1,0 +1,73 @@
+"""The ladder of conv2d, slowest idea first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from warpwise import cuda
+from warpwise.operation import Rung, cdiv, make_rung
+from warpwise.ops._c import function
+from warpwise.ops.conv2d._launch import MOST_GRID, geometry, limits, template, tile
+from warpwise.ops.conv2d.spec import DTYPES, Optional
+
+HERE = Path(__file__).parent
+THREADS, COLUMNS = 256, 128  # of a block of k01; pixels of a tile of k04
+SIDE, MOST_WINDOW, FILTERS = 16, 7, 16  # kTile, kMostWindow and filters of a block of k03
+THREAD_PER_OUTPUT = cuda.load(HERE / "k01_thread_per_output.cu")
+SHARED_TILE = cuda.load(HERE / "k03_shared_tile.cu")
+IMPLICIT_GEMM = cuda.load(HERE / "k04_implicit_gemm.cu")
+IN_C = function(HERE / "k02_c.c", "conv2d", "pppp" + 16 * "l")
+
+
+def tile_limits(input: torch.Tensor, weight: torch.Tensor, bias: Optional, *settings: Any) -> str | None:
+    stride, _, dilation, groups = settings
+    if (*stride, *dilation, groups) != (1, 1, 1, 1, 1):
+        return "takes stride 1, dilation 1 and one group"
+    if max(weight.shape[2:]) > MOST_WINDOW:
+        return f"takes filters of up to {MOST_WINDOW} x {MOST_WINDOW}, not {tuple(weight.shape[2:])}"
+    return limits(input, weight, bias, *settings)
+
+
+def thread_per_output(output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> None:
+    kernel = THREAD_PER_OUTPUT["conv2d"][cdiv(output.numel(), THREADS), THREADS]
+    kernel(input, weight, rest[0], cuda.out(output), *geometry(input, weight, *rest))
+
+
+def in_c(output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> None:
+    IN_C(input, weight, rest[0], output, *geometry(input, weight, *rest))
+
+
+def shared_tile(output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> None:
+    bias, _, padding, *_ = rest
+    n, k, p, q = output.shape
+    grid = cdiv(q, SIDE) * cdiv(p, SIDE), cdiv(k, FILTERS), min(n, MOST_GRID)
+    kernel = SHARED_TILE[f"conv2d_shared_tile<{FILTERS}>"][grid, (SIDE, SIDE)]
+    kernel(input, weight, bias, cuda.out(output), *input.shape, k, *weight.shape[2:], p, q, *padding)
+
+
+def implicit_gemm(output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> None:
+    n, k, p, q = output.shape
+    groups = rest[-1]
+    grid = cdiv(n * p * q, COLUMNS), cdiv(k // groups, tile(k // groups)), groups
+    kernel = IMPLICIT_GEMM[f"conv2d_implicit_gemm<{template(k // groups, weight, *rest[1:])}>"][grid, COLUMNS]
+    kernel(input, weight, rest[0], cuda.out(output), *geometry(input, weight, *rest))
+
+
+RUNGS = (
+    make_rung(HERE, "k01_thread_per_output", "one thread an output element", thread_per_output, dtypes=DTYPES,
+              limits=limits),
+    Rung("k02_c", "the definition in C, rows vectorised", "c", in_c, HERE / "k02_c.c", dtypes=DTYPES,
+         devices=("cpu",)),
+    make_rung(HERE, "k03_shared_tile", "image tile and filters in shared memory", shared_tile, dtypes=DTYPES,
+              limits=tile_limits),
+    make_rung(HERE, "k04_implicit_gemm", "a matrix product with patches gathered on the way", implicit_gemm,
+              dtypes=DTYPES, limits=limits),
+)  # fmt: skip
+
+
+def default(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
+    """k04; PyTorch for other dtypes than float32."""
+    return None if input.dtype not in DTYPES or limits(input, weight, *rest) else "k04_implicit_gemm"

@@ -1,0 +1,71 @@
+"""The public functions conv2d and conv2d_backward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from warpwise.operation import Gradient, Op, register
+from warpwise.ops.conv2d.backward import rungs as backward
+from warpwise.ops.conv2d.forward import rungs as forward
+from warpwise.ops.conv2d.spec import BACKWARD, SPEC, Three
+
+CONV2D_BACKWARD = register(Op(BACKWARD, backward.RUNGS, backward.default))
+_GRADIENT = Gradient(CONV2D_BACKWARD, eager_records=lambda *args: True)
+CONV2D = register(Op(replace(SPEC, gradient=_GRADIENT), forward.RUNGS, forward.default))
+_conv2d = CONV2D.call
+_conv2d_backward = CONV2D_BACKWARD.call
+
+
+def _pair(value: int | Sequence[int]) -> list[int]:
+    return [value, value] if isinstance(value, int) else list(value)
+
+
+def conv2d(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    *,
+    rung: str | None = None,
+) -> torch.Tensor:
+    """The cross-correlation of ``input`` (N, C, H, W) with ``weight`` (K, C / groups, R, S), plus ``bias`` (K,).
+
+    The result is (N, K, P, Q), P = (H + 2 padding - dilation (R - 1) - 1) / stride + 1. ``stride``, ``padding`` (zeros)
+    and ``dilation`` are one number or (vertical, horizontal); ``bias`` may be None. All of one dtype, float16,
+    bfloat16, float32 or float64. The kernels take float32, are never rounded to TF32, and sum in float32; PyTorch
+    computes the rest. Differentiable any number of times. ``rung`` names one kernel of the ladder. Raises ``TypeError``
+    or ``ValueError`` that names the argument.
+    """
+    return _conv2d(input, weight, bias, _pair(stride), _pair(padding), _pair(dilation), groups, rung=rung)
+
+
+def conv2d_backward(
+    grad_output: torch.Tensor,
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    needs_input: bool = True,
+    needs_weight: bool = True,
+    needs_bias: bool = True,
+    *,
+    rung: str | None = None,
+) -> Three:
+    """The gradients of conv2d's ``input``, ``weight`` and ``bias``, each None if it is not needed.
+
+    Autograd calls it; it is public for backwards written by hand. Differentiable any number of times.
+    """
+    pairs = (_pair(stride), _pair(padding), _pair(dilation))
+    result: Three = _conv2d_backward(
+        grad_output, input, weight, bias, *pairs, groups, needs_input, needs_weight, needs_bias, rung=rung
+    )
+    return result

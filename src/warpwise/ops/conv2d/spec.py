@@ -1,0 +1,241 @@
+"""The specifications of conv2d and of its backward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from warpwise.operation import (
+    FLOATS,
+    Case,
+    Cost,
+    Output,
+    Spec,
+    backward_spec,
+    check_same,
+    check_tensor,
+    draw,
+)
+from warpwise.ops._convolution import without_tf32
+from warpwise.ops._windows import Pair, windows
+
+DTYPES = (torch.float32,)
+Optional = torch.Tensor | None
+Three = tuple[Optional, Optional, Optional]
+
+
+def check(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: Optional,
+    stride: Pair,
+    padding: Pair,
+    dilation: Pair,
+    groups: int,
+) -> None:
+    check_tensor("conv2d", "input", input, FLOATS, dims=(4,))
+    check_tensor("conv2d", "weight", weight, FLOATS, dims=(4,))
+    check_same("conv2d", ("input", "weight"), input, weight)
+    for name, pair, least in (("stride", stride, 1), ("padding", padding, 0), ("dilation", dilation, 1)):
+        if len(pair) != 2 or min(pair) < least:
+            raise ValueError(f"conv2d: expected {name} to be two integers of at least {least}, got {tuple(pair)}")
+    channels, filters = input.shape[1], weight.shape[0]
+    if groups < 1 or channels % groups or filters % groups:
+        raise ValueError(f"conv2d: expected groups to divide {channels} and {filters} channels, got {groups}")
+    if weight.shape[1] * groups != channels:
+        raise ValueError(
+            f"conv2d: expected weight with {channels // groups} input channels in each of {groups} groups, "
+            f"got shape {tuple(weight.shape)}"
+        )
+    if bias is not None:
+        check_tensor("conv2d", "bias", bias, FLOATS)
+        check_same("conv2d", ("input", "bias"), input, bias)
+        if tuple(bias.shape) != (filters,):
+            raise ValueError(f"conv2d: expected bias of shape {(filters,)}, got {tuple(bias.shape)}")
+    if min(weight.shape[1:]) < 1 or min(output_shape(input, weight, bias, stride, padding, dilation)[2:]) < 1:
+        raise ValueError(
+            f"conv2d: expected padded images no smaller than the filter {tuple(weight.shape[2:])}, dilated by "
+            f"{tuple(dilation)}, got {tuple(input.shape)} padded by {tuple(padding)}"
+        )
+
+
+def output_shape(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: Optional,
+    stride: Pair,
+    padding: Pair,
+    dilation: Pair,
+    *rest: Any,
+) -> tuple[int, ...]:
+    sizes = (windows(input.shape[2 + at], weight.shape[2 + at], stride[at], padding[at], dilation[at]) for at in (0, 1))
+    return (input.shape[0], weight.shape[0], *sizes)
+
+
+def check_backward(grad_output: torch.Tensor, *args: Any) -> None:
+    input, weight, *rest = args[:7]
+    check_tensor("conv2d_backward", "grad_output", grad_output, FLOATS, dims=(4,))
+    check(input, weight, *rest)
+    check_same("conv2d_backward", ("input", "grad_output"), input, grad_output)
+    expected = output_shape(input, weight, *rest)
+    if tuple(grad_output.shape) != expected:
+        raise ValueError(f"conv2d_backward: expected grad_output of shape {expected}, got {tuple(grad_output.shape)}")
+
+
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
+    """``n`` images of c channels, h x w, and k filters of r x s; a bias unless the attribute ``biased`` is false."""
+    n, c, h, w, k, r, s = (case.sizes[name] for name in "nchwkrs")
+    groups = case.attributes.get("groups", 1)
+    bias = draw((k,), dtype, device, 3 * seed + 2, case.values, 4) if case.attributes.get("biased", True) else None
+    return {
+        "input": draw((n, c, h, w), dtype, device, 3 * seed, case.values, 4),
+        "weight": draw((k, c // groups, r, s), dtype, device, 3 * seed + 1, case.values, 4),
+        "bias": bias,
+    }
+
+
+def _convolved(input: torch.Tensor, weight: torch.Tensor, bias: Optional, *settings: Any) -> torch.Tensor:
+    stride, padding, dilation, groups = settings
+    return functional.conv2d(input, weight, bias, list(stride), list(padding), list(dilation), groups)
+
+
+def reference(input: torch.Tensor, weight: torch.Tensor, bias: Optional, *settings: Any) -> torch.Tensor:
+    return _convolved(input.double(), weight.double(), None if bias is None else bias.double(), *settings)
+
+
+def magnitude(input: torch.Tensor, weight: torch.Tensor, bias: Optional, *settings: Any) -> torch.Tensor:
+    return reference(input.abs(), weight.abs(), None if bias is None else bias.abs(), *settings)
+
+
+def eager(*args: Any) -> torch.Tensor:
+    """PyTorch's convolution, never in TF32."""
+    return without_tf32(_convolved, args[0], *args).contiguous()
+
+
+def _backward(
+    grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, bias: Optional, *settings: Any
+) -> Three:
+    stride, padding, dilation, groups, *needs = settings
+    sizes = None if bias is None else list(bias.shape)
+    mask = [*needs[:2], needs[2] and bias is not None]
+    found = torch.ops.aten.convolution_backward(
+        grad_output, input, weight, sizes, list(stride), list(padding), list(dilation), False, [0, 0], groups, mask
+    )
+    gradients = [grad.contiguous() if needed else None for grad, needed in zip(found, mask, strict=True)]
+    return gradients[0], gradients[1], gradients[2]
+
+
+def eager_backward(*args: Any) -> Three:
+    """PyTorch's backward, never in TF32."""
+    return without_tf32(_backward, args[0], *args)
+
+
+def _magnitudes(grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> Any:
+    given = (value.double().abs() for value in (grad_output, input, weight))
+    return _backward(*given, *rest[:5], True, True, True)
+
+
+def cost(input: torch.Tensor, weight: torch.Tensor, bias: Optional, *settings: Any) -> Cost:
+    n, k, p, q = output_shape(input, weight, bias, *settings)
+    outputs = n * k * p * q
+    return Cost(
+        bytes=input.nbytes + weight.nbytes + outputs * input.element_size(), flops=2 * outputs * weight[0].numel()
+    )
+
+
+def cost_backward(grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> Cost:
+    """dy, x and w read; of dx and dw those written that are needed. Two FLOPs for each product of either."""
+    needs = rest[5:7]
+    written = sum(tensor.nbytes for tensor, needed in zip((input, weight), needs, strict=True) if needed)
+    read = grad_output.nbytes + input.nbytes + weight.nbytes
+    return Cost(bytes=read + written, flops=2 * sum(needs) * grad_output.numel() * weight[0].numel())
+
+
+def _case(name: str, sizes: tuple[int, ...], attributes: dict[str, Any] | None = None, **more: Any) -> Case:
+    return Case(name, dict(zip("nchwkrs", sizes, strict=True)), attributes or {}, **more)
+
+
+SAME = {"padding": (1, 1)}
+CASES = (
+    _case("small", (2, 2, 3, 4, 2, 3, 3), SAME),
+    _case("ragged", (1, 3, 11, 13, 19, 3, 3), SAME),
+    _case("strided_filter", (2, 3, 9, 10, 4, 3, 2), {"stride": (2, 1), "padding": (1, 0), "biased": False}),
+    _case("dilated", (1, 2, 9, 9, 2, 3, 3), {"dilation": (2, 3), "padding": (2, 2)}),
+    _case("grouped", (2, 4, 6, 6, 6, 3, 3), {"groups": 2, "padding": (1, 1)}),
+    _case("many_filters", (1, 2, 5, 5, 70, 3, 3), SAME),
+    _case("one_element", (1, 1, 1, 1, 1, 1, 1)),
+    _case("empty", (0, 2, 4, 4, 2, 3, 3)),
+    _case("huge", (1, 2, 4, 4, 2, 3, 3), values="huge"),
+    _case("strided", (1, 2, 5, 6, 3, 3, 3), SAME, layout="strided"),
+    _case("unaligned", (1, 2, 5, 6, 3, 3, 3), SAME, layout="unaligned"),
+)
+SIZES = (
+    _case("first_layer", (128, 1, 28, 28, 16, 3, 3), SAME),
+    _case("second_layer", (128, 16, 14, 14, 32, 3, 3), SAME),
+    _case("second_layer_2048", (2048, 16, 14, 14, 32, 3, 3), SAME),
+    _case("resnet", (64, 64, 56, 56, 64, 3, 3), SAME),
+    _case("ragged", (33, 33, 31, 29, 65, 3, 3), {"stride": (2, 2), "padding": (1, 1)}),
+)
+SPEC = Spec(
+    schema="conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0,"
+    " int[2] dilation=1, int groups=1) -> Tensor",
+    summary="the cross-correlation of images (N, C, H, W) with filters (K, C / groups, R, S)",
+    inputs=inputs,
+    check=check,
+    outputs={
+        "output": Output(
+            shape=output_shape, terms=lambda x, w, *rest: w[0].numel() + 1 if len(w) else 1, magnitude=magnitude
+        )
+    },
+    reference=reference,
+    eager=eager,
+    cost=cost,
+    vendor="cuDNN",
+    autocast="low_precision",
+    cases=CASES,
+    sizes=SIZES,
+    dtypes=DTYPES,
+)
+
+
+def _pixels(grad_output: torch.Tensor, *rest: Any) -> int:
+    """Terms of an element of the gradients of weight and bias."""
+    return grad_output.numel() // max(1, grad_output.shape[1]) + 1
+
+
+BACKWARD = backward_spec(
+    SPEC,
+    "conv2d_backward(Tensor grad_output, Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1,"
+    " int[2] padding=0, int[2] dilation=1, int groups=1, bool needs_input=True, bool needs_weight=True,"
+    " bool needs_bias=True) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)",
+    outputs={
+        "grad_input": Output(
+            like="input",
+            present=lambda *args: args[8],
+            terms=lambda dy, x, w, *rest: w.numel() // max(1, w.shape[1]) + 1,
+            magnitude=lambda *args: _magnitudes(*args)[0],
+        ),
+        "grad_weight": Output(
+            like="weight",
+            present=lambda *args: args[9],
+            terms=_pixels,
+            magnitude=lambda *args: _magnitudes(*args)[1],
+        ),
+        "grad_bias": Output(
+            shape=lambda dy, x, w, *rest: w.shape[:1],
+            present=lambda *args: args[10] and args[3] is not None,
+            terms=_pixels,
+            magnitude=lambda *args: _magnitudes(*args)[2],
+        ),
+    },
+    check=check_backward,
+    eager=eager_backward,
+    cost=cost_backward,
+    cases=(
+        *CASES,
+        _case("weight_only", (2, 2, 5, 5, 3, 3, 3), {"needs_input": False, "needs_bias": False}),
+        _case("input_only", (2, 2, 5, 5, 3, 3, 3), {"needs_weight": False, "needs_bias": False}),
+    ),
+)

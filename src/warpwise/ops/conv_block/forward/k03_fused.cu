@@ -1,0 +1,106 @@
+// Three launches: the convolution with its statistics in the epilogue, their sum, and normalise, relu and pool in one.
+//
+// A block's tile is in registers when it is complete, so that its sums cost no read. Each tile gives a sum and the
+// squares of the distances from its own mean (Chan's formula adds such pairs), which does not cancel. The convolution
+// is written once and read once; PyTorch reads it three times and writes it twice more.
+
+#include <warpwise/core/implicit_gemm.cuh>
+#include <warpwise/core/reduce.cuh>
+
+// y: (n, k, h, w) = the convolution of x: (n, c, h, w) with f: (k, c, 3, 3), padded by 1. partials: (k, gridDim.x, 2),
+// the sum of a tile's elements and of their squared distances from the tile's mean. Grid: (cdiv(n h w, kColumns),
+// cdiv(k, ROWS)). A warp has TM filters and all columns.
+template <int ROWS, int TM>
+__global__ void __launch_bounds__(warpwise::kGemmThreads) convolution_with_statistics(const float* x, const float* f,
+                                                                                      float* y, float* partials, int n,
+                                                                                      int c, int h, int w, int k) {
+  constexpr int TN = warpwise::kColumns / warpwise::kWarp;
+  const int pixels = h * w, depth = 9 * c, first = blockIdx.y * ROWS;
+  const int mine = blockIdx.x * warpwise::kColumns + threadIdx.x, image = mine / pixels, pixel = mine - image * pixels;
+  const int row = pixel / w - 1, column = pixel % w - 1;
+  const bool inside = image < n;
+  const float* const from = x + static_cast<long long>(inside ? image : 0) * c * pixels;
+
+  float sums[TM][TN] = {};
+  warpwise::implicit_gemm<ROWS>(
+      sums, 0, depth, [&](int i, int d) { return first + i < k ? f[(first + i) * depth + d] : 0.0f; },
+      [&](int d) {
+        const int channel = d / 9, e = d - 9 * channel, at_h = row + e / 3, at_w = column + e % 3;
+        const bool valid = inside && at_h >= 0 && at_h < h && at_w >= 0 && at_w < w;
+        return valid ? from[(channel * h + at_h) * w + at_w] : 0.0f;
+      });
+
+  const int lane = threadIdx.x % warpwise::kWarp, top = first + threadIdx.x / warpwise::kWarp * TM;
+  const int start = blockIdx.x * warpwise::kColumns, left = start + lane * TN, all = n * pixels;
+  const float count = static_cast<float>(min(warpwise::kColumns, all - start));
+#pragma unroll
+  for (int i = 0; i < TM; ++i) {
+    float sum = 0.0f, squares = 0.0f;
+#pragma unroll
+    for (int j = 0; j < TN; ++j) sum += left + j < all ? sums[i][j] : 0.0f;
+    sum = warpwise::warp_reduce<warpwise::Sum>(sum);
+    const float mean = sum / count;
+#pragma unroll
+    for (int j = 0; j < TN; ++j) squares += left + j < all ? (sums[i][j] - mean) * (sums[i][j] - mean) : 0.0f;
+    squares = warpwise::warp_reduce<warpwise::Sum>(squares);
+    if (lane == 0 && top + i < k) {
+      float* const to = partials + 2 * ((top + i) * static_cast<long long>(gridDim.x) + blockIdx.x);
+      to[0] = sum;
+      to[1] = squares;
+    }
+  }
+  warpwise::store_planes(sums, y, top, k, left, n, k, 0, pixels, static_cast<const float*>(nullptr));
+}
+
+constexpr int kThreads = 256;
+
+// mean, var: (k) from partials: (k, tiles, 2) of kColumns elements each, but for the last: M2 = sum(M2_t + n_t (m_t -
+// m)^2). Grid: k blocks of kThreads.
+__global__ void __launch_bounds__(kThreads) combined_statistics(const float* partials, float* mean, float* var,
+                                                                int tiles, int elements) {
+  __shared__ float warp_values[warpwise::kWarp];
+  partials += 2ll * blockIdx.x * tiles;
+  float sum = 0.0f, squares = 0.0f;
+  for (int t = threadIdx.x; t < tiles; t += kThreads) sum += partials[2 * t];
+  const float count = static_cast<float>(elements);
+  const float m = warpwise::block_reduce<warpwise::Sum, kThreads>(sum, warp_values) / count;
+  for (int t = threadIdx.x; t < tiles; t += kThreads) {
+    const float size = static_cast<float>(min(warpwise::kColumns, elements - t * warpwise::kColumns));
+    const float distance = partials[2 * t] / size - m;
+    squares += partials[2 * t + 1] + size * distance * distance;
+  }
+  squares = warpwise::block_reduce<warpwise::Sum, kThreads>(squares, warp_values);
+  if (threadIdx.x > 0) return;
+  mean[blockIdx.x] = m;
+  var[blockIdx.x] = squares / count;
+}
+
+// out: (n, k, h / 2, w / 2) = the maximum over 2 x 2 windows of relu(gamma (y - mean) / sqrt(var + eps) + beta). A
+// thread a window; PAIRS: w is even, and each row of a window one 8-byte load.
+template <bool PAIRS>
+__global__ void __launch_bounds__(kThreads) normalise_and_pool(const float* y, const float* mean, const float* var,
+                                                               const float* gamma, const float* beta, float* out,
+                                                               int planes, int k, int h, int w, float eps) {
+  const int oh = h / 2, ow = w / 2, i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= planes * oh * ow) return;
+  const int line = i / ow, column = 2 * (i - line * ow), plane = line / oh, row = 2 * (line - plane * oh);
+  const int channel = plane % k;
+  const float* const from = y + (static_cast<long long>(plane) * h + row) * w + column;
+  warpwise::Pack<float, 8> above, below;
+  if (PAIRS) {
+    above = *warpwise::packs<8>(from);
+    below = *warpwise::packs<8>(from + w);
+  } else {
+    above = {from[0], from[1]};
+    below = {from[w], from[w + 1]};
+  }
+  const float m = mean[channel], scale = gamma[channel] * rsqrtf(var[channel] + eps);
+  const float values[4] = {above.at[0], above.at[1], below.at[0], below.at[1]};
+  float best = 0.0f;
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    const float normal = (values[e] - m) * scale + beta[channel];
+    if (normal > best || normal != normal) best = normal;
+  }
+  out[i] = best;
+}

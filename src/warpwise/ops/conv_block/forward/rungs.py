@@ -1,0 +1,75 @@
+"""The ladder of conv_block, slowest idea first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from warpwise import cuda
+from warpwise.operation import Rung, cdiv, make_rung
+from warpwise.ops._c import function
+from warpwise.ops.conv_block.spec import DTYPES, Four
+
+HERE = Path(__file__).parent
+THREADS, COLUMNS = 256, 128  # kThreads and kColumns
+MOST_ELEMENTS, MOST_FILTERS = 2**30, 65535
+SEPARATE = cuda.load(HERE / "k01_separate_passes.cu")
+FUSED = cuda.load(HERE / "k03_fused.cu")
+IN_C = function(HERE / "k02_c.c", "conv_block", 8 * "p" + "lllllf")
+
+
+def limits(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
+    most = max(input.numel(), input.numel() // max(1, input.shape[1]) * weight.shape[0])
+    if most > MOST_ELEMENTS or weight.shape[0] > MOST_FILTERS:
+        return f"takes up to {MOST_FILTERS} filters and {MOST_ELEMENTS} elements, not {weight.shape[0]} and {most}"
+    return None
+
+
+def separate_passes(outputs: Four, *args: Any) -> None:
+    output, mean, var, convolved = outputs
+    input, weight, gamma, beta, eps = args
+    n, k, h, w = convolved.shape
+    if n:
+        kernel = SEPARATE["convolution"][cdiv(convolved.numel(), THREADS), THREADS]
+        kernel(input, weight, cuda.out(convolved), *input.shape, k)
+    SEPARATE["statistics"][cdiv(k, 32), 32](convolved, cuda.out(mean), cuda.out(var), n, k, h * w)
+    if n:
+        kernel = SEPARATE["normalised_maximum"][cdiv(output.numel(), THREADS), THREADS]
+        kernel(convolved, mean, var, gamma, beta, cuda.out(output), n * k, k, h, w, eps)
+
+
+def in_c(outputs: Four, *args: Any) -> None:
+    input, weight, gamma, beta, eps = args
+    IN_C(input, weight, gamma, beta, *outputs, *input.shape, weight.shape[0], eps)
+
+
+def fused(outputs: Four, *args: Any) -> None:
+    output, mean, var, convolved = outputs
+    input, weight, gamma, beta, eps = args
+    n, k, h, w = convolved.shape
+    tiles, rows, each = cdiv(n * h * w, COLUMNS), *((16, 4) if k <= 16 else (32, 8))
+    partials = input.new_empty((k, tiles, 2))
+    if n:
+        kernel = FUSED[f"convolution_with_statistics<{rows}, {each}>"][(tiles, cdiv(k, rows)), COLUMNS]
+        kernel(input, weight, cuda.out(convolved), cuda.out(partials), *input.shape, k)
+    kernel = FUSED["combined_statistics"][k, THREADS]
+    kernel(partials, cuda.out(mean), cuda.out(var), tiles, n * h * w)
+    if n:
+        kernel = FUSED[f"normalise_and_pool<{str(w % 2 == 0).lower()}>"][cdiv(output.numel(), THREADS), THREADS]
+        kernel(convolved, mean, var, gamma, beta, cuda.out(output), n * k, k, h, w, eps)
+
+
+RUNGS = (
+    make_rung(HERE, "k01_separate_passes", "a kernel for each step, a thread for each result", separate_passes,
+              dtypes=DTYPES, limits=limits),
+    Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", dtypes=DTYPES, devices=("cpu",)),
+    make_rung(HERE, "k03_fused", "statistics in the convolution's epilogue; normalise, relu and pool in one", fused,
+              dtypes=DTYPES, limits=limits),
+)  # fmt: skip
+
+
+def default(input: torch.Tensor, *rest: Any) -> str | None:
+    """k03; PyTorch for other dtypes than float32."""
+    return None if input.dtype not in DTYPES or limits(input, *rest) else "k03_fused"

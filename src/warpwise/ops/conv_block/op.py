@@ -1,0 +1,83 @@
+"""The public functions conv_block and conv_block_backward."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from warpwise.operation import Gradient, Op, Saved, register
+from warpwise.ops.conv_block.backward import rungs as backward
+from warpwise.ops.conv_block.forward import rungs as forward
+from warpwise.ops.conv_block.spec import BACKWARD, SPEC, STATISTICS
+
+OptionalTensor = torch.Tensor | None
+Three = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+Gradients = tuple[OptionalTensor, OptionalTensor, OptionalTensor, OptionalTensor]
+
+
+def _double_backward(saved: Saved, *grads: OptionalTensor) -> dict[str, OptionalTensor]:
+    """The derivatives of the specification. They reach the input directly: those along saved outputs are 0."""
+    assert BACKWARD.gradient is not None
+    found = BACKWARD.gradient.backward(saved, *grads)
+    return {**found, **{name: torch.zeros_like(getattr(saved, name)) for name in STATISTICS}}
+
+
+assert BACKWARD.gradient is not None
+_DOUBLE_BACKWARD = Gradient(_double_backward, saves=BACKWARD.gradient.saves)
+CONV_BLOCK_BACKWARD = register(Op(replace(BACKWARD, gradient=_DOUBLE_BACKWARD), backward.RUNGS, backward.default))
+_GRADIENT = Gradient(CONV_BLOCK_BACKWARD, materialize=False, eager_records=lambda *args: True)
+CONV_BLOCK = register(Op(replace(SPEC, gradient=_GRADIENT), forward.RUNGS, forward.default))
+_conv_block = CONV_BLOCK.call
+_conv_block_backward = CONV_BLOCK_BACKWARD.call
+
+
+def conv_block(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    gamma: torch.Tensor,
+    beta: torch.Tensor,
+    eps: float = 1e-5,
+    *,
+    rung: str | None = None,
+) -> Three:
+    """``max_pool2d(relu(batch_norm(conv2d(input, weight, padding=1), gamma, beta)), 2)``, mean and variance.
+
+    ``input`` (N, C, H, W), H and W at least 2; ``weight`` (K, C, 3, 3); ``gamma`` and ``beta`` (K,). The output is
+    (N, K, H // 2, W // 2); ``mean`` and ``var`` (K,) are those of the convolution, the variance divided by the number
+    of elements. A bias of the convolution would move the mean alone. All of one dtype, float16, bfloat16, float32 or
+    float64; the kernels take float32, PyTorch computes the rest. Differentiable any number of times. ``rung`` names one
+    kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
+    """
+    result: Three = _conv_block(input, weight, gamma, beta, eps, rung=rung)
+    return result
+
+
+def conv_block_backward(
+    grad_output: torch.Tensor | None,
+    grad_mean: torch.Tensor | None,
+    grad_var: torch.Tensor | None,
+    grad_convolved: torch.Tensor | None,
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    gamma: torch.Tensor,
+    beta: torch.Tensor,
+    eps: float,
+    mean: torch.Tensor,
+    var: torch.Tensor,
+    convolved: torch.Tensor,
+    needs_input: bool = True,
+    *,
+    rung: str | None = None,
+) -> Gradients:
+    """The gradients of conv_block's ``input`` (None unless ``needs_input``), ``weight``, ``gamma``, ``beta``.
+
+    ``convolved`` is the convolution, (N, K, H, W). A gradient of an output that is None counts as zeros.
+    Autograd calls it; it is public for backwards written by hand. Differentiable with respect to the gradients and the
+    arguments of the forward.
+    """
+    grads = (grad_output, grad_mean, grad_var, grad_convolved)
+    result: Gradients = _conv_block_backward(
+        *grads, input, weight, gamma, beta, eps, mean, var, convolved, needs_input, rung=rung
+    )
+    return result

@@ -1,0 +1,254 @@
+"""The specifications of the fused block and of its backward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from warpwise.operation import FLOATS, Case, Cost, Output, Spec, backward_spec, check_same, check_tensor, draw
+from warpwise.ops._convolution import without_tf32
+from warpwise.ops.conv_block.magnitudes import Magnitudes
+
+DTYPES = (torch.float32,)
+STATISTICS = ("mean", "var", "convolved")
+Optional = torch.Tensor | None
+Four = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+AXES = [0, 2, 3]
+
+
+def check(input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float) -> None:
+    check_tensor("conv_block", "input", input, FLOATS, dims=(4,))
+    check_tensor("conv_block", "weight", weight, FLOATS, dims=(4,))
+    filters, channels = weight.shape[0], input.shape[1]
+    if tuple(weight.shape[1:]) != (channels, 3, 3) or not channels:
+        raise ValueError(
+            f"conv_block: expected weight of shape (K, {channels}, 3, 3) with channels, got {tuple(weight.shape)}"
+        )
+    if min(input.shape[2:]) < 2:
+        raise ValueError(f"conv_block: expected images of at least 2 x 2 pixels, got {tuple(input.shape)}")
+    for name, value in {"weight": weight, "gamma": gamma, "beta": beta}.items():
+        check_tensor("conv_block", name, value, FLOATS)
+        check_same("conv_block", ("input", name), input, value)
+        if name != "weight" and tuple(value.shape) != (filters,):
+            raise ValueError(f"conv_block: expected {name} of shape {(filters,)}, got {tuple(value.shape)}")
+    if eps < 0:
+        raise ValueError(f"conv_block: expected eps of at least 0, got {eps}")
+
+
+def check_backward(*args: Any) -> None:
+    grads, forward, (mean, var, convolved) = args[:4], args[4:9], args[9:12]
+    check(*forward)
+    input, weight = forward[:2]
+    whole, pooled, channels = _whole(input, weight), _pooled(input, weight), (weight.shape[0],)
+    given = {
+        "grad_output": (grads[0], pooled), "grad_mean": (grads[1], channels), "grad_var": (grads[2], channels),
+        "grad_convolved": (grads[3], whole), "mean": (mean, channels), "var": (var, channels),
+        "convolved": (convolved, whole),
+    }  # fmt: skip
+    for name, (value, expected) in given.items():
+        if value is not None and tuple(value.shape) != expected:
+            raise ValueError(f"conv_block_backward: expected {name} of shape {expected}, got {tuple(value.shape)}")
+
+
+def _whole(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> tuple[int, ...]:
+    return (input.shape[0], weight.shape[0], *input.shape[2:])
+
+
+def _pooled(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> tuple[int, ...]:
+    return (input.shape[0], weight.shape[0], input.shape[2] // 2, input.shape[3] // 2)
+
+
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
+    """``n`` images of c channels, h x w, and k filters."""
+    n, c, h, w, k = (case.sizes[name] for name in "nchwk")
+    return {
+        "input": draw((n, c, h, w), dtype, device, 5 * seed, case.values, 10),
+        "weight": draw((k, c, 3, 3), dtype, device, 5 * seed + 1, case.values, 10),
+        "gamma": draw((k,), dtype, device, 5 * seed + 3),
+        "beta": draw((k,), dtype, device, 5 * seed + 4),
+    }
+
+
+def wide(channel: torch.Tensor) -> torch.Tensor:
+    return channel.view(1, -1, 1, 1)
+
+
+def computed(input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float) -> Four:
+    convolved = functional.conv2d(input, weight, padding=1)
+    mean = convolved.mean(AXES)
+    centred = convolved - wide(mean)
+    var = centred.square().mean(AXES)
+    scale = (var + eps).rsqrt() * gamma if convolved.numel() else gamma  # of no elements the variance is NaN
+    normal = centred * wide(scale) + wide(beta)
+    return _reduced(normal), mean, var, convolved
+
+
+def _reduced(normal: torch.Tensor) -> torch.Tensor:
+    """relu and max pooling."""
+    if not normal.numel():
+        n, k, h, w = normal.shape
+        return normal.sum() + normal.new_zeros((n, k, h // 2, w // 2))
+    return functional.max_pool2d(functional.relu(normal), 2)
+
+
+def reference(*args: Any) -> Four:
+    input, weight, gamma, beta, eps = args
+    return computed(input.double(), weight.double(), gamma.double(), beta.double(), eps)
+
+
+def _eager(input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float) -> Four:
+    if input.dtype == torch.float64 or not input.numel():  # as in batch_norm
+        output, mean, var, convolved = computed(input, weight, gamma, beta, eps)
+        return output.contiguous(), mean, var, convolved.contiguous()
+    convolved = functional.conv2d(input, weight, padding=1).contiguous()
+    var, mean = torch.var_mean(convolved, AXES, correction=0)
+    normal = torch.batch_norm(convolved, gamma, beta, None, None, True, 0.0, eps, torch.backends.cudnn.enabled)
+    return _reduced(normal).contiguous(), mean, var, convolved
+
+
+def eager(*args: Any) -> Four:
+    """PyTorch's operations one after the other, never in TF32."""
+    return without_tf32(_eager, args[0], *args)
+
+
+def _eager_backward(*args: Any) -> Any:
+    dy, dmean, dvar, dconv, input, weight, gamma, beta, eps, *_, needs_input = args
+    y = functional.conv2d(input, weight, padding=1)
+    count = max(1, y.numel() // max(1, y.shape[1]))
+    centred = y - wide(y.mean(AXES))
+    rstd = (centred.square().mean(AXES) + eps).rsqrt()
+    h = centred * wide(rstd)
+    g = torch.zeros_like(y)
+    if dy is not None and y.numel():
+        values, at = functional.max_pool2d(functional.relu(h * wide(gamma) + wide(beta)), 2, return_indices=True)
+        chosen = (dy * (values > 0)).flatten(2)
+        g = g.flatten(2).scatter(2, at.flatten(2), chosen).view_as(y)
+    sums, dots = g.sum(AXES), (g * h).sum(AXES)
+    d = wide(rstd * gamma) * (g - wide(sums) / count - h * wide(dots) / count)
+    d = d if dmean is None else d + wide(dmean) / count
+    d = d if dvar is None else d + wide(dvar) * centred * (2 / count)
+    d = d if dconv is None else d + dconv
+    dx, dw, _ = torch.ops.aten.convolution_backward(
+        d, input, weight, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [needs_input, True, False]
+    )
+    return dx.contiguous() if needs_input else None, dw.contiguous(), dots, sums
+
+
+def eager_backward(*args: Any) -> Any:
+    """By differentiable operations, never in TF32. The convolution is computed again, so that derivatives reach it."""
+    return without_tf32(_eager_backward, args[4], *args)
+
+
+def cost(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> Cost:
+    """The input and the filters read, the convolution written and read, a quarter of it written."""
+    n, k, h, w = _whole(input, weight)
+    outputs = n * k * h * w
+    bytes = input.nbytes + weight.nbytes + outputs * input.element_size() * 9 // 4
+    return Cost(bytes=bytes, flops=2 * outputs * weight[0].numel() + 10 * outputs)
+
+
+def cost_backward(*args: Any) -> Cost:
+    """The convolution read twice, its gradient written and read once for each gradient that follows from it."""
+    input, weight, needs_input = args[4], args[5], args[12]
+    n, k, h, w = _whole(input, weight)
+    outputs = n * k * h * w
+    passes = 2 if needs_input else 1
+    bytes = input.nbytes * passes + outputs * input.element_size() * (3 + passes)
+    return Cost(bytes=bytes, flops=2 * passes * outputs * weight[0].numel() + 20 * outputs)
+
+
+def _case(name: str, sizes: tuple[int, ...], attributes: dict[str, Any] | None = None, **more: Any) -> Case:
+    return Case(name, dict(zip("nchwk", sizes, strict=True)), attributes or {}, **more)
+
+
+def elements(input: torch.Tensor, *rest: Any) -> int:
+    """Elements of a channel."""
+    return input.shape[0] * input.shape[2] * input.shape[3]
+
+
+def terms(input: torch.Tensor, *rest: Any) -> int:
+    return elements(input) + 9 * input.shape[1] + 4
+
+
+SPEC = Spec(
+    schema="conv_block(Tensor input, Tensor weight, Tensor gamma, Tensor beta, float eps=1e-5)"
+    " -> (Tensor output, Tensor mean, Tensor var, Tensor convolved)",
+    summary="convolution 3 x 3, batch normalisation, relu and max pooling by 2",
+    inputs=inputs,
+    check=check,
+    outputs={
+        "output": Output(shape=_pooled, terms=terms, magnitude=lambda *args: Magnitudes(*args).output()),
+        "mean": Output(
+            shape=lambda x, w, *rest: w.shape[:1], terms=terms, magnitude=lambda *args: Magnitudes(*args).mean()
+        ),
+        "var": Output(
+            shape=lambda x, w, *rest: w.shape[:1], terms=terms, magnitude=lambda *args: Magnitudes(*args).var()
+        ),
+        "convolved": Output(
+            shape=_whole,
+            saved=True,
+            terms=lambda x, *rest: 9 * x.shape[1] + 1,
+            magnitude=lambda *args: Magnitudes(*args).convolved,
+        ),
+    },
+    reference=reference,
+    eager=eager,
+    cost=cost,
+    vendor="cuDNN",
+    cases=(
+        _case("small", (2, 1, 2, 6, 2)),
+        _case("ragged", (2, 3, 11, 9, 19)),
+        _case("digits", (2, 1, 14, 14, 16)),
+        _case("many_filters", (1, 2, 4, 5, 40)),
+        _case("one_element", (1, 1, 2, 2, 1)),
+        _case("empty", (0, 2, 4, 4, 2)),
+        _case("huge", (2, 2, 4, 4, 2), values="huge"),
+        _case("strided", (2, 2, 5, 6, 3), layout="strided"),
+        _case("unaligned", (2, 2, 4, 6, 3), layout="unaligned"),
+    ),
+    sizes=(
+        _case("first_block", (128, 1, 28, 28, 16)),
+        _case("second_block", (128, 16, 14, 14, 32)),
+        _case("second_block_2048", (2048, 16, 14, 14, 32)),
+        _case("ragged", (300, 3, 33, 31, 65)),
+    ),
+    dtypes=DTYPES,
+    exempt={"one element": "a window of the pooling has four pixels"},
+)
+BACKWARD = backward_spec(
+    SPEC,
+    "conv_block_backward(Tensor? grad_output, Tensor? grad_mean, Tensor? grad_var, Tensor? grad_convolved,"
+    " Tensor input, Tensor weight, Tensor gamma, Tensor beta, float eps, Tensor mean, Tensor var,"
+    " Tensor convolved, bool needs_input=True)"
+    " -> (Tensor grad_input, Tensor grad_weight, Tensor grad_gamma, Tensor grad_beta)",
+    outputs={
+        "grad_input": Output(
+            like="input",
+            present=lambda *args: args[12],
+            terms=lambda *args: terms(args[4]) + 9 * args[5].shape[0],
+            magnitude=lambda *args: Magnitudes(*args[4:9]).gradients(*args[:4])[0],
+        ),
+        "grad_weight": Output(
+            like="weight",
+            terms=lambda *args: terms(args[4]),
+            magnitude=lambda *args: Magnitudes(*args[4:9]).gradients(*args[:4])[1],
+        ),
+        "grad_gamma": Output(
+            like="gamma",
+            terms=lambda *args: terms(args[4]),
+            magnitude=lambda *args: Magnitudes(*args[4:9]).gradients(*args[:4])[2],
+        ),
+        "grad_beta": Output(
+            like="beta",
+            terms=lambda *args: terms(args[4]),
+            magnitude=lambda *args: Magnitudes(*args[4:9]).gradients(*args[:4])[3],
+        ),
+    },
+    check=check_backward,
+    eager=eager_backward,
+    cost=cost_backward,
+    dtype_from="input",
+    cases=(*SPEC.cases, _case("weights_only", (2, 2, 4, 6, 3), {"needs_input": False})),
+)

@@ -1,0 +1,58 @@
+"""The ladder of cross_entropy_backward, slowest idea first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from warpwise import cuda
+from warpwise.operation import cdiv, make_rung
+from warpwise.ops.cross_entropy.forward.rungs import MOST_ROWS, THREADS, lanes
+from warpwise.ops.cross_entropy.spec import DTYPES
+
+HERE = Path(__file__).parent
+THREAD_PER_ROW = cuda.load(HERE / "k01_thread_per_row.cu")
+LANES_PER_ROW = cuda.load(HERE / "k02_lanes_per_row.cu")
+
+
+def limits(grad_loss: torch.Tensor, input: torch.Tensor, *rest: object) -> str | None:
+    return f"takes up to {MOST_ROWS} rows, not {input.shape[0]}" if input.shape[0] > MOST_ROWS else None
+
+
+def thread_per_row(
+    grad_input: torch.Tensor,
+    grad_loss: torch.Tensor,
+    input: torch.Tensor,
+    target: torch.Tensor,
+    ignore_index: int,
+    count: torch.Tensor,
+) -> None:
+    kernel = THREAD_PER_ROW["cross_entropy_backward"][cdiv(input.shape[0], THREADS), THREADS]
+    kernel(grad_loss, input, target, count, cuda.out(grad_input), *input.shape, ignore_index)
+
+
+def lanes_per_row(
+    grad_input: torch.Tensor,
+    grad_loss: torch.Tensor,
+    input: torch.Tensor,
+    target: torch.Tensor,
+    ignore_index: int,
+    count: torch.Tensor,
+) -> None:
+    rows, classes = input.shape
+    width = lanes(classes)
+    kernel = LANES_PER_ROW[f"cross_entropy_backward<{width}>"][cdiv(rows, THREADS // width), THREADS]
+    kernel(grad_loss, input, target, count, cuda.out(grad_input), rows, classes, ignore_index)
+
+
+RUNGS = (
+    make_rung(HERE, "k01_thread_per_row", "one thread a row", thread_per_row, dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k02_lanes_per_row", "lanes along classes, maximum and sum in one pass", lanes_per_row,
+              dtypes=DTYPES, limits=limits),
+)  # fmt: skip
+
+
+def default(grad_loss: torch.Tensor, input: torch.Tensor, *rest: object) -> str | None:
+    """k02; PyTorch for other dtypes than float32."""
+    return None if input.dtype not in DTYPES or limits(grad_loss, input) else "k02_lanes_per_row"

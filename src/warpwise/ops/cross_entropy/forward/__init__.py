@@ -1,0 +1,1 @@
+"""The ladder of cross_entropy."""

@@ -1,0 +1,24 @@
+"""The public function gather_images."""
+
+from __future__ import annotations
+
+import torch
+
+from warpwise.operation import Op, register
+from warpwise.ops.gather_images.rungs import RUNGS, default
+from warpwise.ops.gather_images.spec import SPEC
+
+GATHER_IMAGES = register(Op(SPEC, RUNGS, default))
+_gather_images = GATHER_IMAGES.call
+
+
+def gather_images(
+    images: torch.Tensor, indices: torch.Tensor, mean: float = 0.0, std: float = 1.0, *, rung: str | None = None
+) -> torch.Tensor:
+    """``(images[indices] / 255 - mean) / std``, float32, of shape (B, ...).
+
+    ``images``: uint8 (N, ...); ``indices``: int64 (B,), in [0, N): an index outside is an error on a CPU and undefined
+    on a GPU, since checking it would synchronise. ``std`` is positive. Not differentiable. ``rung`` names one kernel of
+    the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
+    """
+    return _gather_images(images, indices, float(mean), float(std), rung=rung)

@@ -1,0 +1,67 @@
+"""The ladder of gather_images, slowest idea first."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import torch
+
+from warpwise import cuda
+from warpwise.operation import Rung, cdiv, make_rung
+from warpwise.ops._c import function
+from warpwise.ops.gather_images.spec import affine
+
+HERE = Path(__file__).parent
+THREADS, MOST_ROWS = 256, 65535  # of a block; of a grid in y
+MOST_PIXELS = 2**30  # of an image and of a batch: an index is 32 bits
+THREAD_PER_PIXEL = cuda.load(HERE / "k01_thread_per_pixel.cu")
+PACKS = cuda.load(HERE / "k03_packs.cu")
+IN_C = function(HERE / "k02_c.c", "gather_images", "pppllff")
+
+
+def pixels_of(images: torch.Tensor) -> int:
+    return math.prod(images.shape[1:])
+
+
+def limits(images: torch.Tensor, indices: torch.Tensor, *rest: object) -> str | None:
+    most = max(pixels_of(images), len(indices))
+    return f"takes up to {MOST_PIXELS} pixels an image and images, not {most}" if most > MOST_PIXELS else None
+
+
+def pack_limits(images: torch.Tensor, indices: torch.Tensor, *rest: object) -> str | None:
+    if pixels_of(images) % 4 or images.data_ptr() % 4:
+        return f"takes images of a multiple of 4 pixels at aligned addresses, not {pixels_of(images)}"
+    return limits(images, indices)
+
+
+def thread_per_pixel(
+    output: torch.Tensor, images: torch.Tensor, indices: torch.Tensor, mean: float, std: float
+) -> None:
+    batch, pixels = len(indices), pixels_of(images)
+    kernel = THREAD_PER_PIXEL["gather_images"][(cdiv(pixels, THREADS), min(batch, MOST_ROWS)), THREADS]
+    kernel(images, indices, cuda.out(output), batch, pixels, *affine(mean, std))
+
+
+def in_c(output: torch.Tensor, images: torch.Tensor, indices: torch.Tensor, mean: float, std: float) -> None:
+    IN_C(images, indices, output, len(indices), pixels_of(images), *affine(mean, std))
+
+
+def packs(output: torch.Tensor, images: torch.Tensor, indices: torch.Tensor, mean: float, std: float) -> None:
+    batch, pixels = len(indices), pixels_of(images)
+    kernel = PACKS["gather_images"][(cdiv(pixels // 4, THREADS), min(batch, MOST_ROWS)), THREADS]
+    kernel(images, indices, cuda.out(output), batch, pixels, *affine(mean, std))
+
+
+RUNGS = (
+    make_rung(HERE, "k01_thread_per_pixel", "one thread a pixel", thread_per_pixel, limits=limits),
+    Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", devices=("cpu",)),
+    make_rung(HERE, "k03_packs", "four pixels a thread, a 16-byte store", packs, limits=pack_limits),
+)
+
+
+def default(images: torch.Tensor, indices: torch.Tensor, mean: float, std: float) -> str | None:
+    """k03 for images of a multiple of 4 pixels, else k01."""
+    if limits(images, indices):
+        return None
+    return "k01_thread_per_pixel" if pack_limits(images, indices) else "k03_packs"

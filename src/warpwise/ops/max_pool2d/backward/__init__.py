@@ -1,0 +1,1 @@
+"""The ladder of max_pool2d_backward."""

@@ -1,0 +1,68 @@
+"""The public functions max_pool2d and max_pool2d_backward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from warpwise.operation import Gradient, Op, Saved, register
+from warpwise.ops.max_pool2d.backward import rungs as backward
+from warpwise.ops.max_pool2d.forward import rungs as forward
+from warpwise.ops.max_pool2d.spec import BACKWARD, SPEC, gathered
+
+
+def _double_backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The backward is linear in grad_output: its adjoint gathers at the indices."""
+    return {"grad_output": gathered(grad, saved.indices)}
+
+
+_DOUBLE_BACKWARD = Gradient(_double_backward, saves=("indices",))
+MAX_POOL2D_BACKWARD = register(Op(replace(BACKWARD, gradient=_DOUBLE_BACKWARD), backward.RUNGS, backward.default))
+MAX_POOL2D = register(Op(replace(SPEC, gradient=Gradient(MAX_POOL2D_BACKWARD)), forward.RUNGS, forward.default))
+_max_pool2d = MAX_POOL2D.call
+_max_pool2d_backward = MAX_POOL2D_BACKWARD.call
+
+
+def _pair(value: int | Sequence[int]) -> list[int]:
+    return [value, value] if isinstance(value, int) else list(value)
+
+
+def max_pool2d(
+    input: torch.Tensor,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    *,
+    rung: str | None = None,
+) -> torch.Tensor:
+    """The maximum of each window of ``input`` (N, C, H, W): (N, C, H', W'), H' = (H + 2 padding - kernel) / stride + 1.
+
+    ``kernel_size``, ``stride`` (by default ``kernel_size``) and ``padding`` are one number or (vertical, horizontal).
+    Of equal maxima the first counts; NaN is larger than any number. float16, bfloat16, float32 or float64; the kernels
+    take float32, PyTorch computes the rest. Differentiable any number of times. ``rung`` names one kernel of the
+    ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
+    """
+    size = _pair(kernel_size)
+    return _max_pool2d(input, size, size if stride is None else _pair(stride), _pair(padding), rung=rung)
+
+
+def max_pool2d_backward(
+    grad_output: torch.Tensor,
+    indices: torch.Tensor,
+    shape_input: Sequence[int],
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int],
+    padding: int | Sequence[int] = 0,
+    *,
+    rung: str | None = None,
+) -> torch.Tensor:
+    """The gradient of max_pool2d's input, of ``shape_input`` (N, C, H, W): ``grad_output`` at the maxima, 0 elsewhere.
+
+    ``indices``: int32, of the shape of ``grad_output``: row W + column of each window's maximum. Autograd calls it; it
+    is public for backwards written by hand. Differentiable any number of times.
+    """
+    return _max_pool2d_backward(
+        grad_output, indices, list(shape_input), _pair(kernel_size), _pair(stride), _pair(padding), rung=rung
+    )

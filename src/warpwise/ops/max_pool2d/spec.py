@@ -1,0 +1,180 @@
+"""The specifications of max_pool2d and of its backward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_tensor, draw
+from warpwise.ops._windows import Pair, check_pool, check_settings, pooled_shape
+
+DTYPES = (torch.float32,)
+Two = tuple[torch.Tensor, torch.Tensor]
+
+
+def check(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> None:
+    check_pool("max_pool2d", input, kernel_size, stride, padding)
+
+
+def check_backward(
+    grad_output: torch.Tensor,
+    indices: torch.Tensor,
+    shape_input: Sequence[int],
+    kernel_size: Pair,
+    stride: Pair,
+    padding: Pair,
+) -> None:
+    op = "max_pool2d_backward"
+    check_tensor(op, "grad_output", grad_output, FLOATS, dims=(4,))
+    check_tensor(op, "indices", indices, (torch.int32,), dims=(4,))
+    check_settings(op, shape_input, kernel_size, stride, padding)
+    expected = pooled_shape(shape_input, kernel_size, stride, padding)
+    for name, tensor in (("grad_output", grad_output), ("indices", indices)):
+        if tuple(tensor.shape) != expected:
+            raise ValueError(f"{op}: expected {name} of shape {expected}, got {tuple(tensor.shape)}")
+
+
+def _shape(case: Case) -> tuple[int, ...]:
+    return tuple(case.sizes[name] for name in ("n", "c", "h", "w"))
+
+
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
+    return {"input": draw(_shape(case), dtype, device, seed, case.values)}
+
+
+def inputs_backward(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
+    """Normal gradients, and the indices of the maxima of normal values."""
+    settings = [case.attributes[name] for name in ("kernel_size", "stride", "padding")]
+    shape = pooled_shape(_shape(case), *settings)
+    if device.type == "meta":
+        indices = torch.empty(shape, dtype=torch.int32, device=device)
+    else:
+        indices = eager(draw(_shape(case), torch.float32, device, 2 * seed + 1), *settings)[1]
+    grad = draw(shape, dtype, device, 2 * seed, case.values, 2)
+    return {"grad_output": grad, "indices": indices, "shape_input": _shape(case)}
+
+
+def reference(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> Two:
+    return _pooled(input.double(), kernel_size, stride, padding)
+
+
+def eager(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> Two:
+    return _pooled(input, kernel_size, stride, padding)
+
+
+def _pooled(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> Two:
+    if not input.numel():
+        shape = pooled_shape(input.shape, kernel_size, stride, padding)
+        return input.sum() + input.new_zeros(shape), input.new_zeros(shape, dtype=torch.int32)
+    output, indices = functional.max_pool2d(input, list(kernel_size), list(stride), list(padding), return_indices=True)
+    return output.contiguous(), indices.int().contiguous()
+
+
+def gathered(input: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    """The elements of ``input`` (N, C, H, W) at ``indices`` within each plane."""
+    return input.flatten(2).gather(2, indices.long().flatten(2)).view(indices.shape)
+
+
+def scattered(grad_output: torch.Tensor, indices: torch.Tensor, shape_input: Sequence[int], *rest: Any) -> torch.Tensor:
+    """The adjoint of ``gathered``: elements at an index are added."""
+    planes = grad_output.new_zeros((*shape_input[:2], shape_input[2] * shape_input[3]))
+    return planes.scatter_add(2, indices.long().flatten(2), grad_output.flatten(2)).view(tuple(shape_input))
+
+
+def reference_backward(grad_output: torch.Tensor, *rest: Any) -> torch.Tensor:
+    return scattered(grad_output.double(), *rest)
+
+
+def magnitude_backward(grad_output: torch.Tensor, *rest: Any) -> torch.Tensor:
+    return scattered(grad_output.double().abs(), *rest)
+
+
+def eager_backward(
+    grad_output: torch.Tensor, indices: torch.Tensor, shape_input: Sequence[int], kernel_size: Pair, *rest: Any
+) -> torch.Tensor:
+    """PyTorch's backward of the pooling, which reads of the input its shape alone."""
+    if not grad_output.numel():
+        return grad_output.new_zeros(tuple(shape_input))
+    shape = tuple(shape_input)
+    return torch.ops.aten.max_pool2d_with_indices_backward(
+        grad_output, grad_output.new_empty(shape), list(kernel_size), *(list(pair) for pair in rest), [1, 1], False,
+        indices.long(),
+    )  # fmt: skip
+
+
+def cost(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> Cost:
+    """One read; an element and an index written for each window."""
+    n, c, h, w = pooled_shape(input.shape, kernel_size, stride, padding)
+    return Cost(bytes=input.nbytes + n * c * h * w * (input.element_size() + 4), flops=input.numel())
+
+
+def cost_backward(grad_output: torch.Tensor, indices: torch.Tensor, shape_input: Sequence[int], *rest: Any) -> Cost:
+    n, c, h, w = shape_input
+    return Cost(bytes=grad_output.nbytes + indices.nbytes + n * c * h * w * grad_output.element_size())
+
+
+def _case(name: str, n: int, c: int, h: int, w: int, kernel: int, stride: int, padding: int = 0, **more: Any) -> Case:
+    pairs = {"kernel_size": (kernel, kernel), "stride": (stride, stride), "padding": (padding, padding)}
+    return Case(name, {"n": n, "c": c, "h": h, "w": w}, pairs, **more)
+
+
+CASES = (
+    _case("halved", 2, 3, 8, 12, 2, 2),
+    _case("ragged", 1, 2, 11, 13, 2, 2),
+    _case("overlapping", 2, 1, 9, 10, 3, 2, 1),
+    _case("gaps", 1, 2, 9, 9, 2, 3),
+    Case("oblong", {"n": 1, "c": 2, "h": 7, "w": 9}, {"kernel_size": (3, 2), "stride": (1, 2), "padding": (1, 0)}),
+    _case("one_element", 1, 1, 1, 1, 1, 1),
+    _case("empty", 0, 2, 4, 4, 2, 2),
+    _case("huge", 1, 2, 4, 6, 2, 2, values="huge"),
+    _case("strided", 1, 2, 6, 8, 2, 2, layout="strided"),
+    _case("unaligned", 1, 2, 6, 8, 2, 2, layout="unaligned"),
+)
+SIZES = (
+    _case("first_block", 128, 16, 28, 28, 2, 2),
+    _case("second_block", 2048, 32, 14, 14, 2, 2),
+    _case("large", 64, 64, 112, 112, 3, 2, 1),
+    _case("ragged", 300, 33, 31, 29, 2, 2),
+)
+SPEC = Spec(
+    schema="max_pool2d(Tensor input, int[2] kernel_size, int[2] stride, int[2] padding=0)"
+    " -> (Tensor output, Tensor indices)",
+    summary="the maximum of each window of images (N, C, H, W)",
+    inputs=inputs,
+    check=check,
+    outputs={
+        "output": Output(shape=lambda input, *settings: pooled_shape(input.shape, *settings)),
+        "indices": Output(
+            shape=lambda input, *settings: pooled_shape(input.shape, *settings), dtype=torch.int32, saved=True
+        ),
+    },
+    reference=reference,
+    eager=eager,
+    cost=cost,
+    cases=CASES,
+    sizes=SIZES,
+    dtypes=DTYPES,
+)
+BACKWARD = Spec(
+    schema="max_pool2d_backward(Tensor grad_output, Tensor indices, SymInt[] shape_input, int[2] kernel_size,"
+    " int[2] stride, int[2] padding) -> (Tensor grad_input)",
+    summary="the gradient of max_pool2d: each gradient at its window's maximum",
+    inputs=inputs_backward,
+    check=check_backward,
+    outputs={
+        "grad_input": Output(
+            shape=lambda grad, indices, shape, *rest: tuple(shape),
+            terms=lambda grad, indices, shape, kernel, *rest: kernel[0] * kernel[1],
+            magnitude=magnitude_backward,
+        )
+    },
+    reference=reference_backward,
+    eager=eager_backward,
+    cost=cost_backward,
+    cases=CASES,
+    sizes=SIZES,
+    dtypes=DTYPES,
+)

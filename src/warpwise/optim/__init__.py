@@ -1,0 +1,5 @@
+"""Drop-in optimizers for those of ``torch.optim``, built on ``warpwise.ops``."""
+
+from warpwise.optim.sgd import SGD
+
+__all__ = ["SGD"]

@@ -1,0 +1,68 @@
+"""Stochastic gradient descent: all parameters of a group in one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from warpwise.ops.sgd.op import sgd
+
+
+class SGD(torch.optim.Optimizer):
+    """``torch.optim.SGD`` with ``lr``, ``momentum``, ``weight_decay`` and ``nesterov``; state dicts are exchangeable.
+
+    A step of a group is one launch on CUDA tensors of float32, up to 12 tensors; PyTorch's multi-tensor operations on a
+    CPU. Parameters without a gradient are left out, as in PyTorch. Raises ``ValueError`` for a negative setting, or
+    nesterov without momentum; dampening is not supported.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+    ) -> None:
+        for name, value in (("lr", lr), ("momentum", momentum), ("weight_decay", weight_decay)):
+            if value < 0:
+                raise ValueError(f"SGD: expected {name} of at least 0, got {value}")
+        if nesterov and not momentum:
+            raise ValueError("SGD: expected a momentum above 0 with nesterov, got 0")
+        given = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov}
+        super().__init__(params, given)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """One step by the gradients that the parameters have; returns the loss of ``closure``, if given."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            params = [param for param in group["params"] if param.grad is not None]
+            if not params:
+                continue
+            if group.get("dampening") or group.get("maximize"):  # of a loaded state dict of torch.optim.SGD
+                raise ValueError("SGD: expected no dampening and no maximize, which are not supported")
+            buffers = [self.buffer(param) for param in params] if group["momentum"] else None
+            sgd(
+                [param.detach() for param in params],
+                [param.grad for param in params if param.grad is not None],
+                buffers,
+                float(group["lr"]),
+                group["momentum"],
+                group["weight_decay"],
+                group["nesterov"],
+            )
+        return loss
+
+    def buffer(self, param: torch.Tensor) -> torch.Tensor:
+        """The momentum of ``param``: zeros at first, which makes the first step that of PyTorch."""
+        state = self.state[param]
+        if state.get("momentum_buffer") is None:
+            state["momentum_buffer"] = torch.zeros_like(param, memory_format=torch.preserve_format)
+        buffer: torch.Tensor = state["momentum_buffer"]
+        return buffer

@@ -1,0 +1,213 @@
+"""Training on small made-up images: engines agree, runs repeat and resume to the same weights, errors lose nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+from tests.apps.test_data import write_set
+
+from warpwise import nn
+from warpwise.apps.data import Images, ImageSet
+from warpwise.apps.train import Checkpoint, CheckpointError, NonFiniteLoss, Settings, Trainer, build, pictures
+from warpwise.apps.train.checkpoint import decoded, encoded
+from warpwise.cli import cli
+
+CPU = torch.device("cpu")
+SMALL = Settings("digits", "mlp", batch=16, epochs=2, lr=0.1)
+
+
+@pytest.fixture(scope="module")
+def data() -> ImageSet:
+    """Images 8 x 8 of four classes, each a bright quarter, with noise."""
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(count: int) -> Images:
+        labels = torch.randint(0, 4, (count,), generator=generator)
+        pixels = torch.randint(0, 90, (count, 8, 8), generator=generator)
+        for number, label in enumerate(labels.tolist()):
+            pixels[number, label // 2 * 4 :, label % 2 * 4 :][:4, :4] += 120
+        return Images(pixels.to(torch.uint8), labels)
+
+    return ImageSet("made up", draw(100), draw(40), ("a", "b", "c", "d"), "a test")
+
+
+def weights(trainer: Trainer) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(one[name], other[name]) for name in one) and one.keys() == other.keys()
+
+
+def trained(data: ImageSet, settings: Settings, path: Path | None = None) -> Trainer:
+    trainer = Trainer(settings, data, CPU, path)
+    trainer.run()
+    return trainer
+
+
+def test_a_network_learns_and_engines_agree(data):
+    settings = Settings("digits", "cnn", batch=20, epochs=3, lr=0.05)
+    ours = trained(data, settings)
+    assert ours.history[-1].accuracy > 0.9
+    assert len(ours.history[0].losses) == ours.steps == 5
+    theirs = trained(data, Settings(**{**settings.to_json(), "engine": "torch"}))
+    for one, other in zip(ours.history, theirs.history, strict=True):
+        assert one.losses == pytest.approx(other.losses, rel=1e-3, abs=1e-5)
+
+
+def test_emulated_kernels_take_the_same_steps(data):
+    few = data._replace(train=Images(data.train.pixels[:8], data.train.labels[:8]))
+    settings = Settings("digits", "cnn", batch=4, epochs=1, lr=0.05)
+    ours = trained(few, settings)
+    emulated = trained(few, Settings(**{**settings.to_json(), "engine": "emulated"}))
+    assert emulated.history[0].losses == pytest.approx(ours.history[0].losses, rel=1e-4)
+    for name, tensor in weights(ours).items():
+        torch.testing.assert_close(weights(emulated)[name], tensor, rtol=1e-3, atol=1e-5)
+    with pytest.raises(ValueError, match="expected a CPU and fp32, got cpu and bf16"):
+        Trainer(Settings(engine="emulated", dtype="bf16", batch=4), data, CPU)
+
+
+def test_bf16_trains(data):
+    assert trained(data, Settings(**{**SMALL.to_json(), "dtype": "bf16"})).history[-1].accuracy > 0.9
+
+
+def test_runs_repeat_bit_for_bit(data):
+    assert same(weights(trained(data, SMALL)), weights(trained(data, SMALL)))
+    other = trained(data, Settings(**{**SMALL.to_json(), "seed": 1}))
+    assert not same(weights(trained(data, SMALL)), weights(other))
+
+
+def test_an_interrupted_run_resumes_to_the_same_weights(data, tmp_path):
+    whole = trained(data, SMALL)
+    path = tmp_path / "kept.safetensors"
+    first = Trainer(SMALL, data, CPU, path)
+    plain, count = first.step, 0
+
+    def interrupting(*args):
+        nonlocal count
+        count += 1
+        if count == 9:  # the third step of the second epoch
+            os.kill(os.getpid(), signal.SIGINT)
+        return plain(*args)
+
+    first.step = interrupting
+    first.run()
+    assert first.stopped and (first.epoch, first.at) == (1, 3)
+    second = Trainer(SMALL, data, CPU, path)
+    second.resume(path)
+    second.run()
+    assert same(weights(whole), weights(second))
+    assert second.history[-1].losses == whole.history[-1].losses
+    assert second.history[0] == first.history[0]
+    longer = Trainer(Settings(**{**SMALL.to_json(), "epochs": 3}), data, CPU, path)
+    longer.resume(path)
+    longer.run()
+    assert [epoch.number for epoch in longer.history] == [1, 2, 3]
+
+
+def test_a_loss_that_is_not_finite_keeps_the_last_checkpoint(data, tmp_path):
+    path = tmp_path / "kept.safetensors"
+    trainer = Trainer(SMALL, data, CPU, path)
+    plain, count = trainer.step, 0
+
+    def breaking(*args):
+        nonlocal count
+        count += 1
+        return plain(*args) * (float("nan") if count == 8 else 1)
+
+    trainer.step = breaking
+    with pytest.raises(NonFiniteLoss, match=r"loss is nan at step 2 of epoch 2; the last good checkpoint is .*kept"):
+        trainer.run()
+    assert Checkpoint.load(path).state["epoch"] == 1
+    with pytest.raises(NonFiniteLoss, match="no checkpoint was written yet"):
+        trained(data, Settings(**{**SMALL.to_json(), "lr": 1e30, "model": "mlp"}))
+
+
+def test_a_checkpoint_of_another_run_is_refused(data, tmp_path):
+    path = tmp_path / "kept.safetensors"
+    trained(data, SMALL, path)
+    for change, message in (({"lr": 0.5}, "lr 0.1, this run has 0.5"), ({"model": "cnn"}, "model 'mlp'")):
+        with pytest.raises(CheckpointError, match=message):
+            Trainer(Settings(**{**SMALL.to_json(), **change}), data, CPU).resume(path)
+    fewer = data._replace(classes=("a", "b", "c", "d", "e"))
+    with pytest.raises(
+        CheckpointError, match=r"another model: expected model.linear2.weight \(5, 256\), got \(4, 256\)"
+    ):
+        Trainer(SMALL, fewer, CPU).resume(path)
+    content = path.read_bytes()
+    for damaged in (b"", content[:4], content[:-1], content[:200], b"\xff" * 16 + content):
+        path.write_bytes(damaged)
+        with pytest.raises(CheckpointError, match="damaged|truncated"):
+            Trainer(SMALL, data, CPU).resume(path)
+    path.write_bytes(encoded({"x": torch.ones(2)}, {}))
+    with pytest.raises(CheckpointError, match="got other safetensors"):
+        Checkpoint.load(path)
+
+
+def test_safetensors_keep_every_dtype(tmp_path):
+    tensors = {
+        "a": torch.arange(6).view(2, 3), "b": torch.tensor(1.5), "c": torch.ones(3, dtype=torch.bfloat16),
+        "d": torch.empty(0, 4),
+    }  # fmt: skip
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(encoded(tensors, {"format": "x"}))
+    found, metadata = decoded(path)
+    assert metadata == {"format": "x"} and same(tensors, found)
+    assert all(found[name].dtype == tensor.dtype for name, tensor in tensors.items())
+    size = int.from_bytes(path.read_bytes()[:8], "little")
+    assert size % 8 == 0 and path.stat().st_size == 8 + size + 48 + 4 + 6
+
+
+def test_settings_that_do_not_fit(data):
+    for change, message in (
+        ({"batch": 101}, "at most the 100 images of made up, got 101"), ({"dtype": "tf32"}, "compute in float32"),
+        ({"dtype": "tf32", "engine": "torch"}, "expected a GPU"), ({"engine": "graph"}, "engine graph: expected a GPU"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            Trainer(Settings(**{**SMALL.to_json(), **change}), data, CPU)
+    with pytest.raises(ValueError, match="at least 4 x 4 pixels"):
+        build("cnn", nn, 1, (3, 8), 10, 0)
+
+
+@pytest.mark.parametrize("model", ["cnn", "mlp"])
+def test_pictures(data, tmp_path, model):
+    trainer = Trainer(Settings(**{**SMALL.to_json(), "model": model, "epochs": 1, "lr": 0.001}), data, CPU)
+    with pytest.raises(ValueError, match="expected a finished epoch"):
+        pictures.write(trainer, tmp_path)
+    trainer.run()
+    names = {path.name for path in pictures.write(trainer, tmp_path)}
+    assert {"loss.svg", "accuracy.svg", "filters.png", "misclassified.png", "index.html"} == names
+    page = (tmp_path / "index.html").read_text()
+    assert "Misclassified" in page and page.count("<figure>") == round(40 * (1 - trainer.history[0].accuracy))
+    image = pytest.importorskip("PIL.Image")
+    with image.open(tmp_path / "filters.png") as opened:
+        assert opened.mode == "L" and min(opened.size) > 8
+
+
+def test_the_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_set(tmp_path / "files", train=40, test=20, size=8)
+
+    def run(*arguments):
+        return CliRunner().invoke(cli, ["train", "mnist", "--data", "files", *arguments])
+
+    done = run("--batch", "8", "--epochs", "1", "--device", "cpu", "--plots", "shown")
+    assert done.exit_code == 0, done.output
+    assert "on a CPU PyTorch's kernels compute behind our operations" in done.output
+    assert "epoch   1  loss" in done.output and "wrote mnist-cnn.safetensors" in done.output
+    assert (tmp_path / "shown" / "index.html").exists()
+    more = run("--batch", "8", "--epochs", "2", "--device", "cpu", "--resume")
+    assert "continuing after 1 epochs" in more.output and "epoch   2" in more.output and "epoch   1" not in more.output
+    for arguments, message in (
+        (["--batch", "41"], "at most the 40 images of mnist, got 41"),
+        (["--batch", "8", "--resume", "--checkpoint", "none"], "there is no checkpoint none"),
+        (["--resume", "--batch", "5"], "a checkpoint with batch 8, this run has 5"),
+        (["--batch", "8", "--data", "shown"], "shown has none of the four IDX files"),
+    ):
+        failed = run("--device", "cpu", *arguments)
+        assert failed.exit_code and message in failed.output, failed.output

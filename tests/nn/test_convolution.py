@@ -1,0 +1,166 @@
+"""Convolutional modules, the loss and the optimizer beside PyTorch's: the same state, results, gradients and steps."""
+
+from __future__ import annotations
+
+import collections
+import copy
+
+import pytest
+import torch
+
+from warpwise import nn, optim
+
+PAIRS = {
+    "conv": (lambda m: m.Conv2d(2, 4, 3, padding=1), (2, 2, 6, 7)),
+    "conv_groups": (lambda m: m.Conv2d(4, 6, (3, 2), stride=2, dilation=(1, 2), groups=2, bias=False), (2, 4, 7, 8)),
+    "conv_same": (lambda m: m.Conv2d(2, 3, 3, padding="same"), (2, 2, 5, 5)),
+    "conv_reflect": (lambda m: m.Conv2d(2, 3, 3, padding=1, padding_mode="reflect"), (1, 2, 5, 5)),
+    "conv_single": (lambda m: m.Conv2d(2, 3, 3), (2, 5, 5)),
+    "batch_norm": (lambda m: m.BatchNorm2d(3, momentum=0.2), (4, 3, 5, 5)),
+    "batch_norm_average": (lambda m: m.BatchNorm2d(3, affine=False, momentum=None), (4, 3, 5, 5)),
+    "batch_norm_untracked": (lambda m: m.BatchNorm2d(3, track_running_stats=False), (4, 3, 5, 5)),
+    "max_pool": (lambda m: m.MaxPool2d(2), (2, 3, 6, 8)),
+    "max_pool_overlapping": (lambda m: m.MaxPool2d(3, stride=2, padding=1), (2, 3, 6, 8)),
+    "max_pool_ceil": (lambda m: m.MaxPool2d(2, ceil_mode=True), (2, 3, 5, 7)),
+    "avg_pool": (lambda m: m.AvgPool2d(2), (2, 3, 6, 8)),
+    "avg_pool_padded": (lambda m: m.AvgPool2d(3, stride=2, padding=1, count_include_pad=False), (2, 3, 6, 8)),
+    "avg_pool_divisor": (lambda m: m.AvgPool2d(2, divisor_override=3), (2, 3, 6, 8)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_module_is_torchs(name):
+    make, shape = PAIRS[name]
+    torch.manual_seed(1)
+    theirs = make(torch.nn)
+    torch.manual_seed(1)
+    ours = make(nn)
+    assert repr(ours) == repr(theirs)
+    for training in (True, True, False):
+        ours.train(training)
+        theirs.train(training)
+        x = torch.randn(shape)
+        xs = [x.clone().requires_grad_() for _ in range(2)]
+        y, expected = ours(xs[0]), theirs(xs[1])
+        torch.testing.assert_close(y, expected)
+        weights = torch.randn_like(y)
+        (y * weights).sum().backward()
+        (expected * weights).sum().backward()
+        torch.testing.assert_close(xs[0].grad, xs[1].grad)
+        for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+            torch.testing.assert_close(one.grad, other.grad)
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    torch.testing.assert_close(dict(ours.state_dict()), dict(theirs.state_dict()))
+    theirs.load_state_dict(ours.state_dict())
+
+
+def test_a_block_is_its_four_steps():
+    torch.manual_seed(1)
+    ours = nn.ConvBlock(2, 4)
+    torch.manual_seed(1)
+    steps = {"conv": torch.nn.Conv2d(2, 4, 3, padding=1), "norm": torch.nn.BatchNorm2d(4), "relu": torch.nn.ReLU()}
+    theirs = torch.nn.Sequential(collections.OrderedDict(**steps, pool=torch.nn.MaxPool2d(2)))
+    with torch.no_grad():
+        ours.conv.bias.add_(3)
+    theirs.load_state_dict(ours.state_dict())
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    for training in (True, True, False):
+        ours.train(training)
+        theirs.train(training)
+        xs = [torch.randn(3, 2, 7, 8).requires_grad_()]
+        xs.append(xs[0].detach().clone().requires_grad_())
+        y, expected = ours(xs[0]), theirs(xs[1])
+        torch.testing.assert_close(y, expected)
+        weights = torch.randn_like(y)
+        (y * weights).sum().backward()
+        (expected * weights).sum().backward()
+        torch.testing.assert_close(xs[0].grad, xs[1].grad, rtol=1e-4, atol=1e-5)
+        for name in ("conv.weight", "norm.weight", "norm.bias"):
+            torch.testing.assert_close(ours.get_parameter(name).grad, theirs.get_parameter(name).grad)
+    torch.testing.assert_close(dict(ours.state_dict()), dict(theirs.state_dict()))
+
+
+def test_batch_norm_needs_several_values():
+    with pytest.raises(ValueError, match="expected several values a channel to train with, got"):
+        nn.BatchNorm2d(3)(torch.ones(1, 3, 1, 1))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"ignore_index": 2}, {"label_smoothing": 0.1}, {"reduction": "sum"}, {"weight": torch.ones(5) * 2}]
+)
+def test_the_loss_is_torchs(options):
+    logits, target = torch.randn(7, 5), torch.tensor([0, 1, 2, 3, 4, 2, 2])
+    torch.testing.assert_close(
+        nn.CrossEntropyLoss(**options)(logits, target), torch.nn.CrossEntropyLoss(**options)(logits, target)
+    )
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_steps_of_sgd_are_torchs(momentum, nesterov):
+    if nesterov and not momentum:
+        with pytest.raises(ValueError, match="momentum above 0 with nesterov"):
+            optim.SGD([torch.ones(2, requires_grad=True)], momentum=momentum, nesterov=True)
+        return
+    ours = [torch.nn.Parameter(torch.randn(shape)) for shape in ((3, 4), (5,), ())]
+    unused = torch.nn.Parameter(torch.ones(2))
+    theirs = copy.deepcopy(ours)
+    settings = {"lr": 0.1, "momentum": momentum, "weight_decay": 0.01, "nesterov": nesterov}
+    optimizers = optim.SGD([*ours, unused], **settings), torch.optim.SGD(theirs, **settings)
+    schedules = [torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5) for optimizer in optimizers]
+    for _ in range(4):
+        for one, other in zip(ours, theirs, strict=True):
+            one.grad = torch.randn_like(one)
+            other.grad = one.grad.clone()
+        for optimizer, schedule in zip(optimizers, schedules, strict=True):
+            optimizer.step()
+            schedule.step()
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other)
+    assert torch.equal(unused, torch.ones(2))
+    fresh = torch.optim.SGD(ours + [unused], **settings)
+    fresh.load_state_dict(optimizers[0].state_dict())
+
+
+def test_a_compiled_step_is_the_step():
+    model = torch.nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), torch.nn.ReLU(), nn.MaxPool2d(2), torch.nn.Flatten(),
+        nn.Linear(36, 3),
+    )  # fmt: skip
+    other = copy.deepcopy(model)
+    step = nn.compile_step(model, nn.CrossEntropyLoss(), optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
+    optimizer = torch.optim.SGD(other.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(3):
+        x, target = torch.randn(5, 1, 6, 6), torch.randint(0, 3, (5,))
+        loss = step(x, target)
+        optimizer.zero_grad()
+        expected = torch.nn.functional.cross_entropy(other(x), target)
+        expected.backward()
+        optimizer.step()
+        torch.testing.assert_close(loss, expected.detach())
+    torch.testing.assert_close(dict(model.state_dict()), dict(other.state_dict()))
+
+
+@pytest.mark.gpu
+def test_a_captured_step_is_the_step():
+    """Several replays, a changed learning rate and another shape of batch, beside PyTorch in eager mode."""
+    model = torch.nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), torch.nn.ReLU(), nn.MaxPool2d(2), torch.nn.Flatten(),
+        nn.Linear(36, 3),
+    ).cuda()  # fmt: skip
+    other = copy.deepcopy(model)
+    optimizers = optim.SGD(model.parameters(), lr=0.1, momentum=0.9), torch.optim.SGD(other.parameters(), 0.1, 0.9)
+    step = nn.compile_step(model, nn.CrossEntropyLoss(), optimizers[0])
+    for number in range(6):
+        if number == 3:
+            for optimizer in optimizers:
+                optimizer.param_groups[0]["lr"] = 0.05
+        count = 4 if number == 5 else 5
+        x, target = torch.randn(count, 1, 6, 6, device="cuda"), torch.randint(0, 3, (count,), device="cuda")
+        loss = step(x, target).clone()
+        optimizers[1].zero_grad()
+        expected = torch.nn.functional.cross_entropy(other(x), target)
+        expected.backward()
+        optimizers[1].step()
+        torch.testing.assert_close(loss, expected.detach(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(dict(model.state_dict()), dict(other.state_dict()), rtol=1e-3, atol=1e-5)
