@@ -32,8 +32,3 @@ RUNGS = (
     make_rung(HERE, "k01_one_launch", "both statistics and the count in one launch", one_launch, dtypes=DTYPES,
               limits=limits),
 )  # fmt: skip
-
-
-def default(running_mean: torch.Tensor, *rest: Any) -> str | None:
-    """k01; PyTorch for other dtypes than float32."""
-    return None if running_mean.dtype not in DTYPES or limits(running_mean) else "k01_one_launch"

@@ -83,9 +83,3 @@ RUNGS = (
     make_rung(HERE, "k02_implicit_gemm", "matrix products with patches gathered on the way, split sums",
               implicit_gemm, dtypes=DTYPES, limits=limits),
 )  # fmt: skip
-
-
-def default(grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
-    """k02; PyTorch for other dtypes than float32."""
-    refused = input.dtype not in DTYPES or limits(grad_output, input, weight, *rest)
-    return None if refused else "k02_implicit_gemm"

@@ -66,8 +66,3 @@ RUNGS = (
     make_rung(HERE, "k04_implicit_gemm", "a matrix product with patches gathered on the way", implicit_gemm,
               dtypes=DTYPES, limits=limits),
 )  # fmt: skip
-
-
-def default(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
-    """k04; PyTorch for other dtypes than float32."""
-    return None if input.dtype not in DTYPES or limits(input, weight, *rest) else "k04_implicit_gemm"
