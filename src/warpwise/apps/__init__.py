@@ -1,0 +1,1 @@
+"""Whole programs on modules and operations."""
