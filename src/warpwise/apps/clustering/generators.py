@@ -37,12 +37,12 @@ def layered(
 
 
 def potts(
-    separation: float = 0.7,
+    separation: float = 0.9,
     shape: Sequence[int] = (160, 125),
     n_domains: int = 7,
     n_features: int = 15,
     beta: float = 1.4,
-    sweeps: int = 60,
+    sweeps: int = 150,
     random_state: int = 0,
 ) -> Sample:
     """A Gibbs sample of a Potts model with ``beta`` on 4 neighbours, started from noise; features as in ``layered``.
