@@ -9,6 +9,7 @@ import torch
 
 from warpwise.apps.clustering.graph import Graph, from_sparse, symmetric
 from warpwise.apps.clustering.lattices import grid
+from warpwise.apps.clustering.smoothing import neighbour_sum
 from warpwise.apps.clustering.spatial_hash import check_coords, knn
 
 
@@ -55,13 +56,11 @@ def whitening(X: torch.Tensor, graph: Graph) -> tuple[torch.Tensor, torch.Tensor
     total = scaled.T @ scaled / X.shape[0]
     noise = total
     if graph.columns.numel():
-        # sum_ij w_ij (x_i - x_j)(x_i - x_j)^T / 2 = sum_i d_i x_i x_i^T - sum_ij w_ij x_i x_j^T, in batches of edges.
-        noise = torch.zeros_like(total)
-        rows = graph.rows
-        for part in torch.arange(rows.numel()).split(1 << 20):
-            step = scaled[rows[part]] - scaled[graph.columns[part]]
-            noise += step.T @ (step * graph.weights[part, None])
-        noise = noise / (2 * graph.weights.double().sum()) + 1e-3 * total
+        # sum_ij w_ij (x_i - x_j)(x_i - x_j)^T / 2 = sum_i d_i x_i x_i^T - sum_ij w_ij x_i x_j^T
+        degree = graph.degree.double()
+        across = neighbour_sum(graph, scaled.float()).double()
+        noise = scaled.T @ (scaled * degree[:, None] - across) / degree.sum()
+        noise = (noise + noise.T) / 2 + 1e-3 * total
     values, vectors = torch.linalg.eigh(noise)
     kept = values > 1e-7 * values.amax().clamp(min=1e-300)
     return mean, (unit[:, None] * vectors[:, kept] / values[kept].sqrt())

@@ -41,14 +41,19 @@ def lloyd(X: torch.Tensor, centres: torch.Tensor, iterations: int) -> tuple[torc
         if torch.equal(new, labels):
             break
         labels = new
-        member = torch.nn.functional.one_hot(labels, centres.shape[0]).to(X.dtype)
+        member = one_hot(labels, centres.shape[0])
         counts = member.sum(0)[:, None]
         centres = torch.where(counts > 0, (member.T @ X) / counts.clamp(min=1), centres)
     return labels, centres
 
 
+def one_hot(labels: torch.Tensor, k: int) -> torch.Tensor:
+    """(..., k) float32: 1 at the index that ``labels`` (...) gives, 0 elsewhere."""
+    return torch.zeros(*labels.shape, k).scatter_(-1, labels[..., None], 1.0)
+
+
 def inertia(X: torch.Tensor, labels: torch.Tensor, k: int) -> float:
     """The sum of squared distances of X (N, D) to the means of their clusters."""
-    member = torch.nn.functional.one_hot(labels, k).to(X.dtype)
+    member = one_hot(labels, k)
     means = (member.T @ X) / member.sum(0).clamp(min=1)[:, None]
     return float((X - means[labels]).square().sum())

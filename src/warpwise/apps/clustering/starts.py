@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from warpwise.apps.clustering.emission import Emission
-from warpwise.apps.clustering.field import MeanField
+from warpwise.apps.clustering.field import MeanField, softmax
 from warpwise.apps.clustering.graph import Graph
-from warpwise.apps.clustering.kmeans import inertia, kmeans
+from warpwise.apps.clustering.kmeans import inertia, kmeans, one_hot
 from warpwise.apps.clustering.smoothing import smooth
 
 HOPS = (0, 1, 2, 4)  # of smoothing before k-means
@@ -35,7 +35,7 @@ def best_start(
     highest = -torch.inf
     for first in range(0, labels.shape[1], batch):
         part = labels[:, first : first + batch]
-        q = torch.nn.functional.one_hot(part, n_domains).to(X.dtype)
+        q = one_hot(part, n_domains)
         restarts = part.shape[1]
         mix = None
         if types is None:
@@ -84,9 +84,9 @@ def _types(X: torch.Tensor, n_types: int, generator: torch.Generator) -> torch.T
     """(N, n_types): probabilities of the types of a Gaussian mixture without neighbours, from the best of 4 k-means."""
     labels = kmeans(X, n_types, 4, generator)
     best = min(range(4), key=lambda start: inertia(X, labels[:, start], n_types))
-    q = torch.nn.functional.one_hot(labels[:, best], n_types).to(X.dtype)[:, None]
+    q = one_hot(labels[:, best], n_types)[:, None]
     emission = Emission("tied", X, q)
     for _ in range(10):
-        q = torch.softmax(emission.scores(X) + q.mean(0).clamp(min=1e-6).log(), 2)
+        q = softmax(emission.scores(X) + q.mean(0).clamp(min=1e-6).log())
         emission.update(X, q)
     return q[:, 0]
