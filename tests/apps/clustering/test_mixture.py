@@ -190,6 +190,27 @@ def test_an_empty_domain_and_one_domain() -> None:
     assert (SpatialMixture(1).fit(X).labels_ == 0).all()
 
 
+def test_one_point_and_no_variance() -> None:
+    assert SpatialMixture(1).fit([[1.0, 2.0]], coords=[[0, 0]]).labels_.tolist() == [0]
+    model = SpatialMixture(1).fit(np.ones((30, 2)), coords=np.random.default_rng(0).random((30, 2)))
+    assert (model.labels_ == 0).all() and np.allclose(model.means_, 1)
+    points = SpatialMixture(2, random_state=0).fit([[1.0], [2.0]], coords=[[0, 0], [1, 0]])
+    assert sorted(points.labels_) == [0, 1]
+
+
+def test_a_graph_whose_weights_are_zero_has_no_edges() -> None:
+    ring = scipy.sparse.csr_matrix((np.zeros(3000), np.roll(np.arange(3000), 1), np.arange(3001)), shape=(3000, 3000))
+    model = clone(fit())
+    assert np.array_equal(model.fit(LAYERS.X, graph=ring).labels_, clone(model).fit(LAYERS.X).labels_)
+    assert model.beta_ == 0
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_scale_of_the_features(scale: float) -> None:
+    model = clone(fit()).fit(LAYERS.X.astype(np.float64) * scale, shape=SHAPE)
+    assert score(model) > 0.93
+
+
 def bad(value: float) -> np.ndarray:
     X = LAYERS.X.copy()
     X[5, 3] = value
@@ -220,6 +241,8 @@ def bad(value: float) -> np.ndarray:
         ({"beta": "guess"}, LAYERS.X, {}, "beta"),
         ({"field": np.zeros((3000, 3))}, LAYERS.X, {}, "field"),
         ({"sizes": [1, 2, 0, 1]}, LAYERS.X, {}, "sizes"),
+        ({"sizes": [1, 2, 3, 1], "prior": "layers"}, LAYERS.X, {}, 'only with prior="potts"'),
+        ({"beta": None}, LAYERS.X, {}, "beta"),
         ({"missing": "marginalise"}, LAYERS.X, {}, 'only "error" is supported'),
         ({"device": "cuda"}, LAYERS.X, {}, "device"),
         ({"smoothing": 1, "n_types": 8}, LAYERS.X, {}, "smoothing"),

@@ -17,22 +17,17 @@ def domain_order(
 ) -> torch.Tensor:
     """(K,): domain k of the model becomes domain ``order[k]`` of the start, whose probabilities are ``q`` (N, K).
 
-    A ``field`` (N, K) decides alone. Without it an ``interaction`` (K, K) decides, and ``sizes`` (K,) choose between an
-    order and its reverse. With ``sizes`` alone the largest domain takes the largest size.
+    A ``field`` (N, K) decides; without it an ``interaction`` (K, K); without both ``sizes`` (K,), the largest domain
+    taking the largest.
     """
     k = q.shape[1]
     if field is not None:
         return torch.from_numpy(linear_sum_assignment((field.T @ q).numpy(), maximize=True)[1])
-    fractions = q.mean(0)
     if interaction is not None:
-        order = border_order(graph, q.argmax(1), interaction)
-        if sizes is not None and torch.equal(interaction, interaction.flip(0, 1)):
-            ways = (order, order.flip(0))
-            order = min(ways, key=lambda way: float((fractions[way] - sizes).abs().sum()))
-        return order
+        return border_order(graph, q.argmax(1), interaction)
     order = torch.arange(k)
     if sizes is not None:
-        order[sizes.argsort(descending=True, stable=True)] = fractions.argsort(descending=True, stable=True)
+        order[sizes.argsort(descending=True, stable=True)] = q.mean(0).argsort(descending=True, stable=True)
     return order
 
 

@@ -31,7 +31,7 @@ class Estimator(ClusterMixin, BaseEstimator):
         if isinstance(X, torch.Tensor):
             if X.device.type != "cpu":
                 raise ValueError(f"X: only tensors on the CPU are supported, got one on {X.device}")
-            X = X.detach().numpy()
+            X = X.detach().to(torch.float32 if X.dtype in (torch.bfloat16, torch.float16) else X.dtype).numpy()
         checked = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_min_samples=1)
         return torch.from_numpy(np.array(checked, copy=True))
 

@@ -13,6 +13,7 @@ from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.smoothing import neighbour_sum
 
 _TINY = 1e-30
+_SIZE_TOLERANCE = 0.01  # of the fraction of the points in a domain, where sizes are wanted
 
 
 def softmax(logits: torch.Tensor) -> torch.Tensor:
@@ -100,7 +101,8 @@ class MeanField:
             mix = self.mix * torch.bmm(ratio.transpose(1, 2), density)
             self.mix = mix / mix.sum(2, keepdim=True).clamp(min=_TINY)
         if self.sizes is not None:
-            self.external = self.external + (self.sizes / self.q.mean(0).clamp(min=1e-6)).log() / 2
+            step = (self.sizes / self.q.mean(0).clamp(min=1e-6)).log() / 2
+            self.external = self.external + step.clamp(-0.5, 0.5)
         self.score()
 
     def update_beta(self, highest: float) -> None:
@@ -162,7 +164,9 @@ class MeanField:
             self.update_parameters()
             if tolerance:
                 new = self.q[:, 0].argmax(1)
-                if float((new != labels).float().mean()) <= tolerance and iteration > 2:
+                moved = float((new != labels).float().mean())
+                sized = self.sizes is None or float((self.q.mean(0) - self.sizes).abs().max()) < _SIZE_TOLERANCE
+                if moved <= tolerance and sized and iteration > 2:
                     return iteration
                 labels = new
         return iterations

@@ -63,11 +63,12 @@ def symmetric(
 ) -> Graph:
     """The graph that joins i and j if the edge (i, j) or (j, i) is given, with the larger of their weights.
 
-    ``rows`` and ``columns`` are (M,) int64. Self-loops are dropped. Without ``colours`` a greedy colouring is computed.
+    ``rows`` and ``columns`` are (M,) int64. Self-loops and weights of 0 are dropped. Without ``colours`` a greedy
+    colouring is computed.
     """
     given = torch.ones(rows.numel()) if weights is None else weights.to(torch.float32)
-    different = rows != columns
-    rows, columns, given = rows[different], columns[different], given[different]
+    kept = (rows != columns) & (given > 0)
+    rows, columns, given = rows[kept], columns[kept], given[kept]
     keys = torch.cat([rows * n_points + columns, columns * n_points + rows])
     unique, inverse = torch.unique(keys, return_inverse=True)
     larger = torch.zeros(unique.numel()).scatter_reduce_(0, inverse, torch.cat([given, given]), "amax")

@@ -43,7 +43,8 @@ def graph_of(n_points: int, coords: Any, graph: Any, shape: Sequence[int] | None
 
 def whitening(X: torch.Tensor, graph: Graph) -> tuple[torch.Tensor, torch.Tensor]:
     """(mean (D,), matrix (D, D')): (X - mean) @ matrix has unit covariance between neighbours, half of that of their
-    differences. Without edges it has unit covariance. Directions without variance are dropped, so that D' <= D.
+    differences. Without edges it has unit covariance. Directions without variance are dropped, so that D' <= D; if no
+    direction has any, one column of zeros is left.
 
     Most neighbours share a domain: the metric is near that of the noise within domains, whatever the units of X are.
     """
@@ -63,7 +64,9 @@ def whitening(X: torch.Tensor, graph: Graph) -> tuple[torch.Tensor, torch.Tensor
         noise = (noise + noise.T) / 2 + 1e-3 * total
     values, vectors = torch.linalg.eigh(noise)
     kept = values > 1e-7 * values.amax().clamp(min=1e-300)
-    return mean, (unit[:, None] * vectors[:, kept] / values[kept].sqrt())
+    if not bool(kept.any()):
+        return mean, torch.zeros(X.shape[1], 1, dtype=torch.float64)
+    return mean, unit[:, None] * vectors[:, kept] / values[kept].sqrt()
 
 
 def interaction_of(prior: Any, n_domains: int, reach: int = 3) -> torch.Tensor | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import torch
@@ -37,8 +38,9 @@ class SpatialMixture(Estimator):
     covariance : "tied", "diag", "full" (one a class) or "t" (Student's t with 4 degrees of freedom and a tied scale).
     beta : "estimate" (by pseudo-likelihood, at most 12 / mean degree) or a float of at least 0.
     field : (N, K), added to the log-probabilities: an atlas or a depth prior; or None.
-    sizes : (K,) positive, the fractions of the points in the domains, in no given order unless ``field`` or ``prior``
-        gives one; or None.
+    sizes : (K,) positive, the wanted fractions of the points in the domains, in no given order unless ``field`` gives
+        one; or None. Only with the prior "potts". After the fit the external field moves until they are reached, for at
+        most ``max_iter`` further iterations; where features do not separate the domains they may not be.
     min_region : regions of fewer points are merged into neighbouring domains; or None.
     contiguous : merge all regions of a domain but its largest into neighbouring domains.
     n_init : k-means++ starts.
@@ -199,10 +201,9 @@ class SpatialMixture(Estimator):
             raise ValueError(f'covariance: expected "tied", "diag", "full" or "t", got {self.covariance!r}')
         if self.missing != "error":
             raise ValueError(f'missing: only "error" is supported, got {self.missing!r}')
-        if isinstance(self.beta, str) and self.beta != "estimate":
-            raise ValueError(f'beta: expected "estimate" or a number, got {self.beta!r}')
-        if not isinstance(self.beta, str) and not 0 <= float(self.beta) < float("inf"):
-            raise ValueError(f"beta: expected a finite number of at least 0, got {self.beta!r}")
+        number = isinstance(self.beta, Real) and 0 <= float(self.beta) < float("inf")
+        if not number and not (isinstance(self.beta, str) and self.beta == "estimate"):
+            raise ValueError(f'beta: expected "estimate" or a finite number of at least 0, got {self.beta!r}')
         self._interaction = interaction_of(self.prior, k)
         self._external = torch.zeros(1, k)
         if self.field is not None:
@@ -216,6 +217,8 @@ class SpatialMixture(Estimator):
             sizes = torch.as_tensor(self.sizes, dtype=torch.float32)
             if sizes.shape != (k,) or not bool((sizes > 0).all()) or not bool(torch.isfinite(sizes).all()):
                 raise ValueError(f"sizes: expected {k} positive numbers, got {self.sizes!r}")
+            if self._interaction is not None:
+                raise ValueError('sizes: supported only with prior="potts"')
             self._sizes = sizes / sizes.sum()
 
     def _whiten(self, X: torch.Tensor) -> torch.Tensor:
@@ -255,12 +258,16 @@ class SpatialMixture(Estimator):
             beta,
             external,
             self._interaction,
-            self._sizes,
+            None,
             temper,
             independent,
         )
         estimate = highest if isinstance(self.beta, str) else None
         self.n_iter_ = final.run(self.max_iter, estimate, _TOLERANCE)
+        if self._sizes is not None:
+            # With beta held: a field that moves while beta is estimated can drive it to its bound.
+            final.sizes = self._sizes
+            self.n_iter_ += final.run(self.max_iter, None, _TOLERANCE)
         return final
 
     def _keep(self, X: Any, model: MeanField, order: torch.Tensor) -> None:
