@@ -15,14 +15,15 @@ import torch
 from warpwise.apps.clustering.graph import Graph, symmetric
 
 _BATCH = 1 << 23  # candidate pairs in memory at once
-_MAX_CELLS = 1 << 20  # per axis: three axes fit in an int64 key
+_MAX_CELLS = {2: 1 << 31, 3: 1 << 20}  # per axis: a key of all axes fits in an int64
 
 
 def knn(coords: Any, k: int = 8) -> Graph:
     """Join each point to its ``k`` nearest others, Euclidean distance; symmetrised, so that a degree may exceed ``k``.
 
-    ``coords`` is (N, 2) or (N, 3), finite. Points at the same place are ordinary neighbours at distance 0. If N <= k,
-    all points are joined. Raises ``ValueError`` for a wrong shape, values that are not finite, or k < 1.
+    ``coords`` is (N, 2) or (N, 3), finite. Points at the same place are ordinary neighbours at distance 0; the time
+    grows with the square of their number. If N <= k, all points are joined. Raises ``ValueError`` for a wrong shape,
+    values that are not finite, or k < 1.
     """
     points = check_coords(coords)
     if k < 1:
@@ -38,18 +39,20 @@ def knn(coords: Any, k: int = 8) -> Graph:
         cells = _Cells(points, side)
         unresolved = []
         for rows, columns, squared, batch in cells.candidates(queries):
-            # Sorted by distance, then stably by row: the first k of each row are its nearest candidates.
-            order = torch.argsort(squared, stable=True)
-            order = order[torch.argsort(rows[order], stable=True)]
-            rows, columns, squared = rows[order], columns[order], squared[order]
+            # All points within one cell side are candidates, those further away are not all.
+            if not cells.whole:
+                near = squared <= cells.side**2
+                rows, columns, squared = rows[near], columns[near], squared[near]
             counts = torch.bincount(rows, minlength=batch.numel())
-            first = counts.cumsum(0) - counts
-            rank = torch.arange(rows.numel()) - first[rows]
-            last = (first + k - 1).clamp(max=max(rows.numel() - 1, 0))
             enough = counts >= k
-            if rows.numel():
-                enough &= (squared[last] <= cells.side**2) | cells.whole
-            keep = (rank < k) & enough[rows]
+            kept = enough[rows]
+            rows, columns, squared = rows[kept], columns[kept], squared[kept]
+            # Sorted by distance, then stably by row: the first k of each row are its nearest.
+            order = torch.argsort(squared)
+            order = order[torch.argsort(rows[order], stable=True)]
+            rows, columns = rows[order], columns[order]
+            counts = torch.where(enough, counts, 0)
+            keep = torch.arange(rows.numel()) - (counts.cumsum(0) - counts)[rows] < k
             found_rows.append(batch[rows[keep]])
             found_columns.append(columns[keep])
             unresolved.append(batch[~enough])
@@ -94,12 +97,12 @@ class _Cells:
 
     def __init__(self, points: torch.Tensor, side: float) -> None:
         low = points.amin(0)
-        extent = float((points - low).max())
-        self.side = max(side, extent / (_MAX_CELLS - 4))
+        extent, axes = float((points - low).max()), points.shape[1]
+        self.side = max(side, extent / (_MAX_CELLS[axes] - 4))
         self.points = points
         self.place = ((points - low) / self.side).floor().to(torch.int64) + 1
         self.whole = bool((self.place <= 2).all())
-        self.strides = torch.tensor([_MAX_CELLS**axis for axis in range(points.shape[1])])
+        self.strides = torch.tensor([_MAX_CELLS[axes] ** axis for axis in range(axes)])
         keys = (self.place * self.strides).sum(1)
         sorted_keys, self.order = torch.sort(keys, stable=True)
         self.keys, counts = torch.unique_consecutive(sorted_keys, return_counts=True)
@@ -138,15 +141,18 @@ class _Cells:
 
 
 def _side_for(points: torch.Tensor, k: int) -> float:
-    """A cell side at which a point's cell has about ``k`` / 3 points or fewer: dense parts stay cheap, and sparse ones
-    are found in later passes with larger cells."""
+    """A cell side at which about 2 ``k`` points are within one side of a point, on average over the points.
+
+    Parts of high density determine it; neighbours in sparse parts are found in later passes with larger cells.
+    """
     extent = float((points.amax(0) - points.amin(0)).max())
     if extent == 0:
         return 1.0
     n, axes = points.shape
-    side = extent * (max(k, 3) / 3 / n) ** (1 / axes)
-    for _ in range(16):
-        if _Cells(points, side).mean_candidates() <= max(k, 3) / 2 + 1:
+    wanted = 2 * k / (3.1 if axes == 2 else 4.2)
+    side = extent * (wanted / n) ** (1 / axes)
+    for _ in range(48):
+        if _Cells(points, side).mean_candidates() <= 2 * wanted + 2:
             break
         side /= 2
     return side
