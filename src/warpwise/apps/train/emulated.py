@@ -30,8 +30,9 @@ Pull = Callable[[torch.Tensor], torch.Tensor | None]  # from the gradient of a l
 
 
 def launched(op: Op, *args: Any, rung: str | None = None) -> Any:
-    """All outputs of ``op``, saved ones too, by ``rung`` or the one that a GPU runs."""
-    name = rung or op.default(*args)
+    """All outputs of ``op``, saved ones too, by ``rung``, or the ladder's default, or the last rung in CUDA C++."""
+    taking = (each.name for each in reversed(op.rungs) if each.language == "cuda" and not op.refusal(each, *args))
+    name = rung or op.default(*args) or next(taking, None)
     if name is None:
         raise ValueError(f"{op.name}: no kernel takes these arguments")
     outputs = op.allocate(*args)
