@@ -9,6 +9,7 @@ from warpwise.apps.clustering.graph import Graph, from_edges, from_sparse
 from warpwise.apps.clustering.lattices import grid, hexagonal
 from warpwise.apps.clustering.mixture import SpatialMixture
 from warpwise.apps.clustering.smoothed_kmeans import SmoothedKMeans
+from warpwise.apps.clustering.spatial_components import spatial_components
 from warpwise.apps.clustering.spatial_hash import knn, radius
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "hexagonal",
     "knn",
     "radius",
+    "spatial_components",
 ]
