@@ -61,8 +61,8 @@ def test_a_network_learns_and_engines_agree(data):
 
 
 def test_emulated_kernels_take_the_same_steps(data):
-    few = data._replace(train=Images(data.train.pixels[:8], data.train.labels[:8]))
-    settings = Settings("digits", "cnn", batch=4, epochs=1, lr=0.05)
+    few = data._replace(train=Images(data.train.pixels[:4], data.train.labels[:4]))
+    settings = Settings("digits", "cnn", batch=2, epochs=1, lr=0.05)
     ours = trained(few, settings)
     emulated = trained(few, Settings(**{**settings.to_json(), "engine": "emulated"}))
     assert emulated.history[0].losses == pytest.approx(ours.history[0].losses, rel=1e-4)
