@@ -53,7 +53,7 @@ class BatchNorm2d(torch.nn.BatchNorm2d):
             return
         assert self.num_batches_tracked is not None
         correction = count / (count - 1)
-        if self.momentum is None:  # a cumulative average, whose factor stays on the GPU
+        if self.momentum is None:  # a cumulative average: its factor is computed on the device
             self.num_batches_tracked.add_(1)
             factor = 1 / self.num_batches_tracked.to(self.running_mean.dtype)
             self.running_mean.lerp_(mean if bias is None else mean + bias, factor)

@@ -14,7 +14,7 @@ def kmeans(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator, i
 def plus_plus(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator) -> torch.Tensor:
     """(restarts, k, D): points of X (N, D), each drawn in proportion to its squared distance to the nearest before it.
 
-    If all points lie on chosen ones, further centres are drawn uniformly.
+    If every point equals a centre, further centres are drawn uniformly.
     """
     n = X.shape[0]
     squares = X.square().sum(1, keepdim=True)

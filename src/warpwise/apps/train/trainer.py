@@ -80,7 +80,7 @@ class Trainer:
 
     @property
     def steps(self) -> int:
-        """Steps of an epoch. Images that do not fill a batch are left out of it; each epoch leaves out others."""
+        """Steps of an epoch. The last, incomplete batch is dropped; the images in it differ from epoch to epoch."""
         return len(self.train) // self.settings.batch
 
     def batch(self, indices: torch.Tensor) -> torch.Tensor:
