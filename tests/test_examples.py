@@ -23,10 +23,10 @@ def test_an_epilogue_of_ones_own():
 def test_a_network_of_ones_own_learns(capsys):
     """On made-up images: classes are bright rows at different heights."""
     train = runpy.run_path(str(EXAMPLES / "train_cnn.py"))["train"]
-    labels = torch.arange(200) % 4
-    pixels = torch.randint(0, 60, (200, 28, 28), generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(80) % 4
+    pixels = torch.randint(0, 60, (80, 28, 28), generator=torch.Generator().manual_seed(0))
     for number, label in enumerate(labels.tolist()):
         pixels[number, 7 * label : 7 * label + 4] += 150
     images = Images(pixels.to(torch.uint8), labels)
-    assert train(ImageSet("rows", images, images, tuple("abcd"), "a test"), "cpu", epochs=2, batch=20) > 0.9
+    assert train(ImageSet("rows", images, images, tuple("abcd"), "a test"), "cpu", epochs=2, batch=10) > 0.9
     assert "epoch 2: loss of the last batch" in capsys.readouterr().out

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,15 +19,6 @@ from warpwise.cli import cli
 
 CPU = torch.device("cpu")
 SMALL = Settings("digits", "mlp", batch=16, epochs=2, lr=0.1)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Small tensors: threads that wait for each other on a busy machine take longer than the work."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +58,18 @@ def test_a_network_learns_and_engines_agree(data):
     theirs = trained(data, Settings(**{**settings.to_json(), "engine": "torch"}))
     for one, other in zip(ours.history, theirs.history, strict=True):
         assert one.losses == pytest.approx(other.losses, rel=1e-3, abs=1e-5)
+
+
+def test_emulated_kernels_take_the_same_steps(data):
+    few = data._replace(train=Images(data.train.pixels[:4], data.train.labels[:4]))
+    settings = Settings("digits", "cnn", batch=2, epochs=1, lr=0.05)
+    ours = trained(few, settings)
+    emulated = trained(few, Settings(**{**settings.to_json(), "engine": "emulated"}))
+    assert emulated.history[0].losses == pytest.approx(ours.history[0].losses, rel=1e-4)
+    for name, tensor in weights(ours).items():
+        torch.testing.assert_close(weights(emulated)[name], tensor, rtol=1e-3, atol=1e-5)
+    with pytest.raises(ValueError, match="expected a CPU and fp32, got cpu and bf16"):
+        Trainer(Settings(engine="emulated", dtype="bf16", batch=4), data, CPU)
 
 
 def test_bf16_trains(data):

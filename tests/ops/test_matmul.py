@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.ops.conftest import on_cpu
 
 from warpwise import operation, ops
+from warpwise.ops import _c
 from warpwise.ops.matmul import _shared, rungs, spec
-from warpwise.ops.matmul import k02_c_blocked as c_library
 
 FEW = settings(max_examples=12, deadline=None, derandomize=True)
 RUNGS = [rung.name for rung in rungs.RUNGS if on_cpu(rung) and torch.float32 in (rung.dtypes or ())]
@@ -126,14 +126,14 @@ def test_autocast_takes_low_precision():
 def test_without_a_c_compiler(monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(RuntimeError, match="no C compiler: looked for no-such-compiler on PATH; install gcc or clang"):
-        c_library.compiler()
+        _c.compiler()
 
 
 def test_c_that_does_not_compile(tmp_path):
     source = tmp_path / "broken.c"
     source.write_text("int broken(void) { return missing; }\n")
     with pytest.raises(RuntimeError, match=r"cannot build broken\.c:\n[\s\S]*missing"):
-        c_library.library(source)
+        _c.library(source)
 
 
 @pytest.mark.gpu

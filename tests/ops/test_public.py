@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -19,9 +20,19 @@ from warpwise.operation import Op, UnknownRung
 NOT_DIFFERENTIABLE = {
     "gather_images",  # of uint8
     "histogram",  # of integers
+    "running_statistics",  # changes its arguments
     "scaled_matmul",  # of fp8, which autograd does not differentiate
     "sgd",  # changes its arguments
 }
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Small tensors: threads that wait for each other on a busy machine take longer than the work."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def example(op: Op, dtype: torch.dtype) -> tuple:

@@ -1,1 +1,1 @@
-"""Whole programs on the modules of ``warpwise.nn``: training of image classifiers."""
+"""Whole programs on modules and operations."""

@@ -12,9 +12,9 @@ _TENSOR = "{0}.__class__, {0}.shape, {0}.stride(), {0}.dtype, {0}.device, {0}.da
 _KEYS = {
     "tensor": (_TENSOR, "t"),
     "optional": (f"None if {{0}} is None else ({_TENSOR})", "t"),
-    "tensors": ("{0} and tuple([one(value) for value in {0}])", ""),
+    "tensors": ("None if {0} is None else tuple([one(value) for value in {0}])", ""),
     "static": ("{0}.__class__, {0}", "f"),
-    "statics": ("{0} and tuple({0})", "f"),
+    "statics": ("None if {0} is None else tuple({0})", "f"),
     "varying int": ("{0}.bit_length() >> 5", "v"),  # kernels take 32 or 64 bits
     "varying": ("{0}.__class__", "v"),
 }

@@ -137,35 +137,39 @@ struct Hash : std::hash<std::string_view> {
 };
 
 struct Call {
-  PyObject_HEAD vectorcallfunc call;
-  struct Content {
-    std::string kinds;  // as ``Key`` takes them
-    Object general;     // the call in Python
-    Object find;        // the plan that the call in Python has kept for these arguments, or None
-    std::unordered_map<std::string, Object, Hash, std::equal_to<>> plans;
-  }* content;
+  std::string kinds;  // as ``Key`` takes them
+  Object general;     // the call in Python
+  Object find;        // the plan that the call in Python has kept for these arguments, or None
+  std::unordered_map<std::string, Object, Hash, std::equal_to<>> plans;
+
+  PyObject* call(PyObject* const* args, size_t flags, PyObject* names);
+  int visit(visitproc visit, void* arg) const {
+    Py_VISIT(general.get());
+    Py_VISIT(find.get());
+    for (const auto& [key, plan] : plans) Py_VISIT(plan.get());
+    return 0;
+  }
 };
 
-PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
-  Call::Content& own = *reinterpret_cast<Call*>(self)->content;
-  const size_t count = own.kinds.size(), plain = flags & ~PY_VECTORCALL_ARGUMENTS_OFFSET;
+PyObject* Call::call(PyObject* const* args, size_t flags, PyObject* names) {
+  const size_t count = kinds.size(), plain = flags & ~PY_VECTORCALL_ARGUMENTS_OFFSET;
   if (names || static_cast<size_t>(PyVectorcall_NARGS(flags)) != count + 1) {
     PyErr_Format(PyExc_TypeError, "expected %zu arguments and the rung by position", count);
     return nullptr;
   }
   if (!nothing_dispatches() || process.in_forward_mode())
-    return PyObject_Vectorcall(own.general.get(), args, plain, nullptr);
-  const Key key(own.kinds, args);
-  if (!key.valid) return PyObject_Vectorcall(own.general.get(), args, plain, nullptr);
-  if (const auto found = own.plans.find(key.text()); found != own.plans.end()) {
+    return PyObject_Vectorcall(general.get(), args, plain, nullptr);
+  const Key key(kinds, args);
+  if (!key.valid) return PyObject_Vectorcall(general.get(), args, plain, nullptr);
+  if (const auto found = plans.find(key.text()); found != plans.end()) {
     const Object plan = Object::borrowed(found->second.get());  // the call may clear the plans
     return PyObject_Vectorcall(plan.get(), args, count, nullptr);
   }
-  Object made = Object::owned(PyObject_Vectorcall(own.general.get(), args, plain, nullptr));
+  Object made = Object::owned(PyObject_Vectorcall(general.get(), args, plain, nullptr));
   if (!made) return nullptr;
-  Object plan = Object::owned(PyObject_Vectorcall(own.find.get(), args, plain, nullptr));
+  Object plan = Object::owned(PyObject_Vectorcall(find.get(), args, plain, nullptr));
   if (!plan) return nullptr;
-  if (plan.get() != Py_None) own.plans.insert_or_assign(std::string(key.text()), std::move(plan));
+  if (plan.get() != Py_None) plans.insert_or_assign(std::string(key.text()), std::move(plan));
   return made.release();
 }
 
@@ -173,59 +177,23 @@ PyObject* new_call(PyTypeObject* type, PyObject* args, PyObject*) {
   const char* kinds;
   PyObject *general, *find;
   if (!PyArg_ParseTuple(args, "sOO", &kinds, &general, &find)) return nullptr;
-  auto* self = reinterpret_cast<Call*>(type->tp_alloc(type, 0));
-  if (!self) return nullptr;
-  self->call = call;
-  self->content = new Call::Content{kinds, Object::borrowed(general), Object::borrowed(find), {}};
-  return reinterpret_cast<PyObject*>(self);
+  return Callable<Call>::make(
+      type, std::make_unique<Call>(Call{kinds, Object::borrowed(general), Object::borrowed(find), {}}));
 }
 
 PyObject* forget(PyObject* self, PyObject*) {
-  auto plans = std::move(reinterpret_cast<Call*>(self)->content->plans);
-  reinterpret_cast<Call*>(self)->content->plans.clear();
+  if (Call* own = Callable<Call>::of(self)) {
+    const auto plans = std::exchange(own->plans, {});  // a plan may run Python code when it is deleted
+  }
   Py_RETURN_NONE;
-}
-
-int traverse_call(PyObject* self, visitproc visit, void* arg) {
-  const Call::Content* own = reinterpret_cast<Call*>(self)->content;
-  if (!own) return 0;
-  Py_VISIT(own->general.get());
-  Py_VISIT(own->find.get());
-  for (const auto& [key, plan] : own->plans) Py_VISIT(plan.get());
-  return 0;
-}
-
-int clear_call(PyObject* self) {
-  Call::Content* own = reinterpret_cast<Call*>(self)->content;
-  if (!own) return 0;
-  auto plans = std::move(own->plans);
-  own->plans.clear();
-  return 0;
-}
-
-void delete_call(PyObject* self) {
-  PyObject_GC_UnTrack(self);
-  delete std::exchange(reinterpret_cast<Call*>(self)->content, nullptr);
-  Py_TYPE(self)->tp_free(self);
 }
 
 PyMethodDef methods_of_call[] = {{"forget", forget, METH_NOARGS, "Drop all plans."}, {}};
 
-PyTypeObject type_of_call = [] {
-  PyTypeObject type{PyVarObject_HEAD_INIT(nullptr, 0)};
-  type.tp_name = "warpwise.fastcall.Call";
-  type.tp_doc = "Call(kinds, general, find): a function of an operation's arguments and the rung, by position.";
-  type.tp_basicsize = sizeof(Call);
-  type.tp_vectorcall_offset = offsetof(Call, call);
-  type.tp_call = PyVectorcall_Call;
-  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC;
-  type.tp_methods = methods_of_call;
-  type.tp_new = new_call;
-  type.tp_traverse = traverse_call;
-  type.tp_clear = clear_call;
-  type.tp_dealloc = delete_call;
-  return type;
-}();
+PyTypeObject type_of_call = Callable<Call>::type(
+    "warpwise.fastcall.Call",
+    "Call(kinds, general, find): a function of an operation's arguments and the rung, by position.", new_call,
+    methods_of_call);
 
 // configure(launch, raw_stream, current_device, interceptors, forward_level)
 PyObject* configure(PyObject*, PyObject* args) {

@@ -186,26 +186,32 @@ class FunctionStep : public Step {
 };
 
 struct Replay {
-  PyObject_HEAD vectorcallfunc call;
-  struct Content {
-    int64_t device = -1;
-    std::vector<std::unique_ptr<Step>> steps;
-    std::vector<std::optional<Empty>> outputs;  // absent ones are None
-    std::vector<size_t> filled;                 // outputs with elements, whose addresses come first
-    std::vector<size_t> places, varying;        // the tensors and the varying scalars among the arguments
-    struct Room {                               // memory that the launches use
-      std::optional<Empty> empty;
-      Object make;  // a function that returns a tensor, where `empty` is absent
-    };
-    std::vector<Room> rooms;
-    Object launch;  // the Python function that launches without the recording
-  }* content;
+  int64_t device = -1;
+  std::vector<std::unique_ptr<Step>> steps;
+  std::vector<std::optional<Empty>> outputs;  // absent ones are None
+  std::vector<size_t> filled;                 // outputs with elements, whose addresses come first
+  std::vector<size_t> places, varying;        // the tensors and the varying scalars among the arguments
+  struct Room {                               // memory that the launches use
+    std::optional<Empty> empty;
+    Object make;  // a function that returns a tensor, where `empty` is absent
+  };
+  std::vector<Room> rooms;
+  Object launch;  // the Python function that launches without the recording
+
+  PyObject* call(PyObject* const* args, size_t flags, PyObject* names) const;
+  int visit(visitproc visit, void* arg) const {
+    for (const auto& step : steps)
+      if (const int stop = step->visit(visit, arg)) return stop;
+    for (const auto& room : rooms) Py_VISIT(room.make.get());
+    Py_VISIT(launch.get());
+    return 0;
+  }
 };
 
 constexpr uint64_t kAlignment = 255;  // a GPU's kernels look at an address modulo 256 bytes at most
 
 // The result, or no object where the recording does not apply.
-Object replayed(const Replay::Content& own, PyObject* const* args) {
+Object replayed(const Replay& own, PyObject* const* args) {
   if (process.intercepted() || process.in_forward_mode() || at::hasCallbacks()) return Object();
   for (const auto& step : own.steps)
     if (!step->ready()) return Object();
@@ -247,15 +253,14 @@ Object replayed(const Replay::Content& own, PyObject* const* args) {
   return outputs.empty() ? Object::borrowed(Py_None) : std::move(made);
 }
 
-PyObject* call_replay(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
-  const Replay::Content& own = *reinterpret_cast<Replay*>(self)->content;
+PyObject* Replay::call(PyObject* const* args, size_t flags, PyObject* names) const {
   try {
-    if (Object made = replayed(own, args)) return made.release();
+    if (Object made = replayed(*this, args)) return made.release();
   } catch (const PythonError&) {
     return nullptr;
   } catch (const std::exception&) {  // the launch below raises the error, such as no memory
   }
-  return PyObject_Vectorcall(own.launch.get(), args, flags & ~PY_VECTORCALL_ARGUMENTS_OFFSET, names);
+  return PyObject_Vectorcall(launch.get(), args, flags & ~PY_VECTORCALL_ARGUMENTS_OFFSET, names);
 }
 
 std::vector<size_t> indices(PyObject* iterable) {
@@ -268,7 +273,7 @@ PyObject* new_replay(PyTypeObject* type, PyObject* args, PyObject*) {
   long long device;
   if (!PyArg_ParseTuple(args, "LOOOOOOO", &device, &steps, &outputs, &filled, &rooms, &places, &varying, &launch))
     return nullptr;
-  auto content = std::make_unique<Replay::Content>();
+  auto content = std::make_unique<Replay>();
   try {
     content->device = device;
     for_each(steps, [&](PyObject* one) {
@@ -295,48 +300,11 @@ PyObject* new_replay(PyTypeObject* type, PyObject* args, PyObject*) {
     PyErr_SetString(PyExc_ValueError, error.what());
     return nullptr;
   }
-  auto* self = reinterpret_cast<Replay*>(type->tp_alloc(type, 0));
-  if (!self) return nullptr;
-  self->call = call_replay;
-  self->content = content.release();
-  return reinterpret_cast<PyObject*>(self);
+  return Callable<Replay>::make(type, std::move(content));
 }
 
-int traverse_replay(PyObject* self, visitproc visit, void* arg) {
-  const Replay::Content* own = reinterpret_cast<Replay*>(self)->content;
-  if (!own) return 0;
-  for (const auto& step : own->steps)
-    if (const int stop = step->visit(visit, arg)) return stop;
-  for (const auto& room : own->rooms) Py_VISIT(room.make.get());
-  Py_VISIT(own->launch.get());
-  return 0;
-}
-
-int clear_replay(PyObject* self) {
-  delete std::exchange(reinterpret_cast<Replay*>(self)->content, nullptr);
-  return 0;
-}
-
-void delete_replay(PyObject* self) {
-  PyObject_GC_UnTrack(self);
-  clear_replay(self);
-  Py_TYPE(self)->tp_free(self);
-}
-
-PyTypeObject type_of_replay = [] {
-  PyTypeObject type{PyVarObject_HEAD_INIT(nullptr, 0)};
-  type.tp_name = "warpwise.fastcall.Replay";
-  type.tp_doc = "Recorded launches as a function of the arguments of an operation.";
-  type.tp_basicsize = sizeof(Replay);
-  type.tp_vectorcall_offset = offsetof(Replay, call);
-  type.tp_call = PyVectorcall_Call;
-  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC;
-  type.tp_new = new_replay;
-  type.tp_traverse = traverse_replay;
-  type.tp_clear = clear_replay;
-  type.tp_dealloc = delete_replay;
-  return type;
-}();
+PyTypeObject type_of_replay = Callable<Replay>::type(
+    "warpwise.fastcall.Replay", "Recorded launches as a function of the arguments of an operation.", new_replay);
 
 }  // namespace
 

@@ -4,7 +4,9 @@
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -57,6 +59,52 @@ inline std::vector<int64_t> integers(PyObject* iterable) {
   for_each(iterable, [&](PyObject* item) { values.push_back(integer(item)); });
   return values;
 }
+
+// A Python object that can be called, whose state is a Content with visit(visitproc, void*) const and
+// call(PyObject* const* args, size_t flags, PyObject* names).
+template <class Content>
+struct Callable {
+  PyObject_HEAD vectorcallfunc call;
+  Content* content;
+
+  static PyObject* make(PyTypeObject* type, std::unique_ptr<Content> content) {
+    auto* self = reinterpret_cast<Callable*>(type->tp_alloc(type, 0));
+    if (!self) return nullptr;
+    self->call = [](PyObject* object, PyObject* const* args, size_t flags, PyObject* names) -> PyObject* {
+      if (Content* own = of(object)) return own->call(args, flags, names);
+      PyErr_SetString(PyExc_RuntimeError, "called after its references were cleared");
+      return nullptr;
+    };
+    self->content = content.release();
+    return reinterpret_cast<PyObject*>(self);
+  }
+  static Content*& of(PyObject* object) { return reinterpret_cast<Callable*>(object)->content; }
+
+  static PyTypeObject type(const char* name, const char* doc, newfunc create, PyMethodDef* methods = nullptr) {
+    PyTypeObject made{PyVarObject_HEAD_INIT(nullptr, 0)};
+    made.tp_name = name;
+    made.tp_doc = doc;
+    made.tp_basicsize = sizeof(Callable);
+    made.tp_vectorcall_offset = offsetof(Callable, call);
+    made.tp_call = PyVectorcall_Call;
+    made.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC;
+    made.tp_methods = methods;
+    made.tp_new = create;
+    made.tp_traverse = [](PyObject* object, visitproc visit, void* arg) {
+      return of(object) ? of(object)->visit(visit, arg) : 0;
+    };
+    made.tp_clear = [](PyObject* object) {
+      delete std::exchange(of(object), nullptr);
+      return 0;
+    };
+    made.tp_dealloc = [](PyObject* object) {
+      PyObject_GC_UnTrack(object);
+      delete std::exchange(of(object), nullptr);
+      Py_TYPE(object)->tp_free(object);
+    };
+    return made;
+  }
+};
 
 // True for an object of class torch.Tensor or torch.nn.Parameter, and of no subclass.
 inline bool is_plain_tensor(PyObject* object) { return THPVariable_CheckExact(object); }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from warpwise.ops.avg_pool2d.op import avg_pool2d
-from warpwise.ops.batch_norm.op import batch_norm
+from warpwise.ops.batch_norm.op import batch_norm, running_statistics
 from warpwise.ops.conv2d.op import conv2d
 from warpwise.ops.conv_block.op import conv_block
 from warpwise.ops.max_pool2d.op import max_pool2d
@@ -40,26 +40,27 @@ class BatchNorm2d(torch.nn.BatchNorm2d):
             raise ValueError(f"BatchNorm2d: expected several values a channel to train with, got {tuple(input.shape)}")
         output, mean, var = batch_norm(input, self.weight, self.bias, self.eps)
         if self.training:
-            self.update_running(mean.detach(), var.detach(), count)
+            self.update_running(mean.detach(), var.detach(), None, count)
         return output
 
     @torch.no_grad()
-    def update_running(self, mean: torch.Tensor, var: torch.Tensor, count: int) -> None:
-        """Move the running statistics towards those of a batch of ``count`` values a channel.
+    def update_running(self, mean: torch.Tensor, var: torch.Tensor, bias: torch.Tensor | None, count: int) -> None:
+        """Move the running statistics towards mean + bias and var of a batch of ``count`` values a channel.
 
         The running variance is the unbiased one, var count / (count - 1).
         """
         if not self.track_running_stats or self.running_mean is None or self.running_var is None:
             return
         assert self.num_batches_tracked is not None
-        self.num_batches_tracked.add_(1)
-        if self.momentum is None:  # a cumulative average
+        correction = count / (count - 1)
+        if self.momentum is None:  # a cumulative average: its factor is computed on the device
+            self.num_batches_tracked.add_(1)
             factor = 1 / self.num_batches_tracked.to(self.running_mean.dtype)
-            self.running_mean.lerp_(mean, factor)
-            self.running_var.lerp_(var * (count / (count - 1)), factor)
+            self.running_mean.lerp_(mean if bias is None else mean + bias, factor)
+            self.running_var.lerp_(var * correction, factor)
             return
-        self.running_mean.mul_(1 - self.momentum).add_(mean, alpha=self.momentum)
-        self.running_var.mul_(1 - self.momentum).add_(var, alpha=self.momentum * count / (count - 1))
+        running = (self.running_mean, self.running_var, self.num_batches_tracked)
+        running_statistics(*running, mean, var, bias, self.momentum, correction)
 
 
 def _pair(value: int | Sequence[int]) -> tuple[int, int]:
@@ -118,6 +119,6 @@ class ConvBlock(torch.nn.Module):
             raise ValueError(f"ConvBlock: expected several values a channel to train with, got {tuple(input.shape)}")
         weight, gamma, beta = self.conv.weight, self.norm.weight, self.norm.bias
         output, mean, var = conv_block(input, weight, gamma, beta, self.norm.eps)
-        mean = mean.detach() if self.conv.bias is None else mean.detach() + self.conv.bias.detach()
-        self.norm.update_running(mean, var.detach(), count)
+        bias = None if self.conv.bias is None else self.conv.bias.detach()
+        self.norm.update_running(mean.detach(), var.detach(), bias, count)
         return output

@@ -265,7 +265,7 @@ def find({names}, rung):
 
 
 class Plans(tuned.Cache):
-    """The plans of an operation: from a key to the plan, and a function that tells whether autocast is on.
+    """The plans of an operation: from a key to the plan, and a function that returns whether autocast is enabled.
 
     ``entry(*args, rung)`` is the call, in C++ once ``fastcall`` is built, which keeps plans by keys of its own.
     """

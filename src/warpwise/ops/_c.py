@@ -31,7 +31,8 @@ def compiler() -> str:
 
 
 @functools.cache
-def _library(source: Path) -> ctypes.CDLL:
+def library(source: Path) -> ctypes.CDLL:
+    """The library built from ``source``. Raises ``RuntimeError`` with the compiler's message if it does not build."""
     program, text = compiler(), source.read_text()
     folder = cache.cache_dir() / "c"
     built = folder / f"{source.stem}-{cache.key(program, FLAGS, text)}.so"
@@ -55,7 +56,7 @@ def function(source: Path, name: str, signature: str) -> Callable[..., None]:
     """
 
     def call(*args: Any) -> None:
-        found = getattr(_library(source), name)
+        found = getattr(library(source), name)
         found.argtypes, found.restype = [_TYPES[letter] for letter in signature], None
         found(*(arg.data_ptr() if isinstance(arg, torch.Tensor) else arg for arg in args))
 

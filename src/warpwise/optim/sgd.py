@@ -47,7 +47,7 @@ class SGD(torch.optim.Optimizer):
                 continue
             if group.get("dampening") or group.get("maximize"):  # of a loaded state dict of torch.optim.SGD
                 raise ValueError("SGD: expected no dampening and no maximize, which are not supported")
-            buffers = [self._buffer(param) for param in params] if group["momentum"] else None
+            buffers = [self.buffer(param) for param in params] if group["momentum"] else None
             sgd(
                 [param.detach() for param in params],
                 [param.grad for param in params if param.grad is not None],
@@ -59,7 +59,7 @@ class SGD(torch.optim.Optimizer):
             )
         return loss
 
-    def _buffer(self, param: torch.Tensor) -> torch.Tensor:
+    def buffer(self, param: torch.Tensor) -> torch.Tensor:
         """The momentum of ``param``: zeros at first, which makes the first step that of PyTorch."""
         state = self.state[param]
         if state.get("momentum_buffer") is None:

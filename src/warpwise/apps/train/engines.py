@@ -9,6 +9,7 @@ import torch
 
 import warpwise.nn
 import warpwise.optim
+from warpwise.apps.train import emulated
 from warpwise.apps.train.settings import Settings
 
 ENGINES = {
@@ -16,6 +17,7 @@ ENGINES = {
     "torch": "PyTorch in eager mode",
     "compile": "torch.compile, captured in one CUDA graph",
     "graph": "PyTorch in eager mode, captured in one CUDA graph",
+    "emulated": "our CUDA kernels on a CPU, each access checked: for a few steps",
 }
 
 
@@ -43,6 +45,8 @@ def check(settings: Settings, device: torch.device) -> None:
         )
     if settings.dtype == "tf32" and device.type != "cuda":
         raise ValueError("dtype tf32: expected a GPU; a CPU computes in float32")
+    if settings.engine == "emulated" and (device.type != "cpu" or settings.dtype != "fp32"):
+        raise ValueError(f"engine emulated: expected a CPU and fp32, got {device.type} and {settings.dtype}")
     if settings.engine == "graph" and device.type != "cuda":
         raise ValueError("engine graph: expected a GPU, which runs CUDA graphs; on a CPU choose torch or ours")
 
@@ -57,7 +61,7 @@ def set_precision(settings: Settings) -> None:
 
 def engine(settings: Settings, captured: bool = True) -> Engine:
     """The engine of ``settings``; on a GPU its step is one CUDA graph, but for "torch" and unless ``captured``."""
-    ours = settings.engine == "ours"
+    ours = settings.engine in ("ours", "emulated")
     modules = warpwise.nn if ours else torch.nn
     autocast = settings.dtype == "bf16"
 
@@ -65,6 +69,8 @@ def engine(settings: Settings, captured: bool = True) -> Engine:
         options: dict[str, Any] = {"lr": settings.lr, "momentum": settings.momentum}
         optimizer: torch.optim.Optimizer
         optimizer = (warpwise.optim.SGD if ours else torch.optim.SGD)(model.parameters(), **options)
+        if isinstance(optimizer, warpwise.optim.SGD) and settings.engine == "emulated":
+            return optimizer, lambda indices: emulated.step(model, optimizer, images(indices), labels[indices])
         criterion = modules.CrossEntropyLoss()
         network = torch.compile(model) if settings.engine == "compile" else model
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from warpwise.apps.data import ImageSet
-from warpwise.apps.train import engines, networks
+from warpwise.apps.train import emulated, engines, networks
 from warpwise.apps.train.checkpoint import Checkpoint, CheckpointError
 from warpwise.apps.train.settings import Settings
 from warpwise.ops.gather_images.op import gather_images
@@ -80,7 +80,7 @@ class Trainer:
 
     @property
     def steps(self) -> int:
-        """Steps of an epoch. Images that do not fill a batch are left out of it; each epoch leaves out others."""
+        """Steps of an epoch. The last, incomplete batch is dropped; the images in it differ from epoch to epoch."""
         return len(self.train) // self.settings.batch
 
     def batch(self, indices: torch.Tensor) -> torch.Tensor:
@@ -88,7 +88,9 @@ class Trainer:
         return self._normalised(self.train.pixels, indices)
 
     def _normalised(self, pixels: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-        images = gather_images(pixels, indices, self.mean, self.std)
+        emulating = self.settings.engine == "emulated" and self.model.training
+        gather = emulated.gathered if emulating else gather_images
+        images = gather(pixels, indices, self.mean, self.std)
         return images if images.dim() == 4 else images.unsqueeze(1)
 
     def order(self, epoch: int) -> torch.Tensor:

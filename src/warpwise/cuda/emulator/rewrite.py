@@ -15,7 +15,8 @@ from warpwise.cuda.source.lexer import Lines, Token, closing, lex, split
 # Libraries that the emulator does not implement: a file may include them, but a kernel may not use them.
 ABSENT = ("cub", "cute", "cutlass", "nvshmem", "thrust")
 ABSENT_HEADER = re.compile(
-    r"""#\s*include\s*[<"](?:cub|cute|cutlass|nvshmem|cuda/(?:std/atomic|(?:std/)?(?:semaphore|latch))|cuda/ptx|cudaTypedefs)"""
+    r"""#\s*include\s*[<"](?:cub|cute|cutlass|nvshmem|cuda/(?:std/atomic|(?:std/)?(?:semaphore|latch))|"""
+    r"""cuda/ptx|cudaTypedefs)"""
 )
 
 

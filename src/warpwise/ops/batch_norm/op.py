@@ -1,4 +1,4 @@
-"""The public functions batch_norm and batch_norm_backward."""
+"""The public functions batch_norm, batch_norm_backward and running_statistics."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import torch
 from warpwise.operation import Gradient, Op, Saved, register
 from warpwise.ops.batch_norm.backward import rungs as backward
 from warpwise.ops.batch_norm.forward import rungs as forward
+from warpwise.ops.batch_norm.running import rungs as running
+from warpwise.ops.batch_norm.running.spec import SPEC as RUNNING_SPEC
 from warpwise.ops.batch_norm.spec import BACKWARD, SPEC, Three
 
 OptionalTensor = torch.Tensor | None
@@ -23,11 +25,13 @@ def _double_backward(saved: Saved, *grads: OptionalTensor) -> dict[str, Optional
 
 assert BACKWARD.gradient is not None
 _DOUBLE_BACKWARD = Gradient(_double_backward, saves=BACKWARD.gradient.saves)
-BATCH_NORM_BACKWARD = register(Op(replace(BACKWARD, gradient=_DOUBLE_BACKWARD), backward.RUNGS, backward.default))
+BATCH_NORM_BACKWARD = register(Op(replace(BACKWARD, gradient=_DOUBLE_BACKWARD), backward.RUNGS))
 _GRADIENT = Gradient(BATCH_NORM_BACKWARD, materialize=False, eager_records=lambda *args: True)
-BATCH_NORM = register(Op(replace(SPEC, gradient=_GRADIENT), forward.RUNGS, forward.default))
+BATCH_NORM = register(Op(replace(SPEC, gradient=_GRADIENT), forward.RUNGS))
+RUNNING_STATISTICS = register(Op(RUNNING_SPEC, running.RUNGS))
 _batch_norm = BATCH_NORM.call
 _batch_norm_backward = BATCH_NORM_BACKWARD.call
+_running_statistics = RUNNING_STATISTICS.call
 
 
 def batch_norm(
@@ -72,3 +76,25 @@ def batch_norm_backward(
         grad_output, grad_mean, grad_var, input, weight, bias, eps, mean, var, rung=rung
     )
     return result
+
+
+def running_statistics(
+    running_mean: torch.Tensor,
+    running_var: torch.Tensor,
+    batches: torch.Tensor,
+    mean: torch.Tensor,
+    var: torch.Tensor,
+    bias: torch.Tensor | None,
+    momentum: float,
+    correction: float,
+    *,
+    rung: str | None = None,
+) -> None:
+    """Move running statistics towards those of a batch, in place, and count the batch.
+
+    ``running_mean += momentum (mean + bias - running_mean)``, ``running_var += momentum (correction var -
+    running_var)``, ``batches += 1``. All (C,) and of one floating-point dtype, ``bias`` or None; ``batches`` is an
+    int64 scalar tensor. ``correction`` is n / (n - 1) of a batch with n values a channel. Not differentiable.
+    ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
+    """
+    _running_statistics(running_mean, running_var, batches, mean, var, bias, momentum, correction, rung=rung)

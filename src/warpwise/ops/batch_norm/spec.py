@@ -216,7 +216,7 @@ SPEC = Spec(
     cost=cost,
     cases=(
         _case("aligned", 2, 3, 4, 8),
-        _case("several_blocks", 6, 2, 28, 28),
+        _case("several_blocks", 6, 1, 28, 28),
         _case("ragged", 3, 5, 11, 9),
         _case("offset", 4, 2, 6, 8, attributes={"offset": 100}),
         _case("plain", 3, 3, 4, 8, attributes={"affine": False, "eps": 1e-3}),

@@ -40,11 +40,13 @@ def limits(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
     )
 
 
-def rows(count: int) -> str:
-    """Template arguments of the implicit GEMM for ``count`` rows of outputs: ROWS, TM, TN."""
-    return "16, 4, 4" if count <= 32 else "64, 8, 8"
+def template(count: int, weight: torch.Tensor, stride: Pair, padding: Pair, dilation: Pair, *rest: Any) -> str:
+    """Template arguments of the implicit GEMM for ``count`` rows of outputs: ROWS, TM, TN, COMMON."""
+    sizes = "16, 4, 4" if count <= 16 else "32, 8, 4" if count <= 32 else "64, 8, 8"
+    common = tuple(weight.shape[2:]) == (3, 3) and (*stride, *dilation) == (1, 1, 1, 1)
+    return f"{sizes}, {str(common).lower()}"
 
 
 def tile(count: int) -> int:
-    """ROWS of ``rows``."""
-    return 16 if count <= 32 else 64
+    """ROWS of ``template``."""
+    return 16 if count <= 16 else 32 if count <= 32 else 64

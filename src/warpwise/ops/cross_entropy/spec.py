@@ -76,7 +76,7 @@ def magnitude_backward(
 
 
 def _one_hot(input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """(N, C), in the dtype of ``input``; a row of zeros where the target is no class."""
+    """(N, C), in the dtype of ``input``; rows whose target is outside [0, C) are zero."""
     return (torch.arange(input.shape[1], device=input.device) == target.unsqueeze(1)).to(input.dtype)
 
 

@@ -58,10 +58,3 @@ RUNGS = (
     Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", devices=("cpu",)),
     make_rung(HERE, "k03_packs", "four pixels a thread, a 16-byte store", packs, limits=pack_limits),
 )
-
-
-def default(images: torch.Tensor, indices: torch.Tensor, mean: float, std: float) -> str | None:
-    """k03 for images of a multiple of 4 pixels, else k01."""
-    if limits(images, indices):
-        return None
-    return "k01_thread_per_pixel" if pack_limits(images, indices) else "k03_packs"

@@ -221,7 +221,7 @@ RUNGS = (
 
 
 def default(input: torch.Tensor, dim: int | None) -> str | None:
-    """k09, and k08 along another dimension than the last."""
+    """k06, and k08 along another dimension than the last."""
     if input.dtype not in KERNEL_DTYPES or limits(input, dim):
         return None
-    return "k09_last_block" if dim is None or is_last(input, dim) else "k08_columns"
+    return "k06_two_passes" if dim is None or is_last(input, dim) else "k08_columns"

@@ -68,8 +68,3 @@ RUNGS = (
     make_rung(HERE, "k03_one_launch", "12 parameters in one launch, 16-byte accesses", one_launch, dtypes=DTYPES,
               limits=limits),
 )  # fmt: skip
-
-
-def default(params: Tensors, *rest: Any) -> str | None:
-    """k03; PyTorch for other dtypes than float32."""
-    return None if params[0].dtype not in DTYPES or limits(params) else "k03_one_launch"

@@ -15,7 +15,7 @@ inline void poison(void* memory, size_t bytes) {
 void track(const void* address, size_t bytes, bool device);
 bool untrack(const void* address, bool device);  // returns false if there is no such block
 enum class Kind { kDevice, kManaged, kPinned };
-void* allocate(size_t bytes, Kind kind);  // nullptr if there is no memory
+void* allocate(size_t bytes, Kind kind);  // nullptr if the allocation fails
 bool release(void* address);              // false if no live block starts there
 bool kind_of(const void* address, Kind& kind);
 // The program may read managed memory again.

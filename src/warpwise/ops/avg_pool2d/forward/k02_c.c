@@ -4,8 +4,8 @@ static long least(long a, long b) { return a < b ? a : b; }
 static long most(long a, long b) { return a > b ? a : b; }
 
 // x: (planes, h, w); y: (planes, oh, ow).
-void avg_pool2d(const float* x, float* y, long planes, long h, long w, long oh, long ow, long kh, long kw, long stride_h,
-                long stride_w, long pad_h, long pad_w, long padding_counts) {
+void avg_pool2d(const float* x, float* y, long planes, long h, long w, long oh, long ow, long kh, long kw,
+                long stride_h, long stride_w, long pad_h, long pad_w, long padding_counts) {
   for (long plane = 0; plane < planes; ++plane, x += h * w) {
     for (long i = 0; i < oh; ++i) {
       for (long j = 0; j < ow; ++j) {

@@ -56,10 +56,3 @@ RUNGS = (
     make_rung(HERE, "k03_halved", "2 x 2 windows side by side, 8-byte loads", halved, dtypes=DTYPES,
               limits=halved_limits),
 )  # fmt: skip
-
-
-def default(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, counts: bool) -> str | None:
-    """k03 where it takes the windows, else k01; PyTorch for other dtypes than float32."""
-    if input.dtype not in DTYPES or limits(input):
-        return None
-    return "k01_thread_per_window" if halved_limits(input, kernel_size, stride, padding, counts) else "k03_halved"

@@ -56,8 +56,3 @@ RUNGS = (
     make_rung(HERE, "k02_split_channels", "several blocks a channel, 16-byte accesses", split_channels, dtypes=DTYPES,
               limits=limits),
 )  # fmt: skip
-
-
-def default(dy: Optional, dmean: Optional, dvar: Optional, input: torch.Tensor, *rest: Any) -> str | None:
-    """k02; PyTorch for other dtypes than float32."""
-    return None if input.dtype not in DTYPES or _launch.limits(input) else "k02_split_channels"

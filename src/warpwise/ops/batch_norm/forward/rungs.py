@@ -48,8 +48,3 @@ RUNGS = (
     make_rung(HERE, "k03_split_channels", "several blocks a channel, shifted sums in one pass", split_channels,
               dtypes=DTYPES, limits=limits),
 )  # fmt: skip
-
-
-def default(input: torch.Tensor, *rest: object) -> str | None:
-    """k03; PyTorch for other dtypes than float32."""
-    return None if input.dtype not in DTYPES or limits(input) else "k03_split_channels"

@@ -7,11 +7,15 @@
 #include <warpwise/core/implicit_gemm.cuh>
 
 // dy: (n, k, p, q), f: (k, c / groups, r, s), dx: (n, c, h, w). Grid: (cdiv(n h w, kColumns), cdiv(c / groups, ROWS),
-// groups).
-template <int ROWS, int TM, int TN>
+// groups). COMMON: filters of 3 x 3, stride and dilation 1.
+template <int ROWS, int TM, int TN, bool COMMON>
 __global__ void __launch_bounds__(warpwise::kGemmThreads) conv2d_grad_input_gemm(
     const float* dy, const float* f, float* dx, int n, int c, int h, int w, int k, int r, int s, int p, int q,
     int stride_h, int stride_w, int pad_h, int pad_w, int dilation_h, int dilation_w, int groups) {
+  if (COMMON) {  // constants for the compiler: divisions by them are multiplications
+    r = s = 3;
+    stride_h = stride_w = dilation_h = dilation_w = 1;
+  }
   const int channels = c / groups, filters = k / groups, window = r * s, pixels = h * w;
   const int group = blockIdx.z, first = blockIdx.y * ROWS;
   const int mine = blockIdx.x * warpwise::kColumns + threadIdx.x, image = mine / pixels, pixel = mine - image * pixels;
@@ -38,24 +42,20 @@ __global__ void __launch_bounds__(warpwise::kGemmThreads) conv2d_grad_input_gemm
 
   const int top = first + threadIdx.x / (warpwise::kColumns / TN) * TM;
   const int left = blockIdx.x * warpwise::kColumns + threadIdx.x % (warpwise::kColumns / TN) * TN;
-#pragma unroll
-  for (int j = 0; j < TN; ++j) {
-    const int at = left + j, to_image = at / pixels;
-    if (to_image >= n) break;
-    float* const to = dx + (static_cast<long long>(to_image) * c + group * channels) * pixels + at - to_image * pixels;
-#pragma unroll
-    for (int i = 0; i < TM; ++i) {
-      if (top + i < channels) to[(top + i) * pixels] = sums[i][j];
-    }
-  }
+  warpwise::store_planes(sums, dx, top, channels, left, n, c, group * channels, pixels,
+                         static_cast<const float*>(nullptr));
 }
 
 // partials: (splits, k c / groups r s + k): first the filters' gradients, then the biases'. Grid: (cdiv(c / groups r s
 // + 1, kColumns), cdiv(k / groups, ROWS), groups * splits). A split takes `share` of the n p q pixels.
-template <int ROWS, int TM, int TN>
+template <int ROWS, int TM, int TN, bool COMMON>
 __global__ void __launch_bounds__(warpwise::kGemmThreads) conv2d_grad_weight_gemm(
     const float* dy, const float* x, float* partials, int share, int n, int c, int h, int w, int k, int r, int s, int p,
     int q, int stride_h, int stride_w, int pad_h, int pad_w, int dilation_h, int dilation_w, int groups) {
+  if (COMMON) {  // constants for the compiler: divisions by them are multiplications
+    r = s = 3;
+    stride_h = stride_w = dilation_h = dilation_w = 1;
+  }
   const int channels = c / groups, filters = k / groups, window = r * s, depth = channels * window, pixels = p * q;
   const int group = blockIdx.z % groups, split = blockIdx.z / groups, first = blockIdx.y * ROWS;
   const int mine = blockIdx.x * warpwise::kColumns + threadIdx.x;

@@ -10,7 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops.conv2d import _launch
-from warpwise.ops.conv2d._launch import MOST_GRID, geometry, rows, tile
+from warpwise.ops.conv2d._launch import MOST_GRID, geometry, template, tile
 from warpwise.ops.conv2d.spec import DTYPES, Three
 
 HERE = Path(__file__).parent
@@ -62,7 +62,7 @@ def implicit_gemm(
     n, c, h, w = input.shape
     if dx is not None and dx.numel():
         grid = cdiv(n * h * w, COLUMNS), cdiv(c // groups, tile(c // groups)), groups
-        kernel = IMPLICIT_GEMM[f"conv2d_grad_input_gemm<{rows(c // groups)}>"][grid, COLUMNS]
+        kernel = IMPLICIT_GEMM[f"conv2d_grad_input_gemm<{template(c // groups, weight, *rest[1:])}>"][grid, COLUMNS]
         kernel(grad_output, weight, cuda.out(dx), *sizes)
     if dw is None and db is None:
         return
@@ -70,7 +70,8 @@ def implicit_gemm(
     grid = cdiv(weight[0].numel() + 1, COLUMNS), cdiv(filters, tile(filters)), groups
     count, share = splits(grad_output, grid[0] * grid[1] * groups, groups)
     partials = grad_output.new_empty((count, weight.numel() + weight.shape[0]))
-    kernel = IMPLICIT_GEMM[f"conv2d_grad_weight_gemm<{rows(filters)}>"][(*grid[:2], groups * count), COLUMNS]
+    name = f"conv2d_grad_weight_gemm<{template(filters, weight, *rest[1:])}>"
+    kernel = IMPLICIT_GEMM[name][(*grid[:2], groups * count), COLUMNS]
     kernel(grad_output, input, cuda.out(partials), share, *sizes)
     kernel = IMPLICIT_GEMM["conv2d_add_partials"][cdiv(partials.shape[1], THREADS), THREADS]
     kernel(partials, _out(dw), _out(db), count, weight.numel(), weight.shape[0])
@@ -82,9 +83,3 @@ RUNGS = (
     make_rung(HERE, "k02_implicit_gemm", "matrix products with patches gathered on the way, split sums",
               implicit_gemm, dtypes=DTYPES, limits=limits),
 )  # fmt: skip
-
-
-def default(grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
-    """k02; PyTorch for other dtypes than float32."""
-    refused = input.dtype not in DTYPES or limits(grad_output, input, weight, *rest)
-    return None if refused else "k02_implicit_gemm"

@@ -1,16 +1,20 @@
 // Filters (k, c r s) times a matrix of image patches (c r s, n p q) that is never stored: a tile of outputs a block.
 //
 // A thread multiplies TM filters by TN pixels from registers: 2 TM TN FLOPs for TM + TN loads from shared memory. The
-// tile has 16 or 64 rows, since small networks have 16 or 32 filters. Adjacent threads load adjacent pixels.
+// tile has 16, 32 or 64 rows, since small networks have 16 or 32 filters. Adjacent threads load adjacent pixels.
 
 #include <warpwise/core/implicit_gemm.cuh>
 
 // x: (n, c, h, w), f: (k, c / groups, r, s), bias: (k) or null, y: (n, k, p, q). Grid: (cdiv(n p q, kColumns),
-// cdiv(k / groups, ROWS), groups).
-template <int ROWS, int TM, int TN>
+// cdiv(k / groups, ROWS), groups). COMMON: filters of 3 x 3, stride and dilation 1.
+template <int ROWS, int TM, int TN, bool COMMON>
 __global__ void __launch_bounds__(warpwise::kGemmThreads) conv2d_implicit_gemm(
     const float* x, const float* f, const float* bias, float* y, int n, int c, int h, int w, int k, int r, int s, int p,
     int q, int stride_h, int stride_w, int pad_h, int pad_w, int dilation_h, int dilation_w, int groups) {
+  if (COMMON) {  // constants for the compiler: divisions by them are multiplications
+    r = s = 3;
+    stride_h = stride_w = dilation_h = dilation_w = 1;
+  }
   const int channels = c / groups, filters = k / groups, window = r * s, depth = channels * window, pixels = p * q;
   const int group = blockIdx.z, first = blockIdx.y * ROWS;
   const int mine = blockIdx.x * warpwise::kColumns + threadIdx.x, image = mine / pixels, pixel = mine - image * pixels;
@@ -31,14 +35,5 @@ __global__ void __launch_bounds__(warpwise::kGemmThreads) conv2d_implicit_gemm(
 
   const int top = first + threadIdx.x / (warpwise::kColumns / TN) * TM;
   const int left = blockIdx.x * warpwise::kColumns + threadIdx.x % (warpwise::kColumns / TN) * TN;
-#pragma unroll
-  for (int j = 0; j < TN; ++j) {
-    const int at = left + j, to_image = at / pixels;
-    if (to_image >= n) break;
-    float* const to = y + (static_cast<long long>(to_image) * k + group * filters) * pixels + at - to_image * pixels;
-#pragma unroll
-    for (int i = 0; i < TM; ++i) {
-      if (top + i < filters) to[(top + i) * pixels] = sums[i][j] + (bias ? bias[group * filters + top + i] : 0.0f);
-    }
-  }
+  warpwise::store_planes(sums, y, top, filters, left, n, k, group * filters, pixels, bias);
 }

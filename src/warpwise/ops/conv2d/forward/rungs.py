@@ -10,7 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops._c import function
-from warpwise.ops.conv2d._launch import MOST_GRID, geometry, limits, rows, tile
+from warpwise.ops.conv2d._launch import MOST_GRID, geometry, limits, template, tile
 from warpwise.ops.conv2d.spec import DTYPES, Optional
 
 HERE = Path(__file__).parent
@@ -52,7 +52,7 @@ def implicit_gemm(output: torch.Tensor, input: torch.Tensor, weight: torch.Tenso
     n, k, p, q = output.shape
     groups = rest[-1]
     grid = cdiv(n * p * q, COLUMNS), cdiv(k // groups, tile(k // groups)), groups
-    kernel = IMPLICIT_GEMM[f"conv2d_implicit_gemm<{rows(k // groups)}>"][grid, COLUMNS]
+    kernel = IMPLICIT_GEMM[f"conv2d_implicit_gemm<{template(k // groups, weight, *rest[1:])}>"][grid, COLUMNS]
     kernel(input, weight, rest[0], cuda.out(output), *geometry(input, weight, *rest))
 
 
@@ -66,8 +66,3 @@ RUNGS = (
     make_rung(HERE, "k04_implicit_gemm", "a matrix product with patches gathered on the way", implicit_gemm,
               dtypes=DTYPES, limits=limits),
 )  # fmt: skip
-
-
-def default(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
-    """k04; PyTorch for other dtypes than float32."""
-    return None if input.dtype not in DTYPES or limits(input, weight, *rest) else "k04_implicit_gemm"

@@ -69,8 +69,3 @@ RUNGS = (
     make_rung(HERE, "k02_fused", "a window a thread, maxima recomputed, implicit GEMMs", fused, dtypes=DTYPES,
               limits=limits),
 )  # fmt: skip
-
-
-def default(*args: Any) -> str | None:
-    """k02; PyTorch for other dtypes than float32."""
-    return None if args[4].dtype not in DTYPES or limits(*args) else "k02_fused"

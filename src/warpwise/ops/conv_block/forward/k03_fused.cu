@@ -49,16 +49,7 @@ __global__ void __launch_bounds__(warpwise::kGemmThreads) convolution_with_stati
       to[1] = squares;
     }
   }
-#pragma unroll
-  for (int j = 0; j < TN; ++j) {
-    const int at = left + j, to_image = at / pixels;
-    if (to_image >= n) break;
-    float* const to = y + static_cast<long long>(to_image) * k * pixels + at - to_image * pixels;
-#pragma unroll
-    for (int i = 0; i < TM; ++i) {
-      if (top + i < k) to[(top + i) * pixels] = sums[i][j];
-    }
-  }
+  warpwise::store_planes(sums, y, top, k, left, n, k, 0, pixels, static_cast<const float*>(nullptr));
 }
 
 constexpr int kThreads = 256;

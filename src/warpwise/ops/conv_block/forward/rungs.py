@@ -68,8 +68,3 @@ RUNGS = (
     make_rung(HERE, "k03_fused", "statistics in the convolution's epilogue; normalise, relu and pool in one", fused,
               dtypes=DTYPES, limits=limits),
 )  # fmt: skip
-
-
-def default(input: torch.Tensor, *rest: Any) -> str | None:
-    """k03; PyTorch for other dtypes than float32."""
-    return None if input.dtype not in DTYPES or limits(input, *rest) else "k03_fused"

@@ -51,8 +51,3 @@ RUNGS = (
     make_rung(HERE, "k02_lanes_per_row", "lanes along classes, maximum and sum in one pass", lanes_per_row,
               dtypes=DTYPES, limits=limits),
 )  # fmt: skip
-
-
-def default(grad_loss: torch.Tensor, input: torch.Tensor, *rest: object) -> str | None:
-    """k02; PyTorch for other dtypes than float32."""
-    return None if input.dtype not in DTYPES or limits(grad_loss, input) else "k02_lanes_per_row"

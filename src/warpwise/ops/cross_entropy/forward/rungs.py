@@ -62,8 +62,3 @@ RUNGS = (
     make_rung(HERE, "k03_lanes_per_row", "lanes along classes, maximum and sum in one pass, one launch",
               lanes_per_row, dtypes=DTYPES, limits=limits),
 )  # fmt: skip
-
-
-def default(input: torch.Tensor, target: torch.Tensor, ignore_index: int) -> str | None:
-    """k03; PyTorch for other dtypes than float32."""
-    return None if input.dtype not in DTYPES or limits(input) else "k03_lanes_per_row"

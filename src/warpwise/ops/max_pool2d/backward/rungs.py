@@ -77,18 +77,3 @@ RUNGS = (
     make_rung(HERE, "k02_halved", "2 x 2 windows side by side, 8-byte stores", halved, dtypes=DTYPES,
               limits=halved_limits),
 )  # fmt: skip
-
-
-def default(
-    grad_output: torch.Tensor,
-    indices: torch.Tensor,
-    shape_input: Sequence[int],
-    kernel_size: Pair,
-    stride: Pair,
-    padding: Pair,
-) -> str | None:
-    """k02 where it takes the windows, else k01; PyTorch for other dtypes than float32."""
-    args = (grad_output, indices, shape_input, kernel_size, stride, padding)
-    if grad_output.dtype not in DTYPES or limits(*args):
-        return None
-    return "k01_thread_per_pixel" if halved_limits(*args) else "k02_halved"

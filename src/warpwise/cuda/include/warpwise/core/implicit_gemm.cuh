@@ -19,16 +19,29 @@ __device__ inline void implicit_gemm(float (&sums)[TM][TN], int begin, int end, 
   __shared__ __align__(16) float left[kDepth][ROWS + 4], right[kDepth][kColumns];
   const int thread = threadIdx.x;
   const int row = thread / (kColumns / TN) * TM, column = thread % (kColumns / TN) * TN;
+  constexpr int kLeft = ROWS * kDepth / kGemmThreads;
+  float next_left[kLeft], next_right[kDepth];
+  const auto fetch = [&](int depth) {
+#pragma unroll
+    for (int e = 0; e < kLeft; ++e) {
+      const int at = e * kGemmThreads + thread;
+      next_left[e] = depth + at % kDepth < end ? a(at / kDepth, depth + at % kDepth) : 0.0f;
+    }
+#pragma unroll
+    for (int d = 0; d < kDepth; ++d) next_right[d] = depth + d < end ? b(depth + d) : 0.0f;
+  };
+  fetch(begin);
   for (int depth = begin; depth < end; depth += kDepth) {
     __syncthreads();  // the last step's reads are complete
 #pragma unroll
-    for (int e = 0; e < ROWS * kDepth / kGemmThreads; ++e) {
+    for (int e = 0; e < kLeft; ++e) {
       const int at = e * kGemmThreads + thread;
-      left[at % kDepth][at / kDepth] = depth + at % kDepth < end ? a(at / kDepth, depth + at % kDepth) : 0.0f;
+      left[at % kDepth][at / kDepth] = next_left[e];
     }
 #pragma unroll
-    for (int d = 0; d < kDepth; ++d) right[d][thread] = depth + d < end ? b(depth + d) : 0.0f;
+    for (int d = 0; d < kDepth; ++d) right[d][thread] = next_right[d];
     __syncthreads();
+    if (depth + kDepth < end) fetch(depth + kDepth);  // its latency is hidden by the multiplications
 #pragma unroll
     for (int d = 0; d < kDepth; ++d) {
       float l[TM], r[TN];
@@ -40,6 +53,43 @@ __device__ inline void implicit_gemm(float (&sums)[TM][TN], int begin, int end, 
       for (int i = 0; i < TM; ++i) {
 #pragma unroll
         for (int j = 0; j < TN; ++j) sums[i][j] += l[i] * r[j];
+      }
+    }
+  }
+}
+
+// Stores a thread's sums to y: (images, planes, pixels): row i to plane first_plane + top + i, if top + i < rows,
+// column left + j to pixel (left + j) % pixels of image (left + j) / pixels. `bias`: (planes), added, or null. 16-byte
+// stores where a plane is a multiple of them.
+template <int TM, int TN>
+__device__ inline void store_planes(const float (&sums)[TM][TN], float* y, int top, int rows, int left, int images,
+                                    int planes, int first_plane, int pixels, const float* bias) {
+  const bool vectors = pixels % 4 == 0 && aligned(static_cast<const float*>(y));
+#pragma unroll
+  for (int j = 0; j < TN; j += 4) {
+    const int image = (left + j) / pixels;
+    if (image >= images) break;
+    if (vectors) {
+      float* const to = y + (static_cast<long long>(image) * planes + first_plane) * pixels + left + j - image * pixels;
+#pragma unroll
+      for (int i = 0; i < TM; ++i) {
+        if (top + i >= rows) break;
+        const float shift = bias ? bias[first_plane + top + i] : 0.0f;
+        const Pack<float> four = {
+            {sums[i][j] + shift, sums[i][j + 1] + shift, sums[i][j + 2] + shift, sums[i][j + 3] + shift}};
+        *packs(to + static_cast<long long>(top + i) * pixels) = four;
+      }
+      continue;
+    }
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int at = left + j + e, to_image = at / pixels;
+      if (to_image >= images) break;
+      float* const to = y + (static_cast<long long>(to_image) * planes + first_plane) * pixels + at - to_image * pixels;
+#pragma unroll
+      for (int i = 0; i < TM; ++i) {
+        if (top + i >= rows) break;
+        to[static_cast<long long>(top + i) * pixels] = sums[i][j + e] + (bias ? bias[first_plane + top + i] : 0.0f);
       }
     }
   }

@@ -1,0 +1,107 @@
+"""Class-conditional densities: Gaussian with a tied, diagonal or full covariance, and Student's t.
+
+Arrays carry R restarts: means are (R, C, D), scores and responsibilities (N, R, C).
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+DEGREES_OF_FREEDOM = 4.0  # of Student's t
+_RIDGE = 1e-5  # added to every variance; features are whitened, so that their noise has variance 1
+
+
+class Emission:
+    """Means and covariances of C classes for each of R restarts, from responsibilities (N, R, C).
+
+    ``covariance`` is "tied" (one matrix), "diag" (one vector of variances a class), "full" (one matrix a class), or "t"
+    (Student's t with 4 degrees of freedom and one scale matrix). Those of a class are shrunk towards the tied one by
+    D + 1 pseudo-observations. A class without points keeps its mean.
+    """
+
+    def __init__(self, covariance: str, X: torch.Tensor, responsibilities: torch.Tensor) -> None:
+        self.covariance = covariance
+        self.total = X.T @ X
+        _, restarts, classes = responsibilities.shape
+        self.mean = X.mean(0).expand(restarts, classes, X.shape[1])
+        self.scale = torch.empty(0)
+        self.distance: torch.Tensor | None = None
+        self.update(X, responsibilities)
+
+    def parameters(self) -> int:
+        """The number of free parameters of a restart."""
+        classes, d = self.mean.shape[1:]
+        matrix = d * (d + 1) // 2
+        return (
+            classes * d + {"tied": matrix, "t": matrix, "diag": classes * d, "full": classes * matrix}[self.covariance]
+        )
+
+    def update(self, X: torch.Tensor, responsibilities: torch.Tensor) -> None:
+        """The M step. ``responsibilities`` may sum to less than 1 over the classes of a point."""
+        n, restarts, classes = responsibilities.shape
+        d = X.shape[1]
+        weights = responsibilities
+        if self.covariance == "t" and self.distance is not None:
+            weights = weights * ((DEGREES_OF_FREEDOM + d) / (DEGREES_OF_FREEDOM + self.distance))
+        counts = weights.sum(0)
+        sums = (weights.reshape(n, -1).T @ X).view(restarts, classes, d)
+        self.mean = torch.where(counts[..., None] > 1e-3, sums / counts.clamp(min=1e-3)[..., None], self.mean)
+        within = (counts[..., None] * self.mean).transpose(1, 2) @ self.mean
+        ridge = _RIDGE * torch.eye(d)
+        total = self.total
+        if weights is not responsibilities:
+            total = torch.stack([X.T @ (X * weights[:, r].sum(1, keepdim=True)) for r in range(restarts)])
+        tied = (total - within) / n + ridge
+        self.scale = (tied + tied.transpose(1, 2)) / 2
+        if self.covariance == "diag":
+            squares = (weights.reshape(n, -1).T @ X.square()).view(restarts, classes, d)
+            spread = (squares - counts[..., None] * self.mean.square()).clamp(min=0)
+            prior = self.scale.diagonal(dim1=1, dim2=2)[:, None]
+            self.scale = (spread + (d + 1) * prior) / (counts[..., None] + d + 1) + _RIDGE
+        elif self.covariance == "full":
+            matrices = []
+            for r in range(restarts):
+                for c in range(classes):
+                    centred = X - self.mean[r, c]
+                    scatter = centred.T @ (centred * weights[:, r, c, None])
+                    matrices.append((scatter + (d + 1) * self.scale[r]) / (counts[r, c] + d + 1) + ridge)
+            self.scale = torch.stack(matrices).view(restarts, classes, d, d)
+
+    def scores(self, X: torch.Tensor) -> torch.Tensor:
+        """(N, R, C): log p(x | c), less a term that does not depend on the class (``common``)."""
+        restarts, classes, d = self.mean.shape
+        if self.covariance == "tied":
+            linear = self.mean @ torch.linalg.inv(self.scale)
+            constant = -(linear * self.mean).sum(2) / 2
+            return torch.addmm(constant.flatten(), X, linear.view(-1, d).T).view(-1, restarts, classes)
+        normal = -d / 2 * math.log(2 * math.pi)
+        if self.covariance == "diag":
+            linear = self.mean / self.scale
+            constant = normal - (self.scale.log() + linear * self.mean).sum(2) / 2
+            scores = torch.addmm(constant.flatten(), X, linear.view(-1, d).T)
+            return scores.addmm_(X.square(), (-0.5 / self.scale).view(-1, d).T).view(-1, restarts, classes)
+        factors = torch.linalg.cholesky(self.scale)
+        halves = factors.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        inverse = torch.linalg.inv(factors)
+        found = []
+        for r in range(restarts):
+            for c in range(classes):
+                whiten = inverse[r, c] if self.covariance == "full" else inverse[r]
+                found.append(((X - self.mean[r, c]) @ whiten.T).square().sum(1))
+        distance = torch.stack(found, 1).view(-1, restarts, classes)
+        if self.covariance == "full":
+            return normal - halves - distance / 2
+        self.distance = distance
+        nu = DEGREES_OF_FREEDOM
+        constant = math.lgamma((nu + d) / 2) - math.lgamma(nu / 2) - d / 2 * math.log(nu * math.pi) - halves[:, None]
+        return constant - (nu + d) / 2 * torch.log1p(distance / nu)
+
+    def common(self, X: torch.Tensor) -> torch.Tensor:
+        """(R,): the sum over the points of the term that ``scores`` leaves out."""
+        restarts, _, d = self.mean.shape
+        if self.covariance != "tied":
+            return torch.zeros(restarts)
+        quadratic = (torch.linalg.inv(self.scale) * (X.T @ X)).sum((1, 2))
+        return -quadratic / 2 - X.shape[0] / 2 * (torch.linalg.slogdet(self.scale)[1] + d * math.log(2 * math.pi))

@@ -1,0 +1,159 @@
+"""Symmetric neighbour graphs in compressed sparse rows, coloured so that no two neighbours share a colour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A symmetric, weighted graph of N points without self-loops, in compressed sparse rows.
+
+    ``rowptr`` is (N + 1,) int64, ``columns`` and ``weights`` are (E,) int64 and float32, with both directions of each
+    edge among the E entries. ``colours`` is (N,) int64: neighbours differ in it.
+    """
+
+    rowptr: torch.Tensor
+    columns: torch.Tensor
+    weights: torch.Tensor
+    colours: torch.Tensor
+
+    @property
+    def n_points(self) -> int:
+        return self.rowptr.numel() - 1
+
+    @property
+    def rows(self) -> torch.Tensor:
+        """(E,) int64: the point at which each entry starts."""
+        return torch.repeat_interleave(torch.arange(self.n_points), self.rowptr.diff())
+
+    @property
+    def degree(self) -> torch.Tensor:
+        """(N,) float32: the sum of the weights of each point's edges."""
+        return torch.zeros(self.n_points).index_add_(0, self.rows, self.weights)
+
+    def permuted(self, order: torch.Tensor) -> Graph:
+        """The graph of the points ``order`` (N,): point i of the result is point ``order[i]`` of this one."""
+        place = torch.empty_like(order)
+        place[order] = torch.arange(order.numel())
+        rowptr, columns, weights = compress(place[self.rows], place[self.columns], self.weights, self.n_points)
+        return Graph(rowptr, columns, weights, self.colours[order])
+
+
+def compress(
+    rows: torch.Tensor, columns: torch.Tensor, weights: torch.Tensor, n_points: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Sort entries by row, then column, into (rowptr, columns, weights)."""
+    order = torch.argsort(rows * n_points + columns)
+    rowptr = torch.zeros(n_points + 1, dtype=torch.int64)
+    rowptr[1:] = torch.bincount(rows, minlength=n_points).cumsum(0)
+    return rowptr, columns[order], weights[order]
+
+
+def symmetric(
+    rows: torch.Tensor,
+    columns: torch.Tensor,
+    n_points: int,
+    weights: torch.Tensor | None = None,
+    colours: torch.Tensor | None = None,
+) -> Graph:
+    """The graph that joins i and j if the edge (i, j) or (j, i) is given, with the larger of their weights.
+
+    ``rows`` and ``columns`` are (M,) int64. Self-loops and weights of 0 are dropped. Without ``colours`` a greedy
+    colouring is computed.
+    """
+    given = torch.ones(rows.numel()) if weights is None else weights.to(torch.float32)
+    kept = (rows != columns) & (given > 0)
+    rows, columns, given = rows[kept], columns[kept], given[kept]
+    keys = torch.cat([rows * n_points + columns, columns * n_points + rows])
+    unique, inverse = torch.unique(keys, return_inverse=True)
+    larger = torch.zeros(unique.numel()).scatter_reduce_(0, inverse, torch.cat([given, given]), "amax")
+    starts, ends = unique // n_points, unique % n_points
+    rowptr, ends, larger = compress(starts, ends, larger, n_points)
+    if colours is None:
+        colours = greedy_colouring(rowptr, ends)
+    return Graph(rowptr, ends, larger, colours)
+
+
+def greedy_colouring(rowptr: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    """(N,) int64 colours, at most one more than the largest degree, by the algorithm of Jones and Plassmann.
+
+    In each round the points of larger degree than all their uncoloured neighbours (ties broken by a fixed random order)
+    take the smallest colour that no neighbour has.
+    """
+    n = rowptr.numel() - 1
+    rows = torch.repeat_interleave(torch.arange(n), rowptr.diff())
+    shuffled = torch.randperm(n, generator=torch.Generator().manual_seed(0))
+    priority = rowptr.diff() * n + shuffled
+    colours = torch.full((n,), -1, dtype=torch.int64)
+    while rows.numel():
+        highest = torch.full((n,), -1, dtype=torch.int64)
+        open_end = colours[columns] < 0
+        highest.scatter_reduce_(0, rows, torch.where(open_end, priority[columns], -1), "amax")
+        chosen = (colours < 0) & (priority > highest)
+        points = torch.nonzero(chosen).flatten()
+        number = torch.empty(n, dtype=torch.int64)
+        number[points] = torch.arange(points.numel())
+        seen = chosen[rows] & ~open_end
+        used = torch.zeros(points.numel(), int(colours.max()) + 2, dtype=torch.bool)
+        used[number[rows[seen]], colours[columns[seen]]] = True
+        colours[points] = used.to(torch.int8).argmin(1)
+        remaining = colours[rows] < 0
+        rows, columns = torch.cat([rows[remaining], rows[:0]]), columns[remaining]
+    return colours.clamp_(min=0)
+
+
+def from_edges(edges: Any, n_points: int, weights: Any = None) -> Graph:
+    """A graph of ``n_points`` points from ``edges`` (M, 2), integer pairs in either direction, and ``weights`` (M,).
+
+    A graph that is not symmetric is made so: i and j are neighbours if either direction is given, and the larger weight
+    counts. Raises ``ValueError`` for an index outside [0, n_points), a weight that is negative or not finite, or a
+    wrong shape.
+    """
+    pairs = torch.as_tensor(np.asarray(edges))
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise ValueError(f"edges: expected (M, 2), got {tuple(pairs.shape)}")
+    if pairs.is_floating_point():
+        raise ValueError(f"edges: expected integers, got {pairs.dtype}")
+    pairs = pairs.to(torch.int64)
+    if pairs.numel() and (int(pairs.min()) < 0 or int(pairs.max()) >= n_points):
+        raise ValueError(f"edges: expected indices in [0, {n_points}), got {int(pairs.min())} to {int(pairs.max())}")
+    values = None
+    if weights is not None:
+        values = torch.as_tensor(np.asarray(weights, dtype=np.float32))
+        if values.shape != pairs.shape[:1]:
+            raise ValueError(f"weights: expected ({pairs.shape[0]},), one an edge, got {tuple(values.shape)}")
+        if not bool(torch.isfinite(values).all()) or bool((values < 0).any()):
+            raise ValueError("weights: expected finite values that are not negative")
+    return symmetric(pairs[:, 0].contiguous(), pairs[:, 1].contiguous(), n_points, values)
+
+
+def from_sparse(matrix: Any) -> Graph:
+    """A graph from an (N, N) adjacency matrix: a scipy sparse matrix, or a tuple (rowptr, columns) or (rowptr, columns,
+    weights) of compressed sparse rows. Made symmetric as in ``from_edges``, whose errors it raises.
+    """
+    if isinstance(matrix, tuple):
+        if len(matrix) not in (2, 3):
+            raise ValueError(
+                f"graph: expected (rowptr, columns) or (rowptr, columns, weights), got {len(matrix)} arrays"
+            )
+        rowptr, columns = (np.asarray(part) for part in matrix[:2])
+        counts = np.diff(rowptr)
+        if rowptr.ndim != 1 or not rowptr.size or rowptr[0] != 0 or rowptr[-1] != columns.size or (counts < 0).any():
+            raise ValueError("graph: expected rowptr to rise from 0 to the number of columns")
+        rows = np.repeat(np.arange(counts.size), counts)
+        weights = np.asarray(matrix[2]) if len(matrix) == 3 else None
+        return from_edges(np.stack([rows, columns.astype(np.int64, casting="same_kind")], 1), counts.size, weights)
+    if not hasattr(matrix, "tocoo"):
+        raise TypeError(
+            f"graph: expected a Graph, a scipy sparse matrix or (rowptr, columns[, weights]), got {type(matrix)}"
+        )
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"graph: expected a square matrix, got {matrix.shape}")
+    entries = matrix.tocoo()
+    pairs = np.stack([entries.row, entries.col], 1).astype(np.int64)
+    return from_edges(pairs, matrix.shape[0], entries.data)

@@ -1,0 +1,86 @@
+"""Checks of a fit's arguments, and their conversion to float32 tensors on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from warpwise.apps.clustering.graph import Graph, from_sparse, symmetric
+from warpwise.apps.clustering.lattices import grid
+from warpwise.apps.clustering.smoothing import neighbour_sum
+from warpwise.apps.clustering.spatial_hash import check_coords, knn
+
+
+def graph_of(n_points: int, coords: Any, graph: Any, shape: Sequence[int] | None, neighbours: int) -> Graph:
+    """The graph of ``n_points`` points from at most one of its three descriptions; no edges if none is given.
+
+    Raises ``ValueError`` if two are given, or if the description is of another number of points.
+    """
+    names = ("coords", "graph", "shape")
+    given = [name for name, value in zip(names, (coords, graph, shape), strict=True) if value is not None]
+    if len(given) > 1:
+        raise ValueError(f"expected one of coords, graph and shape, got {' and '.join(given)}")
+    if coords is not None:
+        points = check_coords(coords)
+        if points.shape[0] != n_points:
+            raise ValueError(f"coords: expected {n_points} rows, as X has, got {points.shape[0]}")
+        return knn(points, neighbours)
+    if graph is not None:
+        built = graph if isinstance(graph, Graph) else from_sparse(graph)
+        if built.n_points != n_points:
+            raise ValueError(f"graph: expected {n_points} points, as X has, got {built.n_points}")
+        return built
+    if shape is not None:
+        built = grid(shape)
+        if built.n_points != n_points:
+            raise ValueError(f"shape: {tuple(shape)} has {built.n_points} points, but X has {n_points}")
+        return built
+    none = torch.empty(0, dtype=torch.int64)
+    return symmetric(none, none, n_points)
+
+
+def whitening(X: torch.Tensor, graph: Graph) -> tuple[torch.Tensor, torch.Tensor]:
+    """(mean (D,), matrix (D, D')): (X - mean) @ matrix has unit covariance between neighbours, half of that of their
+    differences. Without edges it has unit covariance. Directions without variance are dropped, so that D' <= D; if no
+    direction has any, one column of zeros is left.
+
+    Most neighbours share a domain: the metric is near that of the noise within domains, whatever the units of X are.
+    """
+    mean = X.double().mean(0)
+    centred = X.double() - mean
+    deviation = centred.square().mean(0).sqrt()
+    varying = deviation > 1e-6 * X.double().abs().amax(0).clamp(min=1e-300)
+    unit = torch.where(varying, 1 / deviation, 0)
+    scaled = centred * unit
+    total = scaled.T @ scaled / X.shape[0]
+    noise = total
+    if graph.columns.numel():
+        # sum_ij w_ij (x_i - x_j)(x_i - x_j)^T / 2 = sum_i d_i x_i x_i^T - sum_ij w_ij x_i x_j^T
+        degree = graph.degree.double()
+        across = neighbour_sum(graph, scaled.float()).double()
+        noise = scaled.T @ (scaled * degree[:, None] - across) / degree.sum()
+        noise = (noise + noise.T) / 2 + 1e-3 * total
+    values, vectors = torch.linalg.eigh(noise)
+    kept = values > 1e-7 * values.amax().clamp(min=1e-300)
+    if not bool(kept.any()):
+        return mean, torch.zeros(X.shape[1], 1, dtype=torch.float64)
+    return mean, unit[:, None] * vectors[:, kept] / values[kept].sqrt()
+
+
+def interaction_of(prior: Any, n_domains: int, reach: int = 3) -> torch.Tensor | None:
+    """The matrix V (K, K) of ``prior``: None for "potts", -min(|k - l|, reach) for "layers", or a symmetric matrix."""
+    if isinstance(prior, str):
+        if prior == "potts":
+            return None
+        if prior == "layers":
+            place = torch.arange(n_domains)
+            return -(place[:, None] - place).abs().clamp(max=reach).float()
+        raise ValueError(f'prior: expected "potts", "layers" or a ({n_domains}, {n_domains}) matrix, got {prior!r}')
+    matrix = torch.as_tensor(prior, dtype=torch.float32)
+    if matrix.shape != (n_domains, n_domains):
+        raise ValueError(f"prior: expected ({n_domains}, {n_domains}), got {tuple(matrix.shape)}")
+    if not bool(torch.isfinite(matrix).all()) or not torch.allclose(matrix, matrix.T):
+        raise ValueError("prior: expected a symmetric matrix of finite values")
+    return matrix

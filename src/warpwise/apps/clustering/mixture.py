@@ -1,0 +1,316 @@
+"""The estimator of spatial domains: a Gaussian mixture with a Markov random field on its labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import torch
+
+from warpwise.apps.clustering.alignment import domain_order
+from warpwise.apps.clustering.components import merge_regions
+from warpwise.apps.clustering.emission import Emission
+from warpwise.apps.clustering.estimator import Estimator, check_count, check_distinct, check_is_fitted
+from warpwise.apps.clustering.field import MeanField
+from warpwise.apps.clustering.graph import Graph
+from warpwise.apps.clustering.inputs import graph_of, interaction_of, whitening
+from warpwise.apps.clustering.smoothing import noise_left, smooth
+from warpwise.apps.clustering.starts import best_start
+
+_START_STRENGTH = 4.8  # beta of the starts, times the mean degree
+_MAX_STRENGTH = 12.0  # the highest beta that is estimated, times the mean degree
+_TOLERANCE = 2e-4  # fraction of the labels that may change in the last iteration
+
+
+class SpatialMixture(Estimator):
+    """Domains of points in space: a mixture whose labels form a Markov random field on the neighbour graph.
+
+    p(z) ~ exp[sum_i field_i(z_i) + beta sum_(i,j) w_ij V(z_i, z_j)] over the edges (i, j), fitted by mean-field EM.
+
+    Parameters
+    ----------
+    n_domains : K, the number of domains.
+    n_types : C, or None. With C each domain is a mixture of C Gaussian types that all domains share, as tissue is of
+        cell types; without, each domain is one Gaussian.
+    prior : "potts" (V is the identity), "layers" (V = -min(|k - l|, 3); labels are numbered in the order of the layers)
+        or a symmetric (K, K) matrix V.
+    covariance : "tied", "diag", "full" (one a class) or "t" (Student's t with 4 degrees of freedom and a tied scale).
+    beta : "estimate" (by pseudo-likelihood, at most 12 / mean degree) or a float of at least 0.
+    field : (N, K), added to the log-probabilities: an atlas or a depth prior; or None.
+    sizes : (K,) positive, the wanted fractions of the points in the domains, in no given order unless ``field`` gives
+        one; or None. Only with the prior "potts". After the fit the external field moves until they are reached, for at
+        most ``max_iter`` further iterations; where features do not separate the domains they may not be.
+    min_region : regions of fewer points are merged into neighbouring domains; or None.
+    contiguous : merge all regions of a domain but its largest into neighbouring domains.
+    n_init : k-means++ starts.
+    missing : "error": NaN in X raises ``ValueError``. No other value is supported.
+    smoothing : hops over which features are averaged before the fit; only without ``n_types``. Averages of neighbours
+        are not independent evidence: the log-likelihood is multiplied by the fraction of the variance that independent
+        noise keeps, and beta is estimated with the features before smoothing.
+    n_neighbours : neighbours of each point in the graph that ``coords`` gives.
+    random_state : an int, a ``numpy.random.RandomState`` or None. Fits with one int are equal bit for bit.
+    device : None or "cpu".
+
+    Attributes
+    ----------
+    labels_ (N,) int64 · probabilities_ (N, K) and uncertainty_ (N,) = 1 - their maximum, before regions are merged ·
+    beta_ · elbo_, the evidence lower bound less log Z(beta) · bic_, from the pseudo-likelihood; lower is better ·
+    n_iter_ · means_ (K or C, D), in the units of X · n_features_in_
+
+    A domain may end without points. A point without neighbours is labelled by its features and ``field``. A constant
+    feature has no effect.
+    """
+
+    def __init__(
+        self,
+        n_domains: int = 2,
+        n_types: int | None = None,
+        prior: Any = "potts",
+        covariance: str = "tied",
+        beta: float | str = "estimate",
+        field: Any = None,
+        sizes: Any = None,
+        min_region: int | None = None,
+        contiguous: bool = False,
+        n_init: int = 16,
+        missing: str = "error",
+        smoothing: int = 0,
+        n_neighbours: int = 8,
+        max_iter: int = 200,
+        random_state: Any = None,
+        device: Any = None,
+    ) -> None:
+        self.n_domains = n_domains
+        self.n_types = n_types
+        self.prior = prior
+        self.covariance = covariance
+        self.beta = beta
+        self.field = field
+        self.sizes = sizes
+        self.min_region = min_region
+        self.contiguous = contiguous
+        self.n_init = n_init
+        self.missing = missing
+        self.smoothing = smoothing
+        self.n_neighbours = n_neighbours
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.device = device
+
+    def fit(
+        self, X: Any, y: Any = None, *, coords: Any = None, graph: Any = None, shape: Sequence[int] | None = None
+    ) -> SpatialMixture:
+        """Fit X (N, D), a NumPy array or a tensor; ``y`` is ignored.
+
+        Neighbours come from one of ``coords`` (N, 2 or 3), joined to their ``n_neighbours`` nearest; ``graph``, a
+        ``Graph``, a scipy sparse matrix or (rowptr, columns[, weights]), made symmetric; ``shape`` of a 2-D or 3-D grid
+        whose points are in row-major order. With none of them the model is a Gaussian mixture without a spatial prior.
+
+        Raises ``ValueError`` for NaN or infinite values, arguments of different lengths, K above the number of distinct
+        rows of X, and parameters outside the values listed above.
+        """
+        features = self._features(X, reset=True)
+        self._check(features)
+        neighbours = graph_of(
+            features.shape[0], coords, graph, shape, check_count("n_neighbours", self.n_neighbours, 1)
+        )
+        order = torch.argsort(neighbours.colours, stable=True)
+        sorted_graph = neighbours.permuted(order)
+        mean, matrix = whitening(features, neighbours)
+        self._mean, self._matrix = mean, matrix
+        model = self._optimise(self._whiten(features[order]), sorted_graph, order)
+        self._keep(X, model, order)
+        return self
+
+    def predict_proba(
+        self, X: Any, *, coords: Any = None, graph: Any = None, shape: Sequence[int] | None = None
+    ) -> Any:
+        """(N, K): probabilities of the domains of new points, at the fitted parameters.
+
+        The neighbours of the new points are described as in ``fit``; the points of the fit are not among them. The
+        ``field`` of the fit is used only if it has as many rows as X.
+        """
+        check_is_fitted(self)
+        features = self._features(X, reset=False)
+        neighbours = graph_of(features.shape[0], coords, graph, shape, self.n_neighbours)
+        order = torch.argsort(neighbours.colours, stable=True)
+        sorted_graph = neighbours.permuted(order)
+        points, temper = self._smoothed(self._whiten(features[order]), sorted_graph)
+        fitted = self._model
+        external = self._external[:, None]
+        if external.shape[0] > 1:
+            external = external[order] if external.shape[0] == order.numel() else torch.zeros(1, 1, self.n_domains)
+        q = torch.full((order.numel(), 1, self.n_domains), 1 / self.n_domains)
+        model = MeanField(
+            points,
+            sorted_graph,
+            q,
+            fitted.emission,
+            fitted.mix,
+            fitted.beta,
+            external,
+            fitted.interaction,
+            None,
+            temper,
+        )
+        for _ in range(20):
+            model.update_domains()
+        result = torch.empty(order.numel(), self.n_domains)
+        result[order] = model.q[:, 0]
+        return self._like(X, result)
+
+    def predict(self, X: Any, *, coords: Any = None, graph: Any = None, shape: Sequence[int] | None = None) -> Any:
+        """(N,) int64: the most probable domains of new points; see ``predict_proba``. Regions are not merged."""
+        return self.predict_proba(X, coords=coords, graph=graph, shape=shape).argmax(1)
+
+    def select(self, X: Any, ks: Sequence[int], **structure: Any) -> SpatialMixture:
+        """Fit each number of domains of ``ks`` and keep the fit of the lowest ``bic_``, with its ``n_domains``.
+
+        ``structure`` is ``coords``, ``graph`` or ``shape``. ``bics_`` maps each K to its BIC. Raises ``ValueError`` for
+        empty ``ks``, and if ``field``, ``sizes`` or a matrix as ``prior`` fixes K.
+        """
+        if not len(ks):
+            raise ValueError("ks: expected at least one number of domains")
+        if self.field is not None or self.sizes is not None or not isinstance(self.prior, str):
+            raise ValueError("select: field, sizes and a matrix as prior are of one K; expected None and a named prior")
+        bics: dict[int, float] = {}
+        best: dict[str, Any] = {}
+        for k in ks:
+            self.n_domains = int(k)
+            self.fit(X, **structure)
+            bics[int(k)] = self.bic_
+            if self.bic_ <= min(bics.values()):
+                best = dict(self.__dict__)
+        self.__dict__.update(best)
+        self.bics_ = bics
+        return self
+
+    def _check(self, X: torch.Tensor) -> None:
+        k = check_count("n_domains", self.n_domains, 1)
+        check_distinct(X, k, "n_domains")
+        if self.n_types is not None:
+            check_distinct(X, check_count("n_types", self.n_types, 1), "n_types")
+        check_count("n_init", self.n_init, 1)
+        check_count("max_iter", self.max_iter, 1)
+        if check_count("smoothing", self.smoothing, 0) and self.n_types is not None:
+            raise ValueError("smoothing: supported only with n_types=None")
+        if self.min_region is not None:
+            check_count("min_region", self.min_region, 1)
+        if self.covariance not in ("tied", "diag", "full", "t"):
+            raise ValueError(f'covariance: expected "tied", "diag", "full" or "t", got {self.covariance!r}')
+        if self.missing != "error":
+            raise ValueError(f'missing: only "error" is supported, got {self.missing!r}')
+        number = isinstance(self.beta, Real) and 0 <= float(self.beta) < float("inf")
+        if not number and not (isinstance(self.beta, str) and self.beta == "estimate"):
+            raise ValueError(f'beta: expected "estimate" or a finite number of at least 0, got {self.beta!r}')
+        self._interaction = interaction_of(self.prior, k)
+        self._external = torch.zeros(1, k)
+        if self.field is not None:
+            self._external = torch.as_tensor(self.field, dtype=torch.float32)
+            if self._external.shape != (X.shape[0], k):
+                raise ValueError(f"field: expected {(X.shape[0], k)}, got {tuple(self._external.shape)}")
+            if not bool(torch.isfinite(self._external).all()):
+                raise ValueError("field: expected finite values")
+        self._sizes: torch.Tensor | None = None
+        if self.sizes is not None:
+            sizes = torch.as_tensor(self.sizes, dtype=torch.float32)
+            if sizes.shape != (k,) or not bool((sizes > 0).all()) or not bool(torch.isfinite(sizes).all()):
+                raise ValueError(f"sizes: expected {k} positive numbers, got {self.sizes!r}")
+            if self._interaction is not None:
+                raise ValueError('sizes: supported only with prior="potts"')
+            self._sizes = sizes / sizes.sum()
+
+    def _whiten(self, X: torch.Tensor) -> torch.Tensor:
+        """(N, D') float32: features in the metric of the fit."""
+        return ((X.double() - self._mean) @ self._matrix).float()
+
+    def _smoothed(self, X: torch.Tensor, graph: Graph) -> tuple[torch.Tensor, float]:
+        """X averaged over ``smoothing`` hops, and the factor of its log-likelihood."""
+        hops = self.smoothing
+        return (X, 1.0) if hops == 0 else (smooth(graph, X, hops), noise_left(graph, hops))
+
+    def _optimise(self, whitened: torch.Tensor, graph: Graph, order: torch.Tensor) -> MeanField:
+        """The best start, then EM with the chosen prior, covariance and beta until the labels stand still."""
+        X, temper = self._smoothed(whitened, graph)
+        independent = whitened if self.smoothing else None
+        degree = float(graph.weights.sum()) / graph.n_points
+        strength = _START_STRENGTH / degree if degree else 0.0
+        highest = _MAX_STRENGTH / degree if degree else 0.0
+        external = self._external[order if self._external.shape[0] > 1 else [0], None]
+        k = self.n_domains
+        model = best_start(X, graph, k, self.n_types, self.n_init, strength, self._generator(), temper)
+        field = external[:, 0] if self.field is not None else None
+        _reorder(model, domain_order(graph, model.q[:, 0], field, self._interaction, self._sizes))
+        emission = model.emission
+        if self.covariance != "tied":
+            classes = model.q
+            if model.mix is not None:
+                classes = torch.softmax(model.emission.scores(X), 2)
+            emission = Emission(self.covariance, X, classes)
+        beta = model.beta if isinstance(self.beta, str) else torch.tensor([float(self.beta)])
+        final = MeanField(
+            X,
+            graph,
+            model.q,
+            emission,
+            model.mix,
+            beta,
+            external,
+            self._interaction,
+            None,
+            temper,
+            independent,
+        )
+        estimate = highest if isinstance(self.beta, str) else None
+        self.n_iter_ = final.run(self.max_iter, estimate, _TOLERANCE)
+        if self._sizes is not None:
+            # With beta held: a field that moves while beta is estimated can drive it to its bound.
+            final.sizes = self._sizes
+            self.n_iter_ += final.run(self.max_iter, None, _TOLERANCE)
+        return final
+
+    def _keep(self, X: Any, model: MeanField, order: torch.Tensor) -> None:
+        q = model.q[:, 0]
+        labels = q.argmax(1)
+        if self.min_region is not None or self.contiguous:
+            likelihood = (model.temper * model.likelihood + model.external)[:, 0]
+            labels = merge_regions(
+                model.graph, labels, likelihood, float(model.beta), self.min_region or 1, self.contiguous
+            )
+        probabilities, unsorted = torch.empty_like(q), torch.empty_like(labels)
+        probabilities[order], unsorted[order] = q, labels
+        means = model.emission.mean[0].double() @ torch.linalg.pinv(self._matrix) + self._mean
+        mixed = 0 if model.mix is None else model.mix[0].numel() - model.mix.shape[1]
+        self.labels_ = self._like(X, unsorted)
+        self.probabilities_ = self._like(X, probabilities)
+        self.uncertainty_ = self._like(X, 1 - probabilities.amax(1))
+        self.means_ = self._like(X, means)
+        self.beta_ = float(model.beta)
+        self.elbo_ = float(model.elbo())
+        self.bic_ = model.pseudo_bic(model.emission.parameters() + mixed + isinstance(self.beta, str))
+        self._model = _Fitted(model)
+        if self._external.shape[0] == 1:
+            self._external = model.external[:, 0]
+
+
+class _Fitted:
+    """The parameters of a fit, without its data."""
+
+    def __init__(self, model: MeanField) -> None:
+        self.emission, self.mix, self.beta, self.interaction = (
+            model.emission,
+            model.mix,
+            model.beta,
+            model.interaction,
+        )
+        self.emission.distance = None
+
+
+def _reorder(model: MeanField, order: torch.Tensor) -> None:
+    """Renumber the domains: domain k becomes the present domain ``order[k]``."""
+    model.q = model.q[..., order].contiguous()
+    if model.mix is None:
+        model.emission.mean = model.emission.mean[:, order].contiguous()
+    else:
+        model.mix = model.mix[:, order].contiguous()

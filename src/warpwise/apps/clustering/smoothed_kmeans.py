@@ -1,0 +1,56 @@
+"""k-means on features averaged over neighbours: the fast mode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from warpwise.apps.clustering.estimator import Estimator, check_count, check_distinct
+from warpwise.apps.clustering.inputs import graph_of, whitening
+from warpwise.apps.clustering.kmeans import inertia, kmeans
+from warpwise.apps.clustering.smoothing import smooth
+
+
+class SmoothedKMeans(Estimator):
+    """k-means with ``n_domains`` clusters on features averaged ``hops`` times over each point and its neighbours.
+
+    Features are whitened by the covariance of the differences of neighbours first. Of ``n_init`` k-means++ starts the
+    one of least inertia counts. ``fit(X, coords= | graph= | shape=)`` takes the arguments of ``SpatialMixture.fit`` and
+    raises its errors. Attributes: ``labels_`` (N,), ``inertia_``, ``n_features_in_``.
+    """
+
+    def __init__(
+        self,
+        n_domains: int = 2,
+        hops: int = 2,
+        n_init: int = 8,
+        n_neighbours: int = 8,
+        random_state: Any = None,
+        device: Any = None,
+    ) -> None:
+        self.n_domains = n_domains
+        self.hops = hops
+        self.n_init = n_init
+        self.n_neighbours = n_neighbours
+        self.random_state = random_state
+        self.device = device
+
+    def fit(
+        self, X: Any, y: Any = None, *, coords: Any = None, graph: Any = None, shape: Sequence[int] | None = None
+    ) -> SmoothedKMeans:
+        """Cluster X (N, D); ``y`` is ignored. Without coords, graph and shape there is no smoothing."""
+        features = self._features(X, reset=True)
+        k = check_count("n_domains", self.n_domains, 1)
+        check_distinct(features, k, "n_domains")
+        neighbours = graph_of(
+            features.shape[0], coords, graph, shape, check_count("n_neighbours", self.n_neighbours, 1)
+        )
+        mean, matrix = whitening(features, neighbours)
+        points = smooth(neighbours, ((features - mean) @ matrix).float(), check_count("hops", self.hops, 0))
+        starts = check_count("n_init", self.n_init, 1)
+        labels = kmeans(points, k, starts, self._generator(), iterations=100)
+        scores = [inertia(points, labels[:, start], k) for start in range(starts)]
+        best = min(range(starts), key=scores.__getitem__)
+        self.labels_ = self._like(X, labels[:, best].contiguous())
+        self.inertia_ = scores[best]
+        return self

@@ -1,0 +1,1 @@
+"""The specification and the ladder of running_statistics."""

@@ -1,0 +1,261 @@
+"""The estimators: recovery of known domains, options, results of the kind of X, and errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from warpwise.apps.clustering import SmoothedKMeans, SpatialMixture, connected_components, generators, grid
+from warpwise.apps.clustering.emission import Emission
+from warpwise.apps.clustering.field import MeanField
+
+SHAPE = (60, 50)
+LAYERS = generators.layered(1.0, SHAPE, n_domains=4)
+MIXED = generators.composed(2.0, SHAPE, n_domains=4, random_state=3)
+
+
+def fit(data: generators.Sample = LAYERS, **options: Any) -> SpatialMixture:
+    return SpatialMixture(4, n_init=4, random_state=0, **options).fit(data.X, shape=data.shape)
+
+
+def score(model: Any, data: generators.Sample = LAYERS) -> float:
+    return adjusted_rand_score(data.labels, model.labels_)
+
+
+@parametrize_with_checks([SpatialMixture(n_init=4, max_iter=20), SmoothedKMeans()])
+def test_scikit_learn(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"covariance": "diag"},
+        {"covariance": "full"},
+        {"covariance": "t"},
+        {"prior": "layers"},
+        {"prior": 2 * np.eye(4)},
+        {"sizes": np.bincount(LAYERS.labels)},
+        {"field": np.eye(4)[LAYERS.labels]},
+        {"smoothing": 2},
+        {"n_types": 6},
+    ],
+    ids=str,
+)
+def test_each_option_recovers_layers(options: dict[str, Any]) -> None:
+    assert score(fit(**options)) > 0.93
+
+
+def test_kinds_of_domains() -> None:
+    assert score(fit(MIXED, n_types=12), MIXED) > 0.9
+    assert score(fit(MIXED), MIXED) < 0.6  # domains that are mixtures need types
+    sample = generators.potts(1.2, SHAPE, n_domains=4)
+    assert score(fit(sample), sample) > 0.8
+
+
+def test_baseline() -> None:
+    model = SmoothedKMeans(4, random_state=0).fit(LAYERS.X, shape=SHAPE)
+    assert score(model) > 0.85
+
+
+def test_layers_are_numbered_in_order() -> None:
+    depth = [LAYERS.coords[fit(prior="layers").labels_ == k, 0].mean() for k in range(4)]
+    assert depth == sorted(depth) or depth == sorted(depth, reverse=True)
+
+
+def test_field_names_the_domains() -> None:
+    model = fit(field=2 * np.eye(4)[LAYERS.labels])
+    assert (model.labels_ == LAYERS.labels).mean() > 0.97
+
+
+def test_sizes_are_approached() -> None:
+    wanted = np.array([0.4, 0.3, 0.2, 0.1])
+    noise = generators.layered(0.2, SHAPE, n_domains=4)
+    found = fit(noise, sizes=wanted).probabilities_.mean(0)
+    assert np.abs(found - wanted).max() < 0.05
+
+
+def test_contiguous_and_min_region() -> None:
+    graph = grid(SHAPE)
+    sample = generators.potts(0.8, SHAPE, n_domains=4)
+    single = torch.from_numpy(fit(sample, contiguous=True).labels_)
+    assert int(connected_components(graph, single).max()) + 1 == single.unique().numel()
+    large = torch.from_numpy(fit(sample, min_region=25).labels_)
+    assert torch.bincount(connected_components(graph, large)).min() >= 25
+
+
+def test_results_have_the_kind_of_x() -> None:
+    X = torch.from_numpy(LAYERS.X)
+    first, second = fit(), SpatialMixture(4, n_init=4, random_state=0).fit(X, shape=SHAPE)
+    for name in ("labels_", "uncertainty_", "probabilities_", "means_"):
+        assert isinstance(getattr(first, name), np.ndarray) and isinstance(getattr(second, name), torch.Tensor)
+        assert np.array_equal(getattr(first, name), getattr(second, name).numpy())  # one seed, one result
+    assert isinstance(second.predict(X, shape=SHAPE), torch.Tensor)
+
+
+def test_coordinates_a_graph_and_a_shape_agree() -> None:
+    graph = grid(SHAPE)
+    matrix = scipy.sparse.csr_matrix(
+        (graph.weights.numpy(), graph.columns.numpy(), graph.rowptr.numpy()), shape=(3000, 3000)
+    )
+    model = clone(fit())
+    labels = model.fit(LAYERS.X, graph=graph).labels_
+    assert np.array_equal(labels, fit().labels_)
+    # The colouring of a matrix is another one, and so is the order of the updates.
+    assert adjusted_rand_score(labels, model.fit(LAYERS.X, graph=matrix).labels_) > 0.98
+    assert score(model.fit(LAYERS.X, coords=LAYERS.coords)) > 0.93
+
+
+def test_prediction() -> None:
+    model = fit()
+    assert (model.predict(LAYERS.X, shape=SHAPE) == model.labels_).mean() > 0.99
+    probabilities = model.predict_proba(LAYERS.X[:50])  # without neighbours
+    assert probabilities.shape == (50, 4) and np.allclose(probabilities.sum(1), 1, atol=1e-5)
+    assert np.allclose(model.uncertainty_, 1 - model.probabilities_.max(1))
+
+
+def test_units_do_not_matter() -> None:
+    scaled = LAYERS.X * np.logspace(-3, 3, 15) + 7
+    model = clone(fit()).fit(scaled, shape=SHAPE)
+    assert (model.labels_ == fit().labels_).mean() > 0.995
+    within = scaled[model.labels_ == 0].mean(0)
+    assert np.allclose(model.means_[0], within, atol=0.2 * scaled.std(0))
+
+
+def test_selection_of_the_number_of_domains() -> None:
+    sample = generators.layered(1.5, SHAPE, n_domains=3)
+    model = SpatialMixture(n_init=4, random_state=0).select(sample.X, [2, 3, 5], shape=SHAPE)
+    assert model.n_domains == 3 == len(np.unique(model.labels_)) and min(model.bics_, key=model.bics_.get) == 3
+
+
+@pytest.mark.parametrize("types", [None, 5])
+@pytest.mark.parametrize("layers", [False, True])
+def test_no_update_of_a_colour_lowers_the_bound(types: int | None, layers: bool) -> None:
+    graph = grid((20, 15))
+    graph = graph.permuted(torch.argsort(graph.colours, stable=True))
+    generator = torch.Generator().manual_seed(0)
+    X = torch.randn(300, 3, generator=generator)
+    q = torch.softmax(torch.randn(300, 2, 4, generator=generator), 2)
+    classes = q if types is None else torch.softmax(torch.randn(300, 2, 5, generator=generator), 2)
+    mix = None if types is None else torch.softmax(torch.randn(2, 4, 5, generator=generator), 2)
+    places = torch.arange(4.0)
+    interaction = -(places[:, None] - places).abs() if layers else None
+    external = torch.randn(300, 2, 4, generator=generator)
+    beta = torch.tensor([0.3, 1.1])
+    model = MeanField(X, graph, q, Emission("tied", X, classes), mix, beta, external, interaction)
+    bound = model.elbo()
+    for _ in range(3):
+        for begin, end in model.colours:
+            model.update_colour(begin, end)
+            new = model.elbo()
+            assert (new >= bound - 1e-5 * bound.abs()).all()
+            bound = new
+    for _ in range(3):
+        model.update_parameters()
+        assert (model.elbo() >= bound - 1e-5 * bound.abs()).all()
+        model.update_domains()
+        bound = model.elbo()
+
+
+def test_smoothing_does_not_drive_beta_to_its_bound() -> None:
+    sample = generators.potts(0.9, SHAPE, n_domains=4)
+    plain, smoothed = fit(sample).beta_, fit(sample, smoothing=2).beta_
+    assert abs(smoothed - plain) < 0.25 * plain
+
+
+def test_isolated_points_duplicates_and_constant_features() -> None:
+    random = np.random.default_rng(0)
+    labels = np.repeat([0, 1], 60)
+    X = np.column_stack([labels * 8 + random.normal(size=120), np.full(120, 3.0), np.zeros(120)])
+    edges = [[i, i + 1] for i in range(100) if i != 59]  # the last points have no neighbours
+    graph = scipy.sparse.coo_matrix((np.ones(len(edges)), np.array(edges).T), shape=(120, 120))
+    model = SpatialMixture(2, random_state=0).fit(X, graph=graph)
+    assert adjusted_rand_score(labels, model.labels_) == 1
+    coords = np.repeat([[0.0, 0.0], [1.0, 1.0]], 60, axis=0)
+    assert adjusted_rand_score(labels, model.fit(X, coords=coords).labels_) == 1
+
+
+def test_an_empty_domain_and_one_domain() -> None:
+    X = np.repeat([[0.0], [5.0], [5.1]], [40, 40, 1], axis=0) + np.random.default_rng(0).normal(size=(81, 1)) * 0.01
+    model = SpatialMixture(6, random_state=0).fit(X, coords=np.random.default_rng(1).random((81, 2)))
+    assert np.isfinite(model.probabilities_).all() and np.isfinite(model.elbo_)
+    assert (SpatialMixture(1).fit(X).labels_ == 0).all()
+
+
+def test_one_point_and_no_variance() -> None:
+    assert SpatialMixture(1).fit([[1.0, 2.0]], coords=[[0, 0]]).labels_.tolist() == [0]
+    model = SpatialMixture(1).fit(np.ones((30, 2)), coords=np.random.default_rng(0).random((30, 2)))
+    assert (model.labels_ == 0).all() and np.allclose(model.means_, 1)
+    points = SpatialMixture(2, random_state=0).fit([[1.0], [2.0]], coords=[[0, 0], [1, 0]])
+    assert sorted(points.labels_) == [0, 1]
+
+
+def test_a_graph_whose_weights_are_zero_has_no_edges() -> None:
+    ring = scipy.sparse.csr_matrix((np.zeros(3000), np.roll(np.arange(3000), 1), np.arange(3001)), shape=(3000, 3000))
+    model = clone(fit())
+    assert np.array_equal(model.fit(LAYERS.X, graph=ring).labels_, clone(model).fit(LAYERS.X).labels_)
+    assert model.beta_ == 0
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_scale_of_the_features(scale: float) -> None:
+    model = clone(fit()).fit(LAYERS.X.astype(np.float64) * scale, shape=SHAPE)
+    assert score(model) > 0.93
+
+
+def bad(value: float) -> np.ndarray:
+    X = LAYERS.X.copy()
+    X[5, 3] = value
+    return X
+
+
+@pytest.mark.parametrize(
+    "options, X, structure, message",
+    [
+        ({}, bad(np.nan), {}, "NaN"),
+        ({}, bad(np.inf), {}, "infinity"),
+        ({}, LAYERS.X[0], {}, "2D"),
+        ({}, LAYERS.X, {"coords": LAYERS.coords[:-1]}, "coords: expected 3000 rows"),
+        ({}, LAYERS.X, {"coords": LAYERS.coords * np.nan}, "finite"),
+        ({}, LAYERS.X, {"shape": (60, 49)}, "2940 points, but X has 3000"),
+        ({}, LAYERS.X, {"graph": scipy.sparse.eye(10)}, "graph: expected 3000"),
+        ({}, LAYERS.X, {"shape": SHAPE, "coords": LAYERS.coords}, "coords and shape"),
+        ({"n_domains": 3001}, LAYERS.X, {}, "n_samples=3000"),
+        ({"n_domains": 4}, np.repeat([[0.0], [1.0], [2.0]], 9, axis=0), {}, "at most 3, the number of distinct rows"),
+        ({"n_domains": 2}, np.ones((9, 2)), {}, "distinct"),
+        ({"n_domains": 0}, LAYERS.X, {}, "n_domains: expected an integer of at least 1"),
+        ({"n_init": 0}, LAYERS.X, {}, "n_init"),
+        ({"covariance": "spherical"}, LAYERS.X, {}, "covariance"),
+        ({"prior": "rings"}, LAYERS.X, {}, "prior"),
+        ({"prior": np.eye(3)}, LAYERS.X, {}, r"expected \(4, 4\)"),
+        ({"prior": np.triu(np.ones((4, 4)))}, LAYERS.X, {}, "symmetric"),
+        ({"beta": -1}, LAYERS.X, {}, "beta"),
+        ({"beta": "guess"}, LAYERS.X, {}, "beta"),
+        ({"field": np.zeros((3000, 3))}, LAYERS.X, {}, "field"),
+        ({"sizes": [1, 2, 0, 1]}, LAYERS.X, {}, "sizes"),
+        ({"sizes": [1, 2, 3, 1], "prior": "layers"}, LAYERS.X, {}, 'only with prior="potts"'),
+        ({"beta": None}, LAYERS.X, {}, "beta"),
+        ({"missing": "marginalise"}, LAYERS.X, {}, 'only "error" is supported'),
+        ({"device": "cuda"}, LAYERS.X, {}, "device"),
+        ({"smoothing": 1, "n_types": 8}, LAYERS.X, {}, "smoothing"),
+    ],
+    ids=lambda value: str(value)[:30].replace("\n", " ") if isinstance(value, dict | str) else "X",
+)
+def test_errors(options: dict[str, Any], X: Any, structure: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SpatialMixture(**{"n_domains": 4, **options}).fit(X, **structure)
+
+
+def test_wrong_selection() -> None:
+    with pytest.raises(ValueError, match="ks"):
+        SpatialMixture().select(LAYERS.X, [])
+    with pytest.raises(ValueError, match="one K"):
+        SpatialMixture(sizes=[1, 1]).select(LAYERS.X, [2, 3])

@@ -1,0 +1,78 @@
+"""Principal components of smoothed features: their number and what they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("sklearn", minversion="1.6")
+
+from sklearn.metrics import adjusted_rand_score
+
+from warpwise.apps.clustering import SpatialMixture, generators, grid, spatial_components
+
+SHAPE = (40, 30)
+
+
+def noise(features: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(SHAPE[0] * SHAPE[1], features))
+
+
+def waves(features: int) -> np.ndarray:
+    """Two patterns in space, mixed into ``features`` noisy features of different units."""
+    y, x = np.divmod(np.arange(SHAPE[0] * SHAPE[1]), SHAPE[1])
+    patterns = np.stack([np.sin(y / 6), np.cos(x / 5)], 1)
+    mixed = patterns @ np.random.default_rng(1).normal(size=(2, features))
+    return (mixed + noise(features)) * 10.0 ** np.arange(features)[None] % 1e6
+
+
+def test_as_many_as_the_patterns():
+    found = spatial_components(waves(6), shape=SHAPE, random_state=0)
+    assert found.shape == (SHAPE[0] * SHAPE[1], 2)
+    assert found.dtype == np.float32
+    assert abs(np.corrcoef(found.T)[0, 1]) < 1e-5
+    assert found[:, 0].var() > found[:, 1].var()
+
+
+def test_noise_alone_keeps_few():
+    assert spatial_components(noise(20), shape=SHAPE, random_state=0).shape[1] <= 3
+
+
+def test_units_offsets_and_constants_do_not_matter():
+    X = waves(5)
+    other = np.concatenate([3 * X + 7, np.full((len(X), 1), 4.0)], 1)
+    graph = grid(SHAPE)
+    np.testing.assert_allclose(
+        spatial_components(X, graph=graph, random_state=0),
+        spatial_components(other, graph=graph, random_state=0),
+        atol=1e-4,
+    )
+
+
+def test_tensors_and_no_hops():
+    X = torch.from_numpy(waves(4))
+    made = spatial_components(X, shape=SHAPE, hops=0, random_state=0)
+    assert isinstance(made, torch.Tensor)
+    assert made.shape[0] == len(X)
+
+
+def test_domains_of_many_noisy_features():
+    data = generators.layered(1.5, SHAPE, n_domains=3)
+    X = np.concatenate([data.X, 3 * noise(200)], 1)
+    components = spatial_components(X, shape=SHAPE, random_state=0)
+    assert components.shape[1] < 12
+    labels = SpatialMixture(3, random_state=0).fit(components, shape=SHAPE).labels_
+    assert adjusted_rand_score(data.labels, labels) > 0.9
+
+
+@pytest.mark.parametrize("change,error,match", [
+    ({"hops": -1}, ValueError, "expected hops as a number of at least 0, got -1"),
+    ({"X": np.ones((1200, 3))}, ValueError, "expected a feature that varies"),
+    ({"X": np.full((1200, 3), np.nan)}, ValueError, "contains NaN"),
+    ({"shape": (2, 3)}, ValueError, "has 6 points, but X has 1200"),
+])  # fmt: skip
+def test_bad_input(change, error, match):
+    given = {"X": waves(3), "shape": SHAPE, **change}
+    with pytest.raises(error, match=match):
+        spatial_components(given.pop("X"), **given)
