@@ -59,7 +59,7 @@ class CompiledStep:
         self, input: torch.Tensor, target: torch.Tensor
     ) -> tuple[torch.cuda.CUDAGraph, torch.Tensor, torch.Tensor, torch.Tensor]:
         kept_input, kept_target = input.clone(), target.clone()
-        before = [tensor.clone() for tensor in self._state()]
+        before = [tensor.detach().clone() for tensor in self._state()]  # a clone with a gradient would keep its node
         known = len(before)
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
