@@ -12,7 +12,10 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch.compiler import is_dynamo_compiling
 
+from warpwise import fastcall
+
 Result = TypeVar("Result")
+Precision = Literal["ieee", "tf32"]
 
 
 def _set_by_property(backend: str, operation: str, precision: str) -> None:
@@ -43,24 +46,24 @@ def without_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) ->
 
 def planned_without_tf32(product: Callable[..., Result], like: torch.Tensor) -> Callable[..., Result]:
     """``product`` without TF32 for arguments with the dtype and device of ``like``, at the least cost to the host."""
-    if like.dtype is not torch.float32 or not like.is_cuda:
-        return product
-
-    def guarded(*args: Any) -> Result:
-        return product(*args) if _precision(*MATMUL) != "tf32" else _in_precision("ieee", product, *args)
-
-    return guarded
+    return _planned("ieee", product, like)
 
 
 def planned_with_tf32(product: Callable[..., Result], like: torch.Tensor) -> Callable[..., Result]:
     """``product`` with TF32 for arguments with the dtype and device of ``like``, at the least cost to the host."""
+    return _planned("tf32", product, like)
+
+
+def _planned(precision: Precision, product: Callable[..., Result], like: torch.Tensor) -> Callable[..., Result]:
     if like.dtype is not torch.float32 or not like.is_cuda:
         return product
 
     def guarded(*args: Any) -> Result:
-        return product(*args) if _precision(*MATMUL) == "tf32" else _in_precision("tf32", product, *args)
+        is_set = (_precision(*MATMUL) == "tf32") == (precision == "tf32")
+        return product(*args) if is_set else _in_precision(precision, product, *args)
 
-    return guarded
+    library = fastcall.library()
+    return guarded if library is None else library.InPrecision(product, guarded, precision == "tf32")
 
 
 def with_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) -> Result:
@@ -68,9 +71,7 @@ def with_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) -> Re
     return _in_precision("tf32", product, a, *rest)
 
 
-def _in_precision(
-    precision: Literal["ieee", "tf32"], product: Callable[..., Result], a: torch.Tensor, *rest: Any
-) -> Result:
+def _in_precision(precision: Precision, product: Callable[..., Result], a: torch.Tensor, *rest: Any) -> Result:
     if torch.compiler.is_compiling() or not a.is_cuda or a.dtype != torch.float32:
         return product(a, *rest)
     before = _precision(*MATMUL)
