@@ -53,7 +53,7 @@ format: $(STAMP)
 	git ls-files '*.cu' '*.cuh' '*.cpp' '*.h' | xargs $(BIN)/clang-format -i
 
 docs: $(STAMP)
-	$(BIN)/pip install --quiet -c constraints.txt -e '.[docs]'
+	$(BIN)/pip install --quiet --no-compile -c constraints.txt -e '.[docs]'
 	$(BIN)/mkdocs build --strict
 
 # A C++ compiler builds the emulator and the kernels; python3-venv is a package of its own on Debian.
@@ -65,8 +65,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo 'warpwise: making $(VENV), about a minute'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$(EXTRAS)]'
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[$(EXTRAS)]'
 	touch $(STAMP)
 
 clean:

@@ -35,7 +35,7 @@ def _run(args: tuple[str, ...], out: str, err: str, folder: str, environment: di
         opened = os.open(path, os.O_RDWR | os.O_CREAT)
         os.dup2(opened, descriptor)
         os.close(opened)
-    sys.stdin, sys.stdout, sys.stderr = (open(descriptor, "rw"[descriptor > 0]) for descriptor in range(3))
+    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(descriptor, "rw"[descriptor > 0]) for descriptor in range(3))
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
