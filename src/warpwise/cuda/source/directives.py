@@ -54,7 +54,7 @@ def significant(tokens: Iterable[Token]) -> list[Token]:
     frames: list[
         list[int]
     ] = []  # of each open #if: brace depth before it, whether tokens are dropped now, whether it began dropped
-    depth = 0
+    depth, dropping = 0, False
     for token in tokens:
         if token.kind == "directive":
             word = re.match(r"#\s*(\w+)\s*([^\n]*)", token.text)
@@ -68,7 +68,8 @@ def significant(tokens: Iterable[Token]) -> list[Token]:
                 frames[-1][2] = 0
             elif word[1] == "endif" and frames:
                 frames.pop()
-        elif token.kind != "comment" and not any(frame[1] for frame in frames):
+            dropping = any(frame[1] for frame in frames)
+        elif token.kind != "comment" and not dropping:
             if token.text == "{":
                 depth += 1
             elif token.text == "}":

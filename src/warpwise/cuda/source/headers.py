@@ -42,6 +42,9 @@ def find(name: str, folders: Sequence[Path]) -> Path | None:
 
 def refuse_missing(pruned: str, file: str, folders: Sequence[Path]) -> None:
     """Raise ``CompileError``, the same for all compilers, if ``pruned`` includes a header that ``folders`` lack."""
+    written = {match[1] for match in INCLUDE.finditer(pruned)}  # also in comments and strings
+    if all(find(name, folders) is not None for name in written):
+        return
     for token in lex(pruned):
         match = INCLUDE.match(token.text) if token.kind == "directive" else None
         if match and find(match[1], folders) is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -38,6 +39,15 @@ _DIRECTIVE = re.compile(r'#(?:/\*[\s\S]*?\*/|//(?:\\\r?\n|[^\n])*|"(?:\\.|[^"\\\
 
 def lex(text: str, *, directives: bool = True) -> list[Token]:
     """The tokens of ``text``; with ``directives`` false a '#' is punctuation (for the body of a macro)."""
+    return list(_of_unit(text)) if directives else _lexed(text, directives)
+
+
+@functools.lru_cache(maxsize=4)  # a translation unit is read several times before it is compiled
+def _of_unit(text: str) -> tuple[Token, ...]:
+    return tuple(_lexed(text, True))
+
+
+def _lexed(text: str, directives: bool) -> list[Token]:
     tokens: list[Token] = []
     position, end, line_start = 0, len(text), True
     while position < end:
