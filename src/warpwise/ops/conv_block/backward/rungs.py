@@ -10,6 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv2d.op import CONV2D_BACKWARD
 from warpwise.ops.conv_block.forward import rungs as forward
 from warpwise.ops.conv_block.spec import DTYPES
@@ -69,3 +70,8 @@ RUNGS = (
     make_rung(HERE, "k02_fused", "a window a thread, maxima recomputed, implicit GEMMs", fused, dtypes=DTYPES,
               limits=limits),
 )  # fmt: skip
+
+
+def default(*args: Any) -> str | None:
+    """k02, with the forward's rule."""
+    return first_taking(RUNGS, args, "k02_fused") if args[4].shape[1] <= forward.MOST_CHANNELS else None
