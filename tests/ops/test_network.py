@@ -11,6 +11,7 @@ from tests.ops.conftest import problem
 
 from warpwise import operation
 from warpwise.lab.verify.impostors import require_no_impostor_at
+from warpwise.operation import assume_sm_count
 
 LARGEST = 1 << 14  # product of the sizes of a case; the largest size is halved until it fits
 NAMES = (
@@ -87,3 +88,19 @@ def test_long_rows_of_a_loss_are_pytorchs():
     for classes, rung in ((10, "k03_lanes_per_row"), (50257, None)):
         given = {"input": meta(8, classes), "target": meta(8, dtype=torch.int64)}
         assert default("cross_entropy", **given) == rung
+
+
+@pytest.mark.parametrize("sizes,sms", [
+    ((1, 5, 6, 70, 3), 1), ((1, 2, 70, 6, 9), 1), ((3, 17, 34, 6, 34), 4), ((5, 1, 18, 7, 9), 3), ((1, 4, 3, 37, 2), 2),
+])  # fmt: skip
+@pytest.mark.parametrize("name", ["conv_block_backward"])
+def test_direct_tiles_of_wide_and_tall_images(name, sizes, sms):
+    """Tiles that do not divide the image, in bands and sides, and parts of sums over several blocks."""
+    op = operation.get(name)
+    case = replace(op.spec.cases[0], sizes=dict(zip("nchwk", sizes, strict=True)))
+    instance = problem(name, "cpu").make(case, torch.float32, 0)
+    outputs = op.allocate(*instance.args)
+    with assume_sm_count(sms):
+        op.launch(op.rung("direct_tiles"), outputs, *instance.args)
+    for position, found in enumerate(instance.outputs(outputs, instance.args)):
+        assert instance.compare(position, found).right, instance.results[position].name
