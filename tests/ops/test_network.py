@@ -62,7 +62,7 @@ def test_a_convolution_of_long_sums_is_pytorchs(channels, filters, rung):
         assert default("conv2d", **given, padding=(1, 1)) == name
 
 
-@pytest.mark.parametrize("channels,rung", [(1, "k03_fused"), (64, "k03_fused"), (65, None)])
+@pytest.mark.parametrize("channels,rung", [(1, "k04_direct_tiles"), (64, "k04_direct_tiles"), (65, None)])
 def test_a_block_of_many_channels_is_pytorchs(channels, rung):
     given = {"input": meta(8, channels, 14, 14), "weight": meta(32, channels, 3, 3)}
     assert default("conv_block", **given, gamma=meta(32), beta=meta(32)) == rung
@@ -93,7 +93,7 @@ def test_long_rows_of_a_loss_are_pytorchs():
 @pytest.mark.parametrize("sizes,sms", [
     ((1, 5, 6, 70, 3), 1), ((1, 2, 70, 6, 9), 1), ((3, 17, 34, 6, 34), 4), ((5, 1, 18, 7, 9), 3), ((1, 4, 3, 37, 2), 2),
 ])  # fmt: skip
-@pytest.mark.parametrize("name", ["conv_block_backward"])
+@pytest.mark.parametrize("name", ["conv_block", "conv_block_backward"])
 def test_direct_tiles_of_wide_and_tall_images(name, sizes, sms):
     """Tiles that do not divide the image, in bands and sides, and parts of sums over several blocks."""
     op = operation.get(name)

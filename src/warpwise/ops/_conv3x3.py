@@ -48,14 +48,20 @@ def groups(planes: int) -> int:
     return 1 if planes <= 4 else 4
 
 
-def output_tile(planes: int, h: int, w: int) -> Tile:
+def each(planes: int) -> int:
+    """Planes of a thread of ConvTile: 8 where a tile of 32 planes is not much larger than the output."""
+    return 8 if planes > 16 and planes % 32 not in range(1, 17) else 4
+
+
+def output_tile(planes: int, h: int, w: int, each: int = 4) -> Tile:
     """A tile of ConvTile, whose output has ``planes``; shared memory with filters and Channels."""
     four = groups(planes)
     chunk = 8 if four == 1 else 16
     total = cdiv(w, 4)
     strips = cdiv(total, cdiv(total, 8))
     rows = _even_bands(h, THREADS // four // strips)
-    floats = chunk * plane((rows + 2) * (4 * strips + 4)) + chunk * 9 * (4 * four + 4)
+    floats = chunk * plane((rows + 2) * 4 * ((strips + 1) | 1)) + chunk * 9 * (each * four + 4)
+    floats = max(floats, each * four * (4 * cdiv(min(h, rows) * min(w, 4 * strips), 4)))  # the output
     return Tile(rows, strips, cdiv(h, rows), cdiv(w, 4 * strips), 4 * floats + chunk * CHANNEL_BYTES)
 
 

@@ -1,4 +1,4 @@
-// Convolutions of 3 x 3 with padding 1 and stride 1: both gradients from tiles in shared memory, results in registers.
+// Convolutions of 3 x 3 with padding 1 and stride 1, and both gradients: tiles in shared memory, results in registers.
 //
 // d is the gradient of the convolution, (n, k, h, w). A `Source` computes it from global memory by windows of 2 x 2,
 // so that it may be the result of a fused computation that is never stored:
@@ -20,17 +20,35 @@ constexpr int kConvThreads = 256;
 
 __host__ __device__ constexpr int conv_plane(int floats) { return floats + (36 - floats % 32) % 32; }
 
-// A position in (planes, rows, columns) that advances by kConvThreads elements without a division.
+// Tiles that cover an extent; mostly one.
+__device__ inline int conv_tiles(int extent, int tile) { return tile >= extent ? 1 : (extent + tile - 1) / tile; }
+
+// value / by for value <= kConvThreads and by < 2^13: the float quotient is off by less than 2^-14 < 0.5 / by.
+__device__ inline int conv_quotient(int value, int by) {
+  return static_cast<int>(__fdividef(static_cast<float>(value) + 0.5f, static_cast<float>(by)));
+}
+
+// The remainder of `rest` by the number of tiles, with which `rest` is divided.
+__device__ inline int conv_digit(int& rest, int tiles) {
+  if (tiles == 1) return 0;
+  const int digit = rest % tiles;
+  rest /= tiles;
+  return digit;
+}
+
+// A position in (planes, rows, columns) that advances by kConvThreads elements without a division. It starts at
+// element threadIdx.x.
 struct ConvWalk {
   int rows, columns, plane, row, column, plane_step, row_step, column_step;
 
-  __device__ ConvWalk(int rows_, int columns_, int start) : rows(rows_), columns(columns_) {
-    column = start % columns;
-    row = start / columns % rows;
-    plane = start / columns / rows;
-    column_step = kConvThreads % columns;
-    row_step = kConvThreads / columns % rows;
-    plane_step = kConvThreads / columns / rows;
+  __device__ ConvWalk(int rows_, int columns_) : rows(rows_), columns(columns_) {
+    const int line = conv_quotient(threadIdx.x, columns), lines = conv_quotient(kConvThreads, columns);
+    plane = conv_quotient(line, rows);
+    row = line - plane * rows;
+    column = threadIdx.x - line * columns;
+    plane_step = conv_quotient(lines, rows);
+    row_step = lines - plane_step * rows;
+    column_step = kConvThreads - lines * columns;
   }
   __device__ void advance() {
     column += column_step;
@@ -59,7 +77,7 @@ __device__ inline void conv_fill_windows(const Source& source, const typename So
                                          int plane, int stride, int top, int left, int rows, int columns) {
   constexpr int kBatch = 4;  // windows whose loads are in flight together
   const int total = count * (r1 - r0) * (c1 - c0);
-  ConvWalk walk(r1 - r0, c1 - c0, threadIdx.x);
+  ConvWalk walk(r1 - r0, c1 - c0);
   for (int i = threadIdx.x; i < total; i += kBatch * kConvThreads) {
     typename Source::Raw raw[kBatch];
     int p[kBatch], r[kBatch], c[kBatch];
@@ -88,35 +106,44 @@ __device__ inline void conv_fill_windows(const Source& source, const typename So
 }
 
 // Fills planes: (count, rows, stride) from x: (count, h, w): row i is row top + i, column j is column left + j, 0
-// outside of the image. Columns outside of it are not written.
+// outside of the image. Columns outside of it are not written. Adjacent threads have adjacent columns: 2^n threads a
+// row, the smallest that hold it, or 32.
+template <int BATCH>
 __device__ inline void conv_fill_image(const float* x, int count, int h, int w, float* planes, int plane, int stride,
                                        int top, int left, int rows, int columns) {
-  constexpr int kBatch = 8;
-  const int first = max(0, -left), last = min(columns, w - left), total = count * rows * (last - first);
-  ConvWalk walk(rows, last - first, threadIdx.x);
-  for (int i = threadIdx.x; i < total; i += kBatch * kConvThreads) {
-    float values[kBatch];
-    int at[kBatch];
+  const int first = max(0, -left), last = min(columns, w - left);
+  const int bits = min(5, 32 - __clz(max(1, last - first) - 1)), step = kConvThreads >> bits;
+  const int line = threadIdx.x >> bits, plane_step = conv_quotient(step, rows), row_step = step - plane_step * rows;
+  for (int column = first + (threadIdx.x & ((1 << bits) - 1)); column < last; column += 1 << bits) {
+    int at_plane = conv_quotient(line, rows), row = line - at_plane * rows;
+    while (at_plane < count) {
+      float values[BATCH];
+      int at[BATCH];
 #pragma unroll
-    for (int b = 0; b < kBatch; ++b) {
-      const int row = top + walk.row, column = first + walk.column;
-      const bool inside = i + b * kConvThreads < total;
-      at[b] = inside ? walk.plane * plane + walk.row * stride + column : -1;
-      values[b] = inside && row >= 0 && row < h ? x[(walk.plane * h + row) * w + left + column] : 0.0f;
-      walk.advance();
-    }
+      for (int b = 0; b < BATCH; ++b) {
+        const int from = top + row;
+        at[b] = at_plane < count ? at_plane * plane + row * stride + column : -1;
+        values[b] = at[b] >= 0 && from >= 0 && from < h ? x[(at_plane * h + from) * w + left + column] : 0.0f;
+        row += row_step;
+        at_plane += plane_step;
+        if (row >= rows) {
+          row -= rows;
+          ++at_plane;
+        }
+      }
 #pragma unroll
-    for (int b = 0; b < kBatch; ++b) {
-      if (at[b] >= 0) planes[at[b]] = values[b];
+      for (int b = 0; b < BATCH; ++b) {
+        if (at[b] >= 0) planes[at[b]] = values[b];
+      }
     }
   }
 }
 
 // sums[i][j] += sum over `count` planes and taps (a, b) of weights[3 a + b][i] * from[a][b + j]. `from` is this
-// thread's first element of a plane, `weights` its four outputs; taps are PITCH floats apart. Both are aligned to 16
+// thread's first element of a plane, `weights` its first output; taps are PITCH floats apart. Both are aligned to 16
 // bytes.
-template <int PITCH>
-__device__ inline void conv_add_taps(float (&sums)[4][4], const float* from, int plane, int stride,
+template <int PITCH, int EACH>
+__device__ inline void conv_add_taps(float (&sums)[EACH][4], const float* from, int plane, int stride,
                                      const float* weights, int count) {
   for (int p = 0; p < count; ++p) {
 #pragma unroll
@@ -126,11 +153,14 @@ __device__ inline void conv_add_taps(float (&sums)[4][4], const float* from, int
       *reinterpret_cast<Pack<float, 8>*>(values + 4) = *packs<8>(from + a * stride + 4);
 #pragma unroll
       for (int b = 0; b < 3; ++b) {
-        const Pack<float> tap = *packs(weights + (3 * a + b) * PITCH);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
+        for (int i = 0; i < EACH; i += 4) {
+          const Pack<float> tap = *packs(weights + (3 * a + b) * PITCH + i);
 #pragma unroll
-          for (int j = 0; j < 4; ++j) sums[i][j] += tap.at[i] * values[b + j];
+          for (int e = 0; e < 4; ++e) {
+#pragma unroll
+            for (int j = 0; j < 4; ++j) sums[i + e][j] += tap.at[e] * values[b + j];
+          }
         }
       }
     }
@@ -139,54 +169,104 @@ __device__ inline void conv_add_taps(float (&sums)[4][4], const float* from, int
   }
 }
 
-// The tiles of a convolution's output: `rows` (even) x 4 `strips` pixels of 4 GROUPS planes. A thread has four planes
-// and four adjacent pixels; threads of a warp have adjacent rows and mostly the same planes.
-template <int GROUPS>
+// The tiles of a convolution's output: `rows` (even) x 4 `strips` pixels of EACH GROUPS planes. A thread has EACH
+// planes and four adjacent pixels; threads of a warp have adjacent rows and mostly the same planes.
+template <int GROUPS, int EACH = 4>
 struct ConvTile {
-  static constexpr int kPlanes = 4 * GROUPS, kPitch = kPlanes + 4, kPlaces = kConvThreads / GROUPS;
+  static constexpr int kPlanes = EACH * GROUPS, kPitch = kPlanes + 4, kPlaces = kConvThreads / GROUPS;
   static constexpr int kChunk = GROUPS == 1 ? 8 : 16;  // planes of the input in shared memory at a time
   int image, first, top, left, stride, plane, row, strip, group;
   bool active;
 
   // `block` counts tiles of planes, then of columns, of rows, and images.
   __device__ ConvTile(int block, int outputs, int h, int w, int rows, int strips) {
-    const int tiles = (outputs + kPlanes - 1) / kPlanes, sides = (w + 4 * strips - 1) / (4 * strips);
-    const int bands = (h + rows - 1) / rows, place = threadIdx.x % kPlaces;
-    first = block % tiles * kPlanes;
-    left = block / tiles % sides * 4 * strips;
-    top = block / tiles / sides % bands * rows;
-    image = block / tiles / sides / bands;
-    stride = 4 * strips + 4;
+    image = block;
+    first = conv_digit(image, conv_tiles(outputs, kPlanes)) * kPlanes;
+    left = conv_digit(image, conv_tiles(w, 4 * strips)) * 4 * strips;
+    top = conv_digit(image, conv_tiles(h, rows)) * rows;
+    stride = 4 * ((strips + 1) | 1);  // rows are an odd multiple of 4 apart: 8 of them have no bank conflict
     plane = conv_plane((rows + 2) * stride);
-    row = place % rows;
-    strip = place / rows;
+    const int place = threadIdx.x % kPlaces;
+    strip = conv_quotient(place, rows);
+    row = place - strip * rows;
     group = threadIdx.x / kPlaces;
     active = strip < strips;
   }
   __device__ const float* from(const float* planes) const { return planes + row * stride + 4 * strip; }
 
-  // y: (images, outputs, h, w) = sums.
-  __device__ void store(const float (&sums)[4][4], float* y, int outputs, int h, int w) const {
-    const int at_row = top + row, column = left + 4 * strip;
-    if (!active || at_row >= h) return;
-    const bool pairs = w % 2 == 0 && aligned<8>(static_cast<const float*>(y));
+  // Elements of this thread's four pixels that are inside of the image.
+  __device__ int valid(int h, int w) const {
+    return active && top + row < h ? max(0, min(4, w - left - 4 * strip)) : 0;
+  }
+
+  // y: (images, outputs, h, w) = sums. They pass through `shared`, so that stores are coalesced.
+  __device__ void store(float* shared, const float (&sums)[EACH][4], float* y, int outputs, int h, int w, int rows,
+                        int strips) const {
+    const int width = min(4 * strips, w - left), height = min(rows, h - top), size = (width * height + 3) / 4 * 4;
+    const int count = valid(h, w);
+    __syncthreads();  // the last chunk's reads are complete
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int output = first + 4 * group + i;
-      if (output >= outputs) break;
-      float* const to = y + (static_cast<long long>(image) * outputs + output) * h * w + at_row * w + column;
+    for (int i = 0; i < EACH; ++i) {
+      float* const to = shared + (EACH * group + i) * size + row * width + 4 * strip;
+      if (count == 4 && width % 4 == 0) {
+        *packs(to) = Pack<float>{{sums[i][0], sums[i][1], sums[i][2], sums[i][3]}};
+        continue;
+      }
 #pragma unroll
-      for (int j = 0; j < 4; j += 2) {
-        if (pairs) {
-          if (column + j < w) *packs<8>(to + j) = Pack<float, 8>{{sums[i][j], sums[i][j + 1]}};
-          continue;
+      for (int j = 0; j < 4; ++j) {
+        if (j < count) to[j] = sums[i][j];
+      }
+    }
+    __syncthreads();
+    const bool vectors = width == w && h * w % 4 == 0 && top * w % 4 == 0 && aligned(static_cast<const float*>(y));
+    for (int i = threadIdx.x / kWarp; i < min(kPlanes, outputs - first); i += kConvThreads / kWarp) {
+      float* const to = y + (static_cast<long long>(image) * outputs + first + i) * h * w + top * w + left;
+      const float* const from = shared + i * size;
+      const int lane = threadIdx.x % kWarp;
+      if (vectors) {
+        for (int e = 4 * lane; e < width * height; e += 4 * kWarp) *packs(to + e) = *packs(from + e);
+      } else if (width == w) {
+        for (int e = lane; e < width * height; e += kWarp) to[e] = from[e];
+      } else {
+        for (int r = 0; r < height; ++r) {
+          for (int e = lane; e < width; e += kWarp) to[r * w + e] = from[r * width + e];
         }
-        if (column + j < w) to[j] = sums[i][j];
-        if (column + j + 1 < w) to[j + 1] = sums[i][j + 1];
       }
     }
   }
 };
+
+// The sums of a tile of y: (n, k, h, w) = x: (n, c, h, w) convolved with f: (k, c, 3, 3). `shared`: kChunk planes and
+// their filters.
+template <int GROUPS, int EACH>
+__device__ inline void conv3x3_sums(float* shared, const ConvTile<GROUPS, EACH>& tile, float (&sums)[EACH][4],
+                                    const float* x, const float* f, int c, int h, int w, int k, int rows, int strips) {
+  using Tile = ConvTile<GROUPS, EACH>;
+  float* const weights = shared + Tile::kChunk * tile.plane;
+  conv_zero(shared, min(Tile::kChunk, c) * tile.plane);
+  for (int start = 0; start < c; start += Tile::kChunk) {
+    const int count = min(Tile::kChunk, c - start);
+    __syncthreads();  // the last chunk's reads are complete
+    for (int filter = threadIdx.x / kWarp; filter < Tile::kPlanes; filter += kConvThreads / kWarp) {
+      const float* const from = f + (static_cast<long long>(tile.first + filter) * c + start) * 9;
+      for (int e = threadIdx.x % kWarp; e < count * 9; e += kWarp) {
+        weights[e * Tile::kPitch + filter] = tile.first + filter < k ? from[e] : 0.0f;
+      }
+    }
+    const float* const from = x + (static_cast<long long>(tile.image) * c + start) * h * w;
+    if (count == 1) {
+      conv_fill_image<2>(from, count, h, w, shared, tile.plane, tile.stride, tile.top - 1, tile.left - 1, rows + 2,
+                         4 * strips + 2);
+    } else {
+      conv_fill_image<8>(from, count, h, w, shared, tile.plane, tile.stride, tile.top - 1, tile.left - 1, rows + 2,
+                         4 * strips + 2);
+    }
+    __syncthreads();
+    if (tile.active) {
+      conv_add_taps<Tile::kPitch>(sums, tile.from(shared), tile.plane, tile.stride, weights + EACH * tile.group, count);
+    }
+  }
+}
 
 // A tile of dx: (n, c, h, w) = d convolved with f: (k, c, 3, 3) transposed. `shared`: kChunk planes and their filters,
 // then Channels.
@@ -199,17 +279,18 @@ __device__ inline void conv3x3_grad_input(float* shared, const Source& source, c
   auto* const channels = reinterpret_cast<typename Source::Channel*>(weights + Tile::kChunk * 9 * Tile::kPitch);
   const int r0 = max(tile.top / 2 - 1, 0), r1 = min((tile.top + rows) / 2 + 1, (h + 1) / 2);
   const int c0 = max(tile.left / 2 - 1, 0), c1 = min(tile.left / 2 + 2 * strips + 1, (w + 1) / 2);
-  conv_zero(shared, Tile::kChunk * tile.plane);
+  conv_zero(shared, min(Tile::kChunk, k) * tile.plane);
   float sums[4][4] = {};
   for (int start = 0; start < k; start += Tile::kChunk) {
     const int count = min(Tile::kChunk, k - start);
     __syncthreads();  // the last chunk's reads are complete
     source.prepare(channels, start, count, false);
-#pragma unroll 3
-    for (int i = threadIdx.x; i < count * 9 * Tile::kPlanes; i += kConvThreads) {
-      const int tap = i % 9, channel = i / 9 % Tile::kPlanes, filter = i / 9 / Tile::kPlanes;
-      const int from = ((start + filter) * c + tile.first + channel) * 9 + tap;
-      weights[(filter * 9 + 8 - tap) * Tile::kPitch + channel] = tile.first + channel < c ? f[from] : 0.0f;
+    for (int filter = threadIdx.x / kWarp; filter < count; filter += kConvThreads / kWarp) {
+      const float* const from = f + (static_cast<long long>(start + filter) * c + tile.first) * 9;
+      for (int e = threadIdx.x % kWarp; e < 9 * Tile::kPlanes; e += kWarp) {
+        const int channel = e / 9, tap = e - 9 * channel;
+        weights[(filter * 9 + 8 - tap) * Tile::kPitch + channel] = tile.first + channel < c ? from[e] : 0.0f;
+      }
     }
     __syncthreads();
     conv_fill_windows(source, channels, tile.image * k + start, count, r0, r1, c0, c1, shared, tile.plane, tile.stride,
@@ -219,7 +300,7 @@ __device__ inline void conv3x3_grad_input(float* shared, const Source& source, c
       conv_add_taps<Tile::kPitch>(sums, tile.from(shared), tile.plane, tile.stride, weights + 4 * tile.group, count);
     }
   }
-  tile.store(sums, dx, c, h, w);
+  tile.store(shared, sums, dx, c, h, w, rows, strips);
 }
 
 // The parts of a sum over images and bands of rows: `share` units a split, a unit is (image, band).
@@ -228,8 +309,8 @@ struct ConvSplit {
   __device__ ConvSplit(int split, int share, int units, int bands) {
     begin = split * share;
     end = min(units, begin + share);
-    image = begin / bands;
-    band = begin - image * bands;
+    image = begin;
+    band = conv_digit(image, bands);
   }
   __device__ void advance(int bands) {
     ++begin;
@@ -248,11 +329,11 @@ __device__ inline void conv3x3_grad_weight(float* shared, const Source& source, 
                                            float* biases, int block, int share, int n, int c, int h, int w, int k,
                                            int rows, int strips) {
   constexpr int kChannels = 16, kFilters = 16 * FILTERS, kWarps = kConvThreads / kWarp;
-  const int channel_tiles = (c + kChannels - 1) / kChannels, filter_tiles = (k + kFilters - 1) / kFilters;
-  const int sides = (w + 4 * strips - 1) / (4 * strips), bands = (h + rows - 1) / rows;
-  const int first_channel = block % channel_tiles * kChannels;
-  const int first_filter = block / channel_tiles % filter_tiles * kFilters;
-  const int side = block / channel_tiles / filter_tiles % sides, split = block / channel_tiles / filter_tiles / sides;
+  const int sides = conv_tiles(w, 4 * strips), bands = conv_tiles(h, rows);
+  int split = block;
+  const int first_channel = conv_digit(split, conv_tiles(c, kChannels)) * kChannels;
+  const int first_filter = conv_digit(split, conv_tiles(k, kFilters)) * kFilters;
+  const int side = conv_digit(split, sides);
   const int left = 4 * strips * side, stride = 4 * strips + 4, d_stride = 4 * strips;
   const int x_plane = conv_plane((rows + 2) * stride), d_plane = conv_plane(rows * d_stride);
   const int filters = min(kFilters, k - first_filter), channels = min(kChannels, c - first_channel);
@@ -268,8 +349,8 @@ __device__ inline void conv3x3_grad_weight(float* shared, const Source& source, 
   for (ConvSplit unit(split, share, n * bands, bands); unit.begin < unit.end; unit.advance(bands)) {
     const int top = unit.band * rows, valid = min(rows, h - top);
     __syncthreads();  // the last unit's reads are complete
-    conv_fill_image(x + (static_cast<long long>(unit.image) * c + first_channel) * h * w, channels, h, w, shared,
-                    x_plane, stride, top - 1, left - 1, rows + 2, 4 * strips + 2);
+    conv_fill_image<8>(x + (static_cast<long long>(unit.image) * c + first_channel) * h * w, channels, h, w, shared,
+                       x_plane, stride, top - 1, left - 1, rows + 2, 4 * strips + 2);
     conv_fill_windows(source, constants, unit.image * k + first_filter, filters, top / 2, (top + valid + 1) / 2,
                       left / 2, c1, d_planes, d_plane, d_stride, top, left, rows, d_stride);
     __syncthreads();
@@ -338,12 +419,14 @@ __device__ inline void conv3x3_grad_weight_few(float* shared, const Source& sour
                                                float* biases, int block, int share, int n, int c, int h, int w, int k,
                                                int rows) {
   constexpr int kWarps = kConvThreads / kWarp;
-  const int tiles = (k + kWarps - 1) / kWarps, bands = (h + rows - 1) / rows, across = (w + 1) / 2;
-  const int first = block % tiles * kWarps, split = block / tiles, filters = min(kWarps, k - first);
+  const int bands = conv_tiles(h, rows), across = (w + 1) / 2;
+  int split = block;
+  const int first = conv_digit(split, conv_tiles(k, kWarps)) * kWarps, filters = min(kWarps, k - first);
   const int stride = 2 * across + 4, plane = conv_plane((rows + 2) * stride);
   auto* const constants = reinterpret_cast<typename Source::Channel*>(shared + CHANNELS * plane);
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const int column_step = kWarp % across, row_step = kWarp / across;
+  const int row_step = conv_quotient(kWarp, across), column_step = kWarp - row_step * across;
+  const int first_row = conv_quotient(lane, across);
 
   conv_zero(shared, CHANNELS * plane);
   source.prepare(constants, first, filters, split == 0);
@@ -351,13 +434,13 @@ __device__ inline void conv3x3_grad_weight_few(float* shared, const Source& sour
   for (ConvSplit unit(split, share, n * bands, bands); unit.begin < unit.end; unit.advance(bands)) {
     const int top = unit.band * rows, end = min((top + rows) / 2, (h + 1) / 2);
     __syncthreads();  // the last unit's reads are complete
-    conv_fill_image(x + static_cast<long long>(unit.image) * c * h * w, c, h, w, shared, plane, stride, top - 1, -1,
-                    rows + 2, w + 2);
+    conv_fill_image<CHANNELS == 1 ? 2 : 8>(x + static_cast<long long>(unit.image) * c * h * w, c, h, w, shared, plane,
+                                           stride, top - 1, -1, rows + 2, w + 2);
     __syncthreads();
     if (warp >= filters) continue;
     const typename Source::Channel constant = constants[warp];
     const int d_plane = unit.image * k + first + warp;
-    int r = top / 2 + lane / across, column = lane % across;
+    int r = top / 2 + first_row, column = lane - first_row * across;
 #pragma unroll 2
     while (r < end) {
       float d[4];
