@@ -93,11 +93,11 @@ def test_long_rows_of_a_loss_are_pytorchs():
 @pytest.mark.parametrize("sizes,sms", [
     ((1, 5, 6, 70, 3), 1), ((1, 2, 70, 6, 9), 1), ((3, 17, 34, 6, 34), 4), ((5, 1, 18, 7, 9), 3), ((1, 4, 3, 37, 2), 2),
 ])  # fmt: skip
-@pytest.mark.parametrize("name", ["conv_block", "conv_block_backward"])
+@pytest.mark.parametrize("name", ["conv_block", "conv_block_backward", "conv2d", "conv2d_backward"])
 def test_direct_tiles_of_wide_and_tall_images(name, sizes, sms):
     """Tiles that do not divide the image, in bands and sides, and parts of sums over several blocks."""
     op = operation.get(name)
-    case = replace(op.spec.cases[0], sizes=dict(zip("nchwk", sizes, strict=True)))
+    case = replace(op.spec.cases[0], sizes={**dict(zip("nchwk", sizes, strict=True)), "r": 3, "s": 3})
     instance = problem(name, "cpu").make(case, torch.float32, 0)
     outputs = op.allocate(*instance.args)
     with assume_sm_count(sms):

@@ -24,22 +24,10 @@ struct Windows {
     const int row = 2 * r, column = 2 * c;
     if (row >= h || column >= w) return raw;
     const int at = (plane * h + row) * w + column;
-    read(raw.y, y + at, row, column);
-    if constexpr (ADDED) read(raw.added, added + at, row, column);
+    warpwise::conv_read_window<PAIRS>(raw.y, y + at, row, column, h, w);
+    if constexpr (ADDED) warpwise::conv_read_window<PAIRS>(raw.added, added + at, row, column, h, w);
     if (dy && row + 1 < h && column + 1 < w) raw.dy = dy[(plane * (h / 2) + r) * (w / 2) + c];
     return raw;
-  }
-
-  __device__ void read(float (&values)[4], const float* from, int row, int column) const {
-    if (PAIRS) {
-      *reinterpret_cast<warpwise::Pack<float, 8>*>(values) = *warpwise::packs<8>(from);
-      if (row + 1 < h) *reinterpret_cast<warpwise::Pack<float, 8>*>(values + 2) = *warpwise::packs<8>(from + w);
-      return;
-    }
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      if (row + e / 2 < h && column + e % 2 < w) values[e] = from[e / 2 * w + e % 2];
-    }
   }
 };
 

@@ -69,6 +69,21 @@ __device__ inline void conv_zero(float* shared, int floats) {
   for (int i = threadIdx.x * 4; i < floats; i += kConvThreads * 4) *packs(shared + i) = Pack<float>{};
 }
 
+// The pixels of a window of 2 x 2 at (row, column) that are inside of the image. PAIRS: w is even, and `from` aligned
+// to 8 bytes.
+template <bool PAIRS>
+__device__ inline void conv_read_window(float (&values)[4], const float* from, int row, int column, int h, int w) {
+  if (PAIRS) {
+    *reinterpret_cast<Pack<float, 8>*>(values) = *packs<8>(from);
+    if (row + 1 < h) *reinterpret_cast<Pack<float, 8>*>(values + 2) = *packs<8>(from + w);
+    return;
+  }
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    if (row + e / 2 < h && column + e % 2 < w) values[e] = from[e / 2 * w + e % 2];
+  }
+}
+
 // Fills planes: (count, rows, stride) with d of filters first_plane + p: row i is row top + i of the image, column j
 // is column left + j. Only windows in rows [r0, r1) and columns [c0, c1) of windows are written.
 template <class Source>
