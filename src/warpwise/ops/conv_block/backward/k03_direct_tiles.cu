@@ -138,10 +138,11 @@ struct GradConvolved : Windows<PAIRS, ADDED> {
   }
 };
 
-// CHANNELS: 1 or 4, if there are at most so many of the input, else 16. INPUT: dx is computed. The first
+// CHANNELS: 1 or 4, if there are at most so many of the input, else 16. A thread of dw has FILTERS
+// filters, one of dx EACH channels. INPUT: dx is computed. The first
 // `weight_blocks` blocks compute parts of dw, (splits, k c 9), from `share` tiles of weight_rows rows each; the others
 // tiles of dx.
-template <int CHANNELS, int FILTERS, bool INPUT, bool PAIRS, bool ADDED>
+template <int CHANNELS, int FILTERS, int EACH, bool INPUT, bool PAIRS, bool ADDED>
 __global__ void __launch_bounds__(kThreads, CHANNELS == 1 && !INPUT ? 4 : 2) gradients(
     const float* y, const float* dy, const float* dmean, const float* dvar, const float* dconv, const float* mean,
     const float* var, const float* gamma, const float* beta, const float* sums, int parts, const float* x,
@@ -169,8 +170,8 @@ __global__ void __launch_bounds__(kThreads, CHANNELS == 1 && !INPUT ? 4 : 2) gra
   source.eps = eps;
   const int block = blockIdx.x;
   if (INPUT && block >= weight_blocks) {
-    warpwise::conv3x3_grad_input<CHANNELS == 16 ? 4 : 1>(shared, source, f, dx, block - weight_blocks, c, h, w, k,
-                                                         input_rows, input_strips);
+    warpwise::conv3x3_grad_input<CHANNELS == 16 ? 4 : 1, EACH>(shared, source, f, dx, block - weight_blocks, c, h, w, k,
+                                                               input_rows, input_strips);
   } else if constexpr (CHANNELS == 16) {
     warpwise::conv3x3_grad_weight<FILTERS>(shared, source, x, partials, nullptr, block, share, n, c, h, w, k,
                                            weight_rows, weight_strips);

@@ -10,7 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.operation import cdiv, make_rung, sm_count
-from warpwise.ops._conv3x3 import add_parts, flags, groups, output_tile, row_limits, weights
+from warpwise.ops._conv3x3 import add_parts, each, flags, groups, output_tile, row_limits, weights
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv2d.op import CONV2D_BACKWARD
 from warpwise.ops.conv_block.forward import rungs as forward
@@ -84,13 +84,14 @@ def direct_tiles(outputs: Any, *args: Any) -> None:
     pairs = w % 2 == 0 and all(tensor.data_ptr() % 8 == 0 for tensor in (y, dconv) if tensor is not None)
     kernel = DIRECT[f"channel_parts<{flags(pairs)}>"][(parts, k), THREADS]
     kernel(y, dy, mean, var, gamma, beta, cuda.out(sums), *y.shape, eps)
-    plan, tile = weights(n, c, h, w, k, sm_count(y)), output_tile(c, h, w)
+    four, channels = groups(c), each(c)
+    plan, tile = weights(n, c, h, w, k, sm_count(y)), output_tile(c, h, w, channels)
     partials = y.new_empty((plan.parts, dw.numel()))
-    inputs = n * tile.bands * tile.sides * cdiv(c, 4 * groups(c)) if dx is not None else 0
+    inputs = n * tile.bands * tile.sides * cdiv(c, four * channels) if dx is not None else 0
     shared = max(plan.tile.shared, tile.shared if inputs else 0)
     switches = flags(dx is not None, pairs, dconv is not None)
-    kernel = DIRECT[f"gradients<{plan.channels}, {plan.filters}, {switches}>"][plan.blocks + inputs, THREADS, shared]
-    kernel(
+    gradients = DIRECT[f"gradients<{plan.channels}, {plan.filters}, {channels}, {switches}>"]
+    gradients[plan.blocks + inputs, THREADS, shared](
         *(y, dy, dmean, dvar, dconv, mean, var, gamma, beta, sums, parts, x, weight),
         *(None if dx is None else cuda.out(dx), cuda.out(dgamma), cuda.out(dbeta), cuda.out(partials)),
         *(n, c, h, w, k, eps, plan.blocks, plan.share, plan.tile.rows, plan.tile.strips, tile.rows, tile.strips),

@@ -285,17 +285,17 @@ __device__ inline void conv3x3_sums(float* shared, const ConvTile<GROUPS, EACH>&
 
 // A tile of dx: (n, c, h, w) = d convolved with f: (k, c, 3, 3) transposed. `shared`: kChunk planes and their filters,
 // then Channels.
-template <int GROUPS, class Source>
+template <int GROUPS, int EACH, class Source>
 __device__ inline void conv3x3_grad_input(float* shared, const Source& source, const float* f, float* dx, int block,
                                           int c, int h, int w, int k, int rows, int strips) {
-  using Tile = ConvTile<GROUPS>;
+  using Tile = ConvTile<GROUPS, EACH>;
   const Tile tile(block, c, h, w, rows, strips);
   float* const weights = shared + Tile::kChunk * tile.plane;
   auto* const channels = reinterpret_cast<typename Source::Channel*>(weights + Tile::kChunk * 9 * Tile::kPitch);
   const int r0 = max(tile.top / 2 - 1, 0), r1 = min((tile.top + rows) / 2 + 1, (h + 1) / 2);
   const int c0 = max(tile.left / 2 - 1, 0), c1 = min(tile.left / 2 + 2 * strips + 1, (w + 1) / 2);
   conv_zero(shared, min(Tile::kChunk, k) * tile.plane);
-  float sums[4][4] = {};
+  float sums[EACH][4] = {};
   for (int start = 0; start < k; start += Tile::kChunk) {
     const int count = min(Tile::kChunk, k - start);
     __syncthreads();  // the last chunk's reads are complete
@@ -312,7 +312,7 @@ __device__ inline void conv3x3_grad_input(float* shared, const Source& source, c
                       tile.top - 1, tile.left - 1, rows + 2, 4 * strips + 2);
     __syncthreads();
     if (tile.active) {
-      conv_add_taps<Tile::kPitch>(sums, tile.from(shared), tile.plane, tile.stride, weights + 4 * tile.group, count);
+      conv_add_taps<Tile::kPitch>(sums, tile.from(shared), tile.plane, tile.stride, weights + EACH * tile.group, count);
     }
   }
   tile.store(shared, sums, dx, c, h, w, rows, strips);
