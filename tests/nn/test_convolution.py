@@ -164,3 +164,20 @@ def test_a_captured_step_is_the_step():
         optimizers[1].step()
         torch.testing.assert_close(loss, expected.detach(), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(dict(model.state_dict()), dict(other.state_dict()), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.gpu
+def test_a_captured_step_copies_one_tensor_for_input_and_target():
+    model = torch.nn.Linear(3, 3).cuda()
+    other = copy.deepcopy(model)
+    optimizers = optim.SGD(model.parameters(), lr=0.1), torch.optim.SGD(other.parameters(), 0.1)
+    step = nn.compile_step(model, torch.nn.functional.mse_loss, optimizers[0])
+    for number in range(4):
+        x = torch.randn(5, 3, device="cuda")
+        target = x if number % 2 else x + 1
+        loss = step(x, target).clone()
+        optimizers[1].zero_grad()
+        expected = torch.nn.functional.mse_loss(other(x), target)
+        expected.backward()
+        optimizers[1].step()
+        torch.testing.assert_close(loss, expected.detach(), rtol=1e-4, atol=1e-5)

@@ -120,9 +120,8 @@ def _introduce(console: Console, trainer: Trainer, resumed: bool) -> None:
         f"{settings.model}, {count:,} parameters, on {len(found.train):,} images of {settings.dataset} "
         f"[dim]({escape(found.source)})[/], {settings.dtype}, engine {settings.engine}, {escape(name)}"
     )
-    if settings.engine == "ours":
-        why = "no kernel of ours has been timed on a GPU yet:" if device.type == "cuda" else "on a CPU"
-        console.print(f"[dim]{why} PyTorch's kernels compute behind our operations[/]")
+    if settings.engine == "ours" and device.type == "cpu":
+        console.print("[dim]on a CPU PyTorch's kernels compute behind our operations[/]")
     if settings.engine == "emulated":
         console.print("[dim]our CUDA kernels run emulated and checked, about a third of a second an image[/]")
     if resumed:

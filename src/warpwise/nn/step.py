@@ -15,9 +15,9 @@ class CompiledStep:
     """``step(input, target)`` trains on a batch and returns the loss, a scalar tensor, before the step.
 
     On CUDA tensors the first call of a shape runs ``WARM_UP`` steps, restores the parameters, buffers and the
-    optimizer's state, and captures a CUDA graph; each call copies the batch to the graph's memory and replays it. The
-    loss is then the graph's own memory: the next call overwrites it. A graph is captured again where a setting of the
-    optimizer has changed. On a CPU each call runs the step.
+    optimizer's state, and captures a CUDA graph; each call copies the batch to the graph's memory (once if ``input`` is
+    ``target``) and replays it. The loss is then the graph's own memory: the next call overwrites it. A graph is
+    captured again where a setting of the optimizer has changed. On a CPU each call runs the step.
     """
 
     def __init__(
@@ -25,16 +25,19 @@ class CompiledStep:
     ) -> None:
         self.model, self.loss, self.optimizer, self.graph = model, loss, optimizer, graph
         self._captured: dict[Any, tuple[torch.cuda.CUDAGraph, torch.Tensor, torch.Tensor, torch.Tensor]] = {}
+        self._ones: dict[Any, torch.Tensor] = {}  # gradients of the loss
 
     def __call__(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         if not (self.graph and input.is_cuda):
             return self.eager(input, target)
-        key = (input.shape, input.dtype, target.shape, self.model.training, *self._settings())
+        shapes = (input.shape, input.dtype, target.shape, target.dtype, target is input)
+        key = (*shapes, self.model.training, *self._settings())
         if key not in self._captured:
             self._captured[key] = self._capture(input, target)
         graph, kept_input, kept_target, value = self._captured[key]
         kept_input.copy_(input)
-        kept_target.copy_(target)
+        if kept_target is not kept_input:
+            kept_target.copy_(target)
         graph.replay()
         return value
 
@@ -42,9 +45,18 @@ class CompiledStep:
         """The step without a graph."""
         self.optimizer.zero_grad(set_to_none=True)
         value = self.loss(self.model(input), target)
-        value.backward()
+        value.backward(self._one(value))
         self.optimizer.step()
         return value.detach()
+
+    def _one(self, value: torch.Tensor) -> torch.Tensor | None:
+        """The gradient of a loss, which autograd would fill at each step."""
+        if value.numel() != 1:
+            return None
+        key = value.shape, value.dtype, value.device
+        if key not in self._ones:
+            self._ones[key] = torch.ones_like(value, requires_grad=False)
+        return self._ones[key]
 
     def _settings(self) -> tuple[Any, ...]:
         """What a captured step has as constants: the scalars of the optimizer's groups."""
@@ -58,7 +70,8 @@ class CompiledStep:
     def _capture(
         self, input: torch.Tensor, target: torch.Tensor
     ) -> tuple[torch.cuda.CUDAGraph, torch.Tensor, torch.Tensor, torch.Tensor]:
-        kept_input, kept_target = input.clone(), target.clone()
+        kept_input = input.clone()
+        kept_target = kept_input if target is input else target.clone()
         before = [tensor.detach().clone() for tensor in self._state()]  # a clone with a gradient would keep its node
         known = len(before)
         stream = torch.cuda.Stream()

@@ -21,8 +21,8 @@ def _double_backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor
 
 
 _DOUBLE_BACKWARD = Gradient(_double_backward, saves=SETTINGS)
-AVG_POOL2D_BACKWARD = register(Op(replace(BACKWARD, gradient=_DOUBLE_BACKWARD), backward.RUNGS))
-AVG_POOL2D = register(Op(replace(SPEC, gradient=Gradient(AVG_POOL2D_BACKWARD)), forward.RUNGS))
+AVG_POOL2D_BACKWARD = register(Op(replace(BACKWARD, gradient=_DOUBLE_BACKWARD), backward.RUNGS, backward.default))
+AVG_POOL2D = register(Op(replace(SPEC, gradient=Gradient(AVG_POOL2D_BACKWARD)), forward.RUNGS, forward.default))
 _avg_pool2d = AVG_POOL2D.call
 _avg_pool2d_backward = AVG_POOL2D_BACKWARD.call
 

@@ -12,12 +12,18 @@ from warpwise.operation import cdiv, sm_count
 THREADS = 256  # kThreads of the kernels
 BLOCKS_PER_SM = 4
 FEWEST_ELEMENTS = 4096  # of a block
+FEWEST_INNER = 32  # adjacent elements of a channel, which the default needs
 MOST_ELEMENTS, MOST_CHANNELS = 2**30, 65535  # an index of a channel is 32 bits; channels are a grid's y
 
 
 def sizes(input: torch.Tensor) -> tuple[int, int, int]:
     """(n, channels, inner)."""
     return input.shape[0], input.shape[1], math.prod(input.shape[2:])
+
+
+def is_row_long(input: torch.Tensor) -> bool:
+    """Whether a warp that reads a channel of an image reads whole sectors: the rungs are the default only there."""
+    return sizes(input)[2] >= FEWEST_INNER
 
 
 def limits(input: torch.Tensor, *rest: Any) -> str | None:

@@ -25,10 +25,10 @@ def _double_backward(saved: Saved, *grads: OptionalTensor) -> dict[str, Optional
 
 assert BACKWARD.gradient is not None
 _DOUBLE_BACKWARD = Gradient(_double_backward, saves=BACKWARD.gradient.saves)
-BATCH_NORM_BACKWARD = register(Op(replace(BACKWARD, gradient=_DOUBLE_BACKWARD), backward.RUNGS))
+BATCH_NORM_BACKWARD = register(Op(replace(BACKWARD, gradient=_DOUBLE_BACKWARD), backward.RUNGS, backward.default))
 _GRADIENT = Gradient(BATCH_NORM_BACKWARD, materialize=False, eager_records=lambda *args: True)
-BATCH_NORM = register(Op(replace(SPEC, gradient=_GRADIENT), forward.RUNGS))
-RUNNING_STATISTICS = register(Op(RUNNING_SPEC, running.RUNGS))
+BATCH_NORM = register(Op(replace(SPEC, gradient=_GRADIENT), forward.RUNGS, forward.default))
+RUNNING_STATISTICS = register(Op(RUNNING_SPEC, running.RUNGS, running.default))
 _batch_norm = BATCH_NORM.call
 _batch_norm_backward = BATCH_NORM_BACKWARD.call
 _running_statistics = RUNNING_STATISTICS.call

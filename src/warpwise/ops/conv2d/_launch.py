@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from warpwise.ops._conv3x3 import row_limits
 from warpwise.ops._windows import Pair
 from warpwise.ops.conv2d.spec import Optional, output_shape
 
@@ -50,3 +51,11 @@ def template(count: int, weight: torch.Tensor, stride: Pair, padding: Pair, dila
 def tile(count: int) -> int:
     """ROWS of ``template``."""
     return 16 if count <= 16 else 32 if count <= 32 else 64
+
+
+def direct_limits(input: torch.Tensor, weight: torch.Tensor, bias: Optional, *settings: Any) -> str | None:
+    """Why the direct tiles do not take these arguments: 3 x 3, padding 1, stride and dilation 1, one group."""
+    stride, padding, dilation, groups = settings[:4]
+    if tuple(weight.shape[2:]) != (3, 3) or (*stride, *padding, *dilation, groups) != (1, 1, 1, 1, 1, 1, 1):
+        return "takes filters of 3 x 3 with padding 1, stride 1, dilation 1 and one group"
+    return row_limits(input) or limits(input, weight, bias, *settings)

@@ -12,9 +12,9 @@ from warpwise.ops.conv2d.backward import rungs as backward
 from warpwise.ops.conv2d.forward import rungs as forward
 from warpwise.ops.conv2d.spec import BACKWARD, SPEC, Three
 
-CONV2D_BACKWARD = register(Op(BACKWARD, backward.RUNGS))
+CONV2D_BACKWARD = register(Op(BACKWARD, backward.RUNGS, backward.default))
 _GRADIENT = Gradient(CONV2D_BACKWARD, eager_records=lambda *args: True)
-CONV2D = register(Op(replace(SPEC, gradient=_GRADIENT), forward.RUNGS))
+CONV2D = register(Op(replace(SPEC, gradient=_GRADIENT), forward.RUNGS, forward.default))
 _conv2d = CONV2D.call
 _conv2d_backward = CONV2D_BACKWARD.call
 

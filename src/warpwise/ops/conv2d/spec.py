@@ -165,6 +165,7 @@ CASES = (
     _case("dilated", (1, 2, 9, 9, 2, 3, 3), {"dilation": (2, 3), "padding": (2, 2)}),
     _case("grouped", (2, 4, 6, 6, 6, 3, 3), {"groups": 2, "padding": (1, 1)}),
     _case("many_filters", (1, 2, 5, 5, 70, 3, 3), SAME),
+    _case("many_channels", (2, 18, 6, 10, 33, 3, 3), SAME),
     _case("one_element", (1, 1, 1, 1, 1, 1, 1)),
     _case("empty", (0, 2, 4, 4, 2, 3, 3)),
     _case("huge", (1, 2, 4, 4, 2, 3, 3), values="huge"),

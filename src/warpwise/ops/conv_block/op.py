@@ -25,9 +25,9 @@ def _double_backward(saved: Saved, *grads: OptionalTensor) -> dict[str, Optional
 
 assert BACKWARD.gradient is not None
 _DOUBLE_BACKWARD = Gradient(_double_backward, saves=BACKWARD.gradient.saves)
-CONV_BLOCK_BACKWARD = register(Op(replace(BACKWARD, gradient=_DOUBLE_BACKWARD), backward.RUNGS))
+CONV_BLOCK_BACKWARD = register(Op(replace(BACKWARD, gradient=_DOUBLE_BACKWARD), backward.RUNGS, backward.default))
 _GRADIENT = Gradient(CONV_BLOCK_BACKWARD, materialize=False, eager_records=lambda *args: True)
-CONV_BLOCK = register(Op(replace(SPEC, gradient=_GRADIENT), forward.RUNGS))
+CONV_BLOCK = register(Op(replace(SPEC, gradient=_GRADIENT), forward.RUNGS, forward.default))
 _conv_block = CONV_BLOCK.call
 _conv_block_backward = CONV_BLOCK_BACKWARD.call
 

@@ -202,6 +202,7 @@ SPEC = Spec(
         _case("ragged", (2, 3, 11, 9, 19)),
         _case("digits", (2, 1, 14, 14, 16)),
         _case("many_filters", (1, 2, 4, 5, 40)),
+        _case("many_channels", (2, 21, 7, 10, 18)),
         _case("one_element", (1, 1, 2, 2, 1)),
         _case("empty", (0, 2, 4, 4, 2)),
         _case("huge", (2, 2, 4, 4, 2), values="huge"),

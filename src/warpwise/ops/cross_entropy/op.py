@@ -11,8 +11,8 @@ from warpwise.ops.cross_entropy.backward import rungs as backward
 from warpwise.ops.cross_entropy.forward import rungs as forward
 from warpwise.ops.cross_entropy.spec import BACKWARD, SPEC
 
-CROSS_ENTROPY_BACKWARD = register(Op(BACKWARD, backward.RUNGS))
-CROSS_ENTROPY = register(Op(replace(SPEC, gradient=Gradient(CROSS_ENTROPY_BACKWARD)), forward.RUNGS))
+CROSS_ENTROPY_BACKWARD = register(Op(BACKWARD, backward.RUNGS, backward.default))
+CROSS_ENTROPY = register(Op(replace(SPEC, gradient=Gradient(CROSS_ENTROPY_BACKWARD)), forward.RUNGS, forward.default))
 _cross_entropy = CROSS_ENTROPY.call
 _cross_entropy_backward = CROSS_ENTROPY_BACKWARD.call
 

@@ -129,10 +129,11 @@ SPEC = Spec(
         Case("unaligned", {"n": 6, "classes": 40}, layout="unaligned"),
     ),
     sizes=(
-        Case("step", {"n": 128, "classes": 10}),
-        Case("batch", {"n": 2048, "classes": 10}),
-        Case("vocabulary", {"n": 8192, "classes": 128256}),
-        Case("ragged", {"n": 1000, "classes": 100}),
+        # A few ignored rows: otherwise the count is the same for each seed.
+        Case("step", {"n": 128, "classes": 10}, {"ignored": True}),
+        Case("batch", {"n": 2048, "classes": 10}, {"ignored": True}),
+        Case("vocabulary", {"n": 8192, "classes": 128256}, {"ignored": True}),
+        Case("ragged", {"n": 1000, "classes": 100}, {"ignored": True}),
     ),
     dtypes=DTYPES,
 )

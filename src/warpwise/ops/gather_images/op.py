@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from warpwise.operation import Op, register
-from warpwise.ops.gather_images.rungs import RUNGS
+from warpwise.ops.gather_images.rungs import RUNGS, default
 from warpwise.ops.gather_images.spec import SPEC
 
-GATHER_IMAGES = register(Op(SPEC, RUNGS))
+GATHER_IMAGES = register(Op(SPEC, RUNGS, default))
 _gather_images = GATHER_IMAGES.call
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from warpwise import cuda
 from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops._c import function
+from warpwise.ops._defaults import first_taking
 from warpwise.ops.gather_images.spec import affine
 
 HERE = Path(__file__).parent
@@ -58,3 +60,8 @@ RUNGS = (
     Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", devices=("cpu",)),
     make_rung(HERE, "k03_packs", "four pixels a thread, a 16-byte store", packs, limits=pack_limits),
 )
+
+
+def default(*args: Any) -> str | None:
+    """k03 where it takes the images, else k01: one launch, where PyTorch gathers, converts and scales."""
+    return first_taking(RUNGS, args, "k03_packs", "k01_thread_per_pixel")

@@ -19,8 +19,8 @@ def _double_backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor
 
 
 _DOUBLE_BACKWARD = Gradient(_double_backward, saves=("indices",))
-MAX_POOL2D_BACKWARD = register(Op(replace(BACKWARD, gradient=_DOUBLE_BACKWARD), backward.RUNGS))
-MAX_POOL2D = register(Op(replace(SPEC, gradient=Gradient(MAX_POOL2D_BACKWARD)), forward.RUNGS))
+MAX_POOL2D_BACKWARD = register(Op(replace(BACKWARD, gradient=_DOUBLE_BACKWARD), backward.RUNGS, backward.default))
+MAX_POOL2D = register(Op(replace(SPEC, gradient=Gradient(MAX_POOL2D_BACKWARD)), forward.RUNGS, forward.default))
 _max_pool2d = MAX_POOL2D.call
 _max_pool2d_backward = MAX_POOL2D_BACKWARD.call
 

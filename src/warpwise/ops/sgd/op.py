@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 
 from warpwise.operation import Op, register
-from warpwise.ops.sgd.rungs import RUNGS
+from warpwise.ops.sgd.rungs import RUNGS, default
 from warpwise.ops.sgd.spec import SPEC
 
-SGD = register(Op(SPEC, RUNGS))
+SGD = register(Op(SPEC, RUNGS, default))
 _sgd = SGD.call
 
 

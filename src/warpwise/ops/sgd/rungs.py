@@ -11,6 +11,7 @@ import torch
 from warpwise import cuda
 from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops._c import function
+from warpwise.ops._defaults import first_taking
 from warpwise.ops.sgd.spec import DTYPES, Buffers, Tensors
 
 HERE = Path(__file__).parent
@@ -68,3 +69,8 @@ RUNGS = (
     make_rung(HERE, "k03_one_launch", "12 parameters in one launch, 16-byte accesses", one_launch, dtypes=DTYPES,
               limits=limits),
 )  # fmt: skip
+
+
+def default(*args: Any) -> str | None:
+    """k03: one launch for 12 parameters."""
+    return first_taking(RUNGS, args, "k03_one_launch")

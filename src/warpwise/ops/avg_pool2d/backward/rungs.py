@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung
+from warpwise.ops._defaults import first_taking
 from warpwise.ops._windows import MOST_PIXELS, Pair
 from warpwise.ops.avg_pool2d.spec import DTYPES
 
@@ -63,3 +65,8 @@ RUNGS = (
     make_rung(HERE, "k02_halved", "2 x 2 windows side by side, 8-byte stores", halved, dtypes=DTYPES,
               limits=halved_limits),
 )  # fmt: skip
+
+
+def default(*args: Any) -> str | None:
+    """k02 for 2 x 2 windows side by side; PyTorch for others, since k01 is not timed."""
+    return first_taking(RUNGS, args, "k02_halved")

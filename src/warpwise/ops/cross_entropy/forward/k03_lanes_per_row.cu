@@ -8,7 +8,8 @@
 
 constexpr int kThreads = 256;
 
-// x: (rows, classes), target: (rows); sums, counts: (gridDim.x); loss, count: one element. Grid: cdiv(rows, kThreads /
+// x: (rows, classes), target: (rows); sums, counts: (gridDim.x), and semaphore are null for one block; loss, count: one
+// element. Grid: cdiv(rows, kThreads /
 // LANES) or fewer blocks, which stride over rows.
 template <int LANES>
 __global__ void __launch_bounds__(kThreads) cross_entropy(const float* x, const long long* target, float* sums,
@@ -35,18 +36,20 @@ __global__ void __launch_bounds__(kThreads) cross_entropy(const float* x, const 
   }
   sum = warpwise::block_reduce<warpwise::Sum, kThreads>(sum, warp_values);
   counted = warpwise::block_reduce<warpwise::Sum, kThreads>(counted, warp_values);
-  if (threadIdx.x == 0) {
-    sums[blockIdx.x] = sum;
-    counts[blockIdx.x] = counted;
+  if (gridDim.x > 1) {
+    if (threadIdx.x == 0) {
+      sums[blockIdx.x] = sum;
+      counts[blockIdx.x] = counted;
+    }
+    if (!warpwise::is_last_block(semaphore, gridDim.x)) return;
+    sum = counted = 0.0f;
+    for (int block = threadIdx.x; block < gridDim.x; block += kThreads) {
+      sum += __ldcg(sums + block);
+      counted += __ldcg(counts + block);
+    }
+    sum = warpwise::block_reduce<warpwise::Sum, kThreads>(sum, warp_values);
+    counted = warpwise::block_reduce<warpwise::Sum, kThreads>(counted, warp_values);
   }
-  if (!warpwise::is_last_block(semaphore, gridDim.x)) return;
-  sum = counted = 0.0f;
-  for (int block = threadIdx.x; block < gridDim.x; block += kThreads) {
-    sum += __ldcg(sums + block);
-    counted += __ldcg(counts + block);
-  }
-  sum = warpwise::block_reduce<warpwise::Sum, kThreads>(sum, warp_values);
-  counted = warpwise::block_reduce<warpwise::Sum, kThreads>(counted, warp_values);
   if (threadIdx.x == 0) {
     *loss = sum / counted;
     *count = static_cast<long long>(counted);

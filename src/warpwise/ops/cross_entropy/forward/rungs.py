@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -10,10 +11,13 @@ from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops._c import function
+from warpwise.ops._defaults import first_taking
 from warpwise.ops.cross_entropy.spec import DTYPES, Two
 
 HERE = Path(__file__).parent
 THREADS, MOST_BLOCKS = 256, 1024
+MOST_CLASSES = 4096  # of the default
+FEW_PASSES = 4  # over rows that one block makes: it needs no semaphore, which a captured graph sets to zero by a launch
 MOST_ROWS = 2**24  # counts are summed in float32, exactly
 THREAD_PER_ROW = cuda.load(HERE / "k01_thread_per_row.cu")
 LANES_PER_ROW = cuda.load(HERE / "k03_lanes_per_row.cu")
@@ -47,10 +51,12 @@ def lanes_per_row(outputs: Two, input: torch.Tensor, target: torch.Tensor, ignor
     loss, count = outputs
     rows, classes = input.shape
     width = lanes(classes)
-    blocks = max(1, min(MOST_BLOCKS, cdiv(rows, THREADS // width)))
-    sums = input.new_empty((2, blocks))
+    passes = cdiv(rows, THREADS // width)
+    blocks = 1 if passes <= FEW_PASSES else min(MOST_BLOCKS, passes)
+    several = blocks > 1
+    sums = input.new_empty((2, blocks)) if several else (None, None)
     LANES_PER_ROW[f"cross_entropy<{width}>"][blocks, THREADS](
-        *(input, target, sums[0], sums[1], semaphores(input, 1)),
+        *(input, target, sums[0], sums[1], semaphores(input, 1) if several else None),
         *(cuda.out(loss), cuda.out(count), rows, classes, ignore_index),
     )
 
@@ -62,3 +68,8 @@ RUNGS = (
     make_rung(HERE, "k03_lanes_per_row", "lanes along classes, maximum and sum in one pass, one launch",
               lanes_per_row, dtypes=DTYPES, limits=limits),
 )  # fmt: skip
+
+
+def default(*args: Any) -> str | None:
+    """k03 up to 4096 classes, a row a warp; PyTorch for longer rows, at which no rung is timed."""
+    return first_taking(RUNGS, args, "k03_lanes_per_row") if args[0].shape[1] <= MOST_CLASSES else None

@@ -1,0 +1,19 @@
+"""The rule of ladders without tables: the first rung of a list that takes the arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from warpwise.arguments.values import first_tensor
+from warpwise.operation import Rung
+
+
+def first_taking(rungs: Sequence[Rung], args: Sequence[Any], *names: str) -> str | None:
+    """The first of ``names`` whose rung takes ``args``, by the dtype of their first tensor; None if there is none."""
+    dtype, known = first_tensor(args).dtype, {rung.name: rung for rung in rungs}
+    for name in names:
+        rung = known[name]
+        if (rung.dtypes is None or dtype in rung.dtypes) and rung.limits(*args) is None:
+            return name
+    return None
