@@ -7,18 +7,16 @@ import torch
 from warpwise.apps.clustering.graph import Graph
 
 
-def neighbour_sum(graph: Graph, values: torch.Tensor, begin: int = 0, end: int | None = None) -> torch.Tensor:
-    """(end - begin, F): the weighted sum of ``values`` (N, F) over the neighbours of points ``begin`` to ``end``."""
-    rowptr = graph.rowptr[begin : None if end is None else end + 1]
-    low, high = int(rowptr[0]), int(rowptr[-1])
-    if low == high:
-        return values.new_zeros(rowptr.numel() - 1, values.shape[1])
+def neighbour_sum(graph: Graph, values: torch.Tensor) -> torch.Tensor:
+    """(N, F): the weighted sum of ``values`` (N, F) over the neighbours of each point."""
+    if not graph.columns.numel():
+        return torch.zeros_like(values)
     return torch.nn.functional.embedding_bag(
-        graph.columns[low:high],
+        graph.columns,
         values,
-        rowptr - low,
+        graph.rowptr,
         mode="sum",
-        per_sample_weights=graph.weights[low:high].to(values.dtype),
+        per_sample_weights=graph.weights.to(values.dtype),
         include_last_offset=True,
     )
 
@@ -37,4 +35,4 @@ def noise_left(graph: Graph, hops: int) -> float:
     It is the mean of sum_j S_ij^2 with S the smoothing operator, estimated with 64 vectors of random signs.
     """
     signs = torch.randint(2, (graph.n_points, 64), generator=torch.Generator().manual_seed(0)) * 2.0 - 1
-    return float(smooth(graph, signs, hops).square().mean())
+    return float(smooth(graph, signs.to(graph.weights.device), hops).square().mean())
