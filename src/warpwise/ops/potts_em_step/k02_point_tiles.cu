@@ -5,7 +5,7 @@
 // reads 16 bytes a lane. A block keeps its moments in registers over all its tiles and writes them once; a last launch
 // adds the blocks' moments in a fixed order, so that two runs give the same bits.
 
-#include <warpwise/core/point_tile.cuh>
+#include <warpwise/sm80/copy_rows.cuh>
 
 constexpr int kThreads = 128;
 // A thread keeps 16 moments a tile in registers.
@@ -50,10 +50,10 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(TILES)) potts_em_step_p
   const int restart = blockIdx.y, stride = warpwise::tile_stride(width), q_stride = warpwise::tile_stride(domains);
   const int domain_quads = (domains + 3) / 4, width_quads = max(1, (width + 3) / 4);
   float* const q_tile = shared;
-  float* const tile = q_tile + points * q_stride;
-  float* const rows = tile + (TILES > 0 ? points * stride : 0);
-  int* const starts = reinterpret_cast<int*>(rows + (TILES > 0 ? 4 * domain_quads * stride : 0));
-  const long long row = static_cast<long long>(restarts) * domains;
+  float* const rows = q_tile + points * q_stride;
+  float* const buffers = rows + (TILES > 0 ? 4 * domain_quads * stride : 0);  // two tiles, each with its rowptr
+  const int features_size = TILES > 0 ? points * stride : 0, buffer_size = features_size + points + 4;
+  const int row = restarts * domains;
   const int lane = threadIdx.x % lanes, team = threadIdx.x / lanes, teams = kThreads / lanes;
   const int own = 4 * lane, valid = domains - own;  // the lane's first domain, and how many there are from it on
   const bool vector = domains % 4 == 0 && warpwise::aligned(q, external, interaction, near) &&
@@ -79,14 +79,25 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(TILES)) potts_em_step_p
     warpwise::load_rows(rows, linear + static_cast<long long>(restart) * domains * width, domains, width, 0,
                         4 * domain_quads, stride);
   }
-  for (long long first = begin + static_cast<long long>(blockIdx.x) * points; first < end;
-       first += static_cast<long long>(gridDim.x) * points) {
-    __syncthreads();  // the previous tile has been read
+  const auto copy = [=](long long from, int buffer) {
+    float* const to = buffers + buffer * buffer_size;
+    if constexpr (TILES > 0) warpwise::copy_rows_async(to, features, end, width, from, points, stride);
     for (int place = threadIdx.x; place <= points; place += kThreads) {
-      starts[place] = rowptr[first + place < end ? first + place : end];
+      const int* const start = rowptr + (from + place < end ? from + place : end);
+      warpwise::mma::cp_async<4>(warpwise::shared_address(to + features_size + place), start, true);
     }
-    if constexpr (TILES > 0) warpwise::load_rows(tile, features, end, width, first, points, stride);
+  };
+  const long long step = static_cast<long long>(gridDim.x) * points;
+  long long first = begin + static_cast<long long>(blockIdx.x) * points;
+  if (first < end) copy(first, 0);
+  __pipeline_commit();
+  for (int buffer = 0; first < end; first += step, buffer ^= 1) {
+    if (first + step < end) copy(first + step, buffer ^ 1);
+    __pipeline_commit();
+    __pipeline_wait_prior(1);
     __syncthreads();
+    const float* const tile = buffers + buffer * buffer_size;
+    const int* const starts = reinterpret_cast<const int*>(tile + features_size);
     if constexpr (TILES > 0) {
       const int quarter = points / 4;
       for (int t = threadIdx.x; t < quarter * domain_quads; t += kThreads) {
@@ -122,7 +133,8 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(TILES)) potts_em_step_p
       const int last = inside ? starts[place + 1] : 0;
 #pragma unroll 4
       for (int edge = inside ? starts[place] : 0; edge < last; ++edge) {
-        const warpwise::Float4 neighbour = load_four(q + columns[edge] * row + restart * domains + own, here, vector);
+        const warpwise::Float4 neighbour =
+            load_four(q + static_cast<long long>(columns[edge]) * row + restart * domains + own, here, vector);
         const float weight = weights ? weights[edge] : 1.0f;
 #pragma unroll
         for (int e = 0; e < 4; ++e) support.at[e] += weight * neighbour.at[e];
@@ -219,7 +231,9 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(TILES)) potts_em_step_p
         }
       }
     }
+    __syncthreads();  // the tile has been read: the next copy may overwrite it
   }
+  __pipeline_wait_prior(0);
   if (!partials) return;
 
   const int size = (TILES > 0 ? domains * width + domains : 0) + (derivatives ? 2 : 0);

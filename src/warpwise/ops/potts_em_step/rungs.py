@@ -51,10 +51,11 @@ def shape_of(q: torch.Tensor, features: torch.Tensor, linear: torch.Tensor | Non
 
 
 def shared_floats(points: int, domains: int, width: int) -> int:
-    """Tiles of q and of the features, the coefficients, and rowptr; at the end, the moments of each thread."""
+    """A tile of q, the coefficients, and two tiles of features and rowptr; at the end, the moments of each thread."""
     stride, q_stride = ((cdiv(size, 4) | 1) * 4 for size in (width, domains))
-    features = (points + cdiv(domains, 4) * 4) * stride if width else 0
-    return max(points * q_stride + features + points + 1, 16 * THREADS)
+    coefficients = cdiv(domains, 4) * 4 * stride if width else 0
+    buffer = (points * stride if width else 0) + points + 4
+    return max(points * q_stride + coefficients + 2 * buffer, 16 * THREADS)
 
 
 def tile_of(domains: int, width: int) -> Tile | None:
