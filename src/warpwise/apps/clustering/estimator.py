@@ -31,8 +31,9 @@ class Estimator(ClusterMixin, BaseEstimator):
         """
         device = self._device(X)
         if isinstance(X, torch.Tensor):
-            X = X.detach().to(torch.float64 if X.dtype == torch.float64 else torch.float32)
+            X = X.detach().to(torch.float32 if X.dtype in (torch.bfloat16, torch.float16) else X.dtype)
             if device.type == "cuda":
+                X = X if X.dtype == torch.float32 else X.double()
                 return self._checked(X.to(device), reset)
             X = X.cpu().numpy()
         checked = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_min_samples=1)

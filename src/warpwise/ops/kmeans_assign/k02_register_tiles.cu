@@ -2,11 +2,12 @@
 //
 // |x - c|^2 = |x|^2 - 2 (x c - |c|^2 / 2): the nearest centroid has the largest score x c - |c|^2 / 2. Eight 16-byte
 // loads from shared memory feed 64 FMAs. `lanes` adjacent lanes share four points and divide the centroids among them;
-// shuffles find the best of their scores, so the (n, clusters) matrix of scores is never stored.
+// shuffles find the best of their scores, so the (n, clusters) matrix of scores is never stored. The next tile of
+// points is copied while one is computed.
 
-#include <warpwise/core/point_tile.cuh>
+#include <warpwise/sm80/copy_rows.cuh>
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 128;
 constexpr int kPoints = 4;  // of a thread
 
 struct Best {
@@ -23,29 +24,37 @@ struct Best {
 
 // x: (n, width), centroids: (clusters, width). labels: (n); distances: (n) squared, or null. `lanes`: a power of two,
 // at most 32. A tile has kThreads / lanes * kPoints points; `chunk` centroids, a multiple of 4 lanes, are in shared
-// memory at a time. Shared: (points + chunk) * tile_stride(width) + chunk floats. Any grid of kThreads.
+// memory at a time. Shared: (2 points + chunk) * tile_stride(width) + chunk floats. Any grid of kThreads.
 __global__ void __launch_bounds__(kThreads) kmeans_assign_register_tiles(const float* x, const float* centroids,
                                                                          int* labels, float* distances, long long n,
                                                                          int width, int clusters, int lanes,
                                                                          int chunk) {
   extern __shared__ __align__(16) float shared[];
   const int stride = warpwise::tile_stride(width), teams = kThreads / lanes, points = teams * kPoints;
-  float* const tile = shared;
-  float* const rows = tile + points * stride;
+  float* const rows = shared + 2 * points * stride;  // behind two tiles of points
   float* const half_norms = rows + chunk * stride;
   const int lane = threadIdx.x % lanes, team = threadIdx.x / lanes;
 
   const long long step = static_cast<long long>(gridDim.x) * points;
+  long long first = static_cast<long long>(blockIdx.x) * points;
   bool loaded = false;
-  for (long long first = static_cast<long long>(blockIdx.x) * points; first < n; first += step) {
-    __syncthreads();  // the previous tile has been read
-    warpwise::load_rows(tile, x, n, width, first, points, stride);
+  warpwise::copy_rows_async(shared, x, n, width, first, points, stride);
+  __pipeline_commit();
+  for (int buffer = 0; first < n; first += step, buffer ^= 1) {
+    const float* const tile = shared + buffer * points * stride;
+    if (first + step < n) {
+      float* const next = shared + (buffer ^ 1) * points * stride;
+      warpwise::copy_rows_async(next, x, n, width, first + step, points, stride);
+    }
+    __pipeline_commit();
+    __pipeline_wait_prior(1);
+    __syncthreads();
     Best best[kPoints];
 #pragma unroll
     for (int i = 0; i < kPoints; ++i) best[i] = {warpwise::minus_infinity(), 0};
     for (int start = 0; start < clusters; start += chunk) {
-      __syncthreads();
       if (!loaded) {
+        if (start > 0) __syncthreads();  // the previous chunk has been read
         warpwise::load_rows(rows, centroids, clusters, width, start, chunk, stride);
         __syncthreads();
         for (int c = threadIdx.x; c < chunk; c += kThreads) {
@@ -90,5 +99,7 @@ __global__ void __launch_bounds__(kThreads) kmeans_assign_register_tiles(const f
       const float squared = norm - 2 * best[i].score;
       distances[point] = squared < 0.0f ? 0.0f : squared;
     }
+    __syncthreads();  // the tile has been read: the next copy may overwrite it
   }
+  __pipeline_wait_prior(0);
 }

@@ -12,7 +12,7 @@ from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops.kmeans_assign.spec import DTYPES
 
 HERE = Path(__file__).parent
-THREADS, POINTS_A_THREAD = 256, 4  # kThreads and kPoints of k02
+THREADS, POINTS_A_THREAD = 128, 4  # kThreads and kPoints of k02
 SHARED_OF_TWO, SHARED_OF_ONE = 112 * 1024, 224 * 1024  # bytes of a block, with two blocks and with one an SM
 MOST_BLOCKS = 2**31 - 1
 TRITON_WIDTH, TRITON_ELEMENTS = 256, 8192  # columns at most; elements of a block of points
@@ -47,10 +47,10 @@ def tile_of(clusters: int, width: int) -> Tile | None:
         while lanes <= 32:
             each = 4 * lanes
             points = THREADS // lanes * POINTS_A_THREAD
-            fitting = (room - 4 * points * stride) // (4 * (stride + 1))
+            fitting = (room - 8 * points * stride) // (4 * (stride + 1))
             chunk = min(cdiv(clusters, each), fitting // each) * each
             if chunk >= min(64, cdiv(clusters, each) * each):
-                return Tile(lanes, chunk, 4 * (points * stride + chunk * (stride + 1)))
+                return Tile(lanes, chunk, 4 * (2 * points * stride + chunk * (stride + 1)))
             lanes *= 2
     return None
 
