@@ -25,7 +25,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 from warpwise import ops
-from warpwise.apps.clustering import SmoothedKMeans, SpatialMixture, field, generators, grid, kmeans
+from warpwise.apps.clustering import SmoothedKMeans, SpatialMixture, field, generators, grid, kmeans, smoothing
 
 PATIENCE_S = 120.0  # a method that takes longer is fitted once, and not at more points
 
@@ -45,7 +45,13 @@ def parser() -> argparse.ArgumentParser:
 
 def name_kernels() -> None:
     """Let the fits call the kernels by name."""
-    for module, op in ((field, "potts_em_step"), (kmeans, "kmeans_assign"), (kmeans, "kmeans_update")):
+    calls = (
+        (field, "potts_em_step"),
+        (smoothing, "smooth_features"),
+        (kmeans, "kmeans_assign"),
+        (kmeans, "kmeans_update"),
+    )
+    for module, op in calls:
         setattr(module, op, functools.partial(getattr(ops, op), rung="k02"))
 
 

@@ -27,6 +27,7 @@ NOT_DIFFERENTIABLE = {
     "running_statistics",  # changes its arguments
     "scaled_matmul",  # of fp8, which autograd does not differentiate
     "sgd",  # changes its arguments
+    "smooth_features",  # a step before a fit that is not differentiated
 }
 
 

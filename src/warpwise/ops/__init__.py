@@ -31,6 +31,7 @@ from warpwise.ops.reduce_sum.op import reduce_sum
 from warpwise.ops.rgb_to_grayscale.op import rgb_to_grayscale
 from warpwise.ops.scaled_matmul.op import scaled_matmul
 from warpwise.ops.sgd.op import sgd
+from warpwise.ops.smooth_features.op import smooth_features
 from warpwise.ops.softmax.op import softmax, softmax_backward
 from warpwise.ops.square.op import square
 from warpwise.ops.transpose.op import transpose
@@ -73,6 +74,7 @@ __all__ = [
     "running_statistics",
     "scaled_matmul",
     "sgd",
+    "smooth_features",
     "softmax",
     "softmax_backward",
     "square",

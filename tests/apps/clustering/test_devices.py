@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from sklearn.metrics import adjusted_rand_score
 
 from warpwise import ops
-from warpwise.apps.clustering import SmoothedKMeans, SpatialMixture, field, generators, grid, kmeans
+from warpwise.apps.clustering import SmoothedKMeans, SpatialMixture, field, generators, grid, kmeans, smoothing
 from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.field import MeanField
 from warpwise.apps.clustering.kmeans import drawn, drawn_in_blocks
@@ -20,17 +21,19 @@ SMALL = generators.layered(0.8, (20, 15), n_domains=3)
 LAYERS = generators.layered(1.0, (60, 50), n_domains=4)
 
 
-def _step(*args: Any, **named: Any) -> Any:
-    """potts_em_step by its kernel, which takes a graph of int32."""
+def _on_int32(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """Kernels take graphs of int32."""
     given = [value.int() if isinstance(value, torch.Tensor) and value.dtype == torch.int64 else value for value in args]
-    return ops.potts_em_step(*given, **named, rung="k02")
+    return function(*given, **named, rung="k02")
+
+
+CALLS = ((field, "potts_em_step"), (smoothing, "smooth_features"), (kmeans, "kmeans_assign"), (kmeans, "kmeans_update"))
 
 
 @pytest.fixture
 def by_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(field, "potts_em_step", _step)
-    monkeypatch.setattr(kmeans, "kmeans_assign", functools.partial(ops.kmeans_assign, rung="k02"))
-    monkeypatch.setattr(kmeans, "kmeans_update", functools.partial(ops.kmeans_update, rung="k02"))
+    for module, name in CALLS:
+        monkeypatch.setattr(module, name, functools.partial(_on_int32, getattr(ops, name)))
 
 
 def fit(data: generators.Sample = SMALL, **options: Any) -> SpatialMixture:
@@ -41,7 +44,7 @@ def fit(data: generators.Sample = SMALL, **options: Any) -> SpatialMixture:
 @pytest.mark.parametrize("covariance", ["tied", "diag"])
 def test_kernels_find_the_domains_that_pytorch_finds(covariance: str, by_kernels: None) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((field, "potts_em_step"), (kmeans, "kmeans_assign"), (kmeans, "kmeans_update")):
+        for module, name in CALLS:
             patch.setattr(module, name, getattr(ops, name))
         expected = fit(covariance=covariance)
     found = fit(covariance=covariance)

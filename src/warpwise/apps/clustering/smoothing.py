@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from warpwise.apps.clustering.graph import Graph
+from warpwise.ops import smooth_features
 
 
 def neighbour_sum(graph: Graph, values: torch.Tensor) -> torch.Tensor:
@@ -23,10 +24,11 @@ def neighbour_sum(graph: Graph, values: torch.Tensor) -> torch.Tensor:
 
 def smooth(graph: Graph, values: torch.Tensor, hops: int) -> torch.Tensor:
     """Replace ``values`` (N, F), ``hops`` times, by the weighted mean of each point (weight 1) and its neighbours."""
-    scale = 1 / (1 + graph.degree.to(values.dtype))[:, None]
-    for _ in range(hops):
-        values = (values + neighbour_sum(graph, values)) * scale
-    return values
+    if hops == 0:
+        return values
+    scale = 1 / (1 + graph.degree.to(values.dtype))
+    weights = None if graph.weights.is_cuda and graph.unit_weights else graph.weights.to(values.dtype)
+    return smooth_features(values, graph.rowptr, graph.columns, weights, scale, hops)
 
 
 def noise_left(graph: Graph, hops: int) -> float:

@@ -145,8 +145,8 @@ def tiles_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None
     shape = shape_of(q, features, rest[0])
     if tile_of(shape.domains, shape.width) is None:
         return (
-            f"takes up to {MOST_DOMAINS} domains, {16 * THREADS * MOST_TILES} of domains times features, and 32 points in "
-            f"{SHARED_OF_ONE} bytes of shared memory, not {shape.domains} x {shape.width}"
+            f"takes up to {MOST_DOMAINS} domains, {16 * THREADS * MOST_TILES} of domains times features, and 32 points "
+            f"in {SHARED_OF_ONE} bytes of shared memory, not {shape.domains} x {shape.width}"
         )
     if shape.restarts > 65535:
         return f"takes up to 65535 restarts, not {shape.restarts}"
