@@ -40,13 +40,11 @@ def test_sums_are_those_of_the_definition(n: int, width: int, clusters: int) -> 
     assert torch.equal(counts, torch.bincount(labels, minlength=clusters).int())
 
 
-def test_an_iteration_on_a_gpu_would_run_the_kernels_of_one_grid() -> None:
-    """The number of blocks follows from the sizes and the SMs, and so does the order of the additions."""
+def test_the_update_takes_two_launches_on_a_gpu() -> None:
+    """The second one adds the sums of the blocks."""
     X, labels = torch.empty(100_000, 16, device="meta"), torch.empty(100_000, dtype=torch.int32, device="meta")
     op = operation.get("kmeans_update")
-    with operation.assume_sm_count(132):
-        launches = [op.kernels(op.rung("k02"), X, labels, 8) for _ in range(2)]
-    assert [len(found) for found in launches] == [2, 2]
+    assert len(op.kernels(op.rung("k02"), X, labels, 8)) == 2
 
 
 def test_labels_outside_the_clusters_are_left_out() -> None:
