@@ -10,6 +10,7 @@ from tests.sampled import FULL
 import warpwise.ops  # noqa: F401 - registers its operations
 from warpwise import operation
 from warpwise.arguments.values import first_tensor, tensors
+from warpwise.lab.verify.problem import with_copies
 
 SEED = 0
 RUNGS = [
@@ -34,9 +35,11 @@ def test_a_negated_view_is_read_with_its_sign(op, rung):
             break
     else:
         pytest.skip("takes no case here")
-    expected = op(*args, rung=rung.name)
-    for at, value in enumerate(args):  # one at a time: two sign errors would cancel
-        given = (*args[:at], marked(value), *args[at + 1 :])
+    expected = op(*with_copies(op.spec, args), rung=rung.name)
+    for at in range(len(args)):  # one at a time: two sign errors would cancel
+        fresh = with_copies(op.spec, args)
+        value = fresh[at]
+        given = (*fresh[:at], marked(value), *fresh[at + 1 :])
         if given[at] is value or op.refusal(rung, *given):
             continue
         found = op(*given, rung=rung.name)

@@ -17,6 +17,8 @@ from warpwise.ops.gather_images.op import gather_images
 from warpwise.ops.gaussian_blur.op import gaussian_blur, gaussian_blur_backward
 from warpwise.ops.grouped_matmul.op import grouped_matmul, grouped_matmul_backward
 from warpwise.ops.histogram.op import histogram
+from warpwise.ops.kmeans_assign.op import kmeans_assign
+from warpwise.ops.kmeans_update.op import kmeans_update
 from warpwise.ops.linear.op import activation_backward, linear
 from warpwise.ops.matmul.op import matmul
 from warpwise.ops.matmul_tf32.op import matmul_tf32
@@ -24,10 +26,12 @@ from warpwise.ops.matrix_add.op import matrix_add
 from warpwise.ops.matvec.op import matvec
 from warpwise.ops.max_pool2d.op import max_pool2d, max_pool2d_backward
 from warpwise.ops.polynomial.op import polynomial, polynomial_backward
+from warpwise.ops.potts_em_step.op import potts_em_step
 from warpwise.ops.reduce_sum.op import reduce_sum
 from warpwise.ops.rgb_to_grayscale.op import rgb_to_grayscale
 from warpwise.ops.scaled_matmul.op import scaled_matmul
 from warpwise.ops.sgd.op import sgd
+from warpwise.ops.smooth_features.op import smooth_features
 from warpwise.ops.softmax.op import softmax, softmax_backward
 from warpwise.ops.square.op import square
 from warpwise.ops.transpose.op import transpose
@@ -53,6 +57,8 @@ __all__ = [
     "grouped_matmul",
     "grouped_matmul_backward",
     "histogram",
+    "kmeans_assign",
+    "kmeans_update",
     "linear",
     "matmul",
     "matmul_tf32",
@@ -62,11 +68,13 @@ __all__ = [
     "max_pool2d_backward",
     "polynomial",
     "polynomial_backward",
+    "potts_em_step",
     "reduce_sum",
     "rgb_to_grayscale",
     "running_statistics",
     "scaled_matmul",
     "sgd",
+    "smooth_features",
     "softmax",
     "softmax_backward",
     "square",

@@ -244,7 +244,7 @@ def bad(value: float) -> np.ndarray:
         ({"sizes": [1, 2, 3, 1], "prior": "layers"}, LAYERS.X, {}, 'only with prior="potts"'),
         ({"beta": None}, LAYERS.X, {}, "beta"),
         ({"missing": "marginalise"}, LAYERS.X, {}, 'only "error" is supported'),
-        ({"device": "cuda"}, LAYERS.X, {}, "device"),
+        ({"device": "meta"}, LAYERS.X, {}, "device"),
         ({"smoothing": 1, "n_types": 8}, LAYERS.X, {}, "smoothing"),
     ],
     ids=lambda value: str(value)[:30].replace("\n", " ") if isinstance(value, dict | str) else "X",

@@ -47,14 +47,31 @@ class Emission:
             weights = weights * ((DEGREES_OF_FREEDOM + d) / (DEGREES_OF_FREEDOM + self.distance))
         counts = weights.sum(0)
         sums = (weights.reshape(n, -1).T @ X).view(restarts, classes, d)
+        self._update(X, weights, counts, sums, weights is not responsibilities)
+
+    def update_tied(self, X: torch.Tensor, counts: torch.Tensor, sums: torch.Tensor) -> None:
+        """The M step of a tied covariance from the sums of responsibilities (R, C) and of their products with X."""
+        self._update(X, None, counts, sums)
+
+    def _update(
+        self,
+        X: torch.Tensor,
+        weights: torch.Tensor | None,
+        counts: torch.Tensor,
+        sums: torch.Tensor,
+        reweighted: bool = False,
+    ) -> None:
+        n, (restarts, classes, d) = len(X), sums.shape
         self.mean = torch.where(counts[..., None] > 1e-3, sums / counts.clamp(min=1e-3)[..., None], self.mean)
         within = (counts[..., None] * self.mean).transpose(1, 2) @ self.mean
-        ridge = _RIDGE * torch.eye(d)
+        ridge = _RIDGE * torch.eye(d, device=X.device)
         total = self.total
-        if weights is not responsibilities:
+        if weights is not None and reweighted:
             total = torch.stack([X.T @ (X * weights[:, r].sum(1, keepdim=True)) for r in range(restarts)])
         tied = (total - within) / n + ridge
         self.scale = (tied + tied.transpose(1, 2)) / 2
+        if weights is None:
+            return
         if self.covariance == "diag":
             squares = (weights.reshape(n, -1).T @ X.square()).view(restarts, classes, d)
             spread = (squares - counts[..., None] * self.mean.square()).clamp(min=0)
@@ -69,12 +86,16 @@ class Emission:
                     matrices.append((scatter + (d + 1) * self.scale[r]) / (counts[r, c] + d + 1) + ridge)
             self.scale = torch.stack(matrices).view(restarts, classes, d, d)
 
+    def coefficients(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of a tied covariance: linear (R, C, D) and constant (R, C), with x · linear + constant the scores."""
+        linear = self.mean @ torch.linalg.inv_ex(self.scale).inverse
+        return linear, -(linear * self.mean).sum(2) / 2
+
     def scores(self, X: torch.Tensor) -> torch.Tensor:
         """(N, R, C): log p(x | c), less a term that does not depend on the class (``common``)."""
         restarts, classes, d = self.mean.shape
         if self.covariance == "tied":
-            linear = self.mean @ torch.linalg.inv(self.scale)
-            constant = -(linear * self.mean).sum(2) / 2
+            linear, constant = self.coefficients()
             return torch.addmm(constant.flatten(), X, linear.view(-1, d).T).view(-1, restarts, classes)
         normal = -d / 2 * math.log(2 * math.pi)
         if self.covariance == "diag":
@@ -102,6 +123,6 @@ class Emission:
         """(R,): the sum over the points of the term that ``scores`` leaves out."""
         restarts, _, d = self.mean.shape
         if self.covariance != "tied":
-            return torch.zeros(restarts)
+            return torch.zeros(restarts, device=X.device)
         quadratic = (torch.linalg.inv(self.scale) * (X.T @ X)).sum((1, 2))
         return -quadratic / 2 - X.shape[0] / 2 * (torch.linalg.slogdet(self.scale)[1] + d * math.log(2 * math.pi))

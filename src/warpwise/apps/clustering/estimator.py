@@ -1,4 +1,4 @@
-"""What the estimators share: X as a tensor, results of the same kind as X, and checks of parameters."""
+"""What the estimators share: X as a tensor on a device, results of the same kind as X, and checks of parameters."""
 
 from __future__ import annotations
 
@@ -25,20 +25,45 @@ class Estimator(ClusterMixin, BaseEstimator):
     random_state: Any
 
     def _features(self, X: Any, reset: bool) -> torch.Tensor:
-        """X (N, D) as float32 on the CPU; ``ValueError`` for another shape, or NaN and infinite values."""
-        if self.device is not None and torch.device(self.device).type != "cpu":
-            raise ValueError(f'device: only None and "cpu" are supported, got {self.device!r}')
+        """X (N, D) as float32 or float64 on the device of the fit.
+
+        Raises ``ValueError`` for another shape, for NaN and infinite values, and for a device that is not supported.
+        """
+        device = self._device(X)
         if isinstance(X, torch.Tensor):
-            if X.device.type != "cpu":
-                raise ValueError(f"X: only tensors on the CPU are supported, got one on {X.device}")
-            X = X.detach().to(torch.float32 if X.dtype in (torch.bfloat16, torch.float16) else X.dtype).numpy()
+            X = X.detach().to(torch.float32 if X.dtype in (torch.bfloat16, torch.float16) else X.dtype)
+            if device.type == "cuda":
+                X = X if X.dtype == torch.float32 else X.double()
+                return self._checked(X.to(device), reset)
+            X = X.cpu().numpy()
         checked = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_min_samples=1)
-        return torch.from_numpy(np.array(checked, copy=True))
+        return torch.from_numpy(np.array(checked, copy=True)).to(device)
+
+    def _checked(self, X: torch.Tensor, reset: bool) -> torch.Tensor:
+        """X (N, D) itself, checked on its own device."""
+        if X.dim() != 2 or not X.numel():
+            raise ValueError(f"X: expected (N, D) with N and D of at least 1, a 2D array, got {tuple(X.shape)}")
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        if not bool(torch.isfinite(X).all()):
+            raise ValueError("X: expected finite values, got NaN or infinity")
+        return X
+
+    def _device(self, X: Any) -> torch.device:
+        """``device``, or where it is None the device of the tensor X, or the CPU."""
+        if self.device is None:
+            device = X.device if isinstance(X, torch.Tensor) else torch.device("cpu")
+        else:
+            device = torch.device(self.device)
+        if device.type not in ("cpu", "cuda"):
+            raise ValueError(f'device: expected None, "cpu" or "cuda", got {str(device)!r}')
+        if device.type == "cuda" and not torch.cuda.is_available():
+            raise ValueError(f'device: got {str(device)!r}, but PyTorch finds no CUDA device; expected None or "cpu"')
+        return device
 
     @staticmethod
     def _like(X: Any, result: torch.Tensor) -> Any:
-        """``result`` as a tensor if X is one, otherwise as a NumPy array."""
-        return result if isinstance(X, torch.Tensor) else result.numpy()
+        """``result`` as a tensor on the device of X if X is one, otherwise as a NumPy array."""
+        return result.to(X.device) if isinstance(X, torch.Tensor) else result.cpu().numpy()
 
     def _generator(self) -> torch.Generator:
         state = self.random_state

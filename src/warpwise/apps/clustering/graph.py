@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,8 @@ class Graph:
     """A symmetric, weighted graph of N points without self-loops, in compressed sparse rows.
 
     ``rowptr`` is (N + 1,) int64, ``columns`` and ``weights`` are (E,) int64 and float32, with both directions of each
-    edge among the E entries. ``colours`` is (N,) int64: neighbours differ in it.
+    edge among the E entries. ``colours`` is (N,) int64: neighbours differ in it. On a GPU ``rowptr`` and ``columns``
+    are int32.
     """
 
     rowptr: torch.Tensor
@@ -31,10 +33,29 @@ class Graph:
         """(E,) int64: the point at which each entry starts."""
         return torch.repeat_interleave(torch.arange(self.n_points), self.rowptr.diff())
 
-    @property
+    @functools.cached_property
     def degree(self) -> torch.Tensor:
         """(N,) float32: the sum of the weights of each point's edges."""
         return torch.zeros(self.n_points).index_add_(0, self.rows, self.weights)
+
+    @functools.cached_property
+    def unit_weights(self) -> bool:
+        """True if every weight is 1."""
+        return bool((self.weights == 1).all())
+
+    def to(self, device: torch.device) -> Graph:
+        """The graph on ``device``, with int32 indices on a GPU. Raises ``ValueError`` for 2**31 entries or more there.
+
+        What is not deterministic or slow on a GPU is computed before: the sums of the weights.
+        """
+        if device.type == "cpu":
+            return self
+        if max(self.columns.numel(), self.n_points) >= 2**31:
+            raise ValueError(f"graph: expected fewer than 2**31 entries on a GPU, got {self.columns.numel()}")
+        rowptr, columns = (index.to(device, torch.int32) for index in (self.rowptr, self.columns))
+        moved = Graph(rowptr, columns, self.weights.to(device), self.colours.to(device))
+        moved.__dict__.update(degree=self.degree.to(device), unit_weights=self.unit_weights)
+        return moved
 
     def permuted(self, order: torch.Tensor) -> Graph:
         """The graph of the points ``order`` (N,): point i of the result is point ``order[i]`` of this one."""

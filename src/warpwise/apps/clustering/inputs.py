@@ -62,10 +62,10 @@ def whitening(X: torch.Tensor, graph: Graph) -> tuple[torch.Tensor, torch.Tensor
         across = neighbour_sum(graph, scaled.float()).double()
         noise = scaled.T @ (scaled * degree[:, None] - across) / degree.sum()
         noise = (noise + noise.T) / 2 + 1e-3 * total
-    values, vectors = torch.linalg.eigh(noise)
+    values, vectors = (part.to(X.device) for part in torch.linalg.eigh(noise.cpu()))
     kept = values > 1e-7 * values.amax().clamp(min=1e-300)
     if not bool(kept.any()):
-        return mean, torch.zeros(X.shape[1], 1, dtype=torch.float64)
+        return mean, mean.new_zeros(X.shape[1], 1)
     return mean, unit[:, None] * vectors[:, kept] / values[kept].sqrt()
 
 

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import torch
 
+from warpwise.ops import kmeans_assign, kmeans_update
+
+_CHECKED_EVERY = 5  # iterations on a GPU, where the check for convergence synchronises
+_BLOCK = 1024  # points of a block, in draws on a GPU
+
 
 def kmeans(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator, iterations: int = 10) -> torch.Tensor:
     """(N, restarts) int64: labels of X (N, D) after k-means++ and at most ``iterations`` of Lloyd's algorithm."""
@@ -19,41 +24,66 @@ def plus_plus(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator
     n = X.shape[0]
     squares = X.square().sum(1, keepdim=True)
     chosen = torch.randint(n, (restarts,), generator=generator)
-    centres = [X[chosen]]
-    nearest = torch.full((n, restarts), torch.inf)
+    centres = [X[chosen.to(X.device)]]
+    nearest = X.new_full((n, restarts), torch.inf)
     for _ in range(k - 1):
         new = centres[-1]
         nearest = torch.minimum(nearest, (squares - 2 * (X @ new.T) + new.square().sum(1)).clamp_(min=0))
-        cumulated = nearest.T.double().cumsum(1)
-        total = cumulated[:, -1:]
-        draws = torch.rand(restarts, 1, generator=generator, dtype=torch.float64)
-        at = torch.searchsorted(cumulated, draws * total, right=True).clamp(max=n - 1)
+        draws = torch.rand(restarts, 1, generator=generator, dtype=torch.float64).to(X.device)
+        at, total = drawn_in_blocks(nearest, draws) if X.is_cuda else drawn(nearest.T, draws)
         at = torch.where(total > 0, at, (draws * n).long())
         centres.append(X[at[:, 0]])
     return torch.stack(centres, 1)
 
 
+def drawn(weights: torch.Tensor, draws: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Indices (R, 1) in proportion to ``weights`` (R, N) from ``draws`` (R, 1) in [0, 1), and the weights' sums."""
+    cumulated = weights.double().cumsum(1)
+    total = cumulated[:, -1:]
+    return torch.searchsorted(cumulated, draws * total, right=True).clamp(max=weights.shape[1] - 1), total
+
+
+def drawn_in_blocks(weights: torch.Tensor, draws: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """``drawn`` of the transpose of ``weights`` (N, R), first a block of points and then a point of it.
+
+    A cumulative sum of all points is slow on a GPU, and its order of additions may differ from run to run.
+    """
+    n, restarts = weights.shape
+    if restarts == 1:  # PyTorch's cumulative sum of a single row is the one whose order may differ
+        at, total = drawn_in_blocks(weights.expand(-1, 2), draws.expand(2, 1))
+        return at[:1], total[:1]
+    padded = weights.new_zeros(-(-n // _BLOCK) * _BLOCK, restarts)
+    padded[:n] = weights
+    blocks = padded.T.double().view(restarts, -1, _BLOCK)
+    sums = blocks.sum(2)
+    block, total = drawn(sums, draws)
+    before = sums.cumsum(1).gather(1, block) - sums.gather(1, block)
+    within = blocks.gather(1, block[..., None].expand(-1, -1, _BLOCK))[:, 0].cumsum(1)
+    place = torch.searchsorted(within, draws * total - before, right=True).clamp(max=_BLOCK - 1)
+    return (block * _BLOCK + place).clamp(max=n - 1), total
+
+
 def lloyd(X: torch.Tensor, centres: torch.Tensor, iterations: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Labels (N,) and centres (k, D) after at most ``iterations``; an empty cluster keeps its centre."""
-    labels = torch.full((X.shape[0],), -1)
-    for _ in range(iterations):
-        new = (centres.square().sum(1) - 2 * (X @ centres.T)).argmin(1)
-        if torch.equal(new, labels):
+    labels = torch.full((X.shape[0],), -1, dtype=torch.int32, device=X.device)
+    for iteration in range(iterations):
+        new, _ = kmeans_assign(X, centres)
+        if (not X.is_cuda or iteration % _CHECKED_EVERY == _CHECKED_EVERY - 1) and torch.equal(new, labels):
             break
         labels = new
-        member = one_hot(labels, centres.shape[0])
-        counts = member.sum(0)[:, None]
-        centres = torch.where(counts > 0, (member.T @ X) / counts.clamp(min=1), centres)
-    return labels, centres
+        sums, numbers = kmeans_update(X, labels, centres.shape[0])
+        counts = numbers[:, None].to(X.dtype)
+        centres = torch.where(counts > 0, sums / counts.clamp(min=1), centres)
+    return labels.long(), centres
 
 
 def one_hot(labels: torch.Tensor, k: int) -> torch.Tensor:
     """(..., k) float32: 1 at the index that ``labels`` (...) gives, 0 elsewhere."""
-    return torch.zeros(*labels.shape, k).scatter_(-1, labels[..., None], 1.0)
+    return torch.zeros(*labels.shape, k, device=labels.device).scatter_(-1, labels[..., None], 1.0)
 
 
 def inertia(X: torch.Tensor, labels: torch.Tensor, k: int) -> float:
     """The sum of squared distances of X (N, D) to the means of their clusters."""
-    member = one_hot(labels, k)
-    means = (member.T @ X) / member.sum(0).clamp(min=1)[:, None]
+    sums, counts = kmeans_update(X, labels.int(), k)
+    means = sums / counts.to(X.dtype).clamp(min=1)[:, None]
     return float((X - means[labels]).square().sum())

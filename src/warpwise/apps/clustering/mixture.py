@@ -50,7 +50,9 @@ class SpatialMixture(Estimator):
         noise keeps, and beta is estimated with the features before smoothing.
     n_neighbours : neighbours of each point in the graph that ``coords`` gives.
     random_state : an int, a ``numpy.random.RandomState`` or None. Fits with one int are equal bit for bit.
-    device : None or "cpu".
+    device : where the fit runs: "cpu", "cuda", or None for the device of a tensor X and the CPU for an array. The graph
+        is built on the CPU. On a GPU the labels are compared in every fifth iteration, so that more iterations may be
+        done than on a CPU; fits with one ``random_state`` are equal bit for bit on one device.
 
     Attributes
     ----------
@@ -115,12 +117,10 @@ class SpatialMixture(Estimator):
         neighbours = graph_of(
             features.shape[0], coords, graph, shape, check_count("n_neighbours", self.n_neighbours, 1)
         )
-        order = torch.argsort(neighbours.colours, stable=True)
-        sorted_graph = neighbours.permuted(order)
-        mean, matrix = whitening(features, neighbours)
-        self._mean, self._matrix = mean, matrix
-        model = self._optimise(self._whiten(features[order]), sorted_graph, order)
-        self._keep(X, model, order)
+        order, sorted_graph = _by_colour(neighbours)
+        self._mean, self._matrix = whitening(features, neighbours.to(features.device))
+        model = self._optimise(self._whiten(features[order.to(features.device)]), sorted_graph, order)
+        self._keep(X, model, sorted_graph, order)
         return self
 
     def predict_proba(
@@ -132,16 +132,17 @@ class SpatialMixture(Estimator):
         ``field`` of the fit is used only if it has as many rows as X.
         """
         check_is_fitted(self)
-        features = self._features(X, reset=False)
+        features = self._features(X, reset=False).to(self._mean.device)
         neighbours = graph_of(features.shape[0], coords, graph, shape, self.n_neighbours)
-        order = torch.argsort(neighbours.colours, stable=True)
-        sorted_graph = neighbours.permuted(order)
-        points, temper = self._smoothed(self._whiten(features[order]), sorted_graph)
+        order, sorted_graph = _by_colour(neighbours)
+        order, sorted_graph = order.to(features.device), sorted_graph.to(features.device)
         fitted = self._model
+        points, temper = self._smoothed(self._whiten(features[order]), sorted_graph)
         external = self._external[:, None]
         if external.shape[0] > 1:
-            external = external[order] if external.shape[0] == order.numel() else torch.zeros(1, 1, self.n_domains)
-        q = torch.full((order.numel(), 1, self.n_domains), 1 / self.n_domains)
+            same = external.shape[0] == order.numel()
+            external = external[order] if same else points.new_zeros(1, 1, self.n_domains)
+        q = points.new_full((order.numel(), 1, self.n_domains), 1 / self.n_domains)
         model = MeanField(
             points,
             sorted_graph,
@@ -156,7 +157,7 @@ class SpatialMixture(Estimator):
         )
         for _ in range(20):
             model.update_domains()
-        result = torch.empty(order.numel(), self.n_domains)
+        result = torch.empty_like(model.q[:, 0])
         result[order] = model.q[:, 0]
         return self._like(X, result)
 
@@ -231,53 +232,62 @@ class SpatialMixture(Estimator):
         return (X, 1.0) if hops == 0 else (smooth(graph, X, hops), noise_left(graph, hops))
 
     def _optimise(self, whitened: torch.Tensor, graph: Graph, order: torch.Tensor) -> MeanField:
-        """The best start, then EM with the chosen prior, covariance and beta until the labels stand still."""
-        X, temper = self._smoothed(whitened, graph)
+        """The best start, then EM with the chosen prior, covariance and beta until the labels stand still.
+
+        ``graph`` is on the CPU. The external field, V and the sizes move to the device of ``whitened``.
+        """
+        device = whitened.device
+        here, order = graph.to(device), order.to(device)
+        self._external = self._external.to(device)
+        wanted, sizes = self._interaction, self._sizes
+        interaction = None if wanted is None else wanted.to(device)
+        X, temper = self._smoothed(whitened, here)
         independent = whitened if self.smoothing else None
         degree = float(graph.weights.sum()) / graph.n_points
         strength = _START_STRENGTH / degree if degree else 0.0
         highest = _MAX_STRENGTH / degree if degree else 0.0
         external = self._external[order if self._external.shape[0] > 1 else [0], None]
         k = self.n_domains
-        model = best_start(X, graph, k, self.n_types, self.n_init, strength, self._generator(), temper)
-        field = external[:, 0] if self.field is not None else None
-        _reorder(model, domain_order(graph, model.q[:, 0], field, self._interaction, self._sizes))
+        model = best_start(X, here, k, self.n_types, self.n_init, strength, self._generator(), temper)
+        field = external[:, 0].cpu() if self.field is not None else None
+        _reorder(model, domain_order(graph, model.q[:, 0].cpu(), field, wanted, sizes).to(device))
         emission = model.emission
         if self.covariance != "tied":
             classes = model.q
             if model.mix is not None:
                 classes = torch.softmax(model.emission.scores(X), 2)
             emission = Emission(self.covariance, X, classes)
-        beta = model.beta if isinstance(self.beta, str) else torch.tensor([float(self.beta)])
+        beta = model.beta if isinstance(self.beta, str) else X.new_full((1,), float(self.beta))
         final = MeanField(
             X,
-            graph,
+            here,
             model.q,
             emission,
             model.mix,
             beta,
             external,
-            self._interaction,
+            interaction,
             None,
             temper,
             independent,
         )
         estimate = highest if isinstance(self.beta, str) else None
         self.n_iter_ = final.run(self.max_iter, estimate, _TOLERANCE)
-        if self._sizes is not None:
+        if sizes is not None:
             # With beta held: a field that moves while beta is estimated can drive it to its bound.
-            final.sizes = self._sizes
+            final.sizes = sizes.to(device)
             self.n_iter_ += final.run(self.max_iter, None, _TOLERANCE)
         return final
 
-    def _keep(self, X: Any, model: MeanField, order: torch.Tensor) -> None:
-        q = model.q[:, 0]
+    def _keep(self, X: Any, model: MeanField, graph: Graph, order: torch.Tensor) -> None:
+        """Set the attributes. ``graph`` and ``order`` are on the CPU, where regions are merged."""
+        q, order = model.q[:, 0], order.to(model.q.device)
         labels = q.argmax(1)
         if self.min_region is not None or self.contiguous:
-            likelihood = (model.temper * model.likelihood + model.external)[:, 0]
+            likelihood = (model.temper * model.scores() + model.external)[:, 0].cpu()
             labels = merge_regions(
-                model.graph, labels, likelihood, float(model.beta), self.min_region or 1, self.contiguous
-            )
+                graph, labels.cpu(), likelihood, float(model.beta), self.min_region or 1, self.contiguous
+            ).to(q.device)
         probabilities, unsorted = torch.empty_like(q), torch.empty_like(labels)
         probabilities[order], unsorted[order] = q, labels
         means = model.emission.mean[0].double() @ torch.linalg.pinv(self._matrix) + self._mean
@@ -292,6 +302,12 @@ class SpatialMixture(Estimator):
         self._model = _Fitted(model)
         if self._external.shape[0] == 1:
             self._external = model.external[:, 0]
+
+
+def _by_colour(graph: Graph) -> tuple[torch.Tensor, Graph]:
+    """The points (N,) sorted by colour, and the graph of the points in that order."""
+    order = torch.argsort(graph.colours, stable=True)
+    return order, graph.permuted(order)
 
 
 class _Fitted:

@@ -16,7 +16,7 @@ class SmoothedKMeans(Estimator):
 
     Features are whitened by the covariance of the differences of neighbours first. Of ``n_init`` k-means++ starts the
     one of least inertia counts. ``fit(X, coords= | graph= | shape=)`` takes the arguments of ``SpatialMixture.fit`` and
-    raises its errors. Attributes: ``labels_`` (N,), ``inertia_``, ``n_features_in_``.
+    raises its errors; ``device`` is as there. Attributes: ``labels_`` (N,), ``inertia_``, ``n_features_in_``.
     """
 
     def __init__(
@@ -45,8 +45,9 @@ class SmoothedKMeans(Estimator):
         neighbours = graph_of(
             features.shape[0], coords, graph, shape, check_count("n_neighbours", self.n_neighbours, 1)
         )
-        mean, matrix = whitening(features, neighbours)
-        points = smooth(neighbours, ((features - mean) @ matrix).float(), check_count("hops", self.hops, 0))
+        graph_here = neighbours.to(features.device)
+        mean, matrix = whitening(features, graph_here)
+        points = smooth(graph_here, ((features - mean) @ matrix).float(), check_count("hops", self.hops, 0))
         starts = check_count("n_init", self.n_init, 1)
         labels = kmeans(points, k, starts, self._generator(), iterations=100)
         scores = [inertia(points, labels[:, start], k) for start in range(starts)]

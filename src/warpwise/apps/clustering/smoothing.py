@@ -5,30 +5,30 @@ from __future__ import annotations
 import torch
 
 from warpwise.apps.clustering.graph import Graph
+from warpwise.ops import smooth_features
 
 
-def neighbour_sum(graph: Graph, values: torch.Tensor, begin: int = 0, end: int | None = None) -> torch.Tensor:
-    """(end - begin, F): the weighted sum of ``values`` (N, F) over the neighbours of points ``begin`` to ``end``."""
-    rowptr = graph.rowptr[begin : None if end is None else end + 1]
-    low, high = int(rowptr[0]), int(rowptr[-1])
-    if low == high:
-        return values.new_zeros(rowptr.numel() - 1, values.shape[1])
+def neighbour_sum(graph: Graph, values: torch.Tensor) -> torch.Tensor:
+    """(N, F): the weighted sum of ``values`` (N, F) over the neighbours of each point."""
+    if not graph.columns.numel():
+        return torch.zeros_like(values)
     return torch.nn.functional.embedding_bag(
-        graph.columns[low:high],
+        graph.columns,
         values,
-        rowptr - low,
+        graph.rowptr,
         mode="sum",
-        per_sample_weights=graph.weights[low:high].to(values.dtype),
+        per_sample_weights=graph.weights.to(values.dtype),
         include_last_offset=True,
     )
 
 
 def smooth(graph: Graph, values: torch.Tensor, hops: int) -> torch.Tensor:
     """Replace ``values`` (N, F), ``hops`` times, by the weighted mean of each point (weight 1) and its neighbours."""
-    scale = 1 / (1 + graph.degree.to(values.dtype))[:, None]
-    for _ in range(hops):
-        values = (values + neighbour_sum(graph, values)) * scale
-    return values
+    if hops == 0:
+        return values
+    scale = 1 / (1 + graph.degree.to(values.dtype))
+    weights = None if graph.weights.is_cuda and graph.unit_weights else graph.weights.to(values.dtype)
+    return smooth_features(values, graph.rowptr, graph.columns, weights, scale, hops)
 
 
 def noise_left(graph: Graph, hops: int) -> float:
@@ -37,4 +37,4 @@ def noise_left(graph: Graph, hops: int) -> float:
     It is the mean of sum_j S_ij^2 with S the smoothing operator, estimated with 64 vectors of random signs.
     """
     signs = torch.randint(2, (graph.n_points, 64), generator=torch.Generator().manual_seed(0)) * 2.0 - 1
-    return float(smooth(graph, signs, hops).square().mean())
+    return float(smooth(graph, signs.to(graph.weights.device), hops).square().mean())

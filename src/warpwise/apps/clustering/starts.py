@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 
 from warpwise.apps.clustering.emission import Emission
-from warpwise.apps.clustering.field import MeanField, softmax
+from warpwise.apps.clustering.field import MeanField
 from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.kmeans import inertia, kmeans, one_hot
 from warpwise.apps.clustering.smoothing import smooth
+from warpwise.ops.potts_em_step.spec import softmax
 
 HOPS = (0, 1, 2, 4)  # of smoothing before k-means
 _ELEMENTS = 1 << 25  # of an array (N, R, max(K, C)): more restarts run one batch after another
@@ -46,7 +47,14 @@ def best_start(
             mix = mix / mix.sum(2, keepdim=True)
         q = 0.9 * q + 0.1 / n_domains
         model = MeanField(
-            X, graph, q, emission, mix, torch.full((restarts,), beta), torch.zeros(1, 1, n_domains), temper=temper
+            X,
+            graph,
+            q,
+            emission,
+            mix,
+            X.new_full((restarts,), beta),
+            X.new_zeros(1, 1, n_domains),
+            temper=temper,
         )
         model.run(iterations)
         bounds = model.elbo()

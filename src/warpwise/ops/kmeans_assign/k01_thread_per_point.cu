@@ -1,0 +1,24 @@
+// The definition: one thread per point, all centroids from global memory.
+
+// x: (n, width), centroids: (clusters, width). labels: (n) = the index of the nearest centroid, the first of equal
+// ones; distances: (n) = its squared distance, or null. Grid: cdiv(n, block) blocks of any size.
+__global__ void kmeans_assign_thread_per_point(const float* x, const float* centroids, int* labels, float* distances,
+                                               long long n, int width, int clusters) {
+  const long long point = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (point >= n) return;
+  float nearest = 0.0f;
+  int label = 0;
+  for (int cluster = 0; cluster < clusters; ++cluster) {
+    float distance = 0.0f;
+    for (int d = 0; d < width; ++d) {
+      const float difference = x[point * width + d] - centroids[static_cast<long long>(cluster) * width + d];
+      distance += difference * difference;
+    }
+    if (cluster == 0 || distance < nearest) {
+      nearest = distance;
+      label = cluster;
+    }
+  }
+  labels[point] = label;
+  if (distances) distances[point] = nearest;
+}

@@ -1,0 +1,115 @@
+"""The ladder of kmeans_assign, slowest idea first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from warpwise import cuda
+from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.ops.kmeans_assign.spec import DTYPES
+
+HERE = Path(__file__).parent
+THREADS, POINTS_A_THREAD = 128, 4  # kThreads and kPoints of k02
+SHARED_OF_TWO, SHARED_OF_ONE = 112 * 1024, 224 * 1024  # bytes of a block, with two blocks and with one an SM
+MOST_BLOCKS = 2**31 - 1
+TRITON_WIDTH, TRITON_ELEMENTS = 256, 8192  # columns at most; elements of a block of points
+
+THREAD_PER_POINT = cuda.load(HERE / "k01_thread_per_point.cu")
+REGISTER_TILES = cuda.load(HERE / "k02_register_tiles.cu")
+
+Outputs = tuple[torch.Tensor, torch.Tensor | None]
+
+
+class Tile(NamedTuple):
+    """``lanes`` lanes for four points each; ``chunk`` centroids at a time; ``bytes`` of shared memory."""
+
+    lanes: int
+    chunk: int
+    bytes: int
+
+    @property
+    def points(self) -> int:
+        return THREADS // self.lanes * POINTS_A_THREAD
+
+
+def tile_of(clusters: int, width: int) -> Tile | None:
+    """The tile with the most points of which two blocks fit on an SM, or one; None if none fits.
+
+    As many lanes as there are groups of four centroids, up to 8, or more for a smaller tile.
+    """
+    stride = (cdiv(width, 4) | 1) * 4
+    fewest = min(8, 1 << (cdiv(clusters, 4) - 1).bit_length())
+    for room in (SHARED_OF_TWO, SHARED_OF_ONE):
+        lanes = fewest
+        while lanes <= 32:
+            each = 4 * lanes
+            points = THREADS // lanes * POINTS_A_THREAD
+            fitting = (room - 8 * points * stride) // (4 * (stride + 1))
+            chunk = min(cdiv(clusters, each), fitting // each) * each
+            if chunk >= min(64, cdiv(clusters, each) * each):
+                return Tile(lanes, chunk, 4 * (2 * points * stride + chunk * (stride + 1)))
+            lanes *= 2
+    return None
+
+
+def thread_per_point(outputs: Outputs, X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> None:
+    (n, width), clusters = X.shape, len(centroids)
+    kernel = THREAD_PER_POINT["kmeans_assign_thread_per_point"]
+    kernel[cdiv(n, THREADS), THREADS](X, centroids, *_outs(outputs), n, width, clusters)
+
+
+def register_tiles(outputs: Outputs, X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> None:
+    (n, width), clusters = X.shape, len(centroids)
+    tile = tile_of(clusters, width)
+    assert tile is not None  # limits
+    blocks = sm_count(X) * max(1, min(2048 // THREADS, SHARED_OF_ONE // tile.bytes))
+    kernel = REGISTER_TILES["kmeans_assign_register_tiles"]
+    grid = min(blocks, cdiv(n, tile.points))
+    kernel[grid, THREADS, tile.bytes](X, centroids, *_outs(outputs), n, width, clusters, tile.lanes, tile.chunk)
+
+
+def triton(outputs: Outputs, X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> None:
+    from warpwise.ops.kmeans_assign.k03_triton import kmeans_assign
+
+    (n, width), clusters = X.shape, len(centroids)
+    padded = max(16, 1 << (width - 1).bit_length())
+    points = min(256, TRITON_ELEMENTS // padded)
+    together = min(64, max(16, 1 << (clusters - 1).bit_length()))
+    labels, distances = outputs
+    kernel = kmeans_assign[(cdiv(n, points),)]
+    kernel(X, centroids, labels, labels if distances is None else distances, n, width, clusters,
+           DISTANCES=return_distances, POINTS=points, CLUSTERS=together, WIDTH=padded, num_warps=4)  # fmt: skip
+
+
+def _outs(outputs: Outputs) -> list[object]:
+    return [None if output is None else cuda.out(output) for output in outputs]
+
+
+def too_many_points(X: torch.Tensor, *rest: object) -> str | None:
+    most = MOST_BLOCKS * 32
+    return f"takes up to {most} points, not {len(X)}" if len(X) > most else None
+
+
+def no_tile(X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> str | None:
+    if tile_of(len(centroids), X.shape[1]) is None:
+        room = f"points and centroids that fit in {SHARED_OF_ONE} bytes of shared memory"
+        return f"takes {room}, not {X.shape[1]} features"
+    return None
+
+
+def wide(X: torch.Tensor, *rest: object) -> str | None:
+    if X.shape[1] > TRITON_WIDTH:
+        return f"takes up to {TRITON_WIDTH} features (a block of points stays in registers), not {X.shape[1]}"
+    return too_many_points(X)
+
+
+RUNGS = (
+    make_rung(HERE, "k01_thread_per_point", "one thread a point", thread_per_point, dtypes=DTYPES,
+              limits=too_many_points),
+    make_rung(HERE, "k02_register_tiles", "4 x 4 products in registers, the best kept", register_tiles, dtypes=DTYPES,
+              limits=no_tile),
+    make_rung(HERE, "k03_triton", "the same with tl.dot", triton, dtypes=DTYPES, limits=wide),
+)  # fmt: skip

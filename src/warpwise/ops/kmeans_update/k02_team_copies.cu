@@ -1,0 +1,79 @@
+// A copy of the sums for each team of lanes, in shared memory: no atomics, and a fixed order of additions.
+//
+// A team of lanes adds one point after another to its own copy, four features a lane. The order of the additions
+// depends on the size of the grid alone, so two runs give the same bits. The copies of a block are added in order, and
+// reduce_partials adds the blocks' sums. Counts are integers, whose atomics commute.
+
+#include <warpwise/core/partial_sums.cuh>
+
+constexpr int kUnroll = 4;  // points of a team whose loads are in flight
+
+// x: (n, width), labels: (n). partials: (gridDim.x, clusters, width) = each block's sums; counts: (clusters), zero
+// before. Block: teams of `lanes` adjacent lanes, a power of two, at most 32. Shared: teams * clusters * (stride + 1)
+// floats, with `stride` the width rounded up to a multiple of four. Labels outside [0, clusters) are left out.
+__global__ void __launch_bounds__(256) kmeans_update_team_copies(const float* x, const int* labels, float* partials,
+                                                                 int* counts, long long n, int width, int clusters,
+                                                                 int lanes) {
+  extern __shared__ __align__(16) float shared[];
+  const int stride = (width + 3) / 4 * 4, teams = blockDim.x / lanes;
+  const int lane = threadIdx.x % lanes, team = threadIdx.x / lanes;
+  float* const sums = shared + team * clusters * stride;
+  int* const team_counts = reinterpret_cast<int*>(shared + teams * clusters * stride) + team * clusters;
+  const bool vector = width % 4 == 0 && warpwise::aligned(x);
+
+  for (int i = lane; i < clusters * stride / 4; i += lanes) reinterpret_cast<warpwise::Float4*>(sums)[i] = {};
+  for (int i = lane; i < clusters; i += lanes) team_counts[i] = 0;
+  __syncwarp();  // a lane clears what another lane adds to
+
+  const long long share = warpwise::cdiv<long long>(n, gridDim.x);
+  const long long begin = blockIdx.x * share;
+  const long long end = begin + share < n ? begin + share : n;
+  for (long long first = begin + team; first < end; first += static_cast<long long>(kUnroll) * teams) {
+    int label[kUnroll];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const long long point = first + static_cast<long long>(u) * teams;
+      label[u] = point < end ? labels[point] : -1;
+      if (static_cast<unsigned>(label[u]) >= static_cast<unsigned>(clusters)) label[u] = -1;
+    }
+    for (int column = 4 * lane; column < width; column += 4 * lanes) {
+      warpwise::Float4 values[kUnroll];
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u) {
+        const float* const from = x + (first + static_cast<long long>(u) * teams) * width + column;
+        const int valid = label[u] < 0 ? 0 : width - column;
+        values[u] = vector ? warpwise::load4<true>(from, valid) : warpwise::load4<false>(from, valid);
+      }
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u) {
+        if (label[u] < 0) continue;
+        warpwise::Float4* const to = reinterpret_cast<warpwise::Float4*>(sums + label[u] * stride + column);
+        warpwise::Float4 total = *to;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) total.at[e] += values[u].at[e];
+        *to = total;
+      }
+    }
+    if (lane == 0) {
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u) {
+        if (label[u] >= 0) ++team_counts[label[u]];
+      }
+    }
+  }
+  __syncthreads();
+
+  const int size = clusters * width;
+  for (int i = threadIdx.x; i < size; i += blockDim.x) {
+    const int cluster = i / width, at = cluster * stride + i - cluster * width;
+    float total = 0.0f;
+    for (int t = 0; t < teams; ++t) total += shared[t * clusters * stride + at];
+    partials[static_cast<long long>(blockIdx.x) * size + i] = total;
+  }
+  const int* const all_counts = reinterpret_cast<const int*>(shared + teams * clusters * stride);
+  for (int cluster = threadIdx.x; cluster < clusters; cluster += blockDim.x) {
+    int total = 0;
+    for (int t = 0; t < teams; ++t) total += all_counts[t * clusters + cluster];
+    if (total) atomicAdd(counts + cluster, total);
+  }
+}

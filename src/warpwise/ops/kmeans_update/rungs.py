@@ -1,0 +1,98 @@
+"""The ladder of kmeans_update, slowest idea first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from warpwise import cuda
+from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.ops.kmeans_update.spec import DTYPES
+
+HERE = Path(__file__).parent
+THREADS, WARP = 256, 32  # the most threads of a block of k02
+SHARED_OF_TWO, SHARED_OF_ONE = 112 * 1024, 224 * 1024  # bytes of a block, with two blocks and with one an SM
+POINTS_A_TEAM = 64  # at least, in a block: they amortise the clearing and the addition of its copy
+MOST_BLOCKS = 2**31 - 1
+
+GLOBAL_ATOMICS = cuda.load(HERE / "k01_global_atomics.cu")
+TEAM_COPIES = cuda.load(HERE / "k02_team_copies.cu")
+
+Outputs = tuple[torch.Tensor, torch.Tensor]
+
+
+class Team(NamedTuple):
+    """``lanes`` lanes for a point; ``threads`` and ``bytes`` of shared memory of a block."""
+
+    lanes: int
+    threads: int
+    bytes: int
+
+
+def team_of(clusters: int, width: int) -> Team | None:
+    """Four features a lane, and the largest block of which two fit on an SM, or one warp; None if that does not fit.
+
+    If the copies of a warp of small teams do not fit, the teams are larger and some of their lanes idle.
+    """
+    lanes = min(WARP, 1 << max(0, cdiv(width, 4) - 1).bit_length())
+    each = 4 * clusters * (cdiv(width, 4) * 4 + 1)
+    while lanes <= WARP:
+        threads = THREADS
+        while threads > WARP and threads // lanes * each > SHARED_OF_TWO:
+            threads //= 2
+        if (size := threads // lanes * each) <= SHARED_OF_ONE:
+            return Team(lanes, threads, size)
+        lanes *= 2
+    return None
+
+
+def global_atomics(outputs: Outputs, X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> None:
+    sums, counts = outputs
+    sums.zero_()
+    counts.zero_()
+    if X.numel():
+        n, width = X.shape
+        kernel = GLOBAL_ATOMICS["kmeans_update_global_atomics"]
+        kernel[cdiv(n * width, THREADS), THREADS](X, labels, sums, counts, n, width, n_clusters)
+
+
+def team_copies(outputs: Outputs, X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> None:
+    (sums, counts), (n, width) = outputs, X.shape
+    counts.zero_()
+    if not X.numel():
+        sums.zero_()
+        return
+    team = team_of(n_clusters, width)
+    assert team is not None  # limits
+    resident = sm_count(X) * max(1, min(2048 // team.threads, SHARED_OF_ONE // team.bytes))
+    blocks = min(resident, cdiv(n, POINTS_A_TEAM * (team.threads // team.lanes)))
+    partials = X.new_empty((blocks, n_clusters, width)) if blocks > 1 else sums
+    kernel = TEAM_COPIES["kmeans_update_team_copies"][blocks, team.threads, team.bytes]
+    kernel(X, labels, cuda.out(partials), counts, n, width, n_clusters, team.lanes)
+    if blocks > 1:
+        size = n_clusters * width
+        TEAM_COPIES["warpwise::reduce_partials<float>"][cdiv(size, 128), 256](partials, cuda.out(sums), size, blocks)
+
+
+def limits(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> str | None:
+    if labels.dtype != torch.int32:
+        return f"takes labels of int32, not {labels.dtype}"
+    if cdiv(X.numel(), THREADS) > MOST_BLOCKS:
+        return f"takes up to {MOST_BLOCKS * THREADS} elements of X, not {X.numel()}"
+    return None
+
+
+def copies_fit(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> str | None:
+    if team_of(n_clusters, X.shape[1]) is None:
+        return f"takes sums that fit in {SHARED_OF_ONE} bytes of shared memory, not {n_clusters} x {X.shape[1]}"
+    return limits(X, labels, n_clusters)
+
+
+RUNGS = (
+    make_rung(HERE, "k01_global_atomics", "one atomic in global memory a feature", global_atomics, dtypes=DTYPES,
+              limits=limits, deterministic=False),
+    make_rung(HERE, "k02_team_copies", "a copy of the sums a team of lanes, without atomics", team_copies,
+              dtypes=DTYPES, limits=copies_fit),
+)  # fmt: skip

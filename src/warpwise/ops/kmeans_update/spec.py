@@ -1,0 +1,97 @@
+"""The specification of kmeans_update: sums and counts of points by label."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_tensor, draw
+
+DTYPES = (torch.float32,)
+OP = "kmeans_update"
+
+
+def check(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> None:
+    check_tensor(OP, "X", X, FLOATS, dims=(2,))
+    check_tensor(OP, "labels", labels, (torch.int32, torch.int64), dims=(1,))
+    if labels.device != X.device or len(labels) != len(X):
+        raise ValueError(
+            f"{OP}: expected labels ({len(X)},) on {X.device}, got {tuple(labels.shape)} on {labels.device}"
+        )
+    if isinstance(n_clusters, bool) or not isinstance(n_clusters, int) or n_clusters < 1:
+        raise ValueError(f"{OP}: expected n_clusters as an int of at least 1, got {n_clusters!r}")
+
+
+def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
+    """Random labels; sums of huge values stay finite."""
+    n, clusters, width = (case.sizes[name] for name in ("n", "clusters", "width"))
+    X = draw((n, width), dtype, device, seed, case.values)
+    generator = torch.Generator(device if device.type != "meta" else "cpu").manual_seed(seed)
+    labels = torch.empty(n, dtype=torch.int32, device=device)
+    if device.type != "meta":
+        labels.random_(0, clusters, generator=generator)
+    return {"X": X / 16 if case.values == "huge" else X, "labels": labels, "n_clusters": clusters}
+
+
+def _one_hot(labels: torch.Tensor, n_clusters: int, dtype: torch.dtype) -> torch.Tensor:
+    """(N, K): 1 at the label of each point, 0 elsewhere."""
+    zeros = torch.zeros(len(labels), n_clusters, dtype=dtype, device=labels.device)
+    return zeros.scatter_(1, labels.long()[:, None], 1.0)
+
+
+def reference(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> Any:
+    member = _one_hot(labels, n_clusters, torch.float64)
+    return member.T @ X.double(), member.sum(0).int()
+
+
+def eager(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> Any:
+    """A product with the (N, K) matrix of memberships, which is repeatable; index_add_ on a GPU is not."""
+    member = _one_hot(labels, n_clusters, X.dtype)
+    return member.T @ X, member.sum(0).int()
+
+
+def magnitude(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> torch.Tensor:
+    return _one_hot(labels, n_clusters, torch.float64).T @ X.double().abs()
+
+
+def cost(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> Cost:
+    """Points and labels read, sums and counts written; one addition per feature."""
+    return Cost(bytes=X.nbytes + labels.nbytes + 4 * n_clusters * (X.shape[1] + 1), flops=X.numel())
+
+
+SPEC = Spec(
+    schema="kmeans_update(Tensor X, Tensor labels, int n_clusters) -> (Tensor sums, Tensor counts)",
+    summary="sums and counts of points by label",
+    outputs={
+        "sums": Output(
+            shape=lambda X, labels, n_clusters: (n_clusters, X.shape[1]),
+            terms=lambda X, *rest: len(X),
+            magnitude=magnitude,
+        ),
+        "counts": Output(shape=lambda X, labels, n_clusters: (n_clusters,), dtype=torch.int32),
+    },
+    inputs=inputs,
+    check=check,
+    reference=reference,
+    eager=eager,
+    cost=cost,
+    cases=(
+        Case("plain", {"n": 300, "clusters": 8, "width": 16}),
+        Case("ragged", {"n": 1213, "clusters": 19, "width": 11}),
+        Case("several_blocks", {"n": 9001, "clusters": 3, "width": 4}),
+        Case("large_sums", {"n": 100, "clusters": 90, "width": 140}),
+        Case("one_element", {"n": 1, "clusters": 1, "width": 1}),
+        Case("empty", {"n": 0, "clusters": 3, "width": 4}),
+        Case("huge", {"n": 40, "clusters": 5, "width": 8}, values="huge"),
+        Case("strided", {"n": 40, "clusters": 5, "width": 8}, layout="strided"),
+        Case("unaligned", {"n": 40, "clusters": 5, "width": 8}, layout="unaligned"),
+    ),
+    sizes=(
+        Case("spatial", {"n": 1_000_000, "clusters": 8, "width": 16}),
+        Case("components", {"n": 1_000_000, "clusters": 32, "width": 50}),
+        Case("large", {"n": 10_000_000, "clusters": 8, "width": 16}),
+        Case("ragged", {"n": 123_457, "clusters": 100, "width": 127}),
+    ),
+    dtypes=DTYPES,
+)

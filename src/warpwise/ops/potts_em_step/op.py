@@ -1,0 +1,74 @@
+"""The public function potts_em_step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from warpwise.operation import Op, register
+from warpwise.ops.potts_em_step.rungs import RUNGS
+from warpwise.ops.potts_em_step.spec import SPEC
+
+POTTS_EM_STEP = register(Op(SPEC, RUNGS))
+_potts_em_step = POTTS_EM_STEP.call
+
+Optional = torch.Tensor | None
+
+
+def potts_em_step(
+    q: torch.Tensor,
+    features: torch.Tensor,
+    linear: Optional,
+    constant: Optional,
+    rowptr: torch.Tensor,
+    columns: torch.Tensor,
+    weights: Optional,
+    beta: torch.Tensor,
+    external: torch.Tensor,
+    interaction: Optional,
+    bounds: Sequence[int],
+    temper: float = 1.0,
+    return_derivatives: bool = False,
+    return_near: bool = False,
+    *,
+    rung: str | None = None,
+) -> tuple[Optional, Optional, Optional, Optional]:
+    """Update the domain probabilities ``q`` (N, R, K) of R fits in place, one colour after another; return moments.
+
+    For each colour, the points ``bounds[c]`` to ``bounds[c + 1]``, of which no two are neighbours,
+
+        near_i = sum_j w_ij V q_j,    q_i = softmax_k(temper * score_i + beta * near_i + external_i).
+
+    The score of domain k is x_i · ``linear`` (R, K, D) + ``constant`` (R, K), with x = ``features`` (N, D); without
+    ``linear`` and ``constant`` the scores themselves are ``features`` (N, R, K). ``rowptr`` (N + 1,) and ``columns``
+    (E,), int32 or int64, and ``weights`` (E,), or None for ones, are the graph in compressed sparse rows. ``beta`` is
+    (R,), ``external`` (1 or N, 1 or R, K), and V = ``interaction`` (K, K), or None for the identity.
+
+    Returns (counts, sums, derivatives, near) of the n = ``bounds[-1] - bounds[0]`` points that are updated:
+    ``counts`` (R, K) = sum_i q_i and ``sums`` (R, K, D) = sum_i q_i x_i, None without ``linear``;
+    ``derivatives`` (2, R) of the pseudo-likelihood for beta, sum_i (q_i - p_i) · near_i and sum_i Var_p(near_i) with
+    p_i = softmax(beta * near_i + external_i), None without ``return_derivatives``;
+    ``near`` (n, R, K), None without ``return_near``.
+
+    All floating-point tensors have the dtype of ``q``. Not differentiable. ``rung`` names one kernel of the ladder
+    (float32 and int32). Raises ``TypeError`` or ``ValueError`` that names the argument. The contents of the graph are
+    not checked.
+    """
+    return _potts_em_step(
+        q,
+        features,
+        linear,
+        constant,
+        rowptr,
+        columns,
+        weights,
+        beta,
+        external,
+        interaction,
+        tuple(bounds),
+        temper,
+        return_derivatives,
+        return_near,
+        rung=rung,
+    )

@@ -1,0 +1,163 @@
+"""The ladder of potts_em_step, slowest idea first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from warpwise import cuda
+from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.ops.potts_em_step.spec import DTYPES
+
+HERE = Path(__file__).parent
+THREADS = 128  # kThreads of k02
+SHARED_OF_TWO, SHARED_OF_ONE = 112 * 1024, 224 * 1024  # bytes of a block, with two blocks and with one an SM
+MOST_BLOCKS_AN_SM = 5  # of k02, by its registers
+MOST_DOMAINS, MOST_POINTS = 128, 128  # of k02: 32 lanes of four; points of a tile
+MOST_TILES = 8  # 4 x 4 moments of a thread
+MOST_INDEX = 2**31 - 1
+
+THREAD_PER_POINT = cuda.load(HERE / "k01_thread_per_point.cu")
+POINT_TILES = cuda.load(HERE / "k02_point_tiles.cu")
+
+Outputs = tuple[torch.Tensor | None, ...]
+
+
+class Shape(NamedTuple):
+    """Sizes of a call; ``width`` is 0 where scores are given."""
+
+    n: int
+    restarts: int
+    domains: int
+    width: int
+
+
+class Tile(NamedTuple):
+    """``points`` points of k02's tile, ``lanes`` for each, ``moments`` blocks a thread, ``bytes`` of shared memory."""
+
+    points: int
+    lanes: int
+    moments: int
+    bytes: int
+
+
+def shape_of(q: torch.Tensor, features: torch.Tensor, linear: torch.Tensor | None) -> Shape:
+    n, restarts, domains = q.shape
+    return Shape(n, restarts, domains, 0 if linear is None else features.shape[1])
+
+
+def shared_floats(points: int, domains: int, width: int) -> int:
+    """A tile of q, the coefficients, and two tiles of features and rowptr; at the end, the moments of each thread."""
+    stride, q_stride = ((cdiv(size, 4) | 1) * 4 for size in (width, domains))
+    coefficients = cdiv(domains, 4) * 4 * stride if width else 0
+    buffer = (points * stride if width else 0) + points + 4
+    return max(points * q_stride + coefficients + 2 * buffer, 16 * THREADS)
+
+
+def tile_of(domains: int, width: int) -> Tile | None:
+    """About 2048 probabilities a tile, fewer where features are many; None if the moments or a tile do not fit."""
+    blocks = cdiv(cdiv(domains, 4) * cdiv(width, 4), THREADS)
+    moments = next((count for count in (0, 1, 2, 4, MOST_TILES) if count >= blocks), None)
+    if domains > MOST_DOMAINS or moments is None:
+        return None
+    lanes = 1 << (cdiv(domains, 4) - 1).bit_length()
+    for room in (SHARED_OF_TWO, SHARED_OF_ONE):
+        points = max(32, min(MOST_POINTS, 512 // lanes))
+        while points >= 32:
+            if (size := 4 * shared_floats(points, domains, width)) <= room:
+                return Tile(points, lanes, moments, size)
+            points //= 2
+    return None
+
+
+def _balanced(tiles: int, resident: int) -> int:
+    """The fewest blocks that take as many rounds over the tiles as ``resident`` blocks."""
+    return cdiv(tiles, cdiv(tiles, resident))
+
+
+def colours(bounds: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The first and the end of each colour that has points."""
+    return ((begin, end) for begin, end in pairwise(bounds) if begin < end)
+
+
+def external_strides(external: torch.Tensor) -> tuple[int, int]:
+    """Elements from point to point and from restart to restart; 0 along a size of 1."""
+    points, restarts, domains = external.shape
+    return (restarts * domains if points > 1 else 0), (domains if restarts > 1 else 0)
+
+
+def thread_per_point(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    counts, sums, derivatives, near = outputs
+    linear, constant, *graph, beta, external, interaction, bounds, temper, _, _ = rest
+    shape = shape_of(q, features, linear)
+    for output in (counts, sums, derivatives):
+        if output is not None:
+            output.zero_()
+    kernel = THREAD_PER_POINT["potts_em_step_thread_per_point"]
+    for begin, end in colours(bounds):
+        launch = kernel[cdiv((end - begin) * shape.restarts, 256), 256]
+        launch(q, features, linear, constant, *graph, beta, external, interaction, counts, sums, derivatives, near,
+               begin, end, bounds[0], *shape[1:], *external_strides(external), temper)  # fmt: skip
+
+
+def point_tiles(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    counts, sums, derivatives, near = outputs
+    linear, constant, *graph, beta, external, interaction, bounds, temper, _, _ = rest
+    shape = shape_of(q, features, linear)
+    tile = tile_of(shape.domains, shape.width)
+    assert tile is not None  # limits
+    moments = shape.domains * shape.width
+    size = (moments + shape.domains if linear is not None else 0) + (2 if derivatives is not None else 0)
+    resident = cdiv(sm_count(q) * min(MOST_BLOCKS_AN_SM, SHARED_OF_ONE // tile.bytes), shape.restarts)
+    grids = [_balanced(cdiv(end - begin, tile.points), resident) for begin, end in colours(bounds)]
+    rows = max(grids, default=0)
+    partials = q.new_empty((rows, shape.restarts, size)) if rows and size else None
+    kernel, written = POINT_TILES[f"potts_em_step_point_tiles<{tile.moments}>"], 0
+    for (begin, end), grid in zip(colours(bounds), grids, strict=True):
+        launch = kernel[(grid, shape.restarts), THREADS, tile.bytes]
+        launch(q, features, linear, constant, *graph, beta, external, interaction, partials, near, begin, end,
+               bounds[0], written, *shape[1:], *external_strides(external), temper, derivatives is not None,
+               tile.points, tile.lanes)  # fmt: skip
+        written = max(written, grid)
+    outs = [output for output in (sums, counts, derivatives) if output is not None]
+    if partials is None:
+        for output in outs:
+            output.zero_()
+        return
+    add = POINT_TILES["potts_em_step_add_partials"][cdiv(shape.restarts * size, 32), 1024]
+    add(partials, sums, counts, derivatives, rows, shape.restarts, size, moments, shape.domains)
+
+
+def limits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
+    rowptr, columns = rest[2:4]
+    if rowptr.dtype != torch.int32 or columns.dtype != torch.int32:
+        return f"takes a graph of int32, not {columns.dtype}"
+    if len(q) * q.shape[1] > MOST_INDEX:
+        return f"takes up to {MOST_INDEX} points times restarts, not {len(q) * q.shape[1]}"
+    return None
+
+
+def tiles_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
+    shape = shape_of(q, features, rest[0])
+    if tile_of(shape.domains, shape.width) is None:
+        return (
+            f"takes up to {MOST_DOMAINS} domains, {16 * THREADS * MOST_TILES} of domains times features, and 32 points "
+            f"in {SHARED_OF_ONE} bytes of shared memory, not {shape.domains} x {shape.width}"
+        )
+    if shape.restarts > 65535:
+        return f"takes up to 65535 restarts, not {shape.restarts}"
+    return limits(q, features, *rest)
+
+
+def rung(name: str, idea: str, launch: Callable[..., None], takes: Callable[..., str | None], repeats: bool) -> Any:
+    return make_rung(HERE, name, idea, launch, dtypes=DTYPES, limits=takes, deterministic=repeats)
+
+
+RUNGS = (
+    rung("k01_thread_per_point", "one thread a point, atomics for the moments", thread_per_point, limits, False),
+    rung("k02_point_tiles", "tiles of points in shared memory, moments in registers", point_tiles, tiles_fit, True),
+)

@@ -1,0 +1,73 @@
+"""The ladder of smooth_features, slowest idea first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from warpwise import cuda
+from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.ops.smooth_features.spec import DTYPES
+
+HERE = Path(__file__).parent
+THREADS, BLOCKS_AN_SM = 256, 8  # kThreads of k02
+MOST_BLOCKS = 2**31 - 1
+
+THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
+FOUR_FEATURES = cuda.load(HERE / "k02_four_features.cu")
+
+Tensor = torch.Tensor
+Launch = Callable[..., None]
+
+
+def each_hop(launch: Launch) -> Launch:
+    """``launch(out, values, ...)`` for each hop, to a scratch tensor and the output in turn, at last to the output."""
+
+    def launch_hops(
+        output: Tensor,
+        values: Tensor,
+        rowptr: Tensor,
+        columns: Tensor,
+        weights: Tensor | None,
+        scale: Tensor,
+        hops: int,
+    ) -> None:
+        scratch = torch.empty_like(output) if hops > 1 else output
+        for hop in range(hops):
+            out = output if (hops - hop) % 2 else scratch
+            launch(out, values, rowptr, columns, weights, scale)
+            values = out
+
+    return launch_hops
+
+
+@each_hop
+def thread_per_element(out: Tensor, values: Tensor, *rest: Tensor | None) -> None:
+    kernel = THREAD_PER_ELEMENT["smooth_thread_per_element"]
+    kernel[cdiv(values.numel(), THREADS), THREADS](values, *rest, cuda.out(out), *values.shape)
+
+
+@each_hop
+def four_features(out: Tensor, values: Tensor, *rest: Tensor | None) -> None:
+    n, width = values.shape
+    lanes = min(32, 1 << (cdiv(width, 4) - 1).bit_length())
+    grid = min(BLOCKS_AN_SM * sm_count(values), cdiv(n, THREADS // lanes))
+    FOUR_FEATURES["smooth_four_features"][grid, THREADS](values, *rest, cuda.out(out), n, width, lanes)
+
+
+def limits(values: Tensor, rowptr: Tensor, columns: Tensor, *rest: object) -> str | None:
+    if rowptr.dtype != torch.int32 or columns.dtype != torch.int32:
+        return f"takes a graph of int32, not {columns.dtype}"
+    if cdiv(values.numel(), THREADS) > MOST_BLOCKS:
+        return f"takes up to {MOST_BLOCKS * THREADS} elements, not {values.numel()}"
+    return None
+
+
+RUNGS = (
+    make_rung(HERE, "k01_thread_per_element", "one thread a feature of a point", thread_per_element, dtypes=DTYPES,
+              limits=limits),
+    make_rung(HERE, "k02_four_features", "four features a lane, 16-byte loads", four_features, dtypes=DTYPES,
+              limits=limits),
+)  # fmt: skip

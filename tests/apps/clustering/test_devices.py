@@ -1,0 +1,145 @@
+"""Fits by the kernels: emulated on the CPU, and on a GPU, where fits are repeatable and do not synchronise."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import adjusted_rand_score
+
+from warpwise import ops
+from warpwise.apps.clustering import SmoothedKMeans, SpatialMixture, field, generators, grid, kmeans, smoothing
+from warpwise.apps.clustering.emission import Emission
+from warpwise.apps.clustering.field import MeanField
+from warpwise.apps.clustering.kmeans import drawn, drawn_in_blocks
+
+SMALL = generators.layered(0.8, (20, 15), n_domains=3)
+LAYERS = generators.layered(1.0, (60, 50), n_domains=4)
+
+
+def _on_int32(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """Kernels take graphs of int32."""
+    given = [value.int() if isinstance(value, torch.Tensor) and value.dtype == torch.int64 else value for value in args]
+    return function(*given, **named, rung="k02")
+
+
+CALLS = ((field, "potts_em_step"), (smoothing, "smooth_features"), (kmeans, "kmeans_assign"), (kmeans, "kmeans_update"))
+
+
+@pytest.fixture
+def by_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in CALLS:
+        monkeypatch.setattr(module, name, functools.partial(_on_int32, getattr(ops, name)))
+
+
+def fit(data: generators.Sample = SMALL, **options: Any) -> SpatialMixture:
+    k = int(data.labels.max()) + 1
+    return SpatialMixture(k, **{"n_init": 2, "random_state": 0, **options}).fit(data.X, shape=data.shape)
+
+
+@pytest.mark.parametrize("covariance", ["tied", "diag"])
+def test_kernels_find_the_domains_that_pytorch_finds(covariance: str, by_kernels: None) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in CALLS:
+            patch.setattr(module, name, getattr(ops, name))
+        expected = fit(covariance=covariance)
+    found = fit(covariance=covariance)
+    assert np.array_equal(found.labels_, expected.labels_)
+    assert np.allclose(found.probabilities_, expected.probabilities_, atol=1e-3)
+    assert found.elbo_ == pytest.approx(expected.elbo_, rel=1e-4)
+    assert found.beta_ == pytest.approx(expected.beta_, rel=1e-3)
+
+
+def test_draws_in_blocks_are_those_of_one_cumulative_sum() -> None:
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.randint(0, 4, (5000, 3), generator=generator).float()
+    for _ in range(20):
+        draws = torch.rand(3, 1, generator=generator, dtype=torch.float64)
+        at, total = drawn_in_blocks(weights, draws)
+        expected, sums = drawn(weights.T, draws)
+        assert torch.equal(at, expected) and torch.equal(total, sums)
+        assert torch.equal(drawn_in_blocks(weights[:, :1], draws[:1])[0], expected[:1])
+        assert bool((weights.T.gather(1, at) > 0).all())
+
+
+def test_a_graph_on_a_device_has_indices_of_int32() -> None:
+    moved = grid((5, 4)).to(torch.device("meta"))
+    assert moved.rowptr.dtype == moved.columns.dtype == torch.int32
+    assert moved.unit_weights and moved.degree.shape == (20,)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_is_not_present() -> None:
+    for estimator in (SpatialMixture, SmoothedKMeans):
+        with pytest.raises(ValueError, match="device: got 'cuda', but PyTorch finds no CUDA device"):
+            estimator(2, device="cuda").fit(SMALL.X)
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"covariance": "diag"},
+    {"covariance": "full"},
+    {"covariance": "t"},
+    {"prior": "layers"},
+    {"sizes": np.bincount(LAYERS.labels)},
+    {"field": np.eye(4)[LAYERS.labels]},
+    {"smoothing": 2},
+    {"n_types": 6},
+    {"min_region": 20, "contiguous": True},
+]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kernels", [False, True])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_fits_on_a_gpu_are_equal_bit_for_bit(
+    options: dict[str, Any], kernels: bool, request: pytest.FixtureRequest
+) -> None:
+    if kernels:
+        request.getfixturevalue("by_kernels")
+    first, second = (fit(LAYERS, n_init=4, device="cuda", **options) for _ in range(2))
+    assert adjusted_rand_score(LAYERS.labels, first.labels_) > 0.93
+    assert adjusted_rand_score(fit(LAYERS, n_init=4, **options).labels_, first.labels_) > 0.95
+    for name in ("labels_", "probabilities_", "uncertainty_", "means_"):
+        assert np.array_equal(getattr(first, name), getattr(second, name)), name
+    assert (first.elbo_, first.bic_, first.beta_) == (second.elbo_, second.bic_, second.beta_)
+    again = first.predict(LAYERS.X, shape=LAYERS.shape)
+    assert isinstance(again, np.ndarray) and (again == second.predict(LAYERS.X, shape=LAYERS.shape)).all()
+
+
+@pytest.mark.gpu
+def test_tensors_on_a_gpu_give_tensors_on_a_gpu() -> None:
+    X = torch.from_numpy(LAYERS.X).cuda()
+    model = SpatialMixture(4, n_init=4, random_state=0).fit(X, shape=LAYERS.shape)
+    assert model.labels_.is_cuda and model.probabilities_.is_cuda
+    assert adjusted_rand_score(LAYERS.labels, model.labels_.cpu()) > 0.93
+    fast = SmoothedKMeans(4, random_state=0).fit(X, shape=LAYERS.shape)
+    again = SmoothedKMeans(4, random_state=0).fit(X, shape=LAYERS.shape)
+    assert fast.labels_.is_cuda and torch.equal(fast.labels_, again.labels_)
+    assert adjusted_rand_score(LAYERS.labels, fast.labels_.cpu()) > 0.85
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(X * torch.nan, shape=LAYERS.shape)
+    with pytest.raises(ValueError, match="2D"):
+        model.fit(X[0])
+
+
+@pytest.mark.gpu
+def test_iterations_on_a_gpu_do_not_synchronise(by_kernels: None) -> None:
+    device = torch.device("cuda")
+    graph = grid((60, 50))
+    graph = graph.permuted(torch.argsort(graph.colours, stable=True)).to(device)
+    X = torch.randn(3000, 8, device=device)
+    q = torch.softmax(torch.randn(3000, 2, 5, device=device), 2)
+    beta, external = torch.full((2,), 0.5, device=device), torch.zeros(1, 1, 5, device=device)
+    model = MeanField(X, graph, q, Emission("tied", X, q), None, beta, external)
+    model.run(2, 1.5)
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        model.run(4, 1.5)
+    finally:
+        torch.cuda.set_sync_debug_mode(before)

@@ -1,0 +1,99 @@
+"""potts_em_step beyond its cases: random sizes, one colour, limits and errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from warpwise import operation, ops
+from warpwise.operation import Case
+
+FEW = settings(max_examples=6, deadline=None, derandomize=True)
+OP = operation.get("potts_em_step")
+
+
+def arguments(n: int = 40, domains: int = 4, width: int = 3, restarts: int = 2, **attributes: Any) -> dict[str, Any]:
+    sizes = {"n": n, "domains": domains, "width": width, "restarts": restarts}
+    return OP.spec.named(OP.spec.arguments(Case("drawn", sizes, attributes), torch.float32, torch.device("cpu"), 1))
+
+
+@FEW
+@given(
+    n=st.integers(2, 150),
+    domains=st.integers(1, 40),
+    width=st.integers(1, 40),
+    restarts=st.integers(1, 3),
+    scored=st.booleans(),
+    interaction=st.booleans(),
+)
+def test_tiles_agree_with_pytorch(
+    n: int, domains: int, width: int, restarts: int, scored: bool, interaction: bool
+) -> None:
+    given_ = arguments(
+        n, domains, width, restarts, scored=scored, interaction=interaction, return_derivatives=True, return_near=True
+    )
+    expected_q, actual_q = given_["q"].clone(), given_["q"].clone()
+    expected = ops.potts_em_step(**{**given_, "q": expected_q})
+    actual = ops.potts_em_step(**{**given_, "q": actual_q}, rung="k02")
+    torch.testing.assert_close(actual_q, expected_q)
+    for found, wanted in zip(actual, expected, strict=True):
+        assert (found is None) == (wanted is None)
+        if found is not None and wanted is not None:
+            torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4 * max(1.0, float(wanted.abs().max())))
+
+
+@pytest.mark.parametrize("rung", [None, "k01", "k02"])
+def test_points_outside_the_bounds_keep_their_probabilities(rung: str | None) -> None:
+    given_ = arguments()
+    before = given_["q"].clone()
+    counts, _, derivatives, near = ops.potts_em_step(**{**given_, "bounds": (3, 9)}, rung=rung)
+    changed = (given_["q"] != before).flatten(1).any(1)
+    assert changed.nonzero().flatten().tolist() == list(range(3, 9))
+    assert counts is not None and counts.sum().item() == pytest.approx(6 * 2, rel=1e-5)
+    assert derivatives is None and near is None
+
+
+def test_no_points_give_zeros() -> None:
+    for rung in (None, "k01", "k02"):
+        counts, sums, derivatives, _ = ops.potts_em_step(
+            **{**arguments(), "bounds": (7, 7), "return_derivatives": True}, rung=rung
+        )
+        assert counts is not None and sums is not None and derivatives is not None
+        assert not counts.any() and not sums.any() and not derivatives.any()
+
+
+@pytest.mark.parametrize(
+    "changed,message",
+    [
+        ({"columns": torch.zeros(3, dtype=torch.int64), "rowptr": torch.zeros(41, dtype=torch.int64)}, "int32"),
+        ({"q": torch.ones(40, 2, 200), "linear": torch.ones(2, 200, 3), "constant": torch.ones(2, 200),
+          "external": torch.zeros(1, 1, 200)}, "up to 128 domains"),
+    ],
+)  # fmt: skip
+def test_limits(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ops.potts_em_step(**{**arguments(), **changed}, rung="k02")
+
+
+@pytest.mark.parametrize(
+    "changed,error,message",
+    [
+        ({"q": torch.ones(40, 4)}, ValueError, "q with 3 dimensions"),
+        ({"constant": None}, ValueError, "both linear and constant"),
+        ({"features": torch.ones(40, 2)}, ValueError, r"linear \(2, 4, 2\)"),
+        ({"beta": torch.ones(3)}, ValueError, r"beta \(2,\)"),
+        ({"beta": torch.ones(2).double()}, TypeError, "dtype"),
+        ({"external": torch.ones(3, 1, 4)}, ValueError, r"external \(40, 1, 4\)"),
+        ({"rowptr": torch.zeros(40, dtype=torch.int32)}, ValueError, r"rowptr \(41,\)"),
+        ({"bounds": (0, 50)}, ValueError, "bounds that rise"),
+        ({"bounds": (9, 3)}, ValueError, "bounds that rise"),
+    ],
+    ids=str,
+)
+def test_wrong_arguments(changed: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        ops.potts_em_step(**{**arguments(), **changed})
