@@ -1,5 +1,4 @@
-// Convolutions of 3 x 3 with padding 1 and stride 1, and the gradient of their input: tiles in shared memory, results
-// in registers.
+// Convolutions of 3 x 3 with padding 1 and stride 1, and the gradient of their input, from tiles in shared memory.
 //
 // d is the gradient of the convolution, (n, k, h, w). A `Source` computes it from global memory by windows of 2 x 2,
 // so that it may be the result of a fused computation that is never stored:
