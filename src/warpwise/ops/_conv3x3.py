@@ -1,4 +1,4 @@
-"""Tiles of the direct 3 x 3 convolutions of core/conv3x3.cuh, and the shared memory that they take."""
+"""Tiles of core/conv3x3.cuh and conv3x3_weights.cuh, direct 3 x 3 convolutions, and their shared memory."""
 
 from __future__ import annotations
 

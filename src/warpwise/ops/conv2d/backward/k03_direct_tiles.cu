@@ -4,6 +4,7 @@
 // holds a band of rows of an image with its border once. A second launch adds the parts of dw.
 
 #include <warpwise/core/conv3x3.cuh>
+#include <warpwise/core/conv3x3_weights.cuh>
 
 // dy: (planes, h, w) as a source of conv3x3.cuh. PAIRS: w is even, and dy is aligned to 8 bytes.
 template <bool PAIRS>

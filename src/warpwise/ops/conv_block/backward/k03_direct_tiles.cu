@@ -5,6 +5,7 @@
 // the blocks of dw first and those of dx after them, which are independent; a third launch adds the parts of dw.
 
 #include <warpwise/core/conv3x3.cuh>
+#include <warpwise/core/conv3x3_weights.cuh>
 
 constexpr int kThreads = warpwise::kConvThreads;
 

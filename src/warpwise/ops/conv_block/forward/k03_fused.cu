@@ -52,24 +52,26 @@ __global__ void __launch_bounds__(warpwise::kGemmThreads) convolution_with_stati
   warpwise::store_planes(sums, y, top, k, left, n, k, 0, pixels, static_cast<const float*>(nullptr));
 }
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 256, kStatisticsThreads = 1024;  // many: the reads of a channel's partials are one latency
 
 // mean, var: (k) from partials: (k, tiles, 2) of kColumns elements each, but for the last: M2 = sum(M2_t + n_t (m_t -
-// m)^2). Grid: k blocks of kThreads.
-__global__ void __launch_bounds__(kThreads) combined_statistics(const float* partials, float* mean, float* var,
-                                                                int tiles, int elements) {
+// m)^2). Grid: k blocks of kStatisticsThreads.
+__global__ void __launch_bounds__(kStatisticsThreads) combined_statistics(const float* partials, float* mean,
+                                                                          float* var, int tiles, int elements) {
   __shared__ float warp_values[warpwise::kWarp];
   partials += 2ll * blockIdx.x * tiles;
   float sum = 0.0f, squares = 0.0f;
-  for (int t = threadIdx.x; t < tiles; t += kThreads) sum += partials[2 * t];
+#pragma unroll 4
+  for (int t = threadIdx.x; t < tiles; t += kStatisticsThreads) sum += partials[2 * t];
   const float count = static_cast<float>(elements);
-  const float m = warpwise::block_reduce<warpwise::Sum, kThreads>(sum, warp_values) / count;
-  for (int t = threadIdx.x; t < tiles; t += kThreads) {
+  const float m = warpwise::block_reduce<warpwise::Sum, kStatisticsThreads>(sum, warp_values) / count;
+#pragma unroll 4
+  for (int t = threadIdx.x; t < tiles; t += kStatisticsThreads) {
     const float size = static_cast<float>(min(warpwise::kColumns, elements - t * warpwise::kColumns));
     const float distance = partials[2 * t] / size - m;
     squares += partials[2 * t + 1] + size * distance * distance;
   }
-  squares = warpwise::block_reduce<warpwise::Sum, kThreads>(squares, warp_values);
+  squares = warpwise::block_reduce<warpwise::Sum, kStatisticsThreads>(squares, warp_values);
   if (threadIdx.x > 0) return;
   mean[blockIdx.x] = m;
   var[blockIdx.x] = squares / count;

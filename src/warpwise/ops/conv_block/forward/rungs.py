@@ -15,7 +15,7 @@ from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv_block.spec import DTYPES, Four
 
 HERE = Path(__file__).parent
-THREADS, COLUMNS = 256, 128  # kThreads and kColumns
+THREADS, COLUMNS, STATISTICS_THREADS = 256, 128, 1024  # kThreads and kColumns
 WARPS = 8  # of a block of k04
 MOST_ELEMENTS, MOST_FILTERS = 2**30, 65535
 MOST_CHANNELS = 64  # of an input that the default takes
@@ -59,7 +59,7 @@ def fused(outputs: Four, *args: Any) -> None:
     if n:
         kernel = FUSED[f"convolution_with_statistics<{rows}, {each}>"][(tiles, cdiv(k, rows)), COLUMNS]
         kernel(input, weight, cuda.out(convolved), cuda.out(partials), *input.shape, k)
-    kernel = FUSED["combined_statistics"][k, THREADS]
+    kernel = FUSED["combined_statistics"][k, STATISTICS_THREADS]
     kernel(partials, cuda.out(mean), cuda.out(var), tiles, n * h * w)
     if n:
         kernel = FUSED[f"normalise_and_pool<{str(w % 2 == 0).lower()}>"][cdiv(output.numel(), THREADS), THREADS]
@@ -83,7 +83,7 @@ def direct_tiles(outputs: Four, *args: Any) -> None:
     ]
     sizes = (*input.shape[1:], k, tile.rows, tile.strips)
     kernel(input, weight, cuda.out(convolved), cuda.out(partials), parts, *sizes)
-    DIRECT["combined_statistics"][k, 1024](partials, cuda.out(mean), cuda.out(var), parts, n * h * w)
+    DIRECT["combined_statistics"][k, STATISTICS_THREADS](partials, cuda.out(mean), cuda.out(var), parts, n * h * w)
     kernel = FUSED[f"normalise_and_pool<{str(w % 2 == 0).lower()}>"][cdiv(output.numel(), THREADS), THREADS]
     kernel(convolved, mean, var, gamma, beta, cuda.out(output), n * k, k, h, w, eps)
 
@@ -100,9 +100,13 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k04 up to 64 channels; PyTorch above.
+    """k04 for 2 to 64 channels, k03 for one, PyTorch for more.
+
+    With one channel the tiles of k04 save no work: 9 products an output are less than what a tile costs.
 
     The passes over memory that are saved do not depend on the channels of the input. The convolution's time does, and
     at 64 channels and 64 filters that of cuDNN is 0.7 of k03's.
     """
-    return first_taking(RUNGS, args, "k04_direct_tiles") if args[0].shape[1] <= MOST_CHANNELS else None
+    channels = args[0].shape[1]
+    name = "k03_fused" if channels == 1 else "k04_direct_tiles"
+    return first_taking(RUNGS, args, name) if channels <= MOST_CHANNELS else None

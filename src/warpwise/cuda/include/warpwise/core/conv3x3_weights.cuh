@@ -1,0 +1,214 @@
+// The gradient of the filters of a 3 x 3 convolution with padding 1: parts of its sums over pixels, and their sum.
+#pragma once
+
+#include <warpwise/core/conv3x3.cuh>
+
+namespace warpwise {
+
+// The parts of a sum over images and bands of rows: `share` units a split, a unit is (image, band).
+struct ConvSplit {
+  int begin, end, band, image;
+  __device__ ConvSplit(int split, int share, int units, int bands) {
+    begin = split * share;
+    end = min(units, begin + share);
+    image = begin;
+    band = conv_digit(image, bands);
+  }
+  __device__ void advance(int bands) {
+    ++begin;
+    if (++band == bands) {
+      band = 0;
+      ++image;
+    }
+  }
+};
+
+// A part of dw: (k, c, 3, 3) and, if `biases` is not null, of db: (k): the sums over a split, to partials: (splits
+// sides, k c 9) and biases: (splits sides, k). A block has 16 FILTERS filters and 16 channels, a thread FILTERS and 1,
+// with all nine taps. `block` counts tiles of channels, of filters, of columns (sides), and splits.
+template <int FILTERS, class Source>
+__device__ inline void conv3x3_grad_weight(float* shared, const Source& source, const float* x, float* partials,
+                                           float* biases, int block, int share, int n, int c, int h, int w, int k,
+                                           int rows, int strips) {
+  constexpr int kChannels = 16, kFilters = 16 * FILTERS, kWarps = kConvThreads / kWarp;
+  const int sides = conv_tiles(w, 4 * strips), bands = conv_tiles(h, rows);
+  int split = block;
+  const int first_channel = conv_digit(split, conv_tiles(c, kChannels)) * kChannels;
+  const int first_filter = conv_digit(split, conv_tiles(k, kFilters)) * kFilters;
+  const int side = conv_digit(split, sides);
+  const int left = 4 * strips * side, stride = 4 * strips + 4, d_stride = 4 * strips;
+  const int x_plane = conv_plane((rows + 2) * stride), d_plane = conv_plane(rows * d_stride);
+  const int filters = min(kFilters, k - first_filter), channels = min(kChannels, c - first_channel);
+  float* const d_planes = shared + kChannels * x_plane;
+  auto* const constants = reinterpret_cast<typename Source::Channel*>(d_planes + kFilters * d_plane);
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const int channel = lane % 8 + warp % 2 * 8, filter = lane / 8 + warp / 2 * 4;  // and filter + 16, ...
+  const int c1 = min(left / 2 + 2 * strips, (w + 1) / 2);
+
+  conv_zero(shared, kChannels * x_plane + kFilters * d_plane);
+  source.prepare(constants, first_filter, filters, split == 0 && side == 0 && first_channel == 0);
+  float sums[FILTERS][9] = {}, bias[kFilters / kWarps] = {};
+  for (ConvSplit unit(split, share, n * bands, bands); unit.begin < unit.end; unit.advance(bands)) {
+    const int top = unit.band * rows, valid = min(rows, h - top);
+    __syncthreads();  // the last unit's reads are complete
+    conv_fill_image<8>(x + (static_cast<long long>(unit.image) * c + first_channel) * h * w, channels, h, w, shared,
+                       x_plane, stride, top - 1, left - 1, rows + 2, 4 * strips + 2);
+    conv_fill_windows(source, constants, unit.image * k + first_filter, filters, top / 2, (top + valid + 1) / 2,
+                      left / 2, c1, d_planes, d_plane, d_stride, top, left, rows, d_stride);
+    __syncthreads();
+    if (Source::kBias && biases && first_channel == 0) {
+      const int end = valid * d_stride;
+#pragma unroll
+      for (int j = 0; j < kFilters / kWarps; ++j) {
+        for (int i = lane; i < end; i += kWarp) bias[j] += d_planes[(warp + j * kWarps) * d_plane + i];
+      }
+    }
+    for (int row = 0; row < valid; ++row) {
+      const float* const image = shared + channel * x_plane + row * stride;
+      const float* const gradient = d_planes + filter * d_plane + row * d_stride;
+      float values[3][8];
+#pragma unroll
+      for (int a = 0; a < 3; ++a) *reinterpret_cast<Pack<float>*>(values[a]) = *packs(image + a * stride);
+#pragma unroll 2
+      for (int strip = 0; strip < strips; ++strip) {
+#pragma unroll
+        for (int a = 0; a < 3; ++a) {
+          *reinterpret_cast<Pack<float>*>(values[a] + 4) = *packs(image + a * stride + 4 * strip + 4);
+        }
+#pragma unroll
+        for (int j = 0; j < FILTERS; ++j) {
+          const Pack<float> d = *packs(gradient + 16 * j * d_plane + 4 * strip);
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+#pragma unroll
+            for (int tap = 0; tap < 9; ++tap) sums[j][tap] += d.at[e] * values[tap / 3][tap % 3 + e];
+          }
+        }
+#pragma unroll
+        for (int a = 0; a < 3; ++a) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) values[a][e] = values[a][4 + e];
+        }
+      }
+    }
+  }
+
+  const long long part = static_cast<long long>(split) * sides + side;
+  __syncthreads();  // the tiles are free: the sums pass through them, so that stores are coalesced
+#pragma unroll
+  for (int j = 0; j < FILTERS; ++j) {
+#pragma unroll
+    for (int tap = 0; tap < 9; ++tap) shared[((filter + 16 * j) * kChannels + channel) * 9 + tap] = sums[j][tap];
+  }
+  __syncthreads();
+  for (int i = warp; i < filters; i += kWarps) {
+    float* const to = partials + ((part * k + first_filter + i) * c + first_channel) * 9;
+    for (int e = lane; e < channels * 9; e += kWarp) to[e] = shared[i * kChannels * 9 + e];
+  }
+  if (Source::kBias && biases && first_channel == 0) {
+#pragma unroll
+    for (int j = 0; j < kFilters / kWarps; ++j) {
+      const float sum = warp_reduce<Sum>(bias[j]);
+      if (lane == 0 && warp + j * kWarps < filters) biases[part * k + first_filter + warp + j * kWarps] = sum;
+    }
+  }
+}
+
+// The same for up to CHANNELS input channels, which leave few sums: a warp has a filter, a lane windows of 2 x 2, whose
+// d stays in registers. partials: (splits, k c 9), biases: (splits, k). `block` counts tiles of 8 filters, and splits.
+template <int CHANNELS, class Source>
+__device__ inline void conv3x3_grad_weight_few(float* shared, const Source& source, const float* x, float* partials,
+                                               float* biases, int block, int share, int n, int c, int h, int w, int k,
+                                               int rows) {
+  constexpr int kWarps = kConvThreads / kWarp;
+  const int bands = conv_tiles(h, rows), across = (w + 1) / 2;
+  int split = block;
+  const int first = conv_digit(split, conv_tiles(k, kWarps)) * kWarps, filters = min(kWarps, k - first);
+  const int stride = 2 * across + 4, plane = conv_plane((rows + 2) * stride);
+  auto* const constants = reinterpret_cast<typename Source::Channel*>(shared + CHANNELS * plane);
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const int row_step = conv_quotient(kWarp, across), column_step = kWarp - row_step * across;
+  const int first_row = conv_quotient(lane, across);
+
+  conv_zero(shared, CHANNELS * plane);
+  source.prepare(constants, first, filters, split == 0);
+  float sums[CHANNELS][9] = {}, bias = 0.0f;
+  for (ConvSplit unit(split, share, n * bands, bands); unit.begin < unit.end; unit.advance(bands)) {
+    const int top = unit.band * rows, end = min((top + rows) / 2, (h + 1) / 2);
+    __syncthreads();  // the last unit's reads are complete
+    conv_fill_image<CHANNELS == 1 ? 2 : 8>(x + static_cast<long long>(unit.image) * c * h * w, c, h, w, shared, plane,
+                                           stride, top - 1, -1, rows + 2, w + 2);
+    __syncthreads();
+    if (warp >= filters) continue;
+    const typename Source::Channel constant = constants[warp];
+    const int d_plane = unit.image * k + first + warp;
+    int r = top / 2 + first_row, column = lane - first_row * across;
+#pragma unroll 2
+    while (r < end) {
+      float d[4];
+      source.finish(constant, source.load(d_plane, r, column), r, column, d);
+      if (Source::kBias) bias += d[0] + d[1] + d[2] + d[3];
+#pragma unroll
+      for (int channel = 0; channel < CHANNELS; ++channel) {
+        const float* const from = shared + channel * plane + (2 * r - top) * stride + 2 * column;
+        float values[4][4];
+#pragma unroll
+        for (int a = 0; a < 4; ++a) {
+          *reinterpret_cast<Pack<float, 8>*>(values[a]) = *packs<8>(from + a * stride);
+          *reinterpret_cast<Pack<float, 8>*>(values[a] + 2) = *packs<8>(from + a * stride + 2);
+        }
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+#pragma unroll
+          for (int tap = 0; tap < 9; ++tap) {
+            sums[channel][tap] += d[e] * values[e / 2 + tap / 3][e % 2 + tap % 3];
+          }
+        }
+      }
+      column += column_step;
+      r += row_step;
+      if (column >= across) {
+        column -= across;
+        ++r;
+      }
+    }
+  }
+
+  if (warp >= filters) return;
+#pragma unroll
+  for (int channel = 0; channel < CHANNELS; ++channel) {
+#pragma unroll
+    for (int tap = 0; tap < 9; ++tap) {
+      const float sum = warp_reduce<Sum>(sums[channel][tap]);
+      if (lane == 0 && channel < c) {
+        partials[(static_cast<long long>(split) * k + first + warp) * c * 9 + channel * 9 + tap] = sum;
+      }
+    }
+  }
+  if (!Source::kBias || !biases) return;
+  bias = warp_reduce<Sum>(bias);
+  if (lane == 0) biases[static_cast<long long>(split) * k + first + warp] = bias;
+}
+
+// sums: (count) = the sum over the first dimension of parts: (splits, count), in a fixed order. Grid: cdiv(count, 32).
+constexpr int kPartThreads = 1024;
+
+__global__ void __launch_bounds__(kPartThreads) conv_add_parts(const float* parts, float* sums, int count, int splits) {
+  constexpr int kWarps = kPartThreads / kWarp;
+  __shared__ float warp_sums[kWarps][kWarp];
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, at = blockIdx.x * kWarp + lane;
+  float sum = 0.0f;
+#pragma unroll 8
+  for (int split = warp; at < count && split < splits; split += kWarps) {
+    sum += __ldcg(parts + static_cast<long long>(split) * count + at);
+  }
+  warp_sums[warp][lane] = sum;
+  __syncthreads();
+  if (warp > 0 || at >= count) return;
+  sum = 0.0f;
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) sum += warp_sums[w][lane];
+  sums[at] = sum;
+}
+
+}  // namespace warpwise
