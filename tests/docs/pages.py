@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+
 import warpwise
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -96,7 +97,10 @@ def blocks(text: str) -> list[Block]:
 
 
 def changed(text: str, diff: Sequence[str]) -> str:
-    """Return ``text`` after ``diff``, whose lines start with " ", "-" or "+". Raises ``ValueError`` unless it fits once."""
+    """Return ``text`` after ``diff``, whose lines start with " ", "-" or "+".
+
+    Raises ``ValueError`` unless the lines before the change occur once.
+    """
     before = "".join(f"{line[1:]}\n" for line in diff if not line.startswith("+"))
     after = "".join(f"{line[1:]}\n" for line in diff if not line.startswith("-"))
     if text.count(before) != 1:
@@ -170,7 +174,7 @@ def _python(arguments: Sequence[str]) -> int:
     sys.argv = list(arguments)
     try:
         runpy.run_path(arguments[0], run_name="__main__")
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - as the interpreter does
         frame = error.__traceback__
         while frame and frame.tb_frame.f_code.co_filename != arguments[0]:
             frame = frame.tb_next
