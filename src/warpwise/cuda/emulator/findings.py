@@ -167,9 +167,8 @@ def _message(kind: type[errors.KernelError], report: Report, variable: str, spac
     if kind is errors.OutOfBounds:
         if not variable:
             return f"{_bytes(report)}{action} address {report.address:#x}: {said}"
-        message = (
-            f"{action} {what}, but {_space(space)}'{variable}' has {report.elements:,} elements ({_distance(report)})"
-        )
+        count = f"{report.elements:,} element{'' if report.elements == 1 else 's'}"
+        message = f"{action} {what}, but {_space(space)}'{variable}' has {count} ({_distance(report)})"
         return f"{message}: {said}" if said else message
     if kind is errors.DataRace:
         both = f"{ACTIONS[report.access.action]} and {ACTIONS[report.other.action]}"
