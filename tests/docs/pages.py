@@ -174,6 +174,8 @@ def _python(arguments: Sequence[str]) -> int:
     sys.argv = list(arguments)
     try:
         runpy.run_path(arguments[0], run_name="__main__")
+    except SystemExit as end:
+        return int(end.code or 0)
     except Exception as error:  # noqa: BLE001 - as the interpreter does
         frame = error.__traceback__
         while frame and frame.tb_frame.f_code.co_filename != arguments[0]:
