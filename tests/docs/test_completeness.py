@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -25,10 +26,17 @@ def headings(name: str) -> str:
     return "\n".join(line for line in text.splitlines() if line.startswith("#"))
 
 
-@pytest.mark.parametrize("page, kinds", [("findings.md", KINDS - {"KernelError"}), ("triton-findings.md", IN_TRITON)])
-def test_a_page_has_each_kind_of_finding_with_its_message(page: str, kinds: set[str]) -> None:
-    assert {line[3:] for line in headings(page).splitlines() if line.startswith("## ")} == kinds
-    shown = "\n".join(line for block in blocks((GUIDE / page).read_text()) for line in block.lines)
+@pytest.mark.parametrize(
+    "pages, kinds",
+    [
+        (("findings.md", "findings-threads.md", "findings-launch.md"), KINDS - {"KernelError"}),
+        (("triton-findings.md",), IN_TRITON),
+    ],
+)
+def test_pages_have_each_kind_of_finding_with_its_message(pages: Sequence[str], kinds: set[str]) -> None:
+    found = [line[3:] for page in pages for line in headings(page).splitlines() if line.startswith("## ")]
+    assert sorted(found) == sorted(kinds)
+    shown = "\n".join(line for page in pages for block in blocks((GUIDE / page).read_text()) for line in block.lines)
     missing = [kind for kind in kinds if not re.search(rf"^(warpwise\.cuda\.errors\.)?{kind}: ", shown, re.MULTILINE)]
     assert not missing
 
