@@ -54,7 +54,7 @@ format: $(STAMP)
 
 # The site, in site/: a broken link is an error.
 docs: $(STAMP)
-	$(BIN)/pip install --quiet -c constraints.txt -e '.[docs]'
+	$(BIN)/pip install --quiet --no-compile -c constraints.txt -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # A C++ compiler builds the emulator and the kernels; python3-venv is a package of its own on Debian.
@@ -66,8 +66,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo 'warpwise: making $(VENV), about a minute'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$(EXTRAS)]'
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[$(EXTRAS)]'
 	touch $(STAMP)
 
 clean:

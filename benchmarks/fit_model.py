@@ -2,11 +2,11 @@
 
 python benchmarks/fit_model.py OPERATION [TIMES.json ...] [--device nvidia_h200] [--dispatch FILE] [--out FILE]
 
-TIMES are files of benchmarks/gemm_times.py, by default those of benchmarks/results/h200/gemm_times; the winners and
-rivals of the shipped table are used too. Coefficients are fitted by least squares of the logarithms of times, robustly,
-for each dtype and rung, and for PyTorch. Their error is that of a fit to two thirds of the shapes on the last third. A
-rung with fewer than LEAST shapes is left out. ``--dispatch`` names results of benchmarks/dispatch.py, which give the
-host's times.
+TIMES are files of benchmarks/gemm_times.py or, of operations without attributes, of benchmarks/unseen_shapes.py; by
+default those of benchmarks/results/h200/gemm_times. The winners and rivals of the shipped table are used too.
+Coefficients are fitted by least squares of the logarithms of times, robustly, for each dtype and rung, and for PyTorch.
+Their error is that of a fit to two thirds of the shapes on the last third. A rung with fewer than LEAST shapes is left
+out. ``--dispatch`` names results of benchmarks/dispatch.py, which give the host's times.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ import re
 import statistics
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "h200"
-sys.path[:0] = [str(ROOT / "src")]
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 import numpy as np
 import torch
+from benchmarks.unseen_shapes import arguments
 from scipy.optimize import least_squares
 
 import warpwise.ops  # noqa: F401 - registers the operations
@@ -45,6 +46,8 @@ MHZ = 1700.0
 SURE = 0.85  # the share of predictions that err by at most the error that is kept
 LEAST_BORROWED = 0.2  # error of coefficients that were fitted to another operation
 RUNG, FAR = re.compile(r"k\d+_"), 1.8  # a rung's name; times the median
+UNALIGNED = "unaligned"
+OUR_HOST, PYTORCH_HOST = 10.0, 18.0  # microseconds of a call beyond which its time is the GPU's
 PRIOR = 0.25  # weight of a coefficient's logarithm, relative to its default
 
 
@@ -63,7 +66,11 @@ def observations(op: operation.Op, files: Iterable[Path], device: str) -> list[S
     """The times of all files, and those of the shipped table."""
     found: list[Seen] = []
     for file in files:
-        for point in json.loads(file.read_text())["points"].get(op.name, {}).values():
+        points = json.loads(file.read_text())["points"].get(op.name, {})
+        if isinstance(points, list):
+            found += calls(op, points)
+            continue
+        for point in points.values():
             if point is not None:
                 sizes = tuple(point["sizes"].items())
                 key = (point["dtype"], point["kind"], *sizes)
@@ -78,6 +85,21 @@ def observations(op: operation.Op, files: Iterable[Path], device: str) -> list[S
         found.append(Seen(key, point.dtype, point.kind, sizes, point.winner, 1e6 * point.seconds))
         if point.rival_seconds is not None:
             found.append(Seen(key, point.dtype, point.kind, sizes, point.rival, 1e6 * point.rival_seconds))
+    return found
+
+
+def calls(op: operation.Op, points: Iterable[Mapping[str, Any]]) -> list[Seen]:
+    """Times of benchmarks/unseen_shapes.py that are the GPU's: those of calls that take longer than the host."""
+    found: list[Seen] = []
+    assert op.tables is not None
+    for point in points:
+        dtype, case = getattr(torch, point["dtype"]), operation.Case("seen", dict(point["sizes"]))
+        args = op.spec.arguments(case, dtype, torch.device("meta"), 0)
+        kind, sizes = op.tables.describe(*arguments(op, args, point["arrangement"]))
+        key = (point["dtype"], kind, *sizes.items())
+        for name, side, host in ((point["chosen"], "ours", OUR_HOST), (tuned.TORCH, "theirs", PYTORCH_HOST)):
+            if (microseconds := 1e6 * point[side]["median_s"]) > host and (side, name) != ("ours", tuned.TORCH):
+                found.append(Seen(key, point["dtype"], kind, tuple(sizes.items()), name, microseconds))
     return found
 
 
@@ -119,9 +141,9 @@ def cross_validated(model: Model, seen: Sequence[Seen], sms: int) -> list[float]
 
 
 def groups(model: Model, found: Sequence[Seen]) -> dict[tuple[str, str], list[Seen]]:
-    """The observations of each dtype and name; PyTorch's also for each kind of arguments with enough shapes.
+    """The observations of each dtype and name, those of each kind of arguments with enough shapes apart.
 
-    Kinds for which a rung runs operators of torch besides its kernels are left out.
+    Of a rung only what is unaligned is a kind. Kinds for which a rung runs operators of torch are left out.
     """
     grouped: dict[tuple[str, str], list[Seen]] = defaultdict(list)
     for seen in found:
@@ -129,12 +151,12 @@ def groups(model: Model, found: Sequence[Seen]) -> dict[tuple[str, str], list[Se
         known = name in model.families and model.families[name].replayed(seen.kind) and described(model, seen)
         if name == tuned.TORCH or known:
             grouped[seen.dtype, name].append(seen)
-            if name == tuned.TORCH and suffix(seen.kind):
+            if suffix(seen.kind) and (name == tuned.TORCH or suffix(seen.kind) == UNALIGNED):
                 grouped[seen.dtype, f"{name} {suffix(seen.kind)}"].append(seen)
     if_apart = {key for key, seen in grouped.items() if " " in key[1] and enough(seen)}
     for dtype, name in if_apart:
-        plain = grouped[dtype, tuned.TORCH]
-        grouped[dtype, tuned.TORCH] = [each for each in plain if suffix(each.kind) != name.partition(" ")[2]]
+        plain, _, kind = name.partition(" ")
+        grouped[dtype, plain] = [each for each in grouped[dtype, plain] if suffix(each.kind) != kind]
     return {key: seen for key, seen in sorted(grouped.items()) if enough(seen)}
 
 

@@ -84,7 +84,8 @@ def main(options: argparse.Namespace) -> int:
             work = each.case.sizes.get("batch", 1)
             for letter in "mnk":
                 work *= each.case.sizes.get(letter, 1)
-            if key in points or work > 2**options.most_work or time.monotonic() - started > options.limit:
+            few = min(each.case.sizes["m"], each.case.sizes["n"]) <= options.few
+            if key in points or not few or work > 2**options.most_work or time.monotonic() - started > options.limit:
                 continue
             try:
                 points[key] = measured(op, each, names, device, options.budget)
@@ -104,6 +105,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--count", type=int, default=100)
     made.add_argument("--budget", type=float, default=0.4, help="seconds of timing a shape")
     made.add_argument("--most-work", type=float, default=MOST_WORK, help="log2 of multiply-adds of the largest shape")
+    made.add_argument("--few", type=int, default=1 << 30, help="only shapes with at most so many rows or columns")
     made.add_argument("--limit", type=float, default=540.0, help="seconds after which no further shape begins")
     return made
 

@@ -41,15 +41,17 @@ def rungs(op: Op, args: tuple[Any, ...], device: str, candidates: bool) -> Itera
                 yield op.rung(f"{name}@{config}")
 
 
-def compiled(name: str, seed: int, number: int, device: str, target: str, candidates: bool) -> str:
+def compiled(name: str, seed: int, number: int, options: argparse.Namespace) -> str:
     """Compile the CUDA kernels of one shape; return what could not be compiled."""
     op, each = operation.get(name), list(drawn(name, seed, number + 1))[number]
+    if min(each.case.sizes.get("m", 0), each.case.sizes.get("n", 0)) > options.few:
+        return ""
     try:
         args = arguments(op, op.spec.arguments(each.case, each.dtype, torch.device("meta"), 0), each.arrangement)
-        for rung in rungs(op, args, device, candidates):
+        for rung in rungs(op, args, options.device, options.candidates):
             if rung.language == "cuda":
                 for launch in op.kernels(rung, *args):
-                    launch.compile(target)
+                    launch.compile(options.target)
     except Exception as error:  # noqa: BLE001 - the benchmark reports it
         return f"{name} {number}: {type(error).__name__}: {error}".splitlines()[0]
     return ""
@@ -57,8 +59,7 @@ def compiled(name: str, seed: int, number: int, device: str, target: str, candid
 
 def main(options: argparse.Namespace) -> int:
     started = time.monotonic()
-    tasks = [(name, options.seed, number, options.device, options.target, options.candidates)
-             for name in options.operation for number in range(options.count)]  # fmt: skip
+    tasks = [(name, options.seed, number, options) for name in options.operation for number in range(options.count)]
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
         failed = [line for line in pool.map(compiled, *zip(*tasks, strict=True)) if line]
@@ -73,6 +74,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--count", type=int, default=40)
     made.add_argument("--candidates", action="store_true")
+    made.add_argument("--few", type=int, default=1 << 30, help="as of benchmarks/gemm_times.py")
     made.add_argument("--jobs", type=int, default=os.cpu_count())
     made.add_argument("--device", default="NVIDIA H200", help="whose tables and model choose")
     made.add_argument("--target", default="sm_90")

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import click
 from click.testing import CliRunner
+from tests.sampled import FULL
 
 from warpwise.cli import cli
 
@@ -38,6 +39,7 @@ def test_a_triton_file_is_written_checked_and_runs(tmp_path, capsys):
     assert capsys.readouterr().out == "correct: equal to eager mode on cpu\n"
 
 
+@FULL  # g++ reads all of PyTorch's headers, 15 s
 def test_cpp_code_is_written_unchanged_and_runs(tmp_path):
     path = tmp_path / "k00.py"
     done = run("x * 2 + 1", "--arg", "x=f32[7,9]", "--backend", "cpp", "-o", path)

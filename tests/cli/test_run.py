@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from tests.commands import command
 from tests.sampled import FULL
 
 HEAD = """
@@ -30,9 +31,8 @@ def run(tmp_path):
     def run(text, *options, arguments=(), head=HEAD, name="program.cu"):
         path = tmp_path / name
         path.write_text(head + text)
-        command = [sys.executable, "-m", "warpwise", "run", str(path), *options, "--device", "cpu"]
-        command += ["--", *arguments] if arguments else []
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        rest = ["--", *arguments] if arguments else []
+        return command("run", str(path), *options, "--device", "cpu", *rest)
 
     return run
 
@@ -276,8 +276,7 @@ def test_what_cannot_run_is_a_clear_error(run, text, part):
 
 
 def test_a_missing_file(tmp_path):
-    command = [sys.executable, "-m", "warpwise", "run", str(tmp_path / "none.cu")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = command("run", str(tmp_path / "none.cu"))
     assert done.returncode == 2 and "no file" in done.stderr
 
 
@@ -293,8 +292,8 @@ def test_a_missing_file(tmp_path):
 def test_ctrl_c_and_live_output(tmp_path, text):
     path = tmp_path / "endless.cu"
     path.write_text(HEAD + text)
-    command = [sys.executable, "-m", "warpwise", "run", str(path), "--device", "cpu"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+    line = [sys.executable, "-m", "warpwise", "run", str(path), "--device", "cpu"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stdout.readline() == "started\n"
         time.sleep(0.5)
         os.kill(process.pid, signal.SIGINT)
@@ -340,8 +339,7 @@ def test_a_host_fault_in_a_folder_with_a_space(tmp_path):
     folder.mkdir()
     path = folder / "fault.cu"
     path.write_text(HEAD + "int main(int argc, char** argv) {\n  return atoi(argv[1]);\n}\n")
-    command = [sys.executable, "-m", "warpwise", "run", str(path), "--device", "cpu"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = command("run", str(path), "--device", "cpu")
     assert done.returncode == 139 and "SegmentationFault: the host accesses a null pointer" in done.stderr
     assert "a folder/fault.cu:13:  return atoi(argv[1]);" in done.stderr
 
@@ -362,6 +360,6 @@ def test_a_program_is_compiled_by_nvcc(tmp_path):
 def test_a_program_on_a_gpu(tmp_path):
     path = tmp_path / "add.cu"
     path.write_text(HEAD + ADD)
-    command = [sys.executable, "-m", "warpwise", "run", str(path), "--device", "cuda", "--", "1000", "7"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    line = [sys.executable, "-m", "warpwise", "run", str(path), "--device", "cuda", "--", "1000", "7"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stdout) == (7, "PASS 1000\n")

@@ -78,7 +78,7 @@ def _target(rung: Rung, dtype: torch.dtype) -> str:
 def _compile(launch: InterceptedLaunch, target: str) -> None:
     compiled = launch.compile(target)
     assert compiled.cubin[:4] == b"\x7fELF", f"{launch.name} {target}"
-    if launch.language == "cuda" and target == "sm_90":
+    if launch.language == "cuda":
         assert "serialized" not in compiled.log, f"{launch.name}: wgmma instructions that wait for each other"
         assert (compiled.spill_stores, compiled.stack) == (0, 0), launch.name
 
@@ -88,21 +88,20 @@ LADDERS = rungs("cuda") + rungs("triton")
 
 @pytest.mark.parametrize("op,rung", LADDERS)
 def test_every_kernel_compiles(op, rung):
-    """For sm_90 and for the oldest GPU that the rung is made for, in its first dtype."""
+    """For the oldest GPU that the rung is made for, which lacks most instructions, in its first dtype."""
     pytest.importorskip(
         "cuda.bindings", reason="NVRTC is reached through cuda.core and cuda-bindings", exc_type=ImportError
     )
     dtype = _dtypes(op, rung)[0]
     for launch in _kernels(op, rung, dtype).values():
-        for target in {"sm_90", _target(rung, dtype)}:
-            _compile(launch, target)
+        _compile(launch, _target(rung, dtype))
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("op,rung", LADDERS)
-def test_every_kernel_compiles_in_the_other_dtypes(op, rung):
+def test_every_kernel_compiles_in_every_dtype(op, rung):
     """For sm_90: older GPUs differ in instructions, not in types."""
-    for dtype in _dtypes(op, rung)[1:]:
+    for dtype in _dtypes(op, rung):
         for launch in _kernels(op, rung, dtype).values():
             _compile(launch, "sm_90")
 

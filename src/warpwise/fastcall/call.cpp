@@ -1,4 +1,5 @@
 // A call of an operation: its key, and the plan kept for it.
+#include <ATen/Context.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -195,6 +196,38 @@ PyTypeObject type_of_call = Callable<Call>::type(
     "Call(kinds, general, find): a function of an operation's arguments and the rung, by position.", new_call,
     methods_of_call);
 
+// Calls `product` where PyTorch's float32 matrix products use TF32 or not, as `tf32` says; else `otherwise`.
+struct InPrecision {
+  Object product, otherwise;
+  bool tf32;
+
+  PyObject* call(PyObject* const* args, size_t flags, PyObject* names) {
+    const auto precision = at::globalContext().float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL);
+    const bool set = (precision == at::Float32Precision::TF32) == tf32;
+    return PyObject_Vectorcall((set ? product : otherwise).get(), args, flags, names);
+  }
+  int visit(visitproc visit, void* arg) const {
+    Py_VISIT(product.get());
+    Py_VISIT(otherwise.get());
+    return 0;
+  }
+};
+
+PyObject* new_in_precision(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject *product, *otherwise;
+  int tf32;
+  if (!PyArg_ParseTuple(args, "OOp", &product, &otherwise, &tf32)) return nullptr;
+  return Callable<InPrecision>::make(
+      type, std::make_unique<InPrecision>(
+                InPrecision{Object::borrowed(product), Object::borrowed(otherwise), static_cast<bool>(tf32)}));
+}
+
+PyTypeObject type_of_in_precision = Callable<InPrecision>::type(
+    "warpwise.fastcall.InPrecision",
+    "InPrecision(product, otherwise, tf32): product where float32 matrix products use TF32 as tf32 says, else "
+    "otherwise.",
+    new_in_precision);
+
 // configure(launch, raw_stream, current_device, interceptors, forward_level)
 PyObject* configure(PyObject*, PyObject* args) {
   unsigned long long launch;
@@ -219,6 +252,8 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "fastcall", nullptr, -1, functions}
 
 PyMODINIT_FUNC PyInit_fastcall() {
   PyObject* made = PyModule_Create(&ww::module);
-  if (!made || PyModule_AddType(made, &ww::type_of_call) || PyModule_AddType(made, ww::replay_type())) return nullptr;
+  if (!made || PyModule_AddType(made, &ww::type_of_call) || PyModule_AddType(made, ww::replay_type()) ||
+      PyModule_AddType(made, &ww::type_of_in_precision))
+    return nullptr;
   return made;
 }

@@ -12,35 +12,58 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch.compiler import is_dynamo_compiling
 
-Result = TypeVar("Result")
+from warpwise import fastcall
 
-# What torch.backends.cuda.matmul.fp32_precision returns, without its comparison of names, which costs the host 2 µs.
+Result = TypeVar("Result")
+Precision = Literal["ieee", "tf32"]
+
+
+def _set_by_property(backend: str, operation: str, precision: str) -> None:
+    torch.backends.cuda.matmul.fp32_precision = precision
+
+
+# torch.backends.cuda.matmul.fp32_precision, read and written without its comparison of names, 2 µs of the host's time.
 _precision: Callable[[str, str], str] = getattr(torch._C, "_get_fp32_precision_getter", None) or (
     lambda *names: torch.backends.cuda.matmul.fp32_precision
 )
+_set_precision: Callable[[str, str, str], object] = (
+    getattr(torch._C, "_set_fp32_precision_setter", None) or _set_by_property
+)
+MATMUL = "cuda", "matmul"
 
 
 def tf32_is_off() -> bool:
     """True unless PyTorch's float32 matrix products use TF32."""
-    return _precision("cuda", "matmul") != "tf32"
+    return _precision(*MATMUL) != "tf32"
 
 
 def without_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) -> Result:
     """``product(a, *rest)`` without TF32. Under torch.compile the user's setting stays."""
-    if a.dtype is torch.float32 and a.is_cuda and (is_dynamo_compiling() or _precision("cuda", "matmul") == "tf32"):
+    if a.dtype is torch.float32 and a.is_cuda and (is_dynamo_compiling() or _precision(*MATMUL) == "tf32"):
         return _in_precision("ieee", product, a, *rest)
     return product(a, *rest)
 
 
 def planned_without_tf32(product: Callable[..., Result], like: torch.Tensor) -> Callable[..., Result]:
     """``product`` without TF32 for arguments with the dtype and device of ``like``, at the least cost to the host."""
+    return _planned("ieee", product, like)
+
+
+def planned_with_tf32(product: Callable[..., Result], like: torch.Tensor) -> Callable[..., Result]:
+    """``product`` with TF32 for arguments with the dtype and device of ``like``, at the least cost to the host."""
+    return _planned("tf32", product, like)
+
+
+def _planned(precision: Precision, product: Callable[..., Result], like: torch.Tensor) -> Callable[..., Result]:
     if like.dtype is not torch.float32 or not like.is_cuda:
         return product
 
     def guarded(*args: Any) -> Result:
-        return product(*args) if _precision("cuda", "matmul") != "tf32" else _in_precision("ieee", product, *args)
+        is_set = (_precision(*MATMUL) == "tf32") == (precision == "tf32")
+        return product(*args) if is_set else _in_precision(precision, product, *args)
 
-    return guarded
+    library = fastcall.library()
+    return guarded if library is None else library.InPrecision(product, guarded, precision == "tf32")
 
 
 def with_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) -> Result:
@@ -48,19 +71,16 @@ def with_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) -> Re
     return _in_precision("tf32", product, a, *rest)
 
 
-def _in_precision(
-    precision: Literal["ieee", "tf32"], product: Callable[..., Result], a: torch.Tensor, *rest: Any
-) -> Result:
-    settings: Any = torch.backends.cuda.matmul
+def _in_precision(precision: Precision, product: Callable[..., Result], a: torch.Tensor, *rest: Any) -> Result:
     if torch.compiler.is_compiling() or not a.is_cuda or a.dtype != torch.float32:
         return product(a, *rest)
-    before = settings.fp32_precision
+    before = _precision(*MATMUL)
     if (before == "tf32") == (precision == "tf32"):
         return product(a, *rest)
-    settings.fp32_precision = precision
+    _set_precision(*MATMUL, precision)
     try:
         return product(a, *rest)
     finally:
-        settings.fp32_precision = "none"  # follows torch.backends.fp32_precision, if the value came from there
-        if settings.fp32_precision != before:
-            settings.fp32_precision = before
+        _set_precision(*MATMUL, "none")  # follows torch.backends.fp32_precision, if the value came from there
+        if _precision(*MATMUL) != before:
+            _set_precision(*MATMUL, before)

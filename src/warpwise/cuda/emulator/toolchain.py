@@ -46,7 +46,8 @@ def flags(compiler: tuple[str, ...], checked: bool) -> tuple[str, ...]:
         # By default clang does not instrument a read that a write to the same address follows.
         reads = ("-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1")
         return (*common, *_INSTRUMENTED, *reads) if checked else (*common, "-O2")
-    common = (*common, "-fno-gnu-unique", "-fno-trapping-math")
+    # Line tables name no variables: tracking them takes a third of the time of a large kernel.
+    common = (*common, "-fno-gnu-unique", "-fno-trapping-math", "-fno-var-tracking", "-gno-variable-location-views")
     if not checked:  # pairs of an addition and a subtraction would not be fused
         return (*common, "-O2", "-fno-tree-slp-vectorize")
     # At -O1 contraction is off by default.

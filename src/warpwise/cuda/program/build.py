@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 _INLINE = HERE.parent / "inline"
 _EMULATOR = HERE.parent / "emulator"
 INCLUDE = (HERE / "include", _INLINE / "include/cuda", _INLINE / "include/host")
-_COMMON = ("-std=c++17", "-fPIC", "-w", "-g1", "-pthread", "-fno-omit-frame-pointer")
+_COMMON = ("-std=c++17", "-fPIC", "-w", "-g1", "-fno-var-tracking", "-pthread", "-fno-omit-frame-pointer")
 _SUPPORT = (
     HERE / "support/memory.cpp",
     _INLINE / "support/cuda_api.cpp",

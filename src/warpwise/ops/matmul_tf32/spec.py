@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 
 from warpwise.gemm.cases import CASES, TIMED, product_cases
 from warpwise.gemm.operands import check_operands, draw_operands, product_cost, product_magnitude, product_reference
-from warpwise.gemm.precision import with_tf32
+from warpwise.gemm.precision import planned_with_tf32, with_tf32
 from warpwise.operation import Output, Spec
 
 UNIT = 2.0**-24  # a rounding to float32
@@ -39,6 +40,10 @@ def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return with_tf32(torch.mm, a, b)
 
 
+def eager_plan(a: torch.Tensor, b: torch.Tensor) -> Callable[..., torch.Tensor]:
+    return planned_with_tf32(torch.mm, a)
+
+
 OUTPUT = Output(shape=lambda a, b: (a.shape[0], b.shape[1]), terms=1, magnitude=magnitude)
 SPEC = Spec(
     schema="matmul_tf32(Tensor a, Tensor b) -> Tensor",
@@ -49,6 +54,7 @@ SPEC = Spec(
     check=check,
     reference=product_reference,
     eager=eager,
+    eager_plan=eager_plan,
     cost=product_cost,
     cases=product_cases({**CASES, "outer": (67, 71, 1), "ragged_k_tiles": (129, 67, 35)}),
     sizes=product_cases(TIMED),

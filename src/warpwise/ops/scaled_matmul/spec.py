@@ -10,6 +10,7 @@ float32: truncation happens inside a group alone, by less than 2^-13 of the larg
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 
@@ -94,8 +95,7 @@ def fast_accumulation(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, s
 def _scaled_mm(
     a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor, fast: bool
 ) -> torch.Tensor:
-    (m, k), n = a.shape, b.shape[1]
-    if not a.is_cuda or k % 16 or n % 16 or 0 in (m, n, k):
+    if not _taken(a, b):
         left, right = a.float() * scale_a, b.float() * scale_b
         return (left.double() @ right.double()).to(torch.bfloat16)
     return torch._scaled_mm(
@@ -106,6 +106,24 @@ def _scaled_mm(
         out_dtype=torch.bfloat16,
         use_fast_accum=fast,
     )
+
+
+def _taken(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """True if torch._scaled_mm takes these sizes."""
+    (m, k), n = a.shape, b.shape[1]
+    return a.is_cuda and k % 16 == 0 and n % 16 == 0 and 0 not in (m, n, k)
+
+
+def eager_plan(*args: torch.Tensor) -> Callable[..., torch.Tensor]:
+    """cuBLAS's call alone where no operand must be copied."""
+    a, b, *scales = args
+    lines = a, b.t()
+    as_they_are = _taken(a, b) and all(_aligned(matrix) is matrix for matrix in lines)
+    return _cublas if as_they_are and all(scale.is_contiguous() for scale in scales) else eager
+
+
+def _cublas(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> torch.Tensor:
+    return torch._scaled_mm(a, b, scale_a, scale_b, out_dtype=torch.bfloat16)
 
 
 def _aligned(matrix: torch.Tensor) -> torch.Tensor:
@@ -135,6 +153,7 @@ SPEC = Spec(
     check=check,
     reference=reference,
     eager=eager,
+    eager_plan=eager_plan,
     cost=cost,
     cases=product_cases(
         {
