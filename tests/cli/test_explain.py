@@ -55,6 +55,15 @@ def test_a_kernel_of_a_file(source: Path) -> None:
     assert "scale.cu:4, one warp's load: global memory" in text and "32 sectors where 4 would be ideal (8×)" in text
 
 
+def test_a_copy_of_a_file_in_another_folder(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("first", "second"):
+        (source.parent / folder).mkdir()
+        (source.parent / folder / "copied.cu").write_text(SCALE)
+        monkeypatch.chdir(source.parent / folder)
+        result = explain("copied.cu", *LAUNCH, *ARGUMENTS)
+        assert "copied.cu:4" in said(result) and "/copied.cu" not in said(result), said(result)
+
+
 def test_a_triton_kernel_of_a_python_file(tmp_path: Path) -> None:
     (tmp_path / "kernels_of_explain.py").write_text("""
 import triton

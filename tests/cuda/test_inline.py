@@ -248,6 +248,9 @@ def test_an_access_past_the_end_reports_the_line(extension):
     assert finding.access.file == "warpwise_test_features.cu"
     assert finding.access.line == line_of("if (i <= n) values[i] = i;")
     assert finding.access.text == "if (i <= n) values[i] = i;"
+    here = Path(__file__).read_text().splitlines()
+    line = next(number for number, text in enumerate(here, 1) if finding.access.text in text)
+    assert finding.access.origin == f"test_inline.py:{line}"
     assert "fill_kernel" in str(caught.value)
 
 

@@ -63,7 +63,7 @@ def test_transposed_and_batched_boxes():
 
 def test_unwritten_output_through_a_descriptor():
     source, target = torch.ones(8, 16), torch.empty(16, 16)
-    with pytest.raises(UnwrittenOutput, match="128 of 256 elements of the output target"):
+    with pytest.raises(UnwrittenOutput, match="128 of the 256 elements of 'target' were never written"):
         copy_box[(1,)](boxes(source, 8, 16), wt.out(boxes(target, 8, 16)), 0, 0)
     with pytest.raises(UninitializedRead, match="an output element that no program has written"):
         add_to_box[(1,)](wt.out(boxes(target, 16, 16)))

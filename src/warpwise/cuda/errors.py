@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 Index3 = tuple[int, int, int]
@@ -26,8 +27,13 @@ class Access:
 
     def __str__(self) -> str:
         origin = f" ({self.origin})" if self.origin else ""
-        where = f"\n    at {self.file}:{self.line}{origin}:  {self.text}" if self.line else ""
+        where = f"\n    at {shown_path(self.file)}:{self.line}{origin}:  {self.text}" if self.line else ""
         return f"{self.what} by block {self.block} thread {self.thread}{where}"
+
+
+def shown_path(file: str) -> str:
+    """Return the path of ``file``, relative to the working directory if the file is inside it."""
+    return file.removeprefix(os.path.join(os.getcwd(), ""))
 
 
 @dataclass(frozen=True)
@@ -51,8 +57,8 @@ class Finding:
         if self.access:
             lines.append(f"    {self.access}")
         if self.other:
-            lines.append(f"  conflicts with\n    {self.other}")
-        if self.count > 1:
+            lines.append(f"  {'conflicts with' if self.kind is DataRace else 'another thread'}\n    {self.other}")
+        if self.count > 1 and self.access:
             lines.append(f"  ({self.count:,} such accesses)")
         if self.hint:
             lines.append(f"  {self.hint}")
@@ -136,4 +142,4 @@ class KernelTimeout(KernelError):
 
 
 class UnsupportedFeature(KernelError):
-    """A feature that the emulator does not support: textures, wgmma, TMA, mbarrier instructions."""
+    """A feature that does not run on a CPU, such as dynamic parallelism, or inline PTX in a Triton kernel."""

@@ -226,7 +226,7 @@ class Interpreter:
             if trace.tb_frame.f_code in self.sources:
                 site = trace.tb_frame.f_code.co_filename, trace.tb_lineno
             trace = trace.tb_next
-        access = recorder.access("statement", recorder.program, (), site)
+        access = recorder.access("executed", recorder.program, (), site)
         return Finding(kind, recorder.kernel, f"program {recorder.program}: {message}", access).error()
 
 

@@ -68,8 +68,9 @@ def report_unwritten(memory: Memory, recorder: Recorder) -> None:
             position = tuple(int(value) for value in missing.nonzero()[0])
             where = ", ".join(str(value) for value in position)
             message = (
-                f"{count} of {missing.numel()} elements of the output {allocation.name} were not written, "
-                f"the first is [{where}]"
+                f"{count:,} of the {missing.numel():,} elements of '{allocation.name}' were never written; "
+                f"the first is {allocation.name}[{where}]. "
+                "If this is intended, pass it as an ordinary argument, without out"
             )
             index = int(np.ravel_multi_index(position, missing.shape)) if position else 0
             recorder.record(

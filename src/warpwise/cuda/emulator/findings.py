@@ -167,9 +167,8 @@ def _message(kind: type[errors.KernelError], report: Report, variable: str, spac
     if kind is errors.OutOfBounds:
         if not variable:
             return f"{_bytes(report)}{action} address {report.address:#x}: {said}"
-        message = (
-            f"{action} {what}, but {_space(space)}'{variable}' has {report.elements:,} elements ({_distance(report)})"
-        )
+        count = f"{report.elements:,} element{'' if report.elements == 1 else 's'}"
+        message = f"{action} {what}, but {_space(space)}'{variable}' has {count} ({_distance(report)})"
         return f"{message}: {said}" if said else message
     if kind is errors.DataRace:
         both = f"{ACTIONS[report.access.action]} and {ACTIONS[report.other.action]}"
@@ -178,7 +177,7 @@ def _message(kind: type[errors.KernelError], report: Report, variable: str, spac
         return said or f"read of {_space(space)}{what}, which no thread has written"
     if kind is errors.UnwrittenOutput:
         unwritten = f"{report.count:,} of the {report.elements:,} elements of '{variable}' were never written"
-        return f"{unwritten}; the first is {what}. If that is meant, pass it as an ordinary argument, without out"
+        return f"{unwritten}; the first is {what}. If this is intended, pass it as an ordinary argument, without out"
     if kind is errors.ReadOnlyWrite:
         owner = "is declared __constant__ or const" if space == "module" else "the kernel declares const"
         return f"write to {what}, which {owner}"

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpwise import cache, native
@@ -66,7 +67,7 @@ def compile(module: Module, expression: str, target: str, constants: tuple[str, 
         code_digest(),
         _added_headers_digest(),
         includes.digest(module.text, headers),
-        module.file,
+        _named(module.file),
         expression,
         arch,
         sorted(module.define.items()),
@@ -108,6 +109,12 @@ def _compile_flattened(
         if nvcc.find() is None:
             raise CompileError(f"{source.with_advice(str(error), text)}\n{nvcc.ADVICE}") from None
     return nvcc.compile(source)
+
+
+def _named(file: str) -> str:
+    """The name of the source in the line table of the cubin, which holds the absolute path of a file."""
+    path = Path(file)
+    return str(path.absolute()) if path.is_file() else file
 
 
 @functools.lru_cache(maxsize=1)

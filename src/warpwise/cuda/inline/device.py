@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from warpwise.cuda.errors import Finding, Index3, UnsupportedFeature
 from warpwise.cuda.inline import native, source
+from warpwise.cuda.launch import origin
 from warpwise.cuda.launch.arguments import Buffer, Scalar
 from warpwise.cuda.launch.module import Module
 from warpwise.device.profiles import Profile
@@ -65,7 +66,7 @@ class Extension:
         given = dict(_split_define(define) for define in defines)
         whole = source.with_prelude(text, _PRELUDE.read_text())
         self.module = Module(whole, self.file, [Path(folder) for folder in include], {**_MACROS, **given})
-        self.module.shown = text
+        self.module.shown, self.module.origin = text, origin.of_caller(text)
         Extension._known[key] = self
 
     @staticmethod

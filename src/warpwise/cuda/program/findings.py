@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from warpwise.cuda.errors import shown_path
 from warpwise.cuda.program import native
 
 _MEMORY = {
@@ -53,7 +54,7 @@ class Symbols:
         for address in trace.frames[: trace.count]:
             if self._base <= address < self._end:
                 for file, number in self._resolve(address - self._base - 1):
-                    return f"{file}:{number}", _text(file, number)
+                    return f"{shown_path(file)}:{number}", _text(file, number)
         return "", ""
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - one object a process
@@ -135,7 +136,9 @@ def used_after_free(kernel: str, argument: str, block: native.Block, symbols: Sy
     """A launch with a pointer to freed memory."""
     freed = _at("freed", block.freed, symbols)
     message = f"{kernel}: argument '{argument}' points to memory that is already freed{freed}"
-    return HostFinding("UseAfterFree", message, where)
+    file, _, number = where.rpartition(":")
+    text = _text(file, int(number)) if number.isdigit() else ""
+    return HostFinding("UseAfterFree", message, shown_path(where), text)
 
 
 def _memory(block: native.Block) -> str:
