@@ -11,7 +11,7 @@ from warpwise.cuda.emulator import runtime
 from warpwise.cuda.inline import native as inline
 
 BAD_RANGE, MANAGED_ACCESS, DEVICE_ACCESS, HOST_FAULT = range(4)
-DEVICE, MANAGED, PINNED = range(3)
+DEVICE, MANAGED, PINNED, SYMBOL = range(4)
 ERRORS = {"configuration": 9, "address": 700, "assert": 710, "misaligned": 716, "launch": 719}
 
 

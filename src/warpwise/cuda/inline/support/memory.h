@@ -13,8 +13,9 @@ inline void poison(void* memory, size_t bytes) {
 }
 
 void track(const void* address, size_t bytes, bool device);
-bool untrack(const void* address, bool device);  // returns false if there is no such block
-enum class Kind { kDevice, kManaged, kPinned };
+bool untrack(const void* address, bool device);           // returns false if there is no such block
+enum class Kind { kDevice, kManaged, kPinned, kSymbol };  // kSymbol: device memory of a global variable
+inline bool on_device(Kind kind) { return kind == Kind::kDevice || kind == Kind::kSymbol; }
 void* allocate(size_t bytes, Kind kind);  // nullptr if the allocation fails
 bool release(void* address);              // false if no live block starts there
 bool kind_of(const void* address, Kind& kind);
@@ -35,6 +36,10 @@ class Access {
  private:
   const void* address_;
 };
+
+// Copy the global variables that have an address from their device memory to the host's shadows, and back.
+void read_symbols();
+void write_symbols();
 
 // Checks [address, address + bytes): 1 if it is inside a tracked block, 0 if it extends past the block's end, -1 if the
 // address is in no tracked block, -2 if it is in a block that is freed.
