@@ -5,6 +5,10 @@
 Each FOLDER is a checkout of a project. Of its .cu files with a ``main``, ``--programs`` are drawn by ``--seed``. A file
 that is the only one with a ``main`` in its folder is built with the folder's other sources. Arguments are those of the
 ``run`` target of a Makefile. A program runs in a temporary copy of its folder, so that it finds its data.
+
+pass: status 0, and the program prints that its result is right. no failure: status 0, and the program compares its
+result (its sources hold a message about a wrong result, or an assert) but prints no such message. ends: status 0, and
+the program does not compare.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from warpwise.cache import atomic_write
+from warpwise.cuda.source import includes
 
 _MAIN = re.compile(r"^[ \t]*(?:int|void|auto|signed)?\s*main\s*\([^;{]*\)\s*(?:->\s*int\s*)?\{", re.MULTILINE)
 _RUN = re.compile(r"^\t.*?\./(?:\$\((?:program|PROGRAM|EXECUTABLE|TARGET)\)|\w+)[ \t]*([^\n]*)$", re.MULTILINE)
@@ -40,7 +45,14 @@ _FINDING = re.compile(
     re.MULTILINE,
 )
 _COPIED_BYTES = 64 << 20
-_COLUMNS = ("pass", "ends", "finding", "fails", "refused", "time limit", "data missing")
+# A message about a wrong result, not about a call, a file or memory that failed.
+_OWN_CHECK = re.compile(
+    r"""\bassert\s*\(|"(?![^"\n]*(?:cuda|memory|open|file|launch|device|argument|usage|abort))[^"\n]*"""
+    r"""\b(?:fail(?:ed|ure)?|incorrect|mismatch|wrong|error at|not (?:match|equal|the same)|don\\?'t match|differ)\b"""
+    r"""[^"\n]*\"""",
+    re.IGNORECASE,
+)
+_COLUMNS = ("pass", "no failure", "ends", "finding", "fails", "refused", "time limit", "data missing")
 
 
 @dataclass
@@ -55,9 +67,20 @@ class Result:
 
 
 def programs(folder: Path) -> list[Path]:
-    """The .cu files of a project that define ``main``."""
+    """The .cu files of a project that define ``main`` and are not HIP programs."""
     files = (path for path in folder.rglob("*.cu") if path.is_file())
-    return sorted(path for path in files if _MAIN.search(path.read_text(errors="replace")))
+    texts = ((path, path.read_text(errors="replace")) for path in files)
+    return sorted(path for path, text in texts if _MAIN.search(text) and "<hip/hip_runtime.h>" not in text)
+
+
+def compares(program: Path) -> bool:
+    """True if the sources, or headers of the project, hold a message about a wrong result or an assert."""
+    for path in sources(program):
+        text = path.read_text(errors="replace")
+        folders = [path.parent, *includes.project_folders(path, text, [path.parent])]
+        if any(_OWN_CHECK.search(each) for each in (text, *includes.included(text, folders).values())):
+            return True
+    return False
 
 
 def sources(program: Path) -> list[Path]:
@@ -103,6 +126,8 @@ def run(project: Path, program: Path, timeout: float) -> Result:
         printed = (Path(made) / "out").read_text(errors="replace")
         messages = (Path(made) / "err").read_text(errors="replace")
     outcome, reason = classed(status, printed, messages)
+    if outcome == "ends" and compares(program):
+        outcome = "no failure"
     name = str(program.relative_to(project))
     return Result(project.name, name, outcome, reason, round(time.monotonic() - start, 1))
 

@@ -30,7 +30,7 @@ def refuse_absent(message: str, file: str, text: str, expression: str) -> None:
     missed = r"(?:has not been declared|is not a member of ['‘]cuda['’]|does not name|is not a namespace-name)"
     match = re.search(rf"^(.+?:\d+):.* error: ['‘](?:cuda::)?({names})['’] {missed}", message, re.MULTILINE)
     match = match or re.search(
-        r"^(.+?:\d+):.* error: ['‘](\w+)['’] is not a member of ['‘]cub['’]", message, re.MULTILINE
+        r"^(.+?:\d+):.* error: ['‘](\w+)['’] (?:is not a member of|in namespace) ['‘]cub['’]", message, re.MULTILINE
     )
     if match:
         raise UnsupportedFeature(

@@ -30,6 +30,11 @@ std::map<const void*, void (*)(void**)>& stubs() {
 }
 }  // namespace
 
+std::recursive_mutex& warpwise_host::device_mutex() {
+  static auto* const made = new std::recursive_mutex;
+  return *made;
+}
+
 extern "C" {
 void ww_host_on_launch(ww_launch_callback callback) { on_launch = callback; }
 
@@ -63,6 +68,7 @@ void ww_host_launch(const char* extension, const char* instance, const void* stu
                             count};
   // The callback stores the Python exception. This one unwinds the extension's C++ frames; Python then raises the
   // stored one.
+  const std::lock_guard<std::recursive_mutex> lock(warpwise_host::device_mutex());
   warpwise_host::read_symbols();
   const int failed = on_launch(&launch);
   warpwise_host::write_symbols();

@@ -3,6 +3,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <mutex>
+
 #include <warpwise_host/api.h>
 
 namespace warpwise_host {
@@ -26,6 +28,8 @@ void written(const void* address, size_t bytes);
 void report(const char* function, const void* address, size_t bytes);
 // True if `address` is device memory where a copy of this kind needs host memory, or the reverse.
 bool wrong_direction(const void* address, bool host, int kind);
+// Held by each launch, copy and library call: the threads of a program use device memory one after the other.
+std::recursive_mutex& device_mutex();
 // Host access to the block that contains an address, during a copy.
 class Access {
  public:
@@ -34,6 +38,7 @@ class Access {
   Access(const Access&) = delete;
 
  private:
+  const std::lock_guard<std::recursive_mutex> lock_{device_mutex()};
   const void* address_;
 };
 

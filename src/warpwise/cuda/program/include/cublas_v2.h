@@ -4,6 +4,8 @@
 #include <cuda_runtime.h>
 #include <library_types.h>
 
+#define CUBLAS_API_H_  // headers of programs test it
+
 enum cublasStatus_t {
   CUBLAS_STATUS_SUCCESS = 0,
   CUBLAS_STATUS_NOT_INITIALIZED = 1,

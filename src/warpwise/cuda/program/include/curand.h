@@ -4,6 +4,8 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#define CURAND_H_  // headers of programs test it
+
 enum curandStatus_t {
   CURAND_STATUS_SUCCESS = 0,
   CURAND_STATUS_VERSION_MISMATCH = 100,

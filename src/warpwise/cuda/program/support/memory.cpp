@@ -56,6 +56,15 @@ void open_managed(bool accessible) {
       ww_resident_open(reinterpret_cast<void*>(each.first), accessible);
 }
 
+void open_device(bool open) {
+  const std::lock_guard<std::recursive_mutex> lock(guard);
+  for (const auto& [address, block] : blocks) {
+    const Kind kind = Kind(block.memory);
+    if (block.live && (warpwise_host::on_device(kind) || kind == Kind::kManaged))
+      ww_resident_open(reinterpret_cast<void*>(address), open || (kind == Kind::kManaged && !pending));
+  }
+}
+
 void on_fault(int signal, siginfo_t* info, void*) {
   const uint64_t address = reinterpret_cast<uint64_t>(info->si_addr);
   ww_program_block* block = find(address);
@@ -158,14 +167,10 @@ void ww_program_launched() {
 }
 // While a CPU version of a CUDA library runs, it accesses all device and managed memory. Calls nest.
 void ww_program_open_device(int open) {
-  const std::lock_guard<std::recursive_mutex> lock(guard);
+  if (open) warpwise_host::device_mutex().lock();
   library_calls += open ? 1 : -1;
-  if (library_calls != (open ? 1 : 0)) return;
-  for (const auto& [address, block] : blocks) {
-    const Kind kind = Kind(block.memory);
-    if (block.live && (warpwise_host::on_device(kind) || kind == Kind::kManaged))
-      ww_resident_open(reinterpret_cast<void*>(address), open || (kind == Kind::kManaged && !pending));
-  }
+  if (library_calls == (open ? 1 : 0)) open_device(open);
+  if (!open) warpwise_host::device_mutex().unlock();
 }
 int ww_program_find(uint64_t address, ww_program_block* found) {
   const std::lock_guard<std::recursive_mutex> lock(guard);

@@ -72,7 +72,6 @@ ww_argument describe(const char* name, const void* data) {
     return {
         name, data, typeid(std::remove_cv_t<Pointee>).name(), sizeof(T), bytes, WW_POINTER, std::is_const_v<Pointee>};
   } else {
-    static_assert(std::is_trivially_copyable_v<T>, "a kernel's parameters must be trivially copyable");
     return {name, data, typeid(T).name(), sizeof(T), sizeof(T), std::is_class_v<T> ? WW_OBJECT : WW_BY_VALUE, 0};
   }
 }
