@@ -8,7 +8,7 @@ that is the only one with a ``main`` in its folder is built with the folder's ot
 
 pass: status 0, and the program prints that its result is right. no failure: status 0, and the program compares its
 result (its sources hold a message about a wrong result, or an assert) but prints no such message. ends: status 0, and
-the program does not compare.
+the program does not compare. time limit: ``--timeout`` seconds of CPU time of the process, without the compilers'.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import json
 import os
 import random
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -45,6 +46,7 @@ _FINDING = re.compile(
     re.MULTILINE,
 )
 _COPIED_BYTES = 64 << 20
+_WALL = 10  # limit of the wall-clock time, in limits of the CPU time: other processes may use the machine
 # A message about a wrong result, not about a call, a file or memory that failed.
 _OWN_CHECK = re.compile(
     r"""\bassert\s*\(|"(?![^"\n]*(?:cuda|memory|open|file|launch|device|argument|usage|abort))[^"\n]*"""
@@ -117,12 +119,14 @@ def run(project: Path, program: Path, timeout: float) -> Result:
             process = subprocess.Popen(
                 command, cwd=where, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
             )
+            resource.prlimit(process.pid, resource.RLIMIT_CPU, (int(timeout), int(timeout)))
             try:
-                status = process.wait(timeout)
+                status = process.wait(_WALL * timeout)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 status = None
                 process.wait()
+            status = None if status in (-signal.SIGKILL, -signal.SIGXCPU) else status
         printed = (Path(made) / "out").read_text(errors="replace")
         messages = (Path(made) / "err").read_text(errors="replace")
     outcome, reason = classed(status, printed, messages)
@@ -142,7 +146,7 @@ def classed(status: int | None, printed: str, messages: str) -> tuple[str, str]:
     if status == 2 and ("CompileError" in messages or "UnsupportedFeature" in messages or "Traceback" in messages):
         return "refused", error[0] if error else first or messages.strip().rpartition("\n")[2]
     if first:
-        return "finding", first
+        return ("refused" if first.startswith("UnsupportedFeature") else "finding"), first
     if status == 0 and not _FAIL.search(printed):
         return ("pass" if _PASS.search(printed) else "ends"), ""
     text = (printed + messages).strip()
