@@ -123,6 +123,16 @@ int main() {
   show(out);
   pairs<<<4, 1>>>(out);
   show(out);
+  cudaGraph_t graph;
+  cudaGraphExec_t work;
+  cudaStreamBeginCapture(0, cudaStreamCaptureModeGlobal);
+  pairs<<<4, 1>>>(out);
+  cudaMemcpyAsync(out, out + 2, 8, cudaMemcpyDeviceToDevice);
+  cudaStreamEndCapture(0, &graph);
+  cudaMemset(out, 0, 16);
+  show(out);
+  if (cudaGraphInstantiate(&work, graph, nullptr, nullptr, 0) || cudaGraphLaunch(work, 0)) return 4;
+  show(out);
   cudaFree(shapes);
   cudaFree(out);
 }
@@ -272,7 +282,7 @@ def test_textures_and_surfaces(run):
 
 def test_kernels_and_variables_by_address_and_virtual_functions(run):
     done = run(BY_ADDRESS, "--check")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "33 33 6 6 0 1 4 9 0 1 2 3 ", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "33 33 6 6 0 1 4 9 0 1 2 3 0 0 0 0 2 3 2 3 ", "")
 
 
 def test_cublas_and_curand(run):

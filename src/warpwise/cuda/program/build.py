@@ -33,6 +33,7 @@ _SUPPORT = (
     HERE / "support/memory.cpp",
     _INLINE / "support/cuda_api.cpp",
     _INLINE / "support/errors.cpp",
+    _INLINE / "support/graphs.cpp",
     _INLINE / "support/launch.cpp",
     _INLINE / "support/symbols.cpp",
     _INLINE / "support/textures.cpp",

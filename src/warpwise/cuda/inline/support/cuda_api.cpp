@@ -290,6 +290,7 @@ cudaError_t cudaMemset2D(void* pointer, size_t pitch, int value, size_t width, s
 cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
                          enum cudaMemcpyKind kind) {
   if (width > to_pitch || width > from_pitch) return set_last_error(cudaErrorInvalidValue);
+  if (width == to_pitch && width == from_pitch) return cudaMemcpy(to, from, width * height, kind);
   for (size_t row = 0; row < height; row++) {
     const cudaError_t error = cudaMemcpy((char*)to + row * to_pitch, (const char*)from + row * from_pitch, width, kind);
     if (error != cudaSuccess) return error;

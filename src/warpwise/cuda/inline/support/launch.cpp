@@ -28,6 +28,15 @@ std::map<const void*, void (*)(void**)>& stubs() {
   static auto* const made = new std::map<const void*, void (*)(void**)>;
   return *made;
 }
+void run(const ww_launch& launch) {
+  // The callback stores the Python exception. This one unwinds the extension's C++ frames; Python then raises the
+  // stored one.
+  const std::lock_guard<std::recursive_mutex> lock(warpwise_host::device_mutex());
+  warpwise_host::read_symbols();
+  const int failed = on_launch(&launch);
+  warpwise_host::write_symbols();
+  if (failed) throw std::runtime_error("a kernel launch failed");
+}
 }  // namespace
 
 std::recursive_mutex& warpwise_host::device_mutex() {
@@ -66,13 +75,7 @@ void ww_host_launch(const char* extension, const char* instance, const void* stu
                             configuration.line,
                             arguments,
                             count};
-  // The callback stores the Python exception. This one unwinds the extension's C++ frames; Python then raises the
-  // stored one.
-  const std::lock_guard<std::recursive_mutex> lock(warpwise_host::device_mutex());
-  warpwise_host::read_symbols();
-  const int failed = on_launch(&launch);
-  warpwise_host::write_symbols();
-  if (failed) throw std::runtime_error("a kernel launch failed");
+  if (!warpwise_host::capture_launch(launch, run)) run(launch);
 }
 
 cudaError_t ww_cuda_function_attribute(const void* stub, enum cudaFuncAttribute attribute, int value) {

@@ -46,6 +46,9 @@ class Access {
 void read_symbols();
 void write_symbols();
 
+// Adds the launch to the graph that is captured; `run` will run it. False if there is none.
+bool capture_launch(const ww_launch& launch, void (*run)(const ww_launch&));
+
 // Checks [address, address + bytes): 1 if it is inside a tracked block, 0 if it extends past the block's end, -1 if the
 // address is in no tracked block, -2 if it is in a block that is freed.
 int check_range(const void* address, size_t bytes);

@@ -198,7 +198,7 @@ cublasStatus_t ww_cublas_gemm(const char* function, cublasHandle_t handle, cubla
     return CUBLAS_STATUS_INVALID_VALUE;
   if (compute == CUDA_C_32F || compute == CUDA_C_64F || type_a == CUDA_C_32F || type_a == CUDA_C_64F)
     return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (ww_host_failed()) return CUBLAS_STATUS_EXECUTION_FAILED;
+  if (warpwise_host::refused(function)) return CUBLAS_STATUS_EXECUTION_FAILED;
   if (!m || !n) return CUBLAS_STATUS_SUCCESS;
   const LibraryCall access;
   const double scale = element(alpha, compute, 0), keep = element(beta, compute, 0);
@@ -225,12 +225,12 @@ cublasStatus_t ww_cublas_gemm(const char* function, cublasHandle_t handle, cubla
 }
 
 // Begins a call on vectors x and y (nullptr if there is none), of n elements.
-#define WW_CALL(NAME, N, X, INCX, Y, INCY)                        \
-  if (!given(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;       \
-  if (ww_host_failed()) return CUBLAS_STATUS_EXECUTION_FAILED;    \
-  const LibraryCall access;                                       \
-  if (!device_range(NAME, X, vector_bytes(N, INCX, sizeof *X)) || \
-      !device_range(NAME, Y, vector_bytes(N, INCY, sizeof *X)))   \
+#define WW_CALL(NAME, N, X, INCX, Y, INCY)                                 \
+  if (!given(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;                \
+  if (warpwise_host::refused(NAME)) return CUBLAS_STATUS_EXECUTION_FAILED; \
+  const LibraryCall access;                                                \
+  if (!device_range(NAME, X, vector_bytes(N, INCX, sizeof *X)) ||          \
+      !device_range(NAME, Y, vector_bytes(N, INCY, sizeof *X)))            \
     return CUBLAS_STATUS_EXECUTION_FAILED;
 #define WW_LEVEL1(P, L, T)                                                                                             \
   cublasStatus_t cublas##P##axpy(cublasHandle_t handle, int n, const T* alpha, const T* x, int incx, T* y, int incy) { \

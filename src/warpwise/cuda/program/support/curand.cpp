@@ -49,7 +49,7 @@ unsigned poisson(curandGenerator_t generator, double mean) {
 template <class T, class F>
 curandStatus_t fill(const char* function, curandGenerator_t generator, T* to, size_t count, F next) {
   if (!generator) return CURAND_STATUS_NOT_INITIALIZED;
-  if (ww_host_failed()) return CURAND_STATUS_PREEXISTING_FAILURE;
+  if (warpwise_host::refused(function)) return CURAND_STATUS_PREEXISTING_FAILURE;
   if (!generator->host && !warpwise_host::device_range(function, to, count * sizeof(T)))
     return CURAND_STATUS_LAUNCH_FAILURE;
   const warpwise_host::LibraryCall access;

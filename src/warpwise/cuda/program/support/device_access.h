@@ -11,6 +11,15 @@ int ww_host_failed();
 }
 
 namespace warpwise_host {
+// True if a kernel has failed. Ends the program if a graph is captured: it would not hold the call.
+inline bool refused(const char* function) {
+  if (ww_cuda_capturing()) {
+    fprintf(stderr, "UnsupportedFeature: %s is called while a CUDA graph is captured, which has no CPU version\n",
+            function);
+    exit(2);
+  }
+  return ww_host_failed();
+}
 // Host access to all device memory during a library's call.
 class LibraryCall {
  public:

@@ -104,6 +104,7 @@ cudaError_t ww_cuda_function_attribute(const void* stub, enum cudaFuncAttribute,
 void ww_host_configure(const uint32_t* grid, const uint32_t* block, uint64_t shared_bytes, int cooperative, int line);
 }
 
+#include <graph_api.h>
 #include <texture_types.h>
 
 // The default arguments and overloads of CUDA's header.
@@ -138,14 +139,15 @@ cudaError_t cudaHostAlloc(T** pointer, size_t bytes, unsigned) {
 inline cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) { return cudaFree(pointer); }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, enum cudaMemcpyKind kind,
                                    cudaStream_t = nullptr) {
-  return cudaMemcpy(to, from, bytes, kind);
+  return warpwise_host::run_or_capture([=] { return cudaMemcpy(to, from, bytes, kind); });
 }
 inline cudaError_t cudaMemsetAsync(void* pointer, int value, size_t bytes, cudaStream_t = nullptr) {
-  return cudaMemset(pointer, value, bytes);
+  return warpwise_host::run_or_capture([=] { return cudaMemset(pointer, value, bytes); });
 }
 inline cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                                      size_t height, enum cudaMemcpyKind kind, cudaStream_t = nullptr) {
-  return cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind);
+  return warpwise_host::run_or_capture(
+      [=] { return cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind); });
 }
 inline cudaError_t cudaMemset2DAsync(void* pointer, size_t pitch, int value, size_t width, size_t height,
                                      cudaStream_t = nullptr) {
