@@ -5,6 +5,10 @@
 Each FOLDER is a checkout of a project. Of its .cu files with a ``main``, ``--programs`` are drawn by ``--seed``. A file
 that is the only one with a ``main`` in its folder is built with the folder's other sources. Arguments are those of the
 ``run`` target of a Makefile. A program runs in a temporary copy of its folder, so that it finds its data.
+
+pass: status 0, and the program prints that its result is right. no failure: status 0, and the program compares its
+result (its sources hold a message about a wrong result, or an assert) but prints no such message. ends: status 0, and
+the program does not compare. time limit: ``--timeout`` seconds of CPU time of the process, without the compilers'.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import json
 import os
 import random
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -28,6 +33,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from warpwise.cache import atomic_write
+from warpwise.cuda.source import includes
 
 _MAIN = re.compile(r"^[ \t]*(?:int|void|auto|signed)?\s*main\s*\([^;{]*\)\s*(?:->\s*int\s*)?\{", re.MULTILINE)
 _RUN = re.compile(r"^\t.*?\./(?:\$\((?:program|PROGRAM|EXECUTABLE|TARGET)\)|\w+)[ \t]*([^\n]*)$", re.MULTILINE)
@@ -40,7 +46,15 @@ _FINDING = re.compile(
     re.MULTILINE,
 )
 _COPIED_BYTES = 64 << 20
-_COLUMNS = ("pass", "ends", "finding", "fails", "refused", "time limit", "data missing")
+_WALL = 10  # limit of the wall-clock time, in limits of the CPU time: other processes may use the machine
+# A message about a wrong result, not about a call, a file or memory that failed.
+_OWN_CHECK = re.compile(
+    r"""\bassert\s*\(|"(?![^"\n]*(?:cuda|memory|open|file|launch|device|argument|usage|abort))[^"\n]*"""
+    r"""\b(?:fail(?:ed|ure)?|incorrect|mismatch|wrong|error at|not (?:match|equal|the same)|don\\?'t match|differ)\b"""
+    r"""[^"\n]*\"""",
+    re.IGNORECASE,
+)
+_COLUMNS = ("pass", "no failure", "ends", "finding", "fails", "refused", "time limit", "data missing")
 
 
 @dataclass
@@ -55,9 +69,20 @@ class Result:
 
 
 def programs(folder: Path) -> list[Path]:
-    """The .cu files of a project that define ``main``."""
+    """The .cu files of a project that define ``main`` and are not HIP programs."""
     files = (path for path in folder.rglob("*.cu") if path.is_file())
-    return sorted(path for path in files if _MAIN.search(path.read_text(errors="replace")))
+    texts = ((path, path.read_text(errors="replace")) for path in files)
+    return sorted(path for path, text in texts if _MAIN.search(text) and "<hip/hip_runtime.h>" not in text)
+
+
+def compares(program: Path) -> bool:
+    """True if the sources, or headers of the project, hold a message about a wrong result or an assert."""
+    for path in sources(program):
+        text = path.read_text(errors="replace")
+        folders = [path.parent, *includes.project_folders(path, text, [path.parent])]
+        if any(_OWN_CHECK.search(each) for each in (text, *includes.included(text, folders).values())):
+            return True
+    return False
 
 
 def sources(program: Path) -> list[Path]:
@@ -94,15 +119,19 @@ def run(project: Path, program: Path, timeout: float) -> Result:
             process = subprocess.Popen(
                 command, cwd=where, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
             )
+            resource.prlimit(process.pid, resource.RLIMIT_CPU, (int(timeout), int(timeout)))
             try:
-                status = process.wait(timeout)
+                status = process.wait(_WALL * timeout)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 status = None
                 process.wait()
+            status = None if status in (-signal.SIGKILL, -signal.SIGXCPU) else status
         printed = (Path(made) / "out").read_text(errors="replace")
         messages = (Path(made) / "err").read_text(errors="replace")
     outcome, reason = classed(status, printed, messages)
+    if outcome == "ends" and compares(program):
+        outcome = "no failure"
     name = str(program.relative_to(project))
     return Result(project.name, name, outcome, reason, round(time.monotonic() - start, 1))
 
@@ -117,7 +146,7 @@ def classed(status: int | None, printed: str, messages: str) -> tuple[str, str]:
     if status == 2 and ("CompileError" in messages or "UnsupportedFeature" in messages or "Traceback" in messages):
         return "refused", error[0] if error else first or messages.strip().rpartition("\n")[2]
     if first:
-        return "finding", first
+        return ("refused" if first.startswith("UnsupportedFeature") else "finding"), first
     if status == 0 and not _FAIL.search(printed):
         return ("pass" if _PASS.search(printed) else "ends"), ""
     text = (printed + messages).strip()

@@ -263,7 +263,7 @@ def test_kernels_print_in_order_with_the_host(run):
 @pytest.mark.parametrize(
     "text, part",
     [
-        ("#include <cublas_v2.h>\nint main() {}", "program.cu:12: #include <cublas_v2.h>: cuBLAS has no CPU version"),
+        ("#include <cudnn.h>\nint main() {}", "program.cu:12: #include <cudnn.h>: cuDNN has no CPU version"),
         ("void f() {}", "no function main"),
         ("int main() { return missing; }", "program.cu:12"),
         ("__global__ void k(int* x) { *x = missing; }\nint main() { k<<<1, 1>>>(nullptr); }", "program.cu:12"),

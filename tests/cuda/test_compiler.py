@@ -117,10 +117,10 @@ def test_expressions_that_are_not_kernels_raise(text: str, expression: str, mess
 
 def test_an_unsupported_library_raises_only_if_it_is_used() -> None:
     text = (
-        "#include <cub/cub.cuh>\n__global__ void uses(float* x) {\n  typedef cub::BlockReduce<float, 32> Reduce;\n}\n"
+        "#include <cute/tensor.hpp>\n__global__ void uses(float* x) {\n  typedef cute::Int<32> Size;\n}\n"
         "__global__ void plain(float* x) { x[0] = 1; }\n"
     )
-    with pytest.raises(cuda.UnsupportedFeature, match=r"k\.cu:3: kernel uses uses cub"):
+    with pytest.raises(cuda.UnsupportedFeature, match=r"k\.cu:3: kernel uses uses cute"):
         build(text, "k.cu", "uses")
     assert build(text, "k.cu", "plain").sizes == (8,)
 

@@ -225,7 +225,7 @@ def test_a_texture_fetch_is_unsupported() -> None:
     text = "__global__ void k(float* x, int n) {\n  if (n) x[0] = tex2D<float>(cudaTextureObject_t(1), 0.5f, 0.5f);\n}"
     x = np.zeros(1, np.float32)
     cuda.load(text)["k"][1, 1](x, 0)
-    with pytest.raises(cuda.UnsupportedFeature, match="textures and surfaces are not emulated") as caught:
+    with pytest.raises(cuda.UnsupportedFeature, match="not a live texture or surface object") as caught:
         cuda.load(text)["k"][1, 1](x, 1)
     assert caught.value.finding is not None
     assert caught.value.finding.access is not None

@@ -26,9 +26,12 @@ def refuse_absent(message: str, file: str, text: str, expression: str) -> None:
                 f"{file}:{line}: kernel {expression} launches a kernel (dynamic parallelism), which Warpwise does not "
                 "support: launch it from the host"
             )
-    names = "|".join((*ABSENT, "atomic", "atomic_ref", "ptx"))
+    names = "|".join((*ABSENT, "cub", "atomic", "atomic_ref", "ptx"))
     missed = r"(?:has not been declared|is not a member of ['‘]cuda['’]|does not name|is not a namespace-name)"
     match = re.search(rf"^(.+?:\d+):.* error: ['‘](?:cuda::)?({names})['’] {missed}", message, re.MULTILINE)
+    match = match or re.search(
+        r"^(.+?:\d+):.* error: ['‘](\w+)['’] (?:is not a member of|in namespace) ['‘]cub['’]", message, re.MULTILINE
+    )
     if match:
         raise UnsupportedFeature(
             f"{match[1]}: kernel {expression} uses {match[2]}, which the emulator does not implement; run it on a GPU"

@@ -13,9 +13,9 @@ from warpwise.cuda.source.directives import Macro, macros, significant
 from warpwise.cuda.source.lexer import Lines, Token, closing, lex, split
 
 # Libraries that the emulator does not implement: a file may include them, but a kernel may not use them.
-ABSENT = ("cub", "cute", "cutlass", "nvshmem", "thrust")
+ABSENT = ("cute", "cutlass", "nvshmem", "thrust")
 ABSENT_HEADER = re.compile(
-    r"""#\s*include\s*[<"](?:cub|cute|cutlass|nvshmem|cuda/(?:std/atomic|(?:std/)?(?:semaphore|latch))|"""
+    r"""#\s*include\s*[<"](?:cute|cutlass|nvshmem|cuda/(?:std/atomic|(?:std/)?(?:semaphore|latch))|"""
     r"""cuda/ptx|cudaTypedefs)"""
 )
 
@@ -111,7 +111,7 @@ def _rewrite_cluster_dims(edits: Edits, code: list[Token]) -> None:
     for index, token in enumerate(code):
         if token.text != "__cluster_dims__" or index + 1 == len(code) or code[index + 1].text != "(":
             continue
-        shape = " ".join(each.text for each in code[index + 2 : closing(code, index + 1)])
+        shape = _spelled(code[index + 2 : closing(code, index + 1)])
         body = next((each for each in code[index:] if each.text in ("{", ";")), None)
         if body is not None and body.text == "{":
             edits.insert(body.end, f" ww::cluster_dims({shape});")

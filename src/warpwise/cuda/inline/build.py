@@ -117,7 +117,7 @@ def toolchain_key() -> str:
         sys.version,
         torch.__version__,
         *(path.read_bytes() for path in own),
-        (_EMULATOR / "include/ww/vector_types.h").read_bytes(),
+        *((_EMULATOR / "include/ww" / name).read_bytes() for name in ("vector_types.h", "texture_object.h")),
     )
 
 

@@ -78,6 +78,7 @@ class _DeviceProperties(ctypes.Structure):
         *((name, ctypes.c_int) for name in ("map_host", "unified", "managed", "kernels", "managed_access", "engines")),
         ("unsupported", ctypes.c_int * 19),
         *((name, ctypes.c_size_t) for name in ("pitch", "texture", "texture_pitch", "surface")),
+        ("limits", ctypes.c_int * 28),
     ]
 
 

@@ -11,9 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from warpwise.cuda.errors import CompileError
+from warpwise.cuda.inline.functors import called_on_host, is_call_operator
 from warpwise.cuda.source.declarations import Declaration, Macro, declarations, macros, significant
 from warpwise.cuda.source.lexer import Lines, Token, blank, closing, closing_angle, lex, split
 
+# A macro of this name would break the attributes of the C++ library's headers.
+_NOINLINE = re.compile(r"(?<![(\w])__noinline__\b")
 _CONFIGURE = "::warpwise_host::configure"
 _STATEMENTS = frozenset({"else", "do", "return"})
 _TYPE_WORDS = frozenset(
@@ -42,17 +45,21 @@ def apply(text: str, edits: Iterable[Edit]) -> str:
     return "".join([*pieces, text[position:]])
 
 
-def host_code(text: str, file: str, table: str = "ww_symbols") -> str:
+def host_code(text: str, file: str, table: str = "ww_symbols", *, functors: bool = False) -> str:
     """The host code of a CUDA source. Raises ``CompileError`` for a launch that cannot be parsed.
 
-    ``table`` names the table of the source's global variables; it differs between files of one translation unit.
+    ``table`` names the table of the source's global variables; it differs between files of one translation unit. With
+    ``functors`` the device code that the algorithms of Thrust call on a CPU is kept: call operators, lambdas, and the
+    device functions that they name.
     """
+    text = _NOINLINE.sub("__attribute__((noinline))", text)
     tokens = lex(text)
     defined = macros(tokens)
     edits = list(_launches(text, tokens, Lines(text, file)))
     found = declarations(significant(tokens), defined)
+    called = called_on_host(found, defined) if functors else frozenset()
     for declaration in found:
-        edits += _strip_device_code(text, tokens, declaration, defined)
+        edits += _strip_device_code(text, tokens, declaration, defined, called)
     symbols = ", ".join(_symbol_entries(found))
     if not symbols:
         return apply(text, edits)
@@ -90,14 +97,18 @@ def with_prelude(text: str, prelude: str) -> str:
 
 
 def _strip_device_code(
-    text: str, tokens: Sequence[Token], declaration: Declaration, defined: dict[str, Macro]
+    text: str,
+    tokens: Sequence[Token],
+    declaration: Declaration,
+    defined: dict[str, Macro],
+    called: frozenset[str] = frozenset(),
 ) -> list[Edit]:
     if declaration.body is None:
         return []
     if declaration.kind == "record":
         inside = declaration.tokens[declaration.body[0] + 1 : declaration.body[1]]
         members = declarations(inside, defined, record=True)
-        return [edit for member in members for edit in _strip_device_code(text, tokens, member, defined)]
+        return [edit for member in members for edit in _strip_device_code(text, tokens, member, defined, called)]
     if declaration.kind != "function":
         return []
     if declaration.kernel:
@@ -106,6 +117,8 @@ def _strip_device_code(
     host = any("__host__" in word or "HOST" in word or word in ("HD", "constexpr", "auto") for word in head)
     host = host or any("__host__" in defined[word].body for word in head & defined.keys())
     if host or not declaration.device:
+        return []
+    if called and (is_call_operator(declaration) or not called.isdisjoint(declaration.names)):
         return []
     start = declaration.tokens[_end_of_head(declaration)].start
     end = declaration.tokens[declaration.body[1]].end

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from warpwise.cache import cache_dir, key
 from warpwise.cuda.emulator import runtime
-from warpwise.cuda.errors import CompileError
+from warpwise.cuda.errors import CompileError, UnsupportedFeature
 from warpwise.cuda.inline import build as inline
 from warpwise.cuda.program import sources
 
@@ -20,10 +20,23 @@ _INLINE = HERE.parent / "inline"
 _EMULATOR = HERE.parent / "emulator"
 INCLUDE = (HERE / "include", _INLINE / "include/cuda", _INLINE / "include/host")
 _COMMON = ("-std=c++17", "-fPIC", "-w", "-g1", "-fno-var-tracking", "-pthread", "-fno-omit-frame-pointer")
+# g++'s error for a name of a CUDA library that include/ does not declare, with the library of a C++ name.
+_MISSING_CALL = re.compile(
+    r"^(\S[^\n]*?:\d+):\d+: error: ['‘](\w+)['’] "
+    r"(?:was not declared|does not name|has not been declared|is not a member of ['‘](thrust|cub))",
+    re.MULTILINE,
+)
+_CALL = re.compile(r"cublas|curand|cufft|cuda[A-Z]\w+$|cu[A-Z]")
 _SUPPORT = (
+    HERE / "support/cublas.cpp",
+    HERE / "support/curand.cpp",
     HERE / "support/memory.cpp",
     _INLINE / "support/cuda_api.cpp",
+    _INLINE / "support/errors.cpp",
+    _INLINE / "support/graphs.cpp",
     _INLINE / "support/launch.cpp",
+    _INLINE / "support/symbols.cpp",
+    _INLINE / "support/textures.cpp",
 )
 
 
@@ -45,9 +58,13 @@ class Unit:
     folders: tuple[Path, ...]
 
 
+def _own(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (HERE / folder).rglob("*") if path.is_file())
+
+
 def support() -> Path:
     """The library that implements the CUDA runtime API for programs, compiled on a cache miss."""
-    texts = [path.read_bytes() for path in sorted((HERE / "support").iterdir())]
+    texts = [path.read_bytes() for path in _own("support", "include")]
     output = cache_dir() / "program" / f"libwarpwise_program_{key(inline.toolchain_key(), *texts)}.so"
     if not output.exists():
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -76,7 +93,7 @@ def program(files: Sequence[Path], options: Options) -> tuple[Path, list[Unit]]:
             for each in found
         ]
         units = [Unit(each.path, name, each.folders) for each, name in zip(found, names, strict=True)]
-        own = [path.read_bytes() for path in sorted((HERE / "include").iterdir())]
+        own = [path.read_bytes() for path in _own("include")]
         output = folder / f"{files[0].stem}-{key(*names, *own, str(runtime.library()))}.so"
         if output.exists():
             return output, units
@@ -116,5 +133,17 @@ def _compile(folder: Path, file: sources.HostFile, name: str, options: Options) 
         inline.run([inline.compiler(), *flags, "-idirafter", str(_EMULATOR), "-c", str(unit), "-o", str(output)])
     except CompileError as error:
         text = re.sub(rf"{re.escape(str(folder))}/(?:\d+_)?", "", str(error))
+        _refuse_missing(text)
         raise CompileError(f"{file.path}: the host code does not compile\n{text}") from None
     return output
+
+
+def _refuse_missing(messages: str) -> None:
+    """Raise ``UnsupportedFeature`` if g++ misses a call of a CUDA library that has no CPU version."""
+    for where, name, library in _MISSING_CALL.findall(messages):
+        if library or _CALL.match(name):
+            full = f"{library}::{name}" if library else name
+            raise UnsupportedFeature(
+                f"{where}: {full} has no CPU version (docs/programs.md lists the calls that have one); "
+                "run the program on a GPU"
+            ) from None

@@ -16,6 +16,7 @@ _MEMORY = {
     native.DEVICE: "device memory",
     native.MANAGED: "managed memory",
     native.PINNED: "pinned host memory",
+    native.SYMBOL: "device memory of a global variable",
 }
 
 
@@ -98,6 +99,9 @@ def of_problem(problem: native.Problem, block: native.Block | None, symbols: Sym
         message = f"the host accesses device memory at byte {offset:,}{made}; copy it by cudaMemcpy"
         return HostFinding("HostAccess", message, where, text)
     if problem.kind == native.HOST_FAULT or block is None:
+        if function and not function.startswith("cudaFree"):
+            message = f"{function}: the address {address:#x} is not in device memory"
+            return HostFinding("InvalidCopy", message, where, text)
         if function:
             message = f"{function}: {address:#x} is not the start of a live allocation"
             return HostFinding("InvalidFree", message, where, text)

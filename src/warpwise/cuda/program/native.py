@@ -11,7 +11,9 @@ from warpwise.cuda.emulator import runtime
 from warpwise.cuda.inline import native as inline
 
 BAD_RANGE, MANAGED_ACCESS, DEVICE_ACCESS, HOST_FAULT = range(4)
-DEVICE, MANAGED, PINNED = range(3)
+DEVICE, MANAGED, PINNED, SYMBOL = range(4)
+# A cooperative grid that fills the device has _SMS x 2,048 threads: the most that the emulator holds at once.
+_SMS = 8
 ERRORS = {"configuration": 9, "address": 700, "assert": 710, "misaligned": 716, "launch": 719}
 
 
@@ -72,7 +74,9 @@ class Support:
         library.ww_program_find.argtypes = [ctypes.c_uint64, ctypes.POINTER(Block)]
         library.ww_program_live.argtypes = [ctypes.POINTER(Block), ctypes.c_uint64]
         library.ww_program_live.restype = ctypes.c_uint64
-        library.ww_host_set_device_properties(ctypes.byref(inline.device_properties()))
+        properties = inline.device_properties()
+        properties.sms = _SMS
+        library.ww_host_set_device_properties(ctypes.byref(properties))
         library.ww_host_on_launch(self._callbacks[0])
         library.ww_program_prepare(self._callbacks[1], self._callbacks[2])
         inline.use(library)

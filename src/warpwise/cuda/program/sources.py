@@ -12,8 +12,11 @@ from warpwise.cuda.inline import source
 from warpwise.cuda.source import includes
 from warpwise.cuda.source.lexer import Lines
 
+_OWN = Path(__file__).parent / "include"  # the CUDA libraries that have a CPU version
 _INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(<[^>\n]+>|"[^"\n]+")', re.MULTILINE)
-_CUDA = re.compile(r"__global__|__device__|__constant__|__managed__|<<<")
+_FUNCTORS = re.compile(r'#\s*include\s*[<"](?:thrust|cub)/')
+_CUDA = re.compile(r"__global__|__device__|__noinline__|__constant__|__managed__|<<<")
+_TEXTURE_REFERENCE = re.compile(r"^[ \t]*(?:static[ \t]+)?(texture[ \t]*<[^;()]*;)", re.MULTILINE)
 _SPACED_LAUNCH = re.compile(r"<<[ \t]+<(?=[^;\n]*>>[ \t]*>)([^;\n]*?)>>[ \t]*>")  # kernel << <grid, block>> > (x)
 _MAIN = re.compile(r"\bmain\s*\(")
 # Libraries of host code that a program on a CPU cannot use.
@@ -57,15 +60,20 @@ def host_file(path: Path, include: Sequence[Path], scratch: Path) -> HostFile:
     copies: dict[Path, str] = {}
     contents: dict[str, str] = {}
 
+    functors = any(_FUNCTORS.search(each) for each in (text, *includes.included(text, folders).values()))
+
+    _refuse_texture_references(text, path)
+
     def rewritten(content: str, file: Path, where: Sequence[Path], table: str) -> str:
         content = _SPACED_LAUNCH.sub(r"<<<\1>>>", content)
-        code = source.host_code(content, str(file), table) if _CUDA.search(content) else content
+        code = source.host_code(content, str(file), table, functors=functors) if _CUDA.search(content) else content
 
         def line(match: re.Match[str]) -> str:
             name = match[2].strip('<>"')
             found = next((folder / name for folder in where if (folder / name).is_file()), None)
             if found is None:
-                _refuse_library(name, code, match.start(), file)
+                if not (_OWN / name).is_file():
+                    _refuse_library(name, code, match.start(), file)
                 return match[0]
             found = found.resolve()
             if found not in copies:
@@ -90,6 +98,15 @@ def _refuse_library(name: str, text: str, position: int, file: Path) -> None:
                 f"{where}:{line}: #include <{name}>: {library} has no CPU version here; run the program on a GPU, or "
                 "its kernels by `warpwise check`"
             )
+
+
+def _refuse_texture_references(text: str, file: Path) -> None:
+    found = _TEXTURE_REFERENCE.search(text)
+    if found:
+        line = text.count("\n", 0, found.start(1)) + 1
+        raise UnsupportedFeature(
+            f"{file}:{line}: texture references, which CUDA 12 removed: pass a cudaTextureObject_t to the kernel"
+        )
 
 
 def require_main(files: Sequence[Path]) -> None:

@@ -240,6 +240,8 @@ SPEC = Spec(
         Case("several_tiles", {"n": 450, "domains": 100, "width": 24, "restarts": 1}),
         Case("scores", {"n": 90, "domains": 12, "width": 1, "restarts": 2},
              {"scored": True, "return_derivatives": True, "return_near": True}),
+        Case("few_points", {"n": 12, "domains": 4, "width": 1, "restarts": 16},  # whose tolerance is below float16's
+             {"scored": True, "return_derivatives": True}),
         Case("some_points", {"n": 30, "domains": 3, "width": 4, "restarts": 1},
              {"bounds": (5, 15, 15, 22), "return_near": True}),
         Case("one_element", {"n": 1, "domains": 1, "width": 1, "restarts": 1}, {"return_derivatives": True}),

@@ -23,8 +23,8 @@ namespace {
 struct GlobalVariable {
   Address start;
   size_t bytes;
-  uint32_t element_bytes;  // 0 if ww_entry_globals does not list the variable
-  bool constant;
+  uint32_t element_bytes;   // 0 if ww_entry_globals does not list the variable
+  bool constant, of_class;  // of_class: a table of virtual functions or type information
   std::string name;
 };
 struct Segment {
@@ -75,7 +75,9 @@ void read_symbols(const char* file, Address base, std::vector<GlobalVariable>& o
       if ((symbol.st_info & 0xf) != STT_OBJECT || !symbol.st_size || symbol.st_shndx >= header->e_shnum) continue;
       const ElfW(Shdr) & section = sections[symbol.st_shndx];
       const bool constant = !(section.sh_flags & SHF_WRITE) || !strcmp(section_names + section.sh_name, "ww_constant");
-      objects.push_back({base + symbol.st_value, symbol.st_size, 0, constant, short_name(names + symbol.st_name)});
+      const char* name = names + symbol.st_name;
+      objects.push_back(
+          {base + symbol.st_value, symbol.st_size, 0, constant, !strncmp(name, "_ZT", 3), short_name(name)});
     }
   }
   munmap(mapped, static_cast<size_t>(status.st_size));
@@ -95,7 +97,7 @@ void read_table(const char* file, std::vector<GlobalVariable>& objects) {
       const auto known = std::find_if(objects.begin(), objects.end(),
                                       [&](const GlobalVariable& object) { return object.start == start; });
       const GlobalVariable object{start, globals[i].bytes, globals[i].element_bytes, globals[i].constant != 0,
-                                  globals[i].name};
+                                  false, globals[i].name};
       if (known == objects.end())
         objects.push_back(object);
       else
@@ -103,6 +105,21 @@ void read_table(const char* file, std::vector<GlobalVariable>& objects) {
     }
   }
   dlclose(library);
+}
+
+const GlobalVariable* last_object(const Module& module, Address address) {
+  const auto after = std::upper_bound(module.objects.begin(), module.objects.end(), address,
+                                      [](Address a, const GlobalVariable& object) { return a < object.start; });
+  return after == module.objects.begin() ? nullptr : &*(after - 1);
+}
+
+// An object that another kernel of a program made refers to the virtual functions in that kernel's library.
+bool in_table_of_another_module(Address address, size_t bytes) {
+  for (const auto& [entry, module] : modules) {
+    const GlobalVariable* object = last_object(*module, address);
+    if (object && object->of_class && address + bytes <= object->start + object->bytes) return true;
+  }
+  return false;
 }
 
 struct Search {
@@ -169,6 +186,7 @@ void check_module_access(Address address, size_t bytes, bool write, Address pc, 
   if (inside && object && address + bytes <= object->start + object->bytes && !(write && object->constant)) return;
   if (inside && !inside->writable && !write) return;  // literals and compiler-generated tables have no symbols
   if (check_heap_access(address, bytes, write, pc, line)) return;
+  if (!write && in_table_of_another_module(address, bytes)) return;
   Report report = new_report(kOutOfBounds, pc, line);
   report.address = address;
   report.access.action = write ? kWrite : kRead;

@@ -28,42 +28,6 @@ bool out_of_range(const char* function, const void* address, size_t bytes) {
   if (checked == 0 || checked == -2) warpwise_host::report(function, address, bytes);
   return checked == 0 || checked == -2;
 }
-
-struct Message {
-  cudaError_t error;
-  const char *name, *text;
-};
-constexpr Message kMessages[] = {
-    {cudaSuccess, "cudaSuccess", "no error"},
-    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
-    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
-    {cudaErrorInitializationError, "cudaErrorInitializationError", "initialization error"},
-    {cudaErrorInvalidPitchValue, "cudaErrorInvalidPitchValue", "invalid pitch argument"},
-    {cudaErrorInvalidDeviceFunction, "cudaErrorInvalidDeviceFunction", "invalid device function"},
-    {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
-    {cudaErrorLaunchOutOfResources, "cudaErrorLaunchOutOfResources", "too many resources requested for launch"},
-    {cudaErrorLaunchTimeout, "cudaErrorLaunchTimeout", "the launch timed out and was terminated"},
-    {cudaErrorPeerAccessNotEnabled, "cudaErrorPeerAccessNotEnabled", "peer access has not been enabled"},
-    {cudaErrorAssert, "cudaErrorAssert", "device-side assert triggered"},
-    {cudaErrorMisalignedAddress, "cudaErrorMisalignedAddress", "misaligned address"},
-    {cudaErrorUnknown, "cudaErrorUnknown", "unknown error"},
-    {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration", "invalid configuration argument"},
-    {cudaErrorInvalidSymbol, "cudaErrorInvalidSymbol", "invalid device symbol"},
-    {cudaErrorInvalidDevicePointer, "cudaErrorInvalidDevicePointer", "invalid device pointer"},
-    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
-    {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
-    {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
-    {cudaErrorIllegalAddress, "cudaErrorIllegalAddress", "an illegal memory access was encountered"},
-    {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
-    {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
-};
-
-const Message* message(cudaError_t error) {
-  for (const Message& known : kMessages) {
-    if (known.error == error) return &known;
-  }
-  return nullptr;
-}
 }  // namespace
 
 extern "C" {
@@ -77,14 +41,6 @@ cudaError_t cudaGetLastError() {
   return error ? error : launch_error;
 }
 cudaError_t cudaPeekAtLastError() { return last_error ? last_error : launch_error; }
-const char* cudaGetErrorName(cudaError_t error) {
-  const Message* known = message(error);
-  return known ? known->name : "unrecognized error code";
-}
-const char* cudaGetErrorString(cudaError_t error) {
-  const Message* known = message(error);
-  return known ? known->text : "unrecognized error code";
-}
 
 cudaError_t cudaGetDevice(int* device) {
   *device = 0;
@@ -161,13 +117,18 @@ cudaError_t cudaDeviceGetAttribute(int* value, enum cudaDeviceAttr attribute, in
     case cudaDevAttrL2CacheSize:
       *value = properties.l2CacheSize;
       break;
+    case cudaDevAttrTextureAlignment:
+      *value = int(properties.textureAlignment);
+      break;
     case cudaDevAttrCanMapHostMemory:
+    case cudaDevAttrGpuOverlap:
     case cudaDevAttrConcurrentKernels:
     case cudaDevAttrUnifiedAddressing:
     case cudaDevAttrManagedMemory:
     case cudaDevAttrConcurrentManagedAccess:
       *value = 1;
       break;
+    case cudaDevAttrHostNativeAtomicSupported:
     case cudaDevAttrIntegrated:
     case cudaDevAttrComputeMode:
     case cudaDevAttrPageableMemoryAccess:
@@ -272,21 +233,24 @@ cudaError_t ww_cuda_malloc_pitch(void** pointer, size_t* pitch, size_t width, si
 }
 cudaError_t ww_cuda_host_pointer(void** pointer, void* host) {
   *pointer = host;
-  return set_last_error(warpwise_host::check_range(host, 0) == 1 ? cudaSuccess : cudaErrorInvalidValue);
+  return set_last_error(warpwise_host::check_range(host, 0) == 1 ? cudaSuccess : cudaErrorNotSupported);
 }
 cudaError_t cudaFree(void* pointer) { return release(pointer, "cudaFree"); }
 cudaError_t cudaFreeHost(void* pointer) { return release(pointer, "cudaFreeHost"); }
-cudaError_t cudaHostRegister(void*, size_t, unsigned) { return set_last_error(cudaErrorNotSupported); }
-cudaError_t cudaHostUnregister(void*) { return set_last_error(cudaErrorHostMemoryNotRegistered); }
+// Registration has no effect on copies. A kernel cannot access the memory: cudaHostGetDevicePointer refuses it.
+cudaError_t cudaHostRegister(void* pointer, size_t, unsigned) {
+  return set_last_error(pointer ? cudaSuccess : cudaErrorInvalidValue);
+}
+cudaError_t cudaHostUnregister(void*) { return cudaSuccess; }
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
   Kind kind;
   *attributes = {cudaMemoryTypeUnregistered, 0, nullptr, const_cast<void*>(pointer)};
   if (!warpwise_host::kind_of(pointer, kind)) return cudaSuccess;
-  attributes->type = kind == Kind::kDevice    ? cudaMemoryTypeDevice
-                     : kind == Kind::kManaged ? cudaMemoryTypeManaged
-                                              : cudaMemoryTypeHost;
+  attributes->type = warpwise_host::on_device(kind) ? cudaMemoryTypeDevice
+                     : kind == Kind::kManaged       ? cudaMemoryTypeManaged
+                                                    : cudaMemoryTypeHost;
   attributes->devicePointer = const_cast<void*>(pointer);
-  if (kind == Kind::kDevice) attributes->hostPointer = nullptr;
+  if (warpwise_host::on_device(kind)) attributes->hostPointer = nullptr;
   return cudaSuccess;
 }
 
@@ -326,6 +290,7 @@ cudaError_t cudaMemset2D(void* pointer, size_t pitch, int value, size_t width, s
 cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
                          enum cudaMemcpyKind kind) {
   if (width > to_pitch || width > from_pitch) return set_last_error(cudaErrorInvalidValue);
+  if (width == to_pitch && width == from_pitch) return cudaMemcpy(to, from, width * height, kind);
   for (size_t row = 0; row < height; row++) {
     const cudaError_t error = cudaMemcpy((char*)to + row * to_pitch, (const char*)from + row * from_pitch, width, kind);
     if (error != cudaSuccess) return error;
@@ -339,7 +304,9 @@ cudaError_t ww_cuda_copy_symbol(void* symbol, size_t symbol_bytes, void* host, s
     return set_last_error(cudaErrorInvalidValue);
   const warpwise_host::Access access(host);
   char* place = static_cast<char*>(symbol) + offset;
+  warpwise_host::read_symbols();
   memmove(write ? place : host, write ? host : place, bytes);
+  if (write) warpwise_host::write_symbols();
   if (!write) warpwise_host::written(host, bytes);
   return cudaSuccess;
 }

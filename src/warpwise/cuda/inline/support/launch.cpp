@@ -1,5 +1,5 @@
-// Passes kernel launches from the extension's host stubs to Python, and keeps the table of the extensions' global
-// variables. configure() stores the launch configuration; the stub called next uses it.
+// Passes kernel launches from the extension's host stubs to Python. configure() stores the launch configuration; the
+// stub called next uses it.
 #include <warpwise_host/api.h>
 
 #include <cuda_runtime.h>
@@ -7,8 +7,8 @@
 #include <map>
 #include <mutex>
 #include <stdexcept>
-#include <string>
-#include <vector>
+
+#include "memory.h"
 
 namespace {
 struct Configuration {
@@ -21,9 +21,28 @@ thread_local Configuration pending{};
 ww_launch_callback on_launch = nullptr;
 
 std::mutex guard;
-std::map<const void*, int64_t> shared_limits;           // keyed by stub
-std::map<std::string, std::vector<ww_symbol>> symbols;  // keyed by extension
+std::map<const void*, int64_t> shared_limits;  // keyed by stub
+
+// Stubs register while their libraries are loaded, before or after this file's own variables are initialised.
+std::map<const void*, void (*)(void**)>& stubs() {
+  static auto* const made = new std::map<const void*, void (*)(void**)>;
+  return *made;
+}
+void run(const ww_launch& launch) {
+  // The callback stores the Python exception. This one unwinds the extension's C++ frames; Python then raises the
+  // stored one.
+  const std::lock_guard<std::recursive_mutex> lock(warpwise_host::device_mutex());
+  warpwise_host::read_symbols();
+  const int failed = on_launch(&launch);
+  warpwise_host::write_symbols();
+  if (failed) throw std::runtime_error("a kernel launch failed");
+}
 }  // namespace
+
+std::recursive_mutex& warpwise_host::device_mutex() {
+  static auto* const made = new std::recursive_mutex;
+  return *made;
+}
 
 extern "C" {
 void ww_host_on_launch(ww_launch_callback callback) { on_launch = callback; }
@@ -56,9 +75,7 @@ void ww_host_launch(const char* extension, const char* instance, const void* stu
                             configuration.line,
                             arguments,
                             count};
-  // The callback stores the Python exception. This one unwinds the extension's C++ frames; Python then raises the
-  // stored one.
-  if (on_launch(&launch) != 0) throw std::runtime_error("a kernel launch failed");
+  if (!warpwise_host::capture_launch(launch, run)) run(launch);
 }
 
 cudaError_t ww_cuda_function_attribute(const void* stub, enum cudaFuncAttribute attribute, int value) {
@@ -69,16 +86,24 @@ cudaError_t ww_cuda_function_attribute(const void* stub, enum cudaFuncAttribute 
   return cudaSuccess;
 }
 
-int ww_host_register_symbols(const char* extension, const ww_symbol* table, uint64_t count) {
+int ww_host_register_stub(const void* stub, void (*call)(void**)) {
   const std::lock_guard<std::mutex> lock(guard);
-  symbols[extension].insert(symbols[extension].end(), table, table + count);
+  stubs()[stub] = call;
   return 0;
 }
 
-const ww_symbol* ww_host_find_symbols(const char* extension, uint64_t* count) {
-  const std::lock_guard<std::mutex> lock(guard);
-  const auto found = symbols.find(extension);
-  *count = found == symbols.end() ? 0 : found->second.size();
-  return *count ? found->second.data() : nullptr;
+cudaError_t ww_cuda_launch(const void* stub, dim3 grid, dim3 block, void** arguments, size_t shared_bytes,
+                           int cooperative) {
+  void (*call)(void**) = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(guard);
+    const auto found = stubs().find(stub);
+    if (found == stubs().end()) return cudaErrorInvalidDeviceFunction;
+    call = found->second;
+  }
+  const uint32_t blocks[3] = {grid.x, grid.y, grid.z}, threads[3] = {block.x, block.y, block.z};
+  ww_host_configure(blocks, threads, shared_bytes, cooperative, 0);
+  call(arguments);
+  return cudaPeekAtLastError();
 }
 }

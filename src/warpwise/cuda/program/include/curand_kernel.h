@@ -1,6 +1,6 @@
 // The states of cuRAND's device API for host code, with the emulator's layout. Device code draws the numbers.
 #pragma once
-#include <cuda_runtime.h>
+#include <curand.h>
 
 struct curandStateXORWOW {
   unsigned d, v[5];

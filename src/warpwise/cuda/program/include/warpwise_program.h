@@ -39,6 +39,17 @@ inline double max(double a, float b) { return max(a, double(b)); }
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 inline double rsqrt(double x) { return 1.0 / sqrt(x); }
 inline float rsqrt(float x) { return rsqrtf(x); }
+inline double normcdf(double x) { return 0.5 * erfc(-x * 0.70710678118654752); }
+inline float normcdff(float x) { return float(normcdf(double(x))); }
+inline float normcdf(float x) { return normcdff(x); }
+inline double rcbrt(double x) { return 1.0 / cbrt(x); }
+inline float rcbrtf(float x) { return 1.0f / cbrtf(x); }
+#if !defined(__GLIBC__) || __GLIBC__ * 100 + __GLIBC_MINOR__ < 241  // later versions have them
+inline double sinpi(double x) { return sin(M_PI * remainder(x, 2.0)); }
+inline double cospi(double x) { return cos(M_PI * remainder(x, 2.0)); }
+inline float sinpif(float x) { return float(sinpi(double(x))); }
+inline float cospif(float x) { return float(cospi(double(x))); }
+#endif
 inline float __uint_as_float(unsigned bits) {
   float value;
   memcpy(&value, &bits, sizeof value);

@@ -30,6 +30,7 @@ using warpwise_host::Kind;
 std::recursive_mutex guard;
 std::map<uint64_t, ww_program_block> blocks;  // keyed by address; a freed block stays until its address is used again
 bool pending = false;                         // a launch since the last synchronization
+int library_calls = 0;                        // that are running: device memory is accessible to the host
 ww_problem_callback on_problem = nullptr;
 ww_exit_callback on_finish = nullptr;
 
@@ -53,6 +54,15 @@ void open_managed(bool accessible) {
   for (const auto& each : blocks)
     if (each.second.live && Kind(each.second.memory) == Kind::kManaged)
       ww_resident_open(reinterpret_cast<void*>(each.first), accessible);
+}
+
+void open_device(bool open) {
+  const std::lock_guard<std::recursive_mutex> lock(guard);
+  for (const auto& [address, block] : blocks) {
+    const Kind kind = Kind(block.memory);
+    if (block.live && (warpwise_host::on_device(kind) || kind == Kind::kManaged))
+      ww_resident_open(reinterpret_cast<void*>(address), open || (kind == Kind::kManaged && !pending));
+  }
 }
 
 void on_fault(int signal, siginfo_t* info, void*) {
@@ -81,7 +91,7 @@ void finish(int status, void*) {
 namespace warpwise_host {
 void* allocate(size_t bytes, Kind kind) {
   const std::lock_guard<std::recursive_mutex> lock(guard);
-  void* made = ww_resident_allocate(bytes, kind != Kind::kDevice, kind == Kind::kDevice);
+  void* made = ww_resident_allocate(bytes, !warpwise_host::on_device(kind), warpwise_host::on_device(kind));
   if (!made) return nullptr;
   const uint64_t address = reinterpret_cast<uint64_t>(made);
   blocks[address] = {address, bytes, int(kind), 1, trace(), {}};
@@ -116,12 +126,12 @@ void report(const char* function, const void* address, size_t bytes) {
 bool wrong_direction(const void* address, bool host, int kind) {
   Kind memory;
   const bool known = kind_of(address, memory);
-  return kind != cudaMemcpyDefault && host && known && memory == Kind::kDevice;
+  return kind != cudaMemcpyDefault && host && known && on_device(memory);
 }
 Access::Access(const void* address) : address_(address) { ww_resident_open(address_, 1); }
 Access::~Access() {
   Kind kind;
-  if (kind_of(address_, kind) && kind == Kind::kDevice) ww_resident_open(address_, 0);
+  if (!library_calls && kind_of(address_, kind) && on_device(kind)) ww_resident_open(address_, 0);
 }
 int check_range(const void* address, size_t bytes) {
   const std::lock_guard<std::recursive_mutex> lock(guard);
@@ -155,6 +165,13 @@ void ww_program_launched() {
   pending = true;
   open_managed(false);
 }
+// While a CPU version of a CUDA library runs, it accesses all device and managed memory. Calls nest.
+void ww_program_open_device(int open) {
+  if (open) warpwise_host::device_mutex().lock();
+  library_calls += open ? 1 : -1;
+  if (library_calls == (open ? 1 : 0)) open_device(open);
+  if (!open) warpwise_host::device_mutex().unlock();
+}
 int ww_program_find(uint64_t address, ww_program_block* found) {
   const std::lock_guard<std::recursive_mutex> lock(guard);
   const ww_program_block* block = find(address);
@@ -165,7 +182,7 @@ uint64_t ww_program_live(ww_program_block* list, uint64_t room) {
   const std::lock_guard<std::recursive_mutex> lock(guard);
   uint64_t count = 0;
   for (const auto& each : blocks) {
-    if (!each.second.live) continue;
+    if (!each.second.live || Kind(each.second.memory) == Kind::kSymbol) continue;
     if (count < room) list[count] = each.second;
     count++;
   }

@@ -23,7 +23,6 @@
 #define __managed__
 #define __grid_constant__
 #define __forceinline__ inline
-#define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)
 #define __align__(n) __attribute__((aligned(n)))
@@ -96,11 +95,17 @@ cudaError_t cudaEventQuery(cudaEvent_t);
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t);
 cudaError_t cudaEventDestroy(cudaEvent_t);
 
+cudaError_t ww_cuda_symbol_address(void**, void* symbol, size_t bytes);
+cudaError_t ww_cuda_launch(const void* stub, dim3 grid, dim3 block, void** arguments, size_t shared_bytes,
+                           int cooperative);
 cudaError_t ww_cuda_function_attributes(struct cudaFuncAttributes*);
 cudaError_t ww_cuda_occupancy(int* blocks, int block_size, size_t shared_bytes);
 cudaError_t ww_cuda_function_attribute(const void* stub, enum cudaFuncAttribute, int value);
 void ww_host_configure(const uint32_t* grid, const uint32_t* block, uint64_t shared_bytes, int cooperative, int line);
 }
+
+#include <graph_api.h>
+#include <texture_types.h>
 
 // The default arguments and overloads of CUDA's header.
 template <class T>
@@ -134,14 +139,15 @@ cudaError_t cudaHostAlloc(T** pointer, size_t bytes, unsigned) {
 inline cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) { return cudaFree(pointer); }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, enum cudaMemcpyKind kind,
                                    cudaStream_t = nullptr) {
-  return cudaMemcpy(to, from, bytes, kind);
+  return warpwise_host::run_or_capture([=] { return cudaMemcpy(to, from, bytes, kind); });
 }
 inline cudaError_t cudaMemsetAsync(void* pointer, int value, size_t bytes, cudaStream_t = nullptr) {
-  return cudaMemset(pointer, value, bytes);
+  return warpwise_host::run_or_capture([=] { return cudaMemset(pointer, value, bytes); });
 }
 inline cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                                      size_t height, enum cudaMemcpyKind kind, cudaStream_t = nullptr) {
-  return cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind);
+  return warpwise_host::run_or_capture(
+      [=] { return cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind); });
 }
 inline cudaError_t cudaMemset2DAsync(void* pointer, size_t pitch, int value, size_t width, size_t height,
                                      cudaStream_t = nullptr) {
@@ -183,6 +189,14 @@ inline cudaError_t cudaStreamGetPriority(cudaStream_t, int* priority) {
   *priority = 0;
   return cudaSuccess;
 }
+inline cudaError_t cudaStreamSetAttribute(cudaStream_t, enum cudaStreamAttrID, const cudaStreamAttrValue*) {
+  return cudaSuccess;
+}
+inline cudaError_t cudaCtxResetPersistingL2Cache() { return cudaSuccess; }
+inline cudaError_t cudaDeviceGetP2PAttribute(int* value, enum cudaDeviceP2PAttr, int, int) {
+  *value = 0;
+  return cudaSuccess;
+}
 inline cudaError_t cudaProfilerStart() { return cudaSuccess; }
 inline cudaError_t cudaProfilerStop() { return cudaSuccess; }
 // Names that CUDA removed, which old programs use.
@@ -215,6 +229,10 @@ cudaError_t cudaMemcpyFromSymbolAsync(void* to, T& symbol, size_t bytes, size_t 
   return cudaMemcpyFromSymbol(to, symbol, bytes, offset, kind);
 }
 
+template <class P, class T>
+cudaError_t cudaGetSymbolAddress(P** address, T& symbol) {
+  return ww_cuda_symbol_address((void**)address, (void*)&symbol, sizeof symbol);
+}
 template <class T>
 cudaError_t cudaGetSymbolSize(size_t* bytes, const T& symbol) {
   *bytes = sizeof symbol;
@@ -275,27 +293,14 @@ cudaError_t cudaFuncSetCacheConfig(F, enum cudaFuncCache) {
   return cudaSuccess;
 }
 
-namespace warpwise_host {
-template <class... P, size_t... I>
-void call(void (*kernel)(P...), void** arguments, std::index_sequence<I...>) {
-  kernel(*static_cast<std::remove_reference_t<P>*>(arguments[I])...);
-}
-template <class... P>
-cudaError_t launch_by_address(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments, size_t shared_bytes,
-                              int cooperative) {
-  const uint32_t blocks[3] = {grid.x, grid.y, grid.z}, threads[3] = {block.x, block.y, block.z};
-  ww_host_configure(blocks, threads, shared_bytes, cooperative, 0);
-  call(kernel, arguments, std::index_sequence_for<P...>{});
-  return cudaSuccess;
-}
-}  // namespace warpwise_host
-template <class... P>
-cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments, size_t shared_bytes = 0,
+// `kernel` is a kernel, or its address as void*.
+template <class F>
+cudaError_t cudaLaunchKernel(F* kernel, dim3 grid, dim3 block, void** arguments, size_t shared_bytes = 0,
                              cudaStream_t = nullptr) {
-  return warpwise_host::launch_by_address(kernel, grid, block, arguments, shared_bytes, 0);
+  return ww_cuda_launch((const void*)kernel, grid, block, arguments, shared_bytes, 0);
 }
-template <class... P>
-cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments,
-                                        size_t shared_bytes = 0, cudaStream_t = nullptr) {
-  return warpwise_host::launch_by_address(kernel, grid, block, arguments, shared_bytes, 1);
+template <class F>
+cudaError_t cudaLaunchCooperativeKernel(F* kernel, dim3 grid, dim3 block, void** arguments, size_t shared_bytes = 0,
+                                        cudaStream_t = nullptr) {
+  return ww_cuda_launch((const void*)kernel, grid, block, arguments, shared_bytes, 1);
 }

@@ -62,6 +62,9 @@ const ww_symbol* ww_host_find_symbols(const char* extension, uint64_t* count);
 
 // Sets the execution configuration <<<...>>> of the next stub that this thread calls.
 void ww_host_configure(const uint32_t* grid, const uint32_t* block, uint64_t shared_bytes, int cooperative, int line);
+// Registers a stub by its address, for launches that pass void*. `call` calls the stub with the arguments that the
+// pointers point to.
+int ww_host_register_stub(const void* stub, void (*call)(void** arguments));
 void ww_host_launch(const char* extension, const char* instance, const void* stub, const ww_argument* arguments,
                     uint64_t count);
 }

@@ -4,6 +4,7 @@
 #pragma once
 #include <type_traits>
 #include <typeinfo>
+#include <utility>
 
 #include <cuda_runtime.h>
 #include <warpwise_host/api.h>
@@ -48,6 +49,20 @@ inline void configure(int line, dim3 grid, dim3 block, size_t shared_bytes = 0, 
   ww_host_configure(blocks, threads, shared_bytes, 0, line);
 }
 
+template <auto kernel, class... P, size_t... I>
+void call_registered(void (*)(P...), void** arguments, std::index_sequence<I...>) {
+  kernel(*static_cast<std::remove_reference_t<P>*>(arguments[I])...);
+}
+template <auto kernel, class... P>
+int register_stub(void (*stub)(P...)) {
+  return ww_host_register_stub(reinterpret_cast<const void*>(stub), [](void** arguments) {
+    call_registered<kernel>(kernel, arguments, std::index_sequence_for<P...>{});
+  });
+}
+// Initialised when the program is loaded, for each stub whose code is generated.
+template <auto kernel>
+inline const int registered = register_stub<kernel>(kernel);
+
 template <class T>
 ww_argument describe(const char* name, const void* data) {
   if constexpr (std::is_pointer_v<T>) {
@@ -57,13 +72,13 @@ ww_argument describe(const char* name, const void* data) {
     return {
         name, data, typeid(std::remove_cv_t<Pointee>).name(), sizeof(T), bytes, WW_POINTER, std::is_const_v<Pointee>};
   } else {
-    static_assert(std::is_trivially_copyable_v<T>, "a kernel's parameters must be trivially copyable");
     return {name, data, typeid(T).name(), sizeof(T), sizeof(T), std::is_class_v<T> ? WW_OBJECT : WW_BY_VALUE, 0};
   }
 }
 
 template <auto kernel, class... T>
 void launch(const char* const* names, const T&... values) {
+  (void)&registered<kernel>;
   static constexpr const char* const no_names[sizeof...(T) + 1] = {};
   const char* const* name = names ? names : no_names;
   const ww_argument arguments[] = {describe<unqualified_t<T>>(*name++, (const void*)&values)..., ww_argument{}};

@@ -1,0 +1,3 @@
+// CUB for the emulator.
+#pragma once
+#include "../block.cuh"

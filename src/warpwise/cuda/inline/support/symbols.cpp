@@ -1,0 +1,77 @@
+// The extensions' global variables (__device__, __constant__, __managed__): their table, copies, and device addresses.
+// Kernels have copies of a variable. One whose address the program asks for has a block of device memory, too, which is
+// copied to the host's shadow before a launch or a copy, and back after it.
+#include <warpwise_host/api.h>
+
+#include <cuda_runtime.h>
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "memory.h"
+
+namespace {
+struct Block {
+  unsigned char* data;
+  size_t bytes;
+  std::vector<unsigned char> before;  // the value at the last read_symbols
+};
+std::mutex guard;
+std::map<std::string, std::vector<ww_symbol>>& symbols() {  // keyed by extension
+  static auto* const made = new std::map<std::string, std::vector<ww_symbol>>;
+  return *made;
+}
+std::map<void*, Block> blocks;  // keyed by shadow
+}  // namespace
+
+namespace warpwise_host {
+void read_symbols() {
+  for (auto& [shadow, block] : blocks) {
+    const Access access(block.data);
+    memcpy(shadow, block.data, block.bytes);
+    block.before.assign(block.data, block.data + block.bytes);
+  }
+}
+// A kernel may have written the variable by its name, or the block by its address: of each byte the changed one counts.
+void write_symbols() {
+  for (auto& [shadow, block] : blocks) {
+    const Access access(block.data);
+    auto* named = static_cast<unsigned char*>(shadow);
+    for (size_t i = 0; i < block.bytes; i++)
+      if (block.data[i] == block.before[i])
+        block.data[i] = named[i];
+      else
+        named[i] = block.data[i];
+  }
+}
+}  // namespace warpwise_host
+
+extern "C" {
+int ww_host_register_symbols(const char* extension, const ww_symbol* table, uint64_t count) {
+  const std::lock_guard<std::mutex> lock(guard);
+  symbols()[extension].insert(symbols()[extension].end(), table, table + count);
+  return 0;
+}
+
+const ww_symbol* ww_host_find_symbols(const char* extension, uint64_t* count) {
+  const std::lock_guard<std::mutex> lock(guard);
+  const auto found = symbols().find(extension);
+  *count = found == symbols().end() ? 0 : found->second.size();
+  return *count ? found->second.data() : nullptr;
+}
+
+cudaError_t ww_cuda_symbol_address(void** address, void* symbol, size_t bytes) {
+  const auto known = blocks.find(symbol);
+  *address = known == blocks.end() ? nullptr : known->second.data;
+  if (*address) return cudaSuccess;
+  *address = warpwise_host::allocate(bytes, warpwise_host::Kind::kSymbol);
+  if (!*address) return cudaErrorMemoryAllocation;
+  blocks[symbol] = {static_cast<unsigned char*>(*address), bytes, {}};
+  const warpwise_host::Access access(*address);
+  memcpy(*address, symbol, bytes);
+  warpwise_host::written(*address, bytes);
+  return cudaSuccess;
+}
+}

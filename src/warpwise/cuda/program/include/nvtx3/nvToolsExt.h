@@ -1,0 +1,3 @@
+// NVTX for programs on a CPU.
+#pragma once
+#include <nvToolsExt.h>

@@ -1,0 +1,3 @@
+// Random numbers of Thrust on a CPU.
+#pragma once
+#include <thrust/warpwise/random.h>
