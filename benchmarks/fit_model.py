@@ -46,8 +46,8 @@ MHZ = 1700.0
 SURE = 0.85  # the share of predictions that err by at most the error that is kept
 LEAST_BORROWED = 0.2  # error of coefficients that were fitted to another operation
 RUNG, FAR = re.compile(r"k\d+_"), 1.8  # a rung's name; times the median
-UNALIGNED = "unaligned"
-OUR_HOST, PYTORCH_HOST = 12.0, 25.0  # microseconds of a call beyond which its time is the GPU's
+UNALIGNED, SIDES = "unaligned", ("ours", "theirs")
+HOST_SHARE, BEYOND_HOST = 0.1, 1.6  # of the calls, those that the host bounds at least; times their time
 PRIOR = 0.25  # weight of a coefficient's logarithm, relative to its default
 
 
@@ -89,16 +89,22 @@ def observations(op: operation.Op, files: Iterable[Path], device: str) -> list[S
 
 
 def calls(op: operation.Op, points: Iterable[Mapping[str, Any]]) -> list[Seen]:
-    """Times of benchmarks/unseen_shapes.py that are the GPU's: those of calls that take longer than the host."""
+    """Times of benchmarks/unseen_shapes.py that are the GPU's: those of calls that take longer than the host.
+
+    The host's time is that of the shortest calls of the same measurement, since hosts differ.
+    """
     found: list[Seen] = []
     assert op.tables is not None
+    points = list(points)
+    short = {side: np.quantile([1e6 * point[side]["median_s"] for point in points], HOST_SHARE) for side in SIDES}
     for point in points:
         dtype, case = getattr(torch, point["dtype"]), operation.Case("seen", dict(point["sizes"]))
         args = op.spec.arguments(case, dtype, torch.device("meta"), 0)
         kind, sizes = op.tables.describe(*arguments(op, args, point["arrangement"]))
         key = (point["dtype"], kind, *sizes.items())
-        for name, side, host in ((point["chosen"], "ours", OUR_HOST), (tuned.TORCH, "theirs", PYTORCH_HOST)):
-            if (microseconds := 1e6 * point[side]["median_s"]) > host and (side, name) != ("ours", tuned.TORCH):
+        for name, side in zip((point["chosen"], tuned.TORCH), SIDES, strict=True):
+            microseconds = 1e6 * point[side]["median_s"]
+            if microseconds > BEYOND_HOST * short[side] and (side, name) != ("ours", tuned.TORCH):
                 found.append(Seen(key, point["dtype"], kind, tuple(sizes.items()), name, microseconds))
     return found
 
