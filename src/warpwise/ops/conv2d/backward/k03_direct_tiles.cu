@@ -31,24 +31,14 @@ struct GradOutput {
   }
 };
 
-// CHANNELS: 1 or 4, if there are at most so many of the input, else 16. A thread of dw has FILTERS
-// filters, one of dx EACH channels. The first `weight_blocks` blocks compute parts
-// of dw and db from `share` tiles of weight_rows rows each; the others tiles of dx. `biases` may be null.
+// The parameters are those of warpwise::conv3x3_gradients. `biases` may be null.
 template <int CHANNELS, int FILTERS, int EACH, bool PAIRS>
 __global__ void __launch_bounds__(warpwise::kConvThreads, 2) conv2d_gradients(
     const float* dy, const float* x, const float* f, float* dx, float* partials, float* biases, int n, int c, int h,
     int w, int k, int weight_blocks, int share, int weight_rows, int weight_strips, int input_rows, int input_strips) {
   extern __shared__ __align__(16) float shared[];
   const GradOutput<PAIRS> source{dy, h, w};
-  const int block = blockIdx.x;
-  if (block >= weight_blocks) {
-    warpwise::conv3x3_grad_input<CHANNELS == 16 ? 4 : 1, EACH>(shared, source, f, dx, block - weight_blocks, c, h, w, k,
-                                                               input_rows, input_strips);
-  } else if constexpr (CHANNELS == 16) {
-    warpwise::conv3x3_grad_weight<FILTERS>(shared, source, x, partials, biases, block, share, n, c, h, w, k,
-                                           weight_rows, weight_strips);
-  } else {
-    warpwise::conv3x3_grad_weight_few<CHANNELS>(shared, source, x, partials, biases, block, share, n, c, h, w, k,
-                                                weight_rows);
-  }
+  warpwise::conv3x3_gradients<CHANNELS, FILTERS, EACH, true>(shared, source, x, f, dx, partials, biases, n, c, h, w, k,
+                                                             weight_blocks, share, weight_rows, weight_strips,
+                                                             input_rows, input_strips);
 }

@@ -139,10 +139,7 @@ struct GradConvolved : Windows<PAIRS, ADDED> {
   }
 };
 
-// CHANNELS: 1 or 4, if there are at most so many of the input, else 16. A thread of dw has FILTERS
-// filters, one of dx EACH channels. INPUT: dx is computed. The first
-// `weight_blocks` blocks compute parts of dw, (splits, k c 9), from `share` tiles of weight_rows rows each; the others
-// tiles of dx.
+// The parameters are those of warpwise::conv3x3_gradients; partials: (splits, k c 9).
 template <int CHANNELS, int FILTERS, int EACH, bool INPUT, bool PAIRS, bool ADDED>
 __global__ void __launch_bounds__(kThreads, CHANNELS == 1 && !INPUT ? 4 : 2) gradients(
     const float* y, const float* dy, const float* dmean, const float* dvar, const float* dconv, const float* mean,
@@ -169,15 +166,7 @@ __global__ void __launch_bounds__(kThreads, CHANNELS == 1 && !INPUT ? 4 : 2) gra
   source.parts = parts;
   source.inverse = 1.0f / (static_cast<float>(n) * static_cast<float>(h * w));
   source.eps = eps;
-  const int block = blockIdx.x;
-  if (INPUT && block >= weight_blocks) {
-    warpwise::conv3x3_grad_input<CHANNELS == 16 ? 4 : 1, EACH>(shared, source, f, dx, block - weight_blocks, c, h, w, k,
-                                                               input_rows, input_strips);
-  } else if constexpr (CHANNELS == 16) {
-    warpwise::conv3x3_grad_weight<FILTERS>(shared, source, x, partials, nullptr, block, share, n, c, h, w, k,
-                                           weight_rows, weight_strips);
-  } else {
-    warpwise::conv3x3_grad_weight_few<CHANNELS>(shared, source, x, partials, nullptr, block, share, n, c, h, w, k,
-                                                weight_rows);
-  }
+  warpwise::conv3x3_gradients<CHANNELS, FILTERS, EACH, INPUT>(shared, source, x, f, dx, partials, nullptr, n, c, h, w,
+                                                              k, weight_blocks, share, weight_rows, weight_strips,
+                                                              input_rows, input_strips);
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include <limits>
 
+#include <include/ww/cub_algorithms.h>
 #include <thrust/warpwise/sorting.h>
 
 namespace cub {
@@ -10,24 +11,6 @@ struct NullType {};
 typedef thrust::plus<> Sum;
 typedef thrust::minimum<> Min;
 typedef thrust::maximum<> Max;
-enum BlockReduceAlgorithm { BLOCK_REDUCE_RAKING_COMMUTATIVE_ONLY, BLOCK_REDUCE_RAKING, BLOCK_REDUCE_WARP_REDUCTIONS };
-enum BlockScanAlgorithm { BLOCK_SCAN_RAKING, BLOCK_SCAN_RAKING_MEMOIZE, BLOCK_SCAN_WARP_SCANS };
-enum BlockLoadAlgorithm {
-  BLOCK_LOAD_DIRECT,
-  BLOCK_LOAD_STRIPED,
-  BLOCK_LOAD_VECTORIZE,
-  BLOCK_LOAD_TRANSPOSE,
-  BLOCK_LOAD_WARP_TRANSPOSE,
-  BLOCK_LOAD_WARP_TRANSPOSE_TIMESLICED
-};
-enum BlockStoreAlgorithm {
-  BLOCK_STORE_DIRECT,
-  BLOCK_STORE_STRIPED,
-  BLOCK_STORE_VECTORIZE,
-  BLOCK_STORE_TRANSPOSE,
-  BLOCK_STORE_WARP_TRANSPOSE,
-  BLOCK_STORE_WARP_TRANSPOSE_TIMESLICED
-};
 struct DeviceOnly {
   struct TempStorage {};
 };
