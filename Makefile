@@ -2,17 +2,21 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+TORCH  := $(VENV)/.torch
 STAMP  := $(VENV)/.installed
 EXTRAS := cuda,report,test
 JOBS   ?= 2
 
-.PHONY: demo test test-full test-gpu browser lint types native contracts format docs clean
+# Where this is set, each process compiles torch and the tests again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test test-full test-gpu packages browser lint types native bytecode contracts format docs clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
-test: $(STAMP) browser
-	$(MAKE) --no-print-directory -j$(JOBS) --output-sync=target lint types contracts native
+test:
+	$(MAKE) --no-print-directory -j$(JOBS) --output-sync=target browser native bytecode types lint contracts
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 # Every combination of tiles, layouts and dtypes, of which `make test` takes a sample.
@@ -20,7 +24,7 @@ test-full: $(STAMP)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "full and not gpu"
 
 # The report is tested in a headless Chromium. Where it cannot be installed those tests are skipped, and say why.
-browser:
+browser: packages
 	@for name in chromium chromium-browser google-chrome google-chrome-stable chrome; do \
 	  command -v $$name >/dev/null && exit 0; done; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -36,9 +40,13 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	git ls-files '*.cu' '*.cuh' '*.cpp' '*.h' | xargs $(BIN)/clang-format --dry-run -Werror
 
-# The C++ runtimes, beside the checks: mypy keeps one core busy.
-native: $(STAMP)
-	$(BIN)/python -m tests.prebuild
+# The C++ runtimes, beside pip and the checks, which keep one core busy each.
+native: $(TORCH)
+	PYTHONPATH=src $(BIN)/python -m tests.prebuild
+
+# Bytecode of the tests and of what they import: otherwise each worker of pytest compiles all of it.
+bytecode: $(STAMP)
+	$(BIN)/python -m tests.bytecode
 
 types: $(STAMP)
 	$(BIN)/mypy
@@ -58,15 +66,21 @@ docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # A C++ compiler builds the emulator and the kernels; python3-venv is a package of its own on Debian.
-$(STAMP): pyproject.toml constraints.txt
+packages:
 	@command -v g++ >/dev/null && command -v addr2line >/dev/null && $(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && apt-get install -y -qq g++ binutils python3-venv python3-dev; \
 	  else echo 'warpwise: install g++, binutils, python3-venv and python3-dev first' >&2; exit 1; fi
+
+# What the C++ runtimes are built against.
+$(TORCH): constraints.txt | packages
 	@echo 'warpwise: making $(VENV), about a minute'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt torch numpy
+	touch $(TORCH)
+
+$(STAMP): $(TORCH) pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[$(EXTRAS)]'
 	touch $(STAMP)
 

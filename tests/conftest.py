@@ -3,6 +3,7 @@ Nothing is written to the user's results store."""
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -57,15 +58,14 @@ def seeded() -> None:
     torch.manual_seed(0)
 
 
+_STORES = itertools.count()
+
+
 @pytest.fixture(autouse=True)
-def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The results store of this test alone; also for the processes that it starts."""
-    path = tmp_path / "store" / "runs.sqlite3"
+def own_store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The results store of this test alone, also for the processes that it starts. Its folder need not exist."""
+    path = tmp_path_factory.getbasetemp() / f"store{next(_STORES)}" / "runs.sqlite3"
     monkeypatch.setenv("WARPWISE_STORE", str(path))
-    return path
-
-
-@pytest.fixture(autouse=True)
-def no_width_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unset COLUMNS, which pytest-xdist sets to 80, so that each command chooses its width of output into a pipe."""
+    # pytest-xdist sets COLUMNS to 80: a command chooses its width of output into a pipe.
     monkeypatch.delenv("COLUMNS", raising=False)
+    return path

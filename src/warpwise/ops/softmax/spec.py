@@ -130,10 +130,10 @@ SPEC = Spec(
     cases=(
         *CASES,
         Case("columns", {"rows": 70, "columns": 40}, {"dim": 0}),
-        Case("few_rows", {"rows": 3, "columns": 700}, {"dim": 0}),
+        Case("few_rows", {"rows": 3, "columns": 300}, {"dim": 0}),
         Case("few_columns", {"rows": 40003, "columns": 2}, {"dim": 0}),
         Case("one_column", {"rows": 300, "columns": 1}, {"dim": 0}),
-        Case("columns_of_one", {"rows": 1, "columns": 300}, {"dim": 0}),
+        Case("columns_of_one", {"rows": 1, "columns": 150}, {"dim": 0}),
         Case("masked", {"rows": 4, "columns": 300}, {"masked": True}),
         Case("masked_long", {"rows": 2, "columns": 40003}, {"masked": True}),
     ),
