@@ -88,7 +88,7 @@ def train(
         if resume:
             trainer.resume(path)
     except FileNotFoundError as error:
-        raise click.ClickException(f"--resume: there is no checkpoint {error.filename}") from error
+        raise click.ClickException(f"--resume: there is no checkpoint {path}") from error
     except (data.DataError, CheckpointError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     _introduce(console, trainer, resume)
