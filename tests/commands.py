@@ -12,13 +12,18 @@ from tempfile import TemporaryDirectory
 _PRELOAD = ["torch", "warpwise.cli", "warpwise.cli.kernel_options", "warpwise.cuda.program.session"]
 
 
-def command(*args: str, timeout: float = 120) -> CompletedProcess[str]:
-    """Run ``python -m warpwise ARGS``; the result has its exit status and what it wrote to file descriptors 1 and 2."""
+def command(*args: str, timeout: float = 120, **variables: str) -> CompletedProcess[str]:
+    """Run ``python -m warpwise ARGS``; the result has its exit status and what it wrote to file descriptors 1 and 2.
+
+    ``variables`` are added to the environment.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOAD)
     with TemporaryDirectory() as folder:
         outputs = [Path(folder) / name for name in ("out", "err")]
-        process = context.Process(target=_run, args=(args, *map(str, outputs), os.getcwd(), dict(os.environ)))
+        process = context.Process(
+            target=_run, args=(args, *map(str, outputs), os.getcwd(), {**os.environ, **variables})
+        )
         process.start()
         process.join(timeout)
         if process.is_alive():

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 import torch
+import torch.distributed as dist
 from rich.console import Console
 from rich.markup import escape
 
@@ -72,19 +76,59 @@ def train(
     cnn is two blocks of convolution 3 x 3, batch normalisation, relu and max pooling, and two linear layers; mlp has
     one hidden layer. After each epoch the test accuracy is shown and the checkpoint written (safetensors, atomically).
     Ctrl-C writes it after the current step, and --resume continues to the same weights. A loss that is not finite ends
-    the run with an error and keeps the last checkpoint.
+    the run with an error and keeps the last checkpoint. Under torchrun each process trains with its part of the batch,
+    on a GPU of its own or on the CPU, to the weights of one process.
 
     \b
     warpwise train
     warpwise train fashion --download --batch 512 --epochs 10 --plots fashion
     warpwise train mnist --data ~/mnist --engine torch
+    torchrun --nproc-per-node 2 -m warpwise train mnist --batch 4096
     """
-    console = wide_console()
     settings = Settings(dataset, model, batch, epochs, lr, momentum, seed, dtype, engine)
     path = checkpoint or Path(f"{dataset}-{model}.safetensors")
+    with _processes(where) as device:
+        return _train(settings, path, device, folder, download, resume, profile, plots)
+
+
+@contextmanager
+def _processes(where: str | None) -> Iterator[torch.device]:
+    """The device of this process; under torchrun within a process group, and with a GPU for each process."""
+    count = int(os.environ.get("WORLD_SIZE", "1"))
     try:
         device = resolve(where)
-        trainer = Trainer(settings, data.load(dataset, folder, download), device, path)
+        if count > 1 and device.type == "cuda":
+            device = resolve(f"cuda:{os.environ['LOCAL_RANK']}")
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    if count == 1:
+        yield device
+        return
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield device
+    finally:
+        dist.destroy_process_group()
+
+
+def _train(
+    settings: Settings,
+    path: Path,
+    device: torch.device,
+    folder: Path | None,
+    download: bool,
+    resume: bool,
+    profile: bool,
+    plots: Path | None,
+) -> int:
+    """Train and report; of several processes the first one alone downloads, reports and draws."""
+    first = not dist.is_initialized() or dist.get_rank() == 0
+    console = wide_console()
+    console.quiet = not first
+    try:
+        trainer = Trainer(settings, _data(settings.dataset, folder, download, first), device, path)
         if resume:
             trainer.resume(path)
     except FileNotFoundError as error:
@@ -100,16 +144,26 @@ def train(
     except NonFiniteLoss as error:
         raise click.ClickException(str(error)) from error
     if trainer.stopped:
-        click.echo(
-            f"interrupted; {path} has epoch {trainer.epoch + 1}, step {trainer.at}; --resume continues", err=True
-        )
+        if first:
+            kept = f"{path} has epoch {trainer.epoch + 1}, step {trainer.at}"
+            click.echo(f"interrupted; {kept}; --resume continues", err=True)
         return 130
     console.print(f"wrote {escape(str(path))}")
-    if plots is not None:
+    if plots is not None and first:
         console.print(f"wrote {escape(str(pictures.write(trainer, plots)[-1]))}")
     if profile:
-        _profile(console, trainer, path.with_suffix(".trace.json"))
+        _profile(console, trainer, path.with_suffix(f".{trainer.rank}.trace.json" if trainer.rank else ".trace.json"))
     return 0
+
+
+def _data(name: str, folder: Path | None, download: bool, first: bool) -> data.ImageSet:
+    """Load the data set, downloaded by the first process before the others look for it."""
+    if not dist.is_initialized():
+        return data.load(name, folder, download)
+    if first:
+        found = data.load(name, folder, download)
+    dist.barrier()
+    return found if first else data.load(name, folder)
 
 
 def _introduce(console: Console, trainer: Trainer, resumed: bool) -> None:
@@ -124,6 +178,9 @@ def _introduce(console: Console, trainer: Trainer, resumed: bool) -> None:
         console.print("[dim]on a CPU PyTorch's kernels compute behind our operations[/]")
     if settings.engine == "emulated":
         console.print("[dim]our CUDA kernels run emulated and checked, about a third of a second an image[/]")
+    if trainer.processes > 1:
+        own = settings.batch // trainer.processes
+        console.print(f"[dim]{trainer.processes} processes, each with {own:,} images of a batch[/]")
     if resumed:
         console.print(f"[dim]continuing after {trainer.epoch} epochs and {trainer.at} steps[/]")
 

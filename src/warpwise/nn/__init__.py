@@ -3,9 +3,10 @@
 from warpwise.nn.convolution import AvgPool2d, BatchNorm2d, Conv2d, ConvBlock, MaxPool2d
 from warpwise.nn.linear import Linear
 from warpwise.nn.loss import CrossEntropyLoss
+from warpwise.nn.parallel import DataParallel
 from warpwise.nn.step import CompiledStep, compile_step
 
 __all__ = [
-    "AvgPool2d", "BatchNorm2d", "CompiledStep", "Conv2d", "ConvBlock", "CrossEntropyLoss", "Linear", "MaxPool2d",
-    "compile_step",
+    "AvgPool2d", "BatchNorm2d", "CompiledStep", "Conv2d", "ConvBlock", "CrossEntropyLoss", "DataParallel", "Linear",
+    "MaxPool2d", "compile_step",
 ]  # fmt: skip

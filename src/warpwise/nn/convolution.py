@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch.distributed import ProcessGroup
 
+from warpwise.nn.batch_statistics import batch_norm_over
 from warpwise.ops.avg_pool2d.op import avg_pool2d
 from warpwise.ops.batch_norm.op import batch_norm, running_statistics
 from warpwise.ops.conv2d.op import conv2d
@@ -29,7 +31,10 @@ class BatchNorm2d(torch.nn.BatchNorm2d):
     """``torch.nn.BatchNorm2d`` whose training statistics come from ``ops.batch_norm``; running ones follow PyTorch's.
 
     In evaluation with running statistics PyTorch computes. Raises ``ValueError`` for a batch with one value a channel.
+    ``statistics_over`` is the group of processes whose batches are normalised together, set by ``DataParallel``.
     """
+
+    statistics_over: ProcessGroup | None = None
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         self._check_input_dim(input)
@@ -38,9 +43,18 @@ class BatchNorm2d(torch.nn.BatchNorm2d):
         count = input.numel() // max(1, input.shape[1])
         if count < 2 and self.training:
             raise ValueError(f"BatchNorm2d: expected several values a channel to train with, got {tuple(input.shape)}")
-        output, mean, var = batch_norm(input, self.weight, self.bias, self.eps)
+        return self.by_batch(input, None, count)
+
+    def by_batch(self, input: torch.Tensor, bias: torch.Tensor | None, count: int) -> torch.Tensor:
+        """Normalise by the statistics of the batch, ``count`` values a channel. ``bias`` was left out of ``input``."""
+        group = self.statistics_over if self.training else None
+        if group is None:
+            output, mean, var = batch_norm(input, self.weight, self.bias, self.eps)
+        else:
+            output, mean, var = batch_norm_over(group, input, self.weight, self.bias, self.eps)
+            count *= group.size()
         if self.training:
-            self.update_running(mean.detach(), var.detach(), None, count)
+            self.update_running(mean.detach(), var.detach(), bias, count)
         return output
 
     @torch.no_grad()
@@ -93,7 +107,7 @@ class ConvBlock(torch.nn.Module):
     running statistics, so that the state dict is that of ``torch.nn.Sequential`` with modules called conv, norm, relu
     and pool. The batch normalisation removes the bias of ``conv``: it moves the running mean and gets no gradient,
     where PyTorch's is a rounding error of 0. In evaluation the four steps are computed one after the other by running
-    statistics.
+    statistics; in ``DataParallel`` too, by the statistics of all processes.
     """
 
     def __init__(
@@ -118,7 +132,10 @@ class ConvBlock(torch.nn.Module):
         if count < 2:
             raise ValueError(f"ConvBlock: expected several values a channel to train with, got {tuple(input.shape)}")
         weight, gamma, beta = self.conv.weight, self.norm.weight, self.norm.bias
-        output, mean, var = conv_block(input, weight, gamma, beta, self.norm.eps)
         bias = None if self.conv.bias is None else self.conv.bias.detach()
+        if self.norm.statistics_over is not None:
+            convolved = conv2d(input, weight, None, 1, 1)
+            return max_pool2d(torch.relu(self.norm.by_batch(convolved, bias, count)), 2)
+        output, mean, var = conv_block(input, weight, gamma, beta, self.norm.eps)
         self.norm.update_running(mean.detach(), var.detach(), bias, count)
         return output

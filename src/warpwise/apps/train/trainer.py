@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
+import warpwise.nn
 from warpwise.apps.data import ImageSet
 from warpwise.apps.train import emulated, engines, networks
 from warpwise.apps.train.checkpoint import Checkpoint, CheckpointError
@@ -43,6 +45,10 @@ class Trainer:
 
     On a GPU a step is one CUDA graph unless ``captured`` is false; the data set stays on the device as uint8.
 
+    In a process group of torch.distributed each process trains with its part of every batch; the weights and losses are
+    those of one process up to the order of sums. The first process writes the checkpoint, all read it. Ctrl-C, sent to
+    all, then ends the run where the losses are looked at.
+
     Raises ``ValueError`` for settings that do not fit the data or the device.
     """
 
@@ -60,6 +66,11 @@ class Trainer:
             raise ValueError(
                 f"expected a batch of at most the {len(data.train):,} images of {data.name}, got {settings.batch:,}"
             )
+        self.rank, self.processes = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+        if self.processes > 1 and settings.engine != "ours":
+            raise ValueError(f"engine {settings.engine}: expected one process, got {self.processes}; choose ours")
+        if settings.batch % self.processes:
+            raise ValueError(f"expected a batch that {self.processes} processes divide evenly, got {settings.batch}")
         engines.check(settings, device)
         if device.type == "cuda":
             engines.set_precision(settings)
@@ -72,6 +83,8 @@ class Trainer:
         self.train, self.test = data.train.to(device), data.test.to(device)
         self.mean, self.std = data.statistics()
         self.optimizer, self.step = engine.make_step(self.model, self.batch, self.train.labels)
+        if self.processes > 1:
+            warpwise.nn.DataParallel(self.model, self.optimizer)
         self.history: list[Epoch] = []
         self.epoch = self.at = 0  # epochs that are finished, and steps of the next one
         self.losses: list[float] = []  # of the steps of this epoch
@@ -119,15 +132,17 @@ class Trainer:
     def _epoch(self, interrupted: threading.Event, progress: Callable[[Trainer, int], None] | None) -> None:
         self.model.train()
         order, batch, first = self.order(self.epoch), self.settings.batch, self.at
+        own = batch // self.processes
         losses = torch.zeros(self.steps, device=self.device)
         seen = first
         started = time.perf_counter()
         for at in range(first, self.steps):
-            indices = order[at * batch : (at + 1) * batch]
-            losses[at] = self.step(indices)
+            start = at * batch + self.rank * own
+            losses[at] = self.step(order[start : start + own])
             self.at = at + 1
-            stop = interrupted.is_set()
-            if stop or self.at % CHECK_EVERY == 0 or self.at == self.steps:
+            look = self.at % CHECK_EVERY == 0 or self.at == self.steps
+            stop = self._stops(interrupted, look)
+            if stop or look:
                 self._look(losses, seen)
                 seen = self.at
                 if progress is not None:
@@ -144,9 +159,21 @@ class Trainer:
         self.losses = []
         self.save()
 
+    def _stops(self, interrupted: threading.Event, look: bool) -> bool:
+        """True if the run ends after this step: several processes agree on it at their looks."""
+        if self.processes == 1:
+            return interrupted.is_set()
+        return look and bool(self._total(torch.tensor(float(interrupted.is_set()), device=self.device)))
+
+    def _total(self, tensor: torch.Tensor) -> torch.Tensor:
+        """``tensor``, replaced by its sum over all processes."""
+        if self.processes > 1:
+            dist.all_reduce(tensor)
+        return tensor
+
     def _look(self, losses: torch.Tensor, seen: int) -> None:
         """Fetch the losses of the steps from ``seen`` on. Raises ``NonFiniteLoss`` if one is not finite."""
-        fetched = losses[seen : self.at].tolist()
+        fetched = (self._total(losses[seen : self.at].clone()) / self.processes).tolist()
         for number, loss in enumerate(fetched):
             if not abs(loss) < float("inf"):
                 kept = f"the last good checkpoint is {self.saved}" if self.saved else "no checkpoint was written yet"
@@ -157,23 +184,32 @@ class Trainer:
         self.losses += fetched
 
     @torch.no_grad()
-    def probabilities(self) -> torch.Tensor:
-        """The probabilities of the classes for each test image, (N, classes), by running statistics."""
+    def probabilities(self, images: torch.Tensor | None = None) -> torch.Tensor:
+        """The probabilities of the classes for test images, all or those at the indices ``images``, (N, classes).
+
+        They are computed by running statistics.
+        """
         self.model.eval()
-        parts = []
-        for first in range(0, len(self.test), TEST_BATCH):
-            indices = torch.arange(first, min(first + TEST_BATCH, len(self.test)), device=self.device)
-            parts.append(torch.softmax(self.model(self._normalised(self.test.pixels, indices)).float(), 1))
+        chosen = torch.arange(len(self.test), device=self.device) if images is None else images
+        parts = [
+            torch.softmax(self.model(self._normalised(self.test.pixels, part)).float(), 1)
+            for part in chosen.split(TEST_BATCH)
+        ]
         self.model.train()
         return torch.cat(parts)
 
     def accuracy(self) -> float:
         """The fraction of the test images that are classified correctly."""
-        return float((self.probabilities().argmax(1) == self.test.labels).double().mean())
+        own = torch.arange(self.rank, len(self.test), self.processes, device=self.device)
+        correct = (self.probabilities(own).argmax(1) == self.test.labels[own]).double().sum()
+        return float(self._total(correct)) / len(self.test)
 
     def save(self) -> None:
         """Write the checkpoint, if the run has one."""
         if self.checkpoint is None:
+            return
+        self.saved = str(self.checkpoint)
+        if self.rank:
             return
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         for name, param in self.model.named_parameters():
@@ -185,7 +221,6 @@ class Trainer:
             "history": [asdict(epoch) for epoch in self.history], "classes": self.data.classes,
         }  # fmt: skip
         Checkpoint(tensors, state).save(self.checkpoint)
-        self.saved = str(self.checkpoint)
 
     def resume(self, path: Path) -> None:
         """Continue from a checkpoint. Raises ``CheckpointError`` if it is not one of this run."""
