@@ -15,6 +15,10 @@ os.environ.setdefault("TRITON_CACHE_DIR", str(Path(__file__).parents[1] / ".pyte
 # Calls go through C++ from the first one on: otherwise the build in the background decides which tests see it.
 os.environ.setdefault("WARPWISE_FASTCALL", "1")
 
+# The workers of pytest-xdist share the cores: more threads of PyTorch in each would wait for one another.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import hypothesis
 import pytest
 import torch
