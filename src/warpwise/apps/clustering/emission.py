@@ -10,7 +10,7 @@ import math
 import torch
 
 DEGREES_OF_FREEDOM = 4.0  # of Student's t
-_RIDGE = 1e-5  # added to every variance; features are whitened, so that their noise has variance 1
+RIDGE = 1e-5  # added to every variance; features are whitened, so that their noise has variance 1
 
 
 class Emission:
@@ -29,6 +29,19 @@ class Emission:
         self.scale = torch.empty(0)
         self.distance: torch.Tensor | None = None
         self.update(X, responsibilities)
+
+    @classmethod
+    def of(cls, emission: Emission) -> Emission:
+        """The parameters of ``emission`` for other points, without a state of an M step."""
+        copy = cls.__new__(cls)
+        copy.covariance, copy.mean, copy.scale = emission.covariance, emission.mean, emission.scale
+        copy.distance = None
+        return copy
+
+    @property
+    def linear(self) -> bool:
+        """True if scores are affine in the features (``coefficients``), so that a step needs no scores as input."""
+        return self.covariance == "tied"
 
     def parameters(self) -> int:
         """The number of free parameters of a restart."""
@@ -64,7 +77,7 @@ class Emission:
         n, (restarts, classes, d) = len(X), sums.shape
         self.mean = torch.where(counts[..., None] > 1e-3, sums / counts.clamp(min=1e-3)[..., None], self.mean)
         within = (counts[..., None] * self.mean).transpose(1, 2) @ self.mean
-        ridge = _RIDGE * torch.eye(d, device=X.device)
+        ridge = RIDGE * torch.eye(d, device=X.device)
         total = self.total
         if weights is not None and reweighted:
             total = torch.stack([X.T @ (X * weights[:, r].sum(1, keepdim=True)) for r in range(restarts)])
@@ -76,7 +89,7 @@ class Emission:
             squares = (weights.reshape(n, -1).T @ X.square()).view(restarts, classes, d)
             spread = (squares - counts[..., None] * self.mean.square()).clamp(min=0)
             prior = self.scale.diagonal(dim1=1, dim2=2)[:, None]
-            self.scale = (spread + (d + 1) * prior) / (counts[..., None] + d + 1) + _RIDGE
+            self.scale = (spread + (d + 1) * prior) / (counts[..., None] + d + 1) + RIDGE
         elif self.covariance == "full":
             matrices = []
             for r in range(restarts):

@@ -23,11 +23,18 @@ class Estimator(ClusterMixin, BaseEstimator):
 
     device: Any
     random_state: Any
+    missing: str = "error"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "marginalise"
+        return tags
 
     def _features(self, X: Any, reset: bool) -> torch.Tensor:
         """X (N, D) as float32 or float64 on the device of the fit.
 
-        Raises ``ValueError`` for another shape, for NaN and infinite values, and for a device that is not supported.
+        Raises ``ValueError`` for another shape, for infinite values, for NaN unless ``missing`` is "marginalise", and
+        for a device that is not supported.
         """
         device = self._device(X)
         if isinstance(X, torch.Tensor):
@@ -36,7 +43,8 @@ class Estimator(ClusterMixin, BaseEstimator):
                 X = X if X.dtype == torch.float32 else X.double()
                 return self._checked(X.to(device), reset)
             X = X.cpu().numpy()
-        checked = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_min_samples=1)
+        finite = "allow-nan" if self.missing == "marginalise" else True
+        checked = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_all_finite=finite)
         return torch.from_numpy(np.array(checked, copy=True)).to(device)
 
     def _checked(self, X: torch.Tensor, reset: bool) -> torch.Tensor:
@@ -44,7 +52,10 @@ class Estimator(ClusterMixin, BaseEstimator):
         if X.dim() != 2 or not X.numel():
             raise ValueError(f"X: expected (N, D) with N and D of at least 1, a 2D array, got {tuple(X.shape)}")
         validate_data(self, X, reset=reset, skip_check_array=True)
-        if not bool(torch.isfinite(X).all()):
+        usable = torch.isfinite(X)
+        if self.missing == "marginalise":
+            usable |= X.isnan()
+        if not bool(usable.all()):
             raise ValueError("X: expected finite values, got NaN or infinity")
         return X
 

@@ -88,7 +88,7 @@ class MeanField:
 
     def _step(self, bounds: tuple[int, ...], estimate: bool) -> None:
         linear = constant = None
-        if self.mix is None and self.emission.covariance == "tied":
+        if self.mix is None and self.emission.linear:
             features, (linear, constant) = self.X, self.emission.coefficients()
         else:
             features = self.scores()
@@ -177,8 +177,9 @@ class MeanField:
         common = self.emission.common(self.X).double()
         return common if self.mix is None else common + self.shift.double().sum((0, 2))
 
-    def run(self, iterations: int, highest_beta: float | None = None, tolerance: float = 0.0) -> int:
-        """EM until at most a fraction ``tolerance`` of the first fit's labels changes; returns the iterations done.
+    def run(self, iterations: int, highest_beta: float | None = None, tolerance: float = 0.0, least: int = 3) -> int:
+        """EM until at most a fraction ``tolerance`` of the first fit's labels changes, after at least ``least``
+        iterations; returns the iterations done.
 
         ``highest_beta`` None keeps ``beta``. On a GPU the labels are compared in every fifth iteration.
         """
@@ -196,7 +197,7 @@ class MeanField:
                 new = self.q[:, 0].argmax(1)
                 moved = float((new != labels).float().mean())
                 sized = self.sizes is None or float((self.q.mean(0) - self.sizes).abs().max()) < _SIZE_TOLERANCE
-                if moved <= tolerance and sized and iteration > 2:
+                if moved <= tolerance and sized and iteration >= least:
                     return iteration
                 labels = new
         return iterations

@@ -15,12 +15,15 @@ from warpwise.apps.clustering.estimator import Estimator, check_count, check_dis
 from warpwise.apps.clustering.field import MeanField
 from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.inputs import graph_of, interaction_of, whitening
+from warpwise.apps.clustering.marginal import MarginalEmission, Missing, filled
 from warpwise.apps.clustering.smoothing import noise_left, smooth
 from warpwise.apps.clustering.starts import best_start
+from warpwise.ops.potts_em_step.spec import softmax
 
 _START_STRENGTH = 4.8  # beta of the starts, times the mean degree
 _MAX_STRENGTH = 12.0  # the highest beta that is estimated, times the mean degree
 _TOLERANCE = 2e-4  # fraction of the labels that may change in the last iteration
+_LEAST_WITH_MISSING = 20  # iterations: expected values of missing features converge after the labels
 
 
 class SpatialMixture(Estimator):
@@ -44,7 +47,9 @@ class SpatialMixture(Estimator):
     min_region : regions of fewer points are merged into neighbouring domains; or None.
     contiguous : merge all regions of a domain but its largest into neighbouring domains.
     n_init : k-means++ starts.
-    missing : "error": NaN in X raises ``ValueError``. No other value is supported.
+    missing : "error": NaN in X raises ``ValueError``. "marginalise": NaN is a missing value, and the fit uses the
+        density of the observed features of each point; a point without any is labelled by its neighbours. A feature
+        needs one value at least. Only without ``smoothing``.
     smoothing : hops over which features are averaged before the fit; only without ``n_types``. Averages of neighbours
         are not independent evidence: the log-likelihood is multiplied by the fraction of the variance that independent
         noise keeps, and beta is estimated with the features before smoothing.
@@ -118,8 +123,19 @@ class SpatialMixture(Estimator):
             features.shape[0], coords, graph, shape, check_count("n_neighbours", self.n_neighbours, 1)
         )
         order, sorted_graph = _by_colour(neighbours)
-        self._mean, self._matrix = whitening(features, neighbours.to(features.device))
-        model = self._optimise(self._whiten(features[order.to(features.device)]), sorted_graph, order)
+        here = neighbours.to(features.device)
+        missing = features.isnan() if self.missing == "marginalise" else None
+        if missing is not None and bool(missing.any()):
+            features = filled(features, missing, here)
+        else:
+            missing = None
+        check_distinct(features, self.n_domains, "n_domains")
+        if self.n_types is not None:
+            check_distinct(features, self.n_types, "n_types")
+        self._mean, self._matrix = whitening(features, here)
+        sorted_here = order.to(features.device)
+        known = None if missing is None else Missing(missing[sorted_here], self._matrix)
+        model = self._optimise(self._whiten(features[sorted_here]), sorted_graph, order, known)
         self._keep(X, model, sorted_graph, order)
         return self
 
@@ -137,6 +153,11 @@ class SpatialMixture(Estimator):
         order, sorted_graph = _by_colour(neighbours)
         order, sorted_graph = order.to(features.device), sorted_graph.to(features.device)
         fitted = self._model
+        emission = fitted.emission
+        missing = features.isnan()[order]
+        if self.missing == "marginalise" and bool(missing.any()):
+            features = torch.where(features.isnan(), self._mean.to(features.dtype), features)
+            emission = MarginalEmission(emission, Missing(missing, self._matrix))
         points, temper = self._smoothed(self._whiten(features[order]), sorted_graph)
         external = self._external[:, None]
         if external.shape[0] > 1:
@@ -147,7 +168,7 @@ class SpatialMixture(Estimator):
             points,
             sorted_graph,
             q,
-            fitted.emission,
+            emission,
             fitted.mix,
             fitted.beta,
             external,
@@ -155,6 +176,8 @@ class SpatialMixture(Estimator):
             None,
             temper,
         )
+        # From uniform probabilities the prior "layers" would draw the first colour towards the middle layers.
+        model.q = softmax(temper * model.scores() + external)
         for _ in range(20):
             model.update_domains()
         result = torch.empty_like(model.q[:, 0])
@@ -189,9 +212,8 @@ class SpatialMixture(Estimator):
 
     def _check(self, X: torch.Tensor) -> None:
         k = check_count("n_domains", self.n_domains, 1)
-        check_distinct(X, k, "n_domains")
         if self.n_types is not None:
-            check_distinct(X, check_count("n_types", self.n_types, 1), "n_types")
+            check_count("n_types", self.n_types, 1)
         check_count("n_init", self.n_init, 1)
         check_count("max_iter", self.max_iter, 1)
         if check_count("smoothing", self.smoothing, 0) and self.n_types is not None:
@@ -200,8 +222,10 @@ class SpatialMixture(Estimator):
             check_count("min_region", self.min_region, 1)
         if self.covariance not in ("tied", "diag", "full", "t"):
             raise ValueError(f'covariance: expected "tied", "diag", "full" or "t", got {self.covariance!r}')
-        if self.missing != "error":
-            raise ValueError(f'missing: only "error" is supported, got {self.missing!r}')
+        if self.missing not in ("error", "marginalise"):
+            raise ValueError(f'missing: expected "error" or "marginalise", got {self.missing!r}')
+        if self.missing == "marginalise" and self.smoothing:
+            raise ValueError('smoothing: supported only with missing="error"')
         number = isinstance(self.beta, Real) and 0 <= float(self.beta) < float("inf")
         if not number and not (isinstance(self.beta, str) and self.beta == "estimate"):
             raise ValueError(f'beta: expected "estimate" or a finite number of at least 0, got {self.beta!r}')
@@ -231,7 +255,9 @@ class SpatialMixture(Estimator):
         hops = self.smoothing
         return (X, 1.0) if hops == 0 else (smooth(graph, X, hops), noise_left(graph, hops))
 
-    def _optimise(self, whitened: torch.Tensor, graph: Graph, order: torch.Tensor) -> MeanField:
+    def _optimise(
+        self, whitened: torch.Tensor, graph: Graph, order: torch.Tensor, missing: Missing | None
+    ) -> MeanField:
         """The best start, then EM with the chosen prior, covariance and beta until the labels stand still.
 
         ``graph`` is on the CPU. The external field, V and the sizes move to the device of ``whitened``.
@@ -257,6 +283,8 @@ class SpatialMixture(Estimator):
             if model.mix is not None:
                 classes = torch.softmax(model.emission.scores(X), 2)
             emission = Emission(self.covariance, X, classes)
+        if missing is not None:
+            emission = MarginalEmission(emission, missing)
         beta = model.beta if isinstance(self.beta, str) else X.new_full((1,), float(self.beta))
         final = MeanField(
             X,
@@ -272,7 +300,8 @@ class SpatialMixture(Estimator):
             independent,
         )
         estimate = highest if isinstance(self.beta, str) else None
-        self.n_iter_ = final.run(self.max_iter, estimate, _TOLERANCE)
+        least = 3 if missing is None else _LEAST_WITH_MISSING
+        self.n_iter_ = final.run(self.max_iter, estimate, _TOLERANCE, least)
         if sizes is not None:
             # With beta held: a field that moves while beta is estimated can drive it to its bound.
             final.sizes = sizes.to(device)
@@ -314,13 +343,8 @@ class _Fitted:
     """The parameters of a fit, without its data."""
 
     def __init__(self, model: MeanField) -> None:
-        self.emission, self.mix, self.beta, self.interaction = (
-            model.emission,
-            model.mix,
-            model.beta,
-            model.interaction,
-        )
-        self.emission.distance = None
+        self.emission, self.mix = Emission.of(model.emission), model.mix
+        self.beta, self.interaction = model.beta, model.interaction
 
 
 def _reorder(model: MeanField, order: torch.Tensor) -> None:
