@@ -45,7 +45,7 @@ class Estimator(ClusterMixin, BaseEstimator):
             X = X.cpu().numpy()
         finite = "allow-nan" if self.missing == "marginalise" else True
         checked = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_all_finite=finite)
-        return torch.from_numpy(np.array(checked, copy=True)).to(device)
+        return torch.from_numpy(checked if checked.flags.writeable else checked.copy()).to(device)
 
     def _checked(self, X: torch.Tensor, reset: bool) -> torch.Tensor:
         """X (N, D) itself, checked on its own device."""

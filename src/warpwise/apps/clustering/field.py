@@ -6,18 +6,19 @@ of domain k has type c with probability mix_kc, and its features have the densit
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import torch
 
 from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.graph import Graph
-from warpwise.apps.clustering.smoothing import neighbour_sum
 from warpwise.ops import potts_em_step
-from warpwise.ops.potts_em_step.spec import derivatives, softmax
+from warpwise.ops.potts_em_step.spec import derivatives, neighbour_sum, softmax
 
 _TINY = 1e-30
 _SIZE_TOLERANCE = 0.01  # of the fraction of the points in a domain, where sizes are wanted
+_BLOCK = 1 << 16  # points whose scores are in memory at a time, where they are affine in the features
 _CHECKED_EVERY = 5  # iterations on a GPU, where the check for convergence synchronises
 
 
@@ -71,11 +72,6 @@ class MeanField:
         """(N, R, K): the density of each domain, a mixture of its types."""
         assert self.mix is not None
         return torch.bmm(self.density.transpose(0, 1), self.mix.transpose(1, 2)).transpose(0, 1) + _TINY
-
-    def field(self) -> torch.Tensor:
-        """(N, R, K): sum_j w_ij (V q_j)_k, the support of each domain by the neighbours."""
-        near = neighbour_sum(self.graph, self.q.flatten(1)).view(self.q.shape)
-        return near if self.interaction is None else near @ self.interaction
 
     def update_colour(self, begin: int, end: int) -> None:
         """Set q of the points of one colour to its optimum given all others; the ELBO does not fall."""
@@ -154,22 +150,37 @@ class MeanField:
 
         Bounds at the same ``beta`` and graph can be compared.
         """
-        near = self.field()
-        entropy = torch.special.entr(self.q)
-        terms = self.temper * self.scores() + self.external + self.beta[:, None] / 2 * near
-        bound = (self.q * terms + entropy).double().sum((0, 2))
+        bound: torch.Tensor | float = 0.0
+        for part, scores, near, external in self._blocks():
+            q = self.q[part]
+            terms = (self.temper * scores).add_(external).add_(near.mul_(self.beta[:, None] / 2))
+            bound = bound + terms.mul_(q).add_(torch.special.entr(q)).sum((0, 2), dtype=torch.float64)
         return bound + self.temper * self._common()
+
+    def _blocks(self) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor, torch.Tensor]]:
+        """Points, their scores, their neighbours' support and their external field, (n, R, K) each. The scores of all
+        points are computed at once unless they are affine in the features."""
+        n, graph = len(self.q), self.graph
+        affine = self.mix is None and self.emission.linear
+        scores = None if affine else self.scores()
+        for begin in range(0, n, _BLOCK):
+            part = slice(begin, min(begin + _BLOCK, n))
+            here = self.emission.scores(self.X[part]) if scores is None else scores[part]
+            flat = self.q.flatten(1)
+            near = neighbour_sum(graph.rowptr, graph.columns, graph.weights, flat, begin, part.stop).view(here.shape)
+            near = near if self.interaction is None else near @ self.interaction
+            yield part, here, near, self.external if len(self.external) == 1 else self.external[part]
 
     def pseudo_bic(self, parameters: int) -> float:
         """-2 log of the pseudo-likelihood of the first fit, penalised by log N a parameter (Stanford and Raftery 2002).
 
         sum_i log sum_k p(x_i | k) p(z_i = k | neighbours) needs no log Z, so that fits of different K can be compared.
         """
-        near = self.field()
-        prior = torch.log_softmax(self.beta[:, None] * near + self.external, 2)
-        evidence = (
-            torch.logsumexp(self.temper * self.scores() + prior, 2).double().sum(0) + self.temper * self._common()
-        )
+        evidence: torch.Tensor | float = 0.0
+        for _, scores, near, external in self._blocks():
+            prior = torch.log_softmax(self.beta[:, None] * near + external, 2)
+            evidence = evidence + torch.logsumexp(self.temper * scores + prior, 2).sum(0, dtype=torch.float64)
+        evidence = evidence + self.temper * self._common()
         n = self.q.shape[0]
         return float(-2 * evidence[0] + parameters * torch.log(torch.tensor(float(n), dtype=torch.float64)))
 

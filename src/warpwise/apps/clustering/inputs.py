@@ -12,6 +12,8 @@ from warpwise.apps.clustering.lattices import grid
 from warpwise.apps.clustering.smoothing import neighbour_sum
 from warpwise.apps.clustering.spatial_hash import check_coords, knn
 
+_BLOCK = 1 << 16  # points that are converted to float64 at a time
+
 
 def graph_of(n_points: int, coords: Any, graph: Any, shape: Sequence[int] | None, neighbours: int) -> Graph:
     """The graph of ``n_points`` points from at most one of its three descriptions; no edges if none is given.
@@ -48,25 +50,50 @@ def whitening(X: torch.Tensor, graph: Graph) -> tuple[torch.Tensor, torch.Tensor
 
     Most neighbours share a domain: the metric is near that of the noise within domains, whatever the units of X are.
     """
-    mean = X.double().mean(0)
-    centred = X.double() - mean
-    deviation = centred.square().mean(0).sqrt()
-    varying = deviation > 1e-6 * X.double().abs().amax(0).clamp(min=1e-300)
-    unit = torch.where(varying, 1 / deviation, 0)
-    scaled = centred * unit
-    total = scaled.T @ scaled / X.shape[0]
+    n, width = X.shape
+    parts = [slice(begin, begin + _BLOCK) for begin in range(0, n, _BLOCK)]
+    mean = X.mean(0, dtype=torch.float64)
+    squares, largest = torch.zeros_like(mean), torch.zeros_like(mean)
+    for part in parts:
+        values = X[part].double()
+        squares += (values - mean).square().sum(0)
+        largest = torch.maximum(largest, values.abs().amax(0))
+    deviation = (squares / n).sqrt()
+    unit = torch.where(deviation > 1e-6 * largest.clamp(min=1e-300), 1 / deviation, 0)
+    scaled = affine(X, mean, unit.diag())
+    total = sum_of_products(scaled, scaled) / n
     noise = total
     if graph.columns.numel():
         # sum_ij w_ij (x_i - x_j)(x_i - x_j)^T / 2 = sum_i d_i x_i x_i^T - sum_ij w_ij x_i x_j^T
-        degree = graph.degree.double()
-        across = neighbour_sum(graph, scaled.float()).double()
-        noise = scaled.T @ (scaled * degree[:, None] - across) / degree.sum()
+        across = neighbour_sum(graph, scaled).neg_().addcmul_(scaled, graph.degree[:, None])
+        noise = sum_of_products(scaled, across) / graph.degree.sum(dtype=torch.float64)
         noise = (noise + noise.T) / 2 + 1e-3 * total
     values, vectors = (part.to(X.device) for part in torch.linalg.eigh(noise.cpu()))
     kept = values > 1e-7 * values.amax().clamp(min=1e-300)
     if not bool(kept.any()):
-        return mean, mean.new_zeros(X.shape[1], 1)
+        return mean, mean.new_zeros(width, 1)
     return mean, unit[:, None] * vectors[:, kept] / values[kept].sqrt()
+
+
+def affine(
+    X: torch.Tensor, mean: torch.Tensor, matrix: torch.Tensor, order: torch.Tensor | None = None
+) -> torch.Tensor:
+    """(N, D') float32: (X - mean) @ matrix in float64, the rows X[order] if ``order`` is given; a block at a time."""
+    result = torch.empty(len(X) if order is None else len(order), matrix.shape[1], device=X.device)
+    for begin in range(0, len(result), _BLOCK):
+        part = slice(begin, begin + _BLOCK)
+        rows = X[part] if order is None else X[order[part]]
+        result[part] = ((rows.double() - mean) @ matrix).float()
+    return result
+
+
+def sum_of_products(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    """(D, E) float64: the sum over the points of the products of ``first`` (N, D) and ``second`` (N, E)."""
+    result = first.new_zeros(first.shape[1], second.shape[1], dtype=torch.float64)
+    for begin in range(0, len(first), _BLOCK):
+        part = slice(begin, begin + _BLOCK)
+        result += first[part].double().T @ second[part].double()
+    return result
 
 
 def interaction_of(prior: Any, n_domains: int, reach: int = 3) -> torch.Tensor | None:

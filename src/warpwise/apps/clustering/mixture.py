@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from warpwise.apps.clustering.alignment import domain_order
+from warpwise.apps.clustering.checkpoint import Checkpoint, key_of
 from warpwise.apps.clustering.components import merge_regions
 from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.estimator import Estimator, check_count, check_distinct, check_is_fitted
 from warpwise.apps.clustering.field import MeanField
 from warpwise.apps.clustering.graph import Graph
-from warpwise.apps.clustering.inputs import graph_of, interaction_of, whitening
+from warpwise.apps.clustering.inputs import affine, graph_of, interaction_of, whitening
 from warpwise.apps.clustering.marginal import MarginalEmission, Missing, filled
 from warpwise.apps.clustering.smoothing import noise_left, smooth
-from warpwise.apps.clustering.starts import best_start
+from warpwise.apps.clustering.starts import Progress, best_start
 from warpwise.ops.potts_em_step.spec import softmax
 
 _START_STRENGTH = 4.8  # beta of the starts, times the mean degree
 _MAX_STRENGTH = 12.0  # the highest beta that is estimated, times the mean degree
 _TOLERANCE = 2e-4  # fraction of the labels that may change in the last iteration
+_OF_STARTS = ("n_domains", "n_types", "n_init", "random_state", "smoothing")  # parameters that determine the starts
 _LEAST_WITH_MISSING = 20  # iterations: expected values of missing features converge after the labels
 
 
@@ -106,7 +110,15 @@ class SpatialMixture(Estimator):
         self.device = device
 
     def fit(
-        self, X: Any, y: Any = None, *, coords: Any = None, graph: Any = None, shape: Sequence[int] | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        coords: Any = None,
+        graph: Any = None,
+        shape: Sequence[int] | None = None,
+        checkpoint: str | Path | None = None,
+        progress: Progress | None = None,
     ) -> SpatialMixture:
         """Fit X (N, D), a NumPy array or a tensor; ``y`` is ignored.
 
@@ -114,8 +126,12 @@ class SpatialMixture(Estimator):
         ``Graph``, a scipy sparse matrix or (rowptr, columns[, weights]), made symmetric; ``shape`` of a 2-D or 3-D grid
         whose points are in row-major order. With none of them the model is a Gaussian mixture without a spatial prior.
 
+        ``checkpoint`` is a file that keeps the best of the finished starts. An interrupted fit of the same data and
+        parameters continues from it; it is deleted at the end. It needs an int as ``random_state``.
+        ``progress(done, n_init)`` is called after each batch of starts.
+
         Raises ``ValueError`` for NaN or infinite values, arguments of different lengths, K above the number of distinct
-        rows of X, and parameters outside the values listed above.
+        rows of X, parameters outside the values listed above, and a checkpoint of another fit.
         """
         features = self._features(X, reset=True)
         self._check(features)
@@ -135,8 +151,13 @@ class SpatialMixture(Estimator):
         self._mean, self._matrix = whitening(features, here)
         sorted_here = order.to(features.device)
         known = None if missing is None else Missing(missing[sorted_here], self._matrix)
-        model = self._optimise(self._whiten(features[sorted_here]), sorted_graph, order, known)
+        whitened = affine(features, self._mean, self._matrix, sorted_here)
+        del features
+        file = self._checkpoint(checkpoint, whitened, sorted_graph)
+        model = self._optimise(whitened, sorted_graph, order, known, file, progress)
         self._keep(X, model, sorted_graph, order)
+        if file is not None:
+            file.remove()
         return self
 
     def predict_proba(
@@ -158,7 +179,7 @@ class SpatialMixture(Estimator):
         if self.missing == "marginalise" and bool(missing.any()):
             features = torch.where(features.isnan(), self._mean.to(features.dtype), features)
             emission = MarginalEmission(emission, Missing(missing, self._matrix))
-        points, temper = self._smoothed(self._whiten(features[order]), sorted_graph)
+        points, temper = self._smoothed(affine(features, self._mean, self._matrix, order), sorted_graph)
         external = self._external[:, None]
         if external.shape[0] > 1:
             same = external.shape[0] == order.numel()
@@ -246,9 +267,13 @@ class SpatialMixture(Estimator):
                 raise ValueError('sizes: supported only with prior="potts"')
             self._sizes = sizes / sizes.sum()
 
-    def _whiten(self, X: torch.Tensor) -> torch.Tensor:
-        """(N, D') float32: features in the metric of the fit."""
-        return ((X.double() - self._mean) @ self._matrix).float()
+    def _checkpoint(self, path: str | Path | None, X: torch.Tensor, graph: Graph) -> Checkpoint | None:
+        if path is None:
+            return None
+        if not isinstance(self.random_state, int | np.integer):
+            raise TypeError(f"checkpoint: expected an int as random_state, got {self.random_state!r}")
+        parameters = {name: getattr(self, name) for name in _OF_STARTS}
+        return Checkpoint(path, key_of(parameters, X, graph.rowptr, graph.columns, graph.weights))
 
     def _smoothed(self, X: torch.Tensor, graph: Graph) -> tuple[torch.Tensor, float]:
         """X averaged over ``smoothing`` hops, and the factor of its log-likelihood."""
@@ -256,7 +281,13 @@ class SpatialMixture(Estimator):
         return (X, 1.0) if hops == 0 else (smooth(graph, X, hops), noise_left(graph, hops))
 
     def _optimise(
-        self, whitened: torch.Tensor, graph: Graph, order: torch.Tensor, missing: Missing | None
+        self,
+        whitened: torch.Tensor,
+        graph: Graph,
+        order: torch.Tensor,
+        missing: Missing | None,
+        checkpoint: Checkpoint | None,
+        progress: Progress | None,
     ) -> MeanField:
         """The best start, then EM with the chosen prior, covariance and beta until the labels stand still.
 
@@ -274,7 +305,9 @@ class SpatialMixture(Estimator):
         highest = _MAX_STRENGTH / degree if degree else 0.0
         external = self._external[order if self._external.shape[0] > 1 else [0], None]
         k = self.n_domains
-        model = best_start(X, here, k, self.n_types, self.n_init, strength, self._generator(), temper)
+        model = best_start(
+            X, here, k, self.n_types, self.n_init, strength, self._generator(), temper, checkpoint, progress
+        )
         field = external[:, 0].cpu() if self.field is not None else None
         _reorder(model, domain_order(graph, model.q[:, 0].cpu(), field, wanted, sizes).to(device))
         emission = model.emission
