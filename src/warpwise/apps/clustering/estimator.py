@@ -30,13 +30,14 @@ class Estimator(ClusterMixin, BaseEstimator):
         tags.input_tags.allow_nan = self.missing == "marginalise"
         return tags
 
-    def _features(self, X: Any, reset: bool) -> torch.Tensor:
-        """X (N, D) as float32 or float64 on the device of the fit.
+    def _features(self, X: Any, reset: bool, device: torch.device | None = None) -> torch.Tensor:
+        """X (N, D) as float32 or float64 on ``device``, or if it is None on the device of the fit.
 
         Raises ``ValueError`` for another shape, for infinite values, for NaN unless ``missing`` is "marginalise", and
         for a device that is not supported.
         """
-        device = self._device(X)
+        wanted = self._device(X)
+        device = wanted if device is None else device
         if isinstance(X, torch.Tensor):
             X = X.detach().to(torch.float32 if X.dtype in (torch.bfloat16, torch.float16) else X.dtype)
             if device.type == "cuda":

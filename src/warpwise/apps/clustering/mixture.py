@@ -17,8 +17,9 @@ from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.estimator import Estimator, check_count, check_distinct, check_is_fitted
 from warpwise.apps.clustering.field import MeanField
 from warpwise.apps.clustering.graph import Graph
-from warpwise.apps.clustering.inputs import affine, graph_of, interaction_of, whitening
+from warpwise.apps.clustering.inputs import affine, graph_of, interaction_of, places_of, whitening
 from warpwise.apps.clustering.marginal import MarginalEmission, Missing, filled
+from warpwise.apps.clustering.parallel import Alone, Ranks, morton_blocks
 from warpwise.apps.clustering.smoothing import noise_left, smooth
 from warpwise.apps.clustering.starts import Progress, best_start
 from warpwise.ops.potts_em_step.spec import softmax
@@ -119,6 +120,7 @@ class SpatialMixture(Estimator):
         shape: Sequence[int] | None = None,
         checkpoint: str | Path | None = None,
         progress: Progress | None = None,
+        group: Any = None,
     ) -> SpatialMixture:
         """Fit X (N, D), a NumPy array or a tensor; ``y`` is ignored.
 
@@ -130,10 +132,17 @@ class SpatialMixture(Estimator):
         parameters continues from it; it is deleted at the end. It needs an int as ``random_state``.
         ``progress(done, n_init)`` is called after each batch of starts.
 
+        ``group`` is a process group of torch.distributed, such as ``torch.distributed.group.WORLD``, whose processes
+        all call ``fit`` with the same arguments, ``random_state`` an int. Each updates one block of the points, on its
+        current GPU with ``device="cuda"``; all have the whole result. Not with ``checkpoint``, ``smoothing`` or missing
+        values.
+
         Raises ``ValueError`` for NaN or infinite values, arguments of different lengths, K above the number of distinct
         rows of X, parameters outside the values listed above, and a checkpoint of another fit.
         """
-        features = self._features(X, reset=True)
+        if group is not None:
+            self._check_group(checkpoint)
+        features = self._features(X, reset=True, device=None if group is None else torch.device("cpu"))
         self._check(features)
         neighbours = graph_of(
             features.shape[0], coords, graph, shape, check_count("n_neighbours", self.n_neighbours, 1)
@@ -148,6 +157,15 @@ class SpatialMixture(Estimator):
         check_distinct(features, self.n_domains, "n_domains")
         if self.n_types is not None:
             check_distinct(features, self.n_types, "n_types")
+        if group is not None:
+            owner = morton_blocks(places_of(coords, shape), len(features), torch.distributed.get_world_size(group))
+            ranks = Ranks(group, self._device(X), owner, order, neighbours)
+            part, local = features[ranks.ids].to(ranks.device), ranks.graph.to(ranks.device)
+            self._mean, self._matrix = whitening(part, local, ranks)
+            part = affine(part, self._mean, self._matrix)
+            model = self._optimise(part, ranks.graph, ranks.ids, None, None, progress, ranks)
+            self._keep(X, model, sorted_graph, order)
+            return self
         self._mean, self._matrix = whitening(features, here)
         sorted_here = order.to(features.device)
         known = None if missing is None else Missing(missing[sorted_here], self._matrix)
@@ -267,6 +285,14 @@ class SpatialMixture(Estimator):
                 raise ValueError('sizes: supported only with prior="potts"')
             self._sizes = sizes / sizes.sum()
 
+    def _check_group(self, checkpoint: Any) -> None:
+        if not torch.distributed.is_available() or not torch.distributed.is_initialized():
+            raise ValueError("group: expected torch.distributed.init_process_group to be called before")
+        if checkpoint is not None or self.smoothing or self.missing != "error":
+            raise ValueError('group: expected checkpoint=None, smoothing=0 and missing="error"')
+        if not isinstance(self.random_state, int | np.integer):
+            raise TypeError(f"group: expected an int as random_state, got {self.random_state!r}")
+
     def _checkpoint(self, path: str | Path | None, X: torch.Tensor, graph: Graph) -> Checkpoint | None:
         if path is None:
             return None
@@ -288,11 +314,15 @@ class SpatialMixture(Estimator):
         missing: Missing | None,
         checkpoint: Checkpoint | None,
         progress: Progress | None,
+        parallel: Alone | None = None,
     ) -> MeanField:
         """The best start, then EM with the chosen prior, covariance and beta until the labels stand still.
 
-        ``graph`` is on the CPU. The external field, V and the sizes move to the device of ``whitened``.
+        ``graph`` is on the CPU, and row i of it and of ``whitened`` is point ``order[i]``. The external field, V and
+        the sizes move to the device of ``whitened``.
         """
+        parallel = Alone(len(whitened)) if parallel is None else parallel
+        own = parallel.own
         device = whitened.device
         here, order = graph.to(device), order.to(device)
         self._external = self._external.to(device)
@@ -300,22 +330,22 @@ class SpatialMixture(Estimator):
         interaction = None if wanted is None else wanted.to(device)
         X, temper = self._smoothed(whitened, here)
         independent = whitened if self.smoothing else None
-        degree = float(graph.weights.sum()) / graph.n_points
+        degree = float(parallel.sum(graph.weights.sum(dtype=torch.float64))) / parallel.n_points
         strength = _START_STRENGTH / degree if degree else 0.0
         highest = _MAX_STRENGTH / degree if degree else 0.0
         external = self._external[order if self._external.shape[0] > 1 else [0], None]
         k = self.n_domains
         model = best_start(
-            X, here, k, self.n_types, self.n_init, strength, self._generator(), temper, checkpoint, progress
+            X, here, k, self.n_types, self.n_init, strength, self._generator(), temper, checkpoint, progress, parallel
         )
         field = external[:, 0].cpu() if self.field is not None else None
-        _reorder(model, domain_order(graph, model.q[:, 0].cpu(), field, wanted, sizes).to(device))
+        _reorder(model, domain_order(graph, model.q[:, 0].cpu(), field, wanted, sizes, parallel).to(device))
         emission = model.emission
         if self.covariance != "tied":
             classes = model.q
             if model.mix is not None:
                 classes = torch.softmax(model.emission.scores(X), 2)
-            emission = Emission(self.covariance, X, classes)
+            emission = Emission(self.covariance, X[:own], classes[:own], parallel)
         if missing is not None:
             emission = MarginalEmission(emission, missing)
         beta = model.beta if isinstance(self.beta, str) else X.new_full((1,), float(self.beta))
@@ -331,6 +361,7 @@ class SpatialMixture(Estimator):
             None,
             temper,
             independent,
+            parallel,
         )
         estimate = highest if isinstance(self.beta, str) else None
         least = 3 if missing is None else _LEAST_WITH_MISSING
@@ -343,10 +374,11 @@ class SpatialMixture(Estimator):
 
     def _keep(self, X: Any, model: MeanField, graph: Graph, order: torch.Tensor) -> None:
         """Set the attributes. ``graph`` and ``order`` are on the CPU, where regions are merged."""
-        q, order = model.q[:, 0], order.to(model.q.device)
+        parallel = model.parallel
+        q, order = parallel.gathered(model.q[:, 0]), order.to(model.q.device)
         labels = q.argmax(1)
         if self.min_region is not None or self.contiguous:
-            likelihood = (model.temper * model.scores() + model.external)[:, 0].cpu()
+            likelihood = parallel.gathered((model.temper * model.scores() + model.external)[:, 0]).cpu()
             labels = merge_regions(
                 graph, labels.cpu(), likelihood, float(model.beta), self.min_region or 1, self.contiguous
             ).to(q.device)

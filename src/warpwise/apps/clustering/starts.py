@@ -11,6 +11,7 @@ from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.field import MeanField
 from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.kmeans import assign, inertia, lloyd, one_hot, plus_plus
+from warpwise.apps.clustering.parallel import Alone
 from warpwise.apps.clustering.smoothing import smooth
 from warpwise.ops.potts_em_step.spec import softmax
 
@@ -33,20 +34,22 @@ def best_start(
     temper: float = 1.0,
     checkpoint: Checkpoint | None = None,
     progress: Progress | None = None,
+    parallel: Alone | None = None,
 ) -> MeanField:
     """One fit: of ``n_init`` starts, ``ITERATIONS`` of EM each at the fixed ``beta``, that of the highest ELBO."""
-    types = None if n_types is None else _types(X, n_types, generator)
+    parallel = Alone(len(X)) if parallel is None else parallel
+    types = None if n_types is None else _types(X, n_types, generator, parallel)
     best: MeanField | None = None
     highest, done = -torch.inf, 0
     if checkpoint is not None and (kept := checkpoint.load()) is not None:
         best, highest, done = _restored(kept, X, graph, beta, temper)
         if progress is not None:
             progress(done, n_init)
-    batch = max(1, _ELEMENTS // (len(X) * max(n_domains, n_types or 0)))
-    for first, part in _starts(X, types, graph, n_domains, n_init, batch, generator):
+    batch = max(1, _ELEMENTS // (parallel.share * max(n_domains, n_types or 0)))
+    for first, part in _starts(X, types, graph, n_domains, n_init, batch, generator, parallel):
         if first + part.shape[1] <= done:
             continue
-        model = _model(X, graph, part, n_domains, types, beta, temper)
+        model = _model(X, graph, part, n_domains, types, beta, temper, parallel)
         model.run(ITERATIONS)
         bounds = model.elbo()
         index = int(bounds.argmax())
@@ -71,6 +74,7 @@ def _starts(
     n_init: int,
     batch: int,
     generator: torch.Generator,
+    parallel: Alone,
 ) -> Iterator[tuple[int, torch.Tensor]]:
     """The number of starts before, and labels (N, R) of up to ``batch`` more: k-means on features smoothed over each of
     ``HOPS`` in turn, or on the probabilities of types, which are smoothed over one hop more."""
@@ -81,23 +85,22 @@ def _starts(
         if not restarts:
             return
         wanted += types is not None
-        smoothed, hops = smooth(graph, smoothed, wanted - hops), wanted
-        centres = _centres(smoothed, k, restarts, generator)
+        smoothed, hops = smooth(graph, smoothed, wanted - hops, parallel), wanted
+        centres = _centres(smoothed, k, restarts, generator, parallel)
         for part in centres.split(batch):
             yield done, torch.stack([assign(smoothed, centre) for centre in part], 1)
             done += len(part)
 
 
-def _centres(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator) -> torch.Tensor:
-    """(restarts, k, D): centres of k-means on at most ``_SAMPLE`` points."""
-    sample = _sampled(X, generator)
+def _centres(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator, parallel: Alone) -> torch.Tensor:
+    """(restarts, k, D): centres of k-means on at most ``_SAMPLE`` points, the same in each process."""
+    sample = _sampled(X, generator, parallel)
     return torch.stack([lloyd(sample, centre, 10)[1] for centre in plus_plus(sample, k, restarts, generator)])
 
 
-def _sampled(X: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    if len(X) <= _SAMPLE:
-        return X
-    return X[torch.randint(len(X), (_SAMPLE,), generator=generator).to(X.device)]
+def _sampled(X: torch.Tensor, generator: torch.Generator, parallel: Alone) -> torch.Tensor:
+    n = parallel.n_points
+    return parallel.gathered(X, None if n <= _SAMPLE else torch.randint(n, (_SAMPLE,), generator=generator))
 
 
 def _model(
@@ -108,20 +111,22 @@ def _model(
     types: torch.Tensor | None,
     beta: float,
     temper: float,
+    parallel: Alone,
 ) -> MeanField:
     """Fits that start at ``labels`` (N, R)."""
     q = one_hot(labels, n_domains)
-    restarts = labels.shape[1]
+    restarts, own = labels.shape[1], parallel.own
     mix = None
     if types is None:
-        emission = Emission("tied", X, q)
+        emission = Emission("tied", X[:own], q[:own], parallel)
     else:
-        emission = Emission("tied", X, types[:, None].expand(-1, restarts, -1))
-        mix = torch.einsum("nrk,nc->rkc", q, types) + 1e-2
+        emission = Emission("tied", X[:own], types[:own, None].expand(-1, restarts, -1), parallel)
+        mix = parallel.sum(torch.einsum("nrk,nc->rkc", q[:own], types[:own])) + 1e-2
         mix = mix / mix.sum(2, keepdim=True)
     q.mul_(0.9).add_(0.1 / n_domains)
     external = X.new_zeros(1, 1, n_domains)
-    return MeanField(X, graph, q, emission, mix, X.new_full((restarts,), beta), external, temper=temper)
+    betas = X.new_full((restarts,), beta)
+    return MeanField(X, graph, q, emission, mix, betas, external, temper=temper, parallel=parallel)
 
 
 def select(model: MeanField, index: int) -> MeanField:
@@ -131,7 +136,8 @@ def select(model: MeanField, index: int) -> MeanField:
     mix = None if model.mix is None else model.mix[index : index + 1]
     q = model.q[:, index : index + 1].clone(memory_format=torch.contiguous_format)
     beta = model.beta[index : index + 1]
-    return MeanField(model.X, model.graph, q, emission, mix, beta, model.external, temper=model.temper)
+    graph, external = model.graph, model.external
+    return MeanField(model.X, graph, q, emission, mix, beta, external, temper=model.temper, parallel=model.parallel)
 
 
 def _record(model: MeanField, bound: float, done: int) -> dict[str, object]:
@@ -151,14 +157,15 @@ def _restored(
     return model, float(kept["bound"]), int(kept["done"])
 
 
-def _types(X: torch.Tensor, n_types: int, generator: torch.Generator) -> torch.Tensor:
+def _types(X: torch.Tensor, n_types: int, generator: torch.Generator, parallel: Alone) -> torch.Tensor:
     """(N, n_types): probabilities of the types of a Gaussian mixture without neighbours, from the best of 4 k-means."""
-    sample = _sampled(X, generator)
+    sample, own = _sampled(X, generator, parallel), parallel.own
     centres = [lloyd(sample, centre, 10)[1] for centre in plus_plus(sample, n_types, 4, generator)]
     best = min(centres, key=lambda centre: inertia(sample, assign(sample, centre), n_types))
     q = one_hot(assign(X, best), n_types)[:, None]
-    emission = Emission("tied", X, q)
+    emission = Emission("tied", X[:own], q[:own], parallel)
     for _ in range(10):
-        q = softmax(emission.scores(X) + q.mean(0).clamp(min=1e-6).log())
-        emission.update(X, q)
+        fractions = parallel.sum(q[:own].sum(0)) / parallel.n_points
+        q = softmax(emission.scores(X) + fractions.clamp(min=1e-6).log())
+        emission.update(X[:own], q[:own])
     return q[:, 0]
