@@ -13,7 +13,7 @@ import torch
 
 from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.graph import Graph
-from warpwise.apps.clustering.parallel import Alone
+from warpwise.apps.clustering.parallel import Alone, Chunk, Part
 from warpwise.ops import potts_em_step
 from warpwise.ops.potts_em_step.spec import derivatives, neighbour_sum, softmax
 
@@ -84,32 +84,40 @@ class MeanField:
 
     def update_domains(self, estimate: bool = False) -> None:
         """Update all colours. With ``estimate`` also compute what ``update_beta`` needs."""
-        found = [self._step(bounds, estimate) for bounds in self.parallel.steps(self.q, self.bounds)]
+        found = [self._step(part, estimate) for part in self.parallel.steps(self.q, self.bounds)]
         counts, sums, slopes = self.parallel.sums(*(_added(parts) for parts in zip(*found, strict=True)))
         self._moments = None if counts is None or sums is None else (counts, sums)
         if slopes is not None:
             self._derivatives = slopes
 
-    def _step(self, bounds: tuple[int, ...], estimate: bool) -> tuple[torch.Tensor | None, ...]:
-        """Update the points of ``bounds``; the sums of q, of q times X and of the derivatives for beta over them."""
+    def _step(self, part: Part, estimate: bool) -> tuple[torch.Tensor | None, ...]:
+        """Update the points of ``part``; the sums of q, of q times X and of the derivatives for beta over them."""
         linear = constant = None
         if self.mix is None and self.emission.linear:
             features, (linear, constant) = self.X, self.emission.coefficients()
         else:
             features = self.scores()
-        graph, smoothed = self.graph, self.independent is not None
-        weights = None if graph.weights.is_cuda and graph.unit_weights else graph.weights
+        q, graph, external = self.q, self.graph, self.external
+        if isinstance(part, Chunk):
+            features = features[part.ids[: part.own]]
+            features = torch.cat([features, features.new_zeros(part.halo, *features.shape[1:])])
+            q, graph, external = q[part.ids], part.graph, external if len(external) == 1 else external[part.ids]
+        given = (q, features, linear, constant, graph, self.beta, external, self.interaction)
+        given = self.parallel.moved(*given)
+        q, features, linear, constant, graph, beta, external, interaction = given
+        bounds = (0, part.own) if isinstance(part, Chunk) else part
+        smoothed = self.independent is not None
         counts, sums, slopes, near = potts_em_step(
-            self.q,
+            q,
             features,
             linear,
             constant,
             graph.rowptr,
             graph.columns,
-            weights,
-            self.beta,
-            self.external,
-            self.interaction,
+            None if graph.weights.is_cuda and graph.unit_weights else graph.weights,
+            beta,
+            external,
+            interaction,
             bounds,
             self.temper,
             return_derivatives=estimate and not smoothed,
@@ -117,7 +125,9 @@ class MeanField:
         )
         if near is not None:
             self._near = near
-        return counts, sums, slopes
+        if isinstance(part, Chunk):
+            self.q[part.ids[: part.own]] = q[: part.own].to(self.q.device)
+        return tuple(None if found is None else found.to(self.q.device) for found in (counts, sums, slopes))
 
     def update_parameters(self) -> None:
         """The M step of the emissions, the mixtures of types and, with ``sizes``, the external field."""

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from warpwise.apps.clustering.alignment import domain_order
-from warpwise.apps.clustering.checkpoint import Checkpoint, key_of
+from warpwise.apps.clustering.checkpoint import Checkpoint
 from warpwise.apps.clustering.components import merge_regions
 from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.estimator import Estimator, check_count, check_distinct, check_is_fitted
 from warpwise.apps.clustering.field import MeanField
 from warpwise.apps.clustering.graph import Graph
-from warpwise.apps.clustering.inputs import affine, graph_of, interaction_of, places_of, whitening
+from warpwise.apps.clustering.inputs import affine, graph_of, places_of, whitening
 from warpwise.apps.clustering.marginal import MarginalEmission, Missing, filled
-from warpwise.apps.clustering.parallel import Alone, Ranks, morton_blocks
+from warpwise.apps.clustering.parallel import Alone, Ranks, Streams, morton_blocks
+from warpwise.apps.clustering.parameters import check_group, check_parameters, checkpoint_of
 from warpwise.apps.clustering.smoothing import noise_left, smooth
 from warpwise.apps.clustering.starts import Progress, best_start
 from warpwise.ops.potts_em_step.spec import softmax
@@ -27,7 +26,6 @@ from warpwise.ops.potts_em_step.spec import softmax
 _START_STRENGTH = 4.8  # beta of the starts, times the mean degree
 _MAX_STRENGTH = 12.0  # the highest beta that is estimated, times the mean degree
 _TOLERANCE = 2e-4  # fraction of the labels that may change in the last iteration
-_OF_STARTS = ("n_domains", "n_types", "n_init", "random_state", "smoothing")  # parameters that determine the starts
 _LEAST_WITH_MISSING = 20  # iterations: expected values of missing features converge after the labels
 
 
@@ -59,6 +57,8 @@ class SpatialMixture(Estimator):
         are not independent evidence: the log-likelihood is multiplied by the fraction of the variance that independent
         noise keeps, and beta is estimated with the features before smoothing.
     n_neighbours : neighbours of each point in the graph that ``coords`` gives.
+    block_size : points of the blocks in which X is copied to the device, for X that is larger than its memory; None
+        copies all. X, q and the graph then stay in the memory of the host, where starts and bounds are computed.
     random_state : an int, a ``numpy.random.RandomState`` or None. Fits with one int are equal bit for bit.
     device : where the fit runs: "cpu", "cuda", or None for the device of a tensor X and the CPU for an array. The graph
         is built on the CPU. On a GPU the labels are compared in every fifth iteration, so that more iterations may be
@@ -90,6 +90,7 @@ class SpatialMixture(Estimator):
         smoothing: int = 0,
         n_neighbours: int = 8,
         max_iter: int = 200,
+        block_size: int | None = None,
         random_state: Any = None,
         device: Any = None,
     ) -> None:
@@ -107,6 +108,7 @@ class SpatialMixture(Estimator):
         self.smoothing = smoothing
         self.n_neighbours = n_neighbours
         self.max_iter = max_iter
+        self.block_size = block_size
         self.random_state = random_state
         self.device = device
 
@@ -141,9 +143,10 @@ class SpatialMixture(Estimator):
         rows of X, parameters outside the values listed above, and a checkpoint of another fit.
         """
         if group is not None:
-            self._check_group(checkpoint)
-        features = self._features(X, reset=True, device=None if group is None else torch.device("cpu"))
-        self._check(features)
+            check_group(self, checkpoint)
+        on_host = group is not None or self.block_size is not None
+        features = self._features(X, reset=True, device=torch.device("cpu") if on_host else None)
+        self._interaction, self._external, self._sizes = check_parameters(self, len(features))
         neighbours = graph_of(
             features.shape[0], coords, graph, shape, check_count("n_neighbours", self.n_neighbours, 1)
         )
@@ -171,8 +174,12 @@ class SpatialMixture(Estimator):
         known = None if missing is None else Missing(missing[sorted_here], self._matrix)
         whitened = affine(features, self._mean, self._matrix, sorted_here)
         del features
-        file = self._checkpoint(checkpoint, whitened, sorted_graph)
-        model = self._optimise(whitened, sorted_graph, order, known, file, progress)
+        file = checkpoint_of(self, checkpoint, whitened, sorted_graph)
+        streams = None
+        if self.block_size is not None:
+            block = morton_blocks(places_of(coords, shape), len(order), -(-len(order) // self.block_size))
+            streams = Streams(sorted_graph, self._device(X), block[order])
+        model = self._optimise(whitened, sorted_graph, order, known, file, progress, streams)
         self._keep(X, model, sorted_graph, order)
         if file is not None:
             file.remove()
@@ -248,58 +255,6 @@ class SpatialMixture(Estimator):
         self.__dict__.update(best)
         self.bics_ = bics
         return self
-
-    def _check(self, X: torch.Tensor) -> None:
-        k = check_count("n_domains", self.n_domains, 1)
-        if self.n_types is not None:
-            check_count("n_types", self.n_types, 1)
-        check_count("n_init", self.n_init, 1)
-        check_count("max_iter", self.max_iter, 1)
-        if check_count("smoothing", self.smoothing, 0) and self.n_types is not None:
-            raise ValueError("smoothing: supported only with n_types=None")
-        if self.min_region is not None:
-            check_count("min_region", self.min_region, 1)
-        if self.covariance not in ("tied", "diag", "full", "t"):
-            raise ValueError(f'covariance: expected "tied", "diag", "full" or "t", got {self.covariance!r}')
-        if self.missing not in ("error", "marginalise"):
-            raise ValueError(f'missing: expected "error" or "marginalise", got {self.missing!r}')
-        if self.missing == "marginalise" and self.smoothing:
-            raise ValueError('smoothing: supported only with missing="error"')
-        number = isinstance(self.beta, Real) and 0 <= float(self.beta) < float("inf")
-        if not number and not (isinstance(self.beta, str) and self.beta == "estimate"):
-            raise ValueError(f'beta: expected "estimate" or a finite number of at least 0, got {self.beta!r}')
-        self._interaction = interaction_of(self.prior, k)
-        self._external = torch.zeros(1, k)
-        if self.field is not None:
-            self._external = torch.as_tensor(self.field, dtype=torch.float32)
-            if self._external.shape != (X.shape[0], k):
-                raise ValueError(f"field: expected {(X.shape[0], k)}, got {tuple(self._external.shape)}")
-            if not bool(torch.isfinite(self._external).all()):
-                raise ValueError("field: expected finite values")
-        self._sizes: torch.Tensor | None = None
-        if self.sizes is not None:
-            sizes = torch.as_tensor(self.sizes, dtype=torch.float32)
-            if sizes.shape != (k,) or not bool((sizes > 0).all()) or not bool(torch.isfinite(sizes).all()):
-                raise ValueError(f"sizes: expected {k} positive numbers, got {self.sizes!r}")
-            if self._interaction is not None:
-                raise ValueError('sizes: supported only with prior="potts"')
-            self._sizes = sizes / sizes.sum()
-
-    def _check_group(self, checkpoint: Any) -> None:
-        if not torch.distributed.is_available() or not torch.distributed.is_initialized():
-            raise ValueError("group: expected torch.distributed.init_process_group to be called before")
-        if checkpoint is not None or self.smoothing or self.missing != "error":
-            raise ValueError('group: expected checkpoint=None, smoothing=0 and missing="error"')
-        if not isinstance(self.random_state, int | np.integer):
-            raise TypeError(f"group: expected an int as random_state, got {self.random_state!r}")
-
-    def _checkpoint(self, path: str | Path | None, X: torch.Tensor, graph: Graph) -> Checkpoint | None:
-        if path is None:
-            return None
-        if not isinstance(self.random_state, int | np.integer):
-            raise TypeError(f"checkpoint: expected an int as random_state, got {self.random_state!r}")
-        parameters = {name: getattr(self, name) for name in _OF_STARTS}
-        return Checkpoint(path, key_of(parameters, X, graph.rowptr, graph.columns, graph.weights))
 
     def _smoothed(self, X: torch.Tensor, graph: Graph) -> tuple[torch.Tensor, float]:
         """X averaged over ``smoothing`` hops, and the factor of its log-likelihood."""

@@ -8,11 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
 from warpwise.apps.clustering.graph import Graph, compress
+
+
+class Chunk(NamedTuple):
+    """Points of one colour that are near each other, and their neighbours.
+
+    ``ids`` are ``own`` points, then ``halo`` of their neighbours; ``graph`` is that of ``ids``, empty for the halo.
+    """
+
+    ids: torch.Tensor
+    own: int
+    halo: int
+    graph: Graph
+
+
+Part: TypeAlias = tuple[int, ...] | Chunk
+"""Bounds of colours, or points that are copied to a device."""
 
 
 class Alone:
@@ -40,9 +56,13 @@ class Alone:
         """The number of own points of each colour."""
         return torch.bincount(colours)
 
-    def steps(self, q: torch.Tensor, bounds: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-        """The parts of ``bounds``, the ends of the colours, that are updated without an exchange of ``q`` between."""
+    def steps(self, q: torch.Tensor, bounds: tuple[int, ...]) -> Iterator[Part]:
+        """The parts that are updated one after another; ``bounds`` are the ends of the colours."""
         yield bounds
+
+    def moved(self, *parts: Any) -> tuple[Any, ...]:
+        """Tensors and graphs on the device of the updates."""
+        return parts
 
     def exchange(self, values: torch.Tensor, colour: int | None = None) -> None:
         """Fetch the rows of the halo of ``values`` (points, ...), of one colour or of all, from their owners."""
@@ -114,7 +134,7 @@ class Ranks(Alone):
     def counts(self, colours: torch.Tensor) -> torch.Tensor:
         return torch.bincount(colours[: self.own], minlength=self.colours)
 
-    def steps(self, q: torch.Tensor, bounds: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    def steps(self, q: torch.Tensor, bounds: tuple[int, ...]) -> Iterator[Part]:
         for colour, part in enumerate(pairwise(bounds)):
             yield part
             self.exchange(q, colour)
@@ -148,6 +168,39 @@ class Ranks(Alone):
             found[mine.to(self.device)] = values[here[mine].to(values.device)].to(self.device)
         torch.distributed.all_reduce(found, group=self.group)
         return found.to(values.device)
+
+
+class Streams(Alone):
+    """Points in the memory of the host, of which one ``Chunk`` at a time is updated on ``device``."""
+
+    def __init__(self, graph: Graph, device: torch.device, block: torch.Tensor) -> None:
+        """``block`` (N,) is the block of each point of ``graph``, whose points are sorted by colour."""
+        super().__init__(graph.n_points)
+        self.device = device
+        key = graph.colours * (int(block.max()) + 1) + block
+        order = torch.argsort(key, stable=True)
+        counts = torch.unique_consecutive(key[order], return_counts=True)[1].tolist()
+        self.chunks = [self._chunk(graph, own) for own in order.split(counts)]
+
+    @staticmethod
+    def _chunk(graph: Graph, own: torch.Tensor) -> Chunk:
+        counts = graph.rowptr.diff()[own]
+        rows = torch.repeat_interleave(torch.arange(len(own)), counts)
+        within = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[rows]
+        entries = graph.rowptr[own][rows] + within
+        halo, columns = torch.unique(graph.columns[entries], return_inverse=True)
+        ids = torch.cat([own, halo])  # neighbours have other colours
+        rowptr = torch.zeros(len(ids) + 1, dtype=torch.int64)
+        rowptr[1 : len(own) + 1] = counts.cumsum(0)
+        rowptr[len(own) + 1 :] = len(entries)
+        local = Graph(rowptr, columns + len(own), graph.weights[entries], graph.colours[ids])
+        return Chunk(ids, len(own), len(halo), local)
+
+    def steps(self, q: torch.Tensor, bounds: tuple[int, ...]) -> Iterator[Part]:
+        yield from self.chunks
+
+    def moved(self, *parts: Any) -> tuple[Any, ...]:
+        return tuple(None if part is None else part.to(self.device) for part in parts)
 
 
 def morton_blocks(places: torch.Tensor | None, n_points: int, blocks: int) -> torch.Tensor:
