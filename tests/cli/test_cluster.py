@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from sklearn.metrics import adjusted_rand_score
 
-from warpwise.apps.clustering import generators
+from warpwise.apps.clustering import generators, starts
+from warpwise.apps.clustering.field import MeanField
 from warpwise.cli import cli
 
 DATA = generators.layered(1.2, (30, 24), n_domains=3, n_features=4, random_state=1)
@@ -64,6 +67,81 @@ def test_a_photograph(inputs: Path) -> None:
     assert len(np.unique(drawn.reshape(-1, 3), axis=0)) == 2
 
 
+def test_a_parquet_table(inputs: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns = {"x": DATA.coords[:, 0], "y": DATA.coords[:, 1], **{f"gene{i}": DATA.X[:, i] for i in range(4)}}
+    parquet.write_table(pyarrow.table(columns), inputs / "cells.parquet")
+    result = run(inputs / "cells.parquet", "--coords", "x,y", "--domains", "3", "-o", inputs / "out")
+    assert result.exit_code == 0, result.output
+    assert adjusted_rand_score(DATA.labels, np.load(inputs / "out" / "labels.npy")) > 0.8
+    parquet.write_table(pyarrow.table({**columns, "name": ["a"] * 720}), inputs / "named.parquet")
+    result = run(inputs / "named.parquet", "--coords", "x,y", "-o", inputs / "none")
+    assert result.exit_code == 2 and "'name': expected numbers" in " ".join(result.output.split())
+
+
+def test_an_annotated_matrix(inputs: Path) -> None:
+    anndata = pytest.importorskip("anndata")
+    adata = anndata.AnnData(DATA.X, obsm={"X_pca": DATA.X, "spatial": DATA.coords})
+    adata.obs["row"], adata.obs["column"] = DATA.coords.T
+    adata.write_h5ad(inputs / "cells.h5ad")
+    for options in ([], ["--basis", "X", "--coords", "row,column"]):
+        result = run(inputs / "cells.h5ad", "--domains", "3", *options, "-o", inputs / "out")
+        assert result.exit_code == 0, result.output
+        assert adjusted_rand_score(DATA.labels, np.load(inputs / "out" / "labels.npy")) > 0.8
+    result = run(inputs / "cells.h5ad", "--basis", "X_umap", "-o", inputs / "none")
+    assert result.exit_code == 2 and "no obsm 'X_umap'" in " ".join(result.output.split())
+
+
+def test_a_nifti_volume(inputs: Path) -> None:
+    nibabel = pytest.importorskip("nibabel")
+    volume = np.zeros((8, 9, 10), np.float32)
+    volume[1:7, 1:8, 1:5], volume[1:7, 1:8, 5:9] = 100, 160
+    noisy = np.where(volume > 0, volume + np.random.default_rng(0).normal(0, 10, volume.shape), 0)
+    nibabel.save(nibabel.Nifti1Image(noisy.astype(np.float32), np.eye(4)), inputs / "brain.nii.gz")
+    result = run(inputs / "brain.nii.gz", "--domains", "2", "-o", inputs / "out")
+    assert result.exit_code == 0, result.output
+    labels = np.asarray(nibabel.load(inputs / "out" / "labels.nii.gz").dataobj)
+    assert (labels[volume == 0] == 0).all() and set(labels[volume > 0]) == {1, 2}
+    assert adjusted_rand_score(volume[volume > 0], labels[volume > 0]) > 0.95
+
+
+@pytest.mark.parametrize("name, package", [("mni", "nilearn"), ("astronaut", "skimage")])
+def test_examples_that_come_with_packages(name: str, package: str, tmp_path: Path) -> None:
+    if importlib.util.find_spec(package) is None:
+        result = run("--example", name, "-o", tmp_path / "out")
+        assert result.exit_code == 2 and "clustering-files" in result.output
+    else:
+        result = run("--example", name, "--starts", "1", "-o", tmp_path / "out")
+        assert result.exit_code == 0 and (tmp_path / "out" / "labels.npy").exists()
+
+
+def test_an_interrupted_run_is_resumed(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starts, "_ELEMENTS", 1)
+    whole = ["points.npz", "--domains", "3", "--starts", "4"]
+    assert run(inputs / whole[0], *whole[1:], "-o", inputs / "whole").exit_code == 0
+    calls = []
+
+    def interrupt(model: MeanField, iterations: int, *rest: Any) -> int:
+        calls.append(iterations)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return run_model(model, iterations, *rest)
+
+    run_model = MeanField.run
+    with monkeypatch.context() as patch:
+        patch.setattr(MeanField, "run", interrupt)
+        result = run(inputs / whole[0], *whole[1:], "-o", inputs / "out")
+        assert result.exit_code == 130 and "--resume" in result.output
+        calls.clear()
+        calls.extend([0] * 9)
+        assert run(inputs / whole[0], *whole[1:], "--resume", "-o", inputs / "out").exit_code == 0
+        assert len(calls) == 9 + 2 + 1  # two starts that were not finished, and the best one
+    expected = np.load(inputs / "whole" / "probabilities.npy")
+    assert np.array_equal(np.load(inputs / "out" / "probabilities.npy"), expected)
+    assert not (inputs / "out" / "restarts.pt").exists()
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
@@ -72,8 +150,9 @@ def test_a_photograph(inputs: Path) -> None:
         (["points.npy", "--shape", "30,23"], "690 points, but X has 720"),
         (["points.npy", "--shape", "30x24"], "ROWS,COLUMNS"),
         (["cells.csv", "--coords", "x,z"], "no column 'z'"),
-        (["image.npy", "--coords", "x,y"], "names columns of a .csv"),
+        (["image.npy", "--coords", "x,y"], "names columns of a .csv, .parquet or .h5ad"),
         (["points.npz", "--fast", "--types", "4"], "--fast takes no"),
+        (["points.npz", "--fast", "--resume"], "--fast takes no"),
         (["points.npz", "--domains", "721"], "n_domains"),
         (["--example", "layered", "--shape", "3,3"], "--example takes no"),
     ],

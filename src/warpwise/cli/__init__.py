@@ -12,7 +12,7 @@ import warpwise
 COMMANDS = {
     "check": "Run a kernel of a file, or a rung, on the CPU with all checks.",
     "climb": "Verify the rungs of an operation and, on a GPU, time the correct ones.",
-    "cluster": "Find the spatial domains of a table, an array or an image.",
+    "cluster": "Find the spatial domains of a table, an array, an image or a volume.",
     "compare": "Compare two stored runs: what became faster or slower.",
     "device": "Show a device's limits, its computed peaks and its measured rates.",
     "doctor": "Show what works on this machine, and what to install for the rest.",

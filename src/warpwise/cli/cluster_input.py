@@ -1,41 +1,80 @@
-"""What ``warpwise cluster`` reads: features and positions from a table, an array, an image or an example."""
+"""What ``warpwise cluster`` reads: features and positions from a table, an array, an image, a volume or an example."""
 
 from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
 
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
-EXAMPLES = ("layered", "potts", "composed")
+TABLES = (".csv", ".parquet", ".h5ad")
+VOLUMES = (".nii", ".nii.gz")
+SYNTHETIC = ("layered", "potts", "composed")
+EXAMPLES = (*SYNTHETIC, "mni", "astronaut")
+EXTRA = "pip install warpwise[clustering-files]"
 
 
 @dataclass(frozen=True)
 class Points:
-    """Features ``X`` (N, D), and either the ``shape`` of the grid that they fill in row-major order or ``coords``."""
+    """Features ``X`` (N, D), and either ``coords`` or the ``shape`` of the grid that they fill in row-major order: all
+    of it, or the points where ``mask`` of that shape is true. ``affine`` is that of a NIfTI volume."""
 
     X: np.ndarray
     coords: np.ndarray | None = None
     shape: tuple[int, ...] | None = None
+    mask: np.ndarray | None = None
+    affine: np.ndarray | None = None
+
+    def structure(self) -> dict[str, Any]:
+        """The arguments of ``fit`` that describe the neighbours."""
+        from warpwise.apps.clustering import grid
+
+        if self.mask is not None:
+            import torch
+
+            return {"graph": grid(self.mask.shape).subgraph(torch.from_numpy(self.mask.ravel()))}
+        return {"coords": self.coords, "shape": self.shape}
+
+    def places(self) -> np.ndarray:
+        """(N, 2 or 3): positions for pictures; the first axis of a picture goes down."""
+        if self.mask is not None:
+            return np.argwhere(self.mask)
+        if self.shape is not None:
+            return np.indices(self.shape).reshape(len(self.shape), -1).T
+        assert self.coords is not None
+        return self.coords[:, ::-1]
 
 
 def example(name: str, domains: int) -> Points:
-    """Synthetic points of a generator of ``warpwise.apps.clustering.generators``."""
-    from warpwise.apps.clustering import generators
+    """Synthetic points of ``warpwise.apps.clustering.generators``, or a picture that is installed with a package."""
+    from warpwise.apps.clustering import examples, generators
 
-    sample = getattr(generators, name)(n_domains=domains)
-    return Points(sample.X, shape=sample.shape)
+    if name in SYNTHETIC:
+        sample = getattr(generators, name)(n_domains=domains)
+        return Points(sample.X, shape=sample.shape)
+    try:
+        picture = examples.mni(first=85, planes=8) if name == "mni" else examples.astronaut()
+    except ImportError as error:
+        raise click.UsageError(str(error)) from error
+    return _image(picture.pixels) if picture.mask is None else _masked(picture.pixels, picture.mask)
 
 
-def read(path: Path, coords: str | None, shape: tuple[int, ...] | None) -> Points:
+def read(path: Path, coords: str | None, shape: tuple[int, ...] | None, basis: str) -> Points:
     """Read ``path`` by its suffix. Raises ``click.UsageError`` for another suffix or unsuitable contents."""
-    suffix = path.suffix.lower()
+    suffix = ".nii.gz" if path.name.lower().endswith(".nii.gz") else path.suffix.lower()
     try:
         if suffix == ".csv":
             found = _table(path, coords)
+        elif suffix == ".parquet":
+            found = _parquet(path, coords)
+        elif suffix == ".h5ad":
+            found = _annotated(path, coords, basis)
+        elif suffix in VOLUMES:
+            found = _volume(path)
         elif suffix in IMAGES:
             found = _image(_pixels(path))
         elif suffix == ".npy":
@@ -44,30 +83,89 @@ def read(path: Path, coords: str | None, shape: tuple[int, ...] | None) -> Point
         elif suffix == ".npz":
             found = _arrays(path)
         else:
-            known = ", ".join((".csv", ".npy", ".npz", *IMAGES))
+            known = ", ".join((*TABLES, ".npy", ".npz", *VOLUMES, *IMAGES))
             raise click.UsageError(f"{path}: expected a file of one of {known}")
+    except ImportError as error:
+        raise click.UsageError(f"{path}: {error}; {EXTRA}") from error
     except (ValueError, OSError) as error:
         raise click.UsageError(f"{path}: {error}") from error
-    if coords is not None and suffix != ".csv":
-        raise click.UsageError("--coords names columns of a .csv file")
+    if coords is not None and suffix not in TABLES:
+        raise click.UsageError("--coords names columns of a .csv, .parquet or .h5ad file")
     if shape is not None:
         found = Points(found.X, shape=shape)
-    if found.coords is None and found.shape is None:
-        raise click.UsageError(f"{path}: no positions; give --coords COLUMN,COLUMN (.csv) or --shape ROWS,COLUMNS")
+    if found.coords is None and found.shape is None and found.mask is None:
+        raise click.UsageError(f"{path}: no positions; give --coords COLUMN,COLUMN (a table) or --shape ROWS,COLUMNS")
     return found
+
+
+def _chosen(path: Path, coords: str | None, names: list[str]) -> list[str]:
+    """The names in ``coords``, all of which must be among ``names``."""
+    chosen = [] if coords is None else [name.strip() for name in coords.split(",")]
+    for name in chosen:
+        if name not in names:
+            raise click.UsageError(f"{path}: no column {name!r}; its columns are {', '.join(names)}")
+    return chosen
 
 
 def _table(path: Path, coords: str | None) -> Points:
     with path.open(newline="") as file:
         names = next(csv.reader(file), [])
+    chosen = _chosen(path, coords, names)
     values = np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2)
-    chosen = [] if coords is None else [name.strip() for name in coords.split(",")]
-    for name in chosen:
-        if name not in names:
-            raise click.UsageError(f"{path}: no column {name!r}; its columns are {', '.join(names)}")
     places = [names.index(name) for name in chosen]
     features = [column for column in range(values.shape[1]) if column not in places]
     return Points(values[:, features], coords=values[:, places] if places else None)
+
+
+def _parquet(path: Path, coords: str | None) -> Points:
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.read_table(path)
+    chosen = _chosen(path, coords, table.column_names)
+
+    def column(name: str) -> np.ndarray:
+        try:
+            return table[name].to_numpy().astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"column {name!r}: expected numbers, got {table[name].type}") from error
+
+    features = np.stack([column(name) for name in table.column_names if name not in chosen], 1)
+    return Points(features, coords=np.stack([column(name) for name in chosen], 1) if chosen else None)
+
+
+def _annotated(path: Path, coords: str | None, basis: str) -> Points:
+    """obsm[basis], or X where ``basis`` is "X"; positions obsm["spatial"] or the columns ``coords`` of obs."""
+    import anndata
+
+    adata = anndata.read_h5ad(path)
+    if basis != "X" and basis not in adata.obsm:
+        raise click.UsageError(f"{path}: no obsm {basis!r}; give --basis {' or '.join(['X', *adata.obsm])}")
+    X = adata.X if basis == "X" else adata.obsm[basis]
+    X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+    chosen = _chosen(path, coords, list(adata.obs.columns))
+    if chosen:
+        return Points(X, coords=adata.obs[chosen].to_numpy(np.float64))
+    if "spatial" not in adata.obsm:
+        raise click.UsageError(f"{path}: no obsm 'spatial'; give --coords with two columns of obs")
+    return Points(X, coords=np.asarray(adata.obsm["spatial"], dtype=np.float64))
+
+
+def _volume(path: Path) -> Points:
+    """A NIfTI volume (i, j, k) or (i, j, k, channels); voxels that are 0 in every channel are left out."""
+    import nibabel
+
+    image = nibabel.load(path)
+    array = np.asarray(image.dataobj, dtype=np.float32)
+    if array.ndim not in (3, 4):
+        raise ValueError(f"expected three axes, and channels, got {array.shape}")
+    inside = array != 0 if array.ndim == 3 else (array != 0).any(3)
+    if not inside.any():
+        raise ValueError("all voxels are 0")
+    return _masked(array, inside, image.affine)
+
+
+def _masked(array: np.ndarray, mask: np.ndarray, affine: np.ndarray | None = None) -> Points:
+    return Points(array[mask].reshape(int(mask.sum()), -1), mask=mask, affine=affine)
 
 
 def _arrays(path: Path) -> Points:

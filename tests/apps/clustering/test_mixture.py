@@ -198,6 +198,15 @@ def test_one_point_and_no_variance() -> None:
     assert sorted(points.labels_) == [0, 1]
 
 
+def test_a_graph_that_is_not_symmetric_is_made_so() -> None:
+    graph = grid(SHAPE)
+    parts = (graph.weights.numpy(), graph.columns.numpy(), graph.rowptr.numpy())
+    both = scipy.sparse.csr_matrix(parts, shape=(3000, 3000))
+    model = clone(fit())
+    labels = model.fit(LAYERS.X, graph=both).labels_
+    assert np.array_equal(labels, model.fit(LAYERS.X, graph=scipy.sparse.triu(both)).labels_)
+
+
 def test_a_graph_whose_weights_are_zero_has_no_edges() -> None:
     ring = scipy.sparse.csr_matrix((np.zeros(3000), np.roll(np.arange(3000), 1), np.arange(3001)), shape=(3000, 3000))
     model = clone(fit())
@@ -228,6 +237,9 @@ def bad(value: float) -> np.ndarray:
         ({}, LAYERS.X, {"shape": (60, 49)}, "2940 points, but X has 3000"),
         ({}, LAYERS.X, {"graph": scipy.sparse.eye(10)}, "graph: expected 3000"),
         ({}, LAYERS.X, {"shape": SHAPE, "coords": LAYERS.coords}, "coords and shape"),
+        ({}, LAYERS.X, {"coords": LAYERS.coords.astype(str) + "a"}, "coords: expected numbers"),
+        ({}, LAYERS.X, {"shape": 3000}, "two or three positive integers"),
+        ({}, LAYERS.X, {"shape": (60.5, 50)}, "two or three positive integers"),
         ({"n_domains": 3001}, LAYERS.X, {}, "n_samples=3000"),
         ({"n_domains": 4}, np.repeat([[0.0], [1.0], [2.0]], 9, axis=0), {}, "at most 3, the number of distinct rows"),
         ({"n_domains": 2}, np.ones((9, 2)), {}, "distinct"),
@@ -243,7 +255,10 @@ def bad(value: float) -> np.ndarray:
         ({"sizes": [1, 2, 0, 1]}, LAYERS.X, {}, "sizes"),
         ({"sizes": [1, 2, 3, 1], "prior": "layers"}, LAYERS.X, {}, 'only with prior="potts"'),
         ({"beta": None}, LAYERS.X, {}, "beta"),
-        ({"missing": "marginalise"}, LAYERS.X, {}, 'only "error" is supported'),
+        ({"missing": "impute"}, LAYERS.X, {}, 'expected "error" or "marginalise"'),
+        ({"missing": "marginalise", "smoothing": 1}, LAYERS.X, {}, "smoothing"),
+        ({"missing": "marginalise"}, bad(np.inf), {}, "infinity"),
+        ({"missing": "marginalise"}, np.full((9, 2), [1, np.nan]), {}, "none in feature 1"),
         ({"device": "meta"}, LAYERS.X, {}, "device"),
         ({"smoothing": 1, "n_types": 8}, LAYERS.X, {}, "smoothing"),
     ],

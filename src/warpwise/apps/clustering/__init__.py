@@ -4,10 +4,12 @@
 """
 
 from warpwise.apps.clustering import generators
+from warpwise.apps.clustering.annotated import fit_anndata
 from warpwise.apps.clustering.components import connected_components
 from warpwise.apps.clustering.graph import Graph, from_edges, from_sparse
 from warpwise.apps.clustering.lattices import grid, hexagonal
 from warpwise.apps.clustering.mixture import SpatialMixture
+from warpwise.apps.clustering.segmentation import segment
 from warpwise.apps.clustering.smoothed_kmeans import SmoothedKMeans
 from warpwise.apps.clustering.spatial_components import spatial_components
 from warpwise.apps.clustering.spatial_hash import knn, radius
@@ -17,6 +19,7 @@ __all__ = [
     "SmoothedKMeans",
     "SpatialMixture",
     "connected_components",
+    "fit_anndata",
     "from_edges",
     "from_sparse",
     "generators",
@@ -24,5 +27,6 @@ __all__ = [
     "hexagonal",
     "knn",
     "radius",
+    "segment",
     "spatial_components",
 ]

@@ -6,6 +6,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 
 from warpwise.apps.clustering.graph import Graph
+from warpwise.apps.clustering.parallel import Alone
 
 
 def domain_order(
@@ -14,6 +15,7 @@ def domain_order(
     field: torch.Tensor | None,
     interaction: torch.Tensor | None,
     sizes: torch.Tensor | None,
+    parallel: Alone | None = None,
 ) -> torch.Tensor:
     """(K,): domain k of the model becomes domain ``order[k]`` of the start, whose probabilities are ``q`` (N, K).
 
@@ -21,26 +23,34 @@ def domain_order(
     taking the largest.
     """
     k = q.shape[1]
+    parallel = Alone(len(q)) if parallel is None else parallel
+    own = parallel.own
     if field is not None:
-        return torch.from_numpy(linear_sum_assignment((field.T @ q).numpy(), maximize=True)[1])
+        overlap = parallel.sum(field[:own].T @ q[:own])
+        return torch.from_numpy(linear_sum_assignment(overlap.numpy(), maximize=True)[1])
     if interaction is not None:
-        return border_order(graph, q.argmax(1), interaction)
+        return border_order(parallel.sum(borders_of(graph, q.argmax(1), k)), interaction)
     order = torch.arange(k)
     if sizes is not None:
-        order[sizes.argsort(descending=True, stable=True)] = q.mean(0).argsort(descending=True, stable=True)
+        found = parallel.sum(q[:own].sum(0)) / parallel.n_points
+        order[sizes.argsort(descending=True, stable=True)] = found.argsort(descending=True, stable=True)
     return order
 
 
-def border_order(graph: Graph, labels: torch.Tensor, interaction: torch.Tensor) -> torch.Tensor:
-    """(K,): the order of the domains in which the borders between ``labels`` (N,) cost least under ``interaction``.
+def borders_of(graph: Graph, labels: torch.Tensor, k: int) -> torch.Tensor:
+    """(K, K) float64: the sums of the weights of the edges between two of the ``labels`` (N,)."""
+    borders = torch.zeros(k, k, dtype=torch.float64)
+    return borders.index_put_((labels[graph.rows], labels[graph.columns]), graph.weights.double(), accumulate=True)
+
+
+def border_order(borders: torch.Tensor, interaction: torch.Tensor) -> torch.Tensor:
+    """(K,): the order of the domains in which ``borders`` (K, K) cost least under ``interaction``.
 
     Domains are sorted by the second eigenvector of the Laplacian of their borders, then pairs are swapped while it
     helps.
     """
     k = interaction.shape[0]
-    borders = torch.zeros(k, k, dtype=torch.float64)
-    borders.index_put_((labels[graph.rows], labels[graph.columns]), graph.weights.double(), accumulate=True)
-    borders.fill_diagonal_(0)
+    borders = borders.clone().fill_diagonal_(0)
     scaled = borders / (borders.sum(1).clamp(min=1).sqrt()[:, None] * borders.sum(0).clamp(min=1).sqrt())
     laplacian = torch.diag(scaled.sum(1)) - scaled
     order = torch.linalg.eigh(laplacian)[1][:, min(1, k - 1)].argsort(stable=True)

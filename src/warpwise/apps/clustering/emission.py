@@ -9,8 +9,10 @@ import math
 
 import torch
 
+from warpwise.apps.clustering.parallel import Alone
+
 DEGREES_OF_FREEDOM = 4.0  # of Student's t
-_RIDGE = 1e-5  # added to every variance; features are whitened, so that their noise has variance 1
+RIDGE = 1e-5  # added to every variance; features are whitened, so that their noise has variance 1
 
 
 class Emission:
@@ -18,17 +20,34 @@ class Emission:
 
     ``covariance`` is "tied" (one matrix), "diag" (one vector of variances a class), "full" (one matrix a class), or "t"
     (Student's t with 4 degrees of freedom and one scale matrix). Those of a class are shrunk towards the tied one by
-    D + 1 pseudo-observations. A class without points keeps its mean.
+    D + 1 pseudo-observations. A class without points keeps its mean. X (N, D) and the responsibilities are of the own
+    points of a process; ``parallel`` adds over the processes.
     """
 
-    def __init__(self, covariance: str, X: torch.Tensor, responsibilities: torch.Tensor) -> None:
+    def __init__(
+        self, covariance: str, X: torch.Tensor, responsibilities: torch.Tensor, parallel: Alone | None = None
+    ) -> None:
         self.covariance = covariance
-        self.total = X.T @ X
+        self.parallel = Alone(len(X)) if parallel is None else parallel
+        self.total = self.parallel.sum(X.T @ X)
         _, restarts, classes = responsibilities.shape
-        self.mean = X.mean(0).expand(restarts, classes, X.shape[1])
+        self.mean = (self.parallel.sum(X.sum(0)) / self.parallel.n_points).expand(restarts, classes, X.shape[1])
         self.scale = torch.empty(0)
         self.distance: torch.Tensor | None = None
         self.update(X, responsibilities)
+
+    @classmethod
+    def of(cls, emission: Emission) -> Emission:
+        """The parameters of ``emission`` for other points, without a state of an M step."""
+        copy = cls.__new__(cls)
+        copy.covariance, copy.mean, copy.scale = emission.covariance, emission.mean, emission.scale
+        copy.distance = None
+        return copy
+
+    @property
+    def linear(self) -> bool:
+        """True if scores are affine in the features (``coefficients``), so that a step needs no scores as input."""
+        return self.covariance == "tied"
 
     def parameters(self) -> int:
         """The number of free parameters of a restart."""
@@ -44,14 +63,18 @@ class Emission:
         d = X.shape[1]
         weights = responsibilities
         if self.covariance == "t" and self.distance is not None:
-            weights = weights * ((DEGREES_OF_FREEDOM + d) / (DEGREES_OF_FREEDOM + self.distance))
+            weights = weights * ((DEGREES_OF_FREEDOM + d) / (DEGREES_OF_FREEDOM + self.distance[:n]))
         counts = weights.sum(0)
         sums = (weights.reshape(n, -1).T @ X).view(restarts, classes, d)
+        counts, sums = self._sums(counts, sums)
         self._update(X, weights, counts, sums, weights is not responsibilities)
 
     def update_tied(self, X: torch.Tensor, counts: torch.Tensor, sums: torch.Tensor) -> None:
         """The M step of a tied covariance from the sums of responsibilities (R, C) and of their products with X."""
         self._update(X, None, counts, sums)
+
+    def _sums(self, *parts: torch.Tensor) -> list[torch.Tensor]:
+        return [part for part in self.parallel.sums(*parts) if part is not None]
 
     def _update(
         self,
@@ -61,28 +84,30 @@ class Emission:
         sums: torch.Tensor,
         reweighted: bool = False,
     ) -> None:
-        n, (restarts, classes, d) = len(X), sums.shape
+        restarts, classes, d = sums.shape
         self.mean = torch.where(counts[..., None] > 1e-3, sums / counts.clamp(min=1e-3)[..., None], self.mean)
         within = (counts[..., None] * self.mean).transpose(1, 2) @ self.mean
-        ridge = _RIDGE * torch.eye(d, device=X.device)
+        ridge = RIDGE * torch.eye(d, device=X.device)
         total = self.total
         if weights is not None and reweighted:
-            total = torch.stack([X.T @ (X * weights[:, r].sum(1, keepdim=True)) for r in range(restarts)])
-        tied = (total - within) / n + ridge
+            parts = [X.T @ (X * weights[:, r].sum(1, keepdim=True)) for r in range(restarts)]
+            total = self.parallel.sum(torch.stack(parts))
+        tied = (total - within) / self.parallel.n_points + ridge
         self.scale = (tied + tied.transpose(1, 2)) / 2
         if weights is None:
             return
         if self.covariance == "diag":
-            squares = (weights.reshape(n, -1).T @ X.square()).view(restarts, classes, d)
+            squares = (weights.reshape(len(X), -1).T @ X.square()).view(restarts, classes, d)
+            squares = self.parallel.sum(squares)
             spread = (squares - counts[..., None] * self.mean.square()).clamp(min=0)
             prior = self.scale.diagonal(dim1=1, dim2=2)[:, None]
-            self.scale = (spread + (d + 1) * prior) / (counts[..., None] + d + 1) + _RIDGE
+            self.scale = (spread + (d + 1) * prior) / (counts[..., None] + d + 1) + RIDGE
         elif self.covariance == "full":
             matrices = []
             for r in range(restarts):
                 for c in range(classes):
                     centred = X - self.mean[r, c]
-                    scatter = centred.T @ (centred * weights[:, r, c, None])
+                    scatter = self.parallel.sum(centred.T @ (centred * weights[:, r, c, None]))
                     matrices.append((scatter + (d + 1) * self.scale[r]) / (counts[r, c] + d + 1) + ridge)
             self.scale = torch.stack(matrices).view(restarts, classes, d, d)
 
@@ -120,9 +145,11 @@ class Emission:
         return constant - (nu + d) / 2 * torch.log1p(distance / nu)
 
     def common(self, X: torch.Tensor) -> torch.Tensor:
-        """(R,): the sum over the points of the term that ``scores`` leaves out."""
+        """(R,): the sum over all points of the term that ``scores`` leaves out."""
         restarts, _, d = self.mean.shape
         if self.covariance != "tied":
             return torch.zeros(restarts, device=X.device)
-        quadratic = (torch.linalg.inv(self.scale) * (X.T @ X)).sum((1, 2))
-        return -quadratic / 2 - X.shape[0] / 2 * (torch.linalg.slogdet(self.scale)[1] + d * math.log(2 * math.pi))
+        quadratic = (torch.linalg.inv(self.scale) * self.total).sum((1, 2))
+        return -quadratic / 2 - self.parallel.n_points / 2 * (
+            torch.linalg.slogdet(self.scale)[1] + d * math.log(2 * math.pi)
+        )

@@ -23,28 +23,40 @@ class Estimator(ClusterMixin, BaseEstimator):
 
     device: Any
     random_state: Any
+    missing: str = "error"
 
-    def _features(self, X: Any, reset: bool) -> torch.Tensor:
-        """X (N, D) as float32 or float64 on the device of the fit.
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "marginalise"
+        return tags
 
-        Raises ``ValueError`` for another shape, for NaN and infinite values, and for a device that is not supported.
+    def _features(self, X: Any, reset: bool, device: torch.device | None = None) -> torch.Tensor:
+        """X (N, D) as float32 or float64 on ``device``, or if it is None on the device of the fit.
+
+        Raises ``ValueError`` for another shape, for infinite values, for NaN unless ``missing`` is "marginalise", and
+        for a device that is not supported.
         """
-        device = self._device(X)
+        wanted = self._device(X)
+        device = wanted if device is None else device
         if isinstance(X, torch.Tensor):
             X = X.detach().to(torch.float32 if X.dtype in (torch.bfloat16, torch.float16) else X.dtype)
             if device.type == "cuda":
                 X = X if X.dtype == torch.float32 else X.double()
                 return self._checked(X.to(device), reset)
             X = X.cpu().numpy()
-        checked = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_min_samples=1)
-        return torch.from_numpy(np.array(checked, copy=True)).to(device)
+        finite = "allow-nan" if self.missing == "marginalise" else True
+        checked = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_all_finite=finite)
+        return torch.from_numpy(checked if checked.flags.writeable else checked.copy()).to(device)
 
     def _checked(self, X: torch.Tensor, reset: bool) -> torch.Tensor:
         """X (N, D) itself, checked on its own device."""
         if X.dim() != 2 or not X.numel():
             raise ValueError(f"X: expected (N, D) with N and D of at least 1, a 2D array, got {tuple(X.shape)}")
         validate_data(self, X, reset=reset, skip_check_array=True)
-        if not bool(torch.isfinite(X).all()):
+        usable = torch.isfinite(X)
+        if self.missing == "marginalise":
+            usable |= X.isnan()
+        if not bool(usable.all()):
             raise ValueError("X: expected finite values, got NaN or infinity")
         return X
 

@@ -6,18 +6,20 @@ of domain k has type c with probability mix_kc, and its features have the densit
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import torch
 
 from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.graph import Graph
-from warpwise.apps.clustering.smoothing import neighbour_sum
+from warpwise.apps.clustering.parallel import Alone, Chunk, Part
 from warpwise.ops import potts_em_step
-from warpwise.ops.potts_em_step.spec import derivatives, softmax
+from warpwise.ops.potts_em_step.spec import derivatives, neighbour_sum, softmax
 
 _TINY = 1e-30
 _SIZE_TOLERANCE = 0.01  # of the fraction of the points in a domain, where sizes are wanted
+_BLOCK = 1 << 16  # points whose scores are in memory at a time, where they are affine in the features
 _CHECKED_EVERY = 5  # iterations on a GPU, where the check for convergence synchronises
 
 
@@ -27,7 +29,8 @@ class MeanField:
     ``interaction`` V is (K, K), or None for Potts (the identity). ``external`` is (1 or N, R, K), added to log q.
     ``mix`` is (R, K, C), or None where each domain is one class. ``temper`` multiplies the log-likelihood of each
     point. ``sizes`` (K,) are wanted fractions of the points, to which ``external`` is moved. ``independent`` (N, D) are
-    features whose noise is independent between points, for beta, where the noise of X is not.
+    features whose noise is independent between points, for beta, where the noise of X is not. With ``parallel`` the
+    arrays are those of one process, its halo last.
     """
 
     def __init__(
@@ -43,11 +46,13 @@ class MeanField:
         sizes: torch.Tensor | None = None,
         temper: float = 1.0,
         independent: torch.Tensor | None = None,
+        parallel: Alone | None = None,
     ) -> None:
+        self.parallel = Alone(len(q)) if parallel is None else parallel
         self.X, self.graph, self.q, self.emission, self.mix = X, graph, q, emission, mix
         self.beta, self.external, self.interaction = beta, external, interaction
         self.sizes, self.temper, self.independent = sizes, temper, independent
-        ends = torch.bincount(graph.colours.cpu()).cumsum(0).tolist()
+        ends = self.parallel.counts(graph.colours.cpu()).cumsum(0).tolist()
         self.bounds = (0, *ends)
         self.colours = list(pairwise(self.bounds))
         self.likelihood: torch.Tensor | None = None
@@ -72,11 +77,6 @@ class MeanField:
         assert self.mix is not None
         return torch.bmm(self.density.transpose(0, 1), self.mix.transpose(1, 2)).transpose(0, 1) + _TINY
 
-    def field(self) -> torch.Tensor:
-        """(N, R, K): sum_j w_ij (V q_j)_k, the support of each domain by the neighbours."""
-        near = neighbour_sum(self.graph, self.q.flatten(1)).view(self.q.shape)
-        return near if self.interaction is None else near @ self.interaction
-
     def update_colour(self, begin: int, end: int) -> None:
         """Set q of the points of one colour to its optimum given all others; the ELBO does not fall."""
         self._step((begin, end), False)
@@ -84,55 +84,73 @@ class MeanField:
 
     def update_domains(self, estimate: bool = False) -> None:
         """Update all colours. With ``estimate`` also compute what ``update_beta`` needs."""
-        self._step(self.bounds, estimate)
+        found = [self._step(part, estimate) for part in self.parallel.steps(self.q, self.bounds)]
+        counts, sums, slopes = self.parallel.sums(*(_added(parts) for parts in zip(*found, strict=True)))
+        self._moments = None if counts is None or sums is None else (counts, sums)
+        if slopes is not None:
+            self._derivatives = slopes
 
-    def _step(self, bounds: tuple[int, ...], estimate: bool) -> None:
+    def _step(self, part: Part, estimate: bool) -> tuple[torch.Tensor | None, ...]:
+        """Update the points of ``part``; the sums of q, of q times X and of the derivatives for beta over them."""
         linear = constant = None
-        if self.mix is None and self.emission.covariance == "tied":
+        if self.mix is None and self.emission.linear:
             features, (linear, constant) = self.X, self.emission.coefficients()
         else:
             features = self.scores()
-        graph, smoothed = self.graph, self.independent is not None
-        weights = None if graph.weights.is_cuda and graph.unit_weights else graph.weights
+        q, graph, external = self.q, self.graph, self.external
+        if isinstance(part, Chunk):
+            features = features[part.ids[: part.own]]
+            features = torch.cat([features, features.new_zeros(part.halo, *features.shape[1:])])
+            q, graph, external = q[part.ids], part.graph, external if len(external) == 1 else external[part.ids]
+        given = (q, features, linear, constant, graph, self.beta, external, self.interaction)
+        given = self.parallel.moved(*given)
+        q, features, linear, constant, graph, beta, external, interaction = given
+        bounds = (0, part.own) if isinstance(part, Chunk) else part
+        smoothed = self.independent is not None
         counts, sums, slopes, near = potts_em_step(
-            self.q,
+            q,
             features,
             linear,
             constant,
             graph.rowptr,
             graph.columns,
-            weights,
-            self.beta,
-            self.external,
-            self.interaction,
+            None if graph.weights.is_cuda and graph.unit_weights else graph.weights,
+            beta,
+            external,
+            interaction,
             bounds,
             self.temper,
             return_derivatives=estimate and not smoothed,
             return_near=estimate and smoothed,
         )
-        self._moments = None if counts is None or sums is None else (counts, sums)
-        if slopes is not None:
-            self._derivatives = slopes
         if near is not None:
             self._near = near
+        if isinstance(part, Chunk):
+            self.q[part.ids[: part.own]] = q[: part.own].to(self.q.device)
+        return tuple(None if found is None else found.to(self.q.device) for found in (counts, sums, slopes))
 
     def update_parameters(self) -> None:
         """The M step of the emissions, the mixtures of types and, with ``sizes``, the external field."""
+        own = self.parallel.own
         if self._moments is not None:
             self.emission.update_tied(self.X, *self._moments)
         elif self.mix is None:
-            self.emission.update(self.X, self.q)
+            self.emission.update(self.X[:own], self.q[:own])
         else:
             self.scores()
-            ratio = (self.q / self._mixed()).transpose(0, 1)
-            density = self.density.transpose(0, 1)
-            self.emission.update(self.X, (density * torch.bmm(ratio, self.mix)).transpose(0, 1))
-            mix = self.mix * torch.bmm(ratio.transpose(1, 2), density)
+            ratio = (self.q / self._mixed())[:own].transpose(0, 1)
+            density = self.density[:own].transpose(0, 1)
+            self.emission.update(self.X[:own], (density * torch.bmm(ratio, self.mix)).transpose(0, 1))
+            mix = self.mix * self.parallel.sum(torch.bmm(ratio.transpose(1, 2), density))
             self.mix = mix / mix.sum(2, keepdim=True).clamp(min=_TINY)
         if self.sizes is not None:
-            step = (self.sizes / self.q.mean(0).clamp(min=1e-6)).log() / 2
+            step = (self.sizes / self._fractions().clamp(min=1e-6)).log() / 2
             self.external = self.external + step.clamp(-0.5, 0.5)
         self.likelihood = self._moments = None
+
+    def _fractions(self) -> torch.Tensor:
+        """(R, K): the mean of q over all points."""
+        return self.parallel.sum(self.q[: self.parallel.own].sum(0)) / self.parallel.n_points
 
     def update_beta(self, highest: float) -> None:
         """One Newton step of beta on the pseudo-likelihood sum_i log p(z_i | neighbours), clipped to [0, highest].
@@ -154,31 +172,51 @@ class MeanField:
 
         Bounds at the same ``beta`` and graph can be compared.
         """
-        near = self.field()
-        entropy = torch.special.entr(self.q)
-        terms = self.temper * self.scores() + self.external + self.beta[:, None] / 2 * near
-        bound = (self.q * terms + entropy).double().sum((0, 2))
-        return bound + self.temper * self._common()
+        bound = self.q.new_zeros(self.q.shape[1], dtype=torch.float64)
+        for part, scores, near, external in self._blocks():
+            q = self.q[part]
+            terms = (self.temper * scores).add_(external).add_(near.mul_(self.beta[:, None] / 2))
+            bound = bound + terms.mul_(q).add_(torch.special.entr(q)).sum((0, 2), dtype=torch.float64)
+        return self.parallel.sum(bound) + self.temper * self._common()
+
+    def _blocks(self) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor, torch.Tensor]]:
+        """Own points, their scores, their neighbours' support and their external field, (n, R, K) each. The scores of
+        all points are computed at once unless they are affine in the features."""
+        n, graph = self.parallel.own, self.graph
+        affine = self.mix is None and self.emission.linear
+        scores = None if affine else self.scores()
+        for begin in range(0, n, _BLOCK):
+            part = slice(begin, min(begin + _BLOCK, n))
+            here = self.emission.scores(self.X[part]) if scores is None else scores[part]
+            flat = self.q.flatten(1)
+            near = neighbour_sum(graph.rowptr, graph.columns, graph.weights, flat, begin, part.stop).view(here.shape)
+            near = near if self.interaction is None else near @ self.interaction
+            yield part, here, near, self.external if len(self.external) == 1 else self.external[part]
 
     def pseudo_bic(self, parameters: int) -> float:
         """-2 log of the pseudo-likelihood of the first fit, penalised by log N a parameter (Stanford and Raftery 2002).
 
         sum_i log sum_k p(x_i | k) p(z_i = k | neighbours) needs no log Z, so that fits of different K can be compared.
         """
-        near = self.field()
-        prior = torch.log_softmax(self.beta[:, None] * near + self.external, 2)
-        evidence = (
-            torch.logsumexp(self.temper * self.scores() + prior, 2).double().sum(0) + self.temper * self._common()
-        )
-        n = self.q.shape[0]
+        evidence = self.q.new_zeros(self.q.shape[1], dtype=torch.float64)
+        for _, scores, near, external in self._blocks():
+            prior = torch.log_softmax(self.beta[:, None] * near + external, 2)
+            evidence = evidence + torch.logsumexp(self.temper * scores + prior, 2).sum(0, dtype=torch.float64)
+        evidence = self.parallel.sum(evidence) + self.temper * self._common()
+        n = self.parallel.n_points
         return float(-2 * evidence[0] + parameters * torch.log(torch.tensor(float(n), dtype=torch.float64)))
 
     def _common(self) -> torch.Tensor:
         common = self.emission.common(self.X).double()
-        return common if self.mix is None else common + self.shift.double().sum((0, 2))
+        return (
+            common
+            if self.mix is None
+            else common + self.parallel.sum(self.shift[: self.parallel.own].sum((0, 2), dtype=torch.float64))
+        )
 
-    def run(self, iterations: int, highest_beta: float | None = None, tolerance: float = 0.0) -> int:
-        """EM until at most a fraction ``tolerance`` of the first fit's labels changes; returns the iterations done.
+    def run(self, iterations: int, highest_beta: float | None = None, tolerance: float = 0.0, least: int = 3) -> int:
+        """EM until at most a fraction ``tolerance`` of the first fit's labels changes, after at least ``least``
+        iterations; returns the iterations done.
 
         ``highest_beta`` None keeps ``beta``. On a GPU the labels are compared in every fifth iteration.
         """
@@ -194,9 +232,15 @@ class MeanField:
             self.update_parameters()
             if checked:
                 new = self.q[:, 0].argmax(1)
-                moved = float((new != labels).float().mean())
-                sized = self.sizes is None or float((self.q.mean(0) - self.sizes).abs().max()) < _SIZE_TOLERANCE
-                if moved <= tolerance and sized and iteration > 2:
+                differing = (new != labels)[: self.parallel.own].sum().double()
+                moved = float(self.parallel.sum(differing)) / self.parallel.n_points
+                sized = self.sizes is None or float((self._fractions() - self.sizes).abs().max()) < _SIZE_TOLERANCE
+                if moved <= tolerance and sized and iteration >= least:
                     return iteration
                 labels = new
         return iterations
+
+
+def _added(parts: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
+    given = [part for part in parts if part is not None]
+    return sum(given[1:], given[0]) if given else None

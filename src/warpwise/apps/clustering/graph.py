@@ -64,6 +64,14 @@ class Graph:
         rowptr, columns, weights = compress(place[self.rows], place[self.columns], self.weights, self.n_points)
         return Graph(rowptr, columns, weights, self.colours[order])
 
+    def subgraph(self, kept: torch.Tensor) -> Graph:
+        """The graph of the points where ``kept`` (N,) bool is true, and of the edges between them."""
+        rows, both = self.rows, kept[self.rows] & kept[self.columns]
+        place = kept.cumsum(0) - 1
+        number = int(kept.sum())
+        parts = compress(place[rows[both]], place[self.columns[both]], self.weights[both], number)
+        return Graph(*parts, self.colours[kept])
+
 
 def compress(
     rows: torch.Tensor, columns: torch.Tensor, weights: torch.Tensor, n_points: int

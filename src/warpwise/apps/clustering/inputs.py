@@ -9,8 +9,11 @@ import torch
 
 from warpwise.apps.clustering.graph import Graph, from_sparse, symmetric
 from warpwise.apps.clustering.lattices import grid
+from warpwise.apps.clustering.parallel import Alone
 from warpwise.apps.clustering.smoothing import neighbour_sum
 from warpwise.apps.clustering.spatial_hash import check_coords, knn
+
+_BLOCK = 1 << 16  # points that are converted to float64 at a time
 
 
 def graph_of(n_points: int, coords: Any, graph: Any, shape: Sequence[int] | None, neighbours: int) -> Graph:
@@ -41,32 +44,69 @@ def graph_of(n_points: int, coords: Any, graph: Any, shape: Sequence[int] | None
     return symmetric(none, none, n_points)
 
 
-def whitening(X: torch.Tensor, graph: Graph) -> tuple[torch.Tensor, torch.Tensor]:
+def places_of(coords: Any, shape: Sequence[int] | None) -> torch.Tensor | None:
+    """(N, 2 or 3) float64: the positions that ``coords`` or the grid ``shape`` gives, or None."""
+    if coords is not None:
+        return check_coords(coords)
+    if shape is None:
+        return None
+    axes = torch.meshgrid(*(torch.arange(int(size), dtype=torch.float64) for size in shape), indexing="ij")
+    return torch.stack([axis.flatten() for axis in axes], 1)
+
+
+def whitening(X: torch.Tensor, graph: Graph, parallel: Alone | None = None) -> tuple[torch.Tensor, torch.Tensor]:
     """(mean (D,), matrix (D, D')): (X - mean) @ matrix has unit covariance between neighbours, half of that of their
     differences. Without edges it has unit covariance. Directions without variance are dropped, so that D' <= D; if no
     direction has any, one column of zeros is left.
 
     Most neighbours share a domain: the metric is near that of the noise within domains, whatever the units of X are.
     """
-    mean = X.double().mean(0)
-    centred = X.double() - mean
-    deviation = centred.square().mean(0).sqrt()
-    varying = deviation > 1e-6 * X.double().abs().amax(0).clamp(min=1e-300)
-    unit = torch.where(varying, 1 / deviation, 0)
-    scaled = centred * unit
-    total = scaled.T @ scaled / X.shape[0]
+    parallel = Alone(len(X)) if parallel is None else parallel
+    own, n, width = parallel.own, parallel.n_points, X.shape[1]
+    parts = [slice(begin, min(begin + _BLOCK, own)) for begin in range(0, own, _BLOCK)]
+    mean = parallel.sum(X[:own].sum(0, dtype=torch.float64)) / n
+    squares, largest = torch.zeros_like(mean), torch.zeros_like(mean)
+    for part in parts:
+        values = X[part].double()
+        squares += (values - mean).square().sum(0)
+        largest = torch.maximum(largest, values.abs().amax(0))
+    deviation, largest = (parallel.sum(squares) / n).sqrt(), parallel.largest(largest)
+    unit = torch.where(deviation > 1e-6 * largest.clamp(min=1e-300), 1 / deviation, 0)
+    scaled = affine(X, mean, unit.diag())
+    total = parallel.sum(sum_of_products(scaled[:own], scaled[:own])) / n
     noise = total
-    if graph.columns.numel():
+    degree = parallel.sum(graph.degree[:own].sum(dtype=torch.float64))
+    if float(degree) > 0:
         # sum_ij w_ij (x_i - x_j)(x_i - x_j)^T / 2 = sum_i d_i x_i x_i^T - sum_ij w_ij x_i x_j^T
-        degree = graph.degree.double()
-        across = neighbour_sum(graph, scaled.float()).double()
-        noise = scaled.T @ (scaled * degree[:, None] - across) / degree.sum()
+        across = neighbour_sum(graph, scaled).neg_().addcmul_(scaled, graph.degree[:, None])
+        noise = parallel.sum(sum_of_products(scaled[:own], across[:own])) / degree
         noise = (noise + noise.T) / 2 + 1e-3 * total
     values, vectors = (part.to(X.device) for part in torch.linalg.eigh(noise.cpu()))
     kept = values > 1e-7 * values.amax().clamp(min=1e-300)
     if not bool(kept.any()):
-        return mean, mean.new_zeros(X.shape[1], 1)
+        return mean, mean.new_zeros(width, 1)
     return mean, unit[:, None] * vectors[:, kept] / values[kept].sqrt()
+
+
+def affine(
+    X: torch.Tensor, mean: torch.Tensor, matrix: torch.Tensor, order: torch.Tensor | None = None
+) -> torch.Tensor:
+    """(N, D') float32: (X - mean) @ matrix in float64, the rows X[order] if ``order`` is given; a block at a time."""
+    result = torch.empty(len(X) if order is None else len(order), matrix.shape[1], device=X.device)
+    for begin in range(0, len(result), _BLOCK):
+        part = slice(begin, begin + _BLOCK)
+        rows = X[part] if order is None else X[order[part]]
+        result[part] = ((rows.double() - mean) @ matrix).float()
+    return result
+
+
+def sum_of_products(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    """(D, E) float64: the sum over the points of the products of ``first`` (N, D) and ``second`` (N, E)."""
+    result = first.new_zeros(first.shape[1], second.shape[1], dtype=torch.float64)
+    for begin in range(0, len(first), _BLOCK):
+        part = slice(begin, begin + _BLOCK)
+        result += first[part].double().T @ second[part].double()
+    return result
 
 
 def interaction_of(prior: Any, n_domains: int, reach: int = 3) -> torch.Tensor | None:

@@ -77,6 +77,11 @@ def lloyd(X: torch.Tensor, centres: torch.Tensor, iterations: int) -> tuple[torc
     return labels.long(), centres
 
 
+def assign(X: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
+    """(N,) int64: the nearest of ``centres`` (k, D) to each point of X (N, D)."""
+    return kmeans_assign(X, centres)[0].long()
+
+
 def one_hot(labels: torch.Tensor, k: int) -> torch.Tensor:
     """(..., k) float32: 1 at the index that ``labels`` (...) gives, 0 elsewhere."""
     return torch.zeros(*labels.shape, k, device=labels.device).scatter_(-1, labels[..., None], 1.0)

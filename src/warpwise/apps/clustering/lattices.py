@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from warpwise.apps.clustering.graph import Graph, symmetric
@@ -19,8 +20,9 @@ def grid(shape: Sequence[int], connectivity: str = "full") -> Graph:
     """
     if connectivity not in ("full", "faces"):
         raise ValueError(f'connectivity: expected "full" or "faces", got {connectivity!r}')
-    if len(shape) not in (2, 3) or any(int(size) < 1 for size in shape):
-        raise ValueError(f"shape: expected two or three positive sizes, got {tuple(shape)}")
+    whole = isinstance(shape, Sequence | np.ndarray) and all(isinstance(size, int | np.integer) for size in shape)
+    if not whole or len(shape) not in (2, 3) or any(size < 1 for size in shape):
+        raise ValueError(f"shape: expected two or three positive integers, got {shape!r}")
     axes = torch.meshgrid(*(torch.arange(int(size)) for size in shape), indexing="ij")
     zero = (0,) * len(axes)
     steps = [step for step in itertools.product((-1, 0, 1), repeat=len(axes)) if step > zero]

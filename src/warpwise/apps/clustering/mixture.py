@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from warpwise.apps.clustering.alignment import domain_order
+from warpwise.apps.clustering.checkpoint import Checkpoint
 from warpwise.apps.clustering.components import merge_regions
 from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.estimator import Estimator, check_count, check_distinct, check_is_fitted
 from warpwise.apps.clustering.field import MeanField
 from warpwise.apps.clustering.graph import Graph
-from warpwise.apps.clustering.inputs import graph_of, interaction_of, whitening
+from warpwise.apps.clustering.inputs import affine, graph_of, places_of, whitening
+from warpwise.apps.clustering.marginal import MarginalEmission, Missing, filled
+from warpwise.apps.clustering.parallel import Alone, Ranks, Streams, morton_blocks
+from warpwise.apps.clustering.parameters import check_group, check_parameters, checkpoint_of
 from warpwise.apps.clustering.smoothing import noise_left, smooth
-from warpwise.apps.clustering.starts import best_start
+from warpwise.apps.clustering.starts import Progress, best_start
+from warpwise.ops.potts_em_step.spec import softmax
 
 _START_STRENGTH = 4.8  # beta of the starts, times the mean degree
 _MAX_STRENGTH = 12.0  # the highest beta that is estimated, times the mean degree
 _TOLERANCE = 2e-4  # fraction of the labels that may change in the last iteration
+_LEAST_WITH_MISSING = 20  # iterations: expected values of missing features converge after the labels
 
 
 class SpatialMixture(Estimator):
@@ -44,11 +50,15 @@ class SpatialMixture(Estimator):
     min_region : regions of fewer points are merged into neighbouring domains; or None.
     contiguous : merge all regions of a domain but its largest into neighbouring domains.
     n_init : k-means++ starts.
-    missing : "error": NaN in X raises ``ValueError``. No other value is supported.
+    missing : "error": NaN in X raises ``ValueError``. "marginalise": NaN is a missing value, and the fit uses the
+        density of the observed features of each point; a point without any is labelled by its neighbours. A feature
+        needs one value at least. Only without ``smoothing``.
     smoothing : hops over which features are averaged before the fit; only without ``n_types``. Averages of neighbours
         are not independent evidence: the log-likelihood is multiplied by the fraction of the variance that independent
         noise keeps, and beta is estimated with the features before smoothing.
     n_neighbours : neighbours of each point in the graph that ``coords`` gives.
+    block_size : points of the blocks in which X is copied to the device, for X that is larger than its memory; None
+        copies all. X, q and the graph then stay in the memory of the host, where starts and bounds are computed.
     random_state : an int, a ``numpy.random.RandomState`` or None. Fits with one int are equal bit for bit.
     device : where the fit runs: "cpu", "cuda", or None for the device of a tensor X and the CPU for an array. The graph
         is built on the CPU. On a GPU the labels are compared in every fifth iteration, so that more iterations may be
@@ -80,6 +90,7 @@ class SpatialMixture(Estimator):
         smoothing: int = 0,
         n_neighbours: int = 8,
         max_iter: int = 200,
+        block_size: int | None = None,
         random_state: Any = None,
         device: Any = None,
     ) -> None:
@@ -97,11 +108,21 @@ class SpatialMixture(Estimator):
         self.smoothing = smoothing
         self.n_neighbours = n_neighbours
         self.max_iter = max_iter
+        self.block_size = block_size
         self.random_state = random_state
         self.device = device
 
     def fit(
-        self, X: Any, y: Any = None, *, coords: Any = None, graph: Any = None, shape: Sequence[int] | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        coords: Any = None,
+        graph: Any = None,
+        shape: Sequence[int] | None = None,
+        checkpoint: str | Path | None = None,
+        progress: Progress | None = None,
+        group: Any = None,
     ) -> SpatialMixture:
         """Fit X (N, D), a NumPy array or a tensor; ``y`` is ignored.
 
@@ -109,18 +130,59 @@ class SpatialMixture(Estimator):
         ``Graph``, a scipy sparse matrix or (rowptr, columns[, weights]), made symmetric; ``shape`` of a 2-D or 3-D grid
         whose points are in row-major order. With none of them the model is a Gaussian mixture without a spatial prior.
 
+        ``checkpoint`` is a file that keeps the best of the finished starts. An interrupted fit of the same data and
+        parameters continues from it; it is deleted at the end. It needs an int as ``random_state``.
+        ``progress(done, n_init)`` is called after each batch of starts.
+
+        ``group`` is a process group of torch.distributed, such as ``torch.distributed.group.WORLD``, whose processes
+        all call ``fit`` with the same arguments, ``random_state`` an int. Each updates one block of the points, on its
+        current GPU with ``device="cuda"``; all have the whole result. Not with ``checkpoint``, ``smoothing`` or missing
+        values.
+
         Raises ``ValueError`` for NaN or infinite values, arguments of different lengths, K above the number of distinct
-        rows of X, and parameters outside the values listed above.
+        rows of X, parameters outside the values listed above, and a checkpoint of another fit.
         """
-        features = self._features(X, reset=True)
-        self._check(features)
+        if group is not None:
+            check_group(self, checkpoint)
+        on_host = group is not None or self.block_size is not None
+        features = self._features(X, reset=True, device=torch.device("cpu") if on_host else None)
+        self._interaction, self._external, self._sizes = check_parameters(self, len(features))
         neighbours = graph_of(
             features.shape[0], coords, graph, shape, check_count("n_neighbours", self.n_neighbours, 1)
         )
         order, sorted_graph = _by_colour(neighbours)
-        self._mean, self._matrix = whitening(features, neighbours.to(features.device))
-        model = self._optimise(self._whiten(features[order.to(features.device)]), sorted_graph, order)
+        here = neighbours.to(features.device)
+        missing = features.isnan() if self.missing == "marginalise" else None
+        if missing is not None and bool(missing.any()):
+            features = filled(features, missing, here)
+        else:
+            missing = None
+        check_distinct(features, self.n_domains, "n_domains")
+        if self.n_types is not None:
+            check_distinct(features, self.n_types, "n_types")
+        if group is not None:
+            owner = morton_blocks(places_of(coords, shape), len(features), torch.distributed.get_world_size(group))
+            ranks = Ranks(group, self._device(X), owner, order, neighbours)
+            part, local = features[ranks.ids].to(ranks.device), ranks.graph.to(ranks.device)
+            self._mean, self._matrix = whitening(part, local, ranks)
+            part = affine(part, self._mean, self._matrix)
+            model = self._optimise(part, ranks.graph, ranks.ids, None, None, progress, ranks)
+            self._keep(X, model, sorted_graph, order)
+            return self
+        self._mean, self._matrix = whitening(features, here)
+        sorted_here = order.to(features.device)
+        known = None if missing is None else Missing(missing[sorted_here], self._matrix)
+        whitened = affine(features, self._mean, self._matrix, sorted_here)
+        del features
+        file = checkpoint_of(self, checkpoint, whitened, sorted_graph)
+        streams = None
+        if self.block_size is not None:
+            block = morton_blocks(places_of(coords, shape), len(order), -(-len(order) // self.block_size))
+            streams = Streams(sorted_graph, self._device(X), block[order])
+        model = self._optimise(whitened, sorted_graph, order, known, file, progress, streams)
         self._keep(X, model, sorted_graph, order)
+        if file is not None:
+            file.remove()
         return self
 
     def predict_proba(
@@ -137,7 +199,12 @@ class SpatialMixture(Estimator):
         order, sorted_graph = _by_colour(neighbours)
         order, sorted_graph = order.to(features.device), sorted_graph.to(features.device)
         fitted = self._model
-        points, temper = self._smoothed(self._whiten(features[order]), sorted_graph)
+        emission = fitted.emission
+        missing = features.isnan()[order]
+        if self.missing == "marginalise" and bool(missing.any()):
+            features = torch.where(features.isnan(), self._mean.to(features.dtype), features)
+            emission = MarginalEmission(emission, Missing(missing, self._matrix))
+        points, temper = self._smoothed(affine(features, self._mean, self._matrix, order), sorted_graph)
         external = self._external[:, None]
         if external.shape[0] > 1:
             same = external.shape[0] == order.numel()
@@ -147,7 +214,7 @@ class SpatialMixture(Estimator):
             points,
             sorted_graph,
             q,
-            fitted.emission,
+            emission,
             fitted.mix,
             fitted.beta,
             external,
@@ -155,6 +222,8 @@ class SpatialMixture(Estimator):
             None,
             temper,
         )
+        # From uniform probabilities the prior "layers" would draw the first colour towards the middle layers.
+        model.q = softmax(temper * model.scores() + external)
         for _ in range(20):
             model.update_domains()
         result = torch.empty_like(model.q[:, 0])
@@ -187,55 +256,28 @@ class SpatialMixture(Estimator):
         self.bics_ = bics
         return self
 
-    def _check(self, X: torch.Tensor) -> None:
-        k = check_count("n_domains", self.n_domains, 1)
-        check_distinct(X, k, "n_domains")
-        if self.n_types is not None:
-            check_distinct(X, check_count("n_types", self.n_types, 1), "n_types")
-        check_count("n_init", self.n_init, 1)
-        check_count("max_iter", self.max_iter, 1)
-        if check_count("smoothing", self.smoothing, 0) and self.n_types is not None:
-            raise ValueError("smoothing: supported only with n_types=None")
-        if self.min_region is not None:
-            check_count("min_region", self.min_region, 1)
-        if self.covariance not in ("tied", "diag", "full", "t"):
-            raise ValueError(f'covariance: expected "tied", "diag", "full" or "t", got {self.covariance!r}')
-        if self.missing != "error":
-            raise ValueError(f'missing: only "error" is supported, got {self.missing!r}')
-        number = isinstance(self.beta, Real) and 0 <= float(self.beta) < float("inf")
-        if not number and not (isinstance(self.beta, str) and self.beta == "estimate"):
-            raise ValueError(f'beta: expected "estimate" or a finite number of at least 0, got {self.beta!r}')
-        self._interaction = interaction_of(self.prior, k)
-        self._external = torch.zeros(1, k)
-        if self.field is not None:
-            self._external = torch.as_tensor(self.field, dtype=torch.float32)
-            if self._external.shape != (X.shape[0], k):
-                raise ValueError(f"field: expected {(X.shape[0], k)}, got {tuple(self._external.shape)}")
-            if not bool(torch.isfinite(self._external).all()):
-                raise ValueError("field: expected finite values")
-        self._sizes: torch.Tensor | None = None
-        if self.sizes is not None:
-            sizes = torch.as_tensor(self.sizes, dtype=torch.float32)
-            if sizes.shape != (k,) or not bool((sizes > 0).all()) or not bool(torch.isfinite(sizes).all()):
-                raise ValueError(f"sizes: expected {k} positive numbers, got {self.sizes!r}")
-            if self._interaction is not None:
-                raise ValueError('sizes: supported only with prior="potts"')
-            self._sizes = sizes / sizes.sum()
-
-    def _whiten(self, X: torch.Tensor) -> torch.Tensor:
-        """(N, D') float32: features in the metric of the fit."""
-        return ((X.double() - self._mean) @ self._matrix).float()
-
     def _smoothed(self, X: torch.Tensor, graph: Graph) -> tuple[torch.Tensor, float]:
         """X averaged over ``smoothing`` hops, and the factor of its log-likelihood."""
         hops = self.smoothing
         return (X, 1.0) if hops == 0 else (smooth(graph, X, hops), noise_left(graph, hops))
 
-    def _optimise(self, whitened: torch.Tensor, graph: Graph, order: torch.Tensor) -> MeanField:
+    def _optimise(
+        self,
+        whitened: torch.Tensor,
+        graph: Graph,
+        order: torch.Tensor,
+        missing: Missing | None,
+        checkpoint: Checkpoint | None,
+        progress: Progress | None,
+        parallel: Alone | None = None,
+    ) -> MeanField:
         """The best start, then EM with the chosen prior, covariance and beta until the labels stand still.
 
-        ``graph`` is on the CPU. The external field, V and the sizes move to the device of ``whitened``.
+        ``graph`` is on the CPU, and row i of it and of ``whitened`` is point ``order[i]``. The external field, V and
+        the sizes move to the device of ``whitened``.
         """
+        parallel = Alone(len(whitened)) if parallel is None else parallel
+        own = parallel.own
         device = whitened.device
         here, order = graph.to(device), order.to(device)
         self._external = self._external.to(device)
@@ -243,20 +285,24 @@ class SpatialMixture(Estimator):
         interaction = None if wanted is None else wanted.to(device)
         X, temper = self._smoothed(whitened, here)
         independent = whitened if self.smoothing else None
-        degree = float(graph.weights.sum()) / graph.n_points
+        degree = float(parallel.sum(graph.weights.sum(dtype=torch.float64))) / parallel.n_points
         strength = _START_STRENGTH / degree if degree else 0.0
         highest = _MAX_STRENGTH / degree if degree else 0.0
         external = self._external[order if self._external.shape[0] > 1 else [0], None]
         k = self.n_domains
-        model = best_start(X, here, k, self.n_types, self.n_init, strength, self._generator(), temper)
+        model = best_start(
+            X, here, k, self.n_types, self.n_init, strength, self._generator(), temper, checkpoint, progress, parallel
+        )
         field = external[:, 0].cpu() if self.field is not None else None
-        _reorder(model, domain_order(graph, model.q[:, 0].cpu(), field, wanted, sizes).to(device))
+        _reorder(model, domain_order(graph, model.q[:, 0].cpu(), field, wanted, sizes, parallel).to(device))
         emission = model.emission
         if self.covariance != "tied":
             classes = model.q
             if model.mix is not None:
                 classes = torch.softmax(model.emission.scores(X), 2)
-            emission = Emission(self.covariance, X, classes)
+            emission = Emission(self.covariance, X[:own], classes[:own], parallel)
+        if missing is not None:
+            emission = MarginalEmission(emission, missing)
         beta = model.beta if isinstance(self.beta, str) else X.new_full((1,), float(self.beta))
         final = MeanField(
             X,
@@ -270,9 +316,11 @@ class SpatialMixture(Estimator):
             None,
             temper,
             independent,
+            parallel,
         )
         estimate = highest if isinstance(self.beta, str) else None
-        self.n_iter_ = final.run(self.max_iter, estimate, _TOLERANCE)
+        least = 3 if missing is None else _LEAST_WITH_MISSING
+        self.n_iter_ = final.run(self.max_iter, estimate, _TOLERANCE, least)
         if sizes is not None:
             # With beta held: a field that moves while beta is estimated can drive it to its bound.
             final.sizes = sizes.to(device)
@@ -281,10 +329,11 @@ class SpatialMixture(Estimator):
 
     def _keep(self, X: Any, model: MeanField, graph: Graph, order: torch.Tensor) -> None:
         """Set the attributes. ``graph`` and ``order`` are on the CPU, where regions are merged."""
-        q, order = model.q[:, 0], order.to(model.q.device)
+        parallel = model.parallel
+        q, order = parallel.gathered(model.q[:, 0]), order.to(model.q.device)
         labels = q.argmax(1)
         if self.min_region is not None or self.contiguous:
-            likelihood = (model.temper * model.scores() + model.external)[:, 0].cpu()
+            likelihood = parallel.gathered((model.temper * model.scores() + model.external)[:, 0]).cpu()
             labels = merge_regions(
                 graph, labels.cpu(), likelihood, float(model.beta), self.min_region or 1, self.contiguous
             ).to(q.device)
@@ -314,13 +363,8 @@ class _Fitted:
     """The parameters of a fit, without its data."""
 
     def __init__(self, model: MeanField) -> None:
-        self.emission, self.mix, self.beta, self.interaction = (
-            model.emission,
-            model.mix,
-            model.beta,
-            model.interaction,
-        )
-        self.emission.distance = None
+        self.emission, self.mix = Emission.of(model.emission), model.mix
+        self.beta, self.interaction = model.beta, model.interaction
 
 
 def _reorder(model: MeanField, order: torch.Tensor) -> None:

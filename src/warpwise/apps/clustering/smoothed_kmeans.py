@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from warpwise.apps.clustering.estimator import Estimator, check_count, check_distinct
-from warpwise.apps.clustering.inputs import graph_of, whitening
+from warpwise.apps.clustering.inputs import affine, graph_of, whitening
 from warpwise.apps.clustering.kmeans import inertia, kmeans
 from warpwise.apps.clustering.smoothing import smooth
 
@@ -47,7 +47,7 @@ class SmoothedKMeans(Estimator):
         )
         graph_here = neighbours.to(features.device)
         mean, matrix = whitening(features, graph_here)
-        points = smooth(graph_here, ((features - mean) @ matrix).float(), check_count("hops", self.hops, 0))
+        points = smooth(graph_here, affine(features, mean, matrix), check_count("hops", self.hops, 0))
         starts = check_count("n_init", self.n_init, 1)
         labels = kmeans(points, k, starts, self._generator(), iterations=100)
         scores = [inertia(points, labels[:, start], k) for start in range(starts)]

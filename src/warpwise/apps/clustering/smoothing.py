@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from warpwise.apps.clustering.graph import Graph
+from warpwise.apps.clustering.parallel import Alone, Ranks
 from warpwise.ops import smooth_features
 
 
@@ -22,9 +23,14 @@ def neighbour_sum(graph: Graph, values: torch.Tensor) -> torch.Tensor:
     )
 
 
-def smooth(graph: Graph, values: torch.Tensor, hops: int) -> torch.Tensor:
+def smooth(graph: Graph, values: torch.Tensor, hops: int, parallel: Alone | None = None) -> torch.Tensor:
     """Replace ``values`` (N, F), ``hops`` times, by the weighted mean of each point (weight 1) and its neighbours."""
     if hops == 0:
+        return values
+    if isinstance(parallel, Ranks):
+        for _ in range(hops):
+            values = smooth(graph, values, 1)
+            parallel.exchange(values)
         return values
     scale = 1 / (1 + graph.degree.to(values.dtype))
     weights = None if graph.weights.is_cuda and graph.unit_weights else graph.weights.to(values.dtype)

@@ -80,7 +80,10 @@ def radius(coords: Any, distance: float) -> Graph:
 
 def check_coords(coords: Any) -> torch.Tensor:
     """``coords`` as (N, 2) or (N, 3) float64, or ``ValueError``."""
-    points = torch.as_tensor(coords if isinstance(coords, torch.Tensor) else np.asarray(coords, dtype=np.float64))
+    try:
+        points = torch.as_tensor(coords if isinstance(coords, torch.Tensor) else np.asarray(coords, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"coords: expected numbers (N, 2) or (N, 3): {error}") from error
     points = points.detach().to("cpu", torch.float64)
     if points.ndim != 2 or points.shape[1] not in (2, 3):
         raise ValueError(f"coords: expected (N, 2) or (N, 3), got {tuple(points.shape)}")

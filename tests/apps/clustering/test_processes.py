@@ -1,0 +1,78 @@
+"""Fits by several processes: blocks of points, and results equal to those of one process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from warpwise.apps.clustering import SpatialMixture, generators, grid
+from warpwise.apps.clustering.parallel import morton_blocks
+
+SHAPE = (24, 20)
+DATA = generators.layered(1.2, SHAPE, n_domains=3, n_features=4)
+FITS: dict[str, dict[str, Any]] = {
+    "potts": {},
+    "layers": {"prior": "layers", "min_region": 9},
+    "student": {"covariance": "t", "field": np.eye(3)[DATA.labels]},
+    "types": {"n_types": 4, "sizes": [2, 1, 1]},
+}
+
+
+def fits(group: Any = None) -> dict[str, Any]:
+    """Of each fit: labels, probabilities, and numbers."""
+    found: dict[str, Any] = {}
+    for name, options in FITS.items():
+        structure = {"coords": DATA.coords} if name == "layers" else {"shape": SHAPE}
+        model = SpatialMixture(3, n_init=2, random_state=0, **options).fit(DATA.X, **structure, group=group)
+        found[f"{name} labels"], found[f"{name} probabilities"] = model.labels_, model.probabilities_
+        found[f"{name} numbers"] = [model.beta_, model.elbo_ / 1000, model.bic_ / 1000, model.n_iter_]
+    return found
+
+
+def test_labels_of_two_processes_are_those_of_one(tmp_path: Path) -> None:
+    expected = fits()
+    other = subprocess.Popen([sys.executable, __file__, str(tmp_path)], env={**os.environ, "OMP_NUM_THREADS": "1"})
+    write(tmp_path, 0)
+    assert other.wait(timeout=200) == 0
+    for rank in range(2):
+        with np.load(tmp_path / f"{rank}.npz") as found:
+            for name, value in expected.items():
+                if name.endswith("labels"):
+                    assert np.array_equal(found[name], value), name
+                else:
+                    assert np.allclose(found[name], value, rtol=1e-3, atol=1e-3), name
+
+
+def test_morton_blocks() -> None:
+    places = torch.cartesian_prod(torch.arange(8.0), torch.arange(8.0)).double()
+    block = morton_blocks(places, 64, 4)
+    assert torch.bincount(block).tolist() == [16] * 4
+    for number in range(4):
+        assert float((places[block == number].amax(0) - places[block == number].amin(0)).max()) == 3  # a quadrant
+    assert morton_blocks(None, 10, 3).tolist() == [0] * 3 + [1] * 3 + [2] * 4
+    assert morton_blocks(torch.zeros(5, 3).double(), 5, 2).tolist() == [0, 0, 1, 1, 1]
+
+
+def test_a_group_that_is_not_initialised() -> None:
+    with pytest.raises(ValueError, match="init_process_group"):
+        SpatialMixture(3, random_state=0).fit(DATA.X, graph=grid(SHAPE), group="WORLD")
+
+
+def write(folder: Path, rank: int) -> None:
+    """The fits of process ``rank`` of two, to a file of ``folder``."""
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    try:
+        np.savez(folder / f"{rank}.npz", **fits(torch.distributed.group.WORLD))
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), 1)
