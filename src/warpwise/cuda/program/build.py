@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 _INLINE = HERE.parent / "inline"
 _EMULATOR = HERE.parent / "emulator"
 INCLUDE = (HERE / "include", _INLINE / "include/cuda", _INLINE / "include/host")
-_COMMON = ("-std=c++17", "-fPIC", "-w", "-g1", "-fno-var-tracking", "-pthread", "-fno-omit-frame-pointer")
+_COMMON = ("-std=c++17", "-fPIC", "-w", "-g1", "-gdwarf-4", "-fno-var-tracking", "-pthread", "-fno-omit-frame-pointer")
 # g++'s error for a name of a CUDA library that include/ does not declare, with the library of a C++ name.
 _MISSING_CALL = re.compile(
     r"^(\S[^\n]*?:\d+):\d+: error: ['‘](\w+)['’] "
@@ -29,6 +29,7 @@ _MISSING_CALL = re.compile(
 _CALL = re.compile(r"cublas|curand|cufft|cuda[A-Z]\w+$|cu[A-Z]")
 _SUPPORT = (
     HERE / "support/cublas.cpp",
+    HERE / "support/cufft.cpp",
     HERE / "support/curand.cpp",
     HERE / "support/memory.cpp",
     _INLINE / "support/cuda_api.cpp",

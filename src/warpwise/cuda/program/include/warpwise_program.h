@@ -16,6 +16,11 @@
 #include <cuda_runtime.h>
 #include <warpwise_host/launch.h>
 
+// libcu++ in host code is the C++ library.
+namespace cuda::std {
+using namespace ::std;
+}
+
 #define WW_HOST_MINMAX(T)                          \
   inline T min(T a, T b) { return b < a ? b : a; } \
   inline T max(T a, T b) { return a < b ? b : a; }

@@ -81,7 +81,6 @@ cudaError_t cudaStreamDestroy(cudaStream_t);
 cudaError_t cudaStreamSynchronize(cudaStream_t);
 cudaError_t cudaStreamQuery(cudaStream_t);
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned flags);
-typedef void (*cudaHostFn_t)(void*);
 typedef void (*cudaStreamCallback_t)(cudaStream_t, cudaError_t, void*);
 cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t, void* data);
 cudaError_t cudaStreamAddCallback(cudaStream_t, cudaStreamCallback_t, void* data, unsigned flags);
@@ -116,6 +115,7 @@ template <class T>
 cudaError_t cudaMallocAsync(T** pointer, size_t bytes, cudaStream_t) {
   return ww_cuda_malloc(reinterpret_cast<void**>(pointer), bytes);
 }
+#include <memory_pools.h>
 template <class T>
 cudaError_t cudaMallocManaged(T** pointer, size_t bytes, unsigned = cudaMemAttachGlobal) {
   return ww_cuda_malloc_managed(reinterpret_cast<void**>(pointer), bytes);
