@@ -1,7 +1,7 @@
 """How many whole programs of other projects run by ``warpwise run`` on a CPU.
 
-    python benchmarks/whole_programs.py FOLDER... [--programs 20] [--seed 0] [--timeout 60] [--jobs 1] [--small]
-                                        [--unchecked] [--define NAME] [--json FILE]
+    python -m benchmarks.whole_programs FOLDER... [--programs 20] [--seed 0] [--timeout 60] [--jobs 1] [--small]
+                                           [--unchecked] [--define NAME] [--json FILE]
 
 Each FOLDER is a checkout of a project. Of its .cu files with a ``main``, ``--programs`` are drawn by ``--seed``. The
 sources, macros, include folders and arguments of a program are those that ``make -n`` prints for the Makefile beside
@@ -35,8 +35,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import makefiles
 import torch  # noqa: F401 - before the forks
+from benchmarks import makefiles
 
 from warpwise import cli
 from warpwise.cache import atomic_write

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-
-import makefiles
+from benchmarks import makefiles
 
 MAKEFILE = """
 FLAGS = -DN=64 -Iinclude -D DOUBLE -Imissing -std=c++20

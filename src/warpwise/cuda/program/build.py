@@ -127,6 +127,8 @@ def _compile(folder: Path, file: sources.HostFile, name: str, options: Options) 
         "-D__CUDACC__",
         "-D__NVCC__",
     ]
+    implicit = sources.implicit_headers([file.text, *file.headers.values()])
+    flags += [word for name in implicit for word in ("-include", name)]
     flags += ["-include", "warpwise_program.h", *(["-fopenmp"] if file.openmp else []), *options.flags]
     flags += [f"-D{define}" for define in options.define]
     flags += [f"-I{path}" for path in INCLUDE] + [f"-I{path}" for path in file.folders]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,6 +118,16 @@ def _refuse_texture_references(text: str, file: Path) -> None:
         raise UnsupportedFeature(
             f"{file}:{line}: texture references, which CUDA 12 removed: pass a cudaTextureObject_t to the kernel"
         )
+
+
+# Headers of the C++ library that CUDA's and CCCL's headers include: programs use them without an #include.
+_IMPLICIT = {"chrono": re.compile(r"\bchrono\s*::"), "iostream": re.compile(r"\b(?:cout|cerr)\s*<<")}
+
+
+def implicit_headers(texts: Iterable[str]) -> list[str]:
+    """The headers of the C++ library that a file and its headers use but may not include."""
+    found = list(texts)
+    return [name for name, used in _IMPLICIT.items() if any(used.search(each) for each in found)]
 
 
 def require_main(files: Sequence[Path]) -> None:
