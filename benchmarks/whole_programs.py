@@ -53,9 +53,15 @@ _FAIL = re.compile(r"\bfail(?:ed|ure)?\b|incorrect|mismatch|not match|\bwrong\b|
 # A number of wrong values or a difference that is exactly zero: "Mismatches: 0", "0 errors", "Max error = 0.000000".
 _NONE_WRONG = re.compile(
     r"(?<![A-Za-z])(?:mis-?match\w*|non-?matching|errors?\b(?! codes?)|failures?\b|failed\b|incorrect\b|wrong\b"
-    r"|differences?\b|max(?:imum)? diff)[^\n:=0-9]{0,60}(?:threshold of [\d.]+ percent)?[ \t]*(?:[:=]|\bis\b)[ \t]*"
-    r"[-+]?0(?:\.0+)?(?:e[-+]?\d+)?%?(?![\w.])"
+    r"|differences?\b|misses\b|max(?:imum)? diff)[^\n:=0-9]{0,60}(?:threshold of [\d.]+ percent)?[ \t]*(?:[:=]|\bis\b)"
+    r"[ \t]*[-+]?0(?:\.0+)?(?:e[-+]?\d+)?%?(?![\w.])"
     r"|(?<![\w.])0 (?:errors?|mismatch\w*|failures?|failed|incorrect|wrong|differences?)\b",
+    re.IGNORECASE,
+)
+# A number of wrong values that is not zero.
+_SOME_WRONG = re.compile(
+    r"(?<![A-Za-z])(?:mis-?match\w*|non-?matching|errors(?! codes?)|failures|misses)\b"
+    r"[^\n:=0-9]{0,60}(?:threshold of [\d.]+ percent)?[ \t]*[:=][ \t]*[1-9]\d*(?![\w.])",
     re.IGNORECASE,
 )
 _FINDING = re.compile(
@@ -246,7 +252,7 @@ def classed(status: int | None, printed: str, messages: str) -> tuple[str, str]:
     if first:
         return ("refused" if first.startswith("UnsupportedFeature") else "finding"), first
     remarks, none_wrong = _NONE_WRONG.subn("", printed)
-    if status == 0 and not _FAIL.search(remarks):
+    if status == 0 and not _FAIL.search(remarks) and not _SOME_WRONG.search(remarks):
         return ("pass" if none_wrong or _PASS.search(remarks) else "ends"), ""
     text = (printed + messages).strip()
     if re.search(r"usage|cannot open|can't open|unable to open|no such file|not found", text, re.IGNORECASE):

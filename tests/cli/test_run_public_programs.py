@@ -106,6 +106,16 @@ def test_graph_nodes_and_memory_pools(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (0, "3 6 9 12 ", "")
 
 
+def test_new_memory_of_the_host_holds_zeros(tmp_path):
+    done = run(
+        tmp_path,
+        "#include <cstdio>\n#include <cstdlib>\nint main() {\n  int found = 0;\n  for (int n = 1; n < 2000; n++) {\n"
+        "    volatile char* p = (char*)malloc(n);\n    for (int i = 0; i < n; i++) found |= p[i];\n  }\n"
+        '  printf("%d", found);\n}\n',
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0", "")
+
+
 @FULL
 def test_a_kernel_with_a_parameter_of_its_own_name(tmp_path):
     done = run(

@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 _INLINE = HERE.parent / "inline"
 _EMULATOR = HERE.parent / "emulator"
 INCLUDE = (HERE / "include", _INLINE / "include/cuda", _INLINE / "include/host")
+_ZEROED = ("-Wl,--wrap=malloc", "-Wl,--wrap=posix_memalign", str(HERE / "include/warpwise_host_memory.cpp"))
 _COMMON = ("-std=c++17", "-fPIC", "-w", "-g1", "-gdwarf-4", "-fno-var-tracking", "-pthread", "-fno-omit-frame-pointer")
 # g++'s error for a name of a CUDA library that include/ does not declare, with the library of a C++ name.
 _MISSING_CALL = re.compile(
@@ -94,7 +95,7 @@ def program(files: Sequence[Path], options: Options) -> tuple[Path, list[Unit]]:
             for each in found
         ]
         units = [Unit(each.path, name, each.folders) for each, name in zip(found, names, strict=True)]
-        own = [path.read_bytes() for path in _own("include")]
+        own = [path.read_bytes() for path in _own("include")] + [" ".join(_ZEROED).encode()]
         output = folder / f"{files[0].stem}-{key(*names, *own, str(runtime.library()))}.so"
         if output.exists():
             return output, units
@@ -106,7 +107,17 @@ def program(files: Sequence[Path], options: Options) -> tuple[Path, list[Unit]]:
         objects = [str(each.result()) for each in started]
         openmp = ["-fopenmp"] if any(each.openmp for each in found) else []
         library = scratch / "program.so"
-        link = [inline.compiler(), "-shared", "-Wl,-Bsymbolic", *_COMMON, *openmp, *objects, "-o", str(library)]
+        link = [
+            inline.compiler(),
+            "-shared",
+            "-Wl,-Bsymbolic",
+            *_ZEROED,
+            *_COMMON,
+            *openmp,
+            *objects,
+            "-o",
+            str(library),
+        ]
         inline.run([*link, *options.flags, "-lm"])
         library.replace(output)
     return output, units
