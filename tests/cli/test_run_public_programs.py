@@ -81,6 +81,31 @@ int main() {
 """
 
 
+MANAGED = """
+#include <cstdio>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+__global__ void scale(int* x) { x[0] *= 3; }
+int main() {
+  assert(__hgt(__hadd(__half(1.5f), __half(2)), __half(3)));
+  const __half2 h = __hfma2(__float2half2_rn(2), __floats2half2_rn(1, 3), __float22half2_rn(make_float2(0.5f, 1)));
+  const __nv_bfloat162 b = __hmul2(__float2bfloat162_rn(1.5f), __floats2bfloat162_rn(1, 2));
+  printf("%g %g %g %g ", __half22float2(h).x, __high2float(h), __low2float(b), float(hexp(__nv_bfloat16(0.0f))));
+  int *own, *all;
+  cudaStream_t stream;
+  cudaStreamCreate(&stream);
+  cudaMallocManaged(&own, 4);
+  cudaMallocManaged(&all, 4);
+  *own = *all = 5;
+  cudaStreamAttachMemAsync(stream, own, 0, cudaMemAttachHost);
+  scale<<<1, 1, 0, stream>>>(all);
+  printf("%d ", ++*own);
+  fflush(stdout);
+  printf("%d", *all);
+}
+"""
+
+
 def run(folder: Path, text: str, *options: str) -> CompletedProcess[str]:
     path = folder / "program.cu"
     path.write_text(text)
@@ -114,6 +139,12 @@ def test_new_memory_of_the_host_holds_zeros(tmp_path):
         '  printf("%d", found);\n}\n',
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "0", "")
+
+
+def test_arithmetic_of_half_on_the_host_and_attached_managed_memory(tmp_path):
+    done = run(tmp_path, MANAGED)
+    assert (done.returncode, done.stdout) == (1, "2.5 7 1.5 1 6 15")
+    assert done.stderr.count("MissingSynchronization") == 1 and '  printf("%d", *all);' in done.stderr
 
 
 @FULL

@@ -1,6 +1,7 @@
 // Included before a program's own text, as nvcc includes cuda_runtime.h: launches, and the functions that CUDA's
 // headers add to the host's.
 #pragma once
+#include <assert.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>

@@ -80,6 +80,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t*, unsigned flags, int prio
 cudaError_t cudaStreamDestroy(cudaStream_t);
 cudaError_t cudaStreamSynchronize(cudaStream_t);
 cudaError_t cudaStreamQuery(cudaStream_t);
+cudaError_t ww_cuda_attach(void* managed, unsigned flags);
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned flags);
 typedef void (*cudaStreamCallback_t)(cudaStream_t, cudaError_t, void*);
 cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t, void* data);
@@ -164,7 +165,10 @@ template <class Location>
 cudaError_t cudaMemAdvise(const void*, size_t, enum cudaMemoryAdvise, Location) {
   return cudaSuccess;
 }
-inline cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void*, size_t = 0, unsigned = 0) { return cudaSuccess; }
+inline cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void* managed, size_t = 0,
+                                            unsigned flags = cudaMemAttachSingle) {
+  return ww_cuda_attach(managed, flags);
+}
 inline cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaErrorInvalidDevice; }
 inline cudaError_t cudaDeviceDisablePeerAccess(int) { return cudaErrorPeerAccessNotEnabled; }
 inline cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, size_t bytes) {
