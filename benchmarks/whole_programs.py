@@ -9,10 +9,11 @@ it; without one, a file that is the only one with a ``main`` in its folder is bu
 program runs in a temporary copy of its folder, so that it finds its data. With ``--small`` the integers among its
 arguments are reduced first (``reduced``), and the arguments as they stand are tried if the program then fails.
 
-pass: status 0, and the program prints that its result is right, or that it counts no wrong value. no failure: status 0,
-and the program compares its result (its sources hold a message about a wrong result, or an assert) but prints no such
-message. ends: status 0, and the program does not compare. time limit: ``--timeout`` seconds of CPU time of the process,
-without the compilers'. unchecked: pass within the limit without the emulator's checks, but not with them.
+pass: status 0, and the program prints that its result is right, or that it counts no wrong value, or its status states
+the result (``return right ? EXIT_SUCCESS : EXIT_FAILURE``). no failure: status 0, and the program compares its result
+(its sources hold a message about a wrong result, or an assert) but prints no such message. ends: status 0, and the
+program does not compare. time limit: ``--timeout`` seconds of CPU time of the process, without the compilers'.
+unchecked: pass within the limit without the emulator's checks, but not with them.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ _SOME_WRONG = re.compile(
     r"[^\n:=0-9]{0,60}(?:threshold of [\d.]+ percent)?[ \t]*[:=][ \t]*[1-9]\d*(?![\w.])",
     re.IGNORECASE,
 )
+# The status of the program is its verdict: `return right ? EXIT_SUCCESS : EXIT_FAILURE`.
+_STATUS_IS_VERDICT = re.compile(r"\?\s*EXIT_(?:SUCCESS\s*:\s*EXIT_FAILURE|FAILURE\s*:\s*EXIT_SUCCESS)\b")
 _FINDING = re.compile(
     r"^(?:OutOfBounds|UninitializedRead|DataRace|ReadOnlyWrite|MisalignedAccess|BarrierDivergence|Deadlock|LaunchError"
     r"|UndefinedBehaviour|KernelAssertion|KernelTimeout|UseAfterFree|DoubleFree|InvalidFree|InvalidCopy|HostAccess|Leak"
@@ -185,6 +188,8 @@ def run_with(project: Path, program: Path, given: Sequence[str], options: Option
         printed = (Path(made) / "out").read_text(errors="replace")
         messages = (Path(made) / "err").read_text(errors="replace")
     outcome, reason = classed(status, printed, messages)
+    if outcome == "ends" and _STATUS_IS_VERDICT.search(program.read_text(errors="replace")):
+        outcome = "pass"
     if outcome == "ends" and compares(program):
         outcome = "no failure"
     name = str(program.relative_to(project))

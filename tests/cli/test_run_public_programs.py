@@ -86,6 +86,9 @@ MANAGED = """
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 __global__ void scale(int* x) { x[0] *= 3; }
+#define LAUNCH(x)   \\
+  scale             \\
+      <<<1, 1, 0, stream>>>(x)
 int main() {
   assert(__hgt(__hadd(__half(1.5f), __half(2)), __half(3)));
   const __half2 h = __hfma2(__float2half2_rn(2), __floats2half2_rn(1, 3), __float22half2_rn(make_float2(0.5f, 1)));
@@ -98,7 +101,7 @@ int main() {
   cudaMallocManaged(&all, 4);
   *own = *all = 5;
   cudaStreamAttachMemAsync(stream, own, 0, cudaMemAttachHost);
-  scale<<<1, 1, 0, stream>>>(all);
+  LAUNCH(all);
   printf("%d ", ++*own);
   fflush(stdout);
   printf("%d", *all);

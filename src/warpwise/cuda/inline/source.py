@@ -283,9 +283,11 @@ def _launch_edits(text: str, tokens: Sequence[Token], lines: Lines) -> Iterable[
             raise CompileError(f"{file}:{line}: cannot parse this launch; expected kernel<<<grid, block>>>(arguments)")
         configuration = text[token.end : tokens[end].start]
         first = tokens[start].start
-        callee = text[first : token.start]
+        callee = text[first : token.start].rstrip()
+        if callee.endswith("\\"):  # in a macro, before the end of a line
+            callee += "\n"
         # One edit, since the configuration moves before the kernel's name with its newlines.
-        yield Edit(first, tokens[end + 2].end, f"{_CONFIGURE}(__LINE__, {configuration}), {callee.rstrip()}")
+        yield Edit(first, tokens[end + 2].end, f"{_CONFIGURE}(__LINE__, {configuration}), {callee}")
 
 
 def _closing_chevrons(tokens: Sequence[Token], index: int) -> int | None:
