@@ -27,10 +27,11 @@ _MISSING_CALL = re.compile(
     r"(?:was not declared|does not name|has not been declared|is not a member of ['‘](thrust|cub))",
     re.MULTILINE,
 )
-_CALL = re.compile(r"cublas|curand|cufft|cuda[A-Z]\w+$|cu[A-Z]")
+_CALL = re.compile(r"cublas|curand|cufft|cusparse|cuda[A-Z]\w+$|cu[A-Z]")
 _SUPPORT = (
     HERE / "support/cublas.cpp",
     HERE / "support/cufft.cpp",
+    HERE / "support/cusparse.cpp",
     HERE / "support/curand.cpp",
     HERE / "support/memory.cpp",
     _INLINE / "support/cuda_api.cpp",
