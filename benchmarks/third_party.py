@@ -1,11 +1,13 @@
 """How many kernels of other projects compile, for sm_90 and on the emulator. No GPU is needed.
 
-    python benchmarks/third_party.py FOLDER... [--files 8] [--seed 0] [--kernels 6] [--json FILE] [--table FILE]
+    python -m benchmarks.third_party FOLDER... [--files 8] [--seed 0] [--kernels 6] [--json FILE] [--table FILE]
 
 Each FOLDER is a checkout of a project. Of its .cu files that define kernels, and that no other file includes,
 ``--files`` are drawn by ``--seed``. The arguments of a template are those of a launch in its file; a constant of the
-launching function is replaced by its value, and its own template parameters by a type or a number: such a guess is
-reported where it fails. The table counts kernels by project and refusals by class.
+launching function is replaced by its value, and its own template parameters by a type or a number: such a guess is a
+class of its own where it fails. The table counts kernels by project and refusals by class. A kernel is complete unless
+no back end compiles it for what its file and its project lack: a header, a macro, template arguments, or functions
+that CUDA removed.
 """
 
 from __future__ import annotations
@@ -26,29 +28,39 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import makefiles
+from benchmarks.kernel_expressions import expressions
+
 from warpwise import cuda
 from warpwise.cache import atomic_write
+from warpwise.cuda.emulator import toolchain as emulator
 from warpwise.cuda.errors import CompileError, UnsupportedFeature
 from warpwise.cuda.source import includes
-from warpwise.cuda.source.declarations import Declaration, declarations
-from warpwise.cuda.source.directives import macros, significant
-from warpwise.cuda.source.kernels import parameters_of
-from warpwise.cuda.source.lexer import Token, closing_angle, lex, split
+from warpwise.cuda.source.device_code import is_host_header
+from warpwise.cuda.source.headers import find
 
-CANDIDATES = 3  # expressions tried for one template
-NUMBERS = frozenset({"int", "unsigned", "size_t", "long", "short", "char", "uint32_t", "int32_t", "uint", "auto"})
 FAILURES = (RuntimeError, ValueError, TypeError, LookupError, OSError, ArithmeticError, AssertionError, AttributeError)
 BACK_ENDS = ("gpu", "emulator")
 
+# Classes of refusals of kernels that nothing could compile from what the file and its project hold.
+GUESSED = "no launch gives its template arguments"
+CUTLASS = "needs CUTLASS"
+ABSENT = "needs a header that its project lacks"
+INCOMPLETE = frozenset({
+    GUESSED, CUTLASS, ABSENT, "needs a macro of its build", "exercise with gaps", "removed from CUDA",
+    "removed by the preprocessor",
+})  # fmt: skip
+
 # The class of a refusal is the first whose pattern its message contains.
 CLASSES = (
-    ("needs a macro of its build", r"cannot be preprocessed:[\s\S]*#error"),
+    ("needs a macro of its build", r"#\s*error"),
+    ("exercise with gaps", r"\b(?:FIXME|TODO)\b"),
     (
         "missing header",
         r"(?:cannot|could not) open source file|No such file or directory|header.* (?:is|was) not found",
     ),
     ("dynamic parallelism", r"launch(?:es|ing)? (?:a )?kernels?|kernel launch from|dynamic parallelism"),
-    ("texture or surface reference", r"\btexture\b|\bsurface\b|tex[123]D|cudaReadMode|surf[123]D"),
+    ("removed from CUDA", r"\btexture\b|\bsurface\b|tex[123]D|cudaReadMode|surf[123]D"),
     ("removed from CUDA", r'"__(?:shfl(?:_up|_down|_xor)?|ballot|any|all)" is undefined|__shfl|__ballot|__any'),
     ("inline PTX", r"\bPTX\b|\basm\b"),
     ("assembler", r"ptxas"),
@@ -153,10 +165,12 @@ def measured(
 def compiled(file: Path, seen: set[tuple[str, str]], back_ends: Sequence[str], limit: int) -> Iterator[dict[str, Any]]:
     """The records of a file's kernels: first all as they are if the process is killed, then each as it is measured."""
     try:
-        module = cuda.load(file)
+        built = makefiles.recipe(file.parent)
+        module = cuda.load(file, built.include, dict(_split(each) for each in built.define))
         texts = {str(file): module.text}
         texts.update({str(path): text for path, text in headers(file, module.text).items()})
         own = [each for each in expressions(texts) if each[:2] not in seen]
+        absent = absent_headers(file, texts)
     except FAILURES:
         why = refusal("crash", traceback.format_exc(limit=-3), file)
         yield {"source": str(file), "kernel": "", **dict.fromkeys(back_ends, why)}
@@ -175,12 +189,15 @@ def compiled(file: Path, seen: set[tuple[str, str]], back_ends: Sequence[str], l
         for back_end in back_ends:
             started = time.perf_counter()
             record[back_end] = attempt(MAKERS[back_end], module, [text for text, _ in tried], file)
-            if record[back_end]["by"] is None and inactive(name, record[back_end]["message"]):
-                record[back_end]["class"] = "removed by the preprocessor"
-            elif record[back_end]["by"] is None and all(guessed for _, guessed in tried):
-                record[back_end]["class"] += ", guessed template arguments"
+            if record[back_end]["by"] is None:
+                record[back_end]["class"] = cause(record[back_end], name, absent, all(each for _, each in tried))
             record[back_end]["seconds"] = round(time.perf_counter() - started, 2)
         yield record
+
+
+def _split(define: str) -> tuple[str, object]:
+    name, _, value = define.partition("=")
+    return name, value or 1
 
 
 MAKERS: dict[str, Callable[[cuda.Kernel], str]] = {
@@ -207,11 +224,42 @@ def attempt(
     return first or refusal("no expression", "", file)
 
 
+def cause(refused: Mapping[str, Any], name: str, absent: Sequence[str], guessed: bool) -> str:
+    """The class of a refusal: that of the compiler's message, or what the file or its project lacks."""
+    kind = str(refused["class"])
+    if inactive(name, refused["message"]):
+        return "removed by the preprocessor"
+    if any(each.startswith(("cute/", "cutlass/")) for each in absent) or kind == "unsupported: cute":
+        return CUTLASS
+    if kind in INCOMPLETE:
+        return kind
+    if absent and kind in ("missing header", "undefined name", "no matching function", "other"):
+        return ABSENT
+    return GUESSED if guessed and kind != "crash" and kind != "timeout" else kind
+
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^">\n]+)[">]', re.MULTILINE)
+
+
+def absent_headers(file: Path, texts: Mapping[str, str]) -> list[str]:
+    """The headers that ``texts`` include, that are no known library's, and that neither the project nor CUDA has."""
+    found = headers(file, texts[str(file)])
+    folders = [file.parent, *includes.project_folders(file, texts[str(file)], [file.parent])]
+    folders += [*{path.parent for path in found}, *includes.toolkit(), includes.DEVICE_HEADERS, emulator.INCLUDE]
+    names = {match for text in texts.values() for _, match in _INCLUDE.findall(text) if "." in match}
+    names |= {match for text in texts.values() for _, match in _INCLUDE.findall(text) if "/" in match}
+    return sorted(each for each in names if not is_host_header(f"<{each}>") and not find(each, folders))
+
+
 def inactive(name: str, message: str) -> bool:
     """True if the compilers do not see the kernel: it is in an inactive branch of an `#if`."""
     plain = re.escape(name.split("(")[0].rsplit("::", 1)[-1])
     return (
-        re.search(rf'identifier "{plain}" is undefined|no kernel .{plain}\b|no __global__ function', message)
+        re.search(
+            rf'identifier "{plain}" is undefined|no kernel .{plain}\b|no __global__ function'
+            rf"|[‘']{plain}[’'] was not declared in this scope",
+            message,
+        )
         is not None
     )
 
@@ -230,142 +278,18 @@ def feature(message: str) -> str:
     return match[1] if match else message[:60]
 
 
-def expressions(texts: Mapping[str, str]) -> list[tuple[str, str, list[tuple[str, bool]]]]:
-    """The source, the name and the name expressions to try of each kernel that ``texts`` define, by their sources.
-
-    An expression is paired with True if an argument of its template is a guess.
-    """
-    tokens = {source: lex(text) for source, text in texts.items()}
-    code = {source: significant(part) for source, part in tokens.items()}
-    defined = macros(token for part in tokens.values() for token in part)
-    found = {source: declarations(part, defined) for source, part in code.items()}
-    known = {name for part in found.values() for each in part for name in each.names} | set(defined)
-    launched = launches([each for part in found.values() for each in part], known)
-    defined_by = [(source, each) for source, part in found.items() for each in part if each.kernel and each.body]
-    plain = [each for _, each in defined_by if each.tokens[0].text != "template"]
-    signatures = {each.name: {parameters_of(other) for other in plain if other.name == each.name} for each in plain}
-    kernels: dict[str, tuple[str, str, list[tuple[str, bool]]]] = {}
-    for source, each in defined_by:
-        label, tried = each.name, [(each.name, False)]
-        if each.tokens[0].text == "template":
-            parameters = template_parameters(each)
-            given = launched.get(each.name.rsplit("::", 1)[-1], [])
-            lists = (filled(parameters, arguments) for arguments in [*given, []])
-            tried = list(dict.fromkeys((f"{each.name}<{', '.join(words)}>", guessed) for words, guessed in lists))
-        elif len(signatures[each.name]) > 1:  # overloads, or the branches of an #if
-            types = ", ".join(kind for kind, _ in parameters_of(each))
-            label = f"{each.name}({types})"
-            tried = [(f"static_cast<void (*)({types})>(&{each.name})", False), *tried]
-        if each.name and label not in kernels:
-            kernels[label] = (source, label, tried[:CANDIDATES])
-    return list(kernels.values())
-
-
-def launches(found: Sequence[Declaration], known: set[str]) -> dict[str, list[list[str]]]:
-    """The template arguments of launches and explicit instantiations: "" for one that means nothing at file scope."""
-    functions = [each for each in found if each.kind == "function" and each.body]
-    called: dict[str, list[list[list[Token]]]] = {}
-    for each in functions:
-        for name, arguments, following in named_with_arguments(each.tokens):
-            if following == "(":
-                called.setdefault(name, []).append(arguments)
-    launched: dict[str, list[list[str]]] = {}
-    for each in found:
-        if each.kernel and each.tokens[0].text == "template" and each.tokens[1].text != "<":  # explicit instantiation
-            for name, arguments, _ in named_with_arguments(each.tokens[: each.head]):
-                launched.setdefault(name, []).append([spelled(part, known, {}) for part in arguments])
-    for each in functions:
-        constants = values_of_parameters(each, called, known)
-        read_constants(each.tokens, known, constants)
-        for name, arguments, following in named_with_arguments(each.tokens):
-            if following == "<<<":
-                launched.setdefault(name, []).append([spelled(part, known, constants) for part in arguments])
-    return launched
-
-
-def named_with_arguments(code: Sequence[Token]) -> Iterator[tuple[str, list[list[Token]], str]]:
-    """Each `name<...>` with its arguments and the token after it."""
-    for index, token in enumerate(code[:-1]):
-        if token.kind == "identifier" and code[index + 1].text == "<":
-            end = closing_angle(code, index + 1)
-            if end is not None and end + 1 < len(code):
-                yield token.text, split(code[index + 2 : end]), code[end + 1].text
-
-
-def values_of_parameters(
-    function: Declaration, called: Mapping[str, Sequence[Sequence[Sequence[Token]]]], known: set[str]
-) -> dict[str, str]:
-    """The template parameters of ``function`` with the arguments of a call of it that mean something at file scope."""
-    if function.tokens[0].text != "template":
-        return {}
-    names = [
-        ([t.text for t in split(part, "=")[0] if t.kind == "identifier"] or [""])[-1]
-        for part in template_parameters(function)
-    ]
-    for arguments in called.get(function.name.rsplit("::", 1)[-1], ()):
-        values = [spelled(part, known, {}) for part in arguments]
-        if values and all(values):
-            return dict(zip(names, values, strict=False))
-    return {}
-
-
-def read_constants(code: Sequence[Token], known: set[str], constants: dict[str, str]) -> None:
-    """Add the constants that ``code`` defines as `name = value;` and types that it defines as `using name = type;`."""
-    for index, token in enumerate(code[:-2]):
-        if token.kind == "identifier" and code[index + 1].text == "=":
-            end = next((i for i in range(index + 2, min(index + 40, len(code))) if code[i].text in (";", ",")), None)
-            value = spelled(code[index + 2 : end], known, constants) if end else ""
-            if value and token.text not in constants:
-                constants[token.text] = value if code[index - 1].text == "using" or len(value) < 4 else f"({value})"
-
-
-def spelled(argument: Sequence[Token], known: set[str], constants: Mapping[str, str]) -> str:
-    words = [constants.get(t.text, t.text) for t in argument]
-    means = all(t.kind != "identifier" or t.text in known | WORDS or t.text in constants for t in argument)
-    return " ".join(words) if means else ""
-
-
-def template_parameters(kernel: Declaration) -> list[list[Token]]:
-    end = closing_angle(kernel.tokens, 1)
-    return [part for part in split(kernel.tokens[2:end]) if part] if end else []
-
-
-def filled(parameters: Sequence[Sequence[Token]], arguments: Sequence[str]) -> tuple[list[str], bool]:
-    """An argument for each template parameter: that of the launch if there is one, else a guess, and whether one is."""
-    result, guessed = [], False
-    for index, parameter in enumerate(parameters):
-        text = [token.text for token in parameter]
-        given = arguments[index] if index < len(arguments) else ""
-        if not given and ("..." in text or "=" in text):
-            break
-        result.append(given or guess(text))
-        guessed = guessed or not given
-    return result, guessed
-
-
-WORDS = frozenset({
-    "float", "double", "int", "unsigned", "char", "short", "long", "bool", "true", "false", "half", "__half", "half2",
-    "nv_bfloat16", "__nv_bfloat16", "float2", "float4", "int4", "uint4", "double2", "size_t", "uint32_t", "uint8_t",
-    "int8_t", "int64_t", "uint64_t", "const", "signed", "void", "sizeof", "uint", "nvcuda", "wmma", "row_major",
-    "col_major",
-})  # fmt: skip
-
-
-def guess(parameter: Sequence[str]) -> str:
-    if parameter[0] in ("typename", "class"):
-        return "float"
-    if parameter[0] == "bool":
-        return "true"
-    kind = " ".join(parameter[:-1] if len(parameter) > 1 else parameter).split("=")[0].strip()
-    return "32" if set(parameter) & NUMBERS else f"static_cast<{kind}>(0)"
-
-
 def counts(records: Sequence[dict[str, Any]], back_ends: Sequence[str]) -> list[str]:
-    """Kernels, those that NVRTC compiles, those that a GPU's compilers compile together, those of the emulator."""
-    cells = [str(len(records))]
+    """Kernels, those that are complete, those that NVRTC, a GPU's compilers together and the emulator compile."""
+    cells = [str(len(records)), str(sum(map(complete, records)))]
     if "gpu" in back_ends:
         cells.append(str(sum(record["gpu"]["by"] == "nvrtc" for record in records)))
     return [*cells, *(str(sum(record[b]["by"] is not None for record in records)) for b in back_ends)]
+
+
+def complete(record: Mapping[str, Any]) -> bool:
+    """False if no back end compiles the kernel, and one refuses it for what its file and its project lack."""
+    results = [record[back_end] for back_end in BACK_ENDS if back_end in record]
+    return any(each["by"] for each in results) or all(each["class"] not in INCOMPLETE for each in results)
 
 
 def line_of(own: Sequence[dict[str, Any]], project: str, file: Path, back_ends: Sequence[str]) -> str:
@@ -374,7 +298,7 @@ def line_of(own: Sequence[dict[str, Any]], project: str, file: Path, back_ends: 
 
 
 def table(records: Sequence[dict[str, Any]], back_ends: Sequence[str]) -> str:
-    heads = ["project", "files", "kernels", *(["NVRTC", "GPU"] if "gpu" in back_ends else [])]
+    heads = ["project", "files", "kernels", "complete", *(["NVRTC", "GPU"] if "gpu" in back_ends else [])]
     heads += ["emulator"] if "emulator" in back_ends else []
     rows = []
     for project in [*dict.fromkeys(record["project"] for record in records), "all"]:

@@ -1,44 +1,72 @@
 """How many whole programs of other projects run by ``warpwise run`` on a CPU.
 
-    python benchmarks/whole_programs.py FOLDER... [--programs 20] [--seed 0] [--timeout 60] [--jobs 1] [--json FILE]
+    python -m benchmarks.whole_programs FOLDER... [--programs 20] [--seed 0] [--timeout 60] [--jobs 1] [--small]
+                                           [--unchecked] [--define NAME] [--json FILE]
 
-Each FOLDER is a checkout of a project. Of its .cu files with a ``main``, ``--programs`` are drawn by ``--seed``. A file
-that is the only one with a ``main`` in its folder is built with the folder's other sources. Arguments are those of the
-``run`` target of a Makefile. A program runs in a temporary copy of its folder, so that it finds its data.
+Each FOLDER is a checkout of a project. Of its .cu files with a ``main``, ``--programs`` are drawn by ``--seed``. The
+sources, macros, include folders and arguments of a program are those that ``make -n`` prints for the Makefile beside
+it; without one, a file that is the only one with a ``main`` in its folder is built with the folder's other sources. A
+program runs in a temporary copy of its folder, so that it finds its data. With ``--small`` the integers among its
+arguments are reduced first (``reduced``), and the arguments as they stand are tried if the program then fails.
 
-pass: status 0, and the program prints that its result is right. no failure: status 0, and the program compares its
-result (its sources hold a message about a wrong result, or an assert) but prints no such message. ends: status 0, and
-the program does not compare. time limit: ``--timeout`` seconds of CPU time of the process, without the compilers'.
+pass: status 0, and the program prints that its result is right, or that it counts no wrong value, or its status states
+the result (``return right ? EXIT_SUCCESS : EXIT_FAILURE``). no failure: status 0, and the program compares its result
+(its sources hold a message about a wrong result, or an assert) but prints no such message. ends: status 0, and the
+program does not compare. time limit: ``--timeout`` seconds of CPU time of the process, without the compilers'.
+unchecked: pass within the limit without the emulator's checks, but not with them.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import multiprocessing
 import os
 import random
 import re
 import resource
-import shlex
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import torch  # noqa: F401 - before the forks
+from benchmarks import makefiles
+
+from warpwise import cli
 from warpwise.cache import atomic_write
+from warpwise.cli import kernel_options  # noqa: F401
+from warpwise.cuda.program import session  # noqa: F401
 from warpwise.cuda.source import includes
 
 _MAIN = re.compile(r"^[ \t]*(?:int|void|auto|signed)?\s*main\s*\([^;{]*\)\s*(?:->\s*int\s*)?\{", re.MULTILINE)
-_RUN = re.compile(r"^\t.*?\./(?:\$\((?:program|PROGRAM|EXECUTABLE|TARGET)\)|\w+)[ \t]*([^\n]*)$", re.MULTILINE)
-_PASS = re.compile(r"\bpass(?:ed|es)?\b|success|\bcorrect|\bmatch|test ok|\bOK\b|verified|are the same", re.IGNORECASE)
+_PASS = re.compile(
+    r"\bpass(?:ed|es)?\b|success|\bcorrect|\bmatch(?:es|ed)?\b|test ok|\bOK\b|verified|are the same|\bno errors?\b",
+    re.IGNORECASE,
+)
 _FAIL = re.compile(r"\bfail(?:ed|ure)?\b|incorrect|mismatch|not match|\bwrong\b|do(?:es)? ?n[o']t match", re.IGNORECASE)
+# A number of wrong values or a difference that is exactly zero: "Mismatches: 0", "0 errors", "Max error = 0.000000".
+_NONE_WRONG = re.compile(
+    r"(?<![A-Za-z])(?:mis-?match\w*|non-?matching|errors?\b(?! codes?)|failures?\b|failed\b|incorrect\b|wrong\b"
+    r"|differences?\b|misses\b|max(?:imum)? diff)[^\n:=0-9]{0,60}(?:threshold of [\d.]+ percent)?[ \t]*(?:[:=]|\bis\b)"
+    r"[ \t]*[-+]?0(?:\.0+)?(?:e[-+]?\d+)?%?(?![\w.])"
+    r"|(?<![\w.])0 (?:errors?|mismatch\w*|failures?|failed|incorrect|wrong|differences?)\b",
+    re.IGNORECASE,
+)
+# A number of wrong values that is not zero.
+_SOME_WRONG = re.compile(
+    r"(?<![A-Za-z])(?:mis-?match\w*|non-?matching|errors(?! codes?)|failures|misses)\b"
+    r"[^\n:=0-9]{0,60}(?:threshold of [\d.]+ percent)?[ \t]*[:=][ \t]*[1-9]\d*(?![\w.])",
+    re.IGNORECASE,
+)
+# The status of the program is its verdict: `return right ? EXIT_SUCCESS : EXIT_FAILURE`.
+_STATUS_IS_VERDICT = re.compile(r"\?\s*EXIT_(?:SUCCESS\s*:\s*EXIT_FAILURE|FAILURE\s*:\s*EXIT_SUCCESS)\b")
 _FINDING = re.compile(
     r"^(?:OutOfBounds|UninitializedRead|DataRace|ReadOnlyWrite|MisalignedAccess|BarrierDivergence|Deadlock|LaunchError"
     r"|UndefinedBehaviour|KernelAssertion|KernelTimeout|UseAfterFree|DoubleFree|InvalidFree|InvalidCopy|HostAccess|Leak"
@@ -46,6 +74,7 @@ _FINDING = re.compile(
     re.MULTILINE,
 )
 _COPIED_BYTES = 64 << 20
+_WRITTEN_BYTES = 1 << 30
 _WALL = 10  # limit of the wall-clock time, in limits of the CPU time: other processes may use the machine
 # A message about a wrong result, not about a call, a file or memory that failed.
 _OWN_CHECK = re.compile(
@@ -54,18 +83,38 @@ _OWN_CHECK = re.compile(
     r"""[^"\n]*\"""",
     re.IGNORECASE,
 )
-_COLUMNS = ("pass", "no failure", "ends", "finding", "fails", "refused", "time limit", "data missing")
+_COLUMNS = ("pass", "unchecked", "no failure", "ends", "finding", "fails", "refused", "time limit", "data missing")
 
 
 @dataclass
 class Result:
-    """``outcome`` is one of ``_COLUMNS``; ``reason`` is the first line of what was refused or found."""
+    """``outcome`` is one of ``_COLUMNS``; ``reason`` is the first line of what was refused or found.
+
+    ``seconds`` are of CPU time, with the compilers'. ``arguments`` are the program's.
+    ``printed`` holds the ends of its standard output and of the error output.
+    """
 
     project: str
     program: str
     outcome: str
     reason: str
     seconds: float
+    arguments: list[str]
+    printed: list[str]
+
+
+@dataclass(frozen=True)
+class Options:
+    """``timeout`` is in seconds of CPU time. With ``small``, reduced arguments are tried first.
+
+    With ``unchecked`` a program that meets the limit runs again without checks.
+    """
+
+    timeout: float
+    small: bool
+    define: tuple[str, ...] = ()
+    checks: str = "all"
+    unchecked: bool = False
 
 
 def programs(folder: Path) -> list[Path]:
@@ -85,55 +134,115 @@ def compares(program: Path) -> bool:
     return False
 
 
+def home(program: Path) -> Path:
+    """The folder of the Makefile that builds the program, its own or the one above; else its own."""
+    above = program.parent.parent
+    return above if program in makefiles.recipe(above).sources else program.parent
+
+
 def sources(program: Path) -> list[Path]:
-    """The program, with its folder's other sources if no other file there defines ``main``."""
-    others = [path for path in sorted(program.parent.iterdir()) if path.suffix in (".cu", ".cpp", ".cc")]
-    others = [path for path in others if path != program and path.is_file()]
+    """The program, with the other sources of its Makefile, or of its folder if no other file there defines ``main``."""
+    others = [path for path in makefiles.recipe(home(program)).sources if path != program]
+    if program not in makefiles.recipe(home(program)).sources:
+        others = [path for path in sorted(program.parent.iterdir()) if path.suffix in (".cu", ".cpp", ".cc")]
+        others = [path for path in others if path != program and path.is_file()]
     if any(_MAIN.search(path.read_text(errors="replace")) for path in others):
         return [program]
     texts = [path.read_text(errors="replace") for path in (program, *others)]
     return [program, *(path for path in others if not any(f'"{path.name}"' in text for text in texts))]
 
 
-def arguments(program: Path) -> list[str]:
-    """The program's arguments in the ``run`` target of the Makefile beside it."""
-    makefile = program.parent / "Makefile"
-    found = _RUN.search(makefile.read_text(errors="replace")) if makefile.is_file() else None
-    words = found[1].strip() if found else ""
-    return [] if re.search(r"[$|<>&;`]", words) else shlex.split(words)
+def arguments(program: Path) -> tuple[str, ...]:
+    """The program's arguments in the Makefile: those of the command of its name, or of the first one."""
+    runs = makefiles.recipe(home(program)).runs
+    return next((each for name, each in runs if name.partition(".")[0] == program.stem), runs[0][1] if runs else ())
 
 
-def run(project: Path, program: Path, timeout: float) -> Result:
+def run_each(pair: tuple[Path, Path], options: Options) -> Result:
+    return run(*pair, options)
+
+
+def run(project: Path, program: Path, options: Options) -> Result:
     """Run one program by ``warpwise run`` and class what it did."""
-    start = time.monotonic()
-    command = [sys.executable, "-m", "warpwise", "run", *map(str, sources(program)), "--device", "cpu"]
-    command += ["--", *arguments(program)]
+    given = arguments(program)
+    smaller = makefiles.reduced(given, program.read_text(errors="replace")) if options.small else given
+    result = run_with(project, program, smaller, options)
+    if result.outcome == "time limit" and options.unchecked and compares(program):
+        unchecked = run_with(project, program, smaller, replace(options, checks="none"))
+        return replace(unchecked, outcome="unchecked") if unchecked.outcome == "pass" else result
+    if smaller != given and result.outcome in ("fails", "finding", "data missing"):
+        unreduced = run_with(project, program, given, options)
+        return result if unreduced.outcome == "time limit" else unreduced
+    return result
+
+
+def run_with(project: Path, program: Path, given: Sequence[str], options: Options) -> Result:
+    built = makefiles.recipe(home(program))
+    command = ["warpwise", "run", *map(str, sources(program)), "--device", "cpu"]
+    command += [word for each in (*built.define, *options.define) for word in ("-D", each)]
+    command += [word for each in built.include for word in ("-I", str(each))]
+    command += [f"-X={each}" for each in built.flags] + ["--checks", options.checks, "--", *given]
     with tempfile.TemporaryDirectory(prefix="warpwise-") as made:
-        size = sum(path.stat().st_size for path in program.parent.rglob("*") if path.is_file())
-        where = Path(made) / "run"
-        if size < _COPIED_BYTES:
-            shutil.copytree(program.parent, where, symlinks=True, ignore_dangling_symlinks=True)
-        else:
-            where.mkdir()
-        with (Path(made) / "out").open("w+") as out, (Path(made) / "err").open("w+") as err:
-            process = subprocess.Popen(
-                command, cwd=where, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
-            )
-            resource.prlimit(process.pid, resource.RLIMIT_CPU, (int(timeout), int(timeout)))
-            try:
-                status = process.wait(_WALL * timeout)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                status = None
-                process.wait()
-            status = None if status in (-signal.SIGKILL, -signal.SIGXCPU) else status
+        where = copied(home(program), Path(made) / "tree")
+        status, seconds = started(command, where, Path(made), options.timeout)
         printed = (Path(made) / "out").read_text(errors="replace")
         messages = (Path(made) / "err").read_text(errors="replace")
     outcome, reason = classed(status, printed, messages)
+    if outcome == "ends" and _STATUS_IS_VERDICT.search(program.read_text(errors="replace")):
+        outcome = "pass"
     if outcome == "ends" and compares(program):
         outcome = "no failure"
     name = str(program.relative_to(project))
-    return Result(project.name, name, outcome, reason, round(time.monotonic() - start, 1))
+    return Result(
+        project.name, name, outcome, reason, round(seconds, 1), list(given), [printed[-8000:], messages[-8000:]]
+    )
+
+
+def started(command: Sequence[str], where: Path, outputs: Path, timeout: float) -> tuple[int | None, float]:
+    """Run ``warpwise`` in a fork of this process, which has imported torch: the status, None at the limit, and seconds.
+
+    The seconds are CPU time, that of compilers included.
+    """
+    process = os.fork()
+    if not process:
+        os.setsid()
+        for descriptor, path in enumerate((Path(os.devnull), outputs / "out", outputs / "err")):
+            os.dup2(os.open(path, os.O_RDWR | os.O_CREAT), descriptor)
+        sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "rw"[n > 0]) for n in range(3))
+        resource.setrlimit(resource.RLIMIT_CPU, (int(timeout), int(timeout)))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (_WRITTEN_BYTES, _WRITTEN_BYTES))
+        os.chdir(where)
+        sys.argv = list(command)
+        try:
+            cli.main()
+        finally:
+            os._exit(2)
+    until = time.monotonic() + _WALL * timeout
+    while True:
+        ended, status, usage = os.wait4(process, os.WNOHANG)
+        if ended:
+            code = os.waitstatus_to_exitcode(status)
+            limited = code in (-signal.SIGKILL, -signal.SIGXCPU)
+            return None if limited else code, usage.ru_utime + usage.ru_stime
+        if time.monotonic() > until:
+            os.killpg(process, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def copied(folder: Path, tree: Path) -> Path:
+    """A copy of ``folder`` in ``tree``, with links to what is beside it and beside its parent: ``../data`` is found."""
+    where = tree / folder.parent.name / folder.name
+    where.parent.mkdir(parents=True)
+    for original, made in ((folder.parent, where.parent), (folder.parent.parent, tree)):
+        for each in original.iterdir():
+            if each not in (folder, folder.parent) and not (made / each.name).exists():
+                (made / each.name).symlink_to(each)
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    if size < _COPIED_BYTES:
+        shutil.copytree(folder, where, symlinks=True, ignore_dangling_symlinks=True)
+    else:
+        where.mkdir()
+    return where
 
 
 def classed(status: int | None, printed: str, messages: str) -> tuple[str, str]:
@@ -147,8 +256,9 @@ def classed(status: int | None, printed: str, messages: str) -> tuple[str, str]:
         return "refused", error[0] if error else first or messages.strip().rpartition("\n")[2]
     if first:
         return ("refused" if first.startswith("UnsupportedFeature") else "finding"), first
-    if status == 0 and not _FAIL.search(printed):
-        return ("pass" if _PASS.search(printed) else "ends"), ""
+    remarks, none_wrong = _NONE_WRONG.subn("", printed)
+    if status == 0 and not _FAIL.search(remarks) and not _SOME_WRONG.search(remarks):
+        return ("pass" if none_wrong or _PASS.search(remarks) else "ends"), ""
     text = (printed + messages).strip()
     if re.search(r"usage|cannot open|can't open|unable to open|no such file|not found", text, re.IGNORECASE):
         return "data missing", text.rpartition("\n")[2]
@@ -172,16 +282,22 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--timeout", type=float, default=60.0)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--small", action="store_true", help="try reduced integers of the Makefile's arguments first")
+    parser.add_argument("--define", action="append", default=[], help="a macro for all programs")
+    parser.add_argument("--checks", default="all", help="as of `warpwise run`")
+    parser.add_argument("--unchecked", action="store_true", help="at the time limit, run once more without checks")
+    parser.add_argument("--only", type=re.compile, help="a regular expression that the program's path contains")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     drawn = []
     for folder in given.folders:
-        found = programs(folder.resolve())
+        found = [path for path in programs(folder.resolve()) if not given.only or given.only.search(str(path))]
         chosen = random.Random(given.seed).sample(found, min(given.programs, len(found)))
         drawn += [(folder.resolve(), path) for path in sorted(chosen)]
     results = []
-    with ThreadPoolExecutor(given.jobs) as pool:
-        for result in pool.map(lambda pair: run(*pair, given.timeout), drawn):
+    options = Options(given.timeout, given.small, tuple(given.define), given.checks, given.unchecked)
+    with multiprocessing.get_context("fork").Pool(given.jobs) as pool:
+        for result in pool.imap(functools.partial(run_each, options=options), drawn):
             results.append(result)
             where = f"{result.project}/{result.program}"
             print(f"{result.outcome:12} {result.seconds:6.1f} s  {where}  {result.reason}", flush=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks import third_party
+from benchmarks import kernel_expressions, third_party
 
 SOURCE = """
 enum Mode { FAST, EXACT };
@@ -23,7 +23,7 @@ int main() { launch<8>(nullptr); }
 
 
 def test_template_arguments_come_from_launches_constants_and_instantiations() -> None:
-    found = {name: tried for _, name, tried in third_party.expressions({"k.cu": SOURCE})}
+    found = {name: tried for _, name, tried in kernel_expressions.expressions({"k.cu": SOURCE})}
     assert found["k"][0] == ("k<(2 * 8), float>", False)
     assert found["guessed"] == [("guessed<double>", False), ("guessed<float>", True)]
     assert found["over(float*, int)"][0] == ("static_cast<void (*)(float*, int)>(&over)", False)
@@ -47,4 +47,4 @@ def test_refusals_have_a_class_and_a_line(tmp_path: Path, capsys: pytest.Capture
     assert (found["bad"]["class"], found["bad"]["line"]) == ("undefined name", 6)
     assert found["gone"]["by"] is None
     named = [{"project": "p", "file": "k.cu", **record} for record in records.values()]
-    assert "| all | 1 | 3 | 1 |" in third_party.table(named, ["emulator"])
+    assert "| all | 1 | 3 | 2 | 1 |" in third_party.table(named, ["emulator"])

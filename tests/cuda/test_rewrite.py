@@ -19,6 +19,7 @@ from warpwise.cuda.emulator.rewrite import rewrite
         ("volatile __shared__ float v[N * sizeof(T)];", ["v"]),
         ("__shared__ struct { float x[4]; int n; } s;", ["s"]),
         ("__shared__ typename Storage<T, 4>::type store;", ["store"]),
+        ("__shared__ T window[(K + 2) << 1];", ["window"]),
         ("extern __shared__ float dynamic[];", ["dynamic"]),
         ("extern __shared__ __align__(16) char bytes[][32];", ["bytes"]),
     ],
@@ -27,7 +28,7 @@ def test_shared_declarations(declaration: str, names: list[str]) -> None:
     text = f"template <class T, int N> __global__ void k() {{\n  {declaration}\n}}\n"
     result = rewrite(text)
     assert result.text.count("\n") == text.count("\n")
-    assert "__shared__" not in result.text
+    assert "__shared__" not in result.text and "< <" not in result.text
     macro = "WW_DYNAMIC_SHARED" if declaration.startswith("extern") else "WW_SHARED"
     assert all(f"{macro}({name}," in result.text for name in names)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from warpwise.cuda.emulator.rewrite_shared import SharedVariable, shared_statement
+from warpwise.cuda.emulator.rewrite_shared import SharedVariable, shared_statement, spell
 from warpwise.cuda.errors import CompileError
 from warpwise.cuda.source.declarations import Declaration, declarations
 from warpwise.cuda.source.directives import Macro, macros, significant
@@ -111,7 +111,7 @@ def _rewrite_cluster_dims(edits: Edits, code: list[Token]) -> None:
     for index, token in enumerate(code):
         if token.text != "__cluster_dims__" or index + 1 == len(code) or code[index + 1].text != "(":
             continue
-        shape = _spelled(code[index + 2 : closing(code, index + 1)])
+        shape = spell(code[index + 2 : closing(code, index + 1)])
         body = next((each for each in code[index:] if each.text in ("{", ";")), None)
         if body is not None and body.text == "{":
             edits.insert(body.end, f" ww::cluster_dims({shape});")
@@ -200,17 +200,8 @@ def _asm_operand(part: list[Token], lines: Lines, at: Token) -> tuple[str, str, 
     if opening is None or opening == 0:
         raise CompileError(f'{_at(lines, at)}: an operand of asm must read "constraint"(expression)')
     constraint = " ".join(token.text for token in part[:opening])
-    expression = _spelled(part[opening + 1 : closing(part, opening)])
+    expression = spell(part[opening + 1 : closing(part, opening)])
     return name, constraint, f"({expression})"
-
-
-def _spelled(tokens: Sequence[Token]) -> str:
-    """The text of ``tokens`` in one line; tokens such as the two of `>>` stay together."""
-    text = ""
-    for index, token in enumerate(tokens):
-        apart = index and tokens[index - 1].end != token.start
-        text += f" {token.text}" if apart else token.text
-    return text
 
 
 def _at(lines: Lines, token: Token) -> str:

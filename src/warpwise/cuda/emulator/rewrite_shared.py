@@ -53,29 +53,29 @@ def shared_statement(code: Sequence[Token], place: int, lines: Lines) -> tuple[i
     parts = split(tokens)
     name = _declared(parts[0])
     if name is None:
-        raise CompileError(f"{where}: {_spell(tokens)}")
+        raise CompileError(f"{where}: {spell(tokens)}")
     base_end = name
     while base_end > 0 and parts[0][base_end - 1].text in ("*", "&", "(", "const", "volatile"):
         base_end -= 1
     if base_end == 0:
         base_end = name
-    base = _spell(parts[0][:base_end])
+    base = spell(parts[0][:base_end])
     variables = []
     for number, part in enumerate(parts):
         declarator = part[base_end:] if number == 0 else part
         at = _declared(declarator)
         if at is None:
-            raise CompileError(f"{where}: {_spell(tokens)}")
+            raise CompileError(f"{where}: {spell(tokens)}")
         variables.append(_variable(base, declarator, at, alignments, dynamic))
     return start, end, variables
 
 
 def _variable(base: str, declarator: list[Token], at: int, alignments: list[str], dynamic: bool) -> SharedVariable:
     name = declarator[at].text
-    before, after = _spell(declarator[:at]), list(declarator[at + 1 :])
+    before, after = spell(declarator[:at]), list(declarator[at + 1 :])
     if dynamic and after and after[0].text == "[":  # the launch gives the first bound of `extern __shared__ T x[][4]`
         after = after[closing(after, 0) + 1 :]
-    declaration, align = f"typedef {base} {before} ww_type_{name} {_spell(after)};", "1"
+    declaration, align = f"typedef {base} {before} ww_type_{name} {spell(after)};", "1"
     if alignments:  # the operand of alignas may be a type or a number
         asked = " ".join(f"alignas({each})" for each in alignments)
         declaration += f" typedef struct {{ {asked} char byte; }} ww_align_{name};"
@@ -94,13 +94,13 @@ def _without_qualifiers(tokens: Sequence[Token]) -> tuple[list[Token], list[str]
         called = index + 1 < len(tokens) and tokens[index + 1].text == "("
         if token.text in _ALIGNING and called:
             end = closing(tokens, index + 1)
-            alignments.append(_spell(tokens[index + 2 : end]))
+            alignments.append(spell(tokens[index + 2 : end]))
             index = end
         elif token.text == "__attribute__" and called:
             end = closing(tokens, index + 1)
             for at in range(index, end):
                 if tokens[at].text in ("aligned", "__aligned__") and tokens[at + 1].text == "(":
-                    alignments.append(_spell(tokens[at + 2 : closing(tokens, at + 1)]))
+                    alignments.append(spell(tokens[at + 2 : closing(tokens, at + 1)]))
             index = end
         elif token.text == "[" and index + 1 < len(tokens) and tokens[index + 1].text == "[":  # [[maybe_unused]]
             index = closing(tokens, index)
@@ -137,5 +137,10 @@ def _record_head(tokens: Sequence[Token]) -> bool:
     return any(token.text in ("struct", "class", "union") for token in tokens)
 
 
-def _spell(tokens: Sequence[Token]) -> str:
-    return " ".join(token.text for token in tokens)
+def spell(tokens: Sequence[Token]) -> str:
+    """The text of ``tokens`` in one line; tokens such as the two of `<<` stay together."""
+    text = ""
+    for index, token in enumerate(tokens):
+        apart = index and tokens[index - 1].end != token.start
+        text += f" {token.text}" if apart else token.text
+    return text

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from warpwise.cuda.errors import CompileError
+from warpwise.cuda.errors import CompileError, UnsupportedFeature
 from warpwise.cuda.inline.functors import called_on_host, is_call_operator
 from warpwise.cuda.source.declarations import Declaration, Macro, declarations, macros, significant
 from warpwise.cuda.source.lexer import Lines, Token, blank, closing, closing_angle, lex, split
@@ -55,12 +55,13 @@ def host_code(text: str, file: str, table: str = "ww_symbols", *, functors: bool
     text = _NOINLINE.sub("__attribute__((noinline))", text)
     tokens = lex(text)
     defined = macros(tokens)
-    edits = list(_launches(text, tokens, Lines(text, file)))
+    lines = Lines(text, file)
+    edits = list(_launches(text, tokens, lines))
     found = declarations(significant(tokens), defined)
     called = called_on_host(found, defined) if functors else frozenset()
     for declaration in found:
         edits += _strip_device_code(text, tokens, declaration, defined, called)
-    symbols = ", ".join(_symbol_entries(found))
+    symbols = ", ".join(_symbol_entries(found, lines))
     if not symbols:
         return apply(text, edits)
     code = (
@@ -72,10 +73,16 @@ def host_code(text: str, file: str, table: str = "ww_symbols", *, functors: bool
     return f'{apply(text, edits)}\n#line 1 "<variables>"\n#ifndef {guard}\n#define {guard}\n{code}\n#endif\n'
 
 
-def _symbol_entries(found: Iterable[Declaration]) -> Iterable[str]:
+def _symbol_entries(found: Iterable[Declaration], lines: Lines) -> Iterable[str]:
     """An initialiser of ``ww_symbol`` for each ``__device__`` or ``__constant__`` variable at namespace scope."""
     for declaration in found:
         words = [token.text for token in declaration.tokens]
+        if declaration.kind == "variable" and words[0] == "template" and "__constant__" in words and "=" not in words:
+            where, line = lines.at(declaration.tokens[0].start)
+            raise UnsupportedFeature(
+                f"{where}:{line}: a template of __constant__ variables has no CPU version: "
+                "declare a variable for each type"
+            )
         if declaration.kind != "variable" or words[0] in ("template", "extern") or "__shared__" in words:
             continue
         constant = "__constant__" in words
@@ -175,10 +182,13 @@ def _stub(text: str, tokens: Sequence[Token], kernel: Declaration) -> list[Edit]
     )
     # The parameters of a pack share one name, so a kernel with a pack passes no names.
     quoted = ", ".join([f'"{name}"' for name in names] + ["nullptr"])
+    instance = _instance_name(text, kernel)
+    if instance.partition("<")[0] in names:  # the parameter hides the kernel
+        instance = "::".join(("", *kernel.scope, instance))
     launch = ", ".join(["nullptr" if pack else "ww_names", *names])
     body = (
         f"{{ static const char* const ww_names[] = {{{quoted}}}; (void)ww_names; "
-        f"::warpwise_host::launch<static_cast<void (*)({types})>(&{_instance_name(text, kernel)})>({launch}); }}"
+        f"::warpwise_host::launch<static_cast<void (*)({types})>(&{instance})>({launch}); }}"
     )
     start, end = kernel.tokens[kernel.body[0]].start, kernel.tokens[kernel.body[1]].end
     return [*edits, Edit(start, end, body + _preserved_lines(text, tokens, start, end))]
@@ -273,9 +283,11 @@ def _launch_edits(text: str, tokens: Sequence[Token], lines: Lines) -> Iterable[
             raise CompileError(f"{file}:{line}: cannot parse this launch; expected kernel<<<grid, block>>>(arguments)")
         configuration = text[token.end : tokens[end].start]
         first = tokens[start].start
-        callee = text[first : token.start]
+        callee = text[first : token.start].rstrip()
+        if callee.endswith("\\"):  # in a macro, before the end of a line
+            callee += "\n"
         # One edit, since the configuration moves before the kernel's name with its newlines.
-        yield Edit(first, tokens[end + 2].end, f"{_CONFIGURE}(__LINE__, {configuration}), {callee.rstrip()}")
+        yield Edit(first, tokens[end + 2].end, f"{_CONFIGURE}(__LINE__, {configuration}), {callee}")
 
 
 def _closing_chevrons(tokens: Sequence[Token], index: int) -> int | None:

@@ -19,16 +19,19 @@ HERE = Path(__file__).parent
 _INLINE = HERE.parent / "inline"
 _EMULATOR = HERE.parent / "emulator"
 INCLUDE = (HERE / "include", _INLINE / "include/cuda", _INLINE / "include/host")
-_COMMON = ("-std=c++17", "-fPIC", "-w", "-g1", "-fno-var-tracking", "-pthread", "-fno-omit-frame-pointer")
+_ZEROED = ("-Wl,--wrap=malloc", "-Wl,--wrap=posix_memalign", str(HERE / "include/warpwise_host_memory.cpp"))
+_COMMON = ("-std=c++17", "-fPIC", "-w", "-g1", "-gdwarf-4", "-fno-var-tracking", "-pthread", "-fno-omit-frame-pointer")
 # g++'s error for a name of a CUDA library that include/ does not declare, with the library of a C++ name.
 _MISSING_CALL = re.compile(
     r"^(\S[^\n]*?:\d+):\d+: error: ['‘](\w+)['’] "
     r"(?:was not declared|does not name|has not been declared|is not a member of ['‘](thrust|cub))",
     re.MULTILINE,
 )
-_CALL = re.compile(r"cublas|curand|cufft|cuda[A-Z]\w+$|cu[A-Z]")
+_CALL = re.compile(r"cublas|curand|cufft|cusparse|cuda[A-Z]\w+$|cu[A-Z]")
 _SUPPORT = (
     HERE / "support/cublas.cpp",
+    HERE / "support/cufft.cpp",
+    HERE / "support/cusparse.cpp",
     HERE / "support/curand.cpp",
     HERE / "support/memory.cpp",
     _INLINE / "support/cuda_api.cpp",
@@ -93,7 +96,7 @@ def program(files: Sequence[Path], options: Options) -> tuple[Path, list[Unit]]:
             for each in found
         ]
         units = [Unit(each.path, name, each.folders) for each, name in zip(found, names, strict=True)]
-        own = [path.read_bytes() for path in _own("include")]
+        own = [path.read_bytes() for path in _own("include")] + [" ".join(_ZEROED).encode()]
         output = folder / f"{files[0].stem}-{key(*names, *own, str(runtime.library()))}.so"
         if output.exists():
             return output, units
@@ -105,7 +108,17 @@ def program(files: Sequence[Path], options: Options) -> tuple[Path, list[Unit]]:
         objects = [str(each.result()) for each in started]
         openmp = ["-fopenmp"] if any(each.openmp for each in found) else []
         library = scratch / "program.so"
-        link = [inline.compiler(), "-shared", "-Wl,-Bsymbolic", *_COMMON, *openmp, *objects, "-o", str(library)]
+        link = [
+            inline.compiler(),
+            "-shared",
+            "-Wl,-Bsymbolic",
+            *_ZEROED,
+            *_COMMON,
+            *openmp,
+            *objects,
+            "-o",
+            str(library),
+        ]
         inline.run([*link, *options.flags, "-lm"])
         library.replace(output)
     return output, units
@@ -126,6 +139,8 @@ def _compile(folder: Path, file: sources.HostFile, name: str, options: Options) 
         "-D__CUDACC__",
         "-D__NVCC__",
     ]
+    implicit = sources.implicit_headers([file.text, *file.headers.values()])
+    flags += [word for name in implicit for word in ("-include", name)]
     flags += ["-include", "warpwise_program.h", *(["-fopenmp"] if file.openmp else []), *options.flags]
     flags += [f"-D{define}" for define in options.define]
     flags += [f"-I{path}" for path in INCLUDE] + [f"-I{path}" for path in file.folders]

@@ -82,7 +82,11 @@ class Session:
         """Run ``main`` with these arguments. The process exits with its status, or with 1 if there are findings."""
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends host code at once; the emulator has its own handler
         sys.stdout.flush()
-        program = ctypes.CDLL(str(self._library))
+        try:
+            program = ctypes.CDLL(str(self._library))
+        except OSError as error:
+            missing = str(error).partition(": ")[2]
+            self._stop(CompileError(f"{name}: {missing} in the host code; pass its library by -X -lNAME"), REFUSED)
         self._symbols.loaded()
         self._support.run(program, [name, *arguments])
         raise SystemExit(REFUSED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,13 @@ from warpwise.cuda.source.lexer import Lines
 _OWN = Path(__file__).parent / "include"  # the CUDA libraries that have a CPU version
 _INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(<[^>\n]+>|"[^"\n]+")', re.MULTILINE)
 _FUNCTORS = re.compile(r'#\s*include\s*[<"](?:thrust|cub)/')
+_STANDARD = re.compile(r"cuda/std/(\w+)$")  # libcu++: the C++ library's header has the same name
+# Headers whose declarations cuda_runtime.h has.
+_RUNTIME = re.compile(
+    r"(?:sm_\d\d_\w+|device_(?:functions|types|atomic_functions|launch_parameters)|math_functions|builtin_types"
+    r"|(?:crt/)?host_(?:defines|config)|(?:cuda_)?(?:surface|texture)_types|(?:surface|texture_fetch)_functions"
+    r"|cuda_device_runtime_api|crt/device_functions)\.hp?p?$"
+)
 _CUDA = re.compile(r"__global__|__device__|__noinline__|__constant__|__managed__|<<<")
 _TEXTURE_REFERENCE = re.compile(r"^[ \t]*(?:static[ \t]+)?(texture[ \t]*<[^;()]*;)", re.MULTILINE)
 _SPACED_LAUNCH = re.compile(r"<<[ \t]+<(?=[^;\n]*>>[ \t]*>)([^;\n]*?)>>[ \t]*>")  # kernel << <grid, block>> > (x)
@@ -72,6 +79,10 @@ def host_file(path: Path, include: Sequence[Path], scratch: Path) -> HostFile:
             name = match[2].strip('<>"')
             found = next((folder / name for folder in where if (folder / name).is_file()), None)
             if found is None:
+                if _RUNTIME.match(name):
+                    return f"{match[1]}<cuda_runtime.h>"
+                if standard := _STANDARD.match(name):
+                    return f"{match[1]}<{standard[1]}>"
                 if not (_OWN / name).is_file():
                     _refuse_library(name, code, match.start(), file)
                 return match[0]
@@ -107,6 +118,16 @@ def _refuse_texture_references(text: str, file: Path) -> None:
         raise UnsupportedFeature(
             f"{file}:{line}: texture references, which CUDA 12 removed: pass a cudaTextureObject_t to the kernel"
         )
+
+
+# Headers of the C++ library that CUDA's and CCCL's headers include: programs use them without an #include.
+_IMPLICIT = {"chrono": re.compile(r"\bchrono\s*::"), "iostream": re.compile(r"\b(?:cout|cerr)\s*<<")}
+
+
+def implicit_headers(texts: Iterable[str]) -> list[str]:
+    """The headers of the C++ library that a file and its headers use but may not include."""
+    found = list(texts)
+    return [name for name, used in _IMPLICIT.items() if any(used.search(each) for each in found)]
 
 
 def require_main(files: Sequence[Path]) -> None:

@@ -266,12 +266,20 @@ class _Parser:
         return index + 1
 
     def _macro_call(self, start: int, end: int) -> int | None:
-        """The end of a `MACRO(...)` that is a declaration by itself, without a semicolon."""
+        """The end of a `MACRO(...)` that is a declaration by itself, without a semicolon.
+
+        A macro of another file is one in capitals before `template` or `namespace`.
+        """
         tokens = self.tokens
-        macro = self.defined.get(tokens[start].text)
-        if macro is None or not macro.function or start + 1 >= end or tokens[start + 1].text != "(":
+        name = tokens[start].text
+        if start + 1 >= end or tokens[start + 1].text != "(":
             return None
+        macro = self.defined.get(name)
         close = closing(tokens, start + 1)
+        if macro is None and name.isupper() and close + 1 < end and tokens[close + 1].text in ("template", "namespace"):
+            return close
+        if macro is None or not macro.function:
+            return None
         if close + 1 < end and tokens[close + 1].kind != "identifier":
             return close + 1 if tokens[close + 1].text == ";" else None
         return min(close, end - 1)

@@ -126,6 +126,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, enum cudaDeviceAttr attribute, in
     case cudaDevAttrUnifiedAddressing:
     case cudaDevAttrManagedMemory:
     case cudaDevAttrConcurrentManagedAccess:
+    case cudaDevAttrMemoryPoolsSupported:
       *value = 1;
       break;
     case cudaDevAttrHostNativeAtomicSupported:
@@ -319,6 +320,10 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) { return c
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) { return cudaStreamCreate(stream); }
 cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return synchronize(); }
+cudaError_t ww_cuda_attach(void* managed, unsigned flags) {
+  warpwise_host::attach(managed, flags != cudaMemAttachGlobal);
+  return cudaSuccess;
+}
 cudaError_t cudaStreamQuery(cudaStream_t) { return synchronize(); }
 cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t function, void* data) {
   synchronize();

@@ -98,6 +98,59 @@ cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph,
   *node = graph->nodes.back();
   return cudaSuccess;
 }
+cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t,
+                                   const cudaMemsetParams* memset_params) {
+  const cudaMemsetParams p = *memset_params;
+  add(graph, [p] {
+    if (p.elementSize == 1) {
+      cudaMemset2D(p.dst, p.height > 1 ? p.pitch : p.width, int(p.value), p.width, p.height);
+      return;
+    }
+    std::vector<char> row(p.width * p.elementSize);
+    for (size_t i = 0; i < p.width; i++) memcpy(&row[i * p.elementSize], &p.value, p.elementSize);
+    for (size_t y = 0; y < p.height; y++)
+      cudaMemcpy(static_cast<char*>(p.dst) + y * p.pitch, row.data(), row.size(), cudaMemcpyDefault);
+  });
+  *node = graph->nodes.back();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t,
+                                   const cudaMemcpy3DParms* copy) {
+  const cudaMemcpy3DParms p = *copy;
+  add(graph, [p] { cudaMemcpy3D(&p); });
+  *node = graph->nodes.back();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t, void* to,
+                                     const void* from, size_t bytes, enum cudaMemcpyKind kind) {
+  add(graph, [=] { cudaMemcpy(to, from, bytes, kind); });
+  *node = graph->nodes.back();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t,
+                                 const cudaHostNodeParams* host) {
+  const cudaHostNodeParams p = *host;
+  add(graph, [p] {
+    warpwise_host::synchronized();
+    p.fn(p.userData);
+  });
+  *node = graph->nodes.back();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t) {
+  add(graph, [] {});
+  *node = graph->nodes.back();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphClone(cudaGraph_t* made, cudaGraph_t graph) {
+  *made = new CUgraph_st{graph->nodes};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecUpdate(cudaGraphExec_t made, cudaGraph_t graph, cudaGraphExecUpdateResultInfo* info) {
+  made->nodes = graph->nodes;
+  if (info) *info = {};
+  return cudaSuccess;
+}
 cudaError_t ww_cuda_graph_instantiate(cudaGraphExec_t* made, cudaGraph_t graph) {
   *made = new CUgraphExec_st{graph->nodes};
   return cudaSuccess;

@@ -91,6 +91,7 @@ bool kind_of(const void* address, Kind& kind) {
   return found != regions.end() && found->second.device;
 }
 // All device memory is the host's: nothing to protect, and the error code is the report.
+void attach(void*, bool) {}
 void synchronized() {}
 void written(const void*, size_t) {}
 void report(const char*, const void*, size_t) {}

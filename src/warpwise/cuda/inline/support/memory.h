@@ -23,6 +23,8 @@ bool release(void* address);              // false if no live block starts there
 bool kind_of(const void* address, Kind& kind);
 // The program may read managed memory again.
 void synchronized();
+// Managed memory that is attached to one stream or to the host is accessible between a launch and a synchronization.
+void attach(void* managed, bool alone);
 void written(const void* address, size_t bytes);
 // Reports a range that check_range refuses, or an address that release refuses.
 void report(const char* function, const void* address, size_t bytes);

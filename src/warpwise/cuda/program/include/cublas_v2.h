@@ -1,6 +1,8 @@
 // cuBLAS for whole programs on a CPU: level 1, gemv, ger, geam and gemm of float and double, gemm of half and bfloat16.
 // support/cublas.cpp implements it. Matrices are column-major in device memory; calls are synchronous.
 #pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <library_types.h>
 

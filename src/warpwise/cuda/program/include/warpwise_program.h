@@ -1,6 +1,7 @@
 // Included before a program's own text, as nvcc includes cuda_runtime.h: launches, and the functions that CUDA's
 // headers add to the host's.
 #pragma once
+#include <assert.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,6 +16,11 @@
 
 #include <cuda_runtime.h>
 #include <warpwise_host/launch.h>
+
+// libcu++ in host code is the C++ library.
+namespace cuda::std {
+using namespace ::std;
+}
 
 #define WW_HOST_MINMAX(T)                          \
   inline T min(T a, T b) { return b < a ? b : a; } \

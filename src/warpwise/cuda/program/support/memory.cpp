@@ -14,6 +14,7 @@
 #include <iostream>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "program.h"
 
@@ -29,6 +30,7 @@ using warpwise_host::Kind;
 
 std::recursive_mutex guard;
 std::map<uint64_t, ww_program_block> blocks;  // keyed by address; a freed block stays until its address is used again
+std::set<uint64_t> attached;                  // addresses of managed blocks that belong to one stream or to the host
 bool pending = false;                         // a launch since the last synchronization
 int library_calls = 0;                        // that are running: device memory is accessible to the host
 ww_problem_callback on_problem = nullptr;
@@ -52,7 +54,7 @@ ww_program_block* find(uint64_t address) {
 
 void open_managed(bool accessible) {
   for (const auto& each : blocks)
-    if (each.second.live && Kind(each.second.memory) == Kind::kManaged)
+    if (each.second.live && Kind(each.second.memory) == Kind::kManaged && !attached.count(each.first))
       ww_resident_open(reinterpret_cast<void*>(each.first), accessible);
 }
 
@@ -61,7 +63,8 @@ void open_device(bool open) {
   for (const auto& [address, block] : blocks) {
     const Kind kind = Kind(block.memory);
     if (block.live && (warpwise_host::on_device(kind) || kind == Kind::kManaged))
-      ww_resident_open(reinterpret_cast<void*>(address), open || (kind == Kind::kManaged && !pending));
+      ww_resident_open(reinterpret_cast<void*>(address),
+                       open || (kind == Kind::kManaged && (!pending || attached.count(address))));
   }
 }
 
@@ -94,6 +97,7 @@ void* allocate(size_t bytes, Kind kind) {
   void* made = ww_resident_allocate(bytes, !warpwise_host::on_device(kind), warpwise_host::on_device(kind));
   if (!made) return nullptr;
   const uint64_t address = reinterpret_cast<uint64_t>(made);
+  attached.erase(address);
   blocks[address] = {address, bytes, int(kind), 1, trace(), {}};
   return made;
 }
@@ -117,6 +121,17 @@ void synchronized() {
   if (!pending) return;
   pending = false;
   open_managed(true);
+}
+void attach(void* managed, bool alone) {
+  const std::lock_guard<std::recursive_mutex> lock(guard);
+  const ww_program_block* block = find(reinterpret_cast<uint64_t>(managed));
+  if (!block || !block->live) return;
+  if (!alone) {
+    attached.erase(block->address);
+    return;
+  }
+  attached.insert(block->address);
+  ww_resident_open(managed, 1);
 }
 void written(const void* address, size_t bytes) { ww_resident_written(address, bytes); }
 void report(const char* function, const void* address, size_t bytes) {

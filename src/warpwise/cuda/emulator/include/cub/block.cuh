@@ -53,33 +53,33 @@ class BlockScan {
   WW_INLINE_MEMBER explicit BlockScan(TempStorage& storage) : storage_(storage) {}
 
   template <class F>
-  WW_INLINE_MEMBER void InclusiveScan(T input, T& output, F f, WW_LINE) {
+  WW_INLINE_MEMBER void InclusiveScan(T input, T& output, F f, WW_CUB_LINE) {
     output = scanned(input, f, line);
   }
   template <class F>
-  WW_INLINE_MEMBER void InclusiveScan(T input, T& output, F f, T& aggregate, WW_LINE) {
+  WW_INLINE_MEMBER void InclusiveScan(T input, T& output, F f, T& aggregate, WW_CUB_LINE) {
     output = scanned(input, f, line);
     aggregate = storage_.values[kThreads - 1];
   }
   template <class F>
-  WW_INLINE_MEMBER void ExclusiveScan(T input, T& output, T initial, F f, WW_LINE) {
+  WW_INLINE_MEMBER void ExclusiveScan(T input, T& output, T initial, F f, WW_CUB_LINE) {
     scanned(input, f, line);
     const unsigned rank = ww_thread_rank();
     output = rank ? f(initial, storage_.values[rank - 1]) : initial;
   }
   template <class F>
-  WW_INLINE_MEMBER void ExclusiveScan(T input, T& output, T initial, F f, T& aggregate, WW_LINE) {
+  WW_INLINE_MEMBER void ExclusiveScan(T input, T& output, T initial, F f, T& aggregate, WW_CUB_LINE) {
     ExclusiveScan(input, output, initial, f, line);
     aggregate = storage_.values[kThreads - 1];
   }
   // `prefix` gets the sum of the block and returns what precedes the block; the first warp calls it.
   template <class F, class P>
-  WW_INLINE_MEMBER void InclusiveScan(T input, T& output, F f, T& aggregate, P& prefix, WW_LINE) {
+  WW_INLINE_MEMBER void InclusiveScan(T input, T& output, F f, T& aggregate, P& prefix, WW_CUB_LINE) {
     InclusiveScan(input, output, f, aggregate, line);
     output = f(before(prefix, aggregate, line), output);
   }
   template <int N, class F>
-  WW_INLINE_MEMBER void InclusiveScan(T (&inputs)[N], T (&outputs)[N], F f, WW_LINE) {
+  WW_INLINE_MEMBER void InclusiveScan(T (&inputs)[N], T (&outputs)[N], F f, WW_CUB_LINE) {
     T own[N];
     for (int i = 0; i < N; i++) own[i] = i ? f(own[i - 1], inputs[i]) : inputs[i];
     scanned(own[N - 1], f, line);
@@ -87,7 +87,7 @@ class BlockScan {
     for (int i = 0; i < N; i++) outputs[i] = rank ? f(storage_.values[rank - 1], own[i]) : own[i];
   }
   template <int N, class F>
-  WW_INLINE_MEMBER void ExclusiveScan(T (&inputs)[N], T (&outputs)[N], T initial, F f, WW_LINE) {
+  WW_INLINE_MEMBER void ExclusiveScan(T (&inputs)[N], T (&outputs)[N], T initial, F f, WW_CUB_LINE) {
     T own[N];
     for (int i = 0; i < N; i++) own[i] = i ? f(own[i - 1], inputs[i]) : inputs[i];
     scanned(own[N - 1], f, line);
@@ -96,40 +96,42 @@ class BlockScan {
     for (int i = 0; i < N; i++) outputs[i] = i ? f(start, own[i - 1]) : start;
   }
 
-  WW_INLINE_MEMBER void InclusiveSum(T input, T& output, WW_LINE) { InclusiveScan(input, output, cub::Sum(), line); }
-  WW_INLINE_MEMBER void InclusiveSum(T input, T& output, T& aggregate, WW_LINE) {
+  WW_INLINE_MEMBER void InclusiveSum(T input, T& output, WW_CUB_LINE) {
+    InclusiveScan(input, output, cub::Sum(), line);
+  }
+  WW_INLINE_MEMBER void InclusiveSum(T input, T& output, T& aggregate, WW_CUB_LINE) {
     InclusiveScan(input, output, cub::Sum(), aggregate, line);
   }
   template <class P>
-  WW_INLINE_MEMBER void InclusiveSum(T input, T& output, T& aggregate, P& prefix, WW_LINE) {
+  WW_INLINE_MEMBER void InclusiveSum(T input, T& output, T& aggregate, P& prefix, WW_CUB_LINE) {
     InclusiveScan(input, output, cub::Sum(), aggregate, prefix, line);
   }
-  WW_INLINE_MEMBER void ExclusiveSum(T input, T& output, WW_LINE) {
+  WW_INLINE_MEMBER void ExclusiveSum(T input, T& output, WW_CUB_LINE) {
     ExclusiveScan(input, output, T(), cub::Sum(), line);
   }
-  WW_INLINE_MEMBER void ExclusiveSum(T input, T& output, T& aggregate, WW_LINE) {
+  WW_INLINE_MEMBER void ExclusiveSum(T input, T& output, T& aggregate, WW_CUB_LINE) {
     ExclusiveScan(input, output, T(), cub::Sum(), aggregate, line);
   }
   template <int N>
-  WW_INLINE_MEMBER void InclusiveSum(T (&inputs)[N], T (&outputs)[N], WW_LINE) {
+  WW_INLINE_MEMBER void InclusiveSum(T (&inputs)[N], T (&outputs)[N], WW_CUB_LINE) {
     InclusiveScan(inputs, outputs, cub::Sum(), line);
   }
   template <int N>
-  WW_INLINE_MEMBER void InclusiveSum(T (&inputs)[N], T (&outputs)[N], T& aggregate, WW_LINE) {
+  WW_INLINE_MEMBER void InclusiveSum(T (&inputs)[N], T (&outputs)[N], T& aggregate, WW_CUB_LINE) {
     InclusiveScan(inputs, outputs, cub::Sum(), line);
     aggregate = storage_.values[kThreads - 1];
   }
   template <int N>
-  WW_INLINE_MEMBER void ExclusiveSum(T (&inputs)[N], T (&outputs)[N], WW_LINE) {
+  WW_INLINE_MEMBER void ExclusiveSum(T (&inputs)[N], T (&outputs)[N], WW_CUB_LINE) {
     ExclusiveScan(inputs, outputs, T(), cub::Sum(), line);
   }
   template <int N>
-  WW_INLINE_MEMBER void ExclusiveSum(T (&inputs)[N], T (&outputs)[N], T& aggregate, WW_LINE) {
+  WW_INLINE_MEMBER void ExclusiveSum(T (&inputs)[N], T (&outputs)[N], T& aggregate, WW_CUB_LINE) {
     ExclusiveScan(inputs, outputs, T(), cub::Sum(), line);
     aggregate = storage_.values[kThreads - 1];
   }
   template <int N, class P>
-  WW_INLINE_MEMBER void ExclusiveSum(T (&inputs)[N], T (&outputs)[N], P& prefix, WW_LINE) {
+  WW_INLINE_MEMBER void ExclusiveSum(T (&inputs)[N], T (&outputs)[N], P& prefix, WW_CUB_LINE) {
     ExclusiveScan(inputs, outputs, T(), cub::Sum(), line);
     const T start = before(prefix, storage_.values[kThreads - 1], line);
     for (int i = 0; i < N; i++) outputs[i] = start + outputs[i];
@@ -138,22 +140,22 @@ class BlockScan {
  private:
   // Afterwards `values` holds the inclusive scan of all threads.
   template <class F>
-  WW_INLINE_MEMBER T scanned(T input, F f, int line) {
+  WW_INLINE_MEMBER T scanned(T input, F f, Line line) {
     const unsigned rank = ww_thread_rank();
     storage_.values[rank] = input;
-    ww_syncthreads(0, 0, line);
+    ww_syncthreads(0, 0, line.number);
     if (!rank)
       for (int i = 1; i < kThreads; i++) storage_.values[i] = f(storage_.values[i - 1], storage_.values[i]);
-    ww_syncthreads(0, 0, line);
+    ww_syncthreads(0, 0, line.number);
     return storage_.values[rank];
   }
   template <class P>
-  WW_INLINE_MEMBER T before(P& prefix, T aggregate, int line) {
+  WW_INLINE_MEMBER T before(P& prefix, T aggregate, Line line) {
     if (ww_thread_rank() < 32) {
       const T start = prefix(aggregate);
       if (!ww_thread_rank()) storage_.prefix = start;
     }
-    ww_syncthreads(0, 0, line);
+    ww_syncthreads(0, 0, line.number);
     return storage_.prefix;
   }
   TempStorage& storage_;

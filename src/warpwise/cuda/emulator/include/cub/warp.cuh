@@ -8,6 +8,12 @@
 
 namespace cub {
 struct NullType {};
+// The line of a call, which is no aggregate of type int.
+struct Line {
+  int number;
+};
+#define WW_CUB_LINE cub::Line line = {__builtin_LINE()}
+
 #define WW_CUB_OPERATOR(NAME, EXPRESSION)                  \
   struct NAME {                                            \
     template <class A, class B>                            \
@@ -19,6 +25,28 @@ WW_CUB_OPERATOR(Sum, a + b)
 WW_CUB_OPERATOR(Min, b < a ? static_cast<A>(b) : a)
 WW_CUB_OPERATOR(Max, a < b ? static_cast<A>(b) : a)
 #undef WW_CUB_OPERATOR
+template <class K, class V>
+struct KeyValuePair {
+  typedef K Key;
+  typedef V Value;
+  K key;
+  V value;
+  KeyValuePair() = default;
+  WW_INLINE_MEMBER KeyValuePair(const K& key, const V& value) : key(key), value(value) {}
+};
+// Of equal values, the pair with the smaller key.
+struct ArgMax {
+  template <class K, class V>
+  WW_INLINE_MEMBER KeyValuePair<K, V> operator()(const KeyValuePair<K, V>& a, const KeyValuePair<K, V>& b) const {
+    return a.value < b.value || (a.value == b.value && b.key < a.key) ? b : a;
+  }
+};
+struct ArgMin {
+  template <class K, class V>
+  WW_INLINE_MEMBER KeyValuePair<K, V> operator()(const KeyValuePair<K, V>& a, const KeyValuePair<K, V>& b) const {
+    return b.value < a.value || (a.value == b.value && b.key < a.key) ? b : a;
+  }
+};
 enum CacheLoadModifier { LOAD_DEFAULT, LOAD_CA, LOAD_CG, LOAD_CS, LOAD_CV, LOAD_LDG, LOAD_VOLATILE };
 template <CacheLoadModifier, class I>
 WW_INLINE auto ThreadLoad(I from) {
@@ -65,40 +93,42 @@ class WarpScan {
   };
   WW_INLINE_MEMBER explicit WarpScan(TempStorage&) {}
   template <class F>
-  WW_INLINE_MEMBER void InclusiveScan(T input, T& output, F f, WW_LINE) {
-    output = ww_detail::combined(WIDTH, lane() + 1, input, f, line);
+  WW_INLINE_MEMBER void InclusiveScan(T input, T& output, F f, WW_CUB_LINE) {
+    output = ww_detail::combined(WIDTH, lane() + 1, input, f, line.number);
   }
   template <class F>
-  WW_INLINE_MEMBER void InclusiveScan(T input, T& output, F f, T& aggregate, WW_LINE) {
-    aggregate = ww_detail::combined(WIDTH, WIDTH, input, f, line);
-    output = ww_detail::combined(WIDTH, lane() + 1, input, f, line);
+  WW_INLINE_MEMBER void InclusiveScan(T input, T& output, F f, T& aggregate, WW_CUB_LINE) {
+    aggregate = ww_detail::combined(WIDTH, WIDTH, input, f, line.number);
+    output = ww_detail::combined(WIDTH, lane() + 1, input, f, line.number);
   }
   template <class F>
-  WW_INLINE_MEMBER void ExclusiveScan(T input, T& output, T initial, F f, WW_LINE) {
-    const T before = ww_detail::combined(WIDTH, lane(), input, f, line);
+  WW_INLINE_MEMBER void ExclusiveScan(T input, T& output, T initial, F f, WW_CUB_LINE) {
+    const T before = ww_detail::combined(WIDTH, lane(), input, f, line.number);
     output = lane() ? f(initial, before) : initial;
   }
   template <class F>
-  WW_INLINE_MEMBER void ExclusiveScan(T input, T& output, T initial, F f, T& aggregate, WW_LINE) {
-    aggregate = ww_detail::combined(WIDTH, WIDTH, input, f, line);
+  WW_INLINE_MEMBER void ExclusiveScan(T input, T& output, T initial, F f, T& aggregate, WW_CUB_LINE) {
+    aggregate = ww_detail::combined(WIDTH, WIDTH, input, f, line.number);
     ExclusiveScan(input, output, initial, f, line);
   }
   template <class F>
-  WW_INLINE_MEMBER void ExclusiveScan(T input, T& output, F f, WW_LINE) {
-    output = ww_detail::combined(WIDTH, lane(), input, f, line);  // of lane 0: undefined
+  WW_INLINE_MEMBER void ExclusiveScan(T input, T& output, F f, WW_CUB_LINE) {
+    output = ww_detail::combined(WIDTH, lane(), input, f, line.number);  // of lane 0: undefined
   }
-  WW_INLINE_MEMBER void InclusiveSum(T input, T& output, WW_LINE) { InclusiveScan(input, output, cub::Sum(), line); }
-  WW_INLINE_MEMBER void InclusiveSum(T input, T& output, T& aggregate, WW_LINE) {
+  WW_INLINE_MEMBER void InclusiveSum(T input, T& output, WW_CUB_LINE) {
+    InclusiveScan(input, output, cub::Sum(), line);
+  }
+  WW_INLINE_MEMBER void InclusiveSum(T input, T& output, T& aggregate, WW_CUB_LINE) {
     InclusiveScan(input, output, cub::Sum(), aggregate, line);
   }
-  WW_INLINE_MEMBER void ExclusiveSum(T input, T& output, WW_LINE) {
+  WW_INLINE_MEMBER void ExclusiveSum(T input, T& output, WW_CUB_LINE) {
     ExclusiveScan(input, output, T(), cub::Sum(), line);
   }
-  WW_INLINE_MEMBER void ExclusiveSum(T input, T& output, T& aggregate, WW_LINE) {
+  WW_INLINE_MEMBER void ExclusiveSum(T input, T& output, T& aggregate, WW_CUB_LINE) {
     ExclusiveScan(input, output, T(), cub::Sum(), aggregate, line);
   }
-  WW_INLINE_MEMBER T Broadcast(T input, unsigned source, WW_LINE) {
-    return ww::shuffle<T>(ww_detail::mask_of(WIDTH), input, int(source), WIDTH, "WarpScan::Broadcast", line);
+  WW_INLINE_MEMBER T Broadcast(T input, unsigned source, WW_CUB_LINE) {
+    return ww::shuffle<T>(ww_detail::mask_of(WIDTH), input, int(source), WIDTH, "WarpScan::Broadcast", line.number);
   }
 
  private:

@@ -80,8 +80,8 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t*, unsigned flags, int prio
 cudaError_t cudaStreamDestroy(cudaStream_t);
 cudaError_t cudaStreamSynchronize(cudaStream_t);
 cudaError_t cudaStreamQuery(cudaStream_t);
+cudaError_t ww_cuda_attach(void* managed, unsigned flags);
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned flags);
-typedef void (*cudaHostFn_t)(void*);
 typedef void (*cudaStreamCallback_t)(cudaStream_t, cudaError_t, void*);
 cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t, void* data);
 cudaError_t cudaStreamAddCallback(cudaStream_t, cudaStreamCallback_t, void* data, unsigned flags);
@@ -116,6 +116,7 @@ template <class T>
 cudaError_t cudaMallocAsync(T** pointer, size_t bytes, cudaStream_t) {
   return ww_cuda_malloc(reinterpret_cast<void**>(pointer), bytes);
 }
+#include <memory_pools.h>
 template <class T>
 cudaError_t cudaMallocManaged(T** pointer, size_t bytes, unsigned = cudaMemAttachGlobal) {
   return ww_cuda_malloc_managed(reinterpret_cast<void**>(pointer), bytes);
@@ -164,7 +165,10 @@ template <class Location>
 cudaError_t cudaMemAdvise(const void*, size_t, enum cudaMemoryAdvise, Location) {
   return cudaSuccess;
 }
-inline cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void*, size_t = 0, unsigned = 0) { return cudaSuccess; }
+inline cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void* managed, size_t = 0,
+                                            unsigned flags = cudaMemAttachSingle) {
+  return ww_cuda_attach(managed, flags);
+}
 inline cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaErrorInvalidDevice; }
 inline cudaError_t cudaDeviceDisablePeerAccess(int) { return cudaErrorPeerAccessNotEnabled; }
 inline cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, size_t bytes) {

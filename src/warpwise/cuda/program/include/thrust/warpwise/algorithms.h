@@ -221,6 +221,10 @@ template <class I>
 std::pair<I, I> minmax_element(I first, I last) {
   return {thrust::min_element(first, last), thrust::max_element(first, last)};
 }
+template <class I, class F>
+std::pair<I, I> minmax_element(I first, I last, F less_than) {
+  return {thrust::min_element(first, last, less_than), thrust::max_element(first, last, less_than)};
+}
 
 template <class I, class O, class F>
 O inclusive_scan(I first, I last, O out, F f) {

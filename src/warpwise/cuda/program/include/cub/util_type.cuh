@@ -1,0 +1,3 @@
+// Forwards to CUB.
+#pragma once
+#include <cub/cub.cuh>

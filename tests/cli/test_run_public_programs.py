@@ -1,0 +1,215 @@
+"""``warpwise run``: what public programs need of the CUDA runtime, cuFFT and the headers of host code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import numpy as np
+import pytest
+from tests.commands import command
+from tests.sampled import FULL
+
+TRANSFORMS = """
+#include <cstdio>
+#include <cufft.h>
+#include <mma.h>
+#include <sm_61_intrinsics.h>
+#include <cuda/std/type_traits>
+static void show(const float* device, int count) {
+  float h[64];
+  cudaMemcpy(h, device, count * sizeof(float), cudaMemcpyDeviceToHost);
+  for (int i = 0; i < count; i++) printf("%.6g ", h[i]);
+  printf("\\n");
+}
+int main() {
+  const int n = 12;
+  static_assert(cuda::std::is_same<half, __half>::value);
+  float h[2 * n], *d, *spectrum;
+  for (int i = 0; i < 2 * n; i++) h[i] = i * i % 7;
+  cudaMalloc(&d, sizeof h);
+  cudaMalloc(&spectrum, 64 * sizeof(float));
+  cudaMemcpy(d, h, sizeof h, cudaMemcpyHostToDevice);
+  cufftHandle complex, plane, back, many;
+  cufftPlan1d(&complex, n, CUFFT_C2C, 1);
+  cufftExecC2C(complex, (cufftComplex*)d, (cufftComplex*)spectrum, CUFFT_FORWARD);
+  show(spectrum, 2 * n);
+  cufftPlan2d(&plane, 4, 6, CUFFT_R2C);
+  cufftPlan2d(&back, 4, 6, CUFFT_C2R);
+  cufftExecR2C(plane, d, (cufftComplex*)spectrum);
+  show(spectrum, 32);
+  cufftExecC2R(back, (cufftComplex*)spectrum, d);
+  show(d, 24);
+  int length[1] = {8}, in[1] = {8}, half[1] = {5};
+  cudaMemcpy(d, h, sizeof h, cudaMemcpyHostToDevice);
+  cufftPlanMany(&many, 1, length, in, 3, 1, half, 3, 1, CUFFT_R2C, 3);
+  cufftExecR2C(many, d, (cufftComplex*)spectrum);
+  show(spectrum, 30);
+  printf("%d", cufftExecR2C(many, d + 3, (cufftComplex*)spectrum));
+}
+"""
+
+GRAPHS = """
+#include <cstdio>
+#include <cuda_runtime.h>
+__global__ void scale(int* x, int* scale) { x[threadIdx.x] *= scale[0]; }
+void CUDART_CB show(void* data) { for (int i = 0; i < 4; i++) printf("%d ", ((int*)data)[i]); }
+int main() {
+  int *x, *by, h[4] = {1, 2, 3, 4}, r[4];
+  cudaMemPool_t pool;
+  cudaDeviceGetDefaultMemPool(&pool, 0);
+  cudaMallocFromPoolAsync(&x, sizeof h, pool, 0);
+  cudaMallocAsync(&by, sizeof h, 0);
+  cudaGraph_t graph;
+  cudaGraphNode_t nodes[5];
+  cudaGraphExec_t work;
+  cudaGraphCreate(&graph, 0);
+  cudaMemsetParams fill = {by, 0, 3, 4, 4, 1};
+  void* arguments[] = {&x, &by};
+  cudaKernelNodeParams kernel = {(void*)scale, dim3(1), dim3(4), 0, arguments, nullptr};
+  cudaHostNodeParams host = {show, r};
+  cudaGraphAddMemsetNode(&nodes[0], graph, nullptr, 0, &fill);
+  cudaGraphAddMemcpyNode1D(&nodes[1], graph, nullptr, 0, x, h, sizeof h, cudaMemcpyHostToDevice);
+  cudaGraphAddKernelNode(&nodes[2], graph, nodes, 2, &kernel);
+  cudaGraphAddMemcpyNode1D(&nodes[3], graph, nodes + 2, 1, r, x, sizeof r, cudaMemcpyDeviceToHost);
+  cudaGraphAddHostNode(&nodes[4], graph, nodes + 3, 1, &host);
+  cudaGraphInstantiateWithFlags(&work, graph, cudaGraphInstantiateFlagAutoFreeOnLaunch);
+  cudaGraphLaunch(work, 0);
+  cudaFreeAsync(x, 0);
+  cudaFreeAsync(by, 0);
+}
+"""
+
+
+MANAGED = """
+#include <cstdio>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+__global__ void scale(int* x) { x[0] *= 3; }
+#define LAUNCH(x)   \\
+  scale             \\
+      <<<1, 1, 0, stream>>>(x)
+int main() {
+  assert(__hgt(__hadd(__half(1.5f), __half(2)), __half(3)));
+  const __half2 h = __hfma2(__float2half2_rn(2), __floats2half2_rn(1, 3), __float22half2_rn(make_float2(0.5f, 1)));
+  const __nv_bfloat162 b = __hmul2(__float2bfloat162_rn(1.5f), __floats2bfloat162_rn(1, 2));
+  printf("%g %g %g %g ", __half22float2(h).x, __high2float(h), __low2float(b), float(hexp(__nv_bfloat16(0.0f))));
+  int *own, *all;
+  cudaStream_t stream;
+  cudaStreamCreate(&stream);
+  cudaMallocManaged(&own, 4);
+  cudaMallocManaged(&all, 4);
+  *own = *all = 5;
+  cudaStreamAttachMemAsync(stream, own, 0, cudaMemAttachHost);
+  LAUNCH(all);
+  printf("%d ", ++*own);
+  fflush(stdout);
+  printf("%d", *all);
+}
+"""
+
+SCANS = """
+#include <cstdio>
+#include <cub/cub.cuh>
+__global__ void scan(int* out) {
+  typedef cub::BlockScan<int, 64> Scan;
+  typedef cub::WarpScan<int> Warp;
+  typedef cub::BlockReduce<cub::KeyValuePair<int, float>, 64> Best;
+  __shared__ typename Scan::TempStorage block;
+  __shared__ typename Warp::TempStorage warps[2];
+  __shared__ typename Best::TempStorage best;
+  const int own = threadIdx.x % 5;
+  int before, all, within, warp;
+  Scan(block).ExclusiveSum(own, before, all);
+  Warp(warps[threadIdx.x / 32]).ExclusiveSum(own, within);
+  Warp(warps[threadIdx.x / 32]).InclusiveSum(own, warp, warp);
+  const auto pair = Best(best).Reduce(cub::KeyValuePair<int, float>(threadIdx.x, own), cub::ArgMax());
+  if (threadIdx.x == 0) out[4] = pair.key;
+  if (threadIdx.x == 63) out[0] = before, out[1] = all, out[2] = within;
+  __syncthreads();
+  Scan(block).ExclusiveScan(own, before, 7, cub::Max(), all);
+  if (threadIdx.x == 63) out[3] = before;
+}
+int main() {
+  int* d, h[5];
+  cudaMalloc(&d, sizeof h);
+  scan<<<1, 64>>>(d);
+  cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost);
+  for (int each : h) printf("%d ", each);
+}
+"""
+
+
+def run(folder: Path, text: str, *options: str) -> CompletedProcess[str]:
+    path = folder / "program.cu"
+    path.write_text(text)
+    return command("run", str(path), *options, "--device", "cpu")
+
+
+def test_cufft_computes_numpys_transforms(tmp_path):
+    done = run(tmp_path, TRANSFORMS)
+    printed = done.stdout.splitlines()
+    lines = [np.array([float(word) for word in line.split()]) for line in printed[:4]]
+    given = np.arange(24.0) ** 2 % 7
+    close = {"rtol": 1e-5, "atol": 1e-5}
+    np.testing.assert_allclose(lines[0].view(complex), np.fft.fft(given.view(complex)), **close)
+    np.testing.assert_allclose(lines[1].view(complex).reshape(4, 4), np.fft.rfft2(given.reshape(4, 6)), **close)
+    np.testing.assert_allclose(lines[2], 24 * given, **close)
+    np.testing.assert_allclose(lines[3].view(complex).reshape(5, 3), np.fft.rfft(given.reshape(8, 3), axis=0), **close)
+    assert printed[4] == "6" and done.returncode == 1
+    assert "OutOfBounds: cufftExecR2C: 96 bytes from byte 12 exceed the block (device memory of 96 bytes" in done.stderr
+
+
+def test_graph_nodes_and_memory_pools(tmp_path):
+    done = run(tmp_path, GRAPHS, "--check")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3 6 9 12 ", "")
+
+
+def test_scans_of_integers_with_an_aggregate(tmp_path):
+    done = run(tmp_path, SCANS)
+    values = [i % 5 for i in range(64)]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{sum(values[:63])} {sum(values)} {sum(values[32:63])} 7 4 "
+
+
+def test_new_memory_of_the_host_holds_zeros(tmp_path):
+    done = run(
+        tmp_path,
+        "#include <cstdio>\n#include <cstdlib>\nint main() {\n  int found = 0;\n  for (int n = 1; n < 2000; n++) {\n"
+        "    volatile char* p = (char*)malloc(n);\n    for (int i = 0; i < n; i++) found |= p[i];\n  }\n"
+        '  printf("%d", found);\n}\n',
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0", "")
+
+
+def test_arithmetic_of_half_on_the_host_and_attached_managed_memory(tmp_path):
+    done = run(tmp_path, MANAGED)
+    assert (done.returncode, done.stdout) == (1, "2.5 7 1.5 1 6 15")
+    assert done.stderr.count("MissingSynchronization") == 1 and '  printf("%d", *all);' in done.stderr
+
+
+@FULL
+def test_a_kernel_with_a_parameter_of_its_own_name(tmp_path):
+    done = run(
+        tmp_path,
+        "#include <cstdio>\nnamespace n { __global__ void sum(int* sum) { *sum += 1; } }\n"
+        "int main() { int *x, h = 1; cudaMalloc(&x, 4); cudaMemcpy(x, &h, 4, cudaMemcpyDefault); n::sum<<<1, 1>>>(x);\n"
+        '  cudaMemcpy(&h, x, 4, cudaMemcpyDefault); printf("%d", h); }\n',
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "2", "")
+
+
+@pytest.mark.parametrize(
+    "text, part",
+    [
+        pytest.param(
+            "template <class T> __constant__ T taps[4];\nint main() {}",
+            "program.cu:1: a template of __constant__ variables has no CPU version",
+            marks=FULL,
+        ),
+        ('extern "C" void dgesv_();\nint main() { dgesv_(); }', "undefined symbol: dgesv_ in the host code"),
+    ],
+)
+def test_what_a_program_lacks_is_named(tmp_path, text, part):
+    done = run(tmp_path, text)
+    assert done.returncode == 2 and part in done.stderr, done.stderr
