@@ -6,6 +6,7 @@
 #include "scheduler.h"
 #include "signals.h"
 #include "synchronise.h"
+#include "volatile_data.h"
 
 namespace ww {
 
@@ -230,6 +231,7 @@ void run_grid() {
     }
   }
   report_fault();
+  report_suspects();
   for (Block* block : runtime.resident) {
     end_shared(*block);
     clear_barriers(*block);

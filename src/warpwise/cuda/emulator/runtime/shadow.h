@@ -53,6 +53,9 @@ struct AccessInfo {
 void report_race(const Slot& slot, const AccessInfo& access, Address word, bool write, uint64_t other,
                  bool other_wrote);
 void resolve_pending_store();
+// After the access of an atomic was checked. `writes`, `rest`: of the words before.
+void record_atomic(Slot& slot, Address address, unsigned bytes, bool compares, bool is_narrow, const uint64_t* writes,
+                   const uint64_t* rest);
 
 void record_read_slow(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word);
 void record_write(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word);

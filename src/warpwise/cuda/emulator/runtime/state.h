@@ -128,14 +128,16 @@ struct Thread {
   uint32_t bulk_base;                // `bulk_group` when the clocks of the agents started
   uint32_t fenced_epoch;             // accesses of epochs before it are followed by a proxy fence
   std::vector<BulkStore> stores;
-  uint32_t bulk_waited;   // groups of bulk copies whose reads the thread has waited for
-  uint32_t bulk_last;     // number of commits after which the last such read is in a group
-  Address bulk_place;     // of the last one, in the kernel
-  Knowledge known;        // what happens before its next access
-  Knowledge observed[2];  // by scope: what was released at words that it has read; a fence makes it known
-  Released released[2];   // by scope
-  bool takes_lock;        // a compare-and-swap has read such a word, and no fence follows
-  bool narrow_fence;      // a fence of scope block followed a read of what another block has released
+  uint32_t bulk_waited;          // groups of bulk copies whose reads the thread has waited for
+  uint32_t bulk_last;            // number of commits after which the last such read is in a group
+  Address bulk_place;            // of the last one, in the kernel
+  Knowledge known;               // what happens before its next access
+  Knowledge observed[2];         // by scope: what was released at words that it has read; a fence makes it known
+  Released released[2];          // by scope
+  bool takes_lock;               // a compare-and-swap has read such a word, and no fence follows
+  Address lock;                  // the word that a compare-and-swap has changed, until the thread writes it again; or 0
+  std::vector<Address> section;  // volatile words that it has accessed since
+  bool narrow_fence;             // a fence of scope block followed a read of what another block has released
 };
 
 // A barrier of some threads of a block: a cuda::barrier or mbarrier, keyed by its address; a PTX named barrier or the
@@ -237,13 +239,18 @@ struct Checks {
   bool any, races, uninitialised, strict_barriers;
 };
 
-// A racing write whose report is pending: it is dropped if the write leaves the bytes unchanged, since two writes of
-// the same value are benign.
+// A write whose effect is known only after it. A race is dropped if the write leaves the bytes unchanged, since two
+// writes of the same value are benign. An atomic that changes nothing, such as a compare-and-swap that fails, is a
+// read.
 struct PendingStore {
+  enum Kind { kRace, kSuspectedRace, kAtomic } kind;  // kSuspectedRace: see volatile_data.h
   Address address;
   unsigned bytes;
   char before[16];
   Report report;
+  uint64_t read;                       // kSuspectedRace: the other access
+  bool compares, is_narrow;            // kAtomic: a compare-and-swap; of scope block
+  uint64_t stamp, writes[4], rest[4];  // kAtomic: its own stamp, and the words' writes before
 };
 
 using Entry = void (*)(void**);
