@@ -16,7 +16,7 @@ from warpwise import cuda
 from warpwise.cuda.errors import DataRace, Finding
 
 FOLDER = Path(__file__).parent
-FILES = ("one_block.cu", "blocks.cu", "atomics_and_locks.cu", "patterns.cu", "volatile_data.cu")
+FILES = ("one_block.cu", "blocks.cu", "atomics_and_locks.cu", "patterns.cu", "volatile_data.cu", "readers.cu")
 LABEL = re.compile(r"^// (\d+) (\d+) (ok|race|missed)(?:: (.*))?\n__device__ void (\w+)", re.MULTILINE)
 LABELS = {file: LABEL.findall((FOLDER / file).read_text()) for file in FILES}
 SCHEDULES = (("forward", 0), ("reverse", 0), ("shuffle", 1), ("shuffle", 2))

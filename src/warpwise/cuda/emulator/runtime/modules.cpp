@@ -35,6 +35,7 @@ struct Module {
   std::vector<Segment> segments;
   std::vector<GlobalVariable> objects;  // sorted by address
   Address text, bias;
+  bool synchronises_partly = false;
 };
 std::unordered_map<Address, std::unique_ptr<Module>> modules;  // keyed by entry point
 Module* current_module = nullptr;
@@ -53,7 +54,16 @@ std::string short_name(const char* symbol) {
   return name;
 }
 
-void read_symbols(const char* file, Address base, std::vector<GlobalVariable>& objects) {
+// Functions that synchronise some threads of a block, or threads of several blocks. A kernel that calls none has only
+// the barriers of blocks and grids.
+bool synchronises_partly(const char* symbol) {
+  static constexpr const char* kPrefixes[] = {"ww_syncwarp", "ww_named_barrier", "ww_group_", "ww_barrier_",  "ww_ptx",
+                                              "ww_fence",    "ww_cluster_",      "ww_strong", "__tsan_atomic"};
+  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                     [&](const char* prefix) { return !strncmp(symbol, prefix, strlen(prefix)); });
+}
+
+void read_symbols(const char* file, Address base, Module& module) {
   const int descriptor = open(file, O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return;
   struct stat status;
@@ -72,11 +82,12 @@ void read_symbols(const char* file, Address base, std::vector<GlobalVariable>& o
     const char* names = image + sections[sections[s].sh_link].sh_offset;
     for (size_t i = 0; i < sections[s].sh_size / sizeof(ElfW(Sym)); i++) {
       const ElfW(Sym) & symbol = symbols[i];
+      if (symbol.st_shndx == SHN_UNDEF) module.synchronises_partly |= synchronises_partly(names + symbol.st_name);
       if ((symbol.st_info & 0xf) != STT_OBJECT || !symbol.st_size || symbol.st_shndx >= header->e_shnum) continue;
       const ElfW(Shdr) & section = sections[symbol.st_shndx];
       const bool constant = !(section.sh_flags & SHF_WRITE) || !strcmp(section_names + section.sh_name, "ww_constant");
       const char* name = names + symbol.st_name;
-      objects.push_back(
+      module.objects.push_back(
           {base + symbol.st_value, symbol.st_size, 0, constant, !strncmp(name, "_ZT", 3), short_name(name)});
     }
   }
@@ -158,13 +169,14 @@ void select_module(Address entry) {
     Search search{entry, module.get(), ""};
     dl_iterate_phdr(find_module, &search);
     std::vector<GlobalVariable>& objects = module->objects;
-    read_symbols(search.file.c_str(), module->bias, objects);
+    read_symbols(search.file.c_str(), module->bias, *module);
     read_table(search.file.c_str(), objects);
     std::sort(objects.begin(), objects.end(),
               [](const GlobalVariable& a, const GlobalVariable& b) { return a.start < b.start; });
   }
   current_module = module.get();
   runtime.text = module->text;
+  runtime.synchronises_partly = module->synchronises_partly;
 }
 
 Address load_bias() { return current_module->bias; }

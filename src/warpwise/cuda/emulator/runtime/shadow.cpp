@@ -198,7 +198,6 @@ void record_read_slow(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& a
 
 static void record_reader(Slot& slot, Cell& cell, uint32_t mask, uint64_t mine, bool strong, Address word) {
   const uint64_t read = cell.read;
-  const unsigned me = thread_of(mine);
   if (same_thread_and_epoch(read, mine)) {
     if (strong && (read & kStrong) && !(mine & kLineFlag) && clock_of(read) < clock_of(mine))
       note_reread(word, read, mine);
@@ -207,18 +206,21 @@ static void record_reader(Slot& slot, Cell& cell, uint32_t mask, uint64_t mine, 
     return;
   }
   if (unordered(read, slot.shared)) {
-    if (strong || epoch_of(read) != runtime.epoch) return;
-    const unsigned second = cell.rest & kReader2;
-    const uint32_t clock = (cell.rest & kReader2Clock) >> 10;
-    const bool replace = second == thread_of(read) || !unordered(make_stamp(runtime.epoch, second, clock), slot.shared);
-    const uint32_t now = clock_of(mine);
-    if (!replace || now > 0x3ff) return;
-    const uint32_t before = second == me ? cell.rest & 0xfu << kRead2Mask : 0;
-    cell.rest = (cell.rest & (0xffu << kWriteMask)) | me | now << 10 | before | mask << kRead2Mask;
+    if (strong) return;
+    if (epoch_of(read) != runtime.epoch) {
+      if (slot.shared ? runtime.clustered : runtime.synchronised)
+        add_foreign_reader(word >> 2, mine, mask, epoch_of(cell.write) >= runtime.epoch_floor[slot.shared]);
+      return;
+    }
+    const uint32_t set = cell.rest & kReaderSet;
+    if (set && !runtime.synchronises_partly && (field(cell.rest, kOthersMask) & mask) == mask) return;
+    cell.rest = (cell.rest & ~kReaderSet) | runtime.block->readers.add(set, mine, mask) | mask << kOthersMask;
     return;
   }
-  cell.read = mine;  // the earlier read happens before this one, and so before every access that follows this one
-  cell.rest = (cell.rest & 0xfu << kWriteMask) | me | mask << kReadMask;
+  // The earlier read happens before this one, and so before every access that follows this one.
+  const bool others = (cell.rest & kReaderSet) && epoch_of(read) == runtime.epoch;
+  cell.read = mine;
+  cell.rest = (cell.rest & ((others ? kReaderSet | 0xfu << kOthersMask : 0u) | 0xfu << kWriteMask)) | mask << kReadMask;
 }
 
 // A volatile write and a strong read that nothing orders.
@@ -230,6 +232,18 @@ static void check_volatile_data(const Slot& slot, const AccessInfo& access, Addr
                       read);
 }
 
+// The stamp of a reader other than the first that races with the running thread's write, or 0.
+static uint64_t race_with_others(const Slot& slot, const Cell& cell, uint32_t mask, Address word) {
+  if (epoch_of(cell.read) == runtime.epoch && (field(cell.rest, kOthersMask) & mask))
+    for (uint32_t i = 0, set = cell.rest & kReaderSet; i < runtime.block->readers.count(set); i++) {
+      const Reader reader = runtime.block->readers.readers(set)[i];
+      const uint64_t stamp = stamp_of(reader);
+      if ((mask_of_reader(reader) & mask) && thread_of(stamp) != runtime.current->id && unordered(stamp, slot.shared))
+        return stamp;
+    }
+  return any_foreign_readers() ? foreign_race(word >> 2, mask, slot.shared) : 0;
+}
+
 void record_write(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word) {
   const uint64_t write = cell.write, mine = runtime.stamp | (access.strong ? kStrong : 0) |
                                             location_of(access.pc, access.line, access.strong);
@@ -237,7 +251,6 @@ void record_write(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& acces
   if (epoch_of(write) >= floor) check_against_write(slot, cell, mask, access, word, true);
   const uint64_t read = cell.read;
   if (epoch_of(read) >= floor) {
-    const unsigned second = cell.rest & kReader2;
     const bool strong_pair = access.strong && (read & kStrong);
     if ((field(cell.rest, kReadMask) & mask) && !strong_pair && !same_thread_and_epoch(read, mine) &&
         unordered(read, slot.shared, is_lenient(access, true))) {
@@ -245,11 +258,12 @@ void record_write(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& acces
     } else if (strong_pair && is_volatile(access) && !same_thread_and_epoch(read, mine) &&
                unordered(read, slot.shared, true)) {
       check_volatile_data(slot, access, word, read);
-    } else if (epoch_of(read) == runtime.epoch && second != thread_of(read) && second != runtime.current->id &&
-               (field(cell.rest, kRead2Mask) & mask)) {
-      const uint64_t other =
-          make_stamp(runtime.epoch, second, (cell.rest & kReader2Clock) >> 10) | (read & kLocationBits);
-      if (unordered(other, slot.shared)) report_race(slot, access, word, true, other, false);
+    } else if (uint64_t other = race_with_others(slot, cell, mask, word)) {
+      report_race(slot, access, word, true, other, false);
+    }
+    if (!access.strong && mask == 0xf) {  // what is not ordered after this write races with it
+      if (any_foreign_readers()) drop_foreign_readers(word >> 2);
+      cell.rest &= ~(kReaderSet | 0xfu << kOthersMask);
     }
   }
   if (same_thread_and_epoch(write, mine) && (write & kClockBits) != kInFlight) {

@@ -1,5 +1,6 @@
-// Shadow memory: each 4-byte word of an argument or shared variable has a cell with its last write and two reads. An
-// access that conflicts with one of them, and is not ordered with it by happens-before, is a data race.
+// Shadow memory: each 4-byte word of an argument or shared variable has a cell with its last write, a read and a set of
+// further readers. An access that conflicts with one of them, and is not ordered with it by happens-before, is a data
+// race.
 #pragma once
 #include "state.h"
 
@@ -7,8 +8,8 @@ namespace ww {
 
 // A stamp identifies an access, in 64 bits from the highest: epoch (24), thread (10), clock (11), strong (1: atomic or
 // volatile), location (18: kLineFlag and a source line, or an offset in the kernel's code, 0 if unknown). `rest` holds
-// the second reader's thread (10) and clock (10), and three masks of the word's bytes (4 each): written, read by the
-// first reader, read by the second. If both readers are the same thread, there is no second one.
+// the number (20) of the set of the further readers in the epoch of `read`, see readers.h, and three masks of the
+// word's bytes (4 each): written, read by the first reader, read by the others.
 struct __attribute__((packed, aligned(4))) Cell {
   uint64_t write, read;
   uint32_t rest;
@@ -17,8 +18,8 @@ static_assert(sizeof(Cell) == 20, "shadow cells take five times the memory of th
 
 constexpr uint64_t kClockBits = uint64_t{0x7ff} << 19, kInFlight = kClockBits, kStrong = uint64_t{1} << 18;
 constexpr uint64_t kLocationBits = kStrong - 1, kLineFlag = kStrong >> 1;
-constexpr uint32_t kReader2 = 0x3ff, kReader2Clock = 0xffc00;
-constexpr int kWriteMask = 20, kReadMask = 24, kRead2Mask = 28;
+constexpr uint32_t kReaderSet = 0xfffff;
+constexpr int kWriteMask = 20, kReadMask = 24, kOthersMask = 28;
 
 inline uint32_t epoch_of(uint64_t stamp) { return static_cast<uint32_t>(stamp >> 40); }
 inline unsigned thread_of(uint64_t stamp) { return static_cast<unsigned>(stamp >> 30) & 0x3ff; }
@@ -60,8 +61,9 @@ void record_atomic(Slot& slot, Address address, unsigned bytes, bool compares, b
 void record_read_slow(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word);
 void record_write(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word);
 
-// Records a weak read of the bytes `mask` of one word. Fast path: the same thread reads again, or two readers are
-// already recorded; everything else is left to record_read_slow.
+// Records a weak read of the bytes `mask` of one word. Fast path: the same thread reads again, or the reader adds
+// nothing to those that are recorded: without synchronisation among some threads of a block, two readers race with
+// every write that a third races with.
 inline __attribute__((always_inline)) void record_read(Slot& slot, Cell& cell, uint32_t mask, Address address,
                                                        unsigned bytes, Address pc) {
   const uint32_t floor = runtime.epoch_floor[slot.shared], wrote = epoch_of(cell.write), rest = cell.rest;
@@ -74,7 +76,14 @@ inline __attribute__((always_inline)) void record_read(Slot& slot, Cell& cell, u
         return;
       }
     } else if (epoch_of(read) == runtime.epoch) {
-      if (!runtime.clocks_used && (rest & kReader2) != thread_of(read) && (rest >> kRead2Mask & mask) == mask) return;
+      if ((rest & kReaderSet) && (rest >> kOthersMask & mask) == mask) {
+        if (!runtime.synchronises_partly) return;
+        const uint32_t reader = static_cast<uint32_t>(runtime.stamp >> 19 & 0x1fffff) << 4 | mask;
+        if (const uint32_t next = runtime.block->readers.remembered(rest & kReaderSet, reader)) {
+          cell.rest = (rest & ~kReaderSet) | next;
+          return;
+        }
+      }
     } else if (!slot.shared && epoch_of(read) >= floor && !runtime.clocks_used && !(read & kStrong) &&
                epoch_of(read) < runtime.block->first_epoch && !runtime.synchronised &&
                (rest >> kReadMask & mask) == mask) {

@@ -13,6 +13,7 @@
 #include "arena.h"
 #include "clocks.h"
 #include "knowledge.h"
+#include "readers.h"
 #include "report.h"
 
 namespace ww {
@@ -214,6 +215,7 @@ struct Block {
   int barrier_result;
   unsigned polling_passes;  // consecutive passes in which threads only polled
   VectorClocks clocks;
+  ReaderSets readers;  // of the epoch
   Warp warps[kMaxWarps];
   ThreadState state[kMaxThreads];
   Thread thread[kMaxThreads];
@@ -263,7 +265,8 @@ struct Runtime {
   uint32_t epoch_floor[2];                       // accesses of older epochs are ordered: [0] global, [1] shared memory
   bool pending_store, interleaved, clocks_used;  // interleaved: several blocks have been resident at once
   bool synchronised;                             // a thread has released at a word
-  Address text;                                  // start of the kernel's code
+  bool synchronises_partly;  // the kernel can synchronise some threads of a block, other than by __syncthreads()
+  Address text;              // start of the kernel's code
   Address ptx;  // where the running thread executes inline PTX, or 0: the place of its reports, whatever the line
   Thread* current;
   Block* block;

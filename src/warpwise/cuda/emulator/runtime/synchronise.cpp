@@ -237,6 +237,7 @@ void forget_all() {
   words.clear();
   narrow.clear();
   forget_volatile();
+  forget_foreign_readers();
   runtime.synchronised = false;
   for (Block* block : runtime.resident) start_knowledge_of(*block);
 }
