@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from warpwise.cuda import errors
 from warpwise.cuda.emulator.runtime import Report, Side
+from warpwise.cuda.emulator.updates import merge_updates
 from warpwise.cuda.errors import Access, Finding, Index3
 from warpwise.cuda.source.kernels import kernel_of, kernels
 
@@ -56,7 +57,7 @@ def translate(build: Build, reports: Sequence[Report], load_bias: int, block: In
     places = _lines(
         build, [side.pc - load_bias for report in reports for side in (report.access, report.other) if side.pc]
     )
-    findings = _merged(_finding(build, report, places, load_bias, block) for report in reports)
+    findings = merge_updates(_merged(_finding(build, report, places, load_bias, block) for report in reports))
     return sorted(findings, key=functools.partial(_rank, findings))
 
 
