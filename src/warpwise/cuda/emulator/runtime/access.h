@@ -12,8 +12,11 @@ void report_out_of_bounds(const Slot& slot, Address address, size_t bytes, bool 
 void report_misaligned(const Slot& slot, Address address, size_t bytes, bool write, Address pc, int line = 0);
 void report_const_write(const Slot& slot, Address address, size_t bytes, Address pc, int line = 0);
 void report_uninitialized_read(const Slot& slot, Address address, size_t bytes, Address pc, int line = 0);
-void access_outside_arena(Address address, size_t bytes, bool write, Address pc, int line = 0);
+void access_outside_arena(Address address, size_t bytes, bool write, Address pc, unsigned flags = kPlainAccess,
+                          int line = 0);
 void budget_exhausted(Address pc);
+// Records the words of an access that is in bounds.
+void record_words(Slot& slot, Address address, size_t bytes, bool write, Address pc, unsigned flags, int line);
 // Checks an access of any size and alignment, one 4-byte word at a time.
 void access_range(Address address, size_t bytes, bool write, Address pc, unsigned flags = kPlainAccess, int line = 0);
 

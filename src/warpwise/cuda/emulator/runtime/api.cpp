@@ -327,6 +327,12 @@ WW_EXPORT int ww_run(const ww_launch* launch, ww_result* result) {
   return 0;
 }
 
+// The host has set the __constant__ variable at this address of the library of the kernel with this entry.
+WW_EXPORT void ww_constant_is_set(uint64_t entry, uint64_t address) {
+  const std::lock_guard<std::mutex> lock(launch_mutex);
+  constant_is_set(entry, address);
+}
+
 WW_EXPORT void ww_release_result(ww_result* result) {
   free(const_cast<Report*>(result->reports));
   free(const_cast<char*>(result->text));

@@ -19,7 +19,7 @@ static void strong_access(Address address, unsigned bytes, bool write, Address p
   if (!on_kernel_fiber()) return;
   if (!write && --runtime.strong_budget < 0) yield_thread();
   resolve_pending_store();
-  const Slot* slot = slot_of(address);
+  const Slot* slot = slot_with_cells(address);
   if (slot && slot->shared && slot->cells && address - slot->start < slot->bytes)
     check_warp_synchronous(*slot, address, bytes, write, pc);
   synchronise(address, bytes, write ? Operation::kWrite : Operation::kRead, kDeviceScope, kRelaxed, 0);

@@ -147,7 +147,7 @@ void ww_atomic(void* address, unsigned bytes, const char* what, int line, int sc
   const Address pc = reinterpret_cast<Address>(__builtin_return_address(0)), at = reinterpret_cast<Address>(address);
   count_strong_access();
   if (!runtime.checks.any) return;
-  Slot* slot = slot_of(at);
+  Slot* slot = slot_with_cells(at);
   if (slot && (at & (bytes - 1)) && !(bytes & (bytes - 1)) && at - slot->start < slot->bytes)
     report_misaligned(*slot, at, bytes, true, pc, line);
   if (slot && slot->written && slot->report_unwritten_reads && strcmp(what, "atomicExch") &&

@@ -149,7 +149,7 @@ static void resolve_atomic(const PendingStore& pending, bool changed) {
     if (pending.is_narrow) note_narrow(pending.address, pending.stamp);
     return;
   }
-  Slot* slot = slot_of(pending.address);
+  Slot* slot = slot_with_cells(pending.address);
   for (unsigned word = 0; word < (pending.bytes + 3) / 4; word++) {
     Cell& cell = *cell_of(*slot, pending.address + 4 * word);
     const uint32_t mask = field(cell.rest, kWriteMask),

@@ -39,6 +39,12 @@ inline Cell* cell_of(const Slot& slot, Address address) {
   return reinterpret_cast<Cell*>(slot.cells + (address >> 2) * sizeof(Cell));
 }
 
+// The slot of an argument, a shared variable or a __device__ variable, or null.
+inline Slot* slot_with_cells(Address address) {
+  Slot* slot = slot_of(address);
+  return slot ? slot : module_slot(address);
+}
+
 // True if the access with this stamp does not happen before the running thread's current access.
 // `lenient`: a strong access, ordered by the read of a flag without a fence; see synchronise.h.
 bool unordered(uint64_t stamp, bool shared, bool lenient = false);

@@ -391,7 +391,10 @@ bool on_kernel_fiber();
 // modules.cpp
 void select_module(Address entry);
 // Checks an access outside the arena and the stacks: only global variables of the kernel's library are in bounds.
-void check_module_access(Address address, size_t bytes, bool write, Address pc, int line);
+void check_module_access(Address address, size_t bytes, bool write, Address pc, unsigned flags, int line);
+Slot* module_slot(Address address);  // the shadow memory of a __device__ variable, or null
+void clear_module_shadow();
+void constant_is_set(Address entry, Address address);
 bool in_kernel_code(Address pc);
 Address load_bias();  // of the kernel's library: an address in memory minus its address in the file
 

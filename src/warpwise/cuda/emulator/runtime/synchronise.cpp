@@ -149,7 +149,7 @@ void release_fence(Scope scope) {
 }
 
 void note_observed(Address address) {
-  const Slot* slot = slot_of(address);
+  const Slot* slot = slot_with_cells(address);
   if (!slot || !slot->cells || address - slot->start >= slot->bytes) return;
   const uint64_t write = cell_of(*slot, address)->write;
   if (!(write & kStrong) || epoch_of(write) < runtime.epoch_floor[slot->shared]) return;
@@ -252,7 +252,7 @@ bool is_known(uint64_t stamp, bool strong) {
 void check_scope(Address address, unsigned bytes, Scope scope, Address pc, int line) {
   const bool is_narrow = scope == kBlockScope;
   if ((!is_narrow && narrow.empty()) || !runtime.checks.races) return;
-  Slot* slot = slot_of(address);
+  Slot* slot = slot_with_cells(address);
   if (!slot || !slot->cells || slot->shared) return;
   const uint64_t other = cell_of(*slot, address)->write, block = runtime.block->number;
   if ((other & kStrong) && epoch_of(other) >= runtime.epoch_floor[0] && block_number_of(epoch_of(other)) != block) {
