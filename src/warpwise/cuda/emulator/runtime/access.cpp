@@ -72,6 +72,7 @@ void access_range(Address address, size_t bytes, bool write, Address pc, unsigne
   Slot* found = slot_of(address);
   if (!found) return access_outside_arena(address, bytes, write, pc, flags, line);
   Slot& slot = *found;
+  if (in_kernel_code(pc)) runtime.last_access = pc;
   const Address offset = address - slot.start;
   if (offset >= slot.bytes || slot.bytes - offset < bytes) report_out_of_bounds(slot, address, bytes, write, pc, line);
   if (write && slot.constant) report_const_write(slot, address, bytes, pc, line);

@@ -41,6 +41,7 @@ inline __attribute__((always_inline)) void access(Address address, Address pc) {
   Slot* found = slot_of(address);
   if (__builtin_expect(!found, 0)) return access_outside_arena(address, kBytes, kWriting, pc);
   Slot& slot = *found;
+  runtime.last_access = pc;
   const Address offset = address - slot.start;
   if (__builtin_expect(offset >= slot.bytes || slot.bytes - offset < kBytes, 0))
     report_out_of_bounds(slot, address, kBytes, kWriting, pc);

@@ -53,7 +53,7 @@ void start_block(uint64_t number) {
     thread.id = i;
     thread.last_operation = thread.waiting_operation = nullptr;
     thread.copy_group = 0;
-    thread.ptx = 0;
+    thread.ptx = thread.last_access = 0;
     thread.copies.clear();  // an exited thread may have pending copies bound to a barrier
     thread.stores.clear();
     thread.bulk_waited = thread.bulk_last = 0;
@@ -67,6 +67,8 @@ void start_block(uint64_t number) {
     const unsigned lanes = runtime.threads - w * 32;
     warp.exists = lanes >= 32 ? ~0u : (1u << lanes) - 1;
     warp.exited = warp.converging = 0;
+    warp.sites.clear();
+    warp.passed.clear();
     for (WarpOperation& operation : warp.operations) operation.open = false, operation.readers = 0;
   }
   block->clocks.start(runtime.threads);

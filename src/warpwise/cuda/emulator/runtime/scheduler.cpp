@@ -18,6 +18,7 @@ void thread_main() {
   runtime.entry(runtime.arguments);
   Thread& thread = *runtime.current;
   Block& block = *thread.block;
+  thread.last_access = runtime.last_access;
   resolve_pending_store();
   release_last_operation(thread);
   check_pending_stores(thread);
@@ -47,6 +48,7 @@ bool resume(Thread& thread, ThreadState& state) {
   runtime.strong_budget = kStrongBudget;
   runtime.resumes++;
   runtime.ptx = thread.ptx;
+  runtime.last_access = thread.last_access;
   refresh_stamp();
   switch_fiber(&runtime.scheduler, thread.stack_pointer);
   runtime.current = nullptr;
@@ -149,6 +151,7 @@ void refresh_stamp() {
 void park(ThreadState state) {
   Thread& thread = *runtime.current;
   resolve_pending_store();
+  thread.last_access = runtime.last_access;
   thread.block->state[thread.id] = state;
   switch_fiber(&thread.stack_pointer, runtime.scheduler);
 }

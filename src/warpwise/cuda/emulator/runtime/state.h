@@ -91,15 +91,32 @@ struct WarpOperation {
   uint32_t mask, arrived, readers;
   bool open;
   int line;
+  Address pc;  // of the first call
   const char* what;
   unsigned stride;
   std::vector<char> values;
 };
 
+// A place that calls a warp operation, and the lanes that have taken part there.
+struct WarpSite {
+  Address pc = 0;
+  uint32_t lanes = 0;
+  bool passed = false;
+};
+
+// An operation whose mask names a lane that has exited without it; `before`: the last access before it, by lane.
+struct PassedOperation {
+  uint32_t lanes;
+  Address before[32];
+  Report report;
+};
+
 struct Warp {
   uint32_t exists, exited;
-  bool woken;                            // a lane of the warp has become ready during the pass
-  unsigned converging;                   // lanes that wait in ww_converged_lanes
+  bool woken;           // a lane of the warp has become ready during the pass
+  unsigned converging;  // lanes that wait in ww_converged_lanes
+  std::vector<WarpSite> sites;
+  std::vector<PassedOperation> passed;
   std::deque<WarpOperation> operations;  // a deque: pointers to elements stay valid as it grows
 };
 
@@ -110,7 +127,9 @@ struct Thread {
   unsigned id;
   const char* what;  // the operation that the thread waits at; `line` is its line
   int line;
-  Address ptx;  // see Runtime::ptx
+  Address ptx;          // see Runtime::ptx
+  Address last_access;  // place in the kernel of its last access
+  Address access_before_operation;
   uint32_t mask;
   int predicate, kind;
   const void* object;
@@ -265,6 +284,7 @@ struct Runtime {
   uint32_t epoch_floor[2];                       // accesses of older epochs are ordered: [0] global, [1] shared memory
   bool pending_store, interleaved, clocks_used;  // interleaved: several blocks have been resident at once
   bool synchronised;                             // a thread has released at a word
+  Address last_access;                           // of the running thread
   bool synchronises_partly;  // the kernel can synchronise some threads of a block, other than by __syncthreads()
   Address text;              // start of the kernel's code
   Address ptx;  // where the running thread executes inline PTX, or 0: the place of its reports, whatever the line
