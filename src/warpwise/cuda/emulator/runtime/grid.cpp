@@ -148,7 +148,7 @@ uint64_t block_at(uint64_t position, const std::vector<uint32_t>& shuffled) {
 std::vector<uint32_t> shuffled_order() {
   constexpr uint64_t kMaxShuffled = 1 << 20;  // blocks of a larger grid run in order
   std::vector<uint32_t> order;
-  if (runtime.order != Order::kShuffle || runtime.blocks > kMaxShuffled) return order;
+  if (runtime.order < Order::kShuffle || runtime.blocks > kMaxShuffled) return order;
   order.resize(runtime.blocks);
   for (uint32_t i = 0; i < order.size(); i++) order[i] = i;
   for (size_t i = order.size() - 1; i > 0; i--) std::swap(order[i], order[next_random() % (i + 1)]);
@@ -175,7 +175,9 @@ struct RoundResult {
 // Runs each resident block until it ends, or until its threads only wait.
 RoundResult run_resident_blocks() {
   RoundResult round;
-  const std::vector<Block*> blocks = runtime.resident;
+  std::vector<Block*> blocks = runtime.resident;
+  if (runtime.order == Order::kPreempt)
+    for (size_t i = blocks.size(); i > 1; i--) std::swap(blocks[i - 1], blocks[next_random() % i]);
   for (Block* block : blocks) {
     const Outcome outcome = run_block(*block);
     if (runtime.aborted) break;

@@ -104,7 +104,7 @@ Pass run_pass(Block& block) {
   }
   uint16_t order[kMaxThreads];
   for (unsigned i = 0; i < block.threads; i++) order[i] = static_cast<uint16_t>(block.threads - 1 - i);
-  if (runtime.order == Order::kShuffle)
+  if (runtime.order >= Order::kShuffle)
     for (unsigned i = block.threads - 1; i > 0; i--) std::swap(order[i], order[next_random() % (i + 1)]);
   run_warp(block, 0, block.threads, order, pass);
   return pass;
@@ -125,6 +125,10 @@ Outcome run_block(Block& block) {
     if (runtime.aborted) return Outcome::kAborted;
     if (block.finished == block.threads) return Outcome::kFinished;
     if (pass.out_of_stacks) return Outcome::kOutOfStacks;
+    if (runtime.leaves_block) {
+      runtime.leaves_block = false;
+      return Outcome::kPolling;
+    }
     if (pass.progress) {
       block.polling_passes = 0;
       continue;
@@ -159,6 +163,14 @@ void park(ThreadState state) {
 void yield_thread() {
   if (!runtime.current) return;
   runtime.polled = true;
+  park(ThreadState::kReady);
+}
+
+void preempt() {
+  if (runtime.order != Order::kPreempt || !runtime.current) return;
+  const uint32_t random = next_random();
+  if (random & 1) return;
+  runtime.leaves_block |= (random & 2) == 0;
   park(ThreadState::kReady);
 }
 

@@ -146,6 +146,7 @@ static void count_strong_access() {
 void ww_atomic(void* address, unsigned bytes, const char* what, int line, int scope, unsigned order) {
   const Address pc = reinterpret_cast<Address>(__builtin_return_address(0)), at = reinterpret_cast<Address>(address);
   count_strong_access();
+  preempt();
   if (!runtime.checks.any) return;
   Slot* slot = slot_with_cells(at);
   if (slot && (at & (bytes - 1)) && !(bytes & (bytes - 1)) && at - slot->start < slot->bytes)
@@ -168,6 +169,7 @@ void ww_atomic(void* address, unsigned bytes, const char* what, int line, int sc
 }
 
 void ww_strong_access(void* address, unsigned bytes, int write, int line, int scope, unsigned order) {
+  preempt();
   if (!runtime.checks.any) return;
   const Address pc = reinterpret_cast<Address>(__builtin_return_address(0)), at = reinterpret_cast<Address>(address);
   resolve_pending_store();
@@ -183,6 +185,7 @@ void ww_check_access(const void* address, size_t bytes, int write, int line) {
 }
 
 void ww_fence(int scope) {
+  preempt();
   if (!runtime.checks.races) return;
   release_fence(scope ? kDeviceScope : kBlockScope);
   acquire_fence(scope ? kDeviceScope : kBlockScope);

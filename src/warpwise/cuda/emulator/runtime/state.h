@@ -253,7 +253,9 @@ struct Block {
   std::unordered_map<Address, std::unique_ptr<Barrier>> barriers;
 };
 
-enum class Order : int { kForward, kReverse, kShuffle };
+// kPreempt: as kShuffle, and threads are preempted at atomics, volatile accesses, fences and barriers, and blocks with
+// them.
+enum class Order : int { kForward, kReverse, kShuffle, kPreempt };
 enum class Stop : int { kNone, kTimeout, kInterrupt };
 
 struct Checks {
@@ -308,6 +310,7 @@ struct Runtime {
   int strong_budget;  // strong accesses until the thread yields
   bool polled;        // the running thread yielded because it polls
   bool preempted;     // the timer preempted a thread of the pass
+  bool leaves_block;  // after the pass another block runs; see preempt
   bool aborted;
   volatile int stop;  // a Stop, set by the signal handlers
   uint64_t resumes, barriers_completed;
@@ -361,6 +364,7 @@ void copy_index(uint32_t* to, ww_dim3 from);
 // scheduler.cpp
 void park(ThreadState state);  // suspends the running thread in `state` until it is resumed
 void yield_thread();           // lets other threads run
+void preempt();                // may let other threads and blocks run, if the order is kPreempt
 void make_ready(Thread& thread);
 [[noreturn]] void abort_launch();
 // The innermost return address into the kernel's code on the thread's stack, from address `from` on, or 0.
