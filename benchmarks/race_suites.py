@@ -7,8 +7,8 @@ FOLDER is a checkout of one of these suites:
 - ScoR (https://github.com/csl-iisc/ScoR): microbenchmarks named `race_...` or `norace_...`.
 - GPUVerify (https://github.com/mc-imperial/gpuverify): `testsuite/CUDA`, where each file begins with `//pass` or
   `//xfail:NOT_ALL_VERIFIED`. Its specifications, such as `__requires`, are defined as nothing; its predicates, such as
-  `__enabled`, as true. Pointers get zeros and numbers are 1, but GPUVerify's labels hold for any. Left out: files whose
-  label is an error of its compiler, assumes warps in lockstep, or depends on `__requires` for correctness.
+  `__enabled`, as true. Numbers are 1 and arrays hold small ones, but GPUVerify's labels hold for any. Left out: files
+  whose label is an error of its compiler, assumes warps in lockstep, or depends on `__requires` for correctness.
 - Indigo (https://github.com/burtscher/IndigoSuite): the files that its `generate_CUDA_codes.py` writes to a folder
   `indigo_cuda` of FOLDER, named by their bugs, such as `..._atomicBug.cu`.
 
@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import multiprocessing
 import re
 from collections import Counter
@@ -33,14 +32,13 @@ from pathlib import Path
 import numpy as np
 
 from warpwise import cuda
-from warpwise.cuda.errors import DataRace, Finding, KernelError, UninitializedRead, UnsupportedFeature
+from warpwise.cuda.errors import DataRace, Finding, KernelError, LaunchError, UninitializedRead, UnsupportedFeature
 from warpwise.cuda.source.kernels import kernels
 
 SCHEDULES = ("forward", "reverse", "shuffle")
 Run = Callable[[Path, str], list[Finding]]
 MAX_BLOCKS = 4  # of a dimension of GPUVerify's grids, which have up to 1,024
-MAX_THREADS = 1024
-BYTES = 1 << 16
+BYTES = 1 << 20
 
 
 # ---- ScoR
@@ -66,7 +64,7 @@ PREDICATES = (
     "__uniform_bool", "__distinct_int", "__distinct_bool", "__all", "__at_most_one",
 )  # fmt: skip
 DEFINITIONS = {
-    **{f"{name}(...)": "" for name in SPECIFICATIONS},
+    **{f"{name}(...)": "((void)0)" for name in SPECIFICATIONS},
     **{f"{name}(...)": "true" for name in PREDICATES},
     "__implies(a, b)": "(!(a) || (b))",
     "__assert(...)": "assert(__VA_ARGS__)",
@@ -79,17 +77,18 @@ def run_gpuverify(path: Path, order: str) -> list[Finding]:
     text = path.read_text(errors="replace")
     shape = {name: tuple(map(int, sizes.split(","))) for name, sizes in FLAGS.findall(text)}
     grid = tuple(min(size, MAX_BLOCKS) for size in shape["gridDim"])
-    block = list(shape["blockDim"])
-    while math.prod(block) > MAX_THREADS:
-        block[block.index(max(block))] //= 2
     defined = {**DEFINITIONS, **dict(re.findall(r"-D\s*(\w+)=(\S+)", text))}
     needed = "".join(f"#include <{header}>\n" for word, header in HEADERS.items() if word in text)
     module = cuda.load(needed + text, define=defined, include=[path.parent])
     findings: list[Finding] = []
     for name, declared in kernels(text).items():
-        arguments = [np.zeros(BYTES, "u1").view(_dtype(kind)) if "*" in kind else 1 for kind, _ in declared.parameters]
-        findings += module[name][grid, tuple(block)].check(*arguments, order=order, timeout=20)
+        arguments = [_array(_dtype(kind)) if "*" in kind else 1 for kind, _ in declared.parameters]
+        findings += module[name][grid, shape["blockDim"]].check(*arguments, order=order, timeout=20)
     return [finding for finding in findings if finding.kind is not UninitializedRead]  # GPUVerify has no such label
+
+
+def _array(dtype: str) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 8, BYTES // np.dtype(dtype).itemsize).astype(dtype)
 
 
 def gpuverify_applies(path: Path) -> bool:
@@ -111,19 +110,20 @@ def _dtype(type_name: str) -> str:
 
 # ---- Indigo
 
-VERTICES, ISOLATED = 24, 2  # the last vertices have no edge: a missing bound reads past the list of edges
+VERTICES = 24  # the first and the last have no edge: a missing bound reads before or past the list of edges
 BLOCKS, THREADS = 32, 64
 
 
 def run_indigo(path: Path, order: str) -> list[Finding]:
     generator = np.random.default_rng(0)
-    connected = VERTICES - ISOLATED
+    connected = VERTICES - 2
     edges = generator.random((connected, connected)) < 0.4
     edges |= edges.T
     np.fill_diagonal(edges, False)
-    degrees = np.concatenate([edges.sum(1), np.zeros(ISOLATED, int)])
+    degrees = np.concatenate([[0], edges.sum(1), [0]])
     index = np.concatenate([[0], np.cumsum(degrees)]).astype("i4")
-    neighbours = np.nonzero(edges)[1].astype("i4")
+    rows, columns = np.nonzero(edges)
+    neighbours = (1 + columns[np.lexsort((generator.random(len(rows)), rows))]).astype("i4")
     first, second = (generator.integers(0, VERTICES, len(neighbours)).astype("i4") for _ in range(2))
     first[0] = second[0] = 0
     headers = path.parents[2] / "Generators" / "sources_include"
@@ -161,8 +161,8 @@ def verdict(run: Run, path: Path, defect: bool) -> str:
                 return f"error: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         if kinds:
             break
-    if unsupported := [kind for kind in kinds if kind in (UnsupportedFeature.__name__,)]:
-        return f"error: {unsupported[0]}"
+    if refused := {UnsupportedFeature.__name__, LaunchError.__name__}.intersection(kinds):
+        return f"error: {min(refused)}"
     word = ("found" if kinds else "missed") if defect else ("false" if kinds else "none")
     return f"{word}: {', '.join(sorted(set(kinds)))}" if kinds else word
 
