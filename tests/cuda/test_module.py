@@ -13,7 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import warpwise as ww
-from warpwise.cuda.errors import ArgumentError, CompileError, LaunchError, OutOfBounds, UnwrittenOutput
+from warpwise.cuda.errors import (
+    ArgumentError,
+    CompileError,
+    LaunchError,
+    OutOfBounds,
+    UninitializedRead,
+    UnwrittenOutput,
+)
 from warpwise.cuda.launch import elements
 from warpwise.cuda.source.signature import parse
 from warpwise.device import Profile
@@ -303,8 +310,12 @@ __global__ void weighted_twice(float* x) { x[threadIdx.x] = 2 * weights[threadId
 def test_constants_apply_to_kernels_compiled_later() -> None:
     module = ww.cuda.load(WEIGHTED)
     x = torch.zeros(3)
-    module["weighted"][1, 3](x)
-    assert x.tolist() == [0, 0, 0]
+    findings = module["weighted"][1, 3].check(x)
+    assert [(finding.kind, finding.variable) for finding in findings] == [
+        (UninitializedRead, "weights"),
+        (UninitializedRead, "inner::offset"),
+    ]
+    module.set_constant("inner::offset", np.int32(0))
     values = torch.tensor([1.0, 2.0, 3.0])
     module.set_constant("weights", values)
     values.zero_()

@@ -78,7 +78,7 @@ def test_global_variables_are_listed() -> None:
     variables = rewrite(text).variables
     assert len(variables) == 2
     assert variables[0].startswith('{"n::w"')
-    assert variables[0].endswith("1}")
+    assert variables[0].endswith("kUninitialisedConstant : kConstant}")
     assert variables[1].startswith('{"counter"')
     assert variables[1].endswith("0}")
 

@@ -106,7 +106,7 @@ __device__ void volatile_flag_is_reset_by_its_reader(int* data, int* flag) {
     *(Volatile*)flag = 0;
   }
 }
-// 2 32 missed: an atomic write and a volatile write, of which nothing says that they are no flag
+// 2 32 race: volatile write and atomic are not ordered
 __device__ void volatile_write_and_atomic_write(int* data, int* flag) {
   if (!LEADER) return;
   if (blockIdx.x == 0)

@@ -157,9 +157,3 @@ __device__ void half_warp_barrier_between_halves(int* data, int* flag) {
   __syncwarp(mask);
   data[32 + threadIdx.x] = data[threadIdx.x ^ 16];
 }
-// 1 32 missed: lanes named in the mask do not take part in the shuffle
-__device__ void shuffle_by_half_a_warp(int* data, int* flag) {
-  int value = data[threadIdx.x];
-  if (threadIdx.x < 16) value += __shfl_xor_sync(0xffffffff, value, 8);
-  data[threadIdx.x] = value;
-}

@@ -1,7 +1,7 @@
 """Labelled kernels: each race is found under at least one schedule, and no correct kernel has a finding under any.
 
 The comment above a kernel is its label: the numbers of blocks and of threads, then ``ok``, or ``race`` and a part of
-the finding, or ``missed`` and the reason why the emulator does not find the race.
+the finding, or ``diverges`` and a part of that finding, or ``missed`` and the reason why the emulator does not find it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,19 @@ import numpy as np
 import pytest
 
 from warpwise import cuda
-from warpwise.cuda.errors import DataRace, Finding
+from warpwise.cuda.errors import BarrierDivergence, DataRace, Finding
 
 FOLDER = Path(__file__).parent
-FILES = ("one_block.cu", "blocks.cu", "atomics_and_locks.cu", "patterns.cu")
-LABEL = re.compile(r"^// (\d+) (\d+) (ok|race|missed)(?:: (.*))?\n__device__ void (\w+)", re.MULTILINE)
+FILES = (
+    "one_block.cu",
+    "blocks.cu",
+    "atomics_and_locks.cu",
+    "patterns.cu",
+    "volatile_data.cu",
+    "readers.cu",
+    "warps.cu",
+)
+LABEL = re.compile(r"^// (\d+) (\d+) (ok|race|diverges|missed)(?:: (.*))?\n__device__ void (\w+)", re.MULTILINE)
 LABELS = {file: LABEL.findall((FOLDER / file).read_text()) for file in FILES}
 SCHEDULES = (("forward", 0), ("reverse", 0), ("shuffle", 1), ("shuffle", 2))
 
@@ -48,9 +56,8 @@ def findings(file: str, index: int, blocks: int, threads: int) -> list[Finding]:
 def test_a_labelled_kernel(file: str, index: int) -> None:
     blocks, threads, label, text, _ = LABELS[file][index]
     found = findings(file, index, int(blocks), int(threads))
-    if label == "race":
-        races = [str(finding) for finding in found if finding.kind is DataRace]
-        assert any(text in race for race in races), [*map(str, found)]
+    if kind := {"race": DataRace, "diverges": BarrierDivergence}.get(label):
+        assert any(text in str(finding) for finding in found if finding.kind is kind), [*map(str, found)]
     else:  # a missed race has no finding either: once it is found, its label must change
         assert [*map(str, found)] == []
 

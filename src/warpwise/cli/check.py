@@ -20,6 +20,7 @@ from warpwise.cli.kernel_files import KernelLaunch, KernelOptions, kernel_launch
 from warpwise.cli.kernel_options import kernel_options, require_target, seed_option, timeout_option
 from warpwise.cli.targets import find_rung, find_target, is_rung
 from warpwise.cli.values import FORMS, Value
+from warpwise.cuda.launch.copies import restore_variables
 
 
 @click.command(epilog=FORMS)
@@ -33,12 +34,20 @@ from warpwise.cli.values import FORMS, Value
 @click.option("--target", default="sm_90", show_default=True, help="The device whose limits apply.")
 @click.option(
     "--order",
-    type=click.Choice(["forward", "reverse", "shuffle"]),
+    type=click.Choice(["forward", "reverse", "shuffle", "preempt"]),
     default="forward",
     show_default=True,
-    help="The order in which threads run.",
+    help="The order in which threads run; preempt: in random order, with preemption at atomics, volatile accesses, "
+    "fences and barriers.",
 )
 @seed_option
+@click.option(
+    "--schedules",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Repeat with --order preempt and the next N seeds, until there is a finding. It names its seed.",
+)
 @click.option(
     "--sanitizer",
     "tools",
@@ -61,6 +70,7 @@ def check(
     target: str,
     order: str,
     seed: int,
+    schedules: int,
     tools: Sequence[str],
     timeout: float,
 ) -> int:
@@ -86,7 +96,7 @@ def check(
         if not name:
             raise click.BadParameter(f"{what}: expected {what}:RUNG; there are {names}", param_hint="OP:RUNG")
         where = what.removesuffix(f":{name}")
-        return check_rung(console, op, find_rung(op, name, "OP:RUNG"), where, seed, timeout, order=order)
+        return check_rung(console, op, find_rung(op, name, "OP:RUNG"), where, seed, timeout, schedules, order=order)
     if tools and reference:
         raise click.UsageError("--reference compares the outputs of the CPU: it cannot be combined with --sanitizer")
     expected = _load_reference(reference) if reference else None
@@ -96,9 +106,17 @@ def check(
             raise click.UsageError("--sanitizer runs CUDA kernels")
         if tools:
             return _sanitized(console, launch.launcher, launch.args, tools, timeout)
-        wanted = _expected(expected, launch) if expected else None
-        with console.status(f"{launch.expression}: compiling and running on the CPU, checked"):
-            findings = launch.check(timeout, order, seed)
+        variables = launch.launcher.variables() if schedules and isinstance(launch.launcher, cuda.Launcher) else []
+        for number, (each, drawn) in enumerate([(order, seed), *(("preempt", seed + i) for i in range(schedules))]):
+            if number:
+                launch = kernel_launch(Path(what), options, target, drawn)
+                restore_variables(variables)
+            wanted = _expected(expected, launch) if expected else None
+            with console.status(f"{launch.expression}: compiling and running on the CPU, checked"):
+                findings = launch.check(timeout, each, drawn)
+            wrong = [] if findings or wanted is None else _differences(launch.values, wanted)
+            if findings or wrong:
+                break
     except cuda.KernelError as error:
         console.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}")
         return 1
@@ -106,15 +124,16 @@ def check(
         console.print(
             f"[bold red]{finding.kind.__name__}[/]{escape(str(finding).removeprefix(finding.kind.__name__))}\n"
         )
-    wrong = [] if findings or wanted is None else _differences(launch.values, wanted)
     for line in wrong:
         console.print(f"[bold red]wrong[/]: {escape(line)}")
     if findings or wrong:
         count = len(findings or wrong)
-        console.print(f"[red]{count} finding{'s' if count > 1 else ''}[/] in {escape(launch.expression)}")
+        schedule = f"; repeat it with --order preempt --seed {drawn}" if number else ""
+        console.print(f"[red]{count} finding{'s' if count > 1 else ''}[/] in {escape(launch.expression)}{schedule}")
         return 1
     note = "equals the reference" if wanted is not None else "without --reference the results are not verified"
-    console.print(f"[green]no finding[/] in {escape(launch.expression)}, {note}")
+    runs = f" under {schedules + 1} schedules" if schedules else ""
+    console.print(f"[green]no finding[/] in {escape(launch.expression)}{runs}, {note}")
     return 0
 
 

@@ -60,7 +60,7 @@ def kernel_options(required: bool) -> Callable[[Command], Command]:
 
 
 seed_option = click.option(
-    "--seed", type=int, default=0, show_default=True, help="Seed of random tensors and of --order shuffle."
+    "--seed", type=int, default=0, show_default=True, help="Seed of random tensors, and of --order shuffle and preempt."
 )
 timeout_option = click.option(
     "--timeout",

@@ -38,7 +38,10 @@ def shown_path(file: str) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """One defect found while a kernel ran on the CPU; ``count`` is the number of its occurrences."""
+    """One defect found while a kernel ran on the CPU; ``count`` is the number of its occurrences.
+
+    ``schedule`` is the schedule that found it, as options of ``check``, if several ran.
+    """
 
     kind: type[KernelError]
     kernel: str
@@ -51,6 +54,7 @@ class Finding:
     size: int | None = None
     count: int = 1
     hint: str = ""
+    schedule: str = ""
 
     def __str__(self) -> str:
         lines = [f"{self.kind.__name__}: {self.kernel}: {self.message}"]
@@ -62,6 +66,8 @@ class Finding:
             lines.append(f"  ({self.count:,} such accesses)")
         if self.hint:
             lines.append(f"  {self.hint}")
+        if self.schedule:
+            lines.append(f"  schedule: {self.schedule}")
         return "\n".join(lines)
 
     def error(self) -> KernelError:

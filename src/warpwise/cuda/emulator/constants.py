@@ -7,6 +7,7 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from warpwise.cuda.emulator import runtime
 from warpwise.cuda.launch.constants import Constants, wrong_size
 
 if TYPE_CHECKING:
@@ -32,7 +33,15 @@ def apply(constants: Constants, build: Build) -> None:
             if len(data) != size:
                 raise wrong_size(build.file, name, len(data), size)
             ctypes.memmove(address, data, size)
+            mark_set(build.library, address)
     _APPLIED[library] = constants.version
+
+
+@functools.lru_cache(maxsize=4096)
+def mark_set(library: Path, address: int) -> None:
+    """Record that the host has set the ``__constant__`` variable at ``address`` of a kernel's library."""
+    entry = ctypes.cast(ctypes.CDLL(str(library)).ww_entry, ctypes.c_void_p).value
+    runtime.handle().ww_constant_is_set(ctypes.c_uint64(entry or 0), ctypes.c_uint64(address))
 
 
 class _Global(ctypes.Structure):

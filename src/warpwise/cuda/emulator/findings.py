@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from warpwise.cuda import errors
 from warpwise.cuda.emulator.runtime import Report, Side
+from warpwise.cuda.emulator.updates import merge_updates
 from warpwise.cuda.errors import Access, Finding, Index3
 from warpwise.cuda.source.kernels import kernel_of, kernels
 
@@ -53,10 +54,11 @@ _WARP = 32
 
 def translate(build: Build, reports: Sequence[Report], load_bias: int, block: Index3) -> list[Finding]:
     """Return ``reports`` as findings with lines of the user's source, in the order in which they occurred."""
+    reports = [report for report in reports if not report.passed_access or _passes(build, report, load_bias)]
     places = _lines(
         build, [side.pc - load_bias for report in reports for side in (report.access, report.other) if side.pc]
     )
-    findings = _merged(_finding(build, report, places, load_bias, block) for report in reports)
+    findings = merge_updates(_merged(_finding(build, report, places, load_bias, block) for report in reports))
     return sorted(findings, key=functools.partial(_rank, findings))
 
 
@@ -244,6 +246,26 @@ def _warp(side: Side, block: Index3) -> int:
 
 
 # ---- From addresses in the library to lines of the source
+
+
+def _passes(build: Build, report: Report, load_bias: int) -> bool:
+    """True if the exited lane's last access follows the warp operation in the source of the same function."""
+    program = shutil.which("addr2line") or shutil.which("llvm-addr2line")
+    addresses = (report.passed_operation - load_bias - 1, report.passed_access - load_bias - 1)
+    if not program or min(addresses) < 0:
+        return False
+    command = [program, "-e", str(build.library), "-i", "-f", "-a", *map(hex, addresses)]
+    output = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    frames = [part.split("\n") for part in re.split(r"(?m)^0x[0-9a-f]+\n", output)[1:]]
+    places = []
+    for frame in frames:  # the last two lines: the function that is not inlined, and its line
+        *_, function, place = [line for line in frame if line] or ["", ""]
+        match = re.match(r".*:(\d+)", place)
+        places.append((function, int(match[1]) if match else 0))
+    if len(places) != len(addresses):
+        return False
+    (function, line), (other, last) = places
+    return function == other and 0 < line < last
 
 
 def _lines(build: Build, addresses: Iterable[int]) -> dict[int, tuple[str, int]]:

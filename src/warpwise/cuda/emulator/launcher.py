@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from warpwise.cuda.launch.arguments import Buffer, Scalar
     from warpwise.device.profiles import Profile
 
-ORDERS = {"forward": 0, "reverse": 1, "shuffle": 2}
+ORDERS = {"forward": 0, "reverse": 1, "shuffle": 2, "preempt": 3}
 CHECKS = {"all": (1, 1, 1, 1), "bounds": (1, 0, 0, 0), "none": (0, 0, 0, 0)}
 MAX_THREADS = 1024
 _ARGUMENT = struct.Struct("=QQQQIBBBB")
@@ -32,8 +32,9 @@ class Options:
     """Options of an emulated launch.
 
     ``timeout`` is in seconds (0: none). ``checks`` is "all", "bounds" (no races, no uninitialised memory) or "none" (a
-    build without instrumentation). ``order`` is the order of blocks and threads: "forward", "reverse" or "shuffle" by
-    ``seed``. At most ``max_findings`` different findings are kept.
+    build without instrumentation). ``order`` is the order of blocks and threads: "forward", "reverse", or by
+    ``seed`` "shuffle" or "preempt", which also preempts threads and blocks at atomics, volatile accesses, fences and
+    barriers. At most ``max_findings`` different findings are kept.
     """
 
     timeout: float = 60.0

@@ -212,13 +212,26 @@ def _at(lines: Lines, token: Token) -> str:
 def _global_variables(found: Iterable[Declaration]) -> Iterable[str]:
     for declaration in found:
         words = [token.text for token in declaration.tokens[:24]]
-        constant = "__constant__" in words
         if declaration.kind != "variable" or words[0] in ("template", "extern") or "__shared__" in words:
             continue
-        if constant or "__device__" in words or "__managed__" in words:
+        if "__constant__" in words or "__device__" in words or "__managed__" in words:
             for name in sorted(declaration.names):
                 full = "::".join((*declaration.scope, name))
                 yield (
                     f'{{"{full}", const_cast<void*>(static_cast<const volatile void*>(&::{full})), sizeof(::{full}), '
-                    f"sizeof(std::remove_all_extents_t<decltype(::{full})>), {int(constant)}}}"
+                    f"sizeof(std::remove_all_extents_t<decltype(::{full})>), {_constancy(declaration, name, full)}}}"
                 )
+
+
+def _constancy(declaration: Declaration, name: str, full: str) -> str:
+    """Return ``ww_global::constant`` of a variable."""
+    tokens = declaration.tokens
+    if all(token.text != "__constant__" for token in tokens[:24]):
+        return "0"
+    after = next((index for index, token in enumerate(tokens) if token.text == name), len(tokens) - 1) + 1
+    while after < len(tokens) and tokens[after].text == "[":
+        after = closing(tokens, after) + 1
+    if after < len(tokens) and tokens[after].text in ("=", "{", "("):
+        return "kConstant"
+    element = f"std::remove_all_extents_t<decltype(::{full})>"
+    return f"std::is_trivially_default_constructible_v<{element}> ? kUninitialisedConstant : kConstant"

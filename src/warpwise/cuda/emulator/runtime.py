@@ -52,6 +52,8 @@ class Report(ctypes.Structure):
         ("elements", ctypes.c_int64),
         ("address", ctypes.c_uint64),
         ("count", ctypes.c_uint64),
+        ("passed_operation", ctypes.c_uint64),
+        ("passed_access", ctypes.c_uint64),
         ("variable", ctypes.c_char * 64),
         ("message", ctypes.c_char * 320),
         ("hint", ctypes.c_char * 160),

@@ -98,13 +98,15 @@ class Extension:
         The extension's global variables are copied to the kernel's library before, and back after.
         """
         from warpwise.cuda.emulator import launcher
-        from warpwise.cuda.emulator.constants import library_variables
+        from warpwise.cuda.emulator.constants import library_variables, mark_set
 
         build, arguments = self._build(name, launch, profile)
         copies = library_variables(build.library)
         variables = [(symbol, copies[found]) for found, symbol in native.symbols(self.key).items() if found in copies]
         for symbol, (address, size) in variables:
             ctypes.memmove(address, symbol.data, size)
+            if symbol.constant and native.is_set(symbol):
+                mark_set(build.library, address)
         try:
             return launcher.launch(
                 build, launch.grid, launch.block, launch.shared_bytes, arguments, launcher.Options(), profile

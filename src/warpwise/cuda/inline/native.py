@@ -113,6 +113,7 @@ def use(library: ctypes.CDLL) -> None:
     global _library
     library.ww_host_find_symbols.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64)]
     library.ww_host_find_symbols.restype = ctypes.POINTER(Symbol)
+    library.ww_host_symbol_is_set.argtypes = [ctypes.c_void_p]
     _library = library
 
 
@@ -187,6 +188,11 @@ def symbols(extension: str) -> dict[str, Symbol]:
     count = ctypes.c_uint64()
     table = _loaded().ww_host_find_symbols(extension.encode(), ctypes.byref(count))
     return {symbol.name.decode(): symbol for symbol in table[: count.value]} if table else {}
+
+
+def is_set(symbol: Symbol) -> bool:
+    """True if the host has written the variable by ``cudaMemcpyToSymbol``, or has its address."""
+    return bool(_loaded().ww_host_symbol_is_set(symbol.data))
 
 
 @functools.lru_cache(maxsize=1024)

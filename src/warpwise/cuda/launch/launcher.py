@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -38,7 +40,8 @@ class Launcher:
 
         The keyword arguments apply to emulated launches only. ``timeout`` is in seconds. ``checks`` is "all",
         "bounds" (no checks for races or uninitialised memory) or "none"; the default is $WARPWISE_CHECKS, else "all".
-        ``order`` is the order in which blocks and threads run: "forward", "reverse" or "shuffle" (by ``seed``).
+        ``order`` is the order in which blocks and threads run: "forward", "reverse", or by ``seed`` "shuffle" or
+        "preempt", which also preempts threads and blocks at atomics, volatile accesses, fences and barriers.
 
         Raises ``CompileError``, ``ArgumentError``, ``LaunchError``; an emulated launch raises its first finding as a
         ``KernelError``.
@@ -58,13 +61,43 @@ class Launcher:
             raise findings[0].error()
 
     def check(
-        self, *args: Any, timeout: float = 60.0, checks: str | None = None, order: str = "forward", seed: int = 0
+        self,
+        *args: Any,
+        timeout: float = 60.0,
+        checks: str | None = None,
+        order: str = "forward",
+        seed: int = 0,
+        schedules: int = 0,
     ) -> list[Finding]:
-        """Run emulated and return every finding instead of raising the first. CUDA tensors are copied to the CPU."""
+        """Run emulated and return every finding instead of raising the first. CUDA tensors are copied to the CPU.
+
+        With ``schedules``, a launch without a finding is repeated on the same arguments with ``order="preempt"`` and
+        the seeds ``seed`` to ``seed + schedules - 1``, until one has a finding, which names its seed.
+        """
         device = device_of(args, self.kernel.expression)
         if device is not None and device.type == "cuda":
             args = copies.to_cpu(args)
-        return self._emulate(args, timeout, checks, order, seed)
+        if not schedules:
+            return self._emulate(args, timeout, checks, order, seed)
+        saved, variables = copies.saved(args), self.variables(checks)
+        findings = self._emulate(args, timeout, checks, order, seed)
+        for each in range(seed, seed + schedules):
+            if findings:
+                break
+            copies.restore(args, saved)
+            copies.restore_variables(variables)
+            findings = [
+                replace(finding, schedule=f'order="preempt", seed={each}')
+                for finding in self._emulate(args, timeout, checks, "preempt", each)
+            ]
+        return findings
+
+    def variables(self, checks: str | None = None) -> list[tuple[int, bytes]]:
+        """The addresses and values on a CPU of the kernel's global variables, which outlive a launch."""
+        from warpwise.cuda.emulator.constants import library_variables
+
+        library = self.kernel.build(checked=_checks(checks) != "none").library
+        return [(address, ctypes.string_at(address, size)) for address, size in library_variables(library).values()]
 
     def _emulate(self, args: Sequence[Any], timeout: float, checks: str | None, order: str, seed: int) -> list[Finding]:
         from warpwise.cuda.emulator import constants, launcher

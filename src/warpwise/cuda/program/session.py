@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from warpwise.cuda import errors
 from warpwise.cuda.emulator import launcher
-from warpwise.cuda.emulator.constants import library_variables
+from warpwise.cuda.emulator.constants import library_variables, mark_set
 from warpwise.cuda.errors import CompileError, Finding, LaunchError, UnsupportedFeature
 from warpwise.cuda.inline import native as inline
 from warpwise.cuda.inline.device import instance_name
@@ -147,6 +147,8 @@ class Session:
         variables = [(symbol, copies[found]) for found, symbol in known.items() if found in copies]
         for symbol, (address, size) in variables:
             ctypes.memmove(address, symbol.data, size)
+            if symbol.constant and inline.is_set(symbol):
+                mark_set(built.library, address)
         self._libc.fflush(None)
         options = launcher.Options(timeout=self._emulation.timeout, checks=self._emulation.checks)
         found = launcher.launch(built, grid, block, record.shared_bytes, arguments, options, self._profile)

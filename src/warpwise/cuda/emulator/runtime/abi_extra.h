@@ -21,11 +21,13 @@ struct ww_ptx_operand {
 };
 extern "C" void ww_ptx(ww_ptx_site*, ww_ptx_operand*, unsigned count);
 
+enum { kConstant = 1, kUninitialisedConstant = 3 };
+
 // A __device__ or __constant__ variable; a kernel library exports `const ww_global* ww_entry_globals(size_t* count)`.
 struct ww_global {
   const char* name;  // qualified with its namespaces
   void* address;
   size_t bytes;
   uint32_t element_bytes;
-  int constant;
+  int constant;  // 0 for __device__, kConstant for __constant__, kUninitialisedConstant without an initialiser
 };

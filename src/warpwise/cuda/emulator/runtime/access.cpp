@@ -48,7 +48,7 @@ void report_uninitialized_read(const Slot& slot, Address address, size_t bytes, 
   add_report(access_report(kUninitializedRead, slot, first, bytes, false, pc, line));
 }
 
-void access_outside_arena(Address address, size_t bytes, bool write, Address pc, int line) {
+void access_outside_arena(Address address, size_t bytes, bool write, Address pc, unsigned flags, int line) {
   const Thread* thread = runtime.current;
   if (!thread || address - reinterpret_cast<Address>(thread->stack) < kStackBytes)
     return;  // the most frequent case: the thread's own stack
@@ -62,7 +62,7 @@ void access_outside_arena(Address address, size_t bytes, bool write, Address pc,
     fatal_report(report, "the address is in a local variable of another thread");
   }
   if (address < 4096) fatal_report(report, "null pointer");
-  check_module_access(address, bytes, write, pc, line);
+  check_module_access(address, bytes, write, pc, flags, line);
 }
 
 void access_range(Address address, size_t bytes, bool write, Address pc, unsigned flags, int line) {
@@ -70,20 +70,24 @@ void access_range(Address address, size_t bytes, bool write, Address pc, unsigne
   runtime.budget -= static_cast<int64_t>(bytes / 8 + 1);
   if (runtime.budget < 0) budget_exhausted(pc);
   Slot* found = slot_of(address);
-  if (!found) return access_outside_arena(address, bytes, write, pc, line);
+  if (!found) return access_outside_arena(address, bytes, write, pc, flags, line);
   Slot& slot = *found;
+  if (in_kernel_code(pc)) runtime.last_access = pc;
   const Address offset = address - slot.start;
   if (offset >= slot.bytes || slot.bytes - offset < bytes) report_out_of_bounds(slot, address, bytes, write, pc, line);
   if (write && slot.constant) report_const_write(slot, address, bytes, pc, line);
-  const Address end = address + bytes;
   if (slot.written) {
     if (write)
       mark_written(slot, address, bytes);
     else if (slot.report_unwritten_reads)
       report_uninitialized_read(slot, address, bytes, pc, line);
   }
-  if (!slot.cells) return;
+  if (slot.cells) record_words(slot, address, bytes, write, pc, flags, line);
+}
+
+void record_words(Slot& slot, Address address, size_t bytes, bool write, Address pc, unsigned flags, int line) {
   resolve_pending_store();
+  const Address end = address + bytes;
   const AccessInfo accessed{address, static_cast<unsigned>(bytes), pc, (flags & kStrongAccess) != 0,
                             line,    (flags & kCopyAccess) != 0};
   for (Address at = address; at < end;) {

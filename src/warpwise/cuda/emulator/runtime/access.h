@@ -12,8 +12,11 @@ void report_out_of_bounds(const Slot& slot, Address address, size_t bytes, bool 
 void report_misaligned(const Slot& slot, Address address, size_t bytes, bool write, Address pc, int line = 0);
 void report_const_write(const Slot& slot, Address address, size_t bytes, Address pc, int line = 0);
 void report_uninitialized_read(const Slot& slot, Address address, size_t bytes, Address pc, int line = 0);
-void access_outside_arena(Address address, size_t bytes, bool write, Address pc, int line = 0);
+void access_outside_arena(Address address, size_t bytes, bool write, Address pc, unsigned flags = kPlainAccess,
+                          int line = 0);
 void budget_exhausted(Address pc);
+// Records the words of an access that is in bounds.
+void record_words(Slot& slot, Address address, size_t bytes, bool write, Address pc, unsigned flags, int line);
 // Checks an access of any size and alignment, one 4-byte word at a time.
 void access_range(Address address, size_t bytes, bool write, Address pc, unsigned flags = kPlainAccess, int line = 0);
 
@@ -38,6 +41,7 @@ inline __attribute__((always_inline)) void access(Address address, Address pc) {
   Slot* found = slot_of(address);
   if (__builtin_expect(!found, 0)) return access_outside_arena(address, kBytes, kWriting, pc);
   Slot& slot = *found;
+  runtime.last_access = pc;
   const Address offset = address - slot.start;
   if (__builtin_expect(offset >= slot.bytes || slot.bytes - offset < kBytes, 0))
     report_out_of_bounds(slot, address, kBytes, kWriting, pc);

@@ -225,11 +225,13 @@ void begin_launch(const ww_launch& launch) {
                     launch.check_barrier_lines != 0};
   runtime.order = static_cast<Order>(launch.order);
   runtime.seed = launch.seed;
+  if (runtime.order == Order::kPreempt) runtime.seed = (launch.seed + 1) * 2654435761u;  // spreads small seeds
   runtime.max_findings = std::max(1u, launch.max_findings);
   runtime.current = nullptr;
   runtime.block = nullptr;
   runtime.aborted = runtime.pending_store = runtime.interleaved = runtime.clustered = false;
   runtime.stalls = 0;
+  runtime.leaves_block = false;
   runtime.started_early.clear();
   runtime.finished_blocks = runtime.barriers_completed = 0;
   runtime.reports.clear();
@@ -325,6 +327,12 @@ WW_EXPORT int ww_run(const ww_launch* launch, ww_result* result) {
              now() - runtime.started,
              runtime.stop == static_cast<int>(Stop::kInterrupt)};
   return 0;
+}
+
+// The host has set the __constant__ variable at this address of the library of the kernel with this entry.
+WW_EXPORT void ww_constant_is_set(uint64_t entry, uint64_t address) {
+  const std::lock_guard<std::mutex> lock(launch_mutex);
+  constant_is_set(entry, address);
 }
 
 WW_EXPORT void ww_release_result(ww_result* result) {

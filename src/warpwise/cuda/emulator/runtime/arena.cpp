@@ -121,6 +121,7 @@ void release_slot(Slot& slot) {
 void clear_shadow_cells() {
   for (Slot& slot : slots)
     if (slot.cell_memory) madvise(slot.cell_memory, slot.cell_bytes, MADV_DONTNEED);
+  clear_module_shadow();
 }
 
 const View* nearest_view(const Slot& slot, Address address) {

@@ -293,7 +293,9 @@ extern "C" int ww_syncthreads(int kind, int predicate, int line) {
   block.at_barrier++;
   try_complete_barrier(block);
   if (block.state[thread.id] == ThreadState::kAtBarrier) park(ThreadState::kAtBarrier);
-  return block.barrier_result;
+  const int result = block.barrier_result;
+  preempt();
+  return result;
 }
 
 extern "C" void ww_named_barrier(unsigned id, unsigned threads, int arrive_only, int line) {

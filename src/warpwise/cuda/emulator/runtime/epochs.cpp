@@ -24,6 +24,7 @@ static void renew_epochs() {
   forget_all();
   for (Block* block : runtime.resident) {
     take_epoch(*block);
+    block->readers.clear();
     block->first_epoch = block->epoch;
     if (block->cluster) block->cluster->first_epoch = 0;
   }
@@ -56,6 +57,7 @@ void next_epoch(Block& block) {
   if (block.clocks.has_agents()) keep_fenced_accesses(block);
   keep_fences(block);
   take_epoch(block);
+  block.readers.clear();
   block.clocks.reset();
   if (block.clocks.has_agents() && block.clocks.exhausted_agents()) renew_agents(block);
   if (!block.remote.empty()) {

@@ -6,6 +6,7 @@
 #include "scheduler.h"
 #include "signals.h"
 #include "synchronise.h"
+#include "volatile_data.h"
 
 namespace ww {
 
@@ -52,7 +53,7 @@ void start_block(uint64_t number) {
     thread.id = i;
     thread.last_operation = thread.waiting_operation = nullptr;
     thread.copy_group = 0;
-    thread.ptx = 0;
+    thread.ptx = thread.last_access = 0;
     thread.copies.clear();  // an exited thread may have pending copies bound to a barrier
     thread.stores.clear();
     thread.bulk_waited = thread.bulk_last = 0;
@@ -66,6 +67,8 @@ void start_block(uint64_t number) {
     const unsigned lanes = runtime.threads - w * 32;
     warp.exists = lanes >= 32 ? ~0u : (1u << lanes) - 1;
     warp.exited = warp.converging = 0;
+    warp.sites.clear();
+    warp.passed.clear();
     for (WarpOperation& operation : warp.operations) operation.open = false, operation.readers = 0;
   }
   block->clocks.start(runtime.threads);
@@ -145,7 +148,7 @@ uint64_t block_at(uint64_t position, const std::vector<uint32_t>& shuffled) {
 std::vector<uint32_t> shuffled_order() {
   constexpr uint64_t kMaxShuffled = 1 << 20;  // blocks of a larger grid run in order
   std::vector<uint32_t> order;
-  if (runtime.order != Order::kShuffle || runtime.blocks > kMaxShuffled) return order;
+  if (runtime.order < Order::kShuffle || runtime.blocks > kMaxShuffled) return order;
   order.resize(runtime.blocks);
   for (uint32_t i = 0; i < order.size(); i++) order[i] = i;
   for (size_t i = order.size() - 1; i > 0; i--) std::swap(order[i], order[next_random() % (i + 1)]);
@@ -172,7 +175,9 @@ struct RoundResult {
 // Runs each resident block until it ends, or until its threads only wait.
 RoundResult run_resident_blocks() {
   RoundResult round;
-  const std::vector<Block*> blocks = runtime.resident;
+  std::vector<Block*> blocks = runtime.resident;
+  if (runtime.order == Order::kPreempt)
+    for (size_t i = blocks.size(); i > 1; i--) std::swap(blocks[i - 1], blocks[next_random() % i]);
   for (Block* block : blocks) {
     const Outcome outcome = run_block(*block);
     if (runtime.aborted) break;
@@ -230,6 +235,7 @@ void run_grid() {
     }
   }
   report_fault();
+  report_suspects();
   for (Block* block : runtime.resident) {
     end_shared(*block);
     clear_barriers(*block);

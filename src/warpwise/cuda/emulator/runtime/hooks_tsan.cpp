@@ -5,6 +5,7 @@
 
 #include "access.h"
 #include "synchronise.h"
+#include "volatile_data.h"
 
 using namespace ww;
 
@@ -17,12 +18,15 @@ using namespace ww;
 static void strong_access(Address address, unsigned bytes, bool write, Address pc) {
   if (!on_kernel_fiber()) return;
   if (!write && --runtime.strong_budget < 0) yield_thread();
-  const Slot* slot = slot_of(address);
+  preempt();
+  resolve_pending_store();
+  const Slot* slot = slot_with_cells(address);
   if (slot && slot->shared && slot->cells && address - slot->start < slot->bytes)
     check_warp_synchronous(*slot, address, bytes, write, pc);
   synchronise(address, bytes, write ? Operation::kWrite : Operation::kRead, kDeviceScope, kRelaxed, 0);
   if (!write) note_observed(address);
   access_range(address, bytes, write, pc, kStrongAccess);
+  if (runtime.checks.races && slot) note_volatile(address, write);
 }
 
 #define WW_HOOKS(N)                                                                                                    \
@@ -97,6 +101,7 @@ template <class T>
 static void before_atomic(const volatile T* p, Operation operation, int order, Address pc) {
   if (!on_kernel_fiber()) return;
   if (--runtime.strong_budget < 0) yield_thread();
+  preempt();
   const bool write = operation != Operation::kRead, releases = order >= __ATOMIC_RELEASE;
   const bool acquires = order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE;
   synchronise(reinterpret_cast<Address>(p), sizeof(T), operation, kDeviceScope,

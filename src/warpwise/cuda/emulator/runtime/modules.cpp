@@ -26,6 +26,8 @@ struct GlobalVariable {
   uint32_t element_bytes;   // 0 if ww_entry_globals does not list the variable
   bool constant, of_class;  // of_class: a table of virtual functions or type information
   std::string name;
+  bool unset = false;          // __constant__ memory without an initialiser that the host has not written
+  std::unique_ptr<Slot> slot;  // its shadow memory, once the kernel has accessed it
 };
 struct Segment {
   Address start, end;
@@ -35,6 +37,10 @@ struct Module {
   std::vector<Segment> segments;
   std::vector<GlobalVariable> objects;  // sorted by address
   Address text, bias;
+  bool synchronises_partly = false;
+  Address first = 0;  // of `objects`, which end `length` bytes later
+  size_t length = 0;
+  std::unordered_set<Address> reported_unset;  // in this launch
 };
 std::unordered_map<Address, std::unique_ptr<Module>> modules;  // keyed by entry point
 Module* current_module = nullptr;
@@ -53,7 +59,16 @@ std::string short_name(const char* symbol) {
   return name;
 }
 
-void read_symbols(const char* file, Address base, std::vector<GlobalVariable>& objects) {
+// Functions that synchronise some threads of a block, or threads of several blocks. A kernel that calls none has only
+// the barriers of blocks and grids.
+bool synchronises_partly(const char* symbol) {
+  static constexpr const char* kPrefixes[] = {"ww_syncwarp", "ww_named_barrier", "ww_group_", "ww_barrier_",  "ww_ptx",
+                                              "ww_fence",    "ww_cluster_",      "ww_strong", "__tsan_atomic"};
+  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                     [&](const char* prefix) { return !strncmp(symbol, prefix, strlen(prefix)); });
+}
+
+void read_symbols(const char* file, Address base, Module& module) {
   const int descriptor = open(file, O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return;
   struct stat status;
@@ -72,12 +87,13 @@ void read_symbols(const char* file, Address base, std::vector<GlobalVariable>& o
     const char* names = image + sections[sections[s].sh_link].sh_offset;
     for (size_t i = 0; i < sections[s].sh_size / sizeof(ElfW(Sym)); i++) {
       const ElfW(Sym) & symbol = symbols[i];
+      if (symbol.st_shndx == SHN_UNDEF) module.synchronises_partly |= synchronises_partly(names + symbol.st_name);
       if ((symbol.st_info & 0xf) != STT_OBJECT || !symbol.st_size || symbol.st_shndx >= header->e_shnum) continue;
       const ElfW(Shdr) & section = sections[symbol.st_shndx];
       const bool constant = !(section.sh_flags & SHF_WRITE) || !strcmp(section_names + section.sh_name, "ww_constant");
       const char* name = names + symbol.st_name;
-      objects.push_back(
-          {base + symbol.st_value, symbol.st_size, 0, constant, !strncmp(name, "_ZT", 3), short_name(name)});
+      module.objects.push_back(
+          {base + symbol.st_value, symbol.st_size, 0, constant, !strncmp(name, "_ZT", 3), short_name(name), false, {}});
     }
   }
   munmap(mapped, static_cast<size_t>(status.st_size));
@@ -96,15 +112,43 @@ void read_table(const char* file, std::vector<GlobalVariable>& objects) {
       const Address start = reinterpret_cast<Address>(globals[i].address);
       const auto known = std::find_if(objects.begin(), objects.end(),
                                       [&](const GlobalVariable& object) { return object.start == start; });
-      const GlobalVariable object{start, globals[i].bytes, globals[i].element_bytes, globals[i].constant != 0,
-                                  false, globals[i].name};
+      GlobalVariable object{start, globals[i].bytes, globals[i].element_bytes, globals[i].constant != 0,
+                            false, globals[i].name};
+      object.unset = globals[i].constant == kUninitialisedConstant;
       if (known == objects.end())
-        objects.push_back(object);
+        objects.push_back(std::move(object));
       else
-        *known = object;
+        *known = std::move(object);
     }
   }
   dlclose(library);
+}
+
+// Variables of the kernel, which it can write.
+bool has_shadow(const GlobalVariable& object) {
+  return !object.constant && !object.of_class && object.name[0] != '_' && object.name.compare(0, 3, "ww_");
+}
+
+Slot& shadow_of(GlobalVariable& object) {
+  if (!object.slot) {
+    object.slot = std::make_unique<Slot>();
+    Slot& slot = *object.slot;
+    slot.start = object.start;
+    slot.bytes = object.bytes;
+    slot.space = kModule;
+    slot.views.push_back({object.start, object.bytes, object.element_bytes ? object.element_bytes : 1, false, false,
+                          object.name.c_str()});
+    allocate_shadow_cells(slot);
+  }
+  return *object.slot;
+}
+
+GlobalVariable* object_at(Address address) {
+  std::vector<GlobalVariable>& objects = current_module->objects;
+  const auto after = std::upper_bound(objects.begin(), objects.end(), address,
+                                      [](Address a, const GlobalVariable& object) { return a < object.start; });
+  if (after == objects.begin() || address - (after - 1)->start >= (after - 1)->bytes) return nullptr;
+  return &*(after - 1);
 }
 
 const GlobalVariable* last_object(const Module& module, Address address) {
@@ -158,13 +202,29 @@ void select_module(Address entry) {
     Search search{entry, module.get(), ""};
     dl_iterate_phdr(find_module, &search);
     std::vector<GlobalVariable>& objects = module->objects;
-    read_symbols(search.file.c_str(), module->bias, objects);
+    read_symbols(search.file.c_str(), module->bias, *module);
     read_table(search.file.c_str(), objects);
     std::sort(objects.begin(), objects.end(),
               [](const GlobalVariable& a, const GlobalVariable& b) { return a.start < b.start; });
   }
+  if (!module->objects.empty() && !module->first) {
+    module->first = module->objects.front().start;
+    for (const GlobalVariable& object : module->objects)
+      module->length = std::max(module->length, object.start + object.bytes - module->first);
+  }
+  module->reported_unset.clear();
   current_module = module.get();
   runtime.text = module->text;
+  runtime.synchronises_partly = module->synchronises_partly;
+}
+
+void constant_is_set(Address entry, Address address) {
+  Module* const before = current_module;
+  const Address text = runtime.text;
+  select_module(entry);
+  if (GlobalVariable* object = object_at(address)) object->unset = false;
+  current_module = before;
+  runtime.text = text;
 }
 
 Address load_bias() { return current_module->bias; }
@@ -175,15 +235,52 @@ bool in_kernel_code(Address pc) {
   return false;
 }
 
-void check_module_access(Address address, size_t bytes, bool write, Address pc, int line) {
+Slot* module_slot(Address address) {
+  if (!runtime.checks.races || address - current_module->first > current_module->length) return nullptr;
+  GlobalVariable* object = object_at(address);
+  return object && has_shadow(*object) ? &shadow_of(*object) : nullptr;
+}
+
+void clear_module_shadow() {
+  for (auto& [entry, module] : modules)
+    for (GlobalVariable& object : module->objects)
+      if (object.slot && object.slot->cell_memory) memset(object.slot->cell_memory, 0, object.slot->cell_bytes);
+}
+
+// Reports the first read of __constant__ memory that nothing has set.
+static void check_is_set(GlobalVariable& object, Address address, size_t bytes, Address pc, int line) {
+  if (!object.unset || current_module->reported_unset.count(object.start)) return;
+  const char* memory = reinterpret_cast<const char*>(object.start);
+  if (std::any_of(memory, memory + object.bytes, [](char byte) { return byte != 0; })) return;
+  current_module->reported_unset.insert(object.start);
+  Report report = new_report(kUninitializedRead, pc, line);
+  report.access.action = kRead;
+  report.address = address;
+  report.access_bytes = static_cast<uint32_t>(bytes);
+  report.space = kModule;
+  snprintf(report.variable, sizeof report.variable, "%s", object.name.c_str());
+  report.element_bytes = object.element_bytes ? object.element_bytes : static_cast<uint32_t>(bytes);
+  report.index = static_cast<int64_t>((address - object.start) / report.element_bytes);
+  report.elements = static_cast<int64_t>(object.bytes / report.element_bytes);
+  set_message(report, "read of '%s', __constant__ memory that has no initialiser and that the host has not set",
+              object.name.c_str());
+  add_report(report);
+}
+
+void check_module_access(Address address, size_t bytes, bool write, Address pc, unsigned flags, int line) {
   const Segment* inside = nullptr;
   for (const Segment& segment : current_module->segments)
     if (address >= segment.start && address + bytes <= segment.end) inside = &segment;
-  const std::vector<GlobalVariable>& objects = current_module->objects;
+  std::vector<GlobalVariable>& objects = current_module->objects;
   const auto after = std::upper_bound(objects.begin(), objects.end(), address,
                                       [](Address a, const GlobalVariable& object) { return a < object.start; });
-  const GlobalVariable* object = after == objects.begin() ? nullptr : &*(after - 1);
-  if (inside && object && address + bytes <= object->start + object->bytes && !(write && object->constant)) return;
+  GlobalVariable* object = after == objects.begin() ? nullptr : &*(after - 1);
+  if (inside && object && address + bytes <= object->start + object->bytes && !(write && object->constant)) {
+    if (runtime.checks.uninitialised) check_is_set(*object, address, bytes, pc, line);
+    if (runtime.checks.races && has_shadow(*object))
+      record_words(shadow_of(*object), address, bytes, write, pc, flags, line);
+    return;
+  }
   if (inside && !inside->writable && !write) return;  // literals and compiler-generated tables have no symbols
   if (check_heap_access(address, bytes, write, pc, line)) return;
   if (!write && in_table_of_another_module(address, bytes)) return;

@@ -57,6 +57,7 @@ struct Report {
   uint32_t access_bytes, element_bytes;
   int64_t index, elements;
   uint64_t address, count;
+  uint64_t passed_operation, passed_access;  // see note_exited_lanes
   char variable[64];
   char message[320];
   char hint[160];  // what a data race lacks, or empty

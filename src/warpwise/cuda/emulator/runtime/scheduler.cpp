@@ -18,6 +18,7 @@ void thread_main() {
   runtime.entry(runtime.arguments);
   Thread& thread = *runtime.current;
   Block& block = *thread.block;
+  thread.last_access = runtime.last_access;
   resolve_pending_store();
   release_last_operation(thread);
   check_pending_stores(thread);
@@ -47,6 +48,7 @@ bool resume(Thread& thread, ThreadState& state) {
   runtime.strong_budget = kStrongBudget;
   runtime.resumes++;
   runtime.ptx = thread.ptx;
+  runtime.last_access = thread.last_access;
   refresh_stamp();
   switch_fiber(&runtime.scheduler, thread.stack_pointer);
   runtime.current = nullptr;
@@ -102,7 +104,7 @@ Pass run_pass(Block& block) {
   }
   uint16_t order[kMaxThreads];
   for (unsigned i = 0; i < block.threads; i++) order[i] = static_cast<uint16_t>(block.threads - 1 - i);
-  if (runtime.order == Order::kShuffle)
+  if (runtime.order >= Order::kShuffle)
     for (unsigned i = block.threads - 1; i > 0; i--) std::swap(order[i], order[next_random() % (i + 1)]);
   run_warp(block, 0, block.threads, order, pass);
   return pass;
@@ -123,6 +125,10 @@ Outcome run_block(Block& block) {
     if (runtime.aborted) return Outcome::kAborted;
     if (block.finished == block.threads) return Outcome::kFinished;
     if (pass.out_of_stacks) return Outcome::kOutOfStacks;
+    if (runtime.leaves_block) {
+      runtime.leaves_block = false;
+      return Outcome::kPolling;
+    }
     if (pass.progress) {
       block.polling_passes = 0;
       continue;
@@ -149,6 +155,7 @@ void refresh_stamp() {
 void park(ThreadState state) {
   Thread& thread = *runtime.current;
   resolve_pending_store();
+  thread.last_access = runtime.last_access;
   thread.block->state[thread.id] = state;
   switch_fiber(&thread.stack_pointer, runtime.scheduler);
 }
@@ -156,6 +163,14 @@ void park(ThreadState state) {
 void yield_thread() {
   if (!runtime.current) return;
   runtime.polled = true;
+  park(ThreadState::kReady);
+}
+
+void preempt() {
+  if (runtime.order != Order::kPreempt || !runtime.current) return;
+  const uint32_t random = next_random();
+  if (random & 1) return;
+  runtime.leaves_block |= (random & 2) == 0;
   park(ThreadState::kReady);
 }
 

@@ -146,22 +146,34 @@ static void count_strong_access() {
 void ww_atomic(void* address, unsigned bytes, const char* what, int line, int scope, unsigned order) {
   const Address pc = reinterpret_cast<Address>(__builtin_return_address(0)), at = reinterpret_cast<Address>(address);
   count_strong_access();
+  preempt();
   if (!runtime.checks.any) return;
-  Slot* slot = slot_of(at);
+  Slot* slot = slot_with_cells(at);
   if (slot && (at & (bytes - 1)) && !(bytes & (bytes - 1)) && at - slot->start < slot->bytes)
     report_misaligned(*slot, at, bytes, true, pc, line);
   if (slot && slot->written && slot->report_unwritten_reads && strcmp(what, "atomicExch") &&
       at - slot->start + bytes <= slot->bytes)
     report_uninitialized_read(*slot, at, bytes, pc, line);
-  synchronise(at, bytes, Operation::kUpdate, scope ? kDeviceScope : kBlockScope, order, line,
-              !strcmp(what, "atomicCAS"));
+  resolve_pending_store();
+  const bool compares = !strcmp(what, "atomicCAS");
+  synchronise(at, bytes, Operation::kUpdate, scope ? kDeviceScope : kBlockScope, order, line, compares);
   check_scope(at, bytes, scope ? kDeviceScope : kBlockScope, pc, line);
+  uint64_t writes[4], rest[4];
+  const bool tracked = slot && slot->cells && bytes <= 16 && !(at & 3) && at - slot->start + bytes <= slot->bytes;
+  for (unsigned word = 0; tracked && word < (bytes + 3) / 4; word++) {
+    const Cell& cell = *cell_of(*slot, at + 4 * word);
+    writes[word] = cell.write, rest[word] = cell.rest;
+  }
   access_range(at, bytes, true, pc, kStrongAccess, line);
+  if (tracked) record_atomic(*slot, at, bytes, compares, !scope, writes, rest);
 }
 
 void ww_strong_access(void* address, unsigned bytes, int write, int line, int scope, unsigned order) {
+  preempt();
   if (!runtime.checks.any) return;
   const Address pc = reinterpret_cast<Address>(__builtin_return_address(0)), at = reinterpret_cast<Address>(address);
+  resolve_pending_store();
+  if (!write) note_observed(at);
   synchronise(at, bytes, write ? Operation::kWrite : Operation::kRead, scope ? kDeviceScope : kBlockScope, order, line);
   access_range(at, bytes, write != 0, pc, kStrongAccess, line);
 }
@@ -173,6 +185,7 @@ void ww_check_access(const void* address, size_t bytes, int write, int line) {
 }
 
 void ww_fence(int scope) {
+  preempt();
   if (!runtime.checks.races) return;
   release_fence(scope ? kDeviceScope : kBlockScope);
   acquire_fence(scope ? kDeviceScope : kBlockScope);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "synchronise.h"
+#include "volatile_data.h"
 
 namespace ww {
 namespace {
@@ -58,6 +59,8 @@ constexpr uint32_t field(uint32_t rest, int shift) { return rest >> shift & 0xf;
 
 }  // namespace
 
+static void record_reader(Slot& slot, Cell& cell, uint32_t mask, uint64_t mine, bool strong, Address word);
+
 bool unordered(uint64_t stamp, bool shared, bool lenient) {
   const uint32_t epoch = epoch_of(stamp);
   if (epoch < runtime.epoch_floor[shared]) return false;
@@ -86,46 +89,89 @@ bool unordered(uint64_t stamp, bool shared, bool lenient) {
   return !is_known(stamp, lenient);
 }
 
-void report_race(const Slot& slot, const AccessInfo& access, Address word, bool write, uint64_t other,
-                 bool other_wrote) {
+static Report race_report(const Slot& slot, const AccessInfo& access, Address word, bool write, uint64_t other,
+                          bool other_wrote) {
   Report report = new_report(kDataRace, access.pc, access.line);
   const Address first = access.address > word ? access.address : word;
   describe(report, slot, first);
   report.access.action = access.async_copy ? kAsyncCopy : action_of(write, access.strong, access.line > 0);
   report.access_bytes = access.bytes;
   fill_other(report, other, other_wrote);
-  const auto is_store = [](Action action) { return action == kWrite || action == kVolatileWrite; };
   explain_race(other, report.hint, sizeof report.hint);
-  if (!other_wrote || !is_store(report.access.action) || !is_store(report.other.action)) {
-    add_report(report);
-    return;
-  }
-  // Two writes of the same value are benign. The stored value is known only after this access: decide then.
+  return report;
+}
+
+// The stored value is known only after this access: decide then.
+static void report_if_changed(const AccessInfo& access, Address word, const Report& report, PendingStore::Kind kind,
+                              uint64_t other) {
   if (runtime.pending_store) return;  // set by an earlier word of the same access
   PendingStore& pending = runtime.pending;
-  const Address end = access.address + access.bytes;
+  const Address end = access.address + access.bytes, first = access.address > word ? access.address : word;
+  pending.kind = kind;
   pending.address = first;
   pending.bytes = static_cast<unsigned>(end - first < sizeof pending.before ? end - first : sizeof pending.before);
   memcpy(pending.before, reinterpret_cast<const void*>(first), pending.bytes);
   pending.report = report;
+  pending.read = other;
   runtime.pending_store = true;
+}
+
+void report_race(const Slot& slot, const AccessInfo& access, Address word, bool write, uint64_t other,
+                 bool other_wrote) {
+  const Report report = race_report(slot, access, word, write, other, other_wrote);
+  const Action mine = report.access.action, its = report.other.action;
+  const bool benign_if_equal = mine == kVolatileWrite ? its == kWrite || its == kVolatileWrite || its == kAtomic
+                                                      : mine == kWrite && (its == kWrite || its == kVolatileWrite);
+  if (other_wrote && benign_if_equal)
+    report_if_changed(access, word, report, PendingStore::kRace, other);
+  else
+    add_report(report);
+}
+
+void record_atomic(Slot& slot, Address address, unsigned bytes, bool compares, bool is_narrow, const uint64_t* writes,
+                   const uint64_t* rest) {
+  PendingStore& pending = runtime.pending;
+  pending.kind = PendingStore::kAtomic;
+  pending.address = address;
+  pending.bytes = bytes;
+  pending.compares = compares;
+  pending.is_narrow = is_narrow;
+  pending.stamp = cell_of(slot, address)->write;
+  memcpy(pending.before, reinterpret_cast<const void*>(address), bytes);
+  for (unsigned word = 0; word < (bytes + 3) / 4; word++)
+    pending.writes[word] = writes[word], pending.rest[word] = rest[word];
+  runtime.pending_store = true;
+}
+
+static void resolve_atomic(const PendingStore& pending, bool changed) {
+  if (changed) {
+    if (pending.compares) begin_section(*runtime.current, pending.address);
+    if (pending.is_narrow) note_narrow(pending.address, pending.stamp);
+    return;
+  }
+  Slot* slot = slot_with_cells(pending.address);
+  for (unsigned word = 0; word < (pending.bytes + 3) / 4; word++) {
+    Cell& cell = *cell_of(*slot, pending.address + 4 * word);
+    const uint32_t mask = field(cell.rest, kWriteMask),
+                   before = field(static_cast<uint32_t>(pending.rest[word]), kWriteMask);
+    cell.write = pending.writes[word];
+    cell.rest = (cell.rest & ~(0xfu << kWriteMask)) | before << kWriteMask;
+    record_reader(*slot, cell, mask, pending.stamp, true, pending.address + 4 * word);
+  }
+  note_observed(pending.address);
 }
 
 void resolve_pending_store() {
   if (!runtime.pending_store) return;
   runtime.pending_store = false;
   const PendingStore& pending = runtime.pending;
-  if (memcmp(reinterpret_cast<const void*>(pending.address), pending.before, pending.bytes)) add_report(pending.report);
-}
-
-static bool is_volatile(const AccessInfo& access) { return access.strong && access.line <= 0; }
-
-// Volatile accesses are strong, and strong accesses do not race. Two cases are reported nevertheless. Two threads write
-// different values to one word, in no order and without a read between: either value may stay. A read follows a
-// release that does not include the reader.
-static bool is_volatile_race(const AccessInfo& access, Address word, bool write, uint64_t other) {
-  if (!is_volatile(access) || !(other & kStrong) || (other & kLineFlag)) return false;
-  return write ? !has_observed(word, other) : is_withheld(other);
+  const bool changed = memcmp(reinterpret_cast<const void*>(pending.address), pending.before, pending.bytes);
+  if (pending.kind == PendingStore::kAtomic)
+    resolve_atomic(pending, changed);
+  else if (changed && pending.kind == PendingStore::kRace)
+    add_report(pending.report);
+  else if (changed)
+    suspect(pending.address, pending.read, pending.report);
 }
 
 // A strong access needs no fence after the read of the flag; a volatile write after a lock was taken does.
@@ -138,34 +184,64 @@ static void check_against_write(const Slot& slot, const Cell& cell, uint32_t mas
   const uint64_t other = cell.write;
   if (epoch_of(other) < runtime.epoch_floor[slot.shared] || !(field(cell.rest, kWriteMask) & mask)) return;
   const bool in_flight = (other & kClockBits) == kInFlight;
-  if (access.strong && (other & kStrong) && !in_flight && !is_volatile_race(access, word, write, other)) return;
+  if (access.strong && (other & kStrong) && !in_flight && !races_with_write(access, word, write, other)) return;
   if (same_thread_and_epoch(other, runtime.stamp) && !in_flight) return;
   if (unordered(other, slot.shared, is_lenient(access, write))) report_race(slot, access, word, write, other, true);
 }
 
 void record_read_slow(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word) {
   check_against_write(slot, cell, mask, access, word, false);
-  const uint64_t read = cell.read, mine = runtime.stamp | (access.strong ? kStrong : 0) |
-                                          location_of(access.pc, access.line, access.strong);
-  const unsigned me = thread_of(mine);
+  const uint64_t mine =
+      runtime.stamp | (access.strong ? kStrong : 0) | location_of(access.pc, access.line, access.strong);
+  record_reader(slot, cell, mask, mine, access.strong, word);
+}
+
+static void record_reader(Slot& slot, Cell& cell, uint32_t mask, uint64_t mine, bool strong, Address word) {
+  const uint64_t read = cell.read;
   if (same_thread_and_epoch(read, mine)) {
-    cell.read = access.strong && !(read & kStrong) ? mine & ~kStrong : mine;
+    if (strong && (read & kStrong) && !(mine & kLineFlag) && clock_of(read) < clock_of(mine))
+      note_reread(word, read, mine);
+    cell.read = strong && !(read & kStrong) ? mine & ~kStrong : mine;
     cell.rest |= mask << kReadMask;
     return;
   }
   if (unordered(read, slot.shared)) {
-    if (access.strong || epoch_of(read) != runtime.epoch) return;
-    const unsigned second = cell.rest & kReader2;
-    const uint32_t clock = (cell.rest & kReader2Clock) >> 10;
-    const bool replace = second == thread_of(read) || !unordered(make_stamp(runtime.epoch, second, clock), slot.shared);
-    const uint32_t now = clock_of(mine);
-    if (!replace || now > 0x3ff) return;
-    const uint32_t before = second == me ? cell.rest & 0xfu << kRead2Mask : 0;
-    cell.rest = (cell.rest & (0xffu << kWriteMask)) | me | now << 10 | before | mask << kRead2Mask;
+    if (strong) return;
+    if (epoch_of(read) != runtime.epoch) {
+      if (slot.shared ? runtime.clustered : runtime.synchronised)
+        add_foreign_reader(word >> 2, mine, mask, epoch_of(cell.write) >= runtime.epoch_floor[slot.shared]);
+      return;
+    }
+    const uint32_t set = cell.rest & kReaderSet;
+    if (set && !runtime.synchronises_partly && (field(cell.rest, kOthersMask) & mask) == mask) return;
+    cell.rest = (cell.rest & ~kReaderSet) | runtime.block->readers.add(set, mine, mask) | mask << kOthersMask;
     return;
   }
-  cell.read = mine;  // the earlier read happens before this one, and so before every access that follows this one
-  cell.rest = (cell.rest & 0xfu << kWriteMask) | me | mask << kReadMask;
+  // The earlier read happens before this one, and so before every access that follows this one.
+  const bool others = (cell.rest & kReaderSet) && epoch_of(read) == runtime.epoch;
+  cell.read = mine;
+  cell.rest = (cell.rest & ((others ? kReaderSet | 0xfu << kOthersMask : 0u) | 0xfu << kWriteMask)) | mask << kReadMask;
+}
+
+// A volatile write and a strong read that nothing orders.
+static void check_volatile_data(const Slot& slot, const AccessInfo& access, Address word, uint64_t read) {
+  if (races_with_read(word, read))
+    report_race(slot, access, word, true, read, false);
+  else if (is_handed_over(word, read))
+    report_if_changed(access, word, race_report(slot, access, word, true, read, false), PendingStore::kSuspectedRace,
+                      read);
+}
+
+// The stamp of a reader other than the first that races with the running thread's write, or 0.
+static uint64_t race_with_others(const Slot& slot, const Cell& cell, uint32_t mask, Address word) {
+  if (epoch_of(cell.read) == runtime.epoch && (field(cell.rest, kOthersMask) & mask))
+    for (uint32_t i = 0, set = cell.rest & kReaderSet; i < runtime.block->readers.count(set); i++) {
+      const Reader reader = runtime.block->readers.readers(set)[i];
+      const uint64_t stamp = stamp_of(reader);
+      if ((mask_of_reader(reader) & mask) && thread_of(stamp) != runtime.current->id && unordered(stamp, slot.shared))
+        return stamp;
+    }
+  return any_foreign_readers() ? foreign_race(word >> 2, mask, slot.shared) : 0;
 }
 
 void record_write(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word) {
@@ -175,16 +251,19 @@ void record_write(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& acces
   if (epoch_of(write) >= floor) check_against_write(slot, cell, mask, access, word, true);
   const uint64_t read = cell.read;
   if (epoch_of(read) >= floor) {
-    const unsigned second = cell.rest & kReader2;
     const bool strong_pair = access.strong && (read & kStrong);
     if ((field(cell.rest, kReadMask) & mask) && !strong_pair && !same_thread_and_epoch(read, mine) &&
         unordered(read, slot.shared, is_lenient(access, true))) {
       report_race(slot, access, word, true, read, false);
-    } else if (epoch_of(read) == runtime.epoch && second != thread_of(read) && second != runtime.current->id &&
-               (field(cell.rest, kRead2Mask) & mask)) {
-      const uint64_t other =
-          make_stamp(runtime.epoch, second, (cell.rest & kReader2Clock) >> 10) | (read & kLocationBits);
-      if (unordered(other, slot.shared)) report_race(slot, access, word, true, other, false);
+    } else if (strong_pair && is_volatile(access) && !same_thread_and_epoch(read, mine) &&
+               unordered(read, slot.shared, true)) {
+      check_volatile_data(slot, access, word, read);
+    } else if (uint64_t other = race_with_others(slot, cell, mask, word)) {
+      report_race(slot, access, word, true, other, false);
+    }
+    if (!access.strong && mask == 0xf) {  // what is not ordered after this write races with it
+      if (any_foreign_readers()) drop_foreign_readers(word >> 2);
+      cell.rest &= ~(kReaderSet | 0xfu << kOthersMask);
     }
   }
   if (same_thread_and_epoch(write, mine) && (write & kClockBits) != kInFlight) {

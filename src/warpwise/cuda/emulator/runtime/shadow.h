@@ -1,5 +1,6 @@
-// Shadow memory: each 4-byte word of an argument or shared variable has a cell with its last write and two reads. An
-// access that conflicts with one of them, and is not ordered with it by happens-before, is a data race.
+// Shadow memory: each 4-byte word of an argument or shared variable has a cell with its last write, a read and a set of
+// further readers. An access that conflicts with one of them, and is not ordered with it by happens-before, is a data
+// race.
 #pragma once
 #include "state.h"
 
@@ -7,8 +8,8 @@ namespace ww {
 
 // A stamp identifies an access, in 64 bits from the highest: epoch (24), thread (10), clock (11), strong (1: atomic or
 // volatile), location (18: kLineFlag and a source line, or an offset in the kernel's code, 0 if unknown). `rest` holds
-// the second reader's thread (10) and clock (10), and three masks of the word's bytes (4 each): written, read by the
-// first reader, read by the second. If both readers are the same thread, there is no second one.
+// the number (20) of the set of the further readers in the epoch of `read`, see readers.h, and three masks of the
+// word's bytes (4 each): written, read by the first reader, read by the others.
 struct __attribute__((packed, aligned(4))) Cell {
   uint64_t write, read;
   uint32_t rest;
@@ -17,8 +18,8 @@ static_assert(sizeof(Cell) == 20, "shadow cells take five times the memory of th
 
 constexpr uint64_t kClockBits = uint64_t{0x7ff} << 19, kInFlight = kClockBits, kStrong = uint64_t{1} << 18;
 constexpr uint64_t kLocationBits = kStrong - 1, kLineFlag = kStrong >> 1;
-constexpr uint32_t kReader2 = 0x3ff, kReader2Clock = 0xffc00;
-constexpr int kWriteMask = 20, kReadMask = 24, kRead2Mask = 28;
+constexpr uint32_t kReaderSet = 0xfffff;
+constexpr int kWriteMask = 20, kReadMask = 24, kOthersMask = 28;
 
 inline uint32_t epoch_of(uint64_t stamp) { return static_cast<uint32_t>(stamp >> 40); }
 inline unsigned thread_of(uint64_t stamp) { return static_cast<unsigned>(stamp >> 30) & 0x3ff; }
@@ -38,6 +39,12 @@ inline Cell* cell_of(const Slot& slot, Address address) {
   return reinterpret_cast<Cell*>(slot.cells + (address >> 2) * sizeof(Cell));
 }
 
+// The slot of an argument, a shared variable or a __device__ variable, or null.
+inline Slot* slot_with_cells(Address address) {
+  Slot* slot = slot_of(address);
+  return slot ? slot : module_slot(address);
+}
+
 // True if the access with this stamp does not happen before the running thread's current access.
 // `lenient`: a strong access, ordered by the read of a flag without a fence; see synchronise.h.
 bool unordered(uint64_t stamp, bool shared, bool lenient = false);
@@ -53,12 +60,16 @@ struct AccessInfo {
 void report_race(const Slot& slot, const AccessInfo& access, Address word, bool write, uint64_t other,
                  bool other_wrote);
 void resolve_pending_store();
+// After the access of an atomic was checked. `writes`, `rest`: of the words before.
+void record_atomic(Slot& slot, Address address, unsigned bytes, bool compares, bool is_narrow, const uint64_t* writes,
+                   const uint64_t* rest);
 
 void record_read_slow(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word);
 void record_write(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word);
 
-// Records a weak read of the bytes `mask` of one word. Fast path: the same thread reads again, or two readers are
-// already recorded; everything else is left to record_read_slow.
+// Records a weak read of the bytes `mask` of one word. Fast path: the same thread reads again, or the reader adds
+// nothing to those that are recorded: without synchronisation among some threads of a block, two readers race with
+// every write that a third races with.
 inline __attribute__((always_inline)) void record_read(Slot& slot, Cell& cell, uint32_t mask, Address address,
                                                        unsigned bytes, Address pc) {
   const uint32_t floor = runtime.epoch_floor[slot.shared], wrote = epoch_of(cell.write), rest = cell.rest;
@@ -71,7 +82,14 @@ inline __attribute__((always_inline)) void record_read(Slot& slot, Cell& cell, u
         return;
       }
     } else if (epoch_of(read) == runtime.epoch) {
-      if (!runtime.clocks_used && (rest & kReader2) != thread_of(read) && (rest >> kRead2Mask & mask) == mask) return;
+      if ((rest & kReaderSet) && (rest >> kOthersMask & mask) == mask) {
+        if (!runtime.synchronises_partly) return;
+        const uint32_t reader = static_cast<uint32_t>(runtime.stamp >> 19 & 0x1fffff) << 4 | mask;
+        if (const uint32_t next = runtime.block->readers.remembered(rest & kReaderSet, reader)) {
+          cell.rest = (rest & ~kReaderSet) | next;
+          return;
+        }
+      }
     } else if (!slot.shared && epoch_of(read) >= floor && !runtime.clocks_used && !(read & kStrong) &&
                epoch_of(read) < runtime.block->first_epoch && !runtime.synchronised &&
                (rest >> kReadMask & mask) == mask) {

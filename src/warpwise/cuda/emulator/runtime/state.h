@@ -13,6 +13,7 @@
 #include "arena.h"
 #include "clocks.h"
 #include "knowledge.h"
+#include "readers.h"
 #include "report.h"
 
 namespace ww {
@@ -90,15 +91,32 @@ struct WarpOperation {
   uint32_t mask, arrived, readers;
   bool open;
   int line;
+  Address pc;  // of the first call
   const char* what;
   unsigned stride;
   std::vector<char> values;
 };
 
+// A place that calls a warp operation, and the lanes that have taken part there.
+struct WarpSite {
+  Address pc = 0;
+  uint32_t lanes = 0;
+  bool passed = false;
+};
+
+// An operation whose mask names a lane that has exited without it; `before`: the last access before it, by lane.
+struct PassedOperation {
+  uint32_t lanes;
+  Address before[32];
+  Report report;
+};
+
 struct Warp {
   uint32_t exists, exited;
-  bool woken;                            // a lane of the warp has become ready during the pass
-  unsigned converging;                   // lanes that wait in ww_converged_lanes
+  bool woken;           // a lane of the warp has become ready during the pass
+  unsigned converging;  // lanes that wait in ww_converged_lanes
+  std::vector<WarpSite> sites;
+  std::vector<PassedOperation> passed;
   std::deque<WarpOperation> operations;  // a deque: pointers to elements stay valid as it grows
 };
 
@@ -109,7 +127,9 @@ struct Thread {
   unsigned id;
   const char* what;  // the operation that the thread waits at; `line` is its line
   int line;
-  Address ptx;  // see Runtime::ptx
+  Address ptx;          // see Runtime::ptx
+  Address last_access;  // place in the kernel of its last access
+  Address access_before_operation;
   uint32_t mask;
   int predicate, kind;
   const void* object;
@@ -128,14 +148,16 @@ struct Thread {
   uint32_t bulk_base;                // `bulk_group` when the clocks of the agents started
   uint32_t fenced_epoch;             // accesses of epochs before it are followed by a proxy fence
   std::vector<BulkStore> stores;
-  uint32_t bulk_waited;   // groups of bulk copies whose reads the thread has waited for
-  uint32_t bulk_last;     // number of commits after which the last such read is in a group
-  Address bulk_place;     // of the last one, in the kernel
-  Knowledge known;        // what happens before its next access
-  Knowledge observed[2];  // by scope: what was released at words that it has read; a fence makes it known
-  Released released[2];   // by scope
-  bool takes_lock;        // a compare-and-swap has read such a word, and no fence follows
-  bool narrow_fence;      // a fence of scope block followed a read of what another block has released
+  uint32_t bulk_waited;          // groups of bulk copies whose reads the thread has waited for
+  uint32_t bulk_last;            // number of commits after which the last such read is in a group
+  Address bulk_place;            // of the last one, in the kernel
+  Knowledge known;               // what happens before its next access
+  Knowledge observed[2];         // by scope: what was released at words that it has read; a fence makes it known
+  Released released[2];          // by scope
+  bool takes_lock;               // a compare-and-swap has read such a word, and no fence follows
+  Address lock;                  // the word that a compare-and-swap has changed, until the thread writes it again; or 0
+  std::vector<Address> section;  // volatile words that it has accessed since
+  bool narrow_fence;             // a fence of scope block followed a read of what another block has released
 };
 
 // A barrier of some threads of a block: a cuda::barrier or mbarrier, keyed by its address; a PTX named barrier or the
@@ -212,6 +234,7 @@ struct Block {
   int barrier_result;
   unsigned polling_passes;  // consecutive passes in which threads only polled
   VectorClocks clocks;
+  ReaderSets readers;  // of the epoch
   Warp warps[kMaxWarps];
   ThreadState state[kMaxThreads];
   Thread thread[kMaxThreads];
@@ -230,20 +253,27 @@ struct Block {
   std::unordered_map<Address, std::unique_ptr<Barrier>> barriers;
 };
 
-enum class Order : int { kForward, kReverse, kShuffle };
+// kPreempt: as kShuffle, and threads are preempted at atomics, volatile accesses, fences and barriers, and blocks with
+// them.
+enum class Order : int { kForward, kReverse, kShuffle, kPreempt };
 enum class Stop : int { kNone, kTimeout, kInterrupt };
 
 struct Checks {
   bool any, races, uninitialised, strict_barriers;
 };
 
-// A racing write whose report is pending: it is dropped if the write leaves the bytes unchanged, since two writes of
-// the same value are benign.
+// A write whose effect is known only after it. A race is dropped if the write leaves the bytes unchanged, since two
+// writes of the same value are benign. An atomic that changes nothing, such as a compare-and-swap that fails, is a
+// read.
 struct PendingStore {
+  enum Kind { kRace, kSuspectedRace, kAtomic } kind;  // kSuspectedRace: see volatile_data.h
   Address address;
   unsigned bytes;
   char before[16];
   Report report;
+  uint64_t read;                       // kSuspectedRace: the other access
+  bool compares, is_narrow;            // kAtomic: a compare-and-swap; of scope block
+  uint64_t stamp, writes[4], rest[4];  // kAtomic: its own stamp, and the words' writes before
 };
 
 using Entry = void (*)(void**);
@@ -256,7 +286,9 @@ struct Runtime {
   uint32_t epoch_floor[2];                       // accesses of older epochs are ordered: [0] global, [1] shared memory
   bool pending_store, interleaved, clocks_used;  // interleaved: several blocks have been resident at once
   bool synchronised;                             // a thread has released at a word
-  Address text;                                  // start of the kernel's code
+  Address last_access;                           // of the running thread
+  bool synchronises_partly;  // the kernel can synchronise some threads of a block, other than by __syncthreads()
+  Address text;              // start of the kernel's code
   Address ptx;  // where the running thread executes inline PTX, or 0: the place of its reports, whatever the line
   Thread* current;
   Block* block;
@@ -278,6 +310,7 @@ struct Runtime {
   int strong_budget;  // strong accesses until the thread yields
   bool polled;        // the running thread yielded because it polls
   bool preempted;     // the timer preempted a thread of the pass
+  bool leaves_block;  // after the pass another block runs; see preempt
   bool aborted;
   volatile int stop;  // a Stop, set by the signal handlers
   uint64_t resumes, barriers_completed;
@@ -331,6 +364,7 @@ void copy_index(uint32_t* to, ww_dim3 from);
 // scheduler.cpp
 void park(ThreadState state);  // suspends the running thread in `state` until it is resumed
 void yield_thread();           // lets other threads run
+void preempt();                // may let other threads and blocks run, if the order is kPreempt
 void make_ready(Thread& thread);
 [[noreturn]] void abort_launch();
 // The innermost return address into the kernel's code on the thread's stack, from address `from` on, or 0.
@@ -381,7 +415,10 @@ bool on_kernel_fiber();
 // modules.cpp
 void select_module(Address entry);
 // Checks an access outside the arena and the stacks: only global variables of the kernel's library are in bounds.
-void check_module_access(Address address, size_t bytes, bool write, Address pc, int line);
+void check_module_access(Address address, size_t bytes, bool write, Address pc, unsigned flags, int line);
+Slot* module_slot(Address address);  // the shadow memory of a __device__ variable, or null
+void clear_module_shadow();
+void constant_is_set(Address entry, Address address);
 bool in_kernel_code(Address pc);
 Address load_bias();  // of the kernel's library: an address in memory minus its address in the file
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "shadow.h"
+#include "volatile_data.h"
 
 namespace ww {
 namespace {
@@ -114,6 +115,7 @@ void synchronise(Address address, size_t bytes, Operation operation, Scope scope
   Thread& thread = *runtime.current;
   Block& block = *thread.block;
   if (order & kRelease) release_fence(scope);
+  if (operation != Operation::kRead && thread.lock == address && thread.lock) end_section(thread);
   const bool may_release = operation != Operation::kRead && block.has_fenced;
   if (may_release || !words.empty()) {
     const Slot* slot = slot_of(address);
@@ -147,7 +149,7 @@ void release_fence(Scope scope) {
 }
 
 void note_observed(Address address) {
-  const Slot* slot = slot_of(address);
+  const Slot* slot = slot_with_cells(address);
   if (!slot || !slot->cells || address - slot->start >= slot->bytes) return;
   const uint64_t write = cell_of(*slot, address)->write;
   if (!(write & kStrong) || epoch_of(write) < runtime.epoch_floor[slot->shared]) return;
@@ -224,6 +226,8 @@ void start_knowledge_of(Block& block) {
     Thread& thread = block.thread[i];
     thread.known.reset();
     thread.narrow_fence = thread.takes_lock = false;
+    thread.lock = 0;
+    thread.section.clear();
     for (Knowledge& observed : thread.observed) observed.reset();
     for (Released& cached : thread.released) cached = {};
   }
@@ -232,6 +236,8 @@ void start_knowledge_of(Block& block) {
 void forget_all() {
   words.clear();
   narrow.clear();
+  forget_volatile();
+  forget_foreign_readers();
   runtime.synchronised = false;
   for (Block* block : runtime.resident) start_knowledge_of(*block);
 }
@@ -246,7 +252,7 @@ bool is_known(uint64_t stamp, bool strong) {
 void check_scope(Address address, unsigned bytes, Scope scope, Address pc, int line) {
   const bool is_narrow = scope == kBlockScope;
   if ((!is_narrow && narrow.empty()) || !runtime.checks.races) return;
-  Slot* slot = slot_of(address);
+  Slot* slot = slot_with_cells(address);
   if (!slot || !slot->cells || slot->shared) return;
   const uint64_t other = cell_of(*slot, address)->write, block = runtime.block->number;
   if ((other & kStrong) && epoch_of(other) >= runtime.epoch_floor[0] && block_number_of(epoch_of(other)) != block) {
@@ -257,8 +263,9 @@ void check_scope(Address address, unsigned bytes, Scope scope, Address pc, int l
       too_narrow = false;
     }
   }
-  if (is_narrow) narrow[address] = runtime.stamp | kStrong | location_of(pc, line, true);
 }
+
+void note_narrow(Address address, uint64_t stamp) { narrow[address] = stamp; }
 
 void explain_race(uint64_t other, char* to, size_t size) {
   const Thread& thread = *runtime.current;

@@ -40,6 +40,7 @@ bool is_known(uint64_t stamp, bool strong);
 // Reports an atomic of scope block on a word that another block has accessed by an atomic, and the reverse. Call it
 // before the access is recorded.
 void check_scope(Address address, unsigned bytes, Scope scope, Address pc, int line);
+void note_narrow(Address address, uint64_t stamp);  // an atomic of scope block has changed the word
 // Sets `to` to the reason why the accesses are not ordered, if synchronisation was tried.
 void explain_race(uint64_t other, char* to, size_t size);
 

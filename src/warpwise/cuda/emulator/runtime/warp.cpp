@@ -11,11 +11,61 @@ namespace ww {
 
 static Warp& warp_of(const Thread& thread) { return thread.block->warps[thread.id / 32]; }
 
+// A lane that has exited need not take part in an operation whose mask names it. A lane that passes the operation by,
+// and exits later, is no such lane. Two signs tell it from an early return: its last access follows the operation in
+// the source, which findings.py decides, or is the last access of a lane that has taken part, too.
+void note_exited_lanes(const Block& block, unsigned first, Warp& warp, const WarpOperation& operation) {
+  if (!runtime.checks.races || !operation.pc) return;
+  const auto known =
+      std::find_if(warp.sites.begin(), warp.sites.end(), [&](const WarpSite& site) { return site.pc == operation.pc; });
+  WarpSite& site = known == warp.sites.end() ? warp.sites.emplace_back() : *known;
+  site.pc = operation.pc;
+  const uint32_t exited = operation.mask & warp.exited & ~site.lanes;
+  site.lanes |= operation.arrived;
+  if (!exited || site.passed) return;
+  const Thread& lane = block.thread[first + static_cast<unsigned>(31 - __builtin_clz(exited))];
+  if (!lane.last_access) return;
+  site.passed = true;
+  PassedOperation& passed = warp.passed.emplace_back();
+  passed.lanes = operation.arrived;
+  for (uint32_t rest = operation.arrived; rest; rest &= rest - 1) {
+    const unsigned at = static_cast<unsigned>(__builtin_ctz(rest));
+    passed.before[at] = block.thread[first + at].access_before_operation;
+  }
+  Report& report = passed.report = new_report(kBarrierDivergence);
+  describe_wait(report.access, block.thread[first + static_cast<unsigned>(__builtin_ctz(operation.arrived))]);
+  describe_wait(report.other, lane);
+  snprintf(report.other.label, sizeof report.other.label, "last access");
+  report.other.pc = lane.last_access;
+  report.other.line = 0;
+  report.has_other = 1;
+  report.passed_operation = operation.pc;
+  report.passed_access = lane.last_access;
+  set_message(
+      report,
+      "%s: mask 0x%08x names lane %u, which does not call it and goes on to other code: the result is undefined",
+      operation.what, operation.mask, lane.id & 31);
+}
+
+void check_passed_operations(const Thread& thread, Warp& warp) {
+  const unsigned lane = thread.id & 31;
+  for (PassedOperation& passed : warp.passed) {
+    const Address access = passed.report.passed_access;
+    if (access && passed.lanes >> lane & 1 && thread.last_access == access && passed.before[lane] != access)
+      passed.report.passed_access = 0;
+  }
+  if ((warp.exists & ~warp.exited) == 0) {
+    for (const PassedOperation& passed : warp.passed) add_report(passed.report);
+    warp.passed.clear();
+  }
+}
+
 // Completes the operation if every lane of its mask has arrived or exited.
 static bool try_complete(Block& block, unsigned first, Warp& warp, WarpOperation& operation) {
   const uint32_t needed = operation.mask & warp.exists & ~warp.exited;
   if ((operation.arrived & needed) != needed) return false;
   operation.open = false;
+  note_exited_lanes(block, first, warp, operation);
   for (uint32_t rest = operation.arrived; rest; rest &= rest - 1) {
     const unsigned id = first + static_cast<unsigned>(__builtin_ctz(rest));
     if (block.state[id] == ThreadState::kAtWarpOperation && block.thread[id].waiting_operation == &operation)
@@ -30,6 +80,7 @@ void on_lane_exit(Thread& thread) {
   warp.exited |= 1u << lane;
   for (WarpOperation& operation : warp.operations)
     if (operation.open) try_complete(*thread.block, thread.id & ~31u, warp, operation);
+  if (!warp.passed.empty()) check_passed_operations(thread, warp);
 }
 
 bool release_converging_lanes(Block& block, unsigned first) {
@@ -75,7 +126,8 @@ static WarpOperation& find_operation(Warp& warp, unsigned lane, uint32_t mask) {
   return *unused;
 }
 
-static WarpOperation& synchronize_lanes(unsigned mask, const void* in, unsigned bytes, const char* what, int line) {
+static WarpOperation& synchronize_lanes(unsigned mask, const void* in, unsigned bytes, const char* what, int line,
+                                        Address pc) {
   Thread& thread = *runtime.current;
   Block& block = *thread.block;
   Warp& warp = warp_of(thread);
@@ -92,6 +144,7 @@ static WarpOperation& synchronize_lanes(unsigned mask, const void* in, unsigned 
     operation.mask = mask;
     operation.arrived = operation.readers = 0;
     operation.line = line;
+    operation.pc = pc;
     operation.what = what;
     operation.stride = std::max(8u, (bytes + 7) & ~7u);
     if (operation.values.size() < 32 * operation.stride) operation.values.resize(32 * operation.stride);
@@ -108,6 +161,7 @@ static WarpOperation& synchronize_lanes(unsigned mask, const void* in, unsigned 
   } else if (bytes > operation.stride) {
     fatal_report(new_report(kBarrierDivergence, 0, line), "%s: lanes of one warp pass values of different sizes", what);
   }
+  thread.access_before_operation = runtime.last_access;
   operation.arrived |= 1u << lane;
   operation.readers++;
   thread.last_operation = thread.waiting_operation = &operation;
@@ -125,7 +179,8 @@ using namespace ww;
 
 extern "C" void ww_syncwarp(unsigned mask, int line) {
   Thread& thread = *runtime.current;
-  WarpOperation& operation = synchronize_lanes(mask, nullptr, 0, "__syncwarp()", line);
+  WarpOperation& operation =
+      synchronize_lanes(mask, nullptr, 0, "__syncwarp()", line, reinterpret_cast<Address>(__builtin_return_address(0)));
   if (runtime.checks.races && operation.readers == static_cast<uint32_t>(__builtin_popcount(operation.arrived))) {
     const unsigned first = thread.id & ~31u;
     thread.block->clocks.sync_warp(first, operation.arrived);  // once, by the first lane to resume
@@ -143,7 +198,8 @@ extern "C" void ww_syncwarp(unsigned mask, int line) {
 }
 
 extern "C" ww_exchange ww_warp_exchange(unsigned mask, const void* in, unsigned bytes, const char* what, int line) {
-  WarpOperation& operation = synchronize_lanes(mask, in, bytes, what, line);
+  WarpOperation& operation =
+      synchronize_lanes(mask, in, bytes, what, line, reinterpret_cast<Address>(__builtin_return_address(0)));
   return {operation.values.data(), operation.stride, operation.arrived};
 }
 

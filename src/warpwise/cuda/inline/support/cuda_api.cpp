@@ -308,6 +308,7 @@ cudaError_t ww_cuda_copy_symbol(void* symbol, size_t symbol_bytes, void* host, s
   warpwise_host::read_symbols();
   memmove(write ? place : host, write ? host : place, bytes);
   if (write) warpwise_host::write_symbols();
+  if (write) warpwise_host::symbol_is_set(symbol);
   if (!write) warpwise_host::written(host, bytes);
   return cudaSuccess;
 }

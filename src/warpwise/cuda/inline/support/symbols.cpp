@@ -7,6 +7,7 @@
 
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ std::map<std::string, std::vector<ww_symbol>>& symbols() {  // keyed by extensio
   return *made;
 }
 std::map<void*, Block> blocks;  // keyed by shadow
+std::set<const void*> set;      // shadows that the host has written, or whose address it has
 }  // namespace
 
 namespace warpwise_host {
@@ -46,6 +48,10 @@ void write_symbols() {
         named[i] = block.data[i];
   }
 }
+void symbol_is_set(const void* shadow) {
+  const std::lock_guard<std::mutex> lock(guard);
+  set.insert(shadow);
+}
 }  // namespace warpwise_host
 
 extern "C" {
@@ -62,7 +68,13 @@ const ww_symbol* ww_host_find_symbols(const char* extension, uint64_t* count) {
   return *count ? found->second.data() : nullptr;
 }
 
+int ww_host_symbol_is_set(const void* shadow) {
+  const std::lock_guard<std::mutex> lock(guard);
+  return static_cast<int>(set.count(shadow));
+}
+
 cudaError_t ww_cuda_symbol_address(void** address, void* symbol, size_t bytes) {
+  warpwise_host::symbol_is_set(symbol);
   const auto known = blocks.find(symbol);
   *address = known == blocks.end() ? nullptr : known->second.data;
   if (*address) return cudaSuccess;
