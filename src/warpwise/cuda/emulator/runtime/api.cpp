@@ -231,6 +231,7 @@ void begin_launch(const ww_launch& launch) {
   runtime.aborted = runtime.pending_store = runtime.interleaved = runtime.clustered = false;
   runtime.stalls = 0;
   runtime.started_early.clear();
+  runtime.proxy_fenced.clear();
   runtime.finished_blocks = runtime.barriers_completed = 0;
   runtime.reports.clear();
   runtime.text_output.clear();

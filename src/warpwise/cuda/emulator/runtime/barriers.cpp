@@ -159,8 +159,9 @@ void complete_phase(Barrier& barrier, const void* object) {
   }
   complete_barrier_copies(*barrier.owner, barrier);
   barrier.arrivals.clear();
+  const bool of_one_block = reinterpret_cast<Address>(object) <= kLastKey;  // other blocks have the same key
   for (Block* resident : runtime.resident)
-    for (unsigned i = 0; i < resident->threads; i++)
+    for (unsigned i = 0; i < resident->threads && !(of_one_block && resident != barrier.owner); i++)
       if (resident->state[i] == ThreadState::kAtBarrierObject && resident->thread[i].object == object &&
           resident->thread[i].phase < barrier.phase)
         make_ready(resident->thread[i]);
