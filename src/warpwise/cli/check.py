@@ -18,6 +18,7 @@ from warpwise import cuda
 from warpwise.cli.check_rung import check_rung
 from warpwise.cli.kernel_files import KernelLaunch, KernelOptions, kernel_launch
 from warpwise.cli.kernel_options import kernel_options, require_target, seed_option, timeout_option
+from warpwise.cli.special_values import special_values
 from warpwise.cli.targets import find_rung, find_target, is_rung
 from warpwise.cli.values import FORMS, Value
 
@@ -40,6 +41,9 @@ from warpwise.cli.values import FORMS, Value
 )
 @seed_option
 @click.option(
+    "--nan", is_flag=True, help="Also find where the first NaN, infinity and denormal number arise, with the operands."
+)
+@click.option(
     "--sanitizer",
     "tools",
     multiple=True,
@@ -61,6 +65,7 @@ def check(
     target: str,
     order: str,
     seed: int,
+    nan: bool,
     tools: Sequence[str],
     timeout: float,
 ) -> int:
@@ -86,7 +91,9 @@ def check(
         if not name:
             raise click.BadParameter(f"{what}: expected {what}:RUNG; there are {names}", param_hint="OP:RUNG")
         where = what.removesuffix(f":{name}")
-        return check_rung(console, op, find_rung(op, name, "OP:RUNG"), where, seed, timeout, order=order)
+        return check_rung(console, op, find_rung(op, name, "OP:RUNG"), where, seed, timeout, nan, order=order)
+    if tools and nan:
+        raise click.UsageError("--nan runs on the CPU: it cannot be combined with --sanitizer")
     if tools and reference:
         raise click.UsageError("--reference compares the outputs of the CPU: it cannot be combined with --sanitizer")
     expected = _load_reference(reference) if reference else None
@@ -97,8 +104,11 @@ def check(
         if tools:
             return _sanitized(console, launch.launcher, launch.args, tools, timeout)
         wanted = _expected(expected, launch) if expected else None
+        if nan:
+            given = [value for value in launch.values if not value.output]
+            _print_lines(console, "before the launch", special_values(given))
         with console.status(f"{launch.expression}: compiling and running on the CPU, checked"):
-            findings = launch.check(timeout, order, seed)
+            findings = launch.check(timeout, order, seed, nan)
     except cuda.KernelError as error:
         console.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}")
         return 1
@@ -106,6 +116,8 @@ def check(
         console.print(
             f"[bold red]{finding.kind.__name__}[/]{escape(str(finding).removeprefix(finding.kind.__name__))}\n"
         )
+    if nan:
+        _print_lines(console, "after the launch", special_values([v for v in launch.values if v.returned]))
     wrong = [] if findings or wanted is None else _differences(launch.values, wanted)
     for line in wrong:
         console.print(f"[bold red]wrong[/]: {escape(line)}")
@@ -116,6 +128,11 @@ def check(
     note = "equals the reference" if wanted is not None else "without --reference the results are not verified"
     console.print(f"[green]no finding[/] in {escape(launch.expression)}, {note}")
     return 0
+
+
+def _print_lines(console: Console, when: str, lines: Sequence[str]) -> None:
+    for line in lines:
+        console.print(f"[yellow]{when}[/]: {escape(line)}")
 
 
 def _sanitized(

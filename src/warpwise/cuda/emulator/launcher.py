@@ -33,7 +33,8 @@ class Options:
 
     ``timeout`` is in seconds (0: none). ``checks`` is "all", "bounds" (no races, no uninitialised memory) or "none" (a
     build without instrumentation). ``order`` is the order of blocks and threads: "forward", "reverse" or "shuffle" by
-    ``seed``. At most ``max_findings`` different findings are kept.
+    ``seed``. At most ``max_findings`` different findings are kept. ``numbers`` also reports the first NaN, infinity and
+    denormal number that arise.
     """
 
     timeout: float = 60.0
@@ -41,6 +42,7 @@ class Options:
     order: str = "forward"
     seed: int = 0
     max_findings: int = 64
+    numbers: bool = False
 
 
 @functools.lru_cache(maxsize=512)
@@ -102,6 +104,7 @@ def launch(
         ORDERS[options.order],
         options.seed & 0xFFFFFFFF,
         options.max_findings,
+        int(options.numbers),
         options.timeout,
     )
     result = runtime.Result()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from warpwise.cuda.errors import Finding
+from warpwise.cuda.errors import Finding, UnsupportedFeature
 from warpwise.cuda.launch import copies, intercept, limits
 from warpwise.cuda.launch.arguments import device_of
 
@@ -58,15 +59,28 @@ class Launcher:
             raise findings[0].error()
 
     def check(
-        self, *args: Any, timeout: float = 60.0, checks: str | None = None, order: str = "forward", seed: int = 0
+        self,
+        *args: Any,
+        timeout: float = 60.0,
+        checks: str | None = None,
+        order: str = "forward",
+        seed: int = 0,
+        nan: bool = False,
     ) -> list[Finding]:
-        """Run emulated and return every finding instead of raising the first. CUDA tensors are copied to the CPU."""
+        """Run emulated and return every finding instead of raising the first. CUDA tensors are copied to the CPU.
+
+        With ``nan``, findings of the kind ``SpecialValue`` give the line, the thread and the operands of the first NaN,
+        the first infinity and the first denormal number that arise from operands that are none. a * b + c is then two
+        operations. Raises ``UnsupportedFeature`` if ``nan`` is set on a CPU other than x86-64.
+        """
         device = device_of(args, self.kernel.expression)
         if device is not None and device.type == "cuda":
             args = copies.to_cpu(args)
-        return self._emulate(args, timeout, checks, order, seed)
+        return self._emulate(args, timeout, checks, order, seed, nan)
 
-    def _emulate(self, args: Sequence[Any], timeout: float, checks: str | None, order: str, seed: int) -> list[Finding]:
+    def _emulate(
+        self, args: Sequence[Any], timeout: float, checks: str | None, order: str, seed: int, nan: bool = False
+    ) -> list[Finding]:
         from warpwise.cuda.emulator import constants, launcher
 
         kernel = self.kernel
@@ -77,11 +91,13 @@ class Launcher:
             limits.check_launch(kernel.expression, self.grid, self.block, profile, bounds)
             limits.check_shared(kernel.expression, 0, self.shared_bytes, profile)
             self._checked_for = profile
-        build = kernel.build(checked=checks != "none")
+        if nan and platform.machine() != "x86_64":
+            raise UnsupportedFeature(f"{kernel.expression}: the check for NaN needs an x86-64 CPU")
+        build = kernel.build(checked=checks != "none", numbers=nan)
         bound = kernel.binder(build).cpu(args)
         if kernel.module.constants:
             constants.apply(kernel.module.constants, build)
-        options = launcher.Options(timeout=timeout, checks=checks, order=order, seed=seed)
+        options = launcher.Options(timeout=timeout, checks=checks, order=order, seed=seed, numbers=nan)
         return launcher.launch(build, self.grid, self.block, self.shared_bytes, bound, options, profile)
 
 

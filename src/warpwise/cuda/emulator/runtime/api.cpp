@@ -11,6 +11,7 @@
 #include "default_arithmetic.h"
 #include "fibers.h"
 #include "interrupts.h"
+#include "numbers.h"
 #include "resident.h"
 #include "signals.h"
 #include "synchronise.h"
@@ -35,7 +36,7 @@ struct ww_launch {
   uint32_t grid[3], block[3];
   uint64_t dynamic_shared, shared_limit;  // bytes per block
   uint32_t check_any, check_races, check_uninitialised, check_barrier_lines;
-  uint32_t order, seed, max_findings;
+  uint32_t order, seed, max_findings, check_numbers;
   double timeout;
 };
 
@@ -207,6 +208,7 @@ bool is_fatal(const Report& report) {
     case kUninitializedRead:
     case kBarrierDivergence:
     case kUnwrittenOutput:
+    case kSpecialValue:
       return false;
     default:
       return true;
@@ -260,6 +262,7 @@ void run(const ww_launch& launch) {
   }
   runtime.arguments = values.data();
   SignalGuard guard(launch.timeout);
+  const NumberGuard numbers(launch.check_numbers != 0);
   run_grid();
 }
 
