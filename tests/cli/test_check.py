@@ -352,3 +352,12 @@ def test_nan_is_not_combined_with_sanitizer(source: Path) -> None:
         source, "--kernel", "scale", "--grid", "4", "--block", "256", *ARGUMENTS, "--nan", "--sanitizer", "all"
     )
     assert "--nan runs on the CPU: it cannot be combined with --sanitizer" in said(result)
+
+
+def test_fidelity_lists_the_executed_instructions(source: Path) -> None:
+    source.write_text(SCALE.replace("alpha * x[i]", "__expf(alpha * x[i])"))
+    result = check(source, "--kernel", "scale", "--grid", "4", "--block", "256", *ARGUMENTS, "--fidelity")
+    assert result.return_value == 0
+    text = said(result)
+    assert "scale: machine code of sm_90" in text and "approximate MUFU.EX2" in text
+    assert "exact" in text and "unsupported" not in text

@@ -16,6 +16,7 @@ from rich.markup import escape
 
 from warpwise import cuda
 from warpwise.cli.check_rung import check_rung
+from warpwise.cli.fidelity import fidelity_option, launch_fidelity, rung_fidelity
 from warpwise.cli.kernel_files import KernelLaunch, KernelOptions, kernel_launch
 from warpwise.cli.kernel_options import kernel_options, require_target, seed_option, timeout_option
 from warpwise.cli.special_values import special_values
@@ -43,6 +44,7 @@ from warpwise.cli.values import FORMS, Value
 @click.option(
     "--nan", is_flag=True, help="Also find where the first NaN, infinity and denormal number arise, with the operands."
 )
+@fidelity_option
 @click.option(
     "--sanitizer",
     "tools",
@@ -66,6 +68,7 @@ def check(
     order: str,
     seed: int,
     nan: bool,
+    fidelity: bool,
     tools: Sequence[str],
     timeout: float,
 ) -> int:
@@ -91,7 +94,11 @@ def check(
         if not name:
             raise click.BadParameter(f"{what}: expected {what}:RUNG; there are {names}", param_hint="OP:RUNG")
         where = what.removesuffix(f":{name}")
-        return check_rung(console, op, find_rung(op, name, "OP:RUNG"), where, seed, timeout, nan, order=order)
+        rung = find_rung(op, name, "OP:RUNG")
+        status = check_rung(console, op, rung, where, seed, timeout, nan, order=order)
+        if fidelity:
+            _listed(rung_fidelity, console, op, rung, seed, target=target, timeout=timeout)
+        return status
     if tools and nan:
         raise click.UsageError("--nan runs on the CPU: it cannot be combined with --sanitizer")
     if tools and reference:
@@ -109,6 +116,8 @@ def check(
             _print_lines(console, "before the launch", special_values(given))
         with console.status(f"{launch.expression}: compiling and running on the CPU, checked"):
             findings = launch.check(timeout, order, seed, nan)
+        if fidelity:
+            _listed(launch_fidelity, console, launch, target, timeout)
     except cuda.KernelError as error:
         console.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}")
         return 1
@@ -128,6 +137,13 @@ def check(
     note = "equals the reference" if wanted is not None else "without --reference the results are not verified"
     console.print(f"[green]no finding[/] in {escape(launch.expression)}, {note}")
     return 0
+
+
+def _listed(show: Callable[..., None], *args: Any, **options: Any) -> None:
+    try:
+        show(*args, **options)
+    except (ImportError, FileNotFoundError) as error:  # NVRTC or nvdisasm
+        raise click.ClickException(f"--fidelity: {error}") from error
 
 
 def _print_lines(console: Console, when: str, lines: Sequence[str]) -> None:
