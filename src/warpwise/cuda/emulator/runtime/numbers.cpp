@@ -271,17 +271,15 @@ extern "C" __attribute__((visibility("default"))) void ww_rounded_number(const c
 #define WW_CALLER reinterpret_cast<ww::Address>(__builtin_return_address(0))
 #pragma GCC visibility push(default)
 extern "C" {
+double __wrap_fma(double x, double y, double z) { return ww::checked("fma", WW_CALLER, WW_CALL(::fma), x, y, z); }
+float __wrap_fmaf(float x, float y, float z) { return ww::checked("fmaf", WW_CALLER, WW_CALL(::fmaf), x, y, z); }
+double __wrap_ldexp(double x, int n) { return ww::checked("ldexp", WW_CALLER, WW_CALL(::ldexp), x, n); }
+float __wrap_ldexpf(float x, int n) { return ww::checked("ldexpf", WW_CALLER, WW_CALL(::ldexpf), x, n); }
 // clang-format off
 WW_ONE(acos) WW_ONE(acosh) WW_ONE(asin) WW_ONE(atanh) WW_ONE(cbrt) WW_ONE(cos) WW_ONE(cosh) WW_ONE(erfc) WW_ONE(exp)
 WW_ONE(exp10) WW_ONE(exp2) WW_ONE(expm1) WW_ONE(lgamma) WW_ONE(log) WW_ONE(log10) WW_ONE(log1p) WW_ONE(log2)
 WW_ONE(sin) WW_ONE(sinh) WW_ONE(sqrt) WW_ONE(tan) WW_ONE(tgamma) WW_TWO(fmod) WW_TWO(hypot) WW_TWO(pow)
 WW_TWO(remainder)
-    // clang-format on
-    double __wrap_fma(double x, double y, double z) {
-  return ww::checked("fma", WW_CALLER, WW_CALL(::fma), x, y, z);
-}
-float __wrap_fmaf(float x, float y, float z) { return ww::checked("fmaf", WW_CALLER, WW_CALL(::fmaf), x, y, z); }
-double __wrap_ldexp(double x, int n) { return ww::checked("ldexp", WW_CALLER, WW_CALL(::ldexp), x, n); }
-float __wrap_ldexpf(float x, int n) { return ww::checked("ldexpf", WW_CALLER, WW_CALL(::ldexpf), x, n); }
+// clang-format on
 }
 #pragma GCC visibility pop
