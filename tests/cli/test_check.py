@@ -330,3 +330,34 @@ def test_a_rung_that_takes_no_case_says_why():
     found = said(check("matmul:k15@7x7"))
     assert "accepts none of the operation's cases on a CPU" in found
     assert "has no configuration '7x7' for these arguments; there are 64x64x32_w32x32_s4" in found
+
+
+def test_nan_gives_the_origin_and_the_special_values_of_the_arguments(source: Path) -> None:
+    x = np.ones(1000, np.float32)
+    x[3], x[7] = 1e30, np.nan
+    np.save("x.npy", x)
+    arguments = ["--arg", "n=1000", "--arg", "x=@x.npy", "--arg", "alpha=1e10", "--arg", "y=out:f32[1000]"]
+    result = check(source, "--kernel", "scale", "--grid", "4", "--block", "256", *arguments, "--nan")
+    assert result.return_value == 1
+    assert "before the launch: x: of 1,000 elements 1 NaN, the first at [7]" in said(result)
+    assert "SpecialValue: scale: an infinity arises: 1e+10 * 1.00000002e+30 = inf" in said(result)
+    assert "by block (0, 0, 0) thread (3, 0, 0) at scale.cu:4: if (i < n) y[i] = alpha * x[i];" in said(result)
+    assert "after the launch: y: of 1,000 elements 1 NaN, the first at [7]; 1 infinite, the first at [3]" in said(
+        result
+    )
+
+
+def test_nan_is_not_combined_with_sanitizer(source: Path) -> None:
+    result = check(
+        source, "--kernel", "scale", "--grid", "4", "--block", "256", *ARGUMENTS, "--nan", "--sanitizer", "all"
+    )
+    assert "--nan runs on the CPU: it cannot be combined with --sanitizer" in said(result)
+
+
+def test_fidelity_lists_the_executed_instructions(source: Path) -> None:
+    source.write_text(SCALE.replace("alpha * x[i]", "__expf(alpha * x[i])"))
+    result = check(source, "--kernel", "scale", "--grid", "4", "--block", "256", *ARGUMENTS, "--fidelity")
+    assert result.return_value == 0
+    text = said(result)
+    assert "scale: machine code of sm_90" in text and "approximate MUFU.EX2" in text
+    assert "exact" in text and "unsupported" not in text

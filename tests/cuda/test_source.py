@@ -214,3 +214,20 @@ def test_declarations_that_kernels_use_are_kept(text: str, kept: str) -> None:
     code = prune(text, {"k", "k_float"})
     assert kept in code
     assert "main" not in code
+
+
+def test_a_using_declaration_is_kept_with_the_names_that_it_introduces() -> None:
+    source = """
+    namespace lib {
+    __device__ float used() { return 1.0f; }
+    __device__ float unused() { return 2.0f; }
+    struct Host { void* memory; };
+    }
+    using lib::used, lib::unused;
+    using lib::Host;
+    using namespace lib;
+    __global__ void k(float* out) { *out = used(); }
+    """
+    kept = prune(source, {"k"})
+    assert "using lib::used, lib::unused;" in kept and "float unused()" in kept and "using namespace lib;" in kept
+    assert "Host" not in kept

@@ -16,8 +16,10 @@ from rich.markup import escape
 
 from warpwise import cuda
 from warpwise.cli.check_rung import check_rung
+from warpwise.cli.fidelity import fidelity_option, launch_fidelity, rung_fidelity
 from warpwise.cli.kernel_files import KernelLaunch, KernelOptions, kernel_launch
 from warpwise.cli.kernel_options import kernel_options, require_target, seed_option, timeout_option
+from warpwise.cli.special_values import special_values
 from warpwise.cli.targets import find_rung, find_target, is_rung
 from warpwise.cli.values import FORMS, Value
 from warpwise.cuda.launch.copies import restore_variables
@@ -49,6 +51,10 @@ from warpwise.cuda.launch.copies import restore_variables
     help="Repeat with --order preempt and the next N seeds, until there is a finding. It names its seed.",
 )
 @click.option(
+    "--nan", is_flag=True, help="Also find where the first NaN, infinity and denormal number arise, with the operands."
+)
+@fidelity_option
+@click.option(
     "--sanitizer",
     "tools",
     multiple=True,
@@ -71,6 +77,8 @@ def check(
     order: str,
     seed: int,
     schedules: int,
+    nan: bool,
+    fidelity: bool,
     tools: Sequence[str],
     timeout: float,
 ) -> int:
@@ -96,7 +104,13 @@ def check(
         if not name:
             raise click.BadParameter(f"{what}: expected {what}:RUNG; there are {names}", param_hint="OP:RUNG")
         where = what.removesuffix(f":{name}")
-        return check_rung(console, op, find_rung(op, name, "OP:RUNG"), where, seed, timeout, schedules, order=order)
+        rung = find_rung(op, name, "OP:RUNG")
+        status = check_rung(console, op, rung, where, seed, timeout, nan, order=order, schedules=schedules)
+        if fidelity:
+            _listed(rung_fidelity, console, op, rung, seed, target=target, timeout=timeout)
+        return status
+    if tools and nan:
+        raise click.UsageError("--nan runs on the CPU: it cannot be combined with --sanitizer")
     if tools and reference:
         raise click.UsageError("--reference compares the outputs of the CPU: it cannot be combined with --sanitizer")
     expected = _load_reference(reference) if reference else None
@@ -106,17 +120,24 @@ def check(
             raise click.UsageError("--sanitizer runs CUDA kernels")
         if tools:
             return _sanitized(console, launch.launcher, launch.args, tools, timeout)
-        variables = launch.launcher.variables() if schedules and isinstance(launch.launcher, cuda.Launcher) else []
+        if nan:
+            given = [value for value in launch.values if not value.output]
+            _print_lines(console, "before the launch", special_values(given))
+        variables = (
+            launch.launcher.variables(nan=nan) if schedules and isinstance(launch.launcher, cuda.Launcher) else []
+        )
         for number, (each, drawn) in enumerate([(order, seed), *(("preempt", seed + i) for i in range(schedules))]):
             if number:
                 launch = kernel_launch(Path(what), options, target, drawn)
                 restore_variables(variables)
             wanted = _expected(expected, launch) if expected else None
             with console.status(f"{launch.expression}: compiling and running on the CPU, checked"):
-                findings = launch.check(timeout, each, drawn)
+                findings = launch.check(timeout, each, drawn, nan)
             wrong = [] if findings or wanted is None else _differences(launch.values, wanted)
             if findings or wrong:
                 break
+        if fidelity:
+            _listed(launch_fidelity, console, launch, target, timeout)
     except cuda.KernelError as error:
         console.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}")
         return 1
@@ -124,6 +145,8 @@ def check(
         console.print(
             f"[bold red]{finding.kind.__name__}[/]{escape(str(finding).removeprefix(finding.kind.__name__))}\n"
         )
+    if nan:
+        _print_lines(console, "after the launch", special_values([v for v in launch.values if v.returned]))
     for line in wrong:
         console.print(f"[bold red]wrong[/]: {escape(line)}")
     if findings or wrong:
@@ -135,6 +158,18 @@ def check(
     runs = f" under {schedules + 1} schedules" if schedules else ""
     console.print(f"[green]no finding[/] in {escape(launch.expression)}{runs}, {note}")
     return 0
+
+
+def _listed(show: Callable[..., None], *args: Any, **options: Any) -> None:
+    try:
+        show(*args, **options)
+    except (ImportError, FileNotFoundError) as error:  # NVRTC or nvdisasm
+        raise click.ClickException(f"--fidelity: {error}") from error
+
+
+def _print_lines(console: Console, when: str, lines: Sequence[str]) -> None:
+    for line in lines:
+        console.print(f"[yellow]{when}[/]: {escape(line)}")
 
 
 def _sanitized(

@@ -18,12 +18,12 @@ CPU = torch.device("cpu")
 
 
 def check_rung(
-    console: Console, op: Op, rung: Rung, where: str, seed: int, timeout: float, schedules: int = 0, **options: Any
+    console: Console, op: Op, rung: Rung, where: str, seed: int, timeout: float, nan: bool = False, **options: Any
 ) -> int:
     """Print the findings of each launch of ``rung``, for each case and dtype. Returns 1 if there are any, else 0.
 
     ``where`` is what `warpwise climb` takes for ``op``: its name, or the file that defines it. ``options`` are
-    passed to ``check`` of CUDA launches: ``order``. Each launch repeats under ``schedules`` more schedules.
+    passed to ``check`` of CUDA launches: ``order`` and ``schedules``. ``nan``: also find where NaNs arise.
     """
     total = ran = 0
     refusals = Counter[str]()
@@ -36,7 +36,7 @@ def check_rung(
             ran += 1
             with console.status(f"{op.name}:{rung.name}: {case}, {_short(dtype)}, checked on the CPU"):
                 try:
-                    found = _found(op, rung, args, timeout, options | {"seed": seed, "schedules": schedules})
+                    found = _found(op, rung, args, {"timeout": timeout, "nan": nan}, options | {"seed": seed})
                 except cuda.KernelError as error:
                     console.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}")
                     return 1
@@ -61,12 +61,14 @@ def check_rung(
     return 0
 
 
-def _found(op: Op, rung: Rung, args: tuple[Any, ...], timeout: float, options: Mapping[str, Any]) -> list[cuda.Finding]:
+def _found(
+    op: Op, rung: Rung, args: tuple[Any, ...], common: Mapping[str, Any], options: Mapping[str, Any]
+) -> list[cuda.Finding]:
     findings: list[cuda.Finding] = []
 
     def checked(launcher: Any, given: tuple[Any, ...], meta: Mapping[str, Any]) -> None:
         own = dict(options) if isinstance(launcher, cuda.Launcher) else {}
-        findings.extend(launcher.check(*given, **{**meta, **own, "timeout": timeout}))
+        findings.extend(launcher.check(*given, **{**meta, **own, **common}))
 
     with intercepting(checked):
         op.launch(rung, op.allocate(*args), *args)

@@ -15,6 +15,7 @@ from rich.markup import escape
 from warpwise import cuda
 from warpwise.cli.cases import attr_option, cases_named, with_attributes
 from warpwise.cli.console import wide_console
+from warpwise.cli.fidelity import fidelity_option, print_fidelity
 from warpwise.cli.kernel_files import KernelOptions, kernel_launch
 from warpwise.cli.kernel_options import kernel_options, require_target, seed_option, timeout_option
 from warpwise.cli.measured import compare, launches_of, require_gpu
@@ -52,6 +53,7 @@ class Blocks(click.ParamType):
 @click.option("--all-lines", is_flag=True, help="Show the whole source, and every line of included files.")
 @click.option("--blocks", type=Blocks(), help="Number of blocks to execute.  [default: a few seconds of them]")
 @click.option("--trusted", is_flag=True, help="Omit the checked run, which takes long for large launches.")
+@fidelity_option
 @click.option("--ncu", is_flag=True, help="Also measure the counters with Nsight Compute on the GPU.")
 @click.option(
     "--html", "html_path", type=click.Path(path_type=Path, dir_okay=False), help="Write the page to this file."
@@ -79,6 +81,7 @@ def explain(
     all_lines: bool,
     blocks: object,
     trusted: bool,
+    fidelity: bool,
     ncu: bool,
     html_path: Path | None,
     json_path: Path | None,
@@ -128,6 +131,8 @@ def explain(
         if line is not None:
             _require_line(found, line)
         _show(console, found, line, all_lines)
+        if fidelity:
+            print_fidelity(console, found)
         if html_path is not None:
             _write(console, html_path, html.page(found, line), "page")
         if json_path is not None:

@@ -45,11 +45,11 @@ class KernelLaunch:
         """The positional arguments, with outputs marked."""
         return arguments(self.values)
 
-    def check(self, timeout: float, order: str, seed: int) -> list[cuda.Finding]:
-        """Run on the CPU with all checks. ``order`` and ``seed`` apply to CUDA kernels."""
+    def check(self, timeout: float, order: str, seed: int, nan: bool = False) -> list[cuda.Finding]:
+        """Run on the CPU with all checks, with ``nan`` for NaN too. ``order`` and ``seed`` apply to CUDA kernels."""
         if isinstance(self.launcher, cuda.Launcher):
-            return self.launcher.check(*self.args, timeout=timeout, order=order, seed=seed)
-        found: list[cuda.Finding] = self.launcher.check(*self.args, timeout=timeout, **self.meta)
+            return self.launcher.check(*self.args, timeout=timeout, order=order, seed=seed, nan=nan)
+        found: list[cuda.Finding] = self.launcher.check(*self.args, timeout=timeout, nan=nan, **self.meta)
         return found
 
 

@@ -24,6 +24,7 @@ from warpwise.cuda.errors import (
     MissingTool,
     OutOfBounds,
     ReadOnlyWrite,
+    SpecialValue,
     UndefinedBehaviour,
     UninitializedRead,
     UnsupportedFeature,
@@ -40,8 +41,9 @@ from warpwise.cuda.launch.views import out, strided
 __all__ = [
     "Access", "ArgumentError", "BarrierDivergence", "CompileError", "DataRace", "Deadlock", "Finding", "Kernel",
     "KernelAssertion", "KernelError", "KernelTimeout", "LaunchError", "Launcher", "MisalignedAccess",
-    "MissingTool", "Module", "OutOfBounds", "ReadOnlyWrite", "TensorMap", "UndefinedBehaviour", "UninitializedRead",
-    "UnsupportedFeature", "UnwrittenOutput", "ctype", "load", "load_inline", "out", "strided", "tensor_map",
+    "MissingTool", "Module", "OutOfBounds", "ReadOnlyWrite", "SpecialValue", "TensorMap", "UndefinedBehaviour",
+    "UninitializedRead", "UnsupportedFeature", "UnwrittenOutput", "ctype", "load", "load_inline", "out", "strided",
+    "tensor_map",
 ]  # fmt: skip
 
 

@@ -143,6 +143,10 @@ class KernelAssertion(KernelError):
     """An ``assert`` in the kernel failed, or it called ``__trap()``."""
 
 
+class SpecialValue(KernelError):
+    """A NaN, infinity or denormal number that arises from operands that are none; only a check for them reports it."""
+
+
 class KernelTimeout(KernelError):
     """The kernel did not finish within the timeout."""
 

@@ -14,6 +14,7 @@ from warpwise.machine.errors import LaunchTimeout, MachineFault, Unsupported
 if TYPE_CHECKING:
     from warpwise.device.profiles import Profile
     from warpwise.machine.counts import Counts
+    from warpwise.machine.grading import InstructionFidelity
     from warpwise.machine.program import Program
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "MachineFault",
     "Program",
     "Unsupported",
+    "fidelity",
     "load_program",
     "pipes",
     "run",
@@ -110,3 +112,14 @@ def pipes(program: Program) -> list[str]:
     from warpwise.machine import launch
 
     return launch.pipes(program)
+
+
+def fidelity(program: Program, counts: Counts | None = None) -> tuple[InstructionFidelity, ...]:
+    """How exactly the instructions that a run executed are modelled, "exact", "approximate" or "unsupported".
+
+    Without ``counts``: all instructions of the program. Each entry has the name of the instruction, the grade, what
+    differs from the hardware, the number of executed warp instructions and the source lines.
+    """
+    from warpwise.machine import grading
+
+    return grading.fidelity(program, counts)

@@ -66,6 +66,15 @@ def pipes(program: Program) -> list[str]:
     return [PIPES[code] if code < len(PIPES) else "" for code in codes[: len(program.instructions)]]
 
 
+def grades(program: Program) -> list[tuple[int, str]]:
+    """Return for each instruction 0 (exact), 1 (approximate) or 2 (unsupported), and what differs from the hardware."""
+    count = len(program.instructions)
+    codes, notes = (ctypes.c_uint8 * max(1, count))(), (ctypes.c_char_p * max(1, count))()
+    with _lock:
+        runtime.handle().ww_machine_fidelity(_decoded(program), codes, notes)
+    return [(code, (note or b"").decode()) for code, note in zip(codes[:count], notes[:count], strict=True)]
+
+
 def unsupported(program: Program) -> list[str]:
     """Return the unsupported instructions as text, without duplicates, in program order."""
     texts = (each.text for each, pipe in zip(program.instructions, pipes(program), strict=True) if not pipe)

@@ -129,6 +129,10 @@ def handle() -> ctypes.CDLL:
     loaded.ww_machine_unload.restype = None
     loaded.ww_machine_pipes.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
     loaded.ww_machine_pipes.restype = None
+    loaded.ww_machine_fidelity.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    loaded.ww_machine_fidelity.restype = None
+    loaded.ww_machine_opcodes.argtypes = [ctypes.c_void_p]
+    loaded.ww_machine_opcodes.restype = None
     loaded.ww_machine_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
     loaded.ww_machine_run.restype = ctypes.c_int
     loaded.ww_machine_release.argtypes = [ctypes.c_void_p]

@@ -20,6 +20,7 @@ from warpwise.triton.compat import InterpreterBuilder, TensorHandle, ir, numpy_d
 from warpwise.triton.findings import Recorder
 from warpwise.triton.memory import Memory
 from warpwise.triton.races import AccessTracker
+from warpwise.triton.special_values import SpecialValues
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _LIMITS = {np.dtype(f"{kind}{bits}"): np.iinfo(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
@@ -66,6 +67,7 @@ class Builder(InterpreterBuilder):
         self.memory: Memory = None  # type: ignore[assignment]  # set at each launch
         self.tracker: AccessTracker = None  # type: ignore[assignment]
         self.recorder: Recorder = None  # type: ignore[assignment]
+        self.special: SpecialValues | None = None  # set if the launch looks for NaN
         self.grid_dim = self.grid_idx = (0, 0, 0)
 
     def __getattr__(self, name: str) -> Any:
@@ -115,10 +117,19 @@ class Builder(InterpreterBuilder):
             result = (op(left.astype(np.int8), right.astype(np.int8)) & 1).astype(np.bool_)
         else:
             result = op(left, right)
-        return TensorHandle(result, tl.int1) if result.dtype == np.bool_ else handle_of(result, lhs.dtype)
+        if result.dtype == np.bool_:
+            return TensorHandle(result, tl.int1)
+        return self._noted(op.__name__, (left, right), handle_of(result, lhs.dtype))
 
     def unary_op(self, arg: TensorHandle, op: Callable[..., Array]) -> TensorHandle:
-        return handle_of(op(values_of(arg)), arg.dtype)
+        values = values_of(arg)
+        return self._noted(op.__name__, (values,), handle_of(op(values), arg.dtype))
+
+    def _noted(self, name: str, operands: tuple[Array, ...], result: TensorHandle) -> TensorHandle:
+        """Return ``result``, noted if the launch looks for NaN."""
+        if self.special is not None:
+            self.special.note(name, operands, values_of(result), result.dtype.scalar.name)
+        return result
 
     def ternary_op(
         self, lhs: TensorHandle, rhs: TensorHandle, other: TensorHandle, op: Callable[..., Array]
@@ -131,8 +142,9 @@ class Builder(InterpreterBuilder):
 
     def create_fma(self, x: TensorHandle, y: TensorHandle, z: TensorHandle) -> TensorHandle:
         # A float32 product is exact in float64, so only the sum is rounded twice.
-        wide = values_of(x).astype(np.float64) * values_of(y).astype(np.float64) + values_of(z)
-        return handle_of(wide, z.dtype)
+        operands = values_of(x), values_of(y), values_of(z)
+        wide = operands[0].astype(np.float64) * operands[1].astype(np.float64) + operands[2]
+        return self._noted("fma", operands, handle_of(wide, z.dtype))
 
     def create_minnumf(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
         return self.binary_op(lhs, rhs, np.fmin)
@@ -148,7 +160,7 @@ class Builder(InterpreterBuilder):
         return self.ternary_op(arg, low, high, np.clip)
 
     def create_rsqrt(self, arg: TensorHandle) -> TensorHandle:
-        return self.unary_op(arg, lambda values: 1 / np.sqrt(values))
+        return self.unary_op(arg, _rsqrt)
 
     def create_fneg(self, arg: TensorHandle) -> TensorHandle:
         return self.unary_op(arg, np.negative)
@@ -178,7 +190,8 @@ class Builder(InterpreterBuilder):
         return TensorHandle(shifted.astype(lhs.data.dtype), lhs.dtype.scalar)
 
     def cast_impl(self, src: TensorHandle, dst_type: tl.dtype) -> TensorHandle:
-        return handle_of(values_of(src), dst_type)
+        values = values_of(src)
+        return self._noted(dst_type.scalar.name, (values,), handle_of(values, dst_type))
 
     def create_fp_to_fp(self, src: TensorHandle, dst_type: tl.dtype, rounding_mode: Any) -> TensorHandle:
         toward_zero = rounding_mode == ir.ROUNDING_MODE.RTZ
@@ -187,7 +200,7 @@ class Builder(InterpreterBuilder):
             nearest = values.astype(np.float16)
             beyond = np.abs(nearest.astype(np.float64)) > np.abs(values.astype(np.float64))
             return TensorHandle(np.where(beyond, np.nextafter(nearest, np.float16(0)), nearest), dst_type.scalar)
-        return handle_of(values, dst_type, toward_zero)
+        return self._noted(dst_type.scalar.name, (values,), handle_of(values, dst_type, toward_zero))
 
     def create_dot(
         self, a: TensorHandle, b: TensorHandle, d: TensorHandle, input_precision: Any, max_num_imprecise_acc: Any
@@ -198,7 +211,10 @@ class Builder(InterpreterBuilder):
         product = np.matmul(left.astype(kind), right.astype(kind))
         if addend.dtype.kind in "iu":
             return TensorHandle(product.astype(np.int64).astype(addend.dtype) + addend, d.dtype.scalar)
-        return handle_of(product + addend.astype(kind), d.dtype)
+        result = handle_of(product + addend.astype(kind), d.dtype)
+        if self.special is not None:
+            self.special.note_reduction("dot", (left, right, addend), values_of(result), d.dtype.scalar.name)
+        return result
 
     def create_histogram(self, data: TensorHandle, bins: int, mask: TensorHandle | None) -> TensorHandle:
         values = data.data.ravel()
@@ -210,7 +226,9 @@ class Builder(InterpreterBuilder):
     def create_extern_elementwise(
         self, lib_name: str, lib_path: str, symbol: str, arguments: list[TensorHandle], result: tl.dtype, pure: bool
     ) -> TensorHandle:
-        return handle_of(libdevice.call(symbol, [values_of(argument) for argument in arguments]), result)
+        operands = tuple(values_of(argument) for argument in arguments)
+        name = symbol.removeprefix("__nv_")
+        return self._noted(name, operands, handle_of(libdevice.call(symbol, list(operands)), result))
 
     def create_inline_asm(self, assembly: str, *rest: Any) -> TensorHandle:
         raise UnsupportedFeature(
@@ -251,12 +269,19 @@ class Builder(InterpreterBuilder):
         return TensorHandle(data, dtype)
 
     def create_store(self, ptr: TensorHandle, val: TensorHandle, *policy: Any) -> None:
+        self._note_store(val, None)
         self.memory.store(ptr.data, val.data, None, numpy_dtype(ptr.get_element_ty()))
 
     def create_masked_store(
         self, ptrs: TensorHandle, value: TensorHandle, mask: Any, *policy: Any, **named: Any
     ) -> None:
-        self.memory.store(ptrs.data, value.data, _mask_of(mask, ptrs), numpy_dtype(ptrs.get_element_ty()))
+        active = _mask_of(mask, ptrs)
+        self._note_store(value, active)
+        self.memory.store(ptrs.data, value.data, active, numpy_dtype(ptrs.get_element_ty()))
+
+    def _note_store(self, value: TensorHandle, active: Array | None) -> None:
+        if self.special is not None:
+            self.special.stored(values_of(value), active, value.dtype.scalar.name)
 
     def create_descriptor_store(self, desc: Any, value: TensorHandle, indices: list[TensorHandle]) -> None:
         # TMA clips a box that reaches past the tensor's end; a store whose box starts at a negative coordinate traps.
@@ -304,6 +329,14 @@ class Builder(InterpreterBuilder):
     def _record_ordering(self, sem: Any) -> None:
         if sem != ir.MEM_SEMANTIC.RELAXED:
             self.tracker.record_ordering_atomic()
+
+
+def _rsqrt(values: Array) -> Array:
+    result: Array = 1 / np.sqrt(values)
+    return result
+
+
+_rsqrt.__name__ = "rsqrt"
 
 
 def _mask_of(mask: Any, ptrs: TensorHandle) -> Array:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from warpwise.cuda.errors import Access, Finding, Index3, KernelError
+from warpwise.cuda.errors import Access, Finding, Index3, KernelError, SpecialValue
 
 Site = tuple[str, int]
 _UNKNOWN: Site = ("", 0)
@@ -94,7 +94,7 @@ class Recorder:
         if not self.collect:
             raise finding.error()
         where = (finding.access.file, finding.access.line) if finding.access else _UNKNOWN
-        key = (finding.kind, finding.variable, where)
+        key = (finding.kind, finding.variable, where, finding.message if finding.kind is SpecialValue else "")
         known = self._found.get(key)
         if known is not None:
             self._found[key] = dataclasses.replace(known, count=known.count + finding.count)

@@ -39,6 +39,7 @@ from warpwise.triton.intrinsics import Intrinsics, language_overrides, scalar_it
 from warpwise.triton.memory import Memory
 from warpwise.triton.outputs import add_shadows, report_unwritten
 from warpwise.triton.races import AccessTracker
+from warpwise.triton.special_values import SpecialValues
 
 CHECKS = ("all", "bounds", "none")
 _MISSING = object()
@@ -149,8 +150,12 @@ class Interpreter:
         timeout: float,
         checks: str,
         collect: bool,
+        nan: bool = False,
     ) -> list[Finding]:
-        """Run every program of the grid; raises the first finding, or returns all of them with ``collect``."""
+        """Run every program of the grid; raises the first finding, or returns all of them with ``collect``.
+
+        ``nan``: also find where a NaN, an infinity or a denormal number arises.
+        """
         name = function.__name__
         if checks not in CHECKS:
             raise ArgumentError(f"{name}: checks: expected one of {', '.join(CHECKS)}, got {checks!r}")
@@ -162,6 +167,7 @@ class Interpreter:
             tracker = AccessTracker(dimensions, recorder)
             add_shadows(memory, tracker, checks)
             self.builder.memory, self.builder.tracker, self.builder.recorder = memory, tracker, recorder
+            self.builder.special = SpecialValues(recorder) if nan else None
             self.intrinsics.timeout, self.intrinsics.deadline = timeout, time.monotonic() + timeout
             self._run_programs(function, values, dimensions, tracker, recorder)
             if checks != "none":

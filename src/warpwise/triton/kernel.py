@@ -119,14 +119,26 @@ class BoundKernel:
         """A function of a stream and of values for all parameters that launches ``compiled`` again."""
         return direct_launcher(compiled, grid, values)
 
-    def check(self, *args: Any, timeout: float = 60.0, checks: str = "all", **meta: Any) -> list[Finding]:
-        """Run interpreted and return all findings. CUDA tensors are copied to the CPU; the originals do not change."""
+    def check(
+        self, *args: Any, timeout: float = 60.0, checks: str = "all", nan: bool = False, **meta: Any
+    ) -> list[Finding]:
+        """Run interpreted and return all findings. CUDA tensors are copied to the CPU; the originals do not change.
+
+        With ``nan``, findings of the kind ``SpecialValue`` give the line, the program, the lane and the operands of the
+        first NaN, infinity and denormal number that arise from operands that are none and reach a store.
+        """
         copies = _copied_to_cpu((*args, *meta.values()))
         args, meta = copies[: len(args)], dict(zip(meta, copies[len(args) :], strict=True))
-        return self._interpret(args, meta, timeout, checks, collect=True)
+        return self._interpret(args, meta, timeout, checks, collect=True, nan=nan)
 
     def _interpret(
-        self, args: tuple[Any, ...], meta: Mapping[str, Any], timeout: float, checks: str, collect: bool
+        self,
+        args: tuple[Any, ...],
+        meta: Mapping[str, Any],
+        timeout: float,
+        checks: str,
+        collect: bool,
+        nan: bool = False,
     ) -> list[Finding]:
         function = self.kernel.jit_function
         for tensor in tensors_in((*args, *meta.values())):
@@ -136,7 +148,7 @@ class BoundKernel:
         bound = bind(function, args, meta)
         for hook in hooks:
             hook({name: unwrap(value) for name, value in bound.items()})
-        return INTERPRETER.launch(function, self.grid, bound, timeout=timeout, checks=checks, collect=collect)
+        return INTERPRETER.launch(function, self.grid, bound, timeout=timeout, checks=checks, collect=collect, nan=nan)
 
     def _device_mismatch(self, args: tuple[Any, ...], meta: Mapping[str, Any]) -> ArgumentError:
         names = self.kernel.jit_function.arg_names

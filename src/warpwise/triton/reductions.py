@@ -64,8 +64,12 @@ def reduce(
     folded = [part.reshape(-1) if axis is None else np.moveaxis(part, axis, 0) for part in data]
     operation = _numpy_operation(combine_fn)
     if operation is not None and len(blocks) == 1:
-        total = operation.reduce(values_of(TensorHandle(folded[0], kinds[0])), axis=0)
-        results = [handle_of(np.asarray(total), kinds[0]).data]
+        values = values_of(TensorHandle(folded[0], kinds[0]))
+        total = handle_of(np.asarray(operation.reduce(values, axis=0)), kinds[0])
+        results = [total.data]
+        special = getattr(getattr(ignored.get("_semantic"), "builder", None), "special", None)
+        if special is not None:
+            special.note_reduction(f"{operation.__name__}.reduce", (values,), values_of(total), kinds[0].name)
     else:
         while folded[0].shape[0] > 1:
             folded = _combine(combine_fn, [part[0::2] for part in folded], [part[1::2] for part in folded], kinds)

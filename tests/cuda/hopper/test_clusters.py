@@ -103,6 +103,53 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) histogram(const int* values
   if (threadIdx.x < 8) bins[cluster.block_rank() * 8 + threadIdx.x] = mine[threadIdx.x];
 }
 """
+EXITS = r"""
+#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+
+// The second warp arrives at the cluster's barrier and exits; the first waits, and reads what the other block wrote.
+extern "C" __global__ void __cluster_dims__(2, 1, 1) arrive_and_exit(int* out, int bug) {
+  __shared__ int mine;
+  auto cluster = cg::this_cluster();
+  if (threadIdx.x == 0 && bug != 1) mine = blockIdx.x;
+  if (threadIdx.x >= 32) {
+    if (bug != 2) cluster.barrier_arrive();
+    return;
+  }
+  if (bug == 1 && threadIdx.x == 31) {
+    for (int i = 0; i < 500; ++i) __nanosleep(10);
+    mine = blockIdx.x;
+  }
+  cluster.sync();
+  const int other = *cluster.map_shared_rank(&mine, cluster.block_rank() ^ 1);
+  if (threadIdx.x == 0) out[blockIdx.x] = other;
+  cluster.sync();
+}
+
+__device__ float* late() {
+  __shared__ float table[32];
+  return table;
+}
+
+// Block 1 exits; block 0 then calls a function whose variable takes the memory that block 1 had.
+extern "C" __global__ void __cluster_dims__(2, 1, 1) call_late(float* out) {
+  auto cluster = cg::this_cluster();
+  __shared__ float own[32];
+  own[threadIdx.x] = threadIdx.x;
+  if (cluster.block_rank() == 1) {
+    __shared__ float other[32];
+    other[threadIdx.x] = 1.0f;
+    out[32 + threadIdx.x] = own[threadIdx.x];
+    cluster.barrier_arrive();
+    return;
+  }
+  cluster.sync();
+  for (int i = 0; i < 200; ++i) __nanosleep(10);
+  late()[threadIdx.x] = threadIdx.x;
+  __syncwarp();
+  out[threadIdx.x] = late()[threadIdx.x ^ 1];
+}
+"""
 ORDERS = ["forward", "reverse", "shuffle"]
 
 
@@ -174,3 +221,19 @@ def test_a_histogram_in_distributed_shared_memory(order):
     values, bins = torch.randint(0, 32, (1000,), dtype=torch.int32), torch.empty(32, dtype=torch.int32)
     cuda.load(GROUPS)["histogram"][4, 64](values, cuda.out(bins), 1000, order=order)
     assert torch.equal(bins, torch.bincount(values, minlength=32).int())
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("bug", [0, 1, 2])
+def test_threads_that_arrive_at_the_barrier_and_exit_count_once(bug, order):
+    """``bug`` 1: a lane writes late, before its own arrival. 2: an exit counts as an arrival."""
+    out = torch.zeros(4, dtype=torch.int32)
+    assert cuda.load(EXITS)["arrive_and_exit"][4, 64].check(out, bug, order=order) == []
+    assert out.tolist() == [1, 0, 3, 2]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_variable_in_a_function_that_is_called_late(order):
+    out = torch.empty(64)
+    assert cuda.load(EXITS)["call_late"][2, 32].check(cuda.out(out), order=order) == []
+    assert torch.equal(out, torch.cat([torch.arange(32) ^ 1, torch.arange(32)]).float())

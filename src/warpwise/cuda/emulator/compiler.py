@@ -55,11 +55,13 @@ def build(
     define: Mapping[str, object] = {},
     target: str = "sm_90",
     checked: bool = True,
+    numbers: bool = False,
     shown: str | None = None,
 ) -> Build:
     """Return the kernel that ``expression`` names ("ns::scale<float, 4>"), compiled on a cache miss.
 
-    With ``checked`` every access, array index, division and shift is checked by the runtime. Messages quote the lines
+    With ``checked`` every access, array index, division and shift is checked by the runtime; with ``numbers`` also the
+    results of arithmetic. Messages quote the lines
     of ``shown`` if it is given, else of ``text``. Raises ``CompileError`` with the compiler's messages and the lines of
     ``file``, the names of the kernels, or the compiler to install.
     """
@@ -67,7 +69,7 @@ def build(
     folders = flatten.search_path(file, [*include, SHARED_INCLUDE])
     headers = flatten.user_headers(text, folders)
     compiler = toolchain.command()
-    flags = toolchain.flags(compiler, checked)
+    flags = toolchain.flags(compiler, checked, numbers)
     library = runtime.library()
     macros = _definitions(define, target)
     name = cache.key(
@@ -194,6 +196,7 @@ def _compile(
     handle, made = tempfile.mkstemp(dir=library.parent, suffix=".so")
     os.close(handle)
     headers = [INCLUDE, SHARED_INCLUDE]
+    wrapped = (*_WRAPPED, *(toolchain.CHECKED_FUNCTIONS if "-DWW_NUMBERS" in flags else ()))
     # Do not link the sanitizers' libraries: g++ adds them unless -nodefaultlibs is given, clang does not.
     if native.is_clang(compiler):
         own = ["-ferror-limit=8", "-fno-caret-diagnostics"]
@@ -204,7 +207,7 @@ def _compile(
     command = [
         *compiler, *flags, "-pipe", "-fdiagnostics-color=never", *(f"-I{folder}" for folder in headers),
         "-x", "c++", "-", "-x", "none", "-shared", "-o", made, str(runtime_library), *own,
-        *(f"-Wl,--wrap={name}" for name in _WRAPPED),
+        *(f"-Wl,--wrap={name}" for name in wrapped),
         f"-Wl,-rpath,{runtime_library.parent}", "-Wl,-Bsymbolic", "-Wl,--no-undefined",
     ]  # fmt: skip
     result = subprocess.run(

@@ -35,6 +35,7 @@ KINDS: tuple[type[errors.KernelError], ...] = (
     errors.KernelTimeout,
     errors.UnsupportedFeature,
     errors.LaunchError,
+    errors.SpecialValue,
 )  # in the order of ``ww::Kind``
 ACTIONS = (
     "read", "write", "atomic", "asynchronous copy", "wait", "return", "executed", "unknown thread", "volatile read",
@@ -68,7 +69,8 @@ def _merged(findings: Iterable[Finding]) -> list[Finding]:
     for finding in findings:
         sides = [(side.what, side.file, side.line) for side in (finding.access, finding.other) if side]
         known = any(line for _, _, line in sides)
-        key = (finding.kind, finding.variable, finding.space, *sides) if known else len(kept)
+        number = finding.message if finding.kind is errors.SpecialValue else ""
+        key = (finding.kind, finding.variable, finding.space, number, *sides) if known else len(kept)
         first = kept.get(key)
         kept[key] = replace(first, count=first.count + finding.count) if first else finding
     return list(kept.values())

@@ -34,7 +34,8 @@ class Options:
     ``timeout`` is in seconds (0: none). ``checks`` is "all", "bounds" (no races, no uninitialised memory) or "none" (a
     build without instrumentation). ``order`` is the order of blocks and threads: "forward", "reverse", or by
     ``seed`` "shuffle" or "preempt", which also preempts threads and blocks at atomics, volatile accesses, fences and
-    barriers. At most ``max_findings`` different findings are kept.
+    barriers. At most ``max_findings`` different findings are kept. ``numbers`` also reports the first NaN, infinity and
+    denormal number that arise.
     """
 
     timeout: float = 60.0
@@ -42,6 +43,7 @@ class Options:
     order: str = "forward"
     seed: int = 0
     max_findings: int = 64
+    numbers: bool = False
 
 
 @functools.lru_cache(maxsize=512)
@@ -103,6 +105,7 @@ def launch(
         ORDERS[options.order],
         options.seed & 0xFFFFFFFF,
         options.max_findings,
+        int(options.numbers),
         options.timeout,
     )
     result = runtime.Result()

@@ -94,6 +94,7 @@ class LaunchRequest(ctypes.Structure):
         ("order", ctypes.c_uint32),
         ("seed", ctypes.c_uint32),
         ("max_findings", ctypes.c_uint32),
+        ("check_numbers", ctypes.c_uint32),
         ("timeout", ctypes.c_double),
     ]
 

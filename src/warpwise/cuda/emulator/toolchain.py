@@ -38,9 +38,24 @@ _COMMON = (
 _INSTRUMENTED = ("-O1", "-fsanitize=thread", f"-fsanitize={_SANITIZERS}", "-DWW_CHECKED")
 
 
+# Exceptions of arithmetic are trapped: no instruction may be executed early, and none has the encoding of AVX.
+_TRAPPING = ("-ftrapping-math", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-DWW_NUMBERS")
+_ONE_OPERAND = (
+    "acos acosh asin atanh cbrt cos cosh erfc exp exp10 exp2 expm1 lgamma log log10 log1p log2 sin sinh sqrt tan tgamma"
+)
+_SEVERAL_OPERANDS = "fmod hypot pow remainder fma ldexp"
+CHECKED_FUNCTIONS = tuple(name + end for name in f"{_ONE_OPERAND} {_SEVERAL_OPERANDS}".split() for end in ("", "f"))
+"""Functions of the C library whose results runtime/numbers.cpp checks."""
+
+
 @functools.lru_cache(maxsize=8)
-def flags(compiler: tuple[str, ...], checked: bool) -> tuple[str, ...]:
-    """Return the flags for kernels with (``checked``) or without instrumented accesses."""
+def flags(compiler: tuple[str, ...], checked: bool, numbers: bool = False) -> tuple[str, ...]:
+    """Return the flags for kernels with (``checked``) or without instrumented accesses. ``numbers``: with traps at
+    NaNs, infinities and denormal numbers.
+    """
+    if numbers:
+        kept = [flag for flag in flags(compiler, checked) if flag != "-fno-trapping-math"]
+        return (*(flag for flag in kept if flag not in native.vector_flags()), *_TRAPPING)
     common = (*_COMMON, *native.vector_flags())
     if native.is_clang(compiler):
         # By default clang does not instrument a read that a write to the same address follows.

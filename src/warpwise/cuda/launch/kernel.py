@@ -34,7 +34,7 @@ class Kernel:
     def __init__(self, module: Module, expression: str, declaration: KernelDeclaration | None) -> None:
         self.module, self.expression, self.declaration = module, expression, declaration
         self._launchers: dict[Any, Launcher] = {}
-        self._builds: dict[bool, Build] = {}
+        self._builds: dict[tuple[bool, bool], Build] = {}
         self._binder: Binder | None = None
         self._gpu: dict[int, GpuKernel] = {}
 
@@ -83,11 +83,11 @@ class Kernel:
         """The machine code for ``target``; see ``compile``."""
         return self.compile(target).cubin
 
-    def build(self, checked: bool = True) -> Build:
-        """The library that emulated launches run; with ``checked`` every memory access is checked. Raises
-        ``CompileError``.
+    def build(self, checked: bool = True, numbers: bool = False) -> Build:
+        """The library that emulated launches run; with ``checked`` every memory access is checked, with ``numbers`` the
+        results of arithmetic. Raises ``CompileError``.
         """
-        made = self._builds.get(checked)
+        made = self._builds.get((checked, numbers))
         if made is None:
             from warpwise.cuda.emulator import compiler
 
@@ -101,9 +101,10 @@ class Kernel:
                     define=module.define,
                     target=limits.target_profile(module.target).name,
                     checked=checked,
+                    numbers=numbers,
                     shown=module.shown,
                 )
-            made = self._builds[checked] = dataclasses.replace(made, origin=module.origin)
+            made = self._builds[checked, numbers] = dataclasses.replace(made, origin=module.origin)
         return made
 
     def binder(self, build: Build) -> Binder:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from warpwise.cuda.errors import Finding
+from warpwise.cuda.errors import Finding, UnsupportedFeature
 from warpwise.cuda.launch import copies, intercept, limits
 from warpwise.cuda.launch.arguments import device_of
 
@@ -68,19 +69,24 @@ class Launcher:
         order: str = "forward",
         seed: int = 0,
         schedules: int = 0,
+        nan: bool = False,
     ) -> list[Finding]:
         """Run emulated and return every finding instead of raising the first. CUDA tensors are copied to the CPU.
 
         With ``schedules``, a launch without a finding is repeated on the same arguments with ``order="preempt"`` and
         the seeds ``seed`` to ``seed + schedules - 1``, until one has a finding, which names its seed.
+
+        With ``nan``, findings of the kind ``SpecialValue`` give the line, the thread and the operands of the first NaN,
+        the first infinity and the first denormal number that arise from operands that are none. a * b + c is then two
+        operations. Raises ``UnsupportedFeature`` if ``nan`` is set on a CPU other than x86-64.
         """
         device = device_of(args, self.kernel.expression)
         if device is not None and device.type == "cuda":
             args = copies.to_cpu(args)
         if not schedules:
-            return self._emulate(args, timeout, checks, order, seed)
-        saved, variables = copies.saved(args), self.variables(checks)
-        findings = self._emulate(args, timeout, checks, order, seed)
+            return self._emulate(args, timeout, checks, order, seed, nan)
+        saved, variables = copies.saved(args), self.variables(checks, nan)
+        findings = self._emulate(args, timeout, checks, order, seed, nan)
         for each in range(seed, seed + schedules):
             if findings:
                 break
@@ -88,18 +94,20 @@ class Launcher:
             copies.restore_variables(variables)
             findings = [
                 replace(finding, schedule=f'order="preempt", seed={each}')
-                for finding in self._emulate(args, timeout, checks, "preempt", each)
+                for finding in self._emulate(args, timeout, checks, "preempt", each, nan)
             ]
         return findings
 
-    def variables(self, checks: str | None = None) -> list[tuple[int, bytes]]:
+    def variables(self, checks: str | None = None, nan: bool = False) -> list[tuple[int, bytes]]:
         """The addresses and values on a CPU of the kernel's global variables, which outlive a launch."""
         from warpwise.cuda.emulator.constants import library_variables
 
-        library = self.kernel.build(checked=_checks(checks) != "none").library
+        library = self.kernel.build(checked=_checks(checks) != "none", numbers=nan).library
         return [(address, ctypes.string_at(address, size)) for address, size in library_variables(library).values()]
 
-    def _emulate(self, args: Sequence[Any], timeout: float, checks: str | None, order: str, seed: int) -> list[Finding]:
+    def _emulate(
+        self, args: Sequence[Any], timeout: float, checks: str | None, order: str, seed: int, nan: bool = False
+    ) -> list[Finding]:
         from warpwise.cuda.emulator import constants, launcher
 
         kernel = self.kernel
@@ -110,11 +118,13 @@ class Launcher:
             limits.check_launch(kernel.expression, self.grid, self.block, profile, bounds)
             limits.check_shared(kernel.expression, 0, self.shared_bytes, profile)
             self._checked_for = profile
-        build = kernel.build(checked=checks != "none")
+        if nan and platform.machine() != "x86_64":
+            raise UnsupportedFeature(f"{kernel.expression}: the check for NaN needs an x86-64 CPU")
+        build = kernel.build(checked=checks != "none", numbers=nan)
         bound = kernel.binder(build).cpu(args)
         if kernel.module.constants:
             constants.apply(kernel.module.constants, build)
-        options = launcher.Options(timeout=timeout, checks=checks, order=order, seed=seed)
+        options = launcher.Options(timeout=timeout, checks=checks, order=order, seed=seed, numbers=nan)
         return launcher.launch(build, self.grid, self.block, self.shared_bytes, bound, options, profile)
 
 

@@ -10,24 +10,30 @@ from warpwise.cuda.source.directives import Macro
 _HOST_NAMESPACES = frozenset({"torch", "at", "c10", "pybind11", "py", "thrust", "chrono", "std::chrono"})
 
 
-def _always(declaration: Declaration) -> bool:
-    if declaration.kind == "using":
-        words = [t.text for t in declaration.tokens if t.kind == "identifier"]
-        return not _HOST_NAMESPACES.intersection(words)
-    return False
+def _introduced(declaration: Declaration) -> set[str]:
+    """The names that a using-declaration introduces: ``{"B", "D"}`` for ``using A::B, C::D;``. None: keep it always."""
+    tokens = [t.text for t in declaration.tokens]
+    if "namespace" in tokens or "operator" in tokens:
+        return set()
+    return {tokens[i - 1] for i in range(1, len(tokens)) if tokens[i] in (",", ";")}
+
+
+def _may_be_kept(declaration: Declaration) -> bool:
+    return not _HOST_NAMESPACES.intersection(t.text for t in declaration.tokens if t.kind == "identifier")
 
 
 def needed(found: Sequence[Declaration], defined: dict[str, Macro], roots: Iterable[str]) -> set[int]:
     """Indices of the declarations that ``roots`` (names) mention, directly or through other declarations.
 
     A function that is neither device code nor constexpr is never included. An operator is included with its operand
-    types.
+    types, a using-declaration with the names that it introduces.
     """
     by_name: dict[str, list[int]] = {}
     for index, declaration in enumerate(found):
         for name in declaration.names:
             by_name.setdefault(name, []).append(index)
-    kept = {index for index, declaration in enumerate(found) if _always(declaration)}
+    using = {i: _introduced(d) for i, d in enumerate(found) if d.kind == "using" and _may_be_kept(d)}
+    kept = {index for index, names in using.items() if not names}
     seen: set[str] = set()
     pending = set(roots)
 
@@ -47,6 +53,10 @@ def needed(found: Sequence[Declaration], defined: dict[str, Macro], roots: Itera
                 if index not in kept and usable(found[index]):
                     kept.add(index)
                     pending |= found[index].words | found[index].names
+        for index, names in using.items():
+            if index not in kept and names & seen:
+                kept.add(index)
+                pending |= names
         types = [(i, d) for i, d in enumerate(found) if d.kind in ("record", "enum", "alias")]
         left_out = {n for i, d in types if i not in kept for n in d.names} - {n for i in kept for n in found[i].names}
         for index, declaration in enumerate(found):

@@ -90,6 +90,8 @@ def assembled(
     seconds: Mapping[str, float],
 ) -> Explanation:
     """Build the explanation of a run: metrics, lines, occupancy, prediction, hints and caveats."""
+    from warpwise import machine
+
     threads = block[0] * block[1] * block[2]
     needs = (threads, resources.registers, resources.static_shared, resources.dynamic_shared)
     fits = occupancy(profile.name, *needs)
@@ -139,6 +141,7 @@ def assembled(
         sources,
         dict(seconds),
         names.get(file, file),
+        fidelity=machine.fidelity(program, counts),
     )
 
 

@@ -297,6 +297,19 @@ WW_API void ww_machine_pipes(const void* program, u8* units) {
     *units++ = is_supported(instruction) ? instruction.pipe : 255;
 }
 
+// The grade of each instruction, 0 exact, 1 approximate, 2 unsupported, and what differs from the hardware, or null.
+WW_API void ww_machine_fidelity(const void* program, u8* grades, const char** notes) {
+  for (const Instruction& instruction : static_cast<const Program*>(program)->instructions) {
+    *grades++ = !is_supported(instruction) ? 2 : instruction.approximate ? 1 : 0;
+    *notes++ = is_supported(instruction) ? instruction.approximate : nullptr;
+  }
+}
+
+// Calls `each` with the name of every opcode and what differs from the hardware, or null.
+WW_API void ww_machine_opcodes(void (*each)(const char* name, const char* approximate)) {
+  for (const auto& [name, approximate] : known_opcodes()) each(name.c_str(), approximate);
+}
+
 WW_API int ww_machine_run(void* handle, const ww_machine_params* params, ww_machine_result* result) {
   Program& program = *static_cast<Program*>(handle);
   memset(result, 0, sizeof *result);

@@ -34,6 +34,7 @@ struct Program {
 std::unique_ptr<Program> parse_program(const char* text, size_t bytes);
 Handler decode_unsupported(Instruction& instruction);
 bool is_supported(const Instruction& instruction);
+std::vector<std::pair<std::string, const char*>> known_opcodes();  // and what differs from the hardware, or null
 
 struct Fault {
   enum Kind { kFault = 1, kUnsupported = 2, kTimeout = 3, kInterrupt = 4, kNeedsAllBlocks = 5 } kind;

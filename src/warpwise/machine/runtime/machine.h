@@ -81,6 +81,8 @@ struct Instruction {
   std::string text;
   u64 scratch[2] = {0, 0};  // decoded by the decoder for its handler: a width, an immediate LUT, ...
   u8 pipe = 0;              // a Pipe, set by the decoder's registration
+  // What differs from the hardware; null: results are equal. Set by the decoder or by its registration.
+  const char* approximate = nullptr;
   bool has(const char* modifier) const;
 };
 
@@ -91,7 +93,8 @@ enum Pipe : u8 { kAlu, kFma, kFp16, kFp64, kXu, kLsu, kTex, kUniformPipe, kTenso
 
 using Decoder = Handler (*)(Instruction&);  // nullptr: these modifiers are not supported
 struct Opcode {
-  Opcode(const char* name, Pipe pipe, Decoder decode);  // one static object per opcode
+  // One static object per opcode. `approximate`: what differs from the hardware; see Instruction.
+  Opcode(const char* name, Pipe pipe, Decoder decode, const char* approximate = nullptr);
 };
 
 // ---- Counters of an instruction, all u64. counts.py lists them in the same order.

@@ -269,15 +269,19 @@ Handler decode(Instruction& i, Format format, Sum sum, Handler run) {
   return run;
 }
 
-Opcode HMMA_opcode("HMMA", kTensor, [](Instruction& i) { return decode(i, Format::kF16, Sum::kF32, multiply_floats); });
-Opcode QMMA_opcode("QMMA", kTensor,
-                   [](Instruction& i) { return decode(i, Format::kE4M3, Sum::kF32, multiply_floats); });
+constexpr const char* kDifference =
+    "products are exact; the hardware truncates the terms of a sum, here they are rounded";
+Opcode HMMA_opcode(
+    "HMMA", kTensor, [](Instruction& i) { return decode(i, Format::kF16, Sum::kF32, multiply_floats); }, kDifference);
+Opcode QMMA_opcode(
+    "QMMA", kTensor, [](Instruction& i) { return decode(i, Format::kE4M3, Sum::kF32, multiply_floats); }, kDifference);
 Opcode IMMA_opcode("IMMA", kTensor,
                    [](Instruction& i) { return decode(i, Format::kS8, Sum::kS32, multiply_integers); });
 Opcode BMMA_opcode("BMMA", kTensor,
                    [](Instruction& i) { return decode(i, Format::kB1, Sum::kXorPopc, multiply_bits); });
-Opcode DMMA_opcode("DMMA", kTensor,
-                   [](Instruction& i) { return decode(i, Format::kF64, Sum::kF64, multiply_doubles); });
+Opcode DMMA_opcode(
+    "DMMA", kTensor, [](Instruction& i) { return decode(i, Format::kF64, Sum::kF64, multiply_doubles); },
+    "the order of the additions may be another");
 
 }  // namespace
 

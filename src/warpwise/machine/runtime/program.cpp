@@ -13,6 +13,7 @@ namespace {
 struct Entry {
   Pipe pipe;
   Decoder decode;
+  const char* approximate;
 };
 std::map<std::string, Entry>& registry() {
   static std::map<std::string, Entry> entries;
@@ -79,6 +80,7 @@ void decode(Instruction& instruction) {
   if (found != registry().end()) {
     instruction.pipe = found->second.pipe;
     instruction.run = found->second.decode(instruction);
+    if (!instruction.approximate) instruction.approximate = found->second.approximate;
   }
   if (!instruction.run) instruction.run = run_unsupported;
 }
@@ -111,7 +113,15 @@ bool has_only(const Instruction& instruction, std::initializer_list<const char*>
   });
 }
 
-Opcode::Opcode(const char* name, Pipe pipe, Decoder decode) { registry()[name] = {pipe, decode}; }
+Opcode::Opcode(const char* name, Pipe pipe, Decoder decode, const char* approximate) {
+  registry()[name] = {pipe, decode, approximate};
+}
+
+std::vector<std::pair<std::string, const char*>> known_opcodes() {
+  std::vector<std::pair<std::string, const char*>> known;
+  for (const auto& [name, entry] : registry()) known.emplace_back(name, entry.approximate);
+  return known;
+}
 
 bool is_supported(const Instruction& instruction) { return instruction.run != run_unsupported; }
 

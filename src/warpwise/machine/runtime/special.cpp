@@ -103,10 +103,15 @@ const struct {
     {"SR_NCLUSTERID.Z", grid_size<2>},
 };
 
-Reader reader_of(const Instruction& instruction) {
+Reader reader_of(Instruction& instruction) {
   if (instruction.operands.size() != 2) return nullptr;
   for (const auto& each : kReaders)
-    if (instruction.operands[1].name == each.name) return each.read;
+    if (instruction.operands[1].name == each.name) {
+      if (each.read == clock_now || each.read == clock_high)
+        instruction.approximate = "clocks are those of a warp alone on its SM, with nominal latencies";
+      if (each.read == multiprocessor) instruction.approximate = "block n runs on SM n modulo their number";
+      return each.read;
+    }
   return nullptr;
 }
 Reader reader(const Instruction& instruction) { return reinterpret_cast<Reader>(instruction.scratch[0]); }

@@ -156,7 +156,7 @@ Handler decode_mufu(Instruction& n) {
   return n.has("TANH") ? choose<Tangent>(n) : nullptr;
 }
 
-const Opcode kMufu("MUFU", kXu, decode_mufu);
+const Opcode kMufu("MUFU", kXu, decode_mufu, "rounded from double; the hardware is within 2 ulp of that");
 
 }  // namespace
 }  // namespace ww::machine

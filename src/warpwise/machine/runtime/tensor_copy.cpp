@@ -99,8 +99,10 @@ Handler decode(Instruction& i) {
   i.scratch[1] = static_cast<u64>(found - std::begin(dimensions)) + 1;
   return copy_box<Loads>;
 }
-Opcode UTMALDG_opcode("UTMALDG", kLsu, decode<true>);
-Opcode UTMASTG_opcode("UTMASTG", kLsu, decode<false>);
+constexpr const char* kRequests =
+    "data are exact; the copy completes at once, and TMA's requests are not those of a GPU";
+Opcode UTMALDG_opcode("UTMALDG", kLsu, decode<true>, kRequests);
+Opcode UTMASTG_opcode("UTMASTG", kLsu, decode<false>, kRequests);
 // UTMACCTL.PF [UR]: prefetch.tensormap.
 void nothing(Warp&, const Instruction&, Mask) {}
 Opcode UTMACCTL_opcode("UTMACCTL", kLsu, [](Instruction& i) -> Handler { return i.has("PF") ? nothing : nullptr; });

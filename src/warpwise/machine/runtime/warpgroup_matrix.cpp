@@ -223,7 +223,10 @@ Handler decode(Instruction& instruction) {
   return multiply;
 }
 
-const Opcode kHgmma("HGMMA", kTensor, decode), kQgmma("QGMMA", kTensor, decode), kIgmma("IGMMA", kTensor, decode);
+constexpr const char* kDifference =
+    "products are exact; the sum over K is rounded once, the hardware's terms are truncated";
+const Opcode kHgmma("HGMMA", kTensor, decode, kDifference), kQgmma("QGMMA", kTensor, decode, kDifference),
+    kIgmma("IGMMA", kTensor, decode);
 
 }  // namespace
 }  // namespace ww::machine

@@ -11,6 +11,7 @@
 #include "default_arithmetic.h"
 #include "fibers.h"
 #include "interrupts.h"
+#include "numbers.h"
 #include "resident.h"
 #include "signals.h"
 #include "synchronise.h"
@@ -35,7 +36,7 @@ struct ww_launch {
   uint32_t grid[3], block[3];
   uint64_t dynamic_shared, shared_limit;  // bytes per block
   uint32_t check_any, check_races, check_uninitialised, check_barrier_lines;
-  uint32_t order, seed, max_findings;
+  uint32_t order, seed, max_findings, check_numbers;
   double timeout;
 };
 
@@ -207,6 +208,7 @@ bool is_fatal(const Report& report) {
     case kUninitializedRead:
     case kBarrierDivergence:
     case kUnwrittenOutput:
+    case kSpecialValue:
       return false;
     default:
       return true;
@@ -233,6 +235,7 @@ void begin_launch(const ww_launch& launch) {
   runtime.stalls = 0;
   runtime.leaves_block = false;
   runtime.started_early.clear();
+  runtime.proxy_fenced.clear();
   runtime.finished_blocks = runtime.barriers_completed = 0;
   runtime.reports.clear();
   runtime.text_output.clear();
@@ -261,6 +264,7 @@ void run(const ww_launch& launch) {
   }
   runtime.arguments = values.data();
   SignalGuard guard(launch.timeout);
+  const NumberGuard numbers(launch.check_numbers != 0);
   run_grid();
 }
 

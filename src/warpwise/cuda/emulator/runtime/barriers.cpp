@@ -125,8 +125,7 @@ void wait_for(Barrier& barrier, const void* object, uint64_t phase, const char* 
 
 namespace {
 
-// Arrives at the barrier `key`, which `threads` arrivals complete, and waits for it unless `arrive_only`. Keys are
-// small numbers, below any address.
+// Arrives at the barrier `key` (below any address) of `threads` arrivals, and waits for it unless `arrive_only`.
 void synchronize_at(Address key, unsigned threads, bool arrive_only, const char* what, int line) {
   Block& block = *runtime.block;
   resolve_pending_store();
@@ -159,8 +158,9 @@ void complete_phase(Barrier& barrier, const void* object) {
   }
   complete_barrier_copies(*barrier.owner, barrier);
   barrier.arrivals.clear();
+  const bool of_one_block = reinterpret_cast<Address>(object) <= kLastKey;  // other blocks have the same key
   for (Block* resident : runtime.resident)
-    for (unsigned i = 0; i < resident->threads; i++)
+    for (unsigned i = 0; i < resident->threads && (!of_one_block || resident == barrier.owner); i++)
       if (resident->state[i] == ThreadState::kAtBarrierObject && resident->thread[i].object == object &&
           resident->thread[i].phase < barrier.phase)
         make_ready(resident->thread[i]);

@@ -106,9 +106,10 @@ unsigned ww_swizzle_of(const void* shared) {
 }
 
 void ww_bulk_source(const void* from, size_t bytes, int line) {
-  if (runtime.checks.any)
-    access_range(reinterpret_cast<Address>(from), bytes, false, reinterpret_cast<Address>(__builtin_return_address(0)),
-                 kCopyAccess, line);
+  if (!runtime.checks.any) return;
+  const Address pc = reinterpret_cast<Address>(__builtin_return_address(0)), at = reinterpret_cast<Address>(from);
+  if (runtime.checks.races) check_global_proxy_fence(at, bytes, pc, line);
+  access_range(at, bytes, false, pc, kCopyAccess, line);
 }
 
 void ww_async_read(const void* from, size_t bytes, const char* what, int line) {

@@ -14,6 +14,8 @@ bool is_cluster_of_several(const Block& block) { return block.cluster && block.c
 void complete_cluster_barrier(Cluster& cluster) {
   cluster.phase++;
   cluster.arrived = 0;
+  cluster.exited += cluster.exited_after_arrival;
+  cluster.exited_after_arrival = 0;
   runtime.stalls = 0;
   runtime.barriers_completed++;
   for (Block* block : cluster.blocks) {
@@ -162,7 +164,8 @@ void leave_cluster(Block& block) {
 void on_cluster_exit(Thread& thread) {
   if (!thread.block->cluster) return;
   Cluster& cluster = *thread.block->cluster;
-  cluster.exited++;
+  const bool counted = thread.arrived_at_cluster && thread.cluster_phase == cluster.phase;
+  (counted ? cluster.exited_after_arrival : cluster.exited)++;
   try_complete_cluster_barrier(cluster);
 }
 

@@ -22,6 +22,7 @@ enum Kind : int32_t {
   kKernelTimeout,
   kUnsupportedFeature,
   kLaunchError,
+  kSpecialValue,
 };
 
 enum Action : int32_t {

@@ -43,6 +43,8 @@ static Slot& allocate_shared_slot(Block& block, ww_site* site, size_t bytes, Spa
   slot.report_unwritten_reads = runtime.checks.uninitialised;
   slot.views.assign(1, {slot.start, bytes, site->element_bytes, false, false, site->name});
   if (runtime.checks.races) allocate_shadow_cells(slot);
+  if (slot.cells && runtime.clustered)  // a block of the same cluster may have used the slot, and have exited
+    memset(slot.cell_memory, 0, ((bytes >> 2) + 1) * sizeof(Cell));
   if (runtime.checks.uninitialised) allocate_written_bits(slot);
   memset(reinterpret_cast<void*>(slot.start), 0xff, bytes);
   return slot;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <algorithm>
+
 #include "synchronise.h"
 #include "volatile_data.h"
 
@@ -174,6 +176,14 @@ void resolve_pending_store() {
     suspect(pending.address, pending.read, pending.report);
 }
 
+// A weak access of a flag after the acquire that read it: the write of the flag belongs to the release that precedes it
+// by one tick of the clock.
+static bool is_acquired_flag(const AccessInfo& access, Address word, uint64_t write, bool shared) {
+  constexpr uint64_t kTick = uint64_t{1} << 19;
+  return !access.strong && (write & kStrong) && clock_of(write) > 1 && has_observed(word, write) &&
+         !unordered(write - kTick, shared);
+}
+
 // A strong access needs no fence after the read of the flag; a volatile write after a lock was taken does.
 static bool is_lenient(const AccessInfo& access, bool write) {
   return access.strong && !(write && is_volatile(access) && runtime.current->takes_lock);
@@ -186,7 +196,9 @@ static void check_against_write(const Slot& slot, const Cell& cell, uint32_t mas
   const bool in_flight = (other & kClockBits) == kInFlight;
   if (access.strong && (other & kStrong) && !in_flight && !races_with_write(access, word, write, other)) return;
   if (same_thread_and_epoch(other, runtime.stamp) && !in_flight) return;
-  if (unordered(other, slot.shared, is_lenient(access, write))) report_race(slot, access, word, write, other, true);
+  if (!unordered(other, slot.shared, is_lenient(access, write)) || is_acquired_flag(access, word, other, slot.shared))
+    return;
+  report_race(slot, access, word, write, other, true);
 }
 
 void record_read_slow(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word) {
@@ -317,6 +329,31 @@ void check_proxy_fence(Address address, size_t bytes, Address pc, const char* wh
                 "%s reads shared memory through the async proxy, without a fence.proxy.async after the write by "
                 "another instruction",
                 what);
+    add_report(report);
+    return;
+  }
+}
+
+// Reports a bulk load of global memory that the same launch has written without a proxy fence.
+void check_global_proxy_fence(Address address, size_t bytes, Address pc, int line) {
+  Slot* slot = slot_of(address);
+  if (!slot || !slot->cells || slot->shared || address - slot->start >= slot->bytes) return;
+  const Address end = std::min(address + bytes, slot->start + slot->bytes);
+  uint64_t fenced = 0;
+  for (Address at = address & ~Address{3}; at < end; at += 4) {
+    const uint64_t write = cell_of(*slot, at)->write;
+    if (epoch_of(write) < runtime.epoch_floor[0] || (write & kClockBits) == kInFlight) continue;
+    if (write >> 19 == fenced >> 19 || runtime.block->clocks.is_agent(thread_of(write))) continue;
+    fenced = write;
+    if (is_proxy_fenced(*runtime.block, write) || unordered(write, false)) continue;  // the latter: a race, found next
+    Report report = new_report(kDataRace, pc, line);
+    describe(report, *slot, at);
+    report.access.action = kRead;
+    report.access_bytes = 4;
+    fill_other(report, write, true);
+    set_message(report,
+                "a bulk copy reads global memory through the async proxy, without a fence.proxy.async after the write "
+                "by another instruction");
     add_report(report);
     return;
   }

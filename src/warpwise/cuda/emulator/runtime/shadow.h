@@ -104,6 +104,7 @@ inline __attribute__((always_inline)) void record_read(Slot& slot, Cell& cell, u
 void check_warp_synchronous(const Slot& slot, Address address, unsigned bytes, bool write, Address pc);
 
 void check_proxy_fence(Address address, size_t bytes, Address pc, const char* what, int line);
+void check_global_proxy_fence(Address address, size_t bytes, Address pc, int line);
 
 // Mark words as the destination of a pending asynchronous copy of the running thread, and of a completed one.
 void mark_in_flight(Slot& slot, Address to, size_t bytes, uint64_t code);

@@ -10,6 +10,7 @@
 
 #include "access.h"
 #include "fibers.h"
+#include "numbers.h"
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
@@ -18,11 +19,11 @@
 namespace ww {
 namespace {
 
-constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}, kFaultCount = 5;
 constexpr long kTick = 10'000'000;  // ns
 constexpr int kTicksUntilForced = 3;
 
-struct sigaction old_faults[4], old_tick;
+struct sigaction old_faults[kFaultCount], old_tick;
 pthread_t launching;
 stack_t old_stack;
 alignas(64) char fault_stack[64 * 1024];
@@ -71,8 +72,9 @@ void set_timer(long every);
 
 // A fault in a kernel ends the launch; any other is passed to the previous handler.
 void on_fault(int signal, siginfo_t* info, void* context) {
+  if ((signal == SIGFPE || signal == SIGTRAP) && trap_number(signal, info->si_code, context)) return;
   if (!on_kernel_fiber()) {
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < kFaultCount; i++)
       if (kFaults[i] == signal) sigaction(signal, &old_faults[i], nullptr);
     return;  // the faulting instruction repeats, with the previous handler installed
   }
@@ -166,14 +168,14 @@ SignalGuard::SignalGuard(double timeout) {
   stack.ss_size = sizeof fault_stack;
   sigaltstack(&stack, &old_stack);
   const struct sigaction on_faults = action(on_fault, SA_ONSTACK), on_ticks = action(on_tick, SA_RESTART);
-  for (int i = 0; i < 4; i++) sigaction(kFaults[i], &on_faults, &old_faults[i]);
+  for (int i = 0; i < kFaultCount; i++) sigaction(kFaults[i], &on_faults, &old_faults[i]);
   sigaction(tick_signal(), &on_ticks, &old_tick);
   set_timer(kTick);
 }
 
 SignalGuard::~SignalGuard() {
   set_timer(0);
-  for (int i = 0; i < 4; i++) sigaction(kFaults[i], &old_faults[i], nullptr);
+  for (int i = 0; i < kFaultCount; i++) sigaction(kFaults[i], &old_faults[i], nullptr);
   sigaltstack(&old_stack, nullptr);
 }
 

@@ -200,6 +200,7 @@ struct Cluster {
   std::vector<uint64_t> numbers;
   uint32_t first_epoch;
   unsigned threads, exited, arrived;
+  unsigned exited_after_arrival;  // arrived in this phase and then exited: in `exited` from the next phase on
   uint64_t phase;
   bool relaxed;  // an arrival of this phase is not a release
 };
@@ -229,6 +230,7 @@ struct Block {
   bool synchronises;             // a thread has read a word at which another has released
   bool has_fenced;               // a thread has executed a fence
   Extent fenced[2];              // by scope: what fences of earlier epochs follow; epoch 0: none
+  Knowledge proxy_fenced;        // what its threads knew at proxy fences
   FailedSynchronisation failed;  // the latest
   std::unordered_map<Address, uint64_t> observed_writes;  // strong writes of other threads, by word
   int barrier_result;
@@ -314,9 +316,10 @@ struct Runtime {
   bool aborted;
   volatile int stop;  // a Stop, set by the signal handlers
   uint64_t resumes, barriers_completed;
-  bool clustered;                              // blocks of a cluster of several are resident
-  unsigned stalls;                             // times that all threads waited since a barrier completed last
-  std::unordered_set<uint64_t> started_early;  // numbers of blocks that started with another of their cluster
+  bool clustered;                                       // blocks of a cluster of several are resident
+  unsigned stalls;                                      // times that all threads waited since a barrier completed last
+  std::unordered_map<uint64_t, uint32_t> proxy_fenced;  // by number of the block: epoch of its last proxy fence
+  std::unordered_set<uint64_t> started_early;           // numbers of blocks that started with another of their cluster
   uint32_t last_epoch;
   PendingStore pending;
   std::vector<Report> reports;

@@ -129,6 +129,7 @@ void synchronise(Address address, size_t bytes, Operation operation, Scope scope
       }
       if (word && operation != Operation::kWrite) {
         observe(thread, *word, scope);
+        note_observed(at << 2);
         thread.takes_lock |= compares;
       }
       if (operation != Operation::kRead && (word || may_release))
@@ -220,6 +221,7 @@ void share_with_cluster(const Cluster& cluster) {
 void start_knowledge_of(Block& block) {
   block.synchronises = block.has_fenced = false;
   block.fenced[0] = block.fenced[1] = {0, {}};
+  block.proxy_fenced.reset();
   block.failed = {};
   block.observed_writes.clear();
   for (unsigned i = 0; i < block.threads; i++) {
@@ -247,6 +249,15 @@ bool is_known(uint64_t stamp, bool strong) {
   if (!thread.block->synchronises) return false;
   if (covers(thread.known, stamp)) return true;
   return strong && (covers(thread.observed[kBlockScope], stamp) || covers(thread.observed[kDeviceScope], stamp));
+}
+
+void note_proxy_fence(const Thread& thread) { grow(thread.block->proxy_fenced, thread.known); }
+
+bool is_proxy_fenced(const Block& reader, uint64_t stamp) {
+  const uint64_t writer = block_number_of(epoch_of(stamp));
+  const auto found = runtime.proxy_fenced.find(writer);
+  if (found != runtime.proxy_fenced.end() && found->second >= epoch_of(stamp)) return true;
+  return writer != reader.number && covers(reader.proxy_fenced, stamp);
 }
 
 void check_scope(Address address, unsigned bytes, Scope scope, Address pc, int line) {

@@ -37,6 +37,10 @@ void start_knowledge_of(Block& block);
 // True if the access happens before the next one of the running thread, by synchronisation through memory. `strong`:
 // the running thread's access is strong.
 bool is_known(uint64_t stamp, bool strong);
+// A proxy fence of the thread makes visible to the async proxy what it knows. is_proxy_fenced: for writes to global
+// memory; a fence by any thread of the writing block, in the epoch of the write or later, counts as well.
+void note_proxy_fence(const Thread& thread);
+bool is_proxy_fenced(const Block& reader, uint64_t stamp);
 // Reports an atomic of scope block on a word that another block has accessed by an atomic, and the reverse. Call it
 // before the access is recorded.
 void check_scope(Address address, unsigned bytes, Scope scope, Address pc, int line);

@@ -131,6 +131,8 @@ void ww_proxy_fence() {
   block.clocks.use_agents();
   block.clocks.proxy_fence(runtime.current->id);
   runtime.current->fenced_epoch = block.epoch;
+  runtime.proxy_fenced[block.number] = block.epoch;
+  note_proxy_fence(*runtime.current);
   if (block.clocks.exhausted()) next_epoch(block);
   refresh_stamp();
 }

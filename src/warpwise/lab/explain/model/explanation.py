@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from warpwise.lab.explain.model.occupancy import Occupancy
     from warpwise.lab.explain.model.time_model import Prediction
     from warpwise.machine.counts import Counts
+    from warpwise.machine.grading import InstructionFidelity
 
 Index3 = tuple[int, int, int]
 
@@ -105,7 +106,7 @@ class Explanation:
     ``limiter`` and the ``time``; it is None if the machine code was not executed, and ``unsupported`` gives the reason.
     ``caveats`` are limits of the counters. ``sources`` holds the text of the files that ``lines`` refer to, by line;
     ``file`` is the one that declares the kernel. ``origin`` is the place of line 1 in the Python file that holds the
-    source, such as "ops.py:40".
+    source, such as "ops.py:40". ``fidelity`` lists the executed instructions as exact, approximate or unsupported.
     """
 
     kernel: str
@@ -128,6 +129,7 @@ class Explanation:
     seconds: Mapping[str, float] = field(default_factory=dict)
     file: str = ""
     origin: str = ""
+    fidelity: tuple[InstructionFidelity, ...] = ()
 
     @property
     def sampled(self) -> str:

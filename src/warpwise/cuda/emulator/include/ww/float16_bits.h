@@ -2,6 +2,13 @@
 // each rounding mode.
 #pragma once
 
+#ifdef WW_NUMBERS
+extern "C" void ww_rounded_number(const char* what, float given, float result);
+#define WW_ROUNDED_NUMBER(WHAT, GIVEN, RESULT) ww_rounded_number(WHAT, GIVEN, RESULT)
+#else
+#define WW_ROUNDED_NUMBER(WHAT, GIVEN, RESULT) static_cast<void>(0)
+#endif
+
 namespace ww {
 // Rounds to odd. Rounding the result again, to at least two bits fewer, gives the same as rounding x once.
 WW_INLINE float to_odd(double x) {
@@ -63,11 +70,14 @@ WW_INLINE unsigned short half_bits(float f) {
   } else {  // subnormal, in units of 2^-24
     const unsigned significand = exponent ? (magnitude & 0x7fffffu) | 0x800000u : magnitude & 0x7fffffu;
     result = drop_low_bits<mode>(significand, exponent ? 126 - exponent : 125, sign);
+    if (result && result < 0x400u && static_cast<float>(result) * 0x1p-24f != fabsf(f))
+      WW_ROUNDED_NUMBER("half", f, copysignf(static_cast<float>(result) * 0x1p-24f, f));
   }
   if (result >= 0x7c00u) {
     const bool infinite =
         mode == Rounding::nearest || (mode == Rounding::up && !sign) || (mode == Rounding::down && sign);
     result = infinite ? 0x7c00u : 0x7bffu;
+    if (infinite) WW_ROUNDED_NUMBER("half", f, copysignf(INFINITY, f));
   }
   return static_cast<unsigned short>(sign | result);
 }
@@ -89,6 +99,7 @@ WW_INLINE unsigned short bfloat16_bits(float f) {
   unsigned result = drop_low_bits<mode>(magnitude, 16, sign);
   const bool overflow = result == 0x7f80u && magnitude != 0x7f800000u;
   if (overflow && mode == Rounding::zero) result = 0x7f7fu;
+  if (overflow && mode != Rounding::zero) WW_ROUNDED_NUMBER("bfloat16", f, copysignf(INFINITY, f));
   return static_cast<unsigned short>(sign | result);
 }
 WW_INLINE float bfloat16_value(unsigned short b) { return bits<float>(static_cast<unsigned>(b) << 16); }
