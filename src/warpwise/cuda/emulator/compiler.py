@@ -99,7 +99,7 @@ def build(
         warnings = _compile(unit, target_path, compiler, flags, library, file, quoted, expression)
         stored = {**_facts(target_path), "uninitialised": uninitialised.reads(warnings, file, quoted)}
         cache.atomic_write(facts, json.dumps(stored))
-    unset = tuple((line, name) for line, name in stored["uninitialised"])
+    unset = tuple((line, name) for line, name in stored.get("uninitialised", ()))
     return Build(
         target_path,
         file,
