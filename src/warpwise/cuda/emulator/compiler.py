@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpwise import cache, native
-from warpwise.cuda.emulator import messages, runtime, toolchain
+from warpwise.cuda.emulator import messages, runtime, toolchain, uninitialised
 from warpwise.cuda.emulator.rewrite import ABSENT_HEADER, Rewritten, rewrite
 from warpwise.cuda.emulator.toolchain import INCLUDE, SHARED_INCLUDE
 from warpwise.cuda.errors import CompileError
@@ -33,7 +33,8 @@ class Build:
 
     ``library`` is the shared library. ``file`` and ``text`` are the user's source, for messages. ``function_type`` is
     the kernel's C++ type ("void (*)(int, float const*, float*)"), and ``sizes`` the bytes of each parameter.
-    ``origin`` is the Python file that holds the source.
+    ``origin`` is the Python file that holds the source. ``uninitialised`` holds the lines and names of local variables
+    that are read before they are written.
     """
 
     library: Path
@@ -44,6 +45,7 @@ class Build:
     sizes: tuple[int, ...]
     checked: bool
     origin: Origin | None = None
+    uninitialised: tuple[tuple[int, str], ...] = ()
 
 
 def build(
@@ -96,10 +98,20 @@ def build(
     if not found:
         folder.mkdir(parents=True, exist_ok=True)
         unit = _translation_unit(text, file, expression, folders, headers, macros, compiler)
-        _compile(unit, target_path, compiler, flags, library, file, quoted, expression)
-        stored = _facts(target_path)
+        warnings = _compile(unit, target_path, compiler, flags, library, file, quoted, expression)
+        stored = {**_facts(target_path), "uninitialised": uninitialised.reads(warnings, file, quoted)}
         cache.atomic_write(facts, json.dumps(stored))
-    return Build(target_path, file, quoted, expression, stored["type"], tuple(stored["sizes"]), checked)
+    unset = tuple((line, name) for line, name in stored.get("uninitialised", ()))
+    return Build(
+        target_path,
+        file,
+        quoted,
+        expression,
+        stored["type"],
+        tuple(stored["sizes"]),
+        checked,
+        uninitialised=unset,
+    )
 
 
 def _translation_unit(
@@ -191,21 +203,22 @@ def _compile(
     file: str,
     text: str,
     expression: str,
-) -> None:
-    """Compile ``unit``, passed on standard input, into ``library``."""
+) -> str:
+    """Compile ``unit``, passed on standard input, into ``library``. Returns the compiler's warnings."""
     handle, made = tempfile.mkstemp(dir=library.parent, suffix=".so")
     os.close(handle)
     headers = [INCLUDE, SHARED_INCLUDE]
     wrapped = (*_WRAPPED, *(toolchain.CHECKED_FUNCTIONS if "-DWW_NUMBERS" in flags else ()))
     # Do not link the sanitizers' libraries: g++ adds them unless -nodefaultlibs is given, clang does not.
     if native.is_clang(compiler):
-        own = ["-ferror-limit=8", "-fno-caret-diagnostics"]
+        own = ["-ferror-limit=8", "-fno-caret-diagnostics", *uninitialised.CLANG_FLAGS]
     else:
-        own = ["-fmax-errors=8", "-fno-diagnostics-show-caret"]
+        own = ["-fmax-errors=8", "-fno-diagnostics-show-caret", *uninitialised.GNU_FLAGS]
         own += ["-nodefaultlibs", "-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc", *toolchain.linker()]
         headers.insert(0, toolchain.precompiled(compiler, flags))
     command = [
-        *compiler, *flags, "-pipe", "-fdiagnostics-color=never", *(f"-I{folder}" for folder in headers),
+        *compiler, *(flag for flag in flags if flag != "-w"), "-pipe", "-fdiagnostics-color=never",
+        *(f"-I{folder}" for folder in headers),
         "-x", "c++", "-", "-x", "none", "-shared", "-o", made, str(runtime_library), *own,
         *(f"-Wl,--wrap={name}" for name in wrapped),
         f"-Wl,-rpath,{runtime_library.parent}", "-Wl,-Bsymbolic", "-Wl,--no-undefined",
@@ -221,9 +234,11 @@ def _compile(
     )
     if result.returncode:
         Path(made).unlink(missing_ok=True)
-        messages.refuse_absent(result.stderr, file, text, expression)
-        raise CompileError(messages.readable(result.stderr, file, text, expression))
+        errors = uninitialised.without_warnings(result.stderr)
+        messages.refuse_absent(errors, file, text, expression)
+        raise CompileError(messages.readable(errors, file, text, expression))
     os.replace(made, library)
+    return result.stderr
 
 
 def _facts(library: Path) -> dict[str, object]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from warpwise.cuda.emulator import runtime
+from warpwise.cuda.emulator import runtime, uninitialised
 from warpwise.cuda.errors import Finding, Index3, LaunchError
 
 if TYPE_CHECKING:
@@ -122,12 +122,13 @@ def launch(
             sys.stdout.write(f"\n({result.text_dropped:,} more bytes printed by {build.expression} were dropped)\n")
         if result.interrupted:
             _interrupted(build.expression)
+        local = uninitialised.findings(build) if build.checked and CHECKS[options.checks][2] else []
         if not result.report_count:
-            return []
+            return local
         from warpwise.cuda.emulator import findings
 
         reports = [result.reports[index] for index in range(result.report_count)]
-        return findings.translate(build, reports, result.load_bias, block)
+        return [*findings.translate(build, reports, result.load_bias, block), *local]
     finally:
         handle.ww_release_result(ctypes.byref(result))
 

@@ -85,7 +85,7 @@ def headers_digest() -> str:
         HERE / "runtime" / "abi_extra.h",
     )
     files = sorted(path for path in headers if path.is_file())
-    own = ("compiler.py", "toolchain.py", "rewrite.py", "rewrite_shared.py")
+    own = ("compiler.py", "toolchain.py", "rewrite.py", "rewrite_shared.py", "uninitialised.py")
     sources = [HERE / name for name in own]
     return cache.key(code_digest(), *(path.read_bytes() for path in [*files, *sources]))
 

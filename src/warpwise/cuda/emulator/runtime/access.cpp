@@ -86,7 +86,7 @@ void access_range(Address address, size_t bytes, bool write, Address pc, unsigne
 }
 
 void record_words(Slot& slot, Address address, size_t bytes, bool write, Address pc, unsigned flags, int line) {
-  resolve_pending_store();
+  resolve_before(write);
   const Address end = address + bytes;
   const AccessInfo accessed{address, static_cast<unsigned>(bytes), pc, (flags & kStrongAccess) != 0,
                             line,    (flags & kCopyAccess) != 0};

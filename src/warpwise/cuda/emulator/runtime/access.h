@@ -49,7 +49,7 @@ inline __attribute__((always_inline)) void access(Address address, Address pc) {
   if (kWriting && __builtin_expect(slot.constant, 0)) report_const_write(slot, address, kBytes, pc);
   if (slot.written) check_written_bits(slot, address, kBytes, kWriting, pc);
   if (!slot.cells) return;
-  if (__builtin_expect(runtime.pending_store, 0)) resolve_pending_store();
+  if (__builtin_expect(runtime.pending_store, 0)) resolve_before(kWriting);
   constexpr uint32_t kMask = kBytes >= 4 ? 0xf : (1u << kBytes) - 1;
   const uint32_t mask = kBytes >= 4 ? kMask : kMask << (address & 3);
   Cell* cell = cell_of(slot, address);

@@ -106,13 +106,19 @@ static Report race_report(const Slot& slot, const AccessInfo& access, Address wo
 // The stored value is known only after this access: decide then.
 static void report_if_changed(const AccessInfo& access, Address word, const Report& report, PendingStore::Kind kind,
                               uint64_t other) {
-  if (runtime.pending_store) return;  // set by an earlier word of the same access
   PendingStore& pending = runtime.pending;
-  const Address end = access.address + access.bytes, first = access.address > word ? access.address : word;
+  const Address first = std::max(access.address, word), end = access.address + access.bytes;
+  const unsigned bytes = static_cast<unsigned>(std::min((word & ~Address{3}) + 4, end) - first);
+  if (runtime.pending_store) {  // set by an earlier word of the same access
+    if (first != pending.address + pending.bytes || pending.bytes + bytes > sizeof pending.before) return;
+    memcpy(pending.before + pending.bytes, reinterpret_cast<const void*>(first), bytes);
+    pending.bytes += bytes;
+    return;
+  }
   pending.kind = kind;
   pending.address = first;
-  pending.bytes = static_cast<unsigned>(end - first < sizeof pending.before ? end - first : sizeof pending.before);
-  memcpy(pending.before, reinterpret_cast<const void*>(first), pending.bytes);
+  pending.bytes = bytes;
+  memcpy(pending.before, reinterpret_cast<const void*>(first), bytes);
   pending.report = report;
   pending.read = other;
   runtime.pending_store = true;

@@ -60,6 +60,11 @@ struct AccessInfo {
 void report_race(const Slot& slot, const AccessInfo& access, Address word, bool write, uint64_t other,
                  bool other_wrote);
 void resolve_pending_store();
+// Before the next access of the thread. A copy of a structure calls the hook of its write, then that of its read, and
+// then writes.
+inline void resolve_before(bool write) {
+  if (write || runtime.pending.kind == PendingStore::kAtomic) resolve_pending_store();
+}
 // After the access of an atomic was checked. `writes`, `rest`: of the words before.
 void record_atomic(Slot& slot, Address address, unsigned bytes, bool compares, bool is_narrow, const uint64_t* writes,
                    const uint64_t* rest);
