@@ -13,7 +13,6 @@ from tests.ops.conftest import rungs
 from tests.sampled import FULL
 
 from warpwise.cuda.launch.launcher import Launcher
-from warpwise.machine.errors import Unsupported
 from warpwise.operation import Op, Rung
 
 # The compilers contract and order sums differently, and MUFU exponentials are approximate: the tolerance is relative to
@@ -30,12 +29,7 @@ def test_sass_results_equal_the_emulator(op: Op, rung: Rung, number: int, monkey
 
     def both(launcher: Launcher, *args: Any, **options: Any) -> None:
         bound = launcher.kernel.binder(launcher.kernel.build()).cpu(args)
-        try:
-            counts = machine_run(launcher, args)
-        except Unsupported as error:
-            if "MULTICAST" not in str(error):
-                raise
-            pytest.skip("the machine executes no clusters")
+        counts = machine_run(launcher, args)
         emulate(launcher, *args, **options)
         for part in bound:
             if hasattr(part, "data") or part.const or not part.nbytes:

@@ -30,7 +30,7 @@ from warpwise.cuda.errors import (
     UnsupportedFeature,
     UnwrittenOutput,
 )
-from warpwise.cuda.gpu.tensor_map import tensor_map
+from warpwise.cuda.gpu.tensor_map import im2col_map, tensor_map
 from warpwise.cuda.launch.arguments import TensorMap
 from warpwise.cuda.launch.elements import ctype
 from warpwise.cuda.launch.kernel import Kernel
@@ -40,9 +40,9 @@ from warpwise.cuda.launch.views import out, strided
 
 __all__ = [
     "Access", "ArgumentError", "BarrierDivergence", "CompileError", "DataRace", "Deadlock", "Finding", "Kernel",
-    "KernelAssertion", "KernelError", "KernelTimeout", "LaunchError", "Launcher", "MisalignedAccess",
-    "MissingTool", "Module", "OutOfBounds", "ReadOnlyWrite", "SpecialValue", "TensorMap", "UndefinedBehaviour",
-    "UninitializedRead", "UnsupportedFeature", "UnwrittenOutput", "ctype", "load", "load_inline", "out", "strided",
+    "KernelAssertion", "KernelError", "KernelTimeout", "LaunchError", "Launcher", "MisalignedAccess", "MissingTool",
+    "Module", "OutOfBounds", "ReadOnlyWrite", "SpecialValue", "TensorMap", "UndefinedBehaviour", "UninitializedRead",
+    "UnsupportedFeature", "UnwrittenOutput", "ctype", "im2col_map", "load", "load_inline", "out", "strided",
     "tensor_map",
 ]  # fmt: skip
 

@@ -39,6 +39,23 @@ def sample_blocks(grid: Index3, target: int) -> tuple[np.ndarray, np.ndarray | N
     return block_indices[order], block_weights[order]
 
 
+def sample_clusters(grid: Index3, cluster: Index3, target: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """``sample_blocks`` of whole clusters: the blocks of a cluster follow each other, by rank."""
+    size = cluster[0] * cluster[1] * cluster[2]
+    if size == 1:
+        return sample_blocks(grid, target)
+    clusters = (grid[0] // cluster[0], grid[1] // cluster[1], grid[2] // cluster[2])
+    chosen, weights = sample_blocks(clusters, max(1, round(target / size)))
+    z, rest = np.divmod(chosen.astype(np.int64), clusters[0] * clusters[1])
+    y, x = np.divmod(rest, clusters[0])
+    rank = np.arange(size)
+    of = (rank % cluster[0], rank // cluster[0] % cluster[1], rank // (cluster[0] * cluster[1]))
+    first = (x * cluster[0], y * cluster[1], z * cluster[2])
+    place = [start[:, None] + offset[None, :] for start, offset in zip(first, of, strict=True)]
+    blocks = ((place[2] * grid[1] + place[1]) * grid[0] + place[0]).reshape(-1).astype(np.uint64)
+    return blocks, None if weights is None else np.repeat(weights, size)
+
+
 def _strata(extent: int) -> list[tuple[int, int]]:
     """Return the first, interior and last block indices of a dimension as half-open ranges, without empty ones."""
     if extent == 1:

@@ -13,6 +13,7 @@ _ATTRIBUTE = struct.Struct("<BBH")
 _NOBITS, _RELA, _REL, _SYMTAB = 8, 4, 9, 2
 _HAS_PAYLOAD = 4
 _PARAM_CBANK, _FRAME_SIZE, _MIN_STACK_SIZE, _KPARAM_INFO, _REGCOUNT = 0x0A, 0x11, 0x12, 0x17, 0x2F
+_CTA_PER_CLUSTER = 0x3D
 _R_64, _R_32 = 2, 1
 
 VARIABLES_BASE = 0x7E40_0000_0000
@@ -44,6 +45,7 @@ class KernelInfo:
     device_image: bytes  # initial contents of the __device__ variables, at VARIABLES_BASE
     variables: dict[str, Variable] = field(default_factory=dict)
     externals: tuple[str, ...] = ()
+    cluster: tuple[int, int, int] = (1, 1, 1)  # blocks per cluster, of __cluster_dims__
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,7 @@ class Cubin:
             device_image=image,
             variables=self._named_variables(addresses),
             externals=self.externals,
+            cluster=self._cluster(symbol),
         )
 
     def _variables(self) -> tuple[dict[int, int], bytes]:
@@ -190,6 +193,14 @@ class Cubin:
                 if self.symbols[number].name == symbol:
                     return int(value)
         return 0
+
+    def _cluster(self, symbol: str) -> tuple[int, int, int]:
+        info = self.section(f".nv.info.{symbol}")
+        for code, payload in _attributes(info.data if info else b""):
+            if code == _CTA_PER_CLUSTER:
+                x, y, z = struct.unpack_from("<3I", payload)
+                return max(1, x), max(1, y), max(1, z)
+        return 1, 1, 1
 
     def _parameters(self, symbol: str) -> tuple[int, tuple[tuple[int, int], ...]]:
         base, places = 0, {}

@@ -13,7 +13,7 @@ import numpy as np
 
 from warpwise.device.profiles import Profile
 from warpwise.machine import memory, runtime
-from warpwise.machine.block_sampling import sample_blocks
+from warpwise.machine.block_sampling import sample_clusters
 from warpwise.machine.counts import FIELDS, Buffer, Counts, Sample
 from warpwise.machine.elf import VARIABLES_BASE
 from warpwise.machine.errors import LaunchTimeout, MachineFault, Unsupported
@@ -110,7 +110,11 @@ def run(
     parameters = banks[0][program.parameter_base :].copy()
     device_segments.append(memory.Segment(_PARAMETERS_ADDRESS, parameters))
     total = grid[0] * grid[1] * grid[2]
-    block_indices, weights = sample_blocks(grid, total if blocks is None or program.cooperative else blocks)
+    if any(extent % of for extent, of in zip(grid, program.cluster, strict=True)):
+        raise ValueError(f"{program.symbol}: clusters of {program.cluster} blocks do not divide the grid {grid}")
+    block_indices, weights = sample_clusters(
+        grid, program.cluster, total if blocks is None or program.cooperative else blocks
+    )
     table = np.zeros((len(program.instructions), len(FIELDS)))
     resident = _resident_blocks(program, threads, shared_bytes, profile)
     sm_count, l2_bytes = _DEVICES.get(program.architecture, _DEVICES[(9, 0)])
@@ -118,6 +122,7 @@ def run(
     params = runtime.LaunchParams(
         grid,
         block,
+        program.cluster,
         program.architecture[0] * 10 + program.architecture[1],
         program.reserved_shared,
         shared,
@@ -252,6 +257,7 @@ def _banks(
                 )
             banks[3][variable.offset : variable.offset + len(data)] = np.frombuffer(data, np.uint8)
     zero = bytearray(_BANK_BYTES)
+    _pack_cluster(zero, grid, program.cluster)
     if program.architecture >= (10, 0):
         struct.pack_into("<2I", zero, 0x2F8, 0, _LOCAL_WINDOW)
         struct.pack_into("<3I", zero, 0x360, *block)
@@ -284,6 +290,17 @@ def _banks(
             struct.pack_into("<Q", zero, start + at, locations[buffer].address)
     banks[0] = np.frombuffer(bytes(zero), np.uint8)
     return banks
+
+
+def _pack_cluster(bank: bytearray, grid: Index3, cluster: Index3) -> None:
+    """Write what the driver passes about clusters on sm_90: their size and number; 1 / size, for a quotient rounded
+    down.
+    """
+    struct.pack_into("<3I", bank, 0x144, *cluster)
+    reciprocals = (np.nextafter(np.float32(1 / extent), np.float32(2)) for extent in cluster)
+    struct.pack_into("<3f", bank, 0x150, *map(float, reciprocals))
+    struct.pack_into("<3I", bank, 0x15C, *(extent // of for extent, of in zip(grid, cluster, strict=True)))
+    struct.pack_into("<I", bank, 0x188, cluster[0] * cluster[1] * cluster[2])
 
 
 def _samples(result: runtime.RunResult) -> dict[int, tuple[Sample, ...]]:

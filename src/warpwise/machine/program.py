@@ -66,7 +66,8 @@ class Program:
     ``reserved_shared`` bytes at shared address 0 are reserved by the system and not part of ``static_shared``.
     ``device_image`` is the initial contents of the ``__device__`` variables; ``variables`` maps names to locations.
     A ``cooperative`` kernel synchronises the grid; ``waits_for_blocks`` is true if a load or atomic may be part of a
-    spin wait for another block. ``externals`` are driver functions that it can call, at ``elf.EXTERNALS_BASE``.
+    spin wait for another block. ``cluster`` is the number of blocks of a cluster, by dimension. ``externals`` are
+    driver functions that it can call, at ``elf.EXTERNALS_BASE``.
     """
 
     symbol: str
@@ -85,6 +86,7 @@ class Program:
     cooperative: bool = False
     waits_for_blocks: bool = False
     externals: tuple[str, ...] = ()
+    cluster: tuple[int, int, int] = (1, 1, 1)
 
     @functools.cached_property
     def spins(self) -> tuple[range, ...]:

@@ -31,6 +31,7 @@ class LaunchParams(ctypes.Structure):
     _fields_ = [
         ("grid", _Index),
         ("block", _Index),
+        ("cluster", _Index),
         ("architecture", ctypes.c_uint32),
         ("reserved_shared", ctypes.c_uint32),
         ("shared_bytes", ctypes.c_uint32),

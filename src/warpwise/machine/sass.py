@@ -66,6 +66,7 @@ def parse(text: str, cubin: bytes, symbol: str) -> Program:
         device_image=layout.device_image,
         variables=layout.variables,
         externals=layout.externals,
+        cluster=layout.cluster,
         cooperative=_synchronises_grid(instructions, architecture),
         waits_for_blocks=any(map(polls, instructions)),
     )

@@ -26,7 +26,7 @@ def refuse_absent(message: str, file: str, text: str, expression: str) -> None:
                 f"{file}:{line}: kernel {expression} launches a kernel (dynamic parallelism), which Warpwise does not "
                 "support: launch it from the host"
             )
-    names = "|".join((*ABSENT, "cub", "atomic", "atomic_ref", "ptx"))
+    names = "|".join((*ABSENT, "cub", "atomic", "atomic_ref"))
     missed = r"(?:has not been declared|is not a member of ['‘]cuda['’]|does not name|is not a namespace-name)"
     match = re.search(rf"^(.+?:\d+):.* error: ['‘](?:cuda::)?({names})['’] {missed}", message, re.MULTILINE)
     match = match or re.search(

@@ -16,7 +16,7 @@ from warpwise.cuda.source.lexer import Lines, Token, closing, lex, split
 ABSENT = ("cute", "cutlass", "nvshmem", "thrust")
 ABSENT_HEADER = re.compile(
     r"""#\s*include\s*[<"](?:cute|cutlass|nvshmem|cuda/(?:std/atomic|(?:std/)?(?:semaphore|latch))|"""
-    r"""cuda/ptx|cudaTypedefs)"""
+    r"""cudaTypedefs)"""
 )
 
 

@@ -6,7 +6,7 @@ import ctypes
 import functools
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -23,7 +23,15 @@ _ROUNDED = 11  # float32, rounded to TF32 when loaded
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
 _MAX_BOX, _MAX_DIMENSIONS, _ALIGNMENT = 256, 5, 16
-_MAGIC, _LAYOUT = 0x77575450, "=I4BQ5I5I4Q"
+_MAGIC, _LAYOUT = 0x77575450, "=I4BQ5I5I4Q4B6b"
+
+
+class Im2col(NamedTuple):
+    """What a tensor map in im2col mode adds: the bounding box of base pixels, innermost dimension first, and steps."""
+
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    steps: tuple[int, ...]
 
 
 def tensor_map(
@@ -61,23 +69,85 @@ def tensor_map(
     return result
 
 
+def im2col_map(
+    tensor: torch.Tensor,
+    pixels: int,
+    channels: int,
+    lower: Sequence[int],
+    upper: Sequence[int],
+    steps: Sequence[int] | None = None,
+    swizzle: int = 128,
+    promotion: int = 256,
+) -> TensorMap:
+    """Make a tensor map in im2col mode, for loads of ``channels`` of ``pixels`` successive pixels of images by TMA.
+
+    ``tensor`` holds images with the channels last: (N, W, C), (N, H, W, C) or (N, D, H, W, C). ``lower`` and ``upper``,
+    in the order of the tensor's spatial dimensions, bound the base pixels: from ``lower`` up to, not including, the
+    size plus ``upper``, each -128 to 127 (-16 to 15 in 5 dimensions: 4 bits and a sign). For a convolution with padding
+    p and a filter of k: ``lower = -p``, ``upper = p - (k - 1)``. ``steps`` (default 1) is the distance between base
+    pixels, 1 to 8. A load names the first base pixel (n, h, w, c) and an offset (h, w), the position in the filter,
+    which is added to each pixel; pixels outside the tensor read as zero. ``swizzle`` and ``promotion`` are those of
+    ``tensor_map``. Encoding on a GPU has not been run on one.
+
+    Raises ``ArgumentError`` for what TMA does not support, ``LaunchError`` if the driver reports an error.
+    """
+    shape, strides = tuple(tensor.shape), tensor.stride()
+    spatial = len(shape) - 2
+    steps = tuple(steps or (1,) * spatial)
+    if not 1 <= spatial <= 3:
+        raise ArgumentError(f"im2col_map: expected a tensor of 3 to 5 dimensions, got shape {shape}")
+    reach = {1: 2**15, 2: 2**7, 3: 2**4}[spatial]
+    for name, corner in (("lower", lower), ("upper", upper)):
+        if len(corner) != spatial or not all(-min(reach, 128) <= each < min(reach, 128) for each in corner):
+            raise ArgumentError(
+                f"im2col_map: expected {name} to hold {spatial} numbers from {-min(reach, 128)} to "
+                f"{min(reach, 128) - 1}, got {tuple(corner)}"
+            )
+    if len(steps) != spatial or not all(1 <= step <= 8 for step in steps):
+        raise ArgumentError(f"im2col_map: expected steps to hold {spatial} numbers from 1 to 8, got {steps}")
+    if not 1 <= pixels <= 1024 or not 1 <= channels <= _MAX_BOX:
+        raise ArgumentError(
+            f"im2col_map: expected 1 to 1024 pixels and 1 to {_MAX_BOX} channels, got {pixels} and {channels}"
+        )
+    _check(tensor, shape, strides, (*(1,) * (len(shape) - 1), channels), swizzle, promotion)
+    inner = Im2col(tuple(reversed(lower)), tuple(reversed(upper)), tuple(reversed(steps)))
+    recipe = (shape, strides, tensor.dtype), (pixels, channels), swizzle, promotion, False, inner
+    content = (encoded if tensor.is_cuda else emulated)(tensor.data_ptr(), *recipe)
+    result = TensorMap.from_buffer_copy(content)
+    result.tensor, result.recipe = tensor, recipe
+    return result
+
+
 @functools.lru_cache(maxsize=4096)  # a map holds an address and sizes only, so it is valid for any tensor with them
 def encoded(
-    address: int, layout: tuple[Any, ...], box: tuple[int, ...], swizzle: int, promotion: int, tf32: bool = False
+    address: int,
+    layout: tuple[Any, ...],
+    box: tuple[int, ...],
+    swizzle: int,
+    promotion: int,
+    tf32: bool = False,
+    im2col: Im2col | None = None,
 ) -> bytes:
     """The bytes of a tensor map. Raises ``LaunchError`` if the driver reports an error."""
     shape, strides, dtype = layout
     count, size = len(shape), dtype.itemsize
     memory = _Aligned()
-    code = _encode()(
+    if im2col is None:
+        boxes: list[Any] = [(ctypes.c_uint32 * count)(*reversed(box))]
+    else:
+        corners = (im2col.lower, im2col.upper)
+        boxes = [(ctypes.c_int * len(corner))(*corner) for corner in corners]
+        boxes += [ctypes.c_uint32(box[1]), ctypes.c_uint32(box[0])]
+    steps = (1, *(im2col.steps if im2col else (1,) * (count - 2)), 1)[:count]
+    code = _encode("cuTensorMapEncodeIm2col" if im2col else "cuTensorMapEncodeTiled")(
         ctypes.byref(memory, memory.offset),
         ctypes.c_int(_ROUNDED if tf32 else _TYPES[dtype]),
         ctypes.c_uint32(count),
         ctypes.c_void_p(address),
         (ctypes.c_uint64 * count)(*reversed(shape)),
         (ctypes.c_uint64 * count)(*(stride * size for stride in reversed(strides[:-1]))),
-        (ctypes.c_uint32 * count)(*reversed(box)),
-        (ctypes.c_uint32 * count)(*(1,) * count),
+        *boxes,
+        (ctypes.c_uint32 * count)(*steps),
         ctypes.c_int(0),
         ctypes.c_int(_SWIZZLES[swizzle]),
         ctypes.c_int(_PROMOTIONS[promotion]),
@@ -89,18 +159,26 @@ def encoded(
 
 
 def emulated(
-    address: int, layout: tuple[Any, ...], box: tuple[int, ...], swizzle: int, promotion: int, tf32: bool = False
+    address: int,
+    layout: tuple[Any, ...],
+    box: tuple[int, ...],
+    swizzle: int,
+    promotion: int,
+    tf32: bool = False,
+    im2col: Im2col | None = None,
 ) -> bytes:
     """The bytes of a tensor map for the emulator: ``ww::TensorMap`` of native/include/tensor_map.h."""
     shape, strides, dtype = layout
     unused = (0,) * (_MAX_DIMENSIONS - len(shape))
-    extents, boxes = (*reversed(shape), *unused), (*reversed(box), *unused)
+    extents, boxes = (*reversed(shape), *unused), (*reversed(box), *(0,) * (_MAX_DIMENSIONS - len(box)))
     pitches = (*(stride * dtype.itemsize for stride in reversed(strides[:-1])), *unused)
     kind = _ROUNDED if tf32 else _TYPES[dtype]
+    parts = (im2col.steps, im2col.lower, im2col.upper) if im2col else ((), (), ())
+    spatial = [number for part in parts for number in (*part, 0, 0, 0)[:3]]
     content = struct.pack(
         _LAYOUT,
         _MAGIC, len(shape), kind, swizzle, dtype.itemsize, address, *extents, *boxes,
-        *pitches[: _MAX_DIMENSIONS - 1],
+        *pitches[: _MAX_DIMENSIONS - 1], im2col is not None, *spatial,
     )  # fmt: skip
     return content.ljust(ctypes.sizeof(TensorMap), b"\0")
 
@@ -115,10 +193,10 @@ class _Aligned(ctypes.Structure):
         return -ctypes.addressof(self) % 64
 
 
-@functools.lru_cache(maxsize=1)
-def _encode() -> Any:
+@functools.lru_cache(maxsize=2)
+def _encode(name: str) -> Any:
     try:
-        return ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled
+        return getattr(ctypes.CDLL("libcuda.so.1"), name)
     except (OSError, AttributeError) as error:
         raise LaunchError(f"tensor_map: needs a GPU and its driver, CUDA 12 or later ({error})") from error
 

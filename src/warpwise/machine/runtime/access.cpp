@@ -62,6 +62,7 @@ LanePointers::LanePointers(const Warp& warp, const Instruction& instruction, Spa
     : warp_(warp), instruction_(instruction), addresses_(addresses), space_(space), bytes_(bytes) {
   const Extent extent = extent_of(warp, instruction, lanes, addresses, bytes);
   if (space == Space::kShared) {
+    if (instruction.reaches_cluster && warp.block->cluster->blocks.size() > 1) return;
     if (extent.low < launch.reserved_shared || extent.high + bytes > warp.block->shared_bytes) return;
     direct_ = true;
     offset_ = reinterpret_cast<u64>(warp.block->shared);

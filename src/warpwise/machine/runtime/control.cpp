@@ -312,6 +312,20 @@ Handler decode_yield(Instruction&) { return yield; }
 void no_operation(Warp&, const Instruction&, Mask) {}
 Handler decode_no_operation(Instruction&) { return no_operation; }
 
+// UCGABAR_ARV and UCGABAR_WAIT: barrier.cluster.arrive and .wait.
+void arrive_at_cluster(Warp& warp, const Instruction&, Mask lanes) {
+  Cluster& cluster = *warp.block->cluster;
+  warp.at_cluster |= lanes;
+  warp.cluster_phase = cluster.phase;
+  cluster.latest = std::max(cluster.latest, warp.cycle);
+  update_cluster_barrier(cluster);
+}
+void wait_for_cluster(Warp& warp, const Instruction&, Mask lanes) {
+  if (warp.cluster_phase == warp.block->cluster->phase) wait_at(warp, lanes, warp.pc, kClusterBarrier);
+}
+Handler decode_cluster_arrive(Instruction&) { return arrive_at_cluster; }
+Handler decode_cluster_wait(Instruction&) { return wait_for_cluster; }
+
 // USETMAXREG.TRY_ALLOC UP, count: UP is true if the registers are allocated, which they always are here.
 void allocate_registers(Warp& warp, const Instruction& instruction, Mask) {
   set_predicate(warp, instruction.operands[0], ~Mask{0}, ~Mask{0});
@@ -355,8 +369,8 @@ const Opcode opcodes[] = {
     {"ACQBULK", kCbu, decode_no_operation},
     {"WARPGROUP", kCbu, decode_no_operation},
     {"USETMAXREG", kUniformPipe, decode_setmaxreg},
-    {"UCGABAR_ARV", kUniformPipe, decode_no_operation},
-    {"UCGABAR_WAIT", kUniformPipe, decode_no_operation},
+    {"UCGABAR_ARV", kUniformPipe, decode_cluster_arrive},
+    {"UCGABAR_WAIT", kUniformPipe, decode_cluster_wait},
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ extern "C" struct ww_machine_segment {
   u8* host;
 };
 extern "C" struct ww_machine_params {
-  u32 grid[3], block[3];
+  u32 grid[3], block[3], cluster[3];
   u32 architecture, reserved_shared, shared_bytes, dynamic_shared, local_bytes, sm_count, resident_blocks;
   u32 cooperative, may_wait, segment_count;
   u64 l1_bytes, l2_bytes;
@@ -115,6 +115,22 @@ struct Resident {
   throw Fault{Fault::kFault, instruction, text};
 }
 
+// The blocks of a cluster, which run at the same time; without clusters one block.
+struct Group {
+  std::vector<std::unique_ptr<Resident>> blocks;
+  Cluster cluster;
+  Group() {
+    const u32 size = launch.cluster[0] * launch.cluster[1] * launch.cluster[2];
+    for (u32 rank = 0; rank < size; rank++) {
+      blocks.push_back(std::make_unique<Resident>());
+      Block& block = blocks.back()->block;
+      block.cluster = &cluster;
+      block.rank = rank;
+      cluster.blocks.push_back(&block);
+    }
+  }
+};
+
 // Runs a launch's blocks and accumulates their counters.
 class Runner {
  public:
@@ -127,10 +143,10 @@ class Runner {
 
   void run_all() {
     if (!run.cooperative && !run.may_wait) {
-      Resident resident;
-      for (u64 next = 0; next < params_.block_count; next++) {
-        start(resident, next);
-        while (!advance(resident, ~u64{0})) {
+      Group group;
+      for (u64 next = 0; next < params_.block_count; next += group.blocks.size()) {
+        start(group, next);
+        while (!advance(group, ~u64{0})) {
         }
       }
     } else {
@@ -140,46 +156,67 @@ class Runner {
   }
 
  private:
-  void start(Resident& resident, u64 next) {
-    resident.weight = params_.weights ? params_.weights[next] : 1;
-    start_block(resident.block, params_.block_indices[next]);
+  void start(Group& group, u64 next) {
+    group.cluster.phase = group.cluster.latest = 0;
+    for (const auto& resident : group.blocks) {
+      resident->weight = params_.weights ? params_.weights[next] : 1;
+      start_block(resident->block, params_.block_indices[next++]);
+    }
   }
 
-  // Runs about `instructions` warp instructions of the block; returns true if it has finished.
-  bool advance(Resident& resident, u64 instructions) {
-    Block& block = resident.block;
-    const u64 end = instructions == ~u64{0} ? instructions : block.executed + instructions;
-    Progress progress;
+  // Runs about `instructions` warp instructions of each block; returns true if all have finished.
+  bool advance(Group& group, u64 instructions) {
+    const u64 end = instructions == ~u64{0} ? instructions : executed(group) + instructions * group.blocks.size();
+    bool moved = false, done = false;
     do {
-      progress = step_block(block);
-      if (progress == Progress::kStuck) deadlock(block);
+      moved = false, done = true;
+      for (const auto& resident : group.blocks) {
+        if (!resident->block.warps_alive) continue;
+        const Progress progress = step_block(resident->block);
+        moved |= progress != Progress::kStuck;
+        done &= progress == Progress::kDone;
+      }
+      if (!moved && !done) deadlock(first_alive(group));
       check_stop();
-    } while (progress == Progress::kMoved && block.executed < end);
+    } while (!done && executed(group) < end);
     polls_ = run.repeated_polls;
     for (const u32 index : polling_) polls_ += counts_[index].executed;
-    if (params_.weights) accumulate(resident.weight);
-    if (progress != Progress::kDone) return false;
-    finish(resident);
+    if (params_.weights) accumulate(group.blocks[0]->weight);
+    if (!done) return false;
+    for (const auto& resident : group.blocks) finish(*resident);
     return true;
+  }
+
+  static u64 executed(const Group& group) {
+    u64 sum = 0;
+    for (const auto& resident : group.blocks) sum += resident->block.executed;
+    return sum;
+  }
+  static const Block& first_alive(const Group& group) {
+    for (const auto& resident : group.blocks)
+      if (resident->block.warps_alive) return resident->block;
+    return group.blocks[0]->block;
   }
 
   // Interleaves blocks that can wait for each other: all of them in a cooperative launch; otherwise another block is
   // started only while the current one spins.
   void run_interleaved() {
-    std::deque<std::unique_ptr<Resident>> residents, spare;
+    std::deque<std::unique_ptr<Group>> residents, spare;
+    const u64 size = u64{launch.cluster[0]} * launch.cluster[1] * launch.cluster[2];
     const u64 max_residents =
-        std::max<u64>(kMaxResidentBytes / (launch.warps * Resident::kVectors * sizeof(Vector)), 2);
+        std::max<u64>(kMaxResidentBytes / (size * launch.warps * Resident::kVectors * sizeof(Vector)), 2);
     u64 next = 0, idle = 0;
-    bool waits = true;  // the block at the front of the queue seems to spin
+    bool waits = true;  // the group at the front of the queue seems to spin
     while (next < params_.block_count || !residents.empty()) {
       if (next < params_.block_count && waits && (run.cooperative || residents.size() < max_residents)) {
-        if (spare.empty()) spare.push_back(std::make_unique<Resident>());
+        if (spare.empty()) spare.push_back(std::make_unique<Group>());
         residents.push_front(std::move(spare.front()));
         spare.pop_front();
-        start(*residents.front(), next++);
+        start(*residents.front(), next);
+        next += size;
         if (run.cooperative && next < params_.block_count) continue;
       }
-      std::unique_ptr<Resident> turn = std::move(residents.front());
+      std::unique_ptr<Group> turn = std::move(residents.front());
       residents.pop_front();
       const u64 polled = params_.weights ? 0 : polls_;
       if (advance(*turn, kTimeSlice)) {
@@ -236,6 +273,7 @@ void set_up(Program& program, const ww_machine_params& params) {
   launch = {};
   memcpy(launch.grid, params.grid, sizeof launch.grid);
   memcpy(launch.block, params.block, sizeof launch.block);
+  memcpy(launch.cluster, params.cluster, sizeof launch.cluster);
   launch.architecture = params.architecture;
   launch.instructions = static_cast<u32>(program.instructions.size());
   launch.warps = (params.block[0] * params.block[1] * params.block[2] + kLanes - 1) / kLanes;

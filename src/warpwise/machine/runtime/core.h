@@ -76,5 +76,6 @@ void release_converged(Warp& warp);
 void resume(Warp& warp, Mask lanes, u32 pc);
 void update_block_barriers(Block& block);
 void exit_lanes(Warp& warp, Mask lanes);  // EXIT
+void update_cluster_barrier(Cluster& cluster);
 
 }  // namespace ww::machine

@@ -83,6 +83,7 @@ struct Instruction {
   u8 pipe = 0;              // a Pipe, set by the decoder's registration
   // What differs from the hardware; null: results are equal. Set by the decoder or by its registration.
   const char* approximate = nullptr;
+  bool reaches_cluster = false;  // the upper 8 bits of its shared addresses select a block of the cluster
   bool has(const char* modifier) const;
 };
 
@@ -130,11 +131,12 @@ struct Split {  // a divergent group of lanes with a common pc
   std::shared_ptr<const Uniforms> uniforms = nullptr;  // saved uniform registers, if the group was preempted
 };
 
-constexpr unsigned kConvergenceBarriers = 16, kWarpSync = 16, kBlockBarrier = 17;  // see Waiting::at
-struct Waiting {  // lanes that wait, and the pc at which they resume
+constexpr unsigned kConvergenceBarriers = 16, kWarpSync = 16, kBlockBarrier = 17,
+                   kClusterBarrier = kBlockBarrier + 16;  // see Waiting::at
+struct Waiting {                                          // lanes that wait, and the pc at which they resume
   Mask lanes;
   u32 pc;
-  u8 at;  // B0..B15, kWarpSync, or kBlockBarrier + the barrier's number
+  u8 at;  // B0..B15, kWarpSync, kBlockBarrier + the barrier's number, or kClusterBarrier
 };
 
 struct CopyGroups {  // cp.async groups, for the latency model
@@ -159,9 +161,11 @@ struct Warp {
   Vector* convergence;  // B0..B15 and WARPSYNC: for each lane, the mask of lanes that it waits for
   Mask running;         // active lanes
   Mask repeating;       // lanes in a later iteration of a loop that polls
-  u32 pc;             // of the active lanes. While a handler runs it is that of the next instruction; only handlers of
-                      // control flow change it
-  u32 arrived;        // a bit per block barrier: this warp has arrived
+  u32 pc;           // of the active lanes. While a handler runs it is that of the next instruction; only handlers of
+                    // control flow change it
+  u32 arrived;      // a bit per block barrier: this warp has arrived
+  Mask at_cluster;  // lanes that have arrived at the cluster's barrier, in its phase `cluster_phase`
+  u64 cluster_phase;
   u32 budget;         // instructions until the scheduler switches to another warp
   u32 latency;        // of the current instruction: its pipe's, unless its handler or record_request sets it
   u64 cycle;          // latency model of a warp alone on an SM: earliest issue cycle of the next instruction
@@ -181,9 +185,18 @@ struct Barrier {  // a named barrier of a block
   bool all, any, conjunction;
 };
 
+// A thread block cluster: its blocks by rank, and the phase of its barrier.
+struct Cluster {
+  std::vector<Block*> blocks;
+  u64 phase = 0;
+  u64 latest = 0;  // cycle of the last arrival of the phase
+};
+
 struct Block {
   u32 x, y, z;  // blockIdx
-  u8* shared;   // shared memory from address 0: reserved (1 KiB from sm_90 on), static, dynamic
+  Cluster* cluster;
+  u32 rank;    // in the cluster
+  u8* shared;  // shared memory from address 0: reserved (1 KiB from sm_90 on), static, dynamic
   u32 shared_bytes;
   u64 number;  // linear index in the grid
   std::vector<Warp> warps;
@@ -194,7 +207,7 @@ struct Block {
 
 // The current launch.
 struct LaunchState {
-  u32 grid[3], block[3];
+  u32 grid[3], block[3], cluster[3];
   u32 architecture;  // 90 for sm_90
   u32 instructions;  // of the program
   u32 warps;         // per block
@@ -296,12 +309,16 @@ inline u8* global_memory(u64 address, unsigned bytes, const Warp& warp, const In
   return find_global(address, bytes, warp, instruction);
 }
 [[noreturn]] void shared_fault(u32 address, unsigned bytes, const Warp& warp, const Instruction& instruction);
-// The upper 8 bits of a shared address are the CTA rank in the cluster; clusters have one CTA here.
+// The upper 8 bits of a shared address are a block's rank in the cluster, which instructions for the own block ignore.
+const Block& block_of_rank(u32 rank, const Warp& warp, const Instruction& instruction);
 inline u8* shared_memory(u32 address, unsigned bytes, const Warp& warp, const Instruction& instruction) {
+  const Block* block = warp.block;
+  if (__builtin_expect(instruction.reaches_cluster && address >> 24 != block->rank, 0))
+    block = &block_of_rank(address >> 24, warp, instruction);
   address &= 0xFFFFFF;
-  if (__builtin_expect(address < launch.reserved_shared || address + bytes > warp.block->shared_bytes, 0))
+  if (__builtin_expect(address < launch.reserved_shared || address + bytes > block->shared_bytes, 0))
     shared_fault(address, bytes, warp, instruction);
-  return warp.block->shared + address;
+  return block->shared + address;
 }
 // Local memory of a lane. Stored contiguously per lane; traffic.cpp counts the hardware's 4-byte interleaving.
 u8* local_memory(u32 address, unsigned bytes, unsigned lane, const Warp& warp, const Instruction& instruction);

@@ -158,6 +158,24 @@ Opcode ARRIVES_opcode("ARRIVES", kLsu, [](Instruction& i) -> Handler {
 
 }  // namespace
 
+// STAS.128 [R2.64], R4 (st.async): R2 is the address of the data in a block of the cluster, R3 that of its mbarrier.
+template <unsigned Bytes>
+void store_async(Warp& warp, const Instruction& instruction, Mask lanes) {
+  const Operand& address = instruction.operands[0];
+  const Vector &data = warp.registers[address.base], &barrier = warp.registers[address.base + 1];
+  for_lanes(lanes, [&](unsigned l) {
+    u8* place = shared_memory(data.lane[l] + static_cast<u32>(address.value), Bytes, warp, instruction);
+    for (unsigned word = 0; word < Bytes / 4; word++)
+      write_as(place + 4 * word, source_word(warp, instruction.operands[1], word).lane[l]);
+    complete_transactions(warp, instruction, barrier.lane[l], Bytes);
+  });
+}
+Opcode STAS_opcode("STAS", kLsu, [](Instruction& i) -> Handler {
+  if (i.operands.size() != 2 || i.operands[0].kind != Kind::kMemory || !only_modifiers(i, {"64", "128"}))
+    return nullptr;
+  return i.has("128") ? store_async<16> : i.has("64") ? store_async<8> : store_async<4>;
+});
+
 void complete_transactions(Warp& warp, const Instruction& instruction, u32 address, u32 bytes) {
   update(warp, instruction, address, [&](State& state) { state.bytes = (state.bytes - bytes) & kBytesMask; });
 }

@@ -42,6 +42,13 @@ u8* find_global(u64 address, unsigned bytes, const Warp& warp, const Instruction
         bytes, static_cast<unsigned long long>(address));
 }
 
+const Block& block_of_rank(u32 rank, const Warp& warp, const Instruction& instruction) {
+  const std::vector<Block*>& blocks = warp.block->cluster->blocks;
+  if (rank >= blocks.size())
+    fault(warp, instruction, "shared memory of block %u of a cluster of %zu blocks", rank, blocks.size());
+  return *blocks[rank];
+}
+
 void shared_fault(u32 address, unsigned bytes, const Warp& warp, const Instruction& instruction) {
   fault(warp, instruction, "out-of-bounds access of %u bytes at shared address 0x%x; valid: 0x%x to 0x%x", bytes,
         address, launch.reserved_shared, warp.block->shared_bytes);

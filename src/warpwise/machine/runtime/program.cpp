@@ -75,11 +75,20 @@ void run_unsupported(Warp&, const Instruction& instruction, Mask) {
   throw Fault{Fault::kUnsupported, instruction.index, "unsupported instruction " + instruction.text};
 }
 
+// Generic addresses, and those of mapa, have the rank of a block; LDS, STS and ATOMS access the own block.
+bool reaches_cluster(const Instruction& instruction) {
+  static const char* const kOpcodes[] = {"LD", "ST", "ATOM", "RED", "STAS", "UTMALDG", "UBLKCP"};
+  if (instruction.opcode == "SYNCS") return instruction.has("RED");
+  return std::any_of(std::begin(kOpcodes), std::end(kOpcodes),
+                     [&](const char* opcode) { return instruction.opcode == opcode; });
+}
+
 void decode(Instruction& instruction) {
   const auto found = registry().find(instruction.opcode);
   if (found != registry().end()) {
     instruction.pipe = found->second.pipe;
     instruction.run = found->second.decode(instruction);
+    instruction.reaches_cluster = reaches_cluster(instruction);
     if (!instruction.approximate) instruction.approximate = found->second.approximate;
   }
   if (!instruction.run) instruction.run = run_unsupported;

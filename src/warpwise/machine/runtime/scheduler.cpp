@@ -17,7 +17,8 @@ void reset_warp(Warp& warp, Block& block, u32 number) {
   warp.pc = 0;
   warp.splits.clear();
   warp.waiting.clear();
-  warp.arrived = 0;
+  warp.arrived = warp.at_cluster = 0;
+  warp.cluster_phase = 0;
   warp.cycle = warp.ready = 0;
   warp.repeating = 0;
   memset(warp.scoreboard, 0, sizeof warp.scoreboard);
@@ -189,7 +190,7 @@ void release_converged(Warp& warp) {
 // A warp arrives when all of its lanes that have not exited wait at the barrier.
 static void count_arrivals(Warp& warp) {
   for (const Waiting& first : warp.waiting) {
-    if (first.at < kBlockBarrier) continue;
+    if (first.at < kBlockBarrier || first.at == kClusterBarrier) continue;
     const unsigned number = first.at - kBlockBarrier;
     if (warp.arrived >> number & 1) continue;
     Mask present = 0;
@@ -237,6 +238,33 @@ void update_block_barriers(Block& block) {
   }
 }
 
+// Completes the phase once all lanes of the cluster that have not exited have arrived.
+void update_cluster_barrier(Cluster& cluster) {
+  bool any = false;
+  for (const Block* block : cluster.blocks)
+    for (const Warp& warp : block->warps) {
+      if (warp.alive & ~warp.at_cluster) return;
+      any |= (warp.alive & warp.at_cluster) != 0;
+    }
+  if (!any) return;
+  cluster.phase++;
+  for (Block* block : cluster.blocks)
+    for (Warp& warp : block->warps) {
+      warp.at_cluster = 0;
+      for (Waiting& each : warp.waiting)
+        if (each.at == kClusterBarrier) {
+          if (cluster.latest > warp.cycle) launch.counts[each.pc - 1].stall_cycles += cluster.latest - warp.cycle;
+          warp.cycle = std::max(warp.cycle, cluster.latest);
+          resume(warp, each.lanes, each.pc);
+          each.lanes = 0;
+        }
+      warp.waiting.erase(
+          std::remove_if(warp.waiting.begin(), warp.waiting.end(), [](const Waiting& each) { return !each.lanes; }),
+          warp.waiting.end());
+    }
+  cluster.latest = 0;
+}
+
 void exit_lanes(Warp& warp, Mask lanes) {
   warp.alive &= ~lanes;
   warp.running &= ~lanes;
@@ -248,6 +276,7 @@ void exit_lanes(Warp& warp, Mask lanes) {
     release_converged(warp);
     update_block_barriers(*warp.block);
   }
+  if (warp.block->cluster->blocks.size() > 1) update_cluster_barrier(*warp.block->cluster);
 }
 
 }  // namespace ww::machine

@@ -25,7 +25,6 @@ u64 grid_size(const Warp&, unsigned) {
   return launch.grid[axis];
 }
 u64 zero(const Warp&, unsigned) { return 0; }
-u64 one(const Warp&, unsigned) { return 1; }
 u64 lane_number(const Warp&, unsigned lane) { return lane; }
 u64 packed_thread(const Warp& warp, unsigned lane) {
   return thread_index<0>(warp, lane) | thread_index<1>(warp, lane) << 16 | thread_index<2>(warp, lane) << 26;
@@ -45,6 +44,25 @@ u64 shared_window(const Warp&, unsigned) { return kSharedWindow >> 32; }
 u64 local_window(const Warp&, unsigned) { return kLocalWindow >> 32; }
 u64 shared_size(const Warp&, unsigned) { return launch.shared_bytes; }
 u64 dynamic_shared_size(const Warp&, unsigned) { return launch.dynamic_shared; }
+
+u64 cluster_rank(const Warp& warp, unsigned) { return warp.block->rank; }
+u64 cluster_blocks(const Warp& warp, unsigned) { return warp.block->cluster->blocks.size(); }
+template <unsigned axis>
+u64 place_in_cluster(const Warp& warp, unsigned lane) {
+  return block_index<axis>(warp, lane) % launch.cluster[axis];
+}
+template <unsigned axis>
+u64 cluster_index(const Warp& warp, unsigned lane) {
+  return block_index<axis>(warp, lane) / launch.cluster[axis];
+}
+template <unsigned axis>
+u64 cluster_size(const Warp&, unsigned) {
+  return launch.cluster[axis];
+}
+template <unsigned axis>
+u64 clusters(const Warp&, unsigned) {
+  return launch.grid[axis] / launch.cluster[axis];
+}
 
 const struct {
   const char* name;
@@ -85,22 +103,21 @@ const struct {
     {"SR_LWINLO", zero},
     {"SR_SMEMSZ", shared_size},
     {"SR_DYNAMICSMEMSZ", dynamic_shared_size},
-    // Clusters are not modelled: each block is a cluster of one.
-    {"SR_CgaCtaId", zero},
-    {"SR_CgaSize", one},
-    {"SR_CLUSTERID.X", block_index<0>},
-    {"SR_CLUSTERID.Y", block_index<1>},
-    {"SR_CLUSTERID.Z", block_index<2>},
-    {"SR_CLUSTER_CTARANK", zero},
-    {"SR_CLUSTER_CTAID.X", zero},
-    {"SR_CLUSTER_CTAID.Y", zero},
-    {"SR_CLUSTER_CTAID.Z", zero},
-    {"SR_CLUSTER_NCTAID.X", one},
-    {"SR_CLUSTER_NCTAID.Y", one},
-    {"SR_CLUSTER_NCTAID.Z", one},
-    {"SR_NCLUSTERID.X", grid_size<0>},
-    {"SR_NCLUSTERID.Y", grid_size<1>},
-    {"SR_NCLUSTERID.Z", grid_size<2>},
+    {"SR_CgaCtaId", cluster_rank},
+    {"SR_CgaSize", cluster_blocks},
+    {"SR_CLUSTERID.X", cluster_index<0>},
+    {"SR_CLUSTERID.Y", cluster_index<1>},
+    {"SR_CLUSTERID.Z", cluster_index<2>},
+    {"SR_CLUSTER_CTARANK", cluster_rank},
+    {"SR_CLUSTER_CTAID.X", place_in_cluster<0>},
+    {"SR_CLUSTER_CTAID.Y", place_in_cluster<1>},
+    {"SR_CLUSTER_CTAID.Z", place_in_cluster<2>},
+    {"SR_CLUSTER_NCTAID.X", cluster_size<0>},
+    {"SR_CLUSTER_NCTAID.Y", cluster_size<1>},
+    {"SR_CLUSTER_NCTAID.Z", cluster_size<2>},
+    {"SR_NCLUSTERID.X", clusters<0>},
+    {"SR_NCLUSTERID.Y", clusters<1>},
+    {"SR_NCLUSTERID.Z", clusters<2>},
 };
 
 Reader reader_of(Instruction& instruction) {

@@ -21,6 +21,8 @@ TensorMap read_map(Warp& warp, const Instruction& instruction, u64 address) {
   return map;
 }
 
+constexpr u64 kMulticast = 1;  // in scratch[0]
+
 // Up to 32 units of one size between shared and global memory.
 class Units {
  public:
@@ -55,12 +57,28 @@ class Units {
 
 // UTMALDG.2D [UR], [UR']: UR is the shared address, the next registers the mbarrier's address and the coordinates; UR'
 // is the address of the map. UTMASTG.2D has no mbarrier.
+// .MULTICAST: the upper half of a third operand has a bit for each block of the cluster, which receives the box at the
+// same offset and completes the bytes at its own mbarrier.
+void multicast(Warp& warp, const Instruction& instruction, u32 shared, u32 barrier, u32 bytes, u32 blocks) {
+  const u32 first = static_cast<u32>(__builtin_ctz(blocks)), offset = shared & 0xffffff;
+  const u8* from = shared_memory(first << 24 | offset, bytes, warp, instruction);
+  for (u32 rest = blocks; rest; rest &= rest - 1) {
+    const u32 rank = static_cast<u32>(__builtin_ctz(rest)) << 24;
+    if (rank >> 24 != first) std::memcpy(shared_memory(rank | offset, bytes, warp, instruction), from, bytes);
+    complete_transactions(warp, instruction, rank | (barrier & 0xffffff), bytes);
+  }
+}
+
 template <bool Loads>
 void copy_box(Warp& warp, const Instruction& instruction, Mask) {
   const unsigned first = instruction.operands[0].uniform_base, at_map = instruction.operands[1].uniform_base;
   const auto uniform = [&](unsigned index) { return warp.uniforms[index].lane[0]; };
   const TensorMap map = read_map(warp, instruction, uniform(at_map) | u64{uniform(at_map + 1)} << 32);
-  const u32 shared = uniform(first);
+  const bool to_several = instruction.scratch[0] & kMulticast;
+  const u32 blocks = to_several ? uniform(instruction.operands[2].index) >> 16 : 0;
+  if (to_several && !blocks) return;
+  const u32 shared =
+      to_several ? (uniform(first) & 0xffffff) | static_cast<u32>(__builtin_ctz(blocks)) << 24 : uniform(first);
   if (map.rank != instruction.scratch[1]) fault(warp, instruction, "the tensor map has another number of dimensions");
   i32 at[5] = {};
   for (unsigned d = 0; d < map.rank; d++) at[d] = static_cast<i32>(uniform(first + (Loads ? 2 : 1) + d));
@@ -84,18 +102,24 @@ void copy_box(Warp& warp, const Instruction& instruction, Mask) {
       u8* word = shared_memory(shared + done, 4, warp, instruction);
       write_as(word, rounded_to_tf32(read_as<u32>(word)));
     }
-  complete_transactions(warp, instruction, uniform(first + 1), bytes);
+  if (to_several)
+    multicast(warp, instruction, shared, uniform(first + 1), bytes, blocks);
+  else
+    complete_transactions(warp, instruction, uniform(first + 1), bytes);
 }
 
 template <bool Loads>
 Handler decode(Instruction& i) {
   static const char* const dimensions[] = {"1D", "2D", "3D", "4D", "5D"};
-  const bool has_policy = i.operands.size() == 3 && i.text.find("desc[") != std::string::npos;  // of L2
-  if ((i.operands.size() != 2 && !has_policy) || i.modifiers.size() != 1) return nullptr;
+  const bool has_policy = i.operands.size() >= 3 && i.text.find("desc[") != std::string::npos;  // of L2
+  const bool to_several = Loads && i.has("MULTICAST");
+  const size_t operands = 2 + has_policy + to_several;
+  if (i.operands.size() != operands || i.modifiers.size() != 1u + to_several) return nullptr;
+  if (to_several && i.operands[2].kind != Kind::kUniform) return nullptr;
   const auto found = std::find(std::begin(dimensions), std::end(dimensions), i.modifiers[0]);
   if (found == std::end(dimensions)) return nullptr;
   if (i.operands[0].kind != Kind::kMemory || i.operands[1].kind != Kind::kMemory) return nullptr;
-  i.scratch[0] = u64{kBypassL1} << 32;
+  i.scratch[0] = u64{kBypassL1} << 32 | (to_several ? kMulticast : 0);
   i.scratch[1] = static_cast<u64>(found - std::begin(dimensions)) + 1;
   return copy_box<Loads>;
 }

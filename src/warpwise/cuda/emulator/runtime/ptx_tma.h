@@ -41,7 +41,23 @@ inline void check_dimensions(Context& c, const Instruction& i, const TensorMap& 
     if (named(i, (".tensor." + std::to_string(d) + "d").c_str()) && d != map.rank)
       c.fail(WW_UNDEFINED,
              "inline PTX: " + i.name + " with a tensor map of " + std::to_string(map.rank) + " dimensions");
-  if (named(i, "im2col")) c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + ": the im2col mode is not emulated");
+  if (named(i, "im2col") != (map.is_im2col != 0))
+    c.fail(WW_UNDEFINED, "inline PTX: " + i.name +
+                             (map.is_im2col ? " with a tensor map made by cuda.im2col_map"
+                                            : " with a tensor map of boxes (cuda.tensor_map)"));
+}
+
+// The parts of the box at `at` inside the tensor, in tile or im2col mode; `offsets`: of im2col, or null.
+template <class Segment>
+inline void for_each_part(Context& c, const Instruction& i, const TensorMap& map, const int (&at)[5],
+                          const Operand* offsets, const Segment& segment) {
+  if (!map.is_im2col) return for_each_segment(map, at, tensor_of(map), segment);
+  unsigned offset[3] = {};
+  for (size_t d = 0; offsets && d < offsets->parts.size() && d < 3; ++d) offset[d] = c.u32(offsets->parts[d]) & 0xffff;
+  if (offsets && offsets->parts.size() + 2 != map.rank)
+    c.fail(WW_UNDEFINED, "inline PTX: " + i.name + ": " + std::to_string(offsets->parts.size()) +
+                             " im2col offsets for a tensor map of " + std::to_string(map.rank) + " dimensions");
+  for_each_pixel(map, at, offset, tensor_of(map), segment);
 }
 
 // The same shared address in each block of `blocks`, or in this block without multicast.
@@ -60,7 +76,8 @@ inline char* shared_address(Context& c, const Operand& operand) {
   return static_cast<char*>(at <= 0xffffffffu ? ww_from_shared(at) : reinterpret_cast<void*>(at));
 }
 
-// cp.async.bulk.tensor.{1 to 5}d.shared::cluster.global...: [to], [map, {x, y, ...}], [barrier]{, blocks}{, policy}
+// cp.async.bulk.tensor.{1 to 5}d.shared::cluster.global...: [to], [map, {x, y, ...}], [barrier]{, {im2col offsets}}
+// {, blocks}{, policy}
 inline void tensor_load(Context& c, const Instruction& i) {
   const TensorMap map = read_map(c, i, i.operands[1].parts[0]);
   check_dimensions(c, i, map);
@@ -70,7 +87,7 @@ inline void tensor_load(Context& c, const Instruction& i) {
   check_aligned(c, i, to, 128);
   std::vector<char> data(map.box_bytes(), 0);
   const u64 box = ww_to_shared(to) & 0x3fffff;
-  for_each_segment(map, at, tensor_of(map), [&](u64 address, u64 offset, u64 bytes) {
+  for_each_part(c, i, map, at, map.is_im2col ? &i.operands[3] : nullptr, [&](u64 address, u64 offset, u64 bytes) {
     const char* from = reinterpret_cast<const char*>(address);
     ww_bulk_source(from, bytes, c.line);
     for_each_unit(box, offset, bytes, map.swizzle,
@@ -85,7 +102,7 @@ inline void tensor_load(Context& c, const Instruction& i) {
     }
   const bool multicast = named(i, "multicast::cluster");
   for_each_block(
-      c, multicast, multicast ? c.u32(i.operands[3]) : 0, to, shared_address(c, i.operands[2]),
+      c, multicast, multicast ? c.u32(i.operands[map.is_im2col ? 4 : 3]) : 0, to, shared_address(c, i.operands[2]),
       [&](char* place, char* barrier) { ww_bulk_load(place, data.data(), data.size(), map.swizzle, barrier, c.line); });
 }
 
@@ -117,7 +134,7 @@ inline void tensor_store(Context& c, const Instruction& i) {
   const u64 box = ww_to_shared(from) & 0x3fffff;
   ww_async_read(from, map.box_bytes(), "a bulk copy", c.line);
   const bool reduces = i.has("reduce");
-  for_each_segment(map, at, tensor_of(map), [&](u64 address, u64 offset, u64 bytes) {
+  for_each_part(c, i, map, at, nullptr, [&](u64 address, u64 offset, u64 bytes) {
     char* to = reinterpret_cast<char*>(address);
     std::vector<char> row(bytes);
     for_each_unit(box, offset, bytes, map.swizzle,
