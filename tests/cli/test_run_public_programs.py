@@ -176,7 +176,8 @@ def test_new_memory_of_the_host_holds_zeros(tmp_path):
     done = run(
         tmp_path,
         "#include <cstdio>\n#include <cstdlib>\nint main() {\n  int found = 0;\n  for (int n = 1; n < 2000; n++) {\n"
-        "    volatile char* p = (char*)malloc(n);\n    for (int i = 0; i < n; i++) found |= p[i];\n  }\n"
+        "    volatile char* p = (char*)malloc(n);\n    for (int i = 0; i < n; i++) found |= p[i];\n"
+        "    if (posix_memalign((void**)&p, 64, n)) return 2;\n    for (int i = 0; i < n; i++) found |= p[i];\n  }\n"
         '  printf("%d", found);\n}\n',
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "0", "")
