@@ -85,7 +85,9 @@ MANAGED = """
 #include <cstdio>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-__global__ void scale(int* x) { x[0] *= 3; }
+template <class T>
+__host__ __device__ T lanes(T x, int width = warpSize) { return x + threadIdx.x + width; }
+__global__ void scale(int* x) { x[0] *= lanes(3, 0); }
 #define LAUNCH(x)   \\
   scale             \\
       <<<1, 1, 0, stream>>>(x)
