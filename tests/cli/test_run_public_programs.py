@@ -12,7 +12,7 @@ from tests.sampled import FULL
 
 TRANSFORMS = """
 #include <cstdio>
-#include <cufft.h>
+#include <cufftXt.h>
 #include <mma.h>
 #include <sm_61_intrinsics.h>
 #include <cuda/std/type_traits>
