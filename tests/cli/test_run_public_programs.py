@@ -94,6 +94,9 @@ __global__ void scale(int* x) { x[0] *= lanes(3, 0); }
 int main() {
   assert(__hgt(__hadd(__half(1.5f), __half(2)), __half(3)));
   const __half2 h = __hfma2(__float2half2_rn(2), __floats2half2_rn(1, 3), __float22half2_rn(make_float2(0.5f, 1)));
+  __half sum = 1;
+  sum *= __half(3);
+  assert(float(sum) == 3 && float((h + h).x) == 5);
   const __nv_bfloat162 b = __hmul2(__float2bfloat162_rn(1.5f), __floats2bfloat162_rn(1, 2));
   printf("%g %g %g %g ", __half22float2(h).x, __high2float(h), __low2float(b), float(hexp(__nv_bfloat16(0.0f))));
   int *own, *all;
@@ -208,6 +211,11 @@ def test_a_kernel_with_a_parameter_of_its_own_name(tmp_path):
         pytest.param(
             "template <class T> __constant__ T taps[4];\nint main() {}",
             "program.cu:1: a template of __constant__ variables has no CPU version",
+            marks=FULL,
+        ),
+        pytest.param(
+            "template <class F> __global__ void k(F f) { f(); }\nint main() {\n  k<<<1, 1>>>([] __device__() {});\n}",
+            "program.cu:3: kernel k has a lambda of host code as template argument",
             marks=FULL,
         ),
         ('extern "C" void dgesv_();\nint main() { dgesv_(); }', "undefined symbol: dgesv_ in the host code"),
