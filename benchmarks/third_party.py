@@ -233,9 +233,11 @@ def cause(refused: Mapping[str, Any], name: str, absent: Sequence[str], guessed:
         return CUTLASS
     if kind in INCOMPLETE:
         return kind
-    if absent and kind in ("missing header", "undefined name", "no matching function", "other"):
+    if absent and kind == "missing header":
         return ABSENT
-    return GUESSED if guessed and kind != "crash" and kind != "timeout" else kind
+    if guessed and kind not in ("crash", "timeout"):
+        return GUESSED
+    return ABSENT if absent and kind in ("undefined name", "no matching function", "other") else kind
 
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^">\n]+)[">]', re.MULTILINE)

@@ -13,7 +13,8 @@ pass: status 0, and the program prints that its result is right, or that it coun
 the result (``return right ? EXIT_SUCCESS : EXIT_FAILURE``). no failure: status 0, and the program compares its result
 (its sources hold a message about a wrong result, or an assert) but prints no such message. ends: status 0, and the
 program does not compare. time limit: ``--timeout`` seconds of CPU time of the process, without the compilers'.
-unchecked: pass within the limit without the emulator's checks, but not with them.
+unchecked: pass within the limit without the emulator's checks, but not with them. needs data: the program asks for an
+argument or a file, or waives its test on this device.
 """
 
 from __future__ import annotations
@@ -73,6 +74,12 @@ _FINDING = re.compile(
     r"|MissingSynchronization|SegmentationFault|CompileError|UnsupportedFeature): .*",
     re.MULTILINE,
 )
+# The program lacks an argument or a file, or waives its test on this device.
+_MISSING = re.compile(
+    r"usage|(?:can(?:not|'t)|could not|unable to|failed to) (?:be )?(?:open|read|load|find)|no such file|not found"
+    r"|cannot be opened|\bwaiv(?:e|ing)",
+    re.IGNORECASE,
+)
 _COPIED_BYTES = 64 << 20
 _WRITTEN_BYTES = 1 << 30
 _WALL = 10  # limit of the wall-clock time, in limits of the CPU time: other processes may use the machine
@@ -83,7 +90,7 @@ _OWN_CHECK = re.compile(
     r"""[^"\n]*\"""",
     re.IGNORECASE,
 )
-_COLUMNS = ("pass", "unchecked", "no failure", "ends", "finding", "fails", "refused", "time limit", "data missing")
+_COLUMNS = ("pass", "unchecked", "no failure", "ends", "finding", "fails", "refused", "time limit", "needs data")
 
 
 @dataclass
@@ -170,7 +177,7 @@ def run(project: Path, program: Path, options: Options) -> Result:
     if result.outcome == "time limit" and options.unchecked and compares(program):
         unchecked = run_with(project, program, smaller, replace(options, checks="none"))
         return replace(unchecked, outcome="unchecked") if unchecked.outcome == "pass" else result
-    if smaller != given and result.outcome in ("fails", "finding", "data missing"):
+    if smaller != given and result.outcome in ("fails", "finding", "needs data"):
         unreduced = run_with(project, program, given, options)
         return result if unreduced.outcome == "time limit" else unreduced
     return result
@@ -260,8 +267,8 @@ def classed(status: int | None, printed: str, messages: str) -> tuple[str, str]:
     if status == 0 and not _FAIL.search(remarks) and not _SOME_WRONG.search(remarks):
         return ("pass" if none_wrong or _PASS.search(remarks) else "ends"), ""
     text = (printed + messages).strip()
-    if re.search(r"usage|cannot open|can't open|unable to open|no such file|not found", text, re.IGNORECASE):
-        return "data missing", text.rpartition("\n")[2]
+    if _MISSING.search(text):
+        return "needs data", text.rpartition("\n")[2]
     return "fails", f"status {status}: {text.rpartition(chr(10))[2][:160]}"
 
 

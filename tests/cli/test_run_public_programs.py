@@ -12,7 +12,7 @@ from tests.sampled import FULL
 
 TRANSFORMS = """
 #include <cstdio>
-#include <cufft.h>
+#include <cufftXt.h>
 #include <mma.h>
 #include <sm_61_intrinsics.h>
 #include <cuda/std/type_traits>
@@ -85,13 +85,18 @@ MANAGED = """
 #include <cstdio>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-__global__ void scale(int* x) { x[0] *= 3; }
+template <class T>
+__host__ __device__ T lanes(T x, int width = warpSize) { return x + threadIdx.x + width; }
+__global__ void scale(int* x) { x[0] *= lanes(3, 0); }
 #define LAUNCH(x)   \\
   scale             \\
       <<<1, 1, 0, stream>>>(x)
 int main() {
   assert(__hgt(__hadd(__half(1.5f), __half(2)), __half(3)));
   const __half2 h = __hfma2(__float2half2_rn(2), __floats2half2_rn(1, 3), __float22half2_rn(make_float2(0.5f, 1)));
+  __half sum = 1;
+  sum *= __half(3);
+  assert(float(sum) == 3 && float((h + h).x) == 5);
   const __nv_bfloat162 b = __hmul2(__float2bfloat162_rn(1.5f), __floats2bfloat162_rn(1, 2));
   printf("%g %g %g %g ", __half22float2(h).x, __high2float(h), __low2float(b), float(hexp(__nv_bfloat16(0.0f))));
   int *own, *all;
@@ -176,7 +181,8 @@ def test_new_memory_of_the_host_holds_zeros(tmp_path):
     done = run(
         tmp_path,
         "#include <cstdio>\n#include <cstdlib>\nint main() {\n  int found = 0;\n  for (int n = 1; n < 2000; n++) {\n"
-        "    volatile char* p = (char*)malloc(n);\n    for (int i = 0; i < n; i++) found |= p[i];\n  }\n"
+        "    volatile char* p = (char*)malloc(n);\n    for (int i = 0; i < n; i++) found |= p[i];\n"
+        "    if (posix_memalign((void**)&p, 64, n)) return 2;\n    for (int i = 0; i < n; i++) found |= p[i];\n  }\n"
         '  printf("%d", found);\n}\n',
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "0", "")
@@ -205,6 +211,11 @@ def test_a_kernel_with_a_parameter_of_its_own_name(tmp_path):
         pytest.param(
             "template <class T> __constant__ T taps[4];\nint main() {}",
             "program.cu:1: a template of __constant__ variables has no CPU version",
+            marks=FULL,
+        ),
+        pytest.param(
+            "template <class F> __global__ void k(F f) { f(); }\nint main() {\n  k<<<1, 1>>>([] __device__() {});\n}",
+            "program.cu:3: kernel k has a lambda of host code as template argument",
             marks=FULL,
         ),
         ('extern "C" void dgesv_();\nint main() { dgesv_(); }', "undefined symbol: dgesv_ in the host code"),

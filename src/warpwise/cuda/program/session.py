@@ -129,6 +129,12 @@ class Session:
         name = instance_name(record.instance)
         line = f"{module.file}:{record.line}" if record.line else ""
         where = f"{name} (launched at {line})" if line else name
+        if "{lambda(" in name:
+            short = name.partition("<")[0]
+            raise UnsupportedFeature(
+                f"{line or module.file}: kernel {short} has a lambda of host code as template argument, "
+                "which has no CPU version: pass a function object"
+            )
         kernel = module[name]
         grid, block = tuple(record.grid), tuple(record.block)
         bounds = kernel.declaration.launch_bounds if kernel.declaration else None

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <new>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>

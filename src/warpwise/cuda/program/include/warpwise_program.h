@@ -22,6 +22,11 @@ namespace cuda::std {
 using namespace ::std;
 }
 
+// Device functions that are also host functions name these.
+inline const uint3 threadIdx{}, blockIdx{};
+inline const dim3 blockDim{}, gridDim{};
+extern const int warpSize __attribute__((weak));
+
 #define WW_HOST_MINMAX(T)                          \
   inline T min(T a, T b) { return b < a ? b : a; } \
   inline T max(T a, T b) { return a < b ? b : a; }

@@ -20,6 +20,10 @@
     const float x = value;                      \
     return H(EXPRESSION);                       \
   }
+#define WW_HOST_HALF_OPERATOR(H, H2, NAME, OPERATOR)                                                 \
+  inline H& operator OPERATOR## = (H & a, const H& b) { return a = NAME(a, b); }                     \
+  inline H2 operator OPERATOR(const H2& a, const H2& b) { return {NAME(a.x, b.x), NAME(a.y, b.y)}; } \
+  inline H2& operator OPERATOR## = (H2 & a, const H2& b) { return a = a OPERATOR b; }
 #define WW_HOST_HALF(H, H2)                                                                                   \
   WW_HOST_HALF_BINARY(H, H2, add, a + b)                                                                      \
   WW_HOST_HALF_BINARY(H, H2, sub, a - b)                                                                      \
@@ -44,6 +48,10 @@
   WW_HOST_HALF_UNARY(H, hsin, sinf(x))                                                                        \
   WW_HOST_HALF_UNARY(H, hcos, cosf(x))                                                                        \
   inline H __hdiv(H a, H b) { return H(float(a) / float(b)); }                                                \
+  WW_HOST_HALF_OPERATOR(H, H2, __hadd, +)                                                                     \
+  WW_HOST_HALF_OPERATOR(H, H2, __hsub, -)                                                                     \
+  WW_HOST_HALF_OPERATOR(H, H2, __hmul, *)                                                                     \
+  WW_HOST_HALF_OPERATOR(H, H2, __hdiv, /)                                                                     \
   inline H2 __h2div(H2 a, H2 b) { return {__hdiv(a.x, b.x), __hdiv(a.y, b.y)}; }                              \
   inline H __hfma(H a, H b, H c) { return H(float(double(float(a)) * double(float(b)) + double(float(c)))); } \
   inline H2 __hfma2(H2 a, H2 b, H2 c) { return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)}; }              \

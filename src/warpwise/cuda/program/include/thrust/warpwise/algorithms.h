@@ -1,6 +1,8 @@
 // Thrust's algorithms on a CPU, in the order of their elements. Each takes an execution policy as an optional first
 // argument (end of the file).
 #pragma once
+#include <thrust/version.h>
+
 #include <algorithm>
 #include <deque>
 #include <limits>
