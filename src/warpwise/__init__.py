@@ -1,4 +1,4 @@
-"""Warpwise: write a GPU kernel, know that it is right, see why it is slow, and beat PyTorch with it."""
+"""Warpwise: write a GPU kernel, verify it, see why it is slow, and make it faster than PyTorch."""
 
 from __future__ import annotations
 

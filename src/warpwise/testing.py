@@ -96,7 +96,7 @@ def check(
 
 @dataclass(frozen=True)
 class _Direct(Op):
-    """An operation that calls its kernel with unchanged arguments, also if they are empty."""
+    """An operation that passes its arguments to its kernel unchanged, also if they are empty."""
 
     make: Callable[..., Results] = lambda *args: ()
 
@@ -173,7 +173,7 @@ class _Subject:
         return dict(zip(self._names, self.arguments(case.name, seed), strict=True))
 
     def _reference_of(self, *args: Any) -> Results:
-        """The reference of float64 copies of ``args``. The last one is kept, since shapes and values need it."""
+        """The reference of float64 copies of ``args``. The last result is kept: shapes and values use it."""
         if self._last is None or any(old is not new for old, new in zip(self._last[0], args, strict=True)):
             self._last = (args, self._reference(*_exact(args)))
         return self._last[1]
@@ -193,7 +193,7 @@ def _argument_names(reference: Callable[..., Any], count: int) -> list[str]:
     """The names of the reference's parameters; ``argument_0`` and so on where it does not name each of ``count``."""
     try:
         parameters = inspect.signature(reference).parameters.values()
-    except (TypeError, ValueError):  # built into C
+    except (TypeError, ValueError):  # a built-in function has no signature
         parameters = {}.values()
     names = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     named = len(names) >= count and not any(name.startswith("output") for name in names)
@@ -262,7 +262,7 @@ def _require_right(
     if outcome.failure is None:
         return
     message = outcome.failure.message
-    if outcome.failure.kind == "input":  # what follows is about the schema of an operation
+    if outcome.failure.kind == "input":  # the rest of the message is about the schema of an operation
         message = f"{message.partition(';')[0]}: an input must not change"
     lines = [f"{name} is wrong ({where}):", message]
     if outcome.failure.kind == "value" and outcome.worst:

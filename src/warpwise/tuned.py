@@ -1,4 +1,4 @@
-"""What is chosen for given arguments, and the files of tuned tables: the fastest at each measured point."""
+"""Choices for given arguments, and the files of tuned tables: the fastest candidate at each measured point."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ _caches: list[weakref.ref[Cache]] = []
 
 @dataclass(frozen=True)
 class Choice:
-    """What computes given arguments: a rung and its ``config`` if it has any, or PyTorch where ``rung`` is None.
+    """The choice for given arguments: a rung with its ``config`` if it has any, or PyTorch if ``rung`` is None.
 
-    ``reason`` says why, ``source`` what decided ("user's table", "shipped table", "tables", "model of <GPU>",
-    "measured online", "heuristics", "device").
-    ``rival`` is the best of the others: "torch", or our best rung where PyTorch is chosen. ``seconds`` and
-    ``rival_seconds`` are their predicted times, None where none is known; ``error`` is the part by which a model's
-    prediction may be wrong, 0 for a measured time.
+    ``reason`` is a text, ``source`` the origin of the choice: "user's table", "shipped table", "tables",
+    "model of <GPU>", "measured online", "heuristics" or "device". ``rival`` is the fastest alternative: "torch", or the
+    best rung if PyTorch is chosen. ``seconds`` and ``rival_seconds`` are the predicted times, None if unknown;
+    ``error`` is the relative error of a model's prediction, 0 for a measured time.
     """
 
     rung: str | None
@@ -63,10 +62,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class TunedPoint:
-    """The fastest at one dtype, kind and sizes: ``winner``, a rung (``name@config``) or "torch". ``rival`` is second.
+    """The fastest at one dtype, kind and sizes: ``winner``, a rung (``name@config``) or "torch"; ``rival`` is second.
 
-    Times are medians in seconds of one interleaved run. ``work`` is FLOPs (bytes, where there are none) and scales the
-    times to sizes nearby. ``candidates`` counts the contestants, ``fingerprint`` is a digest of their sources.
+    Times are medians in seconds of one interleaved run. ``work`` is the FLOPs, or the bytes of an operation without
+    FLOPs, and scales the times to sizes nearby. ``candidates`` is their number, ``fingerprint`` a digest of their
+    sources.
     """
 
     dtype: str
@@ -87,7 +87,7 @@ class TunedPoint:
         return math.hypot(*(math.log2(sizes[name] / size) for name, size in self.sizes.items()))
 
     def key(self) -> tuple[Any, ...]:
-        """A table has one point for each key."""
+        """The key of the point, unique in a table."""
         return self.dtype, self.kind, *sorted(self.sizes.items())
 
 
@@ -106,12 +106,12 @@ class Table:
         return Table(self.op, self.device, (*others, point), self.environment)
 
     def save(self, path: Path) -> None:
-        """``write``, then ``reload``: calls of this process use the new table."""
+        """``write``, then ``reload``, so that calls of this process use the new table."""
         self.write(path)
         reload()
 
     def write(self, path: Path) -> None:
-        """Write the file atomically, one point a line."""
+        """Write the file atomically, one point per line."""
         head = {"schema": SCHEMA, "op": self.op, "device": asdict(self.device), "environment": dict(self.environment)}
         lines = ",\n".join("  " + json.dumps(asdict(point)) for point in sorted(self.points, key=TunedPoint.key))
         text = json.dumps(head, indent=1)[:-2] + ',\n "points": [\n' + lines + "\n ]\n}\n"
@@ -136,8 +136,8 @@ def load(path: Path) -> Table | None:
 def add_point(path: Path, table: Table, point: TunedPoint) -> Table:
     """Add ``point`` to the file at ``path`` and return its table, with the environment of ``table``.
 
-    Points of the file stay, unless it is of another device, so that several processes may add points at a time. Calls
-    of this process see the point after ``reload``.
+    Other points of the file are kept, so several processes may add points at the same time; a file of another device is
+    replaced. Calls of this process use the point after ``reload``.
     """
     with file_lock(path):
         stored = load(path)
@@ -159,7 +159,7 @@ def _point(data: Mapping[str, Any]) -> TunedPoint:
 
 
 def reload() -> None:
-    """Read every table again when it is next used, and drop cached plans: a file has changed."""
+    """After a change of a file: drop cached plans, and read every table again at its next use."""
     for reference in _caches:
         if (cache := reference()) is not None:
             cache.clear()

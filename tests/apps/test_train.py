@@ -196,7 +196,7 @@ def test_the_command(tmp_path, monkeypatch):
 
     done = run("--batch", "8", "--epochs", "1", "--device", "cpu", "--plots", "shown")
     assert done.exit_code == 0, done.output
-    assert "on a CPU PyTorch's kernels compute behind our operations" in done.output
+    assert "on a CPU our operations run PyTorch's kernels" in done.output
     assert "epoch   1  loss" in done.output and "wrote mnist-cnn.safetensors" in done.output
     assert (tmp_path / "shown" / "index.html").exists()
     more = run("--batch", "8", "--epochs", "2", "--device", "cpu", "--resume")

@@ -60,7 +60,7 @@ def test_what_a_rung_takes_and_what_is_tuned():
         "CPU",
     ]
     assert "by `warpwise tune matmul`; layouts nn, nt, tn, tt" in said
-    assert "(by name alone)" in said
+    assert "(by name only)" in said
     assert "warpwise tune" not in run("softmax").output
 
 

@@ -181,7 +181,7 @@ def test_the_exit_code_of_a_script_is_that_of_the_command(file, script):
     "arguments, words",
     [
         (["--online", "nowhere.py"], "no file nowhere.py"),
-        (["--online", "--dtype", "float32", "nowhere.py"], "--online takes --budget and --total alone"),
+        (["--online", "--dtype", "float32", "nowhere.py"], "--online takes only --budget and --total"),
         (["nowhere.py", "--online"], "--online: expected only after --online, as in: warpwise tune --online SCRIPT"),
         (["matmul", "more"], "more: expected only after --online"),
         (["matmul", "--total", "3"], "--total: expected only after --online"),

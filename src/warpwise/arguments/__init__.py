@@ -1,1 +1,1 @@
-"""The arguments of an operation: schema string, checks, nested tensors, values and layouts for tests."""
+"""The arguments of an operation: schema string, checks, nested tensors; random values and layouts for tests."""

@@ -1,4 +1,4 @@
-"""Test inputs: random values and the memory layouts that they are arranged in."""
+"""Test inputs: random values and their memory layouts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 def _in_memory_order(arrange: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """``arrange`` applied to the dimensions in the order of their strides, so that a transposed view stays one."""
+    """``arrange`` applied to the dimensions in the order of their strides, so that a transposed view stays so."""
 
     @functools.wraps(arrange)
     def arranged(values: torch.Tensor) -> torch.Tensor:
@@ -63,7 +63,7 @@ def draw(
     """Random values of ``shape`` from ``seed``.
 
     Floating point: standard normal; "huge" ``values`` are scaled so that their ``power``-th power stays finite.
-    Integers: uniform over the dtype's range; "huge" ones are within one of the largest. On the meta device no values.
+    Integers: uniform over the dtype's range; "huge" integers are the largest or one less. A meta tensor has no values.
     """
     if device.type == "meta":
         return torch.empty(tuple(shape), dtype=dtype, device=device)

@@ -1,4 +1,4 @@
-"""The keys of calls: what a launcher may look at in the arguments of an operation."""
+"""The keys of calls: the properties of an operation's arguments on which a launcher may depend."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from warpwise.arguments.schema import Argument, Schema
 
 _TENSOR = "{0}.__class__, {0}.shape, {0}.stride(), {0}.dtype, {0}.device, {0}.data_ptr() & 255, {0}.requires_grad"
-# By kind of argument: an expression of the argument, and the letter of ``fastcall.Call``.
+# Kind of argument: its key as a Python expression, and its letter in ``fastcall.Call``.
 _KEYS = {
     "tensor": (_TENSOR, "t"),
     "optional": (f"None if {{0}} is None else ({_TENSOR})", "t"),
@@ -21,13 +21,13 @@ _KEYS = {
 
 
 def expression(schema: Schema, varying: Sequence[str], names: Sequence[str]) -> str:
-    """The key of arguments with these names, as Python code that uses ``one``."""
+    """The key of arguments with these names as a Python expression, in which ``one`` is the key of a list's tensor."""
     kinds = [_kind(argument, varying) for argument in schema.arguments]
     return ", ".join(_KEYS[kind][0].format(name) for kind, name in zip(kinds, names, strict=True))
 
 
 def native_kinds(schema: Schema, varying: Sequence[str]) -> str:
-    """The arguments as ``fastcall.Call`` takes them, a letter each; "" if it cannot take them."""
+    """The kinds of the arguments for ``fastcall.Call``, one letter each; "" if it does not support one of them."""
     letters = [_KEYS[_kind(argument, varying)][1] for argument in schema.arguments]
     return "".join(letters) if all(letters) else ""
 
@@ -41,4 +41,4 @@ def _kind(argument: Argument, varying: Sequence[str]) -> str:
 
 
 one: Callable[[Any], Any] = eval(f"lambda value: {_KEYS['optional'][0].format('value')}")
-"""The key of a tensor of a list, or of None."""
+"""The key of an element of a list: a tensor or None."""

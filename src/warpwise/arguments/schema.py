@@ -89,7 +89,7 @@ class Schema:
         )
 
     def bind(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
-        """All arguments in the schema's order, defaults filled in. Raises ``TypeError`` as a Python call does."""
+        """All arguments in the schema's order, with defaults. Raises ``TypeError`` as a Python call does."""
         try:
             bound = self.signature.bind(*args, **named)
         except TypeError as error:
@@ -98,7 +98,7 @@ class Schema:
         return tuple(bound.arguments.values())
 
     def check_kinds(self, args: Sequence[Any]) -> None:
-        """Raise ``TypeError`` for the first argument that should be a tensor, or a list of tensors, and is not."""
+        """Raise ``TypeError`` for the first argument that must be a tensor, or a list of tensors, and is not."""
         for argument, value in zip(self.arguments, args, strict=True):
             if not argument.is_tensor or (argument.optional and value is None):
                 continue
@@ -184,7 +184,7 @@ def _outputs(op: str, returns: str) -> Iterator[str]:
 
 
 def _unnamed(returns: str) -> str:
-    """``returns`` as ``torch.library`` takes it: a single output has no name there."""
+    """``returns`` as ``torch.library`` takes it: a single output without a name."""
     parts = _split(returns.strip()[1:-1]) if returns.strip().startswith("(") else [returns.strip()]
     if len(parts) == 1:
         return parts[0].split()[0]

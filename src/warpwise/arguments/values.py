@@ -47,12 +47,12 @@ def as_tuple(results: Any) -> tuple[Any, ...]:
 
 
 def single(results: Sequence[Any]) -> torch.Tensor | tuple[torch.Tensor | None, ...] | None:
-    """Results as a function returns them: one alone, several as a tuple, none as None."""
+    """Results as a Python function returns them: a single value, a tuple of several, or None."""
     return results[0] if len(results) == 1 else tuple(results) if results else None
 
 
 def without_autocast(run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """``run(*args)`` with autocast off: PyTorch's own operators then return the dtypes of the fake kernel."""
+    """``run(*args)`` with autocast off, so that PyTorch's operators return the dtypes that the fake kernel states."""
     kind = next((value.device.type for value in tensors(args)), "cpu")
     if kind not in ("cpu", "cuda") or not is_autocast_enabled(kind):
         return run(*args)
@@ -61,7 +61,7 @@ def without_autocast(run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 
 
 def autocast_arguments(args: tuple[Any, ...], rule: str) -> tuple[Any, ...]:
-    """``args`` converted as torch.autocast does: float64 and what is not floating point stay as they are."""
+    """``args`` converted as torch.autocast does; float64 and other than floating-point tensors are not converted."""
     kind = next((value.device.type for value in tensors(args)), "cpu")
     if kind not in ("cpu", "cuda") or not is_autocast_enabled(kind):
         return args
@@ -70,7 +70,7 @@ def autocast_arguments(args: tuple[Any, ...], rule: str) -> tuple[Any, ...]:
 
 
 def in_forward_mode() -> bool:
-    """True within a level of forward-mode differentiation: there, a tensor is unpacked as another object."""
+    """True within a level of forward-mode differentiation, in which unpacking a tensor returns a new object."""
     return forward_ad.unpack_dual(_PLAIN)[0] is not _PLAIN
 
 
@@ -86,7 +86,7 @@ def has_tangent(args: Sequence[Any]) -> bool:
 
 
 def counting(plan: Callable[..., Any], schema: Schema) -> Callable[..., Any]:
-    """``plan``, after which autograd knows that the mutated arguments have changed."""
+    """``plan`` followed by ``count_changes``."""
 
     def counted(*args: Any) -> Any:
         result = plan(*args)
@@ -97,7 +97,7 @@ def counting(plan: Callable[..., Any], schema: Schema) -> Callable[..., Any]:
 
 
 def count_changes(args: Sequence[Any], schema: Schema) -> None:
-    """Increment the versions of the mutated arguments, by which autograd sees that they have changed."""
+    """Increment the version counters of the mutated arguments, so that autograd detects the change."""
     for name in schema.mutated:
         for tensor in tensors(args[schema.index(name)]):
             torch.autograd.graph.increment_version(tensor)

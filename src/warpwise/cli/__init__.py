@@ -20,7 +20,7 @@ COMMANDS = {
     "history": "List the stored measurements, newest first.",
     "inductor": "Write the code that torch.compile generates for an expression.",
     "new": "Write a Python file with an operation, and verify it.",
-    "ops": "List the operations, or what one of them takes.",
+    "ops": "List the operations, or the schema, rungs and sizes of one.",
     "profile": "Run under PyTorch's profiler and show where the time is spent.",
     "report": "Write a page for each operation, and an index.",
     "run": "Build a whole CUDA program and run it, its kernels checked on the CPU.",
@@ -28,11 +28,11 @@ COMMANDS = {
     "tune": "Find the fastest rung and configuration at each size.",
     "watch": "Verify, explain and time the kernels of a file at every save.",
 }
-"""The subcommands, and what ``--help`` lists of them: a module is imported when its command is used."""
+"""The subcommands with their one-line help. The module of a command is imported when the command is used."""
 
 
 class Commands(click.Group):
-    """A group of the commands of ``COMMANDS``. Listing them imports none, and so does not import PyTorch."""
+    """The group of the commands in ``COMMANDS``. ``--help`` imports no command, and so does not import PyTorch."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -51,7 +51,7 @@ class Commands(click.Group):
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(warpwise.__version__, prog_name="warpwise")
 def cli() -> None:
-    """Write a GPU kernel, know that it is right, see why it is slow, and beat PyTorch with it."""
+    """Write a GPU kernel, verify it, see why it is slow, and make it faster than PyTorch."""
 
 
 def main() -> None:

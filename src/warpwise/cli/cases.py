@@ -1,4 +1,4 @@
-"""The cases that ``--size`` and ``--attr`` name: timing sizes, sizes spelled out, attributes such as ``bias=true``."""
+"""The cases that ``--size`` and ``--attr`` select: a timing size or ``rows=1000,columns=77``, and ``bias=true``."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def attr_option(function: F) -> F:
 
 
 def cases_named(op: Op, names: Sequence[str], attributes: Sequence[str] = (), more: Sequence[Case] = ()) -> list[Case]:
-    """The cases that ``--size`` and ``--attr`` name; the operation's first timing size if no size is named.
+    """The cases that ``--size`` and ``--attr`` select; the operation's first timing size if no size is given.
 
-    A name is that of a timing size or of one of ``more``, ``all``, or spells a size out: ``rows=1000,columns=77``.
-    Raises ``click.BadParameter`` that lists what there is.
+    A size is the name of a timing size, a name in ``more``, ``all``, or every dimension: ``rows=1000,columns=77``.
+    Raises ``click.BadParameter`` that lists the valid names.
     """
     known = {case.name: case for case in (*op.spec.sizes, *more)}
     found = list(op.spec.sizes[:1]) if not names else list(op.spec.sizes) if ALL in names else []
@@ -51,7 +51,7 @@ def cases_named(op: Op, names: Sequence[str], attributes: Sequence[str] = (), mo
 
 
 def _spelled_out(op: Op, text: str, more: Sequence[Case]) -> Case:
-    """The size ``rows=1000,columns=77``, with the attributes of the first timing size that has the same dimensions."""
+    """The case of ``rows=1000,columns=77``, with the attributes of the first timing size that has these dimensions."""
     cases = (*op.spec.sizes, *more, *op.spec.cases)
     shapes = list(dict.fromkeys(tuple(case.sizes) for case in cases))
     expected = " or ".join(",".join(f"{name}=N" for name in shape) for shape in shapes)
@@ -73,8 +73,8 @@ def _spelled_out(op: Op, text: str, more: Sequence[Case]) -> Case:
 def with_attributes(op: Op, cases: Sequence[Case], texts: Sequence[str]) -> list[Case]:
     """``cases`` with the attributes that ``texts`` (``NAME=VALUE``) describe, which become part of their names.
 
-    Values are Python literals, ``true`` or ``false``, else text. Raises ``click.BadParameter`` that lists what there
-    is.
+    Values are Python literals, ``true`` or ``false``, else text. Raises ``click.BadParameter`` that lists the valid
+    attributes.
     """
     if not texts:
         return list(cases)
@@ -85,9 +85,9 @@ def with_attributes(op: Op, cases: Sequence[Case], texts: Sequence[str]) -> list
 
 
 def attributes_of(op: Op) -> dict[str, tuple[Any, ...]]:
-    """Each attribute and the values that it has in the operation's cases.
+    """Each attribute with its values in the operation's cases.
 
-    Attributes are those of the cases, and the scalar arguments that do not follow from the sizes.
+    Attributes are those of the cases, and the scalar arguments that the sizes do not determine.
     """
     cases = (*op.spec.cases, *op.spec.sizes)
     derived = {name for case in cases for name in case.sizes}
@@ -141,7 +141,7 @@ def _typed(op: Op, argument: Argument, text: str) -> Any:
 
 
 def _require_used(op: Op, attributes: dict[str, Any]) -> None:
-    """Raise ``click.BadParameter`` for an argument that ``Spec.inputs`` sets, or a value that it does not take."""
+    """Raise ``click.BadParameter`` if ``Spec.inputs`` overrides an attribute, or fails with its value."""
     scalars = {one.name for one in op.spec.parsed.arguments if not one.is_tensor}
     for case in op.spec.cases[:1]:
         tried = replace(case, attributes={**case.attributes, **attributes})

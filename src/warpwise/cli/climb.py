@@ -57,7 +57,7 @@ from warpwise.operation import Op
     type=click.Path(path_type=Path),
     help="Write the results to this file, or to a folder for several operations.",
 )
-@click.option("--no-store", is_flag=True, help="Write nothing to the results store that `warpwise history` shows.")
+@click.option("--no-store", is_flag=True, help="Do not write to the results store, which `warpwise history` shows.")
 def climb(
     names: Sequence[str],
     where: str | None,
@@ -144,7 +144,7 @@ def _climb(
     budget: float,
     store: lab.store.Store | None,
 ) -> lab.Ladder:
-    """Climb one ladder, and draw and store it meanwhile."""
+    """Climb one ladder; show and store each result as soon as it is known."""
     chosen_dtypes = dtypes_named(op, dtypes)
     cases = cases_named(op, sizes, attributes)
     named = bool(sizes or attributes) or resolve(where).type == "cuda"
@@ -219,7 +219,7 @@ class _Keeper:
                 self._recorder(step)
 
     def finish(self, ladder: lab.Ladder) -> None:
-        """Store what is known at the end."""
+        """Store the verdicts that changed, and that the climb is complete."""
         with self._noted():
             if self._recorder is not None:
                 self._recorder.finish(ladder)

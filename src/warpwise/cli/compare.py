@@ -24,7 +24,7 @@ from warpwise.lab.store.selection import Selection, UnknownSelection, from_files
 from warpwise.lab.timing.timing import duration
 
 PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%?")
-SHOWN = 8  # names listed of those in one set only
+SHOWN = 8  # maximum number of names listed that only one of A and B has
 ENVIRONMENT = ("driver", "torch", "triton", "cuda", "warpwise")
 COLUMNS = (
     Column("op", spare=2), Column("rung"), Column("size", spare=3), Column("dtype", spare=4), Column("device", spare=5),

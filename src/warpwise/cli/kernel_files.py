@@ -19,7 +19,7 @@ from warpwise.cli.values import Value
 
 @dataclass(frozen=True)
 class KernelOptions:
-    """What the command line says of a kernel and its launch."""
+    """The options of the command line that select a kernel and describe its launch."""
 
     expression: str | None
     grid: tuple[int, ...] | None
@@ -54,7 +54,7 @@ class KernelLaunch:
 
 
 def kernel_launch(file: Path, options: KernelOptions, target: str, seed: int) -> KernelLaunch:
-    """The launch of ``options``. Raises ``click.UsageError`` for what is missing, with the kernels of the file."""
+    """The launch of ``options``. Raises ``click.UsageError`` for a missing option, with the kernels of the file."""
     if not file.is_file():
         raise click.BadParameter(f"no file {str(file)!r}, and no OP:RUNG such as softmax:k03", param_hint="FILE")
     if file.suffix == ".py":

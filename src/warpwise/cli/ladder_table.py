@@ -20,7 +20,7 @@ from warpwise.operation import Case, Op, Rung
 
 MARKS = {"right": "[green]✓ right[/]", "wrong": "[bold red]✗ wrong[/]", "untested": "[yellow]– untested[/]"}
 TIMING_MARKS = (
-    ("≈", "the interval is wider than asked for"),
+    ("≈", "the interval is wider than requested"),
     ("↓", "the SM clock was low"),
     ("+", "includes launch overhead"),
 )

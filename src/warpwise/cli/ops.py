@@ -62,7 +62,7 @@ def _print_ladder(console: Console, op: Op) -> None:
     for rung in op.rungs:
         dtypes = "all" if rung.dtypes is None else ", ".join(map(dtype_name, rung.dtypes))
         places = " and ".join("GPU" if place == "cuda" else place.upper() for place in rung.devices)
-        idea = f"{rung.idea}{' (by name alone)' if rung.by_name else ''}"
+        idea = f"{rung.idea}{' (by name only)' if rung.by_name else ''}"
         table.add_row(rung.name, escape(idea), LANGUAGES[rung.language], dtypes, places)
     console.print(table)
     for place, case in enumerate(op.spec.sizes):
@@ -80,7 +80,7 @@ def _print_ladder(console: Console, op: Op) -> None:
 
 
 def _output(op: Op, name: str) -> str:
-    """``mean (saved)``, ``params (mutated)``: an output's name and what is special about it."""
+    """The name of an output with its properties: ``mean (saved)``, ``params (mutated)``."""
     output, marks = op.spec.outputs.get(name), []
     if name in op.spec.parsed.mutated:
         marks.append("mutated")
@@ -101,6 +101,6 @@ def _gradient(op: Op) -> str:
 
 
 def _default(op: Op, name: str) -> str:
-    """The default of the argument ``name``, where no case has a value for it."""
+    """The default of the argument ``name``, for which no case has a value."""
     argument = op.spec.parsed.arguments[op.spec.parsed.index(name)]
     return "required" if argument.default is REQUIRED else f"{argument.default!r}"

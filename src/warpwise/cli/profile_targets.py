@@ -25,7 +25,7 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Target:
-    """A callable with its name and notes. ``own`` is the one to time here: eager mode if ``call`` is emulated."""
+    """A callable with its name and notes. ``own`` is timed on this machine: eager mode if ``call`` is emulated."""
 
     name: str
     call: Callable[[], Any]

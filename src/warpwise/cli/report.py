@@ -43,7 +43,7 @@ ALL = "all"
     "--device",
     "device",
     metavar="NAME",
-    help="Times of the device whose name contains NAME.  [default: the one timed last]",
+    help="Show times of the device whose name contains NAME.  [default: the device timed last]",
 )
 @click.option(
     "--climb",

@@ -96,7 +96,7 @@ def find_rung(op: Op, name: str, hint: str = "--rung") -> Rung:
 
 
 def run_file(path: Path, hint: str = "FILE") -> ModuleType:
-    """Run a user's file and return its module; operations that it registers are withdrawn.
+    """Run a user's file and return its module. Operations that the file registers are unregistered again.
 
     Raises ``click.BadParameter`` with the file and the line at which it fails.
     """

@@ -37,11 +37,17 @@ ENGINE_HELP = "; ".join(f"{name}: {text}" for name, text in ENGINES.items())
 @click.command()
 @click.argument("dataset", type=click.Choice(data.NAMES), default="digits")
 @click.option("--model", type=click.Choice(list(MODELS)), default="cnn", show_default=True, help="The network.")
-@click.option("--batch", type=click.IntRange(min=1), default=128, show_default=True, help="Images of a step.")
+@click.option("--batch", type=click.IntRange(min=1), default=128, show_default=True, help="Images per step.")
 @click.option("--epochs", type=click.IntRange(min=1), default=5, show_default=True, help="Passes over the images.")
 @click.option("--lr", type=click.FloatRange(min=0), default=0.05, show_default=True, help="Learning rate.")
 @click.option("--momentum", type=click.FloatRange(min=0), default=0.9, show_default=True, help="Momentum of SGD.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of parameters and batches.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of the parameters and the order of images.",
+)
 @click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
 @click.option("--dtype", type=click.Choice(DTYPES), default="fp32", show_default=True, help="bf16 is autocast.")
 @click.option("--engine", type=click.Choice(list(ENGINES)), default="ours", show_default=True, help=ENGINE_HELP)
@@ -77,7 +83,7 @@ def train(
     one hidden layer. After each epoch the test accuracy is shown and the checkpoint written (safetensors, atomically).
     Ctrl-C writes it after the current step, and --resume continues to the same weights. A loss that is not finite ends
     the run with an error and keeps the last checkpoint. Under torchrun each process trains with its part of the batch,
-    on a GPU of its own or on the CPU, to the weights of one process.
+    on a GPU of its own or on the CPU; the weights are those of a single process, up to rounding.
 
     \b
     warpwise train
@@ -93,7 +99,7 @@ def train(
 
 @contextmanager
 def _processes(where: str | None) -> Iterator[torch.device]:
-    """The device of this process; under torchrun within a process group, and with a GPU for each process."""
+    """The device of this process. Under torchrun, joins the process group, with one GPU per process."""
     count = int(os.environ.get("WORLD_SIZE", "1"))
     try:
         device = resolve(where)
@@ -123,7 +129,7 @@ def _train(
     profile: bool,
     plots: Path | None,
 ) -> int:
-    """Train and report; of several processes the first one alone downloads, reports and draws."""
+    """Train and report. Of several processes, only the first one downloads, reports and draws."""
     first = not dist.is_initialized() or dist.get_rank() == 0
     console = wide_console()
     console.quiet = not first
@@ -157,7 +163,7 @@ def _train(
 
 
 def _data(name: str, folder: Path | None, download: bool, first: bool) -> data.ImageSet:
-    """Load the data set, downloaded by the first process before the others look for it."""
+    """Load the data set. The first process downloads it, and the others wait until it has."""
     if not dist.is_initialized():
         return data.load(name, folder, download)
     if first:
@@ -175,7 +181,7 @@ def _introduce(console: Console, trainer: Trainer, resumed: bool) -> None:
         f"[dim]({escape(found.source)})[/], {settings.dtype}, engine {settings.engine}, {escape(name)}"
     )
     if settings.engine == "ours" and device.type == "cpu":
-        console.print("[dim]on a CPU PyTorch's kernels compute behind our operations[/]")
+        console.print("[dim]on a CPU our operations run PyTorch's kernels[/]")
     if settings.engine == "emulated":
         console.print("[dim]our CUDA kernels run emulated and checked, about a third of a second an image[/]")
     if trainer.processes > 1:

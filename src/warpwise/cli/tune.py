@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class _Tune(click.Command):
-    """After ``--online`` and the script, all arguments are the script's."""
+    """The command ``tune``, which passes all arguments after ``--online SCRIPT`` to the script."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.allow_interspersed_args = "--online" not in args
@@ -106,9 +106,7 @@ def tune(
     if online:
         given = (where, sizes, attributes, dtypes, layouts, rungs, out)
         if any(given) or not resume:
-            raise click.UsageError(
-                "--online takes --budget and --total alone; other options belong to SCRIPT, after it"
-            )
+            raise click.UsageError("--online takes only --budget and --total; put options of SCRIPT after it")
         return _run_online(console, Path(name), argv, budget, total)
     if argv or total is not None:
         what = " ".join(argv) or "--total"

@@ -41,7 +41,7 @@ _TENSOR = re.compile(r"(?:(?P<fill>[a-z]+):)?(?P<dtype>[a-z]+\d*)\[(?P<shape>[\d
 class Value:
     """One argument of a kernel: its name, and a number or a tensor.
 
-    The kernel must write every element of an ``output``. An ``inout`` tensor it may read and write. A reference returns
+    The kernel must write every element of an ``output``; it may read and write an ``inout`` tensor. A reference returns
     both.
     """
 

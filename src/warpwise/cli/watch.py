@@ -175,7 +175,7 @@ def _times(row: RungState) -> tuple[str, str, str]:
 
 
 def _against(now: float, before: float | None) -> str:
-    """``-12.3 %`` for a time that is less."""
+    """The change of a time in percent: ``-12.3 %`` if it is shorter."""
     if not before:
         return ""
     change = 100 * (now / before - 1)

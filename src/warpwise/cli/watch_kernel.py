@@ -16,7 +16,7 @@ from warpwise.lab.explain import explain
 from warpwise.lab.timing.timing import duration
 from warpwise.lab.watch import SETTLED, Signature, signature
 
-POLL = 0.1  # seconds between looks at the file
+POLL = 0.1  # seconds between polls of the file
 
 
 def watch_kernel(console: Console, file: Path, options: KernelOptions, explained: bool, once: bool) -> bool:

@@ -18,7 +18,7 @@ from warpwise.device.profiles import Profile
 
 @dataclass(frozen=True)
 class Description:
-    """Properties of a device, None if unknown. ``place``: a local GPU, this machine's CPU, or only a target.
+    """Properties of a device, None if unknown. ``place``: a local GPU, this machine's CPU, or a target without device.
 
     ``peaks`` are theoretical: SMs × clock × FLOPs per clock, in FLOP/s by dtype ("fp32", "bf16"). ``peak_bandwidth`` is
     theoretical too: bus width × memory clock × 2 transfers per clock, in bytes/s.

@@ -1,4 +1,4 @@
-"""The GPU that a rung is chosen for: its name and SM count. It need not be present."""
+"""The GPU for which a rung is chosen: its name and SM count. It need not be in this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SM_COUNT: ContextVar[int] = ContextVar("SM count to assume", default=0)
 
 @contextlib.contextmanager
 def assume_sm_count(count: int) -> Iterator[None]:
-    """Within the context, ``sm_count`` returns ``count`` for every tensor; 0 means that of the tensor's own GPU."""
+    """Within the context, ``sm_count`` returns ``count`` for every tensor, or if it is 0, that of the tensor's GPU."""
     token = _SM_COUNT.set(count)
     try:
         yield
@@ -45,7 +45,7 @@ def sm_count(tensor: torch.Tensor) -> int:
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU as tables name it: its name, its target (sm_90) and its number of SMs."""
+    """A GPU in a tuned table: its name, its target (sm_90) and its number of SMs."""
 
     name: str
     target: str = ""
@@ -59,7 +59,7 @@ class Device:
 
 @functools.lru_cache(maxsize=64)
 def device_of(device: torch.device) -> Device:
-    """The GPU, or the kind of processor, that ``device`` is."""
+    """The ``Device`` of a torch device; for a device that is not a GPU, only its type as name."""
     if device.type != "cuda":
         return Device(device.type)
     properties: Any = torch.cuda.get_device_properties(device)

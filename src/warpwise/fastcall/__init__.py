@@ -1,8 +1,8 @@
-"""Calls of operations in C++, which cost the host less than PyTorch's own.
+"""Calls of operations in C++, with less host time than PyTorch's own calls.
 
 ``Call`` finds the plan of a call by its key: shapes, strides, dtypes, alignment, attributes. ``Replay`` allocates the
-outputs and repeats recorded launches. ``warpwise.operation`` and ``warpwise.cuda.gpu`` do the same in Python until the
-library is built, and where it cannot be built.
+outputs and repeats recorded launches. Until the library is built, or if it cannot be built, ``warpwise.operation`` and
+``warpwise.cuda.gpu`` do the same in Python.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _builders: list[Any] = []  # kept: a Popen warns if it is deleted before its pro
 
 
 def library() -> Any:
-    """The library with ``Call`` and ``Replay``, or None: without a GPU, before it is built, where it cannot be built.
+    """The library with ``Call`` and ``Replay``, or None: without a GPU, before it is built, or if it cannot be built.
 
-    The first call on a machine starts the build in another process. ``$WARPWISE_FASTCALL`` as 0 switches it off; as 1
-    it is also used without a GPU, and the first call waits for the build.
+    The first call on a machine starts the build in another process. ``WARPWISE_FASTCALL=0`` switches the library off;
+    with ``1`` it is also used without a GPU, and the first call waits for the build.
     """
     global _tried, _path, _library
     if not _tried:

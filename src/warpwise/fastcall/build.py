@@ -1,6 +1,6 @@
-"""The library of this room: built in the background by a process of its own, once for each version of PyTorch.
+"""The build of the C++ library, in a separate background process, once for each version of PyTorch.
 
-It needs g++ or clang++, and Python's headers, as Triton does. PyTorch's headers come with PyTorch.
+It needs g++ or clang++, and Python's headers, which Triton needs too. PyTorch's headers come with PyTorch.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _SOURCES = Path(__file__).parent
 
 
 class BuildError(RuntimeError):
-    """The compiler refused the library; the message holds its output."""
+    """The compilation failed; the message is the compiler's output."""
 
 
 def recipe() -> dict[str, Any]:
-    """The arguments of ``native.library``. Raises ``NoCompiler``; ``BuildError`` if the compiler is not usable."""
+    """The arguments of ``native.library``. Raises ``NoCompiler``, or ``BuildError`` if the compiler cannot be used."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         raise BuildError("PyTorch is not installed")
@@ -46,12 +46,12 @@ def recipe() -> dict[str, Any]:
 
 
 def target() -> Path:
-    """Where the library is, or will be."""
+    """The path of the library, which may not be built yet."""
     return native.path_of(**{name: value for name, value in recipe().items() if name not in ("unit_of", "error")})
 
 
 def log(library: Path) -> Path:
-    """The messages of a build that failed."""
+    """The file with the messages of a failed build."""
     return library.with_suffix(".log")
 
 
@@ -61,7 +61,7 @@ def build() -> Path:
 
 
 def start() -> subprocess.Popen[bytes]:
-    """Build the library in a process of its own, which may outlive this one."""
+    """Build the library in a separate process, which may run longer than this one."""
     return subprocess.Popen(
         [sys.executable, "-c", f"from {__name__} import main; main()"],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -70,7 +70,7 @@ def start() -> subprocess.Popen[bytes]:
 
 
 def main() -> None:
-    """Build the library; write the messages of a failure beside it."""
+    """Build the library. After a failure, write the messages to ``log``."""
     try:
         build()
     except BuildError as error:

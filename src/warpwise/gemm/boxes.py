@@ -1,4 +1,4 @@
-"""Tiles of Triton kernels whose operands TMA loads, and the matrices that it can address."""
+"""Tiles of Triton kernels that load operands by TMA, and the matrices that TMA can address."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TILES = parsed(
     "128x256x64_w8_s3", "128x256x64_w8_s4", "256x128x64_w8_s4", "128x128x64_w4_s3", "128x128x64_w8_s4",
     "64x256x64_w4_s4", "64x128x64_w4_s4", "64x64x64_w4_s4",
 )  # fmt: skip
-# Three stages are as fast as four; descriptors are encoded anew in each call.
+# Three stages are as fast as four. Descriptors are encoded in each call.
 FAMILY = Family(lambda config: persistent(config)._replace(stages=4), replayed=lambda kind: False)
 configs = FAMILY.configs(lambda product: TILES)
 
@@ -27,7 +27,7 @@ def program_bytes(tile: GemmConfig) -> int:
 
 
 def programs(tile: GemmConfig, tiles: int, tensor: torch.Tensor) -> int:
-    """The grid of persistent programs: as many as the tensor's GPU holds at once, ``tiles`` at most."""
+    """The grid of persistent programs: the resident programs of the tensor's GPU, but at most ``tiles``."""
     return min(tiles, sm_count(tensor) * max(1, HOPPER_SHARED // program_bytes(tile)))
 
 
@@ -37,7 +37,7 @@ def transposed(matrices: torch.Tensor) -> bool:
 
 
 def tma_limit(name: str, matrices: torch.Tensor) -> str | None:
-    """Why TMA cannot load boxes of ``matrices``, or None: strides and the address are multiples of 16 bytes."""
+    """The reason why TMA cannot load ``matrices``, or None: strides and address must be multiples of 16 bytes."""
     pitch, step, outer = _strides(matrices)
     unit = 16 // matrices.element_size()
     if step != 1 or pitch <= 0 or any(stride % unit for stride in (*outer, pitch)):
@@ -49,7 +49,7 @@ def tma_limit(name: str, matrices: torch.Tensor) -> str | None:
 
 
 def product_limit(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """Why TMA cannot load a (..., M, K) and b (..., K, N) and store their product, or None."""
+    """The reason why TMA cannot load a (..., M, K) and b (..., K, N) and store their product, or None."""
     unit = 16 // a.element_size()
     if b.shape[-1] % unit:
         return f"takes n in multiples of {unit}, so that rows of C begin on 16 bytes, not {b.shape[-1]}"
@@ -57,14 +57,14 @@ def product_limit(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """A GPU with TMA, and matrices that it can address."""
+    """The limit: a GPU with TMA, and matrices that it can address."""
     return requires_tma(a) or product_limit(a, b) or grid_of_tiles(a, b)
 
 
 def _strides(matrices: torch.Tensor) -> tuple[int, int, list[int]]:
     """The strides of rows, of elements in a row, and of matrices; those of the transposes if they are transposed.
 
-    PyTorch may report any stride for a dimension of size 1; a row's stands in for it.
+    PyTorch may report any stride for a dimension of size 1; the row stride replaces it.
     """
     pitch, step = matrices.stride()[-2:] if not transposed(matrices) else matrices.stride()[:-3:-1]
     outer = zip(matrices.shape[:-2], matrices.stride()[:-2], strict=True)
@@ -86,5 +86,5 @@ def descriptor(matrices: torch.Tensor, box: Sequence[int]) -> Any:
 
 
 def row_major_by_tma(matrix: torch.Tensor) -> bool:
-    """True if it is a row-major matrix that TMA can address."""
+    """True if ``matrix`` is row-major and TMA can address it."""
     return matrix.dim() == 2 and not transposed(matrix) and tma_limit("matrix", matrix) is None

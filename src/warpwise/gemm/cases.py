@@ -36,7 +36,7 @@ def product_cases(
     attributes: Mapping[str, Mapping[str, Any]] | None = None,
     otherwise: Mapping[str, Any] | None = None,
 ) -> tuple[Case, ...]:
-    """One case for each name: huge values and a layout if the name says so, and its attributes, or ``otherwise``."""
+    """One case for each name. The name selects huge values and a layout; attributes are its own, or ``otherwise``."""
     found = []
     for name, shape in sizes.items():
         values: Literal["huge", "normal"] = "huge" if name.startswith("huge") else "normal"

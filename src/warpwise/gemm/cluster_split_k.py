@@ -1,4 +1,4 @@
-"""Launches of the kernels of ``sm80/gemm_split_k.cuh``: few tiles, whose K the blocks of a cluster divide."""
+"""Launches of the kernels of ``sm80/gemm_split_k.cuh``: few tiles, with K divided between the blocks of a cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TF32 = parsed("64x64x32_w32x32_s4", "64x64x32_w32x32_s8", "128x64x32_w32x32_s4",
 
 
 class Lines(NamedTuple):
-    """An operand: elements from line to line and from matrix to matrix, bytes of a copy."""
+    """An operand as lines of contiguous elements: strides of lines and of matrices in elements, bytes of a copy."""
 
     matrices: torch.Tensor
     k_major: bool
@@ -50,12 +50,12 @@ def lines(matrices: torch.Tensor, k_dimension: int, tensor_cores: bool) -> Lines
     size = matrices.element_size()
     word = found.word if step * size % found.word == 0 else 4 if step * size % 4 == 0 else size
     if size == 4 and found.k_major and not tensor_cores:
-        word = 4  # the copy transposes
+        word = 4  # copies of 4 bytes transpose the tile
     return Lines(matrices if matrices.dim() == 3 else found.matrix, found.k_major, found.stride, step, word)
 
 
 def shared(tile: GemmConfig, size: int, tensor_cores: bool) -> int:
-    """Bytes of shared memory: the stages, or the sums, which take their place."""
+    """Bytes of shared memory: the stages, or the sums, which reuse their memory."""
     padding = 0 if tensor_cores else 8  # of the lines of both operands
     return max(tile.ring_bytes(size, alignment=0, barriers=0, padding=padding), tile.m * (tile.n + 8) * 4)
 
@@ -64,7 +64,7 @@ def configured(
     module: cuda.Module, kernel: str, left: Lines, right: Lines, c: torch.Tensor, shape: Shape, config: str,
     tensor_cores: bool, *more: Any,
 ) -> tuple[Any, int]:  # fmt: skip
-    """``kernel`` with its template arguments and grid, and the number of rows of tiles; ``more``: further arguments."""
+    """``kernel`` with its template arguments and grid, and the number of tile rows. ``more``: further arguments."""
     tile, size = GemmConfig.parse(config), c.element_size()
     aligned = shape.n % 4 == 0 and c.data_ptr() % (4 * size) == 0
     loop = f"MmaMainLoop<{cuda.ctype(c.dtype)}, " if tensor_cores else "SimtMainLoop<"
@@ -77,7 +77,7 @@ def configured(
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """Compute capability 8.0, and a grid of tiles."""
+    """The limits: compute capability 8.0, and the size of the grid."""
     m, n, k = (shape := Shape.of(a, b))[1:]
     if shape.batch > GRID_Y:
         return f"takes up to {GRID_Y} matrices (grid.y is 16 bits), not {shape.batch}"
@@ -85,7 +85,7 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def configs(a: torch.Tensor, b: torch.Tensor, tf32: bool = False) -> tuple[str, ...]:
-    """Each tile with the splits of K that give every SM half a block to four."""
+    """Each tile with the splits of K that give between half a block and four blocks per SM."""
     tiles = TF32 if tf32 else SIMT if a.dtype == torch.float32 else HALF
     if a.is_cpu:
         return names(tiles)

@@ -14,10 +14,10 @@ from warpwise import cuda
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.operation import cdiv
 
-BOX_BYTES = 64 * 64 * 2  # of C, which a warpgroup stores by TMA
+BOX_BYTES = 64 * 64 * 2  # the box of C that a warpgroup stores by TMA
 
-# The tokens of a name in their order: tag, field. The tile, m x n x k, has no tag; "rM" is a tile of M rows of A whose
-# other sizes follow from the operands. A field that has its default value has no token.
+# The tokens of a name in their order: tag, field. The tile, m x n x k, has no tag. "rM" is a tile of M rows of A; the
+# operands determine its other sizes. A field with its default value has no token.
 _TAGS = {
     "w": "warps", "s": "stages", "c": "cluster", "k": "cluster_splits", "t": "stream_k_tiles", "p": "splits",
     "e": "edge", "n": "tile_rows", "f": "flat", "whole": "whole",
@@ -30,26 +30,26 @@ _FORM = "MxNxK" + "".join(f"[_{tag}...]" for tag in _TAGS)
 class GemmConfig(NamedTuple):
     """A GEMM kernel's parameters. ``name`` and ``parse`` convert it to text and back: 128x256x64_s4_c2x1.
 
-    A kernel that computes C^T = B^T A^T, for few rows of A, counts columns of C in ``m`` and rows in ``n``.
+    For a kernel that computes C^T = B^T A^T (few rows of A), ``m`` is columns of C and ``n`` is rows of C.
     """
 
-    m: int  # the tile of C that a block computes, and the k of a pipeline stage
+    m: int  # m x n: the tile of C that a block computes; k: of a pipeline stage
     n: int = 0
     k: int = 0
     stages: int = 0  # of the pipeline
     warps: tuple[int, ...] = ()  # the rows and columns of a warp's tile, or the warps (warpgroups) of a block
-    cluster: tuple[int, ...] = ()  # blocks of a cluster along m and n, which multicast what they share
+    cluster: tuple[int, ...] = ()  # blocks of a cluster along m and n, which multicast the operand that they share
     cluster_splits: int = 1  # blocks of a cluster that divide K and reduce through distributed shared memory
     splits: int = 1  # of K, reduced through global memory; 0: linear stream-K
-    stream_k_tiles: int = 0  # cluster tiles whose k-tiles all clusters divide
-    edge: int = 0  # k-tiles of the owner of a stream-K tile, or to which boundaries of linear stream-K snap
-    tile_rows: int = 0  # rows of tiles that cover C, where their height varies
-    flat: bool = False  # one more row of tiles, half as high and twice as wide
+    stream_k_tiles: int = 0  # cluster tiles whose k-tiles are divided between all clusters
+    edge: int = 0  # k-tiles of the owner of a stream-K tile; linear stream-K: boundaries are multiples of it
+    tile_rows: int = 0  # number of tile rows that cover C, if their height varies
+    flat: bool = False  # one more tile row, half as high and twice as wide
     whole: bool = False  # C's tile has its own shared memory and is stored at once, not box by box
 
     @property
     def name(self) -> str:
-        """The tile and one token for each other field that has not its default value."""
+        """The tile, and one token for each other field whose value is not the default."""
         words = ["x".join(map(str, self[:3])) if self.n else f"r{self.m}"]
         for tag, field in _TAGS.items():
             if (value := getattr(self, field)) != self._field_defaults[field]:
@@ -88,7 +88,7 @@ class GemmConfig(NamedTuple):
 
     @property
     def groups(self) -> tuple[int, int]:
-        """Consumer warpgroups along the rows and columns of a tile, where each computes 64 rows or a half of n."""
+        """Consumer warpgroups along the rows and columns of a tile; each computes 64 rows, or half of the columns."""
         return (self.m // 64, 1) if self.m > 64 else (1, min(2, self.n // 64))
 
     @property
@@ -108,8 +108,8 @@ class GemmConfig(NamedTuple):
 
     @property
     def shared(self) -> int:
-        """Bytes of shared memory of a kernel of ``sm90/gemm.cuh``, whose k-tiles span 128 bytes: the ring, and the tile
-        of C, or one or two boxes of it for each warpgroup, as they fit."""
+        """Bytes of shared memory of a kernel of ``sm90/gemm.cuh``, whose k-tiles span 128 bytes: the stages, and for C
+        the tile if ``whole``, else two boxes per warpgroup if they fit, else one."""
         ring, boxes = self.ring_bytes(128 // self.k), self.warpgroups * BOX_BYTES
         return ring + (2 * self.m * self.n if self.whole else 2 * boxes if ring + 2 * boxes <= HOPPER_SHARED else boxes)
 
@@ -128,12 +128,12 @@ class GemmConfig(NamedTuple):
         return cdiv(m, self.m * down), cdiv(n, self.n * across)
 
     def group(self, rows: int, clusters: int) -> int:
-        """Rows of tiles, of ``rows``, that are rasterised together: clusters in flight cover about a square of C."""
+        """The number of tile rows, of ``rows``, in a raster group: concurrent clusters cover about a square of C."""
         down, across = self.pair
         return min(max(1, round(math.sqrt(clusters * self.n * across / (self.m * down)))), rows)
 
     def clusters(self, tiles: int, sms: int) -> int:
-        """The smallest number of persistent clusters that takes as few waves as all that ``sms`` SMs hold."""
+        """The smallest number of persistent clusters with the same number of waves as if all ``sms`` SMs were used."""
         most = max(1, sms // self.blocks)
         return cdiv(tiles, cdiv(tiles, most))
 

@@ -1,4 +1,4 @@
-"""The rung of a product that ``Op.default`` names, for tools that run one rung without tables or a model."""
+"""``Op.default`` of a matrix product: the rung for tools that run one rung without tables or a model."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SIDE = 128  # of a tile of C
 def default_of(
     rungs: Sequence[Rung], *names: str, operands: Callable[..., Operands] = lambda a, b, *rest: (a, b)
 ) -> Callable[..., str | None]:
-    """``default`` of an operation whose arguments contain the ``operands`` a (M, K) and b (K, N), or batches of them.
+    """``default`` of an operation. ``operands(*args)`` returns a (M, K) and b (K, N), or batches of them.
 
-    ``names`` are rungs, those with the largest tiles first. The first that takes the arguments is the default where C
-    has tiles of 128 x 128 for three quarters of the SMs, else the last; None if none takes them.
+    ``names`` are rungs, those with the largest tiles first. Of the rungs that take the arguments, the default is the
+    first one if C has a tile of 128 x 128 for at least three quarters of the SMs, else the last one; None without any.
     """
     candidates = [next(rung for rung in rungs if rung.name == name) for name in names]
 

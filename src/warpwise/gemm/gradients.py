@@ -1,4 +1,4 @@
-"""Matrix products that PyTorch's autograd records: those whose backward PyTorch would compute as fast."""
+"""Matrix products that PyTorch's autograd records, because PyTorch's backward is as fast as our rungs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from warpwise.operation import Op, Saved
 Operands = tuple[torch.Tensor, torch.Tensor]
 
 
-HOST_S = 10e-6  # host time that an autograd.Function costs beyond PyTorch's own node (benchmarks/dispatch.py)
+HOST_S = 10e-6  # host time of an autograd.Function minus that of PyTorch's own node (benchmarks/dispatch.py)
 
 
 def eager_multiplies(op: Op, products: Sequence[Operands]) -> bool | Callable[[], bool]:
-    """True, or a condition, if PyTorch's backward is as fast: rungs for ``products`` save at most ``HOST_S``.
+    """True if the rungs for ``products`` save at most ``HOST_S`` compared with PyTorch.
 
-    float32 on a GPU: as long as PyTorch does not use TF32.
+    For float32 on a GPU, a function that is true while PyTorch does not use TF32.
     """
     saved = 0.0
     for a, b in products:
@@ -37,7 +37,7 @@ def eager_multiplies(op: Op, products: Sequence[Operands]) -> bool | Callable[[]
 def eager_records(op: Op, a: torch.Tensor, b: torch.Tensor) -> bool | Callable[[], bool]:
     """``eager_multiplies`` for the products of a @ b's backward: grad @ b^T and a^T @ grad, grad row-major.
 
-    False for an operand that all products of a batch share: its gradient is a sum over the batch.
+    False if a batch shares an operand, because the gradient of this operand is a sum over the batch.
     """
     if a.dim() != b.dim():
         return False

@@ -1,4 +1,4 @@
-"""int8 products by wgmma, which reads 1-byte operands K-major only: transposed or copied as needed, and the launch."""
+"""int8 products by wgmma, which reads only K-major 1-byte operands: copies, transposes and the launch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def k_major(matrix: torch.Tensor) -> torch.Tensor:
     """``matrix`` (rows, K) of bytes, contiguous and beginning on 16 bytes: itself, or a copy."""
     if matrix.is_contiguous():
         return matrix if matrix.data_ptr() % 16 == 0 else matrix.clone()
-    words = matrix.data_ptr() % 4 == 0 and matrix.shape[0] % 4 == 0  # what ``transposed`` reads
+    words = matrix.data_ptr() % 4 == 0 and matrix.shape[0] % 4 == 0  # ``transposed`` reads 4 bytes at a time
     if words and matrix.t().is_contiguous():
         return transposed(matrix.t())
     return matrix.contiguous()
@@ -51,7 +51,7 @@ def launch_clusters(kernel: cuda.Kernel, a: torch.Tensor, b: torch.Tensor, *c: o
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """A Hopper GPU, and rows of A, of the transpose of B and of C that TMA can address."""
+    """The limits: a Hopper GPU, and rows of A, of the transpose of B and of C that TMA can address."""
     m, n, k = sizes(a, b)
     if reason := requires_hopper(a) or requires_k(k):
         return reason

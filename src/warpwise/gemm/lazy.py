@@ -9,7 +9,7 @@ from typing import Any
 
 
 def lazy_launch(module: str) -> Callable[..., None]:
-    """Return a function that calls ``launch`` of the module called ``module``, which it imports at its first call."""
+    """Return a function that imports ``module`` at its first call and calls the module's ``launch``."""
 
     @functools.cache
     def imported() -> Callable[..., None]:

@@ -21,28 +21,28 @@ def is_hopper(tensor: torch.Tensor) -> bool:
 
 
 def requires_hopper(tensor: torch.Tensor, because: str = "wgmma exists there alone") -> str | None:
-    """Why the tensor's GPU cannot run a kernel for Hopper, or None. Only CUDA tensors are refused."""
+    """The reason why the tensor's GPU cannot run a kernel for Hopper, or None. CPU and meta tensors give None."""
     if tensor.is_cuda and not is_hopper(tensor):
         return f"takes a GPU of compute capability 9.0: {because}"
     return None
 
 
 def requires_tma(tensor: torch.Tensor) -> str | None:
-    """Why the tensor's GPU cannot run a kernel with TMA loads, or None. Only CUDA tensors are refused."""
+    """The reason why the tensor's GPU cannot run a kernel with TMA loads, or None. CPU and meta tensors give None."""
     if tensor.is_cuda and torch.cuda.get_device_capability(tensor.device) < (9, 0):
         return "takes a GPU of compute capability 9.0 or above, which has TMA"
     return None
 
 
 def requires_ampere(tensor: torch.Tensor) -> str | None:
-    """Why the tensor's GPU has no cp.async and no mma.sync of these types, or None."""
+    """The message that the tensor's GPU has no cp.async and no mma.sync of these types, or None."""
     if tensor.is_cuda and torch.cuda.get_device_capability(tensor.device) < (8, 0):
         return "takes a GPU of compute capability 8.0 or later"
     return None
 
 
 def requires_k(k: int) -> str | None:
-    """Why a kernel with tensor maps of the operands refuses an empty sum, or None: no map has a dimension of 0."""
+    """The reason why a kernel with tensor maps does not take K = 0, or None: a tensor map has no dimension of 0."""
     return "takes k of 1 or more, not 0" if k == 0 else None
 
 
@@ -57,7 +57,7 @@ def shared_bytes(tensor: torch.Tensor) -> int:
 
 
 def sizes_limit(**named: int) -> str | None:
-    """Why these sizes do not fit into 32 bits, or None."""
+    """The message that a size does not fit into 32 bits, or None."""
     for name, size in named.items():
         if size > MAX_SIZE:
             return f"takes sizes up to {MAX_SIZE}, not {name} = {size}"
@@ -71,23 +71,22 @@ def size_limit(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def grid_y_limit(count: int, tile: int, what: str) -> str | None:
-    """Why ``count`` rows or columns, which ``what`` names, do not fit a grid whose y counts blocks of ``tile``, or
-    None."""
+    """The message that ``count`` rows or columns (``what``) need too many blocks of ``tile`` in grid.y, or None."""
     return f"takes up to {tile * GRID_Y} {what} (grid.y is 16 bits), not {count}" if count > tile * GRID_Y else None
 
 
 def hopper_limits(a: torch.Tensor, b: torch.Tensor, *rest: object) -> str | None:
-    """A Hopper GPU. Operands that TMA cannot address are copied."""
+    """The limit of kernels for Hopper: a Hopper GPU. Operands that TMA cannot address are copied."""
     return requires_hopper(a) or requires_k(a.shape[1]) or size_limit(a, b)
 
 
 def rows_limit(m: int, n: int, k: int, rows: int) -> str | None:
-    """The limit of a grid whose y counts blocks of ``rows`` rows."""
+    """The limit of a grid whose y dimension counts blocks of ``rows`` rows."""
     return grid_y_limit(m, rows, "rows") or sizes_limit(m=m, n=n, k=k)
 
 
 def tiles_limit(tiles: int, **named: int) -> str | None:
-    """The limit of a grid with one program for each of ``tiles``, those of 64 x 64, for these sizes."""
+    """The limit of a grid with one program for each of ``tiles`` tiles of 64 x 64, for these sizes."""
     return f"takes up to 2**31 - 1 tiles of 64 x 64, not {tiles}" if tiles >= 2**31 else sizes_limit(**named)
 
 
@@ -98,6 +97,6 @@ def grid_of_tiles(a: torch.Tensor, b: torch.Tensor, *rest: object) -> str | None
 
 
 def grid_y_of(tile: int, dimension: int) -> Callable[..., str | None]:
-    """The limits of a grid whose y counts tiles of ``tile`` along dimension 0 (m) or 1 (n)."""
+    """The limit of a grid whose y dimension counts tiles of ``tile`` along dimension 0 (m) or 1 (n)."""
     what = ("rows of a", "columns of b")[dimension]
     return lambda a, b: grid_y_limit(sizes(a, b)[dimension], tile, what) or size_limit(a, b)

@@ -40,12 +40,12 @@ def operand(matrix: torch.Tensor, k_dimension: int) -> Operand:
 
 
 def sized(config: GemmConfig, dtype: torch.dtype) -> GemmConfig:
-    """``config`` with k in elements instead of bytes."""
+    """``config`` with k converted from bytes to elements."""
     return config._replace(k=config.k // dtype.itemsize)
 
 
 def fitting(configs: Sequence[GemmConfig], a: torch.Tensor, b: torch.Tensor) -> list[GemmConfig]:
-    """The configurations, given with k in bytes, that the tensors' GPU can run; on a CPU all, the last one first."""
+    """The configurations (k in bytes) that the tensors' GPU can run, fastest first; on a CPU all, the last first."""
     found = [sized(config, a.dtype) for config in configs]
     if a.is_cpu:
         return found[-1:] + found[:-1]
@@ -56,12 +56,12 @@ def fitting(configs: Sequence[GemmConfig], a: torch.Tensor, b: torch.Tensor) -> 
 
 
 def fills_gpu(a: torch.Tensor, tiles: int) -> bool:
-    """True if each SM of a GPU gets a tile; false on a CPU, where small tiles run emulated."""
+    """True if there is a tile for each SM of the GPU; false on a CPU, on which small tiles are emulated."""
     return not a.is_cpu and tiles >= sm_count(a)
 
 
 def resident_blocks(config: GemmConfig, size: int) -> int:
-    """Blocks per SM, for which the kernel limits its registers."""
+    """Resident blocks per SM: the kernel limits its registers accordingly."""
     return 1 if config.m * config.n > 128 * 128 else 4 if config.m == config.n == 64 and config.k * size == 64 else 2
 
 
@@ -101,8 +101,8 @@ class MmaSync(NamedTuple):
 def launch_wmma(
     module: cuda.Module, types: tuple[str, ...], depth: int, c: torch.Tensor, a: torch.Tensor, b: torch.Tensor
 ) -> None:
-    """Launch ``matmul_wmma<types..., tiles, aligned>``: 128 x 128 a block, 32 x 64 a warp; 64 x 64 where large tiles
-    would not fill the GPU."""
+    """Launch ``matmul_wmma<types..., tiles, aligned>`` with block tiles of 128 x 128 and warp tiles of 32 x 64, or
+    block tiles of 64 x 64 if the larger ones would not fill the GPU."""
     m, n, k = sizes(a, b)
     large = fills_gpu(a, cdiv(m, 128) * cdiv(n, 128))
     side, tile, threads = (128, f"128, 128, {depth}, 32, 64", 256) if large else (64, f"64, 64, {depth}, 32, 32", 128)
@@ -121,5 +121,5 @@ _WMMA_GRID = grid_y_of(64, dimension=0)
 
 
 def wmma_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """Compute capability 8.0, and a grid whose y counts rows of 64 x 64 tiles."""
+    """The limits: compute capability 8.0, and a grid whose y dimension counts rows of 64 x 64 tiles."""
     return requires_ampere(a) or _WMMA_GRID(a, b)

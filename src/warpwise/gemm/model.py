@@ -1,11 +1,11 @@
-"""The choice of a kernel for a matrix product at sizes that no table has, by a model of the time.
+"""The choice of a kernel for a matrix product at sizes without a measured point, by a model of the time.
 
 PyTorch's product is modelled as the fastest of a set of tiles, as cuBLAS chooses among its kernels.
 ``benchmarks/fit_model.py`` fits the coefficients of ``gemm.time_model`` to measured times and finds their error by
 cross-validation; they are shipped in ``model/`` in an operation's folder, one file for each GPU.
 
-A call takes the host's time or the GPU's, whichever is longer. The choice weighs both: small products go to kernels
-with a cheap launch, and PyTorch computes where no kernel is faster by more than the model's error.
+The time of a call is the host's time or the GPU's, whichever is longer. Small products therefore run on the kernels
+whose launch takes the host least. PyTorch computes unless a kernel is faster by more than the model's error.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from warpwise.tuned import TORCH, Cache, Choice
 if TYPE_CHECKING:
     from warpwise.operation import Op, Rung
 
-HOST, FITTED_ON = "host", "device"  # keys of a file beside the coefficients
-FALLBACK = {"float16": "bfloat16"}  # the dtype whose times stand for another's
+HOST, FITTED_ON = "host", "device"  # keys of a coefficients file that are not dtypes
+FALLBACK = {"float16": "bfloat16"}  # dtype: the dtype whose times are used for it
 
-# Tiles that stand for cuBLAS's: of float32, and of the types that it multiplies on tensor cores.
+# Tiles by which cuBLAS is modelled: for float32, and for the types that it multiplies on tensor cores.
 _SPLITS = (1, 2, 4, 8, 16)
 _OF_FLOAT32 = tuple(
     Geometry(*tile, splits, stages=3)
@@ -46,11 +46,11 @@ _OF_TENSOR_CORES = tuple(
 
 @dataclass(frozen=True)
 class Host:
-    """Microseconds of the host for a call: PyTorch's function, this package's way to it, and a replayed rung.
+    """Host times in microseconds: of PyTorch's function, of the dispatch to it, and of a replayed rung.
 
     ``launch``: each further kernel of a rung; ``operator``: each further operator of PyTorch; ``gradient``: recording a
-    rung for autograd, beyond PyTorch's own node; ``unrecorded``: a rung that is launched anew by its Python code;
-    ``apart``: rungs with times of their own.
+    rung for autograd, minus PyTorch's own node; ``unrecorded``: a rung whose Python code runs at each call; ``apart``:
+    the times of rungs that differ from these.
     """
 
     pytorch: float = 11.0
@@ -77,8 +77,8 @@ class Prediction(NamedTuple):
         return max(self.gpu, self.host)
 
     def cautious(self, other: float) -> float:
-        """``seconds`` if the GPU time is underestimated by its error, and the time compared with is wrong by ``other``:
-        independent errors add up as squares."""
+        """``seconds`` with the GPU time increased by the combined error sqrt(error^2 + ``other``^2); ``other`` is the
+        relative error of the time that it is compared with."""
         return max(self.gpu * (1 + math.hypot(self.error, other)), self.host)
 
 
@@ -86,8 +86,8 @@ class Prediction(NamedTuple):
 class Model:
     """The model of one operation, with the coefficients in ``folder/<device>.json``.
 
-    ``families`` describe the rungs that it may choose; ``dtype_fallback`` as of ``Tables``. ``passes(kind)``: passes
-    over C that PyTorch makes after the product.
+    ``families`` describes the rungs that may be chosen; ``dtype_fallback`` is as in ``Tables``. ``passes(kind)`` is the
+    number of passes over C that PyTorch makes after the product.
     """
 
     op: str
@@ -99,7 +99,7 @@ class Model:
     def predictions(
         self, op: Op, args: Sequence[Any], kind: str, sizes: Mapping[str, int], device: Device, here: bool
     ) -> list[Prediction]:
-        """PyTorch and each configuration of each rung that takes ``args``; none without coefficients for them."""
+        """Predictions of PyTorch and of each rung and configuration that takes ``args``; empty without coefficients."""
         dtype = op.spec.dtype(args)
         name = str(dtype).removeprefix("torch.")
         known = _coefficients(self.folder, device)
@@ -119,7 +119,7 @@ class Model:
         return found
 
     def pytorch_microseconds(self, product: Product, kind: str, by: Coefficients, float32: bool) -> float:
-        """The GPU time of the fastest of the tiles that stand for cuBLAS's, and of the passes over C."""
+        """The GPU time of cuBLAS, modelled as the fastest of a set of tiles, and of the passes over C."""
         multiplied = min(
             microseconds(product, geometry, by) for geometry in (_OF_FLOAT32 if float32 else _OF_TENSOR_CORES)
         )
@@ -135,7 +135,7 @@ class Model:
             yield Prediction(name, 1e-6 * gpu, by.error, self._of_launches(rung.name, config, kind, host))
 
     def _host(self, op: Op, args: Sequence[Any], device: Device, here: bool) -> Host:
-        """The host's times, with that of recording a rung for autograd where a call with ``args`` does so."""
+        """The host times; if autograd records a call with ``args``, a rung's include the recording."""
         host: Host = _coefficients(self.folder, device)[HOST]
         recorded = here and torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors(args))
         return replace(host, rung=host.rung + host.gradient) if recorded and op.spec.gradient is not None else host
@@ -155,8 +155,9 @@ class Model:
     ) -> Choice | None:  # fmt: skip
         """The rung that is faster than PyTorch by more than the errors, else PyTorch.
 
-        The times of ``near``, the choice of the nearest point of a table, replace predictions. At the point itself no
-        other rung is chosen: all took part where it was measured. Returns ``near`` without coefficients for ``args``.
+        The times of ``near``, the choice of the nearest point of a table, replace predictions. If ``args`` have exactly
+        the sizes of the point, only its winner and rival are considered, because all rungs were measured there. Without
+        coefficients for ``args``, returns ``near``.
         """
         predicted = self.predictions(op, args, kind, sizes, device, here)
         if not predicted:
@@ -202,7 +203,7 @@ class Model:
 
 
 def _best(fitted: Mapping[str, Coefficients], name: str, kind: str) -> Coefficients | None:
-    """The coefficients of ``name`` for this kind of arguments, or for all."""
+    """The coefficients of ``name`` for this kind of arguments, else those for all kinds."""
     return fitted.get(f"{name} {suffix(kind)}") or fitted.get(name)
 
 
@@ -220,7 +221,7 @@ def _coefficients(folder: Path, device: Device) -> Mapping[str, Any]:
 
 
 def _load(folder: Path, device: Device) -> dict[str, Any]:
-    """Coefficients by dtype and name, and ``Host``; of a GPU of the same target and SM count if this has none."""
+    """Coefficients by dtype and name, and ``Host``: of this GPU, else of one with the same target and SM count."""
     files = [folder / device.file, *sorted(folder.glob("*.json"))]
     for data in (json.loads(file.read_text()) for file in files if file.exists()):
         about = Device(**data["device"])

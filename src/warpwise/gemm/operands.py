@@ -46,13 +46,13 @@ class Shape(NamedTuple):
 
     @staticmethod
     def of(a: torch.Tensor, b: torch.Tensor) -> Shape:
-        """a and b may be matrices; one that is not batched belongs to every matrix of the other."""
+        """The sizes of a and b, matrices or batches; a matrix is multiplied with every matrix of the other's batch."""
         batch = next((matrices.shape[0] for matrices in (a, b) if matrices.dim() == 3), 1)
         return Shape(batch, a.shape[-2], b.shape[-1], a.shape[-1])
 
 
 def describe(a: torch.Tensor, b: torch.Tensor, *rest: object) -> tuple[str, dict[str, int]]:
-    """The layouts of a and b, n for row-major and t for column-major, whether rows begin on 16 bytes, and the sizes.
+    """The kind and the sizes of a and b. n: row-major, t: column-major; "unaligned": rows not aligned to 16 bytes.
 
     >>> describe(torch.empty(8, 16), torch.empty(24, 16).t())
     ("nt", {"m": 8, "n": 24, "k": 16})
@@ -107,7 +107,7 @@ def product_magnitude(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def addressable(matrix: torch.Tensor) -> torch.Tensor | None:
-    """``matrix``, of 2-byte elements, if TMA can address its rows in place: each begins on 16 bytes. Else None."""
+    """``matrix``, of 2-byte elements, if TMA can address it (each row begins on a multiple of 16 bytes), else None."""
     rows, columns = matrix.shape
     if (matrix.stride(1) != 1 and columns > 1) or matrix.data_ptr() % ALIGNMENT:
         return None
@@ -136,7 +136,7 @@ def tma_operand(matrix: torch.Tensor) -> tuple[torch.Tensor, bool]:
 
 
 def on_16_bytes(matrix: torch.Tensor) -> bool:
-    """True if rows begin on 16 bytes: TMA writes 16 bytes at a time, also past a row's end."""
+    """True if each row begins on a multiple of 16 bytes. TMA writes 16 bytes at a time, also past the end of a row."""
     aligned = matrix.data_ptr() % ALIGNMENT == 0 and matrix.stride(0) * matrix.element_size() % ALIGNMENT == 0
     return aligned and matrix.stride(0) >= matrix.shape[1]
 

@@ -1,4 +1,4 @@
-"""Operands whose rows TMA cannot address, copied once into rows on 128 bytes."""
+"""Padded copies of operands that TMA cannot address: each row begins on a multiple of 128 bytes."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def dense(matrix: torch.Tensor) -> tuple[torch.Tensor, bool]:
 
 
 def pitch(length: int, size: int) -> int:
-    """The row stride, in elements of ``size`` bytes, of rows of ``length`` elements that begin on LINE bytes."""
+    """The row stride in elements of ``size`` bytes: ``length``, rounded up to a multiple of LINE bytes."""
     return cdiv(length * size, LINE) * LINE // size
 
 
 def padded(*matrices: torch.Tensor) -> list[torch.Tensor]:
     """Copies of one or two matrices of one dtype with contiguous rows, made by one launch.
 
-    Rows begin on LINE bytes; their number is rounded up to 16. Elements past a matrix's own rows and columns are
-    undefined.
+    Each row begins on a multiple of LINE bytes; the number of rows is rounded up to a multiple of 16. Elements outside
+    of the matrix are undefined.
     """
     size = matrices[0].element_size()
     copies = []
@@ -53,7 +53,7 @@ def padded(*matrices: torch.Tensor) -> list[torch.Tensor]:
 
 
 def tma_operands(*matrices: torch.Tensor) -> list[tuple[torch.Tensor, bool]]:
-    """What TMA reads each matrix from, and True if that is its transpose: a view in place, or a padded copy."""
+    """For each matrix a tensor that TMA can read, a view or a padded copy, and True if it is the transpose."""
     found: list[tuple[torch.Tensor, bool]] = []
     to_copy = []
     for at, matrix in enumerate(matrices):

@@ -24,11 +24,11 @@ batched_configs = OVERLAPPED.configs(  # whole stores for up to two k-tiles
 
 
 class TileScheduler(NamedTuple):
-    """The launch of a persistent kernel: configuration, (blocks, threads, shared memory), order of tiles."""
+    """The launch of a persistent kernel: configuration, (blocks, threads, bytes of shared memory), order of tiles."""
 
     config: GemmConfig
     launch: tuple[int, int, int]
-    tiles: tuple[int, int, int]  # rows and columns of cluster tiles, and rows that are rasterised together
+    tiles: tuple[int, int, int]  # rows and columns of cluster tiles, and tile rows of a raster group
 
 
 def tile_scheduler(a: torch.Tensor, b: torch.Tensor, config: str | None) -> TileScheduler:
@@ -40,8 +40,7 @@ def tile_scheduler(a: torch.Tensor, b: torch.Tensor, config: str | None) -> Tile
 
 
 def batched_grid(config: GemmConfig, batch: int, m: int, n: int, sms: int) -> tuple[int, int, int, int]:
-    """Blocks; rows and columns of tiles in a matrix; rows of tiles that are rasterised together, two where the store is
-    the bottleneck."""
+    """Blocks; rows and columns of tiles in a matrix; tile rows of a raster group, two if stores are the bottleneck."""
     rows, columns = cdiv(m, config.m), cdiv(n, config.n)
     blocks = min(batch * rows * columns, sms)
     return blocks, rows, columns, max(1, min(rows, 2 if config.whole else config.group(rows, blocks)))

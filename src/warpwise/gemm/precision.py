@@ -1,7 +1,7 @@
-"""PyTorch's products with TF32 or without, whatever ``torch.backends.cuda.matmul`` says.
+"""PyTorch's products with or without TF32, independent of the setting in ``torch.backends.cuda.matmul``.
 
-TF32 rounds float32 operands to 10 bits of mantissa and is seven times faster on an H200: another operation, with
-another tolerance.
+TF32 rounds float32 operands to 10 bits of mantissa and is seven times faster on an H200. It is therefore a separate
+operation with its own tolerance.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _set_by_property(backend: str, operation: str, precision: str) -> None:
     torch.backends.cuda.matmul.fp32_precision = precision
 
 
-# torch.backends.cuda.matmul.fp32_precision, read and written without its comparison of names, 2 µs of the host's time.
+# Read and write torch.backends.cuda.matmul.fp32_precision directly: its own property compares names, which takes 2 µs.
 _precision: Callable[[str, str], str] = getattr(torch._C, "_get_fp32_precision_getter", None) or (
     lambda *names: torch.backends.cuda.matmul.fp32_precision
 )
@@ -45,12 +45,12 @@ def without_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) ->
 
 
 def planned_without_tf32(product: Callable[..., Result], like: torch.Tensor) -> Callable[..., Result]:
-    """``product`` without TF32 for arguments with the dtype and device of ``like``, at the least cost to the host."""
+    """``product`` without TF32 for arguments with the dtype and device of ``like``, with the least host time."""
     return _planned("ieee", product, like)
 
 
 def planned_with_tf32(product: Callable[..., Result], like: torch.Tensor) -> Callable[..., Result]:
-    """``product`` with TF32 for arguments with the dtype and device of ``like``, at the least cost to the host."""
+    """``product`` with TF32 for arguments with the dtype and device of ``like``, with the least host time."""
     return _planned("tf32", product, like)
 
 

@@ -13,7 +13,7 @@ TMA, MN_MAJOR, K_MAJOR = (f"warpwise::{name}" for name in ("kTma", "kMnMajor", "
 
 
 class Operand(NamedTuple):
-    """An operand (extent, K) or (matrices, extent, K): how it is loaded, and the strides of its lines and matrices."""
+    """An operand (extent, K) or (matrices, extent, K): the load instructions, and the strides of lines and matrices."""
 
     lines: torch.Tensor
     load: str

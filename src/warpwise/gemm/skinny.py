@@ -1,4 +1,4 @@
-"""The kernel of ``sm90/gemm_skinny.cuh``, for few rows or few tiles: what its launchers share.
+"""Code that the launchers of ``sm90/gemm_skinny.cuh``, the kernel for few rows or few tiles, share.
 
 In its configurations, m counts columns of C, which are wgmma's m, and n counts rows; ``warps`` are the warpgroups that
 divide the rows.
@@ -37,8 +37,8 @@ def received(tile: GemmConfig) -> int:
 
 
 def separate_buffer(tile: GemmConfig, ring: int) -> bool:
-    """True if received sums have shared memory beside the ``ring`` of stages, in bytes: no block then waits until
-    another's stages are read. False if an SM would hold fewer blocks."""
+    """True if received sums have shared memory of their own, in addition to the ``ring`` bytes of the stages: a block
+    then does not wait until the other blocks have read their stages. False if it would reduce the resident blocks."""
     blocks = HOPPER_SHARED // (ring + 1024)
     return tile.cluster_splits > 1 and blocks * (ring + received(tile) + 1024) <= HOPPER_SHARED
 

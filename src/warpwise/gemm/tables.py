@@ -1,4 +1,4 @@
-"""Tables of measured choices for matrix products: kinds of operands, layouts to tune in, and sizes worth measuring."""
+"""Tuned tables of matrix products: kinds of operands, and the layouts and sizes to measure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The time of a matrix product on a GPU, from how a kernel divides the work and a few coefficients.
+"""A model of the time of a matrix product on a GPU, with a few coefficients for each kernel.
 
-A kernel computes C in waves of block tiles. The time of a k-tile is that of its multiply-adds, of its loads from L2, or
-the latency of a load, whichever is longest; a product takes at least as long as DRAM moves its operands. Coefficients
-fitted to measured times choose a kernel (``gemm.model``); nominal ones order the configurations of each kernel.
+A kernel computes C in waves of block tiles. The time of a k-tile is the longest of the times of its multiply-adds, of
+its loads from L2, and of the latency of a load. A product takes at least the time of moving its operands from and to
+DRAM. Coefficients that are fitted to measured times choose a kernel (``gemm.model``); nominal coefficients order the
+configurations of each kernel.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from warpwise.gemm.config import GemmConfig, names
 from warpwise.gemm.operands import describe
 from warpwise.operation import cdiv, sm_count
 
-TIE = 5e-4  # of a time: what the model cannot tell apart
-SMOOTH = 4  # the exponent of the norm that stands for a maximum: resources near the bottleneck add to it
-SHARED, REGISTERS, THREADS, MOST_BLOCKS = 220_000, 65536, 2048, 16  # of an SM, for resident blocks
+TIE = 5e-4  # relative difference below which two times are equal
+SMOOTH = 4  # exponent p of the p-norm that approximates a maximum: resources near the bottleneck add to the time
+SHARED, REGISTERS, THREADS, MOST_BLOCKS = 220_000, 65536, 2048, 16  # limits of an SM (bytes, counts)
 
 
 class Product(NamedTuple):
@@ -62,11 +63,10 @@ def _word(line: int) -> int:
 class Geometry(NamedTuple):
     """How a kernel divides the work: the block tile, the splits of K, the clusters that multicast.
 
-    A ``persistent`` kernel has one block per SM; of others, as many are resident as fit. ``splits`` divide K of every
-    tile, or with ``partial`` of the tiles of the last, partial wave alone; they are reduced ``through_memory``, or in a
-    cluster. ``tail`` of a stream-K kernel: the cluster
-    tiles whose k-tiles all clusters divide, the clusters of a tile (0: equal shares), the k-tiles of the cluster that
-    owns it.
+    A ``persistent`` kernel has one block per SM; other kernels have as many resident blocks as fit. K of every tile is
+    divided into ``splits``, or with ``partial`` only K of the tiles of the last, partial wave. Splits are reduced
+    ``through_memory``, or in a cluster. ``tail`` of a stream-K kernel has three numbers: cluster tiles whose k-tiles
+    are divided between all clusters; clusters per such tile (0: equal parts); k-tiles of the cluster that owns a tile.
     """
 
     m: int
@@ -82,7 +82,7 @@ class Geometry(NamedTuple):
     tail: tuple[int, int, int] = (0, 0, 0)
 
     def resident(self, size: int) -> int:
-        """Blocks of an SM at once."""
+        """Resident blocks per SM."""
         if self.persistent:
             return 1
         shared = SHARED // (self.stages * (self.m + self.n) * self.k * size + 1024)
@@ -109,7 +109,7 @@ def partial_wave(config: GemmConfig) -> Geometry:
 
 
 def skinny(config: GemmConfig) -> Geometry:
-    """Columns of B are the m of the configuration."""
+    """The geometry of ``sm90/gemm_skinny.cuh``, whose m counts columns of B."""
     splits = config.cluster_splits * config.splits
     cluster, threads = config.pair, 2 * config.m + 32
     return Geometry(
@@ -151,10 +151,10 @@ class Coefficients:
         return 1.0 if word >= 16 else self.word4 if word >= 4 else self.word2
 
 
-NOMINAL_ALONE = "cluster", "memory", "linear"  # coefficients that are not fitted
+NOMINAL_ALONE = "cluster", "memory", "linear"  # only among the nominal coefficients, not fitted
 FITTED = tuple(field.name for field in fields(Coefficients) if field.name not in (*NOMINAL_ALONE, "error"))
-# Order the configurations of a kernel on any GPU: by the bytes of an operand's element, for TF32, and for kernels with
-# stream-K. Fitted on an H200 to the times of the first configurations.
+# Coefficients that order the configurations of a kernel on any GPU. The key is the size of an operand's element in
+# bytes, TF32, or stream-K. Fitted to measurements on an H200 for the time of the configuration that is ordered first.
 NOMINAL: Mapping[int | str, Coefficients] = {
     4: Coefficients(wave=3.0, rate=0.21e6, load=38e3, latency=1.5, store=60e3, split=0.6, reduce=1e6, word4=2.5),
     "tf32": Coefficients(
@@ -206,13 +206,13 @@ def _most(*times: float) -> float:
 
 @dataclass(frozen=True)
 class Family:
-    """The description of a rung: ``geometry(config)``, and what a call does besides.
+    """The description of a rung: ``geometry(config)``, and the other work of a call.
 
-    ``words(product, kind)``: bytes of a load of a and of b; ``copied(product, kind)``: elements of passes before the
-    product; ``launches(config, kind)``: kernels of a call; ``replayed(kind)``: False if a call runs operators of torch,
-    so that its launches are not replayed. ``like``: the rung of matmul with the same main loop, whose coefficients
-    serve until this one is measured. ``units``: those of ``NOMINAL``, if not the dtype's. ``config``: of a rung that
-    has no configurations.
+    ``words(product, kind)``: bytes of a load of a and of b. ``copied(product, kind)``: elements that passes before the
+    product copy. ``launches(config, kind)``: kernels of a call. ``replayed(kind)``: False if a call runs operators of
+    torch, so that its launches are not replayed. ``like``: the rung of matmul with the same main loop, whose
+    coefficients are used until this one is measured. ``units``: the key in ``NOMINAL``, if it is not the dtype's.
+    ``config``: the configuration of a rung that has only one.
     """
 
     geometry: Callable[[GemmConfig], Geometry]
@@ -230,7 +230,7 @@ class Family:
         return microseconds(loaded, geometry, by, self.copied(product, kind))
 
     def ordered(self, configs: Iterable[GemmConfig], product: Product, kind: str = "nn") -> list[GemmConfig]:
-        """``configs``, the fastest by nominal coefficients first; where they tie as given."""
+        """``configs``, the fastest by nominal coefficients first; ties keep their order."""
         loaded = product._replace(words=self.words(product, kind))
         return sorted(configs, key=lambda config: round(math.log(self.nominal(loaded, config)) / TIE))
 
@@ -263,7 +263,7 @@ def own_words(product: Product, kind: str) -> tuple[int, int]:
 
 
 def floats_by_word(product: Product, kind: str) -> tuple[int, int]:
-    """K-major floats are copied one by one."""
+    """The ``words`` of a kernel that copies K-major operands 4 bytes at a time."""
     a, b = product.words
     return (4 if kind[0] == "n" else a, 4 if kind[1] == "t" else b) if product.size == 4 else (a, b)
 

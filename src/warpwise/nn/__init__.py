@@ -1,4 +1,4 @@
-"""Drop-in modules for those of ``torch.nn``, built on ``warpwise.ops``: same parameters, names and initialization."""
+"""Drop-in replacements for modules of ``torch.nn``: same parameters, names and initialization, on ``warpwise.ops``."""
 
 from warpwise.nn.convolution import AvgPool2d, BatchNorm2d, Conv2d, ConvBlock, MaxPool2d
 from warpwise.nn.linear import Linear

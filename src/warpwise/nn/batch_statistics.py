@@ -1,4 +1,4 @@
-"""Batch normalisation by the statistics of a batch that several processes hold parts of."""
+"""Batch normalisation by the statistics of a batch that is divided between several processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.distributed import ProcessGroup
 
 
 class _Sum(torch.autograd.Function):
-    """The sum of a tensor over all processes; the gradient is the sum of their gradients."""
+    """The sum of a tensor over all processes. Its gradient is the sum of the gradients of all processes."""
 
     @staticmethod
     def forward(context: Any, tensor: torch.Tensor, group: ProcessGroup) -> torch.Tensor:
@@ -29,12 +29,12 @@ class _Sum(torch.autograd.Function):
 def batch_norm_over(
     group: ProcessGroup, input: torch.Tensor, gamma: torch.Tensor | None, beta: torch.Tensor | None, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Batch normalisation of ``input`` (N, C, H, W) by the statistics of all processes' inputs, of equal shapes.
+    """Batch normalisation of ``input`` (N, C, H, W) by the statistics of the inputs of all processes.
 
-    Returns the output, and mean and variance (C,), the variance divided by the number of values.
+    The inputs have equal shapes. Returns the output, the mean (C,), and the biased variance (C,).
     """
     var, mean = torch.var_mean(input.float(), (0, 2, 3), correction=0)
-    mean, var = mean.double(), var.double()  # E x^2 - (E x)^2 cancels in float32
+    mean, var = mean.double(), var.double()  # E[x^2] - E[x]^2 loses its digits in float32
     mean, square = _Sum.apply(torch.stack([mean, var + mean.square()]), group) / dist.get_world_size(group)
     var = (square - mean.square()).clamp_min(0)
     scale = torch.rsqrt(var + eps).float()

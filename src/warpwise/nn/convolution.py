@@ -1,4 +1,4 @@
-"""Convolutional modules: those of ``torch.nn`` with the operations of ``warpwise.ops``."""
+"""Convolutional modules of ``torch.nn``, computed by the operations of ``warpwise.ops``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from warpwise.ops.max_pool2d.op import max_pool2d
 class Conv2d(torch.nn.Conv2d):
     """``torch.nn.Conv2d`` computed by ``ops.conv2d``: the same constructor, parameters and state dict.
 
-    Images (C, H, W), paddings "same" and "valid" and padding modes other than zeros are left to PyTorch.
+    PyTorch computes unbatched images (C, H, W), the paddings "same" and "valid", and padding modes other than zeros.
     """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
@@ -28,10 +28,10 @@ class Conv2d(torch.nn.Conv2d):
 
 
 class BatchNorm2d(torch.nn.BatchNorm2d):
-    """``torch.nn.BatchNorm2d`` whose training statistics come from ``ops.batch_norm``; running ones follow PyTorch's.
+    """``torch.nn.BatchNorm2d``, in training computed by ``ops.batch_norm``; running statistics change as in PyTorch.
 
-    In evaluation with running statistics PyTorch computes. Raises ``ValueError`` for a batch with one value a channel.
-    ``statistics_over`` is the group of processes whose batches are normalised together, set by ``DataParallel``.
+    PyTorch computes evaluation with running statistics. Raises ``ValueError`` for a batch with one value per channel.
+    ``statistics_over`` is the group of processes whose batches are normalised together; ``DataParallel`` sets it.
     """
 
     statistics_over: ProcessGroup | None = None
@@ -46,7 +46,7 @@ class BatchNorm2d(torch.nn.BatchNorm2d):
         return self.by_batch(input, None, count)
 
     def by_batch(self, input: torch.Tensor, bias: torch.Tensor | None, count: int) -> torch.Tensor:
-        """Normalise by the statistics of the batch, ``count`` values a channel. ``bias`` was left out of ``input``."""
+        """Normalise by the statistics of the batch, ``count`` values per channel, of ``input`` without its ``bias``."""
         group = self.statistics_over if self.training else None
         if group is None:
             output, mean, var = batch_norm(input, self.weight, self.bias, self.eps)
@@ -59,7 +59,7 @@ class BatchNorm2d(torch.nn.BatchNorm2d):
 
     @torch.no_grad()
     def update_running(self, mean: torch.Tensor, var: torch.Tensor, bias: torch.Tensor | None, count: int) -> None:
-        """Move the running statistics towards mean + bias and var of a batch of ``count`` values a channel.
+        """Move the running statistics towards mean + bias and var of a batch of ``count`` values per channel.
 
         The running variance is the unbiased one, var count / (count - 1).
         """
@@ -67,7 +67,7 @@ class BatchNorm2d(torch.nn.BatchNorm2d):
             return
         assert self.num_batches_tracked is not None
         correction = count / (count - 1)
-        if self.momentum is None:  # a cumulative average: its factor is computed on the device
+        if self.momentum is None:  # cumulative average; its factor 1 / (number of batches) is computed on the device
             self.num_batches_tracked.add_(1)
             factor = 1 / self.num_batches_tracked.to(self.running_mean.dtype)
             self.running_mean.lerp_(mean if bias is None else mean + bias, factor)
@@ -82,7 +82,7 @@ def _pair(value: int | Sequence[int]) -> tuple[int, int]:
 
 
 class MaxPool2d(torch.nn.MaxPool2d):
-    """``torch.nn.MaxPool2d`` computed by ``ops.max_pool2d``; dilation, ceil_mode and indices are left to PyTorch."""
+    """``torch.nn.MaxPool2d`` computed by ``ops.max_pool2d``; with dilation, ceil_mode or indices PyTorch computes."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         plain = _pair(self.dilation) == (1, 1) and not self.ceil_mode and not self.return_indices
@@ -92,7 +92,7 @@ class MaxPool2d(torch.nn.MaxPool2d):
 
 
 class AvgPool2d(torch.nn.AvgPool2d):
-    """``torch.nn.AvgPool2d`` computed by ``ops.avg_pool2d``; ceil_mode and divisor_override are left to PyTorch."""
+    """``torch.nn.AvgPool2d`` computed by ``ops.avg_pool2d``; with ceil_mode or divisor_override PyTorch computes."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         if input.dim() != 4 or self.ceil_mode or self.divisor_override is not None:
@@ -103,11 +103,11 @@ class AvgPool2d(torch.nn.AvgPool2d):
 class ConvBlock(torch.nn.Module):
     """Convolution 3 x 3 with padding 1, batch normalisation, relu and max pooling by 2, trained by ``ops.conv_block``.
 
-    (N, in_channels, H, W) gives (N, out_channels, H // 2, W // 2). ``conv`` and ``norm`` hold the parameters and
-    running statistics, so that the state dict is that of ``torch.nn.Sequential`` with modules called conv, norm, relu
-    and pool. The batch normalisation removes the bias of ``conv``: it moves the running mean and gets no gradient,
-    where PyTorch's is a rounding error of 0. In evaluation the four steps are computed one after the other by running
-    statistics; in ``DataParallel`` too, by the statistics of all processes.
+    The input is (N, in_channels, H, W), the output (N, out_channels, H // 2, W // 2). ``conv`` and ``norm`` hold the
+    parameters and running statistics, so the state dict is that of ``torch.nn.Sequential`` with modules called conv,
+    norm, relu and pool. Batch normalisation cancels the bias of ``conv``, which therefore changes only the running
+    mean and gets no gradient (PyTorch's gradient is 0 up to rounding). In evaluation, four separate operations compute
+    the block with running statistics; in ``DataParallel``, with the statistics of all processes.
     """
 
     def __init__(

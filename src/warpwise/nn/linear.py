@@ -11,11 +11,11 @@ from warpwise.ops.linear.spec import check_activation
 class Linear(torch.nn.Linear):
     """``torch.nn.Linear`` with an optional ``activation``, computed by one kernel: activation(x W^T + b).
 
-    x (..., in_features) gives (..., out_features); ``weight`` is (out_features, in_features) and ``bias``
-    (out_features,), or None. ``activation`` is None, "relu", "gelu" (by the error function) or "gelu_tanh". Parameters,
-    their names and their initialization are those of torch.nn.Linear, and a state_dict of either loads into the other.
-    Under autocast it computes in the autocast dtype. Raises ``ValueError`` for another activation, and the errors of
-    ``ops.linear`` for a wrong input.
+    The input is (..., in_features), the output (..., out_features); ``weight`` is (out_features, in_features) and
+    ``bias`` (out_features,), or None. ``activation`` is None, "relu", "gelu" (by the error function) or "gelu_tanh".
+    Parameters, their names and their initialization are those of torch.nn.Linear, and a state_dict of either loads into
+    the other. Under autocast it computes in the autocast dtype. Raises ``ValueError`` for another activation, and the
+    errors of ``ops.linear`` for a wrong input.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Linear(torch.nn.Linear):
     def forward(
         self, input: torch.Tensor, residual: torch.Tensor | None = None, row_scale: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """The layer of ``input``; its rows scaled before the bias is added, ``residual`` added at the end, if given."""
+        """activation(row_scale * (input W^T) + bias) + residual; ``row_scale`` and ``residual`` are optional."""
         return linear(input, self.weight, self.bias, self.activation, residual, row_scale)
 
     def extra_repr(self) -> str:

@@ -10,8 +10,8 @@ from warpwise.ops.cross_entropy.op import cross_entropy
 class CrossEntropyLoss(torch.nn.CrossEntropyLoss):
     """``torch.nn.CrossEntropyLoss`` computed by ``ops.cross_entropy``: the same constructor.
 
-    Class weights, label smoothing, targets that are probabilities, inputs that are not (N, C) and other reductions than
-    the mean are left to PyTorch.
+    PyTorch computes the loss with class weights, label smoothing, targets that are probabilities, inputs that are not
+    (N, C), or a reduction other than the mean.
     """
 
     def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

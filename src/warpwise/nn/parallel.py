@@ -15,15 +15,15 @@ from torch.distributed import ProcessGroup, Work
 
 from warpwise.nn.convolution import BatchNorm2d
 
-BUCKET = 1 << 19  # bytes of gradients in one all-reduce
+BUCKET = 1 << 19  # minimum bytes of gradients in one all-reduce
 
 
 class DataParallel:
     """Keeps the parameters of ``model`` equal on all processes of ``group``, which is all processes by default.
 
-    Every process builds the model and the optimizer, creates one ``DataParallel``, and then trains with batches of one
+    Every process creates the model, the optimizer and one ``DataParallel``, and then trains with batches of the same
     size. Parameters and buffers are copied from the first process. ``optimizer.step`` waits for the averaged gradients.
-    One backward belongs to each step, and it reaches the same parameters on each process.
+    There must be one backward per step, which computes gradients of the same parameters on each process.
 
     >>> model, optimizer = network(), warpwise.optim.SGD(...)
     >>> warpwise.nn.DataParallel(model, optimizer)
@@ -52,7 +52,7 @@ class DataParallel:
     def _wait(self, *args: Any) -> None:
         """Replace the gradients by their averages."""
         for bucket in self.buckets:
-            bucket.start()  # those with a parameter that has no gradient
+            bucket.start()  # not started yet if a parameter of the bucket has no gradient
         for bucket in self.buckets:
             bucket.finish(self.size)
 
@@ -76,25 +76,25 @@ class _Bucket:
     def __init__(self, params: list[torch.nn.Parameter], group: ProcessGroup | None) -> None:
         self.params, self.group = params, group
         self.ready = 0
-        self.sent: list[torch.nn.Parameter] = []  # with a gradient
+        self.sent: list[torch.nn.Parameter] = []  # parameters whose gradients are in the all-reduce
         self.sums: torch.Tensor | None = None
         self.work: Work | None = None
 
     def computed(self, param: torch.Tensor) -> None:
-        """A gradient was computed: start once all are."""
+        """Count a computed gradient; start the all-reduce when all gradients of the bucket are computed."""
         self.ready += 1
         if self.ready == len(self.params):
             self.start()
 
     def start(self) -> None:
-        """Begin to add the gradients of all processes, unless that has begun."""
+        """Start the all-reduce of the gradients if it has not been started."""
         self.sent = [param for param in self.params if param.grad is not None]
         if self.work is None and self.sent:
             self.sums = torch.cat([param.grad.reshape(-1) for param in self.sent if param.grad is not None])
             self.work = dist.all_reduce(self.sums, group=self.group, async_op=True)
 
     def finish(self, size: int) -> None:
-        """Wait, and let each gradient be its part of the average."""
+        """Wait for the all-reduce, and set each gradient to its part of the averaged bucket."""
         if self.work is not None and self.sums is not None:
             self.work.wait()
             average = self.sums.div_(size)

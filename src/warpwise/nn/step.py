@@ -1,4 +1,4 @@
-"""A training step as one function, which on a GPU is one CUDA graph."""
+"""A training step as one function. On a GPU it is one CUDA graph."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 import torch
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-WARM_UP = 3  # steps before the capture, in which plans are made and kernels compiled
+WARM_UP = 3  # steps before the capture, which build plans and compile kernels
 
 
 class CompiledStep:
     """``step(input, target)`` trains on a batch and returns the loss, a scalar tensor, before the step.
 
     On CUDA tensors the first call of a shape runs ``WARM_UP`` steps, restores the parameters, buffers and the
-    optimizer's state, and captures a CUDA graph; each call copies the batch to the graph's memory (once if ``input`` is
-    ``target``) and replays it. The loss is then the graph's own memory: the next call overwrites it. A graph is
-    captured again where a setting of the optimizer has changed. On a CPU each call runs the step.
+    optimizer's state, and captures a CUDA graph. Each call copies the batch to the graph's memory (once if ``input`` is
+    ``target``) and replays the graph. The returned loss is memory of the graph, which the next call overwrites. A graph
+    is captured again if a setting of the optimizer has changed. On a CPU each call runs the step without a graph.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class CompiledStep:
         return value.detach()
 
     def _one(self, value: torch.Tensor) -> torch.Tensor | None:
-        """The gradient of a loss, which autograd would fill at each step."""
+        """The gradient of a loss, 1, kept: autograd would allocate and fill it at each step."""
         if value.numel() != 1:
             return None
         key = value.shape, value.dtype, value.device
@@ -59,7 +59,7 @@ class CompiledStep:
         return self._ones[key]
 
     def _settings(self) -> tuple[Any, ...]:
-        """What a captured step has as constants: the scalars of the optimizer's groups."""
+        """The scalars of the optimizer's groups, which are constants in a captured graph."""
         return tuple(
             (name, value)
             for group in self.optimizer.param_groups
@@ -72,7 +72,7 @@ class CompiledStep:
     ) -> tuple[torch.cuda.CUDAGraph, torch.Tensor, torch.Tensor, torch.Tensor]:
         kept_input = input.clone()
         kept_target = kept_input if target is input else target.clone()
-        before = [tensor.detach().clone() for tensor in self._state()]  # a clone with a gradient would keep its node
+        before = [tensor.detach().clone() for tensor in self._state()]  # detached, so that no graph of autograd is kept
         known = len(before)
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -83,7 +83,7 @@ class CompiledStep:
                 for number, tensor in enumerate(self._state()):
                     if number < known:
                         tensor.copy_(before[number])
-                    else:  # the optimizer's, made by its first step
+                    else:  # state of the optimizer that its first step created
                         tensor.zero_()
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
@@ -105,9 +105,10 @@ class CompiledStep:
 def compile_step(
     model: torch.nn.Module, loss: Loss, optimizer: torch.optim.Optimizer, *, graph: bool = True
 ) -> CompiledStep:
-    """A function ``step(input, target)`` that trains ``model`` on a batch: forward, loss, backward, optimizer's step.
+    """Return ``step(input, target)``, which trains ``model`` on a batch: forward, loss, backward, optimizer's step.
 
     On a GPU the whole step is captured in one CUDA graph for each shape of batch, unless ``graph`` is false; on a CPU
-    it is an ordinary call. The model must not synchronise with the host, and dropout repeats its mask in a graph.
+    it is an ordinary call. With a graph, the model must not synchronise with the host, and dropout uses the same mask
+    in every step.
     """
     return CompiledStep(model, loss, optimizer, graph)

@@ -1,12 +1,12 @@
-"""Operations, public for third parties: what an operation is, and how a call of it reaches a kernel.
+"""The public model of an operation: its specification, its rungs, and the dispatch of a call to a kernel.
 
 >>> from warpwise import operation
 >>> OP = operation.register(operation.Op(spec, rungs, default=lambda *args: "k02_vectorised"))
 >>> OP(x)                       # PyTorch on CPU tensors, the chosen rung on CUDA tensors; differentiable, traceable
 >>> OP(x, rung="k01")           # one rung: on the GPU, or emulated and checked on the CPU
 
-A ``Spec`` knows no kernel: a schema string as ``torch.library`` takes it, a float64 reference, inputs, cases, cost and
-gradient. A ``Rung`` is a kernel and its launch. ``register`` makes the operation known to the lab and the command.
+A ``Spec`` holds a schema string as ``torch.library`` takes it, a float64 reference, inputs, cases, cost and gradient. A
+``Rung`` is a kernel and its launcher. ``register`` makes the operation available to the lab and the command.
 """
 
 from warpwise.arguments.checks import FLOATS, check_dim, check_same, check_same_shape, check_tensor

@@ -16,14 +16,14 @@ GRAD, NEEDS, SHAPE = "grad_", "needs_", "shape_"
 
 
 class Saved:
-    """What the forward kept: its arguments and outputs as attributes, and which gradients are wanted."""
+    """The arguments and outputs that the forward saved, as attributes, and the names of the needed gradients."""
 
     def __init__(self, values: Mapping[str, Any], wanted: Sequence[str]) -> None:
         self.__dict__.update(values)
         self._wanted = frozenset(wanted)
 
     def wants(self, *names: str) -> bool:
-        """Whether the gradient of any of these arguments is wanted."""
+        """True if the gradient of any of these arguments is needed."""
         return not self._wanted.isdisjoint(names)
 
     def __getattr__(self, name: str) -> Any:
@@ -34,19 +34,19 @@ class Saved:
 class Gradient:
     """The backward of an operation: another operation, linked by names, or a function of differentiable operations.
 
-    An operation's arguments are matched by name: ``grad_<output>`` is the gradient of that output, ``needs_<argument>``
-    a bool, whether that argument's gradient is wanted, ``shape_<argument>`` the shape of that tensor, which is not kept
-    then, and any other name is an argument or output of the forward. Its output ``grad_<argument>`` is the gradient of
-    that argument.
+    The arguments of a linked operation are matched by name: ``grad_<output>`` is the gradient of that output;
+    ``needs_<argument>`` is a bool, true if that argument's gradient is needed; ``shape_<argument>`` is the shape of
+    that tensor, which is then not saved itself; any other name is an argument or output of the forward. The output
+    ``grad_<argument>`` is the gradient of that argument.
 
-    A function is called as ``backward(saved, *grads)`` with a ``Saved`` of what ``saves`` names in the same way and one
-    gradient for each output; it returns a mapping from arguments to gradients. ``saves(*args)`` may give the names for
-    these arguments instead, so that no tensor is kept that they do not need. Gradients of outputs that were not used
-    are zeros, or None unless ``materialize``.
+    A function is called as ``backward(saved, *grads)`` and returns a mapping from argument names to gradients.
+    ``saved`` holds the arguments, outputs and shapes that ``saves`` names; ``grads`` has one gradient for each output.
+    ``saves`` may be a function ``saves(*args)`` that returns the names, so that a call saves only the tensors that its
+    backward needs. The gradient of an unused output is zeros, or None if ``materialize`` is false.
 
-    ``eager_records(*args)`` says that where PyTorch computes the forward, PyTorch's own autograd serves as well:
-    ``eager`` is differentiable and its backward no slower than this one. It may return a function without arguments,
-    which is called at every call and says whether that holds now.
+    ``eager_records(*args)`` returns true if PyTorch's autograd can record a forward that PyTorch computes: ``eager`` is
+    differentiable, and its backward is no slower than this one. If this can change between calls, it returns a function
+    without arguments, which is evaluated at every call.
     """
 
     backward: Any
@@ -61,16 +61,16 @@ class Gradient:
 
 
 class Saving(NamedTuple):
-    """What a forward saves: names, and indices among the arguments and outputs, of tensors first."""
+    """The names that a forward saves, tensors first, and their indices in (arguments, outputs)."""
 
     names: tuple[str, ...]
     tensors: list[int]
-    others: list[tuple[int, bool]]  # index, and whether the shape alone is saved
+    others: list[tuple[int, bool]]  # index, and True if only the shape is saved
     reads_outputs: bool
 
 
 class Backward:
-    """The gradient of one specification, resolved: what the forward saves, and how gradients follow from it."""
+    """The ``Gradient`` of a specification with its names resolved: saves values in the forward, computes gradients."""
 
     def __init__(self, spec: Spec, gradient: Gradient) -> None:
         self.spec, self.gradient = spec, gradient
@@ -90,7 +90,7 @@ class Backward:
         self._resolve(self._names)
 
     def _check_names(self) -> None:
-        """Raise ``ValueError`` if a name of the linked operation is not that of a gradient, or of the forward."""
+        """Raise ``ValueError`` if the linked operation has an argument or output whose name matches nothing."""
         backward, outputs = self.gradient.op.spec, self.spec.parsed.outputs
         where = f"{self.spec.name}: its backward {backward.name}"
         for name in self._linked_names:
@@ -102,7 +102,7 @@ class Backward:
             raise ValueError(f"{where} returns {wrong[0]!r}, expected some of {', '.join(expected)}")
 
     def _resolve(self, names: tuple[str, ...]) -> Saving:
-        """Where the values of these names are among the arguments and outputs."""
+        """The indices of these names in (arguments, outputs)."""
         if names not in self._saving:
             found = [self._place(name) for name in names]
             kept = [(name, at) for name, at, shape in found if self._is_tensor[at] and not shape]
@@ -116,7 +116,7 @@ class Backward:
         return self._saving[names]
 
     def _place(self, name: str) -> tuple[str, int, bool]:
-        """(name, index among arguments and outputs, whether its shape alone is saved)."""
+        """(name, index in (arguments, outputs), True if only its shape is saved)."""
         shape = name not in self._sources and name.startswith(SHAPE)
         if (source := name[len(SHAPE) :] if shape else name) not in self._sources:
             raise ValueError(
@@ -125,11 +125,11 @@ class Backward:
         return name, self._sources.index(source), shape
 
     def saved(self, args: Sequence[Any]) -> Saving:
-        """What a forward with arguments like ``args`` saves."""
+        """The values that a forward with arguments like ``args`` saves."""
         return self._saving[self._names] if self._saves is None else self._resolve(self._saves(*args))
 
     def save(self, ctx: Any, saving: Saving, args: Sequence[Any], outputs: Any) -> None:
-        """Keep tensors by ``save_for_backward``, everything else on ``ctx``."""
+        """Save tensors by ``save_for_backward``, all other values as attributes of ``ctx``."""
         values = args
         if saving.reads_outputs or self.spec.optional:
             made = as_tuple(self.spec.without_absent(args, outputs))
@@ -145,7 +145,7 @@ class Backward:
             ctx.set_materialize_grads(False)
 
     def __call__(self, ctx: Any, saving: Saving, grads: Sequence[Any], needed: Sequence[bool]) -> tuple[Any, ...]:
-        """One gradient for each argument of the schema, None where there is none."""
+        """One gradient for each argument of the schema; None for an argument that needs none."""
         if self.spec.optional:  # torch.library gives an empty gradient for an output that is not present
             grads = [None if absent else grad for absent, grad in zip(ctx.absent, grads, strict=True)]
         if self._hidden:
@@ -159,9 +159,9 @@ class Backward:
         return tuple([found.get(name) if need else None for name, need in zip(self.arguments, needed, strict=True)])
 
     def _with_zeros(self, outputs: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
-        """``grads`` with zeros for outputs that were not used. Raises ``RuntimeError`` if one would be ignored.
+        """``grads`` with zeros for unused outputs. Raises ``RuntimeError`` if the backward would ignore a gradient.
 
-        A saved output has a gradient where the backward itself is differentiated: it is an argument of the backward.
+        A saved output gets a gradient when the backward itself is differentiated, because it is an argument of it.
         """
         for name, grad in zip(self.spec.parsed.outputs, grads, strict=True):
             if grad is not None and self._linked_names and GRAD + name not in self._linked_names:
@@ -189,9 +189,9 @@ Plan = Callable[..., Any]
 
 
 def recorded(name: str, backward: Backward, plan: Plan, args: Sequence[Any]) -> Plan:
-    """``plan`` for arguments like ``args``, recorded by autograd in eager mode.
+    """``plan`` as an ``autograd.Function``, for arguments like ``args`` in eager mode.
 
-    The context is set up in ``forward``, which costs the host less than a separate ``setup_context``.
+    The context is set up in ``forward``, which takes less host time than a separate ``setup_context``.
     """
     saving = backward.saved(args)
 
@@ -205,15 +205,14 @@ def recorded(name: str, backward: Backward, plan: Plan, args: Sequence[Any]) -> 
 
     members = {"forward": staticmethod(forward), "backward": staticmethod(gradients)}
     made = type(name, (torch.autograd.Function,), members)
-    # Function.apply handles function transforms first, and these take another path here; its base class records at
-    # once.
+    # Function.apply first checks for function transforms, which ``without_key`` handles; its base class's does not.
     return super(torch.autograd.Function, made).apply  # type: ignore[misc]
 
 
 def transformed(name: str, library: Plan, backward: Backward) -> Plan:
-    """``function(rung, *args)`` runs the library's operator and can be differentiated by torch.func's transforms.
+    """Return ``function(rung, *args)``, which calls the library operator and supports torch.func's transforms.
 
-    torch.func needs a ``setup_context`` apart from the forward, which torch.library's own registration does not have.
+    torch.func requires an ``autograd.Function`` with a ``setup_context``; torch.library's operators have none.
     """
 
     def forward(rung: str | None, *args: Any) -> Any:
@@ -242,8 +241,8 @@ _COPIES = itertools.count(1)
 def register(spec: Spec, compute: Plan, fake: Plan, backward: Backward | None) -> Plan:
     """Register ``compute`` as ``torch.ops.<namespace>.<name>`` and return ``library(args, rung)``, which calls it.
 
-    torch.library destroys an operator whose name is defined again, and a call of it then reads freed memory. A copy of
-    a registered operation, as ``dataclasses.replace`` makes it, therefore becomes ``<name>_copy<number>``.
+    torch.library destroys an operator when its name is defined again; a call of the old one then reads freed memory. A
+    copy of a registered operation, made by ``dataclasses.replace``, is therefore named ``<name>_copy<number>``.
     """
     parsed = spec.parsed
     name = f"{parsed.name}_copy{next(_COPIES)}" if parsed.qualified in TAKEN else parsed.name
@@ -259,7 +258,9 @@ def register(spec: Spec, compute: Plan, fake: Plan, backward: Backward | None) -
             backward.save(ctx, ctx.saving, args, output)
 
         def gradients(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-            given = ctx.needs_input_grad  # of positional arguments, without those at the end that have their default
+            given = (
+                ctx.needs_input_grad
+            )  # only for the positional arguments up to the last that has not its default value
             needed = (*given, *[False] * (len(parsed.arguments) - len(given)))
             return backward(ctx, ctx.saving, grads, needed)[: len(given)]
 

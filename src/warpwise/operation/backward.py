@@ -17,17 +17,18 @@ from warpwise.operation.spec import Case, Cost, Output, Spec
 
 
 def backward_spec(forward: Spec, schema: str, outputs: Mapping[str, Output] | None = None, **changes: Any) -> Spec:
-    """The specification of the backward of ``forward`` with the given schema; ``changes`` are further fields of it.
+    """The specification of the backward of ``forward``; ``changes`` replace its fields.
 
-    The arguments of the schema are ``grad_<output>``, every argument of the forward, ``needs_<argument>`` where a
-    gradient is optional, and outputs of the forward (saved statistics); its outputs are ``grad_<argument>``. By default
+    The arguments of ``schema`` are ``grad_<output>``, every argument of the forward, ``needs_<argument>`` for each
+    optional gradient, and outputs of the forward (saved statistics); its outputs are ``grad_<argument>``. By default
 
-    - an output is like its argument; ``outputs`` gives the terms and magnitude of a sum;
-    - the reference is autograd of the forward's, in float64; ``eager`` is autograd of the forward's, which computes the
-      forward again: give ``eager`` for a fair opponent;
-    - inputs are the forward's, its outputs, and normal ``grad_<output>``; other fields are the forward's;
+    - an output has the shape and dtype of its argument; ``outputs`` gives the terms and magnitude of a sum;
+    - the reference is float64 autograd of the forward's reference;
+    - ``eager`` is autograd of the forward's ``eager``, which computes the forward again: pass a faster one to time it;
+    - the inputs are the forward's inputs and outputs, and normal random ``grad_<output>``;
     - the cost is each argument read once and each gradient written once;
-    - second derivatives differentiate ``eager``; they flow to the forward's arguments and never to its outputs.
+    - second derivatives are autograd of ``eager``, for the arguments of the forward, not for its outputs;
+    - ``cases``, ``sizes``, ``dtypes``, ``layouts``, ``exempt``, ``empty`` and ``autocast`` are the forward's.
 
     Raises ``ValueError`` if the schema lacks an argument of the forward.
     """
@@ -81,7 +82,7 @@ def _output(name: str, names: Sequence[str]) -> Output:
 def _pulled_back(
     forward: Spec, function: Callable[..., Any], names: Sequence[str], gradients: Sequence[str]
 ) -> Callable[..., Any]:
-    """The backward of ``function``, an implementation of ``forward``, with arguments ``names``."""
+    """The backward of ``function``, which computes ``forward``; ``names`` are the arguments of the backward."""
     arguments = [argument.name for argument in forward.parsed.arguments]
 
     def backward(*args: Any) -> Any:
@@ -112,7 +113,7 @@ def _second(forward: Spec, eager: Callable[..., Any], names: tuple[str, ...]) ->
 def _pull(
     function: Callable[[dict[str, Any]], Any], given: dict[str, Any], leaves: Sequence[str], grads: Sequence[Any]
 ) -> dict[str, Any]:
-    """The gradients of the arguments ``leaves`` among ``given``, from those of the results; None: not used."""
+    """The gradients of the arguments ``leaves`` of ``given`` from those of the results; None for an unused argument."""
     used = [at for at, grad in enumerate(grads) if grad is not None]
 
     def outputs(*values: torch.Tensor) -> tuple[torch.Tensor, ...]:

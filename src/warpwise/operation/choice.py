@@ -1,7 +1,7 @@
-"""The choice of what computes a call.
+"""The choice of the rung, or PyTorch, that computes a call.
 
-An operation with tables of measurements is computed by the winner of the nearest point, and by PyTorch where no point
-is near. An operation without tables is computed by the rung that its ``default`` names.
+For an operation with tables of measurements, the choice is the fastest candidate at the nearest point, else the
+prediction of a model, else PyTorch. For an operation without tables, it is the rung that ``default`` returns.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ online: Callable[[Op, Sequence[Any], Choice, bool], Choice] | None = None
 
 
 def choose(op: Op, args: Sequence[Any], runs: bool = False) -> Choice:
-    """What a call of ``op`` with ``args`` runs if it names no rung. ``runs`` is true if the call follows."""
+    """The choice for a call of ``op`` with ``args`` without a rung. ``runs``: the caller executes the call next."""
     kinds = {tensor.device.type for tensor in tensors(args)}
     if not kinds & TABLE_DEVICES:
         kind = "meta" if "meta" in kinds else next(iter(kinds), "cpu")
@@ -40,7 +40,7 @@ def choose(op: Op, args: Sequence[Any], runs: bool = False) -> Choice:
 
 
 def _unmeasured(op: Op, args: Sequence[Any]) -> Choice:
-    """PyTorch, where no table has a point near ``args``."""
+    """PyTorch, because no table has a point near ``args``."""
     dtype = op.spec.dtype(args)
     if all(rung.dtypes is not None and dtype not in rung.dtypes for rung in op.rungs):
         return Choice(None, reason=f"no rung takes {dtype}", source="tables")
@@ -63,9 +63,9 @@ def _chosen_on(op: Op, args: Sequence[Any], device: Device | str) -> Choice:
 
 
 def chosen(op: Op, *args: Any, device: Device | str | None = None, **named: Any) -> Choice:
-    """What a call of ``op`` with these arguments of its schema runs: here, or on ``device`` by that GPU's tables alone.
+    """Return the choice for a call of ``op`` with these arguments, here or by the tables of ``device``.
 
-    Nothing is computed. Raises as the call does, and ``LookupError`` if there is no table for ``device``.
+    Nothing is computed. Raises the errors of the call, and ``LookupError`` if there is no table for ``device``.
     """
     args = op.spec.parsed.bind(args, named)
     op.spec.check(*args)

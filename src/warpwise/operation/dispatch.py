@@ -1,8 +1,8 @@
 """A call of an operation: one key, one cache of plans.
 
-The key holds what a launcher may look at: shapes, strides, dtypes, devices and alignment of tensors, static attributes,
-and whether gradients are recorded. A plan is PyTorch's own computation, a rung, or a rung whose recorded launches are
-replayed. Under torch.compile, autocast, dispatch modes, tracing and function transforms the library operator is called.
+The key holds the properties on which a launcher may depend: shapes, strides, dtypes, devices and alignment of tensors,
+static attributes, and the gradient mode. A plan is PyTorch's computation, a rung, or a replay of its recorded launches.
+Under torch.compile, autocast, dispatch modes, tracing and function transforms, the library operator is called.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from warpwise.operation.rung import Rung, Unsized, finished
 if TYPE_CHECKING:
     from warpwise.operation.op import Op
 
-MAX_PLANS = 1024  # of one operation; then all are dropped
+MAX_PLANS = 1024  # plans of one operation; when it is reached, all are dropped
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 _NO_KEY = (RuntimeError, TypeError, AttributeError)  # tensors without memory (torch.func's, sparse ones), wrong types
 GENERATED = "<warpwise dispatch>"  # the file name of generated code in tracebacks
@@ -50,10 +50,10 @@ _AUTOCAST = {"cuda": is_autocast_enabled, "cpu": functools.partial(is_autocast_e
 
 
 def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
-    """``call(*args, rung=None)`` and ``planned(*args)`` of ``op``, with all arguments of the schema by position.
+    """Register the library operator of ``op`` and return ``call(*args, rung=None)`` and ``planned(*args)``.
 
-    ``planned`` returns the chosen rung, or None for PyTorch, cached like a plan. Registers the library operator.
-    ``call`` raises what ``spec.check`` raises, ``UnknownRung``, and ``ValueError`` if ``rung`` refuses the arguments.
+    Both take all arguments of the schema by position. ``planned`` returns the chosen rung; None is PyTorch. ``call``
+    raises the errors of ``spec.check``, ``UnknownRung``, and ``ValueError`` if ``rung`` does not take the arguments.
     """
     spec = op.spec
     plans = Plans()
@@ -73,8 +73,8 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
         return without_autocast(lambda *values: forward_derivative(op, values, rung), lowered(args))
 
     def compute(*args: Any, rung: str | None = None, **named: Any) -> Any:
-        """The library operator's kernel: outputs that are not present are tensors without elements there."""
-        args = spec.parsed.bind(args, named)  # torch.library leaves out what equals its default
+        """The kernel of the library operator. For an output that is not present it returns an empty tensor."""
+        args = spec.parsed.bind(args, named)  # torch.library omits arguments that equal their default
         args = tuple(tuple(value) if type(value) is list and not list(tensors(value)) else value for value in args)
         made = as_tuple(without_autocast(lambda *values: plan_of(values, rung)(*values), args))
         return single([first_tensor(args).new_empty(0) if part is None else part for part in made])
@@ -90,7 +90,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
     everything = len(shown) == len(spec.parsed.outputs)
 
     def public(made: Any) -> Any:
-        """The outputs that the caller gets: all but the saved ones."""
+        """The outputs that the call returns: all but the saved ones."""
         return made if everything else single([as_tuple(made)[position] for position in shown])
 
     def by_library(args: tuple[Any, ...], rung: str | None) -> Any:
@@ -98,7 +98,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
         return spec.without_absent(args, made)
 
     def without_key(args: tuple[Any, ...], rung: str | None) -> Any:
-        """A call with tensors of a torch.func transform, with sparse ones, or with arguments of a wrong type."""
+        """Run a call without a key: with tensors of a torch.func transform, sparse tensors, or wrong types."""
         spec.check(*args)
         spec.parsed.check_kinds(args)
         if in_forward_mode():
@@ -113,7 +113,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
             return by_library(args, rung)
 
     def first(key: tuple[Any, ...] | None, args: tuple[Any, ...], rung: str | None) -> Any:
-        """Run a call whose key has no plan yet, and keep its plan."""
+        """Run a call whose key has no plan yet, and cache its plan."""
         if key is None:
             return without_key(args, rung)
         given = list(tensors(args))
@@ -143,7 +143,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
         return result
 
     def differentiable(plan: Plan, args: tuple[Any, ...]) -> Plan:
-        """The plan with gradients: PyTorch's own autograd where that serves, else this operation's backward."""
+        """The plan with gradients: PyTorch's autograd if ``Gradient.eager_records`` allows it, else our backward."""
         assert backward is not None and spec.gradient is not None
         records = spec.gradient.eager_records(*args) if plan is spec.eager else False
         if records is True:
@@ -154,7 +154,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
         return lambda *values: plan(*values) if records() else ours(*values)
 
     def slow(args: tuple[Any, ...], rung: str | None) -> Any:
-        """A call in which something traces or transforms operators."""
+        """Run a call under tracing, autocast, a dispatch mode or a function transform."""
         if not is_dynamo_compiling() and in_forward_mode() and has_tangent(args):
             return by_pytorch(args, rung)
         return by_library(args, rung)
@@ -187,7 +187,7 @@ class KernelPlan:
         self._recorded = any(isinstance(value, (list, tuple)) and list(tensors(value)) for value in args)
 
     def __call__(self, *args: Any) -> Any:
-        """Launch the rung, and record the launches if this is the first time that they can be recorded."""
+        """Launch the rung. Record the launches at the first call that allows it."""
         if in_forward_mode() and has_tangent(args):
             return forward_derivative(self.op, args, self.name)
         op, outputs = self.op, self.op.allocate(*args)
@@ -217,7 +217,7 @@ class KernelPlan:
         return single(outputs)
 
     def _recordable(self, outputs: Sequence[Any], inputs: Sequence[torch.Tensor]) -> bool:
-        """Whether the rung gets these very tensors, on a GPU, and tensors that it changes have memory of their own."""
+        """True if the rung gets these tensors without copies, on a GPU, and mutated tensors do not share memory."""
         if self.rung.language not in ("cuda", "triton") or any(isinstance(output, Unsized) for output in outputs):
             return False
         given = [*(output for output in outputs if output is not None and output.numel()), *inputs]
@@ -265,15 +265,15 @@ def find({names}, rung):
 
 
 class Plans(tuned.Cache):
-    """The plans of an operation: from a key to the plan, and a function that returns whether autocast is enabled.
+    """The plans of an operation by key, each with a function that returns true if autocast is enabled.
 
-    ``entry(*args, rung)`` is the call, in C++ once ``fastcall`` is built, which keeps plans by keys of its own.
+    ``entry(*args, rung)`` runs the call; once ``fastcall`` is built it is a C++ object that caches plans by C++ keys.
     """
 
     _native: Any = None
 
     def generate(self, schema: Schema, varying: Sequence[str], first: Plan, slow: Plan) -> None:
-        """Set ``call(*args, rung=None)`` and ``key(*args)`` by generated code: loops would take twice as long."""
+        """Set ``call(*args, rung=None)`` and ``key(*args)`` to generated code: loops would take twice as long."""
         self._kinds = keys.native_kinds(schema, varying)
         names = [f"a{number}" for number in range(len(schema.arguments))]
         key = keys.expression(schema, varying, names)
@@ -286,7 +286,7 @@ class Plans(tuned.Cache):
         self.call, self.key, self.entry, self._find = (scope[name] for name in ("call", "key", "general", "find"))
 
     def use_native(self) -> None:
-        """Let ``fastcall`` find the plans from now on, if it is there."""
+        """Use ``fastcall`` for the next calls if its library is built."""
         if self._native is None and self._kinds and (library := native_library()) is not None:
             self.entry = self._native = library.Call(self._kinds, self.entry, self._find)
 
@@ -304,7 +304,7 @@ def _fake(output: torch.Tensor | Unsized | None, like: torch.Tensor) -> torch.Te
 
 
 def forward_derivative(op: Op, args: Sequence[Any], rung: str | None) -> Any:
-    """PyTorch's result; its operators have forward-mode derivatives. Raises ``NotImplementedError`` for a rung."""
+    """PyTorch's result with its forward-mode derivative. Raises ``NotImplementedError`` if ``rung`` is given."""
     if rung is not None:
         raise NotImplementedError(
             f"{op.name}: expected no rung where a forward-mode derivative is computed, since only PyTorch's operators "

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class Op:
     """A specification and its rungs, slowest idea first.
 
-    ``default(*args)`` names the rung for CUDA tensors, ``name`` or ``name@config``, or is None for PyTorch. ``tables``
-    hold what was measured and are asked first. ``op(*args, rung=None)`` is the public call: differentiable where the
-    specification has a gradient, traced by torch.compile as ``torch.ops.<namespace>.<name>``.
+    ``default(*args)`` returns the rung for CUDA tensors, ``name`` or ``name@config``, or None for PyTorch. If there
+    are ``tables`` of measurements, they choose instead. ``op(*args, rung=None)`` is the public call: differentiable if
+    the specification has a gradient, traced by torch.compile as ``torch.ops.<namespace>.<name>``.
     """
 
     spec: Spec
@@ -36,9 +36,9 @@ class Op:
     default: Callable[..., str | None] = lambda *args: None
     tables: Tables | None = None
     call: Callable[..., Any] = field(init=False, repr=False, compare=False)
-    """``call(*args, rung=None)`` with all arguments in the schema's order: what a typed public function calls."""
+    """``call(*args, rung=None)`` with all arguments in the schema's order; the typed public functions call it."""
     planned: Callable[..., Rung | None] = field(init=False, repr=False, compare=False)
-    """``planned(*args)``: the rung that is chosen for these arguments, or None for PyTorch, cached as a plan is."""
+    """``planned(*args)``: the chosen rung for these arguments, or None for PyTorch, cached by key."""
 
     @property
     def name(self) -> str:
@@ -57,7 +57,7 @@ class Op:
         return self.__dict__[name]
 
     def fill(self, outputs: Sequence[torch.Tensor | Unsized | None], *args: Any) -> bool:
-        """Launch the rung that is chosen for ``args`` into ``outputs``; return False where PyTorch is chosen.
+        """Run the chosen rung for ``args``, writing to ``outputs``; return False if PyTorch is chosen.
 
         For launchers that call another operation: the choice is cached, and nothing is allocated or recorded.
         """
@@ -72,8 +72,8 @@ class Op:
 
         >>> [launch.compile("sm_90").registers for launch in op.kernels(op.rung("k02"), *args)]
 
-        Meta tensors stand for tensors on the rung's GPU; where no SM count is assumed it is that of an H100 and an
-        H200.
+        Meta tensors represent tensors on the rung's GPU. The SM count is that of ``assume_sm_count``, by default that
+        of an H100 and an H200.
         """
         launches: list[InterceptedLaunch] = []
 
@@ -105,21 +105,21 @@ class Op:
         return found[0]
 
     def refusal(self, rung: Rung, *args: Any) -> str | None:
-        """Why ``rung`` does not take these arguments, or None if it does."""
+        """The reason why ``rung`` does not take these arguments, or None if it does."""
         kind = first_tensor(args).device.type
         if kind not in rung.devices:
             return f"runs on {' and '.join(rung.devices)}, not on {kind}"
         return self.unsupported(rung, *args)
 
     def unsupported(self, rung: Rung, *args: Any) -> str | None:
-        """``refusal`` on a device that the rung runs on: its dtypes and limits alone."""
+        """``refusal`` by the rung's dtypes and limits, without its devices."""
         dtype = self.spec.dtype(args)
         if rung.dtypes is not None and dtype not in rung.dtypes:
             return f"takes {', '.join(str(dtype) for dtype in rung.dtypes)}, not {dtype}"
         return rung.limits(*args)
 
     def choice(self, *args: Any) -> Choice:
-        """What a call with these arguments runs if it names no rung, and why."""
+        """The choice, with its reason, for a call with these arguments that does not name a rung."""
         return choose(self, args)
 
     def chosen(self, *args: Any, rung: str | None = None) -> Rung | None:
@@ -133,7 +133,7 @@ class Op:
         return found
 
     def allocate(self, *args: Any) -> tuple[torch.Tensor | Unsized | None, ...]:
-        """The outputs, uninitialised, in the schema's order. Only shapes are read, so meta and fake tensors do."""
+        """The uninitialised outputs in the schema's order. Only shapes are read: ``args`` may be meta tensors."""
         return tuple(self._allocated(name, args) for name in self.spec.parsed.outputs)
 
     def _allocated(self, name: str, args: Sequence[Any]) -> torch.Tensor | Unsized | None:
@@ -153,10 +153,10 @@ class Op:
         return torch.empty(shape, dtype=dtype, device=like.device, memory_format=memory)
 
     def launch(self, rung: Rung, outputs: Sequence[torch.Tensor | Unsized | None], *args: Any) -> None:
-        """Fill ``outputs``, as ``allocate`` gives them, and the mutated arguments by ``rung``.
+        """Run ``rung``, which writes to ``outputs`` from ``allocate`` and to the mutated arguments.
 
-        Nothing is launched where neither outputs nor mutated arguments have an element. Negated views are resolved and,
-        for a rung that is not strided, tensors made contiguous; mutated arguments are copied back.
+        Nothing is launched if neither outputs nor mutated arguments have an element. Negated views are resolved and,
+        for a rung that is not strided, tensors are made contiguous; mutated arguments are copied back.
         """
         spec = self.spec
         mutated = [args[spec.parsed.index(name)] for name in spec.parsed.mutated]
@@ -180,7 +180,7 @@ class Op:
 
 
 def fill_by_pytorch(spec: Spec, outputs: Sequence[Any], args: Sequence[Any]) -> None:
-    """Copy what ``spec.eager`` computes into ``outputs``."""
+    """Compute by ``spec.eager`` and copy the results into ``outputs``."""
     for output, value in zip(outputs, as_tuple(spec.eager(*args)), strict=True):
         if isinstance(output, Unsized):
             output.allocate(*value.shape).copy_(value)

@@ -33,13 +33,13 @@ def unregister(name: str) -> None:
 
 
 def load_entry_points() -> None:
-    """Import what other packages offer under the entry point group ``warpwise.ops``; importing registers."""
+    """Import the modules in the entry point group ``warpwise.ops`` of other packages, which register operations."""
     for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
         entry.load()
 
 
 def get(name: str) -> Op:
-    """The operation called ``name``, or ``namespace::name`` where two share a name. Raises ``LookupError``."""
+    """The operation called ``name``, or ``namespace::name`` if two share a name. Raises ``LookupError``."""
     found = [op for key, op in _OPS.items() if name in (key, op.name)]
     if len(found) == 1:
         return found[0]

@@ -13,18 +13,18 @@ import torch
 
 @dataclass(frozen=True)
 class Rung:
-    """``launch(outputs, *args)`` fills ``outputs``: the tensor of a single output, else a tuple in the schema's order.
+    """``launch(outputs, *args)`` writes ``outputs``: the tensor of a single output, else a tuple in the schema's order.
 
-    An output that is not present is None; one whose size the data decide is an ``Unsized``, which ``launch`` allocates.
-    Arguments that the schema marks as mutated are written in place.
+    An output that is not present is None. An output whose size depends on the data is an ``Unsized``, which ``launch``
+    allocates. Arguments that the schema marks as mutated are written in place.
 
-    ``limits(*args)`` returns why the rung does not take these arguments, or None. ``devices`` says where it runs: a
-    "cuda" or "triton" rung runs on "cuda" and, emulated, on "cpu". A rung that is not ``strided`` gets contiguous
-    tensors. A ``by_name`` rung runs only when it is asked for by name: it is right for some values only.
+    ``limits(*args)`` returns the reason why the rung does not take these arguments, or None. ``devices`` lists the
+    device types: a "cuda" or "triton" rung runs on "cuda" and, emulated, on "cpu". A rung that is not ``strided`` gets
+    contiguous tensors. A ``by_name`` rung is correct only for some values, and runs only if a call names it.
 
-    ``configs(*args)`` names the configurations (tiles, stages) that a tunable rung has for these arguments, its own
-    choice first; its ``launch`` takes a keyword ``config``, one of these names or None. ``units`` names the arithmetic
-    units of a rung that computes by others than the operation's ("bf16"); its ceiling is theirs.
+    ``configs(*args)`` names the configurations (tiles, stages) that a tunable rung has for these arguments, its default
+    first; its ``launch`` takes a keyword ``config``, one of these names or None. ``units`` names the arithmetic units
+    ("bf16") if they are not the operation's; the rung's time is compared with their ceiling.
     """
 
     name: str
@@ -67,7 +67,7 @@ class UnknownRung(LookupError):
 
 
 class Unsized:
-    """An output whose size the data decide: a rung calls ``allocate`` once it knows the size, then fills the tensor."""
+    """An output whose size depends on the data. A rung computes the size, calls ``allocate``, and fills the tensor."""
 
     def __init__(self, name: str, shape: Sequence[int | None], dtype: torch.dtype, device: torch.device) -> None:
         self.name, self.shape, self.dtype, self.device = name, tuple(shape), dtype, device
@@ -91,7 +91,7 @@ class Unsized:
 
 
 def finished(outputs: Sequence[torch.Tensor | Unsized | None]) -> tuple[torch.Tensor | None, ...]:
-    """The tensors of ``outputs`` after a launch. Raises ``RuntimeError`` if a rung allocated no memory for one."""
+    """The tensors of ``outputs`` after a launch. Raises ``RuntimeError`` for an ``Unsized`` that is not allocated."""
     for output in outputs:
         if isinstance(output, Unsized) and output.tensor is None:
             raise RuntimeError(f"{output.name}: the rung did not call allocate")

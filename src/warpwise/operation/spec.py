@@ -20,7 +20,7 @@ Tensors = Mapping[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class Cost:
-    """The least that an operation must do: bytes with each input read once and each output written once, and FLOPs."""
+    """The minimum work of an operation: FLOPs, and bytes if each input is read once and each output written once."""
 
     bytes: int
     flops: int = 0
@@ -28,12 +28,12 @@ class Cost:
 
 @dataclass(frozen=True)
 class Case:
-    """One point to test or time at.
+    """The arguments of one test or of one timing.
 
-    ``sizes`` are what a failing case is shrunk by: dimensions, numbers of elements. ``attributes`` are all other
-    settings: an attribute named like an argument of the schema is that argument's value; any other is read by
-    ``Spec.inputs``. ``layout`` is how each tensor argument lies in memory, ``layouts`` overrides it for single
-    arguments; both name an entry of ``operation.LAYOUTS`` or of ``Spec.layouts``.
+    ``sizes`` are dimensions or numbers of elements; the lab reduces them to shrink a failing case. ``attributes`` are
+    all other settings: an attribute with the name of a schema argument is that argument's value; ``Spec.inputs`` reads
+    the others. ``layout`` is the memory layout of each tensor argument; ``layouts`` overrides it for single arguments.
+    Both name an entry of ``operation.LAYOUTS`` or of ``Spec.layouts``.
     """
 
     name: str
@@ -52,16 +52,16 @@ class Case:
 class Output:
     """One output: its shape, dtype and memory, and how an actual value is compared with the reference.
 
-    ``like`` names the argument whose shape and dtype it has. ``shape(*args)`` gives the shape otherwise; a ``None`` in
-    it is a size that the data decide, which the rung passes to ``Unsized.allocate``. ``dtype`` is a dtype, the name of
-    an argument (the first tensor unless given), or ``dtype(*args)`` gives it. ``memory_format(*args)`` gives a
-    ``torch.memory_format``; contiguous by default. Where ``present(*args)`` is false the output is None. A ``saved``
-    output is kept for the backward and not returned.
+    ``like`` names an argument with the same shape and dtype. Otherwise ``shape(*args)`` returns the shape; a ``None``
+    in it is a size that depends on the data, which the rung passes to ``Unsized.allocate``. ``dtype`` is a dtype, the
+    name of an argument (the first tensor unless given), or a function ``dtype(*args)``. ``memory_format(*args)``
+    returns a ``torch.memory_format``; contiguous by default. If ``present(*args)`` is false, the output is None. A
+    ``saved`` output is saved for the backward and not returned.
 
     An element may differ from the reference by the rounding error of a sum of ``terms(*args)`` terms whose absolute
     values add up to ``magnitude(*args)``, a float64 tensor (by default the reference's absolute value); integers are
     exact. ``check(results, references, arguments)`` replaces the elementwise comparison: it gets mappings by name and
-    returns None, or what is wrong.
+    returns a description of the error, or None.
     """
 
     like: str = ""
@@ -79,23 +79,22 @@ class Output:
 class Spec:
     """The specification of an operation. Callables take the schema's arguments, by position, unless said otherwise.
 
-    ``schema`` is the string that ``torch.library`` takes. ``outputs`` describes each output of the schema, and may
-    describe a mutated argument, for its tolerance. ``inputs(case, dtype, device, seed)`` returns a mapping from
-    argument names to values; arguments that it leaves out come from the case's attributes or the schema's defaults.
-    ``check`` raises ``TypeError`` or ``ValueError`` that names the argument. ``reference`` computes in float64
-    (exactly, for integers) and returns the outputs, then the new value of each mutated argument; it does not change its
-    arguments. ``eager`` is PyTorch's own computation: it returns the outputs and writes mutated arguments in place.
-    ``eager_plan(*args)`` returns a function that computes the same for all arguments with the key of ``args``, without
-    the decisions that ``eager`` repeats at each call.
+    ``schema`` is a string as ``torch.library`` takes it. ``outputs`` describes each output, and the tolerance of a
+    mutated argument. ``inputs(case, dtype, device, seed)`` returns a mapping from argument names to values; missing
+    arguments come from the case's attributes or the schema's defaults. ``check`` raises ``TypeError`` or ``ValueError``
+    with the name of the argument. ``reference`` computes in float64 (integers exactly) and returns the outputs, then
+    the new value of each mutated argument; it does not change its arguments. ``eager`` is PyTorch's own computation: it
+    returns the outputs and writes mutated arguments in place. ``eager_plan(*args)`` returns a function that computes
+    the same for all arguments with the key of ``args``, without the decisions that ``eager`` repeats at each call.
 
-    ``cases`` are verified, ``sizes`` timed, in each of ``dtypes``. ``cost`` counts the floor. ``opponents`` are further
-    implementations to time against; ``vendor`` names the library behind ``eager`` on a GPU ("cuBLAS"). ``exempt`` gives
-    the reason for each kind of case that ``cases`` lacks. ``units`` names the arithmetic units of the ceiling ("tf32").
+    ``cases`` are verified and ``sizes`` timed, in each of ``dtypes``. ``cost`` returns the minimum work. ``opponents``
+    are further implementations to time; ``vendor`` names the library behind ``eager`` on a GPU ("cuBLAS"). ``exempt``
+    maps each kind of case that ``cases`` lacks to the reason. ``units``: the arithmetic units of the ceiling ("tf32").
 
-    ``varying`` names scalar arguments that change from call to call (seed, step, learning rate): they reach kernels as
-    plain values and are not part of the key of a cached call. ``dtype_from`` names the tensor argument whose dtype is
-    the operation's (the first one unless given). ``empty`` says what computes where an input has no elements and an
-    output has some: the "rung", or PyTorch ("eager"). ``autocast`` is the rule under ``torch.autocast``: "keep" dtypes,
+    ``varying`` names scalar arguments that change from call to call (seed, step, learning rate): they are passed to
+    kernels by value and are not part of a call's key. ``dtype_from`` names the tensor argument whose dtype is the
+    operation's; by default the first. ``empty`` selects the implementation if an input has no elements and an output
+    has some: the "rung", or PyTorch ("eager"). ``autocast`` is the rule under ``torch.autocast``: "keep" dtypes,
     "low_precision" as for matmul, "float32" as for softmax. ``gradient`` is the operation's backward.
     """
 
@@ -123,11 +122,11 @@ class Spec:
     exempt: Mapping[str, str] = field(default_factory=dict)
     parsed: Schema = field(init=False, repr=False, compare=False)
     results: tuple[str, ...] = field(init=False, repr=False, compare=False)
-    """What is compared with the reference: the outputs, then the mutated arguments."""
+    """The names of the results that are compared with the reference: the outputs, then the mutated arguments."""
     returned: tuple[str, ...] = field(init=False, repr=False, compare=False)
-    """The outputs that a call returns: all but the saved ones."""
+    """The names of the outputs that a call returns: all but the saved ones."""
     optional: Mapping[int, Callable[..., bool]] = field(init=False, repr=False, compare=False)
-    """``present`` of the outputs that have one, by position."""
+    """The functions ``present`` of the optional outputs, by position."""
 
     def __post_init__(self) -> None:
         parsed = parse(self.schema)
@@ -161,7 +160,7 @@ class Spec:
             raise RuntimeError(f"{self.name}: eager returned {len(made)} outputs, expected {wanted}")
 
     def without_absent(self, args: Sequence[Any], results: Any) -> Any:
-        """``results`` of the library operator, where absent outputs are empty tensors, with None for these."""
+        """``results`` of the library operator, with None in place of the empty tensors of absent outputs."""
         if not self.optional:
             return results
         parts = enumerate(as_tuple(results))

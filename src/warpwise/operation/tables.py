@@ -1,9 +1,9 @@
 """The choice from tables of measured points, and from a model between them.
 
-A point holds a dtype, the kind of arguments (layouts, alignment), sizes, and the rung and configuration that was
-fastest there, or PyTorch. Arguments between points get the choice of the nearest one, by the Euclidean distance of the
-base-2 logarithms of their sizes. Where the configuration does not fit the arguments, the rung uses its own; a rung that
-refuses them is skipped for the next point's.
+A point holds a dtype, the kind of arguments (layouts, alignment), sizes, and the fastest candidate: a rung with its
+configuration, or PyTorch. Arguments between points get the choice of the nearest one, by the Euclidean distance of the
+base-2 logarithms of the sizes. If the configuration does not fit, the rung uses its default configuration; if the rung
+does not take the arguments, the next nearest point decides.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from warpwise.tuned import TORCH, Cache, Choice, Table, TunedPoint, load
 if TYPE_CHECKING:
     from warpwise.operation.op import Op
 
-MAX_LOG2_DISTANCE = 0.5  # a point is near arguments up to 1.4 times as long in one dimension
-ERROR_OF_DISTANCE = 0.04  # of times at a point, for each power of two that arguments are away
-LAUNCH_FLOOR_S = 5e-6  # the shortest launches measured on an H200 take this long, however little they compute
+MAX_LOG2_DISTANCE = 0.5  # the largest distance of a near point: a factor of 1.4 in one dimension
+ERROR_OF_DISTANCE = 0.04  # relative error of a point's times per power of two of distance
+LAUNCH_FLOOR_S = 5e-6  # the time of the shortest launches on an H200, in seconds
 USER, SHIPPED = "user's table", "shipped table"
 
 
@@ -33,10 +33,10 @@ USER, SHIPPED = "user's table", "shipped table"
 class Tables:
     """The tables of one operation: the user's in the cache, then those shipped in ``folder``.
 
-    ``describe(*args)`` gives the kind of the arguments and their sizes by name. ``arrangements`` turn a case's
-    arguments into those of each layout, for tuning: {"nn": ..., "nt": ...}. ``sizes`` are what ``warpwise tune``
-    measures by default. ``dtype_fallback`` names the dtype whose points serve one that has none near. ``model``, a
-    ``warpwise.gemm.model.Model``, predicts times where nothing was measured.
+    ``describe(*args)`` returns the kind of the arguments and their sizes by name. ``arrangements`` convert a case's
+    arguments to each layout, for tuning: {"nn": ..., "nt": ...}. ``sizes`` are the default sizes of ``warpwise tune``.
+    ``dtype_fallback`` maps a dtype to one whose points are used if it has no near point. ``model``, a
+    ``warpwise.gemm.model.Model``, predicts times at sizes without a near point.
     """
 
     op: str
@@ -48,11 +48,11 @@ class Tables:
     model: Any = None
 
     def user_file(self, device: Device) -> Path:
-        """Where ``warpwise tune`` writes what it measures on ``device``."""
+        """The file to which ``warpwise tune`` writes its measurements on ``device``."""
         return cache_dir() / "tuned" / self.op / device.file
 
     def choice(self, op: Op, *args: Any, device: Device | None = None) -> Choice | None:
-        """The choice of the nearest point and the model, or None; ``device`` stands in for the arguments' own."""
+        """The choice by the nearest point and the model, or None. ``device`` replaces the arguments' own device."""
         where, here = device or device_of(first_tensor(args).device), device is None
         kind, sizes = self.describe(*args)
         if min(sizes.values()) < 1:
@@ -100,7 +100,7 @@ _READ = Cache()  # from a user's file, a shipped folder and a device to their ta
 
 
 def _read(user: Path, folder: Path | None, device: Device) -> tuple[tuple[str, Table], ...]:
-    """Tables by source, the user's first; a shipped one of a GPU of the same target and SM count if this has none."""
+    """Tables by source, the user's first. A shipped table also serves GPUs with the same target and SM count."""
     found = [(USER, load(user)), (SHIPPED, load(folder / device.file) if folder else None)]
     if found[1][1] is None and folder is not None and device.target:
         for other in (load(path) for path in sorted(folder.glob("*.json"))):
@@ -111,7 +111,7 @@ def _read(user: Path, folder: Path | None, device: Device) -> tuple[tuple[str, T
 
 
 def _accepting(op: Op, name: str, args: Sequence[Any], here: bool) -> str:
-    """``name``, or its rung alone if the configuration does not fit; "" if the rung refuses ``args`` or is gone."""
+    """``name``, or its rung if the configuration does not fit; "" if the rung is missing or refuses ``args``."""
     if name in (TORCH, ""):
         return name
     for candidate in (name, name.partition("@")[0]):

@@ -1,4 +1,4 @@
-"""Drop-in optimizers for those of ``torch.optim``, built on ``warpwise.ops``."""
+"""Drop-in replacements for optimizers of ``torch.optim``, built on ``warpwise.ops``."""
 
 from warpwise.optim.sgd import SGD
 

@@ -13,9 +13,9 @@ from warpwise.ops.sgd.op import sgd
 class SGD(torch.optim.Optimizer):
     """``torch.optim.SGD`` with ``lr``, ``momentum``, ``weight_decay`` and ``nesterov``; state dicts are exchangeable.
 
-    A step of a group is one launch on CUDA tensors of float32, up to 12 tensors; PyTorch's multi-tensor operations on a
-    CPU. Parameters without a gradient are left out, as in PyTorch. Raises ``ValueError`` for a negative setting, or
-    nesterov without momentum; dampening is not supported.
+    On a GPU, a step of a group of up to 12 float32 tensors is one launch; on a CPU, PyTorch's multi-tensor operations
+    compute it. Parameters without a gradient are skipped, as in PyTorch. Raises ``ValueError`` for a negative setting,
+    or nesterov without momentum; dampening is not supported.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class SGD(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """One step by the gradients that the parameters have; returns the loss of ``closure``, if given."""
+        """Perform one step with the current gradients. Returns the loss of ``closure``, if given."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -45,7 +45,7 @@ class SGD(torch.optim.Optimizer):
             params = [param for param in group["params"] if param.grad is not None]
             if not params:
                 continue
-            if group.get("dampening") or group.get("maximize"):  # of a loaded state dict of torch.optim.SGD
+            if group.get("dampening") or group.get("maximize"):  # loaded from a state dict of torch.optim.SGD
                 raise ValueError("SGD: expected no dampening and no maximize, which are not supported")
             buffers = [self.buffer(param) for param in params] if group["momentum"] else None
             sgd(
@@ -60,7 +60,7 @@ class SGD(torch.optim.Optimizer):
         return loss
 
     def buffer(self, param: torch.Tensor) -> torch.Tensor:
-        """The momentum of ``param``: zeros at first, which makes the first step that of PyTorch."""
+        """The momentum buffer of ``param``, zeros at first: the first step then equals PyTorch's."""
         state = self.state[param]
         if state.get("momentum_buffer") is None:
             state["momentum_buffer"] = torch.zeros_like(param, memory_format=torch.preserve_format)

@@ -23,7 +23,7 @@ class EpilogueLaunch(NamedTuple):
     maps: tuple[Any, ...]
     parameters: str
     launch: tuple[int, int, int]  # blocks, threads, bytes of shared memory
-    tiles: tuple[int, int, int]  # rows and columns of cluster tiles, and rows that are rasterised together
+    tiles: tuple[int, int, int]  # rows and columns of cluster tiles, and tile rows of a raster group
 
 
 def shared_bytes(config: GemmConfig) -> int:
@@ -33,7 +33,7 @@ def shared_bytes(config: GemmConfig) -> int:
 
 
 def aligned_pairs(vector: torch.Tensor) -> torch.Tensor:
-    """``vector``, or a copy if it is not 4-byte aligned, for loads of two 2-byte elements."""
+    """``vector``, or a copy if it is not aligned to 4 bytes: the kernel loads two 2-byte elements at a time."""
     return vector.clone() if vector.data_ptr() % 4 else vector
 
 

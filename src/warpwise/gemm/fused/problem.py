@@ -67,7 +67,7 @@ def cluster_split(problem: Problem, config: str | None) -> None:
 
 
 def warpgroup_limit(a: torch.Tensor, b: torch.Tensor, names: tuple[str, str, str]) -> str | None:
-    """Why k05 cannot load a and b and store the result, or None; ``names``: of a, b and n in the message."""
+    """The reason why k05 cannot load a and b or store the result, or None. ``names``: a, b and n in the message."""
     if reason := limits.requires_hopper(a) or limits.requires_k(a.shape[1]):
         return reason
     unit = 16 // a.element_size()
@@ -84,7 +84,7 @@ def rungs(
 ) -> tuple[Rung, ...]:
     """k02, k05 and k06 of an operation: ``problem(outputs, *args)`` and ``operands(*args)`` convert its arguments.
 
-    ``multiply`` is the operation that k02 calls: the matrix multiplication alone.
+    ``multiply`` is the matrix multiplication that k02 calls.
     """
     triton_pass = lazy_launch(f"{__package__}.k02_triton_pass")
 
