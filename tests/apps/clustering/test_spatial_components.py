@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 
 pytest.importorskip("sklearn", minversion="1.6")
 
 from sklearn.metrics import adjusted_rand_score
 
-from warpwise.apps.clustering import SpatialMixture, generators, grid, spatial_components
+from warpwise.apps.clustering import SpatialMixture, count_features, generators, grid, spatial_components
+from warpwise.apps.clustering.smoothing import smooth
 
 SHAPE = (40, 30)
 
@@ -76,3 +78,34 @@ def test_bad_input(change, error, match):
     given = {"X": waves(3), "shape": SHAPE, **change}
     with pytest.raises(error, match=match):
         spatial_components(given.pop("X"), **given)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_counts_of_molecules(sparse: bool) -> None:
+    data = generators.layered(1.5, SHAPE, n_domains=3, n_features=20)
+    counts = np.random.default_rng(0).poisson(np.exp(data.X - 1))
+    features = count_features(scipy.sparse.csr_matrix(counts) if sparse else counts)
+    assert features.shape == (1200, 60) and features.dtype == np.float32 and np.isfinite(features).all()
+    expected = counts.sum(1, keepdims=True) * counts.sum(0) / counts.sum()
+    residual = (counts - expected) / np.sqrt(expected + expected**2 / 100)
+    np.testing.assert_allclose(features[:, 40:], residual.clip(-(1200**0.5), 1200**0.5), rtol=1e-4, atol=1e-5)
+    components = spatial_components(features, shape=SHAPE, random_state=0)
+    labels = SpatialMixture(3, random_state=0).fit(components, shape=SHAPE).labels_
+    assert adjusted_rand_score(data.labels, labels) > 0.9
+
+
+def test_counts_that_are_negative_and_genes_without_counts() -> None:
+    with pytest.raises(ValueError, match=r"expected counts of at least 0, got -1"):
+        count_features(np.array([[0, 1], [2, -1]]))
+    assert (count_features(np.array([[0, 1], [0, 3], [0, 0]]))[:, [0, 2, 4]] == 0).all()
+
+
+def test_components_are_those_of_a_full_decomposition() -> None:
+    X = waves(80)
+    found = spatial_components(X, shape=SHAPE, random_state=0)
+    standard = torch.from_numpy((X - X.mean(0)) / X.std(0))
+    smoothed = smooth(grid(SHAPE), standard, 2)
+    smoothed = smoothed - smoothed.mean(0)
+    left, values, _ = torch.linalg.svd(smoothed, full_matrices=False)
+    expected = (left * values)[:, : found.shape[1]].numpy()
+    np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=2e-2 * expected.std())

@@ -11,7 +11,7 @@ from warpwise.apps.clustering.lattices import grid, hexagonal
 from warpwise.apps.clustering.mixture import SpatialMixture
 from warpwise.apps.clustering.segmentation import segment
 from warpwise.apps.clustering.smoothed_kmeans import SmoothedKMeans
-from warpwise.apps.clustering.spatial_components import spatial_components
+from warpwise.apps.clustering.spatial_components import count_features, spatial_components
 from warpwise.apps.clustering.spatial_hash import knn, radius
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "SmoothedKMeans",
     "SpatialMixture",
     "connected_components",
+    "count_features",
     "fit_anndata",
     "from_edges",
     "from_sparse",
