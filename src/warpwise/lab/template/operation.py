@@ -133,7 +133,7 @@ def in_triton(out, x):
 
 
 RUNGS = (
-    Rung("k01_thread_per_element", "one thread an element", "cuda", thread_per_element, Path(__file__)),
+    Rung("k01_thread_per_element", "one thread per element", "cuda", thread_per_element, Path(__file__)),
     Rung("k02_vectorised", "16-byte loads and stores", "cuda", vectorised, Path(__file__)),
     Rung("k03_triton", "the same in Triton", "triton", in_triton, Path(__file__)),
 )
