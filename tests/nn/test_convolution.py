@@ -81,7 +81,7 @@ def test_a_block_is_its_four_steps():
 
 
 def test_batch_norm_needs_several_values():
-    with pytest.raises(ValueError, match="expected several values a channel to train with, got"):
+    with pytest.raises(ValueError, match="expected several values per channel to train with, got"):
         nn.BatchNorm2d(3)(torch.ones(1, 3, 1, 1))
 
 

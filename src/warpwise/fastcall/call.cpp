@@ -14,12 +14,12 @@
 namespace ww {
 namespace {
 
-// The key of a call. `valid` is false where an argument is of a kind that has no key here.
+// The key of a call. `valid` is false if an argument has a type without a key in C++.
 class Key {
  public:
   bool valid = true;
 
-  // kinds: of each argument, t a tensor or None, f a fixed value, v a varying one. The rung follows the arguments.
+  // kinds, a letter for each argument: t a tensor or None, f a fixed value, v a varying one. The last one is the rung.
   Key(const std::string& kinds, PyObject* const* args) {
     add(c10::GradMode::is_enabled());
     try {
@@ -48,7 +48,7 @@ class Key {
     std::memcpy(bytes_ + size_, &value, sizeof(Value));
     size_ += sizeof(Value);
   }
-  // What a launcher may look at: class, dtype, device, alignment, shape and strides, and whether it requires gradients.
+  // The properties on which a launcher may depend: class, dtype, device, alignment, shape, strides, requires_grad.
   void tensor(PyObject* object) {
     if (object == Py_None) return add('N');
     if (!is_plain_tensor(object)) return refuse();
@@ -102,7 +102,7 @@ class Key {
     for (Py_ssize_t i = 0; i < count && valid; i++) fixed(PySequence_Fast_GET_ITEM(object, i));
   }
 
-  // The class of a value that a replay takes anew; of an int also whether it has more than 32 bits.
+  // The class of a value that each replay passes anew; for an int also whether it has more than 32 bits.
   void varying(PyObject* object) {
     add(Py_TYPE(object));
     if (!PyLong_Check(object)) return;
@@ -124,8 +124,7 @@ class Key {
   size_t size_ = 0;
 };
 
-// True where no mode, transform, tracer or autocast stands between a call and PyTorch's kernels. torch.inference_mode
-// excludes autograd.
+// True if no dispatch mode, function transform, tracer or autocast is active. torch.inference_mode excludes autograd.
 bool nothing_dispatches() {
   constexpr c10::DispatchKeySet kUsual({c10::DispatchKey::BackendSelect, c10::DispatchKey::ADInplaceOrView});
   const auto local = c10::impl::tls_local_dispatch_key_set();
@@ -138,9 +137,9 @@ struct Hash : std::hash<std::string_view> {
 };
 
 struct Call {
-  std::string kinds;  // as ``Key`` takes them
+  std::string kinds;  // see Key
   Object general;     // the call in Python
-  Object find;        // the plan that the call in Python has kept for these arguments, or None
+  Object find;        // returns the plan that the call in Python has cached for these arguments, or None
   std::unordered_map<std::string, Object, Hash, std::equal_to<>> plans;
 
   PyObject* call(PyObject* const* args, size_t flags, PyObject* names);
@@ -196,7 +195,7 @@ PyTypeObject type_of_call = Callable<Call>::type(
     "Call(kinds, general, find): a function of an operation's arguments and the rung, by position.", new_call,
     methods_of_call);
 
-// Calls `product` where PyTorch's float32 matrix products use TF32 or not, as `tf32` says; else `otherwise`.
+// Calls `product` if PyTorch's setting of TF32 for float32 matrix products equals `tf32`, else `otherwise`.
 struct InPrecision {
   Object product, otherwise;
   bool tf32;

@@ -52,7 +52,7 @@ void pack(char* to, char code, PyObject* value) {
   std::memcpy(to, &bits, code == 'q' || code == 'Q' ? 8 : 4);
 }
 
-// A CUDA kernel with its grid: a block of parameters, of which a replay writes the addresses, maps and scalars.
+// A CUDA kernel with its grid and its parameters, in which a replay writes the addresses, tensor maps and scalars.
 class KernelStep : public Step {
  public:
   explicit KernelStep(PyObject* described)
@@ -193,7 +193,7 @@ struct Replay {
   std::vector<size_t> places, varying;        // the tensors and the varying scalars among the arguments
   struct Room {                               // memory that the launches use
     std::optional<Empty> empty;
-    Object make;  // a function that returns a tensor, where `empty` is absent
+    Object make;  // a function that returns a tensor, if `empty` is absent
   };
   std::vector<Room> rooms;
   Object launch;  // the Python function that launches without the recording
@@ -208,9 +208,9 @@ struct Replay {
   }
 };
 
-constexpr uint64_t kAlignment = 255;  // a GPU's kernels look at an address modulo 256 bytes at most
+constexpr uint64_t kAlignment = 255;  // launchers depend on at most an address modulo 256 bytes
 
-// The result, or no object where the recording does not apply.
+// The result, or no object if the recording does not apply.
 Object replayed(const Replay& own, PyObject* const* args) {
   if (process.intercepted() || process.in_forward_mode() || at::hasCallbacks()) return Object();
   for (const auto& step : own.steps)

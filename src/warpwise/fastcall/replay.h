@@ -1,4 +1,4 @@
-// Recorded launches, repeated for tensors that differ from the recorded ones by their addresses alone.
+// Recorded launches, repeated for tensors that differ from the recorded ones only by their addresses.
 #pragma once
 #include <array>
 #include <optional>
@@ -17,7 +17,7 @@ struct LaunchConfig {
 };
 using LaunchFunction = int (*)(const LaunchConfig*, void* function, void** parameters, void** extra);
 
-// What is the same for all replays in a process.
+// Python objects that all replays of a process share.
 struct Process {
   LaunchFunction launch = nullptr;
   Object raw_stream;      // a function of the device's index: the current stream
@@ -51,7 +51,7 @@ struct Pointer {
 class Step {
  public:
   virtual ~Step() = default;
-  // False where the kernel must be launched by the code that was recorded.
+  // False if the kernel must be launched by the Python code that was recorded.
   virtual bool ready() const { return true; }
   // Launches; returns the CUresult. Throws PythonError.
   virtual int launch(const std::vector<uint64_t>& addresses, PyObject* stream, PyObject* const* scalars) = 0;

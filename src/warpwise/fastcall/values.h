@@ -32,7 +32,7 @@ class Object {
   PyObject* object_ = nullptr;
 };
 
-// Thrown where a Python exception is set.
+// Thrown when a Python exception is set.
 struct PythonError {};
 
 inline PyObject* checked(PyObject* object) {

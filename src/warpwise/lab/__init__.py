@@ -1,4 +1,4 @@
-"""Verify, time, tune, explain and profile the rungs of any ``Op``, also of a user's own."""
+"""Verify, time, tune, explain and profile the rungs of any ``Op``, including operations of other packages."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def climb(
     ceilings: Callable[[torch.device, torch.dtype | str], Roofline | None] = ceilings_for,
     compiled: bool = True,
 ) -> Ladder:
-    """Verify the rungs and, on a GPU, time the right ones at ``sizes``, interleaved with PyTorch and other opponents.
+    """Verify the rungs and, on a GPU, time the correct ones at ``sizes``, interleaved with PyTorch and other opponents.
 
     ``sizes`` are cases, or names among the specification's sizes; by default all of these. ``rungs`` are names. Rungs
     are verified in ``dtypes`` and timed in ``timed_dtypes``, which are the same unless given. Each size and dtype gets
@@ -121,7 +121,7 @@ def climb(
 
 
 def _eager(op: Op, problem: Problem) -> str:
-    """What is wrong with the results of ``Spec.eager`` in the first dtype, or an empty string."""
+    """A description of the first error in the results of ``Spec.eager`` in the first dtype, or an empty string."""
     for case in op.spec.cases:
         instance = problem.instance(case, op.spec.dtypes[0], 0)
         results = instance.eager(op.spec.eager)
@@ -189,7 +189,7 @@ def _watch(report: Progress, detail: str, done: int, total: int) -> Callable[[in
 
 
 def _with_failure(row: Row, failures: dict[str, Failure], lost: bool) -> Row:
-    """``row`` with the failure of its rung at a timed size, if there is one: a rung that is wrong there is wrong."""
+    """``row`` with the verdict "wrong" if its rung failed at a timed size."""
     failure = failures.get(row.rung)
     if failure is None:
         return row

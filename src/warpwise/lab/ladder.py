@@ -92,9 +92,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Ladder:
-    """An operation's ladder, climbed on ``place``: a verdict for each rung, and times where there is a GPU.
+    """An operation's ladder, climbed on ``place``: a verdict for each rung and, on a GPU, times.
 
-    On a CPU ``points`` is empty, since emulated kernels are not timed; ``recorded`` then holds the last results
+    On a CPU ``points`` is empty, because emulated kernels are not timed; ``recorded`` then holds the last results
     recorded on a GPU, or None.
     """
 
@@ -109,11 +109,11 @@ class Ladder:
     notes: tuple[str, ...] = field(default=())
     gradient: Verdict | None = None
     eager: str = ""
-    """What is wrong with PyTorch's own computation, ``Spec.eager``; empty if it is right."""
+    """The first error in the results of PyTorch's own computation, ``Spec.eager``; empty if they are right."""
 
     @property
     def right(self) -> bool:
-        """True if no rung is wrong, and neither are PyTorch's own computation and the gradient, if there is one."""
+        """True if no rung is wrong, and PyTorch's own computation and the gradient are right."""
         gradient = self.gradient is None or self.gradient.right
         return gradient and not self.eager and all(row.verdict.status != "wrong" for row in self.rows)
 

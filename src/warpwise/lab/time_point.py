@@ -1,4 +1,4 @@
-"""``time_point``: the right rungs of an operation and their opponents, verified and timed at one size and dtype."""
+"""``time_point``: verify and time the rungs of an operation and their opponents at one size and dtype."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ class _Candidate:
         self.result = self._call(self.outputs[position], self._sets[position])
 
     def poison(self) -> None:
-        """Fill the outputs with a pattern that a right kernel overwrites."""
+        """Fill the outputs with a pattern that a correct kernel overwrites."""
         for output in (tensor for made in self.outputs for tensor in made if isinstance(tensor, torch.Tensor)):
             storage_bytes(output).fill_(poison(output.dtype))
 
 
 @dataclass
 class TimedPoint:
-    """What is timed at one size and dtype: candidates by name, failures of wrong rungs, and notes on the others."""
+    """One size and dtype: timed candidates by name, failures of wrong rungs, and notes on other rungs."""
 
     op: Op
     problem: Problem
@@ -80,7 +80,7 @@ class TimedPoint:
     lost: bool = False
 
     def add_rungs(self, rungs: Sequence[Rung], instance: Instance, sets: Sequence[tuple[Any, ...]]) -> None:
-        """Add each rung that supports this size and is right at it; the others get a note or a failure."""
+        """Add each rung that supports this size and is correct there; the others get a note or a failure."""
         for rung in rungs:
             if self.lost:
                 return
@@ -115,7 +115,7 @@ class TimedPoint:
             self.candidates[name] = _Candidate(name, _caller(function), own, [()] * len(sets))
 
     def compare(self, instance: Instance, name: str, result: Any) -> str | None:
-        """Return what is wrong with the ``result`` of a rung, or None. Results of opponents are not compared."""
+        """Return a description of the first error in the ``result`` of a rung, or None. Opponents are not compared."""
         if self.kinds[name] != "rung" or self.op.spec.parsed.mutated:  # each timed run changes the arguments again
             return None
         return _wrong(instance, instance.outputs(as_tuple(result), instance.args))
@@ -178,7 +178,7 @@ def time_point(
     rivals: dict[str, Callable[..., Any]],
     watch: Callable[[int, float], None] | None = None,
 ) -> tuple[Point, TimedPoint]:
-    """Verify ``rungs`` at one size and dtype, and time the right ones with ``rivals``.
+    """Verify ``rungs`` at one size and dtype, and time the correct ones with ``rivals``.
 
     Outputs are poisoned after the warm-up and compared with the float64 reference again after the timed runs.
     ``ceilings(dtype_or_units)`` returns the measured ceilings. ``watch(rounds, seconds)`` is called after each round.

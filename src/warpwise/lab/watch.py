@@ -26,7 +26,7 @@ from warpwise.operation import Case, Op, Rung
 
 SETTLED = 0.03  # seconds without a change before a file counts as saved
 SEEDS = (0,)
-SHARE = 2.0  # seconds to time a rung for
+SHARE = 2.0  # seconds to time one rung
 
 Pairs = list[tuple[Op, Rung]]
 

@@ -42,7 +42,9 @@ class BatchNorm2d(torch.nn.BatchNorm2d):
             return super().forward(input)
         count = input.numel() // max(1, input.shape[1])
         if count < 2 and self.training:
-            raise ValueError(f"BatchNorm2d: expected several values a channel to train with, got {tuple(input.shape)}")
+            raise ValueError(
+                f"BatchNorm2d: expected several values per channel to train with, got {tuple(input.shape)}"
+            )
         return self.by_batch(input, None, count)
 
     def by_batch(self, input: torch.Tensor, bias: torch.Tensor | None, count: int) -> torch.Tensor:
@@ -130,7 +132,7 @@ class ConvBlock(torch.nn.Module):
             return max_pool2d(normal, 2)
         count = input.numel() // max(1, input.shape[1])
         if count < 2:
-            raise ValueError(f"ConvBlock: expected several values a channel to train with, got {tuple(input.shape)}")
+            raise ValueError(f"ConvBlock: expected several values per channel to train with, got {tuple(input.shape)}")
         weight, gamma, beta = self.conv.weight, self.norm.weight, self.norm.bias
         bias = None if self.conv.bias is None else self.conv.bias.detach()
         if self.norm.statistics_over is not None:

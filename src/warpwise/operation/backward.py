@@ -25,8 +25,7 @@ def backward_spec(forward: Spec, schema: str, outputs: Mapping[str, Output] | No
     - an output has the shape and dtype of its argument; ``outputs`` gives the terms and magnitude of a sum;
     - the reference is float64 autograd of the forward's reference;
     - ``eager`` is autograd of the forward's ``eager``, which computes the forward again: pass a faster one to time it;
-    - the inputs are the forward's inputs and outputs, and normal random ``grad_<output>``;
-    - the cost is each argument read once and each gradient written once;
+    - inputs are the forward's, its outputs and normal ``grad_<output>``; each is read, and each gradient written, once;
     - second derivatives are autograd of ``eager``, for the arguments of the forward, not for its outputs;
     - ``cases``, ``sizes``, ``dtypes``, ``layouts``, ``exempt``, ``empty`` and ``autocast`` are the forward's.
 

@@ -1,4 +1,4 @@
-"""Blocks of kernels that reduce another dimension than the last: lanes run along neighbouring columns."""
+"""Blocks of kernels that reduce a dimension other than the last: the lanes of a warp read neighbouring columns."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from warpwise.operation import cdiv
 
-LINE = 128  # bytes of neighbouring columns that a block reads at least, if there are as many
-FEW_VALUES, VALUES = 4, 16  # elements of a thread in flight
+LINE = 128  # minimum bytes of neighbouring columns that a block reads, if there are so many
+FEW_VALUES, VALUES = 4, 16  # elements that a thread has in flight
 SMALL_BLOCK, BLOCK = 256, 1024
-LEAST_USE = 0.75  # of the GPU in the last wave
+LEAST_USE = 0.75  # minimum fraction of the GPU that the last wave uses
 
 
 class Geometry(NamedTuple):
-    """``threads`` of a block, ``values`` of a thread in flight, ``width`` columns of a block, ``parts`` of a column.
+    """``threads`` per block, ``values`` in flight per thread, ``width`` columns per block, ``parts`` per column.
 
     ``share`` is the number of elements of a part.
     """
@@ -27,7 +27,7 @@ class Geometry(NamedTuple):
 
 
 def geometry(columns: int, length: int, itemsize: int, sms: int, fewest: int) -> Geometry:
-    """For ``columns`` of ``length`` elements of ``itemsize`` bytes on ``sms`` SMs.
+    """The geometry for ``columns`` of ``length`` elements of ``itemsize`` bytes on ``sms`` SMs.
 
     A block computes ``fewest`` elements in about the time of a second launch.
     """

@@ -11,8 +11,8 @@ from warpwise.operation import cdiv
 
 THREADS = 256  # kConvThreads
 CHANNEL_BYTES = 20  # the largest Channel of a source
-MOST_FLOATS = 13_500  # of the planes of a tile of dw: two blocks share an SM
-MOST_ROW = 2048  # columns of an image of up to four channels, whose rows are not divided
+MOST_FLOATS = 13_500  # floats in the planes of a tile of dw, so that two blocks are resident on an SM
+MOST_ROW = 2048  # columns of an image of up to four channels, because its rows are not divided
 
 
 class Tile(NamedTuple):
@@ -26,7 +26,7 @@ class Tile(NamedTuple):
 
 
 def row_limits(input: torch.Tensor) -> str | None:
-    """Why the tiles of dw do not take ``input`` (N, C, H, W), or None."""
+    """The reason why the tiles of dw do not take ``input`` (N, C, H, W), or None."""
     if input.shape[1] <= 4 and input.shape[3] > MOST_ROW:
         return f"takes up to {MOST_ROW} columns of up to 4 channels, not {input.shape[3]}"
     return None
@@ -93,7 +93,7 @@ def few_tile(channels: int, h: int, w: int) -> Tile:
 
 
 class Weights(NamedTuple):
-    """How dw is computed: CHANNELS and FILTERS of the template, the tile, and the splits of the sum over pixels."""
+    """The geometry of dw: CHANNELS and FILTERS of the template, the tile, and the splits of the sum over pixels."""
 
     channels: int
     filters: int
@@ -109,7 +109,7 @@ class Weights(NamedTuple):
 
 
 def weights(n: int, c: int, h: int, w: int, k: int, sms: int) -> Weights:
-    """The geometry of dw for ``sms`` SMs: a block of large tiles an SM, or four of small ones."""
+    """The geometry of dw for ``sms`` SMs: one block with large tiles per SM, or four with small tiles."""
     channels = 1 if c == 1 else 4 if c <= 4 else 16
     if channels == 16:
         filters = 1 if k <= 16 else 2

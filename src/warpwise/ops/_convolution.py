@@ -1,4 +1,4 @@
-"""PyTorch's convolutions without TF32, whatever ``torch.backends.cudnn`` says; by default it allows TF32."""
+"""PyTorch's convolutions without TF32, which ``torch.backends.cudnn`` allows by default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule of ladders without tables: the first rung of a list that takes the arguments."""
+"""``default`` of ladders without tables: the first rung of a list that takes the arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from warpwise.operation import Rung
 
 
 def first_taking(rungs: Sequence[Rung], args: Sequence[Any], *names: str) -> str | None:
-    """The first of ``names`` whose rung takes ``args``, by the dtype of their first tensor; None if there is none."""
+    """The first of ``names`` whose rung takes ``args`` and the dtype of their first tensor, or None."""
     dtype, known = first_tensor(args).dtype, {rung.name: rung for rung in rungs}
     for name in names:
         rung = known[name]

@@ -1,9 +1,9 @@
-"""Grids of kernels whose threads compute 16 bytes each, and the elements after the last 16 bytes one by one."""
+"""Grids of kernels in which a thread computes 16 bytes; the elements after the last 16 bytes take a thread each."""
 
 from __future__ import annotations
 
 BYTES = 16  # of a pack
-PACK_BLOCK = 128  # threads: a grid of one wave divides among the SMs more evenly than with 256
+PACK_BLOCK = 128  # threads: one wave of blocks is divided between the SMs more evenly than with 256
 
 
 def pack_blocks(count: int, itemsize: int, bytes: int = BYTES, block: int = PACK_BLOCK) -> int:

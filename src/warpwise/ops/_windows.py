@@ -9,7 +9,7 @@ import torch
 
 from warpwise.operation import FLOATS, check_tensor
 
-MOST_PIXELS = 2**30  # of a plane, and of the planes of a tensor: an index in a kernel is 32 bits
+MOST_PIXELS = 2**30  # elements of a tensor, because an index in a kernel has 32 bits
 Pair = Sequence[int]
 
 
@@ -25,7 +25,7 @@ def pooled_shape(shape: Sequence[int], kernel_size: Pair, stride: Pair, padding:
 
 
 def check_pool(op: str, input: Any, kernel_size: Pair, stride: Pair, padding: Pair) -> None:
-    """Raise unless ``input`` is a floating-point (N, C, H, W) in which each window has an element of the image."""
+    """Raise unless ``input`` is floating-point (N, C, H, W) and each window contains an element of the image."""
     check_tensor(op, "input", input, FLOATS, dims=(4,))
     check_settings(op, tuple(input.shape), kernel_size, stride, padding)
 
@@ -45,6 +45,6 @@ def check_settings(op: str, shape: Sequence[int], kernel_size: Pair, stride: Pai
 
 
 def limits(images: torch.Tensor, *rest: Any) -> str | None:
-    """The rungs index the elements of a tensor by 32 bits."""
+    """The limit of kernels that index the elements of a tensor by 32 bits."""
     count = images.numel()
     return f"takes tensors of up to {MOST_PIXELS} elements, not {count}" if count > MOST_PIXELS else None

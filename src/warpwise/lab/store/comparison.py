@@ -61,8 +61,8 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """``changes`` of what both sets timed, ``new`` and ``vanished`` entries, ``unlike`` (not comparable), and
-    ``broken`` ones: right before, wrong now.
+    """The comparison of two sets: ``changes`` of entries that both timed; ``new`` and ``vanished`` entries; ``unlike``,
+    which cannot be compared; and ``broken``, which were right before and are wrong now.
     """
 
     changes: tuple[Change, ...] = ()

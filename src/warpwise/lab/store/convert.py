@@ -122,7 +122,7 @@ def of_point(
 
 
 def _status(entry: Mapping[str, Any], void: str) -> tuple[Status, str]:
-    """The verdict of an entry at a point: what is timed was compared with the reference before and after."""
+    """The verdict of an entry at a point. A timed rung was compared with the reference before and after the timing."""
     note = entry["note"]
     if note == WRONG_HERE or void.startswith(WRONG):
         return "wrong", void or note

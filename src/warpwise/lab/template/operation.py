@@ -19,7 +19,7 @@ from warpwise.operation import Case, Cost, Gradient, Op, Output, Rung, Spec, dra
 
 
 def inputs(case, dtype, device, seed):
-    """x: (n,). A "huge" case has values near the largest of the dtype. Layouts are applied to what is returned."""
+    """x: (n,). A "huge" case has values near the largest of the dtype. The lab then applies the case's layout."""
     return {"x": draw((case.sizes["n"],), dtype, device, seed, case.values)}
 
 
@@ -53,10 +53,10 @@ SPEC = Spec(
     check=check,
     outputs={"output": Output(like="x", magnitude=magnitude)},
     reference=reference,
-    eager=torch.nn.functional.softplus,  # PyTorch's own: what runs on CPU tensors, and an opponent
+    eager=torch.nn.functional.softplus,  # PyTorch's own computation: runs on CPU tensors, and is timed as an opponent
     gradient=Gradient(backward, saves=("x",)),  # a backward with kernels is an operation too: Gradient(ITS_OP)
     cost=lambda x: Cost(bytes=2 * x.numel() * x.element_size(), flops=4 * x.numel()),  # x is read, the output written
-    cases=(  # verified: small, and of every kind that kernels fail on
+    cases=(  # verified: small sizes, and each kind of input on which kernels often fail
         Case("even", {"n": 1024}),
         Case("ragged", {"n": 1037}),
         Case("one_element", {"n": 1}),
@@ -69,8 +69,8 @@ SPEC = Spec(
     dtypes=(torch.float32, torch.float16, torch.bfloat16),
 )
 
-# The rungs: a kernel and its launch each, slowest idea first. A kernel can be in a file of its own, which is then the
-# source of the rung: cuda.load(Path(__file__).with_name("kernel.cu")).
+# The rungs, slowest idea first; each is a kernel with its launcher. A kernel can be in a file of its own, which is then
+# the source of the rung: cuda.load(Path(__file__).with_name("kernel.cu")).
 
 CUDA = cuda.load(r"""
 #include <warpwise/core/pack.cuh>
@@ -133,9 +133,9 @@ def in_triton(out, x):
 
 
 RUNGS = (
-    Rung("k01_thread_per_element", "one thread an element", "cuda", thread_per_element, Path(__file__)),
+    Rung("k01_thread_per_element", "one thread per element", "cuda", thread_per_element, Path(__file__)),
     Rung("k02_vectorised", "16-byte loads and stores", "cuda", vectorised, Path(__file__)),
     Rung("k03_triton", "the same in Triton", "triton", in_triton, Path(__file__)),
 )
 
-OP = register(Op(SPEC, RUNGS, default=lambda x: "k02_vectorised"))  # what OP(x) runs on CUDA tensors
+OP = register(Op(SPEC, RUNGS, default=lambda x: "k02_vectorised"))  # default: the rung that OP(x) runs on CUDA tensors

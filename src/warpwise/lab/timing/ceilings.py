@@ -1,4 +1,4 @@
-"""The ceilings of a device for a dtype, or for the units that compute in its place."""
+"""The ceilings of a device for a dtype, or for named arithmetic units."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ KINDS = {
 def ceilings_for(device: torch.device, units: torch.dtype | str) -> Roofline | None:
     """The ceilings of ``device`` for arithmetic on a dtype, or by the units of that name ("tf32"); None for a CPU.
 
-    Rates are those that ``warpwise.device`` measures on the device, on first use (a few seconds); for a dtype without a
-    measurement it is the hardware's peak.
+    ``warpwise.device`` measures the rates at first use, which takes a few seconds. For a dtype without a measurement,
+    the ceiling is the hardware's peak.
     """
     if device.type != "cuda":
         return None

@@ -16,7 +16,7 @@ MOST_CALLS = 1 << 16
 
 
 class CpuTimer:
-    """Time calls with the host's clock and warm caches. The clock can be replaced."""
+    """Time calls with the host's clock and warm caches. ``clock`` can be replaced, for tests."""
 
     max_mhz: float | None = None
     cache_bytes = 0

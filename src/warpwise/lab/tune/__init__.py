@@ -1,4 +1,4 @@
-"""Measure which rung and configuration is fastest at each point, and write the tables that operations choose by."""
+"""Measure the fastest rung and configuration at each point, and write the tables by which operations choose."""
 
 from __future__ import annotations
 

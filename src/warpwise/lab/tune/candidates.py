@@ -19,11 +19,11 @@ from warpwise.operation.tables import Tables
 from warpwise.tuned import TunedPoint
 
 COMPILERS = 8  # threads; NVRTC releases the GIL while it compiles
-PRUNING_FACTOR = 4.0  # times the winner's time: skipped at sizes that are no smaller in any dimension
+PRUNING_FACTOR = 4.0  # a rung slower than the winner by this factor is skipped at sizes that are not smaller
 
 
 def arranged(op: Op, tables: Tables, layout: str) -> Op:
-    """``op`` with its inputs in the arrangement of ``tables`` called ``layout``."""
+    """``op`` with inputs in the layout that ``tables.arrangements`` calls ``layout``."""
     spec, arrangement = op.spec, tables.arrangements[layout]
 
     def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> Mapping[str, Any]:
@@ -33,7 +33,7 @@ def arranged(op: Op, tables: Tables, layout: str) -> Op:
 
 
 def candidates(op: Op, rungs: Sequence[Rung], args: Sequence[Any], device: torch.device) -> list[Rung]:
-    """The rungs that may be chosen and run natively with ``args`` on the device, once for each configuration."""
+    """The rungs that may be chosen and run on the device without emulation, once for each configuration."""
     found: list[Rung] = []
     for rung in rungs:
         native = device.type == "cuda" or rung.language in ("c", "python")
@@ -43,7 +43,7 @@ def candidates(op: Op, rungs: Sequence[Rung], args: Sequence[Any], device: torch
 
 
 def fingerprint(found: Sequence[Rung]) -> str:
-    """A key of the candidates, their sources with all they include, and PyTorch's version.
+    """A key of the candidates, their sources with all included headers, and PyTorch's version.
 
     A point of a table is measured again if its fingerprint differs.
     """
@@ -52,9 +52,10 @@ def fingerprint(found: Sequence[Rung]) -> str:
 
 
 class Pruner:
-    """Drops rungs that were far slower than the winner at every smaller size, as naive kernels are.
+    """Removes rungs that were far slower than the winner at every smaller size, such as naive kernels.
 
-    A rung that was close to the winner at one size stays: one that is slow with few tiles may win with many.
+    A rung that was close to the winner at one size stays, because a rung that is slow with few tiles may be the fastest
+    with many.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,8 @@
-"""``tune_online``: the first call of new arguments measures a few candidates and PyTorch, and keeps the winner.
+"""``tune_online``: the first call with new sizes, dtype or layout times a few candidates and PyTorch.
 
-The candidates run on the caller's arguments, into outputs of their own. Those that agree with the float64 reference are
-timed in turn with PyTorch. The winner is added to the user's table, and used for the rest of the process.
+The candidates run on the caller's arguments and write outputs of their own. Candidates that agree with the float64
+reference are timed interleaved with PyTorch. The winner is added to the user's table, and used for the rest of the
+process.
 """
 
 from __future__ import annotations
@@ -39,18 +40,18 @@ BUDGET_S, TOTAL_S = 0.05, 5.0
 COUNT = 3  # candidates beside PyTorch
 PRECISION = 0.01
 WARM = WARM_UPS + 1  # calls of ``Timer.prepare``
-CALLS = WARM + FEWEST  # the fewest calls that time one candidate
+CALLS = WARM + FEWEST  # minimum number of calls to time one candidate
 SOURCE = "measured online"
 
 
 def tune_online(*, budget_s: float = BUDGET_S, total_s: float = TOTAL_S) -> Online:
-    """Let the first call of each new shape measure which of a few candidates and PyTorch is fastest.
+    """From now on, the first call at each new shape times a few candidates and PyTorch, and the fastest is used.
 
     This applies to operations with tables, on CUDA tensors, at each dtype, kind of arguments and sizes that the tables
-    of this GPU lack. The winner is added to the user's table; the choice stays for the rest of the process, and that of
-    an earlier call is not changed. ``budget_s`` limits the seconds of timed calls at one shape, ``total_s`` the seconds
-    of all measurements of the process; then, and where nothing may be measured, the tables choose as they do without.
-    Nothing is measured during CUDA graph capture or tracing, under a profiler, with
+    of this GPU lack. The winner is added to the user's table. A choice stays for the rest of the process, also one that
+    was made before this function was called. ``budget_s`` limits the seconds of timed calls at one shape, ``total_s``
+    the seconds of all measurements of the process. If a limit is reached, or a call must not be measured, the tables
+    choose. Calls are not measured during CUDA graph capture or tracing, under a profiler, with
     ``torch.use_deterministic_algorithms(True)``, and for operations that change their arguments.
 
     The returned object has the measured ``points`` and ``stop()``. Raises ``ValueError`` for a budget of 0 or less.
@@ -87,7 +88,7 @@ def _seconds(variable: str, default: float) -> float:
 
 @dataclass
 class Online:
-    """Measures and remembers; ``operation.choice`` calls it. ``points`` are the measured ones, by operation.
+    """Measures calls and keeps the choices; ``operation.choice`` calls it. ``points``: measured points by operation.
 
     ``spent_s`` is the host time of all measurements, with verification and without compilation.
     """
@@ -104,11 +105,11 @@ class Online:
     _lock: Any = field(default_factory=threading.RLock, repr=False)  # a candidate may call another operation
 
     def stop(self) -> None:
-        """Measure no more. The choices stay."""
+        """Stop measuring. The choices stay."""
         self.stopped = True
 
     def __call__(self, op: Op, args: Sequence[Any], found: Choice, runs: bool) -> Choice:
-        """Return the choice for ``args``, where ``found`` is that of the tables. Only a call that ``runs`` measures."""
+        """Return the choice for ``args``. ``found`` is the tables' choice. Measures only if the call then ``runs``."""
         assert op.tables is not None
         kind, sizes = op.tables.describe(*args)
         if min(sizes.values(), default=1) < 1:
@@ -126,7 +127,7 @@ class Online:
         return kept if kept is not None and (kept.name is None or _takes(op, kept.name, args)) else found
 
     def _allowed(self, op: Op, device: torch.device) -> bool:
-        """False where nothing may be launched beside the call, where times are distorted, and beyond the budget."""
+        """False if further launches are not allowed, if times would be distorted, or if the budget is used up."""
         return not (
             op.spec.parsed.mutated
             or self.stopped
@@ -139,7 +140,7 @@ class Online:
         )
 
     def _first(self, op: Op, args: Sequence[Any], found: Choice, blank: TunedPoint) -> Choice:
-        """Measure, and return the winner; ``found``, or PyTorch if that is wrong here, if nothing could be measured."""
+        """Measure, and return the winner. Without a measurement return ``found``, or PyTorch if ``found`` is wrong."""
         device, wrong = first_tensor(args).device, dict[str, str]()
         try:
             with torch.no_grad(), current(device), torch.random.fork_rng([device] if device.type == "cuda" else []):
@@ -209,7 +210,7 @@ class Online:
         return timings
 
     def _keep(self, op: Op, device: torch.device, point: TunedPoint) -> None:
-        """Add ``point`` to the user's table. This process goes on with the tables that it has read."""
+        """Add ``point`` to the user's table. This process keeps using the tables that it has read."""
         assert op.tables is not None
         about = device_of(device)
         self.points.append((op.name, point))
@@ -253,7 +254,7 @@ class _Eager:
 
 
 def _known(op: Op, device: Device, blank: TunedPoint, found: Choice) -> bool:
-    """True if ``found`` was measured at this very point on this device."""
+    """True if ``found`` was measured at exactly these sizes on this device."""
     assert op.tables is not None
     points = (point for table in op.tables.tables(device) if table.device == device for point in table.points)
     return any((point.key(), point.winner) == (blank.key(), found.name or TORCH) for point in points)
@@ -267,7 +268,7 @@ def _takes(op: Op, name: str, args: Sequence[Any]) -> bool:
 
 
 def _decided(blank: TunedPoint, timings: Mapping[str, Timing], rival: str) -> TunedPoint | None:
-    """The point of ``timings``. PyTorch wins where its interval and that of the fastest rung overlap."""
+    """The point of ``timings``. PyTorch wins if its interval and that of the fastest rung overlap."""
     right = {name: timing for name, timing in timings.items() if not timing.void}
     if rival not in right:
         return None

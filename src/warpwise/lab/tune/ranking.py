@@ -1,4 +1,4 @@
-"""The candidates that are measured where an operation meets arguments that no table has."""
+"""The candidates that online tuning measures for arguments without a point in a table."""
 
 from __future__ import annotations
 

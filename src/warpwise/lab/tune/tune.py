@@ -1,7 +1,7 @@
 """``tune``: verify the candidates at each size, dtype and layout, and time them and PyTorch by successive halving.
 
-Each point is written to the file before the next begins. Tuning that was stopped resumes there: points whose candidates
-and kernels have not changed are not measured again.
+Each point is written to the file before the next begins. If tuning is stopped, the next run continues: points whose
+candidates and kernels have not changed are not measured again.
 """
 
 from __future__ import annotations

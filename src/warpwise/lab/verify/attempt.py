@@ -141,7 +141,7 @@ def _raised(instance: Instance, error: Exception, on_gpu: bool) -> Attempt:
 
 
 def _missing_package(error: ImportError) -> str | None:
-    """Why a rung cannot be run, if ``error`` is the absence of an optional dependency of Warpwise, else None."""
+    """The reason why a rung cannot run, if ``error`` is a missing optional dependency of Warpwise, else None."""
     cause: BaseException | None = error
     while cause is not None:
         package = (getattr(cause, "name", None) or "").partition(".")[0]

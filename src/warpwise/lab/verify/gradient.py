@@ -16,7 +16,7 @@ from warpwise.operation import Case, Op
 from warpwise.operation.autograd import GRAD, NEEDS, SHAPE
 
 EXACT = 1e-9  # of the largest element: two float64 computations of one formula differ by less
-ROUNDINGS = 64.0  # units of eps of the operation's own dtype, where it does not take float64
+ROUNDINGS = 64.0  # units of eps of the operation's own dtype, for an operation that does not take float64
 
 
 def verify_gradient(
@@ -102,7 +102,7 @@ class _Differentiated:
         return named
 
     def linked(self) -> str | None:
-        """Return what is wrong with the reference of the linked backward operation, or None."""
+        """Return a description of the first error of the linked backward operation's reference, or None."""
         assert self.spec.gradient is not None
         backward = self.spec.gradient.op
         if backward is None:
@@ -121,7 +121,7 @@ class _Differentiated:
         return self._wrong(found, f"{backward.name}'s reference", EXACT)
 
     def called(self) -> str | None:
-        """Return what is wrong with the gradients that a call records, or None."""
+        """Return a description of the first error in the gradients that a call records, or None."""
         try:
             self.spec.check(*self.exact)
             args, tolerance = map_tensors(_leaf, self.exact), EXACT
@@ -140,7 +140,7 @@ class _Differentiated:
         return self._wrong(self._differentiated(args, made), "a call", tolerance)
 
     def called_twice(self) -> str | None:
-        """Return what is wrong with the gradients of the gradients that a call records, or None."""
+        """Return a description of the first error in the second derivatives that a call records, or None."""
         backward = self.spec.gradient.op if self.spec.gradient is not None else None
         if backward is not None and backward.spec.gradient is None:
             return None
@@ -205,5 +205,5 @@ class _Differentiated:
 
 
 def _leaf(tensor: torch.Tensor) -> torch.Tensor:
-    """A float64 copy that requires a gradient; other dtypes as they are."""
+    """A float64 copy that requires a gradient; tensors that are not floating-point are returned unchanged."""
     return tensor.detach().double().clone().requires_grad_() if tensor.is_floating_point() else tensor

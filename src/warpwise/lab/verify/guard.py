@@ -52,7 +52,7 @@ class Guarded:
 
 
 class GuardedUnsized(Unsized):
-    """An output whose size the data decide, allocated between guard bands."""
+    """An output whose size depends on the data, allocated between guard bands."""
 
     def __init__(self, output: Unsized, run: int) -> None:
         super().__init__(output.name, output.shape, output.dtype, output.device)

@@ -11,7 +11,7 @@ from warpwise.lab.errors import VacuousProblem
 from warpwise.lab.verify.problem import Instance, Problem
 from warpwise.operation import Case
 
-SAMPLE = 1 << 20  # elements that the most frequent value is taken from
+SAMPLE = 1 << 20  # number of elements from which the most frequent value is determined
 ROUNDED = {torch.float32: torch.float16, torch.float64: torch.float32}
 REMEDY = {
     "zeros": "draw inputs whose result is not zero",

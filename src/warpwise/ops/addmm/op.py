@@ -30,7 +30,7 @@ _SAVES = ("a", "b", "beta", "alpha")
 
 
 def _saves(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *scalars: float) -> tuple[str, ...]:
-    """The input only if it is broadcast: for its shape."""
+    """Save the input only if it is broadcast, because the backward then needs its shape."""
     return _SAVES if input.shape == (a.shape[0], b.shape[1]) else (*_SAVES, "input")
 
 
@@ -56,11 +56,11 @@ def addmm(
 
     ``input`` is (M, N) or broadcasts to it: (N,), (1, N), (M, 1), (). All are of one dtype, float16, bfloat16, float32
     or float64. Sums are accumulated and added in float32 and rounded once (in float64 for float64, which PyTorch
-    computes); float32 is never rounded to TF32. Where ``beta`` is 0 ``input`` is not read, so that a NaN in it does not
-    propagate; where ``alpha`` is 0 the rungs multiply all the same, and NaN propagates. An empty sum, K = 0, is 0.
+    computes); float32 is never rounded to TF32. If ``beta`` is 0, ``input`` is not read, and a NaN in it does not
+    propagate. If ``alpha`` is 0, the rungs still multiply, and NaN propagates. An empty sum, K = 0, is 0.
 
-    On a GPU torch.addmm computes where it was measured to be faster, in float32 always; ``warpwise tune addmm``
-    measures on another GPU.
+    On a GPU, torch.addmm computes float32, and all calls for which it was measured to be faster; ``warpwise tune
+    addmm`` measures on another GPU.
 
     Differentiable. Raises ``TypeError`` or ``ValueError`` that names the argument. ``rung`` names one rung,
     ``name@config`` one of its configurations.

@@ -24,7 +24,7 @@ THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
 def problem(
     result: torch.Tensor, input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float
 ) -> Problem:
-    """The input is expanded to the result's shape; it is absent if ``beta`` is 0."""
+    """The arguments of the fused rungs: the input expanded to the result's shape, or None if ``beta`` is 0."""
     source = input.expand(result.shape) if beta != 0 else None
     return Problem(a, b, result, source=source, alpha=alpha, beta=beta)
 
@@ -38,7 +38,7 @@ def grid_of_elements(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *res
 
 
 def warpgroup_limits(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> str | None:
-    """A Hopper GPU, operands that TMA can address, and an input that is a row, or a matrix that TMA can address."""
+    """The limits: a Hopper GPU, operands that TMA can address, and an input that is a row, or a matrix for TMA."""
     if reason := warpgroup_limit(a, b, ("a", "b", "n")):
         return reason
     whole = input.shape == sizes(a, b)[:2] and boxes.row_major_by_tma(input)
@@ -61,7 +61,7 @@ def thread_per_element(
 
 
 RUNGS = (
-    make_rung(HERE, "k01_thread_per_element", "one thread per element, which adds before it stores",
+    make_rung(HERE, "k01_thread_per_element", "one thread per element, which adds the input before the store",
               thread_per_element, dtypes=KERNEL_DTYPES, limits=grid_of_elements, strided=True),
     *fused.rungs(problem, operands, warpgroup_limits, MATMUL),
 )  # fmt: skip

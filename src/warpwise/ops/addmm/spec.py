@@ -54,7 +54,7 @@ def eager(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, al
     if a.is_cpu and a.dtype.itemsize == 2:
         return _addmm(a.float(), b.float(), input.float(), beta, alpha).to(a.dtype)
     if beta == alpha == 1:
-        return without_tf32(torch.addmm, input, a, b)  # keywords cost the host 1 µs
+        return without_tf32(torch.addmm, input, a, b)  # keyword arguments take 1 µs of host time
     return without_tf32(_addmm, a, b, input, beta, alpha)
 
 

@@ -18,7 +18,7 @@ MODEL = Model("addmm", Path(__file__).parent / "model", FAMILIES, FALLBACK)
 def describe(
     input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float
 ) -> tuple[str, dict[str, int]]:
-    """``gemm.operands.describe`` of a and b, and the input: matrix, row, column, number, or nothing for beta = 0."""
+    """``gemm.operands.describe`` of a and b, with the input's kind: matrix, row, column, number; none if beta is 0."""
     kind, sizes = operands.describe(a, b)
     rows, columns = (1, 1, *input.shape)[-2:]
     if beta == 0:

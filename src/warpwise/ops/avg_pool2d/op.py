@@ -43,9 +43,10 @@ def avg_pool2d(
     """The mean of each window of ``input`` (N, C, H, W): (N, C, H', W'), H' = (H + 2 padding - kernel) / stride + 1.
 
     ``kernel_size``, ``stride`` (by default ``kernel_size``) and ``padding`` are one number or (vertical, horizontal).
-    The divisor is the size of the window or, unless ``count_include_pad``, of its part within the image. float16,
-    bfloat16, float32 or float64; the kernels take float32, PyTorch computes the rest. Differentiable any number of
-    times. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
+    The divisor is the size of the window or, unless ``count_include_pad``, of its part within the image. ``input`` is
+    float16, bfloat16, float32 or float64; the kernels take float32, PyTorch computes the other dtypes. Differentiable
+    any number of times. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the
+    argument.
     """
     size = _pair(kernel_size)
     steps = size if stride is None else _pair(stride)

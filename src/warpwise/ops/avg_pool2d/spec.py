@@ -71,7 +71,7 @@ def eager_backward(
     padding: Pair,
     count_include_pad: bool,
 ) -> torch.Tensor:
-    """PyTorch's backward of the pooling, which reads of the input its shape alone."""
+    """PyTorch's backward of the pooling, which reads only the shape of the input."""
     empty = grad_output.new_empty(tuple(shape_input))
     if not grad_output.numel():
         return torch.zeros_like(empty)

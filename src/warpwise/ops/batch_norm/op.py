@@ -17,7 +17,7 @@ OptionalTensor = torch.Tensor | None
 
 
 def _double_backward(saved: Saved, *grads: OptionalTensor) -> dict[str, OptionalTensor]:
-    """The derivatives of the specification. They reach the input directly: those along mean and var are 0."""
+    """The derivatives as in the specification: all flow to the input, and those of mean and var are 0."""
     assert BACKWARD.gradient is not None
     found = BACKWARD.gradient.backward(saved, *grads)
     return {**found, "mean": torch.zeros_like(saved.mean), "var": torch.zeros_like(saved.var)}
@@ -44,11 +44,11 @@ def batch_norm(
 ) -> Three:
     """``(input - mean) / sqrt(var + eps) * weight + bias``, and ``mean`` and ``var`` of each channel over the batch.
 
-    ``input`` (N, C) or (N, C, ...); ``weight`` and ``bias`` (C,) or None; ``mean`` and ``var`` (C,). The variance is
-    divided by the number of elements; running statistics take var n / (n - 1), as ``nn.BatchNorm2d`` does. All of one
-    dtype, float16, bfloat16, float32 or float64; the kernels take float32, PyTorch computes the rest. Differentiable
-    any number of times, also through ``mean`` and ``var``. ``rung`` names one kernel of the ladder. Raises
-    ``TypeError`` or ``ValueError`` that names the argument.
+    ``input`` is (N, C) or (N, C, ...); ``weight`` and ``bias`` are (C,) or None; ``mean`` and ``var`` are (C,). The
+    variance is biased: the divisor is the number of elements, n. For running statistics multiply it by n / (n - 1), as
+    ``nn.BatchNorm2d`` does. All tensors have one dtype, float16, bfloat16, float32 or float64; the kernels take
+    float32, PyTorch computes the other dtypes. Differentiable any number of times, also through ``mean`` and ``var``.
+    ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
     result: Three = _batch_norm(input, weight, bias, eps, rung=rung)
     return result
@@ -67,10 +67,10 @@ def batch_norm_backward(
     *,
     rung: str | None = None,
 ) -> tuple[torch.Tensor, OptionalTensor, OptionalTensor]:
-    """The gradients of batch_norm's ``input``, ``weight`` and ``bias`` (None where that is None).
+    """The gradients of batch_norm's ``input``, ``weight`` and ``bias``; None for an argument that is None.
 
-    A gradient of an output that is None counts as zeros. Autograd calls it; it is public for backwards written by hand.
-    Differentiable with respect to the gradients, ``input`` and ``weight``.
+    A ``grad_`` argument that is None is the same as zeros. Autograd calls this function; it is public for backwards
+    written by hand. Differentiable with respect to the gradients, ``input`` and ``weight``.
     """
     result: tuple[torch.Tensor, OptionalTensor, OptionalTensor] = _batch_norm_backward(
         grad_output, grad_mean, grad_var, input, weight, bias, eps, mean, var, rung=rung
@@ -93,8 +93,8 @@ def running_statistics(
     """Move running statistics towards those of a batch, in place, and count the batch.
 
     ``running_mean += momentum (mean + bias - running_mean)``, ``running_var += momentum (correction var -
-    running_var)``, ``batches += 1``. All (C,) and of one floating-point dtype, ``bias`` or None; ``batches`` is an
-    int64 scalar tensor. ``correction`` is n / (n - 1) of a batch with n values a channel. Not differentiable.
+    running_var)``, ``batches += 1``. The tensors are (C,) and of one floating-point dtype; ``bias`` may be None;
+    ``batches`` is an int64 scalar tensor. ``correction`` is n / (n - 1) for n values per channel. Not differentiable.
     ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
     _running_statistics(running_mean, running_var, batches, mean, var, bias, momentum, correction, rung=rung)

@@ -52,7 +52,7 @@ def check_backward(
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
     """``input`` (n, c, h, w), moved by the attribute ``offset``; weight and bias unless ``affine`` is false."""
     shape = tuple(case.sizes[name] for name in ("n", "c", "h", "w"))
-    first = 3 * seed + 31  # backward_spec draws grad_output from 97 seed: an equal input would make its gradient 0
+    first = 3 * seed + 31  # not 97 seed, as of grad_output: if the two were equal, the gradient would be 0
     values = draw(shape, dtype, device, first, case.values, 5) + case.attributes.get("offset", 0)
     if not case.attributes.get("affine", True):
         return {"input": values, "weight": None, "bias": None}
@@ -86,7 +86,8 @@ def reference(input: torch.Tensor, weight: Optional, bias: Optional, eps: float)
 def eager(input: torch.Tensor, weight: Optional, bias: Optional, eps: float) -> Three:
     """PyTorch's batch_norm, and the statistics, which it does not return.
 
-    float64, in which derivatives are verified, is computed by the definition: PyTorch's third derivatives are wrong.
+    float64, in which derivatives are verified, is computed by the definition, because PyTorch's third derivatives are
+    wrong.
     """
     if not input.numel() or input.dtype == torch.float64:
         output, mean, var = computed(input, weight, bias, eps)
@@ -106,7 +107,7 @@ def eager_backward(
     eps: float,
     *statistics: torch.Tensor,
 ) -> tuple[torch.Tensor, Optional, Optional]:
-    """By differentiable operations. The statistics are computed again, so that derivatives flow through them."""
+    """The gradients by differentiable operations; statistics are computed again, so that derivatives include them."""
     count = max(1, elements(input))
     centred = input - wide(input.mean(axes(input)), input)
     rstd = (centred.square().mean(axes(input)) + eps).rsqrt()
@@ -123,7 +124,7 @@ def eager_backward(
 
 
 def deviation(input: torch.Tensor) -> torch.Tensor:
-    """The mean of (x - x_0)^2 over each channel, x_0 its first element: the terms of a sum that is shifted by x_0."""
+    """The mean of (x - x_0)^2 over each channel, x_0 its first element: the kernels sum values shifted by x_0."""
     x = input.double()
     first = x[(slice(0, 1), slice(None), *[slice(0, 1)] * (x.dim() - 2))]
     return 2 * (x - first).square().mean(axes(x)) if x.numel() else x.new_zeros(x.shape[1])
@@ -150,7 +151,7 @@ def elements(input: torch.Tensor) -> int:
 
 
 def cost(input: torch.Tensor, weight: Optional, bias: Optional, eps: float) -> Cost:
-    """One read for the statistics, one read and one write to normalise; a plane set that fits in L2 is read once."""
+    """One read for the statistics, one read and one write to normalise; tensors that fit in L2 are read once."""
     return Cost(bytes=2 * input.nbytes, flops=8 * input.numel())
 
 
@@ -190,7 +191,7 @@ class _Sizes:
 
 
 def cost_backward(*args: Any) -> Cost:
-    """dy and x read for the sums and again for dx, which is written."""
+    """dy and x are read for the sums and again for dx; dx is written."""
     return Cost(bytes=3 * args[3].nbytes, flops=10 * args[3].numel())
 
 

@@ -1,4 +1,4 @@
-"""What several rungs share: the strides of an operand, and operands that all products share."""
+"""Code that several rungs share: the strides of an operand, and broadcast operands."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Boxes of the batch by TMA, one persistent program per SM, and one fused loop over matrices, tiles and k-tiles.
 
-Attention has short sums: for K = 128 a tile of 128 x 128 is two k-tiles. A pipeline that fills and drains for each
-tile would mostly wait; in one loop the next tile's k-tiles, also of the next matrix, are loaded during the epilogue.
+Attention has short sums: for K = 128 a tile of 128 x 128 has two k-tiles. A pipeline that fills and drains for each
+tile would mostly wait. In one loop, the k-tiles of the next tile, also of the next matrix, are loaded during the
+epilogue.
 """
 
 from typing import Any

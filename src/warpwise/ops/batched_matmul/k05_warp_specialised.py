@@ -50,7 +50,7 @@ configs = FAMILIES["k05_warp_specialised"].configs(lambda product: CONFIGS)
 def operand(matrices: torch.Tensor) -> simt.Operand:
     """``matrices`` (matrices, extent, K) or (extent, K), any strides; copied if neither extent nor K is contiguous.
 
-    One matrix stands for all where the products share it.
+    An operand that all products share is one matrix.
     """
     lines = matrices if matrices.dim() == 3 else matrices[None]
     if lines.shape[0] == 1 or lines.stride(0) == 0:

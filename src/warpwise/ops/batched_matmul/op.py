@@ -42,8 +42,8 @@ def batched_matmul(a: torch.Tensor, b: torch.Tensor, *, rung: str | None = None)
     """``a[i] @ b[i]`` for each i, for a (B, M, K) and b (B, K, N): (B, M, N), all of one dtype, float16, bfloat16,
     float32 or float64.
 
-    a or b may have 2 dimensions and is then an operand of every product. Any strides are taken without copies, also
-    those of transposed and broadcast tensors. Products are summed in float32 (in float64 for float64, which PyTorch
+    a or b may have 2 dimensions and is then an operand of every product. Tensors with any strides, also transposed and
+    broadcast tensors, are read without copies. Products are summed in float32 (in float64 for float64, which PyTorch
     computes); float32 is never rounded to TF32. An empty sum, K = 0, is 0. Differentiable. Raises ``TypeError`` or
     ``ValueError`` if neither a nor b is 3-D, if they differ in dtype or device, or if their shapes do not match.
     ``rung`` names one rung, ``name@config`` one of its configurations.

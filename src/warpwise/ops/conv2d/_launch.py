@@ -54,7 +54,7 @@ def tile(count: int) -> int:
 
 
 def direct_limits(input: torch.Tensor, weight: torch.Tensor, bias: Optional, *settings: Any) -> str | None:
-    """Why the direct tiles do not take these arguments: 3 x 3, padding 1, stride and dilation 1, one group."""
+    """The limits of the direct tiles: filters of 3 x 3, padding 1, stride and dilation 1, one group."""
     stride, padding, dilation, groups = settings[:4]
     if tuple(weight.shape[2:]) != (3, 3) or (*stride, *padding, *dilation, groups) != (1, 1, 1, 1, 1, 1, 1):
         return "takes filters of 3 x 3 with padding 1, stride 1, dilation 1 and one group"

@@ -37,10 +37,10 @@ def conv2d(
     """The cross-correlation of ``input`` (N, C, H, W) with ``weight`` (K, C / groups, R, S), plus ``bias`` (K,).
 
     The result is (N, K, P, Q), P = (H + 2 padding - dilation (R - 1) - 1) / stride + 1. ``stride``, ``padding`` (zeros)
-    and ``dilation`` are one number or (vertical, horizontal); ``bias`` may be None. All of one dtype, float16,
-    bfloat16, float32 or float64. The kernels take float32, are never rounded to TF32, and sum in float32; PyTorch
-    computes the rest. Differentiable any number of times. ``rung`` names one kernel of the ladder. Raises ``TypeError``
-    or ``ValueError`` that names the argument.
+    and ``dilation`` are one number or (vertical, horizontal); ``bias`` may be None. All tensors have one dtype,
+    float16, bfloat16, float32 or float64. The kernels take float32, do not round to TF32, and sum in float32; PyTorch
+    computes the other dtypes. Differentiable any number of times. ``rung`` names one kernel of the ladder. Raises
+    ``TypeError`` or ``ValueError`` that names the argument.
     """
     return _conv2d(input, weight, bias, _pair(stride), _pair(padding), _pair(dilation), groups, rung=rung)
 

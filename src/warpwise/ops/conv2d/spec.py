@@ -146,7 +146,7 @@ def cost(input: torch.Tensor, weight: torch.Tensor, bias: Optional, *settings: A
 
 
 def cost_backward(grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> Cost:
-    """dy, x and w read; of dx and dw those written that are needed. Two FLOPs for each product of either."""
+    """dy, x and w are read; dx and dw are written if they are needed. Two FLOPs for each product of either."""
     needs = rest[5:7]
     written = sum(tensor.nbytes for tensor, needed in zip((input, weight), needs, strict=True) if needed)
     read = grad_output.nbytes + input.nbytes + weight.nbytes

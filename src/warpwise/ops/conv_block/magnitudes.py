@@ -1,4 +1,4 @@
-"""The sizes of the terms that the outputs and gradients of the block are sums of: the scale of rounding errors."""
+"""The sums of the absolute values of the terms of the block's outputs and gradients: the scale of rounding errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _wide(channel: torch.Tensor) -> torch.Tensor:
 
 
 class Magnitudes:
-    """For the arguments of the forward; float64."""
+    """The magnitudes in float64 for the arguments of the forward."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Magnitudes:
         centred = self.y - _wide(self.y.mean(AXES))
         rstd = (centred.square().mean(AXES) + eps).rsqrt()
         self.h = centred * _wide(rstd)
-        # Half of a relative error of the variance is one of every normalised value.
+        # A relative error of the variance is, halved, a relative error of every normalised value.
         self.rstd = rstd
         self.spread = (self.convolved + _wide(self.typical)) * _wide(rstd)
         self.spread = self.spread + self.h.abs() * _wide(self.var() * rstd.square() / 2)

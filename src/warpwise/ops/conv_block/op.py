@@ -17,7 +17,7 @@ Gradients = tuple[OptionalTensor, OptionalTensor, OptionalTensor, OptionalTensor
 
 
 def _double_backward(saved: Saved, *grads: OptionalTensor) -> dict[str, OptionalTensor]:
-    """The derivatives of the specification. They reach the input directly: those along saved outputs are 0."""
+    """The derivatives as in the specification: all flow to the input, and those of the saved outputs are 0."""
     assert BACKWARD.gradient is not None
     found = BACKWARD.gradient.backward(saved, *grads)
     return {**found, **{name: torch.zeros_like(getattr(saved, name)) for name in STATISTICS}}
@@ -43,11 +43,11 @@ def conv_block(
 ) -> Three:
     """``max_pool2d(relu(batch_norm(conv2d(input, weight, padding=1), gamma, beta)), 2)``, mean and variance.
 
-    ``input`` (N, C, H, W), H and W at least 2; ``weight`` (K, C, 3, 3); ``gamma`` and ``beta`` (K,). The output is
-    (N, K, H // 2, W // 2); ``mean`` and ``var`` (K,) are those of the convolution, the variance divided by the number
-    of elements. A bias of the convolution would move the mean alone. All of one dtype, float16, bfloat16, float32 or
-    float64; the kernels take float32, PyTorch computes the rest. Differentiable any number of times. ``rung`` names one
-    kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
+    ``input`` is (N, C, H, W), H and W at least 2; ``weight`` is (K, C, 3, 3); ``gamma`` and ``beta`` are (K,). The
+    output is (N, K, H // 2, W // 2); ``mean`` and ``var`` (K,) are those of the convolution, with the biased variance.
+    There is no bias of the convolution, because it would change only the mean. All tensors have one dtype, float16,
+    bfloat16, float32 or float64; the kernels take float32, PyTorch computes the other dtypes. Differentiable any number
+    of times. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
     result: Three = _conv_block(input, weight, gamma, beta, eps, rung=rung)
     return result
@@ -72,9 +72,9 @@ def conv_block_backward(
 ) -> Gradients:
     """The gradients of conv_block's ``input`` (None unless ``needs_input``), ``weight``, ``gamma``, ``beta``.
 
-    ``convolved`` is the convolution, (N, K, H, W). A gradient of an output that is None counts as zeros.
-    Autograd calls it; it is public for backwards written by hand. Differentiable with respect to the gradients and the
-    arguments of the forward.
+    ``convolved`` is the convolution, (N, K, H, W). A ``grad_`` argument that is None is the same as zeros. Autograd
+    calls this function; it is public for backwards written by hand. Differentiable with respect to the gradients and
+    the arguments of the forward.
     """
     grads = (grad_output, grad_mean, grad_var, grad_convolved)
     result: Gradients = _conv_block_backward(

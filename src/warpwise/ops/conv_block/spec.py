@@ -80,7 +80,7 @@ def computed(input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, bet
     mean = convolved.mean(AXES)
     centred = convolved - wide(mean)
     var = centred.square().mean(AXES)
-    scale = (var + eps).rsqrt() * gamma if convolved.numel() else gamma  # of no elements the variance is NaN
+    scale = (var + eps).rsqrt() * gamma if convolved.numel() else gamma  # the variance of no elements is NaN
     normal = centred * wide(scale) + wide(beta)
     return _reduced(normal), mean, var, convolved
 
@@ -137,12 +137,12 @@ def _eager_backward(*args: Any) -> Any:
 
 
 def eager_backward(*args: Any) -> Any:
-    """By differentiable operations, never in TF32. The convolution is computed again, so that derivatives reach it."""
+    """The gradients by differentiable operations, never in TF32; the convolution is computed again for autograd."""
     return without_tf32(_eager_backward, args[4], *args)
 
 
 def cost(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> Cost:
-    """The input and the filters read, the convolution written and read, a quarter of it written."""
+    """The input and the filters are read, the convolution is written and read, and a quarter of its size is written."""
     n, k, h, w = _whole(input, weight)
     outputs = n * k * h * w
     bytes = input.nbytes + weight.nbytes + outputs * input.element_size() * 9 // 4
@@ -150,7 +150,7 @@ def cost(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> Cost:
 
 
 def cost_backward(*args: Any) -> Cost:
-    """The convolution read twice, its gradient written and read once for each gradient that follows from it."""
+    """The convolution is read twice; its gradient is written, and read for each gradient computed from it."""
     input, weight, needs_input = args[4], args[5], args[12]
     n, k, h, w = _whole(input, weight)
     outputs = n * k * h * w

@@ -23,10 +23,10 @@ def cross_entropy(
     """The mean over rows of ``log(sum(exp(input))) - input[target]``, a scalar of the dtype of ``input``.
 
     ``input``: logits (N, C), C > 0, float16, bfloat16, float32 or float64. ``target``: int64 (N,), class indices. Rows
-    whose target is ``ignore_index`` do not count; if no row counts the mean is NaN, as in PyTorch. The kernels take
-    float32 and give NaN for another target outside of [0, C); PyTorch, which computes the other dtypes and on a CPU,
-    raises ``IndexError`` or asserts. Differentiable any number of times. ``rung`` names one kernel of the ladder.
-    Raises ``TypeError`` or ``ValueError`` that names the argument.
+    with the target ``ignore_index`` are ignored; if all rows are, the mean is NaN, as in PyTorch. The kernels take
+    float32 and return NaN for any other target outside of [0, C). PyTorch computes the other dtypes and CPU tensors; it
+    raises ``IndexError``, or asserts on a GPU. Differentiable any number of times. ``rung`` names one kernel of the
+    ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
     return _cross_entropy(input, target, ignore_index, rung=rung)
 
@@ -42,7 +42,7 @@ def cross_entropy_backward(
 ) -> torch.Tensor:
     """``(softmax(input) - one_hot(target)) * grad_loss / count``, (N, C); 0 in rows that are ignored.
 
-    ``grad_loss``: a scalar tensor; ``count``: the number of rows that count, an int64 scalar tensor. Autograd calls it
-    for ``cross_entropy``; it is public for backwards written by hand. Differentiable any number of times.
+    ``grad_loss``: a scalar tensor; ``count``: the number of rows that are not ignored, an int64 scalar tensor. Autograd
+    calls this function; it is public for backwards written by hand. Differentiable any number of times.
     """
     return _cross_entropy_backward(grad_loss, input, target, ignore_index, count, rung=rung)

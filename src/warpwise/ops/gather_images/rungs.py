@@ -56,12 +56,12 @@ def packs(output: torch.Tensor, images: torch.Tensor, indices: torch.Tensor, mea
 
 
 RUNGS = (
-    make_rung(HERE, "k01_thread_per_pixel", "one thread a pixel", thread_per_pixel, limits=limits),
+    make_rung(HERE, "k01_thread_per_pixel", "one thread per pixel", thread_per_pixel, limits=limits),
     Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", devices=("cpu",)),
-    make_rung(HERE, "k03_packs", "four pixels a thread, a 16-byte store", packs, limits=pack_limits),
+    make_rung(HERE, "k03_packs", "four pixels per thread, a 16-byte store", packs, limits=pack_limits),
 )
 
 
 def default(*args: Any) -> str | None:
-    """k03 where it takes the images, else k01: one launch, where PyTorch gathers, converts and scales."""
+    """k03 if it takes the images, else k01: one launch, while PyTorch gathers, converts and scales in several."""
     return first_taking(RUNGS, args, "k03_packs", "k01_thread_per_pixel")

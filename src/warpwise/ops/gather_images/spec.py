@@ -52,7 +52,7 @@ def eager(images: torch.Tensor, indices: torch.Tensor, mean: float, std: float) 
 
 
 def cost(images: torch.Tensor, indices: torch.Tensor, mean: float, std: float) -> Cost:
-    """A byte read and four written a pixel, one multiplication and one addition."""
+    """One byte read and four written per pixel; one multiplication and one addition."""
     pixels = len(indices) * math.prod(images.shape[1:])
     return Cost(bytes=5 * pixels + indices.nbytes, flops=2 * pixels)
 

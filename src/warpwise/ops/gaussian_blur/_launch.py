@@ -23,6 +23,6 @@ def grid(image: torch.Tensor, tile_x: int = BLOCK[0], tile_y: int = BLOCK[1]) ->
 
 
 def grid_limit(image: torch.Tensor, *_: object) -> str | None:
-    """Why a grid of blocks of (32, 8) is too large, or None."""
+    """The message that a grid of blocks of (32, 8) is too large, or None."""
     blocks = cdiv(image.size(-2), BLOCK[1])
     return f"needs {blocks} blocks in y, beyond the {MAX_GRID} of a grid" if blocks > MAX_GRID else None

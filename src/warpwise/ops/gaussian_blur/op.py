@@ -42,16 +42,16 @@ def gaussian_blur(
     *,
     rung: str | None = None,
 ) -> torch.Tensor:
-    """Blur an image (C, H, W) or a batch (N, C, H, W) with a Gaussian window, borders reflected; of the same shape.
+    """Blur an image (C, H, W) or a batch (N, C, H, W) with a Gaussian window and reflected borders.
 
     ``kernel_size`` is the number of taps, odd, one number or (horizontal, vertical); ``sigma`` is in pixels, one number
     or two, by default 0.15 taps + 0.35: the arguments of torchvision.transforms.functional.gaussian_blur.
 
-    ``image`` is uint8, float16, bfloat16, float32 or float64. Floating point is summed in float32 or wider and is
-    differentiable any number of times. uint8 is blurred in exact fixed point, with weights in units of 2^-12, and
-    rounded to nearest. ``rung`` names one kernel of the ladder. Raises ``TypeError`` for another dtype or kind of
-    argument, ``ValueError`` for an even or negative ``kernel_size``, one with more taps on a side than the image can
-    reflect, or a ``sigma`` that is not above 0.
+    ``image`` is uint8, float16, bfloat16, float32 or float64; the result has its shape and dtype. Floating point is
+    summed in float32 or wider and is differentiable any number of times. uint8 is blurred in exact fixed point, with
+    weights in units of 2^-12, and rounded to nearest. ``rung`` names one kernel of the ladder. Raises ``TypeError`` for
+    another dtype or kind of argument, and ``ValueError`` for a ``kernel_size`` that is even, negative, or too large to
+    be reflected at the borders of the image, or a ``sigma`` that is not above 0.
     """
     return _gaussian_blur(image, *_pairs(kernel_size, sigma), rung=rung)
 

@@ -7,10 +7,10 @@ from warpwise import triton as wt
 
 @wt.jit
 def heights(ends_ptr, groups, rows, BLOCK_M: tl.constexpr, GROUPS: tl.constexpr):
-    """Of each group where it starts and ends, how many tiles of BLOCK_M rows it has, and how many are before them.
+    """For each group its first row, its end, its number of tiles of BLOCK_M rows, and the number of tiles before it.
 
-    All are (GROUPS,), a power of two above ``groups``. What lies past the last end is one more group, number
-    ``groups``. An end beyond ``rows`` counts as ``rows``, so that wrong ends never lead out of the tensors.
+    All are (GROUPS,), a power of two above ``groups``. The rows past the last end are one more group, number
+    ``groups``. An end beyond ``rows`` is replaced by ``rows``, so that wrong ends cause no access out of bounds.
     """
     index = tl.arange(0, GROUPS)
     ends = tl.load(ends_ptr + index, mask=index < groups, other=0)
@@ -23,5 +23,5 @@ def heights(ends_ptr, groups, rows, BLOCK_M: tl.constexpr, GROUPS: tl.constexpr)
 
 @wt.jit
 def at(mine, values):
-    """The one of ``values`` that ``mine`` marks; 0 if it marks none."""
+    """The element of ``values`` at which ``mine`` is true; 0 if it is nowhere true."""
     return tl.sum(tl.where(mine, values, 0))

@@ -21,7 +21,7 @@ def _gradient(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor | None
 
 
 def _second_gradient(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor | None]:
-    """Of R[g] = A_g^T D_g: dA_g = D_g dR[g]^T and dD_g = A_g dR[g], both the grouped product again."""
+    """The gradients of R[g] = A_g^T D_g: dA_g = D_g dR[g]^T and dD_g = A_g dR[g], both grouped products."""
     return {
         "a": _grouped_matmul(saved.grad_output, grad.mT, saved.offsets) if saved.wants("a") else None,
         "grad_output": _grouped_matmul(saved.a, grad, saved.offsets) if saved.wants("grad_output") else None,
@@ -50,8 +50,8 @@ def grouped_matmul(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor, *, r
     computes), and float32 is never rounded to TF32. A group may have no rows. Rows past the last end belong to no group
     and are 0.
 
-    The offsets are not copied to the host. That they ascend is checked on a CPU only; on a GPU wrong offsets give wrong
-    rows, but no access out of bounds. Any strides are taken without copies. Differentiable in a and b. Raises
+    The offsets are not copied to the host. Their order is checked only on a CPU; wrong offsets on a GPU give wrong
+    rows, but no access out of bounds. Any strides are read without copies. Differentiable in a and b. Raises
     ``TypeError`` or ``ValueError`` if shapes, dtypes or devices do not match. ``rung`` names one rung, ``name@config``
     one of its configurations.
     """

@@ -14,7 +14,7 @@ OP, BACKWARD_OP = "grouped_matmul", "grouped_matmul_backward"
 
 
 def check_offsets(op: str, rows: torch.Tensor, offsets: torch.Tensor) -> None:
-    """Raise unless each group has an end. On a CPU also unless ends ascend; on a GPU this would synchronise."""
+    """Raise unless each group has an end and, on a CPU, the ends ascend. On a GPU this check would synchronise."""
     check_tensor(op, "offsets", offsets, (torch.int32,), dims=(1,))
     if offsets.device != rows.device:
         raise ValueError(f"{op}: expected offsets on a's device {rows.device}, got {offsets.device}")
@@ -55,7 +55,7 @@ def check_backward(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Te
 
 
 def ends(case: Case, device: torch.device, seed: int) -> torch.Tensor:
-    """Each row in a random group, but for the last "past" rows, which are past the last end."""
+    """Random ends of groups; the last rows, as many as the size "past", are past the last end."""
     rows, groups = case.sizes["rows"] - case.sizes.get("past", 0), case.sizes["groups"]
     if not groups:
         return torch.empty(0, dtype=torch.int32, device=device)
@@ -120,7 +120,7 @@ def eager(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tens
     """A loop of torch.mm, which synchronises with a GPU; float32 without TF32."""
 
     def loop(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        check_rising(OP, a, offsets)  # values differ from call to call where shapes do not
+        check_rising(OP, a, offsets)  # at each call: a plan is cached by shapes, not by the values of offsets
         result = a.new_zeros((a.shape[0], b.shape[2]))
         for group, rows in spans(offsets):
             torch.mm(a[rows], b[group], out=result[rows])
@@ -143,13 +143,13 @@ def eager_backward(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Te
 
 
 def grouped_mm(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """PyTorch's own, CUTLASS on a Hopper GPU, for bfloat16. Rows past the last end are undefined."""
+    """torch._grouped_mm, which is CUTLASS on a Hopper GPU, for bfloat16. Rows past the last end are undefined."""
     result: torch.Tensor = torch._grouped_mm(a, b, offs=offsets)
     return result
 
 
 def grouped_mm_backward(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """PyTorch's own for two matrices whose columns and rows the groups divide."""
+    """torch._grouped_mm of two matrices, with groups of columns of the first and of rows of the second."""
     result: torch.Tensor = torch._grouped_mm(a.t(), grad_output, offs=offsets)
     return result
 
@@ -160,7 +160,7 @@ def longest(offsets: torch.Tensor) -> int:
 
 
 def cost(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> Cost:
-    """Rows past the last end and matrices of groups without rows are not read; every row of the result is written."""
+    """Each row of the result is written. Rows past the last end and matrices of groups without rows are not read."""
     taken = list(spans(offsets))
     rows, (_, k, n) = sum(rows.stop - rows.start for _, rows in taken), b.shape
     moved = rows * k + len(taken) * k * n + a.shape[0] * n

@@ -49,7 +49,7 @@ def privatised(kernel: str, file: str, copies: int, block: int = BLOCK) -> Launc
     @zeroed
     def launch(counts: torch.Tensor, input: torch.Tensor, bins: int) -> None:
         resident = THREADS_AN_SM // block * sm_count(input)
-        # At least 64 bytes a thread amortise the clearing and the summation of a block's copies.
+        # At least 64 bytes per thread amortise the clearing and the summation of a block's copies.
         grid = min(resident, cdiv(input.numel() * input.element_size(), 64 * block))
         name = f"{kernel}<{cuda.ctype(input.dtype)}>"
         module[name][grid, block, copies * (bins + (copies > 1)) * 4](input, counts, input.numel(), bins)
@@ -67,7 +67,7 @@ def triton(counts: torch.Tensor, input: torch.Tensor, bins: int) -> None:
 
 
 def counted_in_32_bits(input: torch.Tensor, blocks_an_sm: int) -> str | None:
-    """Why a block's share of the input may overflow its counters, or None; shares differ by a few elements at most."""
+    """The limit of 32-bit counters: the elements that one block counts."""
     most = 2**31 * blocks_an_sm * sm_count(input)
     return f"takes up to {most} elements, 2**31 a block, not {input.numel()}" if input.numel() > most else None
 
@@ -111,7 +111,7 @@ RUNGS = (
     ),
     rung(
         "k03_warp_copies",
-        "a copy a warp, 16-byte loads",
+        "a copy per warp, 16-byte loads",
         privatised("histogram_warp_copies", "k03_warp_copies.cu", WARP_COPIES),
         shared(WARP_COPIES),
     ),
@@ -123,7 +123,7 @@ RUNGS = (
     ),
     rung(
         "k05_lane_copies",
-        "a copy a lane, in the lane's own bank",
+        "a copy per lane, in the lane's own bank",
         privatised("histogram_lane_copies", "k05_lane_copies.cu", LANE_COPIES, LANE_BLOCK),
         shared(LANE_COPIES, LANE_BLOCK),
     ),
@@ -132,6 +132,6 @@ RUNGS = (
 
 
 def default(input: torch.Tensor, bins: int) -> str | None:
-    """The rung with the most copies that fit; global atomics where none fits."""
+    """The rung with the most copies of the counts that fit in shared memory; global atomics if none fits."""
     fitting = (RUNGS[position] for position in (4, 3, 1, 0))
     return next((rung.name for rung in fitting if not rung.limits(input, bins)), None)

@@ -1,4 +1,4 @@
-"""The specification of histogram: how often each of the values 0 to bins - 1 occurs."""
+"""The specification of histogram: the number of elements with each of the values 0 to bins - 1."""
 
 from __future__ import annotations
 

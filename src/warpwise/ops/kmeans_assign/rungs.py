@@ -13,7 +13,7 @@ from warpwise.ops.kmeans_assign.spec import DTYPES
 
 HERE = Path(__file__).parent
 THREADS, POINTS_A_THREAD = 128, 4  # kThreads and kPoints of k02
-SHARED_OF_TWO, SHARED_OF_ONE = 112 * 1024, 224 * 1024  # bytes of a block, with two blocks and with one an SM
+SHARED_OF_TWO, SHARED_OF_ONE = 112 * 1024, 224 * 1024  # bytes per block, with two blocks and with one per SM
 MOST_BLOCKS = 2**31 - 1
 TRITON_WIDTH, TRITON_ELEMENTS = 256, 8192  # columns at most; elements of a block of points
 
@@ -36,9 +36,9 @@ class Tile(NamedTuple):
 
 
 def tile_of(clusters: int, width: int) -> Tile | None:
-    """The tile with the most points of which two blocks fit on an SM, or one; None if none fits.
+    """The tile with the most points for which two blocks fit on an SM, else one block; None if no tile fits.
 
-    As many lanes as there are groups of four centroids, up to 8, or more for a smaller tile.
+    ``lanes`` is the number of groups of four centroids, up to 8, or more for a smaller tile.
     """
     stride = (cdiv(width, 4) | 1) * 4
     fewest = min(8, 1 << (cdiv(clusters, 4) - 1).bit_length())
@@ -107,7 +107,7 @@ def wide(X: torch.Tensor, *rest: object) -> str | None:
 
 
 RUNGS = (
-    make_rung(HERE, "k01_thread_per_point", "one thread a point", thread_per_point, dtypes=DTYPES,
+    make_rung(HERE, "k01_thread_per_point", "one thread per point", thread_per_point, dtypes=DTYPES,
               limits=too_many_points),
     make_rung(HERE, "k02_register_tiles", "4 x 4 products in registers, the best kept", register_tiles, dtypes=DTYPES,
               limits=no_tile),

@@ -41,7 +41,7 @@ def reference(X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) 
 
 
 def eager(X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> Any:
-    """The (N, K) matrix of distances less |x|², by a product."""
+    """The (N, K) matrix of distances minus |x|², by a matrix product."""
     scores = centroids.square().sum(1) - 2 * (X @ centroids.T)
     labels = scores.argmin(1)
     if not return_distances:
@@ -58,7 +58,7 @@ def magnitude(X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) 
 def nearest(
     results: Mapping[str, torch.Tensor], references: Mapping[str, torch.Tensor], given: Mapping[str, Any]
 ) -> str | None:
-    """A label is right if no centroid is nearer by more than the rounding error of the distances."""
+    """The checker of the labels: no other centroid may be nearer by more than the rounding error of the distances."""
     X, centroids, labels = given["X"].double(), given["centroids"].double(), results["labels"].long()
     if labels.numel() and not bool(((labels >= 0) & (labels < len(centroids))).all()):
         return "has labels outside [0, K)"

@@ -13,8 +13,8 @@ from warpwise.ops.kmeans_update.spec import DTYPES
 
 HERE = Path(__file__).parent
 THREADS, WARP = 256, 32  # the most threads of a block of k02
-SHARED_OF_TWO, SHARED_OF_ONE = 112 * 1024, 224 * 1024  # bytes of a block, with two blocks and with one an SM
-POINTS_A_TEAM = 64  # at least, in a block: they amortise the clearing and the addition of its copy
+SHARED_OF_TWO, SHARED_OF_ONE = 112 * 1024, 224 * 1024  # bytes per block, with two blocks and with one per SM
+POINTS_A_TEAM = 64  # minimum per team of a block, to amortise clearing and adding the team's copy
 MOST_BLOCKS = 2**31 - 1
 
 GLOBAL_ATOMICS = cuda.load(HERE / "k01_global_atomics.cu")
@@ -32,9 +32,9 @@ class Team(NamedTuple):
 
 
 def team_of(clusters: int, width: int) -> Team | None:
-    """Four features a lane, and the largest block of which two fit on an SM, or one warp; None if that does not fit.
+    """Four features per lane, and the largest block of which two fit on an SM, or one warp; None if that does not fit.
 
-    If the copies of a warp of small teams do not fit, the teams are larger and some of their lanes idle.
+    If the copies for a warp of small teams do not fit in shared memory, the teams are larger and some lanes are idle.
     """
     lanes = min(WARP, 1 << max(0, cdiv(width, 4) - 1).bit_length())
     each = 4 * clusters * (cdiv(width, 4) * 4 + 1)
@@ -93,6 +93,6 @@ def copies_fit(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> str | 
 RUNGS = (
     make_rung(HERE, "k01_global_atomics", "one atomic in global memory a feature", global_atomics, dtypes=DTYPES,
               limits=limits, deterministic=False),
-    make_rung(HERE, "k02_team_copies", "a copy of the sums a team of lanes, without atomics", team_copies,
+    make_rung(HERE, "k02_team_copies", "a copy of the sums per team of lanes, without atomics", team_copies,
               dtypes=DTYPES, limits=copies_fit),
 )  # fmt: skip

@@ -46,7 +46,7 @@ def reference(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> Any:
 
 
 def eager(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> Any:
-    """A product with the (N, K) matrix of memberships, which is repeatable; index_add_ on a GPU is not."""
+    """A product with the (N, K) matrix of memberships, which is deterministic; index_add_ on a GPU is not."""
     member = _one_hot(labels, n_clusters, X.dtype)
     return member.T @ X, member.sum(0).int()
 

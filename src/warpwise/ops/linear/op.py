@@ -39,8 +39,8 @@ _activation_backward = ACTIVATION_BACKWARD.call
 
 
 def _saves(*args: Any) -> tuple[str, ...]:
-    """The operands; for an activation also what its slope follows from: relu's own output, the preactivation, or what
-    recomputes it."""
+    """Save the operands and, for an activation, the tensors that determine its slope: the output of relu, the
+    preactivation, or the tensors from which the preactivation is recomputed."""
     layer = Layer(*args)
     if layer.activation is None:
         return ("input", "weight") if layer.row_scale is None else ("input", "weight", "row_scale")
@@ -92,7 +92,7 @@ def _backward(saved: Saved, grad: OptionalTensor, grad_kept: OptionalTensor) -> 
 def _eager_records(
     input: torch.Tensor, weight: torch.Tensor, bias: OptionalTensor, activation: str | None, *rest: Any
 ) -> bool | Callable[[], bool]:
-    """True if PyTorch computes the backward as fast. An activation has a backward kernel for the dtypes it takes."""
+    """True if PyTorch's backward is as fast. An activation has a backward kernel in ``KERNEL_DTYPES``."""
     if activation is not None:
         return input.dtype not in KERNEL_DTYPES
     rows = input.reshape(math.prod(input.shape[:-1]), input.shape[-1])
@@ -142,17 +142,17 @@ def linear(
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """``activation(row_scale * (input @ weight.T) + bias) + residual``, in one kernel.
 
-    input (..., K) and weight (N, K), in any layout, give (..., N); bias (N,), residual (..., N) and row_scale (...) may
-    be None. ``activation`` is None, "relu", "gelu" (with the error function) or "gelu_tanh". All are of one dtype,
-    float16, bfloat16, float32 or float64. Sums are accumulated, and the epilogue computed, in float32 and rounded once
-    (in float64 for float64, which PyTorch computes); float32 is never rounded to TF32. With ``return_preactivation``
-    the argument of the activation is returned too. An empty sum, K = 0, is 0. On a GPU PyTorch computes where it was
-    measured to be faster: small products, and much of what cuBLASLt fuses; ``warpwise tune linear`` measures on another
-    GPU.
+    ``input`` is (..., K), ``weight`` (N, K), in any layout, and the result (..., N). ``bias`` (N,), ``residual``
+    (..., N) and ``row_scale`` (...) may be None. ``activation`` is None, "relu", "gelu" (with the error function) or
+    "gelu_tanh". All tensors have one dtype, float16, bfloat16, float32 or float64. Sums are accumulated, and the
+    epilogue is computed, in float32 and rounded once (in float64 for float64, which PyTorch computes); float32 is never
+    rounded to TF32. With ``return_preactivation`` the argument of the activation is returned too. An empty sum, K = 0,
+    is 0. On a GPU, PyTorch computes the calls for which it was measured to be faster: small products, and many
+    epilogues that cuBLASLt fuses. ``warpwise tune linear`` measures on another GPU.
 
-    Differentiable any number of times. For the backward of gelu the kernel also writes the preactivation; relu needs
-    its output alone, a layer without activation its operands. Raises ``TypeError`` or ``ValueError`` that names the
-    argument. ``rung`` names one rung, ``name@config`` one of its configurations.
+    Differentiable any number of times. For the backward of gelu the kernel also writes the preactivation; the backward
+    of relu needs only the output, that of a layer without activation only the operands. Raises ``TypeError`` or
+    ``ValueError`` that names the argument. ``rung`` names one rung, ``name@config`` one of its configurations.
     """
     keep = return_preactivation
     if activation is not None and (activation != "relu" or residual is not None) and torch.is_grad_enabled():
@@ -169,9 +169,9 @@ def activation_backward(
     """The gradient of an activation's argument, ``grad_output * activation'(preactivation)``, and its sum over rows.
 
     Both arguments are (..., N), of one dtype, float16, bfloat16, float32 or float64; the results (..., N) and (N,) are
-    computed in float32. ``activation``: "relu", "gelu" or "gelu_tanh"; relu reads the sign of ``preactivation`` alone,
-    so that relu's output serves too. Autograd calls it; it is public for backwards written by hand. Differentiable.
-    Raises ``TypeError`` or ``ValueError`` that names the argument. ``rung`` names one rung.
+    computed in float32. ``activation`` is "relu", "gelu" or "gelu_tanh". For relu only the sign of ``preactivation`` is
+    read, so it may be the output of relu. Autograd calls this function; it is public for backwards written by hand.
+    Differentiable. Raises ``TypeError`` or ``ValueError`` that names the argument. ``rung`` names one rung.
     """
     result: tuple[torch.Tensor, torch.Tensor] = _activation_backward(grad_output, preactivation, activation, rung=rung)
     return result

@@ -120,10 +120,10 @@ def magnitude(*args: Any) -> torch.Tensor:
 
 
 def eager(*args: Any) -> Results:
-    """The fastest of PyTorch's ways, never in TF32: cuBLASLt's fused bias and activation where it has them, else
-    functional.linear, whose bias cuBLASLt adds, and what follows, one operation after the other.
+    """PyTorch's fastest implementation, never in TF32: cuBLASLt's fused bias and activation if it supports them, else
+    functional.linear, in which cuBLASLt adds the bias, followed by one PyTorch operation for each further step.
 
-    2-byte types on a CPU are computed in float32: rounding every intermediate result is not part of the operation.
+    2-byte types on a CPU are computed in float32, because the operation does not round intermediate results.
     """
     input, weight, bias, activation, residual, row_scale, return_preactivation = layer = Layer(*args)
     halves = input.is_cpu and input.dtype.itemsize == 2

@@ -14,7 +14,7 @@ from warpwise.gemm.model import FALLBACK, Model
 from warpwise.gemm.time_model import CLUSTER_SPLIT_K, OVERLAPPED
 from warpwise.ops.linear.spec import Layer
 
-PASSES = ("gelu", "residual", "row_scale")  # of PyTorch; cuBLASLt fuses a bias, relu and gelu_tanh
+PASSES = ("gelu", "residual", "row_scale")  # separate passes of PyTorch; cuBLASLt fuses bias, relu and gelu_tanh
 
 
 def _passes(kind: str) -> int:

@@ -47,7 +47,7 @@ def naive(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 
 
 def warp_tile(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    """128 x 128 a block, 32 x 64 a warp, 8 x 8 a thread; a quarter where the large tiles would not fill the GPU."""
+    """Tiles of 128 x 128 per block, 32 x 64 per warp and 8 x 8 per thread, or smaller ones if C has too few tiles."""
     m, n, k = sizes(a, b)
     large = m > 64 and n > 64 and cdiv(m, 128) * cdiv(n, 128) >= sm_count(a)
     side, tiles, threads = (128, "128, 128, 16, 32, 64", 256) if large else (64, "64, 64, 16, 32, 32", 128)

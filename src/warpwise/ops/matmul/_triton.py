@@ -13,7 +13,7 @@ BF16X3 = parsed("128x128x64_w8_s3", "128x128x32_w8_s3", "128x64x32_w4_s3", "64x6
 
 
 def split_k_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Tiles by dtype and rows of A; splits of K that give each SM about two programs, half and twice as many."""
+    """Tiles by dtype and rows of A; splits of K with about two programs per SM, and half and twice as many."""
     m, n, k = sizes(a, b)
     block_m = next((size for size in (16, 32, 64) if size >= m), 64)
     found = []
@@ -29,7 +29,7 @@ def split_k_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
 
 
 def bf16x3_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """Small tiles first where large ones do not fill the GPU; the deepest stages need the shared memory of Hopper."""
+    """Small tiles first if large ones do not fill the GPU. The most stages need the shared memory of Hopper."""
     m, n, _ = sizes(a, b)
     fit = BF16X3 if shared_bytes(a) >= HOPPER_SHARED else BF16X3[1:]
     if not a.is_cpu and cdiv(m, 128) * cdiv(n, 128) >= sm_count(a):

@@ -1,7 +1,7 @@
 """Three loops in Python: the definition of the operation, and the baseline of the ladder.
 
-c[i][j] = sum over p of a[i][p] * b[p][j]. About 50 ns per multiply-add; the fp32 units of a GPU average one per 40
-femtoseconds.
+c[i][j] = sum over p of a[i][p] * b[p][j]. One multiply-add takes about 50 ns; all fp32 units of a GPU together compute
+one every 40 femtoseconds.
 """
 
 from __future__ import annotations

@@ -32,5 +32,5 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """A grid of tiles, and a k-tile, which the kernel loads ahead of its loop."""
+    """The limits: a grid of tiles, and K of at least 1, because the kernel loads a k-tile before its loop."""
     return requires_k(a.shape[1]) or grid_of_tiles(a, b)

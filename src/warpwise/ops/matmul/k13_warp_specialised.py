@@ -61,7 +61,7 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def best_splits(tile: GemmConfig, product: Product) -> list[int]:
-    """1, and the splits of the partial wave that make it shortest: of those that fill up to MOST_WAVES waves three."""
+    """1, and the three numbers of splits, with up to MOST_WAVES waves, for which the partial wave is shortest."""
     rows, columns = tile.tiles(product.m, product.n)
     left, most = rows * columns % product.sms, max(1, min(MOST_SPLITS, product.k // 256))
     if not left:

@@ -1,6 +1,6 @@
 """The launcher of k19, and its configurations: m counts columns of C, which are wgmma's m, and n counts rows.
 
-A cluster is given by its blocks along rows and columns of C: one above the other they share B, side by side A.
+A cluster is given by its blocks along rows and columns of C: blocks in a column share B, blocks in a row share A.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def operand_maps(
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """A Hopper GPU, and operands that TMA can address in place or in a row-major copy."""
+    """The limits: a Hopper GPU, and operands that TMA can address in place or in a row-major copy."""
     _, n, k = sizes(a, b)
     if reason := requires_hopper(a) or requires_k(k):
         return reason
@@ -105,9 +105,9 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def candidates(product: Product) -> list[GemmConfig]:
-    """Tiles that hold all rows of A, or some of many, in pairs or not, with K whole or divided to fill the GPU.
+    """Tiles that hold all rows of A, or a part of many rows, in pairs or not, with K whole or divided to fill the GPU.
 
-    Each for one block an SM and for two, with stages of 64 of K and, for 64 rows or more, of 128.
+    Each is listed for one block per SM and for two, with stages of 64 of K and, for 64 rows or more, of 128.
     """
     m, n, k, sms = product.m, product.n, product.k, product.sms
     widest = next((width for width in WIDTHS if width >= m), WIDTHS[-1])
@@ -145,8 +145,8 @@ configs = FAMILIES["k19_skinny"].configs(candidates, MOST_CONFIGS)
 def stages(tile: GemmConfig, m: int, blocks: int, room: int) -> int:
     """Pipeline stages in ``room`` bytes, as measured on an H200.
 
-    Up to 256 rows read B once, and 64 or 80 KB of it in flight are enough; where tiles share B and K is divided, some
-    21 MB over all ``blocks``.
+    Up to 256 rows, B is read once, and 64 or 80 KB of it in flight per block are enough; if tiles share B and K is
+    divided, about 21 MB in flight in all ``blocks``.
     """
     stage_bytes = (tile.m + tile.n) * 2 * tile.k
     most = min(MOST_STAGES, room // stage_bytes)

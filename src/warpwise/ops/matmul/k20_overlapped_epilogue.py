@@ -23,7 +23,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """A Hopper GPU, rows of C on 16 bytes, operands that TMA can address in place or in a row-major copy."""
+    """The limits: a Hopper GPU, 16-byte aligned rows of C, operands that TMA can address in place or in a copy."""
     _, n, k = sizes(a, b)
     if reason := requires_hopper(a) or requires_k(k):
         return reason

@@ -23,7 +23,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     if a.dtype == torch.int8:
         return launch_int8(c, a, b)
     (read_a, a_mn_major), (read_b, b_k_major) = tma_operands(a, b)
-    if not (uses_k20(a) or config or a_mn_major):  # k19 takes a K-major A alone
+    if not (uses_k20(a) or config or a_mn_major):  # k19 takes only a K-major A
         return k19_skinny.launch(c, read_a, read_b.t() if b_k_major else read_b)
     m, n, k = sizes(a, b)
     chosen, launch, tiles = persistent.tile_scheduler(a, b, config)
@@ -44,7 +44,7 @@ def launch_int8(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """A Hopper GPU, and operands or a C that no other rung takes in place."""
+    """The limits: a Hopper GPU, and operands or a C that no other rung takes in place."""
     if reason := requires_k(a.shape[1]):
         return reason
     if rung := rung_in_place(a, b):
@@ -53,7 +53,7 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """The configurations of k20 where it multiplies the copies."""
+    """The configurations of k20 if it multiplies the copies, else none."""
     return persistent.configs(a, b) if uses_k20(a) else ()
 
 

@@ -48,7 +48,7 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """A tile of as many rows as A has; splits of K that give each SM two blocks, half and twice as many."""
+    """A tile with all rows of A; splits of K with two blocks per SM, and half and twice as many."""
     a, b = few_rows_first(a, b)
     m, n, k = sizes(a, b)
     rows = next((count for count in (1, 4, 8) if count >= m), 16)

@@ -36,7 +36,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """The limits of k13, and an operand that must be copied."""
+    """The limits of k13, and at least one operand that must be copied."""
     if not any(copies(a, b)):
         return (
             "takes operands that must be transposed or copied for TMA; k13_warp_specialised takes these where they lie"

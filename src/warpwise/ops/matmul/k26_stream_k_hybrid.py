@@ -1,8 +1,8 @@
-"""The launcher of k26, and its configurations: the k-tiles of the last, partial wave are divided among all clusters.
+"""The launcher of k26, and its configurations: the k-tiles of the last, partial wave are divided between all clusters.
 
-A configuration is one of k20 and the number of cluster tiles whose k-tiles all clusters divide. ``splits`` = 0: linear
-stream-K, whose boundaries within ``edge`` k-tiles of a tile's boundary are moved to it. Else each tile has an owner,
-which computes its first ``edge`` k-tiles, and ``splits`` - 1 further splits.
+A configuration is one of k20, with the number of cluster tiles whose k-tiles are divided between all clusters.
+``splits`` = 0 is linear stream-K; a boundary within ``edge`` k-tiles of a tile's boundary is moved to it. Otherwise
+each tile has an owner, which computes its first ``edge`` k-tiles, and ``splits`` - 1 further splits.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from warpwise.ops.matmul.model import FAMILIES
 
 STREAM_K_HYBRID = cuda.load(Path(__file__).with_suffix(".cu"))
 
-STORE, ADD = 0.14, 0.08  # clocks for an element of partial sums: to store it, and to add it to the owner's
+STORE, ADD = 0.14, 0.08  # clocks to store an element of partial sums, and to add it to the owner's sum
 SNAP = 3  # k-tiles: a boundary of linear stream-K within this distance of a tile's boundary is moved to it
 MOST_SPLITS, MOST_CONFIGS = 16, 20
 
 
 def fits(config: GemmConfig, tiles: int, k_tiles: int, clusters: int) -> bool:
-    """True if ``clusters`` clusters can so compute a C of ``tiles`` tiles with ``k_tiles`` k-tiles each."""
+    """True if ``clusters`` clusters can compute ``tiles`` tiles of ``k_tiles`` k-tiles each by this configuration."""
     shared, splits = config.stream_k_tiles, config.splits
     if shared > tiles or shared * k_tiles >= 1 << 31:
         return False
@@ -64,7 +64,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 
 
 def candidates(product: Product) -> Iterator[GemmConfig]:
-    """The configurations of k20, for whole tiles alone, and those with stream-K."""
+    """The configurations of k20, with whole tiles only, and those with stream-K."""
     yield from CONFIGS
     for config in reversed(CONFIGS):
         yield from stream_k_configs(config, product.m, product.n, product.k, product.sms)
@@ -74,7 +74,7 @@ configs = FAMILIES["k26_stream_k_hybrid"].configs(candidates, MOST_CONFIGS)
 
 
 def stream_k_configs(config: GemmConfig, m: int, n: int, k: int, sms: int) -> Iterator[GemmConfig]:
-    """The ways to divide the last, partial wave: linear stream-K, and split-K with each number of splits."""
+    """The configurations that divide the last, partial wave: linear stream-K, and split-K by number of splits."""
     tiles, k_tiles, clusters = math.prod(config.tiles(m, n)), cdiv(k, config.k), max(1, sms // config.blocks)
     left = tiles % clusters
     if not left or left * k_tiles >= 1 << 31:

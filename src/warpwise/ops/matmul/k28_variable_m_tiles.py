@@ -17,7 +17,7 @@ VARIABLE_M_TILES = cuda.load(Path(__file__).with_suffix(".cu"))
 
 WIDE, NARROW, FLAT = 256, 248, 128  # rows of a tile
 TILE_N = 128  # columns of a tile; a flat tile has twice as many
-MAX_RATIO = 0.995  # of the busiest SM's rows to those with tiles of 256 rows alone
+MAX_RATIO = 0.995  # the busiest SM's rows divided by its rows with only tiles of 256 rows
 
 
 def variable(tile_rows: int, flat: bool = False) -> GemmConfig:
@@ -52,7 +52,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     tile_columns, flats = cdiv(n, TILE_N), cdiv(n, 2 * TILE_N) * found.flat
     tiles = tile_count(found, n)
     blocks = cdiv(tiles, cdiv(tiles, sms))  # the fewest that need no more waves
-    # Tile columns that are rasterised together, so that blocks in flight cover about a square of C.
+    # Tile columns of a raster group, so that concurrent blocks cover about a square of C.
     group = min(max(1, round((blocks * WIDE / TILE_N) ** 0.5)), tile_columns)
     kernel = VARIABLE_M_TILES[f"matmul_variable_m_tiles<{cuda.ctype(a.dtype)}, {str(not b_k_major).lower()}>"]
     kernel[blocks, 384, found._replace(m=TILE_N, n=WIDE).shared](
@@ -61,7 +61,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """The limits of k20, and a K-major a: a tile may begin at any row of it."""
+    """The limits of k20, and a K-major a, because a tile may begin at any row of a."""
     if reason := k20.limits(a, b):
         return reason
     _, _, k = sizes(a, b)
@@ -71,7 +71,7 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """The three with the fewest rows for the busiest SM, or tiles of 256 rows alone."""
+    """The three configurations with the fewest rows on the busiest SM, or only tiles of 256 rows."""
     (m, n, _), sms = sizes(a, b), sm_count(a)
     found = sorted(shorter(m, n, sms), key=lambda config: busiest_rows(config, m, n, sms))[:3]
     return names(found or [variable(max(1, cdiv(m, WIDE)))])

@@ -1,4 +1,4 @@
-"""The rungs of matmul as the model of a product's time describes them."""
+"""The rungs of matmul, described for ``gemm.time_model``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from warpwise.gemm.time_model import (
     skinny,
 )
 
-LARGE = "128x256x64_s4"  # of a rung without configurations
+LARGE = "128x256x64_s4"  # the tile of a rung without configurations
 
 
 def _b_transposed(product: Product, kind: str) -> int:

@@ -30,13 +30,13 @@ def matmul(a: torch.Tensor, b: torch.Tensor, *, rung: str | None = None) -> torc
 
     Products are summed in float32 (in float64 for float64, which PyTorch computes); float32 is never rounded to TF32.
     The product of two int8 matrices is int32 and exact, with K up to 131071. An empty sum, K = 0, is 0. Any strides,
-    offsets and more than 2^31 elements are supported; where one size exceeds 2^31 - 1024 PyTorch computes.
+    offsets and more than 2^31 elements are supported; if one size exceeds 2^31 - 1024, PyTorch computes.
 
-    Differentiable in floating point; where PyTorch computes forward and backward, its autograd records the product, and
-    ``torch.backends.cuda.matmul`` applies to a float32 backward if TF32 is switched on after the forward. Raises
+    Differentiable in floating point. If PyTorch computes forward and backward, its autograd records the product; a
+    float32 backward then uses TF32 if ``torch.backends.cuda.matmul`` is set to TF32 after the forward. Raises
     ``TypeError`` or ``ValueError`` if a or b is not 2-D, if they differ in dtype or device, or if their shapes do not
-    match. ``rung`` names one rung, ``name@config`` one of its configurations; ``warpwise.operation.chosen(MATMUL, a,
-    b)`` returns what runs without it.
+    match. ``rung`` names one rung, ``name@config`` one of its configurations. Without ``rung``,
+    ``warpwise.operation.chosen(MATMUL, a, b)`` returns the choice.
     """
     output: torch.Tensor = _matmul(a, b, rung=rung)
     return output

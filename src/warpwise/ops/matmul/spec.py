@@ -57,7 +57,7 @@ def eager_plan(a: torch.Tensor, b: torch.Tensor) -> Callable[..., torch.Tensor]:
 def _of_int8(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """torch._int_mm, which on a GPU is cuBLAS, with operands padded by zeros and b column-major.
 
-    On an H200 cuBLAS takes a row-major b at a seventh of the speed, and not at every size. On a CPU without VNNI
+    On an H200, cuBLAS is seven times slower with a row-major b, and does not support every size. On a CPU without VNNI,
     torch._int_mm may sum pairs of products in 16 bits, with saturation; int32 operands avoid that.
     """
     if not a.is_cuda:

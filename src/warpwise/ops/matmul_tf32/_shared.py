@@ -1,4 +1,4 @@
-"""What k05 and k06 share: operands that TMA can load."""
+"""Code that k05 and k06 share: operands that TMA can load."""
 
 from __future__ import annotations
 

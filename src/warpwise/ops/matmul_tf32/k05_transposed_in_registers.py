@@ -45,9 +45,9 @@ configs = FAMILIES["k05_transposed_in_registers"].configs(lambda product: CONFIG
 
 
 def roles(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, bool, bool]:
-    """(first, second, mn_major, swapped): the first operand goes through registers, as (K, extent) if it is MN-major,
-    else as (extent, K); the second is (extent, K). ``swapped``: B is the first. What TMA can load in neither layout is
-    copied, and one of two MN-major operands."""
+    """(first, second, mn_major, swapped): the first operand is loaded through registers, as (K, extent) if it is
+    MN-major, else as (extent, K); the second is (extent, K). ``swapped``: B is the first. An operand that TMA cannot
+    load in either layout is copied. If both are MN-major, one is copied."""
     left, right = readable(a), readable(b.t())
     if not aligned_rows(right):  # a row-major B
         return right.t(), k_major(left), True, True

@@ -52,8 +52,8 @@ def shared_bytes(config: GemmConfig, layout: Layout) -> int:
 
 
 def producers(config: GemmConfig, layout: Layout) -> int:
-    """Threads that produce: a warp, or a warpgroup, which deallocates registers (setmaxnreg), where nine warps have too
-    few for 128 sums and the fragments of two k-tiles."""
+    """Producer threads: a warp, or a warpgroup that deallocates registers (setmaxnreg) if nine warps would have too few
+    registers for 128 sums and the fragments of two k-tiles."""
     return 128 if config.m == 128 and config.n == 256 and layout != Layout(True, False) else 32
 
 
@@ -97,8 +97,8 @@ configs = FAMILIES["k06_skinny"].configs(candidates, MOST_CONFIGS)
 
 
 def stages_of(columns: int, rows: int, an_sm: int) -> int:
-    """Pipeline stages of ``an_sm`` blocks per SM. 64 KB of B in flight are enough, 80 with 128 columns or two blocks;
-    with more, blocks drift apart along K."""
+    """Pipeline stages with ``an_sm`` blocks per SM. 64 KB of B in flight are enough, 80 with 128 columns or two blocks;
+    with more, the positions of the blocks along K diverge."""
     enough = 5 if columns == 128 or an_sm == 2 else 8 if rows < 128 else 6
     return min(
         enough, (HOPPER_SHARED // an_sm - 2048) // (cdiv((columns + 4) * DEPTH * 4, 1024) * 1024 + rows * DEPTH * 4)
@@ -108,7 +108,7 @@ def stages_of(columns: int, rows: int, an_sm: int) -> int:
 def b_operand(b: torch.Tensor) -> tuple[torch.Tensor, Layout]:
     """B's rows or columns, as rows, and its layout: in place if TMA can load them, else a copy.
 
-    Shifted ones, which begin between multiples of 16 bytes, can be loaded in place if there are four or more.
+    Shifted rows, which do not begin on a multiple of 16 bytes, can be loaded in place if there are at least four.
     """
     for by_columns, lines in ((True, b.t()), (False, b)):
         if aligned_rows(lines):

@@ -1,4 +1,4 @@
-"""The rungs of matmul_tf32 as the model of a product's time describes them."""
+"""The rungs of matmul_tf32, described for ``gemm.time_model``."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ def matmul_tf32(a: torch.Tensor, b: torch.Tensor, *, rung: str | None = None) ->
     """``a @ b`` for float32 matrices a (M, K) and b (K, N), whose elements may be rounded to TF32: (M, N), float32.
 
     TF32 has float32's 8 bits of exponent and 10 bits of mantissa; products are exact and summed in float32. The error
-    is at most 2^-9 of ``abs(a) @ abs(b)``, beside that of the sum. On CPU tensors and for float64 PyTorch computes
-    without rounding. An empty sum, K = 0, is 0. Differentiable, by products of the same kind. Raises ``TypeError`` or
+    is at most 2^-9 of ``abs(a) @ abs(b)``, plus that of the sum. On CPU tensors and for float64 PyTorch computes
+    without rounding. An empty sum, K = 0, is 0. Differentiable; the backward uses TF32 too. Raises ``TypeError`` or
     ``ValueError`` if a or b is not 2-D, if they differ in dtype or device, or if their shapes do not match. ``rung``
     names one rung, ``name@config`` one of its configurations.
     """

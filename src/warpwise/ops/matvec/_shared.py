@@ -1,4 +1,4 @@
-"""What k03 and k04 share: alignment, and memory for partial sums."""
+"""Code that k03 and k04 share: alignment, and memory for partial sums."""
 
 from __future__ import annotations
 

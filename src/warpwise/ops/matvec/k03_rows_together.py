@@ -13,7 +13,7 @@ from warpwise.ops.matvec._shared import WARP, aligned, config_numbers, partial_s
 
 ROWS_TOGETHER = cuda.load(Path(__file__).with_suffix(".cu"))
 
-FORM = re.compile(r"t(\d+)_r(\d+)_u(\d+)")  # threads a row, rows a team, loads in flight
+FORM = re.compile(r"t(\d+)_r(\d+)_u(\d+)")  # threads per row, rows per team of threads, loads in flight
 CONFIGS = ("t128_r4_u2", "t128_r2_u2", "t128_r8_u1", "t32_r2_u2", "t32_r1_u4", "t256_r2_u2", "t256_r1_u4")
 
 
@@ -41,7 +41,7 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
 
 
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
-    """Four warps a team; fewer threads for short rows, so that each makes two loads of a row."""
+    """Teams of four warps, or of fewer threads for short rows, so that each thread loads twice from a row."""
     packs = a.shape[1] * a.element_size() // 16
     if packs >= 128 or a.shape[0] < 64 * sm_count(a):
         return CONFIGS

@@ -13,7 +13,7 @@ from warpwise.ops.matvec._shared import THREADS, aligned, config_numbers, partia
 
 COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
 
-FORM = re.compile(r"l(\d+)_u(\d+)")  # lanes in a column, launch in flight
+FORM = re.compile(r"l(\d+)_u(\d+)")  # lanes in a column, loads in flight
 
 
 def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:

@@ -13,7 +13,7 @@ from warpwise.ops.matvec.spec import SPEC
 
 
 def _backward(saved: Saved, grad: torch.Tensor) -> dict[str, torch.Tensor | None]:
-    """dA = dy x^T and dx = A^T dy, the latter by the same operation, which is differentiable again."""
+    """dA = dy x^T and dx = A^T dy, the latter by matvec, so that it is differentiable again."""
     return {
         "a": torch.outer(grad, saved.x) if saved.wants("a") else None,
         "x": _matvec(saved.a.t(), grad) if saved.wants("x") else None,

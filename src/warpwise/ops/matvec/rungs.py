@@ -34,12 +34,12 @@ def warp_per_row(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor) -> None:
 
 
 def limits(a: torch.Tensor, x: torch.Tensor) -> str | None:
-    """A grid with a block per row, as k03 may have."""
+    """The limit of a grid with one block per row, which k03 may have."""
     return f"takes up to {MOST_BLOCKS} rows, not {a.shape[0]}" if a.shape[0] > MOST_BLOCKS else None
 
 
 def triton_limits(a: torch.Tensor, x: torch.Tensor) -> str | None:
-    """k05's: its loop over K counts in 32 bits, up to a tile past the end."""
+    """The limits of k05: its loop over K counts in 32 bits, up to a tile past the end."""
     if 2**31 - 1024 < a.shape[1] < 2**31:
         return f"takes up to {2**31 - 1024} columns, or 2**31 and more, not {a.shape[1]}"
     return limits(a, x)
@@ -62,7 +62,7 @@ RUNGS = (
     ),
     rung(
         "k04_columns",
-        "for transposed views: lanes keep rows and walk along columns",
+        "for transposed views: a lane keeps its rows and loops over columns",
         k04_columns.launch,
         configs=k04_columns.configs,
     ),
@@ -71,8 +71,8 @@ RUNGS = (
 
 
 def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
-    """The rung for sizes that no table covers: k04 for a column-major a, k03 for a row-major one, k05 for many rows
-    that do not begin on 16 bytes, of which Triton keeps more loads in flight; PyTorch for float64."""
+    """The rung for sizes without a table: k04 for a column-major a, k03 for a row-major one, k05 for many rows that are
+    not aligned to 16 bytes, because Triton keeps more loads in flight; PyTorch for float64."""
     if a.dtype not in KERNEL_DTYPES or limits(a, x):
         return None
     if a.stride(0) == 1 and a.stride(1) != 1 and a.shape[0] > 1:

@@ -95,7 +95,7 @@ def magnitude_backward(grad_output: torch.Tensor, *rest: Any) -> torch.Tensor:
 def eager_backward(
     grad_output: torch.Tensor, indices: torch.Tensor, shape_input: Sequence[int], kernel_size: Pair, *rest: Any
 ) -> torch.Tensor:
-    """PyTorch's backward of the pooling, which reads of the input its shape alone."""
+    """PyTorch's backward of the pooling, which reads only the shape of the input."""
     if not grad_output.numel():
         return grad_output.new_zeros(tuple(shape_input))
     shape = tuple(shape_input)

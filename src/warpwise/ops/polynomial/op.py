@@ -40,7 +40,7 @@ def polynomial(input: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
 def polynomial_backward(grad_output: torch.Tensor, input: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
     """``grad_output * (2 * input + 1)``, the gradient of ``polynomial``; differentiable any number of times.
 
-    The two have one shape, dtype and device. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or
-    ``ValueError`` if they differ.
+    ``grad_output`` and ``input`` have the same shape, dtype and device. ``rung`` names one kernel of the ladder. Raises
+    ``TypeError`` or ``ValueError`` if they differ.
     """
     return _polynomial_backward(grad_output, input, rung=rung)

@@ -15,10 +15,10 @@ from warpwise.ops.potts_em_step.spec import DTYPES
 
 HERE = Path(__file__).parent
 THREADS = 128  # kThreads of k02
-SHARED_OF_TWO, SHARED_OF_ONE = 112 * 1024, 224 * 1024  # bytes of a block, with two blocks and with one an SM
-MOST_BLOCKS_AN_SM = 5  # of k02, by its registers
-MOST_DOMAINS, MOST_POINTS = 128, 128  # of k02: 32 lanes of four; points of a tile
-MOST_TILES = 8  # 4 x 4 moments of a thread
+SHARED_OF_TWO, SHARED_OF_ONE = 112 * 1024, 224 * 1024  # bytes per block, with two blocks and with one per SM
+MOST_BLOCKS_AN_SM = 5  # resident blocks of k02, limited by registers
+MOST_DOMAINS, MOST_POINTS = 128, 128  # of k02: 32 lanes of four domains; points of a tile
+MOST_TILES = 8  # tiles of 4 x 4 moments per thread
 MOST_INDEX = 2**31 - 1
 
 THREAD_PER_POINT = cuda.load(HERE / "k01_thread_per_point.cu")
@@ -37,7 +37,7 @@ class Shape(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """``points`` points of k02's tile, ``lanes`` for each, ``moments`` blocks a thread, ``bytes`` of shared memory."""
+    """``points`` points of k02's tile, ``lanes`` each, ``moments`` blocks per thread, ``bytes`` of shared memory."""
 
     points: int
     lanes: int
@@ -59,7 +59,7 @@ def shared_floats(points: int, domains: int, width: int) -> int:
 
 
 def tile_of(domains: int, width: int) -> Tile | None:
-    """About 2048 probabilities a tile, fewer where features are many; None if the moments or a tile do not fit."""
+    """About 2048 probabilities per tile, fewer if there are many features; None if moments or tile do not fit."""
     blocks = cdiv(cdiv(domains, 4) * cdiv(width, 4), THREADS)
     moments = next((count for count in (0, 1, 2, 4, MOST_TILES) if count >= blocks), None)
     if domains > MOST_DOMAINS or moments is None:
@@ -75,7 +75,7 @@ def tile_of(domains: int, width: int) -> Tile | None:
 
 
 def _balanced(tiles: int, resident: int) -> int:
-    """The fewest blocks that take as many rounds over the tiles as ``resident`` blocks."""
+    """The smallest number of blocks with as many iterations over the tiles as ``resident`` blocks."""
     return cdiv(tiles, cdiv(tiles, resident))
 
 
@@ -158,6 +158,6 @@ def rung(name: str, idea: str, launch: Callable[..., None], takes: Callable[...,
 
 
 RUNGS = (
-    rung("k01_thread_per_point", "one thread a point, atomics for the moments", thread_per_point, limits, False),
+    rung("k01_thread_per_point", "one thread per point, atomics for the moments", thread_per_point, limits, False),
     rung("k02_point_tiles", "tiles of points in shared memory, moments in registers", point_tiles, tiles_fit, True),
 )

@@ -71,7 +71,7 @@ def ring(n: int, degree: int, device: torch.device) -> tuple[torch.Tensor, torch
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
     """Scores of order 1, and beta times the degree at most 1, so that rounding errors of one colour do not grow in the
-    next. The attributes name what is not None."""
+    next. The attributes select the optional arguments that are given."""
     n, domains, width, restarts = (case.sizes[name] for name in ("n", "domains", "width", "restarts"))
     on, degree = case.attributes, case.attributes.get("degree", 4)
     made = [

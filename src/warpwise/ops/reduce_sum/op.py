@@ -16,7 +16,7 @@ def reduce_sum(input: torch.Tensor, dim: int | None = None, *, rung: str | None 
     """The sum of all elements of ``input`` (0-D), or along ``dim``, which is removed; in the dtype of ``input``.
 
     float16, bfloat16 and float32 are accumulated in float32, float64 (by PyTorch) in float64; an empty sum is 0.
-    Differentiable. ``rung`` names one kernel of the ladder; those with atomics round differently from run to run.
-    Raises ``TypeError`` for another dtype and ``ValueError`` for a ``dim`` that ``input`` lacks.
+    Differentiable. ``rung`` names one kernel of the ladder; the result of a kernel with atomics may differ between runs
+    by rounding. Raises ``TypeError`` for another dtype and ``ValueError`` if ``dim`` is out of range.
     """
     return _reduce_sum(input, dim, rung=rung)

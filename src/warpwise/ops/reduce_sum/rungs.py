@@ -17,16 +17,16 @@ from warpwise.ops.reduce_sum.spec import KERNEL_DTYPES
 HERE = Path(__file__).parent
 BLOCK = 256  # kThreads of the kernels
 WARP, BLOCK_OF_TEAMS, MOST_THREADS = 32, 128, 1024
-VECTOR, BATCH = 16, 4  # bytes of a load, and loads of a thread in flight
-BLOCKS_AN_SM = 8  # of 256 threads: the 2048 threads of an SM
-FEWEST_ELEMENTS = 16384  # of a block of k08 that is worth a second launch
+VECTOR, BATCH = 16, 4  # bytes per load, and loads in flight per thread
+BLOCKS_AN_SM = 8  # blocks of 256 threads that fill the 2048 threads of an SM
+FEWEST_ELEMENTS = 16384  # minimum elements of a block of k08 if there are two launches
 MOST_BLOCKS = 2**31 - 1
 
 Launch = Callable[..., None]
 
 
 def over_rows(launch: Launch) -> Launch:
-    """``launch(sums, x)`` on x (rows, columns), for any shape; for another ``dim`` than the last, x is a copy."""
+    """``launch(sums, x)`` on x (rows, columns), for any shape; if ``dim`` is not the last dimension, x is a copy."""
 
     def launch_over(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
         if dim is not None and not is_last(input, dim):
@@ -38,7 +38,7 @@ def over_rows(launch: Launch) -> Launch:
 
 
 def parts_of(x: torch.Tensor, each: int) -> int:
-    """Blocks a row: at least ``each`` elements a block, and about as many blocks as are resident on the GPU."""
+    """Blocks per row: at least ``each`` elements per block, and about as many blocks as are resident on the GPU."""
     rows, columns = x.shape
     return max(1, min(BLOCKS_AN_SM * sm_count(x) // rows, cdiv(columns, each)))
 
@@ -97,10 +97,10 @@ def _power_of_two(count: int) -> int:
 
 
 def threads_of(x: torch.Tensor) -> int:
-    """Threads that add a row: as many as hold it with a batch of four vectors each, up to a block of 256.
+    """Threads per row: enough to read it with a batch of four vectors each, up to a block of 256.
 
-    A team of lanes reads at least 64 bytes at once where a row is so long. A block has up to 1024 threads where the
-    rows are too few to fill the GPU's 2048 an SM.
+    A team of lanes reads at least 64 bytes at once if the row is long enough. A block has up to 1024 threads if there
+    are too few rows to fill the 2048 threads of each SM.
     """
     rows, columns = x.shape
     vectors = cdiv(columns * x.element_size(), VECTOR)
@@ -120,7 +120,7 @@ def _pass(sums: torch.Tensor, x: torch.Tensor, parts: int) -> None:
 
 
 def vector_parts(x: torch.Tensor) -> int:
-    """Blocks a row. Eight vectors for each of 1024 threads take less than to add the sums of several blocks would."""
+    """Blocks per row; one if 1024 threads read at most eight vectors each, which is faster than a second launch."""
     short = x.shape[1] * x.element_size() <= 8 * VECTOR * MOST_THREADS
     return 1 if short else parts_of(x, each=4 * BLOCK * VECTOR // x.element_size())
 
@@ -183,7 +183,7 @@ def _columns(sums: torch.Tensor, x: torch.Tensor, count: int, inner: int, length
 
 
 def limits(input: torch.Tensor, dim: int | None) -> str | None:
-    """The first rungs launch a block for every 256 elements of a row, so the size of a grid limits both counts."""
+    """The limit of rungs with a block for every 256 elements of a row: the number of blocks in a grid."""
     columns = max(1, input.numel() if dim is None else length_along(input, dim))
     blocks = input.numel() // columns * cdiv(columns, BLOCK)
     return (
@@ -196,7 +196,7 @@ def rung(name: str, idea: str, launch: Launch, deterministic: bool = False) -> R
 
 
 RUNGS = (
-    rung("k01_atomic_per_element", "one atomic an element", atomic_per_element),
+    rung("k01_atomic_per_element", "one atomic per element", atomic_per_element),
     rung(
         "k02_interleaved_addressing",
         "a tree in shared memory, interleaved addressing",
@@ -209,7 +209,7 @@ RUNGS = (
     ),
     rung(
         "k04_add_during_load",
-        "many elements a thread added before the tree",
+        "many elements per thread added before the tree",
         resident_grid("sum_add_during_load", "k04_add_during_load.cu"),
     ),
     rung("k05_warp_shuffle", "the tree by warp shuffles", resident_grid("sum_warp_shuffle", "k05_warp_shuffle.cu")),

@@ -39,7 +39,7 @@ def thread_per_pixel(out: torch.Tensor, image: torch.Tensor) -> None:
 
 
 def pack_bytes(out: torch.Tensor) -> int:
-    """16, or the least of 4, 8 and 16 with which one wave of threads computes all of ``out``."""
+    """Bytes per thread: the smallest of 4, 8 and 16 with which one wave of threads computes all of ``out``, else 16."""
     itemsize, bytes = out.element_size(), max(4, out.element_size())
     while bytes < 16 and out.numel() * itemsize > bytes * WAVE * sm_count(out):
         bytes *= 2
@@ -85,7 +85,7 @@ def triton(out: torch.Tensor, image: torch.Tensor) -> None:
 
 
 def interleaved(image: torch.Tensor) -> bool:
-    """Whether ``image`` (N, 3, H, W) or (3, H, W) is stored as (N, H, W, 3) without gaps."""
+    """True if ``image`` (N, 3, H, W) or (3, H, W) is stored as (N, H, W, 3) without gaps."""
     return _batch(image).permute(0, 2, 3, 1).is_contiguous()
 
 
@@ -94,12 +94,12 @@ def _not_interleaved(image: torch.Tensor) -> str | None:
 
 
 RUNGS = (
-    make_rung(HERE, "k01_thread_per_pixel", "one thread a pixel, any strides", thread_per_pixel, strided=True),
-    make_rung(HERE, "k02_planar_packs", "up to 16 bytes of each plane a thread", planar_packs),
+    make_rung(HERE, "k01_thread_per_pixel", "one thread per pixel, any strides", thread_per_pixel, strided=True),
+    make_rung(HERE, "k02_planar_packs", "up to 16 bytes of each plane per thread", planar_packs),
     make_rung(
         HERE,
         "k03_interleaved_packs",
-        "48 bytes of interleaved pixels a thread",
+        "48 bytes of interleaved pixels per thread",
         interleaved_packs,
         limits=_not_interleaved,
         strided=True,

@@ -1,4 +1,4 @@
-"""What the launchers of k04 and k05 share: configurations, limits, and the launch of clusters of two blocks."""
+"""Code that the launchers of k04 and k05 share: configurations, limits, and the launch of clusters of two blocks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def k_major(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 
 
 def tile_of(a: torch.Tensor, b: torch.Tensor) -> GemmConfig:
-    """Large tiles where they fill the GPU."""
+    """Large tiles if they fill the GPU, else small ones."""
     fills = cdiv(a.shape[0], 128) * cdiv(b.shape[1], 128) >= sm_count(a)
     return LARGE if fills and not a.is_cpu else SMALL
 
@@ -67,7 +67,7 @@ configs_of = FAMILIES["k05_two_k_tile_promotion"].configs(lambda product: CONFIG
 
 
 def launcher(module: cuda.Module, kernel: str, *configs: GemmConfig) -> Callable[..., None]:
-    """The launcher of a kernel of one configuration, which it has built in, or of a template of several."""
+    """The launcher of a kernel with one fixed configuration, or of a template with several."""
 
     def launch(
         c: torch.Tensor,

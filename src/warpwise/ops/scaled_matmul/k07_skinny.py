@@ -42,7 +42,7 @@ def deep(k: int, columns: int, rows: int, sides: int, split: int, outer: int) ->
 
 
 def producers(config: GemmConfig) -> int:
-    """Threads that produce: a warp, or a warpgroup, which deallocates registers (setmaxnreg)."""
+    """Producer threads: a warp, or a warpgroup, which deallocates registers (setmaxnreg)."""
     return 128 if groups(config) * sides(config) == 4 or config.n // sides(config) > 128 else 32
 
 
@@ -84,7 +84,7 @@ def launch(
 
 
 def limits(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
-    """A Hopper GPU, and a grid of the largest tiles."""
+    """The limits: a Hopper GPU, and a grid of the largest tiles."""
     return grid_y_limit(a.shape[0], 256, "rows of a") or hopper_limits(a, b)
 
 

@@ -1,10 +1,10 @@
 """The specification of scaled_matmul.
 
 Accuracy. A product of two fp8 values has at most 8 significant bits. Hopper's tensor cores add 32 products and the
-accumulator after aligning them to the largest and truncating 13 bits after its binary point, so that an accumulator in
-wgmma loses its last bits every 32 products, always towards zero. This operation adds groups of at most 256 products in
-float32: truncation happens inside a group alone, by less than 2^-13 of the largest value there. Its errors show that
-``torch._scaled_mm`` without ``use_fast_accum`` does the same on Hopper with groups of 128.
+accumulator after aligning them to the largest and truncating 13 bits after its binary point. An accumulator in wgmma
+therefore loses its last bits every 32 products, always towards zero. This operation adds groups of at most 256 products
+in float32: truncation occurs only within a group, by less than 2^-13 of the largest value of the group. The errors of
+``torch._scaled_mm`` without ``use_fast_accum`` show that it does the same on Hopper with groups of 128.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from warpwise.operation import Case, Cost, Output, Spec, check_tensor, draw
 
 DTYPES = (torch.float8_e4m3fn, torch.float8_e5m2)
 STEP = 32  # products that tensor cores align to each other
-TRUNCATED = 2.0**-14  # of the largest of them: the mean truncation error
+TRUNCATED = 2.0**-14  # the mean truncation error relative to the largest of them
 FLOAT32 = 2.0**-24
 
 
@@ -115,7 +115,7 @@ def _taken(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def eager_plan(*args: torch.Tensor) -> Callable[..., torch.Tensor]:
-    """cuBLAS's call alone where no operand must be copied."""
+    """A plan that only calls cuBLAS, if no operand must be copied."""
     a, b, *scales = args
     lines = a, b.t()
     as_they_are = _taken(a, b) and all(_aligned(matrix) is matrix for matrix in lines)

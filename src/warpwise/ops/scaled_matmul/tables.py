@@ -1,4 +1,4 @@
-"""The tables of scaled_matmul: layouts and alignment as for matmul, and whether each row has a scale."""
+"""The tables of scaled_matmul: layouts and alignment as for matmul, and "by row" if each row has a scale."""
 
 from __future__ import annotations
 

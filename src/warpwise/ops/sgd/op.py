@@ -28,7 +28,7 @@ def sgd(
     """One step of stochastic gradient descent, in place: g += weight_decay p; b = momentum b + g; p -= lr b.
 
     ``params``, ``grads`` and ``buffers`` are lists of tensors of any shapes, of one floating-point dtype and on one
-    device; each gradient and buffer has the shape of its parameter. A buffer of zeros starts the momentum; without
+    device; each gradient and buffer has the shape of its parameter. Buffers are zeros before the first step; without
     momentum ``buffers`` is None. With ``nesterov`` p -= lr (g + momentum b). ``lr`` may change from call to call
     without a new plan. Not differentiable. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or
     ``ValueError`` that names the argument.

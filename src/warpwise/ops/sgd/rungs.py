@@ -15,8 +15,8 @@ from warpwise.ops._defaults import first_taking
 from warpwise.ops.sgd.spec import DTYPES, Buffers, Tensors
 
 HERE = Path(__file__).parent
-THREADS, AT_ONCE, PER_BLOCK = 256, 12, 1024  # kThreads; tensors of a launch and elements of a block of k03
-MOST_ELEMENTS = 2**30  # an index is 32 bits, and so is the sum of the blocks of a launch
+THREADS, AT_ONCE, PER_BLOCK = 256, 12, 1024  # kThreads; k03: tensors per launch and elements per block
+MOST_ELEMENTS = 2**30  # an index has 32 bits, and so has the number of blocks of a launch
 LAUNCH_PER_PARAMETER = cuda.load(HERE / "k01_launch_per_parameter.cu")
 ONE_LAUNCH = cuda.load(HERE / "k03_one_launch.cu")
 IN_C = function(HERE / "k02_c.c", "sgd", "pppfffll")
@@ -63,7 +63,7 @@ def one_launch(outputs: object, params: Tensors, grads: Tensors, buffers: Buffer
 
 
 RUNGS = (
-    make_rung(HERE, "k01_launch_per_parameter", "one launch a parameter", launch_per_parameter, dtypes=DTYPES,
+    make_rung(HERE, "k01_launch_per_parameter", "one launch per parameter", launch_per_parameter, dtypes=DTYPES,
               limits=limits),
     Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", dtypes=DTYPES, devices=("cpu",)),
     make_rung(HERE, "k03_one_launch", "12 parameters in one launch, 16-byte accesses", one_launch, dtypes=DTYPES,

@@ -65,7 +65,7 @@ def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> d
 def _stepped(
     params: Tensors, grads: Tensors, buffers: Buffers, momentum: float, weight_decay: float, nesterov: bool
 ) -> tuple[list[torch.Tensor], list[torch.Tensor] | None]:
-    """What lr multiplies, and the new buffers."""
+    """The update that lr multiplies, and the new buffers."""
     gradients = [g.double() + weight_decay * p.double() for p, g in zip(params, grads, strict=True)]
     if not buffers:
         return gradients, None

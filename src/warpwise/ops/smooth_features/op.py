@@ -22,7 +22,7 @@ def smooth_features(
     *,
     rung: str | None = None,
 ) -> torch.Tensor:
-    """(N, F): ``hops`` times, v_i = ``scale``_i (v_i + sum_j w_ij v_j) over the neighbours j of each point i.
+    """Repeat v_i = ``scale``_i (v_i + sum_j w_ij v_j), over the neighbours j of each point i, ``hops`` times: (N, F).
 
     ``values`` is (N, F). ``rowptr`` (N + 1,) and ``columns`` (E,), int32 or int64, and ``weights`` (E,), or None for
     ones, are the graph in compressed sparse rows. With ``scale`` (N,) = 1 / (1 + sum_j w_ij) the result is the weighted

@@ -23,7 +23,7 @@ Launch = Callable[..., None]
 
 
 def each_hop(launch: Launch) -> Launch:
-    """``launch(out, values, ...)`` for each hop, to a scratch tensor and the output in turn, at last to the output."""
+    """``launch(out, values, ...)`` once per hop; it writes a scratch tensor and the output alternately."""
 
     def launch_hops(
         output: Tensor,
@@ -66,8 +66,8 @@ def limits(values: Tensor, rowptr: Tensor, columns: Tensor, *rest: object) -> st
 
 
 RUNGS = (
-    make_rung(HERE, "k01_thread_per_element", "one thread a feature of a point", thread_per_element, dtypes=DTYPES,
+    make_rung(HERE, "k01_thread_per_element", "one thread per feature of a point", thread_per_element, dtypes=DTYPES,
               limits=limits),
-    make_rung(HERE, "k02_four_features", "four features a lane, 16-byte loads", four_features, dtypes=DTYPES,
+    make_rung(HERE, "k02_four_features", "four features per lane, 16-byte loads", four_features, dtypes=DTYPES,
               limits=limits),
 )  # fmt: skip

@@ -73,7 +73,7 @@ def reference(values: Tensor, rowptr: Tensor, columns: Tensor, weights: Optional
 
 
 def magnitude(values: Tensor, rowptr: Tensor, columns: Tensor, weights: Optional, scale: Tensor, hops: int) -> Tensor:
-    """The same of the absolute values, in each hop of which an error stays an average of errors."""
+    """The operation on absolute values: the error of an average is the average of the errors, in each hop."""
     positive = None if weights is None else weights.abs()
     return hops * reference(values.abs(), rowptr, columns, positive, scale.abs(), hops)
 

@@ -13,7 +13,7 @@ from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops._dims import is_last, length_along
 from warpwise.ops.softmax.spec import KERNEL_DTYPES
 
-BLOCK = 256  # kThreads of the kernels with one block a row
+BLOCK = 256  # kThreads of the kernels with one block per row
 WARP = 32
 LONG_BLOCK = 1024  # kThreads of the kernels for long rows
 MAX_COLUMNS, MAX_ROWS = 2**30, 2**31 - 1  # a column index is an int; a grid has at most 2**31 - 1 blocks in x
@@ -22,7 +22,7 @@ Launch = Callable[..., None]
 
 
 def along_rows(launch: Launch) -> Launch:
-    """``launch(out, *inputs)`` on (rows, columns), for any shape; for another ``dim`` than the last, on copies."""
+    """``launch(out, *inputs)`` on (rows, columns), for any shape; on copies if ``dim`` is not the last dimension."""
 
     def launch_along(output: torch.Tensor, *args: Any) -> None:
         *inputs, dim = args
@@ -44,7 +44,7 @@ def power_of_two(count: int) -> int:
 
 
 def triton_warps(block: int) -> int:
-    """Warps of a program: 32 elements a thread, up to 32 warps, the largest block."""
+    """Warps of a program: 32 elements per thread, up to 32 warps, the largest block."""
     return min(32, max(1, block // 1024))
 
 
@@ -64,14 +64,14 @@ class RowTile(NamedTuple):
 
 
 def row_tile(out: torch.Tensor, *inputs: torch.Tensor) -> RowTile:
-    """For the rows of ``out`` and of one or two inputs. Powers of two bound the number of kernels that are compiled."""
+    """The tile for rows of ``out`` and of one or two inputs. Powers of two limit the number of compiled kernels."""
     padded, itemsize = power_of_two(out.shape[1]), out.element_size()
     bytes = min(16, padded * itemsize)
     whole, vectors = is_aligned(bytes, out, *inputs), padded * itemsize // bytes
     if vectors <= 4 and not whole:  # scalar accesses: fewer elements each, for up to four threads
         threads = min(4, padded)
         return RowTile(threads, 1, False, padded // threads * itemsize)
-    # One vector a thread while a row fits a warp, then two or four, more only where 1024 threads hold too little.
+    # One vector per thread while a row fits in a warp, then two or four, and more only if 1024 threads are too few.
     wanted = 4 if len(inputs) == 1 else 2
     threads = min(1024, max(min(WARP, vectors), vectors // wanted))
     return RowTile(threads, max(1, vectors // threads), whole, bytes)

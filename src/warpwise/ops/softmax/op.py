@@ -33,12 +33,12 @@ _softmax_backward = SOFTMAX_BACKWARD.call
 
 
 def softmax(input: torch.Tensor, dim: int = -1, *, rung: str | None = None) -> torch.Tensor:
-    """e^x / sum(e^x) along ``dim``, for ``input`` of any shape; of the same shape and dtype.
+    """e^x / sum(e^x) along ``dim``, for ``input`` of any shape; the result has the same shape and dtype.
 
-    float16, bfloat16 and float32 are summed in float32, float64 (by PyTorch) in float64. As in PyTorch an element of
+    float16, bfloat16 and float32 are summed in float32, float64 (by PyTorch) in float64. As in PyTorch, an element of
     -inf gives 0 and a row of only -inf gives NaN. Differentiable any number of times. ``rung`` names one kernel of the
-    ladder. Raises ``TypeError`` for another dtype, ``ValueError`` for a ``dim`` that ``input`` lacks or rows that
-    ``rung`` does not take.
+    ladder. Raises ``TypeError`` for another dtype, and ``ValueError`` if ``dim`` is out of range or ``rung`` does not
+    take rows of this length.
     """
     return _softmax(input, dim, rung=rung)
 
@@ -48,8 +48,8 @@ def softmax_backward(
 ) -> torch.Tensor:
     """y * (dy - sum(dy * y)) along ``dim``: the gradient of softmax's input, from ``grad_output`` dy and ``output`` y.
 
-    For backwards written by hand; autograd calls it for ``softmax``. Differentiable any number of times. ``rung`` names
-    one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` if the two differ in shape, dtype or device, or
-    lack ``dim``.
+    Autograd calls this function; it is public for backwards written by hand. Differentiable any number of times.
+    ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` if the two differ in shape, dtype or
+    device, or if ``dim`` is out of range.
     """
     return _softmax_backward(grad_output, output, dim, rung=rung)

@@ -15,7 +15,7 @@ MAX_GRID_Y = 65535
 TILE, SMALL_TILE = 64, 32  # the edge of the tiles of k06 (of k05 for 4-byte elements), and of k04
 STRIP_THREADS, STRIP_ELEMENTS, SHORTEST_STRIP = 256, 4096, 32
 WARP, FITTED_THREADS, BLOCKS_AN_SM = 32, 256, 8
-FITTED_WAVES = 4  # of 2048 threads for each SM
+FITTED_WAVES = 4  # waves of 2048 threads per SM
 MAX_FEW = STRIP_ELEMENTS // SHORTEST_STRIP
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -63,7 +63,7 @@ def triton(out: torch.Tensor, input: torch.Tensor) -> None:
 def strips(out: torch.Tensor, input: torch.Tensor) -> None:
     (rows, cols), (out, input, ctype) = input.shape, _bits(out, input)
     few, length = min(rows, cols), max(rows, cols)
-    # Up to STRIP_ELEMENTS in a strip, 16 a thread; less where there are not four strips for each SM, but one a thread.
+    # Up to STRIP_ELEMENTS per strip, 16 per thread; fewer, but at least one per thread, for four strips per SM.
     wanted = max(cdiv(length, 4 * sm_count(input)), STRIP_THREADS // few, SHORTEST_STRIP)
     strip = 1 << (min(wanted, STRIP_ELEMENTS // few).bit_length() - 1)
     pitch = strip + cdiv(32, few)
@@ -131,7 +131,7 @@ RUNGS = (
     make_rung(
         HERE,
         "k08_fitted_blocks",
-        "one element a thread, blocks as narrow as the matrix",
+        "one element per thread, blocks as narrow as the matrix",
         fitted_blocks,
         limits=_fitted_grid,
     ),
@@ -139,11 +139,11 @@ RUNGS = (
 
 
 def default(input: torch.Tensor) -> str | None:
-    """PyTorch for one row or column, a plain copy; else a rung by the short side and the size.
+    """PyTorch for one row or column, which is a plain copy; else a rung by the short side and the size.
 
-    Short side below a tile of k04: k08 up to four waves of threads, beyond that k07. Below two tiles of k05 and not
-    one: k04 up to one wave of blocks, beyond that k07. Others: k04 where k05 and k06 have fewer tiles than there are
-    SMs, else k05 if the rows of both matrices are multiples of 16 bytes, and k06 if not.
+    Short side shorter than a tile of k04: k08 up to four waves of threads, else k07. Shorter than two tiles of k05, and
+    not exactly one: k04 up to one wave of blocks, else k07. Otherwise: k04 if k05 and k06 would have fewer tiles than
+    there are SMs, else k05 if the rows of both matrices are multiples of 16 bytes, else k06.
     """
     rows, cols = input.shape
     few, pack, sms = min(rows, cols), 16 // input.element_size(), sm_count(input)

@@ -50,7 +50,7 @@ def triton(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 
 
 RUNGS = (
-    make_rung(HERE, "k01_thread_per_element", "one thread an element", thread_per_element),
+    make_rung(HERE, "k01_thread_per_element", "one thread per element", thread_per_element),
     make_rung(HERE, "k02_grid_stride", "a grid-stride loop over a resident grid", grid_stride),
     make_rung(HERE, "k03_vectorised", "16-byte loads and stores", vectorised),
     make_rung(HERE, "k04_loads_in_flight", "four packs of each input in flight a thread", loads_in_flight),

@@ -64,7 +64,7 @@ _RATES: dict[tuple[int, int], dict[str, float]] = {
     (9, 0): {**_WIDE, "fp64": 2.0},
     (10, 0): {**_WIDE, "fp64": 2.0},
 }
-_GEFORCE = {**_WIDE, "lsu": 0.5, "fp64": 2 / 32}  # GA10x and later of the same kind: 16 load/store lanes an SM
+_GEFORCE = {**_WIDE, "lsu": 0.5, "fp64": 2 / 32}  # GA10x and later of the same kind: 16 load/store lanes per SM
 
 
 def pipe_of(opcode: str, modifiers: Iterable[str] = ()) -> str | None:

@@ -11,9 +11,9 @@ administrators, because counters can leak other users' work. Any one of these al
   - on your own machine, for everybody: write
         options nvidia NVreg_RestrictProfilingToAdminUsers=0
     to /etc/modprobe.d/nvidia-profiling.conf, then reboot (on Debian and Ubuntu after `update-initramfs -u`)
-  - in a container: start it with --cap-add=SYS_ADMIN; the host's setting holds inside of it as well
-  - on a rented machine: only the provider can change the host's driver; some sell machines with counters open, and
-    bare-metal ones are yours to set
+  - in a container: start it with --cap-add=SYS_ADMIN; the host's setting applies inside of it as well
+  - on a rented machine: only the provider can change the host's driver; some offer machines with access to counters,
+    and on a bare-metal machine you can change the setting yourself
 Without counters, the same command without --ncu computes them from the machine code."""
 
 NOT_FOUND = """\

@@ -16,7 +16,7 @@ from warpwise.lab.profile.ncu.errors import NcuError, NcuNotFound, NcuPermission
 from warpwise.lab.profile.ncu.metrics import DEFAULT
 from warpwise.lab.profile.ncu.table import Measured, parse
 
-# Clocks are not locked: locking needs permissions, and the counters are to be those of the machine as it is used.
+# Clocks are not locked: locking needs permissions, and the counters should be those of normal use.
 # Caches are flushed before every pass.
 OPTIONS = (
     "--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "mangled", "--profile-from-start", "off",

@@ -60,7 +60,7 @@ def halved(grad_input: torch.Tensor, grad_output: torch.Tensor, shape_input: Seq
 
 
 RUNGS = (
-    make_rung(HERE, "k01_thread_per_pixel", "one thread a pixel of the input", thread_per_pixel, dtypes=DTYPES,
+    make_rung(HERE, "k01_thread_per_pixel", "one thread per pixel of the input", thread_per_pixel, dtypes=DTYPES,
               limits=limits),
     make_rung(HERE, "k02_halved", "2 x 2 windows side by side, 8-byte stores", halved, dtypes=DTYPES,
               limits=halved_limits),
@@ -68,5 +68,5 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k02 for 2 x 2 windows side by side; PyTorch for others, since k01 is not timed."""
+    """k02 for 2 x 2 windows side by side, that is, with stride 2; PyTorch for others, because k01 is not timed."""
     return first_taking(RUNGS, args, "k02_halved")

@@ -53,7 +53,7 @@ def halved(
 
 
 RUNGS = (
-    make_rung(HERE, "k01_thread_per_window", "one thread a window", thread_per_window, dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k01_thread_per_window", "one thread per window", thread_per_window, dtypes=DTYPES, limits=limits),
     Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", dtypes=DTYPES, devices=("cpu",)),
     make_rung(HERE, "k03_halved", "2 x 2 windows side by side, 8-byte loads", halved, dtypes=DTYPES,
               limits=halved_limits),

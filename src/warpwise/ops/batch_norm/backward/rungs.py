@@ -52,13 +52,13 @@ def split_channels(outputs: Gradients, *args: Any) -> None:
 
 
 RUNGS = (
-    make_rung(HERE, "k01_block_per_channel", "one block a channel, two passes", block_per_channel, dtypes=DTYPES,
+    make_rung(HERE, "k01_block_per_channel", "one block per channel, two passes", block_per_channel, dtypes=DTYPES,
               limits=limits),
-    make_rung(HERE, "k02_split_channels", "several blocks a channel, 16-byte accesses", split_channels, dtypes=DTYPES,
+    make_rung(HERE, "k02_split_channels", "several blocks per channel, 16-byte accesses", split_channels, dtypes=DTYPES,
               limits=limits),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
-    """k02 where the forward's default is a rung: PyTorch's backward of it would be a dozen launches."""
+    """k02 if the forward's default is a rung, because PyTorch's backward of it takes a dozen launches."""
     return first_taking(RUNGS, args, "k02_split_channels") if _launch.is_row_long(args[3]) else None

@@ -44,14 +44,14 @@ def split_channels(outputs: Three, input: torch.Tensor, weight: Optional, bias: 
 
 
 RUNGS = (
-    make_rung(HERE, "k01_block_per_channel", "one block a channel, three passes", block_per_channel, dtypes=DTYPES,
+    make_rung(HERE, "k01_block_per_channel", "one block per channel, three passes", block_per_channel, dtypes=DTYPES,
               limits=limits),
     Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", dtypes=DTYPES, devices=("cpu",)),
-    make_rung(HERE, "k03_split_channels", "several blocks a channel, shifted sums in one pass", split_channels,
+    make_rung(HERE, "k03_split_channels", "several blocks per channel, shifted sums in one pass", split_channels,
               dtypes=DTYPES, limits=limits),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
-    """k03, 3 to 11 times as fast as PyTorch at the measured sizes; PyTorch where channels are not in long rows."""
+    """k03, 3 to 11 times as fast as PyTorch at the measured sizes; PyTorch if the rows of a channel are short."""
     return first_taking(RUNGS, args, "k03_split_channels") if is_row_long(args[0]) else None

@@ -36,5 +36,5 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """The one launch, where PyTorch takes five."""
+    """k01: one launch instead of PyTorch's five."""
     return first_taking(RUNGS, args, "k01_one_launch")

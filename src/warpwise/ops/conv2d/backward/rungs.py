@@ -50,7 +50,7 @@ def thread_per_element(
 
 
 def splits(grad_output: torch.Tensor, blocks: int, groups: int) -> tuple[int, int]:
-    """How many blocks share a sum over pixels so that ``blocks`` occupy the GPU, and the pixels of each."""
+    """The number of splits of a sum over pixels so that ``blocks`` occupy the GPU, and the pixels of each split."""
     pixels = max(1, grad_output.numel() // grad_output.shape[1])
     wanted = cdiv(BLOCKS_PER_SM * sm_count(grad_output), blocks)
     count = max(1, min(wanted, cdiv(pixels, SHORTEST), MOST_GRID // groups))
@@ -114,9 +114,9 @@ def direct_tiles(
 
 
 RUNGS = (
-    make_rung(HERE, "k01_thread_per_element", "one thread an element of each gradient", thread_per_element,
+    make_rung(HERE, "k01_thread_per_element", "one thread per element of each gradient", thread_per_element,
               dtypes=DTYPES, limits=limits),
-    make_rung(HERE, "k02_implicit_gemm", "matrix products with patches gathered on the way, split sums",
+    make_rung(HERE, "k02_implicit_gemm", "implicit GEMM: patches gathered into shared memory, split sums",
               implicit_gemm, dtypes=DTYPES, limits=limits),
     make_rung(HERE, "k03_direct_tiles", "direct sums of 3 x 3 filters from tiles in shared memory", direct_tiles,
               dtypes=DTYPES, limits=direct_limits),
@@ -124,5 +124,5 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k03 up to 16 channels, where PyTorch's time is several times that predicted for it; PyTorch for others."""
+    """k03 up to 16 channels, for which PyTorch takes several times the time predicted for k03; else PyTorch."""
     return first_taking(RUNGS, args, "k03_direct_tiles") if args[1].shape[1] <= MOST_CHANNELS else None

@@ -100,9 +100,9 @@ def direct_tiles(outputs: Any, *args: Any) -> None:
 
 
 RUNGS = (
-    make_rung(HERE, "k01_separate_passes", "a thread a channel, then a thread a pixel", separate_passes,
+    make_rung(HERE, "k01_separate_passes", "a thread per channel, then a thread per pixel", separate_passes,
               dtypes=DTYPES, limits=limits),
-    make_rung(HERE, "k02_fused", "a window a thread, maxima recomputed, implicit GEMMs", fused, dtypes=DTYPES,
+    make_rung(HERE, "k02_fused", "a window per thread, maxima recomputed, implicit GEMMs", fused, dtypes=DTYPES,
               limits=limits),
     make_rung(HERE, "k03_direct_tiles", "the convolution's gradient in shared memory, direct sums from registers",
               direct_tiles, dtypes=DTYPES, limits=direct_limits),
@@ -110,6 +110,6 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k03, or k02 where it does not take the arguments, with the forward's rule."""
+    """Up to ``forward.MOST_CHANNELS`` channels k03, or k02 if k03 does not take the arguments; else PyTorch."""
     few = args[4].shape[1] <= forward.MOST_CHANNELS
     return first_taking(RUNGS, args, "k03_direct_tiles", "k02_fused") if few else None

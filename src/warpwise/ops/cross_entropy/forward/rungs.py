@@ -17,7 +17,7 @@ from warpwise.ops.cross_entropy.spec import DTYPES, Two
 HERE = Path(__file__).parent
 THREADS, MOST_BLOCKS = 256, 1024
 MOST_CLASSES = 4096  # of the default
-FEW_PASSES = 4  # over rows that one block makes: it needs no semaphore, which a captured graph sets to zero by a launch
+FEW_PASSES = 4  # up to so many passes one block reads all rows and needs no semaphore, which takes a launch to reset
 MOST_ROWS = 2**24  # counts are summed in float32, exactly
 THREAD_PER_ROW = cuda.load(HERE / "k01_thread_per_row.cu")
 LANES_PER_ROW = cuda.load(HERE / "k03_lanes_per_row.cu")
@@ -62,7 +62,7 @@ def lanes_per_row(outputs: Two, input: torch.Tensor, target: torch.Tensor, ignor
 
 
 RUNGS = (
-    make_rung(HERE, "k01_thread_per_row", "one thread a row, then one thread for the mean", thread_per_row,
+    make_rung(HERE, "k01_thread_per_row", "one thread per row, then one thread for the mean", thread_per_row,
               dtypes=DTYPES, limits=limits),
     Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", dtypes=DTYPES, devices=("cpu",)),
     make_rung(HERE, "k03_lanes_per_row", "lanes along classes, maximum and sum in one pass, one launch",
@@ -71,5 +71,5 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k03 up to 4096 classes, a row a warp; PyTorch for longer rows, at which no rung is timed."""
+    """k03 up to 4096 classes; PyTorch for longer rows, for which no rung is timed."""
     return first_taking(RUNGS, args, "k03_lanes_per_row") if args[0].shape[1] <= MOST_CLASSES else None

@@ -38,7 +38,7 @@ _written: dict[torch.dtype, object] = {}
 
 
 def _with_constants(image: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]) -> cuda.Module:
-    """The module with these windows in its constant memory, which is written only if they differ from the last ones."""
+    """The module with these windows in its constant memory; equal windows are not copied again."""
     dtype, wanted = computed(image.dtype), (tuple(kernel_size), tuple(sigma))
     module = CONSTANT_WEIGHTS[dtype]
     if _written.get(dtype) != wanted:
@@ -130,7 +130,7 @@ def _plane_limits(image: torch.Tensor, kernel_size: Sequence[int], sigma: Sequen
 
 
 RUNGS = (
-    make_rung(HERE, "k01_direct", "one thread a pixel, the whole window", direct, limits=grid_limit),
+    make_rung(HERE, "k01_direct", "one thread per pixel, the whole window", direct, limits=grid_limit),
     make_rung(HERE, "k02_constant_weights", "weights in constant memory", constant_weights, limits=_constant_limits),
     make_rung(HERE, "k03_separable", "two passes of one axis each", separable, limits=grid_limit),
     make_rung(HERE, "k04_shared_tile", "both passes on a tile in shared memory", shared_tile, limits=_shared_limits),

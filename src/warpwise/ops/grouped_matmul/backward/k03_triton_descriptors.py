@@ -1,10 +1,9 @@
 """Boxes of both operands by TMA, which reads the rows before a group as zero.
 
-TMA clips boxes at the bounds of the descriptor, which does not contain the bounds of groups. So both operands are
-described as (rows, rows, columns) with two equal strides: element (x, y, j) is element j of row x + y. With the
-group's first row as x, y counts rows of the group, and y < 0 is out of bounds. The last k-tile ends where the group
-ends, and the first may begin before it; zeros in both operands add nothing, whatever the previous group contains, and
-no mask is computed.
+TMA clips boxes at the bounds of the descriptor, which does not contain the bounds of groups. Therefore both operands
+are described as (rows, rows, columns) with two equal strides: element (x, y, j) is element j of row x + y. If x is the
+group's first row, y counts rows of the group, and y < 0 is out of bounds. The last k-tile ends at the end of the group;
+the first may begin before the group and reads zeros there from both operands, so no mask is needed.
 """
 
 from typing import Any

@@ -48,7 +48,7 @@ RUNGS: tuple[Rung, ...] = (
 
 
 def default(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> str | None:
-    """k04 on Hopper, k03 elsewhere if TMA can address 2-byte operands, else k02; PyTorch for float64 and huge sizes."""
+    """k04 on Hopper; else k03 if TMA can address the 2-byte operands, else k02; PyTorch for float64 and huge sizes."""
     if a.dtype not in KERNEL_DTYPES or tiles_limits(a, grad_output, offsets):
         return None
     if a.dtype not in HALVES or descriptors_limits(a, grad_output, offsets):

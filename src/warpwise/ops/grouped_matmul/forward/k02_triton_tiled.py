@@ -1,7 +1,7 @@
 """One tile of one group's rows per program: tensor cores for 2-byte types, fp32 units for float32.
 
 The grid is the maximum number of tiles for any `ends`: one for each BLOCK_M rows, and one more, partly empty, for
-each group. So the host does not wait for `ends`; a program finds its group on the device, or exits.
+each group. The host therefore does not wait for `ends`; a program finds its group on the device, or exits.
 """
 
 import torch

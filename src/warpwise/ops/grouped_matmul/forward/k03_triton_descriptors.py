@@ -1,8 +1,8 @@
 """Boxes by TMA, one persistent program per SM, and one fused loop over groups, tiles and k-tiles.
 
-A box of A may extend into the rows of the next group, whose accumulator are not stored. C is stored by masked pointers,
-since a box would overwrite those rows; a branch between boxes for whole tiles and masks for the last tile of a group
-would prevent Triton from fusing the loops.
+A box of A may extend into the rows of the next group; the accumulators of these rows are not stored. C is stored by
+masked pointers, because a box would overwrite these rows. Triton could not fuse the loops if there were a branch
+between boxes for whole tiles and masks for the last tile of a group.
 """
 
 import torch

@@ -44,7 +44,7 @@ RUNGS: tuple[Rung, ...] = (
 
 
 def default(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:
-    """k03 where TMA can address 2-byte operands, else k02; PyTorch for float64 and huge sizes."""
+    """k03 if TMA can address the 2-byte operands, else k02; PyTorch for float64 and huge sizes."""
     if a.dtype not in KERNEL_DTYPES or tiles_limits(a, b, offsets):
         return None
     by_tma = a.dtype in HALVES and not descriptors_limits(a, b, offsets)

@@ -54,7 +54,7 @@ def grid_of_elements(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> s
 def warpgroup_limits(
     input: torch.Tensor, weight: torch.Tensor, bias: Any, activation: Any, residual: torch.Tensor | None, *rest: Any
 ) -> str | None:
-    """A Hopper GPU, and matrices that TMA can address."""
+    """The limits: a Hopper GPU, and matrices that TMA can address."""
     x, w = operands(input, weight)
     if reason := warpgroup_limit(x, w, ("input", "weight", "out_features")):
         return reason
@@ -79,7 +79,7 @@ def thread_per_element(outputs: Outputs, *args: Any) -> None:
 
 
 RUNGS = (
-    make_rung(HERE, "k01_thread_per_element", "one thread per element, the epilogue before its store",
+    make_rung(HERE, "k01_thread_per_element", "one thread per element, with the epilogue before the store",
               thread_per_element, dtypes=KERNEL_DTYPES, limits=grid_of_elements, strided=True),
     *fused.rungs(problem, operands, warpgroup_limits, MATMUL),
 )  # fmt: skip

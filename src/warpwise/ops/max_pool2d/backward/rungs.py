@@ -74,7 +74,7 @@ def halved(
 
 
 RUNGS = (
-    make_rung(HERE, "k01_thread_per_pixel", "one thread a pixel of the input", thread_per_pixel, dtypes=DTYPES,
+    make_rung(HERE, "k01_thread_per_pixel", "one thread per pixel of the input", thread_per_pixel, dtypes=DTYPES,
               limits=limits),
     make_rung(HERE, "k02_halved", "2 x 2 windows side by side, 8-byte stores", halved, dtypes=DTYPES,
               limits=halved_limits),

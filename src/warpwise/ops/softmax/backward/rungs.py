@@ -41,8 +41,8 @@ K01, K02 = HERE / "k01_thread_per_row.cu", HERE / "k02_warp_shuffle.cu"
 K03, K04 = HERE / "k03_row_in_registers.cu", HERE / "k04_long_rows.cu"
 
 RUNGS = (
-    rung("k01_thread_per_row", "one thread a row", per_thread("softmax_backward_thread_per_row", K01)),
-    rung("k02_warp_shuffle", "one block a row, warp shuffles", per_block("softmax_backward_warp_shuffle", K02)),
+    rung("k01_thread_per_row", "one thread per row", per_thread("softmax_backward_thread_per_row", K01)),
+    rung("k02_warp_shuffle", "one block per row, warp shuffles", per_block("softmax_backward_warp_shuffle", K02)),
     rung(
         "k03_row_in_registers",
         "16-byte loads, both rows read once and kept",
@@ -63,6 +63,6 @@ RUNGS = (
 
 
 def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | None:
-    """k03 for rows that fit in registers, else k04; PyTorch where neither takes the arguments."""
+    """k03 for rows that fit in registers, else k04; PyTorch if neither takes the arguments."""
     choice = RUNGS[2] if length_along(output, dim) <= REGISTER_COLUMNS else RUNGS[3]
     return None if output.dtype not in KERNEL_DTYPES or choice.limits(grad_output, output, dim) else choice.name

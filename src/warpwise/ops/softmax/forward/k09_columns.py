@@ -1,4 +1,4 @@
-"""The launcher of k09_columns: one launch, or two where blocks split a column."""
+"""The launcher of k09_columns: one launch, or two if several blocks share a column."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from warpwise.operation import cdiv, sm_count
 from warpwise.ops._columns import geometry
 from warpwise.ops._dims import inner_size, length_along
 
-FEWEST_ELEMENTS = 8192  # of a block that is worth a second launch
+FEWEST_ELEMENTS = 8192  # minimum elements of a block if there are two launches
 COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
 
 

@@ -42,8 +42,8 @@ K01, K02, K03 = HERE / "k01_thread_per_row.cu", HERE / "k02_block_per_row.cu", H
 K04, K05, K06 = HERE / "k04_online.cu", HERE / "k05_row_in_registers.cu", HERE / "k06_long_rows.cu"
 
 RUNGS = (
-    rung("k01_thread_per_row", "one thread a row", per_thread("softmax_thread_per_row", K01)),
-    rung("k02_block_per_row", "one block a row, tree in shared memory", per_block("softmax_block_per_row", K02)),
+    rung("k01_thread_per_row", "one thread per row", per_thread("softmax_thread_per_row", K01)),
+    rung("k02_block_per_row", "one block per row, tree in shared memory", per_block("softmax_block_per_row", K02)),
     rung("k03_warp_shuffle", "reductions by warp shuffles", per_block("softmax_warp_shuffle", K03)),
     rung("k04_online", "maximum and sum in one pass", per_block("softmax_online", K04)),
     rung(
@@ -63,9 +63,9 @@ RUNGS = (
 
 
 def default(input: torch.Tensor, dim: int) -> str | None:
-    """k09 where the elements of a row are not adjacent, k05 for rows that fit in registers, else k06.
+    """k09 if the elements of a row are not adjacent, k05 for rows that fit in registers, else k06.
 
-    PyTorch where the rung does not take the arguments.
+    PyTorch if the rung does not take the arguments.
     """
     choice = RUNGS[4] if length_along(input, dim) <= REGISTER_COLUMNS else RUNGS[5]
     choice = choice if is_last(input, dim) else RUNGS[8]
