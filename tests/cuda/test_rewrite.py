@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from warpwise import cuda
 from warpwise.cuda.emulator.rewrite import rewrite
@@ -149,3 +150,18 @@ def test_line_numbers_after_preprocessing() -> None:
     assert finding.kind is cuda.UninitializedRead
     assert finding.access is not None
     assert finding.access.line == 10
+
+
+def test_dynamic_shared_memory_that_is_one_object():
+    source = """
+    struct Storage { float a[32]; int b; };
+    extern "C" __global__ void k(float* out) {
+      extern __shared__ __align__(128) Storage s;
+      s.a[threadIdx.x] = threadIdx.x;
+      __syncwarp();
+      out[threadIdx.x] = s.a[31 - threadIdx.x];
+    }
+    """
+    out = torch.zeros(32)
+    cuda.load(source)["k"][1, 32, 132](out)
+    assert torch.equal(out, torch.arange(31.0, -1.0, -1.0))

@@ -269,3 +269,41 @@ def test_distributed_shared_memory_is_read():
 def test_a_grid_that_clusters_do_not_divide_is_refused():
     with pytest.raises(cuda.LaunchError, match="clusters of 2 x 1 x 1 blocks do not divide the grid of 3"):
         cuda.load(MULTICAST)["exchange"][3, 32](torch.zeros(96), torch.zeros(96))
+
+
+REDUCE = "\n".join(
+    f"""
+extern "C" __global__ void reduce_{name}(const __grid_constant__ sm90::TensorMap map, const unsigned* from, int x) {{
+  __shared__ alignas(128) unsigned box[4][8];
+  box[threadIdx.x / 8][threadIdx.x % 8] = from[threadIdx.x];
+  sm90::fence_proxy_async();
+  __syncwarp();
+  if (threadIdx.x == 0) {{
+    asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.{name}.tile.bulk_group [%0, {{%1, %2}}], [%3];"
+                 :: "l"(&map), "r"(x), "r"(-1), "r"(warpwise::shared_address(box)) : "memory");
+    asm volatile("cp.async.bulk.commit_group;\\ncp.async.bulk.wait_group 0;" ::: "memory");
+  }}
+}}"""
+    for name in ("add", "min", "max", "and", "or", "xor", "inc", "dec")
+)
+MODELS = {
+    "add": lambda old, x: old + x,
+    "min": torch.minimum,
+    "max": torch.maximum,
+    "and": lambda old, x: old & x,
+    "or": lambda old, x: old | x,
+    "xor": lambda old, x: old ^ x,
+    "inc": lambda old, x: torch.where(old >= x, 0, old + 1),
+    "dec": lambda old, x: torch.where((old == 0) | (old > x), x, old - 1),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_each_reduction_applies_to_the_part_inside_the_tensor(name):
+    old, given = torch.randint(0, 9, (5, 12)), torch.randint(0, 9, (4, 8))
+    wanted = old.clone()
+    wanted[:3, 6:] = MODELS[name](old[:3, 6:], given[1:, :6])  # the box begins at row -1, column 6
+    c = old.to(torch.uint32)
+    kernel = cuda.load(HEAD + REDUCE)[f"reduce_{name}"]
+    kernel[1, 32](cuda.tensor_map(c, (4, 8), swizzle=0), given.to(torch.uint32), 6)
+    assert torch.equal(c.long(), wanted)

@@ -14,15 +14,21 @@ _ALIGNING = frozenset({"alignas", "__align__", "__builtin_align__"})
 
 @dataclass(frozen=True)
 class SharedVariable:
-    """A variable in shared memory. ``declaration`` is a typedef of its C++ type as `ww_type_<name>`."""
+    """A variable in shared memory. ``declaration`` is a typedef of its C++ type as `ww_type_<name>`.
+
+    ``single``: dynamic shared memory that is declared as one object, `extern __shared__ Storage s;`.
+    """
 
     name: str
     declaration: str
     align: str
     dynamic: bool
+    single: bool = False
 
     def local(self) -> str:
         """Return the replacement of a declaration inside a function."""
+        if self.single:
+            return f"{self.site()} {self.bound()}"
         macro = "WW_DYNAMIC_SHARED" if self.dynamic else "WW_SHARED"
         return f"{self.declaration} {macro}({self.name}, {self.align})"
 
@@ -32,7 +38,9 @@ class SharedVariable:
         return f"{self.declaration} {macro}({self.name}, {self.align})"
 
     def bound(self) -> str:
-        macro = "WW_DYNAMIC_POINTER" if self.dynamic else "WW_SHARED_REFERENCE"
+        macro = (
+            "WW_DYNAMIC_REFERENCE" if self.single else "WW_DYNAMIC_POINTER" if self.dynamic else "WW_SHARED_REFERENCE"
+        )
         return f"{macro}({self.name})"
 
 
@@ -73,6 +81,7 @@ def shared_statement(code: Sequence[Token], place: int, lines: Lines) -> tuple[i
 def _variable(base: str, declarator: list[Token], at: int, alignments: list[str], dynamic: bool) -> SharedVariable:
     name = declarator[at].text
     before, after = spell(declarator[:at]), list(declarator[at + 1 :])
+    single = dynamic and not (after and after[0].text == "[")
     if dynamic and after and after[0].text == "[":  # the launch gives the first bound of `extern __shared__ T x[][4]`
         after = after[closing(after, 0) + 1 :]
     declaration, align = f"typedef {base} {before} ww_type_{name} {spell(after)};", "1"
@@ -80,7 +89,7 @@ def _variable(base: str, declarator: list[Token], at: int, alignments: list[str]
         asked = " ".join(f"alignas({each})" for each in alignments)
         declaration += f" typedef struct {{ {asked} char byte; }} ww_align_{name};"
         align = f"alignof(ww_align_{name})"
-    return SharedVariable(name, declaration, align, dynamic)
+    return SharedVariable(name, declaration, align, dynamic, single)
 
 
 def _without_qualifiers(tokens: Sequence[Token]) -> tuple[list[Token], list[str], bool]:

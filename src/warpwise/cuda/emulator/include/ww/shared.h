@@ -26,4 +26,6 @@ constexpr unsigned alignment(unsigned declared) {
       nullptr};
 #define WW_DYNAMIC_POINTER(NAME) \
   ww_type_##NAME* NAME = static_cast<ww_type_##NAME*>(ww_dynamic_shared(&ww_site_##NAME));
+#define WW_DYNAMIC_REFERENCE(NAME) \
+  ww_type_##NAME& NAME = *static_cast<ww_type_##NAME*>(ww_dynamic_shared(&ww_site_##NAME));
 #define WW_DYNAMIC_SHARED(NAME, ALIGN) WW_DYNAMIC_SITE(NAME, ALIGN) WW_DYNAMIC_POINTER(NAME)
