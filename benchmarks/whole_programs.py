@@ -52,20 +52,19 @@ _PASS = re.compile(
     re.IGNORECASE,
 )
 _FAIL = re.compile(r"\bfail(?:ed|ure)?\b|incorrect|mismatch|not match|\bwrong\b|do(?:es)? ?n[o']t match", re.IGNORECASE)
-# A number of wrong values or a difference that is exactly zero: "Mismatches: 0", "0 errors", "Max error = 0.000000".
+# A name of a number of wrong values, or of a difference, up to the number: "Mismatches: ", "Max error = ".
+_NUMBER_OF = (
+    r"(?<![A-Za-z])(?:{names})(?![^\n:=]*\b(?:at|index|line|element)\b)[^\n:=0-9]{{0,60}}"
+    r"(?:threshold of [\d.]+ percent)?[ \t]*(?:[:=]|\bis\b)[ \t]*"
+)
+_COUNTS = r"mis-?match\w*|non-?matching|errors(?! codes?)|failures|misses"
+_DIFFERENCES = r"error\b(?! codes?)|failure\b|failed\b|incorrect\b|wrong\b|differences?\b|max(?:imum)? diff"
 _NONE_WRONG = re.compile(
-    r"(?<![A-Za-z])(?:mis-?match\w*|non-?matching|errors?\b(?! codes?)|failures?\b|failed\b|incorrect\b|wrong\b"
-    r"|differences?\b|misses\b|max(?:imum)? diff)[^\n:=0-9]{0,60}(?:threshold of [\d.]+ percent)?[ \t]*(?:[:=]|\bis\b)"
-    r"[ \t]*[-+]?0(?:\.0+)?(?:e[-+]?\d+)?%?(?![\w.])"
+    _NUMBER_OF.format(names=f"{_COUNTS}|{_DIFFERENCES}") + r"[-+]?0(?:\.0+)?(?:e[-+]?\d+)?%?(?![\w.])"
     r"|(?<![\w.])0 (?:errors?|mismatch\w*|failures?|failed|incorrect|wrong|differences?)\b",
     re.IGNORECASE,
 )
-# A number of wrong values that is not zero.
-_SOME_WRONG = re.compile(
-    r"(?<![A-Za-z])(?:mis-?match\w*|non-?matching|errors(?! codes?)|failures|misses)\b"
-    r"[^\n:=0-9]{0,60}(?:threshold of [\d.]+ percent)?[ \t]*[:=][ \t]*[1-9]\d*(?![\w.])",
-    re.IGNORECASE,
-)
+_SOME_WRONG = re.compile(_NUMBER_OF.format(names=_COUNTS) + r"[1-9]\d*(?![\w.])", re.IGNORECASE)
 # The status of the program is its verdict: `return right ? EXIT_SUCCESS : EXIT_FAILURE`.
 _STATUS_IS_VERDICT = re.compile(r"\?\s*EXIT_(?:SUCCESS\s*:\s*EXIT_FAILURE|FAILURE\s*:\s*EXIT_SUCCESS)\b")
 _FINDING = re.compile(

@@ -116,6 +116,10 @@ int main() {
 SCANS = """
 #include <cstdio>
 #include <cub/cub.cuh>
+__global__ void volume(int* out, cudaExtent size) {
+  const std::tuple<int, int> both(size.width, size.depth);
+  out[4] += std::get<0>(both) * std::get<1>(both);
+}
 __global__ void scan(int* out) {
   typedef cub::BlockScan<int, 64> Scan;
   typedef cub::WarpScan<int> Warp;
@@ -139,6 +143,7 @@ int main() {
   int* d, h[5];
   cudaMalloc(&d, sizeof h);
   scan<<<1, 64>>>(d);
+  volume<<<1, 1>>>(d, make_cudaExtent(2, 1, 3));
   cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost);
   for (int each : h) printf("%d ", each);
 }
@@ -174,7 +179,7 @@ def test_scans_of_integers_with_an_aggregate(tmp_path):
     done = run(tmp_path, SCANS)
     values = [i % 5 for i in range(64)]
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"{sum(values[:63])} {sum(values)} {sum(values[32:63])} 7 4 "
+    assert done.stdout == f"{sum(values[:63])} {sum(values)} {sum(values[32:63])} 7 10 "
 
 
 def test_new_memory_of_the_host_holds_zeros(tmp_path):

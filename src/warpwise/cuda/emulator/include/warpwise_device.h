@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include <new>
+#include <tuple>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
