@@ -9,7 +9,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from tempfile import TemporaryDirectory
 
-_PRELOAD = ["torch", "warpwise.cli", "warpwise.cli.kernel_options", "warpwise.cuda.program.session"]
+PRELOAD = ["torch", "warpwise.cli", "warpwise.cli.kernel_options", "warpwise.cuda.program.session"]
 
 
 def command(*args: str, timeout: float = 120, **variables: str) -> CompletedProcess[str]:
@@ -18,7 +18,7 @@ def command(*args: str, timeout: float = 120, **variables: str) -> CompletedProc
     ``variables`` are added to the environment.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_PRELOAD)
+    context.set_forkserver_preload(PRELOAD)
     with TemporaryDirectory() as folder:
         outputs = [Path(folder) / name for name in ("out", "err")]
         process = context.Process(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import socket
@@ -11,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.distributed as dist
 from tests.apps.test_data import write_set
 from tests.commands import command
+from tests.processes import in_processes
 
 from warpwise import nn, optim
 from warpwise.apps import data
@@ -21,26 +20,6 @@ from warpwise.apps.train import Checkpoint, Settings, Trainer, trainer
 
 SETTINGS = Settings("mnist", "cnn", batch=16, epochs=2, lr=0.05, momentum=0.9)
 CPU = torch.device("cpu")
-
-
-def in_processes(function, folder: Path, count: int = 2) -> None:
-    """Run ``function(rank, folder)`` in a process group of ``count`` processes; each must end without an exception."""
-    context = multiprocessing.get_context("forkserver")
-    processes = [context.Process(target=_in_group, args=(function, rank, count, folder)) for rank in range(count)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(100)
-        process.kill()  # one that waits for the other, which failed
-    assert [process.exitcode for process in processes] == [0] * count
-
-
-def _in_group(function, rank: int, count: int, folder: Path) -> None:
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/{function.__name__}", rank=rank, world_size=count)
-    function(rank, folder)
-    dist.destroy_process_group()
 
 
 def train(rank: int, folder: Path) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tests.processes import in_processes
 
 from warpwise.apps.clustering import SpatialMixture, generators, grid
 from warpwise.apps.clustering.parallel import morton_blocks
@@ -36,11 +34,14 @@ def fits(group: Any = None) -> dict[str, Any]:
     return found
 
 
+def write(rank: int, folder: Path) -> None:
+    """The fits of a process, to a file of ``folder``."""
+    np.savez(folder / f"{rank}.npz", **fits(torch.distributed.group.WORLD))
+
+
 def test_labels_of_two_processes_are_those_of_one(tmp_path: Path) -> None:
     expected = fits()
-    other = subprocess.Popen([sys.executable, __file__, str(tmp_path)], env={**os.environ, "OMP_NUM_THREADS": "1"})
-    write(tmp_path, 0)
-    assert other.wait(timeout=200) == 0
+    in_processes(write, tmp_path)
     for rank in range(2):
         with np.load(tmp_path / f"{rank}.npz") as found:
             for name, value in expected.items():
@@ -63,16 +64,3 @@ def test_morton_blocks() -> None:
 def test_a_group_that_is_not_initialised() -> None:
     with pytest.raises(ValueError, match="init_process_group"):
         SpatialMixture(3, random_state=0).fit(DATA.X, graph=grid(SHAPE), group="WORLD")
-
-
-def write(folder: Path, rank: int) -> None:
-    """The fits of process ``rank`` of two, to a file of ``folder``."""
-    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
-    try:
-        np.savez(folder / f"{rank}.npz", **fits(torch.distributed.group.WORLD))
-    finally:
-        torch.distributed.destroy_process_group()
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]), 1)
