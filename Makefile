@@ -76,7 +76,6 @@ packages:
 $(TORCH): constraints.txt | packages
 	@echo 'warpwise: making $(VENV), about a minute'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt torch numpy
 	touch $(TORCH)
 
