@@ -16,6 +16,7 @@ from rich.markup import escape
 
 from warpwise import cuda
 from warpwise.cli.check_rung import check_rung
+from warpwise.cli.console import wide_console
 from warpwise.cli.fidelity import fidelity_option, launch_fidelity, rung_fidelity
 from warpwise.cli.kernel_files import KernelLaunch, KernelOptions, kernel_launch
 from warpwise.cli.kernel_options import kernel_options, require_target, seed_option, timeout_option
@@ -107,7 +108,7 @@ def check(
         rung = find_rung(op, name, "OP:RUNG")
         status = check_rung(console, op, rung, where, seed, timeout, nan, order=order, schedules=schedules)
         if fidelity:
-            _listed(rung_fidelity, console, op, rung, seed, target=target, timeout=timeout)
+            _listed(rung_fidelity, wide_console(), op, rung, seed, target=target, timeout=timeout)
         return status
     if tools and nan:
         raise click.UsageError("--nan runs on the CPU: it cannot be combined with --sanitizer")
@@ -137,7 +138,7 @@ def check(
             if findings or wrong:
                 break
         if fidelity:
-            _listed(launch_fidelity, console, launch, target, timeout)
+            _listed(launch_fidelity, wide_console(), launch, target, timeout)
     except cuda.KernelError as error:
         console.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}")
         return 1
