@@ -59,6 +59,7 @@ class Interpreter:
         self.lock = threading.RLock()
         self.builder = Builder()
         self.semantic = TritonSemantic(self.builder)
+        self.semantic._has_native_tma = lambda: True  # Triton asks the driver, which needs a GPU
         self.intrinsics = Intrinsics(self.semantic)
         self.sources = Sources()
         self._rewritten: weakref.WeakKeyDictionary[Any, Callable[..., Any]] = weakref.WeakKeyDictionary()
