@@ -69,6 +69,7 @@ class Builder(InterpreterBuilder):
         self.recorder: Recorder = None  # type: ignore[assignment]
         self.special: SpecialValues | None = None  # set if the launch looks for NaN
         self.grid_dim = self.grid_idx = (0, 0, 0)
+        self.num_warps = 4
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith(("create_", "get_")):
