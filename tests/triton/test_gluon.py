@@ -130,6 +130,53 @@ def matmul(a_desc, b_desc, c_desc, OVERLAP: gl.constexpr, BUG: gl.constexpr, num
     tma.store_wait(pendings=0)
 
 
+@gluon.jit
+def load_partition(x_desc, tiles, full, empty, count):
+    stages: gl.constexpr = tiles.type.shape[0]
+    for i in range(count):
+        mbarrier.wait(empty.index(i % stages), (i // stages & 1) ^ 1)
+        mbarrier.expect(full.index(i % stages), x_desc.block_type.nbytes)
+        start = [0, i * x_desc.block_shape[1]]
+        tma.async_copy_global_to_shared(x_desc, start, full.index(i % stages), tiles.index(i % stages))
+
+
+@gluon.jit
+def sum_partition(tiles, full, empty, count, layout: gl.constexpr, BUG: gl.constexpr):
+    stages: gl.constexpr = tiles.type.shape[0]
+    total = gl.zeros(tiles.type.shape[1:], gl.float32, layout)
+    for i in range(count):
+        mbarrier.wait(full.index(i % stages), i // stages & 1)
+        if BUG == "early release":
+            mbarrier.arrive(empty.index(i % stages), count=1)
+        total += tiles.index(i % stages).load(layout)
+        if BUG == "":
+            mbarrier.arrive(empty.index(i % stages), count=1)
+    return (total,)
+
+
+@wt.jit
+@gluon.jit
+def sum_tiles(x_desc, y, count, STAGES: gl.constexpr, WORKER_WARPS: gl.constexpr, BUG: gl.constexpr):
+    M: gl.constexpr = x_desc.block_shape[0]
+    N: gl.constexpr = x_desc.block_shape[1]
+    layout: gl.constexpr = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
+    tiles = gl.allocate_shared_memory(gl.float32, [STAGES, M, N], x_desc.layout)
+    full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(STAGES):
+        mbarrier.init(full.index(i), count=1)
+        mbarrier.init(empty.index(i), count=1)
+    (total,) = gl.warp_specialize(
+        [
+            (sum_partition, (tiles, full, empty, count, layout, BUG)),
+            (load_partition, (x_desc, tiles, full, empty, count)),
+        ],
+        [WORKER_WARPS],
+        [24],
+    )
+    gl.store(y + row_offsets(M, N, layout), total)
+
+
 @wt.jit
 @gluon.jit
 def mismatched_layouts(x, y, BLOCK: gl.constexpr):
@@ -211,6 +258,19 @@ def test_planted_bugs(bug, error, message):
     with pytest.raises(error, match=message) as raised:
         run_matmul(overlap=bug == "no mma wait", bug=bug)
     assert "test_gluon.py:" in str(raised.value)
+
+
+def test_warp_specialised_partitions():
+    x, y = torch.randint(0, 9, (16, 320)).float(), torch.empty(16, 32)
+    sum_tiles[1](boxes(x, 16, 32), wt.out(y), 10, STAGES=3, WORKER_WARPS=1, BUG="")
+    assert torch.equal(y, x.view(16, 10, 32).sum(1))
+    with pytest.raises(DataRace, match="load of shared memory .* which an unfinished TMA load writes"):
+        sum_tiles[1](boxes(x, 16, 32), wt.out(y), 10, STAGES=1, WORKER_WARPS=1, BUG="early release")
+    with pytest.raises(Deadlock, match=r"mbarrier.wait for phase . never ends: .* 1 of 1 arrivals are missing"):
+        sum_tiles[1](boxes(x, 16, 32), wt.out(y), 10, STAGES=3, WORKER_WARPS=1, BUG="no release")
+    y.fill_(-1)
+    sum_tiles[1](boxes(x, 16, 32), wt.out(y), 10, STAGES=1, WORKER_WARPS=1, BUG="")
+    assert torch.equal(y, x.view(16, 10, 32).sum(1))
 
 
 def test_layouts_are_checked():

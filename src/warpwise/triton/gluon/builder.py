@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from warpwise.cuda.errors import UnsupportedFeature
+from warpwise.cuda.errors import CompileError, UnsupportedFeature
 from warpwise.triton.builder import Builder
 from warpwise.triton.compat import TensorHandle, numpy_dtype
 from warpwise.triton.gluon.layouts import LayoutInference
+from warpwise.triton.gluon.partitions import Partitions
 from warpwise.triton.gluon.shared import AsyncOperation, SharedMemory, SharedView
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -32,7 +33,8 @@ class GluonBuilder(Builder):
         super().__init__()
         self.shared: SharedMemory = None  # type: ignore[assignment]  # set for each program
         self.layouts = LayoutInference()
-        self.wait: Callable[[SharedView, int], None] = self._wait
+        self.partitions = Partitions()
+        self.partition_warps: list[int] = []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -43,7 +45,7 @@ class GluonBuilder(Builder):
 
     def set_grid_idx(self, x: int, y: int, z: int) -> None:
         super().set_grid_idx(x, y, z)
-        self.shared = SharedMemory(self.recorder)
+        self.shared = SharedMemory(self.recorder, self.partitions)
 
     # Tensors in registers. A layout changes which thread holds an element, not its value.
 
@@ -58,6 +60,9 @@ class GluonBuilder(Builder):
 
     def is_convert_layout_trivial(self, type: Any, value: TensorHandle) -> bool:
         return True
+
+    def get_shared_bank_conflicts(self, registers: Any, shared: Any, shape: list[int], bits: int) -> int:
+        return self.layouts.bank_conflicts(registers, shared, shape, bits)
 
     def create_barrier(self) -> None:
         """``gl.thread_barrier``: the threads of a program execute each operation together."""
@@ -115,11 +120,10 @@ class GluonBuilder(Builder):
         values = self._load(pointer, mask if isinstance(mask, TensorHandle) else None, None, False)
         operation = self.shared.start("async_copy")
         self.shared.write(view, "async_copy", values.data, operation)
-        self.shared.copies.append(operation)
+        self.shared.open_copies().append(operation)
 
     def create_async_commit_group(self) -> None:
-        self.shared.groups["async_copy"].append(self.shared.copies)
-        self.shared.copies = []
+        self.shared.commit("async_copy", self.shared.take_copies())
 
     def create_async_wait_group(self, outstanding: int) -> None:
         self.shared.wait_group("async_copy", outstanding)
@@ -148,7 +152,7 @@ class GluonBuilder(Builder):
         operation = self.shared.start("TMA store")
         self.shared.check_fenced(view, "TMA store")
         values = self.shared.read(view, "TMA store", operation)
-        self.shared.groups["TMA store"].append([operation])
+        self.shared.commit("TMA store", [operation])
         handle = TensorHandle(values.reshape(desc.block_shape), view.type.element_ty)
         self.create_descriptor_store(desc, handle, start)
 
@@ -173,14 +177,28 @@ class GluonBuilder(Builder):
     def create_mbarrier_arrive(self, bar: SharedView, count: int, pred: TensorHandle) -> None:
         if pred.data.item():
             self.shared.arrive(bar, count)
+            self.partitions.offer_turn()
 
     def create_mbarrier_wait(self, bar: SharedView, phase: TensorHandle, pred: TensorHandle, deps: Any) -> None:
-        if pred.data.item():
-            self.wait(bar, int(phase.data.item()))
+        if not pred.data.item():
+            return
+        parity = int(phase.data.item())
+        while not self.shared.passed(bar, parity):
+            if not self.partitions.switch():
+                raise self.shared.deadlock(bar, parity)
+        self.partitions.progress()
 
-    def _wait(self, bar: SharedView, parity: int) -> None:
-        if not self.shared.passed(bar, parity):
-            raise self.shared.deadlock(bar, parity)
+    def warp_specialize(self, bodies: Sequence[Callable[[], Any]], worker_num_warps: list[int]) -> Any:
+        """Run the partitions; return the result of the first, which has the kernel's ``num_warps``."""
+        if self.partitions.nested:
+            raise CompileError("gl.warp_specialize inside a partition is not supported by Gluon")
+        self.partition_warps = [self.num_warps, *worker_num_warps]
+        return self.partitions.run(bodies)
+
+    @property
+    def context_warps(self) -> int:
+        """The number of warps of the partition that runs."""
+        return self.partition_warps[self.partitions.current] if self.partitions.nested else self.num_warps
 
     # warpgroup_mma.
 
@@ -199,7 +217,7 @@ class GluonBuilder(Builder):
         if not use_acc.data.item():
             acc = TensorHandle(np.zeros_like(acc.data), acc.dtype)
         result = self.create_dot(left, right, acc, precision, max_num_imprecise_acc)
-        self.shared.groups["warpgroup_mma"].append([operation])
+        self.shared.commit("warpgroup_mma", [operation])
         if not is_async:
             self.shared.wait_group("warpgroup_mma", 0)
         return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -13,13 +14,18 @@ from warpwise.cuda.errors import CompileError
 _ANY = (gl.AutoLayout, gl.CoalescedLayout)
 
 
+@functools.cache
+def _context() -> Any:
+    context = ir.context()
+    ir.load_dialects(context)
+    return context
+
+
 class _Scope:
-    """An empty MLIR module for sm_90; Python must hold its context and module while values of it are used."""
+    """An empty MLIR module for sm_90; Python must hold the module while values of it are used."""
 
     def __init__(self, num_warps: int = 4) -> None:
-        self.context = ir.context()
-        ir.load_dialects(self.context)
-        self.builder = gluon_ir.GluonOpBuilder(self.context)
+        self.builder = gluon_ir.GluonOpBuilder(_context())
         self.module = self.builder.create_module()
         for name, value in (("num-warps", num_warps), ("num-ctas", 1), ("threads-per-warp", 32)):
             self.module.set_attr(f"ttg.{name}", self.builder.get_int32_attr(value))
@@ -72,6 +78,13 @@ class LayoutInference:
         """Return the linear layout equal to ``layout`` on a block of ``shape``."""
         scope = _Scope()
         return scope.builder.to_linear_layout(layout._to_ir(scope.builder), shape)
+
+    @staticmethod
+    def bank_conflicts(registers: Any, shared: Any, shape: list[int], bits: int) -> int:
+        """Return the excess wavefronts of each access of shared memory, of elements of ``bits``."""
+        scope = _Scope()
+        layouts = registers._to_ir(scope.builder), shared._to_ir(scope.builder)
+        return int(scope.builder.get_shared_bank_conflicts(*layouts, shape, bits))
 
 
 def check_warps(layout: Any, num_warps: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,7 +36,9 @@ class Semantic(GluonSemantic):
         if not value.type.is_block() or not isinstance(source.type, gl.distributed_type):
             return value
         shape = [int(size) for size in source.shape]
-        layout = self.builder.layouts.tensor(operation, shape, source.type.layout, self.builder.num_warps, *arguments)
+        layout = self.builder.layouts.tensor(
+            operation, shape, source.type.layout, self.builder.context_warps, *arguments
+        )
         return self._distributed(value, layout)
 
     def expand_dims(self, input: tl.tensor, axis: int) -> tl.tensor:
@@ -79,19 +82,19 @@ class Semantic(GluonSemantic):
     def splat(self, value: tl.tensor, shape: Sequence[int], layout: Any = None) -> tl.tensor:
         if layout is None:
             return TritonSemantic.splat(self, value, shape)
-        check_warps(layout, self.builder.num_warps)
+        check_warps(layout, self.builder.context_warps)
         return super().splat(value, shape, layout)
 
     def arange(self, start: int, end: int, layout: Any) -> tl.tensor:
-        check_warps(layout, self.builder.num_warps)
+        check_warps(layout, self.builder.context_warps)
         return super().arange(start, end, layout)
 
     def convert_layout(self, value: tl.tensor, layout: Any, assert_trivial: bool = False) -> tl.tensor:
-        check_warps(layout, self.builder.num_warps)
+        check_warps(layout, self.builder.context_warps)
         return super().convert_layout(value, layout, assert_trivial)
 
     def shared_load(self, mem_desc: Any, layout: Any) -> tl.tensor:
-        check_warps(layout, self.builder.num_warps)
+        check_warps(layout, self.builder.context_warps)
         return super().shared_load(mem_desc, layout)
 
     def memdesc_index(self, mem_desc: Any, index: Any) -> Any:
@@ -118,7 +121,19 @@ class Semantic(GluonSemantic):
         return self.builder.layouts.linear(layout, list(shape))
 
     def num_warps(self, generator: Any) -> int:
-        return self.builder.num_warps
+        return self.builder.context_warps
+
+    def warp_specialize(
+        self, functions_and_args: Any, worker_num_warps: Sequence[int], worker_num_regs: Sequence[int], generator: Any
+    ) -> Any:
+        workers = len(functions_and_args) - 1
+        if len(worker_num_warps) != workers or len(worker_num_regs) != workers:
+            raise CompileError(
+                f"gl.warp_specialize: {workers} worker partitions, {len(worker_num_warps)} numbers of warps and "
+                f"{len(worker_num_regs)} numbers of registers"
+            )
+        bodies = [functools.partial(function, *arguments) for function, arguments in functions_and_args]
+        return self.builder.warp_specialize(bodies, list(worker_num_warps))
 
     def num_ctas(self) -> int:
         return 1

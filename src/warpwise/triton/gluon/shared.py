@@ -14,6 +14,7 @@ import numpy as np
 
 from warpwise.cuda.errors import DataRace, Deadlock, UndefinedBehaviour, UninitializedRead
 from warpwise.triton.findings import Recorder, Site
+from warpwise.triton.gluon.partitions import Partitions
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _WAITS = {
@@ -84,13 +85,16 @@ class SharedView:
 class SharedMemory:
     """Shared memory of one program."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, partitions: Partitions) -> None:
         self.recorder = recorder
+        self.partitions = partitions
         self.blocks: list[SharedView] = []
         self.operations: list[AsyncOperation] = []
         self.mbarriers: dict[int, Mbarrier] = {}
-        self.copies: list[AsyncOperation] = []  # async copies that are not committed yet
-        self.groups: dict[str, list[list[AsyncOperation]]] = {"async_copy": [], "TMA store": [], "warpgroup_mma": []}
+        self._loads: list[AsyncOperation] = []  # TMA loads in flight
+        # By partition: async copies that are not committed yet, and by kind of operation the committed groups.
+        self._copies: dict[int, list[AsyncOperation]] = {}
+        self._groups: dict[tuple[int, str], list[list[AsyncOperation]]] = {}
 
     def allocate(self, type: Any, dtype: np.dtype[Any]) -> SharedView:
         shape = tuple(type.shape)
@@ -112,11 +116,24 @@ class SharedMemory:
         phase = mbarrier.completed if mbarrier is not None else 0
         operation = AsyncOperation(len(self.operations) + 1, what, self.recorder.sources.site(), mbarrier, phase)
         self.operations.append(operation)
+        if mbarrier is not None:
+            self._loads.append(operation)
         return operation
 
+    def open_copies(self) -> list[AsyncOperation]:
+        """Return the async copies of the partition that are in no group yet."""
+        return self._copies.setdefault(self.partitions.current, [])
+
+    def take_copies(self) -> list[AsyncOperation]:
+        return self._copies.pop(self.partitions.current, [])
+
+    def commit(self, what: str, operations: list[AsyncOperation]) -> None:
+        """Make a group of the operations."""
+        self._groups.setdefault((self.partitions.current, what), []).append(operations)
+
     def wait_group(self, what: str, outstanding: int) -> None:
-        """Complete all but the last ``outstanding`` groups."""
-        groups = self.groups[what]
+        """Complete all but the last ``outstanding`` groups of the partition."""
+        groups = self._groups.get((self.partitions.current, what), [])
         while len(groups) > outstanding:
             for operation in groups.pop(0):
                 operation.done = True
@@ -127,7 +144,8 @@ class SharedMemory:
 
     def _in_flight(self, numbers: Array) -> tuple[AsyncOperation, Array] | None:
         """Return an operation among ``numbers`` that the program has not waited for, and its elements."""
-        for number in np.unique(numbers):
+        first = numbers.flat[0]
+        for number in (first,) if (numbers == first).all() else np.unique(numbers):
             if number and not self.operations[number - 1].done:
                 return self.operations[number - 1], numbers == number
         return None
@@ -227,9 +245,9 @@ class SharedMemory:
         mbarrier = self.mbarrier(view)
         if mbarrier.completed & 1 == parity & 1:
             return False
-        for operation in self.operations:
-            if operation.mbarrier is mbarrier and operation.phase < mbarrier.completed:
-                operation.done = True
+        for operation in self._loads:
+            operation.done |= operation.mbarrier is mbarrier and operation.phase < mbarrier.completed
+        self._loads = [operation for operation in self._loads if not operation.done]
         return True
 
     def deadlock(self, view: SharedView, parity: int) -> Deadlock:
