@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from click.testing import CliRunner
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
@@ -17,6 +18,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from warpwise import triton as wt
+from warpwise.cli import cli
 from warpwise.cuda.errors import (
     CompileError,
     DataRace,
@@ -26,6 +28,17 @@ from warpwise.cuda.errors import (
     UninitializedRead,
     UnsupportedFeature,
 )
+
+GLUON_FILE = """
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+
+
+@gluon.jit
+def scale(x, y, n, BLOCK: gl.constexpr):
+    i = gl.program_id(0) * BLOCK + gl.arange(0, BLOCK, gl.BlockedLayout([1], [32], [4], [0]))
+    gl.store(y + i, 2 * gl.load(x + i, mask=i < n), mask=i < n)
+"""
 
 
 @wt.jit
@@ -179,6 +192,22 @@ def sum_tiles(x_desc, y, count, STAGES: gl.constexpr, WORKER_WARPS: gl.constexpr
 
 @wt.jit
 @gluon.jit
+def sum_of_stages(x, y, BLOCK: gl.constexpr, FIRST: gl.constexpr, PREDICATE: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    i = gl.arange(0, BLOCK, layout)
+    stages = gl.allocate_shared_memory(gl.float32, [2] + (BLOCK,), gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    bars = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    mbarrier.init(bars.index(0), count=1)
+    mbarrier.arrive(bars.index(FIRST), count=1, pred=PREDICATE)
+    stages.index(0).store(gl.load(x + i))
+    stages.index(1).store(gl.load(x + BLOCK + i))
+    gl.static_assert(gl.bank_conflicts(i.type.with_element_ty(gl.float32), stages.index(0).type) == 0)
+    halves = stages.reshape([2 * BLOCK]).slice(BLOCK, BLOCK)
+    gl.store(y + i, stages.index(0).load(layout) + halves.load(layout))
+
+
+@wt.jit
+@gluon.jit
 def mismatched_layouts(x, y, BLOCK: gl.constexpr):
     first = gl.arange(0, BLOCK, gl.BlockedLayout([1], [32], [4], [0]))
     second = gl.arange(0, BLOCK, gl.BlockedLayout([2], [32], [4], [0]))
@@ -273,12 +302,28 @@ def test_warp_specialised_partitions():
     assert torch.equal(y, x.view(16, 10, 32).sum(1))
 
 
+def test_an_index_outside_of_shared_memory_is_found_at_the_access():
+    x, y = torch.randn(256), torch.empty(128)
+    sum_of_stages[1](x, wt.out(y), BLOCK=128, FIRST=-1, PREDICATE=False)
+    assert torch.equal(y, x[:128] + x[128:])
+    with pytest.raises(OutOfBounds, match="index 2 of shared memory allocated at line .*, which has 2 blocks"):
+        sum_of_stages[1](x, wt.out(y), BLOCK=128, FIRST=2, PREDICATE=True)
+
+
 def test_layouts_are_checked():
     x, y = torch.randn(256), torch.empty(256)
     with pytest.raises(CompileError, match="Layout mismatch in broadcast"):
         mismatched_layouts[1](x, y, BLOCK=128)
     with pytest.raises(CompileError, match=r"the layout has 4 warps .* num_warps=8"):
         scale[1](x, y, 256, BLOCK=256, num_warps=8)
+
+
+def test_check_takes_a_file_with_gluon_kernels(tmp_path):
+    path = tmp_path / "gluon_kernel.py"
+    path.write_text(GLUON_FILE)
+    arguments = ["--arg", "x=f32[1000]", "--arg", "y=out:f32[1000]", "--arg", "n=1000", "--arg", "BLOCK=256"]
+    result = CliRunner().invoke(cli, ["check", str(path), "--kernel", "scale", "--grid", "4", *arguments])
+    assert "no finding" in result.output
 
 
 def test_unsupported_operations_are_named():

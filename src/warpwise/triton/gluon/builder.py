@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -86,8 +87,11 @@ class GluonBuilder(Builder):
 
     def create_memdesc_index(self, type: Any, view: SharedView, index: TensorHandle) -> SharedView:
         number = int(index.data.item())
-        if not 0 <= number < view.data.shape[0]:
-            raise IndexError(f"index {number} of {view.name}, which has {view.data.shape[0]} blocks")
+        blocks = view.data.shape[0]
+        if not 0 <= number < blocks:
+            # The index is an error only if the view is accessed: a predicate can exclude the access.
+            outside = view.view(type, lambda array: array[0])
+            return dataclasses.replace(outside, outside=f"index {number} of {view.name}, which has {blocks} blocks")
         return view.view(type, lambda array: array[number])
 
     def create_memdesc_subslice(self, type: Any, view: SharedView, offsets: list[int]) -> SharedView:

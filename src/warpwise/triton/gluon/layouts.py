@@ -62,14 +62,14 @@ class LayoutInference:
             self._known[key] = builder.get_gluon_layout_from_tensor(result)
         return self._known[key]
 
-    def shared(self, operation: str, shape: list[int], alloc_shape: list[int], layout: Any, argument: Any) -> Any:
-        """Return the layout of the result of ``create_<operation>(shared memory descriptor, argument)``."""
-        key = (operation, tuple(shape), tuple(alloc_shape), repr(layout), tuple(argument))
+    def transposed(self, shape: list[int], alloc_shape: list[int], layout: Any, order: list[int]) -> Any:
+        """Return the layout of a view of shared memory whose dimensions are permuted."""
+        key = ("memdesc_trans", tuple(shape), tuple(alloc_shape), repr(layout), tuple(order))
         if key not in self._known:
             scope = _Scope()
             builder = scope.builder
             kind = builder.get_shared_mem_desc_ty(builder.get_half_ty(), shape, layout._to_ir(builder), alloc_shape)
-            result = getattr(builder, f"create_{operation}")(scope.parameter(kind), argument)
+            result = builder.create_memdesc_trans(scope.parameter(kind), order)
             self._known[key] = builder.get_gluon_layout_from_memdesc(result)
         return self._known[key]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -101,15 +102,21 @@ class Semantic(GluonSemantic):
         return super().memdesc_index(mem_desc, int(index))
 
     def memdesc_trans(self, mem_desc: Any, order: list[int]) -> Any:
-        return self._view(mem_desc, "memdesc_trans", [mem_desc.shape[axis] for axis in order], order)
+        rank = getattr(mem_desc.layout, "rank", None) or len(getattr(mem_desc.layout, "order", order))
+        if rank != len(order):
+            raise CompileError(
+                f"permute of shared memory of {len(order)} dimensions with a layout of {rank}: index a stage first"
+            )
+        shapes = list(mem_desc.shape), list(mem_desc.type.alloc_shape)[-rank:]
+        layout = self.builder.layouts.transposed(*shapes, mem_desc.layout, order)
+        return self._view(mem_desc, "memdesc_trans", [mem_desc.shape[axis] for axis in order], order, layout)
 
     def memdesc_reshape(self, mem_desc: Any, shape: list[int]) -> Any:
-        return self._view(mem_desc, "memdesc_reshape", shape, shape)
+        if math.prod(shape) != mem_desc.numel:
+            raise CompileError(f"reshape of shared memory of shape {list(mem_desc.shape)} to {shape}")
+        return self._view(mem_desc, "memdesc_reshape", shape, shape, mem_desc.layout)
 
-    def _view(self, source: Any, operation: str, shape: list[int], argument: list[int]) -> Any:
-        layout = self.builder.layouts.shared(
-            operation, list(source.shape), list(source.type.alloc_shape), source.layout, argument
-        )
+    def _view(self, source: Any, operation: str, shape: list[int], argument: list[int], layout: Any) -> Any:
         kind = gl.shared_memory_descriptor_type(source.dtype, list(shape), layout, list(shape))
         handle = getattr(self.builder, f"create_{operation}")(source.handle, argument)
         handle.type = kind

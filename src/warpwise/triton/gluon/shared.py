@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from warpwise.cuda.errors import DataRace, Deadlock, UndefinedBehaviour, UninitializedRead
+from warpwise.cuda.errors import DataRace, Deadlock, OutOfBounds, UndefinedBehaviour, UninitializedRead
 from warpwise.triton.findings import Recorder, Site
 from warpwise.triton.gluon.partitions import Partitions
 
@@ -68,10 +68,24 @@ class SharedView:
     writer: Array
     reader: Array
     unfenced: Array
+    outside: str = ""
 
     def view(self, type: Any, change: Callable[[Array], Array]) -> SharedView:
-        arrays = (self.data, self.written, self.writer, self.reader, self.unfenced)
-        return SharedView(type, self.site, *(change(array) for array in arrays))
+        return SharedView(
+            type,
+            self.site,
+            change(self.data),
+            change(self.written),
+            change(self.writer),
+            change(self.reader),
+            change(self.unfenced),
+            self.outside,
+        )
+
+    def check_inside(self) -> None:
+        """Raise ``OutOfBounds`` if the view has an index outside of its allocation."""
+        if self.outside:
+            raise OutOfBounds(self.outside)
 
     @property
     def address(self) -> int:
@@ -154,6 +168,7 @@ class SharedMemory:
 
     def read(self, view: SharedView, what: str, operation: AsyncOperation | None = None) -> Array:
         """Return the values; ``operation`` is the asynchronous operation that reads them."""
+        view.check_inside()
         pending = self._in_flight(view.writer)
         if pending is not None:
             self._race(view, f"{what} of {view.name}, which an unfinished {pending[0].what} writes", "read", *pending)
@@ -173,6 +188,7 @@ class SharedMemory:
 
     def write(self, view: SharedView, what: str, values: Array, operation: AsyncOperation | None = None) -> None:
         """Write the values; ``operation`` is the asynchronous operation that writes them."""
+        view.check_inside()
         for numbers, verb in ((view.writer, "writes"), (view.reader, "reads")):
             pending = self._in_flight(numbers)
             if pending is not None:
@@ -217,9 +233,11 @@ class SharedMemory:
     # Mbarriers.
 
     def init_mbarrier(self, view: SharedView, count: int) -> None:
+        view.check_inside()
         self.mbarriers[view.address] = Mbarrier(count, count, self.recorder.sources.site())
 
     def mbarrier(self, view: SharedView) -> Mbarrier:
+        view.check_inside()
         found = self.mbarriers.get(view.address)
         if found is None:
             raise UndefinedBehaviour(f"mbarrier in {view.name} is used before mbarrier.init")
