@@ -11,6 +11,7 @@ from triton.experimental.gluon.language.nvidia.ampere import async_copy
 from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared,
     mbarrier,
+    mma_v2,
     tma,
     warpgroup_mma,
     warpgroup_mma_wait,
@@ -208,6 +209,34 @@ def sum_of_stages(x, y, BLOCK: gl.constexpr, FIRST: gl.constexpr, PREDICATE: gl.
 
 @wt.jit
 @gluon.jit
+def copy_by_descriptors_made_in_the_kernel(x, y, M: gl.constexpr, N: gl.constexpr):
+    shared: gl.constexpr = gl.NVMMASharedLayout.get_default_for([M, N], gl.float32)
+    source = tma.make_tensor_descriptor(x, [M, N], [N, 1], [M, N], shared)
+    target = tma.make_tensor_descriptor(y, [M, N], [N, 1], [M, N], shared)
+    tile = gl.allocate_shared_memory(gl.float32, [M, N], shared)
+    bar = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(bar, 1)
+    mbarrier.expect(bar, source.block_type.nbytes)
+    tma.async_copy_global_to_shared(source, [0, 0], bar, tile)
+    mbarrier.wait(bar, 0)
+    tma.async_copy_shared_to_global(target, [0, 0], tile)
+    tma.store_wait(0)
+
+
+@wt.jit
+@gluon.jit
+def matmul_mma_v2(a, b, c, N: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
+    mma: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [4, 1], [16, 8])
+    offsets = row_offsets(N, N, layout)
+    left = gl.convert_layout(gl.load(a + offsets), gl.DotOperandLayout(0, mma, 2))
+    right = gl.convert_layout(gl.load(b + offsets), gl.DotOperandLayout(1, mma, 2))
+    product = mma_v2(left, right, gl.zeros([N, N], gl.float32, mma))
+    gl.store(c + offsets, gl.convert_layout(product, layout))
+
+
+@wt.jit
+@gluon.jit
 def mismatched_layouts(x, y, BLOCK: gl.constexpr):
     first = gl.arange(0, BLOCK, gl.BlockedLayout([1], [32], [4], [0]))
     second = gl.arange(0, BLOCK, gl.BlockedLayout([2], [32], [4], [0]))
@@ -287,6 +316,15 @@ def test_planted_bugs(bug, error, message):
     with pytest.raises(error, match=message) as raised:
         run_matmul(overlap=bug == "no mma wait", bug=bug)
     assert "test_gluon.py:" in str(raised.value)
+
+
+def test_descriptors_made_in_the_kernel_and_mma_v2():
+    x, y = torch.randn(16, 32), torch.empty(16, 32)
+    copy_by_descriptors_made_in_the_kernel[1](x, wt.out(y), M=16, N=32)
+    assert torch.equal(x, y)
+    a, b, c = torch.randn(64, 64).half(), torch.randn(64, 64).half(), torch.empty(64, 64)
+    matmul_mma_v2[1](a, b, wt.out(c), N=64)
+    torch.testing.assert_close(c, a.float() @ b.float(), rtol=1e-4, atol=1e-4)
 
 
 def test_warp_specialised_partitions():
