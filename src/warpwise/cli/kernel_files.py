@@ -102,6 +102,9 @@ def _of_triton(kernel: Any, expression: str, grid: tuple[int, ...], given: list[
     return KernelLaunch(expression, kernel[grid], [by_name[name] for name in names[:first]], meta)
 
 
+_TRITON = ("triton.runtime", "triton.experimental.gluon", "warpwise.triton")
+
+
 def kernels_in(module: ModuleType) -> dict[str, Any]:
     """The kernels of a Python module by name: Triton kernels, CUDA kernels, and modules of ``cuda.load``."""
     found: dict[str, Any] = {}
@@ -110,7 +113,7 @@ def kernels_in(module: ModuleType) -> dict[str, Any]:
             found.update(dict.fromkeys(value.kernels, value))
         elif isinstance(value, cuda.Kernel):
             found[value.expression.partition("<")[0]] = value
-        elif type(value).__module__.startswith(("triton.runtime", "warpwise.triton")) and hasattr(value, "arg_names"):
+        elif type(value).__module__.startswith(_TRITON) and hasattr(value, "arg_names"):
             found[name] = value
     return found
 

@@ -14,9 +14,9 @@ from warpwise.cuda.launch.views import Out, Strided
 from warpwise.triton.builder import handle_of
 from warpwise.triton.compat import (
     JITFunction,
-    TensorDescriptor,
     TensorHandle,
     TritonSemantic,
+    is_descriptor,
     launch_options,
     mangle_type,
     tl_dtype,
@@ -49,7 +49,7 @@ def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
             yield value
         elif isinstance(value, tuple):
             yield from tensors_in(value)
-        elif isinstance(value, TensorDescriptor):
+        elif is_descriptor(value):
             yield value.base
 
 
@@ -103,7 +103,7 @@ class ArgumentConverter:
         if isinstance(value, tuple):
             items = [self._convert(f"{name}[{number}]", item, "", const) for number, item in enumerate(value)]
             return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-        if isinstance(value, TensorDescriptor):
+        if is_descriptor(value):
             return self._descriptor(name, value, output)
         if value is None or isinstance(value, (tl.constexpr, tl.dtype)) or callable(value):
             return value.value if isinstance(value, tl.constexpr) else value
@@ -140,7 +140,7 @@ class ArgumentConverter:
         source = np.array([value], dtype=np.uint64 if isinstance(value, int) and value >= 2**63 else None)
         return tl.tensor(handle_of(source, kind), kind)
 
-    def _descriptor(self, name: str, value: TensorDescriptor, output: bool) -> Any:
+    def _descriptor(self, name: str, value: Any, output: bool) -> Any:
         strides = [self._scalar(f"{name}.strides", stride, "i64") for stride in value.strides[:-1]]
         return self.semantic.make_tensor_descriptor(
             base=self._pointer(name, value.base, False, output),
@@ -148,4 +148,5 @@ class ArgumentConverter:
             strides=[*strides, tl.constexpr(1)],
             block_shape=[tl.constexpr(size) for size in value.block_shape],
             padding_option=getattr(value, "padding", "zero"),
+            **({"layout": value.layout} if hasattr(value, "layout") else {}),
         )

@@ -69,6 +69,7 @@ class Builder(InterpreterBuilder):
         self.recorder: Recorder = None  # type: ignore[assignment]
         self.special: SpecialValues | None = None  # set if the launch looks for NaN
         self.grid_dim = self.grid_idx = (0, 0, 0)
+        self.num_warps = 4
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith(("create_", "get_")):
@@ -284,17 +285,26 @@ class Builder(InterpreterBuilder):
             self.special.stored(values_of(value), active, value.dtype.scalar.name)
 
     def create_descriptor_store(self, desc: Any, value: TensorHandle, indices: list[TensorHandle]) -> None:
-        # TMA clips a box that reaches past the tensor's end; a store whose box starts at a negative coordinate traps.
+        if self._valid_start(indices, "store"):
+            super().create_descriptor_store(desc, value, indices)
+
+    def create_descriptor_reduce(self, kind: Any, desc: Any, value: TensorHandle, indices: list[TensorHandle]) -> None:
+        """Apply ``descriptor.atomic_add`` (min, max, and, or, xor) to the elements of the box inside the tensor."""
+        if self._valid_start(indices, "reduction"):
+            ptrs, mask = desc.materialize_pointers(indices)
+            read_modify_write(self.memory, kind.name, ptrs.data, value.data, None, mask, ptrs.get_element_ty().scalar)
+
+    def _valid_start(self, indices: list[TensorHandle], what: str) -> bool:
+        """Report a box that starts at a negative coordinate, where TMA traps. Past the tensor's end TMA clips a box."""
         first = [int(index.data.item()) for index in indices]
         if min(first) < 0:
             self.recorder.add(
                 OutOfBounds,
-                f"store of a box that starts at {first}: only a load may start at a negative coordinate",
+                f"{what} of a box that starts at {first}: only a load may start at a negative coordinate",
                 "write",
-                hint="On a GPU the TMA store raises an illegal instruction error.",
+                hint=f"On a GPU the TMA {what} raises an illegal instruction error.",
             )
-            return
-        super().create_descriptor_store(desc, value, indices)
+        return min(first) >= 0
 
     def create_atomic_rmw(
         self, operation: Any, ptr: TensorHandle, val: TensorHandle, mask: TensorHandle, sem: Any, scope: Any

@@ -40,8 +40,11 @@ __all__ = [
     "TensorHandle",
     "TritonSemantic",
     "bind_semantic",
+    "bound_builtins",
     "direct_launcher",
     "ir",
+    "is_descriptor",
+    "is_gluon",
     "jit_options",
     "language_modules",
     "launch_options",
@@ -89,6 +92,17 @@ def jit_options(function: JITFunction | InterpretedFunction) -> dict[str, Any]:
     return {**{name: getattr(function, name) for name in names}, "repr": function._repr}
 
 
+def is_gluon(function: Any) -> bool:
+    """Return True for a function of ``triton.experimental.gluon.jit``."""
+    return bool(getattr(function, "is_gluon", lambda: False)())
+
+
+def is_descriptor(value: Any) -> bool:
+    """Return True for a host-side tensor descriptor of Triton or of Gluon."""
+    gluon = sys.modules.get("triton.experimental.gluon.nvidia.hopper")
+    return isinstance(value, TensorDescriptor) or (gluon is not None and isinstance(value, gluon.TensorDescriptor))
+
+
 def tl_dtype(dtype: torch.dtype) -> tl.dtype:
     """Return the Triton dtype of a PyTorch dtype; raise ``KeyError`` if Triton has none."""
     return tl.int1 if dtype == torch.bool else tl.str_to_ty(canonicalize_dtype(dtype), None)
@@ -102,6 +116,10 @@ def specialised_source(
     binder = create_function_from_signature(function.signature, function.params, backend)
     bound, specialization, rest = binder(*args, **kwargs)
     _, signature, constexprs, attributes = function._pack_args(backend, options, bound, specialization, rest)
+    if is_gluon(function):
+        from triton.experimental.gluon._runtime import GluonASTSource
+
+        return GluonASTSource(function, signature, constexprs, attributes)
     return ASTSource(function, signature, constexprs, attributes)
 
 
@@ -259,6 +277,11 @@ def bind_semantic(value: Any, semantic: TritonSemantic) -> Callable[..., Any] | 
     return _with_semantic(_libdevice[value], semantic) if value in _libdevice_functions() else None
 
 
+def bound_builtins(owner: Any, semantic: TritonSemantic) -> list[Patch]:
+    """Return patches that bind the built-in functions of a module or class to ``semantic``."""
+    return [(owner, name, _with_semantic(member, semantic)) for name, member in _builtins_of(owner)]
+
+
 def patches(semantic: TritonSemantic, replaced: dict[str, Callable[..., Any]]) -> list[Patch]:
     """Return patches (object, attribute, value) that make ``triton.language`` compute in Python by ``semantic``.
 
@@ -269,7 +292,7 @@ def patches(semantic: TritonSemantic, replaced: dict[str, Callable[..., Any]]) -
     for owner in (*language_modules(), *dict.fromkeys(classes)):
         if owner is tl.constexpr:
             continue
-        found += [(owner, name, _with_semantic(member, semantic)) for name, member in _builtins_of(owner)]
+        found += bound_builtins(owner, semantic)
     for stub, real in _libdevice_functions().items():
         found.append((sys.modules[_STUBS], stub.__name__, _with_semantic(real, semantic)))
     for name, member in vars(tl.tensor).items():

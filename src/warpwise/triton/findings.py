@@ -82,12 +82,13 @@ class Recorder:
         size: int | None = None,
         count: int = 1,
         hint: str = "",
+        space: str = "global",
     ) -> None:
         """Record a finding at the current statement; raise it unless findings are collected."""
         site = self.sources.site()
         message = f"program {self.program}: {message}"
         access = self.access(what, self.program, lane, site)
-        self.record(Finding(kind, self.kernel, message, access, other, variable, "global", index, size, count, hint))
+        self.record(Finding(kind, self.kernel, message, access, other, variable, space, index, size, count, hint))
 
     def record(self, finding: Finding) -> None:
         """Record ``finding``; raise it unless findings are collected."""

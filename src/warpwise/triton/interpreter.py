@@ -16,6 +16,7 @@ import triton.language as tl
 
 from warpwise.cuda.errors import (
     ArgumentError,
+    CompileError,
     Finding,
     Index3,
     KernelAssertion,
@@ -55,10 +56,13 @@ class UnquotedText(str):
 class Interpreter:
     """The interpreter of the process. It patches ``triton.language`` during a launch, so launches are serialised."""
 
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.builder = Builder()
-        self.semantic = TritonSemantic(self.builder)
+    lock = threading.RLock()  # all interpreters patch the same modules
+    compile_errors: tuple[type[Exception], ...] = ()  # raised while a kernel runs, reported as CompileError
+
+    def __init__(self, builder: Builder | None = None, semantic: Any = None) -> None:
+        self.builder = builder or Builder()
+        self.semantic = semantic or TritonSemantic(self.builder)
+        self.semantic._has_native_tma = lambda: True  # Triton asks the driver, which needs a GPU
         self.intrinsics = Intrinsics(self.semantic)
         self.sources = Sources()
         self._rewritten: weakref.WeakKeyDictionary[Any, Callable[..., Any]] = weakref.WeakKeyDictionary()
@@ -73,7 +77,7 @@ class Interpreter:
             found = self._rewritten[function] = rewrite.rewrite_kernel(
                 function, self.intrinsics, self.intrinsics.is_language_function
             )
-            if not function.__module__.startswith("triton.language"):
+            if not function.__module__.startswith("triton."):
                 self.sources.add(found.__code__)
         return found
 
@@ -96,8 +100,11 @@ class Interpreter:
             self._patch_list, self._patched_modules = self._make_patches(), modules
         return self._patch_list
 
+    def _overrides(self) -> dict[str, Callable[..., Any]]:
+        return language_overrides()
+
     def _make_patches(self) -> list[Patch]:
-        found = patches(self.semantic, language_overrides())
+        found = patches(self.semantic, self._overrides())
         tensor = {
             "__index__": lambda block: int(scalar_item(block)),
             "__int__": lambda block: int(scalar_item(block)),
@@ -151,10 +158,11 @@ class Interpreter:
         checks: str,
         collect: bool,
         nan: bool = False,
+        num_warps: int = 4,
     ) -> list[Finding]:
         """Run every program of the grid; raises the first finding, or returns all of them with ``collect``.
 
-        ``nan``: also find where a NaN, an infinity or a denormal number arises.
+        ``nan``: also find where a NaN, an infinity or a denormal number arises. ``num_warps``: of a Gluon kernel.
         """
         name = function.__name__
         if checks not in CHECKS:
@@ -168,6 +176,7 @@ class Interpreter:
             add_shadows(memory, tracker, checks)
             self.builder.memory, self.builder.tracker, self.builder.recorder = memory, tracker, recorder
             self.builder.special = SpecialValues(recorder) if nan else None
+            self.builder.num_warps = num_warps
             self.intrinsics.timeout, self.intrinsics.deadline = timeout, time.monotonic() + timeout
             self._run_programs(function, values, dimensions, tracker, recorder)
             if checks != "none":
@@ -204,6 +213,8 @@ class Interpreter:
             raise self._located_error(type(error), str(error), error, recorder).with_traceback(
                 self._trimmed_traceback(error)
             ) from None
+        except self.compile_errors as error:
+            raise self._located_error(CompileError, str(error), error, recorder) from error
         except AssertionError as error:
             raise self._located_error(KernelAssertion, f"assertion failed: {error}", error, recorder) from error
 

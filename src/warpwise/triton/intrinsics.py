@@ -65,6 +65,12 @@ class Intrinsics:
         """``not value``, elementwise for a tensor."""
         return value == 0 if isinstance(value, tl.tensor) else not value
 
+    def concatenate(self, left: Any, right: Any) -> Any:
+        """``left + right`` where one is a list or tuple literal: the compiler makes no difference between the two."""
+        if all(isinstance(value, (list, tuple, tl.tuple)) for value in (left, right)):
+            return [*left, *right] if isinstance(left, list) else (*left, *right)
+        return left + right
+
     def scalar_condition(self, value: Any) -> Any:
         """Return the condition of an ``if`` or ``while``; raise ``CompileError`` for a block of several elements."""
         if isinstance(value, tl.tensor) and value.handle.data.size != 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
@@ -24,11 +26,12 @@ from warpwise.triton.compat import (
     InterpretedFunction,
     JITFunction,
     OutOfResources,
-    TensorDescriptor,
     direct_launcher,
+    is_descriptor,
+    is_gluon,
     jit_options,
 )
-from warpwise.triton.interpreter import INTERPRETER
+from warpwise.triton.interpreter import INTERPRETER, Interpreter
 
 _SCALARS = frozenset({bool, int, float, str, type(None)})
 _RESERVED_NAMES = ("timeout", "checks", "grid", "warmup")
@@ -148,7 +151,9 @@ class BoundKernel:
         bound = bind(function, args, meta)
         for hook in hooks:
             hook({name: unwrap(value) for name, value in bound.items()})
-        return INTERPRETER.launch(function, self.grid, bound, timeout=timeout, checks=checks, collect=collect, nan=nan)
+        launch = _interpreter_of(function).launch
+        options = {name: meta[name] for name in ("num_warps",) if name in meta}
+        return launch(function, self.grid, bound, timeout=timeout, checks=checks, collect=collect, nan=nan, **options)
 
     def _device_mismatch(self, args: tuple[Any, ...], meta: Mapping[str, Any]) -> ArgumentError:
         names = self.kernel.jit_function.arg_names
@@ -158,6 +163,14 @@ class BoundKernel:
         return ArgumentError(
             f"{self.kernel.jit_function.__name__}: expected all tensors on one device, got {', '.join(devices)}"
         )
+
+
+def _interpreter_of(function: JITFunction) -> Interpreter:
+    if not is_gluon(function):
+        return INTERPRETER
+    from warpwise.triton.gluon.interpreter import gluon_interpreter
+
+    return gluon_interpreter()
 
 
 def _tensor_devices(value: Any) -> tuple[set[int], bool]:
@@ -181,8 +194,8 @@ def _copied_to_cpu(values: tuple[Any, ...]) -> tuple[Any, ...]:
             return type(item)(*parts) if hasattr(item, "_fields") else tuple(parts)
         if isinstance(item, (Out, Strided)):
             return type(item)(copied(item.value))
-        if isinstance(item, TensorDescriptor):
-            return TensorDescriptor(copied(item.base), item.shape, item.strides, item.block_shape, item.padding)
+        if is_descriptor(item):
+            return dataclasses.replace(item, base=copied(item.base))
         return item
 
     return tuple(copied(value) for value in values)
@@ -238,6 +251,14 @@ class Kernel(_BaseKernel, JITFunction):
 
     def __repr__(self) -> str:
         return f"Kernel({self.module}:{self.fn.__qualname__})"
+
+
+@functools.cache
+def _gluon_kernel() -> type[Kernel]:
+    """Return the class of Gluon kernels; Gluon is imported at the first one."""
+    from triton.experimental.gluon._runtime import GluonJITFunction
+
+    return type("GluonKernel", (Kernel, GluonJITFunction), {})
 
 
 class TunedKernel(_BaseKernel):
@@ -311,7 +332,8 @@ def jit(function: Any = None, /, **options: Any) -> Any:
     if isinstance(function, (Autotuner, Heuristics)):
         return TunedKernel(function)
     if isinstance(function, (JITFunction, InterpretedFunction)):
-        return Kernel(function.fn, **{**jit_options(function), **options})
+        kind = _gluon_kernel() if is_gluon(function) else Kernel
+        return kind(function.fn, **{**jit_options(function), **options})
     if not inspect.isfunction(function):
         raise ArgumentError(f"wt.jit: expected a function or a Triton kernel, got {type(function).__name__}")
     return Kernel(function, **options)

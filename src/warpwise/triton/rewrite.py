@@ -68,6 +68,13 @@ class _CompilerSemantics(ast.NodeTransformer):
             result = _call(name, result, _thunk(value))
         return _at_location(result, node)
 
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        literal = any(isinstance(operand, (ast.List, ast.Tuple)) for operand in (node.left, node.right))
+        if isinstance(node.op, ast.Add) and literal:
+            return _at_location(_call("concatenate", node.left, node.right), node)
+        return node
+
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
         return _at_location(_call("logical_not", node.operand), node) if isinstance(node.op, ast.Not) else node

@@ -1,0 +1,1 @@
+"""Gluon kernels (``triton.experimental.gluon``) on a CPU: layouts, shared memory, asynchronous copies and mbarriers."""

@@ -1,0 +1,36 @@
+"""The interpreter of Gluon kernels."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from warpwise.triton.compat import Patch
+from warpwise.triton.gluon.builder import GluonBuilder
+from warpwise.triton.gluon.semantic import Semantic, gluon_patches, overrides
+from warpwise.triton.interpreter import Interpreter
+
+
+class GluonInterpreter(Interpreter):
+    """Runs Gluon kernels. Errors that Gluon's front end raises are compile errors with a line of the kernel."""
+
+    compile_errors = (ValueError, TypeError, IndexError)
+
+    def __init__(self) -> None:
+        importlib.import_module("triton.experimental.gluon.language.nvidia.blackwell")
+        builder = GluonBuilder()
+        super().__init__(builder, Semantic(builder))
+
+    def _overrides(self) -> dict[str, Callable[..., Any]]:
+        return {**super()._overrides(), **overrides(self.semantic)}
+
+    def _make_patches(self) -> list[Patch]:
+        return super()._make_patches() + gluon_patches(self.semantic, self._overrides())
+
+
+@functools.cache
+def gluon_interpreter() -> GluonInterpreter:
+    """Return the process's interpreter of Gluon kernels."""
+    return GluonInterpreter()
