@@ -35,7 +35,7 @@ class Options:
     build without instrumentation). ``order`` is the order of blocks and threads: "forward", "reverse", or by
     ``seed`` "shuffle" or "preempt", which also preempts threads and blocks at atomics, volatile accesses, fences and
     barriers. At most ``max_findings`` different findings are kept. ``numbers`` also reports the first NaN, infinity and
-    denormal number that arise.
+    denormal number that arise. ``cluster`` is the shape of the clusters in blocks, as the launch attribute of CUDA.
     """
 
     timeout: float = 60.0
@@ -44,6 +44,7 @@ class Options:
     seed: int = 0
     max_findings: int = 64
     numbers: bool = False
+    cluster: Index3 = (1, 1, 1)
 
 
 @functools.lru_cache(maxsize=512)
@@ -99,6 +100,7 @@ def launch(
         len(arguments),
         grid,
         block,
+        options.cluster,
         shared_bytes,
         profile.shared_per_block_optin if profile else _ANY_SHARED,
         *(CHECKS[options.checks] if build.checked else CHECKS["none"]),

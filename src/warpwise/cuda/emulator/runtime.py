@@ -85,6 +85,7 @@ class LaunchRequest(ctypes.Structure):
         ("argument_count", ctypes.c_uint32),
         ("grid", _Index),
         ("block", _Index),
+        ("cluster", _Index),
         ("dynamic_shared", ctypes.c_uint64),
         ("shared_limit", ctypes.c_uint64),
         ("check_any", ctypes.c_uint32),

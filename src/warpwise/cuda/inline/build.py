@@ -117,7 +117,10 @@ def toolchain_key() -> str:
         sys.version,
         torch.__version__,
         *(path.read_bytes() for path in own),
-        *((_EMULATOR / "include/ww" / name).read_bytes() for name in ("vector_types.h", "texture_object.h")),
+        *(
+            (_EMULATOR / "include/ww" / name).read_bytes()
+            for name in ("vector_types.h", "texture_object.h", "tensor_map_object.h")
+        ),
     )
 
 

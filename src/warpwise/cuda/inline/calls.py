@@ -96,7 +96,9 @@ class Call:
                 f"{profile.shared_per_block:,} require "
                 "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) before the launch"
             )
-        launch = ExtensionLaunch(grid, block, record.shared_bytes)
+        cluster = tuple(record.cluster)
+        limits.check_cluster(where, grid, cluster)
+        launch = ExtensionLaunch(grid, block, record.shared_bytes, cluster)
         for position in range(record.count):
             self._bind_argument(where, position, record.arguments[position], launch)
         findings = extension.run(name, launch, profile)

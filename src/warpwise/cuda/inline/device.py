@@ -46,6 +46,7 @@ class ExtensionLaunch:
     grid: Index3
     block: Index3
     shared_bytes: int
+    cluster: Index3 = (1, 1, 1)
     arguments: list[Buffer | Scalar] = field(default_factory=list)
     pointers: list[tuple[int, int, Buffer]] = field(default_factory=list)
     whole_tensors: list[Buffer] = field(default_factory=list)
@@ -108,9 +109,8 @@ class Extension:
             if symbol.constant and native.is_set(symbol):
                 mark_set(build.library, address)
         try:
-            return launcher.launch(
-                build, launch.grid, launch.block, launch.shared_bytes, arguments, launcher.Options(), profile
-            )
+            options = launcher.Options(cluster=launch.cluster)
+            return launcher.launch(build, launch.grid, launch.block, launch.shared_bytes, arguments, options, profile)
         finally:
             for symbol, (address, size) in variables:
                 if not symbol.constant:

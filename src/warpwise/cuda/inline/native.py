@@ -39,6 +39,7 @@ class LaunchRecord(ctypes.Structure):
         ("line", ctypes.c_int32),
         ("arguments", ctypes.POINTER(Argument)),
         ("count", ctypes.c_uint64),
+        ("cluster", ctypes.c_uint32 * 3),
     ]
 
 

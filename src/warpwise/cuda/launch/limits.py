@@ -80,6 +80,18 @@ def check_launch(
         )
 
 
+_MAX_CLUSTER = 16  # blocks; more than 8 require cudaFuncAttributeNonPortableClusterSizeAllowed
+
+
+def check_cluster(kernel: str, grid: Index3, cluster: Index3) -> None:
+    """Raise ``LaunchError`` if the device cannot launch this grid in clusters of this shape, in blocks."""
+    if min(cluster) < 1 or any(blocks % size for blocks, size in zip(grid, cluster, strict=True)):
+        raise LaunchError(f"{kernel}: clusters of {cluster} blocks do not divide the grid {grid}")
+    size = cluster[0] * cluster[1] * cluster[2]
+    if size > _MAX_CLUSTER:
+        raise LaunchError(f"{kernel}: a cluster of {size} blocks; a GPU runs clusters of at most {_MAX_CLUSTER}")
+
+
 def check_shared(kernel: str, static: int, dynamic: int, profile: Profile) -> None:
     """Raise ``LaunchError`` if a block's shared memory does not fit. Sizes in bytes.
 

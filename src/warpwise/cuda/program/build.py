@@ -18,6 +18,7 @@ from warpwise.cuda.program import sources
 HERE = Path(__file__).parent
 _INLINE = HERE.parent / "inline"
 _EMULATOR = HERE.parent / "emulator"
+_NATIVE = HERE.parents[1] / "native/include"
 INCLUDE = (HERE / "include", _INLINE / "include/cuda", _INLINE / "include/host")
 _ZEROED = ("-Wl,--wrap=malloc", "-Wl,--wrap=posix_memalign", str(HERE / "include/warpwise_host_memory.cpp"))
 _COMMON = ("-std=c++17", "-fPIC", "-w", "-g1", "-gdwarf-4", "-fno-var-tracking", "-pthread", "-fno-omit-frame-pointer")
@@ -34,6 +35,7 @@ _SUPPORT = (
     HERE / "support/cusparse.cpp",
     HERE / "support/curand.cpp",
     HERE / "support/memory.cpp",
+    HERE / "support/tensor_maps.cpp",
     _INLINE / "support/cuda_api.cpp",
     _INLINE / "support/errors.cpp",
     _INLINE / "support/graphs.cpp",
@@ -67,13 +69,13 @@ def _own(*folders: str) -> list[Path]:
 
 def support() -> Path:
     """The library that implements the CUDA runtime API for programs, compiled on a cache miss."""
-    texts = [path.read_bytes() for path in _own("support", "include")]
+    texts = [path.read_bytes() for path in [*_own("support", "include"), _NATIVE / "tensor_map.h"]]
     output = cache_dir() / "program" / f"libwarpwise_program_{key(inline.toolchain_key(), *texts)}.so"
     if not output.exists():
         output.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=output.parent) as scratch:
             made = Path(scratch) / "support.so"
-            folders = [f"-I{folder}" for folder in (*INCLUDE, HERE / "support", _INLINE / "support")]
+            folders = [f"-I{folder}" for folder in (*INCLUDE, HERE / "support", _INLINE / "support", _NATIVE)]
             flags = (*_COMMON, "-O2", "-shared", "-idirafter", str(_EMULATOR))
             inline.run([inline.compiler(), *flags, *folders, *map(str, _SUPPORT), "-o", str(made)])
             made.replace(output)

@@ -89,6 +89,8 @@ def of_problem(problem: native.Problem, block: native.Block | None, symbols: Sym
     where, text = symbols.line(problem.at)
     function, address = (problem.function or b"").decode(), problem.address
     made = f" ({_memory(block)} of {block.bytes:,} bytes{_at('allocated', block.allocated, symbols)})" if block else ""
+    if problem.kind == native.BAD_TENSOR_MAP:
+        return HostFinding("InvalidTensorMap", function, where, text)
     if problem.kind == native.MANAGED_ACCESS:
         message = f"the host accesses managed memory{made} after a launch; call cudaDeviceSynchronize before"
         return HostFinding("MissingSynchronization", message, where, text)
@@ -143,6 +145,16 @@ def used_after_free(kernel: str, argument: str, block: native.Block, symbols: Sy
     file, _, number = where.rpartition(":")
     text = _text(file, int(number)) if number.isdigit() else ""
     return HostFinding("UseAfterFree", message, shown_path(where), text)
+
+
+def host_tensor_map(kernel: str, argument: str, where: str) -> HostFinding:
+    """A launch with a pointer to a tensor map in host memory."""
+    message = (
+        f"{kernel}: argument '{argument}' points to a tensor map in host memory: copy it to device memory, or pass it "
+        "by value to a parameter const __grid_constant__ CUtensorMap"
+    )
+    file, _, number = where.rpartition(":")
+    return HostFinding("InvalidTensorMap", message, shown_path(where), _text(file, int(number)) if file else "")
 
 
 def _memory(block: native.Block) -> str:

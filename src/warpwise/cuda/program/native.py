@@ -10,7 +10,7 @@ from typing import Any
 from warpwise.cuda.emulator import runtime
 from warpwise.cuda.inline import native as inline
 
-BAD_RANGE, MANAGED_ACCESS, DEVICE_ACCESS, HOST_FAULT = range(4)
+BAD_RANGE, MANAGED_ACCESS, DEVICE_ACCESS, HOST_FAULT, BAD_TENSOR_MAP, UNSUPPORTED_MAP = range(6)
 DEVICE, MANAGED, PINNED, SYMBOL = range(4)
 # A cooperative grid that fills the device has _SMS x 2,048 threads: the most that the emulator holds at once.
 _SMS = 8

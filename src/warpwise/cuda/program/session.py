@@ -102,6 +102,9 @@ class Session:
         return status or (1 if self._count else 0)
 
     def _problem(self, problem: native.Problem) -> int:
+        if problem.kind == native.UNSUPPORTED_MAP:
+            where, _ = self._symbols.line(problem.at)
+            self._stop(UnsupportedFeature(f"{where}: {problem.function.decode()}"), REFUSED)
         block = self._support.find(problem.address)
         found = findings.of_problem(problem, block, self._symbols)
         self._found(found, found)
@@ -112,6 +115,9 @@ class Session:
         try:
             if not self._support.failed():
                 self._launch(record)
+        except _HostTensorMap as error:
+            self._found(error.finding, error.finding)
+            self._support.set_error(native.ERRORS["address"], True)
         except LaunchError as error:
             self._found(error, str(error))
             self._support.set_error(native.ERRORS["configuration"], False)
@@ -146,6 +152,8 @@ class Session:
                 f"{self._profile.shared_per_block:,} require cudaFuncSetAttribute(kernel, "
                 "cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) before the launch"
             )
+        cluster = tuple(record.cluster)
+        limits.check_cluster(where, grid, cluster)
         arguments = [self._bound(name, line, record.arguments[i], i) for i in range(record.count)]
         built = kernel.build(checked=self._emulation.checks != "none")
         copies = library_variables(built.library)
@@ -156,7 +164,7 @@ class Session:
             if symbol.constant and inline.is_set(symbol):
                 mark_set(built.library, address)
         self._libc.fflush(None)
-        options = launcher.Options(timeout=self._emulation.timeout, checks=self._emulation.checks)
+        options = launcher.Options(timeout=self._emulation.timeout, checks=self._emulation.checks, cluster=cluster)
         found = launcher.launch(built, grid, block, record.shared_bytes, arguments, options, self._profile)
         sys.stdout.flush()
         for symbol, (address, size) in variables:
@@ -175,6 +183,8 @@ class Session:
         address = int.from_bytes(data, "little") if argument.kind == 1 else 0
         block = self._support.find(address) if address else None
         if block is None:
+            if address and inline.type_name(argument.element) == "CUtensorMap_st":
+                raise _HostTensorMap(findings.host_tensor_map(kernel, name, line))
             return Scalar(name, data)
         if not block.live:
             stale = findings.used_after_free(kernel, name, block, self._symbols, line)
@@ -203,6 +213,14 @@ class Session:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
+
+
+class _HostTensorMap(Exception):
+    """A kernel cannot run: an argument points to a tensor map in host memory."""
+
+    def __init__(self, finding: HostFinding) -> None:
+        super().__init__(str(finding))
+        self.finding = finding
 
 
 def _same(found: Finding) -> object:

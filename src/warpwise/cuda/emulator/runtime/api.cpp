@@ -33,7 +33,7 @@ struct ww_launch {
   void* entry;
   const ww_argument* arguments;
   uint32_t argument_count;
-  uint32_t grid[3], block[3];
+  uint32_t grid[3], block[3], cluster[3];
   uint64_t dynamic_shared, shared_limit;  // bytes per block
   uint32_t check_any, check_races, check_uninitialised, check_barrier_lines;
   uint32_t order, seed, max_findings, check_numbers;
@@ -219,6 +219,7 @@ void begin_launch(const ww_launch& launch) {
   runtime.entry = reinterpret_cast<Entry>(launch.entry);
   runtime.grid = {launch.grid[0], launch.grid[1], launch.grid[2]};
   runtime.dim = {launch.block[0], launch.block[1], launch.block[2]};
+  runtime.cluster = {launch.cluster[0], launch.cluster[1], launch.cluster[2]};
   runtime.threads = launch.block[0] * launch.block[1] * launch.block[2];
   runtime.blocks = uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
   runtime.dynamic_shared = launch.dynamic_shared;

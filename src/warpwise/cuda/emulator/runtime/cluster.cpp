@@ -154,6 +154,11 @@ void join_remote(Block& block, const std::vector<unsigned>& threads) {
   for (const unsigned id : threads) block.remote[id] = all;
 }
 
+void join_launched_cluster(Block& block) {
+  const ww_dim3 shape = runtime.cluster;
+  if (shape.x * shape.y * shape.z > 1) start_cluster(block, shape, 0);
+}
+
 void leave_cluster(Block& block) {
   if (!block.cluster) return;
   block.cluster->blocks[block.rank] = nullptr;

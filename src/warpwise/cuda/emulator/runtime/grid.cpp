@@ -210,6 +210,7 @@ void start_next(uint64_t& started, const std::vector<uint32_t>& shuffled) {
     const uint64_t number = block_at(started++, shuffled);
     if (runtime.started_early.erase(number)) continue;
     start_block(number);
+    join_launched_cluster(*runtime.resident.back());
     return;
   }
 }

@@ -265,6 +265,7 @@ struct Runtime {
   Entry entry;
   void** arguments;
   ww_dim3 grid, dim;
+  ww_dim3 cluster;  // of the launch attribute; a kernel with __cluster_dims__ starts its clusters itself
   unsigned threads;
   uint64_t blocks, finished_blocks;
   ww_dim3 thread_index[kMaxThreads];
@@ -315,7 +316,8 @@ void start_block(uint64_t number);
 Address device_address(Address host);  // of an argument's byte, or 0
 
 // cluster.cpp
-void leave_cluster(Block& block);  // at the end of a block
+void join_launched_cluster(Block& block);  // at the start of a block: the cluster of the launch attribute
+void leave_cluster(Block& block);          // at the end of a block
 void on_cluster_exit(Thread& thread);
 Block& owner_of_shared(Address address);  // the block of the cluster in whose shared memory the address is
 int rank_of_epoch(uint32_t epoch);        // in the running block's cluster, or -1

@@ -16,6 +16,7 @@ struct Configuration {
   uint64_t shared_bytes;
   int cooperative, line;
   bool set;
+  uint32_t cluster[3];
 };
 thread_local Configuration pending{};
 ww_launch_callback on_launch = nullptr;
@@ -48,7 +49,8 @@ extern "C" {
 void ww_host_on_launch(ww_launch_callback callback) { on_launch = callback; }
 
 void ww_host_configure(const uint32_t* grid, const uint32_t* block, uint64_t shared_bytes, int cooperative, int line) {
-  pending = {{grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared_bytes, cooperative, line, true};
+  pending = {
+      {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared_bytes, cooperative, line, true, {1, 1, 1}};
 }
 
 void ww_host_launch(const char* extension, const char* instance, const void* stub, const ww_argument* arguments,
@@ -74,7 +76,8 @@ void ww_host_launch(const char* extension, const char* instance, const void* stu
                             configuration.cooperative,
                             configuration.line,
                             arguments,
-                            count};
+                            count,
+                            {configuration.cluster[0], configuration.cluster[1], configuration.cluster[2]}};
   if (!warpwise_host::capture_launch(launch, run)) run(launch);
 }
 
@@ -103,6 +106,33 @@ cudaError_t ww_cuda_launch(const void* stub, dim3 grid, dim3 block, void** argum
   }
   const uint32_t blocks[3] = {grid.x, grid.y, grid.z}, threads[3] = {block.x, block.y, block.z};
   ww_host_configure(blocks, threads, shared_bytes, cooperative, 0);
+  call(arguments);
+  return cudaPeekAtLastError();
+}
+
+void ww_cuda_configure(const cudaLaunchConfig_t* config, int line) {
+  const dim3 grid = config->gridDim, block = config->blockDim;
+  const uint32_t blocks[3] = {grid.x, grid.y, grid.z}, threads[3] = {block.x, block.y, block.z};
+  ww_host_configure(blocks, threads, config->dynamicSmemBytes, 0, line);
+  for (unsigned i = 0; i < config->numAttrs; i++) {
+    const cudaLaunchAttribute& attribute = config->attrs[i];
+    if (attribute.id == cudaLaunchAttributeCooperative) pending.cooperative = attribute.val.cooperative;
+    if (attribute.id != cudaLaunchAttributeClusterDimension) continue;
+    pending.cluster[0] = attribute.val.clusterDim.x;
+    pending.cluster[1] = attribute.val.clusterDim.y;
+    pending.cluster[2] = attribute.val.clusterDim.z;
+  }
+}
+
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* stub, void** arguments) {
+  void (*call)(void**) = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(guard);
+    const auto found = stubs().find(stub);
+    if (found == stubs().end()) return cudaErrorInvalidDeviceFunction;
+    call = found->second;
+  }
+  ww_cuda_configure(config, 0);
   call(arguments);
   return cudaPeekAtLastError();
 }

@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include <cuda_runtime.h>
+#include <driver_entry_points.h>
 #include <warpwise_host/launch.h>
 
 // libcu++ in host code is the C++ library.

@@ -175,6 +175,10 @@ void ww_program_prepare(ww_problem_callback problem, ww_exit_callback exited) {
 void ww_program_run(int (*main)(int, char**, char**), int count, char** arguments) {
   exit(main(count, arguments, environ));
 }
+void ww_program_report(int kind, const char* message) {
+  const ww_problem problem = {kind, message, 0, 0, trace()};
+  on_problem(&problem);
+}
 void ww_program_launched() {
   const std::lock_guard<std::recursive_mutex> lock(guard);
   pending = true;

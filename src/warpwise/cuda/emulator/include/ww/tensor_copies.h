@@ -2,11 +2,7 @@
 #pragma once
 #include "../warpwise_device.h"
 #include "async.h"
-
-// A tensor map; cuda.tensor_map makes them.
-struct alignas(64) CUtensorMap {
-  unsigned long long opaque[16];
-};
+#include "tensor_map_object.h"
 
 namespace ww {
 // Executes PTX without outputs, whose operands %0, %1, ... are the arguments. Addresses are generic.

@@ -26,6 +26,7 @@ struct alignas(4) __half2 {
 typedef __half half;
 typedef __half2 half2;
 typedef __half nv_half;
+typedef __half __nv_half;
 typedef __half2 nv_half2;
 
 inline __half __float2half(float value) { return __half(value); }

@@ -308,3 +308,4 @@ cudaError_t cudaLaunchCooperativeKernel(F* kernel, dim3 grid, dim3 block, void**
                                         cudaStream_t = nullptr) {
   return ww_cuda_launch((const void*)kernel, grid, block, arguments, shared_bytes, 1);
 }
+#include <launch_config.h>

@@ -31,6 +31,7 @@ struct ww_launch {
   int32_t cooperative, line;
   const ww_argument* arguments;
   uint64_t count;
+  uint32_t cluster[3];  // the launch attribute, in blocks; 1 without it
 };
 
 // A tracked block of memory, from a tensor or cudaMalloc. `fresh`: no kernel has been launched on it yet.
