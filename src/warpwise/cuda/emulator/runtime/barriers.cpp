@@ -10,15 +10,6 @@
 
 namespace ww {
 
-void describe_wait(Side& side, const Thread& thread) {
-  copy_index(side.thread, runtime.thread_index[thread.id]);
-  copy_index(side.block, thread.block->index);
-  side.action = kWait;
-  side.pc = thread.ptx;
-  side.line = thread.ptx ? 0 : thread.line;
-  snprintf(side.label, sizeof side.label, "%s", thread.what);
-}
-
 namespace {
 
 // Reports threads of one block that wait at __syncthreads() on different lines. Hardware counts arrivals and lets them

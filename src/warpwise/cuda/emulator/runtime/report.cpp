@@ -55,4 +55,13 @@ void fatal_report(Report report, const char* format, ...) {
   abort_launch();
 }
 
+void describe_wait(Side& side, const Thread& thread) {
+  copy_index(side.thread, runtime.thread_index[thread.id]);
+  copy_index(side.block, thread.block->index);
+  side.action = kWait;
+  side.pc = thread.ptx;
+  side.line = thread.ptx ? 0 : thread.line;
+  snprintf(side.label, sizeof side.label, "%s", thread.what);
+}
+
 }  // namespace ww

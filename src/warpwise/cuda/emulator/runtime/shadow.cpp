@@ -306,6 +306,20 @@ void check_warp_synchronous(const Slot& slot, Address address, unsigned bytes, b
     report_race(slot, access, address, true, cell.read & ~kStrong, false);
 }
 
+// ``what`` reads a word through the async proxy that ``write`` wrote through the generic one, without a fence between.
+static void report_proxy_fence(const Slot& slot, Address at, uint64_t write, Address pc, int line, const char* what) {
+  Report report = new_report(kDataRace, pc, line);
+  describe(report, slot, at);
+  report.access.action = kRead;
+  report.access_bytes = 4;
+  fill_other(report, write, true);
+  set_message(report,
+              "%s reads %s memory through the async proxy, without a fence.proxy.async after the write by another "
+              "instruction",
+              what, slot.shared ? "shared" : "global");
+  add_report(report);
+}
+
 // Reports bytes of shared memory that were written through the generic proxy and that no proxy fence makes visible to
 // the async proxy, which reads them now.
 void check_proxy_fence(Address address, size_t bytes, Address pc, const char* what, int line) {
@@ -326,17 +340,7 @@ void check_proxy_fence(Address address, size_t bytes, Address pc, const char* wh
         fenced |= each.epoch == epoch && each.clock[thread_of(write)] >= clock_of(write);
     }
     if (fenced) continue;
-    Report report = new_report(kDataRace, pc, line);
-    describe(report, *slot, at);
-    report.access.action = kRead;
-    report.access_bytes = 4;
-    fill_other(report, write, true);
-    set_message(report,
-                "%s reads shared memory through the async proxy, without a fence.proxy.async after the write by "
-                "another instruction",
-                what);
-    add_report(report);
-    return;
+    return report_proxy_fence(*slot, at, write, pc, line, what);
   }
 }
 
@@ -352,16 +356,7 @@ void check_global_proxy_fence(Address address, size_t bytes, Address pc, int lin
     if (write >> 19 == fenced >> 19 || runtime.block->clocks.is_agent(thread_of(write))) continue;
     fenced = write;
     if (is_proxy_fenced(*runtime.block, write) || unordered(write, false)) continue;  // the latter: a race, found next
-    Report report = new_report(kDataRace, pc, line);
-    describe(report, *slot, at);
-    report.access.action = kRead;
-    report.access_bytes = 4;
-    fill_other(report, write, true);
-    set_message(report,
-                "a bulk copy reads global memory through the async proxy, without a fence.proxy.async after the write "
-                "by another instruction");
-    add_report(report);
-    return;
+    return report_proxy_fence(*slot, at, write, pc, line, "a bulk copy");
   }
 }
 

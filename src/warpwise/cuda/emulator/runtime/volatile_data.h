@@ -5,7 +5,7 @@
 //   lock            a block accesses a word under a lock and later writes it without, while another thread accesses it
 //                   under the same lock
 //   handed over     a thread reads a word, releases, and reads it again; a thread that has acquired this release writes
-//                   it. The second read is no poll: the thread does not read the word once more
+//                   it. A word that the thread reads a third time is a flag that it polls
 //
 // The first case includes atomics: a volatile write that overwrites an atomic's result.
 #pragma once

@@ -8,7 +8,7 @@
 
 namespace cub {
 struct NullType {};
-// The line of a call, which is no aggregate of type int.
+// The line of a call. An int would be ambiguous with the aggregate of a scan of integers.
 struct Line {
   int number;
 };
