@@ -11,7 +11,9 @@ from warpwise import cuda
 from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops._c import function
 from warpwise.ops._conv3x3 import each, groups, output_tile
+from warpwise.ops._conv3x3_mma import mma_limits
 from warpwise.ops._defaults import first_taking
+from warpwise.ops.conv_block.forward import k06_tensor_cores
 from warpwise.ops.conv_block.spec import DTYPES, Four
 
 HERE = Path(__file__).parent
@@ -88,6 +90,24 @@ def direct_tiles(outputs: Four, *args: Any) -> None:
     kernel(convolved, mean, var, gamma, beta, cuda.out(output), n * k, k, h, w, eps)
 
 
+def mma_sync_limits(*args: Any) -> str | None:
+    return mma_limits(args[0]) or limits(*args)
+
+
+def tensor_cores(outputs: Four, *args: Any) -> None:
+    output, mean, var, convolved = outputs
+    input, weight, gamma, beta, eps = args
+    n, k, h, w = convolved.shape
+    if not n:
+        fused(outputs, *args)
+        return
+    partials = k06_tensor_cores.convolve(input, weight, convolved)
+    parts = partials.shape[1]
+    DIRECT["combined_statistics"][k, STATISTICS_THREADS](partials, cuda.out(mean), cuda.out(var), parts, n * h * w)
+    kernel = FUSED[f"normalise_and_pool<{str(w % 2 == 0).lower()}>"][cdiv(output.numel(), THREADS), THREADS]
+    kernel(convolved, mean, var, gamma, beta, cuda.out(output), n * k, k, h, w, eps)
+
+
 RUNGS = (
     make_rung(HERE, "k01_separate_passes", "a kernel for each step, a thread for each result", separate_passes,
               dtypes=DTYPES, limits=limits),
@@ -96,6 +116,8 @@ RUNGS = (
               dtypes=DTYPES, limits=limits),
     make_rung(HERE, "k04_direct_tiles", "the convolution by direct sums from tiles in shared memory", direct_tiles,
               dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k06_tensor_cores", "the convolution by mma.sync, three products of TF32 for each of float32",
+              tensor_cores, dtypes=DTYPES, limits=mma_sync_limits),
 )  # fmt: skip
 
 

@@ -1,0 +1,36 @@
+"""The launch of the convolution on tensor cores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from warpwise import cuda
+from warpwise.operation import cdiv, sm_count
+from warpwise.ops._conv3x3 import flags
+from warpwise.ops._conv3x3_mma import PLANES, QUADS, band, filter_bytes
+
+KERNELS = cuda.load(Path(__file__).with_suffix(".cu"))
+MOST_RESIDENT = 96 * 1024  # bytes of shared memory of a block that keeps all its filters
+
+
+def convolve(input: torch.Tensor, weight: torch.Tensor, convolved: torch.Tensor) -> torch.Tensor:
+    """``convolved`` = the convolution of N > 0 images; returns the partial statistics (K, parts, 3)."""
+    n, c, h, w = input.shape
+    k = weight.shape[0]
+    tiles, chunks = 1 if k <= PLANES else 2, cdiv(c, PLANES)
+    bands, sms = band(h, w), sm_count(input)
+    planes = 2 * QUADS * bands.quad + bands.offsets
+    resident = planes + chunks * filter_bytes(tiles) <= MOST_RESIDENT
+    shared = planes + (chunks if resident else 1) * filter_bytes(tiles)
+    units = bands.bands * cdiv(k, PLANES * tiles)  # blocks that take an image
+    warps, count, blocks_per_sm = (8, 4, 2) if n * units <= 2 * sms else (4, 7, 3)
+    splits = max(1, min(n, blocks_per_sm * sms // units))
+    parts = splits * bands.bands * warps
+    partials = input.new_empty((k, parts, 3))
+    kernel = KERNELS[f"convolution_with_statistics<{warps}, {tiles}, {count}, {flags(resident)}>"]
+    kernel[splits * units, 32 * warps, shared](
+        *(input, weight, cuda.out(convolved), cuda.out(partials), parts, n, c, h, w, k, bands.rows, splits)
+    )
+    return partials
