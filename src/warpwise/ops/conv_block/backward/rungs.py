@@ -11,8 +11,10 @@ from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._conv3x3 import add_parts, each, flags, groups, output_tile, row_limits, weights
+from warpwise.ops._conv3x3_mma import mma_limits
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv2d.op import CONV2D_BACKWARD
+from warpwise.ops.conv_block.backward import k06_tensor_cores
 from warpwise.ops.conv_block.forward import rungs as forward
 from warpwise.ops.conv_block.spec import DTYPES
 
@@ -31,6 +33,10 @@ def limits(*args: Any) -> str | None:
 
 def direct_limits(*args: Any) -> str | None:
     return row_limits(args[4]) or limits(*args)
+
+
+def mma_sync_limits(*args: Any) -> str | None:
+    return mma_limits(args[4]) or limits(*args)
 
 
 def _convolution(rung: str, outputs: Any, d: torch.Tensor, *args: Any) -> None:
@@ -71,6 +77,22 @@ def fused(outputs: Any, *args: Any) -> None:
     _convolution("k02_implicit_gemm", outputs, d, *args)
 
 
+def _pairs(y: torch.Tensor, dconv: torch.Tensor | None) -> bool:
+    """True if each row of a window is one 8-byte load."""
+    return y.shape[3] % 2 == 0 and all(tensor.data_ptr() % 8 == 0 for tensor in (y, dconv) if tensor is not None)
+
+
+def _channel_parts(*args: Any) -> torch.Tensor:
+    """The parts, (K, parts, 2), of the sums of the gradient of the normalised values, and of that times the value."""
+    dy, _, _, dconv, _, _, gamma, beta, eps, mean, var, y, _ = args
+    n, k, h, w = y.shape
+    parts = max(1, min(cdiv(BLOCKS_PER_SM * sm_count(y), k), cdiv(n * (h // 2) * (w // 2), FEWEST_WINDOWS), MOST_PARTS))
+    sums = y.new_empty((k, parts, 2))
+    kernel = DIRECT[f"channel_parts<{flags(_pairs(y, dconv))}>"][(parts, k), THREADS]
+    kernel(y, dy, mean, var, gamma, beta, cuda.out(sums), *y.shape, eps)
+    return sums
+
+
 def direct_tiles(outputs: Any, *args: Any) -> None:
     dy, dmean, dvar, dconv, x, weight, gamma, beta, eps, mean, var, y, _ = args
     dx, dw, dgamma, dbeta = outputs
@@ -79,24 +101,30 @@ def direct_tiles(outputs: Any, *args: Any) -> None:
     if not y.numel():
         fused(outputs, *args)
         return
-    parts = max(1, min(cdiv(BLOCKS_PER_SM * sm_count(y), k), cdiv(n * (h // 2) * (w // 2), FEWEST_WINDOWS), MOST_PARTS))
-    sums = y.new_empty((k, parts, 2))
-    pairs = w % 2 == 0 and all(tensor.data_ptr() % 8 == 0 for tensor in (y, dconv) if tensor is not None)
-    kernel = DIRECT[f"channel_parts<{flags(pairs)}>"][(parts, k), THREADS]
-    kernel(y, dy, mean, var, gamma, beta, cuda.out(sums), *y.shape, eps)
+    sums = _channel_parts(*args)
     four, channels = groups(c), each(c)
     plan, tile = weights(n, c, h, w, k, sm_count(y)), output_tile(c, h, w, channels)
     partials = y.new_empty((plan.parts, dw.numel()))
     inputs = n * tile.bands * tile.sides * cdiv(c, four * channels) if dx is not None else 0
     shared = max(plan.tile.shared, tile.shared if inputs else 0)
-    switches = flags(dx is not None, pairs, dconv is not None)
+    switches = flags(dx is not None, _pairs(y, dconv), dconv is not None)
     gradients = DIRECT[f"gradients<{plan.channels}, {plan.filters}, {channels}, {switches}>"]
     gradients[plan.blocks + inputs, THREADS, shared](
-        *(y, dy, dmean, dvar, dconv, mean, var, gamma, beta, sums, parts, x, weight),
+        *(y, dy, dmean, dvar, dconv, mean, var, gamma, beta, sums, sums.shape[1], x, weight),
         *(None if dx is None else cuda.out(dx), cuda.out(dgamma), cuda.out(dbeta), cuda.out(partials)),
         *(n, c, h, w, k, eps, plan.blocks, plan.share, plan.tile.rows, plan.tile.strips, tile.rows, tile.strips),
     )
     add_parts(DIRECT, partials, dw)
+
+
+def tensor_cores(outputs: Any, *args: Any) -> None:
+    y = args[11]
+    if not y.numel():
+        fused(outputs, *args)
+        return
+    sums = _channel_parts(*args)
+    partials = k06_tensor_cores.gradients(outputs, sums, _pairs(y, args[3]), *args)
+    add_parts(DIRECT, partials, outputs[1])
 
 
 RUNGS = (
@@ -106,6 +134,8 @@ RUNGS = (
               limits=limits),
     make_rung(HERE, "k03_direct_tiles", "the convolution's gradient in shared memory, direct sums from registers",
               direct_tiles, dtypes=DTYPES, limits=direct_limits),
+    make_rung(HERE, "k06_tensor_cores", "both gradients by mma.sync from one recomputed gradient of the convolution",
+              tensor_cores, dtypes=DTYPES, limits=mma_sync_limits),
 )  # fmt: skip
 
 

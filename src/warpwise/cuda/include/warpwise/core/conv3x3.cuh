@@ -36,19 +36,19 @@ __device__ inline int conv_digit(int& rest, int tiles) {
   return digit;
 }
 
-// A position in (planes, rows, columns) that advances by kConvThreads elements without a division. It starts at
-// element threadIdx.x.
+// A position in (planes, rows, columns) that advances by `step` elements without a division. It starts at element
+// `start`; both are at most kConvThreads.
 struct ConvWalk {
   int rows, columns, plane, row, column, plane_step, row_step, column_step;
 
-  __device__ ConvWalk(int rows_, int columns_) : rows(rows_), columns(columns_) {
-    const int line = conv_quotient(threadIdx.x, columns), lines = conv_quotient(kConvThreads, columns);
+  __device__ ConvWalk(int rows_, int columns_, int start, int step) : rows(rows_), columns(columns_) {
+    const int line = conv_quotient(start, columns), lines = conv_quotient(step, columns);
     plane = conv_quotient(line, rows);
     row = line - plane * rows;
-    column = threadIdx.x - line * columns;
+    column = start - line * columns;
     plane_step = conv_quotient(lines, rows);
     row_step = lines - plane_step * rows;
-    column_step = kConvThreads - lines * columns;
+    column_step = step - lines * columns;
   }
   __device__ void advance() {
     column += column_step;
@@ -92,7 +92,7 @@ __device__ inline void conv_fill_windows(const Source& source, const typename So
                                          int plane, int stride, int top, int left, int rows, int columns) {
   constexpr int kBatch = 4;  // windows whose loads are in flight together
   const int total = count * (r1 - r0) * (c1 - c0);
-  ConvWalk walk(r1 - r0, c1 - c0);
+  ConvWalk walk(r1 - r0, c1 - c0, threadIdx.x, kConvThreads);
   for (int i = threadIdx.x; i < total; i += kBatch * kConvThreads) {
     typename Source::Raw raw[kBatch];
     int p[kBatch], r[kBatch], c[kBatch];

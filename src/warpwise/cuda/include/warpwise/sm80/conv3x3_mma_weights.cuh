@@ -1,0 +1,174 @@
+// The gradient of the filters of a 3 x 3 convolution with padding 1 on tensor cores, accurate to float32: for each tap
+// a matrix product whose rows are filters, whose columns are channels, and whose K is the pixels. See conv3x3_mma.cuh.
+//
+// The gradient d of the convolution has 32 planes, x has 16, in quads with the same geometry. A step of K has the eight
+// pixels from 8 i on: lane t has pixels 0, 1, 4 and 5, then 2, 3, 6 and 7, so that the loads of four lanes from two
+// quads have no bank conflict.
+#pragma once
+
+#include <warpwise/core/conv3x3.cuh>
+#include <warpwise/sm80/conv3x3_mma.cuh>
+
+namespace warpwise {
+
+constexpr int kMmaFilters = 32;
+
+// Fills 32 planes with d of filters first_plane + p of a Source of conv3x3.cuh; planes from `count` on are zeros.
+// Returns false if an element is not ordinary.
+template <int THREADS, class Source>
+__device__ inline bool mma_fill_windows(float* planes, const Source& source, const typename Source::Channel* channels,
+                                        int first_plane, int count, const MmaBand& band) {
+  constexpr int kBatch = 2;  // windows whose loads are in flight together
+  const int q = threadIdx.x % 4, r0 = band.first / 2, r1 = (min(band.top + band.rows + 1, band.h) + 1) / 2;
+  const int across = (band.w + 1) / 2, total = kMmaFilters / 4 * (r1 - r0) * across;
+  bool ordinary = true;
+  ConvWalk walk(r1 - r0, across, threadIdx.x / 4, THREADS / 4);
+  for (int i = threadIdx.x / 4; i < total; i += kBatch * THREADS / 4) {
+    typename Source::Raw raw[kBatch];
+    int quad[kBatch], r[kBatch], c[kBatch];
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      quad[b] = i + b * THREADS / 4 < total ? walk.plane : -1;
+      r[b] = r0 + walk.row;
+      c[b] = walk.column;
+      if (quad[b] >= 0 && 4 * quad[b] + q < count) raw[b] = source.load(first_plane + 4 * quad[b] + q, r[b], c[b]);
+      walk.advance();
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      if (quad[b] < 0) continue;
+      float d[4] = {};
+      const int plane = 4 * quad[b] + q, row = 2 * r[b] - band.top + 1;
+      if (plane < count) source.finish(channels[plane], raw[b], r[b], c[b], d);
+      float* const to = planes + quad[b] * band.pitch + 4 * (row * band.stride + 2 * c[b] + 1) + q;
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        ordinary = ordinary && is_ordinary(d[e]);
+        const int at = row + e / 2;
+        if (at >= 0 && at < band.rows + 2) to[4 * (e / 2 * band.stride + e % 2)] = d[e];
+      }
+    }
+  }
+  return ordinary;
+}
+
+// Sums of dw of a warp: of all taps, 32 filters and eight channels. Warps are numbered by tiles of channels, then by
+// WARPS / 2 splits of the steps of K. sums[tap][tile]: a fragment's row is a filter, its column a channel.
+template <int WARPS>
+struct MmaWeights {
+  static constexpr int kSplits = WARPS / 2, kTiles = kMmaFilters / 16, kFloats = kMmaFilters * kMmaPlanes * kMmaTaps;
+  float sums[kMmaTaps][kTiles][4] = {};
+
+  __device__ static int split() { return threadIdx.x / kWarp / 2; }
+  __device__ static int channel() { return threadIdx.x / kWarp % 2 * 8; }  // the first of the warp
+
+  // Adds the products of the pixels of a band.
+  __device__ void add(const float* x, const float* d, const int* offsets, const MmaBand& band) {
+    const int g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
+    const float* const from = x + (channel() / 4 + g / 4) * band.pitch + g % 4;
+    const float* const rows = d + g / 4 * band.pitch + g % 4 + band.tap(4);
+    for (int first = 8 * split(); first < band.pixels; first += 8 * kSplits) {
+      int at[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int pixel = first + t % 2 + t / 2 * 4 + 2 * i;
+        at[i] = pixel < band.pixels ? offsets[pixel] : 4 * band.w;  // d is 0 at the right border
+      }
+      unsigned big[kTiles][4], small[kTiles][4];
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          split_tf32(rows[(4 * tile + e % 2 * 2) * band.pitch + at[e / 2]], big[tile][e], small[tile][e]);
+        }
+      }
+      add_taps<0, 2>(from, at, big, small, band);
+      add_taps<2, 2>(from, at, big, small, band);
+      add_taps<4, 2>(from, at, big, small, band);
+      add_taps<6, 3>(from, at, big, small, band);
+    }
+  }
+
+  // A step's products of N taps, whose sums alternate.
+  template <int FIRST, int N>
+  __device__ void add_taps(const float* from, const int (&at)[2], const unsigned (&big)[kTiles][4],
+                           const unsigned (&small)[kTiles][4], const MmaBand& band) {
+    unsigned upper[N][2], lower[N][2];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) split_tf32(from[at[e] + band.tap(FIRST + i)], upper[i][e], lower[i][e]);
+    }
+    float part[N][kTiles][4] = {};
+#pragma unroll
+    for (int product = 0; product < 3; ++product) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const unsigned (&b)[2] = product == 1 ? lower[i] : upper[i];
+#pragma unroll
+        for (int tile = 0; tile < kTiles; ++tile) {
+          mma::mma_sync(part[i][tile], product == 0 ? small[tile] : big[tile], b[0], b[1], 0.0f);
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sums[FIRST + i][tile][e] += part[i][tile][e];
+      }
+    }
+  }
+
+  // The same products in float32.
+  __device__ void add_in_float(const float* x, const float* d, const int* offsets, const MmaBand& band) {
+    const int g = threadIdx.x % kWarp / 4, column = channel() + 2 * (threadIdx.x % 4);
+    const float* const from = x + column / 4 * band.pitch + column % 4;
+    const float* const rows = d + g / 4 * band.pitch + g % 4 + band.tap(4);
+#pragma unroll 1
+    for (int i = split(); i < band.pixels; i += kSplits) {
+      const int at = offsets[i];
+      float a[kTiles][2];
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+        a[tile][0] = rows[4 * tile * band.pitch + at];
+        a[tile][1] = rows[(4 * tile + 2) * band.pitch + at];
+      }
+#pragma unroll
+      for (int tap = 0; tap < kMmaTaps; ++tap) {
+        const float* const pixel = from + at + band.tap(tap);
+#pragma unroll
+        for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) sums[tap][tile][e] += a[tile][e / 2] * pixel[e % 2];
+        }
+      }
+    }
+  }
+
+  // to: kFloats, (filters, channels, taps) = the sums of all warps. All threads call it, after a barrier.
+  __device__ void reduce(float* to) const {
+    const int row = threadIdx.x % kWarp / 4, column = channel() + 2 * (threadIdx.x % 4);
+#pragma unroll 1
+    for (int turn = 0; turn < kSplits; ++turn) {
+      if (turn == split()) {
+#pragma unroll
+        for (int tap = 0; tap < kMmaTaps; ++tap) {
+#pragma unroll
+          for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+              const int filter = 16 * tile + e / 2 * 8 + row;
+              float& sum = to[(filter * kMmaPlanes + column + e % 2) * kMmaTaps + tap];
+              sum = sums[tap][tile][e] + (turn > 0 ? sum : 0.0f);
+            }
+          }
+        }
+      }
+      __syncthreads();
+    }
+  }
+};
+
+}  // namespace warpwise

@@ -1,0 +1,111 @@
+// Both gradients on tensor cores in float32 accuracy, from one recomputation of the convolution's gradient.
+//
+// k03 has blocks for dw and blocks for dx: each computes d, the gradient of the convolution, and multiplies at 40 % of
+// the FP32 units' peak. Here a block computes d of an image into shared memory once and multiplies it with the filters
+// and with the image, three products of TF32 for each product. A block adds dw of several images in registers.
+
+#include <warpwise/sm80/conv3x3_mma_weights.cuh>
+
+#include "grad_convolved.cuh"
+
+constexpr int kThreads = warpwise::kConvThreads, kWarps = kThreads / warpwise::kWarp;
+constexpr int kCount = 4;  // n-tiles of a warp for dx
+
+// dx: (n, c, h, w) if INPUT, and if WEIGHT partials: (parts, k c 9) of dw, dgamma and dbeta; the other arguments are
+// those of GradConvolved. Both take up to 32 filters; INPUT alone loops over them, WEIGHT alone has blocks for each 32.
+// Grid: chunks of 16 channels, chunks of filters (WEIGHT alone), bands of `rows` rows, and `splits` of the images.
+template <bool INPUT, bool WEIGHT, bool PAIRS, bool ADDED>
+__global__ void __launch_bounds__(kThreads, 2) gradients(const float* y, const float* dy, const float* dmean,
+                                                         const float* dvar, const float* dconv, const float* mean,
+                                                         const float* var, const float* gamma, const float* beta,
+                                                         const float* sums, int parts, const float* x, const float* f,
+                                                         float* dx, float* dgamma, float* dbeta, float* partials, int n,
+                                                         int c, int h, int w, int k, float eps, int rows, int splits) {
+  using Source = GradConvolved<PAIRS, ADDED>;
+  using Filters = warpwise::MmaFilters<1>;
+  using Weights = warpwise::MmaWeights<kWarps>;
+  constexpr int kFilters = warpwise::kMmaFilters, kPlanes = warpwise::kMmaPlanes;
+  __shared__ typename Source::Channel channels[kFilters];
+  extern __shared__ __align__(16) float shared[];
+
+  const int tiles = (c + kPlanes - 1) / kPlanes, bands = (h + rows - 1) / rows;
+  int split = blockIdx.x;
+  const int first_channel = split % tiles * kPlanes;
+  split /= tiles;
+  int first_filter = 0;
+  if (!INPUT) {
+    const int chunks = (k + kFilters - 1) / kFilters;
+    first_filter = split % chunks * kFilters;
+    split /= chunks;
+  }
+  const int part = split;
+  const warpwise::MmaBand band(split % bands, rows, h, w);
+  split /= bands;
+
+  const int size = warpwise::kMmaQuads * band.pitch;  // of 16 planes
+  float *const d = shared, *const image_planes = d + 2 * size, *const filters = image_planes + (WEIGHT ? size : 0);
+  int* const offsets = reinterpret_cast<int*>(filters + (INPUT ? 2 * Filters::kFloats : 0));
+  const auto source = grad_convolved<PAIRS, ADDED>(y, dy, dmean, dvar, dconv, mean, var, gamma, beta, sums, parts,
+                                                   dgamma, dbeta, n, h, w, k, eps);
+  bool ordinary = true;  // of this thread's filters
+  const auto prepare = [&](int first) {
+    source.prepare(channels, first, min(kFilters, k - first), WEIGHT && part == 0 && first_channel == 0);
+    if (!INPUT) return;
+    ordinary = Filters::template fill<kThreads, true>(filters, f, first, first_channel, k, c);
+    const bool second =
+        Filters::template fill<kThreads, true>(filters + Filters::kFloats, f, first + kPlanes, first_channel, k, c);
+    ordinary = ordinary && second;
+  };
+
+  warpwise::mma_zero<kThreads>(d, (WEIGHT ? 3 : 2) * size);
+  band.fill_offsets<kThreads>(offsets);
+  if (WEIGHT) prepare(first_filter);
+  __syncthreads();
+  const warpwise::MmaPixels<kWarps, kCount> pixels(offsets, band.pixels);
+  Weights weights;
+  for (int image = split; image < n; image += splits) {
+    const long long input = static_cast<long long>(image) * c + first_channel;
+    if (WEIGHT) {
+      warpwise::mma_copy_planes<kThreads>(image_planes, x + input * h * w, min(kPlanes, c - first_channel), band,
+                                          offsets);
+      __pipeline_commit();
+    }
+    float added[kCount][1][4] = {};
+    for (int first = first_filter; first < (WEIGHT ? first_filter + 1 : k); first += kFilters) {
+      const int count = min(kFilters, k - first);
+      if (!WEIGHT) {
+        prepare(first);
+        __syncthreads();
+      }
+      bool found = warpwise::mma_fill_windows<kThreads>(d, source, channels, image * k + first, count, band);
+      found = found && ordinary;
+      if (WEIGHT) {
+        __pipeline_wait_prior(0);
+        found = warpwise::mma_ordinary_planes<kThreads>(image_planes, band, offsets) && found;
+      }
+      const bool fallback = __syncthreads_or(!found);
+      for (int half = 0; INPUT && half < (count > kPlanes ? 2 : 1); ++half) {
+        const float *const a = filters + half * Filters::kFloats, *const b = d + half * size;
+        if (fallback) {
+          warpwise::mma_add_chunk_in_float<kWarps>(added, a, b, offsets, band);
+        } else {
+          warpwise::mma_add_chunk(added, a, b, pixels.at, pixels.count, band);
+        }
+      }
+      if (WEIGHT && fallback) weights.add_in_float(image_planes, d, offsets, band);
+      if (WEIGHT && !fallback) weights.add(image_planes, d, offsets, band);
+      __syncthreads();  // the reads of shared memory are complete
+    }
+    if (INPUT) warpwise::mma_store_planes<kWarps>(dx + input * h * w, added, c - first_channel, band);
+  }
+
+  if (!WEIGHT) return;
+  weights.reduce(shared);
+  const int elements = min(kPlanes, c - first_channel) * warpwise::kMmaTaps;
+  for (int i = threadIdx.x / warpwise::kWarp; i < min(kFilters, k - first_filter); i += kWarps) {
+    float* const to =
+        partials + ((static_cast<long long>(part) * k + first_filter + i) * c + first_channel) * warpwise::kMmaTaps;
+    const float* const from = shared + i * kPlanes * warpwise::kMmaTaps;
+    for (int e = threadIdx.x % warpwise::kWarp; e < elements; e += warpwise::kWarp) to[e] = from[e];
+  }
+}
