@@ -9,10 +9,19 @@
 #include "grad_convolved.cuh"
 
 constexpr int kThreads = warpwise::kConvThreads, kWarps = kThreads / warpwise::kWarp;
-constexpr int kCount = 4;  // n-tiles of a warp for dx
+
+// bar.sync: a barrier of all threads, which warps reach in different code.
+__device__ inline void block_sync() { asm volatile("bar.sync 0;" ::: "memory"); }
+
+// What a warp multiplies.
+template <bool INPUT, bool WEIGHT>
+struct Role {
+  static constexpr bool kInput = INPUT, kWeight = WEIGHT;
+};
 
 // dx: (n, c, h, w) if INPUT, and if WEIGHT partials: (parts, k c 9) of dw, dgamma and dbeta; the other arguments are
 // those of GradConvolved. Both take up to 32 filters; INPUT alone loops over them, WEIGHT alone has blocks for each 32.
+// With both, half of the warps multiply for dx and half for dw, which thus has no registers for dx.
 // Grid: chunks of 16 channels, chunks of filters (WEIGHT alone), bands of `rows` rows, and `splits` of the images.
 template <bool INPUT, bool WEIGHT, bool PAIRS, bool ADDED>
 __global__ void __launch_bounds__(kThreads, 2) gradients(const float* y, const float* dy, const float* dmean,
@@ -23,9 +32,11 @@ __global__ void __launch_bounds__(kThreads, 2) gradients(const float* y, const f
                                                          int c, int h, int w, int k, float eps, int rows, int splits) {
   using Source = GradConvolved<PAIRS, ADDED>;
   using Filters = warpwise::MmaFilters<1>;
-  using Weights = warpwise::MmaWeights<kWarps>;
+  constexpr int kRoleWarps = INPUT && WEIGHT ? kWarps / 2 : kWarps, kCount = INPUT && WEIGHT ? 7 : 4;  // n-tiles of dx
+  using Weights = warpwise::MmaWeights<kRoleWarps>;
   constexpr int kFilters = warpwise::kMmaFilters, kPlanes = warpwise::kMmaPlanes;
   __shared__ typename Source::Channel channels[kFilters];
+  __shared__ bool fallbacks[kWarps];
   extern __shared__ __align__(16) float shared[];
 
   const int tiles = (c + kPlanes - 1) / kPlanes, bands = (h + rows - 1) / rows;
@@ -61,46 +72,65 @@ __global__ void __launch_bounds__(kThreads, 2) gradients(const float* y, const f
   band.fill_offsets<kThreads>(offsets);
   if (WEIGHT) prepare(first_filter);
   __syncthreads();
-  const warpwise::MmaPixels<kWarps, kCount> pixels(offsets, band.pixels);
-  Weights weights;
-  for (int image = split; image < n; image += splits) {
-    const long long input = static_cast<long long>(image) * c + first_channel;
-    if (WEIGHT) {
-      warpwise::mma_copy_planes<kThreads>(image_planes, x + input * h * w, min(kPlanes, c - first_channel), band,
-                                          offsets);
-      __pipeline_commit();
-    }
-    float added[kCount][1][4] = {};
-    for (int first = first_filter; first < (WEIGHT ? first_filter + 1 : k); first += kFilters) {
-      const int count = min(kFilters, k - first);
-      if (!WEIGHT) {
-        prepare(first);
-        __syncthreads();
-      }
-      bool found = warpwise::mma_fill_windows<kThreads>(d, source, channels, image * k + first, count, band);
-      found = found && ordinary;
+  const auto multiply = [&](auto role) {
+    constexpr bool kInput = decltype(role)::kInput, kWeight = decltype(role)::kWeight;
+    const warpwise::MmaPixels<kRoleWarps, kCount> pixels(offsets, band.pixels);
+    Weights weights;
+    for (int image = split; image < n; image += splits) {
+      const long long input = static_cast<long long>(image) * c + first_channel;
       if (WEIGHT) {
-        __pipeline_wait_prior(0);
-        found = warpwise::mma_ordinary_planes<kThreads>(image_planes, band, offsets) && found;
+        warpwise::mma_copy_planes<kThreads>(image_planes, x + input * h * w, min(kPlanes, c - first_channel), band,
+                                            offsets);
+        __pipeline_commit();
       }
-      const bool fallback = __syncthreads_or(!found);
-      for (int half = 0; INPUT && half < (count > kPlanes ? 2 : 1); ++half) {
-        const float *const a = filters + half * Filters::kFloats, *const b = d + half * size;
-        if (fallback) {
-          warpwise::mma_add_chunk_in_float<kWarps>(added, a, b, offsets, band);
-        } else {
-          warpwise::mma_add_chunk(added, a, b, pixels.at, pixels.count, band);
+      float added[kCount][1][4] = {};
+      for (int first = first_filter; first < (WEIGHT ? first_filter + 1 : k); first += kFilters) {
+        const int count = min(kFilters, k - first);
+        if (!WEIGHT) {
+          prepare(first);
+          block_sync();
         }
+        bool found = warpwise::mma_fill_windows<kThreads>(d, source, channels, image * k + first, count, band);
+        if (WEIGHT) {
+          __pipeline_wait_prior(0);
+          found = warpwise::mma_ordinary_planes<kThreads>(image_planes, band, offsets) && found;
+        }
+        const bool all = __all_sync(warpwise::kFullMask, found && ordinary);
+        if (threadIdx.x % warpwise::kWarp == 0) fallbacks[threadIdx.x / warpwise::kWarp] = !all;
+        block_sync();
+        bool fallback = false;
+#pragma unroll
+        for (int warp = 0; warp < kWarps; ++warp) fallback = fallback || fallbacks[warp];
+        for (int half = 0; kInput && half < (count > kPlanes ? 2 : 1); ++half) {
+          const float *const a = filters + half * Filters::kFloats, *const b = d + half * size;
+          if (fallback) {
+            warpwise::mma_add_chunk_in_float<kRoleWarps>(added, a, b, offsets, band);
+          } else {
+            warpwise::mma_add_chunk(added, a, b, pixels.at, pixels.count, band);
+          }
+        }
+        if (kWeight && fallback) weights.add_in_float(image_planes, d, offsets, band);
+        if (kWeight && !fallback) weights.add(image_planes, d, offsets, band);
+        block_sync();  // the reads of shared memory are complete
       }
-      if (WEIGHT && fallback) weights.add_in_float(image_planes, d, offsets, band);
-      if (WEIGHT && !fallback) weights.add(image_planes, d, offsets, band);
-      __syncthreads();  // the reads of shared memory are complete
+      if (kInput) warpwise::mma_store_planes<kRoleWarps>(dx + input * h * w, added, c - first_channel, band);
     }
-    if (INPUT) warpwise::mma_store_planes<kWarps>(dx + input * h * w, added, c - first_channel, band);
+    for (int turn = 0; WEIGHT && turn < Weights::kSplits; ++turn) {
+      if (kWeight && turn == Weights::split()) weights.store(shared);
+      block_sync();
+    }
+  };
+  if constexpr (INPUT && WEIGHT) {
+    if (threadIdx.x < kThreads / 2) {
+      multiply(Role<true, false>());
+    } else {
+      multiply(Role<false, true>());
+    }
+  } else {
+    multiply(Role<INPUT, WEIGHT>());
   }
 
   if (!WEIGHT) return;
-  weights.reduce(shared);
   const int elements = min(kPlanes, c - first_channel) * warpwise::kMmaTaps;
   for (int i = threadIdx.x / warpwise::kWarp; i < min(kFilters, k - first_filter); i += kWarps) {
     float* const to =

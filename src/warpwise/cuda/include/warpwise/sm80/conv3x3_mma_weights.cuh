@@ -52,14 +52,15 @@ __device__ inline bool mma_fill_windows(float* planes, const Source& source, con
   return ordinary;
 }
 
-// Sums of dw of a warp: of all taps, 32 filters and eight channels. Warps are numbered by tiles of channels, then by
-// WARPS / 2 splits of the steps of K. sums[tap][tile]: a fragment's row is a filter, its column a channel.
+// Sums of dw of one of WARPS warps: of all taps, 32 filters and eight channels. Warps are numbered by tiles of
+// channels, then by WARPS / 2 splits of the steps of K. sums[tap][tile]: a fragment's row is a filter, its column a
+// channel.
 template <int WARPS>
 struct MmaWeights {
   static constexpr int kSplits = WARPS / 2, kTiles = kMmaFilters / 16, kFloats = kMmaFilters * kMmaPlanes * kMmaTaps;
   float sums[kMmaTaps][kTiles][4] = {};
 
-  __device__ static int split() { return threadIdx.x / kWarp / 2; }
+  __device__ static int split() { return threadIdx.x / kWarp % WARPS / 2; }
   __device__ static int channel() { return threadIdx.x / kWarp % 2 * 8; }  // the first of the warp
 
   // Adds the products of the pixels of a band.
@@ -85,7 +86,8 @@ struct MmaWeights {
       add_taps<0, 2>(from, at, big, small, band);
       add_taps<2, 2>(from, at, big, small, band);
       add_taps<4, 2>(from, at, big, small, band);
-      add_taps<6, 3>(from, at, big, small, band);
+      add_taps<6, 2>(from, at, big, small, band);
+      add_taps<8, 1>(from, at, big, small, band);
     }
   }
 
@@ -147,26 +149,19 @@ struct MmaWeights {
     }
   }
 
-  // to: kFloats, (filters, channels, taps) = the sums of all warps. All threads call it, after a barrier.
-  __device__ void reduce(float* to) const {
+  // to: kFloats, (filters, channels, taps) = the sums of the warps of split 0, and += those of the other splits.
+  __device__ void store(float* to) const {
     const int row = threadIdx.x % kWarp / 4, column = channel() + 2 * (threadIdx.x % 4);
-#pragma unroll 1
-    for (int turn = 0; turn < kSplits; ++turn) {
-      if (turn == split()) {
 #pragma unroll
-        for (int tap = 0; tap < kMmaTaps; ++tap) {
+    for (int tap = 0; tap < kMmaTaps; ++tap) {
 #pragma unroll
-          for (int tile = 0; tile < kTiles; ++tile) {
+      for (int tile = 0; tile < kTiles; ++tile) {
 #pragma unroll
-            for (int e = 0; e < 4; ++e) {
-              const int filter = 16 * tile + e / 2 * 8 + row;
-              float& sum = to[(filter * kMmaPlanes + column + e % 2) * kMmaTaps + tap];
-              sum = sums[tap][tile][e] + (turn > 0 ? sum : 0.0f);
-            }
-          }
+        for (int e = 0; e < 4; ++e) {
+          float& sum = to[((16 * tile + e / 2 * 8 + row) * kMmaPlanes + column + e % 2) * kMmaTaps + tap];
+          sum = sums[tap][tile][e] + (split() > 0 ? sum : 0.0f);
         }
       }
-      __syncthreads();
     }
   }
 };
