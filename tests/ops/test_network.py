@@ -90,17 +90,60 @@ def test_long_rows_of_a_loss_are_pytorchs():
         assert default("cross_entropy", **given) == rung
 
 
-@pytest.mark.parametrize("sizes,sms", [
-    ((1, 5, 6, 70, 3), 1), ((1, 2, 70, 6, 9), 1), ((3, 17, 34, 6, 34), 4), ((5, 1, 18, 7, 9), 3), ((1, 4, 3, 37, 2), 2),
-])  # fmt: skip
-@pytest.mark.parametrize("name", ["conv_block", "conv_block_backward", "conv2d", "conv2d_backward"])
-def test_direct_tiles_of_wide_and_tall_images(name, sizes, sms):
+TILED = [
+    ("direct_tiles", name, sizes, sms)
+    for name in ("conv_block", "conv_block_backward", "conv2d", "conv2d_backward")
+    for sizes, sms in (
+        ((1, 5, 6, 70, 3), 1), ((1, 2, 70, 6, 9), 1), ((3, 17, 34, 6, 34), 4), ((5, 1, 18, 7, 9), 3),
+        ((1, 4, 3, 37, 2), 2),
+    )
+] + [
+    ("tensor_cores", name, sizes, sms)
+    for name in ("conv_block", "conv_block_backward")
+    for sizes, sms in (
+        ((1, 3, 6, 113, 3), 1), ((5, 18, 17, 15, 33), 1), ((3, 17, 34, 6, 16), 2), ((2, 100, 3, 4, 2), 1),
+        ((9, 16, 6, 6, 32), 1),
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rung,name,sizes,sms", TILED)
+def test_tiles_of_wide_and_tall_images(rung, name, sizes, sms):
     """Tiles that do not divide the image, in bands and sides, and parts of sums over several blocks."""
     op = operation.get(name)
     case = replace(op.spec.cases[0], sizes={**dict(zip("nchwk", sizes, strict=True)), "r": 3, "s": 3})
     instance = problem(name, "cpu").make(case, torch.float32, 0)
     outputs = op.allocate(*instance.args)
     with assume_sm_count(sms):
-        op.launch(op.rung("direct_tiles"), outputs, *instance.args)
+        op.launch(op.rung(rung), outputs, *instance.args)
     for position, found in enumerate(instance.outputs(outputs, instance.args)):
         assert instance.compare(position, found).right, instance.results[position].name
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan, torch.finfo(torch.float32).max, 2.0**120])
+def test_tensor_cores_keep_infinity_nan_and_huge_values(value):
+    """A block whose values do not have two finite parts of TF32 multiplies in float32; the other blocks do not."""
+    block, backward = operation.get("conv_block"), operation.get("conv_block_backward")
+    generator = torch.Generator().manual_seed(0)
+    x, w = (torch.randn(*shape, generator=generator) for shape in ((3, 5, 6, 7), (4, 5, 3, 3)))
+    w *= 2.0**-5
+    x[1, 3, 2, 2] = value
+    args = (x, w, torch.ones(4), torch.zeros(4), 1e-5)
+    outputs = block.allocate(*args)
+    block.launch(block.rung("tensor_cores"), outputs, *args)
+    expected = torch.nn.functional.conv2d(x.double(), w.double(), padding=1).float()
+    torch.testing.assert_close(outputs[3], expected, rtol=1e-5, atol=1e-5, equal_nan=True)
+
+    grads = torch.randn(3, 4, 6, 7, generator=generator)  # of the convolution; the others are None
+    statistics = (torch.zeros(4), torch.ones(4), torch.zeros(3, 4, 6, 7))
+    given = (None, None, None, grads, x, *args[1:], *statistics, True)
+    found = backward.allocate(*given)
+    backward.launch(backward.rung("tensor_cores"), found, *given)
+    dx, dw, _ = torch.ops.aten.convolution_backward(
+        grads.double(), x.double(), w.double(), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True, True, False]
+    )
+    torch.testing.assert_close(found[0], dx.float(), rtol=1e-5, atol=1e-5)
+    assert found[1].isfinite().equal(dw.float().isfinite()) and found[1].isnan().equal(dw.isnan())
+    ordinary = dw.float().isfinite()
+    scale = dw[ordinary].abs().max().item()
+    torch.testing.assert_close(found[1][ordinary], dw.float()[ordinary], rtol=1e-5, atol=1e-6 * scale)

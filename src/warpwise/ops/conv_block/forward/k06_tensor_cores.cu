@@ -101,6 +101,7 @@ __global__ void __launch_bounds__(WARPS* warpwise::kWarp, WARPS == 4 ? 3 : 2) co
         }
       }
     }
+    __syncwarp();  // the origins have been read
 #pragma unroll
     for (int i = 0; i < 2 * TILES; ++i) {
       Statistic& statistic = statistics[warp][8 * i + lane / 4];
