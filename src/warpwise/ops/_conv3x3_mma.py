@@ -27,9 +27,9 @@ class Band(NamedTuple):
     offsets: int
 
 
-def band(h: int, w: int) -> Band:
-    """Bands of about equal size of an image (h, w) of at most MOST_PIXELS columns."""
-    bands = cdiv(h, max(1, MOST_PIXELS // w))
+def band(h: int, w: int, most: int = MOST_PIXELS) -> Band:
+    """Bands of about equal size, of up to ``most`` pixels, of an image (h, w) of at most MOST_PIXELS columns."""
+    bands = cdiv(h, max(1, most // w))
     rows = cdiv(h, bands)
     floats = 4 * (rows + 2) * (w + 2) + 4
     return Band(rows, cdiv(h, rows), 4 * (floats + (40 - floats % 32) % 32), 4 * (rows + 2) * w)

@@ -1,4 +1,4 @@
-"""The launch of the convolution on tensor cores."""
+"""The launches of the convolution on tensor cores: k06 by mma.sync, k07 by wgmma."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from warpwise.operation import cdiv, sm_count
 from warpwise.ops._conv3x3 import flags
 from warpwise.ops._conv3x3_mma import PLANES, QUADS, band, filter_bytes
 
-KERNELS = cuda.load(Path(__file__).with_suffix(".cu"))
+HERE = Path(__file__).parent
+KERNELS = cuda.load(HERE / "k06_tensor_cores.cu")
+WARPGROUPS = cuda.load(HERE / "k07_warpgroups.cu")
+WGMMA_PIXELS, WGMMA_FILTERS = 256, 32  # of a band: four tiles of kWgmmaPixels; kWgmmaFilters
+WGMMA_FILTER_BYTES = 4 * 2 * 5 * 32 * WGMMA_FILTERS  # WgmmaFilters::kFloats
 MOST_RESIDENT = 96 * 1024  # bytes of shared memory of a block that keeps all its filters
 
 
@@ -31,6 +35,25 @@ def convolve(input: torch.Tensor, weight: torch.Tensor, convolved: torch.Tensor)
     partials = input.new_empty((k, parts, 3))
     kernel = KERNELS[f"convolution_with_statistics<{warps}, {tiles}, {count}, {flags(resident)}>"]
     kernel[splits * units, 32 * warps, shared](
+        *(input, weight, cuda.out(convolved), cuda.out(partials), parts, n, c, h, w, k, bands.rows, splits)
+    )
+    return partials
+
+
+def convolve_by_warpgroups(input: torch.Tensor, weight: torch.Tensor, convolved: torch.Tensor) -> torch.Tensor:
+    """The same on Hopper."""
+    n, c, h, w = input.shape
+    k = weight.shape[0]
+    chunks, bands, sms = cdiv(c, PLANES), band(h, w, WGMMA_PIXELS), sm_count(input)
+    planes = 2 * QUADS * bands.quad + bands.offsets
+    resident = planes + chunks * WGMMA_FILTER_BYTES <= MOST_RESIDENT
+    units = bands.bands * cdiv(k, WGMMA_FILTERS)  # blocks that take an image
+    groups = 4 if n * units <= sms else 2
+    splits = max(1, min(n, 4 // groups * sms // units))
+    parts = splits * bands.bands * groups * 4
+    partials = input.new_empty((k, parts, 3))
+    kernel = WARPGROUPS[f"convolution_with_statistics<{groups}, {flags(resident)}>"]
+    kernel[splits * units, 128 * groups, planes + (chunks if resident else 1) * WGMMA_FILTER_BYTES](
         *(input, weight, cuda.out(convolved), cuda.out(partials), parts, n, c, h, w, k, bands.rows, splits)
     )
     return partials

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from warpwise import cuda
+from warpwise.gemm.limits import requires_hopper
 from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops._c import function
 from warpwise.ops._conv3x3 import each, groups, output_tile
@@ -94,18 +96,31 @@ def mma_sync_limits(*args: Any) -> str | None:
     return mma_limits(args[0]) or limits(*args)
 
 
-def tensor_cores(outputs: Four, *args: Any) -> None:
+def warpgroup_limits(*args: Any) -> str | None:
+    return requires_hopper(args[0]) or mma_sync_limits(*args)
+
+
+def _on_tensor_cores(convolve: Callable[..., torch.Tensor], outputs: Four, *args: Any) -> None:
+    """``convolve(input, weight, convolved)`` returns the partial statistics of the convolution."""
     output, mean, var, convolved = outputs
     input, weight, gamma, beta, eps = args
     n, k, h, w = convolved.shape
     if not n:
         fused(outputs, *args)
         return
-    partials = k06_tensor_cores.convolve(input, weight, convolved)
+    partials = convolve(input, weight, convolved)
     parts = partials.shape[1]
     DIRECT["combined_statistics"][k, STATISTICS_THREADS](partials, cuda.out(mean), cuda.out(var), parts, n * h * w)
     kernel = FUSED[f"normalise_and_pool<{str(w % 2 == 0).lower()}>"][cdiv(output.numel(), THREADS), THREADS]
     kernel(convolved, mean, var, gamma, beta, cuda.out(output), n * k, k, h, w, eps)
+
+
+def tensor_cores(outputs: Four, *args: Any) -> None:
+    _on_tensor_cores(k06_tensor_cores.convolve, outputs, *args)
+
+
+def warpgroups(outputs: Four, *args: Any) -> None:
+    _on_tensor_cores(k06_tensor_cores.convolve_by_warpgroups, outputs, *args)
 
 
 RUNGS = (
@@ -118,6 +133,8 @@ RUNGS = (
               dtypes=DTYPES, limits=limits),
     make_rung(HERE, "k06_tensor_cores", "the convolution by mma.sync, three products of TF32 for each of float32",
               tensor_cores, dtypes=DTYPES, limits=mma_sync_limits),
+    make_rung(HERE, "k07_warpgroups", "Hopper: the convolution by wgmma, filters in shared memory, pixels in registers",
+              warpgroups, dtypes=DTYPES, limits=warpgroup_limits),
 )  # fmt: skip
 
 

@@ -1,0 +1,122 @@
+// 3 x 3 convolutions with padding 1 by wgmma, accurate to float32: an implicit GEMM whose rows are pixels, in
+// registers, and whose columns are 32 filters, in shared memory. The planes, their layout and 3xTF32 are those of
+// sm80/conv3x3_mma.cuh. sm_90a only.
+#pragma once
+
+#include <warpwise/sm80/conv3x3_mma.cuh>
+#include <warpwise/sm90/wgmma.cuh>
+
+namespace warpwise {
+
+constexpr int kWgmmaFilters = 32, kWgmmaPixels = 64, kWarpgroup = 128;
+
+// The big and the small parts of 32 filters for a chunk of K, each an operand B of wgmma: rows of 32 elements of K, in
+// units of 8 rows with the 128-byte swizzle. K is (tap, step, plane of the step).
+struct WgmmaFilters {
+  static constexpr int kUnits = (kMmaTaps * kMmaPlanes + 31) / 32, kUnitFloats = 32 * kWgmmaFilters;
+  static constexpr int kPart = kUnits * kUnitFloats, kFloats = 2 * kPart;
+
+  __device__ static int index(int filter, int plane, int tap) {
+    const int chunk = tap % 2 * 4 + plane % 4;  // 16 bytes of K in a row
+    return tap / 2 * kUnitFloats + filter * 32 + (chunk ^ filter % 8) * 4 + plane / 4;
+  }
+  __device__ static float value(const float* filters, int at) { return filters[at] + filters[kPart + at]; }
+
+  // Fills them from f: (k, c, 3, 3). Returns false if an element is not ordinary. Lanes have four adjacent elements of
+  // planes 0, 4, 8 and 12 of two filters: 16 banks.
+  template <int THREADS>
+  __device__ static bool fill(float* to, const float* f, int first_filter, int first_channel, int k, int c) {
+    constexpr int kWarps = THREADS / kWarp, kItems = kWgmmaFilters / 2 * 9, kLoads = kItems / kWarps;
+    static_assert(kItems % kWarps == 0, "every warp has as many items");
+    const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+    const int elements = (c - first_channel) * kMmaTaps;
+    float values[kLoads];
+#pragma unroll
+    for (int load = 0; load < kLoads; ++load) {
+      const int item = warp + load * kWarps, filter = item / 9 * 2 + lane / 16;
+      const int e = lane / 4 % 4 * 36 + item % 9 * 4 + lane % 4;
+      const float* const from = f + (static_cast<long long>(first_filter + filter) * c + first_channel) * kMmaTaps;
+      values[load] = first_filter + filter < k && e < elements ? from[e] : 0.0f;
+    }
+    bool ordinary = true;
+#pragma unroll
+    for (int load = 0; load < kLoads; ++load) {
+      const int item = warp + load * kWarps, filter = item / 9 * 2 + lane / 16;
+      const int e = lane / 4 % 4 * 36 + item % 9 * 4 + lane % 4, plane = e / kMmaTaps;
+      const int at = index(filter, plane, e - plane * kMmaTaps);
+      unsigned big, small;
+      split_tf32(values[load], big, small);
+      const bool splits = is_ordinary(values[load]);
+      to[at] = splits ? __uint_as_float(big) : values[load];
+      to[kPart + at] = splits ? __uint_as_float(small) : 0.0f;
+      ordinary = ordinary && splits;
+    }
+    return ordinary;
+  }
+};
+
+// The pixels of a lane in a tile of 64: rows lane / 4 and lane / 4 + 8 of the warp's 16.
+__device__ inline int wgmma_pixel(int tile) {
+  return tile * kWgmmaPixels + static_cast<int>(threadIdx.x) % kWarpgroup / kWarp * 16 +
+         static_cast<int>(threadIdx.x) % kWarp / 4;
+}
+
+// sums += the products of a tile's pixels and the filters, for a chunk of K. at: the offsets of this lane's two pixels
+// in `planes`. Products of small parts have sums of their own: tensor cores truncate, and these sums stay small.
+__device__ inline void wgmma_add_chunk(float (&sums)[16], const float* filters, const float* planes, const int (&at)[2],
+                                       const MmaBand& band) {
+  const float* const from = planes + threadIdx.x % 4 * band.pitch;
+  const unsigned address = shared_address(filters);
+  float main[16], cross[16];
+  unsigned big[2][kMmaSteps][4], small[2][kMmaSteps][4];
+  Pack<float> pixels[2];
+#pragma unroll
+  for (int i = 0; i < 2; ++i) pixels[i] = *packs(from + at[i]);
+#pragma unroll
+  for (int tap = 0; tap < kMmaTaps; ++tap) {
+    if (tap > 1) sm90::wgmma_wait_group<1>();  // the fragments of tap - 2 are free
+    unsigned (&b)[kMmaSteps][4] = big[tap % 2], (&s)[kMmaSteps][4] = small[tap % 2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) split_tf32(pixels[i].at[e], b[e / 2][e % 2 * 2 + i], s[e / 2][e % 2 * 2 + i]);
+      if (tap + 1 < kMmaTaps) pixels[i] = *packs(from + at[i] + band.tap(tap + 1));
+    }
+    sm90::wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < kMmaSteps; ++step) {
+      const unsigned k = address + 4 * (tap / 2 * WgmmaFilters::kUnitFloats) + tap % 2 * 64 + step * 32;
+      const unsigned long long upper = sm90::matrix_descriptor(k, 16, 1024);
+      const unsigned long long lower = sm90::matrix_descriptor(k + 4 * WgmmaFilters::kPart, 16, 1024);
+      sm90::wgmma_rs<kWgmmaFilters>(cross, s[step], upper, tap + step > 0);
+      sm90::wgmma_rs<kWgmmaFilters>(main, b[step], upper, tap + step > 0);
+      sm90::wgmma_rs<kWgmmaFilters>(cross, b[step], lower, true);
+    }
+    sm90::wgmma_commit_group();
+  }
+  sm90::wgmma_wait_group<0>();
+  sm90::warpgroup_fence_operand(main);
+  sm90::warpgroup_fence_operand(cross);
+#pragma unroll
+  for (int i = 0; i < 16; ++i) sums[i] += main[i] + cross[i];
+}
+
+// The same sums in float32.
+__device__ inline void wgmma_add_chunk_in_float(float (&sums)[16], const float* filters, const float* planes,
+                                                const int (&at)[2], const MmaBand& band) {
+#pragma unroll 1
+  for (int tap = 0; tap < kMmaTaps; ++tap) {
+#pragma unroll 1
+    for (int plane = 0; plane < kMmaPlanes; ++plane) {
+      const float* const from = planes + plane / 4 * band.pitch + band.tap(tap) + plane % 4;
+      const float values[2] = {from[at[0]], from[at[1]]};
+#pragma unroll
+      for (int i = 0; i < 16; ++i) {
+        const int filter = i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2;
+        sums[i] += WgmmaFilters::value(filters, WgmmaFilters::index(filter, plane, tap)) * values[i / 2 % 2];
+      }
+    }
+  }
+}
+
+}  // namespace warpwise

@@ -1,0 +1,153 @@
+// Hopper: the convolution by wgmma, which reads the filters from shared memory; pixels are split in registers once.
+//
+// In k06 each warp loads and splits the filters for its few pixels, and adds partial sums in float32: two other
+// instructions for each mma.sync. wgmma multiplies 64 pixels by 32 filters; both parts of the filters are prepared once
+// a block. A warpgroup has TILES tiles of 64 pixels of an image, a block one image after the other.
+
+#include <warpwise/sm90/conv3x3_wgmma.cuh>
+#include <warpwise/sm90/tma.cuh>
+
+// The sums over the eight rows of a fragment, lanes 4 apart, of eight values of a lane: lane l gets that of value l
+// / 4.
+__device__ inline float reduce_rows(float (&values)[8]) {
+#pragma unroll
+  for (int width = 4; width > 0; width /= 2) {
+    const bool upper = threadIdx.x & (4 * width);
+#pragma unroll
+    for (int i = 0; i < width; ++i) {
+      const float passed = upper ? values[i] : values[width + i], kept = upper ? values[width + i] : values[i];
+      values[i] = kept + __shfl_xor_sync(warpwise::kFullMask, passed, 4 * width);
+    }
+  }
+  return values[0];
+}
+
+// y: (n, k, h, w) = x: (n, c, h, w) convolved with f: (k, c, 3, 3), padded by 1. partials: (k, parts, 3): the sum of a
+// warp's pixels, of their squared distances from their mean, and their number. Grid: tiles of 32 filters, bands of
+// `rows` rows, and splits of the images. RESIDENT: the filters of all chunks of channels are in shared memory.
+template <int GROUPS, bool RESIDENT>
+__global__ void __launch_bounds__(GROUPS* warpwise::kWarpgroup, 4 / GROUPS) convolution_with_statistics(
+    const float* x, const float* f, float* y, float* partials, int parts, int n, int c, int h, int w, int k, int rows,
+    int splits) {
+  using Filters = warpwise::WgmmaFilters;
+  constexpr int kThreads = GROUPS * warpwise::kWarpgroup, kWarps = kThreads / warpwise::kWarp, kTiles = 4 / GROUPS;
+  extern __shared__ __align__(1024) float shared[];
+
+  const int tiles = (k + warpwise::kWgmmaFilters - 1) / warpwise::kWgmmaFilters, bands = (h + rows - 1) / rows;
+  int split = blockIdx.x;
+  const int first_filter = split % tiles * warpwise::kWgmmaFilters;
+  split /= tiles;
+  const warpwise::MmaBand band(split % bands, rows, h, w);
+  const int warp = threadIdx.x / warpwise::kWarp, lane = threadIdx.x % warpwise::kWarp;
+  const int part = split * kWarps + warp, chunks = (c + warpwise::kMmaPlanes - 1) / warpwise::kMmaPlanes;
+  split /= bands;
+
+  const int size = warpwise::kMmaQuads * band.pitch;  // of a chunk's planes
+  float *const filters = shared, *const planes = filters + (RESIDENT ? chunks : 1) * Filters::kFloats;
+  int* const offsets = reinterpret_cast<int*>(planes + 2 * size);
+  const auto copy = [&](int image, int chunk, int buffer) {
+    const int start = chunk * warpwise::kMmaPlanes;
+    if (image < n) {
+      warpwise::mma_copy_planes<kThreads>(planes + buffer * size,
+                                          x + (static_cast<long long>(image) * c + start) * h * w,
+                                          min(warpwise::kMmaPlanes, c - start), band, offsets);
+    }
+    __pipeline_commit();
+  };
+  bool ordinary = true;
+  const auto fill = [&](int chunk, int to) {
+    const bool found =
+        Filters::fill<kThreads>(filters + to * Filters::kFloats, f, first_filter, chunk * warpwise::kMmaPlanes, k, c);
+    ordinary = found && (ordinary || !RESIDENT);
+    warpwise::sm90::fence_proxy_async();  // wgmma reads them
+  };
+
+  warpwise::mma_zero<kThreads>(planes, 2 * size);
+  band.fill_offsets<kThreads>(offsets);
+  __syncthreads();
+  copy(split, 0, 0);
+  if (RESIDENT) {
+    for (int chunk = 0; chunk < chunks; ++chunk) fill(chunk, chunk);
+  }
+  // Columns 8 j + 2 (lane % 4) + c of D are values 2 j + c; lane l has the statistic of value l / 4.
+  int pixel[kTiles], at[kTiles][2], valid = 0, buffer = 0;  // valid: pixels of the warp
+#pragma unroll
+  for (int i = 0; i < kTiles; ++i) {
+    pixel[i] = warpwise::wgmma_pixel(static_cast<int>(threadIdx.x) / warpwise::kWarpgroup + GROUPS * i);
+    valid += max(0, min(16, band.pixels - (pixel[i] - lane / 4)));
+#pragma unroll
+    for (int half = 0; half < 2; ++half) at[i][half] = offsets[min(pixel[i] + 8 * half, band.pixels - 1)];
+  }
+  float total = 0.0f, total_squares = 0.0f, origin = 0.0f;
+
+  for (int image = split; image < n; image += splits) {
+    float sums[kTiles][16] = {};
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      __pipeline_wait_prior(0);
+      if (!RESIDENT) {
+        __syncthreads();  // the last chunk's reads are complete
+        fill(chunk, 0);
+      }
+      const float* const from = planes + buffer * size;
+      const bool found = ordinary && warpwise::mma_ordinary_planes<kThreads>(from, band, offsets);
+      const bool fallback = __syncthreads_or(!found);
+      const bool last = chunk + 1 == chunks;
+      copy(last ? image + splits : image, last ? 0 : chunk + 1, buffer ^= 1);
+      const float* const b = filters + (RESIDENT ? chunk : 0) * Filters::kFloats;
+#pragma unroll
+      for (int i = 0; i < kTiles; ++i) {
+        if (pixel[i] / warpwise::kWgmmaPixels * warpwise::kWgmmaPixels >= band.pixels) continue;
+        if (fallback) {
+          warpwise::wgmma_add_chunk_in_float(sums[i], b, from, at[i], band);
+        } else {
+          warpwise::wgmma_add_chunk(sums[i], b, from, at[i], band);
+        }
+      }
+    }
+    float added[8] = {}, squares[8] = {};
+#pragma unroll
+    for (int value = 0; value < 8; ++value) {
+      const float (&first)[16] = sums[0];
+      if (image == split && lane / 4 == value) origin = first[value / 2 * 4 + value % 2];
+    }
+#pragma unroll
+    for (int value = 0; value < 8; ++value) {
+      const float shift = __shfl_sync(warpwise::kFullMask, origin, 4 * value + lane % 4);
+#pragma unroll
+      for (int i = 0; i < kTiles; ++i) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          if (pixel[i] + 8 * half >= band.pixels) continue;
+          const float shifted = sums[i][value / 2 * 4 + half * 2 + value % 2] - shift;
+          added[value] += shifted;
+          squares[value] += shifted * shifted;
+        }
+      }
+    }
+    total += reduce_rows(added);
+    total_squares += reduce_rows(squares);
+    float* const to = y + (static_cast<long long>(image) * k + first_filter) * h * w + band.top * w;
+#pragma unroll
+    for (int value = 0; value < 8; ++value) {
+      const int filter = value / 2 * 8 + lane % 4 * 2 + value % 2;
+      if (first_filter + filter >= k) continue;
+#pragma unroll
+      for (int i = 0; i < kTiles; ++i) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int p = pixel[i] + 8 * half;
+          if (p < band.pixels) to[filter * h * w + p] = sums[i][value / 2 * 4 + half * 2 + value % 2];
+        }
+      }
+    }
+  }
+
+  const int value = lane / 4, filter = first_filter + value / 2 * 8 + lane % 4 * 2 + value % 2;
+  if (filter >= k) return;
+  const float count = static_cast<float>(valid) * static_cast<float>((n - split + splits - 1) / splits);
+  const float squares = total_squares - total * total / fmaxf(count, 1.0f);
+  float* const to = partials + 3 * (static_cast<long long>(filter) * parts + part);
+  to[0] = count > 0.0f ? total + count * origin : 0.0f;
+  to[1] = squares < 0.0f ? 0.0f : squares;  // a NaN stays one
+  to[2] = count;
+}
