@@ -29,7 +29,7 @@ template <int GROUPS, bool RESIDENT>
 __global__ void __launch_bounds__(GROUPS* warpwise::kWarpgroup, 4 / GROUPS) convolution_with_statistics(
     const float* x, const float* f, float* y, float* partials, int parts, int n, int c, int h, int w, int k, int rows,
     int splits) {
-  using Filters = warpwise::WgmmaFilters;
+  using Filters = warpwise::WgmmaFilters<warpwise::kWgmmaFilters>;
   constexpr int kThreads = GROUPS * warpwise::kWarpgroup, kWarps = kThreads / warpwise::kWarp, kTiles = 4 / GROUPS;
   extern __shared__ __align__(1024) float shared[];
 
@@ -56,8 +56,8 @@ __global__ void __launch_bounds__(GROUPS* warpwise::kWarpgroup, 4 / GROUPS) conv
   };
   bool ordinary = true;
   const auto fill = [&](int chunk, int to) {
-    const bool found =
-        Filters::fill<kThreads>(filters + to * Filters::kFloats, f, first_filter, chunk * warpwise::kMmaPlanes, k, c);
+    const bool found = Filters::template fill<kThreads, 1, false>(filters + to * Filters::kFloats, f, first_filter,
+                                                                  chunk * warpwise::kMmaPlanes, k, c);
     ordinary = found && (ordinary || !RESIDENT);
     warpwise::sm90::fence_proxy_async();  // wgmma reads them
   };
@@ -98,9 +98,9 @@ __global__ void __launch_bounds__(GROUPS* warpwise::kWarpgroup, 4 / GROUPS) conv
       for (int i = 0; i < kTiles; ++i) {
         if (pixel[i] / warpwise::kWgmmaPixels * warpwise::kWgmmaPixels >= band.pixels) continue;
         if (fallback) {
-          warpwise::wgmma_add_chunk_in_float(sums[i], b, from, at[i], band);
+          warpwise::wgmma_add_chunk_in_float<warpwise::kWgmmaFilters>(sums[i], b, from, at[i], band);
         } else {
-          warpwise::wgmma_add_chunk(sums[i], b, from, at[i], band);
+          warpwise::wgmma_add_chunk<warpwise::kWgmmaFilters>(sums[i], b, from, at[i], band);
         }
       }
     }
