@@ -98,13 +98,14 @@ TILED = [
         ((1, 4, 3, 37, 2), 2),
     )
 ] + [
-    ("tensor_cores", name, sizes, sms)
+    (rung, name, sizes, sms)
+    for rung in ("tensor_cores", "warpgroups")
     for name in ("conv_block", "conv_block_backward")
     for sizes, sms in (
-        ((1, 3, 6, 113, 3), 1), ((5, 18, 17, 15, 33), 1), ((3, 17, 34, 6, 16), 2), ((2, 100, 3, 4, 2), 1),
+        ((1, 3, 6, 113, 3), 1), ((5, 18, 17, 15, 31), 1), ((3, 17, 34, 6, 16), 2), ((2, 100, 3, 4, 2), 1),
         ((9, 16, 6, 6, 32), 1),
     )
-]  # fmt: skip
+] + [("tensor_cores", "conv_block_backward", (2, 17, 4, 6, 40), 1)]  # fmt: skip
 
 
 @pytest.mark.parametrize("rung,name,sizes,sms", TILED)
@@ -120,8 +121,9 @@ def test_tiles_of_wide_and_tall_images(rung, name, sizes, sms):
         assert instance.compare(position, found).right, instance.results[position].name
 
 
+@pytest.mark.parametrize("rung", ["tensor_cores", "warpgroups"])
 @pytest.mark.parametrize("value", [math.inf, math.nan, torch.finfo(torch.float32).max, 2.0**120])
-def test_tensor_cores_keep_infinity_nan_and_huge_values(value):
+def test_tensor_cores_keep_infinity_nan_and_huge_values(rung, value):
     """A block whose values do not have two finite parts of TF32 multiplies in float32; the other blocks do not."""
     block, backward = operation.get("conv_block"), operation.get("conv_block_backward")
     generator = torch.Generator().manual_seed(0)
@@ -130,7 +132,7 @@ def test_tensor_cores_keep_infinity_nan_and_huge_values(value):
     x[1, 3, 2, 2] = value
     args = (x, w, torch.ones(4), torch.zeros(4), 1e-5)
     outputs = block.allocate(*args)
-    block.launch(block.rung("tensor_cores"), outputs, *args)
+    block.launch(block.rung(rung), outputs, *args)
     expected = torch.nn.functional.conv2d(x.double(), w.double(), padding=1).float()
     torch.testing.assert_close(outputs[3], expected, rtol=1e-5, atol=1e-5, equal_nan=True)
 
@@ -138,7 +140,7 @@ def test_tensor_cores_keep_infinity_nan_and_huge_values(value):
     statistics = (torch.zeros(4), torch.ones(4), torch.zeros(3, 4, 6, 7))
     given = (None, None, None, grads, x, *args[1:], *statistics, True)
     found = backward.allocate(*given)
-    backward.launch(backward.rung("tensor_cores"), found, *given)
+    backward.launch(backward.rung(rung), found, *given)
     dx, dw, _ = torch.ops.aten.convolution_backward(
         grads.double(), x.double(), w.double(), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True, True, False]
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
+from warpwise.gemm.limits import requires_hopper
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._conv3x3 import add_parts, each, flags, groups, output_tile, row_limits, weights
 from warpwise.ops._conv3x3_mma import mma_limits
@@ -117,14 +119,26 @@ def direct_tiles(outputs: Any, *args: Any) -> None:
     add_parts(DIRECT, partials, dw)
 
 
-def tensor_cores(outputs: Any, *args: Any) -> None:
+def warpgroup_limits(*args: Any) -> str | None:
+    return requires_hopper(args[4]) or mma_sync_limits(*args) or k06_tensor_cores.warpgroup_limits(*args[4:6])
+
+
+def _on_tensor_cores(gradients: Callable[..., torch.Tensor], outputs: Any, *args: Any) -> None:
+    """``gradients(outputs, sums, pairs, *args)`` returns the parts of the weight's gradient."""
     y = args[11]
     if not y.numel():
         fused(outputs, *args)
         return
-    sums = _channel_parts(*args)
-    partials = k06_tensor_cores.gradients(outputs, sums, _pairs(y, args[3]), *args)
+    partials = gradients(outputs, _channel_parts(*args), _pairs(y, args[3]), *args)
     add_parts(DIRECT, partials, outputs[1])
+
+
+def tensor_cores(outputs: Any, *args: Any) -> None:
+    _on_tensor_cores(k06_tensor_cores.gradients, outputs, *args)
+
+
+def warpgroups(outputs: Any, *args: Any) -> None:
+    _on_tensor_cores(k06_tensor_cores.gradients_by_warpgroups, outputs, *args)
 
 
 RUNGS = (
@@ -136,6 +150,8 @@ RUNGS = (
               direct_tiles, dtypes=DTYPES, limits=direct_limits),
     make_rung(HERE, "k06_tensor_cores", "both gradients by mma.sync from one recomputed gradient of the convolution",
               tensor_cores, dtypes=DTYPES, limits=mma_sync_limits),
+    make_rung(HERE, "k07_warpgroups", "Hopper: both gradients by wgmma, its shared operands prepared once", warpgroups,
+              dtypes=DTYPES, limits=warpgroup_limits),
 )  # fmt: skip
 
 
