@@ -60,14 +60,15 @@ def _wgmma_shared(h: int, w: int, of_input: bool) -> int:
     bands = band(h, w, WGMMA_PIXELS)
     d = 2 * 4 * FILTERS * 32 * cdiv(bands.rows * w, 32)
     filters = 2 * 2 * 4 * 5 * 32 * PLANES if of_input else 0
-    return max(d + filters + 3 * QUADS * bands.quad + bands.offsets, SUMS)
+    return max(d + filters + 3 * QUADS * bands.quad + bands.offsets + 4 * bands.rows * w, SUMS)
 
 
 def warpgroup_limits(input: torch.Tensor, weight: torch.Tensor) -> str | None:
     """The reason why k07 does not take them, or None."""
     if weight.shape[0] > FILTERS:
         return f"takes up to {FILTERS} filters, not {weight.shape[0]}"
-    needed = _wgmma_shared(*input.shape[2:], True)
+    h, w = input.shape[2:]
+    needed = _wgmma_shared(h, w, True)
     return f"needs {needed} bytes of shared memory, more than a block has" if needed > HOPPER_SHARED else None
 
 

@@ -39,6 +39,7 @@ __global__ void __launch_bounds__(kThreads, 1) gradients(const float* y, const f
   float *const d_parts = shared, *const filters = d_parts + 2 * part;
   float *const d = filters + (INPUT ? kChunks * Filters::kFloats : 0), *const image_planes = d + kChunks * size;
   int* const offsets = reinterpret_cast<int*>(image_planes + size);
+  int* const places = offsets + band.entries();
   const auto source = grad_convolved<PAIRS, ADDED>(y, dy, dmean, dvar, dconv, mean, var, gamma, beta, sums, parts,
                                                    dgamma, dbeta, n, h, w, k, eps);
   const int group = threadIdx.x / warpwise::kWarpgroup, warp = threadIdx.x / warpwise::kWarp;
@@ -49,6 +50,7 @@ __global__ void __launch_bounds__(kThreads, 1) gradients(const float* y, const f
   warpwise::mma_zero<kThreads>(d_parts, 2 * part);
   warpwise::mma_zero<kThreads>(d, 3 * size);
   band.fill_offsets<kThreads>(offsets);
+  warpwise::wgmma_fill_places<kThreads>(places, band.pixels);
   source.prepare(channels, 0, k, block == 0 && first_channel == 0);
   __syncthreads();
   const int pixel = warpwise::wgmma_pixel(group), tap = warp;
@@ -58,7 +60,8 @@ __global__ void __launch_bounds__(kThreads, 1) gradients(const float* y, const f
     const long long input = static_cast<long long>(image) * c + first_channel;
     warpwise::mma_copy_planes<kThreads>(image_planes, x + input * h * w, valid_channels, band, offsets);
     __pipeline_commit();
-    bool found = warpwise::wgmma_fill_windows<kThreads>(d, d_parts, part, source, channels, image * k, k, band);
+    bool found =
+        warpwise::wgmma_fill_windows<kThreads, PAIRS>(d, d_parts, part, places, source, channels, image * k, k, band);
     __pipeline_wait_prior(0);
     found = warpwise::mma_ordinary_planes<kThreads>(image_planes, band, offsets) && found && ordinary;
     warpwise::sm90::fence_proxy_async();  // wgmma reads d_parts

@@ -18,13 +18,19 @@ __device__ inline int wgmma_pixel_of(int k) { return k / 8 * 8 + k % 2 + k / 2 %
 // Floats of a part of d as operand B: 32 filters, the band's pixels in units of 32.
 __host__ __device__ constexpr int wgmma_d_floats(int pixels) { return (pixels + 31) / 32 * 32 * kWgmmaFilters; }
 
+// places: the offset of each pixel in row 0 of a part of d.
+template <int THREADS>
+__device__ inline void wgmma_fill_places(int* places, int pixels) {
+  for (int i = threadIdx.x; i < pixels; i += THREADS) places[i] = wgmma_offset<kWgmmaFilters>(0, wgmma_k_of(i));
+}
+
 // Fills 32 planes with d of filters first_plane + p of a Source of conv3x3.cuh, and `parts`, its big and its small part
 // as operands B, `part` floats apart; filters from `count` on are zeros. Returns false if an element is not ordinary.
-// Eight lanes have adjacent filters.
-template <int THREADS, class Source>
-__device__ inline bool wgmma_fill_windows(float* planes, float* parts, int part, const Source& source,
-                                          const typename Source::Channel* channels, int first_plane, int count,
-                                          const MmaBand& band) {
+// Eight lanes have adjacent filters. PAIRS: w is even.
+template <int THREADS, bool PAIRS, class Source>
+__device__ inline bool wgmma_fill_windows(float* planes, float* parts, int part, const int* places,
+                                          const Source& source, const typename Source::Channel* channels,
+                                          int first_plane, int count, const MmaBand& band) {
   constexpr int kBatch = 4;  // windows whose loads are in flight together
   const int lane = threadIdx.x % 8, r0 = band.first / 2, r1 = (min(band.top + band.rows + 1, band.h) + 1) / 2;
   const int across = (band.w + 1) / 2, total = kWgmmaFilters / 8 * (r1 - r0) * across;
@@ -46,19 +52,34 @@ __device__ inline bool wgmma_fill_windows(float* planes, float* parts, int part,
       if (filter[b] == kWgmmaFilters) continue;
       float d[4] = {};
       if (filter[b] < count) source.finish(channels[filter[b]], raw[b], r[b], c[b], d);
-      const int row = 2 * r[b] - band.top + 1, column = 2 * c[b];
-      float* const to = planes + filter[b] / 4 * band.pitch + 4 * (row * band.stride + column + 1) + filter[b] % 4;
+      ordinary = ordinary && is_ordinary(d[0]) && is_ordinary(d[1]) && is_ordinary(d[2]) && is_ordinary(d[3]);
+      const int row = 2 * r[b] - band.top, column = 2 * c[b];  // of the band
+      float* to = planes + filter[b] / 4 * band.pitch + 4 * ((row + 1) * band.stride + column + 1) + filter[b] % 4;
+      float* const line = parts + filter[b] * 32;
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        ordinary = ordinary && is_ordinary(d[e]);
-        const int at = row + e / 2, pixel = (at - 1) * band.w + column + e % 2;
-        if (at >= 0 && at < band.rows + 2) to[4 * (e / 2 * band.stride + e % 2)] = d[e];
-        if (at < 1 || pixel >= band.pixels || column + e % 2 >= band.w) continue;
-        unsigned big, small;
-        split_tf32(d[e], big, small);
-        const int offset = wgmma_offset<kWgmmaFilters>(filter[b], wgmma_k_of(pixel));
-        parts[offset] = __uint_as_float(big);
-        parts[part + offset] = __uint_as_float(small);
+      for (int a = 0; a < 2; ++a) {
+        if (row + a >= -1 && row + a <= band.rows) {
+          to[0] = d[2 * a];
+          to[4] = d[2 * a + 1];
+        }
+        to += 4 * band.stride;
+        const int pixel = (row + a) * band.w + column;
+        if (row + a < 0 || pixel >= band.pixels) continue;
+        Pack<unsigned, 8> big, small;
+        split_tf32(d[2 * a], big.at[0], small.at[0]);
+        split_tf32(d[2 * a + 1], big.at[1], small.at[1]);
+        const int offset = places[pixel] ^ lane * 4;
+        if (PAIRS) {
+          *packs<8>(reinterpret_cast<unsigned*>(line + offset)) = big;
+          *packs<8>(reinterpret_cast<unsigned*>(line + part + offset)) = small;
+        } else {
+          line[offset] = __uint_as_float(big.at[0]);
+          line[part + offset] = __uint_as_float(small.at[0]);
+          if (column + 1 >= band.w) continue;
+          const int next = places[pixel + 1] ^ lane * 4;
+          line[next] = __uint_as_float(big.at[1]);
+          line[part + next] = __uint_as_float(small.at[1]);
+        }
       }
     }
   }
