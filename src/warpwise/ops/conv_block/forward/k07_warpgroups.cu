@@ -1,9 +1,12 @@
 // Hopper: the convolution by wgmma, which reads the filters from shared memory; pixels are split in registers once.
 //
+// The pooling combines the statistics itself, without a launch of their own.
+//
 // In k06 each warp loads and splits the filters for its few pixels, and adds partial sums in float32: two other
 // instructions for each mma.sync. wgmma multiplies 64 pixels by 32 filters; both parts of the filters are prepared once
 // a block. A warpgroup has TILES tiles of 64 pixels of an image, a block one image after the other.
 
+#include <warpwise/core/conv3x3.cuh>
 #include <warpwise/sm90/conv3x3_wgmma.cuh>
 #include <warpwise/sm90/tma.cuh>
 
@@ -23,7 +26,7 @@ __device__ inline float reduce_rows(float (&values)[8]) {
 }
 
 // y: (n, k, h, w) = x: (n, c, h, w) convolved with f: (k, c, 3, 3), padded by 1. partials: (k, parts, 3): the sum of a
-// warp's pixels, of their squared distances from their mean, and their number. Grid: tiles of 32 filters, bands of
+// block's pixels, of their squared distances from their mean, and their number. Grid: tiles of 32 filters, bands of
 // `rows` rows, and splits of the images. RESIDENT: the filters of all chunks of channels are in shared memory.
 template <int GROUPS, bool RESIDENT>
 __global__ void __launch_bounds__(GROUPS* warpwise::kWarpgroup, 4 / GROUPS) convolution_with_statistics(
@@ -39,7 +42,7 @@ __global__ void __launch_bounds__(GROUPS* warpwise::kWarpgroup, 4 / GROUPS) conv
   split /= tiles;
   const warpwise::MmaBand band(split % bands, rows, h, w);
   const int warp = threadIdx.x / warpwise::kWarp, lane = threadIdx.x % warpwise::kWarp;
-  const int part = split * kWarps + warp, chunks = (c + warpwise::kMmaPlanes - 1) / warpwise::kMmaPlanes;
+  const int part = split, chunks = (c + warpwise::kMmaPlanes - 1) / warpwise::kMmaPlanes;
   split /= bands;
 
   const int size = warpwise::kMmaQuads * band.pitch;  // of a chunk's planes
@@ -142,12 +145,104 @@ __global__ void __launch_bounds__(GROUPS* warpwise::kWarpgroup, 4 / GROUPS) conv
     }
   }
 
-  const int value = lane / 4, filter = first_filter + value / 2 * 8 + lane % 4 * 2 + value % 2;
-  if (filter >= k) return;
+  // The block's statistics from those of its warps: M2 = sum(M2_w + n_w (m_w - m)^2).
+  struct Statistic {
+    float sum, squares, count;
+  };
+  auto* const statistics = reinterpret_cast<Statistic*>(filters);  // (kWarps, filters)
+  __pipeline_wait_prior(0);
+  __syncthreads();  // the reads of the filters are complete
   const float count = static_cast<float>(valid) * static_cast<float>((n - split + splits - 1) / splits);
-  const float squares = total_squares - total * total / fmaxf(count, 1.0f);
-  float* const to = partials + 3 * (static_cast<long long>(filter) * parts + part);
-  to[0] = count > 0.0f ? total + count * origin : 0.0f;
-  to[1] = squares < 0.0f ? 0.0f : squares;  // a NaN stays one
-  to[2] = count;
+  const float spread = total_squares - total * total / fmaxf(count, 1.0f);
+  statistics[warp * warpwise::kWgmmaFilters + lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2] = {
+      count > 0.0f ? total + count * origin : 0.0f, spread < 0.0f ? 0.0f : spread, count};  // a NaN stays one
+  __syncthreads();
+  if (threadIdx.x >= min(warpwise::kWgmmaFilters, k - first_filter)) return;
+  float sum = 0.0f, pixels = 0.0f, squares = 0.0f;
+  for (int i = 0; i < kWarps; ++i) {
+    const Statistic one = statistics[i * warpwise::kWgmmaFilters + threadIdx.x];
+    sum += one.sum;
+    pixels += one.count;
+  }
+  const float mean = sum / pixels;
+  for (int i = 0; i < kWarps; ++i) {
+    const Statistic one = statistics[i * warpwise::kWgmmaFilters + threadIdx.x];
+    const float distance = one.sum / fmaxf(one.count, 1.0f) - mean;
+    squares += one.squares + one.count * distance * distance;
+  }
+  float* const to = partials + 3 * (static_cast<long long>(first_filter + threadIdx.x) * parts + part);
+  to[0] = sum;
+  to[1] = squares;
+  to[2] = pixels;
+}
+
+constexpr int kPoolThreads = 256;
+
+// out: (n, k, h / 2, w / 2) = the maximum over 2 x 2 windows of relu(gamma (y - mean) / sqrt(var + eps) + beta), mean
+// and var: (k), which each block computes from partials: (k, parts, 3). Grid: (blocks of a filter, k). The first
+// windows are read before the statistics. PAIRS: w is even, and each row of a window one 8-byte load.
+template <bool PAIRS>
+__global__ void __launch_bounds__(kPoolThreads) normalise_and_pool(const float* y, const float* partials,
+                                                                   const float* gamma, const float* beta, float* mean,
+                                                                   float* var, float* out, int parts, int n, int k,
+                                                                   int h, int w, float eps) {
+  constexpr int kBatch = 2;  // windows whose loads are in flight together
+  __shared__ float warp_values[warpwise::kWarp];
+  const int filter = blockIdx.y, oh = h / 2, ow = w / 2, windows = oh * ow;
+  const int start = blockIdx.x * kPoolThreads + threadIdx.x, step = gridDim.x * kPoolThreads;
+  int image = start / windows, r = start % windows / ow, c = start % ow;
+  const int image_step = step / windows, row_step = step % windows / ow, column_step = step % ow;
+  float values[kBatch][4];
+  int places[kBatch];  // of out, or -1
+  const auto load = [&] {
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int plane = image * k + filter;
+      places[i] = image < n ? plane * windows + r * ow + c : -1;
+      if (image < n) {
+        warpwise::conv_read_window<PAIRS>(values[i], y + (plane * h + 2 * r) * w + 2 * c, 0, 0, 2, w);
+      }
+      c += column_step;
+      r += row_step;
+      image += image_step;
+      if (c >= ow) {
+        c -= ow;
+        ++r;
+      }
+      if (r >= oh) {
+        r -= oh;
+        ++image;
+      }
+    }
+  };
+  load();
+
+  partials += 3ll * filter * parts;
+  float sum = 0.0f, squares = 0.0f;
+  for (int p = threadIdx.x; p < parts; p += kPoolThreads) sum += partials[3 * p];
+  const float count = static_cast<float>(n) * static_cast<float>(h * w);
+  const float m = warpwise::block_reduce<warpwise::Sum, kPoolThreads>(sum, warp_values) / count;
+  for (int p = threadIdx.x; p < parts; p += kPoolThreads) {
+    const float size = partials[3 * p + 2], distance = partials[3 * p] / fmaxf(size, 1.0f) - m;
+    squares += partials[3 * p + 1] + size * distance * distance;
+  }
+  const float v = warpwise::block_reduce<warpwise::Sum, kPoolThreads>(squares, warp_values) / count;
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    mean[filter] = m;
+    var[filter] = v;
+  }
+  const float scale = gamma[filter] * rsqrtf(v + eps), shift = beta[filter];
+  while (places[0] >= 0) {
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      float best = 0.0f;
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float normal = (values[i][e] - m) * scale + shift;
+        if (normal > best || normal != normal) best = normal;
+      }
+      if (places[i] >= 0) out[places[i]] = best;
+    }
+    load();
+  }
 }

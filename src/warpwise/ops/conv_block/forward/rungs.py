@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,27 +99,27 @@ def warpgroup_limits(*args: Any) -> str | None:
     return requires_hopper(args[0]) or mma_sync_limits(*args)
 
 
-def _on_tensor_cores(convolve: Callable[..., torch.Tensor], outputs: Four, *args: Any) -> None:
-    """``convolve(input, weight, convolved)`` returns the partial statistics of the convolution."""
+def tensor_cores(outputs: Four, *args: Any) -> None:
     output, mean, var, convolved = outputs
     input, weight, gamma, beta, eps = args
     n, k, h, w = convolved.shape
     if not n:
         fused(outputs, *args)
         return
-    partials = convolve(input, weight, convolved)
+    partials = k06_tensor_cores.convolve(input, weight, convolved)
     parts = partials.shape[1]
     DIRECT["combined_statistics"][k, STATISTICS_THREADS](partials, cuda.out(mean), cuda.out(var), parts, n * h * w)
     kernel = FUSED[f"normalise_and_pool<{str(w % 2 == 0).lower()}>"][cdiv(output.numel(), THREADS), THREADS]
     kernel(convolved, mean, var, gamma, beta, cuda.out(output), n * k, k, h, w, eps)
 
 
-def tensor_cores(outputs: Four, *args: Any) -> None:
-    _on_tensor_cores(k06_tensor_cores.convolve, outputs, *args)
-
-
 def warpgroups(outputs: Four, *args: Any) -> None:
-    _on_tensor_cores(k06_tensor_cores.convolve_by_warpgroups, outputs, *args)
+    if not outputs[0].shape[0]:
+        fused(outputs, *args)
+        return
+    input, weight, *rest = args
+    partials = k06_tensor_cores.convolve_by_warpgroups(input, weight, outputs[3])
+    k06_tensor_cores.normalise_and_pool(outputs, partials, *rest)
 
 
 RUNGS = (
