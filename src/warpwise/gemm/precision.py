@@ -44,26 +44,36 @@ def without_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) ->
     return product(a, *rest)
 
 
-def planned_without_tf32(product: Callable[..., Result], like: torch.Tensor) -> Callable[..., Result]:
-    """``product`` without TF32 for arguments with the dtype and device of ``like``, with the least host time."""
-    return _planned("ieee", product, like)
+def planned_without_tf32(
+    product: Callable[..., Result], like: torch.Tensor, aten: str | None = None
+) -> Callable[..., Result]:
+    """``product`` without TF32 for arguments with the dtype and device of ``like``, with the least host time.
+
+    ``aten`` is the operator of ATen that computes the same, "mm", "bmm" or "addmm": it is called in C++.
+    """
+    return _planned("ieee", product, like, aten)
 
 
-def planned_with_tf32(product: Callable[..., Result], like: torch.Tensor) -> Callable[..., Result]:
+def planned_with_tf32(
+    product: Callable[..., Result], like: torch.Tensor, aten: str | None = None
+) -> Callable[..., Result]:
     """``product`` with TF32 for arguments with the dtype and device of ``like``, with the least host time."""
-    return _planned("tf32", product, like)
+    return _planned("tf32", product, like, aten)
 
 
-def _planned(precision: Precision, product: Callable[..., Result], like: torch.Tensor) -> Callable[..., Result]:
+def _planned(
+    precision: Precision, product: Callable[..., Result], like: torch.Tensor, aten: str | None
+) -> Callable[..., Result]:
+    library = fastcall.library()
+    fastest = product if library is None or aten is None else library.Aten(aten, product)
     if like.dtype is not torch.float32 or not like.is_cuda:
-        return product
+        return fastest
 
     def guarded(*args: Any) -> Result:
         is_set = (_precision(*MATMUL) == "tf32") == (precision == "tf32")
         return product(*args) if is_set else _in_precision(precision, product, *args)
 
-    library = fastcall.library()
-    return guarded if library is None else library.InPrecision(product, guarded, precision == "tf32")
+    return guarded if library is None else library.InPrecision(fastest, guarded, precision == "tf32")
 
 
 def with_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) -> Result:
