@@ -14,7 +14,7 @@ from warpwise import fastcall
 from warpwise.cuda.gpu import recording
 
 A, B, C = torch.randn(3, 4), torch.randn(4, 5), torch.randn(5)
-OPERANDS = {"mm": (A, B), "bmm": (A[None], B[None]), "addmm": (C, A, B)}
+OPERANDS = {"mm": (A, B), "mv": (A, B[:, 0]), "bmm": (A[None], B[None]), "addmm": (C, A, B)}
 
 
 def aten(name: str, otherwise: Any = None) -> Any:
@@ -76,7 +76,7 @@ def test_python_computes_otherwise():
 def test_errors_are_those_of_python():
     with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
         aten("mm")(A, A)
-    with pytest.raises(ValueError, match="expected mm, bmm or addmm, got conv2d"):
+    with pytest.raises(ValueError, match="expected mm, mv, bmm or addmm, got conv2d"):
         aten("conv2d")
 
 

@@ -5,6 +5,7 @@
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/mv.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -31,6 +32,7 @@ struct Product {
 };
 constexpr Product kProducts[] = {
     {"mm", 2, [](const at::Tensor* const* t) { return at::mm(*t[0], *t[1]); }},
+    {"mv", 2, [](const at::Tensor* const* t) { return at::mv(*t[0], *t[1]); }},
     {"bmm", 2, [](const at::Tensor* const* t) { return at::bmm(*t[0], *t[1]); }},
     {"addmm", 3, [](const at::Tensor* const* t) { return at::addmm(*t[0], *t[1], *t[2]); }},
 };
@@ -79,16 +81,16 @@ PyObject* new_aten(PyTypeObject* type, PyObject* args, PyObject*) {
   for (const Product& product : kProducts)
     if (!std::strcmp(product.name, name))
       return Callable<Aten>::make(type, std::make_unique<Aten>(Aten{product, Object::borrowed(otherwise)}));
-  PyErr_Format(PyExc_ValueError, "expected mm, bmm or addmm, got %s", name);
+  PyErr_Format(PyExc_ValueError, "expected mm, mv, bmm or addmm, got %s", name);
   return nullptr;
 }
 
-PyTypeObject type_of_aten =
-    Callable<Aten>::type("warpwise.fastcall.Aten",
-                         "Aten(name, otherwise): mm, bmm or addmm of ATen for plain tensors; `otherwise`, the same in "
-                         "Python, is called under "
-                         "a dispatch mode or transform, for other arguments, and to raise an error.",
-                         new_aten);
+PyTypeObject type_of_aten = Callable<Aten>::type(
+    "warpwise.fastcall.Aten",
+    "Aten(name, otherwise): mm, mv, bmm or addmm of ATen for plain tensors; `otherwise`, the same in "
+    "Python, is called under "
+    "a dispatch mode or transform, for other arguments, and to raise an error.",
+    new_aten);
 
 // Calls `product` with or without TF32 for float32 matrix products, then restores PyTorch's setting.
 struct InPrecision {

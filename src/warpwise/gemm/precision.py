@@ -50,7 +50,7 @@ def planned_without_tf32(
 ) -> Callable[..., Result]:
     """``product`` without TF32 for arguments with the dtype and device of ``like``, with the least host time.
 
-    ``aten`` is the operator of ATen that computes the same, "mm", "bmm" or "addmm": it is called in C++.
+    ``aten`` is the operator of ATen that computes the same, "mm", "mv", "bmm" or "addmm": it is called in C++.
     """
     return _planned("ieee", product, like, aten)
 
