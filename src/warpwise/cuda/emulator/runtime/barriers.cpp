@@ -12,8 +12,8 @@ namespace ww {
 
 namespace {
 
-// Reports threads of one block that wait at __syncthreads() on different lines. Hardware counts arrivals and lets them
-// pass, but CUDA leaves the behaviour undefined.
+// Reports threads of one block that wait at __syncthreads() on different lines. Hardware only counts arrivals, so the
+// threads pass; in CUDA the behaviour is undefined.
 void check_barrier_lines(Block& block) {
   const Thread* first = nullptr;
   for (unsigned i = 0; i < block.threads; i++) {
@@ -207,7 +207,7 @@ void try_complete_barrier(Block& block) {
 
 void clear_barriers(Block& block) { block.barriers.clear(); }
 
-// What the barriers that threads of the block wait for still expect.
+// The missing arrivals and bytes of the barriers at which threads of the block wait.
 static std::string incomplete_barriers(Block& block) {
   std::string result;
   std::vector<const void*> named;

@@ -28,7 +28,7 @@ Action action_of(bool write, uint64_t stamp) {
   return action_of(write, stamp & kStrong, stamp & kLineFlag);
 }
 
-// An agent's access is that of a thread for which it works; see clocks.h.
+// Attributes an agent's access to the thread that issued it, or to the first one of its warpgroup; see clocks.h.
 void describe_agent(Side& side, unsigned agent, bool wrote) {
   const Block& block = *runtime.block;
   unsigned thread = (agent - block.clocks.first_agent()) * kWarpgroupThreads;
@@ -103,7 +103,7 @@ static Report race_report(const Slot& slot, const AccessInfo& access, Address wo
   return report;
 }
 
-// The stored value is known only after this access: decide then.
+// The stored value is known only after this access, so the decision is deferred.
 static void report_if_changed(const AccessInfo& access, Address word, const Report& report, PendingStore::Kind kind,
                               uint64_t other) {
   PendingStore& pending = runtime.pending;

@@ -60,21 +60,21 @@ struct AccessInfo {
 void report_race(const Slot& slot, const AccessInfo& access, Address word, bool write, uint64_t other,
                  bool other_wrote);
 void resolve_pending_store();
-// Before the next access of the thread. A copy of a structure calls the hook of its write, then that of its read, and
-// then writes.
+// Call it before the next access of the thread. A copy of a structure calls the hook of its write, then that of its
+// read, and then writes.
 inline void resolve_before(bool write) {
   if (write || runtime.pending.kind == PendingStore::kAtomic) resolve_pending_store();
 }
-// After the access of an atomic was checked. `writes`, `rest`: of the words before.
+// Call it after the access of an atomic is checked. `writes`, `rest`: those of the words before the access.
 void record_atomic(Slot& slot, Address address, unsigned bytes, bool compares, bool is_narrow, const uint64_t* writes,
                    const uint64_t* rest);
 
 void record_read_slow(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word);
 void record_write(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word);
 
-// Records a weak read of the bytes `mask` of one word. Fast path: the same thread reads again, or the reader adds
-// nothing to those that are recorded: without synchronisation among some threads of a block, two readers race with
-// every write that a third races with.
+// Records a weak read of the bytes `mask` of one word. Fast path: the same thread reads again, or the reader need not
+// be recorded: if only barriers of the whole block synchronise its threads, every write that races with a third reader
+// also races with one of two recorded readers.
 inline __attribute__((always_inline)) void record_read(Slot& slot, Cell& cell, uint32_t mask, Address address,
                                                        unsigned bytes, Address pc) {
   const uint32_t floor = runtime.epoch_floor[slot.shared], wrote = epoch_of(cell.write), rest = cell.rest;

@@ -37,24 +37,24 @@ enum class ThreadState : uint8_t {
 struct Block;
 struct Barrier;
 
-// What a thread knows about the threads of a block: their accesses of epochs before `epoch`, and those of `epoch` up to
-// `clock`, happen before its next access. Of these, the accesses of epochs before `fenced_epoch`, and those up to
-// `fenced` in `epoch`, are followed by a proxy fence.
+// The accesses of a block's threads that happen before a thread's next access: those of epochs before `epoch`, and
+// those of `epoch` up to `clock`. A proxy fence follows those of epochs before `fenced_epoch`, and those of `epoch` up
+// to `fenced`.
 struct Seen {
   uint32_t epoch = 0, fenced_epoch = 0;
   VectorClock clock, fenced;
   Knowledge known, observed[2];  // see Thread
   void join(const Seen& from);
-  void begin(uint32_t epoch);  // forgets the clocks of another epoch
+  void begin(uint32_t epoch);  // resets the clocks if they are of another epoch
 };
 
-// What a thread releases with one scope, computed at `clock` of `epoch` when it knew `known`.
+// What a thread releases with one scope, computed at `clock` of `epoch` from `known`.
 struct Released {
   uint32_t epoch = 0, clock = 0;
   Knowledge known, all;
 };
 
-// A read of a word with too small a scope on one side, for the explanation of a race.
+// A read of a released word where the scope of the release or of the acquire is too small; it explains a race.
 struct FailedSynchronisation {
   int line;  // of the release, or -1
   Knowledge released;
@@ -118,7 +118,7 @@ struct Thread {
   uint32_t bulk_last;            // number of commits after which the last such read is in a group
   Address bulk_place;            // of the last one, in the kernel
   Knowledge known;               // what happens before its next access
-  Knowledge observed[2];         // by scope: what was released at words that it has read; a fence makes it known
+  Knowledge observed[2];         // by scope: what was released at words that it has read; its next fence acquires it
   Released released[2];          // by scope
   bool takes_lock;               // a compare-and-swap has read such a word, and no fence follows
   Address lock;                  // the word that a compare-and-swap has changed, until the thread writes it again; or 0
@@ -137,7 +137,7 @@ struct Barrier {
   std::vector<BulkCopy> incoming;        // not complete yet
   bool fenced;                           // its initialisation is visible to the async proxy and to other blocks
   unsigned initialised_by;               // the thread
-  unsigned agent;                        // stands for these copies in the clocks; 0 if none
+  unsigned agent;                        // represents these copies in the clocks; 0 if none
   std::vector<Seen> arrived, completed;  // by the block's rank in the cluster
   struct Arrival {
     unsigned thread;
@@ -196,7 +196,7 @@ struct Block {
   bool synchronises;             // a thread has read a word at which another has released
   bool has_fenced;               // a thread has executed a fence
   Extent fenced[2];              // by scope: what fences of earlier epochs follow; epoch 0: none
-  Knowledge proxy_fenced;        // what its threads knew at proxy fences
+  Knowledge proxy_fenced;        // what happened before proxy fences of its threads
   FailedSynchronisation failed;  // the latest
   std::unordered_map<Address, uint64_t> observed_writes;  // strong writes of other threads, by word
   int barrier_result;
@@ -216,7 +216,7 @@ struct Block {
   Warpgroup warpgroups[kMaxThreads / kWarpgroupThreads];
   std::unordered_map<Address, uint8_t> swizzles;  // by 128 bytes of shared memory: of the bulk copy that loaded them
   unsigned load_agents, store_agents;             // in use
-  uint32_t agents_epoch;                          // what agents did in epochs before it counts as ordered
+  uint32_t agents_epoch;                          // operations of agents in epochs before it count as ordered
   std::unordered_map<unsigned, unsigned> store_agent;  // by thread
   std::unordered_map<Address, std::unique_ptr<Barrier>> barriers;
 };
