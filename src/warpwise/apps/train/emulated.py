@@ -40,10 +40,12 @@ def launched(op: Op, *args: Any, rung: str | None = None) -> Any:
     return outputs
 
 
-def gathered(pixels: torch.Tensor, indices: torch.Tensor, mean: float, std: float) -> torch.Tensor:
-    """The images at ``indices``, normalised."""
-    images: torch.Tensor = launched(GATHER_IMAGES, pixels, indices, mean, std)[0]
-    return images
+def gathered(
+    pixels: torch.Tensor, indices: torch.Tensor, mean: float, std: float, labels: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The images at ``indices``, normalised, and their labels."""
+    images, gathered_labels = launched(GATHER_IMAGES, pixels, indices, mean, std, labels)
+    return images, gathered_labels
 
 
 def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
