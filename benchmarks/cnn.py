@@ -5,10 +5,11 @@
 
 step: the time of a step, batch load to weight update, of eager PyTorch, torch.compile, both captured in CUDA graphs,
 and ours: ``--rounds`` times 200 steps of each in random order within one process, the median of the rounds, and the
-memory that each allocates. Every way takes the same batches by ``CompiledStep.many``, whose graphs have several steps. agree: the losses of the first 200 steps from the same weights and batches, ours against
-eager PyTorch in fp32. accuracy: epochs and seconds of training until 90 % of the test images are right, and the
-accuracy after ten epochs, for several seeds. A GPU is needed but for ``--only agree``. The result is written to
-``--json``, with the GPU and the versions.
+memory that each allocates. Every way takes the same batches by ``CompiledStep.many``, whose graphs have several steps.
+agree: the losses of the first 200 steps from the same weights and batches, ours against eager PyTorch in fp32.
+accuracy: epochs and seconds of training until 90 % of the test images are right, and the accuracy after ten epochs, for
+several seeds. A GPU is needed but for ``--only agree``. The result is written to ``--json``, with the GPU and the
+versions.
 """
 
 from __future__ import annotations

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
+from warpwise.cuda.gpu import semaphores
 from warpwise.nn.loss import loss_of
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 Batch = Callable[..., tuple[torch.Tensor, torch.Tensor]]
 WARM_UP = 3  # steps before the capture, which build plans and compile kernels
 STEPS_PER_GRAPH = 10  # of ``many``
+
+
+class _Captured(NamedTuple):
+    """A graph, its arguments, its result, and the semaphores of its kernels."""
+
+    graph: torch.cuda.CUDAGraph
+    inputs: list[torch.Tensor]
+    value: torch.Tensor
+    semaphores: torch.Tensor
 
 
 class CompiledStep:
@@ -36,7 +46,7 @@ class CompiledStep:
         graph: bool = True,
     ) -> None:
         self.model, self.loss, self.optimizer, self.batch, self.graph = model, loss, optimizer, batch, graph
-        self._captured: dict[Any, tuple[torch.cuda.CUDAGraph, list[torch.Tensor], torch.Tensor]] = {}
+        self._captured: dict[Any, _Captured] = {}
         self._ones: dict[Any, torch.Tensor] = {}  # gradients of the loss
 
     def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:
@@ -82,12 +92,12 @@ class CompiledStep:
         key = (several, *places, shapes, self.model.training, *self._settings())
         if key not in self._captured:
             self._captured[key] = self._capture(inputs, places, several)
-        graph, kept, value = self._captured[key]
+        captured = self._captured[key]
         for at, place in enumerate(places):
             if at == place:
-                kept[at].copy_(inputs[at])
-        graph.replay()
-        return value
+                captured.inputs[at].copy_(inputs[at])
+        captured.graph.replay()
+        return captured.value
 
     def _one(self, value: torch.Tensor) -> torch.Tensor | None:
         """The gradient of a loss, 1, kept: autograd would allocate and fill it at each step."""
@@ -107,9 +117,7 @@ class CompiledStep:
             if isinstance(value, (int, float, bool))
         )
 
-    def _capture(
-        self, inputs: Sequence[torch.Tensor], places: Sequence[int], several: int
-    ) -> tuple[torch.cuda.CUDAGraph, list[torch.Tensor], torch.Tensor]:
+    def _capture(self, inputs: Sequence[torch.Tensor], places: Sequence[int], several: int) -> _Captured:
         copies = {place: inputs[place].clone() for place in set(places)}
         kept = [copies[place] for place in places]
         steps = [[tensor[at] for tensor in kept] for at in range(several)] if several else [kept]
@@ -129,10 +137,10 @@ class CompiledStep:
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         self.optimizer.zero_grad(set_to_none=True)
-        with torch.cuda.graph(graph):
+        with semaphores.of_graph(kept[0].device) as zeros, torch.cuda.graph(graph):
             values = [self.eager(*given) for given in steps]
             value = torch.stack(values) if several else values[0]
-        return graph, kept, value
+        return _Captured(graph, kept, value, zeros)
 
     def _state(self) -> list[torch.Tensor]:
         """Parameters, buffers, then the tensors of the optimizer's state."""
