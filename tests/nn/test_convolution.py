@@ -81,6 +81,19 @@ def test_a_block_is_its_four_steps():
     torch.testing.assert_close(dict(ours.state_dict()), dict(theirs.state_dict()))
 
 
+def test_blocks_of_a_sequential_update_their_statistics_together():
+    """Blocks with and without a bias, and with a cumulative average, beside torch.nn.Sequential of the same blocks."""
+    blocks = nn.ConvBlock(2, 3), nn.ConvBlock(3, 4, bias=False), nn.ConvBlock(4, 2, momentum=None)
+    ours = nn.Sequential(*blocks, torch.nn.Flatten())
+    theirs = torch.nn.Sequential(*copy.deepcopy(ours))
+    for _ in range(2):
+        x = torch.randn(3, 2, 16, 16)
+        torch.testing.assert_close(ours(x), theirs(x))
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    torch.testing.assert_close(dict(ours.state_dict()), dict(theirs.state_dict()))
+    assert int(ours[2].norm.num_batches_tracked) == 2
+
+
 def test_batch_norm_needs_several_values():
     with pytest.raises(ValueError, match="expected several values per channel to train with, got"):
         nn.BatchNorm2d(3)(torch.ones(1, 3, 1, 1))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import torch
 
+from warpwise.nn.convolution import Sequential
 from warpwise.nn.linear import Linear
 from warpwise.ops.cross_entropy.op import cross_entropy
 from warpwise.ops.linear_cross_entropy.op import linear_cross_entropy
@@ -36,8 +37,10 @@ def loss_of(
     target: torch.Tensor,
 ) -> torch.Tensor:
     """``loss(model(input), target)``; ``compile_step`` states when the last layer and the loss are one operation."""
-    layers = list(model) if type(model) is torch.nn.Sequential else []
-    last = layers.pop() if layers else None
+    layers = (
+        model if isinstance(model, torch.nn.Sequential) and type(model) in (torch.nn.Sequential, Sequential) else None
+    )
+    last = layers[-1] if layers else None
     fused = (
         type(last) is Linear
         and last.activation is None
@@ -47,9 +50,8 @@ def loss_of(
     )
     if not fused:
         return loss(model(input), target)
-    assert isinstance(last, Linear) and isinstance(loss, CrossEntropyLoss)
-    for layer in layers:
-        input = layer(input)
+    assert layers is not None and isinstance(last, Linear) and isinstance(loss, CrossEntropyLoss)
+    input = layers[:-1](input)
     if input.dim() != 2 or target.dtype != torch.int64:
         return loss(last(input), target)
     return linear_cross_entropy(input, last.weight, target, last.bias, loss.ignore_index)

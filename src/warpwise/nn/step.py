@@ -167,7 +167,8 @@ def compile_step(
     in every step. ``step.many(inputs, targets)`` takes a step for each of several batches, stacked, of which several
     are one graph. With ``batch``, ``step(*inputs)`` trains on ``batch(*inputs)``, a pair of input and target.
 
-    If ``model`` is a ``torch.nn.Sequential`` that ends in a ``warpwise.nn.Linear`` without activation, and ``loss`` is
-    a ``warpwise.nn.CrossEntropyLoss`` with the mean, neither with hooks, ``ops.linear_cross_entropy`` computes both.
+    If ``model`` is a ``Sequential``, of torch.nn or of warpwise.nn, that ends in a ``warpwise.nn.Linear`` without
+    activation, and ``loss`` is a ``warpwise.nn.CrossEntropyLoss`` with the mean, neither with hooks,
+    ``ops.linear_cross_entropy`` computes both.
     """
     return CompiledStep(model, loss, optimizer, batch, graph)

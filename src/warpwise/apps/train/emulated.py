@@ -75,9 +75,9 @@ def _block(layer: warpwise.nn.ConvBlock, x: torch.Tensor, first: bool) -> tuple[
     args = (x, conv.weight.detach(), norm.weight.detach(), norm.bias.detach(), norm.eps)
     y, mean, var, convolved = launched(CONV_BLOCK, *args)
     count = x.numel() // x.shape[1]
-    running = (norm.running_mean, norm.running_var, norm.num_batches_tracked)
-    bias = None if conv.bias is None else conv.bias.detach()
-    launched(RUNNING_STATISTICS, *running, mean, var, bias, norm.momentum, count / (count - 1))
+    running = ([norm.running_mean], [norm.running_var], [norm.num_batches_tracked])
+    bias = None if conv.bias is None else [conv.bias.detach()]
+    launched(RUNNING_STATISTICS, *running, [mean], [var], bias, (norm.momentum,), (count / (count - 1),))
 
     def pull(grad: torch.Tensor) -> torch.Tensor | None:
         grads = (grad.contiguous(), None, None, None)

@@ -18,7 +18,7 @@ THREADS, ROWS, COLUMNS = 128, 32, 64  # kThreads, kRows, kColumns
 SHARED = 4 * 32 * (ROWS + 4 + COLUMNS + 4) * 4  # bytes: kStages stages of kTileK rows of both operands
 MAX_SIZE = 2**30  # elements of a matrix
 WAVES = 4  # of tiles, up to which one launch for all gradients is the default
-MAX_ROWS = 512  # of the default: a tile of dw adds all of them
+MAX_ROWS = 192  # of the default: from 256 rows on, two launches of matmul take less time
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
 ONE_LAUNCH = cuda.load(HERE / "k02_one_launch.cu")
 

@@ -56,10 +56,10 @@ def linear_cross_entropy(
     ``input`` is (N, K), ``linear_weight`` (C, K), ``target`` int64 (N,), class indices; ``linear_bias`` is (C,) or
     None. The names are those of ``torch.nn.functional.linear_cross_entropy``. Rows with the target ``ignore_index`` are
     ignored; if all rows are, the mean is NaN. All floating-point tensors have one dtype, float16, bfloat16, float32 or
-    float64. The kernels take float32 and at most 128 classes, and return NaN for any other target outside of [0, C).
-    PyTorch computes the other calls, and CPU tensors; it raises ``IndexError`` for such a target, or asserts on a GPU.
-    Differentiable any number of times. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError``
-    that names the argument.
+    float64. On a GPU the kernels compute float32 with at most 16 classes and 512 features, and return NaN for any other
+    target outside of [0, C). PyTorch computes the other calls, and CPU tensors; it raises ``IndexError`` for such a
+    target, or asserts on a GPU. Differentiable any number of times. ``rung`` names one kernel of the ladder. Raises
+    ``TypeError`` or ``ValueError`` that names the argument.
     """
     loss: torch.Tensor = _linear_cross_entropy(input, linear_weight, target, linear_bias, ignore_index, rung=rung)
     return loss

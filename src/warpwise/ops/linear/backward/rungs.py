@@ -15,7 +15,7 @@ from warpwise.gemm.operands import KERNEL_DTYPES
 from warpwise.operation import cdiv, make_rung
 
 HERE = Path(__file__).parent
-FEW_ROWS, THREADS, COLUMNS = 512, 512, 32  # rows of k03's default; kThreads; columns of a block
+FEW_ROWS, THREADS, COLUMNS = 128, 512, 32  # rows of k03's default; kThreads; columns of a block
 THREAD_PER_COLUMN = cuda.load(HERE / "k01_thread_per_column.cu")
 ONE_LAUNCH = cuda.load(HERE / "k03_few_rows.cu")
 

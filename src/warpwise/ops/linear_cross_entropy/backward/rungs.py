@@ -10,7 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._defaults import first_taking
-from warpwise.ops.linear_cross_entropy.forward.rungs import MAX_CLASSES, ROWS, THREADS, WARPS, width
+from warpwise.ops.linear_cross_entropy.forward.rungs import ROWS, THREADS, WARPS, is_small, width
 from warpwise.ops.linear_cross_entropy.spec import DTYPES, Gradients, Optional
 
 HERE = Path(__file__).parent
@@ -101,6 +101,5 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k02 for as many classes as the forward's default."""
-    few = len(args[3]) <= MAX_CLASSES and args[2].dtype in DTYPES
-    return first_taking(RUNGS, args, "k02_one_launch") if few else None
+    """k02 for the layers of the forward's default."""
+    return first_taking(RUNGS, args, "k02_one_launch") if args[2].dtype in DTYPES and is_small(args[3]) else None

@@ -16,7 +16,7 @@ from warpwise.ops.linear_cross_entropy.spec import DTYPES, Optional, Three
 
 HERE = Path(__file__).parent
 THREADS, WARPS = 256, 8
-MAX_CLASSES = 128  # of the default: the loads of the weight are shared by the few rows of a warp only
+MAX_CLASSES, MAX_FEATURES = 16, 512  # of the default: one group of classes; PyTorch's GEMM is faster for more products
 MAX_ROWS = 2**24  # counts are summed in float32, exactly
 ROWS = 4  # of a warp, where every SM gets a block
 THREAD_PER_ROW = cuda.load(HERE / "k01_thread_per_row.cu")
@@ -26,6 +26,11 @@ IN_C = function(HERE / "k02_c.c", "linear_cross_entropy", "pppppppllll")
 
 def limits(input: torch.Tensor, *rest: object) -> str | None:
     return f"takes up to {MAX_ROWS} rows, not {input.shape[0]}" if input.shape[0] > MAX_ROWS else None
+
+
+def is_small(linear_weight: torch.Tensor) -> bool:
+    """True if the layer is launch-bound, so that the kernels are faster than PyTorch's GEMM and loss."""
+    return linear_weight.shape[0] <= MAX_CLASSES and linear_weight.shape[1] <= MAX_FEATURES
 
 
 def width(*operands: torch.Tensor) -> int:
@@ -94,5 +99,5 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k03 for few classes; PyTorch for others."""
-    return first_taking(RUNGS, args, "k03_warp_per_row") if len(args[1]) <= MAX_CLASSES else None
+    """k03 for few classes and features; PyTorch for others."""
+    return first_taking(RUNGS, args, "k03_warp_per_row") if is_small(args[1]) else None

@@ -1,4 +1,4 @@
-// Both statistics and the number of batches in one launch, where PyTorch takes five: a thread a channel.
+// Both statistics and the number of batches of a layer in one launch, where PyTorch takes five: a thread a channel.
 
 // running_mean = (1 - momentum) running_mean + momentum (mean + bias); running_var likewise with correction var. All
 // (channels), bias or null; batches: one element, which grows by 1.
