@@ -18,7 +18,7 @@ enum class BLayout { kRows, kShiftedRows, kShiftedColumns };
 // columns of a are in the order of `permute_k`.
 template <BLayout LAYOUT, int COLUMNS>
 struct RegisterB {
-  static constexpr int kTileK = 32, kUnroll = 2;  // the fragments of two k-tiles have registers of their own
+  static constexpr int kTileK = 32, kUnroll = 2;  // the fragments of two k-tiles have separate registers
   static constexpr bool kPromotes = false;
   static constexpr bool kShifted = LAYOUT != BLayout::kRows, kMnMajor = LAYOUT != BLayout::kShiftedColumns;
   static constexpr int kLines = kMnMajor ? kTileK : COLUMNS, kLineWords = kMnMajor ? COLUMNS : kTileK;

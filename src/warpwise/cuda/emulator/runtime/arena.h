@@ -1,6 +1,6 @@
 // The arena: reserved address space divided into slots of 32 GiB. Each array argument and each shared variable is
-// placed in the middle of a slot of its own, so that any out-of-bounds address within 16 GiB identifies the array it
-// was computed from. Most of a slot is never backed by memory.
+// placed in the middle of its own slot, so that any out-of-bounds address within 16 GiB identifies the array it was
+// computed from. Most of a slot is never backed by memory.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

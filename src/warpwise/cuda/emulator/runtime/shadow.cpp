@@ -321,7 +321,7 @@ static void report_proxy_fence(const Slot& slot, Address at, uint64_t write, Add
 }
 
 // Reports bytes of shared memory that were written through the generic proxy and that no proxy fence makes visible to
-// the async proxy, which reads them now.
+// the async proxy, which is about to read them.
 void check_proxy_fence(Address address, size_t bytes, Address pc, const char* what, int line) {
   Slot* slot = slot_of(address);
   const Block& block = *runtime.block;

@@ -29,7 +29,7 @@ inline uint64_t code_offset(Address pc) {
   const Address offset = pc - runtime.text;
   return offset < kLineFlag ? offset : 0;
 }
-// A strong access keeps its line, which tells an atomic from a volatile access.
+// A strong access keeps its line, which distinguishes an atomic from a volatile access.
 inline uint64_t location_of(Address pc, int line, bool strong = false) {
   if (runtime.ptx && !strong) return code_offset(runtime.ptx);
   return line > 0 && static_cast<uint64_t>(line) < kLineFlag ? kLineFlag | static_cast<uint64_t>(line)

@@ -234,7 +234,7 @@ struct MainLoop {
 };
 
 // a: (m, k), a tensor map with boxes of kTileRows x 128 bytes; b: (k, n). partials, semaphores: of split_k_reduce, for
-// each tile and owner; used if work.splits > 1, unless each split has a C of its own (Output::kPlanes). `columns` of a
+// each tile and owner; used if work.splits > 1, unless each split has a separate C (Output::kPlanes). `columns` of a
 // tile, a multiple of 8 up to kTileColumns: a warpgroup that has fewer than 64 also multiplies the memory behind them,
 // and does not store the sums. Cluster: SPLIT splits of K, times two blocks of a pair if an operand is shared. Dynamic
 // shared memory: 1 KiB for alignment + the stages + Output's staging memory, if it has its own, + the receive buffer,
