@@ -167,7 +167,7 @@ def _asm_block(inside: list[Token], lines: Lines, at: Token) -> str:
             else:
                 operands.append(f"ww::ptx_input({name}, {constraint}, {expression})")
     table = f"ww_ptx_operand ww_operands_[] = {{{', '.join(operands) or '{}'}}};"
-    site = f"static ww_ptx_site ww_asm_ = {{{text}, __LINE__, nullptr}};"
+    site = f"static ww_ptx_site ww_asm_ = {{{text}, WW_PLACE, nullptr}};"
     return f"({{ {site} {' '.join(outputs)} {table} ww_ptx(&ww_asm_, ww_operands_, {len(operands)}); }})"
 
 
