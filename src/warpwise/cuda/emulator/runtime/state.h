@@ -66,6 +66,7 @@ struct FailedSynchronisation {
 struct BulkCopy {
   Address to;
   std::vector<char> data;
+  ww_combine combine;  // of a reduction
 };
 
 // A bulk copy from shared to global memory; its bytes in flight in global memory.
