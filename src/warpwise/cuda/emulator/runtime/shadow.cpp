@@ -200,7 +200,9 @@ static void check_against_write(const Slot& slot, const Cell& cell, uint32_t mas
   const uint64_t other = cell.write;
   if (epoch_of(other) < runtime.epoch_floor[slot.shared] || !(field(cell.rest, kWriteMask) & mask)) return;
   const bool in_flight = (other & kClockBits) == kInFlight;
-  if (access.strong && (other & kStrong) && !in_flight && !races_with_write(access, word, write, other)) return;
+  const bool reductions = access.async_copy && (other & kStrong);  // by bulk copies
+  if (access.strong && (other & kStrong) && (!in_flight || reductions) && !races_with_write(access, word, write, other))
+    return;
   if (same_thread_and_epoch(other, runtime.stamp) && !in_flight) return;
   if (!unordered(other, slot.shared, is_lenient(access, write)) || is_acquired_flag(access, word, other, slot.shared))
     return;
@@ -377,7 +379,7 @@ void mark_in_flight(Slot& slot, Address to, size_t bytes, uint64_t code) {
 void mark_completed(Slot& slot, Address to, size_t bytes, uint64_t stamp) {
   for (Address at = to; at < to + bytes; at = (at & ~Address{3}) + 4) {
     Cell& cell = *cell_of(slot, at);
-    if ((cell.write & kClockBits) == kInFlight) cell.write = stamp | (cell.write & kLocationBits);
+    if ((cell.write & kClockBits) == kInFlight) cell.write = stamp | (cell.write & (kLocationBits | kStrong));
   }
 }
 

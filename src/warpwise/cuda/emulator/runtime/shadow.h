@@ -75,36 +75,31 @@ void record_atomic(Slot& slot, Address address, unsigned bytes, bool compares, b
 void record_read_slow(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word);
 void record_write(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word);
 
-// Records a weak read of the bytes `mask` of one word. Fast path: the same thread reads again, or the reader need not
-// be recorded: if only barriers of the whole block synchronise its threads, every write that races with a third reader
-// also races with one of two recorded readers.
-inline __attribute__((always_inline)) void record_read(Slot& slot, Cell& cell, uint32_t mask, Address address,
-                                                       unsigned bytes, Address pc) {
+// Records a weak read of the bytes `mask` of one word and returns true, or returns false if the slow path must record it.
+// Fast: the same thread reads again, or the reader need not be recorded: if only barriers of the whole block synchronise
+// its threads, every write that races with a third reader also races with one of two recorded readers.
+inline __attribute__((always_inline)) bool record_read(const Slot& slot, Cell& cell, uint32_t mask, Address pc) {
   const uint32_t floor = runtime.epoch_floor[slot.shared], wrote = epoch_of(cell.write), rest = cell.rest;
   const uint64_t read = cell.read;
-  if (!runtime.clustered &&
-      (wrote < floor || (slot.shared && wrote != runtime.epoch && (cell.write & kClockBits) != kInFlight))) {
-    if (same_thread_and_epoch(read, runtime.stamp)) {
-      if ((rest >> kReadMask & mask) == mask) {
-        cell.read = runtime.stamp | code_offset(pc);
-        return;
-      }
-    } else if (epoch_of(read) == runtime.epoch) {
-      if ((rest & kReaderSet) && (rest >> kOthersMask & mask) == mask) {
-        if (!runtime.synchronises_partly) return;
-        const uint32_t reader = static_cast<uint32_t>(runtime.stamp >> 19 & 0x1fffff) << 4 | mask;
-        if (const uint32_t next = runtime.block->readers.remembered(rest & kReaderSet, reader)) {
-          cell.rest = (rest & ~kReaderSet) | next;
-          return;
-        }
-      }
-    } else if (!slot.shared && epoch_of(read) >= floor && !runtime.clocks_used && !(read & kStrong) &&
-               epoch_of(read) < runtime.block->first_epoch && !runtime.synchronised &&
-               (rest >> kReadMask & mask) == mask) {
-      return;  // the recorded reader, in another block, races with every write that this read races with
-    }
+  if (runtime.clustered) return false;
+  if (wrote >= floor && (!slot.shared || wrote == runtime.epoch || (cell.write & kClockBits) == kInFlight))
+    return false;
+  if (same_thread_and_epoch(read, runtime.stamp)) {
+    if ((rest >> kReadMask & mask) != mask) return false;
+    cell.read = runtime.stamp | code_offset(pc);
+    return true;
   }
-  record_read_slow(slot, cell, mask, {address, bytes, pc, false, 0, false}, address);
+  if (epoch_of(read) == runtime.epoch) {
+    if (!(rest & kReaderSet) || (rest >> kOthersMask & mask) != mask) return false;
+    if (!runtime.synchronises_partly) return true;
+    const uint32_t reader = static_cast<uint32_t>(runtime.stamp >> 19 & 0x1fffff) << 4 | mask;
+    const uint32_t next = runtime.block->readers.remembered(rest & kReaderSet, reader);
+    if (next) cell.rest = (rest & ~kReaderSet) | next;
+    return next;
+  }
+  // The recorded reader, in another block, races with every write that this read races with.
+  return !slot.shared && epoch_of(read) >= floor && !runtime.clocks_used && !(read & kStrong) &&
+         epoch_of(read) < runtime.block->first_epoch && !runtime.synchronised && (rest >> kReadMask & mask) == mask;
 }
 
 // Reports implicit warp-synchronous code: a volatile access to shared memory that another lane of the same warp has

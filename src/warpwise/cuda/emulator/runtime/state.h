@@ -66,6 +66,7 @@ struct FailedSynchronisation {
 struct BulkCopy {
   Address to;
   std::vector<char> data;
+  ww_combine combine;  // of a reduction
 };
 
 // A bulk copy from shared to global memory; its bytes in flight in global memory.
@@ -256,6 +257,7 @@ struct Runtime {
   bool synchronised;                             // a thread has released at a word
   Address last_access;                           // of the running thread
   bool synchronises_partly;  // the kernel can synchronise some threads of a block, other than by __syncthreads()
+  bool clustered;            // blocks of a cluster of several are resident
   Address text;              // start of the kernel's code
   Address ptx;  // where the running thread executes inline PTX, or 0: the place of its reports, whatever the line
   Thread* current;
@@ -283,7 +285,6 @@ struct Runtime {
   bool aborted;
   volatile int stop;  // a Stop, set by the signal handlers
   uint64_t resumes, barriers_completed;
-  bool clustered;                                       // blocks of a cluster of several are resident
   unsigned stalls;                                      // times that all threads waited since a barrier completed last
   std::unordered_map<uint64_t, uint32_t> proxy_fenced;  // by number of the block: epoch of its last proxy fence
   std::unordered_set<uint64_t> started_early;           // numbers of blocks that started with another of their cluster
