@@ -17,6 +17,8 @@ def kmeans_assign(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """The nearest of ``centroids`` (K, D) for each point of ``X`` (N, D): labels (N,) int32, and distances or None.
 
+    ``centroids`` (R, K, D) are those of R restarts; labels and distances are then (R, N).
+
     ``distances`` (N,), with ``return_distances``, are squared Euclidean distances. They are |x|² − 2 x·c + |c|², so
     their absolute error is that of the squared norms. Both tensors are floating-point of one dtype; K is at least 1.
     Not differentiable. ``rung`` names one kernel of the ladder (float32). Raises ``TypeError`` or ``ValueError`` that

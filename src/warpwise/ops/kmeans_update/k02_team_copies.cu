@@ -8,9 +8,10 @@
 
 constexpr int kUnroll = 4;  // points of a team whose loads are in flight
 
-// x: (n, width), labels: (n). partials: (gridDim.x, clusters, width) = each block's sums; counts: (clusters), zero
-// before. Block: teams of `lanes` adjacent lanes, a power of two, at most 32. Shared: teams * clusters * (stride + 1)
-// floats, with `stride` the width rounded up to a multiple of four. Labels outside [0, clusters) are left out.
+// x: (n, width), labels: (restarts, n). partials: (gridDim.x, restarts, clusters, width) = each block's sums; counts:
+// (restarts, clusters), zero before. Grid: (any, restarts). Block: teams of `lanes` adjacent lanes, a power of two, at
+// most 32. Shared: teams * clusters * (stride + 1) floats, with `stride` the width rounded up to a multiple of four.
+// Labels outside [0, clusters) are left out.
 __global__ void __launch_bounds__(256) kmeans_update_team_copies(const float* x, const int* labels, float* partials,
                                                                  int* counts, long long n, int width, int clusters,
                                                                  int lanes) {
@@ -20,6 +21,9 @@ __global__ void __launch_bounds__(256) kmeans_update_team_copies(const float* x,
   float* const sums = shared + team * clusters * stride;
   int* const team_counts = reinterpret_cast<int*>(shared + teams * clusters * stride) + team * clusters;
   const bool vector = width % 4 == 0 && warpwise::aligned(x);
+  labels += blockIdx.y * n;
+  counts += blockIdx.y * clusters;
+  partials += (static_cast<long long>(blockIdx.x) * gridDim.y + blockIdx.y) * clusters * width;
 
   for (int i = lane; i < clusters * stride / 4; i += lanes) reinterpret_cast<warpwise::Float4*>(sums)[i] = {};
   for (int i = lane; i < clusters; i += lanes) team_counts[i] = 0;
@@ -68,7 +72,7 @@ __global__ void __launch_bounds__(256) kmeans_update_team_copies(const float* x,
     const int cluster = i / width, at = cluster * stride + i - cluster * width;
     float total = 0.0f;
     for (int t = 0; t < teams; ++t) total += shared[t * clusters * stride + at];
-    partials[static_cast<long long>(blockIdx.x) * size + i] = total;
+    partials[i] = total;
   }
   const int* const all_counts = reinterpret_cast<const int*>(shared + teams * clusters * stride);
   for (int cluster = threadIdx.x; cluster < clusters; cluster += blockDim.x) {

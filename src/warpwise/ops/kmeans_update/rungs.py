@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 THREADS, WARP = 256, 32  # the most threads of a block of k02
 SHARED_OF_TWO, SHARED_OF_ONE = 112 * 1024, 224 * 1024  # bytes per block, with two blocks and with one per SM
 POINTS_A_TEAM = 64  # minimum per team of a block, to amortise clearing and adding the team's copy
-MOST_BLOCKS = 2**31 - 1
+MOST_BLOCKS, MOST_RESTARTS = 2**31 - 1, 65535  # of a grid: x and y
 
 GLOBAL_ATOMICS = cuda.load(HERE / "k01_global_atomics.cu")
 TEAM_COPIES = cuda.load(HERE / "k02_team_copies.cu")
@@ -52,28 +52,33 @@ def global_atomics(outputs: Outputs, X: torch.Tensor, labels: torch.Tensor, n_cl
     sums, counts = outputs
     sums.zero_()
     counts.zero_()
-    if X.numel():
+    if X.numel() and labels.numel():
         n, width = X.shape
         kernel = GLOBAL_ATOMICS["kmeans_update_global_atomics"]
-        kernel[cdiv(n * width, THREADS), THREADS](X, labels, sums, counts, n, width, n_clusters)
+        kernel[(cdiv(n * width, THREADS), restarts_of(labels)), THREADS](X, labels, sums, counts, n, width, n_clusters)
 
 
 def team_copies(outputs: Outputs, X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> None:
     (sums, counts), (n, width) = outputs, X.shape
     counts.zero_()
-    if not X.numel():
+    if not X.numel() or not labels.numel():
         sums.zero_()
         return
     team = team_of(n_clusters, width)
     assert team is not None  # limits
     resident = sm_count(X) * max(1, min(2048 // team.threads, SHARED_OF_ONE // team.bytes))
-    blocks = min(resident, cdiv(n, POINTS_A_TEAM * (team.threads // team.lanes)))
-    partials = X.new_empty((blocks, n_clusters, width)) if blocks > 1 else sums
-    kernel = TEAM_COPIES["kmeans_update_team_copies"][blocks, team.threads, team.bytes]
+    restarts = restarts_of(labels)
+    blocks = min(cdiv(resident, restarts), cdiv(n, POINTS_A_TEAM * (team.threads // team.lanes)))
+    partials = X.new_empty((blocks, *sums.shape)) if blocks > 1 else sums
+    kernel = TEAM_COPIES["kmeans_update_team_copies"][(blocks, restarts), team.threads, team.bytes]
     kernel(X, labels, cuda.out(partials), counts, n, width, n_clusters, team.lanes)
     if blocks > 1:
-        size = n_clusters * width
+        size = restarts * n_clusters * width
         TEAM_COPIES["warpwise::reduce_partials<float>"][cdiv(size, 128), 256](partials, cuda.out(sums), size, blocks)
+
+
+def restarts_of(labels: torch.Tensor) -> int:
+    return 1 if labels.dim() == 1 else len(labels)
 
 
 def limits(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> str | None:
@@ -81,6 +86,8 @@ def limits(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> str | None
         return f"takes labels of int32, not {labels.dtype}"
     if cdiv(X.numel(), THREADS) > MOST_BLOCKS:
         return f"takes up to {MOST_BLOCKS * THREADS} elements of X, not {X.numel()}"
+    if restarts_of(labels) > MOST_RESTARTS:
+        return f"takes up to {MOST_RESTARTS} restarts, not {restarts_of(labels)}"
     return None
 
 
