@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from warpwise.operation import Op, register
-from warpwise.ops.kmeans_assign.rungs import RUNGS
+from warpwise.ops.kmeans_assign.rungs import RUNGS, default
 from warpwise.ops.kmeans_assign.spec import SPEC
 
-KMEANS_ASSIGN = register(Op(SPEC, RUNGS))
+KMEANS_ASSIGN = register(Op(SPEC, RUNGS, default))
 _kmeans_assign = KMEANS_ASSIGN.call
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.ops._defaults import first_taking
 from warpwise.ops.kmeans_assign.spec import DTYPES
 
 HERE = Path(__file__).parent
@@ -123,3 +124,8 @@ RUNGS = (
               limits=no_tile),
     make_rung(HERE, "k03_triton", "the same with tl.dot", triton, dtypes=DTYPES, limits=wide),
 )  # fmt: skip
+
+
+def default(*args: Any) -> str | None:
+    """k02: at more than 100 features PyTorch's product is as fast, but it stores the (N, K) matrix of distances."""
+    return first_taking(RUNGS, args, "k02_register_tiles")

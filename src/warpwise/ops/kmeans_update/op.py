@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from warpwise.operation import Op, register
-from warpwise.ops.kmeans_update.rungs import RUNGS
+from warpwise.ops.kmeans_update.rungs import RUNGS, default
 from warpwise.ops.kmeans_update.spec import SPEC
 
-KMEANS_UPDATE = register(Op(SPEC, RUNGS))
+KMEANS_UPDATE = register(Op(SPEC, RUNGS, default))
 _kmeans_update = KMEANS_UPDATE.call
 
 

@@ -9,6 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.ops._defaults import first_taking
 from warpwise.ops.kmeans_update.spec import DTYPES
 
 HERE = Path(__file__).parent
@@ -60,9 +61,9 @@ def global_atomics(outputs: Outputs, X: torch.Tensor, labels: torch.Tensor, n_cl
 
 def team_copies(outputs: Outputs, X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> None:
     (sums, counts), (n, width) = outputs, X.shape
-    counts.zero_()
     if not X.numel() or not labels.numel():
         sums.zero_()
+        counts.zero_()
         return
     team = team_of(n_clusters, width)
     assert team is not None  # limits
@@ -70,11 +71,13 @@ def team_copies(outputs: Outputs, X: torch.Tensor, labels: torch.Tensor, n_clust
     restarts = restarts_of(labels)
     blocks = min(cdiv(resident, restarts), cdiv(n, POINTS_A_TEAM * (team.threads // team.lanes)))
     partials = X.new_empty((blocks, *sums.shape)) if blocks > 1 else sums
+    partial_counts = counts.new_empty((blocks, *counts.shape)) if blocks > 1 else counts
     kernel = TEAM_COPIES["kmeans_update_team_copies"][(blocks, restarts), team.threads, team.bytes]
-    kernel(X, labels, cuda.out(partials), counts, n, width, n_clusters, team.lanes)
+    kernel(X, labels, cuda.out(partials), cuda.out(partial_counts), n, width, n_clusters, team.lanes)
     if blocks > 1:
-        size = restarts * n_clusters * width
-        TEAM_COPIES["warpwise::reduce_partials<float>"][cdiv(size, 128), 256](partials, cuda.out(sums), size, blocks)
+        size, numbers = restarts * n_clusters * width, restarts * n_clusters
+        add = TEAM_COPIES["kmeans_update_add_partials"][cdiv(size + numbers, 32), 256]
+        add(partials, partial_counts, cuda.out(sums), cuda.out(counts), blocks, size, numbers)
 
 
 def restarts_of(labels: torch.Tensor) -> int:
@@ -103,3 +106,10 @@ RUNGS = (
     make_rung(HERE, "k02_team_copies", "a copy of the sums per team of lanes, without atomics", team_copies,
               dtypes=DTYPES, limits=copies_fit),
 )  # fmt: skip
+
+
+def default(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> str | None:
+    """k02. PyTorch for few points of many large sums, where copies of the sums take longer than a product."""
+    if len(X) < 32768 and n_clusters * X.shape[1] > 8192:
+        return None
+    return first_taking(RUNGS, (X, labels, n_clusters), "k02_team_copies")
