@@ -1,0 +1,222 @@
+// Tiles of images of one channel, the sums from which the moments of their 3 x 3 patches follow, and those moments.
+//
+// The patch of a pixel is p: (9), the pixels under a filter, zeros outside of the image. A filter's response is w . p,
+// so its mean over all pixels is w . mean(p) and its variance w^T Cov(p) w. The sums are those of z = p - o and of
+// z_s z_t, o a pixel value near the mean, so that far means do not cancel; they do not depend on the filters.
+#pragma once
+
+#include <warpwise/core/pack.cuh>
+#include <warpwise/core/reduce.cuh>
+
+namespace one_channel {
+
+using warpwise::kFullMask;
+using warpwise::kWarp;
+using warpwise::Sum;
+using warpwise::warp_reduce;
+
+constexpr int kTaps = 9, kSums = kTaps + kTaps * (kTaps + 1) / 2;
+constexpr int kPart = 56;  // floats of a part: 54 sums, the origin, 0; 14 loads of 16 bytes
+
+// Index of z_s z_t, s <= t, among the 45 products of a part.
+__host__ __device__ constexpr int product(int s, int t) { return kTaps + s * (2 * kTaps - s - 1) / 2 + t; }
+
+// The origin o: the mean of 32 pixels spread over x, or 0 if it is not finite. For whole warps.
+__device__ inline float origin_of(const float* x, int pixels) {
+  const int at = static_cast<int>(static_cast<long long>(pixels) * (threadIdx.x % kWarp) / kWarp);
+  const float origin = warp_reduce<Sum>(x[at] * (1.0f / kWarp));
+  return fabsf(origin) < 3e38f ? origin : 0.0f;
+}
+
+// Item `start` of (units, rows, columns), and every `step`-th after it, without divisions.
+struct Cursor {
+  int unit, row, column, units, step_units, step_rows, step_columns, rows, columns;
+  __device__ Cursor(int start, int step, int units, int rows, int columns)
+      : unit(start / columns / rows),
+        row(start / columns % rows),
+        column(start % columns),
+        units(units),
+        step_units(step / columns / rows),
+        step_rows(step / columns % rows),
+        step_columns(step % columns),
+        rows(rows),
+        columns(columns) {}
+  __device__ void advance() {
+    column += step_columns;
+    row += step_rows;
+    unit += step_units;
+    if (column >= columns) {
+      column -= columns;
+      ++row;
+    }
+    if (row >= rows) {
+      row -= rows;
+      ++unit;
+    }
+  }
+};
+
+// A tile has `each` images of x: (n, h, w), or one of `bands` bands of `rows` rows of an image, with a border of one
+// pixel: (each, rows + 2, pitch) floats of shared memory, z = x - o within the image and -o outside.
+struct Tiles {
+  const float* x;
+  int n, h, w, rows, bands, each, pitch;
+  float origin;
+
+  // Units are bands of images. Fills the tile with `units` from `unit` on. For blocks of THREADS.
+  template <int THREADS>
+  __device__ void load(float* tile, int unit, int units) const {
+    constexpr int kWarps = THREADS / kWarp, kBatch = 4;
+    const int lane = threadIdx.x % kWarp, height = rows + 2, top = unit % bands * rows - 1;
+    const int total = units * height;
+    int image = unit / bands, row = threadIdx.x / kWarp;
+    for (int first = row; first < total; first += kBatch * kWarps) {
+      const float* from[kBatch];
+      bool inside[kBatch];
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        while (row >= height) {
+          row -= height;
+          ++image;
+        }
+        inside[i] = image < n && top + row >= 0 && top + row < h;
+        from[i] = x + static_cast<long long>(inside[i] ? image * h + top + row : 0) * w - 1;
+        row += kWarps;
+      }
+      for (int column = lane; column < w + 2; column += kWarp) {
+        const bool within = column > 0 && column <= w;
+        float values[kBatch];
+#pragma unroll
+        for (int i = 0; i < kBatch; ++i) values[i] = within && inside[i] ? from[i][column] : 0.0f;
+#pragma unroll
+        for (int i = 0; i < kBatch; ++i) {
+          if (first + i * kWarps < total) tile[(first + i * kWarps) * pitch + column] = values[i] - origin;
+        }
+      }
+    }
+  }
+};
+
+// The sums over a warp of N values of a lane, N a multiple of 32: lane l gets those of values l N / 32 and following,
+// in the first N / 32 elements. About N shuffles, where butterfly reductions take 5 N.
+template <int N>
+__device__ inline void reduce_values(float (&values)[N]) {
+  static_assert(N % kWarp == 0, "each lane gets N / 32 sums");
+#pragma unroll
+  for (int distance = kWarp / 2, width = N / 2; distance > 0; distance /= 2, width /= 2) {
+    const bool upper = threadIdx.x & distance;
+#pragma unroll
+    for (int i = 0; i < width; ++i) {
+      const float passed = upper ? values[i] : values[width + i], kept = upper ? values[width + i] : values[i];
+      values[i] = kept + __shfl_xor_sync(kFullMask, passed, distance);
+    }
+  }
+}
+
+// The sums of z and of z_s z_t over the pixels of units `first` to `last`, for blocks of THREADS: part, (kPart). A
+// thread has two pixels, one above the other, whose patches share six of twelve pixels.
+template <int THREADS>
+__device__ inline void moment_sums(float* tile, const Tiles& tiles, int first, int last, float* part) {
+  constexpr int kWarps = THREADS / kWarp;
+  __shared__ float warp_sums[kWarps][64];
+  float sums[64] = {};
+  const int pairs = tiles.rows / 2;
+  for (int unit = first; unit < last; unit += tiles.each) {
+    const int top = unit % tiles.bands * tiles.rows, units = min(tiles.each, last - unit);
+    tiles.load<THREADS>(tile, unit, units);
+    __syncthreads();
+    for (Cursor at(threadIdx.x, THREADS, units, pairs, tiles.w); at.unit < units; at.advance()) {
+      const float* const from = tile + (at.unit * (tiles.rows + 2) + 2 * at.row) * tiles.pitch + at.column;
+      float z[12];
+#pragma unroll
+      for (int i = 0; i < 12; ++i) z[i] = from[i / 3 * tiles.pitch + i % 3];
+#pragma unroll
+      for (int lower = 0; lower < 2; ++lower) {
+        if (top + 2 * at.row + lower >= tiles.h) continue;
+#pragma unroll
+        for (int s = 0; s < kTaps; ++s) {
+          sums[s] += z[3 * lower + s];
+#pragma unroll
+          for (int t = s; t < kTaps; ++t) sums[product(s, t)] += z[3 * lower + s] * z[3 * lower + t];
+        }
+      }
+    }
+    __syncthreads();
+  }
+  reduce_values(sums);
+  const int lane = threadIdx.x % kWarp;
+  warp_sums[threadIdx.x / kWarp][2 * lane] = sums[0];
+  warp_sums[threadIdx.x / kWarp][2 * lane + 1] = sums[1];
+  __syncthreads();
+  if (threadIdx.x >= kPart) return;
+  double sum = 0.0;
+  for (int warp = 0; warp < kWarps; ++warp) sum += warp_sums[warp][threadIdx.x];
+  part[threadIdx.x] = threadIdx.x == kSums ? tiles.origin : static_cast<float>(sum);
+}
+
+// mean(z) and Cov(p), in double precision because variances are small differences of products.
+struct Moments {
+  double mean[kTaps], covariance[kTaps][kTaps];
+};
+
+// The moments of `count` pixels from the sums of `parts` parts: (parts, kPart). For blocks of 256 threads, which meet
+// at a barrier at the end.
+__device__ inline void combine_moments(Moments& moments, const float* sums, int parts, double count) {
+  constexpr int kGroups = 256 / (kPart / 4);
+  __shared__ double group_sums[kGroups][kPart];
+  const int four = threadIdx.x % (kPart / 4), group = threadIdx.x / (kPart / 4);
+  if (group < kGroups) {
+    double total[4] = {};
+#pragma unroll 8
+    for (int part = group; part < parts; part += kGroups) {
+      const auto values = warpwise::packs(sums)[part * (kPart / 4) + four];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) total[i] += values.at[i];
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) group_sums[group][4 * four + i] = total[i];
+  }
+  __syncthreads();
+  if (threadIdx.x < kSums) {
+    double total = 0.0;
+#pragma unroll
+    for (int i = 0; i < kGroups; ++i) total += group_sums[i][threadIdx.x];
+    group_sums[0][threadIdx.x] = total / count;
+  }
+  __syncthreads();
+  if (threadIdx.x < kTaps * kTaps) {
+    const int row = threadIdx.x / kTaps, column = threadIdx.x % kTaps, s = min(row, column), t = max(row, column);
+    const double* const means = group_sums[0];
+    moments.covariance[row][column] = means[product(s, t)] - means[s] * means[t];
+    if (row == 0) moments.mean[column] = means[column];
+  }
+  __syncthreads();
+}
+
+// The windows of the pooling in a tile: patches of 4 x 4 pixels.
+__device__ inline void read_patch(float (&patch)[4][4], const float* from, int pitch) {
+#pragma unroll
+  for (int row = 0; row < 4; ++row) {
+    const auto left = *warpwise::packs<8>(from + row * pitch), right = *warpwise::packs<8>(from + row * pitch + 2);
+    patch[row][0] = left.at[0];
+    patch[row][1] = left.at[1];
+    patch[row][2] = right.at[0];
+    patch[row][3] = right.at[1];
+  }
+}
+
+// The responses of a filter at the four pixels of a window, plus `bias`. The order of the sum is the same for each
+// pixel, so that equal patches have equal responses.
+__device__ inline void responses(float (&values)[4], const float (&patch)[4][4], const float (&filter)[kTaps],
+                                 float bias) {
+#pragma unroll
+  for (int pixel = 0; pixel < 4; ++pixel) {
+    values[pixel] = bias;
+#pragma unroll
+    for (int tap = 0; tap < kTaps; ++tap) {
+      values[pixel] += filter[tap] * patch[pixel / 2 + tap / 3][pixel % 2 + tap % 3];
+    }
+  }
+}
+
+}  // namespace one_channel
