@@ -98,19 +98,18 @@ struct Tiles {
 };
 
 // The sums over a warp of N values of a lane, N a multiple of 32: lane l gets those of values l N / 32 and following,
-// in the first N / 32 elements. About N shuffles, where butterfly reductions take 5 N.
-template <int N>
+// in the first N / 32 elements. About N shuffles, where butterfly reductions take 5 N. A template, so that every index
+// is a constant.
+template <int N, int WIDTH = N / 2, int DISTANCE = kWarp / 2>
 __device__ inline void reduce_values(float (&values)[N]) {
   static_assert(N % kWarp == 0, "each lane gets N / 32 sums");
+  const bool upper = threadIdx.x & DISTANCE;
 #pragma unroll
-  for (int distance = kWarp / 2, width = N / 2; distance > 0; distance /= 2, width /= 2) {
-    const bool upper = threadIdx.x & distance;
-#pragma unroll
-    for (int i = 0; i < width; ++i) {
-      const float passed = upper ? values[i] : values[width + i], kept = upper ? values[width + i] : values[i];
-      values[i] = kept + __shfl_xor_sync(kFullMask, passed, distance);
-    }
+  for (int i = 0; i < WIDTH; ++i) {
+    const float passed = upper ? values[i] : values[WIDTH + i], kept = upper ? values[WIDTH + i] : values[i];
+    values[i] = kept + __shfl_xor_sync(kFullMask, passed, DISTANCE);
   }
+  if constexpr (DISTANCE > 1) reduce_values<N, WIDTH / 2, DISTANCE / 2>(values);
 }
 
 // The sums of z and of z_s z_t over the pixels of units `first` to `last`, for blocks of THREADS: part, (kPart). A
