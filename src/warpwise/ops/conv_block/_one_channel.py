@@ -12,6 +12,7 @@ THREADS = 256  # kThreads of both kernels
 PART = 56  # kPart
 MOST_COLUMNS = 2048
 TILE_BYTES, MOST_IMAGES = 40_000, 16  # of a tile that holds more than one band of two rows
+WINDOW_BYTES = 4  # a Window
 
 
 class Tiles(NamedTuple):
@@ -24,10 +25,9 @@ class Tiles(NamedTuple):
     share: int
     blocks: int
 
-    @property
-    def shared(self) -> int:
-        """Bytes of shared memory."""
-        return 4 * self.each * (self.rows + 2) * self.pitch
+    def shared(self, columns: int = 0) -> int:
+        """Bytes of shared memory, with a list of the windows of which a row has ``columns``."""
+        return self.each * (4 * (self.rows + 2) * self.pitch + WINDOW_BYTES * self.rows // 2 * columns)
 
 
 def limits(input: torch.Tensor) -> str | None:
@@ -67,6 +67,11 @@ def tiles(n: int, h: int, w: int, rows: int, columns: int, most: int, threads: i
 
     each = min(range(1, images + 1), key=turns)
     return Tiles(2 * band, bands, each, pitch, share, cdiv(n * bands, share))
+
+
+def vector(input: torch.Tensor) -> int:
+    """VECTOR of Tiles."""
+    return 4 if input.shape[3] % 4 == 0 and input.data_ptr() % 16 == 0 else 1
 
 
 def groups(filters: int, each: int) -> int:

@@ -30,12 +30,11 @@ __device__ inline float origin_of(const float* x, int pixels) {
 
 // Item `start` of (units, rows, columns), and every `step`-th after it, without divisions.
 struct Cursor {
-  int unit, row, column, units, step_units, step_rows, step_columns, rows, columns;
-  __device__ Cursor(int start, int step, int units, int rows, int columns)
+  int unit, row, column, step_units, step_rows, step_columns, rows, columns;
+  __device__ Cursor(int start, int step, int rows, int columns)
       : unit(start / columns / rows),
         row(start / columns % rows),
         column(start % columns),
-        units(units),
         step_units(step / columns / rows),
         step_rows(step / columns % rows),
         step_columns(step % columns),
@@ -57,41 +56,45 @@ struct Cursor {
 };
 
 // A tile has `each` images of x: (n, h, w), or one of `bands` bands of `rows` rows of an image, with a border of one
-// pixel: (each, rows + 2, pitch) floats of shared memory, z = x - o within the image and -o outside.
+// pixel: (each, rows + 2, pitch) floats of shared memory, z = x - o within the image and -o outside. A row is loaded
+// by VECTOR floats: 4, where w is a multiple of 4 and x is aligned to 16 bytes, or 1.
+template <int THREADS, int VECTOR>
 struct Tiles {
   const float* x;
-  int n, h, w, rows, bands, each, pitch;
+  int h, w, rows, bands, each, pitch;
   float origin;
 
-  // Units are bands of images. Fills the tile with `units` from `unit` on. For blocks of THREADS.
-  template <int THREADS>
+  // Fills the columns outside of the image, which `load` does not change.
+  __device__ void fill_border(float* tile) const {
+    for (int row = threadIdx.x; row < each * (rows + 2); row += THREADS) {
+      tile[row * pitch] = tile[row * pitch + w + 1] = -origin;
+    }
+  }
+
+  // Units are bands of images. Fills the tile with `units` from `unit` on.
   __device__ void load(float* tile, int unit, int units) const {
-    constexpr int kWarps = THREADS / kWarp, kBatch = 4;
-    const int lane = threadIdx.x % kWarp, height = rows + 2, top = unit % bands * rows - 1;
-    const int total = units * height;
-    int image = unit / bands, row = threadIdx.x / kWarp;
-    for (int first = row; first < total; first += kBatch * kWarps) {
-      const float* from[kBatch];
-      bool inside[kBatch];
+    constexpr int kBatch = 4;
+    const int image = unit / bands, top = unit % bands * rows - 1;
+    Cursor at(threadIdx.x, THREADS, rows + 2, w / VECTOR);
+    while (at.unit < units) {
+      warpwise::Pack<float, 4 * VECTOR> values[kBatch];
+      int to[kBatch];
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
-        while (row >= height) {
-          row -= height;
-          ++image;
+        to[i] = at.unit < units ? (at.unit * (rows + 2) + at.row) * pitch + at.column * VECTOR + 1 : -1;
+        const int row = top + at.row;
+        if (to[i] >= 0 && row >= 0 && row < h) {
+          values[i] = *warpwise::packs<4 * VECTOR>(x + ((image + at.unit) * h + row) * w + at.column * VECTOR);
+        } else {
+          values[i] = {};
         }
-        inside[i] = image < n && top + row >= 0 && top + row < h;
-        from[i] = x + static_cast<long long>(inside[i] ? image * h + top + row : 0) * w - 1;
-        row += kWarps;
+        at.advance();
       }
-      for (int column = lane; column < w + 2; column += kWarp) {
-        const bool within = column > 0 && column <= w;
-        float values[kBatch];
 #pragma unroll
-        for (int i = 0; i < kBatch; ++i) values[i] = within && inside[i] ? from[i][column] : 0.0f;
+      for (int i = 0; i < kBatch; ++i) {
+        if (to[i] < 0) continue;
 #pragma unroll
-        for (int i = 0; i < kBatch; ++i) {
-          if (first + i * kWarps < total) tile[(first + i * kWarps) * pitch + column] = values[i] - origin;
-        }
+        for (int j = 0; j < VECTOR; ++j) tile[to[i] + j] = values[i].at[j] - origin;
       }
     }
   }
@@ -112,19 +115,20 @@ __device__ inline void reduce_values(float (&values)[N]) {
   if constexpr (DISTANCE > 1) reduce_values<N, WIDTH / 2, DISTANCE / 2>(values);
 }
 
-// The sums of z and of z_s z_t over the pixels of units `first` to `last`, for blocks of THREADS: part, (kPart). A
-// thread has two pixels, one above the other, whose patches share six of twelve pixels.
-template <int THREADS>
-__device__ inline void moment_sums(float* tile, const Tiles& tiles, int first, int last, float* part) {
+// The sums of z and of z_s z_t over the pixels of units `first` to `last`: part, (kPart). A thread has two pixels, one
+// above the other, whose patches share six of twelve pixels.
+template <int THREADS, int VECTOR>
+__device__ inline void moment_sums(float* tile, const Tiles<THREADS, VECTOR>& tiles, int first, int last, float* part) {
   constexpr int kWarps = THREADS / kWarp;
   __shared__ float warp_sums[kWarps][64];
   float sums[64] = {};
-  const int pairs = tiles.rows / 2;
+  const Cursor start(threadIdx.x, THREADS, tiles.rows / 2, tiles.w);
+  tiles.fill_border(tile);
   for (int unit = first; unit < last; unit += tiles.each) {
     const int top = unit % tiles.bands * tiles.rows, units = min(tiles.each, last - unit);
-    tiles.load<THREADS>(tile, unit, units);
+    tiles.load(tile, unit, units);
     __syncthreads();
-    for (Cursor at(threadIdx.x, THREADS, units, pairs, tiles.w); at.unit < units; at.advance()) {
+    for (Cursor at = start; at.unit < units; at.advance()) {
       const float* const from = tile + (at.unit * (tiles.rows + 2) + 2 * at.row) * tiles.pitch + at.column;
       float z[12];
 #pragma unroll
@@ -149,8 +153,33 @@ __device__ inline void moment_sums(float* tile, const Tiles& tiles, int first, i
   __syncthreads();
   if (threadIdx.x >= kPart) return;
   double sum = 0.0;
+#pragma unroll
   for (int warp = 0; warp < kWarps; ++warp) sum += warp_sums[warp][threadIdx.x];
   part[threadIdx.x] = threadIdx.x == kSums ? tiles.origin : static_cast<float>(sum);
+}
+
+// The sum of values[part] over parts first, first + step, ... below `parts`, in float64: element i of Pack T. Eight
+// loads are in flight at a time.
+template <class T>
+__device__ inline void add_parts(double (&total)[T::size], const T* values, int first, int parts, int step,
+                                 int distance) {
+  constexpr int kBatch = 8;
+  for (int start = first; start < parts; start += kBatch * step) {
+    T batch[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      if (start + i * step < parts) {
+        batch[i] = values[(start + i * step) * distance];
+      } else {
+        batch[i] = {};
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+#pragma unroll
+      for (int j = 0; j < T::size; ++j) total[j] += batch[i].at[j];
+    }
+  }
 }
 
 // mean(z) and Cov(p), in double precision because variances are small differences of products.
@@ -158,20 +187,15 @@ struct Moments {
   double mean[kTaps], covariance[kTaps][kTaps];
 };
 
-// The moments of `count` pixels from the sums of `parts` parts: (parts, kPart). For blocks of 256 threads, which meet
-// at a barrier at the end.
-__device__ inline void combine_moments(Moments& moments, const float* sums, int parts, double count) {
-  constexpr int kGroups = 256 / (kPart / 4);
+// The moments of 1 / `inverse` pixels from the sums of `parts` parts: (parts, kPart). For blocks of at least 256
+// threads, which meet at barriers, the last at the end.
+__device__ inline void combine_moments(Moments& moments, const float* sums, int parts, double inverse) {
+  constexpr int kFours = kPart / 4, kGroups = 256 / kFours;
   __shared__ double group_sums[kGroups][kPart];
-  const int four = threadIdx.x % (kPart / 4), group = threadIdx.x / (kPart / 4);
+  const int four = threadIdx.x % kFours, group = threadIdx.x / kFours;
   if (group < kGroups) {
     double total[4] = {};
-#pragma unroll 8
-    for (int part = group; part < parts; part += kGroups) {
-      const auto values = warpwise::packs(sums)[part * (kPart / 4) + four];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) total[i] += values.at[i];
-    }
+    add_parts(total, warpwise::packs(sums) + four, group, parts, kGroups, kFours);
 #pragma unroll
     for (int i = 0; i < 4; ++i) group_sums[group][4 * four + i] = total[i];
   }
@@ -180,7 +204,7 @@ __device__ inline void combine_moments(Moments& moments, const float* sums, int 
     double total = 0.0;
 #pragma unroll
     for (int i = 0; i < kGroups; ++i) total += group_sums[i][threadIdx.x];
-    group_sums[0][threadIdx.x] = total / count;
+    group_sums[0][threadIdx.x] = total * inverse;
   }
   __syncthreads();
   if (threadIdx.x < kTaps * kTaps) {
@@ -192,7 +216,21 @@ __device__ inline void combine_moments(Moments& moments, const float* sums, int 
   __syncthreads();
 }
 
-// The windows of the pooling in a tile: patches of 4 x 4 pixels.
+// A window of the pooling in a tile: its patch of 4 x 4 pixels begins at float `patch`; `unit` is its image.
+struct Window {
+  unsigned short patch, unit;
+};
+
+// The windows of a tile of `tiles`, of which a row has `columns`, in the order of the output.
+template <int THREADS, int VECTOR>
+__device__ inline void list_windows(Window* windows, const Tiles<THREADS, VECTOR>& tiles, int columns) {
+  Cursor at(threadIdx.x, THREADS, tiles.rows / 2, columns);
+  for (int i = threadIdx.x; at.unit < tiles.each; i += THREADS, at.advance()) {
+    const int patch = (at.unit * (tiles.rows + 2) + 2 * at.row) * tiles.pitch + 2 * at.column;
+    windows[i] = {static_cast<unsigned short>(patch), static_cast<unsigned short>(at.unit)};
+  }
+}
+
 __device__ inline void read_patch(float (&patch)[4][4], const float* from, int pitch) {
 #pragma unroll
   for (int row = 0; row < 4; ++row) {

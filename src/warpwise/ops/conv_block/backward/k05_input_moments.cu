@@ -15,6 +15,7 @@ constexpr int kFilterSums = one_channel::kTaps + 1;  // A and S
 // Blocks below `blocks` add the sums of filters over the windows of `share` units: sums, (k, blocks splits,
 // kFilterSums), splits the warps of a group. Blocks from there on add the moments of x over `moment_share` units:
 // moments, (gridDim.x - blocks, kPart). Grid: (blocks and moment blocks, tiles of kEach `groups` filters).
+template <int VECTOR>
 __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const float* f, const float* dy,
                                                            const float* mean, const float* var, const float* gamma,
                                                            const float* beta, float* sums, float* moments, int n, int h,
@@ -22,15 +23,16 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
                                                            int share, int blocks, int moment_rows, int moment_bands,
                                                            int moment_each, int moment_share, int groups, float eps) {
   extern __shared__ __align__(16) float tile[];
-  one_channel::Tiles tiles{x, n, h, w, rows, bands, each, pitch, one_channel::origin_of(x, n * h * w)};
+  const float origin = one_channel::origin_of(x, n * h * w);
+  one_channel::Tiles<kThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, origin};
   if (blockIdx.x >= blocks) {
     if (blockIdx.y > 0) return;
     tiles.rows = moment_rows;
     tiles.bands = moment_bands;
     tiles.each = moment_each;
     const int block = blockIdx.x - blocks, first = block * moment_share;
-    one_channel::moment_sums<kThreads>(tile, tiles, first, min(first + moment_share, n * moment_bands),
-                                       moments + block * one_channel::kPart);
+    one_channel::moment_sums(tile, tiles, first, min(first + moment_share, n * moment_bands),
+                             moments + block * one_channel::kPart);
     return;
   }
   const int warp = threadIdx.x / warpwise::kWarp, group = warp % groups, split = warp / groups;
@@ -51,31 +53,47 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
     constants[i] = beta[mine] - (mean[mine] - total * tiles.origin) * scale;
   }
 
+  auto* const windows = reinterpret_cast<one_channel::Window*>(tile + each * (rows + 2) * pitch);
   const int oh = h / 2, ow = w / 2, plane = oh * ow;
   const int first = blockIdx.x * share, last = min(first + share, n * bands);
+  tiles.fill_border(tile);
+  one_channel::list_windows(windows, tiles, ow);
   float values[warpwise::kWarp] = {};  // of each filter A and S
   for (int unit = first; unit < last; unit += each) {
-    const int above = unit % bands * rows / 2, image = unit / bands, units = min(each, last - unit);
-    tiles.load<kThreads>(tile, unit, units);
+    const int above = unit % bands * rows / 2, units = min(each, last - unit);
+    const int count = units * min(rows / 2, oh - above) * ow;
+    const float* const from = dy + (static_cast<long long>(unit / bands) * k + filter) * plane + above * ow;
+    tiles.load(tile, unit, units);
     __syncthreads();
-    for (one_channel::Cursor at(lane, step, units, rows / 2, ow); at.unit < units; at.advance()) {
-      if (above + at.row >= oh) continue;
-      const float* const from =
-          dy + (static_cast<long long>(image + at.unit) * k + filter) * plane + (above + at.row) * ow + at.column;
-      float gradients[kEach], patch[4][4];
+    // The gradients of the next window are loaded before the sums of this one.
+    one_channel::Window window = {}, next = {};
+    float gradients[kEach] = {}, following[kEach] = {};
+    const auto fetch = [&](int i) {
+      if (i >= count) return;
+      next = windows[i];
 #pragma unroll
-      for (int i = 0; i < kEach; ++i) gradients[i] = filter + i < k ? from[i * plane] : 0.0f;
-      one_channel::read_patch(patch, tile + (at.unit * (rows + 2) + 2 * at.row) * pitch + 2 * at.column, pitch);
+      for (int j = 0; j < kEach; ++j) {
+        if (filter + j < k) following[j] = from[i + next.unit * (k - 1) * plane + j * plane];
+      }
+    };
+    fetch(lane);
+    for (int i = lane; i < count; i += step) {
+      window = next;
 #pragma unroll
-      for (int i = 0; i < kEach; ++i) {
+      for (int j = 0; j < kEach; ++j) gradients[j] = following[j];
+      fetch(i + step);
+      float patch[4][4];
+      one_channel::read_patch(patch, tile + window.patch, pitch);
+#pragma unroll
+      for (int j = 0; j < kEach; ++j) {
         float y[4];
-        one_channel::responses(y, patch, filters[i], constants[i]);
+        one_channel::responses(y, patch, filters[j], constants[j]);
         // The first maximum above 0: g goes to patches that begin in row 0 or row 1, and in column 0 or 1.
         const float upper = fmaxf(y[0], y[1]), lower = fmaxf(y[2], y[3]);
         const bool below = lower > upper, right = below ? y[3] > y[2] : y[1] > y[0];
-        const float g = fmaxf(upper, lower) > 0.0f ? gradients[i] : 0.0f;
+        const float g = fmaxf(upper, lower) > 0.0f ? gradients[j] : 0.0f;
         const float g0 = below ? 0.0f : g, g1 = below ? g : 0.0f;
-        float* const mine = values + kFilterSums * i;
+        float* const mine = values + kFilterSums * j;
         mine[one_channel::kTaps] += g;
 #pragma unroll
         for (int column = 0; column < 3; ++column) {
@@ -83,7 +101,10 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
 #pragma unroll
           for (int row = 0; row < 4; ++row) chosen[row] = right ? patch[row][column + 1] : patch[row][column];
 #pragma unroll
-          for (int row = 0; row < 3; ++row) mine[3 * row + column] += g0 * chosen[row] + g1 * chosen[row + 1];
+          for (int row = 0; row < 3; ++row) {
+            mine[3 * row + column] += g0 * chosen[row];
+            mine[3 * row + column] += g1 * chosen[row + 1];
+          }
         }
       }
     }
@@ -96,24 +117,24 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
 }
 
 // dw: (k, 9), dgamma, dbeta: (k) from the sums of window_sums: (k, parts, kFilterSums), and the parts of the moments:
-// (moment_parts, kPart). dmean, dvar: (k) or null. Grid: k blocks.
-__global__ void __launch_bounds__(kThreads) filter_gradients(const float* sums, const float* moment_sums,
-                                                             const float* f, const float* var, const float* gamma,
-                                                             const float* dmean, const float* dvar, float* dw,
-                                                             float* dgamma, float* dbeta, int parts, int moment_parts,
-                                                             int n, int h, int w, float eps) {
+// (moment_parts, kPart). dmean, dvar: (k) or null; inverse = 1 / (n h w). Grid: k blocks. The first half of a block
+// adds moments, the second those of the filter.
+__global__ void __launch_bounds__(2 * kThreads) filter_gradients(const float* sums, const float* moment_sums,
+                                                                 const float* f, const float* var, const float* gamma,
+                                                                 const float* dmean, const float* dvar, float* dw,
+                                                                 float* dgamma, float* dbeta, int parts,
+                                                                 int moment_parts, double inverse, float eps) {
   constexpr int kGroups = kThreads / kFilterSums;
   __shared__ double group_sums[kGroups][kFilterSums];
   __shared__ one_channel::Moments moments;
-  const int filter = blockIdx.x, column = threadIdx.x % kFilterSums, group = threadIdx.x / kFilterSums;
-  if (group < kGroups) {
-    double total = 0.0;
-    const float* const from = sums + static_cast<long long>(filter) * parts * kFilterSums;
-#pragma unroll 8
-    for (int part = group; part < parts; part += kGroups) total += from[part * kFilterSums + column];
-    group_sums[group][column] = total;
+  const int filter = blockIdx.x, place = static_cast<int>(threadIdx.x) - kThreads;
+  if (place >= 0 && place < kGroups * kFilterSums) {
+    double total[1] = {};
+    const float* const from = sums + static_cast<long long>(filter) * parts * kFilterSums + place % kFilterSums;
+    one_channel::add_parts(total, warpwise::packs<4>(from), place / kFilterSums, parts, kGroups, kFilterSums);
+    group_sums[place / kFilterSums][place % kFilterSums] = total[0];
   }
-  one_channel::combine_moments(moments, moment_sums, moment_parts, static_cast<double>(n) * h * w);
+  one_channel::combine_moments(moments, moment_sums, moment_parts, inverse);
   if (threadIdx.x >= warpwise::kWarp) return;
 
   const int tap = min(static_cast<int>(threadIdx.x), one_channel::kTaps);  // the last is S

@@ -135,14 +135,15 @@ def input_moments(outputs: Any, *args: Any) -> None:
     windows = one_channel.tiles(n, h, w, h // 2, w // 2, most, 32 * splits)
     blocks = windows.blocks if dy is not None else 0
     sums, moments = x.new_empty((k, blocks * splits, FILTER_SUMS)), x.new_empty((pixels.blocks, one_channel.PART))
-    kernel = MOMENTS["window_sums"][(blocks + pixels.blocks, tall), one_channel.THREADS,
-                                    max(windows.shared, pixels.shared)]  # fmt: skip
+    kernel = MOMENTS[f"window_sums<{one_channel.vector(x)}>"][
+        (blocks + pixels.blocks, tall), one_channel.THREADS, max(windows.shared(w // 2), pixels.shared())
+    ]
     kernel(x, weight, dy, mean, var, gamma, beta, cuda.out(sums), cuda.out(moments), n, h, w, k, windows.pitch,
            windows.rows, windows.bands, windows.each, windows.share, blocks, pixels.rows, pixels.bands, pixels.each,
            pixels.share, groups, eps)  # fmt: skip
-    kernel = MOMENTS["filter_gradients"][k, one_channel.THREADS]
+    kernel = MOMENTS["filter_gradients"][k, 2 * one_channel.THREADS]
     kernel(sums, moments, weight, var, gamma, dmean, dvar, cuda.out(dw), cuda.out(dgamma), cuda.out(dbeta),
-           blocks * splits, pixels.blocks, n, h, w, eps)  # fmt: skip
+           blocks * splits, pixels.blocks, 1 / (n * h * w), eps)  # fmt: skip
 
 
 RUNGS = (

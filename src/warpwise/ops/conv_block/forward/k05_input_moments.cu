@@ -9,12 +9,14 @@ constexpr int kMomentThreads = 512, kThreads = 256, kEach = 4;  // kEach filters
 constexpr int kWarps = kThreads / warpwise::kWarp;
 
 // parts: (gridDim.x, kPart), the sums of moment_sums. A block has `share` units: bands of images.
+template <int VECTOR>
 __global__ void __launch_bounds__(kMomentThreads) input_moments(const float* x, float* parts, int n, int h, int w,
                                                                 int rows, int bands, int each, int pitch, int share) {
   extern __shared__ __align__(16) float tile[];
-  const one_channel::Tiles tiles{x, n, h, w, rows, bands, each, pitch, one_channel::origin_of(x, n * h * w)};
+  const float origin = one_channel::origin_of(x, n * h * w);
+  const one_channel::Tiles<kMomentThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, origin};
   const int first = blockIdx.x * share, last = min(first + share, n * bands);
-  one_channel::moment_sums<kMomentThreads>(tile, tiles, first, last, parts + blockIdx.x * one_channel::kPart);
+  one_channel::moment_sums(tile, tiles, first, last, parts + blockIdx.x * one_channel::kPart);
 }
 
 // The larger value, or NaN if either is NaN.
@@ -28,21 +30,27 @@ __device__ inline float max_or_nan(float a, float b) {
 #endif
 }
 
-// out: (n, k, h / 2, w / 2), mean, var: (k) from x: (n, 1, h, w), f: (k, 9), and the `parts` of input_moments. Grid:
-// (blocks of `share` units, tiles of kEach `groups` filters); the warps of a group divide the windows.
+// out: (n, k, h / 2, w / 2), mean, var: (k) from x: (n, 1, h, w), f: (k, 9), and the `parts` of input_moments; inverse
+// = 1 / (n h w). Grid: (blocks of `share` units, tiles of kEach `groups` filters); a group's warps divide the windows.
+template <int VECTOR>
 __global__ void __launch_bounds__(kThreads, 2) normalise_and_pool(const float* x, const float* f, const float* gamma,
                                                                   const float* beta, const float* sums, float* out,
-                                                                  float* mean, float* var, int parts, int n, int h,
-                                                                  int w, int k, int rows, int bands, int each,
-                                                                  int pitch, int share, int groups, float eps) {
+                                                                  float* mean, float* var, int parts, double inverse,
+                                                                  int n, int h, int w, int k, int rows, int bands,
+                                                                  int each, int pitch, int share, int groups,
+                                                                  float eps) {
   constexpr int kLanes = 16;  // of a filter's statistics
   extern __shared__ __align__(16) float tile[];
   __shared__ one_channel::Moments moments;
   __shared__ float scaled[kEach * kWarps][one_channel::kTaps + 1];  // filters times gamma rstd, and the constant
-  const one_channel::Tiles tiles{x, n, h, w, rows, bands, each, pitch, sums[one_channel::kSums]};
+  auto* const windows = reinterpret_cast<one_channel::Window*>(tile + each * (rows + 2) * pitch);
+  const int oh = h / 2, ow = w / 2, plane = oh * ow;
+  const one_channel::Tiles<kThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, sums[one_channel::kSums]};
   const int first = blockIdx.x * share, last = min(first + share, n * bands), top = blockIdx.y * kEach * groups;
-  tiles.load<kThreads>(tile, first, min(each, last - first));
-  one_channel::combine_moments(moments, sums, parts, static_cast<double>(n) * h * w);
+  tiles.fill_border(tile);
+  tiles.load(tile, first, min(each, last - first));
+  one_channel::list_windows(windows, tiles, ow);
+  one_channel::combine_moments(moments, sums, parts, inverse);
 
   const int tap = threadIdx.x % kLanes;
   for (int i = threadIdx.x / kLanes; i < kEach * groups; i += kThreads / kLanes) {
@@ -81,26 +89,26 @@ __global__ void __launch_bounds__(kThreads, 2) normalise_and_pool(const float* x
     constants[i] = scaled[kEach * group + i][one_channel::kTaps];
   }
 
-  const int oh = h / 2, ow = w / 2, plane = oh * ow;
   for (int unit = first; unit < last; unit += each) {
-    const int above = unit % bands * rows / 2, image = unit / bands, units = min(each, last - unit);
+    const int above = unit % bands * rows / 2, units = min(each, last - unit);
+    const int count = units * min(rows / 2, oh - above) * ow;
     if (unit > first) {
       __syncthreads();
-      tiles.load<kThreads>(tile, unit, units);
+      tiles.load(tile, unit, units);
       __syncthreads();
     }
-    for (one_channel::Cursor at(lane, step, units, rows / 2, ow); at.unit < units; at.advance()) {
-      if (above + at.row >= oh) continue;
+    float* const to = out + (static_cast<long long>(unit / bands) * k + filter) * plane + above * ow;
+    for (int i = lane; i < count; i += step) {
+      const one_channel::Window window = windows[i];
       float patch[4][4];
-      one_channel::read_patch(patch, tile + (at.unit * (rows + 2) + 2 * at.row) * pitch + 2 * at.column, pitch);
-      float* const to =
-          out + (static_cast<long long>(image + at.unit) * k + filter) * plane + (above + at.row) * ow + at.column;
+      one_channel::read_patch(patch, tile + window.patch, pitch);
+      const int at = i + window.unit * (k - 1) * plane;
 #pragma unroll
-      for (int i = 0; i < kEach; ++i) {
+      for (int j = 0; j < kEach; ++j) {
         float values[4];
-        one_channel::responses(values, patch, filters[i], constants[i]);
+        one_channel::responses(values, patch, filters[j], constants[j]);
         const float larger = max_or_nan(max_or_nan(values[0], values[1]), max_or_nan(values[2], values[3]));
-        if (filter + i < k) to[i * plane] = max_or_nan(larger, 0.0f);
+        if (filter + j < k) to[at + j * plane] = max_or_nan(larger, 0.0f);
       }
     }
   }

@@ -115,17 +115,18 @@ def input_moments(outputs: Four, *args: Any) -> None:
     if not n:
         fused(outputs, *args)
         return
-    sms = sm_count(input)
+    sms, vector = sm_count(input), one_channel.vector(input)
     tiles = one_channel.tiles(n, h, w, cdiv(h, 2), w, sms, MOMENT_THREADS)
     parts = input.new_empty((tiles.blocks, one_channel.PART))
-    kernel = MOMENTS["input_moments"][tiles.blocks, MOMENT_THREADS, tiles.shared]
+    kernel = MOMENTS[f"input_moments<{vector}>"][tiles.blocks, MOMENT_THREADS, tiles.shared()]
     kernel(input, cuda.out(parts), n, h, w, *tiles[:-1])
     groups = one_channel.groups(k, EACH)
     tall = cdiv(k, EACH * groups)
     most = max(1, BLOCKS_PER_SM * sms // tall)
     tiles = one_channel.tiles(n, h, w, h // 2, w // 2, most, one_channel.THREADS // groups)
-    kernel = MOMENTS["normalise_and_pool"][(tiles.blocks, tall), one_channel.THREADS, tiles.shared]
-    kernel(input, weight, gamma, beta, parts, cuda.out(output), cuda.out(mean), cuda.out(var), len(parts), n, h, w, k,
+    kernel = MOMENTS[f"normalise_and_pool<{vector}>"][(tiles.blocks, tall), one_channel.THREADS, tiles.shared(w // 2)]
+    kernel(input, weight, gamma, beta, parts, cuda.out(output), cuda.out(mean), cuda.out(var), len(parts), 1 / (n * h * w),
+           n, h, w, k,
            *tiles[:-1], groups, eps)  # fmt: skip
 
 
