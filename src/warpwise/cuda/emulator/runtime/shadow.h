@@ -75,9 +75,9 @@ void record_atomic(Slot& slot, Address address, unsigned bytes, bool compares, b
 void record_read_slow(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word);
 void record_write(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word);
 
-// Records a weak read of the bytes `mask` of one word and returns true, or returns false if the slow path must record it.
-// Fast: the same thread reads again, or the reader need not be recorded: if only barriers of the whole block synchronise
-// its threads, every write that races with a third reader also races with one of two recorded readers.
+// Records a weak read of the bytes `mask` of one word and returns true, or returns false if the slow path must record
+// it. Fast: the same thread reads again, or the reader need not be recorded: if only barriers of the whole block
+// synchronise its threads, every write that races with a third reader also races with one of two recorded readers.
 inline __attribute__((always_inline)) bool record_read(const Slot& slot, Cell& cell, uint32_t mask, Address pc) {
   const uint32_t floor = runtime.epoch_floor[slot.shared], wrote = epoch_of(cell.write), rest = cell.rest;
   const uint64_t read = cell.read;
