@@ -30,11 +30,16 @@ def train(images: data.ImageSet, device: str, epochs: int = 2, batch: int = 100)
     mean, std = images.statistics()
     model = network(len(images.classes)).to(device)
     optimizer = ww.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    step = ww.nn.compile_step(model, ww.nn.CrossEntropyLoss(), optimizer)
+
+    def gathered(indices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x, target = ww.ops.gather_images(pixels, indices, mean, std, labels)
+        return x.unsqueeze(1), target
+
+    step = ww.nn.compile_step(model, ww.nn.CrossEntropyLoss(), optimizer, batch=gathered)
+    steps = len(labels) // batch
     for epoch in range(epochs):
-        for indices in torch.randperm(len(labels), device=device).split(batch):
-            x = ww.ops.gather_images(pixels, indices, mean, std).unsqueeze(1)
-            loss = step(x, labels[indices])
+        order = torch.randperm(len(labels), device=device)[: steps * batch]
+        loss = step.many(order.view(steps, batch))[-1]
         print(f"epoch {epoch + 1}: loss of the last batch {loss.item():.3f}")
     model.eval()
     pixels, labels = images.test.to(device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from warpwise import fastcall
 from warpwise.cuda.gpu import recording
 
 A, B, C = torch.randn(3, 4), torch.randn(4, 5), torch.randn(5)
-OPERANDS = {"mm": (A, B), "bmm": (A[None], B[None]), "addmm": (C, A, B)}
+OPERANDS = {"mm": (A, B), "mv": (A, B[:, 0]), "bmm": (A[None], B[None]), "addmm": (C, A, B)}
 
 
 def aten(name: str, otherwise: Any = None) -> Any:
@@ -75,19 +76,36 @@ def test_python_computes_otherwise():
 def test_errors_are_those_of_python():
     with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
         aten("mm")(A, A)
-    with pytest.raises(ValueError, match="expected mm, bmm or addmm, got conv2d"):
+    with pytest.raises(ValueError, match="expected mm, mv, bmm or addmm, got conv2d"):
         aten("conv2d")
 
 
-def test_a_function_for_a_precision():
-    """The first function while the setting is as it expects, else the second."""
+def test_a_product_in_a_precision():
+    """The setting of PyTorch is restored, also after an error."""
     recording.native_library()
-    before = torch.backends.cuda.matmul.fp32_precision
+    matmul = torch.backends.cuda.matmul
+    before, default = matmul.fp32_precision, torch.backends.fp32_precision
+
+    def product(*args: Any) -> tuple[Any, ...]:
+        if not args:
+            raise ValueError("no arguments")
+        return (matmul.fp32_precision, *args)
+
     try:
-        for setting in ("ieee", "tf32", "none"):
-            torch.backends.cuda.matmul.fp32_precision = setting
+        for general, setting in itertools.product(("none", "tf32"), ("ieee", "tf32", "none")):
+            torch.backends.fp32_precision = general
+            matmul.fp32_precision = setting
+            shown = matmul.fp32_precision
             for tf32 in (False, True):
-                call = fastcall.library().InPrecision(lambda *args: ("as set", *args), lambda *args: "other", tf32)
-                assert call(1, 2) == (("as set", 1, 2) if tf32 == (setting == "tf32") else "other")
+                call = fastcall.library().InPrecision(product, tf32)
+                made = call(1, 2)
+                assert made[1:] == (1, 2)
+                assert (made[0] == "tf32") == tf32
+                with pytest.raises(ValueError, match="no arguments"):
+                    call()
+                assert matmul.fp32_precision == shown
+            if setting == "none":
+                torch.backends.fp32_precision = "ieee"
+                assert matmul.fp32_precision == "ieee", "it follows the general setting"
     finally:
-        torch.backends.cuda.matmul.fp32_precision = before
+        torch.backends.fp32_precision, matmul.fp32_precision = default, before

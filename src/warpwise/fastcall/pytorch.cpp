@@ -5,6 +5,7 @@
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/mv.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -31,6 +32,7 @@ struct Product {
 };
 constexpr Product kProducts[] = {
     {"mm", 2, [](const at::Tensor* const* t) { return at::mm(*t[0], *t[1]); }},
+    {"mv", 2, [](const at::Tensor* const* t) { return at::mv(*t[0], *t[1]); }},
     {"bmm", 2, [](const at::Tensor* const* t) { return at::bmm(*t[0], *t[1]); }},
     {"addmm", 3, [](const at::Tensor* const* t) { return at::addmm(*t[0], *t[1], *t[2]); }},
 };
@@ -79,47 +81,55 @@ PyObject* new_aten(PyTypeObject* type, PyObject* args, PyObject*) {
   for (const Product& product : kProducts)
     if (!std::strcmp(product.name, name))
       return Callable<Aten>::make(type, std::make_unique<Aten>(Aten{product, Object::borrowed(otherwise)}));
-  PyErr_Format(PyExc_ValueError, "expected mm, bmm or addmm, got %s", name);
+  PyErr_Format(PyExc_ValueError, "expected mm, mv, bmm or addmm, got %s", name);
   return nullptr;
 }
 
-PyTypeObject type_of_aten =
-    Callable<Aten>::type("warpwise.fastcall.Aten",
-                         "Aten(name, otherwise): mm, bmm or addmm of ATen for plain tensors; `otherwise`, the same in "
-                         "Python, is called under "
-                         "a dispatch mode or transform, for other arguments, and to raise an error.",
-                         new_aten);
+PyTypeObject type_of_aten = Callable<Aten>::type(
+    "warpwise.fastcall.Aten",
+    "Aten(name, otherwise): mm, mv, bmm or addmm of ATen for plain tensors; `otherwise`, the same in "
+    "Python, is called under "
+    "a dispatch mode or transform, for other arguments, and to raise an error.",
+    new_aten);
 
-// Calls `product` if PyTorch's setting of TF32 for float32 matrix products equals `tf32`, else `otherwise`.
+// Calls `product` with or without TF32 for float32 matrix products, then restores PyTorch's setting.
 struct InPrecision {
-  Object product, otherwise;
+  Object product;
   bool tf32;
 
   PyObject* call(PyObject* const* args, size_t flags, PyObject* names) {
-    const auto precision = at::globalContext().float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL);
-    const bool set = (precision == at::Float32Precision::TF32) == tf32;
-    return PyObject_Vectorcall((set ? product : otherwise).get(), args, flags, names);
+    at::Context& context = at::globalContext();
+    constexpr auto kCuda = at::Float32Backend::CUDA;
+    constexpr auto kMatmul = at::Float32Op::MATMUL;
+    using at::Float32Precision;
+    const auto before = context.float32Precision(kCuda, kMatmul);
+    const bool changed = (before == Float32Precision::TF32) != tf32;
+    if (changed) context.setFloat32Precision(kCuda, kMatmul, tf32 ? Float32Precision::TF32 : Float32Precision::IEEE);
+    PyObject* const result = PyObject_Vectorcall(product.get(), args, flags, names);
+    if (changed) {
+      context.setFloat32Precision(kCuda, kMatmul, Float32Precision::NONE);  // as torch.backends.fp32_precision, if
+      if (context.float32Precision(kCuda, kMatmul) != before)               // the setting came from there
+        context.setFloat32Precision(kCuda, kMatmul, before);
+    }
+    return result;
   }
   int visit(visitproc visit, void* arg) const {
     Py_VISIT(product.get());
-    Py_VISIT(otherwise.get());
     return 0;
   }
 };
 
 PyObject* new_in_precision(PyTypeObject* type, PyObject* args, PyObject*) {
-  PyObject *product, *otherwise;
+  PyObject* product;
   int tf32;
-  if (!PyArg_ParseTuple(args, "OOp", &product, &otherwise, &tf32)) return nullptr;
+  if (!PyArg_ParseTuple(args, "Op", &product, &tf32)) return nullptr;
   return Callable<InPrecision>::make(
-      type, std::make_unique<InPrecision>(
-                InPrecision{Object::borrowed(product), Object::borrowed(otherwise), static_cast<bool>(tf32)}));
+      type, std::make_unique<InPrecision>(InPrecision{Object::borrowed(product), static_cast<bool>(tf32)}));
 }
 
 PyTypeObject type_of_in_precision = Callable<InPrecision>::type(
     "warpwise.fastcall.InPrecision",
-    "InPrecision(product, otherwise, tf32): product where float32 matrix products use TF32 as tf32 says, else "
-    "otherwise.",
+    "InPrecision(product, tf32): product with or without TF32 for float32 matrix products, whatever PyTorch's setting.",
     new_in_precision);
 
 }  // namespace

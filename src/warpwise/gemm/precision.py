@@ -6,6 +6,7 @@ operation with its own tolerance.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
@@ -49,7 +50,7 @@ def planned_without_tf32(
 ) -> Callable[..., Result]:
     """``product`` without TF32 for arguments with the dtype and device of ``like``, with the least host time.
 
-    ``aten`` is the operator of ATen that computes the same, "mm", "bmm" or "addmm": it is called in C++.
+    ``aten`` is the operator of ATen that computes the same, "mm", "mv", "bmm" or "addmm": it is called in C++.
     """
     return _planned("ieee", product, like, aten)
 
@@ -68,12 +69,9 @@ def _planned(
     fastest = product if library is None or aten is None else library.Aten(aten, product)
     if like.dtype is not torch.float32 or not like.is_cuda:
         return fastest
-
-    def guarded(*args: Any) -> Result:
-        is_set = (_precision(*MATMUL) == "tf32") == (precision == "tf32")
-        return product(*args) if is_set else _in_precision(precision, product, *args)
-
-    return guarded if library is None else library.InPrecision(fastest, guarded, precision == "tf32")
+    if library is not None:
+        return library.InPrecision(fastest, precision == "tf32")
+    return functools.partial(_in_precision, precision, product)
 
 
 def with_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) -> Result:

@@ -20,6 +20,8 @@ from warpwise.ops.histogram.op import histogram
 from warpwise.ops.kmeans_assign.op import kmeans_assign
 from warpwise.ops.kmeans_update.op import kmeans_update
 from warpwise.ops.linear.op import activation_backward, linear
+from warpwise.ops.linear_backward.op import linear_backward
+from warpwise.ops.linear_cross_entropy.op import linear_cross_entropy, linear_cross_entropy_backward
 from warpwise.ops.matmul.op import matmul
 from warpwise.ops.matmul_tf32.op import matmul_tf32
 from warpwise.ops.matrix_add.op import matrix_add
@@ -60,6 +62,9 @@ __all__ = [
     "kmeans_assign",
     "kmeans_update",
     "linear",
+    "linear_backward",
+    "linear_cross_entropy",
+    "linear_cross_entropy_backward",
     "matmul",
     "matmul_tf32",
     "matrix_add",

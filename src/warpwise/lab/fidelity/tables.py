@@ -108,10 +108,10 @@ the counters.
 {table}
 
 - **Counters equal**: rungs with equal counters in all launches at both small points (one of whole tiles, one ragged;
-  every block is executed). Requests and sectors of global and local memory, and wavefronts of shared memory, agree within 1 %, bank
-  conflicts within 2 %, atomics on global memory within 5 %; registers, shared memory and occupancy are equal. The
-  reference for wavefronts is ncu's count by machine code (`smsp__sass_...`), because the hardware's counter includes
-  wavefronts of arbitration, which vary between runs.
+  every block is executed). Requests and sectors of global and local memory, and wavefronts of shared memory, agree
+  within 1 %, bank conflicts within 2 %, atomics on global memory within 5 %; registers, shared memory and occupancy are
+  equal. The reference for wavefronts is ncu's count by machine code (`smsp__sass_...`), because the hardware's counter
+  includes wavefronts of arbitration, which vary between runs.
 - **Limiter**: launches at large sizes for which the predicted busiest unit is the unit with the highest utilisation in
   ncu. {near_count} of {limiters} are within {near} points of it.
 - **Time**: rungs whose predicted time is within a factor of {factor} of the time measured with CUDA events, without a

@@ -1,4 +1,4 @@
-// Both running statistics and the number of batches in one launch (PyTorch takes five); one thread per channel.
+// Both statistics and the number of batches of a layer in one launch (PyTorch takes five): one thread per channel.
 
 // running_mean = (1 - momentum) running_mean + momentum (mean + bias); running_var likewise with correction var. All
 // (channels), bias or null; batches: one element, incremented by 1.
