@@ -1,6 +1,6 @@
 // The ABI between compiled kernels and the emulator's runtime: every function that the device headers under
 // emulator/include call. A kernel is host code here: one CUDA thread runs as one fiber, and these functions switch
-// fibers, check memory accesses and report findings. `line` is always the line of the call in the kernel's source.
+// fibers, check memory accesses and report findings. `line` is always the place of the call, as ww_place gives it.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +25,15 @@ struct ww_exchange {
   const char* data;
   unsigned stride, present;
 };
+
+// A line of a source (18 bits) and a hash of the file's name (13 bits), which findings.py resolves.
+constexpr int kLineBits = 18;
+constexpr int ww_line_of(int place) { return place & ((1 << kLineBits) - 1); }
+constexpr int ww_place(int line, const char* file) {
+  uint32_t hash = 2166136261u;  // FNV-1a
+  for (; *file; ++file) hash = (hash ^ static_cast<unsigned char>(*file)) * 16777619u;
+  return ww_line_of(line) | static_cast<int>((hash ^ hash >> 13) % 8191 << kLineBits);
+}
 
 enum { WW_BAR_SYNC = 4 };
 enum ww_problem { WW_ASSERT, WW_UNDEFINED, WW_UNSUPPORTED, WW_WARP };

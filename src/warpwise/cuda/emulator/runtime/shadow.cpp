@@ -52,7 +52,7 @@ void fill_other(Report& report, uint64_t other, bool wrote) {
     copy_index(report.other.thread, runtime.thread_index[thread_of(other)]);
   report.other.action = action_of(wrote, other);
   if (other & kLineFlag)
-    report.other.line = static_cast<int32_t>(other & (kLineFlag - 1));
+    report.other.line = -static_cast<int32_t>(other & (kLineFlag - 1));
   else
     report.other.pc = other & kLocationBits ? runtime.text + (other & kLocationBits) : 0;
 }
