@@ -244,7 +244,7 @@ def _hint(kind: type[errors.KernelError], report: Report, block: Index3) -> str:
     if kind is errors.DataRace and report.has_other:
         if (label := report.other.label.decode(errors="replace")) in _ASYNC_HINTS:
             return _ASYNC_HINTS[label]
-        if "fence.proxy.async" in report.message.decode(errors="replace"):
+        if "fence.proxy." in report.message.decode(errors="replace"):
             return ""
         if ACTIONS[report.other.action] == "asynchronous copy":
             return "the copy has not been waited for: wait for its group, pipeline stage or barrier first"

@@ -39,7 +39,12 @@ void ww_async_read(const void* from, size_t bytes, const char* what, int line);
 void ww_copy_source(const void* from, size_t bytes, int line);
 void ww_proxy_fence();
 void ww_mbarrier_init_fence();
-void* ww_argument_address(uint64_t host);  // of a byte of an argument, in the emulator's copy, or null
+void* ww_argument_address(uint64_t host);  // of a byte of an argument, on the host or in the emulator's copy; or null
+
+// Tensor maps of 128 bytes: a use by TMA, and the two sides of fence.proxy.tensormap.
+void ww_tensor_map_read(const void* map, int line);
+void ww_tensor_map_release();
+void ww_tensor_map_acquire(const void* map);
 
 ww_wgmma ww_wgmma_begin(int line);  // waits until the operands are decoded, unless `first`
 void ww_wgmma_decoded();

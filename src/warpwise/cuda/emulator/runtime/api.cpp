@@ -237,6 +237,7 @@ void begin_launch(const ww_launch& launch) {
   runtime.leaves_block = false;
   runtime.started_early.clear();
   runtime.proxy_fenced.clear();
+  runtime.maps_released.clear();
   runtime.finished_blocks = runtime.barriers_completed = 0;
   runtime.reports.clear();
   runtime.text_output.clear();

@@ -196,6 +196,8 @@ void ww_bulk_wait(unsigned still_pending, int only_reads) {
                       thread.stores.end());
 }
 
-void* ww_argument_address(uint64_t host) { return reinterpret_cast<void*>(device_address(host)); }
+void* ww_argument_address(uint64_t host) {
+  return reinterpret_cast<void*>(slot_of(host) ? host : device_address(host));  // kernels write addresses of the copy
+}
 
 }  // extern "C"

@@ -44,6 +44,7 @@ void start_block(uint64_t number) {
   block->rank = block->load_agents = block->store_agents = block->agents_epoch = 0;
   block->store_agent.clear();
   block->swizzles.clear();
+  block->acquired_maps.clear();
   block->fenced_epochs.clear();
   for (Warpgroup& group : block->warpgroups)
     if (group.first || group.group || !group.operands.empty() || !group.committed.empty()) group = Warpgroup();

@@ -9,6 +9,7 @@ using ww::TensorMap;
 inline TensorMap read_map(Context& c, const Instruction& i, const Operand& operand) {
   TensorMap map;
   const u64 at = c.bits(operand);
+  ww_tensor_map_read(reinterpret_cast<const void*>(at), c.line);
   __builtin_memcpy(&map, reinterpret_cast<const void*>(at), sizeof map);
   if (map.magic != TensorMap::kMagic)
     c.fail(WW_UNDEFINED, "inline PTX: " + i.name + ": the address is not that of a tensor map made by cuda.tensor_map");

@@ -308,18 +308,22 @@ void check_warp_synchronous(const Slot& slot, Address address, unsigned bytes, b
     report_race(slot, access, address, true, cell.read & ~kStrong, false);
 }
 
-// ``what`` reads a word through the async proxy that ``write`` wrote through the generic one, without a fence between.
-static void report_proxy_fence(const Slot& slot, Address at, uint64_t write, Address pc, int line, const char* what) {
+void report_missing_fence(const Slot& slot, Address at, uint64_t write, Address pc, int line, const char* message) {
   Report report = new_report(kDataRace, pc, line);
   describe(report, slot, at);
   report.access.action = kRead;
   report.access_bytes = 4;
   fill_other(report, write, true);
-  set_message(report,
-              "%s reads %s memory through the async proxy, without a fence.proxy.async after the write by another "
-              "instruction",
-              what, slot.shared ? "shared" : "global");
+  set_message(report, "%s", message);
   add_report(report);
+}
+
+// ``what`` reads a word through the async proxy that ``write`` wrote through the generic one, without a fence between.
+static void report_proxy_fence(const Slot& slot, Address at, uint64_t write, Address pc, int line, const char* what) {
+  const std::string message = std::string(what) + " reads " + (slot.shared ? "shared" : "global") +
+                              " memory through the async proxy, without a fence.proxy.async after the write by "
+                              "another instruction";
+  report_missing_fence(slot, at, write, pc, line, message.c_str());
 }
 
 // Reports bytes of shared memory that were written through the generic proxy and that no proxy fence makes visible to

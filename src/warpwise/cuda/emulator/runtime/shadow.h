@@ -109,6 +109,9 @@ void check_warp_synchronous(const Slot& slot, Address address, unsigned bytes, b
 void check_proxy_fence(Address address, size_t bytes, Address pc, const char* what, int line);
 void check_global_proxy_fence(Address address, size_t bytes, Address pc, int line);
 
+// A read of a word that `write` wrote, with no fence of another proxy between; `message` names the fence.
+void report_missing_fence(const Slot& slot, Address at, uint64_t write, Address pc, int line, const char* message);
+
 // Mark words as the destination of a pending asynchronous copy of the running thread, and of a completed one.
 void mark_in_flight(Slot& slot, Address to, size_t bytes, uint64_t code);
 void mark_completed(Slot& slot, Address to, size_t bytes, uint64_t stamp);

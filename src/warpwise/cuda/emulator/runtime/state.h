@@ -220,6 +220,7 @@ struct Block {
   uint32_t agents_epoch;                          // operations of agents in epochs before it count as ordered
   std::unordered_map<unsigned, unsigned> store_agent;  // by thread
   std::unordered_map<Address, std::unique_ptr<Barrier>> barriers;
+  std::unordered_map<Address, uint64_t> acquired_maps;  // tensor maps that it has acquired, and their state then
 };
 
 // kPreempt: as kShuffle, and threads are preempted at atomics, volatile accesses, fences and barriers, and blocks with
@@ -285,9 +286,10 @@ struct Runtime {
   bool aborted;
   volatile int stop;  // a Stop, set by the signal handlers
   uint64_t resumes, barriers_completed;
-  unsigned stalls;                                      // times that all threads waited since a barrier completed last
-  std::unordered_map<uint64_t, uint32_t> proxy_fenced;  // by number of the block: epoch of its last proxy fence
-  std::unordered_set<uint64_t> started_early;           // numbers of blocks that started with another of their cluster
+  unsigned stalls;                                       // times that all threads waited since a barrier completed last
+  std::unordered_map<uint64_t, uint32_t> proxy_fenced;   // by number of the block: epoch of its last proxy fence
+  std::unordered_map<uint64_t, uint32_t> maps_released;  // by number of the block: epoch of its last release of maps
+  std::unordered_set<uint64_t> started_early;            // numbers of blocks that started with another of their cluster
   uint32_t last_epoch;
   PendingStore pending;
   std::vector<Report> reports;
