@@ -148,7 +148,7 @@ def derivatives(q: torch.Tensor, near: torch.Tensor, beta: torch.Tensor, externa
     """(2, R): sum_i (q_i - p_i) · near_i and sum_i Var_p(near_i), p = softmax(beta * near + external)."""
     prior = softmax(beta[:, None] * near + external)
     expected = (prior * near).sum(2)
-    gradient = (q * near).sum((0, 2)) - expected.sum(0)
+    gradient = (q - prior).mul_(near).sum((0, 2))  # the difference of the sums would lose digits
     curvature = ((prior * near.square()).sum(2) - expected.square()).sum(0)
     return torch.stack([gradient, curvature])
 

@@ -115,15 +115,11 @@ def eager(
     beta: Optional, highest_beta: float,
 ) -> Any:  # fmt: skip
     """The covariance and its inverse in float64; cholesky_ex does not synchronise."""
-    wide = [part.double() for part in (counts, sums, previous)]
-    mean = _means(*wide)
-    *found, likelihood, _ = _gaussian(mean, *wide[:2], total.double(), n_points, ridge)
-    return (
-        mean.to(counts.dtype),
-        *(part.to(counts.dtype) for part in found),
-        likelihood,
-        _newton(derivatives, beta, highest_beta),
-    )
+    dtype, counts, sums = counts.dtype, counts.double(), sums.double()
+    mean = _means(counts, sums, previous.double())
+    *found, likelihood, _ = _gaussian(mean, counts, sums, total.double(), n_points, ridge)
+    scale, linear, constant = (part.to(dtype) for part in found)
+    return mean.to(dtype), scale, linear, constant, likelihood, _newton(derivatives, beta, highest_beta)
 
 
 def _magnitudes(counts: Tensor, sums: Tensor, total: Tensor, previous: Tensor, n_points: int, ridge: float,
