@@ -130,7 +130,7 @@ def input_moments(outputs: Any, *args: Any) -> None:
         return
     sms, groups = sm_count(x), one_channel.groups(k, EACH)
     tall, splits = cdiv(k, EACH * groups), one_channel.THREADS // 32 // groups
-    pixels = one_channel.tiles(n, h, w, cdiv(h, 2), w, MOMENT_BLOCKS * sms, one_channel.THREADS)
+    pixels = one_channel.tiles(n, h, w, cdiv(h, 2), w, int(MOMENT_BLOCKS * sms), one_channel.THREADS)
     most = max(1, WINDOW_BLOCKS * sms // tall)
     windows = one_channel.tiles(n, h, w, h // 2, w // 2, most, 32 * splits)
     blocks = windows.blocks if dy is not None else 0
@@ -140,7 +140,7 @@ def input_moments(outputs: Any, *args: Any) -> None:
     ]
     kernel(x, weight, dy, mean, var, gamma, beta, cuda.out(sums), cuda.out(moments), n, h, w, k, windows.pitch,
            windows.rows, windows.bands, windows.each, windows.share, blocks, pixels.rows, pixels.bands, pixels.each,
-           pixels.share, groups, eps)  # fmt: skip
+           pixels.share, groups.bit_length() - 1, eps)  # fmt: skip
     kernel = MOMENTS["filter_gradients"][k, 2 * one_channel.THREADS]
     kernel(sums, moments, weight, var, gamma, dmean, dvar, cuda.out(dw), cuda.out(dgamma), cuda.out(dbeta),
            blocks * splits, pixels.blocks, 1 / (n * h * w), eps)  # fmt: skip

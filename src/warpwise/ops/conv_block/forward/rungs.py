@@ -126,7 +126,7 @@ def input_moments(outputs: Four, *args: Any) -> None:
     tiles = one_channel.tiles(n, h, w, h // 2, w // 2, most, one_channel.THREADS // groups)
     kernel = MOMENTS[f"normalise_and_pool<{vector}>"][(tiles.blocks, tall), one_channel.THREADS, tiles.shared(w // 2)]
     kernel(input, weight, gamma, beta, parts, cuda.out(output), cuda.out(mean), cuda.out(var), len(parts),
-           1 / (n * h * w), n, h, w, k, *tiles[:-1], groups, eps)  # fmt: skip
+           1 / (n * h * w), n, h, w, k, *tiles[:-1], groups.bit_length() - 1, eps)  # fmt: skip
 
 
 RUNGS = (
