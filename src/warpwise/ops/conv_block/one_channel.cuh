@@ -21,10 +21,14 @@ constexpr int kPart = 56;  // floats of a part: 54 sums, the origin, 0; 14 loads
 // Index of z_s z_t, s <= t, among the 45 products of a part.
 __host__ __device__ constexpr int product(int s, int t) { return kTaps + s * (2 * kTaps - s - 1) / 2 + t; }
 
-// The origin o: the mean of 32 pixels spread over x, or 0 if it is not finite. For whole warps.
-__device__ inline float origin_of(const float* x, int pixels) {
-  const int at = static_cast<int>(static_cast<long long>(pixels) * (threadIdx.x % kWarp) / kWarp);
-  const float origin = warp_reduce<Sum>(x[at] * (1.0f / kWarp));
+// The origin o is the mean of 32 pixels spread over x, or 0 if it is not finite. A lane loads one of them first, and
+// the warp adds them when its other loads are in flight.
+__device__ inline float sample_of(const float* x, int pixels) {
+  return x[static_cast<int>(static_cast<long long>(pixels) * (threadIdx.x % kWarp) / kWarp)];
+}
+
+__device__ inline float origin_of(float sample) {
+  const float origin = warp_reduce<Sum>(sample * (1.0f / kWarp));
   return fabsf(origin) < 3e38f ? origin : 0.0f;
 }
 
@@ -76,12 +80,15 @@ struct Tiles {
     }
   }
 
-  // Fills the tile with `units` images, or with a band whose first row is `first_row`, from `image` on.
-  __device__ void load(float* tile, int image, int first_row, int units) const {
+  // Fills the tile with `units` images, or with a band whose first row is `first_row`, from `image` on. Every thread
+  // calls settle() once, when its first loads are in flight.
+  template <class Settle>
+  __device__ void load(float* tile, int image, int first_row, int units, Settle settle) {
     constexpr int kBatch = 4;
     const int top = first_row - 1;
     Cursor at(threadIdx.x, THREADS, rows + 2, w / VECTOR);
-    while (at.unit < units) {
+    bool settled = false;
+    do {
       warpwise::Pack<float, 4 * VECTOR> values[kBatch];
       int to[kBatch];
 #pragma unroll
@@ -95,13 +102,18 @@ struct Tiles {
         }
         at.advance();
       }
+      if (!settled) settle();
+      settled = true;
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
         if (to[i] < 0) continue;
 #pragma unroll
         for (int j = 0; j < VECTOR; ++j) tile[to[i] + j] = values[i].at[j] - origin;
       }
-    }
+    } while (at.unit < units);
+  }
+  __device__ void load(float* tile, int image, int first_row, int units) {
+    load(tile, image, first_row, units, [] {});
   }
 };
 
@@ -121,18 +133,23 @@ __device__ inline void reduce_values(float (&values)[N]) {
 }
 
 // The sums of z and of z_s z_t over the pixels of units `first` to `last`: part, (kPart). A thread has two pixels, one
-// above the other, whose patches share six of twelve pixels.
+// above the other, whose patches share six of twelve pixels. sample: that of the origin.
 template <int THREADS, int VECTOR>
-__device__ inline void moment_sums(float* tile, const Tiles<THREADS, VECTOR>& tiles, int first, int last, float* part) {
+__device__ inline void moment_sums(float* tile, Tiles<THREADS, VECTOR>& tiles, float sample, int first, int last,
+                                   float* part) {
   constexpr int kWarps = THREADS / kWarp;
   __shared__ float warp_sums[kWarps][64];
   float sums[64] = {};
   const Cursor start(threadIdx.x, THREADS, tiles.rows / 2, tiles.w);
-  tiles.fill_border(tile);
   for (int unit = first; unit < last; unit += tiles.each) {
-    const int image = unit / tiles.bands, top = (unit - image * tiles.bands) * tiles.rows;
+    const int image = tiles.bands == 1 ? unit : unit / tiles.bands, top = (unit - image * tiles.bands) * tiles.rows;
     const int units = min(tiles.each, last - unit);
-    tiles.load(tile, image, top, units);
+    if (unit == first) {
+      tiles.load(tile, image, top, units, [&] { tiles.origin = origin_of(sample); });
+      tiles.fill_border(tile);
+    } else {
+      tiles.load(tile, image, top, units);
+    }
     __syncthreads();
     for (Cursor at = start; at.unit < units; at.advance()) {
       const float* const from = tile + (at.unit * (tiles.rows + 2) + 2 * at.row) * tiles.pitch + at.column;

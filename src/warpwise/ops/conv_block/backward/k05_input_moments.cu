@@ -25,15 +25,15 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
                                                            int moment_each, int moment_share, int group_bits,
                                                            float eps) {
   extern __shared__ __align__(16) float tile[];
-  const float origin = one_channel::origin_of(x, n * h * w);
-  one_channel::Tiles<kThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, origin};
+  const float sample = one_channel::sample_of(x, n * h * w);
+  one_channel::Tiles<kThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, 0.0f};
   if (blockIdx.x >= blocks) {
     if (blockIdx.y > 0) return;
     tiles.rows = moment_rows;
     tiles.bands = moment_bands;
     tiles.each = moment_each;
     const int block = blockIdx.x - blocks, first = block * moment_share;
-    one_channel::moment_sums(tile, tiles, first, min(first + moment_share, n * moment_bands),
+    one_channel::moment_sums(tile, tiles, sample, first, min(first + moment_share, n * moment_bands),
                              moments + block * one_channel::kPart);
     return;
   }
@@ -41,6 +41,36 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
   const int group = warp & (groups - 1), split = warp >> group_bits, splits = kWarps >> group_bits;
   const int filter = (blockIdx.y * groups + group) * kEach;
   const int lane = threadIdx.x % warpwise::kWarp + split * warpwise::kWarp, step = splits * warpwise::kWarp;
+  const int oh = h / 2, ow = w / 2, plane = oh * ow;
+  const int first = blockIdx.x * share, last = min(first + share, n * bands);
+  int image = bands == 1 ? first : first / bands, band = first - image * bands;
+
+  // Gradients are loaded kAhead windows before they are used.
+  float gradients[kAhead][kEach];
+  const float* from[kEach];
+  int count = 0;
+  const auto fetch = [&](float (&to)[kEach], int i) {
+    if (i >= count) return;
+    const int at = i + one_channel::quotient(i, plane) * ((k - 1) * plane);  // 0 times it in a band of an image
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) to[j] = from[j][at];
+  };
+  const auto begin = [&](int units) {
+    const int above = band * rows / 2;
+    count = units * min(rows / 2, oh - above) * ow;
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) {
+      from[j] = dy + (static_cast<long long>(image) * k + min(filter + j, k - 1)) * plane + above * ow;
+    }
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a) fetch(gradients[a], lane + a * step);
+  };
+  begin(min(each, last - first));
+  tiles.load(tile, image, band * rows, min(each, last - first), [&] { tiles.origin = one_channel::origin_of(sample); });
+  tiles.fill_border(tile);
+  auto* const windows = reinterpret_cast<unsigned*>(tile + each * (rows + 2) * pitch);
+  one_channel::list_windows(windows, tiles, ow);
+
   float filters[kEach][one_channel::kTaps], constants[kEach];
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
@@ -55,35 +85,15 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
     }
     constants[i] = beta[mine] - (mean[mine] - total * tiles.origin) * scale;
   }
-
-  auto* const windows = reinterpret_cast<unsigned*>(tile + each * (rows + 2) * pitch);
-  const int oh = h / 2, ow = w / 2, plane = oh * ow;
-  const int first = blockIdx.x * share, last = min(first + share, n * bands);
-  tiles.fill_border(tile);
-  one_channel::list_windows(windows, tiles, ow);
   __syncthreads();
+
   float values[warpwise::kWarp] = {};  // of each filter A and S
-  int image = first / bands, band = first - image * bands;
   for (int unit = first; unit < last; unit += each) {
-    const int above = band * rows / 2, units = min(each, last - unit);
-    const int count = units * min(rows / 2, oh - above) * ow;
-    const float* from[kEach];
-#pragma unroll
-    for (int j = 0; j < kEach; ++j) {
-      from[j] = dy + (static_cast<long long>(image) * k + min(filter + j, k - 1)) * plane + above * ow;
+    if (unit > first) {
+      begin(min(each, last - unit));
+      tiles.load(tile, image, band * rows, min(each, last - unit));
+      __syncthreads();
     }
-    // Gradients are loaded kAhead windows before they are used.
-    float gradients[kAhead][kEach];
-    const auto fetch = [&](float (&to)[kEach], int i) {
-      if (i >= count) return;
-      const int at = i + static_cast<int>(windows[i] >> 16) * ((k - 1) * plane);
-#pragma unroll
-      for (int j = 0; j < kEach; ++j) to[j] = from[j][at];
-    };
-#pragma unroll
-    for (int a = 0; a < kAhead; ++a) fetch(gradients[a], lane + a * step);
-    tiles.load(tile, image, band * rows, units);
-    __syncthreads();
     for (int start = lane; start < count; start += kAhead * step) {
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) {

@@ -5,18 +5,17 @@
 
 #include "../one_channel.cuh"
 
-constexpr int kMomentThreads = 512, kThreads = 256, kEach = 4;  // kEach filters of a warp
-constexpr int kWarps = kThreads / warpwise::kWarp;
+constexpr int kMomentThreads = 512, kEach = 4, kGroups = 8;  // kEach filters of a warp, at most kGroups groups
 
 // parts: (gridDim.x, kPart), the sums of moment_sums. A block has `share` units: bands of images.
 template <int VECTOR>
 __global__ void __launch_bounds__(kMomentThreads) input_moments(const float* x, float* parts, int n, int h, int w,
                                                                 int rows, int bands, int each, int pitch, int share) {
   extern __shared__ __align__(16) float tile[];
-  const float origin = one_channel::origin_of(x, n * h * w);
-  const one_channel::Tiles<kMomentThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, origin};
+  const float sample = one_channel::sample_of(x, n * h * w);
+  one_channel::Tiles<kMomentThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, 0.0f};
   const int first = blockIdx.x * share, last = min(first + share, n * bands);
-  one_channel::moment_sums(tile, tiles, first, last, parts + blockIdx.x * one_channel::kPart);
+  one_channel::moment_sums(tile, tiles, sample, first, last, parts + blockIdx.x * one_channel::kPart);
 }
 
 // The larger value, or NaN if either is NaN.
@@ -33,30 +32,28 @@ __device__ inline float max_or_nan(float a, float b) {
 // out: (n, k, h / 2, w / 2), mean, var: (k) from x: (n, 1, h, w), f: (k, 9), and the `parts` of input_moments; inverse
 // = 1 / (n h w). Grid: (blocks of `share` units, tiles of kEach filters for each of 2^group_bits groups); the warps of
 // a group divide the windows.
-template <int VECTOR>
-__global__ void __launch_bounds__(kThreads, 2) normalise_and_pool(const float* x, const float* f, const float* gamma,
-                                                                  const float* beta, const float* sums, float* out,
-                                                                  float* mean, float* var, int parts, double inverse,
-                                                                  int n, int h, int w, int k, int rows, int bands,
-                                                                  int each, int pitch, int share, int group_bits,
-                                                                  float eps) {
+template <int VECTOR, int THREADS>
+__global__ void __launch_bounds__(THREADS, 512 / THREADS) normalise_and_pool(
+    const float* x, const float* f, const float* gamma, const float* beta, const float* sums, float* out, float* mean,
+    float* var, int parts, double inverse, int n, int h, int w, int k, int rows, int bands, int each, int pitch,
+    int share, int group_bits, float eps) {
   constexpr int kLanes = 16;  // of a filter's statistics
   extern __shared__ __align__(16) float tile[];
   __shared__ one_channel::Moments moments;
-  __shared__ float scaled[kEach * kWarps][one_channel::kTaps + 1];  // filters times gamma rstd, and the constant
+  __shared__ float scaled[kEach * kGroups][one_channel::kTaps + 1];  // filters times gamma rstd, and the constant
   auto* const windows = reinterpret_cast<unsigned*>(tile + each * (rows + 2) * pitch);
   const int oh = h / 2, ow = w / 2, plane = oh * ow;
-  const one_channel::Tiles<kThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, sums[one_channel::kSums]};
+  one_channel::Tiles<THREADS, VECTOR> tiles{x, h, w, rows, bands, each, pitch, sums[one_channel::kSums]};
   const int groups = 1 << group_bits, top = blockIdx.y * kEach * groups;
   const int first = blockIdx.x * share, last = min(first + share, n * bands);
-  int image = first / bands, band = first - image * bands;
+  int image = bands == 1 ? first : first / bands, band = first - image * bands;
   tiles.fill_border(tile);
   tiles.load(tile, image, band * rows, min(each, last - first));
   one_channel::list_windows(windows, tiles, ow);
   one_channel::combine_moments(moments, sums, parts, inverse);
 
   const int tap = threadIdx.x % kLanes;
-  for (int i = threadIdx.x / kLanes; i < kEach * groups; i += kThreads / kLanes) {
+  for (int i = threadIdx.x / kLanes; i < kEach * groups; i += THREADS / kLanes) {
     const int filter = top + i;
     const float weight = filter < k && tap < one_channel::kTaps ? f[filter * one_channel::kTaps + tap] : 0.0f;
     double centre = 0.0, spread = 0.0, total = weight;
@@ -84,7 +81,7 @@ __global__ void __launch_bounds__(kThreads, 2) normalise_and_pool(const float* x
 
   const int warp = threadIdx.x / warpwise::kWarp, group = warp & (groups - 1), filter = top + kEach * group;
   const int lane = threadIdx.x % warpwise::kWarp + (warp >> group_bits) * warpwise::kWarp;
-  const int step = kThreads >> group_bits;
+  const int step = THREADS >> group_bits;
   float filters[kEach][one_channel::kTaps], constants[kEach];
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
