@@ -21,11 +21,9 @@ constexpr int kPart = 56;  // floats of a part: 54 sums, the origin, 0; 14 loads
 // Index of z_s z_t, s <= t, among the 45 products of a part.
 __host__ __device__ constexpr int product(int s, int t) { return kTaps + s * (2 * kTaps - s - 1) / 2 + t; }
 
-// The origin o is the mean of 32 pixels spread over x, or 0 if it is not finite. A lane loads one of them first, and
-// the warp adds them when its other loads are in flight.
-__device__ inline float sample_of(const float* x, int pixels) {
-  return x[static_cast<int>(static_cast<long long>(pixels) * (threadIdx.x % kWarp) / kWarp)];
-}
+// The origin o is the mean of 32 pixels spread over x, the first of fewer than 32, or 0 if it is not finite. A lane
+// loads one of them first, and the warp adds them when its other loads are in flight.
+__device__ inline float sample_of(const float* x, int pixels) { return x[pixels / kWarp * (threadIdx.x % kWarp)]; }
 
 __device__ inline float origin_of(float sample) {
   const float origin = warp_reduce<Sum>(sample * (1.0f / kWarp));

@@ -5,15 +5,16 @@
 
 #include "../one_channel.cuh"
 
-constexpr int kMomentThreads = 512, kEach = 4, kGroups = 8;  // kEach filters of a warp, at most kGroups groups
+constexpr int kEach = 4, kGroups = 8;  // kEach filters of a warp, at most kGroups groups
 
 // parts: (gridDim.x, kPart), the sums of moment_sums. A block has `share` units: bands of images.
-template <int VECTOR>
-__global__ void __launch_bounds__(kMomentThreads) input_moments(const float* x, float* parts, int n, int h, int w,
-                                                                int rows, int bands, int each, int pitch, int share) {
+template <int VECTOR, int THREADS>
+__global__ void __launch_bounds__(THREADS, 512 / THREADS) input_moments(const float* x, float* parts, int n, int h,
+                                                                        int w, int rows, int bands, int each, int pitch,
+                                                                        int share) {
   extern __shared__ __align__(16) float tile[];
   const float sample = one_channel::sample_of(x, n * h * w);
-  one_channel::Tiles<kMomentThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, 0.0f};
+  one_channel::Tiles<THREADS, VECTOR> tiles{x, h, w, rows, bands, each, pitch, 0.0f};
   const int first = blockIdx.x * share, last = min(first + share, n * bands);
   one_channel::moment_sums(tile, tiles, sample, first, last, parts + blockIdx.x * one_channel::kPart);
 }

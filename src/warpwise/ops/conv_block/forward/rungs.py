@@ -18,7 +18,8 @@ from warpwise.ops.conv_block.spec import DTYPES, Four, convolved_shape
 HERE = Path(__file__).parent
 THREADS, COLUMNS, STATISTICS_THREADS = 256, 128, 1024  # kThreads and kColumns
 WARPS = 8  # of a block of k04
-MOMENT_THREADS, EACH, WIDE = 512, 4, 1  # kMomentThreads and kEach of k05; images of an SM that one block takes
+MOMENT_THREADS, MOMENT_BLOCKS = 512, 1  # of input_moments in k05, blocks per SM
+EACH, WIDE = 4, 1  # kEach of k05; images of an SM that one block takes
 MOST_ELEMENTS, MOST_FILTERS = 2**30, 65535
 MOST_CHANNELS = 64  # of an input that the default takes
 SEPARATE = cuda.load(HERE / "k01_separate_passes.cu")
@@ -116,9 +117,9 @@ def input_moments(outputs: Four, *args: Any) -> None:
         fused(outputs, *args)
         return
     sms, vector = sm_count(input), one_channel.vector(input)
-    tiles = one_channel.tiles(n, h, w, cdiv(h, 2), w, sms, MOMENT_THREADS)
+    tiles = one_channel.tiles(n, h, w, cdiv(h, 2), w, MOMENT_BLOCKS * sms, MOMENT_THREADS)
     parts = input.new_empty((tiles.blocks, one_channel.PART))
-    kernel = MOMENTS[f"input_moments<{vector}>"][tiles.blocks, MOMENT_THREADS, tiles.shared()]
+    kernel = MOMENTS[f"input_moments<{vector}, {MOMENT_THREADS}>"][tiles.blocks, MOMENT_THREADS, tiles.shared()]
     kernel(input, cuda.out(parts), n, h, w, *tiles[:-1])
     groups = one_channel.groups(k, EACH)
     tall = cdiv(k, EACH * groups)
