@@ -21,25 +21,32 @@ constexpr int kPart = 56;  // floats of a part: 54 sums, the origin, 0; 14 loads
 // Index of z_s z_t, s <= t, among the 45 products of a part.
 __host__ __device__ constexpr int product(int s, int t) { return kTaps + s * (2 * kTaps - s - 1) / 2 + t; }
 
-// The origin o: the mean of 32 pixels spread over x, or 0 if it is not finite. For whole warps.
-__device__ inline float origin_of(const float* x, int pixels) {
-  const int at = static_cast<int>(static_cast<long long>(pixels) * (threadIdx.x % kWarp) / kWarp);
-  const float origin = warp_reduce<Sum>(x[at] * (1.0f / kWarp));
+// The origin o is the mean of 32 pixels spread over x, the first of fewer than 32, or 0 if it is not finite. A lane
+// loads one of them first, and the warp adds them when its other loads are in flight.
+__device__ inline float sample_of(const float* x, int pixels) { return x[pixels / kWarp * (threadIdx.x % kWarp)]; }
+
+__device__ inline float origin_of(float sample) {
+  const float origin = warp_reduce<Sum>(sample * (1.0f / kWarp));
   return fabsf(origin) < 3e38f ? origin : 0.0f;
 }
 
-// Item `start` of (units, rows, columns), and every `step`-th after it, without divisions.
+// a / b for 0 <= a < 2^20: half a unit from every integer, the error of the division is too small to matter.
+__device__ inline int quotient(int a, int b) {
+  return static_cast<int>(__fdividef(static_cast<float>(a) + 0.5f, static_cast<float>(b)));
+}
+
+// Item `start` of (units, rows, columns), and every `step`-th after it; both are below 2^20.
 struct Cursor {
   int unit, row, column, step_units, step_rows, step_columns, rows, columns;
-  __device__ Cursor(int start, int step, int rows, int columns)
-      : unit(start / columns / rows),
-        row(start / columns % rows),
-        column(start % columns),
-        step_units(step / columns / rows),
-        step_rows(step / columns % rows),
-        step_columns(step % columns),
-        rows(rows),
-        columns(columns) {}
+  __device__ Cursor(int start, int step, int rows, int columns) : rows(rows), columns(columns) {
+    const int line = quotient(start, columns), step_lines = quotient(step, columns);
+    unit = quotient(line, rows);
+    row = line - unit * rows;
+    column = start - line * columns;
+    step_units = quotient(step_lines, rows);
+    step_rows = step_lines - step_units * rows;
+    step_columns = step - step_lines * columns;
+  }
   __device__ void advance() {
     column += step_columns;
     row += step_rows;
@@ -71,12 +78,15 @@ struct Tiles {
     }
   }
 
-  // Units are bands of images. Fills the tile with `units` from `unit` on.
-  __device__ void load(float* tile, int unit, int units) const {
+  // Fills the tile with `units` images, or with a band whose first row is `first_row`, from `image` on. Every thread
+  // calls settle() once, when its first loads are in flight.
+  template <class Settle>
+  __device__ void load(float* tile, int image, int first_row, int units, Settle settle) {
     constexpr int kBatch = 4;
-    const int image = unit / bands, top = unit % bands * rows - 1;
+    const int top = first_row - 1;
     Cursor at(threadIdx.x, THREADS, rows + 2, w / VECTOR);
-    while (at.unit < units) {
+    bool settled = false;
+    do {
       warpwise::Pack<float, 4 * VECTOR> values[kBatch];
       int to[kBatch];
 #pragma unroll
@@ -90,13 +100,18 @@ struct Tiles {
         }
         at.advance();
       }
+      if (!settled) settle();
+      settled = true;
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
         if (to[i] < 0) continue;
 #pragma unroll
         for (int j = 0; j < VECTOR; ++j) tile[to[i] + j] = values[i].at[j] - origin;
       }
-    }
+    } while (at.unit < units);
+  }
+  __device__ void load(float* tile, int image, int first_row, int units) {
+    load(tile, image, first_row, units, [] {});
   }
 };
 
@@ -116,17 +131,23 @@ __device__ inline void reduce_values(float (&values)[N]) {
 }
 
 // The sums of z and of z_s z_t over the pixels of units `first` to `last`: part, (kPart). A thread has two pixels, one
-// above the other, whose patches share six of twelve pixels.
+// above the other, whose patches share six of twelve pixels. sample: that of the origin.
 template <int THREADS, int VECTOR>
-__device__ inline void moment_sums(float* tile, const Tiles<THREADS, VECTOR>& tiles, int first, int last, float* part) {
+__device__ inline void moment_sums(float* tile, Tiles<THREADS, VECTOR>& tiles, float sample, int first, int last,
+                                   float* part) {
   constexpr int kWarps = THREADS / kWarp;
   __shared__ float warp_sums[kWarps][64];
   float sums[64] = {};
   const Cursor start(threadIdx.x, THREADS, tiles.rows / 2, tiles.w);
-  tiles.fill_border(tile);
   for (int unit = first; unit < last; unit += tiles.each) {
-    const int top = unit % tiles.bands * tiles.rows, units = min(tiles.each, last - unit);
-    tiles.load(tile, unit, units);
+    const int image = tiles.bands == 1 ? unit : unit / tiles.bands, top = (unit - image * tiles.bands) * tiles.rows;
+    const int units = min(tiles.each, last - unit);
+    if (unit == first) {
+      tiles.load(tile, image, top, units, [&] { tiles.origin = origin_of(sample); });
+      tiles.fill_border(tile);
+    } else {
+      tiles.load(tile, image, top, units);
+    }
     __syncthreads();
     for (Cursor at = start; at.unit < units; at.advance()) {
       const float* const from = tile + (at.unit * (tiles.rows + 2) + 2 * at.row) * tiles.pitch + at.column;
@@ -216,18 +237,13 @@ __device__ inline void combine_moments(Moments& moments, const float* sums, int 
   __syncthreads();
 }
 
-// A window of the pooling in a tile: its patch of 4 x 4 pixels begins at float `patch`; `unit` is its image.
-struct Window {
-  unsigned short patch, unit;
-};
-
-// The windows of a tile of `tiles`, of which a row has `columns`, in the order of the output.
+// The windows of the pooling in a tile of `tiles`, of which a row has `columns`, in the order of the output: where the
+// patch of 4 x 4 pixels begins, below 2^16, and the image of the tile, times 2^16.
 template <int THREADS, int VECTOR>
-__device__ inline void list_windows(Window* windows, const Tiles<THREADS, VECTOR>& tiles, int columns) {
+__device__ inline void list_windows(unsigned* windows, const Tiles<THREADS, VECTOR>& tiles, int columns) {
   Cursor at(threadIdx.x, THREADS, tiles.rows / 2, columns);
   for (int i = threadIdx.x; at.unit < tiles.each; i += THREADS, at.advance()) {
-    const int patch = (at.unit * (tiles.rows + 2) + 2 * at.row) * tiles.pitch + 2 * at.column;
-    windows[i] = {static_cast<unsigned short>(patch), static_cast<unsigned short>(at.unit)};
+    windows[i] = (at.unit * (tiles.rows + 2) + 2 * at.row) * tiles.pitch + 2 * at.column + (at.unit << 16);
   }
 }
 

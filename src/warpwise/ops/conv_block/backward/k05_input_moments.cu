@@ -8,36 +8,69 @@
 
 #include "../one_channel.cuh"
 
-constexpr int kThreads = 256, kEach = 2;  // kEach filters of a warp
+constexpr int kThreads = 256, kEach = 2, kAhead = 3;  // kEach filters of a warp
 constexpr int kWarps = kThreads / warpwise::kWarp;
 constexpr int kFilterSums = one_channel::kTaps + 1;  // A and S
 
 // Blocks below `blocks` add the sums of filters over the windows of `share` units: sums, (k, blocks splits,
 // kFilterSums), splits the warps of a group. Blocks from there on add the moments of x over `moment_share` units:
-// moments, (gridDim.x - blocks, kPart). Grid: (blocks and moment blocks, tiles of kEach `groups` filters).
+// moments, (gridDim.x - blocks, kPart). Grid: (blocks and moment blocks, tiles of kEach filters for each of
+// 2^group_bits groups).
 template <int VECTOR>
 __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const float* f, const float* dy,
                                                            const float* mean, const float* var, const float* gamma,
                                                            const float* beta, float* sums, float* moments, int n, int h,
                                                            int w, int k, int pitch, int rows, int bands, int each,
                                                            int share, int blocks, int moment_rows, int moment_bands,
-                                                           int moment_each, int moment_share, int groups, float eps) {
+                                                           int moment_each, int moment_share, int group_bits,
+                                                           float eps) {
   extern __shared__ __align__(16) float tile[];
-  const float origin = one_channel::origin_of(x, n * h * w);
-  one_channel::Tiles<kThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, origin};
+  const float sample = one_channel::sample_of(x, n * h * w);
+  one_channel::Tiles<kThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, 0.0f};
   if (blockIdx.x >= blocks) {
     if (blockIdx.y > 0) return;
     tiles.rows = moment_rows;
     tiles.bands = moment_bands;
     tiles.each = moment_each;
     const int block = blockIdx.x - blocks, first = block * moment_share;
-    one_channel::moment_sums(tile, tiles, first, min(first + moment_share, n * moment_bands),
+    one_channel::moment_sums(tile, tiles, sample, first, min(first + moment_share, n * moment_bands),
                              moments + block * one_channel::kPart);
     return;
   }
-  const int warp = threadIdx.x / warpwise::kWarp, group = warp % groups, split = warp / groups;
-  const int filter = (blockIdx.y * groups + group) * kEach, splits = kWarps / groups;
+  const int warp = threadIdx.x / warpwise::kWarp, groups = 1 << group_bits;
+  const int group = warp & (groups - 1), split = warp >> group_bits, splits = kWarps >> group_bits;
+  const int filter = (blockIdx.y * groups + group) * kEach;
   const int lane = threadIdx.x % warpwise::kWarp + split * warpwise::kWarp, step = splits * warpwise::kWarp;
+  const int oh = h / 2, ow = w / 2, plane = oh * ow;
+  const int first = blockIdx.x * share, last = min(first + share, n * bands);
+  int image = bands == 1 ? first : first / bands, band = first - image * bands;
+
+  // Gradients are loaded kAhead windows before they are used.
+  float gradients[kAhead][kEach];
+  const float* from[kEach];
+  int count = 0;
+  const auto fetch = [&](float (&to)[kEach], int i) {
+    if (i >= count) return;
+    const int at = i + one_channel::quotient(i, plane) * ((k - 1) * plane);  // 0 times it in a band of an image
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) to[j] = from[j][at];
+  };
+  const auto begin = [&](int units) {
+    const int above = band * rows / 2;
+    count = units * min(rows / 2, oh - above) * ow;
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) {
+      from[j] = dy + (static_cast<long long>(image) * k + min(filter + j, k - 1)) * plane + above * ow;
+    }
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a) fetch(gradients[a], lane + a * step);
+  };
+  begin(min(each, last - first));
+  tiles.load(tile, image, band * rows, min(each, last - first), [&] { tiles.origin = one_channel::origin_of(sample); });
+  tiles.fill_border(tile);
+  auto* const windows = reinterpret_cast<unsigned*>(tile + each * (rows + 2) * pitch);
+  one_channel::list_windows(windows, tiles, ow);
+
   float filters[kEach][one_channel::kTaps], constants[kEach];
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
@@ -52,63 +85,54 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
     }
     constants[i] = beta[mine] - (mean[mine] - total * tiles.origin) * scale;
   }
+  __syncthreads();
 
-  auto* const windows = reinterpret_cast<one_channel::Window*>(tile + each * (rows + 2) * pitch);
-  const int oh = h / 2, ow = w / 2, plane = oh * ow;
-  const int first = blockIdx.x * share, last = min(first + share, n * bands);
-  tiles.fill_border(tile);
-  one_channel::list_windows(windows, tiles, ow);
   float values[warpwise::kWarp] = {};  // of each filter A and S
   for (int unit = first; unit < last; unit += each) {
-    const int above = unit % bands * rows / 2, units = min(each, last - unit);
-    const int count = units * min(rows / 2, oh - above) * ow;
-    const float* const from = dy + (static_cast<long long>(unit / bands) * k + filter) * plane + above * ow;
-    tiles.load(tile, unit, units);
-    __syncthreads();
-    // The gradients of the next window are loaded before the sums of this one.
-    one_channel::Window window = {}, next = {};
-    float gradients[kEach] = {}, following[kEach] = {};
-    const auto fetch = [&](int i) {
-      if (i >= count) return;
-      next = windows[i];
+    if (unit > first) {
+      begin(min(each, last - unit));
+      tiles.load(tile, image, band * rows, min(each, last - unit));
+      __syncthreads();
+    }
+    for (int start = lane; start < count; start += kAhead * step) {
 #pragma unroll
-      for (int j = 0; j < kEach; ++j) {
-        if (filter + j < k) following[j] = from[i + next.unit * (k - 1) * plane + j * plane];
-      }
-    };
-    fetch(lane);
-    for (int i = lane; i < count; i += step) {
-      window = next;
+      for (int a = 0; a < kAhead; ++a) {
+        const int i = start + a * step;
+        if (i >= count) break;
+        float patch[4][4], dys[kEach];
 #pragma unroll
-      for (int j = 0; j < kEach; ++j) gradients[j] = following[j];
-      fetch(i + step);
-      float patch[4][4];
-      one_channel::read_patch(patch, tile + window.patch, pitch);
+        for (int j = 0; j < kEach; ++j) dys[j] = gradients[a][j];
+        fetch(gradients[a], i + kAhead * step);
+        one_channel::read_patch(patch, tile + (windows[i] & 0xffff), pitch);
 #pragma unroll
-      for (int j = 0; j < kEach; ++j) {
-        float y[4];
-        one_channel::responses(y, patch, filters[j], constants[j]);
-        // The first maximum above 0: g goes to patches that begin in row 0 or row 1, and in column 0 or 1.
-        const float upper = fmaxf(y[0], y[1]), lower = fmaxf(y[2], y[3]);
-        const bool below = lower > upper, right = below ? y[3] > y[2] : y[1] > y[0];
-        const float g = fmaxf(upper, lower) > 0.0f ? gradients[j] : 0.0f;
-        const float g0 = below ? 0.0f : g, g1 = below ? g : 0.0f;
-        float* const mine = values + kFilterSums * j;
-        mine[one_channel::kTaps] += g;
+        for (int j = 0; j < kEach; ++j) {
+          float y[4];
+          one_channel::responses(y, patch, filters[j], constants[j]);
+          // The first maximum above 0: g goes to patches that begin in row 0 or row 1, and in column 0 or 1.
+          const float upper = fmaxf(y[0], y[1]), lower = fmaxf(y[2], y[3]);
+          const bool below = lower > upper, right = below ? y[3] > y[2] : y[1] > y[0];
+          const float g = fmaxf(upper, lower) > 0.0f ? dys[j] : 0.0f;
+          const float g0 = below ? 0.0f : g, g1 = below ? g : 0.0f;
+          float* const mine = values + kFilterSums * j;
+          mine[one_channel::kTaps] += g;
 #pragma unroll
-        for (int column = 0; column < 3; ++column) {
-          float chosen[4];
+          for (int column = 0; column < 3; ++column) {
+            float chosen[4];
 #pragma unroll
-          for (int row = 0; row < 4; ++row) chosen[row] = right ? patch[row][column + 1] : patch[row][column];
+            for (int row = 0; row < 4; ++row) chosen[row] = right ? patch[row][column + 1] : patch[row][column];
 #pragma unroll
-          for (int row = 0; row < 3; ++row) {
-            mine[3 * row + column] += g0 * chosen[row];
-            mine[3 * row + column] += g1 * chosen[row + 1];
+            for (int row = 0; row < 3; ++row) {
+              mine[3 * row + column] += g0 * chosen[row];
+              mine[3 * row + column] += g1 * chosen[row + 1];
+            }
           }
         }
       }
     }
     __syncthreads();
+    band += each;  // 1, or a number of images where they have one band
+    image += bands == 1 ? band : band == bands;
+    band = bands == 1 || band == bands ? 0 : band;
   }
   one_channel::reduce_values(values);
   const int at = threadIdx.x % warpwise::kWarp, one = filter + at / kFilterSums;

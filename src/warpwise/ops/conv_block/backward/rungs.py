@@ -21,7 +21,6 @@ HERE = Path(__file__).parent
 THREADS, BLOCKS_PER_SM, FEWEST_WINDOWS = 256, 4, 1024  # kThreads; windows of a block
 MOST_PARTS = 32  # blocks of a channel in k03
 EACH, FILTER_SUMS = 2, 10  # kEach and kFilterSums of k05
-MOMENT_BLOCKS, WINDOW_BLOCKS = 1, 2  # blocks per SM of k05, of the moments and of the windows
 SEPARATE = cuda.load(HERE / "k01_separate_passes.cu")
 FUSED = cuda.load(HERE / "k02_fused.cu")
 DIRECT = cuda.load(HERE / "k03_direct_tiles.cu")
@@ -130,9 +129,7 @@ def input_moments(outputs: Any, *args: Any) -> None:
         return
     sms, groups = sm_count(x), one_channel.groups(k, EACH)
     tall, splits = cdiv(k, EACH * groups), one_channel.THREADS // 32 // groups
-    pixels = one_channel.tiles(n, h, w, cdiv(h, 2), w, MOMENT_BLOCKS * sms, one_channel.THREADS)
-    most = max(1, WINDOW_BLOCKS * sms // tall)
-    windows = one_channel.tiles(n, h, w, h // 2, w // 2, most, 32 * splits)
+    windows, pixels = one_channel.backward_tiles(n, h, w, tall, splits, 2 * sms)
     blocks = windows.blocks if dy is not None else 0
     sums, moments = x.new_empty((k, blocks * splits, FILTER_SUMS)), x.new_empty((pixels.blocks, one_channel.PART))
     kernel = MOMENTS[f"window_sums<{one_channel.vector(x)}>"][
@@ -140,7 +137,7 @@ def input_moments(outputs: Any, *args: Any) -> None:
     ]
     kernel(x, weight, dy, mean, var, gamma, beta, cuda.out(sums), cuda.out(moments), n, h, w, k, windows.pitch,
            windows.rows, windows.bands, windows.each, windows.share, blocks, pixels.rows, pixels.bands, pixels.each,
-           pixels.share, groups, eps)  # fmt: skip
+           pixels.share, groups.bit_length() - 1, eps)  # fmt: skip
     kernel = MOMENTS["filter_gradients"][k, 2 * one_channel.THREADS]
     kernel(sums, moments, weight, var, gamma, dmean, dvar, cuda.out(dw), cuda.out(dgamma), cuda.out(dbeta),
            blocks * splits, pixels.blocks, 1 / (n * h * w), eps)  # fmt: skip

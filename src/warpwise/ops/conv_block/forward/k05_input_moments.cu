@@ -5,18 +5,18 @@
 
 #include "../one_channel.cuh"
 
-constexpr int kMomentThreads = 512, kThreads = 256, kEach = 4;  // kEach filters of a warp
-constexpr int kWarps = kThreads / warpwise::kWarp;
+constexpr int kEach = 4, kGroups = 8;  // kEach filters of a warp, at most kGroups groups
 
 // parts: (gridDim.x, kPart), the sums of moment_sums. A block has `share` units: bands of images.
-template <int VECTOR>
-__global__ void __launch_bounds__(kMomentThreads) input_moments(const float* x, float* parts, int n, int h, int w,
-                                                                int rows, int bands, int each, int pitch, int share) {
+template <int VECTOR, int THREADS>
+__global__ void __launch_bounds__(THREADS, 512 / THREADS) input_moments(const float* x, float* parts, int n, int h,
+                                                                        int w, int rows, int bands, int each, int pitch,
+                                                                        int share) {
   extern __shared__ __align__(16) float tile[];
-  const float origin = one_channel::origin_of(x, n * h * w);
-  const one_channel::Tiles<kMomentThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, origin};
+  const float sample = one_channel::sample_of(x, n * h * w);
+  one_channel::Tiles<THREADS, VECTOR> tiles{x, h, w, rows, bands, each, pitch, 0.0f};
   const int first = blockIdx.x * share, last = min(first + share, n * bands);
-  one_channel::moment_sums(tile, tiles, first, last, parts + blockIdx.x * one_channel::kPart);
+  one_channel::moment_sums(tile, tiles, sample, first, last, parts + blockIdx.x * one_channel::kPart);
 }
 
 // The larger value, or NaN if either is NaN.
@@ -31,29 +31,30 @@ __device__ inline float max_or_nan(float a, float b) {
 }
 
 // out: (n, k, h / 2, w / 2), mean, var: (k) from x: (n, 1, h, w), f: (k, 9), and the `parts` of input_moments; inverse
-// = 1 / (n h w). Grid: (blocks of `share` units, tiles of kEach `groups` filters); a group's warps divide the windows.
-template <int VECTOR>
-__global__ void __launch_bounds__(kThreads, 2) normalise_and_pool(const float* x, const float* f, const float* gamma,
-                                                                  const float* beta, const float* sums, float* out,
-                                                                  float* mean, float* var, int parts, double inverse,
-                                                                  int n, int h, int w, int k, int rows, int bands,
-                                                                  int each, int pitch, int share, int groups,
-                                                                  float eps) {
+// = 1 / (n h w). Grid: (blocks of `share` units, tiles of kEach filters for each of 2^group_bits groups); the warps of
+// a group divide the windows.
+template <int VECTOR, int THREADS>
+__global__ void __launch_bounds__(THREADS, 512 / THREADS) normalise_and_pool(
+    const float* x, const float* f, const float* gamma, const float* beta, const float* sums, float* out, float* mean,
+    float* var, int parts, double inverse, int n, int h, int w, int k, int rows, int bands, int each, int pitch,
+    int share, int group_bits, float eps) {
   constexpr int kLanes = 16;  // of a filter's statistics
   extern __shared__ __align__(16) float tile[];
   __shared__ one_channel::Moments moments;
-  __shared__ float scaled[kEach * kWarps][one_channel::kTaps + 1];  // filters times gamma rstd, and the constant
-  auto* const windows = reinterpret_cast<one_channel::Window*>(tile + each * (rows + 2) * pitch);
+  __shared__ float scaled[kEach * kGroups][one_channel::kTaps + 1];  // filters times gamma rstd, and the constant
+  auto* const windows = reinterpret_cast<unsigned*>(tile + each * (rows + 2) * pitch);
   const int oh = h / 2, ow = w / 2, plane = oh * ow;
-  const one_channel::Tiles<kThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, sums[one_channel::kSums]};
-  const int first = blockIdx.x * share, last = min(first + share, n * bands), top = blockIdx.y * kEach * groups;
+  one_channel::Tiles<THREADS, VECTOR> tiles{x, h, w, rows, bands, each, pitch, sums[one_channel::kSums]};
+  const int groups = 1 << group_bits, top = blockIdx.y * kEach * groups;
+  const int first = blockIdx.x * share, last = min(first + share, n * bands);
+  int image = bands == 1 ? first : first / bands, band = first - image * bands;
   tiles.fill_border(tile);
-  tiles.load(tile, first, min(each, last - first));
+  tiles.load(tile, image, band * rows, min(each, last - first));
   one_channel::list_windows(windows, tiles, ow);
   one_channel::combine_moments(moments, sums, parts, inverse);
 
   const int tap = threadIdx.x % kLanes;
-  for (int i = threadIdx.x / kLanes; i < kEach * groups; i += kThreads / kLanes) {
+  for (int i = threadIdx.x / kLanes; i < kEach * groups; i += THREADS / kLanes) {
     const int filter = top + i;
     const float weight = filter < k && tap < one_channel::kTaps ? f[filter * one_channel::kTaps + tap] : 0.0f;
     double centre = 0.0, spread = 0.0, total = weight;
@@ -79,8 +80,9 @@ __global__ void __launch_bounds__(kThreads, 2) normalise_and_pool(const float* x
   }
   __syncthreads();
 
-  const int warp = threadIdx.x / warpwise::kWarp, group = warp % groups, filter = top + kEach * group;
-  const int lane = threadIdx.x % warpwise::kWarp + warp / groups * warpwise::kWarp, step = kThreads / groups;
+  const int warp = threadIdx.x / warpwise::kWarp, group = warp & (groups - 1), filter = top + kEach * group;
+  const int lane = threadIdx.x % warpwise::kWarp + (warp >> group_bits) * warpwise::kWarp;
+  const int step = THREADS >> group_bits;
   float filters[kEach][one_channel::kTaps], constants[kEach];
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
@@ -90,19 +92,19 @@ __global__ void __launch_bounds__(kThreads, 2) normalise_and_pool(const float* x
   }
 
   for (int unit = first; unit < last; unit += each) {
-    const int above = unit % bands * rows / 2, units = min(each, last - unit);
+    const int above = band * rows / 2, units = min(each, last - unit);
     const int count = units * min(rows / 2, oh - above) * ow;
     if (unit > first) {
       __syncthreads();
-      tiles.load(tile, unit, units);
+      tiles.load(tile, image, band * rows, units);
       __syncthreads();
     }
-    float* const to = out + (static_cast<long long>(unit / bands) * k + filter) * plane + above * ow;
+    float* const to = out + (static_cast<long long>(image) * k + filter) * plane + above * ow;
     for (int i = lane; i < count; i += step) {
-      const one_channel::Window window = windows[i];
+      const unsigned window = windows[i];
       float patch[4][4];
-      one_channel::read_patch(patch, tile + window.patch, pitch);
-      const int at = i + window.unit * (k - 1) * plane;
+      one_channel::read_patch(patch, tile + (window & 0xffff), pitch);
+      const int at = i + static_cast<int>(window >> 16) * ((k - 1) * plane);
 #pragma unroll
       for (int j = 0; j < kEach; ++j) {
         float values[4];
@@ -111,5 +113,8 @@ __global__ void __launch_bounds__(kThreads, 2) normalise_and_pool(const float* x
         if (filter + j < k) to[at + j * plane] = max_or_nan(larger, 0.0f);
       }
     }
+    band += each;  // 1, or a number of images where they have one band
+    image += bands == 1 ? band : band == bands;
+    band = bands == 1 || band == bands ? 0 : band;
   }
 }

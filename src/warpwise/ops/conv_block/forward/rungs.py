@@ -18,7 +18,8 @@ from warpwise.ops.conv_block.spec import DTYPES, Four, convolved_shape
 HERE = Path(__file__).parent
 THREADS, COLUMNS, STATISTICS_THREADS = 256, 128, 1024  # kThreads and kColumns
 WARPS = 8  # of a block of k04
-MOMENT_THREADS, EACH, BLOCKS_PER_SM = 512, 4, 2  # kMomentThreads, kEach and blocks of normalise_and_pool in k05
+MOMENT_THREADS, MOMENT_BLOCKS = 512, 1  # of input_moments in k05, blocks per SM
+EACH, WIDE = 4, 1  # kEach of k05; images of an SM that one block takes
 MOST_ELEMENTS, MOST_FILTERS = 2**30, 65535
 MOST_CHANNELS = 64  # of an input that the default takes
 SEPARATE = cuda.load(HERE / "k01_separate_passes.cu")
@@ -116,17 +117,17 @@ def input_moments(outputs: Four, *args: Any) -> None:
         fused(outputs, *args)
         return
     sms, vector = sm_count(input), one_channel.vector(input)
-    tiles = one_channel.tiles(n, h, w, cdiv(h, 2), w, sms, MOMENT_THREADS)
+    tiles = one_channel.tiles(n, h, w, cdiv(h, 2), w, MOMENT_BLOCKS * sms, MOMENT_THREADS)
     parts = input.new_empty((tiles.blocks, one_channel.PART))
-    kernel = MOMENTS[f"input_moments<{vector}>"][tiles.blocks, MOMENT_THREADS, tiles.shared()]
+    kernel = MOMENTS[f"input_moments<{vector}, {MOMENT_THREADS}>"][tiles.blocks, MOMENT_THREADS, tiles.shared()]
     kernel(input, cuda.out(parts), n, h, w, *tiles[:-1])
     groups = one_channel.groups(k, EACH)
     tall = cdiv(k, EACH * groups)
-    most = max(1, BLOCKS_PER_SM * sms // tall)
-    tiles = one_channel.tiles(n, h, w, h // 2, w // 2, most, one_channel.THREADS // groups)
-    kernel = MOMENTS[f"normalise_and_pool<{vector}>"][(tiles.blocks, tall), one_channel.THREADS, tiles.shared(w // 2)]
+    threads = 512 if n * tall <= WIDE * sms else 256  # one block per SM, or two
+    tiles = one_channel.tiles(n, h, w, h // 2, w // 2, max(1, 512 // threads * sms // tall), threads // groups)
+    kernel = MOMENTS[f"normalise_and_pool<{vector}, {threads}>"][(tiles.blocks, tall), threads, tiles.shared(w // 2)]
     kernel(input, weight, gamma, beta, parts, cuda.out(output), cuda.out(mean), cuda.out(var), len(parts),
-           1 / (n * h * w), n, h, w, k, *tiles[:-1], groups, eps)  # fmt: skip
+           1 / (n * h * w), n, h, w, k, *tiles[:-1], groups.bit_length() - 1, eps)  # fmt: skip
 
 
 RUNGS = (
