@@ -52,12 +52,13 @@ CUTLASS = "needs CUTLASS"
 ABSENT = "needs a header that its project lacks"
 INCOMPLETE = frozenset({
     GUESSED, CUTLASS, ABSENT, "needs a macro of its build", "exercise with gaps", "removed from CUDA",
-    "removed by the preprocessor",
+    "removed by the preprocessor", "invalid character",
 })  # fmt: skip
 
 # The class of a refusal is the first whose pattern its message contains.
 CLASSES = (
     ("needs a macro of its build", r"#\s*error"),
+    ("invalid character", r"is not valid in an identifier"),
     ("exercise with gaps", r"\b(?:FIXME|TODO)\b"),
     (
         "missing header",
