@@ -36,20 +36,25 @@ __device__ void input_gradient(const LogitGradient& gradient, const float* w, fl
     const int k = begin + lane * WIDTH;
     const bool inside = k < features;
     Pack sums[ROWS] = {};
-    for (int first = 0; first < gradient.classes; first += warpwise::kWarp) {
-      const int own = first + lane, count = min(warpwise::kWarp, gradient.classes - first);
+    for (int first = 0; first < gradient.classes; first += kGroup) {
+      const int own = first + lane, count = gradient.classes - first;
+      Pack of_w[kGroup];  // of classes past the end, those of the last one
+#pragma unroll
+      for (int c = 0; c < kGroup; ++c) {
+        const long long from = min(first + c, gradient.classes - 1);
+        of_w[c] = *warpwise::packs<4 * WIDTH>(w + from * features + (inside ? k : 0));
+      }
       float d[ROWS];  // of class `own`
 #pragma unroll
-      for (int r = 0; r < ROWS; ++r) d[r] = own < gradient.classes && row + r < rows ? gradient(row + r, own) : 0.0f;
-#pragma unroll 4
-      for (int c = 0; c < count; ++c) {
-        Pack of_w = {};
-        if (inside) of_w = *warpwise::packs<4 * WIDTH>(w + static_cast<long long>(first + c) * features + k);
+      for (int r = 0; r < ROWS; ++r) d[r] = lane < min(kGroup, count) && row + r < rows ? gradient(row + r, own) : 0.0f;
+#pragma unroll
+      for (int c = 0; c < kGroup; ++c) {
+        if (c >= count) continue;
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) {
           const float of_d = __shfl_sync(warpwise::kFullMask, d[r], c);
 #pragma unroll
-          for (int e = 0; e < WIDTH; ++e) sums[r].at[e] += of_d * of_w.at[e];
+          for (int e = 0; e < WIDTH; ++e) sums[r].at[e] += of_d * of_w[c].at[e];
         }
       }
     }
@@ -85,20 +90,29 @@ __global__ void __launch_bounds__(kThreads) linear_cross_entropy_backward(
   float sums[kGroup] = {};
   for (int from = begin; from < end; from += kStaged) {
     const int staged_rows = min(kStaged, end - from);
+    float of_x[kStaged / kWarps];  // of rows and columns past the end, those of the last one
+#pragma unroll
+    for (int i = 0; i < kStaged / kWarps; ++i) {
+      const long long row = min(from + warp + i * kWarps, end - 1);
+      of_x[i] = x[row * features + min(column, features - 1)];
+    }
     __syncthreads();  // the reads of the rows before are complete
-    for (int at = threadIdx.x; at < staged_rows * kGroup; at += kThreads) {
-      const int r = at / kGroup, c = first_class + at % kGroup;
-      staged[r][at % kGroup] = c < classes ? gradient(from + r, c) : 0.0f;
+#pragma unroll
+    for (int i = 0; i < kStaged * kGroup / kThreads; ++i) {
+      const int at = threadIdx.x + i * kThreads, r = at / kGroup, c = first_class + at % kGroup;
+      if (r < staged_rows) staged[r][at % kGroup] = c < classes ? gradient(from + r, c) : 0.0f;
     }
     __syncthreads();
-#pragma unroll 4
-    for (int r = warp; r < staged_rows; r += kWarps) {
-      const float of_x = column < features ? x[static_cast<long long>(from + r) * features + column] : 1.0f;
+#pragma unroll
+    for (int i = 0; i < kStaged / kWarps; ++i) {
+      const int r = warp + i * kWarps;
+      if (r >= staged_rows) continue;
+      const float factor = column < features ? of_x[i] : 1.0f;
 #pragma unroll
       for (int c = 0; c < kGroup; c += 4) {
         const auto of_d = *warpwise::packs(&staged[r][c]);
 #pragma unroll
-        for (int e = 0; e < 4; ++e) sums[c + e] += of_d.at[e] * of_x;
+        for (int e = 0; e < 4; ++e) sums[c + e] += of_d.at[e] * factor;
       }
     }
   }

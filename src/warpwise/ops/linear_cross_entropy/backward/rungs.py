@@ -29,6 +29,12 @@ def limits(grad_loss: Optional, grad_probabilities: Optional, input: torch.Tenso
     return f"takes up to {MAX_ELEMENTS} elements, not {most}" if most > MAX_ELEMENTS else None
 
 
+def limits_of_tiles(grad_loss: Optional, grad_probabilities: Optional, input: torch.Tensor, *rest: Any) -> str | None:
+    if not input.shape[1]:
+        return "takes one feature or more, not 0"
+    return limits(grad_loss, grad_probabilities, input, *rest)
+
+
 def thread_per_element(
     outputs: Gradients,
     grad_loss: torch.Tensor,
@@ -96,7 +102,7 @@ RUNGS = (
     make_rung(HERE, "k01_thread_per_element", "one thread per element of each gradient", thread_per_element,
               dtypes=DTYPES, limits=limits),
     make_rung(HERE, "k02_one_launch", "all gradients in one launch; a second adds the sums of many rows", one_launch,
-              dtypes=DTYPES, limits=limits),
+              dtypes=DTYPES, limits=limits_of_tiles),
 )  # fmt: skip
 
 

@@ -4,6 +4,8 @@
 // lane l, where 16 separate reductions take 80. The softmax follows in registers, so the logits are neither written nor
 // read for up to 16 classes. The last block adds the losses of the blocks, in a fixed order.
 
+#include "transposed_sum.cuh"
+
 #include <warpwise/core/pack.cuh>
 #include <warpwise/core/partial_sums.cuh>
 #include <warpwise/core/reduce.cuh>
@@ -11,20 +13,6 @@
 constexpr int kThreads = 256, kWarps = kThreads / warpwise::kWarp;
 constexpr int kGroup = 16;  // classes summed at once
 constexpr int kLoads = 8;   // loads of w in flight
-
-// The sum over the warp of values[lane / 2], which the halving steps move to that lane.
-__device__ inline float transposed_sum(float (&values)[kGroup], int lane) {
-#pragma unroll
-  for (int count = kGroup / 2; count > 0; count /= 2) {
-    const bool upper = lane & (2 * count);
-#pragma unroll
-    for (int i = 0; i < count; ++i) {
-      const float kept = upper ? values[count + i] : values[i], sent = upper ? values[i] : values[count + i];
-      values[i] = kept + __shfl_xor_sync(warpwise::kFullMask, sent, 2 * count);
-    }
-  }
-  return values[0] + __shfl_xor_sync(warpwise::kFullMask, values[0], 1);
-}
 
 // x: (rows, features), w: (classes, features), b: (classes) or null, target: (rows), p: (rows, classes), its softmax;
 // sums, counts: (gridDim.x) and semaphore, or null for one block; loss, count: one element. WIDTH: floats of a load, 4
@@ -60,11 +48,11 @@ __global__ void __launch_bounds__(kThreads) linear_cross_entropy(const float* x,
       }
 #pragma unroll
       for (int half = 0; half < kGroup; half += kLoads) {
-        Pack of_w[kLoads] = {};
+        Pack of_w[kLoads];  // of classes past the end, those of the last one
 #pragma unroll
         for (int i = 0; i < kLoads; ++i) {
-          const long long c = first + half + i;
-          if (c < classes) of_w[i] = *warpwise::packs<4 * WIDTH>(w + c * features + k);
+          const long long c = min(first + half + i, classes - 1);
+          of_w[i] = *warpwise::packs<4 * WIDTH>(w + c * features + k);
         }
 #pragma unroll
         for (int i = 0; i < kLoads; ++i) {
@@ -81,7 +69,7 @@ __global__ void __launch_bounds__(kThreads) linear_cross_entropy(const float* x,
     const float bias = own && b ? b[c] : 0.0f;
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-      logit[r] = transposed_sum(products[r], lane) + bias;
+      logit[r] = warpwise::transposed_sum(products[r]) + bias;
       if (!own) continue;
       value[r] = MaxAndSum::with(value[r], logit[r]);
       if (c == wanted[r]) chosen[r] = logit[r];
