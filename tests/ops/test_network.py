@@ -17,7 +17,8 @@ LARGEST = 1 << 14  # product of the sizes of a case; the largest size is halved 
 NAMES = (
     "conv2d", "conv2d_backward", "conv_block", "conv_block_backward", "batch_norm", "batch_norm_backward",
     "running_statistics", "max_pool2d", "max_pool2d_backward", "avg_pool2d", "avg_pool2d_backward", "cross_entropy",
-    "cross_entropy_backward", "sgd", "gather_images",
+    "cross_entropy_backward", "linear_cross_entropy", "linear_cross_entropy_backward", "linear_backward", "sgd",
+    "gather_images",
 )  # fmt: skip
 
 
@@ -62,10 +63,25 @@ def test_a_convolution_of_long_sums_is_pytorchs(channels, filters, rung):
         assert default("conv2d", **given, padding=(1, 1)) == name
 
 
-@pytest.mark.parametrize("channels,rung", [(1, "k03_fused"), (64, "k04_direct_tiles"), (65, None)])
+@pytest.mark.parametrize("channels,rung", [(1, "k05_input_moments"), (64, "k04_direct_tiles"), (65, None)])
 def test_a_block_of_many_channels_is_pytorchs(channels, rung):
     given = {"input": meta(8, channels, 14, 14), "weight": meta(32, channels, 3, 3)}
     assert default("conv_block", **given, gamma=meta(32), beta=meta(32)) == rung
+
+
+@pytest.mark.parametrize("images,channels,filters,width,forward,backward", [
+    (128, 16, 32, 14, "k07_warpgroups", "k03_direct_tiles"), (512, 16, 32, 14, "k06_tensor_cores", "k06_tensor_cores"),
+    (512, 16, 64, 14, "k06_tensor_cores", "k03_direct_tiles"), (512, 16, 36, 9, "k04_direct_tiles", "k03_direct_tiles"),
+    (512, 17, 32, 14, "k04_direct_tiles", "k03_direct_tiles"), (512, 8, 32, 14, "k04_direct_tiles", "k03_direct_tiles"),
+    (512, 16, 32, 225, "k04_direct_tiles", "k03_direct_tiles"),
+])  # fmt: skip
+def test_tensor_cores_compute_blocks_that_fill_their_tiles(images, channels, filters, width, forward, backward):
+    input, weight = meta(images, channels, 14, width), meta(filters, channels, 3, 3)
+    block = {"input": input, "weight": weight, "gamma": meta(filters), "beta": meta(filters), "eps": 1e-5}
+    assert default("conv_block", **block) == forward
+    grads = dict.fromkeys(("grad_output", "grad_mean", "grad_var", "grad_convolved"))
+    saved = {"mean": meta(filters), "var": meta(filters), "convolved": meta(images, filters, 14, width)}
+    assert default("conv_block_backward", **grads, **block, **saved) == backward
 
 
 def test_windows_side_by_side_have_their_own_rung():
@@ -99,13 +115,14 @@ TILED = [
     )
 ] + [
     (rung, name, sizes, sms)
-    for rung in ("tensor_cores", "warpgroups")
-    for name in ("conv_block", "conv_block_backward")
+    for rung, name in (
+        ("tensor_cores", "conv_block"), ("tensor_cores", "conv_block_backward"), ("warpgroups", "conv_block")
+    )
     for sizes, sms in (
-        ((1, 3, 6, 113, 3), 1), ((5, 18, 17, 15, 31), 1), ((3, 17, 34, 6, 16), 2), ((2, 100, 3, 4, 2), 1),
+        ((1, 3, 6, 113, 3), 1), ((5, 18, 17, 15, 33), 1), ((3, 17, 34, 6, 16), 2), ((2, 100, 3, 4, 2), 1),
         ((9, 16, 6, 6, 32), 1),
     )
-] + [("tensor_cores", "conv_block_backward", (2, 17, 4, 6, 40), 1)]  # fmt: skip
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("rung,name,sizes,sms", TILED)
@@ -121,26 +138,38 @@ def test_tiles_of_wide_and_tall_images(rung, name, sizes, sms):
         assert instance.compare(position, found).right, instance.results[position].name
 
 
-@pytest.mark.parametrize("rung", ["tensor_cores", "warpgroups"])
-@pytest.mark.parametrize("value", [math.inf, math.nan, torch.finfo(torch.float32).max, 2.0**120])
-def test_tensor_cores_keep_infinity_nan_and_huge_values(rung, value):
-    """A block whose values do not have two finite parts of TF32 multiplies in float32; the other blocks do not."""
-    block, backward = operation.get("conv_block"), operation.get("conv_block_backward")
+HUGE = (math.inf, math.nan, torch.finfo(torch.float32).max, 2.0**120)
+
+
+def with_huge_value(value):
+    """Images with one such value, and filters of four."""
     generator = torch.Generator().manual_seed(0)
     x, w = (torch.randn(*shape, generator=generator) for shape in ((3, 5, 6, 7), (4, 5, 3, 3)))
-    w *= 2.0**-5
     x[1, 3, 2, 2] = value
+    return x, w * 2.0**-5, torch.randn(3, 4, 6, 7, generator=generator)
+
+
+@pytest.mark.parametrize("rung", ["tensor_cores", "warpgroups"])
+@pytest.mark.parametrize("value", HUGE)
+def test_tensor_cores_keep_infinity_nan_and_huge_values(rung, value):
+    """A block whose values do not have two finite parts of TF32 multiplies in float32; the other blocks do not."""
+    block = operation.get("conv_block")
+    x, w, _ = with_huge_value(value)
     args = (x, w, torch.ones(4), torch.zeros(4), 1e-5)
     outputs = block.allocate(*args)
     block.launch(block.rung(rung), outputs, *args)
     expected = torch.nn.functional.conv2d(x.double(), w.double(), padding=1).float()
     torch.testing.assert_close(outputs[3], expected, rtol=1e-5, atol=1e-5, equal_nan=True)
 
-    grads = torch.randn(3, 4, 6, 7, generator=generator)  # of the convolution; the others are None
+
+@pytest.mark.parametrize("value", HUGE)
+def test_gradients_on_tensor_cores_keep_infinity_nan_and_huge_values(value):
+    backward = operation.get("conv_block_backward")
+    x, w, grads = with_huge_value(value)  # the gradient of the convolution; the others are None
     statistics = (torch.zeros(4), torch.ones(4), torch.zeros(3, 4, 6, 7))
-    given = (None, None, None, grads, x, *args[1:], *statistics, True)
+    given = (None, None, None, grads, x, w, torch.ones(4), torch.zeros(4), 1e-5, *statistics, True)
     found = backward.allocate(*given)
-    backward.launch(backward.rung(rung), found, *given)
+    backward.launch(backward.rung("tensor_cores"), found, *given)
     dx, dw, _ = torch.ops.aten.convolution_backward(
         grads.double(), x.double(), w.double(), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True, True, False]
     )

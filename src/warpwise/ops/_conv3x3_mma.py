@@ -10,6 +10,7 @@ from warpwise.gemm.limits import requires_ampere
 from warpwise.operation import cdiv
 
 PLANES, QUADS = 16, 4  # kMmaPlanes, kMmaQuads
+FEW_PIXELS = 50_000  # of a batch, for which k06 of conv_block is not faster than direct sums
 MOST_PIXELS = 224  # of a band: 28 n-tiles, seven for each of four warps
 
 
@@ -40,3 +41,8 @@ def mma_limits(input: torch.Tensor) -> str | None:
     if input.shape[3] > MOST_PIXELS:
         return f"takes up to {MOST_PIXELS} columns, not {input.shape[3]}"
     return requires_ampere(input)
+
+
+def fills_tiles(channels: int, filters: int) -> bool:
+    """True where a tile of 16 channels and 32 filters has little padding, and the filters stay in shared memory."""
+    return PLANES * 2 * PLANES * cdiv(filters, 2 * PLANES) <= 1.5 * channels * filters and channels <= PLANES

@@ -15,7 +15,7 @@ from warpwise.ops.conv_block.spec import Four
 HERE = Path(__file__).parent
 KERNELS = cuda.load(HERE / "k06_tensor_cores.cu")
 WARPGROUPS = cuda.load(HERE / "k07_warpgroups.cu")
-WGMMA_PIXELS, WGMMA_FILTERS = 256, 32  # of a band: four tiles of kWgmmaPixels; kWgmmaFilters
+WGMMA_PIXELS, WGMMA_FILTERS, WGMMA_THREADS = 256, 32, 512  # of a band: four tiles of kWgmmaPixels; kWgmmaFilters
 WGMMA_FILTER_BYTES = 4 * 2 * 5 * 32 * WGMMA_FILTERS  # WgmmaFilters::kFloats
 POOL_THREADS = 256  # kPoolThreads
 MOST_RESIDENT = 96 * 1024  # bytes of shared memory of a block that keeps all its filters
@@ -50,22 +50,21 @@ def convolve_by_warpgroups(input: torch.Tensor, weight: torch.Tensor, convolved:
     planes = 2 * QUADS * bands.quad + bands.offsets
     resident = planes + chunks * WGMMA_FILTER_BYTES <= MOST_RESIDENT
     units = bands.bands * cdiv(k, WGMMA_FILTERS)  # blocks that take an image
-    groups = 4 if n * units <= sms else 2
-    splits = max(1, min(n, 4 // groups * sms // units))
-    parts = splits * bands.bands
-    partials = input.new_empty((k, parts, 3))
-    kernel = WARPGROUPS[f"convolution_with_statistics<{groups}, {flags(resident)}>"]
-    kernel[splits * units, 128 * groups, planes + (chunks if resident else 1) * WGMMA_FILTER_BYTES](
-        *(input, weight, cuda.out(convolved), cuda.out(partials), parts, n, c, h, w, k, bands.rows, splits)
+    splits = max(1, min(n, sms // units))
+    partials = input.new_empty((k, splits * bands.bands, 3))
+    kernel = WARPGROUPS[f"convolution_with_statistics<{flags(resident)}>"]
+    kernel[splits * units, WGMMA_THREADS, planes + (chunks if resident else 1) * WGMMA_FILTER_BYTES](
+        *(input, weight, cuda.out(convolved), cuda.out(partials)),
+        *(splits * bands.bands, n, c, h, w, k, bands.rows, splits),
     )
     return partials
 
 
 def normalise_and_pool(
-    outputs: Four, partials: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float
+    outputs: Four, convolved: torch.Tensor, partials: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float
 ) -> None:
     """The outputs but the convolution, from it and its partial statistics."""
-    output, mean, var, convolved = outputs
+    output, mean, var, _ = outputs
     n, k, h, w = convolved.shape
     blocks = max(1, min(cdiv(output.numel() // k, 2 * POOL_THREADS), 8 * sm_count(output) // k))
     kernel = WARPGROUPS[f"normalise_and_pool<{flags(w % 2 == 0)}>"][(blocks, k), POOL_THREADS]

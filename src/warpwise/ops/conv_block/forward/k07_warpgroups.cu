@@ -1,14 +1,15 @@
-// Hopper: the convolution by wgmma, which reads the filters from shared memory; pixels are split in registers once.
-//
-// The pooling combines the statistics itself, without a launch of their own.
+// Hopper: the convolution by wgmma, which reads the filters from shared memory; the pooling combines the statistics.
 //
 // In k06 each warp loads and splits the filters for its few pixels, and adds partial sums in float32: two other
-// instructions for each mma.sync. wgmma multiplies 64 pixels by 32 filters; both parts of the filters are prepared once
-// a block. A warpgroup has TILES tiles of 64 pixels of an image, a block one image after the other.
+// instructions for each mma.sync. wgmma multiplies 64 pixels by 32 filters, both of whose parts a block prepares once.
+// A block has four warpgroups, each 64 pixels of an image. It reduces the statistics of its warps to one part of a
+// filter, so that each block of the pooling adds the parts of its filter, without a launch of their own.
 
 #include <warpwise/core/conv3x3.cuh>
 #include <warpwise/sm90/conv3x3_wgmma.cuh>
 #include <warpwise/sm90/tma.cuh>
+
+constexpr int kThreads = 4 * warpwise::kWarpgroup, kWarps = kThreads / warpwise::kWarp;
 
 // The sums over the eight rows of a fragment, lanes 4 apart, of eight values of a lane: lane l gets that of value l
 // / 4.
@@ -28,12 +29,11 @@ __device__ inline float reduce_rows(float (&values)[8]) {
 // y: (n, k, h, w) = x: (n, c, h, w) convolved with f: (k, c, 3, 3), padded by 1. partials: (k, parts, 3): the sum of a
 // block's pixels, of their squared distances from their mean, and their number. Grid: tiles of 32 filters, bands of
 // `rows` rows, and splits of the images. RESIDENT: the filters of all chunks of channels are in shared memory.
-template <int GROUPS, bool RESIDENT>
-__global__ void __launch_bounds__(GROUPS* warpwise::kWarpgroup, 4 / GROUPS) convolution_with_statistics(
-    const float* x, const float* f, float* y, float* partials, int parts, int n, int c, int h, int w, int k, int rows,
-    int splits) {
-  using Filters = warpwise::WgmmaFilters<warpwise::kWgmmaFilters>;
-  constexpr int kThreads = GROUPS * warpwise::kWarpgroup, kWarps = kThreads / warpwise::kWarp, kTiles = 4 / GROUPS;
+template <bool RESIDENT>
+__global__ void __launch_bounds__(kThreads, 1) convolution_with_statistics(const float* x, const float* f, float* y,
+                                                                           float* partials, int parts, int n, int c,
+                                                                           int h, int w, int k, int rows, int splits) {
+  using Filters = warpwise::WgmmaFilters;
   extern __shared__ __align__(1024) float shared[];
 
   const int tiles = (k + warpwise::kWgmmaFilters - 1) / warpwise::kWgmmaFilters, bands = (h + rows - 1) / rows;
@@ -59,8 +59,8 @@ __global__ void __launch_bounds__(GROUPS* warpwise::kWarpgroup, 4 / GROUPS) conv
   };
   bool ordinary = true;
   const auto fill = [&](int chunk, int to) {
-    const bool found = Filters::template fill<kThreads, 1, false>(filters + to * Filters::kFloats, f, first_filter,
-                                                                  chunk * warpwise::kMmaPlanes, k, c);
+    const bool found =
+        Filters::fill<kThreads>(filters + to * Filters::kFloats, f, first_filter, chunk * warpwise::kMmaPlanes, k, c);
     ordinary = found && (ordinary || !RESIDENT);
     warpwise::sm90::fence_proxy_async();  // wgmma reads them
   };
@@ -73,18 +73,16 @@ __global__ void __launch_bounds__(GROUPS* warpwise::kWarpgroup, 4 / GROUPS) conv
     for (int chunk = 0; chunk < chunks; ++chunk) fill(chunk, chunk);
   }
   // Columns 8 j + 2 (lane % 4) + c of D are values 2 j + c; lane l has the statistic of value l / 4.
-  int pixel[kTiles], at[kTiles][2], valid = 0, buffer = 0;  // valid: pixels of the warp
-#pragma unroll
-  for (int i = 0; i < kTiles; ++i) {
-    pixel[i] = warpwise::wgmma_pixel(static_cast<int>(threadIdx.x) / warpwise::kWarpgroup + GROUPS * i);
-    valid += max(0, min(16, band.pixels - (pixel[i] - lane / 4)));
-#pragma unroll
-    for (int half = 0; half < 2; ++half) at[i][half] = offsets[min(pixel[i] + 8 * half, band.pixels - 1)];
-  }
+  const int pixel = warpwise::wgmma_pixel(threadIdx.x / warpwise::kWarpgroup), first_pixel = pixel - lane / 4;
+  const int at[2] = {offsets[min(pixel, band.pixels - 1)], offsets[min(pixel + 8, band.pixels - 1)]};
+  const int valid = max(0, min(16, band.pixels - first_pixel));  // pixels of the warp
+  const bool exists[2] = {pixel < band.pixels, pixel + 8 < band.pixels};
+  const bool multiplies = pixel / warpwise::kWgmmaPixels * warpwise::kWgmmaPixels < band.pixels;  // the warpgroup
+  int buffer = 0;
   float total = 0.0f, total_squares = 0.0f, origin = 0.0f;
 
   for (int image = split; image < n; image += splits) {
-    float sums[kTiles][16] = {};
+    float sums[16] = {};
     for (int chunk = 0; chunk < chunks; ++chunk) {
       __pipeline_wait_prior(0);
       if (!RESIDENT) {
@@ -97,51 +95,35 @@ __global__ void __launch_bounds__(GROUPS* warpwise::kWarpgroup, 4 / GROUPS) conv
       const bool last = chunk + 1 == chunks;
       copy(last ? image + splits : image, last ? 0 : chunk + 1, buffer ^= 1);
       const float* const b = filters + (RESIDENT ? chunk : 0) * Filters::kFloats;
-#pragma unroll
-      for (int i = 0; i < kTiles; ++i) {
-        if (pixel[i] / warpwise::kWgmmaPixels * warpwise::kWgmmaPixels >= band.pixels) continue;
-        if (fallback) {
-          warpwise::wgmma_add_chunk_in_float<warpwise::kWgmmaFilters>(sums[i], b, from, at[i], band);
-        } else {
-          warpwise::wgmma_add_chunk<warpwise::kWgmmaFilters>(sums[i], b, from, at[i], band);
-        }
-      }
+      if (multiplies && fallback) warpwise::wgmma_add_chunk_in_float(sums, b, from, at, band);
+      if (multiplies && !fallback) warpwise::wgmma_add_chunk(sums, b, from, at, band);
     }
     float added[8] = {}, squares[8] = {};
 #pragma unroll
     for (int value = 0; value < 8; ++value) {
-      const float (&first)[16] = sums[0];
-      if (image == split && lane / 4 == value) origin = first[value / 2 * 4 + value % 2];
+      if (image == split && lane / 4 == value) origin = sums[value / 2 * 4 + value % 2];
     }
 #pragma unroll
     for (int value = 0; value < 8; ++value) {
       const float shift = __shfl_sync(warpwise::kFullMask, origin, 4 * value + lane % 4);
 #pragma unroll
-      for (int i = 0; i < kTiles; ++i) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          if (pixel[i] + 8 * half >= band.pixels) continue;
-          const float shifted = sums[i][value / 2 * 4 + half * 2 + value % 2] - shift;
-          added[value] += shifted;
-          squares[value] += shifted * shifted;
-        }
+      for (int half = 0; half < 2; ++half) {
+        const float shifted = exists[half] ? sums[value / 2 * 4 + half * 2 + value % 2] - shift : 0.0f;
+        added[value] += shifted;
+        squares[value] += shifted * shifted;
       }
     }
     total += reduce_rows(added);
     total_squares += reduce_rows(squares);
-    float* const to = y + (static_cast<long long>(image) * k + first_filter) * h * w + band.top * w;
+    const int first = first_filter + lane % 4 * 2;
+    float* to = y + (static_cast<long long>(image) * k + first) * h * w + band.top * w + pixel;
 #pragma unroll
     for (int value = 0; value < 8; ++value) {
-      const int filter = value / 2 * 8 + lane % 4 * 2 + value % 2;
-      if (first_filter + filter >= k) continue;
-#pragma unroll
-      for (int i = 0; i < kTiles; ++i) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const int p = pixel[i] + 8 * half;
-          if (p < band.pixels) to[filter * h * w + p] = sums[i][value / 2 * 4 + half * 2 + value % 2];
-        }
+      if (first + value / 2 * 8 + value % 2 < k) {
+        if (exists[0]) to[0] = sums[value / 2 * 4 + value % 2];
+        if (exists[1]) to[8] = sums[value / 2 * 4 + 2 + value % 2];
       }
+      to += value % 2 == 0 ? h * w : 7 * h * w;
     }
   }
 

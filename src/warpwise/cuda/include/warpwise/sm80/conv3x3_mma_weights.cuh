@@ -52,15 +52,17 @@ __device__ inline bool mma_fill_windows(float* planes, const Source& source, con
   return ordinary;
 }
 
-// Sums of dw of one of WARPS warps: of all taps, 32 filters and eight channels. Warps are numbered by tiles of
-// channels, then by WARPS / 2 splits of the steps of K. sums[tap][tile]: a fragment's row is a filter, its column a
-// channel.
+// Sums of dw of one of WARPS warps: of five or four taps, 32 filters and eight channels. Warps are numbered by tiles of
+// channels, halves of the taps, and WARPS / 4 splits of the steps of K. sums[i][tile]: tap first_tap() + i; a
+// fragment's row is a filter, its column a channel.
 template <int WARPS>
 struct MmaWeights {
-  static constexpr int kSplits = WARPS / 2, kTiles = kMmaFilters / 16, kFloats = kMmaFilters * kMmaPlanes * kMmaTaps;
-  float sums[kMmaTaps][kTiles][4] = {};
+  static constexpr int kSplits = WARPS / 4, kTiles = kMmaFilters / 16, kFloats = kMmaFilters * kMmaPlanes * kMmaTaps;
+  static constexpr int kTaps = (kMmaTaps + 1) / 2;  // of the first half
+  float sums[kTaps][kTiles][4] = {};
 
-  __device__ static int split() { return threadIdx.x / kWarp % WARPS / 2; }
+  __device__ static int split() { return threadIdx.x / kWarp % WARPS / 4; }
+  __device__ static int first_tap() { return threadIdx.x / kWarp / 2 % 2 * kTaps; }
   __device__ static int channel() { return threadIdx.x / kWarp % 2 * 8; }  // the first of the warp
 
   // Adds the products of the pixels of a band.
@@ -85,9 +87,7 @@ struct MmaWeights {
       }
       add_taps<0, 2>(from, at, big, small, band);
       add_taps<2, 2>(from, at, big, small, band);
-      add_taps<4, 2>(from, at, big, small, band);
-      add_taps<6, 2>(from, at, big, small, band);
-      add_taps<8, 1>(from, at, big, small, band);
+      if (first_tap() == 0) add_taps<4, 1>(from, at, big, small, band);
     }
   }
 
@@ -99,7 +99,7 @@ struct MmaWeights {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
 #pragma unroll
-      for (int e = 0; e < 2; ++e) split_tf32(from[at[e] + band.tap(FIRST + i)], upper[i][e], lower[i][e]);
+      for (int e = 0; e < 2; ++e) split_tf32(from[at[e] + band.tap(first_tap() + FIRST + i)], upper[i][e], lower[i][e]);
     }
     float part[N][kTiles][4] = {};
 #pragma unroll
@@ -138,8 +138,8 @@ struct MmaWeights {
         a[tile][1] = rows[(4 * tile + 2) * band.pitch + at];
       }
 #pragma unroll
-      for (int tap = 0; tap < kMmaTaps; ++tap) {
-        const float* const pixel = from + at + band.tap(tap);
+      for (int tap = 0; tap < kTaps; ++tap) {
+        const float* const pixel = from + at + band.tap(min(first_tap() + tap, kMmaTaps - 1));
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile) {
 #pragma unroll
@@ -153,12 +153,14 @@ struct MmaWeights {
   __device__ void store(float* to) const {
     const int row = threadIdx.x % kWarp / 4, column = channel() + 2 * (threadIdx.x % 4);
 #pragma unroll
-    for (int tap = 0; tap < kMmaTaps; ++tap) {
+    for (int tap = 0; tap < kTaps; ++tap) {
+      if (first_tap() + tap >= kMmaTaps) continue;
+      float* const first = to + first_tap() + tap;
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          float& sum = to[((16 * tile + e / 2 * 8 + row) * kMmaPlanes + column + e % 2) * kMmaTaps + tap];
+          float& sum = first[((16 * tile + e / 2 * 8 + row) * kMmaPlanes + column + e % 2) * kMmaTaps];
           sum = sums[tap][tile][e] + (split() > 0 ? sum : 0.0f);
         }
       }

@@ -10,75 +10,46 @@ namespace warpwise {
 
 constexpr int kWgmmaFilters = 32, kWgmmaPixels = 64, kWarpgroup = 128;
 
-// The offset of (row, k) in an operand B of wgmma of ROWS rows: units of 32 elements of K, in which 8 rows of 128 bytes
-// have the 128-byte swizzle.
-template <int ROWS>
-__device__ inline int wgmma_offset(int row, int k) {
-  return k / 32 * 32 * ROWS + row * 32 + (k % 32 / 4 ^ row % 8) * 4 + k % 4;
-}
-
-// The big and the small parts of COLUMNS filters for a chunk of K, each an operand B of wgmma. K is (tap, step, plane
-// of the step).
-template <int COLUMNS>
+// The big and the small parts of 32 filters for a chunk of K, each an operand B of wgmma: rows of 32 elements of K, in
+// units of 8 rows with the 128-byte swizzle. K is (tap, step, plane of the step).
 struct WgmmaFilters {
-  static constexpr int kPart = (kMmaTaps * kMmaPlanes + 31) / 32 * 32 * COLUMNS, kFloats = 2 * kPart;
+  static constexpr int kUnit = 32 * kWgmmaFilters;  // floats: 32 elements of K, two taps
+  static constexpr int kPart = (kMmaTaps * kMmaPlanes + 31) / 32 * kUnit, kFloats = 2 * kPart;
 
-  __device__ static int index(int column, int plane, int tap) {
-    return wgmma_offset<COLUMNS>(column, tap * kMmaPlanes + plane % 4 * 4 + plane / 4);
+  __device__ static int index(int filter, int plane, int tap) {
+    const int chunk = tap % 2 * 4 + plane % 4;  // 16 bytes of K in a row
+    return tap / 2 * kUnit + filter * 32 + (chunk ^ filter % 8) * 4 + plane / 4;
   }
   __device__ static float value(const float* filters, int at) { return filters[at] + filters[kPart + at]; }
 
-  // Stores a value that split_tf32 divides; another value as it is, for multiplications in float32.
-  __device__ static bool store(float* to, int at, float value) {
-    unsigned big, small;
-    split_tf32(value, big, small);
-    const bool splits = is_ordinary(value);
-    to[at] = splits ? __uint_as_float(big) : value;
-    to[kPart + at] = splits ? __uint_as_float(small) : 0.0f;
-    return splits;
-  }
-
-  // Fills CHUNKS chunks from f: (k, c, 3, 3). Columns are filters and planes channels; TRANSPOSED: columns are
-  // channels, planes filters, and the taps are reversed. Returns false if an element is not ordinary. Lanes have four
-  // adjacent elements of four quads of planes, of two columns or planes: 16 banks.
-  template <int THREADS, int CHUNKS, bool TRANSPOSED>
+  // Fills them from f: (k, c, 3, 3). Returns false if an element is not ordinary: it is stored undivided. Lanes have
+  // four adjacent elements of planes 0, 4, 8 and 12 of two filters: 16 banks.
+  template <int THREADS>
   __device__ static bool fill(float* to, const float* f, int first_filter, int first_channel, int k, int c) {
-    constexpr int kWarps = THREADS / kWarp, kChunk = COLUMNS / 2 * 9, kItems = CHUNKS * kChunk;
-    constexpr int kLoads = kItems / kWarps;
+    constexpr int kWarps = THREADS / kWarp, kItems = kWgmmaFilters / 2 * 9, kLoads = kItems / kWarps;
     static_assert(kItems % kWarps == 0, "every warp has as many items");
-    const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, t = lane / 4 % 4;
-    const auto place = [&](int load, int& chunk, int& column, int& plane, int& tap) {
-      const int item = warp + load * kWarps, i = item % kChunk;
-      chunk = item / kChunk;
-      if (TRANSPOSED) {
-        const int e = i % (kChunk / 2) * 4 + lane % 4;
-        plane = 4 * t + i / (kChunk / 2) * 2 + lane / 16;
-        column = e / kMmaTaps;
-        tap = e % kMmaTaps;
-      } else {
-        const int e = t * 36 + i % 9 * 4 + lane % 4;
-        column = i / 9 * 2 + lane / 16;
-        plane = e / kMmaTaps;
-        tap = e % kMmaTaps;
-      }
-    };
+    const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+    const int elements = (c - first_channel) * kMmaTaps;
     float values[kLoads];
+#pragma unroll
+    for (int load = 0; load < kLoads; ++load) {
+      const int item = warp + load * kWarps, filter = item / 9 * 2 + lane / 16;
+      const int e = lane / 4 % 4 * 36 + item % 9 * 4 + lane % 4;
+      const float* const from = f + (static_cast<long long>(first_filter + filter) * c + first_channel) * kMmaTaps;
+      values[load] = first_filter + filter < k && e < elements ? from[e] : 0.0f;
+    }
     bool ordinary = true;
 #pragma unroll
     for (int load = 0; load < kLoads; ++load) {
-      int chunk, column, plane, tap;
-      place(load, chunk, column, plane, tap);
-      const int filter = first_filter + (TRANSPOSED ? chunk * kMmaPlanes + plane : column);
-      const int channel = first_channel + (TRANSPOSED ? column : chunk * kMmaPlanes + plane);
-      values[load] =
-          filter < k && channel < c ? f[(static_cast<long long>(filter) * c + channel) * kMmaTaps + tap] : 0.0f;
-    }
-#pragma unroll
-    for (int load = 0; load < kLoads; ++load) {
-      int chunk, column, plane, tap;
-      place(load, chunk, column, plane, tap);
-      const int at = index(column, plane, TRANSPOSED ? kMmaTaps - 1 - tap : tap);
-      ordinary = store(to + chunk * kFloats, at, values[load]) && ordinary;
+      const int item = warp + load * kWarps, filter = item / 9 * 2 + lane / 16;
+      const int e = lane / 4 % 4 * 36 + item % 9 * 4 + lane % 4, plane = e / kMmaTaps;
+      const int at = index(filter, plane, e - plane * kMmaTaps);
+      unsigned big, small;
+      split_tf32(values[load], big, small);
+      const bool splits = is_ordinary(values[load]);
+      to[at] = splits ? __uint_as_float(big) : values[load];
+      to[kPart + at] = splits ? __uint_as_float(small) : 0.0f;
+      ordinary = ordinary && splits;
     }
     return ordinary;
   }
@@ -92,50 +63,42 @@ __device__ inline int wgmma_pixel(int tile) {
 
 // sums += the products of a tile's pixels and the filters, for a chunk of K. at: the offsets of this lane's two pixels
 // in `planes`. Products of small parts have sums of their own: tensor cores truncate, and these sums stay small.
-template <int COLUMNS>
-__device__ inline void wgmma_add_chunk(float (&sums)[COLUMNS / 2], const float* filters, const float* planes,
-                                       const int (&at)[2], const MmaBand& band) {
+__device__ inline void wgmma_add_chunk(float (&sums)[16], const float* filters, const float* planes, const int (&at)[2],
+                                       const MmaBand& band) {
   const float* const from = planes + threadIdx.x % 4 * band.pitch;
   const unsigned address = shared_address(filters);
-  float main[COLUMNS / 2], cross[COLUMNS / 2];
-  unsigned big[2][kMmaSteps][4], small[2][kMmaSteps][4];
-  Pack<float> pixels[2];
-#pragma unroll
-  for (int i = 0; i < 2; ++i) pixels[i] = *packs(from + at[i]);
+  float cross[16];
 #pragma unroll
   for (int tap = 0; tap < kMmaTaps; ++tap) {
-    if (tap > 1) sm90::wgmma_wait_group<1>();  // the fragments of tap - 2 are free
-    unsigned (&b)[kMmaSteps][4] = big[tap % 2], (&s)[kMmaSteps][4] = small[tap % 2];
+    unsigned big[kMmaSteps][4], small[kMmaSteps][4];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
+      const Pack<float> pixel = *packs(from + at[i] + band.tap(tap));
 #pragma unroll
-      for (int e = 0; e < 4; ++e) split_tf32(pixels[i].at[e], b[e / 2][e % 2 * 2 + i], s[e / 2][e % 2 * 2 + i]);
-      if (tap + 1 < kMmaTaps) pixels[i] = *packs(from + at[i] + band.tap(tap + 1));
+      for (int e = 0; e < 4; ++e) split_tf32(pixel.at[e], big[e / 2][e % 2 * 2 + i], small[e / 2][e % 2 * 2 + i]);
     }
     sm90::wgmma_fence();
 #pragma unroll
     for (int step = 0; step < kMmaSteps; ++step) {
-      const unsigned k = address + tap / 2 * (128 * COLUMNS) + tap % 2 * 64 + step * 32;
+      const unsigned k = address + 4 * (tap / 2 * WgmmaFilters::kUnit) + tap % 2 * 64 + step * 32;
       const unsigned long long upper = sm90::matrix_descriptor(k, 16, 1024);
-      const unsigned long long lower = sm90::matrix_descriptor(k + 4 * WgmmaFilters<COLUMNS>::kPart, 16, 1024);
-      sm90::wgmma_rs<COLUMNS>(cross, s[step], upper, tap + step > 0);
-      sm90::wgmma_rs<COLUMNS>(main, b[step], upper, tap + step > 0);
-      sm90::wgmma_rs<COLUMNS>(cross, b[step], lower, true);
+      const unsigned long long lower = sm90::matrix_descriptor(k + 4 * WgmmaFilters::kPart, 16, 1024);
+      sm90::wgmma_rs<kWgmmaFilters>(cross, small[step], upper, tap + step > 0);
+      sm90::wgmma_rs<kWgmmaFilters>(sums, big[step], upper, true);
+      sm90::wgmma_rs<kWgmmaFilters>(cross, big[step], lower, true);
     }
     sm90::wgmma_commit_group();
+    sm90::wgmma_wait_group<0>();  // the other warpgroups of the block multiply meanwhile
   }
-  sm90::wgmma_wait_group<0>();
-  sm90::warpgroup_fence_operand(main);
+  sm90::warpgroup_fence_operand(sums);
   sm90::warpgroup_fence_operand(cross);
 #pragma unroll
-  for (int i = 0; i < COLUMNS / 2; ++i) sums[i] += main[i] + cross[i];
+  for (int i = 0; i < 16; ++i) sums[i] += cross[i];
 }
 
 // The same sums in float32.
-template <int COLUMNS>
-__device__ inline void wgmma_add_chunk_in_float(float (&sums)[COLUMNS / 2], const float* filters, const float* planes,
+__device__ inline void wgmma_add_chunk_in_float(float (&sums)[16], const float* filters, const float* planes,
                                                 const int (&at)[2], const MmaBand& band) {
-  using Filters = WgmmaFilters<COLUMNS>;
 #pragma unroll 1
   for (int tap = 0; tap < kMmaTaps; ++tap) {
 #pragma unroll 1
@@ -143,9 +106,9 @@ __device__ inline void wgmma_add_chunk_in_float(float (&sums)[COLUMNS / 2], cons
       const float* const from = planes + plane / 4 * band.pitch + band.tap(tap) + plane % 4;
       const float values[2] = {from[at[0]], from[at[1]]};
 #pragma unroll
-      for (int i = 0; i < COLUMNS / 2; ++i) {
+      for (int i = 0; i < 16; ++i) {
         const int column = i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2;
-        sums[i] += Filters::value(filters, Filters::index(column, plane, tap)) * values[i / 2 % 2];
+        sums[i] += WgmmaFilters::value(filters, WgmmaFilters::index(column, plane, tap)) * values[i / 2 % 2];
       }
     }
   }
