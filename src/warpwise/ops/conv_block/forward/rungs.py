@@ -178,7 +178,7 @@ RUNGS = (
               input_moments, dtypes=DTYPES, limits=moment_limits),
     make_rung(HERE, "k06_tensor_cores", "the convolution by mma.sync, three products of TF32 for each of float32",
               tensor_cores, dtypes=DTYPES, limits=mma_sync_limits),
-    make_rung(HERE, "k07_warpgroups", "Hopper: the convolution by wgmma, filters in shared memory, pixels in registers",
+    make_rung(HERE, "k07_warpgroups", "Hopper: the convolution by wgmma; the pooling combines the statistics",
               warpgroups, dtypes=DTYPES, limits=warpgroup_limits),
 )  # fmt: skip
 

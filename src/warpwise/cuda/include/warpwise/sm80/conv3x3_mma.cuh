@@ -2,10 +2,10 @@
 // whose rows are filters, whose columns are pixels, and whose K is (tap, plane).
 //
 // 3xTF32: x = big + small, where big is x rounded to TF32 and small = x - big. x y is big small' + small big' + big
-// big', without small small', which is below 2^-22 |x y|. Tensor cores round sums toward zero, so a sum there has at
-// most 48 products and is added to float32 registers, rounded to nearest. Where a value is not below kOrdinary in
-// magnitude (infinities, NaN), the parts of big numbers overflow or cancel to NaN: the block multiplies in float32
-// then.
+// big', without small small', which is below 2^-22 |x y|. Tensor cores round sums toward zero, so a sum of mma.sync has
+// at most 48 products and is added to float32 registers, rounded to nearest. The parts of large numbers, infinities and
+// NaN overflow or cancel to NaN: where a value is not below kOrdinary in magnitude, the block multiplies in float32.
+// TF32 numbers are multiples of 2^-136, so a product with |x| below 2^-112 has an error of up to 2^-137 |y|.
 //
 // Planes in shared memory belong to quads: element (plane, position) is at plane / 4 * pitch + 4 position + plane % 4,
 // and position is row * stride + column, stride = w + 2. A 16-byte load has four planes, which are K of two steps of
