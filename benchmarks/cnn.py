@@ -3,12 +3,13 @@
     python benchmarks/cnn.py --data DIR [--dataset fashion] [--batch 128 512 2048] [--only step agree accuracy]
                              [--rounds R] [--seeds N] [--json FILE]
 
-step: the time of a step, batch load to weight update, of eager PyTorch, torch.compile, both captured in a CUDA graph,
+step: the time of a step, batch load to weight update, of eager PyTorch, torch.compile, both captured in CUDA graphs,
 and ours: ``--rounds`` times 200 steps of each in random order within one process, the median of the rounds, and the
-memory that each allocates. agree: the losses of the first 200 steps from the same weights and batches, ours against
-eager PyTorch in fp32. accuracy: epochs and seconds of training until 90 % of the test images are right, and the
-accuracy after ten epochs, for several seeds. A GPU is needed but for ``--only agree``. The result is written to
-``--json``, with the GPU and the versions.
+memory that each allocates. Every way takes the same batches by ``CompiledStep.many``, whose graphs have several steps.
+agree: the losses of the first 200 steps from the same weights and batches, ours against eager PyTorch in fp32.
+accuracy: epochs and seconds of training until 90 % of the test images are right, and the accuracy after ten epochs, for
+several seeds. A GPU is needed but for ``--only agree``. The result is written to ``--json``, with the GPU and the
+versions.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from warpwise.apps import data
 from warpwise.apps.train import Settings, Trainer
 from warpwise.cache import atomic_write
 from warpwise.lab.timing.environment import environment, place
+from warpwise.nn import CompiledStep
 
 STEPS, WARM_UP = 200, 20
 GOAL, EPOCHS = 0.90, 10
@@ -46,14 +48,18 @@ def trainer(images: data.ImageSet, way: str, batch: int, device: torch.device, *
     return Trainer(made, images, device, captured=captured)
 
 
-def steps(one: Trainer, count: int) -> list[torch.Tensor]:
-    """``count`` steps over the order of the first epochs; the losses."""
-    batch, losses = one.settings.batch, list[torch.Tensor]()
-    for epoch in range(-(-count // one.steps)):
-        order = one.order(epoch)
-        for at in range(min(one.steps, count - len(losses))):
-            losses.append(one.step(order[at * batch : (at + 1) * batch]).clone())
-    return losses
+def steps(one: Trainer, count: int) -> torch.Tensor:
+    """``count`` steps over the order of the first epochs; the losses, (count,)."""
+    batch = one.settings.batch
+    epochs = -(-count // one.steps)
+    order = torch.cat([one.order(epoch)[: one.steps * batch].view(one.steps, batch) for epoch in range(epochs)])
+    return many(one, order[:count])
+
+
+def many(one: Trainer, indices: torch.Tensor) -> torch.Tensor:
+    """A step for each row of ``indices``, (steps, batch); the losses, (steps,)."""
+    assert isinstance(one.step, CompiledStep)
+    return one.step.many(indices)
 
 
 def timed(images: data.ImageSet, batch: int, device: torch.device, rounds: int) -> dict[str, Any]:
@@ -68,14 +74,13 @@ def timed(images: data.ImageSet, batch: int, device: torch.device, rounds: int) 
         steps(ready[way], WARM_UP)
         torch.cuda.synchronize()
         found[way] = {"bytes": torch.cuda.max_memory_allocated(device) - before, "us": []}
-    indices = [torch.randperm(len(images.train), device=device)[:batch] for _ in range(STEPS)]
+    indices = torch.stack([torch.randperm(len(images.train), device=device)[:batch] for _ in range(STEPS)])
     for _ in range(rounds):
         for way in random.sample(list(WAYS), len(WAYS)):
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             torch.cuda.synchronize()
             start.record()
-            for part in indices:
-                ready[way].step(part)
+            many(ready[way], indices)
             end.record()
             torch.cuda.synchronize()
             found[way]["us"].append(start.elapsed_time(end) * 1000 / STEPS)
@@ -87,7 +92,7 @@ def timed(images: data.ImageSet, batch: int, device: torch.device, rounds: int) 
 
 def agreement(images: data.ImageSet, batch: int, device: torch.device) -> dict[str, float]:
     """The largest relative difference of the losses of 200 steps, ours and eager PyTorch's."""
-    ours, theirs = (torch.stack(steps(trainer(images, way, batch, device), STEPS)).cpu() for way in ("ours", "torch"))
+    ours, theirs = (steps(trainer(images, way, batch, device), STEPS).cpu() for way in ("ours", "torch"))
     difference = (ours - theirs).abs() / theirs.abs().clamp_min(1e-3)
     return {"largest": float(difference.max()), "mean": float(difference.mean()), "last_loss": float(ours[-1])}
 

@@ -8,6 +8,7 @@ import copy
 import pytest
 import torch
 
+import warpwise
 from warpwise import nn, optim
 
 PAIRS = {
@@ -80,6 +81,19 @@ def test_a_block_is_its_four_steps():
     torch.testing.assert_close(dict(ours.state_dict()), dict(theirs.state_dict()))
 
 
+def test_blocks_of_a_sequential_update_their_statistics_together():
+    """Blocks with and without a bias, and with a cumulative average, beside torch.nn.Sequential of the same blocks."""
+    blocks = nn.ConvBlock(2, 3), nn.ConvBlock(3, 4, bias=False), nn.ConvBlock(4, 2, momentum=None)
+    ours = nn.Sequential(*blocks, torch.nn.Flatten())
+    theirs = torch.nn.Sequential(*copy.deepcopy(ours))
+    for _ in range(2):
+        x = torch.randn(3, 2, 16, 16)
+        torch.testing.assert_close(ours(x), theirs(x))
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    torch.testing.assert_close(dict(ours.state_dict()), dict(theirs.state_dict()))
+    assert int(ours[2].norm.num_batches_tracked) == 2
+
+
 def test_batch_norm_needs_several_values():
     with pytest.raises(ValueError, match="expected several values per channel to train with, got"):
         nn.BatchNorm2d(3)(torch.ones(1, 3, 1, 1))
@@ -139,6 +153,48 @@ def test_a_compiled_step_is_the_step():
         optimizer.step()
         torch.testing.assert_close(loss, expected.detach())
     torch.testing.assert_close(dict(model.state_dict()), dict(other.state_dict()))
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_many_steps_are_single_steps(device):
+    """13 steps: on a GPU one graph of ten and three of one. The batch is gathered within the step."""
+    torch.manual_seed(3)
+    images, labels = torch.randn(40, 12, device=device), torch.randint(0, 3, (40,), device=device)
+    indices = torch.randint(0, 40, (13, 8), device=device)
+    first = torch.nn.Sequential(nn.Linear(12, 8, activation="relu"), nn.Linear(8, 3)).to(device)
+    models = first, copy.deepcopy(first)
+    steps = [
+        nn.compile_step(
+            model, nn.CrossEntropyLoss(), optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
+            batch=lambda chosen: (images[chosen], labels[chosen]),
+        )
+        for model in models
+    ]  # fmt: skip
+    losses = steps[0].many(indices)
+    expected = torch.stack([steps[1](chosen).clone() for chosen in indices])
+    assert torch.equal(losses, expected)
+    torch.testing.assert_close(dict(models[0].state_dict()), dict(models[1].state_dict()), rtol=0, atol=0)
+    assert steps[0].many(indices[:0]).shape == (0,)
+    with pytest.raises(ValueError, match=r"many: expected the same number of steps in all inputs, 13, got shape \(2,"):
+        steps[0].many(indices, indices[:2])
+
+
+@pytest.mark.parametrize("change", [None, "hook", "activation", "sum", "torch"])
+def test_the_last_layer_and_the_loss_are_one_operation(change, monkeypatch):
+    """Fused or not, the loss is PyTorch's; a hook on the last layer, for example, prevents it."""
+    calls = []
+    monkeypatch.setattr(nn.loss, "linear_cross_entropy", lambda *args: calls.append(1) or fused(*args))
+    fused = warpwise.ops.linear_cross_entropy
+    last = nn.Linear(6, 3, activation="relu" if change == "activation" else None)
+    model = torch.nn.Sequential(nn.Linear(4, 6), torch.nn.Linear(6, 3) if change == "torch" else last)
+    if change == "hook":
+        last.register_forward_hook(lambda *args: None)
+    loss = nn.CrossEntropyLoss(reduction="sum" if change == "sum" else "mean")
+    other = copy.deepcopy(model)
+    x, target = torch.randn(5, 4), torch.randint(0, 3, (5,))
+    value = nn.compile_step(model, loss, optim.SGD(model.parameters(), lr=0.1))(x, target)
+    torch.testing.assert_close(value, loss(other(x), target).detach())
+    assert len(calls) == (1 if change is None else 0)
 
 
 @pytest.mark.gpu

@@ -17,7 +17,8 @@ LARGEST = 1 << 14  # product of the sizes of a case; the largest size is halved 
 NAMES = (
     "conv2d", "conv2d_backward", "conv_block", "conv_block_backward", "batch_norm", "batch_norm_backward",
     "running_statistics", "max_pool2d", "max_pool2d_backward", "avg_pool2d", "avg_pool2d_backward", "cross_entropy",
-    "cross_entropy_backward", "sgd", "gather_images",
+    "cross_entropy_backward", "linear_cross_entropy", "linear_cross_entropy_backward", "linear_backward", "sgd",
+    "gather_images",
 )  # fmt: skip
 
 
@@ -62,7 +63,7 @@ def test_a_convolution_of_long_sums_is_pytorchs(channels, filters, rung):
         assert default("conv2d", **given, padding=(1, 1)) == name
 
 
-@pytest.mark.parametrize("channels,rung", [(1, "k03_fused"), (64, "k04_direct_tiles"), (65, None)])
+@pytest.mark.parametrize("channels,rung", [(1, "k05_input_moments"), (64, "k04_direct_tiles"), (65, None)])
 def test_a_block_of_many_channels_is_pytorchs(channels, rung):
     given = {"input": meta(8, channels, 14, 14), "weight": meta(32, channels, 3, 3)}
     assert default("conv_block", **given, gamma=meta(32), beta=meta(32)) == rung

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch.distributed import ProcessGroup
@@ -59,24 +60,62 @@ class BatchNorm2d(torch.nn.BatchNorm2d):
             self.update_running(mean.detach(), var.detach(), bias, count)
         return output
 
-    @torch.no_grad()
     def update_running(self, mean: torch.Tensor, var: torch.Tensor, bias: torch.Tensor | None, count: int) -> None:
         """Move the running statistics towards mean + bias and var of a batch of ``count`` values per channel.
 
         The running variance is the unbiased one, var count / (count - 1).
         """
-        if not self.track_running_stats or self.running_mean is None or self.running_var is None:
-            return
-        assert self.num_batches_tracked is not None
-        correction = count / (count - 1)
-        if self.momentum is None:  # cumulative average; its factor 1 / (number of batches) is computed on the device
-            self.num_batches_tracked.add_(1)
-            factor = 1 / self.num_batches_tracked.to(self.running_mean.dtype)
-            self.running_mean.lerp_(mean if bias is None else mean + bias, factor)
-            self.running_var.lerp_(var * correction, factor)
-            return
-        running = (self.running_mean, self.running_var, self.num_batches_tracked)
-        running_statistics(*running, mean, var, bias, self.momentum, correction)
+        update_running([Update(self, mean, var, bias, count)])
+
+
+@dataclass(frozen=True)
+class Update:
+    """The statistics of a batch, of ``count`` values per channel without the ``bias`` of the convolution before."""
+
+    norm: BatchNorm2d
+    mean: torch.Tensor
+    var: torch.Tensor
+    bias: torch.Tensor | None
+    count: int
+
+    @property
+    def correction(self) -> float:
+        return self.count / (self.count - 1)
+
+
+@torch.no_grad()
+def update_running(updates: Sequence[Update]) -> None:
+    """Update the running statistics of layers, on a GPU in one launch; those of a cumulative average layer by layer."""
+    together: dict[bool, list[Update]] = {True: [], False: []}  # with and without a bias
+    for update in updates:
+        norm = update.norm
+        if not norm.track_running_stats or norm.running_mean is None or norm.running_var is None:
+            continue
+        if norm.momentum is not None:
+            together[update.bias is not None].append(update)
+            continue
+        assert norm.num_batches_tracked is not None
+        norm.num_batches_tracked.add_(1)
+        factor = 1 / norm.num_batches_tracked.to(norm.running_mean.dtype)  # computed on the device
+        norm.running_mean.lerp_(update.mean if update.bias is None else update.mean + update.bias, factor)
+        norm.running_var.lerp_(update.var * update.correction, factor)
+    for biased, group in together.items():
+        if group:
+            running_statistics(
+                [_present(one.norm.running_mean) for one in group],
+                [_present(one.norm.running_var) for one in group],
+                [_present(one.norm.num_batches_tracked) for one in group],
+                [one.mean for one in group],
+                [one.var for one in group],
+                [_present(one.bias) for one in group] if biased else None,
+                [one.norm.momentum or 0.0 for one in group],
+                [one.correction for one in group],
+            )
+
+
+def _present(tensor: torch.Tensor | None) -> torch.Tensor:
+    assert tensor is not None
+    return tensor
 
 
 def _pair(value: int | Sequence[int]) -> tuple[int, int]:
@@ -126,7 +165,8 @@ class ConvBlock(torch.nn.Module):
         self.conv = Conv2d(in_channels, out_channels, 3, padding=1, bias=bias, device=device, dtype=dtype)
         self.norm = BatchNorm2d(out_channels, eps, momentum, device=device, dtype=dtype)
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
+    def forward(self, input: torch.Tensor, updates: list[Update] | None = None) -> torch.Tensor:
+        """The block's output. In training the running statistics are updated, or appended to ``updates``."""
         if not self.training:
             normal = torch.nn.functional.relu(self.norm(self.conv(input)))
             return max_pool2d(normal, 2)
@@ -139,5 +179,21 @@ class ConvBlock(torch.nn.Module):
             convolved = conv2d(input, weight, None, 1, 1)
             return max_pool2d(torch.relu(self.norm.by_batch(convolved, bias, count)), 2)
         output, mean, var = conv_block(input, weight, gamma, beta, self.norm.eps)
-        self.norm.update_running(mean.detach(), var.detach(), bias, count)
+        update = Update(self.norm, mean.detach(), var.detach(), bias, count)
+        if updates is None:
+            update_running([update])
+        else:
+            updates.append(update)
         return output
+
+
+class Sequential(torch.nn.Sequential):
+    """``torch.nn.Sequential`` that updates the running statistics of its ``ConvBlock`` together, in one launch."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        updates: list[Update] = []
+        for module in self:
+            input = module(input, updates) if isinstance(module, ConvBlock) else module(input)
+        if updates:
+            update_running(updates)
+        return input

@@ -1,10 +1,15 @@
-"""The cross-entropy loss as a module."""
+"""The cross-entropy loss as a module, and the loss of a network that ends in a linear layer."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
+from warpwise.nn.convolution import Sequential
+from warpwise.nn.linear import Linear
 from warpwise.ops.cross_entropy.op import cross_entropy
+from warpwise.ops.linear_cross_entropy.op import linear_cross_entropy
 
 
 class CrossEntropyLoss(torch.nn.CrossEntropyLoss):
@@ -15,7 +20,43 @@ class CrossEntropyLoss(torch.nn.CrossEntropyLoss):
     """
 
     def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        plain = self.weight is None and self.reduction == "mean" and not self.label_smoothing
-        if not plain or input.dim() != 2 or target.dtype != torch.int64:
+        if not self.is_plain or input.dim() != 2 or target.dtype != torch.int64:
             return super().forward(input, target)
         return cross_entropy(input, target, self.ignore_index)
+
+    @property
+    def is_plain(self) -> bool:
+        """True for the mean without class weights and label smoothing."""
+        return self.weight is None and self.reduction == "mean" and not self.label_smoothing
+
+
+def loss_of(
+    model: torch.nn.Module,
+    loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    input: torch.Tensor,
+    target: torch.Tensor,
+) -> torch.Tensor:
+    """``loss(model(input), target)``; ``compile_step`` states when the last layer and the loss are one operation."""
+    layers = (
+        model if isinstance(model, torch.nn.Sequential) and type(model) in (torch.nn.Sequential, Sequential) else None
+    )
+    last = layers[-1] if layers else None
+    fused = (
+        type(last) is Linear
+        and last.activation is None
+        and type(loss) is CrossEntropyLoss
+        and loss.is_plain
+        and not any(map(_has_hooks, (model, last, loss)))
+    )
+    if not fused:
+        return loss(model(input), target)
+    assert layers is not None and isinstance(last, Linear) and isinstance(loss, CrossEntropyLoss)
+    input = layers[:-1](input)
+    if input.dim() != 2 or target.dtype != torch.int64:
+        return loss(last(input), target)
+    return linear_cross_entropy(input, last.weight, target, last.bias, loss.ignore_index)
+
+
+def _has_hooks(module: torch.nn.Module) -> bool:
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return any(hooks)

@@ -172,9 +172,10 @@ class Backward:
                 )
         if not self.gradient.materialize:
             return list(grads)
+        taken = [not self._linked_names or GRAD + name in self._linked_names for name in self.spec.parsed.outputs]
         return [
-            torch.zeros(given[0], dtype=given[1], device=given[2]) if grad is None and given is not None else grad
-            for grad, given in zip(grads, outputs, strict=True)
+            torch.zeros(given[0], dtype=given[1], device=given[2]) if grad is None and given and used else grad
+            for grad, given, used in zip(grads, outputs, taken, strict=True)
         ]
 
     def _linked(self, values: dict[str, Any], grads: Sequence[Any], wanted: Sequence[str]) -> dict[str, Any]:

@@ -20,13 +20,17 @@ from warpwise.ops.histogram.op import histogram
 from warpwise.ops.kmeans_assign.op import kmeans_assign
 from warpwise.ops.kmeans_update.op import kmeans_update
 from warpwise.ops.linear.op import activation_backward, linear
+from warpwise.ops.linear_backward.op import linear_backward
+from warpwise.ops.linear_cross_entropy.op import linear_cross_entropy, linear_cross_entropy_backward
 from warpwise.ops.matmul.op import matmul
 from warpwise.ops.matmul_tf32.op import matmul_tf32
 from warpwise.ops.matrix_add.op import matrix_add
 from warpwise.ops.matvec.op import matvec
 from warpwise.ops.max_pool2d.op import max_pool2d, max_pool2d_backward
 from warpwise.ops.polynomial.op import polynomial, polynomial_backward
+from warpwise.ops.potts_bound.op import potts_bound
 from warpwise.ops.potts_em_step.op import potts_em_step
+from warpwise.ops.potts_m_step.op import potts_m_step
 from warpwise.ops.reduce_sum.op import reduce_sum
 from warpwise.ops.rgb_to_grayscale.op import rgb_to_grayscale
 from warpwise.ops.scaled_matmul.op import scaled_matmul
@@ -60,6 +64,9 @@ __all__ = [
     "kmeans_assign",
     "kmeans_update",
     "linear",
+    "linear_backward",
+    "linear_cross_entropy",
+    "linear_cross_entropy_backward",
     "matmul",
     "matmul_tf32",
     "matrix_add",
@@ -68,7 +75,9 @@ __all__ = [
     "max_pool2d_backward",
     "polynomial",
     "polynomial_backward",
+    "potts_bound",
     "potts_em_step",
+    "potts_m_step",
     "reduce_sum",
     "rgb_to_grayscale",
     "running_statistics",

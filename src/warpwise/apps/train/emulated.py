@@ -40,10 +40,12 @@ def launched(op: Op, *args: Any, rung: str | None = None) -> Any:
     return outputs
 
 
-def gathered(pixels: torch.Tensor, indices: torch.Tensor, mean: float, std: float) -> torch.Tensor:
-    """The images at ``indices``, normalised."""
-    images: torch.Tensor = launched(GATHER_IMAGES, pixels, indices, mean, std)[0]
-    return images
+def gathered(
+    pixels: torch.Tensor, indices: torch.Tensor, mean: float, std: float, labels: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The images at ``indices``, normalised, and their labels."""
+    images, gathered_labels = launched(GATHER_IMAGES, pixels, indices, mean, std, labels)
+    return images, gathered_labels
 
 
 def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -73,9 +75,9 @@ def _block(layer: warpwise.nn.ConvBlock, x: torch.Tensor, first: bool) -> tuple[
     args = (x, conv.weight.detach(), norm.weight.detach(), norm.bias.detach(), norm.eps)
     y, mean, var, convolved = launched(CONV_BLOCK, *args)
     count = x.numel() // x.shape[1]
-    running = (norm.running_mean, norm.running_var, norm.num_batches_tracked)
-    bias = None if conv.bias is None else conv.bias.detach()
-    launched(RUNNING_STATISTICS, *running, mean, var, bias, norm.momentum, count / (count - 1))
+    running = ([norm.running_mean], [norm.running_var], [norm.num_batches_tracked])
+    bias = None if conv.bias is None else [conv.bias.detach()]
+    launched(RUNNING_STATISTICS, *running, [mean], [var], bias, (norm.momentum,), (count / (count - 1),))
 
     def pull(grad: torch.Tensor) -> torch.Tensor | None:
         grads = (grad.contiguous(), None, None, None)

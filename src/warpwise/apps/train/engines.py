@@ -21,20 +21,19 @@ ENGINES = {
 }
 
 
-Images = Callable[[torch.Tensor], torch.Tensor]
+Batch = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 Step = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Engine(NamedTuple):
     """``modules`` makes networks.
 
-    ``make_step(model, images, labels)`` returns the optimizer and ``step(indices)``, which trains on the images
-    ``images(indices)`` with the labels ``labels[indices]`` and returns the loss; the batch is gathered within the step,
-    and so within its CUDA graph.
+    ``make_step(model, batch)`` returns the optimizer and ``step(indices)``, which trains on the images and labels
+    ``batch(indices)`` and returns the loss; the batch is gathered within the step, and so within its CUDA graph.
     """
 
     modules: Any
-    make_step: Callable[[torch.nn.Module, Images, torch.Tensor], tuple[torch.optim.Optimizer, Step]]
+    make_step: Callable[[torch.nn.Module, Batch], tuple[torch.optim.Optimizer, Step]]
 
 
 def check(settings: Settings, device: torch.device) -> None:
@@ -63,37 +62,30 @@ def engine(settings: Settings, captured: bool = True) -> Engine:
     """The engine of ``settings``; on a GPU its step is one CUDA graph, but for "torch" and unless ``captured``."""
     ours = settings.engine in ("ours", "emulated")
     modules = warpwise.nn if ours else torch.nn
-    autocast = settings.dtype == "bf16"
 
-    def make_step(model: torch.nn.Module, images: Images, labels: torch.Tensor) -> tuple[torch.optim.Optimizer, Step]:
+    def make_step(model: torch.nn.Module, batch: Batch) -> tuple[torch.optim.Optimizer, Step]:
         options: dict[str, Any] = {"lr": settings.lr, "momentum": settings.momentum}
         optimizer: torch.optim.Optimizer
         optimizer = (warpwise.optim.SGD if ours else torch.optim.SGD)(model.parameters(), **options)
         if isinstance(optimizer, warpwise.optim.SGD) and settings.engine == "emulated":
-            return optimizer, lambda indices: emulated.step(model, optimizer, images(indices), labels[indices])
-        criterion = modules.CrossEntropyLoss()
-        network = torch.compile(model) if settings.engine == "compile" else model
-
-        def loss(output: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-            return criterion(output.float(), labels[indices])
-
-        def computed(indices: torch.Tensor) -> torch.Tensor:
-            with torch.autocast(indices.device.type, dtype=torch.bfloat16, enabled=autocast):
-                return network(images(indices))
-
+            return optimizer, lambda indices: emulated.step(model, optimizer, *batch(indices))
+        network: Any = torch.compile(model) if settings.engine == "compile" else model
+        if settings.dtype == "bf16":
+            network = _Autocast(model, network)
         graph = captured and settings.engine != "torch"
-        step = warpwise.nn.compile_step(_Called(model, computed), loss, optimizer, graph=graph)
-        return optimizer, lambda indices: step(indices, indices)
+        step = warpwise.nn.compile_step(network, modules.CrossEntropyLoss(), optimizer, batch=batch, graph=graph)
+        return optimizer, step
 
     return Engine(modules, make_step)
 
 
-class _Called(torch.nn.Module):
-    """``model``, called through ``call``."""
+class _Autocast(torch.nn.Module):
+    """``network``, which computes ``model``, under autocast to bfloat16; the output is float32."""
 
-    def __init__(self, model: torch.nn.Module, call: Callable[..., torch.Tensor]) -> None:
+    def __init__(self, model: torch.nn.Module, network: Callable[[torch.Tensor], torch.Tensor]) -> None:
         super().__init__()
-        self.model, self.call = model, call
+        self.model, self.network = model, network
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        return self.call(input)
+        with torch.autocast(input.device.type, dtype=torch.bfloat16):
+            return self.network(input).float()

@@ -25,7 +25,7 @@ def cnn(modules: Any, channels: int, size: tuple[int, int], classes: int) -> tor
     layers["flatten"] = torch.nn.Flatten()
     layers |= _with_relu("1", modules, FEATURES[-1] * height * width, HIDDEN)
     layers["linear2"] = modules.Linear(HIDDEN, classes)
-    return torch.nn.Sequential(layers)
+    return (warpwise.nn.Sequential if modules is warpwise.nn else torch.nn.Sequential)(layers)
 
 
 def _block(modules: Any, before: int, after: int) -> torch.nn.Module:

@@ -43,7 +43,8 @@ class Epoch:
 class Trainer:
     """A run of ``settings`` on ``data``. ``run`` trains what is missing and writes ``checkpoint`` after each epoch.
 
-    On a GPU a step is one CUDA graph unless ``captured`` is false; the data set stays on the device as uint8.
+    On a GPU the steps are CUDA graphs, of several steps each, unless ``captured`` is false; the data set stays on the
+    device as uint8.
 
     In a process group of torch.distributed each process trains with its part of every batch; the weights and losses are
     those of one process up to the order of sums. The first process writes the checkpoint, all read it. Ctrl-C, sent to
@@ -82,7 +83,7 @@ class Trainer:
         ).to(device)
         self.train, self.test = data.train.to(device), data.test.to(device)
         self.mean, self.std = data.statistics()
-        self.optimizer, self.step = engine.make_step(self.model, self.batch, self.train.labels)
+        self.optimizer, self.step = engine.make_step(self.model, self.batch)
         if self.processes > 1:
             warpwise.nn.DataParallel(self.model, self.optimizer)
         self.history: list[Epoch] = []
@@ -96,15 +97,11 @@ class Trainer:
         """Steps of an epoch. The last, incomplete batch is dropped; the images in it differ from epoch to epoch."""
         return len(self.train) // self.settings.batch
 
-    def batch(self, indices: torch.Tensor) -> torch.Tensor:
-        """The training images at ``indices``, normalised, (B, C, H, W)."""
-        return self._normalised(self.train.pixels, indices)
-
-    def _normalised(self, pixels: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-        emulating = self.settings.engine == "emulated" and self.model.training
-        gather = emulated.gathered if emulating else gather_images
-        images = gather(pixels, indices, self.mean, self.std)
-        return images if images.dim() == 4 else images.unsqueeze(1)
+    def batch(self, indices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The training images at ``indices``, normalised, (B, C, H, W), and their labels, (B,)."""
+        gather = emulated.gathered if self.settings.engine == "emulated" else gather_images
+        images, labels = gather(self.train.pixels, indices, self.mean, self.std, self.train.labels)
+        return _with_channel(images), labels
 
     def order(self, epoch: int) -> torch.Tensor:
         """The order of the training images in an epoch, from the seed and the epoch's number alone."""
@@ -120,8 +117,8 @@ class Trainer:
 
         ``progress(trainer, step)`` is called where the losses were looked at, ``finished(epoch)`` after each epoch.
 
-        Ctrl-C ends the run after the step, with a checkpoint of that step; ``stopped`` is then true. Raises
-        ``NonFiniteLoss`` and leaves the last checkpoint as it is.
+        Ctrl-C ends the run after the step, or after the graphs up to the next look at the losses, with a checkpoint of
+        that step; ``stopped`` is then true. Raises ``NonFiniteLoss`` and leaves the last checkpoint as it is.
         """
         with _interrupts() as interrupted:
             while self.epoch < self.settings.epochs and not self.stopped:
@@ -136,10 +133,11 @@ class Trainer:
         losses = torch.zeros(self.steps, device=self.device)
         seen = first
         started = time.perf_counter()
-        for at in range(first, self.steps):
-            start = at * batch + self.rank * own
-            losses[at] = self.step(order[start : start + own])
-            self.at = at + 1
+        while self.at < self.steps:
+            count = self._together()
+            indices = order[self.at * batch :][: count * batch].view(count, self.processes, own)[:, self.rank]
+            losses[self.at : self.at + count] = self._take(indices)
+            self.at += count
             look = self.at % CHECK_EVERY == 0 or self.at == self.steps
             stop = self._stops(interrupted, look)
             if stop or look:
@@ -158,6 +156,19 @@ class Trainer:
         self.history.append(Epoch(self.epoch, mean, self.accuracy(), rate, tuple(self.losses)))
         self.losses = []
         self.save()
+
+    def _together(self) -> int:
+        """The number of steps of the next call: those up to the next look if they are CUDA graphs of one process."""
+        captured = isinstance(self.step, warpwise.nn.CompiledStep) and self.step.graph and self.device.type == "cuda"
+        if not captured or self.processes > 1:
+            return 1
+        return min(CHECK_EVERY - self.at % CHECK_EVERY, self.steps - self.at)
+
+    def _take(self, indices: torch.Tensor) -> torch.Tensor:
+        """Train on the batches ``indices``, (steps, batch); the losses, (steps,) or a scalar for one step."""
+        if len(indices) > 1 and isinstance(self.step, warpwise.nn.CompiledStep):
+            return self.step.many(indices)
+        return self.step(indices[0])
 
     def _stops(self, interrupted: threading.Event, look: bool) -> bool:
         """True if the run ends after this step: several processes agree on it at their looks."""
@@ -192,7 +203,9 @@ class Trainer:
         self.model.eval()
         chosen = torch.arange(len(self.test), device=self.device) if images is None else images
         parts = [
-            torch.softmax(self.model(self._normalised(self.test.pixels, part)).float(), 1)
+            torch.softmax(
+                self.model(_with_channel(gather_images(self.test.pixels, part, self.mean, self.std))).float(), 1
+            )
             for part in chosen.split(TEST_BATCH)
         ]
         self.model.train()
@@ -242,6 +255,11 @@ class Trainer:
         self.epoch, self.at, self.losses = state["epoch"], state["at"], list(state["losses"])
         self.history = [Epoch(**{**epoch, "losses": tuple(epoch["losses"])}) for epoch in state["history"]]
         self.saved = str(path)
+
+
+def _with_channel(images: torch.Tensor) -> torch.Tensor:
+    """(B, C, H, W) of images (B, H, W) or (B, C, H, W)."""
+    return images if images.dim() == 4 else images.unsqueeze(1)
 
 
 @contextmanager

@@ -34,8 +34,9 @@ class Build:
 
     ``library`` is the shared library and ``entry`` the number of the kernel in it. ``file`` and ``text`` are the user's
     source, for messages. ``function_type`` is the kernel's C++ type ("void (*)(int, float const*, float*)"), and
-    ``sizes`` the bytes of each parameter. ``origin`` is the Python file that holds the source. ``uninitialised`` holds
-    the lines and names of local variables that are read before they are written.
+    ``sizes`` the bytes of each parameter. ``files`` are the headers whose text the library holds. ``origin`` is the
+    Python file that holds the source. ``uninitialised`` holds the lines and names of local variables that are read
+    before they are written.
     """
 
     library: Path
@@ -46,6 +47,7 @@ class Build:
     sizes: tuple[int, ...]
     checked: bool
     entry: int = 0
+    files: tuple[str, ...] = ()
     origin: Origin | None = None
     uninitialised: tuple[tuple[int, str], ...] = ()
 
@@ -76,7 +78,7 @@ def build(
         library = source.folder / f"{source.key(expression)}.so"
         unit, _ = source.unit([expression])
         warnings = _compile(source, unit, library, quoted, expression)
-        facts = source.store(expression, library, 0, uninitialised.reads(warnings, file, quoted))
+        facts = source.store(expression, library, 0, unit, uninitialised.reads(warnings, file, quoted))
     return Build(
         source.folder / facts["library"],
         file,
@@ -86,6 +88,7 @@ def build(
         tuple(facts["sizes"]),
         checked,
         facts["entry"],
+        tuple(facts["files"]),
         uninitialised=tuple((line, name) for line, name in facts["uninitialised"]),
     )
 
@@ -125,7 +128,7 @@ def build_together(
             library.unlink(missing_ok=True)
             return
         for number, expression in enumerate(some):
-            source.store(expression, library, number, [])
+            source.store(expression, library, number, unit, [])
 
 
 _MAX_TOGETHER = 32  # bounds the compiler's memory
@@ -189,9 +192,18 @@ class _Source:
             return None
         return facts if (self.folder / facts["library"]).exists() else None
 
-    def store(self, expression: str, library: Path, entry: int, unset: Sequence[tuple[int, str]]) -> dict[str, Any]:
-        """Write the facts of a kernel that ``library`` contains, and return them."""
-        facts = {"library": library.name, "entry": entry, **_facts(library, entry), "uninitialised": unset}
+    def store(
+        self, expression: str, library: Path, entry: int, unit: str, unset: Sequence[tuple[int, str]]
+    ) -> dict[str, Any]:
+        """Write the facts of a kernel that ``library``, compiled from ``unit``, contains, and return them."""
+        files = {re.sub(r"\\(.)", r"\1", name) for name in _LINE.findall(unit)} - {self.file, _ENTRY}
+        facts = {
+            "library": library.name,
+            "entry": entry,
+            **_facts(library, entry),
+            "files": sorted(files),
+            "uninitialised": unset,
+        }
         cache.atomic_write(self.folder / f"{self.key(expression)}.json", json.dumps(facts))
         return facts
 
@@ -215,7 +227,7 @@ class _Source:
         table = ", ".join([*rewritten.variables, "{}"])
         unit = (
             f'#include "warpwise_device.h"\n{macros}\n#line 1 {json.dumps(self.file, ensure_ascii=False)}\n'
-            f'{rewritten.text}\n#line 1 "<warpwise entry>"\n{entries}\nWW_GLOBALS({table})\n'
+            f'{rewritten.text}\n#line 1 "{_ENTRY}"\n{entries}\nWW_GLOBALS({table})\n'
         )
         return unit, bool(rewritten.variables)
 
@@ -234,6 +246,8 @@ def _kernels(text: str) -> dict[str, KernelDeclaration]:
     return kernels(text)
 
 
+_ENTRY = "<warpwise entry>"
+_LINE = re.compile(r'^[ \t]*#[ \t]*(?:line[ \t]+)?\d+[ \t]+"((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
 _QUOTED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"', re.MULTILINE)
 
 

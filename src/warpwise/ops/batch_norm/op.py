@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -79,22 +80,25 @@ def batch_norm_backward(
 
 
 def running_statistics(
-    running_mean: torch.Tensor,
-    running_var: torch.Tensor,
-    batches: torch.Tensor,
-    mean: torch.Tensor,
-    var: torch.Tensor,
-    bias: torch.Tensor | None,
-    momentum: float,
-    correction: float,
+    running_mean: Sequence[torch.Tensor],
+    running_var: Sequence[torch.Tensor],
+    batches: Sequence[torch.Tensor],
+    mean: Sequence[torch.Tensor],
+    var: Sequence[torch.Tensor],
+    bias: Sequence[torch.Tensor] | None,
+    momentum: Sequence[float],
+    correction: Sequence[float],
     *,
     rung: str | None = None,
 ) -> None:
-    """Move running statistics towards those of a batch, in place, and count the batch.
+    """Move the running statistics of layers towards those of a batch, in place, and count the batch.
 
     ``running_mean += momentum (mean + bias - running_mean)``, ``running_var += momentum (correction var -
-    running_var)``, ``batches += 1``. The tensors are (C,) and of one floating-point dtype; ``bias`` may be None;
-    ``batches`` is an int64 scalar tensor. ``correction`` is n / (n - 1) for n values per channel. Not differentiable.
-    ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
+    running_var)``, ``batches += 1``, for each layer: the arguments are lists of equal length. The tensors of a layer
+    are (C,) and all of one floating-point dtype; ``bias`` may be None; ``batches`` are int64 scalar tensors.
+    ``correction`` is n / (n - 1) for n values per channel. Not differentiable. ``rung`` names one kernel of the ladder.
+    Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
-    _running_statistics(running_mean, running_var, batches, mean, var, bias, momentum, correction, rung=rung)
+    tensors = (list(running_mean), list(running_var), list(batches), list(mean), list(var))
+    biases = None if bias is None else list(bias)
+    _running_statistics(*tensors, biases, tuple(momentum), tuple(correction), rung=rung)

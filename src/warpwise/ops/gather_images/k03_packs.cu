@@ -5,12 +5,13 @@
 #include <warpwise/core/pack.cuh>
 
 // images: (n, pixels), indices: (batch), out: (batch, pixels), pixels a multiple of 4, images aligned to 4 bytes and
-// out to 16. Grid: (cdiv(pixels / 4, blockDim.x), batch or fewer).
-__global__ void gather_images(const unsigned char* images, const long long* indices, float* out, int batch, int pixels,
-                              float scale, float shift) {
+// out to 16; labels: (n) and out_labels: (batch), or null. Grid: (cdiv(pixels / 4, blockDim.x), batch or fewer).
+__global__ void gather_images(const unsigned char* images, const long long* indices, const long long* labels,
+                              float* out, long long* out_labels, int batch, int pixels, float scale, float shift) {
   const int pack = blockIdx.x * blockDim.x + threadIdx.x;
   if (pack >= pixels / 4) return;
   for (long long i = blockIdx.y; i < batch; i += gridDim.y) {
+    if (labels && pack == 0) out_labels[i] = labels[indices[i]];
     const auto loaded = warpwise::packs<4>(images + indices[i] * pixels)[pack];
     warpwise::Pack<float> result;
 #pragma unroll

@@ -12,14 +12,14 @@ from warpwise import cuda
 from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
-from warpwise.ops.gather_images.spec import affine
+from warpwise.ops.gather_images.spec import Optional, Two, affine
 
 HERE = Path(__file__).parent
 THREADS, MOST_ROWS = 256, 65535  # of a block; of a grid in y
 MOST_PIXELS = 2**30  # of an image and of a batch: an index is 32 bits
 THREAD_PER_PIXEL = cuda.load(HERE / "k01_thread_per_pixel.cu")
 PACKS = cuda.load(HERE / "k03_packs.cu")
-IN_C = function(HERE / "k02_c.c", "gather_images", "pppllff")
+IN_C = function(HERE / "k02_c.c", "gather_images", "pppppllff")
 
 
 def pixels_of(images: torch.Tensor) -> int:
@@ -37,22 +37,26 @@ def pack_limits(images: torch.Tensor, indices: torch.Tensor, *rest: object) -> s
     return limits(images, indices)
 
 
+def written(outputs: Two) -> list[Any]:
+    return [None if output is None else cuda.out(output) for output in outputs]
+
+
 def thread_per_pixel(
-    output: torch.Tensor, images: torch.Tensor, indices: torch.Tensor, mean: float, std: float
+    outputs: Two, images: torch.Tensor, indices: torch.Tensor, mean: float, std: float, labels: Optional
 ) -> None:
     batch, pixels = len(indices), pixels_of(images)
     kernel = THREAD_PER_PIXEL["gather_images"][(cdiv(pixels, THREADS), min(batch, MOST_ROWS)), THREADS]
-    kernel(images, indices, cuda.out(output), batch, pixels, *affine(mean, std))
+    kernel(images, indices, labels, *written(outputs), batch, pixels, *affine(mean, std))
 
 
-def in_c(output: torch.Tensor, images: torch.Tensor, indices: torch.Tensor, mean: float, std: float) -> None:
-    IN_C(images, indices, output, len(indices), pixels_of(images), *affine(mean, std))
+def in_c(outputs: Two, images: torch.Tensor, indices: torch.Tensor, mean: float, std: float, labels: Optional) -> None:
+    IN_C(images, indices, labels, *outputs, len(indices), pixels_of(images), *affine(mean, std))
 
 
-def packs(output: torch.Tensor, images: torch.Tensor, indices: torch.Tensor, mean: float, std: float) -> None:
+def packs(outputs: Two, images: torch.Tensor, indices: torch.Tensor, mean: float, std: float, labels: Optional) -> None:
     batch, pixels = len(indices), pixels_of(images)
     kernel = PACKS["gather_images"][(cdiv(pixels // 4, THREADS), min(batch, MOST_ROWS)), THREADS]
-    kernel(images, indices, cuda.out(output), batch, pixels, *affine(mean, std))
+    kernel(images, indices, labels, *written(outputs), batch, pixels, *affine(mean, std))
 
 
 RUNGS = (

@@ -17,6 +17,7 @@ from warpwise.ops.linear.backward.spec import BACKWARD, curvature, slope
 from warpwise.ops.linear.forward import rungs as forward
 from warpwise.ops.linear.spec import SPEC, Layer
 from warpwise.ops.linear.tables import TABLES
+from warpwise.ops.linear_backward.op import LINEAR_BACKWARD, linear_backward
 from warpwise.ops.matmul.op import MATMUL, matmul
 
 OptionalTensor = torch.Tensor | None
@@ -77,6 +78,11 @@ def _backward(saved: Saved, grad: OptionalTensor, grad_kept: OptionalTensor) -> 
     m, (n, k) = math.prod(input.shape[:-1]), weight.shape
     x, g = input.reshape(m, k), at.reshape(m, n)
     scale = None if row_scale is None else row_scale.reshape(m, 1)
+    if scale is None and saved.wants("weight") and _in_one_launch(g, x, weight, saved.wants("input")):
+        of_input, found["weight"], db = linear_backward(g, x, weight, saved.wants("input"))
+        found["input"] = None if of_input is None else of_input.view(input.shape)
+        found["bias"] = db if sums is None else sums
+        return found
     if saved.wants("input", "row_scale"):
         product = matmul(g, weight)
         found["input"] = (product if scale is None else product * scale).view(input.shape)
@@ -89,6 +95,11 @@ def _backward(saved: Saved, grad: OptionalTensor, grad_kept: OptionalTensor) -> 
     return found
 
 
+def _in_one_launch(g: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, needs_input: bool) -> bool:
+    """True if one launch computes all gradients, from that of the preactivation."""
+    return g.is_cuda and LINEAR_BACKWARD.default(g, x, weight, needs_input) is not None
+
+
 def _eager_records(
     input: torch.Tensor, weight: torch.Tensor, bias: OptionalTensor, activation: str | None, *rest: Any
 ) -> bool | Callable[[], bool]:
@@ -97,6 +108,8 @@ def _eager_records(
         return input.dtype not in KERNEL_DTYPES
     rows = input.reshape(math.prod(input.shape[:-1]), input.shape[-1])
     grad = input.new_empty((rows.shape[0], weight.shape[0]))
+    if _in_one_launch(grad, rows, weight, True):
+        return False
     return gradients.eager_multiplies(MATMUL, ((grad, weight), (grad.t(), rows)))
 
 

@@ -1,7 +1,7 @@
 // All parameters in one launch: up to 12 tensors are arguments of one kernel, and blocks are divided among them.
 //
-// A small network has a dozen tensors of a few thousand elements, and a launch of its own for each takes as long as all
-// of them. A block finds its tensor by comparisons with the first block of each, which are uniform over the block; an
+// A launch for one tensor of a few thousand elements takes about as long as a launch for all dozen tensors of a small
+// network. A block finds its tensor by comparisons with the first block of each, which are uniform over the block; an
 // array of pointers would be indexed in local memory. 16-byte accesses where the tensors are aligned.
 
 #include <warpwise/core/pack.cuh>
@@ -64,9 +64,22 @@ __global__ void __launch_bounds__(kThreads) sgd(
     *warpwise::packs(p + whole) = values;
     return;
   }
-#pragma unroll 1
+  // Loads of all elements before the first use: one round trip to memory, also for the ends of tensors.
+  float values[4] = {}, gradients[4] = {}, buffers[4] = {};
+#pragma unroll
   for (int e = 0; e < 4; ++e) {
     const int at = aligned ? whole + e : start + e * kThreads + static_cast<int>(threadIdx.x);
-    if (at < n) step(p[at], g[at], b ? b + at : nullptr);
+    if (at >= n) continue;
+    values[e] = p[at];
+    gradients[e] = g[at];
+    if (b) buffers[e] = b[at];
+  }
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    const int at = aligned ? whole + e : start + e * kThreads + static_cast<int>(threadIdx.x);
+    if (at >= n) continue;
+    step(values[e], gradients[e], b ? &buffers[e] : nullptr);
+    if (b) b[at] = buffers[e];
+    p[at] = values[e];
   }
 }

@@ -1,104 +1,122 @@
-"""The specification of the update of running statistics."""
+"""The specification of the update of running statistics, of one layer or of several."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same_shape, check_tensor, draw
 
 DTYPES = (torch.float32,)
-Optional = torch.Tensor | None
+Tensors = Sequence[torch.Tensor]
+OptionalTensors = Tensors | None
 
 
-def check(
-    running_mean: torch.Tensor,
-    running_var: torch.Tensor,
-    batches: torch.Tensor,
-    mean: torch.Tensor,
-    var: torch.Tensor,
-    bias: Optional,
-    momentum: float,
-    correction: float,
-) -> None:
-    op = "running_statistics"
-    check_tensor(op, "running_mean", running_mean, FLOATS, dims=(1,))
-    check_tensor(op, "batches", batches, (torch.int64,), dims=(0,))
-    names, values = ["running_mean", "running_var", "mean", "var"], [running_mean, running_var, mean, var]
-    for name, value in zip(names, values, strict=True):
-        check_tensor(op, name, value, FLOATS)
-    check_same_shape(op, names, values)
-    if bias is not None:
-        check_tensor(op, "bias", bias, FLOATS)
-        check_same_shape(op, ["running_mean", "bias"], [running_mean, bias])
+class Layer(NamedTuple):
+    """The arguments of one layer: tensors (C,), but ``batches`` of one element."""
+
+    running_mean: torch.Tensor
+    running_var: torch.Tensor
+    batches: torch.Tensor
+    mean: torch.Tensor
+    var: torch.Tensor
+    bias: torch.Tensor | None
+    momentum: float
+    correction: float
+
+
+def layers(
+    running_mean: Tensors,
+    running_var: Tensors,
+    batches: Tensors,
+    mean: Tensors,
+    var: Tensors,
+    bias: OptionalTensors,
+    momentum: Sequence[float],
+    correction: Sequence[float],
+) -> Iterator[Layer]:
+    biases: Sequence[torch.Tensor | None] = bias or [None] * len(running_mean)
+    lists = (running_mean, running_var, batches, mean, var, biases, momentum, correction)
+    return map(Layer._make, zip(*lists, strict=True))
+
+
+def check(running_mean: Tensors, *rest: Any) -> None:
+    op, count = "running_statistics", len(running_mean)
+    names = ("running_var", "batches", "mean", "var", "bias", "momentum", "correction")
+    if not count:
+        raise ValueError(f"{op}: expected running_mean with at least one tensor, got none")
+    for name, values in zip(names, rest, strict=True):
+        if values is not None and len(values) != count:
+            raise ValueError(f"{op}: expected {name} of {count} elements, as running_mean, got {len(values)}")
+    for number, layer in enumerate(layers(running_mean, *rest)):
+        check_tensor(op, f"running_mean[{number}]", layer.running_mean, FLOATS, dims=(1,))
+        check_tensor(op, f"batches[{number}]", layer.batches, (torch.int64,), dims=(0,))
+        given = {name: getattr(layer, name) for name in ("running_mean", "running_var", "mean", "var", "bias")}
+        found = {f"{name}[{number}]": value for name, value in given.items() if value is not None}
+        for name, value in found.items():
+            check_tensor(op, name, value, (running_mean[0].dtype,))
+        check_same_shape(op, list(found), list(found.values()))
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
-    """``channels`` values each; a bias with the attribute ``biased``."""
-    names = ["running_mean", "running_var", "mean", "var", "bias"]
-    shape = (case.sizes["channels"],)
+    """``count`` layers (default 2) of c, c + 3, c + 6, ... channels each; biases with the attribute ``biased``."""
+    channels, count = case.sizes["channels"], case.attributes.get("count", 2)
+    shapes = [(channels + 3 * at if channels > 1 else channels,) for at in range(count)]
     made: dict[str, Any] = {
-        name: draw(shape, dtype, device, 5 * seed + at, case.values, 2) for at, name in enumerate(names)
+        name: [
+            draw(shape, dtype, device, 150 * seed + 30 * at + number, case.values, 2)
+            for number, shape in enumerate(shapes)
+        ]
+        for at, name in enumerate(("running_mean", "running_var", "mean", "var", "bias"))
     }
     if not case.attributes.get("biased"):
         made["bias"] = None
-    batches = torch.tensor(7 + 13 * seed) if device.type != "meta" else torch.empty((), dtype=torch.int64)
-    return {**made, "batches": batches.to(device), "momentum": 0.2, "correction": 1.25}
+    made["batches"] = [
+        torch.empty((), dtype=torch.int64, device=device) if device.type == "meta"
+        else torch.tensor(7 + 13 * seed + 100 * number, device=device)
+        for number in range(count)
+    ]  # fmt: skip
+    factors = range(count)
+    return {**made, "momentum": [0.2 + 0.01 * at for at in factors], "correction": [1.25 + 0.1 * at for at in factors]}
 
 
-def eager(
-    running_mean: torch.Tensor,
-    running_var: torch.Tensor,
-    batches: torch.Tensor,
-    mean: torch.Tensor,
-    var: torch.Tensor,
-    bias: Optional,
-    momentum: float,
-    correction: float,
-) -> None:
-    batches.add_(1)
-    running_mean.mul_(1 - momentum).add_(mean if bias is None else mean + bias, alpha=momentum)
-    running_var.mul_(1 - momentum).add_(var, alpha=momentum * correction)
+def eager(*args: Any) -> None:
+    for one in layers(*args):
+        one.batches.add_(1)
+        mean = one.mean if one.bias is None else one.mean + one.bias
+        one.running_mean.mul_(1 - one.momentum).add_(mean, alpha=one.momentum)
+        one.running_var.mul_(1 - one.momentum).add_(one.var, alpha=one.momentum * one.correction)
 
 
-def reference(
-    running_mean: torch.Tensor,
-    running_var: torch.Tensor,
-    batches: torch.Tensor,
-    mean: torch.Tensor,
-    var: torch.Tensor,
-    bias: Optional,
-    momentum: float,
-    correction: float,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    new_mean = mean.double() if bias is None else mean.double() + bias.double()
-    kept = 1 - momentum
-    new_var = kept * running_var.double() + momentum * correction * var.double()
-    return kept * running_mean.double() + momentum * new_mean, new_var, batches + 1
+def reference(*args: Any) -> tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]:
+    means, variances, batches = [], [], []
+    for one in layers(*args):
+        mean = one.mean.double() if one.bias is None else one.mean.double() + one.bias.double()
+        kept = 1 - one.momentum
+        means.append(kept * one.running_mean.double() + one.momentum * mean)
+        variances.append(kept * one.running_var.double() + one.momentum * one.correction * one.var.double())
+        batches.append(one.batches + 1)
+    return means, variances, batches
 
 
-def mean_magnitude(running_mean: torch.Tensor, *rest: Any) -> torch.Tensor:
-    _, _, mean, _, bias, _, _ = rest
-    return running_mean.double().abs() + mean.double().abs() + (0 if bias is None else bias.double().abs())
+def largest(*args: Any) -> torch.Tensor:
+    """One scale for all layers: the sum of the largest elements of the lists, and the variances' corrected."""
+    lists = (*args[:2], *args[3:5], args[5] or ())
+    found = [[value.double().abs().max() for value in values if value.numel()] for values in lists]
+    return max(args[7]) * sum((max(values) for values in found if values), torch.zeros((), dtype=torch.float64))
 
 
-def var_magnitude(running_mean: torch.Tensor, running_var: torch.Tensor, *rest: Any) -> torch.Tensor:
-    return running_var.double().abs() + rest[-1] * rest[2].double().abs()
-
-
-def cost(running_mean: torch.Tensor, *rest: Any) -> Cost:
-    return Cost(bytes=6 * running_mean.nbytes, flops=8 * running_mean.numel())
+def cost(running_mean: Tensors, *rest: Any) -> Cost:
+    return Cost(bytes=6 * sum(one.nbytes for one in running_mean), flops=8 * sum(one.numel() for one in running_mean))
 
 
 SPEC = Spec(
-    schema="running_statistics(Tensor(a!) running_mean, Tensor(b!) running_var, Tensor(c!) batches, Tensor mean,"
-    " Tensor var, Tensor? bias, float momentum, float correction) -> ()",
+    schema="running_statistics(Tensor(a!)[] running_mean, Tensor(b!)[] running_var, Tensor(c!)[] batches,"
+    " Tensor[] mean, Tensor[] var, Tensor[]? bias, float[] momentum, float[] correction) -> ()",
     summary="running statistics of batch normalisation moved towards those of a batch, in place",
-    outputs={
-        "running_mean": Output(terms=3, magnitude=mean_magnitude),
-        "running_var": Output(terms=2, magnitude=var_magnitude),
-    },
+    outputs={"running_mean": Output(terms=3, magnitude=largest), "running_var": Output(terms=2, magnitude=largest)},
     inputs=inputs,
     check=check,
     reference=reference,
@@ -106,6 +124,8 @@ SPEC = Spec(
     cost=cost,
     cases=(
         Case("few", {"channels": 16}, {"biased": True}),
+        Case("one_layer", {"channels": 40}, {"biased": True, "count": 1}),
+        Case("many_layers", {"channels": 9}, {"count": 6}),
         Case("ragged", {"channels": 301}),
         Case("one_element", {"channels": 1}),
         Case("empty", {"channels": 0}),

@@ -15,7 +15,9 @@ from warpwise.gemm.operands import KERNEL_DTYPES
 from warpwise.operation import cdiv, make_rung
 
 HERE = Path(__file__).parent
+FEW_ROWS, THREADS, COLUMNS = 128, 512, 32  # rows of k03's default; kThreads; columns of a block
 THREAD_PER_COLUMN = cuda.load(HERE / "k01_thread_per_column.cu")
+ONE_LAUNCH = cuda.load(HERE / "k03_few_rows.cu")
 
 
 def thread_per_column(
@@ -26,6 +28,16 @@ def thread_per_column(
     kind = activation_number(activation)
     kernel = THREAD_PER_COLUMN[f"activation_backward_column<{cuda.ctype(grad_output.dtype)}, {kind}>"]
     kernel[cdiv(n, 128), 128](grad_output, preactivation, cuda.out(outputs[0]), cuda.out(outputs[1]), m, n)
+
+
+def few_rows(
+    outputs: tuple[torch.Tensor, torch.Tensor], grad_output: torch.Tensor, preactivation: torch.Tensor, activation: str
+) -> None:
+    n = grad_output.shape[-1]
+    m = math.prod(grad_output.shape[:-1])
+    kind = activation_number(activation)
+    kernel = ONE_LAUNCH[f"activation_backward_few_rows<{cuda.ctype(grad_output.dtype)}, {kind}>"]
+    kernel[cdiv(n, COLUMNS), THREADS](grad_output, preactivation, cuda.out(outputs[0]), cuda.out(outputs[1]), m, n)
 
 
 def limits(grad_output: torch.Tensor, *rest: object) -> str | None:
@@ -40,10 +52,13 @@ RUNGS = (
               thread_per_column, dtypes=KERNEL_DTYPES, limits=limits),
     make_rung(HERE, "k02_triton_row_blocks", "blocks of rows in Triton, partial sums added by a second kernel",
               lazy_launch(f"{__package__}.k02_triton_row_blocks"), dtypes=KERNEL_DTYPES, limits=limits),
+    make_rung(HERE, "k03_few_rows", "few rows: a block takes 32 columns of all rows, one launch", few_rows,
+              dtypes=KERNEL_DTYPES, limits=limits),
 )  # fmt: skip
 
 
 def default(grad_output: torch.Tensor, preactivation: torch.Tensor, activation: str) -> str | None:
-    """k02; PyTorch for float64 and huge sizes."""
-    refused = grad_output.dtype not in KERNEL_DTYPES or limits(grad_output)
-    return None if refused else "k02_triton_row_blocks"
+    """k03 for few rows, else k02; PyTorch for float64 and huge sizes."""
+    if grad_output.dtype not in KERNEL_DTYPES or limits(grad_output):
+        return None
+    return "k03_few_rows" if math.prod(grad_output.shape[:-1]) <= FEW_ROWS else "k02_triton_row_blocks"

@@ -1,0 +1,57 @@
+"""The public function linear_backward."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from warpwise.operation import Gradient, Op, Saved, register
+from warpwise.ops.linear_backward.rungs import RUNGS, default
+from warpwise.ops.linear_backward.spec import SPEC, Gradients
+
+OptionalTensor = torch.Tensor | None
+
+
+def _backward(
+    saved: Saved, of_input: OptionalTensor, of_weight: OptionalTensor, of_bias: OptionalTensor
+) -> dict[str, OptionalTensor]:
+    """With v, u and t the gradients of dx, dw and db: of dy it is v W^T + x u^T + t, of x dy u, of W dy^T v."""
+    terms = [
+        None if of_input is None else of_input @ saved.weight.t(),
+        None if of_weight is None else saved.input @ of_weight.t(),
+        None if of_bias is None else of_bias.expand_as(saved.grad_output),
+    ]
+    given = [term for term in terms if term is not None]
+    return {
+        "grad_output": torch.stack(given).sum(0) if given else None,
+        "input": None if of_weight is None else saved.grad_output @ of_weight,
+        "weight": None if of_input is None else saved.grad_output.t() @ of_input,
+    }
+
+
+_GRADIENT = Gradient(_backward, saves=("grad_output", "input", "weight"), materialize=False)
+LINEAR_BACKWARD = register(Op(replace(SPEC, gradient=_GRADIENT), RUNGS, default))
+_linear_backward = LINEAR_BACKWARD.call
+
+
+def linear_backward(
+    grad_output: torch.Tensor,
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    needs_input: bool = True,
+    *,
+    rung: str | None = None,
+) -> Gradients:
+    """The gradients of ``input @ weight.T + bias``: ``grad_output @ weight``, ``grad_output.T @ input`` and the sum of
+    ``grad_output`` over rows.
+
+    ``grad_output`` is (M, N), ``input`` (M, K), ``weight`` (N, K); the results are (M, K), or None without
+    ``needs_input``, (N, K) and (N,). All tensors have one dtype, float16, bfloat16, float32 or float64; the kernels
+    take float32, which is never rounded to TF32, and PyTorch computes the other dtypes, many rows and large products.
+    Autograd calls this function for ``ops.linear``; it is public for backwards written by hand. Differentiable any
+    number of times. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the
+    argument.
+    """
+    result: Gradients = _linear_backward(grad_output, input, weight, needs_input, rung=rung)
+    return result

@@ -1,0 +1,1 @@
+"""The ladder of linear_cross_entropy_backward."""

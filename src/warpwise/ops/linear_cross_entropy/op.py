@@ -1,0 +1,92 @@
+"""The public functions linear_cross_entropy and linear_cross_entropy_backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from warpwise.gemm.precision import tf32_is_off
+from warpwise.operation import Gradient, Op, Saved, register
+from warpwise.ops.linear_cross_entropy.backward import rungs as backward
+from warpwise.ops.linear_cross_entropy.forward import rungs as forward
+from warpwise.ops.linear_cross_entropy.spec import BACKWARD, SPEC, Gradients
+
+OptionalTensor = torch.Tensor | None
+
+
+def _double_backward(saved: Saved, *grads: OptionalTensor) -> dict[str, OptionalTensor]:
+    """The derivatives of the specification: all flow to the arguments, and that of the saved output is 0."""
+    assert BACKWARD.gradient is not None
+    found = BACKWARD.gradient.backward(saved, *grads)
+    return {**found, "probabilities": torch.zeros_like(saved.probabilities)}
+
+
+assert BACKWARD.gradient is not None
+_DOUBLE_BACKWARD = Gradient(_double_backward, saves=BACKWARD.gradient.saves)
+LINEAR_CROSS_ENTROPY_BACKWARD = register(
+    Op(replace(BACKWARD, gradient=_DOUBLE_BACKWARD), backward.RUNGS, backward.default)
+)
+
+
+def _eager_records(input: torch.Tensor, *rest: Any) -> bool | Callable[[], bool]:
+    """True if PyTorch's backward computes the same: for float32 on a GPU, while it does not use TF32."""
+    return tf32_is_off if input.is_cuda and input.dtype == torch.float32 else True
+
+
+_GRADIENT = Gradient(LINEAR_CROSS_ENTROPY_BACKWARD, materialize=False, eager_records=_eager_records)
+LINEAR_CROSS_ENTROPY = register(Op(replace(SPEC, gradient=_GRADIENT), forward.RUNGS, forward.default))
+_linear_cross_entropy = LINEAR_CROSS_ENTROPY.call
+_linear_cross_entropy_backward = LINEAR_CROSS_ENTROPY_BACKWARD.call
+
+
+def linear_cross_entropy(
+    input: torch.Tensor,
+    linear_weight: torch.Tensor,
+    target: torch.Tensor,
+    linear_bias: torch.Tensor | None = None,
+    ignore_index: int = -100,
+    *,
+    rung: str | None = None,
+) -> torch.Tensor:
+    """``cross_entropy(input @ linear_weight.T + linear_bias, target)``, the mean over rows, a scalar.
+
+    ``input`` is (N, K), ``linear_weight`` (C, K), ``target`` int64 (N,), class indices; ``linear_bias`` is (C,) or
+    None. The names are those of ``torch.nn.functional.linear_cross_entropy``. Rows with the target ``ignore_index`` are
+    ignored; if all rows are, the mean is NaN. All floating-point tensors have one dtype, float16, bfloat16, float32 or
+    float64. On a GPU the kernels compute float32 with at most 16 classes and 512 features, and return NaN for any other
+    target outside of [0, C). PyTorch computes the other calls, and CPU tensors; it raises ``IndexError`` for such a
+    target, or asserts on a GPU. Differentiable any number of times. ``rung`` names one kernel of the ladder. Raises
+    ``TypeError`` or ``ValueError`` that names the argument.
+    """
+    loss: torch.Tensor = _linear_cross_entropy(input, linear_weight, target, linear_bias, ignore_index, rung=rung)
+    return loss
+
+
+def linear_cross_entropy_backward(
+    grad_loss: torch.Tensor | None,
+    grad_probabilities: torch.Tensor | None,
+    input: torch.Tensor,
+    linear_weight: torch.Tensor,
+    target: torch.Tensor,
+    linear_bias: torch.Tensor | None,
+    ignore_index: int,
+    probabilities: torch.Tensor,
+    count: torch.Tensor,
+    needs_input: bool = True,
+    *,
+    rung: str | None = None,
+) -> Gradients:
+    """The gradients of linear_cross_entropy's ``input``, ``linear_weight`` and ``linear_bias``.
+
+    ``probabilities`` is the softmax of the logits, (N, C), ``count`` the number of rows that are not ignored, an int64
+    scalar tensor. A ``grad_`` argument that is None is the same as zeros. The gradient of an argument that is not
+    needed, or None, is None. Autograd calls this function; it is public for backwards written by hand.
+    """
+    result: Gradients = _linear_cross_entropy_backward(
+        grad_loss, grad_probabilities, input, linear_weight, target, linear_bias, ignore_index, probabilities, count,
+        needs_input, rung=rung,
+    )  # fmt: skip
+    return result
