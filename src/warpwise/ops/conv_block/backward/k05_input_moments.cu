@@ -49,9 +49,8 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
   float gradients[kAhead][kEach];
   const float* from[kEach];
   int count = 0;
-  const auto fetch = [&](float (&to)[kEach], int i) {
-    if (i >= count) return;
-    const int at = i + one_channel::quotient(i, plane) * ((k - 1) * plane);  // 0 times it in a band of an image
+  const auto fetch = [&](float (&to)[kEach], int i, int unit) {
+    const int at = i + unit * ((k - 1) * plane);
 #pragma unroll
     for (int j = 0; j < kEach; ++j) to[j] = from[j][at];
   };
@@ -63,7 +62,10 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
       from[j] = dy + (static_cast<long long>(image) * k + min(filter + j, k - 1)) * plane + above * ow;
     }
 #pragma unroll
-    for (int a = 0; a < kAhead; ++a) fetch(gradients[a], lane + a * step);
+    for (int a = 0; a < kAhead; ++a) {
+      const int i = lane + a * step;
+      if (i < count) fetch(gradients[a], i, one_channel::quotient(i, plane));  // 0 in a band of an image
+    }
   };
   begin(min(each, last - first));
   tiles.load(tile, image, band * rows, min(each, last - first), [&] { tiles.origin = one_channel::origin_of(sample); });
@@ -102,16 +104,17 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
         float patch[4][4], dys[kEach];
 #pragma unroll
         for (int j = 0; j < kEach; ++j) dys[j] = gradients[a][j];
-        fetch(gradients[a], i + kAhead * step);
+        const int later = i + kAhead * step;
+        if (later < count) fetch(gradients[a], later, windows[later] >> 16);
         one_channel::read_patch(patch, tile + (windows[i] & 0xffff), pitch);
 #pragma unroll
         for (int j = 0; j < kEach; ++j) {
           float y[4];
           one_channel::responses(y, patch, filters[j], constants[j]);
           // The first maximum above 0: g goes to patches that begin in row 0 or row 1, and in column 0 or 1.
-          const float upper = fmaxf(y[0], y[1]), lower = fmaxf(y[2], y[3]);
-          const bool below = lower > upper, right = below ? y[3] > y[2] : y[1] > y[0];
-          const float g = fmaxf(upper, lower) > 0.0f ? dys[j] : 0.0f;
+          const float upper = fmaxf(y[0], y[1]), lower = fmaxf(y[2], y[3]), best = fmaxf(upper, lower);
+          const bool below = lower > upper, right = best > (below ? y[2] : y[0]);
+          const float g = best > 0.0f ? dys[j] : 0.0f;
           const float g0 = below ? 0.0f : g, g1 = below ? g : 0.0f;
           float* const mine = values + kFilterSums * j;
           mine[one_channel::kTaps] += g;
