@@ -8,7 +8,7 @@
 
 #include "../one_channel.cuh"
 
-constexpr int kThreads = 256, kEach = 2, kAhead = 3;  // kEach filters of a warp
+constexpr int kThreads = 256, kEach = 2;  // kEach filters of a warp
 constexpr int kWarps = kThreads / warpwise::kWarp;
 constexpr int kFilterSums = one_channel::kTaps + 1;  // A and S
 
@@ -45,14 +45,14 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
   const int first = blockIdx.x * share, last = min(first + share, n * bands);
   int image = bands == 1 ? first : first / bands, band = first - image * bands;
 
-  // Gradients are loaded kAhead windows before they are used.
-  float gradients[kAhead][kEach];
+  // Gradients are loaded a window before they are used.
+  float gradients[kEach];
   const float* from[kEach];
   int count = 0;
-  const auto fetch = [&](float (&to)[kEach], int i, int unit) {
+  const auto fetch = [&](int i, int unit) {
     const int at = i + unit * ((k - 1) * plane);
 #pragma unroll
-    for (int j = 0; j < kEach; ++j) to[j] = from[j][at];
+    for (int j = 0; j < kEach; ++j) gradients[j] = from[j][at];
   };
   const auto begin = [&](int units) {
     const int above = band * rows / 2;
@@ -61,11 +61,7 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
     for (int j = 0; j < kEach; ++j) {
       from[j] = dy + (static_cast<long long>(image) * k + min(filter + j, k - 1)) * plane + above * ow;
     }
-#pragma unroll
-    for (int a = 0; a < kAhead; ++a) {
-      const int i = lane + a * step;
-      if (i < count) fetch(gradients[a], i, one_channel::quotient(i, plane));  // 0 in a band of an image
-    }
+    if (lane < count) fetch(lane, one_channel::quotient(lane, plane));  // image 0 of a tile that is a band
   };
   begin(min(each, last - first));
   tiles.load(tile, image, band * rows, min(each, last - first), [&] { tiles.origin = one_channel::origin_of(sample); });
@@ -96,38 +92,32 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
       tiles.load(tile, image, band * rows, min(each, last - unit));
       __syncthreads();
     }
-    for (int start = lane; start < count; start += kAhead * step) {
+    for (int i = lane; i < count; i += step) {
+      float patch[4][4], dys[kEach];
 #pragma unroll
-      for (int a = 0; a < kAhead; ++a) {
-        const int i = start + a * step;
-        if (i >= count) break;
-        float patch[4][4], dys[kEach];
+      for (int j = 0; j < kEach; ++j) dys[j] = gradients[j];
+      if (i + step < count) fetch(i + step, windows[i + step] >> 16);
+      one_channel::read_patch(patch, tile + (windows[i] & 0xffff), pitch);
 #pragma unroll
-        for (int j = 0; j < kEach; ++j) dys[j] = gradients[a][j];
-        const int later = i + kAhead * step;
-        if (later < count) fetch(gradients[a], later, windows[later] >> 16);
-        one_channel::read_patch(patch, tile + (windows[i] & 0xffff), pitch);
+      for (int j = 0; j < kEach; ++j) {
+        float y[4];
+        one_channel::responses(y, patch, filters[j], constants[j]);
+        // The first maximum above 0: g goes to patches that begin in row 0 or row 1, and in column 0 or 1.
+        const float upper = fmaxf(y[0], y[1]), lower = fmaxf(y[2], y[3]), best = fmaxf(upper, lower);
+        const bool below = lower > upper, right = best > (below ? y[2] : y[0]);
+        const float g = best > 0.0f ? dys[j] : 0.0f;
+        const float g0 = below ? 0.0f : g, g1 = below ? g : 0.0f;
+        float* const mine = values + kFilterSums * j;
+        mine[one_channel::kTaps] += g;
 #pragma unroll
-        for (int j = 0; j < kEach; ++j) {
-          float y[4];
-          one_channel::responses(y, patch, filters[j], constants[j]);
-          // The first maximum above 0: g goes to patches that begin in row 0 or row 1, and in column 0 or 1.
-          const float upper = fmaxf(y[0], y[1]), lower = fmaxf(y[2], y[3]), best = fmaxf(upper, lower);
-          const bool below = lower > upper, right = best > (below ? y[2] : y[0]);
-          const float g = best > 0.0f ? dys[j] : 0.0f;
-          const float g0 = below ? 0.0f : g, g1 = below ? g : 0.0f;
-          float* const mine = values + kFilterSums * j;
-          mine[one_channel::kTaps] += g;
+        for (int column = 0; column < 3; ++column) {
+          float chosen[4];
 #pragma unroll
-          for (int column = 0; column < 3; ++column) {
-            float chosen[4];
+          for (int row = 0; row < 4; ++row) chosen[row] = right ? patch[row][column + 1] : patch[row][column];
 #pragma unroll
-            for (int row = 0; row < 4; ++row) chosen[row] = right ? patch[row][column + 1] : patch[row][column];
-#pragma unroll
-            for (int row = 0; row < 3; ++row) {
-              mine[3 * row + column] += g0 * chosen[row];
-              mine[3 * row + column] += g1 * chosen[row + 1];
-            }
+          for (int row = 0; row < 3; ++row) {  // two multiply-adds: a sum of two products would be three instructions
+            mine[3 * row + column] += g0 * chosen[row];
+            mine[3 * row + column] += g1 * chosen[row + 1];
           }
         }
       }
