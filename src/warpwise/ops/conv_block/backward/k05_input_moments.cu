@@ -1,10 +1,9 @@
-// One input channel, no gradient of it: dw, dgamma and dbeta follow from sums over the windows and moments of the
-// input.
+// One input channel, no gradient of it: dw, dgamma and dbeta follow from sums over windows and the input's moments.
 //
-// With g the gradient of the normalised value at the maximum of a window and z the patch of that pixel, A = sum g z and
+// With g the gradient of the normalised value at the maximum of a window and p the patch of that pixel, A = sum g p and
 // S = sum g are ten sums for each filter. m and C are the mean and the covariance of all patches:
 //   dbeta = S, dgamma = rstd w . (A - S m), dw = gamma rstd (A - S m - rstd dgamma C w) + dmean m + 2 dvar C w.
-// The convolution is computed again for the maxima, but no pass reads or writes it.
+// A - S m and C are the same for z = p - o. The convolution is computed again for the maxima, but never stored.
 
 #include "../one_channel.cuh"
 
