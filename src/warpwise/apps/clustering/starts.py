@@ -121,7 +121,9 @@ def _start_labels(
     dtype, found = torch.uint8 if k <= 256 else torch.int32, []
     for place, wanted in enumerate(HOPS[:n_init]):
         wanted += types is not None
-        smoothed, hops = smooth(graph, smoothed, wanted - hops, parallel), wanted
+        for _ in range(wanted - hops):  # one hop at a time, so that no more than two copies are in memory
+            smoothed = smooth(graph, smoothed, 1, parallel)
+        hops = wanted
         centres = _centres(smoothed, k, len(range(place, n_init, len(HOPS))), generator, parallel)
         found.append(assign(smoothed, centres).to(dtype))
     return torch.cat(found)
