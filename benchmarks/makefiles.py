@@ -1,9 +1,10 @@
-"""How a project's Makefile builds and runs a program: what ``make -n`` prints, without building anything."""
+"""How a project builds and runs a program: what ``make -n`` prints, CMake's macros; nothing is built."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import re
 import shlex
 import subprocess
@@ -12,6 +13,11 @@ from pathlib import Path
 
 _SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 _SHELL = re.compile(r"[$|<>&;`*]")
+_DATABASES = ("compile_commands.json", "build/compile_commands.json")
+_CMAKE = re.compile(
+    r"#[^\n]*|\b(if|endif|add_definitions|add_compile_definitions|target_compile_definitions)\s*\(([^)]*)\)"
+)
+_MACRO = re.compile(r"(?:-D)?([A-Za-z_]\w*(?:=[^\s\"$]*)?)")
 _SECONDS = 10.0  # limit of `make -n`, which runs $(shell ...)
 
 
@@ -31,7 +37,11 @@ class Recipe:
 
 @functools.lru_cache(maxsize=64)
 def recipe(folder: Path) -> Recipe:
-    """What the Makefile in ``folder`` does; an empty recipe if there is none, or if ``make`` cannot read it."""
+    """What the Makefile in ``folder`` does, with the macros and include folders of CMake for its files.
+
+    An empty recipe if there is neither, or if ``make`` cannot read the Makefile. Of CMake, the commands in a
+    compile_commands.json are read, or else the definitions of the CMakeLists.txt that depend on no condition.
+    """
     lines = _printed(folder)
     for script in ("run", "run.sh"):
         if (folder / script).is_file():
@@ -53,7 +63,44 @@ def recipe(folder: Path) -> Recipe:
                 flags.update((word, None) for word in words if word.startswith("-std=c++2"))
             elif started == 0 and not _SHELL.search(line):
                 runs[words[0].rpartition("/")[2], tuple(words[1:])] = None
+    commands = _compile_commands(folder)
+    for where, words in commands:
+        define.update(dict.fromkeys(_values(words, "-D")))
+        include.update((where / each, None) for each in _values(words, "-I") if (where / each).is_dir())
+    if not commands:
+        define.update(dict.fromkeys(_cmake_macros(folder)))
     return Recipe(*(tuple(part) for part in (sources, define, include, flags, runs)))
+
+
+def _compile_commands(folder: Path) -> list[tuple[Path, list[str]]]:
+    """The commands for files in ``folder``, with the folders where they run.
+
+    They are in the compile_commands.json of ``folder``, or of one of the three folders above it.
+    """
+    for above in [folder, *folder.parents][:4]:
+        for name in _DATABASES:
+            if (above / name).is_file():
+                with contextlib.suppress(ValueError, KeyError, TypeError):
+                    entries = json.loads((above / name).read_text(errors="replace"))
+                    own = [(Path(each["directory"]), each) for each in entries]
+                    own = [(where, e) for where, e in own if (where / e["file"]).parent.resolve() == folder.resolve()]
+                    return [(where, e.get("arguments") or shlex.split(e["command"])) for where, e in own]
+    return []
+
+
+def _cmake_macros(folder: Path) -> list[str]:
+    """The macros that the CMakeLists.txt in ``folder`` defines for all targets or for one, outside of conditions."""
+    file = folder / "CMakeLists.txt"
+    found, conditions = [], 0
+    for match in _CMAKE.finditer(file.read_text(errors="replace")) if file.is_file() else ():
+        command, words = match[1], (match[2] or "").split()
+        conditions += (command == "if") - (command == "endif")
+        if conditions or command in (None, "if", "endif"):
+            continue
+        words = words[1:] if command == "target_compile_definitions" else words
+        given = [_MACRO.fullmatch(word.strip('"')) for word in words if word not in ("PRIVATE", "PUBLIC", "INTERFACE")]
+        found += [each[1] for each in given if each]
+    return found
 
 
 def _printed(folder: Path) -> list[str]:

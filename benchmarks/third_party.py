@@ -1,6 +1,7 @@
-"""How many kernels of other projects compile, for sm_90 and on the emulator. No GPU is needed.
+"""How many kernels of other projects compile for sm_90 and on the emulator, and run there. No GPU is needed.
 
-    python -m benchmarks.third_party FOLDER... [--files 8] [--seed 0] [--kernels 6] [--json FILE] [--table FILE]
+    python -m benchmarks.third_party FOLDER... [--files 8] [--seed 0] [--kernels 6] [--run SECONDS]
+                                               [--json FILE] [--table FILE] [--merge]
 
 Each FOLDER is a checkout of a project. Of its .cu files that define kernels, and that no other file includes,
 ``--files`` are drawn by ``--seed``. The arguments of a template are those of a launch in its file; a constant of the
@@ -8,6 +9,9 @@ launching function is replaced by its value, and its own template parameters by 
 class of its own where it fails. The table counts kernels by project and refusals by class. A kernel is complete unless
 no back end compiles it for what its file and its project lack: a header, a macro, template arguments, or functions
 that CUDA removed.
+
+With ``--run`` each kernel that the emulator compiles is launched there, with arguments that ``kernel_runs`` makes and
+this time limit. ``--merge`` reads the --json files of earlier runs instead, and prints their table.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import makefiles
+from benchmarks import kernel_runs, makefiles
 from benchmarks.kernel_expressions import expressions
 
 from warpwise import cuda
@@ -48,12 +52,13 @@ CUTLASS = "needs CUTLASS"
 ABSENT = "needs a header that its project lacks"
 INCOMPLETE = frozenset({
     GUESSED, CUTLASS, ABSENT, "needs a macro of its build", "exercise with gaps", "removed from CUDA",
-    "removed by the preprocessor",
+    "removed by the preprocessor", "invalid character",
 })  # fmt: skip
 
 # The class of a refusal is the first whose pattern its message contains.
 CLASSES = (
     ("needs a macro of its build", r"#\s*error"),
+    ("invalid character", r"is not valid in an identifier"),
     ("exercise with gaps", r"\b(?:FIXME|TODO)\b"),
     (
         "missing header",
@@ -73,21 +78,25 @@ CLASSES = (
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("folders", nargs="+", type=Path, help="checkouts; with --merge, files that --json wrote")
     parser.add_argument("--files", type=int, default=8, help="files of each project; 0: all")
     parser.add_argument("--kernels", type=int, default=6, help="kernels of each file; 0: all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for a file")
     parser.add_argument("--only", choices=BACK_ENDS, help="one of the two back ends")
+    parser.add_argument("--run", type=float, default=0.0, help="seconds for a launch on the emulator; 0: none")
+    parser.add_argument("--merge", action="store_true")
     parser.add_argument("--json", type=Path, help="a record of each kernel, with the messages of the compilers")
     parser.add_argument("--table", type=Path, help="the table that is printed, without names of kernels")
     options = parser.parse_args(arguments)
     back_ends = (options.only,) if options.only else BACK_ENDS
     records: list[dict[str, Any]] = []
-    for folder in options.folders:
+    if options.merge:
+        records = [record for file in options.folders for record in json.loads(file.read_text())["kernels"]]
+    for folder in () if options.merge else options.folders:
         seen: set[tuple[str, str]] = set()  # a header's kernels are those of the first file that includes it
         for file in drawn(folder, options.files, options.seed):
-            found = measured(file, seen, back_ends, options.kernels, options.timeout)
+            found = measured(file, seen, back_ends, options.kernels, options.timeout, options.run)
             seen |= {(record["source"], record["kernel"]) for record in found}
             records += [{"project": folder.name, "file": str(file.relative_to(folder)), **record} for record in found]
             print(line_of(found, folder.name, file, back_ends), file=sys.stderr, flush=True)
@@ -132,7 +141,12 @@ def headers(file: Path, text: str) -> dict[Path, str]:
 
 
 def measured(
-    file: Path, seen: set[tuple[str, str]], back_ends: Sequence[str], kernels: int, timeout: float
+    file: Path,
+    seen: set[tuple[str, str]],
+    back_ends: Sequence[str],
+    kernels: int,
+    timeout: float,
+    seconds: float = 0.0,
 ) -> list[dict[str, Any]]:
     """One record for each kernel of ``file``, measured in a process of its own that is killed after ``timeout``."""
     read, write = os.pipe()
@@ -141,7 +155,7 @@ def measured(
         os.setsid()
         os.close(read)
         with os.fdopen(write, "w") as pipe:
-            for record in compiled(file, seen, back_ends, kernels):
+            for record in compiled(file, seen, back_ends, kernels, seconds):
                 print(json.dumps(record), file=pipe, flush=True)
         os._exit(0)
     os.close(write)
@@ -162,8 +176,13 @@ def measured(
     return list(records.values())
 
 
-def compiled(file: Path, seen: set[tuple[str, str]], back_ends: Sequence[str], limit: int) -> Iterator[dict[str, Any]]:
-    """The records of a file's kernels: first all as they are if the process is killed, then each as it is measured."""
+def compiled(
+    file: Path, seen: set[tuple[str, str]], back_ends: Sequence[str], limit: int, seconds: float = 0.0
+) -> Iterator[dict[str, Any]]:
+    """The records of a file's kernels: first all as they are if the process is killed, then each as it is measured.
+
+    ``seconds`` is the time limit of a launch on the emulator; 0: kernels are not launched.
+    """
     try:
         built = makefiles.recipe(file.parent)
         module = cuda.load(file, built.include, dict(_split(each) for each in built.define))
@@ -192,6 +211,8 @@ def compiled(file: Path, seen: set[tuple[str, str]], back_ends: Sequence[str], l
             if record[back_end]["by"] is None:
                 record[back_end]["class"] = cause(record[back_end], name, absent, all(each for _, each in tried))
             record[back_end]["seconds"] = round(time.perf_counter() - started, 2)
+        if seconds and record.get("emulator", {}).get("by"):
+            record["run"] = kernel_runs.run(module[record["emulator"]["expression"]], seconds)
         yield record
 
 
@@ -285,7 +306,12 @@ def counts(records: Sequence[dict[str, Any]], back_ends: Sequence[str]) -> list[
     cells = [str(len(records)), str(sum(map(complete, records)))]
     if "gpu" in back_ends:
         cells.append(str(sum(record["gpu"]["by"] == "nvrtc" for record in records)))
-    return [*cells, *(str(sum(record[b]["by"] is not None for record in records)) for b in back_ends)]
+    cells += [str(sum(record[b]["by"] is not None for record in records)) for b in back_ends]
+    if not any("run" in record for record in records):
+        return cells
+    outcomes = Counter(record["run"]["outcome"] for record in records if "run" in record)
+    both = sum(map(kernel_runs.completed, records)) if len(back_ends) == len(BACK_ENDS) else 0
+    return [*cells, *(str(outcomes[each]) for each in kernel_runs.OUTCOMES), str(both)]
 
 
 def complete(record: Mapping[str, Any]) -> bool:
@@ -296,21 +322,30 @@ def complete(record: Mapping[str, Any]) -> bool:
 
 def line_of(own: Sequence[dict[str, Any]], project: str, file: Path, back_ends: Sequence[str]) -> str:
     why = [f"{b}: {record[b]['class']}" for record in own for b in back_ends if record[b]["by"] is None]
+    why += [
+        f"run: {each['run']['class']}" for each in own if each.get("run", {}).get("outcome") in ("refused", "crash")
+    ]
     return f"{project[:24]:24} {file.name[:40]:40} {' '.join(counts(own, back_ends))}  {'; '.join(dict.fromkeys(why))}"
 
 
 def table(records: Sequence[dict[str, Any]], back_ends: Sequence[str]) -> str:
     heads = ["project", "files", "kernels", "complete", *(["NVRTC", "GPU"] if "gpu" in back_ends else [])]
     heads += ["emulator"] if "emulator" in back_ends else []
+    ran = any("run" in record for record in records)
+    heads += [*kernel_runs.OUTCOMES, "GPU and run"] if ran else []
     rows = []
     for project in [*dict.fromkeys(record["project"] for record in records), "all"]:
         own = [record for record in records if project in (record["project"], "all")]
         files = len({(record["project"], record["file"]) for record in own})
-        rows.append([project, str(files), *counts(own, back_ends)])
+        cells = counts(own, back_ends)
+        rows.append([project, str(files), *cells, *["0"] * (len(heads) - 2 - len(cells))])
     lines = ["| " + " | ".join(row) + " |" for row in [heads, ["---"] * len(heads), *rows]]
     for back_end in back_ends:
         classes = refused(records, back_end).items()
         lines += ["", f"refused, {back_end}:", *(f"  {count:4} {kind}" for kind, count in classes)]
+    for outcome in kernel_runs.OUTCOMES[1:] if ran else ():
+        found = Counter(each["run"]["class"] for each in records if each.get("run", {}).get("outcome") == outcome)
+        lines += ["", f"run, {outcome}:", *(f"  {count:4} {kind}" for kind, count in found.most_common())]
     return "\n".join(lines)
 
 

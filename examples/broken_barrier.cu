@@ -1,4 +1,4 @@
-// Broken on purpose: without a barrier a thread may read its neighbour's partial sum before it is stored.
+// Broken on purpose: without a barrier, a thread may read another thread's partial sum before it is stored.
 __global__ void block_sum(const float* x, float* sums) {
   __shared__ float partial[256];
   int t = threadIdx.x;

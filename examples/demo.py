@@ -1,4 +1,4 @@
-"""A tour: climbs two ladders, processes a photograph with our kernels, and finds the bugs in three broken kernels."""
+"""A demo that climbs two ladders, processes a photograph, and finds the bugs in three broken kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A matrix multiplication with an epilogue of one's own: c = clamp(a b, low, high), checked on a CPU or run on a GPU.
+"""A matrix multiplication with a custom epilogue, c = clamp(a b, low, high), run on a GPU or checked on a CPU.
 
 python examples/gemm_epilogue.py
 """

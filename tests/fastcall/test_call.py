@@ -89,17 +89,3 @@ def test_no_plan_is_kept_where_python_keeps_none():
     counted, x = Counted("t"), torch.zeros(4)
     counted.planned = False
     assert [counted(x), counted(x)] == ["general", "general"]
-
-
-def test_a_function_for_a_precision():
-    """The first function while the setting is as it expects, else the second."""
-    recording.native_library()
-    before = torch.backends.cuda.matmul.fp32_precision
-    try:
-        for setting in ("ieee", "tf32", "none"):
-            torch.backends.cuda.matmul.fp32_precision = setting
-            for tf32 in (False, True):
-                call = fastcall.library().InPrecision(lambda *args: ("as set", *args), lambda *args: "other", tf32)
-                assert call(1, 2) == (("as set", 1, 2) if tf32 == (setting == "tf32") else "other")
-    finally:
-        torch.backends.cuda.matmul.fp32_precision = before

@@ -77,6 +77,14 @@ def test_every_configuration(config):
     assert torch.equal(ops.grouped_matmul_backward(a, grad, offsets, rung=f"k03@{config}"), expected)
 
 
+def test_rows_of_8_elements_are_stored_as_vectors():
+    """Otherwise this tile needs more shared memory than a block has, and spills."""
+    a, b = (torch.empty(shape, dtype=torch.bfloat16, device="meta") for shape in ((300, 72), (3, 72, 264)))
+    offsets = torch.empty(3, dtype=torch.int32, device="meta")
+    (launch,) = OP.kernels(OP.rung("k03@256x128x64_w8_s4"), a, b, offsets)
+    assert launch.compile("sm_90").spills == 0
+
+
 @pytest.mark.parametrize("rung", NAMES)
 def test_a_group_does_not_see_its_neighbours(rung):
     """A tile that reaches into the next group, or past the last end, must meet neither its rows nor its infinities."""

@@ -70,7 +70,11 @@ def test_limits_name_what_does_not_fit() -> None:
     [
         (lambda x: ops.kmeans_assign(x[0], x), ValueError, "kmeans_assign: expected X with 2 dimensions"),
         (lambda x: ops.kmeans_assign(x, x.double()), TypeError, "centroids of X's dtype"),
-        (lambda x: ops.kmeans_assign(x, x[:, :2]), ValueError, r"expected centroids \(K, 3\) with K of at least 1"),
+        (
+            lambda x: ops.kmeans_assign(x, x[:, :2]),
+            ValueError,
+            r"centroids \(K, 3\) or \(R, K, 3\) with K of at least 1",
+        ),
         (lambda x: ops.kmeans_assign(x, x[:0]), ValueError, "K of at least 1"),
         (lambda x: ops.kmeans_update(x, torch.zeros(3, dtype=torch.int32), 2), ValueError, r"expected labels \(4,\)"),
         (lambda x: ops.kmeans_update(x, torch.zeros(4), 2), TypeError, "labels of dtype torch.int32, torch.int64"),

@@ -63,7 +63,7 @@ def test_a_convolution_of_long_sums_is_pytorchs(channels, filters, rung):
         assert default("conv2d", **given, padding=(1, 1)) == name
 
 
-@pytest.mark.parametrize("channels,rung", [(1, "k03_fused"), (64, "k04_direct_tiles"), (65, None)])
+@pytest.mark.parametrize("channels,rung", [(1, "k05_input_moments"), (64, "k04_direct_tiles"), (65, None)])
 def test_a_block_of_many_channels_is_pytorchs(channels, rung):
     given = {"input": meta(8, channels, 14, 14), "weight": meta(32, channels, 3, 3)}
     assert default("conv_block", **given, gamma=meta(32), beta=meta(32)) == rung

@@ -23,7 +23,9 @@ NOT_DIFFERENTIABLE = {
     "histogram",  # of integers
     "kmeans_assign",  # its labels have no gradient
     "kmeans_update",  # a step of an iteration that is not differentiated
+    "potts_bound",  # compares fits, and is not differentiated
     "potts_em_step",  # changes its arguments
+    "potts_m_step",  # a step of an iteration that is not differentiated
     "running_statistics",  # changes its arguments
     "scaled_matmul",  # of fp8, which autograd does not differentiate
     "sgd",  # changes its arguments

@@ -1,4 +1,4 @@
-"""An operation for Warpwise in a package of its own: ``from mypackage import silu_mul``."""
+"""A package with a custom operation for Warpwise: ``from mypackage import silu_mul``."""
 
 from mypackage.silu_mul import silu_mul
 

@@ -1,4 +1,4 @@
-// silu(gate) * up, one thread an element: two reads and one write, and silu(gate) stays in a register.
+// silu(gate) * up, one thread per element: two reads and one write; silu(gate) stays in a register.
 #include <warpwise/core/pack.cuh>
 
 // gate, up, out: (n,). Grid: ceil(n / blockDim.x). Computed in float32.

@@ -85,12 +85,12 @@ BLOCK = 256
 
 
 def thread_per_element(out: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> None:
-    """Fill ``out``. The tensors are contiguous and have elements."""
+    """Fill ``out``. All tensors are contiguous and not empty."""
     n = gate.numel()
     KERNEL[f"silu_mul<{cuda.ctype(gate.dtype)}>"][-(-n // BLOCK), BLOCK](gate, up, cuda.out(out), n)
 
 
-RUNGS = (make_rung(HERE, "k01_thread_per_element", "one thread an element", thread_per_element, dtypes=DTYPES),)
+RUNGS = (make_rung(HERE, "k01_thread_per_element", "one thread per element", thread_per_element, dtypes=DTYPES),)
 
 
 def default(gate: torch.Tensor, up: torch.Tensor) -> str | None:
@@ -104,6 +104,6 @@ SILU_MUL = register(Op(SPEC, RUNGS, default))
 def silu_mul(gate: torch.Tensor, up: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
     """``silu(gate) * up`` for two floating-point tensors of one shape, dtype and device; contiguous, differentiable.
 
-    ``rung`` names one kernel. Raises ``TypeError`` or ``ValueError`` if the two differ.
+    ``rung`` names one kernel. Raises ``TypeError`` or ``ValueError`` if they differ in shape, dtype or device.
     """
     return SILU_MUL(gate, up, rung=rung)

@@ -1,7 +1,5 @@
 // A call of an operation: its key, and the plan kept for it.
-#include <ATen/Context.h>
 #include <c10/core/GradMode.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <cstring>
 #include <memory>
@@ -9,6 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "pytorch.h"
 #include "replay.h"
 
 namespace ww {
@@ -124,14 +123,6 @@ class Key {
   size_t size_ = 0;
 };
 
-// True if no dispatch mode, function transform, tracer or autocast is active. torch.inference_mode excludes autograd.
-bool nothing_dispatches() {
-  constexpr c10::DispatchKeySet kUsual({c10::DispatchKey::BackendSelect, c10::DispatchKey::ADInplaceOrView});
-  const auto local = c10::impl::tls_local_dispatch_key_set();
-  return (local.included_ - kUsual).empty() &&
-         (local.excluded_ - c10::autograd_dispatch_keyset) == c10::default_excluded_set;
-}
-
 struct Hash : std::hash<std::string_view> {
   using is_transparent = void;
 };
@@ -195,38 +186,6 @@ PyTypeObject type_of_call = Callable<Call>::type(
     "Call(kinds, general, find): a function of an operation's arguments and the rung, by position.", new_call,
     methods_of_call);
 
-// Calls `product` if PyTorch's setting of TF32 for float32 matrix products equals `tf32`, else `otherwise`.
-struct InPrecision {
-  Object product, otherwise;
-  bool tf32;
-
-  PyObject* call(PyObject* const* args, size_t flags, PyObject* names) {
-    const auto precision = at::globalContext().float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL);
-    const bool set = (precision == at::Float32Precision::TF32) == tf32;
-    return PyObject_Vectorcall((set ? product : otherwise).get(), args, flags, names);
-  }
-  int visit(visitproc visit, void* arg) const {
-    Py_VISIT(product.get());
-    Py_VISIT(otherwise.get());
-    return 0;
-  }
-};
-
-PyObject* new_in_precision(PyTypeObject* type, PyObject* args, PyObject*) {
-  PyObject *product, *otherwise;
-  int tf32;
-  if (!PyArg_ParseTuple(args, "OOp", &product, &otherwise, &tf32)) return nullptr;
-  return Callable<InPrecision>::make(
-      type, std::make_unique<InPrecision>(
-                InPrecision{Object::borrowed(product), Object::borrowed(otherwise), static_cast<bool>(tf32)}));
-}
-
-PyTypeObject type_of_in_precision = Callable<InPrecision>::type(
-    "warpwise.fastcall.InPrecision",
-    "InPrecision(product, otherwise, tf32): product where float32 matrix products use TF32 as tf32 says, else "
-    "otherwise.",
-    new_in_precision);
-
 // configure(launch, raw_stream, current_device, interceptors, forward_level)
 PyObject* configure(PyObject*, PyObject* args) {
   unsigned long long launch;
@@ -252,7 +211,7 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "fastcall", nullptr, -1, functions}
 PyMODINIT_FUNC PyInit_fastcall() {
   PyObject* made = PyModule_Create(&ww::module);
   if (!made || PyModule_AddType(made, &ww::type_of_call) || PyModule_AddType(made, ww::replay_type()) ||
-      PyModule_AddType(made, &ww::type_of_in_precision))
+      PyModule_AddType(made, ww::aten_type()) || PyModule_AddType(made, ww::in_precision_type()))
     return nullptr;
   return made;
 }

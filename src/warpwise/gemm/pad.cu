@@ -1,7 +1,7 @@
 // Copies matrices to rows of padded pitch, from which TMA can load boxes.
 //
-// A thread stores 16 aligned bytes of a copied line, which it combines from two aligned loads of 16 bytes: the line may
-// begin at any element.
+// A line may begin at any element: a thread combines two aligned loads of 16 bytes, and stores 16 aligned bytes of the
+// copied line.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

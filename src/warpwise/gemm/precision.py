@@ -6,6 +6,7 @@ operation with its own tolerance.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
@@ -44,26 +45,33 @@ def without_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) ->
     return product(a, *rest)
 
 
-def planned_without_tf32(product: Callable[..., Result], like: torch.Tensor) -> Callable[..., Result]:
-    """``product`` without TF32 for arguments with the dtype and device of ``like``, with the least host time."""
-    return _planned("ieee", product, like)
+def planned_without_tf32(
+    product: Callable[..., Result], like: torch.Tensor, aten: str | None = None
+) -> Callable[..., Result]:
+    """``product`` without TF32 for arguments with the dtype and device of ``like``, with the least host time.
+
+    ``aten`` is the operator of ATen that computes the same, "mm", "mv", "bmm" or "addmm": it is called in C++.
+    """
+    return _planned("ieee", product, like, aten)
 
 
-def planned_with_tf32(product: Callable[..., Result], like: torch.Tensor) -> Callable[..., Result]:
+def planned_with_tf32(
+    product: Callable[..., Result], like: torch.Tensor, aten: str | None = None
+) -> Callable[..., Result]:
     """``product`` with TF32 for arguments with the dtype and device of ``like``, with the least host time."""
-    return _planned("tf32", product, like)
+    return _planned("tf32", product, like, aten)
 
 
-def _planned(precision: Precision, product: Callable[..., Result], like: torch.Tensor) -> Callable[..., Result]:
-    if like.dtype is not torch.float32 or not like.is_cuda:
-        return product
-
-    def guarded(*args: Any) -> Result:
-        is_set = (_precision(*MATMUL) == "tf32") == (precision == "tf32")
-        return product(*args) if is_set else _in_precision(precision, product, *args)
-
+def _planned(
+    precision: Precision, product: Callable[..., Result], like: torch.Tensor, aten: str | None
+) -> Callable[..., Result]:
     library = fastcall.library()
-    return guarded if library is None else library.InPrecision(product, guarded, precision == "tf32")
+    fastest = product if library is None or aten is None else library.Aten(aten, product)
+    if like.dtype is not torch.float32 or not like.is_cuda:
+        return fastest
+    if library is not None:
+        return library.InPrecision(fastest, precision == "tf32")
+    return functools.partial(_in_precision, precision, product)
 
 
 def with_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) -> Result:

@@ -47,9 +47,8 @@ def backward_spec(forward: Spec, schema: str, outputs: Mapping[str, Output] | No
         args = forward.arguments(replace(case, layout="contiguous", layouts={}), dtype, device, seed)
         made: Mapping[str, Any] = dict(zip(forward.parsed.outputs, Op(forward, ()).allocate(*args), strict=True))
         found = forward.named(args) | {
-            GRAD + name: draw(tensor.shape, tensor.dtype, device, 97 * seed + at)
+            GRAD + name: None if tensor is None else draw(tensor.shape, tensor.dtype, device, 97 * seed + at)
             for at, (name, tensor) in enumerate(made.items())
-            if tensor is not None
         }
         if device.type != "meta":
             results = dict(zip(made, as_tuple(forward.reference(*args)), strict=False))

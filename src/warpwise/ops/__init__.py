@@ -28,7 +28,9 @@ from warpwise.ops.matrix_add.op import matrix_add
 from warpwise.ops.matvec.op import matvec
 from warpwise.ops.max_pool2d.op import max_pool2d, max_pool2d_backward
 from warpwise.ops.polynomial.op import polynomial, polynomial_backward
+from warpwise.ops.potts_bound.op import potts_bound
 from warpwise.ops.potts_em_step.op import potts_em_step
+from warpwise.ops.potts_m_step.op import potts_m_step
 from warpwise.ops.reduce_sum.op import reduce_sum
 from warpwise.ops.rgb_to_grayscale.op import rgb_to_grayscale
 from warpwise.ops.scaled_matmul.op import scaled_matmul
@@ -73,7 +75,9 @@ __all__ = [
     "max_pool2d_backward",
     "polynomial",
     "polynomial_backward",
+    "potts_bound",
     "potts_em_step",
+    "potts_m_step",
     "reduce_sum",
     "rgb_to_grayscale",
     "running_statistics",

@@ -13,7 +13,17 @@ import torch
 from sklearn.metrics import adjusted_rand_score
 
 from warpwise import ops
-from warpwise.apps.clustering import SmoothedKMeans, SpatialMixture, field, generators, grid, kmeans, smoothing
+from warpwise.apps.clustering import (
+    SmoothedKMeans,
+    SpatialMixture,
+    emission,
+    field,
+    generators,
+    grid,
+    kmeans,
+    smoothing,
+    starts,
+)
 from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.field import MeanField
 from warpwise.apps.clustering.kmeans import drawn, drawn_in_blocks
@@ -25,16 +35,23 @@ LAYERS = generators.layered(1.0, (60, 50), n_domains=4)
 def _on_int32(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """Kernels take graphs of int32."""
     given = [value.int() if isinstance(value, torch.Tensor) and value.dtype == torch.int64 else value for value in args]
-    return function(*given, **named, rung="k02")
+    return function(*given, **named)
 
 
-CALLS = ((field, "potts_em_step"), (smoothing, "smooth_features"), (kmeans, "kmeans_assign"), (kmeans, "kmeans_update"))
+CALLS = (
+    (field, "potts_em_step", "k02"),
+    (smoothing, "smooth_features", "k02"),
+    (kmeans, "kmeans_assign", "k02"),
+    (kmeans, "kmeans_update", "k02"),
+    (starts, "kmeans_update", "k02"),
+    (emission, "potts_m_step", "k01"),
+)
 
 
 @pytest.fixture
 def by_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in CALLS:
-        monkeypatch.setattr(module, name, functools.partial(_on_int32, getattr(ops, name)))
+    for module, name, rung in CALLS:
+        monkeypatch.setattr(module, name, functools.partial(_on_int32, getattr(ops, name), rung=rung))
 
 
 def fit(data: generators.Sample = SMALL, **options: Any) -> SpatialMixture:
@@ -45,7 +62,7 @@ def fit(data: generators.Sample = SMALL, **options: Any) -> SpatialMixture:
 @pytest.mark.parametrize("covariance", ["tied", "diag"])
 def test_kernels_find_the_domains_that_pytorch_finds(covariance: str, by_kernels: None) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in CALLS:
+        for module, name, _ in CALLS:
             patch.setattr(module, name, getattr(ops, name))
         expected = fit(covariance=covariance)
     found = fit(covariance=covariance)

@@ -20,19 +20,20 @@ def domain_order(
     """(K,): domain k of the model becomes domain ``order[k]`` of the start, whose probabilities are ``q`` (N, K).
 
     A ``field`` (N, K) decides; without it an ``interaction`` (K, K); without both ``sizes`` (K,), the largest domain
-    taking the largest.
+    taking the largest. The result is on the CPU.
     """
     k = q.shape[1]
     parallel = Alone(len(q)) if parallel is None else parallel
     own = parallel.own
     if field is not None:
         overlap = parallel.sum(field[:own].T @ q[:own])
-        return torch.from_numpy(linear_sum_assignment(overlap.numpy(), maximize=True)[1])
+        return torch.from_numpy(linear_sum_assignment(overlap.cpu().numpy(), maximize=True)[1])
     if interaction is not None:
-        return border_order(parallel.sum(borders_of(graph, q.argmax(1), k)), interaction)
+        borders = borders_of(graph.to(torch.device("cpu")), q.argmax(1).cpu(), k)
+        return border_order(parallel.sum(borders), interaction)
     order = torch.arange(k)
     if sizes is not None:
-        found = parallel.sum(q[:own].sum(0)) / parallel.n_points
+        found = parallel.sum(q[:own].sum(0)).cpu() / parallel.n_points
         order[sizes.argsort(descending=True, stable=True)] = found.argsort(descending=True, stable=True)
     return order
 

@@ -10,6 +10,7 @@ import math
 import torch
 
 from warpwise.apps.clustering.parallel import Alone
+from warpwise.ops import potts_m_step
 
 DEGREES_OF_FREEDOM = 4.0  # of Student's t
 RIDGE = 1e-5  # added to every variance; features are whitened, so that their noise has variance 1
@@ -24,6 +25,9 @@ class Emission:
     points of a process; ``parallel`` adds over the processes.
     """
 
+    likelihood: torch.Tensor  # (R,) float64: the expected log-likelihood of all points, of a tied covariance
+    _coefficients: tuple[torch.Tensor, torch.Tensor] | None = None
+
     def __init__(
         self, covariance: str, X: torch.Tensor, responsibilities: torch.Tensor, parallel: Alone | None = None
     ) -> None:
@@ -35,6 +39,23 @@ class Emission:
         self.scale = torch.empty(0)
         self.distance: torch.Tensor | None = None
         self.update(X, responsibilities)
+
+    @classmethod
+    def tied(cls, counts: torch.Tensor, sums: torch.Tensor, total: torch.Tensor, parallel: Alone) -> Emission:
+        """A tied covariance from sums over all points: of responsibilities (R, C), of their products with X (R, C, D),
+        and ``total`` (D, D) of x x^T."""
+        mean = (sums.sum(1, keepdim=True) / parallel.n_points).expand(sums.shape)
+        made = cls.fitted(mean, torch.empty(0), total, parallel)
+        made.update_tied(counts, sums)
+        return made
+
+    @classmethod
+    def fitted(cls, mean: torch.Tensor, scale: torch.Tensor, total: torch.Tensor, parallel: Alone) -> Emission:
+        """A tied covariance with the given parameters; ``total`` (D, D) is the sum of x x^T over all points."""
+        made = cls.__new__(cls)
+        made.covariance, made.parallel, made.total, made.distance = "tied", parallel, total, None
+        made.mean, made.scale = mean, scale
+        return made
 
     @classmethod
     def of(cls, emission: Emission) -> Emission:
@@ -69,9 +90,36 @@ class Emission:
         counts, sums = self._sums(counts, sums)
         self._update(X, weights, counts, sums, weights is not responsibilities)
 
-    def update_tied(self, X: torch.Tensor, counts: torch.Tensor, sums: torch.Tensor) -> None:
-        """The M step of a tied covariance from the sums of responsibilities (R, C) and of their products with X."""
-        self._update(X, None, counts, sums)
+    def update_tied(
+        self,
+        counts: torch.Tensor,
+        sums: torch.Tensor,
+        derivatives: torch.Tensor | None = None,
+        beta: torch.Tensor | None = None,
+        highest_beta: float = 0.0,
+    ) -> torch.Tensor | None:
+        """The M step of a tied covariance from the sums of responsibilities (R, C) and of their products with X.
+
+        With ``derivatives`` (2, R) of the pseudo-likelihood it returns the new ``beta`` (R,). ``likelihood`` is then
+        the expected log-likelihood of all points.
+        """
+        self.mean, self.scale, linear, constant, self.likelihood, new = potts_m_step(
+            counts,
+            sums,
+            self.total,
+            self.mean,
+            self.parallel.n_points,
+            RIDGE,
+            derivatives,
+            None if derivatives is None else beta,
+            highest_beta,
+        )
+        self._coefficients = (linear, constant)
+        return new
+
+    def replace(self, mean: torch.Tensor, scale: torch.Tensor) -> None:
+        """Set the parameters."""
+        self.mean, self.scale, self._coefficients = mean, scale, None
 
     def _sums(self, *parts: torch.Tensor) -> list[torch.Tensor]:
         return [part for part in self.parallel.sums(*parts) if part is not None]
@@ -79,23 +127,24 @@ class Emission:
     def _update(
         self,
         X: torch.Tensor,
-        weights: torch.Tensor | None,
+        weights: torch.Tensor,
         counts: torch.Tensor,
         sums: torch.Tensor,
         reweighted: bool = False,
     ) -> None:
+        if self.covariance == "tied":
+            self.update_tied(counts, sums)
+            return
         restarts, classes, d = sums.shape
         self.mean = torch.where(counts[..., None] > 1e-3, sums / counts.clamp(min=1e-3)[..., None], self.mean)
         within = (counts[..., None] * self.mean).transpose(1, 2) @ self.mean
         ridge = RIDGE * torch.eye(d, device=X.device)
         total = self.total
-        if weights is not None and reweighted:
+        if reweighted:
             parts = [X.T @ (X * weights[:, r].sum(1, keepdim=True)) for r in range(restarts)]
             total = self.parallel.sum(torch.stack(parts))
         tied = (total - within) / self.parallel.n_points + ridge
         self.scale = (tied + tied.transpose(1, 2)) / 2
-        if weights is None:
-            return
         if self.covariance == "diag":
             squares = (weights.reshape(len(X), -1).T @ X.square()).view(restarts, classes, d)
             squares = self.parallel.sum(squares)
@@ -113,8 +162,10 @@ class Emission:
 
     def coefficients(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Of a tied covariance: linear (R, C, D) and constant (R, C), with x · linear + constant the scores."""
-        linear = self.mean @ torch.linalg.inv_ex(self.scale).inverse
-        return linear, -(linear * self.mean).sum(2) / 2
+        if self._coefficients is None:
+            linear = self.mean @ torch.linalg.inv_ex(self.scale).inverse
+            self._coefficients = linear, -(linear * self.mean).sum(2) / 2
+        return self._coefficients
 
     def scores(self, X: torch.Tensor) -> torch.Tensor:
         """(N, R, C): log p(x | c), less a term that does not depend on the class (``common``)."""

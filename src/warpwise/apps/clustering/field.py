@@ -7,19 +7,19 @@ of domain k has type c with probability mix_kc, and its features have the densit
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import torch
 
 from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.parallel import Alone, Chunk, Part
-from warpwise.ops import potts_em_step
+from warpwise.ops import potts_bound, potts_em_step
 from warpwise.ops.potts_em_step.spec import derivatives, neighbour_sum, softmax
 
 _TINY = 1e-30
 _SIZE_TOLERANCE = 0.01  # of the fraction of the points in a domain, where sizes are wanted
-_BLOCK = 1 << 16  # points whose scores are in memory at a time, where they are affine in the features
+_BLOCK, _BLOCK_ON_GPU = 1 << 16, 1 << 18  # points whose scores are in memory at a time, if affine in the features
 _CHECKED_EVERY = 5  # iterations on a GPU, where the check for convergence synchronises
 
 
@@ -52,8 +52,7 @@ class MeanField:
         self.X, self.graph, self.q, self.emission, self.mix = X, graph, q, emission, mix
         self.beta, self.external, self.interaction = beta, external, interaction
         self.sizes, self.temper, self.independent = sizes, temper, independent
-        ends = self.parallel.counts(graph.colours.cpu()).cumsum(0).tolist()
-        self.bounds = (0, *ends)
+        self.bounds = (0, *accumulate(self.parallel.counts(graph)))
         self.colours = list(pairwise(self.bounds))
         self.likelihood: torch.Tensor | None = None
         self.density = self.shift = q[:0]
@@ -114,7 +113,7 @@ class MeanField:
             constant,
             graph.rowptr,
             graph.columns,
-            None if graph.weights.is_cuda and graph.unit_weights else graph.weights,
+            graph.weights_or_none,
             beta,
             external,
             interaction,
@@ -129,11 +128,17 @@ class MeanField:
             self.q[part.ids[: part.own]] = q[: part.own].to(self.q.device)
         return tuple(None if found is None else found.to(self.q.device) for found in (counts, sums, slopes))
 
-    def update_parameters(self) -> None:
-        """The M step of the emissions, the mixtures of types and, with ``sizes``, the external field."""
+    def update_parameters(self, highest_beta: float | None = None) -> None:
+        """The M step of the emissions, the mixtures of types and, with ``sizes``, the external field; with
+        ``highest_beta`` that of beta, too."""
         own = self.parallel.own
+        together = self._moments is not None and self.independent is None and highest_beta is not None
+        if highest_beta is not None and not together:
+            self.update_beta(highest_beta)
         if self._moments is not None:
-            self.emission.update_tied(self.X, *self._moments)
+            slopes = self._derivatives if together else None
+            beta = self.emission.update_tied(*self._moments, slopes, self.beta, highest_beta or 0.0)
+            self.beta = self.beta if beta is None else beta
         elif self.mix is None:
             self.emission.update(self.X[:own], self.q[:own])
         else:
@@ -170,8 +175,13 @@ class MeanField:
     def elbo(self) -> torch.Tensor:
         """(R,) float64: the evidence lower bound less log Z(beta), which has no closed form.
 
-        Bounds at the same ``beta`` and graph can be compared.
+        Bounds at the same ``beta`` and graph can be compared. The parameters are those of the last M step for ``q``.
         """
+        if self.q.is_cuda and self.mix is None and self.emission.linear:
+            graph = self.graph
+            edges = (graph.rowptr, graph.columns, graph.weights_or_none)
+            bound = potts_bound(self.q, *edges, self.beta, self.external, self.interaction, self.parallel.own)
+            return self.parallel.sum(bound) + self.temper * self.emission.likelihood
         bound = self.q.new_zeros(self.q.shape[1], dtype=torch.float64)
         for part, scores, near, external in self._blocks():
             q = self.q[part]
@@ -185,11 +195,14 @@ class MeanField:
         n, graph = self.parallel.own, self.graph
         affine = self.mix is None and self.emission.linear
         scores = None if affine else self.scores()
-        for begin in range(0, n, _BLOCK):
-            part = slice(begin, min(begin + _BLOCK, n))
+        block = _BLOCK_ON_GPU if self.q.is_cuda else _BLOCK
+        for begin in range(0, n, block):
+            part = slice(begin, min(begin + block, n))
             here = self.emission.scores(self.X[part]) if scores is None else scores[part]
             flat = self.q.flatten(1)
-            near = neighbour_sum(graph.rowptr, graph.columns, graph.weights, flat, begin, part.stop).view(here.shape)
+            near = neighbour_sum(graph.rowptr, graph.columns, graph.weights_or_none, flat, begin, part.stop).view(
+                here.shape
+            )
             near = near if self.interaction is None else near @ self.interaction
             yield part, here, near, self.external if len(self.external) == 1 else self.external[part]
 
@@ -221,15 +234,13 @@ class MeanField:
         ``highest_beta`` None keeps ``beta``. On a GPU the labels are compared in every fifth iteration.
         """
         every = _CHECKED_EVERY if self.q.is_cuda else 1
-        labels = self.q[:, 0].argmax(1)
+        labels = self.q[:, 0].argmax(1) if tolerance > 0 else self.q.new_empty(0)
         for iteration in range(1, iterations + 1):
             checked = tolerance > 0 and iteration % every == 0
             if checked and every > 1:
                 labels = self.q[:, 0].argmax(1)
             self.update_domains(highest_beta is not None)
-            if highest_beta is not None:
-                self.update_beta(highest_beta)
-            self.update_parameters()
+            self.update_parameters(highest_beta)
             if checked:
                 new = self.q[:, 0].argmax(1)
                 differing = (new != labels)[: self.parallel.own].sum().double()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
+
+_ROWS = 1 << 18  # rows that are permuted at a time on a GPU
 
 
 @dataclass(frozen=True)
@@ -16,7 +19,7 @@ class Graph:
 
     ``rowptr`` is (N + 1,) int64, ``columns`` and ``weights`` are (E,) int64 and float32, with both directions of each
     edge among the E entries. ``colours`` is (N,) int64: neighbours differ in it. On a GPU ``rowptr`` and ``columns``
-    are int32.
+    are int32, and weights of 1 share the memory of one.
     """
 
     rowptr: torch.Tensor
@@ -31,11 +34,13 @@ class Graph:
     @property
     def rows(self) -> torch.Tensor:
         """(E,) int64: the point at which each entry starts."""
-        return torch.repeat_interleave(torch.arange(self.n_points), self.rowptr.diff())
+        return torch.repeat_interleave(self.rowptr.diff())
 
     @functools.cached_property
     def degree(self) -> torch.Tensor:
         """(N,) float32: the sum of the weights of each point's edges."""
+        if self.unit_weights:
+            return self.rowptr.diff().float()
         return torch.zeros(self.n_points).index_add_(0, self.rows, self.weights)
 
     @functools.cached_property
@@ -43,26 +48,69 @@ class Graph:
         """True if every weight is 1."""
         return bool((self.weights == 1).all())
 
-    def to(self, device: torch.device) -> Graph:
-        """The graph on ``device``, with int32 indices on a GPU. Raises ``ValueError`` for 2**31 entries or more there.
+    @functools.cached_property
+    def colour_counts(self) -> list[int]:
+        """The number of points of each colour."""
+        return torch.bincount(self.colours.long()).tolist()
 
-        What is not deterministic or slow on a GPU is computed before: the sums of the weights.
-        """
-        if device.type == "cpu":
+    @property
+    def weights_or_none(self) -> torch.Tensor | None:
+        """The weights, or None if the graph is on a GPU and every weight is 1."""
+        return None if self.weights.is_cuda and self.unit_weights else self.weights
+
+    def to(self, device: torch.device) -> Graph:
+        """The graph on ``device``: int32 indices on a GPU, int64 on a CPU. Raises ``ValueError`` for 2**31 entries or
+        more on a GPU."""
+        if device.type == self.weights.device.type:
             return self
+        if device.type == "cpu":
+            rowptr, columns, colours = (index.long().cpu() for index in (self.rowptr, self.columns, self.colours))
+            return Graph(rowptr, columns, self.weights.cpu().contiguous(), colours)
         if max(self.columns.numel(), self.n_points) >= 2**31:
             raise ValueError(f"graph: expected fewer than 2**31 entries on a GPU, got {self.columns.numel()}")
-        rowptr, columns = (index.to(device, torch.int32) for index in (self.rowptr, self.columns))
-        moved = Graph(rowptr, columns, self.weights.to(device), self.colours.to(device))
-        moved.__dict__.update(degree=self.degree.to(device), unit_weights=self.unit_weights)
-        return moved
+        rowptr, columns = (index.to(torch.int32).to(device) for index in (self.rowptr, self.columns))
+        unit = self.unit_weights
+        weights = _ones(columns) if unit else self.weights.to(device)
+        found = Graph(rowptr, columns, weights, self.colours.to(device))
+        degree = self.degree.to(device)  # sums whose order is not fixed on a GPU
+        found.__dict__.update(unit_weights=unit, colour_counts=self.colour_counts, degree=degree)
+        return found
+
+    @functools.cached_property
+    def by_colour(self) -> tuple[torch.Tensor, Graph]:
+        """The points (N,) sorted by colour, and the graph of the points in that order."""
+        order = torch.argsort(self.colours.to(torch.uint8) if self.weights.is_cuda else self.colours, stable=True)
+        return order, self.permuted(order)
 
     def permuted(self, order: torch.Tensor) -> Graph:
         """The graph of the points ``order`` (N,): point i of the result is point ``order[i]`` of this one."""
         place = torch.empty_like(order)
-        place[order] = torch.arange(order.numel())
+        place[order] = torch.arange(order.numel(), device=order.device)
+        if self.weights.is_cuda:
+            return self._permuted_rows(order, place.int())
         rowptr, columns, weights = compress(place[self.rows], place[self.columns], self.weights, self.n_points)
         return Graph(rowptr, columns, weights, self.colours[order])
+
+    def _permuted_rows(self, order: torch.Tensor, place: torch.Tensor) -> Graph:
+        """``permuted`` without a sort: the entries of each row keep their order. ``place`` inverts ``order``."""
+        counts = self.rowptr.diff()[order]
+        rowptr = torch.zeros_like(self.rowptr)
+        rowptr[1:] = counts.cumsum(0)
+        columns, unit = torch.empty_like(self.columns), self.unit_weights
+        weights = self.weights if unit else torch.empty_like(self.weights)
+        shift = self.rowptr[order] - rowptr[:-1]
+        ends = rowptr[::_ROWS].tolist()
+        ends = [*ends, self.columns.numel()] if self.n_points % _ROWS else ends
+        for number, (begin, end) in enumerate(pairwise(ends)):
+            part = slice(number * _ROWS, (number + 1) * _ROWS)
+            entries = torch.repeat_interleave(shift[part], counts[part], output_size=end - begin)
+            entries += torch.arange(begin, end, dtype=entries.dtype, device=entries.device)
+            columns[begin:end] = place[self.columns[entries]]
+            if not unit:
+                weights[begin:end] = self.weights[entries]
+        found = Graph(rowptr, columns, weights, self.colours[order])
+        found.__dict__.update(unit_weights=unit, degree=self.degree[order], colour_counts=self.colour_counts)
+        return found
 
     def subgraph(self, kept: torch.Tensor) -> Graph:
         """The graph of the points where ``kept`` (N,) bool is true, and of the edges between them."""
@@ -71,6 +119,26 @@ class Graph:
         number = int(kept.sum())
         parts = compress(place[rows[both]], place[self.columns[both]], self.weights[both], number)
         return Graph(*parts, self.colours[kept])
+
+
+def unit_graph(counts: torch.Tensor, columns: torch.Tensor, colours: torch.Tensor) -> Graph:
+    """The graph of weights 1 in which point i has the next ``counts[i]`` of the ``columns`` as neighbours."""
+    rowptr = torch.zeros(len(counts) + 1, dtype=columns.dtype, device=columns.device)
+    rowptr[1:] = counts.cumsum(0)
+    weights = _ones(columns) if columns.is_cuda else torch.ones(columns.shape)
+    found = Graph(rowptr, columns, weights, colours.to(torch.int64))
+    found.__dict__["unit_weights"] = True
+    return found
+
+
+def _ones(columns: torch.Tensor) -> torch.Tensor:
+    """(E,) float32 ones in the memory of one."""
+    return torch.ones(1, device=columns.device).expand(columns.shape)
+
+
+def moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """``tensor`` of the CPU on ``device``; a copy to a GPU does not wait for the GPU."""
+    return tensor if device.type != "cuda" else tensor.pin_memory().to(device, non_blocking=True)
 
 
 def compress(

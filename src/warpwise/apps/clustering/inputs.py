@@ -13,11 +13,20 @@ from warpwise.apps.clustering.parallel import Alone
 from warpwise.apps.clustering.smoothing import neighbour_sum
 from warpwise.apps.clustering.spatial_hash import check_coords, knn
 
-_BLOCK = 1 << 16  # points that are converted to float64 at a time
+_BLOCK, _BLOCK_ON_GPU = 1 << 16, 1 << 17  # points that are converted to float64 at a time
+_CPU = torch.device("cpu")
 
 
-def graph_of(n_points: int, coords: Any, graph: Any, shape: Sequence[int] | None, neighbours: int) -> Graph:
-    """The graph of ``n_points`` points from at most one of its three descriptions; no edges if none is given.
+def graph_of(
+    n_points: int,
+    coords: Any,
+    graph: Any,
+    shape: Sequence[int] | None,
+    neighbours: int,
+    device: torch.device = _CPU,
+) -> Graph:
+    """The graph on ``device`` of ``n_points`` points from at most one of its three descriptions; no edges if none is
+    given.
 
     Raises ``ValueError`` if two are given, or if the description is of another number of points.
     """
@@ -29,19 +38,19 @@ def graph_of(n_points: int, coords: Any, graph: Any, shape: Sequence[int] | None
         points = check_coords(coords)
         if points.shape[0] != n_points:
             raise ValueError(f"coords: expected {n_points} rows, as X has, got {points.shape[0]}")
-        return knn(points, neighbours)
+        return knn(points, neighbours).to(device)
     if graph is not None:
         built = graph if isinstance(graph, Graph) else from_sparse(graph)
         if built.n_points != n_points:
             raise ValueError(f"graph: expected {n_points} points, as X has, got {built.n_points}")
-        return built
+        return built.to(device)
     if shape is not None:
-        built = grid(shape)
+        built = grid(shape, device=device)
         if built.n_points != n_points:
             raise ValueError(f"shape: {tuple(shape)} has {built.n_points} points, but X has {n_points}")
         return built
     none = torch.empty(0, dtype=torch.int64)
-    return symmetric(none, none, n_points)
+    return symmetric(none, none, n_points).to(device)
 
 
 def places_of(coords: Any, shape: Sequence[int] | None) -> torch.Tensor | None:
@@ -54,25 +63,28 @@ def places_of(coords: Any, shape: Sequence[int] | None) -> torch.Tensor | None:
     return torch.stack([axis.flatten() for axis in axes], 1)
 
 
-def whitening(X: torch.Tensor, graph: Graph, parallel: Alone | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+def whitening(
+    X: torch.Tensor, graph: Graph, parallel: Alone | None = None, order: torch.Tensor | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
     """(mean (D,), matrix (D, D')): (X - mean) @ matrix has unit covariance between neighbours, half of that of their
     differences. Without edges it has unit covariance. Directions without variance are dropped, so that D' <= D; if no
     direction has any, one column of zeros is left.
 
     Most neighbours share a domain: the metric is near that of the noise within domains, whatever the units of X are.
+    Row i of ``graph`` is point ``order[i]``, or i without ``order``.
     """
     parallel = Alone(len(X)) if parallel is None else parallel
     own, n, width = parallel.own, parallel.n_points, X.shape[1]
-    parts = [slice(begin, min(begin + _BLOCK, own)) for begin in range(0, own, _BLOCK)]
+    parts = [slice(begin, min(begin + _block(X), own)) for begin in range(0, own, _block(X))]
     mean = parallel.sum(X[:own].sum(0, dtype=torch.float64)) / n
     squares, largest = torch.zeros_like(mean), torch.zeros_like(mean)
     for part in parts:
         values = X[part].double()
-        squares += (values - mean).square().sum(0)
         largest = torch.maximum(largest, values.abs().amax(0))
+        squares += (values - mean).square_().sum(0)
     deviation, largest = (parallel.sum(squares) / n).sqrt(), parallel.largest(largest)
     unit = torch.where(deviation > 1e-6 * largest.clamp(min=1e-300), 1 / deviation, 0)
-    scaled = affine(X, mean, unit.diag())
+    scaled = affine(X, mean, unit.diag(), order)
     total = parallel.sum(sum_of_products(scaled[:own], scaled[:own])) / n
     noise = total
     degree = parallel.sum(graph.degree[:own].sum(dtype=torch.float64))
@@ -93,18 +105,22 @@ def affine(
 ) -> torch.Tensor:
     """(N, D') float32: (X - mean) @ matrix in float64, the rows X[order] if ``order`` is given; a block at a time."""
     result = torch.empty(len(X) if order is None else len(order), matrix.shape[1], device=X.device)
-    for begin in range(0, len(result), _BLOCK):
-        part = slice(begin, begin + _BLOCK)
+    for begin in range(0, len(result), _block(X)):
+        part = slice(begin, begin + _block(X))
         rows = X[part] if order is None else X[order[part]]
-        result[part] = ((rows.double() - mean) @ matrix).float()
+        result[part] = (rows.double() - mean) @ matrix
     return result
+
+
+def _block(X: torch.Tensor) -> int:
+    return _BLOCK_ON_GPU if X.is_cuda else _BLOCK
 
 
 def sum_of_products(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
     """(D, E) float64: the sum over the points of the products of ``first`` (N, D) and ``second`` (N, E)."""
     result = first.new_zeros(first.shape[1], second.shape[1], dtype=torch.float64)
-    for begin in range(0, len(first), _BLOCK):
-        part = slice(begin, begin + _BLOCK)
+    for begin in range(0, len(first), _block(first)):
+        part = slice(begin, begin + _block(first))
         result += first[part].double().T @ second[part].double()
     return result
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import torch
 
+from warpwise.apps.clustering.graph import moved
 from warpwise.ops import kmeans_assign, kmeans_update
 
 _CHECKED_EVERY = 5  # iterations on a GPU, where the check for convergence synchronises
 _BLOCK = 1024  # points of a block, in draws on a GPU
 
 
-def kmeans(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator, iterations: int = 10) -> torch.Tensor:
-    """(N, restarts) int64: labels of X (N, D) after k-means++ and at most ``iterations`` of Lloyd's algorithm."""
-    centres = plus_plus(X, k, restarts, generator)
-    return torch.stack([lloyd(X, centre, iterations)[0] for centre in centres], 1)
+def kmeans(
+    X: torch.Tensor, k: int, restarts: int, generator: torch.Generator, iterations: int = 10
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Labels (restarts, N) int32 and inertia (restarts,) of X (N, D) after k-means++ and at most ``iterations`` of
+    Lloyd's algorithm."""
+    labels = lloyd(X, plus_plus(X, k, restarts, generator), iterations)[0]
+    return labels, torch.stack([inertia(X, start, k) for start in labels])
 
 
 def plus_plus(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator) -> torch.Tensor:
@@ -22,16 +26,17 @@ def plus_plus(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator
     If every point equals a centre, further centres are drawn uniformly.
     """
     n = X.shape[0]
-    squares = X.square().sum(1, keepdim=True)
     chosen = torch.randint(n, (restarts,), generator=generator)
-    centres = [X[chosen.to(X.device)]]
+    draws = moved(torch.rand(k - 1, restarts, 1, generator=generator, dtype=torch.float64), X.device)
+    squares = X.square().sum(1, keepdim=True)
+    centres = [X[moved(chosen, X.device)]]
     nearest = X.new_full((n, restarts), torch.inf)
-    for _ in range(k - 1):
+    for draw in draws:
         new = centres[-1]
-        nearest = torch.minimum(nearest, (squares - 2 * (X @ new.T) + new.square().sum(1)).clamp_(min=0))
-        draws = torch.rand(restarts, 1, generator=generator, dtype=torch.float64).to(X.device)
-        at, total = drawn_in_blocks(nearest, draws) if X.is_cuda else drawn(nearest.T, draws)
-        at = torch.where(total > 0, at, (draws * n).long())
+        distance = torch.addmm(new.square().sum(1), X, new.T, alpha=-2).add_(squares).clamp_(min=0)
+        nearest = torch.minimum(nearest, distance, out=nearest)
+        at, total = drawn_in_blocks(nearest, draw) if X.is_cuda else drawn(nearest.T, draw)
+        at = torch.where(total > 0, at, (draw * n).long())
         centres.append(X[at[:, 0]])
     return torch.stack(centres, 1)
 
@@ -52,8 +57,7 @@ def drawn_in_blocks(weights: torch.Tensor, draws: torch.Tensor) -> tuple[torch.T
     if restarts == 1:  # PyTorch's cumulative sum of a single row is the one whose order may differ
         at, total = drawn_in_blocks(weights.expand(-1, 2), draws.expand(2, 1))
         return at[:1], total[:1]
-    padded = weights.new_zeros(-(-n // _BLOCK) * _BLOCK, restarts)
-    padded[:n] = weights
+    padded = torch.nn.functional.pad(weights, (0, 0, 0, -n % _BLOCK))
     blocks = padded.T.double().view(restarts, -1, _BLOCK)
     sums = blocks.sum(2)
     block, total = drawn(sums, draws)
@@ -64,31 +68,40 @@ def drawn_in_blocks(weights: torch.Tensor, draws: torch.Tensor) -> tuple[torch.T
 
 
 def lloyd(X: torch.Tensor, centres: torch.Tensor, iterations: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Labels (N,) and centres (k, D) after at most ``iterations``; an empty cluster keeps its centre."""
-    labels = torch.full((X.shape[0],), -1, dtype=torch.int32, device=X.device)
+    """Labels (R, N) int32 and centres (R, k, D) after at most ``iterations``; an empty cluster keeps its centre.
+
+    On a GPU the restarts are advanced together.
+    """
+    if len(centres) > 1 and not X.is_cuda:
+        found = [lloyd(X, centre[None], iterations) for centre in centres]
+        return torch.cat([labels for labels, _ in found]), torch.cat([centre for _, centre in found])
+    labels = torch.full((len(centres), len(X)), -1, dtype=torch.int32, device=X.device)
     for iteration in range(iterations):
         new, _ = kmeans_assign(X, centres)
-        if (not X.is_cuda or iteration % _CHECKED_EVERY == _CHECKED_EVERY - 1) and torch.equal(new, labels):
+        checked = not X.is_cuda or (iteration % _CHECKED_EVERY == _CHECKED_EVERY - 1 and iteration + 1 < iterations)
+        if checked and torch.equal(new, labels):
             break
         labels = new
-        sums, numbers = kmeans_update(X, labels, centres.shape[0])
-        counts = numbers[:, None].to(X.dtype)
+        sums, numbers = kmeans_update(X, labels, centres.shape[1])
+        counts = numbers[..., None].to(X.dtype)
         centres = torch.where(counts > 0, sums / counts.clamp(min=1), centres)
-    return labels.long(), centres
+    return labels, centres
 
 
 def assign(X: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
-    """(N,) int64: the nearest of ``centres`` (k, D) to each point of X (N, D)."""
-    return kmeans_assign(X, centres)[0].long()
+    """(R, N) int32: the nearest of ``centres`` (R, k, D) to each point of X (N, D)."""
+    if X.is_cuda:
+        return kmeans_assign(X, centres)[0]
+    return torch.stack([kmeans_assign(X, centre)[0] for centre in centres])  # PyTorch stores (N, k) distances
 
 
 def one_hot(labels: torch.Tensor, k: int) -> torch.Tensor:
     """(..., k) float32: 1 at the index that ``labels`` (...) gives, 0 elsewhere."""
-    return torch.zeros(*labels.shape, k, device=labels.device).scatter_(-1, labels[..., None], 1.0)
+    return torch.zeros(*labels.shape, k, device=labels.device).scatter_(-1, labels.long()[..., None], 1.0)
 
 
-def inertia(X: torch.Tensor, labels: torch.Tensor, k: int) -> float:
-    """The sum of squared distances of X (N, D) to the means of their clusters."""
+def inertia(X: torch.Tensor, labels: torch.Tensor, k: int) -> torch.Tensor:
+    """The sum of squared distances of X (N, D) to the means of their clusters; ``labels`` are (N,)."""
     sums, counts = kmeans_update(X, labels.int(), k)
     means = sums / counts.to(X.dtype).clamp(min=1)[:, None]
-    return float((X - means[labels]).square().sum())
+    return (X - means[labels.long()]).square().sum()

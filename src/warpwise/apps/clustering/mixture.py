@@ -61,8 +61,9 @@ class SpatialMixture(Estimator):
         copies all. X, q and the graph then stay in the memory of the host, where starts and bounds are computed.
     random_state : an int, a ``numpy.random.RandomState`` or None. Fits with one int are equal bit for bit.
     device : where the fit runs: "cpu", "cuda", or None for the device of a tensor X and the CPU for an array. The graph
-        is built on the CPU. On a GPU the labels are compared in every fifth iteration, so that more iterations may be
-        done than on a CPU; fits with one ``random_state`` are equal bit for bit on one device.
+        of ``shape`` is built there, that of ``coords`` on the CPU. On a GPU the labels are compared in every fifth
+        iteration, so that more iterations may be done than on a CPU; fits with one ``random_state`` are equal bit for
+        bit on one device.
 
     Attributes
     ----------
@@ -147,14 +148,12 @@ class SpatialMixture(Estimator):
         on_host = group is not None or self.block_size is not None
         features = self._features(X, reset=True, device=torch.device("cpu") if on_host else None)
         self._interaction, self._external, self._sizes = check_parameters(self, len(features))
-        neighbours = graph_of(
-            features.shape[0], coords, graph, shape, check_count("n_neighbours", self.n_neighbours, 1)
-        )
-        order, sorted_graph = _by_colour(neighbours)
-        here = neighbours.to(features.device)
+        count = check_count("n_neighbours", self.n_neighbours, 1)
+        neighbours = graph_of(features.shape[0], coords, graph, shape, count, features.device)
+        order, sorted_graph = neighbours.by_colour
         missing = features.isnan() if self.missing == "marginalise" else None
         if missing is not None and bool(missing.any()):
-            features = filled(features, missing, here)
+            features = filled(features, missing, neighbours)
         else:
             missing = None
         check_distinct(features, self.n_domains, "n_domains")
@@ -169,10 +168,10 @@ class SpatialMixture(Estimator):
             model = self._optimise(part, ranks.graph, ranks.ids, None, None, progress, ranks)
             self._keep(X, model, sorted_graph, order)
             return self
-        self._mean, self._matrix = whitening(features, here)
-        sorted_here = order.to(features.device)
-        known = None if missing is None else Missing(missing[sorted_here], self._matrix)
-        whitened = affine(features, self._mean, self._matrix, sorted_here)
+        del neighbours
+        self._mean, self._matrix = whitening(features, sorted_graph, order=order)
+        known = None if missing is None else Missing(missing[order], self._matrix)
+        whitened = affine(features, self._mean, self._matrix, order)
         del features
         file = checkpoint_of(self, checkpoint, whitened, sorted_graph)
         streams = None
@@ -195,9 +194,8 @@ class SpatialMixture(Estimator):
         """
         check_is_fitted(self)
         features = self._features(X, reset=False).to(self._mean.device)
-        neighbours = graph_of(features.shape[0], coords, graph, shape, self.n_neighbours)
-        order, sorted_graph = _by_colour(neighbours)
-        order, sorted_graph = order.to(features.device), sorted_graph.to(features.device)
+        neighbours = graph_of(features.shape[0], coords, graph, shape, self.n_neighbours, features.device)
+        order, sorted_graph = neighbours.by_colour
         fitted = self._model
         emission = fitted.emission
         missing = features.isnan()[order]
@@ -273,8 +271,8 @@ class SpatialMixture(Estimator):
     ) -> MeanField:
         """The best start, then EM with the chosen prior, covariance and beta until the labels stand still.
 
-        ``graph`` is on the CPU, and row i of it and of ``whitened`` is point ``order[i]``. The external field, V and
-        the sizes move to the device of ``whitened``.
+        Row i of ``graph`` and of ``whitened`` is point ``order[i]``. The external field, V and the sizes move to the
+        device of ``whitened``.
         """
         parallel = Alone(len(whitened)) if parallel is None else parallel
         own = parallel.own
@@ -285,7 +283,7 @@ class SpatialMixture(Estimator):
         interaction = None if wanted is None else wanted.to(device)
         X, temper = self._smoothed(whitened, here)
         independent = whitened if self.smoothing else None
-        degree = float(parallel.sum(graph.weights.sum(dtype=torch.float64))) / parallel.n_points
+        degree = float(parallel.sum(here.degree[:own].sum(dtype=torch.float64))) / parallel.n_points
         strength = _START_STRENGTH / degree if degree else 0.0
         highest = _MAX_STRENGTH / degree if degree else 0.0
         external = self._external[order if self._external.shape[0] > 1 else [0], None]
@@ -293,8 +291,9 @@ class SpatialMixture(Estimator):
         model = best_start(
             X, here, k, self.n_types, self.n_init, strength, self._generator(), temper, checkpoint, progress, parallel
         )
-        field = external[:, 0].cpu() if self.field is not None else None
-        _reorder(model, domain_order(graph, model.q[:, 0].cpu(), field, wanted, sizes, parallel).to(device))
+        field = external[:, 0] if self.field is not None else None
+        if field is not None or wanted is not None or sizes is not None:
+            _reorder(model, domain_order(graph, model.q[:, 0], field, wanted, sizes, parallel).to(device))
         emission = model.emission
         if self.covariance != "tied":
             classes = model.q
@@ -328,14 +327,19 @@ class SpatialMixture(Estimator):
         return final
 
     def _keep(self, X: Any, model: MeanField, graph: Graph, order: torch.Tensor) -> None:
-        """Set the attributes. ``graph`` and ``order`` are on the CPU, where regions are merged."""
+        """Set the attributes. Regions are merged on the CPU."""
         parallel = model.parallel
         q, order = parallel.gathered(model.q[:, 0]), order.to(model.q.device)
         labels = q.argmax(1)
         if self.min_region is not None or self.contiguous:
             likelihood = parallel.gathered((model.temper * model.scores() + model.external)[:, 0]).cpu()
             labels = merge_regions(
-                graph, labels.cpu(), likelihood, float(model.beta), self.min_region or 1, self.contiguous
+                graph.to(torch.device("cpu")),
+                labels.cpu(),
+                likelihood,
+                float(model.beta),
+                self.min_region or 1,
+                self.contiguous,
             ).to(q.device)
         probabilities, unsorted = torch.empty_like(q), torch.empty_like(labels)
         probabilities[order], unsorted[order] = q, labels
@@ -353,12 +357,6 @@ class SpatialMixture(Estimator):
             self._external = model.external[:, 0]
 
 
-def _by_colour(graph: Graph) -> tuple[torch.Tensor, Graph]:
-    """The points (N,) sorted by colour, and the graph of the points in that order."""
-    order = torch.argsort(graph.colours, stable=True)
-    return order, graph.permuted(order)
-
-
 class _Fitted:
     """The parameters of a fit, without its data."""
 
@@ -371,6 +369,6 @@ def _reorder(model: MeanField, order: torch.Tensor) -> None:
     """Renumber the domains: domain k becomes the present domain ``order[k]``."""
     model.q = model.q[..., order].contiguous()
     if model.mix is None:
-        model.emission.mean = model.emission.mean[:, order].contiguous()
+        model.emission.replace(model.emission.mean[:, order].contiguous(), model.emission.scale)
     else:
         model.mix = model.mix[:, order].contiguous()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
-from warpwise.apps.clustering.graph import Graph, compress
+from warpwise.apps.clustering.graph import Graph, compress, moved
 
 
 class Chunk(NamedTuple):
@@ -52,9 +52,9 @@ class Alone:
         """The elementwise maximum over the processes."""
         return part
 
-    def counts(self, colours: torch.Tensor) -> torch.Tensor:
+    def counts(self, graph: Graph) -> list[int]:
         """The number of own points of each colour."""
-        return torch.bincount(colours)
+        return graph.colour_counts
 
     def steps(self, q: torch.Tensor, bounds: tuple[int, ...]) -> Iterator[Part]:
         """The parts that are updated one after another; ``bounds`` are the ends of the colours."""
@@ -69,7 +69,7 @@ class Alone:
 
     def gathered(self, values: torch.Tensor, positions: torch.Tensor | None = None) -> torch.Tensor:
         """The rows of ``values`` (points, ...) at ``positions`` among all points, sorted by colour; None for all."""
-        return values if positions is None else values[positions.to(values.device)]
+        return values if positions is None else values[moved(positions, values.device)]
 
 
 class Ranks(Alone):
@@ -131,8 +131,8 @@ class Ranks(Alone):
         torch.distributed.all_reduce(found, torch.distributed.ReduceOp.MAX, group=self.group)
         return found.to(part)
 
-    def counts(self, colours: torch.Tensor) -> torch.Tensor:
-        return torch.bincount(colours[: self.own], minlength=self.colours)
+    def counts(self, graph: Graph) -> list[int]:
+        return torch.bincount(graph.colours[: self.own], minlength=self.colours).tolist()
 
     def steps(self, q: torch.Tensor, bounds: tuple[int, ...]) -> Iterator[Part]:
         for colour, part in enumerate(pairwise(bounds)):

@@ -7,7 +7,7 @@ from typing import Any
 
 from warpwise.apps.clustering.estimator import Estimator, check_count, check_distinct
 from warpwise.apps.clustering.inputs import affine, graph_of, whitening
-from warpwise.apps.clustering.kmeans import inertia, kmeans
+from warpwise.apps.clustering.kmeans import kmeans
 from warpwise.apps.clustering.smoothing import smooth
 
 
@@ -42,16 +42,13 @@ class SmoothedKMeans(Estimator):
         features = self._features(X, reset=True)
         k = check_count("n_domains", self.n_domains, 1)
         check_distinct(features, k, "n_domains")
-        neighbours = graph_of(
-            features.shape[0], coords, graph, shape, check_count("n_neighbours", self.n_neighbours, 1)
-        )
-        graph_here = neighbours.to(features.device)
+        count = check_count("n_neighbours", self.n_neighbours, 1)
+        graph_here = graph_of(features.shape[0], coords, graph, shape, count, features.device)
         mean, matrix = whitening(features, graph_here)
         points = smooth(graph_here, affine(features, mean, matrix), check_count("hops", self.hops, 0))
         starts = check_count("n_init", self.n_init, 1)
-        labels = kmeans(points, k, starts, self._generator(), iterations=100)
-        scores = [inertia(points, labels[:, start], k) for start in range(starts)]
-        best = min(range(starts), key=scores.__getitem__)
-        self.labels_ = self._like(X, labels[:, best].contiguous())
-        self.inertia_ = scores[best]
+        labels, scores = kmeans(points, k, starts, self._generator(), iterations=100)
+        best = int(scores.argmin())
+        self.labels_ = self._like(X, labels[best].long())
+        self.inertia_ = float(scores[best])
         return self

@@ -13,6 +13,9 @@ def neighbour_sum(graph: Graph, values: torch.Tensor) -> torch.Tensor:
     """(N, F): the weighted sum of ``values`` (N, F) over the neighbours of each point."""
     if not graph.columns.numel():
         return torch.zeros_like(values)
+    if values.is_cuda:
+        ones = values.new_ones(len(values))
+        return smooth_features(values, graph.rowptr, graph.columns, _weights(graph, values), ones).sub_(values)
     return torch.nn.functional.embedding_bag(
         graph.columns,
         values,
@@ -33,8 +36,12 @@ def smooth(graph: Graph, values: torch.Tensor, hops: int, parallel: Alone | None
             parallel.exchange(values)
         return values
     scale = 1 / (1 + graph.degree.to(values.dtype))
-    weights = None if graph.weights.is_cuda and graph.unit_weights else graph.weights.to(values.dtype)
-    return smooth_features(values, graph.rowptr, graph.columns, weights, scale, hops)
+    return smooth_features(values, graph.rowptr, graph.columns, _weights(graph, values), scale, hops)
+
+
+def _weights(graph: Graph, values: torch.Tensor) -> torch.Tensor | None:
+    weights = graph.weights_or_none
+    return None if weights is None else weights.to(values.dtype)
 
 
 def noise_left(graph: Graph, hops: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 
@@ -13,6 +13,7 @@ from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.kmeans import assign, inertia, lloyd, one_hot, plus_plus
 from warpwise.apps.clustering.parallel import Alone
 from warpwise.apps.clustering.smoothing import smooth
+from warpwise.ops import kmeans_update
 from warpwise.ops.potts_em_step.spec import softmax
 
 HOPS = (0, 1, 2, 4)  # of smoothing before k-means
@@ -39,68 +40,103 @@ def best_start(
     """One fit: of ``n_init`` starts, ``ITERATIONS`` of EM each at the fixed ``beta``, that of the highest ELBO."""
     parallel = Alone(len(X)) if parallel is None else parallel
     types = None if n_types is None else _types(X, n_types, generator, parallel)
-    best: MeanField | None = None
-    highest, done = -torch.inf, 0
+    labels = _start_labels(X, types, graph, n_domains, n_init, generator, parallel)
+    total = parallel.sum(X[: parallel.own].T @ X[: parallel.own])
+    best, done = _Best(), 0
     if checkpoint is not None and (kept := checkpoint.load()) is not None:
-        best, highest, done = _restored(kept, X, graph, beta, temper)
+        done = best.restore(kept, X.device)
         if progress is not None:
             progress(done, n_init)
     batch = max(1, _ELEMENTS // (parallel.share * max(n_domains, n_types or 0)))
-    for first, part in _starts(X, types, graph, n_domains, n_init, batch, generator, parallel):
-        if first + part.shape[1] <= done:
+    for first in range(0, n_init, batch):
+        part = labels[first : first + batch]
+        if first + len(part) <= done:
             continue
-        model = _model(X, graph, part, n_domains, types, beta, temper, parallel)
+        model = _model(X, graph, part, n_domains, types, beta, temper, total, parallel)
         model.run(ITERATIONS)
-        bounds = model.elbo()
-        index = int(bounds.argmax())
-        if best is None or float(bounds[index]) > highest:
-            highest = float(bounds[index])
-            best = select(model, index)
+        best.offer(model)
         del model
-        done = first + part.shape[1]
+        done = first + len(part)
         if checkpoint is not None:
-            checkpoint.save(_record(best, highest, done))
+            checkpoint.save(best.record(done))
         if progress is not None:
             progress(done, n_init)
-    assert best is not None
-    return best
+    return best.model(X, graph, beta, temper, total, parallel)
 
 
-def _starts(
+class _Best:
+    """The fit of the highest bound, R = 1. On a GPU it is chosen there: the host does not wait for the bounds."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, torch.Tensor] = {}
+
+    def offer(self, model: MeanField) -> None:
+        """Keep the best fit of ``model`` if its bound is higher than that of the kept one."""
+        bounds = model.elbo()
+        index = bounds.argmax()[None]
+        given = {"q": model.q, "mean": model.emission.mean, "scale": model.emission.scale, "mix": model.mix}
+        dims = {"q": 1}
+        parts = {name: part for name, part in given.items() if part is not None}
+        if len(bounds) > 1:
+            parts = {name: part.index_select(dims.get(name, 0), index) for name, part in parts.items()}
+        parts["bound"] = bounds[index]
+        if not self.parts:
+            self.parts = parts
+            return
+        better = parts["bound"] > self.parts["bound"]
+        for name, part in parts.items():
+            torch.where(better, part, self.parts[name], out=self.parts[name])
+
+    def record(self, done: int) -> dict[str, object]:
+        """The kept fit, and the number of starts so far, for a checkpoint."""
+        return {"done": done, **self.parts}
+
+    def restore(self, kept: dict[str, object], device: torch.device) -> int:
+        """Keep the fit of a checkpoint; returns the number of starts so far."""
+        self.parts = {name: part.to(device) for name, part in kept.items() if isinstance(part, torch.Tensor)}
+        return int(kept["done"])  # type: ignore[call-overload]
+
+    def model(
+        self, X: torch.Tensor, graph: Graph, beta: float, temper: float, total: torch.Tensor, parallel: Alone
+    ) -> MeanField:
+        """The kept fit."""
+        parts, q = self.parts, self.parts["q"]
+        emission = Emission.fitted(parts["mean"], parts["scale"], total, parallel)
+        external, betas = X.new_zeros(1, 1, q.shape[2]), X.new_full((1,), beta)
+        return MeanField(X, graph, q, emission, parts.get("mix"), betas, external, temper=temper, parallel=parallel)
+
+
+def _start_labels(
     X: torch.Tensor,
     types: torch.Tensor | None,
     graph: Graph,
     k: int,
     n_init: int,
-    batch: int,
     generator: torch.Generator,
     parallel: Alone,
-) -> Iterator[tuple[int, torch.Tensor]]:
-    """The number of starts before, and labels (N, R) of up to ``batch`` more: k-means on features smoothed over each of
-    ``HOPS`` in turn, or on the probabilities of types, which are smoothed over one hop more."""
+) -> torch.Tensor:
+    """(n_init, N), uint8 if ``k`` permits: k-means on features smoothed over each of ``HOPS`` in turn, or on the
+    probabilities of types, which are smoothed over one hop more."""
     smoothed, hops = X if types is None else types.sqrt(), 0
-    done = 0
-    for place, wanted in enumerate(HOPS):
-        restarts = len(range(place, n_init, len(HOPS)))
-        if not restarts:
-            return
+    dtype, found = torch.uint8 if k <= 256 else torch.int32, []
+    for place, wanted in enumerate(HOPS[:n_init]):
         wanted += types is not None
         smoothed, hops = smooth(graph, smoothed, wanted - hops, parallel), wanted
-        centres = _centres(smoothed, k, restarts, generator, parallel)
-        for part in centres.split(batch):
-            yield done, torch.stack([assign(smoothed, centre) for centre in part], 1)
-            done += len(part)
+        centres = _centres(smoothed, k, len(range(place, n_init, len(HOPS))), generator, parallel)
+        found.append(assign(smoothed, centres).to(dtype))
+    return torch.cat(found)
 
 
 def _centres(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator, parallel: Alone) -> torch.Tensor:
     """(restarts, k, D): centres of k-means on at most ``_SAMPLE`` points, the same in each process."""
     sample = _sampled(X, generator, parallel)
-    return torch.stack([lloyd(sample, centre, 10)[1] for centre in plus_plus(sample, k, restarts, generator)])
+    return lloyd(sample, plus_plus(sample, k, restarts, generator), 10)[1]
 
 
 def _sampled(X: torch.Tensor, generator: torch.Generator, parallel: Alone) -> torch.Tensor:
     n = parallel.n_points
-    return parallel.gathered(X, None if n <= _SAMPLE else torch.randint(n, (_SAMPLE,), generator=generator))
+    places = None if n <= _SAMPLE else torch.randint(n, (_SAMPLE,), generator=generator)
+    return parallel.gathered(X, places)
 
 
 def _model(
@@ -111,58 +147,36 @@ def _model(
     types: torch.Tensor | None,
     beta: float,
     temper: float,
+    total: torch.Tensor,
     parallel: Alone,
 ) -> MeanField:
-    """Fits that start at ``labels`` (N, R)."""
-    q = one_hot(labels, n_domains)
-    restarts, own = labels.shape[1], parallel.own
+    """Fits that start at ``labels`` (R, N)."""
+    (restarts, n), own = labels.shape, parallel.own
     mix = None
     if types is None:
-        emission = Emission("tied", X[:own], q[:own], parallel)
+        moments = kmeans_update(X[:own], labels[:, :own].int(), n_domains)
+        sums, counts = parallel.sum(moments[0]), parallel.sum(moments[1].to(X.dtype))
     else:
-        emission = Emission("tied", X[:own], types[:own, None].expand(-1, restarts, -1), parallel)
-        mix = parallel.sum(torch.einsum("nrk,nc->rkc", q[:own], types[:own])) + 1e-2
+        counts = parallel.sum(types[:own].sum(0)).expand(restarts, -1)
+        sums = parallel.sum(types[:own].T @ X[:own]).expand(restarts, -1, -1)
+        q = one_hot(labels.T[:own], n_domains)
+        mix = parallel.sum(torch.einsum("nrk,nc->rkc", q, types[:own])) + 1e-2
         mix = mix / mix.sum(2, keepdim=True)
-    q.mul_(0.9).add_(0.1 / n_domains)
+        del q
+    emission = Emission.tied(counts, sums, total, parallel)
+    q = X.new_full((n, restarts, n_domains), 0.1 / n_domains)
+    q.scatter_(2, labels.T[..., None].long(), 0.9 + 0.1 / n_domains)
     external = X.new_zeros(1, 1, n_domains)
     betas = X.new_full((restarts,), beta)
     return MeanField(X, graph, q, emission, mix, betas, external, temper=temper, parallel=parallel)
 
 
-def select(model: MeanField, index: int) -> MeanField:
-    """The fit ``index`` of ``model`` alone."""
-    emission = model.emission
-    emission.mean, emission.scale = emission.mean[index : index + 1], emission.scale[index : index + 1]
-    mix = None if model.mix is None else model.mix[index : index + 1]
-    q = model.q[:, index : index + 1].clone(memory_format=torch.contiguous_format)
-    beta = model.beta[index : index + 1]
-    graph, external = model.graph, model.external
-    return MeanField(model.X, graph, q, emission, mix, beta, external, temper=model.temper, parallel=model.parallel)
-
-
-def _record(model: MeanField, bound: float, done: int) -> dict[str, object]:
-    parts = {"q": model.q, "mean": model.emission.mean, "scale": model.emission.scale, "mix": model.mix}
-    return {"bound": bound, "done": done, **{name: part for name, part in parts.items() if part is not None}}
-
-
-def _restored(
-    kept: dict[str, torch.Tensor], X: torch.Tensor, graph: Graph, beta: float, temper: float
-) -> tuple[MeanField, float, int]:
-    tensors = {name: kept[name].to(X.device) for name in ("q", "mean", "scale", "mix") if name in kept}
-    q = tensors["q"]
-    emission = Emission("tied", X, q)
-    emission.mean, emission.scale = tensors["mean"], tensors["scale"]
-    external = X.new_zeros(1, 1, q.shape[2])
-    model = MeanField(X, graph, q, emission, tensors.get("mix"), X.new_full((1,), beta), external, temper=temper)
-    return model, float(kept["bound"]), int(kept["done"])
-
-
 def _types(X: torch.Tensor, n_types: int, generator: torch.Generator, parallel: Alone) -> torch.Tensor:
     """(N, n_types): probabilities of the types of a Gaussian mixture without neighbours, from the best of 4 k-means."""
     sample, own = _sampled(X, generator, parallel), parallel.own
-    centres = [lloyd(sample, centre, 10)[1] for centre in plus_plus(sample, n_types, 4, generator)]
-    best = min(centres, key=lambda centre: inertia(sample, assign(sample, centre), n_types))
-    q = one_hot(assign(X, best), n_types)[:, None]
+    centres = lloyd(sample, plus_plus(sample, n_types, 4, generator), 10)[1]
+    scores = torch.stack([inertia(sample, labels, n_types) for labels in assign(sample, centres)])
+    q = one_hot(assign(X, centres[scores.argmin()][None]).T, n_types)
     emission = Emission("tied", X[:own], q[:own], parallel)
     for _ in range(10):
         fractions = parallel.sum(q[:own].sum(0)) / parallel.n_points

@@ -33,8 +33,8 @@ class Build:
 
     ``library`` is the shared library. ``file`` and ``text`` are the user's source, for messages. ``function_type`` is
     the kernel's C++ type ("void (*)(int, float const*, float*)"), and ``sizes`` the bytes of each parameter.
-    ``origin`` is the Python file that holds the source. ``uninitialised`` holds the lines and names of local variables
-    that are read before they are written.
+    ``files`` are the headers whose text the library holds. ``origin`` is the Python file that holds the source.
+    ``uninitialised`` holds the lines and names of local variables that are read before they are written.
     """
 
     library: Path
@@ -44,6 +44,7 @@ class Build:
     function_type: str
     sizes: tuple[int, ...]
     checked: bool
+    files: tuple[str, ...] = ()
     origin: Origin | None = None
     uninitialised: tuple[tuple[int, str], ...] = ()
 
@@ -99,7 +100,11 @@ def build(
         folder.mkdir(parents=True, exist_ok=True)
         unit = _translation_unit(text, file, expression, folders, headers, macros, compiler)
         warnings = _compile(unit, target_path, compiler, flags, library, file, quoted, expression)
-        stored = {**_facts(target_path), "uninitialised": uninitialised.reads(warnings, file, quoted)}
+        stored = {
+            **_facts(target_path),
+            "uninitialised": uninitialised.reads(warnings, file, quoted),
+            "files": sorted({re.sub(r"\\(.)", r"\1", name) for name in _LINE.findall(unit)} - {file, _ENTRY}),
+        }
         cache.atomic_write(facts, json.dumps(stored))
     unset = tuple((line, name) for line, name in stored.get("uninitialised", ()))
     return Build(
@@ -110,6 +115,7 @@ def build(
         stored["type"],
         tuple(stored["sizes"]),
         checked,
+        tuple(stored["files"]),
         uninitialised=unset,
     )
 
@@ -134,7 +140,7 @@ def _translation_unit(
     table = ", ".join([*rewritten.variables, "{}"])
     return (
         f'#include "warpwise_device.h"\n{macros}\n#line 1 {json.dumps(file, ensure_ascii=False)}\n{rewritten.text}\n'
-        f'#line 1 "<warpwise entry>"\nWW_ENTRY({expression})\nWW_GLOBALS({table})\n'
+        f'#line 1 "{_ENTRY}"\nWW_ENTRY({expression})\nWW_GLOBALS({table})\n'
     )
 
 
@@ -149,6 +155,8 @@ def _kernels(text: str) -> dict[str, KernelDeclaration]:
     return kernels(text)
 
 
+_ENTRY = "<warpwise entry>"
+_LINE = re.compile(r'^[ \t]*#[ \t]*(?:line[ \t]+)?\d+[ \t]+"((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
 _QUOTED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"', re.MULTILINE)
 
 

@@ -121,11 +121,30 @@ def _finding(
 
 
 def _access(build: Build, side: Side, places: dict[int, tuple[str, int]], load_bias: int) -> Access:
-    file, line = (build.file, side.line) if side.line else places.get(side.pc - load_bias, ("", 0))
+    file, line = _place(build, side.line) if side.line else places.get(side.pc - load_bias, ("", 0))
     x, y, z = side.block
     i, j, k = side.thread
     what = side.label.decode(errors="replace") or ACTIONS[side.action]
     return _placed(build, Access(what, (x, y, z), (i, j, k)), file, line)
+
+
+def _place(build: Build, place: int) -> tuple[str, int]:
+    """Return the file and the line of a place that ``ww_place`` of abi.h made, or of one of a stamp if negative."""
+    line_bits, hash_bits = (18, 13) if place > 0 else (14, 3)
+    place = abs(place)
+    hashed = place >> line_bits
+    files = (build.file, *build.files)
+    file = next((each for each in files if _file_hash(each) % (1 << hash_bits) == hashed), build.file)
+    return file, place & ((1 << line_bits) - 1)
+
+
+@functools.lru_cache(maxsize=1024)
+def _file_hash(name: str) -> int:
+    """Return the hash of ``ww_place``."""
+    hashed = 2166136261
+    for byte in name.encode():
+        hashed = ((hashed ^ byte) * 16777619) & 0xFFFFFFFF
+    return (hashed ^ hashed >> 13) % 8191
 
 
 def _placed(build: Build, access: Access, file: str, line: int) -> Access:
@@ -225,7 +244,7 @@ def _hint(kind: type[errors.KernelError], report: Report, block: Index3) -> str:
     if kind is errors.DataRace and report.has_other:
         if (label := report.other.label.decode(errors="replace")) in _ASYNC_HINTS:
             return _ASYNC_HINTS[label]
-        if "fence.proxy.async" in report.message.decode(errors="replace"):
+        if "fence.proxy." in report.message.decode(errors="replace"):
             return ""
         if ACTIONS[report.other.action] == "asynchronous copy":
             return "the copy has not been waited for: wait for its group, pipeline stage or barrier first"

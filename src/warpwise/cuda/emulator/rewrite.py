@@ -158,9 +158,7 @@ def _asm_block(inside: list[Token], lines: Lines, at: Token) -> str:
     outputs: list[str] = []
     operands: list[str] = []
     for number, section in enumerate(sections[1:3]):
-        for part in split(section):
-            if not part:
-                continue
+        for part in _asm_operands(section):
             name, constraint, expression = _asm_operand(part, lines, at)
             if number == 0:
                 variable = f"ww_output_{len(outputs)}"
@@ -169,7 +167,7 @@ def _asm_block(inside: list[Token], lines: Lines, at: Token) -> str:
             else:
                 operands.append(f"ww::ptx_input({name}, {constraint}, {expression})")
     table = f"ww_ptx_operand ww_operands_[] = {{{', '.join(operands) or '{}'}}};"
-    site = f"static ww_ptx_site ww_asm_ = {{{text}, __LINE__, nullptr}};"
+    site = f"static ww_ptx_site ww_asm_ = {{{text}, WW_PLACE, nullptr}};"
     return f"({{ {site} {' '.join(outputs)} {table} ww_ptx(&ww_asm_, ww_operands_, {len(operands)}); }})"
 
 
@@ -188,6 +186,16 @@ def _sections(tokens: Sequence[Token]) -> list[list[Token]]:
             parts[-1].append(tokens[index])
         index += 1
     return parts
+
+
+def _asm_operands(section: list[Token]) -> Iterable[list[Token]]:
+    """Split at commas, and after each parenthesis: nvcc accepts operands without a comma between them."""
+    for part in split(section):
+        while part:
+            opening = next((i for i, token in enumerate(part) if token.text == "("), len(part))
+            end = closing(part, opening) + 1 if opening < len(part) else len(part)
+            yield part[:end]
+            part = part[end:]
 
 
 def _asm_operand(part: list[Token], lines: Lines, at: Token) -> tuple[str, str, str]:

@@ -19,7 +19,7 @@ _HOST_HEADER = re.compile(
     r"""(?:torch|ATen|c10|caffe2|pybind11|thrust|nvtx3|opencv2?|boost|omp|mpi|sys|Eigen|gtest|benchmark)[/.].*
     | (?:glad|GL|GLFW)[/.].*
     | Python\.h | numpy/.* | cublas.* | cudnn.* | cufft.* | cusparse.* | cusolver.* | curand\.h | nvml.* | nvToolsExt.*
-    | nccl.* | nvrtc.* | cuda_profiler_api\.h | cudaProfiler.* | helper_(?!math)\w+\.h
+    | nccl.* | nvrtc.* | cupti.* | nvperf.* | cuda_profiler_api\.h | cudaProfiler.* | helper_(?!math)\w+\.h
     | cuda_(?:gl|egl|vdpau)_interop\.h | cuda(?:GL|EGL|VDPAU).*\.h | cuda_occupancy\.h | npp.* | nvjpeg.* | windows\.h
     | unistd\.h | getopt\.h | time\.h | signal\.h | pthread\.h | dirent\.h | fcntl\.h | errno\.h | locale\.h
     | algorithm | any | bitset | cerrno | charconv | chrono | clocale | codecvt | condition_variable | csignal | ctime

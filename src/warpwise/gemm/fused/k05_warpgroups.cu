@@ -1,8 +1,8 @@
 // Hopper: warp-specialised GEMM by wgmma with a fused epilogue of few instructions; stores overlap with the main loop.
 //
-// One exponential and one reciprocal per element, at 16 per clock and SM, are 4096 clocks beside the 65536 of a tile's
-// wgmma at K = 4096. Overlapping them with wgmma gained nothing on an H200, whose clock is limited by power; fewer
-// instructions do: gelu_tanh takes one reciprocal for two values. The source is loaded during the main loop into the
+// One exponential and one reciprocal per element, at 16 per clock and SM, take 4096 clocks; the wgmma of a tile take
+// 65536 at K = 4096. Their overlap with wgmma has no effect on an H200, because power limits its clock, but fewer
+// instructions do: gelu_tanh uses one reciprocal for two values. The source is loaded during the main loop into the
 // registers that later hold the finished tile, which is stored during the main loop of the next one.
 
 #include <cuda_bf16.h>

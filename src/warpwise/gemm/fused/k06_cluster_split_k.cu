@@ -1,7 +1,7 @@
 // Few tiles: the blocks of a cluster divide K, and the epilogue follows their reduction; any layout and alignment.
 //
 // k05 needs operands that TMA can address and a tile for each SM. For a small layer its launch is not faster than
-// PyTorch's, and a deep K is summed by few SMs. See k29 of matmul.
+// PyTorch's, and few SMs sum a large K. See k29 of matmul.
 
 #include <warpwise/sm80/gemm_split_k.cuh>
 

@@ -107,11 +107,11 @@ the counters.
 
 {table}
 
-- **Counters equal**: rungs whose launches all agree at every small point (one of whole tiles, one ragged; every block
-  is executed). Requests and sectors of global and local memory, and wavefronts of shared memory, agree within 1 %, bank
-  conflicts within 2 %, atomics on global memory within 5 %; registers, shared memory and occupancy are equal. The
-  reference for wavefronts is ncu's count by machine code (`smsp__sass_...`), because the hardware's counter includes
-  wavefronts of arbitration, which vary between runs.
+- **Counters equal**: rungs with equal counters in all launches at both small points (one of whole tiles, one ragged;
+  every block is executed). Requests and sectors of global and local memory, and wavefronts of shared memory, agree
+  within 1 %, bank conflicts within 2 %, atomics on global memory within 5 %; registers, shared memory and occupancy are
+  equal. The reference for wavefronts is ncu's count by machine code (`smsp__sass_...`), because the hardware's counter
+  includes wavefronts of arbitration, which vary between runs.
 - **Limiter**: launches at large sizes for which the predicted busiest unit is the unit with the highest utilisation in
   ncu. {near_count} of {limiters} are within {near} points of it.
 - **Time**: rungs whose predicted time is within a factor of {factor} of the time measured with CUDA events, without a
@@ -119,9 +119,9 @@ the counters.
 - **Order**: Kendall's tau between the predicted and the measured times of a ladder, without pairs whose measured times
   differ by less than 2 %.
 
-At large sizes as many blocks are executed as two seconds allow. Blocks run one after another, so L2 hits across blocks
-come from a model. Constants of the time model that microbenchmarks do not give were fitted to these records
-(`time_model.py` and `hardware.py` state which); none of them belongs to a single rung or operation.
+At large sizes, blocks are executed for at most two seconds. Blocks run one after another, so L2 hits across blocks
+come from a model. Constants of the time model come from microbenchmarks or are fitted to these records
+(`time_model.py` and `hardware.py` state which). No constant belongs to a single rung or operation.
 
 ## Differences
 

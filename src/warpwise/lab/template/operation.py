@@ -3,7 +3,7 @@
     warpwise climb NAME.py                            # verify every rung; on a GPU also time it
     warpwise climb NAME.py --rung k01 --size n=1000   # one rung, at a size of your own
 
-The example is softplus, log(1 + e^x), element by element: the specification first, then the rungs. OP(x) computes it.
+The example is softplus, log(1 + e^x), element by element: first the specification, then the rungs. OP(x) computes it.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from warpwise import cuda
 from warpwise import triton as wt
 from warpwise.operation import Case, Cost, Gradient, Op, Output, Rung, Spec, draw, register
 
-# The specification, which does not refer to kernels. Functions take the arguments of the schema, except for `inputs`.
+# The specification, which is independent of kernels. All functions except `inputs` take the arguments of the schema.
 
 
 def inputs(case, dtype, device, seed):
@@ -24,7 +24,7 @@ def inputs(case, dtype, device, seed):
 
 
 def check(x):
-    """Raise for arguments that the operation does not take."""
+    """Raise an error for arguments that the operation does not support."""
     if not x.dtype.is_floating_point:
         raise TypeError(f"NAME: expected x of a floating-point dtype, got {x.dtype}")
 
@@ -36,7 +36,7 @@ def reference(x):
 
 
 def magnitude(x):
-    """The scale of rounding errors. That of e^-|x| grows with |x|, as the error of x * log2(e) does."""
+    """The scale of rounding errors. The error of e^-|x| grows with |x|, like that of x * log2(e)."""
     x = x.double()
     return x.clamp(min=0) + (1 + x.abs()) * torch.log1p(torch.exp(-x.abs()))
 
@@ -47,16 +47,16 @@ def backward(saved, grad):
 
 
 SPEC = Spec(
-    schema="NAME(Tensor x) -> Tensor",  # as torch.library takes it; in a package of yours "mypackage::NAME(...)"
+    schema="NAME(Tensor x) -> Tensor",  # in torch.library's syntax; in your own package "mypackage::NAME(...)"
     summary="log(1 + e^x), element by element",
     inputs=inputs,
     check=check,
     outputs={"output": Output(like="x", magnitude=magnitude)},
     reference=reference,
-    eager=torch.nn.functional.softplus,  # PyTorch's own computation: runs on CPU tensors, and is timed as an opponent
-    gradient=Gradient(backward, saves=("x",)),  # a backward with kernels is an operation too: Gradient(ITS_OP)
+    eager=torch.nn.functional.softplus,  # PyTorch's function: runs on CPU tensors, and is timed as an opponent
+    gradient=Gradient(backward, saves=("x",)),  # if the backward is an operation with kernels: Gradient(ITS_OP)
     cost=lambda x: Cost(bytes=2 * x.numel() * x.element_size(), flops=4 * x.numel()),  # x is read, the output written
-    cases=(  # verified: small sizes, and each kind of input on which kernels often fail
+    cases=(  # for verification: small sizes, and each kind of input on which kernels often fail
         Case("even", {"n": 1024}),
         Case("ragged", {"n": 1037}),
         Case("one_element", {"n": 1}),
@@ -65,11 +65,11 @@ SPEC = Spec(
         Case("strided", {"n": 333}, layout="strided"),
         Case("unaligned", {"n": 520}, layout="unaligned"),
     ),
-    sizes=(Case("large", {"n": 1 << 26}), Case("ragged", {"n": (1 << 24) + 7})),  # timed, on a GPU
+    sizes=(Case("large", {"n": 1 << 26}), Case("ragged", {"n": (1 << 24) + 7})),  # for timing on a GPU
     dtypes=(torch.float32, torch.float16, torch.bfloat16),
 )
 
-# The rungs, slowest idea first; each is a kernel with its launcher. A kernel can be in a file of its own, which is then
+# The rungs, the slowest first; each is a kernel with its launcher. A kernel can be in a separate file, which is then
 # the source of the rung: cuda.load(Path(__file__).with_name("kernel.cu")).
 
 CUDA = cuda.load(r"""

@@ -1,8 +1,7 @@
-// LDGSTS (cp.async), LDGDEPBAR and DEPBAR (cp.async groups), UBLKCP (cp.async.bulk). Copies complete immediately.
+// LDGSTS (cp.async), LDGDEPBAR and DEPBAR (cp.async groups). Copies complete immediately.
 #include <algorithm>
 
 #include "access.h"
-#include "mbarrier.h"
 
 namespace ww::machine {
 
@@ -69,46 +68,6 @@ Opcode DEPBAR_opcode("DEPBAR", kLsu, [](Instruction& i) -> Handler {
                       i.operands[1].kind == Kind::kImmediate;
   return groups ? wait_for_groups : no_operation;
 });
-
-// UBLKCP.S.G [UR shared], [UR global], UR (size in 16-byte units), and UBLKCP.G.S in the other direction: one copy per
-// warp. For a copy to shared memory the register after the destination's holds the mbarrier address.
-template <bool IntoShared>
-void copy_bulk(Warp& warp, const Instruction& instruction, Mask) {
-  const Operand &to = instruction.operands[0], &from = instruction.operands[1];
-  Addresses shared, global;
-  narrow_addresses(warp, IntoShared ? to : from, shared);
-  wide_addresses(warp, IntoShared ? from : to, global);
-  const u32 units = source_word(warp, instruction.operands[2], 0).lane[0] & 0xffff;
-  for (u32 done = 0; done < units; done += kLanes) {
-    const unsigned now = std::min(kLanes, units - done);
-    const Mask lanes = now == kLanes ? ~Mask{0} : (Mask{1} << now) - 1;
-    Addresses here, there;
-    for (unsigned l = 0; l < kLanes; l++) {
-      here.lane[l] = shared.lane[0] + 16 * (done + l);
-      there.lane[l] = global.lane[0] + 16 * (done + l);
-    }
-    const LanePointers shared_pointers(warp, instruction, Space::kShared, lanes, here, 16);
-    const LanePointers global_pointers(warp, instruction, Space::kGlobal, lanes, there, 16);
-    for_lanes(lanes, [&](unsigned l) {
-      std::memcpy(IntoShared ? shared_pointers(l) : global_pointers(l),
-                  IntoShared ? global_pointers(l) : shared_pointers(l), 16);
-    });
-  }
-  if (IntoShared) {
-    const u32 barrier = warp.uniforms[to.uniform_base + 1].lane[0];
-    complete_transactions(warp, instruction, barrier, units * 16);
-  }
-}
-Opcode UBLKCP_opcode("UBLKCP", kLsu, [](Instruction& i) -> Handler {
-  if (i.operands.size() != 3 || i.modifiers.size() != 2) return nullptr;
-  if (i.operands[0].kind != Kind::kMemory || i.operands[1].kind != Kind::kMemory) return nullptr;
-  return i.modifiers[0] == "S" && i.modifiers[1] == "G"   ? copy_bulk<true>
-         : i.modifiers[0] == "G" && i.modifiers[1] == "S" ? copy_bulk<false>
-                                                          : nullptr;
-});
-void nothing(Warp&, const Instruction&, Mask) {}
-Opcode UBLKPF_opcode("UBLKPF", kLsu, [](Instruction&) -> Handler { return nothing; });
-Opcode UTMACMDFLUSH_opcode("UTMACMDFLUSH", kLsu, [](Instruction&) -> Handler { return nothing; });
 
 }  // namespace
 

@@ -77,7 +77,7 @@ void run_unsupported(Warp&, const Instruction& instruction, Mask) {
 
 // Generic addresses, and those of mapa, have the rank of a block; LDS, STS and ATOMS access the own block.
 bool reaches_cluster(const Instruction& instruction) {
-  static const char* const kOpcodes[] = {"LD", "ST", "ATOM", "RED", "STAS", "UTMALDG", "UBLKCP"};
+  static const char* const kOpcodes[] = {"LD", "ST", "ATOM", "RED", "STAS", "UTMALDG", "UBLKCP", "UBLKRED"};
   if (instruction.opcode == "SYNCS") return instruction.has("RED");
   return std::any_of(std::begin(kOpcodes), std::end(kOpcodes),
                      [&](const char* opcode) { return instruction.opcode == opcode; });

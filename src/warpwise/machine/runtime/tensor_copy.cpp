@@ -1,8 +1,9 @@
-// UTMALDG and UTMASTG (cp.async.bulk.tensor): boxes of a tensor to and from shared memory. Copies complete immediately.
-// The copy engine reads and writes L2, not L1: the sectors are counted, its requests are units of up to 16 bytes.
+// UTMALDG, UTMASTG (cp.async.bulk.tensor) and UTMAREDG (cp.reduce.async.bulk.tensor): boxes of a tensor, or pixels in
+// im2col mode, to and from shared memory. Copies complete immediately.
+// TMA reads and writes L2, not L1: the sectors are counted, its requests are units of up to 16 bytes.
 #include <algorithm>
 
-#include "access.h"
+#include "bulk.h"
 #include "mbarrier.h"
 #include "tensor_map.h"
 
@@ -21,72 +22,64 @@ TensorMap read_map(Warp& warp, const Instruction& instruction, u64 address) {
   return map;
 }
 
-constexpr u64 kMulticast = 1;  // in scratch[0]
+enum Direction : u8 { kLoads, kStores, kReduces };
 
-// Up to 32 units of one size between shared and global memory.
-class Units {
- public:
-  Units(Warp& warp, const Instruction& instruction, bool loads)
-      : warp_(warp), instruction_(instruction), loads_(loads) {}
-  void add(u64 global, u32 shared, unsigned bytes) {
-    if (count_ == kLanes || (count_ && bytes != bytes_)) flush();
-    bytes_ = bytes;
-    global_.lane[count_] = global;
-    shared_[count_++] = shared;
-  }
-  void flush() {
-    if (!count_) return;
-    const Mask lanes = count_ == kLanes ? ~Mask{0} : (Mask{1} << count_) - 1;
-    const LanePointers pointers(warp_, instruction_, Space::kGlobal, lanes, global_, bytes_);
-    for_lanes(lanes, [&](unsigned l) {
-      u8* here = shared_memory(shared_[l], bytes_, warp_, instruction_);
-      std::memcpy(loads_ ? here : pointers(l), loads_ ? pointers(l) : here, bytes_);
-    });
-    record_access(warp_, instruction_, Space::kGlobal, loads_ ? Action::kLoad : Action::kStore, bytes_, lanes, global_);
-    count_ = 0;
-  }
-
- private:
-  Warp& warp_;
-  const Instruction& instruction_;
-  const bool loads_;
-  unsigned count_ = 0, bytes_ = 0;
-  Addresses global_;
-  u32 shared_[kLanes];
+// Decoded form of the instruction, in scratch[1].
+struct Form {
+  u8 rank;
+  bool to_several, is_im2col;
+  Update update;
 };
+static_assert(sizeof(Form) <= sizeof(u64));
 
-// UTMALDG.2D [UR], [UR']: UR is the shared address, the next registers the mbarrier's address and the coordinates; UR'
-// is the address of the map. UTMASTG.2D has no mbarrier.
-// .MULTICAST: the upper half of a third operand has a bit for each block of the cluster, which receives the box at the
-// same offset and completes the bytes at its own mbarrier.
-void multicast(Warp& warp, const Instruction& instruction, u32 shared, u32 barrier, u32 bytes, u32 blocks) {
-  const u32 first = static_cast<u32>(__builtin_ctz(blocks)), offset = shared & 0xffffff;
-  const u8* from = shared_memory(first << 24 | offset, bytes, warp, instruction);
-  for (u32 rest = blocks; rest; rest &= rest - 1) {
-    const u32 rank = static_cast<u32>(__builtin_ctz(rest)) << 24;
-    if (rank >> 24 != first) std::memcpy(shared_memory(rank | offset, bytes, warp, instruction), from, bytes);
-    complete_transactions(warp, instruction, rank | (barrier & 0xffffff), bytes);
-  }
+constexpr Element kElementOf[] = {Element::kU32, Element::kU32, Element::kU32, Element::kS32, Element::kU64,
+                                  Element::kS64, Element::kF16, Element::kF32, Element::kF64, Element::kBF16};
+
+Reduction reduction_of(Warp& warp, const Instruction& instruction, const TensorMap& map, Update update) {
+  const bool is_tf32 = map.type >= std::size(kElementOf);
+  if (map.element_bytes == 1 || map.type == 1)
+    fault(warp, instruction, "reductions of the tensor map's type do not exist");
+  return {true, update, is_tf32 ? Element::kF32 : kElementOf[map.type]};
 }
 
-template <bool Loads>
+// Calls segment(address, offset, bytes) for each part of the box inside the tensor. `offsets` of im2col, from bit 0 on:
+// one of 16 bits, two of 8 or three of 5.
+template <class Segment>
+void for_each_part(const TensorMap& map, const i32 (&at)[5], u32 offsets, const Segment& segment) {
+  if (!map.is_im2col) return for_each_segment(map, at, map.address, segment);
+  const unsigned count = map.rank - 2u, bits = count == 1 ? 16 : count == 2 ? 8 : 5;
+  u32 offset[3] = {};
+  for (unsigned d = 0; d < count; d++) offset[d] = offsets >> d * bits & ((1u << bits) - 1);
+  for_each_pixel(map, at, offset, map.address, segment);
+}
+
+// UTMALDG.2D [UR], [UR']: UR is the shared address, the next registers the mbarrier's address and the coordinates; UR'
+// is the address of the map. UTMASTG.2D and UTMAREDG.2D.ADD have no mbarrier. A third operand has the offsets of
+// .IM2COL in its lower half, and for .MULTICAST, in the upper half, a bit for each block of the cluster, which receives
+// the box at the same offset and completes the bytes at its own mbarrier.
+template <Direction To>
 void copy_box(Warp& warp, const Instruction& instruction, Mask) {
+  constexpr bool kLoading = To == kLoads;
+  Form form;
+  std::memcpy(&form, &instruction.scratch[1], sizeof form);
   const unsigned first = instruction.operands[0].uniform_base, at_map = instruction.operands[1].uniform_base;
   const auto uniform = [&](unsigned index) { return warp.uniforms[index].lane[0]; };
   const TensorMap map = read_map(warp, instruction, uniform(at_map) | u64{uniform(at_map + 1)} << 32);
-  const bool to_several = instruction.scratch[0] & kMulticast;
-  const u32 blocks = to_several ? uniform(instruction.operands[2].index) >> 16 : 0;
-  if (to_several && !blocks) return;
-  const u32 shared =
-      to_several ? (uniform(first) & 0xffffff) | static_cast<u32>(__builtin_ctz(blocks)) << 24 : uniform(first);
-  if (map.rank != instruction.scratch[1]) fault(warp, instruction, "the tensor map has another number of dimensions");
+  const bool has_more = form.to_several || (kLoading && form.is_im2col);
+  const u32 more = has_more ? source_word(warp, instruction.operands[2], 0).lane[0] : 0;
+  const u32 blocks = form.to_several ? more >> 16 : 0;
+  if (form.to_several && !blocks) return;
+  const u32 shared = form.to_several ? in_lowest_block(uniform(first), blocks) : uniform(first);
+  if (map.rank != form.rank) fault(warp, instruction, "the tensor map has another number of dimensions");
+  if (form.is_im2col != (map.is_im2col != 0)) fault(warp, instruction, "the tensor map has another mode");
   i32 at[5] = {};
-  for (unsigned d = 0; d < map.rank; d++) at[d] = static_cast<i32>(uniform(first + (Loads ? 2 : 1) + d));
+  for (unsigned d = 0; d < map.rank; d++) at[d] = static_cast<i32>(uniform(first + (kLoading ? 2 : 1) + d));
   const u32 bytes = static_cast<u32>(map.box_bytes());
-  if (Loads)
+  if (kLoading)
     for (u32 done = 0; done < bytes; done++) *shared_memory(shared + done, 1, warp, instruction) = 0;
-  Units units(warp, instruction, Loads);
-  for_each_segment(map, at, map.address, [&](u64 address, u64 offset, u64 row_bytes) {
+  Units units(warp, instruction, kLoading,
+              To == kReduces ? reduction_of(warp, instruction, map, form.update) : Reduction{});
+  for_each_part(map, at, more, [&](u64 address, u64 offset, u64 row_bytes) {
     for (u64 done = 0; done < row_bytes;) {
       const u64 global = address + done, place = shared + offset + done;
       const bool whole = global % 16 == 0 && place % 16 == 0 && row_bytes - done >= 16;
@@ -96,37 +89,50 @@ void copy_box(Warp& warp, const Instruction& instruction, Mask) {
     }
   });
   units.flush();
-  if (!Loads) return;
+  if (!kLoading) return;
   if (map.type == TensorMap::kTf32)
     for (u32 done = 0; done < bytes; done += 4) {
       u8* word = shared_memory(shared + done, 4, warp, instruction);
       write_as(word, rounded_to_tf32(read_as<u32>(word)));
     }
-  if (to_several)
+  if (form.to_several)
     multicast(warp, instruction, shared, uniform(first + 1), bytes, blocks);
   else
     complete_transactions(warp, instruction, uniform(first + 1), bytes);
 }
 
-template <bool Loads>
+template <Direction To>
 Handler decode(Instruction& i) {
   static const char* const dimensions[] = {"1D", "2D", "3D", "4D", "5D"};
+  Form form{};
+  bool updates = false;
+  for (const std::string& modifier : i.modifiers) {
+    const auto found = std::find(std::begin(dimensions), std::end(dimensions), modifier);
+    if (found != std::end(dimensions))
+      form.rank = static_cast<u8>(found - std::begin(dimensions) + 1);
+    else if (modifier == "IM2COL")
+      form.is_im2col = true;
+    else if (To == kLoads && modifier == "MULTICAST")
+      form.to_several = true;
+    else if (To == kReduces && read_update(modifier, form.update))
+      updates = true;
+    else
+      return nullptr;
+  }
   const bool has_policy = i.operands.size() >= 3 && i.text.find("desc[") != std::string::npos;  // of L2
-  const bool to_several = Loads && i.has("MULTICAST");
-  const size_t operands = 2 + has_policy + to_several;
-  if (i.operands.size() != operands || i.modifiers.size() != 1u + to_several) return nullptr;
-  if (to_several && i.operands[2].kind != Kind::kUniform) return nullptr;
-  const auto found = std::find(std::begin(dimensions), std::end(dimensions), i.modifiers[0]);
-  if (found == std::end(dimensions)) return nullptr;
+  const bool has_more = form.to_several || (To == kLoads && form.is_im2col);
+  if (i.operands.size() != 2u + has_policy + has_more || !form.rank || updates != (To == kReduces)) return nullptr;
+  if (has_more && i.operands[2].kind != Kind::kUniform) return nullptr;
   if (i.operands[0].kind != Kind::kMemory || i.operands[1].kind != Kind::kMemory) return nullptr;
-  i.scratch[0] = u64{kBypassL1} << 32 | (to_several ? kMulticast : 0);
-  i.scratch[1] = static_cast<u64>(found - std::begin(dimensions)) + 1;
-  return copy_box<Loads>;
+  std::memcpy(&i.scratch[1], &form, sizeof form);
+  set_caching(i, kBypassL1);
+  return copy_box<To>;
 }
 constexpr const char* kRequests =
     "data are exact; the copy completes at once, and TMA's requests are not those of a GPU";
-Opcode UTMALDG_opcode("UTMALDG", kLsu, decode<true>, kRequests);
-Opcode UTMASTG_opcode("UTMASTG", kLsu, decode<false>, kRequests);
+Opcode UTMALDG_opcode("UTMALDG", kLsu, decode<kLoads>, kRequests);
+Opcode UTMASTG_opcode("UTMASTG", kLsu, decode<kStores>, kRequests);
+Opcode UTMAREDG_opcode("UTMAREDG", kLsu, decode<kReduces>, kRequests);
 // UTMACCTL.PF [UR]: prefetch.tensormap.
 void nothing(Warp&, const Instruction&, Mask) {}
 Opcode UTMACCTL_opcode("UTMACCTL", kLsu, [](Instruction& i) -> Handler { return i.has("PF") ? nothing : nullptr; });

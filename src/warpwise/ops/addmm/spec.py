@@ -62,7 +62,7 @@ def eager_plan(
     input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float
 ) -> Callable[..., torch.Tensor]:
     if beta == alpha == 1 and not (a.is_cpu and a.dtype.itemsize == 2):
-        return planned_without_tf32(_plain_addmm, a)
+        return planned_without_tf32(_plain_addmm, a, "addmm")
     return eager
 
 

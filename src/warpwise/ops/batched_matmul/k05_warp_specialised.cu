@@ -1,9 +1,9 @@
 // k13 of matmul with half the block: two blocks per SM, each with four producer and four consumer warps.
 //
 // The epilogue of one block overlaps with the main loop of the other. In batches K may be 64 or 128; k13, with one
-// block per SM, would spend a quarter of its time in the epilogue. Four warps of 48 registers and four of 208, twice,
-// are the registers of an SM. A warp computes 64 x 64, a thread 8 x 16; in block tiles with fewer than four warp tiles
-// the warps divide each k-tile and add their sums in the epilogue.
+// block per SM, would spend a quarter of its time in the epilogue. Two blocks, each with four warps of 48 registers per
+// thread and four of 208, use all registers of an SM. A warp computes 64 x 64, a thread 8 x 16; in block tiles with
+// fewer than four warp tiles the warps divide each k-tile and add their sums in the epilogue.
 
 #include <warpwise/core/float4.cuh>
 #include <warpwise/core/shared_memory.cuh>
@@ -96,7 +96,7 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
   const float* const a_lane = ring + k_group * kSteps * kPitchA + warp_tile / kTilesN * kWarpTile + lane / 4 * 4;
   const float* const b_lane =
       ring + kFloatsA + k_group * kSteps * kPitchB + warp_tile % kTilesN * kWarpTile + lane % 4 * 4;
-  const float zero = batch < 0 ? 1.0f : 0.0f;  // unknown to the compiler
+  const float zero = batch < 0 ? 1.0f : 0.0f;  // 0, but not a constant to the compiler
   PipelineState state{0, 0};
   for (int tile_index = blockIdx.x; tile_index < tiles; tile_index += gridDim.x) {
     float sums[8][16] = {};

@@ -1,5 +1,5 @@
-// k20 of matmul for a batch: the epilogue of a tile overlaps with the main loop of the next one, also of the next
-// matrix.
+// k20 of matmul for a batch: the epilogue of a tile overlaps with the main loop of the next one, which may be in the
+// next matrix.
 //
 // Attention scores have K = 128: 2048 clocks of wgmma for a tile of 64 KB, which takes 4000 clocks to reach DRAM while
 // all SMs store. Stores must therefore never pause: sums are rounded at once and stored box by box while k-tiles of

@@ -55,7 +55,7 @@ def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def eager_plan(a: torch.Tensor, b: torch.Tensor) -> Callable[..., torch.Tensor]:
-    return planned_without_tf32(torch.bmm, a) if a.dim() == b.dim() else eager
+    return planned_without_tf32(torch.bmm, a, "bmm") if a.dim() == b.dim() else eager
 
 
 def distinct(tensor: torch.Tensor) -> int:

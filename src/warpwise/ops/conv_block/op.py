@@ -20,7 +20,8 @@ def _double_backward(saved: Saved, *grads: OptionalTensor) -> dict[str, Optional
     """The derivatives as in the specification: all flow to the input, and those of the saved outputs are 0."""
     assert BACKWARD.gradient is not None
     found = BACKWARD.gradient.backward(saved, *grads)
-    return {**found, **{name: torch.zeros_like(getattr(saved, name)) for name in STATISTICS}}
+    statistics = {name: getattr(saved, name) for name in STATISTICS}
+    return {**found, **{name: None if one is None else torch.zeros_like(one) for name, one in statistics.items()}}
 
 
 assert BACKWARD.gradient is not None
@@ -65,16 +66,16 @@ def conv_block_backward(
     eps: float,
     mean: torch.Tensor,
     var: torch.Tensor,
-    convolved: torch.Tensor,
+    convolved: OptionalTensor,
     needs_input: bool = True,
     *,
     rung: str | None = None,
 ) -> Gradients:
     """The gradients of conv_block's ``input`` (None unless ``needs_input``), ``weight``, ``gamma``, ``beta``.
 
-    ``convolved`` is the convolution, (N, K, H, W). A ``grad_`` argument that is None is the same as zeros. Autograd
-    calls this function; it is public for backwards written by hand. Differentiable with respect to the gradients and
-    the arguments of the forward.
+    ``convolved`` is the convolution, (N, K, H, W), or None if ``input`` has one channel. A ``grad_`` argument that is
+    None is the same as zeros. Autograd calls this function; it is public for backwards written by hand. Differentiable
+    with respect to the gradients and the arguments of the forward.
     """
     grads = (grad_output, grad_mean, grad_var, grad_convolved)
     result: Gradients = _conv_block_backward(

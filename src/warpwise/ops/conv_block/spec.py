@@ -14,7 +14,7 @@ from warpwise.ops.conv_block.magnitudes import Magnitudes
 DTYPES = (torch.float32,)
 STATISTICS = ("mean", "var", "convolved")
 Optional = torch.Tensor | None
-Four = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+Four = tuple[torch.Tensor, torch.Tensor, torch.Tensor, Optional]
 AXES = [0, 2, 3]
 
 
@@ -41,18 +41,25 @@ def check_backward(*args: Any) -> None:
     grads, forward, (mean, var, convolved) = args[:4], args[4:9], args[9:12]
     check(*forward)
     input, weight = forward[:2]
-    whole, pooled, channels = _whole(input, weight), _pooled(input, weight), (weight.shape[0],)
+    whole, pooled, channels = convolved_shape(input, weight), _pooled(input, weight), (weight.shape[0],)
     given = {
         "grad_output": (grads[0], pooled), "grad_mean": (grads[1], channels), "grad_var": (grads[2], channels),
         "grad_convolved": (grads[3], whole), "mean": (mean, channels), "var": (var, channels),
         "convolved": (convolved, whole),
     }  # fmt: skip
+    if convolved is None and is_saved(input):
+        raise ValueError("conv_block_backward: expected convolved for an input of several channels, got None")
     for name, (value, expected) in given.items():
         if value is not None and tuple(value.shape) != expected:
             raise ValueError(f"conv_block_backward: expected {name} of shape {expected}, got {tuple(value.shape)}")
 
 
-def _whole(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> tuple[int, ...]:
+def is_saved(input: torch.Tensor, *rest: Any) -> bool:
+    """True if the forward saves the convolution: with one input channel it costs less to compute it again."""
+    return input.shape[1] != 1
+
+
+def convolved_shape(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> tuple[int, ...]:
     return (input.shape[0], weight.shape[0], *input.shape[2:])
 
 
@@ -75,7 +82,9 @@ def wide(channel: torch.Tensor) -> torch.Tensor:
     return channel.view(1, -1, 1, 1)
 
 
-def computed(input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float) -> Four:
+def computed(
+    input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     convolved = functional.conv2d(input, weight, padding=1)
     mean = convolved.mean(AXES)
     centred = convolved - wide(mean)
@@ -95,17 +104,18 @@ def _reduced(normal: torch.Tensor) -> torch.Tensor:
 
 def reference(*args: Any) -> Four:
     input, weight, gamma, beta, eps = args
-    return computed(input.double(), weight.double(), gamma.double(), beta.double(), eps)
+    *found, convolved = computed(input.double(), weight.double(), gamma.double(), beta.double(), eps)
+    return found[0], found[1], found[2], convolved if is_saved(input) else None
 
 
 def _eager(input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float) -> Four:
     if input.dtype == torch.float64 or not input.numel():  # as in batch_norm
         output, mean, var, convolved = computed(input, weight, gamma, beta, eps)
-        return output.contiguous(), mean, var, convolved.contiguous()
+        return output.contiguous(), mean, var, convolved.contiguous() if is_saved(input) else None
     convolved = functional.conv2d(input, weight, padding=1).contiguous()
     var, mean = torch.var_mean(convolved, AXES, correction=0)
     normal = torch.batch_norm(convolved, gamma, beta, None, None, True, 0.0, eps, torch.backends.cudnn.enabled)
-    return _reduced(normal).contiguous(), mean, var, convolved
+    return _reduced(normal).contiguous(), mean, var, convolved if is_saved(input) else None
 
 
 def eager(*args: Any) -> Four:
@@ -142,18 +152,23 @@ def eager_backward(*args: Any) -> Any:
 
 
 def cost(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> Cost:
-    """The input and the filters are read, the convolution is written and read, and a quarter of its size is written."""
-    n, k, h, w = _whole(input, weight)
+    """Input and filters are read, the convolution, if it is saved, is written and read, a quarter of it is written."""
+    n, k, h, w = convolved_shape(input, weight)
     outputs = n * k * h * w
-    bytes = input.nbytes + weight.nbytes + outputs * input.element_size() * 9 // 4
+    bytes = input.nbytes + weight.nbytes + outputs * input.element_size() * (9 if is_saved(input) else 1) // 4
     return Cost(bytes=bytes, flops=2 * outputs * weight[0].numel() + 10 * outputs)
 
 
 def cost_backward(*args: Any) -> Cost:
-    """The convolution is read twice; its gradient is written, and read for each gradient computed from it."""
+    """The convolution is read twice; its gradient is written, and read for each gradient computed from it.
+
+    Without either, for one input channel whose gradient is not needed, the pooled gradient and the input are read.
+    """
     input, weight, needs_input = args[4], args[5], args[12]
-    n, k, h, w = _whole(input, weight)
+    n, k, h, w = convolved_shape(input, weight)
     outputs = n * k * h * w
+    if not needs_input and not is_saved(input):
+        return Cost(bytes=input.nbytes + outputs * input.element_size() // 4, flops=25 * outputs)
     passes = 2 if needs_input else 1
     bytes = input.nbytes * passes + outputs * input.element_size() * (3 + passes)
     return Cost(bytes=bytes, flops=2 * passes * outputs * weight[0].numel() + 20 * outputs)
@@ -187,8 +202,9 @@ SPEC = Spec(
             shape=lambda x, w, *rest: w.shape[:1], terms=terms, magnitude=lambda *args: Magnitudes(*args).var()
         ),
         "convolved": Output(
-            shape=_whole,
+            shape=convolved_shape,
             saved=True,
+            present=is_saved,
             terms=lambda x, *rest: 9 * x.shape[1] + 1,
             magnitude=lambda *args: Magnitudes(*args).convolved,
         ),
@@ -201,10 +217,12 @@ SPEC = Spec(
         _case("small", (2, 1, 2, 6, 2)),
         _case("ragged", (2, 3, 11, 9, 19)),
         _case("digits", (2, 1, 14, 14, 16)),
+        _case("digits_ragged", (3, 1, 11, 9, 19)),
         _case("many_filters", (1, 2, 4, 5, 40)),
         _case("many_channels", (2, 21, 7, 10, 18)),
         _case("one_element", (1, 1, 2, 2, 1)),
         _case("empty", (0, 2, 4, 4, 2)),
+        _case("empty_digits", (0, 1, 4, 4, 2)),
         _case("huge", (2, 2, 4, 4, 2), values="huge"),
         _case("strided", (2, 2, 5, 6, 3), layout="strided"),
         _case("unaligned", (2, 2, 4, 6, 3), layout="unaligned"),
@@ -222,7 +240,7 @@ BACKWARD = backward_spec(
     SPEC,
     "conv_block_backward(Tensor? grad_output, Tensor? grad_mean, Tensor? grad_var, Tensor? grad_convolved,"
     " Tensor input, Tensor weight, Tensor gamma, Tensor beta, float eps, Tensor mean, Tensor var,"
-    " Tensor convolved, bool needs_input=True)"
+    " Tensor? convolved, bool needs_input=True)"
     " -> (Tensor grad_input, Tensor grad_weight, Tensor grad_gamma, Tensor grad_beta)",
     outputs={
         "grad_input": Output(
@@ -251,5 +269,18 @@ BACKWARD = backward_spec(
     eager=eager_backward,
     cost=cost_backward,
     dtype_from="input",
-    cases=(*SPEC.cases, _case("weights_only", (2, 2, 4, 6, 3), {"needs_input": False})),
+    cases=(
+        *SPEC.cases,
+        *(
+            _case(name, sizes, {"needs_input": False}, layout=layout)
+            for name, sizes, layout in (
+                ("weights_only", (2, 2, 4, 6, 3), "contiguous"),
+                ("weights_only_small", (2, 1, 2, 6, 2), "contiguous"),
+                ("weights_only_digits", (3, 1, 14, 14, 16), "contiguous"),
+                ("weights_only_ragged", (3, 1, 11, 9, 19), "strided"),
+                ("weights_only_empty", (0, 1, 4, 4, 2), "contiguous"),
+            )
+        ),
+    ),
+    sizes=(_case("first_block", (128, 1, 28, 28, 16), {"needs_input": False}), *SPEC.sizes[1:]),
 )

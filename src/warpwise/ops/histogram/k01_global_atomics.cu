@@ -3,8 +3,8 @@
 // L2 executes about one atomic per clock on one address, so skewed inputs are slower still: if all values are equal,
 // 2^26 atomics are serialised on one address.
 
-// x: (n,); counts: (bins,), zero before. Values outside [0, bins) are not counted. Grid: cdiv(n, block) blocks of any
-// size.
+// x: (n,); counts: (bins,), zero-initialised. Values outside [0, bins) are not counted. Grid: cdiv(n, block) blocks of
+// any size.
 template <class T>
 __global__ void histogram_global_atomics(const T* x, long long* counts, long long n, int bins) {
   const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -3,8 +3,8 @@
 // A shared-memory atomic makes no round trip to L2. The grid fits the GPU once and strides over the input, so a block
 // adds its bins to global memory once. A block counts fewer than 2^32 elements, so its counters have 32 bits.
 
-// x: (n,); counts: (bins,), zero before. Values outside [0, bins) are not counted. Shared: bins * 4 bytes. Any grid and
-// block.
+// x: (n,); counts: (bins,), zero-initialised. Values outside [0, bins) are not counted. Shared: bins * 4 bytes. Any
+// grid and block.
 template <class T>
 __global__ void histogram_block_copies(const T* x, long long* counts, long long n, int bins) {
   extern __shared__ unsigned block_counts[];

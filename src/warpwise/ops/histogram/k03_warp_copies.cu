@@ -1,14 +1,13 @@
 // A private histogram per warp, and 16-byte loads: an eighth of the threads contend, with a sixteenth of the loads.
 //
-// A warp's load of single bytes moved 32 bytes; one instruction now moves 512. The lanes of a warp still share one
-// histogram.
+// One load instruction of a warp moves 512 bytes instead of 32. The lanes of a warp still share one histogram.
 
 #include <warpwise/core/vector.cuh>
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 
-// x: (n,); counts: (bins,), zero before. Values outside [0, bins) are not counted.
+// x: (n,); counts: (bins,), zero-initialised. Values outside [0, bins) are not counted.
 // Shared: kWarps * (bins + 1) * 4 bytes. Any grid of kThreads.
 template <class T>
 __global__ void __launch_bounds__(kThreads) histogram_warp_copies(const T* x, long long* counts, long long n,

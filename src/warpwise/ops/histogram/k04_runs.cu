@@ -8,7 +8,7 @@
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 
-// x: (n,); counts: (bins,), zero before. Values outside [0, bins) are not counted.
+// x: (n,); counts: (bins,), zero-initialised. Values outside [0, bins) are not counted.
 // Shared: kWarps * (bins + 1) * 4 bytes. Any grid of kThreads.
 template <class T>
 __global__ void __launch_bounds__(kThreads) histogram_runs(const T* x, long long* counts, long long n, int bins) {

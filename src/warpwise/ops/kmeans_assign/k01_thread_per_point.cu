@@ -1,11 +1,12 @@
 // The definition: one thread per point, all centroids from global memory.
 
-// x: (n, width), centroids: (clusters, width). labels: (n) = the index of the nearest centroid, the first of equal
-// ones; distances: (n) = its squared distance, or null. Grid: cdiv(n, block) blocks of any size.
+// x: (n, width), centroids: (restarts, clusters, width). labels: (restarts, n) = the index of the nearest centroid, the
+// first of equal ones; distances: (restarts, n) = its squared distance, or null. Grid: (cdiv(n, block), restarts).
 __global__ void kmeans_assign_thread_per_point(const float* x, const float* centroids, int* labels, float* distances,
                                                long long n, int width, int clusters) {
   const long long point = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (point >= n) return;
+  centroids += static_cast<long long>(blockIdx.y) * clusters * width;
   float nearest = 0.0f;
   int label = 0;
   for (int cluster = 0; cluster < clusters; ++cluster) {
@@ -19,6 +20,6 @@ __global__ void kmeans_assign_thread_per_point(const float* x, const float* cent
       label = cluster;
     }
   }
-  labels[point] = label;
-  if (distances) distances[point] = nearest;
+  labels[blockIdx.y * n + point] = label;
+  if (distances) distances[blockIdx.y * n + point] = nearest;
 }

@@ -22,9 +22,10 @@ struct Best {
   }
 };
 
-// x: (n, width), centroids: (clusters, width). labels: (n); distances: (n) squared, or null. `lanes`: a power of two,
-// at most 32. A tile has kThreads / lanes * kPoints points; `chunk` centroids, a multiple of 4 lanes, are in shared
-// memory at a time. Shared: (2 points + chunk) * tile_stride(width) + chunk floats. Any grid of kThreads.
+// x: (n, width), centroids: (restarts, clusters, width). labels: (restarts, n); distances: (restarts, n) squared, or
+// null. `lanes`: a power of two, at most 32. A tile has kThreads / lanes * kPoints points; `chunk` centroids, a
+// multiple of 4 lanes, are in shared memory at a time. Shared: (2 points + chunk) * tile_stride(width) + chunk floats.
+// Grid: (any, restarts) of kThreads.
 __global__ void __launch_bounds__(kThreads) kmeans_assign_register_tiles(const float* x, const float* centroids,
                                                                          int* labels, float* distances, long long n,
                                                                          int width, int clusters, int lanes,
@@ -34,6 +35,9 @@ __global__ void __launch_bounds__(kThreads) kmeans_assign_register_tiles(const f
   float* const rows = shared + 2 * points * stride;  // behind two tiles of points
   float* const half_norms = rows + chunk * stride;
   const int lane = threadIdx.x % lanes, team = threadIdx.x / lanes;
+  centroids += static_cast<long long>(blockIdx.y) * clusters * width;
+  labels += blockIdx.y * n;
+  if (distances) distances += blockIdx.y * n;
 
   const long long step = static_cast<long long>(gridDim.x) * points;
   long long first = static_cast<long long>(blockIdx.x) * points;

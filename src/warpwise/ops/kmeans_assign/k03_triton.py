@@ -19,8 +19,12 @@ def kmeans_assign(
     CLUSTERS: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
-    """x: (n, width), centroids: (clusters, width); labels: (n) int32, distances: (n). WIDTH: a power of two, at least
-    width and 16. Grid: cdiv(n, POINTS) programs."""
+    """x: (n, width), centroids: (restarts, clusters, width); labels: (restarts, n) int32, distances: (restarts, n).
+    WIDTH: a power of two, at least width and 16. Grid: (cdiv(n, POINTS), restarts) programs."""
+    restart = tl.program_id(1).to(tl.int64)
+    centroids_ptr += restart * clusters * width
+    labels_ptr += restart * n
+    distances_ptr += restart * n
     points = tl.program_id(0).to(tl.int64) * POINTS + tl.arange(0, POINTS)
     columns = tl.arange(0, WIDTH)
     x = tl.load(

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.ops._defaults import first_taking
 from warpwise.ops.kmeans_assign.spec import DTYPES
 
 HERE = Path(__file__).parent
 THREADS, POINTS_A_THREAD = 128, 4  # kThreads and kPoints of k02
 SHARED_OF_TWO, SHARED_OF_ONE = 112 * 1024, 224 * 1024  # bytes per block, with two blocks and with one per SM
-MOST_BLOCKS = 2**31 - 1
+MOST_BLOCKS, MOST_RESTARTS = 2**31 - 1, 65535  # of a grid: x and y
 TRITON_WIDTH, TRITON_ELEMENTS = 256, 8192  # columns at most; elements of a block of points
 
 THREAD_PER_POINT = cuda.load(HERE / "k01_thread_per_point.cu")
@@ -56,30 +57,32 @@ def tile_of(clusters: int, width: int) -> Tile | None:
 
 
 def thread_per_point(outputs: Outputs, X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> None:
-    (n, width), clusters = X.shape, len(centroids)
+    (n, width), clusters = X.shape, centroids.shape[-2]
     kernel = THREAD_PER_POINT["kmeans_assign_thread_per_point"]
-    kernel[cdiv(n, THREADS), THREADS](X, centroids, *_outs(outputs), n, width, clusters)
+    kernel[(cdiv(n, THREADS), restarts_of(centroids)), THREADS](X, centroids, *_outs(outputs), n, width, clusters)
 
 
 def register_tiles(outputs: Outputs, X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> None:
-    (n, width), clusters = X.shape, len(centroids)
+    (n, width), clusters, restarts = X.shape, centroids.shape[-2], restarts_of(centroids)
     tile = tile_of(clusters, width)
     assert tile is not None  # limits
     blocks = sm_count(X) * max(1, min(2048 // THREADS, SHARED_OF_ONE // tile.bytes))
     kernel = REGISTER_TILES["kmeans_assign_register_tiles"]
-    grid = min(blocks, cdiv(n, tile.points))
-    kernel[grid, THREADS, tile.bytes](X, centroids, *_outs(outputs), n, width, clusters, tile.lanes, tile.chunk)
+    grid = min(cdiv(blocks, restarts), cdiv(n, tile.points))
+    kernel[(grid, restarts), THREADS, tile.bytes](
+        X, centroids, *_outs(outputs), n, width, clusters, tile.lanes, tile.chunk
+    )
 
 
 def triton(outputs: Outputs, X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> None:
     from warpwise.ops.kmeans_assign.k03_triton import kmeans_assign
 
-    (n, width), clusters = X.shape, len(centroids)
+    (n, width), clusters = X.shape, centroids.shape[-2]
     padded = max(16, 1 << (width - 1).bit_length())
     points = min(256, TRITON_ELEMENTS // padded)
     together = min(64, max(16, 1 << (clusters - 1).bit_length()))
     labels, distances = outputs
-    kernel = kmeans_assign[(cdiv(n, points),)]
+    kernel = kmeans_assign[(cdiv(n, points), restarts_of(centroids))]
     kernel(X, centroids, labels, labels if distances is None else distances, n, width, clusters,
            DISTANCES=return_distances, POINTS=points, CLUSTERS=together, WIDTH=padded, num_warps=4)  # fmt: skip
 
@@ -88,28 +91,41 @@ def _outs(outputs: Outputs) -> list[object]:
     return [None if output is None else cuda.out(output) for output in outputs]
 
 
-def too_many_points(X: torch.Tensor, *rest: object) -> str | None:
+def restarts_of(centroids: torch.Tensor) -> int:
+    return 1 if centroids.dim() == 2 else len(centroids)
+
+
+def too_large(X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> str | None:
     most = MOST_BLOCKS * 32
-    return f"takes up to {most} points, not {len(X)}" if len(X) > most else None
-
-
-def no_tile(X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> str | None:
-    if tile_of(len(centroids), X.shape[1]) is None:
-        room = f"points and centroids that fit in {SHARED_OF_ONE} bytes of shared memory"
-        return f"takes {room}, not {X.shape[1]} features"
+    if len(X) > most:
+        return f"takes up to {most} points, not {len(X)}"
+    if restarts_of(centroids) > MOST_RESTARTS:
+        return f"takes up to {MOST_RESTARTS} restarts, not {restarts_of(centroids)}"
     return None
 
 
-def wide(X: torch.Tensor, *rest: object) -> str | None:
+def no_tile(X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> str | None:
+    if tile_of(centroids.shape[-2], X.shape[1]) is None:
+        room = f"points and centroids that fit in {SHARED_OF_ONE} bytes of shared memory"
+        return f"takes {room}, not {X.shape[1]} features"
+    return too_large(X, centroids, return_distances)
+
+
+def wide(X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> str | None:
     if X.shape[1] > TRITON_WIDTH:
         return f"takes up to {TRITON_WIDTH} features (a block of points stays in registers), not {X.shape[1]}"
-    return too_many_points(X)
+    return too_large(X, centroids, return_distances)
 
 
 RUNGS = (
     make_rung(HERE, "k01_thread_per_point", "one thread per point", thread_per_point, dtypes=DTYPES,
-              limits=too_many_points),
+              limits=too_large),
     make_rung(HERE, "k02_register_tiles", "4 x 4 products in registers, the best kept", register_tiles, dtypes=DTYPES,
               limits=no_tile),
     make_rung(HERE, "k03_triton", "the same with tl.dot", triton, dtypes=DTYPES, limits=wide),
 )  # fmt: skip
+
+
+def default(*args: Any) -> str | None:
+    """k02: at more than 100 features PyTorch's product is as fast, but it stores the (N, K) matrix of distances."""
+    return first_taking(RUNGS, args, "k02_register_tiles")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,11 +16,12 @@ OP = "kmeans_assign"
 
 def check(X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> None:
     check_tensor(OP, "X", X, FLOATS, dims=(2,))
-    check_tensor(OP, "centroids", centroids, FLOATS, dims=(2,))
+    check_tensor(OP, "centroids", centroids, FLOATS, dims=(2, 3))
     check_same(OP, ("X", "centroids"), X, centroids)
-    if centroids.shape[1] != X.shape[1] or not len(centroids):
+    if centroids.shape[-1] != X.shape[1] or not centroids.shape[-2]:
         raise ValueError(
-            f"{OP}: expected centroids (K, {X.shape[1]}) with K of at least 1, got {tuple(centroids.shape)}"
+            f"{OP}: expected centroids (K, {X.shape[1]}) or (R, K, {X.shape[1]}) with K of at least 1, got"
+            f" {tuple(centroids.shape)}"
         )
 
 
@@ -30,29 +32,38 @@ def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> d
     centroids = draw((clusters, width), dtype, device, 2 * seed + 1, case.values, 2) * (2 * scale)
     X = draw((n, width), dtype, device, 2 * seed, case.values, 2) * scale
     X += centroids[torch.arange(n, device=device) % clusters]
+    restarts = case.sizes.get("restarts", 0)
+    if restarts:
+        nearby = draw((restarts, clusters, width), dtype, device, 2 * seed + 3, case.values, 2) * scale
+        return {"X": X, "centroids": centroids + nearby / 4}
     return {"X": X, "centroids": centroids}
+
+
+def labels_shape(X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> tuple[int, ...]:
+    return (*centroids.shape[:-2], len(X))
 
 
 def reference(X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> Any:
     scale = max(float(X.abs().max()) if X.numel() else 0.0, 1e-300)  # squares of huge values stay finite
     exact = "donot_use_mm_for_euclid_dist"
-    found = torch.cdist(X.double() / scale, centroids.double() / scale, compute_mode=exact).min(1)
+    found = torch.cdist(X.double() / scale, centroids.double() / scale, compute_mode=exact).min(-1)
     return found.indices.int(), (found.values * scale).square() if return_distances else None
 
 
 def eager(X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> Any:
-    """The (N, K) matrix of distances minus |x|², by a matrix product."""
-    scores = centroids.square().sum(1) - 2 * (X @ centroids.T)
-    labels = scores.argmin(1)
+    """The (N, K) or (R, N, K) array of distances minus |x|², by a matrix product."""
+    scores = centroids.square().sum(-1)[..., None, :] - 2 * (X @ centroids.mT)
+    labels = scores.argmin(-1)
     if not return_distances:
         return labels.int(), None
-    nearest = scores.gather(1, labels[:, None])[:, 0]
+    nearest = scores.gather(-1, labels[..., None])[..., 0]
     return labels.int(), nearest.add_(X.square().sum(1)).clamp_(min=0)
 
 
 def magnitude(X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> torch.Tensor:
     """2 (|x|² + |c|²), which is at least |x|² + 2 |x c| + |c|²."""
-    return 2 * (X.double().square().sum(1) + centroids.double().square().sum(1).max())
+    largest = centroids.double().square().sum(-1).amax(-1)
+    return 2 * (X.double().square().sum(1) + largest[..., None])
 
 
 def nearest(
@@ -60,22 +71,30 @@ def nearest(
 ) -> str | None:
     """The checker of the labels: no other centroid may be nearer by more than the rounding error of the distances."""
     X, centroids, labels = given["X"].double(), given["centroids"].double(), results["labels"].long()
-    if labels.numel() and not bool(((labels >= 0) & (labels < len(centroids))).all()):
+    clusters, width = centroids.shape[-2:]
+    if labels.numel() and not bool(((labels >= 0) & (labels < clusters)).all()):
         return "has labels outside [0, K)"
     best = references["labels"].long()
-    excess = (X - centroids[labels]).square().sum(1) - (X - centroids[best]).square().sum(1)
-    allowed = (16 + X.shape[1]) * torch.finfo(torch.float32).eps * magnitude(given["X"], given["centroids"], True)
+
+    def squared(chosen: torch.Tensor) -> torch.Tensor:
+        """The shape of the labels: squared distances to the ``chosen`` centroids."""
+        own = centroids.gather(-2, chosen[..., None].expand(*chosen.shape, width))
+        return (X - own).square().sum(-1)
+
+    excess = squared(labels) - squared(best)
+    allowed = (16 + width) * torch.finfo(torch.float32).eps * magnitude(given["X"], given["centroids"], True)
     wrong = ~(excess <= allowed)
     if bool(wrong.any()):
-        at = int(wrong.nonzero()[0])
-        return f"[{at}] is {int(labels[at])}, but centroid {int(best[at])} is nearer"
+        at = tuple(wrong.nonzero()[0].tolist())
+        return f"{list(at)} is {int(labels[at])}, but centroid {int(best[at])} is nearer"
     return None
 
 
 def cost(X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> Cost:
     """Points and centroids read, labels and distances written; a multiplication and an addition per feature."""
-    written = len(X) * (8 if return_distances else 4)
-    return Cost(bytes=X.nbytes + centroids.nbytes + written, flops=2 * X.numel() * len(centroids))
+    restarts = math.prod(centroids.shape[:-2])
+    written = restarts * len(X) * (8 if return_distances else 4)
+    return Cost(bytes=X.nbytes + centroids.nbytes + written, flops=2 * len(X) * centroids.numel())
 
 
 SPEC = Spec(
@@ -83,9 +102,9 @@ SPEC = Spec(
     " -> (Tensor labels, Tensor distances)",
     summary="the nearest centroid of each point and its squared distance",
     outputs={
-        "labels": Output(shape=lambda X, *rest: X.shape[:1], dtype=torch.int32, check=nearest),
+        "labels": Output(shape=labels_shape, dtype=torch.int32, check=nearest),
         "distances": Output(
-            shape=lambda X, *rest: X.shape[:1],
+            shape=labels_shape,
             present=lambda X, centroids, return_distances: return_distances,
             terms=lambda X, *rest: 2 * X.shape[1],
             magnitude=magnitude,
@@ -99,6 +118,7 @@ SPEC = Spec(
     cases=(
         Case("plain", {"n": 300, "clusters": 8, "width": 16}, {"return_distances": True}),
         Case("ragged", {"n": 213, "clusters": 19, "width": 11}, {"return_distances": True}),
+        Case("restarts", {"n": 150, "clusters": 5, "width": 6, "restarts": 3}, {"return_distances": True}),
         Case("labels_alone", {"n": 70, "clusters": 7, "width": 15}),
         Case("several_chunks", {"n": 65, "clusters": 300, "width": 70}, {"return_distances": True}),
         Case("one_element", {"n": 1, "clusters": 1, "width": 1}, {"return_distances": True}),
@@ -109,6 +129,7 @@ SPEC = Spec(
     ),
     sizes=(
         Case("spatial", {"n": 1_000_000, "clusters": 8, "width": 16}),
+        Case("restarts", {"n": 65_536, "clusters": 8, "width": 16, "restarts": 4}),
         Case("components", {"n": 1_000_000, "clusters": 32, "width": 50}),
         Case("large", {"n": 10_000_000, "clusters": 8, "width": 16}),
         Case("ragged", {"n": 123_457, "clusters": 100, "width": 127}),

@@ -9,13 +9,14 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.ops._defaults import first_taking
 from warpwise.ops.kmeans_update.spec import DTYPES
 
 HERE = Path(__file__).parent
 THREADS, WARP = 256, 32  # the most threads of a block of k02
 SHARED_OF_TWO, SHARED_OF_ONE = 112 * 1024, 224 * 1024  # bytes per block, with two blocks and with one per SM
 POINTS_A_TEAM = 64  # minimum per team of a block, to amortise clearing and adding the team's copy
-MOST_BLOCKS = 2**31 - 1
+MOST_BLOCKS, MOST_RESTARTS = 2**31 - 1, 65535  # of a grid: x and y
 
 GLOBAL_ATOMICS = cuda.load(HERE / "k01_global_atomics.cu")
 TEAM_COPIES = cuda.load(HERE / "k02_team_copies.cu")
@@ -52,28 +53,35 @@ def global_atomics(outputs: Outputs, X: torch.Tensor, labels: torch.Tensor, n_cl
     sums, counts = outputs
     sums.zero_()
     counts.zero_()
-    if X.numel():
+    if X.numel() and labels.numel():
         n, width = X.shape
         kernel = GLOBAL_ATOMICS["kmeans_update_global_atomics"]
-        kernel[cdiv(n * width, THREADS), THREADS](X, labels, sums, counts, n, width, n_clusters)
+        kernel[(cdiv(n * width, THREADS), restarts_of(labels)), THREADS](X, labels, sums, counts, n, width, n_clusters)
 
 
 def team_copies(outputs: Outputs, X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> None:
     (sums, counts), (n, width) = outputs, X.shape
-    counts.zero_()
-    if not X.numel():
+    if not X.numel() or not labels.numel():
         sums.zero_()
+        counts.zero_()
         return
     team = team_of(n_clusters, width)
     assert team is not None  # limits
     resident = sm_count(X) * max(1, min(2048 // team.threads, SHARED_OF_ONE // team.bytes))
-    blocks = min(resident, cdiv(n, POINTS_A_TEAM * (team.threads // team.lanes)))
-    partials = X.new_empty((blocks, n_clusters, width)) if blocks > 1 else sums
-    kernel = TEAM_COPIES["kmeans_update_team_copies"][blocks, team.threads, team.bytes]
-    kernel(X, labels, cuda.out(partials), counts, n, width, n_clusters, team.lanes)
+    restarts = restarts_of(labels)
+    blocks = min(cdiv(resident, restarts), cdiv(n, POINTS_A_TEAM * (team.threads // team.lanes)))
+    partials = X.new_empty((blocks, *sums.shape)) if blocks > 1 else sums
+    partial_counts = counts.new_empty((blocks, *counts.shape)) if blocks > 1 else counts
+    kernel = TEAM_COPIES["kmeans_update_team_copies"][(blocks, restarts), team.threads, team.bytes]
+    kernel(X, labels, cuda.out(partials), cuda.out(partial_counts), n, width, n_clusters, team.lanes)
     if blocks > 1:
-        size = n_clusters * width
-        TEAM_COPIES["warpwise::reduce_partials<float>"][cdiv(size, 128), 256](partials, cuda.out(sums), size, blocks)
+        size, numbers = restarts * n_clusters * width, restarts * n_clusters
+        add = TEAM_COPIES["kmeans_update_add_partials"][cdiv(size + numbers, 32), 256]
+        add(partials, partial_counts, cuda.out(sums), cuda.out(counts), blocks, size, numbers)
+
+
+def restarts_of(labels: torch.Tensor) -> int:
+    return 1 if labels.dim() == 1 else len(labels)
 
 
 def limits(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> str | None:
@@ -81,6 +89,8 @@ def limits(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> str | None
         return f"takes labels of int32, not {labels.dtype}"
     if cdiv(X.numel(), THREADS) > MOST_BLOCKS:
         return f"takes up to {MOST_BLOCKS * THREADS} elements of X, not {X.numel()}"
+    if restarts_of(labels) > MOST_RESTARTS:
+        return f"takes up to {MOST_RESTARTS} restarts, not {restarts_of(labels)}"
     return None
 
 
@@ -96,3 +106,10 @@ RUNGS = (
     make_rung(HERE, "k02_team_copies", "a copy of the sums per team of lanes, without atomics", team_copies,
               dtypes=DTYPES, limits=copies_fit),
 )  # fmt: skip
+
+
+def default(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> str | None:
+    """k02. PyTorch for few points of many large sums, where copies of the sums take longer than a product."""
+    if len(X) < 32768 and n_clusters * X.shape[1] > 8192:
+        return None
+    return first_taking(RUNGS, (X, labels, n_clusters), "k02_team_copies")

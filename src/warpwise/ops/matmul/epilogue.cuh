@@ -41,8 +41,8 @@ struct WorkUnit {
   }
 };
 
-// Adds `zero`, whose value is unknown to the compiler. The registers of a 16-byte access are consecutive: accumulators
-// allocated there would have register bank conflicts in the main loop.
+// Adds `zero`, which is 0 but not a constant to the compiler. The registers of a 16-byte access are consecutive:
+// accumulators allocated there would have register bank conflicts in the main loop.
 __device__ inline Float4 to_float4(const float* sums, float zero) {
   return {sums[0] + zero, sums[1] + zero, sums[2] + zero, sums[3] + zero};
 }

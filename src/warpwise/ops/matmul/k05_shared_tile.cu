@@ -1,7 +1,7 @@
 // Tiles of A and B in shared memory: a block loads an element from global memory once for 32 threads.
 //
 // A block computes a 32 x 32 tile of C from k-tiles of 32. Global traffic falls by a factor of 32; each multiply-add
-// now takes two loads from shared memory, whose bandwidth supports a quarter of the fp32 rate.
+// takes two loads from shared memory, whose bandwidth supports a quarter of the fp32 rate.
 
 #include <warpwise/core/numeric.cuh>
 

@@ -1,6 +1,6 @@
 // The epilogue overlaps with the next tile's main loop; any layout of A and B; small tiles for small matrices.
 //
-// A kernel that multiplies nothing during its epilogue loses 2000 clocks per tile, of 8192 for K = 512. Rounding the
+// Without multiplications during its epilogue a kernel loses 2000 clocks per tile, of 8192 for K = 512. Rounding the
 // 128 sums of a thread to 64 registers takes 160 clocks and frees the accumulators, so that the next tile starts at
 // once with k-tiles already loaded; the rounded tile is stored box by box while wgmma, which needs no thread, runs.
 // wgmma reads 2-byte operands K-major or MN-major, so transposed views need no copy.
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
   sm90::gemm_matrices<P>(a, b, sm90::BoxStore{&c}, k, {rows, columns, group});
 }
 
-// The same without clusters: launched as clusters of one block, sizes below 2048 took 5 to 12 % longer.
+// The same without clusters: as clusters of one block, sizes below 2048 take 5 to 12 % longer.
 template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_MN_MAJOR, bool B_MN_MAJOR>
 __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) matmul_overlapped_epilogue_no_cluster(
     const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,

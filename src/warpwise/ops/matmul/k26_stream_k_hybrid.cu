@@ -1,9 +1,9 @@
 // Hybrid stream-K: the tiles of the incomplete last wave are divided among all clusters first; then whole tiles.
 //
-// k20 computes whole tiles, so 1024 tiles take 66 clusters 16 waves for 15.5 waves of work. Here 34 clusters own one
-// of the 34 remaining tiles each and compute its first k-tiles; the other 32 clusters compute the rest, all at nearly
-// the same k, so that one read from DRAM serves several through L2. The main loop is k20's; sm90/gemm_stream_k.cuh has
-// the tile scheduler, and the store that passes partial sums to the owner of a tile.
+// k20 computes whole tiles: on 66 clusters, 1024 tiles are 15.5 waves of work, which take 16 waves. Here 34 clusters
+// own one of the 34 remaining tiles each and compute its first k-tiles. The other 32 clusters compute the rest at
+// nearly the same k, so a read from DRAM serves several clusters through L2. The main loop is k20's;
+// sm90/gemm_stream_k.cuh has the tile scheduler, and the store that sends partial sums to the owner of a tile.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -51,7 +51,7 @@ def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def eager_plan(a: torch.Tensor, b: torch.Tensor) -> Callable[..., torch.Tensor]:
-    return eager if a.dtype == torch.int8 else planned_without_tf32(torch.mm, a)
+    return eager if a.dtype == torch.int8 else planned_without_tf32(torch.mm, a, "mm")
 
 
 def _of_int8(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

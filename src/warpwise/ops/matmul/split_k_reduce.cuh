@@ -10,7 +10,7 @@ struct Tile {
   int first_row, first_column, rows, columns;
 };
 
-// Called after all threads stored the sums of their split: the last of `splits` blocks reduces the tile of c.
+// Called after all threads have stored the sums of their split. The last of `splits` blocks reduces the tile of c.
 template <class T>
 __device__ inline void split_k_reduce(T* c, const float* partials, int* semaphore, int splits, int m, int n,
                                       Tile tile) {

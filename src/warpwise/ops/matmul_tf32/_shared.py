@@ -23,7 +23,10 @@ def aligned_copy(matrix: torch.Tensor) -> torch.Tensor:
 
 def k_major(matrix: torch.Tensor) -> torch.Tensor:
     """``matrix`` (rows, K) with aligned rows: itself or a copy."""
+    (rows, k), lines = matrix.shape, matrix.t()
     if aligned_rows(matrix):
         return matrix
-    whole = matrix.t().is_contiguous() and matrix.shape[1] % 4 == 0 and matrix.shape[1] <= 32 * GRID_Y
-    return transposed(matrix.t()) if whole else aligned_copy(matrix)
+    if lines.stride(1) != 1 or k > 32 * GRID_Y:
+        return aligned_copy(matrix)
+    whole = lines.is_contiguous() and k % 4 == 0
+    return transposed(lines if whole else padded(lines)[0])[:rows, :k]

@@ -9,8 +9,8 @@ namespace skinny = warpwise::skinny;
 namespace sm90 = warpwise::sm90;
 
 // Layout of B (k, n): rows (MN-major), or shifted rows or columns: lines that are not 16-byte aligned, so TMA cannot
-// address them as one matrix. Every fourth line has the same offset modulo 16 bytes: map i has lines 4 j + i, from the
-// aligned address at or before the first element of line i on, and elements are read some words further.
+// address them as one matrix. Every fourth line has the same offset modulo 16 bytes: map i has lines 4 j + i and starts
+// at the aligned address at or before the first element of line i; elements are read at an offset of 0 to 3 words.
 enum class BLayout { kRows, kShiftedRows, kShiftedColumns };
 
 // The policy B of gemm_skinny.cuh for COLUMNS columns. Boxes: 32 x 32 of rows. Shifted boxes are not swizzled: box i
@@ -18,7 +18,7 @@ enum class BLayout { kRows, kShiftedRows, kShiftedColumns };
 // columns of a are in the order of `permute_k`.
 template <BLayout LAYOUT, int COLUMNS>
 struct RegisterB {
-  static constexpr int kTileK = 32, kUnroll = 2;  // the fragments of two k-tiles have registers of their own
+  static constexpr int kTileK = 32, kUnroll = 2;  // the fragments of two k-tiles have separate registers
   static constexpr bool kPromotes = false;
   static constexpr bool kShifted = LAYOUT != BLayout::kRows, kMnMajor = LAYOUT != BLayout::kShiftedColumns;
   static constexpr int kLines = kMnMajor ? kTileK : COLUMNS, kLineWords = kMnMajor ? COLUMNS : kTileK;

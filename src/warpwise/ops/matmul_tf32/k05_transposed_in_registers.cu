@@ -21,8 +21,8 @@ struct FloatMatrix : sm90::Matrix {
   static constexpr int most_unrolled = 5;
 };
 
-// The row, of the warpgroup's 64, that row lane / 4 + 8 half of the warp's 16 rows of D holds. MN_MAJOR, in boxes of 32
-// whose lines are one k each, the 16-byte units that a warp reads at four k are eight different ones.
+// The row, among the warpgroup's 64, of row lane / 4 + 8 half of the warp's 16 rows of D. If MN_MAJOR, each line of a
+// box of 32 is one k; the 16-byte units that a warp reads at four k are then eight different ones.
 template <bool MN_MAJOR>
 __device__ inline int row_of(int half) {
   const int warp = threadIdx.x % kWarpgroupThreads / 32, row = threadIdx.x % 32 / 4;
@@ -128,10 +128,10 @@ __device__ inline void multiply(const sm90::TensorMap& first, const sm90::Tensor
                               sm90::PersistentTiles<P>{{tiles, k_tiles}}, sm90::WordStore<P, Store>(storage, c));
 }
 
-// first: (extent, k) with boxes of 128 x 32, or (k, extent) if MN_MAJOR with boxes of 32 x 32; second: (extent, k)
-// with boxes of TILE_N / CLUSTER x 32; c: (m, n) with boxes of 32 x 32, whose rows are the extent of `first`, or of
-// `second` if TRANSPOSED; all tensor maps. rows, columns: tiles of a cluster, 128 CLUSTER x TILE_N; group: of the
-// raster order. The kernel needs what sm90::gemm needs for its Config.
+// first: (extent, k) with boxes of 128 x 32, or (k, extent) if MN_MAJOR with boxes of 32 x 32; second: (extent, k) with
+// boxes of TILE_N / CLUSTER x 32; c: (m, n) with boxes of 32 x 32, whose rows are the extent of `first`, or of `second`
+// if TRANSPOSED; all tensor maps. rows, columns: tiles of a cluster, 128 CLUSTER x TILE_N; group: of the raster order.
+// Launch configuration: as for sm90::gemm with its Config.
 template <bool MN_MAJOR, bool TRANSPOSED, int TILE_N, int CLUSTER, int STAGES>
 __global__ void __launch_bounds__(384, 1) __cluster_dims__(CLUSTER, 1, 1)
     matmul_transposed_in_registers(const __grid_constant__ sm90::TensorMap first,

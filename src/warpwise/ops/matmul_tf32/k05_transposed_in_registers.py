@@ -48,9 +48,10 @@ def roles(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor,
     """(first, second, mn_major, swapped): the first operand is loaded through registers, as (K, extent) if it is
     MN-major, else as (extent, K); the second is (extent, K). ``swapped``: B is the first. An operand that TMA cannot
     load in either layout is copied. If both are MN-major, one is copied."""
-    left, right = readable(a), readable(b.t())
+    right = readable(b.t())
     if not aligned_rows(right):  # a row-major B
-        return right.t(), k_major(left), True, True
+        return right.t(), k_major(a), True, True
+    left = readable(a)
     return (left, right, False, False) if aligned_rows(left) else (left.t(), right, True, False)
 
 

@@ -1,7 +1,8 @@
 // Few rows or few tiles: columns of B take the M dimension of wgmma, rows of A its N dimension, which may be 8.
 //
 // The kernel is that of gemm_skinny.cuh. B passes through registers if it is MN-major, or if its lines are not 16-byte
-// aligned. Splits through global memory store their sums to matrices of their own, which a second kernel adds.
+// aligned. If K is also split through global memory, each split stores its sums to a separate matrix; a second kernel
+// adds them.
 
 #include <warpwise/core/partial_sums.cuh>
 

@@ -41,7 +41,7 @@ def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def eager_plan(a: torch.Tensor, b: torch.Tensor) -> Callable[..., torch.Tensor]:
-    return planned_with_tf32(torch.mm, a)
+    return planned_with_tf32(torch.mm, a, "mm")
 
 
 OUTPUT = Output(shape=lambda a, b: (a.shape[0], b.shape[1]), terms=1, magnitude=magnitude)

@@ -11,7 +11,7 @@ __global__ void matrix_add(const T* a, const T* b, T* out, long long rows, long 
   using C = warpwise::Compute<T>;
   using Pack = warpwise::Pack<T>;
   const long long i = warpwise::global_thread();
-#pragma unroll 1  // to unroll a loop of unknown stride takes a division, before the first load
+#pragma unroll 1  // unrolling a loop of unknown stride needs a division before the first load
   for (long long row = ONE_ROW ? 0 : blockIdx.y; row < rows; row += gridDim.y) {
     const T* a_row = a + row * a_stride;
     const T* b_row = b + row * b_stride;

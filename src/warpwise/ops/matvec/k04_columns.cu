@@ -1,8 +1,8 @@
 // Column-major matrices: lanes hold adjacent rows and stride over columns.
 //
-// The elements of a row are far apart, but the 16-byte loads of adjacent lanes are contiguous. The remaining lanes of
-// a warp, the other warps and other blocks take other columns of the same rows; their sums are reduced in shared
-// memory, and those of blocks by the last block to finish, in order.
+// The elements of a row are far apart, but the 16-byte loads of adjacent lanes are contiguous. The remaining lanes of a
+// warp, the other warps and other blocks compute other columns of the same rows. Sums are reduced in shared memory; the
+// last block to finish reduces those of several blocks, in order.
 
 #include <warpwise/core/pack.cuh>
 #include <warpwise/core/partial_sums.cuh>

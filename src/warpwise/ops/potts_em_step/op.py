@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 
 from warpwise.operation import Op, register
-from warpwise.ops.potts_em_step.rungs import RUNGS
+from warpwise.ops.potts_em_step.rungs import RUNGS, default
 from warpwise.ops.potts_em_step.spec import SPEC
 
-POTTS_EM_STEP = register(Op(SPEC, RUNGS))
+POTTS_EM_STEP = register(Op(SPEC, RUNGS, default))
 _potts_em_step = POTTS_EM_STEP.call
 
 Optional = torch.Tensor | None

@@ -11,6 +11,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.ops._defaults import first_taking
 from warpwise.ops.potts_em_step.spec import DTYPES
 
 HERE = Path(__file__).parent
@@ -161,3 +162,8 @@ RUNGS = (
     rung("k01_thread_per_point", "one thread per point, atomics for the moments", thread_per_point, limits, False),
     rung("k02_point_tiles", "tiles of points in shared memory, moments in registers", point_tiles, tiles_fit, True),
 )
+
+
+def default(*args: Any) -> str | None:
+    """k02 where it takes the arguments."""
+    return first_taking(RUNGS, args, "k02_point_tiles")

@@ -110,11 +110,13 @@ def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> d
 
 
 def _lattice(n: int, device: torch.device) -> torch.Tensor:
-    """(8 n,): neighbours near the same place in each of four colours of n / 4 points."""
-    points = torch.arange(n, device=device)
-    quarter = n // 4
-    steps = torch.tensor([1, 2, 3, 1, 2, 3, 1, 2], device=device) * quarter + torch.arange(8, device=device) // 3
-    return ((points[:, None] + steps) % n).flatten().int()
+    """(8 n,): neighbours near the same place in each of the three other colours of about n / 4 points."""
+    points, parts = torch.arange(n, device=device)[:, None], torch.arange(5, device=device)
+    bounds, steps = n * parts // 4, torch.arange(8, device=device)
+    colours = (points >= bounds[1:4]).sum(1, keepdim=True)
+    others = (colours + 1 + steps % 3) % 4
+    places = (points - bounds[colours] + steps // 3) % (n // 4)
+    return (bounds[others] + places).flatten().int()
 
 
 def neighbour_sum(
@@ -146,7 +148,7 @@ def derivatives(q: torch.Tensor, near: torch.Tensor, beta: torch.Tensor, externa
     """(2, R): sum_i (q_i - p_i) · near_i and sum_i Var_p(near_i), p = softmax(beta * near + external)."""
     prior = softmax(beta[:, None] * near + external)
     expected = (prior * near).sum(2)
-    gradient = (q * near).sum((0, 2)) - expected.sum(0)
+    gradient = (q - prior).mul_(near).sum((0, 2))  # the difference of the sums would lose digits
     curvature = ((prior * near.square()).sum(2) - expected.square()).sum(0)
     return torch.stack([gradient, curvature])
 

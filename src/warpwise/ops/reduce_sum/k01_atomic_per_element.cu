@@ -5,7 +5,8 @@
 
 #include <warpwise/core/numeric.cuh>
 
-// x: (rows, columns), contiguous; totals: (rows,), zero before. Grid: cdiv(rows * columns, block) blocks of any size.
+// x: (rows, columns), contiguous; totals: (rows,), zero-initialised. Grid: cdiv(rows * columns, block) blocks of any
+// size.
 template <class T>
 __global__ void sum_atomic_per_element(const T* x, float* totals, long long rows, long long columns) {
   const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;

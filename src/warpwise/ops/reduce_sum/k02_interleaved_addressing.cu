@@ -8,7 +8,7 @@
 
 constexpr int kThreads = 256;
 
-// x: (rows, columns), contiguous; totals: (rows,), zero before. Grid: rows * parts blocks, parts = cdiv(columns,
+// x: (rows, columns), contiguous; totals: (rows,), zero-initialised. Grid: rows * parts blocks, parts = cdiv(columns,
 // kThreads).
 template <class T>
 __global__ void __launch_bounds__(kThreads) sum_interleaved_addressing(const T* x, float* totals, long long columns,

@@ -7,7 +7,7 @@
 
 constexpr int kThreads = 256;
 
-// x: (rows, columns), contiguous; totals: (rows,), zero before. Grid: rows * parts blocks; `parts` blocks stride
+// x: (rows, columns), contiguous; totals: (rows,), zero-initialised. Grid: rows * parts blocks; `parts` blocks stride
 // over a row.
 template <class T>
 __global__ void __launch_bounds__(kThreads) sum_add_during_load(const T* x, float* totals, long long columns,

@@ -8,8 +8,8 @@
 
 // x: (rows, columns), contiguous; sums: (rows, parts). Block: (THREADS, 1), or with parts = 1 (THREADS, 128 / THREADS).
 // Grid: (cdiv(rows, rows in a block), parts); `parts` blocks stride over a row.
-// 1024 threads of an SM leave 64 registers each: with the 32 that the compiler takes otherwise, half a batch is in
-// flight.
+// 1024 threads per SM allow 64 registers each. With 32, the compiler's choice without the bounds, only half a batch is
+// in flight.
 template <class T, class R, int THREADS, int BLOCK = warpwise::block_of_teams(THREADS)>
 __global__ void __launch_bounds__(BLOCK, 1024 / BLOCK) sum_two_passes(const T* x, R* sums, long long rows,
                                                                       long long columns) {

@@ -1,8 +1,8 @@
-// Another dimension than the last, without a copy: lanes run along neighbouring columns, and threads split a column.
+// For a dimension other than the last, without a copy: lanes run along adjacent columns, and threads split a column.
 //
-// A block of (width, height) threads sums `width` columns, and a thread has VALUES loads in flight. Where columns are
-// few and long, parts of them are blocks of their own, and a second launch adds the sums of the parts, which are
-// columns again. The order of the additions is fixed.
+// A block of (width, height) threads sums `width` columns, and a thread has VALUES loads in flight. If columns are few
+// and long, several blocks compute parts of a column, and a second launch of the kernel adds the sums of the parts. The
+// order of the additions is fixed.
 
 #include <warpwise/core/numeric.cuh>
 
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(THREADS) sum_columns(const T* x, R* sums, long
     const T* from = x + row * inner + column;
     if (inner < columns) from += column / inner * (length - 1) * inner;
     const long long step = height * inner;
-#pragma unroll 1  // to unroll a loop of unknown stride takes a division, before the first load
+#pragma unroll 1  // unrolling a loop of unknown stride needs a division before the first load
     while (row < last) {
       float values[VALUES];
 #pragma unroll

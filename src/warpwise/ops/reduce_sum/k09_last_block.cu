@@ -1,6 +1,6 @@
-// The last block of a row adds the partial sums, in their order: one launch where k06 has two, as deterministic.
+// The last block of a row adds the partial sums in their order: one launch instead of k06's two, and deterministic too.
 //
-// A launch, and the memory for the partial sums, cost the host more than these sums cost the GPU.
+// A second launch, and the allocation of the partial sums, take more host time than these sums take on the GPU.
 
 #include <warpwise/core/partial_sums.cuh>
 

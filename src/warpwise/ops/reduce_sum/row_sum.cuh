@@ -23,11 +23,11 @@ __device__ inline float sum_of_thread(const T* x, long long columns, int part, i
     edge[e] = at < edges ? x[at < head ? at : at + vectors * kElements] : warpwise::from_float<T>(0.0f);
   }
 
-  // A batch is in flight at once, the last one too: a loop over single vectors would wait for each.
+  // All loads of a batch are in flight at once, also in the last batch; a loop over single vectors would wait for each.
   const warpwise::Pack<T>* body = warpwise::packs(x + head);
   float sum = 0.0f;
   const long long step = static_cast<long long>(parts) * THREADS;
-#pragma unroll 1  // to unroll a loop of unknown stride takes a division, before the first load
+#pragma unroll 1  // unrolling a loop of unknown stride needs a division before the first load
   for (long long first = static_cast<long long>(part) * THREADS + threadIdx.x; first < vectors;
        first += kBatch * step) {
     warpwise::Pack<T> loaded[kBatch] = {};

@@ -1,8 +1,8 @@
 // Planes of any alignment: 4-byte loads, and a funnel shift where a plane starts between two words.
 //
-// A plane of H * W pixels is a multiple of 16 bytes in few images, and k02 then reads element by element. Here a thread
-// stores an aligned pack of the output, and reads the words of each plane that contain its pixels: one more than the
-// pack has, unless the plane is aligned with the output.
+// In most images a plane of H * W pixels is not a multiple of 16 bytes, and k02 reads it element by element. Here a
+// thread stores an aligned pack of the output, and reads the words of each plane that contain its pixels: one word more
+// than the pack has, unless the plane is aligned like the output.
 #include "gray.cuh"
 
 // BYTES from any address that is a multiple of sizeof(T). Reads up to 3 bytes before and after them.

@@ -149,8 +149,8 @@ __device__ inline auto store_to(const sm90::TensorMap* c, const sm90::DenseRows<
 }
 
 // The body of the kernels. a: (m, k), tensor map with boxes of 128 x 128; b: (n, k), of COLUMNS / 2 x 128; c: (m, n),
-// of 64 x 64. rows: C if not BY_TMA. Scales: of ScaledStore. tiles: C in tiles of a cluster; hints: policies.cuh. The
-// kernel needs what sm90::gemm needs for P.
+// of 64 x 64. rows: C if not BY_TMA. Scales: of ScaledStore. tiles: C in tiles of a cluster; hints: policies.cuh.
+// Launch configuration: as for sm90::gemm with P.
 template <class P, template <class> class MainLoop, bool ROWWISE, bool BY_TMA>
 __device__ inline void scaled_gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, const sm90::TensorMap& c,
                                    const sm90::DenseRows<__nv_bfloat16>& rows, const float* scale_a,

@@ -1,8 +1,9 @@
 // Two k-tiles, 256 products, per accumulation in wgmma: half the additions, and more time to hide the wait.
 //
 // Between the last wgmma of a warpgroup and its next one are the wait, 64 additions per thread and the barrier of the
-// next k-tile: about 300 clocks, more than the 256 of the other warpgroup's half tile (k04's main loop takes 15 to 23
-// % more clocks than its wgmma). With two k-tiles these are 512. The truncation error of a partial sum grows by 2^0.7.
+// next k-tile. They take about 300 clocks, while the half tile of the other warpgroup takes only 256 (k04's main loop
+// takes 15 to 23 % more clocks than its wgmma). With two k-tiles it takes 512. The truncation error of a partial sum
+// grows by 2^0.7.
 
 #include "fp8_gemm.cuh"
 

@@ -27,7 +27,8 @@ struct Scales {
   }
 };
 
-// C in bfloat16 with scales: one each, or (m,) and (n,) if ROWWISE. 4 KiB per warpgroup stage 32 rows.
+// C in bfloat16 with scales: one each, or (m,) and (n,) if ROWWISE. Each warpgroup has 4 KiB of staging memory, for 32
+// rows.
 template <bool ROWWISE>
 struct ScaledRows : skinny::Rows<__nv_bfloat16, 4096> {
   const float *scale_a, *scale_b;
@@ -46,7 +47,7 @@ struct ScaledRows : skinny::Rows<__nv_bfloat16, 4096> {
 };
 
 // a: (m, k), b: (n, k), tensor maps with boxes of GROUPS_M * ROWS x 128 and `columns` x 128; c: (m, n), row-major,
-// `aligned` if its rows begin on 16 bytes. Stages of 128 BOXES of K. hints: policies.cuh. Cluster: SPLIT splits of K.
+// `aligned` if its rows are 16-byte aligned. Stages of 128 BOXES of K. hints: policies.cuh. Cluster: SPLIT splits of K.
 // Grid: (cdiv(n, columns) * SPLIT, cdiv(m, GROUPS_M * ROWS), splits). Dynamic shared memory: as for skinny::gemm.
 template <class A, class B, int GROUPS_N, int GROUPS_M, int ROWS, int BOXES, int SPLIT, int PRODUCERS, bool ROWWISE>
 __global__ void __launch_bounds__(GROUPS_N * GROUPS_M * 128 + PRODUCERS, 1) __cluster_dims__(SPLIT, 1, 1)

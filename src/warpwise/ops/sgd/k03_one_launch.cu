@@ -1,7 +1,7 @@
 // All parameters in one launch: up to 12 tensors are arguments of one kernel, and blocks are divided among them.
 //
-// A small network has a dozen tensors of a few thousand elements, and a launch of its own for each takes as long as all
-// of them. A block finds its tensor by comparisons with the first block of each, which are uniform over the block; an
+// A launch for one tensor of a few thousand elements takes about as long as a launch for all dozen tensors of a small
+// network. A block finds its tensor by comparisons with the first block of each, which are uniform over the block; an
 // array of pointers would be indexed in local memory. 16-byte accesses where the tensors are aligned.
 
 #include <warpwise/core/pack.cuh>

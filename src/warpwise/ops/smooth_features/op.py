@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from warpwise.operation import Op, register
-from warpwise.ops.smooth_features.rungs import RUNGS
+from warpwise.ops.smooth_features.rungs import RUNGS, default
 from warpwise.ops.smooth_features.spec import SPEC
 
-SMOOTH_FEATURES = register(Op(SPEC, RUNGS))
+SMOOTH_FEATURES = register(Op(SPEC, RUNGS, default))
 _smooth_features = SMOOTH_FEATURES.call
 
 

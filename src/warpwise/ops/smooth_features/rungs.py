@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.ops._defaults import first_taking
 from warpwise.ops.smooth_features.spec import DTYPES
 
 HERE = Path(__file__).parent
@@ -71,3 +73,8 @@ RUNGS = (
     make_rung(HERE, "k02_four_features", "four features per lane, 16-byte loads", four_features, dtypes=DTYPES,
               limits=limits),
 )  # fmt: skip
+
+
+def default(*args: Any) -> str | None:
+    """k02 where it takes the arguments."""
+    return first_taking(RUNGS, args, "k02_four_features")

@@ -19,7 +19,7 @@ __global__ void square(const T* x, T* out, long long n) {
     warpwise::packs(out)[i] = pack;
     return;
   }
-#pragma unroll 1  // to unroll a loop of unknown stride takes a division, before the first load
+#pragma unroll 1  // unrolling a loop of unknown stride needs a division before the first load
   for (long long at = packs * Pack::size + i - packs; at < n; at += warpwise::global_threads() - packs) {
     const C value = static_cast<C>(x[at]);
     out[at] = static_cast<T>(value * value);

@@ -1,8 +1,8 @@
 // One element per thread, in blocks as narrow as the matrix: no shared memory and no barrier, for small thin matrices.
 //
-// As in k02 lanes run along the output's rows. Of a matrix with few rows a block holds whole rows of the output, which
-// are adjacent, so that its writes are. Of one with few columns it holds all columns of 32 or more rows of the input:
-// its warps read the same lines, which come from L2 once.
+// As in k02 lanes run along the output's rows. If the matrix has few rows, a block computes whole rows of the output,
+// so its writes are contiguous. If it has few columns, a block reads all columns of 32 or more rows of the input: its
+// warps read the same lines, which come from L2 once.
 
 // in: (rows, cols), out: (cols, rows). Any block; grid: (cdiv(cols, blockDim.y), cdiv(rows, blockDim.x)).
 template <typename T>

@@ -21,7 +21,7 @@ __global__ void vector_add(const T* a, const T* b, T* out, long long n) {
     warpwise::packs(out)[i] = sum;
     return;
   }
-#pragma unroll 1  // to unroll a loop of unknown stride takes a division, before the first load
+#pragma unroll 1  // unrolling a loop of unknown stride needs a division before the first load
   for (long long at = packs * Pack::size + i - packs; at < n; at += warpwise::global_threads() - packs) {
     out[at] = static_cast<T>(static_cast<C>(a[at]) + static_cast<C>(b[at]));
   }

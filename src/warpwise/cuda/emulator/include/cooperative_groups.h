@@ -293,7 +293,7 @@ template <class Group>
 WW_INLINE void sync(const Group& group, WW_LINE) {
   group.sync(line);
 }
-WW_INLINE void sync(const thread_block&, int line = __builtin_LINE()) { ww_syncthreads(0, 0, line); }
+WW_INLINE void sync(const thread_block&, WW_LINE) { ww_syncthreads(0, 0, line); }
 
 template <class Group, class F, class... Arguments>
 WW_INLINE void invoke_one(const Group& group, F&& f, Arguments&&... arguments) {

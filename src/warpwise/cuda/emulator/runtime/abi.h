@@ -1,6 +1,6 @@
 // The ABI between compiled kernels and the emulator's runtime: every function that the device headers under
 // emulator/include call. A kernel is host code here: one CUDA thread runs as one fiber, and these functions switch
-// fibers, check memory accesses and report findings. `line` is always the line of the call in the kernel's source.
+// fibers, check memory accesses and report findings. `line` is always the place of the call, as ww_place gives it.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -26,16 +26,26 @@ struct ww_exchange {
   unsigned stride, present;
 };
 
+// A line of a source (18 bits) and a hash of the file's name (13 bits), which findings.py resolves.
+constexpr int kLineBits = 18;
+constexpr int ww_line_of(int place) { return place & ((1 << kLineBits) - 1); }
+constexpr int ww_place(int line, const char* file) {
+  uint32_t hash = 2166136261u;  // FNV-1a
+  for (; *file; ++file) hash = (hash ^ static_cast<unsigned char>(*file)) * 16777619u;
+  return ww_line_of(line) | static_cast<int>((hash ^ hash >> 13) % 8191 << kLineBits);
+}
+
 enum { WW_BAR_SYNC = 4 };
 enum ww_problem { WW_ASSERT, WW_UNDEFINED, WW_UNSUPPORTED, WW_WARP };
 
 #pragma GCC visibility push(default)
 extern "C" {
-// Constant during a thread's lifetime, so the compiler may merge calls.
-ww_dim3 ww_thread_index() __attribute__((const));
-ww_dim3 ww_block_index() __attribute__((const));
-ww_dim3 ww_block_dim() __attribute__((const));
-ww_dim3 ww_grid_dim() __attribute__((const));
+// Constant during a thread's lifetime, so the compiler may merge calls. It merges calls that return a scalar only: an
+// index or a size is packed as x (32 bits), y (16), z (16), the widths of a grid's dimensions.
+uint64_t ww_packed_thread_index() __attribute__((const));
+uint64_t ww_packed_block_index() __attribute__((const));
+uint64_t ww_packed_block_dim() __attribute__((const));
+uint64_t ww_packed_grid_dim() __attribute__((const));
 unsigned ww_lane() __attribute__((const));
 
 void* ww_shared(ww_site*);
@@ -103,3 +113,11 @@ void ww_cluster_wait(int line);
 void* ww_map_shared(const void* address, unsigned rank, int line);  // mapa, of generic addresses
 }
 #pragma GCC visibility pop
+
+inline __attribute__((always_inline)) ww_dim3 ww_unpacked(uint64_t v) {
+  return {static_cast<unsigned>(v), static_cast<unsigned>(v >> 32) & 0xffff, static_cast<unsigned>(v >> 48)};
+}
+inline __attribute__((always_inline)) ww_dim3 ww_thread_index() { return ww_unpacked(ww_packed_thread_index()); }
+inline __attribute__((always_inline)) ww_dim3 ww_block_index() { return ww_unpacked(ww_packed_block_index()); }
+inline __attribute__((always_inline)) ww_dim3 ww_block_dim() { return ww_unpacked(ww_packed_block_dim()); }
+inline __attribute__((always_inline)) ww_dim3 ww_grid_dim() { return ww_unpacked(ww_packed_grid_dim()); }

@@ -1,5 +1,6 @@
 // The part of the ABI that only the interpreter of PTX calls: places in the kernel, mbarriers, bulk copies and wgmma.
 #pragma once
+#include <functional>
 #include <vector>
 
 #include "abi.h"
@@ -10,6 +11,10 @@ struct ww_wgmma {  // the operands of one wgmma, which the first thread of the w
   std::vector<float>*a, *b;
   bool first;
 };
+// Combines the bytes at `to` with those at `data`, at the delivery of a copy that reduces.
+using ww_combine = std::function<void(char* to, const char* data, size_t bytes)>;
+// A bulk copy to shared memory that reduces.
+void ww_bulk_reduce(void* to, const void* data, size_t bytes, void* barrier, int line, ww_combine combine);
 extern "C" {
 void ww_executes_ptx(const void* place);  // the asm statement that the thread executes, or null
 
@@ -30,9 +35,16 @@ void ww_bulk_commit();
 void ww_bulk_wait(unsigned still_pending, int only_reads);
 // A read of shared memory through the async proxy, by "wgmma" or a bulk copy.
 void ww_async_read(const void* from, size_t bytes, const char* what, int line);
+// The read of shared memory by a bulk copy that completes at an mbarrier; it is done at once.
+void ww_copy_source(const void* from, size_t bytes, int line);
 void ww_proxy_fence();
 void ww_mbarrier_init_fence();
-void* ww_argument_address(uint64_t host);  // of a byte of an argument, in the emulator's copy, or null
+void* ww_argument_address(uint64_t host);  // of a byte of an argument, on the host or in the emulator's copy; or null
+
+// Tensor maps of 128 bytes: a use by TMA, and the two sides of fence.proxy.tensormap.
+void ww_tensor_map_read(const void* map, int line);
+void ww_tensor_map_release();
+void ww_tensor_map_acquire(const void* map);
 
 ww_wgmma ww_wgmma_begin(int line);  // waits until the operands are decoded, unless `first`
 void ww_wgmma_decoded();

@@ -35,9 +35,10 @@ inline __attribute__((always_inline)) void check_written_bits(const Slot& slot, 
   }
 }
 
+// The complete checks. Not inlined: the fast path then needs neither a stack frame nor saved registers.
 template <unsigned kBytes, bool kWriting>
-inline __attribute__((always_inline)) void access(Address address, Address pc) {
-  if (__builtin_expect(--runtime.budget < 0, 0)) budget_exhausted(pc);
+__attribute__((noinline)) void access_slowly(Address address, Address pc) {
+  if (__builtin_expect(runtime.budget < 0, 0)) budget_exhausted(pc);
   Slot* found = slot_of(address);
   if (__builtin_expect(!found, 0)) return access_outside_arena(address, kBytes, kWriting, pc);
   Slot& slot = *found;
@@ -57,9 +58,31 @@ inline __attribute__((always_inline)) void access(Address address, Address pc) {
     const Address at = address + 4 * word;
     if (kWriting)
       record_write(slot, cell[word], mask, {address, kBytes, pc, false, 0, false}, at);
-    else
-      record_read(slot, cell[word], mask, at, kBytes, pc);
+    else if (!record_read(slot, cell[word], mask, pc))
+      record_read_slow(slot, cell[word], mask, {at, kBytes, pc, false, 0, false}, at);
   }
+}
+
+// A read that is in bounds, aligned, of written bytes and of a word whose cell need not change, or not much.
+template <unsigned kBytes, bool kWriting>
+inline __attribute__((always_inline)) void access(Address address, Address pc) {
+  runtime.budget--;
+  Slot* slot = slot_of(address);
+  if (kWriting || kBytes > 4 || runtime.budget < 0 || !slot) return access_slowly<kBytes, kWriting>(address, pc);
+  const Address offset = address - slot->start;
+  if (offset >= slot->bytes || slot->bytes - offset < kBytes || (address & (kBytes - 1)))
+    return access_slowly<kBytes, kWriting>(address, pc);
+  if (slot->written) {
+    const uint32_t bits = ((1u << kBytes) - 1) << (address & 7);
+    if ((*reinterpret_cast<const uint8_t*>(slot->written + (address >> 3)) & bits) != bits)
+      return access_slowly<kBytes, kWriting>(address, pc);
+  }
+  if (slot->cells) {
+    const uint32_t mask = kBytes >= 4 ? 0xf : ((1u << kBytes) - 1) << (address & 3);
+    if (runtime.pending_store || !record_read(*slot, *cell_of(*slot, address), mask, pc))
+      return access_slowly<kBytes, kWriting>(address, pc);
+  }
+  runtime.last_access = pc;
 }
 
 }  // namespace ww

@@ -131,7 +131,7 @@ bool bind_overlapping(size_t first, size_t last) {
   return true;
 }
 
-// Gives each array argument a slot of its own. Arguments that overlap share a slot, so that they alias in the arena.
+// Gives each array argument its own slot. Arguments that overlap share a slot, so that they alias in the arena.
 bool bind_arguments(const ww_launch& launch) {
   bindings.clear();
   slots_used = 0;
@@ -237,6 +237,7 @@ void begin_launch(const ww_launch& launch) {
   runtime.leaves_block = false;
   runtime.started_early.clear();
   runtime.proxy_fenced.clear();
+  runtime.maps_released.clear();
   runtime.finished_blocks = runtime.barriers_completed = 0;
   runtime.reports.clear();
   runtime.text_output.clear();
@@ -334,7 +335,8 @@ WW_EXPORT int ww_run(const ww_launch* launch, ww_result* result) {
   return 0;
 }
 
-// The host has set the __constant__ variable at this address of the library of the kernel with this entry.
+// Records that the host has set the __constant__ variable at this address, in the library of the kernel with this
+// entry.
 WW_EXPORT void ww_constant_is_set(uint64_t entry, uint64_t address) {
   const std::lock_guard<std::mutex> lock(launch_mutex);
   constant_is_set(entry, address);

@@ -1,6 +1,6 @@
 // The arena: reserved address space divided into slots of 32 GiB. Each array argument and each shared variable is
-// placed in the middle of a slot of its own, so that any out-of-bounds address within 16 GiB identifies the array it
-// was computed from. Most of a slot is never backed by memory.
+// placed in the middle of its own slot, so that any out-of-bounds address within 16 GiB identifies the array it was
+// computed from. Most of a slot is never backed by memory.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -28,9 +28,9 @@ struct View {
   const char* name;
 };
 
-struct Slot {
-  Address start;     // first byte that is in bounds
-  size_t bytes;      // number of bytes in bounds; 0 while the slot is not in use
+struct alignas(64) Slot {  // hot members first, and 128 bytes: an index is a shift
+  Address start;           // first byte that is in bounds
+  size_t bytes;            // number of bytes in bounds; 0 while the slot is not in use
   Address cells;     // biased: address p's shadow cell is at cells + (p >> 2) * sizeof(Cell); 0 without race checks
   Address written;   // biased: address p's written bit is bit p & 7 of the byte at written + (p >> 3); 0 if not tracked
   uint8_t shared;    // 1 for shared memory, 0 for global; an index of Runtime::epoch_floor
@@ -46,6 +46,7 @@ struct Slot {
   char* written_memory;
   size_t written_bytes;
 };
+static_assert(sizeof(Slot) == 128, "indexing a slot takes a shift");
 constexpr uint8_t kMixedConstant = 2;
 
 extern Slot slots[kSlots + 1];

@@ -12,8 +12,8 @@ namespace ww {
 
 namespace {
 
-// Reports threads of one block that wait at __syncthreads() on different lines. Hardware counts arrivals and lets them
-// pass, but CUDA leaves the behaviour undefined.
+// Reports threads of one block that wait at __syncthreads() on different lines. Hardware only counts arrivals, so the
+// threads pass; in CUDA the behaviour is undefined.
 void check_barrier_lines(Block& block) {
   const Thread* first = nullptr;
   for (unsigned i = 0; i < block.threads; i++) {
@@ -26,7 +26,7 @@ void check_barrier_lines(Block& block) {
     describe_wait(report.other, *first);
     report.has_other = 1;
     set_message(report, "threads of one block wait at different barriers: %s at line %d and %s at line %d", first->what,
-                first->line, thread.what, thread.line);
+                ww_line_of(first->line), thread.what, ww_line_of(thread.line));
     add_report(report);
     return;
   }
@@ -126,7 +126,7 @@ void synchronize_at(Address key, unsigned threads, bool arrive_only, const char*
     if (barrier.pending != barrier.expected)
       fatal_report(new_report(kBarrierDivergence, 0, line),
                    "%s: called for %u threads, but other threads wait for %u threads at line %d", what, threads,
-                   barrier.expected, barrier.line);
+                   barrier.expected, ww_line_of(barrier.line));
     barrier.expected = barrier.next_expected = barrier.pending = threads;
   }
   barrier.line = line;
@@ -207,7 +207,7 @@ void try_complete_barrier(Block& block) {
 
 void clear_barriers(Block& block) { block.barriers.clear(); }
 
-// What the barriers that threads of the block wait for still expect.
+// The missing arrivals and bytes of the barriers at which threads of the block wait.
 static std::string incomplete_barriers(Block& block) {
   std::string result;
   std::vector<const void*> named;
@@ -253,7 +253,7 @@ void report_deadlock(Block& block) {
     const ww_dim3 index = runtime.thread_index[i];
     snprintf(text, sizeof text, "%sthread (%u, %u, %u)%s %s at %s%s, line %d", named > 1 ? "; " : "", index.x, index.y,
              index.z, alike > 1 ? (" and " + std::to_string(alike - 1) + " more").c_str() : "",
-             alike > 1 ? "wait" : "waits", thread.what, mask, thread.line);
+             alike > 1 ? "wait" : "waits", thread.what, mask, ww_line_of(thread.line));
     message += text;
     if (named > 2) continue;
     describe_wait(named == 1 ? report.access : report.other, thread);

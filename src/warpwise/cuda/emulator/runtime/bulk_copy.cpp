@@ -67,7 +67,10 @@ void deliver(Barrier& barrier, const void* object) {
     }
   }
   for (const BulkCopy& copy : barrier.incoming) {
-    memcpy(reinterpret_cast<void*>(copy.to), copy.data.data(), copy.data.size());
+    if (copy.combine)
+      copy.combine(reinterpret_cast<char*>(copy.to), copy.data.data(), copy.data.size());
+    else
+      memcpy(reinterpret_cast<void*>(copy.to), copy.data.data(), copy.data.size());
     Slot* slot = slot_of(copy.to);
     if (slot && slot->cells) mark_completed(*slot, copy.to, copy.data.size(), stamp);
     barrier.bytes -= static_cast<int64_t>(copy.data.size());
@@ -77,27 +80,38 @@ void deliver(Barrier& barrier, const void* object) {
   if (block.clocks.exhausted()) next_epoch(block);
 }
 
+// Reductions do not race with each other: they are strong accesses.
+static void load(void* to, const void* data, size_t bytes, unsigned swizzle, void* object, int line, Address pc,
+                 ww_combine combine) {
+  const Address target = reinterpret_cast<Address>(to);
+  Barrier& barrier = initialised_barrier(object, "a bulk copy", line);
+  if (runtime.checks.any) {
+    check_initialisation(barrier, line);
+    access_range(target, bytes, true, pc, combine ? kCopyAccess | kStrongAccess : kCopyAccess, line);
+  }
+  resolve_pending_store();
+  Slot* slot = slot_of(target);
+  if (slot && slot->cells)
+    mark_in_flight(*slot, target, bytes, location_of(pc, line, combine != nullptr) | (combine ? kStrong : 0));
+  for (Address at = target & ~Address{127}; at < target + bytes; at += 128)
+    barrier.owner->swizzles[at] = static_cast<uint8_t>(swizzle);
+  const char* from = static_cast<const char*>(data);
+  barrier.incoming.push_back({target, std::vector<char>(from, from + bytes), std::move(combine)});
+  if (barrier.waiting) deliver(barrier, object);
+}
+
 }  // namespace ww
 
 using namespace ww;
 
+void ww_bulk_reduce(void* to, const void* data, size_t bytes, void* object, int line, ww_combine combine) {
+  load(to, data, bytes, 0, object, line, reinterpret_cast<Address>(__builtin_return_address(0)), std::move(combine));
+}
+
 extern "C" {
 
 void ww_bulk_load(void* to, const void* data, size_t bytes, unsigned swizzle, void* object, int line) {
-  const Address pc = reinterpret_cast<Address>(__builtin_return_address(0)), target = reinterpret_cast<Address>(to);
-  Barrier& barrier = initialised_barrier(object, "a bulk copy", line);
-  if (runtime.checks.any) {
-    check_initialisation(barrier, line);
-    access_range(target, bytes, true, pc, kCopyAccess, line);
-  }
-  resolve_pending_store();
-  Slot* slot = slot_of(target);
-  if (slot && slot->cells) mark_in_flight(*slot, target, bytes, location_of(pc, line));
-  for (Address at = target & ~Address{127}; at < target + bytes; at += 128)
-    barrier.owner->swizzles[at] = static_cast<uint8_t>(swizzle);
-  const char* from = static_cast<const char*>(data);
-  barrier.incoming.push_back({target, std::vector<char>(from, from + bytes)});
-  if (barrier.waiting) deliver(barrier, object);
+  load(to, data, bytes, swizzle, object, line, reinterpret_cast<Address>(__builtin_return_address(0)), nullptr);
 }
 
 unsigned ww_swizzle_of(const void* shared) {
@@ -133,6 +147,12 @@ void ww_async_read(const void* from, size_t bytes, const char* what, int line) {
   }
   access_range(at, bytes, false, pc, kPlainAccess, line);
   refresh_stamp();
+}
+
+void ww_copy_source(const void* from, size_t bytes, int line) {
+  const Address pc = reinterpret_cast<Address>(__builtin_return_address(0)), at = reinterpret_cast<Address>(from);
+  if (runtime.checks.races && runtime.block->clocks.has_agents()) check_proxy_fence(at, bytes, pc, "a bulk copy", line);
+  if (runtime.checks.any) access_range(at, bytes, false, pc, kPlainAccess, line);
 }
 
 void ww_bulk_store(void* to, const void* data, size_t bytes, int line) {
@@ -176,6 +196,8 @@ void ww_bulk_wait(unsigned still_pending, int only_reads) {
                       thread.stores.end());
 }
 
-void* ww_argument_address(uint64_t host) { return reinterpret_cast<void*>(device_address(host)); }
+void* ww_argument_address(uint64_t host) {
+  return reinterpret_cast<void*>(slot_of(host) ? host : device_address(host));  // kernels write addresses of the copy
+}
 
 }  // extern "C"

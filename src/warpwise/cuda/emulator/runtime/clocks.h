@@ -6,10 +6,10 @@
 // __syncthreads() orders all accesses and resets the clocks. A thread's vector clock has 32 entries, one for each lane
 // of its warp; the first synchronisation across warps in an epoch widens it to the whole block.
 //
-// Agents stand for what the async proxy does: they are columns of the clocks after those of the threads. An agent's
-// clock is that of the wgmma groups of a warpgroup, of the bulk stores of a thread, or of the bulk loads of an
-// mbarrier. A barrier of the block does not order what an agent does, so the clocks of the agents go on across epochs.
-// With agents, a second clock for each thread holds the accesses that a proxy fence makes visible to the async proxy.
+// Agents represent the operations of the async proxy: one agent for the wgmma groups of a warpgroup, one for the bulk
+// stores of a thread, one for the bulk loads of an mbarrier. Their columns in the vector clocks follow those of the
+// threads. A barrier of the block does not order an agent's operations, so the clocks of agents continue across epochs.
+// With agents, a second clock of each thread covers the accesses that a proxy fence makes visible to the async proxy.
 #pragma once
 #include <stdint.h>
 
@@ -53,10 +53,10 @@ class VectorClocks {
   void proxy_fence(unsigned thread);
   bool proxy_fenced(unsigned thread, unsigned other, uint32_t count) const;
   VectorClock all_proxy_fenced() const;  // joined over the threads
-  // Records a memory fence of scope 0, block, or 1, device: what the thread releases afterwards includes what precedes.
+  // Records a memory fence of scope 0 (block) or 1 (device): later releases of the thread include all that precedes it.
   void fence(unsigned thread, int scope);
-  // Sets `into` to what `thread` releases with this scope; false if it is nothing. all_released: any thread of the
-  // block.
+  // Sets `into` to what `thread` releases with this scope; returns false if it releases nothing. all_released: the same
+  // for all threads of the block.
   bool released(unsigned thread, int scope, VectorClock& into) const;
   bool all_released(int scope, VectorClock& into) const;
   // True once a clock no longer fits in a stamp; the block must then start a new epoch.

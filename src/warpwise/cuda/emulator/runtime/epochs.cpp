@@ -30,7 +30,7 @@ static void renew_epochs() {
   }
 }
 
-// A proxy fence of the epoch that ends, in any thread, is followed by the barrier that ends it.
+// The barrier that ends an epoch orders the proxy fences of all threads in this epoch before what follows.
 static void keep_fenced_accesses(Block& block) {
   constexpr size_t kKept = 16;
   uint32_t fenced_epoch = 0;
@@ -40,7 +40,7 @@ static void keep_fenced_accesses(Block& block) {
   block.fenced_epochs.push_back({block.epoch, block.clocks.all_proxy_fenced()});
 }
 
-// Restarts the clocks of the agents. What they did before counts as ordered.
+// Restarts the clocks of the agents. Their earlier operations count as ordered.
 static void renew_agents(Block& block) {
   block.clocks.renew_agents();
   block.agents_epoch = block.epoch;

@@ -1,5 +1,5 @@
 // Runs the blocks of a grid one after another. A block that waits for other blocks, at the grid barrier or for a flag
-// in global memory, stays resident, and the next block starts beside it.
+// in global memory, stays resident while the next block starts.
 #include <algorithm>
 
 #include "fibers.h"
@@ -44,6 +44,7 @@ void start_block(uint64_t number) {
   block->rank = block->load_agents = block->store_agents = block->agents_epoch = 0;
   block->store_agent.clear();
   block->swizzles.clear();
+  block->acquired_maps.clear();
   block->fenced_epochs.clear();
   for (Warpgroup& group : block->warpgroups)
     if (group.first || group.group || !group.operands.empty() || !group.committed.empty()) group = Warpgroup();
@@ -155,7 +156,8 @@ std::vector<uint32_t> shuffled_order() {
   return order;
 }
 
-// Reports a timeout noticed while no thread runs, at the line of the first thread that has started and not exited.
+// Reports a timeout that is detected while no thread runs, at the line of the first thread that has started and not
+// exited.
 void report_block_timeout(Block& block) {
   Address pc = 0;
   for (unsigned i = 0; i < block.threads && !pc; i++) {
@@ -204,7 +206,7 @@ RoundResult run_resident_blocks() {
   return round;
 }
 
-// Starts the next block that did not start with another of its cluster.
+// Starts the next block that has not started yet; the first block of a cluster starts the others.
 void start_next(uint64_t& started, const std::vector<uint32_t>& shuffled) {
   while (started < runtime.blocks) {
     const uint64_t number = block_at(started++, shuffled);

@@ -12,8 +12,8 @@ namespace ww {
 namespace {
 
 constexpr size_t kHeapBytes = size_t{8} << 20;  // the default of cudaLimitMallocHeapSize
-constexpr size_t kNear = size_t{1} << 16;       // an access so close to an allocation is described by it
-constexpr int kUnwritten = 0xfe;                // new memory has this pattern, as local variables have
+constexpr size_t kNear = size_t{1} << 16;  // reports describe an access within this distance of an allocation by it
+constexpr int kUnwritten = 0xfe;           // new memory has this pattern, as local variables have
 
 std::map<Address, size_t> allocations;  // live ones: first byte, size
 size_t allocated = 0;
@@ -60,8 +60,8 @@ bool check_heap_access(Address address, size_t bytes, bool write, Address pc, in
 
 }  // namespace ww
 
-// The linker sends a kernel's calls here (--wrap). The compiler's names: _Znwm is operator new(size_t), _Znam new[],
-// _ZdlPv and _ZdaPv the corresponding deletes, with a size in _ZdlPvm and _ZdaPvm.
+// The linker redirects a kernel's calls to these functions (--wrap). The compiler's names: _Znwm is operator
+// new(size_t), _Znam new[], _ZdlPv and _ZdaPv the corresponding deletes, with a size in _ZdlPvm and _ZdaPvm.
 #pragma GCC visibility push(default)
 extern "C" {
 void* __wrap_malloc(size_t bytes) { return ww::allocate(bytes); }

@@ -5,7 +5,7 @@
 
 namespace ww {
 
-// True if the access lies in a live allocation. Reports an access near one, which it misses.
+// True if the access is in a live allocation. Reports an access that is near an allocation but not in it.
 bool check_heap_access(Address address, size_t bytes, bool write, Address pc, int line);
 
 }  // namespace ww

@@ -35,8 +35,12 @@ struct ShiftData {
   const TypeDescriptor *left, *right;
 };
 
+int place_of(const SourceLocation& location) {
+  return ww_place(static_cast<int>(location.line), location.file ? location.file : "");
+}
+
 Report undefined(const SourceLocation& location, Address pc) {
-  return new_report(kUndefinedBehaviour, pc, static_cast<int>(location.line));
+  return new_report(kUndefinedBehaviour, pc, place_of(location));
 }
 
 long long as_signed(const TypeDescriptor& type, Address value) {
@@ -55,14 +59,14 @@ void index_out_of_bounds(const OutOfBoundsData* data, Address index, Address pc)
 void type_mismatch(const TypeMismatchData* data, Address pointer, Address pc) {
   const unsigned alignment = 1u << data->log2_alignment;
   if (!pointer) {
-    Report report = new_report(kOutOfBounds, pc, static_cast<int>(data->location.line));
+    Report report = new_report(kOutOfBounds, pc, place_of(data->location));
     fatal_report(report, "null pointer");
   }
   if (!(pointer & (alignment - 1))) return;
   // nvcc raises a local array's alignment to that of its accesses (half pair[4] read as float2); g++ aligns only arrays
   // of 16 bytes and more.
   if (alignment <= 8 && in_stacks(pointer)) return;
-  Report report = new_report(kMisalignedAccess, pc, static_cast<int>(data->location.line));
+  Report report = new_report(kMisalignedAccess, pc, place_of(data->location));
   report.access_bytes = alignment;
   report.access.action = data->kind == 1 ? kWrite : kRead;
   report.address = pointer;

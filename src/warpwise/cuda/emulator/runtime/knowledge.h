@@ -1,5 +1,5 @@
-// What happens before a thread's next access, in other blocks and in its own: a persistent map from block numbers to
-// extents. Maps share their nodes: a copy is a pointer, and a join visits only the nodes in which the two differ.
+// The accesses, in all blocks, that happen before a thread's next access: a persistent map from block numbers to
+// extents. Maps share their nodes: a copy is a pointer, and a join visits only the nodes in which the two maps differ.
 #pragma once
 #include <stdint.h>
 

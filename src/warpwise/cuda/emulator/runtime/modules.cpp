@@ -157,7 +157,7 @@ const GlobalVariable* last_object(const Module& module, Address address) {
   return after == module.objects.begin() ? nullptr : &*(after - 1);
 }
 
-// An object that another kernel of a program made refers to the virtual functions in that kernel's library.
+// An object that another kernel of a program created refers to the virtual functions in that kernel's library.
 bool in_table_of_another_module(Address address, size_t bytes) {
   for (const auto& [entry, module] : modules) {
     const GlobalVariable* object = last_object(*module, address);
@@ -247,7 +247,7 @@ void clear_module_shadow() {
       if (object.slot && object.slot->cell_memory) memset(object.slot->cell_memory, 0, object.slot->cell_bytes);
 }
 
-// Reports the first read of __constant__ memory that nothing has set.
+// Reports the first read of __constant__ memory that has not been set.
 static void check_is_set(GlobalVariable& object, Address address, size_t bytes, Address pc, int line) {
   if (!object.unset || current_module->reported_unset.count(object.start)) return;
   const char* memory = reinterpret_cast<const char*>(object.start);

@@ -1,6 +1,7 @@
-// See numbers.h. A trap decodes the SSE instruction for its operands; kernels that look for such numbers are compiled
-// without AVX. Then the exception is masked: the first of each kind is reported. An instruction that raises the
-// exception for another reason, such as a comparison with NaN, is executed as a single step with exceptions masked.
+// See numbers.h. The handler of a trap decodes the operands of the SSE instruction; with this check, kernels are
+// compiled without AVX. It then masks the exception, because only the first of each kind is reported. An instruction
+// that raises the exception for another reason, such as a comparison with NaN, is executed as a single step with
+// exceptions masked.
 #include "numbers.h"
 
 #include <fenv.h>
@@ -31,7 +32,7 @@ Special special(T x) {
   return kind == FP_NAN ? kNan : kind == FP_INFINITE ? kInfinity : kind == FP_SUBNORMAL ? kSubnormal : kNone;
 }
 
-// The kind of `result` if none of the operands explains it: a NaN, or for an infinity an infinity or NaN, ...
+// The kind of `result`, or kNone if an operand explains it: a NaN explains a NaN; an infinity or NaN, an infinity; ...
 template <class R, class T>
 Special arising(R result, const T* operands, int count) {
   const Special kind = special(result);
@@ -260,7 +261,7 @@ extern "C" __attribute__((visibility("default"))) void ww_rounded_number(const c
   report_number(kind, text, static_cast<double>(result), reinterpret_cast<Address>(__builtin_return_address(0)));
 }
 
-// The linker sends a kernel's calls of the C library here (--wrap); toolchain.py lists the names.
+// The linker redirects a kernel's calls of the C library to these functions (--wrap); toolchain.py lists the names.
 #define WW_CALL(FUNCTION) [](auto... given) { return FUNCTION(given...); }
 #define WW_ONE(NAME)                                                                           \
   double __wrap_##NAME(double x) { return ww::checked(#NAME, WW_CALLER, WW_CALL(::NAME), x); } \

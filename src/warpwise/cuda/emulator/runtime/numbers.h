@@ -1,11 +1,12 @@
-// The first NaN, infinity and subnormal number that a kernel computes from operands that are none. The host's
-// floating-point exceptions find those of arithmetic: a quiet NaN raises none, so an exception marks where one arises.
+// Finds the first NaN, infinity and subnormal number that a kernel computes although no operand is one. In arithmetic
+// the host's floating-point exceptions detect them: a quiet NaN as operand raises no exception, so an exception marks
+// the operation that creates a NaN.
 #pragma once
 #include "state.h"
 
 namespace ww {
 
-// While it exists, the exceptions are trapped. `on`: this launch looks for such numbers.
+// Traps the exceptions during its lifetime. `on`: the launch has this check.
 class NumberGuard {
  public:
   explicit NumberGuard(bool on);

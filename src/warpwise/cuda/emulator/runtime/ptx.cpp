@@ -88,7 +88,6 @@ Handler handler_of(const Instruction& instruction) {
                                                                    {"pmevent", no_operation},
                                                                    {"wgmma", wgmma},
                                                                    {"mbarrier", mbarrier},
-                                                                   {"tensormap", unsupported_hardware},
                                                                    {"mapa", map_shared},
                                                                    {"multimem", unsupported_hardware},
                                                                    {"setmaxnreg", register_count},
@@ -103,6 +102,10 @@ Handler handler_of(const Instruction& instruction) {
     if (!instruction.has("tensor")) return bulk_copy;
     const size_t space = instruction.name.find(".global");
     return space < instruction.name.find(".shared") ? tensor_store : tensor_load;
+  }
+  if (parts[0] == "tensormap") {
+    if (instruction.has("cp_fenceproxy")) return copy_map;
+    return instruction.has("replace") ? replace_in_map : unsupported;
   }
   if (parts[0] == "wgmma") {
     if (instruction.has("fence")) return wgmma_fence;

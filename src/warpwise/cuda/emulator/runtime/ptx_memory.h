@@ -68,6 +68,15 @@ inline void store(Context& c, const Instruction& i) {
 }
 
 // The new value of atom d, [a], b{, c} and of red [a], b. Vectors are handled one element at a time.
+// min or max of the 16-bit floating-point numbers in the low bits of `x` and `y`: a NaN yields to a number.
+inline u64 half_extreme(bool half, bool smallest, u64 x, u64 y) {
+  const auto value = [half](u64 bits) {
+    const auto low = static_cast<unsigned short>(bits);
+    return half ? ww::half_value(low) : ww::bfloat16_value(low);
+  };
+  const float result = smallest ? fminf(value(x), value(y)) : fmaxf(value(x), value(y));
+  return half ? ww::half_bits(result) : ww::bfloat16_bits(result);
+}
 inline u64 atomic_result(Context& c, const Instruction& i, u64 old, u64 b, u64 with) {
   if (i.has("add")) {
     if (i.type == "f32")
@@ -85,6 +94,13 @@ inline u64 atomic_result(Context& c, const Instruction& i, u64 old, u64 b, u64 w
       return result;
     }
     return old + b;
+  }
+  if (is_float(i.type) && i.type != "f32" && i.type != "f64" && (i.has("min") || i.has("max"))) {
+    const bool half = i.type[0] == 'f';
+    u64 result = 0;
+    for (int at = 0; at < (i.type == "f16x2" || i.type == "bf16x2" ? 32 : 16); at += 16)
+      result |= half_extreme(half, i.has("min"), old >> at, b >> at) << at;
+    return result;
   }
   const unsigned width = 8 * type_bytes(i.type);
   const auto extend = [&](u64 x) { return static_cast<long long>(x << (64 - width)) >> (64 - width); };

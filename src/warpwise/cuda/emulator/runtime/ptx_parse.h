@@ -101,7 +101,7 @@ class Parser {
       instruction.guard = predicate.kind == Kind::operand ? ~predicate.index - 1 : predicate.index;
       at = statement.find_first_not_of(" \t\n\r", end);
     }
-    const size_t end = std::min(statement.find_first_of(" \t\n\r", at), statement.size());
+    const size_t end = std::min(statement.find_first_of(" \t\n\r{[%", at), statement.size());
     instruction.name = statement.substr(at, end - at);
     split_name(instruction);
     if (end < statement.size())

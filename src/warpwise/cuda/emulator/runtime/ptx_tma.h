@@ -9,6 +9,7 @@ using ww::TensorMap;
 inline TensorMap read_map(Context& c, const Instruction& i, const Operand& operand) {
   TensorMap map;
   const u64 at = c.bits(operand);
+  ww_tensor_map_read(reinterpret_cast<const void*>(at), c.line);
   __builtin_memcpy(&map, reinterpret_cast<const void*>(at), sizeof map);
   if (map.magic != TensorMap::kMagic)
     c.fail(WW_UNDEFINED, "inline PTX: " + i.name + ": the address is not that of a tensor map made by cuda.tensor_map");
@@ -106,14 +107,14 @@ inline void tensor_load(Context& c, const Instruction& i) {
       [&](char* place, char* barrier) { ww_bulk_load(place, data.data(), data.size(), map.swizzle, barrier, c.line); });
 }
 
-// The result of cp.reduce.async.bulk, by element.
+// The result of cp.reduce.async.bulk, by element. `checked`: in global memory, as atomics of the thread.
 inline void reduce_elements(Context& c, const Instruction& i, const NamePart& type, char* to, const char* from,
-                            u64 bytes) {
+                            u64 bytes, bool checked) {
   Instruction one = i;
   one.type = type;
   const unsigned size = type_bytes(type);
   for (u64 k = 0; k < bytes; k += size) {
-    ww_atomic(to + k, size, "cp.reduce.async.bulk", c.line);
+    if (checked) ww_atomic(to + k, size, "cp.reduce.async.bulk", c.line);
     u64 old = 0, value = 0;
     __builtin_memcpy(&old, to + k, size);
     __builtin_memcpy(&value, from + k, size);
@@ -140,7 +141,7 @@ inline void tensor_store(Context& c, const Instruction& i) {
     for_each_unit(box, offset, bytes, map.swizzle,
                   [&](u64 place, u64 done, u64 count) { __builtin_memcpy(row.data() + done, from + place, count); });
     if (reduces)
-      reduce_elements(c, i, map.type < 10 ? types[map.type] : "f32", to, row.data(), bytes);
+      reduce_elements(c, i, map.type < 10 ? types[map.type] : "f32", to, row.data(), bytes, true);
     else
       ww_bulk_store(to, row.data(), bytes, c.line);
   });
@@ -160,15 +161,19 @@ inline void bulk_copy(Context& c, const Instruction& i) {
   if (bytes % 16)
     c.fail(WW_UNDEFINED, "inline PTX: " + i.name + " copies a multiple of 16 bytes, not " + std::to_string(bytes));
   if (!bytes) return;
-  if (named(i, ".shared::cta"))
+  if (to_global)
     ww_async_read(from, bytes, "a bulk copy", c.line);
+  else if (named(i, ".shared::cta"))
+    ww_copy_source(from, bytes, c.line);
   else
     ww_bulk_source(from, bytes, c.line);
   if (i.has("reduce")) {
-    if (i.type == "b32" || i.type == "b64") return unsupported(c, i);
-    reduce_elements(c, i, i.type, to, from, bytes);
-    if (!to_global) ww_mbarrier_expect(shared_address(c, i.operands[3]), -static_cast<int64_t>(bytes), c.line);
-    return;
+    if (to_global) return reduce_elements(c, i, i.type, to, from, bytes, true);
+    const auto combine = [context = c, &i](char* at, const char* data, size_t count) {
+      Context own = context;
+      reduce_elements(own, i, i.type, at, data, count, false);
+    };
+    return ww_bulk_reduce(to, from, bytes, shared_address(c, i.operands[3]), c.line, combine);
   }
   if (to_global) return ww_bulk_store(to, from, bytes, c.line);
   const bool multicast = named(i, "multicast::cluster");

@@ -1,6 +1,6 @@
 // The handlers of PTX warp operations (shfl, vote, match, redux, elect), barriers, fences and branches.
 #pragma once
-#include "ptx_memory.h"
+#include "ptx_tensor_map.h"
 
 namespace ptx {
 inline u64 lane_value(const ww_exchange& table, unsigned lane) {
@@ -113,8 +113,10 @@ inline void barrier(Context& c, const Instruction& i) {
   else
     ww_named_barrier(id, threads, i.has("arrive"), c.line);
 }
-inline void fence(Context&, const Instruction& i) {
-  if (i.has("proxy") && i.has("async"))
+inline void fence(Context& c, const Instruction& i) {
+  if (i.name.find("tensormap") != std::string::npos)
+    fence_of_maps(c, i);
+  else if (i.has("proxy") && i.has("async"))
     ww_proxy_fence();
   else if (i.has("mbarrier_init"))
     ww_mbarrier_init_fence();

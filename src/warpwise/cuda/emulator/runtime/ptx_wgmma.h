@@ -1,5 +1,5 @@
 // The handlers of wgmma. Each thread computes its elements of D; the operands in shared memory are decoded once for a
-// warpgroup. Products are exact and their sum over the K of one instruction is rounded once, as the hardware's is not.
+// warpgroup. Products are exact, and their sum over the K of one instruction is rounded once, unlike in hardware.
 #pragma once
 #include "ptx_matrix.h"
 #include "ptx_tma.h"

@@ -1,8 +1,8 @@
 // Sets of readers of a word beyond the first, which its cell holds. In one epoch of a block a set has at most one
-// reader for each warp: the latest that no earlier one of the warp is unordered with. A cell holds the number of its
-// set. Words that the same threads read share a set, and the step from a set to that with one more reader is
-// remembered, so a step takes one comparison. Readers of other blocks are kept by word, and only if blocks synchronise
-// through memory.
+// reader for each warp: the latest reader with which all earlier readers of the warp are ordered. A cell holds the
+// number of its set. Words with the same readers share a set. A set caches its successor, the set with one more reader,
+// so adding this reader again takes one comparison. Readers of other blocks are stored by word, and only if blocks
+// synchronise through memory.
 #pragma once
 #include <stdint.h>
 
@@ -17,7 +17,7 @@ constexpr uint32_t kNoReaders = 0, kMaxReaderSets = (1u << 20) - 1;
 
 class ReaderSets {
  public:
-  // `reader`: as in Reader, without its location. Returns the remembered set, or 0 if it is not.
+  // Returns the cached successor of `set` with `reader`, or 0. `reader`: as in Reader, without its location.
   uint32_t remembered(uint32_t set, uint32_t reader) const {
     const Node& node = nodes_[set];
     return node.next_reader == reader ? node.next : 0;

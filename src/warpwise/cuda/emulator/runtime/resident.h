@@ -1,5 +1,5 @@
-// Resident memory: the device memory of a whole program. A block stays in an arena slot of its own from its allocation
-// on, so device addresses are valid in every launch, also those stored in memory.
+// Resident memory: the device memory of a whole program. A block has its own arena slot from its allocation on, so
+// device addresses, also those stored in memory, are valid in every launch.
 #pragma once
 #include "arena.h"
 

@@ -92,7 +92,7 @@ void run_warp(Block& block, unsigned first, unsigned last, const uint16_t* order
   } while (again && !order);
 }
 
-// Resumes every ready thread once. In forward order, a warp runs on for as long as its warp operations complete.
+// Resumes every ready thread once. In forward order, a warp continues as long as its warp operations complete.
 Pass run_pass(Block& block) {
   enter(block);
   runtime.preempted = false;

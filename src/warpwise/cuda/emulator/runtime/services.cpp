@@ -80,10 +80,11 @@ using namespace ww;
 
 extern "C" {
 
-ww_dim3 ww_thread_index() { return runtime.thread_index[runtime.current->id]; }
-ww_dim3 ww_block_index() { return runtime.block->index; }
-ww_dim3 ww_block_dim() { return runtime.dim; }
-ww_dim3 ww_grid_dim() { return runtime.grid; }
+static uint64_t packed(ww_dim3 v) { return uint64_t{v.x} | uint64_t{v.y} << 32 | uint64_t{v.z} << 48; }
+uint64_t ww_packed_thread_index() { return packed(runtime.thread_index[runtime.current->id]); }
+uint64_t ww_packed_block_index() { return packed(runtime.block->index); }
+uint64_t ww_packed_block_dim() { return packed(runtime.dim); }
+uint64_t ww_packed_grid_dim() { return packed(runtime.grid); }
 unsigned ww_lane() { return runtime.current->id & 31; }
 unsigned ww_thread_rank() { return runtime.current->id; }
 

@@ -28,7 +28,7 @@ Action action_of(bool write, uint64_t stamp) {
   return action_of(write, stamp & kStrong, stamp & kLineFlag);
 }
 
-// An agent's access is that of a thread for which it works; see clocks.h.
+// Attributes an agent's access to the thread that issued it, or to the first one of its warpgroup; see clocks.h.
 void describe_agent(Side& side, unsigned agent, bool wrote) {
   const Block& block = *runtime.block;
   unsigned thread = (agent - block.clocks.first_agent()) * kWarpgroupThreads;
@@ -52,7 +52,7 @@ void fill_other(Report& report, uint64_t other, bool wrote) {
     copy_index(report.other.thread, runtime.thread_index[thread_of(other)]);
   report.other.action = action_of(wrote, other);
   if (other & kLineFlag)
-    report.other.line = static_cast<int32_t>(other & (kLineFlag - 1));
+    report.other.line = -static_cast<int32_t>(other & (kLineFlag - 1));
   else
     report.other.pc = other & kLocationBits ? runtime.text + (other & kLocationBits) : 0;
 }
@@ -103,7 +103,7 @@ static Report race_report(const Slot& slot, const AccessInfo& access, Address wo
   return report;
 }
 
-// The stored value is known only after this access: decide then.
+// The stored value is known only after this access, so the decision is deferred.
 static void report_if_changed(const AccessInfo& access, Address word, const Report& report, PendingStore::Kind kind,
                               uint64_t other) {
   PendingStore& pending = runtime.pending;
@@ -200,7 +200,9 @@ static void check_against_write(const Slot& slot, const Cell& cell, uint32_t mas
   const uint64_t other = cell.write;
   if (epoch_of(other) < runtime.epoch_floor[slot.shared] || !(field(cell.rest, kWriteMask) & mask)) return;
   const bool in_flight = (other & kClockBits) == kInFlight;
-  if (access.strong && (other & kStrong) && !in_flight && !races_with_write(access, word, write, other)) return;
+  const bool reductions = access.async_copy && (other & kStrong);  // by bulk copies
+  if (access.strong && (other & kStrong) && (!in_flight || reductions) && !races_with_write(access, word, write, other))
+    return;
   if (same_thread_and_epoch(other, runtime.stamp) && !in_flight) return;
   if (!unordered(other, slot.shared, is_lenient(access, write)) || is_acquired_flag(access, word, other, slot.shared))
     return;
@@ -306,22 +308,26 @@ void check_warp_synchronous(const Slot& slot, Address address, unsigned bytes, b
     report_race(slot, access, address, true, cell.read & ~kStrong, false);
 }
 
-// ``what`` reads a word through the async proxy that ``write`` wrote through the generic one, without a fence between.
-static void report_proxy_fence(const Slot& slot, Address at, uint64_t write, Address pc, int line, const char* what) {
+void report_missing_fence(const Slot& slot, Address at, uint64_t write, Address pc, int line, const char* message) {
   Report report = new_report(kDataRace, pc, line);
   describe(report, slot, at);
   report.access.action = kRead;
   report.access_bytes = 4;
   fill_other(report, write, true);
-  set_message(report,
-              "%s reads %s memory through the async proxy, without a fence.proxy.async after the write by another "
-              "instruction",
-              what, slot.shared ? "shared" : "global");
+  set_message(report, "%s", message);
   add_report(report);
 }
 
+// ``what`` reads a word through the async proxy that ``write`` wrote through the generic one, without a fence between.
+static void report_proxy_fence(const Slot& slot, Address at, uint64_t write, Address pc, int line, const char* what) {
+  const std::string message = std::string(what) + " reads " + (slot.shared ? "shared" : "global") +
+                              " memory through the async proxy, without a fence.proxy.async after the write by "
+                              "another instruction";
+  report_missing_fence(slot, at, write, pc, line, message.c_str());
+}
+
 // Reports bytes of shared memory that were written through the generic proxy and that no proxy fence makes visible to
-// the async proxy, which reads them now.
+// the async proxy, which is about to read them.
 void check_proxy_fence(Address address, size_t bytes, Address pc, const char* what, int line) {
   Slot* slot = slot_of(address);
   const Block& block = *runtime.block;
@@ -377,7 +383,7 @@ void mark_in_flight(Slot& slot, Address to, size_t bytes, uint64_t code) {
 void mark_completed(Slot& slot, Address to, size_t bytes, uint64_t stamp) {
   for (Address at = to; at < to + bytes; at = (at & ~Address{3}) + 4) {
     Cell& cell = *cell_of(slot, at);
-    if ((cell.write & kClockBits) == kInFlight) cell.write = stamp | (cell.write & kLocationBits);
+    if ((cell.write & kClockBits) == kInFlight) cell.write = stamp | (cell.write & (kLocationBits | kStrong));
   }
 }
 

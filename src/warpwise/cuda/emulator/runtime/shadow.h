@@ -7,9 +7,9 @@
 namespace ww {
 
 // A stamp identifies an access, in 64 bits from the highest: epoch (24), thread (10), clock (11), strong (1: atomic or
-// volatile), location (18: kLineFlag and a source line, or an offset in the kernel's code, 0 if unknown). `rest` holds
-// the number (20) of the set of the further readers in the epoch of `read`, see readers.h, and three masks of the
-// word's bytes (4 each): written, read by the first reader, read by the others.
+// volatile), location (18: kLineFlag and a place in the source, or an offset in the kernel's code, 0 if unknown).
+// `rest` holds the number (20) of the set of the further readers in the epoch of `read`, see readers.h, and three masks
+// of the word's bytes (4 each): written, read by the first reader, read by the others.
 struct __attribute__((packed, aligned(4))) Cell {
   uint64_t write, read;
   uint32_t rest;
@@ -18,6 +18,8 @@ static_assert(sizeof(Cell) == 20, "shadow cells take five times the memory of th
 
 constexpr uint64_t kClockBits = uint64_t{0x7ff} << 19, kInFlight = kClockBits, kStrong = uint64_t{1} << 18;
 constexpr uint64_t kLocationBits = kStrong - 1, kLineFlag = kStrong >> 1;
+// A place in a stamp: a line below kShortLine, else 0, and the last bits of the hash of the file's name.
+constexpr uint64_t kShortFiles = 8, kShortLine = kLineFlag / kShortFiles;
 constexpr uint32_t kReaderSet = 0xfffff;
 constexpr int kWriteMask = 20, kReadMask = 24, kOthersMask = 28;
 
@@ -29,11 +31,12 @@ inline uint64_t code_offset(Address pc) {
   const Address offset = pc - runtime.text;
   return offset < kLineFlag ? offset : 0;
 }
-// A strong access keeps its line, which tells an atomic from a volatile access.
+// A strong access keeps its line, which distinguishes an atomic from a volatile access.
 inline uint64_t location_of(Address pc, int line, bool strong = false) {
   if (runtime.ptx && !strong) return code_offset(runtime.ptx);
-  return line > 0 && static_cast<uint64_t>(line) < kLineFlag ? kLineFlag | static_cast<uint64_t>(line)
-                                                             : code_offset(pc);
+  const uint64_t number = static_cast<uint64_t>(ww_line_of(line)), file = static_cast<uint64_t>(line) >> kLineBits;
+  if (line <= 0) return code_offset(pc);
+  return number < kShortLine ? kLineFlag | (file % kShortFiles * kShortLine + number) : kLineFlag;
 }
 inline Cell* cell_of(const Slot& slot, Address address) {
   return reinterpret_cast<Cell*>(slot.cells + (address >> 2) * sizeof(Cell));
@@ -60,48 +63,43 @@ struct AccessInfo {
 void report_race(const Slot& slot, const AccessInfo& access, Address word, bool write, uint64_t other,
                  bool other_wrote);
 void resolve_pending_store();
-// Before the next access of the thread. A copy of a structure calls the hook of its write, then that of its read, and
-// then writes.
+// Call it before the next access of the thread. A copy of a structure calls the hook of its write, then that of its
+// read, and then writes.
 inline void resolve_before(bool write) {
   if (write || runtime.pending.kind == PendingStore::kAtomic) resolve_pending_store();
 }
-// After the access of an atomic was checked. `writes`, `rest`: of the words before.
+// Call it after the access of an atomic is checked. `writes`, `rest`: those of the words before the access.
 void record_atomic(Slot& slot, Address address, unsigned bytes, bool compares, bool is_narrow, const uint64_t* writes,
                    const uint64_t* rest);
 
 void record_read_slow(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word);
 void record_write(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word);
 
-// Records a weak read of the bytes `mask` of one word. Fast path: the same thread reads again, or the reader adds
-// nothing to those that are recorded: without synchronisation among some threads of a block, two readers race with
-// every write that a third races with.
-inline __attribute__((always_inline)) void record_read(Slot& slot, Cell& cell, uint32_t mask, Address address,
-                                                       unsigned bytes, Address pc) {
+// Records a weak read of the bytes `mask` of one word and returns true, or returns false if the slow path must record
+// it. Fast: the same thread reads again, or the reader need not be recorded: if only barriers of the whole block
+// synchronise its threads, every write that races with a third reader also races with one of two recorded readers.
+inline __attribute__((always_inline)) bool record_read(const Slot& slot, Cell& cell, uint32_t mask, Address pc) {
   const uint32_t floor = runtime.epoch_floor[slot.shared], wrote = epoch_of(cell.write), rest = cell.rest;
   const uint64_t read = cell.read;
-  if (!runtime.clustered &&
-      (wrote < floor || (slot.shared && wrote != runtime.epoch && (cell.write & kClockBits) != kInFlight))) {
-    if (same_thread_and_epoch(read, runtime.stamp)) {
-      if ((rest >> kReadMask & mask) == mask) {
-        cell.read = runtime.stamp | code_offset(pc);
-        return;
-      }
-    } else if (epoch_of(read) == runtime.epoch) {
-      if ((rest & kReaderSet) && (rest >> kOthersMask & mask) == mask) {
-        if (!runtime.synchronises_partly) return;
-        const uint32_t reader = static_cast<uint32_t>(runtime.stamp >> 19 & 0x1fffff) << 4 | mask;
-        if (const uint32_t next = runtime.block->readers.remembered(rest & kReaderSet, reader)) {
-          cell.rest = (rest & ~kReaderSet) | next;
-          return;
-        }
-      }
-    } else if (!slot.shared && epoch_of(read) >= floor && !runtime.clocks_used && !(read & kStrong) &&
-               epoch_of(read) < runtime.block->first_epoch && !runtime.synchronised &&
-               (rest >> kReadMask & mask) == mask) {
-      return;  // the recorded reader, in another block, races with every write that this read races with
-    }
+  if (runtime.clustered) return false;
+  if (wrote >= floor && (!slot.shared || wrote == runtime.epoch || (cell.write & kClockBits) == kInFlight))
+    return false;
+  if (same_thread_and_epoch(read, runtime.stamp)) {
+    if ((rest >> kReadMask & mask) != mask) return false;
+    cell.read = runtime.stamp | code_offset(pc);
+    return true;
   }
-  record_read_slow(slot, cell, mask, {address, bytes, pc, false, 0, false}, address);
+  if (epoch_of(read) == runtime.epoch) {
+    if (!(rest & kReaderSet) || (rest >> kOthersMask & mask) != mask) return false;
+    if (!runtime.synchronises_partly) return true;
+    const uint32_t reader = static_cast<uint32_t>(runtime.stamp >> 19 & 0x1fffff) << 4 | mask;
+    const uint32_t next = runtime.block->readers.remembered(rest & kReaderSet, reader);
+    if (next) cell.rest = (rest & ~kReaderSet) | next;
+    return next;
+  }
+  // The recorded reader, in another block, races with every write that this read races with.
+  return !slot.shared && epoch_of(read) >= floor && !runtime.clocks_used && !(read & kStrong) &&
+         epoch_of(read) < runtime.block->first_epoch && !runtime.synchronised && (rest >> kReadMask & mask) == mask;
 }
 
 // Reports implicit warp-synchronous code: a volatile access to shared memory that another lane of the same warp has
@@ -110,6 +108,9 @@ void check_warp_synchronous(const Slot& slot, Address address, unsigned bytes, b
 
 void check_proxy_fence(Address address, size_t bytes, Address pc, const char* what, int line);
 void check_global_proxy_fence(Address address, size_t bytes, Address pc, int line);
+
+// A read of a word that `write` wrote, with no fence of another proxy between; `message` names the fence.
+void report_missing_fence(const Slot& slot, Address at, uint64_t write, Address pc, int line, const char* message);
 
 // Mark words as the destination of a pending asynchronous copy of the running thread, and of a completed one.
 void mark_in_flight(Slot& slot, Address to, size_t bytes, uint64_t code);

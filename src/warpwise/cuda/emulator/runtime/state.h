@@ -37,24 +37,24 @@ enum class ThreadState : uint8_t {
 struct Block;
 struct Barrier;
 
-// What a thread knows about the threads of a block: their accesses of epochs before `epoch`, and those of `epoch` up to
-// `clock`, happen before its next access. Of these, the accesses of epochs before `fenced_epoch`, and those up to
-// `fenced` in `epoch`, are followed by a proxy fence.
+// The accesses of a block's threads that happen before a thread's next access: those of epochs before `epoch`, and
+// those of `epoch` up to `clock`. A proxy fence follows those of epochs before `fenced_epoch`, and those of `epoch` up
+// to `fenced`.
 struct Seen {
   uint32_t epoch = 0, fenced_epoch = 0;
   VectorClock clock, fenced;
   Knowledge known, observed[2];  // see Thread
   void join(const Seen& from);
-  void begin(uint32_t epoch);  // forgets the clocks of another epoch
+  void begin(uint32_t epoch);  // resets the clocks if they are of another epoch
 };
 
-// What a thread releases with one scope, computed at `clock` of `epoch` when it knew `known`.
+// What a thread releases with one scope, computed at `clock` of `epoch` from `known`.
 struct Released {
   uint32_t epoch = 0, clock = 0;
   Knowledge known, all;
 };
 
-// A read of a word with too small a scope on one side, for the explanation of a race.
+// A read of a released word where the scope of the release or of the acquire is too small; it explains a race.
 struct FailedSynchronisation {
   int line;  // of the release, or -1
   Knowledge released;
@@ -66,6 +66,7 @@ struct FailedSynchronisation {
 struct BulkCopy {
   Address to;
   std::vector<char> data;
+  ww_combine combine;  // of a reduction
 };
 
 // A bulk copy from shared to global memory; its bytes in flight in global memory.
@@ -118,7 +119,7 @@ struct Thread {
   uint32_t bulk_last;            // number of commits after which the last such read is in a group
   Address bulk_place;            // of the last one, in the kernel
   Knowledge known;               // what happens before its next access
-  Knowledge observed[2];         // by scope: what was released at words that it has read; a fence makes it known
+  Knowledge observed[2];         // by scope: what was released at words that it has read; its next fence acquires it
   Released released[2];          // by scope
   bool takes_lock;               // a compare-and-swap has read such a word, and no fence follows
   Address lock;                  // the word that a compare-and-swap has changed, until the thread writes it again; or 0
@@ -137,7 +138,7 @@ struct Barrier {
   std::vector<BulkCopy> incoming;        // not complete yet
   bool fenced;                           // its initialisation is visible to the async proxy and to other blocks
   unsigned initialised_by;               // the thread
-  unsigned agent;                        // stands for these copies in the clocks; 0 if none
+  unsigned agent;                        // represents these copies in the clocks; 0 if none
   std::vector<Seen> arrived, completed;  // by the block's rank in the cluster
   struct Arrival {
     unsigned thread;
@@ -196,7 +197,7 @@ struct Block {
   bool synchronises;             // a thread has read a word at which another has released
   bool has_fenced;               // a thread has executed a fence
   Extent fenced[2];              // by scope: what fences of earlier epochs follow; epoch 0: none
-  Knowledge proxy_fenced;        // what its threads knew at proxy fences
+  Knowledge proxy_fenced;        // what happened before proxy fences of its threads
   FailedSynchronisation failed;  // the latest
   std::unordered_map<Address, uint64_t> observed_writes;  // strong writes of other threads, by word
   int barrier_result;
@@ -216,9 +217,10 @@ struct Block {
   Warpgroup warpgroups[kMaxThreads / kWarpgroupThreads];
   std::unordered_map<Address, uint8_t> swizzles;  // by 128 bytes of shared memory: of the bulk copy that loaded them
   unsigned load_agents, store_agents;             // in use
-  uint32_t agents_epoch;                          // what agents did in epochs before it counts as ordered
+  uint32_t agents_epoch;                          // operations of agents in epochs before it count as ordered
   std::unordered_map<unsigned, unsigned> store_agent;  // by thread
   std::unordered_map<Address, std::unique_ptr<Barrier>> barriers;
+  std::unordered_map<Address, uint64_t> acquired_maps;  // tensor maps that it has acquired, and their state then
 };
 
 // kPreempt: as kShuffle, and threads are preempted at atomics, volatile accesses, fences and barriers, and blocks with
@@ -256,6 +258,7 @@ struct Runtime {
   bool synchronised;                             // a thread has released at a word
   Address last_access;                           // of the running thread
   bool synchronises_partly;  // the kernel can synchronise some threads of a block, other than by __syncthreads()
+  bool clustered;            // blocks of a cluster of several are resident
   Address text;              // start of the kernel's code
   Address ptx;  // where the running thread executes inline PTX, or 0: the place of its reports, whatever the line
   Thread* current;
@@ -283,10 +286,10 @@ struct Runtime {
   bool aborted;
   volatile int stop;  // a Stop, set by the signal handlers
   uint64_t resumes, barriers_completed;
-  bool clustered;                                       // blocks of a cluster of several are resident
-  unsigned stalls;                                      // times that all threads waited since a barrier completed last
-  std::unordered_map<uint64_t, uint32_t> proxy_fenced;  // by number of the block: epoch of its last proxy fence
-  std::unordered_set<uint64_t> started_early;           // numbers of blocks that started with another of their cluster
+  unsigned stalls;                                       // times that all threads waited since a barrier completed last
+  std::unordered_map<uint64_t, uint32_t> proxy_fenced;   // by number of the block: epoch of its last proxy fence
+  std::unordered_map<uint64_t, uint32_t> maps_released;  // by number of the block: epoch of its last release of maps
+  std::unordered_set<uint64_t> started_early;            // numbers of blocks that started with another of their cluster
   uint32_t last_epoch;
   PendingStore pending;
   std::vector<Report> reports;

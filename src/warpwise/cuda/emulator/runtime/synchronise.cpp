@@ -296,7 +296,7 @@ void explain_race(uint64_t other, char* to, size_t size) {
   const FailedSynchronisation& failed = block.failed;
   if (!is_withheld(other)) return;
   char line[32] = "";
-  if (failed.line > 0) snprintf(line, sizeof line, " at line %d", failed.line);
+  if (failed.line > 0) snprintf(line, sizeof line, " at line %d", ww_line_of(failed.line));
   if (failed.by_reader)
     snprintf(to, size, "the acquire has scope block, and the release was in another block: use scope device");
   else if (failed.narrow_access)

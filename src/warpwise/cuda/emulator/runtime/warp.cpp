@@ -11,9 +11,9 @@ namespace ww {
 
 static Warp& warp_of(const Thread& thread) { return thread.block->warps[thread.id / 32]; }
 
-// A lane that has exited need not take part in an operation whose mask names it. A lane that passes the operation by,
-// and exits later, is no such lane. Two signs tell it from an early return: its last access follows the operation in
-// the source, which findings.py decides, or is the last access of a lane that has taken part, too.
+// A lane that has exited need not execute an operation whose mask includes it. A lane that skips the operation and
+// exits later is not exempt. It differs from an early return in one of two ways: its last access follows the operation
+// in the source (findings.py decides this), or its last access is also that of a lane that has executed the operation.
 void note_exited_lanes(const Block& block, unsigned first, Warp& warp, const WarpOperation& operation) {
   if (!runtime.checks.races || !operation.pc) return;
   const auto known =

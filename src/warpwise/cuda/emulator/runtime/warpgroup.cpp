@@ -16,7 +16,7 @@ static bool all_have_committed(const Block& block, unsigned first, uint32_t grou
   return true;
 }
 
-// Of the last wgmma that the thread began.
+// The operands of the last wgmma that the thread has started.
 static WgmmaOperands& operands_of(const Thread& thread) {
   Warpgroup& group = warpgroup_of(*thread.block, thread);
   return group.operands[thread.wgmmas - 1 - group.first];

@@ -26,7 +26,8 @@ struct WarpSite {
   bool passed = false;
 };
 
-// An operation whose mask names a lane that has exited without it; `before`: the last access before it, by lane.
+// An operation whose mask includes a lane that has exited without executing it; `before`: the last access before it, by
+// lane.
 struct PassedOperation {
   uint32_t lanes;
   Address before[32];

@@ -1,5 +1,5 @@
-// Included before every source for NVRTC: what nvcc includes implicitly, and NVRTC does not: the macros of math.h,
-// float.h and limits.h, the fixed-width integers and the short names of sys/types.h.
+// Included before every source that NVRTC compiles. It defines what nvcc includes implicitly and NVRTC does not: the
+// macros of math.h, float.h and limits.h, the fixed-width integers and the short names of sys/types.h.
 #pragma once
 
 #include "float.h"

@@ -1,6 +1,6 @@
 // The extensions' global variables (__device__, __constant__, __managed__): their table, copies, and device addresses.
-// Kernels have copies of a variable. One whose address the program asks for has a block of device memory, too, which is
-// copied to the host's shadow before a launch or a copy, and back after it.
+// Kernels have copies of a variable. If the program requests its address, the variable also has a block of device
+// memory, which is copied to the host's shadow before a launch or a copy, and back after it.
 #include <warpwise_host/api.h>
 
 #include <cuda_runtime.h>
@@ -36,7 +36,8 @@ void read_symbols() {
     block.before.assign(block.data, block.data + block.bytes);
   }
 }
-// A kernel may have written the variable by its name, or the block by its address: of each byte the changed one counts.
+// A kernel may have written the variable by its name, or the block by its address. For each byte the changed value is
+// kept.
 void write_symbols() {
   for (auto& [shadow, block] : blocks) {
     const Access access(block.data);

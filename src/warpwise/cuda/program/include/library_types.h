@@ -1,4 +1,4 @@
-// The element types that cuBLAS's calls of mixed types name.
+// The element types for cuBLAS's functions of mixed types.
 #pragma once
 enum cudaDataType_t {
   CUDA_R_32F = 0,

@@ -1,5 +1,5 @@
-// Linked into each program. Its calls of malloc and posix_memalign return memory of zeros, as most of it is in a new
-// process: the heap of this process is used, and programs rely on zeros unknowingly.
+// Linked into each program. Its calls of malloc and posix_memalign return zeroed memory, because some programs depend
+// on it: in a new process most memory is zero, but the heap of this process has been used before.
 #include <stdlib.h>
 #include <string.h>
 

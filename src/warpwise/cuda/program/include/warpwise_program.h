@@ -23,7 +23,7 @@ namespace cuda::std {
 using namespace ::std;
 }
 
-// Device functions that are also host functions name these.
+// Names that device functions use which are also host functions.
 inline const uint3 threadIdx{}, blockIdx{};
 inline const dim3 blockDim{}, gridDim{};
 extern const int warpSize __attribute__((weak));

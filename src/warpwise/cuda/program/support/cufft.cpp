@@ -88,7 +88,7 @@ size_t bytes_of(const Layout& layout, const size_t n[3], size_t last, size_t bat
   return (layout.at(end) + (batch - 1) * layout.distance + 1) * size;
 }
 
-// T is float or double; kReal and kRealOut say which operand is real. A real operand's complex counterpart holds the
+// T is float or double; kReal and kRealOut state which operand is real. A real operand's complex counterpart holds the
 // first n / 2 + 1 values of the last dimension.
 template <class T, bool kRealIn, bool kRealOut>
 cufftResult execute(const char* function, cufftHandle handle, cufftType type, const T* in, T* out, int sign) {

@@ -1,4 +1,4 @@
-// What the CPU versions of CUDA's libraries share: access to device memory, and checks of their operands.
+// Functions for the CPU versions of CUDA's libraries: access to device memory, and checks of their operands.
 #pragma once
 #include <cuda_runtime.h>
 

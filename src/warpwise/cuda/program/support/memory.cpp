@@ -48,7 +48,7 @@ ww_program_block* find(uint64_t address) {
   auto after = blocks.upper_bound(address);
   if (after == blocks.begin()) return nullptr;
   --after;
-  // The addresses of two blocks differ by gigabytes: what is near a block was computed from it.
+  // The addresses of two blocks differ by gigabytes, so an address near a block was computed from it.
   return address - after->first <= after->second.bytes + (uint64_t{1} << 30) ? &after->second : nullptr;
 }
 

@@ -1,4 +1,4 @@
-// One thread per pixel adds the windows that contain it: no atomics, so that the order is fixed.
+// One thread per pixel adds the gradients of the windows that contain it: no atomics, so the order is fixed.
 
 // dx: (planes, h, w); dy: (planes, oh, ow). A window at row i covers the rows from i * stride - pad.
 __global__ void avg_pool2d_backward(const float* dy, float* dx, int total, int h, int w, int oh, int ow, int kh, int kw,

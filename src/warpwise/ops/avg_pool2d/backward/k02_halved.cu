@@ -1,9 +1,9 @@
-// Windows of 2 x 2 side by side: a thread reads one gradient and writes the window by two 8-byte stores.
+// Adjacent windows of 2 x 2: a thread reads one gradient and writes its window by two 8-byte stores.
 
 #include <warpwise/core/pack.cuh>
 
-// dx: (planes, h, w), w even and dx aligned to 8 bytes; dy: (planes, h / 2, w / 2). A thread for each window, also for
-// those of which only the first row is within the image. rows = planes * cdiv(h, 2).
+// dx: (planes, h, w), w even and dx aligned to 8 bytes; dy: (planes, h / 2, w / 2). One thread per window, including
+// windows with only the first row inside the image. rows = planes * cdiv(h, 2).
 __global__ void avg_pool2d_backward_halved(const float* dy, float* dx, int rows, int h, int w) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   const int ow = w / 2, oh = h / 2, half = (h + 1) / 2;

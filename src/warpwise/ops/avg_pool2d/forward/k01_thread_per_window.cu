@@ -1,7 +1,7 @@
 // One thread per window, any stride and padding: the definition and the baseline.
 
-// x: (planes, h, w); y: (planes, oh, ow). The divisor is the size of the padded window (cut at the padding's end), or
-// of its part within the image.
+// x: (planes, h, w); y: (planes, oh, ow). The divisor is the size of the window, cut at the end of the padding, or the
+// size of its part inside the image.
 __global__ void avg_pool2d(const float* x, float* y, int total, int h, int w, int oh, int ow, int kh, int kw,
                            int stride_h, int stride_w, int pad_h, int pad_w, bool padding_counts) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;

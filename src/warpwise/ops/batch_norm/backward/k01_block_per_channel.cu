@@ -4,9 +4,9 @@
 
 constexpr int kThreads = 256;
 
-// With h = (x - mean) * rstd: dw = sum dy h, db = sum dy, and dx = w rstd (dy - db / M - h dw / M) + dmean / M +
-// 2 dvar (x - mean) / M. x, dx: (n, channels, inner); dy likewise, or null; the others: (channels), or null but for
-// mean and var. Grid: channels blocks.
+// With h = (x - mean) * rstd: dw = sum dy h, db = sum dy, and dx = w rstd (dy - db / M - h dw / M) + dmean / M + 2 dvar
+// (x - mean) / M. x, dx: (n, channels, inner); dy: the same shape, or null; mean, var: (channels); all others:
+// (channels) or null. Grid: channels blocks.
 __global__ void __launch_bounds__(kThreads) batch_norm_backward(const float* dy, const float* dmean, const float* dvar,
                                                                 const float* x, const float* weight, const float* mean,
                                                                 const float* var, float* dx, float* dw, float* db,

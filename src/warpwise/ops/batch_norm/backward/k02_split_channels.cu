@@ -1,6 +1,6 @@
-// Several blocks per channel, as in the forward: one launch for the two sums, one for dx, with 16-byte accesses.
+// Several blocks per channel, as in the forward: one launch for the two sums and one for dx, with 16-byte accesses.
 //
-// dx = a dy + b (x - mean) + c with three numbers for each channel, which the second launch computes from the sums.
+// dx = a dy + b (x - mean) + c. The second launch computes a, b and c of each channel from the sums.
 
 #include <warpwise/core/channel.cuh>
 

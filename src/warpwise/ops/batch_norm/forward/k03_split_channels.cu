@@ -1,9 +1,9 @@
 // Several blocks per channel: 16 channels occupy all SMs. One launch for the statistics, read once, and one to
 // normalise.
 //
-// The sums are shifted by the channel's first element x_0: var = mean((x - x_0)^2) - mean(x - x_0)^2 then cancels no
-// more than the distance of x_0 from the mean, in units of the deviation, makes it. The second launch reads from L2 if
-// the tensor fits there: 128 x 16 x 28 x 28 floats are 6.4 MB.
+// The sums are shifted by the first element x_0 of the channel: the cancellation in var = mean((x - x_0)^2) - mean(x -
+// x_0)^2 then depends only on the distance of x_0 from the mean in standard deviations. The second launch reads from L2
+// if the tensor fits: 128 x 16 x 28 x 28 floats are 6.4 MB.
 
 #include <warpwise/core/channel.cuh>
 
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kThreads) batch_statistics(const float* x, flo
   const float count = static_cast<float>(n) * static_cast<float>(inner), distance = sum / count;
   mean[channel] = origin + distance;
   const float spread = squares / count - distance * distance;
-  var[channel] = spread < 0.0f ? 0.0f : spread;  // a NaN stays one
+  var[channel] = spread < 0.0f ? 0.0f : spread;  // NaN is kept
 }
 
 // y = (x - mean) / sqrt(var + eps) * weight + bias; weight, bias: (channels) or null. Grid: (parts, channels).

@@ -1,7 +1,7 @@
-// Both statistics and the number of batches of a layer in one launch, where PyTorch takes five: a thread a channel.
+// Both statistics and the number of batches of a layer in one launch (PyTorch takes five): one thread per channel.
 
 // running_mean = (1 - momentum) running_mean + momentum (mean + bias); running_var likewise with correction var. All
-// (channels), bias or null; batches: one element, which grows by 1.
+// (channels), bias or null; batches: one element, incremented by 1.
 __global__ void running_statistics(float* running_mean, float* running_var, long long* batches, const float* mean,
                                    const float* var, const float* bias, int channels, float momentum,
                                    float correction) {

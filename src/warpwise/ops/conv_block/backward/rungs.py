@@ -13,15 +13,18 @@ from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._conv3x3 import add_parts, each, flags, groups, output_tile, row_limits, weights
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv2d.op import CONV2D_BACKWARD
+from warpwise.ops.conv_block import _one_channel as one_channel
 from warpwise.ops.conv_block.forward import rungs as forward
-from warpwise.ops.conv_block.spec import DTYPES
+from warpwise.ops.conv_block.spec import DTYPES, convolved_shape
 
 HERE = Path(__file__).parent
 THREADS, BLOCKS_PER_SM, FEWEST_WINDOWS = 256, 4, 1024  # kThreads; windows of a block
 MOST_PARTS = 32  # blocks of a channel in k03
+EACH, FILTER_SUMS = 2, 10  # kEach and kFilterSums of k05
 SEPARATE = cuda.load(HERE / "k01_separate_passes.cu")
 FUSED = cuda.load(HERE / "k02_fused.cu")
 DIRECT = cuda.load(HERE / "k03_direct_tiles.cu")
+MOMENTS = cuda.load(HERE / "k05_input_moments.cu")
 CONVOLUTION = ([1, 1], [1, 1], [1, 1], 1)  # stride, padding, dilation and groups
 
 
@@ -33,6 +36,21 @@ def direct_limits(*args: Any) -> str | None:
     return row_limits(args[4]) or limits(*args)
 
 
+def moment_limits(*args: Any) -> str | None:
+    if args[3] is not None or args[12]:
+        return "takes no gradient of the convolution, and computes none of the input"
+    return one_channel.limits(args[4]) or limits(*args)
+
+
+def _stored(*args: Any) -> torch.Tensor:
+    """The argument ``convolved``, or the convolution computed again where the forward does not save it."""
+    input, weight, convolved = args[4], args[5], args[11]
+    if convolved is None:
+        convolved = input.new_empty(convolved_shape(input, weight))
+        forward.convolution(input, weight, convolved)
+    return convolved
+
+
 def _convolution(rung: str, outputs: Any, d: torch.Tensor, *args: Any) -> None:
     """dx, if it is needed, and dw from the gradient ``d`` of the convolution."""
     dx, dw = outputs[:2]
@@ -42,8 +60,9 @@ def _convolution(rung: str, outputs: Any, d: torch.Tensor, *args: Any) -> None:
 
 
 def separate_passes(outputs: Any, *args: Any) -> None:
-    dy, dmean, dvar, dconv, _, _, gamma, beta, eps, mean, var, y, _ = args
+    dy, dmean, dvar, dconv, _, _, gamma, beta, eps, mean, var, *_ = args
     dgamma, dbeta = outputs[2:]
+    y = _stored(*args)
     sizes = (*y.shape, eps)
     channels = SEPARATE["channel_gradients"][cdiv(y.shape[1], 32), 32]
     channels(y, dy, mean, var, gamma, beta, cuda.out(dgamma), cuda.out(dbeta), *sizes)
@@ -55,8 +74,9 @@ def separate_passes(outputs: Any, *args: Any) -> None:
 
 
 def fused(outputs: Any, *args: Any) -> None:
-    dy, dmean, dvar, dconv, _, _, gamma, beta, eps, mean, var, y, _ = args
+    dy, dmean, dvar, dconv, _, _, gamma, beta, eps, mean, var, *_ = args
     dgamma, dbeta = outputs[2:]
+    y = _stored(*args)
     n, k, h, w = y.shape
     sizes = (*y.shape, eps)
     windows = n * (h // 2) * (w // 2)
@@ -72,13 +92,14 @@ def fused(outputs: Any, *args: Any) -> None:
 
 
 def direct_tiles(outputs: Any, *args: Any) -> None:
-    dy, dmean, dvar, dconv, x, weight, gamma, beta, eps, mean, var, y, _ = args
+    dy, dmean, dvar, dconv, x, weight, gamma, beta, eps, mean, var, *_ = args
     dx, dw, dgamma, dbeta = outputs
-    n, k, h, w = y.shape
-    c = x.shape[1]
-    if not y.numel():
+    if not x.numel():
         fused(outputs, *args)
         return
+    y = _stored(*args)
+    n, k, h, w = y.shape
+    c = x.shape[1]
     parts = max(1, min(cdiv(BLOCKS_PER_SM * sm_count(y), k), cdiv(n * (h // 2) * (w // 2), FEWEST_WINDOWS), MOST_PARTS))
     sums = y.new_empty((k, parts, 2))
     pairs = w % 2 == 0 and all(tensor.data_ptr() % 8 == 0 for tensor in (y, dconv) if tensor is not None)
@@ -99,6 +120,29 @@ def direct_tiles(outputs: Any, *args: Any) -> None:
     add_parts(DIRECT, partials, dw)
 
 
+def input_moments(outputs: Any, *args: Any) -> None:
+    dy, dmean, dvar, _, x, weight, gamma, beta, eps, mean, var, *_ = args
+    _, dw, dgamma, dbeta = outputs
+    n, k, (_, _, h, w) = len(x), len(weight), x.shape
+    if not n:
+        fused(outputs, *args)
+        return
+    sms, groups = sm_count(x), one_channel.groups(k, EACH)
+    tall, splits = cdiv(k, EACH * groups), one_channel.THREADS // 32 // groups
+    windows, pixels = one_channel.backward_tiles(n, h, w, tall, splits, 2 * sms)
+    blocks = windows.blocks if dy is not None else 0
+    sums, moments = x.new_empty((k, blocks * splits, FILTER_SUMS)), x.new_empty((pixels.blocks, one_channel.PART))
+    kernel = MOMENTS[f"window_sums<{one_channel.vector(x)}>"][
+        (blocks + pixels.blocks, tall), one_channel.THREADS, max(windows.shared(w // 2), pixels.shared())
+    ]
+    kernel(x, weight, dy, mean, var, gamma, beta, cuda.out(sums), cuda.out(moments), n, h, w, k, windows.pitch,
+           windows.rows, windows.bands, windows.each, windows.share, blocks, pixels.rows, pixels.bands, pixels.each,
+           pixels.share, groups.bit_length() - 1, eps)  # fmt: skip
+    kernel = MOMENTS["filter_gradients"][k, 2 * one_channel.THREADS]
+    kernel(sums, moments, weight, var, gamma, dmean, dvar, cuda.out(dw), cuda.out(dgamma), cuda.out(dbeta),
+           blocks * splits, pixels.blocks, 1 / (n * h * w), eps)  # fmt: skip
+
+
 RUNGS = (
     make_rung(HERE, "k01_separate_passes", "a thread per channel, then a thread per pixel", separate_passes,
               dtypes=DTYPES, limits=limits),
@@ -106,10 +150,12 @@ RUNGS = (
               limits=limits),
     make_rung(HERE, "k03_direct_tiles", "the convolution's gradient in shared memory, direct sums from registers",
               direct_tiles, dtypes=DTYPES, limits=direct_limits),
+    make_rung(HERE, "k05_input_moments", "one input channel: sums over windows and the input's moments, no convolution",
+              input_moments, dtypes=DTYPES, limits=moment_limits),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
-    """Up to ``forward.MOST_CHANNELS`` channels k03, or k02 if k03 does not take the arguments; else PyTorch."""
+    """k05, k03 or k02, the first that takes the arguments, up to ``forward.MOST_CHANNELS`` channels; else PyTorch."""
     few = args[4].shape[1] <= forward.MOST_CHANNELS
-    return first_taking(RUNGS, args, "k03_direct_tiles", "k02_fused") if few else None
+    return first_taking(RUNGS, args, "k05_input_moments", "k03_direct_tiles", "k02_fused") if few else None

@@ -8,21 +8,30 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.operation import Rung, cdiv, make_rung
+from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._c import function
 from warpwise.ops._conv3x3 import each, groups, output_tile
 from warpwise.ops._defaults import first_taking
-from warpwise.ops.conv_block.spec import DTYPES, Four
+from warpwise.ops.conv_block import _one_channel as one_channel
+from warpwise.ops.conv_block.spec import DTYPES, Four, convolved_shape
 
 HERE = Path(__file__).parent
 THREADS, COLUMNS, STATISTICS_THREADS = 256, 128, 1024  # kThreads and kColumns
 WARPS = 8  # of a block of k04
+MOMENT_THREADS, MOMENT_BLOCKS = 512, 1  # of input_moments in k05, blocks per SM
+EACH, WIDE = 4, 1  # kEach of k05; images of an SM that one block takes
 MOST_ELEMENTS, MOST_FILTERS = 2**30, 65535
 MOST_CHANNELS = 64  # of an input that the default takes
 SEPARATE = cuda.load(HERE / "k01_separate_passes.cu")
 FUSED = cuda.load(HERE / "k03_fused.cu")
 DIRECT = cuda.load(HERE / "k04_direct_tiles.cu")
+MOMENTS = cuda.load(HERE / "k05_input_moments.cu")
 IN_C = function(HERE / "k02_c.c", "conv_block", 8 * "p" + "lllllf")
+
+
+def _stored(outputs: Four, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> torch.Tensor:
+    """The output ``convolved``, or scratch memory of its shape where it is not present."""
+    return input.new_empty(convolved_shape(input, weight)) if outputs[3] is None else outputs[3]
 
 
 def limits(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
@@ -32,13 +41,23 @@ def limits(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
     return None
 
 
-def separate_passes(outputs: Four, *args: Any) -> None:
-    output, mean, var, convolved = outputs
-    input, weight, gamma, beta, eps = args
-    n, k, h, w = convolved.shape
-    if n:
+def moment_limits(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
+    return one_channel.limits(input) or limits(input, weight)
+
+
+def convolution(input: torch.Tensor, weight: torch.Tensor, convolved: torch.Tensor) -> None:
+    """Write the convolution of ``input`` with ``weight`` to ``convolved``."""
+    if convolved.numel():
         kernel = SEPARATE["convolution"][cdiv(convolved.numel(), THREADS), THREADS]
-        kernel(input, weight, cuda.out(convolved), *input.shape, k)
+        kernel(input, weight, cuda.out(convolved), *input.shape, weight.shape[0])
+
+
+def separate_passes(outputs: Four, *args: Any) -> None:
+    output, mean, var, _ = outputs
+    input, weight, gamma, beta, eps = args
+    convolved = _stored(outputs, *args)
+    n, k, h, w = convolved.shape
+    convolution(input, weight, convolved)
     SEPARATE["statistics"][cdiv(k, 32), 32](convolved, cuda.out(mean), cuda.out(var), n, k, h * w)
     if n:
         kernel = SEPARATE["normalised_maximum"][cdiv(output.numel(), THREADS), THREADS]
@@ -47,12 +66,13 @@ def separate_passes(outputs: Four, *args: Any) -> None:
 
 def in_c(outputs: Four, *args: Any) -> None:
     input, weight, gamma, beta, eps = args
-    IN_C(input, weight, gamma, beta, *outputs, *input.shape, weight.shape[0], eps)
+    IN_C(input, weight, gamma, beta, *outputs[:3], _stored(outputs, *args), *input.shape, weight.shape[0], eps)
 
 
 def fused(outputs: Four, *args: Any) -> None:
-    output, mean, var, convolved = outputs
+    output, mean, var, _ = outputs
     input, weight, gamma, beta, eps = args
+    convolved = _stored(outputs, *args)
     n, k, h, w = convolved.shape
     tiles, rows, each = cdiv(n * h * w, COLUMNS), *((16, 4) if k <= 16 else (32, 8))
     partials = input.new_empty((k, tiles, 2))
@@ -67,8 +87,9 @@ def fused(outputs: Four, *args: Any) -> None:
 
 
 def direct_tiles(outputs: Four, *args: Any) -> None:
-    output, mean, var, convolved = outputs
+    output, mean, var, _ = outputs
     input, weight, gamma, beta, eps = args
+    convolved = _stored(outputs, *args)
     n, k, h, w = convolved.shape
     if not n:
         fused(outputs, *args)
@@ -88,6 +109,27 @@ def direct_tiles(outputs: Four, *args: Any) -> None:
     kernel(convolved, mean, var, gamma, beta, cuda.out(output), n * k, k, h, w, eps)
 
 
+def input_moments(outputs: Four, *args: Any) -> None:
+    output, mean, var, _ = outputs
+    input, weight, gamma, beta, eps = args
+    n, k, (_, _, h, w) = len(input), len(weight), input.shape
+    if not n:
+        fused(outputs, *args)
+        return
+    sms, vector = sm_count(input), one_channel.vector(input)
+    tiles = one_channel.tiles(n, h, w, cdiv(h, 2), w, MOMENT_BLOCKS * sms, MOMENT_THREADS)
+    parts = input.new_empty((tiles.blocks, one_channel.PART))
+    kernel = MOMENTS[f"input_moments<{vector}, {MOMENT_THREADS}>"][tiles.blocks, MOMENT_THREADS, tiles.shared()]
+    kernel(input, cuda.out(parts), n, h, w, *tiles[:-1])
+    groups = one_channel.groups(k, EACH)
+    tall = cdiv(k, EACH * groups)
+    threads = 512 if n * tall <= WIDE * sms else 256  # one block per SM, or two
+    tiles = one_channel.tiles(n, h, w, h // 2, w // 2, max(1, 512 // threads * sms // tall), threads // groups)
+    kernel = MOMENTS[f"normalise_and_pool<{vector}, {threads}>"][(tiles.blocks, tall), threads, tiles.shared(w // 2)]
+    kernel(input, weight, gamma, beta, parts, cuda.out(output), cuda.out(mean), cuda.out(var), len(parts),
+           1 / (n * h * w), n, h, w, k, *tiles[:-1], groups.bit_length() - 1, eps)  # fmt: skip
+
+
 RUNGS = (
     make_rung(HERE, "k01_separate_passes", "a kernel for each step, a thread for each result", separate_passes,
               dtypes=DTYPES, limits=limits),
@@ -96,17 +138,17 @@ RUNGS = (
               dtypes=DTYPES, limits=limits),
     make_rung(HERE, "k04_direct_tiles", "the convolution by direct sums from tiles in shared memory", direct_tiles,
               dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k05_input_moments", "one input channel: statistics from the input's moments, nothing stored",
+              input_moments, dtypes=DTYPES, limits=moment_limits),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
-    """k04 for 2 to 64 channels, k03 for one, PyTorch for more.
-
-    With one channel, an output has only 9 products, which take less time than filling a tile of k04.
+    """k04 for 2 to 64 channels, k05 for one (or k03 if k05 does not take the images), PyTorch for more.
 
     The passes over memory that the fusion saves do not depend on the input's channels, but the convolution's time does:
     at 64 channels and 64 filters, cuDNN takes 0.7 of k03's time.
     """
     channels = args[0].shape[1]
-    name = "k03_fused" if channels == 1 else "k04_direct_tiles"
-    return first_taking(RUNGS, args, name) if channels <= MOST_CHANNELS else None
+    names = ("k05_input_moments", "k03_fused") if channels == 1 else ("k04_direct_tiles",)
+    return first_taking(RUNGS, args, *names) if channels <= MOST_CHANNELS else None

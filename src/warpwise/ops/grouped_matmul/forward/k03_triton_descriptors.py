@@ -24,7 +24,7 @@ def grouped_matmul_descriptors(
     ends_ptr,
     c_ptr,
     rows,
-    n,
+    n_units,
     k,
     groups,
     programs,
@@ -37,8 +37,10 @@ def grouped_matmul_descriptors(
 ):
     """Descriptors of a: (rows, k) and b: (groups, k, n), or transposed (groups, n, k); c: (rows, n), row-major.
 
-    Grid: ``programs``, each of which computes every programs-th tile, of any group.
+    n is 8 ``n_units``: rows of c begin on 16 bytes, so stores are vectors. Grid: ``programs``, each of which computes
+    every programs-th tile, of any group.
     """
+    n = n_units * 8
     tiles_n = tl.cdiv(n, BLOCK_N)
     index = tl.arange(0, GROUPS)
     starts, ends, tiles, before = heights(ends_ptr, groups, rows, BLOCK_M, GROUPS)
@@ -84,7 +86,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, offsets: torch.Ten
             offsets.contiguous(),
             wt.out(c),
         ),
-        *(rows, n, k, groups, programs),
+        *(rows, n // 8, k, groups, programs),
         GROUP=8,
         GROUPS=padded_groups(groups),
         B_TRANSPOSED=boxes.transposed(b),

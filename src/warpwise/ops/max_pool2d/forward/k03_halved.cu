@@ -1,4 +1,4 @@
-// Windows of 2 x 2 side by side: no bounds, two 8-byte loads a window, and one division to find it.
+// Adjacent windows of 2 x 2: no bounds checks, two 8-byte loads per window, and one division to find it.
 //
 // Adjacent windows are adjacent in memory, so a warp reads 256 consecutive bytes of each of two rows.
 

@@ -18,7 +18,7 @@ __global__ void polynomial_backward(const T* grad, const T* x, T* out, long long
     warpwise::packs(out)[i] = pack;
     return;
   }
-#pragma unroll 1  // to unroll a loop of unknown stride takes a division, before the first load
+#pragma unroll 1  // unrolling a loop of unknown stride needs a division before the first load
   for (long long at = packs * Pack::size + i - packs; at < n; at += warpwise::global_threads() - packs) {
     out[at] = gradient(grad[at], x[at]);
   }

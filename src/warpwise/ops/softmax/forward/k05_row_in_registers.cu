@@ -1,9 +1,8 @@
 // The row in registers: 16-byte loads; memory is read once and written once, the minimum for softmax.
 //
 // THREADS threads hold a row of up to THREADS * VECTORS * (BYTES / sizeof(T)) elements as float32 between load and
-// store: 32 registers per thread hold 32768 columns with 1024 threads. Short rows take a warp or a part of one, and
-// need no barrier; rows below 16 bytes take one vector as long as the row, or one element of each of up to four
-// threads.
+// store: 32 registers per thread hold 32768 columns with 1024 threads. Short rows use a warp or a part of one, without
+// a barrier. A row below 16 bytes is one vector as long as the row, or one element in each of up to four threads.
 
 #include <warpwise/core/reduce.cuh>
 #include <warpwise/core/row_tile.cuh>

@@ -1,8 +1,8 @@
-// Another dimension than the last, without copies: lanes run along neighbouring columns, and threads split a column.
+// For a dimension other than the last, without copies: lanes run along adjacent columns, and threads split a column.
 //
-// A block of (width, height) threads computes `width` columns. A thread loads VALUES elements at once; a column of at
-// most that many for each of its threads is read once. Where columns are few and long, parts of them are blocks of
-// their own: one launch writes the statistics of each part, a second one combines them and computes the result.
+// A block of (width, height) threads computes `width` columns. A thread loads VALUES elements at once; a column with at
+// most VALUES elements per thread is read once. If columns are few and long, several blocks split a column: one launch
+// writes the statistics of each part, and a second one combines them and computes the result.
 
 #include <warpwise/core/reduce.cuh>
 
@@ -40,7 +40,7 @@ struct Columns {
   // The statistics of this thread's elements. `values` are then e^(x - max) of its last batch.
   __device__ Statistics::Value read(const T* x) {
     Statistics::Value own = Statistics::identity();
-#pragma unroll 1  // to unroll a loop of unknown stride takes a division, before the first load
+#pragma unroll 1  // unrolling a loop of unknown stride needs a division before the first load
     for (int row = first; row < last; row += batch()) {
       load(x, row);
       float max = own.max;

@@ -12,7 +12,7 @@ struct NullType {};
 struct Line {
   int number;
 };
-#define WW_CUB_LINE cub::Line line = {__builtin_LINE()}
+#define WW_CUB_LINE cub::Line line = {WW_CALLER}
 
 #define WW_CUB_OPERATOR(NAME, EXPRESSION)                  \
   struct NAME {                                            \

@@ -8,7 +8,7 @@ constexpr bool is_one_of = (std::is_same_v<T, Allowed> || ...);
 
 // Scope: 0 block, 1 device, 2 system.
 template <int Scope = 1, class T, class F>
-WW_UNINSTRUMENTED T read_modify_write(T* address, const char* what, int line, F next) {
+WW_UNINSTRUMENTED auto read_modify_write(T* address, const char* what, int line, F next) {
   ww_atomic(address, sizeof(T), what, line, Scope);
   const T old = *address;
   *address = next(old);
@@ -19,7 +19,7 @@ typedef unsigned long long ull;
 // Signed overflow wraps around.
 WW_INLINE int wrap_add(int a, int b) { return static_cast<int>(static_cast<unsigned>(a) + static_cast<unsigned>(b)); }
 template <class T>
-WW_INLINE T wrap_add(T a, T b) {
+WW_INLINE auto wrap_add(T a, T b) {
   return a + b;
 }
 }  // namespace ww

@@ -5,8 +5,17 @@
 #define WW_INLINE static inline __attribute__((always_inline))
 // Functions without instrumentation: they read the runtime's memory, such as the values of other lanes.
 #define WW_UNINSTRUMENTED static __attribute__((no_sanitize("thread", "bounds", "alignment", "undefined"), noinline))
-// A parameter that defaults to the line of the call.
-#define WW_LINE int line = __builtin_LINE()
+// Function templates that other functions of these headers call have the return type `auto`: g++ instantiates them when
+// it precompiles the headers, to deduce the type. All others it instantiates again in every kernel, in 40 ms.
+// The place of a call, for default arguments, and of a macro. Clang does not fold the hash of the file's name at -O1.
+#ifdef __clang__
+#define WW_CALLER __builtin_LINE()
+#define WW_PLACE __LINE__
+#else
+#define WW_CALLER ww_place(__builtin_LINE(), __builtin_FILE())
+#define WW_PLACE ww_place(__LINE__, __FILE__)
+#endif
+#define WW_LINE int line = WW_CALLER  // a parameter that defaults to the place of the call
 
 namespace ww {
 template <class T>
@@ -18,7 +27,7 @@ template <class T>
 using same_t = typename identity<T>::type;
 
 template <class To, class From>
-WW_INLINE To bits(const From& from) {
+WW_INLINE auto bits(const From& from) {
   static_assert(sizeof(To) == sizeof(From), "a bit cast requires types of the same size");
   To to;
   __builtin_memcpy(static_cast<void*>(&to), static_cast<const void*>(&from), sizeof(To));

@@ -6,7 +6,7 @@ enum class Rounding { nearest, zero, down, up };
 
 // Conversion to an integer as by PTX cvt: values out of range saturate; NaN gives 0, or 0x8000000000000000 for 64 bits.
 template <class To, Rounding mode, class From>
-WW_INLINE To to_integer(From x) {
+WW_INLINE auto to_integer(From x) {
   const From r = mode == Rounding::nearest ? rint(x)
                  : mode == Rounding::zero  ? trunc(x)
                  : mode == Rounding::down  ? floor(x)
@@ -19,7 +19,7 @@ WW_INLINE To to_integer(From x) {
 
 // An optimisation barrier on x: prevents the contraction of a multiplication and an addition into an FMA.
 template <class T>
-WW_INLINE T uncontracted(T x) {
+WW_INLINE auto uncontracted(T x) {
 #if defined(__x86_64__)
   __asm__("" : "+x"(x));
 #elif defined(__aarch64__)
@@ -30,7 +30,7 @@ WW_INLINE T uncontracted(T x) {
 
 // Converts r, rounded to nearest, to the given rounding mode. `error` is the exact result minus r.
 template <Rounding mode, class T>
-WW_INLINE T directed(T r, double error) {
+WW_INLINE auto directed(T r, double error) {
   if (error == 0 || !(fabs(error) <= DBL_MAX) || r != r) return uncontracted(r);
   const bool grow = mode == Rounding::up || (mode == Rounding::zero && r < 0);
   const bool shrink = mode == Rounding::down || (mode == Rounding::zero && r > 0);
@@ -39,33 +39,33 @@ WW_INLINE T directed(T r, double error) {
   return uncontracted(r);
 }
 template <class T>
-WW_INLINE double sum_error(T a, T b, T s) {
+WW_INLINE auto sum_error(T a, T b, T s) {
   const T part = uncontracted(s - a);
   return static_cast<double>(uncontracted(uncontracted(a - uncontracted(s - part)) + uncontracted(b - part)));
 }
 template <Rounding mode, class T>
-WW_INLINE T add(T a, T b) {
+WW_INLINE auto add(T a, T b) {
   const T s = uncontracted(uncontracted(a) + b);
   return directed<mode>(s, mode == Rounding::nearest ? 0.0 : sum_error(a, b, s));
 }
 template <Rounding mode, class T>
-WW_INLINE T multiply(T a, T b) {
+WW_INLINE auto multiply(T a, T b) {
   const T p = uncontracted(uncontracted(a) * b);
   return directed<mode>(p, mode == Rounding::nearest ? 0.0 : static_cast<double>(fma(a, b, -p)));
 }
 template <Rounding mode, class T>
-WW_INLINE T divide(T a, T b) {
+WW_INLINE auto divide(T a, T b) {
   const T q = uncontracted(a / b);
   const double rest = static_cast<double>(fma(-q, b, a));
   return directed<mode>(q, mode == Rounding::nearest ? 0.0 : b < 0 ? -rest : rest);
 }
 template <Rounding mode, class T>
-WW_INLINE T root(T a) {
+WW_INLINE auto root(T a) {
   const T r = uncontracted(static_cast<T>(sqrt(a)));
   return directed<mode>(r, mode == Rounding::nearest ? 0.0 : static_cast<double>(fma(-r, r, a)));
 }
 template <Rounding mode>
-WW_INLINE float multiply_add(float a, float b, float c) {
+WW_INLINE auto multiply_add(float a, float b, float c) {
   const float r = uncontracted(fmaf(a, b, c));
   const double product = static_cast<double>(a) * b,
                sum = uncontracted(product + c);  // the product of two floats is exact
@@ -73,13 +73,13 @@ WW_INLINE float multiply_add(float a, float b, float c) {
                         mode == Rounding::nearest ? 0.0 : (sum - r) + sum_error(product, static_cast<double>(c), sum));
 }
 template <Rounding mode>
-WW_INLINE double multiply_add(double a, double b, double c) {
+WW_INLINE auto multiply_add(double a, double b, double c) {
   const double r = uncontracted(fma(a, b, c));
   const double p = uncontracted(a * b), low = fma(a, b, -p), s = uncontracted(p + c), rest = sum_error(p, c, s);
   return directed<mode>(r, mode == Rounding::nearest ? 0.0 : (s - r) + (rest + low));
 }
 template <Rounding mode, class To, class From>
-WW_INLINE To from_value(From x) {
+WW_INLINE auto from_value(From x) {
   const To r = static_cast<To>(x);
   if (mode == Rounding::nearest) return r;
   return directed<mode>(r, static_cast<double>(static_cast<long double>(x) - static_cast<long double>(r)));

@@ -21,7 +21,7 @@ WW_INLINE float to_odd(double x) {
 WW_INLINE float narrowed(float x) { return x; }
 WW_INLINE float narrowed(double x) { return to_odd(x); }
 template <class T>
-WW_INLINE float narrowed(T x) {
+WW_INLINE auto narrowed(T x) {
   static_assert(std::is_integral_v<T>);
   const double d = static_cast<double>(x);  // inexact for 64-bit integers: restore the sticky bit
   if (sizeof(T) < 8 || static_cast<__int128>(d) == static_cast<__int128>(x)) return to_odd(d);
@@ -40,9 +40,9 @@ WW_INLINE float fma_to_odd(float a, float b, float c) {
 
 // Drops the low `count` bits of a magnitude, rounding by the given mode.
 template <Rounding mode>
-WW_INLINE unsigned drop_low_bits(unsigned magnitude, int count, bool negative) {
+WW_INLINE auto drop_low_bits(unsigned magnitude, int count, bool negative) {
   if (count <= 0) return magnitude;
-  if (count > 31) return magnitude && (mode == Rounding::up ? !negative : mode == Rounding::down && negative);
+  if (count > 31) return 0u + (magnitude && (mode == Rounding::up ? !negative : mode == Rounding::down && negative));
   const unsigned kept = magnitude >> count, rest = magnitude & ((1u << count) - 1u), half = 1u << (count - 1);
   bool away = false;
   if (mode == Rounding::nearest) away = rest > half || (rest == half && (kept & 1u));
@@ -52,7 +52,7 @@ WW_INLINE unsigned drop_low_bits(unsigned magnitude, int count, bool negative) {
 }
 
 template <Rounding mode = Rounding::nearest>
-WW_INLINE unsigned short half_bits(float f) {
+WW_INLINE auto half_bits(float f) {
 #if defined(__F16C__)
   if (mode == Rounding::nearest && f == f) {
     typedef float four __attribute__((vector_size(16)));
@@ -61,7 +61,7 @@ WW_INLINE unsigned short half_bits(float f) {
   }
 #endif
   const unsigned u = bits<unsigned>(f), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return 0x7fff;  // the canonical NaN of NVIDIA GPUs
+  if (magnitude > 0x7f800000u) return static_cast<unsigned short>(0x7fff);  // the canonical NaN of NVIDIA GPUs
   if (magnitude == 0x7f800000u) return static_cast<unsigned short>(sign | 0x7c00u);
   const int exponent = static_cast<int>(magnitude >> 23);
   unsigned result;
@@ -93,9 +93,9 @@ WW_INLINE float half_value(unsigned short h) {
 }
 
 template <Rounding mode = Rounding::nearest>
-WW_INLINE unsigned short bfloat16_bits(float f) {
+WW_INLINE auto bfloat16_bits(float f) {
   const unsigned u = bits<unsigned>(f), sign = u >> 16 & 0x8000u, magnitude = u & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return 0x7fff;
+  if (magnitude > 0x7f800000u) return static_cast<unsigned short>(0x7fff);
   unsigned result = drop_low_bits<mode>(magnitude, 16, sign);
   const bool overflow = result == 0x7f80u && magnitude != 0x7f800000u;
   if (overflow && mode == Rounding::zero) result = 0x7f7fu;

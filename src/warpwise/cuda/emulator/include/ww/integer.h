@@ -80,12 +80,12 @@ WW_INLINE unsigned __funnelshift_rc(unsigned lo, unsigned hi, unsigned shift) {
 namespace ww {
 // c plus a dot product: dot4 (dp4a) of four bytes of a and b, dot2 (dp2a) of two 16-bit values of a and two bytes of b.
 template <class A, class B, class R>
-WW_INLINE R dot4(unsigned a, unsigned b, R c) {
+WW_INLINE auto dot4(unsigned a, unsigned b, R c) {
   for (int i = 0; i < 4; ++i) c = R(unsigned(c) + unsigned(int(A(a >> (8 * i))) * int(B(b >> (8 * i)))));
   return c;
 }
 template <class A, class B, class R>
-WW_INLINE R dot2(unsigned a, unsigned b, R c, int half) {
+WW_INLINE auto dot2(unsigned a, unsigned b, R c, int half) {
   for (int i = 0; i < 2; ++i) c = R(unsigned(c) + unsigned(int(A(a >> (16 * i))) * int(B(b >> (8 * (i + 2 * half))))));
   return c;
 }

@@ -14,7 +14,7 @@ constexpr unsigned alignment(unsigned declared) {
                                    static_cast<unsigned>(sizeof(std::remove_all_extents_t<ww_type_##NAME>)), \
                                    static_cast<unsigned>(sizeof(ww_type_##NAME)),                            \
                                    ww::alignment<ww_type_##NAME>(ALIGN),                                     \
-                                   __LINE__,                                                                 \
+                                   WW_PLACE,                                                                 \
                                    0,                                                                        \
                                    nullptr};
 #define WW_SHARED_REFERENCE(NAME) ww_type_##NAME& NAME = *static_cast<ww_type_##NAME*>(ww_shared(&ww_site_##NAME));
@@ -22,7 +22,7 @@ constexpr unsigned alignment(unsigned declared) {
 
 #define WW_DYNAMIC_SITE(NAME, ALIGN)                                                                               \
   static ww_site ww_site_##NAME = {                                                                                \
-      #NAME,  static_cast<unsigned>(sizeof(ww_type_##NAME)), 0, ww::alignment<ww_type_##NAME>(ALIGN), __LINE__, 0, \
+      #NAME,  static_cast<unsigned>(sizeof(ww_type_##NAME)), 0, ww::alignment<ww_type_##NAME>(ALIGN), WW_PLACE, 0, \
       nullptr};
 #define WW_DYNAMIC_POINTER(NAME) \
   ww_type_##NAME* NAME = static_cast<ww_type_##NAME*>(ww_dynamic_shared(&ww_site_##NAME));

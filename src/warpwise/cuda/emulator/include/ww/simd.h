@@ -3,7 +3,7 @@
 
 namespace ww {
 template <class T, class F>
-WW_INLINE unsigned lanes(unsigned a, unsigned b, F operation) {
+WW_INLINE auto lanes(unsigned a, unsigned b, F operation) {
   constexpr int width = 8 * static_cast<int>(sizeof(T));
   unsigned result = 0;
   for (int at = 0; at < 32; at += width)
@@ -12,7 +12,7 @@ WW_INLINE unsigned lanes(unsigned a, unsigned b, F operation) {
   return result;
 }
 template <class T>
-WW_INLINE int saturate(int x) {
+WW_INLINE auto saturate(int x) {
   constexpr int top = T(-1) < T(0) ? (1 << (8 * sizeof(T) - 1)) - 1 : (1 << (8 * sizeof(T))) - 1;
   constexpr int bottom = T(-1) < T(0) ? -top - 1 : 0;
   return x < bottom ? bottom : x > top ? top : x;

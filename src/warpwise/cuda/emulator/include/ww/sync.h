@@ -46,7 +46,7 @@ WW_UNINSTRUMENTED T lane_value(ww_exchange table, unsigned source, T own, const 
 
 // Reduces the values of all participating lanes in lane order, so that every lane gets the same result.
 template <class T, class F>
-WW_UNINSTRUMENTED T fold(unsigned mask, T own, const char* what, int line, F f) {
+WW_UNINSTRUMENTED auto fold(unsigned mask, T own, const char* what, int line, F f) {
   const ww_exchange table = ww_warp_exchange(mask, &own, sizeof(T), what, line);
   T result = own;
   bool first = true;
@@ -73,7 +73,7 @@ WW_UNINSTRUMENTED unsigned matching(unsigned mask, T own, const char* what, int 
 
 // True if the values of all participating lanes have the same bytes.
 template <class T>
-WW_UNINSTRUMENTED bool all_match(unsigned mask, T own, const char* what, int line) {
+WW_UNINSTRUMENTED auto all_match(unsigned mask, T own, const char* what, int line) {
   const ww_exchange table = ww_warp_exchange(mask, &own, sizeof(T), what, line);
   for (unsigned lane = 0; lane < 32; lane++)
     if ((table.present >> lane & 1) && __builtin_memcmp(&own, table.data + lane * table.stride, sizeof(T)))

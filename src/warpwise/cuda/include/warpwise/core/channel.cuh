@@ -25,8 +25,9 @@ __device__ inline void for_each_vector(int channel, int part, int parts, int n, 
   }
 }
 
-// Two sums over the blocks of a channel (gridDim.x blocks in x, channels in y): true in the last block of the channel,
-// whose threads all get the totals. partials: (channels, gridDim.x, 2); semaphores: (channels), 0 before and after.
+// Adds two sums over the blocks of a channel (gridDim.x blocks in x, channels in y). Returns true in the last block of
+// the channel, in which all threads get the totals. partials: (channels, gridDim.x, 2); semaphores: (channels), 0
+// before and after.
 __device__ inline bool channel_sums(float& first, float& second, float* partials, int* semaphores) {
   __shared__ float warp_values[kWarp];
   first = block_reduce<Sum, kChannelThreads>(first, warp_values);

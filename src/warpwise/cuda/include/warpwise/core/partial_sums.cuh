@@ -5,9 +5,9 @@
 
 namespace warpwise {
 
-// True in the last of `count` blocks that call this after they have written their partial results, which are then all
-// visible to it. All threads call it. `*semaphore` is 0 before the first block and after the last. `barrier()`
-// synchronises the calling threads, which include thread (0, 0).
+// Returns true in the last of `count` blocks to call this. A block calls it after it has written its partial results,
+// which are then all visible to the last block. All threads call it. `*semaphore` is 0 before the first block and after
+// the last. `barrier()` synchronises the calling threads, which include thread (0, 0).
 template <class Barrier>
 __device__ inline bool is_last_block(int* semaphore, int count, const Barrier& barrier) {
   __shared__ bool is_last;

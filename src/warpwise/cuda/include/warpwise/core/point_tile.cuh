@@ -25,8 +25,8 @@ __device__ inline void load_rows(float* tile, const float* x, long long n, int w
   }
 }
 
-// sums[i][j] += the scalar product of row i of a, (4, width) with rows a_step apart, and row j of b. Both are aligned
-// to 16 bytes; columns from the width up to a multiple of four are zero.
+// sums[i][j] += the dot product of row i of a, (4, width) with rows a_step apart, and row j of b. Both are aligned to
+// 16 bytes; columns from the width up to a multiple of four are zero.
 __device__ inline void add_products(float (&sums)[4][4], const float* a, int a_step, const float* b, int b_step,
                                     int width) {
   for (int column = 0; column < width; column += 4) {

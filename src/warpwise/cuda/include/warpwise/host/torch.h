@@ -1,5 +1,5 @@
-// Macros, types and functions of PyTorch's headers that kernels use. c10::Half and c10::BFloat16 have the layout of
-// CUDA's types, which take their place.
+// Macros, types and functions of PyTorch's headers that kernels use. CUDA's types replace c10::Half and c10::BFloat16,
+// which have the same layout.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -12,8 +12,8 @@ __device__ inline void cp_async8(unsigned to, const void* from, bool valid) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(read) : "memory");
 }
 
-// The copy of load_rows, complete after __pipeline_commit and __pipeline_wait_prior: `rows` rows of x: (n, width) from
-// row `first` on to tile: (rows, stride). 16, 8 or 4 bytes a copy, as rows are aligned to them.
+// load_rows by cp.async, complete after __pipeline_commit and __pipeline_wait_prior: `rows` rows of x: (n, width) from
+// row `first` on to tile: (rows, stride). A copy has 16, 8 or 4 bytes, depending on the alignment of the rows.
 __device__ inline void copy_rows_async(float* tile, const float* x, long long n, int width, long long first, int rows,
                                        int stride) {
   const int quads = (width + 3) / 4;

@@ -1,4 +1,5 @@
-// A block's GEMM by mma.sync: a cp.async pipeline that runs on from tile to tile, operands of any layout and alignment.
+// A block's GEMM by mma.sync: a cp.async pipeline that continues from tile to tile, operands of any layout and
+// alignment.
 #pragma once
 
 #include <warpwise/sm80/mma_tile.cuh>

@@ -1,4 +1,4 @@
-// One block tile of C by the SPLIT blocks of a cluster, each with its part of K; SPLIT = 1 needs no cluster.
+// The SPLIT blocks of a cluster compute one block tile of C, each over its part of K; SPLIT = 1 needs no cluster.
 #pragma once
 
 #include <warpwise/core/float4.cuh>
@@ -8,7 +8,7 @@
 #include <warpwise/sm80/gemm_store.cuh>
 #include <warpwise/sm90/cluster.cuh>
 
-// The attribute of a kernel whose clusters have `blocks` blocks; before sm_90 there is one block for each tile.
+// The attribute of a kernel with clusters of `blocks` blocks; before sm_90 there is one block for each tile.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define WARPWISE_CLUSTER(blocks) __cluster_dims__(blocks, 1, 1)
 #else
@@ -19,8 +19,8 @@ namespace warpwise {
 namespace gemm {
 
 // a: (m, k), b: (k, n); their lines are a_stride and b_stride elements apart. `store` is an epilogue of gemm_store.cuh.
-// grid.x: tiles * SPLIT blocks. Dynamic shared memory: the stages, or BM * (BN + 8) floats, which take their place. The
-// blocks add the sums of all in the order of their ranks, so the result is deterministic.
+// grid.x: tiles * SPLIT blocks. Dynamic shared memory: the larger of the stages and BM * (BN + 8) floats, which reuse
+// their memory. Each block adds the sums of all blocks in the order of their ranks, so the result is deterministic.
 template <class MainLoop, int SPLIT, class T, class Epilogue>
 __device__ inline void gemm_split_k(const T* a, int a_stride, const T* b, int b_stride, int m, int n, int k,
                                     int tiles_m, const Epilogue& store) {
@@ -36,7 +36,7 @@ __device__ inline void gemm_split_k(const T* a, int a_stride, const T* b, int b_
 
   MainLoop loop;
   loop.run(shared, a, a_stride, b, b_stride, first_row, first_column, m, n, k_begin, k_end);
-  __syncthreads();  // all stages have been read; the sums take their place
+  __syncthreads();  // all stages have been read; the sums reuse their memory
   float* const staged = reinterpret_cast<float*>(shared);
   loop.template stage_sums<kPitch>(staged);
   if constexpr (SPLIT > 1)

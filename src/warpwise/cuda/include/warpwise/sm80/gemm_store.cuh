@@ -1,5 +1,5 @@
-// Epilogues: how a block stores its sums. store(sum, row, column, left) gets four adjacent sums of a row of C, of which
-// `left` columns exist. An epilogue of one's own is a struct with this operator.
+// Epilogues, which store the sums of a block. store(sum, row, column, left) takes four adjacent sums of a row of C, of
+// which `left` columns exist. A custom epilogue is a struct with this operator.
 #pragma once
 
 #include <warpwise/core/activation.cuh>

@@ -1,8 +1,8 @@
 // The warp-specialised persistent GEMM of Hopper: the body of every kernel that multiplies by wgmma. sm_90a only.
 //
 // Warpgroup 0 is the producer: it loads k-tiles into a ring of pipeline stages by TMA. One or two consumer warpgroups
-// multiply them, each computing some of the block's tile of C. The blocks of a cluster compute neighbouring tiles, and
-// each loads a fraction of the operands that they share, by multicast. A block is persistent. A kernel combines:
+// multiply them, each computing a part of the block's tile of C. The blocks of a cluster compute adjacent tiles; each
+// loads a fraction of the operands that they share, by multicast. Blocks are persistent. A kernel combines:
 //
 //     types and sizes     GemmConfig
 //     operands in memory  TmaOperand, or another with `load`
@@ -66,7 +66,7 @@ struct GemmConfig {
   static_assert(loads_a * CN * BOX_A == BM && loads_b * CM * BOX_B == BN, "a block loads whole boxes for its cluster");
   static_assert(shared <= max_shared, "an SM has 227 KiB for a block");
 
-  // The consumer warpgroup's position in the tile, in warpgroups: constant, thus uniform, where there is one.
+  // The consumer warpgroup's position in the tile, in warpgroups: a constant, thus uniform, if there is only one.
   static __device__ int group() { return groups == 1 ? 0 : threadIdx.x / kWarpgroupThreads - 1; }
   static __device__ int group_m() { return GM == 1 ? 0 : GN == 1 ? group() : group() % GM; }
   static __device__ int group_n() { return GN == 1 ? 0 : GM == 1 ? group() : group() / GM; }

@@ -85,9 +85,9 @@ struct EpilogueVectors {
   }
 };
 
-// activate() of two values. gelu_tanh uses one reciprocal for both: 1 / p = q / (p q), where p and q are
-// 2^-60 (1 + e^(-2 u)) <= 2^63, so that p q is a normal number. The exponent is bounded, not the value, so that NaN
-// does not spread to the other value; where the bound applies, below -10, the result is x 2^-123.
+// activate() of two values. gelu_tanh uses one reciprocal for both: 1 / p = q / (p q), where p and q are 2^-60 (1 +
+// e^(-2 u)) <= 2^63, so that p q is a normal number. The bound applies to the exponent, not to the value, so a NaN does
+// not propagate to the other value. Below -10, where the bound has an effect, the result is x 2^-123.
 __device__ inline float scaled_divisor(float x) {
   return power_of_two(fminf(fmaf(-x, 2.3022082f + 0.10294324f * x * x, -60.0f), 63.0f)) + 0x1p-60f;
 }
@@ -111,7 +111,8 @@ template <class P, int ACTIVATION, bool ADDED, bool KEEP>
 struct FusedEpilogue : OverlappedStore<P, BoxStore> {
   using Base = OverlappedStore<P, BoxStore>;
   using Base::at, Base::has_pending, Base::pending, Base::staging, Base::thread;
-  // Beside the first k-tiles the previous tile is stored; then each box to add arrives, two k-tiles after its request.
+  // During the first k-tiles the previous tile is stored; then each box to add arrives, two k-tiles after its load
+  // starts.
   static constexpr int slots = ADDED ? 2 * P::subtiles + 2 : P::subtiles > 1 ? P::subtiles : 2;
   static_assert(P::wgmmas == 1, "a warpgroup computes 64 rows");
   using T = typename P::Element;

@@ -25,7 +25,7 @@ struct Words : Base {
 };
 
 // C (m, n) = A (m, k) B (n, k)^T. pairs, columns: tiles of a cluster in C; group: of TileScheduler. Store: BoxStore or
-// RowStore<int>. The kernel needs what `gemm` needs, for Int8Config.
+// RowStore<int>. Launch configuration: as for `gemm` with Int8Config.
 template <class Store>
 __device__ inline void gemm_int8(const TensorMap& a, const TensorMap& b, const Store& c, int k, int pairs, int columns,
                                  int group) {

@@ -1,9 +1,10 @@
 // GEMM of few rows or few tiles: columns of B take the M dimension of wgmma, rows of A its N dimension. sm_90a only.
 //
-// wgmma has M = 64 and N = 8 to 256. A consumer warpgroup computes 64 columns x ROWS rows of C as D = B^T A^T, so few
-// rows of A need little arithmetic. The time is that of reading B once; the ring of stages covers the latency of DRAM.
+// wgmma has M = 64 and N = 8 to 256. A consumer warpgroup computes 64 columns x ROWS rows of C as D = B^T A^T, so
+// little arithmetic is wasted with few rows of A. The time is that of reading B once; the ring of stages covers the
+// latency of DRAM.
 //
-// Where there are too few tiles to fill the GPU, K is split. Each block of a cluster sends its partial sums of the rows
+// If there are too few tiles to fill the GPU, K is split. Each block of a cluster sends its partial sums of the rows
 // that another block owns to this block through distributed shared memory, and adds those that it receives for its own
 // rows. Several clusters may split K again through global memory. Both orders of addition are fixed. The splits
 // interleave their k-tiles: at the same time they read the same lines of A from L2 and adjacent ones of B from DRAM.
@@ -34,7 +35,7 @@ enum class Shared { nothing, a, b };
 constexpr int blocks_of(Shared shared) { return shared == Shared::nothing ? 1 : 2; }
 
 // GROUPS_N x GROUPS_M consumer warpgroups along the columns of B and the rows of A, ROWS of these each. A stage, a
-// k-tile, is BOXES times 128 bytes of K. Producers: a warp, or a warpgroup, which gives registers to the consumers.
+// k-tile, is BOXES times 128 bytes of K. Producers: a warp, or a warpgroup that releases registers for the consumers.
 template <int GROUPS_N, int GROUPS_M, int ROWS_, int BOXES_, int MAX_STAGES, int PRODUCER_THREADS = 32,
           Shared SHARED = Shared::nothing>
 struct Shape {
@@ -51,7 +52,8 @@ struct Shape {
   static_assert(kRows % (SHARED == Shared::a ? 16 : 8) == 0, "a swizzled unit has 8 rows");
 };
 
-// The tile and the split of a block's cluster. `tile`, of a pair the first: its index; `splits`: clusters of a tile.
+// The tile and the split of a block's cluster. `tile`: its index, or that of a pair's first; `splits`: clusters of a
+// tile.
 struct Work {
   int tile, first_row, first_column, split, splits;
 };
@@ -161,8 +163,8 @@ struct MainLoop {
     }
   }
 
-  // sums = the product over every `stride`-th k-tile from `first` to `end`. Called by all consumer warpgroups, `group`
-  // is this one.
+  // sums = the product over every `stride`-th k-tile from `first` to `end`. Called by all consumer warpgroups; `group`
+  // is the index of this one.
   __device__ void multiply(float (&sums)[S::kRows / 2], B& b, int group, int first, int end, int stride) const {
     const int thread = threadIdx.x % kWarpgroupThreads;
     const unsigned a_offset = bytes_b + S::group_m(group) * S::kRows * kLineBytes,
@@ -232,7 +234,7 @@ struct MainLoop {
 };
 
 // a: (m, k), a tensor map with boxes of kTileRows x 128 bytes; b: (k, n). partials, semaphores: of split_k_reduce, for
-// each tile and owner; used if work.splits > 1, unless each split has a C of its own (Output::kPlanes). `columns` of a
+// each tile and owner; used if work.splits > 1, unless each split has a separate C (Output::kPlanes). `columns` of a
 // tile, a multiple of 8 up to kTileColumns: a warpgroup that has fewer than 64 also multiplies the memory behind them,
 // and does not store the sums. Cluster: SPLIT splits of K, times two blocks of a pair if an operand is shared. Dynamic
 // shared memory: 1 KiB for alignment + the stages + Output's staging memory, if it has its own, + the receive buffer,

@@ -20,9 +20,9 @@ namespace sm90 = warpwise::sm90;
 constexpr int kWarpgroupThreads = 128;
 
 // Sends this block's partial sums to the blocks of the cluster that own rows of the tile, and adds those that it
-// receives to the own ones, in the order of ranks. False in a block that owns none. `buffer`: shared memory for (SPLIT
-// - 1) * THREADS * OWN floats, `barrier`: an mbarrier that expects as many bytes. The rank of split i is i * PAIR +
-// half.
+// receives to its own, in the order of ranks. Returns false in a block that owns no rows. `buffer`: shared memory for
+// (SPLIT - 1) * THREADS * OWN floats; `barrier`: an mbarrier that expects as many bytes. The rank of split i is
+// i * PAIR + half.
 template <int SPLIT, int PAIR, int THREADS, int SUMS, int OWN>
 __device__ inline bool cluster_reduce(const float (&sums)[SUMS], float (&own)[OWN], unsigned buffer, unsigned barrier,
                                       int split, int half) {
@@ -58,8 +58,8 @@ __device__ inline bool cluster_reduce(const float (&sums)[SUMS], float (&own)[OW
   return true;
 }
 
-// The same for `splits` blocks through global memory: true in the last block to arrive, which adds the partial sums of
-// all in the order of splits. partials: (splits, OWN / 4, THREADS) float4; semaphore: 0 before and after.
+// The same for `splits` blocks through global memory. Returns true in the last block to arrive, which adds all partial
+// sums in the order of splits. partials: (splits, OWN / 4, THREADS) float4; semaphore: 0 before and after.
 template <int THREADS, int OWN>
 __device__ inline bool split_k_reduce(float (&own)[OWN], float4* partials, int* semaphore, int split, int splits,
                                       bool& is_last) {
@@ -91,9 +91,9 @@ __device__ inline bool split_k_reduce(float (&own)[OWN], float4* partials, int* 
   return true;
 }
 
-// An Output has besides store(): kPlanes, true if each split has a C of its own; kReleases, true if the cluster barrier
-// before an exchange of sums orders memory; kOwnStaging, bytes of staging memory of a warpgroup, or 0 if it is in the
-// stages, which then hold staging_bytes<ROWS>(); scales<ROWS>(row, column), called before the main loop.
+// Besides store(), an Output has kPlanes, true if each split has a separate C; kReleases, true if the cluster barrier
+// before an exchange of sums orders memory; kOwnStaging, the bytes of staging memory of a warpgroup, or 0 if it is in
+// the stages, which then hold staging_bytes<ROWS>(); and scales<ROWS>(row, column), called before the main loop.
 
 // No scales.
 struct Unscaled {

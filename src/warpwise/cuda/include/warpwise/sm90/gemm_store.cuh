@@ -18,9 +18,10 @@ __device__ inline void registers_to_shared(unsigned box, const unsigned (&pairs)
   }
 }
 
-// A Store is how a warpgroup stores 64 rows of C, 128 bytes of each at a time. `write` copies 16 registers of a thread
-// to a staging box, `send` the box to C: by one thread, with `sends` bulk groups, if `by_tma`. `by_warp`: a warp sends
-// what it writes. Position: where the warpgroup's tile begins; the box is `row` rows and `column` columns further.
+// A Store stores 64 rows of C for a warpgroup, 128 bytes of each row at a time. `write` copies 16 registers of a thread
+// to a staging box; `send` copies the box to C. by_tma: one thread sends the box, with `sends` bulk groups. by_warp:
+// each warp sends what it has written. Position: the start of the warpgroup's tile, from which the box is `row` rows
+// and `column` columns away.
 template <int RANK>
 struct TmaStore {  // 2-byte elements, by TMA to a matrix or, with a RANK of 3, to the matrices of a batch
   const TensorMap* map;
@@ -58,10 +59,10 @@ struct RowStore : BoxStore {  // to dense rows of any alignment
   }
 };
 
-// What epilogues have in common: the hooks of `gemm`, and a store through BOXES staging boxes, used in turn.
+// The common part of epilogues: the hooks of `gemm`, and a store through BOXES staging boxes, used in turn.
 template <class P, class Store, int BOXES = P::boxes>
 struct Epilogue {
-  static constexpr int slots = 1;  // k-tiles beside which step() runs: see WgmmaLoop
+  static constexpr int slots = 1;  // k-tiles during which step() runs: see WgmmaLoop
   const Store to;
   const unsigned staging;
   const int thread = threadIdx.x % kWarpgroupThreads;
@@ -78,7 +79,7 @@ struct Epilogue {
   template <class Scheduler>
   __device__ void signal(const Scheduler&) const {}  // in the producer warpgroup, after its first warp's loads
 
-  // While the first k-tile of a tile is multiplied, of which the warpgroup's sums begin at (row, column).
+  // Called while the first k-tile of a tile is multiplied; the warpgroup's sums begin at (row, column).
   template <class Work>
   __device__ void begin(const Work&, int row, int column, int matrix) {
     asm volatile("" : "+r"(row), "+r"(column), "+r"(matrix));  // computed here
@@ -133,7 +134,7 @@ struct OverlappedStore : Epilogue<P, Store, BOXES> {
   __device__ void store_pending(int subtile) {
     this->store(pending[subtile], this->to, pending_at, subtile / P::boxes_n * 64, subtile % P::boxes_n * 64);
   }
-  // When the sums of a tile are complete.
+  // Called when the sums of a tile are complete.
   template <class Sums, class Work>
   __device__ void finish(Sums& d, const Work&, int k_tiles, WgmmaConsumer<>&) {
     constexpr int kWidth = sizeof(d[0]) / sizeof(float) * 2;

@@ -121,8 +121,8 @@ __device__ inline void wait_and_reset(int* flag) {
 
 // OverlappedStore that exchanges partial sums through global memory. A unit that begins inside a tile stores its sums
 // there, one half during the main loop of the next unit. The producer of the tile's owner loads them into the pipeline
-// stages, like k-tiles, and the owner adds them to its accumulators. A spare warp for each warpgroup signals that they
-// are stored: the consumers do not wait for their stores.
+// stages, like k-tiles, and the owner adds them to its accumulators. An otherwise idle warp for each warpgroup signals
+// that they are stored, so the consumers do not wait for their stores.
 template <class P>
 struct StreamKStore : OverlappedStore<P, BoxStore> {
   using Base = OverlappedStore<P, BoxStore>;

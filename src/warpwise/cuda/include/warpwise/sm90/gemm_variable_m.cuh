@@ -11,8 +11,8 @@ namespace warpwise {
 namespace sm90 {
 
 // `order.columns` rows of tiles, the first `wide` of them with 256 rows, the others with 248, and 128 columns; if
-// flat_tiles > 0, one more row of so many tiles of 128 x 256. `order`: the raster order of the other tiles; its rows
-// are tile columns, of 128 columns of C each. MN_MAJOR: B is row-major.
+// flat_tiles > 0, one more row with flat_tiles tiles of 128 x 256. `order`: the raster order of the other tiles; its
+// rows are tile columns, with 128 columns of C each. MN_MAJOR: B is row-major.
 template <class T, bool MN_MAJOR>
 struct VariableMTiles {
   template <int ROWS>
@@ -63,7 +63,7 @@ __device__ inline void registers_to_shared_transposed(unsigned box, const unsign
   }
 }
 
-// BoxStore of tiles some of which are transposed, one wgmma high.
+// BoxStore for tiles of which some are transposed; a tile is one wgmma high.
 struct TransposableBoxStore : BoxStore {
   struct Position {
     int row, column, last_box;  // in a transposed tile, the row of the last box

@@ -17,7 +17,7 @@ __device__ inline void mbarrier_arrive_expect_tx(unsigned barrier, unsigned byte
 }
 
 // Arrives at the barrier at this address in block `rank` of the cluster. The default ordering suffices for consumers
-// that only read; a release at cluster scope took a third of the kernel's speed on an H200.
+// that only read; a release at cluster scope reduces a kernel's speed by a third on an H200.
 __device__ inline void mbarrier_arrive(unsigned barrier, unsigned rank) {
   asm volatile(
       "{\n.reg .b32 remote;\n"

@@ -58,7 +58,7 @@ struct IndexedWork {
 // Data-parallel: each cluster computes every gridDim-th of all tiles.
 template <class P, class Tiles = MatrixTiles>
 struct PersistentTiles {
-  static constexpr bool unrolled = true;  // the producer's loop over k-tiles, if it fits into 40 registers
+  static constexpr bool unrolled = true;  // the producer's loop over k-tiles, if 40 registers suffice
   Tiles all;
   template <class Visit>
   __device__ void for_each(const Visit& visit) const {

@@ -79,7 +79,7 @@ __device__ inline void tma_load_bulk(unsigned to, const void* from, unsigned byt
                : "memory");
 }
 
-// Stores a box from shared memory, as a bulk group of its own.
+// Stores a box from shared memory, as a separate bulk group.
 __device__ inline void tma_store_2d(const TensorMap* map, unsigned from, int x, int y) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(from),
                "r"(x), "r"(y)

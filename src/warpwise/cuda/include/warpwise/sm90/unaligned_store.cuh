@@ -1,4 +1,4 @@
-// Stores of C to dense rows that TMA cannot address, since they do not begin on 16 bytes.
+// Stores of C to dense rows that TMA cannot address because they are not 16-byte aligned.
 #pragma once
 
 #include <warpwise/core/shared_memory.cuh>

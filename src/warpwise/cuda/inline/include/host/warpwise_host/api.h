@@ -40,8 +40,8 @@ struct ww_region {
   int32_t fresh, device;  // device: allocated by cudaMalloc
 };
 
-// The host's shadow of a __device__ or __constant__ variable. Kernels have a copy of their own; the values are copied
-// to it before a launch and back after it.
+// The host's shadow of a __device__ or __constant__ variable. Kernels have a separate copy; the values are copied to it
+// before a launch and back after it.
 struct ww_symbol {
   const char* name;
   void* data;

@@ -1,4 +1,4 @@
-// Replaces <torch/types.h>, which has 300,000 lines more: the tensor, dtypes and dispatch macros. Free functions
+// Replaces <torch/types.h>, which has 300,000 more lines, by the tensor, dtypes and dispatch macros. Free functions
 // (torch::empty, ...) come from ATen/ops/*.h; build.py includes the header of each one that the source uses.
 #pragma once
 #ifndef AT_PER_OPERATOR_HEADERS

@@ -1,0 +1,140 @@
+#include "pytorch.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/mv.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <cstring>
+#include <optional>
+
+#include "replay.h"
+
+namespace ww {
+
+bool nothing_dispatches() {
+  constexpr c10::DispatchKeySet kUsual({c10::DispatchKey::BackendSelect, c10::DispatchKey::ADInplaceOrView});
+  const auto local = c10::impl::tls_local_dispatch_key_set();
+  return (local.included_ - kUsual).empty() &&
+         (local.excluded_ - c10::autograd_dispatch_keyset) == c10::default_excluded_set;
+}
+
+namespace {
+
+struct Product {
+  const char* name;
+  size_t operands;  // later arguments of the call are ignored
+  at::Tensor (*multiply)(const at::Tensor* const*);
+};
+constexpr Product kProducts[] = {
+    {"mm", 2, [](const at::Tensor* const* t) { return at::mm(*t[0], *t[1]); }},
+    {"mv", 2, [](const at::Tensor* const* t) { return at::mv(*t[0], *t[1]); }},
+    {"bmm", 2, [](const at::Tensor* const* t) { return at::bmm(*t[0], *t[1]); }},
+    {"addmm", 3, [](const at::Tensor* const* t) { return at::addmm(*t[0], *t[1], *t[2]); }},
+};
+
+// An operator of ATen. It is called without PyTorch's parser of arguments, and below autograd if nothing is recorded.
+struct Aten {
+  Product product;
+  Object otherwise;  // the same in Python
+
+  PyObject* call(PyObject* const* args, size_t flags, PyObject* names) {
+    const at::Tensor* operands[3];
+    bool direct = !names && static_cast<size_t>(PyVectorcall_NARGS(flags)) >= product.operands &&
+                  process.forward_level && nothing_dispatches() && !process.in_forward_mode(),
+         recorded = false;
+    for (size_t i = 0; i < product.operands && direct; i++) {
+      direct = is_plain_tensor(args[i]);
+      if (!direct) break;
+      operands[i] = &THPVariable_Unpack(args[i]);
+      recorded |= operands[i]->requires_grad();
+    }
+    if (direct) {
+      at::Tensor result;
+      PyThreadState* const state = PyEval_SaveThread();
+      try {
+        std::optional<at::AutoDispatchBelowADInplaceOrView> below;
+        if (!recorded || !c10::GradMode::is_enabled()) below.emplace();
+        result = product.multiply(operands);
+      } catch (const std::exception&) {  // the call below raises the error as a Python exception
+        direct = false;
+      }
+      PyEval_RestoreThread(state);
+      if (direct) return THPVariable_Wrap(std::move(result));
+    }
+    return PyObject_Vectorcall(otherwise.get(), args, flags, names);
+  }
+  int visit(visitproc visit, void* arg) const {
+    Py_VISIT(otherwise.get());
+    return 0;
+  }
+};
+
+PyObject* new_aten(PyTypeObject* type, PyObject* args, PyObject*) {
+  const char* name;
+  PyObject* otherwise;
+  if (!PyArg_ParseTuple(args, "sO", &name, &otherwise)) return nullptr;
+  for (const Product& product : kProducts)
+    if (!std::strcmp(product.name, name))
+      return Callable<Aten>::make(type, std::make_unique<Aten>(Aten{product, Object::borrowed(otherwise)}));
+  PyErr_Format(PyExc_ValueError, "expected mm, mv, bmm or addmm, got %s", name);
+  return nullptr;
+}
+
+PyTypeObject type_of_aten = Callable<Aten>::type(
+    "warpwise.fastcall.Aten",
+    "Aten(name, otherwise): mm, mv, bmm or addmm of ATen for plain tensors; `otherwise`, the same in "
+    "Python, is called under "
+    "a dispatch mode or transform, for other arguments, and to raise an error.",
+    new_aten);
+
+// Calls `product` with or without TF32 for float32 matrix products, then restores PyTorch's setting.
+struct InPrecision {
+  Object product;
+  bool tf32;
+
+  PyObject* call(PyObject* const* args, size_t flags, PyObject* names) {
+    at::Context& context = at::globalContext();
+    constexpr auto kCuda = at::Float32Backend::CUDA;
+    constexpr auto kMatmul = at::Float32Op::MATMUL;
+    using at::Float32Precision;
+    const auto before = context.float32Precision(kCuda, kMatmul);
+    const bool changed = (before == Float32Precision::TF32) != tf32;
+    if (changed) context.setFloat32Precision(kCuda, kMatmul, tf32 ? Float32Precision::TF32 : Float32Precision::IEEE);
+    PyObject* const result = PyObject_Vectorcall(product.get(), args, flags, names);
+    if (changed) {
+      context.setFloat32Precision(kCuda, kMatmul, Float32Precision::NONE);  // as torch.backends.fp32_precision, if
+      if (context.float32Precision(kCuda, kMatmul) != before)               // the setting came from there
+        context.setFloat32Precision(kCuda, kMatmul, before);
+    }
+    return result;
+  }
+  int visit(visitproc visit, void* arg) const {
+    Py_VISIT(product.get());
+    return 0;
+  }
+};
+
+PyObject* new_in_precision(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject* product;
+  int tf32;
+  if (!PyArg_ParseTuple(args, "Op", &product, &tf32)) return nullptr;
+  return Callable<InPrecision>::make(
+      type, std::make_unique<InPrecision>(InPrecision{Object::borrowed(product), static_cast<bool>(tf32)}));
+}
+
+PyTypeObject type_of_in_precision = Callable<InPrecision>::type(
+    "warpwise.fastcall.InPrecision",
+    "InPrecision(product, tf32): product with or without TF32 for float32 matrix products, whatever PyTorch's setting.",
+    new_in_precision);
+
+}  // namespace
+
+PyTypeObject* aten_type() { return &type_of_aten; }
+PyTypeObject* in_precision_type() { return &type_of_in_precision; }
+
+}  // namespace ww

@@ -1,0 +1,193 @@
+// One input channel, no gradient of it: dw, dgamma and dbeta follow from sums over the windows and moments of the
+// input.
+//
+// With g the gradient of the normalised value at the maximum of a window and z the patch of that pixel, A = sum g z and
+// S = sum g are ten sums for each filter. m and C are the mean and the covariance of all patches:
+//   dbeta = S, dgamma = rstd w . (A - S m), dw = gamma rstd (A - S m - rstd dgamma C w) + dmean m + 2 dvar C w.
+// The convolution is computed again for the maxima, but no pass reads or writes it.
+
+#include "../one_channel.cuh"
+
+constexpr int kThreads = 256, kEach = 2, kAhead = 3;  // kEach filters of a warp
+constexpr int kWarps = kThreads / warpwise::kWarp;
+constexpr int kFilterSums = one_channel::kTaps + 1;  // A and S
+
+// Blocks below `blocks` add the sums of filters over the windows of `share` units: sums, (k, blocks splits,
+// kFilterSums), splits the warps of a group. Blocks from there on add the moments of x over `moment_share` units:
+// moments, (gridDim.x - blocks, kPart). Grid: (blocks and moment blocks, tiles of kEach filters for each of
+// 2^group_bits groups).
+template <int VECTOR>
+__global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const float* f, const float* dy,
+                                                           const float* mean, const float* var, const float* gamma,
+                                                           const float* beta, float* sums, float* moments, int n, int h,
+                                                           int w, int k, int pitch, int rows, int bands, int each,
+                                                           int share, int blocks, int moment_rows, int moment_bands,
+                                                           int moment_each, int moment_share, int group_bits,
+                                                           float eps) {
+  extern __shared__ __align__(16) float tile[];
+  const float sample = one_channel::sample_of(x, n * h * w);
+  one_channel::Tiles<kThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, 0.0f};
+  if (blockIdx.x >= blocks) {
+    if (blockIdx.y > 0) return;
+    tiles.rows = moment_rows;
+    tiles.bands = moment_bands;
+    tiles.each = moment_each;
+    const int block = blockIdx.x - blocks, first = block * moment_share;
+    one_channel::moment_sums(tile, tiles, sample, first, min(first + moment_share, n * moment_bands),
+                             moments + block * one_channel::kPart);
+    return;
+  }
+  const int warp = threadIdx.x / warpwise::kWarp, groups = 1 << group_bits;
+  const int group = warp & (groups - 1), split = warp >> group_bits, splits = kWarps >> group_bits;
+  const int filter = (blockIdx.y * groups + group) * kEach;
+  const int lane = threadIdx.x % warpwise::kWarp + split * warpwise::kWarp, step = splits * warpwise::kWarp;
+  const int oh = h / 2, ow = w / 2, plane = oh * ow;
+  const int first = blockIdx.x * share, last = min(first + share, n * bands);
+  int image = bands == 1 ? first : first / bands, band = first - image * bands;
+
+  // Gradients are loaded kAhead windows before they are used.
+  float gradients[kAhead][kEach];
+  const float* from[kEach];
+  int count = 0;
+  const auto fetch = [&](float (&to)[kEach], int i) {
+    if (i >= count) return;
+    const int at = i + one_channel::quotient(i, plane) * ((k - 1) * plane);  // 0 times it in a band of an image
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) to[j] = from[j][at];
+  };
+  const auto begin = [&](int units) {
+    const int above = band * rows / 2;
+    count = units * min(rows / 2, oh - above) * ow;
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) {
+      from[j] = dy + (static_cast<long long>(image) * k + min(filter + j, k - 1)) * plane + above * ow;
+    }
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a) fetch(gradients[a], lane + a * step);
+  };
+  begin(min(each, last - first));
+  tiles.load(tile, image, band * rows, min(each, last - first), [&] { tiles.origin = one_channel::origin_of(sample); });
+  tiles.fill_border(tile);
+  auto* const windows = reinterpret_cast<unsigned*>(tile + each * (rows + 2) * pitch);
+  one_channel::list_windows(windows, tiles, ow);
+
+  float filters[kEach][one_channel::kTaps], constants[kEach];
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int mine = min(filter + i, k - 1);
+    const float scale = gamma[mine] * rsqrtf(var[mine] + eps);
+    float total = 0.0f;
+#pragma unroll
+    for (int t = 0; t < one_channel::kTaps; ++t) {
+      const float weight = f[mine * one_channel::kTaps + t];
+      total += weight;
+      filters[i][t] = weight * scale;
+    }
+    constants[i] = beta[mine] - (mean[mine] - total * tiles.origin) * scale;
+  }
+  __syncthreads();
+
+  float values[warpwise::kWarp] = {};  // of each filter A and S
+  for (int unit = first; unit < last; unit += each) {
+    if (unit > first) {
+      begin(min(each, last - unit));
+      tiles.load(tile, image, band * rows, min(each, last - unit));
+      __syncthreads();
+    }
+    for (int start = lane; start < count; start += kAhead * step) {
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) {
+        const int i = start + a * step;
+        if (i >= count) break;
+        float patch[4][4], dys[kEach];
+#pragma unroll
+        for (int j = 0; j < kEach; ++j) dys[j] = gradients[a][j];
+        fetch(gradients[a], i + kAhead * step);
+        one_channel::read_patch(patch, tile + (windows[i] & 0xffff), pitch);
+#pragma unroll
+        for (int j = 0; j < kEach; ++j) {
+          float y[4];
+          one_channel::responses(y, patch, filters[j], constants[j]);
+          // The first maximum above 0: g goes to patches that begin in row 0 or row 1, and in column 0 or 1.
+          const float upper = fmaxf(y[0], y[1]), lower = fmaxf(y[2], y[3]);
+          const bool below = lower > upper, right = below ? y[3] > y[2] : y[1] > y[0];
+          const float g = fmaxf(upper, lower) > 0.0f ? dys[j] : 0.0f;
+          const float g0 = below ? 0.0f : g, g1 = below ? g : 0.0f;
+          float* const mine = values + kFilterSums * j;
+          mine[one_channel::kTaps] += g;
+#pragma unroll
+          for (int column = 0; column < 3; ++column) {
+            float chosen[4];
+#pragma unroll
+            for (int row = 0; row < 4; ++row) chosen[row] = right ? patch[row][column + 1] : patch[row][column];
+#pragma unroll
+            for (int row = 0; row < 3; ++row) {
+              mine[3 * row + column] += g0 * chosen[row];
+              mine[3 * row + column] += g1 * chosen[row + 1];
+            }
+          }
+        }
+      }
+    }
+    __syncthreads();
+    band += each;  // 1, or a number of images where they have one band
+    image += bands == 1 ? band : band == bands;
+    band = bands == 1 || band == bands ? 0 : band;
+  }
+  one_channel::reduce_values(values);
+  const int at = threadIdx.x % warpwise::kWarp, one = filter + at / kFilterSums;
+  if (at >= kEach * kFilterSums || one >= k) return;
+  sums[(one * (blocks * splits) + blockIdx.x * splits + split) * kFilterSums + at % kFilterSums] = values[0];
+}
+
+// dw: (k, 9), dgamma, dbeta: (k) from the sums of window_sums: (k, parts, kFilterSums), and the parts of the moments:
+// (moment_parts, kPart). dmean, dvar: (k) or null; inverse = 1 / (n h w). Grid: k blocks. The first half of a block
+// adds moments, the second those of the filter.
+__global__ void __launch_bounds__(2 * kThreads) filter_gradients(const float* sums, const float* moment_sums,
+                                                                 const float* f, const float* var, const float* gamma,
+                                                                 const float* dmean, const float* dvar, float* dw,
+                                                                 float* dgamma, float* dbeta, int parts,
+                                                                 int moment_parts, double inverse, float eps) {
+  constexpr int kGroups = kThreads / kFilterSums;
+  __shared__ double group_sums[kGroups][kFilterSums];
+  __shared__ one_channel::Moments moments;
+  const int filter = blockIdx.x, place = static_cast<int>(threadIdx.x) - kThreads;
+  if (place >= 0 && place < kGroups * kFilterSums) {
+    double total[1] = {};
+    const float* const from = sums + static_cast<long long>(filter) * parts * kFilterSums + place % kFilterSums;
+    one_channel::add_parts(total, warpwise::packs<4>(from), place / kFilterSums, parts, kGroups, kFilterSums);
+    group_sums[place / kFilterSums][place % kFilterSums] = total[0];
+  }
+  one_channel::combine_moments(moments, moment_sums, moment_parts, inverse);
+  if (threadIdx.x >= warpwise::kWarp) return;
+
+  const int tap = min(static_cast<int>(threadIdx.x), one_channel::kTaps);  // the last is S
+  double total = 0.0, spread = 0.0;
+#pragma unroll
+  for (int i = 0; i < kGroups; ++i) total += group_sums[i][tap];
+  const double sum = __shfl_sync(warpwise::kFullMask, total, one_channel::kTaps);
+  const bool is_tap = threadIdx.x < one_channel::kTaps;
+  const double weight = is_tap ? f[filter * one_channel::kTaps + tap] : 0.0f;
+  const double centre = is_tap ? moments.mean[tap] : 0.0, centred = is_tap ? total - sum * centre : 0.0;
+#pragma unroll
+  for (int other = 0; other < one_channel::kTaps; ++other) {
+    const double along = __shfl_sync(warpwise::kFullMask, weight, other);
+    if (is_tap) spread += moments.covariance[tap][other] * along;
+  }
+  double dot = weight * centred;
+  for (int distance = warpwise::kWarp / 2; distance > 0; distance /= 2) {
+    dot += __shfl_xor_sync(warpwise::kFullMask, dot, distance);
+  }
+  const float rstd = rsqrtf(var[filter] + eps);
+  dot *= rstd;
+  if (threadIdx.x == 0) {
+    dgamma[filter] = static_cast<float>(dot);
+    dbeta[filter] = static_cast<float>(sum);
+  }
+  if (!is_tap) return;
+  double gradient = gamma[filter] * rstd * (centred - rstd * dot * spread);
+  const double origin = moment_sums[one_channel::kSums];
+  if (dmean) gradient += dmean[filter] * (centre + origin);
+  if (dvar) gradient += 2.0 * dvar[filter] * spread;
+  dw[filter * one_channel::kTaps + tap] = static_cast<float>(gradient);
+}

@@ -1,0 +1,111 @@
+"""Products that PyTorch computes: ATen called in C++, and the choice by precision."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from torch.autograd import forward_ad
+from torch.utils.flop_counter import FlopCounterMode
+
+from warpwise import fastcall
+from warpwise.cuda.gpu import recording
+
+A, B, C = torch.randn(3, 4), torch.randn(4, 5), torch.randn(5)
+OPERANDS = {"mm": (A, B), "mv": (A, B[:, 0]), "bmm": (A[None], B[None]), "addmm": (C, A, B)}
+
+
+def aten(name: str, otherwise: Any = None) -> Any:
+    recording.native_library()
+    return fastcall.library().Aten(name, otherwise or getattr(torch, name))
+
+
+def refused(*args: Any) -> str:
+    return "otherwise"
+
+
+@pytest.mark.parametrize("name", OPERANDS)
+def test_the_operator_in_cpp(name: str):
+    call, operands = aten(name, refused), OPERANDS[name]
+    expected = getattr(torch, name)(*operands)
+    assert torch.equal(call(*operands), expected)
+    assert torch.equal(call(*operands, 1.0, 1.0), expected), "later arguments are ignored"
+
+
+@pytest.mark.parametrize("name", OPERANDS)
+def test_autograd_records_it(name: str):
+    call = aten(name, refused)
+    ours, theirs = ([value.clone().requires_grad_() for value in OPERANDS[name]] for _ in range(2))
+    call(*ours).square().sum().backward()
+    getattr(torch, name)(*theirs).square().sum().backward()
+    for left, right in zip(ours, theirs, strict=True):
+        assert torch.equal(left.grad, right.grad)
+    with torch.no_grad():
+        assert not call(*ours).requires_grad
+    with torch.inference_mode():
+        assert call(*OPERANDS[name]).is_inference()
+    assert not call(*OPERANDS[name]).is_inference()
+
+
+def test_the_result_takes_part_in_autograd():
+    weight = torch.ones(5, requires_grad=True)
+    product = aten("mm")(A, B)
+    product.add_(1)
+    (product * weight).sum().backward()
+    assert torch.equal(weight.grad, product.sum(0))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+def test_python_computes_otherwise():
+    class Own(torch.Tensor):
+        pass
+
+    call = aten("mm", refused)
+    assert call(A.as_subclass(Own), B) == call(A, 1) == call(A) == "otherwise"
+    with FlopCounterMode(display=False):
+        assert call(A, B) == "otherwise"
+    with forward_ad.dual_level():
+        assert call(forward_ad.make_dual(A, A), B) == "otherwise"
+    seen = []
+    torch.func.vmap(lambda row: seen.append(call(row[None], B)) or row)(A)
+    assert seen == ["otherwise"]
+
+
+def test_errors_are_those_of_python():
+    with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
+        aten("mm")(A, A)
+    with pytest.raises(ValueError, match="expected mm, mv, bmm or addmm, got conv2d"):
+        aten("conv2d")
+
+
+def test_a_product_in_a_precision():
+    """The setting of PyTorch is restored, also after an error."""
+    recording.native_library()
+    matmul = torch.backends.cuda.matmul
+    before, default = matmul.fp32_precision, torch.backends.fp32_precision
+
+    def product(*args: Any) -> tuple[Any, ...]:
+        if not args:
+            raise ValueError("no arguments")
+        return (matmul.fp32_precision, *args)
+
+    try:
+        for general, setting in itertools.product(("none", "tf32"), ("ieee", "tf32", "none")):
+            torch.backends.fp32_precision = general
+            matmul.fp32_precision = setting
+            shown = matmul.fp32_precision
+            for tf32 in (False, True):
+                call = fastcall.library().InPrecision(product, tf32)
+                made = call(1, 2)
+                assert made[1:] == (1, 2)
+                assert (made[0] == "tf32") == tf32
+                with pytest.raises(ValueError, match="no arguments"):
+                    call()
+                assert matmul.fp32_precision == shown
+            if setting == "none":
+                torch.backends.fp32_precision = "ieee"
+                assert matmul.fp32_precision == "ieee", "it follows the general setting"
+    finally:
+        torch.backends.fp32_precision, matmul.fp32_precision = default, before
