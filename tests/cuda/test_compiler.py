@@ -10,6 +10,7 @@ import pytest
 from warpwise import cuda
 from warpwise.cuda.emulator import compiler, toolchain
 from warpwise.cuda.emulator.compiler import build
+from warpwise.cuda.launch.kernel import build_together
 
 NAMES = """
 namespace deep { namespace er {
@@ -46,6 +47,43 @@ def test_a_second_build_uses_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     assert build(text, "once.cu", "once") == first
     with pytest.raises(RuntimeError, match="compiled again"):
         build(text, "once.cu", "once", define={"N": 2})
+
+
+TOGETHER = """
+template <int N> __global__ void fill(int* x) { x[threadIdx.x] = N; }
+template <int N> __global__ void past_the_end(int* x) { x[N] = 1; }
+"""
+
+
+def test_kernels_of_a_source_are_built_by_one_compiler_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = cuda.load(TOGETHER)
+    expressions = ["fill<1>", "fill<2>", "past_the_end<2>"]
+    build_together(module[expression] for expression in expressions)
+    monkeypatch.setattr(compiler, "_compile", None)
+    builds = [module[expression].build() for expression in expressions]
+    assert len({made.library for made in builds}) == 1
+    assert [made.entry for made in builds] == [0, 1, 2]
+    x = np.zeros(2, np.int32)
+    module["fill<2>"][1, 2](x)
+    assert x.tolist() == [2, 2]
+    finding = module["past_the_end<2>"][1, 1].check(x)[0]
+    assert finding.kind is cuda.OutOfBounds and finding.kernel == "past_the_end<2>"
+    assert finding.access is not None and finding.access.line == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "template <int N> __global__ void k(int* x) { static_assert(N < 3); x[0] = N; }",
+        "__device__ int calls; template <int N> __global__ void k(int* x) { x[0] = ++calls; }",
+        "template <int N> __global__ void k(int* x) { int sum; for (int i = 0; i < N; ++i) sum += x[i]; x[0] = sum; }",
+    ],
+    ids=["one does not compile", "global variables", "an uninitialised variable"],
+)
+def test_kernels_that_are_built_one_by_one(text: str) -> None:
+    module = cuda.load(text)
+    build_together([module["k<1>"], module["k<2>"], module["k<3>"]])
+    assert module["k<1>"].build().library != module["k<2>"].build().library
 
 
 def test_definitions_target_and_arch() -> None:

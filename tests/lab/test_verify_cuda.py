@@ -9,6 +9,7 @@ import torch
 from tests.lab import toys
 
 from warpwise import cuda
+from warpwise.cuda.emulator import compiler
 from warpwise.lab import verify
 
 MODULE = cuda.load(Path(__file__).parent / "kernels.cu")
@@ -180,3 +181,30 @@ HONEST = [(AFFINE, elementwise("affine")), (ROW_SUM, a_row_a_block("row_sum")), 
 def test_an_honest_kernel_is_right(spec, launch):
     verdict = verify(toys.op(spec, launch, language="cuda"), launch.__name__, device="cpu", dtypes=spec.dtypes[:1])
     assert verdict.right, str(verdict)
+
+
+ALIGNED = """
+template <int SIZE> __global__ void affine_of(const float* x, float* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i] + 1;
+}
+"""
+
+
+def test_one_compiler_run_builds_the_kernels_of_all_cases(monkeypatch, tmp_path):
+    """The rung launches one instantiation for inputs that are aligned to 16 bytes, and another for the others."""
+    module = cuda.load(f"// {tmp_path}: not in the cache{ALIGNED}")
+    runs, compile = [], compiler._compile
+
+    def affine_of(out, x):
+        size = 16 if x.data_ptr() % 16 == 0 else 4
+        module[f"affine_of<{size}>"][-(-len(x) // 256), 256](x, cuda.out(out), len(x))
+
+    def counted(*args):
+        runs.append(args)
+        return compile(*args)
+
+    monkeypatch.setattr(compiler, "_compile", counted)
+    verdict = verify(toys.op(AFFINE, affine_of, language="cuda"), "affine_of", device="cpu", dtypes=F32)
+    assert verdict.right, str(verdict)
+    assert len(runs) == 1

@@ -25,6 +25,8 @@ from triton.runtime.interpreter import InterpretedFunction, InterpreterBuilder, 
 from triton.runtime.jit import JITFunction, create_function_from_signature, mangle_type
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from warpwise.triton import constructors
+
 __all__ = [
     "COMPILATION_DISABLED",
     "LANGUAGE_IS_INTERPRETED",
@@ -188,13 +190,18 @@ def numpy_dtype(dtype: tl.dtype) -> np.dtype[Any]:
     """Return the NumPy dtype that stores a Triton type: unsigned for bfloat16 and float8, uint64 for pointers."""
     scalar = dtype.scalar
     if scalar.is_ptr():
-        return np.dtype(np.uint64)
-    if scalar.is_int1():
-        return np.dtype(np.bool_)
-    if scalar.is_bf16() or scalar.is_fp8():
-        return np.dtype(f"uint{scalar.primitive_bitwidth}")
-    kind = "float" if scalar.is_floating() else "int" if scalar.is_int_signed() else "uint"
-    return np.dtype(f"{kind}{scalar.primitive_bitwidth}")
+        return _POINTER
+    found = _numpy_dtypes.get(scalar.name)
+    if found is None:
+        kind = "float" if scalar.is_floating() else "int" if scalar.is_int_signed() else "uint"
+        kind = "uint" if scalar.is_bf16() or scalar.is_fp8() else kind
+        found = np.dtype(np.bool_) if scalar.is_int1() else np.dtype(f"{kind}{scalar.primitive_bitwidth}")
+        _numpy_dtypes[scalar.name] = found
+    return found
+
+
+_POINTER = np.dtype(np.uint64)
+_numpy_dtypes: dict[str, np.dtype[Any]] = {}  # by the name of the Triton type
 
 
 def _builtins_of(owner: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -302,6 +309,7 @@ def patches(semantic: TritonSemantic, replaced: dict[str, Callable[..., Any]]) -
         for name in (f"__{plain}__", f"__r{plain}__"):
             if name in vars(tl.constexpr):
                 found.append((tl.constexpr, name, _constexpr_operator(name)))
+    found += constructors.PATCHES
     for name, function in replaced.items():
         found += [(module, name, function) for module in (tl, tl.core) if hasattr(module, name)]
     return found

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from warpwise import cache, native
 from warpwise.cuda.emulator import messages, runtime, toolchain, uninitialised
@@ -31,10 +32,11 @@ from warpwise.cuda.source.lexer import lex
 class Build:
     """A kernel compiled for the CPU.
 
-    ``library`` is the shared library. ``file`` and ``text`` are the user's source, for messages. ``function_type`` is
-    the kernel's C++ type ("void (*)(int, float const*, float*)"), and ``sizes`` the bytes of each parameter.
-    ``files`` are the headers whose text the library holds. ``origin`` is the Python file that holds the source.
-    ``uninitialised`` holds the lines and names of local variables that are read before they are written.
+    ``library`` is the shared library and ``entry`` the number of the kernel in it. ``file`` and ``text`` are the user's
+    source, for messages. ``function_type`` is the kernel's C++ type ("void (*)(int, float const*, float*)"), and
+    ``sizes`` the bytes of each parameter. ``files`` are the headers whose text the library holds. ``origin`` is the
+    Python file that holds the source. ``uninitialised`` holds the lines and names of local variables that are read
+    before they are written.
     """
 
     library: Path
@@ -44,6 +46,7 @@ class Build:
     function_type: str
     sizes: tuple[int, ...]
     checked: bool
+    entry: int = 0
     files: tuple[str, ...] = ()
     origin: Origin | None = None
     uninitialised: tuple[tuple[int, str], ...] = ()
@@ -69,79 +72,167 @@ def build(
     ``file``, the names of the kernels, or the compiler to install.
     """
     quoted = text if shown is None else shown
-    folders = flatten.search_path(file, [*include, SHARED_INCLUDE])
-    headers = flatten.user_headers(text, folders)
-    compiler = toolchain.command()
-    flags = toolchain.flags(compiler, checked, numbers)
-    library = runtime.library()
-    macros = _definitions(define, target)
-    name = cache.key(
-        text,
-        file,
-        expression,
-        *headers,
-        *map(str, folders),
-        macros,
-        compiler,
-        flags,
-        library,
-        toolchain.headers_digest(),
-        checked,
-    )
-    folder = cache.cache_dir() / "emulator"
-    target_path = folder / f"{name}.so"
-    facts = folder / f"{name}.json"
-    try:
-        stored = json.loads(facts.read_text())
-        found = target_path.exists()
-    except (FileNotFoundError, json.JSONDecodeError):
-        found = False
-    if not found:
-        folder.mkdir(parents=True, exist_ok=True)
-        unit = _translation_unit(text, file, expression, folders, headers, macros, compiler)
-        warnings = _compile(unit, target_path, compiler, flags, library, file, quoted, expression)
-        stored = {
-            **_facts(target_path),
-            "uninitialised": uninitialised.reads(warnings, file, quoted),
-            "files": sorted({re.sub(r"\\(.)", r"\1", name) for name in _LINE.findall(unit)} - {file, _ENTRY}),
-        }
-        cache.atomic_write(facts, json.dumps(stored))
-    unset = tuple((line, name) for line, name in stored.get("uninitialised", ()))
+    source = _Source.of(text, file, include, define, target, checked, numbers)
+    facts = source.stored(expression)
+    if facts is None:
+        library = source.folder / f"{source.key(expression)}.so"
+        unit, _ = source.unit([expression])
+        warnings = _compile(source, unit, library, quoted, expression)
+        facts = source.store(expression, library, 0, unit, uninitialised.reads(warnings, file, quoted))
     return Build(
-        target_path,
+        source.folder / facts["library"],
         file,
         quoted,
         expression,
-        stored["type"],
-        tuple(stored["sizes"]),
+        facts["type"],
+        tuple(facts["sizes"]),
         checked,
-        tuple(stored["files"]),
-        uninitialised=unset,
+        facts["entry"],
+        tuple(facts["files"]),
+        uninitialised=tuple((line, name) for line, name in facts["uninitialised"]),
     )
 
 
-def _translation_unit(
+def build_together(
     text: str,
     file: str,
-    expression: str,
-    folders: Sequence[Path],
-    headers: Sequence[str],
-    macros: str,
-    compiler: tuple[str, ...],
-) -> str:
-    if headers or flatten.wants(text) or _QUOTED.search(text):
-        known = f"#define __WARPWISE__ 1\n{macros}"
-        text, expression = flatten.expand(text, file, folders, known, compiler, expression)
-        macros = macros.partition("\n")[0]
-    _check_name(text, file, expression)
-    searched = (*folders, INCLUDE, *native.header_folders(compiler))
-    rewritten = _rewritten(text, file, frozenset(identifiers(expression)), searched)
-    refuse_missing(rewritten.text, file, searched)
-    table = ", ".join([*rewritten.variables, "{}"])
-    return (
-        f'#include "warpwise_device.h"\n{macros}\n#line 1 {json.dumps(file, ensure_ascii=False)}\n{rewritten.text}\n'
-        f'#line 1 "{_ENTRY}"\nWW_ENTRY({expression})\nWW_GLOBALS({table})\n'
-    )
+    expressions: Sequence[str],
+    *,
+    include: Sequence[Path] = (),
+    define: Mapping[str, object] = {},
+    target: str = "sm_90",
+    checked: bool = True,
+    shown: str | None = None,
+) -> None:
+    """Compile those of ``expressions`` that are not in the cache by one run of the compiler, for later ``build`` calls.
+
+    One run takes a third of the time of a run for each kernel. Nothing is built if a kernel does not compile or reads
+    an uninitialised variable, for ``build`` attributes messages to kernels, or if the source has global variables: each
+    kernel has its own.
+    """
+    source = _Source.of(text, file, include, define, target, checked, False)
+    missing = [expression for expression in dict.fromkeys(expressions) if source.stored(expression) is None]
+    for start in range(0, len(missing), _MAX_TOGETHER):
+        some = missing[start : start + _MAX_TOGETHER]
+        if len(some) == 1:
+            return
+        library = source.folder / f"{cache.key(*map(source.key, some))}.so"
+        try:
+            unit, has_variables = source.unit(some)
+            if has_variables:
+                return
+            warnings = _compile(source, unit, library, text, some[0])
+        except CompileError:
+            return
+        if uninitialised.reads(warnings, file, text if shown is None else shown):
+            library.unlink(missing_ok=True)
+            return
+        for number, expression in enumerate(some):
+            source.store(expression, library, number, unit, [])
+
+
+_MAX_TOGETHER = 32  # bounds the compiler's memory
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A source with the options of ``build``."""
+
+    text: str
+    file: str
+    folders: tuple[Path, ...]
+    headers: tuple[str, ...]
+    macros: str
+    compiler: tuple[str, ...]
+    flags: tuple[str, ...]
+    runtime_library: Path
+    folder: Path
+    checked: bool
+
+    @classmethod
+    def of(
+        cls,
+        text: str,
+        file: str,
+        include: Sequence[Path],
+        define: Mapping[str, object],
+        target: str,
+        checked: bool,
+        numbers: bool,
+    ) -> _Source:
+        folders = flatten.search_path(file, [*include, SHARED_INCLUDE])
+        headers = flatten.user_headers(text, folders)
+        compiler = toolchain.command()
+        flags = toolchain.flags(compiler, checked, numbers)
+        macros = _definitions(define, target)
+        folder = cache.cache_dir() / "emulator"
+        library = runtime.library()
+        return cls(text, file, tuple(folders), tuple(headers), macros, compiler, flags, library, folder, checked)
+
+    def key(self, expression: str) -> str:
+        return cache.key(
+            self.text,
+            self.file,
+            expression,
+            *self.headers,
+            *map(str, self.folders),
+            self.macros,
+            self.compiler,
+            self.flags,
+            self.runtime_library,
+            toolchain.headers_digest(),
+            self.checked,
+        )
+
+    def stored(self, expression: str) -> dict[str, Any] | None:
+        """Return what ``store`` wrote, or None if the kernel is not built."""
+        try:
+            facts: dict[str, Any] = json.loads((self.folder / f"{self.key(expression)}.json").read_text())
+        except (FileNotFoundError, json.JSONDecodeError):
+            return None
+        return facts if (self.folder / facts["library"]).exists() else None
+
+    def store(
+        self, expression: str, library: Path, entry: int, unit: str, unset: Sequence[tuple[int, str]]
+    ) -> dict[str, Any]:
+        """Write the facts of a kernel that ``library``, compiled from ``unit``, contains, and return them."""
+        files = {re.sub(r"\\(.)", r"\1", name) for name in _LINE.findall(unit)} - {self.file, _ENTRY}
+        facts = {
+            "library": library.name,
+            "entry": entry,
+            **_facts(library, entry),
+            "files": sorted(files),
+            "uninitialised": unset,
+        }
+        cache.atomic_write(self.folder / f"{self.key(expression)}.json", json.dumps(facts))
+        return facts
+
+    def unit(self, expressions: Sequence[str]) -> tuple[str, bool]:
+        """Return the translation unit of these kernels, and True if it has global variables."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        text, macros = self.text, self.macros
+        if self.headers or flatten.wants(text) or _QUOTED.search(text):
+            known = f"#define __WARPWISE__ 1\n{macros}"
+            listed = _SEPARATOR.join(expressions)
+            text, listed = flatten.expand(text, self.file, self.folders, known, self.compiler, listed)
+            expressions = [expression.strip() for expression in listed.split(_SEPARATOR.strip())]
+            macros = macros.partition("\n")[0]
+        for expression in expressions:
+            _check_name(text, self.file, expression)
+        searched = (*self.folders, INCLUDE, *native.header_folders(self.compiler))
+        roots = frozenset[str]().union(*map(identifiers, expressions))
+        rewritten = _rewritten(text, self.file, roots, searched)
+        refuse_missing(rewritten.text, self.file, searched)
+        entries = "\n".join(f"WW_ENTRY({number}, {expression})" for number, expression in enumerate(expressions))
+        table = ", ".join([*rewritten.variables, "{}"])
+        unit = (
+            f'#include "warpwise_device.h"\n{macros}\n#line 1 {json.dumps(self.file, ensure_ascii=False)}\n'
+            f'{rewritten.text}\n#line 1 "{_ENTRY}"\n{entries}\nWW_GLOBALS({table})\n'
+        )
+        return unit, bool(rewritten.variables)
+
+
+_SEPARATOR = " ;; "  # between expressions for the preprocessor
 
 
 # The kernels of a file differ in template arguments only: their builds share these two steps.
@@ -202,17 +293,9 @@ def _definitions(define: Mapping[str, object], target: str) -> str:
 _WRAPPED = ("malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm")
 
 
-def _compile(
-    unit: str,
-    library: Path,
-    compiler: tuple[str, ...],
-    flags: tuple[str, ...],
-    runtime_library: Path,
-    file: str,
-    text: str,
-    expression: str,
-) -> str:
+def _compile(source: _Source, unit: str, library: Path, text: str, expression: str) -> str:
     """Compile ``unit``, passed on standard input, into ``library``. Returns the compiler's warnings."""
+    compiler, flags, file = source.compiler, source.flags, source.file
     handle, made = tempfile.mkstemp(dir=library.parent, suffix=".so")
     os.close(handle)
     headers = [INCLUDE, SHARED_INCLUDE]
@@ -227,9 +310,9 @@ def _compile(
     command = [
         *compiler, *(flag for flag in flags if flag != "-w"), "-pipe", "-fdiagnostics-color=never",
         *(f"-I{folder}" for folder in headers),
-        "-x", "c++", "-", "-x", "none", "-shared", "-o", made, str(runtime_library), *own,
+        "-x", "c++", "-", "-x", "none", "-shared", "-o", made, str(source.runtime_library), *own,
         *(f"-Wl,--wrap={name}" for name in wrapped),
-        f"-Wl,-rpath,{runtime_library.parent}", "-Wl,-Bsymbolic", "-Wl,--no-undefined",
+        f"-Wl,-rpath,{source.runtime_library.parent}", "-Wl,-Bsymbolic", "-Wl,--no-undefined",
     ]  # fmt: skip
     result = subprocess.run(
         command,
@@ -249,14 +332,15 @@ def _compile(
     return result.stderr
 
 
-def _facts(library: Path) -> dict[str, object]:
-    """Return the demangled type of the library's kernel and the size of each parameter in bytes."""
+def _facts(library: Path, entry: int) -> dict[str, object]:
+    """Return the demangled type of a kernel of the library and the size of each parameter in bytes."""
     loaded = ctypes.CDLL(str(library))
-    loaded.ww_entry_type.restype = ctypes.c_char_p
-    loaded.ww_entry_sizes.restype = ctypes.POINTER(ctypes.c_size_t)
+    function_type, sizes_of = loaded[f"ww_entry_type_{entry}"], loaded[f"ww_entry_sizes_{entry}"]
+    function_type.restype = ctypes.c_char_p
+    sizes_of.restype = ctypes.POINTER(ctypes.c_size_t)
     count = ctypes.c_size_t()
-    sizes = loaded.ww_entry_sizes(ctypes.byref(count))
-    return {"type": _demangle(loaded.ww_entry_type()), "sizes": [sizes[index] for index in range(count.value)]}
+    sizes = sizes_of(ctypes.byref(count))
+    return {"type": _demangle(function_type()), "sizes": [sizes[index] for index in range(count.value)]}
 
 
 def _demangle(name: bytes) -> str:

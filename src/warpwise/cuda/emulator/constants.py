@@ -39,8 +39,11 @@ def apply(constants: Constants, build: Build) -> None:
 
 @functools.lru_cache(maxsize=4096)
 def mark_set(library: Path, address: int) -> None:
-    """Record that the host has set the ``__constant__`` variable at ``address`` of a kernel's library."""
-    entry = ctypes.cast(ctypes.CDLL(str(library)).ww_entry, ctypes.c_void_p).value
+    """Record that the host has set the ``__constant__`` variable at ``address`` of a kernel's library.
+
+    A library with variables has one kernel.
+    """
+    entry = ctypes.cast(ctypes.CDLL(str(library)).ww_entry_0, ctypes.c_void_p).value
     runtime.handle().ww_constant_is_set(ctypes.c_uint64(entry or 0), ctypes.c_uint64(address))
 
 

@@ -48,12 +48,12 @@ class Options:
 
 
 @functools.lru_cache(maxsize=512)
-def _entry(library: str) -> int:
-    """Return the address of the entry of a kernel's library, which stays loaded."""
+def _entry(library: str, number: int) -> int:
+    """Return the address of a kernel's entry in its library, which stays loaded."""
     runtime.handle()
     loaded = ctypes.CDLL(library)
     _LOADED.append(loaded)
-    return ctypes.cast(loaded.ww_entry, ctypes.c_void_p).value or 0
+    return ctypes.cast(loaded[f"ww_entry_{number}"], ctypes.c_void_p).value or 0
 
 
 _LOADED: list[ctypes.CDLL] = []
@@ -95,7 +95,7 @@ def launch(
     handle = runtime.handle()
     packed, kept = _pack(arguments)
     asked = runtime.LaunchRequest(
-        _entry(str(build.library)),
+        _entry(str(build.library), build.entry),
         ctypes.addressof(packed),
         len(arguments),
         grid,

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -16,6 +16,7 @@ from warpwise.cuda.errors import Finding, Index3, UnsupportedFeature
 from warpwise.cuda.inline import native, source
 from warpwise.cuda.launch import origin
 from warpwise.cuda.launch.arguments import Buffer, Scalar
+from warpwise.cuda.launch.kernel import build_together
 from warpwise.cuda.launch.module import Module
 from warpwise.device.profiles import Profile
 
@@ -79,19 +80,22 @@ class Extension:
 
     def build_kernels(self) -> None:
         """Compile the kernels that are not templates. Raises ``CompileError``."""
-        for declared in self.module.declarations.values():
-            if not declared.template:
-                self.module[declared.name].build(checked=True)
+        self._build_all(declared.name for declared in self.module.declarations.values() if not declared.template)
 
     def build_first_instances(self, library: Path) -> None:
         """Compile one instance of each template that the host code launches. Raises ``CompileError``."""
-        seen = set()
+        first: dict[str, str] = {}
         for mangled in re.findall(rb"N13warpwise_host8instanceI[^\0]+", library.read_bytes()):
             name = instance_name(mangled)
-            base = name.partition("<")[0]
-            if "<" in name and base not in seen:
-                seen.add(base)
-                self.module[name].build(checked=True)
+            if "<" in name:
+                first.setdefault(name.partition("<")[0], name)
+        self._build_all(first.values())
+
+    def _build_all(self, names: Iterable[str]) -> None:
+        found = [self.module[name] for name in names]
+        build_together(found)
+        for kernel in found:
+            kernel.build(checked=True)
 
     def run(self, name: str, launch: ExtensionLaunch, profile: Profile) -> list[Finding]:
         """Run one launch of the kernel ``name`` on the emulator.

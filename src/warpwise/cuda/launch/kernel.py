@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -123,3 +124,25 @@ class Kernel:
 
             loaded = self._gpu[index] = kernel.GpuKernel(self, index)
         return loaded
+
+
+def build_together(kernels: Iterable[Kernel]) -> None:
+    """Build the libraries of several kernels ahead of their emulated launches: one compiler run for each module.
+
+    A kernel that is not built with the others is built at its first launch.
+    """
+    from warpwise.cuda.emulator import compiler
+
+    modules: dict[Module, list[str]] = {}
+    for kernel in kernels:
+        modules.setdefault(kernel.module, []).append(kernel.expression)
+    for module, expressions in modules.items():
+        compiler.build_together(
+            module.text,
+            module.file,
+            expressions,
+            include=module.include,
+            define=module.define,
+            target=limits.target_profile(module.target).name,
+            shown=module.shown,
+        )

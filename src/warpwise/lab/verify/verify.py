@@ -12,6 +12,7 @@ import torch
 from warpwise.cuda.errors import CompileError, Deadlock, KernelTimeout
 from warpwise.lab.timing.environment import current, place, resolve
 from warpwise.lab.verify.attempt import Attempt, attempt
+from warpwise.lab.verify.build import build_ahead
 from warpwise.lab.verify.impostors import require_no_impostor
 from warpwise.lab.verify.problem import Problem, require_kinds
 from warpwise.lab.verify.shrink import shrink
@@ -91,6 +92,8 @@ class _Run:
     def verdict(self, dtypes: tuple[torch.dtype, ...]) -> Verdict:
         started, results, done = self.clock(), [], 0
         total = len(dtypes) * len(self.cases)
+        if self.problem.device.type == "cpu":
+            build_ahead(self.op, self.rung, self.cases, dtypes, self.seeds[0])
         for dtype in dtypes:
             if self.rung.dtypes is None or dtype in self.rung.dtypes:
                 self._report("impostors", dtype_name(dtype), done, total)

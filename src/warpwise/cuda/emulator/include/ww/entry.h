@@ -1,5 +1,6 @@
-// The functions that a kernel's library exports: ww_entry calls the kernel, ww_entry_type and ww_entry_sizes give its
-// type and the sizes of its parameters, ww_entry_globals lists its global variables.
+// The functions that a library of kernels exports, for each kernel with its number: ww_entry_0 calls it,
+// ww_entry_type_0 and ww_entry_sizes_0 give its type and the sizes of its parameters. ww_entry_globals lists the global
+// variables.
 #pragma once
 
 namespace ww {
@@ -21,11 +22,11 @@ inline const size_t* sizes(void (*)(P...), size_t* count) {
 }  // namespace ww
 
 #define WW_EXPORT extern "C" __attribute__((visibility("default"), no_sanitize("thread")))
-#define WW_ENTRY(...)                                                           \
-  static constexpr auto ww_kernel = __VA_ARGS__;                                \
-  WW_EXPORT void ww_entry(void** arguments) { ww::call(ww_kernel, arguments); } \
-  WW_EXPORT const char* ww_entry_type() { return typeid(ww_kernel).name(); }    \
-  WW_EXPORT const size_t* ww_entry_sizes(size_t* count) { return ww::sizes(ww_kernel, count); }
+#define WW_ENTRY(NUMBER, ...)                                                                     \
+  static constexpr auto ww_kernel_##NUMBER = __VA_ARGS__;                                         \
+  WW_EXPORT void ww_entry_##NUMBER(void** arguments) { ww::call(ww_kernel_##NUMBER, arguments); } \
+  WW_EXPORT const char* ww_entry_type_##NUMBER() { return typeid(ww_kernel_##NUMBER).name(); }    \
+  WW_EXPORT const size_t* ww_entry_sizes_##NUMBER(size_t* count) { return ww::sizes(ww_kernel_##NUMBER, count); }
 #define WW_GLOBALS(...)                                        \
   WW_EXPORT const ww_global* ww_entry_globals(size_t* count) { \
     static const ww_global table[] = {__VA_ARGS__};            \

@@ -1,0 +1,45 @@
+"""Constructors of ``tl.tensor`` and ``tl.block_type`` that compute what depends on the shape once for each shape.
+
+The interpreter constructs a tensor and often a block type for each operation, and Triton computes their shapes anew: a
+tuple of constexpr values, each with a type. That took a quarter of the time of an interpreted kernel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import triton.language as tl
+
+_construct_tensor = tl.tensor.__init__
+_construct_block_type = tl.block_type.__init__
+_tensors: dict[tuple[int, ...], dict[str, Any]] = {}
+_block_types: dict[tuple[int, ...], tuple[dict[str, Any], str]] = {}
+
+
+def construct_tensor(self: tl.tensor, handle: Any, type: tl.dtype) -> None:
+    """``tl.tensor.__init__``."""
+    key = tuple(type.shape.values) if type.is_block() else ()
+    known = _tensors.get(key)
+    if known is None:
+        _construct_tensor(self, handle, type)
+        _tensors[key] = {name: value for name, value in vars(self).items() if name not in ("handle", "type", "dtype")}
+        return
+    vars(self).update(known)
+    self.handle, self.type, self.dtype = handle, type, type.scalar
+
+
+def construct_block_type(self: tl.block_type, element_ty: tl.dtype, shape: Any) -> None:
+    """``tl.block_type.__init__``."""
+    values = shape.values if isinstance(shape, tl.tuple) else shape
+    key = tuple([value.value if isinstance(value, tl.constexpr) else value for value in values])
+    known = _block_types.get(key)
+    if known is None:
+        _construct_block_type(self, element_ty, list(key))
+        kept = {name: value for name, value in vars(self).items() if name not in ("element_ty", "name")}
+        _block_types[key] = kept, self.name.removesuffix(f"{element_ty}>")
+        return
+    vars(self).update(known[0])
+    self.element_ty, self.name = element_ty, f"{known[1]}{element_ty}>"
+
+
+PATCHES = [(tl.tensor, "__init__", construct_tensor), (tl.block_type, "__init__", construct_block_type)]
