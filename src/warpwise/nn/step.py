@@ -55,8 +55,9 @@ class CompiledStep:
     def many(self, *inputs: torch.Tensor) -> torch.Tensor:
         """One step for each element of the first dimension of ``inputs``; the losses before the steps, (steps,).
 
-        The same steps as by single calls. On a GPU ``STEPS_PER_GRAPH`` steps are one graph, so that the gap between two
-        graphs, about 6 µs on an H200, occurs once for all of them.
+        The same steps as by single calls. On a GPU ``STEPS_PER_GRAPH`` steps are one graph, so that the copy of the
+        arguments and the gap between two graphs, 4 µs on an H200, occur once for all of them. Raises ``ValueError`` if
+        the first dimensions differ.
         """
         count = len(inputs[0])
         if wrong := [tuple(tensor.shape) for tensor in inputs if len(tensor) != count]:

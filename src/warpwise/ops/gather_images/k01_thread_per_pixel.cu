@@ -7,7 +7,7 @@ __global__ void gather_images(const unsigned char* images, const long long* indi
   const int pixel = blockIdx.x * blockDim.x + threadIdx.x;
   if (pixel >= pixels) return;
   for (long long i = blockIdx.y; i < batch; i += gridDim.y) {
-    if (labels && pixel == 0) out_labels[i] = labels[indices[i]];
     out[i * pixels + pixel] = static_cast<float>(images[indices[i] * pixels + pixel]) * scale + shift;
+    if (labels && pixel == 0) out_labels[i] = labels[indices[i]];
   }
 }

@@ -11,11 +11,11 @@ __global__ void gather_images(const unsigned char* images, const long long* indi
   const int pack = blockIdx.x * blockDim.x + threadIdx.x;
   if (pack >= pixels / 4) return;
   for (long long i = blockIdx.y; i < batch; i += gridDim.y) {
-    if (labels && pack == 0) out_labels[i] = labels[indices[i]];
     const auto loaded = warpwise::packs<4>(images + indices[i] * pixels)[pack];
     warpwise::Pack<float> result;
 #pragma unroll
     for (int e = 0; e < 4; ++e) result.at[e] = static_cast<float>(loaded.at[e]) * scale + shift;
     warpwise::packs(out + i * pixels)[pack] = result;
+    if (labels && pack == 0) out_labels[i] = labels[indices[i]];  // last, since its store waits for its load
   }
 }

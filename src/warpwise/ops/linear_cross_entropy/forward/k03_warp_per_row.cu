@@ -79,7 +79,8 @@ __global__ void __launch_bounds__(kThreads) linear_cross_entropy(const float* x,
   float sum = 0.0f, counted = 0.0f;
 #pragma unroll
   for (int r = 0; r < ROWS; ++r) {
-    value[r] = warpwise::warp_reduce<MaxAndSum>(value[r]);
+    const float max = warpwise::warp_reduce<warpwise::Max>(value[r].max);  // then one rescaling of each lane's sum
+    value[r] = {max, warpwise::warp_reduce<warpwise::Sum>(MaxAndSum::rescaled(value[r], max))};
     chosen[r] = warpwise::warp_reduce<warpwise::Sum>(chosen[r]);
     const float inverse = 1.0f / value[r].sum;
     if (row + r < rows && lane % 2 == 0) {
