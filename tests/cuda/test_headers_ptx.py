@@ -90,7 +90,7 @@ __global__ void memory(const float* x, float* y, int* counter) {
   asm volatile("st.shared.v2.f32 [%0+8], {%1, %2};" :: "r"(at), "f"(c), "f"(d) : "memory");
   asm volatile("bar.sync 0;" ::: "memory");
   float v;
-  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"((unsigned)__cvta_generic_to_shared(tile + 127 - i)));
+  asm volatile("ld.shared.f32 {%0}, [%1];" : "=f"(v) : "r"((unsigned)__cvta_generic_to_shared(tile + 127 - i)));
   asm volatile("{ .reg .u64 p; cvta.to.global.u64 p, %0; st.global.cs.f32 [p], %1; }" :: "l"(y + i), "f"(v));
   int old;
   asm volatile("atom.global.add.s32 %0, [%1], 2;" : "=r"(old) : "l"(counter));

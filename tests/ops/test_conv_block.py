@@ -61,7 +61,7 @@ def test_gradients_of_several_channels():
 
 @pytest.mark.parametrize("sizes,sms", [
     ((9, 1, 4, 4, 3), 1), ((3, 1, 34, 6, 34), 4), ((1, 1, 5, 70, 9), 2), ((2, 1, 28, 28, 1), 3),
-    ((1, 1, 2, 2048, 2), 1),
+    ((1, 1, 2, 2048, 2), 1), ((11, 1, 28, 28, 2), 1),
 ])  # fmt: skip
 @pytest.mark.parametrize("op", [FORWARD, BACKWARD], ids=["forward", "backward"])
 def test_tiles_of_one_channel(op, sizes, sms):

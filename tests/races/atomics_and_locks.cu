@@ -141,11 +141,11 @@ __device__ void lock(int* data, int* flag) {
 __device__ void lock_without_acquire(int* data, int* flag) {
   LOCKED(atomicCAS(flag, 0, 1), , __threadfence(), atomicExch(flag, 0));
 }
-// 4 32 race: not ordered
+// 4 32 race: no fence (release)
 __device__ void lock_without_release(int* data, int* flag) {
   LOCKED(atomicCAS(flag, 0, 1), __threadfence(), , atomicExch(flag, 0));
 }
-// 4 32 race: not ordered
+// 4 32 race: no fence (release)
 __device__ void lock_without_fences(int* data, int* flag) { LOCKED(atomicCAS(flag, 0, 1), , , atomicExch(flag, 0)); }
 // 4 32 race: scope block
 __device__ void lock_with_acquire_of_scope_block(int* data, int* flag) {

@@ -51,4 +51,6 @@ def test_a_message_needs_a_release_and_an_acquire_that_include_the_other_thread(
             findings = launch.check([*WRITERS].index(writer), index, data, flag, result, order=order)
             races = {(finding.kind, finding.variable) for finding in findings}
             assert ((DataRace, "data") in races) if not ordered else not races, (reader, order, [*map(str, findings)])
+            if blocks == 2 and WRITERS[writer] == NOTHING and READERS[reader] == DEVICE:
+                assert "no fence (release) precedes the write of the flag" in str(findings[0]), reader
             assert result[0] == 42

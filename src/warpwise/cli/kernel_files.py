@@ -73,7 +73,10 @@ def _of_cuda(kernel: cuda.Kernel, options: KernelOptions, given: list[Value]) ->
 
 
 def _of_python(file: Path, options: KernelOptions, seed: int) -> KernelLaunch:
-    module = run_file(file, "FILE")
+    from warpwise.triton.absent_gpu import described_gpu
+
+    with described_gpu():
+        module = run_file(file, "FILE", (options.expression or "").partition("<")[0].strip())
     known = kernels_in(module)
     there = f"; there are {', '.join(known)}" if known else "; there are none"
     if options.expression is None or options.grid is None:

@@ -95,14 +95,15 @@ def find_rung(op: Op, name: str, hint: str = "--rung") -> Rung:
         raise click.BadParameter(f"{op.name}: no rung {name!r}{near(name, names)}", param_hint=hint) from error
 
 
-def run_file(path: Path, hint: str = "FILE") -> ModuleType:
+def run_file(path: Path, hint: str = "FILE", wanted: str = "") -> ModuleType:
     """Run a user's file and return its module. Operations that the file registers are unregistered again.
 
+    An error after the definition of ``wanted``, such as a launch on a GPU that is absent, is a note on standard error.
     Raises ``click.BadParameter`` with the file and the line at which it fails.
     """
     known_ops()
     before = {op.name for op in operation.all_ops()}
-    module = _run(path, path.resolve(), hint)
+    module = _run(path, path.resolve(), hint, wanted)
     for op in list(operation.all_ops()):
         if op.name not in before:
             operation.unregister(op.name)
@@ -137,7 +138,7 @@ def load_file(path: Path, hint: str = "OP") -> list[Op]:
     return found
 
 
-def _run(path: Path, where: Path, hint: str) -> ModuleType:
+def _run(path: Path, where: Path, hint: str, wanted: str = "") -> ModuleType:
     if str(where.parent) not in sys.path:
         sys.path.append(str(where.parent))  # last, so that no file of this folder shadows an installed module
     linecache.checkcache(str(where))  # Triton and error messages read the source
@@ -151,13 +152,15 @@ def _run(path: Path, where: Path, hint: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
+        place = f"{path}{_line(error, where)}"
+        if wanted and wanted in vars(module):
+            click.echo(f"note: {place}: {type(error).__name__}: {error}; {wanted} is defined before it", err=True)
+            return module
         del sys.modules[name]
         for op in list(operation.all_ops()):
             if op.name not in before:
                 operation.unregister(op.name)
-        raise click.BadParameter(
-            f"{path}{_line(error, where)}: {type(error).__name__}: {error}", param_hint=hint
-        ) from error
+        raise click.BadParameter(f"{place}: {type(error).__name__}: {error}", param_hint=hint) from error
     return module
 
 

@@ -8,6 +8,7 @@ execute such atomics can be missed.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from warpwise.triton.memory import Allocation
 
 Array = np.ndarray[Any, np.dtype[Any]]
+_MAX_REGULAR_STEPS = 4  # distinct differences of successive indices: the strides of up to 3 dimensions and a wrap
 _PROGRAM_MASK = np.int64((1 << 32) - 1)
 
 
@@ -77,6 +79,7 @@ class Shadow:
         self.written: Array | None = None
         self._granules = granules
         self._stamps: dict[str, Array] = {}
+        self._loads: deque[tuple[int, Array]] = deque(maxlen=4)  # the latest: program and elements
 
     def _stamp_array(self, kind: str) -> Array:
         found = self._stamps.get(kind)
@@ -114,6 +117,8 @@ class Shadow:
                 )
         if not self.track_races:
             return
+        if not atomic:
+            self._loads.append((self.tracker.program, index))
         self._conflicts(allocation, index, lanes, granules, "read", ("write",) if atomic else ("write", "atomic"))
         self._mark("atomic read" if atomic else "read", granules)
 
@@ -130,6 +135,7 @@ class Shadow:
         changed = view[index].view(bits) != np.ascontiguousarray(values).view(bits)
         if not changed.any():
             return
+        self._report_lost_updates(allocation, index, lanes, changed, view)
         if not changed.all():
             positions = np.argwhere(changed if lanes is None else lanes)
             positions = positions if lanes is None else positions[changed]
@@ -142,6 +148,40 @@ class Shadow:
             allocation, index, None, granules, "write", ("write", "atomic", "read", "atomic read"), positions
         )
         self._stamp_array("write")[granules] = self.tracker.stamp()
+
+    def _report_lost_updates(
+        self, allocation: Allocation, index: Array, lanes: Array | None, changed: Array, view: Array
+    ) -> None:
+        """Report elements that several lanes of the program have loaded, and write back changed, as a histogram does.
+
+        Regular indices are left out: lanes that share an element by broadcasting or wrapping compute the same value.
+        """
+        program = self.tracker.program
+        if not any(
+            number == program and loaded.shape == index.shape and np.array_equal(loaded, index)
+            for number, loaded in self._loads
+        ):
+            return
+        elements = index.ravel()
+        if len(np.unique(np.diff(elements))) <= _MAX_REGULAR_STEPS:
+            return
+        _, inverse, counts = np.unique(elements, return_inverse=True, return_counts=True)
+        lost = (counts[inverse.ravel()] > 1) & changed.ravel()
+        if not lost.any():
+            return
+        which = int(np.argmax(lost))
+        element, updates = int(elements[which]), int(counts[inverse.ravel()[which]])
+        self.tracker.recorder.add(
+            DataRace,
+            f"{updates} lanes load, change and store {allocation.name}[{element}]: one of the changes is kept",
+            "write",
+            np.argwhere(np.ones(index.shape, dtype=bool) if lanes is None else lanes)[which],
+            variable=allocation.name,
+            index=element,
+            size=view.size,
+            count=int(lost.sum()),
+            hint="Use tl.atomic_add or another atomic operation, or tl.histogram.",
+        )
 
     def check_lane_conflicts(
         self, allocation: Allocation, index: Array, lanes: Array | None, values: Array, view: Array

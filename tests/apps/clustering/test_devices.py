@@ -26,7 +26,7 @@ from warpwise.apps.clustering import (
 )
 from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.field import MeanField
-from warpwise.apps.clustering.kmeans import drawn, drawn_in_blocks
+from warpwise.apps.clustering.kmeans import drawn, raced
 
 SMALL = generators.layered(0.8, (20, 15), n_domains=3)
 LAYERS = generators.layered(1.0, (60, 50), n_domains=4)
@@ -72,16 +72,16 @@ def test_kernels_find_the_domains_that_pytorch_finds(covariance: str, by_kernels
     assert found.beta_ == pytest.approx(expected.beta_, rel=1e-3)
 
 
-def test_draws_in_blocks_are_those_of_one_cumulative_sum() -> None:
+def test_draws_are_in_proportion_to_the_weights() -> None:
     generator = torch.Generator().manual_seed(0)
-    weights = torch.randint(0, 4, (5000, 3), generator=generator).float()
-    for _ in range(20):
-        draws = torch.rand(3, 1, generator=generator, dtype=torch.float64)
-        at, total = drawn_in_blocks(weights, draws)
-        expected, sums = drawn(weights.T, draws)
-        assert torch.equal(at, expected) and torch.equal(total, sums)
-        assert torch.equal(drawn_in_blocks(weights[:, :1], draws[:1])[0], expected[:1])
-        assert bool((weights.T.gather(1, at) > 0).all())
+    weights = torch.tensor([0.0, 1, 2, 5, 0, 0, 8]).expand(20_000, -1)
+    draws = torch.rand(len(weights), 1, generator=generator, dtype=torch.float64)
+    for found in (raced(weights, generator), drawn(weights, draws)[0][:, 0]):
+        shares = torch.bincount(found, minlength=7) / len(weights)
+        assert torch.allclose(shares, weights[0] / 16, atol=0.015)
+        assert not shares[[0, 4, 5]].any()
+    uniform = raced(torch.zeros(20_000, 4), generator)
+    assert torch.allclose(torch.bincount(uniform) / len(uniform), torch.full((4,), 0.25), atol=0.015)
 
 
 def test_a_graph_on_a_device_has_indices_of_int32() -> None:

@@ -95,7 +95,7 @@ def check_distinct(X: torch.Tensor, k: int, name: str) -> None:
     """Raise ``ValueError`` if X (N, D) has fewer than ``k`` distinct rows."""
     if X.shape[0] < k:
         raise ValueError(f"{name}: expected at most n_samples={X.shape[0]}, got {k}")
-    distinct = torch.unique(X[: 16 * k], dim=0).shape[0]
+    distinct = torch.unique(X[: 16 * k].cpu(), dim=0).shape[0]
     if distinct < k:
         distinct = torch.unique(X, dim=0).shape[0]
     if distinct < k:

@@ -8,7 +8,7 @@ from warpwise.apps.clustering.graph import moved
 from warpwise.ops import kmeans_assign, kmeans_update
 
 _CHECKED_EVERY = 5  # iterations on a GPU, where the check for convergence synchronises
-_BLOCK = 1024  # points of a block, in draws on a GPU
+_LEAST_RATE = 1e-30  # so that draws are uniform if all weights are 0
 
 
 def kmeans(
@@ -26,17 +26,24 @@ def plus_plus(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator
     If every point equals a centre, further centres are drawn uniformly.
     """
     n = X.shape[0]
-    chosen = torch.randint(n, (restarts,), generator=generator)
-    draws = moved(torch.rand(k - 1, restarts, 1, generator=generator, dtype=torch.float64), X.device)
+    centres = [X[moved(torch.randint(n, (restarts,), generator=generator), X.device)]]
+    if X.is_cuda:
+        here = torch.Generator(X.device).manual_seed(int(torch.randint(2**62, (1,), generator=generator)))
+        near = X.new_full((restarts, n), torch.inf)
+        for _ in range(k - 1):
+            distance = kmeans_assign(X, centres[-1][:, None], True)[1]
+            assert distance is not None
+            near = torch.minimum(near, distance, out=near)
+            centres.append(X[raced(near, here)])
+        return torch.stack(centres, 1)
     squares = X.square().sum(1, keepdim=True)
-    centres = [X[moved(chosen, X.device)]]
     nearest = X.new_full((n, restarts), torch.inf)
-    for draw in draws:
+    for _ in range(k - 1):
         new = centres[-1]
-        distance = torch.addmm(new.square().sum(1), X, new.T, alpha=-2).add_(squares).clamp_(min=0)
-        nearest = torch.minimum(nearest, distance, out=nearest)
-        at, total = drawn_in_blocks(nearest, draw) if X.is_cuda else drawn(nearest.T, draw)
-        at = torch.where(total > 0, at, (draw * n).long())
+        nearest = torch.minimum(nearest, (squares - 2 * (X @ new.T) + new.square().sum(1)).clamp_(min=0))
+        draws = torch.rand(restarts, 1, generator=generator, dtype=torch.float64)
+        at, total = drawn(nearest.T, draws)
+        at = torch.where(total > 0, at, (draws * n).long())
         centres.append(X[at[:, 0]])
     return torch.stack(centres, 1)
 
@@ -48,23 +55,13 @@ def drawn(weights: torch.Tensor, draws: torch.Tensor) -> tuple[torch.Tensor, tor
     return torch.searchsorted(cumulated, draws * total, right=True).clamp(max=weights.shape[1] - 1), total
 
 
-def drawn_in_blocks(weights: torch.Tensor, draws: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """``drawn`` of the transpose of ``weights`` (N, R), first a block of points and then a point of it.
+def raced(weights: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Indices (R,) in proportion to ``weights`` (R, N): of exponential times with these rates the first one.
 
-    A cumulative sum of all points is slow on a GPU, and its order of additions may differ from run to run.
+    Without the cumulative sum of ``drawn``, which is slow on a GPU and whose order may differ from run to run.
     """
-    n, restarts = weights.shape
-    if restarts == 1:  # PyTorch's cumulative sum of a single row is the one whose order may differ
-        at, total = drawn_in_blocks(weights.expand(-1, 2), draws.expand(2, 1))
-        return at[:1], total[:1]
-    padded = torch.nn.functional.pad(weights, (0, 0, 0, -n % _BLOCK))
-    blocks = padded.T.double().view(restarts, -1, _BLOCK)
-    sums = blocks.sum(2)
-    block, total = drawn(sums, draws)
-    before = sums.cumsum(1).gather(1, block) - sums.gather(1, block)
-    within = blocks.gather(1, block[..., None].expand(-1, -1, _BLOCK))[:, 0].cumsum(1)
-    place = torch.searchsorted(within, draws * total - before, right=True).clamp(max=_BLOCK - 1)
-    return (block * _BLOCK + place).clamp(max=n - 1), total
+    times = torch.empty_like(weights).exponential_(generator=generator)
+    return times.div_(weights.clamp(min=_LEAST_RATE)).argmin(1)
 
 
 def lloyd(X: torch.Tensor, centres: torch.Tensor, iterations: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 
@@ -17,7 +17,8 @@ from warpwise.ops import kmeans_update
 from warpwise.ops.potts_em_step.spec import softmax
 
 HOPS = (0, 1, 2, 4)  # of smoothing before k-means
-ITERATIONS = 10  # of EM from each start
+ITERATIONS, FIRST_ITERATIONS = 10, 4  # of EM from a start, and those after which a quarter of the starts continues
+FEWEST = 2  # starts that continue
 _SAMPLE = 1 << 16  # points of which k-means computes the centres
 _ELEMENTS = 1 << 21  # of an array (N, R, max(K, C)): more restarts run one batch after another
 
@@ -37,30 +38,38 @@ def best_start(
     progress: Progress | None = None,
     parallel: Alone | None = None,
 ) -> MeanField:
-    """One fit: of ``n_init`` starts, ``ITERATIONS`` of EM each at the fixed ``beta``, that of the highest ELBO."""
+    """One fit at the fixed ``beta``: of ``n_init`` starts the quarter of the highest ELBO after ``FIRST_ITERATIONS`` of
+    EM continues from its labels; that of the highest ELBO after the others is returned."""
     parallel = Alone(len(X)) if parallel is None else parallel
     types = None if n_types is None else _types(X, n_types, generator, parallel)
     labels = _start_labels(X, types, graph, n_domains, n_init, generator, parallel)
     total = parallel.sum(X[: parallel.own].T @ X[: parallel.own])
-    best, done = _Best(), 0
-    if checkpoint is not None and (kept := checkpoint.load()) is not None:
-        done = best.restore(kept, X.device)
-        if progress is not None:
-            progress(done, n_init)
     batch = max(1, _ELEMENTS // (parallel.share * max(n_domains, n_types or 0)))
-    for first in range(0, n_init, batch):
-        part = labels[first : first + batch]
-        if first + len(part) <= done:
-            continue
-        model = _model(X, graph, part, n_domains, types, beta, temper, total, parallel)
-        model.run(ITERATIONS)
-        best.offer(model)
-        del model
-        done = first + len(part)
-        if checkpoint is not None:
-            checkpoint.save(best.record(done))
+
+    def fits(labels: torch.Tensor, iterations: int) -> Iterator[MeanField]:
+        for part in labels.split(batch):
+            model = _model(X, graph, part, n_domains, types, beta, temper, total, parallel)
+            model.run(iterations)
+            yield model
+
+    bounds, done = X.new_empty(0, dtype=torch.float64), 0
+    if checkpoint is not None and (kept := checkpoint.load()) is not None:
+        bounds, done = kept["bounds"].to(X.device), len(kept["bounds"])
+        labels[:done] = kept["labels"].to(X.device)
         if progress is not None:
             progress(done, n_init)
+    for model in fits(labels[done:], FIRST_ITERATIONS):
+        bounds = torch.cat([bounds, model.elbo()])
+        labels[done : len(bounds)] = model.q.argmax(2).T
+        done = len(bounds)
+        if checkpoint is not None:
+            checkpoint.save({"bounds": bounds, "labels": labels[:done]})
+        if progress is not None:
+            progress(done, n_init)
+    kept_starts = bounds.topk(max(1, min(n_init, FEWEST), n_init // 4)).indices
+    best = _Best()
+    for model in fits(labels[kept_starts], ITERATIONS - FIRST_ITERATIONS):
+        best.offer(model)
     return best.model(X, graph, beta, temper, total, parallel)
 
 
@@ -87,15 +96,6 @@ class _Best:
         for name, part in parts.items():
             torch.where(better, part, self.parts[name], out=self.parts[name])
 
-    def record(self, done: int) -> dict[str, object]:
-        """The kept fit, and the number of starts so far, for a checkpoint."""
-        return {"done": done, **self.parts}
-
-    def restore(self, kept: dict[str, object], device: torch.device) -> int:
-        """Keep the fit of a checkpoint; returns the number of starts so far."""
-        self.parts = {name: part.to(device) for name, part in kept.items() if isinstance(part, torch.Tensor)}
-        return int(kept["done"])  # type: ignore[call-overload]
-
     def model(
         self, X: torch.Tensor, graph: Graph, beta: float, temper: float, total: torch.Tensor, parallel: Alone
     ) -> MeanField:
@@ -121,7 +121,9 @@ def _start_labels(
     dtype, found = torch.uint8 if k <= 256 else torch.int32, []
     for place, wanted in enumerate(HOPS[:n_init]):
         wanted += types is not None
-        smoothed, hops = smooth(graph, smoothed, wanted - hops, parallel), wanted
+        for _ in range(wanted - hops):  # one hop at a time, so that no more than two copies are in memory
+            smoothed = smooth(graph, smoothed, 1, parallel)
+        hops = wanted
         centres = _centres(smoothed, k, len(range(place, n_init, len(HOPS))), generator, parallel)
         found.append(assign(smoothed, centres).to(dtype))
     return torch.cat(found)

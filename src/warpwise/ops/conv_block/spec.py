@@ -229,6 +229,7 @@ SPEC = Spec(
     ),
     sizes=(
         _case("first_block", (128, 1, 28, 28, 16)),
+        _case("first_block_2048", (2048, 1, 28, 28, 16)),
         _case("second_block", (128, 16, 14, 14, 32)),
         _case("second_block_2048", (2048, 16, 14, 14, 32)),
         _case("ragged", (300, 3, 33, 31, 65)),
@@ -282,5 +283,9 @@ BACKWARD = backward_spec(
             )
         ),
     ),
-    sizes=(_case("first_block", (128, 1, 28, 28, 16), {"needs_input": False}), *SPEC.sizes[1:]),
+    sizes=(
+        _case("first_block", (128, 1, 28, 28, 16), {"needs_input": False}),
+        _case("first_block_2048", (2048, 1, 28, 28, 16), {"needs_input": False}),
+        *SPEC.sizes[2:],
+    ),
 )

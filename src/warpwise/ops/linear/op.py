@@ -72,17 +72,17 @@ def _backward(saved: Saved, grad: OptionalTensor, grad_kept: OptionalTensor) -> 
     in each row."""
     input, weight, row_scale = saved.input, saved.weight, getattr(saved, "row_scale", None)
     found: dict[str, OptionalTensor] = {"residual": grad}
+    output = getattr(saved, "output", None)  # of relu, whose derivative the kernel of all gradients applies
+    if grad is not None and grad_kept is None and output is not None and (made := _in_one_launch(saved, grad, output)):
+        return found | made
     at, sums = _at_preactivation(saved, row_scale, grad, grad_kept)
     if at is None:
         return found
+    if made := _in_one_launch(saved, at, None):
+        return found | made | ({} if sums is None else {"bias": sums})
     m, (n, k) = math.prod(input.shape[:-1]), weight.shape
     x, g = input.reshape(m, k), at.reshape(m, n)
     scale = None if row_scale is None else row_scale.reshape(m, 1)
-    if scale is None and saved.wants("weight") and _in_one_launch(g, x, weight, saved.wants("input")):
-        of_input, found["weight"], db = linear_backward(g, x, weight, saved.wants("input"))
-        found["input"] = None if of_input is None else of_input.view(input.shape)
-        found["bias"] = db if sums is None else sums
-        return found
     if saved.wants("input", "row_scale"):
         product = matmul(g, weight)
         found["input"] = (product if scale is None else product * scale).view(input.shape)
@@ -95,9 +95,18 @@ def _backward(saved: Saved, grad: OptionalTensor, grad_kept: OptionalTensor) -> 
     return found
 
 
-def _in_one_launch(g: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, needs_input: bool) -> bool:
-    """True if one launch computes all gradients, from that of the preactivation."""
-    return g.is_cuda and LINEAR_BACKWARD.default(g, x, weight, needs_input) is not None
+def _in_one_launch(saved: Saved, grad: torch.Tensor, relu_output: OptionalTensor) -> dict[str, OptionalTensor] | None:
+    """The gradients by one launch from that of the preactivation, or of relu's output; None for other layers."""
+    if not grad.is_cuda or getattr(saved, "row_scale", None) is not None or not saved.wants("weight"):
+        return None
+    (n, k), needs_input = saved.weight.shape, saved.wants("input")
+    x, g = saved.input.reshape(-1, k), grad.reshape(-1, n)
+    output = None if relu_output is None else relu_output.reshape(-1, n)
+    if LINEAR_BACKWARD.default(g, x, saved.weight, output, needs_input) is None:
+        return None
+    of_input, of_weight, of_bias = linear_backward(g, x, saved.weight, output, needs_input)
+    shaped = None if of_input is None else of_input.view(saved.input.shape)
+    return {"input": shaped, "weight": of_weight, "bias": of_bias}
 
 
 def _eager_records(
@@ -108,7 +117,7 @@ def _eager_records(
         return input.dtype not in KERNEL_DTYPES
     rows = input.reshape(math.prod(input.shape[:-1]), input.shape[-1])
     grad = input.new_empty((rows.shape[0], weight.shape[0]))
-    if _in_one_launch(grad, rows, weight, True):
+    if input.is_cuda and LINEAR_BACKWARD.default(grad, rows, weight, None, True) is not None:
         return False
     return gradients.eager_multiplies(MATMUL, ((grad, weight), (grad.t(), rows)))
 

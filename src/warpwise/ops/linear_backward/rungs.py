@@ -9,9 +9,10 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm.limits import requires_ampere
+from warpwise.gemm.operands import flags
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._defaults import first_taking
-from warpwise.ops.linear_backward.spec import DTYPES, Gradients
+from warpwise.ops.linear_backward.spec import DTYPES, Gradients, Optional
 
 HERE = Path(__file__).parent
 THREADS, ROWS, COLUMNS = 128, 32, 64  # kThreads, kRows, kColumns
@@ -20,6 +21,8 @@ MAX_SIZE = 2**30  # elements of a matrix
 WAVES = 4  # of tiles, up to which one launch for all gradients is the default
 MAX_ROWS = 192  # of the default: from 256 rows on, two launches of matmul take less time
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
+CHUNKS = 4 * 128 * (ROWS + COLUMNS)  # bytes: kChunk rows of both operands of k03
+K_GROUPS = cuda.load(HERE / "k03_k_groups.cu")
 ONE_LAUNCH = cuda.load(HERE / "k02_one_launch.cu")
 
 
@@ -28,16 +31,25 @@ def limits(grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor,
     return f"takes matrices of up to {MAX_SIZE} elements, not {most}" if most > MAX_SIZE else None
 
 
-def limits_of_copies(grad_output: torch.Tensor, *rest: torch.Tensor) -> str | None:
+def limits_of_copies(grad_output: torch.Tensor, *rest: Any) -> str | None:
     return requires_ampere(grad_output) or limits(grad_output, *rest)
 
 
+def limits_without_relu(*args: Any) -> str | None:
+    return limits_of_copies(*args) if args[3] is None else "takes no relu_output"
+
+
 def thread_per_element(
-    outputs: Gradients, grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, needs_input: bool
+    outputs: Gradients,
+    grad_output: torch.Tensor,
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    relu_output: Optional,
+    needs_input: bool,
 ) -> None:
     (m, k), n = input.shape, weight.shape[0]
     kernel = THREAD_PER_ELEMENT["linear_backward"][cdiv(m * k + n * k + n, THREADS), THREADS]
-    kernel(grad_output, input, weight, *written(outputs), m, n, k)
+    kernel(grad_output, relu_output, input, weight, *written(outputs), m, n, k)
 
 
 def written(outputs: Gradients) -> list[Any]:
@@ -57,7 +69,12 @@ def word(size: int, *tensors: torch.Tensor | None) -> int:
 
 
 def one_launch(
-    outputs: Gradients, grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, needs_input: bool
+    outputs: Gradients,
+    grad_output: torch.Tensor,
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    relu_output: Optional,
+    needs_input: bool,
 ) -> None:
     (m, k), n = input.shape, weight.shape[0]
     of_weight, of_input = tiles(input, weight, needs_input)
@@ -68,16 +85,35 @@ def one_launch(
     )
 
 
+def k_groups(
+    outputs: Gradients,
+    grad_output: torch.Tensor,
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    relu_output: Optional,
+    needs_input: bool,
+) -> None:
+    (m, k), n = input.shape, weight.shape[0]
+    of_weight, of_input = tiles(input, weight, needs_input)
+    vectors = word(n, grad_output, relu_output) == 16, word(k, input, weight, *outputs[:2]) == 16
+    kernel = K_GROUPS[f"linear_backward<{flags(*vectors, relu_output is not None)}>"]
+    kernel[of_weight + of_input + cdiv(n, 32), THREADS, CHUNKS](
+        grad_output, relu_output, input, weight, *written(outputs), m, n, k, of_weight, of_input
+    )
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_element", "one thread per element of the three gradients", thread_per_element,
               dtypes=DTYPES, limits=limits),
     make_rung(HERE, "k02_one_launch", "tiles of both products and sums of columns in one launch", one_launch,
-              dtypes=DTYPES, limits=limits_of_copies),
+              dtypes=DTYPES, limits=limits_without_relu),
+    make_rung(HERE, "k03_k_groups", "8 x 8 sums per lane, the warps divide k; the derivative of relu while loading",
+              k_groups, dtypes=DTYPES, limits=limits_of_copies),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
-    """k02 for few rows and few tiles; PyTorch for others, whose products take far longer than launches."""
-    _, input, weight, needs_input = args
+    """k03 for few rows and few tiles; PyTorch for others, whose products take far longer than launches."""
+    _, input, weight, _, needs_input = args
     few = len(input) <= MAX_ROWS and sum(tiles(input, weight, needs_input)) <= WAVES * sm_count(input)
-    return first_taking(RUNGS, args, "k02_one_launch") if few else None
+    return first_taking(RUNGS, args, "k03_k_groups") if few else None

@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads, 1) potts_m_step_block_per_restart(
     const float* beta, float* mean, float* scale, float* linear, float* constant, double* likelihood, float* new_beta,
     double n_points, double ridge, float highest_beta, int domains, int width) {
   extern __shared__ __align__(16) double shared[];
-  __shared__ double rows[2][kWidth], columns[2][kWidth];
+  __shared__ double rows[2][kWidth], columns[2][kWidth], pivots[kWidth];
   double* const inverse = shared;
   double* const reciprocals = inverse + width * width;  // of the counts; 0 for domains that keep their mean
   const int restart = blockIdx.x, thread = threadIdx.x, tx = thread % kSide, ty = thread / kSide;
@@ -58,18 +58,17 @@ __global__ void __launch_bounds__(kThreads, 1) potts_m_step_block_per_restart(
     }
   }
   for (int k = 0; k < domains; ++k) {
-    const double count = counts[k];
+    double* const row = rows[k % 2];  // a thread may be one step ahead of another
+    if (thread < kWidth) row[thread] = thread < width ? mean_of(k, thread) : 0.0;
+    __syncthreads();
 #pragma unroll
     for (int a = 0; a < TILES; ++a) {
-      const int i = ty + kSide * a;
-      const double left = i < width ? count * mean_of(k, i) : 0.0;
+      const double left = counts[k] * row[ty + kSide * a];
 #pragma unroll
-      for (int b = 0; b < TILES; ++b) {
-        const int j = tx + kSide * b;
-        if (j < width) matrix[a][b] -= left * mean_of(k, j);
-      }
+      for (int b = 0; b < TILES; ++b) matrix[a][b] -= left * row[tx + kSide * b];
     }
   }
+  __syncthreads();  // the elimination writes to the rows
 #pragma unroll
   for (int a = 0; a < TILES; ++a) {
 #pragma unroll
@@ -81,9 +80,8 @@ __global__ void __launch_bounds__(kThreads, 1) potts_m_step_block_per_restart(
     }
   }
 
-  double log_determinant = 0.0;
   for (int p = 0; p < width; ++p) {
-    // Two buffers in turn: a thread that is one step ahead does not overwrite what another reads.
+    // Two buffers in turn, as above.
     double* const row = rows[p % 2];
     double* const column = columns[p % 2];
 #pragma unroll
@@ -96,7 +94,7 @@ __global__ void __launch_bounds__(kThreads, 1) potts_m_step_block_per_restart(
     }
     __syncthreads();
     const double pivot = row[p], factor = 1.0 / pivot;
-    log_determinant += log(pivot);
+    if (thread == 0) pivots[p] = pivot;
 #pragma unroll
     for (int a = 0; a < TILES; ++a) {
       const int i = ty + kSide * a;
@@ -150,9 +148,10 @@ __global__ void __launch_bounds__(kThreads, 1) potts_m_step_block_per_restart(
     constant[k] = static_cast<float>(-0.5 * square);
   }
 
-  const double sum = block_sum(expected - 0.5 * traced);
+  const double log_pivot = thread < width ? log(pivots[thread]) + kLogTwoPi : 0.0;
+  const double sum = block_sum(expected - 0.5 * (traced + n_points * log_pivot));
   if (thread > 0) return;
-  likelihood[restart] = sum - 0.5 * n_points * (log_determinant + width * kLogTwoPi);
+  likelihood[restart] = sum;
   if (!derivatives) return;
   const float gradient = derivatives[restart], curvature = derivatives[gridDim.x + restart];
   const float longest = 0.25f * highest_beta, step = curvature > 0.0f ? gradient / curvature : 0.0f;

@@ -106,6 +106,10 @@ class Parser {
     split_name(instruction);
     if (end < statement.size())
       for (const std::string& text : split(statement.substr(end))) instruction.operands.push_back(operand(text));
+    const NamePart& kind = instruction.parts[0];
+    if (kind == "ld" || kind == "ldu" || kind == "st")
+      for (Operand& each : instruction.operands)
+        if (each.kind == Kind::vector && each.parts.size() == 1) each = Operand(each.parts[0]);  // ld.u32 {%0}, [%1]
     resolve(instruction);
     program.instructions.push_back(instruction);
   }

@@ -153,6 +153,7 @@ void record_atomic(Slot& slot, Address address, unsigned bytes, bool compares, b
 
 static void resolve_atomic(const PendingStore& pending, bool changed) {
   if (changed) {
+    if (const Slot* slot = slot_with_cells(pending.address)) note_observed(*slot, pending.address, pending.writes[0]);
     if (pending.compares) begin_section(*runtime.current, pending.address);
     if (pending.is_narrow) note_narrow(pending.address, pending.stamp);
     return;

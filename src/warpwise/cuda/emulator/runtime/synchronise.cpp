@@ -152,8 +152,11 @@ void release_fence(Scope scope) {
 void note_observed(Address address) {
   const Slot* slot = slot_with_cells(address);
   if (!slot || !slot->cells || address - slot->start >= slot->bytes) return;
-  const uint64_t write = cell_of(*slot, address)->write;
-  if (!(write & kStrong) || epoch_of(write) < runtime.epoch_floor[slot->shared]) return;
+  note_observed(*slot, address, cell_of(*slot, address)->write);
+}
+
+void note_observed(const Slot& slot, Address address, uint64_t write) {
+  if (!(write & kStrong) || epoch_of(write) < runtime.epoch_floor[slot.shared]) return;
   if (same_thread_and_epoch(write, runtime.stamp)) return;
   runtime.block->observed_writes[address & ~Address{3}] = write;
 }
@@ -278,6 +281,16 @@ void check_scope(Address address, unsigned bytes, Scope scope, Address pc, int l
 
 void note_narrow(Address address, uint64_t stamp) { narrow[address] = stamp; }
 
+// The strong write that the block has read last of those after the access `other`, by the same thread; or 0.
+static uint64_t observed_flag(const Block& block, uint64_t other) {
+  for (const auto& [word, write] : block.observed_writes) {
+    const uint32_t epoch = epoch_of(write), before = epoch_of(other);
+    if (!epoch || thread_of(write) != thread_of(other) || block_number_of(epoch) != block_number_of(before)) continue;
+    if (epoch > before || (epoch == before && clock_of(write) >= clock_of(other))) return write;
+  }
+  return 0;
+}
+
 void explain_race(uint64_t other, char* to, size_t size) {
   const Thread& thread = *runtime.current;
   const Block& block = *thread.block;
@@ -294,8 +307,14 @@ void explain_race(uint64_t other, char* to, size_t size) {
     return;
   }
   const FailedSynchronisation& failed = block.failed;
-  if (!is_withheld(other)) return;
   char line[32] = "";
+  if (!is_withheld(other)) {
+    const uint64_t flag = block_number_of(epoch_of(other)) != block.number ? observed_flag(block, other) : 0;
+    const int number = flag & kLineFlag ? static_cast<int>(flag % kShortLine) : 0;
+    if (number > 0) snprintf(line, sizeof line, " at line %d", number);
+    if (flag) snprintf(to, size, "the flag was read, but no fence (release) precedes the write of the flag%s", line);
+    return;
+  }
   if (failed.line > 0) snprintf(line, sizeof line, " at line %d", ww_line_of(failed.line));
   if (failed.by_reader)
     snprintf(to, size, "the acquire has scope block, and the release was in another block: use scope device");

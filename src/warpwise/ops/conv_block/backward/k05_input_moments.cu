@@ -1,14 +1,13 @@
-// One input channel, no gradient of it: dw, dgamma and dbeta follow from sums over the windows and moments of the
-// input.
+// One input channel, no gradient of it: dw, dgamma and dbeta follow from sums over windows and the input's moments.
 //
-// With g the gradient of the normalised value at the maximum of a window and z the patch of that pixel, A = sum g z and
+// With g the gradient of the normalised value at the maximum of a window and p the patch of that pixel, A = sum g p and
 // S = sum g are ten sums for each filter. m and C are the mean and the covariance of all patches:
 //   dbeta = S, dgamma = rstd w . (A - S m), dw = gamma rstd (A - S m - rstd dgamma C w) + dmean m + 2 dvar C w.
-// The convolution is computed again for the maxima, but no pass reads or writes it.
+// A - S m and C are the same for z = p - o. The convolution is computed again for the maxima, but never stored.
 
 #include "../one_channel.cuh"
 
-constexpr int kThreads = 256, kEach = 2, kAhead = 3;  // kEach filters of a warp
+constexpr int kThreads = 256, kEach = 2;  // kEach filters of a warp
 constexpr int kWarps = kThreads / warpwise::kWarp;
 constexpr int kFilterSums = one_channel::kTaps + 1;  // A and S
 
@@ -45,15 +44,14 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
   const int first = blockIdx.x * share, last = min(first + share, n * bands);
   int image = bands == 1 ? first : first / bands, band = first - image * bands;
 
-  // Gradients are loaded kAhead windows before they are used.
-  float gradients[kAhead][kEach];
+  // Gradients are loaded a window before they are used.
+  float gradients[kEach];
   const float* from[kEach];
   int count = 0;
-  const auto fetch = [&](float (&to)[kEach], int i) {
-    if (i >= count) return;
-    const int at = i + one_channel::quotient(i, plane) * ((k - 1) * plane);  // 0 times it in a band of an image
+  const auto fetch = [&](int i, int unit) {
+    const int at = i + unit * ((k - 1) * plane);
 #pragma unroll
-    for (int j = 0; j < kEach; ++j) to[j] = from[j][at];
+    for (int j = 0; j < kEach; ++j) gradients[j] = from[j][at];
   };
   const auto begin = [&](int units) {
     const int above = band * rows / 2;
@@ -62,8 +60,7 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
     for (int j = 0; j < kEach; ++j) {
       from[j] = dy + (static_cast<long long>(image) * k + min(filter + j, k - 1)) * plane + above * ow;
     }
-#pragma unroll
-    for (int a = 0; a < kAhead; ++a) fetch(gradients[a], lane + a * step);
+    if (lane < count) fetch(lane, one_channel::quotient(lane, plane));  // image 0 of a tile that is a band
   };
   begin(min(each, last - first));
   tiles.load(tile, image, band * rows, min(each, last - first), [&] { tiles.origin = one_channel::origin_of(sample); });
@@ -94,37 +91,32 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
       tiles.load(tile, image, band * rows, min(each, last - unit));
       __syncthreads();
     }
-    for (int start = lane; start < count; start += kAhead * step) {
+    for (int i = lane; i < count; i += step) {
+      float patch[4][4], dys[kEach];
 #pragma unroll
-      for (int a = 0; a < kAhead; ++a) {
-        const int i = start + a * step;
-        if (i >= count) break;
-        float patch[4][4], dys[kEach];
+      for (int j = 0; j < kEach; ++j) dys[j] = gradients[j];
+      if (i + step < count) fetch(i + step, windows[i + step] >> 16);
+      one_channel::read_patch(patch, tile + (windows[i] & 0xffff), pitch);
 #pragma unroll
-        for (int j = 0; j < kEach; ++j) dys[j] = gradients[a][j];
-        fetch(gradients[a], i + kAhead * step);
-        one_channel::read_patch(patch, tile + (windows[i] & 0xffff), pitch);
+      for (int j = 0; j < kEach; ++j) {
+        float y[4];
+        one_channel::responses(y, patch, filters[j], constants[j]);
+        // The first maximum above 0: g goes to patches that begin in row 0 or row 1, and in column 0 or 1.
+        const float upper = fmaxf(y[0], y[1]), lower = fmaxf(y[2], y[3]), best = fmaxf(upper, lower);
+        const bool below = lower > upper, right = best > (below ? y[2] : y[0]);
+        const float g = best > 0.0f ? dys[j] : 0.0f;
+        const float g0 = below ? 0.0f : g, g1 = below ? g : 0.0f;
+        float* const mine = values + kFilterSums * j;
+        mine[one_channel::kTaps] += g;
 #pragma unroll
-        for (int j = 0; j < kEach; ++j) {
-          float y[4];
-          one_channel::responses(y, patch, filters[j], constants[j]);
-          // The first maximum above 0: g goes to patches that begin in row 0 or row 1, and in column 0 or 1.
-          const float upper = fmaxf(y[0], y[1]), lower = fmaxf(y[2], y[3]);
-          const bool below = lower > upper, right = below ? y[3] > y[2] : y[1] > y[0];
-          const float g = fmaxf(upper, lower) > 0.0f ? dys[j] : 0.0f;
-          const float g0 = below ? 0.0f : g, g1 = below ? g : 0.0f;
-          float* const mine = values + kFilterSums * j;
-          mine[one_channel::kTaps] += g;
+        for (int column = 0; column < 3; ++column) {
+          float chosen[4];
 #pragma unroll
-          for (int column = 0; column < 3; ++column) {
-            float chosen[4];
+          for (int row = 0; row < 4; ++row) chosen[row] = right ? patch[row][column + 1] : patch[row][column];
 #pragma unroll
-            for (int row = 0; row < 4; ++row) chosen[row] = right ? patch[row][column + 1] : patch[row][column];
-#pragma unroll
-            for (int row = 0; row < 3; ++row) {
-              mine[3 * row + column] += g0 * chosen[row];
-              mine[3 * row + column] += g1 * chosen[row + 1];
-            }
+          for (int row = 0; row < 3; ++row) {  // two multiply-adds: a sum of two products would be three instructions
+            mine[3 * row + column] += g0 * chosen[row];
+            mine[3 * row + column] += g1 * chosen[row + 1];
           }
         }
       }

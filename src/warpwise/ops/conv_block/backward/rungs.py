@@ -129,7 +129,9 @@ def input_moments(outputs: Any, *args: Any) -> None:
         return
     sms, groups = sm_count(x), one_channel.groups(k, EACH)
     tall, splits = cdiv(k, EACH * groups), one_channel.THREADS // 32 // groups
-    windows, pixels = one_channel.backward_tiles(n, h, w, tall, splits, 2 * sms)
+    pixel_blocks = max(1, sms // tall)  # two blocks per SM in all
+    pixels = one_channel.tiles(n, h, w, cdiv(h, 2), w, pixel_blocks, one_channel.THREADS)
+    windows = one_channel.tiles(n, h, w, h // 2, w // 2, max(1, (2 * sms - pixel_blocks) // tall), 32 * splits)
     blocks = windows.blocks if dy is not None else 0
     sums, moments = x.new_empty((k, blocks * splits, FILTER_SUMS)), x.new_empty((pixels.blocks, one_channel.PART))
     kernel = MOMENTS[f"window_sums<{one_channel.vector(x)}>"][

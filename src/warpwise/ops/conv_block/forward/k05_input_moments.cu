@@ -5,7 +5,7 @@
 
 #include "../one_channel.cuh"
 
-constexpr int kEach = 4, kGroups = 8;  // kEach filters of a warp, at most kGroups groups
+constexpr int kThreads = 256, kEach = 4, kGroups = 8;  // kEach filters of a warp, at most kGroups groups
 
 // parts: (gridDim.x, kPart), the sums of moment_sums. A block has `share` units: bands of images.
 template <int VECTOR, int THREADS>
@@ -33,18 +33,20 @@ __device__ inline float max_or_nan(float a, float b) {
 // out: (n, k, h / 2, w / 2), mean, var: (k) from x: (n, 1, h, w), f: (k, 9), and the `parts` of input_moments; inverse
 // = 1 / (n h w). Grid: (blocks of `share` units, tiles of kEach filters for each of 2^group_bits groups); the warps of
 // a group divide the windows.
-template <int VECTOR, int THREADS>
-__global__ void __launch_bounds__(THREADS, 512 / THREADS) normalise_and_pool(
-    const float* x, const float* f, const float* gamma, const float* beta, const float* sums, float* out, float* mean,
-    float* var, int parts, double inverse, int n, int h, int w, int k, int rows, int bands, int each, int pitch,
-    int share, int group_bits, float eps) {
+template <int VECTOR>
+__global__ void __launch_bounds__(kThreads, 2) normalise_and_pool(const float* x, const float* f, const float* gamma,
+                                                                  const float* beta, const float* sums, float* out,
+                                                                  float* mean, float* var, int parts, double inverse,
+                                                                  int n, int h, int w, int k, int rows, int bands,
+                                                                  int each, int pitch, int share, int group_bits,
+                                                                  float eps) {
   constexpr int kLanes = 16;  // of a filter's statistics
   extern __shared__ __align__(16) float tile[];
   __shared__ one_channel::Moments moments;
   __shared__ float scaled[kEach * kGroups][one_channel::kTaps + 1];  // filters times gamma rstd, and the constant
   auto* const windows = reinterpret_cast<unsigned*>(tile + each * (rows + 2) * pitch);
   const int oh = h / 2, ow = w / 2, plane = oh * ow;
-  one_channel::Tiles<THREADS, VECTOR> tiles{x, h, w, rows, bands, each, pitch, sums[one_channel::kSums]};
+  one_channel::Tiles<kThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, sums[one_channel::kSums]};
   const int groups = 1 << group_bits, top = blockIdx.y * kEach * groups;
   const int first = blockIdx.x * share, last = min(first + share, n * bands);
   int image = bands == 1 ? first : first / bands, band = first - image * bands;
@@ -54,7 +56,7 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS) normalise_and_pool(
   one_channel::combine_moments(moments, sums, parts, inverse);
 
   const int tap = threadIdx.x % kLanes;
-  for (int i = threadIdx.x / kLanes; i < kEach * groups; i += THREADS / kLanes) {
+  for (int i = threadIdx.x / kLanes; i < kEach * groups; i += kThreads / kLanes) {
     const int filter = top + i;
     const float weight = filter < k && tap < one_channel::kTaps ? f[filter * one_channel::kTaps + tap] : 0.0f;
     double centre = 0.0, spread = 0.0, total = weight;
@@ -82,7 +84,7 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS) normalise_and_pool(
 
   const int warp = threadIdx.x / warpwise::kWarp, group = warp & (groups - 1), filter = top + kEach * group;
   const int lane = threadIdx.x % warpwise::kWarp + (warp >> group_bits) * warpwise::kWarp;
-  const int step = THREADS >> group_bits;
+  const int step = kThreads >> group_bits;
   float filters[kEach][one_channel::kTaps], constants[kEach];
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {

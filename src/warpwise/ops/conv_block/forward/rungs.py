@@ -18,8 +18,8 @@ from warpwise.ops.conv_block.spec import DTYPES, Four, convolved_shape
 HERE = Path(__file__).parent
 THREADS, COLUMNS, STATISTICS_THREADS = 256, 128, 1024  # kThreads and kColumns
 WARPS = 8  # of a block of k04
-MOMENT_THREADS, MOMENT_BLOCKS = 512, 1  # of input_moments in k05, blocks per SM
-EACH, WIDE = 4, 1  # kEach of k05; images of an SM that one block takes
+EACH, BLOCKS_PER_SM = 4, 2  # kEach, and blocks of normalise_and_pool, of k05
+FEW_PIXELS = 8192  # per SM, up to which a block of input_moments has 256 threads, and 512 above
 MOST_ELEMENTS, MOST_FILTERS = 2**30, 65535
 MOST_CHANNELS = 64  # of an input that the default takes
 SEPARATE = cuda.load(HERE / "k01_separate_passes.cu")
@@ -117,15 +117,16 @@ def input_moments(outputs: Four, *args: Any) -> None:
         fused(outputs, *args)
         return
     sms, vector = sm_count(input), one_channel.vector(input)
-    tiles = one_channel.tiles(n, h, w, cdiv(h, 2), w, MOMENT_BLOCKS * sms, MOMENT_THREADS)
+    threads = 256 if input.numel() <= FEW_PIXELS * sms else 512
+    tiles = one_channel.tiles(n, h, w, cdiv(h, 2), w, sms, threads)
     parts = input.new_empty((tiles.blocks, one_channel.PART))
-    kernel = MOMENTS[f"input_moments<{vector}, {MOMENT_THREADS}>"][tiles.blocks, MOMENT_THREADS, tiles.shared()]
+    kernel = MOMENTS[f"input_moments<{vector}, {threads}>"][tiles.blocks, threads, tiles.shared()]
     kernel(input, cuda.out(parts), n, h, w, *tiles[:-1])
     groups = one_channel.groups(k, EACH)
     tall = cdiv(k, EACH * groups)
-    threads = 512 if n * tall <= WIDE * sms else 256  # one block per SM, or two
-    tiles = one_channel.tiles(n, h, w, h // 2, w // 2, max(1, 512 // threads * sms // tall), threads // groups)
-    kernel = MOMENTS[f"normalise_and_pool<{vector}, {threads}>"][(tiles.blocks, tall), threads, tiles.shared(w // 2)]
+    most = max(1, BLOCKS_PER_SM * sms // tall)
+    tiles = one_channel.tiles(n, h, w, h // 2, w // 2, most, one_channel.THREADS // groups)
+    kernel = MOMENTS[f"normalise_and_pool<{vector}>"][(tiles.blocks, tall), one_channel.THREADS, tiles.shared(w // 2)]
     kernel(input, weight, gamma, beta, parts, cuda.out(output), cuda.out(mean), cuda.out(var), len(parts),
            1 / (n * h * w), n, h, w, k, *tiles[:-1], groups.bit_length() - 1, eps)  # fmt: skip
 

@@ -11,17 +11,27 @@ constexpr int kThreads = 256, kWarps = kThreads / warpwise::kWarp;
 constexpr int kGroup = 16, kColumns = warpwise::kWarp;  // classes and features of a block of dw
 constexpr int kStaged = 128;                            // rows whose d is in shared memory
 
-// d = (p - one_hot(target)) * grad / count. p: (rows, classes), target: (rows).
+// d = (p - one_hot(target)) * grad / count. p: (rows, classes), target: (rows); grad, count: one element. Loads are
+// unconditional, of the last row and class past the end, so that all of a thread are in flight at once.
 struct LogitGradient {
-  const float* p;
-  const long long* target;
-  float scale;
-  int classes;
+  const float *grad, *p;
+  const long long *target, *count;
+  int rows, classes;
   long long ignore_index;
 
-  __device__ float operator()(long long row, int c) const {
-    const long long t = target[row];
-    return t == ignore_index ? 0.0f : (p[row * classes + c] - (c == t ? 1.0f : 0.0f)) * scale;
+  struct Loaded {
+    float p;
+    long long target;
+  };
+
+  __device__ Loaded load(long long row, int c) const {
+    row = min(row, rows - 1LL);
+    return {p[row * classes + min(c, classes - 1)], target[row]};
+  }
+  __device__ float scale() const { return *grad / static_cast<float>(*count); }
+  __device__ float operator()(const Loaded& loaded, long long row, int c, float scale) const {
+    const bool counts = row < rows && c < classes && loaded.target != ignore_index;
+    return counts ? (loaded.p - (c == loaded.target ? 1.0f : 0.0f)) * scale : 0.0f;
   }
 };
 
@@ -44,9 +54,13 @@ __device__ void input_gradient(const LogitGradient& gradient, const float* w, fl
         const long long from = min(first + c, gradient.classes - 1);
         of_w[c] = *warpwise::packs<4 * WIDTH>(w + from * features + (inside ? k : 0));
       }
+      LogitGradient::Loaded loaded[ROWS];
+#pragma unroll
+      for (int r = 0; r < ROWS; ++r) loaded[r] = gradient.load(row + r, own);
+      const float scale = gradient.scale();
       float d[ROWS];  // of class `own`
 #pragma unroll
-      for (int r = 0; r < ROWS; ++r) d[r] = lane < min(kGroup, count) && row + r < rows ? gradient(row + r, own) : 0.0f;
+      for (int r = 0; r < ROWS; ++r) d[r] = gradient(loaded[r], row + r, own, scale);
 #pragma unroll
       for (int c = 0; c < kGroup; ++c) {
         if (c >= count) continue;
@@ -76,7 +90,7 @@ __global__ void __launch_bounds__(kThreads) linear_cross_entropy_backward(
   __shared__ float staged[kStaged][kGroup];
   __shared__ float warp_sums[kWarps][kGroup][kColumns];
   const int warp = threadIdx.x / warpwise::kWarp, lane = threadIdx.x % warpwise::kWarp;
-  const LogitGradient gradient = {p, target, *grad / static_cast<float>(*count), classes, ignore_index};
+  const LogitGradient gradient = {grad, p, target, count, rows, classes, ignore_index};
   int block = blockIdx.x;
   if (block < input_blocks) {
     const long long row = (static_cast<long long>(block) * kWarps + warp) * ROWS;
@@ -96,11 +110,18 @@ __global__ void __launch_bounds__(kThreads) linear_cross_entropy_backward(
       const long long row = min(from + warp + i * kWarps, end - 1);
       of_x[i] = x[row * features + min(column, features - 1)];
     }
+    constexpr int kEach = kStaged * kGroup / kThreads;  // gradients of a thread, all of one class
+    const int first_row = threadIdx.x / kGroup, c = threadIdx.x % kGroup;
+    LogitGradient::Loaded loaded[kEach];
+#pragma unroll
+    for (int i = 0; i < kEach; ++i)
+      loaded[i] = gradient.load(from + first_row + i * (kThreads / kGroup), first_class + c);
+    const float scale = gradient.scale();
     __syncthreads();  // the reads of the rows before are complete
 #pragma unroll
-    for (int i = 0; i < kStaged * kGroup / kThreads; ++i) {
-      const int at = threadIdx.x + i * kThreads, r = at / kGroup, c = first_class + at % kGroup;
-      if (r < staged_rows) staged[r][at % kGroup] = c < classes ? gradient(from + r, c) : 0.0f;
+    for (int i = 0; i < kEach; ++i) {
+      const int r = first_row + i * (kThreads / kGroup);
+      staged[r][c] = gradient(loaded[i], from + r, first_class + c, scale);
     }
     __syncthreads();
 #pragma unroll

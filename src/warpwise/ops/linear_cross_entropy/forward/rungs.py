@@ -123,7 +123,7 @@ RUNGS = (
     Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", dtypes=DTYPES, devices=("cpu",)),
     make_rung(HERE, "k03_warp_per_row", "lanes along features, 16 classes at once, softmax in registers, one launch",
               warp_per_row, dtypes=DTYPES, limits=limits),
-    make_rung(HERE, "k04_cluster", "few rows: one cluster, losses added through distributed shared memory",
+    make_rung(HERE, "k04_cluster", "Hopper, few rows: one cluster, losses added through distributed shared memory",
               cluster, dtypes=DTYPES, limits=cluster_limits),
 )  # fmt: skip
 

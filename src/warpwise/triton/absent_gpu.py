@@ -1,0 +1,61 @@
+"""A description of a GPU for files of Triton kernels that ask for one when they are imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import torch
+
+
+class _Utilities:
+    def get_device_properties(self, device: Any = None) -> dict[str, int]:
+        return {
+            "multiprocessor_count": 132, "max_shared_mem": 232448, "max_num_regs": 65536, "warpSize": 32,
+            "sm_clock_rate": 1_755_000, "mem_clock_rate": 2_619_000, "mem_bus_width": 5120,
+        }  # fmt: skip
+
+
+class _Driver:
+    """The part of Triton's driver that programs use before a launch. Tensors of its device are those of the CPU."""
+
+    utils = _Utilities()
+
+    def get_current_target(self) -> Any:
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget("cuda", 90, 32)
+
+    def get_active_torch_device(self) -> torch.device:
+        return torch.device("cpu")
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_device_capability(self) -> tuple[int, int]:
+        return 9, 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise RuntimeError("there is no GPU to launch a kernel on")
+
+
+@contextmanager
+def described_gpu() -> Iterator[None]:
+    """Within the context, Triton's active driver describes an H100 if there is no GPU; nothing can be launched on it.
+
+    Files of kernels read the target, the compute capability or the number of SMs at their top level.
+    """
+    if torch.cuda.is_available():
+        yield
+        return
+    from triton.runtime import driver
+
+    with (
+        mock.patch.object(driver, "_active", _Driver()),
+        mock.patch.object(torch.cuda, "get_device_capability", return_value=(9, 0)),
+    ):
+        yield

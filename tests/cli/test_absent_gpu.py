@@ -1,0 +1,50 @@
+"""Files of Triton kernels that ask for a GPU, and launch on it, at their top level."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from warpwise.cli import cli
+
+FILE = """
+import torch
+import triton
+import triton.language as tl
+
+DEVICE = triton.runtime.driver.active.get_active_torch_device()
+SMS = triton.runtime.driver.active.utils.get_device_properties(DEVICE.index)["multiprocessor_count"]
+IS_HOPPER = torch.cuda.get_device_capability()[0] == 9
+
+
+@triton.jit
+def add(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n) + 1, mask=at < n)
+
+
+a = torch.rand(100, device=DEVICE)
+add[(1,)](a, torch.empty_like(a), 100, BLOCK=128)
+
+
+@triton.jit
+def late(x):
+    tl.store(x, 1)
+"""
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the launch succeeds")
+def test_a_kernel_before_a_launch_is_checked(tmp_path: Path) -> None:
+    file = tmp_path / "tutorial.py"
+    file.write_text(FILE)
+    given = ["--arg", "x=f32[100]", "--arg", "y=out:f32[100]", "--arg", "n=100", "--arg", "BLOCK=128"]
+    result = CliRunner().invoke(cli, ["check", str(file), "--kernel", "add", "--grid", "1", *given])
+    assert result.exit_code == 0, result.output
+    assert "tutorial.py:18: RuntimeError: there is no GPU to launch a kernel on; add is defined before" in result.output
+    assert "no finding in add" in result.output
+    result = CliRunner().invoke(cli, ["check", str(file), "--kernel", "late", "--grid", "1"])
+    assert result.exit_code != 0
+    assert "tutorial.py:18: RuntimeError: there is no GPU" in result.output
