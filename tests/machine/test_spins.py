@@ -69,8 +69,8 @@ def module() -> cuda.Module:
     [("chain", 1), ("backwards", 1), ("lock", 1), ("grid", 1), ("maximum", 0), ("queue", 0), ("counts", 0)],
 )
 def test_loops_that_only_poll_are_found(module: cuda.Module, name: str, loops: int) -> None:
-    compiled = nvrtc.compile(module, name, "sm_90")
-    program = machine.load_program(compiled.cubin, compiled.symbol)
+    compiled = nvrtc.compile(module, module.kernels[0], "sm_90")  # the machine code of every kernel with C linkage
+    program = machine.load_program(compiled.cubin, name)
     assert len(program.spins) == loops
 
 
