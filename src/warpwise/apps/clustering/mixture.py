@@ -343,7 +343,7 @@ class SpatialMixture(Estimator):
             ).to(q.device)
         probabilities, unsorted = torch.empty_like(q), torch.empty_like(labels)
         probabilities[order], unsorted[order] = q, labels
-        means = model.emission.mean[0].double() @ torch.linalg.pinv(self._matrix) + self._mean
+        means = model.emission.mean[0].double().cpu() @ torch.linalg.pinv(self._matrix.cpu()) + self._mean.cpu()
         mixed = 0 if model.mix is None else model.mix[0].numel() - model.mix.shape[1]
         self.labels_ = self._like(X, unsorted)
         self.probabilities_ = self._like(X, probabilities)

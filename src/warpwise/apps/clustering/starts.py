@@ -9,7 +9,8 @@ import torch
 from warpwise.apps.clustering.checkpoint import Checkpoint
 from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.field import MeanField
-from warpwise.apps.clustering.graph import Graph
+from warpwise.apps.clustering.graph import Graph, generator_on
+from warpwise.apps.clustering.inputs import sum_of_products
 from warpwise.apps.clustering.kmeans import assign, inertia, lloyd, one_hot, plus_plus
 from warpwise.apps.clustering.parallel import Alone
 from warpwise.apps.clustering.smoothing import smooth
@@ -43,7 +44,8 @@ def best_start(
     parallel = Alone(len(X)) if parallel is None else parallel
     types = None if n_types is None else _types(X, n_types, generator, parallel)
     labels = _start_labels(X, types, graph, n_domains, n_init, generator, parallel)
-    total = parallel.sum(X[: parallel.own].T @ X[: parallel.own])
+    own = X[: parallel.own]
+    total = parallel.sum(sum_of_products(own, own).float() if X.is_cuda else own.T @ own)
     batch = max(1, _ELEMENTS // (parallel.share * max(n_domains, n_types or 0)))
 
     def fits(labels: torch.Tensor, iterations: int) -> Iterator[MeanField]:
@@ -137,8 +139,11 @@ def _centres(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator,
 
 def _sampled(X: torch.Tensor, generator: torch.Generator, parallel: Alone) -> torch.Tensor:
     n = parallel.n_points
-    places = None if n <= _SAMPLE else torch.randint(n, (_SAMPLE,), generator=generator)
-    return parallel.gathered(X, places)
+    if n <= _SAMPLE:
+        return parallel.gathered(X)
+    if X.is_cuda and type(parallel) is Alone:
+        return X[torch.randint(n, (_SAMPLE,), generator=generator_on(X.device, generator), device=X.device)]
+    return parallel.gathered(X, torch.randint(n, (_SAMPLE,), generator=generator))
 
 
 def _model(
