@@ -20,7 +20,7 @@ from warpwise.ops.potts_em_step.spec import derivatives, neighbour_sum, softmax
 
 _TINY = 1e-30
 _SIZE_TOLERANCE = 0.01  # of the fraction of the points in a domain, where sizes are wanted
-_BLOCK, _BLOCK_ON_GPU = 1 << 16, 1 << 18  # points whose scores are in memory at a time, if affine in the features
+_BLOCK, _BLOCK_ON_GPU = 1 << 16, 1 << 17  # points whose scores are in memory at a time, if affine in the features
 _CHECKED_EVERY = 5  # iterations on a GPU, where the check for convergence synchronises
 
 
