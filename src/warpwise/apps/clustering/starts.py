@@ -18,7 +18,7 @@ from warpwise.ops import kmeans_update
 from warpwise.ops.potts_em_step.spec import softmax
 
 HOPS = (0, 1, 2, 4)  # of smoothing before k-means
-ITERATIONS, FIRST_ITERATIONS = 10, 4  # of EM from a start, and those after which a quarter of the starts continues
+ITERATIONS, FIRST_ITERATIONS = 10, 7  # of EM from a start, and those after which a quarter of the starts continues
 FEWEST = 2  # starts that continue
 _SAMPLE = 1 << 16  # points of which k-means computes the centres
 _BLOCK = 1 << 18  # points that are assigned at a time on a GPU
