@@ -1,18 +1,16 @@
 """Whole fits of spatial clustering against the number of points, on a CPU or a GPU.
 
     python benchmarks/clustering_scale.py --device cuda --points 10000 1000000 --json FILE
-    python benchmarks/clustering_scale.py --device cuda --kernels     # our kernels also where PyTorch is chosen
 
-Data are layers on a square grid (``generators.layered``). The time of a fit includes its starts but not the graph,
-whose time is shown apart. A first fit, which compiles the kernels, is not timed; of the others the median is shown.
-Memory is the peak of the fit on the GPU in units of X. scikit-learn's KMeans on the CPU is shown up to ``--peers``
-points. `warpwise climb potts_em_step` times an iteration alone.
+Data are layers on a square grid (``generators.layered``). The time of a fit includes its starts but not the graph and
+its order by colours, whose time is shown apart. A first fit, which compiles the kernels, is not timed; of the others
+the median is shown. Memory is the peak of the fit on the GPU in units of X. scikit-learn's KMeans on the CPU is shown
+up to ``--peers`` points. `warpwise climb potts_em_step` times an iteration alone.
 """
 
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import statistics
 import time
@@ -24,8 +22,7 @@ import torch
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
-from warpwise import ops
-from warpwise.apps.clustering import SmoothedKMeans, SpatialMixture, field, generators, grid, kmeans, smoothing
+from warpwise.apps.clustering import Graph, SmoothedKMeans, SpatialMixture, generators, grid
 
 PATIENCE_S = 120.0  # a method that takes longer is fitted once, and not at more points
 
@@ -36,23 +33,10 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--features", type=int, default=16)
     options.add_argument("--domains", type=int, default=8)
     options.add_argument("--device", default="cpu")
-    options.add_argument("--kernels", action="store_true", help="name the kernels, whatever the operations choose")
     options.add_argument("--repeats", type=int, default=3)
     options.add_argument("--peers", type=int, default=1_000_000)
     options.add_argument("--json", type=Path)
     return options
-
-
-def name_kernels() -> None:
-    """Let the fits call the kernels by name."""
-    calls = (
-        (field, "potts_em_step"),
-        (smoothing, "smooth_features"),
-        (kmeans, "kmeans_assign"),
-        (kmeans, "kmeans_update"),
-    )
-    for module, op in calls:
-        setattr(module, op, functools.partial(getattr(ops, op), rung="k02"))
 
 
 def timed(fit: Callable[[], Any], device: torch.device, repeats: int) -> tuple[Any, float, float]:
@@ -74,13 +58,19 @@ def timed(fit: Callable[[], Any], device: torch.device, repeats: int) -> tuple[A
     return result, statistics.median(times[1:] or times), float(memory)
 
 
+def sorted_grid(shape: tuple[int, ...], device: torch.device) -> Graph:
+    """The graph of a grid and its order by colours, which fits use."""
+    graph = grid(shape, device=device)
+    _ = graph.by_colour
+    return graph
+
+
 def measured(points: int, given: argparse.Namespace) -> list[dict[str, Any]]:
     """A row for each method at the largest square grid of at most ``points`` points."""
     side, device = int(points**0.5), torch.device(given.device)
     data = generators.layered(0.8, (side, side), n_features=given.features, n_domains=given.domains)
-    start = time.perf_counter()
-    graph = grid(data.shape)
-    rows = [{"method": "graph", "points": side * side, "seconds": time.perf_counter() - start}]
+    graph, seconds, _ = timed(lambda: sorted_grid(data.shape, device), device, given.repeats)
+    rows: list[dict[str, Any]] = [{"method": "graph", "points": side * side, "seconds": seconds}]
     X = torch.from_numpy(data.X).to(device)
     k = given.domains
     methods: dict[str, Callable[[], Any]] = {
@@ -102,11 +92,9 @@ def measured(points: int, given: argparse.Namespace) -> list[dict[str, Any]]:
 
 def main() -> None:
     given = parser().parse_args()
-    if given.kernels:
-        name_kernels()
     device = torch.device(given.device)
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
-    print(f"{where}, D = {given.features}, K = {given.domains}, {'kernels' if given.kernels else 'chosen rungs'}")
+    print(f"{where}, D = {given.features}, K = {given.domains}")
     rows = []
     for points in given.points:
         for row in measured(points, given):
@@ -114,7 +102,7 @@ def main() -> None:
             extra = "".join(f"  {key} {row[key]:.3g}" for key in ("ari", "memory_per_x") if key in row)
             print(f"{row['points']:>10,} points  {row['method']:16} {row['seconds'] * 1e3:10.1f} ms{extra}", flush=True)
     if given.json:
-        record = {"device": where, "features": given.features, "domains": given.domains, "kernels": given.kernels}
+        record = {"device": where, "features": given.features, "domains": given.domains}
         given.json.write_text(json.dumps({**record, "rows": rows}, indent=1) + "\n")
 
 

@@ -27,20 +27,20 @@ def fit(**options: Any) -> SpatialMixture:
     return SpatialMixture(3, n_types=types, n_init=6, random_state=0).fit(DATA.X, shape=DATA.shape, **options)
 
 
-@pytest.mark.parametrize("types", [None, 4])
-def test_an_interrupted_fit_continues(tmp_path: Path, types: int | None) -> None:
+@pytest.mark.parametrize("types,stop", [(None, 4), (4, 4), (None, 6)])
+def test_an_interrupted_fit_continues(tmp_path: Path, types: int | None, stop: int) -> None:
     path, seen = tmp_path / "fit.pt", []
 
     def interrupt(done: int, total: int) -> None:
         seen.append((done, total))
-        if len(seen) == 4:
+        if len(seen) == stop:
             raise Stop
 
     with pytest.raises(Stop):
         fit(n_types=types, checkpoint=path, progress=interrupt)
-    assert seen == [(1, 6), (2, 6), (3, 6), (4, 6)] and path.exists()
+    assert seen == [(done, 6) for done in range(1, stop + 1)] and path.exists()
     resumed = fit(n_types=types, checkpoint=path, progress=lambda *at: seen.append(at))
-    assert seen[4:] == [(4, 6), (5, 6), (6, 6)] and not path.exists()
+    assert seen[stop:] == [(done, 6) for done in range(stop, 7)] and not path.exists()
     whole = fit(n_types=types)
     assert np.array_equal(resumed.probabilities_, whole.probabilities_) and resumed.elbo_ == whole.elbo_
 

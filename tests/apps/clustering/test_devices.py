@@ -72,6 +72,15 @@ def test_kernels_find_the_domains_that_pytorch_finds(covariance: str, by_kernels
     assert found.beta_ == pytest.approx(expected.beta_, rel=1e-3)
 
 
+def test_features_that_are_smoothed_in_parts_give_the_same_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU: half of the columns at a time, and labels of a block of points."""
+    expected = fit(n_init=6)
+    monkeypatch.setattr(starts, "_width_of_parts", lambda features: 4)
+    monkeypatch.setattr(starts, "_BLOCK", 70)
+    found = fit(n_init=6)
+    assert np.array_equal(found.labels_, expected.labels_) and found.elbo_ == pytest.approx(expected.elbo_, rel=1e-6)
+
+
 def test_draws_are_in_proportion_to_the_weights() -> None:
     generator = torch.Generator().manual_seed(0)
     weights = torch.tensor([0.0, 1, 2, 5, 0, 0, 8]).expand(20_000, -1)

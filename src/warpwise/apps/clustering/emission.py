@@ -200,7 +200,7 @@ class Emission:
         restarts, _, d = self.mean.shape
         if self.covariance != "tied":
             return torch.zeros(restarts, device=X.device)
-        quadratic = (torch.linalg.inv(self.scale) * self.total).sum((1, 2))
-        return -quadratic / 2 - self.parallel.n_points / 2 * (
-            torch.linalg.slogdet(self.scale)[1] + d * math.log(2 * math.pi)
-        )
+        scale, total = self.scale.cpu(), self.total.cpu()  # small
+        quadratic = (torch.linalg.inv(scale) * total).sum((1, 2))
+        constant = self.parallel.n_points / 2 * (torch.linalg.slogdet(scale)[1] + d * math.log(2 * math.pi))
+        return (-quadratic / 2 - constant).to(X.device)

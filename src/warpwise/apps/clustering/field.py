@@ -14,12 +14,13 @@ import torch
 from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.parallel import Alone, Chunk, Part
+from warpwise.apps.clustering.smoothing import neighbour_sum as sum_over_neighbours
 from warpwise.ops import potts_bound, potts_em_step
 from warpwise.ops.potts_em_step.spec import derivatives, neighbour_sum, softmax
 
 _TINY = 1e-30
 _SIZE_TOLERANCE = 0.01  # of the fraction of the points in a domain, where sizes are wanted
-_BLOCK, _BLOCK_ON_GPU = 1 << 16, 1 << 18  # points whose scores are in memory at a time, if affine in the features
+_BLOCK, _BLOCK_ON_GPU = 1 << 16, 1 << 17  # points whose scores are in memory at a time, if affine in the features
 _CHECKED_EVERY = 5  # iterations on a GPU, where the check for convergence synchronises
 
 
@@ -195,14 +196,17 @@ class MeanField:
         n, graph = self.parallel.own, self.graph
         affine = self.mix is None and self.emission.linear
         scores = None if affine else self.scores()
+        flat = self.q.flatten(1)
+        whole = sum_over_neighbours(graph, flat) if self.q.is_cuda else None
         block = _BLOCK_ON_GPU if self.q.is_cuda else _BLOCK
         for begin in range(0, n, block):
             part = slice(begin, min(begin + block, n))
             here = self.emission.scores(self.X[part]) if scores is None else scores[part]
-            flat = self.q.flatten(1)
-            near = neighbour_sum(graph.rowptr, graph.columns, graph.weights_or_none, flat, begin, part.stop).view(
-                here.shape
-            )
+            if whole is None:
+                near = neighbour_sum(graph.rowptr, graph.columns, graph.weights, flat, begin, part.stop)
+            else:
+                near = whole[part]
+            near = near.view(here.shape)
             near = near if self.interaction is None else near @ self.interaction
             yield part, here, near, self.external if len(self.external) == 1 else self.external[part]
 

@@ -136,9 +136,11 @@ def _ones(columns: torch.Tensor) -> torch.Tensor:
     return torch.ones(1, device=columns.device).expand(columns.shape)
 
 
-def moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """``tensor`` of the CPU on ``device``; a copy to a GPU does not wait for the GPU."""
-    return tensor if device.type != "cuda" else tensor.pin_memory().to(device, non_blocking=True)
+def generator_on(device: torch.device, generator: torch.Generator) -> torch.Generator:
+    """``generator`` of the CPU itself, or on a GPU one with a seed that is drawn from it."""
+    if device.type != "cuda":
+        return generator
+    return torch.Generator(device).manual_seed(int(torch.randint(2**62, (1,), generator=generator)))
 
 
 def compress(

@@ -14,6 +14,7 @@ from warpwise.apps.clustering.smoothing import neighbour_sum
 from warpwise.apps.clustering.spatial_hash import check_coords, knn
 
 _BLOCK, _BLOCK_ON_GPU = 1 << 16, 1 << 17  # points that are converted to float64 at a time
+_SPLITS = 256  # products that are added, on a GPU
 _CPU = torch.device("cpu")
 
 
@@ -77,11 +78,11 @@ def whitening(
     own, n, width = parallel.own, parallel.n_points, X.shape[1]
     parts = [slice(begin, min(begin + _block(X), own)) for begin in range(0, own, _block(X))]
     mean = parallel.sum(X[:own].sum(0, dtype=torch.float64)) / n
-    squares, largest = torch.zeros_like(mean), torch.zeros_like(mean)
+    squares = torch.zeros_like(mean)
     for part in parts:
-        values = X[part].double()
-        largest = torch.maximum(largest, values.abs().amax(0))
-        squares += (values - mean).square_().sum(0)
+        squares += (X[part].double() - mean).square_().sum(0)
+    low, high = torch.aminmax(X[:own], dim=0)
+    largest = torch.maximum(-low, high).double()
     deviation, largest = (parallel.sum(squares) / n).sqrt(), parallel.largest(largest)
     unit = torch.where(deviation > 1e-6 * largest.clamp(min=1e-300), 1 / deviation, 0)
     scaled = affine(X, mean, unit.diag(), order)
@@ -121,8 +122,17 @@ def sum_of_products(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
     result = first.new_zeros(first.shape[1], second.shape[1], dtype=torch.float64)
     for begin in range(0, len(first), _block(first)):
         part = slice(begin, begin + _block(first))
-        result += first[part].double().T @ second[part].double()
+        result += _product(first[part].double(), second[part].double())
     return result
+
+
+def _product(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    """first.T @ second; on a GPU as the sum of many products, as one of few rows and columns uses few SMs."""
+    if not first.is_cuda:
+        return first.T @ second
+    rows = len(first) // _SPLITS * _SPLITS
+    split = first[:rows].view(_SPLITS, -1, first.shape[1]).mT @ second[:rows].view(_SPLITS, -1, second.shape[1])
+    return split.sum(0) + first[rows:].T @ second[rows:]
 
 
 def interaction_of(prior: Any, n_domains: int, reach: int = 3) -> torch.Tensor | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from warpwise.apps.clustering.graph import moved
+from warpwise.apps.clustering.graph import generator_on
 from warpwise.ops import kmeans_assign, kmeans_update
 
 _CHECKED_EVERY = 5  # iterations on a GPU, where the check for convergence synchronises
@@ -26,9 +26,9 @@ def plus_plus(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator
     If every point equals a centre, further centres are drawn uniformly.
     """
     n = X.shape[0]
-    centres = [X[moved(torch.randint(n, (restarts,), generator=generator), X.device)]]
+    here = generator_on(X.device, generator)
+    centres = [X[torch.randint(n, (restarts,), generator=here, device=X.device)]]
     if X.is_cuda:
-        here = torch.Generator(X.device).manual_seed(int(torch.randint(2**62, (1,), generator=generator)))
         near = X.new_full((restarts, n), torch.inf)
         for _ in range(k - 1):
             distance = kmeans_assign(X, centres[-1][:, None], True)[1]

@@ -341,17 +341,17 @@ class SpatialMixture(Estimator):
                 self.min_region or 1,
                 self.contiguous,
             ).to(q.device)
-        probabilities, unsorted = torch.empty_like(q), torch.empty_like(labels)
-        probabilities[order], unsorted[order] = q, labels
-        means = model.emission.mean[0].double() @ torch.linalg.pinv(self._matrix) + self._mean
+        means = model.emission.mean[0].double().cpu() @ torch.linalg.pinv(self._matrix.cpu()) + self._mean.cpu()
         mixed = 0 if model.mix is None else model.mix[0].numel() - model.mix.shape[1]
-        self.labels_ = self._like(X, unsorted)
-        self.probabilities_ = self._like(X, probabilities)
-        self.uncertainty_ = self._like(X, 1 - probabilities.amax(1))
         self.means_ = self._like(X, means)
         self.beta_ = float(model.beta)
         self.elbo_ = float(model.elbo())
         self.bic_ = model.pseudo_bic(model.emission.parameters() + mixed + isinstance(self.beta, str))
+        probabilities, unsorted = torch.empty_like(q), torch.empty_like(labels)
+        probabilities[order], unsorted[order] = q, labels
+        self.labels_ = self._like(X, unsorted)
+        self.probabilities_ = self._like(X, probabilities)
+        self.uncertainty_ = self._like(X, 1 - probabilities.amax(1))
         self._model = _Fitted(model)
         if self._external.shape[0] == 1:
             self._external = model.external[:, 0]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
-from warpwise.apps.clustering.graph import Graph, compress, moved
+from warpwise.apps.clustering.graph import Graph, compress
 
 
 class Chunk(NamedTuple):
@@ -69,7 +69,7 @@ class Alone:
 
     def gathered(self, values: torch.Tensor, positions: torch.Tensor | None = None) -> torch.Tensor:
         """The rows of ``values`` (points, ...) at ``positions`` among all points, sorted by colour; None for all."""
-        return values if positions is None else values[moved(positions, values.device)]
+        return values if positions is None else values[positions.to(values.device)]
 
 
 class Ranks(Alone):

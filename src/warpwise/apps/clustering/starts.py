@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
 from warpwise.apps.clustering.checkpoint import Checkpoint
 from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.field import MeanField
-from warpwise.apps.clustering.graph import Graph
+from warpwise.apps.clustering.graph import Graph, generator_on
+from warpwise.apps.clustering.inputs import sum_of_products
 from warpwise.apps.clustering.kmeans import assign, inertia, lloyd, one_hot, plus_plus
 from warpwise.apps.clustering.parallel import Alone
 from warpwise.apps.clustering.smoothing import smooth
@@ -17,9 +18,10 @@ from warpwise.ops import kmeans_update
 from warpwise.ops.potts_em_step.spec import softmax
 
 HOPS = (0, 1, 2, 4)  # of smoothing before k-means
-ITERATIONS, FIRST_ITERATIONS = 10, 4  # of EM from a start, and those after which a quarter of the starts continues
+ITERATIONS, FIRST_ITERATIONS = 10, 7  # of EM from a start, and those after which a quarter of the starts continues
 FEWEST = 2  # starts that continue
 _SAMPLE = 1 << 16  # points of which k-means computes the centres
+_BLOCK = 1 << 18  # points that are assigned at a time on a GPU
 _ELEMENTS = 1 << 21  # of an array (N, R, max(K, C)): more restarts run one batch after another
 
 Progress = Callable[[int, int], None]  # starts done, all starts
@@ -43,11 +45,12 @@ def best_start(
     parallel = Alone(len(X)) if parallel is None else parallel
     types = None if n_types is None else _types(X, n_types, generator, parallel)
     labels = _start_labels(X, types, graph, n_domains, n_init, generator, parallel)
-    total = parallel.sum(X[: parallel.own].T @ X[: parallel.own])
+    own = X[: parallel.own]
+    total = parallel.sum(sum_of_products(own, own).float() if X.is_cuda else own.T @ own)
     batch = max(1, _ELEMENTS // (parallel.share * max(n_domains, n_types or 0)))
 
     def fits(labels: torch.Tensor, iterations: int) -> Iterator[MeanField]:
-        for part in labels.split(batch):
+        for part in labels.split(batch) if len(labels) else ():
             model = _model(X, graph, part, n_domains, types, beta, temper, total, parallel)
             model.run(iterations)
             yield model
@@ -117,28 +120,39 @@ def _start_labels(
 ) -> torch.Tensor:
     """(n_init, N), uint8 if ``k`` permits: k-means on features smoothed over each of ``HOPS`` in turn, or on the
     probabilities of types, which are smoothed over one hop more."""
-    smoothed, hops = X if types is None else types.sqrt(), 0
+    features, hops = X if types is None else types.sqrt(), 0
+    parts = [part.contiguous() for part in features.split(_width_of_parts(features), 1)]
+    del features
     dtype, found = torch.uint8 if k <= 256 else torch.int32, []
     for place, wanted in enumerate(HOPS[:n_init]):
         wanted += types is not None
-        for _ in range(wanted - hops):  # one hop at a time, so that no more than two copies are in memory
-            smoothed = smooth(graph, smoothed, 1, parallel)
+        for _ in range(wanted - hops):  # one hop and one part at a time: little more than a copy is in memory
+            for at in range(len(parts)):
+                parts[at] = smooth(graph, parts[at], 1, parallel)
         hops = wanted
-        centres = _centres(smoothed, k, len(range(place, n_init, len(HOPS))), generator, parallel)
-        found.append(assign(smoothed, centres).to(dtype))
+        sample = _sampled(parts, generator, parallel)
+        centres = lloyd(sample, plus_plus(sample, k, len(range(place, n_init, len(HOPS))), generator), 10)[1]
+        if len(parts) == 1:
+            found.append(assign(parts[0], centres).to(dtype))
+            continue
+        blocks = zip(*(part.split(_BLOCK) for part in parts), strict=True)
+        found.append(torch.cat([assign(torch.cat(block, 1), centres).to(dtype) for block in blocks], 1))
     return torch.cat(found)
 
 
-def _centres(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator, parallel: Alone) -> torch.Tensor:
-    """(restarts, k, D): centres of k-means on at most ``_SAMPLE`` points, the same in each process."""
-    sample = _sampled(X, generator, parallel)
-    return lloyd(sample, plus_plus(sample, k, restarts, generator), 10)[1]
+def _width_of_parts(features: torch.Tensor) -> int:
+    """Columns that are smoothed at a time: half of them on a GPU, all on a CPU."""
+    width = features.shape[1]
+    return 4 * -(-width // 8) if features.is_cuda and width > 4 else width
 
 
-def _sampled(X: torch.Tensor, generator: torch.Generator, parallel: Alone) -> torch.Tensor:
-    n = parallel.n_points
-    places = None if n <= _SAMPLE else torch.randint(n, (_SAMPLE,), generator=generator)
-    return parallel.gathered(X, places)
+def _sampled(parts: Sequence[torch.Tensor], generator: torch.Generator, parallel: Alone) -> torch.Tensor:
+    """At most ``_SAMPLE`` points, the same in each process; ``parts`` are their columns."""
+    n, device, places = parallel.n_points, parts[0].device, None
+    if n > _SAMPLE:
+        here = generator_on(device, generator) if type(parallel) is Alone else generator
+        places = torch.randint(n, (_SAMPLE,), generator=here, device=here.device)
+    return torch.cat([parallel.gathered(part, places) for part in parts], 1)
 
 
 def _model(
@@ -175,7 +189,7 @@ def _model(
 
 def _types(X: torch.Tensor, n_types: int, generator: torch.Generator, parallel: Alone) -> torch.Tensor:
     """(N, n_types): probabilities of the types of a Gaussian mixture without neighbours, from the best of 4 k-means."""
-    sample, own = _sampled(X, generator, parallel), parallel.own
+    sample, own = _sampled([X], generator, parallel), parallel.own
     centres = lloyd(sample, plus_plus(sample, n_types, 4, generator), 10)[1]
     scores = torch.stack([inertia(sample, labels, n_types) for labels in assign(sample, centres)])
     q = one_hot(assign(X, centres[scores.argmin()][None]).T, n_types)
