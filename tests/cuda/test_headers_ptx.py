@@ -274,6 +274,16 @@ __global__ void through(const half* x, unsigned* plain, unsigned* trans, half* b
 """
 
 
+def test_an_element_of_a_restricted_pointer_as_operand() -> None:
+    source = """
+    template <int N> __global__ void k(const float* __restrict__ a, float* y) {
+      asm volatile("{ .reg .f32 v; ld.global.f32 v, [%1]; st.global.f32 [%0], v; }" ::"l"(y), "l"(&a[N]));
+    }"""
+    y = torch.zeros(1)
+    cuda.load(source)["k<2>"][1, 1](torch.arange(4.0), y)
+    assert y.item() == 2
+
+
 def test_matrix_loads_and_stores() -> None:
     x = torch.randn(4, 8, 8).half()
     plain, trans = torch.empty(128, dtype=torch.int32), torch.empty(128, dtype=torch.int32)

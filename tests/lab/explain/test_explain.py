@@ -15,6 +15,7 @@ import warpwise as ww
 from warpwise import cuda, lab, machine
 from warpwise.cuda.launch.arguments import Buffer
 from warpwise.cuda.launch.intercept import INTERCEPTORS, intercepting
+from warpwise.device.target import sm_count
 from warpwise.lab.explain import Explanation, memory, outputs
 from warpwise.lab.explain.model.hardware import hardware
 from warpwise.lab.explain.rungs import checkable
@@ -273,6 +274,17 @@ def test_every_launch_of_a_rung_is_explained_on_what_those_before_left() -> None
     assert found.time == sum(one.prediction.time for one in found if one.prediction)
     assert str(found).count(f"predicted on one {hardware(None).name}") == 2 and not INTERCEPTORS
     assert [one["kernel"] for one in found.to_dict()] == ["twice", "once_more"]
+
+
+def test_a_rung_that_is_counted_alone_has_the_grid_of_the_target() -> None:
+    module = cuda.load("__global__ void one(float* y) { y[blockIdx.x] = 1; }")
+
+    def launch(y: torch.Tensor, x: torch.Tensor) -> None:
+        module["one"][sm_count(x), 1](y)
+
+    rung = Rung("k01_sms", "a block per SM", "cuda", launch, source=None)  # type: ignore[arg-type]
+    op = Op(toy().spec, (rung,))
+    assert [lab.explain_rung(op, "k01", "small", checks=checks)[0].grid[0] for checks in ("none", "all")] == [132, 1]
 
 
 def test_a_rung_is_checked_small_and_counted_large() -> None:

@@ -15,7 +15,7 @@ from warpwise.lab.explain.model.hardware import hardware
 from warpwise.lab.explain.model.metrics import line_metrics, metrics
 from warpwise.lab.explain.model.occupancy import occupancy
 from warpwise.lab.explain.model.time_model import predict
-from warpwise.lab.explain.options import Options
+from warpwise.lab.explain.options import BUDGET, Options
 
 if TYPE_CHECKING:
     from warpwise.lab.explain.hints.hint import Hint
@@ -62,7 +62,7 @@ def execute(
             return MachineRun(run(wanted))
         if checked_seconds is not None and _SLOWER * checked_seconds <= options.budget:
             return MachineRun(run(None))
-        first = run(min(total, _PILOT))
+        first = run(min(total, max(1, round(_PILOT * min(1.0, options.budget / BUDGET)))))
         if first.blocks_run >= total:
             return MachineRun(first)
         fit = int(options.budget / max(first.seconds / first.blocks_run, 1e-9))
@@ -73,7 +73,7 @@ def execute(
         return MachineRun(unsupported=str(error), agrees=Agreement("not compared", "the machine code was not executed"))
 
 
-_PILOT = 8  # blocks executed first, to estimate the time of one
+_PILOT = 8  # blocks executed first, to estimate the time of one; fewer with a smaller budget than the default
 
 
 def assembled(

@@ -11,9 +11,12 @@ import torch
 
 from warpwise import operation
 from warpwise.cuda.launch.intercept import intercepting
+from warpwise.cuda.launch.limits import target_profile
+from warpwise.device.target import assume_sm_count, assumed_sm_count
 from warpwise.lab.explain.launch import explain_launch
 from warpwise.lab.explain.memory import require_memory
 from warpwise.lab.explain.model.explanation import Explanation, Explanations
+from warpwise.lab.explain.model.hardware import hardware
 from warpwise.lab.explain.options import BUDGET, Blocks, Options
 from warpwise.operation import Case, Op, Rung
 
@@ -91,7 +94,10 @@ def _noted(one: Explanation, note: str, launches: int) -> Explanation:
 def _collect(
     op: Op, rung: Rung, case: Case, dtype: torch.dtype, device: torch.device, seed: int, options: Options
 ) -> list[Explanation]:
-    """Run the rung, explaining each of its launches instead of making it."""
+    """Run the rung, explaining each of its launches instead of making it.
+
+    Without a check its grid is that for the target's number of SMs; a checked run has the grid of one SM.
+    """
     args = op.spec.arguments(case, dtype, device, seed)
     op.spec.check(*args)
     # The machine may execute a kernel that the emulator does not support.
@@ -109,7 +115,8 @@ def _collect(
         own = {name: value for name, value in more.items() if name not in _LAUNCH_OPTIONS}
         found.append(explain_launch(launcher, given, own, options))
 
-    with intercepting(interceptor):
+    sms = hardware(target_profile(options.target).name).sm_count if options.checks == "none" else assumed_sm_count()
+    with assume_sm_count(sms), intercepting(interceptor):
         op.launch(rung, op.allocate(*args), *args)
     if not found:
         raise ValueError(

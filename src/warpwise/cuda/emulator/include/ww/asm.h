@@ -26,7 +26,7 @@ class PtxOutput {
 };
 
 template <class T>
-WW_INLINE ww_ptx_operand ptx_input(const char* name, const char* constraint, const T& value) {
+WW_INLINE ww_ptx_operand ptx_input(const char* name, const char* constraint, T value) {
   ww_ptx_operand result = {name, constraint, nullptr, sizeof(T), {}};
   if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
     const long long wide = static_cast<long long>(value);  // a narrow integer is extended to its register's width
