@@ -11,7 +11,7 @@ from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._conv3x3 import add_parts, each, flags, groups, output_tile, row_limits, weights
-from warpwise.ops._conv3x3_mma import FEW_PIXELS, fills_tiles, mma_limits
+from warpwise.ops._conv3x3_mma import FEW_BATCH_PIXELS, fills_tiles, mma_limits
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv2d.op import CONV2D_BACKWARD
 from warpwise.ops.conv_block import _one_channel as one_channel
@@ -194,7 +194,7 @@ def default(*args: Any) -> str | None:
     n, channels, h, w = args[4].shape
     names = ["k05_input_moments", "k03_direct_tiles", "k02_fused"]
     if (
-        n * h * w > FEW_PIXELS
+        n * h * w > FEW_BATCH_PIXELS
         and fills_tiles(channels, args[5].shape[0])
         and args[5].shape[0] <= k06_tensor_cores.FILTERS
     ):

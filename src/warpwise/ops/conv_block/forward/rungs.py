@@ -12,7 +12,7 @@ from warpwise.gemm.limits import requires_hopper
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._c import function
 from warpwise.ops._conv3x3 import each, groups, output_tile
-from warpwise.ops._conv3x3_mma import FEW_PIXELS, fills_tiles, mma_limits
+from warpwise.ops._conv3x3_mma import FEW_BATCH_PIXELS, fills_tiles, mma_limits
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv_block import _one_channel as one_channel
 from warpwise.ops.conv_block.forward import k06_tensor_cores
@@ -197,7 +197,7 @@ def default(*args: Any) -> str | None:
     if channels == 1:
         names: tuple[str, ...] = ("k05_input_moments", "k03_fused")
     elif fills_tiles(channels, weight.shape[0]):
-        names = ("k07_warpgroups" if n * h * w <= FEW_PIXELS else "k06_tensor_cores", "k04_direct_tiles")
+        names = ("k07_warpgroups" if n * h * w <= FEW_BATCH_PIXELS else "k06_tensor_cores", "k04_direct_tiles")
     else:
         names = ("k04_direct_tiles",)
     return first_taking(RUNGS, args, *names) if channels <= MOST_CHANNELS else None
