@@ -178,3 +178,56 @@ def test_values_that_are_not_emulated_are_named(field, value, error, message):
     statement = f'asm volatile("tensormap.replace.tile.{field}.SPACE.b1024.b32 [%0], {value};" :: "l"(at) : "memory");'
     with pytest.raises(error, match=message):
         launch(kernel(replaced=REPLACE + statement), arguments())
+
+
+FUNCTIONS = r"""
+#include <cuda/barrier>
+#include <cuda/ptx>
+namespace ptx = cuda::ptx;
+struct alignas(128) Map { unsigned words[32]; };
+
+// As in NVIDIA's programming guide: the map of `x` becomes that of `y`.
+__global__ void copy(const __grid_constant__ CUtensorMap pattern, Map* map, const float* y, int rows, int columns,
+                     float* out, bool acquires) {
+  __shared__ alignas(128) CUtensorMap words;
+  __shared__ alignas(128) float box[8][16];
+  __shared__ uint64_t barrier;
+  if (threadIdx.x == 0) {
+    words = pattern;
+    ptx::tensormap_replace_global_address(ptx::space_shared, &words, y);
+    ptx::tensormap_replace_rank(ptx::space_shared, &words, 1);
+    ptx::tensormap_replace_global_dim(ptx::space_shared, &words, ptx::n32_t<0>(), columns);
+    ptx::tensormap_replace_global_dim(ptx::space_shared, &words, ptx::n32_t<1>(), rows);
+    ptx::tensormap_replace_global_stride(ptx::space_shared, &words, ptx::n32_t<0>(), columns * sizeof(float));
+    ptx::tensormap_replace_box_dim(ptx::space_shared, &words, ptx::n32_t<0>(), 16);
+    ptx::tensormap_replace_box_dim(ptx::space_shared, &words, ptx::n32_t<1>(), 8);
+    ptx::tensormap_replace_element_size(ptx::space_shared, &words, ptx::n32_t<0>(), 1);
+    ptx::tensormap_replace_elemtype(ptx::space_shared, &words, ptx::n32_t<7>());
+    ptx::tensormap_replace_swizzle_mode(ptx::space_shared, &words, ptx::n32_t<0>());
+  }
+  __syncwarp();
+  ptx::n32_t<128> bytes;
+  ptx::tensormap_cp_fenceproxy(ptx::sem_release, ptx::scope_gpu, map, &words, bytes);
+  if (acquires) ptx::fence_proxy_tensormap_generic(ptx::sem_acquire, ptx::scope_gpu, map, bytes);
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_init(&barrier, 1);
+    ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+    const int at[] = {8, -1};
+    ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, box, map, at, &barrier);
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &barrier, sizeof box);
+  }
+  __syncwarp();
+  while (!ptx::mbarrier_try_wait_parity(&barrier, 0)) {}
+  for (int i = threadIdx.x; i < 128; i += 32) out[i] = box[i / 16][i % 16];
+}
+"""
+
+
+def test_the_functions_of_libcudacxx():
+    x, y, out = torch.randn(8, 32), torch.randn(12, 40), torch.zeros(128)
+    maps = torch.zeros(128, dtype=torch.uint8)
+    copy, pattern = cuda.load(FUNCTIONS)["copy"][1, 32], cuda.tensor_map(x, (4, 32), swizzle=128)
+    copy(pattern, maps, y, 12, 40, out, True)
+    assert torch.equal(out.view(8, 16), box_at(y, [-1, 8], [8, 16]))
+    with pytest.raises(cuda.DataRace, match="fence.proxy.tensormap::generic.acquire"):
+        copy(pattern, maps, y, 12, 40, out, False)

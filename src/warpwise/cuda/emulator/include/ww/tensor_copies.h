@@ -12,6 +12,15 @@ WW_INLINE void execute_ptx(Text text, const T&... values) {
   ww_ptx_operand operands[] = {ptx_input(nullptr, "l", values)..., ww_ptx_operand{}};
   ww_ptx(&site, operands, sizeof...(values));
 }
+// The bits of a value of tensormap.replace: an integer or a pointer.
+template <class T>
+WW_INLINE uint64_t map_value(T value) {
+  return static_cast<uint64_t>(value);
+}
+template <class T>
+WW_INLINE uint64_t map_value(T* value) {
+  return reinterpret_cast<uint64_t>(value);
+}
 // The same with one output of 32 bits, %0.
 template <class Text, class... T>
 WW_INLINE unsigned evaluate_ptx(Text text, const T&... values) {
