@@ -136,7 +136,7 @@ def test_an_interrupted_run_is_resumed(inputs: Path, monkeypatch: pytest.MonkeyP
         calls.clear()
         calls.extend([0] * 9)
         assert run(inputs / whole[0], *whole[1:], "--resume", "-o", inputs / "out").exit_code == 0
-        assert len(calls) == 9 + 2 + 1  # two starts that were not finished, and the best one
+        assert len(calls) == 9 + 2 + 2 + 1  # two starts that were not finished, two that continue, and the best one
     expected = np.load(inputs / "whole" / "probabilities.npy")
     assert np.array_equal(np.load(inputs / "out" / "probabilities.npy"), expected)
     assert not (inputs / "out" / "restarts.pt").exists()
