@@ -66,6 +66,19 @@ def test_a_reduction_of_bytes_in_global_memory(form):
     assert wanted is None or torch.equal(c, wanted)
 
 
+@pytest.mark.parametrize("form", ["min.f16", "max.f16", "min.bf16", "max.bf16"])
+def test_zeros_have_a_sign_and_a_nan_yields_to_a_number(form):
+    """As measured on an H200."""
+    dtype, smallest = KINDS[form.split(".")[-1]], form.startswith("min")
+    a = torch.tensor([0.0, -0.0, -0.0, 0.0, float("nan"), 1.0, float("nan"), 2.0], dtype=dtype)
+    c = torch.tensor([-0.0, 0.0, -0.0, 0.0, 1.0, float("nan"), float("nan"), 3.0], dtype=dtype)
+    agree(reduces_to_global(form)[1, 32], (a.view(torch.int64), c.view(torch.int64), a.nbytes))
+    assert torch.signbit(c[:4]).tolist() == ([True, True, True, False] if smallest else [False, False, True, False])
+    assert c[4:6].tolist() == [1.0, 1.0]
+    assert c[6].isnan()
+    assert c[7] == (2 if smallest else 3)
+
+
 @pytest.mark.parametrize("form", TO_SHARED)
 def test_a_reduction_in_the_shared_memory_of_another_block(form):
     kernel = cuda.load(

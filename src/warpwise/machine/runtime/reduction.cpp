@@ -33,9 +33,13 @@ T integer_result(Update update, T old, T value) {
       return value;
   }
 }
+// A NaN yields to a number, and -0 is smaller than +0.
 template <class T>
 T float_result(Update update, T old, T value) {
-  return update == Update::kMin ? std::fmin(old, value) : update == Update::kMax ? std::fmax(old, value) : old + value;
+  if (update == Update::kAdd) return old + value;
+  const bool smallest = update == Update::kMin;
+  if (old == 0 && value == 0) return std::signbit(old) == smallest ? old : value;
+  return smallest ? std::fmin(old, value) : std::fmax(old, value);
 }
 float flushed(float value, bool flush) {
   return flush && std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0f, value) : value;

@@ -285,7 +285,6 @@ BACKWARD = backward_spec(
     ),
     sizes=(
         _case("first_block", (128, 1, 28, 28, 16), {"needs_input": False}),
-        _case("first_block_2048", (2048, 1, 28, 28, 16), {"needs_input": False}),
         *SPEC.sizes[2:],
     ),
 )

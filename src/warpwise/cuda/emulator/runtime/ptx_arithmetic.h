@@ -82,14 +82,20 @@ inline float rounded_f32(double exact, const Instruction& i) {
   if (i.has("rp")) return ww::directed<ww::Rounding::up>(nearest, error);
   return nearest;
 }
+// The smaller or larger of two numbers: a NaN yields to a number, and -0 is smaller than +0.
+template <class Float>
+inline Float extreme(bool smallest, Float a, Float b) {
+  if (a == 0 && b == 0) return std::signbit(a) == smallest ? a : b;
+  return smallest ? std::fmin(a, b) : std::fmax(a, b);
+}
 inline double float_operation(const NamePart& what, double a, double b, const Instruction& i) {
   if (what == "add") return a + b;
   if (what == "sub") return a - b;
   if (what == "mul") return a * b;
   if (what == "div") return a / b;
   const bool nan = i.has("NaN") && (std::isnan(a) || std::isnan(b));
-  if (what == "min") return nan ? NAN : fmin(a, b);
-  if (what == "max") return nan ? NAN : fmax(a, b);
+  if (what == "min") return nan ? NAN : extreme(true, a, b);
+  if (what == "max") return nan ? NAN : extreme(false, a, b);
   return copysign(b, a);  // copysign d, a, b: the sign of a on b
 }
 inline void store_float(Context& c, const Operand& to, double value, const NamePart& type, const Instruction& i) {

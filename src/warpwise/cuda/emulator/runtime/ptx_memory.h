@@ -67,16 +67,16 @@ inline void store(Context& c, const Instruction& i) {
   }
 }
 
-// The new value of atom d, [a], b{, c} and of red [a], b. Vectors are handled one element at a time.
-// min or max of the 16-bit floating-point numbers in the low bits of `x` and `y`: a NaN yields to a number.
+// min or max of the 16-bit floating-point numbers in the low bits of `x` and `y`.
 inline u64 half_extreme(bool half, bool smallest, u64 x, u64 y) {
   const auto value = [half](u64 bits) {
     const auto low = static_cast<unsigned short>(bits);
     return half ? ww::half_value(low) : ww::bfloat16_value(low);
   };
-  const float result = smallest ? fminf(value(x), value(y)) : fmaxf(value(x), value(y));
+  const float result = extreme(smallest, value(x), value(y));
   return half ? ww::half_bits(result) : ww::bfloat16_bits(result);
 }
+// The new value of atom d, [a], b{, c} and of red [a], b. Vectors are handled one element at a time.
 inline u64 atomic_result(Context& c, const Instruction& i, u64 old, u64 b, u64 with) {
   if (i.has("add")) {
     if (i.type == "f32")
