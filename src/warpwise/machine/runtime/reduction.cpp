@@ -35,6 +35,8 @@ T integer_result(Update update, T old, T value) {
 }
 template <class T>
 T float_result(Update update, T old, T value) {
+  if (update != Update::kAdd && old == value)  // -0 is less than 0
+    return std::signbit(old) == (update == Update::kMin) ? old : value;
   return update == Update::kMin ? std::fmin(old, value) : update == Update::kMax ? std::fmax(old, value) : old + value;
 }
 float flushed(float value, bool flush) {

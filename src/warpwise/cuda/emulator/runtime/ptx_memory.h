@@ -74,6 +74,8 @@ inline u64 half_extreme(bool half, bool smallest, u64 x, u64 y) {
     const auto low = static_cast<unsigned short>(bits);
     return half ? ww::half_value(low) : ww::bfloat16_value(low);
   };
+  if (value(x) == value(y))
+    return (__builtin_signbit(value(x)) != 0) == smallest ? x & 0xffff : y & 0xffff;  // -0 is less than 0
   const float result = smallest ? fminf(value(x), value(y)) : fmaxf(value(x), value(y));
   return half ? ww::half_bits(result) : ww::bfloat16_bits(result);
 }
