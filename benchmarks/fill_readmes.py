@@ -8,8 +8,8 @@ shows; this script also writes the line after the comment:
     <!-- measured: random uint8 / one_value uint8 -->
     <!-- measured softmax_backward: wide bfloat16 -->
 
-The second form names the operation, which a folder needs where two ladders have rungs of the same name. Without a
-comment, a table shows the operation's first recorded point. README.md gets the time and the speed relative to the best
+The second form names the operation, which a folder needs where two ladders have rungs of the same name. A table whose
+operation has no record is unchanged. Without a comment, a table shows the operation's first recorded point. README.md gets the time and the speed relative to the best
 opponent, NOTES.md also the rate and the percentage of the ceiling. For a rung that no climb timed at these points the
 cell shows the record of benchmarks/matmul.py, or the point of the shipped table with its largest speedup; if there is
 neither, the cell is unchanged. Run the script after each new recording; --check only reports outdated files.
@@ -142,7 +142,10 @@ def filled(text: str, records: dict[str, Recorded], device: str, brief: bool) ->
     shown, measured = records, False
     for number, line in enumerate(lines):
         if match := MARKER.search(line):
-            shown = {match["op"]: records[match["op"]]} if match["op"] else records
+            wanted = match["op"]
+            shown = {name: record for name, record in records.items() if wanted in (None, name)}
+            if not shown:
+                continue
             names = table_points(line, shown)
             if number + 1 < len(lines) and lines[number + 1].startswith("Measured on "):
                 lines[number + 1] = caption(names, shown, brief)

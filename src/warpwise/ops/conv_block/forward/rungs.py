@@ -187,7 +187,7 @@ RUNGS = (
 def default(*args: Any) -> str | None:
     """k05 for one input channel (or k03 if k05 does not take the images), PyTorch for more than MOST_CHANNELS.
 
-    For channels and filters that fill the tiles of tensor cores, k06, or on Hopper k07 for few pixels; k04 otherwise.
+    For channels and filters that fill the tiles of tensor cores, k07 on Hopper, else k06 for many pixels; k04 otherwise.
 
     The passes over memory that the fusion saves do not depend on the input's channels, but the convolution's time does:
     at 64 channels and 64 filters, cuDNN takes 0.7 of k03's time.
@@ -197,7 +197,8 @@ def default(*args: Any) -> str | None:
     if channels == 1:
         names: tuple[str, ...] = ("k05_input_moments", "k03_fused")
     elif fills_tiles(channels, weight.shape[0]):
-        names = ("k07_warpgroups" if n * h * w <= FEW_BATCH_PIXELS else "k06_tensor_cores", "k04_direct_tiles")
+        many = ("k06_tensor_cores",) if n * h * w > FEW_BATCH_PIXELS else ()
+        names = ("k07_warpgroups", *many, "k04_direct_tiles")
     else:
         names = ("k04_direct_tiles",)
     return first_taking(RUNGS, args, *names) if channels <= MOST_CHANNELS else None
