@@ -9,10 +9,11 @@ shows; this script also writes the line after the comment:
     <!-- measured softmax_backward: wide bfloat16 -->
 
 The second form names the operation, which a folder needs where two ladders have rungs of the same name. A table whose
-operation has no record is unchanged. Without a comment, a table shows the operation's first recorded point. README.md gets the time and the speed relative to the best
-opponent, NOTES.md also the rate and the percentage of the ceiling. For a rung that no climb timed at these points the
-cell shows the record of benchmarks/matmul.py, or the point of the shipped table with its largest speedup; if there is
-neither, the cell is unchanged. Run the script after each new recording; --check only reports outdated files.
+operation has no record is unchanged. Without a comment, a table shows the operation's first recorded point. README.md
+gets the time and the speed relative to the best opponent, NOTES.md also the rate and the percentage of the ceiling. For
+a rung that no climb timed at these points the cell shows the record of benchmarks/matmul.py, or the point of the
+shipped table with its largest speedup; if there is neither, the cell is unchanged. Run the script after each new
+recording; --check only reports outdated files.
 """
 
 from __future__ import annotations

@@ -187,7 +187,8 @@ RUNGS = (
 def default(*args: Any) -> str | None:
     """k05 for one input channel (or k03 if k05 does not take the images), PyTorch for more than MOST_CHANNELS.
 
-    For channels and filters that fill the tiles of tensor cores, k07 on Hopper, else k06 for many pixels; k04 otherwise.
+    For channels and filters that fill the tiles of tensor cores, k07 on Hopper, else k06 for many pixels;
+    otherwise k04.
 
     The passes over memory that the fusion saves do not depend on the input's channels, but the convolution's time does:
     at 64 channels and 64 filters, cuDNN takes 0.7 of k03's time.
