@@ -85,12 +85,12 @@ PyObject* new_aten(PyTypeObject* type, PyObject* args, PyObject*) {
   return nullptr;
 }
 
-PyTypeObject type_of_aten = Callable<Aten>::type(
-    "warpwise.fastcall.Aten",
-    "Aten(name, otherwise): mm, mv, bmm or addmm of ATen for plain tensors; `otherwise`, the same in "
-    "Python, is called under "
-    "a dispatch mode or transform, for other arguments, and to raise an error.",
-    new_aten);
+PyTypeObject type_of_aten =
+    Callable<Aten>::type("warpwise.fastcall.Aten",
+                         "Aten(name, otherwise): mm, mv, bmm or addmm of ATen for plain tensors. `otherwise`, the same "
+                         "in Python, runs under "
+                         "a dispatch mode or transform, for other arguments, and to raise an error.",
+                         new_aten);
 
 // Calls `product` with or without TF32 for float32 matrix products, then restores PyTorch's setting.
 struct InPrecision {

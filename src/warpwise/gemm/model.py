@@ -5,7 +5,7 @@ PyTorch's product is modelled as the fastest of a set of tiles, as cuBLAS choose
 cross-validation; they are shipped in ``model/`` in an operation's folder, one file for each GPU.
 
 The time of a call is the host's time or the GPU's, whichever is longer. Small products therefore run on the kernels
-whose launch takes the host least. PyTorch computes unless a kernel is faster by more than the model's error.
+whose launch takes the host least. PyTorch computes unless a kernel is faster by more than 1.5 standard errors.
 """
 
 from __future__ import annotations

@@ -72,9 +72,26 @@ def in_c(outputs: Four, *args: Any) -> None:
     IN_C(input, weight, gamma, beta, *outputs[:3], _stored(outputs, *args), *input.shape, weight.shape[0], eps)
 
 
-def fused(outputs: Four, *args: Any) -> None:
+def _pool(outputs: Four, convolved: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float) -> None:
+    """Normalisation by the statistics in ``outputs``, relu and pooling."""
     output, mean, var, _ = outputs
-    input, weight, gamma, beta, eps = args
+    n, k, h, w = convolved.shape
+    kernel = FUSED[f"normalise_and_pool<{str(w % 2 == 0).lower()}>"][cdiv(output.numel(), THREADS), THREADS]
+    kernel(convolved, mean, var, gamma, beta, cuda.out(output), n * k, k, h, w, eps)
+
+
+def _combine_and_pool(outputs: Four, convolved: torch.Tensor, partials: torch.Tensor, *rest: Any) -> None:
+    """Statistics from ``partials`` (K, parts, 3), then ``_pool``."""
+    _, mean, var, _ = outputs
+    n, k, h, w = convolved.shape
+    combine = DIRECT["combined_statistics"][k, STATISTICS_THREADS]
+    combine(partials, cuda.out(mean), cuda.out(var), partials.shape[1], n * h * w)
+    _pool(outputs, convolved, *rest)
+
+
+def fused(outputs: Four, *args: Any) -> None:
+    _, mean, var, _ = outputs
+    input, weight, *rest = args
     convolved = _stored(outputs, *args)
     n, k, h, w = convolved.shape
     tiles, rows, each = cdiv(n * h * w, COLUMNS), *((16, 4) if k <= 16 else (32, 8))
@@ -85,13 +102,11 @@ def fused(outputs: Four, *args: Any) -> None:
     kernel = FUSED["combined_statistics"][k, STATISTICS_THREADS]
     kernel(partials, cuda.out(mean), cuda.out(var), tiles, n * h * w)
     if n:
-        kernel = FUSED[f"normalise_and_pool<{str(w % 2 == 0).lower()}>"][cdiv(output.numel(), THREADS), THREADS]
-        kernel(convolved, mean, var, gamma, beta, cuda.out(output), n * k, k, h, w, eps)
+        _pool(outputs, convolved, *rest)
 
 
 def direct_tiles(outputs: Four, *args: Any) -> None:
-    output, mean, var, _ = outputs
-    input, weight, gamma, beta, eps = args
+    input, weight, *rest = args
     convolved = _stored(outputs, *args)
     n, k, h, w = convolved.shape
     if not n:
@@ -107,9 +122,7 @@ def direct_tiles(outputs: Four, *args: Any) -> None:
     ]
     sizes = (*input.shape[1:], k, tile.rows, tile.strips)
     kernel(input, weight, cuda.out(convolved), cuda.out(partials), parts, *sizes)
-    DIRECT["combined_statistics"][k, STATISTICS_THREADS](partials, cuda.out(mean), cuda.out(var), parts, n * h * w)
-    kernel = FUSED[f"normalise_and_pool<{str(w % 2 == 0).lower()}>"][cdiv(output.numel(), THREADS), THREADS]
-    kernel(convolved, mean, var, gamma, beta, cuda.out(output), n * k, k, h, w, eps)
+    _combine_and_pool(outputs, convolved, partials, *rest)
 
 
 def input_moments(outputs: Four, *args: Any) -> None:
@@ -143,18 +156,13 @@ def warpgroup_limits(*args: Any) -> str | None:
 
 
 def tensor_cores(outputs: Four, *args: Any) -> None:
-    output, mean, var, _ = outputs
-    input, weight, gamma, beta, eps = args
+    input, weight, *rest = args
     convolved = _stored(outputs, *args)
-    n, k, h, w = convolved.shape
-    if not n:
+    if not len(convolved):
         fused(outputs, *args)
         return
     partials = k06_tensor_cores.convolve(input, weight, convolved)
-    parts = partials.shape[1]
-    DIRECT["combined_statistics"][k, STATISTICS_THREADS](partials, cuda.out(mean), cuda.out(var), parts, n * h * w)
-    kernel = FUSED[f"normalise_and_pool<{str(w % 2 == 0).lower()}>"][cdiv(output.numel(), THREADS), THREADS]
-    kernel(convolved, mean, var, gamma, beta, cuda.out(output), n * k, k, h, w, eps)
+    _combine_and_pool(outputs, convolved, partials, *rest)
 
 
 def warpgroups(outputs: Four, *args: Any) -> None:
