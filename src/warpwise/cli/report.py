@@ -20,50 +20,6 @@ from warpwise.operation import Op
 ALL = "all"
 
 
-@click.command()
-@click.argument("names", nargs=-1, metavar="[OP...]")
-@click.option(
-    "-o",
-    "--output",
-    "folder",
-    required=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Folder for the pages.",
-)
-@click.option(
-    "--results",
-    "given",
-    multiple=True,
-    type=click.Path(path_type=Path, exists=True),
-    metavar="DIR|FILE",
-    help="Use only these results (of `warpwise climb --json`).  [default: recorded ones and the store]",
-)
-@click.option(
-    "--device",
-    "device",
-    metavar="NAME",
-    help="Show times of the device whose name contains NAME.  [default: the device timed last]",
-)
-@click.option(
-    "--climb",
-    "fresh",
-    is_flag=True,
-    help="Climb first: verify and, on a GPU, time every size. Results are stored.",
-)
-@click.option(
-    "--budget",
-    default=10.0,
-    show_default=True,
-    type=click.FloatRange(min=0, min_open=True),
-    help="With --climb: seconds to time one size.",
-)
-@click.option(
-    "--explain/--no-explain",
-    default=True,
-    show_default=True,
-    help="Explain each rung, which takes seconds per rung; explanations are cached.",
-)
 def report(
     names: Sequence[str],
     folder: Path,
@@ -73,15 +29,7 @@ def report(
     budget: float,
     explain: bool,
 ) -> int:
-    """Write a page for each OP, and an index, into DIR: its ladder, roofline, sizes, sources, differences and hints.
-
-    OP may be 'all', the default: every operation with recorded results; or a Python file that defines an operation. A
-    page needs only a browser: no network, no other file.
-
-    \b
-    warpwise report softmax -o report
-    warpwise report mine.py --climb -o report
-    """
+    """Run ``warpwise report``, with the options of ``warpwise.cli.commands.report``."""
     console = wide_console()
     every = not names or ALL in names
     asked = (
