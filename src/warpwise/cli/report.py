@@ -45,17 +45,20 @@ def report(
         raise click.BadParameter(f"{folder}: cannot be written: {error}", param_hint="-o") from error
     climbed = {op.name: _climb(console, op, budget) for op in ops} if fresh else {}
     found = _collected(asked, given, climbed, device, every)
-    explained = {one.name: _explain(console, one) for one in found} if explain else {}
     try:
-        with console.status("drawing") as status:
+        with console.status("explaining: seconds a rung, then cached" if explain else "drawing") as status:
 
-            def drawing(name: str) -> None:
+            def show(text: str) -> None:
                 if console.is_terminal:
-                    status.update(f"drawing {name}")
+                    status.update(escape(text))
                 else:
-                    _line(console, f"drawing {name}")
+                    _line(console, text)
 
-            made = pages.write(found, folder, explained, drawing)
+            def explaining(name: str, rung: str, done: int, of: int) -> None:
+                show(f"{name}: explained {rung} ({done} of {of})")
+
+            explained = pages.explain_ladders([_ladder(one) for one in found], explaining) if explain else None
+            made = pages.write(found, folder, explained, lambda name: show(f"drawing {name}"))
     except OSError as error:
         raise click.ClickException(f"{folder}: not all pages could be written: {error}") from error
     for one, path in zip(found, made[1:], strict=True):
@@ -144,19 +147,10 @@ def _climb(console: Console, op: Op, budget: float) -> pages.RecordedRun:
     return pages.from_ladder(ladder)
 
 
-def _explain(console: Console, one: pages.Collected) -> dict[str, pages.Explained]:
-    """Explain each rung at the point that the page shows first. Without a terminal, each takes a line."""
-    with console.status(f"{one.name}: explaining; seconds a rung, then cached") as status:
-
-        def progress(rung: str, done: int, of: int) -> None:
-            text = f"{one.name}: explained {rung} ({done} of {of})"
-            if console.is_terminal:
-                status.update(text)
-            else:
-                _line(console, text)
-
-        verified = {name for name in one.rungs if one.status(name) == "right" and name not in one.changed}
-        return pages.explain_rungs(one.op, one.target, pages.shown_first(one), progress, verified)
+def _ladder(one: pages.Collected) -> pages.LadderAtPoint:
+    """The rungs to explain, at the point that the page shows first."""
+    verified = {name for name in one.rungs if one.status(name) == "right" and name not in one.changed}
+    return pages.LadderAtPoint(one.op, one.target, pages.shown_first(one), verified)
 
 
 def _line(console: Console, text: str) -> None:
