@@ -10,17 +10,17 @@
 constexpr int kThreads = warpwise::kChannelThreads;
 
 // x: (n, channels, inner), mean, var: (channels). Grid: (parts, channels).
-template <int VECTOR>
-__global__ void __launch_bounds__(kThreads) batch_statistics(const float* x, float* mean, float* var, float* partials,
+template <class T, int VECTOR>
+__global__ void __launch_bounds__(kThreads) batch_statistics(const T* x, float* mean, float* var, float* partials,
                                                              int* semaphores, int n, int channels, int inner) {
   const int channel = blockIdx.y;
-  const float origin = n > 0 ? x[static_cast<long long>(channel) * inner] : 0.0f;
+  const float origin = n > 0 ? warpwise::to_float(x[static_cast<long long>(channel) * inner]) : 0.0f;
   float sum = 0.0f, squares = 0.0f;
   warpwise::for_each_vector<VECTOR>(channel, blockIdx.x, gridDim.x, n, channels, inner, [&](long long offset) {
-    const auto loaded = *warpwise::packs<4 * VECTOR>(x + offset);
+    const auto loaded = *warpwise::packs<sizeof(T) * VECTOR>(x + offset);
 #pragma unroll
     for (int e = 0; e < VECTOR; ++e) {
-      const float shifted = loaded.at[e] - origin;
+      const float shifted = warpwise::to_float(loaded.at[e]) - origin;
       sum += shifted;
       squares += shifted * shifted;
     }
@@ -33,17 +33,17 @@ __global__ void __launch_bounds__(kThreads) batch_statistics(const float* x, flo
 }
 
 // y = (x - mean) / sqrt(var + eps) * weight + bias; weight, bias: (channels) or null. Grid: (parts, channels).
-template <int VECTOR>
-__global__ void __launch_bounds__(kThreads) normalise(const float* x, const float* mean, const float* var,
-                                                      const float* weight, const float* bias, float* y, int n,
-                                                      int channels, int inner, float eps) {
+template <class T, class W, int VECTOR>
+__global__ void __launch_bounds__(kThreads) normalise(const T* x, const float* mean, const float* var, const W* weight,
+                                                      const W* bias, T* y, int n, int channels, int inner, float eps) {
   const int channel = blockIdx.y;
-  const float m = mean[channel], shift = bias ? bias[channel] : 0.0f;
-  const float scale = rsqrtf(var[channel] + eps) * (weight ? weight[channel] : 1.0f);
+  const float m = mean[channel], shift = bias ? warpwise::to_float(bias[channel]) : 0.0f;
+  const float scale = rsqrtf(var[channel] + eps) * (weight ? warpwise::to_float(weight[channel]) : 1.0f);
   warpwise::for_each_vector<VECTOR>(channel, blockIdx.x, gridDim.x, n, channels, inner, [&](long long offset) {
-    auto values = *warpwise::packs<4 * VECTOR>(x + offset);
+    auto values = *warpwise::packs<sizeof(T) * VECTOR>(x + offset);
 #pragma unroll
-    for (int e = 0; e < VECTOR; ++e) values.at[e] = (values.at[e] - m) * scale + shift;
-    *warpwise::packs<4 * VECTOR>(y + offset) = values;
+    for (int e = 0; e < VECTOR; ++e)
+      values.at[e] = warpwise::from_float<T>((warpwise::to_float(values.at[e]) - m) * scale + shift);
+    *warpwise::packs<sizeof(T) * VECTOR>(y + offset) = values;
   });
 }

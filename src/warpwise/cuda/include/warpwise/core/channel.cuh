@@ -1,6 +1,7 @@
 // The elements of one channel of (n, channels, inner) in vectors, divided among blocks, and sums over them.
 #pragma once
 
+#include <warpwise/core/numeric.cuh>
 #include <warpwise/core/pack.cuh>
 #include <warpwise/core/partial_sums.cuh>
 #include <warpwise/core/reduce.cuh>
@@ -9,9 +10,9 @@ namespace warpwise {
 
 constexpr int kChannelThreads = 256;
 
-// VECTOR elements from one load: 4, where inner is a multiple of 4 and the tensors are aligned to 16 bytes, or 1.
-template <int VECTOR>
-using Elements = Pack<float, VECTOR * 4>;
+// VECTOR elements from one load of up to 16 bytes.
+template <class T, int VECTOR>
+using Elements = Pack<T, VECTOR* static_cast<int>(sizeof(T))>;
 
 // Calls visit(offset) for each vector of this channel that block `part` of `parts` takes; offset in elements.
 template <int VECTOR, class Visit>
