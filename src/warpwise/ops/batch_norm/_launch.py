@@ -71,7 +71,7 @@ def in_rows(tensor: torch.Tensor) -> bool:
 class Rows(NamedTuple):
     """The launch of kernels of core/channels_last.cuh: `across` threads in a row, `parts` x `tiles` blocks."""
 
-    count: int
+    rows: int
     channels: int
     vector: int
     across: int

@@ -123,10 +123,9 @@ def eager_backward(
     """The gradients by differentiable operations; statistics are computed again, so that derivatives include them."""
     count, dtype, format = max(1, elements(input)), input.dtype, memory_format(input)
     dtypes = [value.dtype if value is not None else dtype for value in (weight, bias)]
-    input, weight, grad_output = (
-        value if value is None else value.to(statistics_dtype(input)) for value in (input, weight, grad_output)
-    )
-    assert input is not None
+    compute = statistics_dtype(input)
+    input = input.to(compute)
+    weight, grad_output = (value if value is None else value.to(compute) for value in (weight, grad_output))
     centred = input - wide(input.mean(axes(input)), input)
     rstd = (centred.square().mean(axes(input)) + eps).rsqrt()
     h = centred * wide(rstd, input)

@@ -28,7 +28,7 @@ IN_C = function(HERE / "k02_c.c", "conv2d", "pppp" + 16 * "l")
 
 
 def tile_limits(input: torch.Tensor, weight: torch.Tensor, bias: Optional, *settings: Any) -> str | None:
-    stride, _, dilation, groups = settings
+    stride, _, dilation, groups, *_ = settings
     if (*stride, *dilation, groups) != (1, 1, 1, 1, 1):
         return "takes stride 1, dilation 1 and one group"
     if max(weight.shape[2:]) > MOST_WINDOW:
@@ -55,7 +55,7 @@ def shared_tile(output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor,
 
 def implicit_gemm(output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> None:
     n, k, p, q = output.shape
-    groups = rest[-1]
+    groups = rest[4]
     grid = cdiv(n * p * q, COLUMNS), cdiv(k // groups, tile(k // groups)), groups
     kernel = IMPLICIT_GEMM[f"conv2d_implicit_gemm<{template(k // groups, weight, *rest[1:])}>"][grid, COLUMNS]
     kernel(input, weight, rest[0], cuda.out(output), *geometry(input, weight, *rest))
