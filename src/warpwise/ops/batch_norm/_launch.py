@@ -13,7 +13,8 @@ from warpwise.ops._windows import is_nhwc
 
 THREADS = 256  # kThreads of the kernels
 BLOCKS_PER_SM = 4
-FEWEST_ELEMENTS = 4096  # minimum number of elements of a block
+SHORT_CHANNEL, FEW_VECTORS = 4096, 1024  # vectors of a channel for one block, and for one of 256 threads
+FEWEST_ELEMENTS = 2048  # minimum number of elements of a block
 ROWS_OF_THREAD = 4  # the fewest, for which a block of channels in rows is added
 FEWEST_INNER_BYTES = 32  # a sector: the fewest adjacent bytes of a channel for which a rung is the default
 MOST_ELEMENTS, MOST_CHANNELS = 2**30, 65535  # an index in a channel has 32 bits; grid.y counts channels
@@ -40,6 +41,19 @@ def parts(input: torch.Tensor) -> int:
     """Blocks per channel: enough to occupy the GPU, each with a few thousand elements."""
     n, channels, inner = sizes(input)
     return max(1, min(cdiv(BLOCKS_PER_SM * sm_count(input), channels), cdiv(n * inner, FEWEST_ELEMENTS)))
+
+
+def is_whole(input: torch.Tensor, *others: torch.Tensor | None) -> bool:
+    """True if a block per channel is at least as fast as several: short channels, or two for every SM."""
+    n, channels, inner = sizes(input)
+    short = n * inner <= SHORT_CHANNEL * vector(inner, input, *others)
+    return short or channels >= 2 * sm_count(input)
+
+
+def threads_of_channel(input: torch.Tensor, width: int) -> int:
+    """The threads of a block for a whole channel of vectors of ``width`` elements."""
+    n, _, inner = sizes(input)
+    return 256 if n * inner <= FEW_VECTORS * width else 1024
 
 
 def vector(adjacent: int, *tensors: torch.Tensor | None) -> int:

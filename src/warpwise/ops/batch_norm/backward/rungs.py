@@ -18,6 +18,7 @@ from warpwise.ops.batch_norm.spec import DTYPES, Optional
 HERE = Path(__file__).parent
 BLOCK_PER_CHANNEL = cuda.load(HERE / "k01_block_per_channel.cu")
 SPLIT_CHANNELS = cuda.load(HERE / "k02_split_channels.cu")
+WHOLE_CHANNEL = cuda.load(HERE / "k04_whole_channel.cu")
 CHANNELS_LAST = cuda.load(HERE / "k03_channels_last.cu")
 FLOAT32 = (torch.float32,)
 Gradients = tuple[torch.Tensor, Optional, Optional]
@@ -82,6 +83,18 @@ def channels_last(outputs: Gradients, *args: Any) -> None:
         kernel(g, dmean, dvar, x, weight, mean, var, sums, cuda.out(flat(dx)), count, channels, across, eps)
 
 
+def whole_channel(outputs: Gradients, *args: Any) -> None:
+    dy, dmean, dvar, input, weight, bias, eps, mean, var = args
+    dx, dw, db = outputs
+    width = vector(sizes(input)[2], input, dx, dy)
+    threads = _launch.threads_of_channel(input, width)
+    types = f"{cuda.ctype(input.dtype)}, {_launch.parameter_type(input, weight, bias)}"
+    kernel = WHOLE_CHANNEL[f"gradient_of_channel<{types}, {width}, {threads}>"][input.shape[1], threads]
+    outs = (cuda.out(dx) if input.numel() else None, _out(dw), _out(db))
+    sums = mean.new_empty((input.shape[1], 2))
+    kernel(dy, dmean, dvar, input, weight, mean, var, sums, *outs, *sizes(input), eps)
+
+
 RUNGS = (
     make_rung(HERE, "k01_block_per_channel", "one block per channel, two passes", block_per_channel, dtypes=FLOAT32,
               limits=limits),
@@ -89,14 +102,14 @@ RUNGS = (
               limits=limits),
     make_rung(HERE, "k03_channels_last", "NHWC and (N, C): 16 bytes of channels of many rows", channels_last,
               dtypes=DTYPES, limits=row_limits, strided=True),
+    make_rung(HERE, "k04_whole_channel", "one launch, a block of up to 1024 threads per channel", whole_channel,
+              dtypes=DTYPES, limits=limits),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
-    """k03 if channels are adjacent, else k02, because PyTorch's backward of the forward's rungs takes many launches."""
-    return _first_taking(args, "k03_channels_last", "k02_split_channels")
-
-
-def _first_taking(args: tuple[Any, ...], *names: str) -> str | None:
-    """``first_taking`` by the dtype of the input, which is not the first tensor."""
-    return first_taking(RUNGS, args, *names) if args[3].dtype in DTYPES else None
+    """k03 if channels are adjacent in memory, else k04 or k02 by the channel, as in the forward."""
+    if args[3].dtype not in DTYPES:
+        return None
+    channel = "k04_whole_channel" if _launch.is_whole(args[3], args[0]) else "k02_split_channels"
+    return first_taking(RUNGS, args, "k03_channels_last", channel)

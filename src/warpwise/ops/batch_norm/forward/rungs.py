@@ -19,6 +19,7 @@ from warpwise.ops.batch_norm.spec import DTYPES, Optional, Three
 HERE = Path(__file__).parent
 BLOCK_PER_CHANNEL = cuda.load(HERE / "k01_block_per_channel.cu")
 SPLIT_CHANNELS = cuda.load(HERE / "k03_split_channels.cu")
+WHOLE_CHANNEL = cuda.load(HERE / "k05_whole_channel.cu")
 CHANNELS_LAST = cuda.load(HERE / "k04_channels_last.cu")
 FLOAT32 = (torch.float32,)
 IN_C = function(HERE / "k02_c.c", "batch_norm", "pppppplllf")
@@ -70,6 +71,16 @@ def channels_last(outputs: Three, input: torch.Tensor, weight: Optional, bias: O
         kernel(flat(input), mean, var, weight, bias, cuda.out(flat(output)), count, channels, across, eps)
 
 
+def whole_channel(outputs: Three, input: torch.Tensor, weight: Optional, bias: Optional, eps: float) -> None:
+    output, mean, var = outputs
+    width = vector(sizes(input)[2], input, output)
+    threads = _launch.threads_of_channel(input, width)
+    types = f"{cuda.ctype(input.dtype)}, {_launch.parameter_type(input, weight, bias)}"
+    kernel = WHOLE_CHANNEL[f"normalise_channel<{types}, {width}, {threads}>"][input.shape[1], threads]
+    out = cuda.out(output) if input.numel() else None
+    kernel(input, weight, bias, out, cuda.out(mean), cuda.out(var), *sizes(input), eps)
+
+
 RUNGS = (
     make_rung(HERE, "k01_block_per_channel", "one block per channel, three passes", block_per_channel, dtypes=FLOAT32,
               limits=limits),
@@ -78,10 +89,14 @@ RUNGS = (
               dtypes=DTYPES, limits=_split_limits),
     make_rung(HERE, "k04_channels_last", "NHWC and (N, C): 16 bytes of channels of many rows", channels_last,
               dtypes=DTYPES, limits=_row_limits, strided=True),
+    make_rung(HERE, "k05_whole_channel", "one launch, a block of up to 1024 threads per channel", whole_channel,
+              dtypes=DTYPES, limits=_split_limits),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
-    """k04 if channels are adjacent; k03 if elements of a channel are, unless its rows are short; PyTorch for others."""
-    names = ("k04_channels_last",) if in_rows(args[0]) else ()
-    return first_taking(RUNGS, args, *names, *(("k03_split_channels",) if is_row_long(args[0]) else ()))
+    """k04 if channels are adjacent in memory, PyTorch for rows shorter than a sector; k05 or k03 by the channel."""
+    if in_rows(args[0]):
+        return first_taking(RUNGS, args, "k04_channels_last")
+    name = "k05_whole_channel" if _launch.is_whole(args[0]) else "k03_split_channels"
+    return first_taking(RUNGS, args, name) if is_row_long(args[0]) else None

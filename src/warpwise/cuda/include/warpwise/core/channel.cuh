@@ -15,11 +15,11 @@ template <class T, int VECTOR>
 using Elements = Pack<T, VECTOR* static_cast<int>(sizeof(T))>;
 
 // Calls visit(offset) for each vector of this channel that block `part` of `parts` takes; offset in elements.
-template <int VECTOR, class Visit>
+template <int VECTOR, int THREADS = kChannelThreads, class Visit>
 __device__ inline void for_each_vector(int channel, int part, int parts, int n, int channels, int inner, Visit visit) {
   const int width = inner / VECTOR, count = n * width;
-#pragma unroll 2
-  for (int v = part * kChannelThreads + threadIdx.x; v < count; v += parts * kChannelThreads) {
+#pragma unroll 4
+  for (int v = part * THREADS + threadIdx.x; v < count; v += parts * THREADS) {
     const int image = v / width;
     visit((static_cast<long long>(image) * channels + channel) * inner +
           static_cast<long long>(v - image * width) * VECTOR);
