@@ -7,7 +7,8 @@
 step: the time of a step, batch load to weight update, of eager PyTorch, torch.compile, both captured in CUDA graphs,
 and ours: ``--rounds`` times 200 steps of each in random order within one process, the median of the rounds, and the
 memory that each allocates. Every way takes the same batches by ``CompiledStep.many``, whose graphs have several steps.
-agree: the losses of the first 200 steps from the same weights and batches, ours against eager PyTorch in fp32.
+agree: the losses of the first 200 steps from the same weights and batches, ours against eager PyTorch in fp32, and
+eager PyTorch with other algorithms of cuDNN against the same, which shows what rounding gives.
 accuracy: epochs and seconds of training until 90 % of the test images are right, and the accuracy after ten epochs, for
 several seeds. ``--random`` takes random images and labels in place of a data set, and ``--features`` other channels of
 the two blocks. A GPU is needed but for ``--only agree``. The result is written to ``--json``, with the GPU and the
@@ -111,30 +112,57 @@ def timed(
     return {"ways": found, "speed": best / found["ours"]["median_us"]}
 
 
-def agreement(images: data.ImageSet, batch: int, device: torch.device, **settings: Any) -> dict[str, float]:
-    """The largest relative difference of the losses of 200 steps, ours and eager PyTorch's."""
-    ours, theirs = (steps(trainer(images, way, batch, device, **settings), STEPS).cpu() for way in ("ours", "torch"))
-    difference = (ours - theirs).abs() / theirs.abs().clamp_min(1e-3)
-    return {"largest": float(difference.max()), "mean": float(difference.mean()), "last_loss": float(ours[-1])}
+ROUNDINGS = {  # how two runs of PyTorch differ: in the order of the sums of a convolution only
+    "deterministic algorithms": {"deterministic": True}, "algorithms by measurement": {"benchmark": True},
+    "without cuDNN": {"enabled": False},
+}  # fmt: skip
 
 
-def accuracies(images: data.ImageSet, batch: int, device: torch.device, seeds: int, **settings: Any) -> dict[str, Any]:
-    """Seconds of training until the goal, the capture of the step left out, and the final accuracy of each seed."""
+def agreement(images: data.ImageSet, batch: int, device: torch.device, **settings: Any) -> dict[str, Any]:
+    """Relative differences of the losses of 200 steps from eager PyTorch's: ours, and those of PyTorch's other ways.
+
+    What fp32 rounding alone gives is the difference between two ways of PyTorch.
+    """
+
+    def losses(way: str, **flags: bool) -> torch.Tensor:
+        with torch.backends.cudnn.flags(**{"enabled": True, "allow_tf32": False, **flags}):
+            return steps(trainer(images, way, batch, device, **settings), STEPS).cpu()
+
+    theirs = losses("torch")
+    runs = {"ours": losses("ours")} | {f"torch, {name}": losses("torch", **one) for name, one in ROUNDINGS.items()}
     found: dict[str, Any] = {}
-    for way in ("ours", "compile in a graph"):
+    for name, run in runs.items():
+        difference = (run - theirs).abs() / theirs.abs().clamp_min(1e-3)
+        found[name] = {
+            "largest": float(difference.max()), "mean": float(difference.mean()),
+            "first_20": float(difference[:20].max()), "last_loss": float(run[-1]),
+        }  # fmt: skip
+    return found
+
+
+def accuracies(
+    images: data.ImageSet, batch: int, device: torch.device, seeds: int, ways: Sequence[str], **settings: Any
+) -> dict[str, Any]:
+    """Epochs until the goal, in seconds of the median epoch, and the final accuracy of each seed.
+
+    The first epoch includes the capture of the step.
+    """
+    found: dict[str, Any] = {}
+    for way in ways:
         runs = []
         for seed in range(seeds):
             one = trainer(images, way, batch, device, seed=seed, momentum=0.9, epochs=EPOCHS, **settings)
-            spent, reached = 0.0, None
             warmed = trainer(images, way, batch, device, seed=seed, momentum=0.9, epochs=1, **settings)
             steps(warmed, 1)  # compiles the kernels
             images_an_epoch = one.steps * batch
             one.run()
-            for epoch in one.history:
-                spent += images_an_epoch / epoch.rate
-                if reached is None and epoch.accuracy >= GOAL:
-                    reached = spent
-            runs.append({"seed": seed, "seconds_to_goal": reached, "accuracy": one.history[-1].accuracy})
+            epoch_s = statistics.median(images_an_epoch / epoch.rate for epoch in one.history)
+            final = one.history[-1].accuracy
+            goal = next((epoch.number for epoch in one.history if epoch.accuracy >= GOAL), None)
+            runs.append({
+                "seed": seed, "epochs_to_goal": goal, "seconds_to_goal": goal and goal * epoch_s, "accuracy": final,
+                "epoch_s": epoch_s, "first_epoch_s": images_an_epoch / one.history[0].rate,
+            })  # fmt: skip
         found[way] = runs
     return found
 
@@ -146,7 +174,7 @@ def main() -> None:
     parser.add_argument("--random", type=int, nargs=3, metavar=("C", "H", "W"))
     parser.add_argument("--classes", type=int, default=10, help="of the random images")
     parser.add_argument("--features", type=int, nargs=2, default=[16, 32], metavar=("A", "B"))
-    parser.add_argument("--ways", nargs="+", choices=tuple(WAYS), default=list(WAYS), help="of --only step, with ours")
+    parser.add_argument("--ways", nargs="+", choices=tuple(WAYS), default=list(WAYS), help="beside ours")
     parser.add_argument("--batch", type=int, nargs="+", default=[128, 512, 2048])
     parser.add_argument(
         "--only", nargs="+", choices=("step", "agree", "accuracy"), default=["step", "agree", "accuracy"]
@@ -176,13 +204,17 @@ def main() -> None:
             print(f"batch {batch:>5}  ours is {point['step']['speed']:.2f} × the best of PyTorch")
         if "agree" in options.only:
             point["agree"] = agreement(images, batch, device, features=features)
-            print(f"batch {batch:>5}  losses differ by at most {point['agree']['largest']:.2g} in {STEPS} steps")
+            for name, one in point["agree"].items():
+                shown = f"{one['largest']:.2g}, of the first 20 by {one['first_20']:.2g}"
+                print(f"batch {batch:>5}  {name:<40} losses of {STEPS} steps differ from eager by up to {shown}")
         if "accuracy" in options.only:
-            point["accuracy"] = accuracies(images, batch, device, options.seeds, features=features)
+            point["accuracy"] = accuracies(images, batch, device, options.seeds, ways, features=features)
             for way, runs in point["accuracy"].items():
                 mean = statistics.mean(run["accuracy"] for run in runs)
                 goals = [run["seconds_to_goal"] for run in runs]
-                print(f"batch {batch:>5}  {way:<20} accuracy {100 * mean:.2f} %, seconds to {GOAL:.0%}: {goals}")
+                epoch_ms = 1000 * statistics.median(run["epoch_s"] for run in runs)
+                shown = f"accuracy {100 * mean:.2f} %, an epoch {epoch_ms:.1f} ms, seconds to {GOAL:.0%}: {goals}"
+                print(f"batch {batch:>5}  {way:<20} {shown}")
         point["seconds"] = time.perf_counter() - started
         result["points"][str(batch)] = point
     if options.json:
