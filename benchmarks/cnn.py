@@ -125,8 +125,14 @@ def agreement(images: data.ImageSet, batch: int, device: torch.device, **setting
     """
 
     def losses(way: str, **flags: bool) -> torch.Tensor:
-        with torch.backends.cudnn.flags(**{"enabled": True, "allow_tf32": False, **flags}):
+        before = {name: getattr(torch.backends.cudnn, name) for name in flags}
+        try:
+            for name, value in flags.items():
+                setattr(torch.backends.cudnn, name, value)
             return steps(trainer(images, way, batch, device, **settings), STEPS).cpu()
+        finally:
+            for name, value in before.items():
+                setattr(torch.backends.cudnn, name, value)
 
     theirs = losses("torch")
     runs = {"ours": losses("ours")} | {f"torch, {name}": losses("torch", **one) for name, one in ROUNDINGS.items()}
