@@ -1,11 +1,12 @@
 """PyTorch's calls beside which unseen_shapes.py measures: those of a user, and of autograd for backwards.
 
 A call gets the arguments of the operation, and after them what ``SAVED`` returns for them: the tensors that PyTorch's
-own forward saves for its backward.
+own forward saves for its backward. The fused block's backward is timed with its forward, by autograd.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,8 +14,9 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from warpwise import ops
+
 aten: Any = torch.ops.aten
-STANDARD = ([1, 1], [1, 1], [1, 1], False, [0, 0], 1)  # of a block's convolution
 
 
 @contextmanager
@@ -84,18 +86,6 @@ def conv_block(input: Any, weight: Any, gamma: Any, beta: Any, eps: float, *rest
     return functional.max_pool2d(functional.relu(normal), 2)
 
 
-def conv_block_backward(grad: Any, *rest: Any) -> Any:
-    """What autograd calls for ``conv_block``."""
-    input, weight, gamma, _, eps = rest[3:8]
-    convolved, mean, rstd, reserve, index, positive, indices = rest[-7:]
-    needs = bool(rest[11])
-    grad = aten.max_pool2d_with_indices_backward(grad, positive, [2, 2], [2, 2], [0, 0], [1, 1], False, indices)
-    grad = aten.threshold_backward(grad, positive, 0)
-    grad, dgamma, dbeta = _norm_backward(grad, convolved, gamma, eps, (mean, rstd, reserve, index))
-    dx, dw, _ = aten.convolution_backward(grad, input, weight, None, *STANDARD, [needs, True, False])
-    return dx, dw, dgamma, dbeta
-
-
 def _saved_by_norm(grad: Any, dmean: Any, dvar: Any, input: Any, weight: Any, bias: Any, eps: float, *rest: Any) -> Any:
     return _normalised(input, weight, bias, eps)[1:]
 
@@ -110,12 +100,25 @@ def _saved_by_max(grad: Any, indices: Any, shape: Any, *settings: Any) -> tuple[
     return _input_like(grad, shape), indices.long()
 
 
-def _saved_by_block(*args: Any) -> tuple[Any, ...]:
-    input, weight, gamma, beta, eps = args[4:9]
-    convolved = torch.conv2d(input, weight, padding=1)
-    normal, *saved = _normalised(convolved, gamma, beta, eps)
-    positive = functional.relu(normal)
-    return (convolved, *saved, positive, aten.max_pool2d_with_indices(positive, [2, 2])[1])
+def _trained(forward: Callable[..., Any], grad: Any, *rest: Any) -> tuple[Any, ...]:
+    """A block's forward, and its backward by autograd; the arguments are those of conv_block_backward."""
+    *tensors, eps = rest[3:8]
+    leaves = [tensor.detach().requires_grad_() for tensor in tensors]
+    leaves[0].requires_grad_(bool(rest[11]))
+    output = forward(*leaves, eps)
+    return torch.autograd.grad(output, [leaf for leaf in leaves if leaf.requires_grad], grad)
+
+
+def timed(name: str, function: Callable[..., Any], tf32: bool) -> Callable[..., Any]:
+    """What is timed in place of ``function``: a block in the drawn precision, and for its backward also the forward.
+
+    In TF32 only the convolution differs, which is checked as conv2d.
+    """
+    if name == "conv_block":
+        return functools.partial(function, tf32=tf32)
+    if name == "conv_block_backward":
+        return lambda *args: _trained(lambda *given: ops.conv_block(*given, tf32=tf32)[0], *args)
+    return function
 
 
 PYTORCH: dict[str, Callable[..., Any]] = {
@@ -125,10 +128,9 @@ PYTORCH: dict[str, Callable[..., Any]] = {
     "conv2d": conv2d, "conv2d_backward": conv2d_backward, "batch_norm": batch_norm,
     "batch_norm_backward": batch_norm_backward, "max_pool2d": pooled, "max_pool2d_backward": max_pool2d_backward,
     "avg_pool2d": avg_pool2d, "avg_pool2d_backward": avg_pool2d_backward, "conv_block": conv_block,
-    "conv_block_backward": conv_block_backward,
+    "conv_block_backward": lambda *args: _trained(conv_block, *args),
 }  # fmt: skip
 SAVED: dict[str, Callable[..., tuple[Any, ...]]] = {
     "batch_norm_backward": _saved_by_norm, "max_pool2d_backward": _saved_by_max,
     "avg_pool2d_backward": lambda grad, shape, *settings: (_input_like(grad, shape),),
-    "conv_block_backward": _saved_by_block,
 }  # fmt: skip
