@@ -13,7 +13,7 @@ from warpwise.ops._windows import MOST_PIXELS, Pair, is_nhwc
 
 THREADS = 256
 DTYPES = tuple(dtype for dtype in FLOATS if dtype != torch.float64)
-KNOWN = {(2, 2), (3, 2), (3, 1), (3, 3)}  # side and stride of windows that are constants of a kernel
+SIDES, STRIDES = (2, 3, 5), (1, 2, 3)  # of windows that are constants of a kernel
 
 
 def limits(*images: torch.Tensor, shape: Sequence[int] = ()) -> str | None:
@@ -72,4 +72,4 @@ def halved_windows(columns: int, *tensors: torch.Tensor) -> int:
 def constants(kernel_size: Pair, stride: Pair) -> str:
     """The template arguments K and S."""
     (kh, kw), (sh, sw) = kernel_size, stride
-    return f"{kh}, {sh}" if kh == kw and sh == sw and (kh, sh) in KNOWN else "0, 0"
+    return f"{kh}, {sh}" if kh == kw and sh == sw and kh in SIDES and sh in STRIDES else "0, 0"

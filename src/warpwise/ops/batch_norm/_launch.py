@@ -13,7 +13,7 @@ from warpwise.ops._windows import is_nhwc
 
 THREADS = 256  # kThreads of the kernels
 BLOCKS_PER_SM = 4
-SHORT_CHANNEL, FEW_VECTORS = 4096, 1024  # vectors of a channel for one block, and for one of 256 threads
+SHORT_CHANNEL, FEW_VECTORS = 16384, 1024  # vectors of a channel for one block, and for one of 256 threads
 FEWEST_ELEMENTS = 2048  # minimum number of elements of a block
 ROWS_OF_THREAD = 4  # the fewest, for which a block of channels in rows is added
 FEWEST_INNER_BYTES = 32  # a sector: the fewest adjacent bytes of a channel for which a rung is the default

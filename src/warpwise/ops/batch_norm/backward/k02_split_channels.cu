@@ -14,20 +14,20 @@ template <class T, class W, int VECTOR>
 __global__ void __launch_bounds__(kThreads) gradient_sums(const T* dy, const T* x, const float* mean, const float* var,
                                                           float* sums, W* dw, W* db, float* partials, int* semaphores,
                                                           int n, int channels, int inner, float eps) {
+  const auto read = [&](long long offset) { return read_pair<T, VECTOR>(dy, x, offset); };
   const int channel = blockIdx.y;
   const float m = mean[channel], rstd = rsqrtf(var[channel] + eps);
   float sum = 0.0f, dot = 0.0f;
   if (dy) {
-    warpwise::for_each_vector<VECTOR>(channel, blockIdx.x, gridDim.x, n, channels, inner, [&](long long offset) {
-      const auto gradient = *warpwise::packs<sizeof(T) * VECTOR>(dy + offset);
-      const auto value = *warpwise::packs<sizeof(T) * VECTOR>(x + offset);
+    warpwise::for_each_vector<VECTOR>(channel, blockIdx.x, gridDim.x, n, channels, inner, read,
+                                      [&](long long, const Pair<T, VECTOR>& pair) {
 #pragma unroll
-      for (int e = 0; e < VECTOR; ++e) {
-        const float g = warpwise::to_float(gradient.at[e]);
-        sum += g;
-        dot += g * (warpwise::to_float(value.at[e]) - m) * rstd;
-      }
-    });
+                                        for (int e = 0; e < VECTOR; ++e) {
+                                          const float g = warpwise::to_float(pair.dy.at[e]);
+                                          sum += g;
+                                          dot += g * (warpwise::to_float(pair.x.at[e]) - m) * rstd;
+                                        }
+                                      });
   }
   if (!warpwise::channel_sums(sum, dot, partials, semaphores) || threadIdx.x > 0) return;
   store_sums(sums, dw, db, channel, sum, dot);
@@ -39,15 +39,16 @@ __global__ void __launch_bounds__(kThreads) gradient_of_input(const T* dy, const
                                                               const T* x, const W* weight, const float* mean,
                                                               const float* var, const float* sums, T* dx, int n,
                                                               int channels, int inner, float eps) {
+  const auto read = [&](long long offset) { return read_pair<T, VECTOR>(dy, x, offset); };
   const int channel = blockIdx.y;
   const float count = static_cast<float>(n) * static_cast<float>(inner);
-  const auto line = Line::of(channel, count, dmean, dvar, weight, mean, var, sums, eps);
-  warpwise::for_each_vector<VECTOR>(channel, blockIdx.x, gridDim.x, n, channels, inner, [&](long long offset) {
-    auto values = *warpwise::packs<sizeof(T) * VECTOR>(x + offset);
-    warpwise::Elements<T, VECTOR> gradient = {};
-    if (dy) gradient = *warpwise::packs<sizeof(T) * VECTOR>(dy + offset);
+  const auto line =
+      Line::of(channel, count, dmean, dvar, weight, mean, var, sums[2 * channel], sums[2 * channel + 1], eps);
+  warpwise::for_each_vector<VECTOR>(channel, blockIdx.x, gridDim.x, n, channels, inner, read,
+                                    [&](long long offset, Pair<T, VECTOR> pair) {
 #pragma unroll
-    for (int e = 0; e < VECTOR; ++e) values.at[e] = line.at(gradient.at[e], values.at[e]);
-    *warpwise::packs<sizeof(T) * VECTOR>(dx + offset) = values;
-  });
+                                      for (int e = 0; e < VECTOR; ++e)
+                                        pair.x.at[e] = line.at(pair.dy.at[e], pair.x.at[e]);
+                                      *warpwise::packs<sizeof(T) * VECTOR>(dx + offset) = pair.x;
+                                    });
 }

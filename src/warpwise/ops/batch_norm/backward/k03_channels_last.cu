@@ -15,6 +15,7 @@ __global__ void __launch_bounds__(kThreads) gradient_column_sums(const T* dy, co
                                                                  const float* var, float* sums, W* dw, W* db,
                                                                  float* partials, int* semaphores, long long rows,
                                                                  int channels, int across, float eps) {
+  const auto read = [&](long long offset) { return read_pair<T, VECTOR>(dy, x, offset); };
   const auto own = warpwise::Columns<VECTOR>::of(across, channels);
   float m[VECTOR] = {}, rstd[VECTOR] = {}, gradients[VECTOR] = {}, dots[VECTOR] = {};
   if (own.valid) {
@@ -25,14 +26,12 @@ __global__ void __launch_bounds__(kThreads) gradient_column_sums(const T* dy, co
     }
   }
   if (dy) {
-    own.for_each_row(rows, channels, [&](long long offset) {
-      const auto gradient = *warpwise::packs<sizeof(T) * VECTOR>(dy + offset);
-      const auto value = *warpwise::packs<sizeof(T) * VECTOR>(x + offset);
+    own.for_each_row(rows, channels, read, [&](long long, const Pair<T, VECTOR>& pair) {
 #pragma unroll
       for (int e = 0; e < VECTOR; ++e) {
-        const float g = warpwise::to_float(gradient.at[e]);
+        const float g = warpwise::to_float(pair.dy.at[e]);
         gradients[e] += g;
-        dots[e] += g * (warpwise::to_float(value.at[e]) - m[e]) * rstd[e];
+        dots[e] += g * (warpwise::to_float(pair.x.at[e]) - m[e]) * rstd[e];
       }
     });
   }
@@ -48,18 +47,19 @@ __global__ void __launch_bounds__(kThreads) gradient_of_rows(const T* dy, const 
                                                              const T* x, const W* weight, const float* mean,
                                                              const float* var, const float* sums, T* dx, long long rows,
                                                              int channels, int across, float eps) {
+  const auto read = [&](long long offset) { return read_pair<T, VECTOR>(dy, x, offset); };
   const auto own = warpwise::Columns<VECTOR>::of(across, channels);
   if (!own.valid) return;
   Line lines[VECTOR];
 #pragma unroll
-  for (int e = 0; e < VECTOR; ++e)
-    lines[e] = Line::of(own.channel + e, static_cast<float>(rows), dmean, dvar, weight, mean, var, sums, eps);
-  own.for_each_row(rows, channels, [&](long long offset) {
-    auto values = *warpwise::packs<sizeof(T) * VECTOR>(x + offset);
-    warpwise::Pack<T, sizeof(T) * VECTOR> gradient = {};
-    if (dy) gradient = *warpwise::packs<sizeof(T) * VECTOR>(dy + offset);
+  for (int e = 0; e < VECTOR; ++e) {
+    const int channel = own.channel + e;
+    const float sum = sums[2 * channel], dot = sums[2 * channel + 1];
+    lines[e] = Line::of(channel, static_cast<float>(rows), dmean, dvar, weight, mean, var, sum, dot, eps);
+  }
+  own.for_each_row(rows, channels, read, [&](long long offset, Pair<T, VECTOR> pair) {
 #pragma unroll
-    for (int e = 0; e < VECTOR; ++e) values.at[e] = lines[e].at(gradient.at[e], values.at[e]);
-    *warpwise::packs<sizeof(T) * VECTOR>(dx + offset) = values;
+    for (int e = 0; e < VECTOR; ++e) pair.x.at[e] = lines[e].at(pair.dy.at[e], pair.x.at[e]);
+    *warpwise::packs<sizeof(T) * VECTOR>(dx + offset) = pair.x;
   });
 }

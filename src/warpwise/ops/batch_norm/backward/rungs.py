@@ -91,8 +91,7 @@ def whole_channel(outputs: Gradients, *args: Any) -> None:
     types = f"{cuda.ctype(input.dtype)}, {_launch.parameter_type(input, weight, bias)}"
     kernel = WHOLE_CHANNEL[f"gradient_of_channel<{types}, {width}, {threads}>"][input.shape[1], threads]
     outs = (cuda.out(dx) if input.numel() else None, _out(dw), _out(db))
-    sums = mean.new_empty((input.shape[1], 2))
-    kernel(dy, dmean, dvar, input, weight, mean, var, sums, *outs, *sizes(input), eps)
+    kernel(dy, dmean, dvar, input, weight, mean, var, *outs, *sizes(input), eps)
 
 
 RUNGS = (

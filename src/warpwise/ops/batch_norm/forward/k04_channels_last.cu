@@ -13,6 +13,8 @@ template <class T, int VECTOR>
 __global__ void __launch_bounds__(kThreads) column_statistics(const T* x, float* mean, float* var, float* partials,
                                                               int* semaphores, long long rows, int channels,
                                                               int across) {
+  using Vector = warpwise::Pack<T, sizeof(T) * VECTOR>;
+  const auto read = [&](long long offset) { return *warpwise::packs<sizeof(T) * VECTOR>(x + offset); };
   const auto own = warpwise::Columns<VECTOR>::of(across, channels);
   float origin[VECTOR] = {}, sums[VECTOR] = {}, squares[VECTOR] = {};
   if (own.valid && rows > 0) {
@@ -20,8 +22,7 @@ __global__ void __launch_bounds__(kThreads) column_statistics(const T* x, float*
 #pragma unroll
     for (int e = 0; e < VECTOR; ++e) origin[e] = warpwise::to_float(first.at[e]);
   }
-  own.for_each_row(rows, channels, [&](long long offset) {
-    const auto values = *warpwise::packs<sizeof(T) * VECTOR>(x + offset);
+  own.for_each_row(rows, channels, read, [&](long long, const Vector& values) {
 #pragma unroll
     for (int e = 0; e < VECTOR; ++e) {
       const float shifted = warpwise::to_float(values.at[e]) - origin[e];
@@ -44,6 +45,8 @@ template <class T, class W, int VECTOR>
 __global__ void __launch_bounds__(kThreads) normalise_rows(const T* x, const float* mean, const float* var,
                                                            const W* weight, const W* bias, T* y, long long rows,
                                                            int channels, int across, float eps) {
+  using Vector = warpwise::Pack<T, sizeof(T) * VECTOR>;
+  const auto read = [&](long long offset) { return *warpwise::packs<sizeof(T) * VECTOR>(x + offset); };
   const auto own = warpwise::Columns<VECTOR>::of(across, channels);
   if (!own.valid) return;
   float m[VECTOR], scale[VECTOR], shift[VECTOR];
@@ -54,8 +57,7 @@ __global__ void __launch_bounds__(kThreads) normalise_rows(const T* x, const flo
     shift[e] = bias ? warpwise::to_float(bias[channel]) : 0.0f;
     scale[e] = rsqrtf(var[channel] + eps) * (weight ? warpwise::to_float(weight[channel]) : 1.0f);
   }
-  own.for_each_row(rows, channels, [&](long long offset) {
-    auto values = *warpwise::packs<sizeof(T) * VECTOR>(x + offset);
+  own.for_each_row(rows, channels, read, [&](long long offset, Vector values) {
 #pragma unroll
     for (int e = 0; e < VECTOR; ++e)
       values.at[e] = warpwise::from_float<T>((warpwise::to_float(values.at[e]) - m[e]) * scale[e] + shift[e]);

@@ -8,19 +8,21 @@ template <class T, class W, int VECTOR, int THREADS>
 __global__ void __launch_bounds__(THREADS) normalise_channel(const T* x, const W* weight, const W* bias, T* y,
                                                              float* mean, float* var, int n, int channels, int inner,
                                                              float eps) {
+  using Vector = warpwise::Pack<T, sizeof(T) * VECTOR>;
+  const auto read = [&](long long offset) { return *warpwise::packs<sizeof(T) * VECTOR>(x + offset); };
   __shared__ float warp_values[warpwise::kWarp];
   const int channel = blockIdx.x;
   const float origin = n > 0 ? warpwise::to_float(x[static_cast<long long>(channel) * inner]) : 0.0f;
   float sum = 0.0f, squares = 0.0f;
-  warpwise::for_each_vector<VECTOR, THREADS>(channel, 0, 1, n, channels, inner, [&](long long offset) {
-    const auto loaded = *warpwise::packs<sizeof(T) * VECTOR>(x + offset);
+  warpwise::for_each_vector<VECTOR, THREADS>(channel, 0, 1, n, channels, inner, read,
+                                             [&](long long, const Vector& loaded) {
 #pragma unroll
-    for (int e = 0; e < VECTOR; ++e) {
-      const float shifted = warpwise::to_float(loaded.at[e]) - origin;
-      sum += shifted;
-      squares += shifted * shifted;
-    }
-  });
+                                               for (int e = 0; e < VECTOR; ++e) {
+                                                 const float shifted = warpwise::to_float(loaded.at[e]) - origin;
+                                                 sum += shifted;
+                                                 squares += shifted * shifted;
+                                               }
+                                             });
   sum = warpwise::block_reduce<warpwise::Sum, THREADS>(sum, warp_values);
   squares = warpwise::block_reduce<warpwise::Sum, THREADS>(squares, warp_values);
   const float count = static_cast<float>(n) * static_cast<float>(inner), distance = sum / count;
@@ -32,11 +34,11 @@ __global__ void __launch_bounds__(THREADS) normalise_channel(const T* x, const W
   }
   const float shift = bias ? warpwise::to_float(bias[channel]) : 0.0f;
   const float scale = rsqrtf(v + eps) * (weight ? warpwise::to_float(weight[channel]) : 1.0f);
-  warpwise::for_each_vector<VECTOR, THREADS>(channel, 0, 1, n, channels, inner, [&](long long offset) {
-    auto values = *warpwise::packs<sizeof(T) * VECTOR>(x + offset);
+  warpwise::for_each_vector<VECTOR, THREADS>(
+      channel, 0, 1, n, channels, inner, read, [&](long long offset, Vector values) {
 #pragma unroll
-    for (int e = 0; e < VECTOR; ++e)
-      values.at[e] = warpwise::from_float<T>((warpwise::to_float(values.at[e]) - m) * scale + shift);
-    *warpwise::packs<sizeof(T) * VECTOR>(y + offset) = values;
-  });
+        for (int e = 0; e < VECTOR; ++e)
+          values.at[e] = warpwise::from_float<T>((warpwise::to_float(values.at[e]) - m) * scale + shift);
+        *warpwise::packs<sizeof(T) * VECTOR>(y + offset) = values;
+      });
 }

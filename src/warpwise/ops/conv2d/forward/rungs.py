@@ -18,7 +18,7 @@ from warpwise.ops.conv2d.spec import DTYPES, Optional
 
 HERE = Path(__file__).parent
 THREADS, COLUMNS = 256, 128  # of a block of k01; pixels of a tile of k04
-SHORT_SUM = 32  # products of an output
+SHORT_SUM, FEW_FILTERS = 32, 64  # products of an output, and filters, up to which the default is a rung
 SIDE, MOST_WINDOW, FILTERS = 16, 7, 16  # kTile, kMostWindow and filters of a block of k03
 THREAD_PER_OUTPUT = cuda.load(HERE / "k01_thread_per_output.cu")
 SHARED_TILE = cuda.load(HERE / "k03_shared_tile.cu")
@@ -85,8 +85,9 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k04 for sums of up to 32 products, which memory limits; PyTorch for longer sums, for which cuDNN is faster.
+    """k04 for sums of up to 32 products of NCHW images, which memory limits; else PyTorch, as cuDNN is faster.
 
     Measured time of k04 relative to cuDNN: 0.3 for 9 products, as in a first layer; 0.9 to 2 for 144 to 576 products.
     """
-    return first_taking(RUNGS, args, "k04_implicit_gemm") if math.prod(args[1].shape[1:]) <= SHORT_SUM else None
+    short = math.prod(args[1].shape[1:]) <= SHORT_SUM and len(args[1]) <= FEW_FILTERS
+    return first_taking(RUNGS, args, "k04_implicit_gemm") if short and args[0].is_contiguous() else None

@@ -14,15 +14,28 @@ constexpr int kChannelThreads = 256;
 template <class T, int VECTOR>
 using Elements = Pack<T, VECTOR* static_cast<int>(sizeof(T))>;
 
-// Calls visit(offset) for each vector of this channel that block `part` of `parts` takes; offset in elements.
-template <int VECTOR, int THREADS = kChannelThreads, class Visit>
-__device__ inline void for_each_vector(int channel, int part, int parts, int n, int channels, int inner, Visit visit) {
-  const int width = inner / VECTOR, count = n * width;
-#pragma unroll 4
-  for (int v = part * THREADS + threadIdx.x; v < count; v += parts * THREADS) {
-    const int image = v / width;
-    visit((static_cast<long long>(image) * channels + channel) * inner +
-          static_cast<long long>(v - image * width) * VECTOR);
+// Calls use(offset, load(offset)) for each vector of this channel that block `part` of `parts` takes; offset in
+// elements. The loads of kBatch vectors are in flight together, also where `use` writes.
+template <int VECTOR, int THREADS = kChannelThreads, class Load, class Use>
+__device__ inline void for_each_vector(int channel, int part, int parts, int n, int channels, int inner, Load load,
+                                       Use use) {
+  constexpr int kBatch = 4;
+  const int width = inner / VECTOR, count = n * width, step = parts * THREADS;
+  for (int first = part * THREADS + threadIdx.x; first < count; first += kBatch * step) {
+    long long offsets[kBatch];
+    decltype(load(0ll)) loaded[kBatch];
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const int v = first + b * step, image = v / width;
+      offsets[b] = v < count ? (static_cast<long long>(image) * channels + channel) * inner +
+                                   static_cast<long long>(v - image * width) * VECTOR
+                             : -1;
+      if (offsets[b] >= 0) loaded[b] = load(offsets[b]);
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      if (offsets[b] >= 0) use(offsets[b], loaded[b]);
+    }
   }
 }
 

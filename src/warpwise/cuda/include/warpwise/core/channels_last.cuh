@@ -20,15 +20,26 @@ struct Columns {
     return {across, channel, channel < channels};
   }
 
-  // Calls visit(offset) for each row of this thread; offset in elements.
-  template <class Visit>
-  __device__ void for_each_row(long long rows, int channels, Visit visit) const {
+  // Calls use(offset, load(offset)) for each row of this thread; offset in elements. The loads of kBatch rows are in
+  // flight together, also where `use` writes.
+  template <class Load, class Use>
+  __device__ void for_each_row(long long rows, int channels, Load load, Use use) const {
+    constexpr int kBatch = 4;
     if (!valid) return;
     const int at_once = kRowThreads / across;
     const long long step = static_cast<long long>(gridDim.x) * at_once;
-#pragma unroll 4
-    for (long long row = static_cast<long long>(blockIdx.x) * at_once + threadIdx.x / across; row < rows; row += step)
-      visit(row * channels + channel);
+    long long row = static_cast<long long>(blockIdx.x) * at_once + threadIdx.x / across;
+    for (; row < rows; row += kBatch * step) {
+      decltype(load(0ll)) loaded[kBatch];
+#pragma unroll
+      for (int b = 0; b < kBatch; ++b) {
+        if (row + b * step < rows) loaded[b] = load((row + b * step) * channels + channel);
+      }
+#pragma unroll
+      for (int b = 0; b < kBatch; ++b) {
+        if (row + b * step < rows) use((row + b * step) * channels + channel, loaded[b]);
+      }
+    }
   }
 };
 
