@@ -21,9 +21,12 @@ MOST_BLOCKS_AN_SM = 5  # resident blocks of k02, limited by registers
 MOST_DOMAINS, MOST_POINTS = 128, 128  # of k02: 32 lanes of four domains; points of a tile
 MOST_TILES = 8  # tiles of 4 x 4 moments per thread
 MOST_INDEX = 2**31 - 1
+WARP_POINTS = 32  # kTile of k03
+MOST_SUMS = 16  # of k03: tiles of 16 features x 8 domains per warp
 
 THREAD_PER_POINT = cuda.load(HERE / "k01_thread_per_point.cu")
 POINT_TILES = cuda.load(HERE / "k02_point_tiles.cu")
+WARP_TILES = cuda.load(HERE / "k03_warp_tiles.cu")
 
 Outputs = tuple[torch.Tensor | None, ...]
 
@@ -44,6 +47,17 @@ class Tile(NamedTuple):
     lanes: int
     moments: int
     bytes: int
+
+
+class WarpTile(NamedTuple):
+    """k03: ``lanes`` per point with ``quads`` of four domains each, ``rows`` tiles of 16 features, bytes of shared
+    memory of a block, and resident blocks per SM."""
+
+    lanes: int
+    quads: int
+    rows: int
+    bytes: int
+    blocks: int
 
 
 def shape_of(q: torch.Tensor, features: torch.Tensor, linear: torch.Tensor | None) -> Shape:
@@ -73,6 +87,28 @@ def tile_of(domains: int, width: int) -> Tile | None:
                 return Tile(points, lanes, moments, size)
             points //= 2
     return None
+
+
+def warp_tile_of(domains: int, width: int) -> WarpTile | None:
+    """Up to eight domains per lane; None if the moments do not fit in a warp's registers, or tiles in shared memory."""
+    if not 1 <= domains <= MOST_DOMAINS or width < 1:
+        return None
+    wanted = cdiv(domains, 4)
+    quads = min(2, wanted)
+    lanes = 1 << (cdiv(wanted, quads) - 1).bit_length()
+    rows, columns = 1 << (cdiv(width, 16) - 1).bit_length(), cdiv(lanes * quads, 2)
+    if rows * columns > MOST_SUMS:
+        return None
+    stride, q_stride = ((cdiv(size, 4) | 1) * 4 for size in (width, 8 * columns))
+    held = 4 * lanes * quads
+    warps = THREADS // 32
+    floats = held * (stride + 1) + warps * WARP_POINTS * (q_stride + 2 * stride)
+    size = 4 * max(floats, warps * (128 * rows * columns + held + 2))
+    if size > SHARED_OF_ONE:
+        return None
+    tiles = rows * columns
+    registers = 3 if tiles > 8 else 4 if quads > 1 or tiles > 2 else 6  # blocks_an_sm
+    return WarpTile(lanes, quads, rows, size, min(registers, SHARED_OF_ONE // size))
 
 
 def _balanced(tiles: int, resident: int) -> int:
@@ -133,6 +169,35 @@ def point_tiles(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest
     add(partials, sums, counts, derivatives, rows, shape.restarts, size, moments, shape.domains)
 
 
+def warp_tiles(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    counts, sums, derivatives, near = outputs
+    linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
+    shape = shape_of(q, features, linear)
+    tile = warp_tile_of(shape.domains, shape.width)
+    assert tile is not None  # limits
+    moments = shape.domains * shape.width
+    size = moments + shape.domains + (2 if derivatives is not None else 0)
+    resident = cdiv(sm_count(q) * tile.blocks, shape.restarts)
+    grids = [_balanced(cdiv(end - begin, THREADS), resident) for begin, end in colours(bounds)]
+    rows = max(grids, default=0)
+    partials = q.new_empty((rows, shape.restarts, size)) if rows and shape.restarts else None
+    vector = shape.domains % 4 == 0 and all(part is None or part.data_ptr() % 16 == 0 for part in (q, external, near))
+    name = f"potts_em_step_warp_tiles<{tile.lanes}, {tile.quads}, {tile.rows}, {str(vector).lower()}>"
+    kernel, written = WARP_TILES[name], 0
+    for (begin, end), grid in zip(colours(bounds), grids, strict=True):
+        launch = kernel[(grid, shape.restarts), THREADS, tile.bytes]
+        launch(q, features, linear, constant, *graph, beta, external, partials, near, begin, end, bounds[0], written,
+               *shape[1:], *external_strides(external), temper, derivatives is not None)  # fmt: skip
+        written = max(written, grid)
+    outs = [output for output in (sums, counts, derivatives) if output is not None]
+    if partials is None:
+        for output in outs:
+            output.zero_()
+        return
+    add = POINT_TILES["potts_em_step_add_partials"][cdiv(shape.restarts * size, 32), 1024]
+    add(partials, sums, counts, derivatives, rows, shape.restarts, size, moments, shape.domains)
+
+
 def limits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
     rowptr, columns = rest[2:4]
     if rowptr.dtype != torch.int32 or columns.dtype != torch.int32:
@@ -154,6 +219,24 @@ def tiles_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None
     return limits(q, features, *rest)
 
 
+def warp_tiles_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
+    shape = shape_of(q, features, rest[0])
+    if rest[0] is None:
+        return "takes features with linear and constant, not scores"
+    if rest[7] is not None:
+        return "takes no interaction"
+    if warp_tile_of(shape.domains, shape.width) is None:
+        return (
+            f"takes up to {MOST_DOMAINS} domains, and {MOST_SUMS} tiles of 16 features x 8 domains per warp, not"
+            f" {shape.domains} x {shape.width}"
+        )
+    if shape.restarts > 65535:
+        return f"takes up to 65535 restarts, not {shape.restarts}"
+    if len(q) > MOST_INDEX - 2**20:
+        return f"takes up to {MOST_INDEX - 2**20} points, not {len(q)}"
+    return limits(q, features, *rest)
+
+
 def rung(name: str, idea: str, launch: Callable[..., None], takes: Callable[..., str | None], repeats: bool) -> Any:
     return make_rung(HERE, name, idea, launch, dtypes=DTYPES, limits=takes, deterministic=repeats)
 
@@ -161,6 +244,7 @@ def rung(name: str, idea: str, launch: Callable[..., None], takes: Callable[...,
 RUNGS = (
     rung("k01_thread_per_point", "one thread per point, atomics for the moments", thread_per_point, limits, False),
     rung("k02_point_tiles", "tiles of points in shared memory, moments in registers", point_tiles, tiles_fit, True),
+    rung("k03_warp_tiles", "a tile for each warp, moments by tensor cores", warp_tiles, warp_tiles_fit, True),
 )
 
 
