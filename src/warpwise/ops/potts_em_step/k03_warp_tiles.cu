@@ -11,6 +11,7 @@ constexpr int kThreads = 128, kWarps = kThreads / 32;
 constexpr int kTile = 32;  // points of a warp
 constexpr int kEdges = 8;  // of a point, in flight
 constexpr unsigned kAllLanes = 0xffffffffu;
+constexpr float kLog2E = 1.44269504f;
 
 // Registers of a lane: four sums a tile of 16 features and 8 domains, and the neighbours in flight.
 constexpr int blocks_an_sm(int quads, int tiles) { return tiles > 8 ? 3 : quads > 1 || tiles > 2 ? 4 : 6; }
@@ -50,6 +51,21 @@ struct WarpCopy {
 
   __device__ void operator()(float* tile, int first) const {
     int r = row, c = quad;
+    if (bytes == 16 && end - first >= kTile) {  // one range of memory
+      const float* from = features + static_cast<long long>(first) * width + threadIdx.x % 32 * 4;
+      unsigned to = warpwise::shared_address(tile + r * stride + 4 * c);
+      for (int i = threadIdx.x % 32; i < kTile * quads; i += 32) {
+        warpwise::mma::cp_async<16>(to, from, true);
+        from += 128;
+        to += 4 * (step_rows * stride + 4 * step_quads);
+        c += step_quads;
+        if (c >= quads) {
+          c -= quads;
+          to += 4 * (stride - 4 * quads);
+        }
+      }
+      return;
+    }
     while (r < kTile) {
       const int valid = first + r < end ? width - 4 * c : 0;
       const float* const from = features + (valid > 0 ? static_cast<long long>(first + r) * width + 4 * c : 0);
@@ -78,6 +94,13 @@ __device__ inline unsigned rest_of_tf32(float value) {
   return __float_as_uint(value - __uint_as_float(__float_as_uint(value) & 0xffffe000u));
 }
 
+// 2^x; results below 2^-126 are 0.
+__device__ inline float exp2_ftz(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
 // Rows begin to end of q: (n, restarts, domains), the points of one colour, are replaced by softmax(temper * score +
 // beta * near + external), near = sum_j w_ij q_j. Their scores are features: (n, width) times linear: (restarts,
 // domains, width), plus constant: (restarts, domains). external: rows of domains, external_row apart from point to
@@ -87,9 +110,9 @@ __device__ inline unsigned rest_of_tf32(float value) {
 // partials: (gridDim.x, restarts, size) or null. Row blockIdx.x = this block's sums over its points, added to the row
 // if it is below `written`: of q x: (domains, width), then of q: (domains); then, with `derivatives`, of the first two
 // derivatives of the pseudo-likelihood for beta. Grid: (blocks, restarts) of kThreads. LANES * QUADS * 4 is at least
-// domains, ROWS * 16 at least width. VECTOR: domains is a multiple of 4, and q, external and near are aligned to 16
-// bytes. Shared: see warp_tile_of in rungs.py.
-template <int LANES, int QUADS, int ROWS, bool VECTOR>
+// domains, and equal to it if FULL; ROWS * 16 is at least width. VECTOR: domains is a multiple of 4, and q, external and
+// near are aligned to 16 bytes. Shared: see warp_tile_of in rungs.py.
+template <int LANES, int QUADS, int ROWS, bool VECTOR, bool FULL>
 __global__ void __launch_bounds__(kThreads, blocks_an_sm(QUADS, ROWS*((LANES * QUADS + 1) / 2)))
     potts_em_step_warp_tiles(float* q, const float* features, const float* linear, const float* constant,
                              const int* rowptr, const int* columns, const float* weights, const float* beta,
@@ -116,7 +139,7 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(QUADS, ROWS*((LANES * Q
   for (int i = lane; i < kTile * kQStride; i += 32) q_tile[i] = 0.0f;
   __syncthreads();
 
-  const float strength = beta[restart];
+  const float strength = beta[restart], sharpness = kLog2E * temper;
   const WarpCopy copy(features, width, end);
   const int group = lane / 4, index = lane % 4;
   float moments[ROWS][kColumns][4] = {};
@@ -125,10 +148,18 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(QUADS, ROWS*((LANES * Q
   const int step = gridDim.x * kThreads;
   int first = begin + blockIdx.x * kThreads + warp * kTile;
   int start = 0, stop = 0;  // of the edges of point `lane` of the tile
+  int edge = 0, last = 0, column[kEdges];  // of the team's point, and its first neighbours
+  const auto load_columns = [&](const int place, const int starts, const int stops) {
+    edge = LANES > 1 ? __shfl_sync(kAllLanes, starts, place) : starts;
+    last = LANES > 1 ? __shfl_sync(kAllLanes, stops, place) : stops;
+#pragma unroll
+    for (int n = 0; n < kEdges; ++n) column[n] = edge + n < last ? columns[edge + n] : -1;
+  };
   if (first < end) {
     copy(tiles, first);
     start = rowptr[min(first + lane, end)];
     stop = rowptr[min(first + lane + 1, end)];
+    load_columns(lane / LANES, start, stop);
   }
   __pipeline_commit();
   for (int buffer = 0; first < end; first += step, buffer ^= 1) {
@@ -149,29 +180,25 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(QUADS, ROWS*((LANES * Q
       const bool inside = point < end;
       const int here = inside ? domains : 0;  // no domain of a point past the end
       const long long at = static_cast<long long>(point) * row + restart * domains;
-      int edge = start, last = stop;
-      if constexpr (LANES > 1) {
-        edge = __shfl_sync(kAllLanes, start, place);
-        last = __shfl_sync(kAllLanes, stop, place);
-      }
       float support[kOwn] = {};
       const float* const neighbours = q + restart * domains;
-      for (; edge < last; edge += kEdges) {
-        int column[kEdges];
-#pragma unroll
-        for (int n = 0; n < kEdges; ++n) column[n] = edge + n < last ? columns[edge + n] : -1;
+      while (true) {
 #pragma unroll
         for (int n = 0; n < kEdges; ++n) {
           const float* const from = neighbours + static_cast<long long>(column[n]) * row;
           const float weight = weights && column[n] >= 0 ? weights[edge + n] : 1.0f;
 #pragma unroll
           for (int u = 0; u < QUADS; ++u) {
-            const warpwise::Float4 values =
-                warpwise::load4<VECTOR>(from + domain_of(u), column[n] >= 0 ? domains - domain_of(u) : 0);
+            const int valid = FULL ? 4 : domains - domain_of(u);
+            const warpwise::Float4 values = warpwise::load4<VECTOR>(from + domain_of(u), column[n] >= 0 ? valid : 0);
 #pragma unroll
             for (int e = 0; e < 4; ++e) support[4 * u + e] += weight * values.at[e];
           }
         }
+        edge += kEdges;
+        if (edge >= last) break;
+#pragma unroll
+        for (int n = 0; n < kEdges; ++n) column[n] = edge + n < last ? columns[edge + n] : -1;
       }
 
       float scores[kOwn];
@@ -189,8 +216,10 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(QUADS, ROWS*((LANES * Q
         }
       }
 
+      // In units of log 2.
       float prior[kOwn];
       float highest = warpwise::minus_infinity(), highest_prior = warpwise::minus_infinity();
+      const auto exists = [=](int i) { return FULL || domain_of(i / 4) + i % 4 < domains; };
 #pragma unroll
       for (int u = 0; u < QUADS; ++u) {
         if (near && here > domain_of(u)) {
@@ -202,8 +231,8 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(QUADS, ROWS*((LANES * Q
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int i = 4 * u + e;
-          prior[i] = domain_of(u) + e < here ? strength * support[i] + field.at[e] : warpwise::minus_infinity();
-          scores[i] = temper * scores[i] + prior[i];
+          prior[i] = exists(i) ? kLog2E * (strength * support[i] + field.at[e]) : warpwise::minus_infinity();
+          scores[i] = sharpness * scores[i] + prior[i];
           highest = fmaxf(highest, scores[i]);
           highest_prior = fmaxf(highest_prior, prior[i]);
         }
@@ -212,7 +241,7 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(QUADS, ROWS*((LANES * Q
       float total = 0.0f;
 #pragma unroll
       for (int i = 0; i < kOwn; ++i) {
-        scores[i] = domain_of(i / 4) + i % 4 < here ? __expf(scores[i] - highest) : 0.0f;
+        scores[i] = exp2_ftz(scores[i] - highest);
         total += scores[i];
       }
       total = team_sum<LANES>(total);
@@ -235,7 +264,7 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(QUADS, ROWS*((LANES * Q
         float sum = 0.0f, mean = 0.0f, square = 0.0f, observed = 0.0f;
 #pragma unroll
         for (int i = 0; i < kOwn; ++i) {
-          const float p = domain_of(i / 4) + i % 4 < here ? __expf(prior[i] - highest_prior) : 0.0f;
+          const float p = exp2_ftz(prior[i] - highest_prior);
           sum += p;
           mean += p * support[i];
           square += p * support[i] * support[i];
@@ -250,6 +279,8 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(QUADS, ROWS*((LANES * Q
           curvature += square - mean * mean;
         }
       }
+      const bool behind = base + kPass == kTile;
+      load_columns(behind ? lane / LANES : place + kPass, behind ? next_start : start, behind ? next_stop : stop);
     }
     __syncwarp();
 

@@ -182,7 +182,9 @@ def warp_tiles(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest:
     rows = max(grids, default=0)
     partials = q.new_empty((rows, shape.restarts, size)) if rows and shape.restarts else None
     vector = shape.domains % 4 == 0 and all(part is None or part.data_ptr() % 16 == 0 for part in (q, external, near))
-    name = f"potts_em_step_warp_tiles<{tile.lanes}, {tile.quads}, {tile.rows}, {str(vector).lower()}>"
+    full = shape.domains == 4 * tile.lanes * tile.quads
+    flags = ", ".join(str(flag).lower() for flag in (vector, full))
+    name = f"potts_em_step_warp_tiles<{tile.lanes}, {tile.quads}, {tile.rows}, {flags}>"
     kernel, written = WARP_TILES[name], 0
     for (begin, end), grid in zip(colours(bounds), grids, strict=True):
         launch = kernel[(grid, shape.restarts), THREADS, tile.bytes]
