@@ -14,7 +14,7 @@ constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr float kLog2E = 1.44269504f;
 
 // Registers of a lane: four sums a tile of 16 features and 8 domains, and the neighbours in flight.
-constexpr int blocks_an_sm(int quads, int tiles) { return tiles > 8 ? 3 : quads > 1 || tiles > 2 ? 4 : 6; }
+constexpr int blocks_an_sm(int tiles) { return tiles > 8 ? 3 : tiles > 2 ? 4 : 5; }
 
 template <int LANES>
 __device__ inline float team_sum(float value) {
@@ -104,21 +104,20 @@ __device__ inline float exp2_ftz(float x) {
 // Rows begin to end of q: (n, restarts, domains), the points of one colour, are replaced by softmax(temper * score +
 // beta * near + external), near = sum_j w_ij q_j. Their scores are features: (n, width) times linear: (restarts,
 // domains, width), plus constant: (restarts, domains). external: rows of domains, external_row apart from point to
-// point, external_restart from restart to restart. weights and near: (rows from near_begin on, restarts, domains) may be
-// null.
+// point, external_restart from restart to restart. weights and near: (rows from near_begin on, restarts, domains) may
+// be null.
 //
 // partials: (gridDim.x, restarts, size) or null. Row blockIdx.x = this block's sums over its points, added to the row
 // if it is below `written`: of q x: (domains, width), then of q: (domains); then, with `derivatives`, of the first two
 // derivatives of the pseudo-likelihood for beta. Grid: (blocks, restarts) of kThreads. LANES * QUADS * 4 is at least
-// domains, and equal to it if FULL; ROWS * 16 is at least width. VECTOR: domains is a multiple of 4, and q, external and
-// near are aligned to 16 bytes. Shared: see warp_tile_of in rungs.py.
+// domains, and equal to it if FULL; ROWS * 16 is at least width. VECTOR: domains is a multiple of 4, and q, external
+// and near are aligned to 16 bytes. Shared: see warp_tile_of in rungs.py.
 template <int LANES, int QUADS, int ROWS, bool VECTOR, bool FULL>
-__global__ void __launch_bounds__(kThreads, blocks_an_sm(QUADS, ROWS*((LANES * QUADS + 1) / 2)))
-    potts_em_step_warp_tiles(float* q, const float* features, const float* linear, const float* constant,
-                             const int* rowptr, const int* columns, const float* weights, const float* beta,
-                             const float* external, float* partials, float* near, int begin, int end, int near_begin,
-                             int written, int restarts, int domains, int width, long long external_row,
-                             long long external_restart, float temper, bool derivatives) {
+__global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS*((LANES * QUADS + 1) / 2))) potts_em_step_warp_tiles(
+    float* q, const float* features, const float* linear, const float* constant, const int* rowptr, const int* columns,
+    const float* weights, const float* beta, const float* external, float* partials, float* near, int begin, int end,
+    int near_begin, int written, int restarts, int domains, int width, long long external_row,
+    long long external_restart, float temper, bool derivatives) {
   extern __shared__ __align__(16) float shared[];
   constexpr int kDomains = 4 * LANES * QUADS, kColumns = (LANES * QUADS + 1) / 2;  // tiles of 8 domains
   constexpr int kOwn = 4 * QUADS, kQStride = warpwise::tile_stride(8 * kColumns);
@@ -147,7 +146,7 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(QUADS, ROWS*((LANES * Q
 
   const int step = gridDim.x * kThreads;
   int first = begin + blockIdx.x * kThreads + warp * kTile;
-  int start = 0, stop = 0;  // of the edges of point `lane` of the tile
+  int start = 0, stop = 0;                 // of the edges of point `lane` of the tile
   int edge = 0, last = 0, column[kEdges];  // of the team's point, and its first neighbours
   const auto load_columns = [&](const int place, const int starts, const int stops) {
     edge = LANES > 1 ? __shfl_sync(kAllLanes, starts, place) : starts;
@@ -209,8 +208,8 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(QUADS, ROWS*((LANES * Q
         const warpwise::Float4 x = *reinterpret_cast<const warpwise::Float4*>(tile + place * stride + d);
 #pragma unroll
         for (int e = 0; e < kOwn; ++e) {
-          const warpwise::Float4 c = *reinterpret_cast<const warpwise::Float4*>(
-              coefficients + (domain_of(e / 4) + e % 4) * stride + d);
+          const warpwise::Float4 c =
+              *reinterpret_cast<const warpwise::Float4*>(coefficients + (domain_of(e / 4) + e % 4) * stride + d);
 #pragma unroll
           for (int j = 0; j < 4; ++j) scores[e] += x.at[j] * c.at[j];
         }
@@ -223,8 +222,8 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(QUADS, ROWS*((LANES * Q
 #pragma unroll
       for (int u = 0; u < QUADS; ++u) {
         if (near && here > domain_of(u)) {
-          warpwise::store4<VECTOR>(near + at - static_cast<long long>(near_begin) * row + domain_of(u),
-                                   support + 4 * u, domains - domain_of(u));
+          warpwise::store4<VECTOR>(near + at - static_cast<long long>(near_begin) * row + domain_of(u), support + 4 * u,
+                                   domains - domain_of(u));
         }
         const warpwise::Float4 field = warpwise::load4<VECTOR>(
             external + point * external_row + restart * external_restart + domain_of(u), here - domain_of(u));

@@ -107,7 +107,7 @@ def warp_tile_of(domains: int, width: int) -> WarpTile | None:
     if size > SHARED_OF_ONE:
         return None
     tiles = rows * columns
-    registers = 3 if tiles > 8 else 4 if quads > 1 or tiles > 2 else 6  # blocks_an_sm
+    registers = 3 if tiles > 8 else 4 if tiles > 2 else 5  # blocks_an_sm
     return WarpTile(lanes, quads, rows, size, min(registers, SHARED_OF_ONE // size))
 
 
