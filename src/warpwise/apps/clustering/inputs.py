@@ -85,7 +85,7 @@ def whitening(
     largest = torch.maximum(-low, high).double()
     deviation, largest = (parallel.sum(squares) / n).sqrt(), parallel.largest(largest)
     unit = torch.where(deviation > 1e-6 * largest.clamp(min=1e-300), 1 / deviation, 0)
-    scaled = affine(X, mean, unit.diag(), order)
+    scaled = affine(X, mean, unit, order)
     total = parallel.sum(sum_of_products(scaled[:own], scaled[:own])) / n
     noise = total
     degree = parallel.sum(graph.degree[:own].sum(dtype=torch.float64))
@@ -104,12 +104,16 @@ def whitening(
 def affine(
     X: torch.Tensor, mean: torch.Tensor, matrix: torch.Tensor, order: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """(N, D') float32: (X - mean) @ matrix in float64, the rows X[order] if ``order`` is given; a block at a time."""
-    result = torch.empty(len(X) if order is None else len(order), matrix.shape[1], device=X.device)
+    """(N, D') float32: (X - mean) @ matrix, the rows X[order] if ``order`` is given; a block at a time. A ``matrix``
+    (D,) is diagonal. Computed in float64, on a GPU in the dtype of X: differences of float32 near ``mean`` are exact.
+    """
+    dtype = X.dtype if X.is_cuda else torch.float64
+    mean, matrix = mean.to(dtype), matrix.to(dtype)
+    result = torch.empty(len(X) if order is None else len(order), matrix.shape[-1], device=X.device)
     for begin in range(0, len(result), _block(X)):
         part = slice(begin, begin + _block(X))
-        rows = X[part] if order is None else X[order[part]]
-        result[part] = (rows.double() - mean) @ matrix
+        rows = (X[part] if order is None else X[order[part]]).to(dtype) - mean
+        result[part] = rows * matrix if matrix.dim() == 1 else rows @ matrix
     return result
 
 
