@@ -12,6 +12,8 @@
 constexpr int kThreads = 128, kWarps = kThreads / 32;
 constexpr int kPoints = 32;  // of a warp: two tiles of 16 rows
 constexpr unsigned kAllLanes = 0xffffffffu;
+// A lane has eight sums a tile of centroids.
+constexpr int blocks_an_sm(int tiles) { return tiles > 4 ? 3 : tiles > 2 ? 4 : 5; }
 
 struct Best {
   float score;
@@ -70,7 +72,7 @@ struct Fragment {
 // a multiple. Shared: (row_stride(width) + 1) floats for each centroid, rounded up to 8 TILES of them. Grid: (any,
 // restarts) of kThreads.
 template <int TILES, int WORD>
-__global__ void __launch_bounds__(kThreads, TILES > 4 ? 3 : 5) kmeans_assign_tensor_cores(
+__global__ void __launch_bounds__(kThreads, blocks_an_sm(TILES)) kmeans_assign_tensor_cores(
     const float* x, const float* centroids, int* labels, float* distances, long long n, int width, int clusters) {
   extern __shared__ __align__(16) float shared[];
   const int stride = row_stride(width), chunks = (width + 15) / 16;

@@ -105,7 +105,8 @@ def fragments_of(clusters: int, width: int) -> Fragments | None:
     size = 4 * held * (row_stride(width) + 1)
     if size > SHARED_OF_ONE:
         return None
-    return Fragments(tiles, size, min(3 if tiles > 4 else 5, SHARED_OF_ONE // size))
+    resident = 3 if tiles > 4 else 4 if tiles > 2 else 5  # blocks_an_sm
+    return Fragments(tiles, size, min(resident, SHARED_OF_ONE // size))
 
 
 def row_stride(width: int) -> int:
