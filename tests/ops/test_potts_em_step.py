@@ -46,7 +46,7 @@ def test_tiles_agree_with_pytorch(
             torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4 * max(1.0, float(wanted.abs().max())))
 
 
-@pytest.mark.parametrize("rung", [None, "k01", "k02"])
+@pytest.mark.parametrize("rung", [None, "k01", "k02", "k03"])
 def test_points_outside_the_bounds_keep_their_probabilities(rung: str | None) -> None:
     given_ = arguments()
     before = given_["q"].clone()
@@ -58,7 +58,7 @@ def test_points_outside_the_bounds_keep_their_probabilities(rung: str | None) ->
 
 
 def test_no_points_give_zeros() -> None:
-    for rung in (None, "k01", "k02"):
+    for rung in (None, "k01", "k02", "k03"):
         counts, sums, derivatives, _ = ops.potts_em_step(
             **{**arguments(), "bounds": (7, 7), "return_derivatives": True}, rung=rung
         )

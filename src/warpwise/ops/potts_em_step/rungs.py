@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -23,10 +24,12 @@ MOST_TILES = 8  # tiles of 4 x 4 moments per thread
 MOST_INDEX = 2**31 - 1
 WARP_POINTS = 32  # kTile of k03
 MOST_SUMS = 16  # of k03: tiles of 16 features x 8 domains per warp
+MOST_RESIDENT = 64  # restarts, whose blocks are resident together
+MOST_COLOURS = 32  # kMostColours of k03
 
 THREAD_PER_POINT = cuda.load(HERE / "k01_thread_per_point.cu")
 POINT_TILES = cuda.load(HERE / "k02_point_tiles.cu")
-WARP_TILES = cuda.load(HERE / "k03_warp_tiles.cu")
+ONE_LAUNCH = cuda.load(HERE / "k03_one_launch.cu")
 
 Outputs = tuple[torch.Tensor | None, ...]
 
@@ -169,35 +172,36 @@ def point_tiles(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest
     add(partials, sums, counts, derivatives, rows, shape.restarts, size, moments, shape.domains)
 
 
-def warp_tiles(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+class Colours(ctypes.Structure):
+    """Points ``ends[c]`` to ``ends[c + 1]`` have colour c."""
+
+    _fields_ = (("count", ctypes.c_int), ("ends", ctypes.c_int * (MOST_COLOURS + 1)))
+
+
+def one_launch(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
     counts, sums, derivatives, near = outputs
     linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
     shape = shape_of(q, features, linear)
     tile = warp_tile_of(shape.domains, shape.width)
     assert tile is not None  # limits
-    moments = shape.domains * shape.width
-    size = moments + shape.domains + (2 if derivatives is not None else 0)
-    resident = cdiv(sm_count(q) * tile.blocks, shape.restarts)
-    grids = [_balanced(cdiv(end - begin, THREADS), resident) for begin, end in colours(bounds)]
-    rows = max(grids, default=0)
-    partials = q.new_empty((rows, shape.restarts, size)) if rows and shape.restarts else None
+    parts = list(colours(bounds))
+    if not parts or not shape.restarts:
+        for output in (sums, counts, derivatives):
+            if output is not None:
+                output.zero_()
+        return
+    resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
+    grid = _balanced(cdiv(max(end - begin for begin, end in parts), THREADS), resident)
+    ends = Colours(len(parts), (parts[0][0], *(end for _, end in parts)))
+    size = shape.domains * (shape.width + 1) + 2
+    partials = q.new_empty((shape.restarts, size, grid))
     vector = shape.domains % 4 == 0 and all(part is None or part.data_ptr() % 16 == 0 for part in (q, external, near))
     full = shape.domains == 4 * tile.lanes * tile.quads
     flags = ", ".join(str(flag).lower() for flag in (vector, full))
-    name = f"potts_em_step_warp_tiles<{tile.lanes}, {tile.quads}, {tile.rows}, {flags}>"
-    kernel, written = WARP_TILES[name], 0
-    for (begin, end), grid in zip(colours(bounds), grids, strict=True):
-        launch = kernel[(grid, shape.restarts), THREADS, tile.bytes]
-        launch(q, features, linear, constant, *graph, beta, external, partials, near, begin, end, bounds[0], written,
-               *shape[1:], *external_strides(external), temper, derivatives is not None)  # fmt: skip
-        written = max(written, grid)
-    outs = [output for output in (sums, counts, derivatives) if output is not None]
-    if partials is None:
-        for output in outs:
-            output.zero_()
-        return
-    add = POINT_TILES["potts_em_step_add_partials"][cdiv(shape.restarts * size, 32), 1024]
-    add(partials, sums, counts, derivatives, rows, shape.restarts, size, moments, shape.domains)
+    kernel = ONE_LAUNCH[f"potts_em_step_one_launch<{tile.lanes}, {tile.quads}, {tile.rows}, {flags}>"]
+    launch = kernel[(grid, shape.restarts), THREADS, tile.bytes]
+    launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
+           *shape[1:], *external_strides(external), temper)  # fmt: skip
 
 
 def limits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
@@ -221,7 +225,7 @@ def tiles_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None
     return limits(q, features, *rest)
 
 
-def warp_tiles_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
+def one_launch_fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
     shape = shape_of(q, features, rest[0])
     if rest[0] is None:
         return "takes features with linear and constant, not scores"
@@ -232,8 +236,10 @@ def warp_tiles_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str |
             f"takes up to {MOST_DOMAINS} domains, and {MOST_SUMS} tiles of 16 features x 8 domains per warp, not"
             f" {shape.domains} x {shape.width}"
         )
-    if shape.restarts > 65535:
-        return f"takes up to 65535 restarts, not {shape.restarts}"
+    if shape.restarts > MOST_RESIDENT:
+        return f"takes up to {MOST_RESIDENT} restarts, not {shape.restarts}"
+    if len(set(rest[8])) - 1 > MOST_COLOURS:
+        return f"takes up to {MOST_COLOURS} colours, not {len(set(rest[8])) - 1}"
     if len(q) > MOST_INDEX - 2**20:
         return f"takes up to {MOST_INDEX - 2**20} points, not {len(q)}"
     return limits(q, features, *rest)
@@ -246,10 +252,17 @@ def rung(name: str, idea: str, launch: Callable[..., None], takes: Callable[...,
 RUNGS = (
     rung("k01_thread_per_point", "one thread per point, atomics for the moments", thread_per_point, limits, False),
     rung("k02_point_tiles", "tiles of points in shared memory, moments in registers", point_tiles, tiles_fit, True),
-    rung("k03_warp_tiles", "a tile for each warp, moments by tensor cores", warp_tiles, warp_tiles_fit, True),
+    rung(
+        "k03_one_launch",
+        "all colours in one launch, a tile for each warp, moments by tensor cores",
+        one_launch,
+        one_launch_fits,
+        True,
+    ),
 )
 
 
 def default(*args: Any) -> str | None:
-    """k02 where it takes the arguments."""
-    return first_taking(RUNGS, args, "k02_point_tiles")
+    """k03 for up to eight domains, where a lane has all of a point; else k02, where it takes the arguments."""
+    few = args[0].shape[2] <= 8
+    return first_taking(RUNGS, args, *(("k03_one_launch",) if few else ()), "k02_point_tiles")
