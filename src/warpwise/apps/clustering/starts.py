@@ -53,6 +53,7 @@ def best_start(
             model = _model(X, graph, part, n_domains, types, beta, temper, total, parallel)
             model.run(iterations)
             yield model
+            del model  # before the next one is made
 
     # A group is prepared while a GPU runs the fits of the one before.
     groups: Iterable[torch.Tensor] = _start_labels(X, types, graph, n_domains, n_init, generator, parallel)
@@ -75,12 +76,15 @@ def best_start(
                 checkpoint.save({"bounds": bounds, "labels": labels[:done]})
             if progress is not None:
                 progress(done, n_init)
+            del model
         begin += len(group)
+    del groups, group
     assert labels is not None
     kept_starts = bounds.topk(max(1, min(n_init, FEWEST), n_init // 4)).indices
     best = _Best()
     for model in fits(labels[kept_starts], ITERATIONS - FIRST_ITERATIONS):
         best.offer(model)
+        del model
     return best.model(X, graph, beta, temper, total, parallel)
 
 
