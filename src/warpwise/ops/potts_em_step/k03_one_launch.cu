@@ -12,11 +12,14 @@
 #include <warpwise/sm80/copy_rows.cuh>
 
 constexpr int kThreads = 128, kWarps = kThreads / 32;
-constexpr int kTile = 32;  // points of a warp
 constexpr int kEdges = 8;  // of a point, in flight
 constexpr int kMostColours = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr float kLog2E = 1.44269504f;
+
+// Points of a warp's tile: with more than 32 features as few as its lanes take at once, so that more warps fit on an
+// SM.
+constexpr int tile_points(int lanes, int rows) { return rows > 2 ? 32 / lanes : 32; }
 
 // Registers of a lane: four sums a tile of 16 features and 8 domains, and the neighbours in flight.
 constexpr int blocks_an_sm(int tiles) { return tiles > 8 ? 3 : tiles > 2 ? 4 : 5; }
@@ -39,6 +42,7 @@ __device__ inline float team_max(float value) {
 
 // Rows of features that a warp copies to its tile: lane l starts at word l of the tile and steps by 32 words of 16
 // bytes.
+template <int TILE>
 struct WarpCopy {
   const float* features;
   int width, stride, row, quad, quads, step_rows, step_quads, bytes;
@@ -58,10 +62,10 @@ struct WarpCopy {
 
   __device__ void operator()(float* tile, int first, int end) const {
     int r = row, c = quad;
-    if (bytes == 16 && end - first >= kTile) {  // one range of memory
+    if (bytes == 16 && end - first >= TILE) {  // one range of memory
       const float* from = features + static_cast<long long>(first) * width + threadIdx.x % 32 * 4;
       unsigned to = warpwise::shared_address(tile + r * stride + 4 * c);
-      for (int i = threadIdx.x % 32; i < kTile * quads; i += 32) {
+      for (int i = threadIdx.x % 32; i < TILE * quads; i += 32) {
         asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, 16, %2;" ::"r"(to), "l"(from),
                      "l"(policy)
                      : "memory");
@@ -75,7 +79,7 @@ struct WarpCopy {
       }
       return;
     }
-    while (r < kTile) {
+    while (r < TILE) {
       const int valid = first + r < end ? width - 4 * c : 0;
       const float* const from = features + (valid > 0 ? static_cast<long long>(first + r) * width + 4 * c : 0);
       const unsigned to = warpwise::shared_address(tile + r * stride + 4 * c);
@@ -136,6 +140,7 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS*((LANES * QUADS + 
   constexpr int kDomains = 4 * LANES * QUADS, kColumns = (LANES * QUADS + 1) / 2;  // tiles of 8 domains
   constexpr int kOwn = 4 * QUADS, kQStride = warpwise::tile_stride(8 * kColumns);
   constexpr int kPass = 32 / LANES;  // points at a time
+  constexpr int kTile = tile_points(LANES, ROWS);
   const int restart = blockIdx.y, stride = warpwise::tile_stride(width), row = restarts * domains;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, part = lane % LANES;
   float* const coefficients = shared;
@@ -153,15 +158,15 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS*((LANES * QUADS + 
   __syncthreads();
 
   const float strength = beta[restart], sharpness = kLog2E * temper;
-  const WarpCopy copy(features, width);
+  const WarpCopy<kTile> copy(features, width);
   const int group = lane / 4, index = lane % 4;
   float moments[ROWS][kColumns][4] = {};
   float count[kOwn] = {}, gradient = 0.0f, curvature = 0.0f;
 
-  const int step = gridDim.x * kThreads, near_begin = colours.ends[0];
+  const int step = gridDim.x * kWarps * kTile, near_begin = colours.ends[0];
   int next_start = 0, next_stop = 0;       // of the edges of point `lane` of the next tile
   int edge = 0, last = 0, column[kEdges];  // of the team's point, and its first neighbours
-  const auto first_of = [&](int colour) { return colours.ends[colour] + blockIdx.x * kThreads + warp * kTile; };
+  const auto first_of = [&](int colour) { return colours.ends[colour] + (blockIdx.x * kWarps + warp) * kTile; };
   const auto fetch = [&](int from, int end, int buffer) {
     next_start = next_stop = 0;
     if (from < end) {

@@ -22,7 +22,6 @@ MOST_BLOCKS_AN_SM = 5  # resident blocks of k02, limited by registers
 MOST_DOMAINS, MOST_POINTS = 128, 128  # of k02: 32 lanes of four domains; points of a tile
 MOST_TILES = 8  # tiles of 4 x 4 moments per thread
 MOST_INDEX = 2**31 - 1
-WARP_POINTS = 32  # kTile of k03
 MOST_SUMS = 16  # of k03: tiles of 16 features x 8 domains per warp
 MOST_RESIDENT = 64  # restarts, whose blocks are resident together
 MOST_COLOURS = 32  # kMostColours of k03
@@ -53,12 +52,13 @@ class Tile(NamedTuple):
 
 
 class WarpTile(NamedTuple):
-    """k03: ``lanes`` per point with ``quads`` of four domains each, ``rows`` tiles of 16 features, bytes of shared
-    memory of a block, and resident blocks per SM."""
+    """k03: ``lanes`` per point with ``quads`` of four domains each, ``rows`` tiles of 16 features, ``points`` per warp,
+    bytes of shared memory of a block, and resident blocks per SM."""
 
     lanes: int
     quads: int
     rows: int
+    points: int
     bytes: int
     blocks: int
 
@@ -96,22 +96,23 @@ def warp_tile_of(domains: int, width: int) -> WarpTile | None:
     """Up to eight domains per lane; None if the moments do not fit in a warp's registers, or tiles in shared memory."""
     if not 1 <= domains <= MOST_DOMAINS or width < 1:
         return None
-    wanted = cdiv(domains, 4)
-    quads = min(2, wanted)
-    lanes = 1 << (cdiv(wanted, quads) - 1).bit_length()
-    rows, columns = 1 << (cdiv(width, 16) - 1).bit_length(), cdiv(lanes * quads, 2)
+    rows, wanted = 1 << (cdiv(width, 16) - 1).bit_length(), cdiv(domains, 4)
+    wide = rows > 2
+    quads = 1 if wide and wanted <= 2 else min(2, wanted)
+    lanes = max(2 if wide else 1, 1 << (cdiv(wanted, quads) - 1).bit_length())
+    points, columns = 32 // lanes if wide else 32, cdiv(lanes * quads, 2)  # tile_points
     if rows * columns > MOST_SUMS:
         return None
     stride, q_stride = ((cdiv(size, 4) | 1) * 4 for size in (width, 8 * columns))
     held = 4 * lanes * quads
     warps = THREADS // 32
-    floats = held * (stride + 1) + warps * WARP_POINTS * (q_stride + 2 * stride)
+    floats = held * (stride + 1) + warps * points * (q_stride + 2 * stride)
     size = 4 * max(floats, warps * (128 * rows * columns + held + 2))
     if size > SHARED_OF_ONE:
         return None
     tiles = rows * columns
     registers = 3 if tiles > 8 else 4 if tiles > 2 else 5  # blocks_an_sm
-    return WarpTile(lanes, quads, rows, size, min(registers, SHARED_OF_ONE // size))
+    return WarpTile(lanes, quads, rows, points, size, min(registers, SHARED_OF_ONE // size))
 
 
 def _balanced(tiles: int, resident: int) -> int:
@@ -191,7 +192,7 @@ def one_launch(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest:
                 output.zero_()
         return
     resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
-    grid = _balanced(cdiv(max(end - begin for begin, end in parts), THREADS), resident)
+    grid = _balanced(cdiv(max(end - begin for begin, end in parts), THREADS // 32 * tile.points), resident)
     ends = Colours(len(parts), (parts[0][0], *(end for _, end in parts)))
     size = shape.domains * (shape.width + 1) + 2
     partials = q.new_empty((shape.restarts, size, grid))
