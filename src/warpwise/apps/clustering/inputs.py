@@ -39,7 +39,7 @@ def graph_of(
         points = check_coords(coords)
         if points.shape[0] != n_points:
             raise ValueError(f"coords: expected {n_points} rows, as X has, got {points.shape[0]}")
-        return knn(points, neighbours).to(device)
+        return knn(points, neighbours, device)
     if graph is not None:
         built = graph if isinstance(graph, Graph) else from_sparse(graph)
         if built.n_points != n_points:
