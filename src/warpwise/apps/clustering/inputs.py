@@ -79,8 +79,9 @@ def whitening(
     parts = [slice(begin, min(begin + _block(X), own)) for begin in range(0, own, _block(X))]
     mean = parallel.sum(X[:own].sum(0, dtype=torch.float64)) / n
     squares = torch.zeros_like(mean)
+    dtype = X.dtype if X.is_cuda else torch.float64
     for part in parts:
-        squares += (X[part].double() - mean).square_().sum(0)
+        squares += (X[part].to(dtype) - mean.to(dtype)).square_().sum(0, dtype=torch.float64)
     low, high = torch.aminmax(X[:own], dim=0)
     largest = torch.maximum(-low, high).double()
     deviation, largest = (parallel.sum(squares) / n).sqrt(), parallel.largest(largest)
@@ -136,7 +137,8 @@ def _product(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
         return first.T @ second
     rows = len(first) // _SPLITS * _SPLITS
     split = first[:rows].view(_SPLITS, -1, first.shape[1]).mT @ second[:rows].view(_SPLITS, -1, second.shape[1])
-    return split.sum(0) + first[rows:].T @ second[rows:]
+    product = split.sum(0)
+    return product if rows == len(first) else product + first[rows:].T @ second[rows:]
 
 
 def interaction_of(prior: Any, n_domains: int, reach: int = 3) -> torch.Tensor | None:
