@@ -147,8 +147,13 @@ def _start_labels(
         if len(parts) == 1:
             yield assign(parts[0], centres).to(dtype)
             continue
-        blocks = zip(*(part.split(_BLOCK) for part in parts), strict=True)
-        yield torch.cat([assign(torch.cat(block, 1), centres).to(dtype) for block in blocks], 1)
+        del sample
+        yield torch.cat([assign(torch.cat(block, 1), centres).to(dtype) for block in _blocks(parts)], 1)
+
+
+def _blocks(parts: Sequence[torch.Tensor]) -> Iterator[tuple[torch.Tensor, ...]]:
+    """The columns ``parts`` of ``_BLOCK`` points at a time."""
+    yield from zip(*(part.split(_BLOCK) for part in parts), strict=True)
 
 
 def _width_of_parts(features: torch.Tensor) -> int:

@@ -174,5 +174,5 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k02: at more than 100 features PyTorch's product is as fast, but it stores the (N, K) matrix of distances."""
-    return first_taking(RUNGS, args, "k02_register_tiles")
+    """k04, or k02 for centroids that do not fit in shared memory."""
+    return first_taking(RUNGS, args, "k04_tensor_cores", "k02_register_tiles")
