@@ -36,6 +36,7 @@ class Driver:
     def __init__(self) -> None:
         self.launches: list[tuple[Any, ...]] = []
         self.code = 0
+        self.attributes: list[tuple[int, int]] = []  # id and value of each
 
         @ctypes.CFUNCTYPE(
             ctypes.c_int, ctypes.POINTER(Config), ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p
@@ -43,6 +44,8 @@ class Driver:
         def launch(config, function, table, extra):
             made = config.contents
             shape = tuple(getattr(made, name) for name, _ in Config._fields_[:7])
+            for at in range(made.attribute_count):
+                self.attributes.append(struct.unpack("=i4xi", ctypes.string_at(made.attributes + 72 * at, 12)))
             pointer, number, small, tensor_map = (table[at] for at in range(4))
             self.launches.append((
                 function, shape, made.stream, ctypes.c_uint64.from_address(pointer).value,
@@ -69,12 +72,12 @@ class MapsByAddress(dict):
         return self[address]
 
 
-def kernel(constants: dict[str, Any] | None = None, maps: Any = None) -> NativeKernel:
+def kernel(constants: dict[str, Any] | None = None, maps: Any = None, programmatic: bool = False) -> NativeKernel:
     """Parameters: the output's address, a varying double, an int, and a tensor map of the input's address + 4."""
     memory = struct.pack("=Qdi108x128x", 0, 0.0, 7)
     maps, constants = MapsByAddress() if maps is None else maps, {} if constants is None else constants
     return NativeKernel(
-        0xF00, (4, 5, 6, 128, 2, 1, 512), memory, OFFSETS,
+        0xF00, (4, 5, 6, 128, 2, 1, 512), programmatic, memory, OFFSETS,
         [(0, 0, 0)], [(128, 1, 4, maps)], [(8, 0, float, "d")], constants,
     )  # fmt: skip
 
@@ -102,6 +105,13 @@ def test_parameters_of_a_launch(driver):
         assert (pointer, number, small) == (made.data_ptr(), value, 7)
         assert struct.unpack("=Q120x", tensor_map) == (x.data_ptr() + 4,)
     assert len(maps) == 2
+
+
+def test_a_kernel_that_waits_starts_before_the_end_of_the_previous_one(driver):
+    x = torch.ones(5)
+    replay([kernel(), kernel(programmatic=True)], refused)(x, 0.0)
+    assert len(driver.launches) == 2
+    assert driver.attributes == [(6, 1)]  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 
 def test_tensor_maps_are_kept_for_a_while(driver):

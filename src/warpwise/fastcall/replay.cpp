@@ -23,6 +23,9 @@ at::Tensor Empty::make() const { return at::empty_strided(size, stride, options)
 
 namespace {
 
+// CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, for kernels that execute griddepcontrol.wait.
+LaunchAttribute programmatic = {6, 0, {1}};
+
 constexpr size_t kMapBytes = 128, kMaps = 256, kMaxParameters = 256, kMaxParameterBytes = 4096;
 
 std::vector<Pointer> pointers_of(PyObject* listed) {
@@ -65,6 +68,10 @@ class KernelStep : public Step {
       config_.block[axis] = static_cast<unsigned>(shape.at(3 + axis));
     }
     config_.shared_bytes = static_cast<unsigned>(shape.at(6));
+    if (integer(attribute(described, "programmatic").get())) {
+      config_.attributes = &programmatic;
+      config_.attribute_count = 1;
+    }
     for (const int64_t offset : integers(attribute(described, "offsets").get())) offsets_.push_back(offset);
     const Object memory = attribute(described, "memory");
     memory_.assign(PyBytes_AS_STRING(memory.get()), PyBytes_AS_STRING(memory.get()) + PyBytes_GET_SIZE(memory.get()));

@@ -15,6 +15,11 @@ struct LaunchConfig {
   void* attributes;
   unsigned attribute_count;
 };
+// CUlaunchAttribute of cuda.h.
+struct LaunchAttribute {
+  int id, padding;
+  int value[16];
+};
 using LaunchFunction = int (*)(const LaunchConfig*, void* function, void** parameters, void** extra);
 
 // Python objects that all replays of a process share.

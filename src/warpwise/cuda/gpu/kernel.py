@@ -11,7 +11,7 @@ import torch
 
 from warpwise.cuda.errors import LaunchError
 from warpwise.cuda.gpu import driver, nvrtc
-from warpwise.cuda.gpu.prepared import Parameters, PreparedLaunch, available
+from warpwise.cuda.gpu.prepared import Parameters, PreparedLaunch, available, launch_programmatic
 from warpwise.cuda.launch import limits
 from warpwise.cuda.launch.arguments import Binder
 from warpwise.cuda.launch.constants import wrong_size
@@ -120,7 +120,7 @@ class GpuKernel:
         if self._synchronous or self.compiled.cooperative or not available():
             return None
         shape = (*launcher.grid, *launcher.block, launcher.shared_bytes)
-        return PreparedLaunch(self.parameters, int(self._function), shape, values)
+        return PreparedLaunch(self.parameters, int(self._function), shape, values, self.compiled.programmatic)
 
     def failed(self, code: int, launcher: Launcher, repeat: Callable[[], int]) -> None:
         """Raise ``LaunchError`` for a CUresult, except that of a thread without a context, where ``repeat`` works."""
@@ -161,9 +161,11 @@ class GpuKernel:
                 raise self._error(result, "running", launcher)
 
     def _call(self, launcher: Launcher, stream: int) -> int:
+        shape = (*launcher.grid, *launcher.block, launcher.shared_bytes)
+        if self.compiled.programmatic and not self.compiled.cooperative and available():
+            return launch_programmatic(int(self._function), shape, stream, self.parameters)
         launch = self.driver.cuLaunchCooperativeKernel if self.compiled.cooperative else self.driver.cuLaunchKernel
         more = () if self.compiled.cooperative else (0,)
-        shape = (*launcher.grid, *launcher.block, launcher.shared_bytes)
         return int(launch(self._function, *shape, stream, self.parameters.address, *more)[0])
 
     def _copy_constants(self, stream: int) -> None:

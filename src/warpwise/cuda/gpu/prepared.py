@@ -72,6 +72,32 @@ class _Config(ctypes.Structure):
     )  # fmt: skip
 
 
+class _Attribute(ctypes.Structure):
+    """``CUlaunchAttribute`` of cuda.h, whose value is a union of 64 bytes."""
+
+    _fields_ = (("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_int * 16))
+
+
+# CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION: the kernel may start before the previous one of its stream
+# completes, and waits for it by griddepcontrol.wait. CUDA graphs keep it as a programmatic edge.
+_PROGRAMMATIC = _Attribute(6, 0, (1,))
+
+
+def _config(shape: Sequence[int], programmatic: bool) -> _Config:
+    config = _Config(*shape)
+    if programmatic:
+        config.attributes, config.attribute_count = ctypes.addressof(_PROGRAMMATIC), 1
+    return config
+
+
+def launch_programmatic(function: int, shape: Sequence[int], stream: int, parameters: Parameters) -> int:
+    """Launch a kernel that executes griddepcontrol.wait; returns the CUresult."""
+    config = _config(shape, True)
+    config.stream = stream
+    code: int = launch_function()(ctypes.addressof(config), function, parameters.address, None)
+    return code
+
+
 @functools.cache
 def launch_function() -> Any:
     """``cuLaunchKernelEx``, or None where the driver's library cannot be found by its name."""
@@ -90,16 +116,23 @@ class PreparedLaunch:
     ``lock`` from the first write to the return of ``call``.
     """
 
-    __slots__ = ("_config", "call", "function", "lock", "parameters", "pointer", "setter", "shape")
+    __slots__ = ("_config", "call", "function", "lock", "parameters", "pointer", "programmatic", "setter", "shape")
 
-    def __init__(self, parameters: Parameters, function: int, shape: Sequence[int], values: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        parameters: Parameters,
+        function: int,
+        shape: Sequence[int],
+        values: Sequence[Any],
+        programmatic: bool = False,
+    ) -> None:
         self.lock = threading.Lock()
         self.parameters = own = parameters.copy()
-        self.function, self.shape = function, tuple(shape)
+        self.function, self.shape, self.programmatic = function, tuple(shape), programmatic
         blank = (b"" if code.endswith("s") else 0 for code in parameters.codes)
         own.fill([zero if value is None else value for value, zero in zip(values, blank, strict=True)])
         self.pointer, self.setter = own.pointer, own.setter
-        self._config = config = _Config(*shape)
+        self._config = config = _config(shape, programmatic)
         launch, where, table = launch_function(), ctypes.addressof(config), own.address
 
         def call(stream: int) -> int:

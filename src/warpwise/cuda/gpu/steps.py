@@ -24,11 +24,13 @@ Scalars = Sequence[tuple[int, int, Callable[[Any], Any]]]
 class NativeKernel(NamedTuple):
     """A CUDA launch as ``fastcall.Replay`` takes it: offsets are those of parameters in ``memory``, in bytes.
 
-    ``shape`` is grid, block and shared memory in bytes; ``scalars`` have a ``struct`` format besides.
+    ``shape`` is grid, block and shared memory in bytes; ``scalars`` have a ``struct`` format besides. ``programmatic``:
+    the kernel executes griddepcontrol.wait.
     """
 
     function: int
     shape: Sequence[int]
+    programmatic: bool
     memory: bytes
     offsets: Sequence[int]
     pointers: Pointers
@@ -101,6 +103,7 @@ class CudaStep:
         return NativeKernel(
             made.function,
             made.shape,
+            made.programmatic,
             made.parameters.memory,
             offsets,
             [(offsets[slot], tensor, shift) for slot, tensor, shift in self._pointers],
