@@ -52,6 +52,59 @@ __device__ inline bool mma_fill_windows(float* planes, const Source& source, con
   return ordinary;
 }
 
+// The windows of 2 x 2 of an image that is one band, h and w even, in order: the first pixel, and above 2^16 its place
+// in a quad.
+template <int THREADS>
+__device__ inline void mma_list_windows(unsigned* windows, const MmaBand& band) {
+  const int across = band.w / 2;
+  for (int i = threadIdx.x; i < band.h / 2 * across; i += THREADS) {
+    const int row = 2 * (i / across), column = 2 * (i % across);
+    windows[i] = row * band.w + column + (4 * ((row + 1) * band.stride + column + 1) << 16);
+  }
+}
+
+// mma_fill_windows for such an image: no window is cut by a border. Planes from `count` on stay as they are.
+template <int THREADS, class Source>
+__device__ inline bool mma_fill_whole_windows(float* planes, const Source& source,
+                                              const typename Source::Channel* channels, int first_plane, int count,
+                                              const MmaBand& band, const unsigned* windows) {
+  constexpr int kBatch = 4;  // windows whose loads are in flight together
+  const int q = threadIdx.x % 4, all = band.h / 2 * (band.w / 2);
+  int quad = conv_quotient(threadIdx.x / 4, all), window = static_cast<int>(threadIdx.x / 4) - quad * all;
+  const int quad_step = conv_quotient(THREADS / 4, all), window_step = THREADS / 4 - quad_step * all;
+  bool ordinary = true;
+  while (4 * quad < count) {
+    typename Source::Raw raw[kBatch];
+    int plane[kBatch];
+    unsigned place[kBatch];
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      plane[b] = 4 * quad + q;
+      place[b] = windows[window];
+      if (plane[b] < count) raw[b] = source.load_inside(first_plane + plane[b], place[b] & 0xffff, window);
+      quad += quad_step;
+      window += window_step;
+      if (window >= all) {
+        window -= all;
+        ++quad;
+      }
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      if (plane[b] >= count) continue;
+      float d[4];
+      source.finish_inside(channels[plane[b]], raw[b], d);
+      float* const to = planes + plane[b] / 4 * band.pitch + (place[b] >> 16) + q;
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        ordinary = ordinary & is_ordinary(d[e]);
+        to[4 * (e / 2 * band.stride + e % 2)] = d[e];
+      }
+    }
+  }
+  return ordinary;
+}
+
 // Sums of dw of one of WARPS warps: of five or four taps, 32 filters and eight channels. Warps are numbered by tiles of
 // channels, halves of the taps, and WARPS / 4 splits of the steps of K. sums[i][tile]: tap first_tap() + i; a
 // fragment's row is a filter, its column a channel.
