@@ -1,12 +1,13 @@
 """A training step of the small convolutional network: ours beside four ways of PyTorch, and whole runs.
 
-    python benchmarks/cnn.py --data DIR [--dataset fashion] [--batch 128 512 2048] [--only step agree accuracy]
+    python benchmarks/cnn.py --data DIR [--dataset fashion|random] [--batch 128 512 2048] [--only step agree accuracy]
                              [--rounds R] [--seeds N] [--json FILE]
 
 step: the time of a step, batch load to weight update, of eager PyTorch, torch.compile, both captured in CUDA graphs,
 and ours: ``--rounds`` times 200 steps of each in random order within one process, the median of the rounds, and the
 memory that each allocates. Every way takes the same batches by ``CompiledStep.many``, whose graphs have several steps.
 agree: the losses of the first 200 steps from the same weights and batches, ours against eager PyTorch in fp32.
+The data set "random" has images and labels without meaning, for step and agree on a machine without data.
 accuracy: epochs and seconds of training until 90 % of the test images are right, and the accuracy after ten epochs, for
 several seeds. A GPU is needed but for ``--only agree``. The result is written to ``--json``, with the GPU and the
 versions.
@@ -35,11 +36,25 @@ from warpwise.lab.timing.environment import environment, place
 from warpwise.nn import CompiledStep
 
 STEPS, WARM_UP = 200, 20
+RANDOM = "random"
 GOAL, EPOCHS = 0.90, 10
 WAYS = {  # engine, and whether the step is captured
     "torch": ("torch", False), "compile": ("compile", False), "torch in a graph": ("graph", True),
     "compile in a graph": ("compile", True), "ours": ("ours", True),
 }  # fmt: skip
+
+
+def random_images() -> data.ImageSet:
+    """60,000 images of 28 x 28 and 10,000 more, with random pixels and labels."""
+    generator = torch.Generator().manual_seed(0)
+    sets = [
+        data.Images(
+            torch.randint(256, (count, 28, 28), dtype=torch.uint8, generator=generator),
+            torch.randint(10, (count,), generator=generator),
+        )
+        for count in (60_000, 10_000)
+    ]
+    return data.ImageSet(RANDOM, *sets, tuple("0123456789"), "random")
 
 
 def trainer(images: data.ImageSet, way: str, batch: int, device: torch.device, **settings: Any) -> Trainer:
@@ -121,7 +136,7 @@ def accuracies(images: data.ImageSet, batch: int, device: torch.device, seeds: i
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="the folder with the IDX files")
-    parser.add_argument("--dataset", choices=data.NAMES, default="fashion")
+    parser.add_argument("--dataset", choices=(*data.NAMES, RANDOM), default="fashion")
     parser.add_argument("--batch", type=int, nargs="+", default=[128, 512, 2048])
     parser.add_argument(
         "--only", nargs="+", choices=("step", "agree", "accuracy"), default=["step", "agree", "accuracy"]
@@ -133,7 +148,9 @@ def main() -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device.type == "cpu" and options.only != ["agree"]:
         parser.error("expected a GPU; without one --only agree compares the losses")
-    images = data.load(options.dataset, options.data)
+    if options.dataset == RANDOM and "accuracy" in options.only:
+        parser.error("the accuracy of random labels has no meaning: expected --only step agree")
+    images = random_images() if options.dataset == RANDOM else data.load(options.dataset, options.data)
     result: dict[str, Any] = {"environment": environment(device), "dataset": images.name, "points": {}}
     print(f"{images.name} on {place(device)}")
     for batch in options.batch:

@@ -198,17 +198,14 @@ template <int FIRST, int TILES, int COUNT>
 __device__ inline void mma_add_all_pixels(float (&sums)[COUNT][TILES][4], const unsigned (&big)[kMmaSteps][TILES][4],
                                           const unsigned (&small)[kMmaSteps][TILES][4], const float* from,
                                           const int (&at)[COUNT], bool last) {
-  if constexpr (FIRST + 2 < COUNT) {
-    mma_add_pixels<FIRST, 2>(sums, big, small, from, at);
-    mma_add_all_pixels<FIRST + 2>(sums, big, small, from, at, last);
-  } else if constexpr (FIRST + 2 == COUNT) {
-    if (last) {
-      mma_add_pixels<FIRST, 2>(sums, big, small, from, at);
-    } else {
-      mma_add_pixels<FIRST, 1>(sums, big, small, from, at);
-    }
-  } else {
-    if (last) mma_add_pixels<FIRST, 1>(sums, big, small, from, at);
+  constexpr int kAtOnce = TILES == 1 ? 4 : 2, kLeft = COUNT - FIRST;  // four sums alternate
+  if constexpr (kLeft > kAtOnce) {
+    mma_add_pixels<FIRST, kAtOnce>(sums, big, small, from, at);
+    mma_add_all_pixels<FIRST + kAtOnce>(sums, big, small, from, at, last);
+  } else if (last) {
+    mma_add_pixels<FIRST, kLeft>(sums, big, small, from, at);
+  } else if constexpr (kLeft > 1) {
+    mma_add_pixels<FIRST, kLeft - 1>(sums, big, small, from, at);
   }
 }
 
