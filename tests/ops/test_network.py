@@ -72,7 +72,8 @@ def test_a_block_of_many_channels_is_pytorchs(channels, rung):
 
 
 @pytest.mark.parametrize("images,channels,filters,width,forward,backward", [
-    (128, 16, 32, 14, "k07_warpgroups", "k03_direct_tiles"), (512, 16, 32, 14, "k07_warpgroups", "k06_tensor_cores"),
+    (64, 16, 32, 14, "k07_warpgroups", "k03_direct_tiles"), (128, 16, 32, 14, "k07_warpgroups", "k06_tensor_cores"),
+    (512, 16, 32, 14, "k07_warpgroups", "k06_tensor_cores"),
     (512, 16, 64, 14, "k07_warpgroups", "k03_direct_tiles"), (512, 16, 36, 9, "k04_direct_tiles", "k03_direct_tiles"),
     (512, 17, 32, 14, "k04_direct_tiles", "k03_direct_tiles"), (512, 8, 32, 14, "k04_direct_tiles", "k03_direct_tiles"),
     (512, 16, 32, 225, "k04_direct_tiles", "k03_direct_tiles"),
@@ -83,7 +84,8 @@ def test_tensor_cores_compute_blocks_that_fill_their_tiles(images, channels, fil
     assert default("conv_block", **block) == forward
     grads = dict.fromkeys(("grad_output", "grad_mean", "grad_var", "grad_convolved"))
     saved = {"mean": meta(filters), "var": meta(filters), "convolved": meta(images, filters, 14, width)}
-    assert default("conv_block_backward", **grads, **block, **saved) == backward
+    with assume_sm_count(132):
+        assert default("conv_block_backward", **grads, **block, **saved) == backward
 
 
 def nhwc(tensor):

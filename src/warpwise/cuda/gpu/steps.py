@@ -24,12 +24,13 @@ Scalars = Sequence[tuple[int, int, Callable[[Any], Any]]]
 class NativeKernel(NamedTuple):
     """A CUDA launch as ``fastcall.Replay`` takes it: offsets are those of parameters in ``memory``, in bytes.
 
-    ``shape`` is grid, block and shared memory in bytes, and whether the launch is cooperative; ``scalars`` have a
-    ``struct`` format besides.
+    ``shape`` is grid, block and shared memory in bytes; ``scalars`` have a ``struct`` format besides. ``attribute`` is
+    that of ``Compiled``.
     """
 
     function: int
     shape: Sequence[int]
+    attribute: int
     memory: bytes
     offsets: Sequence[int]
     pointers: Pointers
@@ -101,7 +102,8 @@ class CudaStep:
             return None
         return NativeKernel(
             made.function,
-            (*made.shape, int(made.cooperative)),
+            made.shape,
+            made.attribute,
             made.parameters.memory,
             offsets,
             [(offsets[slot], tensor, shift) for slot, tensor, shift in self._pointers],

@@ -53,8 +53,8 @@ def cluster_split(problem: Problem, config: str | None) -> None:
     """The launch of k06."""
     a, b, result, kept, bias, scale, activation, source, alpha, beta = problem
     shape, tensor_cores = Shape.of(a, b), a.dtype != torch.float32
-    left, right = (cluster_split_k.lines(operand, at, tensor_cores) for operand, at in ((a, 1), (b, 0)))
     chosen, number = config or cluster_split_k.configs(a, b)[0], activation_number(activation)
+    left, right = cluster_split_k.operand_lines(a, b, chosen, tensor_cores)
     kernel, tiles_m = cluster_split_k.configured(
         CLUSTER_SPLIT_K, "gemm_cluster_split_k", left, right, result, shape, chosen, tensor_cores, number
     )
