@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import torch
+import torch.nn.functional as F
 from benchmarks.unseen_gpu_time import GpuTime
 
 from warpwise import operation, ops
@@ -55,6 +56,12 @@ RATIOS = {
 PYTORCH: dict[str, Callable[..., Any]] = {
     "matmul": torch.matmul, "batched_matmul": torch.bmm, "addmm": lambda c, a, b, beta, alpha: torch.addmm(
         c, a, b, beta=beta, alpha=alpha
+    ),
+    "max_pool2d": F.max_pool2d,
+    "batch_norm": lambda x, weight, bias, eps: F.batch_norm(x, None, None, weight, bias, training=True, eps=eps),
+    "cross_entropy": lambda x, target, ignored: F.cross_entropy(x, target, ignore_index=ignored),
+    "linear_cross_entropy": lambda x, weight, target, bias, ignored: F.cross_entropy(
+        F.linear(x, weight, bias), target, ignore_index=ignored
     ),
 }  # fmt: skip
 NETWORKS = tuple(  # (m, n, k) of linear layers: tokens, output features, input features
@@ -102,6 +109,31 @@ def image(rng: random.Random) -> dict[str, int]:
     return {"n": log_uniform(rng, 1, 32), "channels": 3, **{name: log_uniform(rng, 16, 2048) for name in SIDES}}
 
 
+def features(rng: random.Random) -> dict[str, int]:
+    """A batch of feature maps with up to 2^26 elements."""
+    while True:
+        sizes = {name: log_uniform(rng, 1, high) for name, high in (("n", 4096), ("c", 512), ("h", 256), ("w", 256))}
+        if math.prod(sizes.values()) <= 2**26:
+            return sizes
+
+
+def windows(rng: random.Random) -> tuple[dict[str, int], dict[str, Any]]:
+    """Square windows of 2, 3 or 5 that overlap or not, no larger than the maps."""
+    sizes = features(rng)
+    side = min(rng.choice((2, 2, 3, 5)), sizes["h"], sizes["w"])
+    step = rng.choice((side, min(2, side)))
+    return sizes, {"kernel_size": (side, side), "stride": (step, step), "padding": (0, 0)}
+
+
+def convolution(rng: random.Random) -> tuple[dict[str, int], dict[str, Any]]:
+    """Filters of 1, 3 or 5, padded so that the size of the maps stays; up to 128 channels and 2^24 elements."""
+    while True:
+        sizes, side = features(rng), rng.choice((1, 3, 3, 5))
+        sizes |= {"k": log_uniform(rng, 1, 128), "r": side, "s": side}
+        if sizes["c"] <= 128 and math.prod(sizes[name] for name in "nhw") * max(sizes["c"], sizes["k"]) <= 2**24:
+            return sizes, {"padding": (side // 2, side // 2)}
+
+
 SIDES = ("height", "width")
 BOTH = (torch.float32, torch.bfloat16)
 Draw = Callable[[random.Random], tuple[dict[str, int], dict[str, Any]]]
@@ -133,6 +165,15 @@ CASES: dict[str, tuple[tuple[torch.dtype, ...], tuple[str, ...], Draw]] = {
     "histogram": ((torch.uint8,), (), lambda rng: ({"n": log_uniform(rng, 1, MOST_ELEMENTS), "bins": 256}, {})),
     "rgb_to_grayscale": ((torch.uint8,), (), lambda rng: (
         {name: size for name, size in image(rng).items() if name != "channels"}, {})),
+    "batch_norm": (BOTH[:1], (), lambda rng: (features(rng), {})),
+    "avg_pool2d": (BOTH[:1], (), windows),
+    "max_pool2d": (BOTH[:1], (), windows),
+    "conv2d": (BOTH[:1], (), convolution),
+    "cross_entropy": (BOTH[:1], (), lambda rng: (plane(rng, "n", "classes"), {})),
+    "linear_cross_entropy": (BOTH[:1], (), lambda rng: (
+        {"n": log_uniform(rng, 1, 16384), "k": log_uniform(rng, 1, 1024), "classes": log_uniform(rng, 1, 1024)}, {})),
+    "gather_images": ((torch.uint8,), (), lambda rng: (
+        {"n": 1000, "batch": log_uniform(rng, 1, 4096), **{name: log_uniform(rng, 8, 128) for name in SIDES}}, {})),
     "gaussian_blur": (BOTH[:1], (), lambda rng: ({**image(rng), "kernel": rng.choice((3, 5, 9, 15))}, {})),
 }  # fmt: skip
 GEMMS = tuple(CASES)[:7]
@@ -175,7 +216,7 @@ def measured(
     instance = Problem(op, device).make(each.case, each.dtype, 0)
     args = arguments(op, instance.args, each.arrangement)
     theirs = PYTORCH.get(name, op.spec.eager)
-    found = instance.compare(0, ours(*args))
+    found = instance.compare(0, as_tuple(ours(*args))[0])
     choice = op.choice(*args)
     excused = not found.right and choice.rung is None and not instance.compare(0, as_tuple(theirs(*args))[0]).right
     cost = op.spec.cost(*args)
@@ -194,7 +235,7 @@ def measured(
     functions = {"ours": ours, "theirs": theirs}
     if compiled:
         torch.compiler.reset()
-        functions["compiled"] = torch.compile(op.spec.eager, dynamic=False)
+        functions["compiled"] = torch.compile(theirs, dynamic=False)
     calls = {who: functools.partial(function, *args) for who, function in functions.items()}
     keep_times(point, loops(calls, device, budget))
     if gpu is not None:
