@@ -4,6 +4,7 @@
 // threads, several blocks split a row, and a second launch adds the partial sums in order.
 
 #include <warpwise/core/partial_sums.cuh>
+#include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/reduce.cuh>
 
 // a: (m, k), rows row_stride elements apart; x: (k,); y: (splits, m), where R is T if splits is 1, else float. BYTES
@@ -24,6 +25,7 @@ __global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS) matvec_rows_tog
 #pragma unroll
   for (int r = 0; r < ROWS; ++r) rows[r] = a + (first + r < m ? first + r : m - 1) * row_stride;
   float totals[ROWS] = {};
+  warpwise::wait_for_previous_kernel();
 
   // All loads of a batch are in flight at once, also in the last batch; a loop over single packs would wait for each.
   const long long packs = k / Pack::size, step = static_cast<long long>(splits) * THREADS;

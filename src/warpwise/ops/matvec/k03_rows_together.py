@@ -29,7 +29,7 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
     unroll = vectors * VECTOR // max(bytes_a_load, NARROW)
     teams = 128 // threads if threads <= WARP else 1
     blocks, batches = cdiv(m, teams * rows), cdiv(k * size, bytes_a_load * threads * unroll)
-    splits = max(1, min(FILL * sm_count(a) // (blocks * threads * teams), batches // FEWEST_BATCHES))
+    splits = max(1, min(FILL * sm_count(a) // max(1, blocks * threads * teams), batches // FEWEST_BATCHES))
     sums = partial_sums(y, splits)
     types = f"{cuda.ctype(a.dtype)}, {cuda.ctype(sums.dtype)}"
     kernel = ROWS_TOGETHER[f"matvec_rows_together<{types}, {bytes_a_load}, {threads}, {rows}, {unroll}>"]

@@ -6,6 +6,7 @@
 
 #include <warpwise/core/pack.cuh>
 #include <warpwise/core/partial_sums.cuh>
+#include <warpwise/core/previous_kernel.cuh>
 
 // a: (m, k), columns column_stride elements apart; x: (k,); y: (parts, m), where R is T if parts is 1, else float.
 // BYTES per load divide m and column_stride in bytes, and the address of a. Block: (width, height), up to THREADS; a
@@ -20,6 +21,7 @@ __global__ void __launch_bounds__(THREADS) matvec_columns(const T* a, const T* x
   const long long row = (static_cast<long long>(blockIdx.x) * width + threadIdx.x) * Pack::size;
   const long long part = blockIdx.y;
   float totals[Pack::size] = {};
+  warpwise::wait_for_previous_kernel();
   if (row < m) {
     const long long end = (part + 1) * share;
     const long long last = end < k ? end : k;

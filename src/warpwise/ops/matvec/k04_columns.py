@@ -24,9 +24,9 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
     bytes_a_load = load_bytes(size, a.data_ptr(), m * size, pitch * size)
     lanes, in_flight = config_numbers("matvec", config or configs(a, x)[0], FORM)
     blocks, batches = cdiv(m * size, lanes * bytes_a_load), cdiv(k * lanes, in_flight * THREADS)
-    parts = max(1, min(RESIDENT * sm_count(a) // blocks, batches // FEWEST_BATCHES))
-    share = cdiv(k, parts)
-    sums = partial_sums(y, cdiv(k, share))
+    parts = max(1, min(RESIDENT * sm_count(a) // max(1, blocks), batches // FEWEST_BATCHES))
+    share = max(1, cdiv(k, parts))
+    sums = partial_sums(y, max(1, cdiv(k, share)))
     types = f"{cuda.ctype(a.dtype)}, {cuda.ctype(sums.dtype)}"
     kernel = COLUMNS[f"matvec_columns<{types}, {bytes_a_load}, {THREADS}, {in_flight}>"]
     kernel[(blocks, len(sums)), (lanes, THREADS // lanes)](cuda.strided(a), x, cuda.out(sums), m, k, pitch, share)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <warpwise/core/pack.cuh>
+#include <warpwise/core/previous_kernel.cuh>
 
 namespace warpwise {
 
@@ -34,6 +35,7 @@ __device__ void elementwise(long long n, const F& f, T* out, const In*... in) {
     for (int k = 0; k < kSize; ++k) results.at[k] = f(values.at[k]...);
     return results;
   };
+  wait_for_previous_kernel();
   if (count == kElements && aligned(out, in...)) {
     packs(out + first)[threadIdx.x] = compute(packs(in + first)[threadIdx.x]...);
     return;
