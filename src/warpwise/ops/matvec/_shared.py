@@ -1,13 +1,10 @@
-"""Code that k03 and k04 share: the bytes of a load, and the second launch that adds partial sums."""
+"""Code that k03 and k04 share: the bytes of a load, and memory for partial sums."""
 
 from __future__ import annotations
 
 import re
 
 import torch
-
-from warpwise import cuda
-from warpwise.operation import cdiv
 
 THREADS = 256
 WARP, WARPS = 32, 8  # a block's, of 256 threads
@@ -30,13 +27,6 @@ def load_bytes(itemsize: int, *values: int) -> int:
 def partial_sums(y: torch.Tensor, splits: int) -> torch.Tensor:
     """(splits, m): memory for the partial sums of ``splits`` blocks, or ``y`` itself for one split."""
     return y.view(1, -1) if splits == 1 else y.new_empty((splits, len(y)), dtype=torch.float32)
-
-
-def add_partial_sums(module: cuda.Module, y: torch.Tensor, sums: torch.Tensor) -> None:
-    """Add ``sums`` (splits, m) into ``y`` in order. ``module`` includes core/partial_sums.cuh."""
-    if len(sums) > 1:
-        kernel = module[f"warpwise::reduce_partials<{cuda.ctype(y.dtype)}>"]
-        kernel[cdiv(len(y), 128), 256](sums, cuda.out(y), len(y), len(sums))
 
 
 def config_numbers(op: str, config: str, form: re.Pattern[str]) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 // DRAM bandwidth needs bandwidth times latency in flight, about 40 KB per SM. If there are fewer rows than teams of
 // threads, several blocks split a row, and a second launch adds the partial sums in order.
 
-#include <warpwise/core/partial_sums.cuh>
+#include <warpwise/core/pack.cuh>
 #include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/reduce.cuh>
 

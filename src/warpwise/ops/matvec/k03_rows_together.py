@@ -9,7 +9,8 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matvec._shared import VECTOR, WARP, add_partial_sums, config_numbers, load_bytes, partial_sums
+from warpwise.ops.matvec._shared import VECTOR, WARP, config_numbers, load_bytes, partial_sums
+from warpwise.ops.matvec.k04_columns import add_partial_sums
 
 ROWS_TOGETHER = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -34,7 +35,7 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
     types = f"{cuda.ctype(a.dtype)}, {cuda.ctype(sums.dtype)}"
     kernel = ROWS_TOGETHER[f"matvec_rows_together<{types}, {bytes_a_load}, {threads}, {rows}, {unroll}>"]
     kernel[(blocks, splits), (threads, teams)](cuda.strided(a), x, cuda.out(sums), m, k, pitch)
-    add_partial_sums(ROWS_TOGETHER, y, sums)
+    add_partial_sums(y, sums)
 
 
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
