@@ -1,4 +1,4 @@
-"""Grids of kernels in which a thread computes 16 bytes; the elements after the last 16 bytes take a thread each."""
+"""Grids of kernels in which a thread computes 16 bytes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ PACK_BLOCK = 128  # threads: one wave of blocks is divided between the SMs more 
 
 
 def pack_blocks(count: int, itemsize: int, bytes: int = BYTES, block: int = PACK_BLOCK) -> int:
-    """Blocks with a thread for each whole pack of ``count`` elements and one for each element after the last."""
+    """Blocks with a thread for each whole pack of ``count`` elements and one for each element after the last pack."""
     packs, rest = divmod(count, max(1, bytes // itemsize))
     return -(-(packs + rest) // block)  # rounded up
+
+
+def elementwise_blocks(count: int, itemsize: int) -> int:
+    """Blocks of ``core/elementwise.cuh``, each of PACK_BLOCK packs."""
+    return -(-count // (BYTES // itemsize * PACK_BLOCK))  # rounded up

@@ -9,13 +9,14 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm.lazy import lazy_launch
-from warpwise.operation import Rung, cdiv, make_rung, sm_count
+from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops.matvec import k03_rows_together, k04_columns
-from warpwise.ops.matvec._shared import THREADS, WARP, WARPS, aligned
+from warpwise.ops.matvec._shared import THREADS, WARP, WARPS, load_bytes
 from warpwise.ops.matvec.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 MOST_BLOCKS = 2**31 - 1
+LONG_ROWS, LONG_COLUMNS, LARGE = 16384, 2048, 1 << 24  # elements, columns and bytes, for loads of 2 bytes
 
 THREAD_PER_ROW = cuda.load(HERE / "k01_thread_per_row.cu")
 WARP_PER_ROW = cuda.load(HERE / "k02_warp_per_row.cu")
@@ -71,12 +72,16 @@ RUNGS = (
 
 
 def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
-    """The rung for sizes without a table: k04 for a column-major a, k03 for a row-major one, k05 for many rows that are
-    not aligned to 16 bytes, because Triton keeps more loads in flight; PyTorch for float64."""
+    """The rule for sizes without a table: k04 for a column-major a, k03 for a row-major one.
+
+    PyTorch for float64, and where loads are of 2 bytes only (an odd size of 2-byte elements) and the matrix is large:
+    rows of more than 16384 elements, or more than 16 MB by columns of which there are more than 2048.
+    """
     if a.dtype not in KERNEL_DTYPES or limits(a, x):
         return None
-    if a.stride(0) == 1 and a.stride(1) != 1 and a.shape[0] > 1:
-        return "k04_columns"
-    vectors = aligned(16, a.data_ptr(), a.stride(0) * a.element_size()) or a.stride(1) != 1
-    few = a.shape[0] < 32 * sm_count(a) or triton_limits(a, x)
-    return "k03_rows_together" if vectors or few else "k05_triton"
+    (m, k), size, across = a.shape, a.element_size(), a.stride(0) == 1 and a.stride(1) != 1 and a.shape[0] > 1
+    pitch = a.stride(1) if across else a.stride(0) if a.stride(1) == 1 else k
+    narrow = load_bytes(size, a.data_ptr(), pitch * size, (m if across else 0) * size) == 2
+    if across:
+        return None if narrow and k > LONG_COLUMNS and m * k * size > LARGE else "k04_columns"
+    return None if narrow and k > LONG_ROWS else "k03_rows_together"

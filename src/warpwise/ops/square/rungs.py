@@ -8,7 +8,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
-from warpwise.ops._packs import PACK_BLOCK, pack_blocks
+from warpwise.ops._packs import PACK_BLOCK, elementwise_blocks
 
 HERE = Path(__file__).parent
 BLOCK = 256
@@ -32,7 +32,7 @@ def grid_stride(out: torch.Tensor, input: torch.Tensor) -> None:
 
 
 def vectorised(out: torch.Tensor, input: torch.Tensor) -> None:
-    _launch(VECTORISED, pack_blocks(input.numel(), input.element_size()), out, input, PACK_BLOCK)
+    _launch(VECTORISED, elementwise_blocks(input.numel(), input.element_size()), out, input, PACK_BLOCK)
 
 
 def triton(out: torch.Tensor, input: torch.Tensor) -> None:

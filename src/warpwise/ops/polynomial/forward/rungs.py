@@ -8,7 +8,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung
-from warpwise.ops._packs import PACK_BLOCK, pack_blocks
+from warpwise.ops._packs import PACK_BLOCK, elementwise_blocks
 
 HERE = Path(__file__).parent
 BLOCK = 256
@@ -34,7 +34,7 @@ def fused(out: torch.Tensor, input: torch.Tensor) -> None:
 
 
 def vectorised(out: torch.Tensor, input: torch.Tensor) -> None:
-    blocks = pack_blocks(input.numel(), input.element_size())
+    blocks = elementwise_blocks(input.numel(), input.element_size())
     VECTORISED[f"polynomial<{cuda.ctype(input.dtype)}>"][blocks, PACK_BLOCK](input, cuda.out(out), input.numel())
 
 
