@@ -98,6 +98,8 @@ def test_windows_side_by_side_have_their_own_rung():
             for dtype, expected in ((torch.float32, rung), (torch.bfloat16, rung), (torch.float64, None)):
                 assert default(name, input=meta(2, 3, side, side, dtype=dtype), **pairs) == expected
             assert default(name, input=nhwc(meta(2, 3, side, side)), **pairs) == vectors
+            strided = default(name, input=meta(2, 3, side, 2 * side)[..., ::2], **pairs)
+            assert strided in ("k03_halved", "k01_thread_per_window")
     shape = (2, 3, 28, 28)
     for size, grad in ((3, meta(2, 3, 13, 13)), (2, nhwc(meta(2, 3, 14, 14)))):
         pairs = {"kernel_size": (size, size), "stride": (2, 2), "padding": (0, 0)}

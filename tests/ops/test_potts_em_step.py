@@ -36,9 +36,24 @@ def test_tiles_agree_with_pytorch(
     given_ = arguments(
         n, domains, width, restarts, scored=scored, interaction=interaction, return_derivatives=True, return_near=True
     )
+    agrees_with_pytorch(given_, "k02")
+
+
+# One or two lanes a point, full or not, two or eight tiles of 16 features, and more edges than are in flight.
+@pytest.mark.parametrize(
+    "n,domains,width,degree", [(200, 3, 5, 4), (150, 8, 70, 12), (140, 6, 40, 3), (100, 12, 20, 9), (64, 8, 16, 2)]
+)
+def test_one_launch_agrees_with_pytorch(n: int, domains: int, width: int, degree: int) -> None:
+    given_ = arguments(
+        n, domains, width, 2, degree=degree, weighted=True, field=True, return_derivatives=True, return_near=True
+    )
+    agrees_with_pytorch(given_, "k03")
+
+
+def agrees_with_pytorch(given_: dict[str, Any], rung: str) -> None:
     expected_q, actual_q = given_["q"].clone(), given_["q"].clone()
     expected = ops.potts_em_step(**{**given_, "q": expected_q})
-    actual = ops.potts_em_step(**{**given_, "q": actual_q}, rung="k02")
+    actual = ops.potts_em_step(**{**given_, "q": actual_q}, rung=rung)
     torch.testing.assert_close(actual_q, expected_q)
     for found, wanted in zip(actual, expected, strict=True):
         assert (found is None) == (wanted is None)
@@ -46,7 +61,7 @@ def test_tiles_agree_with_pytorch(
             torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4 * max(1.0, float(wanted.abs().max())))
 
 
-@pytest.mark.parametrize("rung", [None, "k01", "k02"])
+@pytest.mark.parametrize("rung", [None, "k01", "k02", "k03"])
 def test_points_outside_the_bounds_keep_their_probabilities(rung: str | None) -> None:
     given_ = arguments()
     before = given_["q"].clone()
@@ -58,7 +73,7 @@ def test_points_outside_the_bounds_keep_their_probabilities(rung: str | None) ->
 
 
 def test_no_points_give_zeros() -> None:
-    for rung in (None, "k01", "k02"):
+    for rung in (None, "k01", "k02", "k03"):
         counts, sums, derivatives, _ = ops.potts_em_step(
             **{**arguments(), "bounds": (7, 7), "return_derivatives": True}, rung=rung
         )

@@ -13,6 +13,7 @@ import torch
 
 from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.graph import Graph
+from warpwise.apps.clustering.kmeans import most_probable
 from warpwise.apps.clustering.parallel import Alone, Chunk, Part
 from warpwise.apps.clustering.smoothing import neighbour_sum as sum_over_neighbours
 from warpwise.ops import potts_bound, potts_em_step
@@ -238,15 +239,15 @@ class MeanField:
         ``highest_beta`` None keeps ``beta``. On a GPU the labels are compared in every fifth iteration.
         """
         every = _CHECKED_EVERY if self.q.is_cuda else 1
-        labels = self.q[:, 0].argmax(1) if tolerance > 0 else self.q.new_empty(0)
+        labels = most_probable(self.q[:, 0]) if tolerance > 0 else self.q.new_empty(0)
         for iteration in range(1, iterations + 1):
             checked = tolerance > 0 and iteration % every == 0
             if checked and every > 1:
-                labels = self.q[:, 0].argmax(1)
+                labels = most_probable(self.q[:, 0])
             self.update_domains(highest_beta is not None)
             self.update_parameters(highest_beta)
             if checked:
-                new = self.q[:, 0].argmax(1)
+                new = most_probable(self.q[:, 0])
                 differing = (new != labels)[: self.parallel.own].sum().double()
                 moved = float(self.parallel.sum(differing)) / self.parallel.n_points
                 sized = self.sizes is None or float((self._fractions() - self.sizes).abs().max()) < _SIZE_TOLERANCE

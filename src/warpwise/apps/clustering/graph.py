@@ -121,6 +121,18 @@ class Graph:
         return Graph(*parts, self.colours[kept])
 
 
+def with_indices_of_device(graph: Graph) -> Graph:
+    """``graph`` of weights 1 itself on a CPU; on a GPU with indices of int32."""
+    if not graph.weights.is_cuda:
+        return graph
+    if max(graph.columns.numel(), graph.n_points) >= 2**31:
+        raise ValueError(f"graph: expected fewer than 2**31 entries on a GPU, got {graph.columns.numel()}")
+    columns = graph.columns.int()
+    found = Graph(graph.rowptr.int(), columns, _ones(columns), graph.colours)
+    found.__dict__["unit_weights"] = True
+    return found
+
+
 def unit_graph(counts: torch.Tensor, columns: torch.Tensor, colours: torch.Tensor) -> Graph:
     """The graph of weights 1 in which point i has the next ``counts[i]`` of the ``columns`` as neighbours."""
     rowptr = torch.zeros(len(counts) + 1, dtype=columns.dtype, device=columns.device)
@@ -148,7 +160,7 @@ def compress(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Sort entries by row, then column, into (rowptr, columns, weights)."""
     order = torch.argsort(rows * n_points + columns)
-    rowptr = torch.zeros(n_points + 1, dtype=torch.int64)
+    rowptr = torch.zeros(n_points + 1, dtype=torch.int64, device=rows.device)
     rowptr[1:] = torch.bincount(rows, minlength=n_points).cumsum(0)
     return rowptr, columns[order], weights[order]
 
@@ -165,12 +177,14 @@ def symmetric(
     ``rows`` and ``columns`` are (M,) int64. Self-loops and weights of 0 are dropped. Without ``colours`` a greedy
     colouring is computed.
     """
-    given = torch.ones(rows.numel()) if weights is None else weights.to(torch.float32)
+    given = torch.ones(rows.numel(), device=rows.device) if weights is None else weights.to(torch.float32)
     kept = (rows != columns) & (given > 0)
     rows, columns, given = rows[kept], columns[kept], given[kept]
     keys = torch.cat([rows * n_points + columns, columns * n_points + rows])
     unique, inverse = torch.unique(keys, return_inverse=True)
-    larger = torch.zeros(unique.numel()).scatter_reduce_(0, inverse, torch.cat([given, given]), "amax")
+    larger = torch.zeros(unique.numel(), device=rows.device).scatter_reduce_(
+        0, inverse, torch.cat([given, given]), "amax"
+    )
     starts, ends = unique // n_points, unique % n_points
     rowptr, ends, larger = compress(starts, ends, larger, n_points)
     if colours is None:
@@ -184,21 +198,21 @@ def greedy_colouring(rowptr: torch.Tensor, columns: torch.Tensor) -> torch.Tenso
     In each round the points of larger degree than all their uncoloured neighbours (ties broken by a fixed random order)
     take the smallest colour that no neighbour has.
     """
-    n = rowptr.numel() - 1
-    rows = torch.repeat_interleave(torch.arange(n), rowptr.diff())
-    shuffled = torch.randperm(n, generator=torch.Generator().manual_seed(0))
+    n, device = rowptr.numel() - 1, rowptr.device
+    rows = torch.repeat_interleave(torch.arange(n, device=device), rowptr.diff())
+    shuffled = torch.randperm(n, generator=torch.Generator().manual_seed(0)).to(device)
     priority = rowptr.diff() * n + shuffled
-    colours = torch.full((n,), -1, dtype=torch.int64)
+    colours = torch.full((n,), -1, dtype=torch.int64, device=device)
     while rows.numel():
-        highest = torch.full((n,), -1, dtype=torch.int64)
+        highest = torch.full((n,), -1, dtype=torch.int64, device=device)
         open_end = colours[columns] < 0
         highest.scatter_reduce_(0, rows, torch.where(open_end, priority[columns], -1), "amax")
         chosen = (colours < 0) & (priority > highest)
         points = torch.nonzero(chosen).flatten()
-        number = torch.empty(n, dtype=torch.int64)
-        number[points] = torch.arange(points.numel())
+        number = torch.empty(n, dtype=torch.int64, device=device)
+        number[points] = torch.arange(points.numel(), device=device)
         seen = chosen[rows] & ~open_end
-        used = torch.zeros(points.numel(), int(colours.max()) + 2, dtype=torch.bool)
+        used = torch.zeros(points.numel(), int(colours.max()) + 2, dtype=torch.bool, device=device)
         used[number[rows[seen]], colours[columns[seen]]] = True
         colours[points] = used.to(torch.int8).argmin(1)
         remaining = colours[rows] < 0

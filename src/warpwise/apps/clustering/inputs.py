@@ -39,7 +39,7 @@ def graph_of(
         points = check_coords(coords)
         if points.shape[0] != n_points:
             raise ValueError(f"coords: expected {n_points} rows, as X has, got {points.shape[0]}")
-        return knn(points, neighbours).to(device)
+        return knn(points, neighbours, device)
     if graph is not None:
         built = graph if isinstance(graph, Graph) else from_sparse(graph)
         if built.n_points != n_points:
@@ -79,13 +79,14 @@ def whitening(
     parts = [slice(begin, min(begin + _block(X), own)) for begin in range(0, own, _block(X))]
     mean = parallel.sum(X[:own].sum(0, dtype=torch.float64)) / n
     squares = torch.zeros_like(mean)
+    dtype = X.dtype if X.is_cuda else torch.float64
     for part in parts:
-        squares += (X[part].double() - mean).square_().sum(0)
+        squares += (X[part].to(dtype) - mean.to(dtype)).square_().sum(0, dtype=torch.float64)
     low, high = torch.aminmax(X[:own], dim=0)
     largest = torch.maximum(-low, high).double()
     deviation, largest = (parallel.sum(squares) / n).sqrt(), parallel.largest(largest)
     unit = torch.where(deviation > 1e-6 * largest.clamp(min=1e-300), 1 / deviation, 0)
-    scaled = affine(X, mean, unit.diag(), order)
+    scaled = affine(X, mean, unit, order)
     total = parallel.sum(sum_of_products(scaled[:own], scaled[:own])) / n
     noise = total
     degree = parallel.sum(graph.degree[:own].sum(dtype=torch.float64))
@@ -104,12 +105,16 @@ def whitening(
 def affine(
     X: torch.Tensor, mean: torch.Tensor, matrix: torch.Tensor, order: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """(N, D') float32: (X - mean) @ matrix in float64, the rows X[order] if ``order`` is given; a block at a time."""
-    result = torch.empty(len(X) if order is None else len(order), matrix.shape[1], device=X.device)
+    """(N, D') float32: (X - mean) @ matrix, the rows X[order] if ``order`` is given; a block at a time. A ``matrix``
+    (D,) is diagonal. Computed in float64, on a GPU in the dtype of X: differences of float32 near ``mean`` are exact.
+    """
+    dtype = X.dtype if X.is_cuda else torch.float64
+    mean, matrix = mean.to(dtype), matrix.to(dtype)
+    result = torch.empty(len(X) if order is None else len(order), matrix.shape[-1], device=X.device)
     for begin in range(0, len(result), _block(X)):
         part = slice(begin, begin + _block(X))
-        rows = X[part] if order is None else X[order[part]]
-        result[part] = (rows.double() - mean) @ matrix
+        rows = (X[part] if order is None else X[order[part]]).to(dtype) - mean
+        result[part] = rows * matrix if matrix.dim() == 1 else rows @ matrix
     return result
 
 
@@ -132,7 +137,8 @@ def _product(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
         return first.T @ second
     rows = len(first) // _SPLITS * _SPLITS
     split = first[:rows].view(_SPLITS, -1, first.shape[1]).mT @ second[:rows].view(_SPLITS, -1, second.shape[1])
-    return split.sum(0) + first[rows:].T @ second[rows:]
+    product = split.sum(0)
+    return product if rows == len(first) else product + first[rows:].T @ second[rows:]
 
 
 def interaction_of(prior: Any, n_domains: int, reach: int = 3) -> torch.Tensor | None:

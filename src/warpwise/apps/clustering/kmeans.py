@@ -7,7 +7,8 @@ import torch
 from warpwise.apps.clustering.graph import generator_on
 from warpwise.ops import kmeans_assign, kmeans_update
 
-_CHECKED_EVERY = 5  # iterations on a GPU, where the check for convergence synchronises
+_CHECKED_EVERY = 10  # iterations on a GPU, where the check for convergence synchronises
+_FEW = 16  # domains among which a GPU finds the most probable one as the nearest unit vector
 _LEAST_RATE = 1e-30  # so that draws are uniform if all weights are 0
 
 
@@ -90,6 +91,15 @@ def assign(X: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
     if X.is_cuda:
         return kmeans_assign(X, centres)[0]
     return torch.stack([kmeans_assign(X, centre)[0] for centre in centres])  # PyTorch stores (N, k) distances
+
+
+def most_probable(q: torch.Tensor) -> torch.Tensor:
+    """(...): the index of the largest of the probabilities ``q`` (..., K), int32 or int64."""
+    k = q.shape[-1]
+    if not q.is_cuda or k > _FEW:
+        return q.argmax(-1)
+    # |q - e_k|^2 = |q|^2 + 1 - 2 q_k: on a GPU a reduction over few elements takes several times as long.
+    return kmeans_assign(q.reshape(-1, k), torch.eye(k, device=q.device))[0].view(q.shape[:-1])
 
 
 def one_hot(labels: torch.Tensor, k: int) -> torch.Tensor:

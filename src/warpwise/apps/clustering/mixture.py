@@ -61,8 +61,8 @@ class SpatialMixture(Estimator):
         copies all. X, q and the graph then stay in the memory of the host, where starts and bounds are computed.
     random_state : an int, a ``numpy.random.RandomState`` or None. Fits with one int are equal bit for bit.
     device : where the fit runs: "cpu", "cuda", or None for the device of a tensor X and the CPU for an array. The graph
-        of ``shape`` is built there, that of ``coords`` on the CPU. On a GPU the labels are compared in every fifth
-        iteration, so that more iterations may be done than on a CPU; fits with one ``random_state`` are equal bit for
+        of ``shape`` or ``coords`` is built there. On a GPU the labels are compared in every fifth iteration, so that
+        more iterations may be done than on a CPU; fits with one ``random_state`` are equal bit for
         bit on one device.
 
     Attributes

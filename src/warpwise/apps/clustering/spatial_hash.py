@@ -12,28 +12,30 @@ from typing import Any
 import numpy as np
 import torch
 
-from warpwise.apps.clustering.graph import Graph, symmetric
+from warpwise.apps.clustering.graph import Graph, symmetric, with_indices_of_device
 
 _BATCH = 1 << 23  # candidate pairs in memory at once
 _MAX_CELLS = {2: 1 << 31, 3: 1 << 20}  # per axis: a key of all axes fits in an int64
 
 
-def knn(coords: Any, k: int = 8) -> Graph:
+def knn(coords: Any, k: int = 8, device: torch.device | None = None) -> Graph:
     """Join each point to its ``k`` nearest others, Euclidean distance; symmetrised, so that a degree may exceed ``k``.
 
     ``coords`` is (N, 2) or (N, 3), finite. Points at the same place are ordinary neighbours at distance 0; the time
-    grows with the square of their number. If N <= k, all points are joined. Raises ``ValueError`` for a wrong shape,
-    values that are not finite, or k < 1.
+    grows with the square of their number. If N <= k, all points are joined. ``device`` is where the graph is built, the
+    CPU by default; of equally distant points, different devices may choose different ones. Raises ``ValueError`` for a
+    wrong shape, values that are not finite, or k < 1.
     """
-    points = check_coords(coords)
+    points = check_coords(coords).to(device)
     if k < 1:
         raise ValueError(f"k: expected at least 1, got {k}")
     n = points.shape[0]
     k = min(k, n - 1)
     if k <= 0:
-        return symmetric(torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64), n)
+        none = torch.empty(0, dtype=torch.int64, device=points.device)
+        return with_indices_of_device(symmetric(none, none, n))
     side = _side_for(points, k)
-    queries = torch.arange(n)
+    queries = torch.arange(n, device=points.device)
     found_rows, found_columns = [], []
     while queries.numel():
         cells = _Cells(points, side)
@@ -52,13 +54,13 @@ def knn(coords: Any, k: int = 8) -> Graph:
             order = order[torch.argsort(rows[order], stable=True)]
             rows, columns = rows[order], columns[order]
             counts = torch.where(enough, counts, 0)
-            keep = torch.arange(rows.numel()) - (counts.cumsum(0) - counts)[rows] < k
+            keep = torch.arange(rows.numel(), device=rows.device) - (counts.cumsum(0) - counts)[rows] < k
             found_rows.append(batch[rows[keep]])
             found_columns.append(columns[keep])
             unresolved.append(batch[~enough])
         queries = torch.cat(unresolved)
         side *= 2
-    return symmetric(torch.cat(found_rows), torch.cat(found_columns), n)
+    return with_indices_of_device(symmetric(torch.cat(found_rows), torch.cat(found_columns), n))
 
 
 def radius(coords: Any, distance: float) -> Graph:
@@ -105,7 +107,7 @@ class _Cells:
         self.points = points
         self.place = ((points - low) / self.side).floor().to(torch.int64) + 1
         self.whole = bool((self.place <= 2).all())
-        self.strides = torch.tensor([_MAX_CELLS[axes] ** axis for axis in range(axes)])
+        self.strides = torch.tensor([_MAX_CELLS[axes] ** axis for axis in range(axes)], device=points.device)
         keys = (self.place * self.strides).sum(1)
         sorted_keys, self.order = torch.sort(keys, stable=True)
         self.keys, counts = torch.unique_consecutive(sorted_keys, return_counts=True)
@@ -120,21 +122,23 @@ class _Cells:
         self, queries: torch.Tensor
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]]:
         """Yield (rows, columns, squared distances, batch): ``rows`` index ``batch``, a part of ``queries``."""
-        axes = self.points.shape[1]
-        steps = torch.cartesian_prod(*[torch.arange(-1, 2)] * axes)
-        around = (self.place[queries][:, None] + steps) @ self.strides
+        axes, device = self.points.shape[1], self.points.device
+        steps = torch.cartesian_prod(*[torch.arange(-1, 2, device=device)] * axes)
+        around = ((self.place[queries][:, None] + steps) * self.strides).sum(2)  # a GPU has no products of integers
         at = torch.searchsorted(self.keys, around).clamp(max=self.keys.numel() - 1)
         counts = torch.where(self.keys[at] == around, self.counts[at], 0)
         total = counts.sum(1).cumsum(0)
         begin = 0
         while begin < queries.numel():
             before = int(total[begin - 1]) if begin else 0
-            end = max(begin + 1, int(torch.searchsorted(total, before + _BATCH, right=True)))
+            end = max(
+                begin + 1, int(torch.searchsorted(total, torch.tensor(before + _BATCH, device=device), right=True))
+            )
             part = counts[begin:end].flatten()
-            row_of_cell = torch.repeat_interleave(torch.arange(end - begin), steps.shape[0])
+            row_of_cell = torch.repeat_interleave(torch.arange(end - begin, device=device), steps.shape[0])
             rows = torch.repeat_interleave(row_of_cell, part)
             first = torch.repeat_interleave(self.starts[at[begin:end].flatten()] - (part.cumsum(0) - part), part)
-            columns = self.order[first + torch.arange(rows.numel())]
+            columns = self.order[first + torch.arange(rows.numel(), device=device)]
             batch = queries[begin:end]
             different = columns != batch[rows]
             rows, columns = rows[different], columns[different]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 
@@ -11,7 +11,7 @@ from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.field import MeanField
 from warpwise.apps.clustering.graph import Graph, generator_on
 from warpwise.apps.clustering.inputs import sum_of_products
-from warpwise.apps.clustering.kmeans import assign, inertia, lloyd, one_hot, plus_plus
+from warpwise.apps.clustering.kmeans import assign, inertia, lloyd, most_probable, one_hot, plus_plus
 from warpwise.apps.clustering.parallel import Alone
 from warpwise.apps.clustering.smoothing import smooth
 from warpwise.ops import kmeans_update
@@ -44,7 +44,6 @@ def best_start(
     EM continues from its labels; that of the highest ELBO after the others is returned."""
     parallel = Alone(len(X)) if parallel is None else parallel
     types = None if n_types is None else _types(X, n_types, generator, parallel)
-    labels = _start_labels(X, types, graph, n_domains, n_init, generator, parallel)
     own = X[: parallel.own]
     total = parallel.sum(sum_of_products(own, own).float() if X.is_cuda else own.T @ own)
     batch = max(1, _ELEMENTS // (parallel.share * max(n_domains, n_types or 0)))
@@ -54,25 +53,38 @@ def best_start(
             model = _model(X, graph, part, n_domains, types, beta, temper, total, parallel)
             model.run(iterations)
             yield model
+            del model  # before the next one is made
 
-    bounds, done = X.new_empty(0, dtype=torch.float64), 0
-    if checkpoint is not None and (kept := checkpoint.load()) is not None:
-        bounds, done = kept["bounds"].to(X.device), len(kept["bounds"])
-        labels[:done] = kept["labels"].to(X.device)
-        if progress is not None:
-            progress(done, n_init)
-    for model in fits(labels[done:], FIRST_ITERATIONS):
-        bounds = torch.cat([bounds, model.elbo()])
-        labels[done : len(bounds)] = model.q.argmax(2).T
-        done = len(bounds)
-        if checkpoint is not None:
-            checkpoint.save({"bounds": bounds, "labels": labels[:done]})
-        if progress is not None:
-            progress(done, n_init)
+    # A group is prepared while a GPU runs the fits of the one before.
+    groups: Iterable[torch.Tensor] = _start_labels(X, types, graph, n_domains, n_init, generator, parallel)
+    if batch >= n_init:
+        groups = [torch.cat(list(groups))]
+    labels, bounds, done, begin = None, X.new_empty(0, dtype=torch.float64), 0, 0
+    for group in groups:
+        if labels is None:
+            labels = group.new_empty(n_init, group.shape[1])
+            if checkpoint is not None and (kept := checkpoint.load()) is not None:
+                bounds, done = kept["bounds"].to(X.device), len(kept["bounds"])
+                labels[:done] = kept["labels"].to(X.device)
+                if progress is not None:
+                    progress(done, n_init)
+        for model in fits(group[max(0, done - begin) :], FIRST_ITERATIONS):
+            bounds = torch.cat([bounds, model.elbo()])
+            labels[done : len(bounds)] = most_probable(model.q).T
+            done = len(bounds)
+            if checkpoint is not None:
+                checkpoint.save({"bounds": bounds, "labels": labels[:done]})
+            if progress is not None:
+                progress(done, n_init)
+            del model
+        begin += len(group)
+    del groups, group
+    assert labels is not None
     kept_starts = bounds.topk(max(1, min(n_init, FEWEST), n_init // 4)).indices
     best = _Best()
     for model in fits(labels[kept_starts], ITERATIONS - FIRST_ITERATIONS):
         best.offer(model)
+        del model
     return best.model(X, graph, beta, temper, total, parallel)
 
 
@@ -117,13 +129,13 @@ def _start_labels(
     n_init: int,
     generator: torch.Generator,
     parallel: Alone,
-) -> torch.Tensor:
-    """(n_init, N), uint8 if ``k`` permits: k-means on features smoothed over each of ``HOPS`` in turn, or on the
-    probabilities of types, which are smoothed over one hop more."""
+) -> Iterator[torch.Tensor]:
+    """(starts, N), uint8 if ``k`` permits, for each of ``HOPS`` in turn; n_init starts in all: k-means on features
+    smoothed over so many hops, or on the probabilities of types, which are smoothed over one hop more."""
     features, hops = X if types is None else types.sqrt(), 0
     parts = [part.contiguous() for part in features.split(_width_of_parts(features), 1)]
     del features
-    dtype, found = torch.uint8 if k <= 256 else torch.int32, []
+    dtype = torch.uint8 if k <= 256 else torch.int32
     for place, wanted in enumerate(HOPS[:n_init]):
         wanted += types is not None
         for _ in range(wanted - hops):  # one hop and one part at a time: little more than a copy is in memory
@@ -133,11 +145,15 @@ def _start_labels(
         sample = _sampled(parts, generator, parallel)
         centres = lloyd(sample, plus_plus(sample, k, len(range(place, n_init, len(HOPS))), generator), 10)[1]
         if len(parts) == 1:
-            found.append(assign(parts[0], centres).to(dtype))
+            yield assign(parts[0], centres).to(dtype)
             continue
-        blocks = zip(*(part.split(_BLOCK) for part in parts), strict=True)
-        found.append(torch.cat([assign(torch.cat(block, 1), centres).to(dtype) for block in blocks], 1))
-    return torch.cat(found)
+        del sample
+        yield torch.cat([assign(torch.cat(block, 1), centres).to(dtype) for block in _blocks(parts)], 1)
+
+
+def _blocks(parts: Sequence[torch.Tensor]) -> Iterator[tuple[torch.Tensor, ...]]:
+    """The columns ``parts`` of ``_BLOCK`` points at a time."""
+    yield from zip(*(part.split(_BLOCK) for part in parts), strict=True)
 
 
 def _width_of_parts(features: torch.Tensor) -> int:

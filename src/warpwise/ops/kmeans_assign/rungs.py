@@ -15,11 +15,13 @@ from warpwise.ops.kmeans_assign.spec import DTYPES
 HERE = Path(__file__).parent
 THREADS, POINTS_A_THREAD = 128, 4  # kThreads and kPoints of k02
 SHARED_OF_TWO, SHARED_OF_ONE = 112 * 1024, 224 * 1024  # bytes per block, with two blocks and with one per SM
+MOST_TILES = 8  # of k04: tiles of eight centroids whose scores a warp has in registers
 MOST_BLOCKS, MOST_RESTARTS = 2**31 - 1, 65535  # of a grid: x and y
 TRITON_WIDTH, TRITON_ELEMENTS = 256, 8192  # columns at most; elements of a block of points
 
 THREAD_PER_POINT = cuda.load(HERE / "k01_thread_per_point.cu")
 REGISTER_TILES = cuda.load(HERE / "k02_register_tiles.cu")
+TENSOR_CORES = cuda.load(HERE / "k04_tensor_cores.cu")
 
 Outputs = tuple[torch.Tensor, torch.Tensor | None]
 
@@ -87,6 +89,42 @@ def triton(outputs: Outputs, X: torch.Tensor, centroids: torch.Tensor, return_di
            DISTANCES=return_distances, POINTS=points, CLUSTERS=together, WIDTH=padded, num_warps=4)  # fmt: skip
 
 
+class Fragments(NamedTuple):
+    """``tiles`` tiles of eight centroids at a time, ``bytes`` of shared memory of a block, and blocks per SM."""
+
+    tiles: int
+    bytes: int
+    blocks: int
+
+
+def fragments_of(clusters: int, width: int) -> Fragments | None:
+    """At most eight tiles at a time, as few as cover the centroids in as many passes; None if centroids do not fit."""
+    every = cdiv(clusters, 8)
+    tiles = cdiv(every, cdiv(every, MOST_TILES))
+    held = cdiv(every, tiles) * tiles * 8
+    size = 4 * held * (row_stride(width) + 1)
+    if size > SHARED_OF_ONE:
+        return None
+    resident = 3 if tiles > 4 else 4 if tiles > 2 else 5  # blocks_an_sm
+    return Fragments(tiles, size, min(resident, SHARED_OF_ONE // size))
+
+
+def row_stride(width: int) -> int:
+    return (width + 15) // 32 * 32 + 16
+
+
+def tensor_cores(outputs: Outputs, X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> None:
+    (n, width), clusters, restarts = X.shape, centroids.shape[-2], restarts_of(centroids)
+    found = fragments_of(clusters, width)
+    assert found is not None  # limits
+    if not n:
+        return
+    word = next(size for size in (16, 8, 4) if 4 * width % size == 0 and X.data_ptr() % size == 0)
+    grid = min(cdiv(sm_count(X) * found.blocks, restarts), cdiv(n, THREADS))
+    kernel = TENSOR_CORES[f"kmeans_assign_tensor_cores<{found.tiles}, {word}>"]
+    kernel[(grid, restarts), THREADS, found.bytes](X, centroids, *_outs(outputs), n, width, clusters)
+
+
 def _outs(outputs: Outputs) -> list[object]:
     return [None if output is None else cuda.out(output) for output in outputs]
 
@@ -117,15 +155,24 @@ def wide(X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> st
     return too_large(X, centroids, return_distances)
 
 
+def no_room(X: torch.Tensor, centroids: torch.Tensor, return_distances: bool) -> str | None:
+    if fragments_of(centroids.shape[-2], X.shape[1]) is None:
+        shape = tuple(centroids.shape[-2:])
+        return f"takes centroids that fit in {SHARED_OF_ONE} bytes of shared memory, not {shape}"
+    return too_large(X, centroids, return_distances)
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_point", "one thread per point", thread_per_point, dtypes=DTYPES,
               limits=too_large),
     make_rung(HERE, "k02_register_tiles", "4 x 4 products in registers, the best kept", register_tiles, dtypes=DTYPES,
               limits=no_tile),
     make_rung(HERE, "k03_triton", "the same with tl.dot", triton, dtypes=DTYPES, limits=wide),
+    make_rung(HERE, "k04_tensor_cores", "products of TF32 pairs, points from global memory to fragments", tensor_cores,
+              dtypes=DTYPES, limits=no_room),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
-    """k02: at more than 100 features PyTorch's product is as fast, but it stores the (N, K) matrix of distances."""
-    return first_taking(RUNGS, args, "k02_register_tiles")
+    """k04, or k02 for centroids that do not fit in shared memory."""
+    return first_taking(RUNGS, args, "k04_tensor_cores", "k02_register_tiles")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -21,9 +22,13 @@ MOST_BLOCKS_AN_SM = 5  # resident blocks of k02, limited by registers
 MOST_DOMAINS, MOST_POINTS = 128, 128  # of k02: 32 lanes of four domains; points of a tile
 MOST_TILES = 8  # tiles of 4 x 4 moments per thread
 MOST_INDEX = 2**31 - 1
+MOST_SUMS = 16  # of k03: tiles of 16 features x 8 domains per warp
+MOST_RESIDENT = 64  # restarts, whose blocks are resident together
+MOST_COLOURS = 32  # kMostColours of k03
 
 THREAD_PER_POINT = cuda.load(HERE / "k01_thread_per_point.cu")
 POINT_TILES = cuda.load(HERE / "k02_point_tiles.cu")
+ONE_LAUNCH = cuda.load(HERE / "k03_one_launch.cu")
 
 Outputs = tuple[torch.Tensor | None, ...]
 
@@ -44,6 +49,18 @@ class Tile(NamedTuple):
     lanes: int
     moments: int
     bytes: int
+
+
+class WarpTile(NamedTuple):
+    """k03: ``lanes`` per point with ``quads`` of four domains each, ``rows`` tiles of 16 features, ``points`` per warp,
+    bytes of shared memory of a block, and resident blocks per SM."""
+
+    lanes: int
+    quads: int
+    rows: int
+    points: int
+    bytes: int
+    blocks: int
 
 
 def shape_of(q: torch.Tensor, features: torch.Tensor, linear: torch.Tensor | None) -> Shape:
@@ -73,6 +90,29 @@ def tile_of(domains: int, width: int) -> Tile | None:
                 return Tile(points, lanes, moments, size)
             points //= 2
     return None
+
+
+def warp_tile_of(domains: int, width: int) -> WarpTile | None:
+    """Up to eight domains per lane; None if the moments do not fit in a warp's registers, or tiles in shared memory."""
+    if not 1 <= domains <= MOST_DOMAINS or width < 1:
+        return None
+    rows, wanted = 1 << (cdiv(width, 16) - 1).bit_length(), cdiv(domains, 4)
+    wide = rows > 2
+    quads = 1 if wide and wanted <= 2 else min(2, wanted)
+    lanes = max(2 if wide else 1, 1 << (cdiv(wanted, quads) - 1).bit_length())
+    points, columns = 32 // lanes if wide else 32, cdiv(lanes * quads, 2)  # tile_points
+    if rows * columns > MOST_SUMS:
+        return None
+    stride, q_stride = ((cdiv(size, 4) | 1) * 4 for size in (width, 8 * columns))
+    held = 4 * lanes * quads
+    warps = THREADS // 32
+    floats = held * (stride + 1) + warps * points * (q_stride + 2 * stride)
+    size = 4 * max(floats, warps * (128 * rows * columns + held + 2))
+    if size > SHARED_OF_ONE:
+        return None
+    tiles = rows * columns
+    registers = 3 if tiles > 8 else 4 if tiles > 2 else 5  # blocks_an_sm
+    return WarpTile(lanes, quads, rows, points, size, min(registers, SHARED_OF_ONE // size))
 
 
 def _balanced(tiles: int, resident: int) -> int:
@@ -133,6 +173,38 @@ def point_tiles(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest
     add(partials, sums, counts, derivatives, rows, shape.restarts, size, moments, shape.domains)
 
 
+class Colours(ctypes.Structure):
+    """Points ``ends[c]`` to ``ends[c + 1]`` have colour c."""
+
+    _fields_ = (("count", ctypes.c_int), ("ends", ctypes.c_int * (MOST_COLOURS + 1)))
+
+
+def one_launch(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    counts, sums, derivatives, near = outputs
+    linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
+    shape = shape_of(q, features, linear)
+    tile = warp_tile_of(shape.domains, shape.width)
+    assert tile is not None  # limits
+    parts = list(colours(bounds))
+    if not parts or not shape.restarts:
+        for output in (sums, counts, derivatives):
+            if output is not None:
+                output.zero_()
+        return
+    resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
+    grid = _balanced(cdiv(max(end - begin for begin, end in parts), THREADS // 32 * tile.points), resident)
+    ends = Colours(len(parts), (parts[0][0], *(end for _, end in parts)))
+    size = shape.domains * (shape.width + 1) + 2
+    partials = q.new_empty((shape.restarts, size, grid))
+    vector = shape.domains % 4 == 0 and all(part is None or part.data_ptr() % 16 == 0 for part in (q, external, near))
+    full = shape.domains == 4 * tile.lanes * tile.quads
+    flags = ", ".join(str(flag).lower() for flag in (vector, full))
+    kernel = ONE_LAUNCH[f"potts_em_step_one_launch<{tile.lanes}, {tile.quads}, {tile.rows}, {flags}>"]
+    launch = kernel[(grid, shape.restarts), THREADS, tile.bytes]
+    launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
+           *shape[1:], *external_strides(external), temper)  # fmt: skip
+
+
 def limits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
     rowptr, columns = rest[2:4]
     if rowptr.dtype != torch.int32 or columns.dtype != torch.int32:
@@ -154,6 +226,26 @@ def tiles_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None
     return limits(q, features, *rest)
 
 
+def one_launch_fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
+    shape = shape_of(q, features, rest[0])
+    if rest[0] is None:
+        return "takes features with linear and constant, not scores"
+    if rest[7] is not None:
+        return "takes no interaction"
+    if warp_tile_of(shape.domains, shape.width) is None:
+        return (
+            f"takes up to {MOST_DOMAINS} domains, and {MOST_SUMS} tiles of 16 features x 8 domains per warp, not"
+            f" {shape.domains} x {shape.width}"
+        )
+    if shape.restarts > MOST_RESIDENT:
+        return f"takes up to {MOST_RESIDENT} restarts, not {shape.restarts}"
+    if len(set(rest[8])) - 1 > MOST_COLOURS:
+        return f"takes up to {MOST_COLOURS} colours, not {len(set(rest[8])) - 1}"
+    if len(q) > MOST_INDEX - 2**20:
+        return f"takes up to {MOST_INDEX - 2**20} points, not {len(q)}"
+    return limits(q, features, *rest)
+
+
 def rung(name: str, idea: str, launch: Callable[..., None], takes: Callable[..., str | None], repeats: bool) -> Any:
     return make_rung(HERE, name, idea, launch, dtypes=DTYPES, limits=takes, deterministic=repeats)
 
@@ -161,9 +253,17 @@ def rung(name: str, idea: str, launch: Callable[..., None], takes: Callable[...,
 RUNGS = (
     rung("k01_thread_per_point", "one thread per point, atomics for the moments", thread_per_point, limits, False),
     rung("k02_point_tiles", "tiles of points in shared memory, moments in registers", point_tiles, tiles_fit, True),
+    rung(
+        "k03_one_launch",
+        "all colours in one launch, a tile for each warp, moments by tensor cores",
+        one_launch,
+        one_launch_fits,
+        True,
+    ),
 )
 
 
 def default(*args: Any) -> str | None:
-    """k02 where it takes the arguments."""
-    return first_taking(RUNGS, args, "k02_point_tiles")
+    """k03 for up to eight domains, where a lane has all of a point; else k02, where it takes the arguments."""
+    few = args[0].shape[2] <= 8
+    return first_taking(RUNGS, args, *(("k03_one_launch",) if few else ()), "k02_point_tiles")

@@ -1,0 +1,164 @@
+"""Ratios of spatial clustering on a GPU at numbers of points, features and domains drawn by a seeded generator.
+
+    python benchmarks/clustering_ratios.py --count 12 --seed 0 --json FILE
+
+N is drawn from 10^4 to 10^7 and D from 2 to 128, both log-uniformly with N D at most ``--elements``, K from 2 to 100.
+The graph is a square grid with 8 neighbours. A row has the time of an iteration of EM (potts_em_step with the
+derivatives for beta) over its floor, the bytes of the operation's cost at the rate of a copy; over the time of an
+iteration of k-means of the same N, D and K: that of flash_kmeans where it can be imported, else kmeans_assign and
+kmeans_update; and the peak memory that a fit adds, in units of X. Iterations are timed in CUDA graphs, one after
+another in each of several rounds; the median is shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from warpwise import operation, ops
+from warpwise.apps.clustering import Graph, SpatialMixture, grid
+
+ROUNDS, CALLS = 7, 4  # calls in a graph
+COPIED = 1 << 28  # floats
+
+
+def parser() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--count", type=int, default=12)
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--elements", type=int, default=200_000_000)
+    options.add_argument("--seconds", type=float, default=600.0, help="no further shape is begun after so long")
+    options.add_argument("--json", type=Path)
+    return options
+
+
+def drawn(count: int, seed: int, elements: int) -> list[tuple[int, int, int]]:
+    """``count`` shapes (side, features, domains) of square grids."""
+    generator, found = random.Random(seed), []
+    while len(found) < count:
+        points, features = (math.exp(generator.uniform(*map(math.log, ends))) for ends in ((1e4, 1e7), (2, 128)))
+        domains = generator.randint(2, 100)
+        if points * features <= elements:
+            found.append((int(points**0.5), round(features), domains))
+    return found
+
+
+def medians(calls: list[Callable[[], Any]]) -> list[float]:
+    """The times of the calls in seconds, each in a CUDA graph."""
+    graphs, times = [], [[] for _ in calls]
+    for call in calls:
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            call()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(CALLS):
+                call()
+        graphs.append(graph)
+    for round_ in range(ROUNDS + 1):
+        for graph, found in zip(graphs, times, strict=True):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            graph.replay()
+            end.record()
+            torch.cuda.synchronize()
+            if round_:
+                found.append(begin.elapsed_time(end) / CALLS / 1e3)
+    return [statistics.median(found) for found in times]
+
+
+def copy_rate() -> float:
+    """Bytes per second that a copy reads and writes."""
+    source = torch.empty(COPIED, device="cuda")
+    target = torch.empty_like(source)
+    return 2 * source.nbytes / medians([lambda: target.copy_(source)])[0]
+
+
+def kmeans_iteration(X: torch.Tensor, centres: torch.Tensor) -> tuple[str, Callable[[], Any]]:
+    """The name and one iteration of the k-means that EM is compared with."""
+    try:
+        from flash_kmeans.assign_euclid_triton import euclid_assign_triton
+        from flash_kmeans.centroid_update_triton import triton_centroid_update_sorted_euclid
+    except ImportError:
+        return "warpwise", lambda: ops.kmeans_update(X, ops.kmeans_assign(X, centres)[0], len(centres))
+    points, means, squares = X[None], centres[None], X.square().sum(1)[None]
+
+    def iterate() -> Any:
+        labels = euclid_assign_triton(points, means, squares)
+        return triton_centroid_update_sorted_euclid(points, labels, means)
+
+    return "flash_kmeans", iterate
+
+
+def em_iteration(X: torch.Tensor, graph: Graph, centres: torch.Tensor) -> tuple[float, Callable[[], Any]]:
+    """The bytes that an iteration must move, and the iteration; ``graph`` is sorted by colour."""
+    n, k = len(X), len(centres)
+    q = torch.rand(n, 1, k, device="cuda").add_(0.1)
+    q /= q.sum(2, keepdim=True)
+    beta, external = q.new_full((1,), 0.3), q.new_zeros(1, 1, k)
+    bounds = (0, *torch.tensor(graph.colour_counts).cumsum(0).tolist())
+    linear, constant = centres[None].contiguous(), -centres.square().sum(1)[None] / 2
+    edges = (graph.rowptr, graph.columns, graph.weights_or_none)
+    args = (q, X, linear, constant, *edges, beta, external, None, bounds, 1.0, True, False)
+    bytes_ = operation.get("potts_em_step").spec.cost(*args).bytes
+    return bytes_, lambda: ops.potts_em_step(*args)
+
+
+def measured(side: int, features: int, domains: int, rate: float) -> dict[str, Any]:
+    """A row for the grid of side x side points."""
+    generator = torch.Generator("cuda").manual_seed(0)
+    centres = torch.randn(domains, features, device="cuda", generator=generator) * 2
+    X = torch.randn(side * side, features, device="cuda", generator=generator)
+    X += centres[torch.arange(side * side, device="cuda") * domains // (side * side)]
+    graph = grid((side, side), device=torch.device("cuda"))
+    row: dict[str, Any] = {"points": side * side, "features": features, "domains": domains}
+    bytes_, em = em_iteration(X, graph.by_colour[1], centres)
+    row["kmeans"], kmeans = kmeans_iteration(X, centres)
+    row["em_s"], row["kmeans_s"] = medians([em, kmeans])
+    row["em_over_floor"], row["em_over_kmeans"] = row["em_s"] * rate / bytes_, row["em_s"] / row["kmeans_s"]
+    del em, kmeans
+    for _ in range(2):  # the first fit compiles kernels
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before, start = torch.cuda.memory_allocated(), time.perf_counter()
+        SpatialMixture(domains, random_state=0).fit(X, graph=graph)
+        torch.cuda.synchronize()
+        row["fit_s"] = time.perf_counter() - start
+    row["memory_per_x"] = (torch.cuda.max_memory_allocated() - before) / X.nbytes
+    return row
+
+
+def main() -> None:
+    given = parser().parse_args()
+    rate, rows, start = copy_rate(), [], time.perf_counter()
+    name = torch.cuda.get_device_name()
+    print(f"{name}, a copy at {rate / 1e12:.2f} TB/s")
+    for shape in drawn(given.count, given.seed, given.elements):
+        if time.perf_counter() - start > given.seconds:
+            break
+        row = measured(*shape, rate)
+        rows.append(row)
+        print(
+            f"N {row['points']:>9,} D {row['features']:>3} K {row['domains']:>3}: EM {row['em_s'] * 1e6:8.1f} µs,"
+            f" {row['em_over_floor']:5.2f} x its floor, {row['em_over_kmeans']:5.2f} x {row['kmeans']};"
+            f" fit {row['fit_s'] * 1e3:8.1f} ms, {row['memory_per_x']:5.2f} X",
+            flush=True,
+        )
+        if given.json:
+            record = {"device": name, "seed": given.seed, "copy_bytes_per_s": rate, "rows": rows}
+            given.json.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
