@@ -114,7 +114,6 @@ def timed(
 
 ROUNDINGS = {  # how two runs of PyTorch differ: in the order of the sums of a convolution only
     "deterministic algorithms": {"deterministic": True}, "algorithms by measurement": {"benchmark": True},
-    "without cuDNN": {"enabled": False},
 }  # fmt: skip
 
 

@@ -118,12 +118,13 @@ def test_the_layout_of_a_batch_and_the_length_of_its_channels_choose_the_rung():
         (meta(64, 3, 2, 2), None, "k04_whole_channel"), (meta(64, 300), "k04_channels_last", "k03_channels_last"),
         (nhwc(meta(64, 3, 8, 8)), "k04_channels_last", "k03_channels_last"), (meta(4, 3, 8, 8).double(), None, None),
     ):  # fmt: skip
-        assert default("batch_norm", input=input) == rung
+        with assume_sm_count(132):
+            assert default("batch_norm", input=input) == rung
         statistics = {name: meta(input.shape[1]) for name in ("mean", "var")}
         grads = {"grad_output": input, "grad_mean": None, "grad_var": None}
-        assert default("batch_norm_backward", **grads, input=input, weight=None, bias=None, eps=0.0, **statistics) == (
-            backward
-        )
+        given = {**grads, "input": input, "weight": None, "bias": None, "eps": 0.0, **statistics}
+        with assume_sm_count(132):
+            assert default("batch_norm_backward", **given) == backward
 
 
 def test_long_rows_of_a_loss_are_pytorchs():

@@ -15,7 +15,7 @@ THREADS = 256  # kThreads of the kernels
 BLOCKS_PER_SM = 4
 SHORT_CHANNEL, FEW_VECTORS = 16384, 1024  # vectors of a channel for one block, and for one of 256 threads
 FEWEST_ELEMENTS = 2048  # minimum number of elements of a block
-ROWS_OF_THREAD = 4  # the fewest, for which a block of channels in rows is added
+ROWS_OF_THREAD, ROWS_OF_SUM = 4, 8  # the fewest, for which a block is added without and with sums
 FEWEST_INNER_BYTES = 32  # a sector: the fewest adjacent bytes of a channel for which a rung is the default
 MOST_ELEMENTS, MOST_CHANNELS = 2**30, 65535  # an index in a channel has 32 bits; grid.y counts channels
 
@@ -83,25 +83,31 @@ def in_rows(tensor: torch.Tensor) -> bool:
 
 
 class Rows(NamedTuple):
-    """The launch of kernels of core/channels_last.cuh: `across` threads in a row, `parts` x `tiles` blocks."""
+    """The launch of kernels of core/channels_last.cuh: `across` threads in a row, `parts` x `tiles` blocks for sums.
+
+    The last block of a tile adds the sums of all, which bounds their number; kernels without sums have more `blocks`.
+    """
 
     rows: int
     channels: int
     vector: int
     across: int
     parts: int
+    blocks: int
     tiles: int
 
 
 def rows(input: torch.Tensor, *others: torch.Tensor | None) -> Rows:
-    """As many blocks as occupy the GPU, each with several rows for every thread."""
+    """Up to one block per SM for sums, four without, each with several rows for every thread."""
     channels = input.shape[1]
     count, width = input.numel() // max(1, channels), vector(channels, input, *others)
     across = min(32, 1 << max(0, cdiv(channels, width) - 1).bit_length())
     tiles = cdiv(channels, width * across)
-    most = cdiv(count, THREADS // across * ROWS_OF_THREAD)
-    parts = max(1, min(cdiv(BLOCKS_PER_SM * sm_count(input), tiles), most))
-    return Rows(count, channels, width, across, parts, tiles)
+    parts, blocks = (
+        max(1, min(cdiv(most * sm_count(input), tiles), cdiv(count, THREADS // across * each)))
+        for most, each in ((1, ROWS_OF_SUM), (BLOCKS_PER_SM, ROWS_OF_THREAD))
+    )
+    return Rows(count, channels, width, across, parts, blocks, tiles)
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:

@@ -70,7 +70,7 @@ def split_channels(outputs: Gradients, *args: Any) -> None:
 def channels_last(outputs: Gradients, *args: Any) -> None:
     dy, dmean, dvar, input, weight, bias, eps, mean, var = args
     dx, dw, db = outputs
-    count, channels, width, across, split, tiles = _launch.rows(input, dx, dy)
+    count, channels, width, across, split, blocks, tiles = _launch.rows(input, dx, dy)
     types = f"{cuda.ctype(input.dtype)}, {_launch.parameter_type(input, weight, bias)}, {width}"
     partials, counters = mean.new_empty((split, channels, 2)), semaphores(input, tiles)
     sums, x, g = mean.new_empty((channels, 2)), flat(input), dy if dy is None else flat(dy)
@@ -79,7 +79,7 @@ def channels_last(outputs: Gradients, *args: Any) -> None:
     outs = (cuda.out(sums), _out(dw), _out(db))
     kernel(g, x, mean, var, *outs, partials, counters, count, channels, across, eps)
     if input.numel():
-        kernel = CHANNELS_LAST[f"gradient_of_rows<{types}>"][grid]
+        kernel = CHANNELS_LAST[f"gradient_of_rows<{types}>"][(blocks, tiles), THREADS]
         kernel(g, dmean, dvar, x, weight, mean, var, sums, cuda.out(flat(dx)), count, channels, across, eps)
 
 

@@ -60,14 +60,14 @@ def _row_limits(input: torch.Tensor, weight: Optional, bias: Optional, eps: floa
 
 def channels_last(outputs: Three, input: torch.Tensor, weight: Optional, bias: Optional, eps: float) -> None:
     output, mean, var = outputs
-    count, channels, width, across, split, tiles = _launch.rows(input, output)
+    count, channels, width, across, split, blocks, tiles = _launch.rows(input, output)
     types = f"{cuda.ctype(input.dtype)}, {_launch.parameter_type(input, weight, bias)}"
     partials, counters = mean.new_empty((split, channels, 2)), semaphores(input, tiles)
     grid = (split, tiles), THREADS
     kernel = CHANNELS_LAST[f"column_statistics<{cuda.ctype(input.dtype)}, {width}>"][grid]
     kernel(flat(input), cuda.out(mean), cuda.out(var), partials, counters, count, channels, across)
     if input.numel():
-        kernel = CHANNELS_LAST[f"normalise_rows<{types}, {width}>"][grid]
+        kernel = CHANNELS_LAST[f"normalise_rows<{types}, {width}>"][(blocks, tiles), THREADS]
         kernel(flat(input), mean, var, weight, bias, cuda.out(flat(output)), count, channels, across, eps)
 
 

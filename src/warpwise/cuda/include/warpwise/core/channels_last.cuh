@@ -84,7 +84,7 @@ __device__ inline bool column_sums(float (&first)[VECTOR], float (&second)[VECTO
   const int groups = kRowThreads / lanes, group = thread / lanes, column = thread % lanes;
   total = other = 0.0f;
   if (tile + column < channels) {
-#pragma unroll 4
+#pragma unroll 8
     for (int part = group; part < gridDim.x; part += groups) {
       const float* const from = partials + 2 * (static_cast<long long>(part) * channels + tile + column);
       total += __ldcg(from);
