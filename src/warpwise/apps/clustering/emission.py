@@ -201,7 +201,7 @@ class Emission:
         restarts, _, d = self.mean.shape
         if self.covariance != "tied":
             return torch.zeros(restarts, device=X.device)
-        if self._moments is not None:  # the likelihood without the scores, and without the host
+        if self._moments is not None:  # the likelihood less the expected scores
             (linear, constant), (counts, sums) = self.coefficients(), self._moments
             scores = (linear.double() * sums).sum((1, 2)) + (constant.double() * counts).sum(1)
             return self.likelihood - scores
