@@ -185,3 +185,19 @@ def test_nothing_is_kept_alive(driver):
     del launch
     gc.collect()
     assert gone() is None
+
+
+class Counts(ctypes.Structure):
+    _fields_ = (("count", ctypes.c_int), ("ends", ctypes.c_int * 5))
+
+
+class Place(ctypes.Structure):
+    _fields_ = (("count", ctypes.c_int), ("address", ctypes.c_void_p))
+
+
+def test_structures_without_addresses_are_constants():
+    tensor = torch.ones(4)
+    recorder = recording._Recorder([tensor])
+    assert recorder._constant(Counts(3, (0, 2, 5, 7, -1)))
+    assert recorder._constant(Place(1, 64))
+    assert not recorder._constant(Place(1, tensor.data_ptr() + 8))

@@ -27,6 +27,7 @@ class Emission:
 
     likelihood: torch.Tensor  # (R,) float64: the expected log-likelihood of all points, of a tied covariance
     _coefficients: tuple[torch.Tensor, torch.Tensor] | None = None
+    _moments: tuple[torch.Tensor, torch.Tensor] | None = None  # counts and sums of the last M step, if it gave both
 
     def __init__(
         self, covariance: str, X: torch.Tensor, responsibilities: torch.Tensor, parallel: Alone | None = None
@@ -114,12 +115,12 @@ class Emission:
             None if derivatives is None else beta,
             highest_beta,
         )
-        self._coefficients = (linear, constant)
+        self._coefficients, self._moments = (linear, constant), (counts, sums)
         return new
 
     def replace(self, mean: torch.Tensor, scale: torch.Tensor) -> None:
         """Set the parameters."""
-        self.mean, self.scale, self._coefficients = mean, scale, None
+        self.mean, self.scale, self._coefficients, self._moments = mean, scale, None, None
 
     def _sums(self, *parts: torch.Tensor) -> list[torch.Tensor]:
         return [part for part in self.parallel.sums(*parts) if part is not None]
@@ -200,6 +201,10 @@ class Emission:
         restarts, _, d = self.mean.shape
         if self.covariance != "tied":
             return torch.zeros(restarts, device=X.device)
+        if self._moments is not None:  # the likelihood less the expected scores
+            (linear, constant), (counts, sums) = self.coefficients(), self._moments
+            scores = (linear.double() * sums).sum((1, 2)) + (constant.double() * counts).sum(1)
+            return self.likelihood - scores
         scale, total = self.scale.cpu(), self.total.cpu()  # small
         quadratic = (torch.linalg.inv(scale) * total).sum((1, 2))
         constant = self.parallel.n_points / 2 * (torch.linalg.slogdet(scale)[1] + d * math.log(2 * math.pi))

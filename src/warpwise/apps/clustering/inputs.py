@@ -14,6 +14,7 @@ from warpwise.apps.clustering.smoothing import neighbour_sum
 from warpwise.apps.clustering.spatial_hash import check_coords, knn
 
 _BLOCK, _BLOCK_ON_GPU = 1 << 16, 1 << 17  # points that are converted to float64 at a time
+_SHORT = 64  # features of rows that a GPU gathers element by element
 _SPLITS = 256  # products that are added, on a GPU
 _CPU = torch.device("cpu")
 
@@ -121,9 +122,16 @@ def affine(
     result = torch.empty(len(X) if order is None else len(order), matrix.shape[-1], device=X.device)
     for begin in range(0, len(result), _block(X)):
         part = slice(begin, begin + _block(X))
-        rows = (X[part] if order is None else X[order[part]]).to(dtype) - mean
+        rows = (X[part] if order is None else _rows(X, order[part])).to(dtype) - mean
         result[part] = rows * matrix if matrix.dim() == 1 else rows @ matrix
     return result
+
+
+def _rows(X: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    """X[indices]. On a GPU PyTorch's index_select has a block of threads for each row, however short it is."""
+    if not X.is_cuda or X.shape[1] > _SHORT:
+        return X[indices]
+    return X.gather(0, indices[:, None].expand(-1, X.shape[1]))
 
 
 def _block(X: torch.Tensor) -> int:

@@ -68,7 +68,10 @@ def best_start(
                 labels[:done] = kept["labels"].to(X.device)
                 if progress is not None:
                     progress(done, n_init)
-        for model in fits(group[max(0, done - begin) :], FIRST_ITERATIONS):
+        end, first = begin + len(group), max(begin, done)
+        labels[first:end] = group[first - begin :]
+        del group
+        for model in fits(labels[first:end], FIRST_ITERATIONS):
             bounds = torch.cat([bounds, model.elbo()])
             labels[done : len(bounds)] = most_probable(model.q).T
             done = len(bounds)
@@ -77,8 +80,8 @@ def best_start(
             if progress is not None:
                 progress(done, n_init)
             del model
-        begin += len(group)
-    del groups, group
+        begin = end
+    del groups
     assert labels is not None
     kept_starts = bounds.topk(max(1, min(n_init, FEWEST), n_init // 4)).indices
     best = _Best()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import functools
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -189,7 +190,13 @@ class _Recorder(TorchDispatchMode):
         return None if at is None else (at, tensor.data_ptr() - self._tensors[at].data_ptr())
 
     def _constant(self, value: Any) -> bool:
-        """True if ``value`` is a number, and not an address in one of the tensors, which would change at a replay."""
+        """True if ``value`` is a number or a structure of numbers, without an address in one of the tensors, which would
+        change at a replay.
+        """
+        if isinstance(value, ctypes.Structure):
+            raw = bytes(value)
+            words = (int.from_bytes(raw[at : at + 8], sys.byteorder) for at in range(0, len(raw), 4))
+            return all(map(self._constant, words))
         if not isinstance(value, int | float | None):
             return False
         spans = ((tensor.untyped_storage().data_ptr(), tensor.untyped_storage().nbytes()) for tensor in self._tensors)

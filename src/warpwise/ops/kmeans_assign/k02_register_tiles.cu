@@ -7,20 +7,10 @@
 
 #include <warpwise/sm80/copy_rows.cuh>
 
+#include "best.cuh"
+
 constexpr int kThreads = 128;
 constexpr int kPoints = 4;  // of a thread
-
-struct Best {
-  float score;
-  int cluster;
-
-  // The larger score; of equal ones the smaller index.
-  __device__ void take(float other_score, int other_cluster) {
-    const bool better = other_score > score || (other_score == score && other_cluster < cluster);
-    score = better ? other_score : score;
-    cluster = better ? other_cluster : cluster;
-  }
-};
 
 // x: (n, width), centroids: (restarts, clusters, width). labels: (restarts, n); distances: (restarts, n) squared, or
 // null. `lanes`: a power of two, at most 32. A tile has kThreads / lanes * kPoints points; `chunk` centroids, a

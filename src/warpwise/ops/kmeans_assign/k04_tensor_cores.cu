@@ -8,6 +8,9 @@
 
 #include <warpwise/core/float4.cuh>
 #include <warpwise/sm80/mma.cuh>
+#include <warpwise/sm80/tf32.cuh>
+
+#include "best.cuh"
 
 constexpr int kThreads = 128, kWarps = kThreads / 32;
 constexpr int kPoints = 32;  // of a warp: two tiles of 16 rows
@@ -15,26 +18,9 @@ constexpr unsigned kAllLanes = 0xffffffffu;
 // A lane has eight sums a tile of centroids.
 constexpr int blocks_an_sm(int tiles) { return tiles > 4 ? 3 : tiles > 2 ? 4 : 5; }
 
-struct Best {
-  float score;
-  int cluster;
-
-  // The larger score; of equal ones the smaller index.
-  __device__ void take(float other_score, int other_cluster) {
-    const bool better = other_score > score || (other_score == score && other_cluster < cluster);
-    score = better ? other_score : score;
-    cluster = better ? other_cluster : cluster;
-  }
-};
-
 // Elements of a row of centroids in shared memory: 16 more than a multiple of 32, so that eight lanes that read 16
 // bytes of two rows have no bank conflict.
 __host__ __device__ constexpr int row_stride(int width) { return (width + 15) / 32 * 32 + 16; }
-
-// mma.sync reads the upper 19 bits of a float: what they leave of it.
-__device__ inline unsigned rest_of_tf32(float value) {
-  return __float_as_uint(value - __uint_as_float(__float_as_uint(value) & 0xffffe000u));
-}
 
 // 16 columns of 32 points: values[i] = columns 4 t to 4 t + 3 of point group + 8 i.
 struct Fragment {
@@ -129,7 +115,7 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(TILES)) kmeans_assign_t
             for (int i = 0; i < 4; ++i) {
               const float value = now.values[2 * m + i % 2].at[2 * h + i / 2];
               large[m][h][i] = __float_as_uint(value);
-              small[m][h][i] = rest_of_tf32(value);
+              small[m][h][i] = warpwise::rest_of_tf32(value);
             }
           }
         }
@@ -140,7 +126,7 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(TILES)) kmeans_assign_t
 #pragma unroll
           for (int h = 0; h < 2; ++h) {
             const float b0 = column.at[2 * h], b1 = column.at[2 * h + 1];
-            const unsigned rest0 = rest_of_tf32(b0), rest1 = rest_of_tf32(b1);
+            const unsigned rest0 = warpwise::rest_of_tf32(b0), rest1 = warpwise::rest_of_tf32(b1);
 #pragma unroll
             for (int m = 0; m < 2; ++m) {
               warpwise::mma::mma_sync(scores[m][c], small[m][h], __float_as_uint(b0), __float_as_uint(b1), 0.0f);

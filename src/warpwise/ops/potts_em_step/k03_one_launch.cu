@@ -10,6 +10,7 @@
 
 #include <cooperative_groups.h>
 #include <warpwise/sm80/copy_rows.cuh>
+#include <warpwise/sm80/tf32.cuh>
 
 constexpr int kThreads = 128, kWarps = kThreads / 32;
 constexpr int kEdges = 8;  // of a point, in flight
@@ -38,73 +39,6 @@ __device__ inline float team_max(float value) {
     value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, distance));
   }
   return value;
-}
-
-// Rows of features that a warp copies to its tile: lane l starts at word l of the tile and steps by 32 words of 16
-// bytes.
-template <int TILE>
-struct WarpCopy {
-  const float* features;
-  int width, stride, row, quad, quads, step_rows, step_quads, bytes;
-  unsigned long long policy;
-
-  __device__ WarpCopy(const float* from, int columns) : features(from), width(columns) {
-    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    stride = warpwise::tile_stride(width);
-    quads = (width + 3) / 4;
-    const int lane = threadIdx.x % 32;
-    row = lane / quads;
-    quad = lane - row * quads;
-    step_rows = 32 / quads;
-    step_quads = 32 - step_rows * quads;
-    bytes = width % 4 == 0 && warpwise::aligned(from) ? 16 : width % 2 == 0 && warpwise::aligned<8>(from) ? 8 : 4;
-  }
-
-  __device__ void operator()(float* tile, int first, int end) const {
-    int r = row, c = quad;
-    if (bytes == 16 && end - first >= TILE) {  // one range of memory
-      const float* from = features + static_cast<long long>(first) * width + threadIdx.x % 32 * 4;
-      unsigned to = warpwise::shared_address(tile + r * stride + 4 * c);
-      for (int i = threadIdx.x % 32; i < TILE * quads; i += 32) {
-        asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, 16, %2;" ::"r"(to), "l"(from),
-                     "l"(policy)
-                     : "memory");
-        from += 128;
-        to += 4 * (step_rows * stride + 4 * step_quads);
-        c += step_quads;
-        if (c >= quads) {
-          c -= quads;
-          to += 4 * (stride - 4 * quads);
-        }
-      }
-      return;
-    }
-    while (r < TILE) {
-      const int valid = first + r < end ? width - 4 * c : 0;
-      const float* const from = features + (valid > 0 ? static_cast<long long>(first + r) * width + 4 * c : 0);
-      const unsigned to = warpwise::shared_address(tile + r * stride + 4 * c);
-      if (bytes == 16) {
-        warpwise::mma::cp_async<16>(to, from, valid > 0);
-      } else if (bytes == 8) {
-        warpwise::cp_async8(to, from, valid > 0);
-        warpwise::cp_async8(to + 8, valid > 2 ? from + 2 : features, valid > 2);
-      } else {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) warpwise::mma::cp_async<4>(to + 4 * e, valid > e ? from + e : features, valid > e);
-      }
-      r += step_rows;
-      c += step_quads;
-      if (c >= quads) {
-        c -= quads;
-        ++r;
-      }
-    }
-  }
-};
-
-// mma.sync reads the upper 19 bits of a float: what they leave of it.
-__device__ inline unsigned rest_of_tf32(float value) {
-  return __float_as_uint(value - __uint_as_float(__float_as_uint(value) & 0xffffe000u));
 }
 
 // Points ends[c] to ends[c + 1] have colour c.
@@ -158,7 +92,7 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS*((LANES * QUADS + 
   __syncthreads();
 
   const float strength = beta[restart], sharpness = kLog2E * temper;
-  const WarpCopy<kTile> copy(features, width);
+  const warpwise::WarpCopy<kTile> copy(features, width);
   const int group = lane / 4, index = lane % 4;
   float moments[ROWS][kColumns][4] = {};
   float count[kOwn] = {}, gradient = 0.0f, curvature = 0.0f;
@@ -331,13 +265,14 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS*((LANES * QUADS + 
             const int d = min(16 * r + group + i % 2 * 8, width - 1);  // sums of rows past the width are not used
             const float x = tile[(p + i / 2) * stride + d];
             large[i] = __float_as_uint(x);
-            small[i] = rest_of_tf32(x);
+            small[i] = warpwise::rest_of_tf32(x);
           }
 #pragma unroll
           for (int c = 0; c < kColumns; ++c) {
             const unsigned b0 = __float_as_uint(values[c][0]), b1 = __float_as_uint(values[c][1]);
             warpwise::mma::mma_sync(moments[r][c], small, b0, b1, 0.0f);
-            warpwise::mma::mma_sync(moments[r][c], large, rest_of_tf32(values[c][0]), rest_of_tf32(values[c][1]), 0.0f);
+            warpwise::mma::mma_sync(moments[r][c], large, warpwise::rest_of_tf32(values[c][0]),
+                                    warpwise::rest_of_tf32(values[c][1]), 0.0f);
             warpwise::mma::mma_sync(moments[r][c], large, b0, b1, 0.0f);
           }
         }

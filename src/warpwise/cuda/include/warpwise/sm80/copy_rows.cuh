@@ -36,4 +36,66 @@ __device__ inline void copy_rows_async(float* tile, const float* x, long long n,
   }
 }
 
+// Copies of TILE rows of x: (n, width) to a tile of a warp, which alone waits for them: lane l starts at the l-th 16
+// bytes of the tile and steps by 32 of them. Rows past `end` are zero.
+template <int TILE>
+struct WarpCopy {
+  const float* features;
+  int width, stride, row, quad, quads, step_rows, step_quads, bytes;
+  unsigned long long policy;
+
+  __device__ WarpCopy(const float* from, int columns) : features(from), width(columns) {
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    stride = tile_stride(width);
+    quads = (width + 3) / 4;
+    const int lane = threadIdx.x % 32;
+    row = lane / quads;
+    quad = lane - row * quads;
+    step_rows = 32 / quads;
+    step_quads = 32 - step_rows * quads;
+    bytes = width % 4 == 0 && aligned(from) ? 16 : width % 2 == 0 && aligned<8>(from) ? 8 : 4;
+  }
+
+  __device__ void operator()(float* tile, int first, int end) const {
+    int r = row, c = quad;
+    if (bytes == 16 && end - first >= TILE) {  // one range of memory
+      const float* from = features + static_cast<long long>(first) * width + threadIdx.x % 32 * 4;
+      unsigned to = shared_address(tile + r * stride + 4 * c);
+      for (int i = threadIdx.x % 32; i < TILE * quads; i += 32) {
+        asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, 16, %2;" ::"r"(to), "l"(from),
+                     "l"(policy)
+                     : "memory");
+        from += 128;
+        to += 4 * (step_rows * stride + 4 * step_quads);
+        c += step_quads;
+        if (c >= quads) {
+          c -= quads;
+          to += 4 * (stride - 4 * quads);
+        }
+      }
+      return;
+    }
+    while (r < TILE) {
+      const int valid = first + r < end ? width - 4 * c : 0;
+      const float* const from = features + (valid > 0 ? static_cast<long long>(first + r) * width + 4 * c : 0);
+      const unsigned to = shared_address(tile + r * stride + 4 * c);
+      if (bytes == 16) {
+        mma::cp_async<16>(to, from, valid > 0);
+      } else if (bytes == 8) {
+        cp_async8(to, from, valid > 0);
+        cp_async8(to + 8, valid > 2 ? from + 2 : features, valid > 2);
+      } else {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) mma::cp_async<4>(to + 4 * e, valid > e ? from + e : features, valid > e);
+      }
+      r += step_rows;
+      c += step_quads;
+      if (c >= quads) {
+        c -= quads;
+        ++r;
+      }
+    }
+  }
+};
+
 }  // namespace warpwise
