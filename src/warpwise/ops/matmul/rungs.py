@@ -28,7 +28,7 @@ from warpwise.ops.matmul import k24_few_rows as k24
 from warpwise.ops.matmul import k25_pretransposed_b as k25
 from warpwise.ops.matmul import k26_stream_k_hybrid as k26
 from warpwise.ops.matmul import k28_variable_m_tiles as k28
-from warpwise.ops.matmul._shared import naive, tiled, warp_tile, wmma
+from warpwise.ops.matmul._shared import naive, tiled, warp_tile, wmma, wmma_limits
 
 HERE = Path(__file__).parent
 TENSOR_CORES = (*HALVES, torch.int8)
@@ -78,7 +78,7 @@ RUNGS = (
     make_rung(HERE, "k13_warp_specialised", "Hopper: four producer warps, eight consumer warps, mbarriers", k13.launch,
               dtypes=(torch.float32,), limits=k13.limits, devices=("cuda",), configs=k13.configs, strided=True),
     make_rung(HERE, "k14_wmma", "tensor cores through wmma fragments", wmma, dtypes=TENSOR_CORES,
-              limits=mma_sync.wmma_limits),
+              limits=wmma_limits),
     make_rung(HERE, "k15_mma_sync", "Ampere: swizzled stages by cp.async, ldmatrix, mma.sync", MMA_SYNC.launch,
               dtypes=TENSOR_CORES, limits=mma_sync.limits, configs=MMA_SYNC.configs, strided=True),
     make_rung(HERE, "k16_triton_descriptors", "Hopper through Triton: tensor descriptors, one loop over tiles and k",
