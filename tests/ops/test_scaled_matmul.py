@@ -19,7 +19,6 @@ E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 FEW = settings(max_examples=10, deadline=None, derandomize=True)
 ON_CPU = [rung.name for rung in RUNGS if on_cpu(rung)]
 SCALED = operation.get("scaled_matmul")
-ANY_SHAPE = ["k01_naive", "k02_triton_tiled"]
 ONE = torch.ones(())
 
 
@@ -34,10 +33,10 @@ def exact(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor = ONE, scale_b
 
 
 @FEW
-@given(m=st.integers(1, 140), n=st.integers(1, 140), k=st.integers(1, 150), rung=st.sampled_from(ANY_SHAPE))
-def test_any_shape(m, n, k, rung):
+@given(m=st.integers(1, 140), n=st.integers(1, 140), k=st.integers(1, 150))
+def test_any_shape(m, n, k):
     a, b = integers(m, k), integers(n, k, seed=1).t()
-    assert torch.equal(ops.scaled_matmul(a, b, ONE, ONE, rung=rung), exact(a, b))
+    assert torch.equal(ops.scaled_matmul(a, b, ONE, ONE, rung="k02"), exact(a, b))
 
 
 @pytest.mark.parametrize("rung", ON_CPU)

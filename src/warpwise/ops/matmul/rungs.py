@@ -64,8 +64,6 @@ RUNGS = (
          tiled("matmul_coalesced", "k04_coalesced.cu", (32, 32), (32, 32)), 32),
     rung("k05_shared_tile", "tiles of A and B in shared memory",
          tiled("matmul_shared_tile", "k05_shared_tile.cu", (32, 32), (32, 32)), 32),
-    rung("k06_block_tile_1d", "8 elements of a column per thread",
-         tiled("matmul_block_tile_1d", "k06_block_tile_1d.cu", (64, 64), 512), 64),
     rung("k07_block_tile_2d", "an 8 x 8 tile per thread",
          tiled("matmul_block_tile_2d", "k07_block_tile_2d.cu", (128, 128), 256), 128),
     rung("k08_vectorised", "float4 loads, A's k-tile transposed",

@@ -6,35 +6,14 @@ from pathlib import Path
 
 import torch
 
-from warpwise import cuda
 from warpwise.gemm.lazy import lazy_launch
-from warpwise.gemm.limits import GRID_Y, grid_y_limit, sizes_limit
 from warpwise.gemm.operands import HALVES, KERNEL_DTYPES
-from warpwise.operation import Rung, cdiv, make_rung
+from warpwise.operation import Rung, make_rung
 from warpwise.ops.grouped_matmul.backward import k04_overlapped_epilogue
 from warpwise.ops.grouped_matmul.backward.k04_overlapped_epilogue import tiles_limits
 
 HERE = Path(__file__).parent
-NAIVE = cuda.load(HERE / "k01_naive.cu")
-
-
-def naive(result: torch.Tensor, a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> None:
-    (rows, k), n, groups = a.shape, grad_output.shape[1], offsets.shape[0]
-    kernel = NAIVE[f"grouped_matmul_backward_naive<{cuda.ctype(a.dtype)}>"]
-    kernel[(cdiv(n, 32), cdiv(k, 8), min(groups, GRID_Y)), (32, 8)](
-        *(cuda.strided(a), cuda.strided(grad_output), offsets.contiguous(), cuda.out(result)),
-        *(rows, n, k, groups, *a.stride(), *grad_output.stride()),
-    )
-
-
-def naive_limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> str | None:
-    sizes = {"rows": a.shape[0], "groups": offsets.shape[0], "n": grad_output.shape[1]}
-    return grid_y_limit(a.shape[1], 8, "columns of a") or sizes_limit(**sizes)
-
-
 RUNGS: tuple[Rung, ...] = (
-    make_rung(HERE, "k01_naive", "one thread per element, a sum over the group's rows", naive,
-              dtypes=KERNEL_DTYPES, limits=naive_limits, strided=True),
     make_rung(HERE, "k02_triton_tiled", "tiles in Triton, any strides",
               lazy_launch(f"{__package__}.k02_triton_tiled"), dtypes=KERNEL_DTYPES, limits=tiles_limits,
               strided=True),
