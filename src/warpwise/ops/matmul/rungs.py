@@ -13,11 +13,11 @@ from warpwise.gemm.config import parsed
 from warpwise.gemm.default import default_of
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import grid_of_tiles, grid_y_of
-from warpwise.gemm.operands import HALVES, KERNEL_DTYPES
+from warpwise.gemm.operands import HALVES, KERNEL_DTYPES, sizes
 from warpwise.operation import Rung, make_rung
+from warpwise.ops import _c
 from warpwise.ops.matmul import _triton
 from warpwise.ops.matmul import k01_python_loops as k01
-from warpwise.ops.matmul import k02_c_blocked as k02
 from warpwise.ops.matmul import k11_async_copies as k11
 from warpwise.ops.matmul import k13_warp_specialised as k13
 from warpwise.ops.matmul import k19_skinny as k19
@@ -43,6 +43,13 @@ MMA_SYNC = mma_sync.MmaSync(
 )  # fmt: skip
 
 
+C_BLOCKED = _c.function(HERE / "k02_c_blocked.c", "matmul", "ppplll")
+
+
+def c_blocked(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    C_BLOCKED(a, b, c, *sizes(a, b))
+
+
 def triton(name: str) -> Callable[..., None]:
     """The launcher in the file of a kernel in Triton."""
     return lazy_launch(f"{__package__}.{name}")
@@ -56,7 +63,7 @@ def rung(name: str, idea: str, launch: Callable[..., None], tile: int) -> Rung:
 RUNGS = (
     Rung("k01_python_loops", "three loops in Python", "python", k01.launch, HERE / "k01_python_loops.py",
          dtypes=(*KERNEL_DTYPES, torch.int8), limits=k01.limits, devices=("cpu",)),
-    Rung("k02_c_blocked", "the loops in C, in blocks for the cache", "c", k02.launch, HERE / "k02_c_blocked.c",
+    Rung("k02_c_blocked", "the loops in C, in blocks for the cache", "c", c_blocked, HERE / "k02_c_blocked.c",
          dtypes=(torch.float32,), devices=("cpu",)),
     make_rung(HERE, "k03_naive", "one thread per element, rows first", naive, dtypes=(*KERNEL_DTYPES, torch.int8),
               limits=grid_y_of(32, dimension=1)),
