@@ -49,7 +49,7 @@ def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
         threads *= 2
     while threads < MOST_THREADS and threads < loads and threads * m < fill:
         threads *= 2
-    rows = 4
+    rows, fill = 4, fill if threads >= 128 else fill // 4
     while rows > 1 and cdiv(m, rows) * threads < fill:
         rows //= 2
     return tuple(dict.fromkeys((f"t{threads}_r{rows}_u2", *CONFIGS)))

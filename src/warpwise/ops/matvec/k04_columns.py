@@ -10,7 +10,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matvec._shared import THREADS, VECTOR, config_numbers, load_bytes, partial_sums
+from warpwise.ops.matvec._shared import THREADS, VECTOR, WARP, config_numbers, load_bytes, partial_sums
 
 COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -85,15 +85,17 @@ def _power_of_two(count: int) -> int:
 
 
 def _geometry(a: torch.Tensor) -> Geometry:
-    """As many lanes as let a block hold its columns in one batch, and enough for whole sectors or lines of memory."""
+    """As many lanes as let a block hold its columns in one batch, and enough for whole sectors or lines of memory; a
+    warp's lanes at most if there are fewer tiles than SMs."""
     (m, k), bytes_a_load, size = a.shape, _bytes(a), a.shape[0] * a.shape[1] * a.element_size()
-    values = 4 if k <= 4 else 16 if 8 < k <= 16 or bytes_a_load <= 4 and size >= MEDIUM else 8
+    most = 16 if bytes_a_load <= 4 and size >= MEDIUM or k <= 16 else 8
     least = (SECTOR if size < MEDIUM else LINE if size < LARGE else LINES) // bytes_a_load
-    lanes = max(THREADS // min(THREADS, _power_of_two(cdiv(k, values))), least)
+    lanes = max(THREADS // min(THREADS, _power_of_two(cdiv(k, most))), least)
     lanes = min(lanes, THREADS, _power_of_two(cdiv(m * a.element_size(), bytes_a_load)))
-    if values * (THREADS // lanes) < k <= 16 * (THREADS // lanes):
-        values = 16
-    return Geometry(lanes, values)
+    while lanes > WARP and _tiles(a, Geometry(lanes, most))[0] < sm_count(a):
+        lanes //= 2
+    batch = cdiv(k, THREADS // lanes)  # loads of a thread, if all are in flight
+    return Geometry(lanes, max(4, _power_of_two(batch)) if batch <= 16 else most)
 
 
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:

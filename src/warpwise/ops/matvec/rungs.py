@@ -16,7 +16,7 @@ from warpwise.ops.matvec.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 MOST_BLOCKS = 2**31 - 1
-LONG_ROWS, LONG_COLUMNS, LARGE = 16384, 2048, 1 << 24  # elements, columns and bytes, for loads of 2 bytes
+LONG_ROWS, LARGE, HUGE = 8192, 1 << 24, 1 << 28  # elements; bytes
 
 THREAD_PER_ROW = cuda.load(HERE / "k01_thread_per_row.cu")
 WARP_PER_ROW = cuda.load(HERE / "k02_warp_per_row.cu")
@@ -74,14 +74,18 @@ RUNGS = (
 def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
     """The rule for sizes without a table: k04 for a column-major a, k03 for a row-major one.
 
-    PyTorch for float64, and where loads are of 2 bytes only (an odd size of 2-byte elements) and the matrix is large:
-    rows of more than 16384 elements, or more than 16 MB by columns of which there are more than 2048.
+    PyTorch for float64, and where it was faster, or as fast within the error, on an H200: loads of 2 bytes (an odd size
+    of 2-byte elements) with more than 8192 columns by rows, or with 512 rows and more than 64 columns by columns; 16 MB
+    and more of 2-byte elements whose sizes are multiples of 8; 256 MB and more by columns.
     """
     if a.dtype not in KERNEL_DTYPES or limits(a, x):
         return None
     (m, k), size, across = a.shape, a.element_size(), a.stride(0) == 1 and a.stride(1) != 1 and a.shape[0] > 1
     pitch = a.stride(1) if across else a.stride(0) if a.stride(1) == 1 else k
     narrow = load_bytes(size, a.data_ptr(), pitch * size, (m if across else 0) * size) == 2
+    nbytes = m * k * size
+    if size == 2 and m % 8 == k % 8 == 0 and min(m, k) >= 64 and nbytes >= LARGE:
+        return None
     if across:
-        return None if narrow and k > LONG_COLUMNS and m * k * size > LARGE else "k04_columns"
+        return None if narrow and m >= 512 and k > 64 or nbytes >= HUGE else "k04_columns"
     return None if narrow and k > LONG_ROWS else "k03_rows_together"

@@ -48,4 +48,29 @@ __device__ void elementwise(long long n, const F& f, T* out, const In*... in) {
   }
 }
 
+// The same for large arrays: a thread computes one pack. Blocks are short, and a kernel with one input is limited by
+// the time from their start to their load. The threads from the first warp after the last pack on compute the last
+// elements, or all n if a pointer is not aligned. Grid: at least the threads of `packs`, rounded up to warps, and n %
+// Pack::size.
+template <class T, class F, class... In>
+__device__ void elementwise_packs(long long n, const F& f, T* out, const In*... in) {
+  constexpr int kSize = Pack<T>::size, kWarpThreads = 32;
+  const long long i = global_thread();
+  const long long whole = aligned(out, in...) ? n / kSize : 0;
+  if (i < whole) {
+    const auto compute = [&f](Pack<In>... values) {
+      Pack<T> results;
+#pragma unroll
+      for (int k = 0; k < kSize; ++k) results.at[k] = f(values.at[k]...);
+      return results;
+    };
+    packs(out)[i] = compute(packs(in)[i]...);
+    return;
+  }
+  const long long start = (whole + kWarpThreads - 1) / kWarpThreads * kWarpThreads;
+  if (i < start) return;
+#pragma unroll 1  // unrolling a loop of unknown stride needs a division before the first load
+  for (long long at = whole * kSize + i - start; at < n; at += global_threads() - start) out[at] = f(in[at]...);
+}
+
 }  // namespace warpwise
