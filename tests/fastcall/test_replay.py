@@ -35,7 +35,6 @@ class Driver:
 
     def __init__(self) -> None:
         self.launches: list[tuple[Any, ...]] = []
-        self.attributes: list[list[int]] = []
         self.code = 0
 
         @ctypes.CFUNCTYPE(
@@ -45,8 +44,6 @@ class Driver:
             made = config.contents
             shape = tuple(getattr(made, name) for name, _ in Config._fields_[:7])
             pointer, number, small, tensor_map = (table[at] for at in range(4))
-            words = 18 * made.attribute_count  # of 4 bytes: the kind, padding and 16 of the value
-            self.attributes.append(list((ctypes.c_int * words).from_address(made.attributes)) if words else [])
             self.launches.append((
                 function, shape, made.stream, ctypes.c_uint64.from_address(pointer).value,
                 ctypes.c_double.from_address(number).value, ctypes.c_int32.from_address(small).value,
@@ -72,12 +69,12 @@ class MapsByAddress(dict):
         return self[address]
 
 
-def kernel(constants: dict[str, Any] | None = None, maps: Any = None, cooperative: int = 0) -> NativeKernel:
+def kernel(constants: dict[str, Any] | None = None, maps: Any = None) -> NativeKernel:
     """Parameters: the output's address, a varying double, an int, and a tensor map of the input's address + 4."""
     memory = struct.pack("=Qdi108x128x", 0, 0.0, 7)
     maps, constants = MapsByAddress() if maps is None else maps, {} if constants is None else constants
     return NativeKernel(
-        0xF00, (4, 5, 6, 128, 2, 1, 512, cooperative), memory, OFFSETS,
+        0xF00, (4, 5, 6, 128, 2, 1, 512), memory, OFFSETS,
         [(0, 0, 0)], [(128, 1, 4, maps)], [(8, 0, float, "d")], constants,
     )  # fmt: skip
 
@@ -105,12 +102,6 @@ def test_parameters_of_a_launch(driver):
         assert (pointer, number, small) == (made.data_ptr(), value, 7)
         assert struct.unpack("=Q120x", tensor_map) == (x.data_ptr() + 4,)
     assert len(maps) == 2
-
-
-def test_cooperative_launch(driver):
-    for cooperative in (0, 1):
-        replay([kernel(cooperative=cooperative)], refused)(torch.ones(5), 1.0)
-    assert driver.attributes == [[], [2, 0, 1, *[0] * 15]]  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE
 
 
 def test_tensor_maps_are_kept_for_a_while(driver):

@@ -65,11 +65,6 @@ class KernelStep : public Step {
       config_.block[axis] = static_cast<unsigned>(shape.at(3 + axis));
     }
     config_.shared_bytes = static_cast<unsigned>(shape.at(6));
-    static const LaunchAttribute kCooperative = {2, 0, {1}};  // CU_LAUNCH_ATTRIBUTE_COOPERATIVE
-    if (shape.at(7)) {
-      config_.attributes = &kCooperative;
-      config_.attribute_count = 1;
-    }
     for (const int64_t offset : integers(attribute(described, "offsets").get())) offsets_.push_back(offset);
     const Object memory = attribute(described, "memory");
     memory_.assign(PyBytes_AS_STRING(memory.get()), PyBytes_AS_STRING(memory.get()) + PyBytes_GET_SIZE(memory.get()));

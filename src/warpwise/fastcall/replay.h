@@ -8,15 +8,11 @@
 
 namespace ww {
 
-// cuLaunchKernelEx, CUlaunchAttribute and CUlaunchConfig of cuda.h.
-struct LaunchAttribute {
-  unsigned id, padding;
-  int value[16];
-};
+// cuLaunchKernelEx and CUlaunchConfig of cuda.h.
 struct LaunchConfig {
   unsigned grid[3], block[3], shared_bytes;
   void* stream;
-  const LaunchAttribute* attributes;
+  void* attributes;
   unsigned attribute_count;
 };
 using LaunchFunction = int (*)(const LaunchConfig*, void* function, void** parameters, void** extra);

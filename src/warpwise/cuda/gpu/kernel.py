@@ -117,10 +117,10 @@ class GpuKernel:
         The launcher must have been checked by an earlier ``launch``. The caller passes a CUresult that is not 0 to
         ``failed``.
         """
-        if self._synchronous or not available():
+        if self._synchronous or self.compiled.cooperative or not available():
             return None
         shape = (*launcher.grid, *launcher.block, launcher.shared_bytes)
-        return PreparedLaunch(self.parameters, int(self._function), shape, values, self.compiled.cooperative)
+        return PreparedLaunch(self.parameters, int(self._function), shape, values)
 
     def failed(self, code: int, launcher: Launcher, repeat: Callable[[], int]) -> None:
         """Raise ``LaunchError`` for a CUresult, except that of a thread without a context, where ``repeat`` works."""

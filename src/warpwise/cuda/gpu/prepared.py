@@ -72,15 +72,6 @@ class _Config(ctypes.Structure):
     )  # fmt: skip
 
 
-class _Cooperative(ctypes.Structure):
-    """``CUlaunchAttribute`` of cuda.h: CU_LAUNCH_ATTRIBUTE_COOPERATIVE with the value 1 of a union of 64 bytes."""
-
-    _fields_ = (("id", ctypes.c_uint), ("padding", ctypes.c_uint), ("value", ctypes.c_int * 16))
-
-
-_COOPERATIVE = _Cooperative(2, 0, (1,))
-
-
 @functools.cache
 def launch_function() -> Any:
     """``cuLaunchKernelEx``, or None where the driver's library cannot be found by its name."""
@@ -95,30 +86,20 @@ def launch_function() -> Any:
 class PreparedLaunch:
     """One kernel with its grid; the parameters whose ``values`` are None vary from call to call.
 
-    ``shape`` is grid, block and shared memory in bytes; the grid of a ``cooperative`` launch can synchronise.
     ``pointer`` and ``setter`` give what writes a parameter. ``call(stream)`` launches and returns the CUresult. Hold
     ``lock`` from the first write to the return of ``call``.
     """
 
-    __slots__ = ("_config", "call", "cooperative", "function", "lock", "parameters", "pointer", "setter", "shape")
+    __slots__ = ("_config", "call", "function", "lock", "parameters", "pointer", "setter", "shape")
 
-    def __init__(
-        self,
-        parameters: Parameters,
-        function: int,
-        shape: Sequence[int],
-        values: Sequence[Any],
-        cooperative: bool = False,
-    ) -> None:
+    def __init__(self, parameters: Parameters, function: int, shape: Sequence[int], values: Sequence[Any]) -> None:
         self.lock = threading.Lock()
         self.parameters = own = parameters.copy()
-        self.function, self.shape, self.cooperative = function, tuple(shape), cooperative
+        self.function, self.shape = function, tuple(shape)
         blank = (b"" if code.endswith("s") else 0 for code in parameters.codes)
         own.fill([zero if value is None else value for value, zero in zip(values, blank, strict=True)])
         self.pointer, self.setter = own.pointer, own.setter
         self._config = config = _Config(*shape)
-        if cooperative:
-            config.attributes, config.attribute_count = ctypes.addressof(_COOPERATIVE), 1
         launch, where, table = launch_function(), ctypes.addressof(config), own.address
 
         def call(stream: int) -> int:

@@ -24,8 +24,7 @@ Scalars = Sequence[tuple[int, int, Callable[[Any], Any]]]
 class NativeKernel(NamedTuple):
     """A CUDA launch as ``fastcall.Replay`` takes it: offsets are those of parameters in ``memory``, in bytes.
 
-    ``shape`` is grid, block and shared memory in bytes, and whether the launch is cooperative; ``scalars`` have a
-    ``struct`` format besides.
+    ``shape`` is grid, block and shared memory in bytes; ``scalars`` have a ``struct`` format besides.
     """
 
     function: int
@@ -101,7 +100,7 @@ class CudaStep:
             return None
         return NativeKernel(
             made.function,
-            (*made.shape, int(made.cooperative)),
+            made.shape,
             made.parameters.memory,
             offsets,
             [(offsets[slot], tensor, shift) for slot, tensor, shift in self._pointers],
@@ -111,7 +110,7 @@ class CudaStep:
         )
 
     def _general(self, addresses: Sequence[int], scalars: Sequence[Any]) -> None:
-        """The launch of a kernel with constants, or with synchronisation."""
+        """The launch of a kernel with constants, with a cooperative grid, or with synchronisation."""
         values = self._values.copy()
         for slot, index, bind in self._scalars:
             values[slot] = bind(scalars[index])
