@@ -190,8 +190,8 @@ class _Recorder(TorchDispatchMode):
         return None if at is None else (at, tensor.data_ptr() - self._tensors[at].data_ptr())
 
     def _constant(self, value: Any) -> bool:
-        """True if ``value`` is a number or a structure of numbers, without an address in a tensor, which would
-        change at a replay.
+        """True if ``value`` is a number or a structure of numbers, and has no address in one of the tensors, which
+        would change at a replay.
         """
         if isinstance(value, ctypes.Structure):
             raw = bytes(value)
