@@ -1,4 +1,4 @@
-"""conv_block with one input channel, whose forward saves no convolution: gradients, far means, tall and wide images."""
+"""conv_block with one input channel (gradients, far means, tall and wide images), and as separate operations."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tests.ops.conftest import problem
 
 from warpwise import operation, ops
 from warpwise.operation import assume_sm_count
+from warpwise.ops.conv_block import op
 
 FORWARD, BACKWARD = operation.get("conv_block"), operation.get("conv_block_backward")
 RUNG = "k05_input_moments"
@@ -106,3 +107,18 @@ def test_nan_reaches_every_output():
     x[1, 0, 2, 2] = torch.nan
     output, mean, var, _ = launched(FORWARD, RUNG, x, weight, gamma, beta, 1e-5)
     assert output.isnan().all() and mean.isnan().all() and var.isnan().all()
+
+
+@pytest.mark.parametrize("format", [torch.contiguous_format, torch.channels_last])
+def test_separate_operations_are_the_block(format):
+    """Outputs and gradients, also through the statistics, of the operations that compute blocks without a kernel."""
+    torch.manual_seed(0)
+    shapes = ((2, 3, 7, 6), (5, 3, 3, 3), (5,), (5,))
+    given = [torch.randn(shape, dtype=torch.float64) for shape in shapes]
+    given[0] = given[0].contiguous(memory_format=format)
+    leaves = [tensor.requires_grad_() for tensor in given]
+    both = [op._separate(*leaves, 1e-5, False), op.conv_block(*leaves)]
+    gradients = [torch.autograd.grad(sum(part.square().sum() for part in made), leaves) for made in both]
+    for left, right in zip((*both[0], *gradients[0]), (*both[1], *gradients[1]), strict=True):
+        torch.testing.assert_close(left, right)
+    assert both[0][0].is_contiguous(memory_format=format)
