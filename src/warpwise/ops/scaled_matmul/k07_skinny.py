@@ -33,7 +33,8 @@ def deep(k: int, columns: int, rows: int, sides: int, split: int, outer: int) ->
     for depth in (256, 128) if k > 128 else (128,):
         one = GemmConfig(columns, rows, depth, 1, (sides,), cluster_splits=split, splits=outer)
         stage_bytes = (columns + rows) * depth
-        most = (ROOM - shared_bytes(one) + stage_bytes) // stage_bytes
+        padded = stage_bytes + padding(one)
+        most = (ROOM - shared_bytes(one) + padded) // padded
         if most > 1:
             break
     wanted = cdiv((96 if rows <= 16 else 128 if rows <= 64 else 227) * 1024, stage_bytes)
@@ -47,10 +48,14 @@ def producers(config: GemmConfig) -> int:
 
 
 def shared_bytes(config: GemmConfig) -> int:
-    """Bytes of shared memory: stages; 4 KiB per warpgroup and partial sums from other blocks, or what warpgroups wider
-    than the tile read past the last stage."""
-    behind = (groups(config) * 64 - config.m - config.n) * 128
-    return config.ring_bytes(1, barriers=0) + max(behind, groups(config) * sides(config) * 4096 + received(config))
+    """Bytes of shared memory: stages with their padding; 4 KiB per warpgroup; partial sums from other blocks."""
+    ring = config.ring_bytes(1, barriers=0) + config.stages * padding(config)
+    return ring + groups(config) * sides(config) * 4096 + received(config)
+
+
+def padding(config: GemmConfig) -> int:
+    """Bytes of a stage that warpgroups wider than the tile read behind the last line of A."""
+    return max(0, groups(config) * 64 - config.m - config.n) * 128
 
 
 def kernel_name(config: GemmConfig, a: torch.Tensor, b: torch.Tensor, by_row: bool) -> str:
