@@ -10,9 +10,13 @@ inline TensorMap read_map(Context& c, const Instruction& i, const Operand& opera
   TensorMap map;
   const u64 at = c.bits(operand);
   ww_tensor_map_read(reinterpret_cast<const void*>(at), c.line);
-  __builtin_memcpy(&map, reinterpret_cast<const void*>(at), sizeof map);
-  if (map.magic != TensorMap::kMagic)
+  const ww::MapError error = ww::decode(reinterpret_cast<const void*>(at), map);
+  if (error == ww::MapError::kNoMap)
     c.fail(WW_UNDEFINED, "inline PTX: " + i.name + ": the address is not that of a tensor map made by cuda.tensor_map");
+  if (error != ww::MapError::kNone)
+    c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + ": tensor maps " +
+                               (error == ww::MapError::kType ? "of this element type" : "with an interleaved layout") +
+                               " are not emulated");
   return map;
 }
 
@@ -88,6 +92,7 @@ inline void tensor_load(Context& c, const Instruction& i) {
   check_aligned(c, i, to, 128);
   std::vector<char> data(map.box_bytes(), 0);
   const u64 box = ww_to_shared(to) & 0x3fffff;
+  for (size_t k = 0; map.fills_nan && k < data.size(); ++k) data[k] = map.fill_byte(k);
   for_each_part(c, i, map, at, map.is_im2col ? &i.operands[3] : nullptr, [&](u64 address, u64 offset, u64 bytes) {
     const char* from = reinterpret_cast<const char*>(address);
     ww_bulk_source(from, bytes, c.line);
