@@ -57,11 +57,10 @@ def swizzled(box: torch.Tensor, span: int) -> torch.Tensor:
 
 
 def box_at(tensor: torch.Tensor, first: list[int], box: list[int], nan: bool = False) -> torch.Tensor:
-    """The box of ``tensor`` at ``first``, with zeros outside the tensor, or NaN whose bits after the sign are all 1."""
+    """The box of ``tensor`` at ``first``, with zeros outside the tensor, or the NaN of TMA, words of 0x7ff7."""
     result = torch.zeros(box, dtype=tensor.dtype)
     if nan:
-        integers = {2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
-        result.view(integers).fill_(torch.iinfo(integers).max)
+        result.view(torch.int16).fill_(0x7FF7)
     inside = [slice(max(0, -x), max(0, min(b, size - x))) for x, b, size in zip(first, box, tensor.shape, strict=True)]
     taken = [slice(max(0, x), max(0, min(size, x + b))) for x, b, size in zip(first, box, tensor.shape, strict=True)]
     if all(part.start < part.stop for part in inside):

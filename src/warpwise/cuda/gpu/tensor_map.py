@@ -54,10 +54,10 @@ def tensor_map(
     ``swizzle`` is the span of the shared-memory swizzle in bytes (0, 32, 64 or 128), at least the size of the box's
     last dimension; ``promotion`` is the granularity of L2 reads (0, 64, 128 or 256 bytes). With ``tf32``, float32
     elements are rounded to the nearest TF32 when loaded. Elements of a box outside the tensor read as zero, or with
-    ``nan``, for floating-point dtypes, as NaN; they are not written. ``steps`` are the element strides, 1 to 8, in the
-    order of the dimensions, the last of them 1: of a box of n elements, ceil(n / step) are copied in that dimension,
-    each ``step`` apart in the tensor and adjacent in shared memory. ``layout`` is a shape and strides that replace the
-    tensor's own; they may exceed the tensor's memory where no box is loaded or stored.
+    ``nan``, for floating-point dtypes, as NaN (words of 0x7ff7); they are not written. ``steps`` are the element
+    strides, 1 to 8, in the order of the dimensions, the last of them 1: of a box of n elements, ceil(n / step) are
+    copied in that dimension, each ``step`` apart in the tensor and adjacent in shared memory. ``layout`` is a shape and
+    strides that replace the tensor's own; they may exceed the tensor's memory where no box is loaded or stored.
 
     Raises ``ArgumentError`` for what TMA does not support: a last stride other than 1, strides or an address that are
     not multiples of 16 bytes, other dtypes; ``LaunchError`` if the driver reports an error.

@@ -1,6 +1,6 @@
 // UTMALDG, UTMASTG (cp.async.bulk.tensor) and UTMAREDG (cp.reduce.async.bulk.tensor): boxes of a tensor, or pixels in
-// im2col mode, to and from shared memory. Copies complete immediately.
-// TMA reads and writes L2, not L1: the sectors are counted, its requests are units of up to 16 bytes.
+// im2col mode, to and from shared memory. A copy completes when it is issued. TMA accesses L2 and bypasses L1; the
+// sectors of units of up to 16 bytes are counted.
 #include <algorithm>
 
 #include "bulk.h"
@@ -75,8 +75,12 @@ void copy_box(Warp& warp, const Instruction& instruction, Mask) {
   const u32 blocks = form.to_several ? more >> 16 : 0;
   if (form.to_several && !blocks) return;
   const u32 shared = form.to_several ? in_lowest_block(uniform(first), blocks) : uniform(first);
-  if (map.rank != form.rank) fault(warp, instruction, "the tensor map has another number of dimensions");
-  if (form.is_im2col != (map.is_im2col != 0)) fault(warp, instruction, "the tensor map has another mode");
+  if (map.rank != form.rank)
+    fault(warp, instruction, "a copy of %u dimensions with a tensor map of %u", form.rank, map.rank);
+  if (form.is_im2col != (map.is_im2col != 0))
+    fault(warp, instruction, "%s",
+          form.is_im2col ? "a copy in im2col mode with a tiled tensor map"
+                         : "a tiled copy with a tensor map in im2col mode");
   i32 at[5] = {};
   for (unsigned d = 0; d < map.rank; d++) at[d] = static_cast<i32>(uniform(first + (kLoading ? 2 : 1) + d));
   const u32 bytes = static_cast<u32>(map.box_bytes());
@@ -135,7 +139,7 @@ Handler decode(Instruction& i) {
   return copy_box<To>;
 }
 constexpr const char* kRequests =
-    "data are exact; the copy completes at once, and TMA's requests are not those of a GPU";
+    "data are exact; a copy completes at once, and the number of requests differs from a GPU's";
 Opcode UTMALDG_opcode("UTMALDG", kLsu, decode<kLoads>, kRequests);
 Opcode UTMASTG_opcode("UTMASTG", kLsu, decode<kStores>, kRequests);
 Opcode UTMAREDG_opcode("UTMAREDG", kLsu, decode<kReduces>, kRequests);

@@ -83,10 +83,12 @@ __device__ inline int reread_thread_index() {
 // Accumulates the products of a tile's k-tiles to the 8 x 16 sums of a thread. The ring has STAGES stages of FLOATS
 // floats; a warp multiplies STEPS of the k of a k-tile; one lane of a warp `releases` stages. a_lane, b_lane: the
 // thread's first float4 in stage 0; the next ones are NEXT_A and NEXT_B floats further. The fragments of a step, two
-// float4 of A and four of B, are loaded during the multiply-adds of the step before. A stage is released in the first
-// step of the next k-tile, once all fragments loaded from it have been used. The positions of the release and of
-// __syncwarp affect the order in which ptxas schedules the multiply-adds.
-template <int STEPS, int FLOATS, int PITCH_A, int PITCH_B, int STAGES, int NEXT_A = 32, int NEXT_B = 16>
+// float4 of A and four of B, are loaded during the multiply-adds of the step before. A stage is released in step
+// RELEASE of the next k-tile, once all fragments loaded from it have been used, after a __syncwarp there or, EARLY,
+// after the last loads from it. These positions affect the order in which ptxas schedules the multiply-adds: by up to
+// 2 % of the time on an H200.
+template <int STEPS, int FLOATS, int PITCH_A, int PITCH_B, int STAGES, int NEXT_A = 32, int NEXT_B = 16,
+          bool EARLY = false, int RELEASE = 0>
 __device__ __forceinline__ void multiply_k_tiles(float (&sums)[8][16], const float* a_lane, const float* b_lane,
                                                  int k_tiles, const sm90::Pipeline& pipeline,
                                                  sm90::PipelineState& state, bool releases) {
@@ -102,6 +104,10 @@ __device__ __forceinline__ void multiply_k_tiles(float (&sums)[8][16], const flo
   pipeline.consumer_wait(state);
   load_fragments(0, state.index);
   unsigned previous_empty = 0;
+  const auto release = [&] {
+    if (!EARLY) __syncwarp();  // all lanes have read the stage
+    if (releases) sm90::mbarrier_arrive(previous_empty, 0);
+  };
   int stage = state.index;
   for (int s = 0; s < k_tiles; ++s) {
 #pragma unroll
@@ -114,8 +120,8 @@ __device__ __forceinline__ void multiply_k_tiles(float (&sums)[8][16], const flo
         if (s + 1 < k_tiles) pipeline.consumer_wait(state);
       }
       load_fragments((step + 1) % STEPS, stage);
-      if (step == 0 && s > 0 && releases) sm90::mbarrier_arrive(previous_empty, 0);
-      if (step + 1 == STEPS) __syncwarp();  // all lanes have read the stage
+      if (step == RELEASE && s > 0) release();
+      if (EARLY && step + 1 == STEPS) __syncwarp();
       if (step + 2 == STEPS) previous_empty = pipeline.empty_barrier(state.index);
       // Serpentine order: B's element stays in the operand reuse cache along a column, A's at each turn.
 #pragma unroll
@@ -128,7 +134,7 @@ __device__ __forceinline__ void multiply_k_tiles(float (&sums)[8][16], const flo
       }
     }
   }
-  if (releases) sm90::mbarrier_arrive(previous_empty, 0);
+  release();
 }
 
 }  // namespace warpwise

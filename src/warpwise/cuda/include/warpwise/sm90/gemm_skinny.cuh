@@ -141,14 +141,15 @@ struct MainLoop {
   }
   __device__ unsigned end() const { return box(ring.stages, 0); }
 
-  // Fills the padding with zeros, by all consumer threads, before the first wgmma.
-  __device__ void fill_padding() const {
+  // Fills the padding of the first `count` stages with zeros, by all consumer threads, before the first wgmma.
+  __device__ void fill_padding(int count) const {
     if (!kPadded || padding == 0) return;
-#pragma unroll 1
-    for (int stage = 1; stage <= ring.stages; ++stage) {
-#pragma unroll 1
-      for (unsigned i = threadIdx.x * 8; i < padding; i += S::kThreads * 8)
-        st_shared_v2(box(stage, 0) - padding + i, 0, 0);
+    constexpr unsigned kMaxPadding = (kGroupColumns - 16) * kLineBytes, kStep = S::kThreads * 16;
+    for (int stage = 1; stage <= min(count, ring.stages); ++stage) {
+      const unsigned begin = box(stage, 0) - padding;
+#pragma unroll
+      for (unsigned i = 0; i < kMaxPadding; i += kStep)
+        if (i + threadIdx.x * 16 < padding) st_shared_zeros(begin + i + threadIdx.x * 16);
     }
     sm90::fence_proxy_async();
     sm90::named_barrier_sync(1, S::kThreads);
@@ -350,7 +351,7 @@ __device__ inline void gemm(const sm90::TensorMap& a, B b, const Output& output,
     }
     const auto scales = output.template scales<kRows>(row, column);
     sync_at_start();
-    loop.fill_padding();
+    loop.fill_padding((k_tiles - first + stride - 1) / stride);
     float sums[S::kRows / 2], own[kRows / 2];
     loop.multiply(sums, b, group, first, k_tiles, stride);
     sync_before_exchange();
