@@ -189,7 +189,7 @@ def emulated(
 
     kind = _ROUNDED if tf32 else _TYPES[dtype]
     flags = (len(shape) - 1) << 4 | _ELEMTYPES.get(kind, kind) << 7 | _SWIZZLES[swizzle] << 13
-    flags |= nan << 15 | (_ROUNDS if tf32 else 0)
+    flags |= nan << 15 | (_ROUNDS if tf32 else 0) | _PROMOTIONS[promotion] << 17
     units = [stride * dtype.itemsize // _ALIGNMENT for stride in reversed(strides[:-1])]
     units += [0] * (_MAX_DIMENSIONS - 1 - len(units))
     high = sum((unit >> 32) << 4 * at for at, unit in enumerate(units))

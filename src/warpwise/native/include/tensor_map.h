@@ -4,12 +4,13 @@
 // them; the remaining bits are 0:
 //   byte 0   64 bits: address
 //   byte 8   flags: bits 4-6 rank - 1, 7-10 type (elemtype of PTX), 11-12 interleave, 13-14 swizzle mode, 15 fill with
-//            NaN, 16 rounding to TF32
+//            NaN, 16 rounding to TF32, 17-18 L2 promotion
 //   byte 12  32 bits each: strides of dimensions 1 to 4 / 16; byte 28: 4 more bits of each
 //   byte 32  32 bits each: extents of dimensions 0 to 4, minus 1
 //   byte 52  3 bits each: element strides of dimensions 0 to 4, minus 1
 //   byte 55  8 bits each: the box in dimensions 0 to 4, minus 1
-// NVIDIA does not document im2col maps and the bytes from 64 on; there these maps hold kMagic and the fields of im2col.
+// An H200's driver encodes these 64 bytes alike. From byte 64 on these maps differ: they hold kMagic and the fields of
+// im2col, whose maps are not those of the driver.
 #pragma once
 #include <stdint.h>
 #include <string.h>
@@ -26,6 +27,7 @@ struct TensorMap {
   static constexpr uint8_t kFloat16 = 6, kFloat32 = 7, kFloat64 = 8, kTf32 = 11;
   uint64_t address;
   uint8_t rank, type, swizzle, element_bytes;  // type: of CUtensorMapDataType; swizzle: 0, 32, 64 or 128 bytes
+  uint8_t promotion;                           // of CUtensorMapL2promotion
   bool fills_nan;                              // elements outside the tensor are NaN, not 0
   uint64_t extent[5];                          // in elements
   uint32_t box[5];                             // in elements of the tensor
@@ -106,6 +108,7 @@ inline MapError decode(const void* from, TensorMap& map) {
   map.element_bytes = d::kElementBytes[map.type];
   const unsigned mode = flags >> 13 & 3;
   map.swizzle = static_cast<uint8_t>(mode ? 16 << mode : 0);
+  map.promotion = static_cast<uint8_t>(flags >> 17 & 3);
   map.fills_nan = (flags >> 15 & 1) && map.type >= TensorMap::kFloat16;
   const uint32_t high = d::at<uint32_t>(bytes + 28);
   for (unsigned i = 0; i < 4; i++)
@@ -136,7 +139,7 @@ inline void encode(const TensorMap& map, void* to) {
   const unsigned mode = map.swizzle == 32 ? 1 : map.swizzle == 64 ? 2 : map.swizzle == 128 ? 3 : 0;
   d::put(bytes, map.address);
   d::put(bytes + 8, (map.rank - 1u) << 4 | elemtype << 7 | mode << 13 | uint32_t{map.fills_nan} << 15 |
-                        uint32_t{map.type == TensorMap::kTf32} << 16);
+                        uint32_t{map.type == TensorMap::kTf32} << 16 | uint32_t{map.promotion} << 17);
   uint32_t high = 0, steps = 0;
   for (unsigned i = 0; i < 4; i++) {
     d::put(bytes + 12 + 4 * i, static_cast<uint32_t>(map.stride[i] >> 4));

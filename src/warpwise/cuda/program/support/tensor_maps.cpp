@@ -65,6 +65,7 @@ CUresult encode_tensor(const Recipe& of, unsigned lowest_rank, ww::TensorMap& ma
   map.rank = uint8_t(of.rank);
   map.type = uint8_t(of.type);
   map.fills_nan = of.fill;
+  map.promotion = uint8_t(of.promotion);
   map.swizzle = of.swizzle ? uint8_t(16 << of.swizzle) : 0;
   map.element_bytes = kBytes[of.type];
   map.address = reinterpret_cast<uint64_t>(of.address);

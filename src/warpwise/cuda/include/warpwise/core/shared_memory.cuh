@@ -13,11 +13,6 @@ __device__ inline void st_shared_v2(unsigned address, int first, int second) {
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(address), "r"(first), "r"(second) : "memory");
 }
 
-// st.shared.v4: 16 bytes of zeros.
-__device__ inline void st_shared_zeros(unsigned address) {
-  asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(address), "r"(0) : "memory");
-}
-
 // ld.shared.v4: 16 bytes.
 __device__ inline void ld_shared_v4(float (&v)[4], unsigned address) {
   asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"

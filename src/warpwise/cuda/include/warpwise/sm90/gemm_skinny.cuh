@@ -111,18 +111,14 @@ struct SharedB {
   }
 };
 
-// The ring of a block: in each stage BOXES boxes of B, and of A behind it. A warpgroup with fewer than 64 columns also
-// multiplies the lines behind them, and does not store the sums. Where the lines of A are too few, a stage ends with
-// padding.
+// The ring of a block: in each stage BOXES boxes of B, and of A behind it.
 template <class S, class B>
 struct MainLoop {
   static constexpr int kTileK = S::kBoxes * B::kTileK;
-  static constexpr bool kPadded = S::kTileRows < kGroupColumns;
 
   sm90::Pipeline ring;
   unsigned stages;              // shared address
   unsigned bytes_b, box_bytes;  // of B and of both operands in a box
-  unsigned padding;             // bytes of a stage
   int columns;                  // of the tile
   int half, first_rank;         // kPair == 2: the half that this block loads; the pair's first block in the cluster
 
@@ -131,29 +127,12 @@ struct MainLoop {
         stages((memory + 1023) & ~1023u),  // a swizzled unit is 1 KiB
         bytes_b(B::stage_bytes(columns)),
         box_bytes(bytes_b + S::kBytesA),
-        padding(kPadded ? max(0, S::kTileColumns - S::kTileRows - columns) * kLineBytes : 0),
         columns(columns),
         half(half),
         first_rank(first_rank) {}
 
-  __device__ unsigned box(int stage, int i) const {
-    return stages + stage * (S::kBoxes * box_bytes + padding) + i * box_bytes;
-  }
+  __device__ unsigned box(int stage, int i) const { return stages + (stage * S::kBoxes + i) * box_bytes; }
   __device__ unsigned end() const { return box(ring.stages, 0); }
-
-  // Fills the padding of the first `count` stages with zeros, by all consumer threads, before the first wgmma.
-  __device__ void fill_padding(int count) const {
-    if (!kPadded || padding == 0) return;
-    constexpr unsigned kMaxPadding = (kGroupColumns - 16) * kLineBytes, kStep = S::kThreads * 16;
-    for (int stage = 1; stage <= min(count, ring.stages); ++stage) {
-      const unsigned begin = box(stage, 0) - padding;
-#pragma unroll
-      for (unsigned i = 0; i < kMaxPadding; i += kStep)
-        if (i + threadIdx.x * 16 < padding) st_shared_zeros(begin + i + threadIdx.x * 16);
-    }
-    sm90::fence_proxy_async();
-    sm90::named_barrier_sync(1, S::kThreads);
-  }
 
   // Initialises the barriers of a stage; called by one thread.
   __device__ void init(int stage) const {
@@ -256,9 +235,10 @@ struct MainLoop {
 
 // a: (m, k), a tensor map with boxes of kTileRows x 128 bytes; b: (k, n). partials, semaphores: of split_k_reduce, for
 // each tile and owner; used if work.splits > 1, unless each split has a separate C (Output::kPlanes). `columns` of a
-// tile, a multiple of 8 up to kTileColumns. Cluster: SPLIT splits of K, times two blocks of a pair if an operand is
-// shared. Dynamic shared memory: 1 KiB for alignment + the stages with their padding + Output's staging memory, if it
-// has its own, + the receive buffer, if SEPARATE_BUFFER; otherwise they reuse the memory of the stages.
+// tile, a multiple of 8 up to kTileColumns: a warpgroup that has fewer than 64 also multiplies the memory behind them,
+// and does not store the sums. Cluster: SPLIT splits of K, times two blocks of a pair if an operand is shared. Dynamic
+// shared memory: 1 KiB for alignment + the stages + Output's staging memory, if it has its own, + the receive buffer,
+// if SEPARATE_BUFFER; otherwise they reuse the memory of the stages.
 template <class S, int SPLIT, bool SEPARATE_BUFFER, class B, class Output, class Policy>
 __device__ inline void gemm(const sm90::TensorMap& a, B b, const Output& output, Work work, int k, int columns,
                             int stages, float* partials, int* semaphores, const Policy& l2_policy) {
@@ -351,7 +331,6 @@ __device__ inline void gemm(const sm90::TensorMap& a, B b, const Output& output,
     }
     const auto scales = output.template scales<kRows>(row, column);
     sync_at_start();
-    loop.fill_padding((k_tiles - first + stride - 1) / stride);
     float sums[S::kRows / 2], own[kRows / 2];
     loop.multiply(sums, b, group, first, k_tiles, stride);
     sync_before_exchange();
