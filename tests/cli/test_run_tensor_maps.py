@@ -76,6 +76,20 @@ int main() {
   config.attrs = &attribute;
   config.numAttrs = 1;
   if (cudaLaunchKernelEx(&config, by_value, map, out) || wrong(out, 2)) return 6;
+
+  size[1] = 20, box[1] = 16, steps[1] = 2;  // every second of 16 rows; NaN from row 20 on
+  if (reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(found)(
+          &map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, x, size, stride, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+          CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+          CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA))
+    return 7;
+  by_value<<<4, kTile>>>(map, out);
+  std::vector<float> got(4 * kTile);
+  cudaMemcpy(got.data(), out, got.size() * sizeof(float), cudaMemcpyDeviceToHost);
+  for (int i = 0; i < 4 * kTile; i++) {
+    const int row = i / kTile * 8 + i % kTile / 16 * 2;
+    if (row < 20 ? got[i] != row * kColumns + 16 + i % 16 : got[i] == got[i]) return 8;
+  }
   puts("PASS");
 }
 """

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.cuda.hopper import test_tensor_map_changes as changes
 from tests.cuda.hopper.test_bulk_copies import HEAD, MODELS, REDUCE
+from tests.cuda.hopper.test_bulk_copies import loads as loads_box
 from tests.cuda.hopper.test_im2col import loads
-from tests.machine.launching import agree
+from tests.machine.launching import agree, machine_run
 
 from warpwise import cuda
 
@@ -218,3 +220,20 @@ def test_pixels_are_loaded(shape, pixels, channels, lower, upper, steps, first, 
     size = pixels * channels * 2
     x = torch.tensor([*first[::-1], *offset[::-1]], dtype=torch.int32)
     agree(loads(len(shape))[1, 32, size], (made, x, torch.zeros(size // 4, dtype=torch.int32), size))
+
+
+def test_element_strides_and_nan_outside():
+    tensor, x = torch.randn(9, 11, 40), torch.tensor([32, -3, 4], dtype=torch.int32)
+    made = cuda.tensor_map(tensor, (7, 5, 16), swizzle=64, steps=(3, 2, 1), nan=True)
+    agree(loads_box(3)[1, 32, 3 * 3 * 64], (made, x, torch.zeros(3 * 3 * 16, dtype=torch.int32), 3 * 3 * 64))
+
+
+@pytest.mark.parametrize("name", [*changes.CORRECT, "steps"])
+def test_a_map_that_the_kernel_changes(name):
+    """The machine code of tensormap.replace writes the fields of a map, in shared or global memory."""
+    made = changes.kernel(replaced=changes.REPLACE + changes.STEPS) if name == "steps" else changes.CORRECT[name]()
+    x, maps, y, out = changes.arguments()
+    pattern = cuda.tensor_map(x, (4, 32), swizzle=128)
+    counts = machine_run(made[3, 32], (pattern, maps.view(torch.uint32), y, 12, 40, out))
+    wanted = changes.launch(made, changes.arguments())
+    assert counts.outputs["out"].tobytes() == wanted.numpy().tobytes()

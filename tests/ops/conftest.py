@@ -28,7 +28,7 @@ def problem(op: str, device: str):
 
 def for_hopper(rung: Rung) -> bool:
     """True for a CUDA rung that Hopper alone runs."""
-    return rung.language == "cuda" and (rung.devices == ("cuda",) or rung.idea.startswith("Hopper"))
+    return rung.language == "cuda" and rung.idea.startswith("Hopper")
 
 
 def on_cpu(rung: Rung) -> bool:
@@ -40,8 +40,9 @@ def on_cpu(rung: Rung) -> bool:
 ALIKE = frozenset(
     {"matmul k22_warpgroups_int8", "matmul k23_padded", "matmul_tf32 k06_skinny",
      "addmm k05_warpgroups", "grouped_matmul_backward k04_overlapped_epilogue",
-     "scaled_matmul k05_two_k_tile_promotion", "batched_matmul k06_overlapped_epilogue",
-     "batched_matmul k07_cluster_split_k", "linear k06_cluster_split_k", "matmul k28_variable_m_tiles"}
+     "scaled_matmul k05_two_k_tile_promotion", "batched_matmul k05_warp_specialised",
+     "batched_matmul k06_overlapped_epilogue", "batched_matmul k07_cluster_split_k", "linear k06_cluster_split_k",
+     "matmul k28_variable_m_tiles"}
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Loops that wait for another thread: they read a word of global memory again until it has changed."""
+"""Polling loops, which read a word of global memory until another thread has changed it."""
 
 from __future__ import annotations
 

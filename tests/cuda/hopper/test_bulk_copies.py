@@ -56,9 +56,11 @@ def swizzled(box: torch.Tensor, span: int) -> torch.Tensor:
     return result
 
 
-def box_at(tensor: torch.Tensor, first: list[int], box: list[int]) -> torch.Tensor:
-    """The box of ``tensor`` at ``first``, with zeros outside the tensor."""
+def box_at(tensor: torch.Tensor, first: list[int], box: list[int], nan: bool = False) -> torch.Tensor:
+    """The box of ``tensor`` at ``first``, with zeros outside the tensor, or the NaN of TMA, words of 0x7ff7."""
     result = torch.zeros(box, dtype=tensor.dtype)
+    if nan:
+        result.view(torch.int16).fill_(0x7FF7)
     inside = [slice(max(0, -x), max(0, min(b, size - x))) for x, b, size in zip(first, box, tensor.shape, strict=True)]
     taken = [slice(max(0, x), max(0, min(size, x + b))) for x, b, size in zip(first, box, tensor.shape, strict=True)]
     if all(part.start < part.stop for part in inside):
@@ -80,6 +82,36 @@ def test_a_box_is_loaded_with_its_swizzle(dimensions, span):
         x = torch.tensor(first[::-1], dtype=torch.int32)
         kernel[1, 32, wanted.numel()](cuda.tensor_map(tensor, box, swizzle=span), x, cuda.out(out), wanted.numel())
         assert torch.equal(out.view(torch.uint8), wanted), first
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_elements_outside_are_nan(dtype):
+    tensor, first, box = torch.randn(9, 24).to(dtype), [-2, 16], [4, 16]
+    wanted = box_at(tensor, first, box, nan=True).view(torch.int32)
+    out = torch.empty_like(wanted)
+    x = torch.tensor(first[::-1], dtype=torch.int32)
+    made = cuda.tensor_map(tensor, box, swizzle=0, nan=True)
+    loads(2)[1, 32, out.nbytes](made, x, cuda.out(out), out.nbytes)
+    assert torch.equal(out, wanted)
+    with pytest.raises(cuda.ArgumentError, match="expected float16, bfloat16, float32 or float64 with nan=True"):
+        cuda.tensor_map(tensor.int(), box, swizzle=0, nan=True)
+
+
+@pytest.mark.parametrize("span", [0, 64])
+@pytest.mark.parametrize("steps", [(2, 1, 1), (3, 2, 1), (8, 5, 1)])
+def test_element_strides(steps, span):
+    """Of a box of n elements, ceil(n / step) are loaded, `step` apart; coordinates are those of the tensor."""
+    tensor, box = torch.randn(20, 19, 40), [15, 6, 16]
+    for first in ([0, 0, 0], [-1, 3, 24], [9, 17, -4]):
+        wanted = swizzled(box_at(tensor, first, box)[:: steps[0], :: steps[1]], span)
+        out = torch.empty(wanted.numel() // 4, dtype=torch.int32)
+        x = torch.tensor(first[::-1], dtype=torch.int32)
+        made = cuda.tensor_map(tensor, box, swizzle=span, steps=steps)
+        loads(3)[1, 32, wanted.numel()](made, x, cuda.out(out), wanted.numel())
+        assert torch.equal(out.view(torch.uint8), wanted), first
+    for wrong in ((1, 1), (9, 1, 1), (1, 1, 2)):
+        with pytest.raises(cuda.ArgumentError, match="expected steps to hold 3 element strides of 1 to 8"):
+            cuda.tensor_map(tensor, box, swizzle=span, steps=wrong)
 
 
 @given(data=st.data())

@@ -80,7 +80,7 @@ def test_pixels_are_loaded(shape, pixels, channels, lower, upper, steps, first, 
 def test_a_map_of_the_other_mode_is_found():
     tensor = torch.randn(2, 5, 6, 32).half()
     x, out = torch.zeros(6, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
-    with pytest.raises(cuda.UndefinedBehaviour, match=r"im2col.* with a tensor map of boxes \(cuda.tensor_map\)"):
+    with pytest.raises(cuda.UndefinedBehaviour, match=r"im2col.* with a tiled tensor map \(cuda.tensor_map\)"):
         loads(4)[1, 32, 256](cuda.tensor_map(tensor, (1, 1, 4, 32), swizzle=64), x, out, 256)
 
 

@@ -114,6 +114,10 @@ def cases() -> Iterator[tuple[str, Callable[[list[Any], str], torch.Tensor], Cal
         yield name, (lambda given, device, made=made: launch(made(), given)), arguments
 
 
+STEPS = """
+    asm volatile("tensormap.replace.tile.box_dim.SPACE.b1024.b32 [%0], 1, %1;" :: "l"(at), "r"(23) : "memory");
+    asm volatile("tensormap.replace.tile.element_stride.SPACE.b1024.b32 [%0], 1, %1;" :: "l"(at), "r"(3) : "memory");
+    asm volatile("tensormap.replace.tile.fill_mode.SPACE.b1024.b32 [%0], 1;" :: "l"(at) : "memory");"""
 CORRECT = {
     "copied": kernel,
     "from zeros": lambda: kernel(begin="0", replaced=REPLACE + OTHERS),
@@ -128,6 +132,14 @@ def test_a_changed_map_is_used(name):
     for block in range(3):
         wanted = swizzled(box_at(given[2], [-1, 16 * block], [8, 16]), 64)
         assert torch.equal(out[block].view(torch.uint8), wanted)
+
+
+def test_every_third_row_is_loaded_and_nan_outside():
+    given = arguments()
+    out = launch(kernel(replaced=REPLACE + STEPS), given)
+    for block in range(3):
+        box = box_at(given[2], [-1, 16 * block], [23, 16], nan=True)[::3]
+        assert torch.equal(out[block].view(torch.uint8), swizzled(box, 64))
 
 
 BUGS = {
@@ -169,7 +181,7 @@ def test_a_map_in_shared_memory_is_found():
     "field,value,error,message",
     [
         ("interleave_layout", 1, cuda.UnsupportedFeature, "interleaved layouts are not emulated"),
-        ("fill_mode", 1, cuda.UnsupportedFeature, "fills with NaN are not emulated"),
+        ("fill_mode", 2, cuda.UndefinedBehaviour, "the fill mode is 0 "),
         ("elemtype", 8, cuda.UnsupportedFeature, "the element type is not emulated"),
         ("rank", 5, cuda.UndefinedBehaviour, "the rank minus 1 is at most 4"),
     ],

@@ -22,8 +22,12 @@ _TYPES = {
 _ROUNDED = 11  # float32, rounded to TF32 when loaded
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
-_MAX_BOX, _MAX_DIMENSIONS, _ALIGNMENT = 256, 5, 16
-_MAGIC, _LAYOUT = 0x77575450, "=I4BQ5I5I4Q4B6b"
+_MAX_BOX, _MAX_DIMENSIONS, _MAX_STEP, _ALIGNMENT = 256, 5, 8, 16
+# The emulated map, native/include/tensor_map.h: address, flags, strides and their high bits, extents, element strides
+# and boxes; then the marker and the fields of im2col.
+_MAGIC, _LAYOUT = 0x77575450, "=QI4II5IHx5B4xI2H4B6b"
+# elemtype of PTX by CUtensorMapDataType, and the bit that rounds float32 to TF32.
+_ELEMTYPES, _ROUNDS = {8: 9, 9: 10, _ROUNDED: 7}, 1 << 16
 
 
 class Im2col(NamedTuple):
@@ -41,15 +45,19 @@ def tensor_map(
     promotion: int = 256,
     tf32: bool = False,
     layout: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
+    steps: Sequence[int] | None = None,
+    nan: bool = False,
 ) -> TensorMap:
     """Make the tensor map of ``tensor`` (1 to 5 dimensions) for copies of boxes by TMA, on a GPU or emulated.
 
     ``box`` is the box's extent in each dimension of the tensor, in its order (rows, columns): 1 to 256 elements.
     ``swizzle`` is the span of the shared-memory swizzle in bytes (0, 32, 64 or 128), at least the size of the box's
     last dimension; ``promotion`` is the granularity of L2 reads (0, 64, 128 or 256 bytes). With ``tf32``, float32
-    elements are rounded to the nearest TF32 when loaded. Elements of a box outside the tensor read as zero and are not
-    written. ``layout`` is a shape and strides that replace the tensor's own; they may exceed the tensor's memory where
-    no box is loaded or stored.
+    elements are rounded to the nearest TF32 when loaded. Elements of a box outside the tensor read as zero, or with
+    ``nan``, for floating-point dtypes, as NaN (words of 0x7ff7); they are not written. ``steps`` are the element
+    strides, 1 to 8, in the order of the dimensions, the last of them 1: of a box of n elements, ceil(n / step) are
+    copied in that dimension, each ``step`` apart in the tensor and adjacent in shared memory. ``layout`` is a shape and
+    strides that replace the tensor's own; they may exceed the tensor's memory where no box is loaded or stored.
 
     Raises ``ArgumentError`` for what TMA does not support: a last stride other than 1, strides or an address that are
     not multiples of 16 bytes, other dtypes; ``LaunchError`` if the driver reports an error.
@@ -58,7 +66,9 @@ def tensor_map(
     _check(tensor, shape, strides, tuple(box), swizzle, promotion)
     if tf32 and tensor.dtype != torch.float32:
         raise ArgumentError(f"tensor_map: expected float32 to be rounded to TF32, got {tensor.dtype}")
-    recipe = (shape, strides, tensor.dtype), tuple(box), swizzle, promotion, tf32
+    recipe: tuple[Any, ...] = (shape, strides, tensor.dtype), tuple(box), swizzle, promotion, tf32
+    if steps is not None or nan:
+        recipe += None, _checked_steps(tensor.dtype, steps or (1,) * len(shape), len(shape), nan), nan
     # A meta tensor has no address: its map is blank, and serves a launch that is intercepted.
     if tensor.is_meta:
         content = bytes(ctypes.sizeof(TensorMap))
@@ -127,6 +137,8 @@ def encoded(
     promotion: int,
     tf32: bool = False,
     im2col: Im2col | None = None,
+    steps: tuple[int, ...] = (),
+    nan: bool = False,
 ) -> bytes:
     """The bytes of a tensor map. Raises ``LaunchError`` if the driver reports an error."""
     shape, strides, dtype = layout
@@ -138,7 +150,7 @@ def encoded(
         corners = (im2col.lower, im2col.upper)
         boxes = [(ctypes.c_int * len(corner))(*corner) for corner in corners]
         boxes += [ctypes.c_uint32(box[1]), ctypes.c_uint32(box[0])]
-    steps = (1, *(im2col.steps if im2col else (1,) * (count - 2)), 1)[:count]
+    element_strides = (1, *im2col.steps, 1) if im2col else (*reversed(steps),) or (1,) * count
     code = _encode("cuTensorMapEncodeIm2col" if im2col else "cuTensorMapEncodeTiled")(
         ctypes.byref(memory, memory.offset),
         ctypes.c_int(_ROUNDED if tf32 else _TYPES[dtype]),
@@ -147,11 +159,11 @@ def encoded(
         (ctypes.c_uint64 * count)(*reversed(shape)),
         (ctypes.c_uint64 * count)(*(stride * size for stride in reversed(strides[:-1]))),
         *boxes,
-        (ctypes.c_uint32 * count)(*steps),
+        (ctypes.c_uint32 * count)(*element_strides),
         ctypes.c_int(0),
         ctypes.c_int(_SWIZZLES[swizzle]),
         ctypes.c_int(_PROMOTIONS[promotion]),
-        ctypes.c_int(0),
+        ctypes.c_int(nan),
     )
     if code:
         raise LaunchError(f"tensor_map: the driver refused shape {shape}, strides {strides}, box {box} (error {code})")
@@ -166,19 +178,29 @@ def emulated(
     promotion: int,
     tf32: bool = False,
     im2col: Im2col | None = None,
+    steps: tuple[int, ...] = (),
+    nan: bool = False,
 ) -> bytes:
-    """The bytes of a tensor map for the emulator: ``ww::TensorMap`` of native/include/tensor_map.h."""
+    """The bytes of a tensor map for the emulator and for machine code, as in native/include/tensor_map.h."""
     shape, strides, dtype = layout
-    unused = (0,) * (_MAX_DIMENSIONS - len(shape))
-    extents, boxes = (*reversed(shape), *unused), (*reversed(box), *(0,) * (_MAX_DIMENSIONS - len(box)))
-    pitches = (*(stride * dtype.itemsize for stride in reversed(strides[:-1])), *unused)
+
+    def less_one(numbers: Sequence[int]) -> list[int]:
+        return [number - 1 for number in (*reversed(numbers), *(1,) * _MAX_DIMENSIONS)[:_MAX_DIMENSIONS]]
+
     kind = _ROUNDED if tf32 else _TYPES[dtype]
+    flags = (len(shape) - 1) << 4 | _ELEMTYPES.get(kind, kind) << 7 | _SWIZZLES[swizzle] << 13
+    flags |= nan << 15 | (_ROUNDS if tf32 else 0) | _PROMOTIONS[promotion] << 17
+    units = [stride * dtype.itemsize // _ALIGNMENT for stride in reversed(strides[:-1])]
+    units += [0] * (_MAX_DIMENSIONS - 1 - len(units))
+    high = sum((unit >> 32) << 4 * at for at, unit in enumerate(units))
+    stride_bits = sum(step << 3 * at for at, step in enumerate(less_one(steps)))
     parts = (im2col.steps, im2col.lower, im2col.upper) if im2col else ((), (), ())
     spatial = [number for part in parts for number in (*part, 0, 0, 0)[:3]]
+    pixels, channels = box if im2col else (0, 0)
     content = struct.pack(
         _LAYOUT,
-        _MAGIC, len(shape), kind, swizzle, dtype.itemsize, address, *extents, *boxes,
-        *pitches[: _MAX_DIMENSIONS - 1], im2col is not None, *spatial,
+        address, flags, *(unit & 0xFFFFFFFF for unit in units), high, *less_one(shape), stride_bits,
+        *less_one(() if im2col else box), _MAGIC, channels, pixels, im2col is not None, *spatial,
     )  # fmt: skip
     return content.ljust(ctypes.sizeof(TensorMap), b"\0")
 
@@ -199,6 +221,17 @@ def _encode(name: str) -> Any:
         return getattr(ctypes.CDLL("libcuda.so.1"), name)
     except (OSError, AttributeError) as error:
         raise LaunchError(f"tensor_map: needs a GPU and its driver, CUDA 12 or later ({error})") from error
+
+
+def _checked_steps(dtype: torch.dtype, steps: Sequence[int], count: int, nan: bool) -> tuple[int, ...]:
+    if len(steps) != count or not all(1 <= step <= _MAX_STEP for step in steps) or steps[-1] != 1:
+        raise ArgumentError(
+            f"tensor_map: expected steps to hold {count} element strides of 1 to {_MAX_STEP}, the last of them "
+            f"1, got {tuple(steps)}"
+        )
+    if nan and (not dtype.is_floating_point or dtype.itemsize == 1):
+        raise ArgumentError(f"tensor_map: expected float16, bfloat16, float32 or float64 with nan=True, got {dtype}")
+    return tuple(steps)
 
 
 def _check(

@@ -57,7 +57,7 @@ class TensorMap(ctypes.Structure):
     """
 
     _fields_ = [("opaque", ctypes.c_uint64 * 16)]
-    ADDRESS_AT = 8  # the byte of a map without a GPU at which the tensor's address begins
+    ADDRESS_AT = 0  # the byte of a map without a GPU at which the tensor's address begins
     tensor: torch.Tensor
     recipe: tuple[Any, ...]
 

@@ -5,14 +5,14 @@
 
 namespace ww::machine {
 
-// The reduction of a bulk copy, or none.
+// The reduction of a bulk copy; `reduces` is false for a plain copy.
 struct Reduction {
   bool reduces = false;
   Update update = Update::kAdd;
   Element element = Element::kU32;
 };
 
-// Collects up to 32 units of one size, 1 to 16 bytes, transfers them and counts the sectors of global memory.
+// Collects up to 32 units of one size (1 to 16 bytes), copies them together, and counts their sectors of global memory.
 class Units {
  public:
   Units(Warp& warp, const Instruction& instruction, bool loads, Reduction reduction = {})
@@ -30,11 +30,11 @@ class Units {
   u32 shared_[kLanes];
 };
 
-// Replaces the elements of `bytes` bytes at `to` by their reductions with those at `from`.
+// Reduces the elements of `bytes` bytes at `from` into those at `to`.
 void reduce(u8* to, const u8* from, unsigned bytes, Reduction reduction);
 
-// .MULTICAST: `bytes` bytes that were written at the shared address `shared` of the lowest block of `blocks` are copied
-// to the same offset of the others, and complete at the mbarrier of each block.
+// .MULTICAST: copies the `bytes` bytes at the shared address `shared`, in the lowest block of the mask `blocks`, to the
+// same offset in the other blocks, and completes them at the mbarrier of each block.
 void multicast(Warp& warp, const Instruction& instruction, u32 shared, u32 barrier, u32 bytes, u32 blocks);
 // The shared address `shared` in the lowest block of `blocks`.
 inline u32 in_lowest_block(u32 shared, u32 blocks) {

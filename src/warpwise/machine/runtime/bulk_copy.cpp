@@ -1,5 +1,5 @@
-// UBLKCP (cp.async.bulk), UBLKRED (cp.reduce.async.bulk): contiguous bytes, a multiple of 16. Copies complete
-// immediately.
+// UBLKCP (cp.async.bulk) and UBLKRED (cp.reduce.async.bulk) of contiguous bytes, a multiple of 16. A copy completes
+// when it is issued.
 #include <cstring>
 
 #include "bulk.h"
@@ -56,8 +56,8 @@ struct Form {
 static_assert(sizeof(Form) <= sizeof(u64));
 
 // UBLKCP.S.G [UR shared], [UR global], UR, and .G.S and .S.S: one copy per warp. The lower half of the last operand is
-// the size in units of 16 bytes, the upper half with .MULTICAST the mask of blocks. For a copy to shared memory the
-// register after the destination's holds the address of the mbarrier.
+// the size in units of 16 bytes; the upper half is the mask of blocks if the copy is a .MULTICAST. For a copy to shared
+// memory the register after the destination's holds the address of the mbarrier.
 void copy_bulk(Warp& warp, const Instruction& instruction, Mask) {
   Form form;
   std::memcpy(&form, &instruction.scratch[1], sizeof form);
@@ -123,7 +123,7 @@ Handler decode(Instruction& i) {
   return copy_bulk;
 }
 constexpr const char* kRequests =
-    "data are exact; the copy completes at once, and TMA's requests are not those of a GPU";
+    "data are exact; a copy completes at once, and the number of requests differs from a GPU's";
 Opcode UBLKCP_opcode("UBLKCP", kLsu, decode<false>, kRequests);
 Opcode UBLKRED_opcode("UBLKRED", kLsu, decode<true>, kRequests);
 void nothing(Warp&, const Instruction&, Mask) {}

@@ -1,6 +1,6 @@
 // UTMALDG, UTMASTG (cp.async.bulk.tensor) and UTMAREDG (cp.reduce.async.bulk.tensor): boxes of a tensor, or pixels in
-// im2col mode, to and from shared memory. Copies complete immediately.
-// TMA reads and writes L2, not L1: the sectors are counted, its requests are units of up to 16 bytes.
+// im2col mode, to and from shared memory. A copy completes when it is issued. TMA accesses L2 and bypasses L1; the
+// sectors of units of up to 16 bytes are counted.
 #include <algorithm>
 
 #include "bulk.h"
@@ -13,12 +13,17 @@ namespace {
 
 TensorMap read_map(Warp& warp, const Instruction& instruction, u64 address) {
   Addresses addresses{};
-  constexpr Mask kWords = (Mask{1} << sizeof(TensorMap) / 8) - 1;
-  for (unsigned l = 0; l < sizeof(TensorMap) / 8; l++) addresses.lane[l] = address + 8 * l;
+  constexpr unsigned kUnits = TensorMap::kBytes / 8;
+  constexpr Mask kWords = (Mask{1} << kUnits) - 1;
+  for (unsigned l = 0; l < kUnits; l++) addresses.lane[l] = address + 8 * l;
   const LanePointers pointers(warp, instruction, Space::kGlobal, kWords, addresses, 8);
+  u8 bytes[TensorMap::kBytes];
+  for_lanes(kWords, [&](unsigned l) { std::memcpy(bytes + 8 * l, pointers(l), 8); });
   TensorMap map;
-  for_lanes(kWords, [&](unsigned l) { std::memcpy(reinterpret_cast<u8*>(&map) + 8 * l, pointers(l), 8); });
-  if (map.magic != TensorMap::kMagic) fault(warp, instruction, "the address is not that of a tensor map");
+  const MapError error = decode(bytes, map);
+  if (error == MapError::kNoMap) fault(warp, instruction, "the address is not that of a tensor map");
+  if (error == MapError::kType) fault(warp, instruction, "tensor maps of this element type are not supported");
+  if (error != MapError::kNone) fault(warp, instruction, "tensor maps with an interleaved layout are not supported");
   return map;
 }
 
@@ -70,13 +75,18 @@ void copy_box(Warp& warp, const Instruction& instruction, Mask) {
   const u32 blocks = form.to_several ? more >> 16 : 0;
   if (form.to_several && !blocks) return;
   const u32 shared = form.to_several ? in_lowest_block(uniform(first), blocks) : uniform(first);
-  if (map.rank != form.rank) fault(warp, instruction, "the tensor map has another number of dimensions");
-  if (form.is_im2col != (map.is_im2col != 0)) fault(warp, instruction, "the tensor map has another mode");
+  if (map.rank != form.rank)
+    fault(warp, instruction, "a copy of %u dimensions with a tensor map of %u", form.rank, map.rank);
+  if (form.is_im2col != (map.is_im2col != 0))
+    fault(warp, instruction, "%s",
+          form.is_im2col ? "a copy in im2col mode with a tiled tensor map"
+                         : "a tiled copy with a tensor map in im2col mode");
   i32 at[5] = {};
   for (unsigned d = 0; d < map.rank; d++) at[d] = static_cast<i32>(uniform(first + (kLoading ? 2 : 1) + d));
   const u32 bytes = static_cast<u32>(map.box_bytes());
   if (kLoading)
-    for (u32 done = 0; done < bytes; done++) *shared_memory(shared + done, 1, warp, instruction) = 0;
+    for (u32 done = 0; done < bytes; done++)
+      *shared_memory(shared + done, 1, warp, instruction) = static_cast<u8>(map.fill_byte(done));
   Units units(warp, instruction, kLoading,
               To == kReduces ? reduction_of(warp, instruction, map, form.update) : Reduction{});
   for_each_part(map, at, more, [&](u64 address, u64 offset, u64 row_bytes) {
@@ -129,13 +139,16 @@ Handler decode(Instruction& i) {
   return copy_box<To>;
 }
 constexpr const char* kRequests =
-    "data are exact; the copy completes at once, and TMA's requests are not those of a GPU";
+    "data are exact; a copy completes at once, and the number of requests differs from a GPU's";
 Opcode UTMALDG_opcode("UTMALDG", kLsu, decode<kLoads>, kRequests);
 Opcode UTMASTG_opcode("UTMASTG", kLsu, decode<kStores>, kRequests);
 Opcode UTMAREDG_opcode("UTMAREDG", kLsu, decode<kReduces>, kRequests);
-// UTMACCTL.PF [UR]: prefetch.tensormap.
+// The cache of tensor maps: UTMACCTL.PF [UR], prefetch.tensormap; UTMACCTL.IV [UR], fence.proxy.tensormap of one map;
+// UTMACCTL.IVALL. Copies read maps from memory, so these have no effect.
 void nothing(Warp&, const Instruction&, Mask) {}
-Opcode UTMACCTL_opcode("UTMACCTL", kLsu, [](Instruction& i) -> Handler { return i.has("PF") ? nothing : nullptr; });
+Opcode UTMACCTL_opcode("UTMACCTL", kLsu, [](Instruction& i) -> Handler {
+  return i.has("PF") || i.has("IV") || i.has("IVALL") ? nothing : nullptr;
+});
 
 }  // namespace
 

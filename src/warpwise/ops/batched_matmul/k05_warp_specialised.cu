@@ -100,8 +100,8 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
   PipelineState state{0, 0};
   for (int tile_index = blockIdx.x; tile_index < tiles; tile_index += gridDim.x) {
     float sums[8][16] = {};
-    warpwise::multiply_k_tiles<kSteps, kFloats, kPitchA, kPitchB, STAGES>(sums, a_lane, b_lane, k_tiles, pipeline,
-                                                                          state, lane == 0);
+    warpwise::multiply_k_tiles<kSteps, kFloats, kPitchA, kPitchB, STAGES, 32, 16, false, 1>(
+        sums, a_lane, b_lane, k_tiles, pipeline, state, lane == 0);
 
     const int2 tile = warpwise::tile_at(tile_index % tiles_per_matrix, rows, columns, group, BM, BN);
     const int thread = warpwise::reread_thread_index() - kProducerWarps * 32, r = thread / 16, x = thread % 16 * 4;

@@ -1,7 +1,7 @@
 // Warp specialisation on the CUDA cores: four producer warps load k-tiles, eight consumer warps multiply; mbarriers.
 //
 // The roles synchronise by mbarriers of a pipeline only, not by block barriers. The consumers' main loop contains no
-// address computation, no bounds check and no copy: 8 k are 1024 multiply-adds in 1106 instructions.
+// address computation, no bounds check and no copy: 8 k are 1024 multiply-adds in 1108 instructions.
 //
 // Fragments, two float4 of A and four of B per k, are loaded during the multiply-adds of the k before. Block tiles
 // below 128 x 256 have fewer than eight warp tiles; warps then divide each k-tile and add their sums in the epilogue,
@@ -92,8 +92,9 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
   for (int unit_index = blockIdx.x; unit_index < units; unit_index += gridDim.x) {
     float sums[8][16] = {};
     const int count = WorkUnit(unit_index, k_tiles, split_k).k_tiles;
-    warpwise::multiply_k_tiles<kSteps, kFloats, kPitchA, kPitchB, STAGES, W::rows / 2, W::columns / 4, kTmaB>(
-        sums, a_lane, b_lane, count, pipeline, state, lane == 0);
+    warpwise::multiply_k_tiles<kSteps, kFloats, kPitchA, kPitchB, STAGES, W::rows / 2, W::columns / 4,
+                               W::split == 1 && kTmaB, W::split == 1 && !kTmaB>(sums, a_lane, b_lane, count, pipeline,
+                                                                                state, lane == 0);
 
     const WorkUnit unit(unit_index, k_tiles, split_k);
     const int2 tile = warpwise::tile_at(unit.tile, rows, columns, group, BM, BN);

@@ -20,7 +20,7 @@ RUNGS = (
               k05_two_k_tile_promotion.launch, limits=hopper_limits, strided=True,
               configs=k05_two_k_tile_promotion.configs),
     make_rung(HERE, "k07_skinny", "Hopper, few rows as wgmma's n, K divided", k07_skinny.launch,
-              limits=k07_skinny.limits, devices=("cuda",), strided=True, configs=k07_skinny.configs),
+              limits=k07_skinny.limits, strided=True, configs=k07_skinny.configs),
 )  # fmt: skip
 
 default = default_of(RUNGS, "k05_two_k_tile_promotion", "k02_triton_tiled", "k07_skinny")

@@ -1,7 +1,7 @@
-// Bulk copies (TMA). A load's source is read when it is issued; its bytes arrive in shared memory when its mbarrier is
-// waited for, and an access in between is a data race with the copy. A store reads shared memory and writes global
-// memory when it is issued; until its group is waited for, the shared memory counts as being read and the global memory
-// as being written.
+// Bulk copies (TMA). A load reads its source when it is issued and writes shared memory when a thread waits at its
+// mbarrier; an access of the destination in between is a data race with the copy. A store reads shared memory and
+// writes global memory when it is issued; until a thread waits for its group, a write of its source and any access of
+// its destination is a data race. Agents, columns of the vector clocks (clocks.h), stand for the copies.
 #include <string.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace ww {
 
 namespace {
 
-// The agent of a barrier's loads, of those of the block; 0 if the block has no agents.
+// The agent of the loads that complete at a barrier; 0 if the block has no agents.
 unsigned load_agent(Block& block, Barrier& barrier) {
   if (!block.clocks.has_agents()) return 0;
   if (!barrier.agent)
@@ -20,7 +20,7 @@ unsigned load_agent(Block& block, Barrier& barrier) {
   return barrier.agent;
 }
 
-// The agent of a thread's stores; 0 if all are taken.
+// The agent of a thread's stores; 0 if the block has no agents, or if other threads have taken all of them.
 unsigned store_agent(Block& block, unsigned thread) {
   if (!block.clocks.has_agents()) return 0;
   const auto found = block.store_agent.find(thread);
@@ -29,14 +29,14 @@ unsigned store_agent(Block& block, unsigned thread) {
   return block.store_agent[thread] = block.clocks.first_agent() + kWgmmaAgents + block.store_agents++;
 }
 
-// An mbarrier's initialisation must be made visible to the async proxy before a bulk copy completes at it.
+// Reports a bulk copy that completes at an mbarrier whose initialisation is not visible to the async proxy.
 void check_initialisation(Barrier& barrier, int line) {
   if (barrier.fenced) return;
   barrier.fenced = true;
   Report report = new_report(kUndefinedBehaviour, 0, line);
   set_message(report,
-              "a bulk copy completes at an mbarrier whose initialisation no fence makes visible to the async proxy: "
-              "execute fence.mbarrier_init or fence.proxy.async after mbarrier.init");
+              "no fence makes the initialisation of the bulk copy's mbarrier visible to the async proxy: execute "
+              "fence.mbarrier_init or fence.proxy.async after mbarrier.init");
   add_report(report);
 }
 
@@ -80,7 +80,8 @@ void deliver(Barrier& barrier, const void* object) {
   if (block.clocks.exhausted()) next_epoch(block);
 }
 
-// Reductions do not race with each other: they are strong accesses.
+// Issues a load. With `combine`, it is a reduction; reductions are strong accesses, so they do not race with each
+// other.
 static void load(void* to, const void* data, size_t bytes, unsigned swizzle, void* object, int line, Address pc,
                  ww_combine combine) {
   const Address target = reinterpret_cast<Address>(to);

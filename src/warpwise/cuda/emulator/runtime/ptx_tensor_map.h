@@ -5,78 +5,68 @@
 #include "tensor_map.h"
 
 namespace ptx {
-using ww::TensorMap;
+constexpr unsigned kMapBytes = ww::TensorMap::kBytes;
 
-constexpr unsigned kMapBytes = 128;
-
-// The bytes of an element of CUtensorMapDataType.
-inline unsigned char map_element_bytes(unsigned type) {
-  static const unsigned char bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
-  return bytes[type];
-}
-
-// elemtype of PTX as CUtensorMapDataType, which has f64 and bf16 before f32.ftz; -1: not emulated.
-inline int map_type(unsigned elemtype) {
-  static const signed char types[] = {0, 1, 2, 3, 4, 5, 6, 7, -1, 8, 9, 11, -1};
-  return elemtype < sizeof types ? types[elemtype] : -1;
-}
-
-// tensormap.replace.tile.field.{global, shared::cta}.b1024.{b32, b64} [map], {ordinal,} value. The bytes of a map are
-// those of ww::TensorMap; a map may begin as zeros.
+// tensormap.replace.tile.field.{global, shared::cta}.b1024.{b32, b64} [map], {ordinal,} value. Fields are written where
+// ptxas writes them (tensor_map.h); a map may begin as zeros.
 inline void replace_in_map(Context& c, const Instruction& i) {
-  char* at = address_of(c, i, i.operands[0]);
-  check_aligned(c, i, at, kMapBytes);
-  ww_check_access(at, kMapBytes, 1, c.line);
-  TensorMap map;
-  __builtin_memcpy(&map, at, sizeof map);
-  if (map.magic != TensorMap::kMagic) {
-    static const TensorMap none = {};
-    if (__builtin_memcmp(&map, &none, sizeof map))
-      c.fail(WW_UNDEFINED, "inline PTX: " + i.name + ": the address holds neither a tensor map nor zeros");
-    map.magic = TensorMap::kMagic;
-    map.rank = 1;
-    map.element_bytes = 1;
-  }
+  using ww::tensor_map_detail::at, ww::tensor_map_detail::put;
+  char* const map = address_of(c, i, i.operands[0]);
+  check_aligned(c, i, map, kMapBytes);
+  ww_check_access(map, kMapBytes, 1, c.line);
+  if (!ww::may_be_map(map))
+    c.fail(WW_UNDEFINED, "inline PTX: " + i.name + ": the address holds neither a tensor map nor zeros");
   const bool has_ordinal = i.operands.size() == 3;
   const unsigned ordinal = has_ordinal ? c.u32(i.operands[1]) : 0;
   const u64 value = c.bits(i.operands[has_ordinal ? 2 : 1]);
   const auto refuse = [&](const char* what) {
     c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + " with value " + std::to_string(value) + ": " + what);
   };
-  if (ordinal > 4 || (i.has("global_stride") && ordinal > 3))
-    c.fail(WW_UNDEFINED, "inline PTX: " + i.name + ": dimension " + std::to_string(ordinal) + " does not exist");
+  const auto require = [&](bool met, const std::string& rule) {
+    if (!met) c.fail(WW_UNDEFINED, "inline PTX: " + i.name + ": " + rule);
+  };
+  uint8_t bytes[kMapBytes];
+  __builtin_memcpy(bytes, map, sizeof bytes);
+  const auto set_bits = [&](unsigned byte, unsigned first, unsigned count, u64 bits) {
+    const unsigned mask = ((1u << count) - 1) << first;
+    put(bytes + byte, (at<unsigned>(bytes + byte) & ~mask) | (static_cast<unsigned>(bits) << first & mask));
+  };
+  require(ordinal <= 4 && !(i.has("global_stride") && ordinal == 4),
+          "dimension " + std::to_string(ordinal) + " does not exist");
   if (i.has("global_address")) {
-    map.address = value;
+    put(bytes, value);
   } else if (i.has("rank")) {
-    if (value > 4) c.fail(WW_UNDEFINED, "inline PTX: " + i.name + ": the rank minus 1 is at most 4");
-    map.rank = static_cast<unsigned char>(value + 1);
+    require(value <= 4, "the rank minus 1 is at most 4");
+    set_bits(8, 4, 3, value);
   } else if (i.has("box_dim")) {
-    if (!value || value > 256) c.fail(WW_UNDEFINED, "inline PTX: " + i.name + ": a box has 1 to 256 elements");
-    map.box[ordinal] = static_cast<unsigned>(value);
+    require(value >= 1 && value <= 256, "a box has 1 to 256 elements");
+    bytes[55 + ordinal] = static_cast<uint8_t>(value - 1);
   } else if (i.has("global_dim")) {
-    map.extent[ordinal] = static_cast<unsigned>(value);
+    put(bytes + 32 + 4 * ordinal, static_cast<unsigned>(value - 1));
   } else if (i.has("global_stride")) {
-    if (value % 16) c.fail(WW_UNDEFINED, "inline PTX: " + i.name + ": a stride is a multiple of 16 bytes");
-    map.stride[ordinal] = value;
+    require(value % 16 == 0, "a stride is a multiple of 16 bytes");
+    put(bytes + 12 + 4 * ordinal, static_cast<unsigned>(value >> 4));
+    set_bits(28, 4 * ordinal, 4, value >> 36);
   } else if (i.has("element_stride")) {
-    if (value != 1) refuse("element strides other than 1 are not emulated");
+    require(value >= 1 && value <= 8, "an element stride is 1 to 8");
+    set_bits(52, 3 * ordinal, 3, value - 1);
   } else if (i.has("elemtype")) {
-    const int type = map_type(static_cast<unsigned>(value));
-    if (type < 0) refuse("the element type is not emulated");
-    map.type = static_cast<unsigned char>(type);
-    map.element_bytes = map_element_bytes(map.type);
+    if (value > 12 || value == 8 || value == 12) refuse("the element type is not emulated");
+    set_bits(8, 7, 4, value == 11 ? ww::tensor_map_detail::kElemtypeOfFloat32 : value);
+    if (value == 11) set_bits(8, 16, 1, 1);
   } else if (i.has("interleave_layout")) {
     if (value) refuse("interleaved layouts are not emulated");
+    set_bits(8, 11, 2, 0);
   } else if (i.has("swizzle_mode")) {
-    static const unsigned char spans[] = {0, 32, 64, 128};
     if (value > 3) refuse("the swizzle is not emulated");
-    map.swizzle = spans[value];
+    set_bits(8, 13, 2, value);
   } else if (i.has("fill_mode")) {
-    if (value) refuse("fills with NaN are not emulated");
+    require(value <= 1, "the fill mode is 0 (zeros) or 1 (NaN)");
+    set_bits(8, 15, 1, value);
   } else {
     refuse("the field is not emulated");
   }
-  __builtin_memcpy(at, &map, sizeof map);
+  __builtin_memcpy(map, bytes, sizeof bytes);
 }
 
 // tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.scope.sync.aligned [to], [from], 128: each lane

@@ -10,16 +10,21 @@ inline TensorMap read_map(Context& c, const Instruction& i, const Operand& opera
   TensorMap map;
   const u64 at = c.bits(operand);
   ww_tensor_map_read(reinterpret_cast<const void*>(at), c.line);
-  __builtin_memcpy(&map, reinterpret_cast<const void*>(at), sizeof map);
-  if (map.magic != TensorMap::kMagic)
+  const ww::MapError error = ww::decode(reinterpret_cast<const void*>(at), map);
+  if (error == ww::MapError::kNoMap)
     c.fail(WW_UNDEFINED, "inline PTX: " + i.name + ": the address is not that of a tensor map made by cuda.tensor_map");
+  if (error != ww::MapError::kNone)
+    c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + ": tensor maps " +
+                               (error == ww::MapError::kType ? "of this element type" : "with an interleaved layout") +
+                               " are not emulated");
   return map;
 }
 
-// The address of the tensor in the emulator's copy.
+// The address of the tensor in the emulator's memory: the arguments of a launch are copied.
 inline u64 tensor_of(const TensorMap& map) { return reinterpret_cast<u64>(ww_argument_address(map.address)); }
 
-// Copies `bytes` bytes between a box in shared memory and its form without swizzle, in units of at most 16 bytes.
+// Calls copy(place, done, count) for units of at most 16 bytes of the `bytes` bytes at `offset` in the box at the
+// shared address `box`: `place` is the offset of the unit with the swizzle, `done` the number of bytes before it.
 template <class Copy>
 inline void for_each_unit(u64 box, u64 offset, u64 bytes, unsigned swizzle, const Copy& copy) {
   for (u64 done = 0; done < bytes;) {
@@ -45,10 +50,11 @@ inline void check_dimensions(Context& c, const Instruction& i, const TensorMap& 
   if (named(i, "im2col") != (map.is_im2col != 0))
     c.fail(WW_UNDEFINED, "inline PTX: " + i.name +
                              (map.is_im2col ? " with a tensor map made by cuda.im2col_map"
-                                            : " with a tensor map of boxes (cuda.tensor_map)"));
+                                            : " with a tiled tensor map (cuda.tensor_map)"));
 }
 
-// The parts of the box at `at` inside the tensor, in tile or im2col mode; `offsets`: of im2col, or null.
+// Calls segment(address, offset, bytes) for each contiguous part of the box at the coordinates `at` that is inside the
+// tensor. `offsets`: the im2col offsets, null in tiled mode.
 template <class Segment>
 inline void for_each_part(Context& c, const Instruction& i, const TensorMap& map, const int (&at)[5],
                           const Operand* offsets, const Segment& segment) {
@@ -61,7 +67,7 @@ inline void for_each_part(Context& c, const Instruction& i, const TensorMap& map
   for_each_pixel(map, at, offset, tensor_of(map), segment);
 }
 
-// The same shared address in each block of `blocks`, or in this block without multicast.
+// Calls each(to, barrier) with the addresses in each block of the mask `blocks`; without multicast, in this block.
 template <class Each>
 inline void for_each_block(Context& c, bool multicast, unsigned blocks, char* to, char* barrier, const Each& each) {
   if (!multicast) return each(to, barrier);
@@ -88,6 +94,7 @@ inline void tensor_load(Context& c, const Instruction& i) {
   check_aligned(c, i, to, 128);
   std::vector<char> data(map.box_bytes(), 0);
   const u64 box = ww_to_shared(to) & 0x3fffff;
+  for (size_t k = 0; map.fills_nan && k < data.size(); ++k) data[k] = map.fill_byte(k);
   for_each_part(c, i, map, at, map.is_im2col ? &i.operands[3] : nullptr, [&](u64 address, u64 offset, u64 bytes) {
     const char* from = reinterpret_cast<const char*>(address);
     ww_bulk_source(from, bytes, c.line);
@@ -107,7 +114,8 @@ inline void tensor_load(Context& c, const Instruction& i) {
       [&](char* place, char* barrier) { ww_bulk_load(place, data.data(), data.size(), map.swizzle, barrier, c.line); });
 }
 
-// The result of cp.reduce.async.bulk, by element. `checked`: in global memory, as atomics of the thread.
+// cp.reduce.async.bulk of `bytes` bytes at `from` into those at `to`, element by element. `checked`: each element
+// counts as an atomic of the thread, as in global memory.
 inline void reduce_elements(Context& c, const Instruction& i, const NamePart& type, char* to, const char* from,
                             u64 bytes, bool checked) {
   Instruction one = i;

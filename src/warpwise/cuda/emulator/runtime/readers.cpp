@@ -42,6 +42,8 @@ uint32_t ReaderSets::add(uint32_t set, uint64_t stamp, uint32_t mask) {
   if (set == kNoReaders) {
     uint32_t& first = from_empty_[key];
     if (!first) first = new_set(set, mine, 0);
+    nodes_[kNoReaders].next_reader = key;
+    nodes_[kNoReaders].next = first;
     return first;
   }
   uint32_t at = 0;
@@ -67,6 +69,7 @@ uint32_t ReaderSets::add(uint32_t set, uint64_t stamp, uint32_t mask) {
 void ReaderSets::clear() {
   if (nodes_.size() == 1) return;
   nodes_.resize(1);
+  nodes_[kNoReaders] = {};
   readers_.clear();
   from_empty_.clear();
 }

@@ -76,8 +76,10 @@ void record_read_slow(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& a
 void record_write(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word);
 
 // Records a weak read of the bytes `mask` of one word and returns true, or returns false if the slow path must record
-// it. Fast: the same thread reads again, or the reader need not be recorded: if only barriers of the whole block
-// synchronise its threads, every write that races with a third reader also races with one of two recorded readers.
+// it. Fast: the same thread reads again; the first read of a shared word after a barrier of the block; the second, by a
+// thread that was also the second reader of the word before; or a reader that need not be recorded: if only barriers of
+// the whole block synchronise its threads, every write that races with a third reader also races with one of two
+// recorded readers.
 inline __attribute__((always_inline)) bool record_read(const Slot& slot, Cell& cell, uint32_t mask, Address pc) {
   const uint32_t floor = runtime.epoch_floor[slot.shared], wrote = epoch_of(cell.write), rest = cell.rest;
   const uint64_t read = cell.read;
@@ -90,12 +92,23 @@ inline __attribute__((always_inline)) bool record_read(const Slot& slot, Cell& c
     return true;
   }
   if (epoch_of(read) == runtime.epoch) {
+    if (!(rest & kReaderSet) && !runtime.clocks_used) {
+      const uint32_t reader = static_cast<uint32_t>(runtime.stamp >> 19 & 0x1fffff) << 4 | mask;
+      const uint32_t next = runtime.block->readers.remembered(kNoReaders, reader);
+      if (next) cell.rest = (rest & ~kReaderSet) | next | mask << kOthersMask;
+      return next;
+    }
     if (!(rest & kReaderSet) || (rest >> kOthersMask & mask) != mask) return false;
     if (!runtime.synchronises_partly) return true;
     const uint32_t reader = static_cast<uint32_t>(runtime.stamp >> 19 & 0x1fffff) << 4 | mask;
     const uint32_t next = runtime.block->readers.remembered(rest & kReaderSet, reader);
     if (next) cell.rest = (rest & ~kReaderSet) | next;
     return next;
+  }
+  if (slot.shared && !runtime.clocks_used) {  // a barrier of the block orders the recorded reader before this one
+    cell.read = runtime.stamp | code_offset(pc);
+    cell.rest = (rest & 0xfu << kWriteMask) | mask << kReadMask;
+    return true;
   }
   // The recorded reader, in another block, races with every write that this read races with.
   return !slot.shared && epoch_of(read) >= floor && !runtime.clocks_used && !(read & kStrong) &&

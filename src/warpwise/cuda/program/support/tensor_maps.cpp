@@ -59,20 +59,20 @@ CUresult encode_tensor(const Recipe& of, unsigned lowest_rank, ww::TensorMap& ma
   if (of.interleave) WW_NOT_SUPPORTED("%s: interleaved layouts are not emulated", f);
   if (of.swizzle > CU_TENSOR_MAP_SWIZZLE_128B)
     WW_NOT_SUPPORTED("%s: swizzles with atoms of 32 and 64 bytes are not emulated", f);
-  if (of.fill) WW_NOT_SUPPORTED("%s: oobFill of NaN is not emulated", f);
   if (!of.address || reinterpret_cast<uint64_t>(of.address) % 16)
     WW_REFUSE("%s: globalAddress is %p; expected a multiple of 16", f, of.address);
   map = {};
-  map.magic = ww::TensorMap::kMagic;
   map.rank = uint8_t(of.rank);
   map.type = uint8_t(of.type);
+  map.fills_nan = of.fill;
+  map.promotion = uint8_t(of.promotion);
   map.swizzle = of.swizzle ? uint8_t(16 << of.swizzle) : 0;
   map.element_bytes = kBytes[of.type];
   map.address = reinterpret_cast<uint64_t>(of.address);
   for (unsigned d = 0; d < of.rank; d++) {
     if (!of.dimensions[d] || of.dimensions[d] > kMaxExtent)
       WW_REFUSE("%s: globalDim[%u] is %llu; expected 1 to 2^32", f, d, (unsigned long long)of.dimensions[d]);
-    map.extent[d] = uint32_t(std::min(of.dimensions[d], kMaxExtent - 1));
+    map.extent[d] = of.dimensions[d];
   }
   for (unsigned d = 0; d + 1 < of.rank; d++) {
     if (of.strides[d] % 16 || of.strides[d] >= kMaxStride)
@@ -110,12 +110,10 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* into, CUtensorMapDataType type, cuu
     if (!box[d] || box[d] > kMaxBox) WW_REFUSE("%s: boxDim[%u] is %u; expected 1 to %u", f, d, box[d], kMaxBox);
     if (!steps[d] || steps[d] > kMaxStep)
       WW_REFUSE("%s: elementStrides[%u] is %u; expected 1 to %u", f, d, steps[d], kMaxStep);
+    map.element_step[d] = uint8_t(d ? steps[d] : 1);  // without interleave, elementStrides[0] is ignored
   }
   if (const CUresult error = check_inner(f, "boxDim[0]", map)) return error;
-  for (unsigned d = 1; d < rank; d++)  // without interleave, elementStrides[0] is ignored
-    if (steps[d] != 1) WW_NOT_SUPPORTED("%s: elementStrides[%u] is %u; only 1 is emulated", f, d, steps[d]);
-  memset(into, 0, sizeof *into);
-  memcpy(into, &map, sizeof map);
+  ww::encode(map, into);
   return CUDA_SUCCESS;
 }
 
@@ -148,19 +146,18 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap* into, CUtensorMapDataType type, cu
     map.upper[d] = int8_t(upper[d]);
     map.step[d] = uint8_t(steps[d + 1]);
   }
-  memset(into, 0, sizeof *into);
-  memcpy(into, &map, sizeof map);
+  ww::encode(map, into);
   return CUDA_SUCCESS;
 }
 
 CUresult cuTensorMapReplaceAddress(CUtensorMap* into, void* address) {
   ww::TensorMap map;
-  memcpy(&map, into, sizeof map);
-  if (map.magic != ww::TensorMap::kMagic) WW_REFUSE("cuTensorMapReplaceAddress: tensorMap is not a tensor map");
+  if (ww::decode(into, map) != ww::MapError::kNone)
+    WW_REFUSE("cuTensorMapReplaceAddress: tensorMap is not a tensor map");
   if (!address || reinterpret_cast<uint64_t>(address) % 16)
     WW_REFUSE("cuTensorMapReplaceAddress: globalAddress is %p; expected a multiple of 16", address);
   map.address = reinterpret_cast<uint64_t>(address);
-  memcpy(into, &map, sizeof map);
+  ww::encode(map, into);
   return CUDA_SUCCESS;
 }
 

@@ -83,38 +83,46 @@ __device__ inline int reread_thread_index() {
 // Accumulates the products of a tile's k-tiles to the 8 x 16 sums of a thread. The ring has STAGES stages of FLOATS
 // floats; a warp multiplies STEPS of the k of a k-tile; one lane of a warp `releases` stages. a_lane, b_lane: the
 // thread's first float4 in stage 0; the next ones are NEXT_A and NEXT_B floats further. The fragments of a step, two
-// float4 of A and four of B, are loaded during the multiply-adds of the step before. A stage is released once all
-// fragments loaded from it have been used: at the end of its k-tile or, LATE, in the next one. The position of the
-// release affects the order in which ptxas schedules the multiply-adds.
+// float4 of A and four of B, are loaded during the multiply-adds of the step before. A stage is released in step
+// RELEASE of the next k-tile, once all fragments loaded from it have been used, after a __syncwarp there or, EARLY,
+// after the last loads from it. These positions affect the order in which ptxas schedules the multiply-adds: by up to
+// 2 % of the time on an H200.
 template <int STEPS, int FLOATS, int PITCH_A, int PITCH_B, int STAGES, int NEXT_A = 32, int NEXT_B = 16,
-          bool LATE = false>
+          bool EARLY = false, int RELEASE = 0>
 __device__ __forceinline__ void multiply_k_tiles(float (&sums)[8][16], const float* a_lane, const float* b_lane,
                                                  int k_tiles, const sm90::Pipeline& pipeline,
                                                  sm90::PipelineState& state, bool releases) {
   Float4 a_fragments[2][2], b_fragments[2][4];
-  const auto load_fragments = [&](int step) {
-    const float* const a_row = a_lane + state.index * FLOATS + step * PITCH_A;
-    const float* const b_row = b_lane + state.index * FLOATS + step * PITCH_B;
+  const auto load_fragments = [&](int step, int stage) {
+    const float* const a_row = a_lane + stage * FLOATS + step * PITCH_A;
+    const float* const b_row = b_lane + stage * FLOATS + step * PITCH_B;
 #pragma unroll
     for (int q = 0; q < 2; ++q) a_fragments[step % 2][q] = *reinterpret_cast<const Float4*>(a_row + q * NEXT_A);
 #pragma unroll
     for (int q = 0; q < 4; ++q) b_fragments[step % 2][q] = *reinterpret_cast<const Float4*>(b_row + q * NEXT_B);
   };
   pipeline.consumer_wait(state);
-  load_fragments(0);
+  load_fragments(0, state.index);
   unsigned previous_empty = 0;
+  const auto release = [&] {
+    if (!EARLY) __syncwarp();  // all lanes have read the stage
+    if (releases) sm90::mbarrier_arrive(previous_empty, 0);
+  };
+  int stage = state.index;
   for (int s = 0; s < k_tiles; ++s) {
-    if (!LATE) previous_empty = pipeline.empty_barrier(state.index);
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
-      // After the last k-tile the loaded fragment is not used.
+      // After the last k-tile a fragment of the same stage is loaded, and not used: the next stage may not be full.
       if (step + 1 == STEPS) {
+        const int last = state.index;
         state.advance(1, STAGES);
+        stage = s + 1 < k_tiles ? state.index : last;
         if (s + 1 < k_tiles) pipeline.consumer_wait(state);
       }
-      load_fragments((step + 1) % STEPS);
-      if (LATE && step == 0 && s > 0 && releases) sm90::mbarrier_arrive(previous_empty, 0);
-      if (LATE && step + 2 == STEPS) previous_empty = pipeline.empty_barrier(state.index);
+      load_fragments((step + 1) % STEPS, stage);
+      if (step == RELEASE && s > 0) release();
+      if (EARLY && step + 1 == STEPS) __syncwarp();
+      if (step + 2 == STEPS) previous_empty = pipeline.empty_barrier(state.index);
       // Serpentine order: B's element stays in the operand reuse cache along a column, A's at each turn.
 #pragma unroll
       for (int j = 0; j < 16; ++j) {
@@ -125,9 +133,8 @@ __device__ __forceinline__ void multiply_k_tiles(float (&sums)[8][16], const flo
         }
       }
     }
-    if (!LATE && releases) sm90::mbarrier_arrive(previous_empty, 0);
   }
-  if (LATE && releases) sm90::mbarrier_arrive(previous_empty, 0);
+  release();
 }
 
 }  // namespace warpwise
