@@ -6,6 +6,8 @@ TORCH  := $(VENV)/.torch
 STAMP  := $(VENV)/.installed
 EXTRAS := cuda,report,test
 JOBS   ?= 2
+# Workers of pytest. A worker waits for other processes and for time limits: one more than there are cores.
+WORKERS ?= $(shell expr $(JOBS) + 1)
 
 # Where this is set, each process compiles torch and the tests again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -17,11 +19,11 @@ demo: $(STAMP)
 
 test:
 	$(MAKE) --no-print-directory -j$(JOBS) --output-sync=target browser native bytecode types lint contracts
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # Every combination of tiles, layouts and dtypes, of which `make test` takes a sample.
 test-full: $(STAMP)
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "full and not gpu"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "full and not gpu"
 
 # The report is tested in a headless Chromium. Where it cannot be installed those tests are skipped, and say why.
 browser: packages

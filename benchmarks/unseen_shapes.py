@@ -4,12 +4,13 @@ python benchmarks/unseen_shapes.py [--operation NAME ...] [--seed N] [--count N]
                                    [--limit S] [--json FILE]
 python benchmarks/unseen_shapes.py --show FILE [--picture FILE.svg]
 
-A case is drawn for each number below ``--count``: sizes log-uniform, a third of a GEMM's not multiples of 8, layouts
-and dtypes in turn. ``--networks`` adds shapes of networks. At each case the result of the public function is compared
-with the float64 reference element by element. Then both functions are timed in turn in random order, each as a loop of
-calls that synchronises once at its end: the time of a call includes the host's. ``ratio`` is PyTorch's time over ours,
-with its 95 % interval; ``--compile`` compares operations that are not GEMMs with torch.compile too. ``--gpu`` measures
-the time on the GPU in addition, without the host's (unseen_gpu_time.py): ``gpu_ratio``.
+A case is drawn for each number below ``--count`` (unseen_cases.py): sizes log-uniform, a third of a GEMM's not
+multiples of 8, layouts and dtypes in turn. ``--networks`` adds shapes of networks. At each case the results of the
+public function are compared with the float64 references element by element. Then both functions are timed in turn in
+random order, each as a loop of calls that synchronises once at its end: the time of a call includes the host's.
+``ratio`` is PyTorch's time over ours, with its 95 % interval; ``--compile`` compares operations that are not GEMMs with
+torch.compile too. ``--gpu`` measures the time on the GPU in addition, without the host's (unseen_gpu_time.py):
+``gpu_ratio``.
 
 Goals: geometric mean at least 1.05, 95 % of the cases at least 0.98, none below 0.95; for operations that are not GEMMs
 none below 0.95 in GPU time. Where PyTorch computes, an error above the tolerance is noted as PyTorch's own deviation.
@@ -25,7 +26,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,134 +34,32 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import torch
+from benchmarks.unseen_cases import CASES, GEMMS, Drawn, drawn, network_cases
 from benchmarks.unseen_gpu_time import GpuTime
+from benchmarks.unseen_opponents import PYTORCH, SAVED, precision, timed
 
 from warpwise import operation, ops
-from warpwise.arguments.values import as_tuple
+from warpwise.arguments.draw import channels_last
+from warpwise.arguments.values import map_tensors
 from warpwise.cache import atomic_write
 from warpwise.lab.timing.environment import environment, place
 from warpwise.lab.timing.stats import interval, ratio
-from warpwise.lab.verify.problem import Problem
-from warpwise.operation import Case
+from warpwise.lab.verify.problem import Instance, Problem
+from warpwise.lab.verify.tolerance import OutputComparison
 
 LOOP_S = 2e-3  # the least time of one sample, a loop of calls
 LEAST_ROUNDS, MOST_ROUNDS = 7, 41
-MOST_ELEMENTS = 2**28  # of one tensor
 GOALS = {"geometric mean": 1.05, "share at 0.98 and more": 0.95, "worst": 0.95}
 WHO = ("ours", "theirs", "compiled")
 RATIOS = {
     "gpu_ratio": "PyTorch (GPU time)", "gpu_compiled_ratio": "torch.compile (GPU time)", "ratio": "PyTorch",
     "compiled_ratio": "torch.compile",
 }  # fmt: skip
-PYTORCH: dict[str, Callable[..., Any]] = {
-    "matmul": torch.matmul, "batched_matmul": torch.bmm, "addmm": lambda c, a, b, beta, alpha: torch.addmm(
-        c, a, b, beta=beta, alpha=alpha
-    ),
-}  # fmt: skip
-NETWORKS = tuple(  # (m, n, k) of linear layers: tokens, output features, input features
-    (tokens, *layer)
-    for tokens in (1, 8, 64, 512, 2048)
-    for layer in ((768, 768), (3072, 768), (768, 3072), (4096, 4096), (14336, 4096), (4096, 14336), (6144, 4096),
-                  (1000, 2048), (50257, 768), (32000, 4096))
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A case, its dtype, and for operations with tables the arrangement of the operands ("nt")."""
-
-    case: Case
-    dtype: torch.dtype
-    arrangement: str = ""
-
-
-def log_uniform(rng: random.Random, low: int, high: int) -> int:
-    return round(math.exp(rng.uniform(math.log(low), math.log(high))))
-
-
-def gemm_sizes(rng: random.Random, high: int = 16384) -> dict[str, int]:
-    """m, n, k; two thirds of the cases have multiples of 8 only."""
-    sizes = {name: log_uniform(rng, 16, high) for name in "mnk"}
-    return sizes if rng.random() < 1 / 3 else {name: (size + 7) // 8 * 8 for name, size in sizes.items()}
-
-
-def plane(rng: random.Random, first: str = "rows", second: str = "columns") -> dict[str, int]:
-    """Two sizes from 1 to 131072 whose product is at most MOST_ELEMENTS."""
-    while True:
-        sizes = {first: log_uniform(rng, 1, 131072), second: log_uniform(rng, 1, 131072)}
-        if math.prod(sizes.values()) <= MOST_ELEMENTS:
-            return sizes
-
-
-def sums(rng: random.Random) -> tuple[dict[str, int], dict[str, Any]]:
-    """The sum of all elements in a quarter of the cases, of columns in another quarter, of rows in the others."""
-    dim = rng.choice((None, 0, -1, -1))
-    return ({"n": log_uniform(rng, 1, MOST_ELEMENTS)}, {}) if dim is None else (plane(rng), {"dim": dim})
-
-
-def image(rng: random.Random) -> dict[str, int]:
-    return {"n": log_uniform(rng, 1, 32), "channels": 3, **{name: log_uniform(rng, 16, 2048) for name in SIDES}}
-
-
-SIDES = ("height", "width")
-BOTH = (torch.float32, torch.bfloat16)
-Draw = Callable[[random.Random], tuple[dict[str, int], dict[str, Any]]]
-CASES: dict[str, tuple[tuple[torch.dtype, ...], tuple[str, ...], Draw]] = {
-    "matmul": (BOTH, ("nn", "nt", "tn"), lambda rng: (gemm_sizes(rng), {})),
-    "matmul_tf32": ((torch.float32,), ("nn", "nt", "tn"), lambda rng: (gemm_sizes(rng), {})),
-    "scaled_matmul": (
-        (torch.float8_e4m3fn,), (),
-        lambda rng: (
-            {name: (size + 15) // 16 * 16 for name, size in gemm_sizes(rng).items()}, {"by_row": rng.random() < 0.5}
-        ),
-    ),
-    "batched_matmul": (BOTH, ("nn", "nt", "tn"), lambda rng: (
-        {"batch": log_uniform(rng, 2, 64), **gemm_sizes(rng, 2048)}, {})),
-    "grouped_matmul": (BOTH, (), lambda rng: (
-        {"rows": log_uniform(rng, 16, 16384), "groups": log_uniform(rng, 2, 64),
-         **{name: log_uniform(rng, 2, 512) * 8 for name in "nk"}}, {})),
-    "linear": (BOTH, (), lambda rng: (
-        gemm_sizes(rng), {"activation": rng.choice((None, "relu", "gelu", "gelu_tanh")), "with": ("bias",)})),
-    "addmm": (BOTH, (), lambda rng: (gemm_sizes(rng), {"input_shape": rng.choice(("row", "matrix"))})),
-    "matvec": (BOTH, (), lambda rng: (plane(rng, "m", "k"), {"column_major": rng.random() < 0.5})),
-    "softmax": (BOTH, (), lambda rng: (plane(rng), {"dim": rng.choice((0, -1))})),
-    "reduce_sum": (BOTH, (), lambda rng: sums(rng)),
-    "transpose": (BOTH[:1], (), lambda rng: (plane(rng, "rows", "cols"), {})),
-    "square": (BOTH, (), lambda rng: (plane(rng, "rows", "cols"), {})),
-    "polynomial": (BOTH, (), lambda rng: (plane(rng, "rows", "cols"), {})),
-    "matrix_add": (BOTH, (), lambda rng: (plane(rng, "rows", "cols"), {})),
-    "vector_add": (BOTH, (), lambda rng: ({"n": log_uniform(rng, 1, MOST_ELEMENTS)}, {})),
-    "histogram": ((torch.uint8,), (), lambda rng: ({"n": log_uniform(rng, 1, MOST_ELEMENTS), "bins": 256}, {})),
-    "rgb_to_grayscale": ((torch.uint8,), (), lambda rng: (
-        {name: size for name, size in image(rng).items() if name != "channels"}, {})),
-    "gaussian_blur": (BOTH[:1], (), lambda rng: ({**image(rng), "kernel": rng.choice((3, 5, 9, 15))}, {})),
-}  # fmt: skip
-GEMMS = tuple(CASES)[:7]
-
-
-def drawn(name: str, seed: int, count: int) -> Iterator[Drawn]:
-    """``count`` cases of the operation ``name``; the first are the same for every ``count``."""
-    dtypes, arrangements, draw = CASES[name]
-    rng = random.Random(f"{name} {seed}")
-    for number in range(count):
-        sizes, attributes = draw(rng)
-        arrangement = arrangements[number // len(dtypes) % len(arrangements)] if arrangements else ""
-        yield Drawn(Case(f"{name}_{number}", sizes, attributes), dtypes[number % len(dtypes)], arrangement)
-
-
-def network_cases(name: str) -> Iterator[Drawn]:
-    """The shapes of ``NETWORKS`` for the operations that have m, n and k."""
-    if name in ("matmul", "matmul_tf32", "scaled_matmul"):
-        for number, shape in enumerate(NETWORKS):
-            sizes = {
-                letter: -(-size // 16) * 16 if name == "scaled_matmul" else size
-                for letter, size in zip("mnk", shape, strict=True)
-            }
-            arrangement = "nt" if CASES[name][1] else ""
-            yield Drawn(Case(f"network_{number}", sizes), CASES[name][0][-1], arrangement)
 
 
 def arguments(op: operation.Op, instance_args: tuple[Any, ...], arrangement: str) -> tuple[Any, ...]:
+    if arrangement == "nhwc":
+        return tuple(map_tensors(channels_last, instance_args))
     if not arrangement or op.tables is None:
         return instance_args
     return tuple(op.tables.arrangements[arrangement](*instance_args))
@@ -170,14 +69,24 @@ def measured(
     name: str, each: Drawn, device: torch.device, budget: float, compiled: bool, gpu: GpuTime | None = None
 ) -> dict[str, Any]:
     """Check and time one case."""
+    with precision(each.case.attributes.get("tf32", False)):
+        return _measured(name, each, device, budget, compiled, gpu)
+
+
+def _measured(
+    name: str, each: Drawn, device: torch.device, budget: float, compiled: bool, gpu: GpuTime | None
+) -> dict[str, Any]:
     op = operation.get(name)
     ours = getattr(ops, name)
     instance = Problem(op, device).make(each.case, each.dtype, 0)
     args = arguments(op, instance.args, each.arrangement)
+    instance = replace(instance, args=args)
+    extras = SAVED[name](*args) if name in SAVED else ()
     theirs = PYTORCH.get(name, op.spec.eager)
-    found = instance.compare(0, ours(*args))
+    found = worst(instance, ours)
     choice = op.choice(*args)
-    excused = not found.right and choice.rung is None and not instance.compare(0, as_tuple(theirs(*args))[0]).right
+    rival = op.spec.eager if len(op.spec.returned) > 1 or name in SAVED else theirs
+    excused = not found.right and choice.rung is None and not worst(instance, rival).right
     cost = op.spec.cost(*args)
     point: dict[str, Any] = {
         "sizes": dict(each.case.sizes), "attributes": {key: str(value) for key, value in each.case.attributes.items()},
@@ -191,15 +100,25 @@ def measured(
         point["note"] = f"{what}: {found.wrong} of {found.total} elements, worst {found.worst:.3g} tolerances"
         if not excused:
             return point
-    functions = {"ours": ours, "theirs": theirs}
+    ours = timed(name, ours, bool(each.case.attributes.get("tf32")))
+    functions = {"ours": (lambda *given: ours(*given[: len(args)])) if extras else ours, "theirs": theirs}
     if compiled:
         torch.compiler.reset()
-        functions["compiled"] = torch.compile(op.spec.eager, dynamic=False)
-    calls = {who: functools.partial(function, *args) for who, function in functions.items()}
+        functions["compiled"] = torch.compile(theirs, dynamic=False)
+    calls = {"ours": functools.partial(ours, *args)} | {
+        who: functools.partial(function, *args, *extras) for who, function in functions.items() if who != "ours"
+    }
     keep_times(point, loops(calls, device, budget))
     if gpu is not None:
-        keep_times(point, gpu.samples(name, functions, args, budget), "gpu_")
+        keep_times(point, gpu.samples(name, functions, (*args, *extras), budget), "gpu_")
     return point
+
+
+def worst(instance: Instance, function: Callable[..., Any]) -> OutputComparison:
+    """The results of ``function`` compared with the references: the first one with wrong elements, else the first."""
+    made = instance.eager(function)
+    found = [instance.compare(position, one) for position, one in enumerate(made)]
+    return next((one for one in found if not one.right), found[0])
 
 
 def keep_times(point: dict[str, Any], samples: Mapping[str, list[float]], prefix: str = "") -> None:
@@ -354,6 +273,9 @@ def main(options: argparse.Namespace) -> int:
             if options.json:
                 atomic_write(options.json, json.dumps(kept))
         print("\n".join(lines(name, points)), flush=True)
+    everything = [point for points in kept["points"].values() for point in points]
+    if len(names) > 1:
+        print("\n".join(lines("all operations", everything)), flush=True)
     return int(any(not point["right"] for points in kept["points"].values() for point in points))
 
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-import click
 import pytest
 import torch
 from click.testing import CliRunner, Result
@@ -19,7 +16,7 @@ from tests.lab.fakes import FakeTimer
 
 import warpwise
 import warpwise.ops
-from warpwise.cli import COMMANDS, cli
+from warpwise.cli import cli
 from warpwise.cli.ladder_table import LadderTable
 from warpwise.lab import Entry, Interval, Point, Roofline, Timing, climb
 from warpwise.operation import Cost, registry
@@ -36,25 +33,6 @@ def said(result: Result) -> str:
 
 def test_version() -> None:
     assert said(run("--version")) == f"warpwise, version {warpwise.__version__}"
-
-
-@pytest.mark.parametrize("option", ["--version", "--help"])
-def test_the_version_and_the_list_of_commands_import_no_torch(option: str) -> None:
-    script = f"""
-import sys
-from warpwise.cli import cli
-cli(["{option}"], standalone_mode=False)
-assert not {{"torch", "numpy", "rich"}} & set(sys.modules), sorted(sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert f"version {warpwise.__version__}" in done.stdout or all(f"  {name} " in done.stdout for name in COMMANDS)
-
-
-@pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_every_listed_command_exists(name: str) -> None:
-    command = cli.get_command(click.Context(cli), name)
-    assert command is not None and command.name == name
 
 
 def test_a_command_that_does_not_exist_is_refused() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -41,17 +40,9 @@ def said(result: Result) -> str:
 
 
 @pytest.fixture(autouse=True)
-def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A folder of its own to work in; operations, modules and paths of its files are gone afterwards."""
-    targets.known_ops()
+def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_files: None) -> None:
+    """A folder of its own to work in."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(registry, "_OPS", dict(registry._OPS))
-    monkeypatch.setattr(targets, "_OF_FILE", {})
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    modules = set(sys.modules)
-    yield
-    for name in [name for name in sys.modules if name.startswith("warpwise_file_") and name not in modules]:
-        del sys.modules[name]
 
 
 def test_a_new_file_passes_as_it_is() -> None:

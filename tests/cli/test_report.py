@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,13 @@ def said(result: Result) -> str:
 def no_explanation(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Explaining takes seconds a rung: the names of the operations that it was asked for."""
     asked: list[str] = []
-    monkeypatch.setattr(pages, "explain_rungs", lambda op, *rest: asked.append(op.name) or {})
+
+    def explained(ladders: Sequence[pages.LadderAtPoint], progress: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+        for ladder in ladders:
+            asked.append(ladder.op.name)
+            yield ladder.op.name, {}
+
+    monkeypatch.setattr(pages, "explain_ladders", explained)
     return asked
 
 
@@ -75,12 +82,14 @@ def test_without_a_name_everything_that_is_recorded(tmp_path: Path, no_explanati
 
 
 def test_into_a_pipe_progress_is_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def explained(op: Any, target: str, point: Any, progress: Any, verified: Any) -> dict[str, Any]:
-        progress(op.rungs[0].name, 1, len(op.rungs))
-        assert op.rungs[0].name in verified
-        return {}
+    def explained(ladders: Sequence[pages.LadderAtPoint], progress: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+        for ladder in ladders:
+            first = ladder.op.rungs[0].name
+            assert first in ladder.verified
+            progress(ladder.op.name, first, 1, len(ladder.op.rungs))
+            yield ladder.op.name, {}
 
-    monkeypatch.setattr(pages, "explain_rungs", explained)
+    monkeypatch.setattr(pages, "explain_ladders", explained)
     result = command("square", "-o", tmp_path / "out", "--results", H200)
     name, count = registry.get("square").rungs[0].name, len(registry.get("square").rungs)
     assert result.output.splitlines()[:2] == [f"square: explained {name} (1 of {count})", "drawing square"]
@@ -105,7 +114,7 @@ def test_the_store_is_where_a_newer_run_comes_from(tmp_path: Path) -> None:
     assert "777 µs" in (tmp_path / "square.html").read_text()
 
 
-def test_a_users_own_file_climbed_here_shows_verdicts_and_no_time(tmp_path: Path) -> None:
+def test_a_users_own_file_climbed_here_shows_verdicts_and_no_time(tmp_path: Path, own_files: None) -> None:
     (tmp_path / "mine.py").write_text(MINE)
     nothing = command(tmp_path / "mine.py", "-o", tmp_path / "out")
     advice = f"`warpwise climb {tmp_path / 'mine.py'}` or --climb makes them"

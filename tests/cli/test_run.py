@@ -188,6 +188,26 @@ def test_a_read_of_managed_memory_before_the_synchronization(run):
     assert f"program.cu:{line_of(text, '*out);')}" in done.stderr
 
 
+REFERENCE = """
+__global__ void fill(float* out, const float& value) { *out = value; }
+int main(int argc, char**) {
+  float *p, host = 2.0f;
+  CHECK(cudaMallocManaged(&p, 2 * sizeof(float)));
+  p[1] = 7.0f;
+  fill<<<1, 1>>>(p, argc > 1 ? host : p[1]);
+  CHECK(cudaDeviceSynchronize());
+  printf("%g\\n", *p);
+}
+"""
+
+
+def test_a_reference_is_the_address_of_device_memory(run):
+    done = run(REFERENCE)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "7\n", "")
+    done = run(REFERENCE, arguments=["host"])
+    assert "OutOfBounds: fill: 4-byte read" in done.stderr and "program.cu" in done.stderr
+
+
 @FULL
 def test_a_pointer_in_device_memory_to_freed_memory(run):
     text = MANAGED.replace("  total<<<", "  CHECK(cudaFree(nodes[0]));\n  total<<<").replace(

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from warpwise.cli.values import DTYPES, Dim3, parse
+from warpwise.cli.commands.options import Dim3
+from warpwise.cli.values import DTYPES, parse
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from rich.console import Console
 
 import warpwise
 from warpwise.cli import watch_kernel
-from warpwise.cli.watch import find, page, watch
+from warpwise.cli.commands.watch import watch
+from warpwise.cli.watch import find, page
 from warpwise.lab.watch import Board, RungState
 
 SOFTMAX = Path(warpwise.__file__).parent / "ops" / "softmax"
@@ -32,7 +33,7 @@ def test_the_source_of_a_rung_is_verified_and_explained():
 
 
 def test_an_operation_of_ones_own_and_a_wrong_rung_in_it(tmp_path):
-    from warpwise.cli.new import new
+    from warpwise.cli.commands.new import new
 
     path = tmp_path / "gate.py"
     made = CliRunner().invoke(new, ["gate", "-o", str(path)], standalone_mode=False)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import warpwise as ww
+from warpwise import cuda
 from warpwise.cuda.errors import ArgumentError
 from warpwise.cuda.launch.arguments import Binder, Buffer, Scalar, device_of
 from warpwise.cuda.launch.elements import element
@@ -364,9 +365,15 @@ def test_a_message_gives_position_and_parameter() -> None:
         binder("float*, int", names=("x", "n")).cpu([torch.zeros(3), 2.0])
 
 
-def test_reference_parameters_raise_at_the_first_use() -> None:
-    with pytest.raises(ArgumentError, match="'a' is a reference"):
-        binder("float&", (8,))
+def test_a_reference_is_passed_as_an_address() -> None:
+    source = "template <class T> __global__ void k(const T& x, T& y) { y = 2 * x; }"
+    y = torch.zeros(1)
+    cuda.load(source)["k<float>"][1, 1](torch.tensor([3.0]), out(y))
+    assert y.item() == 6
+    with pytest.raises(ArgumentError, match=r"got float 3.0; the kernel reads a reference at an address"):
+        cuda.load(source)["k<float>"][1, 1](3.0, y)
+    with pytest.raises(ArgumentError, match=r"'a' is a reference to a pointer \(float\*&\)"):
+        binder("float*&", (8,))
 
 
 def test_all_arrays_must_be_on_one_device() -> None:

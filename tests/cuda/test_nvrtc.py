@@ -103,6 +103,16 @@ def test_a_grid_barrier_requires_a_cooperative_launch() -> None:
     assert not module["part"].compile("sm_90").cooperative
 
 
+def test_a_kernel_that_waits_for_the_previous_one_is_launched_before_its_end() -> None:
+    source = """#include <warpwise/core/previous_kernel.cuh>
+    __global__ void waits(int* x) { warpwise::wait_for_previous_kernel(); x[0] = 1; }
+    __global__ void plain(int* x) { x[0] = 1; }"""
+    module = ww.cuda.load(source)
+    assert module["waits"].compile("sm_90").programmatic
+    assert not module["waits"].compile("sm_80").programmatic
+    assert not module["plain"].compile("sm_90").programmatic
+
+
 def test_constants_are_found_by_their_cpp_names(module: ww.cuda.Module) -> None:
     made = nvrtc.compile(module, "scaled<32, float>", "sm_90", ("stencil::weights", "radius"))
     assert made.constants.keys() == {"stencil::weights", "radius"}
@@ -206,7 +216,9 @@ def test_the_cache_key_changes_with_the_modules_that_extract_device_code(
     module, keys = ww.cuda.load("__global__ void k() {}"), list[Path]()
     monkeypatch.setattr(cache, "load", lambda path: keys.append(path))
     monkeypatch.setattr(cache, "save", lambda path, data: None)
-    monkeypatch.setattr(nvrtc, "_compile", lambda *args: Compiled("k", "", "", "", 0, 0, 0, 0, 0, False, {}, "", b""))
+    monkeypatch.setattr(
+        nvrtc, "_compile", lambda *args: Compiled("k", "", "", "", 0, 0, 0, 0, 0, False, False, {}, "", b"")
+    )
     for value in (before, after):
         monkeypatch.setattr(nvrtc, "code_digest", lambda value=value: value)
         nvrtc.compile(module, "k", "sm_90")

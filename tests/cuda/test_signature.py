@@ -68,7 +68,7 @@ def test_a_pointer_to_an_array_gives_its_length() -> None:
 
 
 def test_a_reference_parameter() -> None:
-    assert parse_parameter("float const&").reference
+    assert parse_parameter("float const&").reference and parse_parameter("float const&").const
     assert parse_parameter("int&&").reference
 
 

@@ -49,6 +49,31 @@ def test_autograd_records_it(name: str):
     assert not call(*OPERANDS[name]).is_inference()
 
 
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_convolution_and_its_backward_in_cpp(biased: bool):
+    recording.native_library()
+    settings = ([2, 1], [1, 0], [1, 1], 2)
+    x, w = torch.randn(2, 4, 7, 6), torch.randn(6, 2, 3, 3)
+    bias = torch.randn(6) if biased else None
+    for format in (torch.contiguous_format, torch.channels_last):
+        nhwc = format is torch.channels_last
+        x = x.contiguous(memory_format=format)
+        call = fastcall.library().Convolution(*settings, None, nhwc, refused)
+        expected = torch.conv2d(x, w, bias, *settings)
+        made = call(x, w, bias, *settings)
+        assert torch.equal(made, expected) and made.is_contiguous(memory_format=format)
+        grad = torch.randn_like(made)
+        for needs in ((True, True, True), (False, True, False)):
+            back = fastcall.library().Convolution(*settings, needs, nhwc, refused)
+            mask = [*needs[:2], needs[2] and biased]
+            wanted = torch.ops.aten.convolution_backward(
+                grad, x, w, [6] if biased else None, *settings[:3], False, [0, 0], 2, mask
+            )
+            for ours, theirs, needed in zip(back(grad, x, w, bias), wanted, mask, strict=True):
+                assert torch.equal(ours, theirs) if needed else ours is None
+        assert call(x, w[:, :1], bias) == call(x, w) == back(grad, x, w, 1) == "otherwise"
+
+
 def test_the_result_takes_part_in_autograd():
     weight = torch.ones(5, requires_grad=True)
     product = aten("mm")(A, B)
@@ -83,7 +108,11 @@ def test_errors_are_those_of_python():
 def test_a_product_in_a_precision():
     """The setting of PyTorch is restored, also after an error."""
     recording.native_library()
-    matmul = torch.backends.cuda.matmul
+    for convolution, backend in ((False, torch.backends.cuda.matmul), (True, torch.backends.cudnn.conv)):
+        _changes_only_its_precision(backend, convolution)
+
+
+def _changes_only_its_precision(matmul: Any, convolution: bool):
     before, default = matmul.fp32_precision, torch.backends.fp32_precision
 
     def product(*args: Any) -> tuple[Any, ...]:
@@ -97,7 +126,7 @@ def test_a_product_in_a_precision():
             matmul.fp32_precision = setting
             shown = matmul.fp32_precision
             for tf32 in (False, True):
-                call = fastcall.library().InPrecision(product, tf32)
+                call = fastcall.library().InPrecision(product, tf32, convolution)
                 made = call(1, 2)
                 assert made[1:] == (1, 2)
                 assert (made[0] == "tf32") == tf32

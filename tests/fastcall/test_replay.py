@@ -35,6 +35,7 @@ class Driver:
 
     def __init__(self) -> None:
         self.launches: list[tuple[Any, ...]] = []
+        self.attributes: list[list[int]] = []
         self.code = 0
 
         @ctypes.CFUNCTYPE(
@@ -44,6 +45,8 @@ class Driver:
             made = config.contents
             shape = tuple(getattr(made, name) for name, _ in Config._fields_[:7])
             pointer, number, small, tensor_map = (table[at] for at in range(4))
+            words = 18 * made.attribute_count  # of 4 bytes: id, padding, and 16 of the value
+            self.attributes.append(list((ctypes.c_int * words).from_address(made.attributes)) if words else [])
             self.launches.append((
                 function, shape, made.stream, ctypes.c_uint64.from_address(pointer).value,
                 ctypes.c_double.from_address(number).value, ctypes.c_int32.from_address(small).value,
@@ -69,12 +72,12 @@ class MapsByAddress(dict):
         return self[address]
 
 
-def kernel(constants: dict[str, Any] | None = None, maps: Any = None) -> NativeKernel:
+def kernel(constants: dict[str, Any] | None = None, maps: Any = None, attribute: int = 0) -> NativeKernel:
     """Parameters: the output's address, a varying double, an int, and a tensor map of the input's address + 4."""
     memory = struct.pack("=Qdi108x128x", 0, 0.0, 7)
     maps, constants = MapsByAddress() if maps is None else maps, {} if constants is None else constants
     return NativeKernel(
-        0xF00, (4, 5, 6, 128, 2, 1, 512), memory, OFFSETS,
+        0xF00, (4, 5, 6, 128, 2, 1, 512), attribute, memory, OFFSETS,
         [(0, 0, 0)], [(128, 1, 4, maps)], [(8, 0, float, "d")], constants,
     )  # fmt: skip
 
@@ -102,6 +105,11 @@ def test_parameters_of_a_launch(driver):
         assert (pointer, number, small) == (made.data_ptr(), value, 7)
         assert struct.unpack("=Q120x", tensor_map) == (x.data_ptr() + 4,)
     assert len(maps) == 2
+
+
+def test_launch_attributes(driver):
+    replay([kernel(), kernel(attribute=2), kernel(attribute=6)], refused)(torch.ones(5), 0.0)
+    assert driver.attributes == [[], [2, 0, 1, *[0] * 15], [6, 0, 1, *[0] * 15]]
 
 
 def test_tensor_maps_are_kept_for_a_while(driver):

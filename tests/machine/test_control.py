@@ -60,7 +60,7 @@ def test_spin_lock_between_lanes_of_a_warp(module: cuda.Module, target: str) -> 
 def test_spin_wait_for_a_later_block(module: cuda.Module) -> None:
     flags, y = np.zeros(6, np.int32), np.zeros(6 * 40, np.int32)
     agree(module["wait_for_next"][6, 40], (flags, y))
-    with pytest.raises(machine.MachineFault, match="run all blocks"):
+    with pytest.raises(machine.NeedsAllBlocks, match="run all blocks"):
         machine_run(module["wait_for_next"][400, 32], (np.zeros(400, np.int32), np.zeros(400 * 32, np.int32)), blocks=8)
 
 

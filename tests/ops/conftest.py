@@ -38,7 +38,7 @@ def on_cpu(rung: Rung) -> bool:
 
 # Rungs for Hopper that `make test` does not verify on a CPU: they share their main loop with one that it does verify.
 ALIKE = frozenset(
-    {"matmul k22_warpgroups_int8", "matmul k23_padded", "matmul_tf32 k06_skinny", "scaled_matmul k04_warpgroups",
+    {"matmul k22_warpgroups_int8", "matmul k23_padded", "matmul_tf32 k06_skinny",
      "addmm k05_warpgroups", "grouped_matmul_backward k04_overlapped_epilogue",
      "scaled_matmul k05_two_k_tile_promotion", "batched_matmul k06_overlapped_epilogue",
      "batched_matmul k07_cluster_split_k", "linear k06_cluster_split_k", "matmul k28_variable_m_tiles"}

@@ -54,7 +54,7 @@ def same_at(batch, m, n, k, a_transposed, b_transposed, rung, dtype):
     k=st.integers(1, 70),
     a_transposed=st.booleans(),
     b_transposed=st.booleans(),
-    rung=st.sampled_from(["k01", "k03", "k07"]),
+    rung=st.sampled_from(["k03", "k07"]),
 )
 def test_any_size_and_layout_in_float32(batch, m, n, k, a_transposed, b_transposed, rung):
     same_at(batch, m, n, k, a_transposed, b_transposed, rung, torch.float32)
@@ -165,8 +165,6 @@ def test_what_a_rung_cannot_take_is_refused():
     shifted = torch.empty(2 * 8 * 8 + 1, dtype=torch.half)[1:].view(2, 8, 8)
     assert descriptors.limits(shifted, b) == "takes a that begins on 16 bytes"
     assert "takes torch.float16, torch.bfloat16, not torch.float32" in OP.refusal(descriptors, a.float(), b.float())
-    with pytest.raises(ValueError, match="k01_naive takes up to 524280 rows of a"):
-        ops.batched_matmul(torch.empty(1, 1, 1).expand(1, 2**20, 1), torch.ones(1, 1, 1), rung="k01")
 
 
 def test_defaults():

@@ -43,7 +43,7 @@ def exact_backward(a: torch.Tensor, grad: torch.Tensor, offsets: torch.Tensor) -
 @given(
     counts=st.lists(st.integers(0, 150), min_size=1, max_size=6),
     past=st.integers(0, 140),
-    rung=st.sampled_from(NAMES[1:]),
+    rung=st.sampled_from(NAMES),
     config=st.sampled_from(["", "@64x64x64_w4_s4", "@128x128x64_w4_s3"]),
 )
 def test_any_division_into_groups(counts, past, rung, config):
@@ -58,7 +58,7 @@ def test_any_division_into_groups(counts, past, rung, config):
 @given(
     counts=st.lists(st.integers(0, 150), min_size=1, max_size=6),
     past=st.integers(0, 140),
-    rung=st.sampled_from(BACKWARD_NAMES[1:]),
+    rung=st.sampled_from(BACKWARD_NAMES),
 )
 def test_any_division_into_groups_backward(counts, past, rung):
     offsets = torch.tensor(counts).cumsum(0).int()
@@ -72,9 +72,6 @@ def test_any_division_into_groups_backward(counts, past, rung):
 def test_every_configuration(config):
     a, b, offsets = integers(300, 72), integers(3, 72, 264, seed=1), ends(130, 130, 290)
     assert torch.equal(ops.grouped_matmul(a, b, offsets, rung=f"k03@{config}"), exact(a, b, offsets))
-    grad = integers(300, 264, seed=2)
-    expected = exact_backward(a, grad, offsets)
-    assert torch.equal(ops.grouped_matmul_backward(a, grad, offsets, rung=f"k03@{config}"), expected)
 
 
 def test_rows_of_8_elements_are_stored_as_vectors():
@@ -188,7 +185,7 @@ def test_cost_counts_what_is_taken():
 
 def test_what_a_rung_cannot_take_is_refused():
     a, b, offsets = integers(8, 16), integers(2, 16, 8), ends(3, 8)
-    descriptors, backward = OP.rung("k03"), BACKWARD_OP.rung("k03")
+    descriptors, backward = OP.rung("k03"), BACKWARD_OP.rung("k04")
     assert OP.refusal(descriptors, a, b, offsets) is None
     assert "takes n in multiples of 8" in descriptors.limits(a, b[:, :, :7], offsets)
     assert "begin on multiples of 8 elements" in descriptors.limits(integers(8, 15), b[:, :15], offsets)

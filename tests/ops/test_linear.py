@@ -8,6 +8,7 @@ from tests.ops.conftest import on_cpu
 from torch.nn import functional
 
 from warpwise import operation, ops, tuned
+from warpwise.gemm import cluster_split_k
 from warpwise.ops.linear import tables
 from warpwise.ops.linear.backward import spec as backward_spec
 from warpwise.ops.linear.forward import rungs
@@ -69,7 +70,7 @@ def test_activations_at_their_ends(rung, activation):
     )
 
 
-@pytest.mark.parametrize("rung", ["k01", "k02"])
+@pytest.mark.parametrize("rung", ["k02", "k03"])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_slopes_at_their_ends(rung, activation):
     values = torch.tensor([0.0, 0.7, 5.0, -5.0, 30.0, -30.0, 1e18, -1e18, float("nan")])[:, None]
@@ -249,3 +250,14 @@ def test_wrong_arguments_of_the_backward():
         ValueError, match="activation_backward: expected activation to be one of 'relu', 'gelu', 'gelu_tanh', got None"
     ):
         ops.activation_backward(torch.ones(2, 3), torch.ones(2, 3), None)
+
+
+@pytest.mark.parametrize("config", [config.name for config in cluster_split_k.K_GROUPS])
+def test_warps_that_divide_k(config):
+    """Tiles with edges, and three chunks of K, the last one ragged; only for K-major operands aligned to 16 bytes."""
+    x, w, bias = torch.randn(70, 268), torch.randn(33, 268), torch.randn(33)
+    y = ops.linear(x, w, bias, "relu", rung=f"k06@{config}")
+    error = (y - torch.relu(x.double() @ w.double().t() + bias)).abs()
+    assert (error <= 270 * 2**-24 * (x.abs() @ w.abs().t() + bias.abs())).all()
+    for a, b in ((x[:, 1:], w[:, 1:].t()), (x, w.t().contiguous())):
+        assert config not in cluster_split_k.configs(a, b)

@@ -51,13 +51,16 @@ def test_configurations():
 
 def test_how_it_is_launched(monkeypatch):
     monkeypatch.setattr(epilogue.cuda, "tensor_map", lambda matrix, box: (tuple(matrix.shape), matrix.stride(), box))
-    a, b, y = torch.empty(64, 300).half().t(), torch.empty(512, 64).half(), torch.empty(300, 512).half()
-    plan = epilogue.epilogue_launch(a, b, y, None, None, "128x256x64_s4_c2x1")
-    assert plan.parameters == "__half, 128, 256, 2, 1, 4, 2, 1, true, false"
-    assert plan.maps[:2] == (((64, 300), (300, 1), (64, 64)), ((512, 64), (64, 1), (64, 64)))
-    assert plan.maps[2:] == (((300, 512), (512, 1), (64, 64)),) * 3, "y stands for what there is not"
-    assert plan.launch == (2, 384, epilogue.shared_bytes(GEMM_CONFIGS[0])), "one SM: as many waves as there are tiles"
-    assert plan.tiles[:2] == (2, 2)
+    x, w = torch.empty(64, 300, device="meta").half().t(), torch.empty(512, 64, device="meta").half()
+    with operation.assume_sm_count(1):
+        (launch,) = LINEAR.kernels(LINEAR.rung("k05@128x256x64_s4_c2x1"), x, w, *[None] * 4, False)
+    assert launch.name == "gemm_warpgroups<__half, 128, 256, 2, 1, 4, 2, 1, true, false, 0, false, false, false>"
+    assert launch.args[:2] == (((64, 300), (300, 1), (64, 64)), ((512, 64), (64, 1), (64, 64)))
+    assert launch.args[2:5] == (((300, 512), (512, 1), (64, 64)),) * 3, "y stands for what there is not"
+    launcher = launch.launcher
+    assert (launcher.grid[0], launcher.block[0]) == (2, 384), "one SM: as many waves as there are tiles"
+    assert launcher.shared_bytes == epilogue.shared_bytes(GEMM_CONFIGS[0])
+    assert launch.args[-3:-1] == (2, 2)
 
 
 @pytest.mark.parametrize("op", ["linear", "addmm"])

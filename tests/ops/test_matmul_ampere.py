@@ -15,6 +15,7 @@ from warpwise import operation, ops
 from warpwise.gemm import mma_sync as mma
 from warpwise.lab.explain import explain_rung
 from warpwise.operation import Case
+from warpwise.ops.matmul import _shared
 from warpwise.ops.matmul.rungs import MMA_SYNC
 from warpwise.ops.matmul_tf32.rungs import MMA_SYNC as MMA_SYNC_TF32
 
@@ -117,7 +118,7 @@ def test_lines_are_read_in_place():
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("large", [False, True])
 def test_both_sizes_of_wmma(dtype, large, monkeypatch):
-    monkeypatch.setattr(mma, "fills_gpu", lambda a, tiles: large)
+    monkeypatch.setattr(_shared, "fills_gpu", lambda a, tiles: large)
     for m, n, k in ((129, 144, 80), (70, 131, 17)):
         a, b = integers(m, k, dtype), integers(k, n, dtype, seed=1)
         assert torch.equal(ops.matmul(a, b, rung="k14"), product(a, b))

@@ -55,14 +55,6 @@ def test_every_tile(tiling, transposed):
     assert torch.equal(ops.matmul_tf32(a, b, rung=f"k02@{mma_sync.sized(tiling, torch.float32).name}"), a @ b)
 
 
-@pytest.mark.parametrize("large", [False, True])
-def test_both_sizes_of_wmma(large, monkeypatch):
-    monkeypatch.setattr(mma_sync, "fills_gpu", lambda a, tiles: large)
-    for m, n, k in ((129, 144, 20), (70, 131, 17)):
-        a, b = integers(m, k), integers(k, n, seed=1)
-        assert torch.equal(ops.matmul_tf32(a, b, rung="k01"), a @ b)
-
-
 def rounded(values: torch.Tensor, up: bool) -> torch.Tensor:
     """TF32, by cutting off 13 bits, or to nearest."""
     return ((values.view(torch.int32) + (0x1000 if up else 0)) & ~0x1FFF).view(torch.float32)

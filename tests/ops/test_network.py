@@ -61,6 +61,8 @@ def test_a_convolution_of_long_sums_is_pytorchs(channels, filters, rung):
     for dtype, name in ((torch.float32, rung), (torch.bfloat16, None)):
         given = {"input": meta(8, channels, 28, 28, dtype=dtype), "weight": meta(filters, channels, 3, 3, dtype=dtype)}
         assert default("conv2d", **given, padding=(1, 1)) == name
+        given["input"] = nhwc(given["input"])
+        assert default("conv2d", **given, padding=(1, 1)) == (name if channels == 1 else None)
 
 
 @pytest.mark.parametrize("channels,rung", [(1, "k05_input_moments"), (64, "k04_direct_tiles"), (65, None)])
@@ -70,7 +72,8 @@ def test_a_block_of_many_channels_is_pytorchs(channels, rung):
 
 
 @pytest.mark.parametrize("images,channels,filters,width,forward,backward", [
-    (128, 16, 32, 14, "k07_warpgroups", "k03_direct_tiles"), (512, 16, 32, 14, "k07_warpgroups", "k06_tensor_cores"),
+    (64, 16, 32, 14, "k07_warpgroups", "k03_direct_tiles"), (128, 16, 32, 14, "k07_warpgroups", "k06_tensor_cores"),
+    (512, 16, 32, 14, "k07_warpgroups", "k06_tensor_cores"),
     (512, 16, 64, 14, "k07_warpgroups", "k03_direct_tiles"), (512, 16, 36, 9, "k04_direct_tiles", "k03_direct_tiles"),
     (512, 17, 32, 14, "k04_direct_tiles", "k03_direct_tiles"), (512, 8, 32, 14, "k04_direct_tiles", "k03_direct_tiles"),
     (512, 16, 32, 225, "k04_direct_tiles", "k03_direct_tiles"),
@@ -81,23 +84,47 @@ def test_tensor_cores_compute_blocks_that_fill_their_tiles(images, channels, fil
     assert default("conv_block", **block) == forward
     grads = dict.fromkeys(("grad_output", "grad_mean", "grad_var", "grad_convolved"))
     saved = {"mean": meta(filters), "var": meta(filters), "convolved": meta(images, filters, 14, width)}
-    assert default("conv_block_backward", **grads, **block, **saved) == backward
+    with assume_sm_count(132):
+        assert default("conv_block_backward", **grads, **block, **saved) == backward
+
+
+def nhwc(tensor):
+    return tensor.contiguous(memory_format=torch.channels_last)
 
 
 def test_windows_side_by_side_have_their_own_rung():
-    for name, other in (("max_pool2d", "k01_thread_per_window"), ("avg_pool2d", "k01_thread_per_window")):
-        for side, size, rung in ((28, 2, "k03_halved"), (29, 2, other), (28, 3, other)):
+    vectors = "k04_channel_vectors"
+    for name in ("max_pool2d", "avg_pool2d"):
+        for side, size, rung in ((28, 2, "k03_halved"), (29, 2, vectors), (28, 3, vectors)):
             pairs = {"kernel_size": (size, size), "stride": (2, 2)}
-            assert default(name, input=meta(2, 3, side, side), **pairs) == rung
-    grad, shape = meta(2, 3, 13, 13), (2, 3, 28, 28)
-    pairs = {"kernel_size": (3, 3), "stride": (2, 2), "padding": (0, 0)}
-    assert default("max_pool2d_backward", grad_output=grad, indices=grad.int(), shape_input=shape, **pairs) is None
-    assert default("avg_pool2d_backward", grad_output=grad, shape_input=shape, **pairs) is None
+            for dtype, expected in ((torch.float32, rung), (torch.bfloat16, rung), (torch.float64, None)):
+                assert default(name, input=meta(2, 3, side, side, dtype=dtype), **pairs) == expected
+            assert default(name, input=nhwc(meta(2, 3, side, side)), **pairs) == vectors
+            strided = default(name, input=meta(2, 3, side, 2 * side)[..., ::2], **pairs)
+            assert strided in ("k03_halved", "k01_thread_per_window")
+    shape = (2, 3, 28, 28)
+    for size, grad in ((3, meta(2, 3, 13, 13)), (2, nhwc(meta(2, 3, 14, 14)))):
+        pairs = {"kernel_size": (size, size), "stride": (2, 2), "padding": (0, 0)}
+        given = {"grad_output": grad, "shape_input": shape, **pairs}
+        assert default("max_pool2d_backward", indices=grad.int(), **given) == "k03_channel_vectors"
+        assert default("avg_pool2d_backward", **given) == "k03_channel_vectors"
 
 
-def test_short_rows_of_a_channel_are_pytorchs():
-    for shape, rung in (((64, 3, 8, 8), "k03_split_channels"), ((64, 3, 4, 4), None), ((64, 300), None)):
-        assert default("batch_norm", input=meta(*shape)) == rung
+def test_the_layout_of_a_batch_and_the_length_of_its_channels_choose_the_rung():
+    for input, rung, backward in (
+        (meta(64, 3, 224, 224), "k03_split_channels", "k02_split_channels"),
+        (meta(64, 3, 8, 8), "k05_whole_channel", "k04_whole_channel"),
+        (meta(64, 300, 64, 64), "k05_whole_channel", "k04_whole_channel"),
+        (meta(64, 3, 2, 2), None, "k04_whole_channel"), (meta(64, 300), "k04_channels_last", "k03_channels_last"),
+        (nhwc(meta(64, 3, 8, 8)), "k04_channels_last", "k03_channels_last"), (meta(4, 3, 8, 8).double(), None, None),
+    ):  # fmt: skip
+        with assume_sm_count(132):
+            assert default("batch_norm", input=input) == rung
+        statistics = {name: meta(input.shape[1]) for name in ("mean", "var")}
+        grads = {"grad_output": input, "grad_mean": None, "grad_var": None}
+        given = {**grads, "input": input, "weight": None, "bias": None, "eps": 0.0, **statistics}
+        with assume_sm_count(132):
+            assert default("batch_norm_backward", **given) == backward
 
 
 def test_long_rows_of_a_loss_are_pytorchs():

@@ -28,8 +28,9 @@ def matrix(rows, columns, dtype=torch.float32):
 @pytest.mark.parametrize(
     "rows,columns,rung",
     [
-        (1, 100000, None),
-        (100000, 1, None),
+        (1, 2000000, None),
+        (2000000, 1, None),
+        (1, 100000, "k08_fitted_blocks"),
         (4, 1000000, "k07_strips"),
         (4, 100000, "k08_fitted_blocks"),
         (14143, 5, "k08_fitted_blocks"),

@@ -28,11 +28,14 @@ COMMANDS = {
     "tune": "Find the fastest rung and configuration at each size.",
     "watch": "Verify, explain and time the kernels of a file at every save.",
 }
-"""The subcommands with their one-line help. The module of a command is imported when the command is used."""
+"""The subcommands with their one-line help.
+
+``commands/NAME.py`` declares the options of a command without importing PyTorch; ``NAME.py`` runs it.
+"""
 
 
 class Commands(click.Group):
-    """The group of the commands in ``COMMANDS``. ``--help`` imports no command, and so does not import PyTorch."""
+    """The group of the commands in ``COMMANDS``. No ``--help`` imports PyTorch."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -40,7 +43,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(importlib.import_module(f"warpwise.cli.{cmd_name}"), cmd_name)
+        command = getattr(importlib.import_module(f"warpwise.cli.commands.{cmd_name}"), cmd_name)
         return command if isinstance(command, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

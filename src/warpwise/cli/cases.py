@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import torch
@@ -14,22 +14,10 @@ from warpwise.arguments.schema import Argument
 from warpwise.operation import Case, Op
 
 ALL = "all"
-F = TypeVar("F", bound=Callable[..., Any])
 _TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,), "SymInt": (int,), "float": (float, int), "bool": (bool,), "str": (str,), "Scalar": (int, float),
 }  # fmt: skip
 _BOOLS = {"true": True, "false": False}
-
-
-def attr_option(function: F) -> F:
-    """The option ``--attr NAME=VALUE``, which may be given several times."""
-    return click.option(
-        "--attr",
-        "attributes",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="An attribute of the operation: dim=0, bias=true, activation=gelu. `warpwise ops OP` lists them.",
-    )(function)
 
 
 def cases_named(op: Op, names: Sequence[str], attributes: Sequence[str] = (), more: Sequence[Case] = ()) -> list[Case]:

@@ -17,52 +17,15 @@ from rich.markup import escape
 from warpwise import cuda
 from warpwise.cli.check_rung import check_rung
 from warpwise.cli.console import wide_console
-from warpwise.cli.fidelity import fidelity_option, launch_fidelity, rung_fidelity
+from warpwise.cli.fidelity import launch_fidelity, rung_fidelity
 from warpwise.cli.kernel_files import KernelLaunch, KernelOptions, kernel_launch
-from warpwise.cli.kernel_options import kernel_options, require_target, seed_option, timeout_option
+from warpwise.cli.kernel_options import require_target
 from warpwise.cli.special_values import special_values
 from warpwise.cli.targets import find_rung, find_target, is_rung
-from warpwise.cli.values import FORMS, Value
+from warpwise.cli.values import Value
 from warpwise.cuda.launch.copies import restore_variables
 
 
-@click.command(epilog=FORMS)
-@click.argument("what", metavar="FILE|OP:RUNG")
-@kernel_options(required=False)
-@click.option(
-    "--reference",
-    metavar="MODULE:FUNCTION",
-    help="Function of the arguments, passed by name, that returns the expected outputs.",
-)
-@click.option("--target", default="sm_90", show_default=True, help="The device whose limits apply.")
-@click.option(
-    "--order",
-    type=click.Choice(["forward", "reverse", "shuffle", "preempt"]),
-    default="forward",
-    show_default=True,
-    help="The order in which threads run; preempt: in random order, with preemption at atomics, volatile accesses, "
-    "fences and barriers.",
-)
-@seed_option
-@click.option(
-    "--schedules",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="N",
-    help="Repeat with --order preempt and the next N seeds, until there is a finding. It names its seed.",
-)
-@click.option(
-    "--nan", is_flag=True, help="Also find where the first NaN, infinity and denormal number arise, with the operands."
-)
-@fidelity_option
-@click.option(
-    "--sanitizer",
-    "tools",
-    multiple=True,
-    type=click.Choice(["all", "memcheck", "racecheck", "initcheck", "synccheck"]),
-    help="Run on a GPU under this compute-sanitizer tool instead. Repeatable.",
-)
-@timeout_option
 def check(
     what: str,
     expression: str | None,
@@ -83,19 +46,7 @@ def check(
     tools: Sequence[str],
     timeout: float,
 ) -> int:
-    """Run one kernel of FILE, or every kernel of a rung, on the CPU with all checks, and print every finding.
-
-    FILE is CUDA C++ (.cu), or Python with Triton kernels or kernels of cuda.load; a Triton kernel needs no --block, and
-    takes launch options such as num_warps by --arg. Exits with 1 if there is a finding.
-
-    \b
-    warpwise check softmax:k03
-    warpwise check softplus.py:k01
-    warpwise check add.cu --kernel add --grid 4 --block 256 \\
-        --arg n=1000 --arg 'x=f32[1000]' --arg 'y=out:f32[1000]'
-    warpwise check add.py --kernel add --grid 4 \\
-        --arg n=1000 --arg 'x=f32[1000]' --arg 'y=out:f32[1000]' --arg BLOCK=256
-    """
+    """Run ``warpwise check``, with the options of ``warpwise.cli.commands.check``."""
     console = Console(highlight=False, soft_wrap=True)
     require_target(target)
     options = KernelOptions(expression, grid, block, shared, texts, include, define, constants)

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.markup import escape
 
 from warpwise import lab, operation
-from warpwise.cli.cases import ALL, attr_option, cases_named
+from warpwise.cli.cases import ALL, cases_named
 from warpwise.cli.console import raised_in, wide_console
 from warpwise.cli.kept import open_store
 from warpwise.cli.ladder_table import LadderTable
@@ -25,39 +25,6 @@ from warpwise.lab.verify.verdict import Step
 from warpwise.operation import Op
 
 
-@click.command()
-@click.argument("names", nargs=-1, required=True, metavar="OP...")
-@click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
-@click.option(
-    "--size",
-    "sizes",
-    multiple=True,
-    metavar="NAME",
-    help="A size by name, 'all', or as rows=1000,columns=77.  [default: the first]",
-)
-@attr_option
-@click.option(
-    "--dtype",
-    "dtypes",
-    multiple=True,
-    metavar="DTYPE",
-    help="float32, bfloat16, ... or 'all'.  [default: verify all, time the first]",
-)
-@click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k02).  [default: all]")
-@click.option(
-    "--budget",
-    default=20.0,
-    show_default=True,
-    type=click.FloatRange(min=0, min_open=True),
-    help="Seconds to time one size and dtype.",
-)
-@click.option(
-    "--json",
-    "json_path",
-    type=click.Path(path_type=Path),
-    help="Write the results to this file, or to a folder for several operations.",
-)
-@click.option("--no-store", is_flag=True, help="Do not write to the results store, which `warpwise history` shows.")
 def climb(
     names: Sequence[str],
     where: str | None,
@@ -69,19 +36,7 @@ def climb(
     json_path: Path | None,
     no_store: bool,
 ) -> int:
-    """Verify every rung of OP against float64 and, on a GPU, time the correct ones, PyTorch and the vendor's library.
-
-    On a CPU the rungs run in the emulator with all checks, at the cases of OP and at the sizes and attributes given,
-    and the table shows the last times recorded on a GPU. If OP has a gradient, it is compared with autograd of the
-    float64 reference. OP may be 'all', or a Python file that defines an operation, as `warpwise new` writes it. Each
-    verdict and time is stored at once. Exits with 1 if a rung or the gradient is wrong, or if a rung given by --rung
-    could not be tested.
-
-    \b
-    warpwise climb softmax
-    warpwise climb matmul --rung k08 --size m=64,n=64,k=8
-    warpwise climb linear --attr activation=gelu --attr return_preactivation=true
-    """
+    """Run ``warpwise climb``, with the options of ``warpwise.cli.commands.climb``."""
     console = wide_console()
     ops = _ops(names)
     if json_path is not None and len(ops) > 1 and json_path.suffix == ".json":

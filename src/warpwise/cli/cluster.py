@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from warpwise.cli.cluster_input import EXAMPLES, Points, example, read
+from warpwise.cli.cluster_input import Points, example, read
 from warpwise.cli.cluster_output import write
 from warpwise.cli.console import wide_console
 
@@ -21,26 +21,6 @@ DOMAINS = {"mni": 3, "astronaut": 6}
 INTERRUPTED = 130
 
 
-@click.command()
-@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="[INPUT]")
-@click.option("--example", "name", type=click.Choice(EXAMPLES), help="Cluster an example instead of INPUT.")
-@click.option("--domains", type=click.IntRange(min=1), help="Number of domains; 7, or that of the example.")
-@click.option("--types", type=click.IntRange(min=1), help="Number of types that the domains are mixtures of.")
-@click.option("--coords", help="Columns of a table with the positions: x,y or x,y,z.")
-@click.option("--basis", default="X_pca", show_default=True, help="Features of a .h5ad file: a key of obsm, or X.")
-@click.option("--shape", help="Shape of the grid that the points fill in row-major order: ROWS,COLUMNS.")
-@click.option("--prior", type=click.Choice(["potts", "layers"]), default="potts", show_default=True)
-@click.option("--covariance", type=click.Choice(["tied", "diag", "full", "t"]), default="tied", show_default=True)
-@click.option("--min-region", type=click.IntRange(min=1), help="Merge regions of fewer points.")
-@click.option("--contiguous", is_flag=True, help="Merge all regions of a domain but its largest.")
-@click.option("--missing", type=click.Choice(["error", "marginalise"]), default="error", show_default=True, help="NaN.")
-@click.option("--starts", type=click.IntRange(min=1), default=16, show_default=True, help="Number of starts.")
-@click.option("--resume", is_flag=True, help="Continue a run that was interrupted, from the starts that it finished.")
-@click.option("--fast", is_flag=True, help="k-means on smoothed features, without a prior.")
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option(
-    "-o", "--output", type=click.Path(file_okay=False, path_type=Path), default=Path("domains"), show_default=True
-)
 def cluster(
     file: Path | None,
     name: str | None,
@@ -60,23 +40,7 @@ def cluster(
     seed: int,
     output: Path,
 ) -> int:
-    """Find the spatial domains of INPUT.
-
-    \b
-    .csv, .parquet   a table of numbers; the columns that --coords does not name are features
-    .h5ad            features --basis, positions obsm["spatial"] or the columns --coords of obs
-    .npy             (N, D) with --shape, or an image (rows, columns, D)
-    .npz             X (N, D), and coords or shape
-    .nii, .nii.gz    a NIfTI volume; voxels that are 0 are left out
-    .png, .jpg, ...  an image
-
-    Writes labels.npy, probabilities.npy, summary.json and, with Pillow, domains.png and uncertainty.png to the output
-    folder, and labels.nii.gz for a NIfTI volume. Ctrl-C keeps the finished starts there.
-
-    \b
-    warpwise cluster cells.csv --coords x,y --domains 7 --types 20 -o domains
-    warpwise cluster --example layered --prior layers
-    """
+    """Run ``warpwise cluster``, with the options of ``warpwise.cli.commands.cluster``."""
     try:
         from warpwise.apps.clustering import SmoothedKMeans, SpatialMixture
     except ImportError as error:

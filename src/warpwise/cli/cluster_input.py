@@ -36,7 +36,7 @@ class Points:
         if self.mask is not None:
             import torch
 
-            return {"graph": grid(self.mask.shape).subgraph(torch.from_numpy(self.mask.ravel()))}
+            return {"graph": grid(self.mask.shape, "auto").subgraph(torch.from_numpy(self.mask.ravel()))}
         return {"coords": self.coords, "shape": self.shape}
 
     def places(self) -> np.ndarray:

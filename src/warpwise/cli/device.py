@@ -11,14 +11,8 @@ from warpwise.device.description import describe
 from warpwise.device.measure import Ceilings, ceilings, measure_ceilings
 
 
-@click.command()
-@click.option("--target", help="sm_90, cuda:1 or cpu.  [default: the current GPU, or the CPU]")
-@click.option("--measure", is_flag=True, help="Measure the bandwidth and matmul rates again, also on a CPU.")
 def device(target: str | None, measure: bool) -> int:
-    """Show a device's limits, its computed peaks, and its measured copy bandwidth and matmul rates.
-
-    On a GPU the rates are measured once, which takes a few seconds, and stored in the cache.
-    """
+    """Run ``warpwise device``, with the options of ``warpwise.cli.commands.device``."""
     console = wide_console()
     try:
         what = describe(target)

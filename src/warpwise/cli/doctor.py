@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
 import torch
 from rich.markup import escape
 from rich.table import Table
@@ -166,9 +165,8 @@ def checks() -> Iterator[Check]:
     yield _tool("compute-sanitizer", "memory checks on the GPU")
 
 
-@click.command()
 def doctor() -> int:
-    """Show what works on this machine, and what to install for the rest. Exits with 1 if no kernel can run."""
+    """Run ``warpwise doctor``, with the options of ``warpwise.cli.commands.doctor``."""
     console = wide_console()
     console.print(f"warpwise {warpwise.__version__} on {platform.system()} {platform.machine()}")
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))

@@ -13,14 +13,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from warpwise import cuda
-from warpwise.cli.cases import attr_option, cases_named, with_attributes
+from warpwise.cli.cases import cases_named, with_attributes
 from warpwise.cli.console import wide_console
-from warpwise.cli.fidelity import fidelity_option, print_fidelity
+from warpwise.cli.fidelity import print_fidelity
 from warpwise.cli.kernel_files import KernelOptions, kernel_launch
-from warpwise.cli.kernel_options import kernel_options, require_target, seed_option, timeout_option
+from warpwise.cli.kernel_options import require_target
 from warpwise.cli.measured import compare, launches_of, require_gpu
 from warpwise.cli.targets import find_rung, find_target, is_rung
-from warpwise.cli.values import FORMS
 from warpwise.lab.explain import Explanations, explain_rung
 from warpwise.lab.explain import explain as explain_kernel
 from warpwise.lab.explain.render import html, terminal
@@ -31,38 +30,6 @@ from warpwise.operation import Case, Op, Rung
 SUFFIXES = (".cu", ".cuh")
 
 
-class Blocks(click.ParamType):
-    """A number of blocks, or ``all``."""
-
-    name = "N|all"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
-        if value == "all" or (str(value).isdigit() and int(str(value)) > 0):
-            return "all" if value == "all" else int(str(value))
-        self.fail(f"{value!r}: expected a number of blocks, or all", param, ctx)
-
-
-@click.command(epilog=FORMS)
-@click.argument("what", metavar="FILE|OP:RUNG")
-@kernel_options(required=False)
-@click.option("--size", metavar="NAME", help="OP:RUNG: a size by name, or as rows=1000,columns=77.")
-@attr_option
-@click.option("--dtype", help="OP:RUNG: float32, bfloat16, ...  [default: the first]")
-@click.option("--target", default="sm_90", show_default=True, help="The device to compile for and to predict.")
-@click.option("--line", type=click.IntRange(min=1), help="The line whose lanes are drawn.  [default: the worst]")
-@click.option("--all-lines", is_flag=True, help="Show the whole source, and every line of included files.")
-@click.option("--blocks", type=Blocks(), help="Number of blocks to execute.  [default: a few seconds of them]")
-@click.option("--trusted", is_flag=True, help="Omit the checked run, which takes long for large launches.")
-@fidelity_option
-@click.option("--ncu", is_flag=True, help="Also measure the counters with Nsight Compute on the GPU.")
-@click.option(
-    "--html", "html_path", type=click.Path(path_type=Path, dir_okay=False), help="Write the page to this file."
-)
-@click.option(
-    "--json", "json_path", type=click.Path(path_type=Path, dir_okay=False), help="Write the counters to this file."
-)
-@seed_option
-@timeout_option
 def explain(
     what: str,
     expression: str | None,
@@ -88,17 +55,7 @@ def explain(
     seed: int,
     timeout: float,
 ) -> int:
-    """Explain why a kernel is slow: its counters, what limits it, the lines that cost most, and what to try.
-
-    The kernel is first checked as by `warpwise check`. Then its machine code is executed on the CPU and counted under
-    Nsight Compute's metric names. No GPU is needed. FILE is CUDA C++ (.cu), or Python with Triton kernels or kernels of
-    cuda.load. Exits with 1 if the kernel is wrong.
-
-    \b
-    warpwise explain softmax:k03 --size rows=512,columns=1024
-    warpwise explain add.cu --kernel add --grid 4 --block 256 \\
-        --arg n=1000 --arg 'x=f32[1000]' --arg 'y=out:f32[1000]'
-    """
+    """Run ``warpwise explain``, with the options of ``warpwise.cli.commands.explain``."""
     console = wide_console()
     require_target(target)
     if ncu:

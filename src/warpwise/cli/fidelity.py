@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import click
 from rich.console import Console
 from rich.table import Table
 
@@ -17,12 +16,6 @@ from warpwise.operation import Op, Rung
 
 _STYLES = {"exact": "green", "approximate": "yellow", "unsupported": "red"}
 _EXACT_NAMES, _LINES = 12, 3
-
-fidelity_option = click.option(
-    "--fidelity",
-    is_flag=True,
-    help="Also list the executed machine instructions as exact, approximate or unsupported.",
-)
 
 
 def print_fidelity(console: Console, explanations: Iterable[Explanation]) -> None:

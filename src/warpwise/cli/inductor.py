@@ -22,25 +22,6 @@ from warpwise.lab.timing.environment import place, resolve
 MAX_EMULATED = 1 << 20  # elements up to which the file is run on the CPU before it is written
 
 
-@click.command()
-@click.argument("expression")
-@click.option(
-    "--arg",
-    "arguments",
-    multiple=True,
-    required=True,
-    metavar="NAME=VALUE",
-    help="A tensor or a number that the expression uses: x=f32[4096,4096], n=3.",
-)
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write.  [default: stdout]"
-)
-@click.option(
-    "--backend", type=click.Choice(["triton", "cpp"]), default="triton", show_default=True, help="cpp: for the CPU."
-)
-@click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
-@click.option("--raw", is_flag=True, help="Write Inductor's code unchanged, as always for cpp.")
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def inductor(
     expression: str,
     arguments: Sequence[str],
@@ -50,14 +31,7 @@ def inductor(
     raw: bool,
     force: bool,
 ) -> int:
-    """Write the code that torch.compile generates for EXPRESSION as a Python file that runs and checks itself.
-
-    EXPRESSION is Python that may use torch and the arguments. Without a GPU the Triton code is generated for the CPU,
-    which is close to the code for a GPU, and the file runs emulated.
-
-    \b
-    warpwise inductor 'torch.softmax(x, -1)' --arg 'x=f32[4096,4096]' -o k00_inductor.py
-    """
+    """Run ``warpwise inductor``, with the options of ``warpwise.cli.commands.inductor``."""
     console, notes = wide_console(), Console(stderr=True, highlight=False, soft_wrap=True)
     try:
         device = resolve(where or ("cpu" if backend == "cpp" else None))

@@ -1,9 +1,9 @@
-"""The options of ``check`` and ``explain`` that select a kernel of a CUDA file and its launch."""
+"""The kernel and the arguments that the options of ``check``, ``explain`` and ``watch`` select."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,64 +11,8 @@ import click
 import numpy as np
 
 from warpwise import cuda
-from warpwise.cli.values import Dim3, Value, parse
+from warpwise.cli.values import Value, parse
 from warpwise.device import Profile
-
-Command = Callable[..., Any]
-
-
-def kernel_options(required: bool) -> Callable[[Command], Command]:
-    """``--kernel``, ``--grid``, ``--block``, ``--shared``, ``--arg``, ``--include``, ``--define``, ``--constant``."""
-    options = (
-        click.option(
-            "--kernel", "expression", required=required, help="The kernel, with its template arguments: 'sgemm<32>'."
-        ),
-        click.option("--grid", type=Dim3(), required=required, help="Number of blocks."),
-        click.option("--block", type=Dim3(), required=required, help="Threads per block."),
-        click.option(
-            "--shared", type=click.IntRange(min=0), default=0, show_default=True, help="Dynamic shared memory, bytes."
-        ),
-        click.option(
-            "--arg",
-            "texts",
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="n=1000, x=f32[1000], y=out:f32[1000], w=@w.npy; one for each parameter. See below.",
-        ),
-        click.option(
-            "--include",
-            multiple=True,
-            type=click.Path(exists=True, file_okay=False, path_type=Path),
-            help="Folder for #include.",
-        ),
-        click.option("--define", multiple=True, metavar="NAME[=VALUE]", help="A macro."),
-        click.option(
-            "--constant",
-            "constants",
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="A __constant__ variable, by a value as for --arg; a number is an int or a float.",
-        ),
-    )
-
-    def add(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
-seed_option = click.option(
-    "--seed", type=int, default=0, show_default=True, help="Seed of random tensors, and of --order shuffle and preempt."
-)
-timeout_option = click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    show_default=True,
-    help="Seconds for a launch.",
-)
 
 
 def require_target(target: str) -> None:

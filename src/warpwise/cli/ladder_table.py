@@ -155,8 +155,9 @@ def _table(*headings: str) -> Table:
 
 
 def _fitting(table: Table, console: Console, options: ConsoleOptions) -> Table:
-    """``table`` without its least important columns if the console is too narrow; ideas fold first."""
-    for heading, least in (("idea", 16), ("95 % interval", 0), ("seconds", 0), ("cases", 0)):
+    """``table`` without its least important columns if the console is too narrow, named below it; ideas fold first."""
+    hidden = []
+    for heading, least in _LEAST_IMPORTANT:
         spare = console.measure(table, options=console.options.update(max_width=1000)).maximum - options.max_width
         widths = [
             max(cell_len(str(cell)) for cell in column.cells) for column in table.columns if column.header == heading
@@ -164,7 +165,17 @@ def _fitting(table: Table, console: Console, options: ConsoleOptions) -> Table:
         if spare <= max((width - least for width in widths if least), default=0):
             break
         table.columns = [column for column in table.columns if column.header != heading]
+        hidden += [heading] if widths else []
+    if hidden:
+        note = f"no room for: {', '.join(hidden)}"
+        table.caption, table.caption_justify = f"{table.caption}\n{note}" if table.caption else note, "left"
     return table
+
+
+# With the width below which the column is dropped.
+_LEAST_IMPORTANT = (
+    ("idea", 16), ("95 % interval", 0), ("seconds", 0), ("cases", 0), ("of ceiling", 0), ("rate", 0),
+)  # fmt: skip
 
 
 def _mark(verdict: Verdict | None) -> str:

@@ -10,19 +10,8 @@ from warpwise.cli.targets import known_ops
 from warpwise.lab import template
 
 
-@click.command()
-@click.argument("name")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="A file, or a folder for it.  [default: NAME.py]")
 def new(name: str, output: Path | None) -> int:
-    """Write a Python file with an operation called NAME and verify it.
-
-    The file holds a specification, a gradient and three rungs. Commands that take the name of an operation take the
-    file too. An existing file is not overwritten.
-
-    \b
-    warpwise new softplus
-    warpwise climb softplus.py
-    """
+    """Run ``warpwise new``, with the options of ``warpwise.cli.commands.new``."""
     if name.endswith(".py") and output is None:
         name, output = Path(name).stem, Path(name)
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import click
 import torch
 from rich.console import Console
 from rich.markup import escape
@@ -21,14 +20,8 @@ from warpwise.operation import Op, Tables
 LANGUAGES = {"cuda": "CUDA C++", "triton": "Triton", "c": "C", "python": "Python"}
 
 
-@click.command("ops")
-@click.argument("name", metavar="[OP]", required=False)
 def ops(name: str | None) -> int:
-    """List the operations, or the schema, rungs, sizes, attributes, dtypes and layouts of OP.
-
-    `climb`, `check`, `explain`, `profile` and `tune` accept these names. OP may be a Python file that defines an
-    operation.
-    """
+    """Run ``warpwise ops``, with the options of ``warpwise.cli.commands.ops``."""
     console = wide_console()
     if name is None:
         console.print(_operations(operation.get(each) for each in known_ops()))

@@ -20,50 +20,6 @@ from warpwise.operation import Op
 ALL = "all"
 
 
-@click.command()
-@click.argument("names", nargs=-1, metavar="[OP...]")
-@click.option(
-    "-o",
-    "--output",
-    "folder",
-    required=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Folder for the pages.",
-)
-@click.option(
-    "--results",
-    "given",
-    multiple=True,
-    type=click.Path(path_type=Path, exists=True),
-    metavar="DIR|FILE",
-    help="Use only these results (of `warpwise climb --json`).  [default: recorded ones and the store]",
-)
-@click.option(
-    "--device",
-    "device",
-    metavar="NAME",
-    help="Show times of the device whose name contains NAME.  [default: the device timed last]",
-)
-@click.option(
-    "--climb",
-    "fresh",
-    is_flag=True,
-    help="Climb first: verify and, on a GPU, time every size. Results are stored.",
-)
-@click.option(
-    "--budget",
-    default=10.0,
-    show_default=True,
-    type=click.FloatRange(min=0, min_open=True),
-    help="With --climb: seconds to time one size.",
-)
-@click.option(
-    "--explain/--no-explain",
-    default=True,
-    show_default=True,
-    help="Explain each rung, which takes seconds per rung; explanations are cached.",
-)
 def report(
     names: Sequence[str],
     folder: Path,
@@ -73,15 +29,7 @@ def report(
     budget: float,
     explain: bool,
 ) -> int:
-    """Write a page for each OP, and an index, into DIR: its ladder, roofline, sizes, sources, differences and hints.
-
-    OP may be 'all', the default: every operation with recorded results; or a Python file that defines an operation. A
-    page needs only a browser: no network, no other file.
-
-    \b
-    warpwise report softmax -o report
-    warpwise report mine.py --climb -o report
-    """
+    """Run ``warpwise report``, with the options of ``warpwise.cli.commands.report``."""
     console = wide_console()
     every = not names or ALL in names
     asked = (
@@ -97,17 +45,20 @@ def report(
         raise click.BadParameter(f"{folder}: cannot be written: {error}", param_hint="-o") from error
     climbed = {op.name: _climb(console, op, budget) for op in ops} if fresh else {}
     found = _collected(asked, given, climbed, device, every)
-    explained = {one.name: _explain(console, one) for one in found} if explain else {}
     try:
-        with console.status("drawing") as status:
+        with console.status("explaining: seconds a rung, then cached" if explain else "drawing") as status:
 
-            def drawing(name: str) -> None:
+            def show(text: str) -> None:
                 if console.is_terminal:
-                    status.update(f"drawing {name}")
+                    status.update(escape(text))
                 else:
-                    _line(console, f"drawing {name}")
+                    _line(console, text)
 
-            made = pages.write(found, folder, explained, drawing)
+            def explaining(name: str, rung: str, done: int, of: int) -> None:
+                show(f"{name}: explained {rung} ({done} of {of})")
+
+            explained = pages.explain_ladders([_ladder(one) for one in found], explaining) if explain else None
+            made = pages.write(found, folder, explained, lambda name: show(f"drawing {name}"))
     except OSError as error:
         raise click.ClickException(f"{folder}: not all pages could be written: {error}") from error
     for one, path in zip(found, made[1:], strict=True):
@@ -196,19 +147,10 @@ def _climb(console: Console, op: Op, budget: float) -> pages.RecordedRun:
     return pages.from_ladder(ladder)
 
 
-def _explain(console: Console, one: pages.Collected) -> dict[str, pages.Explained]:
-    """Explain each rung at the point that the page shows first. Without a terminal, each takes a line."""
-    with console.status(f"{one.name}: explaining; seconds a rung, then cached") as status:
-
-        def progress(rung: str, done: int, of: int) -> None:
-            text = f"{one.name}: explained {rung} ({done} of {of})"
-            if console.is_terminal:
-                status.update(text)
-            else:
-                _line(console, text)
-
-        verified = {name for name in one.rungs if one.status(name) == "right" and name not in one.changed}
-        return pages.explain_rungs(one.op, one.target, pages.shown_first(one), progress, verified)
+def _ladder(one: pages.Collected) -> pages.LadderAtPoint:
+    """The rungs to explain, at the point that the page shows first."""
+    verified = {name for name in one.rungs if one.status(name) == "right" and name not in one.changed}
+    return pages.LadderAtPoint(one.op, one.target, pages.shown_first(one), verified)
 
 
 def _line(console: Console, text: str) -> None:

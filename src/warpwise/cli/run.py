@@ -18,29 +18,6 @@ if TYPE_CHECKING:
 _SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 
 
-@click.command(context_settings={"ignore_unknown_options": False})
-@click.argument("words", nargs=-1, required=True, metavar="PROGRAM.cu [MORE.cu]... [-- ARGUMENTS...]")
-@click.option("--check", "leaks", is_flag=True, help="Memory that is never freed is a finding, too.")
-@click.option(
-    "-I",
-    "include",
-    multiple=True,
-    metavar="DIR",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="A folder of headers. Repeatable.",
-)
-@click.option("-D", "define", multiple=True, metavar="NAME[=VALUE]", help="Define a macro. Repeatable.")
-@click.option("-X", "flags", multiple=True, metavar="FLAG", help="Pass a flag to the host compiler. Repeatable.")
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Where it runs; by default a GPU if there is one.")
-@click.option("--target", default="sm_90", show_default=True, help="The device whose limits apply on the CPU.")
-@click.option(
-    "--checks",
-    type=click.Choice(["all", "bounds", "none"]),
-    default="all",
-    show_default=True,
-    help="Checks of kernels; bounds: no races, no uninitialised memory.",
-)
-@click.option("--timeout", default=0.0, metavar="SECONDS", help="Limit of one emulated launch; 0: none.")
 def run(
     words: Sequence[str],
     leaks: bool,
@@ -52,17 +29,7 @@ def run(
     checks: str,
     timeout: float,
 ) -> int:
-    """Build a CUDA program as it stands and run it, its kernels on the CPU with all checks.
-
-    The host code calls the CUDA runtime API. Findings in kernels and in host code are printed with file and line: an
-    out-of-range copy, a use after cudaFree, a host access to device memory, a missing cudaDeviceSynchronize before the
-    host reads managed memory. Exits with the program's status, with 1 if there is a finding, with 2 if the program
-    cannot be compiled. With a GPU the program is built by nvcc and runs there, without checks.
-
-    \b
-    warpwise run vector_add.cu
-    warpwise run main.cu kernels.cu -I include -D N=1000 --check -- --size 64
-    """
+    """Run ``warpwise run``, with the options of ``warpwise.cli.commands.run``."""
     from warpwise.cli.kernel_options import require_target
     from warpwise.cuda.errors import CompileError, UnsupportedFeature
     from warpwise.cuda.program.build import Options

@@ -15,9 +15,6 @@ from rich.markup import escape
 
 from warpwise.apps import data
 from warpwise.apps.train import (
-    DTYPES,
-    ENGINES,
-    MODELS,
     CheckpointError,
     Epoch,
     NonFiniteLoss,
@@ -31,34 +28,8 @@ from warpwise.lab.profile import profile as record
 from warpwise.lab.timing.environment import resolve
 
 PROFILED = (2, 2, 6, 1)  # steps that --profile waits, warms up and records
-ENGINE_HELP = "; ".join(f"{name}: {text}" for name, text in ENGINES.items())
 
 
-@click.command()
-@click.argument("dataset", type=click.Choice(data.NAMES), default="digits")
-@click.option("--model", type=click.Choice(list(MODELS)), default="cnn", show_default=True, help="The network.")
-@click.option("--batch", type=click.IntRange(min=1), default=128, show_default=True, help="Images per step.")
-@click.option("--epochs", type=click.IntRange(min=1), default=5, show_default=True, help="Passes over the images.")
-@click.option("--lr", type=click.FloatRange(min=0), default=0.05, show_default=True, help="Learning rate.")
-@click.option("--momentum", type=click.FloatRange(min=0), default=0.9, show_default=True, help="Momentum of SGD.")
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Seed of the parameters and the order of images.",
-)
-@click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
-@click.option("--dtype", type=click.Choice(DTYPES), default="fp32", show_default=True, help="bf16 is autocast.")
-@click.option("--engine", type=click.Choice(list(ENGINES)), default="ours", show_default=True, help=ENGINE_HELP)
-@click.option("--data", "folder", type=click.Path(path_type=Path), help="A folder with the four IDX files.")
-@click.option("--download", is_flag=True, help="Fetch missing files of mnist or fashion into the cache.")
-@click.option(
-    "--checkpoint", type=click.Path(path_type=Path), help="The file to write.  [default: DATASET-MODEL.safetensors]"
-)
-@click.option("--resume", is_flag=True, help="Continue from the checkpoint.")
-@click.option("--profile", is_flag=True, help="Show the time of each operation of a step; write its trace.")
-@click.option("--plots", type=click.Path(path_type=Path), help="Write curves, misclassified images and filters there.")
 def train(
     dataset: str,
     model: str,
@@ -77,20 +48,7 @@ def train(
     profile: bool,
     plots: Path | None,
 ) -> int:
-    """Train an image classifier on mnist, fashion or digits (the default: 5,000 digits of MNIST, no download).
-
-    cnn is two blocks of convolution 3 x 3, batch normalisation, relu and max pooling, and two linear layers; mlp has
-    one hidden layer. After each epoch the test accuracy is shown and the checkpoint written (safetensors, atomically).
-    Ctrl-C writes it after the current step, and --resume continues to the same weights. A loss that is not finite ends
-    the run with an error and keeps the last checkpoint. Under torchrun each process trains with its part of the batch,
-    on a GPU of its own or on the CPU; the weights are those of a single process, up to rounding.
-
-    \b
-    warpwise train
-    warpwise train fashion --download --batch 512 --epochs 10 --plots fashion
-    warpwise train mnist --data ~/mnist --engine torch
-    torchrun --nproc-per-node 2 -m warpwise train mnist --batch 4096
-    """
+    """Run ``warpwise train``, with the options of ``warpwise.cli.commands.train``."""
     settings = Settings(dataset, model, batch, epochs, lr, momentum, seed, dtype, engine)
     path = checkpoint or Path(f"{dataset}-{model}.safetensors")
     with _processes(where) as device:

@@ -16,7 +16,7 @@ from rich.progress import Progress as Bar
 
 from warpwise import lab
 from warpwise.cache import cache_dir
-from warpwise.cli.cases import ALL, attr_option, cases_named, with_attributes
+from warpwise.cli.cases import ALL, cases_named, with_attributes
 from warpwise.cli.climb import dtypes_named
 from warpwise.cli.console import wide_console
 from warpwise.cli.targets import find_op, find_rung
@@ -31,46 +31,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class _Tune(click.Command):
-    """The command ``tune``, which passes all arguments after ``--online SCRIPT`` to the script."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.allow_interspersed_args = "--online" not in args
-        return super().parse_args(ctx, args)
-
-
-@click.command(cls=_Tune)
-@click.argument("name", metavar="OP | SCRIPT")
-@click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
-@click.option("--online", is_flag=True, help="Run SCRIPT; the first call of each new shape measures.")
-@click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: the GPU]")
-@click.option(
-    "--size",
-    "sizes",
-    multiple=True,
-    metavar="NAME",
-    help="A size by name, or as m=1000,n=77,k=512.  [default: the operation's tuned sizes]",
-)
-@attr_option
-@click.option("--dtype", "dtypes", multiple=True, metavar="DTYPE", help="float32, bfloat16, ...  [default: all]")
-@click.option(
-    "--layout", "layouts", multiple=True, metavar="NAME", help="Layout of the operands: nn, nt, ...  [default: all]"
-)
-@click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k20).  [default: all]")
-@click.option(
-    "--budget",
-    type=click.FloatRange(min=0, min_open=True),
-    help=f"Seconds to time one size, dtype and layout.  [default: 2; with --online {BUDGET_S}]",
-)
-@click.option(
-    "--total",
-    type=click.FloatRange(min=0, min_open=True),
-    help=f"Seconds of all measurements with --online.  [default: {TOTAL_S:g}]",
-)
-@click.option("--resume/--fresh", default=True, show_default=True, help="Skip known points, or measure them again.")
-@click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the table to this file instead of the cache."
-)
 def tune(
     name: str,
     argv: Sequence[str],
@@ -86,22 +46,7 @@ def tune(
     resume: bool,
     out: Path | None,
 ) -> int:
-    """Find the fastest rung and tile of OP, or PyTorch, at each size, dtype and layout.
-
-    Every candidate is verified at the size before it is timed, and all are timed in turn. The winners are written to a
-    table in the cache, from which OP then chooses on this GPU. All sizes, dtypes and layouts take hours; the options
-    select some of them. Each point is stored as soon as it is measured: after Ctrl-C the same command continues. On a
-    CPU the table is not used, because PyTorch computes there.
-
-    With --online, SCRIPT runs as python SCRIPT ARGS would. At the first call of an operation with a dtype, layout and
-    sizes that the table lacks, the likely best candidates and PyTorch are verified and timed on the call's own
-    arguments. The winner is written to the table and computes that call and later ones. Options come before SCRIPT.
-    WARPWISE_TUNE=online does the same in any program, with WARPWISE_TUNE_BUDGET and WARPWISE_TUNE_TOTAL in seconds.
-
-    \b
-    warpwise tune matmul --size m=512,n=4096,k=4096 --dtype bfloat16
-    warpwise tune --online --total 20 train.py --epochs 1
-    """
+    """Run ``warpwise tune``, with the options of ``warpwise.cli.commands.tune``."""
     console = wide_console()
     if online:
         given = (where, sizes, attributes, dtypes, layouts, rungs, out)

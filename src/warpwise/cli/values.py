@@ -1,6 +1,6 @@
 """Kernel arguments on the command line: ``n=1000``, ``x=f32[1000]``, ``y=out:f32[32,32]``, ``w=@weights.npy``.
 
-``FORMS`` describes all of them.
+``FORMS`` in ``commands/options.py`` describes all of them.
 """
 
 from __future__ import annotations
@@ -22,17 +22,6 @@ DTYPES = {
     "u64": torch.uint64, "u32": torch.uint32, "u16": torch.uint16, "u8": torch.uint8, "bool": torch.bool,
 }  # fmt: skip
 FILLS = ("normal", "out", "zeros", "ones", "arange")
-FORMS = """\b
-Values of --arg:
-  n=1000, a=0.5, b=true  a number or a bool
-  x=f32[32,100]          a tensor of random values: normal, or integers from 0 to 99
-  x=zeros:f32[100]       a tensor of zeros; also ones:, and arange: (0, 1, 2, ...)
-  w=@w.npy               an array that numpy.save wrote
-  y=out:f32[100]         an output: the kernel must write every element
-  s=inout:zeros:i32[64]  a tensor, with any of the values above, that the kernel reads and writes; --reference is called
-                         with its values before the launch and returns those after it
-Dtypes: f64 f32 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8 bool.
-"""
 _INOUT = "inout:"
 _TENSOR = re.compile(r"(?:(?P<fill>[a-z]+):)?(?P<dtype>[a-z]+\d*)\[(?P<shape>[\d,\s]*)\]")
 
@@ -115,20 +104,3 @@ def _filled(fill: str, dtype: torch.dtype, shape: tuple[int, ...], seed: int) ->
     if dtype.is_floating_point:
         return torch.randn(shape, generator=generator).to(dtype)
     return torch.randint(0, 2 if dtype == torch.bool else 100, shape, generator=generator).to(dtype)
-
-
-class Dim3(click.ParamType):
-    """A grid or block: ``256``, ``16,16`` or ``16x16``."""
-
-    name = "X[,Y[,Z]]"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        if isinstance(value, tuple):
-            return value
-        try:
-            sizes = tuple(int(size) for size in re.split("[,x]", str(value)))
-        except ValueError:
-            sizes = ()
-        if not 1 <= len(sizes) <= 3:
-            self.fail(f"{value!r}: expected one to three integers, such as 256 or 16,16", param, ctx)
-        return sizes

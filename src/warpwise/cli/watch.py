@@ -18,9 +18,7 @@ from warpwise import operation
 from warpwise.cli.console import wide_console
 from warpwise.cli.kept import near
 from warpwise.cli.kernel_files import KernelOptions
-from warpwise.cli.kernel_options import kernel_options
 from warpwise.cli.targets import known_ops, load_file
-from warpwise.cli.values import FORMS
 from warpwise.cli.watch_kernel import watch_kernel
 from warpwise.lab.timing.timing import duration
 from warpwise.lab.watch import Board, Pairs, RungState, Wanted, Watch
@@ -30,16 +28,6 @@ STYLES = {"right": "green", "wrong": "bold red", "untested": "yellow"}
 MARKS = {"right": "✓ right", "wrong": "✗ wrong", "untested": "– untested"}
 
 
-@click.command(epilog=FORMS)
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k02).  [default: all of the file]")
-@click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
-@click.option(
-    "--dtype", "dtypes", multiple=True, metavar="DTYPE", help="float32, bfloat16, ... or 'all'.  [default: the first]"
-)
-@click.option("--no-explain", "plain", is_flag=True, help="Omit the hint and the modelled time.")
-@kernel_options(required=False)
-@click.option("--once", is_flag=True, help="Run once, and exit with 1 if a rung is wrong.")
 def watch(
     file: Path,
     rungs: Sequence[str],
@@ -56,18 +44,7 @@ def watch(
     constants: Sequence[str],
     once: bool,
 ) -> int:
-    """Verify, explain and time the kernels of FILE now and at every save, until Ctrl-C.
-
-    FILE is the source of a rung (k03_warp_shuffle.cu), or a Python file that defines an operation, as `warpwise new`
-    writes it. Cases that failed at the last save run first. One seed is verified; climb verifies three.
-
-    With --kernel, --grid and --arg, FILE is any CUDA or Python file, and the kernel is checked and explained.
-
-    \b
-    warpwise watch softplus.py
-    warpwise watch add.cu --kernel add --grid 4 --block 256 \\
-        --arg n=1000 --arg 'x=f32[1000]' --arg 'y=out:f32[1000]'
-    """
+    """Run ``warpwise watch``, with the options of ``warpwise.cli.commands.watch``."""
     console = wide_console()
     path = file.resolve()
     if expression is not None:

@@ -211,7 +211,8 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "fastcall", nullptr, -1, functions}
 PyMODINIT_FUNC PyInit_fastcall() {
   PyObject* made = PyModule_Create(&ww::module);
   if (!made || PyModule_AddType(made, &ww::type_of_call) || PyModule_AddType(made, ww::replay_type()) ||
-      PyModule_AddType(made, ww::aten_type()) || PyModule_AddType(made, ww::in_precision_type()))
+      PyModule_AddType(made, ww::aten_type()) || PyModule_AddType(made, ww::convolution_type()) ||
+      PyModule_AddType(made, ww::in_precision_type()))
     return nullptr;
   return made;
 }

@@ -1,16 +1,13 @@
 #include "pytorch.h"
 
 #include <ATen/Context.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mv.h>
-#include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <cstring>
-#include <optional>
 
 #include "replay.h"
 
@@ -21,6 +18,18 @@ bool nothing_dispatches() {
   const auto local = c10::impl::tls_local_dispatch_key_set();
   return (local.included_ - kUsual).empty() &&
          (local.excluded_ - c10::autograd_dispatch_keyset) == c10::default_excluded_set;
+}
+
+Operands::Operands(PyObject* const* args, size_t flags, PyObject* names, size_t count, bool optional) {
+  direct = !names && static_cast<size_t>(PyVectorcall_NARGS(flags)) >= count && process.forward_level &&
+           nothing_dispatches() && !process.in_forward_mode();
+  for (size_t i = 0; i < count && direct; i++) {
+    if (optional && i + 1 == count && args[i] == Py_None) break;
+    direct = is_plain_tensor(args[i]);
+    if (!direct) break;
+    at[i] = &THPVariable_Unpack(args[i]);
+    recorded |= at[i]->requires_grad();
+  }
 }
 
 namespace {
@@ -43,29 +52,9 @@ struct Aten {
   Object otherwise;  // the same in Python
 
   PyObject* call(PyObject* const* args, size_t flags, PyObject* names) {
-    const at::Tensor* operands[3];
-    bool direct = !names && static_cast<size_t>(PyVectorcall_NARGS(flags)) >= product.operands &&
-                  process.forward_level && nothing_dispatches() && !process.in_forward_mode(),
-         recorded = false;
-    for (size_t i = 0; i < product.operands && direct; i++) {
-      direct = is_plain_tensor(args[i]);
-      if (!direct) break;
-      operands[i] = &THPVariable_Unpack(args[i]);
-      recorded |= operands[i]->requires_grad();
-    }
-    if (direct) {
-      at::Tensor result;
-      PyThreadState* const state = PyEval_SaveThread();
-      try {
-        std::optional<at::AutoDispatchBelowADInplaceOrView> below;
-        if (!recorded || !c10::GradMode::is_enabled()) below.emplace();
-        result = product.multiply(operands);
-      } catch (const std::exception&) {  // the call below raises the error as a Python exception
-        direct = false;
-      }
-      PyEval_RestoreThread(state);
-      if (direct) return THPVariable_Wrap(std::move(result));
-    }
+    const Operands operands(args, flags, names, product.operands, false);
+    at::Tensor result;
+    if (operands.run([&] { result = product.multiply(operands.at); })) return THPVariable_Wrap(std::move(result));
     return PyObject_Vectorcall(otherwise.get(), args, flags, names);
   }
   int visit(visitproc visit, void* arg) const {
@@ -92,24 +81,24 @@ PyTypeObject type_of_aten =
                          "a dispatch mode or transform, for other arguments, and to raise an error.",
                          new_aten);
 
-// Calls `product` with or without TF32 for float32 matrix products, then restores PyTorch's setting.
+// Calls `product` with or without TF32 for float32 matrix products or convolutions, then restores PyTorch's setting.
 struct InPrecision {
   Object product;
   bool tf32;
+  at::Float32Op operation;
 
   PyObject* call(PyObject* const* args, size_t flags, PyObject* names) {
     at::Context& context = at::globalContext();
     constexpr auto kCuda = at::Float32Backend::CUDA;
-    constexpr auto kMatmul = at::Float32Op::MATMUL;
     using at::Float32Precision;
-    const auto before = context.float32Precision(kCuda, kMatmul);
+    const auto before = context.float32Precision(kCuda, operation);
     const bool changed = (before == Float32Precision::TF32) != tf32;
-    if (changed) context.setFloat32Precision(kCuda, kMatmul, tf32 ? Float32Precision::TF32 : Float32Precision::IEEE);
+    if (changed) context.setFloat32Precision(kCuda, operation, tf32 ? Float32Precision::TF32 : Float32Precision::IEEE);
     PyObject* const result = PyObject_Vectorcall(product.get(), args, flags, names);
     if (changed) {
-      context.setFloat32Precision(kCuda, kMatmul, Float32Precision::NONE);  // as torch.backends.fp32_precision, if
-      if (context.float32Precision(kCuda, kMatmul) != before)               // the setting came from there
-        context.setFloat32Precision(kCuda, kMatmul, before);
+      context.setFloat32Precision(kCuda, operation, Float32Precision::NONE);  // as torch.backends.fp32_precision, if
+      if (context.float32Precision(kCuda, operation) != before)               // the setting came from there
+        context.setFloat32Precision(kCuda, operation, before);
     }
     return result;
   }
@@ -121,15 +110,17 @@ struct InPrecision {
 
 PyObject* new_in_precision(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject* product;
-  int tf32;
-  if (!PyArg_ParseTuple(args, "Op", &product, &tf32)) return nullptr;
+  int tf32, convolution = 0;
+  if (!PyArg_ParseTuple(args, "Op|p", &product, &tf32, &convolution)) return nullptr;
+  const auto operation = convolution ? at::Float32Op::CONV : at::Float32Op::MATMUL;
   return Callable<InPrecision>::make(
-      type, std::make_unique<InPrecision>(InPrecision{Object::borrowed(product), static_cast<bool>(tf32)}));
+      type, std::make_unique<InPrecision>(InPrecision{Object::borrowed(product), static_cast<bool>(tf32), operation}));
 }
 
 PyTypeObject type_of_in_precision = Callable<InPrecision>::type(
     "warpwise.fastcall.InPrecision",
-    "InPrecision(product, tf32): product with or without TF32 for float32 matrix products, whatever PyTorch's setting.",
+    "InPrecision(product, tf32, convolution=False): product with or without TF32 for float32 matrix products, or for "
+    "convolutions, whatever PyTorch's setting.",
     new_in_precision);
 
 }  // namespace

@@ -65,6 +65,10 @@ class KernelStep : public Step {
       config_.block[axis] = static_cast<unsigned>(shape.at(3 + axis));
     }
     config_.shared_bytes = static_cast<unsigned>(shape.at(6));
+    if ((attribute_.id = static_cast<unsigned>(integer(attribute(described, "attribute").get())))) {
+      config_.attributes = &attribute_;
+      config_.attribute_count = 1;
+    }
     for (const int64_t offset : integers(attribute(described, "offsets").get())) offsets_.push_back(offset);
     const Object memory = attribute(described, "memory");
     memory_.assign(PyBytes_AS_STRING(memory.get()), PyBytes_AS_STRING(memory.get()) + PyBytes_GET_SIZE(memory.get()));
@@ -136,6 +140,7 @@ class KernelStep : public Step {
 
   void* function_;
   Object constants_;
+  LaunchAttribute attribute_{0, 0, {1}};
   LaunchConfig config_{};
   std::vector<size_t> offsets_;
   std::vector<char> memory_;

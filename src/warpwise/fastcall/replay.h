@@ -8,11 +8,15 @@
 
 namespace ww {
 
-// cuLaunchKernelEx and CUlaunchConfig of cuda.h.
+// cuLaunchKernelEx, CUlaunchAttribute and CUlaunchConfig of cuda.h.
+struct LaunchAttribute {
+  unsigned id, padding;
+  int value[16];
+};
 struct LaunchConfig {
   unsigned grid[3], block[3], shared_bytes;
   void* stream;
-  void* attributes;
+  const LaunchAttribute* attributes;
   unsigned attribute_count;
 };
 using LaunchFunction = int (*)(const LaunchConfig*, void* function, void** parameters, void** extra);

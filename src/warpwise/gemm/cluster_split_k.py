@@ -24,6 +24,8 @@ SIMT = parsed(
     "32x32x32_w16x32_s4", "32x32x32_w16x32_s8", "32x64x32_w16x32_s4", "32x64x32_w16x32_s8", "64x64x32_w32x32_s4",
     "16x128x32_w16x32_s4", "128x16x32_w32x16_s4", "128x64x16_w32x32_s4", "128x128x16_w32x64_s4",
 )  # fmt: skip
+K_GROUPS = parsed("64x32x128_w64x32x8_s2", "32x32x128_w32x32x8_s2")  # both operands K-major, aligned to 16 bytes
+UNDIVIDED = K_GROUPS[0].name  # slower with splits than a tile half as large, of which an SM has more warps
 HALF = parsed(
     "64x64x64_w32x32_s4", "64x64x64_w32x32_s8", "64x64x64_w16x32_s4", "128x64x64_w32x32_s4", "64x128x64_w32x32_s4",
     "128x128x64_w64x32_s3",
@@ -41,21 +43,34 @@ class Lines(NamedTuple):
     word: int
 
 
-def lines(matrices: torch.Tensor, k_dimension: int, tensor_cores: bool) -> Lines:
-    """``matrices``, copied if none of the dimensions of a matrix is contiguous."""
+def lines(matrices: torch.Tensor, k_dimension: int, transposes: bool) -> Lines:
+    """``matrices``, copied if none of the dimensions of a matrix is contiguous. ``transposes``: if it is K-major."""
     found = operand(matrices[0] if matrices.dim() == 3 else matrices, k_dimension)
     if matrices.dim() == 3 and found.matrix.data_ptr() != matrices.data_ptr() and not matrices.is_meta:
-        return lines(matrices.contiguous(), k_dimension, tensor_cores)
+        return lines(matrices.contiguous(), k_dimension, transposes)
     step = matrices.stride(0) if matrices.dim() == 3 and matrices.shape[0] > 1 else 0
     size = matrices.element_size()
     word = found.word if step * size % found.word == 0 else 4 if step * size % 4 == 0 else size
-    if size == 4 and found.k_major and not tensor_cores:
-        word = 4  # copies of 4 bytes transpose the tile
+    if transposes and found.k_major:
+        word = 4  # bytes of each copy
     return Lines(matrices if matrices.dim() == 3 else found.matrix, found.k_major, found.stride, step, word)
+
+
+def operand_lines(a: torch.Tensor, b: torch.Tensor, config: str, tensor_cores: bool) -> tuple[Lines, Lines]:
+    transposes = not tensor_cores and GemmConfig.parse(config).k_groups == 1
+    return lines(a, 1, transposes), lines(b, 0, transposes)
+
+
+def _k_vectors(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """True if both operands are K-major and aligned to 16 bytes, as the tiles ``K_GROUPS`` copy them."""
+    return a.dim() == 2 and all(one.k_major and one.word == 16 for one in (operand(a, 1), operand(b, 0)))
 
 
 def shared(tile: GemmConfig, size: int, tensor_cores: bool) -> int:
     """Bytes of shared memory: the stages, or the sums, which reuse their memory."""
+    if tile.k_groups > 1:
+        sums = tile.m * (tile.n + 8) + tile.k_groups * tile.m * (tile.n + 4)
+        return size * max(tile.stages * (tile.m + tile.n) * (tile.k + 4), sums)
     padding = 0 if tensor_cores else 8  # of the lines of both operands
     return max(tile.ring_bytes(size, alignment=0, barriers=0, padding=padding), tile.m * (tile.n + 8) * 4)
 
@@ -69,7 +84,10 @@ def configured(
     aligned = shape.n % 4 == 0 and c.data_ptr() % (4 * size) == 0
     loop = f"MmaMainLoop<{cuda.ctype(c.dtype)}, " if tensor_cores else "SimtMainLoop<"
     numbers = ", ".join(map(str, (tile.m, tile.n, tile.k, *tile.warps, tile.stages)))
-    loop += f"{numbers}, {flags(left.k_major, right.k_major)}, {left.word}, {right.word}>"
+    if tile.k_groups > 1:
+        loop = f"KGroupsMainLoop<{numbers}>"
+    else:
+        loop += f"{numbers}, {flags(left.k_major, right.k_major)}, {left.word}, {right.word}>"
     template = ", ".join(map(str, (f"warpwise::gemm::{loop}", flags(aligned), tile.cluster_splits, *more)))
     tiles_m, tiles_n = tile.tiles(shape.m, shape.n)
     grid = tiles_m * tiles_n * tile.cluster_splits, shape.batch
@@ -87,6 +105,8 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 def configs(a: torch.Tensor, b: torch.Tensor, tf32: bool = False) -> tuple[str, ...]:
     """Each tile with the splits of K that give between half a block and four blocks per SM."""
     tiles = TF32 if tf32 else SIMT if a.dtype == torch.float32 else HALF
+    if tiles is SIMT and _k_vectors(a, b):
+        tiles = (*SIMT, *K_GROUPS)
     if a.is_cpu:
         return names(tiles)
     of_cluster = [split for split in SPLITS if split == 1 or a.is_meta or is_hopper(a)]
@@ -105,6 +125,9 @@ def candidates(tiles: Sequence[GemmConfig], of_cluster: Sequence[int], product: 
         padded = tile.m >= 2 * max(m, tiles[0].m) or tile.n >= 2 * max(n, tiles[0].n)
         if not padded and blocks <= 8 * sms:
             wanted = [split for split in splits if sms / 2 <= blocks * split <= 4 * sms]
+            if tile.name == UNDIVIDED:
+                found += [tile] if 1 in wanted else []
+                continue
             chosen = wanted or [splits[-1] if blocks < sms else 1]
             found += [tile._replace(cluster_splits=split) for split in chosen]
     return found or [tiles[-1]]
@@ -116,8 +139,8 @@ def rung(folder: Path, name: str, dtypes: Sequence[torch.dtype], tf32: bool = Fa
 
     def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, config: str | None = None) -> None:
         shape, tensor_cores = Shape.of(a, b), tf32 or a.dtype != torch.float32
-        left, right = lines(a, 1, tensor_cores), lines(b, 0, tensor_cores)
         chosen = config or configs(a, b, tf32)[0]
+        left, right = operand_lines(a, b, chosen, tensor_cores)
         kernel, tiles_m = configured(
             module, "warpwise::gemm::cluster_split_k", left, right, c, shape, chosen, tensor_cores
         )

@@ -37,7 +37,7 @@ class GemmConfig(NamedTuple):
     n: int = 0
     k: int = 0
     stages: int = 0  # of the pipeline
-    warps: tuple[int, ...] = ()  # the rows and columns of a warp's tile, or the warps (warpgroups) of a block
+    warps: tuple[int, ...] = ()  # rows and columns of a warp's tile, the warps that divide its K; or a block's warps
     cluster: tuple[int, ...] = ()  # blocks of a cluster along m and n, which multicast the operand that they share
     cluster_splits: int = 1  # blocks of a cluster that divide K and reduce through distributed shared memory
     splits: int = 1  # of K, reduced through global memory; 0: linear stream-K
@@ -99,7 +99,12 @@ class GemmConfig(NamedTuple):
     @property
     def threads(self) -> int:
         """Threads of a block whose warps each compute a tile of ``warps``."""
-        return 32 * (self.m // self.warps[0]) * (self.n // self.warps[1])
+        return 32 * (self.m // self.warps[0]) * (self.n // self.warps[1]) * self.k_groups
+
+    @property
+    def k_groups(self) -> int:
+        """Warps that divide the K of a warp's tile."""
+        return self.warps[2] if len(self.warps) > 2 else 1
 
     def ring_bytes(self, size: int, alignment: int = 1024, barriers: int = 16, padding: int = 0) -> int:
         """Bytes of shared memory: alignment, and the stages of A and B, of elements of ``size`` bytes, with their

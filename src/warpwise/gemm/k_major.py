@@ -1,4 +1,4 @@
-"""int8 products by wgmma, which reads only K-major 1-byte operands: copies, transposes and the launch."""
+"""int8 products by wgmma, which reads only K-major 1-byte operands: the transposes and the launch."""
 
 from __future__ import annotations
 
@@ -26,16 +26,6 @@ def transposed(matrix: torch.Tensor) -> torch.Tensor:
     )
     kernel[(cdiv(columns, side), cdiv(rows, side)), (32, 8)](words, cuda.out(to), rows, columns)
     return result
-
-
-def k_major(matrix: torch.Tensor) -> torch.Tensor:
-    """``matrix`` (rows, K) of bytes, contiguous and beginning on 16 bytes: itself, or a copy."""
-    if matrix.is_contiguous():
-        return matrix if matrix.data_ptr() % 16 == 0 else matrix.clone()
-    words = matrix.data_ptr() % 4 == 0 and matrix.shape[0] % 4 == 0  # ``transposed`` reads 4 bytes at a time
-    if words and matrix.t().is_contiguous():
-        return transposed(matrix.t())
-    return matrix.contiguous()
 
 
 def launch_clusters(kernel: cuda.Kernel, a: torch.Tensor, b: torch.Tensor, *c: object) -> None:

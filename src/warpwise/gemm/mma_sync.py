@@ -9,10 +9,10 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm.config import GemmConfig, chosen, names
-from warpwise.gemm.limits import grid_of_tiles, grid_y_of, requires_ampere, shared_bytes
+from warpwise.gemm.limits import grid_of_tiles, requires_ampere, shared_bytes
 from warpwise.gemm.operands import describe, flags, sizes
 from warpwise.gemm.time_model import MMA, MMA_TF32, Product
-from warpwise.operation import cdiv, sm_count
+from warpwise.operation import sm_count
 
 
 class Operand(NamedTuple):
@@ -55,11 +55,6 @@ def fitting(configs: Sequence[GemmConfig], a: torch.Tensor, b: torch.Tensor) -> 
     return family.ordered(fit, Product.of(kind, shape, a.dtype, sm_count(a)), kind)
 
 
-def fills_gpu(a: torch.Tensor, tiles: int) -> bool:
-    """True if there is a tile for each SM of the GPU; false on a CPU, on which small tiles are emulated."""
-    return not a.is_cpu and tiles >= sm_count(a)
-
-
 def resident_blocks(config: GemmConfig, size: int) -> int:
     """Resident blocks per SM: the kernel limits its registers accordingly."""
     return 1 if config.m * config.n > 128 * 128 else 4 if config.m == config.n == 64 and config.k * size == 64 else 2
@@ -98,28 +93,6 @@ class MmaSync(NamedTuple):
         )
 
 
-def launch_wmma(
-    module: cuda.Module, types: tuple[str, ...], depth: int, c: torch.Tensor, a: torch.Tensor, b: torch.Tensor
-) -> None:
-    """Launch ``matmul_wmma<types..., tiles, aligned>`` with block tiles of 128 x 128 and warp tiles of 32 x 64, or
-    block tiles of 64 x 64 if the larger ones would not fill the GPU."""
-    m, n, k = sizes(a, b)
-    large = fills_gpu(a, cdiv(m, 128) * cdiv(n, 128))
-    side, tile, threads = (128, f"128, 128, {depth}, 32, 64", 256) if large else (64, f"64, 64, {depth}, 32, 32", 128)
-    unit = 16 // a.element_size()
-    aligned = k % unit == 0 and n % unit == 0 and a.data_ptr() % 16 == 0 and b.data_ptr() % 16 == 0
-    kernel = module[f"matmul_wmma<{', '.join((*types, tile, flags(aligned)))}>"]
-    kernel[(cdiv(n, side), cdiv(m, side)), threads](a, b, cuda.out(c), m, n, k)
-
-
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """Compute capability 8.0, and a grid of tiles."""
     return requires_ampere(a) or grid_of_tiles(a, b)
-
-
-_WMMA_GRID = grid_y_of(64, dimension=0)
-
-
-def wmma_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """The limits: compute capability 8.0, and a grid whose y dimension counts rows of 64 x 64 tiles."""
-    return requires_ampere(a) or _WMMA_GRID(a, b)

@@ -225,14 +225,19 @@ class Family:
     config: str = ""
 
     def microseconds(self, product: Product, config: str, kind: str, by: Coefficients) -> float:
-        loaded = product._replace(words=self.words(product, kind))
-        geometry = self.geometry(GemmConfig.parse(config or self.config))
-        return microseconds(loaded, geometry, by, self.copied(product, kind))
+        parsed = GemmConfig.parse(config or self.config)
+        loaded = self._loaded(product, kind, parsed)
+        return microseconds(loaded, self.geometry(parsed), by, self.copied(product, kind))
+
+    def _loaded(self, product: Product, kind: str, config: GemmConfig) -> Product:
+        """``product`` with the words of the kernel's loads; tiles with K groups load 16 bytes."""
+        return product._replace(words=(16, 16) if config.k_groups > 1 else self.words(product, kind))
 
     def ordered(self, configs: Iterable[GemmConfig], product: Product, kind: str = "nn") -> list[GemmConfig]:
         """``configs``, the fastest by nominal coefficients first; ties keep their order."""
-        loaded = product._replace(words=self.words(product, kind))
-        return sorted(configs, key=lambda config: round(math.log(self.nominal(loaded, config)) / TIE))
+        return sorted(
+            configs, key=lambda one: round(math.log(self.nominal(self._loaded(product, kind, one), one)) / TIE)
+        )
 
     def nominal(self, product: Product, config: GemmConfig) -> float:
         """The time by nominal coefficients. ``product.words``: bytes of a load."""

@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from warpwise.machine.errors import LaunchTimeout, MachineFault, Unsupported
+from warpwise.machine.errors import LaunchTimeout, MachineFault, NeedsAllBlocks, Unsupported
 
 if TYPE_CHECKING:
     from warpwise.device.profiles import Profile
@@ -21,6 +21,7 @@ __all__ = [
     "Counts",
     "LaunchTimeout",
     "MachineFault",
+    "NeedsAllBlocks",
     "Program",
     "Unsupported",
     "fidelity",

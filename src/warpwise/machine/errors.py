@@ -11,5 +11,9 @@ class Unsupported(MachineFault):
     """The kernel executed an instruction that the interpreter does not support."""
 
 
+class NeedsAllBlocks(MachineFault):
+    """The executed blocks wait for others, which are not in the sample: run all blocks."""
+
+
 class LaunchTimeout(MachineFault):
     """The run took longer than its ``timeout``."""

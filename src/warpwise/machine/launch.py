@@ -16,7 +16,7 @@ from warpwise.machine import memory, runtime
 from warpwise.machine.block_sampling import sample_clusters
 from warpwise.machine.counts import FIELDS, Buffer, Counts, Sample
 from warpwise.machine.elf import VARIABLES_BASE
-from warpwise.machine.errors import LaunchTimeout, MachineFault, Unsupported
+from warpwise.machine.errors import LaunchTimeout, MachineFault, NeedsAllBlocks, Unsupported
 from warpwise.machine.program import Program
 from warpwise.machine.sass import GRID_BARRIER
 
@@ -338,5 +338,5 @@ def _raise_fault(program: Program, result: runtime.RunResult, timeout: float, to
             f"{program.symbol}: still running after {timeout:g} s ({result.blocks_done} blocks of {total} done)"
         )
     if result.fault == _FAULT_NEEDS_ALL_BLOCKS:
-        raise MachineFault(f"{text}; run all blocks (blocks=None)")
+        raise NeedsAllBlocks(f"{text}; run all blocks (blocks=None)")
     raise Unsupported(text) if result.fault == _FAULT_UNSUPPORTED else MachineFault(text)

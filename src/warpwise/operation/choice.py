@@ -1,7 +1,8 @@
 """The choice of the rung, or PyTorch, that computes a call.
 
 For an operation with tables of measurements, the choice is the fastest candidate at the nearest point, else the
-prediction of a model, else PyTorch. For an operation without tables, it is the rung that ``default`` returns.
+prediction of a model, else PyTorch. With tables but no model, and without tables, it is the rung that ``default``
+returns.
 """
 
 from __future__ import annotations
@@ -30,21 +31,28 @@ def choose(op: Op, args: Sequence[Any], runs: bool = False) -> Choice:
         reason = f"on {'a CPU' if kind == 'cpu' else kind} PyTorch computes unless a rung is named"
         return Choice(None, reason="on meta nothing is computed" if kind == "meta" else reason, source="device")
     if op.tables is not None:
-        found = op.tables.choice(op, *args) or _unmeasured(op, args)
+        found = op.tables.choice(op, *args) or _between_points(op, args)
         return found if online is None else online(op, args, found, runs)
+    return _by_rule(op, args)
+
+
+def _between_points(op: Op, args: Sequence[Any]) -> Choice:
+    """The choice where no table has a point near ``args``: by the ladder's rule if the tables have no model, else
+    PyTorch."""
+    dtype = op.spec.dtype(args)
+    if all(rung.dtypes is not None and dtype not in rung.dtypes for rung in op.rungs):
+        return Choice(None, reason=f"no rung takes {dtype}", source="tables")
+    if op.tables is not None and op.tables.model is None:
+        return _by_rule(op, args)
+    return Choice(None, reason=f"no measured point is near; `warpwise tune {op.name}` adds points", source="tables")
+
+
+def _by_rule(op: Op, args: Sequence[Any]) -> Choice:
     name = op.default(*args)
     if name is None:
         return Choice(None, reason="the ladder leaves these arguments to PyTorch")
     rung, _, config = name.partition("@")
     return Choice(rung, config, "the ladder's rule for these shapes")
-
-
-def _unmeasured(op: Op, args: Sequence[Any]) -> Choice:
-    """PyTorch, because no table has a point near ``args``."""
-    dtype = op.spec.dtype(args)
-    if all(rung.dtypes is not None and dtype not in rung.dtypes for rung in op.rungs):
-        return Choice(None, reason=f"no rung takes {dtype}", source="tables")
-    return Choice(None, reason=f"no measured point is near; `warpwise tune {op.name}` adds points", source="tables")
 
 
 def _chosen_on(op: Op, args: Sequence[Any], device: Device | str) -> Choice:
@@ -59,7 +67,7 @@ def _chosen_on(op: Op, args: Sequence[Any], device: Device | str) -> Choice:
             f"{op.name}: no table for {where.name}; `warpwise tune {op.name}` makes one on that GPU{others}"
         )
     with assume_sm_count(where.multiprocessors or table.device.multiprocessors):
-        return tables.choice(op, *args, device=where) or _unmeasured(op, args)
+        return tables.choice(op, *args, device=where) or _between_points(op, args)
 
 
 def chosen(op: Op, *args: Any, device: Device | str | None = None, **named: Any) -> Choice:

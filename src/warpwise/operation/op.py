@@ -156,7 +156,7 @@ class Op:
         """Run ``rung``, which writes to ``outputs`` from ``allocate`` and to the mutated arguments.
 
         Nothing is launched if neither outputs nor mutated arguments have an element. Negated views are resolved and,
-        for a rung that is not strided, tensors are made contiguous; mutated arguments are copied back.
+        for a rung that is not strided, tensors are made contiguous; outputs and mutated arguments are copied back.
         """
         spec = self.spec
         mutated = [args[spec.parsed.index(name)] for name in spec.parsed.mutated]
@@ -167,12 +167,16 @@ class Op:
             fill_by_pytorch(spec, outputs, args)
             return
         given = map_tensors(lambda tensor: _plain(tensor, rung.strided), args)
-        filled = outputs[0] if len(outputs) == 1 else tuple(outputs)
+        made = [_contiguous(output, rung.strided) for output in outputs]
+        filled = made[0] if len(made) == 1 else tuple(made)
         if ranges.profiling_active():
             with ranges.named(f"{self.name}:{rung.name}"):
                 rung.launch(filled, *given)
         else:
             rung.launch(filled, *given)
+        for output, value in zip(outputs, made, strict=True):
+            if isinstance(output, torch.Tensor) and output is not value:
+                output.copy_(value)
         for name, tensor in zip(spec.parsed.mutated, mutated, strict=True):
             for before, after in zip(tensors(tensor), tensors(given[spec.parsed.index(name)]), strict=True):
                 if before is not after:
@@ -186,6 +190,12 @@ def fill_by_pytorch(spec: Spec, outputs: Sequence[Any], args: Sequence[Any]) -> 
             output.allocate(*value.shape).copy_(value)
         elif output is not None:
             output.copy_(value)
+
+
+def _contiguous(output: Any, strided: bool) -> Any:
+    """``output``, or memory in its place for a rung that writes contiguous tensors only."""
+    plain = strided or not isinstance(output, torch.Tensor) or output.is_contiguous()
+    return output if plain else torch.empty_like(output, memory_format=torch.contiguous_format)
 
 
 def _plain(tensor: torch.Tensor, strided: bool) -> torch.Tensor:

@@ -24,6 +24,16 @@ def pooled_shape(shape: Sequence[int], kernel_size: Pair, stride: Pair, padding:
     return (*shape[:2], *sizes)
 
 
+def is_nhwc(tensor: torch.Tensor) -> bool:
+    """True if (N, C, H, W) is stored as (N, H, W, C) without gaps, and not also as (N, C, H, W)."""
+    return tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last) and not tensor.is_contiguous()
+
+
+def memory_format(*tensors: torch.Tensor) -> torch.memory_format:
+    """Channels last if one of ``tensors`` is, as PyTorch's operations return it; else contiguous."""
+    return torch.channels_last if any(map(is_nhwc, tensors)) else torch.contiguous_format
+
+
 def check_pool(op: str, input: Any, kernel_size: Pair, stride: Pair, padding: Pair) -> None:
     """Raise unless ``input`` is floating-point (N, C, H, W) and each window contains an element of the image."""
     check_tensor(op, "input", input, FLOATS, dims=(4,))

@@ -36,7 +36,14 @@ def clumped(axes: int) -> np.ndarray:
 
 @pytest.mark.parametrize(
     "shape, connectivity, degree, colours",
-    [((6, 7), "full", 8, 4), ((6, 7), "faces", 4, 2), ((4, 5, 6), "full", 26, 8), ((4, 5, 6), "faces", 6, 2)],
+    [
+        ((6, 7), "full", 8, 4),
+        ((6, 7), "faces", 4, 2),
+        ((6, 7), "auto", 8, 4),
+        ((4, 5, 6), "full", 26, 8),
+        ((4, 5, 6), "faces", 6, 2),
+        ((4, 5, 6), "auto", 6, 2),
+    ],
 )
 def test_grid(shape: tuple[int, ...], connectivity: str, degree: int, colours: int) -> None:
     graph = grid(shape, connectivity)
@@ -44,7 +51,7 @@ def test_grid(shape: tuple[int, ...], connectivity: str, degree: int, colours: i
     assert graph.degree.max() == degree and graph.colours.unique().numel() == colours
     places = np.indices(shape).reshape(len(shape), -1).T
     steps = np.abs(places[:, None] - places)
-    near = steps.max(-1) == 1 if connectivity == "full" else steps.sum(-1) == 1
+    near = steps.max(-1) == 1 if degree in (8, 26) else steps.sum(-1) == 1
     assert (dense(graph) == near).all()
 
 

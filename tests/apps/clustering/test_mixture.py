@@ -47,6 +47,7 @@ def test_scikit_learn(estimator: Any, check: Any) -> None:
         {"field": np.eye(4)[LAYERS.labels]},
         {"smoothing": 2},
         {"n_types": 6},
+        {"whiten": False},
     ],
     ids=str,
 )
@@ -191,6 +192,7 @@ def test_an_empty_domain_and_one_domain() -> None:
 
 
 def test_one_point_and_no_variance() -> None:
+    assert SpatialMixture(1, whiten=False).fit(np.ones((30, 2)), shape=(6, 5)).labels_.tolist() == [0] * 30
     assert SpatialMixture(1).fit([[1.0, 2.0]], coords=[[0, 0]]).labels_.tolist() == [0]
     model = SpatialMixture(1).fit(np.ones((30, 2)), coords=np.random.default_rng(0).random((30, 2)))
     assert (model.labels_ == 0).all() and np.allclose(model.means_, 1)
@@ -215,9 +217,21 @@ def test_a_graph_whose_weights_are_zero_has_no_edges() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
-def test_scale_of_the_features(scale: float) -> None:
-    model = clone(fit()).fit(LAYERS.X.astype(np.float64) * scale, shape=SHAPE)
+@pytest.mark.parametrize("whiten", [True, False])
+def test_scale_of_the_features(scale: float, whiten: bool) -> None:
+    model = clone(fit(whiten=whiten)).fit(LAYERS.X.astype(np.float64) * scale, shape=SHAPE)
     assert score(model) > 0.93
+
+
+def test_starts_in_the_metric_of_x() -> None:
+    """Of two patterns whiten=False finds that of the larger variance; whitening, that with less of it in neighbours."""
+    X = np.zeros((3000, 2))
+    y, x = np.divmod(np.arange(3000), 50)
+    X[:, 0], X[:, 1] = 10 * (x // 5 % 2), y >= 30
+    X += np.random.default_rng(0).normal(scale=0.05, size=X.shape)
+    for whiten, pattern in ((False, X[:, 0] > 5), (True, y >= 30)):
+        found = SmoothedKMeans(2, hops=0, whiten=whiten, random_state=0).fit(X, shape=SHAPE).labels_
+        assert adjusted_rand_score(pattern, found) > 0.99
 
 
 def bad(value: float) -> np.ndarray:
@@ -261,6 +275,7 @@ def bad(value: float) -> np.ndarray:
         ({"missing": "marginalise"}, np.full((9, 2), [1, np.nan]), {}, "none in feature 1"),
         ({"device": "meta"}, LAYERS.X, {}, "device"),
         ({"smoothing": 1, "n_types": 8}, LAYERS.X, {}, "smoothing"),
+        ({"whiten": "no"}, LAYERS.X, {}, "whiten: expected True or False"),
     ],
     ids=lambda value: str(value)[:30].replace("\n", " ") if isinstance(value, dict | str) else "X",
 )

@@ -39,6 +39,8 @@ def test_as_many_as_the_patterns():
 
 def test_noise_alone_keeps_few():
     assert spatial_components(noise(20), shape=SHAPE, random_state=0).shape[1] <= 3
+    assert spatial_components(noise(20), shape=SHAPE, min_components=5, random_state=0).shape[1] == 5
+    assert spatial_components(noise(4), shape=SHAPE, min_components=40, random_state=0).shape[1] == 4
 
 
 def test_units_offsets_and_constants_do_not_matter():
@@ -70,6 +72,7 @@ def test_domains_of_many_noisy_features():
 
 @pytest.mark.parametrize("change,error,match", [
     ({"hops": -1}, ValueError, "expected hops as a number of at least 0, got -1"),
+    ({"min_components": 0}, ValueError, "min_components: expected an integer of at least 1, got 0"),
     ({"X": np.ones((1200, 3))}, ValueError, "expected a feature that varies"),
     ({"X": np.full((1200, 3), np.nan)}, ValueError, "contains NaN"),
     ({"shape": (2, 3)}, ValueError, "has 6 points, but X has 1200"),

@@ -83,6 +83,8 @@ __global__ void chain(volatile int* flag, float* y) {
     assert "without the time of waits for other threads, at kernel.cu:4" in str(made)
     assert not [hint for hint in made.hints if hint.line == 4]
     assert made.line(4).counters["executed"] < 10 * 64, "one iteration of the wait for each block"
+    unchecked = ww.explain(kernel[64, 32], flag, torch.zeros(64), checks="none")
+    assert not unchecked.unsupported and not unchecked.sampled, "a sample of the blocks would wait for the others"
 
 
 def test_the_counters_of_a_copy_are_those_that_arithmetic_gives(module: cuda.Module) -> None:

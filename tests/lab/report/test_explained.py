@@ -31,20 +31,22 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, st
     monkeypatch.setattr(
         explained,
         "explain_rung",
-        lambda op, rung, case, dtype, *, target, budget, checks: found.append((rung.name, checks)) or [],
+        lambda op, rung, case, dtype, *, target, budget, checks, arguments: found.append((rung, checks)) or [],
     )
     monkeypatch.setattr(processes.os, "sched_getaffinity", lambda process: {0})
     return found
 
 
 def test_a_verified_rung_is_not_checked_again_and_each_is_explained_once(asked: list[tuple[str, str]]) -> None:
-    op, seen = toy(), list[tuple[str, int, int]]()
-    explained.explain_rungs(op, "sm_90", None, lambda *step: seen.append(step), {"first"})
+    op, seen = toy(), list[tuple[str, str, int, int]]()
+    ladder = explained.LadderAtPoint(op, "sm_90", None, {"first"})
+    for name, rungs in explained.explain_ladders([ladder], lambda *step: seen.append(step)):
+        assert (name, list(rungs)) == (op.name, ["first", "second"])
     assert asked == [("first", "none"), ("second", "all")]
-    assert seen == [("first", 1, 2), ("second", 2, 2)]
-    explained.explain_rungs(op, "sm_90", None, None, {"first"})
+    assert seen == [(op.name, "first", 1, 2), (op.name, "second", 2, 2)]
+    assert len(dict(explained.explain_ladders([ladder]))[op.name]) == 2
     assert len(asked) == 2, "the second report takes both from the cache"
-    explained.explain_rungs(op, "sm_90", None, None, ())
+    list(explained.explain_ladders([explained.LadderAtPoint(op, "sm_90")]))
     assert asked[2:] == [("first", "all")], "a rung without a verdict is checked"
 
 

@@ -91,6 +91,12 @@ def check_count(name: str, value: Any, least: int) -> int:
     return int(value)
 
 
+def check_flag(name: str, value: Any) -> bool:
+    if value is not True and value is not False:
+        raise ValueError(f"{name}: expected True or False, got {value!r}")
+    return value is True
+
+
 def check_distinct(X: torch.Tensor, k: int, name: str) -> None:
     """Raise ``ValueError`` if X (N, D) has fewer than ``k`` distinct rows."""
     if X.shape[0] < k:

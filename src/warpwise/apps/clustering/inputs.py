@@ -47,7 +47,7 @@ def graph_of(
             raise ValueError(f"graph: expected {n_points} points, as X has, got {built.n_points}")
         return built.to(device)
     if shape is not None:
-        built = grid(shape, device=device)
+        built = grid(shape, "auto", device)
         if built.n_points != n_points:
             raise ValueError(f"shape: {tuple(shape)} has {built.n_points} points, but X has {n_points}")
         return built
@@ -66,11 +66,16 @@ def places_of(coords: Any, shape: Sequence[int] | None) -> torch.Tensor | None:
 
 
 def whitening(
-    X: torch.Tensor, graph: Graph, parallel: Alone | None = None, order: torch.Tensor | None = None
+    X: torch.Tensor,
+    graph: Graph,
+    parallel: Alone | None = None,
+    order: torch.Tensor | None = None,
+    whiten: bool = True,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(mean (D,), matrix (D, D')): (X - mean) @ matrix has unit covariance between neighbours, half of that of their
     differences. Without edges it has unit covariance. Directions without variance are dropped, so that D' <= D; if no
-    direction has any, one column of zeros is left.
+    direction has any, one column of zeros is left. Without ``whiten`` the matrix is a multiple of the identity, and the
+    mean of those variances is 1.
 
     Most neighbours share a domain: the metric is near that of the noise within domains, whatever the units of X are.
     Row i of ``graph`` is point ``order[i]``, or i without ``order``.
@@ -96,6 +101,9 @@ def whitening(
         across = neighbour_sum(graph, scaled).neg_().addcmul_(scaled, graph.degree[:, None])
         noise = parallel.sum(sum_of_products(scaled[:own], across[:own])) / degree
         noise = (noise + noise.T) / 2 + 1e-3 * total
+    if not whiten:
+        level = (noise.diagonal()[unit > 0] / unit[unit > 0].square()).mean() if bool(unit.any()) else mean.new_ones(())
+        return mean, torch.eye(width, dtype=mean.dtype, device=X.device) / level.sqrt()
     values, vectors = (part.to(X.device) for part in torch.linalg.eigh(noise.cpu()))
     kept = values > 1e-7 * values.amax().clamp(min=1e-300)
     if not bool(kept.any()):

@@ -16,17 +16,17 @@ def grid(shape: Sequence[int], connectivity: str = "full", device: Any = "cpu") 
     """The graph of a 2-D or 3-D grid, its points in row-major order, on ``device``.
 
     ``connectivity="full"`` joins points that share a face, an edge or a corner (8 neighbours in 2-D, 26 in 3-D; 4 and 8
-    colours), ``"faces"`` only those that share a face (4 and 6 neighbours; 2 colours). Raises ``ValueError`` for
-    another connectivity, another number of axes, or an axis without points.
+    colours), ``"faces"`` only those that share a face (4 and 6 neighbours; 2 colours). ``"auto"`` is "full" in 2-D and
+    "faces" in 3-D. Raises ``ValueError`` for another connectivity, another number of axes, or an axis without points.
     """
-    if connectivity not in ("full", "faces"):
-        raise ValueError(f'connectivity: expected "full" or "faces", got {connectivity!r}')
+    if connectivity not in ("full", "faces", "auto"):
+        raise ValueError(f'connectivity: expected "full", "faces" or "auto", got {connectivity!r}')
     whole = isinstance(shape, Sequence | np.ndarray) and all(isinstance(size, int | np.integer) for size in shape)
     if not whole or len(shape) not in (2, 3) or any(size < 1 for size in shape):
         raise ValueError(f"shape: expected two or three positive integers, got {shape!r}")
     axes = _axes(shape, device)
     steps = [step for step in itertools.product((-1, 0, 1), repeat=len(axes)) if any(step)]
-    if connectivity == "faces":
+    if connectivity == "faces" or (connectivity == "auto" and len(shape) == 3):
         steps = [step for step in steps if sum(map(abs, step)) == 1]
         colours = sum(axes) % 2
     else:

@@ -56,6 +56,8 @@ class SpatialMixture(Estimator):
     smoothing : hops over which features are averaged before the fit; only without ``n_types``. Averages of neighbours
         are not independent evidence: the log-likelihood is multiplied by the fraction of the variance that independent
         noise keeps, and beta is estimated with the features before smoothing.
+    whiten : False keeps the metric of X, up to one scale: the starts weigh features by their variance in X, as is
+        right for principal components. True (default) whitens by the covariance of the differences of neighbours.
     n_neighbours : neighbours of each point in the graph that ``coords`` gives.
     block_size : points of the blocks in which X is copied to the device, for X that is larger than its memory; None
         copies all. X, q and the graph then stay in the memory of the host, where starts and bounds are computed.
@@ -89,6 +91,7 @@ class SpatialMixture(Estimator):
         n_init: int = 16,
         missing: str = "error",
         smoothing: int = 0,
+        whiten: bool = True,
         n_neighbours: int = 8,
         max_iter: int = 200,
         block_size: int | None = None,
@@ -107,6 +110,7 @@ class SpatialMixture(Estimator):
         self.n_init = n_init
         self.missing = missing
         self.smoothing = smoothing
+        self.whiten = whiten
         self.n_neighbours = n_neighbours
         self.max_iter = max_iter
         self.block_size = block_size
@@ -129,7 +133,8 @@ class SpatialMixture(Estimator):
 
         Neighbours come from one of ``coords`` (N, 2 or 3), joined to their ``n_neighbours`` nearest; ``graph``, a
         ``Graph``, a scipy sparse matrix or (rowptr, columns[, weights]), made symmetric; ``shape`` of a 2-D or 3-D grid
-        whose points are in row-major order. With none of them the model is a Gaussian mixture without a spatial prior.
+        whose points are in row-major order, with 8 neighbours in 2-D and 6 in 3-D. With none of them the model is a
+        Gaussian mixture without a spatial prior.
 
         ``checkpoint`` is a file that keeps the best of the finished starts. An interrupted fit of the same data and
         parameters continues from it; it is deleted at the end. It needs an int as ``random_state``.
@@ -163,13 +168,13 @@ class SpatialMixture(Estimator):
             owner = morton_blocks(places_of(coords, shape), len(features), torch.distributed.get_world_size(group))
             ranks = Ranks(group, self._device(X), owner, order, neighbours)
             part, local = features[ranks.ids].to(ranks.device), ranks.graph.to(ranks.device)
-            self._mean, self._matrix = whitening(part, local, ranks)
+            self._mean, self._matrix = whitening(part, local, ranks, whiten=self.whiten)
             part = affine(part, self._mean, self._matrix)
             model = self._optimise(part, ranks.graph, ranks.ids, None, None, progress, ranks)
             self._keep(X, model, sorted_graph, order)
             return self
         del neighbours
-        self._mean, self._matrix = whitening(features, sorted_graph, order=order)
+        self._mean, self._matrix = whitening(features, sorted_graph, order=order, whiten=self.whiten)
         known = None if missing is None else Missing(missing[order], self._matrix)
         whitened = affine(features, self._mean, self._matrix, order)
         del features

@@ -10,11 +10,18 @@ import numpy as np
 import torch
 
 from warpwise.apps.clustering.checkpoint import Checkpoint, key_of
-from warpwise.apps.clustering.estimator import check_count
+from warpwise.apps.clustering.estimator import check_count, check_flag
 from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.inputs import interaction_of
 
-_OF_STARTS = ("n_domains", "n_types", "n_init", "random_state", "smoothing")  # parameters that determine the starts
+_OF_STARTS = (
+    "n_domains",
+    "n_types",
+    "n_init",
+    "random_state",
+    "smoothing",
+    "whiten",
+)  # parameters that determine the starts
 
 
 class Prior(NamedTuple):
@@ -36,6 +43,7 @@ def check_parameters(model: Any, n_points: int) -> Prior:
         raise ValueError("smoothing: supported only with n_types=None")
     if model.block_size is not None and check_count("block_size", model.block_size, 1) and model.smoothing:
         raise ValueError("smoothing: supported only with block_size=None")
+    check_flag("whiten", model.whiten)
     if model.min_region is not None:
         check_count("min_region", model.min_region, 1)
     if model.covariance not in ("tied", "diag", "full", "t"):

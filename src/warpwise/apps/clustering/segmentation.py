@@ -21,8 +21,8 @@ def segment(
     ``image`` is 2-D or 3-D, and may have an axis of channels, ``channel_axis``; None if it has none. "auto" takes the
     last of three or four axes as channels if it has at most 4 elements, or if there are four. Only points where
     ``mask``, of the shape of the labels, is true are clustered; the others have the label -1. ``options`` are those of
-    ``SpatialMixture``, whose neighbours are the points that share a face, an edge or a corner. The result is of the
-    kind of ``image``.
+    ``SpatialMixture``, whose neighbours are the points that share an edge or a corner of an image, or a face of a
+    volume. The result is of the kind of ``image``.
 
     Raises ``ValueError`` for another number of axes, a mask of another shape or without points, and the errors of
     ``SpatialMixture.fit``.
@@ -37,7 +37,7 @@ def segment(
         raise ValueError("mask: expected at least one point that is true")
     inside = kept.flatten()
     chosen = inside.to(points.device) if isinstance(points, torch.Tensor) else inside.numpy()
-    model = SpatialMixture(n_domains, **options).fit(points[chosen], graph=grid(shape).subgraph(inside))
+    model = SpatialMixture(n_domains, **options).fit(points[chosen], graph=grid(shape, "auto").subgraph(inside))
     if isinstance(points, torch.Tensor):
         labels: Any = torch.full((inside.numel(),), -1, device=points.device)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from warpwise.apps.clustering.estimator import Estimator, check_count, check_distinct
+from warpwise.apps.clustering.estimator import Estimator, check_count, check_distinct, check_flag
 from warpwise.apps.clustering.inputs import affine, graph_of, whitening
 from warpwise.apps.clustering.kmeans import kmeans
 from warpwise.apps.clustering.smoothing import smooth
@@ -14,9 +14,10 @@ from warpwise.apps.clustering.smoothing import smooth
 class SmoothedKMeans(Estimator):
     """k-means with ``n_domains`` clusters on features averaged ``hops`` times over each point and its neighbours.
 
-    Features are whitened by the covariance of the differences of neighbours first. Of ``n_init`` k-means++ starts the
-    one of least inertia counts. ``fit(X, coords= | graph= | shape=)`` takes the arguments of ``SpatialMixture.fit`` and
-    raises its errors; ``device`` is as there. Attributes: ``labels_`` (N,), ``inertia_``, ``n_features_in_``.
+    Features are whitened by the covariance of the differences of neighbours first, unless ``whiten`` is False. Of
+    ``n_init`` k-means++ starts the one of least inertia counts. ``fit(X, coords= | graph= | shape=)`` takes the
+    arguments of ``SpatialMixture.fit`` and raises its errors; ``device`` is as there. Attributes: ``labels_`` (N,),
+    ``inertia_``, ``n_features_in_``.
     """
 
     def __init__(
@@ -24,6 +25,7 @@ class SmoothedKMeans(Estimator):
         n_domains: int = 2,
         hops: int = 2,
         n_init: int = 8,
+        whiten: bool = True,
         n_neighbours: int = 8,
         random_state: Any = None,
         device: Any = None,
@@ -31,6 +33,7 @@ class SmoothedKMeans(Estimator):
         self.n_domains = n_domains
         self.hops = hops
         self.n_init = n_init
+        self.whiten = whiten
         self.n_neighbours = n_neighbours
         self.random_state = random_state
         self.device = device
@@ -44,7 +47,7 @@ class SmoothedKMeans(Estimator):
         check_distinct(features, k, "n_domains")
         count = check_count("n_neighbours", self.n_neighbours, 1)
         graph_here = graph_of(features.shape[0], coords, graph, shape, count, features.device)
-        mean, matrix = whitening(features, graph_here)
+        mean, matrix = whitening(features, graph_here, whiten=check_flag("whiten", self.whiten))
         points = smooth(graph_here, affine(features, mean, matrix), check_count("hops", self.hops, 0))
         starts = check_count("n_init", self.n_init, 1)
         labels, scores = kmeans(points, k, starts, self._generator(), iterations=100)

@@ -9,15 +9,16 @@ import numpy as np
 import torch
 from sklearn.utils import check_array, check_random_state
 
-from warpwise.apps.clustering.estimator import Estimator
+from warpwise.apps.clustering.estimator import Estimator, check_count
 from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.inputs import graph_of
 from warpwise.apps.clustering.smoothing import neighbour_sum, smooth
 
-PERMUTATIONS = 5
-_ITERATIONS = 10
+PERMUTATIONS = 12
+_ITERATIONS, _FURTHER = 10, 2  # of the subspace iteration, and from the vectors of another permutation
 _WIDTH, _OF_NOISE = 32, 8  # vectors of an iteration, for components and for the first component of permuted points
 _OVERDISPERSION = 100.0
+_ROWS = 256  # points whose counts are transformed at a time
 
 
 def spatial_components(
@@ -28,36 +29,44 @@ def spatial_components(
     shape: Sequence[int] | None = None,
     hops: int = 2,
     n_neighbours: int = 12,
+    min_components: int = 1,
     random_state: Any = None,
 ) -> Any:
     """The principal components of X (N, F), standardised and averaged over ``hops`` hops: (N, n), float32.
 
     ``coords``, ``graph`` and ``shape`` are those of ``SpatialMixture.fit``; of coordinates the graph has
     ``n_neighbours`` neighbours. Parallel analysis (Horn 1965) chooses n, from 1 to F: components with more variance
-    than the first one of points in random places, the mean over five permutations. Constant features are left out.
-    Raises ``ValueError`` if all are constant. The result is of the kind of X, NumPy or torch.
+    than the first one of points in random places, the mean over twelve permutations; but at least ``min_components``,
+    as the means of K domains differ in up to K - 1 directions. Constant features are left out. Raises ``ValueError`` if
+    all are constant. The result is of the kind of X, NumPy or torch.
 
     For thousands of features, such as genes, of which most are noise: their components are then the features of
     ``SpatialMixture`` or ``SmoothedKMeans``.
     """
-    features = torch.as_tensor(check_array(X, dtype="float64", ensure_min_samples=2))
+    features = torch.as_tensor(check_array(X, dtype=["float64", "float32"], ensure_min_samples=2))
     if isinstance(hops, bool) or not isinstance(hops, int) or hops < 0:
         raise ValueError(f"spatial_components: expected hops as a number of at least 0, got {hops!r}")
+    least = check_count("min_components", min_components, 1)
     built = graph_of(len(features), coords, graph, shape, n_neighbours)
-    features = features - features.mean(0)
-    deviation = features.square().mean(0).sqrt()
+    features = features - features.mean(0, dtype=torch.float64).to(features.dtype)
+    deviation = torch.linalg.vector_norm(features, dim=0, dtype=torch.float64) / len(features) ** 0.5
     varies = deviation > 1e-12 * (1 + deviation.max())
     if not varies.any():
         raise ValueError("spatial_components: expected a feature that varies, got constant ones")
-    features = (features[:, varies] / deviation[varies]).float()
+    features = features if bool(varies.all()) else features[:, varies]
+    features = (features / deviation[varies].to(features.dtype)).float()
     seed = check_random_state(random_state).randint(2**31 - 1)
     generator = torch.Generator().manual_seed(int(seed))
     orders = [torch.randperm(len(features), generator=generator) for _ in range(PERMUTATIONS)]
-    noise = torch.stack([_spectrum(built, features, hops, _OF_NOISE, order)[0][-1] for order in orders]).mean()
-    width = _WIDTH
+    largest, vectors = [], None
+    for order in orders:  # the directions of one permutation are near those of the next
+        values, vectors = _spectrum(built, features, hops, _OF_NOISE, order, vectors)
+        largest.append(values[-1])
+    noise = torch.stack(largest).mean()
+    width = max(_WIDTH, least + 1)
     while True:
         values, vectors = _spectrum(built, features, hops, width)
-        count = max(1, int((values > noise).sum()))
+        count = min(max(least, int((values > noise).sum())), len(values))
         if count < width or width >= features.shape[1]:
             break
         width *= 2
@@ -73,26 +82,40 @@ def count_features(counts: Any) -> np.ndarray:
     abundant molecules differently; their joint components depend less on the choice than those of one. Raises
     ``ValueError`` for negative or infinite counts.
     """
-    dense = check_array(counts, accept_sparse=True, dtype="float64", ensure_min_samples=2)
+    dense = check_array(counts, accept_sparse=True, dtype=[np.float32, np.float64], ensure_min_samples=2)
     dense = dense.toarray() if hasattr(dense, "toarray") else dense
     if dense.min() < 0:
         raise ValueError(f"count_features: expected counts of at least 0, got {dense.min()}")
-    total = dense.sum(1, keepdims=True)
-    scaled = dense / np.maximum(total, 1) * np.median(total)
-    expected = total * (dense.sum(0) / max(dense.sum(), 1))
-    deviation = np.sqrt(expected + expected**2 / _OVERDISPERSION)
-    residual = (dense - expected) / np.where(deviation > 0, deviation, 1)
-    limit = len(dense) ** 0.5
-    return np.hstack([np.log1p(scaled), np.sqrt(scaled), residual.clip(-limit, limit)]).astype(np.float32)
+    total = dense.sum(1, keepdims=True, dtype=np.float64)
+    share = dense.sum(0, dtype=np.float64) / max(total.sum(), 1)
+    scale = np.median(total) / np.maximum(total, 1)
+    points, genes = dense.shape
+    limit = points**0.5
+    result = np.empty((points, 3 * genes), np.float32)
+    for begin in range(0, points, _ROWS):
+        rows = slice(begin, begin + _ROWS)
+        scaled = dense[rows] * scale[rows].astype(dense.dtype)
+        np.log1p(scaled, out=result[rows, :genes], casting="same_kind")
+        np.sqrt(scaled, out=result[rows, genes : 2 * genes], casting="same_kind")
+        expected = (total[rows] * share).astype(dense.dtype)
+        deviation = np.sqrt(expected + expected**2 / _OVERDISPERSION)
+        residual = (dense[rows] - expected) / np.where(deviation > 0, deviation, 1)
+        result[rows, 2 * genes :] = residual.clip(-limit, limit)
+    return result
 
 
 def _spectrum(
-    graph: Graph, features: torch.Tensor, hops: int, width: int, order: torch.Tensor | None = None
+    graph: Graph,
+    features: torch.Tensor,
+    hops: int,
+    width: int,
+    order: torch.Tensor | None = None,
+    vectors: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Variances and directions of the ``width`` first principal components of smoothed features, the largest last.
 
-    ``order`` moves the points to other places. By subspace iteration: features (N, F) are multiplied by ``width``
-    vectors, and only the products are smoothed.
+    ``order`` moves the points to other places; ``vectors`` (F, ``width``) are near the directions, if given. By
+    subspace iteration: features (N, F) are multiplied by ``width`` vectors, and only the products are smoothed.
     """
     width = min(width, *features.shape)
     scale = (1 / (1 + graph.degree))[:, None]
@@ -102,8 +125,10 @@ def _spectrum(
         values = smooth(graph, values if order is None else values[order], hops)
         return values - values.mean(0)
 
-    vectors = torch.randn(features.shape[1], width, generator=torch.Generator().manual_seed(0))
-    for _ in range(_ITERATIONS):
+    iterations = _ITERATIONS if vectors is None else _FURTHER
+    if vectors is None:
+        vectors = torch.randn(features.shape[1], width, generator=torch.Generator().manual_seed(0))
+    for _ in range(iterations):
         values = smoothed(torch.linalg.qr(vectors)[0])
         for _ in range(hops):
             values = values * scale

@@ -12,15 +12,6 @@ import warpwise.optim
 from warpwise.apps.train import emulated
 from warpwise.apps.train.settings import Settings
 
-ENGINES = {
-    "ours": "our operations, the step captured in one CUDA graph",
-    "torch": "PyTorch in eager mode",
-    "compile": "torch.compile, captured in one CUDA graph",
-    "graph": "PyTorch in eager mode, captured in one CUDA graph",
-    "emulated": "our CUDA kernels on a CPU, each access checked: for a few steps",
-}
-
-
 Batch = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 Step = Callable[[torch.Tensor], torch.Tensor]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -11,19 +11,18 @@ import torch
 
 import warpwise.nn
 
-FEATURES, HIDDEN = (16, 32), 128  # channels of the blocks of "cnn", and outputs of its first linear layer
-MLP_HIDDEN = 256
+HIDDEN, MLP_HIDDEN = 128, 256  # outputs of the first linear layer
 
 
-def cnn(modules: Any, channels: int, size: tuple[int, int], classes: int) -> torch.nn.Module:
-    """Two blocks of conv 3 x 3, batch normalisation, relu and max pooling by 2; then two linear layers."""
+def cnn(modules: Any, channels: int, size: tuple[int, int], classes: int, features: Sequence[int]) -> torch.nn.Module:
+    """Blocks of conv 3 x 3, batch normalisation, relu and max pooling by 2 with these features; two linear layers."""
     layers: OrderedDict[str, torch.nn.Module] = OrderedDict()
     height, width = size
-    for number, (before, after) in enumerate(zip((channels, *FEATURES), FEATURES, strict=False), 1):
+    for number, (before, after) in enumerate(zip((channels, *features), features, strict=False), 1):
         layers[f"block{number}"] = _block(modules, before, after)
         height, width = height // 2, width // 2
     layers["flatten"] = torch.nn.Flatten()
-    layers |= _with_relu("1", modules, FEATURES[-1] * height * width, HIDDEN)
+    layers |= _with_relu("1", modules, features[-1] * height * width, HIDDEN)
     layers["linear2"] = modules.Linear(HIDDEN, classes)
     return (warpwise.nn.Sequential if modules is warpwise.nn else torch.nn.Sequential)(layers)
 
@@ -43,7 +42,7 @@ def _with_relu(number: str, modules: Any, before: int, after: int) -> OrderedDic
     return OrderedDict({f"linear{number}": modules.Linear(before, after), f"relu{number}": torch.nn.ReLU()})
 
 
-def mlp(modules: Any, channels: int, size: tuple[int, int], classes: int) -> torch.nn.Module:
+def mlp(modules: Any, channels: int, size: tuple[int, int], classes: int, features: Sequence[int]) -> torch.nn.Module:
     """One hidden layer of 256 units with relu."""
     layers: OrderedDict[str, torch.nn.Module] = OrderedDict(flatten=torch.nn.Flatten())
     layers |= _with_relu("1", modules, channels * size[0] * size[1], MLP_HIDDEN)
@@ -56,9 +55,17 @@ SMALLEST = {"cnn": 4, "mlp": 1}  # pixels of a side: the cnn halves it twice
 
 
 def build(
-    name: str, modules: ModuleType | Any, channels: int, size: tuple[int, int], classes: int, seed: int
+    name: str,
+    modules: ModuleType | Any,
+    channels: int,
+    size: tuple[int, int],
+    classes: int,
+    seed: int,
+    features: Sequence[int] = (16, 32),
 ) -> torch.nn.Module:
     """The network ``name`` with the layers of ``modules``, ``warpwise.nn`` or ``torch.nn``.
+
+    ``features`` are the channels of the blocks of "cnn".
 
     Parameters are drawn on the CPU from ``seed``, so that all engines and devices start from the same ones. Raises
     ``ValueError`` for images that are too small.
@@ -67,4 +74,4 @@ def build(
         raise ValueError(f"{name}: expected images of at least {SMALLEST[name]} x {SMALLEST[name]} pixels, got {size}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return MODELS[name](modules, channels, size, classes)
+        return MODELS[name](modules, channels, size, classes, features)

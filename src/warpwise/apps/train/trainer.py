@@ -79,7 +79,7 @@ class Trainer:
         size = (data.train.pixels.shape[-2], data.train.pixels.shape[-1])
         engine = engines.engine(settings, captured)
         self.model = networks.build(
-            settings.model, engine.modules, data.channels, size, len(data.classes), settings.seed
+            settings.model, engine.modules, data.channels, size, len(data.classes), settings.seed, settings.features
         ).to(device)
         self.train, self.test = data.train.to(device), data.test.to(device)
         self.mean, self.std = data.statistics()

@@ -300,8 +300,13 @@ def _compile(source: _Source, unit: str, library: Path, text: str, expression: s
     os.close(handle)
     headers = [INCLUDE, SHARED_INCLUDE]
     wrapped = (*_WRAPPED, *(toolchain.CHECKED_FUNCTIONS if "-DWW_NUMBERS" in flags else ()))
-    # Do not link the sanitizers' libraries: g++ adds them unless -nodefaultlibs is given, clang does not.
-    if native.is_clang(compiler):
+    linked = (
+        "-shared", "-o", made, str(source.runtime_library), *(f"-Wl,--wrap={name}" for name in wrapped),
+        f"-Wl,-rpath,{source.runtime_library.parent}", "-Wl,-Bsymbolic", "-Wl,--no-undefined",
+    )  # fmt: skip
+    # Do not link the sanitizers' libraries: g++ adds them unless -nodefaultlibs is given, ziglang if -fsanitize is.
+    clang = native.is_clang(compiler)
+    if clang:
         own = ["-ferror-limit=8", "-fno-caret-diagnostics", *uninitialised.CLANG_FLAGS]
     else:
         own = ["-fmax-errors=8", "-fno-diagnostics-show-caret", *uninitialised.GNU_FLAGS]
@@ -310,9 +315,7 @@ def _compile(source: _Source, unit: str, library: Path, text: str, expression: s
     command = [
         *compiler, *(flag for flag in flags if flag != "-w"), "-pipe", "-fdiagnostics-color=never",
         *(f"-I{folder}" for folder in headers),
-        "-x", "c++", "-", "-x", "none", "-shared", "-o", made, str(source.runtime_library), *own,
-        *(f"-Wl,--wrap={name}" for name in wrapped),
-        f"-Wl,-rpath,{source.runtime_library.parent}", "-Wl,-Bsymbolic", "-Wl,--no-undefined",
+        "-x", "c++", "-", *(("-c", "-o", f"{made}.o") if clang else ("-x", "none", *linked)), *own,
     ]  # fmt: skip
     result = subprocess.run(
         command,
@@ -323,6 +326,11 @@ def _compile(source: _Source, unit: str, library: Path, text: str, expression: s
         check=False,
         env=toolchain.environment(),
     )
+    if clang and not result.returncode:
+        link = [*compiler, f"{made}.o", "-fno-sanitize=undefined", *linked]
+        linker = subprocess.run(link, capture_output=True, text=True, check=False)
+        result.returncode, result.stderr = linker.returncode, result.stderr + linker.stderr
+        Path(f"{made}.o").unlink()
     if result.returncode:
         Path(made).unlink(missing_ok=True)
         errors = uninitialised.without_warnings(result.stderr)

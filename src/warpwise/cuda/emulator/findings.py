@@ -51,6 +51,7 @@ _VERBS = {
 SPACES = ("", "global", "shared", "dynamic shared", "module", "local")
 _HEADERS = Path(__file__).parent / "include"
 _WARP = 32
+_HASHED_BYTES = 80  # kHashedBytes of abi.h
 
 
 def translate(build: Build, reports: Sequence[Report], load_bias: int, block: Index3) -> list[Finding]:
@@ -142,7 +143,7 @@ def _place(build: Build, place: int) -> tuple[str, int]:
 def _file_hash(name: str) -> int:
     """Return the hash of ``ww_place``."""
     hashed = 2166136261
-    for byte in name.encode():
+    for byte in name.encode()[-_HASHED_BYTES:]:
         hashed = ((hashed ^ byte) * 16777619) & 0xFFFFFFFF
     return (hashed ^ hashed >> 13) % 8191
 

@@ -60,7 +60,9 @@ def flags(compiler: tuple[str, ...], checked: bool, numbers: bool = False) -> tu
     if native.is_clang(compiler):
         # By default clang does not instrument a read that a write to the same address follows.
         reads = ("-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1")
-        return (*common, *_INSTRUMENTED, *reads) if checked else (*common, "-O2")
+        # Ziglang defines NDEBUG where the compiler optimises, and ends the process at undefined behaviour.
+        common = (*common, "-UNDEBUG")
+        return (*common, *_INSTRUMENTED, "-fsanitize-recover=all", *reads) if checked else (*common, "-O2")
     # Line tables name no variables: tracking them takes a third of the time of a large kernel.
     common = (*common, "-fno-gnu-unique", "-fno-trapping-math", "-fno-var-tracking", "-gno-variable-location-views")
     if not checked:  # pairs of an addition and a subtraction would not be fused

@@ -11,7 +11,7 @@ import torch
 
 from warpwise.cuda.errors import LaunchError
 from warpwise.cuda.gpu import driver, nvrtc
-from warpwise.cuda.gpu.prepared import Parameters, PreparedLaunch, available
+from warpwise.cuda.gpu.prepared import Parameters, PreparedLaunch, available, launch
 from warpwise.cuda.launch import limits
 from warpwise.cuda.launch.arguments import Binder
 from warpwise.cuda.launch.constants import wrong_size
@@ -117,10 +117,10 @@ class GpuKernel:
         The launcher must have been checked by an earlier ``launch``. The caller passes a CUresult that is not 0 to
         ``failed``.
         """
-        if self._synchronous or self.compiled.cooperative or not available():
+        if self._synchronous or not available():
             return None
         shape = (*launcher.grid, *launcher.block, launcher.shared_bytes)
-        return PreparedLaunch(self.parameters, int(self._function), shape, values)
+        return PreparedLaunch(self.parameters, int(self._function), shape, self.compiled.attribute, values)
 
     def failed(self, code: int, launcher: Launcher, repeat: Callable[[], int]) -> None:
         """Raise ``LaunchError`` for a CUresult, except that of a thread without a context, where ``repeat`` works."""
@@ -161,10 +161,14 @@ class GpuKernel:
                 raise self._error(result, "running", launcher)
 
     def _call(self, launcher: Launcher, stream: int) -> int:
-        launch = self.driver.cuLaunchCooperativeKernel if self.compiled.cooperative else self.driver.cuLaunchKernel
-        more = () if self.compiled.cooperative else (0,)
         shape = (*launcher.grid, *launcher.block, launcher.shared_bytes)
-        return int(launch(self._function, *shape, stream, self.parameters.address, *more)[0])
+        attribute = self.compiled.attribute
+        if attribute and available():
+            return launch(int(self._function), shape, attribute, stream, self.parameters)
+        launched = (self._function, *shape, stream, self.parameters.address)
+        if self.compiled.cooperative:
+            return int(self.driver.cuLaunchCooperativeKernel(*launched)[0])
+        return int(self.driver.cuLaunchKernel(*launched, 0)[0])
 
     def _copy_constants(self, stream: int) -> None:
         """Copy the module's constants to the device, in stream order."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from warpwise import native
-from warpwise.cuda.gpu.compiled import Compiled, resources, synchronises_grid
+from warpwise.cuda.gpu.compiled import Compiled, resources, synchronises_grid, waits_for_previous
 from warpwise.cuda.gpu.flat_source import FlatSource
 from warpwise.cuda.source import includes
 from warpwise.cuda.source.kernels import address
@@ -112,6 +112,7 @@ def compile(source: FlatSource) -> Compiled:
         demangle(_only(entries, "ww_signature")),
         **resources(log, symbol),
         cooperative=synchronises_grid(code, symbol),
+        programmatic=waits_for_previous(code, symbol),
         constants={name: by_name[name.removeprefix("::")] for name in source.constants},
         log="\n".join(line for line in log.splitlines() if "ww_" not in line).strip(),
         cubin=code,

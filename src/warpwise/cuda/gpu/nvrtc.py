@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from warpwise import cache, native
 from warpwise.cuda.errors import CompileError
 from warpwise.cuda.gpu import nvcc
-from warpwise.cuda.gpu.compiled import Compiled, resources, synchronises_grid
+from warpwise.cuda.gpu.compiled import Compiled, resources, synchronises_grid, waits_for_previous
 from warpwise.cuda.gpu.flat_source import FlatSource
 from warpwise.cuda.source import includes
 from warpwise.cuda.source.device_code import code_digest, device_code
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # The symbol of its instantiation with a kernel's type contains that type; demangled, it gives the parameter types.
 _SIGNATURE = "\ntemplate <class F> __global__ void ww_signature() {}\n"
-_FORMAT = 3  # of cache entries
+_FORMAT = 4  # of cache entries
 
 # Functions without __device__ are device code, since nvcc allows constant expressions to call constexpr functions.
 # Diagnostic 177 (unused variable) is expected, as kernels are compiled one by one; 47 is a macro redefinition, which
@@ -195,6 +195,7 @@ def _compile(
         demangle(names[signature]),
         **resources(log.getvalue(), symbol),
         cooperative=synchronises_grid(cubin, symbol),
+        programmatic=waits_for_previous(cubin, symbol),
         constants={name: names[ref] for name, ref in references.items()},
         log=log.getvalue().strip(" \0\n"),
         cubin=cubin,

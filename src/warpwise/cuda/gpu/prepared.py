@@ -72,6 +72,33 @@ class _Config(ctypes.Structure):
     )  # fmt: skip
 
 
+class _Attribute(ctypes.Structure):
+    """``CUlaunchAttribute`` of cuda.h, whose value is a union of 64 bytes."""
+
+    _fields_ = (("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_int * 16))
+
+
+@functools.cache
+def _attribute(kind: int) -> _Attribute:
+    """The attribute ``kind`` with the value 1. Kept, since launches point to it."""
+    return _Attribute(kind, 0, (1,))
+
+
+def _config(shape: Sequence[int], attribute: int) -> _Config:
+    config = _Config(*shape)
+    if attribute:
+        config.attributes, config.attribute_count = ctypes.addressof(_attribute(attribute)), 1
+    return config
+
+
+def launch(function: int, shape: Sequence[int], attribute: int, stream: int, parameters: Parameters) -> int:
+    """Launch a kernel with one launch attribute (``Compiled.attribute``); returns the CUresult."""
+    config = _config(shape, attribute)
+    config.stream = stream
+    code: int = launch_function()(ctypes.addressof(config), function, parameters.address, None)
+    return code
+
+
 @functools.cache
 def launch_function() -> Any:
     """``cuLaunchKernelEx``, or None where the driver's library cannot be found by its name."""
@@ -86,25 +113,33 @@ def launch_function() -> Any:
 class PreparedLaunch:
     """One kernel with its grid; the parameters whose ``values`` are None vary from call to call.
 
+    ``shape`` is grid, block and shared memory in bytes; ``attribute`` is that of ``Compiled``.
     ``pointer`` and ``setter`` give what writes a parameter. ``call(stream)`` launches and returns the CUresult. Hold
     ``lock`` from the first write to the return of ``call``.
     """
 
-    __slots__ = ("_config", "call", "function", "lock", "parameters", "pointer", "setter", "shape")
+    __slots__ = ("_config", "attribute", "call", "function", "lock", "parameters", "pointer", "setter", "shape")
 
-    def __init__(self, parameters: Parameters, function: int, shape: Sequence[int], values: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        parameters: Parameters,
+        function: int,
+        shape: Sequence[int],
+        attribute: int,
+        values: Sequence[Any],
+    ) -> None:
         self.lock = threading.Lock()
         self.parameters = own = parameters.copy()
-        self.function, self.shape = function, tuple(shape)
+        self.function, self.shape, self.attribute = function, tuple(shape), attribute
         blank = (b"" if code.endswith("s") else 0 for code in parameters.codes)
         own.fill([zero if value is None else value for value, zero in zip(values, blank, strict=True)])
         self.pointer, self.setter = own.pointer, own.setter
-        self._config = config = _Config(*shape)
-        launch, where, table = launch_function(), ctypes.addressof(config), own.address
+        self._config = config = _config(shape, attribute)
+        start, where, table = launch_function(), ctypes.addressof(config), own.address
 
         def call(stream: int) -> int:
             config.stream = stream
-            code: int = launch(where, function, table, None)
+            code: int = start(where, function, table, None)
             return code
 
         self.call = call

@@ -24,11 +24,13 @@ Scalars = Sequence[tuple[int, int, Callable[[Any], Any]]]
 class NativeKernel(NamedTuple):
     """A CUDA launch as ``fastcall.Replay`` takes it: offsets are those of parameters in ``memory``, in bytes.
 
-    ``shape`` is grid, block and shared memory in bytes; ``scalars`` have a ``struct`` format besides.
+    ``shape`` is grid, block and shared memory in bytes; ``scalars`` have a ``struct`` format besides. ``attribute`` is
+    that of ``Compiled``.
     """
 
     function: int
     shape: Sequence[int]
+    attribute: int
     memory: bytes
     offsets: Sequence[int]
     pointers: Pointers
@@ -101,6 +103,7 @@ class CudaStep:
         return NativeKernel(
             made.function,
             made.shape,
+            made.attribute,
             made.parameters.memory,
             offsets,
             [(offsets[slot], tensor, shift) for slot, tensor, shift in self._pointers],
@@ -110,7 +113,7 @@ class CudaStep:
         )
 
     def _general(self, addresses: Sequence[int], scalars: Sequence[Any]) -> None:
-        """The launch of a kernel with constants, with a cooperative grid, or with synchronisation."""
+        """The launch of a kernel with constants, or with synchronisation."""
         values = self._values.copy()
         for slot, index, bind in self._scalars:
             values[slot] = bind(scalars[index])

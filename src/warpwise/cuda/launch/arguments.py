@@ -68,6 +68,7 @@ class PointerSlot:
     def __init__(self, kernel: str, position: int, name: str, declared: str, parameter: Parameter) -> None:
         self.kernel, self.position, self.name, self.declared = kernel, position, name, declared
         self.const = parameter.const
+        self.reference = parameter.reference
         self.type = element(parameter.element) if parameter.pointers == 1 else None
         self.element = parameter.element + "*" * (parameter.pointers - 1)
         self.any = parameter.element == "void" and parameter.pointers == 1
@@ -212,6 +213,8 @@ class PointerSlot:
 class ScalarSlot:
     """One by-value parameter."""
 
+    reference = False
+
     def __init__(self, kernel: str, position: int, name: str, declared: str, parameter: Parameter, size: int) -> None:
         self.kernel, self.position, self.name, self.declared = kernel, position, name, declared
         self.convert, self.code, self._pack = scalars.converter(parameter.element, size, self)
@@ -251,11 +254,12 @@ class Binder:
         self.slots: list[PointerSlot | ScalarSlot] = []
         for position, (parameter, size, (text, name)) in enumerate(zip(parameters, sizes, named, strict=True)):
             name = name or f"#{position}"
-            if parameter.reference:
+            if parameter.reference and parameter.pointers:
                 raise ArgumentError(
-                    f"{kernel}: parameter {position} '{name}' is a reference ({text}); a kernel's parameters are "
-                    "passed by value: declare a pointer or a value"
+                    f"{kernel}: parameter {position} '{name}' is a reference to a pointer ({text}): declare a pointer"
                 )
+            if parameter.reference:  # passed as the address of device memory
+                parameter = replace(parameter, pointers=1)
             if parameter.pointers:
                 self.slots.append(PointerSlot(kernel, position, name, text, parameter))
             else:

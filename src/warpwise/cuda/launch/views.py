@@ -65,6 +65,8 @@ class View(NamedTuple):
 class Slot(Protocol):
     """A parameter of a kernel; makes the error for an argument that does not fit."""
 
+    reference: bool
+
     def error(self, came: str, advice: str = ...) -> ArgumentError: ...
 
 
@@ -121,6 +123,8 @@ def of_any(value: Any, slot: Slot) -> View:
     advice = "a kernel takes arrays through tensors, NumPy arrays or the CUDA array interface; None is a null pointer"
     if isinstance(value, int | float | np.generic):
         advice = "a pointer needs an array: are the arguments in the order of the kernel's parameters?"
+        if slot.reference:
+            advice = "the kernel reads a reference at an address of device memory: pass an array, or declare a value"
     elif isinstance(value, list | tuple):
         advice = "pass torch.tensor(...) with the element type"
     raise slot.error(described(value), advice)

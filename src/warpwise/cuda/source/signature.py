@@ -27,7 +27,7 @@ class Parameter:
     """One parameter's type: ``float const*`` has the element "float", ``pointers`` 1 and ``const`` true.
 
     ``extent`` is the number of elements of the array that a pointer to an array points to: 16 for ``float (*) [16]``.
-    ``const`` is true if the pointee is const; it has no meaning for a parameter passed by value.
+    ``const`` is true if the pointee of a pointer or reference is const; it has no meaning for a value.
     """
 
     text: str
@@ -79,7 +79,7 @@ def parse_parameter(text: str) -> Parameter:
     head = body[:inner] + outside
     # In `T const* const*` the pointee of the last asterisk is qualified by the const in front of it.
     pointee = pointers[-2] if len(pointers) > 1 else re.sub(r"<.*>", "", head)
-    const = bool(pointers) and bool(re.search(r"\bconst\b", pointee))
+    const = bool(pointers or reference) and bool(re.search(r"\bconst\b", pointee))
     return Parameter(text, _element(head), len(pointers), const, reference)
 
 

@@ -53,8 +53,8 @@ def cluster_split(problem: Problem, config: str | None) -> None:
     """The launch of k06."""
     a, b, result, kept, bias, scale, activation, source, alpha, beta = problem
     shape, tensor_cores = Shape.of(a, b), a.dtype != torch.float32
-    left, right = (cluster_split_k.lines(operand, at, tensor_cores) for operand, at in ((a, 1), (b, 0)))
     chosen, number = config or cluster_split_k.configs(a, b)[0], activation_number(activation)
+    left, right = cluster_split_k.operand_lines(a, b, chosen, tensor_cores)
     kernel, tiles_m = cluster_split_k.configured(
         CLUSTER_SPLIT_K, "gemm_cluster_split_k", left, right, result, shape, chosen, tensor_cores, number
     )
@@ -88,33 +88,21 @@ def rungs(
     """
     triton_pass = lazy_launch(f"{__package__}.k02_triton_pass")
 
-    def product_and_pass(outputs: Any, *args: Any) -> None:
-        triton_pass(problem(outputs, *args), multiply)
+    def of_problem(launch: Callable[..., None]) -> Callable[..., None]:
+        return lambda outputs, *args, config=None: launch(problem(outputs, *args), config)
 
-    def warpgroups(outputs: Any, *args: Any, config: str | None = None) -> None:
-        k05_warpgroups.launch(problem(outputs, *args), config)
-
-    def split(outputs: Any, *args: Any, config: str | None = None) -> None:
-        cluster_split(problem(outputs, *args), config)
-
-    def split_limits(*args: Any) -> str | None:
-        return cluster_split_k.limits(*operands(*args))
-
-    def split_configs(*args: Any) -> tuple[str, ...]:
-        return cluster_split_k.configs(*operands(*args))
-
-    def grid_of_pass(*args: Any) -> str | None:
-        return limits.rows_limit(*sizes(*operands(*args)), rows=16)
-
-    def configs(*args: Any) -> tuple[str, ...]:
-        return persistent.configs(*operands(*args))
+    def of_operands(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args: function(*operands(*args))
 
     return (
         make_rung(HERE, "k02_triton_pass", "matmul's fastest product, then one pass over it",
-                  product_and_pass, dtypes=(torch.float32,), limits=grid_of_pass, strided=True),
+                  of_problem(lambda given, _: triton_pass(given, multiply)), dtypes=(torch.float32,),
+                  limits=of_operands(lambda a, b: limits.rows_limit(*sizes(a, b), rows=16)), strided=True),
         make_rung(HERE, "k05_warpgroups",
                   "Hopper in CUDA: an epilogue of few instructions, overlapped with the next tile's products",
-                  warpgroups, dtypes=HALVES, limits=warpgroup_limits, strided=True, configs=configs),
-        make_rung(HERE, "k06_cluster_split_k", cluster_split_k.IDEA, split, dtypes=KERNEL_DTYPES,
-                  limits=split_limits, strided=True, configs=split_configs),
+                  of_problem(k05_warpgroups.launch), dtypes=HALVES, limits=warpgroup_limits, strided=True,
+                  configs=of_operands(persistent.configs)),
+        make_rung(HERE, "k06_cluster_split_k", cluster_split_k.IDEA, of_problem(cluster_split), dtypes=KERNEL_DTYPES,
+                  limits=of_operands(cluster_split_k.limits), strided=True,
+                  configs=of_operands(cluster_split_k.configs)),
     )  # fmt: skip

@@ -62,13 +62,16 @@ def execute(
             return MachineRun(run(wanted))
         if checked_seconds is not None and _SLOWER * checked_seconds <= options.budget:
             return MachineRun(run(None))
-        first = run(min(total, max(1, round(_PILOT * min(1.0, options.budget / BUDGET)))))
-        if first.blocks_run >= total:
-            return MachineRun(first)
-        fit = int(options.budget / max(first.seconds / first.blocks_run, 1e-9))
-        if fit >= total:
-            return MachineRun(run(None))
-        return MachineRun(run(fit) if fit >= 2 * first.blocks_run else first)
+        try:
+            first = run(min(total, max(1, round(_PILOT * min(1.0, options.budget / BUDGET)))))
+            if first.blocks_run >= total:
+                return MachineRun(first)
+            fit = int(options.budget / max(first.seconds / first.blocks_run, 1e-9))
+            if fit < total:
+                return MachineRun(run(fit) if fit >= 2 * first.blocks_run else first)
+        except machine.NeedsAllBlocks:
+            pass
+        return MachineRun(run(None))
     except machine.MachineFault as error:
         return MachineRun(unsupported=str(error), agrees=Agreement("not compared", "the machine code was not executed"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -50,13 +50,15 @@ def explain_rung(
     budget: float = BUDGET,
     checks: str = "all",
     timeout: float = 60.0,
+    arguments: Callable[[Case], tuple[Any, ...]] | None = None,
 ) -> Explanations:
     """Explain each launch that ``rung`` of ``op`` makes, in order, for ``case`` (or the size of that name) and
     ``dtype``.
 
     By default, ``case`` is the operation's first size, halved until a checked run takes about a second. A larger case
     is counted without a check; the rung is then checked at that smaller size first, and a caveat notes it. Inputs are
-    made on ``device`` from ``seed``; the other options are those of ``explain``.
+    made on ``device`` from ``seed``, or by ``arguments`` for a case that is counted without a check, which changes none
+    of them but those that the operation mutates; the other options are those of ``explain``.
 
     Raises ``ValueError`` if the rung does not support the case or launches no kernel, or if the arguments exceed the
     available memory, and what ``explain`` raises.
@@ -73,7 +75,8 @@ def explain_rung(
         small = checkable(op, dtype)
         _collect(op, rung, small, dtype, where, seed, dataclasses.replace(options, blocks=1))
         options = dataclasses.replace(options, checks="none", keep=False)
-    found = _collect(op, rung, chosen, dtype, where, seed, options)
+    made = arguments(chosen) if arguments is not None and options.checks == "none" else None
+    found = _collect(op, rung, chosen, dtype, where, seed, options, made)
     if large:
         note = (
             f"{_described(chosen.sizes)} is too large to be checked on a CPU: the rung was checked at "
@@ -92,13 +95,21 @@ def _noted(one: Explanation, note: str, launches: int) -> Explanation:
 
 
 def _collect(
-    op: Op, rung: Rung, case: Case, dtype: torch.dtype, device: torch.device, seed: int, options: Options
+    op: Op,
+    rung: Rung,
+    case: Case,
+    dtype: torch.dtype,
+    device: torch.device,
+    seed: int,
+    options: Options,
+    made: tuple[Any, ...] | None = None,
 ) -> list[Explanation]:
     """Run the rung, explaining each of its launches instead of making it.
 
-    Without a check its grid is that for the target's number of SMs; a checked run has the grid of one SM.
+    Without a check its grid is that for the target's number of SMs; a checked run has the grid of one SM. ``made`` are
+    its arguments if they exist already.
     """
-    args = op.spec.arguments(case, dtype, device, seed)
+    args = op.spec.arguments(case, dtype, device, seed) if made is None else made
     op.spec.check(*args)
     # The machine may execute a kernel that the emulator does not support.
     unchecked = options.checks == "none" and device.type not in rung.devices

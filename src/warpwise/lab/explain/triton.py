@@ -69,21 +69,21 @@ class _Triton:
     def explanation(self) -> Explanation:
         options, checked = self.options, self.options.checks != "none"
         buffers = {name: _buffer(name, value) for name, value in self.bound.items() if _tensor(value) is not None}
-        before = outputs.ArgumentSnapshot(list(buffers.values()))
+        before = outputs.ArgumentSnapshot(list(buffers.values())) if checked else None
         try:
             if checked:
                 self._timed("checked run", self._check)
-            after = outputs.ArgumentSnapshot(list(buffers.values()))
+            after = outputs.ArgumentSnapshot(list(buffers.values())) if checked else None
             compiled = self._timed("compilation", self._compile)
             program = self._timed("disassembly", lambda: _load(compiled))
             grid, block = self._grid(), (_WARP * compiled.num_warps, 1, 1)
             run = self._run(compiled, program, grid, block, buffers, before)
         finally:
-            if not options.keep:
+            if before is not None and not options.keep:
                 before.put_back()
         if run.counts is not None:
             self.seconds["execution"] = run.counts.seconds
-            if checked:
+            if before is not None and after is not None:
                 adds = any(instruction.opcode in ATOMICS for instruction in program.instructions)
                 run.agrees = outputs.agreement(
                     list(buffers.values()), before, after, run.counts.outputs, run.counts.sampled, adds
@@ -147,7 +147,7 @@ class _Triton:
         grid: Any,
         block: Any,
         buffers: Mapping[str, Buffer],
-        before: outputs.ArgumentSnapshot,
+        before: outputs.ArgumentSnapshot | None,
     ) -> MachineRun:
         """Execute the compiled kernel. If it is not supported, the result holds the reason instead of counters."""
         try:
@@ -156,7 +156,7 @@ class _Triton:
             return MachineRun(
                 unsupported=str(error), agrees=Agreement("not compared", "the machine code was not executed")
             )
-        given = before.rebased(packed)
+        given = before.rebased(packed) if before is not None else packed
         return execute(program, grid, block, compiled.shared, given, {}, self.options, None)
 
 

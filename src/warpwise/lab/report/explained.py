@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -25,11 +25,11 @@ from warpwise.lab.report.processes import on_all_cores
 from warpwise.lab.verify.verdict import dtype_name
 from warpwise.operation import Case, Op, Rung
 
-FORMAT = 2  # version of the cached data
+FORMAT = 3  # version of the cached data
 CODE = Path(__file__).parents[2]  # the package, whose code is part of the cache key
 UNITS = 5
 MOST_BYTES = 2**28
-BUDGET_S = 1.0  # seconds to execute a launch: as many blocks as fit
+BUDGET_S = 0.5  # seconds to execute a launch: as many blocks as fit
 
 
 @dataclass(frozen=True)
@@ -132,75 +132,100 @@ def _sum(*lines: Line) -> dict[str, float]:
     return found
 
 
-def explain_rungs(
-    op: Op,
-    target: str,
-    point: MeasuredPoint | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
-    verified: Container[str] = (),
-) -> dict[str, Explained]:
-    """Explain every rung that launches a GPU kernel, at the size of ``point`` reduced to at most ``MOST_BYTES``.
+@dataclass(frozen=True)
+class LadderAtPoint:
+    """The rungs of one operation to explain, at the size of ``point`` reduced to at most ``MOST_BYTES``.
 
-    Those of the rungs that are ``verified`` are counted without a checked run before. Rungs that are not in the cache
-    are explained on all cores. ``progress`` is called with each rung's name, the number of rungs done and their total.
+    Those of the rungs that are ``verified`` are counted without a checked run before.
     """
-    chosen = [rung for rung in op.rungs if rung.language in ("cuda", "triton")]
-    found: dict[str, Explained] = {}
 
-    def done(name: str, made: Explained) -> None:
-        found[name] = made
+    op: Op
+    target: str
+    point: MeasuredPoint | None = None
+    verified: Container[str] = ()
+
+
+def explain_ladders(
+    ladders: Sequence[LadderAtPoint], progress: Callable[[str, str, int, int], None] | None = None
+) -> Iterator[tuple[str, dict[str, Explained]]]:
+    """Explain every rung that launches a GPU kernel; yield each operation's name and rungs when all of them are done.
+
+    Rungs that are not in the cache are explained on all cores, those of several operations at a time. ``progress`` is
+    called with the names of an operation and a rung, the number of the operation's rungs done and their total.
+    """
+    known = {ladder.op.name: ladder for ladder in ladders}
+    chosen = {
+        name: [rung.name for rung in ladder.op.rungs if rung.language in ("cuda", "triton")]
+        for name, ladder in known.items()
+    }
+    found: dict[str, dict[str, Explained]] = {name: {} for name in known}
+
+    def made(name: str, rung: str, explained: Explained) -> bool:
+        """Keep one explanation; True if it is the operation's last."""
+        found[name][rung] = explained
         if progress is not None:
-            progress(name, len(found), len(chosen))
+            progress(name, rung, len(found[name]), len(chosen[name]))
+        return len(found[name]) == len(chosen[name])
 
-    missing = []
-    for rung in chosen:
-        kept = _kept(op, rung, target, point, rung.name in verified)
-        if kept is not None:
-            done(rung.name, kept)
-        else:
-            missing.append(rung)
-    for name, made in on_all_cores(
-        [rung.name for rung in missing],
-        lambda name: explain_one(op, op.rung(name), target, point, name in verified),
-    ):
-        done(name, made)
-    return {rung.name: found[rung.name] for rung in chosen}
+    def ordered(name: str) -> tuple[str, dict[str, Explained]]:
+        return name, {rung: found[name][rung] for rung in chosen[name]}
+
+    missing: list[tuple[str, str]] = []
+    for name, ladder in known.items():
+        left = len(missing)
+        for rung in chosen[name]:
+            kept = _kept(ladder, rung)
+            if kept is not None:
+                made(name, rung, kept)
+            else:
+                missing.append((name, rung))
+        if len(missing) == left:
+            yield ordered(name)
+    for (name, rung), explained in on_all_cores(missing, lambda item: explain_one(known[item[0]], item[1])):
+        if made(name, rung, explained):
+            yield ordered(name)
 
 
-def _kept(op: Op, rung: Rung, target: str, point: MeasuredPoint | None, verified: bool) -> Explained | None:
+def _kept(ladder: LadderAtPoint, name: str) -> Explained | None:
     """The explanation in the cache, or None. A reason why there is none takes no time."""
-    if "cpu" not in rung.devices:
-        return Explained(target=target, reason="uses hardware features that cannot be executed on a CPU")
-    path = _place(op, rung, target, point, verified)[2]
-    kept = cache.load(path)
+    if "cpu" not in ladder.op.rung(name).devices:
+        return Explained(target=ladder.target, reason="uses hardware features that cannot be executed on a CPU")
+    kept = cache.load(_place(ladder, name)[2])
     return _read(json.loads(kept)) if kept is not None else None
 
 
-def _place(
-    op: Op, rung: Rung, target: str, point: MeasuredPoint | None, verified: bool
-) -> tuple[torch.dtype, Case, Path]:
+def _place(ladder: LadderAtPoint, name: str) -> tuple[torch.dtype, Case, Path]:
     """The dtype and the case to explain, and the file of the cache."""
+    op, point, rung = ladder.op, ladder.point, ladder.op.rung(name)
     known = {dtype_name(dtype): dtype for dtype in op.spec.dtypes if rung.dtypes is None or dtype in rung.dtypes}
-    name = point.dtype if point is not None and point.dtype in known else next(iter(known))
-    dtype = known[name]
+    dtype = known[point.dtype if point is not None and point.dtype in known else next(iter(known))]
     case = _within(op, dtype, point)
-    return dtype, case, cache.cache_dir() / "report" / f"{_key(op, rung, case, dtype, target, verified)}.bin"
+    key = _key(op, rung, case, dtype, ladder.target, name in ladder.verified)
+    return dtype, case, cache.cache_dir() / "report" / f"{key}.bin"
 
 
-def explain_one(
-    op: Op, rung: Rung, target: str, point: MeasuredPoint | None = None, verified: bool = False
-) -> Explained:
+def explain_one(ladder: LadderAtPoint, name: str) -> Explained:
     """The explanation of one rung, which is kept in the cache. An exception becomes the ``reason``.
 
-    A ``verified`` rung is not checked again: the page shows its verdict.
+    A verified rung is not checked again: the page shows its verdict.
     """
-    dtype, case, path = _place(op, rung, target, point, verified)
+    op, target = ladder.op, ladder.target
+    dtype, case, path = _place(ladder, name)
     named: dict[str, Any] = {
         "case": case.name, "sizes": dict(case.sizes), "dtype": dtype_name(dtype), "target": target,
     }  # fmt: skip
-    checks = "none" if verified else "all"
+    checks = "none" if name in ladder.verified else "all"
     try:
-        explained = explain_rung(op, rung, case, dtype, target=target, budget=BUDGET_S, checks=checks)
+        explained = explain_rung(
+            op,
+            name,
+            case,
+            dtype,
+            target=target,
+            budget=BUDGET_S,
+            checks=checks,
+            arguments=lambda chosen: _arguments(op, chosen, dtype),
+        )
         launches = tuple(map(_reduced, explained))
     except KernelError as error:
         return Explained(**named, reason=f"{type(error).__name__}: {error}")
@@ -209,6 +234,19 @@ def explain_one(
     made = Explained(**named, launches=launches)
     cache.save(path, json.dumps(dataclasses.asdict(made)).encode())
     return made
+
+
+def _arguments(op: Op, case: Case, dtype: torch.dtype) -> tuple[Any, ...]:
+    """The arguments of ``case``, which the rungs of an operation share unless it changes them."""
+    if op.spec.parsed.mutated:
+        return op.spec.arguments(case, dtype, torch.device("cpu"), 0)
+    if not _LATEST or _LATEST[0][:3] != (op, case, dtype):
+        _LATEST.clear()
+        _LATEST.append((op, case, dtype, op.spec.arguments(case, dtype, torch.device("cpu"), 0)))
+    return _LATEST[0][3]
+
+
+_LATEST: list[tuple[Op, Case, torch.dtype, tuple[Any, ...]]] = []
 
 
 def _within(op: Op, dtype: torch.dtype, point: MeasuredPoint | None) -> Case:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from warpwise.cache import atomic_write
@@ -32,22 +32,20 @@ def file_name(name: str) -> str:
 def write(
     found: Sequence[Collected],
     folder: Path,
-    explained: Mapping[str, Mapping[str, Explained]] | None = None,
+    explained: Iterable[tuple[str, Mapping[str, Explained]]] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> list[Path]:
     """Write the pages of ``found`` and their index into ``folder``, and return them, the index first.
 
-    ``explained`` holds each operation's explanations by rung. Raises ``OSError``, and ``MissingLibrary`` without
-    vl-convert.
+    ``explained`` yields each operation's name and explanations by rung; an operation's page is written when they come.
+    Raises ``OSError``, and ``MissingLibrary`` without vl-convert.
     """
     require_folder(folder)
-    entries, paths = [], []
-    for collected in found:
+    known = {collected.name: collected for collected in found}
+    paths = {name: folder / file_name(name) for name in known}
+    for name, rungs in explained if explained is not None else ((name, {}) for name in known):
         if progress is not None:
-            progress(collected.name)
-        path = folder / file_name(collected.name)
-        atomic_write(path, page(collected, (explained or {}).get(collected.name), INDEX))
-        entries.append(entry_of(collected, path.name))
-        paths.append(path)
-    atomic_write(folder / INDEX, index(entries))
-    return [folder / INDEX, *paths]
+            progress(name)
+        atomic_write(paths[name], page(known[name], rungs, INDEX))
+    atomic_write(folder / INDEX, index([entry_of(one, paths[one.name].name) for one in found]))
+    return [folder / INDEX, *paths.values()]

@@ -9,9 +9,9 @@ import torch
 from torch.nn import functional
 
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_tensor, draw
-from warpwise.ops._windows import Pair, check_pool, check_settings, pooled_shape
+from warpwise.ops._windows import Pair, check_pool, check_settings, memory_format, pooled_shape
 
-DTYPES = (torch.float32,)
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def check(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, count_include_pad: bool) -> None:
@@ -52,7 +52,9 @@ def eager(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, c
     if not input.numel():
         return input.sum() + input.new_zeros(pooled_shape(input.shape, kernel_size, stride, padding))
     pairs = (list(kernel_size), list(stride), list(padding))
-    return functional.avg_pool2d(input, *pairs, count_include_pad=count_include_pad).contiguous()
+    return functional.avg_pool2d(input, *pairs, count_include_pad=count_include_pad).contiguous(
+        memory_format=memory_format(input)
+    )
 
 
 def reference(input: torch.Tensor, *settings: Any) -> torch.Tensor:
@@ -72,11 +74,14 @@ def eager_backward(
     count_include_pad: bool,
 ) -> torch.Tensor:
     """PyTorch's backward of the pooling, which reads only the shape of the input."""
-    empty = grad_output.new_empty(tuple(shape_input))
+    empty = torch.empty(
+        tuple(shape_input), dtype=grad_output.dtype, device=grad_output.device, memory_format=memory_format(grad_output)
+    )
     if not grad_output.numel():
         return torch.zeros_like(empty)
     pairs = (list(kernel_size), list(stride), list(padding))
-    return torch.ops.aten.avg_pool2d_backward(grad_output, empty, *pairs, False, count_include_pad, None)
+    found: torch.Tensor = torch.ops.aten.avg_pool2d_backward(grad_output, empty, *pairs, False, count_include_pad, None)
+    return found.contiguous(memory_format=memory_format(grad_output))
 
 
 def reference_backward(grad_output: torch.Tensor, *settings: Any) -> torch.Tensor:
@@ -114,6 +119,8 @@ CASES = (
     _case("huge", 1, 2, 4, 6, 2, 2, values="huge"),
     _case("strided", 1, 2, 6, 8, 2, 2, layout="strided"),
     _case("unaligned", 1, 2, 6, 8, 2, 2, layout="unaligned"),
+    _case("nhwc", 2, 3, 7, 6, 3, 2, 1, layout="channels_last"),
+    _case("nhwc_vectors", 1, 8, 5, 6, 2, 2, layout="channels_last"),
 )
 SIZES = (
     _case("first_block", 128, 16, 28, 28, 2, 2),
@@ -131,6 +138,7 @@ SPEC = Spec(
         "output": Output(
             shape=lambda input, *settings: pooled_shape(input.shape, *settings[:3]),
             terms=lambda input, kernel, *rest: kernel[0] * kernel[1] + 1,
+            memory_format=lambda input, *rest: memory_format(input),
             magnitude=magnitude,
         )
     },
@@ -151,6 +159,7 @@ BACKWARD = Spec(
         "grad_input": Output(
             shape=lambda grad, shape, *rest: tuple(shape),
             terms=lambda grad, shape, kernel, *rest: kernel[0] * kernel[1] + 1,
+            memory_format=lambda grad, *rest: memory_format(grad),
             magnitude=magnitude_backward,
         )
     },

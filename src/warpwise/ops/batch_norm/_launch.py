@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
+from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
+from warpwise.ops._windows import is_nhwc
 
 THREADS = 256  # kThreads of the kernels
 BLOCKS_PER_SM = 4
-FEWEST_ELEMENTS = 4096  # minimum number of elements of a block
-FEWEST_INNER = 32  # minimum number of adjacent elements of a channel for which a rung is the default
+SHORT_CHANNEL, FEW_VECTORS = 16384, 1024  # vectors of a channel for one block, and for one of 256 threads
+FEWEST_ELEMENTS = 2048  # minimum number of elements of a block
+ROWS_OF_THREAD, ROWS_OF_SUM = 4, 8  # the fewest, for which a block is added without and with sums
+FEWEST_INNER_BYTES = 32  # a sector: the fewest adjacent bytes of a channel for which a rung is the default
 MOST_ELEMENTS, MOST_CHANNELS = 2**30, 65535  # an index in a channel has 32 bits; grid.y counts channels
 
 
@@ -23,7 +27,7 @@ def sizes(input: torch.Tensor) -> tuple[int, int, int]:
 
 def is_row_long(input: torch.Tensor) -> bool:
     """True if a warp that reads a channel of an image reads whole sectors. Otherwise PyTorch is the default."""
-    return sizes(input)[2] >= FEWEST_INNER
+    return sizes(input)[2] * input.element_size() >= FEWEST_INNER_BYTES
 
 
 def limits(input: torch.Tensor, *rest: Any) -> str | None:
@@ -39,8 +43,73 @@ def parts(input: torch.Tensor) -> int:
     return max(1, min(cdiv(BLOCKS_PER_SM * sm_count(input), channels), cdiv(n * inner, FEWEST_ELEMENTS)))
 
 
-def vector(input: torch.Tensor, *others: torch.Tensor | None) -> int:
-    """Elements per load: 4 if all vectors of all tensors are aligned to 16 bytes, else 1."""
-    given = [tensor for tensor in (input, *others) if tensor is not None]
-    aligned = all(tensor.data_ptr() % 16 == 0 for tensor in given)
-    return 4 if sizes(input)[2] % 4 == 0 and aligned else 1
+def is_whole(input: torch.Tensor, *others: torch.Tensor | None) -> bool:
+    """True if a block per channel is at least as fast as several: short channels, or two for every SM."""
+    n, channels, inner = sizes(input)
+    short = n * inner <= SHORT_CHANNEL * vector(inner, input, *others)
+    return short or channels >= 2 * sm_count(input)
+
+
+def threads_of_channel(input: torch.Tensor, width: int) -> int:
+    """The threads of a block for a whole channel of vectors of ``width`` elements."""
+    n, _, inner = sizes(input)
+    return 256 if n * inner <= FEW_VECTORS * width else 1024
+
+
+def vector(adjacent: int, *tensors: torch.Tensor | None) -> int:
+    """Elements per load of up to 16 bytes, of ``adjacent`` elements: the most to which all tensors are aligned."""
+    given = [tensor for tensor in tensors if tensor is not None]
+    size = given[0].element_size()
+    aligned = (n for n in (8, 4, 2) if all(tensor.data_ptr() % (n * size) == 0 for tensor in given))
+    return next((n for n in aligned if adjacent % n == 0 and n * size <= 16), 1)
+
+
+def parameter_type(input: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None) -> str:
+    """The C type of weight and bias, which have one dtype."""
+    given = weight if weight is not None else bias
+    return cuda.ctype(input.dtype if given is None else given.dtype)
+
+
+def same_parameters(weight: torch.Tensor | None, bias: torch.Tensor | None) -> str | None:
+    """The reason why the kernels do not take these parameters, or None."""
+    if weight is not None and bias is not None and weight.dtype != bias.dtype:
+        return f"takes weight and bias of one dtype, not {weight.dtype} and {bias.dtype}"
+    return None
+
+
+def in_rows(tensor: torch.Tensor) -> bool:
+    """True if the channels are adjacent in memory: (N, H, W, C) or (N, C) without gaps."""
+    return is_nhwc(tensor) or (tensor.dim() == 2 and tensor.is_contiguous())
+
+
+class Rows(NamedTuple):
+    """The launch of kernels of core/channels_last.cuh: `across` threads in a row, `parts` x `tiles` blocks for sums.
+
+    The last block of a tile adds the sums of all, which bounds their number; kernels without sums have more `blocks`.
+    """
+
+    rows: int
+    channels: int
+    vector: int
+    across: int
+    parts: int
+    blocks: int
+    tiles: int
+
+
+def rows(input: torch.Tensor, *others: torch.Tensor | None) -> Rows:
+    """Up to one block per SM for sums, four without, each with several rows for every thread."""
+    channels = input.shape[1]
+    count, width = input.numel() // max(1, channels), vector(channels, input, *others)
+    across = min(32, 1 << max(0, cdiv(channels, width) - 1).bit_length())
+    tiles = cdiv(channels, width * across)
+    parts, blocks = (
+        max(1, min(cdiv(most * sm_count(input), tiles), cdiv(count, THREADS // across * each)))
+        for most, each in ((1, ROWS_OF_SUM), (BLOCKS_PER_SM, ROWS_OF_THREAD))
+    )
+    return Rows(count, channels, width, across, parts, blocks, tiles)
+
+
+def flat(tensor: torch.Tensor) -> torch.Tensor:
+    """A contiguous view of a tensor whose channels are adjacent."""
+    return tensor.permute(0, 2, 3, 1) if is_nhwc(tensor) else tensor

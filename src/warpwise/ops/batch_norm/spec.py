@@ -17,8 +17,10 @@ from warpwise.operation import (
     check_tensor,
     draw,
 )
+from warpwise.ops._windows import memory_format
 
-DTYPES = (torch.float32,)
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+SHORT = DTYPES[1:]
 Optional = torch.Tensor | None
 Three = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
@@ -28,7 +30,8 @@ def check(input: torch.Tensor, weight: Optional, bias: Optional, eps: float) -> 
     for name, value in (("weight", weight), ("bias", bias)):
         if value is not None:
             check_tensor("batch_norm", name, value, FLOATS)
-            check_same("batch_norm", ("input", name), input, value)
+            wider = value.dtype == torch.float32 and input.dtype in SHORT
+            check_same("batch_norm", ("input", name), input.float() if wider else input, value)
             if tuple(value.shape) != (input.shape[1],):
                 raise ValueError(f"batch_norm: expected {name} of shape {(input.shape[1],)}, got {tuple(value.shape)}")
     if eps < 0:
@@ -50,14 +53,23 @@ def check_backward(
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
-    """``input`` (n, c, h, w), moved by the attribute ``offset``; weight and bias unless ``affine`` is false."""
+    """``input`` (n, c, h, w), moved by the attribute ``offset``; weight and bias unless ``affine`` is false.
+
+    With the attribute ``wide``, weight and bias are float32 for inputs of 16 bits.
+    """
     shape = tuple(case.sizes[name] for name in ("n", "c", "h", "w"))
     first = 3 * seed + 31  # not 97 seed, as of grad_output: if the two were equal, the gradient would be 0
     values = draw(shape, dtype, device, first, case.values, 5) + case.attributes.get("offset", 0)
     if not case.attributes.get("affine", True):
         return {"input": values, "weight": None, "bias": None}
-    weight, bias = (draw((shape[1],), dtype, device, first + at) for at in (1, 2))
+    wide = torch.float32 if case.attributes.get("wide") and dtype in SHORT else dtype
+    weight, bias = (draw((shape[1],), wide, device, first + at) for at in (1, 2))
     return {"input": values, "weight": weight, "bias": bias}
+
+
+def statistics_dtype(input: torch.Tensor, *rest: Any) -> torch.dtype:
+    """The dtype of mean and var: float32 for inputs of 16 bits."""
+    return torch.float32 if input.dtype in SHORT else input.dtype
 
 
 def axes(input: torch.Tensor) -> list[int]:
@@ -89,12 +101,13 @@ def eager(input: torch.Tensor, weight: Optional, bias: Optional, eps: float) -> 
     float64, in which derivatives are verified, is computed by the definition, because PyTorch's third derivatives are
     wrong.
     """
+    wide_input, format = input.to(statistics_dtype(input)), memory_format(input)
     if not input.numel() or input.dtype == torch.float64:
-        output, mean, var = computed(input, weight, bias, eps)
-        return output.contiguous(), mean, var
-    var, mean = torch.var_mean(input, axes(input), correction=0)
+        output, mean, var = computed(wide_input, weight, bias, eps)
+        return output.to(input.dtype).contiguous(memory_format=format), mean, var
+    var, mean = torch.var_mean(wide_input, axes(input), correction=0)
     output = torch.batch_norm(input, weight, bias, None, None, True, 0.0, eps, torch.backends.cudnn.enabled)
-    return output.contiguous(), mean, var
+    return output.contiguous(memory_format=format), mean, var
 
 
 def eager_backward(
@@ -108,7 +121,11 @@ def eager_backward(
     *statistics: torch.Tensor,
 ) -> tuple[torch.Tensor, Optional, Optional]:
     """The gradients by differentiable operations; statistics are computed again, so that derivatives include them."""
-    count = max(1, elements(input))
+    count, dtype, format = max(1, elements(input)), input.dtype, memory_format(input)
+    dtypes = [value.dtype if value is not None else dtype for value in (weight, bias)]
+    compute = statistics_dtype(input)
+    input = input.to(compute)
+    weight, grad_output = (value if value is None else value.to(compute) for value in (weight, grad_output))
     centred = input - wide(input.mean(axes(input)), input)
     rstd = (centred.square().mean(axes(input)) + eps).rsqrt()
     h = centred * wide(rstd, input)
@@ -120,7 +137,8 @@ def eager_backward(
         dx = dx + wide(grad_mean, input) / count
     if grad_var is not None:
         dx = dx + wide(grad_var, input) * centred * (2 / count)
-    return dx.contiguous(), None if weight is None else dots, None if bias is None else sums
+    dx = dx.to(dtype).contiguous(memory_format=format)
+    return dx, None if weight is None else dots.to(dtypes[0]), None if bias is None else sums.to(dtypes[1])
 
 
 def deviation(input: torch.Tensor) -> torch.Tensor:
@@ -206,12 +224,21 @@ SPEC = Spec(
     inputs=inputs,
     check=check,
     outputs={
-        "output": Output(like="input", terms=lambda x, *rest: elements(x) + 4, magnitude=magnitude),
+        "output": Output(
+            like="input",
+            memory_format=lambda x, *rest: memory_format(x),
+            terms=lambda x, *rest: elements(x) + 4,
+            magnitude=magnitude,
+        ),
         "mean": Output(
-            shape=lambda x, *rest: x.shape[1:2], terms=lambda x, *rest: elements(x) + 1, magnitude=mean_magnitude
+            shape=lambda x, *rest: x.shape[1:2],
+            dtype=statistics_dtype,
+            terms=lambda x, *rest: elements(x) + 1,
+            magnitude=mean_magnitude,
         ),
         "var": Output(
             shape=lambda x, *rest: x.shape[1:2],
+            dtype=statistics_dtype,
             terms=lambda x, *rest: elements(x) + 2,
             magnitude=lambda x, *rest: deviation(x),
         ),
@@ -225,11 +252,15 @@ SPEC = Spec(
         _case("ragged", 3, 5, 11, 9),
         _case("offset", 4, 2, 6, 8, attributes={"offset": 100}),
         _case("plain", 3, 3, 4, 8, attributes={"affine": False, "eps": 1e-3}),
+        _case("wide_parameters", 2, 3, 4, 8, attributes={"wide": True}),
         _case("one_element", 1, 1, 1, 1),
         _case("empty", 0, 2, 4, 4),
         _case("huge", 2, 2, 3, 3, values="huge"),
         _case("strided", 2, 3, 4, 6, layout="strided"),
         _case("unaligned", 2, 3, 4, 6, layout="unaligned"),
+        _case("nhwc", 3, 5, 11, 9, layout="channels_last"),
+        _case("nhwc_vectors", 40, 16, 7, 9, layout="channels_last"),
+        _case("nhwc_tiles", 2, 300, 3, 5, layout="channels_last"),
     ),
     sizes=(
         _case("first_block", 128, 16, 28, 28),
@@ -246,18 +277,21 @@ BACKWARD = backward_spec(
     " -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)",
     outputs={
         "grad_input": Output(
-            like="input", terms=lambda *args: elements(args[3]) + 8, magnitude=lambda *args: _Sizes(*args).input()
+            like="input",
+            memory_format=lambda *args: memory_format(args[3]),
+            terms=lambda *args: elements(args[3]) + 8,
+            magnitude=lambda *args: _Sizes(*args).input(),
         ),
         "grad_weight": Output(
             shape=lambda *args: args[3].shape[1:2],
-            dtype="input",
+            dtype="weight",
             present=lambda *args: args[4] is not None,
             terms=lambda *args: elements(args[3]) + 4,
             magnitude=lambda *args: _Sizes(*args).weight(),
         ),
         "grad_bias": Output(
             shape=lambda *args: args[3].shape[1:2],
-            dtype="input",
+            dtype="bias",
             present=lambda *args: args[5] is not None,
             terms=lambda *args: elements(args[3]) + 1,
             magnitude=lambda *args: _Sizes(*args).bias(),

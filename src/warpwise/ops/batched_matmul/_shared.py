@@ -1,16 +1,16 @@
-"""Code that several rungs share: the strides of an operand, and broadcast operands."""
+"""Code that several rungs share: operands with one matrix for all products."""
 
 from __future__ import annotations
 
 import torch
 
 
-def strides(matrices: torch.Tensor) -> tuple[int, int, int]:
-    """The strides of matrices, rows and columns in elements; 0 for matrices if the operand has 2 dimensions."""
-    across, along = matrices.stride()[-2:]
-    return matrices.stride(0) if matrices.dim() == 3 else 0, across, along
-
-
 def is_broadcast(operand: torch.Tensor) -> bool:
     """True if all products share one matrix."""
     return operand.dim() == 2 or operand.shape[0] == 1 or operand.stride(0) == 0
+
+
+def one_matrix(operand: torch.Tensor) -> torch.Tensor:
+    """``operand`` as a batch, of one matrix if all products share it."""
+    matrices = operand if operand.dim() == 3 else operand[None]
+    return matrices[:1] if is_broadcast(matrices) else matrices

@@ -11,7 +11,6 @@ from warpwise import triton as wt
 from warpwise.gemm.config import parsed
 from warpwise.gemm.operands import Shape
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.batched_matmul._shared import strides
 from warpwise.triton import lib
 
 SMALL_FLOAT32, SMALL, LARGE = parsed("64x64x32_w4_s3", "64x64x64_w4_s4", "128x128x64_w8_s3")
@@ -61,6 +60,12 @@ def batched_matmul_tiled(
         b_ptrs += BLOCK_K * tl.cast(b_row, tl.int64)
     to = c_ptr + (matrix.to(tl.int64) * m + rows[:, None]) * n + columns[None, :]
     tl.store(to, accumulator.to(c_ptr.dtype.element_ty), mask=row_mask & column_mask)
+
+
+def strides(matrices: torch.Tensor) -> tuple[int, int, int]:
+    """The strides of matrices, rows and columns in elements; 0 for matrices if the operand has 2 dimensions."""
+    across, along = matrices.stride()[-2:]
+    return matrices.stride(0) if matrices.dim() == 3 else 0, across, along
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:

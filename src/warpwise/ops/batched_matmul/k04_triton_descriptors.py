@@ -15,7 +15,7 @@ from warpwise.gemm import boxes
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.operands import Shape
 from warpwise.operation import cdiv
-from warpwise.ops.batched_matmul._shared import is_broadcast
+from warpwise.ops.batched_matmul._shared import is_broadcast, one_matrix
 from warpwise.triton import lib
 
 
@@ -73,8 +73,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     batch, m, n, k = Shape.of(a, b)
 
     def descriptor(operand: torch.Tensor, rows: int, columns: int) -> Any:
-        matrices = operand[None] if operand.dim() == 2 else operand
-        return boxes.descriptor(matrices[:1] if is_broadcast(matrices) else matrices, (rows, columns))
+        return boxes.descriptor(one_matrix(operand), (rows, columns))
 
     programs = boxes.programs(tile, batch * cdiv(m, tile.m) * cdiv(n, tile.n), a)
     layout = {"A_TRANSPOSED": boxes.transposed(a), "B_TRANSPOSED": boxes.transposed(b)}

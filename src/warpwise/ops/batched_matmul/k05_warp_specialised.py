@@ -12,6 +12,7 @@ from warpwise.gemm.config import GemmConfig, chosen, parsed
 from warpwise.gemm.limits import grid_of_tiles, requires_hopper, requires_k
 from warpwise.gemm.operands import Shape
 from warpwise.operation import sm_count
+from warpwise.ops.batched_matmul._shared import one_matrix
 from warpwise.ops.batched_matmul._tables import FAMILIES
 
 WARP_SPECIALISED = cuda.load(Path(__file__).with_suffix(".cu"))
@@ -52,9 +53,7 @@ def operand(matrices: torch.Tensor) -> simt.Operand:
 
     An operand that all products share is one matrix.
     """
-    lines = matrices if matrices.dim() == 3 else matrices[None]
-    if lines.shape[0] == 1 or lines.stride(0) == 0:
-        lines = lines[:1]
+    lines = one_matrix(matrices)
     if 1 not in lines.stride()[1:]:
         lines = lines.contiguous()
     return simt.operand(lines, lines.stride(0) if lines.shape[0] > 1 else 0)

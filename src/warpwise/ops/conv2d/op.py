@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 
 from warpwise.operation import Gradient, Op, register
+from warpwise.ops._convolution import tf32_is_allowed
 from warpwise.ops.conv2d.backward import rungs as backward
 from warpwise.ops.conv2d.forward import rungs as forward
 from warpwise.ops.conv2d.spec import BACKWARD, SPEC, Three
 
 CONV2D_BACKWARD = register(Op(BACKWARD, backward.RUNGS, backward.default))
-_GRADIENT = Gradient(CONV2D_BACKWARD, eager_records=lambda *args: True)
+
+
+def _eager_records(input: torch.Tensor, *rest: Any) -> bool | Callable[[], bool]:
+    """PyTorch's autograd computes the backward in the precision that ``torch.backends.cudnn`` has then."""
+    tf32 = rest[-1]
+    return not (input.is_cuda and input.dtype == torch.float32) or (lambda: tf32_is_allowed() == tf32)
+
+
+_GRADIENT = Gradient(CONV2D_BACKWARD, eager_records=_eager_records)
 CONV2D = register(Op(replace(SPEC, gradient=_GRADIENT), forward.RUNGS, forward.default))
 _conv2d = CONV2D.call
 _conv2d_backward = CONV2D_BACKWARD.call
@@ -31,6 +41,7 @@ def conv2d(
     padding: int | Sequence[int] = 0,
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
+    tf32: bool = False,
     *,
     rung: str | None = None,
 ) -> torch.Tensor:
@@ -39,10 +50,11 @@ def conv2d(
     The result is (N, K, P, Q), P = (H + 2 padding - dilation (R - 1) - 1) / stride + 1. ``stride``, ``padding`` (zeros)
     and ``dilation`` are one number or (vertical, horizontal); ``bias`` may be None. All tensors have one dtype,
     float16, bfloat16, float32 or float64. The kernels take float32, do not round to TF32, and sum in float32; PyTorch
-    computes the other dtypes. Differentiable any number of times. ``rung`` names one kernel of the ladder. Raises
-    ``TypeError`` or ``ValueError`` that names the argument.
+    computes the other dtypes. ``tf32`` allows PyTorch to round float32 operands to TF32, whatever its own setting. If
+    the input or the weight is in NHWC order, so is the result. Differentiable any number of times. ``rung`` names one
+    kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
-    return _conv2d(input, weight, bias, _pair(stride), _pair(padding), _pair(dilation), groups, rung=rung)
+    return _conv2d(input, weight, bias, _pair(stride), _pair(padding), _pair(dilation), groups, tf32, rung=rung)
 
 
 def conv2d_backward(
@@ -57,6 +69,7 @@ def conv2d_backward(
     needs_input: bool = True,
     needs_weight: bool = True,
     needs_bias: bool = True,
+    tf32: bool = False,
     *,
     rung: str | None = None,
 ) -> Three:
@@ -66,6 +79,6 @@ def conv2d_backward(
     """
     pairs = (_pair(stride), _pair(padding), _pair(dilation))
     result: Three = _conv2d_backward(
-        grad_output, input, weight, bias, *pairs, groups, needs_input, needs_weight, needs_bias, rung=rung
+        grad_output, input, weight, bias, *pairs, groups, needs_input, needs_weight, needs_bias, tf32, rung=rung
     )
     return result

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,8 +20,8 @@ from warpwise.operation import (
     check_tensor,
     draw,
 )
-from warpwise.ops._convolution import without_tf32
-from warpwise.ops._windows import Pair, windows
+from warpwise.ops._convolution import in_precision, planned
+from warpwise.ops._windows import Pair, memory_format, windows
 
 DTYPES = (torch.float32,)
 Optional = torch.Tensor | None
@@ -34,6 +36,7 @@ def check(
     padding: Pair,
     dilation: Pair,
     groups: int,
+    *rest: Any,
 ) -> None:
     check_tensor("conv2d", "input", input, FLOATS, dims=(4,))
     check_tensor("conv2d", "weight", weight, FLOATS, dims=(4,))
@@ -97,7 +100,7 @@ def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> d
 
 
 def _convolved(input: torch.Tensor, weight: torch.Tensor, bias: Optional, *settings: Any) -> torch.Tensor:
-    stride, padding, dilation, groups = settings
+    stride, padding, dilation, groups, *_ = settings
     return functional.conv2d(input, weight, bias, list(stride), list(padding), list(dilation), groups)
 
 
@@ -106,35 +109,68 @@ def reference(input: torch.Tensor, weight: torch.Tensor, bias: Optional, *settin
 
 
 def magnitude(input: torch.Tensor, weight: torch.Tensor, bias: Optional, *settings: Any) -> torch.Tensor:
-    return reference(input.abs(), weight.abs(), None if bias is None else bias.abs(), *settings)
+    terms = weight[0].numel() + 1 if len(weight) else 1
+    scale = rounding_of_operands(input, terms, settings[4])
+    return scale * reference(input.abs(), weight.abs(), None if bias is None else bias.abs(), *settings)
+
+
+def rounding_of_operands(input: torch.Tensor, terms: int, tf32: bool) -> float:
+    """The factor of the magnitude for operands that are truncated to TF32's 10 bits, a relative 2^-10 each.
+
+    The tolerance of a float32 sum of n terms is u growth(n) (|x| * |w|), u = 2^-24; truncation adds 2^-9 (|x| * |w|).
+    """
+    growth = 16 + min(terms, 6 * math.sqrt(terms))
+    return 1 + 2.0**-9 / (2.0**-24 * growth) if tf32 and input.dtype == torch.float32 else 1.0
+
+
+def result_format(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> torch.memory_format:
+    return memory_format(input, weight)
 
 
 def eager(*args: Any) -> torch.Tensor:
-    """PyTorch's convolution, never in TF32."""
-    return without_tf32(_convolved, args[0], *args).contiguous()
+    """PyTorch's convolution, in TF32 only if the last argument allows it."""
+    made: torch.Tensor = in_precision(args[7], _convolved, args[0], *args)
+    return made.contiguous(memory_format=memory_format(*args[:2]))
+
+
+def eager_plan(*args: Any) -> Callable[..., torch.Tensor]:
+    return planned(eager, args[0], args[3:7], args[7], memory_format(*args[:2]) is torch.channels_last)
 
 
 def _backward(
     grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, bias: Optional, *settings: Any
 ) -> Three:
-    stride, padding, dilation, groups, *needs = settings
+    stride, padding, dilation, groups, *needs = settings[:7]
     sizes = None if bias is None else list(bias.shape)
     mask = [*needs[:2], needs[2] and bias is not None]
     found = torch.ops.aten.convolution_backward(
         grad_output, input, weight, sizes, list(stride), list(padding), list(dilation), False, [0, 0], groups, mask
     )
-    gradients = [grad.contiguous() if needed else None for grad, needed in zip(found, mask, strict=True)]
-    return gradients[0], gradients[1], gradients[2]
+    format = memory_format(input, weight)
+    dx, dw = (
+        grad.contiguous(memory_format=format) if need else None for grad, need in zip(found[:2], mask[:2], strict=True)
+    )
+    return dx, dw, found[2].contiguous() if mask[2] else None
 
 
 def eager_backward(*args: Any) -> Three:
-    """PyTorch's backward, never in TF32."""
-    return without_tf32(_backward, args[0], *args)
+    """PyTorch's backward, in TF32 only if the last argument allows it."""
+    return in_precision(args[11], _backward, args[0], *args)
+
+
+def backward_plan(*args: Any) -> Callable[..., Three]:
+    nhwc = memory_format(*args[1:3]) is torch.channels_last
+    return planned(eager_backward, args[0], args[4:8], args[11], nhwc, args[8:11])
 
 
 def _magnitudes(grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> Any:
     given = (value.double().abs() for value in (grad_output, input, weight))
-    return _backward(*given, *rest[:5], True, True, True)
+    found = _backward(*given, *rest[:5], True, True, True)
+    terms = (weight.numel() // max(1, weight.shape[1]) + 1, _pixels(grad_output), _pixels(grad_output))
+    scales = [rounding_of_operands(input, count, rest[8]) for count in terms[:2]] + [
+        1.0
+    ]  # db is a sum, not of products
+    return [None if one is None else scale * one for scale, one in zip(scales, found, strict=True)]
 
 
 def cost(input: torch.Tensor, weight: torch.Tensor, bias: Optional, *settings: Any) -> Cost:
@@ -171,6 +207,8 @@ CASES = (
     _case("huge", (1, 2, 4, 4, 2, 3, 3), values="huge"),
     _case("strided", (1, 2, 5, 6, 3, 3, 3), SAME, layout="strided"),
     _case("unaligned", (1, 2, 5, 6, 3, 3, 3), SAME, layout="unaligned"),
+    _case("nhwc", (2, 3, 7, 6, 5, 3, 3), SAME, layout="channels_last"),
+    _case("tf32", (2, 3, 7, 6, 5, 3, 3), {**SAME, "tf32": True}),
 )
 SIZES = (
     _case("first_layer", (128, 1, 28, 28, 16, 3, 3), SAME),
@@ -181,17 +219,21 @@ SIZES = (
 )
 SPEC = Spec(
     schema="conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0,"
-    " int[2] dilation=1, int groups=1) -> Tensor",
+    " int[2] dilation=1, int groups=1, bool tf32=False) -> Tensor",
     summary="the cross-correlation of images (N, C, H, W) with filters (K, C / groups, R, S)",
     inputs=inputs,
     check=check,
     outputs={
         "output": Output(
-            shape=output_shape, terms=lambda x, w, *rest: w[0].numel() + 1 if len(w) else 1, magnitude=magnitude
+            shape=output_shape,
+            memory_format=result_format,
+            terms=lambda x, w, *rest: w[0].numel() + 1 if len(w) else 1,
+            magnitude=magnitude,
         )
     },
     reference=reference,
     eager=eager,
+    eager_plan=eager_plan,
     cost=cost,
     vendor="cuDNN",
     autocast="low_precision",
@@ -210,16 +252,18 @@ BACKWARD = backward_spec(
     SPEC,
     "conv2d_backward(Tensor grad_output, Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1,"
     " int[2] padding=0, int[2] dilation=1, int groups=1, bool needs_input=True, bool needs_weight=True,"
-    " bool needs_bias=True) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)",
+    " bool needs_bias=True, bool tf32=False) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)",
     outputs={
         "grad_input": Output(
             like="input",
+            memory_format=lambda dy, *rest: result_format(*rest),
             present=lambda *args: args[8],
             terms=lambda dy, x, w, *rest: w.numel() // max(1, w.shape[1]) + 1,
             magnitude=lambda *args: _magnitudes(*args)[0],
         ),
         "grad_weight": Output(
             like="weight",
+            memory_format=lambda dy, *rest: result_format(*rest),
             present=lambda *args: args[9],
             terms=_pixels,
             magnitude=lambda *args: _magnitudes(*args)[1],
@@ -233,6 +277,7 @@ BACKWARD = backward_spec(
     },
     check=check_backward,
     eager=eager_backward,
+    eager_plan=backward_plan,
     cost=cost_backward,
     cases=(
         *CASES,

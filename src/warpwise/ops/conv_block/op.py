@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 
 from warpwise.operation import Gradient, Op, Saved, register
+from warpwise.ops._windows import is_nhwc
+from warpwise.ops.batch_norm.op import batch_norm
+from warpwise.ops.conv2d.op import conv2d
 from warpwise.ops.conv_block.backward import rungs as backward
 from warpwise.ops.conv_block.forward import rungs as forward
 from warpwise.ops.conv_block.spec import BACKWARD, SPEC, STATISTICS
+from warpwise.ops.max_pool2d.op import max_pool2d
 
 OptionalTensor = torch.Tensor | None
 Three = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -24,13 +29,38 @@ def _double_backward(saved: Saved, *grads: OptionalTensor) -> dict[str, Optional
     return {**found, **{name: None if one is None else torch.zeros_like(one) for name, one in statistics.items()}}
 
 
+def _default(*args: Any) -> str | None:
+    """The fused kernels write NCHW: none for inputs in NHWC order."""
+    return None if is_nhwc(args[0]) else forward.default(*args)
+
+
 assert BACKWARD.gradient is not None
 _DOUBLE_BACKWARD = Gradient(_double_backward, saves=BACKWARD.gradient.saves)
 CONV_BLOCK_BACKWARD = register(Op(replace(BACKWARD, gradient=_DOUBLE_BACKWARD), backward.RUNGS, backward.default))
 _GRADIENT = Gradient(CONV_BLOCK_BACKWARD, materialize=False, eager_records=lambda *args: True)
-CONV_BLOCK = register(Op(replace(SPEC, gradient=_GRADIENT), forward.RUNGS, forward.default))
+CONV_BLOCK = register(Op(replace(SPEC, gradient=_GRADIENT), forward.RUNGS, _default))
 _conv_block = CONV_BLOCK.call
 _conv_block_backward = CONV_BLOCK_BACKWARD.call
+
+
+def _is_separate(input: torch.Tensor) -> bool:
+    """True if no fused kernel takes ``input`` at its best: the operations of the block compute it one by one.
+
+    Under torch.compile and autocast the block stays one operator.
+    """
+    if not (isinstance(input, torch.Tensor) and input.is_cuda and input.dim() == 4) or torch.compiler.is_compiling():
+        return False
+    kernels = input.dtype == torch.float32 and input.shape[1] <= forward.MOST_CHANNELS and not is_nhwc(input)
+    return not kernels and input.numel() > 0 and not torch.is_autocast_enabled("cuda")
+
+
+def _separate(
+    input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float, tf32: bool
+) -> Three:
+    """The block by conv2d, batch_norm and max_pool2d; relu after the pooling, the same for a quarter of the values."""
+    SPEC.check(input, weight, gamma, beta, eps)
+    normal, mean, var = batch_norm(conv2d(input, weight, None, 1, 1, tf32=tf32), gamma, beta, eps)
+    return torch.relu(max_pool2d(normal, 2)), mean, var
 
 
 def conv_block(
@@ -39,6 +69,7 @@ def conv_block(
     gamma: torch.Tensor,
     beta: torch.Tensor,
     eps: float = 1e-5,
+    tf32: bool = False,
     *,
     rung: str | None = None,
 ) -> Three:
@@ -47,9 +78,13 @@ def conv_block(
     ``input`` is (N, C, H, W), H and W at least 2; ``weight`` is (K, C, 3, 3); ``gamma`` and ``beta`` are (K,). The
     output is (N, K, H // 2, W // 2); ``mean`` and ``var`` (K,) are those of the convolution, with the biased variance.
     There is no bias of the convolution, because it would change only the mean. All tensors have one dtype, float16,
-    bfloat16, float32 or float64; the kernels take float32, PyTorch computes the other dtypes. Differentiable any number
-    of times. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
+    bfloat16, float32 or float64, but ``mean`` and ``var`` are float32 for 16 bits. The fused kernels take float32 in
+    NCHW order; on a GPU ``ops.conv2d``, ``batch_norm`` and ``max_pool2d`` compute other dtypes, NHWC, and more than 64
+    channels, whose convolution ``tf32`` allows to round to TF32. Differentiable any number of times. ``rung`` names one
+    kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
+    if rung is None and _is_separate(input):
+        return _separate(input, weight, gamma, beta, eps, tf32)
     result: Three = _conv_block(input, weight, gamma, beta, eps, rung=rung)
     return result
 

@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, backward_spec, check_same, check_tensor, draw
 from warpwise.ops._convolution import without_tf32
+from warpwise.ops.batch_norm.spec import statistics_dtype
 from warpwise.ops.conv_block.magnitudes import Magnitudes
 
 DTYPES = (torch.float32,)
@@ -111,9 +112,10 @@ def reference(*args: Any) -> Four:
 def _eager(input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float) -> Four:
     if input.dtype == torch.float64 or not input.numel():  # as in batch_norm
         output, mean, var, convolved = computed(input, weight, gamma, beta, eps)
+        mean, var = (value.to(statistics_dtype(input)) for value in (mean, var))
         return output.contiguous(), mean, var, convolved.contiguous() if is_saved(input) else None
     convolved = functional.conv2d(input, weight, padding=1).contiguous()
-    var, mean = torch.var_mean(convolved, AXES, correction=0)
+    var, mean = torch.var_mean(convolved.to(statistics_dtype(convolved)), AXES, correction=0)
     normal = torch.batch_norm(convolved, gamma, beta, None, None, True, 0.0, eps, torch.backends.cudnn.enabled)
     return _reduced(normal).contiguous(), mean, var, convolved if is_saved(input) else None
 
@@ -139,7 +141,7 @@ def _eager_backward(*args: Any) -> Any:
     d = wide(rstd * gamma) * (g - wide(sums) / count - h * wide(dots) / count)
     d = d if dmean is None else d + wide(dmean) / count
     d = d if dvar is None else d + wide(dvar) * centred * (2 / count)
-    d = d if dconv is None else d + dconv
+    d = (d if dconv is None else d + dconv).to(input.dtype)  # the gradients of 16-bit statistics are float32
     dx, dw, _ = torch.ops.aten.convolution_backward(
         d, input, weight, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [needs_input, True, False]
     )
@@ -196,10 +198,16 @@ SPEC = Spec(
     outputs={
         "output": Output(shape=_pooled, terms=terms, magnitude=lambda *args: Magnitudes(*args).output()),
         "mean": Output(
-            shape=lambda x, w, *rest: w.shape[:1], terms=terms, magnitude=lambda *args: Magnitudes(*args).mean()
+            shape=lambda x, w, *rest: w.shape[:1],
+            dtype=statistics_dtype,
+            terms=terms,
+            magnitude=lambda *args: Magnitudes(*args).mean(),
         ),
         "var": Output(
-            shape=lambda x, w, *rest: w.shape[:1], terms=terms, magnitude=lambda *args: Magnitudes(*args).var()
+            shape=lambda x, w, *rest: w.shape[:1],
+            dtype=statistics_dtype,
+            terms=terms,
+            magnitude=lambda *args: Magnitudes(*args).var(),
         ),
         "convolved": Output(
             shape=convolved_shape,

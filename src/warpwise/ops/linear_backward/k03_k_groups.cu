@@ -7,6 +7,7 @@
 
 #include <cuda_pipeline.h>
 #include <warpwise/core/float4.cuh>
+#include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/reduce.cuh>
 
 using warpwise::Float4;
@@ -187,6 +188,7 @@ template <bool VECTOR_N, bool VECTOR_K, bool MASKED>
 __global__ void __launch_bounds__(kThreads) linear_backward(const float* dy, const float* relu_output, const float* x,
                                                             const float* w, float* dx, float* dw, float* db, int m,
                                                             int n, int k, int weight_tiles, int input_tiles) {
+  warpwise::wait_for_previous_kernel();
   extern __shared__ __align__(16) float shared[];
   static_assert(kWarps * kRows * kColumns <= kFloatsA + kChunk * kColumns, "the sums fit into the chunk's memory");
   const Gradient<MASKED> gradient = {dy, relu_output, m, n};

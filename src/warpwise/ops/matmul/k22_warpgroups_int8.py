@@ -8,14 +8,11 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm import k_major
+from warpwise.gemm.padding import k_major_operands
 
 WARPGROUPS_INT8 = cuda.load(Path(__file__).with_suffix(".cu"))
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    launch_k_major(c, k_major.k_major(a), k_major.k_major(b.t()))
-
-
-def launch_k_major(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    """c (M, N) of K-major a (M, K) and b (N, K)."""
-    k_major.launch_clusters(WARPGROUPS_INT8["matmul_warpgroups_int8"], a, b, cuda.tensor_map(c, (64, 32)))
+    kernel = WARPGROUPS_INT8["matmul_warpgroups_int8"]
+    k_major.launch_clusters(kernel, *k_major_operands(a, b.t()), cuda.tensor_map(c, (64, 32)))

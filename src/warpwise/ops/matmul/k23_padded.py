@@ -36,11 +36,10 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 
 
 def launch_int8(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    operands = k_major_operands(a, b.t())
     if on_16_bytes(c):
-        k22_warpgroups_int8.launch_k_major(c, *operands)
-    else:
-        k_major.launch_clusters(PADDED["matmul_int8_unaligned_c"], *operands, cuda.out(c), *c.shape)
+        return k22_warpgroups_int8.launch(c, a, b)
+    operands = k_major_operands(a, b.t())
+    k_major.launch_clusters(PADDED["matmul_int8_unaligned_c"], *operands, cuda.out(c), *c.shape)
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:

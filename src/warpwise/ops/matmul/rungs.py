@@ -13,11 +13,11 @@ from warpwise.gemm.config import parsed
 from warpwise.gemm.default import default_of
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import grid_of_tiles, grid_y_of
-from warpwise.gemm.operands import HALVES, KERNEL_DTYPES
+from warpwise.gemm.operands import HALVES, KERNEL_DTYPES, sizes
 from warpwise.operation import Rung, make_rung
+from warpwise.ops import _c
 from warpwise.ops.matmul import _triton
 from warpwise.ops.matmul import k01_python_loops as k01
-from warpwise.ops.matmul import k02_c_blocked as k02
 from warpwise.ops.matmul import k11_async_copies as k11
 from warpwise.ops.matmul import k13_warp_specialised as k13
 from warpwise.ops.matmul import k19_skinny as k19
@@ -28,7 +28,7 @@ from warpwise.ops.matmul import k24_few_rows as k24
 from warpwise.ops.matmul import k25_pretransposed_b as k25
 from warpwise.ops.matmul import k26_stream_k_hybrid as k26
 from warpwise.ops.matmul import k28_variable_m_tiles as k28
-from warpwise.ops.matmul._shared import naive, tiled, warp_tile, wmma
+from warpwise.ops.matmul._shared import naive, tiled, warp_tile, wmma, wmma_limits
 
 HERE = Path(__file__).parent
 TENSOR_CORES = (*HALVES, torch.int8)
@@ -41,6 +41,13 @@ MMA_SYNC = mma_sync.MmaSync(
     typed=True,
     persistent=True,
 )  # fmt: skip
+
+
+C_BLOCKED = _c.function(HERE / "k02_c_blocked.c", "matmul", "ppplll")
+
+
+def c_blocked(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    C_BLOCKED(a, b, c, *sizes(a, b))
 
 
 def triton(name: str) -> Callable[..., None]:
@@ -56,7 +63,7 @@ def rung(name: str, idea: str, launch: Callable[..., None], tile: int) -> Rung:
 RUNGS = (
     Rung("k01_python_loops", "three loops in Python", "python", k01.launch, HERE / "k01_python_loops.py",
          dtypes=(*KERNEL_DTYPES, torch.int8), limits=k01.limits, devices=("cpu",)),
-    Rung("k02_c_blocked", "the loops in C, in blocks for the cache", "c", k02.launch, HERE / "k02_c_blocked.c",
+    Rung("k02_c_blocked", "the loops in C, in blocks for the cache", "c", c_blocked, HERE / "k02_c_blocked.c",
          dtypes=(torch.float32,), devices=("cpu",)),
     make_rung(HERE, "k03_naive", "one thread per element, rows first", naive, dtypes=(*KERNEL_DTYPES, torch.int8),
               limits=grid_y_of(32, dimension=1)),
@@ -64,8 +71,6 @@ RUNGS = (
          tiled("matmul_coalesced", "k04_coalesced.cu", (32, 32), (32, 32)), 32),
     rung("k05_shared_tile", "tiles of A and B in shared memory",
          tiled("matmul_shared_tile", "k05_shared_tile.cu", (32, 32), (32, 32)), 32),
-    rung("k06_block_tile_1d", "8 elements of a column per thread",
-         tiled("matmul_block_tile_1d", "k06_block_tile_1d.cu", (64, 64), 512), 64),
     rung("k07_block_tile_2d", "an 8 x 8 tile per thread",
          tiled("matmul_block_tile_2d", "k07_block_tile_2d.cu", (128, 128), 256), 128),
     rung("k08_vectorised", "float4 loads, A's k-tile transposed",
@@ -78,7 +83,7 @@ RUNGS = (
     make_rung(HERE, "k13_warp_specialised", "Hopper: four producer warps, eight consumer warps, mbarriers", k13.launch,
               dtypes=(torch.float32,), limits=k13.limits, devices=("cuda",), configs=k13.configs, strided=True),
     make_rung(HERE, "k14_wmma", "tensor cores through wmma fragments", wmma, dtypes=TENSOR_CORES,
-              limits=mma_sync.wmma_limits),
+              limits=wmma_limits),
     make_rung(HERE, "k15_mma_sync", "Ampere: swizzled stages by cp.async, ldmatrix, mma.sync", MMA_SYNC.launch,
               dtypes=TENSOR_CORES, limits=mma_sync.limits, configs=MMA_SYNC.configs, strided=True),
     make_rung(HERE, "k16_triton_descriptors", "Hopper through Triton: tensor descriptors, one loop over tiles and k",

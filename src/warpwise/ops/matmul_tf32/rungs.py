@@ -15,7 +15,6 @@ from warpwise.operation import Rung, make_rung
 from warpwise.ops.matmul_tf32 import k05_transposed_in_registers, k06_skinny
 
 HERE = Path(__file__).parent
-WMMA = cuda.load(HERE / "k01_wmma.cu")
 MMA_SYNC = mma_sync.MmaSync(
     cuda.load(HERE / "k02_mma_sync.cu"),
     parsed(
@@ -25,16 +24,8 @@ MMA_SYNC = mma_sync.MmaSync(
     typed=False,
     persistent=False,
 )  # fmt: skip
-
-
-def wmma(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    mma_sync.launch_wmma(WMMA, (), 16, c, a, b)
-
-
 FLOAT32 = (torch.float32,)
 RUNGS: tuple[Rung, ...] = (
-    make_rung(HERE, "k01_wmma", "tensor cores through wmma fragments", wmma, dtypes=FLOAT32,
-              limits=mma_sync.wmma_limits),
     make_rung(HERE, "k02_mma_sync", "swizzled stages by cp.async, mma.sync, any layout", MMA_SYNC.launch,
               dtypes=FLOAT32, limits=mma_sync.limits, configs=MMA_SYNC.configs, strided=True),
     make_rung(HERE, "k05_transposed_in_registers",

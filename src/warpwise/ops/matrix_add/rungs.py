@@ -8,7 +8,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung
-from warpwise.ops._packs import PACK_BLOCK, pack_blocks
+from warpwise.ops._packs import PACK_BLOCK, elementwise_blocks, pack_blocks
 
 HERE = Path(__file__).parent
 MAX_GRID_Y = 65535
@@ -51,8 +51,9 @@ def coalesced(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 def vectorised(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     gapless = a.is_contiguous() and b.is_contiguous()
     rows, cols = (1, a.numel()) if gapless else (a.size(0), a.size(1))
-    grid = (pack_blocks(cols, a.element_size()), min(rows, MAX_GRID_Y))
-    _launch(VECTORISED, grid, (PACK_BLOCK, 1), out, a, b, (rows, cols), ", true" if rows == 1 else ", false")
+    blocks = (elementwise_blocks if rows == 1 else pack_blocks)(cols, a.element_size())
+    options = ", true" if rows == 1 else ", false"
+    _launch(VECTORISED, (blocks, min(rows, MAX_GRID_Y)), (PACK_BLOCK, 1), out, a, b, (rows, cols), options)
 
 
 def triton(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Code that k03 and k04 share: alignment, and memory for partial sums."""
+"""Code that k03 and k04 share: the bytes of a load, and memory for partial sums."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import re
 
 import torch
 
-from warpwise.cuda.gpu.semaphores import semaphores
-
 THREADS = 256
 WARP, WARPS = 32, 8  # a block's, of 256 threads
+VECTOR = 16  # bytes of the widest load
 
 
 def aligned(size: int, *values: int) -> bool:
@@ -17,11 +16,17 @@ def aligned(size: int, *values: int) -> bool:
     return all(value % size == 0 for value in values)
 
 
-def partial_sums(y: torch.Tensor, groups: int, splits: int) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """Memory for the partial sums of ``splits`` blocks, and a semaphore for each group of rows; None for one split."""
-    if splits == 1:
-        return None, None
-    return y.new_empty((splits, len(y)), dtype=torch.float32), semaphores(y, groups)
+def load_bytes(itemsize: int, *values: int) -> int:
+    """The widest load whose size divides all values, in bytes."""
+    size = VECTOR
+    while size > itemsize and not aligned(size, *values):
+        size //= 2
+    return size
+
+
+def partial_sums(y: torch.Tensor, splits: int) -> torch.Tensor:
+    """(splits, m): memory for the partial sums of ``splits`` blocks, or ``y`` itself for one split."""
+    return y.view(1, -1) if splits == 1 else y.new_empty((splits, len(y)), dtype=torch.float32)
 
 
 def config_numbers(op: str, config: str, form: re.Pattern[str]) -> tuple[int, ...]:

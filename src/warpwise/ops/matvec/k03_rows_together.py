@@ -9,43 +9,47 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matvec._shared import WARP, aligned, config_numbers, partial_sums
+from warpwise.ops.matvec._shared import VECTOR, WARP, config_numbers, load_bytes, partial_sums
+from warpwise.ops.matvec.k04_columns import add_partial_sums
 
 ROWS_TOGETHER = cuda.load(Path(__file__).with_suffix(".cu"))
 
-FORM = re.compile(r"t(\d+)_r(\d+)_u(\d+)")  # threads per row, rows per team of threads, loads in flight
+FORM = re.compile(r"t(\d+)_r(\d+)_u(\d+)")  # threads per team, rows per team, 16-byte loads of a row in flight
+NARROW = 4  # bytes: as many loads in flight of 2 bytes as of 4
+FILL = 1024  # threads of an SM
+MOST_THREADS = 1024
+FEWEST_BATCHES = 2  # of a thread, in a split row
 CONFIGS = ("t128_r4_u2", "t128_r2_u2", "t128_r8_u1", "t32_r2_u2", "t32_r1_u4", "t256_r2_u2", "t256_r1_u4")
 
 
 def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
     a, x = a if a.stride(1) == 1 else a.contiguous(), x.contiguous()
     (m, k), pitch, size = a.shape, a.stride(0), a.element_size()
-    bytes_a_load = 16 if aligned(16, a.data_ptr(), x.data_ptr(), pitch * size) else size
-    threads, rows, in_flight = config_numbers("matvec", config or configs(a, x)[0], FORM)
-    in_flight = in_flight * 16 // max(bytes_a_load, 4)
-    teams = 128 // threads if threads < 128 else 1
-    groups = cdiv(m, rows)
-    splits = max(1, min(1024 * sm_count(a) // (groups * threads), k * size // (threads * 64)))
-    if threads < WARP:
-        splits = 1
-    elif splits > 1:
-        teams = 1
-    sums, counters = partial_sums(y, groups, splits)
-    kernel = ROWS_TOGETHER[
-        f"matvec_rows_together<{cuda.ctype(a.dtype)}, {bytes_a_load}, {threads}, {rows}, {in_flight}>"
-    ]
-    grid = cdiv(groups, teams) * splits
-    kernel[grid, (threads, teams)](
-        cuda.strided(a), x, y if sums is not None else cuda.out(y), sums, counters, m, k, pitch, splits
-    )
+    bytes_a_load = load_bytes(size, a.data_ptr(), x.data_ptr(), pitch * size)
+    threads, rows, vectors = config_numbers("matvec", config or configs(a, x)[0], FORM)
+    unroll = vectors * VECTOR // max(bytes_a_load, NARROW)
+    teams = 128 // threads if threads <= WARP else 1
+    blocks, batches = cdiv(m, teams * rows), cdiv(k * size, bytes_a_load * threads * unroll)
+    splits = max(1, min(FILL * sm_count(a) // max(1, blocks * threads * teams), batches // FEWEST_BATCHES))
+    sums = partial_sums(y, splits)
+    types = f"{cuda.ctype(a.dtype)}, {cuda.ctype(sums.dtype)}"
+    kernel = ROWS_TOGETHER[f"matvec_rows_together<{types}, {bytes_a_load}, {threads}, {rows}, {unroll}>"]
+    kernel[(blocks, splits), (threads, teams)](cuda.strided(a), x, cuda.out(sums), m, k, pitch)
+    add_partial_sums(y, sums)
 
 
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
-    """Teams of four warps, or of fewer threads for short rows, so that each thread loads twice from a row."""
-    packs = a.shape[1] * a.element_size() // 16
-    if packs >= 128 or a.shape[0] < 64 * sm_count(a):
-        return CONFIGS
-    few = 4
-    while few < 32 and few * 4 <= packs:
-        few *= 2
-    return f"t{few}_r4_u2", f"t{few}_r8_u2", f"t{few}_r8_u1", *CONFIGS
+    """Teams that load a row in one batch if it is short; larger ones, and fewer rows each, if there are few rows."""
+    (m, k), size = a.shape, a.element_size()
+    bytes_a_load = load_bytes(size, a.data_ptr(), x.data_ptr(), (a.stride(0) if a.stride(1) == 1 else k) * size)
+    loads, fill = cdiv(k * size, bytes_a_load), FILL * sm_count(a)
+    unroll = 2 * VECTOR // max(bytes_a_load, NARROW)
+    threads = 1
+    while threads < 256 and threads * unroll < loads:
+        threads *= 2
+    while threads < MOST_THREADS and threads < loads and threads * m < fill:
+        threads *= 2
+    rows, fill = 4, fill if threads >= 128 else fill // 4
+    while rows > 1 and cdiv(m, rows) * threads < fill:
+        rows //= 2
+    return tuple(dict.fromkeys((f"t{threads}_r{rows}_u2", *CONFIGS)))

@@ -1,77 +1,76 @@
 // Column-major matrices: lanes hold adjacent rows and stride over columns.
 //
-// The elements of a row are far apart, but the 16-byte loads of adjacent lanes are contiguous. The remaining lanes of a
-// warp, the other warps and other blocks compute other columns of the same rows. Sums are reduced in shared memory; the
-// last block to finish reduces those of several blocks, in order.
+// The elements of a row are far apart, but the loads of adjacent lanes are contiguous. The other lines of threads of a
+// block, and other blocks, compute other columns of the same rows. Sums of a block are reduced by shuffles and in
+// shared memory; a second launch of the kernel adds those of several blocks, in order.
 
 #include <warpwise/core/pack.cuh>
-#include <warpwise/core/partial_sums.cuh>
+#include <warpwise/core/previous_kernel.cuh>
+#include <warpwise/core/reduce.cuh>
 
-constexpr int kThreads = 256;
-
-// a: (m, k), columns column_stride elements apart; x: (k,); y: (m,). If splits > 1, partials: (splits, m), and
-// semaphores: one per group of rows. BYTES per load: 16 if m and column_stride are multiples of 16 bytes and a is
-// 16-byte aligned, else the size of an element. LANES adjacent lanes load one column, UNROLL columns at once;
-// SINGLE_PASS: a thread has at most UNROLL columns. Grid: cdiv(m, LANES * BYTES / sizeof(T)) * splits blocks.
-template <class T, int BYTES, int LANES, int UNROLL, bool SINGLE_PASS>
-__global__ void __launch_bounds__(kThreads) matvec_columns(const T* a, const T* x, T* y, float* partials,
-                                                           int* semaphores, long long m, long long k,
-                                                           long long column_stride, int splits) {
+// a: (m, k), columns column_stride elements apart; x: (k,), or null for ones; y: (parts, m), where R is T if parts is
+// 1, else float. BYTES per load divide m and column_stride in bytes, and the address of a. Block: (width, THREADS /
+// width), width a power of two; a lane loads BYTES of a column, VALUES columns at once. Grid: (cdiv(m * sizeof(T) /
+// BYTES, width), parts); a part has `share` columns.
+template <class T, class R, int BYTES, int THREADS, int VALUES>
+__global__ void __launch_bounds__(THREADS) matvec_columns(const T* a, const T* x, R* y, long long m, long long k,
+                                                          long long column_stride, long long share) {
   using Pack = warpwise::Pack<T, BYTES>;
-  constexpr int kRows = LANES * Pack::size, kColumns = kThreads / LANES;
-  __shared__ float scratch[kColumns * kRows];
-  const int split = blockIdx.x % splits, group = blockIdx.x / splits, lane = threadIdx.x % LANES;
-  const long long first = static_cast<long long>(group) * kRows, row = first + lane * Pack::size;
-  const T* const from = a + (row < m ? row : 0);  // if a pack's first row exists, all of them do
-
+  __shared__ float scratch[THREADS * Pack::size];
+  const int width = blockDim.x, height = blockDim.y, line = threadIdx.y, thread = line * width + threadIdx.x;
+  const long long first = static_cast<long long>(blockIdx.x) * width * Pack::size;
+  const long long row = first + threadIdx.x * Pack::size, part = blockIdx.y;
+  const long long end = (part + 1) * share, last = row >= m ? 0 : end < k ? end : k;
+  long long column = part * share + line;
+  const T* from = a + column * column_stride + row;
+  const long long step = height * column_stride;
   float totals[Pack::size] = {};
-  const auto add = [&](const Pack& a_values, float x_values) {
+  warpwise::wait_for_previous_kernel();
+#pragma unroll 1  // unrolling a loop of unknown stride needs a division before the first load
+  while (column < last) {
+    Pack a_values[VALUES] = {};
+    float x_values[VALUES] = {};
 #pragma unroll
-    for (int e = 0; e < Pack::size; ++e) totals[e] += warpwise::to_float(a_values.at[e]) * x_values;
-  };
-  const long long step = static_cast<long long>(splits) * kColumns;
-  long long i = static_cast<long long>(split) * kColumns + threadIdx.x / LANES;
-  if constexpr (SINGLE_PASS) {
-    Pack a_values[UNROLL];
-#pragma unroll
-    for (int u = 0; u < UNROLL; ++u)
-      if (i + u * step < k) a_values[u] = *warpwise::packs<BYTES>(from + (i + u * step) * column_stride);
-#pragma unroll
-    for (int u = 0; u < UNROLL; ++u)
-      if (i + u * step < k) add(a_values[u], warpwise::to_float(x[i + u * step]));
-    i = k;
-  }
-  for (; i + (UNROLL - 1) * step < k; i += UNROLL * step) {
-    Pack a_values[UNROLL];
-    float x_values[UNROLL];
-#pragma unroll
-    for (int u = 0; u < UNROLL; ++u) {
-      a_values[u] = *warpwise::packs<BYTES>(from + (i + u * step) * column_stride);
-      x_values[u] = warpwise::to_float(x[i + u * step]);
+    for (int v = 0; v < VALUES; ++v) {
+      if (column < last) {
+        a_values[v] = *warpwise::packs<BYTES>(from);
+        x_values[v] = x ? warpwise::to_float(x[column]) : 1.0f;
+      }
+      column += height;
+      from += step;
     }
 #pragma unroll
-    for (int u = 0; u < UNROLL; ++u) add(a_values[u], x_values[u]);
-  }
-  for (; i < k; i += step) add(*warpwise::packs<BYTES>(from + i * column_stride), warpwise::to_float(x[i]));
-
+    for (int v = 0; v < VALUES; ++v) {
 #pragma unroll
-  for (int e = 0; e < Pack::size; ++e) scratch[threadIdx.x / LANES * kRows + e * LANES + lane] = totals[e];
+      for (int e = 0; e < Pack::size; ++e) totals[e] += warpwise::to_float(a_values[v].at[e]) * x_values[v];
+    }
+  }
+
+  // Lines in one warp are added by shuffles; `groups` sums of each row remain.
+  const bool narrow = width < warpwise::kWarp;
+#pragma unroll 1
+  for (int distance = width; distance < warpwise::kWarp; distance *= 2) {
+#pragma unroll
+    for (int e = 0; e < Pack::size; ++e) totals[e] += __shfl_xor_sync(warpwise::kFullMask, totals[e], distance);
+  }
+  const int groups = narrow ? THREADS / warpwise::kWarp : height;
+  if (groups == 1) {
+#pragma unroll
+    for (int e = 0; e < Pack::size; ++e)
+      if (row < m) y[part * m + row + e] = warpwise::from_float<R>(totals[e]);
+    return;
+  }
+  const int group = narrow ? thread / warpwise::kWarp : line;
+  if (!narrow || thread % warpwise::kWarp < width) {
+#pragma unroll
+    for (int e = 0; e < Pack::size; ++e) scratch[(group * Pack::size + e) * width + threadIdx.x] = totals[e];
+  }
   __syncthreads();
-  for (int at = threadIdx.x; at < kRows;
-       at += kThreads) {  // row lane * size + e is at e * LANES + lane, without bank conflicts
-    const long long to = first + at % LANES * Pack::size + at / LANES;
+  for (int at = thread; at < width * Pack::size; at += THREADS) {
+    if (first + at >= m) break;
     float total = 0.0f;
 #pragma unroll 8
-    for (int c = 0; c < kColumns; ++c) total += scratch[c * kRows + at];
-    if (to >= m) continue;
-    if (splits == 1)
-      y[to] = warpwise::from_float<T>(total);
-    else
-      partials[split * m + to] = total;
+    for (int g = 0; g < groups; ++g) total += scratch[(g * Pack::size + at % Pack::size) * width + at / Pack::size];
+    y[part * m + first + at] = warpwise::from_float<R>(total);
   }
-  if (splits == 1 || !warpwise::is_last_block(semaphores + group, splits)) return;
-
-  static_assert(kRows <= kThreads, "at most one row per thread");
-  const float total = warpwise::reduce_partial_rows<kRows, kThreads>(partials, m, first, splits, scratch, threadIdx.x);
-  if (threadIdx.x < kRows && first + threadIdx.x < m) y[first + threadIdx.x] = warpwise::from_float<T>(total);
 }

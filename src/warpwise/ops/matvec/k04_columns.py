@@ -4,36 +4,102 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matvec._shared import THREADS, aligned, config_numbers, partial_sums
+from warpwise.ops.matvec._shared import THREADS, VECTOR, WARP, config_numbers, load_bytes, partial_sums
 
 COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
 
 FORM = re.compile(r"l(\d+)_u(\d+)")  # lanes in a column, loads in flight
+MOST_THREADS = 1024
+RESIDENT, RESIDENT_NARROW = 4, 6  # blocks of 256 threads of an SM; with loads of up to 4 bytes
+MOST_BATCHES = 4  # of a block of 1024 threads that is not split: a second launch takes as long
+SECTOR, LINE, LINES = 32, 128, 512  # bytes of a column that a block reads at least, by the size of the matrix
+MEDIUM, LARGE = 1 << 20, 1 << 26  # bytes
+
+
+class Geometry(NamedTuple):
+    """``lanes`` along a column, ``values`` loads in flight per thread."""
+
+    lanes: int
+    values: int
 
 
 def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
     a, x = a if a.stride(0) == 1 else a.t().contiguous().t(), x.contiguous()
-    (m, k), pitch, size = a.shape, a.stride(1), a.element_size()
-    bytes_a_load = 16 if aligned(16, a.data_ptr(), m * size, pitch * size) else size
-    lanes, in_flight = config_numbers("matvec", config or configs(a, x)[0], FORM)
-    groups = cdiv(m, lanes * bytes_a_load // size)
-    splits = max(1, min(6 * sm_count(a) // groups, k * lanes // (2 * in_flight * THREADS)))
-    sums, counters = partial_sums(y, groups, splits)
-    short = str(splits == 1 and k * lanes <= in_flight * THREADS).lower()
-    kernel = COLUMNS[f"matvec_columns<{cuda.ctype(a.dtype)}, {bytes_a_load}, {lanes}, {in_flight}, {short}>"]
-    kernel[groups * splits, THREADS](
-        cuda.strided(a), x, y if sums is not None else cuda.out(y), sums, counters, m, k, pitch, splits
-    )
+    shape = Geometry(*config_numbers("matvec", config, FORM)) if config else _geometry(a)
+    k, (tiles, bytes_a_load), threads = a.shape[1], _tiles(a, shape), THREADS
+    batches = cdiv(k * shape.lanes, shape.values * THREADS)
+    few = tiles < sm_count(a)
+    if few and 1 < batches <= MOST_BATCHES * MOST_THREADS // THREADS:
+        threads, parts = MOST_THREADS, 1
+        if bytes_a_load == VECTOR:  # 64 registers per thread
+            shape = shape._replace(values=min(4, shape.values))
+    else:
+        resident = (RESIDENT if bytes_a_load > 4 else RESIDENT_NARROW) * sm_count(a)
+        parts = max(1, min(resident // max(1, tiles), batches if few else batches // 2))
+    share = max(1, cdiv(k, parts))
+    sums = partial_sums(y, max(1, cdiv(k, share)))
+    _launch(sums, a, x, shape, threads, share)
+    add_partial_sums(y, sums)
+
+
+def add_partial_sums(y: torch.Tensor, sums: torch.Tensor) -> None:
+    """Add ``sums`` (splits, m) into ``y`` in order, as a product with ones."""
+    if len(sums) > 1:
+        _launch(y.view(1, -1), sums.t(), None, _geometry(sums.t()), THREADS, len(sums))
+
+
+def _launch(
+    sums: torch.Tensor, a: torch.Tensor, x: torch.Tensor | None, shape: Geometry, threads: int, share: int
+) -> None:
+    (m, k), (tiles, bytes_a_load) = a.shape, _tiles(a, shape)
+    types = f"{cuda.ctype(a.dtype)}, {cuda.ctype(sums.dtype)}"
+    kernel = COLUMNS[f"matvec_columns<{types}, {bytes_a_load}, {threads}, {shape.values}>"]
+    grid, block = (tiles, len(sums)), (shape.lanes, threads // shape.lanes)
+    kernel[grid, block](cuda.strided(a), x, cuda.out(sums), m, k, _pitch(a), share)
+
+
+def _pitch(a: torch.Tensor) -> int:
+    return a.stride(1) if a.stride(0) == 1 else a.shape[0]  # launch copies other layouts
+
+
+def _bytes(a: torch.Tensor) -> int:
+    size = a.element_size()
+    return load_bytes(size, a.data_ptr(), a.shape[0] * size, _pitch(a) * size)
+
+
+def _tiles(a: torch.Tensor, shape: Geometry) -> tuple[int, int]:
+    """Blocks along a column, and the bytes of a load."""
+    bytes_a_load = _bytes(a)
+    return cdiv(a.shape[0] * a.element_size(), shape.lanes * bytes_a_load), bytes_a_load
+
+
+def _power_of_two(count: int) -> int:
+    """The smallest power of two that is at least ``count``."""
+    return 1 << max(0, count - 1).bit_length()
+
+
+def _geometry(a: torch.Tensor) -> Geometry:
+    """As many lanes as let a block hold its columns in one batch, and enough for whole sectors or lines of memory; a
+    warp's lanes at most if there are fewer tiles than SMs."""
+    (m, k), bytes_a_load, size = a.shape, _bytes(a), a.shape[0] * a.shape[1] * a.element_size()
+    most = 16 if bytes_a_load <= 4 and size >= MEDIUM or k <= 16 else 8
+    least = (SECTOR if size < MEDIUM else LINE if size < LARGE else LINES) // bytes_a_load
+    lanes = max(THREADS // min(THREADS, _power_of_two(cdiv(k, most))), least)
+    lanes = min(lanes, THREADS, _power_of_two(cdiv(m * a.element_size(), bytes_a_load)))
+    while lanes > WARP and _tiles(a, Geometry(lanes, most))[0] < sm_count(a):
+        lanes //= 2
+    batch = cdiv(k, THREADS // lanes)  # loads of a thread, if all are in flight
+    return Geometry(lanes, max(4, _power_of_two(batch)) if batch <= 16 else most)
 
 
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
-    """Lanes along a column: as many as its loads of 16 bytes, 16 at most."""
-    lanes = 1
-    while lanes < 16 and lanes * 16 < a.shape[0] * a.element_size():
-        lanes *= 2
-    return tuple(f"l{count}_u8" for count in dict.fromkeys((lanes, max(1, lanes // 2), min(32, 2 * lanes))))
+    """The rule's, and other numbers of lanes."""
+    lanes, values = _geometry(a)
+    found = (lanes, max(1, lanes // 2), max(1, lanes // 4), min(32, 2 * lanes))
+    return tuple(f"l{count}_u{values}" for count in dict.fromkeys(found))

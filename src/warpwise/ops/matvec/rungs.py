@@ -9,13 +9,14 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm.lazy import lazy_launch
-from warpwise.operation import Rung, cdiv, make_rung, sm_count
+from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops.matvec import k03_rows_together, k04_columns
-from warpwise.ops.matvec._shared import THREADS, WARP, WARPS, aligned
+from warpwise.ops.matvec._shared import THREADS, WARP, WARPS, load_bytes
 from warpwise.ops.matvec.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 MOST_BLOCKS = 2**31 - 1
+LONG_ROWS, LARGE, HUGE = 8192, 1 << 24, 1 << 28  # elements; bytes
 
 THREAD_PER_ROW = cuda.load(HERE / "k01_thread_per_row.cu")
 WARP_PER_ROW = cuda.load(HERE / "k02_warp_per_row.cu")
@@ -71,12 +72,20 @@ RUNGS = (
 
 
 def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
-    """The rung for sizes without a table: k04 for a column-major a, k03 for a row-major one, k05 for many rows that are
-    not aligned to 16 bytes, because Triton keeps more loads in flight; PyTorch for float64."""
+    """The rule for sizes without a table: k04 for a column-major a, k03 for a row-major one.
+
+    PyTorch for float64, and where it was faster, or as fast within the error, on an H200: loads of 2 bytes (an odd size
+    of 2-byte elements) with more than 8192 columns by rows, or with 512 rows and more than 64 columns by columns; 16 MB
+    and more of 2-byte elements whose sizes are multiples of 8; 256 MB and more by columns.
+    """
     if a.dtype not in KERNEL_DTYPES or limits(a, x):
         return None
-    if a.stride(0) == 1 and a.stride(1) != 1 and a.shape[0] > 1:
-        return "k04_columns"
-    vectors = aligned(16, a.data_ptr(), a.stride(0) * a.element_size()) or a.stride(1) != 1
-    few = a.shape[0] < 32 * sm_count(a) or triton_limits(a, x)
-    return "k03_rows_together" if vectors or few else "k05_triton"
+    (m, k), size, across = a.shape, a.element_size(), a.stride(0) == 1 and a.stride(1) != 1 and a.shape[0] > 1
+    pitch = a.stride(1) if across else a.stride(0) if a.stride(1) == 1 else k
+    narrow = load_bytes(size, a.data_ptr(), pitch * size, (m if across else 0) * size) == 2
+    nbytes = m * k * size
+    if size == 2 and m % 8 == k % 8 == 0 and min(m, k) >= 64 and nbytes >= LARGE:
+        return None
+    if across:
+        return None if narrow and m >= 512 and k > 64 or nbytes >= HUGE else "k04_columns"
+    return None if narrow and k > LONG_ROWS else "k03_rows_together"

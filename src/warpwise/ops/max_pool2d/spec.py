@@ -9,9 +9,9 @@ import torch
 from torch.nn import functional
 
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_tensor, draw
-from warpwise.ops._windows import Pair, check_pool, check_settings, pooled_shape
+from warpwise.ops._windows import Pair, check_pool, check_settings, memory_format, pooled_shape
 
-DTYPES = (torch.float32,)
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 Two = tuple[torch.Tensor, torch.Tensor]
 
 
@@ -70,7 +70,8 @@ def _pooled(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair)
         shape = pooled_shape(input.shape, kernel_size, stride, padding)
         return input.sum() + input.new_zeros(shape), input.new_zeros(shape, dtype=torch.int32)
     output, indices = functional.max_pool2d(input, list(kernel_size), list(stride), list(padding), return_indices=True)
-    return output.contiguous(), indices.int().contiguous()
+    format = memory_format(input)
+    return output.contiguous(memory_format=format), indices.int().contiguous(memory_format=format)
 
 
 def gathered(input: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
@@ -98,11 +99,13 @@ def eager_backward(
     """PyTorch's backward of the pooling, which reads only the shape of the input."""
     if not grad_output.numel():
         return grad_output.new_zeros(tuple(shape_input))
-    shape = tuple(shape_input)
-    return torch.ops.aten.max_pool2d_with_indices_backward(
-        grad_output, grad_output.new_empty(shape), list(kernel_size), *(list(pair) for pair in rest), [1, 1], False,
-        indices.long(),
+    format = memory_format(grad_output)
+    image = torch.empty(tuple(shape_input), dtype=grad_output.dtype, device=grad_output.device, memory_format=format)
+    found: torch.Tensor = torch.ops.aten.max_pool2d_with_indices_backward(
+        grad_output, image, list(kernel_size), *(list(pair) for pair in rest), [1, 1], False,
+        indices.long().contiguous(memory_format=format),
     )  # fmt: skip
+    return found.contiguous(memory_format=format)
 
 
 def cost(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> Cost:
@@ -132,6 +135,8 @@ CASES = (
     _case("huge", 1, 2, 4, 6, 2, 2, values="huge"),
     _case("strided", 1, 2, 6, 8, 2, 2, layout="strided"),
     _case("unaligned", 1, 2, 6, 8, 2, 2, layout="unaligned"),
+    _case("nhwc", 2, 3, 7, 6, 3, 2, 1, layout="channels_last"),
+    _case("nhwc_vectors", 1, 8, 5, 6, 2, 2, layout="channels_last"),
 )
 SIZES = (
     _case("first_block", 128, 16, 28, 28, 2, 2),
@@ -146,9 +151,15 @@ SPEC = Spec(
     inputs=inputs,
     check=check,
     outputs={
-        "output": Output(shape=lambda input, *settings: pooled_shape(input.shape, *settings)),
+        "output": Output(
+            shape=lambda input, *settings: pooled_shape(input.shape, *settings),
+            memory_format=lambda input, *rest: memory_format(input),
+        ),
         "indices": Output(
-            shape=lambda input, *settings: pooled_shape(input.shape, *settings), dtype=torch.int32, saved=True
+            shape=lambda input, *settings: pooled_shape(input.shape, *settings),
+            memory_format=lambda input, *rest: memory_format(input),
+            dtype=torch.int32,
+            saved=True,
         ),
     },
     reference=reference,
@@ -168,6 +179,7 @@ BACKWARD = Spec(
         "grad_input": Output(
             shape=lambda grad, indices, shape, *rest: tuple(shape),
             terms=lambda grad, indices, shape, kernel, *rest: kernel[0] * kernel[1],
+            memory_format=lambda grad, *rest: memory_format(grad),
             magnitude=magnitude_backward,
         )
     },

@@ -4,6 +4,8 @@
 // order of the blocks. A row short enough for one block needs no second launch; a short one takes a warp or a part of
 // it.
 
+#include <warpwise/core/previous_kernel.cuh>
+
 #include "row_sum.cuh"
 
 // x: (rows, columns), contiguous; sums: (rows, parts). Block: (THREADS, 1), or with parts = 1 (THREADS, 128 / THREADS).
@@ -17,6 +19,7 @@ __global__ void __launch_bounds__(BLOCK, 1024 / BLOCK) sum_two_passes(const T* x
   const long long row = static_cast<long long>(blockIdx.x) * blockDim.y + threadIdx.y;
   if (row >= rows) columns = 0;  // threads past the last row take part in their warp's shuffles
   const int part = blockIdx.y, parts = gridDim.y;
+  warpwise::wait_for_previous_kernel();
   float sum = sum_of_thread<T, THREADS>(x + row * columns, columns, part, parts);
   sum = warpwise::team_reduce<warpwise::Sum, THREADS>(sum, warp_values);
   if (threadIdx.x == 0 && row < rows) sums[row * parts + part] = warpwise::from_float<R>(sum);

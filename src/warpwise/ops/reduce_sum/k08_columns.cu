@@ -5,6 +5,7 @@
 // order of the additions is fixed.
 
 #include <warpwise/core/numeric.cuh>
+#include <warpwise/core/previous_kernel.cuh>
 
 // x: (columns / inner, length, inner), contiguous; sums: (parts, columns). Column c begins at element
 // (c / inner) * length * inner + c % inner. Block: (width, height), up to THREADS. Grid: (cdiv(columns, width), parts);
@@ -17,6 +18,7 @@ __global__ void __launch_bounds__(THREADS) sum_columns(const T* x, R* sums, long
   const long long column = static_cast<long long>(blockIdx.x) * width + threadIdx.x;
   const long long part = blockIdx.y;
   float sum = 0.0f;
+  warpwise::wait_for_previous_kernel();
   if (column < columns) {
     const int last = static_cast<int>(min(static_cast<long long>(length), (part + 1) * share));
     int row = static_cast<int>(part * share) + line;

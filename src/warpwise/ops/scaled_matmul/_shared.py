@@ -1,18 +1,14 @@
-"""Code that the launchers of k04 and k05 share: configurations, limits, and the launch of clusters of two blocks."""
+"""Code that several rungs share: operands, scales and limits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 
-from warpwise import cuda
 from warpwise.gemm import limits
-from warpwise.gemm.config import GemmConfig, chosen, parsed
-from warpwise.gemm.operands import ALIGNMENT, flags
+from warpwise.gemm.config import GemmConfig, parsed
+from warpwise.gemm.operands import ALIGNMENT
 from warpwise.gemm.padding import k_major_operands
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.scaled_matmul.tables import FAMILIES
 
 MAX_TRANSPOSED = 128 * 65535  # rows that the transposing kernel takes
 LARGE, SMALL = parsed("128x128x128_w8_s4", "64x64x128_w4_s4")  # tiles of k02
@@ -57,45 +53,3 @@ def grid_of_tiles(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale
     if a.is_cuda and torch.cuda.get_device_capability(a.device) < (8, 9):
         return "takes a GPU of compute capability 8.9 or above, for which Triton has float8_e4m3fn"
     return limits.grid_of_tiles(a, b)
-
-
-# Clusters of two blocks, one above the other, with tiles of 128 rows.
-WIDE, NARROW = CONFIGS = parsed("128x256x128_s4", "128x128x128_s6")
-
-
-configs_of = FAMILIES["k05_two_k_tile_promotion"].configs(lambda product: CONFIGS)
-
-
-def launcher(module: cuda.Module, kernel: str, *configs: GemmConfig) -> Callable[..., None]:
-    """The launcher of a kernel with one fixed configuration, or of a template with several."""
-
-    def launch(
-        c: torch.Tensor,
-        a: torch.Tensor,
-        b: torch.Tensor,
-        scale_a: torch.Tensor,
-        scale_b: torch.Tensor,
-        *,
-        config: str | None = None,
-    ) -> None:
-        if len(configs) == 1:
-            tile, arguments = configs[0], ""
-        else:
-            tile = chosen("scaled_matmul", config or configs_of(a, b, scale_a, scale_b)[0], configs)
-            arguments = f", {tile.n}, {tile.stages}"
-        left, right = k_major(a, b)
-        scale_a, scale_b, by_row = contiguous_scales(scale_a, scale_b)
-        if by_row and scale_b.data_ptr() % 8:  # read as float2
-            scale_b = scale_b.clone()
-        (m, k), n = left.shape, right.shape[0]
-        by_map = n % 8 == 0  # TMA stores rows that begin on 16 bytes
-        pairs, columns = (tile := tile._replace(cluster=(2, 1))).tiles(m, n)
-        geometry = tile.launch(tile.clusters(pairs * columns, sm_count(a)))
-        map_a, map_b = cuda.tensor_map(left, (128, 128)), cuda.tensor_map(right, (tile.n // 2, 128))
-        map_c, rows = (cuda.tensor_map(c, (64, 64)), None) if by_map else (map_a, cuda.out(c))
-        name = f"{kernel}<{cuda.ctype(a.dtype)}, {cuda.ctype(b.dtype)}, {flags(by_row, by_map)}{arguments}>"
-        module[name][geometry](
-            map_a, map_b, map_c, rows, scale_a, scale_b, m, n, k, pairs, columns, 8, l2_hints(m, n, k)
-        )
-
-    return launch

@@ -29,8 +29,8 @@ struct HintedMatrix {
   }
 };
 
-// The main loop: wgmma sums K_TILES k-tiles of 64 x 128 elements of C, which are then added to the float32 sums.
-template <class P, int K_TILES>
+// The main loop: wgmma sums two k-tiles of 64 x 128 elements of C, which are then added to the float32 sums.
+template <class P>
 struct PromotionLoop {
   using Sums = float[1][P::width / 2];
 
@@ -52,8 +52,8 @@ struct PromotionLoop {
     between(0);
 #pragma unroll
     for (int i = 0; i < P::width / 2; ++i) d[0][i] = 0.0f;
-    for (int s = 0; s < k_tiles; s += K_TILES) {
-      const bool both = K_TILES == 2 && s + 1 < k_tiles;
+    for (int s = 0; s < k_tiles; s += 2) {
+      const bool both = s + 1 < k_tiles;
       const sm90::PipelineState first = consumer.state;
       consumer.state.next(P::stages);
       const sm90::PipelineState second = consumer.state;
@@ -81,10 +81,6 @@ struct PromotionLoop {
     }
   }
 };
-template <class P>
-using EachKTile = PromotionLoop<P, 1>;
-template <class P>
-using TwoKTiles = PromotionLoop<P, 2>;
 
 // Scales and rounds a tile to bfloat16, and stores it at its end.
 template <class P, class Store, bool ROWWISE>
@@ -148,10 +144,10 @@ __device__ inline auto store_to(const sm90::TensorMap* c, const sm90::DenseRows<
     return sm90::RowStore<__nv_bfloat16>(rows);
 }
 
-// The body of the kernels. a: (m, k), tensor map with boxes of 128 x 128; b: (n, k), of COLUMNS / 2 x 128; c: (m, n),
+// The body of a kernel. a: (m, k), tensor map with boxes of 128 x 128; b: (n, k), of COLUMNS / 2 x 128; c: (m, n),
 // of 64 x 64. rows: C if not BY_TMA. Scales: of ScaledStore. tiles: C in tiles of a cluster; hints: policies.cuh.
 // Launch configuration: as for sm90::gemm with P.
-template <class P, template <class> class MainLoop, bool ROWWISE, bool BY_TMA>
+template <class P, bool ROWWISE, bool BY_TMA>
 __device__ inline void scaled_gemm(const sm90::TensorMap& a, const sm90::TensorMap& b, const sm90::TensorMap& c,
                                    const sm90::DenseRows<__nv_bfloat16>& rows, const float* scale_a,
                                    const float* scale_b, int k, const sm90::TileScheduler& tiles, int hints) {
@@ -162,7 +158,8 @@ __device__ inline void scaled_gemm(const sm90::TensorMap& a, const sm90::TensorM
   }
   const sm90::GemmStorage<P> storage(raw);
   auto store = store_to<BY_TMA>(&c, rows);
-  sm90::gemm<P, MainLoop>(storage, HintedMatrix{&a, policy_for(hints / 4)}, HintedMatrix{&b, policy_for(hints % 4)},
-                          sm90::PersistentTiles<P>{{tiles, (k + P::tile_k - 1) / P::tile_k}},
-                          ScaledStore<P, decltype(store), ROWWISE>(storage, store, scale_a, scale_b, rows.m, rows.n));
+  sm90::gemm<P, PromotionLoop>(
+      storage, HintedMatrix{&a, policy_for(hints / 4)}, HintedMatrix{&b, policy_for(hints % 4)},
+      sm90::PersistentTiles<P>{{tiles, (k + P::tile_k - 1) / P::tile_k}},
+      ScaledStore<P, decltype(store), ROWWISE>(storage, store, scale_a, scale_b, rows.m, rows.n));
 }

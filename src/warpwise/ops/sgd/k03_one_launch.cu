@@ -5,6 +5,7 @@
 // array of pointers would be indexed in local memory. 16-byte accesses where the tensors are aligned.
 
 #include <warpwise/core/pack.cuh>
+#include <warpwise/core/previous_kernel.cuh>
 
 constexpr int kThreads = 256;
 
@@ -49,6 +50,7 @@ __global__ void __launch_bounds__(kThreads) sgd(
   if (block >= first9) p = p9, g = g9, b = b9, n = n9, first = first9;
   if (block >= first10) p = p10, g = g10, b = b10, n = n10, first = first10;
   if (block >= first11) p = p11, g = g11, b = b11, n = n11, first = first11;
+  warpwise::wait_for_previous_kernel();
   const Step step = {lr, momentum, weight_decay, nesterov};
   using Pack = warpwise::Pack<float>;
   const bool aligned = warpwise::aligned(p, g, static_cast<const float*>(b));

@@ -8,7 +8,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
-from warpwise.ops._packs import PACK_BLOCK, pack_blocks
+from warpwise.ops._packs import PACK_BLOCK, one_input_blocks
 
 HERE = Path(__file__).parent
 BLOCK = 256
@@ -18,8 +18,8 @@ GRID_STRIDE = cuda.load(HERE / "k02_grid_stride.cu")
 VECTORISED = cuda.load(HERE / "k03_vectorised.cu")
 
 
-def _launch(module: cuda.Module, blocks: int, out: torch.Tensor, input: torch.Tensor, block: int = BLOCK) -> None:
-    module[f"square<{cuda.ctype(input.dtype)}>"][blocks, block](input, cuda.out(out), input.numel())
+def _launch(module: cuda.Module, blocks: int, out: torch.Tensor, input: torch.Tensor) -> None:
+    module[f"square<{cuda.ctype(input.dtype)}>"][blocks, BLOCK](input, cuda.out(out), input.numel())
 
 
 def thread_per_element(out: torch.Tensor, input: torch.Tensor) -> None:
@@ -32,7 +32,9 @@ def grid_stride(out: torch.Tensor, input: torch.Tensor) -> None:
 
 
 def vectorised(out: torch.Tensor, input: torch.Tensor) -> None:
-    _launch(VECTORISED, pack_blocks(input.numel(), input.element_size()), out, input, PACK_BLOCK)
+    blocks, large = one_input_blocks(input.numel(), input.element_size())
+    kernel = VECTORISED[f"square<{cuda.ctype(input.dtype)}, {large}>"]
+    kernel[blocks, PACK_BLOCK](input, cuda.out(out), input.numel())
 
 
 def triton(out: torch.Tensor, input: torch.Tensor) -> None:

@@ -139,7 +139,7 @@ RUNGS = (
 
 
 def default(input: torch.Tensor) -> str | None:
-    """PyTorch for one row or column, which is a plain copy; else a rung by the short side and the size.
+    """PyTorch for one long row or column, which is a plain copy; else a rung by the short side and the size.
 
     Short side shorter than a tile of k04: k08 up to four waves of threads, else k07. Shorter than two tiles of k05, and
     not exactly one: k04 up to one wave of blocks, else k07. Otherwise: k04 if k05 and k06 would have fewer tiles than
@@ -149,10 +149,10 @@ def default(input: torch.Tensor) -> str | None:
     few, pack, sms = min(rows, cols), 16 // input.element_size(), sm_count(input)
     thin, tiles = few <= MAX_FEW and few % TILE != 0, cdiv(rows, TILE) * cdiv(cols, TILE)
     small_tiles = cdiv(rows, SMALL_TILE) * cdiv(cols, SMALL_TILE)
-    if few == 1:
-        return None
     if few < SMALL_TILE and rows * cols <= FITTED_WAVES * 2048 * sms:
         return "k08_fitted_blocks"
+    if few == 1:
+        return None
     if few >= SMALL_TILE and (tiles < sms or thin and small_tiles <= BLOCKS_AN_SM * sms):
         return "k04_padded_tile"
     if thin:

@@ -8,7 +8,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
-from warpwise.ops._packs import PACK_BLOCK, pack_blocks
+from warpwise.ops._packs import PACK_BLOCK, elementwise_blocks
 
 HERE = Path(__file__).parent
 BLOCK = 256
@@ -35,7 +35,7 @@ def grid_stride(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 
 
 def vectorised(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    _launch(VECTORISED, pack_blocks(a.numel(), a.element_size()), out, a, b, PACK_BLOCK)
+    _launch(VECTORISED, elementwise_blocks(a.numel(), a.element_size()), out, a, b, PACK_BLOCK)
 
 
 def loads_in_flight(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:

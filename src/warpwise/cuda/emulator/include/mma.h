@@ -161,3 +161,5 @@ WW_INLINE void mma_sync(fragment<accumulator, M, N, K, TD>& d, const fragment<ma
 }
 }  // namespace wmma
 }  // namespace nvcuda
+
+#include "ww/wmma_subbyte.h"

@@ -119,6 +119,7 @@ Handler handler_of(const Instruction& instruction) {
     if (instruction.has("wait_group")) return copy_wait_group;
     return instruction.has("wait_all") ? copy_wait_all : copy_async;
   }
+  if (parts[0] == "mma" && instruction.has("m8n8k4") && instruction.has("f16")) return mma_quad_pairs;
   const auto found = by_name.find(parts[0].text);
   return found == by_name.end() ? unsupported : found->second;
 }

@@ -101,13 +101,14 @@ struct Instruction;
 typedef void (*Handler)(Context&, const Instruction&);
 
 // The shape and element types of an mma.sync, from its name.
-enum class Element { f16, bf16, tf32, f64, s8, u8, s4, u4 };
+enum class Element { f16, bf16, tf32, f64, s8, u8, s4, u4, b1 };
 struct MmaShape {
   bool known = false;  // false: not emulated
   Element a = Element::f16, b = Element::f16;
   NamePart c, d;
   bool m16 = false;  // true: m16; false: m8
   bool satfinite = false;
+  bool conjunction = false;  // b1: and.popc; false: xor.popc
   int k = 0, elements_per_register = 1, a_registers = 0, b_registers = 0;
 };
 

@@ -1,18 +1,29 @@
-// Adjacent windows of 2 x 2: a thread reads one gradient and writes its window by two 8-byte stores.
+// Adjacent windows of 2 x 2: a thread reads the gradients of its windows and writes two rows of them.
 
+#include <warpwise/core/numeric.cuh>
 #include <warpwise/core/pack.cuh>
 
-// dx: (planes, h, w), w even and dx aligned to 8 bytes; dy: (planes, h / 2, w / 2). One thread per window, including
-// windows with only the first row inside the image. rows = planes * cdiv(h, 2).
-__global__ void avg_pool2d_backward_halved(const float* dy, float* dx, int rows, int h, int w) {
+// dx: (planes, h, w), w a multiple of 2 WINDOWS; dy: (planes, h / 2, w / 2), aligned to the accesses. A thread computes
+// WINDOWS adjacent windows, including windows with only the first row inside the image; `total` threads.
+template <class T, int WINDOWS>
+__global__ void avg_pool2d_backward_halved(const T* dy, T* dx, int total, int h, int w) {
+  constexpr int kBytes = 2 * WINDOWS * sizeof(T);
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  const int ow = w / 2, oh = h / 2, half = (h + 1) / 2;
-  if (i >= rows * ow) return;
-  const int line = i / ow, column = i - line * ow;
+  if (i >= total) return;
+  const int ow = w / 2, oh = h / 2, half = (h + 1) / 2, across = ow / WINDOWS;
+  const int line = i / across, column = WINDOWS * (i - line * across);
   const int plane = line / half, row = line - plane * half;
-  const float gradient = row < oh ? 0.25f * dy[(static_cast<long long>(plane) * oh + row) * ow + column] : 0.0f;
-  const warpwise::Pack<float, 8> both = {{gradient, gradient}};
-  float* const to = dx + (static_cast<long long>(plane) * h + 2 * row) * w + 2 * column;
-  *warpwise::packs<8>(to) = both;
-  if (row < oh) *warpwise::packs<8>(to + w) = both;
+  const bool inside = row < oh;
+  warpwise::Pack<T, kBytes / 2> gradient = {};
+  if (inside) {
+    const long long window = (static_cast<long long>(plane) * oh + row) * ow + column;
+    gradient = *warpwise::packs<kBytes / 2>(dy + window);
+  }
+  warpwise::Pack<T, kBytes> both;
+#pragma unroll
+  for (int e = 0; e < 2 * WINDOWS; ++e)
+    both.at[e] = warpwise::from_float<T>(inside ? 0.25f * warpwise::to_float(gradient.at[e / 2]) : 0.0f);
+  T* const to = dx + (static_cast<long long>(plane) * h + 2 * row) * w + 2 * column;
+  *warpwise::packs<kBytes>(to) = both;
+  if (inside) *warpwise::packs<kBytes>(to + w) = both;
 }

@@ -11,14 +11,16 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung
+from warpwise.ops import _pool_vectors
 from warpwise.ops._defaults import first_taking
-from warpwise.ops._windows import MOST_PIXELS, Pair
-from warpwise.ops.avg_pool2d.spec import DTYPES
+from warpwise.ops._windows import MOST_PIXELS, Pair, is_nhwc
 
 HERE = Path(__file__).parent
 THREADS = 256
+FLOAT32 = (torch.float32,)
 THREAD_PER_PIXEL = cuda.load(HERE / "k01_thread_per_pixel.cu")
 HALVED = cuda.load(HERE / "k02_halved.cu")
+CHANNEL_VECTORS = cuda.load(HERE / "k03_channel_vectors.cu")
 
 
 def limits(
@@ -54,19 +56,30 @@ def thread_per_pixel(
 
 def halved(grad_input: torch.Tensor, grad_output: torch.Tensor, shape_input: Sequence[int], *settings: object) -> None:
     n, c, h, w = grad_input.shape
-    rows = n * c * cdiv(h, 2)
-    kernel = HALVED["avg_pool2d_backward_halved"][cdiv(rows * (w // 2), THREADS), THREADS]
-    kernel(grad_output, cuda.out(grad_input), rows, h, w)
+    windows = _pool_vectors.halved_windows(w, grad_output, grad_input)
+    total = n * c * cdiv(h, 2) * (w // 2) // windows
+    kernel = HALVED[f"avg_pool2d_backward_halved<{cuda.ctype(grad_input.dtype)}, {windows}>"]
+    kernel[cdiv(total, THREADS), THREADS](grad_output, cuda.out(grad_input), total, h, w)
+
+
+def channel_vectors(grad_input: torch.Tensor, grad_output: torch.Tensor, shape: Sequence[int], *settings: Any) -> None:
+    *pairs, counts = settings
+    sizes = (shape, grad_output.shape, *pairs)
+    _pool_vectors.launch(CHANNEL_VECTORS, "avg_pool2d_backward_vectors", [grad_output], [grad_input], sizes, counts)
 
 
 RUNGS = (
-    make_rung(HERE, "k01_thread_per_pixel", "one thread per pixel of the input", thread_per_pixel, dtypes=DTYPES,
+    make_rung(HERE, "k01_thread_per_pixel", "one thread per pixel of the input", thread_per_pixel, dtypes=FLOAT32,
               limits=limits),
-    make_rung(HERE, "k02_halved", "2 x 2 windows side by side, 8-byte stores", halved, dtypes=DTYPES,
-              limits=halved_limits),
+    make_rung(HERE, "k02_halved", "2 x 2 windows side by side, up to 16 bytes an access", halved,
+              dtypes=_pool_vectors.DTYPES, limits=halved_limits),
+    make_rung(HERE, "k03_channel_vectors", "NHWC, 16-bit types: 16 bytes of channels, unrolled windows",
+              channel_vectors, dtypes=_pool_vectors.DTYPES,
+              limits=lambda grad, shape, *rest: _pool_vectors.limits(grad, shape=shape), strided=True),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
-    """k02 for 2 x 2 windows side by side, that is, with stride 2; PyTorch for others, because k01 is not timed."""
-    return first_taking(RUNGS, args, "k02_halved")
+    """k03 in NHWC order; else k02 for 2 x 2 windows side by side, k03 for others; k01 where there are gaps."""
+    names = () if is_nhwc(args[0]) else ("k02_halved",)
+    return first_taking(RUNGS, args, *names, "k03_channel_vectors", "k01_thread_per_pixel")

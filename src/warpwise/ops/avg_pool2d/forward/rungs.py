@@ -9,23 +9,25 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import Rung, cdiv, make_rung
+from warpwise.ops import _pool_vectors
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
-from warpwise.ops._windows import Pair, limits
-from warpwise.ops.avg_pool2d.spec import DTYPES
+from warpwise.ops._windows import Pair, is_nhwc, limits
 
 HERE = Path(__file__).parent
 THREADS = 256
+FLOAT32 = (torch.float32,)
 THREAD_PER_WINDOW = cuda.load(HERE / "k01_thread_per_window.cu")
 HALVED = cuda.load(HERE / "k03_halved.cu")
+CHANNEL_VECTORS = cuda.load(HERE / "k04_channel_vectors.cu")
 IN_C = function(HERE / "k02_c.c", "avg_pool2d", "pp" + 12 * "l")
 
 
 def halved_limits(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, counts: bool) -> str | None:
     if not (tuple(kernel_size) == tuple(stride) == (2, 2) and tuple(padding) == (0, 0)):
         return "takes windows of 2 x 2 side by side"
-    if input.shape[3] % 2 or input.data_ptr() % 8:
-        return f"takes rows of an even number of elements at multiples of 8 bytes, not {input.shape[3]}"
+    if input.shape[3] % 2 or input.data_ptr() % (2 * input.element_size()):
+        return f"takes rows of an even number of elements, aligned to pairs of them, not {input.shape[3]}"
     return limits(input)
 
 
@@ -47,19 +49,30 @@ def in_c(
 def halved(
     output: torch.Tensor, input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, counts: bool
 ) -> None:
-    rows = output.numel() // output.shape[3]
-    kernel = HALVED["avg_pool2d_halved"][cdiv(output.numel(), THREADS), THREADS]
-    kernel(input, cuda.out(output), rows, *input.shape[2:], *output.shape[2:])
+    windows = _pool_vectors.halved_windows(input.shape[3], input, output)
+    total = output.numel() // windows
+    kernel = HALVED[f"avg_pool2d_halved<{cuda.ctype(input.dtype)}, {windows}>"][cdiv(total, THREADS), THREADS]
+    kernel(input, cuda.out(output), total, *input.shape[2:], *output.shape[2:])
+
+
+def channel_vectors(output: torch.Tensor, input: torch.Tensor, *settings: Any) -> None:
+    *pairs, counts = settings
+    sizes = (input.shape, output.shape, *pairs)
+    _pool_vectors.launch(CHANNEL_VECTORS, "avg_pool2d_vectors", [input], [output], sizes, counts)
 
 
 RUNGS = (
-    make_rung(HERE, "k01_thread_per_window", "one thread per window", thread_per_window, dtypes=DTYPES, limits=limits),
-    Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", dtypes=DTYPES, devices=("cpu",)),
-    make_rung(HERE, "k03_halved", "2 x 2 windows side by side, 8-byte loads", halved, dtypes=DTYPES,
-              limits=halved_limits),
+    make_rung(HERE, "k01_thread_per_window", "one thread per window", thread_per_window, dtypes=FLOAT32, limits=limits),
+    Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", dtypes=FLOAT32, devices=("cpu",)),
+    make_rung(HERE, "k03_halved", "2 x 2 windows side by side, up to 16 bytes an access", halved,
+              dtypes=_pool_vectors.DTYPES, limits=halved_limits),
+    make_rung(HERE, "k04_channel_vectors", "NHWC, 16-bit types: 16 bytes of channels, unrolled windows",
+              channel_vectors, dtypes=_pool_vectors.DTYPES, limits=lambda input, *rest: _pool_vectors.limits(input),
+              strided=True),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
-    """k03 for 2 x 2 windows side by side, else k01: PyTorch takes 1.4 to 2 times as long."""
-    return first_taking(RUNGS, args, "k03_halved", "k01_thread_per_window")
+    """k04 in NHWC order; else k03 for 2 x 2 windows side by side, k04 for others; k01 where there are gaps."""
+    names = () if is_nhwc(args[0]) else ("k03_halved",)
+    return first_taking(RUNGS, args, *names, "k04_channel_vectors", "k01_thread_per_window")

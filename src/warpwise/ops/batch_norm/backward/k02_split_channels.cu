@@ -4,53 +4,51 @@
 
 #include <warpwise/core/channel.cuh>
 
+#include "gradient.cuh"
+
 constexpr int kThreads = warpwise::kChannelThreads;
 
 // sums: (channels, 2) = sum dy, sum dy h, with h = (x - mean) * rstd; dw, db: (channels) or null. x: (n, channels,
 // inner); dy likewise, or null for zeros. Grid: (parts, channels).
-template <int VECTOR>
-__global__ void __launch_bounds__(kThreads) gradient_sums(const float* dy, const float* x, const float* mean,
-                                                          const float* var, float* sums, float* dw, float* db,
-                                                          float* partials, int* semaphores, int n, int channels,
-                                                          int inner, float eps) {
+template <class T, class W, int VECTOR>
+__global__ void __launch_bounds__(kThreads) gradient_sums(const T* dy, const T* x, const float* mean, const float* var,
+                                                          float* sums, W* dw, W* db, float* partials, int* semaphores,
+                                                          int n, int channels, int inner, float eps) {
+  const auto read = [&](long long offset) { return read_pair<T, VECTOR>(dy, x, offset); };
   const int channel = blockIdx.y;
   const float m = mean[channel], rstd = rsqrtf(var[channel] + eps);
   float sum = 0.0f, dot = 0.0f;
   if (dy) {
-    warpwise::for_each_vector<VECTOR>(channel, blockIdx.x, gridDim.x, n, channels, inner, [&](long long offset) {
-      const auto gradient = *warpwise::packs<4 * VECTOR>(dy + offset), value = *warpwise::packs<4 * VECTOR>(x + offset);
+    warpwise::for_each_vector<VECTOR>(channel, blockIdx.x, gridDim.x, n, channels, inner, read,
+                                      [&](long long, const Pair<T, VECTOR>& pair) {
 #pragma unroll
-      for (int e = 0; e < VECTOR; ++e) {
-        sum += gradient.at[e];
-        dot += gradient.at[e] * (value.at[e] - m) * rstd;
-      }
-    });
+                                        for (int e = 0; e < VECTOR; ++e) {
+                                          const float g = warpwise::to_float(pair.dy.at[e]);
+                                          sum += g;
+                                          dot += g * (warpwise::to_float(pair.x.at[e]) - m) * rstd;
+                                        }
+                                      });
   }
   if (!warpwise::channel_sums(sum, dot, partials, semaphores) || threadIdx.x > 0) return;
-  sums[2 * channel] = sum;
-  sums[2 * channel + 1] = dot;
-  if (dw) dw[channel] = dot;
-  if (db) db[channel] = sum;
+  store_sums(sums, dw, db, channel, sum, dot);
 }
 
 // dx: (n, channels, inner); dmean, dvar, weight: (channels) or null. Grid: (parts, channels).
-template <int VECTOR>
-__global__ void __launch_bounds__(kThreads) gradient_of_input(const float* dy, const float* dmean, const float* dvar,
-                                                              const float* x, const float* weight, const float* mean,
-                                                              const float* var, const float* sums, float* dx, int n,
+template <class T, class W, int VECTOR>
+__global__ void __launch_bounds__(kThreads) gradient_of_input(const T* dy, const float* dmean, const float* dvar,
+                                                              const T* x, const W* weight, const float* mean,
+                                                              const float* var, const float* sums, T* dx, int n,
                                                               int channels, int inner, float eps) {
+  const auto read = [&](long long offset) { return read_pair<T, VECTOR>(dy, x, offset); };
   const int channel = blockIdx.y;
-  const float inverse = 1.0f / (static_cast<float>(n) * static_cast<float>(inner));
-  const float m = mean[channel], rstd = rsqrtf(var[channel] + eps);
-  const float a = rstd * (weight ? weight[channel] : 1.0f);
-  const float b = (2.0f * (dvar ? dvar[channel] : 0.0f) - a * rstd * sums[2 * channel + 1]) * inverse;
-  const float c = ((dmean ? dmean[channel] : 0.0f) - a * sums[2 * channel]) * inverse;
-  warpwise::for_each_vector<VECTOR>(channel, blockIdx.x, gridDim.x, n, channels, inner, [&](long long offset) {
-    auto values = *warpwise::packs<4 * VECTOR>(x + offset);
-    warpwise::Elements<VECTOR> gradient = {};
-    if (dy) gradient = *warpwise::packs<4 * VECTOR>(dy + offset);
+  const float count = static_cast<float>(n) * static_cast<float>(inner);
+  const auto line =
+      Line::of(channel, count, dmean, dvar, weight, mean, var, sums[2 * channel], sums[2 * channel + 1], eps);
+  warpwise::for_each_vector<VECTOR>(channel, blockIdx.x, gridDim.x, n, channels, inner, read,
+                                    [&](long long offset, Pair<T, VECTOR> pair) {
 #pragma unroll
-    for (int e = 0; e < VECTOR; ++e) values.at[e] = a * gradient.at[e] + b * (values.at[e] - m) + c;
-    *warpwise::packs<4 * VECTOR>(dx + offset) = values;
-  });
+                                      for (int e = 0; e < VECTOR; ++e)
+                                        pair.x.at[e] = line.at(pair.dy.at[e], pair.x.at[e]);
+                                      *warpwise::packs<sizeof(T) * VECTOR>(dx + offset) = pair.x;
+                                    });
 }

@@ -12,17 +12,32 @@ from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.operation import make_rung
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.batch_norm import _launch
-from warpwise.ops.batch_norm._launch import THREADS, parts, sizes, vector
+from warpwise.ops.batch_norm._launch import THREADS, flat, in_rows, parts, sizes, vector
 from warpwise.ops.batch_norm.spec import DTYPES, Optional
 
 HERE = Path(__file__).parent
 BLOCK_PER_CHANNEL = cuda.load(HERE / "k01_block_per_channel.cu")
 SPLIT_CHANNELS = cuda.load(HERE / "k02_split_channels.cu")
+WHOLE_CHANNEL = cuda.load(HERE / "k04_whole_channel.cu")
+CHANNELS_LAST = cuda.load(HERE / "k03_channels_last.cu")
+FLOAT32 = (torch.float32,)
 Gradients = tuple[torch.Tensor, Optional, Optional]
 
 
 def limits(dy: Optional, dmean: Optional, dvar: Optional, input: torch.Tensor, *rest: Any) -> str | None:
-    return _launch.limits(input)
+    weight, bias, _, *statistics = rest
+    for name, value in zip(("grad_mean", "grad_var", "mean", "var"), (dmean, dvar, *statistics), strict=True):
+        if value is not None and value.dtype != torch.float32:
+            return f"takes {name} of float32, not {value.dtype}"
+    if dy is not None and dy.dtype != input.dtype:
+        return f"takes grad_output of {input.dtype}, not {dy.dtype}"
+    return _launch.same_parameters(weight, bias) or _launch.limits(input)
+
+
+def row_limits(dy: Optional, dmean: Optional, dvar: Optional, input: torch.Tensor, *rest: Any) -> str | None:
+    if not in_rows(input) or not (dy is None or in_rows(dy)):
+        return "takes channels that are adjacent in memory, (N, H, W, C) or (N, C) without gaps"
+    return limits(dy, dmean, dvar, input, *rest)
 
 
 def _out(tensor: Optional) -> Any:
@@ -37,28 +52,63 @@ def block_per_channel(outputs: Gradients, *args: Any) -> None:
 
 
 def split_channels(outputs: Gradients, *args: Any) -> None:
-    dy, dmean, dvar, input, weight, _, eps, mean, var = args
+    dy, dmean, dvar, input, weight, bias, eps, mean, var = args
     dx, dw, db = outputs
-    channels, split, width = input.shape[1], parts(input), vector(input, dx, dy)
-    partials, counters = input.new_empty((channels, split, 2)), semaphores(input, channels)
-    sums = input.new_empty((channels, 2))
+    channels, split, width = input.shape[1], parts(input), vector(sizes(input)[2], input, dx, dy)
+    types = f"{cuda.ctype(input.dtype)}, {_launch.parameter_type(input, weight, bias)}, {width}"
+    partials, counters = mean.new_empty((channels, split, 2)), semaphores(input, channels)
+    sums = mean.new_empty((channels, 2))
     grid = (split, channels), THREADS
-    SPLIT_CHANNELS[f"gradient_sums<{width}>"][grid](
+    SPLIT_CHANNELS[f"gradient_sums<{types}>"][grid](
         dy, input, mean, var, cuda.out(sums), _out(dw), _out(db), partials, counters, *sizes(input), eps
     )
     if input.numel():
-        kernel = SPLIT_CHANNELS[f"gradient_of_input<{width}>"][grid]
+        kernel = SPLIT_CHANNELS[f"gradient_of_input<{types}>"][grid]
         kernel(dy, dmean, dvar, input, weight, mean, var, sums, cuda.out(dx), *sizes(input), eps)
 
 
+def channels_last(outputs: Gradients, *args: Any) -> None:
+    dy, dmean, dvar, input, weight, bias, eps, mean, var = args
+    dx, dw, db = outputs
+    count, channels, width, across, split, blocks, tiles = _launch.rows(input, dx, dy)
+    types = f"{cuda.ctype(input.dtype)}, {_launch.parameter_type(input, weight, bias)}, {width}"
+    partials, counters = mean.new_empty((split, channels, 2)), semaphores(input, tiles)
+    sums, x, g = mean.new_empty((channels, 2)), flat(input), dy if dy is None else flat(dy)
+    grid = (split, tiles), THREADS
+    kernel = CHANNELS_LAST[f"gradient_column_sums<{types}>"][grid]
+    outs = (cuda.out(sums), _out(dw), _out(db))
+    kernel(g, x, mean, var, *outs, partials, counters, count, channels, across, eps)
+    if input.numel():
+        kernel = CHANNELS_LAST[f"gradient_of_rows<{types}>"][(blocks, tiles), THREADS]
+        kernel(g, dmean, dvar, x, weight, mean, var, sums, cuda.out(flat(dx)), count, channels, across, eps)
+
+
+def whole_channel(outputs: Gradients, *args: Any) -> None:
+    dy, dmean, dvar, input, weight, bias, eps, mean, var = args
+    dx, dw, db = outputs
+    width = vector(sizes(input)[2], input, dx, dy)
+    threads = _launch.threads_of_channel(input, width)
+    types = f"{cuda.ctype(input.dtype)}, {_launch.parameter_type(input, weight, bias)}"
+    kernel = WHOLE_CHANNEL[f"gradient_of_channel<{types}, {width}, {threads}>"][input.shape[1], threads]
+    outs = (cuda.out(dx) if input.numel() else None, _out(dw), _out(db))
+    kernel(dy, dmean, dvar, input, weight, mean, var, *outs, *sizes(input), eps)
+
+
 RUNGS = (
-    make_rung(HERE, "k01_block_per_channel", "one block per channel, two passes", block_per_channel, dtypes=DTYPES,
+    make_rung(HERE, "k01_block_per_channel", "one block per channel, two passes", block_per_channel, dtypes=FLOAT32,
               limits=limits),
     make_rung(HERE, "k02_split_channels", "several blocks per channel, 16-byte accesses", split_channels, dtypes=DTYPES,
               limits=limits),
+    make_rung(HERE, "k03_channels_last", "NHWC and (N, C): 16 bytes of channels of many rows", channels_last,
+              dtypes=DTYPES, limits=row_limits, strided=True),
+    make_rung(HERE, "k04_whole_channel", "one launch, a block of up to 1024 threads per channel", whole_channel,
+              dtypes=DTYPES, limits=limits),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
-    """k02 if the forward's default is a rung, because PyTorch's backward of it takes a dozen launches."""
-    return first_taking(RUNGS, args, "k02_split_channels") if _launch.is_row_long(args[3]) else None
+    """k03 if channels are adjacent in memory, else k04 or k02 by the channel, as in the forward."""
+    if args[3].dtype not in DTYPES:
+        return None
+    channel = "k04_whole_channel" if _launch.is_whole(args[3], args[0]) else "k02_split_channels"
+    return first_taking(RUNGS, args, "k03_channels_last", channel)

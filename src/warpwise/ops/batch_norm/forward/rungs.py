@@ -12,12 +12,16 @@ from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.operation import Rung, make_rung
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
-from warpwise.ops.batch_norm._launch import THREADS, is_row_long, limits, parts, sizes, vector
+from warpwise.ops.batch_norm import _launch
+from warpwise.ops.batch_norm._launch import THREADS, flat, in_rows, is_row_long, limits, parts, sizes, vector
 from warpwise.ops.batch_norm.spec import DTYPES, Optional, Three
 
 HERE = Path(__file__).parent
 BLOCK_PER_CHANNEL = cuda.load(HERE / "k01_block_per_channel.cu")
 SPLIT_CHANNELS = cuda.load(HERE / "k03_split_channels.cu")
+WHOLE_CHANNEL = cuda.load(HERE / "k05_whole_channel.cu")
+CHANNELS_LAST = cuda.load(HERE / "k04_channels_last.cu")
+FLOAT32 = (torch.float32,)
 IN_C = function(HERE / "k02_c.c", "batch_norm", "pppppplllf")
 
 
@@ -32,26 +36,67 @@ def in_c(outputs: Three, input: torch.Tensor, weight: Optional, bias: Optional, 
 
 def split_channels(outputs: Three, input: torch.Tensor, weight: Optional, bias: Optional, eps: float) -> None:
     output, mean, var = outputs
-    channels, split, width = input.shape[1], parts(input), vector(input, output)
-    partials, counters = input.new_empty((channels, split, 2)), semaphores(input, channels)
+    channels, split, width = input.shape[1], parts(input), vector(sizes(input)[2], input, output)
+    types = f"{cuda.ctype(input.dtype)}, {_launch.parameter_type(input, weight, bias)}"
+    partials, counters = mean.new_empty((channels, split, 2)), semaphores(input, channels)
     grid = (split, channels), THREADS
-    SPLIT_CHANNELS[f"batch_statistics<{width}>"][grid](
+    SPLIT_CHANNELS[f"batch_statistics<{cuda.ctype(input.dtype)}, {width}>"][grid](
         input, cuda.out(mean), cuda.out(var), partials, counters, *sizes(input)
     )
     if input.numel():
-        kernel = SPLIT_CHANNELS[f"normalise<{width}>"][grid]
+        kernel = SPLIT_CHANNELS[f"normalise<{types}, {width}>"][grid]
         kernel(input, mean, var, weight, bias, cuda.out(output), *sizes(input), eps)
 
 
+def _split_limits(input: torch.Tensor, weight: Optional, bias: Optional, eps: float) -> str | None:
+    return _launch.same_parameters(weight, bias) or limits(input)
+
+
+def _row_limits(input: torch.Tensor, weight: Optional, bias: Optional, eps: float) -> str | None:
+    if not in_rows(input):
+        return "takes channels that are adjacent in memory, (N, H, W, C) or (N, C) without gaps"
+    return _launch.same_parameters(weight, bias) or limits(input)
+
+
+def channels_last(outputs: Three, input: torch.Tensor, weight: Optional, bias: Optional, eps: float) -> None:
+    output, mean, var = outputs
+    count, channels, width, across, split, blocks, tiles = _launch.rows(input, output)
+    types = f"{cuda.ctype(input.dtype)}, {_launch.parameter_type(input, weight, bias)}"
+    partials, counters = mean.new_empty((split, channels, 2)), semaphores(input, tiles)
+    grid = (split, tiles), THREADS
+    kernel = CHANNELS_LAST[f"column_statistics<{cuda.ctype(input.dtype)}, {width}>"][grid]
+    kernel(flat(input), cuda.out(mean), cuda.out(var), partials, counters, count, channels, across)
+    if input.numel():
+        kernel = CHANNELS_LAST[f"normalise_rows<{types}, {width}>"][(blocks, tiles), THREADS]
+        kernel(flat(input), mean, var, weight, bias, cuda.out(flat(output)), count, channels, across, eps)
+
+
+def whole_channel(outputs: Three, input: torch.Tensor, weight: Optional, bias: Optional, eps: float) -> None:
+    output, mean, var = outputs
+    width = vector(sizes(input)[2], input, output)
+    threads = _launch.threads_of_channel(input, width)
+    types = f"{cuda.ctype(input.dtype)}, {_launch.parameter_type(input, weight, bias)}"
+    kernel = WHOLE_CHANNEL[f"normalise_channel<{types}, {width}, {threads}>"][input.shape[1], threads]
+    out = cuda.out(output) if input.numel() else None
+    kernel(input, weight, bias, out, cuda.out(mean), cuda.out(var), *sizes(input), eps)
+
+
 RUNGS = (
-    make_rung(HERE, "k01_block_per_channel", "one block per channel, three passes", block_per_channel, dtypes=DTYPES,
+    make_rung(HERE, "k01_block_per_channel", "one block per channel, three passes", block_per_channel, dtypes=FLOAT32,
               limits=limits),
-    Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", dtypes=DTYPES, devices=("cpu",)),
+    Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", dtypes=FLOAT32, devices=("cpu",)),
     make_rung(HERE, "k03_split_channels", "several blocks per channel, shifted sums in one pass", split_channels,
-              dtypes=DTYPES, limits=limits),
+              dtypes=DTYPES, limits=_split_limits),
+    make_rung(HERE, "k04_channels_last", "NHWC and (N, C): 16 bytes of channels of many rows", channels_last,
+              dtypes=DTYPES, limits=_row_limits, strided=True),
+    make_rung(HERE, "k05_whole_channel", "one launch, a block of up to 1024 threads per channel", whole_channel,
+              dtypes=DTYPES, limits=_split_limits),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
-    """k03, 3 to 11 times as fast as PyTorch at the measured sizes; PyTorch if the rows of a channel are short."""
-    return first_taking(RUNGS, args, "k03_split_channels") if is_row_long(args[0]) else None
+    """k04 if channels are adjacent in memory, PyTorch for rows shorter than a sector; k05 or k03 by the channel."""
+    if in_rows(args[0]):
+        return first_taking(RUNGS, args, "k04_channels_last")
+    name = "k05_whole_channel" if _launch.is_whole(args[0]) else "k03_split_channels"
+    return first_taking(RUNGS, args, name) if is_row_long(args[0]) else None

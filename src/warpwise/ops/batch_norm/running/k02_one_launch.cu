@@ -3,6 +3,8 @@
 // The layer is chosen by comparisons, which are uniform over the block; an array of pointers would be indexed in local
 // memory.
 
+#include <warpwise/core/previous_kernel.cuh>
+
 // running_mean = (1 - momentum) running_mean + momentum (mean + bias); running_var likewise with correction var. Those
 // of layer i are rm, rv, mean, var and bias, (channels), bias or null; batches: one element, which grows by 1. Grid:
 // (cdiv(largest number of channels, blockDim.x), layers).
@@ -28,6 +30,7 @@ __global__ void running_statistics(float* rm0, float* rm1, float* rm2, float* rm
   choose(1, rm1, rv1, batches1, mean1, var1, bias1, channels1, momentum1, correction1);
   choose(2, rm2, rv2, batches2, mean2, var2, bias2, channels2, momentum2, correction2);
   choose(3, rm3, rv3, batches3, mean3, var3, bias3, channels3, momentum3, correction3);
+  warpwise::wait_for_previous_kernel();
   const int channel = blockIdx.x * blockDim.x + threadIdx.x;
   if (channel == 0) ++*batches;
   if (channel >= channels) return;

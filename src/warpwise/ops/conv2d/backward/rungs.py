@@ -124,5 +124,6 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k03 up to 16 channels, for which PyTorch takes several times the time predicted for k03; else PyTorch."""
-    return first_taking(RUNGS, args, "k03_direct_tiles") if args[1].shape[1] <= MOST_CHANNELS else None
+    """k03 up to 16 channels in NCHW order, for which PyTorch takes several times k03's predicted time; else PyTorch."""
+    taken = args[1].shape[1] <= MOST_CHANNELS and args[0].is_contiguous() and args[1].is_contiguous()
+    return first_taking(RUNGS, args, "k03_direct_tiles") if taken else None

@@ -18,7 +18,7 @@ from warpwise.ops.conv2d.spec import DTYPES, Optional
 
 HERE = Path(__file__).parent
 THREADS, COLUMNS = 256, 128  # of a block of k01; pixels of a tile of k04
-SHORT_SUM = 32  # products of an output
+SHORT_SUM, FEW_FILTERS = 32, 64  # products of an output, and filters, up to which the default is a rung
 SIDE, MOST_WINDOW, FILTERS = 16, 7, 16  # kTile, kMostWindow and filters of a block of k03
 THREAD_PER_OUTPUT = cuda.load(HERE / "k01_thread_per_output.cu")
 SHARED_TILE = cuda.load(HERE / "k03_shared_tile.cu")
@@ -28,7 +28,7 @@ IN_C = function(HERE / "k02_c.c", "conv2d", "pppp" + 16 * "l")
 
 
 def tile_limits(input: torch.Tensor, weight: torch.Tensor, bias: Optional, *settings: Any) -> str | None:
-    stride, _, dilation, groups = settings
+    stride, _, dilation, groups, *_ = settings
     if (*stride, *dilation, groups) != (1, 1, 1, 1, 1):
         return "takes stride 1, dilation 1 and one group"
     if max(weight.shape[2:]) > MOST_WINDOW:
@@ -55,7 +55,7 @@ def shared_tile(output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor,
 
 def implicit_gemm(output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> None:
     n, k, p, q = output.shape
-    groups = rest[-1]
+    groups = rest[4]
     grid = cdiv(n * p * q, COLUMNS), cdiv(k // groups, tile(k // groups)), groups
     kernel = IMPLICIT_GEMM[f"conv2d_implicit_gemm<{template(k // groups, weight, *rest[1:])}>"][grid, COLUMNS]
     kernel(input, weight, rest[0], cuda.out(output), *geometry(input, weight, *rest))
@@ -85,8 +85,9 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k04 for sums of up to 32 products, which memory limits; PyTorch for longer sums, for which cuDNN is faster.
+    """k04 for sums of up to 32 products of NCHW images, which memory limits; else PyTorch, as cuDNN is faster.
 
     Measured time of k04 relative to cuDNN: 0.3 for 9 products, as in a first layer; 0.9 to 2 for 144 to 576 products.
     """
-    return first_taking(RUNGS, args, "k04_implicit_gemm") if math.prod(args[1].shape[1:]) <= SHORT_SUM else None
+    short = math.prod(args[1].shape[1:]) <= SHORT_SUM and len(args[1]) <= FEW_FILTERS
+    return first_taking(RUNGS, args, "k04_implicit_gemm") if short and args[0].is_contiguous() else None

@@ -25,6 +25,20 @@ struct Windows {
     if (dy && row + 1 < h && column + 1 < w) raw.dy = dy[(plane * (h / 2) + r) * (w / 2) + c];
     return raw;
   }
+
+  // The window with number `window` and first pixel `at` of a plane, h and w even; of PAIRS.
+  __device__ Raw load_inside(int plane, int at, int window) const {
+    Raw raw;
+    const int from = plane * h * w + at;
+    read_pairs(raw.y, y + from);
+    if constexpr (ADDED) read_pairs(raw.added, added + from);
+    raw.dy = dy ? dy[plane * (h / 2) * (w / 2) + window] : 0.0f;
+    return raw;
+  }
+  __device__ void read_pairs(float (&values)[4], const float* from) const {
+    *reinterpret_cast<warpwise::Pack<float, 8>*>(values) = *warpwise::packs<8>(from);
+    *reinterpret_cast<warpwise::Pack<float, 8>*>(values + 2) = *warpwise::packs<8>(from + w);
+  }
 };
 
 // The pixel of the first maximum above 0, or -1.
@@ -88,6 +102,25 @@ struct GradConvolved : Windows<PAIRS, ADDED> {
       if constexpr (ADDED) d[e] += raw.added[e];
       if (2 * r + e / 2 >= this->h || 2 * c + e % 2 >= this->w) d[e] = 0.0f;
     }
+  }
+
+  // The same for a window inside of the image.
+  __device__ void finish_inside(const Channel& channel, const Raw& raw, float (&d)[4]) const {
+    float normal[4];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const float distance = raw.y[e] - channel.mean;
+      normal[e] = distance * channel.scale + channel.shift;
+      d[e] = channel.slope * distance + channel.constant;
+      if constexpr (ADDED) d[e] += raw.added[e];
+    }
+    const float upper = fmaxf(normal[0], normal[1]), lower = fmaxf(normal[2], normal[3]), best = fmaxf(upper, lower);
+    const bool below = lower > upper, right = best > (below ? normal[2] : normal[0]);
+    const float gradient = best > 0.0f ? channel.scale * raw.dy : 0.0f;
+    d[0] += below || right ? 0.0f : gradient;
+    d[1] += !below && right ? gradient : 0.0f;
+    d[2] += below && !right ? gradient : 0.0f;
+    d[3] += below && right ? gradient : 0.0f;
   }
 };
 

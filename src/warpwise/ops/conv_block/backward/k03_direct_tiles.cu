@@ -5,6 +5,7 @@
 // the blocks of dw first and those of dx after them, which are independent; a third launch adds the parts of dw.
 
 #include <warpwise/core/conv3x3_weights.cuh>
+#include <warpwise/core/previous_kernel.cuh>
 
 #include "grad_convolved.cuh"
 
@@ -19,11 +20,12 @@ __global__ void __launch_bounds__(kThreads) channel_parts(const float* y, const 
   __shared__ float warp_values[warpwise::kWarp];
   const int channel = blockIdx.y, windows = (h / 2) * (w / 2), ow = w / 2;
   const Windows<PAIRS, false> source{y, dy, nullptr, h, w};
-  const float m = mean[channel], rstd = rsqrtf(var[channel] + eps);
-  const float scale = gamma[channel] * rstd, shift = beta[channel];
   const int start = blockIdx.x * kThreads + threadIdx.x, step = gridDim.x * kThreads;
   int image = start / windows, r = start % windows / ow, c = start % ow;
   const int image_step = step / windows, row_step = step % windows / ow, column_step = step % ow, oh = h / 2;
+  warpwise::wait_for_previous_kernel();
+  const float m = mean[channel], rstd = rsqrtf(var[channel] + eps);
+  const float scale = gamma[channel] * rstd, shift = beta[channel];
   float sum = 0.0f, dot = 0.0f;
 #pragma unroll 4
   while (dy && image < n) {
@@ -60,6 +62,7 @@ __global__ void __launch_bounds__(kThreads, CHANNELS == 1 && !INPUT ? 4 : 2) gra
     const float* var, const float* gamma, const float* beta, const float* sums, int parts, const float* x,
     const float* f, float* dx, float* dgamma, float* dbeta, float* partials, int n, int c, int h, int w, int k,
     float eps, int weight_blocks, int share, int weight_rows, int weight_strips, int input_rows, int input_strips) {
+  warpwise::wait_for_previous_kernel();
   extern __shared__ __align__(16) float shared[];
   const auto source = grad_convolved<PAIRS, ADDED>(y, dy, dmean, dvar, dconv, mean, var, gamma, beta, sums, parts,
                                                    dgamma, dbeta, n, h, w, k, eps);

@@ -5,6 +5,8 @@
 //   dbeta = S, dgamma = rstd w . (A - S m), dw = gamma rstd (A - S m - rstd dgamma C w) + dmean m + 2 dvar C w.
 // A - S m and C are the same for z = p - o. The convolution is computed again for the maxima, but never stored.
 
+#include <warpwise/core/previous_kernel.cuh>
+
 #include "../one_channel.cuh"
 
 constexpr int kThreads = 256, kEach = 2;  // kEach filters of a warp
@@ -23,6 +25,7 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
                                                            int share, int blocks, int moment_rows, int moment_bands,
                                                            int moment_each, int moment_share, int group_bits,
                                                            float eps) {
+  warpwise::wait_for_previous_kernel();
   extern __shared__ __align__(16) float tile[];
   const float sample = one_channel::sample_of(x, n * h * w);
   one_channel::Tiles<kThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, 0.0f};
@@ -140,6 +143,7 @@ __global__ void __launch_bounds__(2 * kThreads) filter_gradients(const float* su
                                                                  const float* dmean, const float* dvar, float* dw,
                                                                  float* dgamma, float* dbeta, int parts,
                                                                  int moment_parts, double inverse, float eps) {
+  warpwise::wait_for_previous_kernel();
   constexpr int kGroups = kThreads / kFilterSums;
   __shared__ double group_sums[kGroups][kFilterSums];
   __shared__ one_channel::Moments moments;

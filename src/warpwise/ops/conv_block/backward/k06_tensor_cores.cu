@@ -4,11 +4,10 @@
 // the FP32 units' peak. Here a block computes d of an image into shared memory once and multiplies it with the filters
 // and with the image, three products of TF32 for each product. A block adds dw of several images in registers.
 
+#include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/sm80/conv3x3_mma_weights.cuh>
 
 #include "grad_convolved.cuh"
-
-constexpr int kThreads = warpwise::kConvThreads, kWarps = kThreads / warpwise::kWarp;
 
 // bar.sync: a barrier of all threads, which warps reach in different code.
 __device__ inline void block_sync() { asm volatile("bar.sync 0;" ::: "memory"); }
@@ -23,16 +22,17 @@ struct Role {
 // those of GradConvolved. Both take up to 32 filters; INPUT alone loops over them, WEIGHT alone has blocks for each 32.
 // With both, half of the warps multiply for dx and half for dw, which thus has no registers for dx.
 // Grid: chunks of 16 channels, chunks of filters (WEIGHT alone), bands of `rows` rows, and `splits` of the images.
-template <bool INPUT, bool WEIGHT, bool PAIRS, bool ADDED>
-__global__ void __launch_bounds__(kThreads, 2) gradients(const float* y, const float* dy, const float* dmean,
-                                                         const float* dvar, const float* dconv, const float* mean,
-                                                         const float* var, const float* gamma, const float* beta,
-                                                         const float* sums, int parts, const float* x, const float* f,
-                                                         float* dx, float* dgamma, float* dbeta, float* partials, int n,
-                                                         int c, int h, int w, int k, float eps, int rows, int splits) {
+template <int THREADS, bool INPUT, bool WEIGHT, bool PAIRS, bool WHOLE, bool ADDED>
+__global__ void __launch_bounds__(THREADS, 512 / THREADS) gradients(
+    const float* y, const float* dy, const float* dmean, const float* dvar, const float* dconv, const float* mean,
+    const float* var, const float* gamma, const float* beta, const float* sums, int parts, const float* x,
+    const float* f, float* dx, float* dgamma, float* dbeta, float* partials, int n, int c, int h, int w, int k,
+    float eps, int rows, int splits) {
   using Source = GradConvolved<PAIRS, ADDED>;
   using Filters = warpwise::MmaFilters<1>;
-  constexpr int kRoleWarps = INPUT && WEIGHT ? kWarps / 2 : kWarps, kCount = INPUT && WEIGHT ? 7 : 4;  // n-tiles of dx
+  constexpr int kThreads = THREADS, kWarps = kThreads / warpwise::kWarp;
+  constexpr int kRoleWarps = INPUT && WEIGHT ? kWarps / 2 : kWarps,
+                kCount = (28 + kRoleWarps - 1) / kRoleWarps;  // n-tiles of dx
   using Weights = warpwise::MmaWeights<kRoleWarps>;
   constexpr int kFilters = warpwise::kMmaFilters, kPlanes = warpwise::kMmaPlanes;
   __shared__ typename Source::Channel channels[kFilters];
@@ -56,20 +56,33 @@ __global__ void __launch_bounds__(kThreads, 2) gradients(const float* y, const f
   const int size = warpwise::kMmaQuads * band.pitch;  // of 16 planes
   float *const d = shared, *const image_planes = d + 2 * size, *const filters = image_planes + (WEIGHT ? size : 0);
   int* const offsets = reinterpret_cast<int*>(filters + (INPUT ? 2 * Filters::kFloats : 0));
+  auto* const windows = reinterpret_cast<unsigned*>(offsets + band.entries());  // if WHOLE
   const auto source = grad_convolved<PAIRS, ADDED>(y, dy, dmean, dvar, dconv, mean, var, gamma, beta, sums, parts,
                                                    dgamma, dbeta, n, h, w, k, eps);
   bool ordinary = true;  // of this thread's filters
   const auto prepare = [&](int first) {
-    source.prepare(channels, first, min(kFilters, k - first), WEIGHT && part == 0 && first_channel == 0);
-    if (!INPUT) return;
-    ordinary = Filters::template fill<kThreads, true>(filters, f, first, first_channel, k, c);
-    const bool second =
-        Filters::template fill<kThreads, true>(filters + Filters::kFloats, f, first + kPlanes, first_channel, k, c);
-    ordinary = ordinary && second;
+    const bool publish = WEIGHT && part == 0 && first_channel == 0;
+    if constexpr (INPUT) {
+      const typename Filters::template Loaded<kThreads, true, 2> loaded(f, first, first_channel, k, c);
+      source.prepare(channels, first, min(kFilters, k - first), publish);
+      ordinary = loaded.store(filters);
+    } else {
+      source.prepare(channels, first, min(kFilters, k - first), publish);
+    }
+  };
+  const auto copy = [&](int image) {
+    if (!WEIGHT) return;
+    const float* const from = x + (static_cast<long long>(image) * c + first_channel) * h * w;
+    warpwise::mma_copy_planes<kThreads>(image_planes, from, min(kPlanes, c - first_channel), band, offsets);
+    __pipeline_commit();
   };
 
   warpwise::mma_zero<kThreads>(d, (WEIGHT ? 3 : 2) * size);
   band.fill_offsets<kThreads>(offsets);
+  if (WHOLE) warpwise::mma_list_windows<kThreads>(windows, band);
+  __syncthreads();
+  warpwise::wait_for_previous_kernel();
+  copy(split);
   if (WEIGHT) prepare(first_filter);
   __syncthreads();
   const auto multiply = [&](auto role) {
@@ -78,11 +91,7 @@ __global__ void __launch_bounds__(kThreads, 2) gradients(const float* y, const f
     Weights weights;
     for (int image = split; image < n; image += splits) {
       const long long input = static_cast<long long>(image) * c + first_channel;
-      if (WEIGHT) {
-        warpwise::mma_copy_planes<kThreads>(image_planes, x + input * h * w, min(kPlanes, c - first_channel), band,
-                                            offsets);
-        __pipeline_commit();
-      }
+      if (image > split) copy(image);
       float added[kCount][1][4] = {};
       for (int first = first_filter; first < (WEIGHT ? first_filter + 1 : k); first += kFilters) {
         const int count = min(kFilters, k - first);
@@ -90,7 +99,13 @@ __global__ void __launch_bounds__(kThreads, 2) gradients(const float* y, const f
           prepare(first);
           block_sync();
         }
-        bool found = warpwise::mma_fill_windows<kThreads>(d, source, channels, image * k + first, count, band);
+        bool found;
+        if constexpr (WHOLE) {
+          found =
+              warpwise::mma_fill_whole_windows<kThreads>(d, source, channels, image * k + first, count, band, windows);
+        } else {
+          found = warpwise::mma_fill_windows<kThreads>(d, source, channels, image * k + first, count, band);
+        }
         if (WEIGHT) {
           __pipeline_wait_prior(0);
           found = warpwise::mma_ordinary_planes<kThreads>(image_planes, band, offsets) && found;

@@ -11,7 +11,7 @@ from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._conv3x3 import add_parts, each, flags, groups, output_tile, row_limits, weights
-from warpwise.ops._conv3x3_mma import FEW_BATCH_PIXELS, fills_tiles, mma_limits
+from warpwise.ops._conv3x3_mma import FEW_BATCH_PIXELS, band, fills_tiles, mma_limits
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv2d.op import CONV2D_BACKWARD
 from warpwise.ops.conv_block import _one_channel as one_channel
@@ -189,12 +189,13 @@ RUNGS = (
 def default(*args: Any) -> str | None:
     """PyTorch for more than ``forward.MOST_CHANNELS`` channels, else the first of these that takes the arguments.
 
-    k05; k06 for many pixels, whose channels and filters fill the tiles of tensor cores; k03 and k02.
+    k05; k06 for many pixels or an image for most SMs, if channels and filters fill the tiles of tensor cores; k03 and
+    k02.
     """
     n, channels, h, w = args[4].shape
     names = ["k05_input_moments", "k03_direct_tiles", "k02_fused"]
     if (
-        n * h * w > FEW_BATCH_PIXELS
+        (n * h * w > FEW_BATCH_PIXELS or 4 * n * band(h, w).bands >= 3 * sm_count(args[4]))
         and fills_tiles(channels, args[5].shape[0])
         and args[5].shape[0] <= k06_tensor_cores.FILTERS
     ):

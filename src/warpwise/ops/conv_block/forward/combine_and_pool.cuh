@@ -2,6 +2,7 @@
 #pragma once
 
 #include <warpwise/core/conv3x3.cuh>
+#include <warpwise/core/previous_kernel.cuh>
 
 constexpr int kPoolThreads = 256;
 
@@ -19,6 +20,7 @@ __global__ void __launch_bounds__(kPoolThreads) normalise_and_pool(const float* 
   const int start = blockIdx.x * kPoolThreads + threadIdx.x, step = gridDim.x * kPoolThreads;
   int image = start / windows, r = start % windows / ow, c = start % ow;
   const int image_step = step / windows, row_step = step % windows / ow, column_step = step % ow;
+  warpwise::wait_for_previous_kernel();
   float values[kBatch][4];
   int places[kBatch];  // of out, or -1
   const auto load = [&] {

@@ -5,6 +5,7 @@
 // is written once and read once; PyTorch reads it three times and writes it twice more.
 
 #include <warpwise/core/implicit_gemm.cuh>
+#include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/reduce.cuh>
 
 // y: (n, k, h, w) = the convolution of x: (n, c, h, w) with f: (k, c, 3, 3), padded by 1. partials: (k, gridDim.x, 2),
@@ -14,6 +15,7 @@ template <int ROWS, int TM>
 __global__ void __launch_bounds__(warpwise::kGemmThreads) convolution_with_statistics(const float* x, const float* f,
                                                                                       float* y, float* partials, int n,
                                                                                       int c, int h, int w, int k) {
+  warpwise::wait_for_previous_kernel();
   constexpr int TN = warpwise::kColumns / warpwise::kWarp;
   const int pixels = h * w, depth = 9 * c, first = blockIdx.y * ROWS;
   const int mine = blockIdx.x * warpwise::kColumns + threadIdx.x, image = mine / pixels, pixel = mine - image * pixels;
@@ -58,6 +60,7 @@ constexpr int kThreads = 256, kStatisticsThreads = 1024;  // many: the reads of 
 // m)^2). Grid: k blocks of kStatisticsThreads.
 __global__ void __launch_bounds__(kStatisticsThreads) combined_statistics(const float* partials, float* mean,
                                                                           float* var, int tiles, int elements) {
+  warpwise::wait_for_previous_kernel();
   __shared__ float warp_values[warpwise::kWarp];
   partials += 2ll * blockIdx.x * tiles;
   float sum = 0.0f, squares = 0.0f;
@@ -83,6 +86,7 @@ template <bool PAIRS>
 __global__ void __launch_bounds__(kThreads) normalise_and_pool(const float* y, const float* mean, const float* var,
                                                                const float* gamma, const float* beta, float* out,
                                                                int planes, int k, int h, int w, float eps) {
+  warpwise::wait_for_previous_kernel();
   const int oh = h / 2, ow = w / 2, i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= planes * oh * ow) return;
   const int line = i / ow, column = 2 * (i - line * ow), plane = line / oh, row = 2 * (line - plane * oh);

@@ -4,6 +4,7 @@
 // of rows of an image with its border once. A thread multiplies 4 or 8 filters by 4 pixels for each of the nine taps.
 
 #include <warpwise/core/conv3x3.cuh>
+#include <warpwise/core/previous_kernel.cuh>
 
 // The sums over a warp of eight values of a lane: lane l gets that of value l / 4. Nine shuffles, where eight butterfly
 // reductions take 40: with each of the first three, a lane passes on the half of its values that others add.
@@ -27,6 +28,7 @@ template <int GROUPS, int EACH>
 __global__ void __launch_bounds__(warpwise::kConvThreads, EACH == 8 ? 2 : 4) convolution_with_statistics(
     const float* x, const float* f, float* y, float* partials, int parts, int c, int h, int w, int k, int rows,
     int strips) {
+  warpwise::wait_for_previous_kernel();
   constexpr int kWarps = warpwise::ConvTile<GROUPS, EACH>::kPlaces / warpwise::kWarp;
   extern __shared__ __align__(16) float shared[];
   const warpwise::ConvTile<GROUPS, EACH> tile(blockIdx.x, k, h, w, rows, strips);
@@ -75,6 +77,7 @@ constexpr int kThreads = 1024;
 // mean, var: (k) from partials: (k, parts, 3): M2 = sum(M2_p + n_p (m_p - m)^2). Grid: k blocks.
 __global__ void __launch_bounds__(kThreads) combined_statistics(const float* partials, float* mean, float* var,
                                                                 int parts, int elements) {
+  warpwise::wait_for_previous_kernel();
   __shared__ float warp_values[warpwise::kWarp];
   partials += 3ll * blockIdx.x * parts;
   float sum = 0.0f, squares = 0.0f;

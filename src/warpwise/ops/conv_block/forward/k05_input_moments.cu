@@ -3,6 +3,8 @@
 // The first launch reads the input and adds products of neighbouring pixels. The second computes mean and variance of
 // every filter from them, convolves, normalises and pools. k03 writes and reads K times as much as the input holds.
 
+#include <warpwise/core/previous_kernel.cuh>
+
 #include "../one_channel.cuh"
 
 constexpr int kThreads = 256, kEach = 4, kGroups = 8;  // kEach filters of a warp, at most kGroups groups
@@ -12,6 +14,7 @@ template <int VECTOR, int THREADS>
 __global__ void __launch_bounds__(THREADS, 512 / THREADS) input_moments(const float* x, float* parts, int n, int h,
                                                                         int w, int rows, int bands, int each, int pitch,
                                                                         int share) {
+  warpwise::wait_for_previous_kernel();
   extern __shared__ __align__(16) float tile[];
   const float sample = one_channel::sample_of(x, n * h * w);
   one_channel::Tiles<THREADS, VECTOR> tiles{x, h, w, rows, bands, each, pitch, 0.0f};
@@ -40,6 +43,7 @@ __global__ void __launch_bounds__(kThreads, 2) normalise_and_pool(const float* x
                                                                   int n, int h, int w, int k, int rows, int bands,
                                                                   int each, int pitch, int share, int group_bits,
                                                                   float eps) {
+  warpwise::wait_for_previous_kernel();
   constexpr int kLanes = 16;  // of a filter's statistics
   extern __shared__ __align__(16) float tile[];
   __shared__ one_channel::Moments moments;

@@ -4,6 +4,7 @@
 // products are less than the one of k04. A block keeps its filters and takes one image after the other, whose copy to
 // shared memory overlaps the multiplications of the image before.
 
+#include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/sm80/conv3x3_mma.cuh>
 
 // y: (n, k, h, w) = x: (n, c, h, w) convolved with f: (k, c, 3, 3), padded by 1. partials: (k, parts, 3): the sum of a
@@ -51,6 +52,7 @@ __global__ void __launch_bounds__(WARPS* warpwise::kWarp, WARPS == 4 ? 3 : 2) co
 
   warpwise::mma_zero<kThreads>(planes, 2 * size);
   band.fill_offsets<kThreads>(offsets);
+  warpwise::wait_for_previous_kernel();
   __syncthreads();
   copy(split, 0, 0);
   if (RESIDENT) {

@@ -5,6 +5,7 @@
 // A block has four warpgroups, each 64 pixels of an image. It reduces the statistics of its warps to one part of a
 // filter, so that each block of the pooling adds the parts of its filter, without a launch of their own.
 
+#include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/sm90/conv3x3_wgmma.cuh>
 #include <warpwise/sm90/tma.cuh>
 
@@ -68,6 +69,7 @@ __global__ void __launch_bounds__(kThreads, 1) convolution_with_statistics(const
 
   warpwise::mma_zero<kThreads>(planes, 2 * size);
   band.fill_offsets<kThreads>(offsets);
+  warpwise::wait_for_previous_kernel();
   __syncthreads();
   copy(split, 0, 0);
   if (RESIDENT) {
@@ -132,28 +134,24 @@ __global__ void __launch_bounds__(kThreads, 1) convolution_with_statistics(const
   struct Statistic {
     float sum, squares, count;
   };
-  auto* const statistics = reinterpret_cast<Statistic*>(filters);  // (kWarps, filters)
+  constexpr int kPitch = kWarps + 1;  // so that 16 lanes of a filter, and 32 filters, have distinct banks
+  auto* const statistics = reinterpret_cast<Statistic*>(filters);  // (filters, kPitch)
   __pipeline_wait_prior(0);
   __syncthreads();  // the reads of the filters are complete
   const float count = static_cast<float>(valid) * static_cast<float>((n - split + splits - 1) / splits);
   const float spread = total_squares - total * total / fmaxf(count, 1.0f);
-  statistics[warp * warpwise::kWgmmaFilters + lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2] = {
+  statistics[(lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2) * kPitch + warp] = {
       count > 0.0f ? total + count * origin : 0.0f, spread < 0.0f ? 0.0f : spread, count};  // a NaN stays one
   __syncthreads();
-  if (threadIdx.x >= min(warpwise::kWgmmaFilters, k - first_filter)) return;
-  float sum = 0.0f, pixels = 0.0f, squares = 0.0f;
-  for (int i = 0; i < kWarps; ++i) {
-    const Statistic one = statistics[i * warpwise::kWgmmaFilters + threadIdx.x];
-    sum += one.sum;
-    pixels += one.count;
-  }
-  const float mean = sum / pixels;
-  for (int i = 0; i < kWarps; ++i) {
-    const Statistic one = statistics[i * warpwise::kWgmmaFilters + threadIdx.x];
-    const float distance = one.sum / fmaxf(one.count, 1.0f) - mean;
-    squares += one.squares + one.count * distance * distance;
-  }
-  float* const to = partials + 3 * (static_cast<long long>(first_filter + threadIdx.x) * parts + part);
+  static_assert(kThreads == warpwise::kWgmmaFilters * kWarps, "a thread has the statistic of a warp and a filter");
+  const int filter = threadIdx.x / kWarps;
+  const Statistic one = statistics[filter * kPitch + threadIdx.x % kWarps];
+  const float sum = warpwise::warp_reduce<warpwise::Sum, kWarps>(one.sum);
+  const float pixels = warpwise::warp_reduce<warpwise::Sum, kWarps>(one.count);
+  const float distance = one.sum / fmaxf(one.count, 1.0f) - sum / pixels;
+  const float squares = warpwise::warp_reduce<warpwise::Sum, kWarps>(one.squares + one.count * distance * distance);
+  if (threadIdx.x % kWarps > 0 || first_filter + filter >= k) return;
+  float* const to = partials + 3 * (static_cast<long long>(first_filter + filter) * parts + part);
   to[0] = sum;
   to[1] = squares;
   to[2] = pixels;

@@ -1,7 +1,12 @@
 // Hopper: the gradient by wgmma; the epilogue of a tile overlaps with the main loop of the next one, of any group.
 //
-// Triton fuses the loops over tiles and k-tiles only if all tiles have the same number of k-tiles. Here the numbers
-// may differ: the producer runs ahead into the next group, and reads the rows before a group as zeros, as in k03.
+// TMA clips boxes at the bounds of the tensor map, which does not contain the bounds of groups. Therefore both operands
+// are described as (rows, rows, columns) with two equal strides: element (x, y, j) is element j of row x + y. If x is
+// the group's first row, y counts rows of the group, and y < 0 is out of bounds. The last k-tile ends at the end of the
+// group; the first may begin before the group and reads zeros there from both operands, so no mask is needed.
+//
+// Triton fuses the loops over tiles and k-tiles only if all tiles have the same number of k-tiles. Here the numbers may
+// differ: the producer runs ahead into the next group.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

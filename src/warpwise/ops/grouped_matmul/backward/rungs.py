@@ -6,51 +6,27 @@ from pathlib import Path
 
 import torch
 
-from warpwise import cuda
 from warpwise.gemm.lazy import lazy_launch
-from warpwise.gemm.limits import GRID_Y, grid_y_limit, requires_hopper, sizes_limit
 from warpwise.gemm.operands import HALVES, KERNEL_DTYPES
-from warpwise.operation import Rung, cdiv, make_rung
+from warpwise.operation import Rung, make_rung
 from warpwise.ops.grouped_matmul.backward import k04_overlapped_epilogue
-from warpwise.ops.grouped_matmul.backward._triton import descriptors_configs, descriptors_limits, tiles_limits
+from warpwise.ops.grouped_matmul.backward.k04_overlapped_epilogue import tiles_limits
 
 HERE = Path(__file__).parent
-NAIVE = cuda.load(HERE / "k01_naive.cu")
-
-
-def naive(result: torch.Tensor, a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> None:
-    (rows, k), n, groups = a.shape, grad_output.shape[1], offsets.shape[0]
-    kernel = NAIVE[f"grouped_matmul_backward_naive<{cuda.ctype(a.dtype)}>"]
-    kernel[(cdiv(n, 32), cdiv(k, 8), min(groups, GRID_Y)), (32, 8)](
-        *(cuda.strided(a), cuda.strided(grad_output), offsets.contiguous(), cuda.out(result)),
-        *(rows, n, k, groups, *a.stride(), *grad_output.stride()),
-    )
-
-
-def naive_limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> str | None:
-    sizes = {"rows": a.shape[0], "groups": offsets.shape[0], "n": grad_output.shape[1]}
-    return grid_y_limit(a.shape[1], 8, "columns of a") or sizes_limit(**sizes)
-
-
 RUNGS: tuple[Rung, ...] = (
-    make_rung(HERE, "k01_naive", "one thread per element, a sum over the group's rows", naive,
-              dtypes=KERNEL_DTYPES, limits=naive_limits, strided=True),
     make_rung(HERE, "k02_triton_tiled", "tiles in Triton, any strides",
               lazy_launch(f"{__package__}.k02_triton_tiled"), dtypes=KERNEL_DTYPES, limits=tiles_limits,
               strided=True),
-    make_rung(HERE, "k03_triton_descriptors", "operands by TMA, boxes clipped where a group begins",
-              lazy_launch(f"{__package__}.k03_triton_descriptors"), dtypes=HALVES, limits=descriptors_limits,
-              configs=descriptors_configs, strided=True),
-    make_rung(HERE, "k04_overlapped_epilogue", "Hopper: the epilogue overlaps the next tile's products",
+    make_rung(HERE, "k04_overlapped_epilogue",
+              "Hopper: boxes clipped where a group begins; the epilogue overlaps the next tile's products",
               k04_overlapped_epilogue.launch, dtypes=HALVES, limits=k04_overlapped_epilogue.limits,
               configs=k04_overlapped_epilogue.configs, strided=True),
 )  # fmt: skip
 
 
 def default(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> str | None:
-    """k04 on Hopper; else k03 if TMA can address the 2-byte operands, else k02; PyTorch for float64 and huge sizes."""
+    """k04 on Hopper if TMA can address the 2-byte operands, else k02; PyTorch for float64 and huge sizes."""
     if a.dtype not in KERNEL_DTYPES or tiles_limits(a, grad_output, offsets):
         return None
-    if a.dtype not in HALVES or descriptors_limits(a, grad_output, offsets):
-        return "k02_triton_tiled"
-    return "k04_overlapped_epilogue" if a.is_cuda and not requires_hopper(a) else "k03_triton_descriptors"
+    by_tma = a.dtype in HALVES and not k04_overlapped_epilogue.limits(a, grad_output, offsets)
+    return "k04_overlapped_epilogue" if by_tma else "k02_triton_tiled"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from warpwise.gemm import boxes
-from warpwise.gemm.limits import requires_tma, sizes_limit, tiles_limit
+from warpwise.gemm.limits import requires_tma, tiles_limit
 from warpwise.operation import cdiv
 
 MAX_GROUPS = 4095  # and one more for the rows past the last end; a Triton program searches all at once
@@ -16,16 +16,12 @@ def padded_groups(groups: int) -> int:
     return 1 << groups.bit_length()
 
 
-def sizes_limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:
-    return sizes_limit(rows=a.shape[0], groups=b.shape[0], n=b.shape[2], k=a.shape[1])
-
-
 def tiles_limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:
     """A number of groups that one program can search, and a grid of tiles."""
     if b.shape[0] > MAX_GROUPS:
         return f"takes up to {MAX_GROUPS} groups, not {b.shape[0]}"
     tiles = (cdiv(a.shape[0], 64) + b.shape[0] + 1) * cdiv(b.shape[2], 64)
-    return tiles_limit(tiles) or sizes_limits(a, b, offsets)
+    return tiles_limit(tiles, rows=a.shape[0], groups=b.shape[0], n=b.shape[2], k=a.shape[1])
 
 
 def descriptors_limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:

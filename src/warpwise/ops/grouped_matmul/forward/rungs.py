@@ -6,34 +6,17 @@ from pathlib import Path
 
 import torch
 
-from warpwise import cuda
 from warpwise.gemm.lazy import lazy_launch
-from warpwise.gemm.limits import GRID_Y
 from warpwise.gemm.operands import HALVES, KERNEL_DTYPES
-from warpwise.operation import Rung, cdiv, make_rung
+from warpwise.operation import Rung, make_rung
 from warpwise.ops.grouped_matmul.forward._triton import (
     descriptors_configs,
     descriptors_limits,
-    sizes_limits,
     tiles_limits,
 )
 
 HERE = Path(__file__).parent
-NAIVE = cuda.load(HERE / "k01_naive.cu")
-
-
-def naive(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> None:
-    (rows, k), n = a.shape, b.shape[2]
-    kernel = NAIVE[f"grouped_matmul_naive<{cuda.ctype(a.dtype)}>"]
-    kernel[(cdiv(n, 32), min(cdiv(rows, 8), GRID_Y)), (32, 8)](
-        *(cuda.strided(a), cuda.strided(b), offsets.contiguous(), cuda.out(c)),
-        *(rows, n, k, b.shape[0], *a.stride(), *b.stride()),
-    )
-
-
 RUNGS: tuple[Rung, ...] = (
-    make_rung(HERE, "k01_naive", "one thread per element, its group found by binary search", naive,
-              dtypes=KERNEL_DTYPES, limits=sizes_limits, strided=True),
     make_rung(HERE, "k02_triton_tiled", "tiles in Triton, any strides, as many programs as any offsets may need",
               lazy_launch(f"{__package__}.k02_triton_tiled"), dtypes=KERNEL_DTYPES, limits=tiles_limits,
               strided=True),

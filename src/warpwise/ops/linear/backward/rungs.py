@@ -16,18 +16,7 @@ from warpwise.operation import cdiv, make_rung
 
 HERE = Path(__file__).parent
 FEW_ROWS, THREADS, COLUMNS = 128, 512, 32  # rows of k03's default; kThreads; columns of a block
-THREAD_PER_COLUMN = cuda.load(HERE / "k01_thread_per_column.cu")
 ONE_LAUNCH = cuda.load(HERE / "k03_few_rows.cu")
-
-
-def thread_per_column(
-    outputs: tuple[torch.Tensor, torch.Tensor], grad_output: torch.Tensor, preactivation: torch.Tensor, activation: str
-) -> None:
-    n = grad_output.shape[-1]
-    m = math.prod(grad_output.shape[:-1])
-    kind = activation_number(activation)
-    kernel = THREAD_PER_COLUMN[f"activation_backward_column<{cuda.ctype(grad_output.dtype)}, {kind}>"]
-    kernel[cdiv(n, 128), 128](grad_output, preactivation, cuda.out(outputs[0]), cuda.out(outputs[1]), m, n)
 
 
 def few_rows(
@@ -48,8 +37,6 @@ def limits(grad_output: torch.Tensor, *rest: object) -> str | None:
 
 
 RUNGS = (
-    make_rung(HERE, "k01_thread_per_column", "one thread per column, gradient and sum in one pass",
-              thread_per_column, dtypes=KERNEL_DTYPES, limits=limits),
     make_rung(HERE, "k02_triton_row_blocks", "blocks of rows in Triton, partial sums added by a second kernel",
               lazy_launch(f"{__package__}.k02_triton_row_blocks"), dtypes=KERNEL_DTYPES, limits=limits),
     make_rung(HERE, "k03_few_rows", "few rows: a block takes 32 columns of all rows, one launch", few_rows,

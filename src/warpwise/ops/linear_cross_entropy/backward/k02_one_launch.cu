@@ -5,6 +5,7 @@
 // rows; a second launch adds the chunks, in a fixed order, if there are several.
 
 #include <warpwise/core/pack.cuh>
+#include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/reduce.cuh>
 
 constexpr int kThreads = 256, kWarps = kThreads / warpwise::kWarp;
@@ -87,6 +88,7 @@ __global__ void __launch_bounds__(kThreads) linear_cross_entropy_backward(
     const float* grad, const float* p, const long long* target, const long long* count, const float* x, const float* w,
     float* dx, float* dw, float* db, float* parts, int rows, int features, int classes, int input_blocks,
     int chunk_rows, long long ignore_index) {
+  warpwise::wait_for_previous_kernel();
   __shared__ float staged[kStaged][kGroup];
   __shared__ float warp_sums[kWarps][kGroup][kColumns];
   const int warp = threadIdx.x / warpwise::kWarp, lane = threadIdx.x % warpwise::kWarp;
@@ -160,6 +162,7 @@ __global__ void __launch_bounds__(kThreads) linear_cross_entropy_backward(
 // sums of the warps are added in order. Grid: cdiv(classes * (features + 1), 32).
 __global__ void __launch_bounds__(kThreads) add_chunks(const float* parts, float* dw, float* db, int chunks,
                                                        int features, int classes) {
+  warpwise::wait_for_previous_kernel();
   __shared__ float warp_sums[kWarps][warpwise::kWarp];
   const int warp = threadIdx.x / warpwise::kWarp, lane = threadIdx.x % warpwise::kWarp;
   const long long elements = static_cast<long long>(classes) * (features + 1);

@@ -8,6 +8,7 @@
 
 #include <warpwise/core/pack.cuh>
 #include <warpwise/core/partial_sums.cuh>
+#include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/reduce.cuh>
 
 constexpr int kThreads = 256, kWarps = kThreads / warpwise::kWarp;
@@ -23,6 +24,7 @@ __global__ void __launch_bounds__(kThreads) linear_cross_entropy(const float* x,
                                                                  float* counts, int* semaphore, float* loss,
                                                                  long long* count, int rows, int features, int classes,
                                                                  long long ignore_index) {
+  warpwise::wait_for_previous_kernel();
   using warpwise::MaxAndSum;
   using Pack = warpwise::Pack<float, 4 * WIDTH>;
   __shared__ float warp_values[warpwise::kWarp];

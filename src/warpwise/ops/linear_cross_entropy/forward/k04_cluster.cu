@@ -7,6 +7,7 @@
 #include "transposed_sum.cuh"
 
 #include <warpwise/core/pack.cuh>
+#include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/reduce.cuh>
 #include <warpwise/core/shared_memory.cuh>
 #include <warpwise/sm90/cluster.cuh>
@@ -30,6 +31,7 @@ template <int ROWS, int WIDTH>
 __global__ void __launch_bounds__(kThreads) __cluster_dims__(8, 1, 1)
     linear_cross_entropy(const float* x, const float* w, const float* b, const long long* target, float* p, float* loss,
                          long long* count, int rows, int features, int classes, long long ignore_index) {
+  warpwise::wait_for_previous_kernel();
   using Pack = warpwise::Pack<float, 4 * WIDTH>;
   __shared__ float warp_sums[2][kWarps];
   __shared__ __align__(16) float block_sums[4];

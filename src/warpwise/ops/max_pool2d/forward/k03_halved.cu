@@ -1,27 +1,40 @@
-// Adjacent windows of 2 x 2: no bounds checks, two 8-byte loads per window, and one division to find it.
+// Adjacent windows of 2 x 2: no bounds checks, accesses of up to 16 bytes, and one division to find the windows.
 //
-// Adjacent windows are adjacent in memory, so a warp reads 256 consecutive bytes of each of two rows.
+// Adjacent windows are adjacent in memory, so a warp reads up to 512 consecutive bytes of each of two rows.
 
+#include <warpwise/core/numeric.cuh>
 #include <warpwise/core/pack.cuh>
 
-// x: (planes, h, w), w even and x aligned to 8 bytes; y, indices: (planes, oh, ow), ow = w / 2. rows = planes * oh.
-__global__ void max_pool2d_halved(const float* x, float* y, int* indices, int rows, int h, int w, int oh, int ow) {
+// x: (planes, h, w), w a multiple of 2 WINDOWS; y, indices: (planes, oh, ow), ow = w / 2. A thread computes WINDOWS
+// adjacent windows; `total` threads. x is aligned to the accesses.
+template <class T, int WINDOWS>
+__global__ void max_pool2d_halved(const T* x, T* y, int* indices, int total, int h, int w, int oh, int ow) {
+  constexpr int kBytes = 2 * WINDOWS * sizeof(T);
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= rows * ow) return;
-  const int line = i / ow, column = i - line * ow;
+  if (i >= total) return;
+  const int across = ow / WINDOWS, line = i / across, column = 2 * WINDOWS * (i - line * across);
   const int plane = line / oh, row = 2 * (line - plane * oh);
-  const float* const from = x + (static_cast<long long>(plane) * h + row) * w + 2 * column;
-  const auto above = *warpwise::packs<8>(from), below = *warpwise::packs<8>(from + w);
-  const float values[4] = {above.at[0], above.at[1], below.at[0], below.at[1]};
-  float best = values[0];
-  int at = 0;
+  const T* const from = x + (static_cast<long long>(plane) * h + row) * w + column;
+  const auto above = *warpwise::packs<kBytes>(from), below = *warpwise::packs<kBytes>(from + w);
+  warpwise::Pack<T, kBytes / 2> largest;
+  warpwise::Pack<int, 4 * WINDOWS> places;
 #pragma unroll
-  for (int e = 1; e < 4; ++e) {
-    if (values[e] > best || (values[e] != values[e] && best == best)) {
-      best = values[e];
-      at = e;
+  for (int window = 0; window < WINDOWS; ++window) {
+    const T values[4] = {above.at[2 * window], above.at[2 * window + 1], below.at[2 * window],
+                         below.at[2 * window + 1]};
+    float best = warpwise::to_float(values[0]);
+    int at = 0;
+#pragma unroll
+    for (int e = 1; e < 4; ++e) {
+      const float value = warpwise::to_float(values[e]);
+      if (value > best || (value != value && best == best)) {
+        best = value;
+        at = e;
+      }
     }
+    largest.at[window] = warpwise::from_float<T>(best);
+    places.at[window] = (row + at / 2) * w + column + 2 * window + at % 2;
   }
-  y[i] = best;
-  indices[i] = (row + at / 2) * w + 2 * column + at % 2;
+  *warpwise::packs<kBytes / 2>(y + static_cast<long long>(i) * WINDOWS) = largest;
+  *warpwise::packs<4 * WINDOWS>(indices + static_cast<long long>(i) * WINDOWS) = places;
 }

@@ -8,7 +8,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung
-from warpwise.ops._packs import PACK_BLOCK, pack_blocks
+from warpwise.ops._packs import PACK_BLOCK, elementwise_blocks
 
 HERE = Path(__file__).parent
 
@@ -16,7 +16,7 @@ VECTORISED = cuda.load(HERE / "k01_vectorised.cu")
 
 
 def vectorised(grad_input: torch.Tensor, grad_output: torch.Tensor, input: torch.Tensor) -> None:
-    blocks = pack_blocks(input.numel(), input.element_size())
+    blocks = elementwise_blocks(input.numel(), input.element_size())
     kernel = VECTORISED[f"polynomial_backward<{cuda.ctype(input.dtype)}>"]
     kernel[blocks, PACK_BLOCK](grad_output, input, cuda.out(grad_input), input.numel())
 

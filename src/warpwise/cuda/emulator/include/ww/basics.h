@@ -7,14 +7,9 @@
 #define WW_UNINSTRUMENTED static __attribute__((no_sanitize("thread", "bounds", "alignment", "undefined"), noinline))
 // Function templates that other functions of these headers call have the return type `auto`: g++ instantiates them when
 // it precompiles the headers, to deduce the type. All others it instantiates again in every kernel, in 40 ms.
-// The place of a call, for default arguments, and of a macro. Clang does not fold the hash of the file's name at -O1.
-#ifdef __clang__
-#define WW_CALLER __builtin_LINE()
-#define WW_PLACE __LINE__
-#else
+// The place of a call, for default arguments, and of a macro.
 #define WW_CALLER ww_place(__builtin_LINE(), __builtin_FILE())
 #define WW_PLACE ww_place(__LINE__, __FILE__)
-#endif
 #define WW_LINE int line = WW_CALLER  // a parameter that defaults to the place of the call
 
 namespace ww {

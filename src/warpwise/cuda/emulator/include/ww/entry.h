@@ -4,10 +4,20 @@
 #pragma once
 
 namespace ww {
+// The argument at `at`. As in a kernel's parameters on a GPU, a reference is stored as an address.
+template <class P>
+__attribute__((no_sanitize("thread"), always_inline)) inline decltype(auto) argument(void* at) {
+  if constexpr (std::is_reference_v<P>)
+    return static_cast<P>(**static_cast<std::remove_reference_t<P>**>(at));
+  else
+    return (*static_cast<P*>(at));
+}
+template <class P>
+constexpr size_t size_of = std::is_reference_v<P> ? sizeof(void*) : sizeof(P);
 template <class... P, size_t... I>
 __attribute__((no_sanitize("thread"))) inline void call(void (*kernel)(P...), void** arguments,
                                                         std::index_sequence<I...>) {
-  kernel(*static_cast<std::remove_reference_t<P>*>(arguments[I])...);
+  kernel(argument<P>(arguments[I])...);
 }
 template <class... P>
 __attribute__((no_sanitize("thread"))) inline void call(void (*kernel)(P...), void** arguments) {
@@ -15,7 +25,7 @@ __attribute__((no_sanitize("thread"))) inline void call(void (*kernel)(P...), vo
 }
 template <class... P>
 inline const size_t* sizes(void (*)(P...), size_t* count) {
-  static const size_t bytes[] = {sizeof(P)..., 0};
+  static const size_t bytes[] = {size_of<P>..., 0};
   *count = sizeof...(P);
   return bytes;
 }

@@ -82,7 +82,9 @@ WW_INLINE auto half_bits(float f) {
   return static_cast<unsigned short>(sign | result);
 }
 WW_INLINE float half_value(unsigned short h) {
-#if defined(__F16C__)
+#if defined(__F16C__) && defined(__clang__)  // clang 22 has no __builtin_ia32_vcvtph2ps
+  return static_cast<float>(bits<_Float16>(h));
+#elif defined(__F16C__)
   typedef short eight __attribute__((vector_size(16)));
   return __builtin_ia32_vcvtph2ps(eight{static_cast<short>(h), 0, 0, 0, 0, 0, 0, 0})[0];
 #else

@@ -1,6 +1,7 @@
 // The elements of one channel of (n, channels, inner) in vectors, divided among blocks, and sums over them.
 #pragma once
 
+#include <warpwise/core/numeric.cuh>
 #include <warpwise/core/pack.cuh>
 #include <warpwise/core/partial_sums.cuh>
 #include <warpwise/core/reduce.cuh>
@@ -9,19 +10,32 @@ namespace warpwise {
 
 constexpr int kChannelThreads = 256;
 
-// VECTOR elements from one load: 4, where inner is a multiple of 4 and the tensors are aligned to 16 bytes, or 1.
-template <int VECTOR>
-using Elements = Pack<float, VECTOR * 4>;
+// VECTOR elements from one load of up to 16 bytes.
+template <class T, int VECTOR>
+using Elements = Pack<T, VECTOR* static_cast<int>(sizeof(T))>;
 
-// Calls visit(offset) for each vector of this channel that block `part` of `parts` takes; offset in elements.
-template <int VECTOR, class Visit>
-__device__ inline void for_each_vector(int channel, int part, int parts, int n, int channels, int inner, Visit visit) {
-  const int width = inner / VECTOR, count = n * width;
-#pragma unroll 2
-  for (int v = part * kChannelThreads + threadIdx.x; v < count; v += parts * kChannelThreads) {
-    const int image = v / width;
-    visit((static_cast<long long>(image) * channels + channel) * inner +
-          static_cast<long long>(v - image * width) * VECTOR);
+// Calls use(offset, load(offset)) for each vector of this channel that block `part` of `parts` takes; offset in
+// elements. The loads of kBatch vectors are in flight together, also where `use` writes.
+template <int VECTOR, int THREADS = kChannelThreads, class Load, class Use>
+__device__ inline void for_each_vector(int channel, int part, int parts, int n, int channels, int inner, Load load,
+                                       Use use) {
+  constexpr int kBatch = 4;
+  const int width = inner / VECTOR, count = n * width, step = parts * THREADS;
+  for (int first = part * THREADS + threadIdx.x; first < count; first += kBatch * step) {
+    long long offsets[kBatch];
+    decltype(load(0ll)) loaded[kBatch];
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const int v = first + b * step, image = v / width;
+      offsets[b] = v < count ? (static_cast<long long>(image) * channels + channel) * inner +
+                                   static_cast<long long>(v - image * width) * VECTOR
+                             : -1;
+      if (offsets[b] >= 0) loaded[b] = load(offsets[b]);
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      if (offsets[b] >= 0) use(offsets[b], loaded[b]);
+    }
   }
 }
 

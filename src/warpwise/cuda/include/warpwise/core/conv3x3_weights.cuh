@@ -2,6 +2,7 @@
 #pragma once
 
 #include <warpwise/core/conv3x3.cuh>
+#include <warpwise/core/previous_kernel.cuh>
 
 namespace warpwise {
 
@@ -194,6 +195,7 @@ __device__ inline void conv3x3_grad_weight_few(float* shared, const Source& sour
 constexpr int kPartThreads = 1024;
 
 __global__ void __launch_bounds__(kPartThreads) conv_add_parts(const float* parts, float* sums, int count, int splits) {
+  wait_for_previous_kernel();
   constexpr int kWarps = kPartThreads / kWarp;
   __shared__ float warp_sums[kWarps][kWarp];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, at = blockIdx.x * kWarp + lane;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <warpwise/core/float4.cuh>
+#include <warpwise/core/previous_kernel.cuh>
 
 namespace warpwise {
 
@@ -67,6 +68,7 @@ __global__ void __launch_bounds__(256) reduce_partials(const float* partials, T*
   const int valid = static_cast<int>(count - first < 4 ? count - first : 4);  // 0 or less if all are past the end
   const bool aligned = count % 4 == 0;
   Float4 sum = {};
+  wait_for_previous_kernel();
 #pragma unroll 4
   for (int split = warp; split < splits; split += kWarps) {
     const float* const from = partials + split * count + first;

@@ -105,28 +105,52 @@ struct MmaFilters {
   // filters, and the taps are reversed. Returns false if an element is not ordinary.
   template <int THREADS, bool TRANSPOSED>
   __device__ static bool fill(float* to, const float* f, int first_filter, int first_channel, int k, int c) {
-    constexpr int kFilters = TRANSPOSED ? kMmaPlanes : 16 * TILES, kChannels = TRANSPOSED ? 16 * TILES : kMmaPlanes;
-    constexpr int kLoads = (kChannels * kMmaTaps + kWarp - 1) / kWarp;
-    bool ordinary = true;
-    for (int i = threadIdx.x / kWarp; i < kFilters; i += THREADS / kWarp) {
-      const float* const from = f + (static_cast<long long>(first_filter + i) * c + first_channel) * kMmaTaps;
-      const int valid = first_filter + i < k ? (c - first_channel) * kMmaTaps : 0;
-      float values[kLoads];
+    return Loaded<THREADS, TRANSPOSED, 1>(f, first_filter, first_channel, k, c).store(to);
+  }
+
+  // The elements of CHUNKS adjacent chunks of rows, or of planes if TRANSPOSED, in registers: other loads may be in
+  // flight with theirs. A warp has every THREADS / 32-th filter.
+  template <int THREADS, bool TRANSPOSED, int CHUNKS>
+  struct Loaded {
+    static constexpr int kFilters = TRANSPOSED ? kMmaPlanes : 16 * TILES;
+    static constexpr int kChannels = TRANSPOSED ? 16 * TILES : kMmaPlanes;
+    static constexpr int kLoads = (kChannels * kMmaTaps + kWarp - 1) / kWarp, kWarps = THREADS / kWarp;
+    static constexpr int kEach = (CHUNKS * kFilters + kWarps - 1) / kWarps;
+    float values[kEach][kLoads];
+
+    __device__ Loaded(const float* f, int first_filter, int first_channel, int k, int c) {
 #pragma unroll
-      for (int load = 0; load < kLoads; ++load) {
-        const int e = load * kWarp + threadIdx.x % kWarp;
-        values[load] = e < valid && e < kChannels * kMmaTaps ? from[e] : 0.0f;
+      for (int each = 0; each < kEach; ++each) {
+        const int i = threadIdx.x / kWarp + each * kWarps;
+        const float* const from = f + (static_cast<long long>(first_filter + i) * c + first_channel) * kMmaTaps;
+        const bool exists = i < CHUNKS * kFilters && first_filter + i < k;
+        const int valid = exists ? min(kChannels, c - first_channel) * kMmaTaps : 0;
+#pragma unroll
+        for (int load = 0; load < kLoads; ++load) {
+          const int e = load * kWarp + threadIdx.x % kWarp;
+          values[each][load] = e < valid ? from[e] : 0.0f;
+        }
       }
+    }
+
+    // to: (CHUNKS, kFloats). Returns false if an element is not ordinary.
+    __device__ bool store(float* to) const {
+      bool ordinary = true;
 #pragma unroll
       for (int load = 0; load < kLoads; ++load) {
         const int e = load * kWarp + threadIdx.x % kWarp, j = e / kMmaTaps, tap = e - j * kMmaTaps;
-        if (j >= kChannels) continue;
-        to[TRANSPOSED ? index(j, i, kMmaTaps - 1 - tap) : index(i, j, tap)] = values[load];
-        ordinary = ordinary && is_ordinary(values[load]);
+#pragma unroll
+        for (int each = 0; each < kEach; ++each) {
+          const int filter = threadIdx.x / kWarp + each * kWarps, i = filter % kFilters;
+          if (j >= kChannels || filter >= CHUNKS * kFilters) continue;
+          to[filter / kFilters * kFloats + (TRANSPOSED ? index(j, i, kMmaTaps - 1 - tap) : index(i, j, tap))] =
+              values[each][load];
+          ordinary = ordinary & is_ordinary(values[each][load]);
+        }
       }
+      return ordinary;
     }
-    return ordinary;
-  }
+  };
 };
 
 // A tap's part of the sums of N adjacent n-tiles from `first` on. `from`: the first plane of this lane at the tap. The
@@ -174,17 +198,14 @@ template <int FIRST, int TILES, int COUNT>
 __device__ inline void mma_add_all_pixels(float (&sums)[COUNT][TILES][4], const unsigned (&big)[kMmaSteps][TILES][4],
                                           const unsigned (&small)[kMmaSteps][TILES][4], const float* from,
                                           const int (&at)[COUNT], bool last) {
-  if constexpr (FIRST + 2 < COUNT) {
-    mma_add_pixels<FIRST, 2>(sums, big, small, from, at);
-    mma_add_all_pixels<FIRST + 2>(sums, big, small, from, at, last);
-  } else if constexpr (FIRST + 2 == COUNT) {
-    if (last) {
-      mma_add_pixels<FIRST, 2>(sums, big, small, from, at);
-    } else {
-      mma_add_pixels<FIRST, 1>(sums, big, small, from, at);
-    }
-  } else {
-    if (last) mma_add_pixels<FIRST, 1>(sums, big, small, from, at);
+  constexpr int kAtOnce = TILES == 1 ? 4 : 2, kLeft = COUNT - FIRST;  // four sums alternate
+  if constexpr (kLeft > kAtOnce) {
+    mma_add_pixels<FIRST, kAtOnce>(sums, big, small, from, at);
+    mma_add_all_pixels<FIRST + kAtOnce>(sums, big, small, from, at, last);
+  } else if (last) {
+    mma_add_pixels<FIRST, kLeft>(sums, big, small, from, at);
+  } else if constexpr (kLeft > 1) {
+    mma_add_pixels<FIRST, kLeft - 1>(sums, big, small, from, at);
   }
 }
 

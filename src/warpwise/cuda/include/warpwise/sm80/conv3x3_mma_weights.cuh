@@ -7,6 +7,7 @@
 #pragma once
 
 #include <warpwise/core/conv3x3.cuh>
+#include <warpwise/core/shared_memory.cuh>
 #include <warpwise/sm80/conv3x3_mma.cuh>
 
 namespace warpwise {
@@ -52,6 +53,59 @@ __device__ inline bool mma_fill_windows(float* planes, const Source& source, con
   return ordinary;
 }
 
+// The windows of 2 x 2 of an image that is one band, h and w even, in order: the first pixel, and above 2^16 its place
+// in a quad.
+template <int THREADS>
+__device__ inline void mma_list_windows(unsigned* windows, const MmaBand& band) {
+  const int across = band.w / 2;
+  for (int i = threadIdx.x; i < band.h / 2 * across; i += THREADS) {
+    const int row = 2 * (i / across), column = 2 * (i % across);
+    windows[i] = row * band.w + column + (4 * ((row + 1) * band.stride + column + 1) << 16);
+  }
+}
+
+// mma_fill_windows for such an image: no window is cut by a border. Planes from `count` on stay as they are.
+template <int THREADS, class Source>
+__device__ inline bool mma_fill_whole_windows(float* planes, const Source& source,
+                                              const typename Source::Channel* channels, int first_plane, int count,
+                                              const MmaBand& band, const unsigned* windows) {
+  constexpr int kBatch = 4;  // windows whose loads are in flight together
+  const int q = threadIdx.x % 4, all = band.h / 2 * (band.w / 2);
+  int quad = conv_quotient(threadIdx.x / 4, all), window = static_cast<int>(threadIdx.x / 4) - quad * all;
+  const int quad_step = conv_quotient(THREADS / 4, all), window_step = THREADS / 4 - quad_step * all;
+  bool ordinary = true;
+  while (4 * quad < count) {
+    typename Source::Raw raw[kBatch];
+    int plane[kBatch];
+    unsigned place[kBatch];
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      plane[b] = 4 * quad + q;
+      place[b] = windows[window];
+      if (plane[b] < count) raw[b] = source.load_inside(first_plane + plane[b], place[b] & 0xffff, window);
+      quad += quad_step;
+      window += window_step;
+      if (window >= all) {
+        window -= all;
+        ++quad;
+      }
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      if (plane[b] >= count) continue;
+      float d[4];
+      source.finish_inside(channels[plane[b]], raw[b], d);
+      float* const to = planes + plane[b] / 4 * band.pitch + (place[b] >> 16) + q;
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        ordinary = ordinary & is_ordinary(d[e]);
+        to[4 * (e / 2 * band.stride + e % 2)] = d[e];
+      }
+    }
+  }
+  return ordinary;
+}
+
 // Sums of dw of one of WARPS warps: of five or four taps, 32 filters and eight channels. Warps are numbered by tiles of
 // channels, halves of the taps, and WARPS / 4 splits of the steps of K. sums[i][tile]: tap first_tap() + i; a
 // fragment's row is a filter, its column a channel.
@@ -68,38 +122,48 @@ struct MmaWeights {
   // Adds the products of the pixels of a band.
   __device__ void add(const float* x, const float* d, const int* offsets, const MmaBand& band) {
     const int g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
-    const float* const from = x + (channel() / 4 + g / 4) * band.pitch + g % 4;
-    const float* const rows = d + g / 4 * band.pitch + g % 4 + band.tap(4);
+    // Shared addresses of this lane's first pixel, for each tap, so that a load takes one addition.
+    unsigned taps[kTaps];
+#pragma unroll
+    for (int i = 0; i < kTaps; ++i) {
+      const int tap = band.tap(min(first_tap() + i, kMmaTaps - 1));
+      taps[i] = shared_address(x + (channel() / 4 + g / 4) * band.pitch + g % 4 + tap);
+    }
+    const unsigned row = shared_address(d + g / 4 * band.pitch + g % 4 + band.tap(4)), eight_rows = 8 * band.pitch;
     for (int first = 8 * split(); first < band.pixels; first += 8 * kSplits) {
-      int at[2];
+      unsigned at[2];  // bytes
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const int pixel = first + t % 2 + t / 2 * 4 + 2 * i;
-        at[i] = pixel < band.pixels ? offsets[pixel] : 4 * band.w;  // d is 0 at the right border
+        at[i] = 4 * (pixel < band.pixels ? offsets[pixel] : 4 * band.w);  // d is 0 at the right border
       }
-      unsigned big[kTiles][4], small[kTiles][4];
+      unsigned big[kTiles][4], small[kTiles][4], from[2] = {row + at[0], row + at[1]};
 #pragma unroll
-      for (int tile = 0; tile < kTiles; ++tile) {
+      for (int i = 0; i < 2 * kTiles; ++i) {
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          split_tf32(rows[(4 * tile + e % 2 * 2) * band.pitch + at[e / 2]], big[tile][e], small[tile][e]);
+        for (int e = 0; e < 2; ++e) {
+          const float value = __uint_as_float(ld_shared(from[e]));
+          split_tf32(value, big[i / 2][2 * e + i % 2], small[i / 2][2 * e + i % 2]);
+          from[e] += eight_rows;
         }
       }
-      add_taps<0, 2>(from, at, big, small, band);
-      add_taps<2, 2>(from, at, big, small, band);
-      if (first_tap() == 0) add_taps<4, 1>(from, at, big, small, band);
+      add_taps<0, 2>(taps, at, big, small);
+      add_taps<2, 2>(taps, at, big, small);
+      if (first_tap() == 0) add_taps<4, 1>(taps, at, big, small);
     }
   }
 
   // A step's products of N taps, whose sums alternate.
   template <int FIRST, int N>
-  __device__ void add_taps(const float* from, const int (&at)[2], const unsigned (&big)[kTiles][4],
-                           const unsigned (&small)[kTiles][4], const MmaBand& band) {
+  __device__ void add_taps(const unsigned (&taps)[kTaps], const unsigned (&at)[2], const unsigned (&big)[kTiles][4],
+                           const unsigned (&small)[kTiles][4]) {
     unsigned upper[N][2], lower[N][2];
 #pragma unroll
     for (int i = 0; i < N; ++i) {
 #pragma unroll
-      for (int e = 0; e < 2; ++e) split_tf32(from[at[e] + band.tap(first_tap() + FIRST + i)], upper[i][e], lower[i][e]);
+      for (int e = 0; e < 2; ++e) {
+        split_tf32(__uint_as_float(ld_shared(taps[FIRST + i] + at[e])), upper[i][e], lower[i][e]);
+      }
     }
     float part[N][kTiles][4] = {};
 #pragma unroll

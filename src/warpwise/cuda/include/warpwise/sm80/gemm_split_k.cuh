@@ -2,7 +2,9 @@
 #pragma once
 
 #include <warpwise/core/float4.cuh>
+#include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/shared_memory.cuh>
+#include <warpwise/sm80/gemm_k_groups.cuh>
 #include <warpwise/sm80/gemm_mma.cuh>
 #include <warpwise/sm80/gemm_simt.cuh>
 #include <warpwise/sm80/gemm_store.cuh>
@@ -19,8 +21,9 @@ namespace warpwise {
 namespace gemm {
 
 // a: (m, k), b: (k, n); their lines are a_stride and b_stride elements apart. `store` is an epilogue of gemm_store.cuh.
-// grid.x: tiles * SPLIT blocks. Dynamic shared memory: the larger of the stages and BM * (BN + 8) floats, which reuse
-// their memory. Each block adds the sums of all blocks in the order of their ranks, so the result is deterministic.
+// grid.x: tiles * SPLIT blocks. Dynamic shared memory: the larger of the stages and of what stage_sums fills, BM *
+// (BN + 8) floats or more, which reuse their memory. Each block adds the sums of all blocks in the order of their
+// ranks, so the result is deterministic.
 template <class MainLoop, int SPLIT, class T, class Epilogue>
 __device__ inline void gemm_split_k(const T* a, int a_stride, const T* b, int b_stride, int m, int n, int k,
                                     int tiles_m, const Epilogue& store) {
@@ -34,6 +37,7 @@ __device__ inline void gemm_split_k(const T* a, int a_stride, const T* b, int b_
   const int k_begin = static_cast<int>(static_cast<long long>(k_tiles) * rank / SPLIT) * MainLoop::kTileK;
   const int k_end = min(k, static_cast<int>(static_cast<long long>(k_tiles) * (rank + 1) / SPLIT) * MainLoop::kTileK);
 
+  wait_for_previous_kernel();
   MainLoop loop;
   loop.run(shared, a, a_stride, b, b_stride, first_row, first_column, m, n, k_begin, k_end);
   __syncthreads();  // all stages have been read; the sums reuse their memory

@@ -22,34 +22,28 @@ struct WgmmaFilters {
   }
   __device__ static float value(const float* filters, int at) { return filters[at] + filters[kPart + at]; }
 
-  // Fills them from f: (k, c, 3, 3). Returns false if an element is not ordinary: it is stored undivided. Lanes have
-  // four adjacent elements of planes 0, 4, 8 and 12 of two filters: 16 banks.
+  // Fills them from f: (k, c, 3, 3). Returns false if an element is not ordinary: it is stored undivided. A thread has
+  // the nine taps of a plane of a filter.
   template <int THREADS>
   __device__ static bool fill(float* to, const float* f, int first_filter, int first_channel, int k, int c) {
-    constexpr int kWarps = THREADS / kWarp, kItems = kWgmmaFilters / 2 * 9, kLoads = kItems / kWarps;
-    static_assert(kItems % kWarps == 0, "every warp has as many items");
-    const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-    const int elements = (c - first_channel) * kMmaTaps;
-    float values[kLoads];
+    static_assert(THREADS == kWgmmaFilters * kMmaPlanes, "a thread has a plane of a filter");
+    const int filter = threadIdx.x / kMmaPlanes, plane = threadIdx.x % kMmaPlanes;
+    const bool exists = first_filter + filter < k && first_channel + plane < c;
+    const float* const from =
+        f + (static_cast<long long>(first_filter + filter) * c + first_channel + plane) * kMmaTaps;
+    float values[kMmaTaps];
 #pragma unroll
-    for (int load = 0; load < kLoads; ++load) {
-      const int item = warp + load * kWarps, filter = item / 9 * 2 + lane / 16;
-      const int e = lane / 4 % 4 * 36 + item % 9 * 4 + lane % 4;
-      const float* const from = f + (static_cast<long long>(first_filter + filter) * c + first_channel) * kMmaTaps;
-      values[load] = first_filter + filter < k && e < elements ? from[e] : 0.0f;
-    }
+    for (int tap = 0; tap < kMmaTaps; ++tap) values[tap] = exists ? from[tap] : 0.0f;
     bool ordinary = true;
 #pragma unroll
-    for (int load = 0; load < kLoads; ++load) {
-      const int item = warp + load * kWarps, filter = item / 9 * 2 + lane / 16;
-      const int e = lane / 4 % 4 * 36 + item % 9 * 4 + lane % 4, plane = e / kMmaTaps;
-      const int at = index(filter, plane, e - plane * kMmaTaps);
+    for (int tap = 0; tap < kMmaTaps; ++tap) {
+      const int at = index(filter, plane, tap);
       unsigned big, small;
-      split_tf32(values[load], big, small);
-      const bool splits = is_ordinary(values[load]);
-      to[at] = splits ? __uint_as_float(big) : values[load];
+      split_tf32(values[tap], big, small);
+      const bool splits = is_ordinary(values[tap]);
+      to[at] = splits ? __uint_as_float(big) : values[tap];
       to[kPart + at] = splits ? __uint_as_float(small) : 0.0f;
-      ordinary = ordinary && splits;
+      ordinary = ordinary & splits;
     }
     return ordinary;
   }

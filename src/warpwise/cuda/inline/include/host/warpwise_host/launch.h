@@ -49,9 +49,17 @@ inline void configure(int line, dim3 grid, dim3 block, size_t shared_bytes = 0, 
   ww_host_configure(blocks, threads, shared_bytes, 0, line);
 }
 
+// The argument at `at`. As in a kernel's parameters on a GPU, a reference is stored as an address.
+template <class P>
+decltype(auto) argument(void* at) {
+  if constexpr (std::is_reference_v<P>)
+    return static_cast<P>(**static_cast<std::remove_reference_t<P>**>(at));
+  else
+    return (*static_cast<P*>(at));
+}
 template <auto kernel, class... P, size_t... I>
 void call_registered(void (*)(P...), void** arguments, std::index_sequence<I...>) {
-  kernel(*static_cast<std::remove_reference_t<P>*>(arguments[I])...);
+  kernel(argument<P>(arguments[I])...);
 }
 template <auto kernel, class... P>
 int register_stub(void (*stub)(P...)) {
@@ -76,13 +84,27 @@ ww_argument describe(const char* name, const void* data) {
   }
 }
 
-template <auto kernel, class... T>
-void launch(const char* const* names, const T&... values) {
+template <class P, class T>
+ww_argument describe_parameter(const char* name, const void* const* address) {
+  if constexpr (std::is_reference_v<P>)
+    return describe<std::remove_reference_t<P>*>(name, address);
+  else
+    return describe<unqualified_t<T>>(name, *address);
+}
+
+template <auto kernel, class... P, class... T>
+void launch_with(void (*)(P...), const char* const* names, const T&... values) {
   (void)&registered<kernel>;
   static constexpr const char* const no_names[sizeof...(T) + 1] = {};
   const char* const* name = names ? names : no_names;
-  const ww_argument arguments[] = {describe<unqualified_t<T>>(*name++, (const void*)&values)..., ww_argument{}};
+  const void* const addresses[] = {(const void*)&values..., nullptr};
+  const void* const* address = addresses;
+  const ww_argument arguments[] = {describe_parameter<P, T>(*name++, address++)..., ww_argument{}};
   ww_host_launch(WW_EXTENSION, typeid(instance<kernel>).name(), reinterpret_cast<const void*>(kernel), arguments,
                  sizeof...(values));
+}
+template <auto kernel, class... T>
+void launch(const char* const* names, const T&... values) {
+  launch_with<kernel>(kernel, names, values...);
 }
 }  // namespace warpwise_host

@@ -7,7 +7,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/Dispatch.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/core/IListRef.h>
 #include <ATen/core/TensorAccessor.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/ScalarType.h>

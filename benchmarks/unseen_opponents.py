@@ -1,0 +1,136 @@
+"""PyTorch's calls beside which unseen_shapes.py measures: those of a user, and of autograd for backwards.
+
+A call gets the arguments of the operation, and after them what ``SAVED`` returns for them: the tensors that PyTorch's
+own forward saves for its backward. The fused block's backward is timed with its forward, by autograd.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from warpwise import ops
+
+aten: Any = torch.ops.aten
+
+
+@contextmanager
+def precision(tf32: bool) -> Iterator[None]:
+    """PyTorch's convolutions of float32 with or without TF32."""
+    conv: Any = torch.backends.cudnn.conv
+    before = conv.fp32_precision
+    conv.fp32_precision = "tf32" if tf32 else "ieee"
+    try:
+        yield
+    finally:
+        conv.fp32_precision = before
+
+
+def conv2d(
+    input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int, *rest: Any
+) -> Any:
+    return torch.conv2d(input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d_backward(grad: Any, input: Any, weight: Any, bias: Any, *rest: Any) -> Any:
+    stride, padding, dilation, groups, *needs = rest
+    sizes, mask = None if bias is None else [len(weight)], [*needs[:2], needs[2] and bias is not None]
+    return aten.convolution_backward(grad, input, weight, sizes, stride, padding, dilation, False, [0, 0], groups, mask)
+
+
+def batch_norm(input: Any, weight: Any, bias: Any, eps: float) -> Any:
+    return functional.batch_norm(input, None, None, weight, bias, True, 0.1, eps)
+
+
+def _normalised(input: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...]:
+    return tuple(aten._batch_norm_impl_index(input, weight, bias, None, None, True, 0.1, eps, True))
+
+
+def _norm_backward(grad: Any, input: Any, weight: Any, eps: float, saved: tuple[Any, ...]) -> Any:
+    mean, rstd, reserve, index = saved
+    return aten._batch_norm_impl_index_backward(
+        index, input, grad, weight, None, None, mean, rstd, True, eps, [True] * 3, reserve
+    )
+
+
+def batch_norm_backward(
+    grad: Any, dmean: Any, dvar: Any, input: Any, weight: Any, bias: Any, eps: float, *rest: Any
+) -> Any:
+    return _norm_backward(grad, input, weight, eps, rest[2:])
+
+
+def pooled(input: Any, *settings: Any) -> Any:
+    return functional.max_pool2d(input, *settings)
+
+
+def max_pool2d_backward(grad: Any, _: Any, shape: Any, *rest: Any) -> Any:
+    *settings, input, indices = rest
+    return aten.max_pool2d_with_indices_backward(grad, input, *settings, [1, 1], False, indices)
+
+
+def avg_pool2d(input: Any, kernel: Any, stride: Any, padding: Any, count_include_pad: bool) -> Any:
+    return functional.avg_pool2d(input, kernel, stride, padding, False, count_include_pad)
+
+
+def avg_pool2d_backward(grad: Any, shape: Any, kernel: Any, stride: Any, padding: Any, counts: bool, input: Any) -> Any:
+    return aten.avg_pool2d_backward(grad, input, kernel, stride, padding, False, counts, None)
+
+
+def conv_block(input: Any, weight: Any, gamma: Any, beta: Any, eps: float, *rest: Any) -> Any:
+    normal = batch_norm(torch.conv2d(input, weight, padding=1), gamma, beta, eps)
+    return functional.max_pool2d(functional.relu(normal), 2)
+
+
+def _saved_by_norm(grad: Any, dmean: Any, dvar: Any, input: Any, weight: Any, bias: Any, eps: float, *rest: Any) -> Any:
+    return _normalised(input, weight, bias, eps)[1:]
+
+
+def _input_like(grad: Any, shape: Any) -> Any:
+    nhwc = grad.is_contiguous(memory_format=torch.channels_last) and not grad.is_contiguous()
+    format = torch.channels_last if nhwc else torch.contiguous_format
+    return torch.empty(shape, dtype=grad.dtype, device=grad.device, memory_format=format)
+
+
+def _saved_by_max(grad: Any, indices: Any, shape: Any, *settings: Any) -> tuple[Any, ...]:
+    return _input_like(grad, shape), indices.long()
+
+
+def _trained(forward: Callable[..., Any], grad: Any, *rest: Any) -> tuple[Any, ...]:
+    """A block's forward, and its backward by autograd; the arguments are those of conv_block_backward."""
+    *tensors, eps = rest[3:8]
+    leaves = [tensor.detach().requires_grad_() for tensor in tensors]
+    leaves[0].requires_grad_(bool(rest[11]))
+    output = forward(*leaves, eps)
+    return torch.autograd.grad(output, [leaf for leaf in leaves if leaf.requires_grad], grad)
+
+
+def timed(name: str, function: Callable[..., Any], tf32: bool) -> Callable[..., Any]:
+    """What is timed in place of ``function``: a block in the drawn precision, and for its backward also the forward.
+
+    In TF32 only the convolution differs, which is checked as conv2d.
+    """
+    if name == "conv_block":
+        return functools.partial(function, tf32=tf32)
+    if name == "conv_block_backward":
+        return lambda *args: _trained(lambda *given: ops.conv_block(*given, tf32=tf32)[0], *args)
+    return function
+
+
+PYTORCH: dict[str, Callable[..., Any]] = {
+    "matmul": torch.matmul, "batched_matmul": torch.bmm, "addmm": lambda c, a, b, beta, alpha: torch.addmm(
+        c, a, b, beta=beta, alpha=alpha
+    ),
+    "conv2d": conv2d, "conv2d_backward": conv2d_backward, "batch_norm": batch_norm,
+    "batch_norm_backward": batch_norm_backward, "max_pool2d": pooled, "max_pool2d_backward": max_pool2d_backward,
+    "avg_pool2d": avg_pool2d, "avg_pool2d_backward": avg_pool2d_backward, "conv_block": conv_block,
+    "conv_block_backward": lambda *args: _trained(conv_block, *args),
+}  # fmt: skip
+SAVED: dict[str, Callable[..., tuple[Any, ...]]] = {
+    "batch_norm_backward": _saved_by_norm, "max_pool2d_backward": _saved_by_max,
+    "avg_pool2d_backward": lambda grad, shape, *settings: (_input_like(grad, shape),),
+}  # fmt: skip

@@ -1,0 +1,1 @@
+"""The options and the help of each command. Importing them does not import PyTorch."""

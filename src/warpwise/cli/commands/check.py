@@ -1,0 +1,71 @@
+"""The options and the help of ``warpwise check``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from warpwise.cli.commands.options import (
+    FORMS,
+    fidelity_option,
+    kernel_options,
+    seed_option,
+    timeout_option,
+)
+
+
+@click.command(epilog=FORMS)
+@click.argument("what", metavar="FILE|OP:RUNG")
+@kernel_options(required=False)
+@click.option(
+    "--reference",
+    metavar="MODULE:FUNCTION",
+    help="Function of the arguments, passed by name, that returns the expected outputs.",
+)
+@click.option("--target", default="sm_90", show_default=True, help="The device whose limits apply.")
+@click.option(
+    "--order",
+    type=click.Choice(["forward", "reverse", "shuffle", "preempt"]),
+    default="forward",
+    show_default=True,
+    help="The order in which threads run; preempt: in random order, with preemption at atomics, volatile accesses, "
+    "fences and barriers.",
+)
+@seed_option
+@click.option(
+    "--schedules",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Repeat with --order preempt and the next N seeds, until there is a finding. It names its seed.",
+)
+@click.option(
+    "--nan", is_flag=True, help="Also find where the first NaN, infinity and denormal number arise, with the operands."
+)
+@fidelity_option
+@click.option(
+    "--sanitizer",
+    "tools",
+    multiple=True,
+    type=click.Choice(["all", "memcheck", "racecheck", "initcheck", "synccheck"]),
+    help="Run on a GPU under this compute-sanitizer tool instead. Repeatable.",
+)
+@timeout_option
+def check(**given: Any) -> int:
+    """Run one kernel of FILE, or every kernel of a rung, on the CPU with all checks, and print every finding.
+
+    FILE is CUDA C++ (.cu), or Python with Triton kernels or kernels of cuda.load; a Triton kernel needs no --block, and
+    takes launch options such as num_warps by --arg. Exits with 1 if there is a finding.
+
+    \b
+    warpwise check softmax:k03
+    warpwise check softplus.py:k01
+    warpwise check add.cu --kernel add --grid 4 --block 256 \\
+        --arg n=1000 --arg 'x=f32[1000]' --arg 'y=out:f32[1000]'
+    warpwise check add.py --kernel add --grid 4 \\
+        --arg n=1000 --arg 'x=f32[1000]' --arg 'y=out:f32[1000]' --arg BLOCK=256
+    """
+    from warpwise.cli.check import check as run_check
+
+    return run_check(**given)

@@ -1,0 +1,112 @@
+"""Options and their types that several commands share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+FORMS = """\b
+Values of --arg:
+  n=1000, a=0.5, b=true  a number or a bool
+  x=f32[32,100]          a tensor of random values: normal, or integers from 0 to 99
+  x=zeros:f32[100]       a tensor of zeros; also ones:, and arange: (0, 1, 2, ...)
+  w=@w.npy               an array that numpy.save wrote
+  y=out:f32[100]         an output: the kernel must write every element
+  s=inout:zeros:i32[64]  a tensor, with any of the values above, that the kernel reads and writes; --reference is called
+                         with its values before the launch and returns those after it
+Dtypes: f64 f32 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8 bool.
+"""
+
+
+Command = Callable[..., Any]
+
+
+class Dim3(click.ParamType):
+    """A grid or block: ``256``, ``16,16`` or ``16x16``."""
+
+    name = "X[,Y[,Z]]"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            sizes = tuple(int(size) for size in re.split("[,x]", str(value)))
+        except ValueError:
+            sizes = ()
+        if not 1 <= len(sizes) <= 3:
+            self.fail(f"{value!r}: expected one to three integers, such as 256 or 16,16", param, ctx)
+        return sizes
+
+
+def kernel_options(required: bool) -> Callable[[Command], Command]:
+    """``--kernel``, ``--grid``, ``--block``, ``--shared``, ``--arg``, ``--include``, ``--define``, ``--constant``."""
+    options = (
+        click.option(
+            "--kernel", "expression", required=required, help="The kernel, with its template arguments: 'sgemm<32>'."
+        ),
+        click.option("--grid", type=Dim3(), required=required, help="Number of blocks."),
+        click.option("--block", type=Dim3(), required=required, help="Threads per block."),
+        click.option(
+            "--shared", type=click.IntRange(min=0), default=0, show_default=True, help="Dynamic shared memory, bytes."
+        ),
+        click.option(
+            "--arg",
+            "texts",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="n=1000, x=f32[1000], y=out:f32[1000], w=@w.npy; one for each parameter. See below.",
+        ),
+        click.option(
+            "--include",
+            multiple=True,
+            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            help="Folder for #include.",
+        ),
+        click.option("--define", multiple=True, metavar="NAME[=VALUE]", help="A macro."),
+        click.option(
+            "--constant",
+            "constants",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="A __constant__ variable, by a value as for --arg; a number is an int or a float.",
+        ),
+    )
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+seed_option = click.option(
+    "--seed", type=int, default=0, show_default=True, help="Seed of random tensors, and of --order shuffle and preempt."
+)
+timeout_option = click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Seconds for a launch.",
+)
+fidelity_option = click.option(
+    "--fidelity",
+    is_flag=True,
+    help="Also list the executed machine instructions as exact, approximate or unsupported.",
+)
+
+
+def attr_option(command: Command) -> Command:
+    """The option ``--attr NAME=VALUE``, which may be given several times."""
+    return click.option(
+        "--attr",
+        "attributes",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="An attribute of the operation: dim=0, bias=true, activation=gelu. `warpwise ops OP` lists them.",
+    )(command)

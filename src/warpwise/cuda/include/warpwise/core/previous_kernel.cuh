@@ -1,0 +1,17 @@
+// Programmatic dependent launch: a kernel that starts before the previous kernel of its stream completes.
+#pragma once
+
+namespace warpwise {
+
+// Waits until the previous kernels of the stream have completed and their writes are visible; from sm_90 on. Until then
+// a thread may access shared memory and the kernel's arguments only, since the kernels before may still write any other
+// memory. The next kernel of the stream may start when all blocks of this grid have called this function or returned:
+// its launch and its work before its own call overlap this kernel. Each block calls it, before it can return.
+__device__ inline void wait_for_previous_kernel() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+}  // namespace warpwise

@@ -1,0 +1,104 @@
+// Convolutions of PyTorch and their backward, with settings that are the same at each call of a plan.
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/convolution_backward.h>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "pytorch.h"
+#include "replay.h"
+
+namespace ww {
+namespace {
+
+struct Convolution {
+  std::vector<int64_t> stride, padding, dilation;
+  int64_t groups;
+  std::optional<std::array<bool, 3>> needs;  // the gradients of a backward: input, weight, bias
+  at::MemoryFormat format;                   // of the results
+  Object otherwise;                          // the same in Python
+
+  PyObject* call(PyObject* const* args, size_t flags, PyObject* names) {
+    const Operands operands(args, flags, names, needs ? 4 : 3, true);
+    if (needs) return backward(operands, args, flags, names);
+    at::Tensor result;
+    const auto compute = [&] {
+      const auto& [input, weight, bias, _] = operands.at;
+      const std::optional<at::Tensor> given = bias ? std::optional(*bias) : std::nullopt;
+      result = at::conv2d(*input, *weight, given, stride, padding, dilation, groups).contiguous(format);
+    };
+    if (operands.run(compute)) return THPVariable_Wrap(std::move(result));
+    return PyObject_Vectorcall(otherwise.get(), args, flags, names);
+  }
+  PyObject* backward(const Operands& operands, PyObject* const* args, size_t flags, PyObject* names) {
+    std::array<at::Tensor, 3> made;
+    const auto compute = [&] {
+      const auto& [gradient, input, weight, bias] = operands.at;
+      const std::array<int64_t, 1> filters{weight->size(0)};
+      const auto sizes = bias ? at::OptionalIntArrayRef(filters) : at::OptionalIntArrayRef();
+      const std::array<bool, 3> mask{(*needs)[0], (*needs)[1], (*needs)[2] && bias};
+      const std::array<int64_t, 2> none{0, 0};
+      auto [dx, dw, db] = at::convolution_backward(*gradient, *input, *weight, sizes, stride, padding, dilation, false,
+                                                   none, groups, mask);
+      if (mask[0]) made[0] = dx.contiguous(format);
+      if (mask[1]) made[1] = dw.contiguous(format);
+      if (mask[2]) made[2] = db.contiguous();
+    };
+    if (!operands.run(compute)) return PyObject_Vectorcall(otherwise.get(), args, flags, names);
+    Object tuple = Object::owned(PyTuple_New(3));
+    for (size_t i = 0; i < made.size() && tuple; i++) {
+      PyObject* const one = made[i].defined() ? THPVariable_Wrap(std::move(made[i])) : Py_NewRef(Py_None);
+      if (!one) return nullptr;
+      PyTuple_SET_ITEM(tuple.get(), i, one);
+    }
+    return tuple.release();
+  }
+  int visit(visitproc visit, void* arg) const {
+    Py_VISIT(otherwise.get());
+    return 0;
+  }
+};
+
+PyObject* new_convolution(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject *stride, *padding, *dilation, *needs, *otherwise;
+  long long groups;
+  int nhwc;
+  if (!PyArg_ParseTuple(args, "OOOLOpO", &stride, &padding, &dilation, &groups, &needs, &nhwc, &otherwise))
+    return nullptr;
+  auto made = std::make_unique<Convolution>();
+  try {
+    made->stride = integers(stride);
+    made->padding = integers(padding);
+    made->dilation = integers(dilation);
+    if (needs != Py_None) {
+      const auto values = integers(needs);
+      made->needs = {values.at(0) != 0, values.at(1) != 0, values.at(2) != 0};
+    }
+  } catch (const PythonError&) {
+    return nullptr;
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_ValueError, error.what());
+    return nullptr;
+  }
+  made->groups = groups;
+  made->format = nhwc ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  made->otherwise = Object::borrowed(otherwise);
+  return Callable<Convolution>::make(type, std::move(made));
+}
+
+PyTypeObject type_of_convolution = Callable<Convolution>::type(
+    "warpwise.fastcall.Convolution",
+    "Convolution(stride, padding, dilation, groups, needs, nhwc, otherwise): conv2d of ATen of (input, weight, bias), "
+    "or with needs, a bool for each gradient, its backward of (grad, input, weight, bias). Later arguments are "
+    "ignored. "
+    "`otherwise`, the same in Python, runs under a dispatch mode or transform, for other arguments, and to raise an "
+    "error.",
+    new_convolution);
+
+}  // namespace
+
+PyTypeObject* convolution_type() { return &type_of_convolution; }
+
+}  // namespace ww

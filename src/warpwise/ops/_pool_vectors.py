@@ -1,0 +1,75 @@
+"""Launches of pooling in vectors of adjacent channels, core/pooling.cuh: images as (outer, h, w, inner)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from warpwise import cuda
+from warpwise.operation import FLOATS, cdiv
+from warpwise.ops._windows import MOST_PIXELS, Pair, is_nhwc
+
+THREADS = 256
+DTYPES = tuple(dtype for dtype in FLOATS if dtype != torch.float64)
+SIDES, STRIDES = (2, 3, 5), (1, 2, 3)  # of windows that are constants of a kernel
+
+
+def limits(*images: torch.Tensor, shape: Sequence[int] = ()) -> str | None:
+    """The reason why the kernels do not take these tensors (N, C, H, W), of one layout, or None."""
+    if not (all(map(is_nhwc, images)) or all(tensor.is_contiguous() for tensor in images)):
+        return "takes tensors in NCHW order or all in NHWC order, without gaps"
+    count = max(*(tensor.numel() for tensor in images), torch.Size(shape).numel())
+    return f"takes tensors of up to {MOST_PIXELS} elements, not {count}" if count > MOST_PIXELS else None
+
+
+def in_order(tensor: torch.Tensor) -> torch.Tensor:
+    """A contiguous view: (N, H, W, C) of a tensor in NHWC order."""
+    return tensor.permute(0, 2, 3, 1) if is_nhwc(tensor) else tensor
+
+
+def launch(
+    module: Any, name: str, read: Sequence[torch.Tensor], written: Sequence[torch.Tensor], sizes: Any, *more: Any
+) -> None:
+    """Launch the kernel ``name`` with a thread for each vector of ``written[0]``.
+
+    ``sizes``: the shapes of the image and of the pooled image, (N, C, H, W); kernel_size, stride and padding.
+    """
+    image, pooled, *settings = sizes
+    like = written[0]
+    inner = like.shape[1] if is_nhwc(like) else 1
+    vector = elements(inner, *read, *written)
+    kernel = module[f"{name}<{cuda.ctype(like.dtype)}, {vector}, {constants(*settings[:2])}>"]
+    total = like.numel() // vector
+    kernel[cdiv(total, THREADS), THREADS](
+        *map(in_order, read), *(cuda.out(in_order(tensor)) for tensor in written), total, inner, inner // vector,
+        *image[2:], *pooled[2:], *(size for pair in settings for size in pair), *more,
+    )  # fmt: skip
+
+
+def elements(inner: int, *tensors: torch.Tensor) -> int:
+    """The largest number of channels that are one access of up to 16 bytes of the narrowest tensor."""
+    least = min(tensor.element_size() for tensor in tensors)
+    for vector in (8, 4, 2):
+        widths = [min(16, vector * tensor.element_size()) for tensor in tensors]
+        aligned = all(tensor.data_ptr() % width == 0 for tensor, width in zip(tensors, widths, strict=True))
+        if inner % vector == 0 and vector * least <= 16 and aligned:
+            return vector
+    return 1
+
+
+def halved_windows(columns: int, *tensors: torch.Tensor) -> int:
+    """Adjacent 2 x 2 windows of a thread of the kernels `halved`: a row of ``columns`` and each access are aligned."""
+    size = min(tensor.element_size() for tensor in tensors)
+    for windows in (4, 2):
+        whole = columns % (2 * windows) == 0 and 2 * windows * size <= 16
+        if whole and all(tensor.data_ptr() % min(16, 2 * windows * tensor.element_size()) == 0 for tensor in tensors):
+            return windows
+    return 1
+
+
+def constants(kernel_size: Pair, stride: Pair) -> str:
+    """The template arguments K and S."""
+    (kh, kw), (sh, sw) = kernel_size, stride
+    return f"{kh}, {sh}" if kh == kw and sh == sw and kh in SIDES and sh in STRIDES else "0, 0"

@@ -1,0 +1,49 @@
+// The gradient of a channel's input, dx = a dy + b (x - mean) + c, from the sums of dy and of dy h.
+#pragma once
+
+#include <warpwise/core/numeric.cuh>
+#include <warpwise/core/pack.cuh>
+
+// VECTOR elements of the gradient, zeros where it is null, and of the input.
+template <class T, int VECTOR>
+struct Pair {
+  warpwise::Pack<T, sizeof(T) * VECTOR> dy, x;
+};
+
+template <class T, int VECTOR>
+__device__ inline Pair<T, VECTOR> read_pair(const T* dy, const T* x, long long offset) {
+  Pair<T, VECTOR> pair = {};
+  if (dy) pair.dy = *warpwise::packs<sizeof(T) * VECTOR>(dy + offset);
+  pair.x = *warpwise::packs<sizeof(T) * VECTOR>(x + offset);
+  return pair;
+}
+
+struct Line {
+  float a, b, c, mean;
+
+  // dmean, dvar, weight: (channels) or null; sum and dot: of dy and of dy h; `count` values of a channel.
+  template <class W>
+  __device__ static Line of(int channel, float count, const float* dmean, const float* dvar, const W* weight,
+                            const float* mean, const float* var, float sum, float dot, float eps) {
+    const float inverse = 1.0f / count, rstd = rsqrtf(var[channel] + eps);
+    const float a = rstd * (weight ? warpwise::to_float(weight[channel]) : 1.0f);
+    const float b = (2.0f * (dvar ? dvar[channel] : 0.0f) - a * rstd * dot) * inverse;
+    const float c = ((dmean ? dmean[channel] : 0.0f) - a * sum) * inverse;
+    return {a, b, c, mean[channel]};
+  }
+  template <class T>
+  __device__ T at(T dy, T x) const {
+    return warpwise::from_float<T>(a * warpwise::to_float(dy) + b * (warpwise::to_float(x) - mean) + c);
+  }
+};
+
+// sums: (channels, 2), dw, db: (channels), each or null.
+template <class W>
+__device__ inline void store_sums(float* sums, W* dw, W* db, int channel, float sum, float dot) {
+  if (sums) {
+    sums[2 * channel] = sum;
+    sums[2 * channel + 1] = dot;
+  }
+  if (dw) dw[channel] = warpwise::from_float<W>(dot);
+  if (db) db[channel] = warpwise::from_float<W>(sum);
+}
