@@ -90,6 +90,12 @@ def test_a_null_and_a_wild_pointer() -> None:
     assert "not in an argument" in only(found(source, 1, zeros(8), 1 << 44), OutOfBounds).message
 
 
+@pytest.mark.parametrize("copy", ["memcpy(nullptr, x, 4)", "memcpy(x, nullptr, 4)"])
+def test_a_copy_of_a_null_pointer(copy: str) -> None:
+    source = f"__global__ void f(int* x) {{\n {copy};\n}}"
+    assert "null pointer" in only(found(source, 1, np.zeros(1, "i4")), OutOfBounds).message
+
+
 def test_a_partly_written_output() -> None:
     finding = only(add("if (i < n)", grid=3), UnwrittenOutput)
     assert (finding.variable, finding.index, finding.size) == ("c", 768, 1000)
