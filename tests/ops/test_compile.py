@@ -75,12 +75,20 @@ def _target(rung: Rung, dtype: torch.dtype) -> str:
     return "sm_89" if dtype.itemsize == 1 and dtype.is_floating_point and rung.language == "triton" else "sm_80"
 
 
+# Bytes of a thread in local memory: before Hopper, at the 128 registers of a block of 512 threads; and with five blocks
+# per SM, which hide more latency than four (NOTES.md of potts_em_step).
+SPILLED = {
+    "gradients<512, true, true, true, true, false>": 8,
+    "potts_em_step_one_launch<1, 2, 1, true, true>": 72,
+}
+
+
 def _compile(launch: InterceptedLaunch, target: str) -> None:
     compiled = launch.compile(target)
     assert compiled.cubin[:4] == b"\x7fELF", f"{launch.name} {target}"
     if launch.language == "cuda":
         assert "serialized" not in compiled.log, f"{launch.name}: wgmma instructions that wait for each other"
-        assert (compiled.spill_stores, compiled.stack) == (0, 0), launch.name
+        assert max(compiled.spill_stores, compiled.stack) <= SPILLED.get(launch.name, 0), launch.name
 
 
 LADDERS = rungs("cuda") + rungs("triton")
@@ -126,7 +134,10 @@ def test_every_configuration_compiles(op, rung):
 def test_every_kernel_of_a_source_is_launched(op, rung):
     """A ``__global__`` function that no case and no timed size reaches is dead code, or lacks a case."""
     text = re.sub(r"//[^\n]*", "", rung.source.read_text())
-    attribute = r"(?:__\w+__|WARPWISE_\w+)\s*\([^()]*(?:\([^()]*\)[^()]*)*\)\s*"
+    parentheses = r"\([^()]*\)"
+    for _ in range(4):  # one inside the other
+        parentheses = rf"\((?:[^()]|{parentheses})*\)"
+    attribute = rf"(?:__\w+__|WARPWISE_\w+)\s*{parentheses}\s*"
     declared = set(re.findall(rf"__global__\s+void\s+(?:{attribute})*(\w+)\s*\(", text))
     launched = set().union(*(_kernels(op, rung, dtype) for dtype in _dtypes(op, rung)))
     assert declared <= launched
