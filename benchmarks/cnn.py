@@ -222,8 +222,8 @@ def main() -> None:
                 print(f"batch {batch:>5}  {way:<20} {shown}")
         point["seconds"] = time.perf_counter() - started
         result["points"][str(batch)] = point
-    if options.json:
-        atomic_write(options.json, json.dumps(result, indent=1, default=str))
+        if options.json:
+            atomic_write(options.json, json.dumps(result, indent=1, default=str))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = dataclasses.replace(source().run, op="emulated", device=CPU)
     emulated = report.collect(op, [report.RecordedRun(run, tuple(verdict(rung.name) for rung in op.rungs))])
     out = tmp_path_factory.mktemp("out")
-    report.write([full(toy(folder, README)), emulated], out, {"affine": explained(), "emulated": explained()})
+    report.write([full(toy(folder, README)), emulated], out, [("affine", explained()), ("emulated", explained())])
     return out
 
 

@@ -73,15 +73,25 @@ def eager_backward(
     padding: Pair,
     count_include_pad: bool,
 ) -> torch.Tensor:
-    """PyTorch's backward of the pooling, which reads only the shape of the input."""
+    """PyTorch's backward of the pooling, which reads only the shape of the input.
+
+    On a GPU PyTorch 2.11's result is wrong for channels last with padding (pytorch/pytorch#188344). Such gradients are
+    computed in NCHW and copied.
+    """
+    layout = memory_format(grad_output)
+    if grad_output.is_cuda and any(padding):
+        grad_output = grad_output.contiguous()
     empty = torch.empty(
-        tuple(shape_input), dtype=grad_output.dtype, device=grad_output.device, memory_format=memory_format(grad_output)
+        tuple(shape_input),
+        dtype=grad_output.dtype,
+        device=grad_output.device,
+        memory_format=memory_format(grad_output),
     )
     if not grad_output.numel():
-        return torch.zeros_like(empty)
+        return torch.zeros_like(empty).contiguous(memory_format=layout)
     pairs = (list(kernel_size), list(stride), list(padding))
     found: torch.Tensor = torch.ops.aten.avg_pool2d_backward(grad_output, empty, *pairs, False, count_include_pad, None)
-    return found.contiguous(memory_format=memory_format(grad_output))
+    return found.contiguous(memory_format=layout)
 
 
 def reference_backward(grad_output: torch.Tensor, *settings: Any) -> torch.Tensor:
