@@ -41,6 +41,25 @@ def map_tensors(function: Callable[[torch.Tensor], Any], value: Any) -> Any:
     return value
 
 
+def argument_for(tensor: torch.Tensor, strided: bool) -> torch.Tensor:
+    """``tensor`` as a rung reads it: without negation, and contiguous unless the rung is ``strided``."""
+    tensor = tensor.resolve_neg()
+    return tensor if strided else tensor.contiguous()
+
+
+def output_for(output: Any, strided: bool) -> Any:
+    """``output``, or contiguous memory in its place for a rung that is not ``strided``."""
+    plain = strided or not isinstance(output, torch.Tensor) or output.is_contiguous()
+    return output if plain else torch.empty_like(output, memory_format=torch.contiguous_format)
+
+
+def copy_back(targets: Any, values: Any) -> None:
+    """Copy each tensor among ``values`` that is not the one at its place among ``targets``."""
+    for target, value in zip(tensors(targets), tensors(values), strict=True):
+        if target is not value:
+            target.copy_(value)
+
+
 def as_tuple(results: Any) -> tuple[Any, ...]:
     """The results of an operation as a tuple: none, one or several."""
     return () if results is None else tuple(results) if isinstance(results, (list, tuple)) else (results,)

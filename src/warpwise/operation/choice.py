@@ -1,8 +1,7 @@
 """The choice of the rung, or PyTorch, that computes a call.
 
 For an operation with tables of measurements, the choice is the fastest candidate at the nearest point, else the
-prediction of a model, else PyTorch. With tables but no model, and without tables, it is the rung that ``default``
-returns.
+prediction of a model, else PyTorch. Without a model, it is the rung that ``default`` returns.
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ def choose(op: Op, args: Sequence[Any], runs: bool = False) -> Choice:
 
 
 def _between_points(op: Op, args: Sequence[Any]) -> Choice:
-    """The choice where no table has a point near ``args``: by the ladder's rule if the tables have no model, else
-    PyTorch."""
+    """The choice if no point is near: PyTorch, or that of the ladder's rule if the tables have no model."""
     dtype = op.spec.dtype(args)
     if all(rung.dtypes is not None and dtype not in rung.dtypes for rung in op.rungs):
         return Choice(None, reason=f"no rung takes {dtype}", source="tables")

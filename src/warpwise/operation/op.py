@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from warpwise import ranges
+from warpwise.arguments import values
 from warpwise.arguments.values import as_tuple, first_tensor, map_tensors, tensors
 from warpwise.cuda.launch import intercept
 from warpwise.cuda.launch.intercepted import InterceptedLaunch
@@ -166,21 +167,16 @@ class Op:
         if spec.empty == "eager" and any(tensor.numel() == 0 for tensor in tensors(args)):
             fill_by_pytorch(spec, outputs, args)
             return
-        given = map_tensors(lambda tensor: _plain(tensor, rung.strided), args)
-        made = [_contiguous(output, rung.strided) for output in outputs]
+        given = map_tensors(lambda tensor: values.argument_for(tensor, rung.strided), args)
+        made = [values.output_for(output, rung.strided) for output in outputs]
         filled = made[0] if len(made) == 1 else tuple(made)
         if ranges.profiling_active():
             with ranges.named(f"{self.name}:{rung.name}"):
                 rung.launch(filled, *given)
         else:
             rung.launch(filled, *given)
-        for output, value in zip(outputs, made, strict=True):
-            if isinstance(output, torch.Tensor) and output is not value:
-                output.copy_(value)
-        for name, tensor in zip(spec.parsed.mutated, mutated, strict=True):
-            for before, after in zip(tensors(tensor), tensors(given[spec.parsed.index(name)]), strict=True):
-                if before is not after:
-                    before.copy_(after)
+        values.copy_back(list(outputs), made)
+        values.copy_back(mutated, [given[spec.parsed.index(name)] for name in spec.parsed.mutated])
 
 
 def fill_by_pytorch(spec: Spec, outputs: Sequence[Any], args: Sequence[Any]) -> None:
@@ -190,14 +186,3 @@ def fill_by_pytorch(spec: Spec, outputs: Sequence[Any], args: Sequence[Any]) -> 
             output.allocate(*value.shape).copy_(value)
         elif output is not None:
             output.copy_(value)
-
-
-def _contiguous(output: Any, strided: bool) -> Any:
-    """``output``, or memory in its place for a rung that writes contiguous tensors only."""
-    plain = strided or not isinstance(output, torch.Tensor) or output.is_contiguous()
-    return output if plain else torch.empty_like(output, memory_format=torch.contiguous_format)
-
-
-def _plain(tensor: torch.Tensor, strided: bool) -> torch.Tensor:
-    tensor = tensor.resolve_neg()
-    return tensor if strided else tensor.contiguous()
