@@ -116,7 +116,7 @@ def pipes(program: Program) -> list[str]:
 
 
 def fidelity(program: Program, counts: Counts | None = None) -> tuple[InstructionFidelity, ...]:
-    """How exactly the instructions that a run executed are modelled, "exact", "approximate" or "unsupported".
+    """Grade how exactly the instructions that a run executed are modelled: "exact", "approximate" or "unsupported".
 
     Without ``counts``: all instructions of the program. Each entry has the name of the instruction, the grade, what
     differs from the hardware, the number of executed warp instructions and the source lines.

@@ -40,7 +40,7 @@ def sample_blocks(grid: Index3, target: int) -> tuple[np.ndarray, np.ndarray | N
 
 
 def sample_clusters(grid: Index3, cluster: Index3, target: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """As ``sample_blocks``, for whole clusters: the blocks of a cluster follow each other in the order of rank."""
+    """Sample whole clusters like ``sample_blocks``; the blocks of a cluster are adjacent, in order of rank."""
     size = cluster[0] * cluster[1] * cluster[2]
     if size == 1:
         return sample_blocks(grid, target)

@@ -12,7 +12,7 @@ class Unsupported(MachineFault):
 
 
 class NeedsAllBlocks(MachineFault):
-    """The executed blocks wait for others, which are not in the sample: run all blocks."""
+    """The sampled blocks wait for blocks outside the sample: run all blocks."""
 
 
 class LaunchTimeout(MachineFault):

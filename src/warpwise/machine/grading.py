@@ -1,4 +1,4 @@
-"""How exactly the executed instructions are modelled: exact, approximate or unsupported."""
+"""Grade how exactly the executed instructions are modelled: exact, approximate or unsupported."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class InstructionFidelity:
 
 
 def fidelity(program: Program, counts: Counts | None = None) -> tuple[InstructionFidelity, ...]:
-    """The instructions that a run executed, unsupported ones first; without ``counts`` those of the whole program.
+    """Grade the instructions that a run executed, or without ``counts`` all of the program; unsupported ones first.
 
-    The grade is part of the implementation of each instruction. An unsupported instruction that is not executed is
-    listed too.
+    The C++ implementation of each instruction defines its grade. Unsupported instructions are listed even if the run
+    did not execute them.
     """
     kinds: dict[tuple[str, int, str], tuple[int, dict[tuple[str, int], None]]] = {}
     executed = counts.table[:, 0].tolist() if counts is not None else [0] * len(program.instructions)
@@ -55,9 +55,9 @@ def fidelity(program: Program, counts: Counts | None = None) -> tuple[Instructio
 
 
 def opcodes() -> dict[str, str]:
-    """Every opcode that the machine executes, and what differs from the hardware for all of its forms, or "".
+    """Return each supported opcode and what differs from the hardware in all of its forms, or "".
 
-    Forms can differ: reads of clocks by S2R and CS2R are approximate.
+    Differences of some forms only, such as clock reads by S2R and CS2R, are not included.
     """
     found: dict[str, str] = {}
     kind = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p)

@@ -199,7 +199,7 @@ def _profile(architecture: Index3 | tuple[int, int]) -> Profile:
 
 
 def _local_bytes(program: Program) -> int:
-    """Return the local memory per thread: its frame, and a stack if it calls functions that use local memory."""
+    """Return the bytes of local memory per thread: the frame, and a stack if functions that use it are called."""
     opcodes = {each.opcode for each in program.instructions}
     stack = _CALL_STACK if "CALL" in opcodes and opcodes & {"STL", "LDL"} else 0
     frame = program.local_bytes
@@ -221,7 +221,7 @@ def _resident_blocks(program: Program, threads: int, shared_bytes: int, profile:
 
 
 def _l1_bytes(program: Program, shared_bytes: int, resident: int, profile: Profile) -> int:
-    """Return the L1 size beside shared memory, which is configured in steps of 8 KiB."""
+    """Return the bytes of L1 that shared memory, configured in steps of 8 KiB, leaves free."""
     used = resident * (program.static_shared + shared_bytes + profile.shared_reserved_per_block)
     return max(profile.l1_and_shared_per_sm - -(-used // 8192) * 8192, 8192)
 
@@ -293,9 +293,7 @@ def _banks(
 
 
 def _pack_cluster(bank: bytearray, grid: Index3, cluster: Index3) -> None:
-    """Write what the driver passes about clusters on sm_90: their size and number; 1 / size, for a quotient rounded
-    down.
-    """
+    """Write sm_90's cluster parameters to bank 0: size, 1 / size (rounded up), clusters, blocks per cluster."""
     struct.pack_into("<3I", bank, 0x144, *cluster)
     reciprocals = (np.nextafter(np.float32(1 / extent), np.float32(2)) for extent in cluster)
     struct.pack_into("<3f", bank, 0x150, *map(float, reciprocals))

@@ -90,7 +90,7 @@ class Program:
 
     @functools.cached_property
     def spins(self) -> tuple[range, ...]:
-        """The loops, as ranges of instructions, that poll memory until another thread writes it."""
+        """The polling loops, as ranges of instruction indices; see ``spins.spin_loops``."""
         return tuple(spin_loops(self.instructions))
 
     @functools.cached_property

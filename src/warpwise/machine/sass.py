@@ -244,7 +244,7 @@ def _parse_unsigned_operand(text: str, labels: dict[str, int]) -> Operand:
 
 
 def _parse_suffix(text: str) -> tuple[bool, str]:
-    """Return True if the suffixes include .64 (a register pair), and the other suffixes."""
+    """Return whether the suffixes include .64 (a register pair), and the remaining suffixes."""
     words = [word for word in text.split(".") if word and word != "reuse"]
     return "64" in words, ".".join(word for word in words if word != "64")
 

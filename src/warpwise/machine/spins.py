@@ -1,4 +1,4 @@
-"""Polling loops, which read a word of global memory until another thread has changed it."""
+"""Find polling loops, which read a word of global memory until another thread changes it."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from warpwise.machine.program import Instruction, Operand
 
-_LONGEST = 64  # instructions of a loop that is examined
+_LONGEST = 64  # instructions; longer loops are not examined
 _MEMORY = ("LD", "ST", "ATOM", "RED", "SYNCS", "UBLK", "UTMA", "BAR", "CALL", "SULD", "SUST", "TEX", "TLD")
 Register = tuple[str, int]
 
 
 def polls(instruction: Instruction) -> bool:
-    """True for an atomic, or a load that another thread's stores are visible to (volatile, acquire, ...)."""
+    """Return True for an atomic or a strong load (volatile, relaxed, acquire): it observes other threads' stores."""
     if instruction.opcode in ("ATOM", "ATOMG"):
         return True
     return instruction.opcode in ("LD", "LDG") and "STRONG" in instruction.modifiers
 
 
 def spin_loops(instructions: Sequence[Instruction]) -> list[range]:
-    """The index ranges of loops that only poll.
+    """Return the ranges of instruction indices of the loops that only poll.
 
-    A loop is the range between a backward branch and its target. It polls if it accesses no other memory, the address
-    and the operands of the access do not depend on the value read, and a branch that ends the loop does. A loop that
-    repeats a compare-and-swap with a new operand (an atomic maximum of floats) and a loop that fetches work from a
-    counter therefore do not.
+    A loop is the range from the target of a backward branch to the branch. It polls if it accesses no other memory, the
+    address and operands of the access do not depend on the value read, and a branch in the loop depends on that value.
+    Loops that retry a compare-and-swap with a new operand (a float atomicMax), or fetch work from a counter, therefore
+    do not poll.
     """
     found = []
     for end, instruction in enumerate(instructions):
@@ -59,7 +59,7 @@ def _only_polls(body: Sequence[Instruction], loop: range) -> bool:
 
 
 def _destinations(instruction: Instruction) -> set[Register]:
-    """The registers and predicates that an instruction writes: the leading predicates and the first register."""
+    """Return the registers and predicates that an instruction writes: the leading predicates and the first register."""
     found: set[Register] = set()
     for operand in instruction.operands:
         if operand.kind in ("predicate", "uniform_predicate"):
@@ -73,7 +73,7 @@ def _destinations(instruction: Instruction) -> set[Register]:
 
 
 def _sources(instruction: Instruction) -> set[Register]:
-    """The registers and predicates that an instruction reads, its guard and addresses included."""
+    """Return the registers and predicates that an instruction reads, including its guard and addresses."""
     found = _registers(instruction.guard)
     first = True
     for operand in instruction.operands:

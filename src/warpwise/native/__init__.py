@@ -1,4 +1,4 @@
-"""Building of the package's C++ parts. ``include`` holds the headers that several of them use."""
+"""Build the package's C++ libraries. ``include`` holds the headers that several of them use."""
 
 from __future__ import annotations
 

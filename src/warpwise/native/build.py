@@ -1,4 +1,4 @@
-"""Shared libraries built from the package's own C++ sources, once, into the cache."""
+"""Build shared libraries from the package's C++ sources and cache them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def library(
 
 
 def path_of(stem: str, sources: Path, command: Sequence[str], link: Sequence[str], precompiled: str = "") -> Path:
-    """Return the path of ``library`` with these arguments, which need not exist."""
+    """Return the path that ``library`` returns for these arguments; the file need not exist."""
     parts = (part for path in _files(sources) for part in (path.name, path.read_bytes()))
     name = cache.key(*command, *link, precompiled, *parts)
     return cache.cache_dir() / f"{stem}_{name}.so"
@@ -57,7 +57,7 @@ def _files(sources: Path) -> list[Path]:
 
 
 def _units(files: Sequence[Path], unit_of: Callable[[str], str]) -> list[str]:
-    """The text of each translation unit, the largest first: a long compilation must not be the last to start."""
+    """Return the text of each translation unit, largest first, so that the longest compilation starts first."""
     text: dict[str, str] = {}
     size: dict[str, int] = {}
     for path in files:

@@ -1,4 +1,4 @@
-"""The C++ compiler of this machine, and the vector instructions of its processor."""
+"""Find the C++ compiler and the vector extensions of the CPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FEATURES = {
 
 
 class NoCompiler(FileNotFoundError):
-    """There is no C++17 compiler; the message names the packages to install."""
+    """No C++17 compiler was found; the message names the packages to install."""
 
 
 def compiler() -> tuple[str, ...]:
@@ -58,7 +58,7 @@ def version(command: tuple[str, ...]) -> str:
 
 
 def is_clang(command: tuple[str, ...]) -> bool:
-    """Return True for clang, which takes other flags than g++ and writes other precompiled headers."""
+    """Return True for clang, whose flags and precompiled headers differ from those of g++."""
     return "clang" in version(command)
 
 
@@ -73,7 +73,7 @@ def header_folders(command: tuple[str, ...]) -> tuple[Path, ...]:
 
 
 def vector_flags() -> tuple[str, ...]:
-    """Return a flag for each vector feature of this processor.
+    """Return a compiler flag for each vector extension of this CPU.
 
     Unlike ``-march=native``, these flags are part of a library's cache key and name exactly what the library needs.
     """

@@ -48,7 +48,7 @@ Opcode LDGSTS_opcode("LDGSTS", kLsu, [](Instruction& i) -> Handler {
   return fills ? copy<4, true> : copy<4, false>;
 });
 
-// LDGDEPBAR: commits a group; the cycle at which its copies complete is known.
+// LDGDEPBAR: commits a group and records the cycle at which its copies complete.
 void commit(Warp& warp, const Instruction&, Mask) {
   CopyGroups& copies = warp.copies;
   copies.landed[copies.count++ % CopyGroups::kMaxGroups] = copies.open;

@@ -113,8 +113,8 @@ void run_shared(Warp& warp, const Instruction& instruction, Mask lanes) {
   apply_in_lane_order(warp, instruction, Space::kShared, lanes, addresses);
 }
 
-// A generic 16-bit atomic is not executed on shared addresses: the predicate result is false, and the code that follows
-// performs it.
+// A generic 16-bit atomic does not access shared memory: for a shared address the predicate is false, and the code that
+// follows performs the operation.
 void run_generic(Warp& warp, const Instruction& instruction, Mask lanes) {
   const Atomic atomic = atomic_of(instruction);
   Addresses addresses;

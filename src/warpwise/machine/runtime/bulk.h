@@ -30,13 +30,13 @@ class Units {
   u32 shared_[kLanes];
 };
 
-// Reduces the elements of `bytes` bytes at `from` into those at `to`.
+// Reduces `bytes` bytes of elements at `from` into the elements at `to`.
 void reduce(u8* to, const u8* from, unsigned bytes, Reduction reduction);
 
 // .MULTICAST: copies the `bytes` bytes at the shared address `shared`, in the lowest block of the mask `blocks`, to the
-// same offset in the other blocks, and completes them at the mbarrier of each block.
+// same offset in the other blocks, and performs complete_tx on the mbarrier of each block.
 void multicast(Warp& warp, const Instruction& instruction, u32 shared, u32 barrier, u32 bytes, u32 blocks);
-// The shared address `shared` in the lowest block of `blocks`.
+// Replaces the block rank in the shared address `shared` by the lowest block of the mask `blocks`.
 inline u32 in_lowest_block(u32 shared, u32 blocks) {
   return (shared & 0xffffff) | static_cast<u32>(__builtin_ctz(blocks)) << 24;
 }

@@ -56,8 +56,8 @@ struct Form {
 static_assert(sizeof(Form) <= sizeof(u64));
 
 // UBLKCP.S.G [UR shared], [UR global], UR, and .G.S and .S.S: one copy per warp. The lower half of the last operand is
-// the size in units of 16 bytes; the upper half is the mask of blocks if the copy is a .MULTICAST. For a copy to shared
-// memory the register after the destination's holds the address of the mbarrier.
+// the size in units of 16 bytes; the upper half is the mask of destination blocks of a .MULTICAST. For a copy to shared
+// memory, the register after the destination register holds the address of the mbarrier.
 void copy_bulk(Warp& warp, const Instruction& instruction, Mask) {
   Form form;
   std::memcpy(&form, &instruction.scratch[1], sizeof form);

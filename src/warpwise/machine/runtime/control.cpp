@@ -29,7 +29,7 @@ void branch_any(Warp& warp, const Instruction& instruction, Mask) {
   branch_to(warp, warp.running, static_cast<u32>(instruction.scratch[0]));
 }
 
-// Lanes of a mask in a uniform register that have not exited and are not active.
+// Of the lanes in a uniform register's mask, those that have not exited and are not active.
 Mask missing_lanes(Warp& warp, const Instruction& instruction) {
   const Operand& operand = instruction.operands[0];
   Vector temporary;
@@ -326,7 +326,7 @@ void wait_for_cluster(Warp& warp, const Instruction&, Mask lanes) {
 Handler decode_cluster_arrive(Instruction&) { return arrive_at_cluster; }
 Handler decode_cluster_wait(Instruction&) { return wait_for_cluster; }
 
-// USETMAXREG.TRY_ALLOC UP, count: UP is true if the registers are allocated, which they always are here.
+// USETMAXREG.TRY_ALLOC UP, count: UP is true if the registers are allocated. Here the allocation always succeeds.
 void allocate_registers(Warp& warp, const Instruction& instruction, Mask) {
   set_predicate(warp, instruction.operands[0], ~Mask{0}, ~Mask{0});
 }

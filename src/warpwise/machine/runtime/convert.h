@@ -13,7 +13,7 @@ bool float_types(const Instruction& n, Type* types, unsigned count);
 void load(Warp& w, const Instruction& n, unsigned i, Type type, bool flush, double* to);
 bool known_suffix(const Operand& operand);
 
-// Stores 32 values in a floating-point type. Pass them through Rounding::keep before.
+// Stores 32 values in a floating-point type. Pass the values through Rounding::keep first.
 void store(Warp& w, const Instruction& n, Mask lanes, const double* values, Type type, Round round, bool flush);
 
 }  // namespace ww::machine

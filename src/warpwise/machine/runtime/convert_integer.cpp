@@ -109,7 +109,7 @@ Handler decode_i2f(Instruction& n) {
   return from.bits == 32 && to == Type::kF32 && round == Round::kNearest && plain ? word_to_float : i2f;
 }
 
-// ---- F2I: saturating; NaN becomes 0 with .NTZ, otherwise only the sign bit is set
+// ---- F2I: saturating; NaN converts to 0 with .NTZ, otherwise to the value with only the sign bit set
 
 u64 to_integer(double value, Integer type, Round round, bool nan_to_zero) {
   if (value != value) return nan_to_zero ? 0 : u64{1} << (type.bits - 1);
@@ -127,7 +127,7 @@ u64 to_integer(double value, Integer type, Round round, bool nan_to_zero) {
 
 enum : u64 { kFlush = 4, kNanToZero = 8 };
 
-// As to_integer, for 32 bits, in a loop that vectorises.
+// to_integer for 32 bits, as a loop that vectorises.
 void to_words(const double* values, u32* made, bool is_signed, Round round, bool nan_to_zero) {
   double whole[kLanes];
   for (unsigned l = 0; l < kLanes; l++)

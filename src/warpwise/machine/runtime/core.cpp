@@ -53,8 +53,8 @@ extern "C" struct ww_machine_result {
 };
 
 constexpr unsigned kCounters = sizeof(InstructionCounts) / sizeof(u64);
-// If blocks can wait for each other: warp instructions per time slice of a block, and the number of polling loads and
-// atomics in a slice from which on the block is assumed to spin.
+// For blocks that can wait for each other: warp instructions per time slice of a block, and the number of polling loads
+// and atomics in a slice above which the block is assumed to spin.
 constexpr u64 kTimeSlice = 1 << 16, kPollThreshold = kTimeSlice / 64;
 constexpr u64 kMaxResidentBytes = u64{1} << 30;
 constexpr u64 kMaxIdle = 1 << 27;  // warp instructions without a finished block, after which a sampled run gives up
@@ -115,7 +115,7 @@ struct Resident {
   throw Fault{Fault::kFault, instruction, text};
 }
 
-// The blocks of a cluster, which run at the same time; without clusters one block.
+// The blocks of a cluster, which run concurrently, or one block if the launch has no clusters.
 struct Group {
   std::vector<std::unique_ptr<Resident>> blocks;
   Cluster cluster;
@@ -198,8 +198,8 @@ class Runner {
     return group.blocks[0]->block;
   }
 
-  // Interleaves blocks that can wait for each other: all of them in a cooperative launch; otherwise another block is
-  // started only while the current one spins.
+  // Interleaves blocks that can wait for each other. A cooperative launch starts all blocks first; otherwise the next
+  // block starts when the current one spins or has finished.
   void run_interleaved() {
     std::deque<std::unique_ptr<Group>> residents, spare;
     const u64 size = u64{launch.cluster[0]} * launch.cluster[1] * launch.cluster[2];

@@ -67,8 +67,8 @@ inline u32 positive(u32 bits) {
 }  // max(x, 0); NaN is unchanged
 inline float saturated(float value) { return value > 0.0f ? value < 1.0f ? value : 1.0f : 0.0f; }  // of a NaN: 0
 
-// Minimum of two floats, with -0 < +0. If one is NaN, the other is returned; if both are (or one, with `strict` = 1),
-// the canonical NaN. The maximum is the negated minimum of the negated operands.
+// Minimum of two floats, with -0 < +0. If one is NaN, returns the other; if both are NaN (with `strict` = 1: if either
+// is), returns the canonical NaN. The maximum is the negated minimum of the negated operands.
 inline u32 float_minimum(u32 a, u32 b, u32 strict) {
   const u32 smaller = choose(order(a) < order(b), a, b);
   const u32 number = choose(is_nan(a), b, choose(is_nan(b), a, smaller));

@@ -128,7 +128,7 @@ namespace {
 
 unsigned shift_of(unsigned bytes) { return bytes <= 4 ? 2 : bytes == 8 ? 3 : 4; }
 
-// Passes of a group of lanes: the maximum over the banks of lanes, or of distinct words, in the bank.
+// Passes of a group of lanes: the maximum over the banks of the lanes (or of the distinct words) in a bank.
 unsigned passes_of(Mask lanes, const u64* addresses, unsigned shift, bool merges_same_word) {
   const unsigned places = kLineBytes >> shift;
   u8 head[kBanks], next[kLanes], count[kBanks];
@@ -150,7 +150,7 @@ unsigned passes_of(Mask lanes, const u64* addresses, unsigned shift, bool merges
   return most;
 }
 
-// True if every active lane has the same address as lane l ^ distance, unless that lane is inactive.
+// True if each active lane l has the same address as lane l ^ distance, or that lane is inactive.
 bool partners_agree(Mask lanes, const u64* addresses, unsigned distance) {
   for (Mask rest = lanes; rest; rest &= rest - 1) {
     const unsigned l = static_cast<unsigned>(__builtin_ctz(rest)), partner = l ^ distance;

@@ -33,9 +33,9 @@ constexpr unsigned kCastWavefronts = 2;
 // DRAM fetch granularity: an L2 miss also fetches the other sector of its 64 bytes.
 constexpr unsigned kFetchBytes = 64;
 
-// Write coalescing in L1: a store waits for earlier stores, and a later store to the same sectors is merged into it, as
-// long as the buffer is not full. So scalars that a thread stores one after another can reach L2 as one write. Stores
-// of other warps interleave. Measured on an H200: stores of 12 to 20 sectors merge in 65 to 90 % of the cases, stores
+// Write coalescing in L1: a buffer holds stores that wait for earlier stores, and a later store to the same sectors is
+// merged into the buffered one. Consecutive scalar stores of a thread can therefore reach L2 as one write. Stores of
+// other warps interleave. Measured on an H200: stores of 12 to 20 sectors merge in 65 to 90 % of the cases, stores
 // of 31 and 32 sectors in 4 to 14 %.
 constexpr unsigned kStoreBufferSectors = 24, kMergedPerTen = 7;
 

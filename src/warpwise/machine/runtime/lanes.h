@@ -112,7 +112,7 @@ inline __attribute__((always_inline)) Mask lanes_where(F&& f) {
   return found;
 }
 
-// As map, for an expensive f: inactive lanes are skipped.
+// Like map, but skips inactive lanes: for an expensive f.
 template <class F>
 inline __attribute__((always_inline)) void map_active(Vector& to, Mask lanes, F&& f) {
   Vector made;

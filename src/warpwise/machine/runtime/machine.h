@@ -161,10 +161,10 @@ struct Warp {
   Vector* convergence;  // B0..B15 and WARPSYNC: for each lane, the mask of lanes that it waits for
   Mask running;         // active lanes
   Mask repeating;       // lanes in a later iteration of a loop that polls
-  u32 pc;           // of the active lanes. While a handler runs it is that of the next instruction; only handlers of
-                    // control flow change it
-  u32 arrived;      // a bit per block barrier: this warp has arrived
-  Mask at_cluster;  // lanes that have arrived at the cluster's barrier, in its phase `cluster_phase`
+  u32 pc;               // of the active lanes; while a handler runs, that of the next instruction. Only control-flow
+                        // handlers change it
+  u32 arrived;          // a bit per block barrier: this warp has arrived
+  Mask at_cluster;      // lanes that have arrived at the cluster's barrier, in its phase `cluster_phase`
   u64 cluster_phase;
   u32 budget;         // instructions until the scheduler switches to another warp
   u32 latency;        // of the current instruction: its pipe's, unless its handler or record_request sets it
@@ -219,7 +219,7 @@ struct LaunchState {
   u32 local_bytes;            // per thread
   u32 sm_count;               // of the device
   u32 resident_blocks;        // per SM
-  u64 l1_bytes, l2_bytes;     // a block's share of the L1 beside shared memory; all of L2
+  u64 l1_bytes, l2_bytes;     // a block's share of L1 without shared memory; the whole L2
   InstructionCounts* counts;  // one per instruction
 };
 extern LaunchState launch;
@@ -309,7 +309,7 @@ inline u8* global_memory(u64 address, unsigned bytes, const Warp& warp, const In
   return find_global(address, bytes, warp, instruction);
 }
 [[noreturn]] void shared_fault(u32 address, unsigned bytes, const Warp& warp, const Instruction& instruction);
-// The upper 8 bits of a shared address are a block's rank in the cluster, which instructions for the own block ignore.
+// The upper 8 bits of a shared address are a block's rank in the cluster; instructions local to the block ignore them.
 const Block& block_of_rank(u32 rank, const Warp& warp, const Instruction& instruction);
 inline u8* shared_memory(u32 address, unsigned bytes, const Warp& warp, const Instruction& instruction) {
   const Block* block = warp.block;
@@ -320,7 +320,7 @@ inline u8* shared_memory(u32 address, unsigned bytes, const Warp& warp, const In
     shared_fault(address, bytes, warp, instruction);
   return block->shared + address;
 }
-// Local memory of a lane. Stored contiguously per lane; traffic.cpp counts the hardware's 4-byte interleaving.
+// Local memory of a lane, contiguous here; traffic.cpp models the hardware's interleaving of 4-byte words.
 u8* local_memory(u32 address, unsigned bytes, unsigned lane, const Warp& warp, const Instruction& instruction);
 // Host pointer into a constant bank (parameters, __constant__ variables, compiler constants).
 const u8* constant_memory(unsigned bank, u32 offset, unsigned bytes, const Warp& warp, const Instruction& instruction);

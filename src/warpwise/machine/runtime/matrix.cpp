@@ -103,8 +103,8 @@ void unpack(const Warp& warp, const Operand& operand, unsigned outer, unsigned k
 
 constexpr unsigned kMaxK = 64;
 
-// Products are exact in double precision and added in order of k, with the sum rounded to float32 after each, as in the
-// emulator. Tensor cores add several products at once and truncate; how many depends on the architecture.
+// Products are exact in double precision and are added in order of k; each sum is rounded to float32, as in the
+// emulator. Tensor cores add several products at once, a number that depends on the architecture, and truncate.
 void multiply_floats(Warp& warp, const Instruction& instruction, Mask lanes) {
   const AddressPattern shape = pattern_of(instruction);
   double a[16][kMaxK], b[kMaxK][8];
@@ -269,8 +269,7 @@ Handler decode(Instruction& i, Format format, Sum sum, Handler run) {
   return run;
 }
 
-constexpr const char* kDifference =
-    "products are exact; the hardware truncates the terms of a sum, here they are rounded";
+constexpr const char* kDifference = "products are exact; sums are rounded, where the hardware truncates the terms";
 Opcode HMMA_opcode(
     "HMMA", kTensor, [](Instruction& i) { return decode(i, Format::kF16, Sum::kF32, multiply_floats); }, kDifference);
 Opcode QMMA_opcode(
@@ -281,7 +280,7 @@ Opcode BMMA_opcode("BMMA", kTensor,
                    [](Instruction& i) { return decode(i, Format::kB1, Sum::kXorPopc, multiply_bits); });
 Opcode DMMA_opcode(
     "DMMA", kTensor, [](Instruction& i) { return decode(i, Format::kF64, Sum::kF64, multiply_doubles); },
-    "the order of the additions may be another");
+    "the order of the additions may differ");
 
 }  // namespace
 

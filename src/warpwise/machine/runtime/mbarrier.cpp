@@ -27,7 +27,7 @@ u64 pack(const State& state) {
          u64{state.phase} << 63;
 }
 
-// Applies an update to the barrier, and completes the phase if nothing is pending; returns the state before.
+// Applies an update to the barrier, completes the phase if nothing is pending, and returns the previous state.
 template <class F>
 u64 update(Warp& warp, const Instruction& instruction, u32 address, F&& f) {
   u8* pointer = shared_memory(address, 8, warp, instruction);
@@ -44,7 +44,7 @@ u64 update(Warp& warp, const Instruction& instruction, u32 address, F&& f) {
 enum Amount : u8 { kZero, kOne, kGiven, kMinusGiven };
 struct Arrival {
   Amount arrivals, bytes;
-  bool drops;     // OPTOUT: arrive_drop, one expected arrival less from the next phase on
+  bool drops;     // OPTOUT (arrive_drop): one expected arrival less from the next phase on
   bool for_warp;  // TMASK: one arrival per warp; returns the lane mask and the upper word
   u8 unused[4];
 };
@@ -73,8 +73,8 @@ void arrive(Warp& warp, const Instruction& instruction, Mask lanes) {
   record_access(warp, instruction, Space::kShared, Action::kAtomic, 8, lanes, addresses);
 }
 
-// SYNCS.PHASECHK.TRANS64 P, [address], R: P is true if the phase differs from bit 31 of R. TRYWAIT can block for a
-// while: here the scheduler switches to another warp.
+// SYNCS.PHASECHK.TRANS64 P, [address], R: P is true if the phase differs from bit 31 of R. TRYWAIT, which can
+// suspend the thread on a GPU, returns at once here.
 void check_phase(Warp& warp, const Instruction& instruction, Mask lanes) {
   Addresses addresses;
   narrow_addresses(warp, instruction.operands[1], addresses);
@@ -130,9 +130,9 @@ Handler decode_syncs(Instruction& i) {
 }
 Opcode SYNCS_opcode("SYNCS", kLsu, decode_syncs);
 
-// ARRIVES.LDGSTSBAR.64 [address]: arrives when the lane's cp.async copies are complete, which they always are. TRANSCNT
-// subtracts the one byte of tx-count that the previous instruction added; ARVCNT is an arrival; without either the
-// barrier has the layout before sm_90.
+// ARRIVES.LDGSTSBAR.64 [address]: arrives when the lane's cp.async copies are complete, as they always are here.
+// TRANSCNT subtracts the byte that the previous instruction added to the tx-count; ARVCNT is an arrival. Without
+// either, the mbarrier has the layout of architectures before sm_90.
 enum class Landing { kOld, kTransaction, kArrival };
 template <Landing K>
 void arrive_after_copies(Warp& warp, const Instruction& instruction, Mask lanes) {

@@ -4,7 +4,7 @@
 
 namespace ww::machine {
 
-// complete_tx: `bytes` of an asynchronous copy are complete for the barrier at a shared address (sm_90 and later).
+// complete_tx of `bytes` of an asynchronous copy on the mbarrier at a shared address (sm_90 and later).
 void complete_transactions(Warp& warp, const Instruction& instruction, u32 address, u32 bytes);
 
 // One arrival at a barrier in the layout before sm_90: the lower word is 2^30 - expected arrivals, the upper word is

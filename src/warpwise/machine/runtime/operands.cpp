@@ -45,7 +45,7 @@ u8* find_global(u64 address, unsigned bytes, const Warp& warp, const Instruction
 const Block& block_of_rank(u32 rank, const Warp& warp, const Instruction& instruction) {
   const std::vector<Block*>& blocks = warp.block->cluster->blocks;
   if (rank >= blocks.size())
-    fault(warp, instruction, "shared memory of block %u of a cluster of %zu blocks", rank, blocks.size());
+    fault(warp, instruction, "access to the shared memory of block %u in a cluster of %zu blocks", rank, blocks.size());
   return *blocks[rank];
 }
 

@@ -1,4 +1,4 @@
-// What most sources of this runtime include: parsed once, by a precompiled header.
+// Headers that most sources of this runtime include, parsed once as a precompiled header.
 #pragma once
 #include <algorithm>
 #include <cmath>

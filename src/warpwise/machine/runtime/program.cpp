@@ -75,7 +75,7 @@ void run_unsupported(Warp&, const Instruction& instruction, Mask) {
   throw Fault{Fault::kUnsupported, instruction.index, "unsupported instruction " + instruction.text};
 }
 
-// Generic addresses, and those of mapa, have the rank of a block; LDS, STS and ATOMS access the own block.
+// Generic shared addresses and those of mapa contain a block's rank; LDS, STS and ATOMS access the warp's own block.
 bool reaches_cluster(const Instruction& instruction) {
   static const char* const kOpcodes[] = {"LD", "ST", "ATOM", "RED", "STAS", "UTMALDG", "UBLKCP", "UBLKRED"};
   if (instruction.opcode == "SYNCS") return instruction.has("RED");

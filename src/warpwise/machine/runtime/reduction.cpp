@@ -33,7 +33,7 @@ T integer_result(Update update, T old, T value) {
       return value;
   }
 }
-// A NaN yields to a number, and -0 is smaller than +0.
+// Minimum and maximum: if one operand is NaN, the result is the other; -0 < +0.
 template <class T>
 T float_result(Update update, T old, T value) {
   if (update == Update::kAdd) return old + value;

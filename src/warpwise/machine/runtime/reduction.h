@@ -1,4 +1,4 @@
-// The read-modify-write of one element in memory: atomics, and bulk copies that reduce.
+// The read-modify-write of one element in memory, for atomics and bulk reductions.
 #pragma once
 #include <string>
 
@@ -27,8 +27,8 @@ inline unsigned bytes_of(Element element) { return kElementBytes[static_cast<uns
 // Sets `update` if `modifier` names one, such as "ADD".
 bool read_update(const std::string& modifier, Update& update);
 
-// Replaces the element at `pointer` by its update with the one at `value`: an update from kAdd to kXor. `flush`:
-// denormal numbers are zeros.
+// Applies `update`, one of kAdd to kXor, to the element at `pointer` with the operand at `value`. `flush`: subnormals
+// are flushed to zero.
 void apply_update(u8* pointer, const u8* value, Update update, Element element, bool flush);
 
 }  // namespace ww::machine

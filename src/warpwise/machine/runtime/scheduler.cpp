@@ -32,22 +32,22 @@ void reset_warp(Warp& warp, Block& block, u32 number) {
 
 void reset_barrier(Barrier& barrier) { barrier = {0, 0, 0, true, false, false}; }
 
-// The cycle at which an instruction can issue: after the stall of the previous one and its own scoreboards.
+// The cycle at which an instruction can issue: after the previous one's stall count and the scoreboards it waits for.
 inline u64 issue_cycle(const Warp& warp, const IssueEntry& entry) {
   u64 at = std::max(warp.cycle, warp.ready);
   for (unsigned rest = entry.wait_mask; rest; rest &= rest - 1) at = std::max(at, warp.scoreboard[__builtin_ctz(rest)]);
   return at;
 }
 
-// A loop that polls memory runs as often as the order of the threads has it: only its first iteration is counted, and
-// costs time. Executes one instruction of a later iteration.
+// Executes one instruction of a polling loop after the first iteration, without counters and cycles: the number of
+// iterations depends on the order in which the threads run.
 void repeat_poll(Warp& warp, const IssueEntry& entry, InstructionCounts& count, Mask on) {
   const InstructionCounts before = count;
   if (on) entry.run(warp, *entry.instruction, on);
   count = before;
 }
 
-// After the branch that ends a polling loop: the lanes that it sent back.
+// Records, after the branch that ends a polling loop, the lanes that branched back.
 void note_repeats(Warp& warp, u32 index, Mask before) {
   const bool all = warp.pc <= index && warp.running == before;
   warp.repeating |= all ? before : before & ~warp.running;

@@ -37,7 +37,7 @@ u64 less_mask(const Warp&, unsigned lane) { return (u32{1} << lane) - 1; }
 u64 less_equal_mask(const Warp&, unsigned lane) { return ~u32{0} >> (31 - lane); }
 u64 greater_mask(const Warp&, unsigned lane) { return ~(~u32{0} >> (31 - lane)) & ~u32{0}; }
 u64 greater_equal_mask(const Warp&, unsigned lane) { return ~u32{0} << lane & ~u32{0}; }
-// clock and globaltimer (at 1 GHz) are the warp's cycle count, so that runs are deterministic.
+// clock and globaltimer (at 1 GHz) return the warp's cycle count, so that runs are deterministic.
 u64 clock_now(const Warp& warp, unsigned) { return warp.cycle; }
 u64 clock_high(const Warp& warp, unsigned) { return warp.cycle >> 32; }
 u64 shared_window(const Warp&, unsigned) { return kSharedWindow >> 32; }
@@ -126,7 +126,7 @@ Reader reader_of(Instruction& instruction) {
     if (instruction.operands[1].name == each.name) {
       if (each.read == clock_now || each.read == clock_high)
         instruction.approximate = "clocks are those of a warp alone on its SM, with nominal latencies";
-      if (each.read == multiprocessor) instruction.approximate = "block n runs on SM n modulo their number";
+      if (each.read == multiprocessor) instruction.approximate = "block n runs on SM n mod the number of SMs";
       return each.read;
     }
   return nullptr;

@@ -21,7 +21,7 @@ TensorMap read_map(Warp& warp, const Instruction& instruction, u64 address) {
   for_lanes(kWords, [&](unsigned l) { std::memcpy(bytes + 8 * l, pointers(l), 8); });
   TensorMap map;
   const MapError error = decode(bytes, map);
-  if (error == MapError::kNoMap) fault(warp, instruction, "the address is not that of a tensor map");
+  if (error == MapError::kNoMap) fault(warp, instruction, "there is no tensor map at the address");
   if (error == MapError::kType) fault(warp, instruction, "tensor maps of this element type are not supported");
   if (error != MapError::kNone) fault(warp, instruction, "tensor maps with an interleaved layout are not supported");
   return map;
@@ -43,7 +43,7 @@ constexpr Element kElementOf[] = {Element::kU32, Element::kU32, Element::kU32, E
 Reduction reduction_of(Warp& warp, const Instruction& instruction, const TensorMap& map, Update update) {
   const bool is_tf32 = map.type >= std::size(kElementOf);
   if (map.element_bytes == 1 || map.type == 1)
-    fault(warp, instruction, "reductions of the tensor map's type do not exist");
+    fault(warp, instruction, "there are no reductions of the tensor map's element type");
   return {true, update, is_tf32 ? Element::kF32 : kElementOf[map.type]};
 }
 
@@ -59,9 +59,9 @@ void for_each_part(const TensorMap& map, const i32 (&at)[5], u32 offsets, const 
 }
 
 // UTMALDG.2D [UR], [UR']: UR is the shared address, the next registers the mbarrier's address and the coordinates; UR'
-// is the address of the map. UTMASTG.2D and UTMAREDG.2D.ADD have no mbarrier. A third operand has the offsets of
-// .IM2COL in its lower half, and for .MULTICAST, in the upper half, a bit for each block of the cluster, which receives
-// the box at the same offset and completes the bytes at its own mbarrier.
+// is the address of the map. UTMASTG.2D and UTMAREDG.2D.ADD have no mbarrier. A third operand holds the .IM2COL offsets
+// in its lower half and the .MULTICAST mask of blocks in its upper half. Each of these blocks receives the box at the
+// same offset, with complete_tx on its own mbarrier.
 template <Direction To>
 void copy_box(Warp& warp, const Instruction& instruction, Mask) {
   constexpr bool kLoading = To == kLoads;
@@ -143,8 +143,8 @@ constexpr const char* kRequests =
 Opcode UTMALDG_opcode("UTMALDG", kLsu, decode<kLoads>, kRequests);
 Opcode UTMASTG_opcode("UTMASTG", kLsu, decode<kStores>, kRequests);
 Opcode UTMAREDG_opcode("UTMAREDG", kLsu, decode<kReduces>, kRequests);
-// The cache of tensor maps: UTMACCTL.PF [UR], prefetch.tensormap; UTMACCTL.IV [UR], fence.proxy.tensormap of one map;
-// UTMACCTL.IVALL. Copies read maps from memory, so these have no effect.
+// Operations on the cache of tensor maps: UTMACCTL.PF [UR] (prefetch.tensormap), .IV [UR] (fence.proxy.tensormap of one
+// map) and .IVALL. They have no effect, because copies read maps from memory.
 void nothing(Warp&, const Instruction&, Mask) {}
 Opcode UTMACCTL_opcode("UTMACCTL", kLsu, [](Instruction& i) -> Handler {
   return i.has("PF") || i.has("IV") || i.has("IVALL") ? nothing : nullptr;

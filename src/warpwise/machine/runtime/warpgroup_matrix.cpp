@@ -224,7 +224,7 @@ Handler decode(Instruction& instruction) {
 }
 
 constexpr const char* kDifference =
-    "products are exact; the sum over K is rounded once, the hardware's terms are truncated";
+    "products are exact; the sum over K is rounded once, where the hardware truncates the terms";
 const Opcode kHgmma("HGMMA", kTensor, decode, kDifference), kQgmma("QGMMA", kTensor, decode, kDifference),
     kIgmma("IGMMA", kTensor, decode);
 

@@ -48,7 +48,8 @@ class InterruptGuard {
       before_.sa_sigaction(signal, info, context);
     else
       before_.sa_handler(signal);
-    // After the previous handler: Python must record the interrupt before the launch ends, or it would raise it twice.
+    // After the previous handler: if Python recorded the interrupt after the launch, KeyboardInterrupt would occur
+    // twice.
     if (volatile int* stop = stop_) *stop = value_;
   }
 

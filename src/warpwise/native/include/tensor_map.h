@@ -1,16 +1,16 @@
-// Tensor maps as cuda.tensor_map encodes them without a GPU, for the emulator and the interpreter of machine code.
+// Tensor maps as cuda.tensor_map encodes them without a GPU, for the emulator and the SASS interpreter.
 //
-// A tiled map has the fields of Hopper's 128 bytes where the machine code of tensormap.replace (ptxas 12 and 13) writes
-// them; the remaining bits are 0:
+// The fields of a tiled map have the offsets in Hopper's 128 bytes at which the SASS of tensormap.replace (ptxas 12 and
+// 13) writes them; the remaining bits are 0:
 //   byte 0   64 bits: address
 //   byte 8   flags: bits 4-6 rank - 1, 7-10 type (elemtype of PTX), 11-12 interleave, 13-14 swizzle mode, 15 fill with
 //            NaN, 16 rounding to TF32, 17-18 L2 promotion
-//   byte 12  32 bits each: strides of dimensions 1 to 4 / 16; byte 28: 4 more bits of each
+//   byte 12  32 bits each: strides of dimensions 1 to 4, / 16; byte 28: 4 upper bits of each
 //   byte 32  32 bits each: extents of dimensions 0 to 4, minus 1
 //   byte 52  3 bits each: element strides of dimensions 0 to 4, minus 1
 //   byte 55  8 bits each: the box in dimensions 0 to 4, minus 1
-// An H200's driver encodes these 64 bytes alike. From byte 64 on these maps differ: they hold kMagic and the fields of
-// im2col, whose maps are not those of the driver.
+// The driver of an H200 writes the same 64 bytes. Bytes 64 to 127 differ from the driver's: they hold kMagic and the
+// im2col fields. An im2col map does not have the encoding of the driver.
 #pragma once
 #include <stdint.h>
 #include <string.h>
@@ -23,7 +23,7 @@ namespace ww {
 struct TensorMap {
   static constexpr unsigned kBytes = 128;
   static constexpr uint32_t kMagic = 0x77575450;
-  // Of CUtensorMapDataType: float16 to bfloat16 and TF32 are the floating-point types.
+  // Values of CUtensorMapDataType. The floating-point types are those from float16 on.
   static constexpr uint8_t kFloat16 = 6, kFloat32 = 7, kFloat64 = 8, kTf32 = 11;
   uint64_t address;
   uint8_t rank, type, swizzle, element_bytes;  // type: of CUtensorMapDataType; swizzle: 0, 32, 64 or 128 bytes
@@ -33,12 +33,12 @@ struct TensorMap {
   uint32_t box[5];                             // in elements of the tensor
   uint64_t stride[4];                          // in bytes, of dimensions 1 to 4
   uint8_t element_step[5];                     // every element_step-th element of the box is copied; dimension 0: all
-  // Of im2col: box[0] channels of box[1] pixels. Pixels are those of the bounding box from `lower` to the extent plus
-  // `upper`, in dimensions 1 to rank - 2, each `step` apart.
+  // im2col mode: box[0] channels of box[1] pixels. In dimensions 1 to rank - 2, the base pixels range from `lower` to
+  // extent + `upper` and are `step` apart.
   uint8_t is_im2col, step[3];
   int8_t lower[3], upper[3];
 
-  // The elements that are copied along dimension d.
+  // The number of elements that are copied along dimension d.
   uint32_t count(unsigned d) const {
     return d == 0 || is_im2col ? box[d] : (box[d] + element_step[d] - 1) / element_step[d];
   }
@@ -47,12 +47,12 @@ struct TensorMap {
     for (unsigned d = 0; d < (is_im2col ? 2u : rank); d++) bytes *= count(d);
     return bytes;
   }
-  // Byte `offset` of a box outside the tensor: 0, or of the words 0x7ff7, which an H200 writes for NaN of every type.
+  // Byte `offset` of the box where it is outside the tensor: 0, or of the 16-bit NaN 0x7ff7, an H200's for every type.
   char fill_byte(uint64_t offset) const { return !fills_nan ? 0 : offset % 2 ? 0x7f : static_cast<char>(0xf7); }
 };
 
 namespace tensor_map_detail {
-// CUtensorMapDataType by elemtype of PTX, which has float32.ftz before float64; the types with flushed denormals: 0xff.
+// CUtensorMapDataType of each PTX elemtype, where float32.ftz precedes float64. 0xff: types that flush subnormals.
 constexpr uint8_t kTypes[] = {0, 1, 2, 3, 4, 5, 6, 7, 0xff, 8, 9, 11, 0xff};
 constexpr uint8_t kElementBytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
 constexpr unsigned kElemtypeOfTf32 = 11, kElemtypeOfFloat32 = 7;
@@ -76,7 +76,7 @@ void put(uint8_t* bytes, T value) {
 }
 }  // namespace tensor_map_detail
 
-// True if the bytes from 64 on are those of a map, or of zeros that a kernel changes into a map.
+// True if bytes 64 to 127 are those of a map, or zeros, which a kernel can change into a map.
 inline bool may_be_map(const void* from) {
   namespace d = tensor_map_detail;
   uint8_t bytes[TensorMap::kBytes];
@@ -88,7 +88,7 @@ inline bool may_be_map(const void* from) {
 
 enum class MapError { kNone, kNoMap, kInterleaved, kType };
 
-// Decodes the 128 bytes of a map. kNoMap: bytes of anything else. The others: what is not emulated.
+// Decodes the 128 bytes of a map. kNoMap: the bytes are not a map. kInterleaved, kType: not emulated.
 inline MapError decode(const void* from, TensorMap& map) {
   namespace d = tensor_map_detail;
   uint8_t bytes[TensorMap::kBytes];
@@ -166,7 +166,7 @@ inline void encode(const TensorMap& map, void* to) {
   memcpy(to, bytes, sizeof bytes);
 }
 
-// The shared-memory address, with the swizzle of `span` bytes, of the 16 bytes at `address` without it.
+// Maps the unswizzled shared-memory address of 16 bytes to their address with a swizzle of `span` bytes.
 inline uint64_t swizzled(uint64_t address, unsigned span) {
   const uint64_t units = span / 16;  // 128 bytes: 8 units of 16
   return units ? address ^ ((address >> 7 & (units - 1)) << 4) : address;
@@ -177,8 +177,8 @@ inline uint32_t rounded_to_tf32(uint32_t bits) {
   return (bits & 0x7f800000) == 0x7f800000 ? bits : (bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu;
 }
 
-// Calls segment(address, offset, bytes) for each row of the box at `at` that is partly inside the tensor at `base`: its
-// first byte inside, and the offset of this byte in the box without swizzle.
+// Calls segment(address, offset, bytes) for the part of each row of the box at coordinates `at` that is inside the
+// tensor at `base`. `offset` is the unswizzled offset of the part in the box.
 template <class Segment>
 void for_each_segment(const TensorMap& map, const int32_t (&at)[5], uint64_t base, const Segment& segment) {
   const uint64_t size = map.element_bytes;
@@ -202,8 +202,8 @@ void for_each_segment(const TensorMap& map, const int32_t (&at)[5], uint64_t bas
   }
 }
 
-// The same for a map in im2col mode. `at` is the first base pixel: channel, the spatial dimensions, the image; `offset`
-// is added to the spatial coordinates of each base pixel, such as the position in a filter.
+// The same for a map in im2col mode. `at` is the first base pixel (channel, spatial coordinates, image). `offset`, such
+// as the position in a filter, is added to the spatial coordinates of each base pixel.
 template <class Segment>
 void for_each_pixel(const TensorMap& map, const int32_t (&at)[5], const uint32_t (&offset)[3], uint64_t base,
                     const Segment& segment) {

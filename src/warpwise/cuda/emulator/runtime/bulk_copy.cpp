@@ -1,7 +1,7 @@
 // Bulk copies (TMA). A load reads its source when it is issued and writes shared memory when a thread waits at its
 // mbarrier; an access of the destination in between is a data race with the copy. A store reads shared memory and
 // writes global memory when it is issued; until a thread waits for its group, a write of its source and any access of
-// its destination is a data race. Agents, columns of the vector clocks (clocks.h), stand for the copies.
+// its destination is a data race. Agents, extra columns of the vector clocks (clocks.h), represent the copies.
 #include <string.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ unsigned load_agent(Block& block, Barrier& barrier) {
   return barrier.agent;
 }
 
-// The agent of a thread's stores; 0 if the block has no agents, or if other threads have taken all of them.
+// The agent of a thread's stores; 0 if the block has no agents, or if other threads use all of them.
 unsigned store_agent(Block& block, unsigned thread) {
   if (!block.clocks.has_agents()) return 0;
   const auto found = block.store_agent.find(thread);
@@ -133,7 +133,7 @@ void ww_async_read(const void* from, size_t bytes, const char* what, int line) {
   Block& block = *runtime.block;
   Thread& thread = *runtime.current;
   const bool is_wgmma = what[0] == 'w';
-  if (runtime.budget < static_cast<int64_t>(bytes / 8 + 2)) budget_exhausted(pc);  // not while the stamp is an agent's
+  if (runtime.budget < static_cast<int64_t>(bytes / 8 + 2)) budget_exhausted(pc);  // before the stamp is an agent's
   if (runtime.checks.races && block.clocks.has_agents()) {
     unsigned agent = block.clocks.first_agent() + thread.id / kWarpgroupThreads;
     uint32_t group = thread.wgmma_group - block.warpgroups[thread.id / kWarpgroupThreads].group + 1;

@@ -1,4 +1,4 @@
-// The handlers of bulk copies: cp.async.bulk and cp.reduce.async.bulk, with and without a tensor map.
+// Handlers of bulk copies: cp.async.bulk and cp.reduce.async.bulk, with and without a tensor map.
 #pragma once
 #include "ptx_cluster.h"
 #include "tensor_map.h"
@@ -12,7 +12,7 @@ inline TensorMap read_map(Context& c, const Instruction& i, const Operand& opera
   ww_tensor_map_read(reinterpret_cast<const void*>(at), c.line);
   const ww::MapError error = ww::decode(reinterpret_cast<const void*>(at), map);
   if (error == ww::MapError::kNoMap)
-    c.fail(WW_UNDEFINED, "inline PTX: " + i.name + ": the address is not that of a tensor map made by cuda.tensor_map");
+    c.fail(WW_UNDEFINED, "inline PTX: " + i.name + ": there is no tensor map made by cuda.tensor_map at the address");
   if (error != ww::MapError::kNone)
     c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + ": tensor maps " +
                                (error == ww::MapError::kType ? "of this element type" : "with an interleaved layout") +
@@ -20,11 +20,11 @@ inline TensorMap read_map(Context& c, const Instruction& i, const Operand& opera
   return map;
 }
 
-// The address of the tensor in the emulator's memory: the arguments of a launch are copied.
+// The address of the tensor's copy in the emulator's memory: a launch copies its arguments.
 inline u64 tensor_of(const TensorMap& map) { return reinterpret_cast<u64>(ww_argument_address(map.address)); }
 
-// Calls copy(place, done, count) for units of at most 16 bytes of the `bytes` bytes at `offset` in the box at the
-// shared address `box`: `place` is the offset of the unit with the swizzle, `done` the number of bytes before it.
+// Splits the `bytes` bytes at `offset` in the box at the shared address `box` into units of at most 16 bytes. Calls
+// copy(place, done, count) for each unit: its swizzled offset in the box, the number of bytes before it, and its size.
 template <class Copy>
 inline void for_each_unit(u64 box, u64 offset, u64 bytes, unsigned swizzle, const Copy& copy) {
   for (u64 done = 0; done < bytes;) {
@@ -114,8 +114,8 @@ inline void tensor_load(Context& c, const Instruction& i) {
       [&](char* place, char* barrier) { ww_bulk_load(place, data.data(), data.size(), map.swizzle, barrier, c.line); });
 }
 
-// cp.reduce.async.bulk of `bytes` bytes at `from` into those at `to`, element by element. `checked`: each element
-// counts as an atomic of the thread, as in global memory.
+// cp.reduce.async.bulk of `bytes` bytes at `from` into those at `to`, element by element. `checked`, for global memory:
+// each element is checked as an atomic operation of the thread.
 inline void reduce_elements(Context& c, const Instruction& i, const NamePart& type, char* to, const char* from,
                             u64 bytes, bool checked) {
   Instruction one = i;
