@@ -13,11 +13,11 @@ from warpwise.ops._windows import is_nhwc
 
 THREADS = 256  # kThreads of the kernels
 BLOCKS_PER_SM = 4
-SHORT_CHANNEL, FEW_VECTORS = 16384, 1024  # vectors of a channel for one block, and for one of 256 threads
+SHORT_CHANNEL, FEW_VECTORS = 16384, 1024  # most vectors of a channel for one block, and for 256 threads
 FEWEST_ELEMENTS = 2048  # minimum number of elements of a block
-ROWS_OF_THREAD, ROWS_OF_SUM = 4, 8  # the fewest, for which a block is added without and with sums
+ROWS_OF_THREAD, ROWS_OF_SUM = 4, 8  # fewest rows per thread, without and with sums
 FEWEST_INNER_BYTES = 32  # a sector: the fewest adjacent bytes of a channel for which a rung is the default
-MOST_ELEMENTS, MOST_CHANNELS = 2**30, 65535  # an index in a channel has 32 bits; grid.y counts channels
+MOST_ELEMENTS, MOST_CHANNELS = 2**30, 65535  # indices in a channel are 32 bits; grid.y counts channels
 
 
 def sizes(input: torch.Tensor) -> tuple[int, int, int]:
@@ -44,7 +44,7 @@ def parts(input: torch.Tensor) -> int:
 
 
 def is_whole(input: torch.Tensor, *others: torch.Tensor | None) -> bool:
-    """True if a block per channel is at least as fast as several: short channels, or two for every SM."""
+    """True if a block per channel is at least as fast as several: short channels, or two channels per SM."""
     n, channels, inner = sizes(input)
     short = n * inner <= SHORT_CHANNEL * vector(inner, input, *others)
     return short or channels >= 2 * sm_count(input)
@@ -57,7 +57,7 @@ def threads_of_channel(input: torch.Tensor, width: int) -> int:
 
 
 def vector(adjacent: int, *tensors: torch.Tensor | None) -> int:
-    """Elements per load of up to 16 bytes, of ``adjacent`` elements: the most to which all tensors are aligned."""
+    """The most elements per load of up to 16 bytes that divide ``adjacent`` and to which all tensors are aligned."""
     given = [tensor for tensor in tensors if tensor is not None]
     size = given[0].element_size()
     aligned = (n for n in (8, 4, 2) if all(tensor.data_ptr() % (n * size) == 0 for tensor in given))
@@ -85,7 +85,7 @@ def in_rows(tensor: torch.Tensor) -> bool:
 class Rows(NamedTuple):
     """The launch of kernels of core/channels_last.cuh: `across` threads in a row, `parts` x `tiles` blocks for sums.
 
-    The last block of a tile adds the sums of all, which bounds their number; kernels without sums have more `blocks`.
+    The last block of a tile adds the sums of all, which limits `parts`; kernels without sums have more `blocks`.
     """
 
     rows: int
@@ -98,7 +98,7 @@ class Rows(NamedTuple):
 
 
 def rows(input: torch.Tensor, *others: torch.Tensor | None) -> Rows:
-    """Up to one block per SM for sums, four without, each with several rows for every thread."""
+    """Up to one block per SM for sums, four without, each with several rows per thread."""
     channels = input.shape[1]
     count, width = input.numel() // max(1, channels), vector(channels, input, *others)
     across = min(32, 1 << max(0, cdiv(channels, width) - 1).bit_length())

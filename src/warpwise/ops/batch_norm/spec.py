@@ -53,7 +53,7 @@ def check_backward(
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
-    """``input`` (n, c, h, w), moved by the attribute ``offset``; weight and bias unless ``affine`` is false.
+    """``input`` (n, c, h, w), shifted by the attribute ``offset``; weight and bias unless ``affine`` is false.
 
     With the attribute ``wide``, weight and bias are float32 for inputs of 16 bits.
     """

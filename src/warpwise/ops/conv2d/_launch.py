@@ -10,7 +10,7 @@ from warpwise.ops._conv3x3 import row_limits
 from warpwise.ops._windows import Pair
 from warpwise.ops.conv2d.spec import Optional, output_shape
 
-MOST_ELEMENTS = 2**30  # of a tensor: an index is 32 bits
+MOST_ELEMENTS = 2**30  # of a tensor: indices are 32 bits
 MOST_GRID = 65535  # blocks in y and z
 
 

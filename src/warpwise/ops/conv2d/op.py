@@ -73,7 +73,7 @@ def conv2d_backward(
     *,
     rung: str | None = None,
 ) -> Three:
-    """The gradients of conv2d's ``input``, ``weight`` and ``bias``, each None if it is not needed.
+    """The gradients of conv2d's ``input``, ``weight`` and ``bias``, or None, for ``grad_output`` (N, K, P, Q).
 
     Autograd calls it; it is public for backwards written by hand. Differentiable any number of times.
     """

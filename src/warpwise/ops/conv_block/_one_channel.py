@@ -13,11 +13,11 @@ THREADS = 256  # kThreads of both kernels
 PART = 56  # kPart
 MOST_COLUMNS = 2048
 TILE_BYTES, MOST_IMAGES = 40_000, 16  # of a tile that holds more than one band of two rows
-WINDOW_BYTES = 4  # of an element of the list of windows
+WINDOW_BYTES = 4  # per entry of the list of windows
 
 
 class Tiles(NamedTuple):
-    """Tiles of ``each`` images, or of one of ``bands`` bands of ``rows`` rows; a block has ``share`` of the units."""
+    """Tiles of ``each`` images, or of one of ``bands`` bands of ``rows`` rows; a block takes ``share`` of them."""
 
     rows: int
     bands: int
@@ -27,7 +27,7 @@ class Tiles(NamedTuple):
     blocks: int
 
     def shared(self, columns: int = 0) -> int:
-        """Bytes of shared memory, with a list of the windows of which a row has ``columns``."""
+        """Bytes of shared memory, including a list of the windows, ``columns`` per row."""
         return self.each * (4 * (self.rows + 2) * self.pitch + WINDOW_BYTES * self.rows // 2 * columns)
 
 
@@ -41,9 +41,9 @@ def limits(input: torch.Tensor) -> str | None:
 
 
 def _pitch(w: int) -> int:
-    """Floats of a row: even for loads of 8 bytes; 2 pitch is w mod 32 if w is a multiple of 4.
+    """Floats per row: even, for 8-byte loads; 2 pitch is w mod 32 if w is a multiple of 4.
 
-    Lanes with consecutive windows then read consecutive pairs of banks, also where a row ends.
+    Lanes with consecutive windows then read consecutive pairs of banks, also across the end of a row.
     """
     half = cdiv(w // 2, 2) * 2
     return w + 2 + w % 2 + (half - (w + 2 + w % 2)) % 16
@@ -51,9 +51,9 @@ def _pitch(w: int) -> int:
 
 @functools.lru_cache(1024)
 def tiles(n: int, h: int, w: int, rows: int, columns: int, most: int, threads: int) -> Tiles:
-    """Tiles of ``n`` images of h x w pixels for at most ``most`` blocks, whose threads then take the fewest turns.
+    """Tiles of ``n`` images of h x w pixels for at most ``most`` blocks, with the fewest iterations per thread.
 
-    ``threads`` threads of a block take items, of which an image has ``rows`` (of two pixels each) x ``columns``.
+    The ``threads`` threads of a block divide the items; an image has ``rows`` (of two pixels each) x ``columns``.
     """
     pitch = _pitch(w)
     fitting = max(1, (TILE_BYTES // (4 * pitch) - 2) // 2)
@@ -66,7 +66,7 @@ def tiles(n: int, h: int, w: int, rows: int, columns: int, most: int, threads: i
         images = 1 if bands > 1 else max(1, min(share, MOST_IMAGES, TILE_BYTES // (4 * pitch * (2 * band + 2))))
 
         def turns(each: int) -> int:
-            """Items of a thread, and one more for each tile, over the units of a block."""
+            """Items per thread, plus one per tile, over the units of a block."""
             full, rest = divmod(share, each)
             return sum(c * (cdiv(units * band * columns, threads) + 1) for c, units in ((full, each), (1, rest)))
 
@@ -83,5 +83,5 @@ def vector(input: torch.Tensor) -> int:
 
 
 def groups(filters: int, each: int) -> int:
-    """Groups of ``each`` filters of a block of eight warps: a power of two."""
+    """The number of groups of ``each`` filters in a block of eight warps: a power of two."""
     return next(count for count in (1, 2, 4, 8) if count == 8 or count * each >= filters)

@@ -35,7 +35,7 @@ class Magnitudes:
         centred = self.y - _wide(self.y.mean(AXES))
         rstd = (centred.square().mean(AXES) + eps).rsqrt()
         self.h = centred * _wide(rstd)
-        # A relative error of the variance is, halved, a relative error of every normalised value.
+        # Half the relative error of the variance is a relative error of every normalised value.
         self.rstd = rstd
         self.spread = (self.convolved + _wide(self.typical)) * _wide(rstd)
         self.spread = self.spread + self.h.abs() * _wide(self.var() * rstd.square() / 2)
@@ -44,7 +44,7 @@ class Magnitudes:
         return self.typical if self.y.numel() else torch.zeros_like(self.gamma)
 
     def var(self) -> torch.Tensor:
-        """2 |y - mean| times the error of either."""
+        """The mean of 2 |y - mean| times the errors of y and of the mean."""
         if not self.y.numel():
             return torch.zeros_like(self.gamma)
         centred = (self.y - _wide(self.y.mean(AXES))).abs()
@@ -57,7 +57,7 @@ class Magnitudes:
         return functional.max_pool2d(self.spread * _wide(self.gamma.abs()) + _wide(self.beta.abs()), 2)
 
     def gradients(self, dy: Optional, dmean: Optional, dvar: Optional, dconv: Optional) -> tuple[torch.Tensor, ...]:
-        """Of input, weight, gamma and beta."""
+        """The magnitudes for input, weight, gamma and beta."""
         if not self.y.numel():
             return self.x, self.w, self.gamma.abs(), self.beta.abs()
         g = torch.zeros_like(self.y)

@@ -1,8 +1,8 @@
 // Tiles of images of one channel, the sums from which the moments of their 3 x 3 patches follow, and those moments.
 //
 // The patch of a pixel is p: (9), the pixels under a filter, zeros outside of the image. A filter's response is w . p,
-// so its mean over all pixels is w . mean(p) and its variance w^T Cov(p) w. The sums are those of z = p - o and of
-// z_s z_t, o a pixel value near the mean, so that far means do not cancel; they do not depend on the filters.
+// so its mean over all pixels is w . mean(p) and its variance w^T Cov(p) w. The sums are those of z = p - o and of z_s
+// z_t, o a pixel value near the mean, to avoid cancellation; they do not depend on the filters.
 #pragma once
 
 #include <warpwise/core/pack.cuh>
@@ -21,8 +21,8 @@ constexpr int kPart = 56;  // floats of a part: 54 sums, the origin, 0; 14 loads
 // Index of z_s z_t, s <= t, among the 45 products of a part.
 __host__ __device__ constexpr int product(int s, int t) { return kTaps + s * (2 * kTaps - s - 1) / 2 + t; }
 
-// The origin o is the mean of 32 pixels spread over x, the first of fewer than 32, or 0 if it is not finite. A lane
-// loads one of them first, and the warp adds them when its other loads are in flight.
+// The origin o is the mean of 32 pixels spread over x, or the first pixel of fewer than 32, or 0 if it is not finite. A
+// lane first loads one of them, and the warp adds them while its other loads are in flight.
 __device__ inline float sample_of(const float* x, int pixels) { return x[pixels / kWarp * (threadIdx.x % kWarp)]; }
 
 __device__ inline float origin_of(float sample) {
@@ -30,12 +30,12 @@ __device__ inline float origin_of(float sample) {
   return fabsf(origin) < 3e38f ? origin : 0.0f;
 }
 
-// a / b for 0 <= a < 2^20: half a unit from every integer, the error of the division is too small to matter.
+// a / b for 0 <= a < 2^20: (a + 0.5) / b is at least 0.5 / b from an integer, more than the error of the division.
 __device__ inline int quotient(int a, int b) {
   return static_cast<int>(__fdividef(static_cast<float>(a) + 0.5f, static_cast<float>(b)));
 }
 
-// Item `start` of (units, rows, columns), and every `step`-th after it; both are below 2^20.
+// Item `start` of (units, rows, columns), then every `step`-th item; both are below 2^20.
 struct Cursor {
   int unit, row, column, step_units, step_rows, step_columns, rows, columns;
   __device__ Cursor(int start, int step, int rows, int columns) : rows(rows), columns(columns) {
@@ -63,8 +63,8 @@ struct Cursor {
 };
 
 // A tile has `each` images of x: (n, h, w), or one of `bands` bands of `rows` rows of an image, with a border of one
-// pixel: (each, rows + 2, pitch) floats of shared memory, z = x - o within the image and -o outside. A row is loaded
-// by VECTOR floats: 4, where w is a multiple of 4 and x is aligned to 16 bytes, or 1.
+// pixel: (each, rows + 2, pitch) floats of shared memory, z = x - o within the image and -o outside. A load has VECTOR
+// floats: 4 if w is a multiple of 4 and x is 16-byte aligned, else 1.
 template <int THREADS, int VECTOR>
 struct Tiles {
   const float* x;
@@ -115,9 +115,9 @@ struct Tiles {
   }
 };
 
-// The sums over a warp of N values of a lane, N a multiple of 32: lane l gets those of values l N / 32 and following,
-// in the first N / 32 elements. About N shuffles, where butterfly reductions take 5 N. A template, so that every index
-// is a constant.
+// Sums N values of each lane over the warp, N a multiple of 32: lane l gets the sums of values l N / 32 and following,
+// in its first N / 32 elements. This takes about N shuffles, where butterfly reductions take 5 N. A template makes
+// every index a constant.
 template <int N, int WIDTH = N / 2, int DISTANCE = kWarp / 2>
 __device__ inline void reduce_values(float (&values)[N]) {
   static_assert(N % kWarp == 0, "each lane gets N / 32 sums");
@@ -130,8 +130,8 @@ __device__ inline void reduce_values(float (&values)[N]) {
   if constexpr (DISTANCE > 1) reduce_values<N, WIDTH / 2, DISTANCE / 2>(values);
 }
 
-// The sums of z and of z_s z_t over the pixels of units `first` to `last`: part, (kPart). A thread has two pixels, one
-// above the other, whose patches share six of twelve pixels. sample: that of the origin.
+// The sums of z and of z_s z_t over the pixels of units `first` to `last`: part, (kPart). A thread takes two pixels,
+// one above the other, whose patches share six of twelve pixels. sample: that of sample_of.
 template <int THREADS, int VECTOR>
 __device__ inline void moment_sums(float* tile, Tiles<THREADS, VECTOR>& tiles, float sample, int first, int last,
                                    float* part) {
@@ -208,8 +208,8 @@ struct Moments {
   double mean[kTaps], covariance[kTaps][kTaps];
 };
 
-// The moments of 1 / `inverse` pixels from the sums of `parts` parts: (parts, kPart). For blocks of at least 256
-// threads, which meet at barriers, the last at the end.
+// The moments of 1 / `inverse` pixels from the sums of `parts` parts: (parts, kPart). All threads of a block of at
+// least 256 call it; it ends with a barrier.
 __device__ inline void combine_moments(Moments& moments, const float* sums, int parts, double inverse) {
   constexpr int kFours = kPart / 4, kGroups = 256 / kFours;
   __shared__ double group_sums[kGroups][kPart];
@@ -237,8 +237,8 @@ __device__ inline void combine_moments(Moments& moments, const float* sums, int 
   __syncthreads();
 }
 
-// The windows of the pooling in a tile of `tiles`, of which a row has `columns`, in the order of the output: where the
-// patch of 4 x 4 pixels begins, below 2^16, and the image of the tile, times 2^16.
+// Lists the pooling windows of a tile, `columns` per row, in the order of the output: the offset of the 4 x 4 patch in
+// the low 16 bits, the index of the image in the tile in the high 16 bits.
 template <int THREADS, int VECTOR>
 __device__ inline void list_windows(unsigned* windows, const Tiles<THREADS, VECTOR>& tiles, int columns) {
   Cursor at(threadIdx.x, THREADS, tiles.rows / 2, columns);

@@ -30,7 +30,7 @@ def _double_backward(saved: Saved, *grads: OptionalTensor) -> dict[str, Optional
 
 
 def _default(*args: Any) -> str | None:
-    """The fused kernels write NCHW: none for inputs in NHWC order."""
+    """The forward's default, or None for NHWC inputs: the fused kernels write NCHW."""
     return None if is_nhwc(args[0]) else forward.default(*args)
 
 
@@ -44,7 +44,7 @@ _conv_block_backward = CONV_BLOCK_BACKWARD.call
 
 
 def _is_separate(input: torch.Tensor) -> bool:
-    """True if no fused kernel takes ``input`` at its best: the operations of the block compute it one by one.
+    """True if conv2d, batch_norm and max_pool2d compute ``input``, because the fused kernels refuse it or are slower.
 
     Under torch.compile and autocast the block stays one operator.
     """
@@ -80,8 +80,8 @@ def conv_block(
     There is no bias of the convolution, because it would change only the mean. All tensors have one dtype, float16,
     bfloat16, float32 or float64, but ``mean`` and ``var`` are float32 for 16 bits. The fused kernels take float32 in
     NCHW order; on a GPU ``ops.conv2d``, ``batch_norm`` and ``max_pool2d`` compute other dtypes, NHWC, and more than 64
-    channels, whose convolution ``tf32`` allows to round to TF32. Differentiable any number of times. ``rung`` names one
-    kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
+    channels, for which ``tf32`` allows the convolution to round to TF32. Differentiable any number of times. ``rung``
+    names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
     if rung is None and _is_separate(input):
         return _separate(input, weight, gamma, beta, eps, tf32)

@@ -1,11 +1,11 @@
-// The best of the scores of a point that a thread or a warp has seen.
+// The best score of a point that a thread or a warp has found, and its centroid.
 #pragma once
 
 struct Best {
   float score;
   int cluster;
 
-  // The larger score; of equal ones the smaller index.
+  // Keeps the larger score; of equal scores, the smaller index.
   __device__ void take(float other_score, int other_cluster) {
     const bool better = other_score > score || (other_score == score && other_cluster < cluster);
     score = better ? other_score : score;

@@ -10,7 +10,7 @@
 #include "best.cuh"
 
 constexpr int kThreads = 128;
-constexpr int kPoints = 4;  // of a thread
+constexpr int kPoints = 4;  // per thread
 
 // x: (n, width), centroids: (restarts, clusters, width). labels: (restarts, n); distances: (restarts, n) squared, or
 // null. `lanes`: a power of two, at most 32. A tile has kThreads / lanes * kPoints points; `chunk` centroids, a
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kThreads) kmeans_assign_register_tiles(const f
         loaded = chunk >= clusters;
       }
       for (int group = 0; group < chunk && start + group < clusters; group += 4 * lanes) {
-        // Lane l has centroids group + l + j lanes: adjacent lanes read adjacent rows.
+        // Lane l has centroids group + l + j * lanes: adjacent lanes read adjacent rows.
         float scores[kPoints][4] = {};
         const int own = group + lane;
         warpwise::add_products(scores, tile + team * stride, teams * stride, rows + own * stride, lanes * stride,

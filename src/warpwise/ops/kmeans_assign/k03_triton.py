@@ -1,4 +1,4 @@
-"""The same with tl.dot: a program holds a block of points and takes the centroids one block after another."""
+"""The same with tl.dot: a program holds a block of points and loops over blocks of centroids."""
 
 import triton.language as tl
 

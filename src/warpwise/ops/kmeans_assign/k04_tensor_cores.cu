@@ -1,10 +1,9 @@
-// Scores by tensor cores, points straight from global memory to fragments: no copy of a point in shared memory.
+// Scores by tensor cores, points from global memory directly to fragments: no copy of a point in shared memory.
 //
-// The nearest centroid has the largest score x c - |c|^2 / 2. x and c are each the sum of two TF32 numbers, of whose
-// four products three are added, which keeps float32's accuracy. The inner index of a product may be permuted: lane t
-// of a group loads columns 4 t to 4 t + 3 of 16, elements 0 and 1 of which are indices t and t + 4 of the first
-// mma.sync, 2 and 3 those of the second. So A is loaded by 16-byte loads of adjacent lanes, and B from shared memory
-// likewise.
+// The nearest centroid has the largest score x c - |c|^2 / 2. x and c are each the sum of two TF32 numbers, and three
+// of the four products are added, which keeps float32's accuracy. The K index of a product may be permuted: lane t of a
+// group loads columns 4 t to 4 t + 3 of 16, elements 0 and 1 of which are indices t and t + 4 of the first mma.sync, 2
+// and 3 those of the second. So A is loaded by 16-byte loads of adjacent lanes, and B from shared memory likewise.
 
 #include <warpwise/core/float4.cuh>
 #include <warpwise/sm80/mma.cuh>
@@ -13,9 +12,9 @@
 #include "best.cuh"
 
 constexpr int kThreads = 128, kWarps = kThreads / 32;
-constexpr int kPoints = 32;  // of a warp: two tiles of 16 rows
+constexpr int kPoints = 32;  // per warp: two tiles of 16 rows
 constexpr unsigned kAllLanes = 0xffffffffu;
-// A lane has eight sums a tile of centroids.
+// A lane has eight sums per tile of centroids.
 constexpr int blocks_an_sm(int tiles) { return tiles > 4 ? 3 : tiles > 2 ? 4 : 5; }
 
 // Elements of a row of centroids in shared memory: 16 more than a multiple of 32, so that eight lanes that read 16

@@ -98,7 +98,7 @@ class Fragments(NamedTuple):
 
 
 def fragments_of(clusters: int, width: int) -> Fragments | None:
-    """At most eight tiles at a time, as few as cover the centroids in as many passes; None if centroids do not fit."""
+    """At most eight tiles at a time, the fewest for that number of passes; None if centroids do not fit."""
     every = cdiv(clusters, 8)
     tiles = cdiv(every, cdiv(every, MOST_TILES))
     held = cdiv(every, tiles) * tiles * 8

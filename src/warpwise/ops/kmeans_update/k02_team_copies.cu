@@ -1,13 +1,13 @@
 // A copy of the sums for each team of lanes, in shared memory: no atomics, and a fixed order of additions.
 //
-// A team of lanes adds one point after another to its own copy, four features a lane. The order of the additions
+// A team of lanes adds one point after another to its own copy, four features per lane. The order of the additions
 // depends on the size of the grid alone, so two runs give the same bits. The copies of a block are added in order, and
 // a second launch adds the blocks' sums.
 
 #include <warpwise/core/float4.cuh>
 #include <warpwise/core/numeric.cuh>
 
-constexpr int kUnroll = 4;  // points of a team whose loads are in flight
+constexpr int kUnroll = 4;  // points per team whose loads are in flight
 
 // x: (n, width), labels: (restarts, n). partials: (gridDim.x, restarts, clusters, width) and counts: (gridDim.x,
 // restarts, clusters) = each block's sums. Grid: (any, restarts). Block: teams of `lanes` adjacent lanes, a power of

@@ -1,7 +1,7 @@
 // Tiles of both products and sums of columns in one launch: none of the three fills the GPU for a small layer.
 //
-// The products are independent, so they need no order, and one launch has the tail of one. The tiles of dw come first,
-// because their sums over the rows of a batch may be longer.
+// The products are independent, so they share one launch, which has one tail instead of three. The tiles of dw come
+// first, because their sums over the rows of a batch may be longer.
 
 #include <warpwise/core/reduce.cuh>
 #include <warpwise/core/shared_memory.cuh>
@@ -13,7 +13,7 @@ namespace gemm = warpwise::gemm;
 constexpr int kRows = 32, kColumns = 64, kTileK = 32, kStages = 4, kThreads = 128;
 constexpr int kPitch = kColumns + 8;
 
-// A tile of c (m, n) = a (m, k) b (k, n), whose lines are a_stride and b_stride elements apart.
+// A tile of c (m, n) = a (m, k) b (k, n), with leading dimensions a_stride and b_stride.
 template <class Loop, bool ALIGNED>
 __device__ void product(unsigned char* shared, const float* a, int a_stride, const float* b, int b_stride, float* c,
                         int m, int n, int k, int tile) {
@@ -21,7 +21,7 @@ __device__ void product(unsigned char* shared, const float* a, int a_stride, con
   const int first_row = tile % tiles_m * kRows, first_column = tile / tiles_m * kColumns;
   Loop loop;
   loop.run(shared, a, a_stride, b, b_stride, first_row, first_column, m, n, 0, k);
-  __syncthreads();  // all stages have been read; the sums take their place
+  __syncthreads();  // all stages have been read; the sums reuse their memory
   float* const staged = reinterpret_cast<float*>(shared);
   loop.template stage_sums<kPitch>(staged);
   __syncthreads();

@@ -1,7 +1,7 @@
-// 8 x 8 sums per lane halve the reads of shared memory for a multiply-add; the warps of a block divide k instead.
+// 8 x 8 sums per lane halve the reads of shared memory per FMA; the warps of a block divide k instead.
 //
-// With k02's 4 x 4 sums a lane reads two vectors for 16 multiply-adds, and reads of shared memory take twice as long as
-// these. A warp of 8 x 8 sums covers a whole tile, so the four warps of a block multiply a quarter of k each, and their
+// With k02's 4 x 4 sums a lane reads two vectors for 16 FMAs, and the reads of shared memory take twice as long as the
+// FMAs. A warp of 8 x 8 sums covers a whole tile, so the four warps of a block multiply a quarter of k each, and their
 // sums are added at the end. A chunk of k is loaded at once. dy passes through registers, where the derivative of relu
 // is applied: the gradient before the activation is not a tensor of its own.
 
@@ -16,11 +16,11 @@ constexpr int kRows = 32, kColumns = 64, kChunk = 128;  // a tile of the result,
 constexpr int kThreads = 128, kWarps = kThreads / warpwise::kWarp;
 constexpr int kFloatsA = kChunk * kRows;
 
-// Where the vector of four rows `row` to row + 3 of A is, in [k][row]. The swizzle puts the words that 32 lanes store,
-// of four rows and every fourth of 32 k, in distinct banks.
+// The offset of the vector of rows `row` to row + 3 of A, in [k][row]. The swizzle maps the words that 32 lanes store,
+// of four rows and every fourth of 32 k, to distinct banks.
 __device__ inline int swizzled(int k, int row) { return k * kRows + (row / 4 ^ k / 4 % 8) * 4; }
 
-// dy: (m, n), where relu_output, (m, n), is positive if MASKED.
+// dy: (m, n); if MASKED, 0 unless relu_output: (m, n) is positive.
 template <bool MASKED>
 struct Gradient {
   const float *dy, *relu_output;
@@ -82,7 +82,7 @@ template <bool VECTOR>
 __device__ void copy_b(float* to, const float* b, int first_k, int k_end, int first_column, int n) {
   constexpr int kUnit = VECTOR ? 4 : 1, kPerRow = kColumns / kUnit, kStep = kThreads / kPerRow;
   const int own_k = threadIdx.x / kPerRow, column = threadIdx.x % kPerRow * kUnit;
-  const int k = first_column + column < n ? k_end - first_k - own_k : 0;  // those of this thread that exist
+  const int k = first_column + column < n ? k_end - first_k - own_k : 0;  // the number that exist for this thread
   const float* from = b + static_cast<long long>(first_k + own_k) * n + first_column + column;
   to += own_k * kColumns + column;
 #pragma unroll 16
@@ -102,7 +102,7 @@ __device__ void product(float* shared, const Gradient<MASKED>& dy, const float* 
   float* const shared_b = shared + kFloatsA;
   float sums[8][8] = {};
   for (int begin = 0; begin < k; begin += kChunk) {
-    __syncthreads();  // the reads of the chunk before are complete
+    __syncthreads();  // the reads of the previous chunk are complete
     copy_b<VECTOR_B>(shared_b, b, begin, k, first_column, n);
     load_a<TRANSPOSED, VECTOR_A>(shared, dy, first_row, begin);
     __pipeline_wait_prior(0);
@@ -127,7 +127,7 @@ __device__ void product(float* shared, const Gradient<MASKED>& dy, const float* 
       }
     }
   }
-  __syncthreads();  // the sums of the warps take the place of the chunk, as [warp][row][column]
+  __syncthreads();  // the sums of the warps reuse the chunk's memory, as [warp][row][column]
   float* const of_warp = shared + warp * kRows * kColumns;
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
@@ -161,7 +161,7 @@ __device__ void column_sums(float* warp_sums, const Gradient<MASKED>& dy, float*
   const int from = min(column, dy.n - 1);
   float sum = 0.0f;
   for (int begin = warp; begin < dy.m; begin += kLoads * kWarps) {
-    float values[kLoads], outputs[kLoads];  // of rows past the end, those of the last one
+    float values[kLoads], outputs[kLoads];  // rows past the end are clamped to the last one
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
       const long long row = min(begin + i * kWarps, dy.m - 1);

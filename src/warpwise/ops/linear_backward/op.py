@@ -16,7 +16,7 @@ OptionalTensor = torch.Tensor | None
 def _backward(
     saved: Saved, of_input: OptionalTensor, of_weight: OptionalTensor, of_bias: OptionalTensor
 ) -> dict[str, OptionalTensor]:
-    """With v, u and t the gradients of dx, dw and db: of dy it is v W^T + x u^T + t, of x dy u, of W dy^T v.
+    """With v, u and t the gradients of dx, dw and db, that of dy is v W^T + x u^T + t, of x dy u, of W dy^T v.
 
     With the output y of relu, dy is first multiplied by the mask y > 0, and so is its gradient.
     """
@@ -52,7 +52,7 @@ def linear_backward(
     rung: str | None = None,
 ) -> Gradients:
     """The gradients of ``input @ weight.T + bias``: ``grad_output @ weight``, ``grad_output.T @ input`` and the sum of
-    ``grad_output`` over rows; with ``relu_output``, those of its relu, of which it is the output.
+    ``grad_output`` over rows; with ``relu_output``, the output of a relu of the layer, those through that relu.
 
     ``grad_output`` and ``relu_output`` are (M, N), ``input`` (M, K), ``weight`` (N, K); the results are (M, K), or None
     without ``needs_input``, (N, K) and (N,). All tensors have one dtype, float16, bfloat16, float32 or float64; the

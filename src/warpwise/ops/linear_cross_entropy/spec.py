@@ -118,7 +118,7 @@ def _logit_magnitude(input: torch.Tensor, linear_weight: torch.Tensor, bias: Opt
 def magnitude(
     input: torch.Tensor, linear_weight: torch.Tensor, target: torch.Tensor, linear_bias: Optional, ignore_index: int
 ) -> torch.Tensor:
-    """Of the loss: a row's is log(sum(e^(x - max))) - (x[target] - max)."""
+    """The magnitude of the loss, which is log(sum(e^(x - max))) - (x[target] - max) for a row."""
     if not len(input):
         return input.double().sum()
     return 2 * _logit_magnitude(input, linear_weight, linear_bias).mean() + math.log(len(linear_weight)) + 1

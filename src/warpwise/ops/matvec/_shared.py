@@ -7,7 +7,7 @@ import re
 import torch
 
 THREADS = 256
-WARP, WARPS = 32, 8  # a block's, of 256 threads
+WARP, WARPS = 32, 8  # lanes of a warp; warps of a block of 256 threads
 VECTOR = 16  # bytes of the widest load
 
 

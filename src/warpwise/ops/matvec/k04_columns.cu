@@ -1,6 +1,6 @@
 // Column-major matrices: lanes hold adjacent rows and stride over columns.
 //
-// The elements of a row are far apart, but the loads of adjacent lanes are contiguous. The other lines of threads of a
+// The elements of a row are far apart, but the loads of adjacent lanes are contiguous. The other rows of threads of a
 // block, and other blocks, compute other columns of the same rows. Sums of a block are reduced by shuffles and in
 // shared memory; a second launch of the kernel adds those of several blocks, in order.
 
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(THREADS) matvec_columns(const T* a, const T* x
     }
   }
 
-  // Lines in one warp are added by shuffles; `groups` sums of each row remain.
+  // Rows of threads in one warp are added by shuffles; `groups` sums of each row remain.
   const bool narrow = width < warpwise::kWarp;
 #pragma unroll 1
   for (int distance = width; distance < warpwise::kWarp; distance *= 2) {

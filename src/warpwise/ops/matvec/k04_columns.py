@@ -85,8 +85,8 @@ def _power_of_two(count: int) -> int:
 
 
 def _geometry(a: torch.Tensor) -> Geometry:
-    """As many lanes as let a block hold its columns in one batch, and enough for whole sectors or lines of memory; a
-    warp's lanes at most if there are fewer tiles than SMs."""
+    """The most lanes for which a thread loads its columns in one batch, at least a sector or line of memory; at most a
+    warp if there are fewer tiles than SMs."""
     (m, k), bytes_a_load, size = a.shape, _bytes(a), a.shape[0] * a.shape[1] * a.element_size()
     most = 16 if bytes_a_load <= 4 and size >= MEDIUM or k <= 16 else 8
     least = (SECTOR if size < MEDIUM else LINE if size < LARGE else LINES) // bytes_a_load
@@ -99,7 +99,7 @@ def _geometry(a: torch.Tensor) -> Geometry:
 
 
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
-    """The rule's, and other numbers of lanes."""
+    """The rule's configuration, and others with different numbers of lanes."""
     lanes, values = _geometry(a)
     found = (lanes, max(1, lanes // 2), max(1, lanes // 4), min(32, 2 * lanes))
     return tuple(f"l{count}_u{values}" for count in dict.fromkeys(found))

@@ -1,4 +1,4 @@
-// A team of lanes per point, four domains a lane, as in potts_em_step: one pass over q, and no intermediate array.
+// A team of lanes per point, four domains per lane, as in potts_em_step: one pass over q, and no intermediate array.
 //
 // In float64, so that bounds of millions of points can be compared.
 
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kThreads) potts_bound_lanes_per_point(
   for (long long base = static_cast<long long>(blockIdx.x) * teams; base < n; base += step) {
     const long long point = base + team;
     const bool inside = point < n;
-    const int here = inside ? valid : 0;  // no domain of a point past the end
+    const int here = inside ? valid : 0;  // 0 for a point past the end
     const float* const rows = q + restart * domains + own;
     const warpwise::Float4 values = load(rows + point * row, here);
     double support[4] = {};

@@ -1,4 +1,4 @@
-// The definition: one thread per point and restart, atomics for the moments. What is needed again is computed again.
+// The definition: one thread per point and restart, atomics for the moments. Values are recomputed.
 
 // The support of domain k of point i: sum_j w_ij (V q_j)_k. q points to the restart's first row; rows are `row` apart.
 __device__ float support_of(const float* q, long long row, const int* rowptr, const int* columns, const float* weights,

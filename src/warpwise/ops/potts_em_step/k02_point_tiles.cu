@@ -8,7 +8,7 @@
 #include <warpwise/sm80/copy_rows.cuh>
 
 constexpr int kThreads = 128;
-// A thread keeps 16 moments a tile in registers.
+// A thread keeps 16 moments per tile in registers.
 constexpr int blocks_an_sm(int tiles) { return tiles <= 1 ? 5 : tiles <= 2 ? 4 : 2; }
 constexpr unsigned kAllLanes = 0xffffffffu;
 
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(TILES)) potts_em_step_p
                       (TILES > 0 || warpwise::aligned(features));
   const float strength = beta[restart];
 
-  // Block of moments: domains 4 (m / width_quads) and features 4 (m % width_quads) on; groups take points in turn.
+  // Block m of moments: domains 4 (m / width_quads) and features 4 (m % width_quads) on; groups divide the points.
   const int blocks = domain_quads * width_quads;
   const int groups = TILES == 1 ? kThreads / blocks : 1;
   const int group = TILES == 1 ? threadIdx.x / blocks : 0;
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(TILES)) potts_em_step_p
       const int place = base + team;
       const long long point = first + place;
       const bool inside = place < points && point < end;
-      const int here = inside ? valid : 0;  // no domain of a point past the end
+      const int here = inside ? valid : 0;  // 0 for a point past the end
       const long long at = point * row + restart * domains + own;
       warpwise::Float4 scores = {}, support = {};
       if constexpr (TILES > 0) {

@@ -13,16 +13,16 @@
 #include <warpwise/sm80/tf32.cuh>
 
 constexpr int kThreads = 128, kWarps = kThreads / 32;
-constexpr int kEdges = 8;  // of a point, in flight
+constexpr int kEdges = 8;  // per point, in flight
 constexpr int kMostColours = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr float kLog2E = 1.44269504f;
 
-// Points of a warp's tile: with more than 32 features as few as its lanes take at once, so that more warps fit on an
+// Points per tile of a warp. With more than 32 features as many as its lanes take at once, so that more warps fit on an
 // SM.
 constexpr int tile_points(int lanes, int rows) { return rows > 2 ? 32 / lanes : 32; }
 
-// Registers of a lane: four sums a tile of 16 features and 8 domains, and the neighbours in flight.
+// Limited by the registers of a lane: four sums per tile of 16 features x 8 domains, and the neighbours in flight.
 constexpr int blocks_an_sm(int tiles) { return tiles > 8 ? 3 : tiles > 2 ? 4 : 5; }
 
 template <int LANES>
@@ -53,11 +53,10 @@ __device__ inline float exp2_ftz(float x) {
   return result;
 }
 
-// For one colour after another its rows of q: (n, restarts, domains), are replaced by softmax(temper * score + beta *
-// near + external), near = sum_j w_ij q_j. Their scores are features: (n, width) times linear: (restarts, domains,
-// width), plus constant: (restarts, domains). external: rows of domains, external_row apart from point to point,
-// external_restart from restart to restart. weights and near: (rows from that of the first colour on, restarts,
-// domains) may be null.
+// Colour by colour, rows of q: (n, restarts, domains) are replaced by softmax(temper * score + beta * near + external),
+// near = sum_j w_ij q_j. Their scores are features: (n, width) times linear: (restarts, domains, width), plus constant:
+// (restarts, domains). external: rows of domains, external_row apart from point to point, external_restart from restart
+// to restart. weights and near: (rows from that of the first colour on, restarts, domains) may be null.
 //
 // sums: (restarts, domains, width) of q x, counts: (restarts, domains) of q, and derivatives: (2, restarts) of the
 // pseudo-likelihood for beta, or null. partials: (restarts, size, gridDim.x), size = domains * width + domains + 2 =
@@ -142,7 +141,7 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS*((LANES * QUADS + 
       for (int base = 0; base < kTile; base += kPass) {
         const int place = base + lane / LANES, point = first + place;
         const bool inside = point < end;
-        const int here = inside ? domains : 0;  // no domain of a point past the end
+        const int here = inside ? domains : 0;  // 0 for a point past the end
         const long long at = static_cast<long long>(point) * row + restart * domains;
         float support[kOwn] = {};
         const float* const neighbours = q + restart * domains;

@@ -23,7 +23,7 @@ MOST_DOMAINS, MOST_POINTS = 128, 128  # of k02: 32 lanes of four domains; points
 MOST_TILES = 8  # tiles of 4 x 4 moments per thread
 MOST_INDEX = 2**31 - 1
 MOST_SUMS = 16  # of k03: tiles of 16 features x 8 domains per warp
-MOST_RESIDENT = 64  # restarts, whose blocks are resident together
+MOST_RESIDENT = 64  # restarts: their blocks are resident at the same time
 MOST_COLOURS = 32  # kMostColours of k03
 
 THREAD_PER_POINT = cuda.load(HERE / "k01_thread_per_point.cu")
@@ -121,12 +121,12 @@ def _balanced(tiles: int, resident: int) -> int:
 
 
 def colours(bounds: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The first and the end of each colour that has points."""
+    """The first point and the end of each colour that has points."""
     return ((begin, end) for begin, end in pairwise(bounds) if begin < end)
 
 
 def external_strides(external: torch.Tensor) -> tuple[int, int]:
-    """Elements from point to point and from restart to restart; 0 along a size of 1."""
+    """Strides in elements from point to point and from restart to restart; 0 along a size of 1."""
     points, restarts, domains = external.shape
     return (restarts * domains if points > 1 else 0), (domains if restarts > 1 else 0)
 

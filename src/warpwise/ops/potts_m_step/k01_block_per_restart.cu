@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kThreads, 1) potts_m_step_block_per_restart(
   }
 
   for (int p = 0; p < width; ++p) {
-    // Two buffers in turn, as above.
+    // Double buffering, as above.
     double* const row = rows[p % 2];
     double* const column = columns[p % 2];
 #pragma unroll

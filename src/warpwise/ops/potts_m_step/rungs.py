@@ -14,7 +14,7 @@ from warpwise.ops.potts_m_step.spec import DTYPES
 
 HERE = Path(__file__).parent
 THREADS, SIDE, WIDTH = 256, 16, 128  # kThreads, kSide and kWidth of k01
-SHARED = 216 * 1024  # bytes per block, besides 4 KB that are static
+SHARED = 216 * 1024  # bytes of dynamic shared memory per block, besides 4 KB of static
 
 BLOCK_PER_RESTART = cuda.load(HERE / "k01_block_per_restart.cu")
 

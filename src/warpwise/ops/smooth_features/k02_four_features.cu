@@ -1,4 +1,4 @@
-// Four adjacent features a lane: a quarter of the loads, each of 16 bytes, and four neighbours in flight.
+// Four adjacent features per lane: a quarter of the loads, each of 16 bytes, and four neighbours in flight.
 //
 // A team of lanes takes a point: its lanes read the same rowptr and columns, which one transaction serves.
 

@@ -1,7 +1,7 @@
 // 16-byte accesses: a quarter of the instructions for float, an eighth for half, and more bytes in flight.
 #include <warpwise/core/elementwise.cuh>
 
-// x, out: (n,). Grid and block as of warpwise::elementwise, or if LARGE of elementwise_packs.
+// x, out: (n,). Grid and block: those of warpwise::elementwise, or of elementwise_packs if LARGE.
 template <typename T, bool LARGE>
 __global__ void __launch_bounds__(warpwise::kElementwiseBlock) square(const T* x, T* out, long long n) {
   using C = warpwise::Compute<T>;

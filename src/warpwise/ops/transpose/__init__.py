@@ -1,4 +1,4 @@
-"""Matrix transpose: reads or writes are uncoalesced until shared memory turns the tile."""
+"""Matrix transpose: reads or writes are uncoalesced until a tile is transposed in shared memory."""
 
 from warpwise.ops.transpose.op import transpose
 

@@ -37,7 +37,7 @@ struct Line {
   }
 };
 
-// sums: (channels, 2), dw, db: (channels), each or null.
+// sums: (channels, 2), dw, db: (channels); each may be null.
 template <class W>
 __device__ inline void store_sums(float* sums, W* dw, W* db, int channel, float sum, float dot) {
   if (sums) {

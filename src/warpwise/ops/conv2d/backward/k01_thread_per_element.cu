@@ -1,7 +1,7 @@
 // One thread per element of each gradient, any stride, padding, dilation and groups: the definition and the baseline.
 
 // dx[m, j, h, w] = sum over filters and windows that read it. dx: (n, c, h, w), dy: (n, k, p, q), f: (k, c / groups, r,
-// s). A thread an element of dx.
+// s). One thread per element of dx.
 __global__ void conv2d_grad_input(const float* dy, const float* f, float* dx, int n, int c, int h, int w, int k, int r,
                                   int s, int p, int q, int stride_h, int stride_w, int pad_h, int pad_w, int dilation_h,
                                   int dilation_w, int groups) {
@@ -21,7 +21,7 @@ __global__ void conv2d_grad_input(const float* dy, const float* f, float* dx, in
   dx[i] = sum;
 }
 
-// df[k, j, r, s] = sum over images and pixels of dy * x. A thread an element of df: (k, c / groups, r, s).
+// df[k, j, r, s] = sum over images and pixels of dy * x. One thread per element of df: (k, c / groups, r, s).
 __global__ void conv2d_grad_weight(const float* dy, const float* x, float* df, int n, int c, int h, int w, int k, int r,
                                    int s, int p, int q, int stride_h, int stride_w, int pad_h, int pad_w,
                                    int dilation_h, int dilation_w, int groups) {
@@ -41,7 +41,7 @@ __global__ void conv2d_grad_weight(const float* dy, const float* x, float* df, i
   df[i] = sum;
 }
 
-// db: (k) = the sum of dy over images and pixels. A thread a filter.
+// db: (k) = the sum of dy over images and pixels. One thread per filter.
 __global__ void conv2d_grad_bias(const float* dy, float* db, int n, int k, int pixels) {
   const int filter = blockIdx.x * blockDim.x + threadIdx.x;
   if (filter >= k) return;

@@ -1,8 +1,8 @@
-// Both gradients as matrix products whose operands are gathered on the way, the sums over pixels split among blocks.
+// Both gradients as implicit GEMMs, whose operands are gathered while loading; blocks divide the sums over pixels.
 //
 // dx: (c, n h w) = filters transposed (c, k r s) times patches of dy. df: (k, c r s + 1) = dy (k, n p q) times patches
-// of x transposed; its last column, whose patches are ones, is db. c r s is small and n p q large, so blocks share the
-// sum over n p q and a second kernel adds their parts in a fixed order.
+// of x transposed; its last column, whose patches are ones, is db. c r s is small and n p q large, so blocks divide the
+// sum over n p q, and a second kernel adds the partial sums in a fixed order.
 
 #include <warpwise/core/implicit_gemm.cuh>
 
@@ -12,7 +12,7 @@ template <int ROWS, int TM, int TN, bool COMMON>
 __global__ void __launch_bounds__(warpwise::kGemmThreads) conv2d_grad_input_gemm(
     const float* dy, const float* f, float* dx, int n, int c, int h, int w, int k, int r, int s, int p, int q,
     int stride_h, int stride_w, int pad_h, int pad_w, int dilation_h, int dilation_w, int groups) {
-  if (COMMON) {  // constants for the compiler: divisions by them are multiplications
+  if (COMMON) {  // compile-time constants: divisions by them become multiplications
     r = s = 3;
     stride_h = stride_w = dilation_h = dilation_w = 1;
   }
@@ -52,7 +52,7 @@ template <int ROWS, int TM, int TN, bool COMMON>
 __global__ void __launch_bounds__(warpwise::kGemmThreads) conv2d_grad_weight_gemm(
     const float* dy, const float* x, float* partials, int share, int n, int c, int h, int w, int k, int r, int s, int p,
     int q, int stride_h, int stride_w, int pad_h, int pad_w, int dilation_h, int dilation_w, int groups) {
-  if (COMMON) {  // constants for the compiler: divisions by them are multiplications
+  if (COMMON) {  // compile-time constants: divisions by them become multiplications
     r = s = 3;
     stride_h = stride_w = dilation_h = dilation_w = 1;
   }
@@ -95,8 +95,8 @@ __global__ void __launch_bounds__(warpwise::kGemmThreads) conv2d_grad_weight_gem
   }
 }
 
-// df: (elements), db: (biases) or either null: the sums over the first dimension of partials: (splits, elements +
-// biases), in order. A thread an element.
+// df: (elements), db: (biases), each may be null: the sums over the first dimension of partials: (splits, elements +
+// biases), in order. One thread per element.
 __global__ void conv2d_add_partials(const float* partials, float* df, float* db, int splits, int elements, int biases) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= elements + biases) return;

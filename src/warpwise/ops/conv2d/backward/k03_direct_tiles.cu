@@ -6,7 +6,7 @@
 #include <warpwise/core/conv3x3.cuh>
 #include <warpwise/core/conv3x3_weights.cuh>
 
-// dy: (planes, h, w) as a source of conv3x3.cuh. PAIRS: w is even, and dy is aligned to 8 bytes.
+// dy: (planes, h, w) as a Source of conv3x3.cuh. PAIRS: w is even, and dy is 8-byte aligned.
 template <bool PAIRS>
 struct GradOutput {
   static constexpr bool kBias = true;

@@ -16,8 +16,8 @@ from warpwise.ops.conv2d._launch import MOST_GRID, geometry, template, tile
 from warpwise.ops.conv2d.spec import DTYPES, Three
 
 HERE = Path(__file__).parent
-THREADS, COLUMNS = 256, 128  # of a block of k01; kColumns
-BLOCKS_PER_SM, SHORTEST = 4, 256  # of 128 threads; pixels of a split
+THREADS, COLUMNS = 256, 128  # per block of k01; kColumns
+BLOCKS_PER_SM, SHORTEST = 4, 256  # blocks of 128 threads; pixels per split
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
 IMPLICIT_GEMM = cuda.load(HERE / "k02_implicit_gemm.cu")
 DIRECT = cuda.load(HERE / "k03_direct_tiles.cu")

@@ -1,4 +1,4 @@
-// The filters and a tile of the image in shared memory, FILTERS outputs a thread: each loaded pixel is used FILTERS
+// The filters and a tile of the image in shared memory, FILTERS outputs per thread: each loaded pixel is used FILTERS
 // times from a register, and each filter element by all threads of the block by a broadcast.
 //
 // k01 loads two operands from L1 for each multiplication; here it is 1 + 1 / FILTERS from shared memory, one of them
@@ -6,8 +6,8 @@
 
 #include <warpwise/core/pack.cuh>
 
-constexpr int kTile = 16;       // of the output, square: one element a thread
-constexpr int kMostWindow = 7;  // of the filter
+constexpr int kTile = 16;       // edge of the output's tile: one element per thread
+constexpr int kMostWindow = 7;  // largest edge of a filter
 constexpr int kSide = kTile + kMostWindow - 1;
 
 // x: (n, c, h, w), f: (k, c, r, s), bias: (k) or null, y: (n, k, p, q); stride and dilation 1, one group, r and s up to
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kTile* kTile) conv2d_shared_tile(const float* 
     for (int e = 0; e < FILTERS; ++e) sums[e] = 0.0f;
     for (int channel = 0; channel < c; ++channel) {
       const float* const plane = x + (image * c + channel) * h * w;
-      __syncthreads();  // the last channel's reads are complete
+      __syncthreads();  // the reads of the previous channel are complete
       for (int e = thread; e < height * width; e += kTile * kTile) {
         const int at_h = row + e / width - pad_h, at_w = column + e % width - pad_w;
         const bool inside = at_h >= 0 && at_h < h && at_w >= 0 && at_w < w;

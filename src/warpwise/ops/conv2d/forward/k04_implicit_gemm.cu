@@ -1,4 +1,4 @@
-// Filters (k, c r s) times a matrix of image patches (c r s, n p q) that is never stored: a tile of outputs a block.
+// Filters (k, c r s) times a matrix of image patches (c r s, n p q) that is never stored: a tile of outputs per block.
 //
 // A thread multiplies TM filters by TN pixels from registers: 2 TM TN FLOPs for TM + TN loads from shared memory. The
 // tile has 16, 32 or 64 rows, since small networks have 16 or 32 filters. Adjacent threads load adjacent pixels.
@@ -11,7 +11,7 @@ template <int ROWS, int TM, int TN, bool COMMON>
 __global__ void __launch_bounds__(warpwise::kGemmThreads) conv2d_implicit_gemm(
     const float* x, const float* f, const float* bias, float* y, int n, int c, int h, int w, int k, int r, int s, int p,
     int q, int stride_h, int stride_w, int pad_h, int pad_w, int dilation_h, int dilation_w, int groups) {
-  if (COMMON) {  // constants for the compiler: divisions by them are multiplications
+  if (COMMON) {  // compile-time constants: divisions by them become multiplications
     r = s = 3;
     stride_h = stride_w = dilation_h = dilation_w = 1;
   }

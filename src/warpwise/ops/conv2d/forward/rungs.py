@@ -17,9 +17,9 @@ from warpwise.ops.conv2d._launch import MOST_GRID, direct_limits, geometry, limi
 from warpwise.ops.conv2d.spec import DTYPES, Optional
 
 HERE = Path(__file__).parent
-THREADS, COLUMNS = 256, 128  # of a block of k01; pixels of a tile of k04
-SHORT_SUM, FEW_FILTERS = 32, 64  # products of an output, and filters, up to which the default is a rung
-SIDE, MOST_WINDOW, FILTERS = 16, 7, 16  # kTile, kMostWindow and filters of a block of k03
+THREADS, COLUMNS = 256, 128  # per block of k01; pixels per tile of k04
+SHORT_SUM, FEW_FILTERS = 32, 64  # most products per output, and filters, for which k04 is the default
+SIDE, MOST_WINDOW, FILTERS = 16, 7, 16  # kTile, kMostWindow and filters per block of k03
 THREAD_PER_OUTPUT = cuda.load(HERE / "k01_thread_per_output.cu")
 SHARED_TILE = cuda.load(HERE / "k03_shared_tile.cu")
 IMPLICIT_GEMM = cuda.load(HERE / "k04_implicit_gemm.cu")
@@ -71,7 +71,7 @@ def direct_tiles(output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor
 
 
 RUNGS = (
-    make_rung(HERE, "k01_thread_per_output", "one thread an output element", thread_per_output, dtypes=DTYPES,
+    make_rung(HERE, "k01_thread_per_output", "one thread per output element", thread_per_output, dtypes=DTYPES,
               limits=limits),
     Rung("k02_c", "the definition in C, rows vectorised", "c", in_c, HERE / "k02_c.c", dtypes=DTYPES,
          devices=("cpu",)),
@@ -85,7 +85,7 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k04 for sums of up to 32 products of NCHW images, which memory limits; else PyTorch, as cuDNN is faster.
+    """k04 for sums of up to 32 products of NCHW images, which are memory-bound; else PyTorch: cuDNN is faster.
 
     Measured time of k04 relative to cuDNN: 0.3 for 9 products, as in a first layer; 0.9 to 2 for 144 to 576 products.
     """

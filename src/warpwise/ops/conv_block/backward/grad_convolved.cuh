@@ -4,8 +4,8 @@
 
 #include <warpwise/core/conv3x3.cuh>
 
-// Windows of y: (planes, h, w), whose gradient reaches the first maximum above 0, and of `added`, which are read only
-// if ADDED. PAIRS: w is even, and both are aligned to 8 bytes.
+// Windows of y: (planes, h, w), whose first maximum above 0 receives the gradient, and of `added`, which is read only
+// if ADDED. PAIRS: w is even, and both are 8-byte aligned.
 template <bool PAIRS, bool ADDED>
 struct Windows {
   const float *y, *dy, *added;  // dy: (planes, h / 2, w / 2) or null
@@ -14,7 +14,7 @@ struct Windows {
     float y[4], added[ADDED ? 4 : 1], dy;
   };
 
-  // Window (r, c), also one that the border cuts; zeros outside of the image.
+  // Window (r, c), which may cross the border; zeros outside the image.
   __device__ Raw load(int plane, int r, int c) const {
     Raw raw = {};
     const int row = 2 * r, column = 2 * c;
@@ -26,7 +26,7 @@ struct Windows {
     return raw;
   }
 
-  // The window with number `window` and first pixel `at` of a plane, h and w even; of PAIRS.
+  // Window number `window` of a plane, whose first pixel is `at`; requires PAIRS, h and w even.
   __device__ Raw load_inside(int plane, int at, int window) const {
     Raw raw;
     const int from = plane * h * w + at;
@@ -69,7 +69,7 @@ struct GradConvolved : Windows<PAIRS, ADDED> {
   int k, parts;
   float inverse, eps;
 
-  // Eight lanes a filter add the parts of its sums; in one block of each filter they write dgamma and dbeta.
+  // Eight lanes per filter add its partial sums; if `publish` (one block per filter), they write dgamma, dbeta.
   __device__ void prepare(Channel* channels, int first, int count, bool publish) const {
     constexpr int kLanes = 8;
     const int place = threadIdx.x / kLanes, lane = threadIdx.x % kLanes, filter = first + min(place, count - 1);

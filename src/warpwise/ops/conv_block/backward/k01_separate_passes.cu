@@ -19,7 +19,7 @@ __device__ float at_pixel(const float* y, const float* dy, long long plane, int 
 }
 
 // dgamma = sum g h, dbeta = sum g, with h = (y - mean) rstd. y: (n, k, h, w), dy: (n, k, h / 2, w / 2) or null, the
-// others: (k). A thread a channel.
+// others: (k). One thread per channel.
 __global__ void channel_gradients(const float* y, const float* dy, const float* mean, const float* var,
                                   const float* gamma, const float* beta, float* dgamma, float* dbeta, int n, int k,
                                   int h, int w, float eps) {
@@ -38,7 +38,7 @@ __global__ void channel_gradients(const float* y, const float* dy, const float* 
   dbeta[channel] = sum;
 }
 
-// d: (n, k, h, w), the gradient of the convolution. A thread an element; dmean, dvar, dconv may be null.
+// d: (n, k, h, w), the gradient of the convolution. One thread per element; dmean, dvar, dconv may be null.
 __global__ void grad_convolved(const float* y, const float* dy, const float* dmean, const float* dvar,
                                const float* dconv, const float* mean, const float* var, const float* gamma,
                                const float* beta, const float* dgamma, const float* dbeta, float* d, int n, int k,

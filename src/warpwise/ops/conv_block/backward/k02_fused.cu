@@ -1,14 +1,14 @@
-// The steps from the pooled gradient to that of the convolution in two launches, which recompute the maxima.
+// From the pooled gradient to the gradient of the convolution in two launches, which recompute the maxima.
 //
-// A thread has a window of 2 x 2: it recomputes which pixel is the maximum, so that no index is stored. The first
-// launch adds the sums of a channel over several blocks, the second writes the gradient of the convolution, from which
-// the implicit GEMMs of conv2d's backward compute dx and dw.
+// A thread takes a 2 x 2 window and recomputes which pixel is the maximum, so no index is stored. The first launch
+// divides the sums of a channel among several blocks, the second writes the gradient of the convolution, from which the
+// implicit GEMMs of conv2d's backward compute dx and dw.
 
 #include <warpwise/core/channel.cuh>
 
 constexpr int kThreads = warpwise::kChannelThreads;
 
-// A window of y, also one that the border cuts: its values, and which of them is the first maximum above 0, or -1.
+// A window of y, which may cross the border: its values, and the index of the first maximum above 0, or -1.
 struct Window {
   float values[4];
   bool inside[4];
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kThreads) channel_gradients(const float* y, co
 }
 
 // d: (n, k, h, w), the gradient of the convolution: a g + b (y - mean) + c, plus dconv. dmean, dvar: (k), dconv: (n, k,
-// h, w), each or null. A thread a window, also those that the border cuts.
+// h, w), each may be null. One thread per window, including those that cross the border.
 __global__ void __launch_bounds__(kThreads) grad_convolved(const float* y, const float* dy, const float* dmean,
                                                            const float* dvar, const float* dconv, const float* mean,
                                                            const float* var, const float* gamma, const float* beta,

@@ -1,4 +1,4 @@
-// The gradient of the convolution is computed into shared memory, where dx and dw are direct convolutions of it.
+// Tiles of the convolution's gradient are computed in shared memory; dx and dw are direct convolutions of them.
 //
 // k02 stores that gradient, and its matrix products gather each element of it nine times, with two integer divisions
 // for each. Here it is never stored: blocks recompute it from the convolution and the pooled gradient. One launch has

@@ -9,13 +9,13 @@
 
 #include "../one_channel.cuh"
 
-constexpr int kThreads = 256, kEach = 2;  // kEach filters of a warp
+constexpr int kThreads = 256, kEach = 2;  // kEach filters per warp
 constexpr int kWarps = kThreads / warpwise::kWarp;
 constexpr int kFilterSums = one_channel::kTaps + 1;  // A and S
 
-// Blocks below `blocks` add the sums of filters over the windows of `share` units: sums, (k, blocks splits,
-// kFilterSums), splits the warps of a group. Blocks from there on add the moments of x over `moment_share` units:
-// moments, (gridDim.x - blocks, kPart). Grid: (blocks and moment blocks, tiles of kEach filters for each of
+// Blocks below `blocks` compute the sums of filters over the windows of `share` units: sums: (k, blocks splits,
+// kFilterSums), with `splits` warps per group. The other blocks compute the moments of x over `moment_share` units:
+// moments: (gridDim.x - blocks, kPart). Grid: (blocks and moment blocks, tiles of kEach filters for each of
 // 2^group_bits groups).
 template <int VECTOR>
 __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const float* f, const float* dy,
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
   const int first = blockIdx.x * share, last = min(first + share, n * bands);
   int image = bands == 1 ? first : first / bands, band = first - image * bands;
 
-  // Gradients are loaded a window before they are used.
+  // Gradients are prefetched one window ahead.
   float gradients[kEach];
   const float* from[kEach];
   int count = 0;
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
   }
   __syncthreads();
 
-  float values[warpwise::kWarp] = {};  // of each filter A and S
+  float values[warpwise::kWarp] = {};  // A and S of each filter
   for (int unit = first; unit < last; unit += each) {
     if (unit > first) {
       begin(min(each, last - unit));
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
 #pragma unroll
           for (int row = 0; row < 4; ++row) chosen[row] = right ? patch[row][column + 1] : patch[row][column];
 #pragma unroll
-          for (int row = 0; row < 3; ++row) {  // two multiply-adds: a sum of two products would be three instructions
+          for (int row = 0; row < 3; ++row) {  // two FMAs; adding a sum of two products would take three instructions
             mine[3 * row + column] += g0 * chosen[row];
             mine[3 * row + column] += g1 * chosen[row + 1];
           }

@@ -2,26 +2,26 @@
 //
 // k03 has blocks for dw and blocks for dx: each computes d, the gradient of the convolution, and multiplies at 40 % of
 // the FP32 units' peak. Here a block computes d of an image into shared memory once and multiplies it with the filters
-// and with the image, three products of TF32 for each product. A block adds dw of several images in registers.
+// and with the image, three TF32 products for each float32 product. A block adds dw of several images in registers.
 
 #include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/sm80/conv3x3_mma_weights.cuh>
 
 #include "grad_convolved.cuh"
 
-// bar.sync: a barrier of all threads, which warps reach in different code.
+// bar.sync: a barrier of all threads, which warps may reach at different instructions.
 __device__ inline void block_sync() { asm volatile("bar.sync 0;" ::: "memory"); }
 
-// What a warp multiplies.
+// Which of the two gradients a warp computes.
 template <bool INPUT, bool WEIGHT>
 struct Role {
   static constexpr bool kInput = INPUT, kWeight = WEIGHT;
 };
 
 // dx: (n, c, h, w) if INPUT, and if WEIGHT partials: (parts, k c 9) of dw, dgamma and dbeta; the other arguments are
-// those of GradConvolved. Both take up to 32 filters; INPUT alone loops over them, WEIGHT alone has blocks for each 32.
-// With both, half of the warps multiply for dx and half for dw, which thus has no registers for dx.
-// Grid: chunks of 16 channels, chunks of filters (WEIGHT alone), bands of `rows` rows, and `splits` of the images.
+// those of GradConvolved. Together they take up to 32 filters; INPUT alone loops over chunks of 32, WEIGHT alone has
+// blocks for each chunk. With both, half of the warps multiply for dx and half for dw, which thus has no registers for
+// dx. Grid: chunks of 16 channels, chunks of filters (WEIGHT alone), bands of `rows` rows, and `splits` of the images.
 template <int THREADS, bool INPUT, bool WEIGHT, bool PAIRS, bool WHOLE, bool ADDED>
 __global__ void __launch_bounds__(THREADS, 512 / THREADS) gradients(
     const float* y, const float* dy, const float* dmean, const float* dvar, const float* dconv, const float* mean,

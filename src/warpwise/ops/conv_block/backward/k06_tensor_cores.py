@@ -18,7 +18,7 @@ SUMS = 4 * FILTERS * PLANES * 9  # bytes of MmaWeights<8>::kFloats
 
 
 def gradients(outputs: Any, sums: torch.Tensor, pairs: bool, y: torch.Tensor, *args: Any) -> torch.Tensor:
-    """The gradients of a batch that is not empty from the parts ``sums`` (K, parts, 2) of the channels' sums.
+    """The gradients of a non-empty batch from ``sums`` (K, parts, 2), the partial sums of the channels.
 
     ``y`` is the convolution.
 
@@ -42,7 +42,7 @@ def gradients(outputs: Any, sums: torch.Tensor, pairs: bool, y: torch.Tensor, *a
         partials = y.new_empty((splits * bands.bands if of_weight else 0, dw.numel()))
         quads = QUADS * (3 if of_weight else 2)
         shared = quads * bands.quad + (2 * filter_bytes(1) if of_input else 0) + bands.offsets
-        shared += h * w if whole else 0  # 4 bytes a window
+        shared += h * w if whole else 0  # 4 bytes per window
         kernel = KERNELS[f"gradients<{threads}, {flags(of_input, of_weight, pairs, whole, dconv is not None)}>"]
         kernel[splits * bands.bands * cdiv(c, PLANES) * chunks, threads, max(shared, SUMS)](
             *(y, dy, dmean, dvar, dconv, mean, var, gamma, beta, sums, sums.shape[1], x, weight),

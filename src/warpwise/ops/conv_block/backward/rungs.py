@@ -20,7 +20,7 @@ from warpwise.ops.conv_block.forward import rungs as forward
 from warpwise.ops.conv_block.spec import DTYPES, convolved_shape
 
 HERE = Path(__file__).parent
-THREADS, BLOCKS_PER_SM, FEWEST_WINDOWS = 256, 4, 1024  # kThreads; windows of a block
+THREADS, BLOCKS_PER_SM, FEWEST_WINDOWS = 256, 4, 1024  # kThreads; windows per block
 MOST_PARTS = 32  # blocks of a channel in k03
 EACH, FILTER_SUMS = 2, 10  # kEach and kFilterSums of k05
 SEPARATE = cuda.load(HERE / "k01_separate_passes.cu")
@@ -103,7 +103,7 @@ def _pairs(y: torch.Tensor, dconv: torch.Tensor | None) -> bool:
 
 
 def _channel_parts(y: torch.Tensor, *args: Any) -> torch.Tensor:
-    """The parts, (K, parts, 2), of the sums of the gradient of the normalised values, and of that times the value."""
+    """Partial sums, (K, parts, 2), of the gradient of the normalised values, and of that gradient times the value."""
     dy, _, _, dconv, _, _, gamma, beta, eps, mean, var, *_ = args
     n, k, h, w = y.shape
     parts = max(1, min(cdiv(BLOCKS_PER_SM * sm_count(y), k), cdiv(n * (h // 2) * (w // 2), FEWEST_WINDOWS), MOST_PARTS))

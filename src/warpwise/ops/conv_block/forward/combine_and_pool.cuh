@@ -8,7 +8,7 @@ constexpr int kPoolThreads = 256;
 
 // out: (n, k, h / 2, w / 2) = the maximum over 2 x 2 windows of relu(gamma (y - mean) / sqrt(var + eps) + beta), mean
 // and var: (k), which each block computes from partials: (k, parts, 3). Grid: (blocks of a filter, k). The first
-// windows are read before the statistics. PAIRS: w is even, and each row of a window one 8-byte load.
+// windows are read before the statistics. PAIRS: w is even, and each row of a window is one 8-byte load.
 template <bool PAIRS>
 __global__ void __launch_bounds__(kPoolThreads) normalise_and_pool(const float* y, const float* partials,
                                                                    const float* gamma, const float* beta, float* mean,

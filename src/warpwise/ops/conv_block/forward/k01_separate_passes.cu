@@ -1,6 +1,6 @@
 // One kernel for each step, one thread for each result: convolution, statistics of a channel, normalised maximum.
 
-// y: (n, k, h, w) = the convolution of x: (n, c, h, w) with f: (k, c, 3, 3), padded by 1. A thread an element of y.
+// y: (n, k, h, w) = the convolution of x: (n, c, h, w) with f: (k, c, 3, 3), padded by 1. One thread per element of y.
 __global__ void convolution(const float* x, const float* f, float* y, int n, int c, int h, int w, int k) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n * k * h * w) return;
@@ -17,7 +17,7 @@ __global__ void convolution(const float* x, const float* f, float* y, int n, int
   y[i] = sum;
 }
 
-// mean, var: (k) of y: (n, k, pixels). A thread a channel.
+// mean, var: (k) of y: (n, k, pixels). One thread per channel.
 __global__ void statistics(const float* y, float* mean, float* var, int n, int k, int pixels) {
   const int channel = blockIdx.x * blockDim.x + threadIdx.x;
   if (channel >= k) return;

@@ -1,8 +1,8 @@
 // Three launches: the convolution with its statistics in the epilogue, their sum, and normalise, relu and pool in one.
 //
-// A block's tile is in registers when it is complete, so that its sums cost no read. Each tile gives a sum and the
-// squares of the distances from its own mean (Chan's formula adds such pairs), which does not cancel. The convolution
-// is written once and read once; PyTorch reads it three times and writes it twice more.
+// A block sums its tile in registers, without reading memory. The statistics of a tile are its sum and its sum of
+// squared distances from its own mean, which avoids cancellation; Chan's formula combines them. The convolution is
+// written once and read once; PyTorch reads it three times and writes it twice more.
 
 #include <warpwise/core/implicit_gemm.cuh>
 #include <warpwise/core/previous_kernel.cuh>
@@ -10,7 +10,7 @@
 
 // y: (n, k, h, w) = the convolution of x: (n, c, h, w) with f: (k, c, 3, 3), padded by 1. partials: (k, gridDim.x, 2),
 // the sum of a tile's elements and of their squared distances from the tile's mean. Grid: (cdiv(n h w, kColumns),
-// cdiv(k, ROWS)). A warp has TM filters and all columns.
+// cdiv(k, ROWS)). A warp computes TM filters and all columns.
 template <int ROWS, int TM>
 __global__ void __launch_bounds__(warpwise::kGemmThreads) convolution_with_statistics(const float* x, const float* f,
                                                                                       float* y, float* partials, int n,
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(warpwise::kGemmThreads) convolution_with_stati
   warpwise::store_planes(sums, y, top, k, left, n, k, 0, pixels, static_cast<const float*>(nullptr));
 }
 
-constexpr int kThreads = 256, kStatisticsThreads = 1024;  // many: the reads of a channel's partials are one latency
+constexpr int kThreads = 256, kStatisticsThreads = 1024;  // many: all reads of a channel are in flight at once
 
 // mean, var: (k) from partials: (k, tiles, 2) of kColumns elements each, but for the last: M2 = sum(M2_t + n_t (m_t -
 // m)^2). Grid: k blocks of kStatisticsThreads.
@@ -80,8 +80,8 @@ __global__ void __launch_bounds__(kStatisticsThreads) combined_statistics(const 
   var[blockIdx.x] = squares / count;
 }
 
-// out: (n, k, h / 2, w / 2) = the maximum over 2 x 2 windows of relu(gamma (y - mean) / sqrt(var + eps) + beta). A
-// thread a window; PAIRS: w is even, and each row of a window one 8-byte load.
+// out: (n, k, h / 2, w / 2) = the maximum over 2 x 2 windows of relu(gamma (y - mean) / sqrt(var + eps) + beta). One
+// thread per window; PAIRS: w is even, and each row of a window is one 8-byte load.
 template <bool PAIRS>
 __global__ void __launch_bounds__(kThreads) normalise_and_pool(const float* y, const float* mean, const float* var,
                                                                const float* gamma, const float* beta, float* out,

@@ -6,8 +6,8 @@
 #include <warpwise/core/conv3x3.cuh>
 #include <warpwise/core/previous_kernel.cuh>
 
-// The sums over a warp of eight values of a lane: lane l gets that of value l / 4. Nine shuffles, where eight butterfly
-// reductions take 40: with each of the first three, a lane passes on the half of its values that others add.
+// Sums eight values of each lane over the warp: lane l gets the sum of value l / 4. This takes nine shuffles, where
+// eight butterfly reductions take 40: in each of the first three steps, a lane sends its partner half of its values.
 __device__ inline float reduce_eight(float (&values)[8]) {
 #pragma unroll
   for (int width = 4; width > 0; width /= 2) {
@@ -22,7 +22,7 @@ __device__ inline float reduce_eight(float (&values)[8]) {
 }
 
 // y: (n, k, h, w) = x: (n, c, h, w) convolved with f: (k, c, 3, 3), padded by 1. partials: (k, parts, 3): the sum of a
-// warp's pixels, of their squared distances from their mean, and their number. Grid: tiles of EACH GROUPS filters, of
+// warp's pixels, of their squared distances from their mean, and their number. Grid: tiles of EACH * GROUPS filters, of
 // columns, of `rows` rows, and images.
 template <int GROUPS, int EACH>
 __global__ void __launch_bounds__(warpwise::kConvThreads, EACH == 8 ? 2 : 4) convolution_with_statistics(
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(warpwise::kConvThreads, EACH == 8 ? 2 : 4) con
   float sums[EACH][4] = {};
   warpwise::conv3x3_sums(shared, tile, sums, x, f, c, h, w, k, rows, strips);
 
-  // Sums of v - o and of its square, o a pixel of the warp: squares - sum^2 / count cancels little then.
+  // Sums of v - o and of its square, o a pixel of the warp, so that squares - sum^2 / count has little cancellation.
   const int valid = tile.valid(h, w), lane = threadIdx.x % warpwise::kWarp;
   const unsigned with_pixels = __ballot_sync(warpwise::kFullMask, valid > 0);
   const float count = warpwise::warp_reduce<warpwise::Sum>(static_cast<float>(valid));
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(warpwise::kConvThreads, EACH == 8 ? 2 : 4) con
       float* const to = partials + 3 * (filter * parts + part);
       const float squares = total - sum * sum / fmaxf(count, 1.0f);
       to[0] = sum + count * origin;
-      to[1] = squares < 0.0f ? 0.0f : squares;  // a NaN stays one
+      to[1] = squares < 0.0f ? 0.0f : squares;  // NaN is kept
       to[2] = count;
     }
   }

@@ -1,13 +1,13 @@
 // One input channel: the statistics follow from the moments of the input's patches, so the convolution is not stored.
 //
 // The first launch reads the input and adds products of neighbouring pixels. The second computes mean and variance of
-// every filter from them, convolves, normalises and pools. k03 writes and reads K times as much as the input holds.
+// every filter from them, convolves, normalises and pools. k03 writes and reads K times the size of the input.
 
 #include <warpwise/core/previous_kernel.cuh>
 
 #include "../one_channel.cuh"
 
-constexpr int kThreads = 256, kEach = 4, kGroups = 8;  // kEach filters of a warp, at most kGroups groups
+constexpr int kThreads = 256, kEach = 4, kGroups = 8;  // kEach filters per warp, at most kGroups groups
 
 // parts: (gridDim.x, kPart), the sums of moment_sums. A block has `share` units: bands of images.
 template <int VECTOR, int THREADS>
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kThreads, 2) normalise_and_pool(const float* x
                                                                   int each, int pitch, int share, int group_bits,
                                                                   float eps) {
   warpwise::wait_for_previous_kernel();
-  constexpr int kLanes = 16;  // of a filter's statistics
+  constexpr int kLanes = 16;  // per filter, for its statistics
   extern __shared__ __align__(16) float tile[];
   __shared__ one_channel::Moments moments;
   __shared__ float scaled[kEach * kGroups][one_channel::kTaps + 1];  // filters times gamma rstd, and the constant
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kThreads, 2) normalise_and_pool(const float* x
       spread += __shfl_xor_sync(warpwise::kFullMask, spread, distance);
       total += __shfl_xor_sync(warpwise::kFullMask, total, distance);
     }
-    const float variance = spread < 0.0 ? 0.0f : static_cast<float>(spread);  // a NaN stays one
+    const float variance = spread < 0.0 ? 0.0f : static_cast<float>(spread);  // NaN is kept
     const float scale = filter < k ? gamma[filter] * rsqrtf(variance + eps) : 0.0f;
     const float constant = filter < k ? beta[filter] - static_cast<float>(centre) * scale : 0.0f;
     if (tap <= one_channel::kTaps) scaled[i][tap] = tap < one_channel::kTaps ? weight * scale : constant;

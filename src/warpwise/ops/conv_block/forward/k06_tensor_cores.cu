@@ -1,8 +1,8 @@
-// The convolution on tensor cores in float32 accuracy: three products of TF32 for each product.
+// The convolution on tensor cores in float32 accuracy: three TF32 products for each float32 product.
 //
-// k04 multiplies at 40 % of the FP32 units' peak. mma.sync multiplies TF32 at about five times their peak, so three
-// products are less than the one of k04. A block keeps its filters and takes one image after the other, whose copy to
-// shared memory overlaps the multiplications of the image before.
+// k04 multiplies at 40 % of the FP32 units' peak. The TF32 rate of mma.sync is about five times their peak, so three
+// products take less time than k04's one. A block keeps its filters and loops over images; the copy of an image to
+// shared memory overlaps the multiplications of the previous one.
 
 #include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/sm80/conv3x3_mma.cuh>
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(WARPS* warpwise::kWarp, WARPS == 4 ? 3 : 2) co
     for (int chunk = 0; chunk < chunks; ++chunk) {
       __pipeline_wait_prior(0);
       if (!RESIDENT) {
-        __syncthreads();  // the last chunk's reads are complete
+        __syncthreads();  // the reads of the previous chunk are complete
         fill(chunk, 0);
       }
       const float* const from = planes + buffer * size;
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(WARPS* warpwise::kWarp, WARPS == 4 ? 3 : 2) co
     const float squares = statistic.squares - statistic.sum * statistic.sum / fmaxf(count, 1.0f);
     float* const to = partials + 3 * (static_cast<long long>(first_filter + row) * parts + part);
     to[0] = statistic.sum + count * statistic.origin;
-    to[1] = squares < 0.0f ? 0.0f : squares;  // a NaN stays one
+    to[1] = squares < 0.0f ? 0.0f : squares;  // NaN is kept
     to[2] = count;
   }
 }

@@ -1,9 +1,9 @@
 // Hopper: the convolution by wgmma, which reads the filters from shared memory; the pooling combines the statistics.
 //
 // In k06 each warp loads and splits the filters for its few pixels, and adds partial sums in float32: two other
-// instructions for each mma.sync. wgmma multiplies 64 pixels by 32 filters, both of whose parts a block prepares once.
-// A block has four warpgroups, each 64 pixels of an image. It reduces the statistics of its warps to one part of a
-// filter, so that each block of the pooling adds the parts of its filter, without a launch of their own.
+// instructions per mma.sync. wgmma multiplies 64 pixels by 32 filters, whose big and small parts a block prepares once.
+// A block has four warpgroups of 64 pixels of an image each. It reduces the statistics of its warps to one part per
+// filter, so a block of the pooling can add the parts of its filter without a separate launch.
 
 #include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/sm90/conv3x3_wgmma.cuh>
@@ -13,8 +13,7 @@
 
 constexpr int kThreads = 4 * warpwise::kWarpgroup, kWarps = kThreads / warpwise::kWarp;
 
-// The sums over the eight rows of a fragment, lanes 4 apart, of eight values of a lane: lane l gets that of value l
-// / 4.
+// Sums eight values of each lane over the eight rows of a fragment, lanes 4 apart: lane l gets the sum of value l / 4.
 __device__ inline float reduce_rows(float (&values)[8]) {
 #pragma unroll
   for (int width = 4; width > 0; width /= 2) {
@@ -89,7 +88,7 @@ __global__ void __launch_bounds__(kThreads, 1) convolution_with_statistics(const
     for (int chunk = 0; chunk < chunks; ++chunk) {
       __pipeline_wait_prior(0);
       if (!RESIDENT) {
-        __syncthreads();  // the last chunk's reads are complete
+        __syncthreads();  // the reads of the previous chunk are complete
         fill(chunk, 0);
       }
       const float* const from = planes + buffer * size;
@@ -141,7 +140,7 @@ __global__ void __launch_bounds__(kThreads, 1) convolution_with_statistics(const
   const float count = static_cast<float>(valid) * static_cast<float>((n - split + splits - 1) / splits);
   const float spread = total_squares - total * total / fmaxf(count, 1.0f);
   statistics[(lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2) * kPitch + warp] = {
-      count > 0.0f ? total + count * origin : 0.0f, spread < 0.0f ? 0.0f : spread, count};  // a NaN stays one
+      count > 0.0f ? total + count * origin : 0.0f, spread < 0.0f ? 0.0f : spread, count};  // NaN is kept
   __syncthreads();
   static_assert(kThreads == warpwise::kWgmmaFilters * kWarps, "a thread has the statistic of a warp and a filter");
   const int filter = threadIdx.x / kWarps;

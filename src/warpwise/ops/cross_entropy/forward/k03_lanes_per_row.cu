@@ -9,8 +9,7 @@
 constexpr int kThreads = 256;
 
 // x: (rows, classes), target: (rows); sums, counts: (gridDim.x), and semaphore are null for one block; loss, count: one
-// element. Grid: cdiv(rows, kThreads /
-// LANES) or fewer blocks, which stride over rows.
+// element. Grid: cdiv(rows, kThreads / LANES) or fewer blocks, which loop over rows.
 template <int LANES>
 __global__ void __launch_bounds__(kThreads) cross_entropy(const float* x, const long long* target, float* sums,
                                                           float* counts, int* semaphore, float* loss, long long* count,

@@ -57,7 +57,7 @@ def column_sums(partial_ptr, total_ptr, row_blocks, n, BLOCK_M: tl.constexpr, BL
     tl.store(total_ptr + columns, sums.to(total_ptr.dtype.element_ty), mask=columns < n)
 
 
-ROWS, COLUMNS = 16, 128  # of a program's block
+ROWS, COLUMNS = 16, 128  # of the block of a program
 ROW_BLOCKS_PER_SM = 8  # resident programs of 4 warps
 
 
@@ -68,7 +68,7 @@ def launch(
     n = grad_output.shape[-1]
     m = math.prod(grad_output.shape[:-1])
     wanted = cdiv(ROW_BLOCKS_PER_SM * sm_count(grad_output), cdiv(n, COLUMNS))
-    tiles = max(1, cdiv(m, ROWS))  # of no rows one, which stores sums of 0
+    tiles = max(1, cdiv(m, ROWS))  # at least one, which stores sums of 0 if there are no rows
     steps = cdiv(tiles, min(wanted, 65535))
     row_blocks = cdiv(tiles, steps)
     partial = torch.empty((row_blocks, n), dtype=torch.float32, device=grad_output.device)

@@ -13,7 +13,7 @@ constexpr int kGroup = 16, kColumns = warpwise::kWarp;  // classes and features 
 constexpr int kStaged = 128;                            // rows whose d is in shared memory
 
 // d = (p - one_hot(target)) * grad / count. p: (rows, classes), target: (rows); grad, count: one element. Loads are
-// unconditional, of the last row and class past the end, so that all of a thread are in flight at once.
+// unconditional and clamped to the last row and class, so that all of a thread are in flight at once.
 struct LogitGradient {
   const float *grad, *p;
   const long long *target, *count;
@@ -49,7 +49,7 @@ __device__ void input_gradient(const LogitGradient& gradient, const float* w, fl
     Pack sums[ROWS] = {};
     for (int first = 0; first < gradient.classes; first += kGroup) {
       const int own = first + lane, count = gradient.classes - first;
-      Pack of_w[kGroup];  // of classes past the end, those of the last one
+      Pack of_w[kGroup];  // classes past the end are clamped to the last one
 #pragma unroll
       for (int c = 0; c < kGroup; ++c) {
         const long long from = min(first + c, gradient.classes - 1);
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kThreads) linear_cross_entropy_backward(
   float sums[kGroup] = {};
   for (int from = begin; from < end; from += kStaged) {
     const int staged_rows = min(kStaged, end - from);
-    float of_x[kStaged / kWarps];  // of rows and columns past the end, those of the last one
+    float of_x[kStaged / kWarps];  // rows and columns past the end are clamped to the last one
 #pragma unroll
     for (int i = 0; i < kStaged / kWarps; ++i) {
       const long long row = min(from + warp + i * kWarps, end - 1);
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(kThreads) linear_cross_entropy_backward(
     for (int i = 0; i < kEach; ++i)
       loaded[i] = gradient.load(from + first_row + i * (kThreads / kGroup), first_class + c);
     const float scale = gradient.scale();
-    __syncthreads();  // the reads of the rows before are complete
+    __syncthreads();  // the reads of the previous rows are complete
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       const int r = first_row + i * (kThreads / kGroup);

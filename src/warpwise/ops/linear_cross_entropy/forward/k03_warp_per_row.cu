@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kThreads) linear_cross_entropy(const float* x,
       }
 #pragma unroll
       for (int half = 0; half < kGroup; half += kLoads) {
-        Pack of_w[kLoads];  // of classes past the end, those of the last one
+        Pack of_w[kLoads];  // classes past the end are clamped to the last one
 #pragma unroll
         for (int i = 0; i < kLoads; ++i) {
           const long long c = min(first + half + i, classes - 1);

@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kThreads) __cluster_dims__(8, 1, 1)
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) wanted[r] = row + r < rows ? target[row + r] : ignore_index;
     for (int k = lane * WIDTH; k < features; k += warpwise::kWarp * WIDTH) {
-      Pack of_x[ROWS], of_w[kClasses];  // of rows and classes past the end, those of the last one
+      Pack of_x[ROWS], of_w[kClasses];  // rows and classes past the end are clamped to the last one
 #pragma unroll
       for (int i = 0; i < kClasses; ++i)
         of_w[i] = *warpwise::packs<4 * WIDTH>(w + static_cast<long long>(min(i, classes - 1)) * features + k);

@@ -1,4 +1,4 @@
-// One thread per pixel adds the gradients of the windows with their maximum there: no atomics, so the order is fixed.
+// One thread per pixel adds the gradients of the windows whose maximum it is: no atomics, so the order is fixed.
 
 // dx: (planes, h, w); dy, indices: (planes, oh, ow). A window at row i covers the rows from i * stride - pad.
 __global__ void max_pool2d_backward(const float* dy, const int* indices, float* dx, int total, int h, int w, int oh,

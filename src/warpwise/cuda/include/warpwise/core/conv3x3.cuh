@@ -1,14 +1,14 @@
-// Convolutions of 3 x 3 with padding 1 and stride 1, and the gradient of their input, from tiles in shared memory.
+// 3 x 3 convolutions with padding 1 and stride 1, and the gradient of their input, from tiles in shared memory.
 //
-// d is the gradient of the convolution, (n, k, h, w). A `Source` computes it from global memory by windows of 2 x 2,
-// so that it may be the result of a fused computation that is never stored:
+// d: (n, k, h, w) is the gradient of the convolution's output. A `Source` computes it from global memory in 2 x 2
+// windows, so it may be the result of a fused computation and need not be stored:
 //   Channel                                  constants of a filter, kept in shared memory
-//   Raw                                      what a window reads
+//   Raw                                      the values loaded for a window
 //   prepare(channels, first, count, publish) fills the constants of `count` filters; all threads call it
-//   load(plane, r, c)                        reads window (r, c) of plane image * k + filter; zeros outside of it
+//   load(plane, r, c)                        loads window (r, c) of plane image * k + filter; zeros outside of it
 //   finish(channel, raw, r, c, d)            the window's four values, 0 outside of the image
-// A plane in shared memory has rows of a multiple of 4 floats. Planes are 4 mod 32 floats apart, so that 16-byte loads
-// of 8 adjacent planes have no bank conflict.
+// In shared memory the stride of rows is a multiple of 4 floats, and that of planes is 4 mod 32 floats, so 16-byte
+// loads from 8 adjacent planes have no bank conflicts.
 #pragma once
 
 #include <warpwise/core/pack.cuh>
@@ -20,7 +20,7 @@ constexpr int kConvThreads = 256;
 
 __host__ __device__ constexpr int conv_plane(int floats) { return floats + (36 - floats % 32) % 32; }
 
-// Tiles that cover an extent; mostly one.
+// The number of tiles that cover an extent, usually one.
 __device__ inline int conv_tiles(int extent, int tile) { return tile >= extent ? 1 : (extent + tile - 1) / tile; }
 
 // value / by for value <= kConvThreads and by < 2^13: the float quotient is off by less than 2^-14 < 0.5 / by.
@@ -28,7 +28,7 @@ __device__ inline int conv_quotient(int value, int by) {
   return static_cast<int>(__fdividef(static_cast<float>(value) + 0.5f, static_cast<float>(by)));
 }
 
-// The remainder of `rest` by the number of tiles, with which `rest` is divided.
+// Returns rest % tiles, and divides `rest` by `tiles`.
 __device__ inline int conv_digit(int& rest, int tiles) {
   if (tiles == 1) return 0;
   const int digit = rest % tiles;
@@ -69,8 +69,8 @@ __device__ inline void conv_zero(float* shared, int floats) {
   for (int i = threadIdx.x * 4; i < floats; i += kConvThreads * 4) *packs(shared + i) = Pack<float>{};
 }
 
-// The pixels of a window of 2 x 2 at (row, column) that are inside of the image. PAIRS: w is even, and `from` aligned
-// to 8 bytes.
+// Loads the pixels of the 2 x 2 window at (row, column) that are inside the image. PAIRS: w is even, and `from` is
+// 8-byte aligned.
 template <bool PAIRS>
 __device__ inline void conv_read_window(float (&values)[4], const float* from, int row, int column, int h, int w) {
   if (PAIRS) {
@@ -84,8 +84,8 @@ __device__ inline void conv_read_window(float (&values)[4], const float* from, i
   }
 }
 
-// Fills planes: (count, rows, stride) with d of filters first_plane + p: row i is row top + i of the image, column j
-// is column left + j. Only windows in rows [r0, r1) and columns [c0, c1) of windows are written.
+// Fills planes: (count, rows, stride) with d: plane p is filter first_plane + p, row i is row top + i of the image,
+// column j is column left + j. Only the windows in window rows [r0, r1) and window columns [c0, c1) are written.
 template <class Source>
 __device__ inline void conv_fill_windows(const Source& source, const typename Source::Channel* channels,
                                          int first_plane, int count, int r0, int r1, int c0, int c1, float* planes,
@@ -120,9 +120,9 @@ __device__ inline void conv_fill_windows(const Source& source, const typename So
   }
 }
 
-// Fills planes: (count, rows, stride) from x: (count, h, w): row i is row top + i, column j is column left + j, 0
-// outside of the image. Columns outside of it are not written. Adjacent threads have adjacent columns: 2^n threads a
-// row, the smallest that hold it, or 32.
+// Fills planes: (count, rows, stride) from x: (count, h, w): row i is row top + i, column j is column left + j. Rows
+// outside the image are zeros; columns outside it are not written. Adjacent threads load adjacent columns: a row has
+// the fewest 2^n threads that cover it, at most 32.
 template <int BATCH>
 __device__ inline void conv_fill_image(const float* x, int count, int h, int w, float* planes, int plane, int stride,
                                        int top, int left, int rows, int columns) {
@@ -154,9 +154,9 @@ __device__ inline void conv_fill_image(const float* x, int count, int h, int w, 
   }
 }
 
-// sums[i][j] += sum over `count` planes and taps (a, b) of weights[3 a + b][i] * from[a][b + j]. `from` is this
-// thread's first element of a plane, `weights` its first output; taps are PITCH floats apart. Both are aligned to 16
-// bytes.
+// sums[i][j] += sum over `count` planes and taps (a, b) of weights[3 a + b][i] * from[a][b + j]. `from` points to this
+// thread's first element of a plane, `weights` to the weights of its first output; taps are PITCH floats apart. Both
+// are 16-byte aligned.
 template <int PITCH, int EACH>
 __device__ inline void conv_add_taps(float (&sums)[EACH][4], const float* from, int plane, int stride,
                                      const float* weights, int count) {
@@ -184,8 +184,8 @@ __device__ inline void conv_add_taps(float (&sums)[EACH][4], const float* from, 
   }
 }
 
-// The tiles of a convolution's output: `rows` (even) x 4 `strips` pixels of EACH GROUPS planes. A thread has EACH
-// planes and four adjacent pixels; threads of a warp have adjacent rows and mostly the same planes.
+// A tile of a convolution's output: `rows` (even) x 4 * strips pixels of EACH * GROUPS planes. A thread computes four
+// adjacent pixels of EACH planes; the threads of a warp compute adjacent rows, mostly of the same planes.
 template <int GROUPS, int EACH = 4>
 struct ConvTile {
   static constexpr int kPlanes = EACH * GROUPS, kPitch = kPlanes + 4, kPlaces = kConvThreads / GROUPS;
@@ -193,13 +193,13 @@ struct ConvTile {
   int image, first, top, left, stride, plane, row, strip, group;
   bool active;
 
-  // `block` counts tiles of planes, then of columns, of rows, and images.
+  // `block` enumerates tiles of planes (fastest), of columns, of rows, and images.
   __device__ ConvTile(int block, int outputs, int h, int w, int rows, int strips) {
     image = block;
     first = conv_digit(image, conv_tiles(outputs, kPlanes)) * kPlanes;
     left = conv_digit(image, conv_tiles(w, 4 * strips)) * 4 * strips;
     top = conv_digit(image, conv_tiles(h, rows)) * rows;
-    stride = 4 * ((strips + 1) | 1);  // rows are an odd multiple of 4 apart: 8 of them have no bank conflict
+    stride = 4 * ((strips + 1) | 1);  // an odd multiple of 4: 8 adjacent rows have no bank conflicts
     plane = conv_plane((rows + 2) * stride);
     const int place = threadIdx.x % kPlaces;
     strip = conv_quotient(place, rows);
@@ -209,17 +209,17 @@ struct ConvTile {
   }
   __device__ const float* from(const float* planes) const { return planes + row * stride + 4 * strip; }
 
-  // Elements of this thread's four pixels that are inside of the image.
+  // How many of this thread's four pixels are inside the image.
   __device__ int valid(int h, int w) const {
     return active && top + row < h ? max(0, min(4, w - left - 4 * strip)) : 0;
   }
 
-  // y: (images, outputs, h, w) = sums. They pass through `shared`, so that stores are coalesced.
+  // Stores the sums to y: (images, outputs, h, w), through `shared`, so that stores are coalesced.
   __device__ void store(float* shared, const float (&sums)[EACH][4], float* y, int outputs, int h, int w, int rows,
                         int strips) const {
     const int width = min(4 * strips, w - left), height = min(rows, h - top), size = (width * height + 3) / 4 * 4;
     const int count = valid(h, w);
-    __syncthreads();  // the last chunk's reads are complete
+    __syncthreads();  // the reads of the previous chunk are complete
 #pragma unroll
     for (int i = 0; i < EACH; ++i) {
       float* const to = shared + (EACH * group + i) * size + row * width + 4 * strip;
@@ -251,8 +251,8 @@ struct ConvTile {
   }
 };
 
-// The sums of a tile of y: (n, k, h, w) = x: (n, c, h, w) convolved with f: (k, c, 3, 3). `shared`: kChunk planes and
-// their filters.
+// Computes the sums of a tile of y: (n, k, h, w) = x: (n, c, h, w) convolved with f: (k, c, 3, 3). `shared` holds
+// kChunk planes and their filters.
 template <int GROUPS, int EACH>
 __device__ inline void conv3x3_sums(float* shared, const ConvTile<GROUPS, EACH>& tile, float (&sums)[EACH][4],
                                     const float* x, const float* f, int c, int h, int w, int k, int rows, int strips) {
@@ -261,7 +261,7 @@ __device__ inline void conv3x3_sums(float* shared, const ConvTile<GROUPS, EACH>&
   conv_zero(shared, min(Tile::kChunk, c) * tile.plane);
   for (int start = 0; start < c; start += Tile::kChunk) {
     const int count = min(Tile::kChunk, c - start);
-    __syncthreads();  // the last chunk's reads are complete
+    __syncthreads();  // the reads of the previous chunk are complete
     for (int filter = threadIdx.x / kWarp; filter < Tile::kPlanes; filter += kConvThreads / kWarp) {
       const float* const from = f + (static_cast<long long>(tile.first + filter) * c + start) * 9;
       for (int e = threadIdx.x % kWarp; e < count * 9; e += kWarp) {
@@ -283,8 +283,8 @@ __device__ inline void conv3x3_sums(float* shared, const ConvTile<GROUPS, EACH>&
   }
 }
 
-// A tile of dx: (n, c, h, w) = d convolved with f: (k, c, 3, 3) transposed. `shared`: kChunk planes and their filters,
-// then Channels.
+// Computes a tile of dx: (n, c, h, w) = d convolved with f: (k, c, 3, 3) transposed. `shared` holds kChunk planes and
+// their filters, then their Channels.
 template <int GROUPS, int EACH, class Source>
 __device__ inline void conv3x3_grad_input(float* shared, const Source& source, const float* f, float* dx, int block,
                                           int c, int h, int w, int k, int rows, int strips) {
@@ -298,7 +298,7 @@ __device__ inline void conv3x3_grad_input(float* shared, const Source& source, c
   float sums[EACH][4] = {};
   for (int start = 0; start < k; start += Tile::kChunk) {
     const int count = min(Tile::kChunk, k - start);
-    __syncthreads();  // the last chunk's reads are complete
+    __syncthreads();  // the reads of the previous chunk are complete
     source.prepare(channels, start, count, false);
     for (int filter = threadIdx.x / kWarp; filter < count; filter += kConvThreads / kWarp) {
       const float* const from = f + (static_cast<long long>(start + filter) * c + tile.first) * 9;

@@ -1,4 +1,4 @@
-// The gradient of the filters of a 3 x 3 convolution with padding 1: parts of its sums over pixels, and their sum.
+// The gradient of the filters of a 3 x 3 convolution with padding 1: partial sums over pixels, then their sum.
 #pragma once
 
 #include <warpwise/core/conv3x3.cuh>
@@ -6,7 +6,7 @@
 
 namespace warpwise {
 
-// The parts of a sum over images and bands of rows: `share` units a split, a unit is (image, band).
+// Divides a sum over units (image, band of rows) into splits of `share` units.
 struct ConvSplit {
   int begin, end, band, image;
   __device__ ConvSplit(int split, int share, int units, int bands) {
@@ -24,9 +24,9 @@ struct ConvSplit {
   }
 };
 
-// A part of dw: (k, c, 3, 3) and, if `biases` is not null, of db: (k): the sums over a split, to partials: (splits
-// sides, k c 9) and biases: (splits sides, k). A block has 16 FILTERS filters and 16 channels, a thread FILTERS and 1,
-// with all nine taps. `block` counts tiles of channels, of filters, of columns (sides), and splits.
+// Partial sums of dw: (k, c, 3, 3) and, if `biases` is not null, of db: (k), over a split, to partials: (splits sides,
+// k c 9) and biases: (splits sides, k). A block computes 16 FILTERS filters and 16 channels, a thread FILTERS filters,
+// one channel and all taps. `block` enumerates tiles of channels, filters and columns (sides), and splits.
 template <int FILTERS, class Source>
 __device__ inline void conv3x3_grad_weight(float* shared, const Source& source, const float* x, float* partials,
                                            float* biases, int block, int share, int n, int c, int h, int w, int k,
@@ -51,7 +51,7 @@ __device__ inline void conv3x3_grad_weight(float* shared, const Source& source, 
   float sums[FILTERS][9] = {}, bias[kFilters / kWarps] = {};
   for (ConvSplit unit(split, share, n * bands, bands); unit.begin < unit.end; unit.advance(bands)) {
     const int top = unit.band * rows, valid = min(rows, h - top);
-    __syncthreads();  // the last unit's reads are complete
+    __syncthreads();  // the reads of the previous unit are complete
     conv_fill_image<8>(x + (static_cast<long long>(unit.image) * c + first_channel) * h * w, channels, h, w, shared,
                        x_plane, stride, top - 1, left - 1, rows + 2, 4 * strips + 2);
     conv_fill_windows(source, constants, unit.image * k + first_filter, filters, top / 2, (top + valid + 1) / 2,
@@ -95,7 +95,7 @@ __device__ inline void conv3x3_grad_weight(float* shared, const Source& source, 
   }
 
   const long long part = static_cast<long long>(split) * sides + side;
-  __syncthreads();  // the tiles are free: the sums pass through them, so that stores are coalesced
+  __syncthreads();  // the sums are staged in the tiles' memory, so that stores are coalesced
 #pragma unroll
   for (int j = 0; j < FILTERS; ++j) {
 #pragma unroll
@@ -115,8 +115,9 @@ __device__ inline void conv3x3_grad_weight(float* shared, const Source& source, 
   }
 }
 
-// The same for up to CHANNELS input channels, which leave few sums: a warp has a filter, a lane windows of 2 x 2, whose
-// d stays in registers. partials: (splits, k c 9), biases: (splits, k). `block` counts tiles of 8 filters, and splits.
+// The same for at most CHANNELS input channels, which have few sums: a warp computes one filter, a lane takes 2 x 2
+// windows and keeps their d in registers. partials: (splits, k c 9), biases: (splits, k). `block`: tiles of 8 filters,
+// and splits.
 template <int CHANNELS, class Source>
 __device__ inline void conv3x3_grad_weight_few(float* shared, const Source& source, const float* x, float* partials,
                                                float* biases, int block, int share, int n, int c, int h, int w, int k,
@@ -136,7 +137,7 @@ __device__ inline void conv3x3_grad_weight_few(float* shared, const Source& sour
   float sums[CHANNELS][9] = {}, bias = 0.0f;
   for (ConvSplit unit(split, share, n * bands, bands); unit.begin < unit.end; unit.advance(bands)) {
     const int top = unit.band * rows, end = min((top + rows) / 2, (h + 1) / 2);
-    __syncthreads();  // the last unit's reads are complete
+    __syncthreads();  // the reads of the previous unit are complete
     conv_fill_image<CHANNELS == 1 ? 2 : 8>(x + static_cast<long long>(unit.image) * c * h * w, c, h, w, shared, plane,
                                            stride, top - 1, -1, rows + 2, w + 2);
     __syncthreads();
@@ -213,9 +214,9 @@ __global__ void __launch_bounds__(kPartThreads) conv_add_parts(const float* part
   sums[at] = sum;
 }
 
-// Both gradients in one launch. CHANNELS: 1 or 4, if the input has at most so many, else 16. A thread of dw has FILTERS
-// filters, one of dx EACH channels. The first `weight_blocks` blocks compute parts of dw, and of db if `biases` is not
-// null, from `share` tiles of weight_rows rows each; the others, if INPUT, tiles of dx.
+// Both gradients in one launch. CHANNELS: 1 or 4 if the input has at most that many channels, else 16. A thread
+// computes FILTERS filters of dw, or EACH channels of dx. The first `weight_blocks` blocks compute parts of dw, and of
+// db if `biases` is not null, from `share` bands of weight_rows rows each; the others, if INPUT, tiles of dx.
 template <int CHANNELS, int FILTERS, int EACH, bool INPUT, class Source>
 __device__ inline void conv3x3_gradients(float* shared, const Source& source, const float* x, const float* f, float* dx,
                                          float* partials, float* biases, int n, int c, int h, int w, int k,

@@ -1,4 +1,4 @@
-// Elementwise kernels: 16-byte accesses, and no load that waits for another one, for arrays of any length.
+// Elementwise kernels with 16-byte accesses and independent loads, for arrays of any length.
 #pragma once
 
 #include <warpwise/core/pack.cuh>
@@ -8,7 +8,7 @@ namespace warpwise {
 
 constexpr int kElementwiseBlock = 128;  // one wave of blocks is divided between the SMs more evenly than with 256
 
-// Elements threadIdx.x, threadIdx.x + kElementwiseBlock, ... of from: (count,); zero where there is none.
+// Elements threadIdx.x, threadIdx.x + kElementwiseBlock, ... of from: (count,); zero past the end.
 template <class T>
 __device__ Pack<T> load_block_apart(const T* from, int count) {
   Pack<T> loaded = {};
@@ -21,9 +21,9 @@ __device__ Pack<T> load_block_apart(const T* from, int count) {
 }
 
 // out[i] = f(in[i]...) for i < n; in and out: (n,), types of one size. Block: kElementwiseBlock threads. Grid: cdiv(n,
-// Pack<T>::size * kElementwiseBlock). A thread of a whole block computes one pack. In the last block, and if a pointer
-// is not 16-byte aligned, a thread computes as many elements, a block apart. The branch is the same for all threads of
-// a block: threads of one warp on both sides of it would wait for memory twice.
+// Pack<T>::size * kElementwiseBlock). A thread of a full block computes one pack. In a partial last block, and if a
+// pointer is not 16-byte aligned, a thread computes as many elements, kElementwiseBlock apart. The branch is uniform
+// over a block: a divergent warp would wait for memory twice.
 template <class T, class F, class... In>
 __device__ void elementwise(long long n, const F& f, T* out, const In*... in) {
   constexpr int kSize = Pack<T>::size, kElements = kSize * kElementwiseBlock;
@@ -48,10 +48,10 @@ __device__ void elementwise(long long n, const F& f, T* out, const In*... in) {
   }
 }
 
-// The same for large arrays: a thread computes one pack. Blocks are short, and a kernel with one input is limited by
-// the time from their start to their load. The threads from the first warp after the last pack on compute the last
-// elements, or all n if a pointer is not aligned. Grid: at least the threads of `packs`, rounded up to warps, and n %
-// Pack::size.
+// The same for large arrays: a thread computes one pack. Blocks are short, so a kernel with one input is limited by the
+// time from a block's start to its first load. The warps after those of the last pack compute the remaining elements,
+// or all n if a pointer is not aligned. Grid: at least one thread per pack, rounded up to warps, plus n % Pack::size
+// threads.
 template <class T, class F, class... In>
 __device__ void elementwise_packs(long long n, const F& f, T* out, const In*... in) {
   constexpr int kSize = Pack<T>::size, kWarpThreads = 32;

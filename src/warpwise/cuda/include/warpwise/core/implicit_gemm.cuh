@@ -5,12 +5,12 @@
 
 namespace warpwise {
 
-constexpr int kGemmThreads = 128, kColumns = kGemmThreads, kDepth = 8;  // columns of a tile: one a thread while loading
+constexpr int kGemmThreads = 128, kColumns = kGemmThreads, kDepth = 8;  // columns of a tile: a thread loads one
 
 // sums(i, j) += sum over depth in [begin, end) of a(row, depth) b(depth), for a tile of ROWS x kColumns. A thread owns
 // TM x TN sums: rows TM (thread / (kColumns / TN)) + i, columns TN (thread % (kColumns / TN)) + j. `a(row, depth)`
-// gives an element of the left operand and `b(depth)` one of the right, in the column of this thread (threadIdx.x);
-// both give zero outside of their matrices.
+// returns an element of the left operand and `b(depth)` one of the right operand, in the column threadIdx.x; both
+// return zero outside their matrices.
 template <int ROWS, int TM, int TN, class A, class B>
 __device__ inline void implicit_gemm(float (&sums)[TM][TN], int begin, int end, const A& a, const B& b) {
   static_assert((ROWS / TM) * (kColumns / TN) == kGemmThreads, "the threads' tiles cover the block's");
@@ -32,7 +32,7 @@ __device__ inline void implicit_gemm(float (&sums)[TM][TN], int begin, int end, 
   };
   fetch(begin);
   for (int depth = begin; depth < end; depth += kDepth) {
-    __syncthreads();  // the last step's reads are complete
+    __syncthreads();  // the reads of the previous step are complete
 #pragma unroll
     for (int e = 0; e < kLeft; ++e) {
       const int at = e * kGemmThreads + thread;
@@ -59,8 +59,8 @@ __device__ inline void implicit_gemm(float (&sums)[TM][TN], int begin, int end, 
 }
 
 // Stores a thread's sums to y: (images, planes, pixels): row i to plane first_plane + top + i, if top + i < rows,
-// column left + j to pixel (left + j) % pixels of image (left + j) / pixels. `bias`: (planes), added, or null. 16-byte
-// stores where a plane is a multiple of them.
+// column left + j to pixel (left + j) % pixels of image (left + j) / pixels. `bias`: (planes) is added, or null. Stores
+// of 16 bytes if `pixels` is a multiple of 4 and y is aligned.
 template <int TM, int TN>
 __device__ inline void store_planes(const float (&sums)[TM][TN], float* y, int top, int rows, int left, int images,
                                     int planes, int first_plane, int pixels, const float* bias) {

@@ -4,9 +4,9 @@
 namespace warpwise {
 
 // Waits until the previous kernels of the stream have completed and their writes are visible; from sm_90 on. Until then
-// a thread may access shared memory and the kernel's arguments only, since the kernels before may still write any other
+// a thread may access only shared memory and the kernel's arguments, because previous kernels may still write any other
 // memory. The next kernel of the stream may start when all blocks of this grid have called this function or returned:
-// its launch and its work before its own call overlap this kernel. Each block calls it, before it can return.
+// its launch and its work before its own call overlap this kernel. Every block must call it before it returns.
 __device__ inline void wait_for_previous_kernel() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

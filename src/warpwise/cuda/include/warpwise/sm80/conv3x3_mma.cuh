@@ -1,16 +1,16 @@
-// 3 x 3 convolutions with padding 1 on tensor cores, accurate to float32, from tiles in shared memory: an implicit GEMM
-// whose rows are filters, whose columns are pixels, and whose K is (tap, plane).
+// 3 x 3 convolutions with padding 1 on tensor cores with float32 accuracy, from tiles in shared memory: an implicit
+// GEMM whose rows are filters, whose columns are pixels, and whose K dimension is (tap, plane).
 //
-// 3xTF32: x = big + small, where big is x rounded to TF32 and small = x - big. x y is big small' + small big' + big
-// big', without small small', which is below 2^-22 |x y|. Tensor cores round sums toward zero, so a sum of mma.sync has
-// at most 48 products and is added to float32 registers, rounded to nearest. The parts of large numbers, infinities and
-// NaN overflow or cancel to NaN: where a value is not below kOrdinary in magnitude, the block multiplies in float32.
-// TF32 numbers are multiples of 2^-136, so a product with |x| below 2^-112 has an error of up to 2^-137 |y|.
+// 3xTF32: x = big + small, where big is x rounded to TF32 and small = x - big. x y is computed as big small' + small
+// big' + big big'; small small' is below 2^-22 |x y| and omitted. Tensor cores round sums toward zero, so mma.sync sums
+// at most 48 products, which are added to float32 registers with rounding to nearest. The parts of large numbers,
+// infinities and NaN overflow or give NaN: a block in which a value is not below kOrdinary in magnitude multiplies in
+// float32. TF32 numbers are multiples of 2^-136, so a product with |x| below 2^-112 has an error of up to 2^-137 |y|.
 //
-// Planes in shared memory belong to quads: element (plane, position) is at plane / 4 * pitch + 4 position + plane % 4,
-// and position is row * stride + column, stride = w + 2. A 16-byte load has four planes, which are K of two steps of
-// mma.sync: lane t has planes 4 t and 4 t + 1 of the first step, 4 t + 2 and 4 t + 3 of the second. Quads are 8 mod 32
-// floats apart, so that the loads of eight adjacent pixels have no bank conflict.
+// Planes in shared memory are interleaved in quads: element (plane, position) is at plane / 4 * pitch + 4 position +
+// plane % 4, with position = row * stride + column and stride = w + 2. A 16-byte load reads four planes, the K indices
+// of two steps of mma.sync: lane t has planes 4 t and 4 t + 1 in the first step, 4 t + 2 and 4 t + 3 in the second.
+// Quads are 8 mod 32 floats apart, so the loads of eight adjacent pixels have no bank conflicts.
 #pragma once
 
 #include <warpwise/core/pack.cuh>
@@ -19,8 +19,8 @@
 
 namespace warpwise {
 
-constexpr int kMmaPlanes = 16, kMmaQuads = kMmaPlanes / 4;  // of a chunk of K
-constexpr int kMmaTaps = 9, kMmaSteps = 2;                  // steps of K a tap
+constexpr int kMmaPlanes = 16, kMmaQuads = kMmaPlanes / 4;  // per chunk of K
+constexpr int kMmaTaps = 9, kMmaSteps = 2;                  // steps of K per tap
 constexpr float kOrdinary = 18014398509481984.0f;           // 2^54: sums of 2^18 products are finite
 
 __device__ inline bool is_ordinary(float value) { return fabsf(value) < kOrdinary; }
@@ -49,7 +49,7 @@ struct MmaBand {
   __device__ int entries() const { return (rows + 2) * w; }
   __device__ int tap(int index) const { return 4 * (index / 3 * stride + index % 3); }
 
-  // at: (entries()): the offset of pixel i of consecutive rows, relative to that of the first.
+  // at: (entries()) = the offset of pixel i of consecutive rows, relative to that of the first pixel.
   template <int THREADS>
   __device__ void fill_offsets(int* at) const {
     for (int i = threadIdx.x; i < entries(); i += THREADS) at[i] = 4 * (i / w * stride + i % w);
@@ -61,7 +61,7 @@ __device__ inline void mma_zero(float* shared, int floats) {
   for (int i = threadIdx.x * 4; i < floats; i += THREADS * 4) *packs(shared + i) = Pack<float>{};
 }
 
-// Copies a chunk of `planes` planes of x: (planes, h, w) by cp.async; the other planes are zeros.
+// Copies a chunk of `planes` planes of x: (planes, h, w) with cp.async; the chunk's other planes are zeros.
 template <int THREADS>
 __device__ inline void mma_copy_planes(float* to, const float* x, int planes, const MmaBand& band, const int* at) {
   const int q = threadIdx.x % 4, size = band.h * band.w;
@@ -77,7 +77,7 @@ __device__ inline void mma_copy_planes(float* to, const float* x, int planes, co
   }
 }
 
-// False if an element that this thread copied by mma_copy_planes is not ordinary.
+// Returns false if an element that this thread copied in mma_copy_planes is not ordinary.
 template <int THREADS>
 __device__ inline bool mma_ordinary_planes(const float* planes, const MmaBand& band, const int* at) {
   bool ordinary = true;
@@ -90,7 +90,7 @@ __device__ inline bool mma_ordinary_planes(const float* planes, const MmaBand& b
   return ordinary;
 }
 
-// The fragments of 16 TILES rows of filters for a chunk of K: (tap, step, tile, lane, 4). Taps are 4 mod 32 floats
+// The fragments of 16 * TILES rows of filters for a chunk of K: (tap, step, tile, lane, 4). Taps are 4 mod 32 floats
 // apart, so that stores of adjacent taps have few bank conflicts.
 template <int TILES>
 struct MmaFilters {
@@ -108,8 +108,8 @@ struct MmaFilters {
     return Loaded<THREADS, TRANSPOSED, 1>(f, first_filter, first_channel, k, c).store(to);
   }
 
-  // The elements of CHUNKS adjacent chunks of rows, or of planes if TRANSPOSED, in registers: other loads may be in
-  // flight with theirs. A warp has every THREADS / 32-th filter.
+  // The elements of CHUNKS adjacent chunks of rows, or of planes if TRANSPOSED, in registers, so that other loads can
+  // be in flight at the same time. A warp loads every (THREADS / 32)-th filter.
   template <int THREADS, bool TRANSPOSED, int CHUNKS>
   struct Loaded {
     static constexpr int kFilters = TRANSPOSED ? kMmaPlanes : 16 * TILES;
@@ -153,9 +153,9 @@ struct MmaFilters {
   };
 };
 
-// A tap's part of the sums of N adjacent n-tiles from `first` on. `from`: the first plane of this lane at the tap. The
-// products of the small parts come first, because a sum loses least while it is small. N sums alternate, to hide the
-// latency of mma.sync.
+// Adds a tap's products to the sums of N adjacent n-tiles from FIRST on. `from`: the first plane of this lane at the
+// tap. Products with small parts are added first, because a sum loses the least precision while it is small. N sums
+// alternate, to hide the latency of mma.sync.
 template <int FIRST, int N, int TILES, int COUNT>
 __device__ inline void mma_add_pixels(float (&sums)[COUNT][TILES][4], const unsigned (&big)[kMmaSteps][TILES][4],
                                       const unsigned (&small)[kMmaSteps][TILES][4], const float* from,
@@ -193,7 +193,7 @@ __device__ inline void mma_add_pixels(float (&sums)[COUNT][TILES][4], const unsi
   }
 }
 
-// All n-tiles from FIRST on, of which the last one is multiplied if it exists.
+// The same for all n-tiles from FIRST on, without the last one unless `last`.
 template <int FIRST, int TILES, int COUNT>
 __device__ inline void mma_add_all_pixels(float (&sums)[COUNT][TILES][4], const unsigned (&big)[kMmaSteps][TILES][4],
                                           const unsigned (&small)[kMmaSteps][TILES][4], const float* from,
@@ -209,8 +209,8 @@ __device__ inline void mma_add_all_pixels(float (&sums)[COUNT][TILES][4], const 
   }
 }
 
-// sums[j][tile] += filters times the pixels of n-tile j of this lane, at offset at[j] in `planes`, of which the first
-// `count` exist. A fragment's column is a pixel.
+// sums[j][tile] += filters times the pixels of n-tile j, for the first `count` n-tiles; at[j] is the offset of this
+// lane's pixel in `planes`. A fragment's column is a pixel.
 template <int TILES, int COUNT>
 __device__ inline void mma_add_chunk(float (&sums)[COUNT][TILES][4], const float* filters, const float* planes,
                                      const int (&at)[COUNT], int count, const MmaBand& band) {
@@ -246,7 +246,7 @@ struct MmaPixels {
     for (int j = 0; j < COUNT; ++j)
       at[j] = offsets[min(8 * (warp + WARPS * j) + static_cast<int>(threadIdx.x % kWarp) / 4, pixels - 1)];
   }
-  // The pixel of sums[j][tile][0] and [2]; the next one is that of [1] and [3].
+  // The pixel of sums[j][tile][0] and [2]; [1] and [3] belong to the next pixel.
   __device__ static int pixel(int j) {
     return 8 * (static_cast<int>(threadIdx.x) / kWarp + WARPS * j) + 2 * (threadIdx.x % 4);
   }
@@ -279,7 +279,7 @@ __device__ inline void mma_add_chunk_in_float(float (&sums)[COUNT][TILES][4], co
   }
 }
 
-// y: (planes, h, w) of an image = sums; rows of the fragments are planes.
+// Stores the sums to y: (planes, h, w) of an image; the rows of the fragments are planes.
 template <int WARPS, int TILES, int COUNT>
 __device__ inline void mma_store_planes(float* y, const float (&sums)[COUNT][TILES][4], int planes,
                                         const MmaBand& band) {

@@ -1,5 +1,5 @@
-// The gradient of the filters of a 3 x 3 convolution with padding 1 on tensor cores, accurate to float32: for each tap
-// a matrix product whose rows are filters, whose columns are channels, and whose K is the pixels. See conv3x3_mma.cuh.
+// The gradient of the filters of a 3 x 3 convolution with padding 1 on tensor cores with float32 accuracy: for each tap
+// a GEMM whose rows are filters, whose columns are channels, and whose K dimension is the pixels. See conv3x3_mma.cuh.
 //
 // The gradient d of the convolution has 32 planes, x has 16, in quads with the same geometry. A step of K has the eight
 // pixels from 8 i on: lane t has pixels 0, 1, 4 and 5, then 2, 3, 6 and 7, so that the loads of four lanes from two
@@ -53,8 +53,8 @@ __device__ inline bool mma_fill_windows(float* planes, const Source& source, con
   return ordinary;
 }
 
-// The windows of 2 x 2 of an image that is one band, h and w even, in order: the first pixel, and above 2^16 its place
-// in a quad.
+// The 2 x 2 windows, in order, of an image that is one band, h and w even: the index of the first pixel in the low 16
+// bits, its offset in a quad in the high 16 bits.
 template <int THREADS>
 __device__ inline void mma_list_windows(unsigned* windows, const MmaBand& band) {
   const int across = band.w / 2;
@@ -64,7 +64,7 @@ __device__ inline void mma_list_windows(unsigned* windows, const MmaBand& band) 
   }
 }
 
-// mma_fill_windows for such an image: no window is cut by a border. Planes from `count` on stay as they are.
+// mma_fill_windows for such an image, in which every window is complete. Planes from `count` on are not written.
 template <int THREADS, class Source>
 __device__ inline bool mma_fill_whole_windows(float* planes, const Source& source,
                                               const typename Source::Channel* channels, int first_plane, int count,
@@ -106,23 +106,23 @@ __device__ inline bool mma_fill_whole_windows(float* planes, const Source& sourc
   return ordinary;
 }
 
-// Sums of dw of one of WARPS warps: of five or four taps, 32 filters and eight channels. Warps are numbered by tiles of
-// channels, halves of the taps, and WARPS / 4 splits of the steps of K. sums[i][tile]: tap first_tap() + i; a
-// fragment's row is a filter, its column a channel.
+// The sums of dw of one of WARPS warps: five or four taps, 32 filters and eight channels. The warp index enumerates
+// tiles of channels (fastest), halves of the taps, and WARPS / 4 splits of the steps of K. sums[i][tile]: tap
+// first_tap() + i; a fragment's row is a filter, its column a channel.
 template <int WARPS>
 struct MmaWeights {
   static constexpr int kSplits = WARPS / 4, kTiles = kMmaFilters / 16, kFloats = kMmaFilters * kMmaPlanes * kMmaTaps;
-  static constexpr int kTaps = (kMmaTaps + 1) / 2;  // of the first half
+  static constexpr int kTaps = (kMmaTaps + 1) / 2;  // taps of the first half
   float sums[kTaps][kTiles][4] = {};
 
   __device__ static int split() { return threadIdx.x / kWarp % WARPS / 4; }
   __device__ static int first_tap() { return threadIdx.x / kWarp / 2 % 2 * kTaps; }
-  __device__ static int channel() { return threadIdx.x / kWarp % 2 * 8; }  // the first of the warp
+  __device__ static int channel() { return threadIdx.x / kWarp % 2 * 8; }  // the warp's first channel
 
   // Adds the products of the pixels of a band.
   __device__ void add(const float* x, const float* d, const int* offsets, const MmaBand& band) {
     const int g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
-    // Shared addresses of this lane's first pixel, for each tap, so that a load takes one addition.
+    // Shared-memory addresses of this lane's first pixel for each tap, so that a load needs one addition.
     unsigned taps[kTaps];
 #pragma unroll
     for (int i = 0; i < kTaps; ++i) {
@@ -153,7 +153,7 @@ struct MmaWeights {
     }
   }
 
-  // A step's products of N taps, whose sums alternate.
+  // Adds the products of a step for N taps, whose sums alternate.
   template <int FIRST, int N>
   __device__ void add_taps(const unsigned (&taps)[kTaps], const unsigned (&at)[2], const unsigned (&big)[kTiles][4],
                            const unsigned (&small)[kTiles][4]) {
@@ -213,7 +213,7 @@ struct MmaWeights {
     }
   }
 
-  // to: kFloats, (filters, channels, taps) = the sums of the warps of split 0, and += those of the other splits.
+  // to: (filters, channels, taps), kFloats in all: assigned by the warps of split 0, added to by those of other splits.
   __device__ void store(float* to) const {
     const int row = threadIdx.x % kWarp / 4, column = channel() + 2 * (threadIdx.x % 4);
 #pragma unroll

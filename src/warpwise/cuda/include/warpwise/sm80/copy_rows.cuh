@@ -1,4 +1,4 @@
-// Rows of a matrix copied to shared memory by cp.async, while the threads compute.
+// Copies of the rows of a matrix to shared memory with cp.async, while the threads compute.
 #pragma once
 
 #include <warpwise/core/point_tile.cuh>
@@ -12,8 +12,8 @@ __device__ inline void cp_async8(unsigned to, const void* from, bool valid) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(read) : "memory");
 }
 
-// load_rows by cp.async, complete after __pipeline_commit and __pipeline_wait_prior: `rows` rows of x: (n, width) from
-// row `first` on to tile: (rows, stride). A copy has 16, 8 or 4 bytes, depending on the alignment of the rows.
+// load_rows with cp.async, complete after __pipeline_commit and __pipeline_wait_prior: `rows` rows of x: (n, width)
+// from row `first` on to tile: (rows, stride). A copy has 16, 8 or 4 bytes, depending on the alignment of the rows.
 __device__ inline void copy_rows_async(float* tile, const float* x, long long n, int width, long long first, int rows,
                                        int stride) {
   const int quads = (width + 3) / 4;
@@ -22,7 +22,7 @@ __device__ inline void copy_rows_async(float* tile, const float* x, long long n,
   for (int i = threadIdx.x; i < rows * quads; i += blockDim.x) {
     const int row = i / quads, column = (i - row * quads) * 4;
     const int valid = first + row < n ? width - column : 0;
-    const float* const from = x + (valid > 0 ? (first + row) * width + column : 0);  // valid in any case
+    const float* const from = x + (valid > 0 ? (first + row) * width + column : 0);  // a valid address in any case
     const unsigned to = shared_address(tile + row * stride + column);
     if (word == 16) {
       mma::cp_async<16>(to, from, valid > 0);
@@ -36,8 +36,8 @@ __device__ inline void copy_rows_async(float* tile, const float* x, long long n,
   }
 }
 
-// Copies of TILE rows of x: (n, width) to a tile of a warp, which alone waits for them: lane l starts at the l-th 16
-// bytes of the tile and steps by 32 of them. Rows past `end` are zero.
+// Copies TILE rows of x: (n, width) to a tile of one warp; only this warp waits for them. Lane l starts at the l-th
+// 16-byte vector of the tile and advances by 32 vectors. Rows past `end` are zero.
 template <int TILE>
 struct WarpCopy {
   const float* features;
@@ -58,7 +58,7 @@ struct WarpCopy {
 
   __device__ void operator()(float* tile, int first, int end) const {
     int r = row, c = quad;
-    if (bytes == 16 && end - first >= TILE) {  // one range of memory
+    if (bytes == 16 && end - first >= TILE) {  // one contiguous range
       const float* from = features + static_cast<long long>(first) * width + threadIdx.x % 32 * 4;
       unsigned to = shared_address(tile + r * stride + 4 * c);
       for (int i = threadIdx.x % 32; i < TILE * quads; i += 32) {

@@ -20,9 +20,9 @@
 namespace warpwise {
 namespace gemm {
 
-// a: (m, k), b: (k, n); their lines are a_stride and b_stride elements apart. `store` is an epilogue of gemm_store.cuh.
-// grid.x: tiles * SPLIT blocks. Dynamic shared memory: the larger of the stages and of what stage_sums fills, BM *
-// (BN + 8) floats or more, which reuse their memory. Each block adds the sums of all blocks in the order of their
+// a: (m, k), b: (k, n), with leading dimensions a_stride and b_stride. `store` is an epilogue of gemm_store.cuh.
+// grid.x: tiles * SPLIT blocks. Dynamic shared memory: the larger of the stages and of the output of stage_sums, BM *
+// (BN + 8) floats or more, which reuses their memory. Each block adds the sums of all blocks in the order of their
 // ranks, so the result is deterministic.
 template <class MainLoop, int SPLIT, class T, class Epilogue>
 __device__ inline void gemm_split_k(const T* a, int a_stride, const T* b, int b_stride, int m, int n, int k,
@@ -72,8 +72,8 @@ __device__ inline void gemm_split_k(const T* a, int a_stride, const T* b, int b_
 }
 
 // a: (batch, m, k), b: (batch, k, n), c: (batch, m, n), c contiguous; matrices of a and b are a_batch and b_batch
-// elements apart, their lines a_stride and b_stride. Loop: SimtMainLoop or MmaMainLoop of these layouts and alignments.
-// C_ALIGNED: n is a multiple of 4. SPLIT: blocks of a cluster. Grid: (SPLIT blocks for each tile of a matrix, batch).
+// elements apart, with leading dimensions a_stride and b_stride. Loop: SimtMainLoop or MmaMainLoop of these layouts and
+// alignments. C_ALIGNED: n is a multiple of 4. SPLIT: blocks of a cluster. Grid: (SPLIT blocks per tile, batch).
 template <class Loop, bool C_ALIGNED, int SPLIT>
 __global__ void __launch_bounds__(Loop::kThreads) WARPWISE_CLUSTER(SPLIT)
     cluster_split_k(const typename Loop::Element* __restrict__ a, int a_stride, long long a_batch,

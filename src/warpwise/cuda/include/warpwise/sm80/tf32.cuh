@@ -3,7 +3,7 @@
 
 namespace warpwise {
 
-// mma.sync reads the upper 19 bits of a float: what they leave of it.
+// The part of a float that mma.sync ignores: it reads only the upper 19 bits.
 __device__ inline unsigned rest_of_tf32(float value) {
   return __float_as_uint(value - __uint_as_float(__float_as_uint(value) & 0xffffe000u));
 }

@@ -1,4 +1,4 @@
-// 3 x 3 convolutions with padding 1 by wgmma, accurate to float32: an implicit GEMM whose rows are pixels, in
+// 3 x 3 convolutions with padding 1 by wgmma with float32 accuracy: an implicit GEMM whose rows are pixels, in
 // registers, and whose columns are 32 filters, in shared memory. The planes, their layout and 3xTF32 are those of
 // sm80/conv3x3_mma.cuh. sm_90a only.
 #pragma once
@@ -22,8 +22,8 @@ struct WgmmaFilters {
   }
   __device__ static float value(const float* filters, int at) { return filters[at] + filters[kPart + at]; }
 
-  // Fills them from f: (k, c, 3, 3). Returns false if an element is not ordinary: it is stored undivided. A thread has
-  // the nine taps of a plane of a filter.
+  // Fills them from f: (k, c, 3, 3). Returns false if an element is not ordinary; it is stored without splitting it. A
+  // thread loads the nine taps of one plane of a filter.
   template <int THREADS>
   __device__ static bool fill(float* to, const float* f, int first_filter, int first_channel, int k, int c) {
     static_assert(THREADS == kWgmmaFilters * kMmaPlanes, "a thread has a plane of a filter");
@@ -56,7 +56,7 @@ __device__ inline int wgmma_pixel(int tile) {
 }
 
 // sums += the products of a tile's pixels and the filters, for a chunk of K. at: the offsets of this lane's two pixels
-// in `planes`. Products of small parts have sums of their own: tensor cores truncate, and these sums stay small.
+// in `planes`. Products with small parts have separate accumulators, which stay small: tensor cores truncate.
 __device__ inline void wgmma_add_chunk(float (&sums)[16], const float* filters, const float* planes, const int (&at)[2],
                                        const MmaBand& band) {
   const float* const from = planes + threadIdx.x % 4 * band.pitch;
