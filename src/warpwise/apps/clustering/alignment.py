@@ -1,4 +1,4 @@
-"""Which domain of a start is which: by an external field, by the borders that a prior wants, or by wanted sizes."""
+"""Match the domains of a start to those of the model: by an external field, the prior's borders, or given sizes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def domain_order(
 ) -> torch.Tensor:
     """(K,): domain k of the model becomes domain ``order[k]`` of the start, whose probabilities are ``q`` (N, K).
 
-    A ``field`` (N, K) decides; without it an ``interaction`` (K, K); without both ``sizes`` (K,), the largest domain
-    taking the largest. The result is on the CPU.
+    A ``field`` (N, K) determines the order; without it an ``interaction`` (K, K); without both the ``sizes`` (K,),
+    where the largest domain gets the largest size. The result is on the CPU.
     """
     k = q.shape[1]
     parallel = Alone(len(q)) if parallel is None else parallel
@@ -39,16 +39,16 @@ def domain_order(
 
 
 def borders_of(graph: Graph, labels: torch.Tensor, k: int) -> torch.Tensor:
-    """(K, K) float64: the sums of the weights of the edges between two of the ``labels`` (N,)."""
+    """(K, K) float64: the sum of the weights of the edges between each pair of ``labels`` (N,)."""
     borders = torch.zeros(k, k, dtype=torch.float64)
     return borders.index_put_((labels[graph.rows], labels[graph.columns]), graph.weights.double(), accumulate=True)
 
 
 def border_order(borders: torch.Tensor, interaction: torch.Tensor) -> torch.Tensor:
-    """(K,): the order of the domains in which ``borders`` (K, K) cost least under ``interaction``.
+    """(K,): an order of the domains with a high sum of ``borders`` (K, K) times ``interaction`` (K, K).
 
-    Domains are sorted by the second eigenvector of the Laplacian of their borders, then pairs are swapped while it
-    helps.
+    Domains are sorted by the second eigenvector of the Laplacian of their borders, then pairs are swapped as long as
+    that increases the sum.
     """
     k = interaction.shape[0]
     borders = borders.clone().fill_diagonal_(0)

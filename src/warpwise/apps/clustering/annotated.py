@@ -61,7 +61,7 @@ def _entry(adata: Any, field: str, key: str) -> Any:
 
 
 def _categorical(labels: np.ndarray, n_domains: int) -> Any:
-    """Names of the domains, as the categories of pandas where it is installed, as it is with anndata."""
+    """Names of the domains, as a pandas Categorical if pandas is installed; anndata requires it."""
     names = labels.astype(str)
     try:
         import pandas

@@ -19,9 +19,9 @@ class Checkpoint:
         self.path, self.key = Path(path), key
 
     def load(self) -> dict[str, Any] | None:
-        """The state that was saved last, on the CPU, or None without a file.
+        """The last saved state, on the CPU, or None if there is no file.
 
-        Raises ``ValueError`` if the file is not a checkpoint, or of other data or parameters.
+        Raises ``ValueError`` if the file is not a checkpoint, or belongs to other data or parameters.
         """
         if not self.path.exists():
             return None

@@ -10,7 +10,7 @@ from warpwise.apps.clustering.graph import Graph
 def connected_components(graph: Graph, labels: torch.Tensor) -> torch.Tensor:
     """(N,) int64 from 0: points share a number if edges between points of equal ``labels`` (N,) join them.
 
-    Each round hooks roots onto the smallest root next to them and shortens all paths to length one.
+    Each round links every root to the smallest adjacent root and shortens all paths to length one.
     """
     rows = graph.rows
     same = labels[rows] == labels[graph.columns]
@@ -56,7 +56,7 @@ def merge_regions(
         owner[region] = labels
         small = size < min_region
         if contiguous:
-            # Of the regions of one label the last in order of size, then of number, is kept.
+            # For each label the last region in order of size, then of number, is kept.
             rank = torch.argsort(torch.argsort(size, stable=True))
             best = torch.full((domains,), -1).scatter_reduce_(0, owner, rank, "amax")
             small |= rank < best[owner]

@@ -20,9 +20,9 @@ class Emission:
     """Means and covariances of C classes for each of R restarts, from responsibilities (N, R, C).
 
     ``covariance`` is "tied" (one matrix), "diag" (one vector of variances a class), "full" (one matrix a class), or "t"
-    (Student's t with 4 degrees of freedom and one scale matrix). Those of a class are shrunk towards the tied one by
-    D + 1 pseudo-observations. A class without points keeps its mean. X (N, D) and the responsibilities are of the own
-    points of a process; ``parallel`` adds over the processes.
+    (Student's t with 4 degrees of freedom and one scale matrix). Covariances of single classes are shrunk towards the
+    tied one by D + 1 pseudo-observations. A class without points keeps its mean. X (N, D) and the responsibilities
+    belong to the process's own points; ``parallel`` adds over the processes.
     """
 
     likelihood: torch.Tensor  # (R,) float64: the expected log-likelihood of all points, of a tied covariance
@@ -52,7 +52,7 @@ class Emission:
 
     @classmethod
     def fitted(cls, mean: torch.Tensor, scale: torch.Tensor, total: torch.Tensor, parallel: Alone) -> Emission:
-        """A tied covariance with the given parameters; ``total`` (D, D) is the sum of x x^T over all points."""
+        """An emission with a tied covariance and these parameters; ``total`` (D, D) is the sum of all x x^T."""
         made = cls.__new__(cls)
         made.covariance, made.parallel, made.total, made.distance = "tied", parallel, total, None
         made.mean, made.scale = mean, scale
@@ -60,7 +60,7 @@ class Emission:
 
     @classmethod
     def of(cls, emission: Emission) -> Emission:
-        """The parameters of ``emission`` for other points, without a state of an M step."""
+        """A copy of ``emission``'s parameters for other points, without the state of an M step."""
         copy = cls.__new__(cls)
         copy.covariance, copy.mean, copy.scale = emission.covariance, emission.mean, emission.scale
         copy.distance = None
@@ -162,14 +162,14 @@ class Emission:
             self.scale = torch.stack(matrices).view(restarts, classes, d, d)
 
     def coefficients(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of a tied covariance: linear (R, C, D) and constant (R, C), with x · linear + constant the scores."""
+        """For a tied covariance: linear (R, C, D) and constant (R, C); the scores are x · linear + constant."""
         if self._coefficients is None:
             linear = self.mean @ torch.linalg.inv_ex(self.scale).inverse
             self._coefficients = linear, -(linear * self.mean).sum(2) / 2
         return self._coefficients
 
     def scores(self, X: torch.Tensor) -> torch.Tensor:
-        """(N, R, C): log p(x | c), less a term that does not depend on the class (``common``)."""
+        """(N, R, C): log p(x | c) minus a term that does not depend on the class (``common``)."""
         restarts, classes, d = self.mean.shape
         if self.covariance == "tied":
             linear, constant = self.coefficients()

@@ -1,4 +1,4 @@
-"""What the estimators share: X as a tensor on a device, results of the same kind as X, and checks of parameters."""
+"""Shared code of the estimators: X as a tensor on a device, results of the same kind as X, and checks of parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Estimator", "check_is_fitted"]
 
 
 class Estimator(ClusterMixin, BaseEstimator):
-    """A clusterer that takes NumPy arrays and tensors, and gives results of the same kind."""
+    """A clusterer that takes NumPy arrays or tensors and returns results of the same kind."""
 
     device: Any
     random_state: Any

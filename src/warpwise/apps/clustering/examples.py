@@ -1,4 +1,4 @@
-"""Pictures that come with other packages: a brain in nilearn's wheel, a photograph in scikit-image's."""
+"""Pictures from other packages: a brain from nilearn's wheel, a photograph from scikit-image's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NIFTI_HEADER = 352  # bytes before the voxels of a .nii file
 
 
 class Picture(NamedTuple):
-    """``pixels`` (..., channels) or (...), ``mask`` of the points that count, and the known ``labels`` if any."""
+    """``pixels`` (..., channels) or (...), ``mask`` of the points to cluster, and the known ``labels`` if any."""
 
     pixels: np.ndarray
     mask: np.ndarray | None = None

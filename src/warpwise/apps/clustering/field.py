@@ -30,9 +30,9 @@ class MeanField:
 
     ``interaction`` V is (K, K), or None for Potts (the identity). ``external`` is (1 or N, R, K), added to log q.
     ``mix`` is (R, K, C), or None where each domain is one class. ``temper`` multiplies the log-likelihood of each
-    point. ``sizes`` (K,) are wanted fractions of the points, to which ``external`` is moved. ``independent`` (N, D) are
-    features whose noise is independent between points, for beta, where the noise of X is not. With ``parallel`` the
-    arrays are those of one process, its halo last.
+    point. ``sizes`` (K,) are target fractions of the points; the M step adjusts ``external`` towards them.
+    ``independent`` (N, D) are features whose noise is independent between points, used for beta if the noise of X is
+    not independent. With ``parallel`` the arrays are those of one process, its halo last.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class MeanField:
         self._near = self._derivatives = q[:0]
 
     def scores(self) -> torch.Tensor:
-        """(N, R, K): log p(x_i | z_i = k), less what does not depend on k, at the current parameters."""
+        """(N, R, K): log p(x_i | z_i = k) minus a term that does not depend on k, at the current parameters."""
         if self.likelihood is None:
             scores = self.emission.scores(self.X)
             if self.mix is None:
@@ -92,7 +92,7 @@ class MeanField:
             self._derivatives = slopes
 
     def _step(self, part: Part, estimate: bool) -> tuple[torch.Tensor | None, ...]:
-        """Update the points of ``part``; the sums of q, of q times X and of the derivatives for beta over them."""
+        """Update the points of ``part``; return their sums of q, q X and the derivatives for beta."""
         linear = constant = None
         if self.mix is None and self.emission.linear:
             features, (linear, constant) = self.X, self.emission.coefficients()
@@ -132,7 +132,7 @@ class MeanField:
 
     def update_parameters(self, highest_beta: float | None = None) -> None:
         """The M step of the emissions, the mixtures of types and, with ``sizes``, the external field; with
-        ``highest_beta`` that of beta, too."""
+        ``highest_beta`` also of beta."""
         own = self.parallel.own
         together = self._moments is not None and self.independent is None and highest_beta is not None
         if highest_beta is not None and not together:
@@ -162,8 +162,8 @@ class MeanField:
     def update_beta(self, highest: float) -> None:
         """One Newton step of beta on the pseudo-likelihood sum_i log p(z_i | neighbours), clipped to [0, highest].
 
-        Smoothed features make labels of neighbours agree without any prior, which would raise beta to ``highest``. With
-        ``independent`` z_i has instead the posterior given its own features and the neighbours.
+        With smoothed features the labels of neighbours agree without any prior, which would raise beta to ``highest``.
+        With ``independent``, z_i therefore has the posterior given these features of point i and the neighbours.
         """
         if self.independent is not None:
             logits = self.beta[:, None] * self._near + self.external
@@ -192,8 +192,8 @@ class MeanField:
         return self.parallel.sum(bound) + self.temper * self._common()
 
     def _blocks(self) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor, torch.Tensor]]:
-        """Own points, their scores, their neighbours' support and their external field, (n, R, K) each. The scores of
-        all points are computed at once unless they are affine in the features."""
+        """Yield own points, their scores, their neighbours' support and their external field, (n, R, K) each. The
+        scores of all points are computed at once unless they are affine in the features."""
         n, graph = self.parallel.own, self.graph
         affine = self.mix is None and self.emission.linear
         scores = None if affine else self.scores()
@@ -212,7 +212,7 @@ class MeanField:
             yield part, here, near, self.external if len(self.external) == 1 else self.external[part]
 
     def pseudo_bic(self, parameters: int) -> float:
-        """-2 log of the pseudo-likelihood of the first fit, penalised by log N a parameter (Stanford and Raftery 2002).
+        """-2 log of the pseudo-likelihood of the first fit, plus log N for each parameter (Stanford and Raftery 2002).
 
         sum_i log sum_k p(x_i | k) p(z_i = k | neighbours) needs no log Z, so that fits of different K can be compared.
         """
@@ -234,7 +234,7 @@ class MeanField:
 
     def run(self, iterations: int, highest_beta: float | None = None, tolerance: float = 0.0, least: int = 3) -> int:
         """EM until at most a fraction ``tolerance`` of the first fit's labels changes, after at least ``least``
-        iterations; returns the iterations done.
+        iterations; return the number of iterations.
 
         ``highest_beta`` None keeps ``beta``. On a GPU the labels are compared in every fifth iteration.
         """

@@ -19,7 +19,7 @@ class Graph:
 
     ``rowptr`` is (N + 1,) int64, ``columns`` and ``weights`` are (E,) int64 and float32, with both directions of each
     edge among the E entries. ``colours`` is (N,) int64: neighbours differ in it. On a GPU ``rowptr`` and ``columns``
-    are int32, and weights of 1 share the memory of one.
+    are int32, and weights that are all 1 are one expanded element.
     """
 
     rowptr: torch.Tensor
@@ -122,7 +122,7 @@ class Graph:
 
 
 def with_indices_of_device(graph: Graph) -> Graph:
-    """``graph`` of weights 1 itself on a CPU; on a GPU with indices of int32."""
+    """``graph`` with weights of 1: unchanged on a CPU, with int32 indices on a GPU."""
     if not graph.weights.is_cuda:
         return graph
     if max(graph.columns.numel(), graph.n_points) >= 2**31:
@@ -134,7 +134,7 @@ def with_indices_of_device(graph: Graph) -> Graph:
 
 
 def unit_graph(counts: torch.Tensor, columns: torch.Tensor, colours: torch.Tensor) -> Graph:
-    """The graph of weights 1 in which point i has the next ``counts[i]`` of the ``columns`` as neighbours."""
+    """The graph with weights 1 in which point i has the next ``counts[i]`` entries of ``columns`` as neighbours."""
     rowptr = torch.zeros(len(counts) + 1, dtype=columns.dtype, device=columns.device)
     rowptr[1:] = counts.cumsum(0)
     weights = _ones(columns) if columns.is_cuda else torch.ones(columns.shape)
@@ -144,12 +144,12 @@ def unit_graph(counts: torch.Tensor, columns: torch.Tensor, colours: torch.Tenso
 
 
 def _ones(columns: torch.Tensor) -> torch.Tensor:
-    """(E,) float32 ones in the memory of one."""
+    """(E,) float32 ones: one element, expanded."""
     return torch.ones(1, device=columns.device).expand(columns.shape)
 
 
 def generator_on(device: torch.device, generator: torch.Generator) -> torch.Generator:
-    """``generator`` of the CPU itself, or on a GPU one with a seed that is drawn from it."""
+    """``generator``, which is on the CPU, or for a GPU a new one there whose seed is drawn from it."""
     if device.type != "cuda":
         return generator
     return torch.Generator(device).manual_seed(int(torch.randint(2**62, (1,), generator=generator)))

@@ -30,7 +30,7 @@ def graph_of(
     """The graph on ``device`` of ``n_points`` points from at most one of its three descriptions; no edges if none is
     given.
 
-    Raises ``ValueError`` if two are given, or if the description is of another number of points.
+    Raises ``ValueError`` if two are given, or if the description has another number of points.
     """
     names = ("coords", "graph", "shape")
     given = [name for name, value in zip(names, (coords, graph, shape), strict=True) if value is not None]
@@ -72,12 +72,12 @@ def whitening(
     order: torch.Tensor | None = None,
     whiten: bool = True,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(mean (D,), matrix (D, D')): (X - mean) @ matrix has unit covariance between neighbours, half of that of their
-    differences. Without edges it has unit covariance. Directions without variance are dropped, so that D' <= D; if no
-    direction has any, one column of zeros is left. Without ``whiten`` the matrix is a multiple of the identity, and the
-    mean of those variances is 1.
+    """(mean (D,), matrix (D, D')): for (X - mean) @ matrix, half of the covariance of the differences of neighbours is
+    the identity; without edges its covariance is. Directions without variance are dropped, so that D' <= D; if no
+    direction has variance, one column of zeros remains. Without ``whiten`` the matrix is a multiple of the identity for
+    which the mean of those variances is 1.
 
-    Most neighbours share a domain: the metric is near that of the noise within domains, whatever the units of X are.
+    Most neighbours share a domain, so this covariance is close to that of the noise within domains, in any units of X.
     Row i of ``graph`` is point ``order[i]``, or i without ``order``.
     """
     parallel = Alone(len(X)) if parallel is None else parallel
@@ -114,7 +114,7 @@ def whitening(
 def affine(
     X: torch.Tensor, mean: torch.Tensor, matrix: torch.Tensor, order: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """(N, D') float32: (X - mean) @ matrix, the rows X[order] if ``order`` is given; a block at a time. A ``matrix``
+    """(N, D') float32: (X - mean) @ matrix, of the rows X[order] if ``order`` is given, block by block. A ``matrix``
     (D,) is diagonal. Computed in float64, on a GPU in the dtype of X: differences of float32 near ``mean`` are exact.
     """
     dtype = X.dtype if X.is_cuda else torch.float64
@@ -128,7 +128,7 @@ def affine(
 
 
 def _rows(X: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-    """X[indices]. On a GPU PyTorch's index_select has a block of threads for each row, however short it is."""
+    """X[indices]. On a GPU, PyTorch's index_select launches a thread block for each row, also for short rows."""
     if not X.is_cuda or X.shape[1] > _SHORT:
         return X[indices]
     return X.gather(0, indices[:, None].expand(-1, X.shape[1]))
@@ -148,7 +148,7 @@ def sum_of_products(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
 
 
 def _product(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-    """first.T @ second; on a GPU as the sum of many products, as one of few rows and columns uses few SMs."""
+    """first.T @ second; on a GPU as the sum of many products, because one with few rows and columns uses few SMs."""
     if not first.is_cuda:
         return first.T @ second
     rows = len(first) // _SPLITS * _SPLITS

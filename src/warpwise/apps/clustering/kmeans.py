@@ -1,4 +1,4 @@
-"""k-means with k-means++ seeding, several restarts of one data set."""
+"""k-means with k-means++ seeding, for several restarts on one data set."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def kmeans(
 
 
 def plus_plus(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator) -> torch.Tensor:
-    """(restarts, k, D): points of X (N, D), each drawn in proportion to its squared distance to the nearest before it.
+    """(restarts, k, D): points of X (N, D), drawn in proportion to the squared distance to the nearest earlier one.
 
     If every point equals a centre, further centres are drawn uniformly.
     """
@@ -50,16 +50,16 @@ def plus_plus(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator
 
 
 def drawn(weights: torch.Tensor, draws: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Indices (R, 1) in proportion to ``weights`` (R, N) from ``draws`` (R, 1) in [0, 1), and the weights' sums."""
+    """Indices (R, 1) in proportion to ``weights`` (R, N), from ``draws`` (R, 1) in [0, 1); and the weights' sums."""
     cumulated = weights.double().cumsum(1)
     total = cumulated[:, -1:]
     return torch.searchsorted(cumulated, draws * total, right=True).clamp(max=weights.shape[1] - 1), total
 
 
 def raced(weights: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Indices (R,) in proportion to ``weights`` (R, N): of exponential times with these rates the first one.
+    """Indices (R,) drawn in proportion to ``weights`` (R, N): the smallest of exponential variables with these rates.
 
-    Without the cumulative sum of ``drawn``, which is slow on a GPU and whose order may differ from run to run.
+    It avoids the cumulative sum of ``drawn``, which is slow on a GPU and may be added in another order in each run.
     """
     times = torch.empty_like(weights).exponential_(generator=generator)
     return times.div_(weights.clamp(min=_LEAST_RATE)).argmin(1)
@@ -68,7 +68,7 @@ def raced(weights: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 def lloyd(X: torch.Tensor, centres: torch.Tensor, iterations: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Labels (R, N) int32 and centres (R, k, D) after at most ``iterations``; an empty cluster keeps its centre.
 
-    On a GPU the restarts are advanced together.
+    On a GPU all restarts run together, otherwise one after another.
     """
     if len(centres) > 1 and not X.is_cuda:
         found = [lloyd(X, centre[None], iterations) for centre in centres]
@@ -98,7 +98,7 @@ def most_probable(q: torch.Tensor) -> torch.Tensor:
     k = q.shape[-1]
     if not q.is_cuda or k > _FEW:
         return q.argmax(-1)
-    # |q - e_k|^2 = |q|^2 + 1 - 2 q_k: on a GPU a reduction over few elements takes several times as long.
+    # |q - e_k|^2 = |q|^2 + 1 - 2 q_k. On a GPU an argmax over few elements takes several times as long.
     return kmeans_assign(q.reshape(-1, k), torch.eye(k, device=q.device))[0].view(q.shape[:-1])
 
 

@@ -53,7 +53,7 @@ def hexagonal(rows: int, columns: int, device: Any = "cpu") -> Graph:
 
 
 def _axes(shape: Sequence[int], device: Any) -> list[torch.Tensor]:
-    """The index of each point along each axis, of sizes of 1 along the others; int32 on a GPU."""
+    """The indices along each axis, as tensors with size 1 along the other axes; int32 on a GPU."""
     dtype = torch.int64 if torch.device(device).type == "cpu" else torch.int32
     ranges = [torch.arange(int(size), dtype=dtype, device=device) for size in shape]
     return [axis.view(*(-1 if at == place else 1 for at in range(len(shape)))) for place, axis in enumerate(ranges)]

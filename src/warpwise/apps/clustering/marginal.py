@@ -23,10 +23,11 @@ _ROUNDS = 8  # hops over which missing values are filled
 
 
 def filled(X: torch.Tensor, missing: torch.Tensor, graph: Graph) -> torch.Tensor:
-    """X (N, D) with the mean of the neighbours' values where ``missing``, and that of the feature where none has one.
+    """X (N, D) with missing values replaced by the mean of the neighbours' values, or of the feature if no neighbour
+    has one.
 
-    These values are used by the starts and the metric; the fit integrates them out. Raises ``ValueError`` if a feature
-    has no value at all.
+    The starts and the metric use these values; the fit integrates them out. Raises ``ValueError`` if a feature has no
+    value.
     """
     known = ~missing
     count = known.sum(0)
@@ -46,7 +47,7 @@ def filled(X: torch.Tensor, missing: torch.Tensor, graph: Graph) -> torch.Tensor
 
 
 class _Batch(NamedTuple):
-    """Points (n,) of P patterns, ``pattern`` (n,) of each, ``directions`` B (P, D, D') and ``observed`` (P, D)."""
+    """Points (n,) of P patterns: the ``pattern`` (n,) of each, ``directions`` B (P, D, D') and ``observed`` (P, D)."""
 
     points: torch.Tensor
     pattern: torch.Tensor
@@ -68,7 +69,7 @@ class Missing:
         self.rows = torch.where(norms > 0, matrix / norms, 0)
 
     def batches(self) -> Iterator[_Batch]:
-        """All points, those of one pattern together."""
+        """All points in batches; the points of one pattern are together."""
         features, d = self.rows.shape
         for points in self.order.split(max(1, _ELEMENTS // (features * max(features, d)))):
             found, pattern = torch.unique_consecutive(self.index[points], return_inverse=True)
@@ -92,7 +93,7 @@ class MarginalEmission(Emission):
         return torch.zeros(1, device=X.device)
 
     def _covariances(self) -> list[torch.Tensor]:
-        """Of each class, (D', D') float64; one object for all classes if they share it."""
+        """The covariance of each class, (D', D') float64; the same object for all classes if they share it."""
         classes = self.mean.shape[1]
         scale = self.scale[0].double()
         if self.covariance in ("tied", "t"):
@@ -164,7 +165,7 @@ class MarginalEmission(Emission):
 
 
 def _conditional(batch: _Batch, covariance: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Of each pattern: G (P, D', D'), the covariance of the missing part (P, D', D'), log(|L| / |B L B^T|) / 2 (P,)."""
+    """By pattern: G (P, D', D'), the covariance of the missing part (P, D', D'), log(|L| / |B L B^T|) / 2 (P,)."""
     precision = torch.linalg.inv(covariance)
     B = batch.directions
     within = B @ precision @ B.mT

@@ -37,35 +37,35 @@ class SpatialMixture(Estimator):
     Parameters
     ----------
     n_domains : K, the number of domains.
-    n_types : C, or None. With C each domain is a mixture of C Gaussian types that all domains share, as tissue is of
-        cell types; without, each domain is one Gaussian.
+    n_types : C, or None. With C each domain is a mixture of C Gaussian types that all domains share, as tissue is a
+        mixture of cell types; with None each domain is one Gaussian.
     prior : "potts" (V is the identity), "layers" (V = -min(|k - l|, 3); labels are numbered in the order of the layers)
         or a symmetric (K, K) matrix V.
     covariance : "tied", "diag", "full" (one a class) or "t" (Student's t with 4 degrees of freedom and a tied scale).
     beta : "estimate" (by pseudo-likelihood, at most 12 / mean degree) or a float of at least 0.
     field : (N, K), added to the log-probabilities: an atlas or a depth prior; or None.
     sizes : (K,) positive, the wanted fractions of the points in the domains, in no given order unless ``field`` gives
-        one; or None. Only with the prior "potts". After the fit the external field moves until they are reached, for at
-        most ``max_iter`` further iterations; where features do not separate the domains they may not be.
-    min_region : regions of fewer points are merged into neighbouring domains; or None.
+        one; or None. Only with the prior "potts". After the fit the external field is adjusted until the fractions are
+        reached, for at most ``max_iter`` further iterations; they may not be reached if the features do not separate
+        the domains.
+    min_region : merge regions with fewer points into neighbouring domains; or None.
     contiguous : merge all regions of a domain but its largest into neighbouring domains.
     n_init : k-means++ starts.
     missing : "error": NaN in X raises ``ValueError``. "marginalise": NaN is a missing value, and the fit uses the
         density of the observed features of each point; a point without any is labelled by its neighbours. A feature
-        needs one value at least. Only without ``smoothing``.
+        needs at least one value. Only without ``smoothing``.
     smoothing : hops over which features are averaged before the fit; only without ``n_types``. Averages of neighbours
         are not independent evidence: the log-likelihood is multiplied by the fraction of the variance that independent
         noise keeps, and beta is estimated with the features before smoothing.
-    whiten : False keeps the metric of X, up to one scale: the starts weigh features by their variance in X, as is
-        right for principal components. True (default) whitens by the covariance of the differences of neighbours.
+    whiten : False keeps the metric of X, up to one scale: the starts weight features by their variance in X, which
+        suits principal components. True (default) whitens by the covariance of the differences of neighbours.
     n_neighbours : neighbours of each point in the graph that ``coords`` gives.
     block_size : points of the blocks in which X is copied to the device, for X that is larger than its memory; None
         copies all. X, q and the graph then stay in the memory of the host, where starts and bounds are computed.
     random_state : an int, a ``numpy.random.RandomState`` or None. Fits with one int are equal bit for bit.
     device : where the fit runs: "cpu", "cuda", or None for the device of a tensor X and the CPU for an array. The graph
-        of ``shape`` or ``coords`` is built there. On a GPU the labels are compared in every fifth iteration, so that
-        more iterations may be done than on a CPU; fits with one ``random_state`` are equal bit for
-        bit on one device.
+        of ``shape`` or ``coords`` is built there. On a GPU the labels are compared in every fifth iteration, so a fit
+        may run more iterations than on a CPU; fits with one ``random_state`` are equal bit for bit on one device.
 
     Attributes
     ----------
@@ -73,8 +73,8 @@ class SpatialMixture(Estimator):
     beta_ · elbo_, the evidence lower bound less log Z(beta) · bic_, from the pseudo-likelihood; lower is better ·
     n_iter_ · means_ (K or C, D), in the units of X · n_features_in_
 
-    A domain may end without points. A point without neighbours is labelled by its features and ``field``. A constant
-    feature has no effect.
+    A domain may be empty after the fit. A point without neighbours is labelled by its features and ``field``. A
+    constant feature has no effect.
     """
 
     def __init__(
@@ -131,10 +131,10 @@ class SpatialMixture(Estimator):
     ) -> SpatialMixture:
         """Fit X (N, D), a NumPy array or a tensor; ``y`` is ignored.
 
-        Neighbours come from one of ``coords`` (N, 2 or 3), joined to their ``n_neighbours`` nearest; ``graph``, a
-        ``Graph``, a scipy sparse matrix or (rowptr, columns[, weights]), made symmetric; ``shape`` of a 2-D or 3-D grid
-        whose points are in row-major order, with 8 neighbours in 2-D and 6 in 3-D. With none of them the model is a
-        Gaussian mixture without a spatial prior.
+        Neighbours come from one of ``coords`` (N, 2 or 3), which joins each point to its ``n_neighbours`` nearest;
+        ``graph``, a ``Graph``, a scipy sparse matrix or (rowptr, columns[, weights]), made symmetric; ``shape`` of a
+        2-D or 3-D grid whose points are in row-major order, with 8 neighbours in 2-D and 6 in 3-D. With none of them
+        the model is a Gaussian mixture without a spatial prior.
 
         ``checkpoint`` is a file that keeps the best of the finished starts. An interrupted fit of the same data and
         parameters continues from it; it is deleted at the end. It needs an int as ``random_state``.
@@ -260,7 +260,7 @@ class SpatialMixture(Estimator):
         return self
 
     def _smoothed(self, X: torch.Tensor, graph: Graph) -> tuple[torch.Tensor, float]:
-        """X averaged over ``smoothing`` hops, and the factor of its log-likelihood."""
+        """X averaged over ``smoothing`` hops, and the factor by which its log-likelihood is multiplied."""
         hops = self.smoothing
         return (X, 1.0) if hops == 0 else (smooth(graph, X, hops), noise_left(graph, hops))
 
@@ -274,7 +274,7 @@ class SpatialMixture(Estimator):
         progress: Progress | None,
         parallel: Alone | None = None,
     ) -> MeanField:
-        """The best start, then EM with the chosen prior, covariance and beta until the labels stand still.
+        """The best start, then EM with the chosen prior, covariance and beta until the labels no longer change.
 
         Row i of ``graph`` and of ``whitened`` is point ``order[i]``. The external field, V and the sizes move to the
         device of ``whitened``.
@@ -326,7 +326,7 @@ class SpatialMixture(Estimator):
         least = 3 if missing is None else _LEAST_WITH_MISSING
         self.n_iter_ = final.run(self.max_iter, estimate, _TOLERANCE, least)
         if sizes is not None:
-            # With beta held: a field that moves while beta is estimated can drive it to its bound.
+            # With beta fixed: adjusting the field while beta is estimated can drive beta to its bound.
             final.sizes = sizes.to(device)
             self.n_iter_ += final.run(self.max_iter, None, _TOLERANCE)
         return final

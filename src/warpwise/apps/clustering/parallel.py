@@ -16,7 +16,7 @@ from warpwise.apps.clustering.graph import Graph, compress
 
 
 class Chunk(NamedTuple):
-    """Points of one colour that are near each other, and their neighbours.
+    """Nearby points of one colour, and their neighbours.
 
     ``ids`` are ``own`` points, then ``halo`` of their neighbours; ``graph`` is that of ``ids``, empty for the halo.
     """
@@ -73,7 +73,7 @@ class Alone:
 
 
 class Ranks(Alone):
-    """One block of points of each process of a torch.distributed ``group``, on ``device``."""
+    """One block of points for each process of a torch.distributed ``group``, on ``device``."""
 
     def __init__(
         self, group: Any, device: torch.device, owner: torch.Tensor, order: torch.Tensor, graph: Graph
@@ -86,7 +86,7 @@ class Ranks(Alone):
         self.positions = torch.nonzero(owner[order] == self.rank).flatten()
         own = order[self.positions]
         self.own = len(own)
-        # Both directions of an edge are in the graph: what a rank fetches from another is what that one sends to it.
+        # The graph has both directions of an edge: the points that a rank receives are those that the other one sends.
         rows, across = graph.rows, owner[graph.rows] != owner[graph.columns]
         border, other = rows[across], owner[graph.columns[across]]
         wanted = torch.unique(torch.stack([owner[border], other, graph.colours[border], border], 1), dim=0)
@@ -155,7 +155,7 @@ class Ranks(Alone):
             values[fetched] = buffer
 
     def gathered(self, values: torch.Tensor, positions: torch.Tensor | None = None) -> torch.Tensor:
-        # Each row is not zero in one process alone, so that the sum is exact.
+        # Each row is nonzero in only one process, so the sum is exact.
         count = self.n_points if positions is None else len(positions)
         found = torch.zeros(count, *values.shape[1:], dtype=values.dtype, device=self.device)
         if positions is None:
@@ -171,7 +171,7 @@ class Ranks(Alone):
 
 
 class Streams(Alone):
-    """Points in the memory of the host, of which one ``Chunk`` at a time is updated on ``device``."""
+    """Points in host memory; one ``Chunk`` at a time is updated on ``device``."""
 
     def __init__(self, graph: Graph, device: torch.device, block: torch.Tensor) -> None:
         """``block`` (N,) is the block of each point of ``graph``, whose points are sorted by colour."""

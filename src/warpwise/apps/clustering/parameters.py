@@ -25,7 +25,7 @@ _OF_STARTS = (
 
 
 class Prior(NamedTuple):
-    """V (K, K) or None for Potts, the external field (1 or N, K), and the wanted fractions (K,) or None."""
+    """V (K, K) or None for Potts, the external field (1 or N, K), and the target fractions (K,) or None."""
 
     interaction: torch.Tensor | None
     external: torch.Tensor
@@ -33,7 +33,7 @@ class Prior(NamedTuple):
 
 
 def check_parameters(model: Any, n_points: int) -> Prior:
-    """Raise ``ValueError`` for a parameter of the estimator ``model`` that is not supported; the prior of its fit."""
+    """Raise ``ValueError`` for an unsupported parameter of the estimator ``model``; return the prior of its fit."""
     k = check_count("n_domains", model.n_domains, 1)
     if model.n_types is not None:
         check_count("n_types", model.n_types, 1)

@@ -21,8 +21,8 @@ def segment(
     ``image`` is 2-D or 3-D, and may have an axis of channels, ``channel_axis``; None if it has none. "auto" takes the
     last of three or four axes as channels if it has at most 4 elements, or if there are four. Only points where
     ``mask``, of the shape of the labels, is true are clustered; the others have the label -1. ``options`` are those of
-    ``SpatialMixture``, whose neighbours are the points that share an edge or a corner of an image, or a face of a
-    volume. The result is of the kind of ``image``.
+    ``SpatialMixture``, whose neighbours are pixels that share an edge or a corner, or voxels that share a face. The
+    result is of the kind of ``image``.
 
     Raises ``ValueError`` for another number of axes, a mask of another shape or without points, and the errors of
     ``SpatialMixture.fit``.

@@ -14,10 +14,10 @@ from warpwise.apps.clustering.smoothing import smooth
 class SmoothedKMeans(Estimator):
     """k-means with ``n_domains`` clusters on features averaged ``hops`` times over each point and its neighbours.
 
-    Features are whitened by the covariance of the differences of neighbours first, unless ``whiten`` is False. Of
-    ``n_init`` k-means++ starts the one of least inertia counts. ``fit(X, coords= | graph= | shape=)`` takes the
-    arguments of ``SpatialMixture.fit`` and raises its errors; ``device`` is as there. Attributes: ``labels_`` (N,),
-    ``inertia_``, ``n_features_in_``.
+    Features are whitened by the covariance of the differences of neighbours first, unless ``whiten`` is False. The best
+    of ``n_init`` k-means++ starts, by inertia, is kept. ``fit(X, coords= | graph= | shape=)`` takes the arguments of
+    ``SpatialMixture.fit`` and raises its errors; ``device`` is as there. Attributes: ``labels_`` (N,), ``inertia_``,
+    ``n_features_in_``.
     """
 
     def __init__(

@@ -45,7 +45,7 @@ def _weights(graph: Graph, values: torch.Tensor) -> torch.Tensor | None:
 
 
 def noise_left(graph: Graph, hops: int) -> float:
-    """The variance that independent noise of variance 1 keeps after ``smooth``, averaged over the points.
+    """The variance of independent noise of variance 1 after ``smooth``, averaged over the points.
 
     It is the mean of sum_j S_ij^2 with S the smoothing operator, estimated with 64 vectors of random signs.
     """

@@ -1,4 +1,4 @@
-"""Principal components of features averaged over neighbours: what varies in space, without the noise of each point."""
+"""Principal components of features averaged over neighbours: variation in space, with less noise of single points."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def spatial_components(
 ) -> Any:
     """The principal components of X (N, F), standardised and averaged over ``hops`` hops: (N, n), float32.
 
-    ``coords``, ``graph`` and ``shape`` are those of ``SpatialMixture.fit``; of coordinates the graph has
-    ``n_neighbours`` neighbours. Parallel analysis (Horn 1965) chooses n, from 1 to F: components with more variance
-    than the first one of points in random places, the mean over twelve permutations; but at least ``min_components``,
-    as the means of K domains differ in up to K - 1 directions. Constant features are left out. Raises ``ValueError`` if
-    all are constant. The result is of the kind of X, NumPy or torch.
+    ``coords``, ``graph`` and ``shape`` are those of ``SpatialMixture.fit``; with ``coords`` the graph has
+    ``n_neighbours`` neighbours. Parallel analysis (Horn 1965) chooses n, from 1 to F: the components with more variance
+    than the first component of points in random places (mean over twelve permutations), and at least
+    ``min_components``, because the means of K domains differ in up to K - 1 directions. Constant features are left out.
+    Raises ``ValueError`` if all are constant. The result is of the kind of X, NumPy or torch.
 
-    For thousands of features, such as genes, of which most are noise: their components are then the features of
-    ``SpatialMixture`` or ``SmoothedKMeans``.
+    Use it for thousands of features that are mostly noise, such as genes; pass the components to ``SpatialMixture`` or
+    ``SmoothedKMeans``.
     """
     features = torch.as_tensor(check_array(X, dtype=["float64", "float32"], ensure_min_samples=2))
     if isinstance(hops, bool) or not isinstance(hops, int) or hops < 0:
@@ -79,7 +79,7 @@ def count_features(counts: Any) -> np.ndarray:
 
     For each gene the logarithm and the square root of the counts, scaled to the median point, and the Pearson residual
     of a negative binomial with overdispersion 1/100, clipped at sqrt(N) (Lause et al. 2021). The three weigh rare and
-    abundant molecules differently; their joint components depend less on the choice than those of one. Raises
+    abundant molecules differently; components of all three depend less on this choice than components of one. Raises
     ``ValueError`` for negative or infinite counts.
     """
     dense = check_array(counts, accept_sparse=True, dtype=[np.float32, np.float64], ensure_min_samples=2)
@@ -112,10 +112,10 @@ def _spectrum(
     order: torch.Tensor | None = None,
     vectors: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Variances and directions of the ``width`` first principal components of smoothed features, the largest last.
+    """Variances and directions of the first ``width`` principal components of smoothed features, in ascending order.
 
-    ``order`` moves the points to other places; ``vectors`` (F, ``width``) are near the directions, if given. By
-    subspace iteration: features (N, F) are multiplied by ``width`` vectors, and only the products are smoothed.
+    ``order`` permutes the places of the points; ``vectors`` (F, ``width``), if given, are initial directions. Subspace
+    iteration multiplies the features (N, F) by ``width`` vectors and smooths only the products.
     """
     width = min(width, *features.shape)
     scale = (1 / (1 + graph.degree))[:, None]

@@ -19,12 +19,12 @@ _MAX_CELLS = {2: 1 << 31, 3: 1 << 20}  # per axis: a key of all axes fits in an 
 
 
 def knn(coords: Any, k: int = 8, device: torch.device | None = None) -> Graph:
-    """Join each point to its ``k`` nearest others, Euclidean distance; symmetrised, so that a degree may exceed ``k``.
+    """Join each point to its ``k`` nearest others by Euclidean distance; made symmetric, so a degree may exceed ``k``.
 
     ``coords`` is (N, 2) or (N, 3), finite. Points at the same place are ordinary neighbours at distance 0; the time
-    grows with the square of their number. If N <= k, all points are joined. ``device`` is where the graph is built, the
-    CPU by default; of equally distant points, different devices may choose different ones. Raises ``ValueError`` for a
-    wrong shape, values that are not finite, or k < 1.
+    grows with the square of their number. If N <= k, all points are joined. The graph is built on ``device``, by
+    default the CPU; among equally distant points, devices may choose differently. Raises ``ValueError`` for a wrong
+    shape, values that are not finite, or k < 1.
     """
     points = check_coords(coords).to(device)
     if k < 1:
@@ -41,7 +41,7 @@ def knn(coords: Any, k: int = 8, device: torch.device | None = None) -> Graph:
         cells = _Cells(points, side)
         unresolved = []
         for rows, columns, squared, batch in cells.candidates(queries):
-            # All points within one cell side are candidates, those further away are not all.
+            # All points within one cell side are candidates; of the points further away, only some are.
             if not cells.whole:
                 near = squared <= cells.side**2
                 rows, columns, squared = rows[near], columns[near], squared[near]

@@ -1,4 +1,4 @@
-"""Start values: k-means on smoothed features, short EM runs from each, and the one of the best bound."""
+"""Start values: k-means on smoothed features, short EM runs from each, and the run with the best bound."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def best_start(
     progress: Progress | None = None,
     parallel: Alone | None = None,
 ) -> MeanField:
-    """One fit at the fixed ``beta``: of ``n_init`` starts the quarter of the highest ELBO after ``FIRST_ITERATIONS`` of
-    EM continues from its labels; that of the highest ELBO after the others is returned."""
+    """The best of ``n_init`` starts at the fixed ``beta``. After ``FIRST_ITERATIONS`` of EM the quarter with the
+    highest ELBO continues from its labels; after ``ITERATIONS`` in all the fit with the highest ELBO is returned."""
     parallel = Alone(len(X)) if parallel is None else parallel
     types = None if n_types is None else _types(X, n_types, generator, parallel)
     own = X[: parallel.own]
@@ -55,7 +55,7 @@ def best_start(
             yield model
             del model  # before the next one is made
 
-    # A group is prepared while a GPU runs the fits of the one before.
+    # The host prepares a group while a GPU runs the fits of the previous group.
     groups: Iterable[torch.Tensor] = _start_labels(X, types, graph, n_domains, n_init, generator, parallel)
     if batch >= n_init:
         groups = [torch.cat(list(groups))]
@@ -92,7 +92,7 @@ def best_start(
 
 
 class _Best:
-    """The fit of the highest bound, R = 1. On a GPU it is chosen there: the host does not wait for the bounds."""
+    """The fit with the highest bound, R = 1. A GPU chooses it without a synchronisation with the host."""
 
     def __init__(self) -> None:
         self.parts: dict[str, torch.Tensor] = {}
@@ -133,8 +133,8 @@ def _start_labels(
     generator: torch.Generator,
     parallel: Alone,
 ) -> Iterator[torch.Tensor]:
-    """(starts, N), uint8 if ``k`` permits, for each of ``HOPS`` in turn; n_init starts in all: k-means on features
-    smoothed over so many hops, or on the probabilities of types, which are smoothed over one hop more."""
+    """(starts, N), uint8 if ``k`` permits, for each of ``HOPS`` in turn, n_init starts in all: k-means on features
+    smoothed over that number of hops, or on the probabilities of types, smoothed over one more hop."""
     features, hops = X if types is None else types.sqrt(), 0
     parts = [part.contiguous() for part in features.split(_width_of_parts(features), 1)]
     del features
@@ -160,7 +160,7 @@ def _blocks(parts: Sequence[torch.Tensor]) -> Iterator[tuple[torch.Tensor, ...]]
 
 
 def _width_of_parts(features: torch.Tensor) -> int:
-    """Columns that are smoothed at a time: half of them on a GPU, all on a CPU."""
+    """The number of columns smoothed at a time: half of them on a GPU, all on a CPU."""
     width = features.shape[1]
     return 4 * -(-width // 8) if features.is_cuda and width > 4 else width
 

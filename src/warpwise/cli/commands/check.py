@@ -29,7 +29,7 @@ from warpwise.cli.commands.options import (
     type=click.Choice(["forward", "reverse", "shuffle", "preempt"]),
     default="forward",
     show_default=True,
-    help="The order in which threads run; preempt: in random order, with preemption at atomics, volatile accesses, "
+    help="The order in which threads run; preempt: random order, with preemption at atomics, volatile accesses, "
     "fences and barriers.",
 )
 @seed_option
@@ -38,10 +38,12 @@ from warpwise.cli.commands.options import (
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Repeat with --order preempt and the next N seeds, until there is a finding. It names its seed.",
+    help="Repeat with --order preempt and the next N seeds until there is a finding, which names its seed.",
 )
 @click.option(
-    "--nan", is_flag=True, help="Also find where the first NaN, infinity and denormal number arise, with the operands."
+    "--nan",
+    is_flag=True,
+    help="Also find where the first NaN, infinity and denormal number arise, and show the operands.",
 )
 @fidelity_option
 @click.option(
@@ -55,8 +57,8 @@ from warpwise.cli.commands.options import (
 def check(**given: Any) -> int:
     """Run one kernel of FILE, or every kernel of a rung, on the CPU with all checks, and print every finding.
 
-    FILE is CUDA C++ (.cu), or Python with Triton kernels or kernels of cuda.load; a Triton kernel needs no --block, and
-    takes launch options such as num_warps by --arg. Exits with 1 if there is a finding.
+    FILE is CUDA C++ (.cu), or Python with Triton kernels or kernels of cuda.load. A Triton kernel needs no --block;
+    --arg also passes launch options such as num_warps. Exits with 1 if there is a finding.
 
     \b
     warpwise check softmax:k03

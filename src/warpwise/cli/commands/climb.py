@@ -36,7 +36,7 @@ from warpwise.cli.commands.options import (
     default=20.0,
     show_default=True,
     type=click.FloatRange(min=0, min_open=True),
-    help="Seconds to time one size and dtype.",
+    help="Seconds for timing one size and dtype.",
 )
 @click.option(
     "--json",

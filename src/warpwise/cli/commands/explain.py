@@ -37,8 +37,10 @@ class Blocks(click.ParamType):
 @click.option("--target", default="sm_90", show_default=True, help="The device to compile for and to predict.")
 @click.option("--line", type=click.IntRange(min=1), help="The line whose lanes are drawn.  [default: the worst]")
 @click.option("--all-lines", is_flag=True, help="Show the whole source, and every line of included files.")
-@click.option("--blocks", type=Blocks(), help="Number of blocks to execute.  [default: a few seconds of them]")
-@click.option("--trusted", is_flag=True, help="Omit the checked run, which takes long for large launches.")
+@click.option(
+    "--blocks", type=Blocks(), help="Number of blocks to execute.  [default: as many as run in a few seconds]"
+)
+@click.option("--trusted", is_flag=True, help="Omit the checked run, which is slow for large launches.")
 @fidelity_option
 @click.option("--ncu", is_flag=True, help="Also measure the counters with Nsight Compute on the GPU.")
 @click.option(

@@ -25,7 +25,7 @@ import click
     "--backend", type=click.Choice(["triton", "cpp"]), default="triton", show_default=True, help="cpp: for the CPU."
 )
 @click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
-@click.option("--raw", is_flag=True, help="Write Inductor's code unchanged, as always for cpp.")
+@click.option("--raw", is_flag=True, help="Write Inductor's code unchanged. Always so for cpp.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def inductor(**given: Any) -> int:
     """Write the code that torch.compile generates for EXPRESSION as a Python file that runs and checks itself.

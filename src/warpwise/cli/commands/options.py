@@ -1,4 +1,4 @@
-"""Options and their types that several commands share."""
+"""Options that several commands share, and their types."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ timeout_option = click.option(
     type=click.FloatRange(min=0, min_open=True),
     default=60.0,
     show_default=True,
-    help="Seconds for a launch.",
+    help="Time limit of a launch, in seconds.",
 )
 fidelity_option = click.option(
     "--fidelity",

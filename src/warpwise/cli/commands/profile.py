@@ -53,7 +53,7 @@ TOOLS = ("nsys", "ncu")
 )
 @click.option("--report", type=click.Path(path_type=Path), help="The report file of --with.")
 @click.option(
-    "--naive-clock", "clock", is_flag=True, help="Time one call by every usual method, and show the error of each."
+    "--naive-clock", "clock", is_flag=True, help="Time one call with each of the usual methods, and show their errors."
 )
 @click.option("--captured", "inside", is_flag=True, hidden=True)
 def profile(**given: Any) -> int:

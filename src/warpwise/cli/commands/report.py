@@ -25,7 +25,7 @@ import click
     multiple=True,
     type=click.Path(path_type=Path, exists=True),
     metavar="DIR|FILE",
-    help="Use only these results (of `warpwise climb --json`).  [default: recorded ones and the store]",
+    help="Use only these results (of `warpwise climb --json`).  [default: recorded results and the store]",
 )
 @click.option(
     "--device",
@@ -44,7 +44,7 @@ import click
     default=10.0,
     show_default=True,
     type=click.FloatRange(min=0, min_open=True),
-    help="With --climb: seconds to time one size.",
+    help="With --climb: seconds for timing one size.",
 )
 @click.option(
     "--explain/--no-explain",
@@ -56,7 +56,7 @@ def report(**given: Any) -> int:
     """Write a page for each OP, and an index, into DIR: its ladder, roofline, sizes, sources, differences and hints.
 
     OP may be 'all', the default: every operation with recorded results; or a Python file that defines an operation. A
-    page needs only a browser: no network, no other file.
+    page opens in a browser without a network or other files.
 
     \b
     warpwise report softmax -o report

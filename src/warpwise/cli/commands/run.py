@@ -10,7 +10,7 @@ import click
 
 @click.command(context_settings={"ignore_unknown_options": False})
 @click.argument("words", nargs=-1, required=True, metavar="PROGRAM.cu [MORE.cu]... [-- ARGUMENTS...]")
-@click.option("--check", "leaks", is_flag=True, help="Memory that is never freed is a finding, too.")
+@click.option("--check", "leaks", is_flag=True, help="Also report memory that is never freed.")
 @click.option(
     "-I",
     "include",
@@ -21,23 +21,23 @@ import click
 )
 @click.option("-D", "define", multiple=True, metavar="NAME[=VALUE]", help="Define a macro. Repeatable.")
 @click.option("-X", "flags", multiple=True, metavar="FLAG", help="Pass a flag to the host compiler. Repeatable.")
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Where it runs; by default a GPU if there is one.")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Where to run.  [default: a GPU if there is one]")
 @click.option("--target", default="sm_90", show_default=True, help="The device whose limits apply on the CPU.")
 @click.option(
     "--checks",
     type=click.Choice(["all", "bounds", "none"]),
     default="all",
     show_default=True,
-    help="Checks of kernels; bounds: no races, no uninitialised memory.",
+    help="Checks of kernels; bounds: not races or uninitialised memory.",
 )
-@click.option("--timeout", default=0.0, metavar="SECONDS", help="Limit of one emulated launch; 0: none.")
+@click.option("--timeout", default=0.0, metavar="SECONDS", help="Time limit of one emulated launch; 0: no limit.")
 def run(**given: Any) -> int:
-    """Build a CUDA program as it stands and run it, its kernels on the CPU with all checks.
+    """Build an unmodified CUDA program and run it, with its kernels on the CPU and all checks.
 
     The host code calls the CUDA runtime API. Findings in kernels and in host code are printed with file and line: an
     out-of-range copy, a use after cudaFree, a host access to device memory, a missing cudaDeviceSynchronize before the
-    host reads managed memory. Exits with the program's status, with 1 if there is a finding, with 2 if the program
-    cannot be compiled. With a GPU the program is built by nvcc and runs there, without checks.
+    host reads managed memory. Exits with the program's status, with 1 if there is a finding, and with 2 if the program
+    cannot be compiled. With a GPU, nvcc builds the program, which runs there without checks.
 
     \b
     warpwise run vector_add.cu

@@ -15,7 +15,7 @@ ENGINES = {
     "torch": "PyTorch in eager mode",
     "compile": "torch.compile, captured in one CUDA graph",
     "graph": "PyTorch in eager mode, captured in one CUDA graph",
-    "emulated": "our CUDA kernels on a CPU, each access checked: for a few steps",
+    "emulated": "our CUDA kernels on a CPU, with every access checked: for a few steps",
 }
 ENGINE_HELP = "; ".join(f"{name}: {text}" for name, text in ENGINES.items())
 
@@ -43,16 +43,19 @@ ENGINE_HELP = "; ".join(f"{name}: {text}" for name, text in ENGINES.items())
     "--checkpoint", type=click.Path(path_type=Path), help="The file to write.  [default: DATASET-MODEL.safetensors]"
 )
 @click.option("--resume", is_flag=True, help="Continue from the checkpoint.")
-@click.option("--profile", is_flag=True, help="Show the time of each operation of a step; write its trace.")
-@click.option("--plots", type=click.Path(path_type=Path), help="Write curves, misclassified images and filters there.")
+@click.option("--profile", is_flag=True, help="Show the time of each operation of a step, and write a trace.")
+@click.option(
+    "--plots", type=click.Path(path_type=Path), help="Write curves, misclassified images and filters to this folder."
+)
 def train(**given: Any) -> int:
     """Train an image classifier on mnist, fashion or digits (the default: 5,000 digits of MNIST, no download).
 
     cnn is two blocks of convolution 3 x 3, batch normalisation, relu and max pooling, and two linear layers; mlp has
-    one hidden layer. After each epoch the test accuracy is shown and the checkpoint written (safetensors, atomically).
-    Ctrl-C writes it after the current step, and --resume continues to the same weights. A loss that is not finite ends
-    the run with an error and keeps the last checkpoint. Under torchrun each process trains with its part of the batch,
-    on a GPU of its own or on the CPU; the weights are those of a single process, up to rounding.
+    one hidden layer. After each epoch the command shows the test accuracy and writes the checkpoint (safetensors,
+    atomically). After Ctrl-C it finishes the current step and writes the checkpoint; --resume continues to the same
+    weights. A loss that is not finite ends the run with an error and keeps the last checkpoint. Under torchrun each
+    process trains with its part of the batch, on a GPU of its own or on the CPU; the weights are those of a single
+    process, up to rounding.
 
     \b
     warpwise train

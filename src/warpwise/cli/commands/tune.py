@@ -23,7 +23,7 @@ class _Tune(click.Command):
 @click.command(cls=_Tune)
 @click.argument("name", metavar="OP | SCRIPT")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
-@click.option("--online", is_flag=True, help="Run SCRIPT; the first call of each new shape measures.")
+@click.option("--online", is_flag=True, help="Run SCRIPT, and measure at the first call of each new shape.")
 @click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: the GPU]")
 @click.option(
     "--size",
@@ -46,19 +46,21 @@ class _Tune(click.Command):
 @click.option(
     "--total",
     type=click.FloatRange(min=0, min_open=True),
-    help="Seconds of all measurements with --online.  [default: 5]",
+    help="Seconds for all measurements with --online.  [default: 5]",
 )
-@click.option("--resume/--fresh", default=True, show_default=True, help="Skip known points, or measure them again.")
+@click.option(
+    "--resume/--fresh", default=True, show_default=True, help="Skip points that the table has, or measure them again."
+)
 @click.option(
     "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the table to this file instead of the cache."
 )
 def tune(**given: Any) -> int:
     """Find the fastest rung and tile of OP, or PyTorch, at each size, dtype and layout.
 
-    Every candidate is verified at the size before it is timed, and all are timed in turn. The winners are written to a
-    table in the cache, from which OP then chooses on this GPU. All sizes, dtypes and layouts take hours; the options
-    select some of them. Each point is stored as soon as it is measured: after Ctrl-C the same command continues. On a
-    CPU the table is not used, because PyTorch computes there.
+    Every candidate is verified at the size before it is timed, and the timing alternates between the candidates. The
+    fastest are written to a table in the cache, from which OP then chooses on this GPU. All sizes, dtypes and layouts
+    take hours; the options select some of them. Each point is stored as soon as it is measured: after Ctrl-C the same
+    command continues. On a CPU the table is not used, because PyTorch computes there.
 
     With --online, SCRIPT runs as python SCRIPT ARGS would. At the first call of an operation with a dtype, layout and
     sizes that the table lacks, the likely best candidates and PyTorch are verified and timed on the call's own
