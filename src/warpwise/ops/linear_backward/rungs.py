@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from warpwise import cuda
+from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.gemm.limits import requires_ampere
 from warpwise.gemm.operands import flags
 from warpwise.operation import cdiv, make_rung, sm_count
@@ -18,12 +19,16 @@ HERE = Path(__file__).parent
 THREADS, ROWS, COLUMNS = 128, 32, 64  # kThreads, kRows, kColumns
 SHARED = 4 * 32 * (ROWS + 4 + COLUMNS + 4) * 4  # bytes: kStages stages of kTileK rows of both operands
 MAX_SIZE = 2**30  # elements of a matrix
-WAVES = 4  # of tiles, up to which one launch for all gradients is the default
-MAX_ROWS = 192  # of the default: from 256 rows on, two launches of matmul take less time
+WAVES = 4  # of tiles, up to which k03 is the default
+MAX_ROWS = 192  # of that default
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
 CHUNKS = 4 * 128 * (ROWS + COLUMNS)  # bytes: kChunk rows of both operands of k03
 K_GROUPS = cuda.load(HERE / "k03_k_groups.cu")
 ONE_LAUNCH = cuda.load(HERE / "k02_one_launch.cu")
+MMA_ROWS, MMA_COLUMNS, MMA_STAGE = 64, 128, 4 * 32  # kRows, kColumns; bytes of a row of a k-tile
+FEWEST_ROWS = 128  # of a split of k04
+MMA_WAVES = 8  # of blocks of k04, two per SM, up to which it is the default
+TENSOR_CORES = cuda.load(HERE / "k04_tensor_cores.cu")
 
 
 def limits(grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: object) -> str | None:
@@ -102,6 +107,41 @@ def k_groups(
     )
 
 
+def mma_grid(input: torch.Tensor, weight: torch.Tensor, needs_input: bool) -> tuple[int, int, int, int]:
+    """Tiles of dw and of dx, splits of the rows, and rows of a split, a multiple of a k-tile.
+
+    A block of dx adds n products for a sum, one of dw the rows of its split: as many splits as make the two equal.
+    """
+    (m, k), n = input.shape, weight.shape[0]
+    of_columns = cdiv(k, MMA_COLUMNS)
+    of_weight, of_input = cdiv(n, MMA_ROWS) * of_columns, cdiv(m, MMA_ROWS) * of_columns if needs_input else 0
+    wanted = max(1, 2 * sm_count(input) // of_weight)
+    share = max(FEWEST_ROWS, cdiv(cdiv(m, wanted), 32) * 32)
+    return of_weight, of_input, max(1, cdiv(m, share)), share
+
+
+def tensor_cores(
+    outputs: Gradients,
+    grad_output: torch.Tensor,
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    relu_output: Optional,
+    needs_input: bool,
+) -> None:
+    (m, k), n = input.shape, weight.shape[0]
+    of_weight, of_input, splits, share = mma_grid(input, weight, needs_input)
+    several, masked = splits > 1, relu_output is not None
+    partials = input.new_empty((splits, n * k)) if several else None
+    row_parts = input.new_empty((splits, n)) if several else None
+    words = word(n, grad_output, relu_output), word(k, input, weight, *outputs[:2])
+    kernel = TENSOR_CORES[f"linear_backward<{words[0]}, {words[1]}, {flags(masked)}>"]
+    shared = 3 * MMA_STAGE * (MMA_ROWS * (1 + masked) + MMA_COLUMNS)
+    kernel[of_weight * splits + of_input, THREADS, shared](
+        *(grad_output, relu_output, input, weight, *written(outputs), partials, row_parts),
+        *(semaphores(input, of_weight) if several else None, m, n, k, splits, share),
+    )
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_element", "one thread per element of the three gradients", thread_per_element,
               dtypes=DTYPES, limits=limits),
@@ -109,11 +149,17 @@ RUNGS = (
               dtypes=DTYPES, limits=limits_without_relu),
     make_rung(HERE, "k03_k_groups", "8 x 8 sums per lane, the warps divide k; the derivative of relu while loading",
               k_groups, dtypes=DTYPES, limits=limits_of_copies),
+    make_rung(HERE, "k04_tensor_cores", "3xTF32 by mma.sync, blocks of dw divide the rows, db from the fragments",
+              tensor_cores, dtypes=DTYPES, limits=limits_of_copies),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
-    """k03 for few rows and few tiles; PyTorch for others, whose products take far longer than launches."""
+    """k03 for few rows and few tiles, k04 for up to MMA_WAVES waves; PyTorch for larger products."""
     _, input, weight, _, needs_input = args
-    few = len(input) <= MAX_ROWS and sum(tiles(input, weight, needs_input)) <= WAVES * sm_count(input)
-    return first_taking(RUNGS, args, "k03_k_groups") if few else None
+    sms = sm_count(input)
+    if len(input) <= MAX_ROWS and sum(tiles(input, weight, needs_input)) <= WAVES * sms:
+        return first_taking(RUNGS, args, "k03_k_groups")
+    of_weight, of_input, splits, _ = mma_grid(input, weight, needs_input)
+    few = of_weight * splits + of_input <= 2 * MMA_WAVES * sms
+    return first_taking(RUNGS, args, "k04_tensor_cores") if few else None
