@@ -11,7 +11,7 @@
 
 namespace gemm = warpwise::gemm;
 
-constexpr int kRows = 64, kColumns = 128, kThreads = 128, kStages = 3;
+constexpr int kRows = 64, kColumns = 128, kTileK = 32, kThreads = 128, kStages = 3;
 
 // dy and, if MASKED, relu_output: (m, n); x: (m, k), w: (n, k); dx: (m, k) = dy w, or null; dw: (n, k) = dy^T x; db:
 // (n). N_WORD, K_WORD: bytes of a copy along n and along k, 16 if they are multiples of 4 and the tensors are aligned.
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kThreads, 2) linear_backward(const float* dy, 
   const int tiles_n = (n + kRows - 1) / kRows, tiles_k = (k + kColumns - 1) / kColumns, tiles = tiles_n * tiles_k;
   int block = blockIdx.x;
   if (block >= tiles * splits) {
-    using OfInput = gemm::ThreeTf32MainLoop<kRows, kColumns, 32, 64, kStages, true, false, N_WORD, K_WORD, MASKED>;
+    using OfInput = gemm::ThreeTf32MainLoop<kRows, kColumns, kTileK, 32, 64, kStages, true, false, N_WORD, K_WORD, MASKED>;
     static_assert(OfInput::kThreads == kThreads, "both products have the same block");
     block -= tiles * splits;
     const int row = block / tiles_k * kRows, column = block % tiles_k * kColumns;
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kThreads, 2) linear_backward(const float* dy, 
     warpwise::mma::store<float, kAligned>(loop.sums, dx, m, k, row + loop.row, column + loop.column);
     return;
   }
-  using OfWeight = gemm::ThreeTf32MainLoop<kRows, kColumns, 32, 64, kStages, false, false, N_WORD, K_WORD, MASKED>;
+  using OfWeight = gemm::ThreeTf32MainLoop<kRows, kColumns, kTileK, 32, 64, kStages, false, false, N_WORD, K_WORD, MASKED>;
   const int tile = block % tiles, split = block / tiles, begin = split * share, end = min(m, begin + share);
   const int row = tile / tiles_k * kRows, column = tile % tiles_k * kColumns;
   const long long size = static_cast<long long>(n) * k;

@@ -14,12 +14,13 @@
 namespace warpwise {
 namespace gemm {
 
-// BM x BN: block tile; WM x WN: warp tile; a k-tile has 32 floats. A_WORD, B_WORD: bytes per copy, a divisor of the
-// address and the length of every line. MASKED: a is multiplied by `mask` > 0, a matrix of the same strides.
-template <int BM_, int BN_, int WM, int WN, int STAGES, bool A_K_MAJOR, bool B_K_MAJOR, int A_WORD, int B_WORD,
-          bool MASKED>
+// BM x BN: block tile; BK: k-tile; WM x WN: warp tile. A_WORD, B_WORD: bytes per copy, a divisor of the address and the
+// length of every line. MASKED: a is multiplied by `mask` > 0, a matrix of the same strides.
+template <int BM_, int BN_, int BK, int WM, int WN, int STAGES, bool A_K_MAJOR, bool B_K_MAJOR, int A_WORD, int B_WORD,
+          bool MASKED = false>
 struct ThreeTf32MainLoop {
-  static constexpr int BM = BM_, BN = BN_, kTileK = 32, kThreads = (BM / WM) * (BN / WN) * 32;
+  using Element = float;
+  static constexpr int BM = BM_, BN = BN_, kTileK = BK, kThreads = (BM / WM) * (BN / WN) * 32;
   using TileA = mma::OperandTile<mma::Side::kA, float, BM, kTileK * 4, A_K_MAJOR>;
   using TileB = mma::OperandTile<mma::Side::kB, float, BN, kTileK * 4, B_K_MAJOR>;
   static constexpr int kMask = MASKED ? TileA::kBytes : 0, kStage = TileA::kBytes + TileB::kBytes + kMask;
@@ -75,6 +76,24 @@ struct ThreeTf32MainLoop {
     for (int i = 0; i < kI * kJ * 4; ++i) finite = finite && fabsf(sums[i / (4 * kJ)][i / 4 % kJ][i % 4]) < 3.4e38f;
     if (__syncthreads_and(finite)) return;
     add_in_float(a, mask, a_stride, b, b_stride, first_row, first_column, m, n, k_begin, k_end);
+  }
+
+  __device__ void run(unsigned char* shared, const float* a, int a_stride, const float* b, int b_stride, int first_row,
+                      int first_column, int m, int n, int k_begin, int k_end) {
+    run(shared, a, nullptr, a_stride, b, b_stride, first_row, first_column, m, n, k_begin, k_end);
+  }
+
+  // Writes the sums to rows of PITCH floats of shared memory.
+  template <int PITCH>
+  __device__ void stage_sums(float* to) const {
+#pragma unroll
+    for (int i = 0; i < 2 * kI; ++i) {
+#pragma unroll
+      for (int j = 0; j < kJ; ++j) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) to[row_of(i) * PITCH + column_of(j, e)] = sums[i / 2][j][i % 2 * 2 + e];
+      }
+    }
   }
 
   // Adds the products of kSteps steps of eight k from step `step` of a k-tile on.
