@@ -25,7 +25,9 @@ SIMT = parsed(
     "16x128x32_w16x32_s4", "128x16x32_w32x16_s4", "128x64x16_w32x32_s4", "128x128x16_w32x64_s4",
 )  # fmt: skip
 K_GROUPS = parsed("64x32x128_w64x32x8_s2", "32x32x128_w32x32x8_s2")  # both operands K-major, aligned to 16 bytes
-THREE_TF32 = parsed("64x64x32_w32x32_s4_x3", "64x128x32_w32x64_s3_x3")  # float32 on tensor cores, in its accuracy
+THREE_TF32 = parsed(  # float32 on tensor cores, in its accuracy
+    "64x64x32_w32x32_s4_x3", "64x128x32_w32x64_s3_x3", "32x64x32_w32x32_s4_x3",
+)  # fmt: skip
 UNDIVIDED = K_GROUPS[0].name  # slower with splits than a tile half as large, of which an SM has more warps
 HALF = parsed(
     "64x64x64_w32x32_s4", "64x64x64_w32x32_s8", "64x64x64_w16x32_s4", "128x64x64_w32x32_s4", "64x128x64_w32x32_s4",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -25,7 +25,8 @@ THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
 CHUNKS = 4 * 128 * (ROWS + COLUMNS)  # bytes: kChunk rows of both operands of k03
 K_GROUPS = cuda.load(HERE / "k03_k_groups.cu")
 ONE_LAUNCH = cuda.load(HERE / "k02_one_launch.cu")
-MMA_ROWS, MMA_COLUMNS, MMA_STAGE = 64, 128, 4 * 32  # kRows, kColumns; bytes of a row of a k-tile
+MMA_TILES = (64, 128), (32, 64)  # ROWS and COLUMNS of k04
+MMA_STAGES, MMA_LINE = 3, 4 * 32  # kStages; bytes of a row of a k-tile
 FEWEST_ROWS = 128  # of a split of k04
 MMA_WAVES = 8  # of blocks of k04, two per SM, up to which it is the default
 TENSOR_CORES = cuda.load(HERE / "k04_tensor_cores.cu")
@@ -107,17 +108,33 @@ def k_groups(
     )
 
 
-def mma_grid(input: torch.Tensor, weight: torch.Tensor, needs_input: bool) -> tuple[int, int, int, int]:
-    """Tiles of dw and of dx, splits of the rows, and rows of a split, a multiple of a k-tile.
+class MmaGrid(NamedTuple):
+    """Tiles of ROWS x COLUMNS, those of dw and of dx, and splits of the rows, of ``share`` rows each."""
 
-    A block of dx adds n products for a sum, one of dw the rows of its split: as many splits as make the two equal.
-    """
-    (m, k), n = input.shape, weight.shape[0]
-    of_columns = cdiv(k, MMA_COLUMNS)
-    of_weight, of_input = cdiv(n, MMA_ROWS) * of_columns, cdiv(m, MMA_ROWS) * of_columns if needs_input else 0
-    wanted = max(1, 2 * sm_count(input) // of_weight)
-    share = max(FEWEST_ROWS, cdiv(cdiv(m, wanted), 32) * 32)
-    return of_weight, of_input, max(1, cdiv(m, share)), share
+    rows: int
+    columns: int
+    of_weight: int
+    of_input: int
+    splits: int
+    share: int
+
+    @property
+    def blocks(self) -> int:
+        return self.of_weight * self.splits + self.of_input
+
+
+def mma_grid(input: torch.Tensor, weight: torch.Tensor, needs_input: bool) -> MmaGrid:
+    """The large tile, or the small one if the large one gives fewer blocks than SMs. Up to two blocks of dw per SM."""
+    (m, k), n, sms = input.shape, weight.shape[0], sm_count(input)
+
+    def of(rows: int, columns: int) -> MmaGrid:
+        across = cdiv(k, columns)
+        of_weight, of_input = max(1, cdiv(n, rows) * across), cdiv(m, rows) * across if needs_input else 0
+        share = max(FEWEST_ROWS, cdiv(cdiv(m, max(1, 2 * sms // of_weight)), 32) * 32)
+        return MmaGrid(rows, columns, of_weight, of_input, max(1, cdiv(m, share)), share)
+
+    large, small = (of(*tile) for tile in MMA_TILES)
+    return small if large.blocks < sms else large
 
 
 def tensor_cores(
@@ -129,16 +146,16 @@ def tensor_cores(
     needs_input: bool,
 ) -> None:
     (m, k), n = input.shape, weight.shape[0]
-    of_weight, of_input, splits, share = mma_grid(input, weight, needs_input)
-    several, masked = splits > 1, relu_output is not None
-    partials = input.new_empty((splits, n * k)) if several else None
-    row_parts = input.new_empty((splits, n)) if several else None
+    grid = mma_grid(input, weight, needs_input)
+    several, masked = grid.splits > 1, relu_output is not None
+    partials = input.new_empty((grid.splits, n * k)) if several else None
+    row_parts = input.new_empty((grid.splits, n)) if several else None
     words = word(n, grad_output, relu_output), word(k, input, weight, *outputs[:2])
-    kernel = TENSOR_CORES[f"linear_backward<{words[0]}, {words[1]}, {flags(masked)}>"]
-    shared = 3 * MMA_STAGE * (MMA_ROWS * (1 + masked) + MMA_COLUMNS)
-    kernel[of_weight * splits + of_input, THREADS, shared](
+    kernel = TENSOR_CORES[f"linear_backward<{grid.rows}, {grid.columns}, {words[0]}, {words[1]}, {flags(masked)}>"]
+    shared = MMA_STAGES * MMA_LINE * (grid.rows * (1 + masked) + grid.columns)
+    kernel[grid.blocks, 2 * grid.rows, shared](
         *(grad_output, relu_output, input, weight, *written(outputs), partials, row_parts),
-        *(semaphores(input, of_weight) if several else None, m, n, k, splits, share),
+        *(semaphores(input, grid.of_weight) if several else None, m, n, k, grid.splits, grid.share),
     )
 
 
@@ -160,6 +177,5 @@ def default(*args: Any) -> str | None:
     sms = sm_count(input)
     if len(input) <= MAX_ROWS and sum(tiles(input, weight, needs_input)) <= WAVES * sms:
         return first_taking(RUNGS, args, "k03_k_groups")
-    of_weight, of_input, splits, _ = mma_grid(input, weight, needs_input)
-    few = of_weight * splits + of_input <= 2 * MMA_WAVES * sms
+    few = mma_grid(input, weight, needs_input).blocks <= 2 * MMA_WAVES * sms
     return first_taking(RUNGS, args, "k04_tensor_cores") if few else None
