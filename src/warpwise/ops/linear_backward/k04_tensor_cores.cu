@@ -19,10 +19,11 @@ constexpr int kTileK = 32, kStages = 3;
 // Grid: tiles of dw times `splits` of `share` rows, then tiles of dx. partials: (splits, n k), row_parts: (splits, n)
 // and semaphores: a zero for each tile of dw, or null for one split. Dynamic shared memory: the stages.
 template <int ROWS, int COLUMNS, int N_WORD, int K_WORD, bool MASKED>
-__global__ void __launch_bounds__(2 * ROWS, 128 / ROWS)
-    linear_backward(const float* dy, const float* relu_output, const float* x, const float* w, float* dx, float* dw,
-                    float* db, float* partials, float* row_parts, int* semaphores, int m, int n, int k, int splits,
-                    int share) {
+__global__ void __launch_bounds__(2 * ROWS, 128 / ROWS) linear_backward(const float* dy, const float* relu_output,
+                                                                        const float* x, const float* w, float* dx,
+                                                                        float* dw, float* db, float* partials,
+                                                                        float* row_parts, int* semaphores, int m, int n,
+                                                                        int k, int splits, int share) {
   constexpr int kThreads = 2 * ROWS;
   warpwise::wait_for_previous_kernel();
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -30,7 +31,8 @@ __global__ void __launch_bounds__(2 * ROWS, 128 / ROWS)
   const int tiles_n = (n + ROWS - 1) / ROWS, tiles_k = (k + COLUMNS - 1) / COLUMNS, tiles = tiles_n * tiles_k;
   int block = blockIdx.x;
   if (block >= tiles * splits) {
-    using OfInput = gemm::ThreeTf32MainLoop<ROWS, COLUMNS, kTileK, 32, COLUMNS / 2, kStages, true, false, N_WORD, K_WORD, MASKED>;
+    using OfInput =
+        gemm::ThreeTf32MainLoop<ROWS, COLUMNS, kTileK, 32, COLUMNS / 2, kStages, true, false, N_WORD, K_WORD, MASKED>;
     static_assert(OfInput::kThreads == kThreads, "both products have the same block");
     block -= tiles * splits;
     const int row = block / tiles_k * ROWS, column = block % tiles_k * COLUMNS;
@@ -39,7 +41,8 @@ __global__ void __launch_bounds__(2 * ROWS, 128 / ROWS)
     warpwise::mma::store<float, kAligned>(loop.sums, dx, m, k, row + loop.row, column + loop.column);
     return;
   }
-  using OfWeight = gemm::ThreeTf32MainLoop<ROWS, COLUMNS, kTileK, 32, COLUMNS / 2, kStages, false, false, N_WORD, K_WORD, MASKED>;
+  using OfWeight =
+      gemm::ThreeTf32MainLoop<ROWS, COLUMNS, kTileK, 32, COLUMNS / 2, kStages, false, false, N_WORD, K_WORD, MASKED>;
   const int tile = block % tiles, split = block / tiles, begin = split * share, end = min(m, begin + share);
   const int row = tile / tiles_k * ROWS, column = tile % tiles_k * COLUMNS;
   const long long size = static_cast<long long>(n) * k;

@@ -1,4 +1,5 @@
-// The main loop of a block tile on the tensor cores with float32 accuracy: three TF32 products for each float32 product.
+// The main loop of a block tile on the tensor cores with float32 accuracy: three TF32 products for each float32
+// product.
 //
 // x = big + small, where big is x rounded to TF32 and small = x - big; x y is computed as big small' + small big' + big
 // big', which omits less than 2^-22 |x y|. Tensor cores round sums toward zero, so mma.sync adds at most 48 products to
