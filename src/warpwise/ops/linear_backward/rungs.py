@@ -9,7 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
-from warpwise.gemm.limits import requires_ampere
+from warpwise.gemm.limits import even_shared, requires_ampere
 from warpwise.gemm.operands import flags
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._defaults import first_taking
@@ -103,7 +103,8 @@ def k_groups(
     of_weight, of_input = tiles(input, weight, needs_input)
     vectors = word(n, grad_output, relu_output) == 16, word(k, input, weight, *outputs[:2]) == 16
     kernel = K_GROUPS[f"linear_backward<{flags(*vectors, relu_output is not None)}>"]
-    kernel[of_weight + of_input + cdiv(n, 32), THREADS, CHUNKS](
+    blocks = of_weight + of_input + cdiv(n, 32)
+    kernel[blocks, THREADS, even_shared(input, blocks, CHUNKS)](
         grad_output, relu_output, input, weight, *written(outputs), m, n, k, of_weight, of_input
     )
 
@@ -153,7 +154,7 @@ def tensor_cores(
     words = word(n, grad_output, relu_output), word(k, input, weight, *outputs[:2])
     kernel = TENSOR_CORES[f"linear_backward<{grid.rows}, {grid.columns}, {words[0]}, {words[1]}, {flags(masked)}>"]
     shared = MMA_STAGES * MMA_LINE * (grid.rows * (1 + masked) + grid.columns)
-    kernel[grid.blocks, 2 * grid.rows, shared](
+    kernel[grid.blocks, 2 * grid.rows, even_shared(input, grid.blocks, shared)](
         *(grad_output, relu_output, input, weight, *written(outputs), partials, row_parts),
         *(semaphores(input, grid.of_weight) if several else None, m, n, k, grid.splits, grid.share),
     )

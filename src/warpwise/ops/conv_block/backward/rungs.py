@@ -9,6 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
+from warpwise.gemm.limits import even_shared
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._conv3x3 import add_parts, each, flags, groups, output_tile, row_limits, weights
 from warpwise.ops._conv3x3_mma import FEW_BATCH_PIXELS, band, fills_tiles, mma_limits
@@ -152,8 +153,9 @@ def input_moments(outputs: Any, *args: Any) -> None:
     windows = one_channel.tiles(n, h, w, h // 2, w // 2, max(1, (2 * sms - pixel_blocks) // tall), 32 * splits)
     blocks = windows.blocks if dy is not None else 0
     sums, moments = x.new_empty((k, blocks * splits, FILTER_SUMS)), x.new_empty((pixels.blocks, one_channel.PART))
+    shared = even_shared(x, (blocks + pixels.blocks) * tall, max(windows.shared(w // 2), pixels.shared()))
     kernel = MOMENTS[f"window_sums<{one_channel.vector(x)}>"][
-        (blocks + pixels.blocks, tall), one_channel.THREADS, max(windows.shared(w // 2), pixels.shared())
+        (blocks + pixels.blocks, tall), one_channel.THREADS, shared
     ]
     kernel(x, weight, dy, mean, var, gamma, beta, cuda.out(sums), cuda.out(moments), n, h, w, k, windows.pitch,
            windows.rows, windows.bands, windows.each, windows.share, blocks, pixels.rows, pixels.bands, pixels.each,
