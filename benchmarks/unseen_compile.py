@@ -31,7 +31,7 @@ def prepare() -> None:
 
 
 def compile_all(names: Sequence[str], seed: int, count: int, limit: float, jobs: int | None = None) -> None:
-    """Compile the first ``count`` cases of each operation, case by case in turn, until ``limit`` seconds have passed."""
+    """Compile the first ``count`` cases of each operation, case by case, for at most ``limit`` seconds."""
     tasks = [(name, seed, number) for number in range(count) for name in names if name not in GEMMS]
     jobs = min(jobs or os.cpu_count() or 1, len(tasks))
     started, printed, done, failed = time.monotonic(), time.monotonic(), 0, list[str]()

@@ -9,8 +9,8 @@ multiples of 8, layouts and dtypes in turn. ``--networks`` adds shapes of networ
 public function are compared with the float64 references element by element. Then both functions are timed in turn in
 random order, each as a loop of calls that synchronises once at its end: the time of a call includes the host's.
 ``ratio`` is PyTorch's time over ours, with its 95 % interval; ``--compile`` compares operations that are not GEMMs with
-torch.compile too, whose code several processes compile first (unseen_compile.py). ``--gpu`` measures the time on the GPU in addition, without the host's (unseen_gpu_time.py):
-``gpu_ratio``.
+torch.compile too, whose code several processes compile first (unseen_compile.py). ``--gpu`` measures the time on the
+GPU in addition, without the host's (unseen_gpu_time.py): ``gpu_ratio``.
 
 Goals: geometric mean at least 1.05, 95 % of the cases at least 0.98, none below 0.95; for operations that are not GEMMs
 none below 0.95 in GPU time. Where PyTorch computes, an error above the tolerance is noted as PyTorch's own deviation.
