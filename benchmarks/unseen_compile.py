@@ -26,7 +26,7 @@ def prepare() -> None:
     """Settings of Inductor that all processes share: they are part of the cache's key."""
     import torch._inductor.config as inductor
 
-    inductor.autotune_local_cache = False  # type: ignore[assignment]
+    inductor.autotune_local_cache = False
     inductor.compile_threads = 1
 
 

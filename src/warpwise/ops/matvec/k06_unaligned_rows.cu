@@ -44,7 +44,7 @@ __device__ Window load_window(const T* x, long long first, long long k) {
 
 template <class T>
 __device__ warpwise::Pack<T> shifted(Window window) {
-  unsigned(&words)[2 * kWords] = window.words;
+  unsigned (&words)[2 * kWords] = window.words;
   if (window.shift & 8) {
 #pragma unroll
     for (int w = 0; w < 6; ++w) words[w] = words[w + 2];
@@ -65,8 +65,10 @@ __device__ warpwise::Pack<T> shifted(Window window) {
 // ``period`` apart, a power of two, have the same alignment. THREADS compute ROWS rows. Block: (THREADS, teams), with
 // teams = 1 unless THREADS <= 32. Grid: (cdiv(cdiv(m, period * ROWS) * period, teams), splits).
 template <class T, class R, int THREADS, int ROWS, int UNROLL>
-__global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS)
-    matvec_unaligned_rows(const T* a, const T* x, R* y, long long m, long long k, long long row_stride, int period) {
+__global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS) matvec_unaligned_rows(const T* a, const T* x, R* y,
+                                                                                       long long m, long long k,
+                                                                                       long long row_stride,
+                                                                                       int period) {
   using Pack = warpwise::Pack<T>;
   constexpr int kWarps = warpwise::cdiv(THREADS, warpwise::kWarp);
   __shared__ float of_warps[kWarps][ROWS];
