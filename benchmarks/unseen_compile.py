@@ -11,6 +11,7 @@ import concurrent.futures
 import multiprocessing
 import os
 import time
+import warnings
 from collections.abc import Sequence
 
 import torch
@@ -58,6 +59,7 @@ def compile_all(names: Sequence[str], seed: int, count: int, limit: float, jobs:
 def compile_case(name: str, seed: int, number: int) -> str:
     """Compile and call PyTorch's function of one case; return its error, if any."""
     prepare()
+    warnings.simplefilter("ignore")
     op, each = operation.get(name), list(drawn(name, seed, number + 1))[number]
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -20,7 +20,8 @@ def columns(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor, dim: int
     count = y.numel() // length
     threads, values, width, parts, share = geometry(count, length, y.element_size(), sm_count(y), FEWEST_ELEMENTS)
     options = f"<{cuda.ctype(y.dtype)}, {threads}, {values}>"
-    grid, block = (cdiv(count, width), parts), (width, threads // width)
+    height = min(threads // width, cdiv(share, values))  # one line of threads for short columns: no barrier waits
+    grid, block = (cdiv(count, width), parts), (width, height)
     if parts == 1:
         COLUMNS[f"softmax_backward_columns{options}"][grid, block](gradient, y, cuda.out(out), count, inner, length)
         return
