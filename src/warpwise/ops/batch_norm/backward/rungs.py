@@ -94,6 +94,12 @@ def whole_channel(outputs: Gradients, *args: Any) -> None:
     kernel(dy, dmean, dvar, input, weight, mean, var, *outs, *sizes(input), eps)
 
 
+def triton(outputs: Gradients, *args: Any) -> None:
+    from warpwise.ops.batch_norm.backward.k05_triton import launch
+
+    launch(outputs, *args)
+
+
 RUNGS = (
     make_rung(HERE, "k01_block_per_channel", "one block per channel, two passes", block_per_channel, dtypes=FLOAT32,
               limits=limits),
@@ -102,6 +108,8 @@ RUNGS = (
     make_rung(HERE, "k03_channels_last", "NHWC and (N, C): 16 bytes of channels of many rows", channels_last,
               dtypes=DTYPES, limits=row_limits, strided=True),
     make_rung(HERE, "k04_whole_channel", "one launch, a block of up to 1024 threads per channel", whole_channel,
+              dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k05_triton", "several programs per channel in Triton, which all add the partial sums", triton,
               dtypes=DTYPES, limits=limits),
 )  # fmt: skip
 

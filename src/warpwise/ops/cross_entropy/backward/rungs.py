@@ -48,10 +48,18 @@ def lanes_per_row(
     kernel(grad_loss, input, target, count, cuda.out(grad_input), rows, classes, ignore_index)
 
 
+def triton(grad_input: torch.Tensor, *args: Any) -> None:
+    from warpwise.ops.cross_entropy.backward.k03_triton import launch
+
+    launch(grad_input, *args)
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_row", "one thread per row", thread_per_row, dtypes=DTYPES, limits=limits),
     make_rung(HERE, "k02_lanes_per_row", "lanes along classes, maximum and sum in one pass", lanes_per_row,
               dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k03_triton", "a tile of rows and classes per program in Triton", triton, dtypes=DTYPES,
+              limits=limits),
 )  # fmt: skip
 
 
