@@ -113,6 +113,12 @@ def direct_tiles(
             add_parts(DIRECT, parts, sums)
 
 
+def triton(outputs: Three, *args: Any) -> None:
+    from warpwise.ops.conv2d.backward.k04_triton import launch
+
+    launch(outputs, *args)
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_element", "one thread per element of each gradient", thread_per_element,
               dtypes=DTYPES, limits=limits),
@@ -120,6 +126,7 @@ RUNGS = (
               implicit_gemm, dtypes=DTYPES, limits=limits),
     make_rung(HERE, "k03_direct_tiles", "direct sums of 3 x 3 filters from tiles in shared memory", direct_tiles,
               dtypes=DTYPES, limits=direct_limits),
+    make_rung(HERE, "k04_triton", "implicit GEMMs with tl.dot, split sums", triton, dtypes=DTYPES, limits=limits),
 )  # fmt: skip
 
 
