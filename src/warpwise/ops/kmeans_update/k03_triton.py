@@ -67,9 +67,7 @@ def add_partials(partials_ptr, sums_ptr, parts, size, ROWS: tl.constexpr, BLOCK:
     tl.store(sums_ptr + restart * size + at, tl.sum(totals, axis=0), mask=at < size)
 
 
-def launch(
-    outputs: tuple[torch.Tensor, torch.Tensor], X: torch.Tensor, labels: torch.Tensor, n_clusters: int
-) -> None:
+def launch(outputs: tuple[torch.Tensor, torch.Tensor], X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> None:
     (sums, counts), (n, width) = outputs, X.shape
     if not X.numel() or not labels.numel():
         sums.zero_()

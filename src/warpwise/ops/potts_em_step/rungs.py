@@ -25,7 +25,7 @@ MOST_INDEX = 2**31 - 1
 MOST_SUMS = 16  # of k03: tiles of 16 features x 8 domains per warp
 MOST_RESIDENT = 64  # restarts: their blocks are resident at the same time
 MOST_COLOURS = 32  # kMostColours of k03
-TRITON_SUMS = 16384  # of k04: domains x domains and domains x features in the registers of 128 threads
+TRITON_SUMS = 16384  # of k05: domains x domains and domains x features in the registers of 128 threads
 
 THREAD_PER_POINT = cuda.load(HERE / "k01_thread_per_point.cu")
 POINT_TILES = cuda.load(HERE / "k02_point_tiles.cu")
@@ -207,7 +207,7 @@ def one_launch(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest:
 
 
 def triton(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
-    from warpwise.ops.potts_em_step.k04_triton import launch
+    from warpwise.ops.potts_em_step.k05_triton import launch
 
     *tensors, bounds, temper, _, _ = rest
     parts, external = list(colours(bounds)), tensors[6]
@@ -217,7 +217,15 @@ def triton(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any
                 output.zero_()
         return
     sizes = shape_of(q, features, tensors[0])[1:]
-    launch(outputs, (q, features, *tensors), parts, external_strides(external), sizes, (padded(sizes[1]), padded(sizes[2])), temper)
+    launch(
+        outputs,
+        (q, features, *tensors),
+        parts,
+        external_strides(external),
+        sizes,
+        (padded(sizes[1]), padded(sizes[2])),
+        temper,
+    )
 
 
 def limits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
@@ -292,7 +300,7 @@ RUNGS = (
         one_launch_fits,
         True,
     ),
-    rung("k04_triton", "blocks of points in Triton, scores and moments by tl.dot", triton, triton_fits, True),
+    rung("k05_triton", "blocks of points in Triton, scores and moments by tl.dot", triton, triton_fits, True),
 )
 
 

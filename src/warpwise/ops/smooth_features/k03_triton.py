@@ -32,7 +32,7 @@ def smooth(
     degree = tl.load(rowptr_ptr + points + 1, mask=points < n, other=0) - begin
     inside = (points < n)[:, None] & (features < width)[None, :]
     sums = tl.load(values_ptr + points[:, None] * width + features[None, :], mask=inside, other=0.0)
-    for edge in range(0, tl.max(degree, axis=0)):
+    for edge in range(tl.max(degree, axis=0)):
         near = tl.load(columns_ptr + begin + edge, mask=edge < degree, other=0).to(tl.int64)
         taken = (edge < degree)[:, None] & (features < width)[None, :]
         value = tl.load(values_ptr + near[:, None] * width + features[None, :], mask=taken, other=0.0)

@@ -106,7 +106,9 @@ def triton(
     )  # fmt: skip
 
 
-def triton_limits(grad_output: torch.Tensor, indices: torch.Tensor, shape: Sequence[int], kernel: Pair, *rest: Any) -> str | None:
+def triton_limits(
+    grad_output: torch.Tensor, indices: torch.Tensor, shape: Sequence[int], kernel: Pair, *rest: Any
+) -> str | None:
     if math.prod(kernel) > UNROLLED:
         return f"takes windows of up to {UNROLLED} pixels, which are unrolled, not {tuple(kernel)}"
     return limits(grad_output, indices, shape, kernel, *rest)

@@ -38,8 +38,8 @@ def em_step(
     coefficients = tl.zeros((WIDTH, DOMAINS), tl.float32)
     constant = tl.zeros((DOMAINS,), tl.float32)
     if linear_ptr is not None:
-        at = (restart * domains + domain)[None, :] * width + column[:, None]
-        coefficients = tl.load(linear_ptr + at, mask=(column < width)[:, None] & known, other=0.0)
+        elements = linear_ptr + (restart * domains + domain)[None, :] * width + column[:, None]
+        coefficients = tl.load(elements, mask=(column < width)[:, None] & known, other=0.0)
         constant = tl.load(constant_ptr + restart * domains + domain, mask=domain < domains, other=0.0)
     if interaction_ptr is not None:
         both = (domain < domains)[:, None] & known
@@ -55,10 +55,10 @@ def em_step(
         edges = tl.load(rowptr_ptr + i, mask=i < end, other=0)
         degree = tl.load(rowptr_ptr + i + 1, mask=i < end, other=0) - edges
         near = tl.zeros((POINTS, DOMAINS), tl.float32)
-        for edge in range(0, tl.max(degree, axis=0)):
+        for edge in range(tl.max(degree, axis=0)):
             j = tl.load(columns_ptr + edges + edge, mask=edge < degree, other=0).to(tl.int64)
-            at = (j[:, None] * restarts + restart) * domains + domain[None, :]
-            row = tl.load(q_ptr + at, mask=(edge < degree)[:, None] & known, other=0.0)
+            rows = q_ptr + (j[:, None] * restarts + restart) * domains + domain[None, :]
+            row = tl.load(rows, mask=(edge < degree)[:, None] & known, other=0.0)
             if weights_ptr is not None:
                 row *= tl.load(weights_ptr + edges + edge, mask=edge < degree, other=0.0)[:, None]
             near += row
@@ -71,8 +71,8 @@ def em_step(
         if linear_ptr is None:
             q = softmax_rows(temper * tl.load(features_ptr + own, mask=inside, other=0.0) + prior, known)
         else:
-            at, held = i[:, None] * width + column[None, :], (i < end)[:, None] & (column < width)[None, :]
-            x = tl.load(features_ptr + at, mask=held, other=0.0)
+            taken = (i < end)[:, None] & (column < width)[None, :]
+            x = tl.load(features_ptr + i[:, None] * width + column[None, :], mask=taken, other=0.0)
             scores = tl.dot(x, coefficients, input_precision="ieee") + constant[None, :]
             q = softmax_rows(temper * scores + prior, known)
             counted = tl.where(inside, q, 0.0)
@@ -92,7 +92,9 @@ def em_step(
     held = (domain < domains)[:, None] & (column < width)[None, :]
     earlier = program < written
     tl.store(of_sums, sums + tl.load(of_sums, mask=held & earlier, other=0.0), mask=held)
-    tl.store(of_counts, counts + tl.load(of_counts, mask=(domain < domains) & earlier, other=0.0), mask=domain < domains)
+    tl.store(
+        of_counts, counts + tl.load(of_counts, mask=(domain < domains) & earlier, other=0.0), mask=domain < domains
+    )
     tl.store(of_slopes, tl.sum(first, axis=0) + tl.load(of_slopes, mask=earlier, other=0.0))
     tl.store(of_slopes + 1, tl.sum(second, axis=0) + tl.load(of_slopes + 1, mask=earlier, other=0.0))
 
