@@ -24,5 +24,5 @@ def gather_images(
     values = tl.load(images_ptr + image * pixels + offsets, mask=inside)
     tl.store(out_ptr + row * pixels + offsets, values.to(tl.float32) * scale + shift, mask=inside)
     if labels_ptr is not None:
-        if tl.program_id(1) == 0:
-            tl.store(out_labels_ptr + row, tl.load(labels_ptr + image))
+        first = tl.program_id(1) == 0
+        tl.store(out_labels_ptr + row, tl.load(labels_ptr + image, mask=first), mask=first)

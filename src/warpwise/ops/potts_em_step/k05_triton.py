@@ -131,8 +131,9 @@ def launch(
     padded: tuple[int, int],
     temper: float,
 ) -> None:
-    """``tensors``: the operation's q to interaction; ``sizes``: restarts, domains and features, or 0 for scores; ``padded``: powers
-    of two of the last two, at least 16 for tl.dot."""
+    """``tensors``: the operation's q to interaction; ``sizes``: restarts, domains and features, or 0 for scores;
+    ``padded``: powers of two of the last two, at least 16 for tl.dot.
+    """
     (counts, sums, derivatives, near), (restarts, domains, width) = outputs, sizes
     across, along = padded
     points = min(MOST_POINTS, max(16, TILE // max(across, along)))

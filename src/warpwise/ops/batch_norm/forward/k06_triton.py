@@ -1,4 +1,4 @@
-"""Several programs per channel in Triton, without a semaphore: every program of the second launch adds all partial sums.
+"""Several programs per channel in Triton, without a semaphore: programs of the second launch add all partial sums.
 
 k03's last block adds the partial sums of its channel. Here each program that normalises reads them again, a few hundred
 bytes out of L2, and computes mean and variance itself. Sums are of values minus the channel's first value, as in k03.

@@ -1,4 +1,4 @@
-"""Both gradients as implicit GEMMs with tl.dot, on tensor cores if TF32 is allowed; programs divide the sum over pixels.
+"""Both gradients as implicit GEMMs with tl.dot, on tensor cores if TF32 is allowed; sums over pixels are split.
 
 dx: (n h w, c) = patches of dy (n h w, k r s) times filters; df: (k, c r s) = dy, transposed (k, n p q), times patches
 of x (n p q, c r s), for each group. db is the sum of the tiles of dy that df reads. A last launch adds partial sums.

@@ -42,7 +42,7 @@ def max_pool2d(
             inside = (i < total) & (row >= 0) & (row < h) & (column >= 0) & (column < w)
             at = row * w + column
             x = tl.load(plane + at, mask=inside, other=0.0).to(tl.float32)
-            better = inside & ((chosen < 0) | (x > best) | ((x != x) & (best == best)))
+            better = inside & ((chosen < 0) | ((best == best) & ~(x <= best)))  # noqa: PLR0124 - NaN is the largest
             best, chosen = tl.where(better, x, best), tl.where(better, at, chosen)
     tl.store(y_ptr + i, best.to(y_ptr.dtype.element_ty), mask=i < total)
     tl.store(indices_ptr + i, chosen, mask=i < total)
