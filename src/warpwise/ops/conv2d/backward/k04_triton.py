@@ -4,6 +4,8 @@ dx: (n h w, c) = patches of dy (n h w, k r s) times filters; df: (k, c r s) = dy
 of x (n p q, c r s), for each group. db is the sum of the tiles of dy that df reads. A last launch adds partial sums.
 """
 
+from typing import Any
+
 import torch
 import triton.language as tl
 
@@ -105,7 +107,7 @@ def launch(
     input: torch.Tensor,
     weight: torch.Tensor,
     bias: torch.Tensor | None,
-    *settings: object,
+    *settings: Any,
 ) -> None:
     dx, dw, db = outputs
     n, c, h, w, k, r, s, p, q, *rest = geometry(input, weight, bias, *settings[:4])

@@ -5,6 +5,8 @@ Operands are gathered by pointers that are computed from indices, as in k04; Tri
 overlaps the loads of the next step with the multiplications.
 """
 
+from typing import Any
+
 import torch
 import triton.language as tl
 
@@ -76,7 +78,7 @@ def power_of_two(size: int, most: int) -> int:
 
 
 def launch(
-    output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *settings: object
+    output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *settings: Any
 ) -> None:
     n, c, h, w, k, r, s, p, q, *rest = geometry(input, weight, bias, *settings)
     groups = rest[-1]
