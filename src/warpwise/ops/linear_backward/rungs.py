@@ -10,7 +10,8 @@ import torch
 from warpwise import cuda
 from warpwise.gemm.limits import requires_ampere
 from warpwise.gemm.operands import flags
-from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.operation import Rung, cdiv, make_rung, sm_count
+from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.linear_backward.spec import DTYPES, Gradients, Optional
 
@@ -24,6 +25,7 @@ THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
 CHUNKS = 4 * 128 * (ROWS + COLUMNS)  # bytes: kChunk rows of both operands of k03
 K_GROUPS = cuda.load(HERE / "k03_k_groups.cu")
 ONE_LAUNCH = cuda.load(HERE / "k02_one_launch.cu")
+IN_C = function(HERE / "k05_c.c", "linear_backward", "ppppppplll")
 
 
 def limits(grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: object) -> str | None:
@@ -102,6 +104,11 @@ def k_groups(
     )
 
 
+def in_c(outputs: Gradients, *args: Any) -> None:
+    grad_output, input, weight, relu_output, _ = args
+    IN_C(grad_output, relu_output, input, weight, *outputs, *grad_output.shape, input.shape[1])
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_element", "one thread per element of the three gradients", thread_per_element,
               dtypes=DTYPES, limits=limits),
@@ -109,6 +116,7 @@ RUNGS = (
               dtypes=DTYPES, limits=limits_without_relu),
     make_rung(HERE, "k03_k_groups", "8 x 8 sums per lane, the warps divide k; the derivative of relu while loading",
               k_groups, dtypes=DTYPES, limits=limits_of_copies),
+    Rung("k05_c", "the definition in C", "c", in_c, HERE / "k05_c.c", dtypes=DTYPES, devices=("cpu",)),
 )  # fmt: skip
 
 

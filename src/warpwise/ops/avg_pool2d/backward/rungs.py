@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.operation import cdiv, make_rung
+from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops import _pool_vectors
+from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops._windows import MOST_PIXELS, Pair, is_nhwc
 
@@ -21,6 +22,7 @@ FLOAT32 = (torch.float32,)
 THREAD_PER_PIXEL = cuda.load(HERE / "k01_thread_per_pixel.cu")
 HALVED = cuda.load(HERE / "k02_halved.cu")
 CHANNEL_VECTORS = cuda.load(HERE / "k03_channel_vectors.cu")
+IN_C = function(HERE / "k05_c.c", "avg_pool2d_backward", "ppllllllllllll")
 
 
 def limits(
@@ -92,6 +94,20 @@ def triton_limits(grad_output: torch.Tensor, shape: Sequence[int], kernel: Pair,
     return limits(grad_output, shape, kernel, *rest)
 
 
+def in_c(grad_input: torch.Tensor, grad_output: torch.Tensor, shape_input: Sequence[int], *settings: Any) -> None:
+    *pairs, counts = settings
+    n, c, *image = grad_input.shape
+    IN_C(
+        grad_output,
+        grad_input,
+        n * c,
+        *image,
+        *grad_output.shape[2:],
+        *(size for pair in pairs for size in pair),
+        counts,
+    )
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_pixel", "one thread per pixel of the input", thread_per_pixel, dtypes=FLOAT32,
               limits=limits),
@@ -102,6 +118,7 @@ RUNGS = (
               limits=lambda grad, shape, *rest: _pool_vectors.limits(grad, shape=shape), strided=True),
     make_rung(HERE, "k04_triton", "a block of pixels per program in Triton, unrolled", triton,
               dtypes=_pool_vectors.DTYPES, limits=triton_limits),
+    Rung("k05_c", "the definition in C", "c", in_c, HERE / "k05_c.c", dtypes=FLOAT32, devices=("cpu",)),
 )  # fmt: skip
 
 

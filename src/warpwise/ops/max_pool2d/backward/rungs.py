@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.operation import cdiv, make_rung
+from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops import _pool_vectors
+from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops._windows import MOST_PIXELS, Pair, is_nhwc
 
@@ -21,6 +22,7 @@ FLOAT32 = (torch.float32,)
 THREAD_PER_PIXEL = cuda.load(HERE / "k01_thread_per_pixel.cu")
 HALVED = cuda.load(HERE / "k02_halved.cu")
 CHANNEL_VECTORS = cuda.load(HERE / "k03_channel_vectors.cu")
+IN_C = function(HERE / "k05_c.c", "max_pool2d_backward", "ppplll")
 
 
 def limits(
@@ -114,6 +116,11 @@ def triton_limits(
     return limits(grad_output, indices, shape, kernel, *rest)
 
 
+def in_c(grad_input: torch.Tensor, grad_output: torch.Tensor, indices: torch.Tensor, *rest: Any) -> None:
+    n, c, *image = grad_input.shape
+    IN_C(grad_output, indices, grad_input, n * c, math.prod(image), math.prod(grad_output.shape[2:]))
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_pixel", "one thread per pixel of the input", thread_per_pixel, dtypes=FLOAT32,
               limits=limits),
@@ -123,6 +130,7 @@ RUNGS = (
               channel_vectors, dtypes=_pool_vectors.DTYPES, limits=vector_limits, strided=True),
     make_rung(HERE, "k04_triton", "a block of pixels per program in Triton, unrolled", triton,
               dtypes=_pool_vectors.DTYPES, limits=triton_limits),
+    Rung("k05_c", "the definition in C", "c", in_c, HERE / "k05_c.c", dtypes=FLOAT32, devices=("cpu",)),
 )  # fmt: skip
 
 
