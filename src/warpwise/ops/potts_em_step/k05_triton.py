@@ -137,6 +137,7 @@ def launch(
     (counts, sums, derivatives, near), (restarts, domains, width) = outputs, sizes
     across, along = padded
     points = min(MOST_POINTS, max(16, TILE // max(across, along)))
+    warps = 4 if across * along <= 4096 else 8
     q = tensors[0]
     assert q is not None
     resident = cdiv(PROGRAMS_PER_SM * sm_count(q), restarts)
@@ -145,7 +146,7 @@ def launch(
     for (begin, end), grid in zip(colours, grids, strict=True):
         em_step[(grid, restarts)](
             *(*tensors, partials, near, begin, end, colours[0][0], written, *sizes, *strides, temper),
-            DERIVATIVES=derivatives is not None, POINTS=points, DOMAINS=across, WIDTH=along, num_warps=4,
+            DERIVATIVES=derivatives is not None, POINTS=points, DOMAINS=across, WIDTH=along, num_warps=warps,
         )  # fmt: skip
         written = max(written, grid)
     if sums is not None or derivatives is not None:
