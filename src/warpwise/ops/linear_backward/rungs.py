@@ -11,7 +11,8 @@ from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.gemm.limits import requires_ampere
 from warpwise.gemm.operands import flags
-from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.operation import Rung, cdiv, make_rung, sm_count
+from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.linear_backward.spec import DTYPES, Gradients, Optional
 
@@ -30,6 +31,7 @@ MMA_STAGES, MMA_LINE = 3, 4 * 32  # kStages; bytes of a row of a k-tile
 FEWEST_ROWS = 128  # of a split of k04
 MMA_WAVES = 8  # of blocks of k04, two per SM, up to which it is the default
 TENSOR_CORES = cuda.load(HERE / "k04_tensor_cores.cu")
+IN_C = function(HERE / "k05_c.c", "linear_backward", "ppppppplll")
 
 
 def limits(grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: object) -> str | None:
@@ -159,6 +161,11 @@ def tensor_cores(
     )
 
 
+def in_c(outputs: Gradients, *args: Any) -> None:
+    grad_output, input, weight, relu_output, _ = args
+    IN_C(grad_output, relu_output, input, weight, *outputs, *grad_output.shape, input.shape[1])
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_element", "one thread per element of the three gradients", thread_per_element,
               dtypes=DTYPES, limits=limits),
@@ -168,6 +175,7 @@ RUNGS = (
               k_groups, dtypes=DTYPES, limits=limits_of_copies),
     make_rung(HERE, "k04_tensor_cores", "3xTF32 by mma.sync, blocks of dw divide the rows, db from the fragments",
               tensor_cores, dtypes=DTYPES, limits=limits_of_copies),
+    Rung("k05_c", "the definition in C", "c", in_c, HERE / "k05_c.c", dtypes=DTYPES, devices=("cpu",)),
 )  # fmt: skip
 
 
