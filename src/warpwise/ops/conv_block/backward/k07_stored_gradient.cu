@@ -1,9 +1,9 @@
 // Hopper, many channels: the gradient of the convolution is stored, and each product has a kernel of its own.
 //
 // A block of k06 recomputes d, the gradient of the convolution, for 16 channels of dx or dw and 32 filters: with 32
-// channels and 64 filters each element of d four times. Here k02's kernels write d once. dx is the convolution of d with
-// the transposed filters by wgmma, as k07 of the forward. For dw, a warp multiplies d of 64 filters by eight channels of
-// a row of taps, 36 mma.sync for 22 loads from shared memory; k06 has 30 for 22.
+// channels and 64 filters each element of d four times. Here k02's kernels write d once. dx is the convolution of d
+// with the transposed filters by wgmma, as k07 of the forward. For dw, a warp multiplies d of 64 filters by eight
+// channels of a row of taps, 36 mma.sync for 22 loads from shared memory; k06 has 30 for 22.
 
 #include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/sm80/conv3x3_mma_weights.cuh>
@@ -12,11 +12,11 @@
 
 constexpr int kInputThreads = 4 * warpwise::kWarpgroup;
 
-// dx: (n, c, h, w) = d: (n, k, h, w) times f: (k, c, 3, 3). Grid: tiles of 32 channels, bands of `rows` rows, and splits
-// of the images. RESIDENT: the filters of all chunks of k are in shared memory.
+// dx: (n, c, h, w) = d: (n, k, h, w) times f: (k, c, 3, 3). Grid: tiles of 32 channels, bands of `rows` rows, and
+// splits of the images. RESIDENT: the filters of all chunks of k are in shared memory.
 template <bool RESIDENT>
-__global__ void __launch_bounds__(kInputThreads, 1)
-    grad_input(const float* d, const float* f, float* dx, int n, int c, int h, int w, int k, int rows, int splits) {
+__global__ void __launch_bounds__(kInputThreads, 1) grad_input(const float* d, const float* f, float* dx, int n, int c,
+                                                               int h, int w, int k, int rows, int splits) {
   using Filters = warpwise::WgmmaFilters;
   extern __shared__ __align__(1024) float shared[];
 
@@ -101,8 +101,8 @@ constexpr int kTiles = 4, kFilters = 16 * kTiles, kRowTaps = 3;
 struct WeightSums {
   float sums[kRowTaps][kTiles][4] = {};
 
-  __device__ static int tap() { return threadIdx.x / warpwise::kWarp / 2 * kRowTaps; }   // the first one
-  __device__ static int channel() { return threadIdx.x / warpwise::kWarp % 2 * 8; }      // the warp's first channel
+  __device__ static int tap() { return threadIdx.x / warpwise::kWarp / 2 * kRowTaps; }  // the first one
+  __device__ static int channel() { return threadIdx.x / warpwise::kWarp % 2 * 8; }     // the warp's first channel
 
   // Adds the products of the pixels of a band: two steps of K, 48 products for each element, per sum of mma.sync.
   __device__ void add(const float* x, const float* d, const int* offsets, const warpwise::MmaBand& band) {
@@ -246,6 +246,7 @@ __global__ void __launch_bounds__(kWeightThreads, 2) grad_weight(const float* x,
     float* const to =
         partials + ((static_cast<long long>(part) * k + first_filter + i) * c + first_channel) * warpwise::kMmaTaps;
     const float* const from = shared + i * warpwise::kMmaPlanes * warpwise::kMmaTaps;
-    for (int e = threadIdx.x % warpwise::kWarp; e < channels * warpwise::kMmaTaps; e += warpwise::kWarp) to[e] = from[e];
+    for (int e = threadIdx.x % warpwise::kWarp; e < channels * warpwise::kMmaTaps; e += warpwise::kWarp)
+      to[e] = from[e];
   }
 }

@@ -34,8 +34,7 @@ struct WgmmaFilters {
     const float* const from = f + (static_cast<long long>(row) * (TRANSPOSED ? k : c) + column) * kMmaTaps;
     float values[kMmaTaps];
 #pragma unroll
-    for (int tap = 0; tap < kMmaTaps; ++tap)
-      values[tap] = exists ? from[TRANSPOSED ? kMmaTaps - 1 - tap : tap] : 0.0f;
+    for (int tap = 0; tap < kMmaTaps; ++tap) values[tap] = exists ? from[TRANSPOSED ? kMmaTaps - 1 - tap : tap] : 0.0f;
     bool ordinary = true;
 #pragma unroll
     for (int tap = 0; tap < kMmaTaps; ++tap) {
