@@ -19,7 +19,7 @@ from warpwise.operation import Rung, cdiv, make_rung, sm_count
 
 IDEA = "few tiles: the blocks of a cluster divide K; any layout and alignment"
 SPLITS = (1, 2, 4, 8, 16)  # blocks of a cluster: 16 on Hopper, 8 are portable
-PORTABLE = 8  # larger clusters need most SMs of a graphics processing cluster
+NEIGHBOURS = 2  # SMs that share a texture processing cluster; larger clusters may leave SMs of a GPC idle
 MIN_K = 32  # of a split
 SIMT = parsed(
     "32x32x32_w16x32_s4", "32x32x32_w16x32_s8", "32x64x32_w16x32_s4", "32x64x32_w16x32_s8", "64x64x32_w32x32_s4",
@@ -99,7 +99,7 @@ def configured(
     tiles_m, tiles_n = tile.tiles(shape.m, shape.n)
     grid = tiles_m * tiles_n * tile.cluster_splits, shape.batch
     memory = shared(tile, size, tensor_cores)
-    if tile.cluster_splits <= PORTABLE:
+    if tile.cluster_splits <= NEIGHBOURS:
         memory = even_shared(c, grid[0] * grid[1], memory)
     return module[f"{kernel}<{template}>"][grid, tile.threads, memory], tiles_m
 

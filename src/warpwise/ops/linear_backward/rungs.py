@@ -11,7 +11,8 @@ from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.gemm.limits import even_shared, requires_ampere
 from warpwise.gemm.operands import flags
-from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.operation import Rung, cdiv, make_rung, sm_count
+from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.linear_backward.spec import DTYPES, Gradients, Optional
 
@@ -20,7 +21,7 @@ THREADS, ROWS, COLUMNS = 128, 32, 64  # kThreads, kRows, kColumns
 SHARED = 4 * 32 * (ROWS + 4 + COLUMNS + 4) * 4  # bytes: kStages stages of kTileK rows of both operands
 MAX_SIZE = 2**30  # elements of a matrix
 WAVES = 4  # of tiles, up to which k03 is the default
-MAX_ROWS = 192  # of that default
+MAX_ROWS = 512  # of that default
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
 CHUNKS = 4 * 128 * (ROWS + COLUMNS)  # bytes: kChunk rows of both operands of k03
 K_GROUPS = cuda.load(HERE / "k03_k_groups.cu")
@@ -28,8 +29,9 @@ ONE_LAUNCH = cuda.load(HERE / "k02_one_launch.cu")
 MMA_TILES = (64, 128), (32, 64)  # ROWS and COLUMNS of k04
 MMA_STAGES, MMA_LINE = 3, 4 * 32  # kStages; bytes of a row of a k-tile
 FEWEST_ROWS = 128  # of a split of k04
-MMA_WAVES = 8  # of blocks of k04, two per SM, up to which it is the default
+MMA_WAVES = 5  # of blocks of k04, two per SM, up to which it is the default
 TENSOR_CORES = cuda.load(HERE / "k04_tensor_cores.cu")
+IN_C = function(HERE / "k05_c.c", "linear_backward", "ppppppplll")
 
 
 def limits(grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: object) -> str | None:
@@ -160,6 +162,11 @@ def tensor_cores(
     )
 
 
+def in_c(outputs: Gradients, *args: Any) -> None:
+    grad_output, input, weight, relu_output, _ = args
+    IN_C(grad_output, relu_output, input, weight, *outputs, *grad_output.shape, input.shape[1])
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_element", "one thread per element of the three gradients", thread_per_element,
               dtypes=DTYPES, limits=limits),
@@ -169,6 +176,7 @@ RUNGS = (
               k_groups, dtypes=DTYPES, limits=limits_of_copies),
     make_rung(HERE, "k04_tensor_cores", "3xTF32 by mma.sync, blocks of dw divide the rows, db from the fragments",
               tensor_cores, dtypes=DTYPES, limits=limits_of_copies),
+    Rung("k05_c", "the definition in C", "c", in_c, HERE / "k05_c.c", dtypes=DTYPES, devices=("cpu",)),
 )  # fmt: skip
 
 
