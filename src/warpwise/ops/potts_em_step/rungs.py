@@ -24,11 +24,15 @@ MOST_TILES = 8  # tiles of 4 x 4 moments per thread
 MOST_INDEX = 2**31 - 1
 MOST_SUMS = 16  # of k03: tiles of 16 features x 8 domains per warp
 MOST_RESIDENT = 64  # restarts: their blocks are resident at the same time
-MOST_COLOURS = 32  # kMostColours of k03
+MOST_COLOURS = 32  # kMostColours of k03 and k04
+FEW_MOMENTS = 64  # with more of these tiles in all, a block has 16 warps, which share one copy of the moments
+MOST_MOMENTS = 16  # of k04: tiles of 16 domains x 8 features per warp
+SHARED_OF_SM, RESERVED = 228 * 1024, 1024  # bytes of an SM, and those that each block takes besides
 
 THREAD_PER_POINT = cuda.load(HERE / "k01_thread_per_point.cu")
 POINT_TILES = cuda.load(HERE / "k02_point_tiles.cu")
 ONE_LAUNCH = cuda.load(HERE / "k03_one_launch.cu")
+TENSOR_SCORES = cuda.load(HERE / "k04_tensor_scores.cu")
 
 Outputs = tuple[torch.Tensor | None, ...]
 
@@ -111,8 +115,49 @@ def warp_tile_of(domains: int, width: int) -> WarpTile | None:
     if size > SHARED_OF_ONE:
         return None
     tiles = rows * columns
-    registers = 3 if tiles > 8 else 4 if tiles > 2 else 5  # blocks_an_sm
+    registers = 3 if tiles > 8 else 4  # blocks_an_sm
     return WarpTile(lanes, quads, rows, points, size, min(registers, SHARED_OF_ONE // size))
+
+
+class BlockTile(NamedTuple):
+    """k04: ``warps`` of a block; ``tiles`` of 16 domains; ``m`` x ``n`` tiles of moments, 16 domains x 8 features, of
+    each of ``warps_m`` x ``warps_n`` warps; ``parts`` of 8 points per warp; bytes of shared memory of a block, and
+    resident blocks per SM."""
+
+    warps: int
+    tiles: int
+    m: int
+    n: int
+    warps_m: int
+    warps_n: int
+    parts: int
+    bytes: int
+    blocks: int
+
+
+def block_tile_of(domains: int, width: int, parts: int) -> BlockTile | None:
+    """None if the moments do not fit in the registers of a block, or its tile in shared memory."""
+    if not 1 <= domains <= MOST_DOMAINS or width < 1:
+        return None
+    tiles, columns = cdiv(domains, 16), cdiv(width, 8)
+    warps_m = 1 if tiles <= 4 else 2
+    m = cdiv(tiles, warps_m)
+    warps, most = (8, MOST_MOMENTS) if tiles * columns <= FEW_MOMENTS else (16, MOST_MOMENTS // 2)
+    warps_n = 1
+    while cdiv(columns, warps_n) * m > most:
+        warps_n *= 2
+    if warps_m * warps_n > warps:
+        return None
+    n = cdiv(columns, warps_n)
+    stride, q_stride = ((cdiv(size, 4) | 1) * 4 for size in (8 * columns, 16 * tiles))
+    floats = domains * cdiv(width, 32) * 32 + 32 * tiles + warps * 8 * parts * (q_stride + stride) + 8
+    size = 4 * max(floats, domains * (width + 1) + 2, 32 * warps)
+    if size > SHARED_OF_ONE:
+        return None
+    registers = 1 if warps > 8 else 2 if 4 * (m * n + parts * tiles) > 24 else 3  # blocks_an_sm
+    return BlockTile(
+        warps, tiles, m, n, warps_m, warps_n, parts, size, min(registers, SHARED_OF_SM // (size + RESERVED))
+    )
 
 
 def _balanced(tiles: int, resident: int) -> int:
@@ -185,15 +230,10 @@ def one_launch(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest:
     shape = shape_of(q, features, linear)
     tile = warp_tile_of(shape.domains, shape.width)
     assert tile is not None  # limits
-    parts = list(colours(bounds))
-    if not parts or not shape.restarts:
-        for output in (sums, counts, derivatives):
-            if output is not None:
-                output.zero_()
+    if (ends := _colours_of(shape, outputs, bounds)) is None:
         return
     resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
-    grid = _balanced(cdiv(max(end - begin for begin, end in parts), THREADS // 32 * tile.points), resident)
-    ends = Colours(len(parts), (parts[0][0], *(end for _, end in parts)))
+    grid = _balanced(cdiv(_largest(ends), THREADS // 32 * tile.points), resident)
     size = shape.domains * (shape.width + 1) + 2
     partials = q.new_empty((shape.restarts, size, grid))
     vector = shape.domains % 4 == 0 and all(part is None or part.data_ptr() % 16 == 0 for part in (q, external, near))
@@ -203,6 +243,53 @@ def one_launch(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest:
     launch = kernel[(grid, shape.restarts), THREADS, tile.bytes]
     launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
            *shape[1:], *external_strides(external), temper)  # fmt: skip
+
+
+def tensor_scores(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    counts, sums, derivatives, near = outputs
+    linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
+    shape = shape_of(q, features, linear)
+    if (ends := _colours_of(shape, outputs, bounds)) is None:
+        return
+    points = _largest(ends)
+    tile = block_tile_of(shape.domains, shape.width, 1)
+    assert tile is not None  # limits
+    wide = block_tile_of(shape.domains, shape.width, 2)
+    # Two parts halve the loads of the coefficients, where registers, shared memory and the points suffice.
+    fits = wide is not None and wide.tiles <= 4 and wide.blocks >= min(2, tile.blocks)
+    if wide is not None and fits and points * shape.restarts >= sm_count(q) * tile.blocks * tile.warps * 16:
+        tile = wide
+    resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
+    grid = _balanced(cdiv(points, tile.warps * 8 * tile.parts), resident)
+    partials = q.new_empty((grid, shape.restarts, shape.domains * (shape.width + 1) + 2))
+    vector = next(
+        size
+        for size in (4, 2, 1)
+        if shape.domains % size == 0
+        and all(part is None or part.data_ptr() % (4 * size) == 0 for part in (q, external, near))
+    )
+    lanes = max(4, min(32, 1 << (cdiv(shape.domains, vector) - 1).bit_length()))
+    parameters = ", ".join(map(str, (tile.warps, tile.tiles, tile.m, tile.n, tile.parts, vector)))
+    name = f"potts_em_step_tensor_scores<{parameters}, {str(external.shape[0] > 1).lower()}>"
+    launch = TENSOR_SCORES[name][(grid, shape.restarts), 32 * tile.warps, tile.bytes]
+    launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
+           *shape[1:], *external_strides(external), temper, lanes, tile.warps_m, tile.warps_n)  # fmt: skip
+
+
+def _colours_of(shape: Shape, outputs: Outputs, bounds: Sequence[int]) -> Colours | None:
+    """The colours that have points; None, after the outputs are set to zero, if there are none or no restarts."""
+    parts = list(colours(bounds))
+    if parts and shape.restarts:
+        return Colours(len(parts), (parts[0][0], *(end for _, end in parts)))
+    for output in outputs[:3]:
+        if output is not None:
+            output.zero_()
+    return None
+
+
+def _largest(ends: Colours) -> int:
+    """The points of the largest colour."""
+    return max(end - begin for begin, end in pairwise(ends.ends[: ends.count + 1]))
 
 
 def limits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
@@ -228,17 +315,33 @@ def tiles_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None
 
 def one_launch_fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
     shape = shape_of(q, features, rest[0])
-    if rest[0] is None:
-        return "takes features with linear and constant, not scores"
-    if rest[7] is not None:
-        return "takes no interaction"
-    if warp_tile_of(shape.domains, shape.width) is None:
+    if rest[0] is not None and warp_tile_of(shape.domains, shape.width) is None:
         return (
             f"takes up to {MOST_DOMAINS} domains, and {MOST_SUMS} tiles of 16 features x 8 domains per warp, not"
             f" {shape.domains} x {shape.width}"
         )
-    if shape.restarts > MOST_RESIDENT:
-        return f"takes up to {MOST_RESIDENT} restarts, not {shape.restarts}"
+    return cooperates(q, features, *rest)
+
+
+def tensor_scores_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
+    shape = shape_of(q, features, rest[0])
+    if rest[0] is not None and block_tile_of(shape.domains, shape.width, 1) is None:
+        return (
+            f"takes up to {MOST_DOMAINS} domains, {8 * MOST_MOMENTS} tiles of 16 domains x 8"
+            f" features, and a tile of points in {SHARED_OF_ONE} bytes of shared memory, not"
+            f" {shape.domains} x {shape.width}"
+        )
+    return cooperates(q, features, *rest)
+
+
+def cooperates(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
+    """The limits of k03 and k04."""
+    if rest[0] is None:
+        return "takes features with linear and constant, not scores"
+    if rest[7] is not None:
+        return "takes no interaction"
+    if q.shape[1] > MOST_RESIDENT:
+        return f"takes up to {MOST_RESIDENT} restarts, not {q.shape[1]}"
     if len(set(rest[8])) - 1 > MOST_COLOURS:
         return f"takes up to {MOST_COLOURS} colours, not {len(set(rest[8])) - 1}"
     if len(q) > MOST_INDEX - 2**20:
@@ -260,10 +363,17 @@ RUNGS = (
         one_launch_fits,
         True,
     ),
+    rung(
+        "k04_tensor_scores",
+        "scores by tensor cores too, moments shared by a block",
+        tensor_scores,
+        tensor_scores_fit,
+        True,
+    ),
 )
 
 
 def default(*args: Any) -> str | None:
-    """k03 for up to eight domains, where a lane has all of a point; else k02, where it takes the arguments."""
-    few = args[0].shape[2] <= 8
-    return first_taking(RUNGS, args, *(("k03_one_launch",) if few else ()), "k02_point_tiles")
+    """k03 for up to eight domains, where a lane has all of a point; else k04, or k02, where it takes the arguments."""
+    first = "k03_one_launch" if args[0].shape[2] <= 8 else "k04_tensor_scores"
+    return first_taking(RUNGS, args, first, "k02_point_tiles")
