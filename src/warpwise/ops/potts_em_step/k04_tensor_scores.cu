@@ -13,10 +13,10 @@
 
 #include "colours.cuh"
 
-constexpr int kEdges = 4;  // per point, in flight
+constexpr int kEdges = 8;  // per point, in flight
 
-// Limited by the registers of a lane: its moments and scores.
-constexpr int blocks_an_sm(int warps, int sums) { return warps > 8 ? 1 : sums > 24 ? 2 : 3; }
+// Floats that a lane loads before it adds the first: as many as the registers of `tiles` tiles of moments leave.
+constexpr int flight(int tiles) { return tiles > 4 ? 32 : 64; }
 
 // VEC adjacent floats that all exist, or zeros if not `valid`.
 template <int VEC>
@@ -71,18 +71,19 @@ __device__ inline float groups_max(float value) {
 // warp; warps_m * warps_n warps, a power of two up to kWarps, have all of them, and each such group of warps adds its
 // part of the points. lanes: a power of two from 4 to 32, per point in the sums of neighbours; lanes * VEC is at least
 // domains, or lanes is 32. Cooperative grid: (blocks, restarts) of kThreads. Shared: see block_tile_of in rungs.py.
-template <int WARPS, int TILES, int MI, int NI, int NT, int VEC, bool FIELDS>
-__global__ void __launch_bounds__(32 * WARPS, blocks_an_sm(WARPS, MI * NI * 4 + NT * TILES * 4))
-potts_em_step_tensor_scores(float* q, const float* features, const float* linear, const float* constant,
-                            const int* rowptr, const int* columns, const float* weights, const float* beta,
-                            const float* external, float* partials, float* sums, float* counts, float* derivatives,
-                            float* near, Colours colours, int restarts, int domains, int width, long long external_row,
-                            long long external_restart, float temper, int lanes, int warps_m, int warps_n) {
+template <int WARPS, int TILES, int MI, int NI, int VEC, bool FIELDS>
+__global__ void __launch_bounds__(32 * WARPS, 16 / WARPS) potts_em_step_tensor_scores(
+    float* q, const float* features, const float* linear, const float* constant, const int* rowptr, const int* columns,
+    const float* weights, const float* beta, const float* external, float* partials, float* sums, float* counts,
+    float* derivatives, float* near, Colours colours, int restarts, int domains, int width, long long external_row,
+    long long external_restart, float temper, int lanes, int warps_m, int warps_n) {
   extern __shared__ __align__(16) float shared[];
   constexpr int kWarps = WARPS, kThreads = 32 * WARPS, kHeld = 16 * TILES;
-  constexpr int kOwn = 8 * NT, kTile = kWarps * kOwn;  // points of a warp and of a block
+  constexpr int kOwn = 8, kTile = kWarps * kOwn;  // points of a warp and of a block
   constexpr int kUnits =
       (16 * TILES + 32 * VEC - 1) / (32 * VEC);  // of VEC domains of a lane in the sums of neighbours
+  constexpr int kPasses = flight(MI * NI) / (kUnits * VEC * kEdges) > 1 ? flight(MI * NI) / (kUnits * VEC * kEdges)
+                                                                        : 1;  // of points in flight
   using Unit = warpwise::Vector<float, VEC>;
   using Pair = warpwise::Vector<float, 2>;
   const int restart = blockIdx.y, row = restarts * domains;
@@ -116,11 +117,12 @@ potts_em_step_tensor_scores(float* q, const float* features, const float* linear
   copy.stride = stride;
   float* const own_q = q_tile + warp * kOwn * q_stride;
   float* const own_tile = tile + warp * kOwn * stride;
+  int* const own_edges = reinterpret_cast<int*>(tile + kTile * stride + 8) + warp * kOwn * kEdges;
 
   // Of the moments: the warp's first tiles, and its steps of eight points.
   const int sharing = warps_m * warps_n, parts = kWarps / sharing;
   const int first_m = warp % sharing % warps_m * MI, first_n = warp % sharing / warps_m * NI;
-  const int first_step = warp / sharing * (sharing * NT), steps = sharing * NT;
+  const int first_step = warp / sharing * sharing;
   const auto meet = [=] {
     if (sharing > 1)
       __syncthreads();
@@ -132,8 +134,7 @@ potts_em_step_tensor_scores(float* q, const float* features, const float* linear
 
   const int step = gridDim.x * kTile, near_begin = colours.ends[0];
   const int part = lane % lanes, team = lane / lanes, teams = 32 / lanes;
-  int next_start = 0, next_stop = 0;       // of the edges of point `lane` of the next tile
-  int edge = 0, last = 0, column[kEdges];  // of the team's point, and its first neighbours
+  int next_start = 0, next_stop = 0;  // of the edges of point `lane` of the next tile
   const auto first_of = [&](int colour) { return colours.ends[colour] + static_cast<int>(blockIdx.x) * kTile; };
   const auto fetch_rows = [&](int from, int end) {
     from += warp * kOwn;
@@ -143,19 +144,26 @@ potts_em_step_tensor_scores(float* q, const float* features, const float* linear
       next_stop = rowptr[min(from + lane + 1, end)];
     }
   };
-  const auto load_columns = [&](int place, int starts, int stops) {
-    edge = __shfl_sync(kAllLanes, starts, place);
-    last = __shfl_sync(kAllLanes, stops, place);
+  // The neighbours by the first edges of each point, or -1.
+  const auto fetch_edges = [&] {
 #pragma unroll
-    for (int n = 0; n < kEdges; ++n) column[n] = edge + n < last ? __ldcs(columns + edge + n) : -1;
+    for (int i = lane; i < kOwn * kEdges; i += 32) {
+      const int edge = __shfl_sync(kAllLanes, next_start, i / kEdges) + i % kEdges;
+      const bool valid = edge < __shfl_sync(kAllLanes, next_stop, i / kEdges);
+      if (valid)
+        warpwise::mma::cp_async<4>(warpwise::shared_address(own_edges + i), columns + edge, true);
+      else
+        own_edges[i] = -1;
+    }
+    __pipeline_commit();
   };
   const auto fetch_features = [&](int from, int end) {
     copy(own_tile, from + warp * kOwn, end);
     __pipeline_commit();
   };
   fetch_rows(first_of(0), colours.ends[1]);
+  fetch_edges();
   fetch_features(first_of(0), colours.ends[1]);
-  load_columns(team, next_start, next_stop);
 
   for (int colour = 0; colour < colours.count; ++colour) {
     const int end = colours.ends[colour + 1];
@@ -166,8 +174,8 @@ potts_em_step_tensor_scores(float* q, const float* features, const float* linear
       fetch_rows(later, later_end);
       __pipeline_wait_prior(0);
       __syncwarp();
+      fetch_edges();
       fetch_features(later, later_end);
-      load_columns(team, next_start, next_stop);
     }
     if (colour > 0) cooperative_groups::this_grid().sync();
     for (; first < end; first += step) {
@@ -178,68 +186,81 @@ potts_em_step_tensor_scores(float* q, const float* features, const float* linear
       const int own = first + warp * kOwn;
 
       // Sums of neighbours.
+      __pipeline_wait_prior(1);
+      __syncwarp();
+      const bool many = __any_sync(kAllLanes, lane < kOwn && stop - start > kEdges);
 #pragma unroll 1
-      for (int base = 0; base < kOwn; base += teams) {
-        float support[kUnits][VEC] = {};
-        const float* const neighbours = q + restart * domains;
-        while (true) {
-          Unit values[kUnits][kEdges];
+      for (int base = 0; base < kOwn; base += kPasses * teams) {
+        Unit values[kPasses][kUnits][kEdges];
+        const float* const neighbours = q + restart * domains + VEC * part;
+#pragma unroll
+        for (int pass = 0; pass < kPasses; ++pass) {
+          const int place = base + pass * teams + team;
+          const int* const edges = own_edges + min(place, kOwn - 1) * kEdges;
 #pragma unroll
           for (int n = 0; n < kEdges; ++n) {
-            const float* const from = neighbours + static_cast<long long>(column[n]) * row;
+            const float* const from = neighbours + static_cast<long long>(edges[n]) * row;
+            const bool valid = place < kOwn && edges[n] >= 0;
 #pragma unroll
             for (int u = 0; u < kUnits; ++u) {
-              const int domain = VEC * (part + 32 * u);
-              values[u][n] = load_if<VEC>(from + domain, column[n] >= 0 && domain < domains);
+              values[pass][u][n] = load_if<VEC>(from + VEC * 32 * u, valid && VEC * (part + 32 * u) < domains);
+            }
+          }
+        }
+#pragma unroll
+        for (int pass = 0; pass < kPasses; ++pass) {
+          const int place = base + pass * teams + team, point = own + place;
+          float support[kUnits][VEC] = {};
+          const int edge = __shfl_sync(kAllLanes, start, min(place, kOwn - 1));
+          const int last = __shfl_sync(kAllLanes, stop, min(place, kOwn - 1));
+#pragma unroll
+          for (int n = 0; n < kEdges; ++n) {
+            const float weight = weights && edge + n < last ? weights[edge + n] : 1.0f;
+#pragma unroll
+            for (int u = 0; u < kUnits; ++u) {
+#pragma unroll
+              for (int e = 0; e < VEC; ++e) support[u][e] += weight * values[pass][u][n].at[e];
+            }
+          }
+          for (int n = edge + kEdges; many && n < last; ++n) {
+            const float* const from = neighbours + static_cast<long long>(columns[n]) * row;
+            const float weight = weights ? weights[n] : 1.0f;
+#pragma unroll
+            for (int u = 0; u < kUnits; ++u) {
+              const Unit value = load_if<VEC>(from + VEC * 32 * u, VEC * (part + 32 * u) < domains);
+#pragma unroll
+              for (int e = 0; e < VEC; ++e) support[u][e] += weight * value.at[e];
             }
           }
 #pragma unroll
-          for (int n = 0; n < kEdges; ++n) {
-            const float weight = weights && column[n] >= 0 ? weights[edge + n] : 1.0f;
+          for (int u = 0; u < kUnits; ++u) {
+            const int domain = VEC * (part + 32 * u);
+            if (domain >= domains || place >= kOwn) continue;
+            Unit unit;
 #pragma unroll
-            for (int u = 0; u < kUnits; ++u) {
-#pragma unroll
-              for (int e = 0; e < VEC; ++e) support[u][e] += weight * values[u][n].at[e];
+            for (int e = 0; e < VEC; ++e) unit.at[e] = support[u][e];
+            *reinterpret_cast<Unit*>(own_q + place * q_stride + domain) = unit;
+            if (near && point < end) {
+              const long long at = static_cast<long long>(point - near_begin) * row + restart * domains;
+              *reinterpret_cast<Unit*>(near + at + domain) = unit;
             }
           }
-          edge += kEdges;
-          if (edge >= last) break;
-#pragma unroll
-          for (int n = 0; n < kEdges; ++n) column[n] = edge + n < last ? __ldcs(columns + edge + n) : -1;
         }
-        const int point = own + base + team;
-#pragma unroll
-        for (int u = 0; u < kUnits; ++u) {
-          const int domain = VEC * (part + 32 * u);
-          if (domain >= domains) continue;
-          Unit unit;
-#pragma unroll
-          for (int e = 0; e < VEC; ++e) unit.at[e] = support[u][e];
-          *reinterpret_cast<Unit*>(own_q + (base + team) * q_stride + domain) = unit;
-          if (near && point < end) {
-            const long long at = static_cast<long long>(point - near_begin) * row + restart * domains;
-            *reinterpret_cast<Unit*>(near + at + domain) = unit;
-          }
-        }
-        const bool behind = base + teams >= kOwn;
-        load_columns(behind ? team : base + teams + team, behind ? next_start : start, behind ? next_stop : stop);
       }
-      __pipeline_wait_prior(0);
+      __syncwarp();
+      fetch_edges();
+      __pipeline_wait_prior(1);
       __syncwarp();
 
       // Index t of the fragments' inner dimension is feature 4 t + 2 h, and t + 4 the next one, in half h of a chunk.
-      float scores[NT][TILES][4] = {};
+      float scores[TILES][4] = {};
 #pragma unroll 1
       for (int chunk = 0; chunk < chunks; ++chunk) {
         const int d = 16 * chunk + 4 * index;
-        warpwise::Float4 x[NT];
-        unsigned rest_of_x[NT][4];
+        const warpwise::Float4 x = load_if<4>(own_tile + group * stride + d, d < width);
+        unsigned rest_of_x[4];
 #pragma unroll
-        for (int t = 0; t < NT; ++t) {
-          x[t] = load_if<4>(own_tile + (8 * t + group) * stride + d, d < width);
-#pragma unroll
-          for (int e = 0; e < 4; ++e) rest_of_x[t][e] = warpwise::rest_of_tf32(x[t].at[e]);
-        }
+        for (int e = 0; e < 4; ++e) rest_of_x[e] = warpwise::rest_of_tf32(x.at[e]);
 #pragma unroll
         for (int m = 0; m < TILES; ++m) {
           warpwise::Float4 c[2];
@@ -258,21 +279,17 @@ potts_em_step_tensor_scores(float* q, const float* features, const float* linear
               large[i] = __float_as_uint(value);
               small[i] = warpwise::rest_of_tf32(value);
             }
-#pragma unroll
-            for (int t = 0; t < NT; ++t) {
-              const unsigned b0 = __float_as_uint(x[t].at[2 * h]), b1 = __float_as_uint(x[t].at[2 * h + 1]);
-              warpwise::mma::mma_sync(scores[t][m], small, b0, b1, 0.0f);
-              warpwise::mma::mma_sync(scores[t][m], large, rest_of_x[t][2 * h], rest_of_x[t][2 * h + 1], 0.0f);
-              warpwise::mma::mma_sync(scores[t][m], large, b0, b1, 0.0f);
-            }
+            const unsigned b0 = __float_as_uint(x.at[2 * h]), b1 = __float_as_uint(x.at[2 * h + 1]);
+            warpwise::mma::mma_sync(scores[m], small, b0, b1, 0.0f);
+            warpwise::mma::mma_sync(scores[m], large, rest_of_x[2 * h], rest_of_x[2 * h + 1], 0.0f);
+            warpwise::mma::mma_sync(scores[m], large, b0, b1, 0.0f);
           }
         }
       }
 
       // Sum i of a tile belongs to point 2 index + i % 2 and row group + i / 2 * 8. In units of log 2.
-#pragma unroll
-      for (int t = 0; t < NT; ++t) {
-        const int place = 8 * t + 2 * index;
+      {
+        const int place = 2 * index;
         const auto field_of = [&](int j, int m) {
           Pair field = load_pair<TILES, VEC>(fields, m, group);
           if (FIELDS) {
@@ -298,7 +315,7 @@ potts_em_step_tensor_scores(float* q, const float* features, const float* linear
             const Pair offset = load_pair<TILES, VEC>(constants, m, group);
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
-              float& score = scores[t][m][2 * i + j];
+              float& score = scores[m][2 * i + j];
               const float prior = strength * around.at[i] + field.at[i];
               score = sharpness * score + offset.at[i] + prior;
               highest = fmaxf(highest, score);
@@ -333,7 +350,7 @@ potts_em_step_tensor_scores(float* q, const float* features, const float* linear
             const Pair around = load_pair<TILES, VEC>(to_tile, m, group);
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
-              float& score = scores[t][m][2 * i + j];
+              float& score = scores[m][2 * i + j];
               score = exp2_ftz(score - highest);
               total += score;
               observed += score * around.at[i];
@@ -348,11 +365,10 @@ potts_em_step_tensor_scores(float* q, const float* features, const float* linear
 #pragma unroll
           for (int m = 0; m < TILES; m += kWide) {
             const int domain = domain_of<TILES, VEC>(m, group);
-            const float first_q = scores[t][m][j] * scale, second_q = scores[t][m][2 + j] * scale;
+            const float first_q = scores[m][j] * scale, second_q = scores[m][2 + j] * scale;
             if (VEC == 4 && m + 1 < TILES) {
               const int after = m + 1 < TILES ? m + 1 : m;
-              const warpwise::Float4 four = {first_q, second_q, scores[t][after][j] * scale,
-                                             scores[t][after][2 + j] * scale};
+              const warpwise::Float4 four = {first_q, second_q, scores[after][j] * scale, scores[after][2 + j] * scale};
               *reinterpret_cast<warpwise::Float4*>(to_tile + domain) = four;
               if (inside && domain < domains) *reinterpret_cast<warpwise::Float4*>(to + domain) = four;
             } else if (VEC > 1) {
@@ -370,8 +386,9 @@ potts_em_step_tensor_scores(float* q, const float* features, const float* linear
       meet();
 
       // Index t of the inner dimension is point 2 t, index t + 4 is point 2 t + 1.
+      float local[MI][NI][4] = {};  // tensor cores round sums towards zero: few are added there
 #pragma unroll 1
-      for (int s = first_step; s < first_step + steps; ++s) {
+      for (int s = first_step; s < first_step + sharing; ++s) {
         const int p = 8 * s + 2 * index;
         unsigned large[MI][4], small[MI][4];
 #pragma unroll
@@ -394,10 +411,18 @@ potts_em_step_tensor_scores(float* q, const float* features, const float* linear
           const unsigned rest0 = warpwise::rest_of_tf32(x0), rest1 = warpwise::rest_of_tf32(x1);
 #pragma unroll
           for (int m = 0; m < MI; ++m) {
-            warpwise::mma::mma_sync(moments[m][n], small[m], b0, b1, 0.0f);
-            warpwise::mma::mma_sync(moments[m][n], large[m], rest0, rest1, 0.0f);
-            warpwise::mma::mma_sync(moments[m][n], large[m], b0, b1, 0.0f);
+            warpwise::mma::mma_sync(local[m][n], small[m], b0, b1, 0.0f);
+            warpwise::mma::mma_sync(local[m][n], large[m], rest0, rest1, 0.0f);
+            warpwise::mma::mma_sync(local[m][n], large[m], b0, b1, 0.0f);
           }
+        }
+      }
+#pragma unroll
+      for (int m = 0; m < MI; ++m) {
+#pragma unroll
+        for (int n = 0; n < NI; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) moments[m][n][i] += local[m][n][i];
         }
       }
       meet();  // the tile has been read: the next copy may overwrite it

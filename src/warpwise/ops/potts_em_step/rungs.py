@@ -25,8 +25,7 @@ MOST_INDEX = 2**31 - 1
 MOST_SUMS = 16  # of k03: tiles of 16 features x 8 domains per warp
 MOST_RESIDENT = 64  # restarts: their blocks are resident at the same time
 MOST_COLOURS = 32  # kMostColours of k03 and k04
-FEW_MOMENTS = 64  # with more of these tiles in all, a block has 16 warps, which share one copy of the moments
-MOST_MOMENTS = 16  # of k04: tiles of 16 domains x 8 features per warp
+MOST_MOMENTS = 8  # of k04: tiles of 16 domains x 8 features per warp
 SHARED_OF_SM, RESERVED = 228 * 1024, 1024  # bytes of an SM, and those that each block takes besides
 
 THREAD_PER_POINT = cuda.load(HERE / "k01_thread_per_point.cu")
@@ -121,8 +120,7 @@ def warp_tile_of(domains: int, width: int) -> WarpTile | None:
 
 class BlockTile(NamedTuple):
     """k04: ``warps`` of a block; ``tiles`` of 16 domains; ``m`` x ``n`` tiles of moments, 16 domains x 8 features, of
-    each of ``warps_m`` x ``warps_n`` warps; ``parts`` of 8 points per warp; bytes of shared memory of a block, and
-    resident blocks per SM."""
+    each of ``warps_m`` x ``warps_n`` warps; bytes of shared memory of a block, and resident blocks per SM."""
 
     warps: int
     tiles: int
@@ -130,34 +128,30 @@ class BlockTile(NamedTuple):
     n: int
     warps_m: int
     warps_n: int
-    parts: int
     bytes: int
     blocks: int
 
 
-def block_tile_of(domains: int, width: int, parts: int) -> BlockTile | None:
+def block_tile_of(domains: int, width: int) -> BlockTile | None:
     """None if the moments do not fit in the registers of a block, or its tile in shared memory."""
     if not 1 <= domains <= MOST_DOMAINS or width < 1:
         return None
     tiles, columns = cdiv(domains, 16), cdiv(width, 8)
-    warps_m = 1 if tiles <= 4 else 2
+    warps_m, warps_n = 1 if tiles <= 4 else 2, 1
     m = cdiv(tiles, warps_m)
-    warps, most = (8, MOST_MOMENTS) if tiles * columns <= FEW_MOMENTS else (16, MOST_MOMENTS // 2)
-    warps_n = 1
-    while cdiv(columns, warps_n) * m > most:
+    while cdiv(columns, warps_n) * m > MOST_MOMENTS:
         warps_n *= 2
+    warps = 8 if warps_m * warps_n <= 8 else 16
     if warps_m * warps_n > warps:
         return None
-    n = cdiv(columns, warps_n)
     stride, q_stride = ((cdiv(size, 4) | 1) * 4 for size in (8 * columns, 16 * tiles))
-    floats = domains * cdiv(width, 32) * 32 + 32 * tiles + warps * 8 * parts * (q_stride + stride) + 8
+    points = 8 * warps
+    floats = domains * cdiv(width, 32) * 32 + 32 * tiles + points * (q_stride + stride + 8) + 8
     size = 4 * max(floats, domains * (width + 1) + 2, 32 * warps)
     if size > SHARED_OF_ONE:
         return None
-    registers = 1 if warps > 8 else 2 if 4 * (m * n + parts * tiles) > 24 else 3  # blocks_an_sm
-    return BlockTile(
-        warps, tiles, m, n, warps_m, warps_n, parts, size, min(registers, SHARED_OF_SM // (size + RESERVED))
-    )
+    blocks = min(16 // warps, SHARED_OF_SM // (size + RESERVED))
+    return BlockTile(warps, tiles, m, cdiv(columns, warps_n), warps_m, warps_n, size, blocks)
 
 
 def _balanced(tiles: int, resident: int) -> int:
@@ -251,16 +245,10 @@ def tensor_scores(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *re
     shape = shape_of(q, features, linear)
     if (ends := _colours_of(shape, outputs, bounds)) is None:
         return
-    points = _largest(ends)
-    tile = block_tile_of(shape.domains, shape.width, 1)
+    tile = block_tile_of(shape.domains, shape.width)
     assert tile is not None  # limits
-    wide = block_tile_of(shape.domains, shape.width, 2)
-    # Two parts halve the loads of the coefficients, where registers, shared memory and the points suffice.
-    fits = wide is not None and wide.tiles <= 4 and wide.blocks >= min(2, tile.blocks)
-    if wide is not None and fits and points * shape.restarts >= sm_count(q) * tile.blocks * tile.warps * 16:
-        tile = wide
     resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
-    grid = _balanced(cdiv(points, tile.warps * 8 * tile.parts), resident)
+    grid = _balanced(cdiv(_largest(ends), 8 * tile.warps), resident)
     partials = q.new_empty((grid, shape.restarts, shape.domains * (shape.width + 1) + 2))
     vector = next(
         size
@@ -269,7 +257,7 @@ def tensor_scores(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *re
         and all(part is None or part.data_ptr() % (4 * size) == 0 for part in (q, external, near))
     )
     lanes = max(4, min(32, 1 << (cdiv(shape.domains, vector) - 1).bit_length()))
-    parameters = ", ".join(map(str, (tile.warps, tile.tiles, tile.m, tile.n, tile.parts, vector)))
+    parameters = ", ".join(map(str, (tile.warps, tile.tiles, tile.m, tile.n, vector)))
     name = f"potts_em_step_tensor_scores<{parameters}, {str(external.shape[0] > 1).lower()}>"
     launch = TENSOR_SCORES[name][(grid, shape.restarts), 32 * tile.warps, tile.bytes]
     launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
@@ -325,9 +313,9 @@ def one_launch_fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str 
 
 def tensor_scores_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
     shape = shape_of(q, features, rest[0])
-    if rest[0] is not None and block_tile_of(shape.domains, shape.width, 1) is None:
+    if rest[0] is not None and block_tile_of(shape.domains, shape.width) is None:
         return (
-            f"takes up to {MOST_DOMAINS} domains, {8 * MOST_MOMENTS} tiles of 16 domains x 8"
+            f"takes up to {MOST_DOMAINS} domains, {16 * MOST_MOMENTS} tiles of 16 domains x 8"
             f" features, and a tile of points in {SHARED_OF_ONE} bytes of shared memory, not"
             f" {shape.domains} x {shape.width}"
         )
