@@ -137,7 +137,7 @@ def block_tile_of(domains: int, width: int) -> BlockTile | None:
     if not 1 <= domains <= MOST_DOMAINS or width < 1:
         return None
     tiles, columns = cdiv(domains, 16), cdiv(width, 8)
-    warps_m, warps_n = 1 if tiles <= 4 else 2, 1
+    warps_m, warps_n = 1 << (cdiv(tiles, 2) - 1).bit_length(), 1  # at most 2 x 4: fewest loads, and registers suffice
     m = cdiv(tiles, warps_m)
     while cdiv(columns, warps_n) * m > MOST_MOMENTS:
         warps_n *= 2
