@@ -60,9 +60,7 @@ class SmoothedKMeans(Estimator):
         return self
 
 
-def smoothed(
-    graph: Graph, features: torch.Tensor, mean: torch.Tensor, matrix: torch.Tensor, hops: int
-) -> torch.Tensor:
+def smoothed(graph: Graph, features: torch.Tensor, mean: torch.Tensor, matrix: torch.Tensor, hops: int) -> torch.Tensor:
     """(N, D'): (features - mean) @ matrix after ``hops`` of smoothing. On a GPU half of the columns at a time, so that
     twice their memory is used."""
     parts = []

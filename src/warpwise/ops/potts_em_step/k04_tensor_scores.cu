@@ -18,6 +18,10 @@ constexpr int kEdges = 8;  // per point, in flight
 // Floats that a lane loads before it adds the first: as many as the registers of `tiles` tiles of moments leave.
 constexpr int flight(int tiles) { return tiles > 4 ? 32 : 64; }
 
+// The lanes that share a point, so that each has at least one of `units`.
+constexpr int lanes_of(int units) { return units > 16 ? 32 : units > 8 ? 16 : units > 4 ? 8 : 4; }
+constexpr int passes_of(int wanted, int most) { return wanted < 1 ? 1 : wanted < most ? wanted : most; }
+
 // VEC adjacent floats that all exist, or zeros if not `valid`.
 template <int VEC>
 __device__ inline warpwise::Vector<float, VEC> load_if(const float* from, bool valid) {
@@ -34,12 +38,6 @@ __device__ constexpr int domain_of(int m, int row) {
   if (VEC == 1) return 16 * m + row;
   if (m % 2 == 0 && m + 1 == TILES) return 16 * m + 2 * g + i;
   return VEC == 2 ? 32 * (m / 2) + 16 * (i / 2) + 2 * g + i % 2 : 32 * (m / 2) + 4 * g + i;
-}
-
-// True if tile m may have domains past the last.
-template <int TILES, int VEC>
-__device__ constexpr bool may_exceed(int m) {
-  return m + (VEC == 4 && TILES % 2 == 0 ? 2 : 1) >= TILES;
 }
 
 // Elements domain_of(m, group) and domain_of(m, group + 8), which are adjacent if VEC > 1.
@@ -67,42 +65,45 @@ __device__ inline float groups_max(float value) {
 
 // The arguments are those of potts_em_step_one_launch (k03), except partials: (gridDim.x, restarts, domains * width +
 // domains + 2). TILES * 16 is at least domains. VEC divides domains, and q, external and near are aligned to VEC
-// floats. A warp has NT * 8 points of a tile. The moments are tiles of 16 domains x 8 features, MI x NI of them in a
-// warp; warps_m * warps_n warps, a power of two up to kWarps, have all of them, and each such group of warps adds its
-// part of the points. lanes: a power of two from 4 to 32, per point in the sums of neighbours; lanes * VEC is at least
-// domains, or lanes is 32. Cooperative grid: (blocks, restarts) of kThreads. Shared: see block_tile_of in rungs.py.
-template <int WARPS, int TILES, int MI, int NI, int VEC, bool FIELDS>
+// floats. A warp has eight points of a tile. The moments are tiles of 16 domains x 8 features: a warp has up to 2 x NI,
+// kWarpsM * WARPS_N warps, a power of two up to WARPS, have all of them, and each such group of warps adds its part of
+// the points. FIELDS: external_row is not 0. Cooperative grid: (blocks, restarts) of 32 * WARPS. Shared: see
+// block_tile_of in rungs.py.
+template <int WARPS, int TILES, int NI, int WARPS_N, int VEC, bool FIELDS>
 __global__ void __launch_bounds__(32 * WARPS, 16 / WARPS) potts_em_step_tensor_scores(
     float* q, const float* features, const float* linear, const float* constant, const int* rowptr, const int* columns,
     const float* weights, const float* beta, const float* external, float* partials, float* sums, float* counts,
     float* derivatives, float* near, Colours colours, int restarts, int domains, int width, long long external_row,
-    long long external_restart, float temper, int lanes, int warps_m, int warps_n) {
+    long long external_restart, float temper) {
   extern __shared__ __align__(16) float shared[];
   constexpr int kWarps = WARPS, kThreads = 32 * WARPS, kHeld = 16 * TILES;
-  constexpr int kOwn = 8, kTile = kWarps * kOwn;  // points of a warp and of a block
-  constexpr int kUnits =
-      (16 * TILES + 32 * VEC - 1) / (32 * VEC);  // of VEC domains of a lane in the sums of neighbours
-  constexpr int kPasses = flight(MI * NI) / (kUnits * VEC * kEdges) > 1 ? flight(MI * NI) / (kUnits * VEC * kEdges)
-                                                                        : 1;  // of points in flight
+  constexpr int MI = TILES > 1 ? 2 : 1, kWarpsM = TILES > 4 ? 4 : TILES > 2 ? 2 : 1;
+  constexpr int kOwn = 8, kTile = kWarps * kOwn;                            // points of a warp and of a block
+  constexpr int kLanes = lanes_of(16 * TILES / VEC), kTeams = 32 / kLanes;  // lanes of a point in sums of neighbours
+  constexpr int kUnits = (16 * TILES + kLanes * VEC - 1) / (kLanes * VEC);  // of VEC domains of such a lane
+  constexpr int kPasses = passes_of(flight(MI * NI) / (kUnits * VEC * kEdges), kOwn / kTeams);  // in flight
   using Unit = warpwise::Vector<float, VEC>;
   using Pair = warpwise::Vector<float, 2>;
   const int restart = blockIdx.y, row = restarts * domains;
   constexpr int q_stride = warpwise::tile_stride(kHeld);
   const int tiles_of_width = (width + 7) / 8, stride = warpwise::tile_stride(8 * tiles_of_width),
-            chunks = (width + 15) / 16, coefficient_stride = (chunks + 1) / 2 * 32;
-  const auto swizzle = [](int k, int d) { return d ^ k / VEC % 2 * 16; };  // rows of eight lanes are 128 bytes apart
+            chunks = (width + 15) / 16;
   float* const coefficients = shared;
-  float* const constants = coefficients + domains * coefficient_stride;
+  float* const constants = coefficients + 16 * kHeld * chunks;
   float* const fields = constants + kHeld;
   float* const q_tile = fields + kHeld;
   float* const tile = q_tile + kTile * q_stride;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, index = lane % 4;
+  const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0), lane = threadIdx.x % 32, group = lane / 4,
+            index = lane % 4;
 
   const float strength = kLog2E * beta[restart], sharpness = kLog2E * temper;
-  for (int i = threadIdx.x; i < domains * coefficient_stride; i += kThreads) {
-    const int k = i / coefficient_stride, d = i - k * coefficient_stride;
-    coefficients[k * coefficient_stride + swizzle(k, d)] =
-        d < width ? linear[(static_cast<long long>(restart) * domains + k) * width + d] : 0.0f;
+  // Fragments: element i of lane l in half h of a chunk of tile m is [chunk][m][h][l][i].
+  for (int i = threadIdx.x; i < 16 * kHeld * chunks; i += kThreads) {
+    const int element = i % 4, of = i / 4 % 32, half = i / 128 % 2, m = i / 256 % TILES, chunk = i / (256 * TILES);
+    const int k = domain_of<TILES, VEC>(m, of / 4 + element % 2 * 8);
+    const int d = 16 * chunk + of % 4 * 4 + 2 * half + element / 2;
+    const bool exists = k < domains && d < width;
+    coefficients[i] = exists ? linear[(static_cast<long long>(restart) * domains + k) * width + d] : 0.0f;
   }
   for (int k = threadIdx.x; k < kHeld; k += kThreads) {  // in units of log 2
     constants[k] = k < domains ? sharpness * constant[restart * domains + k] : 0.0f;
@@ -120,11 +121,11 @@ __global__ void __launch_bounds__(32 * WARPS, 16 / WARPS) potts_em_step_tensor_s
   int* const own_edges = reinterpret_cast<int*>(tile + kTile * stride + 8) + warp * kOwn * kEdges;
 
   // Of the moments: the warp's first tiles, and its steps of eight points.
-  const int sharing = warps_m * warps_n, parts = kWarps / sharing;
-  const int first_m = warp % sharing % warps_m * MI, first_n = warp % sharing / warps_m * NI;
-  const int first_step = warp / sharing * sharing;
+  constexpr int kSharing = kWarpsM * WARPS_N, kParts = kWarps / kSharing;
+  const int first_m = warp % kWarpsM * MI, first_n = warp / kWarpsM % WARPS_N * NI;
+  const int first_step = warp / kSharing * kSharing;
   const auto meet = [=] {
-    if (sharing > 1)
+    if (kSharing > 1)
       __syncthreads();
     else
       __syncwarp();
@@ -133,7 +134,7 @@ __global__ void __launch_bounds__(32 * WARPS, 16 / WARPS) potts_em_step_tensor_s
   float gradient = 0.0f, curvature = 0.0f;
 
   const int step = gridDim.x * kTile, near_begin = colours.ends[0];
-  const int part = lane % lanes, team = lane / lanes, teams = 32 / lanes;
+  const int part = lane % kLanes, team = lane / kLanes;
   int next_start = 0, next_stop = 0;  // of the edges of point `lane` of the next tile
   const auto first_of = [&](int colour) { return colours.ends[colour] + static_cast<int>(blockIdx.x) * kTile; };
   const auto fetch_rows = [&](int from, int end) {
@@ -190,29 +191,30 @@ __global__ void __launch_bounds__(32 * WARPS, 16 / WARPS) potts_em_step_tensor_s
       __syncwarp();
       const bool many = __any_sync(kAllLanes, lane < kOwn && stop - start > kEdges);
 #pragma unroll 1
-      for (int base = 0; base < kOwn; base += kPasses * teams) {
+      for (int base = 0; base < kOwn; base += kPasses * kTeams) {
         Unit values[kPasses][kUnits][kEdges];
         const float* const neighbours = q + restart * domains + VEC * part;
 #pragma unroll
         for (int pass = 0; pass < kPasses; ++pass) {
-          const int place = base + pass * teams + team;
-          const int* const edges = own_edges + min(place, kOwn - 1) * kEdges;
+          const int* const edges = own_edges + (base + pass * kTeams + team) * kEdges;
 #pragma unroll
           for (int n = 0; n < kEdges; ++n) {
-            const float* const from = neighbours + static_cast<long long>(edges[n]) * row;
-            const bool valid = place < kOwn && edges[n] >= 0;
+            const int neighbour = edges[n];
+            const float* const from = neighbours + static_cast<unsigned long long>(static_cast<unsigned>(neighbour)) *
+                                                       static_cast<unsigned>(row);
 #pragma unroll
             for (int u = 0; u < kUnits; ++u) {
-              values[pass][u][n] = load_if<VEC>(from + VEC * 32 * u, valid && VEC * (part + 32 * u) < domains);
+              const bool valid = neighbour >= 0 && VEC * (part + kLanes * u) < domains;
+              values[pass][u][n] = load_if<VEC>(from + VEC * kLanes * u, valid);
             }
           }
         }
 #pragma unroll
         for (int pass = 0; pass < kPasses; ++pass) {
-          const int place = base + pass * teams + team, point = own + place;
+          const int place = base + pass * kTeams + team, point = own + place;
           float support[kUnits][VEC] = {};
-          const int edge = __shfl_sync(kAllLanes, start, min(place, kOwn - 1));
-          const int last = __shfl_sync(kAllLanes, stop, min(place, kOwn - 1));
+          const int edge = __shfl_sync(kAllLanes, start, place);
+          const int last = __shfl_sync(kAllLanes, stop, place);
 #pragma unroll
           for (int n = 0; n < kEdges; ++n) {
             const float weight = weights && edge + n < last ? weights[edge + n] : 1.0f;
@@ -227,15 +229,15 @@ __global__ void __launch_bounds__(32 * WARPS, 16 / WARPS) potts_em_step_tensor_s
             const float weight = weights ? weights[n] : 1.0f;
 #pragma unroll
             for (int u = 0; u < kUnits; ++u) {
-              const Unit value = load_if<VEC>(from + VEC * 32 * u, VEC * (part + 32 * u) < domains);
+              const Unit value = load_if<VEC>(from + VEC * kLanes * u, VEC * (part + kLanes * u) < domains);
 #pragma unroll
               for (int e = 0; e < VEC; ++e) support[u][e] += weight * value.at[e];
             }
           }
 #pragma unroll
           for (int u = 0; u < kUnits; ++u) {
-            const int domain = VEC * (part + 32 * u);
-            if (domain >= domains || place >= kOwn) continue;
+            const int domain = VEC * (part + kLanes * u);
+            if (domain >= domains) continue;
             Unit unit;
 #pragma unroll
             for (int e = 0; e < VEC; ++e) unit.at[e] = support[u][e];
@@ -263,21 +265,15 @@ __global__ void __launch_bounds__(32 * WARPS, 16 / WARPS) potts_em_step_tensor_s
         for (int e = 0; e < 4; ++e) rest_of_x[e] = warpwise::rest_of_tf32(x.at[e]);
 #pragma unroll
         for (int m = 0; m < TILES; ++m) {
-          warpwise::Float4 c[2];
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            int k = domain_of<TILES, VEC>(m, group + 8 * i);
-            if (may_exceed<TILES, VEC>(m)) k = min(k, domains - 1);
-            c[i] = *reinterpret_cast<const warpwise::Float4*>(coefficients + k * coefficient_stride + swizzle(k, d));
-          }
 #pragma unroll
           for (int h = 0; h < 2; ++h) {
+            const warpwise::Float4 c = *reinterpret_cast<const warpwise::Float4*>(
+                coefficients + ((chunk * TILES + m) * 2 + h) * 128 + 4 * lane);
             unsigned large[4], small[4];
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-              const float value = c[i % 2].at[2 * h + i / 2];
-              large[i] = __float_as_uint(value);
-              small[i] = warpwise::rest_of_tf32(value);
+              large[i] = __float_as_uint(c.at[i]);
+              small[i] = warpwise::rest_of_tf32(c.at[i]);
             }
             const unsigned b0 = __float_as_uint(x.at[2 * h]), b1 = __float_as_uint(x.at[2 * h + 1]);
             warpwise::mma::mma_sync(scores[m], small, b0, b1, 0.0f);
@@ -368,12 +364,14 @@ __global__ void __launch_bounds__(32 * WARPS, 16 / WARPS) potts_em_step_tensor_s
             const float first_q = scores[m][j] * scale, second_q = scores[m][2 + j] * scale;
             if (VEC == 4 && m + 1 < TILES) {
               const int after = m + 1 < TILES ? m + 1 : m;
-              const warpwise::Float4 four = {first_q, second_q, scores[after][j] * scale, scores[after][2 + j] * scale};
-              *reinterpret_cast<warpwise::Float4*>(to_tile + domain) = four;
-              if (inside && domain < domains) *reinterpret_cast<warpwise::Float4*>(to + domain) = four;
+              const float4 four =
+                  make_float4(first_q, second_q, scores[after][j] * scale, scores[after][2 + j] * scale);
+              *reinterpret_cast<float4*>(to_tile + domain) = four;
+              if (inside && domain < domains) __stcg(reinterpret_cast<float4*>(to + domain), four);
             } else if (VEC > 1) {
-              *reinterpret_cast<Pair*>(to_tile + domain) = {first_q, second_q};
-              if (inside && domain < domains) *reinterpret_cast<Pair*>(to + domain) = {first_q, second_q};
+              const float2 two = make_float2(first_q, second_q);
+              *reinterpret_cast<float2*>(to_tile + domain) = two;
+              if (inside && domain < domains) __stcg(reinterpret_cast<float2*>(to + domain), two);
             } else {
               to_tile[domain] = first_q;
               to_tile[domain + 8] = second_q;
@@ -388,7 +386,7 @@ __global__ void __launch_bounds__(32 * WARPS, 16 / WARPS) potts_em_step_tensor_s
       // Index t of the inner dimension is point 2 t, index t + 4 is point 2 t + 1.
       float local[MI][NI][4] = {};  // tensor cores round sums towards zero: few are added there
 #pragma unroll 1
-      for (int s = first_step; s < first_step + sharing; ++s) {
+      for (int s = first_step; s < first_step + kSharing; ++s) {
         const int p = 8 * s + 2 * index;
         unsigned large[MI][4], small[MI][4];
 #pragma unroll
@@ -402,18 +400,26 @@ __global__ void __launch_bounds__(32 * WARPS, 16 / WARPS) potts_em_step_tensor_s
             small[m][i] = warpwise::rest_of_tf32(value);
           }
         }
+        unsigned x[NI][2], rest[NI][2];
 #pragma unroll
         for (int n = 0; n < NI; ++n) {
-          if (first_n + n >= tiles_of_width) break;
-          const int d = 8 * (first_n + n) + group;  // past the width: not used
-          const float x0 = tile[p * stride + d], x1 = tile[(p + 1) * stride + d];
-          const unsigned b0 = __float_as_uint(x0), b1 = __float_as_uint(x1);
-          const unsigned rest0 = warpwise::rest_of_tf32(x0), rest1 = warpwise::rest_of_tf32(x1);
+          const int d = 8 * min(first_n + n, tiles_of_width - 1) + group;  // past the width: not used
 #pragma unroll
-          for (int m = 0; m < MI; ++m) {
-            warpwise::mma::mma_sync(local[m][n], small[m], b0, b1, 0.0f);
-            warpwise::mma::mma_sync(local[m][n], large[m], rest0, rest1, 0.0f);
-            warpwise::mma::mma_sync(local[m][n], large[m], b0, b1, 0.0f);
+          for (int i = 0; i < 2; ++i) {
+            const float value = tile[(p + i) * stride + d];
+            x[n][i] = __float_as_uint(value);
+            rest[n][i] = warpwise::rest_of_tf32(value);
+          }
+        }
+#pragma unroll
+        for (int product = 0; product < 3; ++product) {  // adjacent instructions add to different sums
+#pragma unroll
+          for (int n = 0; n < NI; ++n) {
+#pragma unroll
+            for (int m = 0; m < MI; ++m) {
+              const unsigned* const b = product == 1 ? rest[n] : x[n];
+              warpwise::mma::mma_sync(local[m][n], product == 0 ? small[m] : large[m], b[0], b[1], 0.0f);
+            }
           }
         }
       }
@@ -449,7 +455,7 @@ __global__ void __launch_bounds__(32 * WARPS, 16 / WARPS) potts_em_step_tensor_s
       add(moment + domains, gradient);
       add(moment + domains + 1, curvature);
     }
-    if (turn >= parts || warp / sharing != turn) continue;
+    if (turn >= kParts || warp / kSharing != turn) continue;
 #pragma unroll
     for (int m = 0; m < MI; ++m) {
 #pragma unroll

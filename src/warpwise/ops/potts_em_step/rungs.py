@@ -25,7 +25,7 @@ MOST_INDEX = 2**31 - 1
 MOST_SUMS = 16  # of k03: tiles of 16 features x 8 domains per warp
 MOST_RESIDENT = 64  # restarts: their blocks are resident at the same time
 MOST_COLOURS = 32  # kMostColours of k03 and k04
-MOST_MOMENTS = 8  # of k04: tiles of 16 domains x 8 features per warp
+MOST_MOMENTS = 4  # of k04: tiles of 8 features of a warp
 SHARED_OF_SM, RESERVED = 228 * 1024, 1024  # bytes of an SM, and those that each block takes besides
 
 THREAD_PER_POINT = cuda.load(HERE / "k01_thread_per_point.cu")
@@ -119,14 +119,13 @@ def warp_tile_of(domains: int, width: int) -> WarpTile | None:
 
 
 class BlockTile(NamedTuple):
-    """k04: ``warps`` of a block; ``tiles`` of 16 domains; ``m`` x ``n`` tiles of moments, 16 domains x 8 features, of
-    each of ``warps_m`` x ``warps_n`` warps; bytes of shared memory of a block, and resident blocks per SM."""
+    """k04: ``warps`` of a block; ``tiles`` of 16 domains; ``n`` tiles of moments, each of 8 features x one or two tiles
+    of domains, of a warp, and ``warps_n`` warps with other features; bytes of shared memory of a block, and resident
+    blocks per SM."""
 
     warps: int
     tiles: int
-    m: int
     n: int
-    warps_m: int
     warps_n: int
     bytes: int
     blocks: int
@@ -137,21 +136,20 @@ def block_tile_of(domains: int, width: int) -> BlockTile | None:
     if not 1 <= domains <= MOST_DOMAINS or width < 1:
         return None
     tiles, columns = cdiv(domains, 16), cdiv(width, 8)
-    warps_m, warps_n = 1 << (cdiv(tiles, 2) - 1).bit_length(), 1  # at most 2 x 4: fewest loads, and registers suffice
-    m = cdiv(tiles, warps_m)
-    while cdiv(columns, warps_n) * m > MOST_MOMENTS:
+    warps_m, warps_n = 1 << (cdiv(tiles, 2) - 1).bit_length(), 1
+    while cdiv(columns, warps_n) > MOST_MOMENTS:
         warps_n *= 2
     warps = 8 if warps_m * warps_n <= 8 else 16
     if warps_m * warps_n > warps:
         return None
     stride, q_stride = ((cdiv(size, 4) | 1) * 4 for size in (8 * columns, 16 * tiles))
     points = 8 * warps
-    floats = domains * cdiv(width, 32) * 32 + 32 * tiles + points * (q_stride + stride + 8) + 8
+    floats = 16 * tiles * (16 * cdiv(width, 16) + 2) + points * (q_stride + stride + 8) + 8
     size = 4 * max(floats, domains * (width + 1) + 2, 32 * warps)
     if size > SHARED_OF_ONE:
         return None
     blocks = min(16 // warps, SHARED_OF_SM // (size + RESERVED))
-    return BlockTile(warps, tiles, m, cdiv(columns, warps_n), warps_m, warps_n, size, blocks)
+    return BlockTile(warps, tiles, cdiv(columns, warps_n), warps_n, size, blocks)
 
 
 def _balanced(tiles: int, resident: int) -> int:
@@ -256,12 +254,11 @@ def tensor_scores(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *re
         if shape.domains % size == 0
         and all(part is None or part.data_ptr() % (4 * size) == 0 for part in (q, external, near))
     )
-    lanes = max(4, min(32, 1 << (cdiv(shape.domains, vector) - 1).bit_length()))
-    parameters = ", ".join(map(str, (tile.warps, tile.tiles, tile.m, tile.n, vector)))
+    parameters = ", ".join(map(str, (tile.warps, tile.tiles, tile.n, tile.warps_n, vector)))
     name = f"potts_em_step_tensor_scores<{parameters}, {str(external.shape[0] > 1).lower()}>"
     launch = TENSOR_SCORES[name][(grid, shape.restarts), 32 * tile.warps, tile.bytes]
     launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
-           *shape[1:], *external_strides(external), temper, lanes, tile.warps_m, tile.warps_n)  # fmt: skip
+           *shape[1:], *external_strides(external), temper)  # fmt: skip
 
 
 def _colours_of(shape: Shape, outputs: Outputs, bounds: Sequence[int]) -> Colours | None:
@@ -315,7 +312,7 @@ def tensor_scores_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> st
     shape = shape_of(q, features, rest[0])
     if rest[0] is not None and block_tile_of(shape.domains, shape.width) is None:
         return (
-            f"takes up to {MOST_DOMAINS} domains, {16 * MOST_MOMENTS} tiles of 16 domains x 8"
+            f"takes up to {MOST_DOMAINS} domains, {32 * MOST_MOMENTS} tiles of 16 domains x 8"
             f" features, and a tile of points in {SHARED_OF_ONE} bytes of shared memory, not"
             f" {shape.domains} x {shape.width}"
         )
