@@ -139,6 +139,12 @@ def few_clusters(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> str 
     return limits(X, labels, n_clusters)
 
 
+def triton(outputs: Outputs, X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> None:
+    from warpwise.ops.kmeans_update.k04_triton import launch
+
+    launch(outputs, X, labels, n_clusters)
+
+
 RUNGS = (
     make_rung(HERE, "k01_global_atomics", "one atomic in global memory a feature", global_atomics, dtypes=DTYPES,
               limits=limits, deterministic=False),
@@ -146,6 +152,7 @@ RUNGS = (
               dtypes=DTYPES, limits=copies_fit),
     make_rung(HERE, "k03_one_hot", "a product with memberships made in registers, by tensor cores", one_hot,
               dtypes=DTYPES, limits=few_clusters),
+    make_rung(HERE, "k04_triton", "memberships times points with tl.dot", triton, dtypes=DTYPES, limits=limits),
 )  # fmt: skip
 
 
