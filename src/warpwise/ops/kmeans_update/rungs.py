@@ -87,22 +87,22 @@ def one_hot(outputs: Outputs, X: torch.Tensor, labels: torch.Tensor, n_clusters:
     tiles, all_slabs, restarts = cdiv(n_clusters, 16), cdiv(width, SLAB), restarts_of(labels)
     slabs = min(4, all_slabs)
     groups, chunks = 4 // slabs, cdiv(all_slabs, slabs)
-    resident = sm_count(X) * (2 if tiles > 4 else 3)  # blocks_an_sm
+    resident = sm_count(X) * (2 if tiles > 3 else 3)  # blocks_an_sm
     points = groups * 8 * (2 if tiles > 4 else 4)  # of a block at a time: steps_of
     blocks = min(cdiv(resident, restarts * chunks), cdiv(n, 4 * points))
-    partials, partial_counts = partials_of(outputs, blocks)
+    partials, partial_counts = partials_of(outputs, blocks * groups)
     vector = next(size for size in (4, 2, 1) if width % size == 0 and X.data_ptr() % (4 * size) == 0)
     kernel = ONE_HOT[f"kmeans_update_one_hot<{tiles}, {vector}>"][(blocks, restarts, chunks), 32 * slabs * groups]
     kernel(X, labels, cuda.out(partials), cuda.out(partial_counts), n, width, n_clusters, slabs)
     add_partials(outputs, partials, partial_counts)
 
 
-def partials_of(outputs: Outputs, blocks: int) -> Outputs:
-    """Sums and counts of each block; those of a single block are the outputs."""
-    if blocks == 1:
+def partials_of(outputs: Outputs, rows: int) -> Outputs:
+    """``rows`` of sums and counts; a single one is the outputs."""
+    if rows == 1:
         return outputs
     sums, counts = outputs
-    return sums.new_empty((blocks, *sums.shape)), counts.new_empty((blocks, *counts.shape))
+    return sums.new_empty((rows, *sums.shape)), counts.new_empty((rows, *counts.shape))
 
 
 def add_partials(outputs: Outputs, partials: torch.Tensor, partial_counts: torch.Tensor) -> None:
