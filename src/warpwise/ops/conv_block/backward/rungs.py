@@ -173,7 +173,7 @@ def tensor_cores(outputs: Any, *args: Any) -> None:
 
 
 def triton(outputs: Any, *args: Any) -> None:
-    from warpwise.ops.conv_block.backward.k07_triton import launch
+    from warpwise.ops.conv_block.backward.k08_triton import launch
     from warpwise.ops.conv_block.forward.k08_triton import convolution
 
     input, weight, gamma, beta, eps, mean, var, y = args[4:12]
@@ -201,7 +201,7 @@ RUNGS = (
               input_moments, dtypes=DTYPES, limits=moment_limits),
     make_rung(HERE, "k06_tensor_cores", "both gradients by mma.sync from one recomputed gradient of the convolution",
               tensor_cores, dtypes=DTYPES, limits=mma_sync_limits),
-    make_rung(HERE, "k07_triton", "Triton: two launches for the gradient of the convolution, then implicit GEMMs",
+    make_rung(HERE, "k08_triton", "Triton: two launches for the gradient of the convolution, then implicit GEMMs",
               triton, dtypes=DTYPES, limits=limits),
 )  # fmt: skip
 
