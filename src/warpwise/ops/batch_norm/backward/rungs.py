@@ -73,16 +73,13 @@ def channels_last(outputs: Gradients, *args: Any) -> None:
     dy, dmean, dvar, input, weight, bias, eps, mean, var = args
     dx, dw, db = outputs
     count, channels, width, across, split, blocks, tiles = _launch.rows(input, dx, dy)
-    types = f"{cuda.ctype(input.dtype)}, {_launch.parameter_type(input, weight, bias)}, {width}"
-    partials, counters = mean.new_empty((split, channels, 2)), semaphores(input, tiles)
-    sums, x, g = mean.new_empty((channels, 2)), flat(input), dy if dy is None else flat(dy)
-    grid = (split, tiles), THREADS
-    kernel = CHANNELS_LAST[f"gradient_column_sums<{types}>"][grid]
-    outs = (cuda.out(sums), _out(dw), _out(db))
-    kernel(g, x, mean, var, *outs, partials, counters, count, channels, across, eps)
-    if input.numel():
-        kernel = CHANNELS_LAST[f"gradient_of_rows<{types}>"][(blocks, tiles), THREADS]
-        kernel(g, dmean, dvar, x, weight, mean, var, sums, cuda.out(flat(dx)), count, channels, across, eps)
+    type, parameters = cuda.ctype(input.dtype), _launch.parameter_type(input, weight, bias)
+    partials, x, g = mean.new_empty((split, channels, 2)), flat(input), dy if dy is None else flat(dy)
+    kernel = CHANNELS_LAST[f"gradient_column_sums<{type}, {width}>"][(split, tiles), THREADS]
+    kernel(g, x, mean, var, cuda.out(partials), count, channels, across, eps)
+    kernel = CHANNELS_LAST[f"gradient_of_rows<{type}, {parameters}, {width}>"][(blocks, tiles), THREADS]
+    outs = (cuda.out(flat(dx)) if input.numel() else None, _out(dw), _out(db))
+    kernel(g, dmean, dvar, x, weight, mean, var, partials, split, *outs, count, channels, across, eps)
 
 
 def whole_channel(outputs: Gradients, *args: Any) -> None:
