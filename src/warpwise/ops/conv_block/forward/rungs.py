@@ -176,6 +176,12 @@ def warpgroups(outputs: Four, *args: Any) -> None:
     k06_tensor_cores.normalise_and_pool(outputs, convolved, partials, *rest)
 
 
+def triton(outputs: Four, *args: Any) -> None:
+    from warpwise.ops.conv_block.forward.k08_triton import launch
+
+    launch(outputs, _stored(outputs, *args), *args)
+
+
 RUNGS = (
     make_rung(HERE, "k01_separate_passes", "a kernel for each step, a thread for each result", separate_passes,
               dtypes=DTYPES, limits=limits),
@@ -190,6 +196,8 @@ RUNGS = (
               tensor_cores, dtypes=DTYPES, limits=mma_sync_limits),
     make_rung(HERE, "k07_warpgroups", "Hopper: the convolution by wgmma; the pooling combines the statistics",
               warpgroups, dtypes=DTYPES, limits=warpgroup_limits),
+    make_rung(HERE, "k08_triton", "Triton: tiles of tl.dot also give statistics; normalise, relu and pool in one",
+              triton, dtypes=DTYPES, limits=limits),
 )  # fmt: skip
 
 
