@@ -20,6 +20,9 @@ def gemm_tiled(
     a_ptr,
     b_ptr,
     c_ptr,
+    ends_ptr,
+    scale_a_ptr,
+    scale_b_ptr,
     m,
     n,
     k,
@@ -35,10 +38,13 @@ def gemm_tiled(
     BLOCK_K: tl.constexpr,
     GROUP: tl.constexpr,
     BATCHED: tl.constexpr,
+    BY_ROW: tl.constexpr,
     BF16X3: tl.constexpr,
 ):
     """a: (batch, m, k), b: (batch, k, n), with strides of matrix, row and column in elements; c: (batch, m, n), or
-    (splits, m, n) the sums of each split of K, row-major.
+    (splits, m, n) the sums of each split of K, row-major. ends: (batch,), where K of each matrix ends and the next one
+    begins, or None; a and b then have K of all. scale_a, scale_b: float32, one each, or (m,) and (n,) if BY_ROW, or
+    None.
 
     Grid: batch * cdiv(m, BLOCK_M) * cdiv(n, BLOCK_N) * splits programs. Splits differ by at most one k-tile.
     """
@@ -46,9 +52,13 @@ def gemm_tiled(
     split, tile = (tl.program_id(0) % splits).to(tl.int64), tl.program_id(0) // splits
     matrix = (tile // (tiles_m * tiles_n)).to(tl.int64) if BATCHED else 0
     tile_m, tile_n = lib.tile_index(tile % (tiles_m * tiles_n) if BATCHED else tile, tiles_m, tiles_n, GROUP)
-    k_tiles = tl.cdiv(k, BLOCK_K)
-    begin = (k_tiles * split // splits * BLOCK_K).to(tl.int32)
-    end = tl.minimum(k, (k_tiles * (split + 1) // splits * BLOCK_K).to(tl.int32))
+    if ends_ptr is not None:
+        begin = tl.maximum(tl.load(ends_ptr + matrix - 1, mask=matrix > 0, other=0), 0)
+        end = tl.minimum(tl.load(ends_ptr + matrix), k)
+    else:
+        k_tiles = tl.cdiv(k, BLOCK_K)
+        begin = (k_tiles * split // splits * BLOCK_K).to(tl.int32)
+        end = tl.minimum(k, (k_tiles * (split + 1) // splits * BLOCK_K).to(tl.int32))
 
     rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
     columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -64,10 +74,15 @@ def gemm_tiled(
         b = tl.load(b_ptrs, mask=(first + k_offsets[:, None] < end) & column_mask, other=0.0)
         if BF16X3:
             accumulator += dot_bf16x3(a, b)
-        else:  # "ieee": the default for float32 is TF32, which has 10 bits of mantissa
-            accumulator = tl.dot(a, b, accumulator, input_precision="ieee")
+        else:  # "ieee": the default for float32 is TF32. Imprecise: wgmma sums fp8 with 13 bits after the binary point.
+            accumulator = tl.dot(a, b, accumulator, input_precision="ieee", max_num_imprecise_acc=BLOCK_K)
         a_ptrs += BLOCK_K * tl.cast(a_column, tl.int64)
         b_ptrs += BLOCK_K * tl.cast(b_row, tl.int64)
+    if scale_a_ptr is not None and BY_ROW:
+        column_scales = tl.load(scale_b_ptr + columns, mask=columns < n, other=0.0)
+        accumulator *= tl.load(scale_a_ptr + rows, mask=rows < m, other=0.0)[:, None] * column_scales[None, :]
+    elif scale_a_ptr is not None:
+        accumulator *= tl.load(scale_a_ptr) * tl.load(scale_b_ptr)
     to = c_ptr + ((matrix + split) * m + rows[:, None]) * n + columns[None, :]
     tl.store(to, accumulator.to(c_ptr.dtype.element_ty), mask=row_mask & column_mask)
 
@@ -94,12 +109,26 @@ def split_bf16x3(x):
     return high.to(tl.bfloat16), middle.to(tl.bfloat16), low.to(tl.bfloat16)
 
 
-def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, tile: GemmConfig, bf16x3: bool = False) -> None:
-    """c = a b for matrices or batches; with splits of K, c (splits, m, n) receives their sums."""
-    batch, m, n, k = Shape.of(a, b)
+Optional = torch.Tensor | None
+
+
+def launch(
+    c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, tile: GemmConfig, *, ends: Optional = None,
+    scales: tuple[Optional, Optional] = (None, None), bf16x3: bool = False,
+) -> None:  # fmt: skip
+    """c = a b for matrices or batches; with splits of K, c (splits, m, n) receives their sums. ``ends``, ``scales``:
+    contiguous, see ``gemm_tiled``."""
+    batch, m, n, k = Shape.of(a, b) if ends is None else Shape(ends.shape[0], *c.shape[1:], a.shape[1])
     grid = (batch * cdiv(m, tile.m) * cdiv(n, tile.n) * tile.splits,)
-    strides = *_strides(a), *_strides(b)
-    gemm_tiled[grid](a, b, c, m, n, k, *strides, tile.splits, GROUP=8, BATCHED=batch > 1, BF16X3=bf16x3, **tile.triton)
+    by_row = scales[0] is not None and scales[0].dim() == 2
+    gemm_tiled[grid](
+        *(a, b, c, ends, *scales, m, n, k, *_strides(a), *_strides(b), tile.splits),
+        GROUP=8,
+        BATCHED=batch > 1 or ends is not None,
+        BY_ROW=by_row,
+        BF16X3=bf16x3,
+        **tile.triton,
+    )
 
 
 def _strides(matrices: torch.Tensor) -> tuple[int, int, int]:
