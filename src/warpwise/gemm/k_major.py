@@ -12,20 +12,27 @@ from warpwise.gemm.limits import GRID_Y, requires_hopper, requires_k, size_limit
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv, sm_count
 
-TRANSPOSE = cuda.load(Path(__file__).parent / "transpose.cu")
+TRANSPOSE = cuda.load(Path(cuda.__file__).parent / "include/warpwise/core/gemm_transpose.cuh")
 INT8 = GemmConfig.parse("128x256x128_s4_c2x1")
 
 
 def transposed(matrix: torch.Tensor) -> torch.Tensor:
-    """The contiguous transpose of a contiguous matrix of 4-byte elements, or of bytes with sizes in multiples of 4."""
+    """The contiguous transpose of a contiguous matrix of bytes with sizes in multiples of 4."""
     rows, columns = matrix.shape
     result = matrix.new_empty((columns, rows))
     words, to = matrix.view(torch.int32), result.view(torch.int32)
-    kernel, side = (
-        (TRANSPOSE["transpose_bytes"], 128) if matrix.element_size() == 1 else (TRANSPOSE["transpose_words"], 32)
-    )
-    kernel[(cdiv(columns, side), cdiv(rows, side)), (32, 8)](words, cuda.out(to), rows, columns)
+    TRANSPOSE["transpose_bytes"][(cdiv(columns, 128), cdiv(rows, 128)), (32, 8)](words, cuda.out(to), rows, columns)
     return result
+
+
+def transposed_words(lines: torch.Tensor) -> torch.Tensor:
+    """The transpose of ``lines`` (rows, columns), float32 with contiguous rows, in rows that begin on 128 bytes."""
+    rows, columns = lines.shape
+    to = lines.new_empty((columns, cdiv(rows, 32) * 32))
+    TRANSPOSE["transpose_words"][cdiv(rows, 64) * cdiv(columns, 64), (32, 8)](
+        cuda.strided(lines), lines.stride(0), cuda.strided(to), to.shape[1], rows, columns
+    )
+    return to[:, :rows]
 
 
 def launch_clusters(kernel: cuda.Kernel, a: torch.Tensor, b: torch.Tensor, *c: object) -> None:
