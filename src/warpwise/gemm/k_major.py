@@ -9,7 +9,7 @@ import torch
 from warpwise import cuda
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import GRID_Y, requires_hopper, requires_k, size_limit
-from warpwise.gemm.operands import sizes
+from warpwise.gemm.operands import flags, on_16_bytes, sizes
 from warpwise.operation import cdiv, sm_count
 
 TRANSPOSE = cuda.load(Path(cuda.__file__).parent / "include/warpwise/core/gemm_transpose.cuh")
@@ -35,16 +35,16 @@ def transposed_words(lines: torch.Tensor) -> torch.Tensor:
     return to[:, :rows]
 
 
-def launch_clusters(kernel: cuda.Kernel, a: torch.Tensor, b: torch.Tensor, *c: object) -> None:
-    """Launch a kernel that calls ``sm90::gemm_int8``, for K-major a (M, K) and b (N, K), in clusters of two blocks.
-
-    ``c``: the kernel's arguments for C.
-    """
+def launch_clusters(module: cuda.Module, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+    """Launch the kernel of k22 of matmul, for K-major a (M, K) and b (N, K), in clusters of two blocks."""
     (m, k), n = a.shape, b.shape[0]
     pairs, columns = INT8.tiles(m, n)
     clusters = min(pairs * columns, max(1, sm_count(a) // 2))
-    maps = [cuda.tensor_map(operand, (128, 128)) for operand in (a, b)]
-    kernel[INT8.launch(clusters)](*maps, *c, k, pairs, columns, 8)
+    by_tma = on_16_bytes(c)
+    map_a, map_b = (cuda.tensor_map(operand, (128, 128)) for operand in (a, b))
+    map_c, rows = (cuda.tensor_map(c, (64, 32)), None) if by_tma else (map_a, cuda.out(c))
+    kernel = module[f"matmul_warpgroups_int8<{flags(by_tma)}>"]
+    kernel[INT8.launch(clusters)](map_a, map_b, map_c, rows, m, n, k, pairs, columns, 8)
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:

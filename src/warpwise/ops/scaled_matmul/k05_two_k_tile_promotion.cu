@@ -160,15 +160,9 @@ __global__ void __launch_bounds__(384, 1) __cluster_dims__(2, 1, 1)
     sm90::prefetch_tensormap(&b);
   }
   const sm90::GemmStorage<P> storage(raw);
-  const auto run = [&](auto store) {
-    using Store = ScaledStore<P, decltype(store), ROWWISE>;
-    sm90::gemm<P, PromotionLoop>(storage, HintedMatrix{&a, policy_for(hints / 4)},
-                                 HintedMatrix{&b, policy_for(hints % 4)},
-                                 sm90::PersistentTiles<P>{{{pairs, columns, group}, (k + P::tile_k - 1) / P::tile_k}},
-                                 Store(storage, store, scale_a, scale_b, m, n));
-  };
-  if constexpr (BY_TMA)
-    run(sm90::BoxStore{&c});
-  else
-    run(sm90::RowStore<__nv_bfloat16>({rows, m, n}));
+  auto store = sm90::store_to<BY_TMA, __nv_bfloat16>(c, {rows, m, n});
+  sm90::gemm<P, PromotionLoop>(storage, HintedMatrix{&a, policy_for(hints / 4)},
+                               HintedMatrix{&b, policy_for(hints % 4)},
+                               sm90::PersistentTiles<P>{{{pairs, columns, group}, (k + P::tile_k - 1) / P::tile_k}},
+                               ScaledStore<P, decltype(store), ROWWISE>(storage, store, scale_a, scale_b, m, n));
 }
