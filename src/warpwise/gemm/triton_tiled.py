@@ -118,7 +118,7 @@ def launch(
 ) -> None:  # fmt: skip
     """c = a b for matrices or batches; with splits of K, c (splits, m, n) receives their sums. ``ends``, ``scales``:
     contiguous, see ``gemm_tiled``."""
-    batch, m, n, k = Shape.of(a, b) if ends is None else Shape(ends.shape[0], *c.shape[1:], a.shape[1])
+    batch, m, n, k = Shape.of(a, b) if ends is None else Shape(ends.shape[0], c.shape[1], c.shape[2], a.shape[1])
     grid = (batch * cdiv(m, tile.m) * cdiv(n, tile.n) * tile.splits,)
     by_row = scales[0] is not None and scales[0].dim() == 2
     gemm_tiled[grid](

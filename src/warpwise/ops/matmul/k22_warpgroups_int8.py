@@ -14,4 +14,5 @@ WARPGROUPS_INT8 = cuda.load(Path(__file__).with_suffix(".cu"))
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    k_major.launch_clusters(WARPGROUPS_INT8, *k_major_operands(a, b.t()), c)
+    left, right = k_major_operands(a, b.t())
+    k_major.launch_clusters(WARPGROUPS_INT8, left, right, c)

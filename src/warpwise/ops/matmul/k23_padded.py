@@ -21,7 +21,8 @@ FEW_ROWS = 64  # of A, up to which k19 multiplies the copies
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     if a.dtype == torch.int8:
-        return k_major.launch_clusters(PADDED, *k_major_operands(a, b.t()), c)
+        left, right = k_major_operands(a, b.t())
+        return k_major.launch_clusters(PADDED, left, right, c)
     (read_a, a_mn_major), (read_b, b_k_major) = tma_operands(a, b)
     if not (uses_k20(a) or config or a_mn_major):  # k19 takes only a K-major A
         return k19_skinny.launch(c, read_a, read_b.t() if b_k_major else read_b)
