@@ -25,11 +25,14 @@ def transposed(matrix: torch.Tensor) -> torch.Tensor:
     return result
 
 
-def transposed_words(lines: torch.Tensor) -> torch.Tensor:
-    """The transpose of ``lines`` (rows, columns), float32 with contiguous rows, in rows that begin on 128 bytes."""
+def transposed_words(lines: torch.Tensor, side: int = 32) -> torch.Tensor:
+    """The transpose of ``lines`` (rows, columns), float32 with contiguous rows, in rows that begin on 128 bytes.
+
+    ``side``: of a block's tile.
+    """
     rows, columns = lines.shape
     to = lines.new_empty((columns, cdiv(rows, 32) * 32))
-    TRANSPOSE["transpose_words"][cdiv(rows, 64) * cdiv(columns, 64), (32, 8)](
+    TRANSPOSE[f"transpose_words<{side}>"][cdiv(rows, side) * cdiv(columns, side), (32, 8)](
         cuda.strided(lines), lines.stride(0), cuda.strided(to), to.shape[1], rows, columns
     )
     return to[:, :rows]

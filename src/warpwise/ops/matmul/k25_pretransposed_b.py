@@ -18,7 +18,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     m, n, k = sizes(a, b)
     pad_a, pad_b = copies(a, b)
     if pad_b and operand(b.t()).load == K_MAJOR:
-        b, pad_b = transposed_words(b.t()), False
+        b, pad_b = transposed_words(b.t(), side=64), False
     ragged = [matrix for matrix, pad in ((a.t(), pad_a), (b, pad_b)) if pad]
     made = padded(*ragged) if ragged else []
     if pad_b:

@@ -5,7 +5,7 @@
 // and column c is at column c ^ (r / 4), so that neither access has bank conflicts.
 #pragma once
 
-constexpr int kSide = 128, kWords = kSide / 4, kWarps = 8, kWordSide = 64;
+constexpr int kSide = 128, kWords = kSide / 4, kWarps = 8;
 
 // from: (rows, columns), to: (columns, rows), both in words of 4 bytes along their rows; rows and columns count bytes
 // and are multiples of 4. Block: (32, kWarps). Grid: (cdiv(columns, kSide), cdiv(rows, kSide)). Shared memory: 16 KB.
@@ -44,26 +44,27 @@ __global__ void __launch_bounds__(32 * kWarps) transpose_bytes(const unsigned* _
 }
 
 // to: (columns, rows) = from: (rows, columns), transposed; rows of `from` are from_pitch elements apart, rows of `to`
-// to_pitch. Block: (32, kWarps), a tile of kWordSide x kWordSide. Grid: one block per tile, row-major. Rows in shared
+// to_pitch. Block: (32, kWarps), a tile of SIDE x SIDE. Grid: one block per tile, row-major. Rows in shared
 // memory have one word of padding, so that a column covers all banks.
+template <int SIDE>
 __global__ void __launch_bounds__(32 * kWarps) transpose_words(const float* __restrict__ from, long long from_pitch,
                                                                float* __restrict__ to, long long to_pitch, int rows,
                                                                int columns) {
-  __shared__ float words[kWordSide][kWordSide + 1];
-  const int tiles_n = (columns - 1) / kWordSide + 1;
-  const int row = blockIdx.x / tiles_n * kWordSide, column = blockIdx.x % tiles_n * kWordSide;
+  __shared__ float words[SIDE][SIDE + 1];
+  const int tiles_n = (columns - 1) / SIDE + 1;
+  const int row = blockIdx.x / tiles_n * SIDE, column = blockIdx.x % tiles_n * SIDE;
   const int lane = threadIdx.x, warp = threadIdx.y;
 #pragma unroll
-  for (int i = warp; i < kWordSide; i += kWarps) {
+  for (int i = warp; i < SIDE; i += kWarps) {
 #pragma unroll
-    for (int j = lane; j < kWordSide; j += 32)
+    for (int j = lane; j < SIDE; j += 32)
       if (row + i < rows && column + j < columns) words[i][j] = from[(row + i) * from_pitch + column + j];
   }
   __syncthreads();
 #pragma unroll
-  for (int i = warp; i < kWordSide; i += kWarps) {
+  for (int i = warp; i < SIDE; i += kWarps) {
 #pragma unroll
-    for (int j = lane; j < kWordSide; j += 32)
+    for (int j = lane; j < SIDE; j += 32)
       if (column + i < columns && row + j < rows) to[(column + i) * to_pitch + row + j] = words[j][i];
   }
 }
