@@ -170,6 +170,6 @@ def compile_step(
 
     If ``model`` is a ``Sequential``, of torch.nn or of warpwise.nn, that ends in a ``warpwise.nn.Linear`` without
     activation, and ``loss`` is a ``warpwise.nn.CrossEntropyLoss`` with the mean, neither with hooks,
-    ``ops.linear_cross_entropy`` computes both.
+    ``ops.linear_cross_entropy`` computes both; on a GPU only for layers that its kernels take.
     """
     return CompiledStep(model, loss, optimizer, batch, graph)
