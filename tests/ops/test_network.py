@@ -196,7 +196,7 @@ def test_gradients_on_tensor_cores_keep_infinity_nan_and_huge_values(value):
     backward = operation.get("conv_block_backward")
     x, w, grads = with_huge_value(value)  # the gradient of the convolution; the others are None
     statistics = (torch.zeros(4), torch.ones(4), torch.zeros(3, 4, 6, 7))
-    given = (None, None, None, grads, x, w, torch.ones(4), torch.zeros(4), 1e-5, *statistics, True)
+    given = (None, None, None, grads, x, w, torch.ones(4), torch.zeros(4), 1e-5, *statistics, True, None)
     found = backward.allocate(*given)
     backward.launch(backward.rung("tensor_cores"), found, *given)
     dx, dw, _ = torch.ops.aten.convolution_backward(

@@ -100,11 +100,18 @@ def copies_fit(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> str | 
     return limits(X, labels, n_clusters)
 
 
+def triton(outputs: Outputs, X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> None:
+    from warpwise.ops.kmeans_update.k04_triton import launch
+
+    launch(outputs, X, labels, n_clusters)
+
+
 RUNGS = (
     make_rung(HERE, "k01_global_atomics", "one atomic in global memory a feature", global_atomics, dtypes=DTYPES,
               limits=limits, deterministic=False),
     make_rung(HERE, "k02_team_copies", "a copy of the sums per team of lanes, without atomics", team_copies,
               dtypes=DTYPES, limits=copies_fit),
+    make_rung(HERE, "k04_triton", "memberships times points with tl.dot", triton, dtypes=DTYPES, limits=limits),
 )  # fmt: skip
 
 

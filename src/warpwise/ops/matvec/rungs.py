@@ -10,7 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.operation import Rung, cdiv, make_rung
-from warpwise.ops.matvec import k03_rows_together, k04_columns
+from warpwise.ops.matvec import k03_rows_together, k04_columns, k06_unaligned_rows
 from warpwise.ops.matvec._shared import THREADS, WARP, WARPS, load_bytes
 from warpwise.ops.matvec.spec import KERNEL_DTYPES
 
@@ -68,6 +68,12 @@ RUNGS = (
         configs=k04_columns.configs,
     ),
     rung("k05_triton", "either order in Triton", lazy_launch(f"{__package__}.k05_triton"), limits=triton_limits),
+    rung(
+        "k06_unaligned_rows",
+        "16-byte loads of unaligned rows, x shifted to match",
+        k06_unaligned_rows.launch,
+        configs=k06_unaligned_rows.configs,
+    ),
 )
 
 

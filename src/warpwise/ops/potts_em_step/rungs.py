@@ -25,6 +25,7 @@ MOST_INDEX = 2**31 - 1
 MOST_SUMS = 16  # of k03: tiles of 16 features x 8 domains per warp
 MOST_RESIDENT = 64  # restarts: their blocks are resident at the same time
 MOST_COLOURS = 32  # kMostColours of k03
+TRITON_SUMS = 16384  # of k05: domains x domains and domains x features in the registers of 128 threads
 
 THREAD_PER_POINT = cuda.load(HERE / "k01_thread_per_point.cu")
 POINT_TILES = cuda.load(HERE / "k02_point_tiles.cu")
@@ -205,6 +206,28 @@ def one_launch(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest:
            *shape[1:], *external_strides(external), temper)  # fmt: skip
 
 
+def triton(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    from warpwise.ops.potts_em_step.k05_triton import launch
+
+    *tensors, bounds, temper, _, _ = rest
+    parts, external = list(colours(bounds)), tensors[6]
+    if not parts or not q.shape[1]:
+        for output in outputs[:3]:
+            if output is not None:
+                output.zero_()
+        return
+    sizes = shape_of(q, features, tensors[0])[1:]
+    launch(
+        outputs,
+        (q, features, *tensors),
+        parts,
+        external_strides(external),
+        sizes,
+        (padded(sizes[1]), padded(sizes[2])),
+        temper,
+    )
+
+
 def limits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
     rowptr, columns = rest[2:4]
     if rowptr.dtype != torch.int32 or columns.dtype != torch.int32:
@@ -246,6 +269,23 @@ def one_launch_fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str 
     return limits(q, features, *rest)
 
 
+def triton_fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
+    shape = shape_of(q, features, rest[0])
+    if padded(shape.domains) * max(padded(shape.width), padded(shape.domains)) > TRITON_SUMS:
+        return (
+            f"takes up to {TRITON_SUMS} sums in registers, powers of two of domains times features, not"
+            f" {shape.domains} x {shape.width}"
+        )
+    if shape.restarts > 65535:
+        return f"takes up to 65535 restarts, not {shape.restarts}"
+    return limits(q, features, *rest)
+
+
+def padded(size: int) -> int:
+    """The power of two from 16, the least of tl.dot, that is at least ``size``."""
+    return max(16, 1 << max(0, size - 1).bit_length())
+
+
 def rung(name: str, idea: str, launch: Callable[..., None], takes: Callable[..., str | None], repeats: bool) -> Any:
     return make_rung(HERE, name, idea, launch, dtypes=DTYPES, limits=takes, deterministic=repeats)
 
@@ -260,6 +300,7 @@ RUNGS = (
         one_launch_fits,
         True,
     ),
+    rung("k05_triton", "blocks of points in Triton, scores and moments by tl.dot", triton, triton_fits, True),
 )
 
 

@@ -9,7 +9,8 @@ import torch
 
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
-from warpwise.operation import make_rung
+from warpwise.operation import Rung, make_rung
+from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.batch_norm import _launch
 from warpwise.ops.batch_norm._launch import THREADS, flat, in_rows, parts, sizes, vector
@@ -20,6 +21,7 @@ BLOCK_PER_CHANNEL = cuda.load(HERE / "k01_block_per_channel.cu")
 SPLIT_CHANNELS = cuda.load(HERE / "k02_split_channels.cu")
 WHOLE_CHANNEL = cuda.load(HERE / "k04_whole_channel.cu")
 CHANNELS_LAST = cuda.load(HERE / "k03_channels_last.cu")
+IN_C = function(HERE / "k06_c.c", "batch_norm_backward", "pppppppppplllf")
 FLOAT32 = (torch.float32,)
 Gradients = tuple[torch.Tensor, Optional, Optional]
 
@@ -91,6 +93,17 @@ def whole_channel(outputs: Gradients, *args: Any) -> None:
     kernel(dy, dmean, dvar, input, weight, mean, var, *outs, *sizes(input), eps)
 
 
+def triton(outputs: Gradients, *args: Any) -> None:
+    from warpwise.ops.batch_norm.backward.k05_triton import launch
+
+    launch(outputs, *args)
+
+
+def in_c(outputs: Gradients, *args: Any) -> None:
+    dy, dmean, dvar, input, weight, _, eps, mean, var = args
+    IN_C(dy, dmean, dvar, input, weight, mean, var, *outputs, *sizes(input), eps)
+
+
 RUNGS = (
     make_rung(HERE, "k01_block_per_channel", "one block per channel, two passes", block_per_channel, dtypes=FLOAT32,
               limits=limits),
@@ -100,6 +113,9 @@ RUNGS = (
               dtypes=DTYPES, limits=row_limits, strided=True),
     make_rung(HERE, "k04_whole_channel", "one launch, a block of up to 1024 threads per channel", whole_channel,
               dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k05_triton", "several programs per channel in Triton, which all add the partial sums", triton,
+              dtypes=DTYPES, limits=limits),
+    Rung("k06_c", "the definition in C", "c", in_c, HERE / "k06_c.c", dtypes=FLOAT32, devices=("cpu",)),
 )  # fmt: skip
 
 

@@ -115,12 +115,12 @@ def _pairs(y: torch.Tensor, dconv: torch.Tensor | None) -> bool:
 
 def _channel_parts(y: torch.Tensor, *args: Any) -> torch.Tensor:
     """Partial sums, (K, parts, 2), of the gradient of the normalised values, and of that gradient times the value."""
-    dy, _, _, dconv, _, _, gamma, beta, eps, mean, var, *_ = args
+    dy, _, _, dconv, _, _, gamma, beta, eps, mean, var, *_, output = args
     n, k, h, w = y.shape
     parts = max(1, min(cdiv(BLOCKS_PER_SM * sm_count(y), k), cdiv(n * (h // 2) * (w // 2), FEWEST_WINDOWS), MOST_PARTS))
     sums = y.new_empty((k, parts, 2))
     kernel = DIRECT[f"channel_parts<{flags(_pairs(y, dconv))}>"][(parts, k), THREADS]
-    kernel(y, dy, mean, var, gamma, beta, cuda.out(sums), *y.shape, eps)
+    kernel(y, output, dy, mean, var, gamma, beta, cuda.out(sums), *y.shape, eps)
     return sums
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from warpwise.operation import Rung
-from warpwise.ops._dims import length_along
+from warpwise.ops._dims import is_last, length_along
 from warpwise.ops.softmax import _launch
 from warpwise.ops.softmax._launch import along_rows, in_registers, long_rows, per_block, per_thread
+from warpwise.ops.softmax.backward.k07_columns import columns
 from warpwise.ops.softmax.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
@@ -59,10 +60,15 @@ RUNGS = (
         "a larger block spills",
     ),
     rung("k06_triton_loop", "a loop in Triton, any length", along_rows(triton_loop)),
+    rung("k07_columns", "lanes along columns, any dimension without a copy", columns),
 )
 
 
 def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | None:
-    """k03 for rows that fit in registers, else k04; PyTorch if neither takes the arguments."""
+    """k07 if the elements of a row are not adjacent, k03 for rows that fit in registers, else k04.
+
+    PyTorch if the rung does not take the arguments.
+    """
     choice = RUNGS[2] if length_along(output, dim) <= REGISTER_COLUMNS else RUNGS[3]
+    choice = choice if is_last(output, dim) else RUNGS[6]
     return None if output.dtype not in KERNEL_DTYPES or choice.limits(grad_output, output, dim) else choice.name
