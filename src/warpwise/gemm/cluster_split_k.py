@@ -11,7 +11,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm.config import GemmConfig, names, parsed
-from warpwise.gemm.limits import GRID_Y, is_hopper, requires_ampere, tiles_limit
+from warpwise.gemm.limits import GRID_Y, even_shared, is_hopper, requires_ampere, tiles_limit
 from warpwise.gemm.mma_sync import operand
 from warpwise.gemm.operands import Shape, describe, flags
 from warpwise.gemm.time_model import CLUSTER_SPLIT_K, MMA_TF32, Product
@@ -19,6 +19,7 @@ from warpwise.operation import Rung, cdiv, make_rung, sm_count
 
 IDEA = "few tiles: the blocks of a cluster divide K; any layout and alignment"
 SPLITS = (1, 2, 4, 8, 16)  # blocks of a cluster: 16 on Hopper, 8 are portable
+NEIGHBOURS = 2  # SMs that share a texture processing cluster; larger clusters may leave SMs of a GPC idle
 MIN_K = 32  # of a split
 SIMT = parsed(
     "32x32x32_w16x32_s4", "32x32x32_w16x32_s8", "32x64x32_w16x32_s4", "32x64x32_w16x32_s8", "64x64x32_w32x32_s4",
@@ -97,7 +98,10 @@ def configured(
     template = ", ".join(map(str, (f"warpwise::gemm::{loop}", flags(aligned), tile.cluster_splits, *more)))
     tiles_m, tiles_n = tile.tiles(shape.m, shape.n)
     grid = tiles_m * tiles_n * tile.cluster_splits, shape.batch
-    return module[f"{kernel}<{template}>"][grid, tile.threads, shared(tile, size, tensor_cores)], tiles_m
+    memory = shared(tile, size, tensor_cores)
+    if tile.cluster_splits <= NEIGHBOURS:
+        memory = even_shared(c, grid[0] * grid[1], memory)
+    return module[f"{kernel}<{template}>"][grid, tile.threads, memory], tiles_m
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
