@@ -1,7 +1,8 @@
 // One element of padding per row of the tile: (i, j) is in bank (i + j) mod 32, so a column covers all 32 banks.
-// in: (rows, cols), out: (cols, rows). Block (32, 8); grid: (cdiv(cols, 32), cdiv(rows, 32)).
+
 #include <warpwise/core/previous_kernel.cuh>
 
+// in: (rows, cols), out: (cols, rows). Block (32, 8); grid: (cdiv(cols, 32), cdiv(rows, 32)).
 template <typename T>
 __global__ void transpose(const T* in, T* out, long long rows, long long cols) {
   // For 1- and 2-byte elements the padding is 4 bytes, one bank.
