@@ -162,8 +162,9 @@ def input_moments(outputs: Any, *args: Any) -> None:
     windows = one_channel.tiles(n, h, w, h // 2, w // 2, max(1, (2 * sms - pixel_blocks) // tall), 32 * splits)
     blocks = windows.blocks if dy is not None else 0
     sums, moments = x.new_empty((k, blocks * splits, FILTER_SUMS)), x.new_empty((pixels.blocks, one_channel.PART))
+    shared = max(windows.shared(w // 2), pixels.shared())
     kernel = MOMENTS[f"window_sums<{one_channel.vector(x)}>"][
-        (blocks + pixels.blocks, tall), one_channel.THREADS, max(windows.shared(w // 2), pixels.shared())
+        (blocks + pixels.blocks, tall), one_channel.THREADS, shared
     ]
     kernel(x, weight, dy, mean, var, gamma, beta, cuda.out(sums), cuda.out(moments), n, h, w, k, windows.pitch,
            windows.rows, windows.bands, windows.each, windows.share, blocks, pixels.rows, pixels.bands, pixels.each,
@@ -193,6 +194,24 @@ def stored_gradient(outputs: Any, *args: Any) -> None:
     add_parts(DIRECT, k07_stored_gradient.grad_weight(input, d, weight.numel()), outputs[1])
 
 
+def triton(outputs: Any, *args: Any) -> None:
+    from warpwise.ops.conv_block.backward.k08_triton import launch
+    from warpwise.ops.conv_block.forward.k08_triton import convolution
+
+    input, weight, gamma, beta, eps, mean, var, y = args[4:12]
+    if not input.numel() or not weight.numel():
+        for output in outputs:
+            if output is not None:
+                output.zero_()
+        return
+    if y is None:
+        y = input.new_empty(convolved_shape(input, weight))
+        convolution(input, weight, y)
+    d = torch.empty_like(y)
+    launch(y, (*outputs[2:], d), args[:4], (mean, var, gamma, beta), eps)
+    _convolution("k04_triton", outputs, d, *args)
+
+
 RUNGS = (
     make_rung(HERE, "k01_separate_passes", "a thread per channel, then a thread per pixel", separate_passes,
               dtypes=DTYPES, limits=limits),
@@ -206,6 +225,8 @@ RUNGS = (
               tensor_cores, dtypes=DTYPES, limits=mma_sync_limits),
     make_rung(HERE, "k07_stored_gradient", "Hopper, many channels: the convolution's gradient is stored; wgmma for dx",
               stored_gradient, dtypes=DTYPES, limits=stored_limits),
+    make_rung(HERE, "k08_triton", "Triton: two launches for the gradient of the convolution, then implicit GEMMs",
+              triton, dtypes=DTYPES, limits=limits),
 )  # fmt: skip
 
 

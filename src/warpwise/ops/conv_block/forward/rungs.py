@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.limits import requires_hopper
+from warpwise.gemm.limits import even_shared, requires_hopper
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._c import function
 from warpwise.ops._conv3x3 import each, groups, output_tile
@@ -136,7 +136,8 @@ def input_moments(outputs: Four, *args: Any) -> None:
     threads = 256 if input.numel() <= FEW_PIXELS * sms else 512
     tiles = one_channel.tiles(n, h, w, cdiv(h, 2), w, sms, threads)
     parts = input.new_empty((tiles.blocks, one_channel.PART))
-    kernel = MOMENTS[f"input_moments<{vector}, {threads}>"][tiles.blocks, threads, tiles.shared()]
+    shared = even_shared(input, tiles.blocks, tiles.shared())
+    kernel = MOMENTS[f"input_moments<{vector}, {threads}>"][tiles.blocks, threads, shared]
     kernel(input, cuda.out(parts), n, h, w, *tiles[:-1])
     groups = one_channel.groups(k, EACH)
     tall = cdiv(k, EACH * groups)
@@ -175,6 +176,12 @@ def warpgroups(outputs: Four, *args: Any) -> None:
     k06_tensor_cores.normalise_and_pool(outputs, convolved, partials, *rest)
 
 
+def triton(outputs: Four, *args: Any) -> None:
+    from warpwise.ops.conv_block.forward.k08_triton import launch
+
+    launch(outputs, _stored(outputs, *args), *args)
+
+
 RUNGS = (
     make_rung(HERE, "k01_separate_passes", "a kernel for each step, a thread for each result", separate_passes,
               dtypes=DTYPES, limits=limits),
@@ -189,6 +196,8 @@ RUNGS = (
               tensor_cores, dtypes=DTYPES, limits=mma_sync_limits),
     make_rung(HERE, "k07_warpgroups", "Hopper: the convolution by wgmma; the pooling combines the statistics",
               warpgroups, dtypes=DTYPES, limits=warpgroup_limits),
+    make_rung(HERE, "k08_triton", "Triton: tiles of tl.dot also give statistics; normalise, relu and pool in one",
+              triton, dtypes=DTYPES, limits=limits),
 )  # fmt: skip
 
 
