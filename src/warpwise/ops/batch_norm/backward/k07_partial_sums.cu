@@ -2,7 +2,8 @@
 // block.
 //
 // In k03 the last block of the first launch adds the partial sums while the other SMs are idle, and its semaphores are
-// set to zero by a launch of their own in a captured graph. The price is that each block reads all partial sums from L2.
+// set to zero by a launch of their own in a captured graph. The price is that each block reads all partial sums from
+// L2.
 
 #include <warpwise/core/channels_last.cuh>
 #include <warpwise/core/pack.cuh>
