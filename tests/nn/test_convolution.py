@@ -179,12 +179,14 @@ def test_many_steps_are_single_steps(device):
         steps[0].many(indices, indices[:2])
 
 
-@pytest.mark.parametrize("change", [None, "hook", "activation", "sum", "torch"])
+@pytest.mark.parametrize("change", [None, "hook", "activation", "sum", "torch", "classes"])
 def test_the_last_layer_and_the_loss_are_one_operation(change, monkeypatch):
     """Fused or not, the loss is PyTorch's; a hook on the last layer, for example, prevents it."""
     calls = []
     monkeypatch.setattr(nn.loss, "linear_cross_entropy", lambda *args: calls.append(1) or fused(*args))
     fused = warpwise.ops.linear_cross_entropy
+    if change == "classes":  # a layer that PyTorch would compute on a GPU
+        monkeypatch.setattr(nn.loss, "has_kernels", lambda *args: False)
     last = nn.Linear(6, 3, activation="relu" if change == "activation" else None)
     model = torch.nn.Sequential(nn.Linear(4, 6), torch.nn.Linear(6, 3) if change == "torch" else last)
     if change == "hook":
