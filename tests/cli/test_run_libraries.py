@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+from tests.commands import command
 from tests.sampled import FULL
 
 TEXTURES = """
@@ -263,8 +261,7 @@ def run(tmp_path):
     def run(text, *options):
         path = tmp_path / "program.cu"
         path.write_text(text)
-        command = [sys.executable, "-m", "warpwise", "run", str(path), *options, "--device", "cpu"]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        return command("run", str(path), *options, "--device", "cpu")
 
     return run
 

@@ -213,10 +213,10 @@ before = signal.getsignal(signal.SIGINT)
 """
     body = """
 for first, second in ((emulated, as_machine_code), (as_machine_code, emulated), (emulated, as_machine_code)):
-    threads = [threading.Thread(target=first, args=(0.6,)), threading.Thread(target=second, args=(0.9,))]
+    threads = [threading.Thread(target=first, args=(0.3,)), threading.Thread(target=second, args=(0.45,))]
     for thread in threads:
         thread.start()
-        time.sleep(0.3)
+        time.sleep(0.15)
     for thread in threads:
         thread.join()
     assert signal.getsignal(signal.SIGINT) is before

@@ -7,7 +7,7 @@ import torch
 
 from warpwise import operation, tuned
 from warpwise.device.target import assume_sm_count
-from warpwise.gemm import persistent
+from warpwise.gemm import limits, persistent
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.time_model import OVERLAPPED, Family, Product, partial_wave, skinny
 from warpwise.operation import Case
@@ -125,3 +125,13 @@ def test_large_products_have_another_default(name, dtype, side, rung):
     a = torch.empty(side, side, dtype=dtype, device="meta")
     with assume_sm_count(132):
         assert operation.get(name).default(a, a) == rung
+
+
+@pytest.mark.parametrize("blocks", [1, 132, 133, 264, 265, 528])
+def test_no_sm_has_more_than_its_share_of_blocks(monkeypatch, blocks):
+    monkeypatch.setattr(limits, "is_hopper", lambda tensor: True)
+    with assume_sm_count(132):
+        bytes = limits.even_shared(torch.empty(0), blocks, 4096) + limits.RESERVED
+    share = -(-blocks // 132)
+    assert share * bytes <= limits.SM_SHARED < (share + 1) * bytes
+    assert limits.even_shared(torch.empty(0), blocks, 200_000) == 200_000

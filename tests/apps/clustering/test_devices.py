@@ -21,6 +21,7 @@ from warpwise.apps.clustering import (
     generators,
     grid,
     kmeans,
+    smoothed_kmeans,
     smoothing,
     starts,
 )
@@ -75,10 +76,21 @@ def test_kernels_find_the_domains_that_pytorch_finds(covariance: str, by_kernels
 def test_features_that_are_smoothed_in_parts_give_the_same_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU: half of the columns at a time, and labels of a block of points."""
     expected = fit(n_init=6)
-    monkeypatch.setattr(starts, "_width_of_parts", lambda features: 4)
+    monkeypatch.setattr(starts, "width_of_parts", lambda width, device: 4)
     monkeypatch.setattr(starts, "_BLOCK", 70)
     found = fit(n_init=6)
     assert np.array_equal(found.labels_, expected.labels_) and found.elbo_ == pytest.approx(expected.elbo_, rel=1e-6)
+
+
+def test_smoothed_kmeans_starts_on_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with many points, and on a GPU: columns in parts, and distances of a block of points at a time."""
+    expected = SmoothedKMeans(4, random_state=0).fit(LAYERS.X, shape=LAYERS.shape)
+    monkeypatch.setattr(kmeans, "_SAMPLE", len(LAYERS.X) // 2)
+    monkeypatch.setattr(kmeans, "_BLOCK", 70)
+    monkeypatch.setattr(smoothed_kmeans, "width_of_parts", lambda width, device: 4)
+    found, again = (SmoothedKMeans(4, random_state=0).fit(LAYERS.X, shape=LAYERS.shape) for _ in range(2))
+    assert np.array_equal(found.labels_, again.labels_)
+    assert found.inertia_ == pytest.approx(expected.inertia_, rel=1e-2)
 
 
 def test_draws_are_in_proportion_to_the_weights() -> None:

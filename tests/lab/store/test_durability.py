@@ -20,9 +20,9 @@ ROOT = Path(__file__).parents[3]
 
 
 def child(script: str) -> subprocess.Popen[str]:
-    """A Python process with the tests' own modules and the store of this test."""
+    """A Python process with the tests' own modules and the store of this test. It may fork, after its imports."""
     return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script)],
+        [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", textwrap.dedent(script)],
         cwd=ROOT,
         text=True,
         stdin=subprocess.PIPE,
@@ -191,21 +191,21 @@ def test_a_climb_that_is_killed_keeps_the_verdicts_it_had() -> None:
 
 
 def test_two_processes_write_at_once() -> None:
-    writers = [
-        child(f"""
-            from tests.lab.store.samples import run, timed
-            from warpwise.lab.store import Store
-            with Store.open() as store:
-                kept = run("op{number}")
-                for count in range(150):
-                    kept = store.record(kept, timed(f"k{{count}}"))
-                store.finish(kept)
-        """)
-        for number in range(2)
-    ]
-    for writer in writers:
-        _, errors = writer.communicate(timeout=120)
-        assert writer.returncode == 0, errors
+    writers = child("""
+        import os
+        from tests.lab.store.samples import run, timed
+        from warpwise.lab.store import Store
+        other = os.fork()
+        with Store.open() as store:
+            kept = run(f"op{bool(other):d}")
+            for count in range(150):
+                kept = store.record(kept, timed(f"k{count}"))
+            store.finish(kept)
+        if other:
+            assert os.waitpid(other, 0)[1] == 0
+    """)
+    _, errors = writers.communicate(timeout=120)
+    assert writers.returncode == 0, errors
     with Store.open() as store:
         assert {one.op for one in store.runs()} == {"op0", "op1"}
         for number in range(2):
@@ -230,21 +230,20 @@ def test_processes_that_find_one_store_damaged_set_it_aside_once(own_store: Path
     with Store.open() as store:
         store.record(run(), *(timed(message="x" * 500) for _ in range(200)))
     damaged = damage(own_store)
-    writers = [
-        child(f"""
-            import sys
-            from tests.lab.store.samples import run, timed
-            from warpwise.lab.store import Store
-            sys.stdin.readline()
-            with Store.open(report=print) as store:
-                store.record(run(), timed("k{number}"))
-        """)
-        for number in range(2)
-    ]
-    said = [writer.communicate("go\n", timeout=120) for writer in writers]
-    assert [errors for _, errors in said] == ["", ""]
-    assert sum("moved to" in output for output, _ in said) == 1
-    (aside,) = own_store.parent.glob("*.damaged-*")
+    writers = child("""
+        import os
+        from tests.lab.store.samples import run, timed
+        from warpwise.lab.store import Store
+        other = os.fork()
+        with Store.open(report=print) as store:
+            store.record(run(), timed(f"k{bool(other):d}"))
+        if other:
+            assert os.waitpid(other, 0)[1] == 0
+    """)
+    output, errors = writers.communicate(timeout=120)
+    assert (writers.returncode, errors) == (0, "")
+    assert output.count("moved to") == 1
+    (aside,) = (path for path in own_store.parent.glob("*.damaged-*") if not path.name.endswith(("-wal", "-shm")))
     assert aside.read_bytes() == damaged
     with Store.open(report=pytest.fail) as store:
         assert {one.name for one in store.measurements()} == {"k0", "k1"}

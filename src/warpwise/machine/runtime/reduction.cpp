@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "access.h"
+#include "floats.h"
 #include "formats.h"
 
 namespace ww::machine {
@@ -33,13 +34,10 @@ T integer_result(Update update, T old, T value) {
       return value;
   }
 }
-// Minimum and maximum: if one operand is NaN, the result is the other; -0 < +0.
-template <class T>
-T float_result(Update update, T old, T value) {
+float float_result(Update update, float old, float value) {
   if (update == Update::kAdd) return old + value;
-  const bool smallest = update == Update::kMin;
-  if (old == 0 && value == 0) return std::signbit(old) == smallest ? old : value;
-  return smallest ? std::fmin(old, value) : std::fmax(old, value);
+  const u32 sign = update == Update::kMin ? 0 : 0x80000000u;
+  return as_float(float_minimum(as_bits(old) ^ sign, as_bits(value) ^ sign, 0) ^ sign);
 }
 float flushed(float value, bool flush) {
   return flush && std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0f, value) : value;
@@ -86,7 +84,7 @@ void apply_update(u8* pointer, const u8* value, Update update, Element element, 
       return write_as(pointer, flushed(float_result(update, old, added), flush));
     }
     case Element::kF64:
-      return write_as(pointer, float_result(update, read_as<double>(pointer), read_as<double>(value)));
+      return write_as(pointer, read_as<double>(pointer) + read_as<double>(value));  // PTX has no other update of it
     case Element::kF16: {
       const float result =
           float_result(update, half_to_float(read_as<u16>(pointer)), half_to_float(read_as<u16>(value)));

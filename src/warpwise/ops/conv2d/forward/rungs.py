@@ -19,6 +19,7 @@ from warpwise.ops.conv2d.spec import DTYPES, Optional
 HERE = Path(__file__).parent
 THREADS, COLUMNS = 256, 128  # per block of k01; pixels per tile of k04
 SHORT_SUM, FEW_FILTERS = 32, 64  # most products per output, and filters, for which k04 is the default
+DIRECT_CHANNELS, DIRECT_FILTERS, DIRECT_PIXELS = 16, 32, 128 * 14 * 14  # most, and fewest, where k05 is the default
 SIDE, MOST_WINDOW, FILTERS = 16, 7, 16  # kTile, kMostWindow and filters per block of k03
 THREAD_PER_OUTPUT = cuda.load(HERE / "k01_thread_per_output.cu")
 SHARED_TILE = cuda.load(HERE / "k03_shared_tile.cu")
@@ -93,9 +94,16 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k04 for sums of up to 32 products of NCHW images, which are memory-bound; else PyTorch: cuDNN is faster.
+    """For NCHW images: k04 for sums of up to 32 products, which are memory-bound, k05 for few channels of many pixels.
 
-    Measured time of k04 relative to cuDNN: 0.3 for 9 products, as in a first layer; 0.9 to 2 for 144 to 576 products.
+    Else PyTorch: cuDNN is faster. Measured time relative to cuDNN in float32: k04 0.3 to 0.4 for 9 products, as in a
+    first layer, and 0.9 to 2 for 144 to 576; k05 0.76 to 0.83 for 16 channels and 32 filters, 1.3 for 64 and 64.
     """
-    short = math.prod(args[1].shape[1:]) <= SHORT_SUM and len(args[1]) <= FEW_FILTERS
-    return first_taking(RUNGS, args, "k04_implicit_gemm") if short and args[0].is_contiguous() else None
+    input, weight = args[:2]
+    if not input.is_contiguous():
+        return None
+    if math.prod(weight.shape[1:]) <= SHORT_SUM and len(weight) <= FEW_FILTERS:
+        return first_taking(RUNGS, args, "k04_implicit_gemm")
+    few = input.shape[1] <= DIRECT_CHANNELS and len(weight) <= DIRECT_FILTERS
+    many = input.numel() >= DIRECT_PIXELS * input.shape[1]
+    return first_taking(RUNGS, args, "k05_direct_tiles") if few and many and not args[7] else None
