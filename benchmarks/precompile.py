@@ -24,6 +24,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 import torch
 from benchmarks.unseen_cases import CASES, arguments, drawn
 
+import warpwise.ops  # noqa: F401 - registers the operations
 from warpwise import operation
 from warpwise.operation import Op, Rung
 

@@ -13,6 +13,7 @@ from tests.sampled import combinations
 
 from warpwise import operation, ops
 from warpwise.gemm import mma_sync as mma
+from warpwise.gemm.operands import lines
 from warpwise.lab.explain import explain_rung
 from warpwise.operation import Case
 from warpwise.ops.matmul import _shared
@@ -96,23 +97,23 @@ def test_configurations_are_those_that_fit():
 
 def test_an_operand_without_a_contiguous_dimension_is_copied():
     a = integers(20, 60, torch.bfloat16)[::2, ::2]
-    found = mma.operand(a, 1)
-    assert (found.matrix.is_contiguous(), found.k_major, found.stride) == (True, True, 30)
+    found = lines(a, 1)
+    assert (found.matrices.is_contiguous(), found.k_major, found.stride) == (True, True, 30)
     assert torch.equal(ops.matmul(a, a.t(), rung="k15"), product(a, a.t()))
 
 
 def test_lines_are_read_in_place():
     matrix = torch.empty(6, 16, dtype=torch.float16)
-    assert mma.operand(matrix, 1)[1:] == (True, 16, 16)
-    assert mma.operand(matrix.t(), 1)[1:] == (False, 16, 16)
-    assert mma.operand(matrix[:, :8], 0)[1:] == (False, 16, 16)
-    assert mma.operand(matrix[:, :7], 0)[1:] == (False, 16, 2), "part of a unit exists"
-    assert mma.operand(matrix.flatten()[2:82].view(8, 10), 1)[1:] == (True, 10, 4)
-    assert mma.operand(matrix.flatten()[1:91].view(10, 9), 1)[1:] == (True, 9, 2)
-    assert mma.operand(matrix[:1].expand(4, 16), 1)[1:] == (True, 0, 16)
+    assert lines(matrix, 1)[1:] == (True, 16, 0, 16)
+    assert lines(matrix.t(), 1)[1:] == (False, 16, 0, 16)
+    assert lines(matrix[:, :8], 0)[1:] == (False, 16, 0, 16)
+    assert lines(matrix[:, :7], 0)[1:] == (False, 16, 0, 2), "part of a unit exists"
+    assert lines(matrix.flatten()[2:82].view(8, 10), 1)[1:] == (True, 10, 0, 4)
+    assert lines(matrix.flatten()[1:91].view(10, 9), 1)[1:] == (True, 9, 0, 2)
+    assert lines(matrix[:1].expand(4, 16), 1)[1:] == (True, 0, 0, 16)
     for step in (1, 17, 2**33):  # to a next line, where there is none
-        assert mma.operand(matrix.flatten()[:16].as_strided((1, 16), (step, 1)), 1)[1:] == (True, 16, 16), step
-    assert mma.operand(matrix[0, :1].as_strided((1, 1), (2**33, 2**33)), 1)[1:] == (True, 1, 2)
+        assert lines(matrix.flatten()[:16].as_strided((1, 16), (step, 1)), 1)[1:] == (True, 16, 0, 16), step
+    assert lines(matrix[0, :1].as_strided((1, 1), (2**33, 2**33)), 1)[1:] == (True, 1, 0, 2)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -19,12 +19,6 @@ def test_bytes_are_transposed(rows, columns):
     assert torch.equal(k_major.transposed(matrix), matrix.t())
 
 
-@pytest.mark.parametrize("rows,columns", [(1, 1), (32, 32), (33, 70), (100, 7)])
-def test_words_are_transposed(rows, columns):
-    matrix = torch.randn(rows, columns, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(k_major.transposed(matrix), matrix.t())
-
-
 def test_what_lies_along_k_is_not_copied():
     def k_major_of(matrix: torch.Tensor) -> torch.Tensor:
         (found,) = padding.k_major_operands(matrix)

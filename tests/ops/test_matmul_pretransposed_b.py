@@ -8,6 +8,7 @@ import torch
 from tests.ops.test_matmul_padded import LAYOUTS, integers, room_for
 
 from warpwise import operation, ops
+from warpwise.gemm.k_major import transposed_words
 from warpwise.ops.matmul import k13_warp_specialised as k13
 from warpwise.ops.matmul import k25_pretransposed_b as k25
 
@@ -19,7 +20,7 @@ def test_the_kernel_transposes_from_any_element_on(shift, gap):
     """Emulated, so that an access past either end of the memory would be found."""
     for rows, columns in ((1, 1), (5, 3), (64, 64), (63, 130), (129, 65), (3, 777)):
         lines = integers(rows, columns, False, 0, torch.float32, shift, gap)
-        made = k25.transposed(lines)
+        made = transposed_words(lines)
         assert torch.equal(made, lines.t())
         assert made.stride() == (-(-rows // 32) * 32, 1)
         assert k13.loaded_by_tma(made)

@@ -36,6 +36,17 @@ def transposed(matrices: torch.Tensor) -> bool:
     return matrices.stride(-1) != 1
 
 
+def is_broadcast(operand: torch.Tensor) -> bool:
+    """True if all products of a batch share one matrix."""
+    return operand.dim() == 2 or operand.shape[0] == 1 or operand.stride(0) == 0
+
+
+def one_matrix(operand: torch.Tensor) -> torch.Tensor:
+    """``operand`` as a batch, of one matrix if all products share it."""
+    matrices = operand if operand.dim() == 3 else operand[None]
+    return matrices[:1] if is_broadcast(matrices) else matrices
+
+
 def tma_limit(name: str, matrices: torch.Tensor) -> str | None:
     """The reason why TMA cannot load ``matrices``, or None: strides and address must be multiples of 16 bytes."""
     pitch, step, outer = _strides(matrices)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from warpwise import cuda
 from warpwise.gemm.config import GemmConfig, names, parsed
-from warpwise.gemm.limits import GRID_Y, is_hopper, requires_ampere, tiles_limit
-from warpwise.gemm.mma_sync import operand
-from warpwise.gemm.operands import Shape, describe, flags
+from warpwise.gemm.limits import GRID_Y, even_shared, is_hopper, requires_ampere, tiles_limit
+from warpwise.gemm.operands import Lines, Shape, describe, flags, lines
 from warpwise.gemm.time_model import CLUSTER_SPLIT_K, MMA_TF32, Product
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 
 IDEA = "few tiles: the blocks of a cluster divide K; any layout and alignment"
 SPLITS = (1, 2, 4, 8, 16)  # blocks of a cluster: 16 on Hopper, 8 are portable
+NEIGHBOURS = 2  # SMs that share a texture processing cluster; larger clusters may leave SMs of a GPC idle
 MIN_K = 32  # of a split
 SIMT = parsed(
     "32x32x32_w16x32_s4", "32x32x32_w16x32_s8", "32x64x32_w16x32_s4", "32x64x32_w16x32_s8", "64x64x32_w32x32_s4",
@@ -36,38 +36,17 @@ HALF = parsed(
 TF32 = parsed("64x64x32_w32x32_s4", "64x64x32_w32x32_s8", "128x64x32_w32x32_s4", "64x128x32_w32x32_s4")
 
 
-class Lines(NamedTuple):
-    """An operand as lines of contiguous elements: strides of lines and of matrices in elements, bytes of a copy."""
-
-    matrices: torch.Tensor
-    k_major: bool
-    stride: int
-    batch_stride: int
-    word: int
-
-
-def lines(matrices: torch.Tensor, k_dimension: int, transposes: bool) -> Lines:
-    """``matrices``, copied if none of the dimensions of a matrix is contiguous. ``transposes``: if it is K-major."""
-    found = operand(matrices[0] if matrices.dim() == 3 else matrices, k_dimension)
-    if matrices.dim() == 3 and found.matrix.data_ptr() != matrices.data_ptr() and not matrices.is_meta:
-        return lines(matrices.contiguous(), k_dimension, transposes)
-    step = matrices.stride(0) if matrices.dim() == 3 and matrices.shape[0] > 1 else 0
-    size = matrices.element_size()
-    word = found.word if step * size % found.word == 0 else 4 if step * size % 4 == 0 else size
-    if transposes and found.k_major:
-        word = 4  # bytes of each copy
-    return Lines(matrices if matrices.dim() == 3 else found.matrix, found.k_major, found.stride, step, word)
-
-
 def operand_lines(a: torch.Tensor, b: torch.Tensor, config: str, tensor_cores: bool) -> tuple[Lines, Lines]:
+    """Copies of operands that are transposed on the way to shared memory have 4 bytes."""
     tile = GemmConfig.parse(config)
     transposes = not tensor_cores and tile.k_groups == tile.products == 1
-    return lines(a, 1, transposes), lines(b, 0, transposes)
+    left, right = (one._replace(word=4) if transposes and one.k_major else one for one in (lines(a, 1), lines(b, 0)))
+    return left, right
 
 
 def _k_vectors(a: torch.Tensor, b: torch.Tensor) -> bool:
     """True if both operands are K-major and aligned to 16 bytes, as the tiles ``K_GROUPS`` copy them."""
-    return a.dim() == 2 and all(one.k_major and one.word == 16 for one in (operand(a, 1), operand(b, 0)))
+    return a.dim() == 2 and all(one.k_major and one.word == 16 for one in (lines(a, 1), lines(b, 0)))
 
 
 def shared(tile: GemmConfig, size: int, tensor_cores: bool) -> int:
@@ -97,7 +76,10 @@ def configured(
     template = ", ".join(map(str, (f"warpwise::gemm::{loop}", flags(aligned), tile.cluster_splits, *more)))
     tiles_m, tiles_n = tile.tiles(shape.m, shape.n)
     grid = tiles_m * tiles_n * tile.cluster_splits, shape.batch
-    return module[f"{kernel}<{template}>"][grid, tile.threads, shared(tile, size, tensor_cores)], tiles_m
+    memory = shared(tile, size, tensor_cores)
+    if tile.cluster_splits <= NEIGHBOURS:
+        memory = even_shared(c, grid[0] * grid[1], memory)
+    return module[f"{kernel}<{template}>"][grid, tile.threads, memory], tiles_m
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:

@@ -10,33 +10,9 @@ import torch
 from warpwise import cuda
 from warpwise.gemm.config import GemmConfig, chosen, names
 from warpwise.gemm.limits import grid_of_tiles, requires_ampere, shared_bytes
-from warpwise.gemm.operands import describe, flags, sizes
+from warpwise.gemm.operands import describe, flags, lines, sizes
 from warpwise.gemm.time_model import MMA, MMA_TF32, Product
 from warpwise.operation import sm_count
-
-
-class Operand(NamedTuple):
-    """An operand as the kernel loads it: ``stride`` elements between lines, ``word`` bytes per cp.async."""
-
-    matrix: torch.Tensor
-    k_major: bool
-    stride: int
-    word: int
-
-
-def operand(matrix: torch.Tensor, k_dimension: int) -> Operand:
-    """``matrix`` with k as dimension ``k_dimension``: in place if one of its dimensions is contiguous, else copied."""
-
-    def pitch(at: int) -> int:  # PyTorch may report any stride for a dimension of size 1
-        return matrix.stride(at) if matrix.shape[at] > 1 else matrix.shape[1 - at]
-
-    dense = [at for at in (1, 0) if (matrix.stride(at) == 1 or matrix.shape[at] == 1) and pitch(1 - at) < 2**31]
-    if not dense:
-        matrix, dense = matrix.contiguous(), [1]
-    stride = pitch(1 - dense[0])
-    aligned = matrix.data_ptr() | matrix.element_size() * (stride | matrix.shape[dense[0]])
-    word = 16 if aligned % 16 == 0 else 4 if aligned % 4 == 0 else matrix.element_size()
-    return Operand(matrix, dense[0] == k_dimension, stride, word)
 
 
 def sized(config: GemmConfig, dtype: torch.dtype) -> GemmConfig:
@@ -61,16 +37,10 @@ def resident_blocks(config: GemmConfig, size: int) -> int:
 
 
 class MmaSync(NamedTuple):
-    """A rung with the kernel ``matmul_mma_sync<types..., config, layouts>``, and its configurations, with k in bytes.
-
-    The types of the operands and of C are template arguments of a ``typed`` kernel. ``persistent`` blocks compute
-    several tiles.
-    """
+    """A rung whose source includes ``sm80/gemm_mma_sync.cuh``, and its configurations, with k in bytes."""
 
     module: cuda.Module
     candidates: Sequence[GemmConfig]
-    typed: bool
-    persistent: bool
 
     def configs(self, a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
         return names(fitting(self.candidates, a, b))
@@ -79,16 +49,24 @@ class MmaSync(NamedTuple):
         m, n, k = sizes(a, b)
         tile, size = chosen("matmul", config, fitting(self.candidates, a, b)), a.element_size()
         resident = resident_blocks(tile, size)
-        left, right = operand(a, 1), operand(b, 0)
-        types = (cuda.ctype(a.dtype), cuda.ctype(c.dtype)) if self.typed else ()
-        numbers = (tile.m, tile.n, *tile.warps, tile.k * size, tile.stages, resident)
+        left, right = lines(a, 1), lines(b, 0)
+        numbers = (
+            cuda.ctype(a.dtype),
+            cuda.ctype(c.dtype),
+            tile.m,
+            tile.n,
+            *tile.warps,
+            tile.k * size,
+            tile.stages,
+            resident,
+        )
         aligned = c.shape[1] * c.element_size() % 16 == 0 and c.data_ptr() % 16 == 0
         words = (flags(left.k_major, right.k_major), str(left.word), str(right.word), flags(aligned))
         rows, columns = tile.tiles(m, n)
-        blocks = min(rows * columns, sm_count(a) * resident) if self.persistent else rows * columns
-        kernel = self.module[f"matmul_mma_sync<{', '.join((*types, *map(str, numbers), *words))}>"]
+        blocks = min(rows * columns, sm_count(a) * resident)
+        kernel = self.module[f"matmul_mma_sync<{', '.join((*map(str, numbers), *words))}>"]
         kernel[blocks, tile.threads, tile.ring_bytes(size, 0, 0)](
-            *(cuda.strided(left.matrix), left.stride, cuda.strided(right.matrix), right.stride),
+            *(cuda.strided(left.matrices), left.stride, cuda.strided(right.matrices), right.stride),
             *(cuda.out(c), m, n, k, rows, columns, 8),
         )
 

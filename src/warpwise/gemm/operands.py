@@ -141,6 +141,34 @@ def on_16_bytes(matrix: torch.Tensor) -> bool:
     return aligned and matrix.stride(0) >= matrix.shape[1]
 
 
+class Lines(NamedTuple):
+    """An operand as lines of contiguous elements: strides of lines and of matrices in elements; ``word``: the bytes,
+    16, 4 or an element's, that divide the address and the length of every line."""
+
+    matrices: torch.Tensor
+    k_major: bool
+    stride: int
+    batch_stride: int
+    word: int
+
+
+def lines(matrices: torch.Tensor, k_dimension: int) -> Lines:
+    """A matrix or a batch, with K as dimension 0 or 1 of a matrix: copied if neither of these is contiguous."""
+    shape, size, outer = matrices.shape[-2:], matrices.element_size(), matrices.dim() - 2
+
+    def pitch(at: int) -> int:  # PyTorch may report any stride for a dimension of size 1
+        return matrices.stride(outer + at) if shape[at] > 1 else shape[1 - at]
+
+    dense = [at for at in (1, 0) if matrices.stride(outer + at) == 1 or shape[at] == 1]
+    dense = [at for at in dense if pitch(1 - at) < 2**31]
+    if not dense:
+        matrices, dense = matrices.contiguous(), [1]
+    stride, step = pitch(1 - dense[0]), matrices.stride(0) if outer and matrices.shape[0] > 1 else 0
+    aligned = matrices.data_ptr() | size * (stride | shape[dense[0]] | step)
+    word = 16 if aligned % 16 == 0 else 4 if aligned % 4 == 0 else size
+    return Lines(matrices, dense[0] == k_dimension, stride, step, word)
+
+
 def flags(*values: bool) -> str:
     """Template arguments in C++."""
     return ", ".join(str(value).lower() for value in values)

@@ -9,6 +9,7 @@ import torch
 from torch.distributed import ProcessGroup
 
 from warpwise.nn.batch_statistics import batch_norm_over
+from warpwise.nn.branch import aside
 from warpwise.ops.avg_pool2d.op import avg_pool2d
 from warpwise.ops.batch_norm.op import batch_norm, running_statistics
 from warpwise.ops.conv2d.op import conv2d
@@ -192,12 +193,15 @@ class ConvBlock(torch.nn.Module):
 
 
 class Sequential(torch.nn.Sequential):
-    """``torch.nn.Sequential`` that updates the running statistics of its ``ConvBlock`` together, in one launch."""
+    """``torch.nn.Sequential`` that updates the running statistics of its ``ConvBlock`` together, in one launch.
+
+    In a step that ``nn.compile_step`` captures, the launch is beside the other kernels of the step.
+    """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         updates: list[Update] = []
         for module in self:
             input = module(input, updates) if isinstance(module, ConvBlock) else module(input)
         if updates:
-            update_running(updates)
+            aside(lambda: update_running(updates), updates)
         return input

@@ -8,11 +8,11 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm import simt
+from warpwise.gemm.boxes import one_matrix
 from warpwise.gemm.config import GemmConfig, chosen, parsed
 from warpwise.gemm.limits import grid_of_tiles, requires_hopper, requires_k
 from warpwise.gemm.operands import Shape
 from warpwise.operation import sm_count
-from warpwise.ops.batched_matmul._shared import one_matrix
 from warpwise.ops.batched_matmul._tables import FAMILIES
 
 WARP_SPECIALISED = cuda.load(Path(__file__).with_suffix(".cu"))

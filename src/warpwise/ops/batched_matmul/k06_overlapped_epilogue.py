@@ -14,7 +14,6 @@ from warpwise.gemm.limits import grid_of_tiles, requires_hopper
 from warpwise.gemm.operands import Shape
 from warpwise.gemm.persistent import BATCHED, batched_configs, batched_grid
 from warpwise.operation import sm_count
-from warpwise.ops.batched_matmul._shared import one_matrix
 
 OVERLAPPED_EPILOGUE = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -37,7 +36,7 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 def operand_map(operand: torch.Tensor) -> tuple[Any, bool, int]:
     """A tensor map with boxes of 64 x 64; True if it is of the transposes; 0 if the operand is broadcast, else 1."""
-    matrices, transposed = one_matrix(operand), boxes.transposed(operand)
+    matrices, transposed = boxes.one_matrix(operand), boxes.transposed(operand)
     lines, one = matrices.mT if transposed else matrices, len(matrices) == 1
     pitch = lines.stride(1)
     lines = lines.as_strided(lines.shape, (pitch if one else lines.stride(0), pitch, 1))

@@ -111,8 +111,8 @@ def conv_block_backward(
 
     ``convolved`` is the convolution, (N, K, H, W), or None if ``input`` has one channel. ``output``, that of the block,
     may be None; with it the kernels read less of the convolution. A ``grad_`` argument that is None is the same as
-    zeros. Autograd calls this function; it is public for backwards written by hand. Differentiable
-    with respect to the gradients and the arguments of the forward.
+    zeros. Autograd calls this function; it is public for backwards written by hand. Differentiable with
+    respect to the gradients and the arguments of the forward.
     """
     grads = (grad_output, grad_mean, grad_var, grad_convolved)
     result: Gradients = _conv_block_backward(

@@ -57,18 +57,23 @@ __global__ void __launch_bounds__(2 * ROWS, 128 / ROWS) linear_backward(const fl
     if (column + loop.column == 0 && threadIdx.x % 4 == 0 && r < n) (partials ? row_parts + split * n : db)[r] = sum;
   }
   if (!partials || !warpwise::is_last_block(semaphores + tile, splits)) return;
-  for (int i = threadIdx.x; i < ROWS * COLUMNS / 4; i += kThreads) {
-    const int r = row + i / (COLUMNS / 4), c = column + i % (COLUMNS / 4) * 4;
-    if (r >= n || c >= k) continue;
-    const float* const from = partials + static_cast<long long>(r) * k + c;
-    float sum[4] = {};
-#pragma unroll 4
-    for (int part = 0; part < splits; ++part) {
-      const auto values = warpwise::load4<kAligned>(from + part * size, k - c);
+  constexpr int kEach = ROWS * COLUMNS / 4 / kThreads;  // all loads of a split are in flight at once
+  const int first = row + static_cast<int>(threadIdx.x) / (COLUMNS / 4), c = column + threadIdx.x % (COLUMNS / 4) * 4;
+  warpwise::Float4 total[kEach] = {};
+  for (int part = 0; part < splits; ++part) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) sum[e] += values.at[e];
+    for (int i = 0; i < kEach; ++i) {
+      const int r = first + i * (kThreads / (COLUMNS / 4));
+      const long long at = part * size + static_cast<long long>(r) * k + c;
+      const auto values = warpwise::load4<kAligned>(partials + at, r < n ? k - c : 0);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) total[i].at[e] += values.at[e];
     }
-    warpwise::store4<kAligned>(dw + static_cast<long long>(r) * k + c, sum, k - c);
+  }
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int r = first + i * (kThreads / (COLUMNS / 4));
+    if (r < n && c < k) warpwise::store4<kAligned>(dw + static_cast<long long>(r) * k + c, total[i].at, k - c);
   }
   if (column > 0 || threadIdx.x >= ROWS || row + static_cast<int>(threadIdx.x) >= n) return;
   float sum = 0.0f;

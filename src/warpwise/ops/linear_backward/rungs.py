@@ -9,7 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
-from warpwise.gemm.limits import requires_ampere
+from warpwise.gemm.limits import even_shared, requires_ampere
 from warpwise.gemm.operands import flags
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._c import function
@@ -21,7 +21,7 @@ THREADS, ROWS, COLUMNS = 128, 32, 64  # kThreads, kRows, kColumns
 SHARED = 4 * 32 * (ROWS + 4 + COLUMNS + 4) * 4  # bytes: kStages stages of kTileK rows of both operands
 MAX_SIZE = 2**30  # elements of a matrix
 WAVES = 4  # of tiles, up to which k03 is the default
-MAX_ROWS = 192  # of that default
+MAX_ROWS = 512  # of that default
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
 CHUNKS = 4 * 128 * (ROWS + COLUMNS)  # bytes: kChunk rows of both operands of k03
 K_GROUPS = cuda.load(HERE / "k03_k_groups.cu")
@@ -29,7 +29,7 @@ ONE_LAUNCH = cuda.load(HERE / "k02_one_launch.cu")
 MMA_TILES = (64, 128), (32, 64)  # ROWS and COLUMNS of k04
 MMA_STAGES, MMA_LINE = 3, 4 * 32  # kStages; bytes of a row of a k-tile
 FEWEST_ROWS = 128  # of a split of k04
-MMA_WAVES = 8  # of blocks of k04, two per SM, up to which it is the default
+MMA_WAVES = 5  # of blocks of k04, two per SM, up to which it is the default
 TENSOR_CORES = cuda.load(HERE / "k04_tensor_cores.cu")
 IN_C = function(HERE / "k05_c.c", "linear_backward", "ppppppplll")
 
@@ -105,7 +105,8 @@ def k_groups(
     of_weight, of_input = tiles(input, weight, needs_input)
     vectors = word(n, grad_output, relu_output) == 16, word(k, input, weight, *outputs[:2]) == 16
     kernel = K_GROUPS[f"linear_backward<{flags(*vectors, relu_output is not None)}>"]
-    kernel[of_weight + of_input + cdiv(n, 32), THREADS, CHUNKS](
+    blocks = of_weight + of_input + cdiv(n, 32)
+    kernel[blocks, THREADS, even_shared(input, blocks, CHUNKS)](
         grad_output, relu_output, input, weight, *written(outputs), m, n, k, of_weight, of_input
     )
 
@@ -155,7 +156,7 @@ def tensor_cores(
     words = word(n, grad_output, relu_output), word(k, input, weight, *outputs[:2])
     kernel = TENSOR_CORES[f"linear_backward<{grid.rows}, {grid.columns}, {words[0]}, {words[1]}, {flags(masked)}>"]
     shared = MMA_STAGES * MMA_LINE * (grid.rows * (1 + masked) + grid.columns)
-    kernel[grid.blocks, 2 * grid.rows, shared](
+    kernel[grid.blocks, 2 * grid.rows, even_shared(input, grid.blocks, shared)](
         *(grad_output, relu_output, input, weight, *written(outputs), partials, row_parts),
         *(semaphores(input, grid.of_weight) if several else None, m, n, k, grid.splits, grid.share),
     )

@@ -12,22 +12,27 @@
 namespace sm90 = warpwise::sm90;
 
 // a: (m, k), or (k, m) if A_MN_MAJOR; b: (n, k), or (k, n) if B_MN_MAJOR; c: (m, n): tensor maps with boxes of 64 x
-// 64. rows, columns: C in tiles of a cluster, BM * CM x BN * CN; group: of TileScheduler. For the template parameters,
-// shared memory and grid see GemmConfig and sm90::gemm.
-template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_MN_MAJOR, bool B_MN_MAJOR>
+// 64. If not C_BY_TMA, C is stored to `c_rows`, of any alignment, by threads. rows, columns: C in tiles of a cluster,
+// BM
+// * CM x BN * CN; group: of TileScheduler. For the template parameters, shared memory and grid see GemmConfig and
+// sm90::gemm.
+template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_MN_MAJOR, bool B_MN_MAJOR,
+          bool C_BY_TMA>
 __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* CN, 1, 1)
     matmul_overlapped_epilogue(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
-                               const __grid_constant__ sm90::TensorMap c, int k, int rows, int columns, int group) {
+                               const __grid_constant__ sm90::TensorMap c, T* c_rows, int m, int n, int k, int rows,
+                               int columns, int group) {
   using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
-  sm90::gemm_matrices<P>(a, b, sm90::BoxStore{&c}, k, {rows, columns, group});
+  sm90::gemm_matrices<P, C_BY_TMA>(a, b, c, {c_rows, m, n}, k, {rows, columns, group});
 }
 
 // The same without clusters: as clusters of one block, sizes below 2048 take 5 to 12 % longer.
-template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_MN_MAJOR, bool B_MN_MAJOR>
+template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_MN_MAJOR, bool B_MN_MAJOR,
+          bool C_BY_TMA>
 __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) matmul_overlapped_epilogue_no_cluster(
     const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
-    const __grid_constant__ sm90::TensorMap c, int k, int rows, int columns, int group) {
+    const __grid_constant__ sm90::TensorMap c, T* c_rows, int m, int n, int k, int rows, int columns, int group) {
   static_assert(CM * CN == 1, "no multicast without a cluster");
   using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
-  sm90::gemm_matrices<P>(a, b, sm90::BoxStore{&c}, k, {rows, columns, group});
+  sm90::gemm_matrices<P, C_BY_TMA>(a, b, c, {c_rows, m, n}, k, {rows, columns, group});
 }

@@ -7,19 +7,30 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import requires_hopper, requires_k, size_limit
-from warpwise.gemm.operands import addressable_view, sizes, tma_operand
+from warpwise.gemm.operands import addressable_view, on_16_bytes, sizes, tma_operand
 from warpwise.gemm.persistent import tile_scheduler
 
 OVERLAPPED_EPILOGUE = cuda.load(Path(__file__).with_suffix(".cu"))
+Read = tuple[torch.Tensor, bool]
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+    multiply(OVERLAPPED_EPILOGUE, c, a, b, tma_operand(a), tma_operand(b), config)
+
+
+def multiply(
+    module: cuda.Module, c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, read_a: Read, read_b: Read,
+    config: str | None,
+) -> None:  # fmt: skip
+    """Launch the kernel for a and b as TMA reads them: a view or a copy, and True if it is the transpose."""
     chosen, geometry, tiles = tile_scheduler(a, b, config)
-    (read_a, a_mn_major), (read_b, b_k_major) = tma_operand(a), tma_operand(b)
-    maps = [cuda.tensor_map(matrix, (64, 64)) for matrix in (read_a, read_b, c)]
-    OVERLAPPED_EPILOGUE[kernel_name(a.dtype, chosen, a_mn_major, not b_k_major)][geometry](*maps, a.shape[1], *tiles)
+    by_tma = on_16_bytes(c)
+    map_a, map_b = (cuda.tensor_map(matrix, (64, 64)) for matrix, _ in (read_a, read_b))
+    map_c, rows = (cuda.tensor_map(c, (64, 64)), None) if by_tma else (map_a, cuda.out(c))
+    name = "matmul_overlapped_epilogue" if chosen.blocks > 1 else "matmul_overlapped_epilogue_no_cluster"
+    kernel = module[f"{name}<{chosen.parameters(a.dtype, read_a[1], not read_b[1], by_tma)}>"]
+    kernel[geometry](map_a, map_b, map_c, rows, *sizes(a, b), *tiles)
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
@@ -36,10 +47,3 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
                 f"not shape {tuple(matrix.shape)} with strides {matrix.stride()}"
             )
     return size_limit(a, b)
-
-
-def kernel_name(
-    dtype: torch.dtype, config: GemmConfig, a_mn_major: bool, b_mn_major: bool, name: str = "matmul_overlapped_epilogue"
-) -> str:
-    """The C++ name of k20, or of another kernel called ``name`` with its template parameters."""
-    return f"{name if config.blocks > 1 else f'{name}_no_cluster'}<{config.parameters(dtype, a_mn_major, b_mn_major)}>"

@@ -14,5 +14,5 @@ WARPGROUPS_INT8 = cuda.load(Path(__file__).with_suffix(".cu"))
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    kernel = WARPGROUPS_INT8["matmul_warpgroups_int8"]
-    k_major.launch_clusters(kernel, *k_major_operands(a, b.t()), cuda.tensor_map(c, (64, 32)))
+    left, right = k_major_operands(a, b.t())
+    k_major.launch_clusters(WARPGROUPS_INT8, left, right, c)

@@ -9,9 +9,9 @@ import torch
 from warpwise import cuda
 from warpwise.gemm import k_major, persistent
 from warpwise.gemm.limits import requires_hopper, requires_k, size_limit
-from warpwise.gemm.operands import addressable_view, on_16_bytes, sizes
+from warpwise.gemm.operands import addressable_view
 from warpwise.gemm.padding import k_major_operands, tma_operands
-from warpwise.ops.matmul import k19_skinny, k22_warpgroups_int8
+from warpwise.ops.matmul import k19_skinny
 from warpwise.ops.matmul import k20_overlapped_epilogue as k20
 
 PADDED = cuda.load(Path(__file__).with_suffix(".cu"))
@@ -21,25 +21,12 @@ FEW_ROWS = 64  # of A, up to which k19 multiplies the copies
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     if a.dtype == torch.int8:
-        return launch_int8(c, a, b)
+        left, right = k_major_operands(a, b.t())
+        return k_major.launch_clusters(PADDED, left, right, c)
     (read_a, a_mn_major), (read_b, b_k_major) = tma_operands(a, b)
     if not (uses_k20(a) or config or a_mn_major):  # k19 takes only a K-major A
         return k19_skinny.launch(c, read_a, read_b.t() if b_k_major else read_b)
-    m, n, k = sizes(a, b)
-    chosen, launch, tiles = persistent.tile_scheduler(a, b, config)
-    maps = [cuda.tensor_map(matrix, (64, 64)) for matrix in (read_a, read_b)]
-    layout = a.dtype, chosen, a_mn_major, not b_k_major
-    if on_16_bytes(c):
-        k20.OVERLAPPED_EPILOGUE[k20.kernel_name(*layout)][launch](*maps, cuda.tensor_map(c, (64, 64)), k, *tiles)
-    else:
-        PADDED[k20.kernel_name(*layout, "matmul_unaligned_c")][launch](*maps, cuda.out(c), m, n, k, *tiles)
-
-
-def launch_int8(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    if on_16_bytes(c):
-        return k22_warpgroups_int8.launch(c, a, b)
-    operands = k_major_operands(a, b.t())
-    k_major.launch_clusters(PADDED["matmul_int8_unaligned_c"], *operands, cuda.out(c), *c.shape)
+    k20.multiply(PADDED, c, a, b, (read_a, a_mn_major), (read_b, b_k_major), config)
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 
-from warpwise import cuda
+from warpwise.gemm.k_major import transposed_words
 from warpwise.gemm.operands import sizes
-from warpwise.gemm.padding import padded, pitch
+from warpwise.gemm.padding import padded
 from warpwise.gemm.simt import K_MAJOR, MN_MAJOR, operand
-from warpwise.operation import cdiv
 from warpwise.ops.matmul import k13_warp_specialised as k13
 from warpwise.ops.matmul.k13_warp_specialised import contiguous_rows, loaded_by_tma
 from warpwise.ops.matmul.model import FAMILIES
-
-TRANSPOSE = cuda.load(Path(__file__).with_suffix(".cu"))
-
-SIDE = 64  # of a tile of the transposing kernel
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
@@ -25,7 +18,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     m, n, k = sizes(a, b)
     pad_a, pad_b = copies(a, b)
     if pad_b and operand(b.t()).load == K_MAJOR:
-        b, pad_b = transposed(b.t()), False
+        b, pad_b = transposed_words(b.t(), side=64), False
     ragged = [matrix for matrix, pad in ((a.t(), pad_a), (b, pad_b)) if pad]
     made = padded(*ragged) if ragged else []
     if pad_b:
@@ -45,17 +38,6 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 configs = FAMILIES["k25_pretransposed_b"].configs(k13.candidates)
-
-
-def transposed(lines: torch.Tensor) -> torch.Tensor:
-    """The transpose of ``lines`` (rows, columns), float32 with contiguous rows, in rows that begin on 128 bytes."""
-    rows, columns = lines.shape
-    to = lines.new_empty((columns, pitch(rows, lines.element_size())))
-    grid = cdiv(rows, SIDE) * cdiv(columns, SIDE)
-    TRANSPOSE["transpose_words"][grid, (32, 8)](
-        cuda.strided(lines), lines.stride(0), cuda.strided(to), to.shape[1], rows, columns
-    )
-    return to[:, :rows]
 
 
 def copies(a: torch.Tensor, b: torch.Tensor) -> tuple[bool, bool]:

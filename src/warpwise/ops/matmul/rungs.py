@@ -38,8 +38,6 @@ MMA_SYNC = mma_sync.MmaSync(
         "128x256x128_w64x64_s3", "128x256x128_w64x64_s4", "256x128x128_w64x64_s4", "128x128x128_w64x64_s3",
         "128x128x64_w64x64_s5", "64x128x128_w32x64_s3", "64x64x128_w32x32_s3", "64x64x64_w32x32_s4",
     ),
-    typed=True,
-    persistent=True,
 )  # fmt: skip
 
 

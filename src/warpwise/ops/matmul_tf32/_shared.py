@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from warpwise.gemm.k_major import transposed
-from warpwise.gemm.limits import GRID_Y
+from warpwise.gemm.k_major import transposed_words
 from warpwise.gemm.padding import padded
 
 
@@ -23,10 +22,6 @@ def aligned_copy(matrix: torch.Tensor) -> torch.Tensor:
 
 def k_major(matrix: torch.Tensor) -> torch.Tensor:
     """``matrix`` (rows, K) with aligned rows: itself or a copy."""
-    (rows, k), lines = matrix.shape, matrix.t()
     if aligned_rows(matrix):
         return matrix
-    if lines.stride(1) != 1 or k > 32 * GRID_Y:
-        return aligned_copy(matrix)
-    whole = lines.is_contiguous() and k % 4 == 0
-    return transposed(lines if whole else padded(lines)[0])[:rows, :k]
+    return transposed_words(matrix.t()) if matrix.stride(0) == 1 else aligned_copy(matrix)

@@ -118,35 +118,28 @@ struct SquareRowStore : SquareStore<MN_MAJOR, TRANSPOSED> {
   }
 };
 
-template <class P, class Store>
-__device__ inline void multiply(const sm90::TensorMap& first, const sm90::TensorMap& second, const Store& c, int k,
-                                const sm90::TileScheduler& tiles) {
-  extern __shared__ unsigned char raw[];
-  const sm90::GemmStorage<P> storage(raw);
-  const int k_tiles = (k + 2 * P::tile_k - 1) / (2 * P::tile_k) * 2;  // in pairs; elements past the end are zero
-  sm90::gemm<P, RegisterLoop>(storage, FloatMatrix{{&first}}, FloatMatrix{{&second}},
-                              sm90::PersistentTiles<P>{{tiles, k_tiles}}, sm90::WordStore<P, Store>(storage, c));
-}
-
 // first: (extent, k) with boxes of 128 x 32, or (k, extent) if MN_MAJOR with boxes of 32 x 32; second: (extent, k) with
 // boxes of TILE_N / CLUSTER x 32; c: (m, n) with boxes of 32 x 32, whose rows are the extent of `first`, or of `second`
-// if TRANSPOSED; all tensor maps. rows, columns: tiles of a cluster, 128 CLUSTER x TILE_N; group: of the raster order.
-// Launch configuration: as for sm90::gemm with its Config.
-template <bool MN_MAJOR, bool TRANSPOSED, int TILE_N, int CLUSTER, int STAGES>
+// if TRANSPOSED; all tensor maps. If not C_BY_TMA, C is stored to `c_rows`, of any alignment, by threads. rows,
+// columns: tiles of a cluster, 128 CLUSTER x TILE_N; group: of the raster order. Launch configuration: as for
+// sm90::gemm with its Config.
+template <bool MN_MAJOR, bool TRANSPOSED, int TILE_N, int CLUSTER, int STAGES, bool C_BY_TMA>
 __global__ void __launch_bounds__(384, 1) __cluster_dims__(CLUSTER, 1, 1)
     matmul_transposed_in_registers(const __grid_constant__ sm90::TensorMap first,
                                    const __grid_constant__ sm90::TensorMap second,
-                                   const __grid_constant__ sm90::TensorMap c, int k, int rows, int columns, int group) {
-  multiply<Config<MN_MAJOR, TILE_N, CLUSTER, STAGES>>(first, second, SquareStore<MN_MAJOR, TRANSPOSED>{{&c}}, k,
-                                                      {rows, columns, group});
-}
-
-// The same for C with rows of any alignment.
-template <bool MN_MAJOR, bool TRANSPOSED, int TILE_N, int CLUSTER, int STAGES>
-__global__ void __launch_bounds__(384, 1) __cluster_dims__(CLUSTER, 1, 1)
-    matmul_transposed_in_registers_unaligned_c(const __grid_constant__ sm90::TensorMap first,
-                                               const __grid_constant__ sm90::TensorMap second, float* __restrict__ c,
-                                               int m, int n, int k, int rows, int columns, int group) {
-  multiply<Config<MN_MAJOR, TILE_N, CLUSTER, STAGES>>(first, second, SquareRowStore<MN_MAJOR, TRANSPOSED>({c, m, n}), k,
-                                                      {rows, columns, group});
+                                   const __grid_constant__ sm90::TensorMap c, float* __restrict__ c_rows, int m, int n,
+                                   int k, int rows, int columns, int group) {
+  using P = Config<MN_MAJOR, TILE_N, CLUSTER, STAGES>;
+  extern __shared__ unsigned char raw[];
+  const sm90::GemmStorage<P> storage(raw);
+  const int k_tiles = (k + 2 * P::tile_k - 1) / (2 * P::tile_k) * 2;  // in pairs; elements past the end are zero
+  const auto run = [&](auto store) {
+    sm90::gemm<P, RegisterLoop>(storage, FloatMatrix{{&first}}, FloatMatrix{{&second}},
+                                sm90::PersistentTiles<P>{{{rows, columns, group}, k_tiles}},
+                                sm90::WordStore<P, decltype(store)>(storage, store));
+  };
+  if constexpr (C_BY_TMA)
+    run(SquareStore<MN_MAJOR, TRANSPOSED>{{&c}});
+  else
+    run(SquareRowStore<MN_MAJOR, TRANSPOSED>({c_rows, m, n}));
 }

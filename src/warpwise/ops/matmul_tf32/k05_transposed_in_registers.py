@@ -8,7 +8,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm.config import chosen, parsed
-from warpwise.gemm.operands import flags, sizes
+from warpwise.gemm.operands import flags, on_16_bytes, sizes
 from warpwise.operation import sm_count
 from warpwise.ops.matmul_tf32._shared import aligned_copy, aligned_rows, k_major
 from warpwise.ops.matmul_tf32.model import FAMILIES
@@ -32,13 +32,12 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
         cuda.tensor_map(first, (32, 32) if mn_major else (128, DEPTH), tf32=True),
         cuda.tensor_map(second, (tile.n // tile.blocks, DEPTH), tf32=True),
     )
-    template = f"<{flags(mn_major, swapped)}, {tile.n}, {tile.blocks}, {tile.stages}>"
-    geometry, grid = (k, rows, columns, tile.group(rows, clusters)), tile.launch(clusters)
-    if n % 4 == 0 and c.data_ptr() % 16 == 0:
-        boxes = TRANSPOSED[f"matmul_transposed_in_registers{template}"]
-        boxes[grid](*maps, cuda.tensor_map(c, (32, 32)), *geometry)
-    else:
-        TRANSPOSED[f"matmul_transposed_in_registers_unaligned_c{template}"][grid](*maps, cuda.out(c), m, n, *geometry)
+    by_tma = on_16_bytes(c)
+    map_c, c_rows = (cuda.tensor_map(c, (32, 32)), None) if by_tma else (maps[0], cuda.out(c))
+    template = f"{flags(mn_major, swapped)}, {tile.n}, {tile.blocks}, {tile.stages}, {flags(by_tma)}"
+    TRANSPOSED[f"matmul_transposed_in_registers<{template}>"][tile.launch(clusters)](
+        *maps, map_c, c_rows, m, n, k, rows, columns, tile.group(rows, clusters)
+    )
 
 
 configs = FAMILIES["k05_transposed_in_registers"].configs(lambda product: CONFIGS)

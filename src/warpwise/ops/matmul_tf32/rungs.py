@@ -21,8 +21,6 @@ MMA_SYNC = mma_sync.MmaSync(
         "256x128x128_w64x64_s4", "128x256x128_w64x64_s4", "128x128x128_w64x64_s3", "64x128x128_w32x64_s3",
         "64x64x64_w32x32_s4",
     ),
-    typed=False,
-    persistent=False,
 )  # fmt: skip
 FLOAT32 = (torch.float32,)
 RUNGS: tuple[Rung, ...] = (

@@ -5,13 +5,10 @@ from __future__ import annotations
 import torch
 
 from warpwise.gemm import limits
-from warpwise.gemm.config import GemmConfig, parsed
 from warpwise.gemm.operands import ALIGNMENT
 from warpwise.gemm.padding import k_major_operands
-from warpwise.operation import cdiv, sm_count
 
 MAX_TRANSPOSED = 128 * 65535  # rows that the transposing kernel takes
-LARGE, SMALL = parsed("128x128x128_w8_s4", "64x64x128_w4_s4")  # tiles of k02
 
 
 def contiguous_operands(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -41,12 +38,6 @@ def k_major(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
         return aligned(left), aligned(right)
     left, right = k_major_operands(a.view(torch.int8), b.t().view(torch.int8))
     return left.view(a.dtype), right.view(b.dtype)
-
-
-def tile_of(a: torch.Tensor, b: torch.Tensor) -> GemmConfig:
-    """Large tiles if they fill the GPU, else small ones."""
-    fills = cdiv(a.shape[0], 128) * cdiv(b.shape[1], 128) >= sm_count(a)
-    return LARGE if fills and not a.is_cpu else SMALL
 
 
 def grid_of_tiles(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:

@@ -18,7 +18,6 @@ from warpwise.ops.conv2d.op import CONV2D_BACKWARD
 from warpwise.ops.conv_block import _one_channel as one_channel
 from warpwise.ops.conv_block.backward import k06_tensor_cores, k07_stored_gradient
 from warpwise.ops.conv_block.forward import rungs as forward
-from warpwise.ops.conv_block.forward.k06_tensor_cores import warpgroups_fit
 from warpwise.ops.conv_block.spec import DTYPES, convolved_shape
 
 HERE = Path(__file__).parent
@@ -163,8 +162,9 @@ def input_moments(outputs: Any, *args: Any) -> None:
     windows = one_channel.tiles(n, h, w, h // 2, w // 2, max(1, (2 * sms - pixel_blocks) // tall), 32 * splits)
     blocks = windows.blocks if dy is not None else 0
     sums, moments = x.new_empty((k, blocks * splits, FILTER_SUMS)), x.new_empty((pixels.blocks, one_channel.PART))
+    shared = max(windows.shared(w // 2), pixels.shared())
     kernel = MOMENTS[f"window_sums<{one_channel.vector(x)}>"][
-        (blocks + pixels.blocks, tall), one_channel.THREADS, max(windows.shared(w // 2), pixels.shared())
+        (blocks + pixels.blocks, tall), one_channel.THREADS, shared
     ]
     kernel(x, weight, dy, mean, var, gamma, beta, cuda.out(sums), cuda.out(moments), n, h, w, k, windows.pitch,
            windows.rows, windows.bands, windows.each, windows.share, blocks, pixels.rows, pixels.bands, pixels.each,
@@ -194,6 +194,24 @@ def stored_gradient(outputs: Any, *args: Any) -> None:
     add_parts(DIRECT, k07_stored_gradient.grad_weight(input, d, weight.numel()), outputs[1])
 
 
+def triton(outputs: Any, *args: Any) -> None:
+    from warpwise.ops.conv_block.backward.k08_triton import launch
+    from warpwise.ops.conv_block.forward.k08_triton import convolution
+
+    input, weight, gamma, beta, eps, mean, var, y = args[4:12]
+    if not input.numel() or not weight.numel():
+        for output in outputs:
+            if output is not None:
+                output.zero_()
+        return
+    if y is None:
+        y = input.new_empty(convolved_shape(input, weight))
+        convolution(input, weight, y)
+    d = torch.empty_like(y)
+    launch(y, (*outputs[2:], d), args[:4], (mean, var, gamma, beta), eps)
+    _convolution("k04_triton", outputs, d, *args)
+
+
 RUNGS = (
     make_rung(HERE, "k01_separate_passes", "a thread per channel, then a thread per pixel", separate_passes,
               dtypes=DTYPES, limits=limits),
@@ -207,6 +225,8 @@ RUNGS = (
               tensor_cores, dtypes=DTYPES, limits=mma_sync_limits),
     make_rung(HERE, "k07_stored_gradient", "Hopper, many channels: the convolution's gradient is stored; wgmma for dx",
               stored_gradient, dtypes=DTYPES, limits=stored_limits),
+    make_rung(HERE, "k08_triton", "Triton: two launches for the gradient of the convolution, then implicit GEMMs",
+              triton, dtypes=DTYPES, limits=limits),
 )  # fmt: skip
 
 
@@ -214,7 +234,7 @@ def default(*args: Any) -> str | None:
     """PyTorch for more than ``forward.MOST_CHANNELS`` channels, else the first of these that takes the arguments.
 
     k05; k06 for many pixels or an image for most SMs, if up to 16 channels and 32 filters fill the tiles of tensor
-    cores; k07 if more of them do, and all filters fit in shared memory; k03 and k02.
+    cores; k03 and k02. k07 is not timed.
     """
     (n, channels, h, w), filters = args[4].shape, args[5].shape[0]
     names = ["k05_input_moments", "k03_direct_tiles", "k02_fused"]
@@ -222,6 +242,4 @@ def default(*args: Any) -> str | None:
         images = n * h * w > FEW_BATCH_PIXELS or 4 * n * band(h, w).bands >= 3 * sm_count(args[4])
         if images and fills_tiles(channels, filters):
             names.insert(1, "k06_tensor_cores")
-    elif fills_tiles(channels, filters, k07_stored_gradient.FILTERS) and warpgroups_fit(h, w, filters):
-        names.insert(1, "k07_stored_gradient")
     return first_taking(RUNGS, args, *names) if channels <= forward.MOST_CHANNELS else None

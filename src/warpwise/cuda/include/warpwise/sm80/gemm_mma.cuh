@@ -2,6 +2,7 @@
 // alignment. T: __nv_bfloat16, __half, or float, whose products are those of TF32.
 #pragma once
 
+#include <warpwise/sm80/gemm_pipeline.cuh>
 #include <warpwise/sm80/mma_tile.cuh>
 
 namespace warpwise {
@@ -31,24 +32,13 @@ struct MmaMainLoop {
   // As SimtMainLoop::run.
   __device__ void run(unsigned char* shared, const T* a, int a_stride, const T* b, int b_stride, int first_row,
                       int first_column, int m, int n, int k_begin, int k_end) {
-    int next = k_begin;
-    const auto copy = [&](int stage) {
-      if (next < k_end) {
-        unsigned char* const to = shared + stage * kStage;
-        TileA::template copy<A_WORD, kThreads>(to, a, a_stride, first_row, m, next, k_end);
-        TileB::template copy<B_WORD, kThreads>(to + TileA::kBytes, b, b_stride, first_column, n, next, k_end);
-        next += BK;
-      }
-      __pipeline_commit();
+    const auto copy = [&](int stage, int k) {
+      unsigned char* const to = shared + stage * kStage;
+      TileA::template copy<A_WORD, kThreads>(to, a, a_stride, first_row, m, k, k_end);
+      TileB::template copy<B_WORD, kThreads>(to + TileA::kBytes, b, b_stride, first_column, n, k, k_end);
     };
-#pragma unroll
-    for (int stage = 0; stage < STAGES - 1; ++stage) copy(stage);
     const unsigned a_offset = TileA::lane_offset(row), b_offset = TileB::lane_offset(column);
-    int stage = 0;
-    for (int k = k_begin; k < k_end; k += BK) {
-      __pipeline_wait_prior(STAGES - 2);
-      __syncthreads();
-      copy(stage == 0 ? STAGES - 1 : stage - 1);
+    copy_pipeline<STAGES, BK>(k_begin, k_end, copy, [&](int stage, int) {
       const unsigned char* const from = shared + stage * kStage;
       unsigned a_fragments[2][WM / 16][4], b_fragments[2][WN / 16][4];
       TileA::load_fragments(a_fragments[0], from, a_offset, 0);
@@ -65,9 +55,7 @@ struct MmaMainLoop {
         }
         mma::mma_sync_tile<T>(sums, a_fragments[step % 2], b_fragments[step % 2]);
       }
-      stage = stage + 1 == STAGES ? 0 : stage + 1;
-    }
-    __pipeline_wait_prior(0);
+    });
   }
 
   // Writes the sums to rows of PITCH floats of shared memory.

@@ -1,5 +1,4 @@
-// A block's GEMM by mma.sync: a cp.async pipeline that continues from tile to tile, operands of any layout and
-// alignment.
+// GEMM by mma.sync: a cp.async pipeline that continues from tile to tile, operands of any layout and alignment.
 #pragma once
 
 #include <warpwise/sm80/mma_tile.cuh>
@@ -21,17 +20,21 @@ __device__ inline Tile tile_at(int tile_index, int tiles_m, int tiles_n, int gro
 
 constexpr int threads_of(int bm, int bn, int wm, int wn) { return (bm / wm) * (bn / wn) * 32; }
 
+}  // namespace mma
+}  // namespace warpwise
+
 // a: (m, k), b: (k, n), c: (m, n), c row-major. A_K_MAJOR: the rows of a are contiguous and a_stride elements apart,
 // else its columns. B_K_MAJOR: the columns of b are contiguous and b_stride elements apart, else its rows. A_WORD,
 // B_WORD: bytes per copy, a divisor of the address and the length of every line. C_ALIGNED: rows of c are 16-byte
 // aligned. BM x BN: block tile; WM x WN: warp tile; K_BYTES: bytes of a k-tile along k. float: products of TF32, whose
-// operands are rounded to nearest. PERSISTENT: any grid, in which a block computes several tiles, else tiles_m *
-// tiles_n blocks; tiles in grouped raster order with `group` rows. Dynamic shared memory: STAGES * (BM + BN) * K_BYTES
-// bytes.
-template <bool PERSISTENT, class T, class Out, int BM, int BN, int WM, int WN, int K_BYTES, int STAGES, bool A_K_MAJOR,
+// operands are rounded to nearest. Grid: any number of blocks, BLOCKS per SM, which compute tiles in grouped raster
+// order with `group` rows. Dynamic shared memory: STAGES * (BM + BN) * K_BYTES bytes.
+template <class T, class Out, int BM, int BN, int WM, int WN, int K_BYTES, int STAGES, int BLOCKS, bool A_K_MAJOR,
           bool B_K_MAJOR, int A_WORD, int B_WORD, bool C_ALIGNED>
-__device__ __forceinline__ void gemm(const T* __restrict__ a, int a_stride, const T* __restrict__ b, int b_stride,
-                                     Out* __restrict__ c, int m, int n, int k, int tiles_m, int tiles_n, int group) {
+__global__ void __launch_bounds__(warpwise::mma::threads_of(BM, BN, WM, WN), BLOCKS) matmul_mma_sync(
+    const T* __restrict__ a, int a_stride, const T* __restrict__ b, int b_stride, Out* __restrict__ c, int m, int n,
+    int k, int tiles_m, int tiles_n, int group) {
+  using namespace warpwise::mma;
   using TileA = OperandTile<Side::kA, T, BM, K_BYTES, A_K_MAJOR>;
   using TileB = OperandTile<Side::kB, T, BN, K_BYTES, B_K_MAJOR>;
   constexpr int kTileK = K_BYTES / sizeof(T), kSteps = K_BYTES / 32, kStage = TileA::kBytes + TileB::kBytes;
@@ -46,7 +49,7 @@ __device__ __forceinline__ void gemm(const T* __restrict__ a, int a_stride, cons
   Tile next_origin = tile_at<BM, BN>(next_tile, tiles_m, tiles_n, group);
   const auto copy = [&](int stage) {
     unsigned char* const to = shared + stage * kStage;
-    const bool valid = !PERSISTENT || next_tile < tiles;
+    const bool valid = next_tile < tiles;
     TileA::template copy<A_WORD, kThreads>(to, a, a_stride, next_origin.row, valid ? m : 0, next_k, k);
     TileB::template copy<B_WORD, kThreads>(to + TileA::kBytes, b, b_stride, next_origin.column, valid ? n : 0, next_k,
                                            k);
@@ -54,7 +57,7 @@ __device__ __forceinline__ void gemm(const T* __restrict__ a, int a_stride, cons
   };
   const auto advance = [&] {
     next_k += kTileK;
-    if (PERSISTENT && next_k >= k) {
+    if (next_k >= k) {
       next_k = 0;
       next_tile += gridDim.x;
       if (next_tile < tiles) next_origin = tile_at<BM, BN>(next_tile, tiles_m, tiles_n, group);
@@ -78,7 +81,7 @@ __device__ __forceinline__ void gemm(const T* __restrict__ a, int a_stride, cons
   __syncthreads();
   load_fragments(0, 0, 0);
   int stage = 0, free_stage = STAGES - 1;
-  for (int tile_index = blockIdx.x; !PERSISTENT || tile_index < tiles; tile_index += gridDim.x) {
+  for (int tile_index = blockIdx.x; tile_index < tiles; tile_index += gridDim.x) {
     typename OperandTraits<T>::Sum sums[WM / 16][WN / 8][4] = {};
     for (int k_done = 0; k_done < k; k_done += kTileK) {
       const int next = stage + 1 == STAGES ? 0 : stage + 1;
@@ -103,12 +106,7 @@ __device__ __forceinline__ void gemm(const T* __restrict__ a, int a_stride, cons
       stage = next;
     }
     const Tile tile = tile_at<BM, BN>(tile_index, tiles_m, tiles_n, group);
-    if (!PERSISTENT) __pipeline_wait_prior(0);
     store<T, C_ALIGNED>(sums, c, m, n, tile.row + row, tile.column + column);
-    if (!PERSISTENT) return;
   }
   __pipeline_wait_prior(0);  // copies of zeros after the last tile must complete before the block exits
 }
-
-}  // namespace mma
-}  // namespace warpwise

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <warpwise/core/float4.cuh>
+#include <warpwise/sm80/gemm_pipeline.cuh>
 #include <warpwise/sm80/mma.cuh>
 
 namespace warpwise {
@@ -70,30 +71,17 @@ struct SimtMainLoop {
   __device__ void run(unsigned char* shared, const float* a, int a_stride, const float* b, int b_stride, int first_row,
                       int first_column, int m, int n, int k_begin, int k_end) {
     float* const stages = reinterpret_cast<float*>(shared);
-    int next = k_begin;
-    const auto copy = [&](int stage) {
-      if (next < k_end) {
-        float* const to = stages + stage * kStage;
-        TileA::copy(to, a, a_stride, first_row, m, next, k_end);
-        TileB::copy(to + TileA::kFloats, b, b_stride, first_column, n, next, k_end);
-        next += BK;
-      }
-      __pipeline_commit();
+    const auto copy = [&](int stage, int k) {
+      float* const to = stages + stage * kStage;
+      TileA::copy(to, a, a_stride, first_row, m, k, k_end);
+      TileB::copy(to + TileA::kFloats, b, b_stride, first_column, n, k, k_end);
     };
-#pragma unroll
-    for (int stage = 0; stage < STAGES - 1; ++stage) copy(stage);
-    int stage = 0;
-    for (int k = k_begin; k < k_end; k += BK) {
-      __pipeline_wait_prior(STAGES - 2);
-      __syncthreads();
-      copy(stage == 0 ? STAGES - 1 : stage - 1);
+    copy_pipeline<STAGES, BK>(k_begin, k_end, copy, [&](int stage, int) {
       const float* const a_tile = stages + stage * kStage + row;
       const float* const b_tile = stages + stage * kStage + TileA::kFloats + column;
 #pragma unroll
       for (int i = 0; i < BK; ++i) multiply(a_tile + i * TileA::kPitch, b_tile + i * TileB::kPitch);
-      stage = stage + 1 == STAGES ? 0 : stage + 1;
-    }
-    __pipeline_wait_prior(0);
+    });
   }
 
   // Writes the sums to rows of PITCH floats of shared memory.

@@ -177,14 +177,24 @@ struct WordStore : Epilogue<P, Store> {
   }
 };
 
-// C = A B for matrices, with any Store: the body of a kernel. tiles: of C in tiles of a cluster.
-template <class P, class Store>
-__device__ inline void gemm_matrices(const TensorMap& a, const TensorMap& b, const Store& c, int k,
-                                     const TileScheduler& tiles) {
+// The Store of a C with boxes of 64 x 64 of 2-byte elements, or of 64 x 32 words, by TMA; or to `rows`.
+template <bool BY_TMA, class T>
+__device__ inline auto store_to(const TensorMap& c, const DenseRows<T>& rows) {
+  if constexpr (BY_TMA)
+    return BoxStore{&c};
+  else
+    return RowStore<T>(rows);
+}
+
+// C = A B for matrices: the body of a kernel. c, rows: of store_to; tiles: of C in tiles of a cluster.
+template <class P, bool BY_TMA>
+__device__ inline void gemm_matrices(const TensorMap& a, const TensorMap& b, const TensorMap& c,
+                                     const DenseRows<typename P::Element>& rows, int k, const TileScheduler& tiles) {
   extern __shared__ unsigned char raw[];
   const GemmStorage<P> storage(raw);
+  auto store = store_to<BY_TMA>(c, rows);
   gemm<P>(storage, Matrix{&a}, Matrix{&b}, PersistentTiles<P>{{tiles, (k + P::tile_k - 1) / P::tile_k}},
-          OverlappedStore<P, Store>(storage, c));
+          OverlappedStore<P, decltype(store)>(storage, store));
 }
 
 }  // namespace sm90

@@ -147,8 +147,6 @@ __device__ inline void wgmma(typename ElementOf<T>::Sum (&d)[WIDTH / 2], unsigne
   WW_WIDTH(248, 124, 125, 126, 127, 128)
   WW_WIDTH(256, 128, 129, 130, 131, 132)
 }
-#undef WW_WIDTH
-#undef WW_WGMMA
 
 #define WW_WGMMA_RS(N, COUNT, A0, A1, A2, A3, B, ADDS)                                      \
   if constexpr (WIDTH == N)                                                                 \
@@ -173,30 +171,6 @@ __device__ inline void wgmma_rs(float (&d)[WIDTH / 2], const unsigned (&a)[4], u
   WW_WGMMA_RS(192, 96, 96, 97, 98, 99, 100, 101);
   WW_WGMMA_RS(256, 128, 128, 129, 130, 131, 132, 133);
 }
-#undef WW_WGMMA_RS
-#undef WW_NAMES_4
-#undef WW_SUMS_4
-#undef WW_NAMES_8
-#undef WW_SUMS_8
-#undef WW_NAMES_16
-#undef WW_SUMS_16
-#undef WW_NAMES_32
-#undef WW_SUMS_32
-#undef WW_NAMES_48
-#undef WW_SUMS_48
-#undef WW_NAMES_64
-#undef WW_SUMS_64
-#undef WW_NAMES_80
-#undef WW_SUMS_80
-#undef WW_NAMES_96
-#undef WW_SUMS_96
-#undef WW_SUMS_112
-#undef WW_NAMES_124
-#undef WW_SUMS_124
-#undef WW_NAMES_128
-#undef WW_SUMS_128
-#undef WW_SUMS16
-#undef WW_SUMS4
 
 }  // namespace sm90
 }  // namespace warpwise

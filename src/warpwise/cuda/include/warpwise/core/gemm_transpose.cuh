@@ -1,8 +1,9 @@
-// Transposes a matrix, for wgmma operands of 1 and 4 bytes, which must be K-major.
+// Transposes matrices, for wgmma operands of 1 and 4 bytes, which must be K-major, and for loads by TMA.
 //
 // Bytes are transposed in blocks of 4 x 4 in registers: a lane loads 4 bytes of each of 4 rows and stores 4 bytes of
 // each of 4 columns; a warp stores 128 consecutive bytes of a row of the result. In shared memory the word of row r
 // and column c is at column c ^ (r / 4), so that neither access has bank conflicts.
+#pragma once
 
 constexpr int kSide = 128, kWords = kSide / 4, kWarps = 8;
 
@@ -42,21 +43,28 @@ __global__ void __launch_bounds__(32 * kWarps) transpose_bytes(const unsigned* _
   }
 }
 
-// from: (rows, columns), to: (columns, rows). Block: (32, kWarps). Grid: (cdiv(columns, 32), cdiv(rows, 32)). Rows in
-// shared memory have one word of padding, so that a column covers all banks.
-__global__ void __launch_bounds__(32 * kWarps) transpose_words(const unsigned* __restrict__ from,
-                                                               unsigned* __restrict__ to, int rows, int columns) {
-  __shared__ unsigned words[32][33];
-  const int lane = threadIdx.x, first_row = blockIdx.y * 32, first_column = blockIdx.x * 32;
+// to: (columns, rows) = from: (rows, columns), transposed; rows of `from` are from_pitch elements apart, rows of `to`
+// to_pitch. Block: (32, kWarps), a tile of SIDE x SIDE. Grid: one block per tile, row-major. Rows in shared
+// memory have one word of padding, so that a column covers all banks.
+template <int SIDE>
+__global__ void __launch_bounds__(32 * kWarps) transpose_words(const float* __restrict__ from, long long from_pitch,
+                                                               float* __restrict__ to, long long to_pitch, int rows,
+                                                               int columns) {
+  __shared__ float words[SIDE][SIDE + 1];
+  const int tiles_n = (columns - 1) / SIDE + 1;
+  const int row = blockIdx.x / tiles_n * SIDE, column = blockIdx.x % tiles_n * SIDE;
+  const int lane = threadIdx.x, warp = threadIdx.y;
 #pragma unroll
-  for (int i = threadIdx.y; i < 32; i += kWarps) {
-    const bool inside = first_row + i < rows && first_column + lane < columns;
-    words[i][lane] = inside ? from[static_cast<long long>(first_row + i) * columns + first_column + lane] : 0u;
+  for (int i = warp; i < SIDE; i += kWarps) {
+#pragma unroll
+    for (int j = lane; j < SIDE; j += 32)
+      if (row + i < rows && column + j < columns) words[i][j] = from[(row + i) * from_pitch + column + j];
   }
   __syncthreads();
 #pragma unroll
-  for (int i = threadIdx.y; i < 32; i += kWarps) {
-    if (first_column + i < columns && first_row + lane < rows)
-      to[static_cast<long long>(first_column + i) * rows + first_row + lane] = words[lane][i];
+  for (int i = warp; i < SIDE; i += kWarps) {
+#pragma unroll
+    for (int j = lane; j < SIDE; j += 32)
+      if (column + i < columns && row + j < rows) to[(column + i) * to_pitch + row + j] = words[j][i];
   }
 }

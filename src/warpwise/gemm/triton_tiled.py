@@ -1,0 +1,137 @@
+"""Products in Triton by masked loads, in any layout: each program computes one tile of C.
+
+A program's tile is of one matrix of a batch, or of one split of K. Matrices follow each other, so few of them are in
+flight and stay in L2; tiles of a matrix are in grouped raster order, in which the tiles in flight share GROUP tile rows
+of A and few tile columns of B; the splits of a tile are neighbours.
+"""
+
+import torch
+import triton.language as tl
+
+from warpwise import triton as wt
+from warpwise.gemm.config import GemmConfig
+from warpwise.gemm.operands import Shape
+from warpwise.operation import cdiv
+from warpwise.triton import lib
+
+
+@wt.jit
+def gemm_tiled(
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    ends_ptr,
+    scale_a_ptr,
+    scale_b_ptr,
+    m,
+    n,
+    k,
+    a_matrix,
+    a_row,
+    a_column,
+    b_matrix,
+    b_row,
+    b_column,
+    splits,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP: tl.constexpr,
+    BATCHED: tl.constexpr,
+    BY_ROW: tl.constexpr,
+    BF16X3: tl.constexpr,
+):
+    """a: (batch, m, k), b: (batch, k, n), with strides of matrix, row and column in elements; c: (batch, m, n), or
+    (splits, m, n) the sums of each split of K, row-major. ends: (batch,), where K of each matrix ends and the next one
+    begins, or None; a and b then have K of all. scale_a, scale_b: float32, one each, or (m,) and (n,) if BY_ROW, or
+    None.
+
+    Grid: batch * cdiv(m, BLOCK_M) * cdiv(n, BLOCK_N) * splits programs. Splits differ by at most one k-tile.
+    """
+    tiles_m, tiles_n = tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N)
+    split, tile = (tl.program_id(0) % splits).to(tl.int64), tl.program_id(0) // splits
+    matrix = (tile // (tiles_m * tiles_n)).to(tl.int64) if BATCHED else 0
+    tile_m, tile_n = lib.tile_index(tile % (tiles_m * tiles_n) if BATCHED else tile, tiles_m, tiles_n, GROUP)
+    if ends_ptr is not None:
+        begin = tl.maximum(tl.load(ends_ptr + matrix - 1, mask=matrix > 0, other=0), 0)
+        end = tl.minimum(tl.load(ends_ptr + matrix), k)
+    else:
+        k_tiles = tl.cdiv(k, BLOCK_K)
+        begin = (k_tiles * split // splits * BLOCK_K).to(tl.int32)
+        end = tl.minimum(k, (k_tiles * (split + 1) // splits * BLOCK_K).to(tl.int32))
+
+    rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
+    columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
+    k_offsets = tl.arange(0, BLOCK_K)
+    k_indices = (begin + k_offsets).to(tl.int64)
+    row_mask, column_mask = rows[:, None] < m, columns[None, :] < n
+    a_ptrs = a_ptr + matrix * a_matrix + rows[:, None] * a_row + k_indices[None, :] * a_column
+    b_ptrs = b_ptr + matrix * b_matrix + k_indices[:, None] * b_row + columns[None, :].to(tl.int64) * b_column
+
+    accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for first in range(begin, end, BLOCK_K):
+        a = tl.load(a_ptrs, mask=row_mask & (first + k_offsets[None, :] < end), other=0.0)
+        b = tl.load(b_ptrs, mask=(first + k_offsets[:, None] < end) & column_mask, other=0.0)
+        if BF16X3:
+            accumulator += dot_bf16x3(a, b)
+        else:  # "ieee": the default for float32 is TF32. Imprecise: wgmma sums fp8 with 13 bits after the binary point.
+            accumulator = tl.dot(a, b, accumulator, input_precision="ieee", max_num_imprecise_acc=BLOCK_K)
+        a_ptrs += BLOCK_K * tl.cast(a_column, tl.int64)
+        b_ptrs += BLOCK_K * tl.cast(b_row, tl.int64)
+    if scale_a_ptr is not None and BY_ROW:
+        column_scales = tl.load(scale_b_ptr + columns, mask=columns < n, other=0.0)
+        accumulator *= tl.load(scale_a_ptr + rows, mask=rows < m, other=0.0)[:, None] * column_scales[None, :]
+    elif scale_a_ptr is not None:
+        accumulator *= tl.load(scale_a_ptr) * tl.load(scale_b_ptr)
+    to = c_ptr + ((matrix + split) * m + rows[:, None]) * n + columns[None, :]
+    tl.store(to, accumulator.to(c_ptr.dtype.element_ty), mask=row_mask & column_mask)
+
+
+@wt.jit
+def dot_bf16x3(a, b):
+    """a b for float32 tiles, by six products of bfloat16 terms, the smallest first."""
+    a_high, a_middle, a_low = split_bf16x3(a)
+    b_high, b_middle, b_low = split_bf16x3(b)
+    sums = tl.dot(a_low, b_high)
+    sums = tl.dot(a_high, b_low, sums)
+    sums = tl.dot(a_middle, b_middle, sums)
+    sums = tl.dot(a_middle, b_high, sums)
+    sums = tl.dot(a_high, b_middle, sums)
+    return tl.dot(a_high, b_high, sums)
+
+
+@wt.jit
+def split_bf16x3(x):
+    """Three bfloat16 terms of float32 x, each truncated to 8 bits of mantissa: rounding could overflow to infinity."""
+    high = (x.to(tl.int32, bitcast=True) & -65536).to(tl.float32, bitcast=True)
+    middle = ((x - high).to(tl.int32, bitcast=True) & -65536).to(tl.float32, bitcast=True)
+    low = x - high - middle
+    return high.to(tl.bfloat16), middle.to(tl.bfloat16), low.to(tl.bfloat16)
+
+
+Optional = torch.Tensor | None
+
+
+def launch(
+    c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, tile: GemmConfig, *, ends: Optional = None,
+    scales: tuple[Optional, Optional] = (None, None), bf16x3: bool = False,
+) -> None:  # fmt: skip
+    """c = a b for matrices or batches; with splits of K, c (splits, m, n) receives their sums. ``ends``, ``scales``:
+    contiguous, see ``gemm_tiled``."""
+    batch, m, n, k = Shape.of(a, b) if ends is None else Shape(ends.shape[0], c.shape[1], c.shape[2], a.shape[1])
+    grid = (batch * cdiv(m, tile.m) * cdiv(n, tile.n) * tile.splits,)
+    by_row = scales[0] is not None and scales[0].dim() == 2
+    gemm_tiled[grid](
+        *(a, b, c, ends, *scales, m, n, k, *_strides(a), *_strides(b), tile.splits),
+        GROUP=8,
+        BATCHED=batch > 1 or ends is not None,
+        BY_ROW=by_row,
+        BF16X3=bf16x3,
+        **tile.triton,
+    )
+
+
+def _strides(matrices: torch.Tensor) -> tuple[int, int, int]:
+    """The strides of matrices, rows and columns in elements; 0 for matrices if the operand has 2 dimensions."""
+    across, along = matrices.stride()[-2:]
+    return matrices.stride(0) if matrices.dim() == 3 else 0, across, along
