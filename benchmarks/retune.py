@@ -1,17 +1,21 @@
 """Measure a rung at the points of a table that it may win, beside the table's choice, and write the table again.
 
     python benchmarks/retune.py OPERATION RUNG [--within R] [--most N] [--budget S] [--limit S] [--out FILE] [--list]
+    python benchmarks/retune.py OPERATION RUNG --times FILE [--out FILE]
 
 A rung that is newer than a table wins none of its points. It is measured (``lab.tune``) at the points at which the
 operation's model, or its nominal coefficients, predict at most R times the table's time: its N best configurations, the
 table's winner and rival, and PyTorch, interleaved, each verified. Points at which it is faster are printed. The other
-points of the table are kept. Kernels are compiled by a pool of processes first.
+points of the table are kept. Kernels are compiled by a pool of processes first. ``--times`` takes the times from a
+file instead, a list of points with ``us``, the microseconds of each candidate and of PyTorch in one interleaved run; a
+point changes if another candidate was faster than its winner by CLEAR.
 """
 
 from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import json
 import multiprocessing
 import os
 import shutil
@@ -30,8 +34,11 @@ from warpwise import lab, operation, ops  # noqa: F401 - importing ops registers
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.time_model import Product
 from warpwise.lab.tune import Progress
+from warpwise.lab.tune.tune import won
 from warpwise.operation import Case, Op, Rung
-from warpwise.tuned import TORCH, TunedPoint, load
+from warpwise.tuned import TORCH, TunedPoint, add_point, load
+
+CLEAR = 0.01
 
 
 class Point(NamedTuple):
@@ -123,9 +130,33 @@ def compiled(name: str, point: Point, target: str) -> str:
     return ""
 
 
+def applied(op: Op, times: Path, out: Path) -> int:
+    """Write the points whose winner was clearly slower than another candidate; return their number."""
+    table, changed = load(out), 0
+    assert table is not None
+    for seen in json.loads(times.read_text()):
+        seconds = {name: 1e-6 * us for name, us in seen["us"].items()}
+        known = next(
+            (point for point in table.points
+             if (point.dtype, point.kind, dict(point.sizes)) == (seen["dtype"], seen["kind"], seen["sizes"])), None,
+        )  # fmt: skip
+        if known is None or known.winner not in seconds:
+            continue
+        now = won(known, seconds)
+        if now is not None and seconds[known.winner] > (1 + CLEAR) * now.seconds:
+            about = f"{known.dtype} {known.kind} {'x'.join(map(str, known.sizes.values()))}"
+            print(f"{about}: {now.winner} {1e6 * now.seconds:.2f} µs, was {known.winner}")
+            add_point(out, table, now)
+            changed += 1
+    return changed
+
+
 def main(options: argparse.Namespace) -> int:
     started = time.monotonic()
     op = operation.get(options.operation)
+    if options.times:
+        print(f"{op.name}: {applied(op, options.times, options.out or file(op, options))} points changed")
+        return 0
     rung = op.rung(options.rung)
     found = points(op, rung, options)
     if options.list:
@@ -190,6 +221,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--target", default="sm_90")
     made.add_argument("--jobs", type=int, default=os.cpu_count())
     made.add_argument("--out", type=Path, help="the table to write  [default: the shipped one]")
+    made.add_argument("--times", type=Path, help="take the times from this file")
     made.add_argument("--list", action="store_true", help="print the points without measuring")
     return made
 

@@ -114,6 +114,12 @@ def test_many_candidates_are_halved_and_the_last_round_decides(tmp_path):
     assert timer.log.count("k12_rung") < timer.log.count("k01_rung")
 
 
+def test_a_function_selects_the_candidates_of_a_point(tmp_path):
+    op, timer = tunable(rung("k01_slow"), rung("k02_fast")), FakeTimer(k01_slow=[9 * MICRO], torch=[10 * MICRO])
+    made, _ = run(op, tmp_path, timer, sizes=[SMALL], select=lambda op, rungs, args, device: rungs[:1])
+    assert [(point.winner, point.candidates) for point in made.table.points] == [("k01_slow", 1)]
+
+
 def test_who_is_far_behind_is_not_tried_at_larger_sizes(tmp_path):
     op = tunable(rung("k01_naive"), rung("k02_fast"))
     timer = FakeTimer(k01_naive=[50 * MICRO], k02_fast=[2 * MICRO], torch=[3 * MICRO])
