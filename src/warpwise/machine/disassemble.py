@@ -14,7 +14,7 @@ from warpwise import cache
 
 # -ndf: no data-flow analysis, which only annotates the targets of indirect branches and takes a quarter of the time.
 _FLAGS = ("-hex", "-gi", "-c", "-ndf")
-# Huge pages: nvdisasm builds its tables for 0.15 s before it reads the file, and a seventh of that is page faults.
+# Huge pages: nvdisasm allocates large tables before it reads the file, whatever its size.
 _TUNABLES = "glibc.malloc.hugetlb=1"
 _INSTALL = "pip install triton (its wheel contains nvdisasm), or install the CUDA toolkit and set CUDA_HOME"
 
