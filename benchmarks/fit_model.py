@@ -31,7 +31,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 import numpy as np
 import torch
-from benchmarks.unseen_shapes import arguments
+from benchmarks.unseen_cases import arguments
 from scipy.optimize import least_squares
 
 import warpwise.ops  # noqa: F401 - registers the operations

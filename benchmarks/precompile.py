@@ -22,8 +22,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 import torch
-from benchmarks.unseen_shapes import CASES, arguments, drawn
+from benchmarks.unseen_cases import CASES, arguments, drawn
 
+import warpwise.ops  # noqa: F401 - registers the operations
 from warpwise import operation
 from warpwise.operation import Op, Rung
 

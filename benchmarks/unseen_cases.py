@@ -10,7 +10,9 @@ from typing import Any
 
 import torch
 
-from warpwise.operation import Case
+from warpwise.arguments.draw import channels_last
+from warpwise.arguments.values import map_tensors
+from warpwise.operation import Case, Op
 
 MOST_ELEMENTS = 2**28  # of one tensor
 MOST_IMAGES, MOST_FLOPS = 2**25, 2**36  # elements of the images of a convolution or pooling, and its FLOPs
@@ -31,6 +33,15 @@ class Drawn:
     case: Case
     dtype: torch.dtype
     arrangement: str = ""
+
+
+def arguments(op: Op, given: tuple[Any, ...], arrangement: str) -> tuple[Any, ...]:
+    """The arguments ``given`` in the layout ``arrangement``."""
+    if arrangement == "nhwc":
+        return tuple(map_tensors(channels_last, given))
+    if not arrangement or op.tables is None:
+        return given
+    return tuple(op.tables.arrangements[arrangement](*given))
 
 
 def log_uniform(rng: random.Random, low: int, high: int) -> int:
@@ -147,6 +158,9 @@ CASES: dict[str, tuple[tuple[torch.dtype, ...], tuple[str, ...], Draw]] = {
     "rgb_to_grayscale": ((torch.uint8,), (), lambda rng: (
         {name: size for name, size in image(rng).items() if name != "channels"}, {})),
     "gaussian_blur": (BOTH[:1], (), lambda rng: ({**image(rng), "kernel": rng.choice((3, 5, 9, 15))}, {})),
+    "softmax_backward": (BOTH, (), lambda rng: (plane(rng), {"dim": rng.choice((0, -1))})),
+    "polynomial_backward": (BOTH, (), lambda rng: (plane(rng, "rows", "cols"), {})),
+    "gaussian_blur_backward": (BOTH[:1], (), lambda rng: ({**image(rng), "kernel": rng.choice((3, 5, 9, 15))}, {})),
     "conv2d": (THREE, LAYOUTS, convolution),
     "conv2d_backward": (THREE, LAYOUTS, convolution),
     "batch_norm": (BOTH, LAYOUTS, lambda rng: (images(rng), {})),

@@ -25,7 +25,11 @@ GRAPH_S = 1e-3  # of calls in one graph
 FEWEST_CALLS, MOST_CALLS = 4, 200  # in one graph
 LEAST_ROUNDS, MOST_ROUNDS = 7, 41
 SPIN = 600_000  # cycles, about 0.3 ms
-NOT_CAPTURED = ("histogram", "gaussian_blur")  # torch.bincount synchronises; PyTorch's blur copies weights to the GPU
+NOT_CAPTURED = (
+    "histogram",
+    "gaussian_blur",
+    "gaussian_blur_backward",
+)  # torch.bincount synchronises; blurs copy weights
 PROFILED_ROUNDS, PROFILED_CALLS = 2, 8
 
 Call = Callable[[], Any]

@@ -1,7 +1,7 @@
 """Public functions beside PyTorch's at shapes drawn from a seed: checked, and timed as a user calls them.
 
 python benchmarks/unseen_shapes.py [--operation NAME ...] [--seed N] [--count N] [--networks] [--gpu] [--compile [N]]
-                                   [--limit S] [--json FILE]
+                                   [--compile-limit S] [--limit S] [--json FILE]
 python benchmarks/unseen_shapes.py --show FILE [--picture FILE.svg]
 
 A case is drawn for each number below ``--count`` (unseen_cases.py): sizes log-uniform, a third of a GEMM's not
@@ -9,8 +9,8 @@ multiples of 8, layouts and dtypes in turn. ``--networks`` adds shapes of networ
 public function are compared with the float64 references element by element. Then both functions are timed in turn in
 random order, each as a loop of calls that synchronises once at its end: the time of a call includes the host's.
 ``ratio`` is PyTorch's time over ours, with its 95 % interval; ``--compile`` compares operations that are not GEMMs with
-torch.compile too. ``--gpu`` measures the time on the GPU in addition, without the host's (unseen_gpu_time.py):
-``gpu_ratio``.
+torch.compile too, whose code several processes compile first (unseen_compile.py). ``--gpu`` measures the time on the
+GPU in addition, without the host's (unseen_gpu_time.py): ``gpu_ratio``.
 
 Goals: geometric mean at least 1.05, 95 % of the cases at least 0.98, none below 0.95; for operations that are not GEMMs
 none below 0.95 in GPU time. Where PyTorch computes, an error above the tolerance is noted as PyTorch's own deviation.
@@ -34,13 +34,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import torch
-from benchmarks.unseen_cases import CASES, GEMMS, Drawn, drawn, network_cases
+from benchmarks import unseen_compile
+from benchmarks.unseen_cases import CASES, GEMMS, Drawn, arguments, drawn, network_cases
 from benchmarks.unseen_gpu_time import GpuTime
 from benchmarks.unseen_opponents import PYTORCH, SAVED, precision, timed
 
 from warpwise import operation, ops
-from warpwise.arguments.draw import channels_last
-from warpwise.arguments.values import map_tensors
 from warpwise.cache import atomic_write
 from warpwise.lab.timing.environment import environment, place
 from warpwise.lab.timing.stats import interval, ratio
@@ -55,14 +54,6 @@ RATIOS = {
     "gpu_ratio": "PyTorch (GPU time)", "gpu_compiled_ratio": "torch.compile (GPU time)", "ratio": "PyTorch",
     "compiled_ratio": "torch.compile",
 }  # fmt: skip
-
-
-def arguments(op: operation.Op, instance_args: tuple[Any, ...], arrangement: str) -> tuple[Any, ...]:
-    if arrangement == "nhwc":
-        return tuple(map_tensors(channels_last, instance_args))
-    if not arrangement or op.tables is None:
-        return instance_args
-    return tuple(op.tables.arrangements[arrangement](*instance_args))
 
 
 def measured(
@@ -102,9 +93,8 @@ def _measured(
             return point
     ours = timed(name, ours, bool(each.case.attributes.get("tf32")))
     functions = {"ours": (lambda *given: ours(*given[: len(args)])) if extras else ours, "theirs": theirs}
-    if compiled:
-        torch.compiler.reset()
-        functions["compiled"] = torch.compile(theirs, dynamic=False)
+    if compiled and (made := compiled_function(theirs, (*args, *extras))):
+        functions["compiled"] = made
     calls = {"ours": functools.partial(ours, *args)} | {
         who: functools.partial(function, *args, *extras) for who, function in functions.items() if who != "ours"
     }
@@ -112,6 +102,18 @@ def _measured(
     if gpu is not None:
         keep_times(point, gpu.samples(name, functions, (*args, *extras), budget), "gpu_")
     return point
+
+
+def compiled_function(function: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any] | None:
+    """``function`` by torch.compile, or None if it does not compile."""
+    torch.compiler.reset()
+    made = torch.compile(function, dynamic=False)
+    try:
+        made(*args)
+    except Exception as error:  # noqa: BLE001 - a benchmark goes on without it
+        print(f"torch.compile: {type(error).__name__}: {error}".splitlines()[0], flush=True)
+        return None
+    return made
 
 
 def worst(instance: Instance, function: Callable[..., Any]) -> OutputComparison:
@@ -255,7 +257,13 @@ def main(options: argparse.Namespace) -> int:
         "points": {},
     }
     gpu = GpuTime(device) if options.gpu and device.type == "cuda" else None
-    names, end = options.operation or list(CASES), time.monotonic() + options.limit
+    names = options.operation or list(CASES)
+    if options.compile:
+        unseen_compile.prepare()
+        if device.type == "cuda":
+            count = min(options.compile, options.count)
+            unseen_compile.compile_all(names, options.seed, count, options.compile_limit)
+    end = time.monotonic() + options.limit
     for position, name in enumerate(names):
         points = kept["points"][name] = []
         given = [*drawn(name, options.seed, options.count), *(network_cases(name) if options.networks else ())]
@@ -290,6 +298,7 @@ def parser() -> argparse.ArgumentParser:
         "--compile", type=int, nargs="?", const=sys.maxsize, default=0, metavar="N",
         help="compare with torch.compile too, at the first N cases of an operation",
     )  # fmt: skip
+    made.add_argument("--compile-limit", type=float, default=300, help="seconds of compiling ahead, in processes")
     made.add_argument("--budget", type=float, default=0.15, help="seconds a case and measure")
     made.add_argument("--limit", type=float, default=math.inf, help="seconds of all operations, shared equally")
     made.add_argument("--json", type=Path)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from benchmarks import unseen_gpu_time, unseen_shapes
+from benchmarks import unseen_compile, unseen_gpu_time, unseen_opponents, unseen_shapes
 
 from warpwise import operation
 
@@ -100,3 +101,19 @@ def test_graphs_rotate_through_copies_of_the_arguments(monkeypatch):
     assert {who: len(values) for who, values in found.items()} == dict.fromkeys(seen, unseen_gpu_time.LEAST_ROUNDS)
     assert all(value == 1e-3 / 8 for values in found.values() for value in values)
     assert len(seen["ours"]) == 8 and seen["ours"] == seen["theirs"]
+
+
+def test_compiling_ahead(monkeypatch, capsys):
+    """Every case of an operation that is not a GEMM is compiled and called once; an error is reported."""
+    monkeypatch.setitem(unseen_shapes.CASES, "square", ((torch.float32,), (), lambda rng: ({"rows": 2, "cols": 3}, {})))
+    broken = lambda *args: 1 / 0
+    monkeypatch.setattr(torch, "compile", lambda function, dynamic: broken if function is broken else function)
+    monkeypatch.setattr("torch._inductor.config.autotune_local_cache", True)
+    monkeypatch.setattr("torch._inductor.config.compile_threads", 1)
+    threads = lambda jobs, mp_context: ThreadPoolExecutor(jobs)
+    monkeypatch.setattr(unseen_compile.concurrent.futures, "ProcessPoolExecutor", threads)
+    unseen_compile.compile_all(["matmul", "square"], 3, 2, 60.0, jobs=1)
+    assert "2 of 2 cases" in capsys.readouterr().out
+    monkeypatch.setitem(unseen_opponents.PYTORCH, "square", broken)
+    assert unseen_compile.compile_case("square", 3, 1).startswith("square 1: ZeroDivisionError")
+    assert unseen_shapes.compiled_function(broken, ()) is None

@@ -14,8 +14,10 @@ from tests.apps.test_data import write_set
 
 from warpwise import nn
 from warpwise.apps.data import Images, ImageSet
-from warpwise.apps.train import Checkpoint, CheckpointError, NonFiniteLoss, Settings, Trainer, build, pictures
+from warpwise.apps.train import Checkpoint, CheckpointError, NonFiniteLoss, Settings, Trainer, build, engines, pictures
 from warpwise.cli import cli
+from warpwise.nn import convolution
+from warpwise.ops import conv_block
 
 CPU = torch.device("cpu")
 SMALL = Settings("digits", "mlp", batch=16, epochs=2, lr=0.1)
@@ -74,6 +76,22 @@ def test_emulated_kernels_take_the_same_steps(data):
 
 def test_bf16_trains(data):
     assert trained(data, Settings(**{**SMALL.to_json(), "dtype": "bf16"})).history[-1].accuracy > 0.9
+
+
+def test_tf32_reaches_the_convolutions(monkeypatch):
+    given = []
+    monkeypatch.setattr(convolution, "conv_block", lambda *args: given.append(args[-1]) or conv_block(*args))
+    precisions = [(one, one.fp32_precision) for one in (torch.backends.cuda.matmul, torch.backends.cudnn.conv)]
+    try:
+        for dtype in ("fp32", "tf32"):
+            model = build("cnn", nn, 1, (8, 8), 4, 0)
+            engines.set_precision(Settings(dtype=dtype), model)
+            model(torch.rand(2, 1, 8, 8))
+            assert all(one.fp32_precision == ("tf32" if dtype == "tf32" else "ieee") for one, _ in precisions)
+    finally:
+        for one, before in precisions:
+            one.fp32_precision = before
+    assert given == [False, False, True, True]
 
 
 def test_runs_repeat_bit_for_bit(data):
@@ -163,7 +181,7 @@ def test_checkpoints_keep_every_dtype(tmp_path):
 
 def test_settings_that_do_not_fit(data):
     for change, message in (
-        ({"batch": 101}, "at most the 100 images of made up, got 101"), ({"dtype": "tf32"}, "compute in float32"),
+        ({"batch": 101}, "at most the 100 images of made up, got 101"), ({"dtype": "tf32"}, "expected a GPU"),
         ({"dtype": "tf32", "engine": "torch"}, "expected a GPU"), ({"engine": "graph"}, "engine graph: expected a GPU"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):

@@ -12,6 +12,7 @@ from warpwise.gemm import cluster_split_k
 from warpwise.ops.linear import tables
 from warpwise.ops.linear.backward import spec as backward_spec
 from warpwise.ops.linear.forward import rungs
+from warpwise.ops.linear_backward import rungs as linear_backward_rungs
 
 LINEAR = operation.get("linear")
 RUNGS = [rung.name for rung in rungs.RUNGS if on_cpu(rung)]
@@ -261,3 +262,23 @@ def test_warps_that_divide_k(config):
     assert (error <= 270 * 2**-24 * (x.abs() @ w.abs().t() + bias.abs())).all()
     for a, b in ((x[:, 1:], w[:, 1:].t()), (x, w.t().contiguous())):
         assert config not in cluster_split_k.configs(a, b)
+
+
+@pytest.mark.parametrize("shape,relu", [((300, 70, 136), True), ((140, 37, 131), False)])
+def test_large_tiles_of_the_backward_on_tensor_cores(monkeypatch, shape, relu):
+    monkeypatch.setattr(linear_backward_rungs, "MMA_TILES", ((64, 128), (64, 128)))
+    m, n, k = shape
+    dy, x, w = integers(m, n), integers(m, k, seed=1), integers(n, k, seed=2)
+    output = torch.relu(integers(m, n, seed=3)) if relu else None
+    masked = dy if output is None else dy * (output > 0)
+    found = ops.linear_backward(dy, x, w, output, rung="k04_tensor_cores")
+    for one, expected in zip(found, (masked @ w, masked.t() @ x, masked.sum(0)), strict=True):
+        assert torch.equal(one, expected)
+
+
+@pytest.mark.parametrize("value", [torch.inf, torch.nan, 3.4e38])
+def test_products_of_three_keep_infinity_nan_and_huge_values(value):
+    x, w = integers(33, 40), integers(20, 40, seed=1)
+    x[3, 5] = value
+    found = ops.linear(x, w, rung=f"k06_cluster_split_k@{cluster_split_k.THREE_TF32[-1].name}")
+    torch.testing.assert_close(found, (x.double() @ w.double().t()).float(), equal_nan=True)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpwise import operation, ops, tuned
-from warpwise.ops.matvec import k03_rows_together, k04_columns, rungs
+from warpwise.ops.matvec import k03_rows_together, k04_columns, k06_unaligned_rows, rungs
 from warpwise.ops.matvec._tables import TABLES, describe
 
 FEW = settings(max_examples=15, deadline=None, derandomize=True)
@@ -60,11 +60,11 @@ def test_every_configuration(rung):
                 assert torch.equal(ops.matvec(matrix, x, rung=f"{found.name}@{config}"), a @ x), config
 
 
-@pytest.mark.parametrize("rung", ["k03_rows_together", "k04_columns"])
+@pytest.mark.parametrize("rung", ["k03_rows_together", "k04_columns", "k06_unaligned_rows"])
 @pytest.mark.parametrize("sm_count", [1, 3, 1000])
 def test_every_division_of_the_work(rung, sm_count, monkeypatch):
     """Rows a team, a warp or a block a row, and parts of K follow from the sizes and the GPU's SMs."""
-    for module in (k03_rows_together, k04_columns):
+    for module in (k03_rows_together, k04_columns, k06_unaligned_rows):
         monkeypatch.setattr(module, "sm_count", lambda tensor: sm_count)
     for m, k in ((600, 33), (130, 260), (9, 5000), (1, 9001)):
         a, x = integers(m, k), integers(k, seed=1)

@@ -11,19 +11,23 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm.config import GemmConfig, names, parsed
-from warpwise.gemm.limits import GRID_Y, is_hopper, requires_ampere, tiles_limit
+from warpwise.gemm.limits import GRID_Y, even_shared, is_hopper, requires_ampere, tiles_limit
 from warpwise.gemm.operands import Lines, Shape, describe, flags, lines
 from warpwise.gemm.time_model import CLUSTER_SPLIT_K, MMA_TF32, Product
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 
 IDEA = "few tiles: the blocks of a cluster divide K; any layout and alignment"
 SPLITS = (1, 2, 4, 8, 16)  # blocks of a cluster: 16 on Hopper, 8 are portable
+NEIGHBOURS = 2  # SMs that share a texture processing cluster; larger clusters may leave SMs of a GPC idle
 MIN_K = 32  # of a split
 SIMT = parsed(
     "32x32x32_w16x32_s4", "32x32x32_w16x32_s8", "32x64x32_w16x32_s4", "32x64x32_w16x32_s8", "64x64x32_w32x32_s4",
     "16x128x32_w16x32_s4", "128x16x32_w32x16_s4", "128x64x16_w32x32_s4", "128x128x16_w32x64_s4",
 )  # fmt: skip
 K_GROUPS = parsed("64x32x128_w64x32x8_s2", "32x32x128_w32x32x8_s2")  # both operands K-major, aligned to 16 bytes
+THREE_TF32 = parsed(  # float32 on tensor cores, in its accuracy
+    "64x64x32_w32x32_s4_x3", "64x128x32_w32x64_s3_x3", "32x64x32_w32x32_s4_x3",
+)  # fmt: skip
 UNDIVIDED = K_GROUPS[0].name  # slower with splits than a tile half as large, of which an SM has more warps
 HALF = parsed(
     "64x64x64_w32x32_s4", "64x64x64_w32x32_s8", "64x64x64_w16x32_s4", "128x64x64_w32x32_s4", "64x128x64_w32x32_s4",
@@ -34,7 +38,8 @@ TF32 = parsed("64x64x32_w32x32_s4", "64x64x32_w32x32_s8", "128x64x32_w32x32_s4",
 
 def operand_lines(a: torch.Tensor, b: torch.Tensor, config: str, tensor_cores: bool) -> tuple[Lines, Lines]:
     """Copies of operands that are transposed on the way to shared memory have 4 bytes."""
-    transposes = not tensor_cores and GemmConfig.parse(config).k_groups == 1
+    tile = GemmConfig.parse(config)
+    transposes = not tensor_cores and tile.k_groups == tile.products == 1
     left, right = (one._replace(word=4) if transposes and one.k_major else one for one in (lines(a, 1), lines(b, 0)))
     return left, right
 
@@ -49,7 +54,7 @@ def shared(tile: GemmConfig, size: int, tensor_cores: bool) -> int:
     if tile.k_groups > 1:
         sums = tile.m * (tile.n + 8) + tile.k_groups * tile.m * (tile.n + 4)
         return size * max(tile.stages * (tile.m + tile.n) * (tile.k + 4), sums)
-    padding = 0 if tensor_cores else 8  # of the lines of both operands
+    padding = 0 if tensor_cores or tile.products > 1 else 8  # of the lines of both operands
     return max(tile.ring_bytes(size, alignment=0, barriers=0, padding=padding), tile.m * (tile.n + 8) * 4)
 
 
@@ -61,6 +66,8 @@ def configured(
     tile, size = GemmConfig.parse(config), c.element_size()
     aligned = shape.n % 4 == 0 and c.data_ptr() % (4 * size) == 0
     loop = f"MmaMainLoop<{cuda.ctype(c.dtype)}, " if tensor_cores else "SimtMainLoop<"
+    if tile.products > 1:
+        loop = "ThreeTf32MainLoop<"
     numbers = ", ".join(map(str, (tile.m, tile.n, tile.k, *tile.warps, tile.stages)))
     if tile.k_groups > 1:
         loop = f"KGroupsMainLoop<{numbers}>"
@@ -69,7 +76,10 @@ def configured(
     template = ", ".join(map(str, (f"warpwise::gemm::{loop}", flags(aligned), tile.cluster_splits, *more)))
     tiles_m, tiles_n = tile.tiles(shape.m, shape.n)
     grid = tiles_m * tiles_n * tile.cluster_splits, shape.batch
-    return module[f"{kernel}<{template}>"][grid, tile.threads, shared(tile, size, tensor_cores)], tiles_m
+    memory = shared(tile, size, tensor_cores)
+    if tile.cluster_splits <= NEIGHBOURS:
+        memory = even_shared(c, grid[0] * grid[1], memory)
+    return module[f"{kernel}<{template}>"][grid, tile.threads, memory], tiles_m
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
@@ -85,13 +95,15 @@ def configs(a: torch.Tensor, b: torch.Tensor, tf32: bool = False) -> tuple[str, 
     tiles = TF32 if tf32 else SIMT if a.dtype == torch.float32 else HALF
     if tiles is SIMT and _k_vectors(a, b):
         tiles = (*SIMT, *K_GROUPS)
+    added = THREE_TF32 if a.dtype == torch.float32 and not tf32 else ()  # after those that the model orders
     if a.is_cpu:
-        return names(tiles)
+        return names((*tiles, *added))
     of_cluster = [split for split in SPLITS if split == 1 or a.is_meta or is_hopper(a)]
     kind, sizes = describe(a, b)
     product = Product.of(kind, sizes, a.dtype, sm_count(a))
     family = MMA_TF32 if tf32 else CLUSTER_SPLIT_K
-    return names(family.ordered(candidates(tiles, of_cluster, product), product, kind))
+    ordered = family.ordered(candidates(tiles, of_cluster, product), product, kind)
+    return names((*ordered, *(candidates(added, of_cluster, product) if added else ())))
 
 
 def candidates(tiles: Sequence[GemmConfig], of_cluster: Sequence[int], product: Product) -> list[GemmConfig]:

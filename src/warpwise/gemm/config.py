@@ -20,7 +20,7 @@ BOX_BYTES = 64 * 64 * 2  # the box of C that a warpgroup stores by TMA
 # operands determine its other sizes. A field with its default value has no token.
 _TAGS = {
     "w": "warps", "s": "stages", "c": "cluster", "k": "cluster_splits", "t": "stream_k_tiles", "p": "splits",
-    "e": "edge", "n": "tile_rows", "f": "flat", "whole": "whole",
+    "e": "edge", "n": "tile_rows", "f": "flat", "whole": "whole", "x": "products",
 }  # fmt: skip
 _READ = {**_TAGS, "": "tile", "r": "tile", "o": "splits"}  # o: splits in the names of earlier versions
 _TOKEN = re.compile(r"_?([a-z]*)((?:\d+x)*\d+)?")
@@ -46,6 +46,7 @@ class GemmConfig(NamedTuple):
     tile_rows: int = 0  # number of tile rows that cover C, if their height varies
     flat: bool = False  # one more tile row, half as high and twice as wide
     whole: bool = False  # C's tile has its own shared memory and is stored at once, not box by box
+    products: int = 1  # 3: three of TF32 for each of float32
 
     @property
     def name(self) -> str:

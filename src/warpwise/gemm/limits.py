@@ -8,16 +8,29 @@ from typing import Any
 import torch
 
 from warpwise.gemm.operands import Shape, sizes
-from warpwise.operation import cdiv
+from warpwise.operation import cdiv, sm_count
 
 MAX_SIZE = 2**31 - 1024  # indices of rows, columns and k are 32 bits and reach up to a tile past the end
 GRID_Y = 65535
 HOPPER_SHARED = 227 * 1024  # bytes of shared memory that a block may have on Hopper
+SM_SHARED, RESERVED = 228 * 1024, 1024  # bytes of an SM there, and of them the system's for each block
 
 
 def is_hopper(tensor: torch.Tensor) -> bool:
     """True on a GPU of compute capability 9.0."""
     return tensor.is_cuda and torch.cuda.get_device_capability(tensor.device) == (9, 0)
+
+
+def even_shared(tensor: torch.Tensor, blocks: int, shared: int) -> int:
+    """Bytes of dynamic shared memory, at least ``shared``, with which no SM has more than its even share of ``blocks``.
+
+    With programmatic dependent launch a GPU places blocks while the previous kernel still runs, wherever that leaves
+    room: several heavy blocks on some SMs and none on others, unless this limits their number.
+    """
+    if not is_hopper(tensor):
+        return shared
+    over = cdiv(blocks, sm_count(tensor)) + 1  # one more than the even share
+    return max(shared, SM_SHARED // over - RESERVED + 128)
 
 
 def requires_hopper(tensor: torch.Tensor, because: str = "wgmma exists there alone") -> str | None:

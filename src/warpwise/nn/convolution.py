@@ -9,6 +9,7 @@ import torch
 from torch.distributed import ProcessGroup
 
 from warpwise.nn.batch_statistics import batch_norm_over
+from warpwise.nn.branch import aside
 from warpwise.ops.avg_pool2d.op import avg_pool2d
 from warpwise.ops.batch_norm.op import batch_norm, running_statistics
 from warpwise.ops.conv2d.op import conv2d
@@ -20,12 +21,16 @@ class Conv2d(torch.nn.Conv2d):
     """``torch.nn.Conv2d`` computed by ``ops.conv2d``: the same constructor, parameters and state dict.
 
     PyTorch computes unbatched images (C, H, W), the paddings "same" and "valid", and padding modes other than zeros.
+    If ``tf32`` is set, float32 operands may be rounded to TF32.
     """
+
+    tf32: bool = False
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         if input.dim() != 4 or self.padding_mode != "zeros" or isinstance(self.padding, str):
             return super().forward(input)
-        return conv2d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+        settings = (self.stride, self.padding, self.dilation, self.groups)
+        return conv2d(input, self.weight, self.bias, *settings, tf32=self.tf32)
 
 
 class BatchNorm2d(torch.nn.BatchNorm2d):
@@ -176,9 +181,9 @@ class ConvBlock(torch.nn.Module):
         weight, gamma, beta = self.conv.weight, self.norm.weight, self.norm.bias
         bias = None if self.conv.bias is None else self.conv.bias.detach()
         if self.norm.statistics_over is not None:
-            convolved = conv2d(input, weight, None, 1, 1)
+            convolved = conv2d(input, weight, None, 1, 1, tf32=self.conv.tf32)
             return max_pool2d(torch.relu(self.norm.by_batch(convolved, bias, count)), 2)
-        output, mean, var = conv_block(input, weight, gamma, beta, self.norm.eps)
+        output, mean, var = conv_block(input, weight, gamma, beta, self.norm.eps, self.conv.tf32)
         update = Update(self.norm, mean.detach(), var.detach(), bias, count)
         if updates is None:
             update_running([update])
@@ -188,12 +193,15 @@ class ConvBlock(torch.nn.Module):
 
 
 class Sequential(torch.nn.Sequential):
-    """``torch.nn.Sequential`` that updates the running statistics of its ``ConvBlock`` together, in one launch."""
+    """``torch.nn.Sequential`` that updates the running statistics of its ``ConvBlock`` together, in one launch.
+
+    In a step that ``nn.compile_step`` captures, the launch is beside the other kernels of the step.
+    """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         updates: list[Update] = []
         for module in self:
             input = module(input, updates) if isinstance(module, ConvBlock) else module(input)
         if updates:
-            update_running(updates)
+            aside(lambda: update_running(updates), updates)
         return input

@@ -9,7 +9,7 @@ import torch
 from warpwise.nn.convolution import Sequential
 from warpwise.nn.linear import Linear
 from warpwise.ops.cross_entropy.op import cross_entropy
-from warpwise.ops.linear_cross_entropy.op import linear_cross_entropy
+from warpwise.ops.linear_cross_entropy.op import has_kernels, linear_cross_entropy
 
 
 class CrossEntropyLoss(torch.nn.CrossEntropyLoss):
@@ -52,7 +52,7 @@ def loss_of(
         return loss(model(input), target)
     assert layers is not None and isinstance(last, Linear) and isinstance(loss, CrossEntropyLoss)
     input = layers[:-1](input)
-    if input.dim() != 2 or target.dtype != torch.int64:
+    if input.dim() != 2 or target.dtype != torch.int64 or not has_kernels(input, last.weight):
         return loss(last(input), target)
     return linear_cross_entropy(input, last.weight, target, last.bias, loss.ignore_index)
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from warpwise.cuda.gpu import semaphores
+from warpwise.nn.branch import branch, join
 from warpwise.nn.loss import loss_of
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -83,6 +84,7 @@ class CompiledStep:
         self.optimizer.zero_grad(set_to_none=True)
         value = loss_of(self.model, self.loss, input, target)
         value.backward(self._one(value))
+        join()
         self.optimizer.step()
         return value.detach()
 
@@ -138,7 +140,7 @@ class CompiledStep:
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         self.optimizer.zero_grad(set_to_none=True)
-        with semaphores.of_graph(kept[0].device) as zeros, torch.cuda.graph(graph):
+        with semaphores.of_graph(kept[0].device) as zeros, torch.cuda.graph(graph), branch():
             values = [self.eager(*given) for given in steps]
             value = torch.stack(values) if several else values[0]
         return _Captured(graph, kept, value, zeros)
@@ -170,6 +172,6 @@ def compile_step(
 
     If ``model`` is a ``Sequential``, of torch.nn or of warpwise.nn, that ends in a ``warpwise.nn.Linear`` without
     activation, and ``loss`` is a ``warpwise.nn.CrossEntropyLoss`` with the mean, neither with hooks,
-    ``ops.linear_cross_entropy`` computes both.
+    ``ops.linear_cross_entropy`` computes both; on a GPU only for layers that its kernels take.
     """
     return CompiledStep(model, loss, optimizer, batch, graph)

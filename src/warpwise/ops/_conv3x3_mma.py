@@ -43,6 +43,7 @@ def mma_limits(input: torch.Tensor) -> str | None:
     return requires_ampere(input)
 
 
-def fills_tiles(channels: int, filters: int) -> bool:
-    """True where a tile of 16 channels and 32 filters has little padding, and the filters stay in shared memory."""
-    return PLANES * 2 * PLANES * cdiv(filters, 2 * PLANES) <= 1.5 * channels * filters and channels <= PLANES
+def fills_tiles(channels: int, filters: int, rows: int = 2 * PLANES) -> bool:
+    """True where tiles of 16 channels and ``rows`` filters have little padding."""
+    padded = PLANES * cdiv(channels, PLANES) * rows * cdiv(filters, rows)
+    return padded <= 1.5 * channels * filters

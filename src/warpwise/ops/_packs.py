@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 BYTES = 16  # of a pack
-LARGE = 3 << 19  # bytes of an array from which a kernel with one input takes one pack per thread, 1.5 MB
-PACK_BLOCK = 128  # threads: one wave of blocks is divided between the SMs more evenly than with 256
+PACK_BLOCK = 256  # threads, kElementwiseBlock of core/elementwise.cuh
 
 
 def pack_blocks(count: int, itemsize: int, bytes: int = BYTES, block: int = PACK_BLOCK) -> int:
@@ -16,11 +15,3 @@ def pack_blocks(count: int, itemsize: int, bytes: int = BYTES, block: int = PACK
 def elementwise_blocks(count: int, itemsize: int) -> int:
     """Blocks of ``core/elementwise.cuh``, each of PACK_BLOCK packs."""
     return -(-count // (BYTES // itemsize * PACK_BLOCK))  # rounded up
-
-
-def one_input_blocks(count: int, itemsize: int) -> tuple[int, str]:
-    """The blocks of a kernel with one input, and its template argument LARGE."""
-    if count * itemsize < LARGE:
-        return elementwise_blocks(count, itemsize), "false"
-    packs, rest = divmod(count, max(1, BYTES // itemsize))
-    return -(-(-(-packs // 32) * 32 + rest) // PACK_BLOCK), "true"

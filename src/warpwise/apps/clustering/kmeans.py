@@ -8,6 +8,8 @@ from warpwise.apps.clustering.graph import generator_on
 from warpwise.ops import kmeans_assign, kmeans_update
 
 _CHECKED_EVERY = 10  # iterations on a GPU, where the check for convergence synchronises
+_SAMPLE = 1 << 16  # points on which the starts of k-means run
+_BLOCK = 1 << 18  # points whose distances to their means are in memory at a time
 _FEW = 16  # domains among which a GPU finds the most probable one as the nearest unit vector
 _LEAST_RATE = 1e-30  # so that draws are uniform if all weights are 0
 
@@ -15,10 +17,23 @@ _LEAST_RATE = 1e-30  # so that draws are uniform if all weights are 0
 def kmeans(
     X: torch.Tensor, k: int, restarts: int, generator: torch.Generator, iterations: int = 10
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Labels (restarts, N) int32 and inertia (restarts,) of X (N, D) after k-means++ and at most ``iterations`` of
-    Lloyd's algorithm."""
-    labels = lloyd(X, plus_plus(X, k, restarts, generator), iterations)[0]
-    return labels, torch.stack([inertia(X, start, k) for start in labels])
+    """Labels (N,) int32 and inertia () of X (N, D): the best of ``restarts`` k-means++ starts by inertia, each with at
+    most ``iterations`` of Lloyd's algorithm.
+
+    With more than 65,536 points the starts run on so many of them, drawn with replacement, and the best continues on
+    all points, again for at most ``iterations``.
+    """
+    sample = X
+    if len(X) > _SAMPLE:
+        here = generator_on(X.device, generator)
+        sample = X[torch.randint(len(X), (_SAMPLE,), generator=here, device=here.device).to(X.device)]
+    labels, centres = lloyd(sample, plus_plus(sample, k, restarts, generator), iterations)
+    scores = torch.stack([inertia(sample, start, k) for start in labels])
+    best = scores.argmin()[None]
+    if sample is X:
+        return labels[best][0], scores[best][0]
+    found = lloyd(X, centres[best], iterations)[0][0]
+    return found, inertia(X, found, k)
 
 
 def plus_plus(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator) -> torch.Tensor:
@@ -110,5 +125,7 @@ def one_hot(labels: torch.Tensor, k: int) -> torch.Tensor:
 def inertia(X: torch.Tensor, labels: torch.Tensor, k: int) -> torch.Tensor:
     """The sum of squared distances of X (N, D) to the means of their clusters; ``labels`` are (N,)."""
     sums, counts = kmeans_update(X, labels.int(), k)
-    means = sums / counts.to(X.dtype).clamp(min=1)[:, None]
-    return (X - means[labels.long()]).square().sum()
+    means, total = sums / counts.to(X.dtype).clamp(min=1)[:, None], X.new_zeros(())
+    for points, own in zip(X.split(_BLOCK), labels.split(_BLOCK), strict=True):
+        total = total + means[own.long()].sub_(points).square_().sum()
+    return total

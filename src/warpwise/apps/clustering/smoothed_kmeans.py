@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from warpwise.apps.clustering.estimator import Estimator, check_count, check_distinct, check_flag
+from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.inputs import affine, graph_of, whitening
 from warpwise.apps.clustering.kmeans import kmeans
-from warpwise.apps.clustering.smoothing import smooth
+from warpwise.apps.clustering.smoothing import smooth, width_of_parts
 
 
 class SmoothedKMeans(Estimator):
     """k-means with ``n_domains`` clusters on features averaged ``hops`` times over each point and its neighbours.
 
     Features are whitened by the covariance of the differences of neighbours first, unless ``whiten`` is False. The best
-    of ``n_init`` k-means++ starts, by inertia, is kept. ``fit(X, coords= | graph= | shape=)`` takes the arguments of
+    of ``n_init`` k-means++ starts, by inertia, is kept; with more than 65,536 points the starts run on a sample, and
+    the best continues on all points. ``fit(X, coords= | graph= | shape=)`` takes the arguments of
     ``SpatialMixture.fit`` and raises its errors; ``device`` is as there. Attributes: ``labels_`` (N,), ``inertia_``,
     ``n_features_in_``.
     """
@@ -48,10 +52,21 @@ class SmoothedKMeans(Estimator):
         count = check_count("n_neighbours", self.n_neighbours, 1)
         graph_here = graph_of(features.shape[0], coords, graph, shape, count, features.device)
         mean, matrix = whitening(features, graph_here, whiten=check_flag("whiten", self.whiten))
-        points = smooth(graph_here, affine(features, mean, matrix), check_count("hops", self.hops, 0))
+        points = smoothed(graph_here, features, mean, matrix, check_count("hops", self.hops, 0))
         starts = check_count("n_init", self.n_init, 1)
-        labels, scores = kmeans(points, k, starts, self._generator(), iterations=100)
-        best = int(scores.argmin())
-        self.labels_ = self._like(X, labels[best].long())
-        self.inertia_ = float(scores[best])
+        labels, score = kmeans(points, k, starts, self._generator(), iterations=100)
+        self.labels_ = self._like(X, labels.long())
+        self.inertia_ = float(score)
         return self
+
+
+def smoothed(graph: Graph, features: torch.Tensor, mean: torch.Tensor, matrix: torch.Tensor, hops: int) -> torch.Tensor:
+    """(N, D'): (features - mean) @ matrix after ``hops`` of smoothing. On a GPU half of the columns at a time, so that
+    twice their memory is used."""
+    parts = []
+    for columns in matrix.split(width_of_parts(matrix.shape[1], features.device), 1):
+        part = affine(features, mean, columns)
+        for _ in range(hops):
+            part = smooth(graph, part, 1)
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else torch.cat(parts, 1)

@@ -51,3 +51,8 @@ def noise_left(graph: Graph, hops: int) -> float:
     """
     signs = torch.randint(2, (graph.n_points, 64), generator=torch.Generator().manual_seed(0)) * 2.0 - 1
     return float(smooth(graph, signs.to(graph.weights.device), hops).square().mean())
+
+
+def width_of_parts(width: int, device: torch.device) -> int:
+    """The number of columns, of ``width``, that are smoothed at a time: about half of them on a GPU, all on a CPU."""
+    return 4 * -(-width // 8) if device.type == "cuda" and width > 4 else width

@@ -13,7 +13,7 @@ from warpwise.apps.clustering.graph import Graph, generator_on
 from warpwise.apps.clustering.inputs import sum_of_products
 from warpwise.apps.clustering.kmeans import assign, inertia, lloyd, most_probable, one_hot, plus_plus
 from warpwise.apps.clustering.parallel import Alone
-from warpwise.apps.clustering.smoothing import smooth
+from warpwise.apps.clustering.smoothing import smooth, width_of_parts
 from warpwise.ops import kmeans_update
 from warpwise.ops.potts_em_step.spec import softmax
 
@@ -136,7 +136,7 @@ def _start_labels(
     """(starts, N), uint8 if ``k`` permits, for each of ``HOPS`` in turn, n_init starts in all: k-means on features
     smoothed over that number of hops, or on the probabilities of types, smoothed over one more hop."""
     features, hops = X if types is None else types.sqrt(), 0
-    parts = [part.contiguous() for part in features.split(_width_of_parts(features), 1)]
+    parts = [part.contiguous() for part in features.split(width_of_parts(features.shape[1], features.device), 1)]
     del features
     dtype = torch.uint8 if k <= 256 else torch.int32
     for place, wanted in enumerate(HOPS[:n_init]):
@@ -157,12 +157,6 @@ def _start_labels(
 def _blocks(parts: Sequence[torch.Tensor]) -> Iterator[tuple[torch.Tensor, ...]]:
     """The columns ``parts`` of ``_BLOCK`` points at a time."""
     yield from zip(*(part.split(_BLOCK) for part in parts), strict=True)
-
-
-def _width_of_parts(features: torch.Tensor) -> int:
-    """The number of columns smoothed at a time: half of them on a GPU, all on a CPU."""
-    width = features.shape[1]
-    return 4 * -(-width // 8) if features.is_cuda and width > 4 else width
 
 
 def _sampled(parts: Sequence[torch.Tensor], generator: torch.Generator, parallel: Alone) -> torch.Tensor:

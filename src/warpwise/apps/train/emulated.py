@@ -81,7 +81,7 @@ def _block(layer: warpwise.nn.ConvBlock, x: torch.Tensor, first: bool) -> tuple[
 
     def pull(grad: torch.Tensor) -> torch.Tensor | None:
         grads = (grad.contiguous(), None, None, None)
-        found = launched(CONV_BLOCK_BACKWARD, *grads, *args, mean, var, convolved, not first)
+        found = launched(CONV_BLOCK_BACKWARD, *grads, *args, mean, var, convolved, not first, y)
         dx, conv.weight.grad, norm.weight.grad, norm.bias.grad = found
         return dx
 

@@ -29,10 +29,6 @@ class Engine(NamedTuple):
 
 def check(settings: Settings, device: torch.device) -> None:
     """Raise ``ValueError`` for a dtype or an engine that does not run there."""
-    if settings.dtype == "tf32" and settings.engine == "ours":
-        raise ValueError(
-            "dtype tf32: the kernels of engine ours compute in float32; choose fp32, bf16 or another engine"
-        )
     if settings.dtype == "tf32" and device.type != "cuda":
         raise ValueError("dtype tf32: expected a GPU; a CPU computes in float32")
     if settings.engine == "emulated" and (device.type != "cpu" or settings.dtype != "fp32"):
@@ -41,8 +37,15 @@ def check(settings: Settings, device: torch.device) -> None:
         raise ValueError("engine graph: expected a GPU, which runs CUDA graphs; on a CPU choose torch or ours")
 
 
-def set_precision(settings: Settings) -> None:
-    """Let PyTorch's float32 products and convolutions on a GPU use TF32 if the dtype is tf32, and not otherwise."""
+def set_precision(settings: Settings, model: torch.nn.Module) -> None:
+    """Let float32 products and convolutions on a GPU use TF32 if the dtype is tf32, and not otherwise.
+
+    PyTorch's global settings, and ``tf32`` of our convolutions. TF32 is allowed, not required: the fused kernels of the
+    blocks and those of our linear layers are as accurate as float32, and a convolution by PyTorch's kernels rounds.
+    """
+    for module in model.modules():
+        if isinstance(module, warpwise.nn.Conv2d):
+            module.tf32 = settings.dtype == "tf32"
     precision = "tf32" if settings.dtype == "tf32" else "ieee"
     backends: Any = torch.backends
     for backend in (backends.cuda.matmul, backends.cudnn.conv):

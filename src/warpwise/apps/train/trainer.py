@@ -73,14 +73,14 @@ class Trainer:
         if settings.batch % self.processes:
             raise ValueError(f"expected a batch that {self.processes} processes divide evenly, got {settings.batch}")
         engines.check(settings, device)
-        if device.type == "cuda":
-            engines.set_precision(settings)
         self.settings, self.data, self.device, self.checkpoint = settings, data, device, checkpoint
         size = (data.train.pixels.shape[-2], data.train.pixels.shape[-1])
         engine = engines.engine(settings, captured)
         self.model = networks.build(
             settings.model, engine.modules, data.channels, size, len(data.classes), settings.seed, settings.features
         ).to(device)
+        if device.type == "cuda":
+            engines.set_precision(settings, self.model)
         self.train, self.test = data.train.to(device), data.test.to(device)
         self.mean, self.std = data.statistics()
         self.optimizer, self.step = engine.make_step(self.model, self.batch)

@@ -10,6 +10,7 @@ import click
 DATASETS = ("mnist", "fashion", "digits")
 MODELS = ("cnn", "mlp")
 DTYPES = ("fp32", "tf32", "bf16")
+DTYPE_HELP = "tf32 allows TF32 for float32 operands, on a GPU; bf16 is autocast."
 ENGINES = {
     "ours": "our operations, the step captured in one CUDA graph",
     "torch": "PyTorch in eager mode",
@@ -35,7 +36,7 @@ ENGINE_HELP = "; ".join(f"{name}: {text}" for name, text in ENGINES.items())
     help="Seed of the parameters and the order of images.",
 )
 @click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
-@click.option("--dtype", type=click.Choice(DTYPES), default="fp32", show_default=True, help="bf16 is autocast.")
+@click.option("--dtype", type=click.Choice(DTYPES), default="fp32", show_default=True, help=DTYPE_HELP)
 @click.option("--engine", type=click.Choice(list(ENGINES)), default="ours", show_default=True, help=ENGINE_HELP)
 @click.option("--data", "folder", type=click.Path(path_type=Path), help="A folder with the four IDX files.")
 @click.option("--download", is_flag=True, help="Fetch missing files of mnist or fashion into the cache.")

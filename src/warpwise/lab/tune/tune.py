@@ -28,6 +28,8 @@ from warpwise.lab.verify.verdict import dtype_name
 from warpwise.operation import Case, Op, Rung, Tables, device_of
 from warpwise.tuned import TORCH, Table, TunedPoint, add_point, load, reload
 
+Candidates = Callable[[Op, Sequence[Rung], Sequence[Any], torch.device], Sequence[Rung]]
+
 FINALISTS = 3
 SEED = 0
 
@@ -76,12 +78,14 @@ def tune(
     path: Path | None = None,
     progress: Callable[[Progress], None] | None = None,
     timer: Timer | None = None,
+    select: Candidates = candidates,
 ) -> Tuned:
     """Find the fastest rung at each of ``sizes``, ``dtypes`` and ``layouts``; write it to ``path`` or the user's table.
 
     By default sizes are those of the tables of ``op``, or its timing sizes, with all dtypes and layouts. Small points
     come first, so that rungs that are far slower there are skipped at larger ones. Timing one point takes about
     ``budget_s`` seconds, without compilation and verification. ``fresh`` measures points again that the file has.
+    ``select(op, rungs, args, device)`` returns the rungs, with their configurations, to be measured at a point.
 
     Raises ``TuneError`` if ``op`` has no tables, if none of its rungs can be timed on ``device``, or if there is no GPU
     and no ``device`` is given, ``ValueError`` for an unknown device or layout, and ``UnknownRung``.
@@ -107,7 +111,8 @@ def tune(
         table = Table(op.name, about)
     table = replace(table, environment=environment(where))
     points = list(_points(op, tables, sizes, dtypes, layouts))
-    tuner = _Tuner(op, tables, chosen, where, budget_s, lambda: timer or timer_for(where), report, len(points))
+    tuner = _Tuner(op, tables, chosen, where, budget_s, lambda: timer or timer_for(where), report, len(points),
+                   select)  # fmt: skip
     measured, notes = 0, list[str]()
     for done, (case, dtype, layout) in enumerate(points):
         try:
@@ -154,9 +159,11 @@ class _Tuner:
         timer: Callable[[], Timer],
         report: Callable[[Progress], None],
         total: int,
+        select: Candidates,
     ) -> None:
         self.op, self.tables, self.rungs, self.device = op, tables, rungs, device
         self.budget, self.timer, self.report, self.total = budget_s, timer, report, total
+        self.select = select
         self.pruner, self.notes, self.lost = Pruner(), list[str](), False
 
     def point(
@@ -171,7 +178,7 @@ class _Tuner:
         if min(sizes.values(), default=1) < 1:
             self.notes.append(f"{case}, {dtype_name(dtype)}: nothing to be timed where a size is 0")
             return None
-        found = candidates(op, self.rungs, args, self.device)
+        found = list(self.select(op, self.rungs, args, self.device))
         cost = op.spec.cost(*args)
         blank = TunedPoint(
             dtype_name(dtype),

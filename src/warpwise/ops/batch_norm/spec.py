@@ -260,7 +260,7 @@ SPEC = Spec(
         _case("unaligned", 2, 3, 4, 6, layout="unaligned"),
         _case("nhwc", 3, 5, 11, 9, layout="channels_last"),
         _case("nhwc_vectors", 40, 16, 7, 9, layout="channels_last"),
-        _case("nhwc_tiles", 2, 300, 3, 5, layout="channels_last"),
+        _case("nhwc_tiles", 2, 140, 3, 5, layout="channels_last"),
     ),
     sizes=(
         _case("first_block", 128, 16, 28, 28),

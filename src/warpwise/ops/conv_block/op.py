@@ -103,17 +103,19 @@ def conv_block_backward(
     var: torch.Tensor,
     convolved: OptionalTensor,
     needs_input: bool = True,
+    output: OptionalTensor = None,
     *,
     rung: str | None = None,
 ) -> Gradients:
     """The gradients of conv_block's ``input`` (None unless ``needs_input``), ``weight``, ``gamma``, ``beta``.
 
-    ``convolved`` is the convolution, (N, K, H, W), or None if ``input`` has one channel. A ``grad_`` argument that is
-    None is the same as zeros. Autograd calls this function; it is public for backwards written by hand. Differentiable
-    with respect to the gradients and the arguments of the forward.
+    ``convolved`` is the convolution, (N, K, H, W), or None if ``input`` has one channel. ``output``, that of the block,
+    may be None; with it the kernels read less of the convolution. A ``grad_`` argument that is None is the same as
+    zeros. Autograd calls this function; it is public for backwards written by hand. Differentiable with
+    respect to the gradients and the arguments of the forward.
     """
     grads = (grad_output, grad_mean, grad_var, grad_convolved)
     result: Gradients = _conv_block_backward(
-        *grads, input, weight, gamma, beta, eps, mean, var, convolved, needs_input, rung=rung
+        *grads, input, weight, gamma, beta, eps, mean, var, convolved, needs_input, output, rung=rung
     )
     return result

@@ -13,7 +13,7 @@ from warpwise.ops.batch_norm.spec import statistics_dtype
 from warpwise.ops.conv_block.magnitudes import Magnitudes
 
 DTYPES = (torch.float32,)
-STATISTICS = ("mean", "var", "convolved")
+STATISTICS = ("mean", "var", "convolved", "output")
 Optional = torch.Tensor | None
 Four = tuple[torch.Tensor, torch.Tensor, torch.Tensor, Optional]
 AXES = [0, 2, 3]
@@ -126,7 +126,7 @@ def eager(*args: Any) -> Four:
 
 
 def _eager_backward(*args: Any) -> Any:
-    dy, dmean, dvar, dconv, input, weight, gamma, beta, eps, *_, needs_input = args
+    dy, dmean, dvar, dconv, input, weight, gamma, beta, eps, _, _, _, needs_input, _ = args
     y = functional.conv2d(input, weight, padding=1)
     count = max(1, y.numel() // max(1, y.shape[1]))
     centred = y - wide(y.mean(AXES))
@@ -162,7 +162,8 @@ def cost(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> Cost:
 
 
 def cost_backward(*args: Any) -> Cost:
-    """The convolution is read twice; its gradient is written, and read for each gradient computed from it.
+    """The convolution is read once, the pooled gradient twice, the output once; the convolution's gradient is written,
+    and read for each gradient computed from it.
 
     Without either, for one input channel whose gradient is not needed, the pooled gradient and the input are read.
     """
@@ -172,7 +173,7 @@ def cost_backward(*args: Any) -> Cost:
     if not needs_input and not is_saved(input):
         return Cost(bytes=input.nbytes + outputs * input.element_size() // 4, flops=25 * outputs)
     passes = 2 if needs_input else 1
-    bytes = input.nbytes * passes + outputs * input.element_size() * (3 + passes)
+    bytes = input.nbytes * passes + outputs * input.element_size() * (11 + 4 * passes) // 4
     return Cost(bytes=bytes, flops=2 * passes * outputs * weight[0].numel() + 20 * outputs)
 
 
@@ -249,7 +250,7 @@ BACKWARD = backward_spec(
     SPEC,
     "conv_block_backward(Tensor? grad_output, Tensor? grad_mean, Tensor? grad_var, Tensor? grad_convolved,"
     " Tensor input, Tensor weight, Tensor gamma, Tensor beta, float eps, Tensor mean, Tensor var,"
-    " Tensor? convolved, bool needs_input=True)"
+    " Tensor? convolved, bool needs_input=True, Tensor? output=None)"
     " -> (Tensor grad_input, Tensor grad_weight, Tensor grad_gamma, Tensor grad_beta)",
     outputs={
         "grad_input": Output(

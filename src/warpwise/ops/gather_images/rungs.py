@@ -17,6 +17,7 @@ from warpwise.ops.gather_images.spec import Optional, Two, affine
 HERE = Path(__file__).parent
 THREADS, MOST_ROWS = 256, 65535  # of a block; of a grid in y
 MOST_PIXELS = 2**30  # of an image and of a batch: an index is 32 bits
+TRITON_BLOCK = 1024  # pixels of a program of k04
 THREAD_PER_PIXEL = cuda.load(HERE / "k01_thread_per_pixel.cu")
 PACKS = cuda.load(HERE / "k03_packs.cu")
 IN_C = function(HERE / "k02_c.c", "gather_images", "pppppllff")
@@ -59,10 +60,28 @@ def packs(outputs: Two, images: torch.Tensor, indices: torch.Tensor, mean: float
     kernel(images, indices, labels, *written(outputs), batch, pixels, *affine(mean, std))
 
 
+def triton(
+    outputs: Two, images: torch.Tensor, indices: torch.Tensor, mean: float, std: float, labels: Optional
+) -> None:
+    from warpwise.ops.gather_images.k04_triton import gather_images
+
+    (out, out_labels), batch, pixels = outputs, len(indices), pixels_of(images)
+    block = min(TRITON_BLOCK, 1 << (pixels - 1).bit_length())
+    kernel = gather_images[(batch, cdiv(pixels, block))]
+    kernel(images, indices, labels, out, out_labels, pixels, *affine(mean, std), BLOCK=block)
+
+
+def triton_limits(images: torch.Tensor, indices: torch.Tensor, *rest: object) -> str | None:
+    if pixels_of(images) > TRITON_BLOCK * MOST_ROWS:
+        return f"takes images of up to {TRITON_BLOCK * MOST_ROWS} pixels, not {pixels_of(images)}"
+    return limits(images, indices)
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_pixel", "one thread per pixel", thread_per_pixel, limits=limits),
     Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", devices=("cpu",)),
     make_rung(HERE, "k03_packs", "four pixels per thread, a 16-byte store", packs, limits=pack_limits),
+    make_rung(HERE, "k04_triton", "a row of pixels per program in Triton", triton, limits=triton_limits),
 )
 
 

@@ -16,10 +16,12 @@ HERE = Path(__file__).parent
 THREADS, WARP = 256, 32  # the most threads of a block of k02
 SHARED_OF_TWO, SHARED_OF_ONE = 112 * 1024, 224 * 1024  # bytes per block, with two blocks and with one per SM
 POINTS_A_TEAM = 64  # minimum per team of a block, to amortise clearing and adding the team's copy
+SLAB, MOST_CLUSTERS = 32, 128  # of k03: features of a warp, whose registers have 16 sums per 16 clusters
 MOST_BLOCKS, MOST_RESTARTS = 2**31 - 1, 65535  # of a grid: x and y
 
 GLOBAL_ATOMICS = cuda.load(HERE / "k01_global_atomics.cu")
 TEAM_COPIES = cuda.load(HERE / "k02_team_copies.cu")
+ONE_HOT = cuda.load(HERE / "k03_one_hot.cu")
 
 Outputs = tuple[torch.Tensor, torch.Tensor]
 
@@ -70,14 +72,45 @@ def team_copies(outputs: Outputs, X: torch.Tensor, labels: torch.Tensor, n_clust
     resident = sm_count(X) * max(1, min(2048 // team.threads, SHARED_OF_ONE // team.bytes))
     restarts = restarts_of(labels)
     blocks = min(cdiv(resident, restarts), cdiv(n, POINTS_A_TEAM * (team.threads // team.lanes)))
-    partials = X.new_empty((blocks, *sums.shape)) if blocks > 1 else sums
-    partial_counts = counts.new_empty((blocks, *counts.shape)) if blocks > 1 else counts
+    partials, partial_counts = partials_of(outputs, blocks)
     kernel = TEAM_COPIES["kmeans_update_team_copies"][(blocks, restarts), team.threads, team.bytes]
     kernel(X, labels, cuda.out(partials), cuda.out(partial_counts), n, width, n_clusters, team.lanes)
-    if blocks > 1:
-        size, numbers = restarts * n_clusters * width, restarts * n_clusters
-        add = TEAM_COPIES["kmeans_update_add_partials"][cdiv(size + numbers, 32), 256]
-        add(partials, partial_counts, cuda.out(sums), cuda.out(counts), blocks, size, numbers)
+    add_partials(outputs, partials, partial_counts)
+
+
+def one_hot(outputs: Outputs, X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> None:
+    (sums, counts), (n, width) = outputs, X.shape
+    if not X.numel() or not labels.numel():
+        sums.zero_()
+        counts.zero_()
+        return
+    tiles, all_slabs, restarts = cdiv(n_clusters, 16), cdiv(width, SLAB), restarts_of(labels)
+    slabs = min(4, all_slabs)
+    groups, chunks = 4 // slabs, cdiv(all_slabs, slabs)
+    resident = sm_count(X) * (2 if tiles > 3 else 3)  # blocks_an_sm
+    points = groups * 8 * (2 if tiles > 4 else 4)  # of a block at a time: steps_of
+    blocks = min(cdiv(resident, restarts * chunks), cdiv(n, 4 * points))
+    partials, partial_counts = partials_of(outputs, blocks * groups)
+    vector = next(size for size in (4, 2, 1) if width % size == 0 and X.data_ptr() % (4 * size) == 0)
+    kernel = ONE_HOT[f"kmeans_update_one_hot<{tiles}, {vector}>"][(blocks, restarts, chunks), 32 * slabs * groups]
+    kernel(X, labels, cuda.out(partials), cuda.out(partial_counts), n, width, n_clusters, slabs)
+    add_partials(outputs, partials, partial_counts)
+
+
+def partials_of(outputs: Outputs, rows: int) -> Outputs:
+    """``rows`` of sums and counts; a single one is the outputs."""
+    if rows == 1:
+        return outputs
+    sums, counts = outputs
+    return sums.new_empty((rows, *sums.shape)), counts.new_empty((rows, *counts.shape))
+
+
+def add_partials(outputs: Outputs, partials: torch.Tensor, partial_counts: torch.Tensor) -> None:
+    (sums, counts), blocks = outputs, len(partials)
+    if partials is sums:
+        return
+    add = TEAM_COPIES["kmeans_update_add_partials"][cdiv(sums.numel() + counts.numel(), 32), 256]
+    add(partials, partial_counts, cuda.out(sums), cuda.out(counts), blocks, sums.numel(), counts.numel())
 
 
 def restarts_of(labels: torch.Tensor) -> int:
@@ -100,11 +133,26 @@ def copies_fit(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> str | 
     return limits(X, labels, n_clusters)
 
 
+def few_clusters(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> str | None:
+    if n_clusters > MOST_CLUSTERS:
+        return f"takes up to {MOST_CLUSTERS} clusters, not {n_clusters}"
+    return limits(X, labels, n_clusters)
+
+
+def triton(outputs: Outputs, X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> None:
+    from warpwise.ops.kmeans_update.k04_triton import launch
+
+    launch(outputs, X, labels, n_clusters)
+
+
 RUNGS = (
     make_rung(HERE, "k01_global_atomics", "one atomic in global memory a feature", global_atomics, dtypes=DTYPES,
               limits=limits, deterministic=False),
     make_rung(HERE, "k02_team_copies", "a copy of the sums per team of lanes, without atomics", team_copies,
               dtypes=DTYPES, limits=copies_fit),
+    make_rung(HERE, "k03_one_hot", "a product with memberships made in registers, by tensor cores", one_hot,
+              dtypes=DTYPES, limits=few_clusters),
+    make_rung(HERE, "k04_triton", "memberships times points with tl.dot", triton, dtypes=DTYPES, limits=limits),
 )  # fmt: skip
 
 

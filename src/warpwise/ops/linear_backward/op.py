@@ -56,10 +56,10 @@ def linear_backward(
 
     ``grad_output`` and ``relu_output`` are (M, N), ``input`` (M, K), ``weight`` (N, K); the results are (M, K), or None
     without ``needs_input``, (N, K) and (N,). All tensors have one dtype, float16, bfloat16, float32 or float64; the
-    kernels take float32, which is never rounded to TF32, and PyTorch computes the other dtypes, many rows and large
-    products. Autograd calls this function for ``ops.linear``; it is public for backwards written by hand.
-    Differentiable any number of times. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError``
-    that names the argument.
+    kernels take float32, whose products on tensor cores have float32 accuracy (3xTF32), and PyTorch computes the other
+    dtypes and large products. Autograd calls this function for ``ops.linear``; it is public for backwards written by
+    hand. Differentiable any number of times. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or
+    ``ValueError`` that names the argument.
     """
     result: Gradients = _linear_backward(grad_output, input, weight, relu_output, needs_input, rung=rung)
     return result

@@ -42,6 +42,11 @@ _linear_cross_entropy = LINEAR_CROSS_ENTROPY.call
 _linear_cross_entropy_backward = LINEAR_CROSS_ENTROPY_BACKWARD.call
 
 
+def has_kernels(input: torch.Tensor, linear_weight: torch.Tensor) -> bool:
+    """False if PyTorch computes the fused operation on a GPU: then ``linear`` and ``cross_entropy`` are faster."""
+    return not input.is_cuda or forward.is_small(linear_weight)
+
+
 def linear_cross_entropy(
     input: torch.Tensor,
     linear_weight: torch.Tensor,

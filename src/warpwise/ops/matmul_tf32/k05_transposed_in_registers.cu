@@ -41,6 +41,7 @@ struct RegisterLoop {
   static __device__ void run(Sums& d, int k_tiles, const Storage& storage, sm90::WgmmaConsumer<>& consumer,
                              const Between& between) {
     constexpr bool kMnMajor = P::a_mn_major;
+    const sm90::OperandDescriptors<false> b(storage.stages_b);
     unsigned offsets[4];  // of this lane's words of a wgmma: rows, then k
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -51,7 +52,7 @@ struct RegisterLoop {
     unsigned fragments[2][4][4];
     const auto k_tile = [&](int s, unsigned (&a)[4][4]) {
       consumer.k_tile(s, [&](int stage) {
-        const unsigned from_a = storage.stages_a + stage * P::bytes_a, from_b = storage.stages_b + stage * P::bytes_b;
+        const unsigned from_a = storage.stages_a + stage * P::bytes_a;
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
 #pragma unroll
@@ -60,8 +61,7 @@ struct RegisterLoop {
         }
         sm90::wgmma_fence();
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-          sm90::wgmma_rs<P::width>(d[0], a[i], sm90::operand_descriptor<false>(from_b, i), s || i);
+        for (int i = 0; i < 4; ++i) sm90::wgmma_rs<P::width>(d[0], a[i], b.at(stage * P::bytes_b, i), s || i);
       });
     };
     between(0);

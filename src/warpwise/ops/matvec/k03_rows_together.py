@@ -39,9 +39,14 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
 
 
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
+    """The rule's configuration, and others."""
+    pitch = a.stride(0) if a.stride(1) == 1 else a.shape[1]
+    return geometries(a, load_bytes(a.element_size(), a.data_ptr(), x.data_ptr(), pitch * a.element_size()))
+
+
+def geometries(a: torch.Tensor, bytes_a_load: int) -> tuple[str, ...]:
     """Teams that load a row in one batch if it is short; larger ones, and fewer rows each, if there are few rows."""
     (m, k), size = a.shape, a.element_size()
-    bytes_a_load = load_bytes(size, a.data_ptr(), x.data_ptr(), (a.stride(0) if a.stride(1) == 1 else k) * size)
     loads, fill = cdiv(k * size, bytes_a_load), FILL * sm_count(a)
     unroll = 2 * VECTOR // max(bytes_a_load, NARROW)
     threads = 1

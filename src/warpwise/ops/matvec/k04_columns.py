@@ -34,11 +34,9 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
     shape = Geometry(*config_numbers("matvec", config, FORM)) if config else _geometry(a)
     k, (tiles, bytes_a_load), threads = a.shape[1], _tiles(a, shape), THREADS
     batches = cdiv(k * shape.lanes, shape.values * THREADS)
-    few = tiles < sm_count(a)
-    if few and 1 < batches <= MOST_BATCHES * MOST_THREADS // THREADS:
-        threads, parts = MOST_THREADS, 1
-        if bytes_a_load == VECTOR:  # 64 registers per thread
-            shape = shape._replace(values=min(4, shape.values))
+    few, fewer = tiles < sm_count(a), min(4, shape.values) if bytes_a_load == VECTOR else shape.values  # 64 registers
+    if few and batches > 1 and cdiv(k * shape.lanes, fewer * MOST_THREADS) <= MOST_BATCHES:
+        threads, parts, shape = MOST_THREADS, 1, shape._replace(values=fewer)
     else:
         resident = (RESIDENT if bytes_a_load > 4 else RESIDENT_NARROW) * sm_count(a)
         parts = max(1, min(resident // max(1, tiles), batches if few else batches // 2))

@@ -10,13 +10,14 @@ import torch
 from warpwise import cuda
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.operation import Rung, cdiv, make_rung
-from warpwise.ops.matvec import k03_rows_together, k04_columns
+from warpwise.ops.matvec import k03_rows_together, k04_columns, k06_unaligned_rows
 from warpwise.ops.matvec._shared import THREADS, WARP, WARPS, load_bytes
 from warpwise.ops.matvec.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 MOST_BLOCKS = 2**31 - 1
-LONG_ROWS, LARGE, HUGE = 8192, 1 << 24, 1 << 28  # elements; bytes
+MEDIUM_ROWS, LONG_ROWS = 1024, 8192  # elements
+LARGE, MANY, HUGE = 1 << 24, 1 << 26, 1 << 28  # bytes
 
 THREAD_PER_ROW = cuda.load(HERE / "k01_thread_per_row.cu")
 WARP_PER_ROW = cuda.load(HERE / "k02_warp_per_row.cu")
@@ -68,6 +69,12 @@ RUNGS = (
         configs=k04_columns.configs,
     ),
     rung("k05_triton", "either order in Triton", lazy_launch(f"{__package__}.k05_triton"), limits=triton_limits),
+    rung(
+        "k06_unaligned_rows",
+        "16-byte loads of unaligned rows, x shifted to match",
+        k06_unaligned_rows.launch,
+        configs=k06_unaligned_rows.configs,
+    ),
 )
 
 
@@ -75,8 +82,9 @@ def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
     """The rule for sizes without a table: k04 for a column-major a, k03 for a row-major one.
 
     PyTorch for float64, and where it was faster, or as fast within the error, on an H200: loads of 2 bytes (an odd size
-    of 2-byte elements) with more than 8192 columns by rows, or with 512 rows and more than 64 columns by columns; 16 MB
-    and more of 2-byte elements whose sizes are multiples of 8; 256 MB and more by columns.
+    of 2-byte elements) with more than 8192 columns, or from 64 MB on with more than 1024, by rows, or with 512 rows and
+    more than 64 columns by columns; 16 MB and more of 2-byte elements whose sizes are multiples of 8; 256 MB and more
+    by columns.
     """
     if a.dtype not in KERNEL_DTYPES or limits(a, x):
         return None
@@ -88,4 +96,4 @@ def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
         return None
     if across:
         return None if narrow and m >= 512 and k > 64 or nbytes >= HUGE else "k04_columns"
-    return None if narrow and k > LONG_ROWS else "k03_rows_together"
+    return None if narrow and k > (MEDIUM_ROWS if nbytes >= MANY else LONG_ROWS) else "k03_rows_together"

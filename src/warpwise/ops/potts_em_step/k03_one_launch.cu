@@ -12,46 +12,17 @@
 #include <warpwise/sm80/copy_rows.cuh>
 #include <warpwise/sm80/tf32.cuh>
 
+#include "colours.cuh"
+
 constexpr int kThreads = 128, kWarps = kThreads / 32;
 constexpr int kEdges = 8;  // per point, in flight
-constexpr int kMostColours = 32;
-constexpr unsigned kAllLanes = 0xffffffffu;
-constexpr float kLog2E = 1.44269504f;
 
 // Points per tile of a warp. With more than 32 features as many as its lanes take at once, so that more warps fit on an
 // SM.
 constexpr int tile_points(int lanes, int rows) { return rows > 2 ? 32 / lanes : 32; }
 
 // Limited by the registers of a lane: four sums per tile of 16 features x 8 domains, and the neighbours in flight.
-constexpr int blocks_an_sm(int tiles) { return tiles > 8 ? 3 : tiles > 2 ? 4 : 5; }
-
-template <int LANES>
-__device__ inline float team_sum(float value) {
-#pragma unroll
-  for (int distance = LANES / 2; distance > 0; distance /= 2) value += __shfl_xor_sync(kAllLanes, value, distance);
-  return value;
-}
-
-template <int LANES>
-__device__ inline float team_max(float value) {
-#pragma unroll
-  for (int distance = LANES / 2; distance > 0; distance /= 2) {
-    value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, distance));
-  }
-  return value;
-}
-
-// Points ends[c] to ends[c + 1] have colour c.
-struct Colours {
-  int count, ends[kMostColours + 1];
-};
-
-// 2^x; results below 2^-126 are 0.
-__device__ inline float exp2_ftz(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
+constexpr int blocks_an_sm(int tiles) { return tiles > 8 ? 3 : 4; }
 
 // Colour by colour, rows of q: (n, restarts, domains) are replaced by softmax(temper * score + beta * near + external),
 // near = sum_j w_ij q_j. Their scores are features: (n, width) times linear: (restarts, domains, width), plus constant:

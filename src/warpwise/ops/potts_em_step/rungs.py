@@ -24,11 +24,15 @@ MOST_TILES = 8  # tiles of 4 x 4 moments per thread
 MOST_INDEX = 2**31 - 1
 MOST_SUMS = 16  # of k03: tiles of 16 features x 8 domains per warp
 MOST_RESIDENT = 64  # restarts: their blocks are resident at the same time
-MOST_COLOURS = 32  # kMostColours of k03
+MOST_COLOURS = 32  # kMostColours of k03 and k04
+MOST_MOMENTS = 4  # of k04: tiles of 8 features of a warp
+SHARED_OF_SM, RESERVED = 228 * 1024, 1024  # bytes of an SM, and those that each block takes besides
+TRITON_SUMS = 16384  # of k05: domains x domains and domains x features in the registers of 128 threads
 
 THREAD_PER_POINT = cuda.load(HERE / "k01_thread_per_point.cu")
 POINT_TILES = cuda.load(HERE / "k02_point_tiles.cu")
 ONE_LAUNCH = cuda.load(HERE / "k03_one_launch.cu")
+TENSOR_SCORES = cuda.load(HERE / "k04_tensor_scores.cu")
 
 Outputs = tuple[torch.Tensor | None, ...]
 
@@ -111,8 +115,42 @@ def warp_tile_of(domains: int, width: int) -> WarpTile | None:
     if size > SHARED_OF_ONE:
         return None
     tiles = rows * columns
-    registers = 3 if tiles > 8 else 4 if tiles > 2 else 5  # blocks_an_sm
+    registers = 3 if tiles > 8 else 4  # blocks_an_sm
     return WarpTile(lanes, quads, rows, points, size, min(registers, SHARED_OF_ONE // size))
+
+
+class BlockTile(NamedTuple):
+    """k04: ``warps`` of a block; ``tiles`` of 16 domains; ``n`` tiles of moments, each of 8 features x one or two tiles
+    of domains, of a warp, and ``warps_n`` warps with other features; bytes of shared memory of a block, and resident
+    blocks per SM."""
+
+    warps: int
+    tiles: int
+    n: int
+    warps_n: int
+    bytes: int
+    blocks: int
+
+
+def block_tile_of(domains: int, width: int) -> BlockTile | None:
+    """None if the moments do not fit in the registers of a block, or its tile in shared memory."""
+    if not 1 <= domains <= MOST_DOMAINS or width < 1:
+        return None
+    tiles, columns = cdiv(domains, 16), cdiv(width, 8)
+    warps_m, warps_n = 1 << (cdiv(tiles, 2) - 1).bit_length(), 1
+    while cdiv(columns, warps_n) > MOST_MOMENTS:
+        warps_n *= 2
+    warps = 8 if warps_m * warps_n <= 8 else 16
+    if warps_m * warps_n > warps:
+        return None
+    stride, q_stride = ((cdiv(size, 4) | 1) * 4 for size in (8 * columns, 16 * tiles))
+    points = 8 * warps
+    floats = 16 * tiles * (16 * cdiv(width, 16) + 2) + points * (q_stride + stride + 8) + 8
+    size = 4 * max(floats, domains * (width + 1) + 2, 32 * warps)
+    if size > SHARED_OF_ONE:
+        return None
+    blocks = min(16 // warps, SHARED_OF_SM // (size + RESERVED))
+    return BlockTile(warps, tiles, cdiv(columns, warps_n), warps_n, size, blocks)
 
 
 def _balanced(tiles: int, resident: int) -> int:
@@ -185,15 +223,10 @@ def one_launch(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest:
     shape = shape_of(q, features, linear)
     tile = warp_tile_of(shape.domains, shape.width)
     assert tile is not None  # limits
-    parts = list(colours(bounds))
-    if not parts or not shape.restarts:
-        for output in (sums, counts, derivatives):
-            if output is not None:
-                output.zero_()
+    if (ends := _colours_of(shape, outputs, bounds)) is None:
         return
     resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
-    grid = _balanced(cdiv(max(end - begin for begin, end in parts), THREADS // 32 * tile.points), resident)
-    ends = Colours(len(parts), (parts[0][0], *(end for _, end in parts)))
+    grid = _balanced(cdiv(_largest(ends), THREADS // 32 * tile.points), resident)
     size = shape.domains * (shape.width + 1) + 2
     partials = q.new_empty((shape.restarts, size, grid))
     vector = shape.domains % 4 == 0 and all(part is None or part.data_ptr() % 16 == 0 for part in (q, external, near))
@@ -203,6 +236,68 @@ def one_launch(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest:
     launch = kernel[(grid, shape.restarts), THREADS, tile.bytes]
     launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
            *shape[1:], *external_strides(external), temper)  # fmt: skip
+
+
+def tensor_scores(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    counts, sums, derivatives, near = outputs
+    linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
+    shape = shape_of(q, features, linear)
+    if (ends := _colours_of(shape, outputs, bounds)) is None:
+        return
+    tile = block_tile_of(shape.domains, shape.width)
+    assert tile is not None  # limits
+    resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
+    grid = _balanced(cdiv(_largest(ends), 8 * tile.warps), resident)
+    partials = q.new_empty((grid, shape.restarts, shape.domains * (shape.width + 1) + 2))
+    vector = next(
+        size
+        for size in (4, 2, 1)
+        if shape.domains % size == 0
+        and all(part is None or part.data_ptr() % (4 * size) == 0 for part in (q, external, near))
+    )
+    parameters = ", ".join(map(str, (tile.warps, tile.tiles, tile.n, tile.warps_n, vector)))
+    name = f"potts_em_step_tensor_scores<{parameters}, {str(external.shape[0] > 1).lower()}>"
+    launch = TENSOR_SCORES[name][(grid, shape.restarts), 32 * tile.warps, tile.bytes]
+    launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
+           *shape[1:], *external_strides(external), temper)  # fmt: skip
+
+
+def _colours_of(shape: Shape, outputs: Outputs, bounds: Sequence[int]) -> Colours | None:
+    """The colours that have points; None, after the outputs are set to zero, if there are none or no restarts."""
+    parts = list(colours(bounds))
+    if parts and shape.restarts:
+        return Colours(len(parts), (parts[0][0], *(end for _, end in parts)))
+    for output in outputs[:3]:
+        if output is not None:
+            output.zero_()
+    return None
+
+
+def _largest(ends: Colours) -> int:
+    """The points of the largest colour."""
+    return max(end - begin for begin, end in pairwise(ends.ends[: ends.count + 1]))
+
+
+def triton(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    from warpwise.ops.potts_em_step.k05_triton import launch
+
+    *tensors, bounds, temper, _, _ = rest
+    parts, external = list(colours(bounds)), tensors[6]
+    if not parts or not q.shape[1]:
+        for output in outputs[:3]:
+            if output is not None:
+                output.zero_()
+        return
+    sizes = shape_of(q, features, tensors[0])[1:]
+    launch(
+        outputs,
+        (q, features, *tensors),
+        parts,
+        external_strides(external),
+        sizes,
+        (padded(sizes[1]), padded(sizes[2])),
+        temper,
+    )
 
 
 def limits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
@@ -228,22 +323,55 @@ def tiles_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None
 
 def one_launch_fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
     shape = shape_of(q, features, rest[0])
-    if rest[0] is None:
-        return "takes features with linear and constant, not scores"
-    if rest[7] is not None:
-        return "takes no interaction"
-    if warp_tile_of(shape.domains, shape.width) is None:
+    if rest[0] is not None and warp_tile_of(shape.domains, shape.width) is None:
         return (
             f"takes up to {MOST_DOMAINS} domains, and {MOST_SUMS} tiles of 16 features x 8 domains per warp, not"
             f" {shape.domains} x {shape.width}"
         )
-    if shape.restarts > MOST_RESIDENT:
-        return f"takes up to {MOST_RESIDENT} restarts, not {shape.restarts}"
+    return cooperates(q, features, *rest)
+
+
+def tensor_scores_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
+    shape = shape_of(q, features, rest[0])
+    if rest[0] is not None and block_tile_of(shape.domains, shape.width) is None:
+        return (
+            f"takes up to {MOST_DOMAINS} domains, {32 * MOST_MOMENTS} tiles of 16 domains x 8"
+            f" features, and a tile of points in {SHARED_OF_ONE} bytes of shared memory, not"
+            f" {shape.domains} x {shape.width}"
+        )
+    return cooperates(q, features, *rest)
+
+
+def cooperates(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
+    """The limits of k03 and k04."""
+    if rest[0] is None:
+        return "takes features with linear and constant, not scores"
+    if rest[7] is not None:
+        return "takes no interaction"
+    if q.shape[1] > MOST_RESIDENT:
+        return f"takes up to {MOST_RESIDENT} restarts, not {q.shape[1]}"
     if len(set(rest[8])) - 1 > MOST_COLOURS:
         return f"takes up to {MOST_COLOURS} colours, not {len(set(rest[8])) - 1}"
     if len(q) > MOST_INDEX - 2**20:
         return f"takes up to {MOST_INDEX - 2**20} points, not {len(q)}"
     return limits(q, features, *rest)
+
+
+def triton_fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
+    shape = shape_of(q, features, rest[0])
+    if padded(shape.domains) * max(padded(shape.width), padded(shape.domains)) > TRITON_SUMS:
+        return (
+            f"takes up to {TRITON_SUMS} sums in registers, powers of two of domains times features, not"
+            f" {shape.domains} x {shape.width}"
+        )
+    if shape.restarts > 65535:
+        return f"takes up to 65535 restarts, not {shape.restarts}"
+    return limits(q, features, *rest)
+
+
+def padded(size: int) -> int:
+    """The power of two from 16, the least of tl.dot, that is at least ``size``."""
+    return max(16, 1 << max(0, size - 1).bit_length())
 
 
 def rung(name: str, idea: str, launch: Callable[..., None], takes: Callable[..., str | None], repeats: bool) -> Any:
@@ -260,10 +388,25 @@ RUNGS = (
         one_launch_fits,
         True,
     ),
+    rung(
+        "k04_tensor_scores",
+        "scores by tensor cores too, moments shared by a block",
+        tensor_scores,
+        tensor_scores_fit,
+        True,
+    ),
+    rung("k05_triton", "blocks of points in Triton, scores and moments by tl.dot", triton, triton_fits, True),
 )
 
 
 def default(*args: Any) -> str | None:
-    """k03 for up to eight domains, where a lane has all of a point; else k02, where it takes the arguments."""
-    few = args[0].shape[2] <= 8
-    return first_taking(RUNGS, args, *(("k03_one_launch",) if few else ()), "k02_point_tiles")
+    """k03 for up to eight domains, where a lane has all of a point; else k04, or k02, where it takes the arguments.
+
+    From 17 to 64 domains that are no multiple of four, k02, until k04 is measured there.
+    """
+    domains = args[0].shape[2]
+    if domains <= 8:
+        return first_taking(RUNGS, args, "k03_one_launch", "k02_point_tiles")
+    if domains <= 16 or domains > 64 or domains % 4 == 0:
+        return first_taking(RUNGS, args, "k04_tensor_scores", "k02_point_tiles")
+    return first_taking(RUNGS, args, "k02_point_tiles")

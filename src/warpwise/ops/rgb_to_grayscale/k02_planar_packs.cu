@@ -1,4 +1,6 @@
 // Packs of each plane per thread: 16 uint8 pixels in 4 accesses instead of 64, and no division to find a pixel.
+#include <warpwise/core/previous_kernel.cuh>
+
 #include "gray.cuh"
 
 // image: (n, 3, pixels), out: (n, pixels), contiguous. BYTES of a pack: 16, or fewer for images so small that packs of
@@ -8,6 +10,7 @@ template <typename T, int BYTES>
 __global__ void rgb_to_grayscale(const T* image, T* out, long long n, long long pixels) {
   using Pack = warpwise::Pack<T, BYTES>;
   const long long p = warpwise::global_thread();
+  warpwise::wait_for_previous_kernel();
 #pragma unroll 1
   for (long long i = blockIdx.y; i < n; i += gridDim.y) {
     const T* red = image + 3 * i * pixels;

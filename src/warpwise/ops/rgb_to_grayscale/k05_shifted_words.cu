@@ -3,6 +3,8 @@
 // In most images a plane of H * W pixels is not a multiple of 16 bytes, and k02 reads it element by element. Here a
 // thread stores an aligned pack of the output, and reads the words of each plane that contain its pixels: one word more
 // than the pack has, unless the plane is aligned like the output.
+#include <warpwise/core/previous_kernel.cuh>
+
 #include "gray.cuh"
 
 // BYTES from any address that is a multiple of sizeof(T). Reads up to 3 bytes before and after them.
@@ -28,6 +30,7 @@ template <typename T, int BYTES>
 __global__ void rgb_to_grayscale(const T* image, T* out, long long n, long long pixels) {
   using Pack = warpwise::Pack<T, BYTES>;
   const long long p = warpwise::global_thread();
+  warpwise::wait_for_previous_kernel();
 #pragma unroll 1
   for (long long i = blockIdx.y; i < n; i += gridDim.y) {
     const T* red = image + 3 * i * pixels;

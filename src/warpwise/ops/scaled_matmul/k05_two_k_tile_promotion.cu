@@ -45,15 +45,15 @@ struct PromotionLoop {
   static __device__ void run(Sums& d, int k_tiles, const Storage& storage, sm90::WgmmaConsumer<>& consumer,
                              const Between& between) {
     const sm90::Pipeline& pipeline = storage.pipeline;
-    const unsigned own_a = storage.stages_a + P::group_m() * 64 * sm90::kRowBytes;
+    const sm90::OperandDescriptors<false> a(storage.stages_a + P::group_m() * 64 * sm90::kRowBytes),
+        b(storage.stages_b);
     const auto multiply = [&](float (&sums)[64], int stage, int half, bool adds) {
-      const unsigned from_a = own_a + stage * P::bytes_a,
-                     from_b = storage.stages_b + stage * P::bytes_b + half * 128 * sm90::kRowBytes;
       sm90::wgmma_fence();
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        sm90::wgmma<typename P::Element, 128>(sums, sm90::operand_descriptor<false>(from_a, i),
-                                              sm90::operand_descriptor<false>(from_b, i), adds || i > 0);
+        sm90::wgmma<typename P::Element, 128>(sums, a.at(stage * P::bytes_a, i),
+                                              b.at(stage * P::bytes_b + half * 128 * sm90::kRowBytes, i),
+                                              adds || i > 0);
       sm90::wgmma_commit_group();
     };
     between(0);

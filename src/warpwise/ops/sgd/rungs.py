@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +63,26 @@ def one_launch(outputs: object, params: Tensors, grads: Tensors, buffers: Buffer
         kernel(*lists[0], *lists[1], *lists[2], *sizes, *[0] * absent, *firsts, *[blocks] * absent, *settings)
 
 
+def triton(outputs: object, params: Tensors, grads: Tensors, buffers: Buffers, *settings: Any) -> None:
+    from warpwise.ops.sgd.k04_triton import sgd
+
+    *scalars, nesterov = settings
+    given = list(triples(params, grads, buffers))
+    for start in range(0, len(given), AT_ONCE):
+        ps, gs, bs = zip(*given[start : start + AT_ONCE], strict=True)
+        sizes = tuple(p.numel() for p in ps)
+        firsts = (0, *accumulate(cdiv(size, PER_BLOCK) for size in sizes))
+        kernel = sgd[(firsts[-1],)]
+        kernel(ps, gs, bs if buffers else None, sizes, firsts, *scalars, NESTEROV=nesterov, BLOCK=PER_BLOCK)
+
+
 RUNGS = (
     make_rung(HERE, "k01_launch_per_parameter", "one launch per parameter", launch_per_parameter, dtypes=DTYPES,
               limits=limits),
     Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", dtypes=DTYPES, devices=("cpu",)),
     make_rung(HERE, "k03_one_launch", "12 parameters in one launch, 16-byte accesses", one_launch, dtypes=DTYPES,
+              limits=limits),
+    make_rung(HERE, "k04_triton", "12 parameters in one launch in Triton: tuples of tensors", triton, dtypes=DTYPES,
               limits=limits),
 )  # fmt: skip
 

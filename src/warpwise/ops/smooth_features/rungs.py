@@ -16,6 +16,7 @@ from warpwise.ops.smooth_features.spec import DTYPES
 HERE = Path(__file__).parent
 THREADS, BLOCKS_AN_SM = 256, 8  # kThreads of k02
 MOST_BLOCKS = 2**31 - 1
+TRITON_TILE = 512  # points times features of k03: four elements a thread
 
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
 FOUR_FEATURES = cuda.load(HERE / "k02_four_features.cu")
@@ -59,6 +60,17 @@ def four_features(out: Tensor, values: Tensor, *rest: Tensor | None) -> None:
     FOUR_FEATURES["smooth_four_features"][grid, THREADS](values, *rest, cuda.out(out), n, width, lanes)
 
 
+@each_hop
+def triton(out: Tensor, values: Tensor, rowptr: Tensor, columns: Tensor, weights: Tensor | None, scale: Tensor) -> None:
+    from warpwise.ops.smooth_features.k03_triton import smooth
+
+    n, width = values.shape
+    features = min(TRITON_TILE, 1 << (width - 1).bit_length())
+    points = TRITON_TILE // features
+    kernel = smooth[(cdiv(n, points), cdiv(width, features))]
+    kernel(values, rowptr, columns, weights, scale, out, n, width, POINTS=points, FEATURES=features, num_warps=4)
+
+
 def limits(values: Tensor, rowptr: Tensor, columns: Tensor, *rest: object) -> str | None:
     if rowptr.dtype != torch.int32 or columns.dtype != torch.int32:
         return f"takes a graph of int32, not {columns.dtype}"
@@ -71,6 +83,8 @@ RUNGS = (
     make_rung(HERE, "k01_thread_per_element", "one thread per feature of a point", thread_per_element, dtypes=DTYPES,
               limits=limits),
     make_rung(HERE, "k02_four_features", "four features per lane, 16-byte loads", four_features, dtypes=DTYPES,
+              limits=limits),
+    make_rung(HERE, "k03_triton", "a tile of points and features per program in Triton", triton, dtypes=DTYPES,
               limits=limits),
 )  # fmt: skip
 

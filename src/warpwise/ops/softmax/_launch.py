@@ -128,21 +128,27 @@ def long_rows(kernel: str, file: Path) -> Launch:
     return along_rows(launch)
 
 
-def _at_most(columns: int, why: str) -> Callable[..., str | None]:
-    """The limits of a rung: rows of up to ``columns`` elements, and no more rows than a grid has blocks."""
+def _at_most(columns: int, why: str, rows: int) -> Callable[..., str | None]:
+    """The limits of a rung: rows of up to ``columns`` elements, and up to ``rows`` rows, the blocks of a grid."""
 
     def limits(*args: Any) -> str | None:
         tensor, length = args[0], length_along(args[0], args[-1])
         if length > columns:
             return f"takes rows of up to {columns} elements ({why}), not {length}"
-        if length and tensor.numel() // length > MAX_ROWS:
-            return f"takes up to {MAX_ROWS} rows, one block each, not {tensor.numel() // length}"
+        if length and tensor.numel() // length > rows:
+            return f"takes up to {rows} rows, one block each, not {tensor.numel() // length}"
         return None
 
     return limits
 
 
 def rung(
-    folder: Path, name: str, idea: str, launch: Launch, columns: int = MAX_COLUMNS, why: str = "an index is 32 bits"
+    folder: Path,
+    name: str,
+    idea: str,
+    launch: Launch,
+    columns: int = MAX_COLUMNS,
+    why: str = "an index is 32 bits",
+    rows: int = MAX_ROWS,
 ) -> Rung:
-    return make_rung(folder, name, idea, launch, dtypes=KERNEL_DTYPES, limits=_at_most(columns, why))
+    return make_rung(folder, name, idea, launch, dtypes=KERNEL_DTYPES, limits=_at_most(columns, why, rows))

@@ -157,7 +157,11 @@ BACKWARD = Spec(
     reference=reference_backward,
     eager=eager_backward,
     cost=cost_backward,
-    cases=CASES,
+    cases=(
+        *CASES,
+        Case("columns", {"rows": 70, "columns": 40}, {"dim": 0}),
+        Case("few_columns", {"rows": 10003, "columns": 2}, {"dim": 0}),
+    ),
     sizes=SIZES,
     dtypes=KERNEL_DTYPES,
     autocast="float32",

@@ -8,7 +8,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
-from warpwise.ops._packs import PACK_BLOCK, one_input_blocks
+from warpwise.ops._packs import PACK_BLOCK, elementwise_blocks
 
 HERE = Path(__file__).parent
 BLOCK = 256
@@ -32,8 +32,8 @@ def grid_stride(out: torch.Tensor, input: torch.Tensor) -> None:
 
 
 def vectorised(out: torch.Tensor, input: torch.Tensor) -> None:
-    blocks, large = one_input_blocks(input.numel(), input.element_size())
-    kernel = VECTORISED[f"square<{cuda.ctype(input.dtype)}, {large}>"]
+    blocks = elementwise_blocks(input.numel(), input.element_size())
+    kernel = VECTORISED[f"square<{cuda.ctype(input.dtype)}>"]
     kernel[blocks, PACK_BLOCK](input, cuda.out(out), input.numel())
 
 

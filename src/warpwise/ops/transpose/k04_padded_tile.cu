@@ -1,10 +1,13 @@
 // One element of padding per row of the tile: (i, j) is in bank (i + j) mod 32, so a column covers all 32 banks.
 // in: (rows, cols), out: (cols, rows). Block (32, 8); grid: (cdiv(cols, 32), cdiv(rows, 32)).
+#include <warpwise/core/previous_kernel.cuh>
+
 template <typename T>
 __global__ void transpose(const T* in, T* out, long long rows, long long cols) {
   // For 1- and 2-byte elements the padding is 4 bytes, one bank.
   constexpr int PADDING = sizeof(T) < 4 ? 4 / sizeof(T) : 1;
   __shared__ T tile[32][32 + PADDING];
+  warpwise::wait_for_previous_kernel();
   const long long row0 = blockIdx.y * 32LL, col0 = blockIdx.x * 32LL;
   for (int i = threadIdx.y; i < 32; i += 8) {
     const long long row = row0 + i, col = col0 + threadIdx.x;

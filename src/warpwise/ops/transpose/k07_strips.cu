@@ -5,6 +5,8 @@
 // long dimension on the other side. Shared memory holds the strip with the long dimension contiguous. The pitch is a
 // multiple of 32 plus 32 / few, so that 32 adjacent elements of the range, in `few` lines, are in different banks.
 
+#include <warpwise/core/previous_kernel.cuh>
+
 constexpr int kThreads = 256;
 
 // Calls visit(offset in the strip's shared memory, index in the array of `few` lines of `length`) for each element.
@@ -44,6 +46,7 @@ __global__ void __launch_bounds__(kThreads) transpose(const T* __restrict__ in, 
   T* const tile = reinterpret_cast<T*>(shared);
   const long long first = static_cast<long long>(blockIdx.x) * strip;
   const int valid = static_cast<int>(length - first < strip ? length - first : strip);
+  warpwise::wait_for_previous_kernel();
   const auto load = [=](int at, long long from) { tile[at] = in[from]; };
   const auto store = [=](int at, long long to) { out[to] = tile[at]; };
   if (FEW_ROWS)

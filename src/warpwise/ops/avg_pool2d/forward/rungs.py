@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from warpwise.ops._defaults import first_taking
 from warpwise.ops._windows import Pair, is_nhwc, limits
 
 HERE = Path(__file__).parent
-THREADS = 256
+THREADS, UNROLLED = 256, 64  # of a block; pixels of a window of k05
 FLOAT32 = (torch.float32,)
 THREAD_PER_WINDOW = cuda.load(HERE / "k01_thread_per_window.cu")
 HALVED = cuda.load(HERE / "k03_halved.cu")
@@ -61,6 +62,24 @@ def channel_vectors(output: torch.Tensor, input: torch.Tensor, *settings: Any) -
     _pool_vectors.launch(CHANNEL_VECTORS, "avg_pool2d_vectors", [input], [output], sizes, counts)
 
 
+def triton(
+    output: torch.Tensor, input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, counts: bool
+) -> None:
+    from warpwise.ops.avg_pool2d.forward.k05_triton import avg_pool2d
+
+    (kh, kw), (sh, sw), (ph, pw) = kernel_size, stride, padding
+    avg_pool2d[(cdiv(output.numel(), THREADS),)](
+        *(input, output, output.numel(), *input.shape[2:], *output.shape[2:]),
+        KH=kh, KW=kw, STRIDE_H=sh, STRIDE_W=sw, PAD_H=ph, PAD_W=pw, PADDING_COUNTS=counts, BLOCK=THREADS, num_warps=4,
+    )  # fmt: skip
+
+
+def triton_limits(input: torch.Tensor, kernel_size: Pair, *rest: Any) -> str | None:
+    if math.prod(kernel_size) > UNROLLED:
+        return f"takes windows of up to {UNROLLED} pixels, which are unrolled, not {tuple(kernel_size)}"
+    return limits(input)
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_window", "one thread per window", thread_per_window, dtypes=FLOAT32, limits=limits),
     Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", dtypes=FLOAT32, devices=("cpu",)),
@@ -69,6 +88,8 @@ RUNGS = (
     make_rung(HERE, "k04_channel_vectors", "NHWC, 16-bit types: 16 bytes of channels, unrolled windows",
               channel_vectors, dtypes=_pool_vectors.DTYPES, limits=lambda input, *rest: _pool_vectors.limits(input),
               strided=True),
+    make_rung(HERE, "k05_triton", "a block of windows per program in Triton, unrolled", triton,
+              dtypes=_pool_vectors.DTYPES, limits=triton_limits),
 )  # fmt: skip
 
 

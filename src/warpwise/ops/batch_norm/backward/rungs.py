@@ -9,7 +9,8 @@ import torch
 
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
-from warpwise.operation import make_rung
+from warpwise.operation import Rung, make_rung
+from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.batch_norm import _launch
 from warpwise.ops.batch_norm._launch import THREADS, flat, in_rows, parts, sizes, vector
@@ -20,6 +21,7 @@ BLOCK_PER_CHANNEL = cuda.load(HERE / "k01_block_per_channel.cu")
 SPLIT_CHANNELS = cuda.load(HERE / "k02_split_channels.cu")
 WHOLE_CHANNEL = cuda.load(HERE / "k04_whole_channel.cu")
 CHANNELS_LAST = cuda.load(HERE / "k03_channels_last.cu")
+IN_C = function(HERE / "k06_c.c", "batch_norm_backward", "pppppppppplllf")
 FLOAT32 = (torch.float32,)
 Gradients = tuple[torch.Tensor, Optional, Optional]
 
@@ -71,16 +73,13 @@ def channels_last(outputs: Gradients, *args: Any) -> None:
     dy, dmean, dvar, input, weight, bias, eps, mean, var = args
     dx, dw, db = outputs
     count, channels, width, across, split, blocks, tiles = _launch.rows(input, dx, dy)
-    types = f"{cuda.ctype(input.dtype)}, {_launch.parameter_type(input, weight, bias)}, {width}"
-    partials, counters = mean.new_empty((split, channels, 2)), semaphores(input, tiles)
-    sums, x, g = mean.new_empty((channels, 2)), flat(input), dy if dy is None else flat(dy)
-    grid = (split, tiles), THREADS
-    kernel = CHANNELS_LAST[f"gradient_column_sums<{types}>"][grid]
-    outs = (cuda.out(sums), _out(dw), _out(db))
-    kernel(g, x, mean, var, *outs, partials, counters, count, channels, across, eps)
-    if input.numel():
-        kernel = CHANNELS_LAST[f"gradient_of_rows<{types}>"][(blocks, tiles), THREADS]
-        kernel(g, dmean, dvar, x, weight, mean, var, sums, cuda.out(flat(dx)), count, channels, across, eps)
+    type, parameters = cuda.ctype(input.dtype), _launch.parameter_type(input, weight, bias)
+    partials, x, g = mean.new_empty((split, channels, 2)), flat(input), dy if dy is None else flat(dy)
+    kernel = CHANNELS_LAST[f"gradient_column_sums<{type}, {width}>"][(split, tiles), THREADS]
+    kernel(g, x, mean, var, cuda.out(partials), count, channels, across, eps)
+    kernel = CHANNELS_LAST[f"gradient_of_rows<{type}, {parameters}, {width}>"][(blocks, tiles), THREADS]
+    outs = (cuda.out(flat(dx)) if input.numel() else None, _out(dw), _out(db))
+    kernel(g, dmean, dvar, x, weight, mean, var, partials, split, *outs, count, channels, across, eps)
 
 
 def whole_channel(outputs: Gradients, *args: Any) -> None:
@@ -94,6 +93,17 @@ def whole_channel(outputs: Gradients, *args: Any) -> None:
     kernel(dy, dmean, dvar, input, weight, mean, var, *outs, *sizes(input), eps)
 
 
+def triton(outputs: Gradients, *args: Any) -> None:
+    from warpwise.ops.batch_norm.backward.k05_triton import launch
+
+    launch(outputs, *args)
+
+
+def in_c(outputs: Gradients, *args: Any) -> None:
+    dy, dmean, dvar, input, weight, _, eps, mean, var = args
+    IN_C(dy, dmean, dvar, input, weight, mean, var, *outputs, *sizes(input), eps)
+
+
 RUNGS = (
     make_rung(HERE, "k01_block_per_channel", "one block per channel, two passes", block_per_channel, dtypes=FLOAT32,
               limits=limits),
@@ -103,6 +113,9 @@ RUNGS = (
               dtypes=DTYPES, limits=row_limits, strided=True),
     make_rung(HERE, "k04_whole_channel", "one launch, a block of up to 1024 threads per channel", whole_channel,
               dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k05_triton", "several programs per channel in Triton, which all add the partial sums", triton,
+              dtypes=DTYPES, limits=limits),
+    Rung("k06_c", "the definition in C", "c", in_c, HERE / "k06_c.c", dtypes=FLOAT32, devices=("cpu",)),
 )  # fmt: skip
 
 

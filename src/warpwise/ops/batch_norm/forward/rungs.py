@@ -81,6 +81,12 @@ def whole_channel(outputs: Three, input: torch.Tensor, weight: Optional, bias: O
     kernel(input, weight, bias, out, cuda.out(mean), cuda.out(var), *sizes(input), eps)
 
 
+def triton(outputs: Three, *args: Any) -> None:
+    from warpwise.ops.batch_norm.forward.k06_triton import launch
+
+    launch(outputs, *args)
+
+
 RUNGS = (
     make_rung(HERE, "k01_block_per_channel", "one block per channel, three passes", block_per_channel, dtypes=FLOAT32,
               limits=limits),
@@ -91,6 +97,8 @@ RUNGS = (
               dtypes=DTYPES, limits=_row_limits, strided=True),
     make_rung(HERE, "k05_whole_channel", "one launch, a block of up to 1024 threads per channel", whole_channel,
               dtypes=DTYPES, limits=_split_limits),
+    make_rung(HERE, "k06_triton", "several programs per channel in Triton, which all add the partial sums", triton,
+              dtypes=DTYPES, limits=limits),
 )  # fmt: skip
 
 

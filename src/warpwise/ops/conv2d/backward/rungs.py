@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.operation import Rung, cdiv, make_rung, sm_count
+from warpwise.ops._c import function
 from warpwise.ops._conv3x3 import add_parts, each, flags, groups, output_tile, weights
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv2d import _launch
@@ -21,6 +22,7 @@ BLOCKS_PER_SM, SHORTEST = 4, 256  # blocks of 128 threads; pixels per split
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
 IMPLICIT_GEMM = cuda.load(HERE / "k02_implicit_gemm.cu")
 DIRECT = cuda.load(HERE / "k03_direct_tiles.cu")
+IN_C = function(HERE / "k05_c.c", "conv2d_backward", "ppppppllllllllllllllll")
 MOST_CHANNELS = 16  # of an input that the default takes
 
 
@@ -113,6 +115,16 @@ def direct_tiles(
             add_parts(DIRECT, parts, sums)
 
 
+def triton(outputs: Three, *args: Any) -> None:
+    from warpwise.ops.conv2d.backward.k04_triton import launch
+
+    launch(outputs, *args)
+
+
+def in_c(outputs: Three, grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> None:
+    IN_C(grad_output, input, weight, *outputs, *geometry(input, weight, *rest))
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_element", "one thread per element of each gradient", thread_per_element,
               dtypes=DTYPES, limits=limits),
@@ -120,6 +132,8 @@ RUNGS = (
               implicit_gemm, dtypes=DTYPES, limits=limits),
     make_rung(HERE, "k03_direct_tiles", "direct sums of 3 x 3 filters from tiles in shared memory", direct_tiles,
               dtypes=DTYPES, limits=direct_limits),
+    make_rung(HERE, "k04_triton", "implicit GEMMs with tl.dot, split sums", triton, dtypes=DTYPES, limits=limits),
+    Rung("k05_c", "the definition in C", "c", in_c, HERE / "k05_c.c", dtypes=DTYPES, devices=("cpu",)),
 )  # fmt: skip
 
 

@@ -70,6 +70,12 @@ def direct_tiles(output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor
     kernel(input, weight, rest[0], cuda.out(output), *input.shape[1:], k, tile.rows, tile.strips)
 
 
+def triton(output: torch.Tensor, *args: Any) -> None:
+    from warpwise.ops.conv2d.forward.k06_triton import launch
+
+    launch(output, *args)
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_output", "one thread per output element", thread_per_output, dtypes=DTYPES,
               limits=limits),
@@ -81,6 +87,8 @@ RUNGS = (
               dtypes=DTYPES, limits=limits),
     make_rung(HERE, "k05_direct_tiles", "direct sums of 3 x 3 filters from tiles in shared memory", direct_tiles,
               dtypes=DTYPES, limits=direct_limits),
+    make_rung(HERE, "k06_triton", "implicit GEMM with tl.dot, on tensor cores with tf32", triton, dtypes=DTYPES,
+              limits=limits),
 )  # fmt: skip
 
 

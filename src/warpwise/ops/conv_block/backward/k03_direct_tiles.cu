@@ -11,30 +11,24 @@
 
 constexpr int kThreads = warpwise::kConvThreads;
 
-// sums: (k, parts, 2): sum g and sum g (y - mean) rstd of a part of a channel, g the gradient of the normalised value.
-// Grid: (parts, k).
+// The sums over every gridDim.x-th block of windows of the channel, of dy and of dy times the distance from the mean of
+// the first maximum above 0; y: (n, k, h, w).
 template <bool PAIRS>
-__global__ void __launch_bounds__(kThreads) channel_parts(const float* y, const float* dy, const float* mean,
-                                                          const float* var, const float* gamma, const float* beta,
-                                                          float* sums, int n, int k, int h, int w, float eps) {
-  __shared__ float warp_values[warpwise::kWarp];
-  const int channel = blockIdx.y, windows = (h / 2) * (w / 2), ow = w / 2;
+__device__ inline void add_windows(const float* y, const float* dy, float mean, float scale, float shift, int n, int k,
+                                   int h, int w, float& sum, float& dot) {
+  const int windows = (h / 2) * (w / 2), ow = w / 2, oh = h / 2;
   const Windows<PAIRS, false> source{y, dy, nullptr, h, w};
   const int start = blockIdx.x * kThreads + threadIdx.x, step = gridDim.x * kThreads;
   int image = start / windows, r = start % windows / ow, c = start % ow;
-  const int image_step = step / windows, row_step = step % windows / ow, column_step = step % ow, oh = h / 2;
-  warpwise::wait_for_previous_kernel();
-  const float m = mean[channel], rstd = rsqrtf(var[channel] + eps);
-  const float scale = gamma[channel] * rstd, shift = beta[channel];
-  float sum = 0.0f, dot = 0.0f;
+  const int image_step = step / windows, row_step = step % windows / ow, column_step = step % ow;
 #pragma unroll 4
-  while (dy && image < n) {
-    const auto raw = source.load(image * k + channel, r, c);
-    const int at = chosen(raw.y, m, scale, shift);
+  while (image < n) {
+    const auto raw = source.load(image * k + blockIdx.y, r, c);
+    const int at = chosen(raw.y, mean, scale, shift);
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       sum += at == e ? raw.dy : 0.0f;
-      dot += at == e ? raw.dy * (raw.y[e] - m) : 0.0f;
+      dot += at == e ? raw.dy * (raw.y[e] - mean) : 0.0f;
     }
     c += column_step;
     r += row_step;
@@ -48,8 +42,57 @@ __global__ void __launch_bounds__(kThreads) channel_parts(const float* y, const 
       ++image;
     }
   }
+}
+
+// The sums of dy and of dy (out - shift) where out > 0; out: (n, k, windows).
+__device__ inline void add_pooled(const float* out, const float* dy, float shift, int n, int k, int windows, float& sum,
+                                  float& dot) {
+  constexpr int kBatch = 4;
+  const int start = blockIdx.x * kThreads + threadIdx.x, step = gridDim.x * kThreads;
+  int image = start / windows, at = start - image * windows;
+  const int image_step = step / windows, at_step = step - image_step * windows;
+  while (image < n) {
+    float pooled[kBatch], gradient[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int from = (image * k + blockIdx.y) * windows + at;
+      pooled[i] = image < n ? out[from] : 0.0f;
+      gradient[i] = image < n ? dy[from] : 0.0f;
+      at += at_step;
+      image += image_step;
+      if (at >= windows) {
+        at -= windows;
+        ++image;
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      sum += pooled[i] > 0.0f ? gradient[i] : 0.0f;
+      dot += pooled[i] > 0.0f ? gradient[i] * (pooled[i] - shift) : 0.0f;
+    }
+  }
+}
+
+// sums: (k, parts, 2): sum g and sum g (y - mean) rstd of a part of a channel, g the gradient of the normalised value.
+// g is not 0 where out: (n, k, h / 2, w / 2), the output, is positive, and there (y - mean) rstd is (out - beta) /
+// gamma, so a quarter of the values is read. Where gamma is small, or out is null, the sums are those of y. Grid:
+// (parts, k).
+template <bool PAIRS>
+__global__ void __launch_bounds__(kThreads) channel_parts(const float* y, const float* out, const float* dy,
+                                                          const float* mean, const float* var, const float* gamma,
+                                                          const float* beta, float* sums, int n, int k, int h, int w,
+                                                          float eps) {
+  __shared__ float warp_values[warpwise::kWarp];
+  const int channel = blockIdx.y;
+  warpwise::wait_for_previous_kernel();
+  const float scale = gamma[channel], shift = beta[channel], size = fabsf(scale);
+  const float m = mean[channel], rstd = rsqrtf(var[channel] + eps);
+  const bool pooled = out && size > 1e-20f && 4.0f * size >= fabsf(shift);
+  float sum = 0.0f, dot = 0.0f;
+  if (dy && pooled) add_pooled(out, dy, shift, n, k, (h / 2) * (w / 2), sum, dot);
+  if (dy && !pooled) add_windows<PAIRS>(y, dy, m, scale * rstd, shift, n, k, h, w, sum, dot);
   sum = warpwise::block_reduce<warpwise::Sum, kThreads>(sum, warp_values);
-  dot = warpwise::block_reduce<warpwise::Sum, kThreads>(dot * rstd, warp_values);
+  dot = warpwise::block_reduce<warpwise::Sum, kThreads>(pooled ? dot / scale : dot * rstd, warp_values);
   if (threadIdx.x > 0) return;
   sums[2 * (channel * gridDim.x + blockIdx.x)] = sum;
   sums[2 * (channel * gridDim.x + blockIdx.x) + 1] = dot;

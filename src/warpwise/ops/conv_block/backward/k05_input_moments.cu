@@ -16,7 +16,8 @@ constexpr int kFilterSums = one_channel::kTaps + 1;  // A and S
 // Blocks below `blocks` compute the sums of filters over the windows of `share` units: sums: (k, blocks splits,
 // kFilterSums), with `splits` warps per group. The other blocks compute the moments of x over `moment_share` units:
 // moments: (gridDim.x - blocks, kPart). Grid: (blocks and moment blocks, tiles of kEach filters for each of
-// 2^group_bits groups).
+// 2^group_bits groups). An ordinary launch: it places a block of windows and one of moments on an SM, which blocks that
+// wait for the previous kernel, placed as slots become free, would not be.
 template <int VECTOR>
 __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const float* f, const float* dy,
                                                            const float* mean, const float* var, const float* gamma,
@@ -25,7 +26,6 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
                                                            int share, int blocks, int moment_rows, int moment_bands,
                                                            int moment_each, int moment_share, int group_bits,
                                                            float eps) {
-  warpwise::wait_for_previous_kernel();
   extern __shared__ __align__(16) float tile[];
   const float sample = one_channel::sample_of(x, n * h * w);
   one_channel::Tiles<kThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, 0.0f};

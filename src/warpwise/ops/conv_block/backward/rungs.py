@@ -9,14 +9,16 @@ import torch
 
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
+from warpwise.gemm.limits import requires_hopper
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._conv3x3 import add_parts, each, flags, groups, output_tile, row_limits, weights
-from warpwise.ops._conv3x3_mma import FEW_BATCH_PIXELS, band, fills_tiles, mma_limits
+from warpwise.ops._conv3x3_mma import FEW_BATCH_PIXELS, PLANES, band, fills_tiles, mma_limits
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv2d.op import CONV2D_BACKWARD
 from warpwise.ops.conv_block import _one_channel as one_channel
-from warpwise.ops.conv_block.backward import k06_tensor_cores
+from warpwise.ops.conv_block.backward import k06_tensor_cores, k07_stored_gradient
 from warpwise.ops.conv_block.forward import rungs as forward
+from warpwise.ops.conv_block.forward.k06_tensor_cores import warpgroups_fit
 from warpwise.ops.conv_block.spec import DTYPES, convolved_shape
 
 HERE = Path(__file__).parent
@@ -40,6 +42,10 @@ def direct_limits(*args: Any) -> str | None:
 
 def mma_sync_limits(*args: Any) -> str | None:
     return mma_limits(args[4]) or limits(*args)
+
+
+def stored_limits(*args: Any) -> str | None:
+    return requires_hopper(args[4]) or mma_sync_limits(*args)
 
 
 def moment_limits(*args: Any) -> str | None:
@@ -79,7 +85,8 @@ def separate_passes(outputs: Any, *args: Any) -> None:
     _convolution("k01_thread_per_element", outputs, d, *args)
 
 
-def fused(outputs: Any, *args: Any) -> None:
+def _grad_convolved(outputs: Any, *args: Any) -> torch.Tensor:
+    """The gradient of the convolution; writes dgamma and dbeta."""
     dy, dmean, dvar, dconv, _, _, gamma, beta, eps, mean, var, *_ = args
     dgamma, dbeta = outputs[2:]
     y = _stored(*args)
@@ -94,7 +101,11 @@ def fused(outputs: Any, *args: Any) -> None:
     if y.numel():
         kernel = FUSED["grad_convolved"][cdiv(n * k * cdiv(h, 2) * cdiv(w, 2), THREADS), THREADS]
         kernel(y, dy, dmean, dvar, dconv, mean, var, gamma, beta, dgamma, dbeta, cuda.out(d), *sizes)
-    _convolution("k02_implicit_gemm", outputs, d, *args)
+    return d
+
+
+def fused(outputs: Any, *args: Any) -> None:
+    _convolution("k02_implicit_gemm", outputs, _grad_convolved(outputs, *args), *args)
 
 
 def _pairs(y: torch.Tensor, dconv: torch.Tensor | None) -> bool:
@@ -104,12 +115,12 @@ def _pairs(y: torch.Tensor, dconv: torch.Tensor | None) -> bool:
 
 def _channel_parts(y: torch.Tensor, *args: Any) -> torch.Tensor:
     """Partial sums, (K, parts, 2), of the gradient of the normalised values, and of that gradient times the value."""
-    dy, _, _, dconv, _, _, gamma, beta, eps, mean, var, *_ = args
+    dy, _, _, dconv, _, _, gamma, beta, eps, mean, var, *_, output = args
     n, k, h, w = y.shape
     parts = max(1, min(cdiv(BLOCKS_PER_SM * sm_count(y), k), cdiv(n * (h // 2) * (w // 2), FEWEST_WINDOWS), MOST_PARTS))
     sums = y.new_empty((k, parts, 2))
     kernel = DIRECT[f"channel_parts<{flags(_pairs(y, dconv))}>"][(parts, k), THREADS]
-    kernel(y, dy, mean, var, gamma, beta, cuda.out(sums), *y.shape, eps)
+    kernel(y, output, dy, mean, var, gamma, beta, cuda.out(sums), *y.shape, eps)
     return sums
 
 
@@ -152,8 +163,9 @@ def input_moments(outputs: Any, *args: Any) -> None:
     windows = one_channel.tiles(n, h, w, h // 2, w // 2, max(1, (2 * sms - pixel_blocks) // tall), 32 * splits)
     blocks = windows.blocks if dy is not None else 0
     sums, moments = x.new_empty((k, blocks * splits, FILTER_SUMS)), x.new_empty((pixels.blocks, one_channel.PART))
+    shared = max(windows.shared(w // 2), pixels.shared())
     kernel = MOMENTS[f"window_sums<{one_channel.vector(x)}>"][
-        (blocks + pixels.blocks, tall), one_channel.THREADS, max(windows.shared(w // 2), pixels.shared())
+        (blocks + pixels.blocks, tall), one_channel.THREADS, shared
     ]
     kernel(x, weight, dy, mean, var, gamma, beta, cuda.out(sums), cuda.out(moments), n, h, w, k, windows.pitch,
            windows.rows, windows.bands, windows.each, windows.share, blocks, pixels.rows, pixels.bands, pixels.each,
@@ -172,6 +184,35 @@ def tensor_cores(outputs: Any, *args: Any) -> None:
     add_parts(DIRECT, partials, outputs[1])
 
 
+def stored_gradient(outputs: Any, *args: Any) -> None:
+    input, weight = args[4:6]
+    if not input.numel():
+        fused(outputs, *args)
+        return
+    d = _grad_convolved(outputs, *args)
+    if outputs[0] is not None:
+        k07_stored_gradient.grad_input(d, weight, outputs[0])
+    add_parts(DIRECT, k07_stored_gradient.grad_weight(input, d, weight.numel()), outputs[1])
+
+
+def triton(outputs: Any, *args: Any) -> None:
+    from warpwise.ops.conv_block.backward.k08_triton import launch
+    from warpwise.ops.conv_block.forward.k08_triton import convolution
+
+    input, weight, gamma, beta, eps, mean, var, y = args[4:12]
+    if not input.numel() or not weight.numel():
+        for output in outputs:
+            if output is not None:
+                output.zero_()
+        return
+    if y is None:
+        y = input.new_empty(convolved_shape(input, weight))
+        convolution(input, weight, y)
+    d = torch.empty_like(y)
+    launch(y, (*outputs[2:], d), args[:4], (mean, var, gamma, beta), eps)
+    _convolution("k04_triton", outputs, d, *args)
+
+
 RUNGS = (
     make_rung(HERE, "k01_separate_passes", "a thread per channel, then a thread per pixel", separate_passes,
               dtypes=DTYPES, limits=limits),
@@ -183,21 +224,25 @@ RUNGS = (
               input_moments, dtypes=DTYPES, limits=moment_limits),
     make_rung(HERE, "k06_tensor_cores", "both gradients by mma.sync from one recomputed gradient of the convolution",
               tensor_cores, dtypes=DTYPES, limits=mma_sync_limits),
+    make_rung(HERE, "k07_stored_gradient", "Hopper, many channels: the convolution's gradient is stored; wgmma for dx",
+              stored_gradient, dtypes=DTYPES, limits=stored_limits),
+    make_rung(HERE, "k08_triton", "Triton: two launches for the gradient of the convolution, then implicit GEMMs",
+              triton, dtypes=DTYPES, limits=limits),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
     """PyTorch for more than ``forward.MOST_CHANNELS`` channels, else the first of these that takes the arguments.
 
-    k05; k06 for many pixels or an image for most SMs, if channels and filters fill the tiles of tensor cores; k03 and
-    k02.
+    k05; k06 for many pixels or an image for most SMs, if up to 16 channels and 32 filters fill the tiles of tensor
+    cores; k07 if more of them do, and all filters fit in shared memory; k03 and k02.
     """
-    n, channels, h, w = args[4].shape
+    (n, channels, h, w), filters = args[4].shape, args[5].shape[0]
     names = ["k05_input_moments", "k03_direct_tiles", "k02_fused"]
-    if (
-        (n * h * w > FEW_BATCH_PIXELS or 4 * n * band(h, w).bands >= 3 * sm_count(args[4]))
-        and fills_tiles(channels, args[5].shape[0])
-        and args[5].shape[0] <= k06_tensor_cores.FILTERS
-    ):
-        names.insert(1, "k06_tensor_cores")
+    if channels <= PLANES and filters <= k06_tensor_cores.FILTERS:
+        images = n * h * w > FEW_BATCH_PIXELS or 4 * n * band(h, w).bands >= 3 * sm_count(args[4])
+        if images and fills_tiles(channels, filters):
+            names.insert(1, "k06_tensor_cores")
+    elif fills_tiles(channels, filters, k07_stored_gradient.FILTERS) and warpgroups_fit(h, w, filters):
+        names.insert(1, "k07_stored_gradient")
     return first_taking(RUNGS, args, *names) if channels <= forward.MOST_CHANNELS else None

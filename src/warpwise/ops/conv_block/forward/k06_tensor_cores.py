@@ -7,9 +7,10 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
+from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops._conv3x3 import flags
-from warpwise.ops._conv3x3_mma import PLANES, QUADS, band, filter_bytes
+from warpwise.ops._conv3x3_mma import PLANES, QUADS, Band, band, filter_bytes
 from warpwise.ops.conv_block.spec import Four
 
 HERE = Path(__file__).parent
@@ -18,7 +19,17 @@ WARPGROUPS = cuda.load(HERE / "k07_warpgroups.cu")
 WGMMA_PIXELS, WGMMA_FILTERS, WGMMA_THREADS = 256, 32, 512  # of a band: four tiles of kWgmmaPixels; kWgmmaFilters
 WGMMA_FILTER_BYTES = 4 * 2 * 5 * 32 * WGMMA_FILTERS  # WgmmaFilters::kFloats
 POOL_THREADS = 256  # kPoolThreads
-MOST_RESIDENT = 96 * 1024  # bytes of shared memory of a block that keeps all its filters
+MOST_RESIDENT = 96 * 1024  # bytes of shared memory of a block of k06 that keeps all its filters
+
+
+def warpgroup_bytes(bands: Band, chunks: int) -> int:
+    """Shared memory of a block of wgmma that keeps the filters of ``chunks`` chunks of planes."""
+    return 2 * QUADS * bands.quad + bands.offsets + chunks * WGMMA_FILTER_BYTES
+
+
+def warpgroups_fit(h: int, w: int, channels: int) -> bool:
+    """True if a block of wgmma keeps the filters of all ``channels``: one block is resident on an SM anyway."""
+    return warpgroup_bytes(band(h, w, WGMMA_PIXELS), cdiv(channels, PLANES)) <= HOPPER_SHARED
 
 
 def convolve(input: torch.Tensor, weight: torch.Tensor, convolved: torch.Tensor) -> torch.Tensor:
@@ -47,13 +58,12 @@ def convolve_by_warpgroups(input: torch.Tensor, weight: torch.Tensor, convolved:
     n, c, h, w = input.shape
     k = weight.shape[0]
     chunks, bands, sms = cdiv(c, PLANES), band(h, w, WGMMA_PIXELS), sm_count(input)
-    planes = 2 * QUADS * bands.quad + bands.offsets
-    resident = planes + chunks * WGMMA_FILTER_BYTES <= MOST_RESIDENT
+    resident = warpgroups_fit(h, w, c)
     units = bands.bands * cdiv(k, WGMMA_FILTERS)  # blocks that take an image
     splits = max(1, min(n, sms // units))
     partials = input.new_empty((k, splits * bands.bands, 3))
     kernel = WARPGROUPS[f"convolution_with_statistics<{flags(resident)}>"]
-    kernel[splits * units, WGMMA_THREADS, planes + (chunks if resident else 1) * WGMMA_FILTER_BYTES](
+    kernel[splits * units, WGMMA_THREADS, warpgroup_bytes(bands, chunks if resident else 1)](
         *(input, weight, cuda.out(convolved), cuda.out(partials)),
         *(splits * bands.bands, n, c, h, w, k, bands.rows, splits),
     )

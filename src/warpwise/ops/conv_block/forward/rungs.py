@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.limits import requires_hopper
+from warpwise.gemm.limits import even_shared, requires_hopper
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._c import function
 from warpwise.ops._conv3x3 import each, groups, output_tile
-from warpwise.ops._conv3x3_mma import FEW_BATCH_PIXELS, fills_tiles, mma_limits
+from warpwise.ops._conv3x3_mma import FEW_BATCH_PIXELS, PLANES, fills_tiles, mma_limits
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv_block import _one_channel as one_channel
 from warpwise.ops.conv_block.forward import k06_tensor_cores
@@ -136,7 +136,8 @@ def input_moments(outputs: Four, *args: Any) -> None:
     threads = 256 if input.numel() <= FEW_PIXELS * sms else 512
     tiles = one_channel.tiles(n, h, w, cdiv(h, 2), w, sms, threads)
     parts = input.new_empty((tiles.blocks, one_channel.PART))
-    kernel = MOMENTS[f"input_moments<{vector}, {threads}>"][tiles.blocks, threads, tiles.shared()]
+    shared = even_shared(input, tiles.blocks, tiles.shared())
+    kernel = MOMENTS[f"input_moments<{vector}, {threads}>"][tiles.blocks, threads, shared]
     kernel(input, cuda.out(parts), n, h, w, *tiles[:-1])
     groups = one_channel.groups(k, EACH)
     tall = cdiv(k, EACH * groups)
@@ -175,6 +176,12 @@ def warpgroups(outputs: Four, *args: Any) -> None:
     k06_tensor_cores.normalise_and_pool(outputs, convolved, partials, *rest)
 
 
+def triton(outputs: Four, *args: Any) -> None:
+    from warpwise.ops.conv_block.forward.k08_triton import launch
+
+    launch(outputs, _stored(outputs, *args), *args)
+
+
 RUNGS = (
     make_rung(HERE, "k01_separate_passes", "a kernel for each step, a thread for each result", separate_passes,
               dtypes=DTYPES, limits=limits),
@@ -189,14 +196,16 @@ RUNGS = (
               tensor_cores, dtypes=DTYPES, limits=mma_sync_limits),
     make_rung(HERE, "k07_warpgroups", "Hopper: the convolution by wgmma; the pooling combines the statistics",
               warpgroups, dtypes=DTYPES, limits=warpgroup_limits),
+    make_rung(HERE, "k08_triton", "Triton: tiles of tl.dot also give statistics; normalise, relu and pool in one",
+              triton, dtypes=DTYPES, limits=limits),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
     """k05 for one input channel (or k03 if k05 does not take the images), PyTorch for more than MOST_CHANNELS.
 
-    For channels and filters that fill the tiles of tensor cores, k07 on Hopper, else k06 for many pixels;
-    otherwise k04.
+    For channels and filters that fill the tiles of tensor cores, k07 on Hopper if all filters fit in shared memory,
+    else k06 for many pixels and up to 16 channels; otherwise k04.
 
     The passes over memory that the fusion saves do not depend on the input's channels, but the convolution's time does:
     at 64 channels and 64 filters, cuDNN takes 0.7 of k03's time.
@@ -206,8 +215,9 @@ def default(*args: Any) -> str | None:
     if channels == 1:
         names: tuple[str, ...] = ("k05_input_moments", "k03_fused")
     elif fills_tiles(channels, weight.shape[0]):
-        many = ("k06_tensor_cores",) if n * h * w > FEW_BATCH_PIXELS else ()
-        names = ("k07_warpgroups", *many, "k04_direct_tiles")
+        many = ("k06_tensor_cores",) if n * h * w > FEW_BATCH_PIXELS and channels <= PLANES else ()
+        fit = ("k07_warpgroups",) if k06_tensor_cores.warpgroups_fit(h, w, channels) else ()
+        names = (*fit, *many, "k04_direct_tiles")
     else:
         names = ("k04_direct_tiles",)
     return first_taking(RUNGS, args, *names) if channels <= MOST_CHANNELS else None

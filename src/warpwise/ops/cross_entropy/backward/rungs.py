@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.operation import cdiv, make_rung
+from warpwise.operation import Rung, cdiv, make_rung
+from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.cross_entropy.forward.rungs import MOST_CLASSES, MOST_ROWS, THREADS, lanes
 from warpwise.ops.cross_entropy.spec import DTYPES
@@ -16,6 +17,7 @@ from warpwise.ops.cross_entropy.spec import DTYPES
 HERE = Path(__file__).parent
 THREAD_PER_ROW = cuda.load(HERE / "k01_thread_per_row.cu")
 LANES_PER_ROW = cuda.load(HERE / "k02_lanes_per_row.cu")
+IN_C = function(HERE / "k04_c.c", "cross_entropy_backward", "ppppplll")
 
 
 def limits(grad_loss: torch.Tensor, input: torch.Tensor, *rest: object) -> str | None:
@@ -48,10 +50,24 @@ def lanes_per_row(
     kernel(grad_loss, input, target, count, cuda.out(grad_input), rows, classes, ignore_index)
 
 
+def triton(grad_input: torch.Tensor, *args: Any) -> None:
+    from warpwise.ops.cross_entropy.backward.k03_triton import launch
+
+    launch(grad_input, *args)
+
+
+def in_c(grad_input: torch.Tensor, *args: Any) -> None:
+    grad_loss, input, target, ignore_index, count = args
+    IN_C(grad_loss, input, target, count, grad_input, *input.shape, ignore_index)
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_row", "one thread per row", thread_per_row, dtypes=DTYPES, limits=limits),
     make_rung(HERE, "k02_lanes_per_row", "lanes along classes, maximum and sum in one pass", lanes_per_row,
               dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k03_triton", "a tile of rows and classes per program in Triton", triton, dtypes=DTYPES,
+              limits=limits),
+    Rung("k04_c", "the definition in C", "c", in_c, HERE / "k04_c.c", dtypes=DTYPES, devices=("cpu",)),
 )  # fmt: skip
 
 

@@ -61,12 +61,20 @@ def lanes_per_row(outputs: Two, input: torch.Tensor, target: torch.Tensor, ignor
     )
 
 
+def triton(outputs: Two, *args: Any) -> None:
+    from warpwise.ops.cross_entropy.forward.k04_triton import launch
+
+    launch(outputs, *args)
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_row", "one thread per row, then one thread for the mean", thread_per_row,
               dtypes=DTYPES, limits=limits),
     Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", dtypes=DTYPES, devices=("cpu",)),
     make_rung(HERE, "k03_lanes_per_row", "lanes along classes, maximum and sum in one pass, one launch",
               lanes_per_row, dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k04_triton", "a tile of rows and classes per program in Triton", triton, dtypes=DTYPES,
+              limits=limits),
 )  # fmt: skip
 
 

@@ -16,11 +16,13 @@ from warpwise.gemm.fused import problem as fused
 from warpwise.gemm.fused.problem import Operands, Problem, warpgroup_limit
 from warpwise.gemm.limits import rows_limit
 from warpwise.gemm.operands import KERNEL_DTYPES
-from warpwise.operation import cdiv, make_rung
+from warpwise.operation import Rung, cdiv, make_rung
+from warpwise.ops._c import function
 from warpwise.ops.matmul.op import MATMUL
 
 HERE = Path(__file__).parent
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
+IN_C = function(HERE / "k07_c.c", "linear", "pppppppllll")
 Outputs = tuple[torch.Tensor, torch.Tensor | None]
 
 
@@ -78,10 +80,16 @@ def thread_per_element(outputs: Outputs, *args: Any) -> None:
     )
 
 
+def in_c(outputs: Outputs, *args: Any) -> None:
+    input, weight, bias, activation, residual, row_scale, _ = args
+    IN_C(input, weight, bias, residual, row_scale, *outputs, *(sizes(input, weight)), activation_number(activation))
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_element", "one thread per element, with the epilogue before the store",
               thread_per_element, dtypes=KERNEL_DTYPES, limits=grid_of_elements, strided=True),
     *fused.rungs(problem, operands, warpgroup_limits, MATMUL),
+    Rung("k07_c", "the definition in C", "c", in_c, HERE / "k07_c.c", dtypes=(torch.float32,), devices=("cpu",)),
 )  # fmt: skip
 
 default = default_of(RUNGS, "k05_warpgroups", "k02_triton_pass", "k06_cluster_split_k", operands=operands)

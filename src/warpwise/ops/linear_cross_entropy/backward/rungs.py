@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.operation import Rung, cdiv, make_rung, sm_count
+from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.linear_cross_entropy.forward.rungs import ROWS, THREADS, WARPS, is_small, width
 from warpwise.ops.linear_cross_entropy.spec import DTYPES, Gradients, Optional
@@ -19,6 +20,7 @@ FEW_ROWS, CHUNK = 256, 128  # rows summed by one block in one launch; rows of a 
 MAX_ELEMENTS = 2**30  # of an input, a weight and the probabilities: a grid has 32 bits
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
 ONE_LAUNCH = cuda.load(HERE / "k02_one_launch.cu")
+IN_C = function(HERE / "k03_c.c", "linear_cross_entropy_backward", "pppppppppllll")
 
 
 def limits(grad_loss: Optional, grad_probabilities: Optional, input: torch.Tensor, *rest: Any) -> str | None:
@@ -98,11 +100,18 @@ def one_launch(
         ONE_LAUNCH["add_chunks"][grid](parts, *sums, chunks, features, classes)
 
 
+def in_c(outputs: Gradients, *args: Any) -> None:
+    grad_loss, _, input, linear_weight, target, _, ignore_index, probabilities, count, _ = args
+    sizes = *input.shape, len(linear_weight), ignore_index
+    IN_C(grad_loss, input, linear_weight, target, probabilities, count, *outputs, *sizes)
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_element", "one thread per element of each gradient", thread_per_element,
               dtypes=DTYPES, limits=limits),
     make_rung(HERE, "k02_one_launch", "all gradients in one launch; a second adds the sums of many rows", one_launch,
               dtypes=DTYPES, limits=limits_of_tiles),
+    Rung("k03_c", "the definition in C", "c", in_c, HERE / "k03_c.c", dtypes=DTYPES, limits=limits, devices=("cpu",)),
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 THREADS, WARPS = 256, 8
 MAX_CLASSES, MAX_FEATURES = 16, 512  # of the default: one group of classes; PyTorch's GEMM is faster for more products
 MAX_ROWS = 2**24  # counts are summed in float32, exactly
+TRITON_CLASSES = 256  # of k05
 ROWS = 4  # of a warp, where every SM gets a block
 THREAD_PER_ROW = cuda.load(HERE / "k01_thread_per_row.cu")
 WARP_PER_ROW = cuda.load(HERE / "k03_warp_per_row.cu")
@@ -117,6 +118,18 @@ def cluster(
     )
 
 
+def triton(outputs: Three, *args: Any) -> None:
+    from warpwise.ops.linear_cross_entropy.forward.k05_triton import launch
+
+    launch(outputs, *args)
+
+
+def triton_limits(input: torch.Tensor, linear_weight: torch.Tensor, *rest: object) -> str | None:
+    if len(linear_weight) > TRITON_CLASSES:
+        return f"takes up to {TRITON_CLASSES} classes, whose logits stay in registers, not {len(linear_weight)}"
+    return limits(input)
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_row", "one thread per row, then one thread for the mean", thread_per_row,
               dtypes=DTYPES, limits=limits),
@@ -125,6 +138,8 @@ RUNGS = (
               warp_per_row, dtypes=DTYPES, limits=limits),
     make_rung(HERE, "k04_cluster", "Hopper, few rows: one cluster, losses added through distributed shared memory",
               cluster, dtypes=DTYPES, limits=cluster_limits),
+    make_rung(HERE, "k05_triton", "a block of rows and all classes per program in Triton", triton, dtypes=DTYPES,
+              limits=triton_limits),
 )  # fmt: skip
 
 

@@ -10,17 +10,19 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.operation import cdiv, make_rung
+from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops import _pool_vectors
+from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops._windows import MOST_PIXELS, Pair, is_nhwc
 
 HERE = Path(__file__).parent
-THREADS = 256
+THREADS, UNROLLED = 256, 64  # of a block; pixels of a window of k04
 FLOAT32 = (torch.float32,)
 THREAD_PER_PIXEL = cuda.load(HERE / "k01_thread_per_pixel.cu")
 HALVED = cuda.load(HERE / "k02_halved.cu")
 CHANNEL_VECTORS = cuda.load(HERE / "k03_channel_vectors.cu")
+IN_C = function(HERE / "k05_c.c", "max_pool2d_backward", "ppplll")
 
 
 def limits(
@@ -88,6 +90,37 @@ def channel_vectors(
     _pool_vectors.launch(CHANNEL_VECTORS, "max_pool2d_backward_vectors", given, [grad_input], sizes)
 
 
+def triton(
+    grad_input: torch.Tensor,
+    grad_output: torch.Tensor,
+    indices: torch.Tensor,
+    shape_input: Sequence[int],
+    kernel_size: Pair,
+    stride: Pair,
+    padding: Pair,
+) -> None:
+    from warpwise.ops.max_pool2d.backward.k04_triton import max_pool2d_backward
+
+    (kh, kw), (sh, sw), (ph, pw) = kernel_size, stride, padding
+    max_pool2d_backward[(cdiv(grad_input.numel(), THREADS),)](
+        *(grad_output, indices, grad_input, grad_input.numel(), *grad_input.shape[2:], *grad_output.shape[2:]),
+        KH=kh, KW=kw, STRIDE_H=sh, STRIDE_W=sw, PAD_H=ph, PAD_W=pw, BLOCK=THREADS, num_warps=4,
+    )  # fmt: skip
+
+
+def triton_limits(
+    grad_output: torch.Tensor, indices: torch.Tensor, shape: Sequence[int], kernel: Pair, *rest: Any
+) -> str | None:
+    if math.prod(kernel) > UNROLLED:
+        return f"takes windows of up to {UNROLLED} pixels, which are unrolled, not {tuple(kernel)}"
+    return limits(grad_output, indices, shape, kernel, *rest)
+
+
+def in_c(grad_input: torch.Tensor, grad_output: torch.Tensor, indices: torch.Tensor, *rest: Any) -> None:
+    n, c, *image = grad_input.shape
+    IN_C(grad_output, indices, grad_input, n * c, math.prod(image), math.prod(grad_output.shape[2:]))
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_pixel", "one thread per pixel of the input", thread_per_pixel, dtypes=FLOAT32,
               limits=limits),
@@ -95,6 +128,9 @@ RUNGS = (
               dtypes=_pool_vectors.DTYPES, limits=halved_limits),
     make_rung(HERE, "k03_channel_vectors", "NHWC, 16-bit types: 16 bytes of channels, unrolled windows",
               channel_vectors, dtypes=_pool_vectors.DTYPES, limits=vector_limits, strided=True),
+    make_rung(HERE, "k04_triton", "a block of pixels per program in Triton, unrolled", triton,
+              dtypes=_pool_vectors.DTYPES, limits=triton_limits),
+    Rung("k05_c", "the definition in C", "c", in_c, HERE / "k05_c.c", dtypes=FLOAT32, devices=("cpu",)),
 )  # fmt: skip
 
 

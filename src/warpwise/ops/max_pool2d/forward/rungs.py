@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from warpwise.ops._windows import Pair, is_nhwc, limits
 from warpwise.ops.max_pool2d.spec import Two
 
 HERE = Path(__file__).parent
-THREADS = 256
+THREADS, UNROLLED = 256, 64  # of a block; pixels of a window of k05
 FLOAT32 = (torch.float32,)
 THREAD_PER_WINDOW = cuda.load(HERE / "k01_thread_per_window.cu")
 HALVED = cuda.load(HERE / "k03_halved.cu")
@@ -58,6 +59,23 @@ def channel_vectors(outputs: Two, input: torch.Tensor, *settings: Pair) -> None:
     _pool_vectors.launch(CHANNEL_VECTORS, "max_pool2d_vectors", [input], outputs, sizes)
 
 
+def triton(outputs: Two, input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> None:
+    from warpwise.ops.max_pool2d.forward.k05_triton import max_pool2d
+
+    result, _ = outputs
+    (kh, kw), (sh, sw), (ph, pw) = kernel_size, stride, padding
+    max_pool2d[(cdiv(result.numel(), THREADS),)](
+        *(input, *outputs, result.numel(), *input.shape[2:], *result.shape[2:]),
+        KH=kh, KW=kw, STRIDE_H=sh, STRIDE_W=sw, PAD_H=ph, PAD_W=pw, BLOCK=THREADS, num_warps=4,
+    )  # fmt: skip
+
+
+def triton_limits(input: torch.Tensor, kernel_size: Pair, *rest: Any) -> str | None:
+    if math.prod(kernel_size) > UNROLLED:
+        return f"takes windows of up to {UNROLLED} pixels, which are unrolled, not {tuple(kernel_size)}"
+    return limits(input)
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_window", "one thread per window", thread_per_window, dtypes=FLOAT32, limits=limits),
     Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", dtypes=FLOAT32, devices=("cpu",)),
@@ -66,6 +84,8 @@ RUNGS = (
     make_rung(HERE, "k04_channel_vectors", "NHWC, 16-bit types: 16 bytes of channels, unrolled windows",
               channel_vectors, dtypes=_pool_vectors.DTYPES, limits=lambda input, *rest: _pool_vectors.limits(input),
               strided=True),
+    make_rung(HERE, "k05_triton", "a block of windows per program in Triton, unrolled", triton,
+              dtypes=_pool_vectors.DTYPES, limits=triton_limits),
 )  # fmt: skip
 
 

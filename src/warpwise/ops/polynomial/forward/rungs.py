@@ -8,7 +8,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung
-from warpwise.ops._packs import PACK_BLOCK, one_input_blocks
+from warpwise.ops._packs import PACK_BLOCK, elementwise_blocks
 
 HERE = Path(__file__).parent
 BLOCK = 256
@@ -34,8 +34,8 @@ def fused(out: torch.Tensor, input: torch.Tensor) -> None:
 
 
 def vectorised(out: torch.Tensor, input: torch.Tensor) -> None:
-    blocks, large = one_input_blocks(input.numel(), input.element_size())
-    kernel = VECTORISED[f"polynomial<{cuda.ctype(input.dtype)}, {large}>"]
+    blocks = elementwise_blocks(input.numel(), input.element_size())
+    kernel = VECTORISED[f"polynomial<{cuda.ctype(input.dtype)}>"]
     kernel[blocks, PACK_BLOCK](input, cuda.out(out), input.numel())
 
 

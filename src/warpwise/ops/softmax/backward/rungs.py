@@ -8,9 +8,12 @@ from typing import Any
 import torch
 
 from warpwise.operation import Rung
-from warpwise.ops._dims import length_along
+from warpwise.ops._dims import is_last, length_along
 from warpwise.ops.softmax import _launch
 from warpwise.ops.softmax._launch import along_rows, in_registers, long_rows, per_block, per_thread
+from warpwise.ops.softmax.backward.k07_columns import columns
+from warpwise.ops.softmax.backward.k08_split_rows import MAX_ROWS as MAX_SPLIT_ROWS
+from warpwise.ops.softmax.backward.k08_split_rows import split_rows
 from warpwise.ops.softmax.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
@@ -33,8 +36,8 @@ def triton_loop(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor) -> N
     softmax_backward_loop[(rows,)](gradient, y, out, columns, BLOCK=block, num_warps=_launch.triton_warps(block))
 
 
-def rung(name: str, idea: str, launch: _launch.Launch, *limits: Any) -> Rung:
-    return _launch.rung(HERE, name, idea, launch, *limits)
+def rung(name: str, idea: str, launch: _launch.Launch, *limits: Any, **more: Any) -> Rung:
+    return _launch.rung(HERE, name, idea, launch, *limits, **more)
 
 
 K01, K02 = HERE / "k01_thread_per_row.cu", HERE / "k02_warp_shuffle.cu"
@@ -59,10 +62,16 @@ RUNGS = (
         "a larger block spills",
     ),
     rung("k06_triton_loop", "a loop in Triton, any length", along_rows(triton_loop)),
+    rung("k07_columns", "lanes along columns, any dimension without a copy", columns),
+    rung("k08_split_rows", "several blocks share a row", along_rows(split_rows), rows=MAX_SPLIT_ROWS),
 )
 
 
 def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | None:
-    """k03 for rows that fit in registers, else k04; PyTorch if neither takes the arguments."""
+    """k07 if the elements of a row are not adjacent, k03 for rows that fit in registers, else k04.
+
+    PyTorch if the rung does not take the arguments.
+    """
     choice = RUNGS[2] if length_along(output, dim) <= REGISTER_COLUMNS else RUNGS[3]
+    choice = choice if is_last(output, dim) else RUNGS[6]
     return None if output.dtype not in KERNEL_DTYPES or choice.limits(grad_output, output, dim) else choice.name

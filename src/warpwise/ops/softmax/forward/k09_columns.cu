@@ -4,6 +4,7 @@
 // most VALUES elements per thread is read once. If columns are few and long, several blocks split a column: one launch
 // writes the statistics of each part, and a second one combines them and computes the result.
 
+#include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/reduce.cuh>
 
 using Statistics = warpwise::MaxAndSum;
@@ -99,6 +100,7 @@ template <class T, int THREADS, int VALUES>
 __global__ void __launch_bounds__(THREADS) softmax_columns(const T* x, T* y, long long columns, long long inner,
                                                            int length) {
   Columns<T, THREADS, VALUES> here(columns, inner, length, length);
+  warpwise::wait_for_previous_kernel();
   const Statistics::Value own = here.read(x), all = here.combined(own);
   if (length <= here.batch()) {
     here.store(y, here.first, expf(own.max - all.max) / all.sum);
@@ -112,6 +114,7 @@ template <class T, int THREADS, int VALUES>
 __global__ void __launch_bounds__(THREADS) softmax_statistics(const T* x, float* partial, long long columns,
                                                               long long inner, int length, int share) {
   Columns<T, THREADS, VALUES> here(columns, inner, length, share);
+  warpwise::wait_for_previous_kernel();
   const Statistics::Value all = here.combined(here.read(x));
   if (here.line == 0 && here.column < columns) {
     float* const to = partial + (blockIdx.y * columns + here.column) * 2;
@@ -125,6 +128,7 @@ __global__ void __launch_bounds__(THREADS) softmax_from_statistics(const T* x, c
                                                                    long long columns, long long inner, int length,
                                                                    int share) {
   Columns<T, THREADS, VALUES> here(columns, inner, length, share);
+  warpwise::wait_for_previous_kernel();
   Statistics::Value own = Statistics::identity();
   if (here.column < columns) {
 #pragma unroll 4

@@ -22,7 +22,8 @@ def columns(out: torch.Tensor, input: torch.Tensor, dim: int) -> None:
         count, length, input.element_size(), sm_count(input), FEWEST_ELEMENTS
     )
     options = f"<{cuda.ctype(input.dtype)}, {threads}, {values}>"
-    grid, block = (cdiv(count, width), parts), (width, threads // width)
+    height = min(threads // width, cdiv(share, values))  # one line of threads for short columns: no barrier waits
+    grid, block = (cdiv(count, width), parts), (width, height)
     if parts == 1:
         COLUMNS[f"softmax_columns{options}"][grid, block](input, cuda.out(out), count, inner, length)
         return

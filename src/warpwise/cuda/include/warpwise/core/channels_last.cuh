@@ -1,6 +1,7 @@
 // The rows of a matrix (rows, channels), such as images in NHWC order, divided among blocks, and sums over its columns.
 #pragma once
 
+#include <warpwise/core/pack.cuh>
 #include <warpwise/core/partial_sums.cuh>
 #include <warpwise/core/reduce.cuh>
 
@@ -43,12 +44,10 @@ struct Columns {
   }
 };
 
-// Two sums over all rows. Returns true in the last block of a tile of channels, in which thread t < across * VECTOR
-// gets the totals of channel blockIdx.y * across * VECTOR + t. partials: (gridDim.x, channels, 2); semaphores: one for
-// each tile, 0 before and after.
+// Two sums over the rows of a block. Thread t < across * VECTOR gets those of channel blockIdx.y * across * VECTOR + t.
 template <int VECTOR>
-__device__ inline bool column_sums(float (&first)[VECTOR], float (&second)[VECTOR], const Columns<VECTOR>& own,
-                                   int channels, float* partials, int* semaphores, float& total, float& other) {
+__device__ inline void block_column_sums(float (&first)[VECTOR], float (&second)[VECTOR], const Columns<VECTOR>& own,
+                                         float& total, float& other) {
   constexpr int kWarps = kRowThreads / kWarp;
   __shared__ float sums[2][kWarps][kWarp * VECTOR];
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, lanes = own.across * VECTOR;
@@ -73,6 +72,41 @@ __device__ inline bool column_sums(float (&first)[VECTOR], float (&second)[VECTO
       other += sums[1][w][thread];
     }
   }
+}
+
+// The sums over all `parts` of partials: (parts, channels, 2), for the channels of a tile; the same threads get them.
+__device__ inline void add_column_parts(const float* partials, int parts, int lanes, int channels, float& total,
+                                        float& other) {
+  __shared__ float scratch[2][kRowThreads];
+  const int thread = threadIdx.x, groups = kRowThreads / lanes, group = thread / lanes;
+  const int channel = blockIdx.y * lanes + thread % lanes;
+  total = other = 0.0f;
+  if (channel < channels) {
+#pragma unroll 8
+    for (int part = group; part < parts; part += groups) {
+      const Pack<float, 8> pair = *packs<8>(partials + 2 * (static_cast<long long>(part) * channels + channel));
+      total += pair.at[0];
+      other += pair.at[1];
+    }
+  }
+  scratch[0][thread] = total;
+  scratch[1][thread] = other;
+  __syncthreads();
+  if (thread < lanes) {
+    for (int from = lanes + thread; from < groups * lanes; from += lanes) {
+      total += scratch[0][from];
+      other += scratch[1][from];
+    }
+  }
+}
+
+// Two sums over all rows. Returns true in the last block of a tile of channels, whose threads get the totals as in
+// block_column_sums. partials: (gridDim.x, channels, 2); semaphores: one for each tile, 0 before and after.
+template <int VECTOR>
+__device__ inline bool column_sums(float (&first)[VECTOR], float (&second)[VECTOR], const Columns<VECTOR>& own,
+                                   int channels, float* partials, int* semaphores, float& total, float& other) {
+  block_column_sums(first, second, own, total, other);
+  const int thread = threadIdx.x, lanes = own.across * VECTOR;
   if (gridDim.x == 1) return true;
   const int tile = blockIdx.y * lanes;
   if (thread < lanes && tile + thread < channels) {
@@ -91,9 +125,7 @@ __device__ inline bool column_sums(float (&first)[VECTOR], float (&second)[VECTO
       other += __ldcg(from + 1);
     }
   }
-  float* const scratch = &sums[0][0][0];
-  __shared__ float others[kRowThreads];
-  __syncthreads();
+  __shared__ float scratch[kRowThreads], others[kRowThreads];
   scratch[thread] = total;
   others[thread] = other;
   __syncthreads();

@@ -16,6 +16,7 @@
 #include <warpwise/core/pack.cuh>
 #include <warpwise/core/reduce.cuh>
 #include <warpwise/sm80/mma.cuh>
+#include <warpwise/sm80/tf32.cuh>
 
 namespace warpwise {
 
@@ -24,12 +25,6 @@ constexpr int kMmaTaps = 9, kMmaSteps = 2;                  // steps of K per ta
 constexpr float kOrdinary = 18014398509481984.0f;           // 2^54: sums of 2^18 products are finite
 
 __device__ inline bool is_ordinary(float value) { return fabsf(value) < kOrdinary; }
-
-// x = big + small. mma.sync ignores the lower 13 bits of small.
-__device__ inline void split_tf32(float x, unsigned& big, unsigned& small) {
-  big = (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
-  small = __float_as_uint(x - __uint_as_float(big));
-}
 
 // A band: `rows` rows of an image from row `top` on, with a border of one pixel. `copied` pixels of the image, from row
 // `first` on, are in shared memory, the first of them at position `shift`.

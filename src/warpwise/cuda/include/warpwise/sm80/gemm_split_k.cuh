@@ -4,6 +4,7 @@
 #include <warpwise/core/float4.cuh>
 #include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/shared_memory.cuh>
+#include <warpwise/sm80/gemm_3xtf32.cuh>
 #include <warpwise/sm80/gemm_k_groups.cuh>
 #include <warpwise/sm80/gemm_mma.cuh>
 #include <warpwise/sm80/gemm_simt.cuh>
@@ -72,7 +73,7 @@ __device__ inline void gemm_split_k(const T* a, int a_stride, const T* b, int b_
 }
 
 // a: (batch, m, k), b: (batch, k, n), c: (batch, m, n), c contiguous; matrices of a and b are a_batch and b_batch
-// elements apart, with leading dimensions a_stride and b_stride. Loop: SimtMainLoop or MmaMainLoop of these layouts and
+// elements apart, with leading dimensions a_stride and b_stride. Loop: a main loop of these layouts and
 // alignments. C_ALIGNED: n is a multiple of 4. SPLIT: blocks of a cluster. Grid: (SPLIT blocks per tile, batch).
 template <class Loop, bool C_ALIGNED, int SPLIT>
 __global__ void __launch_bounds__(Loop::kThreads) WARPWISE_CLUSTER(SPLIT)

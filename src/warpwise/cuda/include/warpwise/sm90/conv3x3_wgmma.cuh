@@ -23,17 +23,18 @@ struct WgmmaFilters {
   __device__ static float value(const float* filters, int at) { return filters[at] + filters[kPart + at]; }
 
   // Fills them from f: (k, c, 3, 3). Returns false if an element is not ordinary; it is stored without splitting it. A
-  // thread loads the nine taps of one plane of a filter.
-  template <int THREADS>
+  // thread loads the nine taps of one plane of a filter. TRANSPOSED: f is (c, k, 3, 3), and the taps are reversed.
+  template <int THREADS, bool TRANSPOSED = false>
   __device__ static bool fill(float* to, const float* f, int first_filter, int first_channel, int k, int c) {
     static_assert(THREADS == kWgmmaFilters * kMmaPlanes, "a thread has a plane of a filter");
     const int filter = threadIdx.x / kMmaPlanes, plane = threadIdx.x % kMmaPlanes;
     const bool exists = first_filter + filter < k && first_channel + plane < c;
-    const float* const from =
-        f + (static_cast<long long>(first_filter + filter) * c + first_channel + plane) * kMmaTaps;
+    const int row = TRANSPOSED ? first_channel + plane : first_filter + filter;
+    const int column = TRANSPOSED ? first_filter + filter : first_channel + plane;
+    const float* const from = f + (static_cast<long long>(row) * (TRANSPOSED ? k : c) + column) * kMmaTaps;
     float values[kMmaTaps];
 #pragma unroll
-    for (int tap = 0; tap < kMmaTaps; ++tap) values[tap] = exists ? from[tap] : 0.0f;
+    for (int tap = 0; tap < kMmaTaps; ++tap) values[tap] = exists ? from[TRANSPOSED ? kMmaTaps - 1 - tap : tap] : 0.0f;
     bool ordinary = true;
 #pragma unroll
     for (int tap = 0; tap < kMmaTaps; ++tap) {

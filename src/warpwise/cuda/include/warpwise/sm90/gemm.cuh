@@ -145,11 +145,24 @@ struct Producer {
   }
 };
 
-// Descriptor of an operand at K step `step` (32 bytes) of a k-tile; its boxes along M or N are contiguous.
+// The matrix descriptors of an operand in shared memory, whose boxes along M or N are contiguous. They differ in the
+// address, the lower 14 bits, only: that of a stage and a K step is one addition. `boxes` must be equal in all lanes;
+// the shuffle lets the compiler keep the descriptor in uniform registers, where wgmma needs it.
 template <bool MN_MAJOR>
-__device__ inline unsigned long long operand_descriptor(unsigned boxes, int step) {
-  return matrix_descriptor(boxes + step * (MN_MAJOR ? 16 * kRowBytes : 32), kBoxBytes, 1024);
-}
+struct OperandDescriptors {
+  unsigned low, high;
+
+  __device__ explicit OperandDescriptors(unsigned boxes) {
+    const unsigned long long first = matrix_descriptor(__shfl_sync(0xffffffff, boxes, 0), kBoxBytes, 1024);
+    low = static_cast<unsigned>(first);
+    high = static_cast<unsigned>(first >> 32);
+  }
+  // At `offset` bytes, a constant multiple of 16, from the first stage, and K step `step` (32 bytes) of a k-tile.
+  __device__ unsigned long long at(unsigned offset, int step) const {
+    return static_cast<unsigned long long>(high) << 32 |
+           (low + (offset >> 4) + step * (MN_MAJOR ? 16 * kRowBytes : 32) / 16);
+  }
+};
 
 // The main loop of operands in shared memory. `P` is a GemmConfig.
 template <class P>
@@ -162,19 +175,18 @@ struct WgmmaLoop {
   template <int SLOTS, bool MAY_BE_EMPTY, class Storage, class Between>
   static __device__ void run(Sums& d, int k_tiles, const Storage& storage, WgmmaConsumer<>& consumer,
                              const Between& between) {
-    const unsigned own_a = storage.stages_a + P::group_m() * P::wgmmas * 64 * kRowBytes,
-                   own_b = storage.stages_b + P::group_n() * P::width * kRowBytes;
+    const OperandDescriptors<P::a_mn_major> a(storage.stages_a + P::group_m() * P::wgmmas * 64 * kRowBytes);
+    const OperandDescriptors<P::b_mn_major> b(storage.stages_b + P::group_n() * P::width * kRowBytes);
     const auto k_tile = [&](int s) {
       consumer.k_tile(s, [&](int stage) {
         wgmma_fence();
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const unsigned long long b_descriptor = operand_descriptor<P::b_mn_major>(own_b + stage * P::bytes_b, i);
+          const unsigned long long b_descriptor = b.at(stage * P::bytes_b, i);
 #pragma unroll
           for (int p = 0; p < P::wgmmas; ++p)
             wgmma<typename P::Element, P::width, P::a_mn_major, P::b_mn_major>(
-                d[p], operand_descriptor<P::a_mn_major>(own_a + stage * P::bytes_a + p * 64 * kRowBytes, i),
-                b_descriptor, s || i);
+                d[p], a.at(stage * P::bytes_a + p * 64 * kRowBytes, i), b_descriptor, s || i);
         }
       });
     };

@@ -1,0 +1,50 @@
+"""The launches of both gradients of the convolution from its stored gradient."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from warpwise import cuda
+from warpwise.operation import cdiv, sm_count
+from warpwise.ops._conv3x3 import flags
+from warpwise.ops._conv3x3_mma import PLANES, QUADS, band
+from warpwise.ops.conv_block.forward.k06_tensor_cores import (
+    WGMMA_FILTERS,
+    WGMMA_PIXELS,
+    warpgroup_bytes,
+    warpgroups_fit,
+)
+
+KERNELS = cuda.load(Path(__file__).with_suffix(".cu"))
+INPUT_THREADS, WEIGHT_THREADS, FILTERS = 512, 192, 64  # kInputThreads, kWeightThreads, kFilters
+WEIGHT_BLOCKS_PER_SM = 2
+
+
+def grad_input(d: torch.Tensor, weight: torch.Tensor, dx: torch.Tensor) -> None:
+    """``dx`` (N, C, H, W) from the gradient of the convolution ``d`` (N, K, H, W), N > 0."""
+    n, c, h, w = dx.shape
+    k = weight.shape[0]
+    bands, chunks, resident = band(h, w, WGMMA_PIXELS), cdiv(k, PLANES), warpgroups_fit(h, w, k)
+    units = bands.bands * cdiv(c, WGMMA_FILTERS)  # blocks of an image
+    splits = max(1, min(n, sm_count(d) // units))
+    kernel = KERNELS[f"grad_input<{flags(resident)}>"]
+    kernel[splits * units, INPUT_THREADS, warpgroup_bytes(bands, chunks if resident else 1)](
+        d, weight, cuda.out(dx), n, c, h, w, k, bands.rows, splits
+    )
+
+
+def grad_weight(x: torch.Tensor, d: torch.Tensor, elements: int) -> torch.Tensor:
+    """The parts, (parts, elements), of the gradient of the weight."""
+    n, c, h, w = x.shape
+    k = d.shape[1]
+    bands = band(h, w, WGMMA_PIXELS)
+    units = bands.bands * cdiv(c, PLANES) * cdiv(k, FILTERS)
+    splits = max(1, min(n, WEIGHT_BLOCKS_PER_SM * sm_count(x) // units))
+    partials = x.new_empty((splits * bands.bands, elements))
+    shared = max((QUADS + FILTERS // 4) * bands.quad + bands.offsets, 4 * FILTERS * PLANES * 9)
+    KERNELS["grad_weight"][splits * units, WEIGHT_THREADS, shared](
+        x, d, cuda.out(partials), n, c, h, w, k, bands.rows, splits
+    )
+    return partials

@@ -1,0 +1,83 @@
+"""A tile of rows and classes per program in Triton: short rows share a program, long rows are read chunk by chunk.
+
+The maximum and the sum of exponentials of a row are updated by each chunk, as in k03. A program stores one partial sum,
+and a second launch of one program adds them in a fixed order.
+"""
+
+import torch
+import triton.language as tl
+
+from warpwise import triton as wt
+from warpwise.operation import cdiv
+from warpwise.triton.lib import online_softmax_combine
+
+TILE, MOST_CLASSES, PARTIALS = 4096, 2048, 1024  # elements of a tile; classes of it; partial sums read at once
+
+
+@wt.jit
+def partial_losses(
+    x_ptr,
+    target_ptr,
+    sums_ptr,
+    counts_ptr,
+    rows,
+    classes,
+    ignore_index,
+    ROWS: tl.constexpr,
+    CLASSES: tl.constexpr,
+):
+    """x: (rows, classes), target: (rows); sums, counts: (programs). Grid: cdiv(rows, ROWS) programs.
+
+    A target that is no class gives NaN.
+    """
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    target = tl.load(target_ptr + row, mask=row < rows, other=ignore_index)
+    greatest = tl.full((ROWS,), float("-inf"), tl.float32)
+    total = tl.zeros((ROWS,), tl.float32)
+    for first in range(0, classes, CLASSES):
+        column = first + tl.arange(0, CLASSES)
+        inside = (row < rows)[:, None] & (column < classes)[None, :]
+        x = tl.load(x_ptr + row[:, None] * classes + column[None, :], mask=inside, other=float("-inf"))
+        most = tl.max(x, axis=1)
+        base = tl.where(most == float("-inf"), 0.0, most)
+        greatest, total = online_softmax_combine(greatest, total, most, tl.sum(tl.exp(x - base[:, None]), axis=1))
+    counted = target != ignore_index
+    known = counted & (target >= 0) & (target < classes)
+    chosen = tl.load(x_ptr + row * classes + target, mask=known, other=float("nan"))
+    losses = tl.where(counted, tl.log(total) - (chosen - greatest), 0.0)
+    tl.store(sums_ptr + tl.program_id(0), tl.sum(losses, axis=0))
+    tl.store(counts_ptr + tl.program_id(0), tl.sum(counted.to(tl.int32), axis=0))
+
+
+@wt.jit
+def mean_of_losses(sums_ptr, counts_ptr, loss_ptr, count_ptr, programs, BLOCK: tl.constexpr):
+    """sums, counts: (programs); loss, count: one element. Grid: one program."""
+    total = tl.zeros((BLOCK,), tl.float32)
+    count = tl.zeros((BLOCK,), tl.int32)
+    for first in range(0, programs, BLOCK):
+        at = first + tl.arange(0, BLOCK)
+        total += tl.load(sums_ptr + at, mask=at < programs, other=0.0)
+        count += tl.load(counts_ptr + at, mask=at < programs, other=0)
+    counted = tl.sum(count, axis=0)
+    tl.store(loss_ptr, tl.sum(total, axis=0) / counted.to(tl.float32))
+    tl.store(count_ptr, counted.to(tl.int64))
+
+
+def tile(classes: int) -> tuple[int, int]:
+    """Rows and classes of a tile, powers of two."""
+    across = min(MOST_CLASSES, 1 << (classes - 1).bit_length())
+    return min(128, max(1, TILE // 2 // across)), across
+
+
+def launch(
+    outputs: tuple[torch.Tensor, torch.Tensor], input: torch.Tensor, target: torch.Tensor, ignore_index: int
+) -> None:
+    (loss, count), (rows, classes) = outputs, input.shape
+    height, across = tile(classes)
+    programs = cdiv(rows, height)
+    sums, counts = input.new_empty(programs), input.new_empty(programs, dtype=torch.int32)
+    if programs:
+        partial_losses[(programs,)](
+            *(input, target, sums, counts, rows, classes, ignore_index), ROWS=height, CLASSES=across, num_warps=4
+        )
+    mean_of_losses[(1,)](sums, counts, loss, count, programs, BLOCK=PARTIALS)

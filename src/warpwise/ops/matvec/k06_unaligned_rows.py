@@ -1,0 +1,36 @@
+"""The launcher of k06; its configurations are k03's."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import torch
+
+from warpwise import cuda
+from warpwise.operation import cdiv, sm_count
+from warpwise.ops.matvec._shared import VECTOR, WARP, config_numbers, partial_sums
+from warpwise.ops.matvec.k03_rows_together import FEWEST_BATCHES, FILL, FORM, geometries
+from warpwise.ops.matvec.k04_columns import add_partial_sums
+
+UNALIGNED_ROWS = cuda.load(Path(__file__).with_suffix(".cu"))
+
+
+def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
+    a, x = a if a.stride(1) == 1 else a.contiguous(), x.contiguous()
+    (m, k), pitch, size = a.shape, a.stride(0), a.element_size()
+    threads, rows, unroll = config_numbers("matvec", config or configs(a, x)[0], FORM)
+    period = VECTOR // math.gcd(VECTOR, pitch * size)
+    teams = 128 // threads if threads <= WARP else 1
+    blocks, batches = cdiv(cdiv(m, period * rows) * period, teams), cdiv(k * size, VECTOR * threads * unroll)
+    splits = max(1, min(FILL * sm_count(a) // max(1, blocks * threads * teams), batches // FEWEST_BATCHES))
+    sums = partial_sums(y, splits)
+    types = f"{cuda.ctype(a.dtype)}, {cuda.ctype(sums.dtype)}"
+    kernel = UNALIGNED_ROWS[f"matvec_unaligned_rows<{types}, {threads}, {rows}, {unroll}>"]
+    kernel[(blocks, splits), (threads, teams)](cuda.strided(a), x, cuda.out(sums), m, k, pitch, period)
+    add_partial_sums(y, sums)
+
+
+def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
+    """k03's for 16-byte loads."""
+    return geometries(a, VECTOR)
