@@ -86,7 +86,8 @@ def points(op: Op, rung: Rung, options: argparse.Namespace) -> list[Point]:
         for layout, args in arguments(op, known, "meta"):
             if op.unsupported(rung, *args) is not None:
                 continue
-            named = predictions(op, rung, args, known, table.device)
+            with operation.assume_sm_count(table.device.multiprocessors):
+                named = predictions(op, rung, args, known, table.device)
             best = sorted(named, key=lambda name: named[name])[: options.most]
             predicted = named[best[0]] / known.seconds
             kept = [name for name in (known.winner, known.rival) if name not in ("", TORCH)]

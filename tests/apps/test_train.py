@@ -219,11 +219,15 @@ def test_the_command(tmp_path, monkeypatch):
     assert (tmp_path / "shown" / "index.html").exists()
     more = run("--batch", "8", "--epochs", "2", "--device", "cpu", "--resume")
     assert "continuing after 1 epochs" in more.output and "epoch   2" in more.output and "epoch   1" not in more.output
+    finished = run("--batch", "8", "--epochs", "1", "--device", "cpu", "--resume")
+    assert "nothing to train: mnist-cnn.safetensors has 2 epochs" in finished.output, finished.output
     for arguments, message in (
         (["--batch", "41"], "at most the 40 images of mnist, got 41"),
         (["--batch", "8", "--resume", "--checkpoint", "none"], "there is no checkpoint none"),
         (["--resume", "--batch", "5"], "a checkpoint with batch 8, this run has 5"),
         (["--batch", "8", "--data", "shown"], "shown has none of the four IDX files"),
+        (["--batch", "8", "--plots", "mnist-cnn.safetensors"], "--plots: cannot write to mnist-cnn.safetensors: File"),
+        (["--batch", "8", "--checkpoint", "shown"], "--checkpoint: expected a file, got the folder shown"),
     ):
         failed = run("--device", "cpu", *arguments)
         assert failed.exit_code and message in failed.output, failed.output

@@ -132,8 +132,8 @@ def _shown(
     return 130 if result.interrupted else 0
 
 
-def profile_table(result: ProfileResult, sort: str = "", rows: int = 20) -> Table:
-    """The first ``rows`` rows as a table; named ranges are coloured."""
+def profile_table(result: ProfileResult, sort: str = "", rows: int = 20, rest: str = "--rows shows them") -> Table:
+    """The first ``rows`` rows as a table; named ranges are coloured. ``rest`` says where the other rows are."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for column in result.columns:
         table.add_column(
@@ -146,7 +146,7 @@ def profile_table(result: ProfileResult, sort: str = "", rows: int = 20) -> Tabl
     for row in shown[:rows]:
         table.add_row(*(escape(row.cell(column)) for column in result.columns), style="cyan" if row.ranged else None)
     if len(shown) > rows:
-        table.caption, table.caption_justify = f"{len(shown) - rows} more; --rows shows them", "left"
+        table.caption, table.caption_justify = f"{len(shown) - rows} more; {rest}", "left"
     return table
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -95,11 +96,14 @@ def _train(
         trainer = Trainer(settings, _data(settings.dataset, folder, download, first), device, path)
         if resume:
             trainer.resume(path)
+        if first:
+            _check_outputs(path, plots)
     except FileNotFoundError as error:
         raise click.ClickException(f"--resume: there is no checkpoint {path}") from error
     except (data.DataError, CheckpointError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     _introduce(console, trainer, resume)
+    done = trainer.epoch >= settings.epochs
     try:
         trainer.run(
             lambda trainer, step: _progress(console, trainer, step),
@@ -112,12 +116,29 @@ def _train(
             kept = f"{path} has epoch {trainer.epoch + 1}, step {trainer.at}"
             click.echo(f"interrupted; {kept}; --resume continues", err=True)
         return 130
-    console.print(f"wrote {escape(str(path))}")
+    if done:
+        console.print(f"nothing to train: {escape(str(path))} has {trainer.epoch} epochs; more --epochs continue")
+    else:
+        console.print(f"wrote {escape(str(path))}")
     if plots is not None and first:
         console.print(f"wrote {escape(str(pictures.write(trainer, plots)[-1]))}")
     if profile:
         _profile(console, trainer, path.with_suffix(f".{trainer.rank}.trace.json" if trainer.rank else ".trace.json"))
     return 0
+
+
+def _check_outputs(path: Path, plots: Path | None) -> None:
+    """Raise ``ClickException`` if the checkpoint or the plots cannot be written, before anything is trained."""
+    for option, folder in (("--checkpoint", path.parent), ("--plots", plots)):
+        try:
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryFile(dir=folder):
+                    pass
+        except OSError as error:
+            raise click.ClickException(f"{option}: cannot write to {folder}: {error.strerror}") from error
+    if path.is_dir():
+        raise click.ClickException(f"--checkpoint: expected a file, got the folder {path}")
 
 
 def _data(name: str, folder: Path | None, download: bool, first: bool) -> data.ImageSet:
@@ -172,6 +193,6 @@ def _profile(console: Console, trainer: Trainer, trace: Path) -> None:
     result = record(step, schedule=PROFILED, trace=trace, device=trainer.device, name="a training step")
     console.print(f"[bold]{escape(result.heading)}[/]")
     if result.table:
-        console.print(profile_table(result))
+        console.print(profile_table(result, rest="the trace has them"))
     for written in result.traces:
         console.print(f"trace: {escape(str(written))}  [dim]open in https://ui.perfetto.dev or chrome://tracing[/]")

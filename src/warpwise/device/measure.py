@@ -6,12 +6,11 @@ version.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -21,6 +20,7 @@ import torch
 
 from warpwise import cache
 from warpwise.device.description import Description, describe
+from warpwise.device.precision import Precision, in_precision
 
 _GIB = 1 << 30
 _FORMAT = 1
@@ -122,22 +122,8 @@ def _matmul_seconds(on: torch.device, kind: str, side: int) -> float:
     dtype = _MATRIX_KINDS[kind]
     left, right = (torch.randn(side, side, device=on, dtype=torch.float32).to(dtype) for _ in range(2))
     result = torch.empty(side, side, device=on, dtype=dtype)
-    with _fp32_precision("tf32" if kind == "tf32" else "ieee"):
-        return _median_seconds(on, lambda: torch.mm(left, right, out=result))
-
-
-@contextlib.contextmanager
-def _fp32_precision(precision: str) -> Iterator[None]:
-    """Set the precision of fp32 matmuls in cuBLAS, "ieee" or "tf32", in a with block."""
-    matmul = torch.backends.cuda.matmul
-    before = matmul.fp32_precision
-    matmul.fp32_precision = precision
-    try:
-        yield
-    finally:
-        matmul.fp32_precision = "none"  # inherit torch's global setting, unless the saved value is specific to matmul
-        if matmul.fp32_precision != before:
-            matmul.fp32_precision = before
+    precision: Precision = "tf32" if kind == "tf32" else "ieee"
+    return in_precision("matmul", precision, _median_seconds, left, on, lambda: torch.mm(left, right, out=result))
 
 
 def _median_seconds(on: torch.device, work: Callable[[], object], repeats: int = 21) -> float:

@@ -92,9 +92,8 @@ PyTypeObject type_of_convolution = Callable<Convolution>::type(
     "warpwise.fastcall.Convolution",
     "Convolution(stride, padding, dilation, groups, needs, nhwc, otherwise): conv2d of ATen of (input, weight, bias), "
     "or with needs, a bool for each gradient, its backward of (grad, input, weight, bias). Later arguments are "
-    "ignored. "
-    "`otherwise`, the same in Python, runs under a dispatch mode or transform, for other arguments, and to raise an "
-    "error.",
+    "ignored. `otherwise`, the same in Python, runs under a dispatch mode or transform, for other arguments, and to "
+    "raise an error.",
     new_convolution);
 
 }  // namespace

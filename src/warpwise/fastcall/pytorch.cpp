@@ -77,8 +77,8 @@ PyObject* new_aten(PyTypeObject* type, PyObject* args, PyObject*) {
 PyTypeObject type_of_aten =
     Callable<Aten>::type("warpwise.fastcall.Aten",
                          "Aten(name, otherwise): mm, mv, bmm or addmm of ATen for plain tensors. `otherwise`, the same "
-                         "in Python, runs under "
-                         "a dispatch mode or transform, for other arguments, and to raise an error.",
+                         "in Python, runs under a dispatch mode or transform, for other arguments, and to raise an "
+                         "error.",
                          new_aten);
 
 // Calls `product` with or without TF32 for float32 matrix products or convolutions, then restores PyTorch's setting.

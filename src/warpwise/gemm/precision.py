@@ -8,41 +8,24 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import torch
-from torch.compiler import is_dynamo_compiling
 
 from warpwise import fastcall
+from warpwise.device.precision import Precision, in_precision, tf32_is_allowed
 
 Result = TypeVar("Result")
-Precision = Literal["ieee", "tf32"]
-
-
-def _set_by_property(backend: str, operation: str, precision: str) -> None:
-    torch.backends.cuda.matmul.fp32_precision = precision
-
-
-# Read and write torch.backends.cuda.matmul.fp32_precision directly: its own property compares names, which takes 2 µs.
-_precision: Callable[[str, str], str] = getattr(torch._C, "_get_fp32_precision_getter", None) or (
-    lambda *names: torch.backends.cuda.matmul.fp32_precision
-)
-_set_precision: Callable[[str, str, str], object] = (
-    getattr(torch._C, "_set_fp32_precision_setter", None) or _set_by_property
-)
-MATMUL = "cuda", "matmul"
 
 
 def tf32_is_off() -> bool:
     """True unless PyTorch's float32 matrix products use TF32."""
-    return _precision(*MATMUL) != "tf32"
+    return not tf32_is_allowed("matmul")
 
 
 def without_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) -> Result:
     """``product(a, *rest)`` without TF32. Under torch.compile the user's setting stays."""
-    if a.dtype is torch.float32 and a.is_cuda and (is_dynamo_compiling() or _precision(*MATMUL) == "tf32"):
-        return _in_precision("ieee", product, a, *rest)
-    return product(a, *rest)
+    return _in_precision("ieee", product, a, *rest)
 
 
 def planned_without_tf32(
@@ -80,15 +63,4 @@ def with_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) -> Re
 
 
 def _in_precision(precision: Precision, product: Callable[..., Result], a: torch.Tensor, *rest: Any) -> Result:
-    if torch.compiler.is_compiling() or not a.is_cuda or a.dtype != torch.float32:
-        return product(a, *rest)
-    before = _precision(*MATMUL)
-    if (before == "tf32") == (precision == "tf32"):
-        return product(a, *rest)
-    _set_precision(*MATMUL, precision)
-    try:
-        return product(a, *rest)
-    finally:
-        _set_precision(*MATMUL, "none")  # follows torch.backends.fp32_precision, if the value came from there
-        if _precision(*MATMUL) != before:
-            _set_precision(*MATMUL, before)
+    return in_precision("matmul", precision, product, a, a, *rest)

@@ -8,17 +8,9 @@ from typing import Any, TypeVar
 import torch
 
 from warpwise import fastcall
+from warpwise.device import precision
 
 Result = TypeVar("Result")
-_backends: Any = torch.backends
-_precision: Callable[[str, str], str] = getattr(torch._C, "_get_fp32_precision_getter", None) or (
-    lambda *names: _backends.cudnn.conv.fp32_precision
-)
-
-
-def tf32_is_allowed() -> bool:
-    """True if PyTorch's float32 convolutions use TF32."""
-    return _precision("cuda", "conv") == "tf32"
 
 
 def without_tf32(function: Callable[..., Result], like: torch.Tensor, *args: Any) -> Result:
@@ -31,17 +23,7 @@ def without_tf32(function: Callable[..., Result], like: torch.Tensor, *args: Any
 
 def in_precision(tf32: bool, function: Callable[..., Result], like: torch.Tensor, *args: Any) -> Result:
     """``function(*args)`` with or without TF32, as ``without_tf32``."""
-    if not like.is_cuda or like.dtype != torch.float32 or torch.compiler.is_compiling() or tf32_is_allowed() == tf32:
-        return function(*args)
-    settings = _backends.cudnn.conv
-    before = settings.fp32_precision
-    settings.fp32_precision = "tf32" if tf32 else "ieee"
-    try:
-        return function(*args)
-    finally:
-        settings.fp32_precision = "none"  # follows torch.backends.fp32_precision, if the value came from there
-        if settings.fp32_precision != before:
-            settings.fp32_precision = before
+    return precision.in_precision("conv", "tf32" if tf32 else "ieee", function, like, *args)
 
 
 def planned(

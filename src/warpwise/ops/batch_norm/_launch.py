@@ -52,11 +52,8 @@ def is_whole(input: torch.Tensor, *others: torch.Tensor | None) -> bool:
 
 def threads_of_channel(input: torch.Tensor, width: int) -> int:
     """The threads of a block for a whole channel of vectors of ``width`` elements."""
-    n, channels, inner = sizes(input)
-    if n * inner <= FEW_VECTORS * width:
-        return 256
-    short = n * inner <= SHORT_CHANNEL * width // 2
-    return 512 if short and channels > 2 * sm_count(input) else 1024  # four blocks per SM, where two leave a tail
+    n, _, inner = sizes(input)
+    return 256 if n * inner <= FEW_VECTORS * width else 1024
 
 
 def vector(adjacent: int, *tensors: torch.Tensor | None) -> int:

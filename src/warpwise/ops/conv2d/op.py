@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from warpwise.device.precision import tf32_is_allowed
 from warpwise.operation import Gradient, Op, register
-from warpwise.ops._convolution import tf32_is_allowed
 from warpwise.ops.conv2d.backward import rungs as backward
 from warpwise.ops.conv2d.forward import rungs as forward
 from warpwise.ops.conv2d.spec import BACKWARD, SPEC, Three
@@ -20,7 +20,7 @@ CONV2D_BACKWARD = register(Op(BACKWARD, backward.RUNGS, backward.default))
 def _eager_records(input: torch.Tensor, *rest: Any) -> bool | Callable[[], bool]:
     """PyTorch's autograd computes the backward in the precision that ``torch.backends.cudnn`` has then."""
     tf32 = rest[-1]
-    return not (input.is_cuda and input.dtype == torch.float32) or (lambda: tf32_is_allowed() == tf32)
+    return not (input.is_cuda and input.dtype == torch.float32) or (lambda: tf32_is_allowed("conv") == tf32)
 
 
 _GRADIENT = Gradient(CONV2D_BACKWARD, eager_records=_eager_records)

@@ -92,9 +92,9 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
   for (int unit_index = blockIdx.x; unit_index < units; unit_index += gridDim.x) {
     float sums[8][16] = {};
     const int count = WorkUnit(unit_index, k_tiles, split_k).k_tiles;
-    warpwise::multiply_k_tiles<kSteps, kFloats, kPitchA, kPitchB, STAGES, W::rows / 2, W::columns / 4,
-                               W::split == 1 && kTmaB, W::split == 1 && !kTmaB>(sums, a_lane, b_lane, count, pipeline,
-                                                                                state, lane == 0);
+    constexpr bool kEarly = W::split == 2 && kTmaB;  // by the times on an H200, as the step of the release
+    warpwise::multiply_k_tiles<kSteps, kFloats, kPitchA, kPitchB, STAGES, W::rows / 2, W::columns / 4, kEarly,
+                               W::split == 1 || kEarly>(sums, a_lane, b_lane, count, pipeline, state, lane == 0);
 
     const WorkUnit unit(unit_index, k_tiles, split_k);
     const int2 tile = warpwise::tile_at(unit.tile, rows, columns, group, BM, BN);

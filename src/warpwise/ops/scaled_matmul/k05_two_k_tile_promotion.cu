@@ -56,7 +56,6 @@ struct PromotionLoop {
                                               adds || i > 0);
       sm90::wgmma_commit_group();
     };
-    between(0);
 #pragma unroll
     for (int i = 0; i < P::width / 2; ++i) d[0][i] = 0.0f;
     for (int s = 0; s < k_tiles; s += 2) {
@@ -70,6 +69,7 @@ struct PromotionLoop {
         const bool is_last = half == P::width / 128 - 1;
         float sums[64];
         multiply(sums, first.index, half, false);
+        if (half == 0 && s == 0) between(0);
         if (both) {
           if (half == 0) pipeline.consumer_wait(second);
           multiply(sums, second.index, half, true);

@@ -1,5 +1,5 @@
 // NHWC, and (N, C): a thread takes up to 16 bytes of adjacent channels of many rows, so that a warp reads whole
-// sectors. Each block of the second launch adds the partial sums of its channels: nothing waits for a last block.
+// sectors.
 
 #include <warpwise/core/channels_last.cuh>
 #include <warpwise/core/pack.cuh>
@@ -8,11 +8,12 @@
 
 constexpr int kThreads = warpwise::kRowThreads;
 
-// partials: (parts, channels, 2) of sum dy and sum dy h, with h = (x - mean) * rstd. x: (rows, channels); dy likewise,
-// or null for zeros. Grid: (parts, tiles of channels), as in channels_last.cuh.
-template <class T, int VECTOR>
+// sums: (channels, 2) = sum dy, sum dy h, with h = (x - mean) * rstd; dw, db: (channels) or null. x: (rows, channels);
+// dy likewise, or null for zeros. Grid: (parts, tiles of channels), as in channels_last.cuh.
+template <class T, class W, int VECTOR>
 __global__ void __launch_bounds__(kThreads) gradient_column_sums(const T* dy, const T* x, const float* mean,
-                                                                 const float* var, float* partials, long long rows,
+                                                                 const float* var, float* sums, W* dw, W* db,
+                                                                 float* partials, int* semaphores, long long rows,
                                                                  int channels, int across, float eps) {
   const auto read = [&](long long offset) { return read_pair<T, VECTOR>(dy, x, offset); };
   const auto own = warpwise::Columns<VECTOR>::of(across, channels);
@@ -35,41 +36,26 @@ __global__ void __launch_bounds__(kThreads) gradient_column_sums(const T* dy, co
     });
   }
   float sum, dot;
-  warpwise::block_column_sums(gradients, dots, own, sum, dot);
+  if (!warpwise::column_sums(gradients, dots, own, channels, partials, semaphores, sum, dot)) return;
   const int lanes = across * VECTOR, channel = blockIdx.y * lanes + threadIdx.x;
-  if (threadIdx.x < lanes && channel < channels) {
-    const long long to = 2 * (static_cast<long long>(blockIdx.x) * channels + channel);
-    *warpwise::packs<8>(partials + to) = warpwise::Pack<float, 8>{{sum, dot}};
-  }
+  if (threadIdx.x < lanes && channel < channels) store_sums(sums, dw, db, channel, sum, dot);
 }
 
-// dx: (rows, channels); dmean, dvar, weight, and the outputs dw and db: (channels) or null.
+// dx: (rows, channels); dmean, dvar, weight: (channels) or null.
 template <class T, class W, int VECTOR>
 __global__ void __launch_bounds__(kThreads) gradient_of_rows(const T* dy, const float* dmean, const float* dvar,
                                                              const T* x, const W* weight, const float* mean,
-                                                             const float* var, const float* partials, int parts, T* dx,
-                                                             W* dw, W* db, long long rows, int channels, int across,
-                                                             float eps) {
-  __shared__ float sums[2 * warpwise::kWarp * VECTOR];  // of the block's channels
+                                                             const float* var, const float* sums, T* dx, long long rows,
+                                                             int channels, int across, float eps) {
   const auto read = [&](long long offset) { return read_pair<T, VECTOR>(dy, x, offset); };
   const auto own = warpwise::Columns<VECTOR>::of(across, channels);
-  const int lanes = across * VECTOR, first = blockIdx.y * lanes, thread = threadIdx.x;
-  float sum, dot;
-  warpwise::add_column_parts(partials, parts, lanes, channels, sum, dot);
-  if (thread < lanes) {
-    sums[2 * thread] = sum;
-    sums[2 * thread + 1] = dot;
-    if (blockIdx.x == 0 && first + thread < channels)
-      store_sums(static_cast<float*>(nullptr), dw, db, first + thread, sum, dot);
-  }
-  __syncthreads();
   if (!own.valid) return;
   Line lines[VECTOR];
 #pragma unroll
   for (int e = 0; e < VECTOR; ++e) {
-    const float* const totals = sums + 2 * (own.channel - first + e);
-    lines[e] =
-        Line::of(own.channel + e, static_cast<float>(rows), dmean, dvar, weight, mean, var, totals[0], totals[1], eps);
+    const int channel = own.channel + e;
+    const float sum = sums[2 * channel], dot = sums[2 * channel + 1];
+    lines[e] = Line::of(channel, static_cast<float>(rows), dmean, dvar, weight, mean, var, sum, dot, eps);
   }
   own.for_each_row(rows, channels, read, [&](long long offset, Pair<T, VECTOR> pair) {
 #pragma unroll

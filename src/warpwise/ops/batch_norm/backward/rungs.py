@@ -21,6 +21,7 @@ BLOCK_PER_CHANNEL = cuda.load(HERE / "k01_block_per_channel.cu")
 SPLIT_CHANNELS = cuda.load(HERE / "k02_split_channels.cu")
 WHOLE_CHANNEL = cuda.load(HERE / "k04_whole_channel.cu")
 CHANNELS_LAST = cuda.load(HERE / "k03_channels_last.cu")
+PARTIAL_SUMS = cuda.load(HERE / "k07_partial_sums.cu")
 IN_C = function(HERE / "k06_c.c", "batch_norm_backward", "pppppppppplllf")
 FLOAT32 = (torch.float32,)
 Gradients = tuple[torch.Tensor, Optional, Optional]
@@ -73,13 +74,16 @@ def channels_last(outputs: Gradients, *args: Any) -> None:
     dy, dmean, dvar, input, weight, bias, eps, mean, var = args
     dx, dw, db = outputs
     count, channels, width, across, split, blocks, tiles = _launch.rows(input, dx, dy)
-    type, parameters = cuda.ctype(input.dtype), _launch.parameter_type(input, weight, bias)
-    partials, x, g = mean.new_empty((split, channels, 2)), flat(input), dy if dy is None else flat(dy)
-    kernel = CHANNELS_LAST[f"gradient_column_sums<{type}, {width}>"][(split, tiles), THREADS]
-    kernel(g, x, mean, var, cuda.out(partials), count, channels, across, eps)
-    kernel = CHANNELS_LAST[f"gradient_of_rows<{type}, {parameters}, {width}>"][(blocks, tiles), THREADS]
-    outs = (cuda.out(flat(dx)) if input.numel() else None, _out(dw), _out(db))
-    kernel(g, dmean, dvar, x, weight, mean, var, partials, split, *outs, count, channels, across, eps)
+    types = f"{cuda.ctype(input.dtype)}, {_launch.parameter_type(input, weight, bias)}, {width}"
+    partials, counters = mean.new_empty((split, channels, 2)), semaphores(input, tiles)
+    sums, x, g = mean.new_empty((channels, 2)), flat(input), dy if dy is None else flat(dy)
+    grid = (split, tiles), THREADS
+    kernel = CHANNELS_LAST[f"gradient_column_sums<{types}>"][grid]
+    outs = (cuda.out(sums), _out(dw), _out(db))
+    kernel(g, x, mean, var, *outs, partials, counters, count, channels, across, eps)
+    if input.numel():
+        kernel = CHANNELS_LAST[f"gradient_of_rows<{types}>"][(blocks, tiles), THREADS]
+        kernel(g, dmean, dvar, x, weight, mean, var, sums, cuda.out(flat(dx)), count, channels, across, eps)
 
 
 def whole_channel(outputs: Gradients, *args: Any) -> None:
@@ -104,6 +108,19 @@ def in_c(outputs: Gradients, *args: Any) -> None:
     IN_C(dy, dmean, dvar, input, weight, mean, var, *outputs, *sizes(input), eps)
 
 
+def partial_sums(outputs: Gradients, *args: Any) -> None:
+    dy, dmean, dvar, input, weight, bias, eps, mean, var = args
+    dx, dw, db = outputs
+    count, channels, width, across, split, blocks, tiles = _launch.rows(input, dx, dy)
+    type, parameters = cuda.ctype(input.dtype), _launch.parameter_type(input, weight, bias)
+    partials, x, g = mean.new_empty((split, channels, 2)), flat(input), dy if dy is None else flat(dy)
+    kernel = PARTIAL_SUMS[f"gradient_column_sums<{type}, {width}>"][(split, tiles), THREADS]
+    kernel(g, x, mean, var, cuda.out(partials), count, channels, across, eps)
+    kernel = PARTIAL_SUMS[f"gradient_of_rows<{type}, {parameters}, {width}>"][(blocks, tiles), THREADS]
+    outs = (cuda.out(flat(dx)) if input.numel() else None, _out(dw), _out(db))
+    kernel(g, dmean, dvar, x, weight, mean, var, partials, split, *outs, count, channels, across, eps)
+
+
 RUNGS = (
     make_rung(HERE, "k01_block_per_channel", "one block per channel, two passes", block_per_channel, dtypes=FLOAT32,
               limits=limits),
@@ -116,6 +133,8 @@ RUNGS = (
     make_rung(HERE, "k05_triton", "several programs per channel in Triton, which all add the partial sums", triton,
               dtypes=DTYPES, limits=limits),
     Rung("k06_c", "the definition in C", "c", in_c, HERE / "k06_c.c", dtypes=FLOAT32, devices=("cpu",)),
+    make_rung(HERE, "k07_partial_sums", "NHWC: each block of the second launch adds the partial sums", partial_sums,
+              dtypes=DTYPES, limits=row_limits, strided=True),
 )  # fmt: skip
 
 

@@ -18,7 +18,6 @@ from warpwise.ops.conv2d.op import CONV2D_BACKWARD
 from warpwise.ops.conv_block import _one_channel as one_channel
 from warpwise.ops.conv_block.backward import k06_tensor_cores, k07_stored_gradient
 from warpwise.ops.conv_block.forward import rungs as forward
-from warpwise.ops.conv_block.forward.k06_tensor_cores import warpgroups_fit
 from warpwise.ops.conv_block.spec import DTYPES, convolved_shape
 
 HERE = Path(__file__).parent
@@ -235,7 +234,7 @@ def default(*args: Any) -> str | None:
     """PyTorch for more than ``forward.MOST_CHANNELS`` channels, else the first of these that takes the arguments.
 
     k05; k06 for many pixels or an image for most SMs, if up to 16 channels and 32 filters fill the tiles of tensor
-    cores; k07 if more of them do, and all filters fit in shared memory; k03 and k02.
+    cores; k03 and k02. k07 is not timed.
     """
     (n, channels, h, w), filters = args[4].shape, args[5].shape[0]
     names = ["k05_input_moments", "k03_direct_tiles", "k02_fused"]
@@ -243,6 +242,4 @@ def default(*args: Any) -> str | None:
         images = n * h * w > FEW_BATCH_PIXELS or 4 * n * band(h, w).bands >= 3 * sm_count(args[4])
         if images and fills_tiles(channels, filters):
             names.insert(1, "k06_tensor_cores")
-    elif fills_tiles(channels, filters, k07_stored_gradient.FILTERS) and warpgroups_fit(h, w, filters):
-        names.insert(1, "k07_stored_gradient")
     return first_taking(RUNGS, args, *names) if channels <= forward.MOST_CHANNELS else None

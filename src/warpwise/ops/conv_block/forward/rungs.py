@@ -204,8 +204,8 @@ RUNGS = (
 def default(*args: Any) -> str | None:
     """k05 for one input channel (or k03 if k05 does not take the images), PyTorch for more than MOST_CHANNELS.
 
-    For channels and filters that fill the tiles of tensor cores, k07 on Hopper if all filters fit in shared memory,
-    else k06 for many pixels and up to 16 channels; otherwise k04.
+    For up to 16 channels and filters that fill the tiles of tensor cores, k07 on Hopper, else k06 for many pixels;
+    otherwise k04. k07 is not timed with more channels.
 
     The passes over memory that the fusion saves do not depend on the input's channels, but the convolution's time does:
     at 64 channels and 64 filters, cuDNN takes 0.7 of k03's time.
@@ -214,10 +214,9 @@ def default(*args: Any) -> str | None:
     n, channels, h, w = input.shape
     if channels == 1:
         names: tuple[str, ...] = ("k05_input_moments", "k03_fused")
-    elif fills_tiles(channels, weight.shape[0]):
-        many = ("k06_tensor_cores",) if n * h * w > FEW_BATCH_PIXELS and channels <= PLANES else ()
-        fit = ("k07_warpgroups",) if k06_tensor_cores.warpgroups_fit(h, w, channels) else ()
-        names = (*fit, *many, "k04_direct_tiles")
+    elif channels <= PLANES and fills_tiles(channels, weight.shape[0]):
+        many = ("k06_tensor_cores",) if n * h * w > FEW_BATCH_PIXELS else ()
+        names = ("k07_warpgroups", *many, "k04_direct_tiles")
     else:
         names = ("k04_direct_tiles",)
     return first_taking(RUNGS, args, *names) if channels <= MOST_CHANNELS else None
