@@ -61,17 +61,18 @@ def gemm_tiled(
         end = tl.minimum(k, (k_tiles * (split + 1) // splits * BLOCK_K).to(tl.int32))
 
     rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
-    columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
+    columns = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N)).to(tl.int64)
     k_offsets = tl.arange(0, BLOCK_K)
-    k_indices = (begin + k_offsets).to(tl.int64)
+    k_indices = begin + k_offsets.to(tl.int64)
     row_mask, column_mask = rows[:, None] < m, columns[None, :] < n
     a_ptrs = a_ptr + matrix * a_matrix + rows[:, None] * a_row + k_indices[None, :] * a_column
-    b_ptrs = b_ptr + matrix * b_matrix + k_indices[:, None] * b_row + columns[None, :].to(tl.int64) * b_column
+    b_ptrs = b_ptr + matrix * b_matrix + k_indices[:, None] * b_row + columns[None, :] * b_column
 
     accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for first in range(begin, end, BLOCK_K):
-        a = tl.load(a_ptrs, mask=row_mask & (first + k_offsets[None, :] < end), other=0.0)
-        b = tl.load(b_ptrs, mask=(first + k_offsets[:, None] < end) & column_mask, other=0.0)
+        left = end - first
+        a = tl.load(a_ptrs, mask=row_mask & (k_offsets[None, :] < left), other=0.0)
+        b = tl.load(b_ptrs, mask=(k_offsets[:, None] < left) & column_mask, other=0.0)
         if BF16X3:
             accumulator += dot_bf16x3(a, b)
         else:  # "ieee": the default for float32 is TF32. Imprecise: wgmma sums fp8 with 13 bits after the binary point.
