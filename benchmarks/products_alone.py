@@ -1,10 +1,10 @@
-"""The bound that power sets on a GEMM: cuBLAS, matmul's k20, and the same wgmma on operands that do not move.
+"""The bound that power sets on a GEMM: cuBLAS, matmul's k17, and the same wgmma on operands that do not move.
 
     python benchmarks/products_alone.py [--json FILE]
 
 A bfloat16 GEMM on an H200 reaches the board's power limit, and the clock is lowered: its time is proportional to its
 energy. ``alone`` (products_alone.cu) issues the same wgmma on operands that stay in shared memory, on as many SMs as
-k20 uses or on all of them, and neither loads nor stores. No kernel with these instructions can be faster, so the ratio
+k17 uses or on all of them, and neither loads nor stores. No kernel with these instructions can be faster, so the ratio
 of cuBLAS's time to its time bounds the speedup over cuBLAS. All run in turn, in random order (``lab.time``).
 benchmarks/matmul.py checks cuBLAS and our rungs.
 """
@@ -30,7 +30,7 @@ from warpwise.lab.timing.timing import duration, ratio
 
 RESULTS = Path(__file__).parent / "results" / "h200" / "products_alone.json"
 SHARED = 1024 + 4 * (128 + 256) * 64 * 2  # bytes: alignment, then 4 stages of A and B
-SOME = 128  # SMs that k20 uses at these sizes
+SOME = 128  # SMs that k17 uses at these sizes
 
 
 def alone(blocks: int, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -75,8 +75,8 @@ def main() -> None:
         blocks = {f"alone on {count} SMs": count for count in (SOME, every)}
         contestants = {
             "cuBLAS": torch.mm,
-            "k20": lambda a, b: ops.matmul(a, b, rung="k20_overlapped_epilogue"),
-            "k28": lambda a, b: ops.matmul(a, b, rung="k28_variable_m_tiles"),
+            "k17": lambda a, b: ops.matmul(a, b, rung="k17_overlapped_epilogue"),
+            "k24": lambda a, b: ops.matmul(a, b, rung="k24_variable_m_tiles"),
             **{name: functools.partial(alone, count) for name, count in blocks.items()},
         }
         timings = lab.time(contestants, a, b, device=device, budget_s=options.budget, precision=0.002)

@@ -1,6 +1,6 @@
 """Count the register bank conflicts of a kernel's busiest loop in its machine code. Needs no GPU.
 
-    python benchmarks/register_banks.py src/warpwise/ops/matmul/k11_async_copies.cu \\
+    python benchmarks/register_banks.py src/warpwise/ops/matmul/k10_async_copies.cu \\
         "matmul_async_copies<128, 128, 16, 32, 64, 4, 3, 2, false, true>"
 
 The busiest loop is the one with the largest share of FFMAs, at least 100 of them.

@@ -34,7 +34,7 @@ def exact(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     k=st.integers(1, 70),
     a_transposed=st.booleans(),
     b_transposed=st.booleans(),
-    rung=st.sampled_from(["k03", "k07"]),
+    rung=st.sampled_from(["k01", "k05"]),
 )
 def test_any_size_and_layout(batch, m, n, k, a_transposed, b_transposed, rung):
     same_at(batch, m, n, k, a_transposed, b_transposed, rung, torch.float16)
@@ -54,7 +54,7 @@ def same_at(batch, m, n, k, a_transposed, b_transposed, rung, dtype):
     k=st.integers(1, 70),
     a_transposed=st.booleans(),
     b_transposed=st.booleans(),
-    rung=st.sampled_from(["k03", "k07"]),
+    rung=st.sampled_from(["k01", "k05"]),
 )
 def test_any_size_and_layout_in_float32(batch, m, n, k, a_transposed, b_transposed, rung):
     same_at(batch, m, n, k, a_transposed, b_transposed, rung, torch.float32)
@@ -64,7 +64,7 @@ def test_any_size_and_layout_in_float32(batch, m, n, k, a_transposed, b_transpos
 @pytest.mark.parametrize("b_transposed", [False, True])
 def test_aligned_sizes_in_every_layout(a_transposed, b_transposed):
     """Sizes in fours take 16-byte loads, each along memory's order."""
-    same_at(2, 136, 264, 72, a_transposed, b_transposed, "k07", torch.float32)
+    same_at(2, 136, 264, 72, a_transposed, b_transposed, "k05", torch.float32)
 
 
 @pytest.mark.parametrize("rung", RUNGS)
@@ -103,11 +103,11 @@ def test_infinity_and_nan_spread_along_their_row_only(rung):
 def test_a_mask_of_stray_rows_is_not_needed_where_matrices_touch():
     """A box would reach past its matrix into the next one if the descriptor had no batch dimension."""
     a, b = integers(4, 70, 40), integers(4, 40, 72, seed=1)
-    assert torch.equal(ops.batched_matmul(a, b, rung="k04"), exact(a, b))
+    assert torch.equal(ops.batched_matmul(a, b, rung="k02"), exact(a, b))
 
 
 @pytest.mark.parametrize("sm_count", [1, 1000])
-@pytest.mark.parametrize("rung", ["k03", "k04"])
+@pytest.mark.parametrize("rung", ["k01", "k02"])
 def test_large_and_small_tiles(rung, sm_count):
     a, b = integers(2, 130, 40), integers(2, 40, 136, seed=1)
     with operation.assume_sm_count(sm_count):
@@ -117,7 +117,7 @@ def test_large_and_small_tiles(rung, sm_count):
 @pytest.mark.parametrize("config", [tile.name for tile in gemm_boxes.TILES])
 def test_every_configuration(config):
     a, b = integers(2, 136, 72), integers(2, 72, 264, seed=1)
-    assert torch.equal(ops.batched_matmul(a, b, rung=f"k04@{config}"), exact(a, b))
+    assert torch.equal(ops.batched_matmul(a, b, rung=f"k02@{config}"), exact(a, b))
 
 
 @pytest.mark.parametrize("sizes", [(64, 2048, 2048, 128), (1, 512, 512, 4096), (1, 8, 8, 8)])
@@ -154,7 +154,7 @@ def test_cost_counts_a_broadcast_operand_once():
 
 
 def test_what_a_rung_cannot_take_is_refused():
-    descriptors = OP.rung("k04")
+    descriptors = OP.rung("k02")
     a, b = torch.empty(2, 8, 8, dtype=torch.half), torch.empty(2, 8, 8, dtype=torch.half)
     assert OP.refusal(descriptors, a, b) is None
     assert "takes n in multiples of 8" in descriptors.limits(a, b[:, :, :7])

@@ -142,11 +142,11 @@ def test_an_unknown_gpu_has_no_predictions_and_pytorch_computes(tmp_path, monkey
     unknown = Device("A GPU", "sm_99", 7)
     a, b = operands(1024, 1024, 1024, torch.float32)
     assert not predictions(a, b, unknown) and choice(a, b, device=unknown) is None
-    point = TunedPoint("float32", "nn", dict.fromkeys("mnk", 64), "k11_async_copies", 1e-5, TORCH, 2e-5, 2 * 64**3)
+    point = TunedPoint("float32", "nn", dict.fromkeys("mnk", 64), "k10_async_copies", 1e-5, TORCH, 2e-5, 2 * 64**3)
     Table("matmul", unknown, (point,)).save(OP.tables.user_file(unknown))
     far = operation.chosen(OP, a, b, device=unknown)
     assert (far.name, far.source) == (None, "tables")
-    assert operation.chosen(OP, *operands(64, 64, 64, torch.float32), device=unknown).rung == "k11_async_copies"
+    assert operation.chosen(OP, *operands(64, 64, 64, torch.float32), device=unknown).rung == "k10_async_copies"
     tuned.reload()
 
 
@@ -174,12 +174,12 @@ def test_a_measured_time_replaces_a_prediction():
 
 def test_a_measured_rung_without_a_family_may_be_chosen():
     a, b = operands(4096, 4096, 4096, torch.float32)
-    assert "k11_async_copies" not in MODEL.families
-    assert choice(a, b, near("k11_async_copies", 5e-4, TORCH, 1e-3)).name == "k11_async_copies"
+    assert "k10_async_copies" not in MODEL.families
+    assert choice(a, b, near("k10_async_copies", 5e-4, TORCH, 1e-3)).name == "k10_async_copies"
 
 
 def test_the_hosts_time_decides_where_the_gpu_takes_less():
-    a, b = operands(64, 64, 64, torch.bfloat16, "tn")  # k19 copies a by operators of PyTorch, which are not replayed
+    a, b = operands(64, 64, 64, torch.bfloat16, "tn")  # k16 copies a by operators of PyTorch, which are not replayed
     times = predictions(a, b)
     pytorch, ours = times[TORCH], choice(a, b)
     assert pytorch.gpu < pytorch.host and ours.name is not None
@@ -198,7 +198,7 @@ def synthetic(name: str, by: Coefficients, count: int, seed: int, dtype: str = "
     return [each._replace(microseconds=fit_model.predicted(MODEL, each, by, 132)) for each in seen]
 
 
-@pytest.mark.parametrize("name", [TORCH, "k20_overlapped_epilogue@128x256x64_s4_c2x1"])
+@pytest.mark.parametrize("name", [TORCH, "k17_overlapped_epilogue@128x256x64_s4_c2x1"])
 def test_a_fit_to_times_of_known_coefficients_recovers_them(name):
     rate = fit_model.RATES["bfloat16"] * fit_model.MHZ
     known = replace(Coefficients(), rate=0.4 * rate, start=7.0, dram=1.5e6)
@@ -211,7 +211,7 @@ def test_a_fit_to_times_of_known_coefficients_recovers_them(name):
 
 
 def test_the_error_of_a_fit_is_that_of_shapes_left_out():
-    name = "k20_overlapped_epilogue@128x128x64_s4_c1x1"
+    name = "k17_overlapped_epilogue@128x128x64_s4_c1x1"
     seen = synthetic(name, Coefficients(rate=0.6 * fit_model.RATES["bfloat16"] * fit_model.MHZ), 18, 2)
     rng = random.Random(3)
     noisy = [each._replace(microseconds=each.microseconds * math.exp(rng.gauss(0, 0.2))) for each in seen]
@@ -222,7 +222,7 @@ def test_the_error_of_a_fit_is_that_of_shapes_left_out():
 
 def test_names_with_few_shapes_are_not_fitted():
     many = synthetic(TORCH, Coefficients(), fit_model.LEAST, 0)
-    few = synthetic("k20_overlapped_epilogue@128x128x64_s4_c1x1", Coefficients(), fit_model.LEAST - 1, 0)
+    few = synthetic("k17_overlapped_epilogue@128x128x64_s4_c1x1", Coefficients(), fit_model.LEAST - 1, 0)
     other = synthetic(TORCH, Coefficients(), fit_model.LEAST, 0)
     strange = [each._replace(name="k03_naive") for each in other]
     assert set(fit_model.groups(MODEL, [*many, *few, *strange])) == {("bfloat16", TORCH)}

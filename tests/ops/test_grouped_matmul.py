@@ -50,7 +50,7 @@ def test_any_division_into_groups(counts, past, rung, config):
     offsets = torch.tensor(counts).cumsum(0).int()
     rows = int(offsets[-1]) + past
     a, b = integers(rows, 24), integers(len(counts), 24, 72, seed=1)
-    held = rung + config if rung.startswith("k03") else rung
+    held = rung + config if rung.startswith("k02") else rung
     assert torch.equal(ops.grouped_matmul(a, b, offsets, rung=held), exact(a, b, offsets))
 
 
@@ -71,14 +71,14 @@ def test_any_division_into_groups_backward(counts, past, rung):
 @pytest.mark.parametrize("config", [tile.name for tile in gemm_boxes.TILES])
 def test_every_configuration(config):
     a, b, offsets = integers(300, 72), integers(3, 72, 264, seed=1), ends(130, 130, 290)
-    assert torch.equal(ops.grouped_matmul(a, b, offsets, rung=f"k03@{config}"), exact(a, b, offsets))
+    assert torch.equal(ops.grouped_matmul(a, b, offsets, rung=f"k02@{config}"), exact(a, b, offsets))
 
 
 def test_rows_of_8_elements_are_stored_as_vectors():
     """Otherwise this tile needs more shared memory than a block has, and spills."""
     a, b = (torch.empty(shape, dtype=torch.bfloat16, device="meta") for shape in ((300, 72), (3, 72, 264)))
     offsets = torch.empty(3, dtype=torch.int32, device="meta")
-    (launch,) = OP.kernels(OP.rung("k03@256x128x64_w8_s4"), a, b, offsets)
+    (launch,) = OP.kernels(OP.rung("k02@256x128x64_w8_s4"), a, b, offsets)
     assert launch.compile("sm_90").spills == 0
 
 
@@ -115,7 +115,7 @@ def test_views_are_read_in_place(rung, monkeypatch):
     transposed = integers(2, 40, 24, seed=1).mT
     assert torch.equal(ops.grouped_matmul(a, transposed, offsets, rung=rung), exact(a, transposed, offsets))
     columns = integers(24, 72).t()[:70]
-    if not rung.startswith("k03"):
+    if not rung.startswith("k02"):
         assert torch.equal(
             ops.grouped_matmul(columns, transposed, offsets, rung=rung), exact(columns, transposed, offsets)
         )
@@ -185,7 +185,7 @@ def test_cost_counts_what_is_taken():
 
 def test_what_a_rung_cannot_take_is_refused():
     a, b, offsets = integers(8, 16), integers(2, 16, 8), ends(3, 8)
-    descriptors, backward = OP.rung("k03"), BACKWARD_OP.rung("k04")
+    descriptors, backward = OP.rung("k02"), BACKWARD_OP.rung("k02")
     assert OP.refusal(descriptors, a, b, offsets) is None
     assert "takes n in multiples of 8" in descriptors.limits(a, b[:, :, :7], offsets)
     assert "begin on multiples of 8 elements" in descriptors.limits(integers(8, 15), b[:, :15], offsets)
@@ -195,8 +195,8 @@ def test_what_a_rung_cannot_take_is_refused():
     assert "takes grad_output with contiguous rows" in backward.limits(a, integers(8, 8).t(), offsets)
     assert "takes columns of a in multiples of 8, not 15" in backward.limits(integers(8, 16)[:, :15], grad, offsets)
     many = _triton.MAX_GROUPS + 1
-    with pytest.raises(ValueError, match="k02_triton_tiled takes up to 4095 groups, not 4096"):
-        ops.grouped_matmul(a, torch.empty(1).half().expand(many, 16, 8), torch.zeros(many).int(), rung="k02")
+    with pytest.raises(ValueError, match="k01_triton_tiled takes up to 4095 groups, not 4096"):
+        ops.grouped_matmul(a, torch.empty(1).half().expand(many, 16, 8), torch.zeros(many).int(), rung="k01")
 
 
 def test_defaults():

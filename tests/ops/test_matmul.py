@@ -28,7 +28,7 @@ def integers(rows: int, columns: int, seed: int = 0, dtype: torch.dtype = torch.
     n=st.integers(1, 150),
     k=st.integers(1, 40),
     shift=st.integers(0, 5),
-    rung=st.sampled_from(["k07_block_tile_2d", "k08_vectorised", "k09_warp_tile", "k11_async_copies"]),
+    rung=st.sampled_from(["k06_block_tile_2d", "k07_vectorised", "k08_warp_tile", "k10_async_copies"]),
 )
 def test_tiles_at_any_size_and_alignment(m, n, k, shift, rung):
     a = integers(1, m * k + shift)[0, shift:].view(m, k)
@@ -44,13 +44,13 @@ def test_transposed_and_broadcast_operands(rung):
     assert torch.equal(ops.matmul(rows, columns, rung=rung), rows @ columns)
 
 
-@pytest.mark.parametrize("rung", [name for name in RUNGS if name != "k11_async_copies"])  # which loads a k-tile ahead
+@pytest.mark.parametrize("rung", [name for name in RUNGS if name != "k10_async_copies"])  # which loads a k-tile ahead
 def test_an_empty_sum_is_zero(rung):
     product = ops.matmul(torch.empty(3, 0), torch.empty(0, 5), rung=rung)
     assert torch.equal(product, torch.zeros(3, 5))
 
 
-@pytest.mark.parametrize("rung", [name for name in RUNGS if name != "k21_bf16x3"])  # infinity has no parts
+@pytest.mark.parametrize("rung", [name for name in RUNGS if name != "k18_bf16x3"])  # infinity has no parts
 def test_infinity_and_nan_spread_along_their_row_only(rung):
     """Zeros that pad a tile must not meet an infinity: 0 * inf is NaN."""
     a, b = torch.ones(5, 7), torch.ones(7, 6)
@@ -66,22 +66,22 @@ def test_both_sizes_of_the_warp_tile(sm_count, monkeypatch):
     monkeypatch.setattr(_shared, "sm_count", lambda tensor: sm_count)
     for m, n, k in ((129, 132, 36), (70, 131, 17)):
         a, b = integers(m, k), integers(k, n, seed=1)
-        assert torch.equal(ops.matmul(a, b, rung="k09"), a @ b)
+        assert torch.equal(ops.matmul(a, b, rung="k08"), a @ b)
 
 
 @pytest.mark.parametrize("room", [0, 227 * 1024])
 def test_both_sizes_of_the_triton_tile(room, monkeypatch):
-    from warpwise.ops.matmul import k10_triton_tiled
+    from warpwise.ops.matmul import k09_triton_tiled
 
-    monkeypatch.setattr(k10_triton_tiled, "shared_bytes", lambda tensor: room)
+    monkeypatch.setattr(k09_triton_tiled, "shared_bytes", lambda tensor: room)
     a, b = integers(130, 70, dtype=torch.bfloat16), integers(70, 257, seed=1, dtype=torch.bfloat16)
-    torch.testing.assert_close(ops.matmul(a, b, rung="k10"), a @ b, rtol=0, atol=0)
+    torch.testing.assert_close(ops.matmul(a, b, rung="k09"), a @ b, rtol=0, atol=0)
 
 
 def test_half_precision_is_accumulated_in_float32():
     """A float16 accumulator stops at 2048, where adding 1 no longer changes it."""
     a, b = torch.ones(1, 4096, dtype=torch.float16), torch.ones(4096, 1, dtype=torch.float16)
-    for rung in ("k03", "k09", "k10"):
+    for rung in ("k03", "k08", "k09"):
         assert ops.matmul(a, b, rung=rung).item() == 4096.0
 
 

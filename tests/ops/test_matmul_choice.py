@@ -59,11 +59,11 @@ def test_the_choice_for_another_device(tmp_path, monkeypatch):
     with pytest.raises(LookupError, match="matmul: no table for A GPU; `warpwise tune matmul` makes one on that GPU"):
         operation.chosen(OP, a, b, device=device)
     sizes = dict.fromkeys("mnk", 1024)
-    point = TunedPoint("float32", "nn", sizes, "k11_async_copies", 1e-4, TORCH, 1.1e-4, 2 * 1024**3)
+    point = TunedPoint("float32", "nn", sizes, "k10_async_copies", 1e-4, TORCH, 1.1e-4, 2 * 1024**3)
     Table("matmul", device, (point,)).save(TABLES.user_file(device))
     found = operation.chosen(OP, a, b, device=device)
     assert (found.rung, found.source, found.rival, found.rival_seconds) == (
-        "k11_async_copies",
+        "k10_async_copies",
         "user's table",
         TORCH,
         1.1e-4,
@@ -95,14 +95,14 @@ def test_a_device_is_named_by_a_string_too_and_by_nothing_else(tmp_path, monkeyp
 
 
 def test_configurations_are_those_of_the_device_that_is_assume_sm_count(tmp_path, monkeypatch):
-    """k24 divides K by the number of multiprocessors, of which a CPU has one."""
+    """k21 divides K by the number of multiprocessors, of which a CPU has one."""
     monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
     device, a, b = Device("A GPU", "sm_99", 132), torch.empty(16, 4096, device="meta"), torch.empty(4096, 4096)
     point = TunedPoint(
-        "float32", "nn", {"m": 16, "n": 4096, "k": 4096}, "k24_few_rows@r16_p8", 1e-4, TORCH, 2e-4, 2**29
+        "float32", "nn", {"m": 16, "n": 4096, "k": 4096}, "k21_few_rows@r16_p8", 1e-4, TORCH, 2e-4, 2**29
     )
     Table("matmul", device, (point,)).save(TABLES.user_file(device))
-    assert operation.chosen(OP, a, b.to("meta"), device=device).name == "k24_few_rows@r16_p8"
+    assert operation.chosen(OP, a, b.to("meta"), device=device).name == "k21_few_rows@r16_p8"
     assert operation.chosen(OP, a, b.to("meta"), device="A GPU").config == "r16_p8", "the table says what GPU it is"
     tuned.reload()
 
@@ -110,7 +110,7 @@ def test_configurations_are_those_of_the_device_that_is_assume_sm_count(tmp_path
 def test_no_time_below_a_launch_is_predicted(tmp_path, monkeypatch):
     monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
     device, sizes = Device("A GPU"), dict.fromkeys("mnk", 256)
-    point = TunedPoint("float32", "nn", sizes, TORCH, 6e-6, "k11_async_copies", 12e-6, 2 * 256**3)
+    point = TunedPoint("float32", "nn", sizes, TORCH, 6e-6, "k10_async_copies", 12e-6, 2 * 256**3)
     Table("matmul", device, (point,)).save(TABLES.user_file(device))
     small, shallow = torch.empty(220, 220, device="meta"), torch.empty(256, 240, device="meta")
     found = operation.chosen(OP, small, small, device=device)

@@ -1,4 +1,4 @@
-"""matmul's k16: every layout without copies, every configuration, what TMA cannot address."""
+"""matmul's k14: every layout without copies, every configuration, what TMA cannot address."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from warpwise import operation, ops
 from warpwise.gemm import boxes as gemm_boxes
 
 OP = operation.get("matmul")
-RUNG = OP.rung("k16")
+RUNG = OP.rung("k14")
 
 
 def integers(rows: int, columns: int, seed: int = 0, dtype: torch.dtype = torch.float16) -> torch.Tensor:
@@ -24,7 +24,7 @@ def exact(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("config", [tile.name for tile in gemm_boxes.TILES])
 def test_every_configuration(config):
     a, b = integers(136, 72), integers(72, 264, seed=1)
-    assert torch.equal(ops.matmul(a, b, rung=f"k16@{config}"), exact(a, b))
+    assert torch.equal(ops.matmul(a, b, rung=f"k14@{config}"), exact(a, b))
 
 
 @pytest.mark.parametrize("a_transposed", [False, True])
@@ -33,7 +33,7 @@ def test_any_layout_without_copies(a_transposed, b_transposed, monkeypatch):
     monkeypatch.setattr(torch.Tensor, "contiguous", lambda self: pytest.fail("copied"))
     a = integers(72, 136).t() if a_transposed else integers(136, 80)[:, 8:]
     b = integers(264, 72, seed=1).t() if b_transposed else integers(80, 264, seed=1)[:72]
-    assert torch.equal(ops.matmul(a, b, rung="k16"), exact(a, b))
+    assert torch.equal(ops.matmul(a, b, rung="k14"), exact(a, b))
 
 
 def test_programs_that_take_several_tiles(monkeypatch):
@@ -41,13 +41,13 @@ def test_programs_that_take_several_tiles(monkeypatch):
     others."""
     monkeypatch.setattr(gemm_boxes, "sm_count", lambda tensor: 1)
     a, b = integers(9 * 64 + 8, 40), integers(40, 200, seed=1)
-    assert torch.equal(ops.matmul(a, b, rung="k16@64x64x64_w4_s4"), exact(a, b))
+    assert torch.equal(ops.matmul(a, b, rung="k14@64x64x64_w4_s4"), exact(a, b))
 
 
 def test_infinity_and_nan_spread_along_their_row_only():
     a, b = torch.ones(5, 8).half(), torch.ones(8, 8).half()
     a[1, 6], a[2, 0] = float("inf"), float("nan")
-    product = ops.matmul(a, b, rung="k16")
+    product = ops.matmul(a, b, rung="k14")
     assert product[1].tolist() == [float("inf")] * 8
     assert product[2].isnan().all()
     assert (product[[0, 3, 4]] == 8).all()
@@ -81,5 +81,5 @@ def test_on_the_gpu(config):
     m, n, k = 1000, 3000, 776
     a, b = (torch.randn(size, device="cuda", dtype=torch.bfloat16) for size in ((m, k), (n, k)))
     truth = a.double() @ b.double().t()
-    made = ops.matmul(a, b.t(), rung=f"k16@{config}").double()
+    made = ops.matmul(a, b.t(), rung=f"k14@{config}").double()
     torch.testing.assert_close(made, truth, rtol=1e-2, atol=1e-2 * truth.abs().max().item())

@@ -1,4 +1,4 @@
-"""k23_padded: rows that do not begin on 16 bytes, of every dtype, length and orientation, exactly."""
+"""k20_padded: rows that do not begin on 16 bytes, of every dtype, length and orientation, exactly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from warpwise import operation, ops
 from warpwise.gemm import padding
 from warpwise.gemm import persistent as gemm_config
 
-RUNG = operation.get("matmul").rung("k23")
+RUNG = operation.get("matmul").rung("k20")
 LAYOUTS = [(a, b) for a in (False, True) for b in (False, True)]
 DTYPES = (torch.float16, torch.bfloat16, torch.int8)
 
@@ -85,7 +85,7 @@ def test_byte_operands_become_k_major(m, n, k, transposed):
 def test_what_is_taken():
     assert RUNG.limits(torch.empty(3, 5), torch.empty(5, 7)) is None
     assert RUNG.configs(torch.empty(3, 5).char(), torch.empty(5, 7).char()) == ()
-    assert RUNG.configs(torch.empty(64, 5).half(), torch.empty(5, 7).half()) == (), "k19 multiplies few rows"
+    assert RUNG.configs(torch.empty(64, 5).half(), torch.empty(5, 7).half()) == (), "k16 multiplies few rows"
     assert RUNG.configs(torch.empty(65, 5).half(), torch.empty(5, 7).half())[0] in {
         config.name for config in gemm_config.CONFIGS
     }
@@ -93,13 +93,13 @@ def test_what_is_taken():
 
 def test_what_need_not_be_copied_is_left_to_who_reads_it_where_it_lies():
     a, b = torch.empty(65, 64).half(), torch.empty(64, 24).half()
-    assert "k20_overlapped_epilogue takes these" in (RUNG.limits(a, b) or "")
-    assert "k20_overlapped_epilogue takes these" in (RUNG.limits(a, torch.empty(24, 64).half().t()) or "")
+    assert "k17_overlapped_epilogue takes these" in (RUNG.limits(a, b) or "")
+    assert "k17_overlapped_epilogue takes these" in (RUNG.limits(a, torch.empty(24, 64).half().t()) or "")
     assert RUNG.limits(a, torch.empty(64, 25).half()) is None, "rows of b and c"
     assert RUNG.limits(torch.empty(65, 65).half()[:, 1:], b) is None, "rows of a"
     assert RUNG.limits(a, torch.empty(25, 64).half().t()) is None, "rows of c"
     bytes_of_a, bytes_of_b = a.to(torch.int8), b.to(torch.int8)
-    assert "k22_warpgroups_int8 takes these" in (RUNG.limits(bytes_of_a, bytes_of_b) or "")
+    assert "k19_warpgroups_int8 takes these" in (RUNG.limits(bytes_of_a, bytes_of_b) or "")
     assert RUNG.limits(bytes_of_a[:, :40].contiguous(), bytes_of_b[:40]) is None, "k is no multiple of 16"
 
 
@@ -133,4 +133,4 @@ def test_every_configuration_on_the_gpu(config):
         a = integers(m, k, False, 0, torch.bfloat16, device="cuda")
         b = integers(k, n, False, 1, torch.bfloat16, device="cuda")
         expected = (a.float() @ b.float()).to(torch.bfloat16)
-        assert torch.equal(ops.matmul(a, b, rung=f"k23@{config.name}"), expected), (m, n, k)
+        assert torch.equal(ops.matmul(a, b, rung=f"k20@{config.name}"), expected), (m, n, k)

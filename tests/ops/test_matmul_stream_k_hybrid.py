@@ -1,4 +1,4 @@
-"""k26_stream_k_hybrid: the k-tiles of each cluster, and exact results, in graphs and on two streams too."""
+"""k23_stream_k_hybrid: the k-tiles of each cluster, and exact results, in graphs and on two streams too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from warpwise import cuda
 from warpwise.gemm import persistent as gemm_config
 from warpwise.gemm.time_model import Product
-from warpwise.ops.matmul import k26_stream_k_hybrid as k26
+from warpwise.ops.matmul import k23_stream_k_hybrid as k23
 
 LARGE = gemm_config.CONFIGS[0].name
 WALK = """
@@ -68,11 +68,11 @@ def test_every_k_tile_has_one_cluster(clusters, tiles, sk_tiles, k_tiles, splits
     "m,n,k", [(3072, 3072, 3072), (8192, 8192, 8192), (256, 8192, 8192), (64, 64, 64), (4096, 4096, 8)]
 )
 def test_configurations(m, n, k):
-    names = [config.name for config in k26.candidates(Product(m, n, k, 2, 2))]
+    names = [config.name for config in k23.candidates(Product(m, n, k, 2, 2))]
     assert len(set(names)) == len(names) and {config.name for config in gemm_config.CONFIGS} <= set(names)
     for name in names:
         if "_t" in name:
-            found = k26.parsed(name)
+            found = k23.parsed(name)
             assert found.name == name and found.stream_k_tiles <= 132 // found.blocks * max(1, found.splits)
             assert found.splits <= 2 or found.splits * found.stream_k_tiles <= 132 // found.blocks
             assert not found.splits or 1 <= found.edge <= -(-k // 64) - found.splits + 1
@@ -80,16 +80,16 @@ def test_configurations(m, n, k):
 
 def test_an_unknown_configuration():
     with pytest.raises(ValueError, match=r"expected a configuration of the form .* got '7x7'"):
-        k26.parsed("7x7")
+        k23.parsed("7x7")
 
 
 @pytest.mark.parametrize("split", ["128x128x64_s6_c1x1_t2_p2_e1", "128x128x64_s6_c1x1_t1_p3_e2"])
 def test_partial_sums_are_exchanged_on_the_cpu(split, monkeypatch):
     """Six emulated clusters of one block: the exchange of partial sums, with every check."""
-    monkeypatch.setattr(k26, "sm_count", lambda a: 6)
+    monkeypatch.setattr(k23, "sm_count", lambda a: 6)
     a, b = (torch.randint(-1, 2, shape).bfloat16() for shape in ((256, 520), (520, 136)))
     c = torch.full((256, 136), float("nan"), dtype=a.dtype)
-    k26.launch(c, a, b, split)
+    k23.launch(c, a, b, split)
     assert torch.equal(c, (a.float() @ b.float()).to(a.dtype))
 
 
@@ -102,7 +102,7 @@ def integers(rows, columns, transposed, seed, dtype):
 
 def product(a, b, config):
     c = torch.full((a.shape[0], b.shape[1]), float("nan"), device="cuda", dtype=a.dtype)
-    k26.launch(c, a, b, config)
+    k23.launch(c, a, b, config)
     return c
 
 
@@ -137,7 +137,7 @@ def test_every_configuration_exactly(config):
     for m, n, k in ((1024, 1536, 776), (1536, 3080, 328), (128, 512, 1032)):
         a, b = integers(m, k, False, 0, torch.bfloat16), integers(k, n, False, 1, torch.bfloat16)
         truth = (a.float() @ b.float()).to(a.dtype)
-        for split in k26.stream_k_configs(config, m, n, k, 132):
+        for split in k23.stream_k_configs(config, m, n, k, 132):
             assert torch.equal(product(a, b, split.name), truth), (m, n, k, split.name)
 
 
@@ -167,12 +167,12 @@ def test_two_streams_at_once():
 def test_a_graph_is_replayed():
     a, b = (integers(1536, 1536, False, i, torch.bfloat16) for i in range(2))
     c = torch.empty(1536, 1536, device="cuda", dtype=a.dtype)
-    k26.launch(c, a, b, f"{LARGE}_t36_p0_e3")
+    k23.launch(c, a, b, f"{LARGE}_t36_p0_e3")
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        k26.launch(c, a, b, f"{LARGE}_t36_p0_e3")
-        k26.launch(c, a, b, f"{LARGE}_t36_p0_e3")
+        k23.launch(c, a, b, f"{LARGE}_t36_p0_e3")
+        k23.launch(c, a, b, f"{LARGE}_t36_p0_e3")
     for seed in range(3):
         a.copy_(integers(1536, 1536, False, 7 + seed, a.dtype))
         c.fill_(float("nan"))

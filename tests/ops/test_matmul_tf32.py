@@ -14,7 +14,7 @@ from tests.sampled import combinations
 from warpwise import lab, operation, ops
 from warpwise.gemm import mma_sync
 from warpwise.ops.matmul_tf32 import _shared, rungs, spec
-from warpwise.ops.matmul_tf32 import k05_transposed_in_registers as k05
+from warpwise.ops.matmul_tf32 import k02_transposed_in_registers as k02
 
 RUNGS = [rung.name for rung in rungs.RUNGS if on_cpu(rung)]
 
@@ -46,13 +46,13 @@ def laid(rows: int, columns: int, seed: int, transposed: bool, shift: int, gap: 
 )
 def test_any_size_alignment_and_layout(m, n, k, shift, gap, transposed):
     a, b = laid(m, k, 0, transposed[0], shift, gap), laid(k, n, 1, transposed[1], shift, gap)
-    assert torch.equal(ops.matmul_tf32(a, b, rung="k02"), a @ b)
+    assert torch.equal(ops.matmul_tf32(a, b, rung="k01"), a @ b)
 
 
 @pytest.mark.parametrize("tiling,transposed", combinations(rungs.MMA_SYNC.candidates, (False, True), names=[NAMED]))
 def test_every_tile(tiling, transposed):
     a, b = laid(264, 76, 0, transposed, 0, 8), laid(76, 272, 1, transposed, 0, 8)
-    assert torch.equal(ops.matmul_tf32(a, b, rung=f"k02@{mma_sync.sized(tiling, torch.float32).name}"), a @ b)
+    assert torch.equal(ops.matmul_tf32(a, b, rung=f"k01@{mma_sync.sized(tiling, torch.float32).name}"), a @ b)
 
 
 def rounded(values: torch.Tensor, up: bool) -> torch.Tensor:
@@ -106,7 +106,7 @@ def test_float64_is_not_rounded():
 def test_gradients_are_products():
     a, b = integers(4, 3).requires_grad_(), integers(3, 5, seed=1).requires_grad_()
     weight = integers(4, 5, seed=2)
-    (ops.matmul_tf32(a, b, rung="k02") * weight).sum().backward()
+    (ops.matmul_tf32(a, b, rung="k01") * weight).sum().backward()
     assert torch.equal(a.grad, weight @ b.detach().t())
     assert torch.equal(b.grad, a.detach().t() @ weight)
 
@@ -152,7 +152,7 @@ MN_MAJOR_AND_SWAPPED = {"nn": (True, True), "nt": (False, False), "tt": (True, F
 @pytest.mark.parametrize("m,n,k", [(256, 512, 64), (4, 8, 16), (37, 21, 19)])
 def test_which_operand_goes_through_registers(layouts, m, n, k):
     a, b = laid(m, k, 0, layouts[0] == "t", 0, 0), laid(k, n, 1, layouts[1] == "t", 0, 0)
-    first, second, mn_major, swapped = k05.roles(a, b)
+    first, second, mn_major, swapped = k02.roles(a, b)
     assert (mn_major, swapped) == MN_MAJOR_AND_SWAPPED[layouts]
     left, right = (b.t(), a) if swapped else (a, b.t())
     assert torch.equal(first, left.t() if mn_major else left)
@@ -164,19 +164,19 @@ def test_which_operand_goes_through_registers(layouts, m, n, k):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("tile", [tile.name for tile in k05.CONFIGS])
+@pytest.mark.parametrize("tile", [tile.name for tile in k02.CONFIGS])
 @pytest.mark.parametrize("m,n,k", [(256, 256, 64), (300, 516, 404), (1, 4, 16), (129, 67, 35), (640, 1000, 200)])
 @pytest.mark.parametrize("transposed", [(False, False), (False, True), (True, False), (True, True)])
 def test_every_tile_of_warpgroups(tile, m, n, k, transposed):
     a, b = laid(m, k, 0, transposed[0], 0, 0).cuda(), laid(k, n, 1, transposed[1], 0, 0).cuda()
-    assert torch.equal(ops.matmul_tf32(a, b, rung=f"k05@{tile}"), (a.double() @ b.double()).float())
+    assert torch.equal(ops.matmul_tf32(a, b, rung=f"k02@{tile}"), (a.double() @ b.double()).float())
 
 
 @pytest.mark.gpu
 def test_tma_rounds_both_operands_to_nearest():
     x, one = torch.full((64, 64), 1 + 2**-11 + 2**-20, device="cuda"), torch.eye(64, device="cuda")
     for a, b in ((x, one), (one, x), (x.t(), one), (x, one.t())):
-        assert (ops.matmul_tf32(a, b, rung="k05") == 1 + 2**-10).all()
+        assert (ops.matmul_tf32(a, b, rung="k02") == 1 + 2**-10).all()
 
 
 def test_defaults():

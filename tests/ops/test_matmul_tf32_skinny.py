@@ -1,4 +1,4 @@
-"""matmul_tf32 with few rows or few tiles (k06): layouts of B read in place, the choice of tiles, exact results."""
+"""matmul_tf32 with few rows or few tiles (k03): layouts of B read in place, the choice of tiles, exact results."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from warpwise import ops
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.time_model import Product
-from warpwise.ops.matmul_tf32 import k06_skinny as k06
-from warpwise.ops.matmul_tf32.k06_skinny import Layout
+from warpwise.ops.matmul_tf32 import k03_skinny as k03
+from warpwise.ops.matmul_tf32.k03_skinny import Layout
 
 FROM = [Layout(by_columns, shifted) for by_columns in (False, True) for shifted in (False, True)]
 SHAPES = (
@@ -26,18 +26,18 @@ SHAPES = (
 
 @pytest.mark.parametrize("m,n,k", [*SHAPES, (1, 1, 1), (7, 3, 5), (300, 200, 31), (4096, 4096, 512), (16384,) * 3])
 def test_configurations_of_any_size(m, n, k):
-    found = k06.candidates(Product(m, n, k, 4, 4))
+    found = k03.candidates(Product(m, n, k, 4, 4))
     assert found
     for tiles in found:
         assert GemmConfig.parse(tiles.name) == tiles
-        assert max(k06.shared_bytes(tiles, layout) for layout in FROM) + 16 * tiles.stages <= HOPPER_SHARED
+        assert max(k03.shared_bytes(tiles, layout) for layout in FROM) + 16 * tiles.stages <= HOPPER_SHARED
         assert 1 <= tiles.cluster_splits * tiles.splits <= max(1, k // 64)
 
 
 def test_where_lines_of_b_begin():
     b = torch.empty(40, 36)
-    assert k06.b_operand(b) == (b, Layout(False, False))
-    lines, layout = k06.b_operand(b.t())
+    assert k03.b_operand(b) == (b, Layout(False, False))
+    lines, layout = k03.b_operand(b.t())
     assert (lines.data_ptr(), layout) == (b.data_ptr(), Layout(True, False))
     for odd, expected in (
         (b[:, 1:], Layout(False, True)),
@@ -46,10 +46,10 @@ def test_where_lines_of_b_begin():
         (torch.empty(7, 9), Layout(False, True)),
         (torch.empty(7, 9).t(), Layout(True, True)),
     ):
-        lines, layout = k06.b_operand(odd)
+        lines, layout = k03.b_operand(odd)
         assert (lines.data_ptr(), layout) == (odd.data_ptr(), expected)
     for hard in (torch.empty(3, 9), b[::2, ::2], b[:1].expand(40, 36)):
-        lines, layout = k06.b_operand(hard)
+        lines, layout = k03.b_operand(hard)
         assert layout == Layout(False, False)
         assert lines.data_ptr() != hard.data_ptr(), "copied"
         assert torch.equal(lines.nan_to_num(), hard.nan_to_num())
@@ -61,7 +61,7 @@ def test_what_goes_before_shifted_rows(m, k, transposed):
     k_tiles = -(-k // 32)
     whole = torch.nn.functional.pad(a, (0, k_tiles * 32 - k))
     expected = whole.view(m, k_tiles, 8, 4).transpose(2, 3).reshape(m, k_tiles * 32)
-    assert torch.equal(k06.permute_k(a), expected)
+    assert torch.equal(k03.permute_k(a), expected)
 
 
 def laid(rows: int, columns: int, seed: int, transposed: bool, shift: int = 0, gap: int = 0) -> torch.Tensor:
@@ -101,7 +101,7 @@ GPU = [
 def test_every_kind_of_tile(config, m, n, k, transposed, shift, gap):
     a, b = laid(m, k, 0, transposed[0], shift, gap), laid(k, n, 1, transposed[1], shift, gap)
     c = torch.full((m, n), float("nan"), device="cuda")
-    k06.launch(c, on_gpu(a), on_gpu(b), config)
+    k03.launch(c, on_gpu(a), on_gpu(b), config)
     assert torch.equal(c.cpu(), (a.double() @ b.double()).float())
 
 
@@ -110,4 +110,4 @@ def test_both_operands_are_rounded_to_nearest():
     for side in (64, 63):
         x, one = torch.full((side, side), 1 + 2**-11 + 2**-20, device="cuda"), torch.eye(side, device="cuda")
         for a, b in ((x, one), (one, x), (x, one.t()), (one, x.t())):
-            assert (ops.matmul_tf32(a, b, rung="k06") == 1 + 2**-10).all()
+            assert (ops.matmul_tf32(a, b, rung="k03") == 1 + 2**-10).all()

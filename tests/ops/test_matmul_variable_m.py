@@ -1,4 +1,4 @@
-"""k28_variable_m_tiles: every element of C in one tile, balanced SMs, and the results of k20."""
+"""k24_variable_m_tiles: every element of C in one tile, balanced SMs, and the results of k17."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import torch
 
 from warpwise import cuda, ops
 from warpwise.operation import cdiv
-from warpwise.ops.matmul import k28_variable_m_tiles as k28
-from warpwise.ops.matmul.k28_variable_m_tiles import TILE_N, tile_count, variable, wide_rows
+from warpwise.ops.matmul import k24_variable_m_tiles as k24
+from warpwise.ops.matmul.k24_variable_m_tiles import TILE_N, tile_count, variable, wide_rows
 
 SIZES = [
     (4096, 4096),
@@ -42,9 +42,9 @@ __global__ void walk(int* out, int tile_columns, int tile_rows, int wide, int fl
 @pytest.mark.parametrize("m, n", SIZES)
 def test_every_element_has_one_tile(m, n):
     """Also balanced: blocks differ by less work than with tiles of 256 rows."""
-    for config in k28.shorter(m, n, 132):
+    for config in k24.shorter(m, n, 132):
         name = config.name
-        found = k28.parsed(name)
+        found = k24.parsed(name)
         flats, most = cdiv(n, 2 * TILE_N) * found.flat, 4 * cdiv(tile_count(found, n), 132) + 1
         out = torch.zeros(132, most, dtype=torch.int32)
         arguments = cdiv(n, TILE_N), found.tile_rows, wide_rows(found, m), flats, most
@@ -62,9 +62,9 @@ def test_variable_tiles_shorten_the_busiest_sm():
     assert wide_rows(variable(33), 8192) == 1 and tile_count(variable(33), 8192) == 16 * 132
     assert wide_rows(variable(33), 8193) == 2 and wide_rows(variable(31), 8192) is None
     assert wide_rows(variable(1), 40) == 0
-    assert not list(k28.shorter(1024, 1024, 132))
+    assert not list(k24.shorter(1024, 1024, 132))
     with pytest.raises(ValueError, match="expected a configuration of the form"):
-        k28.parsed("128x256x64_s4_c2x1")
+        k24.parsed("128x256x64_s4_c2x1")
 
 
 @pytest.mark.gpu
@@ -79,9 +79,9 @@ def test_products_are_those_of_k20(m, n, k, layouts):
         a = a.t().contiguous().t()
     if layouts[1] == "t":
         b = b.t().contiguous().t()
-    truth = ops.matmul(a, b, rung="k20_overlapped_epilogue")
-    names = k28.configs(a, b)
+    truth = ops.matmul(a, b, rung="k17_overlapped_epilogue")
+    names = k24.configs(a, b)
     if torch.cuda.get_device_properties(0).multi_processor_count == 132:
         assert names
     for name in names:
-        assert torch.equal(ops.matmul(a, b, rung=f"k28_variable_m_tiles@{name}"), truth), name
+        assert torch.equal(ops.matmul(a, b, rung=f"k24_variable_m_tiles@{name}"), truth), name

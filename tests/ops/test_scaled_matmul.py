@@ -11,8 +11,8 @@ from tests.ops.conftest import on_cpu
 from warpwise import operation, ops
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.time_model import Product
-from warpwise.ops.scaled_matmul import _shared, k07_skinny, spec
-from warpwise.ops.scaled_matmul.k05_two_k_tile_promotion import NARROW, WIDE
+from warpwise.ops.scaled_matmul import _shared, k03_skinny, spec
+from warpwise.ops.scaled_matmul.k02_two_k_tile_promotion import NARROW, WIDE
 from warpwise.ops.scaled_matmul.rungs import RUNGS
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
@@ -36,7 +36,7 @@ def exact(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor = ONE, scale_b
 @given(m=st.integers(1, 140), n=st.integers(1, 140), k=st.integers(1, 150))
 def test_any_shape(m, n, k):
     a, b = integers(m, k), integers(n, k, seed=1).t()
-    assert torch.equal(ops.scaled_matmul(a, b, ONE, ONE, rung="k02"), exact(a, b))
+    assert torch.equal(ops.scaled_matmul(a, b, ONE, ONE, rung="k01"), exact(a, b))
 
 
 @pytest.mark.parametrize("rung", ON_CPU)
@@ -165,7 +165,7 @@ def test_wrong_arguments(args, error, message):
 def test_the_tile_with_fewer_idle_sms(m, n, first):
     a, b = torch.empty(1, 16).to(E4M3).expand(m, 16), torch.empty(1, 16).to(E4M3).expand(n, 16).t()
     with operation.assume_sm_count(132):
-        names = operation.get("scaled_matmul").rung("k05").configs(a, b, ONE, ONE)
+        names = operation.get("scaled_matmul").rung("k02").configs(a, b, ONE, ONE)
     assert names[0] == first.name
     assert sorted(names) == sorted([WIDE.name, NARROW.name])
 
@@ -173,10 +173,10 @@ def test_the_tile_with_fewer_idle_sms(m, n, first):
 @pytest.mark.parametrize("m,n,k", [(0, 8, 8), (8, 0, 8), (1, 1, 1), (300, 5000, 70), (16, 4096, 4096), (9000, 64, 64)])
 def test_skinny_configurations_of_any_size(m, n, k):
     """Each fits in shared memory, covers whole swizzled units and is found by its name."""
-    found = list(k07_skinny.candidates(Product(m, n, k, 1, 2)))
+    found = list(k03_skinny.candidates(Product(m, n, k, 1, 2)))
     assert found
     for tiles in found:
-        assert k07_skinny.shared_bytes(tiles) <= k07_skinny.ROOM
+        assert k03_skinny.shared_bytes(tiles) <= k03_skinny.ROOM
         assert tiles.stages >= min(2, -(-k // (tiles.k * tiles.cluster_splits * tiles.splits)))
         assert tiles.m % 8 == tiles.n % 8 == 0
         assert GemmConfig.parse(tiles.name) == tiles
@@ -187,16 +187,16 @@ def test_skinny_configurations_of_any_size(m, n, k):
 @pytest.mark.parametrize(
     "m,n,k,first",
     [
-        (16, 4096, 4096, "k07_skinny 32x16x256_w1_s8"),
-        (64, 14336, 4096, "k07_skinny 112x64x256_w1_s3"),
-        (128, 4096, 14336, "k07_skinny 64x128x256_w2_s4_k2"),
-        (256, 256, 256, "k07_skinny 64x16x256_w1_s1"),
-        (1024, 1024, 1024, "k07_skinny 64x128x256_w2_s4"),
-        (512, 4096, 4096, "k07_skinny 128x128x256_w1_s3"),
-        (64, 4096, 4096, "k07_skinny 32x64x256_w1_s6"),
-        (2048, 2048, 2048, "k07_skinny 128x256x256_w1_s2"),
-        (256, 8192, 8192, f"k05_two_k_tile_promotion {NARROW.name}"),
-        (4095, 4095, 4095, f"k05_two_k_tile_promotion {WIDE.name}"),
+        (16, 4096, 4096, "k03_skinny 32x16x256_w1_s8"),
+        (64, 14336, 4096, "k03_skinny 112x64x256_w1_s3"),
+        (128, 4096, 14336, "k03_skinny 64x128x256_w2_s4_k2"),
+        (256, 256, 256, "k03_skinny 64x16x256_w1_s1"),
+        (1024, 1024, 1024, "k03_skinny 64x128x256_w2_s4"),
+        (512, 4096, 4096, "k03_skinny 128x128x256_w1_s3"),
+        (64, 4096, 4096, "k03_skinny 32x64x256_w1_s6"),
+        (2048, 2048, 2048, "k03_skinny 128x256x256_w1_s2"),
+        (256, 8192, 8192, f"k02_two_k_tile_promotion {NARROW.name}"),
+        (4095, 4095, 4095, f"k02_two_k_tile_promotion {WIDE.name}"),
     ],
 )
 def test_what_a_hopper_gpu_runs_by_shape(m, n, k, first):
@@ -211,10 +211,10 @@ def test_what_a_hopper_gpu_runs_by_shape(m, n, k, first):
 @pytest.mark.parametrize(
     "m,n,k,rung",
     [
-        (16, 4096, 4096, "k07_skinny"),
-        (1024, 1024, 1024, "k07_skinny"),
-        (4095, 4095, 4095, "k05_two_k_tile_promotion"),
-        (4096, 4096, 0, "k02_triton_tiled"),
+        (16, 4096, 4096, "k03_skinny"),
+        (1024, 1024, 1024, "k03_skinny"),
+        (4095, 4095, 4095, "k02_two_k_tile_promotion"),
+        (4096, 4096, 0, "k01_triton_tiled"),
     ],
 )
 def test_the_default_on_132_sms(m, n, k, rung):
@@ -236,7 +236,7 @@ SKINNY = (
 
 
 def test_what_is_tested_fits_an_sm():
-    assert all(k07_skinny.shared_bytes(GemmConfig.parse(config)) <= k07_skinny.ROOM for config in SKINNY)
+    assert all(k03_skinny.shared_bytes(GemmConfig.parse(config)) <= k03_skinny.ROOM for config in SKINNY)
 
 
 @pytest.mark.gpu
@@ -254,7 +254,7 @@ def test_skinny_tiles_are_exact_on_small_integers(config, by_row):
         args = [value.cuda() for value in (a, b, scale_a, scale_b)]
         for _ in range(2):
             c = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
-            k07_skinny.launch(c, *args, config=config)
+            k03_skinny.launch(c, *args, config=config)
             assert torch.equal(c.cpu(), expected), (m, n, k)
 
 
@@ -262,7 +262,7 @@ def test_skinny_tiles_are_exact_on_small_integers(config, by_row):
 @pytest.mark.parametrize("of_a,of_b", [(E5M2, E4M3), (E4M3, E5M2)])
 def test_skinny_tiles_take_both_formats(of_a, of_b):
     a, b = integers(40, 320, dtype=of_a), integers(136, 320, seed=1, dtype=of_b).t()
-    made = ops.scaled_matmul(a.cuda(), b.cuda(), ONE.cuda(), ONE.cuda(), rung="k07")
+    made = ops.scaled_matmul(a.cuda(), b.cuda(), ONE.cuda(), ONE.cuda(), rung="k03")
     assert torch.equal(made.cpu(), exact(a, b))
 
 
@@ -273,12 +273,12 @@ def test_sums_of_parts_are_the_same_in_each_run(config):
     a, b = (torch.randn(shape, generator=generator, device="cuda").to(E4M3) for shape in ((48, 8192), (640, 8192)))
     made = [torch.empty(48, 640, device="cuda", dtype=torch.bfloat16) for _ in range(20)]
     for c in made:
-        k07_skinny.launch(c, a, b.t(), ONE.cuda(), ONE.cuda(), config=config)
+        k03_skinny.launch(c, a, b.t(), ONE.cuda(), ONE.cuda(), config=config)
     assert all(torch.equal(c, made[0]) for c in made)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("rung", [f"k05@{tiling.name}" for tiling in (WIDE, NARROW)])
+@pytest.mark.parametrize("rung", [f"k02@{tiling.name}" for tiling in (WIDE, NARROW)])
 @pytest.mark.parametrize(
     "m,n,k",
     [(256, 256, 128), (300, 520, 272), (1, 8, 16), (640, 1000, 2064), (2100, 4000, 640), (301, 523, 777), (7, 3, 5)],

@@ -15,9 +15,9 @@ from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import addressable, tma_operand
 from warpwise.gemm.time_model import Product
-from warpwise.ops.matmul import _triton, k19_skinny, k24_few_rows
-from warpwise.ops.matmul_tf32 import k06_skinny
-from warpwise.ops.scaled_matmul import k07_skinny
+from warpwise.ops.matmul import _triton, k16_skinny, k21_few_rows
+from warpwise.ops.matmul_tf32 import k03_skinny as tf32_skinny
+from warpwise.ops.scaled_matmul import k03_skinny as fp8_skinny
 
 FEW = settings(max_examples=10, deadline=None, derandomize=True)
 HALF = (torch.float16, torch.bfloat16)
@@ -38,7 +38,7 @@ def test_split_k_with_any_number_of_parts(m, n, k, parts, dtype, transposed):
         a, b = a.t().contiguous().t(), b.t().contiguous().t()
     config = f"16x64x32_w4_s4_p{parts}"
     c = torch.empty(m, n, dtype=dtype)
-    operation.get("matmul").rung("k17").launch(c, a, b, config=config)
+    operation.get("matmul").rung("k15").launch(c, a, b, config=config)
     assert torch.equal(c, (a.double() @ b.double()).to(dtype))
 
 
@@ -65,16 +65,16 @@ def test_few_rows_with_any_number_of_parts(m, n, k, parts, shift, rows, dtype, t
     flat = integers(1, n * k + shift, seed=1, dtype=dtype)[0, shift:]
     b = flat.view(n, k).t() if transposed else flat.view(k, n)
     c = torch.empty(m, n, dtype=dtype)
-    k24_few_rows.launch(c, a, b, config=f"r{rows}_p{parts}")
+    k21_few_rows.launch(c, a, b, config=f"r{rows}_p{parts}")
     assert torch.equal(c, (a.double() @ b.double()).to(dtype))
 
 
 def test_one_column_is_one_row_transposed():
     a, b = integers(600, 90), integers(90, 1, seed=1)
-    assert torch.equal(ops.matmul(a, b, rung="k24"), a @ b)
-    assert torch.equal(ops.matmul(a.t().contiguous().t(), b, rung="k24"), a @ b)
-    with pytest.raises(ValueError, match="k24_few_rows takes up to 256 rows of a, or one column of b, not 600 and 2"):
-        ops.matmul(a, b.expand(90, 2), rung="k24")
+    assert torch.equal(ops.matmul(a, b, rung="k21"), a @ b)
+    assert torch.equal(ops.matmul(a.t().contiguous().t(), b, rung="k21"), a @ b)
+    with pytest.raises(ValueError, match="k21_few_rows takes up to 256 rows of a, or one column of b, not 600 and 2"):
+        ops.matmul(a, b.expand(90, 2), rung="k21")
 
 
 def test_what_tma_can_address_is_not_copied():
@@ -98,7 +98,7 @@ def test_what_tma_can_address_is_not_copied():
 def test_what_hopper_rungs_refuse():
     op = operation.get("matmul")
     a, b = torch.empty(3, 40, dtype=torch.half), torch.empty(40, 24, dtype=torch.half)
-    for rung in (op.rung("k19"),):
+    for rung in (op.rung("k16"),):
         assert op.refusal(rung, a, b) is None
         assert rung.limits(a, b) is None
         assert rung.limits(a, b[:, :23]) is None, "rows of a wider matrix"
@@ -112,7 +112,7 @@ def test_what_hopper_rungs_refuse():
             rung.launch(torch.empty(3, 24), a, b, config="quick")
 
 
-@pytest.mark.parametrize("rung", ["k17", "k19", "k24"])
+@pytest.mark.parametrize("rung", ["k15", "k16", "k21"])
 def test_configurations_of_any_size(rung):
     """Also for empty operands: at least one configuration, each name once."""
     found = operation.get("matmul").rung(rung)
@@ -132,16 +132,16 @@ def test_semaphores_on_a_cpu_are_new_zeros():
 @given(m=st.integers(0, 600), n=st.integers(0, 20000), k=st.integers(0, 20000), processors=st.integers(1, 200))
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_what_k19_considers_fits_a_block(m, n, k, processors):
-    found = k19_skinny.candidates(Product(m, n, k, 2, 2, sms=processors))
+    found = k16_skinny.candidates(Product(m, n, k, 2, 2, sms=processors))
     assert found
     for tiles in found:
         assert GemmConfig.parse(tiles.name) == tiles
-        assert k19_skinny.shared_bytes(tiles) + 1024 <= HOPPER_SHARED
-        assert k19_skinny.fits(tiles), "the epilogue reuses the stages' memory"
+        assert k16_skinny.shared_bytes(tiles) + 1024 <= HOPPER_SHARED
+        assert k16_skinny.fits(tiles), "the epilogue reuses the stages' memory"
 
 
 def kernels(sizes: tuple[int, int, int]) -> set[str]:
-    """Name expressions of what k19 launches for its configurations at these sizes, in both layouts of b."""
+    """Name expressions of what k16 launches for its configurations at these sizes, in both layouts of b."""
     m, n, k = sizes
     a, b = (
         torch.empty(m, k, dtype=torch.bfloat16, device="meta"),
@@ -150,15 +150,15 @@ def kernels(sizes: tuple[int, int, int]) -> set[str]:
     found = set()
     for by_columns in (False, True):
         with operation.assume_sm_count(132):
-            names = k19_skinny.configs(a, b)[:4]
-        found |= {k19_skinny.kernel_name(a, GemmConfig.parse(name), by_columns) for name in names}
+            names = k16_skinny.configs(a, b)[:4]
+        found |= {k16_skinny.kernel_name(a, GemmConfig.parse(name), by_columns) for name in names}
     return found
 
 
 def configurations() -> list:
     return [
         *(
-            ("k19", name)
+            ("k16", name)
             for name in (
                 "64x8x64_s8_k1_o1",
                 "64x16x128_s6_k4_o1",
@@ -185,13 +185,13 @@ def configurations() -> list:
 @pytest.mark.parametrize(
     "rung,dtype,config",
     [
-        (k19_skinny, torch.half, "64x16x64_s8_k4_p2"),
-        pytest.param(k19_skinny, torch.bfloat16, "64x64x128_s3_c1x2", marks=FULL),
-        pytest.param(k19_skinny, torch.bfloat16, "64x16x64_s8_k2_c2x1", marks=FULL),
-        (k06_skinny, torch.float32, "64x16x32_s3_k2_p2"),
-        pytest.param(k06_skinny, torch.float32, "64x64x32_s4_k4", marks=FULL),
-        pytest.param(k07_skinny, torch.float8_e4m3fn, "128x16x256_w1_s2_k2_p2", marks=FULL),
-        pytest.param(k07_skinny, torch.float8_e4m3fn, "64x64x128_w2_s2", marks=FULL),
+        (k16_skinny, torch.half, "64x16x64_s8_k4_p2"),
+        pytest.param(k16_skinny, torch.bfloat16, "64x64x128_s3_c1x2", marks=FULL),
+        pytest.param(k16_skinny, torch.bfloat16, "64x16x64_s8_k2_c2x1", marks=FULL),
+        (tf32_skinny, torch.float32, "64x16x32_s3_k2_p2"),
+        pytest.param(tf32_skinny, torch.float32, "64x64x32_s4_k4", marks=FULL),
+        pytest.param(fp8_skinny, torch.float8_e4m3fn, "128x16x256_w1_s2_k2_p2", marks=FULL),
+        pytest.param(fp8_skinny, torch.float8_e4m3fn, "64x64x128_w2_s2", marks=FULL),
     ],
 )
 def test_splits_and_pairs_on_a_cpu(rung, dtype, config, transposed):
@@ -199,8 +199,8 @@ def test_splits_and_pairs_on_a_cpu(rung, dtype, config, transposed):
     m, n, k = 40, 136, 712
     a, b = integers(m, k).to(dtype), integers(k, n, seed=1).to(dtype)
     b = b.t().contiguous().t() if transposed else b
-    c = torch.full((m, n), float("nan"), dtype=torch.bfloat16 if rung is k07_skinny else dtype)
-    rung.launch(c, a, b, *([torch.ones(())] * 2 if rung is k07_skinny else []), config=config)
+    c = torch.full((m, n), float("nan"), dtype=torch.bfloat16 if rung is fp8_skinny else dtype)
+    rung.launch(c, a, b, *([torch.ones(())] * 2 if rung is fp8_skinny else []), config=config)
     assert torch.equal(c, (a.double() @ b.double()).to(c.dtype))
 
 
@@ -222,7 +222,7 @@ def test_hopper_rungs_are_exact(rung, config, dtype):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("rung", ["k17", "k19", "k24"])
+@pytest.mark.parametrize("rung", ["k15", "k16", "k21"])
 def test_a_captured_graph_computes_again(rung):
     a, b = (integers(64, 4096, dtype=torch.half).cuda(), integers(4096, 512, seed=1, dtype=torch.half).cuda())
     ops.matmul(a, b, rung=rung)
@@ -237,7 +237,7 @@ def test_a_captured_graph_computes_again(rung):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("rung", ["k17", "k19", "k24"])
+@pytest.mark.parametrize("rung", ["k15", "k16", "k21"])
 def test_the_same_in_each_run(rung):
     generator = torch.Generator("cuda").manual_seed(0)
     a, b = (

@@ -39,7 +39,7 @@ def transposed_words(lines: torch.Tensor, side: int = 32) -> torch.Tensor:
 
 
 def launch_clusters(module: cuda.Module, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
-    """Launch the kernel of k22 of matmul, for K-major a (M, K) and b (N, K), in clusters of two blocks."""
+    """Launch the kernel of k19 of matmul, for K-major a (M, K) and b (N, K), in clusters of two blocks."""
     (m, k), n = a.shape, b.shape[0]
     pairs, columns = INT8.tiles(m, n)
     clusters = min(pairs * columns, max(1, sm_count(a) // 2))

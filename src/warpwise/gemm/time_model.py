@@ -273,7 +273,7 @@ def floats_by_word(product: Product, kind: str) -> tuple[int, int]:
     return (4 if kind[0] == "n" else a, 4 if kind[1] == "t" else b) if product.size == 4 else (a, b)
 
 
-OVERLAPPED = Family(persistent, like="k20_overlapped_epilogue")
+OVERLAPPED = Family(persistent, like="k17_overlapped_epilogue")
 STREAM_K = Family(persistent, units="stream-K")
 MMA, MMA_TF32 = Family(of_warps, own_words), Family(of_warps, own_words, units="tf32")
-CLUSTER_SPLIT_K = Family(of_warps, floats_by_word, like="k29_cluster_split_k")
+CLUSTER_SPLIT_K = Family(of_warps, floats_by_word, like="k25_cluster_split_k")

@@ -13,26 +13,26 @@ from warpwise.gemm.limits import grid_of_tiles
 from warpwise.gemm.operands import HALVES, KERNEL_DTYPES
 from warpwise.gemm.persistent import batched_configs
 from warpwise.operation import make_rung
-from warpwise.ops.batched_matmul import k05_warp_specialised, k06_overlapped_epilogue
+from warpwise.ops.batched_matmul import k03_warp_specialised, k04_overlapped_epilogue
 
 HERE = Path(__file__).parent
 RUNGS = (
-    make_rung(HERE, "k03_triton_tiled", "tiles in Triton, any strides",
-              lazy_launch(f"{__package__}.k03_triton_tiled"), dtypes=KERNEL_DTYPES, limits=grid_of_tiles, strided=True),
-    make_rung(HERE, "k04_triton_descriptors", "operands by TMA; one loop over matrices, tiles and k",
-              lazy_launch(f"{__package__}.k04_triton_descriptors"), dtypes=HALVES,
+    make_rung(HERE, "k01_triton_tiled", "tiles in Triton, any strides",
+              lazy_launch(f"{__package__}.k01_triton_tiled"), dtypes=KERNEL_DTYPES, limits=grid_of_tiles, strided=True),
+    make_rung(HERE, "k02_triton_descriptors", "operands by TMA; one loop over matrices, tiles and k",
+              lazy_launch(f"{__package__}.k02_triton_descriptors"), dtypes=HALVES,
               limits=boxes.limits, configs=boxes.configs, strided=True),
-    make_rung(HERE, "k05_warp_specialised",
+    make_rung(HERE, "k03_warp_specialised",
               "Hopper: two blocks per SM, each with four producer warps and four consumer warps",
-              k05_warp_specialised.launch, dtypes=(torch.float32,), limits=k05_warp_specialised.limits,
-              configs=k05_warp_specialised.configs, strided=True),
-    make_rung(HERE, "k06_overlapped_epilogue",
-              "Hopper: the epilogue overlaps the products of the next tile or matrix", k06_overlapped_epilogue.launch,
-              dtypes=HALVES, limits=k06_overlapped_epilogue.limits,
+              k03_warp_specialised.launch, dtypes=(torch.float32,), limits=k03_warp_specialised.limits,
+              configs=k03_warp_specialised.configs, strided=True),
+    make_rung(HERE, "k04_overlapped_epilogue",
+              "Hopper: the epilogue overlaps the products of the next tile or matrix", k04_overlapped_epilogue.launch,
+              dtypes=HALVES, limits=k04_overlapped_epilogue.limits,
               configs=batched_configs, strided=True),
-    cluster_split_k.rung(HERE, "k07_cluster_split_k", KERNEL_DTYPES),
+    cluster_split_k.rung(HERE, "k05_cluster_split_k", KERNEL_DTYPES),
 )  # fmt: skip
 
 default = default_of(
-    RUNGS, "k06_overlapped_epilogue", "k05_warp_specialised", "k03_triton_tiled", "k07_cluster_split_k"
+    RUNGS, "k04_overlapped_epilogue", "k03_warp_specialised", "k01_triton_tiled", "k05_cluster_split_k"
 )

@@ -22,7 +22,7 @@ def _passes(kind: str) -> int:
     return sum(word in words for word in PASSES) + ("kept" in words and "gelu_tanh" in words)
 
 
-FAMILIES = {"k05_warpgroups": OVERLAPPED, "k06_cluster_split_k": CLUSTER_SPLIT_K}
+FAMILIES = {"k03_warpgroups": OVERLAPPED, "k04_cluster_split_k": CLUSTER_SPLIT_K}
 MODEL = Model("linear", Path(__file__).parent / "model", FAMILIES, FALLBACK, _passes)
 
 

@@ -32,18 +32,18 @@ def _both(product: Product, kind: str) -> int:
 
 
 FAMILIES = {
-    "k13_warp_specialised": Family(partial_wave, floats_by_word, launches=lambda config, kind: 1 + ("_p" in config)),
-    "k15_mma_sync": MMA,
-    "k16_triton_descriptors": boxes.FAMILY,
-    "k19_skinny": Family(skinny, replayed=lambda kind: kind[0] == "n"),
-    "k20_overlapped_epilogue": OVERLAPPED,
-    "k22_warpgroups_int8": Family(persistent, copied=_b_transposed, launches=lambda config, kind: 2, config=LARGE),
-    "k23_padded": Family(persistent, copied=_both, launches=lambda config, kind: 3, config=LARGE),
-    "k25_pretransposed_b": Family(
+    "k11_warp_specialised": Family(partial_wave, floats_by_word, launches=lambda config, kind: 1 + ("_p" in config)),
+    "k13_mma_sync": MMA,
+    "k14_triton_descriptors": boxes.FAMILY,
+    "k16_skinny": Family(skinny, replayed=lambda kind: kind[0] == "n"),
+    "k17_overlapped_epilogue": OVERLAPPED,
+    "k19_warpgroups_int8": Family(persistent, copied=_b_transposed, launches=lambda config, kind: 2, config=LARGE),
+    "k20_padded": Family(persistent, copied=_both, launches=lambda config, kind: 3, config=LARGE),
+    "k22_pretransposed_b": Family(
         partial_wave, copied=_b_transposed, launches=lambda config, kind: 2 + ("_p" in config)
     ),
-    "k26_stream_k_hybrid": STREAM_K,
-    "k28_variable_m_tiles": OVERLAPPED,
-    "k29_cluster_split_k": CLUSTER_SPLIT_K,
+    "k23_stream_k_hybrid": STREAM_K,
+    "k24_variable_m_tiles": OVERLAPPED,
+    "k25_cluster_split_k": CLUSTER_SPLIT_K,
 }
 MODEL = Model("matmul", Path(__file__).parent / "model", FAMILIES, FALLBACK)

@@ -18,22 +18,22 @@ from warpwise.operation import Rung, make_rung
 from warpwise.ops import _c
 from warpwise.ops.matmul import _triton
 from warpwise.ops.matmul import k01_python_loops as k01
-from warpwise.ops.matmul import k11_async_copies as k11
-from warpwise.ops.matmul import k13_warp_specialised as k13
-from warpwise.ops.matmul import k19_skinny as k19
-from warpwise.ops.matmul import k20_overlapped_epilogue as k20
-from warpwise.ops.matmul import k22_warpgroups_int8 as k22
-from warpwise.ops.matmul import k23_padded as k23
-from warpwise.ops.matmul import k24_few_rows as k24
-from warpwise.ops.matmul import k25_pretransposed_b as k25
-from warpwise.ops.matmul import k26_stream_k_hybrid as k26
-from warpwise.ops.matmul import k28_variable_m_tiles as k28
+from warpwise.ops.matmul import k10_async_copies as k10
+from warpwise.ops.matmul import k11_warp_specialised as k11
+from warpwise.ops.matmul import k16_skinny as k16
+from warpwise.ops.matmul import k17_overlapped_epilogue as k17
+from warpwise.ops.matmul import k19_warpgroups_int8 as k19
+from warpwise.ops.matmul import k20_padded as k20
+from warpwise.ops.matmul import k21_few_rows as k21
+from warpwise.ops.matmul import k22_pretransposed_b as k22
+from warpwise.ops.matmul import k23_stream_k_hybrid as k23
+from warpwise.ops.matmul import k24_variable_m_tiles as k24
 from warpwise.ops.matmul._shared import naive, tiled, warp_tile, wmma, wmma_limits
 
 HERE = Path(__file__).parent
 TENSOR_CORES = (*HALVES, torch.int8)
 MMA_SYNC = mma_sync.MmaSync(
-    cuda.load(HERE / "k15_mma_sync.cu"),
+    cuda.load(HERE / "k13_mma_sync.cu"),
     parsed(
         "128x256x128_w64x64_s3", "128x256x128_w64x64_s4", "256x128x128_w64x64_s4", "128x128x128_w64x64_s3",
         "128x128x64_w64x64_s5", "64x128x128_w32x64_s3", "64x64x128_w32x32_s3", "64x64x64_w32x32_s4",
@@ -69,51 +69,51 @@ RUNGS = (
          tiled("matmul_coalesced", "k04_coalesced.cu", (32, 32), (32, 32)), 32),
     rung("k05_shared_tile", "tiles of A and B in shared memory",
          tiled("matmul_shared_tile", "k05_shared_tile.cu", (32, 32), (32, 32)), 32),
-    rung("k07_block_tile_2d", "an 8 x 8 tile per thread",
-         tiled("matmul_block_tile_2d", "k07_block_tile_2d.cu", (128, 128), 256), 128),
-    rung("k08_vectorised", "float4 loads, A's k-tile transposed",
-         tiled("matmul_vectorised", "k08_vectorised.cu", (128, 128), 256, vectors=True), 128),
-    rung("k09_warp_tile", "a tile per warp, lanes without bank conflicts", warp_tile, 64),
-    make_rung(HERE, "k10_triton_tiled", "tiles in Triton, in an order for L2", triton("k10_triton_tiled"),
+    rung("k06_block_tile_2d", "an 8 x 8 tile per thread",
+         tiled("matmul_block_tile_2d", "k06_block_tile_2d.cu", (128, 128), 256), 128),
+    rung("k07_vectorised", "float4 loads, A's k-tile transposed",
+         tiled("matmul_vectorised", "k07_vectorised.cu", (128, 128), 256, vectors=True), 128),
+    rung("k08_warp_tile", "a tile per warp, lanes without bank conflicts", warp_tile, 64),
+    make_rung(HERE, "k09_triton_tiled", "tiles in Triton, in an order for L2", triton("k09_triton_tiled"),
               dtypes=KERNEL_DTYPES, limits=grid_of_tiles),
-    make_rung(HERE, "k11_async_copies", "stages by cp.async, multiply-adds in an order without register bank conflicts",
-              k11.launch, dtypes=(torch.float32,), limits=k11.limits),
-    make_rung(HERE, "k13_warp_specialised", "Hopper: four producer warps, eight consumer warps, mbarriers", k13.launch,
-              dtypes=(torch.float32,), limits=k13.limits, configs=k13.configs, strided=True),
-    make_rung(HERE, "k14_wmma", "tensor cores through wmma fragments", wmma, dtypes=TENSOR_CORES,
+    make_rung(HERE, "k10_async_copies", "stages by cp.async, multiply-adds in an order without register bank conflicts",
+              k10.launch, dtypes=(torch.float32,), limits=k10.limits),
+    make_rung(HERE, "k11_warp_specialised", "Hopper: four producer warps, eight consumer warps, mbarriers", k11.launch,
+              dtypes=(torch.float32,), limits=k11.limits, configs=k11.configs, strided=True),
+    make_rung(HERE, "k12_wmma", "tensor cores through wmma fragments", wmma, dtypes=TENSOR_CORES,
               limits=wmma_limits),
-    make_rung(HERE, "k15_mma_sync", "Ampere: swizzled stages by cp.async, ldmatrix, mma.sync", MMA_SYNC.launch,
+    make_rung(HERE, "k13_mma_sync", "Ampere: swizzled stages by cp.async, ldmatrix, mma.sync", MMA_SYNC.launch,
               dtypes=TENSOR_CORES, limits=mma_sync.limits, configs=MMA_SYNC.configs, strided=True),
-    make_rung(HERE, "k16_triton_descriptors", "Hopper through Triton: tensor descriptors, one loop over tiles and k",
-              triton("k16_triton_descriptors"), dtypes=HALVES, limits=boxes.limits,
+    make_rung(HERE, "k14_triton_descriptors", "Hopper through Triton: tensor descriptors, one loop over tiles and k",
+              triton("k14_triton_descriptors"), dtypes=HALVES, limits=boxes.limits,
               configs=boxes.configs, strided=True),
-    make_rung(HERE, "k17_split_k", "split-K: partial sums added by a second launch", triton("k17_split_k"),
+    make_rung(HERE, "k15_split_k", "split-K: partial sums added by a second launch", triton("k15_split_k"),
               dtypes=KERNEL_DTYPES, limits=grid_of_tiles, configs=_triton.split_k_configs, strided=True),
-    make_rung(HERE, "k19_skinny", "Hopper: few rows as wgmma's n, K divided in a cluster", k19.launch, dtypes=HALVES,
-              limits=k19.limits, configs=k19.configs, strided=True),
-    make_rung(HERE, "k20_overlapped_epilogue",
-              "Hopper: the epilogue overlaps the next tile's products; any layout, small tiles too", k20.launch,
-              dtypes=HALVES, limits=k20.limits, configs=persistent.configs, strided=True),
-    make_rung(HERE, "k21_bf16x3", "float32 on tensor cores: bf16x3, six bfloat16 products", triton("k21_bf16x3"),
+    make_rung(HERE, "k16_skinny", "Hopper: few rows as wgmma's n, K divided in a cluster", k16.launch, dtypes=HALVES,
+              limits=k16.limits, configs=k16.configs, strided=True),
+    make_rung(HERE, "k17_overlapped_epilogue",
+              "Hopper: the epilogue overlaps the next tile's products; any layout, small tiles too", k17.launch,
+              dtypes=HALVES, limits=k17.limits, configs=persistent.configs, strided=True),
+    make_rung(HERE, "k18_bf16x3", "float32 on tensor cores: bf16x3, six bfloat16 products", triton("k18_bf16x3"),
               dtypes=(torch.float32,), limits=grid_of_tiles, configs=_triton.bf16x3_configs, by_name=True,
               units="bf16"),
-    make_rung(HERE, "k22_warpgroups_int8", "Hopper: int8 by wgmma, B transposed first", k22.launch,
+    make_rung(HERE, "k19_warpgroups_int8", "Hopper: int8 by wgmma, B transposed first", k19.launch,
               dtypes=(torch.int8,), limits=k_major.limits, strided=True),
-    make_rung(HERE, "k23_padded", "Hopper: any size; operands copied once into rows that TMA can address", k23.launch,
-              dtypes=TENSOR_CORES, limits=k23.limits, configs=k23.configs, strided=True),
-    make_rung(HERE, "k24_few_rows", "few rows in any dtype: B from global memory to registers, for all rows at once",
-              k24.launch, dtypes=KERNEL_DTYPES, limits=k24.limits, configs=k24.configs, strided=True),
-    make_rung(HERE, "k25_pretransposed_b", "Hopper: k13; what TMA cannot load is transposed or copied once", k25.launch,
-              dtypes=(torch.float32,), limits=k25.limits, configs=k25.configs, strided=True),
-    make_rung(HERE, "k26_stream_k_hybrid",
-              "Hopper: k20 with hybrid stream-K: all clusters divide the last, partial wave", k26.launch, dtypes=HALVES,
-              limits=k20.limits, configs=k26.configs, strided=True),
-    make_rung(HERE, "k28_variable_m_tiles", "Hopper: k20 with tiles of 248 and 256 rows, against wave quantisation",
-              k28.launch, dtypes=HALVES, limits=k28.limits, configs=k28.configs, strided=True),
-    cluster_split_k.rung(HERE, "k29_cluster_split_k", KERNEL_DTYPES),
+    make_rung(HERE, "k20_padded", "Hopper: any size; operands copied once into rows that TMA can address", k20.launch,
+              dtypes=TENSOR_CORES, limits=k20.limits, configs=k20.configs, strided=True),
+    make_rung(HERE, "k21_few_rows", "few rows in any dtype: B from global memory to registers, for all rows at once",
+              k21.launch, dtypes=KERNEL_DTYPES, limits=k21.limits, configs=k21.configs, strided=True),
+    make_rung(HERE, "k22_pretransposed_b", "Hopper: k11; what TMA cannot load is transposed or copied once", k22.launch,
+              dtypes=(torch.float32,), limits=k22.limits, configs=k22.configs, strided=True),
+    make_rung(HERE, "k23_stream_k_hybrid",
+              "Hopper: k17 with hybrid stream-K: all clusters divide the last, partial wave", k23.launch, dtypes=HALVES,
+              limits=k17.limits, configs=k23.configs, strided=True),
+    make_rung(HERE, "k24_variable_m_tiles", "Hopper: k17 with tiles of 248 and 256 rows, against wave quantisation",
+              k24.launch, dtypes=HALVES, limits=k24.limits, configs=k24.configs, strided=True),
+    cluster_split_k.rung(HERE, "k25_cluster_split_k", KERNEL_DTYPES),
 )  # fmt: skip
 
 default = default_of(
-    RUNGS, "k20_overlapped_epilogue", "k13_warp_specialised", "k22_warpgroups_int8", "k15_mma_sync",
-    "k11_async_copies", "k29_cluster_split_k",
+    RUNGS, "k17_overlapped_epilogue", "k11_warp_specialised", "k19_warpgroups_int8", "k13_mma_sync",
+    "k10_async_copies", "k25_cluster_split_k",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Code that k05 and k06 share: operands that TMA can load."""
+"""Code that k02 and k03 share: operands that TMA can load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// B of k06 in registers: row-major (MN-major), which TF32 wgmma does not read from shared memory, or unaligned.
+// B of k03 in registers: row-major (MN-major), which TF32 wgmma does not read from shared memory, or unaligned.
 #pragma once
 
 #include <warpwise/core/shared_memory.cuh>

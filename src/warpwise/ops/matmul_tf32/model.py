@@ -24,13 +24,13 @@ def _of_a(product: Product, kind: str) -> int:
 
 
 def _shifted(product: Product, kind: str) -> tuple[int, int]:
-    """k06 loads rows of B that are not aligned with four tensor maps."""
+    """k03 loads rows of B that are not aligned with four tensor maps."""
     return 16, product.words[1]
 
 
 FAMILIES = {
-    "k05_transposed_in_registers": Family(persistent, copied=_copied, launches=_launches, units="tf32"),
-    "k06_skinny": Family(skinny, _shifted, copied=_of_a, launches=_launches, units="tf32"),
-    "k07_cluster_split_k": MMA_TF32,
+    "k02_transposed_in_registers": Family(persistent, copied=_copied, launches=_launches, units="tf32"),
+    "k03_skinny": Family(skinny, _shifted, copied=_of_a, launches=_launches, units="tf32"),
+    "k04_cluster_split_k": MMA_TF32,
 }
 MODEL = Model("matmul_tf32", Path(__file__).parent / "model", FAMILIES)

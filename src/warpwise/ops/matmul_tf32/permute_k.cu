@@ -1,4 +1,4 @@
-// Copies A with its columns in the order in which k06 multiplies them, for a row-major B with unaligned rows.
+// Copies A with its columns in the order in which k03 multiplies them, for a row-major B with unaligned rows.
 
 #include <warpwise/core/float4.cuh>
 

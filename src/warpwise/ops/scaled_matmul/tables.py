@@ -10,7 +10,7 @@ from warpwise.gemm import operands, tables
 from warpwise.gemm.model import Model
 from warpwise.gemm.time_model import Family, persistent, skinny
 
-FAMILIES = {"k05_two_k_tile_promotion": Family(persistent), "k07_skinny": Family(skinny)}
+FAMILIES = {"k02_two_k_tile_promotion": Family(persistent), "k03_skinny": Family(skinny)}
 MODEL = Model("scaled_matmul", Path(__file__).parent / "model", FAMILIES)
 
 

@@ -9,24 +9,24 @@ import torch
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.operands import HALVES, KERNEL_DTYPES
 from warpwise.operation import Rung, make_rung
-from warpwise.ops.grouped_matmul.backward import k04_overlapped_epilogue
-from warpwise.ops.grouped_matmul.backward.k04_overlapped_epilogue import tiles_limits
+from warpwise.ops.grouped_matmul.backward import k02_overlapped_epilogue
+from warpwise.ops.grouped_matmul.backward.k02_overlapped_epilogue import tiles_limits
 
 HERE = Path(__file__).parent
 RUNGS: tuple[Rung, ...] = (
-    make_rung(HERE, "k02_triton_tiled", "tiles in Triton, any strides",
-              lazy_launch(f"{__package__}.k02_triton_tiled"), dtypes=KERNEL_DTYPES, limits=tiles_limits,
+    make_rung(HERE, "k01_triton_tiled", "tiles in Triton, any strides",
+              lazy_launch(f"{__package__}.k01_triton_tiled"), dtypes=KERNEL_DTYPES, limits=tiles_limits,
               strided=True),
-    make_rung(HERE, "k04_overlapped_epilogue",
+    make_rung(HERE, "k02_overlapped_epilogue",
               "Hopper: boxes clipped where a group begins; the epilogue overlaps the next tile's products",
-              k04_overlapped_epilogue.launch, dtypes=HALVES, limits=k04_overlapped_epilogue.limits,
-              configs=k04_overlapped_epilogue.configs, strided=True),
+              k02_overlapped_epilogue.launch, dtypes=HALVES, limits=k02_overlapped_epilogue.limits,
+              configs=k02_overlapped_epilogue.configs, strided=True),
 )  # fmt: skip
 
 
 def default(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> str | None:
-    """k04 on Hopper if TMA can address the 2-byte operands, else k02; PyTorch for float64 and huge sizes."""
+    """k02 on Hopper if TMA can address the 2-byte operands, else k01; PyTorch for float64 and huge sizes."""
     if a.dtype not in KERNEL_DTYPES or tiles_limits(a, grad_output, offsets):
         return None
-    by_tma = a.dtype in HALVES and not k04_overlapped_epilogue.limits(a, grad_output, offsets)
-    return "k04_overlapped_epilogue" if by_tma else "k02_triton_tiled"
+    by_tma = a.dtype in HALVES and not k02_overlapped_epilogue.limits(a, grad_output, offsets)
+    return "k02_overlapped_epilogue" if by_tma else "k01_triton_tiled"

@@ -17,18 +17,18 @@ from warpwise.ops.grouped_matmul.forward._triton import (
 
 HERE = Path(__file__).parent
 RUNGS: tuple[Rung, ...] = (
-    make_rung(HERE, "k02_triton_tiled", "tiles in Triton, any strides, as many programs as any offsets may need",
-              lazy_launch(f"{__package__}.k02_triton_tiled"), dtypes=KERNEL_DTYPES, limits=tiles_limits,
+    make_rung(HERE, "k01_triton_tiled", "tiles in Triton, any strides, as many programs as any offsets may need",
+              lazy_launch(f"{__package__}.k01_triton_tiled"), dtypes=KERNEL_DTYPES, limits=tiles_limits,
               strided=True),
-    make_rung(HERE, "k03_triton_descriptors", "operands by TMA; one loop over groups, tiles and k",
-              lazy_launch(f"{__package__}.k03_triton_descriptors"), dtypes=HALVES, limits=descriptors_limits,
+    make_rung(HERE, "k02_triton_descriptors", "operands by TMA; one loop over groups, tiles and k",
+              lazy_launch(f"{__package__}.k02_triton_descriptors"), dtypes=HALVES, limits=descriptors_limits,
               configs=descriptors_configs, strided=True),
 )  # fmt: skip
 
 
 def default(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:
-    """k03 if TMA can address the 2-byte operands, else k02; PyTorch for float64 and huge sizes."""
+    """k02 if TMA can address the 2-byte operands, else k01; PyTorch for float64 and huge sizes."""
     if a.dtype not in KERNEL_DTYPES or tiles_limits(a, b, offsets):
         return None
     by_tma = a.dtype in HALVES and not descriptors_limits(a, b, offsets)
-    return "k03_triton_descriptors" if by_tma else "k02_triton_tiled"
+    return "k02_triton_descriptors" if by_tma else "k01_triton_tiled"

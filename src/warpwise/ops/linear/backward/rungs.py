@@ -15,8 +15,8 @@ from warpwise.gemm.operands import KERNEL_DTYPES
 from warpwise.operation import cdiv, make_rung
 
 HERE = Path(__file__).parent
-FEW_ROWS, THREADS, COLUMNS = 128, 512, 32  # rows of k03's default; kThreads; columns of a block
-ONE_LAUNCH = cuda.load(HERE / "k03_few_rows.cu")
+FEW_ROWS, THREADS, COLUMNS = 128, 512, 32  # rows of k02's default; kThreads; columns of a block
+ONE_LAUNCH = cuda.load(HERE / "k02_few_rows.cu")
 
 
 def few_rows(
@@ -37,15 +37,15 @@ def limits(grad_output: torch.Tensor, *rest: object) -> str | None:
 
 
 RUNGS = (
-    make_rung(HERE, "k02_triton_row_blocks", "blocks of rows in Triton, partial sums added by a second kernel",
-              lazy_launch(f"{__package__}.k02_triton_row_blocks"), dtypes=KERNEL_DTYPES, limits=limits),
-    make_rung(HERE, "k03_few_rows", "few rows: a block takes 32 columns of all rows, one launch", few_rows,
+    make_rung(HERE, "k01_triton_row_blocks", "blocks of rows in Triton, partial sums added by a second kernel",
+              lazy_launch(f"{__package__}.k01_triton_row_blocks"), dtypes=KERNEL_DTYPES, limits=limits),
+    make_rung(HERE, "k02_few_rows", "few rows: a block takes 32 columns of all rows, one launch", few_rows,
               dtypes=KERNEL_DTYPES, limits=limits),
 )  # fmt: skip
 
 
 def default(grad_output: torch.Tensor, preactivation: torch.Tensor, activation: str) -> str | None:
-    """k03 for few rows, else k02; PyTorch for float64 and huge sizes."""
+    """k02 for few rows, else k01; PyTorch for float64 and huge sizes."""
     if grad_output.dtype not in KERNEL_DTYPES or limits(grad_output):
         return None
-    return "k03_few_rows" if math.prod(grad_output.shape[:-1]) <= FEW_ROWS else "k02_triton_row_blocks"
+    return "k02_few_rows" if math.prod(grad_output.shape[:-1]) <= FEW_ROWS else "k01_triton_row_blocks"

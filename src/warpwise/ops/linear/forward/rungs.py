@@ -22,7 +22,7 @@ from warpwise.ops.matmul.op import MATMUL
 
 HERE = Path(__file__).parent
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
-IN_C = function(HERE / "k07_c.c", "linear", "pppppppllll")
+IN_C = function(HERE / "k05_c.c", "linear", "pppppppllll")
 Outputs = tuple[torch.Tensor, torch.Tensor | None]
 
 
@@ -89,7 +89,7 @@ RUNGS = (
     make_rung(HERE, "k01_thread_per_element", "one thread per element, with the epilogue before the store",
               thread_per_element, dtypes=KERNEL_DTYPES, limits=grid_of_elements, strided=True),
     *fused.rungs(problem, operands, warpgroup_limits, MATMUL),
-    Rung("k07_c", "the definition in C", "c", in_c, HERE / "k07_c.c", dtypes=(torch.float32,), devices=("cpu",)),
+    Rung("k05_c", "the definition in C", "c", in_c, HERE / "k05_c.c", dtypes=(torch.float32,), devices=("cpu",)),
 )  # fmt: skip
 
-default = default_of(RUNGS, "k05_warpgroups", "k02_triton_pass", "k06_cluster_split_k", operands=operands)
+default = default_of(RUNGS, "k03_warpgroups", "k02_triton_pass", "k04_cluster_split_k", operands=operands)

@@ -1,0 +1,45 @@
+"""The launcher of k22: operands that TMA cannot load for k11 are transposed or copied once."""
+
+from __future__ import annotations
+
+import torch
+
+from warpwise.gemm.k_major import transposed_words
+from warpwise.gemm.operands import sizes
+from warpwise.gemm.padding import padded
+from warpwise.gemm.simt import K_MAJOR, MN_MAJOR, operand
+from warpwise.ops.matmul import k11_warp_specialised as k11
+from warpwise.ops.matmul.k11_warp_specialised import contiguous_rows, loaded_by_tma
+from warpwise.ops.matmul.model import FAMILIES
+
+
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
+    a, b = contiguous_rows(a), contiguous_rows(b)
+    m, n, k = sizes(a, b)
+    pad_a, pad_b = copies(a, b)
+    if pad_b and operand(b.t()).load == K_MAJOR:
+        b, pad_b = transposed_words(b.t(), side=64), False
+    ragged = [matrix for matrix, pad in ((a.t(), pad_a), (b, pad_b)) if pad]
+    made = padded(*ragged) if ragged else []
+    if pad_b:
+        b = made.pop()[:k, :n]
+    if pad_a:
+        a = made.pop()[:k, :m].t()
+    k11.launch(c, a, b, config or configs(a, b)[0])
+
+
+def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """The limits of k11, and at least one operand that must be copied."""
+    if not any(copies(a, b)):
+        return (
+            "takes operands that must be transposed or copied for TMA; k11_warp_specialised takes these where they lie"
+        )
+    return k11.limits(a, b)
+
+
+configs = FAMILIES["k22_pretransposed_b"].configs(k11.candidates)
+
+
+def copies(a: torch.Tensor, b: torch.Tensor) -> tuple[bool, bool]:
+    """True for each of a and b that is copied: an MN-major a, and any b, that TMA cannot load in place."""
+    return 1 in a.stride() and operand(a).load == MN_MAJOR, not loaded_by_tma(b)
