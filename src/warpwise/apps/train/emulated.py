@@ -23,7 +23,7 @@ from warpwise.ops.linear.op import ACTIVATION_BACKWARD, LINEAR
 from warpwise.ops.matmul.op import MATMUL
 from warpwise.ops.sgd.op import SGD
 
-PRODUCT, LAYER, ACTIVATION = "k03", "k01", "k03"  # rungs of matmul, linear and activation_backward
+PRODUCT, LAYER, ACTIVATION = "k03_naive", "k01", "k02_few_rows"  # rungs of matmul, linear, activation_backward
 IGNORED = -100  # of cross_entropy
 
 Pull = Callable[[torch.Tensor], torch.Tensor | None]  # from the gradient of a layer's output to that of its input
