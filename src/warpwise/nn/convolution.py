@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch.distributed import ProcessGroup
 
-from warpwise.nn.batch_statistics import batch_norm_over
+from warpwise.nn.batch_statistics import average, batch_norm_over
 from warpwise.nn.branch import aside
 from warpwise.ops.avg_pool2d.op import avg_pool2d
 from warpwise.ops.batch_norm.op import batch_norm, running_statistics
 from warpwise.ops.conv2d.op import conv2d
+from warpwise.ops.conv_block import over_processes
 from warpwise.ops.conv_block.op import conv_block
 from warpwise.ops.max_pool2d.op import max_pool2d
 
@@ -153,7 +155,8 @@ class ConvBlock(torch.nn.Module):
     parameters and running statistics, so the state dict is that of ``torch.nn.Sequential`` with modules called conv,
     norm, relu and pool. Batch normalisation cancels the bias of ``conv``, which therefore changes only the running
     mean and gets no gradient (PyTorch's gradient is 0 up to rounding). In evaluation, four separate operations compute
-    the block with running statistics; in ``DataParallel``, with the statistics of all processes.
+    the block with running statistics. In ``DataParallel`` the statistics are those of the batches of all processes:
+    the fused kernels exchange their sums, and four separate operations compute what the kernels do not take.
     """
 
     def __init__(
@@ -180,10 +183,16 @@ class ConvBlock(torch.nn.Module):
             raise ValueError(f"ConvBlock: expected several values per channel to train with, got {tuple(input.shape)}")
         weight, gamma, beta = self.conv.weight, self.norm.weight, self.norm.bias
         bias = None if self.conv.bias is None else self.conv.bias.detach()
-        if self.norm.statistics_over is not None:
+        group = self.norm.statistics_over
+        if group is None:
+            output, mean, var = conv_block(input, weight, gamma, beta, self.norm.eps, self.conv.tf32)
+        elif over_processes.takes(input, weight, gamma, beta, self.norm.eps):
+            averages = functools.partial(average, group=group)
+            output, mean, var = over_processes.conv_block_over(averages, input, weight, gamma, beta, self.norm.eps)
+            count *= group.size()
+        else:
             convolved = conv2d(input, weight, None, 1, 1, tf32=self.conv.tf32)
             return max_pool2d(torch.relu(self.norm.by_batch(convolved, bias, count)), 2)
-        output, mean, var = conv_block(input, weight, gamma, beta, self.norm.eps, self.conv.tf32)
         update = Update(self.norm, mean.detach(), var.detach(), bias, count)
         if updates is None:
             update_running([update])

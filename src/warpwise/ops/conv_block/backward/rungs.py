@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from warpwise.ops.conv_block.backward import k06_tensor_cores, k07_stored_gradie
 from warpwise.ops.conv_block.forward import rungs as forward
 from warpwise.ops.conv_block.spec import DTYPES, convolved_shape
 
+Average = Callable[[torch.Tensor], torch.Tensor]  # the average over the processes that divide a batch
 HERE = Path(__file__).parent
 THREADS, BLOCKS_PER_SM, FEWEST_WINDOWS = 256, 4, 1024  # kThreads; windows per block
 MOST_PARTS = 32  # blocks of a channel in k03
@@ -84,8 +86,8 @@ def separate_passes(outputs: Any, *args: Any) -> None:
     _convolution("k01_thread_per_element", outputs, d, *args)
 
 
-def _grad_convolved(outputs: Any, *args: Any) -> torch.Tensor:
-    """The gradient of the convolution; writes dgamma and dbeta."""
+def _grad_convolved(outputs: Any, *args: Any, average: Average | None = None) -> torch.Tensor:
+    """The gradient of the convolution; writes dgamma and dbeta, with ``average`` the averages of all processes."""
     dy, dmean, dvar, dconv, _, _, gamma, beta, eps, mean, var, *_ = args
     dgamma, dbeta = outputs[2:]
     y = _stored(*args)
@@ -96,6 +98,9 @@ def _grad_convolved(outputs: Any, *args: Any) -> torch.Tensor:
     partials, counters = y.new_empty((k, parts, 2)), semaphores(y, k)
     kernel = FUSED["channel_gradients"][(parts, k), THREADS]
     kernel(y, dy, mean, var, gamma, beta, cuda.out(dgamma), cuda.out(dbeta), partials, counters, *sizes)
+    if average is not None:
+        for output, averaged in zip((dgamma, dbeta), average(torch.stack([dgamma, dbeta])), strict=True):
+            output.copy_(averaged)
     d = torch.empty_like(y)
     if y.numel():
         kernel = FUSED["grad_convolved"][cdiv(n * k * cdiv(h, 2) * cdiv(w, 2), THREADS), THREADS]
@@ -103,8 +108,8 @@ def _grad_convolved(outputs: Any, *args: Any) -> torch.Tensor:
     return d
 
 
-def fused(outputs: Any, *args: Any) -> None:
-    _convolution("k02_implicit_gemm", outputs, _grad_convolved(outputs, *args), *args)
+def fused(outputs: Any, *args: Any, average: Average | None = None) -> None:
+    _convolution("k02_implicit_gemm", outputs, _grad_convolved(outputs, *args, average=average), *args)
 
 
 def _pairs(y: torch.Tensor, dconv: torch.Tensor | None) -> bool:
@@ -112,18 +117,21 @@ def _pairs(y: torch.Tensor, dconv: torch.Tensor | None) -> bool:
     return y.shape[3] % 2 == 0 and all(tensor.data_ptr() % 8 == 0 for tensor in (y, dconv) if tensor is not None)
 
 
-def _channel_parts(y: torch.Tensor, *args: Any) -> torch.Tensor:
-    """Partial sums, (K, parts, 2), of the gradient of the normalised values, and of that gradient times the value."""
+def _channel_parts(y: torch.Tensor, *args: Any, average: Average | None) -> torch.Tensor:
+    """Partial sums, (K, parts, 2), of the gradient of the normalised values, and of that gradient times the value.
+
+    With ``average`` the averages of the sums of all processes, (K, 1, 2).
+    """
     dy, _, _, dconv, _, _, gamma, beta, eps, mean, var, *_, output = args
     n, k, h, w = y.shape
     parts = max(1, min(cdiv(BLOCKS_PER_SM * sm_count(y), k), cdiv(n * (h // 2) * (w // 2), FEWEST_WINDOWS), MOST_PARTS))
     sums = y.new_empty((k, parts, 2))
     kernel = DIRECT[f"channel_parts<{flags(_pairs(y, dconv))}>"][(parts, k), THREADS]
     kernel(y, output, dy, mean, var, gamma, beta, cuda.out(sums), *y.shape, eps)
-    return sums
+    return sums if average is None else average(sums.sum(1, keepdim=True))
 
 
-def direct_tiles(outputs: Any, *args: Any) -> None:
+def direct_tiles(outputs: Any, *args: Any, average: Average | None = None) -> None:
     dy, dmean, dvar, dconv, x, weight, gamma, beta, eps, mean, var, *_ = args
     dx, dw, dgamma, dbeta = outputs
     if not x.numel():
@@ -132,7 +140,7 @@ def direct_tiles(outputs: Any, *args: Any) -> None:
     y = _stored(*args)
     n, k, h, w = y.shape
     c = x.shape[1]
-    sums = _channel_parts(y, *args)
+    sums = _channel_parts(y, *args, average=average)
     four, channels = groups(c), each(c)
     plan, tile = weights(n, c, h, w, k, sm_count(y)), output_tile(c, h, w, channels)
     partials = y.new_empty((plan.parts, dw.numel()))
@@ -148,7 +156,8 @@ def direct_tiles(outputs: Any, *args: Any) -> None:
     add_parts(DIRECT, partials, dw)
 
 
-def input_moments(outputs: Any, *args: Any) -> None:
+def input_moments(outputs: Any, *args: Any, part: torch.Tensor | None = None) -> None:
+    """``part``: (PART,), the average moments of the batches of all processes. Else those of ``x`` are computed."""
     dy, dmean, dvar, _, x, weight, gamma, beta, eps, mean, var, *_ = args
     _, dw, dgamma, dbeta = outputs
     n, k, (_, _, h, w) = len(x), len(weight), x.shape
@@ -157,38 +166,42 @@ def input_moments(outputs: Any, *args: Any) -> None:
         return
     sms, groups = sm_count(x), one_channel.groups(k, EACH)
     tall, splits = cdiv(k, EACH * groups), one_channel.THREADS // 32 // groups
-    pixel_blocks = max(1, sms // tall)  # two blocks per SM in all
+    pixel_blocks = max(1, sms // tall)
     pixels = one_channel.tiles(n, h, w, cdiv(h, 2), w, pixel_blocks, one_channel.THREADS)
-    windows = one_channel.tiles(n, h, w, h // 2, w // 2, max(1, (2 * sms - pixel_blocks) // tall), 32 * splits)
+    moment_blocks = pixels.blocks if part is None else 0
+    most = max(1, (2 * sms - (pixel_blocks if part is None else 0)) // tall)  # two blocks per SM in all
+    windows = one_channel.tiles(n, h, w, h // 2, w // 2, most, 32 * splits)
     blocks = windows.blocks if dy is not None else 0
-    sums, moments = x.new_empty((k, blocks * splits, FILTER_SUMS)), x.new_empty((pixels.blocks, one_channel.PART))
+    sums, moments = x.new_empty((k, blocks * splits, FILTER_SUMS)), x.new_empty((moment_blocks, one_channel.PART))
     shared = max(windows.shared(w // 2), pixels.shared())
     kernel = MOMENTS[f"window_sums<{one_channel.vector(x)}>"][
-        (blocks + pixels.blocks, tall), one_channel.THREADS, shared
+        (blocks + moment_blocks, tall), one_channel.THREADS, shared
     ]
     kernel(x, weight, dy, mean, var, gamma, beta, cuda.out(sums), cuda.out(moments), n, h, w, k, windows.pitch,
            windows.rows, windows.bands, windows.each, windows.share, blocks, pixels.rows, pixels.bands, pixels.each,
            pixels.share, groups.bit_length() - 1, eps)  # fmt: skip
     kernel = MOMENTS["filter_gradients"][k, 2 * one_channel.THREADS]
-    kernel(sums, moments, weight, var, gamma, dmean, dvar, cuda.out(dw), cuda.out(dgamma), cuda.out(dbeta),
-           blocks * splits, pixels.blocks, 1 / (n * h * w), eps)  # fmt: skip
+    added = (moments, moment_blocks, 1 / (n * h * w)) if part is None else (part, 1, 1.0)  # their inverse number
+    kernel(sums, added[0], weight, var, gamma, dmean, dvar, cuda.out(dw), cuda.out(dgamma), cuda.out(dbeta),
+           blocks * splits, *added[1:], eps)  # fmt: skip
 
 
-def tensor_cores(outputs: Any, *args: Any) -> None:
+def tensor_cores(outputs: Any, *args: Any, average: Average | None = None) -> None:
     if not args[4].numel():
         fused(outputs, *args)
         return
     y = _stored(*args)
-    partials = k06_tensor_cores.gradients(outputs, _channel_parts(y, *args), _pairs(y, args[3]), y, *args)
+    sums = _channel_parts(y, *args, average=average)
+    partials = k06_tensor_cores.gradients(outputs, sums, _pairs(y, args[3]), y, *args)
     add_parts(DIRECT, partials, outputs[1])
 
 
-def stored_gradient(outputs: Any, *args: Any) -> None:
+def stored_gradient(outputs: Any, *args: Any, average: Average | None = None) -> None:
     input, weight = args[4:6]
     if not input.numel():
         fused(outputs, *args)
         return
-    d = _grad_convolved(outputs, *args)
+    d = _grad_convolved(outputs, *args, average=average)
     if outputs[0] is not None:
         k07_stored_gradient.grad_input(d, weight, outputs[0])
     add_parts(DIRECT, k07_stored_gradient.grad_weight(input, d, weight.numel()), outputs[1])

@@ -72,7 +72,7 @@ def in_c(outputs: Four, *args: Any) -> None:
     IN_C(input, weight, gamma, beta, *outputs[:3], _stored(outputs, *args), *input.shape, weight.shape[0], eps)
 
 
-def _pool(outputs: Four, convolved: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float) -> None:
+def pool(outputs: Four, convolved: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float) -> None:
     """Normalisation by the statistics in ``outputs``, relu and pooling."""
     output, mean, var, _ = outputs
     n, k, h, w = convolved.shape
@@ -81,12 +81,12 @@ def _pool(outputs: Four, convolved: torch.Tensor, gamma: torch.Tensor, beta: tor
 
 
 def _combine_and_pool(outputs: Four, convolved: torch.Tensor, partials: torch.Tensor, *rest: Any) -> None:
-    """Statistics from ``partials`` (K, parts, 3), then ``_pool``."""
+    """Statistics from ``partials`` (K, parts, 3), then ``pool``."""
     _, mean, var, _ = outputs
     n, k, h, w = convolved.shape
     combine = DIRECT["combined_statistics"][k, STATISTICS_THREADS]
     combine(partials, cuda.out(mean), cuda.out(var), partials.shape[1], n * h * w)
-    _pool(outputs, convolved, *rest)
+    pool(outputs, convolved, *rest)
 
 
 def fused(outputs: Four, *args: Any) -> None:
@@ -102,16 +102,12 @@ def fused(outputs: Four, *args: Any) -> None:
     kernel = FUSED["combined_statistics"][k, STATISTICS_THREADS]
     kernel(partials, cuda.out(mean), cuda.out(var), tiles, n * h * w)
     if n:
-        _pool(outputs, convolved, *rest)
+        pool(outputs, convolved, *rest)
 
 
-def direct_tiles(outputs: Four, *args: Any) -> None:
-    input, weight, *rest = args
-    convolved = _stored(outputs, *args)
+def convolve_directly(input: torch.Tensor, weight: torch.Tensor, convolved: torch.Tensor) -> torch.Tensor:
+    """``convolved`` = the convolution of N > 0 images; returns the partial statistics (K, parts, 3)."""
     n, k, h, w = convolved.shape
-    if not n:
-        fused(outputs, *args)
-        return
     four, filters = groups(k), each(k)
     tile = output_tile(k, h, w, filters)
     blocks = n * tile.bands * tile.sides
@@ -122,16 +118,30 @@ def direct_tiles(outputs: Four, *args: Any) -> None:
     ]
     sizes = (*input.shape[1:], k, tile.rows, tile.strips)
     kernel(input, weight, cuda.out(convolved), cuda.out(partials), parts, *sizes)
-    _combine_and_pool(outputs, convolved, partials, *rest)
+    return partials
+
+
+def direct_tiles(outputs: Four, *args: Any) -> None:
+    if not outputs[0].shape[0]:
+        fused(outputs, *args)
+        return
+    input, weight, *rest = args
+    convolved = _stored(outputs, *args)
+    _combine_and_pool(outputs, convolved, convolve_directly(input, weight, convolved), *rest)
 
 
 def input_moments(outputs: Four, *args: Any) -> None:
-    output, mean, var, _ = outputs
-    input, weight, gamma, beta, eps = args
-    n, k, (_, _, h, w) = len(input), len(weight), input.shape
-    if not n:
+    input, *rest = args
+    if not len(input):
         fused(outputs, *args)
         return
+    n, _, h, w = input.shape
+    pool_by_moments(outputs, input, moments(input), 1 / (n * h * w), *rest)
+
+
+def moments(input: torch.Tensor) -> torch.Tensor:
+    """Partial sums (parts, PART) of the moments of the patches of N > 0 images."""
+    n, _, h, w = input.shape
     sms, vector = sm_count(input), one_channel.vector(input)
     threads = 256 if input.numel() <= FEW_PIXELS * sms else 512
     tiles = one_channel.tiles(n, h, w, cdiv(h, 2), w, sms, threads)
@@ -139,13 +149,30 @@ def input_moments(outputs: Four, *args: Any) -> None:
     shared = even_shared(input, tiles.blocks, tiles.shared())
     kernel = MOMENTS[f"input_moments<{vector}, {threads}>"][tiles.blocks, threads, shared]
     kernel(input, cuda.out(parts), n, h, w, *tiles[:-1])
+    return parts
+
+
+def pool_by_moments(
+    outputs: Four,
+    input: torch.Tensor,
+    parts: torch.Tensor,
+    inverse: float,
+    weight: torch.Tensor,
+    gamma: torch.Tensor,
+    beta: torch.Tensor,
+    eps: float,
+) -> None:
+    """The outputs from the partial sums ``parts`` of the moments of 1 / ``inverse`` pixels."""
+    output, mean, var, _ = outputs
+    n, k, (_, _, h, w) = len(input), len(weight), input.shape
+    sms, vector = sm_count(input), one_channel.vector(input)
     groups = one_channel.groups(k, EACH)
     tall = cdiv(k, EACH * groups)
     most = max(1, BLOCKS_PER_SM * sms // tall)
     tiles = one_channel.tiles(n, h, w, h // 2, w // 2, most, one_channel.THREADS // groups)
     kernel = MOMENTS[f"normalise_and_pool<{vector}>"][(tiles.blocks, tall), one_channel.THREADS, tiles.shared(w // 2)]
     kernel(input, weight, gamma, beta, parts, cuda.out(output), cuda.out(mean), cuda.out(var), len(parts),
-           1 / (n * h * w), n, h, w, k, *tiles[:-1], groups.bit_length() - 1, eps)  # fmt: skip
+           inverse, n, h, w, k, *tiles[:-1], groups.bit_length() - 1, eps)  # fmt: skip
 
 
 def mma_sync_limits(*args: Any) -> str | None:
