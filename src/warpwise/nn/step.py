@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
+import torch.distributed as dist
 
 from warpwise.cuda.gpu import semaphores
 from warpwise.nn.branch import branch, join
@@ -140,7 +141,10 @@ class CompiledStep:
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         self.optimizer.zero_grad(set_to_none=True)
-        with semaphores.of_graph(kept[0].device) as zeros, torch.cuda.graph(graph), branch():
+        # NCCL's own thread makes calls that a capture of all threads forbids.
+        mode = "thread_local" if dist.is_available() and dist.is_initialized() else "global"
+        capture = torch.cuda.graph(graph, capture_error_mode=mode)
+        with semaphores.of_graph(kept[0].device) as zeros, capture, branch():
             values = [self.eager(*given) for given in steps]
             value = torch.stack(values) if several else values[0]
         return _Captured(graph, kept, value, zeros)

@@ -158,9 +158,12 @@ class Trainer:
         self.save()
 
     def _together(self) -> int:
-        """The number of steps of the next call: those up to the next look if they are CUDA graphs of one process."""
+        """The number of steps of the next call: those up to the next look if they are CUDA graphs.
+
+        Several processes take the same steps between their looks.
+        """
         captured = isinstance(self.step, warpwise.nn.CompiledStep) and self.step.graph and self.device.type == "cuda"
-        if not captured or self.processes > 1:
+        if not captured:
             return 1
         return min(CHECK_EVERY - self.at % CHECK_EVERY, self.steps - self.at)
 
