@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch.distributed import ProcessGroup
 
+from warpwise.cuda.gpu.branch import aside
 from warpwise.nn.batch_statistics import batch_norm_over
-from warpwise.nn.branch import aside
 from warpwise.ops.avg_pool2d.op import avg_pool2d
 from warpwise.ops.batch_norm.op import batch_norm, running_statistics
 from warpwise.ops.conv2d.op import conv2d

@@ -35,8 +35,12 @@ def loss_of(
     loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
     input: torch.Tensor,
     target: torch.Tensor,
+    before_loss: Callable[[], None] = lambda: None,
 ) -> torch.Tensor:
-    """``loss(model(input), target)``; ``compile_step`` states when the last layer and the loss are one operation."""
+    """``loss(model(input), target)``; ``compile_step`` states when the last layer and the loss are one operation.
+
+    ``before_loss`` is called between the two.
+    """
     layers = (
         model if isinstance(model, torch.nn.Sequential) and type(model) in (torch.nn.Sequential, Sequential) else None
     )
@@ -49,9 +53,12 @@ def loss_of(
         and not any(map(_has_hooks, (model, last, loss)))
     )
     if not fused:
-        return loss(model(input), target)
+        output = model(input)
+        before_loss()
+        return loss(output, target)
     assert layers is not None and isinstance(last, Linear) and isinstance(loss, CrossEntropyLoss)
     input = layers[:-1](input)
+    before_loss()
     if input.dim() != 2 or target.dtype != torch.int64 or not has_kernels(input, last.weight):
         return loss(last(input), target)
     return linear_cross_entropy(input, last.weight, target, last.bias, loss.ignore_index)
