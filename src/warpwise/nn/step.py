@@ -102,9 +102,9 @@ class CompiledStep:
         next_batch()
         for at in range(len(given)):
             self.optimizer.zero_grad(set_to_none=True)
-            value = loss_of(self.model, self.loss, *batches[at], lambda: aside(next_batch, None))
+            value = loss_of(self.model, self.loss, *batches[at], lambda: aside(next_batch, None), of_one=True)
             value.backward(self._one(value))
-            join({param.grad.data_ptr() for param in self._params() if param.grad is not None})
+            join({value.data_ptr(), *(param.grad.data_ptr() for param in self._params() if param.grad is not None)})
             self.optimizer.step()
             losses.append(value.detach())
         return losses

@@ -85,7 +85,7 @@ def takes_gradients() -> bool:
 
 
 def gradients_aside(work: Callable[..., None], outputs: Tensors, reads: object, postponed: bool = False) -> None:
-    """Call ``work(*outputs)``, which computes gradients of parameters, on the second stream if it takes them.
+    """Call ``work(*outputs)``, gradients of parameters or the loss, on the second stream if it takes them.
 
     Postponed work starts together with the next work put aside, at a point of the step where more of the GPU is idle.
     """
@@ -100,6 +100,9 @@ def gradients_aside(work: Callable[..., None], outputs: Tensors, reads: object, 
 
 
 def join(gradients: set[int]) -> None:
-    """Let the current stream wait for the work put aside; ``gradients`` are the addresses of the parameters'."""
+    """Let the current stream wait for the work put aside.
+
+    ``gradients`` are the addresses of the gradients of parameters and of the loss, which only what follows reads.
+    """
     if _open:
         _open[0].join(gradients)
