@@ -13,7 +13,7 @@ from warpwise.nn.batch_statistics import batch_norm_over
 from warpwise.ops.avg_pool2d.op import avg_pool2d
 from warpwise.ops.batch_norm.op import batch_norm, running_statistics
 from warpwise.ops.conv2d.op import conv2d
-from warpwise.ops.conv_block.op import conv_block
+from warpwise.ops.conv_block.op import conv_block, patch_moments
 from warpwise.ops.max_pool2d.op import max_pool2d
 
 
@@ -169,6 +169,18 @@ class ConvBlock(torch.nn.Module):
         super().__init__()
         self.conv = Conv2d(in_channels, out_channels, 3, padding=1, bias=bias, device=device, dtype=dtype)
         self.norm = BatchNorm2d(out_channels, eps, momentum, device=device, dtype=dtype)
+        self._prepared: tuple[torch.Tensor, int, torch.Tensor | None] | None = None
+
+    def prepare(self, input: torch.Tensor) -> None:
+        """Compute what depends on ``input`` alone, for the next call with this tensor."""
+        used = self.training and self.norm.statistics_over is None
+        self._prepared = (input, input._version, patch_moments(input)) if used else None
+
+    def _moments(self, input: torch.Tensor) -> torch.Tensor | None:
+        """The moments of ``prepare``, which are used once, or None."""
+        prepared, self._prepared = self._prepared, None
+        same = prepared is not None and prepared[0] is input and prepared[1] == input._version
+        return prepared[2] if prepared is not None and same else None
 
     def forward(self, input: torch.Tensor, updates: list[Update] | None = None) -> torch.Tensor:
         """The block's output. In training the running statistics are updated, or appended to ``updates``."""
@@ -183,7 +195,8 @@ class ConvBlock(torch.nn.Module):
         if self.norm.statistics_over is not None:
             convolved = conv2d(input, weight, None, 1, 1, tf32=self.conv.tf32)
             return max_pool2d(torch.relu(self.norm.by_batch(convolved, bias, count)), 2)
-        output, mean, var = conv_block(input, weight, gamma, beta, self.norm.eps, self.conv.tf32)
+        moments = self._moments(input)
+        output, mean, var = conv_block(input, weight, gamma, beta, self.norm.eps, self.conv.tf32, moments)
         update = Update(self.norm, mean.detach(), var.detach(), bias, count)
         if updates is None:
             update_running([update])
@@ -205,3 +218,11 @@ class Sequential(torch.nn.Sequential):
         if updates:
             aside(lambda: update_running(updates), updates)
         return input
+
+
+def prepare(model: torch.nn.Module, input: torch.Tensor) -> None:
+    """Call ``prepare`` of the first layer of ``model`` if it is a ``ConvBlock``."""
+    while isinstance(model, torch.nn.Sequential) and len(model):
+        model = model[0]
+    if isinstance(model, ConvBlock):
+        model.prepare(input)

@@ -9,6 +9,7 @@ import torch
 
 from warpwise.cuda.gpu import semaphores
 from warpwise.cuda.gpu.branch import aside, branch, join
+from warpwise.nn.convolution import prepare
 from warpwise.nn.loss import loss_of
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -97,6 +98,7 @@ class CompiledStep:
             if len(batches) < len(given):
                 inputs = given[len(batches)]
                 input, target = inputs if self.batch is None else self.batch(*inputs)
+                prepare(self.model, input)
                 batches.append((input, target))
 
         next_batch()
