@@ -10,12 +10,11 @@ import torch
 from warpwise import operation
 from warpwise.operation import assume_sm_count
 from warpwise.ops.conv_block import over_processes
-from warpwise.ops.conv_block.backward import rungs as backward
-from warpwise.ops.conv_block.forward import rungs as forward
-from warpwise.ops.conv_block.spec import is_saved, reference
+from warpwise.ops.conv_block.spec import is_saved, moments_of, reference
 
 FORWARD, BACKWARD = operation.get("conv_block"), operation.get("conv_block_backward")
 EPS = 1e-5
+MOMENTS = "k05_input_moments"
 PROCESSES = 2
 
 
@@ -47,12 +46,12 @@ def batch(channels: int, filters: int, size: int) -> tuple[torch.Tensor, ...]:
 def expected(args: tuple[torch.Tensor, ...], grad: torch.Tensor) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """Outputs and gradients of the whole batch in float64."""
     leaves = [each.double().requires_grad_() for each in args]
-    output, mean, var, _ = reference(*leaves, EPS)
+    output, mean, var, _ = reference(*leaves, EPS, None)
     return [output, mean, var], list(torch.autograd.grad(output, leaves, grad.double()))
 
 
 @pytest.mark.parametrize("rungs", [
-    (1, "k05_input_moments", "k05_input_moments"), (1, "k04_direct_tiles", "k03_direct_tiles"),
+    (1, MOMENTS, MOMENTS), (1, "k04_direct_tiles", "k03_direct_tiles"),
     (5, "k04_direct_tiles", "k03_direct_tiles"), (5, "k06_tensor_cores", "k06_tensor_cores"),
     (5, "k07_warpgroups", "k02_fused"), (5, "k07_warpgroups", "k07_stored_gradient"),
 ], ids=lambda rungs: f"{rungs[0]}-{rungs[1]}-{rungs[2]}")  # fmt: skip
@@ -62,22 +61,24 @@ def test_two_processes_compute_the_block_of_one_batch(rungs):
     grad = torch.randn(4, 6, 4, 4)
     outputs, gradients = expected(args, grad)
     halves = [(each, *args[1:]) for each in args[0].chunk(PROCESSES)]
-    by_moments = forward_rung == over_processes.BY_MOMENTS
+    by_moments = forward_rung == MOMENTS
 
     def normalised(rank: int, average: over_processes.Average):
-        outputs = FORWARD.allocate(*halves[rank], EPS)
+        outputs = FORWARD.allocate(*halves[rank], EPS, None)
         if by_moments:
-            return outputs, over_processes.pool_by_averages(outputs, average, *halves[rank], EPS)
+            moments = over_processes.average_moments(moments_of(halves[rank][0]), average)
+            FORWARD.launch(FORWARD.rung(MOMENTS), outputs, *halves[rank], EPS, moments)
+            return outputs, moments
         over_processes.normalise_by_averages(outputs, average, forward_rung, *halves[rank], EPS)
         return outputs, None
 
     def derived(rank: int, average: over_processes.Average):
-        (output, mean, var, convolved), part = kept[rank]
+        (output, mean, var, convolved), moments = kept[rank]
         grads = (grad.chunk(PROCESSES)[rank], None, None, None)
         given = (*grads, *halves[rank], EPS, mean, var, convolved, not by_moments, output)
-        results = BACKWARD.allocate(*given)
+        results = BACKWARD.allocate(*given, moments)
         if by_moments:
-            backward.input_moments(results, *given, part=part)
+            BACKWARD.launch(BACKWARD.rung(MOMENTS), results, *given, moments)
         else:
             over_processes.GRADIENTS[backward_rung](results, *given, average=average)
         return results
@@ -98,9 +99,7 @@ def test_two_processes_compute_the_block_of_one_batch(rungs):
         torch.testing.assert_close(PROCESSES * averaged.double(), gradients[position], rtol=2e-4, atol=2e-4)
 
 
-def test_the_partial_statistics_of_each_rung_have_a_function():
-    """``over_processes`` knows the rungs that the defaults name."""
+def test_functions_have_the_names_of_rungs():
     named = {rung.name for rung in FORWARD.rungs}
-    assert set(over_processes.CONVOLUTIONS) | {over_processes.BY_MOMENTS} <= named
+    assert set(over_processes.CONVOLUTIONS) <= named
     assert set(over_processes.GRADIENTS) <= {rung.name for rung in BACKWARD.rungs}
-    assert forward.MOMENTS is not backward.MOMENTS

@@ -22,6 +22,7 @@ NOT_DIFFERENTIABLE = {
     "gather_images",  # of uint8
     "histogram",  # of integers
     "kmeans_assign",  # its labels have no gradient
+    "linear_cross_entropy_gradients",  # for the last use of a loss
     "kmeans_update",  # a step of an iteration that is not differentiated
     "potts_bound",  # compares fits, and is not differentiated
     "potts_em_step",  # changes its arguments

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import torch
 from torch.distributed import ProcessGroup
 
+from warpwise.cuda.gpu.branch import aside
 from warpwise.nn.batch_statistics import average, batch_norm_over
-from warpwise.nn.branch import aside
 from warpwise.ops.avg_pool2d.op import avg_pool2d
 from warpwise.ops.batch_norm.op import batch_norm, running_statistics
 from warpwise.ops.conv2d.op import conv2d
 from warpwise.ops.conv_block import over_processes
-from warpwise.ops.conv_block.op import conv_block
+from warpwise.ops.conv_block.op import conv_block, patch_moments
 from warpwise.ops.max_pool2d.op import max_pool2d
 
 
@@ -172,6 +172,25 @@ class ConvBlock(torch.nn.Module):
         super().__init__()
         self.conv = Conv2d(in_channels, out_channels, 3, padding=1, bias=bias, device=device, dtype=dtype)
         self.norm = BatchNorm2d(out_channels, eps, momentum, device=device, dtype=dtype)
+        self._prepared: tuple[torch.Tensor, int, torch.Tensor | None] | None = None
+
+    def prepare(self, input: torch.Tensor) -> None:
+        """Compute what depends on ``input`` alone, for the next call with this tensor."""
+        self._prepared = (input, input._version, self._computed_moments(input)) if self.training else None
+
+    def _computed_moments(self, input: torch.Tensor) -> torch.Tensor | None:
+        """The moments of ``input``, in ``DataParallel`` of the inputs of all processes, where kernels take them."""
+        moments, group = patch_moments(input), self.norm.statistics_over
+        if moments is not None and group is not None:
+            over_processes.average_moments(moments, functools.partial(average, group=group))
+        return moments
+
+    def _moments(self, input: torch.Tensor) -> torch.Tensor | None:
+        """The moments of ``prepare``, which are used once, or None: one process computes them in ``conv_block``."""
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None and prepared[0] is input and prepared[1] == input._version:
+            return prepared[2]
+        return None if self.norm.statistics_over is None else self._computed_moments(input)
 
     def forward(self, input: torch.Tensor, updates: list[Update] | None = None) -> torch.Tensor:
         """The block's output. In training the running statistics are updated, or appended to ``updates``."""
@@ -183,16 +202,16 @@ class ConvBlock(torch.nn.Module):
             raise ValueError(f"ConvBlock: expected several values per channel to train with, got {tuple(input.shape)}")
         weight, gamma, beta = self.conv.weight, self.norm.weight, self.norm.bias
         bias = None if self.conv.bias is None else self.conv.bias.detach()
-        group = self.norm.statistics_over
-        if group is None:
-            output, mean, var = conv_block(input, weight, gamma, beta, self.norm.eps, self.conv.tf32)
+        group, moments = self.norm.statistics_over, self._moments(input)
+        if group is None or moments is not None:
+            output, mean, var = conv_block(input, weight, gamma, beta, self.norm.eps, self.conv.tf32, moments)
         elif over_processes.takes(input, weight, gamma, beta, self.norm.eps):
             averages = functools.partial(average, group=group)
             output, mean, var = over_processes.conv_block_over(averages, input, weight, gamma, beta, self.norm.eps)
-            count *= group.size()
         else:
             convolved = conv2d(input, weight, None, 1, 1, tf32=self.conv.tf32)
             return max_pool2d(torch.relu(self.norm.by_batch(convolved, bias, count)), 2)
+        count *= 1 if group is None else group.size()
         update = Update(self.norm, mean.detach(), var.detach(), bias, count)
         if updates is None:
             update_running([update])
@@ -214,3 +233,11 @@ class Sequential(torch.nn.Sequential):
         if updates:
             aside(lambda: update_running(updates), updates)
         return input
+
+
+def prepare(model: torch.nn.Module, input: torch.Tensor) -> None:
+    """Call ``prepare`` of the first layer of ``model`` if it is a ``ConvBlock``."""
+    while isinstance(model, torch.nn.Sequential) and len(model):
+        model = model[0]
+    if isinstance(model, ConvBlock):
+        model.prepare(input)

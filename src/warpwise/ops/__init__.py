@@ -21,7 +21,11 @@ from warpwise.ops.kmeans_assign.op import kmeans_assign
 from warpwise.ops.kmeans_update.op import kmeans_update
 from warpwise.ops.linear.op import activation_backward, linear
 from warpwise.ops.linear_backward.op import linear_backward
-from warpwise.ops.linear_cross_entropy.op import linear_cross_entropy, linear_cross_entropy_backward
+from warpwise.ops.linear_cross_entropy.op import (
+    linear_cross_entropy,
+    linear_cross_entropy_backward,
+    linear_cross_entropy_gradients,
+)
 from warpwise.ops.matmul.op import matmul
 from warpwise.ops.matmul_tf32.op import matmul_tf32
 from warpwise.ops.matrix_add.op import matrix_add
@@ -67,6 +71,7 @@ __all__ = [
     "linear_backward",
     "linear_cross_entropy",
     "linear_cross_entropy_backward",
+    "linear_cross_entropy_gradients",
     "matmul",
     "matmul_tf32",
     "matrix_add",

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 
 from warpwise import cuda
+from warpwise.cuda.gpu.branch import gradients_aside
 from warpwise.operation import cdiv
 
 THREADS = 256  # kConvThreads
@@ -130,6 +131,6 @@ def flags(*values: bool) -> str:
 
 
 def add_parts(module: Any, parts: torch.Tensor, sums: torch.Tensor) -> None:
-    """Launch conv_add_parts of ``module``: ``sums`` = the sum over the first dimension of ``parts``."""
+    """``sums``, gradients of parameters, = the sum of ``parts`` over dimension 0, by conv_add_parts of ``module``."""
     kernel = module["warpwise::conv_add_parts"][cdiv(sums.numel(), 32), 1024]
-    kernel(parts, cuda.out(sums), sums.numel(), parts.shape[0])
+    gradients_aside(lambda to: kernel(parts, cuda.out(to), to.numel(), parts.shape[0]), [sums], parts)

@@ -10,7 +10,7 @@ import torch
 from warpwise.operation import cdiv
 
 THREADS = 256  # kThreads of both kernels
-SUMS, PART = 54, 56  # kSums, kPart
+PART = 56  # kPart
 MOST_COLUMNS = 2048
 TILE_BYTES, MOST_IMAGES = 40_000, 16  # of a tile that holds more than one band of two rows
 WINDOW_BYTES = 4  # per entry of the list of windows

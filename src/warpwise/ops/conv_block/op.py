@@ -58,9 +58,23 @@ def _separate(
     input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float, tf32: bool
 ) -> Three:
     """The block by conv2d, batch_norm and max_pool2d; relu after the pooling, the same for a quarter of the values."""
-    SPEC.check(input, weight, gamma, beta, eps)
+    SPEC.check(input, weight, gamma, beta, eps, None)
     normal, mean, var = batch_norm(conv2d(input, weight, None, 1, 1, tf32=tf32), gamma, beta, eps)
     return torch.relu(max_pool2d(normal, 2)), mean, var
+
+
+def patch_moments(input: torch.Tensor) -> torch.Tensor | None:
+    """The moments of ``input``, (N, 1, H, W), that ``conv_block`` takes, or None where its kernels do not use them.
+
+    They are the mean and the covariance of its 3 x 3 patches, (10, 9) in float64, and do not depend on the filters: a
+    training step computes them while the previous step runs.
+    """
+    weight = input.new_empty((1, 1, 3, 3)) if input.dim() == 4 and input.shape[1] == 1 and len(input) else None
+    if weight is None or not input.is_cuda or input.dtype != torch.float32 or input.requires_grad:
+        return None
+    if CONV_BLOCK.default(input, weight, weight[0, 0, 0], weight[0, 0, 0], 0.0, None) != "k05_input_moments":
+        return None
+    return forward.patch_moments(input.contiguous())
 
 
 def conv_block(
@@ -70,6 +84,7 @@ def conv_block(
     beta: torch.Tensor,
     eps: float = 1e-5,
     tf32: bool = False,
+    moments: OptionalTensor = None,
     *,
     rung: str | None = None,
 ) -> Three:
@@ -80,12 +95,16 @@ def conv_block(
     There is no bias of the convolution, because it would change only the mean. All tensors have one dtype, float16,
     bfloat16, float32 or float64, but ``mean`` and ``var`` are float32 for 16 bits. The fused kernels take float32 in
     NCHW order; on a GPU ``ops.conv2d``, ``batch_norm`` and ``max_pool2d`` compute other dtypes, NHWC, and more than 64
-    channels, for which ``tf32`` allows the convolution to round to TF32. Differentiable any number of times. ``rung``
-    names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
+    channels, for which ``tf32`` allows the convolution to round to TF32. Differentiable any number of times.
+    ``moments`` are those of ``patch_moments(input)``, so that they need not be computed again, or None; no gradient
+    flows to them. They may be those of a batch of which ``input`` is one of several parts of equal size. Then
+    normalisation, mean and variance are those of the batch; where the kernels use moments, the averages of the parts'
+    gradients are the gradients of the average loss. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or
+    ``ValueError`` that names the argument.
     """
     if rung is None and _is_separate(input):
         return _separate(input, weight, gamma, beta, eps, tf32)
-    result: Three = _conv_block(input, weight, gamma, beta, eps, rung=rung)
+    result: Three = _conv_block(input, weight, gamma, beta, eps, moments, rung=rung)
     return result
 
 
@@ -104,6 +123,7 @@ def conv_block_backward(
     convolved: OptionalTensor,
     needs_input: bool = True,
     output: OptionalTensor = None,
+    moments: OptionalTensor = None,
     *,
     rung: str | None = None,
 ) -> Gradients:
@@ -116,6 +136,6 @@ def conv_block_backward(
     """
     grads = (grad_output, grad_mean, grad_var, grad_convolved)
     result: Gradients = _conv_block_backward(
-        *grads, input, weight, gamma, beta, eps, mean, var, convolved, needs_input, output, rung=rung
+        *grads, input, weight, gamma, beta, eps, mean, var, convolved, needs_input, output, moments, rung=rung
     )
     return result

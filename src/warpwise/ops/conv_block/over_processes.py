@@ -1,9 +1,9 @@
 """The block of a batch that several processes divide, normalised by the statistics of the whole batch.
 
 The kernels are those of the forward and the backward. Between two of them, sums over the batch are replaced by their
-averages over the processes: in the forward the moments of the input or the statistics of the convolution, in the
-backward the sums of each channel. With one input channel, the backward needs no exchange: the gradients are linear in
-the sums of a process once the moments are those of all processes.
+averages over the processes: in the forward the statistics of the convolution, in the backward the sums of each channel.
+With one input channel, ``ops.conv_block`` takes the averages of the input's moments. Its backward then needs no
+exchange: the gradients are linear in the sums of a process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv
-from warpwise.ops.conv_block import _one_channel as one_channel
 from warpwise.ops.conv_block.backward import rungs as backward
 from warpwise.ops.conv_block.backward.rungs import Average
 from warpwise.ops.conv_block.forward import k06_tensor_cores
@@ -25,7 +24,6 @@ from warpwise.ops.conv_block.spec import Four, convolved_shape
 
 KERNELS = cuda.load(Path(__file__).with_suffix(".cu"))
 THREADS = 256  # kThreads
-BY_MOMENTS = "k05_input_moments"
 CONVOLUTIONS = {
     "k04_direct_tiles": forward.convolve_directly,
     "k06_tensor_cores": k06_tensor_cores.convolve,
@@ -39,14 +37,25 @@ GRADIENTS = {
 }
 
 
+def average_moments(moments: torch.Tensor, average: Average) -> torch.Tensor:
+    """The moments, (10, 9), of the whole batch from those of a process's part, which has as many pixels as the others.
+
+    ``moments`` is overwritten. Covariances are averaged as second moments about 0, in float64.
+    """
+    mean, covariance = moments[0], moments[1:]
+    covariance.addr_(mean, mean)
+    average(moments)
+    covariance.addr_(mean, mean, alpha=-1)
+    return moments
+
+
 def takes(input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float) -> bool:
     """True if ``conv_block_over`` takes the arguments: CUDA tensors for which the operation has a fused kernel."""
     if not (input.is_cuda and input.dtype == torch.float32 and input.dim() == 4 and input.numel()):
         return False
     if torch.is_autocast_enabled("cuda") or torch.compiler.is_compiling():
         return False
-    rung = CONV_BLOCK.choice(input, weight, gamma, beta, eps).rung
-    return rung in CONVOLUTIONS or (rung == BY_MOMENTS and not input.requires_grad)
+    return CONV_BLOCK.choice(input, weight, gamma, beta, eps, None).rung in CONVOLUTIONS
 
 
 def conv_block_over(
@@ -74,16 +83,11 @@ class _Block(torch.autograd.Function):
         eps: float,
         average: Average,
     ) -> Three:
-        args = tuple(each.contiguous() for each in (input, weight, gamma, beta))
-        rung = CONV_BLOCK.choice(*args, eps).rung
-        outputs: Any = CONV_BLOCK.allocate(*args, eps)
-        part = None
-        if rung == BY_MOMENTS:
-            part = pool_by_averages(outputs, average, *args, eps)
-        else:
-            normalise_by_averages(outputs, average, rung, *args, eps)
+        args = (*(each.contiguous() for each in (input, weight, gamma, beta)), eps)
+        outputs: Any = CONV_BLOCK.allocate(*args, None)
+        normalise_by_averages(outputs, average, CONV_BLOCK.choice(*args, None).rung, *args)
         output, mean, var, convolved = outputs
-        context.save_for_backward(*args, mean, var, convolved, output, part)
+        context.save_for_backward(*args[:4], mean, var, convolved, output)
         context.eps, context.average = eps, average
         context.mark_non_differentiable(mean, var)
         return output, mean, var
@@ -91,23 +95,9 @@ class _Block(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(context: Any, grad: torch.Tensor, *statistics: Any) -> tuple[torch.Tensor | None, ...]:
-        input, weight, gamma, beta, mean, var, convolved, output, part = context.saved_tensors
-        grads = (grad.contiguous(), None, None, None)
-        args = (*grads, input, weight, gamma, beta, context.eps, mean, var, convolved, context.needs_input_grad[0])
-        return (*gradients(*args, output, part=part, average=context.average), None, None)
-
-
-def pool_by_averages(outputs: Four, average: Average, *args: Any) -> torch.Tensor:
-    """The outputs for one input channel from the arguments of conv_block. Returns the average moments, (PART,)."""
-    input, *rest = args
-    n, _, h, w = input.shape
-    parts = forward.moments(input)
-    raw = input.new_empty(one_channel.SUMS, dtype=torch.float64)
-    KERNELS["raw_moments"][1, THREADS](parts, cuda.out(raw), len(parts), 1 / (n * h * w))
-    part = input.new_empty((1, one_channel.PART))
-    KERNELS["part_of_moments"][1, 64](average(raw), parts, cuda.out(part))
-    forward.pool_by_moments(outputs, input, part, 1.0, *rest)
-    return part[0]
+        *forward_args, mean, var, convolved, output = context.saved_tensors
+        statistics = (mean, var, convolved, context.needs_input_grad[0], output)
+        return (*gradients(context.average, grad.contiguous(), *forward_args, context.eps, *statistics), None, None)
 
 
 def normalise_by_averages(outputs: Four, average: Average, rung: str | None, *args: Any) -> None:
@@ -124,12 +114,10 @@ def normalise_by_averages(outputs: Four, average: Average, rung: str | None, *ar
     forward.pool(outputs, convolved, *rest)
 
 
-def gradients(*args: Any, part: torch.Tensor | None, average: Average) -> tuple[torch.Tensor | None, ...]:
+def gradients(average: Average, grad: torch.Tensor, *args: Any) -> tuple[torch.Tensor | None, ...]:
     """The gradients of input (or None), weight, gamma and beta; ``args`` are those of conv_block_backward."""
-    outputs: Any = CONV_BLOCK_BACKWARD.allocate(*args)
-    if part is not None:
-        backward.input_moments(outputs, *args, part=part)
-    else:
-        rung = CONV_BLOCK_BACKWARD.choice(*args).rung
-        GRADIENTS.get(rung or "", backward.fused)(outputs, *args, average=average)
+    given = (grad, None, None, None, *args)
+    outputs: Any = CONV_BLOCK_BACKWARD.allocate(*given, None)
+    rung = CONV_BLOCK_BACKWARD.choice(*given, None).rung
+    GRADIENTS.get(rung or "", backward.fused)(outputs, *given, average=average)
     return tuple(outputs)

@@ -15,19 +15,20 @@ constexpr int kFilterSums = one_channel::kTaps + 1;  // A and S
 
 // Blocks below `blocks` compute the sums of filters over the windows of `share` units: sums: (k, blocks splits,
 // kFilterSums), with `splits` warps per group. The other blocks compute the moments of x over `moment_share` units:
-// moments: (gridDim.x - blocks, kPart). Grid: (blocks and moment blocks, tiles of kEach filters for each of
-// 2^group_bits groups). An ordinary launch: it places a block of windows and one of moments on an SM, which blocks that
-// wait for the previous kernel, placed as slots become free, would not be.
+// moments: (gridDim.x - blocks, kPart). There are none if they are given, those of the forward: (kMoments) or null.
+// Grid: (blocks and moment blocks, tiles of kEach filters for each of 2^group_bits groups). An ordinary launch: it
+// places a block of windows and one of moments on an SM, which blocks that wait for the previous kernel, placed as
+// slots become free, would not be.
 template <int VECTOR>
 __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const float* f, const float* dy,
                                                            const float* mean, const float* var, const float* gamma,
-                                                           const float* beta, float* sums, float* moments, int n, int h,
-                                                           int w, int k, int pitch, int rows, int bands, int each,
-                                                           int share, int blocks, int moment_rows, int moment_bands,
-                                                           int moment_each, int moment_share, int group_bits,
-                                                           float eps) {
+                                                           const float* beta, const double* given, float* sums,
+                                                           float* moments, int n, int h, int w, int k, int pitch,
+                                                           int rows, int bands, int each, int share, int blocks,
+                                                           int moment_rows, int moment_bands, int moment_each,
+                                                           int moment_share, int group_bits, float eps) {
   extern __shared__ __align__(16) float tile[];
-  const float sample = one_channel::sample_of(x, n * h * w);
+  const float sample = given ? one_channel::origin_at(given) : one_channel::sample_of(x, n * h * w);
   one_channel::Tiles<kThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, 0.0f};
   if (blockIdx.x >= blocks) {
     if (blockIdx.y > 0) return;
@@ -66,7 +67,8 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
     if (lane < count) fetch(lane, one_channel::quotient(lane, plane));  // image 0 of a tile that is a band
   };
   begin(min(each, last - first));
-  tiles.load(tile, image, band * rows, min(each, last - first), [&] { tiles.origin = one_channel::origin_of(sample); });
+  tiles.load(tile, image, band * rows, min(each, last - first),
+             [&] { tiles.origin = given ? sample : one_channel::origin_of(sample); });
   tiles.fill_border(tile);
   auto* const windows = reinterpret_cast<unsigned*>(tile + each * (rows + 2) * pitch);
   one_channel::list_windows(windows, tiles, ow);
@@ -135,11 +137,12 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
   sums[(one * (blocks * splits) + blockIdx.x * splits + split) * kFilterSums + at % kFilterSums] = values[0];
 }
 
-// dw: (k, 9), dgamma, dbeta: (k) from the sums of window_sums: (k, parts, kFilterSums), and the parts of the moments:
-// (moment_parts, kPart). dmean, dvar: (k) or null; inverse = 1 / (n h w). Grid: k blocks. The first half of a block
-// adds moments, the second those of the filter.
-__global__ void __launch_bounds__(2 * kThreads) filter_gradients(const float* sums, const float* moment_sums,
-                                                                 const float* f, const float* var, const float* gamma,
+// dw: (k, 9), dgamma, dbeta: (k) from the sums of window_sums: (k, parts, kFilterSums), and the moments, or their
+// parts: (moment_parts, kPart), if they are not given. dmean, dvar: (k) or null; inverse = 1 / (n h w). Grid: k blocks.
+// The first half of a block adds moments, the second those of the filter.
+__global__ void __launch_bounds__(2 * kThreads) filter_gradients(const float* sums, const double* given,
+                                                                 const float* moment_sums, const float* f,
+                                                                 const float* var, const float* gamma,
                                                                  const float* dmean, const float* dvar, float* dw,
                                                                  float* dgamma, float* dbeta, int parts,
                                                                  int moment_parts, double inverse, float eps) {
@@ -154,7 +157,11 @@ __global__ void __launch_bounds__(2 * kThreads) filter_gradients(const float* su
     one_channel::add_parts(total, warpwise::packs<4>(from), place / kFilterSums, parts, kGroups, kFilterSums);
     group_sums[place / kFilterSums][place % kFilterSums] = total[0];
   }
-  one_channel::combine_moments(moments, moment_sums, moment_parts, inverse);
+  if (given) {
+    one_channel::load_moments(moments, given);
+  } else {
+    one_channel::combine_moments(moments, moment_sums, moment_parts, inverse);
+  }
   if (threadIdx.x >= warpwise::kWarp) return;
 
   const int tap = min(static_cast<int>(threadIdx.x), one_channel::kTaps);  // the last is S
@@ -182,8 +189,7 @@ __global__ void __launch_bounds__(2 * kThreads) filter_gradients(const float* su
   }
   if (!is_tap) return;
   double gradient = gamma[filter] * rstd * (centred - rstd * dot * spread);
-  const double origin = moment_sums[one_channel::kSums];
-  if (dmean) gradient += dmean[filter] * (centre + origin);
+  if (dmean) gradient += dmean[filter] * (centre + moments.origin);
   if (dvar) gradient += 2.0 * dvar[filter] * spread;
   dw[filter * one_channel::kTaps + tap] = static_cast<float>(gradient);
 }

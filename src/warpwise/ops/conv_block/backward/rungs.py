@@ -156,34 +156,31 @@ def direct_tiles(outputs: Any, *args: Any, average: Average | None = None) -> No
     add_parts(DIRECT, partials, dw)
 
 
-def input_moments(outputs: Any, *args: Any, part: torch.Tensor | None = None) -> None:
-    """``part``: (PART,), the average moments of the batches of all processes. Else those of ``x`` are computed."""
-    dy, dmean, dvar, _, x, weight, gamma, beta, eps, mean, var, *_ = args
+def input_moments(outputs: Any, *args: Any) -> None:
+    dy, dmean, dvar, _, x, weight, gamma, beta, eps, mean, var, *_, given = args
     _, dw, dgamma, dbeta = outputs
     n, k, (_, _, h, w) = len(x), len(weight), x.shape
     if not n:
-        fused(outputs, *args)
+        fused(outputs, *args[:-1])
         return
+    inverse = 1 / (n * h * w)
     sms, groups = sm_count(x), one_channel.groups(k, EACH)
     tall, splits = cdiv(k, EACH * groups), one_channel.THREADS // 32 // groups
     pixel_blocks = max(1, sms // tall)
     pixels = one_channel.tiles(n, h, w, cdiv(h, 2), w, pixel_blocks, one_channel.THREADS)
-    moment_blocks = pixels.blocks if part is None else 0
-    most = max(1, (2 * sms - (pixel_blocks if part is None else 0)) // tall)  # two blocks per SM in all
-    windows = one_channel.tiles(n, h, w, h // 2, w // 2, most, 32 * splits)
+    own = pixels.blocks if given is None else 0  # blocks that compute moments
+    windows = one_channel.tiles(n, h, w, h // 2, w // 2, max(1, (2 * sms - own) // tall), 32 * splits)
     blocks = windows.blocks if dy is not None else 0
-    sums, moments = x.new_empty((k, blocks * splits, FILTER_SUMS)), x.new_empty((moment_blocks, one_channel.PART))
+    sums, moments = x.new_empty((k, blocks * splits, FILTER_SUMS)), x.new_empty((own, one_channel.PART))
     shared = max(windows.shared(w // 2), pixels.shared())
-    kernel = MOMENTS[f"window_sums<{one_channel.vector(x)}>"][
-        (blocks + moment_blocks, tall), one_channel.THREADS, shared
-    ]
-    kernel(x, weight, dy, mean, var, gamma, beta, cuda.out(sums), cuda.out(moments), n, h, w, k, windows.pitch,
-           windows.rows, windows.bands, windows.each, windows.share, blocks, pixels.rows, pixels.bands, pixels.each,
-           pixels.share, groups.bit_length() - 1, eps)  # fmt: skip
+    if blocks + own:
+        kernel = MOMENTS[f"window_sums<{one_channel.vector(x)}>"][(blocks + own, tall), one_channel.THREADS, shared]
+        kernel(x, weight, dy, mean, var, gamma, beta, given, cuda.out(sums), cuda.out(moments), n, h, w, k,
+               windows.pitch, windows.rows, windows.bands, windows.each, windows.share, blocks, pixels.rows,
+               pixels.bands, pixels.each, pixels.share, groups.bit_length() - 1, eps)  # fmt: skip
     kernel = MOMENTS["filter_gradients"][k, 2 * one_channel.THREADS]
-    added = (moments, moment_blocks, 1 / (n * h * w)) if part is None else (part, 1, 1.0)  # their inverse number
-    kernel(sums, added[0], weight, var, gamma, dmean, dvar, cuda.out(dw), cuda.out(dgamma), cuda.out(dbeta),
-           blocks * splits, *added[1:], eps)  # fmt: skip
+    kernel(sums, given, moments, weight, var, gamma, dmean, dvar, cuda.out(dw), cuda.out(dgamma), cuda.out(dbeta),
+           blocks * splits, own, inverse, eps)  # fmt: skip
 
 
 def tensor_cores(outputs: Any, *args: Any, average: Average | None = None) -> None:
@@ -226,20 +223,20 @@ def triton(outputs: Any, *args: Any) -> None:
 
 
 RUNGS = (
-    make_rung(HERE, "k01_separate_passes", "a thread per channel, then a thread per pixel", separate_passes,
-              dtypes=DTYPES, limits=limits),
-    make_rung(HERE, "k02_fused", "a window per thread, maxima recomputed, implicit GEMMs", fused, dtypes=DTYPES,
-              limits=limits),
+    make_rung(HERE, "k01_separate_passes", "a thread per channel, then a thread per pixel",
+              forward.without_moments(separate_passes), dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k02_fused", "a window per thread, maxima recomputed, implicit GEMMs",
+              forward.without_moments(fused), dtypes=DTYPES, limits=limits),
     make_rung(HERE, "k03_direct_tiles", "the convolution's gradient in shared memory, direct sums from registers",
-              direct_tiles, dtypes=DTYPES, limits=direct_limits),
+              forward.without_moments(direct_tiles), dtypes=DTYPES, limits=direct_limits),
     make_rung(HERE, "k05_input_moments", "one input channel: sums over windows and the input's moments, no convolution",
               input_moments, dtypes=DTYPES, limits=moment_limits),
     make_rung(HERE, "k06_tensor_cores", "both gradients by mma.sync from one recomputed gradient of the convolution",
-              tensor_cores, dtypes=DTYPES, limits=mma_sync_limits),
+              forward.without_moments(tensor_cores), dtypes=DTYPES, limits=mma_sync_limits),
     make_rung(HERE, "k07_stored_gradient", "Hopper, many channels: the convolution's gradient is stored; wgmma for dx",
-              stored_gradient, dtypes=DTYPES, limits=stored_limits),
+              forward.without_moments(stored_gradient), dtypes=DTYPES, limits=stored_limits),
     make_rung(HERE, "k08_triton", "Triton: two launches for the gradient of the convolution, then implicit GEMMs",
-              triton, dtypes=DTYPES, limits=limits),
+              forward.without_moments(triton), dtypes=DTYPES, limits=limits),
 )  # fmt: skip
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from warpwise import cuda
+from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.gemm.limits import even_shared, requires_hopper
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._c import function
@@ -30,6 +32,11 @@ FUSED = cuda.load(HERE / "k03_fused.cu")
 DIRECT = cuda.load(HERE / "k04_direct_tiles.cu")
 MOMENTS = cuda.load(HERE / "k05_input_moments.cu")
 IN_C = function(HERE / "k02_c.c", "conv_block", 8 * "p" + "lllllf")
+
+
+def without_moments(launch: Callable[..., None]) -> Callable[..., None]:
+    """``launch`` of a rung that does not read the moments, the last argument."""
+    return lambda outputs, *args: launch(outputs, *args[:-1])
 
 
 def _stored(outputs: Four, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> torch.Tensor:
@@ -130,17 +137,8 @@ def direct_tiles(outputs: Four, *args: Any) -> None:
     _combine_and_pool(outputs, convolved, convolve_directly(input, weight, convolved), *rest)
 
 
-def input_moments(outputs: Four, *args: Any) -> None:
-    input, *rest = args
-    if not len(input):
-        fused(outputs, *args)
-        return
-    n, _, h, w = input.shape
-    pool_by_moments(outputs, input, moments(input), 1 / (n * h * w), *rest)
-
-
-def moments(input: torch.Tensor) -> torch.Tensor:
-    """Partial sums (parts, PART) of the moments of the patches of N > 0 images."""
+def patch_moments(input: torch.Tensor) -> torch.Tensor:
+    """Mean and covariance, (10, 9) in float64, of the 3 x 3 patches of N > 0 images of one channel."""
     n, _, h, w = input.shape
     sms, vector = sm_count(input), one_channel.vector(input)
     threads = 256 if input.numel() <= FEW_PIXELS * sms else 512
@@ -148,31 +146,28 @@ def moments(input: torch.Tensor) -> torch.Tensor:
     parts = input.new_empty((tiles.blocks, one_channel.PART))
     shared = even_shared(input, tiles.blocks, tiles.shared())
     kernel = MOMENTS[f"input_moments<{vector}, {threads}>"][tiles.blocks, threads, shared]
-    kernel(input, cuda.out(parts), n, h, w, *tiles[:-1])
-    return parts
+    moments = input.new_empty((10, 9), dtype=torch.float64)
+    written = cuda.out(parts), cuda.out(moments), semaphores(input, 1)
+    kernel(input, *written, 1 / (n * h * w), n, h, w, *tiles[:-1])
+    return moments
 
 
-def pool_by_moments(
-    outputs: Four,
-    input: torch.Tensor,
-    parts: torch.Tensor,
-    inverse: float,
-    weight: torch.Tensor,
-    gamma: torch.Tensor,
-    beta: torch.Tensor,
-    eps: float,
-) -> None:
-    """The outputs from the partial sums ``parts`` of the moments of 1 / ``inverse`` pixels."""
+def input_moments(outputs: Four, *args: Any) -> None:
     output, mean, var, _ = outputs
+    input, weight, gamma, beta, eps, given = args
     n, k, (_, _, h, w) = len(input), len(weight), input.shape
+    if not n:
+        fused(outputs, *args[:-1])
+        return
+    moments = patch_moments(input) if given is None else given
     sms, vector = sm_count(input), one_channel.vector(input)
     groups = one_channel.groups(k, EACH)
     tall = cdiv(k, EACH * groups)
     most = max(1, BLOCKS_PER_SM * sms // tall)
     tiles = one_channel.tiles(n, h, w, h // 2, w // 2, most, one_channel.THREADS // groups)
     kernel = MOMENTS[f"normalise_and_pool<{vector}>"][(tiles.blocks, tall), one_channel.THREADS, tiles.shared(w // 2)]
-    kernel(input, weight, gamma, beta, parts, cuda.out(output), cuda.out(mean), cuda.out(var), len(parts),
-           inverse, n, h, w, k, *tiles[:-1], groups.bit_length() - 1, eps)  # fmt: skip
+    kernel(input, weight, gamma, beta, moments, cuda.out(output), cuda.out(mean), cuda.out(var), n, h, w, k,
+           *tiles[:-1], groups.bit_length() - 1, eps)  # fmt: skip
 
 
 def mma_sync_limits(*args: Any) -> str | None:
@@ -210,21 +205,22 @@ def triton(outputs: Four, *args: Any) -> None:
 
 
 RUNGS = (
-    make_rung(HERE, "k01_separate_passes", "a kernel for each step, a thread for each result", separate_passes,
-              dtypes=DTYPES, limits=limits),
-    Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", dtypes=DTYPES, devices=("cpu",)),
-    make_rung(HERE, "k03_fused", "statistics in the convolution's epilogue; normalise, relu and pool in one", fused,
-              dtypes=DTYPES, limits=limits),
-    make_rung(HERE, "k04_direct_tiles", "the convolution by direct sums from tiles in shared memory", direct_tiles,
-              dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k01_separate_passes", "a kernel for each step, a thread for each result",
+              without_moments(separate_passes), dtypes=DTYPES, limits=limits),
+    Rung("k02_c", "the definition in C", "c",
+         without_moments(in_c), HERE / "k02_c.c", dtypes=DTYPES, devices=("cpu",)),
+    make_rung(HERE, "k03_fused", "statistics in the convolution's epilogue; normalise, relu and pool in one",
+              without_moments(fused), dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k04_direct_tiles", "the convolution by direct sums from tiles in shared memory",
+              without_moments(direct_tiles), dtypes=DTYPES, limits=limits),
     make_rung(HERE, "k05_input_moments", "one input channel: statistics from the input's moments, nothing stored",
               input_moments, dtypes=DTYPES, limits=moment_limits),
     make_rung(HERE, "k06_tensor_cores", "the convolution by mma.sync, three products of TF32 for each of float32",
-              tensor_cores, dtypes=DTYPES, limits=mma_sync_limits),
+              without_moments(tensor_cores), dtypes=DTYPES, limits=mma_sync_limits),
     make_rung(HERE, "k07_warpgroups", "Hopper: the convolution by wgmma; the pooling combines the statistics",
-              warpgroups, dtypes=DTYPES, limits=warpgroup_limits),
+              without_moments(warpgroups), dtypes=DTYPES, limits=warpgroup_limits),
     make_rung(HERE, "k08_triton", "Triton: tiles of tl.dot also give statistics; normalise, relu and pool in one",
-              triton, dtypes=DTYPES, limits=limits),
+              without_moments(triton), dtypes=DTYPES, limits=limits),
 )  # fmt: skip
 
 
