@@ -88,7 +88,7 @@ def test_statistics_of_a_far_mean(mean):
     x, weight, gamma, beta = arguments(3, 1, 8, 8, 2)
     weight.zero_()[:, :, 1, 1] = 1
     x += mean
-    _, found, var, _ = launched(FORWARD, RUNG, x, weight, gamma, beta, 1e-5)
+    _, found, var, _ = launched(FORWARD, RUNG, x, weight, gamma, beta, 1e-5, None)
     exact = x.double()
     torch.testing.assert_close(found.double(), exact.mean().expand(2), rtol=1e-6, atol=1e-7)
     torch.testing.assert_close(var.double(), exact.var(correction=0).expand(2), rtol=1e-5, atol=0)
@@ -97,7 +97,7 @@ def test_statistics_of_a_far_mean(mean):
 def test_constant_images_have_no_variance_inside():
     x, weight, gamma, beta = torch.full((2, 1, 6, 6), 3.1), *arguments(2, 1, 6, 6, 2)[1:]
     weight.zero_()[:, :, 1, 1] = 1
-    output, _, var, _ = launched(FORWARD, RUNG, x, weight, gamma, beta, 1e-5)
+    output, _, var, _ = launched(FORWARD, RUNG, x, weight, gamma, beta, 1e-5, None)
     assert (var <= 1e-10).all()
     torch.testing.assert_close(output, beta.relu().view(1, 2, 1, 1).expand_as(output), rtol=0, atol=1e-3)
 
@@ -105,7 +105,7 @@ def test_constant_images_have_no_variance_inside():
 def test_nan_reaches_every_output():
     x, weight, gamma, beta = arguments(2, 1, 4, 4, 2)
     x[1, 0, 2, 2] = torch.nan
-    output, mean, var, _ = launched(FORWARD, RUNG, x, weight, gamma, beta, 1e-5)
+    output, mean, var, _ = launched(FORWARD, RUNG, x, weight, gamma, beta, 1e-5, None)
     assert output.isnan().all() and mean.isnan().all() and var.isnan().all()
 
 

@@ -58,7 +58,7 @@ def _separate(
     input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float, tf32: bool
 ) -> Three:
     """The block by conv2d, batch_norm and max_pool2d; relu after the pooling, the same for a quarter of the values."""
-    SPEC.check(input, weight, gamma, beta, eps, None)
+    SPEC.check(input, weight, gamma, beta, eps)
     normal, mean, var = batch_norm(conv2d(input, weight, None, 1, 1, tf32=tf32), gamma, beta, eps)
     return torch.relu(max_pool2d(normal, 2)), mean, var
 

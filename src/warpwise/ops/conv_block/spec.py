@@ -55,7 +55,7 @@ def check(
 
 def check_backward(*args: Any) -> None:
     grads, forward, (mean, var, convolved) = args[:4], args[4:9], args[9:12]
-    check(*forward, args[14])
+    check(*forward, args[14])  # type: ignore[call-arg]
     input, weight = forward[:2]
     whole, pooled, channels = convolved_shape(input, weight), _pooled(input, weight), (weight.shape[0],)
     given = {
