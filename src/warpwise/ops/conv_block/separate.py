@@ -85,7 +85,8 @@ def _again(
     ctx: Any, grads: tuple[OptionalTensor, ...], arguments: tuple[torch.Tensor, ...]
 ) -> tuple[OptionalTensor, ...]:
     """The gradients, themselves differentiable: those of the chain, whose forward is computed again."""
-    outputs = _chained(*arguments, ctx.eps, ctx.tf32)
+    input, weight, gamma, beta = arguments
+    outputs = _chained(input, weight, gamma, beta, ctx.eps, ctx.tf32)
     given = [(one, grad) for one, grad in zip(outputs, grads, strict=True) if grad is not None]
     wanted = [one for one, need in zip(arguments, ctx.needs_input_grad, strict=False) if need]
     if not given:
