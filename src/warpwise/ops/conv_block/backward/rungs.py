@@ -188,7 +188,8 @@ def stored_gradient(outputs: Any, *args: Any) -> None:
     if not input.numel():
         fused(outputs, *args)
         return
-    d = _grad_convolved(outputs, *args)
+    y = _stored(*args)
+    d = k07_stored_gradient.grad_convolved(outputs, _channel_parts(y, *args), _pairs(y, args[3]), y, *args)
     if outputs[0] is not None:
         k07_stored_gradient.grad_input(d, weight, outputs[0])
     add_parts(DIRECT, k07_stored_gradient.grad_weight(input, d, weight.numel()), outputs[1])
