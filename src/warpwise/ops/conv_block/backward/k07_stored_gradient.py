@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -20,6 +21,25 @@ from warpwise.ops.conv_block.forward.k06_tensor_cores import (
 KERNELS = cuda.load(Path(__file__).with_suffix(".cu"))
 INPUT_THREADS, WEIGHT_THREADS, FILTERS = 512, 192, 64  # kInputThreads, kWeightThreads, kFilters
 WEIGHT_BLOCKS_PER_SM = 2
+STORE_THREADS, STORE_BLOCKS_PER_SM = 256, 4  # kStoreThreads
+
+
+def grad_convolved(outputs: Any, sums: torch.Tensor, pairs: bool, y: torch.Tensor, *args: Any) -> torch.Tensor:
+    """The gradient of the convolution ``y`` (N, K, H, W), from ``sums`` (K, parts, 2), partial sums of the channels.
+
+    Writes the gradients of gamma and beta. ``pairs``: each row of a window is one 8-byte load.
+    """
+    dy, dmean, dvar, dconv, _, _, gamma, beta, eps, mean, var, *_ = args
+    dgamma, dbeta = outputs[2:]
+    n, k, h, w = y.shape
+    d = torch.empty_like(y)
+    blocks = max(1, min(cdiv(n * cdiv(h, 2) * cdiv(w, 2), 4 * STORE_THREADS), STORE_BLOCKS_PER_SM * sm_count(y) // k))
+    kernel = KERNELS[f"store_gradient<{flags(pairs, dconv is not None)}>"][(blocks, k), STORE_THREADS]
+    kernel(
+        *(y, dy, dmean, dvar, dconv, mean, var, gamma, beta, sums, sums.shape[1]),
+        *(cuda.out(d), cuda.out(dgamma), cuda.out(dbeta), n, k, h, w, eps),
+    )
+    return d
 
 
 def grad_input(d: torch.Tensor, weight: torch.Tensor, dx: torch.Tensor) -> None:

@@ -198,7 +198,9 @@ def stored_gradient(outputs: Any, *args: Any, average: Average | None = None) ->
     if not input.numel():
         fused(outputs, *args)
         return
-    d = _grad_convolved(outputs, *args, average=average)
+    y = _stored(*args)
+    sums = _channel_parts(y, *args, average=average)
+    d = k07_stored_gradient.grad_convolved(outputs, sums, _pairs(y, args[3]), y, *args)
     if outputs[0] is not None:
         k07_stored_gradient.grad_input(d, weight, outputs[0])
     add_parts(DIRECT, k07_stored_gradient.grad_weight(input, d, weight.numel()), outputs[1])

@@ -13,7 +13,7 @@ from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.gemm.limits import even_shared, requires_hopper
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._c import function
-from warpwise.ops._conv3x3 import each, groups, output_tile
+from warpwise.ops._conv3x3 import each, flags, groups, output_tile
 from warpwise.ops._conv3x3_mma import FEW_BATCH_PIXELS, PLANES, fills_tiles, mma_limits
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv_block import _one_channel as one_channel
@@ -83,7 +83,9 @@ def pool(outputs: Four, convolved: torch.Tensor, gamma: torch.Tensor, beta: torc
     """Normalisation by the statistics in ``outputs``, relu and pooling."""
     output, mean, var, _ = outputs
     n, k, h, w = convolved.shape
-    kernel = FUSED[f"normalise_and_pool<{str(w % 2 == 0).lower()}>"][cdiv(output.numel(), THREADS), THREADS]
+    windows = 2 if w % 4 == 0 and not convolved.data_ptr() % 16 and not output.data_ptr() % 8 else 1
+    sized = FUSED[f"normalise_and_pool<{windows}, {flags(w % 2 == 0)}>"]
+    kernel = sized[cdiv(output.numel(), windows * THREADS), THREADS]
     kernel(convolved, mean, var, gamma, beta, cuda.out(output), n * k, k, h, w, eps)
 
 
