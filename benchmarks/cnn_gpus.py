@@ -11,6 +11,7 @@ images are random. ``--device cpu`` checks the script with gloo.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import socket
@@ -44,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--rounds", type=int, default=7)
     made.add_argument("--steps", type=int, default=STEPS, help="of a round")
     made.add_argument("--compared", type=int, default=COMPARED, help="steps whose losses are compared")
+    made.add_argument("--limit", type=float, default=120.0, help="seconds after which a process ends with its stack")
     made.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     made.add_argument("--json", type=Path)
     return made
@@ -81,25 +83,24 @@ def measured(given: argparse.Namespace, batch: int, rank: int, processes: int) -
         start = now(device)
         many(one, whole[: given.steps])
         times.append((now(device) - start) * 1e6 / given.steps)
+    one.release()
     return times, (losses / processes).tolist()
 
 
 def process(rank: int, given: argparse.Namespace, batch: int, processes: int, port: int, folder: str) -> None:
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    faulthandler.dump_traceback_later(given.limit, exit=True)  # a process that waits for another one forever
     if given.device == "cuda":
         torch.cuda.set_device(rank)
     if processes > 1:
         backend = "nccl" if given.device == "cuda" else "gloo"
         device = torch.device("cuda", rank) if given.device == "cuda" else None
         dist.init_process_group(backend, rank=rank, world_size=processes, device_id=device)
-    try:
-        found = measured(given, batch, rank, processes)
-        Path(folder, f"{rank}.json").write_text(json.dumps(found))
-        if processes > 1:
-            dist.barrier()
-    finally:
-        if processes > 1:
-            dist.destroy_process_group()
+    found = measured(given, batch, rank, processes)
+    Path(folder, f"{rank}.json").write_text(json.dumps(found))
+    if processes > 1:
+        dist.destroy_process_group()
+    faulthandler.cancel_dump_traceback_later()
 
 
 def in_processes(given: argparse.Namespace, batch: int, processes: int) -> tuple[list[float], list[float]]:

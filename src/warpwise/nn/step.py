@@ -79,6 +79,18 @@ class CompiledStep:
             at += max(1, several)
         return torch.cat(losses)
 
+    def release(self) -> None:
+        """Free the captured graphs; the next call captures again.
+
+        A process group of NCCL cannot be destroyed while a graph contains its collectives: ``destroy_process_group``
+        would wait forever.
+        """
+        if self._captured:
+            torch.cuda.synchronize()
+        for captured in self._captured.values():
+            captured.graph.reset()
+        self._captured.clear()
+
     def captures(self, inputs: Sequence[torch.Tensor]) -> bool:
         """True if a call with these tensors replays a graph."""
         return self.graph and inputs[0].is_cuda

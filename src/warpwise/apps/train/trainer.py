@@ -126,6 +126,11 @@ class Trainer:
                 if finished is not None and not self.stopped:
                     finished(self.history[-1])
 
+    def release(self) -> None:
+        """Free the CUDA graphs of the step, before the process group is destroyed."""
+        if isinstance(self.step, warpwise.nn.CompiledStep):
+            self.step.release()
+
     def _epoch(self, interrupted: threading.Event, progress: Callable[[Trainer, int], None] | None) -> None:
         self.model.train()
         order, batch, first = self.order(self.epoch), self.settings.batch, self.at
