@@ -35,7 +35,7 @@ FAMILIES = {
     "k11_warp_specialised": Family(partial_wave, floats_by_word, launches=lambda config, kind: 1 + ("_p" in config)),
     "k13_mma_sync": MMA,
     "k14_triton_descriptors": boxes.FAMILY,
-    "k16_skinny": Family(skinny, replayed=lambda kind: kind[0] == "n"),
+    "k16_skinny": Family(skinny, replayed=lambda kind: kind[0] == "n" or "unaligned" not in kind),
     "k17_overlapped_epilogue": OVERLAPPED,
     "k19_warpgroups_int8": Family(persistent, copied=_b_transposed, launches=lambda config, kind: 2, config=LARGE),
     "k20_padded": Family(persistent, copied=_both, launches=lambda config, kind: 3, config=LARGE),
