@@ -11,15 +11,13 @@ from warpwise.gemm.time_model import OVERLAPPED
 from warpwise.operation import cdiv, sm_count
 
 CONFIGS = parsed(
-    "128x256x64_s4_c2x1", "128x256x64_s4_c1x1", "128x224x64_s4_c2x1", "128x192x64_s5_c1x2", "128x192x64_s5_c1x1",
-    "64x256x64_s5_c2x1", "128x128x64_s6_c2x1", "128x128x64_s6_c1x1", "64x128x64_s8_c1x1", "64x64x64_s8_c1x1",
+    "128x256x64_s4_c2x1", "128x256x64_s4_c1x1", "128x192x64_s5_c1x2", "128x192x64_s5_c1x1", "64x256x64_s5_c2x1",
+    "128x128x64_s6_c2x1", "128x128x64_s6_c1x1", "64x128x64_s8_c1x1", "64x64x64_s8_c1x1",
 )  # fmt: skip
 BATCHED = parsed("128x256x64_s3_whole", "128x256x64_s4", "128x128x64_s6", "64x256x64_s5", "64x128x64_s8", "64x64x64_s8")
 
 
-WHOLE_BOXES = tuple(config for config in CONFIGS if config.n % 64 == 0)
 configs = OVERLAPPED.configs(lambda product: CONFIGS)
-fused_configs = OVERLAPPED.configs(lambda product: WHOLE_BOXES)
 batched_configs = OVERLAPPED.configs(  # whole stores for up to two k-tiles
     lambda product: [config for config in BATCHED if not config.whole or product.k <= 2 * config.k]
 )

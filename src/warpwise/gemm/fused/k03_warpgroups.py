@@ -12,7 +12,7 @@ from warpwise.gemm import boxes
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.fused import activation_number
 from warpwise.gemm.operands import flags
-from warpwise.gemm.persistent import fused_configs, tile_scheduler
+from warpwise.gemm.persistent import tile_scheduler
 
 WARPGROUPS = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -34,7 +34,7 @@ def launch(problem: Any, config: str | None) -> None:
     scaled = alpha is not None
     if source is not None and scaled and (source.stride(0) == 0 or source.shape[0] == 1):
         bias, source = source[0], None
-    chosen, (blocks, threads, _), tiles = tile_scheduler(a, b, config or fused_configs(a, b)[0])
+    chosen, (blocks, threads, _), tiles = tile_scheduler(a, b, config)
     maps = []
     for matrix in (a, b.t(), result, source, kept):
         value = result if matrix is None else matrix

@@ -101,7 +101,7 @@ def rungs(
         make_rung(HERE, "k03_warpgroups",
                   "Hopper in CUDA: an epilogue of few instructions, overlapped with the next tile's products",
                   of_problem(k03_warpgroups.launch), dtypes=HALVES, limits=warpgroup_limits, strided=True,
-                  configs=of_operands(persistent.fused_configs)),
+                  configs=of_operands(persistent.configs)),
         make_rung(HERE, "k04_cluster_split_k", cluster_split_k.IDEA, of_problem(cluster_split), dtypes=KERNEL_DTYPES,
                   limits=of_operands(cluster_split_k.limits), strided=True,
                   configs=of_operands(cluster_split_k.configs)),

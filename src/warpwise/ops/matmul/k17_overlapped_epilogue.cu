@@ -22,8 +22,7 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
     matmul_overlapped_epilogue(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
                                const __grid_constant__ sm90::TensorMap c, T* c_rows, int m, int n, int k, int rows,
                                int columns, int group) {
-  using P =
-      sm90::GemmConfig<T, BM, (BN + 63) / 64 * 64, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR, 64, 64, BN / GN>;
+  using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
   sm90::gemm_matrices<P, C_BY_TMA>(a, b, c, {c_rows, m, n}, k, {rows, columns, group});
 }
 
@@ -34,7 +33,6 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) matmul_overlapped_epil
     const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
     const __grid_constant__ sm90::TensorMap c, T* c_rows, int m, int n, int k, int rows, int columns, int group) {
   static_assert(CM * CN == 1, "no multicast without a cluster");
-  using P =
-      sm90::GemmConfig<T, BM, (BN + 63) / 64 * 64, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR, 64, 64, BN / GN>;
+  using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
   sm90::gemm_matrices<P, C_BY_TMA>(a, b, c, {c_rows, m, n}, k, {rows, columns, group});
 }

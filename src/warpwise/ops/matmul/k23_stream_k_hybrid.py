@@ -17,7 +17,7 @@ from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.gemm.config import GemmConfig, chosen
 from warpwise.gemm.operands import sizes, tma_operand
-from warpwise.gemm.persistent import WHOLE_BOXES as CONFIGS
+from warpwise.gemm.persistent import CONFIGS
 from warpwise.gemm.time_model import Product
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.matmul import k17_overlapped_epilogue as k17

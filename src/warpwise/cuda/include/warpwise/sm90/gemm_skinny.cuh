@@ -40,7 +40,7 @@ constexpr int blocks_of(Shared shared) { return shared == Shared::nothing ? 1 : 
 template <int GROUPS_N, int GROUPS_M, int ROWS_, int BOXES_, int MAX_STAGES, int PRODUCER_THREADS = 32,
           Shared SHARED = Shared::nothing, bool A_K_MAJOR = true>
 struct Shape {
-  static constexpr int kGroupsN = GROUPS_N, kGroups = GROUPS_N * GROUPS_M, kRows = ROWS_, kBoxes = BOXES_;
+  static constexpr int kGroups = GROUPS_N * GROUPS_M, kRows = ROWS_, kBoxes = BOXES_;
   static constexpr int kTileRows = GROUPS_M * kRows, kTileColumns = GROUPS_N * kGroupColumns, kMaxStages = MAX_STAGES;
   static constexpr int kThreads = kGroups * kWarpgroupThreads;  // consumers
   static constexpr bool kReallocates = PRODUCER_THREADS == kWarpgroupThreads;

@@ -76,9 +76,10 @@ struct ElementOf<Pair<__nv_fp8_e5m2, __nv_fp8_e4m3>> : Multiplied<Element::e5m2_
 #define WW_NAMES_64 WW_NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define WW_NAMES_80 WW_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
 #define WW_NAMES_96 WW_NAMES_80 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define WW_NAMES_112 \
-  WW_NAMES_96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
-#define WW_NAMES_124 WW_NAMES_112 ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123"
+#define WW_NAMES_124                                                                                           \
+  WW_NAMES_96                                                                                                  \
+  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, " \
+  "%114, %115, %116, %117, %118, %119, %120, %121, %122, %123"
 #define WW_NAMES_128 WW_NAMES_124 ", %124, %125, %126, %127"
 #define WW_SUMS4(c, i) c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3])
 #define WW_SUMS16(c, i) WW_SUMS4(c, i), WW_SUMS4(c, i + 4), WW_SUMS4(c, i + 8), WW_SUMS4(c, i + 12)
@@ -132,9 +133,8 @@ template <class T, int WIDTH, bool A_MN_MAJOR = false, bool B_MN_MAJOR = false>
 __device__ inline void wgmma(typename ElementOf<T>::Sum (&d)[WIDTH / 2], unsigned long long a, unsigned long long b,
                              bool adds) {
   constexpr Element kind = ElementOf<T>::value;
-  static_assert(
-      WIDTH == 8 || WIDTH == 16 || (WIDTH % 32 == 0 && WIDTH <= 192) || WIDTH == 224 || WIDTH == 248 || WIDTH == 256,
-      "one of the widths below");
+  static_assert(WIDTH == 8 || WIDTH == 16 || (WIDTH % 32 == 0 && WIDTH <= 192) || WIDTH == 248 || WIDTH == 256,
+                "one of the widths below");
   static_assert(sizeof(T) == 2 || !(A_MN_MAJOR || B_MN_MAJOR), "only 2-byte elements may be MN-major");
   WW_WIDTH(8, 4, 5, 6, 7, 8)
   WW_WIDTH(16, 8, 9, 10, 11, 12)
@@ -144,7 +144,6 @@ __device__ inline void wgmma(typename ElementOf<T>::Sum (&d)[WIDTH / 2], unsigne
   WW_WIDTH(128, 64, 65, 66, 67, 68)
   WW_WIDTH(160, 80, 81, 82, 83, 84)
   WW_WIDTH(192, 96, 97, 98, 99, 100)
-  WW_WIDTH(224, 112, 113, 114, 115, 116)
   WW_WIDTH(248, 124, 125, 126, 127, 128)
   WW_WIDTH(256, 128, 129, 130, 131, 132)
 }
