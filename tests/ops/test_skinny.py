@@ -18,6 +18,7 @@ from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import addressable, flags, tma_operand
 from warpwise.gemm.time_model import Product
 from warpwise.ops.matmul import _triton, k16_skinny, k21_few_rows
+from warpwise.ops.matmul.model import FAMILIES
 from warpwise.ops.matmul_tf32 import k03_skinny as tf32_skinny
 from warpwise.ops.scaled_matmul import k03_skinny as fp8_skinny
 
@@ -185,10 +186,12 @@ def configurations() -> list:
 
 
 def test_a_column_major_a_has_tiles_of_64_rows():
-    """Its boxes are 64 x 64. A tile of fewer rows copies it."""
+    """Its boxes are 64 x 64. A tile of fewer rows copies it, by an operator of PyTorch."""
     a, b = torch.empty(712, 24, dtype=torch.half).t(), torch.empty(712, 136, dtype=torch.half)
-    assert all(GemmConfig.parse(name).n % 64 == 0 for name in k16_skinny.configs(a, b))
-    assert any(GemmConfig.parse(name).n < 64 for name in k16_skinny.configs(a.contiguous(), b))
+    first, *_, last = k16_skinny.configs(a, b)
+    assert GemmConfig.parse(first).n == 64 and GemmConfig.parse(k16_skinny.configs(a.contiguous(), b)[0]).n < 64
+    assert GemmConfig.parse(last).n < 64
+    assert FAMILIES["k16_skinny"].replayed(first, "tn") and not FAMILIES["k16_skinny"].replayed(last, "tn")
 
 
 @pytest.mark.parametrize("config", ["64x64x64_s4_k2", pytest.param("64x128x128_s3_c1x2_k2", marks=FULL),

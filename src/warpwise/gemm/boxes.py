@@ -17,7 +17,7 @@ TILES = parsed(
     "64x256x64_w4_s4", "64x128x64_w4_s4", "64x64x64_w4_s4",
 )  # fmt: skip
 # Three stages are as fast as four. Descriptors are encoded in each call.
-FAMILY = Family(lambda config: persistent(config)._replace(stages=4), replayed=lambda kind: False)
+FAMILY = Family(lambda config: persistent(config)._replace(stages=4), replayed=lambda config, kind: False)
 configs = FAMILY.configs(lambda product: TILES)
 
 

@@ -147,8 +147,9 @@ K_MAJOR, MN_MAJOR = (FAMILIES["k16_skinny"].configs(tiles, MOST_CONFIGS) for til
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
-    """The fastest candidates for the layout of a."""
-    return (K_MAJOR if addressable(a) is not None or addressable(a.t()) is None else MN_MAJOR)(a, b)
+    """The fastest candidates; before those that copy a column-major a, those that read it in place."""
+    in_place = MN_MAJOR(a, b) if addressable(a) is None and addressable(a.t()) is not None else ()
+    return tuple(dict.fromkeys((*in_place, *K_MAJOR(a, b))))
 
 
 def stages(tile: GemmConfig, m: int, blocks: int, room: int) -> int:
