@@ -209,9 +209,9 @@ class Family:
     """The description of a rung: ``geometry(config)``, and the other work of a call.
 
     ``words(product, kind)``: bytes of a load of a and of b. ``copied(product, kind)``: elements that passes before the
-    product copy. ``launches(config, kind)``: kernels of a call. ``replayed(config, kind)``: False if a call runs operators
-    of torch, so that its launches are not replayed. ``like``: the rung of matmul with the same main loop, whose
-    coefficients are used until this one is measured. ``units``: the key in ``NOMINAL``, if it is not the dtype's.
+    product copy. ``launches(config, kind)``: kernels of a call. ``replayed(config, kind)``: False if a call runs
+    operators of torch, so that its launches are not replayed. ``like``: the rung of matmul with the same main loop,
+    whose coefficients are used until this one is measured. ``units``: the key in ``NOMINAL``, if it is not the dtype's.
     ``config``: the configuration of a rung that has only one.
     """
 
