@@ -15,10 +15,11 @@ from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.estimator import Estimator, check_count, check_distinct, check_is_fitted
 from warpwise.apps.clustering.field import MeanField
 from warpwise.apps.clustering.graph import Graph
-from warpwise.apps.clustering.inputs import affine, graph_of, places_of, whitening
+from warpwise.apps.clustering.inputs import affine, graph_of, rows_of, whitening
 from warpwise.apps.clustering.marginal import MarginalEmission, Missing, filled
-from warpwise.apps.clustering.parallel import Alone, Ranks, Streams, morton_blocks
+from warpwise.apps.clustering.parallel import Alone, Streams, morton_blocks
 from warpwise.apps.clustering.parameters import check_group, check_parameters, checkpoint_of
+from warpwise.apps.clustering.ranks import Ranks
 from warpwise.apps.clustering.smoothing import noise_left, smooth
 from warpwise.apps.clustering.starts import Progress, best_start
 from warpwise.ops.potts_em_step.spec import softmax
@@ -141,16 +142,17 @@ class SpatialMixture(Estimator):
         ``progress(done, n_init)`` is called after each batch of starts.
 
         ``group`` is a process group of torch.distributed, such as ``torch.distributed.group.WORLD``, whose processes
-        all call ``fit`` with the same arguments, ``random_state`` an int. Each updates one block of the points, on its
-        current GPU with ``device="cuda"``; all have the whole result. Not with ``checkpoint``, ``smoothing`` or missing
-        values.
+        all call ``fit`` with the same arguments, ``random_state`` an int. Each copies the rows of X of one block of the
+        points, on its current GPU with ``device="cuda"``, and updates them; all have the whole result. X may be a
+        memory-mapped array. Not with ``checkpoint``, ``smoothing`` or missing values.
 
         Raises ``ValueError`` for NaN or infinite values, arguments of different lengths, K above the number of distinct
         rows of X, parameters outside the values listed above, and a checkpoint of another fit.
         """
         if group is not None:
             check_group(self, checkpoint)
-        on_host = group is not None or self.block_size is not None
+            return self._fit_block(X, (coords, graph, shape), progress, group)
+        on_host = self.block_size is not None
         features = self._features(X, reset=True, device=torch.device("cpu") if on_host else None)
         self._interaction, self._external, self._sizes = check_parameters(self, len(features))
         count = check_count("n_neighbours", self.n_neighbours, 1)
@@ -164,15 +166,7 @@ class SpatialMixture(Estimator):
         check_distinct(features, self.n_domains, "n_domains")
         if self.n_types is not None:
             check_distinct(features, self.n_types, "n_types")
-        if group is not None:
-            owner = morton_blocks(places_of(coords, shape), len(features), torch.distributed.get_world_size(group))
-            ranks = Ranks(group, self._device(X), owner, order, neighbours)
-            part, local = features[ranks.ids].to(ranks.device), ranks.graph.to(ranks.device)
-            self._mean, self._matrix = whitening(part, local, ranks, whiten=self.whiten)
-            part = affine(part, self._mean, self._matrix)
-            model = self._optimise(part, ranks.graph, ranks.ids, None, None, progress, ranks)
-            self._keep(X, model, sorted_graph, order)
-            return self
+        places = neighbours.places if self.block_size is not None else None
         del neighbours
         self._mean, self._matrix = whitening(features, sorted_graph, order=order, whiten=self.whiten)
         known = None if missing is None else Missing(missing[order], self._matrix)
@@ -181,12 +175,34 @@ class SpatialMixture(Estimator):
         file = checkpoint_of(self, checkpoint, whitened, sorted_graph)
         streams = None
         if self.block_size is not None:
-            block = morton_blocks(places_of(coords, shape), len(order), -(-len(order) // self.block_size))
+            block = morton_blocks(places, len(order), -(-len(order) // self.block_size))
             streams = Streams(sorted_graph, self._device(X), block[order])
         model = self._optimise(whitened, sorted_graph, order, known, file, progress, streams)
         self._keep(X, model, sorted_graph, order)
         if file is not None:
             file.remove()
+        return self
+
+    def _fit_block(
+        self, X: Any, structure: tuple[Any, Any, Any], progress: Progress | None, group: Any
+    ) -> SpatialMixture:
+        """``fit`` of one of the processes of ``group``; ``structure`` is (coords, graph, shape)."""
+        device, X = self._device(X), self._uncopied(X)
+        self._interaction, self._external, self._sizes = check_parameters(self, len(X))
+        count = check_count("n_neighbours", self.n_neighbours, 1)
+        graph = graph_of(len(X), *structure, count, device)
+        ranks = Ranks(group, device, graph)
+        part = rows_of(X, ranks.ids, device)
+        if float(ranks.sum((~torch.isfinite(part[: ranks.own])).sum().double())):
+            raise ValueError("X: expected finite values, got NaN or infinity")
+        for name in ("n_domains", "n_types"):
+            if getattr(self, name) is not None:
+                check_distinct(X, getattr(self, name), name)
+        self._mean, self._matrix = whitening(part, ranks.graph, ranks, whiten=self.whiten)
+        part = affine(part, self._mean, self._matrix)
+        model = self._optimise(part, ranks.graph, ranks.ids, None, None, progress, ranks)
+        merged = self.min_region is not None or self.contiguous
+        self._keep(X, model, graph.by_colour[1] if merged else graph, graph.order)
         return self
 
     def predict_proba(
