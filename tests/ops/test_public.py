@@ -20,6 +20,7 @@ from warpwise.operation import Op, UnknownRung
 
 NOT_DIFFERENTIABLE = {
     "gather_images",  # of uint8
+    "gibbs_sweep",  # changes its arguments, which are integers
     "histogram",  # of integers
     "kmeans_assign",  # its labels have no gradient
     "kmeans_update",  # a step of an iteration that is not differentiated

@@ -15,6 +15,7 @@ from warpwise.ops.conv_block.op import conv_block, conv_block_backward
 from warpwise.ops.cross_entropy.op import cross_entropy, cross_entropy_backward
 from warpwise.ops.gather_images.op import gather_images
 from warpwise.ops.gaussian_blur.op import gaussian_blur, gaussian_blur_backward
+from warpwise.ops.gibbs_sweep.op import gibbs_sweep
 from warpwise.ops.grouped_matmul.op import grouped_matmul, grouped_matmul_backward
 from warpwise.ops.histogram.op import histogram
 from warpwise.ops.kmeans_assign.op import kmeans_assign
@@ -58,6 +59,7 @@ __all__ = [
     "gather_images",
     "gaussian_blur",
     "gaussian_blur_backward",
+    "gibbs_sweep",
     "grouped_matmul",
     "grouped_matmul_backward",
     "histogram",
