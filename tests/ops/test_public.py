@@ -19,6 +19,7 @@ from warpwise.lab.verify.problem import with_copies
 from warpwise.operation import Op, UnknownRung
 
 NOT_DIFFERENTIABLE = {
+    "connected_components",  # of integers
     "gather_images",  # of uint8
     "gibbs_sweep",  # changes its arguments, which are integers
     "histogram",  # of integers

@@ -10,6 +10,7 @@ from warpwise.ops.addmm.op import addmm
 from warpwise.ops.avg_pool2d.op import avg_pool2d, avg_pool2d_backward
 from warpwise.ops.batch_norm.op import batch_norm, batch_norm_backward, running_statistics
 from warpwise.ops.batched_matmul.op import batched_matmul
+from warpwise.ops.connected_components.op import connected_components
 from warpwise.ops.conv2d.op import conv2d, conv2d_backward
 from warpwise.ops.conv_block.op import conv_block, conv_block_backward
 from warpwise.ops.cross_entropy.op import cross_entropy, cross_entropy_backward
@@ -50,6 +51,7 @@ __all__ = [
     "batch_norm",
     "batch_norm_backward",
     "batched_matmul",
+    "connected_components",
     "conv2d",
     "conv2d_backward",
     "conv_block",
