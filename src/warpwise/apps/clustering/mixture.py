@@ -12,17 +12,17 @@ from warpwise.apps.clustering.alignment import domain_order
 from warpwise.apps.clustering.checkpoint import Checkpoint
 from warpwise.apps.clustering.components import merge_regions
 from warpwise.apps.clustering.emission import Emission
-from warpwise.apps.clustering.estimator import Estimator, check_count, check_distinct, check_is_fitted
+from warpwise.apps.clustering.estimator import Estimator, check_count, check_distinct
 from warpwise.apps.clustering.field import MeanField
 from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.inputs import affine, graph_of, rows_of, whitening
 from warpwise.apps.clustering.marginal import MarginalEmission, Missing, filled
 from warpwise.apps.clustering.parallel import Alone, Streams, morton_blocks
 from warpwise.apps.clustering.parameters import check_group, check_parameters, checkpoint_of
+from warpwise.apps.clustering.prediction import inferred, sampled, unsorted
 from warpwise.apps.clustering.ranks import Ranks
 from warpwise.apps.clustering.smoothing import noise_left, smooth
 from warpwise.apps.clustering.starts import Progress, best_start
-from warpwise.ops.potts_em_step.spec import softmax
 
 _START_STRENGTH = 4.8  # beta of the starts, times the mean degree
 _MAX_STRENGTH = 12.0  # the highest beta that is estimated, times the mean degree
@@ -213,41 +213,28 @@ class SpatialMixture(Estimator):
         The neighbours of the new points are described as in ``fit``; the points of the fit are not among them. The
         ``field`` of the fit is used only if it has as many rows as X.
         """
-        check_is_fitted(self)
-        features = self._features(X, reset=False).to(self._mean.device)
-        neighbours = graph_of(features.shape[0], coords, graph, shape, self.n_neighbours, features.device)
-        order, sorted_graph = neighbours.by_colour
-        fitted = self._model
-        emission = fitted.emission
-        missing = features.isnan()[order]
-        if self.missing == "marginalise" and bool(missing.any()):
-            features = torch.where(features.isnan(), self._mean.to(features.dtype), features)
-            emission = MarginalEmission(emission, Missing(missing, self._matrix))
-        points, temper = self._smoothed(affine(features, self._mean, self._matrix, order), sorted_graph)
-        external = self._external[:, None]
-        if external.shape[0] > 1:
-            same = external.shape[0] == order.numel()
-            external = external[order] if same else points.new_zeros(1, 1, self.n_domains)
-        q = points.new_full((order.numel(), 1, self.n_domains), 1 / self.n_domains)
-        model = MeanField(
-            points,
-            sorted_graph,
-            q,
-            emission,
-            fitted.mix,
-            fitted.beta,
-            external,
-            fitted.interaction,
-            None,
-            temper,
-        )
-        # From uniform probabilities the prior "layers" would draw the first colour towards the middle layers.
-        model.q = softmax(temper * model.scores() + external)
-        for _ in range(20):
-            model.update_domains()
-        result = torch.empty_like(model.q[:, 0])
-        result[order] = model.q[:, 0]
-        return self._like(X, result)
+        order, model = inferred(self, X, (coords, graph, shape))
+        return self._like(X, unsorted(order, model.q[:, 0]))
+
+    def sample_proba(
+        self,
+        X: Any,
+        *,
+        coords: Any = None,
+        graph: Any = None,
+        shape: Sequence[int] | None = None,
+        sweeps: int = 200,
+        burn_in: int = 50,
+    ) -> Any:
+        """(N, K): the fractions of ``sweeps`` of Gibbs sampling in which a point has each label, after ``burn_in``.
+
+        They estimate the probabilities that ``predict_proba`` approximates by mean-field inference, which is too
+        certain where neighbours depend on each other. One sweep draws the label of every point, one colour of the
+        graph after another, at the fitted parameters. The other arguments are those of ``predict_proba``.
+        """
+        counts = check_count("sweeps", sweeps, 1), check_count("burn_in", burn_in, 0)
+        order, model = inferred(self, X, (coords, graph, shape))
+        return self._like(X, unsorted(order, sampled(model, *counts, self._generator())))
 
     def predict(self, X: Any, *, coords: Any = None, graph: Any = None, shape: Sequence[int] | None = None) -> Any:
         """(N,) int64: the most probable domains of new points; see ``predict_proba``. Regions are not merged."""
@@ -348,20 +335,15 @@ class SpatialMixture(Estimator):
         return final
 
     def _keep(self, X: Any, model: MeanField, graph: Graph, order: torch.Tensor) -> None:
-        """Set the attributes. Regions are merged on the CPU."""
+        """Set the attributes."""
         parallel = model.parallel
         q, order = parallel.gathered(model.q[:, 0]), order.to(model.q.device)
         labels = q.argmax(1)
         if self.min_region is not None or self.contiguous:
-            likelihood = parallel.gathered((model.temper * model.scores() + model.external)[:, 0]).cpu()
+            likelihood = parallel.gathered((model.temper * model.scores() + model.external)[:, 0])
             labels = merge_regions(
-                graph.to(torch.device("cpu")),
-                labels.cpu(),
-                likelihood,
-                float(model.beta),
-                self.min_region or 1,
-                self.contiguous,
-            ).to(q.device)
+                graph.to(q.device), labels, likelihood, float(model.beta), self.min_region or 1, self.contiguous
+            )
         means = model.emission.mean[0].double().cpu() @ torch.linalg.pinv(self._matrix.cpu()) + self._mean.cpu()
         mixed = 0 if model.mix is None else model.mix[0].numel() - model.mix.shape[1]
         self.means_ = self._like(X, means)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
+from warpwise.ops.potts_em_step.reference import in_float64
 from warpwise.ops.potts_em_step.spec import inputs as step_inputs
 
 DTYPES = (torch.float32,)
@@ -108,7 +109,9 @@ def _sweep(
 
 def reference(scores: Tensor, draws: Tensor, labels: Tensor, visits: Optional, *rest: Any) -> Any:
     labels, visits = labels.clone(), None if visits is None else visits.clone()
-    wide = [part.double() if isinstance(part, Tensor) and part.is_floating_point() else part for part in rest]
+    wide: list[Any] = [
+        part.double() if isinstance(part, Tensor) and part.is_floating_point() else part for part in rest
+    ]
     _sweep(scores.double(), draws.double(), labels, visits, *wide)
     return labels, visits
 
@@ -118,9 +121,10 @@ def drawn(results: Mapping[str, Tensor], references: Mapping[str, Tensor], given
     given the labels that its neighbours had then: new ones of the colours before, old ones of those after."""
     now, new = given["labels"].clone(), results["labels"]
     scores = given["scores"].double()
-    weights, beta, interaction = (
-        None if part is None else part.double() for part in map(given.get, ("weights", "beta", "interaction"))
+    weights, interaction = (
+        None if given[name] is None else given[name].double() for name in ("weights", "interaction")
     )
+    beta = given["beta"].double()
     bounds, domains = given["bounds"], scores.shape[1]
     outside = torch.ones(len(now), dtype=torch.bool, device=now.device)
     outside[bounds[0] : bounds[-1]] = False
