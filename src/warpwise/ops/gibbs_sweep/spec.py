@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
-from warpwise.ops.potts_em_step.reference import in_float64
 from warpwise.ops.potts_em_step.spec import inputs as step_inputs
 
 DTYPES = (torch.float32,)
