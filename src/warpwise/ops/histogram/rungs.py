@@ -41,7 +41,7 @@ def global_atomics(counts: torch.Tensor, input: torch.Tensor, bins: int) -> None
 
 
 def _grid(input: torch.Tensor, block: int) -> int:
-    """One wave, with at least 64 bytes per thread, which amortise the clearing and the summation of a block's copies."""
+    """One wave, with at least 64 bytes per thread: less would not amortise clearing and adding a block's copies."""
     resident = THREADS_AN_SM // block * sm_count(input)
     return min(resident, cdiv(input.numel() * input.element_size(), 64 * block))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import NamedTuple
 
 import torch
 
+from warpwise.gemm.limits import requires_hopper
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops._dims import inner_size, length_along
 
@@ -14,6 +16,7 @@ SECTOR, LINE, WIDE = 32, 128, 256  # bytes of neighbouring columns: the least, t
 PACK = 4  # bytes of a load
 FEW, VALUES = 4, 16  # loads of a thread in flight, at least and at most
 BLOCK, MOST_THREADS, BLOCKS_AN_SM = 256, 1024, 4  # a thread has up to 64 registers
+MOST_PARTS = 8  # blocks of a cluster
 
 
 class Geometry(NamedTuple):
@@ -62,13 +65,38 @@ def _held(columns: int, length: int, packed: int, sms: int, lanes: int, most: in
     return Geometry(lanes, height, values, 1, length)
 
 
-def of(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> tuple[Geometry, int, int, int, int]:
+def cluster_geometry(columns: int, length: int, itemsize: int, packed: int, sms: int) -> Geometry | None:
+    """As ``geometry``, with the blocks of a cluster as parts, which hold a column in registers; None beyond them."""
+    # Two blocks of 512 threads share an SM: one loads while the other computes.
+    for most, bytes in itertools.product((MOST_THREADS // 2, MOST_THREADS), (LINE, LINE // 2, SECTOR)):
+        width = bytes // itemsize
+        lanes, tiles = cdiv(min(columns, width), packed), cdiv(columns, width)
+        for parts in (2, 4, MOST_PARTS):
+            share = cdiv(length, parts)
+            enough = tiles * parts >= sms or bytes == SECTOR and (2 * tiles * parts > sms or parts == MOST_PARTS)
+            if enough and lanes * cdiv(share, VALUES) <= most:
+                return _held(0, share, packed, sms, lanes, BLOCK)._replace(parts=parts)
+    return None
+
+
+def of(
+    dim: int, out: torch.Tensor, *inputs: torch.Tensor, cluster: bool = False
+) -> tuple[Geometry | None, int, int, int, int]:
     """The geometry, the elements of a load, and the arguments of a kernel: columns, inner and length."""
     length, inner, size = length_along(out, dim), inner_size(out, dim), out.element_size()
     count, packed = out.numel() // length, max(1, PACK // size)
     if inner % packed or any(tensor.data_ptr() % PACK for tensor in (out, *inputs)):
         packed = 1
-    return geometry(count, length, size, packed, sm_count(out)), packed, count, inner, length
+    found = (cluster_geometry if cluster else geometry)(count, length, size, packed, sm_count(out))
+    return found, packed, count, inner, length
+
+
+def cluster_limits(out: torch.Tensor, dim: int) -> str | None:
+    """The limits of kernels that hold a column in the registers of a cluster."""
+    length = length_along(out, dim)
+    if out.numel() and of(dim, out, cluster=True)[0] is None:
+        return f"takes columns whose 32 bytes of neighbours fit in the registers of 8 blocks, not {length} elements"
+    return requires_hopper(out, "clusters exist from there on")
 
 
 def _power_of_two(count: int) -> int:

@@ -5,6 +5,10 @@
 #include <warpwise/core/numeric.cuh>
 #include <warpwise/core/pack.cuh>
 #include <warpwise/core/reduce.cuh>
+#include <warpwise/core/shared_memory.cuh>
+#include <warpwise/sm90/cluster.cuh>
+
+constexpr int kClusterColumns = 64;  // of a cluster's blocks, at most
 
 __device__ inline float united(float all, const float (&some)[8]) {
   return all + (((some[0] + some[1]) + (some[2] + some[3])) + ((some[4] + some[5]) + (some[6] + some[7])));
@@ -110,10 +114,16 @@ struct ColumnTile {
     }
   }
 
+  template <class Value>
+  static __device__ Value* storage() {
+    __shared__ Value of_threads[THREADS * W];
+    return of_threads;
+  }
+
   // Combines the values of the threads of each column in two steps; all threads of the block call this once.
   template <class Operation>
   __device__ void combine(typename Operation::Value (&own)[W]) const {
-    __shared__ typename Operation::Value of_threads[THREADS * W];
+    auto* const of_threads = storage<typename Operation::Value>();
     if (height == 1) return;
     const int lanes = blockDim.x, pitch = lanes * W;
     int groups = 1;  // of lines; about the square root of their number
@@ -145,5 +155,45 @@ struct ColumnTile {
       all[w] = combined<Operation>(partial + line * columns + column + w, count, height * columns);
     }
     combine<Operation>(all);
+  }
+
+  // The same for the parts of each column in the CLUSTER blocks of a cluster, which hold at most kClusterColumns. Every
+  // block must call cluster_wait before it returns: others read its values.
+  template <class Operation, int CLUSTER>
+  __device__ void combine_cluster(typename Operation::Value (&own)[W]) const {
+    using Value = typename Operation::Value;
+    __shared__ __align__(16) float of_block[kClusterColumns][4];  // ld_shared_cluster_v4 reads four floats
+    const int lanes = blockDim.x;
+    combine<Operation>(own);
+    if (line == 0) {
+#pragma unroll
+      for (int w = 0; w < W; ++w) {
+        float four[4] = {};
+        memcpy(four, &own[w], sizeof(Value));
+        memcpy(of_block[w * lanes + threadIdx.x], four, sizeof(four));
+      }
+    }
+    warpwise::sm90::cluster_sync();
+    auto* const of_columns = storage<Value>();
+    if (line == 0) {
+#pragma unroll
+      for (int w = 0; w < W; ++w) {
+        const unsigned address = warpwise::shared_address(of_block[w * lanes + threadIdx.x]);
+        Value some[8];
+#pragma unroll
+        for (int rank = 0; rank < 8; ++rank) {
+          some[rank] = Operation::identity();
+          if (rank >= CLUSTER) continue;
+          float four[4];
+          warpwise::sm90::ld_shared_cluster_v4(four, address, rank);
+          memcpy(&some[rank], four, sizeof(Value));
+        }
+        of_columns[w * lanes + threadIdx.x] = united(Operation::identity(), some);
+      }
+    }
+    warpwise::sm90::cluster_arrive_relaxed();
+    __syncthreads();
+#pragma unroll
+    for (int w = 0; w < W; ++w) own[w] = of_columns[w * lanes + threadIdx.x];
   }
 };

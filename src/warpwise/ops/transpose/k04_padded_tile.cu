@@ -9,11 +9,14 @@ __global__ void transpose(const T* in, T* out, long long rows, long long cols) {
   __shared__ T tile[32][32 + PADDING];
   const long long row0 = blockIdx.y * 32LL, col0 = blockIdx.x * 32LL;
   warpwise::wait_for_previous_kernel();
+  T loaded[4] = {};
 #pragma unroll
-  for (int i = threadIdx.y; i < 32; i += 8) {
-    const long long row = row0 + i, col = col0 + threadIdx.x;
-    if (row < rows && col < cols) tile[i][threadIdx.x] = in[row * cols + col];
+  for (int i = 0; i < 4; ++i) {  // all loads are in flight before the first element is stored
+    const long long row = row0 + threadIdx.y + 8 * i, col = col0 + threadIdx.x;
+    if (row < rows && col < cols) loaded[i] = in[row * cols + col];
   }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) tile[threadIdx.y + 8 * i][threadIdx.x] = loaded[i];
   __syncthreads();
 #pragma unroll
   for (int i = threadIdx.y; i < 32; i += 8) {

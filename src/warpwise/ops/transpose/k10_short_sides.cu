@@ -7,7 +7,7 @@
 // FEW_ROWS: in (FEW, length), out (length, FEW); else in (length, FEW), out (FEW, length). BYTES of an access to the
 // short side divide FEW * sizeof(T) and the address. Any grid with at least `length` threads.
 template <typename T, int FEW, bool FEW_ROWS, int BYTES>
-__global__ void transpose(const T* __restrict__ in, T* __restrict__ out, long long length) {
+__global__ void transpose(const T* in, T* out, long long length) {
   using Pack = warpwise::Pack<T, BYTES>;
   constexpr int kPacks = FEW / Pack::size;
   const long long i = warpwise::global_thread();

@@ -15,6 +15,7 @@ COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
 
 def columns(out: torch.Tensor, input: torch.Tensor, dim: int) -> None:
     shape, packed, count, inner, length = _columns.of(dim, out, input)
+    assert shape is not None
     options = f"<{cuda.ctype(input.dtype)}, {packed}, {shape.threads}, {shape.values}>"
     grid, block = (cdiv(count, shape.lanes * packed), shape.parts), (shape.lanes, shape.height)
     if shape.parts == 1:
