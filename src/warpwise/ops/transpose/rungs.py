@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from warpwise.operation import cdiv, make_rung, sm_count
 HERE = Path(__file__).parent
 MAX_GRID_Y = 65535
 TILE, SMALL_TILE = 64, 32  # the edge of the tiles of k06 (of k05 for 4-byte elements), and of k04
+MOST_SHORT, SHORT_THREADS = 8, 128  # the longest side of k10, and its blocks
 STRIP_THREADS, STRIP_ELEMENTS, SHORTEST_STRIP = 256, 4096, 32
 WARP, FITTED_THREADS, BLOCKS_AN_SM = 32, 256, 8
 FITTED_WAVES = 4  # waves of 2048 threads per SM
@@ -26,6 +28,8 @@ PADDED_TILE = cuda.load(HERE / "k04_padded_tile.cu")
 REGISTER_BLOCKS = cuda.load(HERE / "k05_register_blocks.cu")
 STRIPS = cuda.load(HERE / "k07_strips.cu")
 FITTED_BLOCKS = cuda.load(HERE / "k08_fitted_blocks.cu")
+UNALIGNED_TILES = cuda.load(HERE / "k09_unaligned_tiles.cu")
+SHORT_SIDES = cuda.load(HERE / "k10_short_sides.cu")
 
 
 def _bits(out: torch.Tensor, input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, str]:
@@ -88,6 +92,27 @@ def fitted_blocks(out: torch.Tensor, input: torch.Tensor) -> None:
     FITTED_BLOCKS[f"transpose<{ctype}>"][grid, block](input, cuda.out(out), rows, cols)
 
 
+def unaligned_tiles(out: torch.Tensor, input: torch.Tensor) -> None:
+    (rows, cols), (out, input, ctype) = input.shape, _bits(out, input)
+    across = cdiv(cols, TILE)
+    kernel = UNALIGNED_TILES[f"transpose<{ctype}>"][cdiv(rows, TILE) * across, (WARP, 8)]
+    kernel(input, cuda.out(out), rows, cols, across)
+
+
+def short_sides(out: torch.Tensor, input: torch.Tensor) -> None:
+    (rows, cols), (out, input, ctype) = input.shape, _bits(out, input)
+    few, length, size = min(rows, cols), max(rows, cols), input.element_size()
+    short = out if rows <= cols else input
+    bytes = min(16, math.gcd(few * size, math.gcd(16, short.data_ptr())))
+    kernel = SHORT_SIDES[f"transpose<{ctype}, {few}, {'true' if rows <= cols else 'false'}, {bytes}>"]
+    kernel[cdiv(length, SHORT_THREADS), SHORT_THREADS](input, cuda.out(out), length)
+
+
+def _short(input: torch.Tensor) -> str | None:
+    few = min(input.shape)
+    return f"takes up to {MOST_SHORT} rows or columns, not {tuple(input.shape)}" if few > MOST_SHORT else None
+
+
 def _fitted_grid(input: torch.Tensor) -> str | None:
     rows, cols = input.shape
     if max(rows, cols) >= 2**31:
@@ -135,6 +160,8 @@ RUNGS = (
         fitted_blocks,
         limits=_fitted_grid,
     ),
+    make_rung(HERE, "k09_unaligned_tiles", "16 loads in flight, rows of any alignment", unaligned_tiles),
+    make_rung(HERE, "k10_short_sides", "a thread moves all of a side of up to 8 elements", short_sides, limits=_short),
 )
 
 

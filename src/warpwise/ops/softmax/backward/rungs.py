@@ -7,17 +7,30 @@ from typing import Any
 
 import torch
 
-from warpwise.operation import Rung
+from warpwise.operation import Rung, make_rung
 from warpwise.ops._dims import is_last, length_along
-from warpwise.ops.softmax import _launch
-from warpwise.ops.softmax._launch import along_rows, in_registers, long_rows, per_block, per_thread
+from warpwise.ops.softmax import _columns, _launch
+from warpwise.ops.softmax._launch import (
+    LONG_BLOCK,
+    MAX_ROWS,
+    MOST_BLOCKS,
+    along_rows,
+    cluster_rows,
+    in_registers,
+    long_rows,
+    per_block,
+    per_thread,
+)
 from warpwise.ops.softmax.backward.k07_columns import columns
 from warpwise.ops.softmax.backward.k08_split_rows import MAX_ROWS as MAX_SPLIT_ROWS
 from warpwise.ops.softmax.backward.k08_split_rows import split_rows
+from warpwise.ops.softmax.backward.k10_cluster_columns import cluster_columns
 from warpwise.ops.softmax.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 REGISTER_COLUMNS, TRITON_COLUMNS = 16384, 32768
+HELD = 64  # bytes of each input of a thread of a cluster
+CLUSTER_COLUMNS = MOST_BLOCKS * LONG_BLOCK * HELD // 4
 
 
 def triton_row(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor) -> None:
@@ -34,6 +47,10 @@ def triton_loop(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor) -> N
     rows, columns = out.shape
     block = min(8192, _launch.power_of_two(columns))
     softmax_backward_loop[(rows,)](gradient, y, out, columns, BLOCK=block, num_warps=_launch.triton_warps(block))
+
+
+def _held(itemsize: int) -> int:
+    return HELD // itemsize
 
 
 def rung(name: str, idea: str, launch: _launch.Launch, *limits: Any, **more: Any) -> Rung:
@@ -64,6 +81,23 @@ RUNGS = (
     rung("k06_triton_loop", "a loop in Triton, any length", along_rows(triton_loop)),
     rung("k07_columns", "lanes along columns, any dimension without a copy", columns),
     rung("k08_split_rows", "several blocks share a row", along_rows(split_rows), rows=MAX_SPLIT_ROWS),
+    rung(
+        "k09_cluster_rows",
+        "both rows in the registers of a cluster's blocks",
+        cluster_rows("softmax_backward_cluster_rows", HERE / "k09_cluster_rows.cu", _held),
+        CLUSTER_COLUMNS,
+        "8 blocks of 1024 threads hold 64 bytes of each input",
+        rows=MAX_ROWS // MOST_BLOCKS,
+        hopper=True,
+    ),
+    make_rung(
+        HERE,
+        "k10_cluster_columns",
+        "both columns in the registers of a cluster's blocks",
+        cluster_columns,
+        dtypes=KERNEL_DTYPES,
+        limits=lambda grad_output, output, dim: _columns.cluster_limits(output, dim),
+    ),
 )
 
 

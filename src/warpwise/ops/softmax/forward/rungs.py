@@ -7,15 +7,28 @@ from typing import Any
 
 import torch
 
-from warpwise.operation import Rung
+from warpwise.operation import Rung, make_rung
 from warpwise.ops._dims import is_last, length_along
-from warpwise.ops.softmax import _launch
-from warpwise.ops.softmax._launch import along_rows, in_registers, long_rows, per_block, per_thread
+from warpwise.ops.softmax import _columns, _launch
+from warpwise.ops.softmax._launch import (
+    LONG_BLOCK,
+    MAX_ROWS,
+    MOST_BLOCKS,
+    along_rows,
+    cluster_rows,
+    in_registers,
+    long_rows,
+    per_block,
+    per_thread,
+)
 from warpwise.ops.softmax.forward.k09_columns import columns
+from warpwise.ops.softmax.forward.k11_cluster_columns import cluster_columns
 from warpwise.ops.softmax.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 REGISTER_COLUMNS, TRITON_COLUMNS = 32768, 65536
+CLUSTER_ELEMENTS = 32  # of a thread
+CLUSTER_COLUMNS = MOST_BLOCKS * LONG_BLOCK * CLUSTER_ELEMENTS
 
 
 def triton_row(out: torch.Tensor, x: torch.Tensor) -> None:
@@ -34,8 +47,8 @@ def triton_online(out: torch.Tensor, x: torch.Tensor) -> None:
     softmax_online[(rows,)](x, out, columns, BLOCK=block, num_warps=_launch.triton_warps(block))
 
 
-def rung(name: str, idea: str, launch: _launch.Launch, *limits: Any) -> Rung:
-    return _launch.rung(HERE, name, idea, launch, *limits)
+def rung(name: str, idea: str, launch: _launch.Launch, *limits: Any, **more: Any) -> Rung:
+    return _launch.rung(HERE, name, idea, launch, *limits, **more)
 
 
 K01, K02, K03 = HERE / "k01_thread_per_row.cu", HERE / "k02_block_per_row.cu", HERE / "k03_warp_shuffle.cu"
@@ -59,6 +72,23 @@ RUNGS = (
     ),
     rung("k08_triton_online", "online in Triton, any length", along_rows(triton_online)),
     rung("k09_columns", "lanes along columns, any dimension without a copy", columns),
+    rung(
+        "k10_cluster_rows",
+        "a row in the registers of a cluster's blocks",
+        cluster_rows("softmax_cluster_rows", HERE / "k10_cluster_rows.cu", lambda itemsize: CLUSTER_ELEMENTS),
+        CLUSTER_COLUMNS,
+        "8 blocks of 1024 threads hold 32 each",
+        rows=MAX_ROWS // MOST_BLOCKS,
+        hopper=True,
+    ),
+    make_rung(
+        HERE,
+        "k11_cluster_columns",
+        "a column in the registers of a cluster's blocks",
+        cluster_columns,
+        dtypes=KERNEL_DTYPES,
+        limits=_columns.cluster_limits,
+    ),
 )
 
 
