@@ -26,6 +26,7 @@ NOT_DIFFERENTIABLE = {
     "kmeans_assign",  # its labels have no gradient
     "linear_cross_entropy_gradients",  # for the last use of a loss
     "kmeans_update",  # a step of an iteration that is not differentiated
+    "layer_statistics",  # changes its arguments
     "potts_bound",  # compares fits, and is not differentiated
     "potts_em_step",  # changes its arguments
     "potts_m_step",  # a step of an iteration that is not differentiated

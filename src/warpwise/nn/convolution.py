@@ -12,7 +12,7 @@ from torch.distributed import ProcessGroup
 from warpwise.cuda.gpu.branch import aside
 from warpwise.nn.batch_statistics import average, batch_norm_over
 from warpwise.ops.avg_pool2d.op import avg_pool2d
-from warpwise.ops.batch_norm.op import batch_norm, running_statistics
+from warpwise.ops.batch_norm.op import batch_norm, layer_statistics, running_statistics
 from warpwise.ops.conv2d.op import conv2d
 from warpwise.ops.conv_block import over_processes
 from warpwise.ops.conv_block.op import conv_block, patch_moments
@@ -93,6 +93,8 @@ class Update:
 @torch.no_grad()
 def update_running(updates: Sequence[Update]) -> None:
     """Update the running statistics of layers, on a GPU in one launch; those of a cumulative average layer by layer."""
+    if len(updates) == 1 and _updates_layer(updates[0]):
+        return
     together: dict[bool, list[Update]] = {True: [], False: []}  # with and without a bias
     for update in updates:
         norm = update.norm
@@ -118,6 +120,17 @@ def update_running(updates: Sequence[Update]) -> None:
                 [one.norm.momentum or 0.0 for one in group],
                 [one.correction for one in group],
             )
+
+
+def _updates_layer(update: Update) -> bool:
+    """Update the statistics of one layer with less host time than those of a list, if dtypes and momentum allow it."""
+    norm, mean, var = update.norm, update.mean, update.var
+    running = norm.running_mean
+    if running is None or norm.momentum is None or not norm.track_running_stats or running.dtype != mean.dtype:
+        return False
+    statistics = (_present(norm.running_var), _present(norm.num_batches_tracked), mean, var, update.bias)
+    layer_statistics(running, *statistics, norm.momentum, update.correction)
+    return True
 
 
 def _present(tensor: torch.Tensor | None) -> torch.Tensor:

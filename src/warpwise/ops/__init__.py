@@ -8,7 +8,7 @@ operations with ``warpwise.operation``.
 
 from warpwise.ops.addmm.op import addmm
 from warpwise.ops.avg_pool2d.op import avg_pool2d, avg_pool2d_backward
-from warpwise.ops.batch_norm.op import batch_norm, batch_norm_backward, running_statistics
+from warpwise.ops.batch_norm.op import batch_norm, batch_norm_backward, layer_statistics, running_statistics
 from warpwise.ops.batched_matmul.op import batched_matmul
 from warpwise.ops.connected_components.op import connected_components
 from warpwise.ops.conv2d.op import conv2d, conv2d_backward
@@ -71,6 +71,7 @@ __all__ = [
     "histogram",
     "kmeans_assign",
     "kmeans_update",
+    "layer_statistics",
     "linear",
     "linear_backward",
     "linear_cross_entropy",

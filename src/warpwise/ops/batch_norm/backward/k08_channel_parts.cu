@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(kThreads) gradient_sums(const T* dy, const T* 
                                                           float* partials, int n, int channels, int inner, float eps) {
   const auto read = [&](long long offset) { return read_pair<T, VECTOR>(dy, x, offset); };
   const int channel = blockIdx.y;
-  warpwise::VectorBatches<VECTOR, kBatch, Pair<T, VECTOR>> batches(channel, n, channels, inner);
+  warpwise::VectorBatches<VECTOR, kBatch, Pair<T, VECTOR>> batches(channel, blockIdx.x, gridDim.x, n, channels, inner);
   warpwise::wait_for_previous_kernel();
   if (dy) batches.load(read);
   const float m = mean[channel], rstd = rsqrtf(var[channel] + eps);
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kThreads) gradient_of_input(const T* dy, const
                                                               W* dw, W* db, int n, int channels, int inner, float eps) {
   const auto read = [&](long long offset) { return read_pair<T, VECTOR>(dy, x, offset); };
   const int channel = blockIdx.y;
-  warpwise::VectorBatches<VECTOR, kBatch, Pair<T, VECTOR>> batches(channel, n, channels, inner);
+  warpwise::VectorBatches<VECTOR, kBatch, Pair<T, VECTOR>> batches(channel, blockIdx.x, gridDim.x, n, channels, inner);
   warpwise::wait_for_previous_kernel();
   batches.load(read);
   float sum, dot;

@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(kThreads) batch_sums(const T* x, float* partia
   using Vector = warpwise::Pack<T, sizeof(T) * VECTOR>;
   const auto read = [&](long long offset) { return *warpwise::packs<sizeof(T) * VECTOR>(x + offset); };
   const int channel = blockIdx.y;
-  warpwise::VectorBatches<VECTOR, kBatch, Vector> batches(channel, n, channels, inner);
+  warpwise::VectorBatches<VECTOR, kBatch, Vector> batches(channel, blockIdx.x, gridDim.x, n, channels, inner);
   warpwise::wait_for_previous_kernel();
   batches.load(read);
   const float origin = n > 0 ? warpwise::to_float(x[static_cast<long long>(channel) * inner]) : 0.0f;
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kThreads) normalise(const T* x, const float* p
   using Vector = warpwise::Pack<T, sizeof(T) * VECTOR>;
   const auto read = [&](long long offset) { return *warpwise::packs<sizeof(T) * VECTOR>(x + offset); };
   const int channel = blockIdx.y;
-  warpwise::VectorBatches<VECTOR, kBatch, Vector> batches(channel, n, channels, inner);
+  warpwise::VectorBatches<VECTOR, kBatch, Vector> batches(channel, blockIdx.x, gridDim.x, n, channels, inner);
   warpwise::wait_for_previous_kernel();
   batches.load(read);
   const float origin = n > 0 ? warpwise::to_float(x[static_cast<long long>(channel) * inner]) : 0.0f;

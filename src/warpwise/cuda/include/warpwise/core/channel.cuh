@@ -39,20 +39,20 @@ __device__ inline void for_each_vector(int channel, int part, int parts, int n, 
   }
 }
 
-// The same vectors of block blockIdx.x of gridDim.x in batches of BATCH, whose loads are in flight together: load(),
-// then use(), as long as `more()`.
-template <int VECTOR, int BATCH, class Loaded>
+// The same vectors in batches of BATCH, whose loads are in flight together: load(), visit() or use(), as long as
+// `more()`.
+template <int VECTOR, int BATCH, class Loaded, int THREADS = kChannelThreads>
 struct VectorBatches {
   int first, step, count, width, channels, inner, channel;
   long long offsets[BATCH];
   Loaded loaded[BATCH];
 
-  __device__ VectorBatches(int channel_, int n, int channels_, int inner_)
+  __device__ VectorBatches(int channel_, int part, int parts, int n, int channels_, int inner_)
       : channels(channels_), inner(inner_), channel(channel_) {
     width = inner / VECTOR;
     count = n * width;
-    step = gridDim.x * kChannelThreads;
-    first = blockIdx.x * kChannelThreads + threadIdx.x;
+    step = parts * THREADS;
+    first = part * THREADS + threadIdx.x;
   }
   __device__ bool more() const { return first < count; }
   template <class Load>
@@ -65,22 +65,34 @@ struct VectorBatches {
       if (v < count) loaded[b] = load(offsets[b]);
     }
   }
-  // use(offset, loaded) for each vector of the batch; then the next batch is the current one.
+  // use(offset, loaded) for each vector of the batch.
   template <class Use>
-  __device__ void use(Use use) {
+  __device__ void visit(Use use) {
 #pragma unroll
     for (int b = 0; b < BATCH; ++b) {
       if (first + b * step < count) use(offsets[b], loaded[b]);
     }
+  }
+  // The same; then the next batch is the current one.
+  template <class Use>
+  __device__ void use(Use use) {
+    visit(use);
     first += BATCH * step;
   }
 };
 
-// The sums of a block of two values of its threads, for thread 0.
+// The sums over a block of two values of its threads, for all of them. A kernel calls it once.
+template <int THREADS = kChannelThreads>
 __device__ inline void block_sums(float& first, float& second) {
-  __shared__ float warp_values[kWarp];
-  first = block_reduce<Sum, kChannelThreads>(first, warp_values);
-  second = block_reduce<Sum, kChannelThreads>(second, warp_values);
+  __shared__ Pack<float, 8> warp_sums[THREADS / kWarp];
+  const int lane = threadIdx.x % kWarp;
+  first = warp_reduce<Sum>(first);
+  second = warp_reduce<Sum>(second);
+  if (lane == 0) warp_sums[threadIdx.x / kWarp] = {{first, second}};
+  __syncthreads();
+  const Pack<float, 8> own = lane < THREADS / kWarp ? warp_sums[lane] : Pack<float, 8>{};
+  first = warp_reduce<Sum>(own.at[0]);
+  second = warp_reduce<Sum>(own.at[1]);
 }
 
 // The sums over `parts` parts of the channel blockIdx.y, for all threads; partials: (channels, parts, 2).
