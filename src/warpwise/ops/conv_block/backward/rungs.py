@@ -166,7 +166,8 @@ def input_moments(outputs: Any, *args: Any) -> None:
     sums, moments = x.new_empty((k, blocks * splits, FILTER_SUMS)), x.new_empty((own, one_channel.PART))
     shared = max(windows.shared(w // 2), pixels.shared())
     if blocks + own:
-        kernel = MOMENTS[f"window_sums<{one_channel.vector(x)}>"][(blocks + own, tall), one_channel.THREADS, shared]
+        name = f"window_sums<{one_channel.vector(x)}, {flags(given is not None)}>"
+        kernel = MOMENTS[name][(blocks + own, tall), one_channel.THREADS, shared]
         kernel(x, weight, dy, mean, var, gamma, beta, given, cuda.out(sums), cuda.out(moments), n, h, w, k,
                windows.pitch, windows.rows, windows.bands, windows.each, windows.share, blocks, pixels.rows,
                pixels.bands, pixels.each, pixels.share, groups.bit_length() - 1, eps)  # fmt: skip
