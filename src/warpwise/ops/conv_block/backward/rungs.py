@@ -16,7 +16,7 @@ from warpwise.ops._conv3x3_mma import FEW_BATCH_PIXELS, PLANES, band, fills_tile
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv2d.op import CONV2D_BACKWARD
 from warpwise.ops.conv_block import _one_channel as one_channel
-from warpwise.ops.conv_block.backward import k06_tensor_cores, k07_stored_gradient
+from warpwise.ops.conv_block.backward import k06_tensor_cores, k07_stored_gradient, k09_bf16x3
 from warpwise.ops.conv_block.forward import rungs as forward
 from warpwise.ops.conv_block.spec import DTYPES, convolved_shape
 
@@ -45,6 +45,10 @@ def mma_sync_limits(*args: Any) -> str | None:
 
 def stored_limits(*args: Any) -> str | None:
     return requires_hopper(args[4]) or mma_sync_limits(*args)
+
+
+def bf16_limits(*args: Any) -> str | None:
+    return k09_bf16x3.limits(*args) or limits(*args)
 
 
 def moment_limits(*args: Any) -> str | None:
@@ -185,6 +189,15 @@ def tensor_cores(outputs: Any, *args: Any) -> None:
     add_parts(DIRECT, partials, outputs[1])
 
 
+def bf16x3(outputs: Any, *args: Any) -> None:
+    if not args[4].numel():
+        fused(outputs, *args)
+        return
+    y = _stored(*args)
+    partials = k09_bf16x3.gradients(outputs, _channel_parts(y, *args), y, *args)
+    add_parts(DIRECT, partials, outputs[1])
+
+
 def stored_gradient(outputs: Any, *args: Any) -> None:
     input, weight = args[4:6]
     if not input.numel():
@@ -229,13 +242,15 @@ RUNGS = (
               forward.without_moments(stored_gradient), dtypes=DTYPES, limits=stored_limits),
     make_rung(HERE, "k08_triton", "Triton: two launches for the gradient of the convolution, then implicit GEMMs",
               forward.without_moments(triton), dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k09_bf16x3", "k06 with numbers divided into three bfloat16 where they are stored, and ldmatrix",
+              forward.without_moments(bf16x3), dtypes=DTYPES, limits=bf16_limits),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
     """PyTorch for more than ``forward.MOST_CHANNELS`` channels, else the first of these that takes the arguments.
 
-    k05; k06 for many pixels or an image for most SMs, if up to 16 channels and 32 filters fill the tiles of tensor
+    k05; k09 or k06 for many pixels or an image for most SMs, if up to 16 channels and 32 filters fill the tiles of tensor
     cores; k03 and k02. k07 is not timed.
     """
     (n, channels, h, w), filters = args[4].shape, args[5].shape[0]
@@ -243,5 +258,5 @@ def default(*args: Any) -> str | None:
     if channels <= PLANES and filters <= k06_tensor_cores.FILTERS:
         images = n * h * w > FEW_BATCH_PIXELS or 4 * n * band(h, w).bands >= 3 * sm_count(args[4])
         if images and fills_tiles(channels, filters):
-            names.insert(1, "k06_tensor_cores")
+            names[1:1] = "k09_bf16x3", "k06_tensor_cores"
     return first_taking(RUNGS, args, *names) if channels <= forward.MOST_CHANNELS else None
