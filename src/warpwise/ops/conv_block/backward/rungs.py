@@ -250,8 +250,8 @@ RUNGS = (
 def default(*args: Any) -> str | None:
     """PyTorch for more than ``forward.MOST_CHANNELS`` channels, else the first of these that takes the arguments.
 
-    k05; k09 or k06 for many pixels or an image for most SMs, if up to 16 channels and 32 filters fill the tiles of tensor
-    cores; k03 and k02. k07 is not timed.
+    k05; k09, or k06 where k09 does not take the images, for many pixels or an image for most SMs, if up to 16 channels
+    and 32 filters fill the tiles of tensor cores; k03 and k02. k07 is not timed.
     """
     (n, channels, h, w), filters = args[4].shape, args[5].shape[0]
     names = ["k05_input_moments", "k03_direct_tiles", "k02_fused"]
