@@ -81,9 +81,9 @@ def test_a_block_of_many_channels_is_pytorchs(channels, rung):
 
 
 @pytest.mark.parametrize("images,channels,filters,width,forward,backward", [
-    (64, 16, 32, 14, "k07_warpgroups", "k03_direct_tiles"), (128, 16, 32, 14, "k07_warpgroups", "k06_tensor_cores"),
-    (512, 16, 32, 14, "k07_warpgroups", "k06_tensor_cores"),
-    (512, 16, 64, 14, "k07_warpgroups", "k03_direct_tiles"), (512, 16, 36, 9, "k04_direct_tiles", "k03_direct_tiles"),
+    (64, 16, 32, 14, "k09_bf16x3", "k03_direct_tiles"), (128, 16, 32, 14, "k09_bf16x3", "k09_bf16x3"),
+    (512, 16, 32, 14, "k09_bf16x3", "k09_bf16x3"),
+    (512, 16, 64, 14, "k09_bf16x3", "k03_direct_tiles"), (512, 16, 36, 9, "k04_direct_tiles", "k03_direct_tiles"),
     (512, 17, 32, 14, "k04_direct_tiles", "k03_direct_tiles"), (512, 8, 32, 14, "k04_direct_tiles", "k03_direct_tiles"),
     (512, 16, 32, 225, "k04_direct_tiles", "k03_direct_tiles"),
 ])  # fmt: skip
@@ -158,6 +158,15 @@ TILED = [
         ((1, 3, 6, 113, 3), 1), ((5, 18, 17, 15, 33), 1), ((3, 17, 34, 6, 16), 2), ((2, 100, 3, 4, 2), 1),
         ((9, 16, 6, 6, 32), 1),
     )
+] + [
+    ("bf16x3", "conv_block_backward", sizes, sms)
+    for sizes, sms in (((5, 18, 16, 14, 27), 1), ((2, 100, 4, 4, 2), 1), ((3, 16, 6, 6, 32), 4))
+] + [
+    ("bf16x3", "conv_block", sizes, sms)
+    for sizes, sms in (
+        ((1, 3, 6, 113, 3), 1), ((5, 15, 17, 15, 33), 1), ((3, 16, 34, 6, 16), 2), ((9, 16, 6, 6, 32), 1),
+        ((2, 16, 14, 14, 32), 4),
+    )
 ]  # fmt: skip
 
 
@@ -180,32 +189,33 @@ HUGE = (math.inf, math.nan, torch.finfo(torch.float32).max, 2.0**120)
 def with_huge_value(value):
     """Images with one such value, and filters of four."""
     generator = torch.Generator().manual_seed(0)
-    x, w = (torch.randn(*shape, generator=generator) for shape in ((3, 5, 6, 7), (4, 5, 3, 3)))
+    x, w = (torch.randn(*shape, generator=generator) for shape in ((3, 5, 6, 8), (4, 5, 3, 3)))
     x[1, 3, 2, 2] = value
-    return x, w * 2.0**-5, torch.randn(3, 4, 6, 7, generator=generator)
+    return x, w * 2.0**-5, torch.randn(3, 4, 6, 8, generator=generator)
 
 
-@pytest.mark.parametrize("rung", ["tensor_cores", "warpgroups"])
+@pytest.mark.parametrize("rung", ["tensor_cores", "warpgroups", "bf16x3"])
 @pytest.mark.parametrize("value", HUGE)
 def test_tensor_cores_keep_infinity_nan_and_huge_values(rung, value):
     """A block whose values do not have two finite parts of TF32 multiplies in float32; the other blocks do not."""
     block = operation.get("conv_block")
     x, w, _ = with_huge_value(value)
-    args = (x, w, torch.ones(4), torch.zeros(4), 1e-5)
+    args = (x, w, torch.ones(4), torch.zeros(4), 1e-5, None)
     outputs = block.allocate(*args)
     block.launch(block.rung(rung), outputs, *args)
     expected = torch.nn.functional.conv2d(x.double(), w.double(), padding=1).float()
     torch.testing.assert_close(outputs[3], expected, rtol=1e-5, atol=1e-5, equal_nan=True)
 
 
+@pytest.mark.parametrize("rung", ["tensor_cores", "bf16x3"])
 @pytest.mark.parametrize("value", HUGE)
-def test_gradients_on_tensor_cores_keep_infinity_nan_and_huge_values(value):
+def test_gradients_on_tensor_cores_keep_infinity_nan_and_huge_values(rung, value):
     backward = operation.get("conv_block_backward")
     x, w, grads = with_huge_value(value)  # the gradient of the convolution; the others are None
-    statistics = (torch.zeros(4), torch.ones(4), torch.zeros(3, 4, 6, 7))
-    given = (None, None, None, grads, x, w, torch.ones(4), torch.zeros(4), 1e-5, *statistics, True, None)
+    statistics = (torch.zeros(4), torch.ones(4), torch.zeros(3, 4, 6, 8))
+    given = (None, None, None, grads, x, w, torch.ones(4), torch.zeros(4), 1e-5, *statistics, True, None, None)
     found = backward.allocate(*given)
-    backward.launch(backward.rung("tensor_cores"), found, *given)
+    backward.launch(backward.rung(rung), found, *given)
     dx, dw, _ = torch.ops.aten.convolution_backward(
         grads.double(), x.double(), w.double(), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True, True, False]
     )

@@ -15,11 +15,11 @@ constexpr int kFilterSums = one_channel::kTaps + 1;  // A and S
 
 // Blocks below `blocks` compute the sums of filters over the windows of `share` units: sums: (k, blocks splits,
 // kFilterSums), with `splits` warps per group. The other blocks compute the moments of x over `moment_share` units:
-// moments: (gridDim.x - blocks, kPart). There are none if they are given, those of the forward: (kMoments) or null.
-// Grid: (blocks and moment blocks, tiles of kEach filters for each of 2^group_bits groups). An ordinary launch: it
-// places a block of windows and one of moments on an SM, which blocks that wait for the previous kernel, placed as
-// slots become free, would not be.
-template <int VECTOR>
+// moments: (gridDim.x - blocks, kPart). There are none if the moments are KNOWN, given: (kMoments). Grid: (blocks and
+// moment blocks, tiles of kEach filters for each of 2^group_bits groups). Blocks of both kinds are launched in the
+// ordinary way, which places one of each on an SM; blocks that wait for the previous kernel, placed as slots become
+// free, would not be.
+template <int VECTOR, bool KNOWN>
 __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const float* f, const float* dy,
                                                            const float* mean, const float* var, const float* gamma,
                                                            const float* beta, const double* given, float* sums,
@@ -28,9 +28,14 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
                                                            int moment_rows, int moment_bands, int moment_each,
                                                            int moment_share, int group_bits, float eps) {
   extern __shared__ __align__(16) float tile[];
-  const float sample = given ? one_channel::origin_at(given) : one_channel::sample_of(x, n * h * w);
   one_channel::Tiles<kThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, 0.0f};
-  if (blockIdx.x >= blocks) {
+  auto* const windows = reinterpret_cast<unsigned*>(tile + each * (rows + 2) * pitch);
+  if constexpr (KNOWN) {
+    one_channel::list_windows(windows, tiles, w / 2);
+    warpwise::wait_for_previous_kernel();
+  }
+  const float sample = KNOWN ? one_channel::origin_at(given) : one_channel::sample_of(x, n * h * w);
+  if (!KNOWN && blockIdx.x >= blocks) {
     if (blockIdx.y > 0) return;
     tiles.rows = moment_rows;
     tiles.bands = moment_bands;
@@ -68,10 +73,9 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
   };
   begin(min(each, last - first));
   tiles.load(tile, image, band * rows, min(each, last - first),
-             [&] { tiles.origin = given ? sample : one_channel::origin_of(sample); });
+             [&] { tiles.origin = KNOWN ? sample : one_channel::origin_of(sample); });
   tiles.fill_border(tile);
-  auto* const windows = reinterpret_cast<unsigned*>(tile + each * (rows + 2) * pitch);
-  one_channel::list_windows(windows, tiles, ow);
+  if (!KNOWN) one_channel::list_windows(windows, tiles, ow);
 
   float filters[kEach][one_channel::kTaps], constants[kEach];
 #pragma unroll
@@ -146,11 +150,17 @@ __global__ void __launch_bounds__(2 * kThreads) filter_gradients(const float* su
                                                                  const float* dmean, const float* dvar, float* dw,
                                                                  float* dgamma, float* dbeta, int parts,
                                                                  int moment_parts, double inverse, float eps) {
-  warpwise::wait_for_previous_kernel();
   constexpr int kGroups = kThreads / kFilterSums;
   __shared__ double group_sums[kGroups][kFilterSums];
   __shared__ one_channel::Moments moments;
   const int filter = blockIdx.x, place = static_cast<int>(threadIdx.x) - kThreads;
+  const int tap = min(static_cast<int>(threadIdx.x % warpwise::kWarp), one_channel::kTaps);  // the last is S
+  const bool early = given && parts > 0;  // then the previous kernel is window_sums, which writes `sums` alone
+  if (!early) warpwise::wait_for_previous_kernel();
+  const double weight = tap < one_channel::kTaps ? f[filter * one_channel::kTaps + tap] : 0.0f;
+  const float rstd = rsqrtf(var[filter] + eps), scale = gamma[filter] * rstd;
+  if (given) one_channel::load_moments(moments, given);
+  if (early) warpwise::wait_for_previous_kernel();
   if (place >= 0 && place < kGroups * kFilterSums) {
     double total[1] = {};
     const float* const from = sums + static_cast<long long>(filter) * parts * kFilterSums + place % kFilterSums;
@@ -158,19 +168,17 @@ __global__ void __launch_bounds__(2 * kThreads) filter_gradients(const float* su
     group_sums[place / kFilterSums][place % kFilterSums] = total[0];
   }
   if (given) {
-    one_channel::load_moments(moments, given);
+    __syncthreads();
   } else {
     one_channel::combine_moments(moments, moment_sums, moment_parts, inverse);
   }
   if (threadIdx.x >= warpwise::kWarp) return;
 
-  const int tap = min(static_cast<int>(threadIdx.x), one_channel::kTaps);  // the last is S
   double total = 0.0, spread = 0.0;
 #pragma unroll
   for (int i = 0; i < kGroups; ++i) total += group_sums[i][tap];
   const double sum = __shfl_sync(warpwise::kFullMask, total, one_channel::kTaps);
   const bool is_tap = threadIdx.x < one_channel::kTaps;
-  const double weight = is_tap ? f[filter * one_channel::kTaps + tap] : 0.0f;
   const double centre = is_tap ? moments.mean[tap] : 0.0, centred = is_tap ? total - sum * centre : 0.0;
 #pragma unroll
   for (int other = 0; other < one_channel::kTaps; ++other) {
@@ -181,14 +189,13 @@ __global__ void __launch_bounds__(2 * kThreads) filter_gradients(const float* su
   for (int distance = warpwise::kWarp / 2; distance > 0; distance /= 2) {
     dot += __shfl_xor_sync(warpwise::kFullMask, dot, distance);
   }
-  const float rstd = rsqrtf(var[filter] + eps);
   dot *= rstd;
   if (threadIdx.x == 0) {
     dgamma[filter] = static_cast<float>(dot);
     dbeta[filter] = static_cast<float>(sum);
   }
   if (!is_tap) return;
-  double gradient = gamma[filter] * rstd * (centred - rstd * dot * spread);
+  double gradient = scale * (centred - rstd * dot * spread);
   if (dmean) gradient += dmean[filter] * (centre + moments.origin);
   if (dvar) gradient += 2.0 * dvar[filter] * spread;
   dw[filter * one_channel::kTaps + tap] = static_cast<float>(gradient);

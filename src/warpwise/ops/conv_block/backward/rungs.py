@@ -17,7 +17,7 @@ from warpwise.ops._conv3x3_mma import FEW_BATCH_PIXELS, PLANES, band, fills_tile
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv2d.op import CONV2D_BACKWARD
 from warpwise.ops.conv_block import _one_channel as one_channel
-from warpwise.ops.conv_block.backward import k06_tensor_cores, k07_stored_gradient
+from warpwise.ops.conv_block.backward import k06_tensor_cores, k07_stored_gradient, k09_bf16x3
 from warpwise.ops.conv_block.forward import rungs as forward
 from warpwise.ops.conv_block.spec import DTYPES, convolved_shape
 
@@ -47,6 +47,10 @@ def mma_sync_limits(*args: Any) -> str | None:
 
 def stored_limits(*args: Any) -> str | None:
     return requires_hopper(args[4]) or mma_sync_limits(*args)
+
+
+def bf16_limits(*args: Any) -> str | None:
+    return k09_bf16x3.limits(*args) or limits(*args)
 
 
 def moment_limits(*args: Any) -> str | None:
@@ -174,7 +178,8 @@ def input_moments(outputs: Any, *args: Any) -> None:
     sums, moments = x.new_empty((k, blocks * splits, FILTER_SUMS)), x.new_empty((own, one_channel.PART))
     shared = max(windows.shared(w // 2), pixels.shared())
     if blocks + own:
-        kernel = MOMENTS[f"window_sums<{one_channel.vector(x)}>"][(blocks + own, tall), one_channel.THREADS, shared]
+        name = f"window_sums<{one_channel.vector(x)}, {flags(given is not None)}>"
+        kernel = MOMENTS[name][(blocks + own, tall), one_channel.THREADS, shared]
         kernel(x, weight, dy, mean, var, gamma, beta, given, cuda.out(sums), cuda.out(moments), n, h, w, k,
                windows.pitch, windows.rows, windows.bands, windows.each, windows.share, blocks, pixels.rows,
                pixels.bands, pixels.each, pixels.share, groups.bit_length() - 1, eps)  # fmt: skip
@@ -190,6 +195,15 @@ def tensor_cores(outputs: Any, *args: Any, average: Average | None = None) -> No
     y = _stored(*args)
     sums = _channel_parts(y, *args, average=average)
     partials = k06_tensor_cores.gradients(outputs, sums, _pairs(y, args[3]), y, *args)
+    add_parts(DIRECT, partials, outputs[1])
+
+
+def bf16x3(outputs: Any, *args: Any, average: Average | None = None) -> None:
+    if not args[4].numel():
+        fused(outputs, *args)
+        return
+    y = _stored(*args)
+    partials = k09_bf16x3.gradients(outputs, _channel_parts(y, *args, average=average), y, *args)
     add_parts(DIRECT, partials, outputs[1])
 
 
@@ -239,19 +253,21 @@ RUNGS = (
               forward.without_moments(stored_gradient), dtypes=DTYPES, limits=stored_limits),
     make_rung(HERE, "k08_triton", "Triton: two launches for the gradient of the convolution, then implicit GEMMs",
               forward.without_moments(triton), dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k09_bf16x3", "k06 with numbers divided into three bfloat16 where they are stored, and ldmatrix",
+              forward.without_moments(bf16x3), dtypes=DTYPES, limits=bf16_limits),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
     """PyTorch for more than ``forward.MOST_CHANNELS`` channels, else the first of these that takes the arguments.
 
-    k05; k06 for many pixels or an image for most SMs, if up to 16 channels and 32 filters fill the tiles of tensor
-    cores; k03 and k02. k07 is not timed.
+    k05; k09, or k06 where k09 does not take the images, for many pixels or an image for most SMs, if up to 16 channels
+    and 32 filters fill the tiles of tensor cores; k03 and k02. k07 is not timed.
     """
     (n, channels, h, w), filters = args[4].shape, args[5].shape[0]
     names = ["k05_input_moments", "k03_direct_tiles", "k02_fused"]
     if channels <= PLANES and filters <= k06_tensor_cores.FILTERS:
         images = n * h * w > FEW_BATCH_PIXELS or 4 * n * band(h, w).bands >= 3 * sm_count(args[4])
         if images and fills_tiles(channels, filters):
-            names.insert(1, "k06_tensor_cores")
+            names[1:1] = "k09_bf16x3", "k06_tensor_cores"
     return first_taking(RUNGS, args, *names) if channels <= forward.MOST_CHANNELS else None

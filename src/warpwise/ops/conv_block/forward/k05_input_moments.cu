@@ -49,7 +49,6 @@ __global__ void __launch_bounds__(kThreads, 2) normalise_and_pool(const float* x
                                                                   float* mean, float* var, int n, int h, int w, int k,
                                                                   int rows, int bands, int each, int pitch, int share,
                                                                   int group_bits, float eps) {
-  warpwise::wait_for_previous_kernel();
   constexpr int kLanes = 16, kAtOnce = kThreads / kLanes;  // threads of a filter's statistics, and filters
   extern __shared__ __align__(16) float tile[];
   __shared__ one_channel::Moments moments;
@@ -60,6 +59,9 @@ __global__ void __launch_bounds__(kThreads, 2) normalise_and_pool(const float* x
   const int groups = 1 << group_bits, top = blockIdx.y * kEach * groups;
   const int first = blockIdx.x * share, last = min(first + share, n * bands);
   int image = bands == 1 ? first : first / bands, band = first - image * bands;
+  one_channel::list_windows(windows, tiles, ow);
+  warpwise::wait_for_previous_kernel();
+
   const int tap = threadIdx.x % kLanes;
   float weights[kEach * kGroups / kAtOnce], gammas[kEach * kGroups / kAtOnce], betas[kEach * kGroups / kAtOnce];
 #pragma unroll
@@ -74,7 +76,6 @@ __global__ void __launch_bounds__(kThreads, 2) normalise_and_pool(const float* x
     tiles.origin = moments.origin;
   });
   tiles.fill_border(tile);
-  one_channel::list_windows(windows, tiles, ow);
 
 #pragma unroll
   for (int turn = 0; turn < kEach * kGroups / kAtOnce; ++turn) {

@@ -51,16 +51,22 @@ __global__ void __launch_bounds__(kThreads) loss_and_gradients(const float* x, c
   const int warp = threadIdx.x / warpwise::kWarp, lane = threadIdx.x % warpwise::kWarp, c = lane / 2;
   const int begin = blockIdx.x * share, end = min(rows, begin + share);
   const float bias = b && c < classes ? b[c] : 0.0f;
-  const Weights<WIDTH> first(w, min(lane * WIDTH, features - WIDTH), features, classes);
-  float counted = 0.0f, sum = 0.0f;
+  // The loads of a warp's first row, all in flight at once.
+  const int own_row = min(begin + warp, rows - 1), own_k = min(lane * WIDTH, features - WIDTH);
+  const Weights<WIDTH> first(w, own_k, features, classes);
+  const Pack first_x = *warpwise::packs<4 * WIDTH>(x + static_cast<long long>(own_row) * features + own_k);
+  const long long first_target = target[own_row], one_of_all = target[min(static_cast<int>(threadIdx.x), rows - 1)];
+  float counted = threadIdx.x < rows && one_of_all != ignore_index ? 1.0f : 0.0f, sum = 0.0f;
 #pragma unroll 8
-  for (int row = threadIdx.x; row < rows; row += kThreads) counted += target[row] != ignore_index ? 1.0f : 0.0f;
+  for (int row = threadIdx.x + kThreads; row < rows; row += kThreads)
+    counted += target[row] != ignore_index ? 1.0f : 0.0f;
 
   for (int row = begin + warp; row < end; row += kWarps) {
-    const long long wanted = target[row];
+    const long long wanted = row == own_row ? first_target : target[row];
     float products[kClasses] = {};
     for (int k = lane * WIDTH; k < features; k += kStep) {
-      const Pack of_x = *warpwise::packs<4 * WIDTH>(x + static_cast<long long>(row) * features + k);
+      Pack of_x = first_x;
+      if (!ONE || row > own_row) of_x = *warpwise::packs<4 * WIDTH>(x + static_cast<long long>(row) * features + k);
       const Weights<WIDTH> of_w = ONE ? first : Weights<WIDTH>(w, k, features, classes);
 #pragma unroll
       for (int i = 0; i < kClasses; ++i) {
