@@ -7,18 +7,14 @@ from typing import NamedTuple
 import torch
 
 from warpwise.gemm.config import GemmConfig, chosen, parsed
-from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.time_model import OVERLAPPED
 from warpwise.operation import cdiv, sm_count
 
 CONFIGS = parsed(
     "128x256x64_s4_c2x1", "128x256x64_s4_c1x1", "128x192x64_s5_c1x2", "128x192x64_s5_c1x1", "64x256x64_s5_c2x1",
-    "64x256x64_s5_c1x1", "128x128x64_s6_c2x1", "128x128x64_s6_c1x1", "64x128x64_s8_c1x1", "64x64x64_s8_c1x1",
+    "128x128x64_s6_c2x1", "128x128x64_s6_c1x1", "64x128x64_s8_c1x1", "64x64x64_s8_c1x1",
 )  # fmt: skip
-BATCHED = parsed(
-    "128x256x64_s3_whole", "128x256x64_s4", "128x128x64_s6", "64x256x64_s5", "64x128x64_s8", "64x64x64_s8",
-    "64x64x64_s3", "64x64x64_s2",
-)  # fmt: skip
+BATCHED = parsed("128x256x64_s3_whole", "128x256x64_s4", "128x128x64_s6", "64x256x64_s5", "64x128x64_s8", "64x64x64_s8")
 
 
 configs = OVERLAPPED.configs(lambda product: CONFIGS)
@@ -46,6 +42,5 @@ def tile_scheduler(a: torch.Tensor, b: torch.Tensor, config: str | None) -> Tile
 def batched_grid(config: GemmConfig, batch: int, m: int, n: int, sms: int) -> tuple[int, int, int, int]:
     """Blocks; rows and columns of tiles in a matrix; tile rows of a raster group, two if stores are the bottleneck."""
     rows, columns = cdiv(m, config.m), cdiv(n, config.n)
-    resident = min(2, HOPPER_SHARED // (config.shared + 1024)) if config.warpgroups == 1 else 1
-    blocks = min(batch * rows * columns, sms * resident)
+    blocks = min(batch * rows * columns, sms)
     return blocks, rows, columns, max(1, min(rows, 2 if config.whole else config.group(rows, blocks)))
