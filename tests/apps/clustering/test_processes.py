@@ -64,7 +64,9 @@ def test_blocks_of_a_graph_cover_its_points_and_agree_on_what_they_exchange() ->
     assert all(graph.blocks[rank, 3] is block for rank, block in enumerate(blocks))
     for colour in range(4):
         for to in range(3):
-            swap, begin = blocks[to].swaps[colour], blocks[to].swaps[colour].fetched.start
+            swap = blocks[to].swaps[colour]
+            assert isinstance(swap.fetched, slice)
+            begin = swap.fetched.start
             for peer in range(3):
                 count, other = swap.fetched_from[peer], blocks[peer].swaps[colour]
                 before = sum(other.sent_to[:to])
