@@ -63,9 +63,13 @@ NOT_YET_RECORDED: dict[str, str] = {
     "softmax k09_columns": NEW,
     "softmax_backward k07_columns": NEW,
     "softmax_backward k08_split_rows": NEW,
+    "softmax k10_cluster_columns": NEW,
+    "softmax_backward k09_cluster_columns": NEW,
     "square k03_vectorised": FORM,
     "transpose k07_strips": NEW,
     "transpose k08_fitted_blocks": NEW,
+    "transpose k09_unaligned_tiles": NEW,
+    "transpose k10_short_sides": NEW,
     "vector_add k03_vectorised": FORM,
 }
 
