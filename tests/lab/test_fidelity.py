@@ -52,6 +52,7 @@ NEW = "added after the measurement"
 FORM = "waits for the previous kernel; a partial last block computes single elements a block apart"
 NOT_YET_RECORDED: dict[str, str] = {
     "matmul k25_cluster_split_k": NEW,
+    "histogram k05_lane_copies": "waits for the previous kernel; one block stores its sums",
     "matrix_add k03_vectorised": f"{FORM}; a kernel of its own for contiguous matrices",
     "polynomial k03_vectorised": FORM,
     "polynomial_backward k01_vectorised": FORM,
@@ -61,11 +62,13 @@ NOT_YET_RECORDED: dict[str, str] = {
     "rgb_to_grayscale k02_planar_packs": "waits for the previous kernel, and packs of 4 bytes for small images",
     "rgb_to_grayscale k05_shifted_words": NEW,
     "softmax k09_columns": NEW,
+    "softmax_backward k03_row_in_registers": "waits for the previous kernel",
     "softmax_backward k07_columns": NEW,
     "softmax_backward k08_split_rows": NEW,
     "softmax k10_cluster_columns": NEW,
     "softmax_backward k09_cluster_columns": NEW,
     "square k03_vectorised": FORM,
+    "transpose k04_padded_tile": "waits for the previous kernel, and loads four elements before it stores them",
     "transpose k07_strips": NEW,
     "transpose k08_fitted_blocks": NEW,
     "transpose k09_unaligned_tiles": NEW,

@@ -169,8 +169,9 @@ def default(input: torch.Tensor) -> str | None:
     """PyTorch for one long row or column, which is a plain copy; else a rung by the short side and the size.
 
     Short side shorter than a tile of k04: k08 up to four waves of threads, else k07; up to 8 elements, k10 instead of
-    k08 from an eighth of a wave on. Otherwise: k04 up to one wave of its blocks, and if the tiles of k05 are fewer than the
-    SMs; else k05 if the rows of both matrices are multiples of 16 bytes and the short side fills its tiles, else k09.
+    k08 from an eighth of a wave on. Otherwise: k04 if the tiles of k05 are fewer than the SMs; else k05 if the rows of
+    both matrices are multiples of 16 bytes and the short side fills its tiles; else k04 up to one wave of its blocks,
+    and k09.
     """
     rows, cols = input.shape
     few, pack, sms = min(rows, cols), 16 // input.element_size(), sm_count(input)
