@@ -88,8 +88,6 @@ def _geometry(a: torch.Tensor) -> Geometry:
     warp if there are fewer tiles than SMs."""
     (m, k), bytes_a_load, size = a.shape, _bytes(a), a.shape[0] * a.shape[1] * a.element_size()
     most = 16 if bytes_a_load <= 4 and size >= MEDIUM or k <= 16 else 8
-    if k <= most and size < MEDIUM:
-        return Geometry(THREADS, max(4, _power_of_two(k)))  # one line of threads: no sums in shared memory
     least = (SECTOR if size < MEDIUM else LINE if size < LARGE else LINES) // bytes_a_load
     least = min(least, FEW_LANES) if size < MEDIUM else least
     lanes = max(THREADS // min(THREADS, _power_of_two(cdiv(k, most))), least)

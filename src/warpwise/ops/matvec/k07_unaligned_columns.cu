@@ -59,7 +59,8 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) matvec_unaligned_colu
     }
   };
   for (column = begin; column < last && column * column_stride + start < 0; column += kHeight) add(column);
-  for (column = begin + (last - 1 - begin) / kHeight * kHeight; column >= begin; column -= kHeight) {
+  const long long steps = begin < last ? (last - 1 - begin) / kHeight : -1;
+  for (column = begin + steps * kHeight; column >= begin; column -= kHeight) {
     at = column * column_stride + start;
     if (at < 0 || at + kSize <= total) break;
     add(column);

@@ -27,7 +27,7 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
     tiles, height = cdiv(m, (lanes - 1) * (VECTOR // size)), THREADS // lanes
     batches = cdiv(k, height * values)
     parts = max(1, min(RESIDENT * sm_count(a) // tiles, batches if tiles < sm_count(a) else batches // 2))
-    share = cdiv(cdiv(k, parts), height) * height  # a line has the same alignment in each part
+    share = max(1, cdiv(cdiv(k, parts), height)) * height  # a line has the same alignment in each part
     sums = partial_sums(y, max(1, cdiv(k, share)))
     types = f"{cuda.ctype(a.dtype)}, {cuda.ctype(sums.dtype)}"
     kernel = UNALIGNED_COLUMNS[f"matvec_unaligned_columns<{types}, {lanes}, {THREADS}, {values}>"]

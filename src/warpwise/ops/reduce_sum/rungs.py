@@ -9,7 +9,6 @@ import torch
 
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
-from warpwise.gemm.limits import requires_hopper
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._columns import VALUES, Geometry, geometry
 from warpwise.ops._dims import inner_size, is_last, length_along
@@ -23,7 +22,6 @@ BLOCKS_AN_SM = 8  # blocks of 256 threads that fill the 2048 threads of an SM
 FEWEST_ELEMENTS = 32768  # minimum elements of a block of k08 if there are two launches: two batches of 1024 threads
 LARGE, FEW_COLUMNS, MANY_COLUMNS = 1 << 22, 64, 4096  # bytes from which k08 fills the GPU with one wave; columns
 MOST_BLOCKS = 2**31 - 1
-CLUSTER_THREADS, CLUSTER_BLOCKS = 512, 8
 
 Launch = Callable[..., None]
 
@@ -64,7 +62,6 @@ ATOMIC_PER_ELEMENT = cuda.load(HERE / "k01_atomic_per_element.cu")
 TWO_PASSES = cuda.load(HERE / "k06_two_passes.cu")
 COLUMNS = cuda.load(HERE / "k08_columns.cu")
 LAST_BLOCK = cuda.load(HERE / "k09_last_block.cu")
-CLUSTER = cuda.load(HERE / "k10_cluster.cu")
 
 
 @atomically
@@ -163,32 +160,6 @@ def last_block(sums: torch.Tensor, x: torch.Tensor) -> None:
     kernel[(rows, parts), BLOCK](x, cuda.out(sums), semaphores(x, rows * (1 + parts)), rows, columns)
 
 
-def cluster(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
-    length = input.numel() if dim is None else length_along(input, dim)
-    if not length:
-        output.zero_()
-        return
-    types, count = f"{cuda.ctype(input.dtype)}, {cuda.ctype(output.dtype)}", output.numel()
-    if dim is None or is_last(input, dim):
-        kernel = CLUSTER[f"sum_cluster_rows<{types}, {CLUSTER_THREADS}, {CLUSTER_BLOCKS}>"]
-        kernel[(count, CLUSTER_BLOCKS), CLUSTER_THREADS](input, cuda.out(output), length)
-        return
-    share = cdiv(length, CLUSTER_BLOCKS)
-    # The widest block up to 128 bytes with which no SM is idle, but at least a sector.
-    width = 128 // input.element_size()
-    while width * input.element_size() > 32 and cdiv(count, width) * CLUSTER_BLOCKS < sm_count(input):
-        width //= 2
-    width = min(width, count)
-    height = min(CLUSTER_THREADS // width, cdiv(share, 4))
-    kernel = CLUSTER[f"sum_cluster_columns<{types}, {CLUSTER_THREADS}, {VALUES}, {CLUSTER_BLOCKS}>"]
-    launch = kernel[(cdiv(count, width), CLUSTER_BLOCKS), (width, height)]
-    launch(input, cuda.out(output), count, inner_size(input, dim), length, share)
-
-
-def cluster_limits(input: torch.Tensor, dim: int | None) -> str | None:
-    return limits(input, dim) or requires_hopper(input, "clusters exist from there on")
-
-
 def column_geometry(count: int, length: int, itemsize: int, sms: int) -> Geometry:
     """One wave of blocks of 256 threads for large inputs: all blocks share the bandwidth until the end.
 
@@ -263,15 +234,6 @@ RUNGS = (
     rung("k07_triton_two_passes", "the same in Triton", triton_two_passes, deterministic=True),
     rung("k08_columns", "lanes along columns, any dimension without a copy", columns, deterministic=True),
     rung("k09_last_block", "one launch: a row's last block adds its partial sums", last_block, deterministic=True),
-    make_rung(
-        HERE,
-        "k10_cluster",
-        "one launch: a cluster's first block adds its sums",
-        cluster,
-        dtypes=KERNEL_DTYPES,
-        limits=cluster_limits,
-        deterministic=True,
-    ),
 )
 
 

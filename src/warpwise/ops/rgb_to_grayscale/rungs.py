@@ -39,9 +39,9 @@ def thread_per_pixel(out: torch.Tensor, image: torch.Tensor) -> None:
 
 
 def pack_bytes(out: torch.Tensor) -> int:
-    """Bytes per thread: 4 up to an eighth of a wave of threads, 8 up to four waves, else 16; at least an element."""
+    """Bytes per thread: 4 up to an eighth of a wave of threads, 8 up to two waves, else 16; at least an element."""
     wave, size = WAVE * sm_count(out), out.numel() * out.element_size()
-    return max(out.element_size(), 4 if 8 * size <= 4 * wave else 8 if size <= 4 * 8 * wave else 16)
+    return max(out.element_size(), 4 if 8 * size <= 4 * wave else 8 if size <= 2 * 8 * wave else 16)
 
 
 def _planar(module: cuda.Module, out: torch.Tensor, image: torch.Tensor, blocks: int, bytes: int) -> None:

@@ -17,6 +17,7 @@ PACK = 4  # bytes of a load
 FEW, VALUES = 4, 16  # loads of a thread in flight, at least and at most
 BLOCK, MOST_THREADS, BLOCKS_AN_SM = 256, 1024, 4  # a thread has up to 64 registers
 MOST_PARTS = 8  # blocks of a cluster
+CLUSTER_BYTES = 1 << 24  # of a tensor, up to which clusters are measured
 
 
 class Geometry(NamedTuple):
@@ -97,6 +98,14 @@ def cluster_limits(out: torch.Tensor, dim: int) -> str | None:
     if out.numel() and of(dim, out, cluster=True)[0] is None:
         return f"takes columns whose 32 bytes of neighbours fit in the registers of 8 blocks, not {length} elements"
     return requires_hopper(out, "clusters exist from there on")
+
+
+def is_for_cluster(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> bool:
+    """True if a cluster is faster than a block, or several launches, as measured: it takes about 1 µs to start."""
+    shape, *_ = of(dim, out, *inputs)
+    assert shape is not None
+    short = shape.threads < MOST_THREADS and shape.parts == 1 and shape.share <= shape.height * shape.values
+    return not short and out.nbytes <= CLUSTER_BYTES and cluster_limits(out, dim) is None
 
 
 def _power_of_two(count: int) -> int:

@@ -9,16 +9,13 @@ from typing import Any, NamedTuple
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.limits import requires_hopper
-from warpwise.operation import Rung, cdiv, make_rung, sm_count
+from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops._dims import is_last, length_along
 from warpwise.ops.softmax.spec import KERNEL_DTYPES
 
 BLOCK = 256  # kThreads of the kernels with one block per row
 WARP = 32
 LONG_BLOCK = 1024  # kThreads of the kernels for long rows
-VECTOR = 16  # bytes
-CLUSTER_BLOCK, MOST_BLOCKS = 512, 8  # threads of a block of a cluster, two of which share an SM; blocks of a cluster
 MAX_COLUMNS, MAX_ROWS = 2**30, 2**31 - 1  # a column index is an int; a grid has at most 2**31 - 1 blocks in x
 
 Launch = Callable[..., None]
@@ -131,28 +128,8 @@ def long_rows(kernel: str, file: Path) -> Launch:
     return along_rows(launch)
 
 
-def cluster_rows(kernel: str, file: Path, held: Callable[[int], int]) -> Launch:
-    """A cluster holds a row in the registers of its blocks; a thread has up to ``held(itemsize)`` elements."""
-    module = cuda.load(file)
-
-    def launch(out: torch.Tensor, *inputs: torch.Tensor) -> None:
-        (rows, columns), itemsize = out.shape, out.element_size()
-        elements, most = VECTOR // itemsize, held(itemsize)
-        threads = CLUSTER_BLOCK if columns <= MOST_BLOCKS * CLUSTER_BLOCK * most else LONG_BLOCK
-        blocks = 2
-        while blocks < MOST_BLOCKS and (columns > blocks * threads * most or 2 * blocks * rows <= sm_count(out)):
-            blocks *= 2
-        share = cdiv(cdiv(columns, blocks), elements) * elements
-        vectors = power_of_two(cdiv(share, threads * elements))
-        whole = str(is_aligned(VECTOR, out, *inputs)).lower()
-        name = f"{kernel}<{cuda.ctype(out.dtype)}, {threads}, {vectors}, {whole}, {blocks}>"
-        module[name][rows * blocks, threads](*inputs, cuda.out(out), columns, share)
-
-    return along_rows(launch)
-
-
-def _at_most(columns: int, why: str, rows: int, hopper: bool) -> Callable[..., str | None]:
-    """The limits of a rung: up to ``columns`` elements per row, up to ``rows`` rows, the blocks of a grid; Hopper."""
+def _at_most(columns: int, why: str, rows: int) -> Callable[..., str | None]:
+    """The limits of a rung: rows of up to ``columns`` elements, and up to ``rows`` rows, the blocks of a grid."""
 
     def limits(*args: Any) -> str | None:
         tensor, length = args[0], length_along(args[0], args[-1])
@@ -160,7 +137,7 @@ def _at_most(columns: int, why: str, rows: int, hopper: bool) -> Callable[..., s
             return f"takes rows of up to {columns} elements ({why}), not {length}"
         if length and tensor.numel() // length > rows:
             return f"takes up to {rows} rows, one block each, not {tensor.numel() // length}"
-        return requires_hopper(tensor, "clusters exist from there on") if hopper else None
+        return None
 
     return limits
 
@@ -173,6 +150,5 @@ def rung(
     columns: int = MAX_COLUMNS,
     why: str = "an index is 32 bits",
     rows: int = MAX_ROWS,
-    hopper: bool = False,
 ) -> Rung:
-    return make_rung(folder, name, idea, launch, dtypes=KERNEL_DTYPES, limits=_at_most(columns, why, rows, hopper))
+    return make_rung(folder, name, idea, launch, dtypes=KERNEL_DTYPES, limits=_at_most(columns, why, rows))

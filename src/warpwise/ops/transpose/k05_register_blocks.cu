@@ -1,6 +1,5 @@
 // Up to 16 bytes per access on both sides: threads transpose V x V blocks in registers; shared memory moves packs.
 #include <warpwise/core/pack.cuh>
-#include <warpwise/core/previous_kernel.cuh>
 
 // The elements of a contiguous row from `column` on: one access if `vectorised`, else one by one up to the row's end.
 template <int BYTES, typename T>
@@ -49,7 +48,6 @@ __global__ void __launch_bounds__(LANES* LANES) transpose(const T* in, T* out, l
   // Tiles inside the matrix: no condition separates their loads, so all V are in flight at once.
   const bool whole = row0 + SIDE <= rows && col0 + SIDE <= cols;
   Pack block[V] = {};
-  warpwise::wait_for_previous_kernel();
   if (whole && vectorised_in) {
     const T* corner = in + (row0 + ty * V) * cols + col0 + tx * V;
 #pragma unroll

@@ -1,4 +1,4 @@
-// The columns of both inputs that a thread holds, shared by k07 and k10.
+// The columns of both inputs that a thread holds, shared by k07 and k09.
 #pragma once
 
 #include "../columns.cuh"

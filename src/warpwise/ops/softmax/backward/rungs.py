@@ -10,27 +10,15 @@ import torch
 from warpwise.operation import Rung, make_rung
 from warpwise.ops._dims import is_last, length_along
 from warpwise.ops.softmax import _columns, _launch
-from warpwise.ops.softmax._launch import (
-    LONG_BLOCK,
-    MAX_ROWS,
-    MOST_BLOCKS,
-    along_rows,
-    cluster_rows,
-    in_registers,
-    long_rows,
-    per_block,
-    per_thread,
-)
+from warpwise.ops.softmax._launch import along_rows, in_registers, long_rows, per_block, per_thread
 from warpwise.ops.softmax.backward.k07_columns import columns
 from warpwise.ops.softmax.backward.k08_split_rows import MAX_ROWS as MAX_SPLIT_ROWS
 from warpwise.ops.softmax.backward.k08_split_rows import split_rows
-from warpwise.ops.softmax.backward.k10_cluster_columns import cluster_columns
+from warpwise.ops.softmax.backward.k09_cluster_columns import cluster_columns
 from warpwise.ops.softmax.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 REGISTER_COLUMNS, TRITON_COLUMNS = 16384, 32768
-HELD = 64  # bytes of each input of a thread of a cluster
-CLUSTER_COLUMNS = MOST_BLOCKS * LONG_BLOCK * HELD // 4
 
 
 def triton_row(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor) -> None:
@@ -47,10 +35,6 @@ def triton_loop(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor) -> N
     rows, columns = out.shape
     block = min(8192, _launch.power_of_two(columns))
     softmax_backward_loop[(rows,)](gradient, y, out, columns, BLOCK=block, num_warps=_launch.triton_warps(block))
-
-
-def _held(itemsize: int) -> int:
-    return HELD // itemsize
 
 
 def rung(name: str, idea: str, launch: _launch.Launch, *limits: Any, **more: Any) -> Rung:
@@ -81,18 +65,9 @@ RUNGS = (
     rung("k06_triton_loop", "a loop in Triton, any length", along_rows(triton_loop)),
     rung("k07_columns", "lanes along columns, any dimension without a copy", columns),
     rung("k08_split_rows", "several blocks share a row", along_rows(split_rows), rows=MAX_SPLIT_ROWS),
-    rung(
-        "k09_cluster_rows",
-        "both rows in the registers of a cluster's blocks",
-        cluster_rows("softmax_backward_cluster_rows", HERE / "k09_cluster_rows.cu", _held),
-        CLUSTER_COLUMNS,
-        "8 blocks of 1024 threads hold 64 bytes of each input",
-        rows=MAX_ROWS // MOST_BLOCKS,
-        hopper=True,
-    ),
     make_rung(
         HERE,
-        "k10_cluster_columns",
+        "k09_cluster_columns",
         "both columns in the registers of a cluster's blocks",
         cluster_columns,
         dtypes=KERNEL_DTYPES,
@@ -102,10 +77,11 @@ RUNGS = (
 
 
 def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | None:
-    """k07 if the elements of a row are not adjacent, k03 for rows that fit in registers, else k04.
+    """k07 or k09 if the elements of a row are not adjacent, k03 for rows that fit in registers, else k04.
 
-    PyTorch if the rung does not take the arguments.
+    k09 for columns too long for a block of 512 threads. PyTorch if the rung does not take the arguments.
     """
     choice = RUNGS[2] if length_along(output, dim) <= REGISTER_COLUMNS else RUNGS[3]
-    choice = choice if is_last(output, dim) else RUNGS[6]
+    if not is_last(output, dim) and output.numel():
+        choice = RUNGS[8] if _columns.is_for_cluster(dim, output) else RUNGS[6]
     return None if output.dtype not in KERNEL_DTYPES or choice.limits(grad_output, output, dim) else choice.name

@@ -1,4 +1,4 @@
-// The columns of softmax that a thread holds, shared by k09 and k11.
+// The columns of softmax that a thread holds, shared by k09 and k10.
 #pragma once
 
 #include "../columns.cuh"

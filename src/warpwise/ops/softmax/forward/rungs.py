@@ -10,25 +10,13 @@ import torch
 from warpwise.operation import Rung, make_rung
 from warpwise.ops._dims import is_last, length_along
 from warpwise.ops.softmax import _columns, _launch
-from warpwise.ops.softmax._launch import (
-    LONG_BLOCK,
-    MAX_ROWS,
-    MOST_BLOCKS,
-    along_rows,
-    cluster_rows,
-    in_registers,
-    long_rows,
-    per_block,
-    per_thread,
-)
+from warpwise.ops.softmax._launch import along_rows, in_registers, long_rows, per_block, per_thread
 from warpwise.ops.softmax.forward.k09_columns import columns
-from warpwise.ops.softmax.forward.k11_cluster_columns import cluster_columns
+from warpwise.ops.softmax.forward.k10_cluster_columns import cluster_columns
 from warpwise.ops.softmax.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 REGISTER_COLUMNS, TRITON_COLUMNS = 32768, 65536
-CLUSTER_ELEMENTS = 32  # of a thread
-CLUSTER_COLUMNS = MOST_BLOCKS * LONG_BLOCK * CLUSTER_ELEMENTS
 
 
 def triton_row(out: torch.Tensor, x: torch.Tensor) -> None:
@@ -47,8 +35,8 @@ def triton_online(out: torch.Tensor, x: torch.Tensor) -> None:
     softmax_online[(rows,)](x, out, columns, BLOCK=block, num_warps=_launch.triton_warps(block))
 
 
-def rung(name: str, idea: str, launch: _launch.Launch, *limits: Any, **more: Any) -> Rung:
-    return _launch.rung(HERE, name, idea, launch, *limits, **more)
+def rung(name: str, idea: str, launch: _launch.Launch, *limits: Any) -> Rung:
+    return _launch.rung(HERE, name, idea, launch, *limits)
 
 
 K01, K02, K03 = HERE / "k01_thread_per_row.cu", HERE / "k02_block_per_row.cu", HERE / "k03_warp_shuffle.cu"
@@ -72,18 +60,9 @@ RUNGS = (
     ),
     rung("k08_triton_online", "online in Triton, any length", along_rows(triton_online)),
     rung("k09_columns", "lanes along columns, any dimension without a copy", columns),
-    rung(
-        "k10_cluster_rows",
-        "a row in the registers of a cluster's blocks",
-        cluster_rows("softmax_cluster_rows", HERE / "k10_cluster_rows.cu", lambda itemsize: CLUSTER_ELEMENTS),
-        CLUSTER_COLUMNS,
-        "8 blocks of 1024 threads hold 32 each",
-        rows=MAX_ROWS // MOST_BLOCKS,
-        hopper=True,
-    ),
     make_rung(
         HERE,
-        "k11_cluster_columns",
+        "k10_cluster_columns",
         "a column in the registers of a cluster's blocks",
         cluster_columns,
         dtypes=KERNEL_DTYPES,
@@ -93,10 +72,11 @@ RUNGS = (
 
 
 def default(input: torch.Tensor, dim: int) -> str | None:
-    """k09 if the elements of a row are not adjacent, k05 for rows that fit in registers, else k06.
+    """k09 or k10 if the elements of a row are not adjacent, k05 for rows that fit in registers, else k06.
 
-    PyTorch if the rung does not take the arguments.
+    k10 for columns too long for a block of 512 threads. PyTorch if the rung does not take the arguments.
     """
     choice = RUNGS[4] if length_along(input, dim) <= REGISTER_COLUMNS else RUNGS[5]
-    choice = choice if is_last(input, dim) else RUNGS[8]
+    if not is_last(input, dim) and input.numel():
+        choice = RUNGS[9] if _columns.is_for_cluster(dim, input) else RUNGS[8]
     return None if input.dtype not in KERNEL_DTYPES or choice.limits(input, dim) else choice.name
