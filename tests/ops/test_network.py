@@ -74,7 +74,7 @@ def test_a_convolution_of_few_channels_and_many_pixels_has_direct_tiles(images, 
     assert default("conv2d", **given, padding=(1, 1)) == rung
 
 
-@pytest.mark.parametrize("channels,rung", [(1, "k05_input_moments"), (64, "k04_direct_tiles"), (65, None)])
+@pytest.mark.parametrize("channels,rung", [(1, "k05_input_moments"), (64, "k07_warpgroups"), (65, None)])
 def test_a_block_of_many_channels_is_pytorchs(channels, rung):
     given = {"input": meta(8, channels, 14, 14), "weight": meta(32, channels, 3, 3)}
     assert default("conv_block", **given, gamma=meta(32), beta=meta(32)) == rung
@@ -84,7 +84,10 @@ def test_a_block_of_many_channels_is_pytorchs(channels, rung):
     (64, 16, 32, 14, "k09_bf16x3", "k03_direct_tiles"), (128, 16, 32, 14, "k09_bf16x3", "k09_bf16x3"),
     (512, 16, 32, 14, "k09_bf16x3", "k09_bf16x3"),
     (512, 16, 64, 14, "k09_bf16x3", "k03_direct_tiles"), (512, 16, 36, 9, "k04_direct_tiles", "k03_direct_tiles"),
-    (512, 17, 32, 14, "k04_direct_tiles", "k03_direct_tiles"), (512, 8, 32, 14, "k04_direct_tiles", "k03_direct_tiles"),
+    (512, 17, 32, 14, "k07_warpgroups", "k07_stored_gradient"),
+    (512, 8, 32, 14, "k04_direct_tiles", "k03_direct_tiles"),
+    (64, 32, 64, 16, "k07_warpgroups", "k06_tensor_cores"), (300, 32, 64, 16, "k07_warpgroups", "k07_stored_gradient"),
+    (300, 17, 40, 16, "k04_direct_tiles", "k03_direct_tiles"),
     (512, 16, 32, 225, "k04_direct_tiles", "k03_direct_tiles"),
 ])  # fmt: skip
 def test_tensor_cores_compute_blocks_that_fill_their_tiles(images, channels, filters, width, forward, backward):
@@ -121,11 +124,11 @@ def test_windows_side_by_side_have_their_own_rung():
 
 def test_the_layout_of_a_batch_and_the_length_of_its_channels_choose_the_rung():
     for input, rung, backward in (
-        (meta(64, 3, 224, 224), "k03_split_channels", "k02_split_channels"),
+        (meta(64, 3, 224, 224), "k08_channel_parts", "k08_channel_parts"),
         (meta(64, 3, 8, 8), "k05_whole_channel", "k04_whole_channel"),
         (meta(64, 300, 64, 64), "k05_whole_channel", "k04_whole_channel"),
-        (meta(64, 3, 2, 2), None, "k04_whole_channel"), (meta(64, 300), "k04_channels_last", "k03_channels_last"),
-        (nhwc(meta(64, 3, 8, 8)), "k04_channels_last", "k03_channels_last"), (meta(4, 3, 8, 8).double(), None, None),
+        (meta(64, 3, 2, 2), None, "k04_whole_channel"), (meta(64, 300), "k07_partial_sums", "k07_partial_sums"),
+        (nhwc(meta(64, 3, 8, 8)), "k07_partial_sums", "k07_partial_sums"), (meta(4, 3, 8, 8).double(), None, None),
     ):  # fmt: skip
         with assume_sm_count(132):
             assert default("batch_norm", input=input) == rung

@@ -14,7 +14,7 @@ from warpwise.ops._windows import is_nhwc
 THREADS = 256  # kThreads of the kernels
 BLOCKS_PER_SM = 4
 BLOCKS_OF_PARTS, LANES_OF_PARTS = 2, 64  # of rows_of_parts: blocks per SM, channels of a tile
-SHORT_CHANNEL, FEW_VECTORS = 16384, 1024  # most vectors of a channel for one block, and for 256 threads
+SHORT_CHANNEL, FEW_VECTORS = 4096, 1024  # most vectors of a channel for one block, and for 256 threads
 FEWEST_ELEMENTS = 2048  # minimum number of elements of a block
 ROWS_OF_THREAD, ROWS_OF_SUM = 4, 8  # fewest rows per thread, without and with sums
 FEWEST_INNER_BYTES = 32  # a sector: the fewest adjacent bytes of a channel for which a rung is the default
@@ -45,10 +45,10 @@ def parts(input: torch.Tensor) -> int:
 
 
 def is_whole(input: torch.Tensor, *others: torch.Tensor | None) -> bool:
-    """True if a block per channel is at least as fast as several: short channels, or two channels per SM."""
+    """True if a block per channel is at least as fast as several: one or two batches of loads, or a channel per SM."""
     n, channels, inner = sizes(input)
     short = n * inner <= SHORT_CHANNEL * vector(inner, input, *others)
-    return short or channels >= 2 * sm_count(input)
+    return short or 4 * channels >= 3 * sm_count(input)
 
 
 def threads_of_channel(input: torch.Tensor, width: int) -> int:

@@ -155,8 +155,8 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k03 if channels are adjacent in memory, else k04 or k02 by the channel, as in the forward."""
+    """k07 if channels are adjacent in memory, else k04 or k08 by the channel, as in the forward."""
     if args[3].dtype not in DTYPES:
         return None
-    channel = "k04_whole_channel" if _launch.is_whole(args[3], args[0]) else "k02_split_channels"
-    return first_taking(RUNGS, args, "k03_channels_last", channel)
+    channel = "k04_whole_channel" if _launch.is_whole(args[3], args[0]) else "k08_channel_parts"
+    return first_taking(RUNGS, args, "k07_partial_sums", channel)

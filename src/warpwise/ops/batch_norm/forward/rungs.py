@@ -132,8 +132,8 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k04 if channels are adjacent in memory, PyTorch for rows shorter than a sector; k05 or k03 by the channel."""
+    """k07 if channels are adjacent in memory, PyTorch for rows shorter than a sector; k05 or k08 by the channel."""
     if in_rows(args[0]):
-        return first_taking(RUNGS, args, "k04_channels_last")
-    name = "k05_whole_channel" if _launch.is_whole(args[0]) else "k03_split_channels"
+        return first_taking(RUNGS, args, "k07_partial_sums")
+    name = "k05_whole_channel" if _launch.is_whole(args[0]) else "k08_channel_parts"
     return first_taking(RUNGS, args, name) if is_row_long(args[0]) else None

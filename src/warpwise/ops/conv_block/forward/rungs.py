@@ -27,6 +27,7 @@ EACH, BLOCKS_PER_SM = 4, 2  # kEach, and blocks of normalise_and_pool, of k05
 FEW_PIXELS = 8192  # per SM, up to which a block of input_moments has 256 threads, and 512 above
 MOST_ELEMENTS, MOST_FILTERS = 2**30, 65535
 MOST_CHANNELS = 64  # of an input that the default takes
+MOST_PADDING = 2.0  # products with padding relative to those without, up to which many channels take tensor cores
 SEPARATE = cuda.load(HERE / "k01_separate_passes.cu")
 FUSED = cuda.load(HERE / "k03_fused.cu")
 DIRECT = cuda.load(HERE / "k04_direct_tiles.cu")
@@ -246,10 +247,8 @@ def default(*args: Any) -> str | None:
     """k05 for one input channel (or k03 if k05 does not take the images), PyTorch for more than MOST_CHANNELS.
 
     For up to 16 channels and filters that fill the tiles of tensor cores, k09, or where it does not take the images k07
-    on Hopper, else k06 for many pixels; otherwise k04. k07 is not timed with more channels.
-
-    The passes over memory that the fusion saves do not depend on the input's channels, but the convolution's time does:
-    at 64 channels and 64 filters, cuDNN takes 0.7 of k03's time.
+    on Hopper, else k06 for many pixels; for more channels k07, which takes 0.4 of k04's time there, also with more
+    padding; otherwise k04.
     """
     input, weight = args[:2]
     n, channels, h, w = input.shape
@@ -258,6 +257,8 @@ def default(*args: Any) -> str | None:
     elif channels <= PLANES and fills_tiles(channels, weight.shape[0]):
         many = ("k06_tensor_cores",) if n * h * w > FEW_BATCH_PIXELS else ()
         names = ("k09_bf16x3", "k07_warpgroups", *many, "k04_direct_tiles")
+    elif channels > PLANES and fills_tiles(channels, weight.shape[0], most=MOST_PADDING):
+        names = ("k07_warpgroups", "k04_direct_tiles")
     else:
         names = ("k04_direct_tiles",)
     return first_taking(RUNGS, args, *names) if channels <= MOST_CHANNELS else None
