@@ -1,13 +1,18 @@
-"""Spatial clustering beside other packages, against the number of points, on a CPU.
+"""Spatial clustering beside other packages, against the number of points, on a CPU or a GPU.
 
     python benchmarks/clustering_peers.py [--points 10000 100000 1000000] [--limit 300] [--json FILE]
-    python benchmarks/clustering_peers.py --show FILE [--picture FILE.svg]
+    python benchmarks/clustering_peers.py --device cuda [--points 10000 10000000] [--json FILE]
+    python benchmarks/clustering_peers.py --show FILE [FILE] [--picture FILE.svg]
 
 Data are curved layers on a square grid (``generators.layered``, 15 features, 7 domains). Every fit runs in a process of
 its own with one thread. Shown are the adjusted Rand index, normalised mutual information, CPU seconds of the fit, which
 other processes on the machine do not change as they do seconds, and the memory that the fit adds, in units of X. A
 method that takes longer than ``--limit`` seconds is stopped, and not run at more points. Peers that are not installed
 (PyMaxflow, scikit-image, pybanksy with anndata) are left out.
+
+With ``--device cuda`` SmoothedKMeans, SpatialMixture and flash-kmeans (25 iterations from one random start) fit data
+that are in the memory of the GPU. A first fit compiles the kernels; of the next three the median time in seconds is
+shown, with the graph, and the peak of the memory that PyTorch allocates for the fit.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ import argparse
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import time
@@ -139,6 +145,49 @@ def one(name: str, points: int) -> dict[str, Any]:
     }
 
 
+def _flash(X: Any, shape: tuple[int, int]) -> Any:
+    from flash_kmeans import FlashKMeans
+
+    return FlashKMeans(X.shape[1], K).fit(X).cluster_ids_b[0]
+
+
+ON_GPU: dict[str, Callable[[Any, tuple[int, int]], Any]] = {
+    "flash-kmeans": _flash,
+    "SmoothedKMeans": lambda X, shape: SmoothedKMeans(K, random_state=0).fit(X, shape=shape).labels_,
+    "SpatialMixture": lambda X, shape: SpatialMixture(K, random_state=0).fit(X, shape=shape).labels_,
+}
+
+
+def on_gpu(points: int) -> list[dict[str, Any]]:
+    """The fits of ``ON_GPU``."""
+    import torch
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
+    side, rows = int(points**0.5), []
+    data = generators.layered(0.8, (side, side), n_domains=K, n_features=FEATURES)
+    X = torch.from_numpy(data.X).cuda()
+    for name, fit in ON_GPU.items():
+        times: list[float] = []
+        try:
+            for _ in range(4):
+                torch.cuda.synchronize()
+                torch.cuda.reset_peak_memory_stats()
+                before, start = torch.cuda.memory_allocated(), time.perf_counter()
+                labels = fit(X, data.shape)
+                torch.cuda.synchronize()
+                times.append(time.perf_counter() - start)
+                memory = torch.cuda.max_memory_allocated() - before
+        except (ImportError, RuntimeError, ValueError) as error:
+            print(f"{points:>9,}  {name:20} {str(error)[:100]}", flush=True)
+            continue
+        found = labels.cpu().numpy()
+        row = {"method": name, "points": side * side, "machine": torch.cuda.get_device_name()}
+        row |= {"ari": adjusted_rand_score(data.labels, found), "nmi": normalized_mutual_info_score(data.labels, found)}
+        rows.append(row | {"seconds": statistics.median(times[1:]), "memory_per_x": memory / X.nbytes})
+        print(shown(rows[-1]), flush=True)
+    return rows
+
+
 def measured(name: str, points: int, limit: float) -> dict[str, Any] | str:
     """``one`` in a process of its own, or why there is no result."""
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -154,28 +203,37 @@ def measured(name: str, points: int, limit: float) -> dict[str, Any] | str:
 
 
 def picture(rows: list[dict[str, Any]]) -> str:
-    """CPU seconds against points, a line for each method, as an SVG."""
+    """CPU seconds, or seconds of a GPU, against points, a line for each method, as an SVG."""
     import vl_convert
 
-    order = [row["method"] for row in sorted(rows, key=lambda row: (-row["points"], -row["cpu_seconds"]))]
+    values = []
+    for row in rows:
+        gpu = row.get("machine", "").removeprefix("NVIDIA ")
+        method, seconds = (f"{row['method']}, {gpu}", row["seconds"]) if gpu else (row["method"], row["cpu_seconds"])
+        point = {"points": row["points"], "seconds": seconds, "method": method, "where": "GPU" if gpu else "CPU"}
+        values.append(point)
+    order = [row["method"] for row in sorted(values, key=lambda row: (-row["points"], -row["seconds"]))]
     encoding = {
         "x": {"field": "points", "type": "quantitative", "scale": {"type": "log"}, "title": "points",
               "axis": {"format": "~s", "grid": False, "tickCount": 4}},
-        "y": {"field": "cpu_seconds", "type": "quantitative", "scale": {"type": "log"}, "title": "CPU seconds",
-              "axis": {"tickCount": 5}},
-        "color": {"field": "method", "type": "nominal", "title": None, "sort": list(dict.fromkeys(order))},
+        "y": {"field": "seconds", "type": "quantitative", "scale": {"type": "log"},
+              "title": "seconds of one CPU core, or of a GPU", "axis": {"tickCount": 6}},
+        "color": {"field": "method", "type": "nominal", "title": None, "sort": list(dict.fromkeys(order)),
+                  "scale": {"scheme": "tableau20"}},
+        "strokeDash": {"field": "where", "type": "nominal", "title": None},
     }  # fmt: skip
     return vl_convert.vegalite_to_svg({
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json", "background": "white",
-        "data": {"values": rows}, "width": 640, "height": 360,
+        "data": {"values": values}, "width": 640, "height": 400,
         "mark": {"type": "line", "point": True}, "encoding": encoding,
     })  # fmt: skip
 
 
 def shown(row: dict[str, Any]) -> str:
+    time_ = f"{row['seconds']:8.4f} s, {row['machine']}" if "machine" in row else f"{row['cpu_seconds']:8.1f} s CPU"
     return (
         f"{row['points']:>9,}  {row['method']:20} ARI {row['ari']:.3f}  NMI {row['nmi']:.3f}  "
-        f"{row['cpu_seconds']:8.1f} s CPU  {row['memory_per_x']:5.1f} x X"
+        f"{row['memory_per_x']:5.1f} x X  {time_}"
     )
 
 
@@ -186,16 +244,22 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=300.0)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--picture", type=Path)
-    parser.add_argument("--show", type=Path)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--show", type=Path, nargs="+", default=[])
     parser.add_argument("--one", choices=list(METHODS), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(one(options.one, options.points[0])))
         return
-    rows: list[dict[str, Any]] = json.loads(options.show.read_text()) if options.show else []
+    rows: list[dict[str, Any]] = [row for file in options.show for row in json.loads(file.read_text())]
     for row in rows:
         print(shown(row))
-    left = [] if options.show else list(options.methods)
+    if options.device == "cuda":
+        for points in options.points:
+            rows += on_gpu(points)
+            if options.json:
+                atomic_write(options.json, json.dumps(rows, indent=1) + "\n")
+    left = [] if options.show or options.device == "cuda" else list(options.methods)
     for points in options.points:
         for name in tuple(left):
             found = measured(name, points, options.limit)

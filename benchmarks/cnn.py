@@ -1,12 +1,14 @@
 """A training step of the small convolutional network: ours beside four ways of PyTorch, and whole runs.
 
     python benchmarks/cnn.py --data DIR [--dataset fashion] [--batch 128 512 2048] [--only step agree accuracy]
-                             [--features A B] [--ways NAME ...] [--rounds R] [--seeds N] [--json FILE]
+                             [--features A B] [--ways NAME ...] [--rounds R] [--steps S] [--seeds N]
+                             [--json FILE]
     python benchmarks/cnn.py --random C H W [--classes N] ...
 
 step: the time of a step, batch load to weight update, of eager PyTorch, torch.compile, both captured in CUDA graphs,
-and ours: ``--rounds`` times 200 steps of each in random order within one process, the median of the rounds, and the
-memory that each allocates. Every way takes the same batches by ``CompiledStep.many``, whose graphs have several steps.
+and ours: ``--rounds`` times ``--steps`` steps of each in random order within one process, the median of the rounds, and
+the memory that each allocates. Every way takes the same batches by ``CompiledStep.many``, whose graphs have several
+steps.
 agree: the losses of the first 200 steps from the same weights and batches, ours against eager PyTorch in fp32, and
 eager PyTorch with other algorithms of cuDNN against the same, which shows what rounding gives.
 accuracy: epochs and seconds of training until 90 % of the test images are right, and the accuracy after ten epochs, for
@@ -83,9 +85,10 @@ def timed(
     device: torch.device,
     rounds: int,
     ways: Sequence[str] = tuple(WAYS),
+    count: int = STEPS,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Microseconds a step and bytes allocated, of each way."""
+    """Microseconds a step, of ``rounds`` times ``count`` steps, and bytes allocated, of each way."""
     found: dict[str, Any] = {}
     ready = {}
     for way in ways:
@@ -96,7 +99,7 @@ def timed(
         steps(ready[way], WARM_UP)
         torch.cuda.synchronize()
         found[way] = {"bytes": torch.cuda.max_memory_allocated(device) - before, "us": []}
-    indices = torch.stack([torch.randperm(len(images.train), device=device)[:batch] for _ in range(STEPS)])
+    indices = torch.stack([torch.randperm(len(images.train), device=device)[:batch] for _ in range(count)])
     for _ in range(rounds):
         for way in random.sample(list(ways), len(ways)):
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -105,7 +108,7 @@ def timed(
             many(ready[way], indices)
             end.record()
             torch.cuda.synchronize()
-            found[way]["us"].append(start.elapsed_time(end) * 1000 / STEPS)
+            found[way]["us"].append(start.elapsed_time(end) * 1000 / count)
     for way in ways:
         found[way]["median_us"] = statistics.median(found[way]["us"])
     best = min(found[way]["median_us"] for way in ways if way != "ours")
@@ -185,6 +188,7 @@ def main() -> None:
         "--only", nargs="+", choices=("step", "agree", "accuracy"), default=["step", "agree", "accuracy"]
     )
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=STEPS, help="of a round")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -203,7 +207,7 @@ def main() -> None:
     for batch in options.batch:
         started, point = time.perf_counter(), {}
         if "step" in options.only:
-            point["step"] = timed(images, batch, device, options.rounds, ways, features=features)
+            point["step"] = timed(images, batch, device, options.rounds, ways, options.steps, features=features)
             for way, one in point["step"]["ways"].items():
                 print(f"batch {batch:>5}  {way:<20} {one['median_us']:9.1f} µs  {one['bytes'] / 2**20:8.1f} MiB")
             print(f"batch {batch:>5}  ours is {point['step']['speed']:.2f} × the best of PyTorch")

@@ -153,8 +153,8 @@ def groups(model: Model, found: Sequence[Seen]) -> dict[tuple[str, str], list[Se
     """
     grouped: dict[tuple[str, str], list[Seen]] = defaultdict(list)
     for seen in found:
-        name = seen.name.partition("@")[0]
-        known = name in model.families and model.families[name].replayed(seen.kind) and described(model, seen)
+        name, _, config = seen.name.partition("@")
+        known = name in model.families and described(model, seen) and model.families[name].replayed(config, seen.kind)
         if name == tuned.TORCH or known:
             grouped[seen.dtype, name].append(seen)
             if suffix(seen.kind) and (name == tuned.TORCH or suffix(seen.kind) == UNALIGNED):

@@ -127,7 +127,7 @@ def block(rng: random.Random) -> tuple[dict[str, int], dict[str, Any]]:
 
 
 BOTH = (torch.float32, torch.bfloat16)
-THREE = (torch.float32, torch.float32, torch.bfloat16)  # half of float32 in TF32
+THREE = (torch.float32, torch.float32, torch.bfloat16)  # the second in TF32
 Draw = Callable[[random.Random], tuple[dict[str, int], dict[str, Any]]]
 CASES: dict[str, tuple[tuple[torch.dtype, ...], tuple[str, ...], Draw]] = {
     "matmul": (BOTH, ("nn", "nt", "tn"), lambda rng: (gemm_sizes(rng), {})),
@@ -176,12 +176,18 @@ GEMMS = tuple(CASES)[:7]
 
 
 def drawn(name: str, seed: int, count: int) -> Iterator[Drawn]:
-    """``count`` cases of the operation ``name``; the first are the same for every ``count``."""
+    """``count`` cases of the operation ``name``; the first are the same for every ``count``.
+
+    The dtypes follow one another, then the layouts; the second dtype of ``THREE`` is float32 in TF32. So six cases have
+    every dtype in every layout.
+    """
     dtypes, arrangements, draw = CASES[name]
     rng = random.Random(f"{name} {seed}")
     for number in range(count):
         sizes, attributes = draw(rng)
         arrangement = arrangements[number // len(dtypes) % len(arrangements)] if arrangements else ""
+        if "tf32" in attributes:
+            attributes["tf32"] = number % len(dtypes) == 1
         yield Drawn(Case(f"{name}_{number}", sizes, attributes), dtypes[number % len(dtypes)], arrangement)
 
 

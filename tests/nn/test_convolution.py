@@ -239,3 +239,40 @@ def test_a_captured_step_copies_one_tensor_for_input_and_target():
         expected.backward()
         optimizers[1].step()
         torch.testing.assert_close(loss, expected.detach(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", ["plain", "shared", "hook", "no_bias"])
+def test_gradients_beside_the_chain_are_those_of_the_chain(kind):
+    """A layer used twice, whose gradients are added, and a hook that reads one: bit for bit as without a graph."""
+    torch.manual_seed(5)
+    layer = nn.Linear(96, 96, bias=kind != "no_bias", activation="relu")
+    first = torch.nn.Sequential(layer, *([layer] if kind == "shared" else []), nn.Linear(96, 10)).cuda()
+    models = first, copy.deepcopy(first)
+    losses = []
+    inputs, targets = torch.randn(12, 64, 96, device="cuda"), torch.randint(0, 10, (12, 64), device="cuda")
+    for model, graph in zip(models, (True, False), strict=True):
+        if kind == "hook":
+            model[0].weight.register_hook(lambda grad: grad * 2)
+        step = nn.compile_step(model, nn.CrossEntropyLoss(), optim.SGD(model.parameters(), lr=0.1), graph=graph)
+        losses.append(step.many(inputs, targets))
+    assert torch.equal(*losses)
+    torch.testing.assert_close(dict(models[0].state_dict()), dict(models[1].state_dict()), rtol=0, atol=0)
+
+
+@pytest.mark.gpu
+def test_moments_of_the_next_batch_are_those_of_the_batch():
+    """A network of blocks: several steps in a graph, one, and none, bit for bit."""
+    torch.manual_seed(6)
+    first = nn.Sequential(nn.ConvBlock(1, 16), nn.ConvBlock(16, 32), torch.nn.Flatten(), nn.Linear(288, 10)).cuda()
+    models = first, copy.deepcopy(first), copy.deepcopy(first)
+    inputs, targets = torch.randn(11, 140, 1, 12, 12, device="cuda"), torch.randint(0, 10, (11, 140), device="cuda")
+    losses = []
+    for number, model in enumerate(models):
+        step = nn.compile_step(model, nn.CrossEntropyLoss(), optim.SGD(model.parameters(), lr=0.1), graph=number < 2)
+        single = [step(*given).clone() for given in zip(inputs, targets, strict=True)] if number else None
+        losses.append(step.many(inputs, targets) if single is None else torch.stack(single))
+    assert torch.equal(losses[0], losses[1])
+    assert torch.equal(losses[0], losses[2])
+    for model in models[1:]:
+        torch.testing.assert_close(dict(models[0].state_dict()), dict(model.state_dict()), rtol=0, atol=0)

@@ -88,7 +88,7 @@ def test_statistics_of_a_far_mean(mean):
     x, weight, gamma, beta = arguments(3, 1, 8, 8, 2)
     weight.zero_()[:, :, 1, 1] = 1
     x += mean
-    _, found, var, _ = launched(FORWARD, RUNG, x, weight, gamma, beta, 1e-5)
+    _, found, var, _ = launched(FORWARD, RUNG, x, weight, gamma, beta, 1e-5, None)
     exact = x.double()
     torch.testing.assert_close(found.double(), exact.mean().expand(2), rtol=1e-6, atol=1e-7)
     torch.testing.assert_close(var.double(), exact.var(correction=0).expand(2), rtol=1e-5, atol=0)
@@ -97,7 +97,7 @@ def test_statistics_of_a_far_mean(mean):
 def test_constant_images_have_no_variance_inside():
     x, weight, gamma, beta = torch.full((2, 1, 6, 6), 3.1), *arguments(2, 1, 6, 6, 2)[1:]
     weight.zero_()[:, :, 1, 1] = 1
-    output, _, var, _ = launched(FORWARD, RUNG, x, weight, gamma, beta, 1e-5)
+    output, _, var, _ = launched(FORWARD, RUNG, x, weight, gamma, beta, 1e-5, None)
     assert (var <= 1e-10).all()
     torch.testing.assert_close(output, beta.relu().view(1, 2, 1, 1).expand_as(output), rtol=0, atol=1e-3)
 
@@ -105,7 +105,7 @@ def test_constant_images_have_no_variance_inside():
 def test_nan_reaches_every_output():
     x, weight, gamma, beta = arguments(2, 1, 4, 4, 2)
     x[1, 0, 2, 2] = torch.nan
-    output, mean, var, _ = launched(FORWARD, RUNG, x, weight, gamma, beta, 1e-5)
+    output, mean, var, _ = launched(FORWARD, RUNG, x, weight, gamma, beta, 1e-5, None)
     assert output.isnan().all() and mean.isnan().all() and var.isnan().all()
 
 
@@ -122,3 +122,34 @@ def test_separate_operations_are_the_block(format):
     for left, right in zip((*both[0], *gradients[0]), (*both[1], *gradients[1]), strict=True):
         torch.testing.assert_close(left, right)
     assert both[0][0].is_contiguous(memory_format=format)
+
+
+def test_separate_operations_are_differentiable_twice():
+    """The node of the whole block computes its forward again; through unused statistics and needs of few arguments."""
+    leaves = [tensor.double().requires_grad_() for tensor in arguments(2, 2, 5, 4, 3)]
+    assert torch.autograd.gradgradcheck(lambda *given: op._separate(*given, 1e-5, False), leaves)
+    assert torch.autograd.gradcheck(lambda *given: op._separate(*given, 1e-5, False), leaves)
+    only = [tensor.detach().requires_grad_(at == 2) for at, tensor in enumerate(leaves)]
+    made = op._separate(*only, 1e-5, False)[0]
+    (grad,) = torch.autograd.grad(made.square().sum(), only[2])
+    (expected,) = torch.autograd.grad(op.conv_block(*leaves)[0].square().sum(), leaves[2])
+    torch.testing.assert_close(grad, expected)
+
+
+def test_separate_operations_under_function_transforms():
+    given = [tensor.double() for tensor in arguments(2, 2, 5, 4, 3)]
+
+    def total(*args):
+        return op._separate(*args, 1e-5, False)[0].square().sum()
+
+    leaves = [tensor.clone().requires_grad_() for tensor in given]
+    expected = torch.autograd.grad(total(*leaves), leaves)
+    torch.testing.assert_close(torch.func.grad(total, argnums=(0, 1, 2, 3))(*given), expected)
+
+
+def test_separate_operations_name_the_wrong_argument():
+    x, weight, gamma, beta = arguments(2, 2, 5, 4, 3)
+    with pytest.raises(ValueError, match="conv_block.*gamma"):
+        op._separate(x, weight, gamma[:2], beta, 1e-5, False)
+    with pytest.raises(ValueError, match="conv_block.*weight"):
+        op._separate(x, weight[:, :1], gamma, beta, 1e-5, False)

@@ -179,7 +179,7 @@ def test_a_measured_rung_without_a_family_may_be_chosen():
 
 
 def test_the_hosts_time_decides_where_the_gpu_takes_less():
-    a, b = operands(64, 64, 64, torch.bfloat16, "tn")  # k16 copies a by operators of PyTorch, which are not replayed
+    a, b = operands(60, 64, 64, torch.bfloat16, "tn")  # k16 copies a by operators of PyTorch, which are not replayed
     times = predictions(a, b)
     pytorch, ours = times[TORCH], choice(a, b)
     assert pytorch.gpu < pytorch.host and ours.name is not None

@@ -17,7 +17,8 @@ LARGEST = 1 << 14  # product of the sizes of a case; the largest size is halved 
 NAMES = (
     "conv2d", "conv2d_backward", "conv_block", "conv_block_backward", "batch_norm", "batch_norm_backward",
     "running_statistics", "max_pool2d", "max_pool2d_backward", "avg_pool2d", "avg_pool2d_backward", "cross_entropy",
-    "cross_entropy_backward", "linear_cross_entropy", "linear_cross_entropy_backward", "linear_backward", "sgd",
+    "cross_entropy_backward", "linear_cross_entropy", "linear_cross_entropy_backward",
+    "linear_cross_entropy_gradients", "linear_backward", "sgd",
     "gather_images",
 )  # fmt: skip
 
@@ -74,17 +75,20 @@ def test_a_convolution_of_few_channels_and_many_pixels_has_direct_tiles(images, 
     assert default("conv2d", **given, padding=(1, 1)) == rung
 
 
-@pytest.mark.parametrize("channels,rung", [(1, "k05_input_moments"), (64, "k04_direct_tiles"), (65, None)])
+@pytest.mark.parametrize("channels,rung", [(1, "k05_input_moments"), (64, "k07_warpgroups"), (65, None)])
 def test_a_block_of_many_channels_is_pytorchs(channels, rung):
     given = {"input": meta(8, channels, 14, 14), "weight": meta(32, channels, 3, 3)}
     assert default("conv_block", **given, gamma=meta(32), beta=meta(32)) == rung
 
 
 @pytest.mark.parametrize("images,channels,filters,width,forward,backward", [
-    (64, 16, 32, 14, "k07_warpgroups", "k03_direct_tiles"), (128, 16, 32, 14, "k07_warpgroups", "k06_tensor_cores"),
-    (512, 16, 32, 14, "k07_warpgroups", "k06_tensor_cores"),
-    (512, 16, 64, 14, "k07_warpgroups", "k03_direct_tiles"), (512, 16, 36, 9, "k04_direct_tiles", "k03_direct_tiles"),
-    (512, 17, 32, 14, "k04_direct_tiles", "k03_direct_tiles"), (512, 8, 32, 14, "k04_direct_tiles", "k03_direct_tiles"),
+    (64, 16, 32, 14, "k09_bf16x3", "k03_direct_tiles"), (128, 16, 32, 14, "k09_bf16x3", "k09_bf16x3"),
+    (512, 16, 32, 14, "k09_bf16x3", "k09_bf16x3"),
+    (512, 16, 64, 14, "k09_bf16x3", "k03_direct_tiles"), (512, 16, 36, 9, "k04_direct_tiles", "k03_direct_tiles"),
+    (512, 17, 32, 14, "k07_warpgroups", "k07_stored_gradient"),
+    (512, 8, 32, 14, "k04_direct_tiles", "k03_direct_tiles"),
+    (64, 32, 64, 16, "k07_warpgroups", "k06_tensor_cores"), (300, 32, 64, 16, "k07_warpgroups", "k07_stored_gradient"),
+    (300, 17, 40, 16, "k04_direct_tiles", "k03_direct_tiles"),
     (512, 16, 32, 225, "k04_direct_tiles", "k03_direct_tiles"),
 ])  # fmt: skip
 def test_tensor_cores_compute_blocks_that_fill_their_tiles(images, channels, filters, width, forward, backward):
@@ -121,11 +125,11 @@ def test_windows_side_by_side_have_their_own_rung():
 
 def test_the_layout_of_a_batch_and_the_length_of_its_channels_choose_the_rung():
     for input, rung, backward in (
-        (meta(64, 3, 224, 224), "k03_split_channels", "k02_split_channels"),
+        (meta(64, 3, 224, 224), "k08_channel_parts", "k08_channel_parts"),
         (meta(64, 3, 8, 8), "k05_whole_channel", "k04_whole_channel"),
         (meta(64, 300, 64, 64), "k05_whole_channel", "k04_whole_channel"),
-        (meta(64, 3, 2, 2), None, "k04_whole_channel"), (meta(64, 300), "k04_channels_last", "k03_channels_last"),
-        (nhwc(meta(64, 3, 8, 8)), "k04_channels_last", "k03_channels_last"), (meta(4, 3, 8, 8).double(), None, None),
+        (meta(64, 3, 2, 2), None, "k04_whole_channel"), (meta(64, 300), "k07_partial_sums", "k07_partial_sums"),
+        (nhwc(meta(64, 3, 8, 8)), "k07_partial_sums", "k07_partial_sums"), (meta(4, 3, 8, 8).double(), None, None),
     ):  # fmt: skip
         with assume_sm_count(132):
             assert default("batch_norm", input=input) == rung
@@ -158,6 +162,15 @@ TILED = [
         ((1, 3, 6, 113, 3), 1), ((5, 18, 17, 15, 33), 1), ((3, 17, 34, 6, 16), 2), ((2, 100, 3, 4, 2), 1),
         ((9, 16, 6, 6, 32), 1),
     )
+] + [
+    ("bf16x3", "conv_block_backward", sizes, sms)
+    for sizes, sms in (((5, 18, 16, 14, 27), 1), ((2, 100, 4, 4, 2), 1), ((3, 16, 6, 6, 32), 4))
+] + [
+    ("bf16x3", "conv_block", sizes, sms)
+    for sizes, sms in (
+        ((1, 3, 6, 113, 3), 1), ((5, 15, 17, 15, 33), 1), ((3, 16, 34, 6, 16), 2), ((9, 16, 6, 6, 32), 1),
+        ((2, 16, 14, 14, 32), 4),
+    )
 ]  # fmt: skip
 
 
@@ -180,32 +193,33 @@ HUGE = (math.inf, math.nan, torch.finfo(torch.float32).max, 2.0**120)
 def with_huge_value(value):
     """Images with one such value, and filters of four."""
     generator = torch.Generator().manual_seed(0)
-    x, w = (torch.randn(*shape, generator=generator) for shape in ((3, 5, 6, 7), (4, 5, 3, 3)))
+    x, w = (torch.randn(*shape, generator=generator) for shape in ((3, 5, 6, 8), (4, 5, 3, 3)))
     x[1, 3, 2, 2] = value
-    return x, w * 2.0**-5, torch.randn(3, 4, 6, 7, generator=generator)
+    return x, w * 2.0**-5, torch.randn(3, 4, 6, 8, generator=generator)
 
 
-@pytest.mark.parametrize("rung", ["tensor_cores", "warpgroups"])
+@pytest.mark.parametrize("rung", ["tensor_cores", "warpgroups", "bf16x3"])
 @pytest.mark.parametrize("value", HUGE)
 def test_tensor_cores_keep_infinity_nan_and_huge_values(rung, value):
     """A block whose values do not have two finite parts of TF32 multiplies in float32; the other blocks do not."""
     block = operation.get("conv_block")
     x, w, _ = with_huge_value(value)
-    args = (x, w, torch.ones(4), torch.zeros(4), 1e-5)
+    args = (x, w, torch.ones(4), torch.zeros(4), 1e-5, None)
     outputs = block.allocate(*args)
     block.launch(block.rung(rung), outputs, *args)
     expected = torch.nn.functional.conv2d(x.double(), w.double(), padding=1).float()
     torch.testing.assert_close(outputs[3], expected, rtol=1e-5, atol=1e-5, equal_nan=True)
 
 
+@pytest.mark.parametrize("rung", ["tensor_cores", "bf16x3"])
 @pytest.mark.parametrize("value", HUGE)
-def test_gradients_on_tensor_cores_keep_infinity_nan_and_huge_values(value):
+def test_gradients_on_tensor_cores_keep_infinity_nan_and_huge_values(rung, value):
     backward = operation.get("conv_block_backward")
     x, w, grads = with_huge_value(value)  # the gradient of the convolution; the others are None
-    statistics = (torch.zeros(4), torch.ones(4), torch.zeros(3, 4, 6, 7))
-    given = (None, None, None, grads, x, w, torch.ones(4), torch.zeros(4), 1e-5, *statistics, True, None)
+    statistics = (torch.zeros(4), torch.ones(4), torch.zeros(3, 4, 6, 8))
+    given = (None, None, None, grads, x, w, torch.ones(4), torch.zeros(4), 1e-5, *statistics, True, None, None)
     found = backward.allocate(*given)
-    backward.launch(backward.rung("tensor_cores"), found, *given)
+    backward.launch(backward.rung(rung), found, *given)
     dx, dw, _ = torch.ops.aten.convolution_backward(
         grads.double(), x.double(), w.double(), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True, True, False]
     )

@@ -19,10 +19,14 @@ from warpwise.lab.verify.problem import with_copies
 from warpwise.operation import Op, UnknownRung
 
 NOT_DIFFERENTIABLE = {
+    "connected_components",  # of integers
     "gather_images",  # of uint8
+    "gibbs_sweep",  # changes its arguments, which are integers
     "histogram",  # of integers
     "kmeans_assign",  # its labels have no gradient
+    "linear_cross_entropy_gradients",  # for the last use of a loss
     "kmeans_update",  # a step of an iteration that is not differentiated
+    "layer_statistics",  # changes its arguments
     "potts_bound",  # compares fits, and is not differentiated
     "potts_em_step",  # changes its arguments
     "potts_m_step",  # a step of an iteration that is not differentiated

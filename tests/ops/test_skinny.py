@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -13,9 +15,10 @@ from warpwise import operation, ops
 from warpwise.cuda.gpu import semaphores
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import HOPPER_SHARED
-from warpwise.gemm.operands import addressable, tma_operand
+from warpwise.gemm.operands import addressable, flags, tma_operand
 from warpwise.gemm.time_model import Product
 from warpwise.ops.matmul import _triton, k16_skinny, k21_few_rows
+from warpwise.ops.matmul.model import FAMILIES
 from warpwise.ops.matmul_tf32 import k03_skinny as tf32_skinny
 from warpwise.ops.scaled_matmul import k03_skinny as fp8_skinny
 
@@ -102,7 +105,7 @@ def test_what_hopper_rungs_refuse():
         assert op.refusal(rung, a, b) is None
         assert rung.limits(a, b) is None
         assert rung.limits(a, b[:, :23]) is None, "rows of a wider matrix"
-        assert "takes an a whose rows begin on 16 bytes, not k = 39" in rung.limits(
+        assert "takes an a whose rows or columns begin on 16 bytes, not k = 39" in rung.limits(
             torch.empty(3, 39, dtype=torch.half), b[:39]
         )
         assert "takes a b whose rows or columns begin on 16 bytes" in rung.limits(
@@ -141,17 +144,18 @@ def test_what_k19_considers_fits_a_block(m, n, k, processors):
 
 
 def kernels(sizes: tuple[int, int, int]) -> set[str]:
-    """Name expressions of what k16 launches for its configurations at these sizes, in both layouts of b."""
+    """Name expressions of what k16 launches for its configurations at these sizes, in all layouts."""
     m, n, k = sizes
-    a, b = (
-        torch.empty(m, k, dtype=torch.bfloat16, device="meta"),
-        torch.empty(k, n, dtype=torch.bfloat16, device="meta"),
-    )
+    rows = torch.empty(m, k, dtype=torch.bfloat16, device="meta")
+    columns = torch.empty(k, m, dtype=torch.bfloat16, device="meta").t()
+    b = torch.empty(k, n, dtype=torch.bfloat16, device="meta")
     found = set()
-    for by_columns in (False, True):
+    for a in (rows, columns) if m % 8 == 0 else (rows,):
         with operation.assume_sm_count(132):
             names = k16_skinny.configs(a, b)[:4]
-        found |= {k16_skinny.kernel_name(a, GemmConfig.parse(name), by_columns) for name in names}
+        for b_k_major in (False, True):
+            layouts = flags(a is rows, b_k_major)
+            found |= {k16_skinny.kernel_name(a, GemmConfig.parse(name), layouts) for name in names}
     return found
 
 
@@ -179,6 +183,25 @@ def configurations() -> list:
             )
         ),
     ]
+
+
+def test_a_column_major_a_has_tiles_of_64_rows():
+    """Its boxes are 64 x 64. A tile of fewer rows copies it, by an operator of PyTorch."""
+    a, b = torch.empty(712, 24, dtype=torch.half).t(), torch.empty(712, 136, dtype=torch.half)
+    first, *_, last = k16_skinny.configs(a, b)
+    assert GemmConfig.parse(first).n == 64 and GemmConfig.parse(k16_skinny.configs(a.contiguous(), b)[0]).n < 64
+    assert GemmConfig.parse(last).n < 64
+    assert FAMILIES["k16_skinny"].replayed(first, "tn") and not FAMILIES["k16_skinny"].replayed(last, "tn")
+
+
+@pytest.mark.parametrize("config", ["64x64x64_s4_k2", pytest.param("64x128x128_s3_c1x2_k2", marks=FULL),
+                                    pytest.param("128x64x64_s4_c2x1", marks=FULL), "64x32x64_s4"])  # fmt: skip
+def test_a_column_major_a_on_a_cpu(config):
+    m, n, k = 136, 136, 264
+    a, b = integers(k, m).to(torch.half).t(), integers(k, n, seed=1).to(torch.half)
+    c = torch.full((m, n), float("nan"), dtype=torch.half)
+    k16_skinny.launch(c, a, b, config=config)
+    assert torch.equal(c, (a.double() @ b.double()).to(c.dtype))
 
 
 @pytest.mark.parametrize("transposed", [pytest.param(False, marks=FULL), True])
@@ -214,11 +237,11 @@ def test_hopper_rungs_are_exact(rung, config, dtype):
         a = integers(m, k, dtype=dtype).cuda()
         b = integers(k, n, seed=1, dtype=dtype).cuda()
         expected = (a.double() @ b.double()).to(dtype)
-        for matrix in (b, b.t().contiguous().t()):
+        for left, right in itertools.product((a, a.t().contiguous().t()), (b, b.t().contiguous().t())):
             for _ in range(2):
                 c = torch.full((m, n), float("nan"), device="cuda", dtype=dtype)
-                launch(c, a, matrix, config=config)
-                assert torch.equal(c, expected), (m, n, k, matrix.stride())
+                launch(c, left, right, config=config)
+                assert torch.equal(c, expected), (m, n, k, left.stride(), right.stride())
 
 
 @pytest.mark.gpu

@@ -11,6 +11,8 @@ from warpwise.ops._columns import geometry
 from warpwise.ops._packs import PACK_BLOCK, pack_blocks
 from warpwise.ops.reduce_sum.rungs import threads_of
 from warpwise.ops.rgb_to_grayscale.rungs import pack_bytes
+from warpwise.ops.softmax._columns import cluster_geometry
+from warpwise.ops.softmax._columns import geometry as softmax_geometry
 from warpwise.ops.softmax._launch import row_tile
 
 SMS = 132
@@ -32,16 +34,16 @@ def matrix(rows, columns, dtype=torch.float32):
         (2000000, 1, None),
         (1, 100000, "k08_fitted_blocks"),
         (4, 1000000, "k07_strips"),
-        (4, 100000, "k08_fitted_blocks"),
-        (14143, 5, "k08_fitted_blocks"),
+        (4, 100000, "k10_short_sides"),
+        (14143, 5, "k10_short_sides"),
         (20, 25219, "k08_fitted_blocks"),
-        (100000, 65, "k07_strips"),
+        (100000, 65, "k09_unaligned_tiles"),
         (70, 7573, "k04_padded_tile"),
         (5, 40, "k08_fitted_blocks"),
         (64, 100000, "k05_register_blocks"),
         (200, 300, "k04_padded_tile"),
         (4096, 4096, "k05_register_blocks"),
-        (4095, 4097, "k06_triton"),
+        (4095, 4097, "k09_unaligned_tiles"),
     ],
 )
 def test_a_thin_transpose_is_not_tiled(rows, columns, rung):
@@ -59,7 +61,10 @@ def test_strips_and_fitted_blocks_of_every_width(few, dtype, sms):
                 x = values.view(shape)
                 if min(shape) <= 128:
                     assert torch.equal(ops.transpose(x, rung="k07"), x.t())
+                if min(shape) <= 8:
+                    assert torch.equal(ops.transpose(x, rung="k10"), x.t())
                 assert torch.equal(ops.transpose(x, rung="k08"), x.t())
+                assert torch.equal(ops.transpose(x, rung="k09"), x.t())
 
 
 def test_another_dimension_is_summed_without_a_copy():
@@ -94,6 +99,27 @@ def test_blocks_cover_columns(columns, length, itemsize):
         assert threads // width * values >= length, "one batch"
 
 
+@pytest.mark.parametrize("itemsize,packed", [(2, 1), (2, 2), (4, 1)])
+@pytest.mark.parametrize("columns", [2, 30, 100, 1000, 5000, 131072])
+@pytest.mark.parametrize("length", [1, 2, 17, 100, 1100, 3000, 131072])
+def test_blocks_of_softmax_cover_columns(columns, length, itemsize, packed):
+    clusters = cluster_geometry(columns, length, itemsize, packed, SMS)
+    for shape in filter(None, (softmax_geometry(columns, length, itemsize, packed, SMS), clusters)):
+        assert shape.lanes * shape.height <= shape.threads <= 1024 and shape.parts * shape.share >= length
+        if shape is clusters:
+            assert shape.height * shape.values >= shape.share and shape.lanes * packed <= 64
+        elif shape.parts > 1:
+            blocks = cdiv(columns, shape.lanes * packed) * shape.parts
+            assert blocks <= 4 * SMS and (shape.parts - 1) * shape.share < length
+
+
+def test_long_columns_are_held_by_a_cluster():
+    for rows, columns, held in ((2589, 450, True), (1103, 72, True), (64, 906, False), (30000, 10000, False)):
+        x = matrix(rows, columns)
+        assert (default("softmax", x, 0) == "k10_cluster_columns") == held
+        assert (default("softmax_backward", x, x, 0) == "k09_cluster_columns") == held
+
+
 @pytest.mark.parametrize("plane,rung", [((16, 16), "k02_planar_packs"), ((5, 7), "k05_shifted_words")])
 def test_unaligned_planes_are_shifted(plane, rung):
     assert default("rgb_to_grayscale", torch.empty(2, 3, *plane, dtype=torch.uint8)) == rung
@@ -116,7 +142,7 @@ def test_elementwise_kernels_compute_every_element(dtype):
             assert torch.equal(ops.square(x, rung="k03"), x.square())
 
 
-@pytest.mark.parametrize("pixels,bytes", [(24211, 4), (2**20, 4), (2**21, 8), (2**24, 16)])
+@pytest.mark.parametrize("pixels,bytes", [(24211, 4), (2**17, 4), (2**18, 8), (2**21, 8), (2**24, 16)])
 def test_packs_of_small_images_are_small(pixels, bytes):
     with assume_sm_count(SMS):
         assert pack_bytes(torch.empty(pixels, dtype=torch.uint8, device="meta")) == bytes

@@ -102,8 +102,18 @@ def _train(
         raise click.ClickException(f"--resume: there is no checkpoint {path}") from error
     except (data.DataError, CheckpointError, ValueError) as error:
         raise click.ClickException(str(error)) from error
+    try:
+        return _run(console, trainer, first, resume, path, plots, profile)
+    finally:
+        trainer.release()
+
+
+def _run(
+    console: Console, trainer: Trainer, first: bool, resume: bool, path: Path, plots: Path | None, profile: bool
+) -> int:
+    """Train, draw and profile; the exit code."""
     _introduce(console, trainer, resume)
-    done = trainer.epoch >= settings.epochs
+    done = trainer.epoch >= trainer.settings.epochs
     try:
         trainer.run(
             lambda trainer, step: _progress(console, trainer, step),

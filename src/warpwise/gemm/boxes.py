@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from warpwise.gemm.config import GemmConfig, parsed
-from warpwise.gemm.limits import HOPPER_SHARED, grid_of_tiles, requires_k, requires_tma
+from warpwise.gemm.limits import HOPPER_SHARED, grid_of_tiles, requires_hopper, requires_k, requires_tma
 from warpwise.gemm.time_model import Family, persistent
 from warpwise.operation import sm_count
 
@@ -17,7 +17,7 @@ TILES = parsed(
     "64x256x64_w4_s4", "64x128x64_w4_s4", "64x64x64_w4_s4",
 )  # fmt: skip
 # Three stages are as fast as four. Descriptors are encoded in each call.
-FAMILY = Family(lambda config: persistent(config)._replace(stages=4), replayed=lambda kind: False)
+FAMILY = Family(lambda config: persistent(config)._replace(stages=4), replayed=lambda config, kind: False)
 configs = FAMILY.configs(lambda product: TILES)
 
 
@@ -59,17 +59,23 @@ def tma_limit(name: str, matrices: torch.Tensor) -> str | None:
     return f"takes {name} that begins on 16 bytes" if matrices.data_ptr() % 16 else None
 
 
-def product_limit(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """The reason why TMA cannot load a (..., M, K) and b (..., K, N) and store their product, or None."""
+def product_limit(a: torch.Tensor, b: torch.Tensor, names: tuple[str, str, str] = ("a", "b", "n")) -> str | None:
+    """The reason why TMA cannot load a (..., M, K) and b (..., K, N) and store their product, or None. ``names``: those
+    of a, b and n."""
     unit = 16 // a.element_size()
     if b.shape[-1] % unit:
-        return f"takes n in multiples of {unit}, so that rows of C begin on 16 bytes, not {b.shape[-1]}"
-    return requires_k(a.shape[-1]) or tma_limit("a", a) or tma_limit("b", b)
+        return f"takes {names[2]} in multiples of {unit}, so that rows of C begin on 16 bytes, not {b.shape[-1]}"
+    return requires_k(a.shape[-1]) or tma_limit(names[0], a) or tma_limit(names[1], b)
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """The limit: a GPU with TMA, and matrices that it can address."""
     return requires_tma(a) or product_limit(a, b) or grid_of_tiles(a, b)
+
+
+def warpgroup_limit(a: torch.Tensor, b: torch.Tensor, names: tuple[str, str, str] = ("a", "b", "n")) -> str | None:
+    """The limit of kernels that load by TMA and multiply by wgmma: a Hopper GPU, and matrices that TMA can address."""
+    return requires_hopper(a) or product_limit(a, b, names) or grid_of_tiles(a, b)
 
 
 def _strides(matrices: torch.Tensor) -> tuple[int, int, list[int]]:

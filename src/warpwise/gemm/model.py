@@ -150,7 +150,7 @@ class Model:
         if (family := self.families.get(rung)) is None:
             return 1e-6 * (host.rung + host.launch)
         more = host.launch * (family.launches(config, kind) - 1)
-        return 1e-6 * (host.rung + more if family.replayed(kind) else host.unrecorded)
+        return 1e-6 * (host.rung + more if family.replayed(config, kind) else host.unrecorded)
 
     def choice(
         self, op: Op, args: Sequence[Any], kind: str, sizes: Mapping[str, int], device: Device, here: bool,

@@ -209,9 +209,9 @@ class Family:
     """The description of a rung: ``geometry(config)``, and the other work of a call.
 
     ``words(product, kind)``: bytes of a load of a and of b. ``copied(product, kind)``: elements that passes before the
-    product copy. ``launches(config, kind)``: kernels of a call. ``replayed(kind)``: False if a call runs operators of
-    torch, so that its launches are not replayed. ``like``: the rung of matmul with the same main loop, whose
-    coefficients are used until this one is measured. ``units``: the key in ``NOMINAL``, if it is not the dtype's.
+    product copy. ``launches(config, kind)``: kernels of a call. ``replayed(config, kind)``: False if a call runs
+    operators of torch, so that its launches are not replayed. ``like``: the rung of matmul with the same main loop,
+    whose coefficients are used until this one is measured. ``units``: the key in ``NOMINAL``, if it is not the dtype's.
     ``config``: the configuration of a rung that has only one.
     """
 
@@ -219,7 +219,7 @@ class Family:
     words: Callable[[Product, str], tuple[int, int]] = lambda product, kind: (16, 16)
     copied: Callable[[Product, str], int] = lambda product, kind: 0
     launches: Callable[[str, str], int] = lambda config, kind: 1
-    replayed: Callable[[str], bool] = lambda kind: True
+    replayed: Callable[[str, str], bool] = lambda config, kind: True
     like: str = ""
     units: str = ""
     config: str = ""

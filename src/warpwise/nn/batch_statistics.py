@@ -26,6 +26,15 @@ class _Sum(torch.autograd.Function):
         return total, None
 
 
+def average(tensor: torch.Tensor, group: ProcessGroup) -> torch.Tensor:
+    """Replace ``tensor`` by its average over all processes, and return it."""
+    if dist.get_backend(group) == "nccl":
+        dist.all_reduce(tensor, dist.ReduceOp.AVG, group)
+        return tensor
+    dist.all_reduce(tensor, group=group)
+    return tensor.div_(dist.get_world_size(group))
+
+
 def batch_norm_over(
     group: ProcessGroup, input: torch.Tensor, gamma: torch.Tensor | None, beta: torch.Tensor | None, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch.distributed import ProcessGroup
 
-from warpwise.nn.batch_statistics import batch_norm_over
-from warpwise.nn.branch import aside
+from warpwise.cuda.gpu.branch import aside
+from warpwise.nn.batch_statistics import average, batch_norm_over
 from warpwise.ops.avg_pool2d.op import avg_pool2d
-from warpwise.ops.batch_norm.op import batch_norm, running_statistics
+from warpwise.ops.batch_norm.op import batch_norm, layer_statistics, running_statistics
 from warpwise.ops.conv2d.op import conv2d
-from warpwise.ops.conv_block.op import conv_block
+from warpwise.ops.conv_block import over_processes
+from warpwise.ops.conv_block.op import conv_block, patch_moments
 from warpwise.ops.max_pool2d.op import max_pool2d
 
 
@@ -91,6 +93,8 @@ class Update:
 @torch.no_grad()
 def update_running(updates: Sequence[Update]) -> None:
     """Update the running statistics of layers, on a GPU in one launch; those of a cumulative average layer by layer."""
+    if len(updates) == 1 and _updates_layer(updates[0]):
+        return
     together: dict[bool, list[Update]] = {True: [], False: []}  # with and without a bias
     for update in updates:
         norm = update.norm
@@ -116,6 +120,17 @@ def update_running(updates: Sequence[Update]) -> None:
                 [one.norm.momentum or 0.0 for one in group],
                 [one.correction for one in group],
             )
+
+
+def _updates_layer(update: Update) -> bool:
+    """Update the statistics of one layer with less host time than those of a list, if dtypes and momentum allow it."""
+    norm, mean, var = update.norm, update.mean, update.var
+    running = norm.running_mean
+    if running is None or norm.momentum is None or not norm.track_running_stats or running.dtype != mean.dtype:
+        return False
+    statistics = (_present(norm.running_var), _present(norm.num_batches_tracked), mean, var, update.bias)
+    layer_statistics(running, *statistics, norm.momentum, update.correction)
+    return True
 
 
 def _present(tensor: torch.Tensor | None) -> torch.Tensor:
@@ -153,7 +168,8 @@ class ConvBlock(torch.nn.Module):
     parameters and running statistics, so the state dict is that of ``torch.nn.Sequential`` with modules called conv,
     norm, relu and pool. Batch normalisation cancels the bias of ``conv``, which therefore changes only the running
     mean and gets no gradient (PyTorch's gradient is 0 up to rounding). In evaluation, four separate operations compute
-    the block with running statistics; in ``DataParallel``, with the statistics of all processes.
+    the block with running statistics. In ``DataParallel`` the statistics are those of the batches of all processes:
+    the fused kernels exchange their sums, and four separate operations compute what the kernels do not take.
     """
 
     def __init__(
@@ -169,6 +185,25 @@ class ConvBlock(torch.nn.Module):
         super().__init__()
         self.conv = Conv2d(in_channels, out_channels, 3, padding=1, bias=bias, device=device, dtype=dtype)
         self.norm = BatchNorm2d(out_channels, eps, momentum, device=device, dtype=dtype)
+        self._prepared: tuple[torch.Tensor, int, torch.Tensor | None] | None = None
+
+    def prepare(self, input: torch.Tensor) -> None:
+        """Compute what depends on ``input`` alone, for the next call with this tensor."""
+        self._prepared = (input, input._version, self._computed_moments(input)) if self.training else None
+
+    def _computed_moments(self, input: torch.Tensor) -> torch.Tensor | None:
+        """The moments of ``input``, in ``DataParallel`` of the inputs of all processes, where kernels take them."""
+        moments, group = patch_moments(input), self.norm.statistics_over
+        if moments is not None and group is not None:
+            over_processes.average_moments(moments, functools.partial(average, group=group))
+        return moments
+
+    def _moments(self, input: torch.Tensor) -> torch.Tensor | None:
+        """The moments of ``prepare``, which are used once, or None: one process computes them in ``conv_block``."""
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None and prepared[0] is input and prepared[1] == input._version:
+            return prepared[2]
+        return None if self.norm.statistics_over is None else self._computed_moments(input)
 
     def forward(self, input: torch.Tensor, updates: list[Update] | None = None) -> torch.Tensor:
         """The block's output. In training the running statistics are updated, or appended to ``updates``."""
@@ -180,10 +215,16 @@ class ConvBlock(torch.nn.Module):
             raise ValueError(f"ConvBlock: expected several values per channel to train with, got {tuple(input.shape)}")
         weight, gamma, beta = self.conv.weight, self.norm.weight, self.norm.bias
         bias = None if self.conv.bias is None else self.conv.bias.detach()
-        if self.norm.statistics_over is not None:
+        group, moments = self.norm.statistics_over, self._moments(input)
+        if group is None or moments is not None:
+            output, mean, var = conv_block(input, weight, gamma, beta, self.norm.eps, self.conv.tf32, moments)
+        elif over_processes.takes(input, weight, gamma, beta, self.norm.eps):
+            averages = functools.partial(average, group=group)
+            output, mean, var = over_processes.conv_block_over(averages, input, weight, gamma, beta, self.norm.eps)
+        else:
             convolved = conv2d(input, weight, None, 1, 1, tf32=self.conv.tf32)
             return max_pool2d(torch.relu(self.norm.by_batch(convolved, bias, count)), 2)
-        output, mean, var = conv_block(input, weight, gamma, beta, self.norm.eps, self.conv.tf32)
+        count *= 1 if group is None else group.size()
         update = Update(self.norm, mean.detach(), var.detach(), bias, count)
         if updates is None:
             update_running([update])
@@ -205,3 +246,11 @@ class Sequential(torch.nn.Sequential):
         if updates:
             aside(lambda: update_running(updates), updates)
         return input
+
+
+def prepare(model: torch.nn.Module, input: torch.Tensor) -> None:
+    """Call ``prepare`` of the first layer of ``model`` if it is a ``ConvBlock``."""
+    while isinstance(model, torch.nn.Sequential) and len(model):
+        model = model[0]
+    if isinstance(model, ConvBlock):
+        model.prepare(input)

@@ -79,6 +79,7 @@ class _Bucket:
         self.sent: list[torch.nn.Parameter] = []  # parameters whose gradients are in the all-reduce
         self.sums: torch.Tensor | None = None
         self.work: Work | None = None
+        self.averages = False
 
     def computed(self, param: torch.Tensor) -> None:
         """Count a computed gradient; start the all-reduce when all gradients of the bucket are computed."""
@@ -91,13 +92,15 @@ class _Bucket:
         self.sent = [param for param in self.params if param.grad is not None]
         if self.work is None and self.sent:
             self.sums = torch.cat([param.grad.reshape(-1) for param in self.sent if param.grad is not None])
-            self.work = dist.all_reduce(self.sums, group=self.group, async_op=True)
+            self.averages = dist.get_backend(self.group) == "nccl"  # gloo only adds
+            kind = dist.ReduceOp.AVG if self.averages else dist.ReduceOp.SUM
+            self.work = dist.all_reduce(self.sums, kind, self.group, async_op=True)
 
     def finish(self, size: int) -> None:
         """Wait for the all-reduce, and set each gradient to its part of the averaged bucket."""
         if self.work is not None and self.sums is not None:
             self.work.wait()
-            average = self.sums.div_(size)
+            average = self.sums if self.averages else self.sums.div_(size)
             for param, part in zip(self.sent, average.split([param.numel() for param in self.sent]), strict=True):
                 param.grad = part.view_as(param)
         self.ready, self.work, self.sums = 0, None, None

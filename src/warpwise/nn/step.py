@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
+import torch.distributed as dist
 
 from warpwise.cuda.gpu import semaphores
-from warpwise.nn.branch import branch, join
+from warpwise.cuda.gpu.branch import aside, branch, join
+from warpwise.nn.convolution import prepare
 from warpwise.nn.loss import loss_of
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -36,6 +38,9 @@ class CompiledStep:
     optimizer's state, and captures a CUDA graph. Each call copies the arguments to the graph's memory (a tensor that is
     given twice once) and replays the graph. The returned loss is memory of the graph, which the next call overwrites. A
     graph is captured again if a setting of the optimizer has changed. On a CPU each call runs the step without a graph.
+
+    In a graph, kernels that nothing else in the step waits for run beside the others, on a second stream: the running
+    statistics, the gradients of parameters where only the optimizer reads them, and the next batch of ``many``.
     """
 
     def __init__(
@@ -74,19 +79,50 @@ class CompiledStep:
             at += max(1, several)
         return torch.cat(losses)
 
+    def release(self) -> None:
+        """Free the captured graphs; the next call captures again.
+
+        A process group of NCCL cannot be destroyed while a graph contains its collectives: ``destroy_process_group``
+        would wait forever.
+        """
+        if self._captured:
+            torch.cuda.synchronize()
+        for captured in self._captured.values():
+            captured.graph.reset()
+        self._captured.clear()
+
     def captures(self, inputs: Sequence[torch.Tensor]) -> bool:
         """True if a call with these tensors replays a graph."""
         return self.graph and inputs[0].is_cuda
 
     def eager(self, *inputs: torch.Tensor) -> torch.Tensor:
         """The step without a graph."""
-        input, target = inputs if self.batch is None else self.batch(*inputs)
-        self.optimizer.zero_grad(set_to_none=True)
-        value = loss_of(self.model, self.loss, input, target)
-        value.backward(self._one(value))
-        join()
-        self.optimizer.step()
-        return value.detach()
+        return self._steps([inputs])[0]
+
+    def _steps(self, given: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
+        """A step for each of ``given``; the losses before them. The next batch is computed beside the loss.
+
+        With few images a loss leaves most of the GPU idle.
+        """
+        batches: list[tuple[torch.Tensor, torch.Tensor]] = []
+        losses = []
+
+        def next_batch() -> None:
+            if len(batches) < len(given):
+                inputs = given[len(batches)]
+                input, target = inputs if self.batch is None else self.batch(*inputs)
+                prepare(self.model, input)
+                batches.append((input, target))
+
+        next_batch()
+        for at in range(len(given)):
+            self.optimizer.zero_grad(set_to_none=True)
+            value = loss_of(self.model, self.loss, *batches[at], lambda: aside(next_batch, None), of_one=True)
+            value.backward(self._one(value))
+            join({value.data_ptr(), *(param.grad.data_ptr() for param in self._params() if param.grad is not None)})
+            self.optimizer.step()
+            losses.append(value.detach())
+        return losses
 
     def _replayed(self, inputs: Sequence[torch.Tensor], several: int) -> torch.Tensor:
         """The loss of a step, or the losses of ``several`` steps, by a graph."""
@@ -138,12 +174,27 @@ class CompiledStep:
                     else:  # state of the optimizer that its first step created
                         tensor.zero_()
         torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        self.optimizer.zero_grad(set_to_none=True)
-        with semaphores.of_graph(kept[0].device) as zeros, torch.cuda.graph(graph), branch():
-            values = [self.eager(*given) for given in steps]
-            value = torch.stack(values) if several else values[0]
+        # NCCL's own thread makes calls that a capture of all threads forbids.
+        mode = "thread_local" if dist.is_available() and dist.is_initialized() else "global"
+        for gradients in (self._only_optimizer_reads(), False):
+            graph = torch.cuda.CUDAGraph()
+            self.optimizer.zero_grad(set_to_none=True)
+            capture = torch.cuda.graph(graph, capture_error_mode=mode)
+            with semaphores.of_graph(kept[0].device) as zeros, capture, branch(gradients) as beside:
+                values = self._steps(steps)
+                value = torch.stack(values) if several else values[0]
+            if not beside.conflict:
+                break
         return _Captured(graph, kept, value, zeros)
+
+    def _params(self) -> Iterator[torch.Tensor]:
+        return (param for group in self.optimizer.param_groups for param in group["params"])
+
+    def _only_optimizer_reads(self) -> bool:
+        """True if neither hooks nor other processes read the gradients of parameters during a backward."""
+        hooks = ((param._backward_hooks, param._post_accumulate_grad_hooks) for param in self._params())
+        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+        return not distributed and not any(map(any, hooks))
 
     def _state(self) -> list[torch.Tensor]:
         """Parameters, buffers, then the tensors of the optimizer's state."""

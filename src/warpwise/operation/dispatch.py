@@ -49,11 +49,12 @@ Plan = Callable[..., Any]
 _AUTOCAST = {"cuda": is_autocast_enabled, "cpu": functools.partial(is_autocast_enabled, "cpu")}  # by type of device
 
 
-def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
-    """Register the library operator of ``op`` and return ``call(*args, rung=None)`` and ``planned(*args)``.
+def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Rung | None]]:
+    """Register the library operator of ``op`` and return ``call(*args, rung=None)``, ``every`` and ``planned(*args)``.
 
-    Both take all arguments of the schema by position. ``planned`` returns the chosen rung; None is PyTorch. ``call``
-    raises the errors of ``spec.check``, ``UnknownRung``, and ``ValueError`` if ``rung`` does not take the arguments.
+    All take all arguments of the schema by position. ``every`` is ``call``, but also returns the saved outputs;
+    ``planned`` returns the chosen rung; None is PyTorch. ``call`` raises the errors of ``spec.check``,
+    ``UnknownRung``, and ``ValueError`` if ``rung`` does not take the arguments.
     """
     spec = op.spec
     plans = Plans()
@@ -173,7 +174,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Rung | None]]:
 
     call = plans.call if everything else lambda *args, rung=None: public(plans.call(*args, rung=rung))
     call.__name__ = call.__qualname__ = op.name
-    return call, planned
+    return call, plans.call, planned
 
 
 class KernelPlan:

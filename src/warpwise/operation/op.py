@@ -38,6 +38,8 @@ class Op:
     tables: Tables | None = None
     call: Callable[..., Any] = field(init=False, repr=False, compare=False)
     """``call(*args, rung=None)`` with all arguments in the schema's order; the typed public functions call it."""
+    every: Callable[..., Any] = field(init=False, repr=False, compare=False)
+    """``call``, but with the saved outputs in the result."""
     planned: Callable[..., Rung | None] = field(init=False, repr=False, compare=False)
     """``planned(*args)``: the chosen rung for these arguments, or None for PyTorch, cached by key."""
 
@@ -47,14 +49,13 @@ class Op:
 
     def __getattr__(self, name: str) -> Any:
         """Build the dispatcher at its first use, which registers the library operator."""
-        if name not in ("call", "planned"):
+        if name not in ("call", "every", "planned"):
             raise AttributeError(f"Op has no attribute {name!r}")
         if torch.compiler.is_compiling():
             reason = "torch.compile cannot trace the first call of an Op that is not registered"
             raise RuntimeError(f"{self.name}: {reason}; pass it to warpwise.operation.register")
-        call, planned = dispatcher(self)
-        object.__setattr__(self, "call", call)
-        object.__setattr__(self, "planned", planned)
+        for built, function in zip(("call", "every", "planned"), dispatcher(self), strict=True):
+            object.__setattr__(self, built, function)
         return self.__dict__[name]
 
     def fill(self, outputs: Sequence[torch.Tensor | Unsized | None], *args: Any) -> bool:

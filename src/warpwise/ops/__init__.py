@@ -8,20 +8,26 @@ operations with ``warpwise.operation``.
 
 from warpwise.ops.addmm.op import addmm
 from warpwise.ops.avg_pool2d.op import avg_pool2d, avg_pool2d_backward
-from warpwise.ops.batch_norm.op import batch_norm, batch_norm_backward, running_statistics
+from warpwise.ops.batch_norm.op import batch_norm, batch_norm_backward, layer_statistics, running_statistics
 from warpwise.ops.batched_matmul.op import batched_matmul
+from warpwise.ops.connected_components.op import connected_components
 from warpwise.ops.conv2d.op import conv2d, conv2d_backward
 from warpwise.ops.conv_block.op import conv_block, conv_block_backward
 from warpwise.ops.cross_entropy.op import cross_entropy, cross_entropy_backward
 from warpwise.ops.gather_images.op import gather_images
 from warpwise.ops.gaussian_blur.op import gaussian_blur, gaussian_blur_backward
+from warpwise.ops.gibbs_sweep.op import gibbs_sweep
 from warpwise.ops.grouped_matmul.op import grouped_matmul, grouped_matmul_backward
 from warpwise.ops.histogram.op import histogram
 from warpwise.ops.kmeans_assign.op import kmeans_assign
 from warpwise.ops.kmeans_update.op import kmeans_update
 from warpwise.ops.linear.op import activation_backward, linear
 from warpwise.ops.linear_backward.op import linear_backward
-from warpwise.ops.linear_cross_entropy.op import linear_cross_entropy, linear_cross_entropy_backward
+from warpwise.ops.linear_cross_entropy.op import (
+    linear_cross_entropy,
+    linear_cross_entropy_backward,
+    linear_cross_entropy_gradients,
+)
 from warpwise.ops.matmul.op import matmul
 from warpwise.ops.matmul_tf32.op import matmul_tf32
 from warpwise.ops.matrix_add.op import matrix_add
@@ -49,6 +55,7 @@ __all__ = [
     "batch_norm",
     "batch_norm_backward",
     "batched_matmul",
+    "connected_components",
     "conv2d",
     "conv2d_backward",
     "conv_block",
@@ -58,15 +65,18 @@ __all__ = [
     "gather_images",
     "gaussian_blur",
     "gaussian_blur_backward",
+    "gibbs_sweep",
     "grouped_matmul",
     "grouped_matmul_backward",
     "histogram",
     "kmeans_assign",
     "kmeans_update",
+    "layer_statistics",
     "linear",
     "linear_backward",
     "linear_cross_entropy",
     "linear_cross_entropy_backward",
+    "linear_cross_entropy_gradients",
     "matmul",
     "matmul_tf32",
     "matrix_add",

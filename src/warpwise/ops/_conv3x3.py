@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 
 from warpwise import cuda
+from warpwise.cuda.gpu.branch import gradients_aside
 from warpwise.operation import cdiv
 
 THREADS = 256  # kConvThreads
@@ -89,7 +90,7 @@ def few_tile(channels: int, h: int, w: int) -> Tile:
 
     fitting = max(rows for rows in range(2, 18, 2) if rows == 2 or floats(rows) <= MOST_FLOATS)
     rows = _even_bands(h, fitting)
-    return Tile(rows, 0, cdiv(h, rows), 1, 4 * floats(rows) + 8 * CHANNEL_BYTES)
+    return Tile(rows, 0, cdiv(h, rows), 1, 4 * floats(rows) + 16 * CHANNEL_BYTES)
 
 
 class Weights(NamedTuple):
@@ -109,15 +110,16 @@ class Weights(NamedTuple):
 
 
 def weights(n: int, c: int, h: int, w: int, k: int, sms: int) -> Weights:
-    """The geometry of dw for ``sms`` SMs: one block with large tiles per SM, or four with small tiles."""
+    """The geometry of dw for ``sms`` SMs: one block with large tiles per SM; with small tiles as many as fit."""
     channels = 1 if c == 1 else 4 if c <= 4 else 16
     if channels == 16:
         filters = 1 if k <= 16 else 2
         tile = weight_tile(filters, h, w)
         tiles, wanted = cdiv(c, 16) * cdiv(k, 16 * filters) * tile.sides, sms
     else:
-        filters, tile = 1, few_tile(channels, h, w)
-        tiles, wanted = cdiv(k, 8), 4 * sms
+        filters = 2 if channels > 1 and k > 8 else 1
+        tile = few_tile(channels, h, w)
+        tiles, wanted = cdiv(k, 8 * filters), (4 if channels == 1 else 2) * sms
     units = n * tile.bands
     share = cdiv(units, max(1, min(units, wanted // tiles)))
     splits = cdiv(units, share)
@@ -130,6 +132,6 @@ def flags(*values: bool) -> str:
 
 
 def add_parts(module: Any, parts: torch.Tensor, sums: torch.Tensor) -> None:
-    """Launch conv_add_parts of ``module``: ``sums`` = the sum over the first dimension of ``parts``."""
+    """``sums``, gradients of parameters, = the sum of ``parts`` over dimension 0, by conv_add_parts of ``module``."""
     kernel = module["warpwise::conv_add_parts"][cdiv(sums.numel(), 32), 1024]
-    kernel(parts, cuda.out(sums), sums.numel(), parts.shape[0])
+    gradients_aside(lambda to: kernel(parts, cuda.out(to), to.numel(), parts.shape[0]), [sums], parts)

@@ -43,7 +43,7 @@ def mma_limits(input: torch.Tensor) -> str | None:
     return requires_ampere(input)
 
 
-def fills_tiles(channels: int, filters: int, rows: int = 2 * PLANES) -> bool:
-    """True where tiles of 16 channels and ``rows`` filters have little padding."""
+def fills_tiles(channels: int, filters: int, rows: int = 2 * PLANES, most: float = 1.5) -> bool:
+    """True where tiles of 16 channels and ``rows`` filters have little padding: up to ``most`` times the products."""
     padded = PLANES * cdiv(channels, PLANES) * rows * cdiv(filters, rows)
-    return padded <= 1.5 * channels * filters
+    return padded <= most * channels * filters

@@ -12,6 +12,7 @@ from tests.processes import in_processes
 
 from warpwise.apps.clustering import SpatialMixture, generators, grid
 from warpwise.apps.clustering.parallel import morton_blocks
+from warpwise.apps.clustering.ranks import block_of
 
 SHAPE = (24, 20)
 DATA = generators.layered(1.2, SHAPE, n_domains=3, n_features=4)
@@ -35,8 +36,13 @@ def fits(group: Any = None) -> dict[str, Any]:
 
 
 def write(rank: int, folder: Path) -> None:
-    """The fits of a process, to a file of ``folder``."""
-    np.savez(folder / f"{rank}.npz", **fits(torch.distributed.group.WORLD))
+    """The fits of a process, to a file of ``folder``. All processes raise the error of a value that one of them has."""
+    group = torch.distributed.group.WORLD
+    np.savez(folder / f"{rank}.npz", **fits(group))
+    wrong = DATA.X.copy()
+    wrong[0, 0] = np.nan
+    with pytest.raises(ValueError, match="finite"):
+        SpatialMixture(3, random_state=0).fit(wrong, shape=SHAPE, group=group)
 
 
 def test_labels_of_two_processes_are_those_of_one(tmp_path: Path) -> None:
@@ -49,6 +55,31 @@ def test_labels_of_two_processes_are_those_of_one(tmp_path: Path) -> None:
                     assert np.array_equal(found[name], value), name
                 else:
                     assert np.allclose(found[name], value, rtol=1e-3, atol=1e-3), name
+
+
+def test_blocks_of_a_graph_cover_its_points_and_agree_on_what_they_exchange() -> None:
+    graph = grid((9, 14))
+    blocks = [block_of(graph, rank, 3) for rank in range(3)]
+    assert torch.cat([block.ids[: block.own] for block in blocks]).sort().values.equal(torch.arange(126))
+    assert all(graph.blocks[rank, 3] is block for rank, block in enumerate(blocks))
+    for colour in range(4):
+        for to in range(3):
+            swap = blocks[to].swaps[colour]
+            assert isinstance(swap.fetched, slice)
+            begin = swap.fetched.start
+            for peer in range(3):
+                count, other = swap.fetched_from[peer], blocks[peer].swaps[colour]
+                before = sum(other.sent_to[:to])
+                sent = blocks[peer].ids[other.sent[before : before + count]]
+                assert other.sent_to[to] == count
+                assert blocks[to].ids[begin : begin + count].equal(sent)
+                begin += count
+    for block in blocks:
+        rows = block.graph.rows
+        pairs = torch.stack([block.ids[rows], block.ids[block.graph.columns]], 1)
+        own = torch.isin(graph.rows, block.ids[: block.own])
+        expected = torch.stack([graph.rows[own], graph.columns[own]], 1)
+        assert torch.unique(pairs, dim=0).equal(torch.unique(expected, dim=0))
 
 
 def test_morton_blocks() -> None:

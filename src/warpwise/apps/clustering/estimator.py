@@ -48,6 +48,20 @@ class Estimator(ClusterMixin, BaseEstimator):
         checked = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_all_finite=finite)
         return torch.from_numpy(checked if checked.flags.writeable else checked.copy()).to(device)
 
+    def _uncopied(self, X: Any) -> Any:
+        """X itself if it is a tensor or an array of floats (N, D), otherwise a NumPy array. Its values are not checked.
+
+        Raises ``ValueError`` for another shape.
+        """
+        if isinstance(X, torch.Tensor):
+            X = X.detach()
+        elif not (isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64)):
+            return self._features(X, reset=True, device=torch.device("cpu")).numpy()
+        if X.ndim != 2 or not X.shape[0] or not X.shape[1]:
+            raise ValueError(f"X: expected (N, D) with N and D of at least 1, a 2D array, got {tuple(X.shape)}")
+        validate_data(self, X, reset=True, skip_check_array=True)
+        return X
+
     def _checked(self, X: torch.Tensor, reset: bool) -> torch.Tensor:
         """X (N, D) itself, checked on its own device."""
         if X.dim() != 2 or not X.numel():
@@ -97,12 +111,12 @@ def check_flag(name: str, value: Any) -> bool:
     return value is True
 
 
-def check_distinct(X: torch.Tensor, k: int, name: str) -> None:
+def check_distinct(X: torch.Tensor | np.ndarray[Any, Any], k: int, name: str) -> None:
     """Raise ``ValueError`` if X (N, D) has fewer than ``k`` distinct rows."""
     if X.shape[0] < k:
         raise ValueError(f"{name}: expected at most n_samples={X.shape[0]}, got {k}")
-    distinct = torch.unique(X[: 16 * k].cpu(), dim=0).shape[0]
+    distinct = torch.unique(torch.as_tensor(X[: 16 * k]).cpu(), dim=0).shape[0]
     if distinct < k:
-        distinct = torch.unique(X, dim=0).shape[0]
+        distinct = torch.unique(torch.as_tensor(X), dim=0).shape[0]
     if distinct < k:
         raise ValueError(f"{name}: expected at most {distinct}, the number of distinct rows of X, got {k}")

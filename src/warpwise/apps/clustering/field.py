@@ -6,7 +6,7 @@ of domain k has type c with probability mix_kc, and its features have the densit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import accumulate, pairwise
 
 import torch
@@ -86,7 +86,7 @@ class MeanField:
     def update_domains(self, estimate: bool = False) -> None:
         """Update all colours. With ``estimate`` also compute what ``update_beta`` needs."""
         found = [self._step(part, estimate) for part in self.parallel.steps(self.q, self.bounds)]
-        counts, sums, slopes = self.parallel.sums(*(_added(parts) for parts in zip(*found, strict=True)))
+        counts, sums, slopes = self.parallel.total(found)
         self._moments = None if counts is None or sums is None else (counts, sums)
         if slopes is not None:
             self._derivatives = slopes
@@ -255,8 +255,3 @@ class MeanField:
                     return iteration
                 labels = new
         return iterations
-
-
-def _added(parts: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
-    given = [part for part in parts if part is not None]
-    return sum(given[1:], given[0]) if given else None

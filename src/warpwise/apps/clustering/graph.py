@@ -74,13 +74,38 @@ class Graph:
         found = Graph(rowptr, columns, weights, self.colours.to(device))
         degree = self.degree.to(device)  # sums whose order is not fixed on a GPU
         found.__dict__.update(unit_weights=unit, colour_counts=self.colour_counts, degree=degree)
+        if "given_places" in self.__dict__:
+            found.at(self.__dict__["given_places"])
         return found
+
+    @functools.cached_property
+    def order(self) -> torch.Tensor:
+        """The points (N,) sorted by colour."""
+        return torch.argsort(self.colours.to(torch.uint8) if self.weights.is_cuda else self.colours, stable=True)
 
     @functools.cached_property
     def by_colour(self) -> tuple[torch.Tensor, Graph]:
         """The points (N,) sorted by colour, and the graph of the points in that order."""
-        order = torch.argsort(self.colours.to(torch.uint8) if self.weights.is_cuda else self.colours, stable=True)
-        return order, self.permuted(order)
+        return self.order, self.permuted(self.order)
+
+    @functools.cached_property
+    def blocks(self) -> dict[tuple[int, int], Any]:
+        """The blocks of processes that fits have made; see ``ranks.py``."""
+        return {}
+
+    @property
+    def places(self) -> torch.Tensor | None:
+        """(N, 2 or 3): the positions of the points, if the graph was built from a lattice or from coordinates."""
+        given = self.__dict__.get("given_places")
+        if given is None or isinstance(given, torch.Tensor):
+            return given
+        axes = [torch.arange(int(size), dtype=torch.float32, device=self.columns.device) for size in given]
+        return torch.stack([axis.flatten() for axis in torch.meshgrid(*axes, indexing="ij")], 1)
+
+    def at(self, places: torch.Tensor | tuple[int, ...]) -> Graph:
+        """This graph, with the positions of its points: (N, 2 or 3), or the shape of a lattice."""
+        self.__dict__["given_places"] = places
+        return self
 
     def permuted(self, order: torch.Tensor) -> Graph:
         """The graph of the points ``order`` (N,): point i of the result is point ``order[i]`` of this one."""
@@ -93,24 +118,33 @@ class Graph:
 
     def _permuted_rows(self, order: torch.Tensor, place: torch.Tensor) -> Graph:
         """``permuted`` without a sort: the entries of each row keep their order. ``place`` inverts ``order``."""
+        rowptr, columns, weights = self.rows_of(order, place)
+        found = Graph(rowptr, columns, weights, self.colours[order])
+        degree = self.degree[order]
+        found.__dict__.update(unit_weights=self.unit_weights, degree=degree, colour_counts=self.colour_counts)
+        return found
+
+    def rows_of(
+        self, order: torch.Tensor, place: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """(rowptr, columns, weights) of the points ``order``; column j is ``place[j]``, or j without ``place``."""
         counts = self.rowptr.diff()[order]
-        rowptr = torch.zeros_like(self.rowptr)
+        rowptr = self.rowptr.new_zeros(len(order) + 1)
         rowptr[1:] = counts.cumsum(0)
-        columns, unit = torch.empty_like(self.columns), self.unit_weights
-        weights = self.weights if unit else torch.empty_like(self.weights)
-        shift = self.rowptr[order] - rowptr[:-1]
         ends = rowptr[::_ROWS].tolist()
-        ends = [*ends, self.columns.numel()] if self.n_points % _ROWS else ends
+        ends = [*ends, int(rowptr[-1])] if len(order) % _ROWS else ends
+        columns, unit = self.columns.new_empty(ends[-1]), self.unit_weights
+        weights = self.weights[:1].expand(ends[-1]) if unit else self.weights.new_empty(ends[-1])
+        shift = self.rowptr[order] - rowptr[:-1]
         for number, (begin, end) in enumerate(pairwise(ends)):
             part = slice(number * _ROWS, (number + 1) * _ROWS)
             entries = torch.repeat_interleave(shift[part], counts[part], output_size=end - begin)
             entries += torch.arange(begin, end, dtype=entries.dtype, device=entries.device)
-            columns[begin:end] = place[self.columns[entries]]
+            found = self.columns[entries]
+            columns[begin:end] = found if place is None else place[found]
             if not unit:
                 weights[begin:end] = self.weights[entries]
-        found = Graph(rowptr, columns, weights, self.colours[order])
-        found.__dict__.update(unit_weights=unit, degree=self.degree[order], colour_counts=self.colour_counts)
-        return found
+        return rowptr, columns, weights
 
     def subgraph(self, kept: torch.Tensor) -> Graph:
         """The graph of the points where ``kept`` (N,) bool is true, and of the edges between them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from warpwise.apps.clustering.graph import Graph, from_sparse, symmetric
@@ -53,16 +54,6 @@ def graph_of(
         return built
     none = torch.empty(0, dtype=torch.int64)
     return symmetric(none, none, n_points).to(device)
-
-
-def places_of(coords: Any, shape: Sequence[int] | None) -> torch.Tensor | None:
-    """(N, 2 or 3) float64: the positions that ``coords`` or the grid ``shape`` gives, or None."""
-    if coords is not None:
-        return check_coords(coords)
-    if shape is None:
-        return None
-    axes = torch.meshgrid(*(torch.arange(int(size), dtype=torch.float64) for size in shape), indexing="ij")
-    return torch.stack([axis.flatten() for axis in axes], 1)
 
 
 def whitening(
@@ -125,6 +116,15 @@ def affine(
         rows = (X[part] if order is None else _rows(X, order[part])).to(dtype) - mean
         result[part] = rows * matrix if matrix.dim() == 1 else rows @ matrix
     return result
+
+
+def rows_of(X: Any, ids: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """X[ids] of a tensor or an array (N, D), on ``device``, as float32 or float64."""
+    if isinstance(X, torch.Tensor):
+        rows = _rows(X, ids.to(X.device)).to(device)
+    else:
+        rows = torch.from_numpy(np.ascontiguousarray(X[ids.cpu().numpy()])).to(device)
+    return rows if rows.dtype in (torch.float32, torch.float64) else rows.float()
 
 
 def _rows(X: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:

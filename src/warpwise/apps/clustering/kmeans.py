@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from warpwise.apps.clustering.graph import generator_on
@@ -27,7 +29,8 @@ def kmeans(
     if len(X) > _SAMPLE:
         here = generator_on(X.device, generator)
         sample = X[torch.randint(len(X), (_SAMPLE,), generator=here, device=here.device).to(X.device)]
-    labels, centres = lloyd(sample, plus_plus(sample, k, restarts, generator), iterations)
+    candidates = 2 + int(math.log(k))  # as many as scikit-learn draws
+    labels, centres = lloyd(sample, plus_plus(sample, k, restarts, generator, candidates), iterations)
     scores = torch.stack([inertia(sample, start, k) for start in labels])
     best = scores.argmin()[None]
     if sample is X:
@@ -36,32 +39,40 @@ def kmeans(
     return found, inertia(X, found, k)
 
 
-def plus_plus(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator) -> torch.Tensor:
+def plus_plus(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator, candidates: int = 1) -> torch.Tensor:
     """(restarts, k, D): points of X (N, D), drawn in proportion to the squared distance to the nearest earlier one.
 
-    If every point equals a centre, further centres are drawn uniformly.
+    Of several ``candidates`` for each, the one is kept that leaves the smallest sum of these distances. If every point
+    equals a centre, further centres are drawn uniformly.
     """
-    n = X.shape[0]
-    here = generator_on(X.device, generator)
+    n, here = X.shape[0], generator_on(X.device, generator)
+    squares = X.square().sum(1) if not X.is_cuda else X[:0]
+    rows = torch.arange(restarts, device=X.device)
+    near = X.new_full((restarts, n), torch.inf)
     centres = [X[torch.randint(n, (restarts,), generator=here, device=X.device)]]
-    if X.is_cuda:
-        near = X.new_full((restarts, n), torch.inf)
-        for _ in range(k - 1):
-            distance = kmeans_assign(X, centres[-1][:, None], True)[1]
-            assert distance is not None
-            near = torch.minimum(near, distance, out=near)
-            centres.append(X[raced(near, here)])
-        return torch.stack(centres, 1)
-    squares = X.square().sum(1, keepdim=True)
-    nearest = X.new_full((n, restarts), torch.inf)
     for _ in range(k - 1):
-        new = centres[-1]
-        nearest = torch.minimum(nearest, (squares - 2 * (X @ new.T) + new.square().sum(1)).clamp_(min=0))
-        draws = torch.rand(restarts, 1, generator=generator, dtype=torch.float64)
-        at, total = drawn(nearest.T, draws)
-        at = torch.where(total > 0, at, (draws * n).long())
-        centres.append(X[at[:, 0]])
+        near = torch.minimum(near, _squared(X, squares, centres[-1]), out=near)
+        weights = near.repeat_interleave(candidates, 0) if candidates > 1 else near
+        if X.is_cuda:
+            at = raced(weights, here)
+        else:
+            draws = torch.rand(len(weights), 1, generator=generator, dtype=torch.float64)
+            at, total = drawn(weights, draws)
+            at = torch.where(total > 0, at, (draws * n).long())[:, 0]
+        if candidates > 1:
+            left = torch.minimum(weights, _squared(X, squares, X[at])).sum(1)
+            at = at.view(restarts, candidates)[rows, left.view(restarts, candidates).argmin(1)]
+        centres.append(X[at])
     return torch.stack(centres, 1)
+
+
+def _squared(X: torch.Tensor, squares: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
+    """(R, N): squared distances of X (N, D) to ``centres`` (R, D). On a CPU ``squares`` (N,) are those of X."""
+    if X.is_cuda:
+        distance = kmeans_assign(X, centres[:, None], True)[1]
+        assert distance is not None
+        return distance
+    return (squares - 2 * (centres @ X.T) + centres.square().sum(1, keepdim=True)).clamp_(min=0)
 
 
 def drawn(weights: torch.Tensor, draws: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -81,4 +81,4 @@ def _joined(
     first = axes[0]
     points = torch.arange(len(mask), dtype=first.dtype, device=first.device)
     ends = points[:, None] + torch.tensor(jumps, dtype=first.dtype, device=first.device)
-    return unit_graph(mask.sum(1), ends[mask], colours.expand(sizes).flatten())
+    return unit_graph(mask.sum(1), ends[mask], colours.expand(sizes).flatten()).at(sizes)

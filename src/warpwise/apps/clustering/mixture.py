@@ -12,16 +12,17 @@ from warpwise.apps.clustering.alignment import domain_order
 from warpwise.apps.clustering.checkpoint import Checkpoint
 from warpwise.apps.clustering.components import merge_regions
 from warpwise.apps.clustering.emission import Emission
-from warpwise.apps.clustering.estimator import Estimator, check_count, check_distinct, check_is_fitted
+from warpwise.apps.clustering.estimator import Estimator, check_count, check_distinct
 from warpwise.apps.clustering.field import MeanField
 from warpwise.apps.clustering.graph import Graph
-from warpwise.apps.clustering.inputs import affine, graph_of, places_of, whitening
+from warpwise.apps.clustering.inputs import affine, graph_of, rows_of, whitening
 from warpwise.apps.clustering.marginal import MarginalEmission, Missing, filled
-from warpwise.apps.clustering.parallel import Alone, Ranks, Streams, morton_blocks
+from warpwise.apps.clustering.parallel import Alone, Streams, morton_blocks
 from warpwise.apps.clustering.parameters import check_group, check_parameters, checkpoint_of
+from warpwise.apps.clustering.prediction import inferred, sampled, unsorted
+from warpwise.apps.clustering.ranks import Ranks
 from warpwise.apps.clustering.smoothing import noise_left, smooth
 from warpwise.apps.clustering.starts import Progress, best_start
-from warpwise.ops.potts_em_step.spec import softmax
 
 _START_STRENGTH = 4.8  # beta of the starts, times the mean degree
 _MAX_STRENGTH = 12.0  # the highest beta that is estimated, times the mean degree
@@ -141,16 +142,17 @@ class SpatialMixture(Estimator):
         ``progress(done, n_init)`` is called after each batch of starts.
 
         ``group`` is a process group of torch.distributed, such as ``torch.distributed.group.WORLD``, whose processes
-        all call ``fit`` with the same arguments, ``random_state`` an int. Each updates one block of the points, on its
-        current GPU with ``device="cuda"``; all have the whole result. Not with ``checkpoint``, ``smoothing`` or missing
-        values.
+        all call ``fit`` with the same arguments, ``random_state`` an int. Each copies the rows of X of one block of the
+        points, on its current GPU with ``device="cuda"``, and updates them; all have the whole result. X may be a
+        memory-mapped array. Not with ``checkpoint``, ``smoothing`` or missing values.
 
         Raises ``ValueError`` for NaN or infinite values, arguments of different lengths, K above the number of distinct
         rows of X, parameters outside the values listed above, and a checkpoint of another fit.
         """
         if group is not None:
             check_group(self, checkpoint)
-        on_host = group is not None or self.block_size is not None
+            return self._fit_block(X, (coords, graph, shape), progress, group)
+        on_host = self.block_size is not None
         features = self._features(X, reset=True, device=torch.device("cpu") if on_host else None)
         self._interaction, self._external, self._sizes = check_parameters(self, len(features))
         count = check_count("n_neighbours", self.n_neighbours, 1)
@@ -164,15 +166,7 @@ class SpatialMixture(Estimator):
         check_distinct(features, self.n_domains, "n_domains")
         if self.n_types is not None:
             check_distinct(features, self.n_types, "n_types")
-        if group is not None:
-            owner = morton_blocks(places_of(coords, shape), len(features), torch.distributed.get_world_size(group))
-            ranks = Ranks(group, self._device(X), owner, order, neighbours)
-            part, local = features[ranks.ids].to(ranks.device), ranks.graph.to(ranks.device)
-            self._mean, self._matrix = whitening(part, local, ranks, whiten=self.whiten)
-            part = affine(part, self._mean, self._matrix)
-            model = self._optimise(part, ranks.graph, ranks.ids, None, None, progress, ranks)
-            self._keep(X, model, sorted_graph, order)
-            return self
+        places = neighbours.places if self.block_size is not None else None
         del neighbours
         self._mean, self._matrix = whitening(features, sorted_graph, order=order, whiten=self.whiten)
         known = None if missing is None else Missing(missing[order], self._matrix)
@@ -181,12 +175,34 @@ class SpatialMixture(Estimator):
         file = checkpoint_of(self, checkpoint, whitened, sorted_graph)
         streams = None
         if self.block_size is not None:
-            block = morton_blocks(places_of(coords, shape), len(order), -(-len(order) // self.block_size))
+            block = morton_blocks(places, len(order), -(-len(order) // self.block_size))
             streams = Streams(sorted_graph, self._device(X), block[order])
         model = self._optimise(whitened, sorted_graph, order, known, file, progress, streams)
         self._keep(X, model, sorted_graph, order)
         if file is not None:
             file.remove()
+        return self
+
+    def _fit_block(
+        self, X: Any, structure: tuple[Any, Any, Any], progress: Progress | None, group: Any
+    ) -> SpatialMixture:
+        """``fit`` of one of the processes of ``group``; ``structure`` is (coords, graph, shape)."""
+        device, X = self._device(X), self._uncopied(X)
+        self._interaction, self._external, self._sizes = check_parameters(self, len(X))
+        count = check_count("n_neighbours", self.n_neighbours, 1)
+        graph = graph_of(len(X), *structure, count, device)
+        ranks = Ranks(group, device, graph)
+        part = rows_of(X, ranks.ids, device)
+        if float(ranks.sum((~torch.isfinite(part[: ranks.own])).sum().double())):
+            raise ValueError("X: expected finite values, got NaN or infinity")
+        for name in ("n_domains", "n_types"):
+            if getattr(self, name) is not None:
+                check_distinct(X, getattr(self, name), name)
+        self._mean, self._matrix = whitening(part, ranks.graph, ranks, whiten=self.whiten)
+        part = affine(part, self._mean, self._matrix)
+        model = self._optimise(part, ranks.graph, ranks.ids, None, None, progress, ranks)
+        merged = self.min_region is not None or self.contiguous
+        self._keep(X, model, graph.by_colour[1] if merged else graph, graph.order)
         return self
 
     def predict_proba(
@@ -197,41 +213,28 @@ class SpatialMixture(Estimator):
         The neighbours of the new points are described as in ``fit``; the points of the fit are not among them. The
         ``field`` of the fit is used only if it has as many rows as X.
         """
-        check_is_fitted(self)
-        features = self._features(X, reset=False).to(self._mean.device)
-        neighbours = graph_of(features.shape[0], coords, graph, shape, self.n_neighbours, features.device)
-        order, sorted_graph = neighbours.by_colour
-        fitted = self._model
-        emission = fitted.emission
-        missing = features.isnan()[order]
-        if self.missing == "marginalise" and bool(missing.any()):
-            features = torch.where(features.isnan(), self._mean.to(features.dtype), features)
-            emission = MarginalEmission(emission, Missing(missing, self._matrix))
-        points, temper = self._smoothed(affine(features, self._mean, self._matrix, order), sorted_graph)
-        external = self._external[:, None]
-        if external.shape[0] > 1:
-            same = external.shape[0] == order.numel()
-            external = external[order] if same else points.new_zeros(1, 1, self.n_domains)
-        q = points.new_full((order.numel(), 1, self.n_domains), 1 / self.n_domains)
-        model = MeanField(
-            points,
-            sorted_graph,
-            q,
-            emission,
-            fitted.mix,
-            fitted.beta,
-            external,
-            fitted.interaction,
-            None,
-            temper,
-        )
-        # From uniform probabilities the prior "layers" would draw the first colour towards the middle layers.
-        model.q = softmax(temper * model.scores() + external)
-        for _ in range(20):
-            model.update_domains()
-        result = torch.empty_like(model.q[:, 0])
-        result[order] = model.q[:, 0]
-        return self._like(X, result)
+        order, model = inferred(self, X, (coords, graph, shape))
+        return self._like(X, unsorted(order, model.q[:, 0]))
+
+    def sample_proba(
+        self,
+        X: Any,
+        *,
+        coords: Any = None,
+        graph: Any = None,
+        shape: Sequence[int] | None = None,
+        sweeps: int = 200,
+        burn_in: int = 50,
+    ) -> Any:
+        """(N, K): the fractions of ``sweeps`` of Gibbs sampling in which a point has each label, after ``burn_in``.
+
+        They estimate the probabilities that ``predict_proba`` approximates by mean-field inference, which is too
+        certain where neighbours depend on each other. One sweep draws the label of every point, one colour of the
+        graph after another, at the fitted parameters. The other arguments are those of ``predict_proba``.
+        """
+        counts = check_count("sweeps", sweeps, 1), check_count("burn_in", burn_in, 0)
+        order, model = inferred(self, X, (coords, graph, shape))
+        return self._like(X, unsorted(order, sampled(model, *counts, self._generator())))
 
     def predict(self, X: Any, *, coords: Any = None, graph: Any = None, shape: Sequence[int] | None = None) -> Any:
         """(N,) int64: the most probable domains of new points; see ``predict_proba``. Regions are not merged."""
@@ -332,20 +335,15 @@ class SpatialMixture(Estimator):
         return final
 
     def _keep(self, X: Any, model: MeanField, graph: Graph, order: torch.Tensor) -> None:
-        """Set the attributes. Regions are merged on the CPU."""
+        """Set the attributes."""
         parallel = model.parallel
         q, order = parallel.gathered(model.q[:, 0]), order.to(model.q.device)
         labels = q.argmax(1)
         if self.min_region is not None or self.contiguous:
-            likelihood = parallel.gathered((model.temper * model.scores() + model.external)[:, 0]).cpu()
+            likelihood = parallel.gathered((model.temper * model.scores() + model.external)[:, 0])
             labels = merge_regions(
-                graph.to(torch.device("cpu")),
-                labels.cpu(),
-                likelihood,
-                float(model.beta),
-                self.min_region or 1,
-                self.contiguous,
-            ).to(q.device)
+                graph.to(q.device), labels, likelihood, float(model.beta), self.min_region or 1, self.contiguous
+            )
         means = model.emission.mean[0].double().cpu() @ torch.linalg.pinv(self._matrix.cpu()) + self._mean.cpu()
         mixed = 0 if model.mix is None else model.mix[0].numel() - model.mix.shape[1]
         self.means_ = self._like(X, means)

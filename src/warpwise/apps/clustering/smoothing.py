@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from warpwise.apps.clustering.graph import Graph
-from warpwise.apps.clustering.parallel import Alone, Ranks
+from warpwise.apps.clustering.parallel import Alone
+from warpwise.apps.clustering.ranks import Ranks
 from warpwise.ops import smooth_features
 
 

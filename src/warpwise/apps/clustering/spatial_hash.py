@@ -33,7 +33,7 @@ def knn(coords: Any, k: int = 8, device: torch.device | None = None) -> Graph:
     k = min(k, n - 1)
     if k <= 0:
         none = torch.empty(0, dtype=torch.int64, device=points.device)
-        return with_indices_of_device(symmetric(none, none, n))
+        return with_indices_of_device(symmetric(none, none, n)).at(points)
     side = _side_for(points, k)
     queries = torch.arange(n, device=points.device)
     found_rows, found_columns = [], []
@@ -60,24 +60,26 @@ def knn(coords: Any, k: int = 8, device: torch.device | None = None) -> Graph:
             unresolved.append(batch[~enough])
         queries = torch.cat(unresolved)
         side *= 2
-    return with_indices_of_device(symmetric(torch.cat(found_rows), torch.cat(found_columns), n))
+    return with_indices_of_device(symmetric(torch.cat(found_rows), torch.cat(found_columns), n)).at(points)
 
 
-def radius(coords: Any, distance: float) -> Graph:
+def radius(coords: Any, distance: float, device: torch.device | None = None) -> Graph:
     """Join points at most ``distance`` apart. ``coords`` is (N, 2) or (N, 3), finite; a point may be isolated.
 
-    Raises ``ValueError`` for a wrong shape, values that are not finite, or a distance that is not positive.
+    The graph is built on ``device``, by default the CPU. Raises ``ValueError`` for a wrong shape, values that are not
+    finite, or a distance that is not positive.
     """
-    points = check_coords(coords)
+    points = check_coords(coords).to(device)
     if not (distance > 0 and np.isfinite(distance)):
         raise ValueError(f"distance: expected a positive number, got {distance}")
     cells = _Cells(points, float(distance))
     rows, columns = [], []
-    for pair_rows, pair_columns, squared, batch in cells.candidates(torch.arange(points.shape[0])):
+    queries = torch.arange(points.shape[0], device=points.device)
+    for pair_rows, pair_columns, squared, batch in cells.candidates(queries):
         near = squared <= distance**2
         rows.append(batch[pair_rows[near]])
         columns.append(pair_columns[near])
-    return symmetric(torch.cat(rows), torch.cat(columns), points.shape[0])
+    return with_indices_of_device(symmetric(torch.cat(rows), torch.cat(columns), points.shape[0])).at(points)
 
 
 def check_coords(coords: Any) -> torch.Tensor:

@@ -147,6 +147,7 @@ def _start_labels(
         hops = wanted
         sample = _sampled(parts, generator, parallel)
         centres = lloyd(sample, plus_plus(sample, k, len(range(place, n_init, len(HOPS))), generator), 10)[1]
+        centres = parallel.agreed(centres)
         if len(parts) == 1:
             yield assign(parts[0], centres).to(dtype)
             continue
@@ -163,8 +164,8 @@ def _sampled(parts: Sequence[torch.Tensor], generator: torch.Generator, parallel
     """At most ``_SAMPLE`` points, the same in each process; ``parts`` are their columns."""
     n, device, places = parallel.n_points, parts[0].device, None
     if n > _SAMPLE:
-        here = generator_on(device, generator) if type(parallel) is Alone else generator
-        places = torch.randint(n, (_SAMPLE,), generator=here, device=here.device)
+        here = generator_on(device, generator)
+        places = parallel.agreed(torch.randint(n, (_SAMPLE,), generator=here, device=here.device))
     return torch.cat([parallel.gathered(part, places) for part in parts], 1)
 
 
@@ -203,7 +204,7 @@ def _model(
 def _types(X: torch.Tensor, n_types: int, generator: torch.Generator, parallel: Alone) -> torch.Tensor:
     """(N, n_types): probabilities of the types of a Gaussian mixture without neighbours, from the best of 4 k-means."""
     sample, own = _sampled([X], generator, parallel), parallel.own
-    centres = lloyd(sample, plus_plus(sample, n_types, 4, generator), 10)[1]
+    centres = parallel.agreed(lloyd(sample, plus_plus(sample, n_types, 4, generator), 10)[1])
     scores = torch.stack([inertia(sample, labels, n_types) for labels in assign(sample, centres)])
     q = one_hot(assign(X, centres[scores.argmin()][None]).T, n_types)
     emission = Emission("tied", X[:own], q[:own], parallel)

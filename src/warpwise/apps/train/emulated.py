@@ -73,7 +73,7 @@ def _block(layer: warpwise.nn.ConvBlock, x: torch.Tensor, first: bool) -> tuple[
     """The fused block; the gradient of the network's input is not computed."""
     conv, norm = layer.conv, layer.norm
     args = (x, conv.weight.detach(), norm.weight.detach(), norm.bias.detach(), norm.eps)
-    y, mean, var, convolved = launched(CONV_BLOCK, *args)
+    y, mean, var, convolved = launched(CONV_BLOCK, *args, None)
     count = x.numel() // x.shape[1]
     running = ([norm.running_mean], [norm.running_var], [norm.num_batches_tracked])
     bias = None if conv.bias is None else [conv.bias.detach()]
@@ -81,7 +81,7 @@ def _block(layer: warpwise.nn.ConvBlock, x: torch.Tensor, first: bool) -> tuple[
 
     def pull(grad: torch.Tensor) -> torch.Tensor | None:
         grads = (grad.contiguous(), None, None, None)
-        found = launched(CONV_BLOCK_BACKWARD, *grads, *args, mean, var, convolved, not first, y)
+        found = launched(CONV_BLOCK_BACKWARD, *grads, *args, mean, var, convolved, not first, y, None)
         dx, conv.weight.grad, norm.weight.grad, norm.bias.grad = found
         return dx
 

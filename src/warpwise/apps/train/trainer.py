@@ -126,6 +126,11 @@ class Trainer:
                 if finished is not None and not self.stopped:
                     finished(self.history[-1])
 
+    def release(self) -> None:
+        """Free the CUDA graphs of the step, before the process group is destroyed."""
+        if isinstance(self.step, warpwise.nn.CompiledStep):
+            self.step.release()
+
     def _epoch(self, interrupted: threading.Event, progress: Callable[[Trainer, int], None] | None) -> None:
         self.model.train()
         order, batch, first = self.order(self.epoch), self.settings.batch, self.at
@@ -158,9 +163,12 @@ class Trainer:
         self.save()
 
     def _together(self) -> int:
-        """The number of steps of the next call: those up to the next look if they are CUDA graphs of one process."""
+        """The number of steps of the next call: those up to the next look if they are CUDA graphs.
+
+        Several processes take the same steps between their looks.
+        """
         captured = isinstance(self.step, warpwise.nn.CompiledStep) and self.step.graph and self.device.type == "cuda"
-        if not captured or self.processes > 1:
+        if not captured:
             return 1
         return min(CHECK_EVERY - self.at % CHECK_EVERY, self.steps - self.at)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import torch
 
@@ -13,7 +14,8 @@ from warpwise.cuda.gpu.driver import current_stream_function
 _MIN_COUNT = 4096
 _kept: dict[tuple[int, int], torch.Tensor] = {}  # by device and stream
 _making = threading.local()
-_graph = threading.local()
+_graph = SimpleNamespace(zeros=[], rows={})  # of the graph that is captured; autograd launches in a thread of its own
+_capture = threading.Lock()
 _STREAMS = 8  # capturing streams of a graph whose kernels may use semaphores
 _raw_stream = current_stream_function()
 
@@ -41,23 +43,24 @@ def on_device(index: int, count: int) -> torch.Tensor:
 
 @contextmanager
 def of_graph(device: torch.device) -> Iterator[torch.Tensor]:
-    """Let the launches of a graph that this thread captures use zeros allocated here, before the capture.
+    """Let the launches of a graph that is captured here use zeros allocated here, before the capture.
 
     The graph then needs no fills. The yielded tensor must be kept as long as the graph, whose replays must not overlap.
     """
     zeros = torch.zeros((_STREAMS, _MIN_COUNT), dtype=torch.int32, device=device)
-    _graph.zeros, _graph.rows = list(zeros), {}
-    try:
-        yield zeros
-    finally:
-        _graph.zeros, _graph.rows = [], {}
+    with _capture:
+        _graph.zeros, _graph.rows = list(zeros), {}
+        try:
+            yield zeros
+        finally:
+            _graph.zeros, _graph.rows = [], {}
 
 
 def _captured(index: int, count: int) -> torch.Tensor:
     """Zeros for a captured launch: one row of ``of_graph`` for each capturing stream, else new ones."""
-    rows: dict[tuple[int, int], torch.Tensor] = getattr(_graph, "rows", {})
+    rows: dict[tuple[int, int], torch.Tensor] = _graph.rows
     key = index, _raw_stream(index)
-    if key not in rows and getattr(_graph, "zeros", None) and _graph.zeros[-1].get_device() == index:
+    if key not in rows and _graph.zeros and _graph.zeros[-1].get_device() == index:
         rows[key] = _graph.zeros.pop()
     row = rows.get(key)
     return row if row is not None and len(row) >= count else _zeros(count, torch.device("cuda", index))
@@ -70,7 +73,7 @@ def are_being_made() -> bool:
 
 def includes(tensor: torch.Tensor) -> bool:
     """True if ``tensor`` is one that ``semaphores`` returned and keeps."""
-    return any(tensor is kept for kept in (*_kept.values(), *getattr(_graph, "rows", {}).values()))
+    return any(tensor is kept for kept in (*_kept.values(), *_graph.rows.values()))
 
 
 def _zeros(count: int, device: torch.device) -> torch.Tensor:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from warpwise import cuda
-from warpwise.gemm import boxes, cluster_split_k, limits, persistent
+from warpwise.gemm import cluster_split_k, limits, persistent
 from warpwise.gemm.fused import activation_number, k03_warpgroups
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.operands import HALVES, KERNEL_DTYPES, Shape, sizes
@@ -64,16 +64,6 @@ def cluster_split(problem: Problem, config: str | None) -> None:
         *(None if source is None else cuda.strided(source), *problem.source_strides),
         *(1.0 if alpha is None else alpha, 1.0 if beta is None else beta, *shape[1:], tiles_m),
     )
-
-
-def warpgroup_limit(a: torch.Tensor, b: torch.Tensor, names: tuple[str, str, str]) -> str | None:
-    """The reason why k03 cannot load a and b or store the result, or None. ``names``: a, b and n in the message."""
-    if reason := limits.requires_hopper(a) or limits.requires_k(a.shape[1]):
-        return reason
-    unit = 16 // a.element_size()
-    if b.shape[1] % unit:
-        return f"takes {names[2]} in multiples of {unit}, whose rows begin on 16 bytes, not {b.shape[1]}"
-    return boxes.tma_limit(names[0], a) or boxes.tma_limit(names[1], b) or limits.grid_of_tiles(a, b)
 
 
 def rungs(

@@ -9,7 +9,7 @@ import torch
 from warpwise.gemm import boxes
 from warpwise.gemm.default import default_of
 from warpwise.gemm.fused import problem as fused
-from warpwise.gemm.fused.problem import Operands, Problem, warpgroup_limit
+from warpwise.gemm.fused.problem import Operands, Problem
 from warpwise.gemm.operands import sizes
 from warpwise.ops.matmul.op import MATMUL
 
@@ -28,7 +28,7 @@ def operands(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *rest: Any) 
 
 def warpgroup_limits(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> str | None:
     """The limits: a Hopper GPU, operands that TMA can address, and an input that is a row, or a matrix for TMA."""
-    if reason := warpgroup_limit(a, b, ("a", "b", "n")):
+    if reason := boxes.warpgroup_limit(a, b):
         return reason
     whole = input.shape == sizes(a, b)[:2] and boxes.row_major_by_tma(input)
     row = input.dim() > 0 and input.numel() == input.shape[-1] == b.shape[1] and input.is_contiguous()

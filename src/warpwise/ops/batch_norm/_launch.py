@@ -13,7 +13,8 @@ from warpwise.ops._windows import is_nhwc
 
 THREADS = 256  # kThreads of the kernels
 BLOCKS_PER_SM = 4
-SHORT_CHANNEL, FEW_VECTORS = 16384, 1024  # most vectors of a channel for one block, and for 256 threads
+BLOCKS_OF_PARTS, LANES_OF_PARTS = 2, 64  # of rows_of_parts: blocks per SM, channels of a tile
+SHORT_CHANNEL, FEW_VECTORS = 4096, 1024  # most vectors of a channel for one block, and for 256 threads
 FEWEST_ELEMENTS = 2048  # minimum number of elements of a block
 ROWS_OF_THREAD, ROWS_OF_SUM = 4, 8  # fewest rows per thread, without and with sums
 FEWEST_INNER_BYTES = 32  # a sector: the fewest adjacent bytes of a channel for which a rung is the default
@@ -44,10 +45,10 @@ def parts(input: torch.Tensor) -> int:
 
 
 def is_whole(input: torch.Tensor, *others: torch.Tensor | None) -> bool:
-    """True if a block per channel is at least as fast as several: short channels, or two channels per SM."""
+    """True if a block per channel is at least as fast as several: one or two batches of loads, or a channel per SM."""
     n, channels, inner = sizes(input)
     short = n * inner <= SHORT_CHANNEL * vector(inner, input, *others)
-    return short or channels >= 2 * sm_count(input)
+    return short or 4 * channels >= 3 * sm_count(input)
 
 
 def threads_of_channel(input: torch.Tensor, width: int) -> int:
@@ -99,13 +100,28 @@ class Rows(NamedTuple):
 
 def rows(input: torch.Tensor, *others: torch.Tensor | None) -> Rows:
     """Up to one block per SM for sums, four without, each with several rows per thread."""
+    return _rows(input, others, 32, ((1, ROWS_OF_SUM), (BLOCKS_PER_SM, ROWS_OF_THREAD)))
+
+
+def rows_of_parts(input: torch.Tensor, *others: torch.Tensor | None) -> Rows:
+    """The same for kernels whose second launch adds the partial sums in each of its blocks.
+
+    Tiles of up to 64 channels, of which several groups of threads add parts; two blocks per SM.
+    """
+    width = vector(input.shape[1], input, *others)
+    return _rows(input, others, min(32, LANES_OF_PARTS // width), ((BLOCKS_OF_PARTS, ROWS_OF_THREAD),) * 2)
+
+
+def _rows(
+    input: torch.Tensor, others: tuple[torch.Tensor | None, ...], across: int, limits: tuple[tuple[int, int], ...]
+) -> Rows:
+    """``across``: most threads in a row; ``limits``: blocks per SM and rows per thread, with and without sums."""
     channels = input.shape[1]
     count, width = input.numel() // max(1, channels), vector(channels, input, *others)
-    across = min(32, 1 << max(0, cdiv(channels, width) - 1).bit_length())
+    across = min(across, 1 << max(0, cdiv(channels, width) - 1).bit_length())
     tiles = cdiv(channels, width * across)
     parts, blocks = (
-        max(1, min(cdiv(most * sm_count(input), tiles), cdiv(count, THREADS // across * each)))
-        for most, each in ((1, ROWS_OF_SUM), (BLOCKS_PER_SM, ROWS_OF_THREAD))
+        max(1, min(cdiv(most * sm_count(input), tiles), cdiv(count, THREADS // across * each))) for most, each in limits
     )
     return Rows(count, channels, width, across, parts, blocks, tiles)
 

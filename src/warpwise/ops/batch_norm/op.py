@@ -11,6 +11,7 @@ from warpwise.operation import Gradient, Op, Saved, register
 from warpwise.ops.batch_norm.backward import rungs as backward
 from warpwise.ops.batch_norm.forward import rungs as forward
 from warpwise.ops.batch_norm.running import rungs as running
+from warpwise.ops.batch_norm.running.layer import LAYER_STATISTICS
 from warpwise.ops.batch_norm.running.spec import SPEC as RUNNING_SPEC
 from warpwise.ops.batch_norm.spec import BACKWARD, SPEC, Three
 
@@ -33,6 +34,7 @@ RUNNING_STATISTICS = register(Op(RUNNING_SPEC, running.RUNGS, running.default))
 _batch_norm = BATCH_NORM.call
 _batch_norm_backward = BATCH_NORM_BACKWARD.call
 _running_statistics = RUNNING_STATISTICS.call
+_layer_statistics = register(LAYER_STATISTICS).call
 
 
 def batch_norm(
@@ -103,3 +105,23 @@ def running_statistics(
     tensors = (list(running_mean), list(running_var), list(batches), list(mean), list(var))
     biases = None if bias is None else list(bias)
     _running_statistics(*tensors, biases, tuple(momentum), tuple(correction), rung=rung)
+
+
+def layer_statistics(
+    running_mean: torch.Tensor,
+    running_var: torch.Tensor,
+    batches: torch.Tensor,
+    mean: torch.Tensor,
+    var: torch.Tensor,
+    bias: OptionalTensor,
+    momentum: float,
+    correction: float,
+    *,
+    rung: str | None = None,
+) -> None:
+    """``running_statistics`` of one layer, with less host time: tensors (C,), ``batches`` an int64 scalar.
+
+    Not differentiable. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the
+    argument.
+    """
+    _layer_statistics(running_mean, running_var, batches, mean, var, bias, momentum, correction, rung=rung)

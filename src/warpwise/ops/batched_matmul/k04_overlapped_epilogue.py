@@ -1,4 +1,4 @@
-"""The launcher of k04, its limits and configurations."""
+"""The launcher of k04. Its limits are those of ``gemm.boxes``, its configurations those of ``gemm.persistent``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import torch
 from warpwise import cuda
 from warpwise.gemm import boxes
 from warpwise.gemm.config import chosen
-from warpwise.gemm.limits import grid_of_tiles, requires_hopper
 from warpwise.gemm.operands import Shape
 from warpwise.gemm.persistent import BATCHED, batched_configs, batched_grid
 from warpwise.operation import sm_count
@@ -27,11 +26,6 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     OVERLAPPED_EPILOGUE[f"batched_matmul_overlapped_epilogue<{template}>"][tile.launch(blocks)](
         map_a, map_b, cuda.tensor_map(c, (1, 64, 64)), a_step, b_step, batch, k, rows, columns, group
     )
-
-
-def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """A Hopper GPU, matrices that TMA can address, and a grid of tiles."""
-    return requires_hopper(a) or boxes.product_limit(a, b) or grid_of_tiles(a, b)
 
 
 def operand_map(operand: torch.Tensor) -> tuple[Any, bool, int]:

@@ -28,8 +28,7 @@ RUNGS = (
               configs=k03_warp_specialised.configs, strided=True),
     make_rung(HERE, "k04_overlapped_epilogue",
               "Hopper: the epilogue overlaps the products of the next tile or matrix", k04_overlapped_epilogue.launch,
-              dtypes=HALVES, limits=k04_overlapped_epilogue.limits,
-              configs=batched_configs, strided=True),
+              dtypes=HALVES, limits=boxes.warpgroup_limit, configs=batched_configs, strided=True),
     cluster_split_k.rung(HERE, "k05_cluster_split_k", KERNEL_DTYPES),
 )  # fmt: skip
 

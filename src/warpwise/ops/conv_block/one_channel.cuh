@@ -203,10 +203,40 @@ __device__ inline void add_parts(double (&total)[T::size], const T* values, int 
   }
 }
 
-// mean(z) and Cov(p), in double precision because variances are small differences of products.
+// mean(z), Cov(p) and o, in double precision because variances are small differences of products.
 struct Moments {
   double mean[kTaps], covariance[kTaps][kTaps];
+  float origin;
 };
+
+constexpr int kMoments = kTaps * (kTaps + 1);  // numbers of mean(p) and Cov(p) in global memory
+
+// The origin if the moments are known: the mean of the pixels.
+__device__ inline float origin_at(const double* moments) {
+  const double centre = moments[kTaps / 2];
+  return fabs(centre) < 3e38 ? static_cast<float>(centre) : 0.0f;
+}
+
+// The moments from mean(p), (9), and Cov(p), (9, 9). All threads call it; it ends with a barrier.
+__device__ inline void load_moments(Moments& moments, const double* from) {
+  const float origin = origin_at(from);
+  if (threadIdx.x == 0) moments.origin = origin;
+  if (threadIdx.x < kTaps) {
+    moments.mean[threadIdx.x] = from[threadIdx.x] - origin;
+  } else if (threadIdx.x < kMoments) {
+    (&moments.covariance[0][0])[threadIdx.x - kTaps] = from[threadIdx.x];
+  }
+  __syncthreads();
+}
+
+// The inverse of load_moments, in threads below kMoments.
+__device__ inline void store_moments(double* to, const Moments& moments) {
+  if (threadIdx.x < kTaps) {
+    to[threadIdx.x] = moments.mean[threadIdx.x] + moments.origin;
+  } else if (threadIdx.x < kMoments) {
+    to[threadIdx.x] = (&moments.covariance[0][0])[threadIdx.x - kTaps];
+  }
+}
 
 // The moments of 1 / `inverse` pixels from the sums of `parts` parts: (parts, kPart). All threads of a block of at
 // least 256 call it; it ends with a barrier.
@@ -233,6 +263,7 @@ __device__ inline void combine_moments(Moments& moments, const float* sums, int 
     const double* const means = group_sums[0];
     moments.covariance[row][column] = means[product(s, t)] - means[s] * means[t];
     if (row == 0) moments.mean[column] = means[column];
+    if (threadIdx.x == 0) moments.origin = sums[kSums];
   }
   __syncthreads();
 }

@@ -9,12 +9,10 @@ import torch
 
 from warpwise.operation import Gradient, Op, Saved, register
 from warpwise.ops._windows import is_nhwc
-from warpwise.ops.batch_norm.op import batch_norm
-from warpwise.ops.conv2d.op import conv2d
+from warpwise.ops.conv_block import separate
 from warpwise.ops.conv_block.backward import rungs as backward
 from warpwise.ops.conv_block.forward import rungs as forward
 from warpwise.ops.conv_block.spec import BACKWARD, SPEC, STATISTICS
-from warpwise.ops.max_pool2d.op import max_pool2d
 
 OptionalTensor = torch.Tensor | None
 Three = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -54,13 +52,35 @@ def _is_separate(input: torch.Tensor) -> bool:
     return not kernels and input.numel() > 0 and not torch.is_autocast_enabled("cuda")
 
 
+_CHECKED: set[tuple[Any, ...]] = set()  # properties of arguments that passed ``SPEC.check``
+_MOST_CHECKED = 1024
+
+
 def _separate(
     input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float, tf32: bool
 ) -> Three:
-    """The block by conv2d, batch_norm and max_pool2d; relu after the pooling, the same for a quarter of the values."""
-    SPEC.check(input, weight, gamma, beta, eps)
-    normal, mean, var = batch_norm(conv2d(input, weight, None, 1, 1, tf32=tf32), gamma, beta, eps)
-    return torch.relu(max_pool2d(normal, 2)), mean, var
+    given = (input, weight, gamma, beta)
+    key = (*[(one.shape, one.dtype, one.device) if isinstance(one, torch.Tensor) else type(one) for one in given], eps)
+    if key not in _CHECKED:
+        SPEC.check(*given, eps)
+        if len(_CHECKED) >= _MOST_CHECKED:
+            _CHECKED.clear()
+        _CHECKED.add(key)
+    return separate.block(*given, eps, tf32)
+
+
+def patch_moments(input: torch.Tensor) -> torch.Tensor | None:
+    """The moments of ``input``, (N, 1, H, W), that ``conv_block`` takes, or None where its kernels do not use them.
+
+    They are the mean and the covariance of its 3 x 3 patches, (10, 9) in float64, and do not depend on the filters: a
+    training step computes them while the previous step runs.
+    """
+    weight = input.new_empty((1, 1, 3, 3)) if input.dim() == 4 and input.shape[1] == 1 and len(input) else None
+    if weight is None or not input.is_cuda or input.dtype != torch.float32 or input.requires_grad:
+        return None
+    if CONV_BLOCK.default(input, weight, weight[0, 0, 0], weight[0, 0, 0], 0.0, None) != "k05_input_moments":
+        return None
+    return forward.patch_moments(input.contiguous())
 
 
 def conv_block(
@@ -70,6 +90,7 @@ def conv_block(
     beta: torch.Tensor,
     eps: float = 1e-5,
     tf32: bool = False,
+    moments: OptionalTensor = None,
     *,
     rung: str | None = None,
 ) -> Three:
@@ -80,12 +101,16 @@ def conv_block(
     There is no bias of the convolution, because it would change only the mean. All tensors have one dtype, float16,
     bfloat16, float32 or float64, but ``mean`` and ``var`` are float32 for 16 bits. The fused kernels take float32 in
     NCHW order; on a GPU ``ops.conv2d``, ``batch_norm`` and ``max_pool2d`` compute other dtypes, NHWC, and more than 64
-    channels, for which ``tf32`` allows the convolution to round to TF32. Differentiable any number of times. ``rung``
-    names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
+    channels, for which ``tf32`` allows the convolution to round to TF32. Differentiable any number of times.
+    ``moments`` are those of ``patch_moments(input)``, so that they need not be computed again, or None; no gradient
+    flows to them. They may be those of a batch of which ``input`` is one of several parts of equal size. Then
+    normalisation, mean and variance are those of the batch; where the kernels use moments, the averages of the parts'
+    gradients are the gradients of the average loss. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or
+    ``ValueError`` that names the argument.
     """
     if rung is None and _is_separate(input):
         return _separate(input, weight, gamma, beta, eps, tf32)
-    result: Three = _conv_block(input, weight, gamma, beta, eps, rung=rung)
+    result: Three = _conv_block(input, weight, gamma, beta, eps, moments, rung=rung)
     return result
 
 
@@ -104,6 +129,7 @@ def conv_block_backward(
     convolved: OptionalTensor,
     needs_input: bool = True,
     output: OptionalTensor = None,
+    moments: OptionalTensor = None,
     *,
     rung: str | None = None,
 ) -> Gradients:
@@ -116,6 +142,6 @@ def conv_block_backward(
     """
     grads = (grad_output, grad_mean, grad_var, grad_convolved)
     result: Gradients = _conv_block_backward(
-        *grads, input, weight, gamma, beta, eps, mean, var, convolved, needs_input, output, rung=rung
+        *grads, input, weight, gamma, beta, eps, mean, var, convolved, needs_input, output, moments, rung=rung
     )
     return result

@@ -17,9 +17,17 @@ STATISTICS = ("mean", "var", "convolved", "output")
 Optional = torch.Tensor | None
 Four = tuple[torch.Tensor, torch.Tensor, torch.Tensor, Optional]
 AXES = [0, 2, 3]
+MOMENTS = 10, 9  # the mean of a 3 x 3 patch, and the rows of its covariance
 
 
-def check(input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float) -> None:
+def check(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    gamma: torch.Tensor,
+    beta: torch.Tensor,
+    eps: float,
+    moments: Optional = None,
+) -> None:
     check_tensor("conv_block", "input", input, FLOATS, dims=(4,))
     check_tensor("conv_block", "weight", weight, FLOATS, dims=(4,))
     filters, channels = weight.shape[0], input.shape[1]
@@ -36,11 +44,18 @@ def check(input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, beta: 
             raise ValueError(f"conv_block: expected {name} of shape {(filters,)}, got {tuple(value.shape)}")
     if eps < 0:
         raise ValueError(f"conv_block: expected eps of at least 0, got {eps}")
+    if moments is not None:
+        check_tensor("conv_block", "moments", moments, (torch.float64,), dims=(2,))
+        if tuple(moments.shape) != MOMENTS or channels != 1:
+            raise ValueError(
+                f"conv_block: expected moments of shape {MOMENTS} for an input of one channel, got "
+                f"{tuple(moments.shape)} and {channels} channels"
+            )
 
 
 def check_backward(*args: Any) -> None:
     grads, forward, (mean, var, convolved) = args[:4], args[4:9], args[9:12]
-    check(*forward)
+    check(*forward, args[14])  # type: ignore[call-arg]
     input, weight = forward[:2]
     whole, pooled, channels = convolved_shape(input, weight), _pooled(input, weight), (weight.shape[0],)
     given = {
@@ -71,12 +86,24 @@ def _pooled(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> tuple[int,
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
     """``n`` images of c channels, h x w, and k filters."""
     n, c, h, w, k = (case.sizes[name] for name in "nchwk")
+    input = draw((n, c, h, w), dtype, device, 5 * seed, case.values, 10)
     return {
-        "input": draw((n, c, h, w), dtype, device, 5 * seed, case.values, 10),
+        "moments": moments_of(input) if case.attributes.get("known") else None,
+        "input": input,
         "weight": draw((k, c, 3, 3), dtype, device, 5 * seed + 1, case.values, 10),
         "gamma": draw((k,), dtype, device, 5 * seed + 3),
         "beta": draw((k,), dtype, device, 5 * seed + 4),
     }
+
+
+def moments_of(input: torch.Tensor) -> torch.Tensor:
+    """Mean and covariance, (10, 9) in float64, of the 3 x 3 patches of images of one channel."""
+    if input.is_meta:
+        return input.new_empty(MOMENTS, dtype=torch.float64)
+    patches = functional.unfold(input.double(), 3, padding=1).transpose(1, 2).reshape(-1, 9)
+    mean = patches.mean(0)
+    centred = patches - mean
+    return torch.cat([mean.unsqueeze(0), centred.t() @ centred / len(patches)])
 
 
 def wide(channel: torch.Tensor) -> torch.Tensor:
@@ -104,7 +131,7 @@ def _reduced(normal: torch.Tensor) -> torch.Tensor:
 
 
 def reference(*args: Any) -> Four:
-    input, weight, gamma, beta, eps = args
+    input, weight, gamma, beta, eps, _ = args
     *found, convolved = computed(input.double(), weight.double(), gamma.double(), beta.double(), eps)
     return found[0], found[1], found[2], convolved if is_saved(input) else None
 
@@ -122,11 +149,11 @@ def _eager(input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, beta:
 
 def eager(*args: Any) -> Four:
     """PyTorch's operations one after the other, never in TF32."""
-    return without_tf32(_eager, args[0], *args)
+    return without_tf32(_eager, args[0], *args[:5])
 
 
 def _eager_backward(*args: Any) -> Any:
-    dy, dmean, dvar, dconv, input, weight, gamma, beta, eps, _, _, _, needs_input, _ = args
+    dy, dmean, dvar, dconv, input, weight, gamma, beta, eps, _, _, _, needs_input, *_ = args
     y = functional.conv2d(input, weight, padding=1)
     count = max(1, y.numel() // max(1, y.shape[1]))
     centred = y - wide(y.mean(AXES))
@@ -191,31 +218,31 @@ def terms(input: torch.Tensor, *rest: Any) -> int:
 
 
 SPEC = Spec(
-    schema="conv_block(Tensor input, Tensor weight, Tensor gamma, Tensor beta, float eps=1e-5)"
+    schema="conv_block(Tensor input, Tensor weight, Tensor gamma, Tensor beta, float eps=1e-5, Tensor? moments=None)"
     " -> (Tensor output, Tensor mean, Tensor var, Tensor convolved)",
     summary="convolution 3 x 3, batch normalisation, relu and max pooling by 2",
     inputs=inputs,
     check=check,
     outputs={
-        "output": Output(shape=_pooled, terms=terms, magnitude=lambda *args: Magnitudes(*args).output()),
+        "output": Output(shape=_pooled, terms=terms, magnitude=lambda *args: Magnitudes(*args[:5]).output()),
         "mean": Output(
             shape=lambda x, w, *rest: w.shape[:1],
             dtype=statistics_dtype,
             terms=terms,
-            magnitude=lambda *args: Magnitudes(*args).mean(),
+            magnitude=lambda *args: Magnitudes(*args[:5]).mean(),
         ),
         "var": Output(
             shape=lambda x, w, *rest: w.shape[:1],
             dtype=statistics_dtype,
             terms=terms,
-            magnitude=lambda *args: Magnitudes(*args).var(),
+            magnitude=lambda *args: Magnitudes(*args[:5]).var(),
         ),
         "convolved": Output(
             shape=convolved_shape,
             saved=True,
             present=is_saved,
             terms=lambda x, *rest: 9 * x.shape[1] + 1,
-            magnitude=lambda *args: Magnitudes(*args).convolved,
+            magnitude=lambda *args: Magnitudes(*args[:5]).convolved,
         ),
     },
     reference=reference,
@@ -227,6 +254,7 @@ SPEC = Spec(
         _case("ragged", (2, 3, 11, 9, 19)),
         _case("digits", (2, 1, 14, 14, 16)),
         _case("digits_ragged", (3, 1, 11, 9, 19)),
+        _case("known_moments", (3, 1, 12, 8, 5), {"known": True}),
         _case("many_filters", (1, 2, 4, 5, 40)),
         _case("many_channels", (2, 21, 7, 10, 18)),
         _case("one_element", (1, 1, 2, 2, 1)),
@@ -250,7 +278,7 @@ BACKWARD = backward_spec(
     SPEC,
     "conv_block_backward(Tensor? grad_output, Tensor? grad_mean, Tensor? grad_var, Tensor? grad_convolved,"
     " Tensor input, Tensor weight, Tensor gamma, Tensor beta, float eps, Tensor mean, Tensor var,"
-    " Tensor? convolved, bool needs_input=True, Tensor? output=None)"
+    " Tensor? convolved, bool needs_input=True, Tensor? output=None, Tensor? moments=None)"
     " -> (Tensor grad_input, Tensor grad_weight, Tensor grad_gamma, Tensor grad_beta)",
     outputs={
         "grad_input": Output(
@@ -291,6 +319,7 @@ BACKWARD = backward_spec(
                 ("weights_only_empty", (0, 1, 4, 4, 2), "contiguous"),
             )
         ),
+        _case("weights_only_known", (3, 1, 12, 8, 5), {"needs_input": False, "known": True}),
     ),
     sizes=(
         _case("first_block", (128, 1, 28, 28, 16), {"needs_input": False}),

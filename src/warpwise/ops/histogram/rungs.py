@@ -18,6 +18,7 @@ WARP_COPIES, LANE_COPIES = BLOCK // 32, 32
 TRITON_BINS, TRITON_BLOCK, TRITON_BLOCKS_AN_SM = 1024, 2048, 8
 
 GLOBAL_ATOMICS = cuda.load(HERE / "k01_global_atomics.cu")
+LANES = cuda.load(HERE / "k05_lane_copies.cu")
 
 Launch = Callable[..., None]
 
@@ -39,6 +40,12 @@ def global_atomics(counts: torch.Tensor, input: torch.Tensor, bins: int) -> None
     kernel[cdiv(input.numel(), BLOCK), BLOCK](input, counts, input.numel(), bins)
 
 
+def _grid(input: torch.Tensor, block: int) -> int:
+    """One wave, with at least 64 bytes per thread: less would not amortise clearing and adding a block's copies."""
+    resident = THREADS_AN_SM // block * sm_count(input)
+    return min(resident, cdiv(input.numel() * input.element_size(), 64 * block))
+
+
 def privatised(kernel: str, file: str, copies: int, block: int = BLOCK) -> Launch:
     """A launcher of one wave of blocks, each with ``copies`` private copies of the counters.
 
@@ -48,13 +55,23 @@ def privatised(kernel: str, file: str, copies: int, block: int = BLOCK) -> Launc
 
     @zeroed
     def launch(counts: torch.Tensor, input: torch.Tensor, bins: int) -> None:
-        resident = THREADS_AN_SM // block * sm_count(input)
-        # At least 64 bytes per thread amortise the clearing and the summation of a block's copies.
-        grid = min(resident, cdiv(input.numel() * input.element_size(), 64 * block))
+        grid = _grid(input, block)
         name = f"{kernel}<{cuda.ctype(input.dtype)}>"
         module[name][grid, block, copies * (bins + (copies > 1)) * 4](input, counts, input.numel(), bins)
 
     return launch
+
+
+def lane_copies(counts: torch.Tensor, input: torch.Tensor, bins: int) -> None:
+    """One block stores its sums. Several add to counts that a first launch clears: launches alone can be replayed."""
+    if not input.numel():
+        counts.zero_()
+        return
+    grid, block = _grid(input, LANE_BLOCK), LANE_BLOCK
+    if grid > 1:
+        LANES["clear_counts"][cdiv(bins, block), block](cuda.out(counts), bins)
+    kernel = LANES[f"histogram_lane_copies<{cuda.ctype(input.dtype)}>"]
+    kernel[grid, block, LANE_COPIES * (bins + 1) * 4](input, counts, input.numel(), bins)
 
 
 @zeroed
@@ -124,7 +141,7 @@ RUNGS = (
     rung(
         "k05_lane_copies",
         "a copy per lane, in the lane's own bank",
-        privatised("histogram_lane_copies", "k05_lane_copies.cu", LANE_COPIES, LANE_BLOCK),
+        lane_copies,
         shared(LANE_COPIES, LANE_BLOCK),
     ),
     rung("k06_triton", "Triton's histogram of each block", triton, triton_bins),

@@ -156,8 +156,16 @@ RUNGS = (
 )  # fmt: skip
 
 
+FEW_LABELS, MANY_SUMS, NARROW = 100_000, 2048, 16
+
+
 def default(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> str | None:
-    """k02. PyTorch for few points of many large sums, where copies of the sums take longer than a product."""
-    if len(X) < 32768 and n_clusters * X.shape[1] > 8192:
+    """k03 for few labels, and for many sums, of which few copies fit in k02's shared memory; else k02. PyTorch for few
+    points of many large sums, where copies of the sums take longer than a product."""
+    width = X.shape[1]
+    sums = n_clusters * width
+    if len(X) < 32768 and sums > 8192:
         return None
+    if labels.numel() <= FEW_LABELS or (sums >= MANY_SUMS and width > NARROW):
+        return first_taking(RUNGS, (X, labels, n_clusters), "k03_one_hot", "k02_team_copies")
     return first_taking(RUNGS, (X, labels, n_clusters), "k02_team_copies")

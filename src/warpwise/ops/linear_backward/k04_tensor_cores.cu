@@ -7,6 +7,7 @@
 #include <warpwise/core/float4.cuh>
 #include <warpwise/core/partial_sums.cuh>
 #include <warpwise/core/previous_kernel.cuh>
+#include <warpwise/core/reduce.cuh>
 #include <warpwise/sm80/gemm_3xtf32.cuh>
 
 namespace gemm = warpwise::gemm;

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from warpwise import cuda
+from warpwise.cuda.gpu.branch import gradients_aside, takes_gradients
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.gemm.limits import even_shared, requires_ampere
 from warpwise.gemm.operands import flags
@@ -105,10 +107,24 @@ def k_groups(
     of_weight, of_input = tiles(input, weight, needs_input)
     vectors = word(n, grad_output, relu_output) == 16, word(k, input, weight, *outputs[:2]) == 16
     kernel = K_GROUPS[f"linear_backward<{flags(*vectors, relu_output is not None)}>"]
-    blocks = of_weight + of_input + cdiv(n, 32)
-    kernel[blocks, THREADS, even_shared(input, blocks, CHUNKS)](
-        grad_output, relu_output, input, weight, *written(outputs), m, n, k, of_weight, of_input
-    )
+
+    def launch(outputs: Gradients, of_weight: int, of_input: int, of_bias: int) -> None:
+        blocks = of_weight + of_input + of_bias
+        kernel[blocks, THREADS, even_shared(input, blocks, CHUNKS)](
+            grad_output, relu_output, input, weight, *written(outputs), m, n, k, of_weight, of_input
+        )
+
+    divided(launch, outputs, (of_weight, of_input, cdiv(n, 32)), (grad_output, relu_output, input))
+
+
+def divided(launch: Callable[..., None], outputs: Gradients, blocks: tuple[int, int, int], reads: object) -> None:
+    """``launch(outputs, *blocks)``, blocks of dw, dx and db, in one launch; or dx alone, then the others aside."""
+    of_weight, of_input, of_bias = blocks
+    if not (of_input and takes_gradients()):
+        launch(outputs, *blocks)
+        return
+    launch((outputs[0], None, None), 0, of_input, 0)
+    gradients_aside(lambda *rest: launch((None, *rest), of_weight, 0, of_bias), outputs[1:], reads, postponed=True)
 
 
 class MmaGrid(NamedTuple):
@@ -156,10 +172,16 @@ def tensor_cores(
     words = word(n, grad_output, relu_output), word(k, input, weight, *outputs[:2])
     kernel = TENSOR_CORES[f"linear_backward<{grid.rows}, {grid.columns}, {words[0]}, {words[1]}, {flags(masked)}>"]
     shared = MMA_STAGES * MMA_LINE * (grid.rows * (1 + masked) + grid.columns)
-    kernel[grid.blocks, 2 * grid.rows, even_shared(input, grid.blocks, shared)](
-        *(grad_output, relu_output, input, weight, *written(outputs), partials, row_parts),
-        *(semaphores(input, grid.of_weight) if several else None, m, n, k, grid.splits, grid.share),
-    )
+
+    def launch(outputs: Gradients, of_weight: int, of_input: int, of_bias: int) -> None:
+        blocks, locks = of_weight + of_input, semaphores(input, of_weight) if several and of_weight else None
+        kernel[blocks, 2 * grid.rows, even_shared(input, blocks, shared)](
+            *(grad_output, relu_output, input, weight, *written(outputs), partials, row_parts, locks),
+            *(m, n, k, grid.splits if of_weight else 0, grid.share),
+        )
+
+    reads = grad_output, relu_output, input, partials, row_parts
+    divided(launch, outputs, (grid.of_weight * grid.splits, grid.of_input, 0), reads)
 
 
 def in_c(outputs: Gradients, *args: Any) -> None:

@@ -12,6 +12,9 @@ from warpwise.gemm.precision import tf32_is_off
 from warpwise.operation import Gradient, Op, Saved, register
 from warpwise.ops.linear_cross_entropy.backward import rungs as backward
 from warpwise.ops.linear_cross_entropy.forward import rungs as forward
+from warpwise.ops.linear_cross_entropy.gradients import rungs as gradients
+from warpwise.ops.linear_cross_entropy.gradients.spec import SPEC as GRADIENTS_SPEC
+from warpwise.ops.linear_cross_entropy.gradients.spec import Results
 from warpwise.ops.linear_cross_entropy.spec import BACKWARD, SPEC, Gradients
 
 OptionalTensor = torch.Tensor | None
@@ -38,8 +41,10 @@ def _eager_records(input: torch.Tensor, *rest: Any) -> bool | Callable[[], bool]
 
 _GRADIENT = Gradient(LINEAR_CROSS_ENTROPY_BACKWARD, materialize=False, eager_records=_eager_records)
 LINEAR_CROSS_ENTROPY = register(Op(replace(SPEC, gradient=_GRADIENT), forward.RUNGS, forward.default))
+LINEAR_CROSS_ENTROPY_GRADIENTS = register(Op(GRADIENTS_SPEC, gradients.RUNGS, gradients.default))
 _linear_cross_entropy = LINEAR_CROSS_ENTROPY.call
 _linear_cross_entropy_backward = LINEAR_CROSS_ENTROPY_BACKWARD.call
+_linear_cross_entropy_gradients = LINEAR_CROSS_ENTROPY_GRADIENTS.call
 
 
 def has_kernels(input: torch.Tensor, linear_weight: torch.Tensor) -> bool:
@@ -94,4 +99,28 @@ def linear_cross_entropy_backward(
         grad_loss, grad_probabilities, input, linear_weight, target, linear_bias, ignore_index, probabilities, count,
         needs_input, rung=rung,
     )  # fmt: skip
+    return result
+
+
+def linear_cross_entropy_gradients(
+    input: torch.Tensor,
+    linear_weight: torch.Tensor,
+    target: torch.Tensor,
+    linear_bias: torch.Tensor | None = None,
+    ignore_index: int = -100,
+    needs_input: bool = True,
+    *,
+    rung: str | None = None,
+) -> Results:
+    """linear_cross_entropy's loss and its gradients with respect to ``input``, ``linear_weight`` and ``linear_bias``.
+
+    The arguments are those of ``linear_cross_entropy``. The gradient of the input is None unless ``needs_input``, that
+    of the bias is None without a bias. If all rows are ignored, the loss is NaN and the gradients are 0. On a GPU the
+    kernel computes float32 with at most 16 classes and 2^14 rows; PyTorch computes the other calls. A training step
+    that ``nn.compile_step`` compiles calls it in place of a forward and a backward. Not differentiable. ``rung`` names
+    one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
+    """
+    result: Results = _linear_cross_entropy_gradients(
+        input, linear_weight, target, linear_bias, ignore_index, needs_input, rung=rung
+    )
     return result

@@ -130,7 +130,7 @@ def probability_magnitude(*args: Any) -> torch.Tensor:
     return reference(*args)[1] * (1 + 2 * _logit_magnitude(input, linear_weight, linear_bias))
 
 
-def _one_hot(target: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+def one_hot(target: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """(N, C), in the dtype of ``like``; rows whose target is outside [0, C) are zero."""
     return (torch.arange(like.shape[1], device=like.device) == target.unsqueeze(1)).to(like.dtype)
 
@@ -152,7 +152,7 @@ def eager_backward(
     grad = torch.zeros_like(p)
     if grad_loss is not None:
         scale = torch.where(target != ignore_index, grad_loss / count, 0).unsqueeze(1)
-        grad = (p - _one_hot(target, p)) * scale
+        grad = (p - one_hot(target, p)) * scale
     if grad_probabilities is not None:
         grad = grad + p * (grad_probabilities - (grad_probabilities * p).sum(1, keepdim=True))
     grad_input = without_tf32(torch.matmul, grad, linear_weight) if needs_input else None
@@ -167,7 +167,7 @@ def _magnitudes(
     _, ignore_index, probabilities, count, _ = rest
     p = probabilities.double()
     scale = torch.where(target != ignore_index, grad_loss.double().abs() / count, 0).unsqueeze(1)
-    grad = (p + _one_hot(target, p)) * scale
+    grad = (p + one_hot(target, p)) * scale
     return grad @ linear_weight.double().abs(), grad.t() @ input.double().abs(), grad.sum(0)
 
 

@@ -54,20 +54,18 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     m, n, k = sizes(a, b)
     tile = GemmConfig.parse(config or configs(a, b)[0])
     down, across = tile.pair
-    maps, b_k_major = operand_maps(a, b, tile)
+    maps, layouts = operand_maps(a, b, tile)
     tiles_m = cdiv(m, tile.n * down)
     tiles = tiles_m * cdiv(n, tile.m * across) * down * across
-    kernel = SKINNY[kernel_name(a, tile, b_k_major)]
+    kernel = SKINNY[kernel_name(a, tile, layouts)]
     kernel[tiles * tile.splits * tile.cluster_splits, 2 * tile.m + 32, shared_bytes(tile)](
         *maps, cuda.out(c), *skinny.reduction(c, tile, tiles), skinny.aligned(c), m, n, k, tiles_m, tile.splits
     )
 
 
-def kernel_name(a: torch.Tensor, config: GemmConfig, b_k_major: bool) -> str:
+def kernel_name(a: torch.Tensor, config: GemmConfig, layouts: str) -> str:
     down, across = config.pair
-    tile = (
-        f"{cuda.ctype(a.dtype)}, {config.m // 64}, {config.n}, {flags(b_k_major)}, {config.k // BOX}, {config.stages}"
-    )
+    tile = f"{cuda.ctype(a.dtype)}, {config.m // 64}, {config.n}, {layouts}, {config.k // BOX}, {config.stages}"
     if config.cluster_splits * down * across == 1:
         return f"matmul_skinny_no_cluster<{tile}>"
     shared, separate = "b" if down > 1 else "a" if across > 1 else "nothing", separate_buffer(config, ring(config))
@@ -76,20 +74,21 @@ def kernel_name(a: torch.Tensor, config: GemmConfig, b_k_major: bool) -> str:
 
 def operand_maps(
     a: torch.Tensor, b: torch.Tensor, tile: GemmConfig
-) -> tuple[tuple[cuda.TensorMap, cuda.TensorMap], bool]:
-    """Tensor maps of a and b, of halves of a box for the operand that a pair shares, and True if b is K-major.
+) -> tuple[tuple[cuda.TensorMap, cuda.TensorMap], str]:
+    """Tensor maps of a and b, of halves of a box for the operand that a pair shares, and for each if it is K-major.
 
     L2 promotion is 256 bytes, but 64 where many rows of a load b and rows do not begin on 256 bytes: 6 % faster at
     1000 x 3000 x 776 on an H200.
     """
-    rows, (down, across) = addressable(a), tile.pair
-    read_b, b_k_major = tma_operand(b)
-    read_a = row_major_copy(a) if rows is None else rows
+    down, across = tile.pair
+    (read_a, a_mn_major), (read_b, b_k_major) = tma_operand(a), tma_operand(b)
+    if a_mn_major and tile.n % BOX:
+        read_a, a_mn_major = row_major_copy(a), False
     ragged = a.shape[0] > 256 and any(matrix.stride(0) % (2 * BOX) for matrix in (read_a, read_b))
     promotion = 64 if ragged else 256
-    a_map = cuda.tensor_map(read_a, (tile.n // across, BOX), promotion=promotion)
+    a_map = cuda.tensor_map(read_a, ((BOX if a_mn_major else tile.n) // across, BOX), promotion=promotion)
     b_map = cuda.tensor_map(read_b, ((tile.m if b_k_major else BOX) // down, BOX), promotion=promotion)
-    return (a_map, b_map), b_k_major
+    return (a_map, b_map), flags(not a_mn_major, b_k_major)
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
@@ -97,8 +96,8 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     _, n, k = sizes(a, b)
     if reason := requires_hopper(a) or requires_k(k):
         return reason
-    if addressable(a) is None and k % 8:
-        return f"takes an a whose rows begin on 16 bytes, not k = {k} with strides {a.stride()}"
+    if addressable_view(a) is None and k % 8:
+        return f"takes an a whose rows or columns begin on 16 bytes, not k = {k} with strides {a.stride()}"
     if addressable_view(b) is None and n % 8:
         return f"takes a b whose rows or columns begin on 16 bytes, not n = {n} with strides {b.stride()}"
     return size_limit(a, b)
@@ -139,7 +138,18 @@ def candidates(product: Product) -> list[GemmConfig]:
     return found or [GemmConfig(64, widest, BOX, 4)]
 
 
-configs = FAMILIES["k16_skinny"].configs(candidates, MOST_CONFIGS)
+def candidates_mn_major(product: Product) -> list[GemmConfig]:
+    """The tiles for a column-major a, whose boxes have 64 rows."""
+    return [tile for tile in candidates(product._replace(m=max(BOX, product.m))) if tile.n % BOX == 0]
+
+
+K_MAJOR, MN_MAJOR = (FAMILIES["k16_skinny"].configs(tiles, MOST_CONFIGS) for tiles in (candidates, candidates_mn_major))
+
+
+def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
+    """The fastest candidates; before those that copy a column-major a, those that read it in place."""
+    in_place = MN_MAJOR(a, b) if addressable(a) is None and addressable(a.t()) is not None else ()
+    return tuple(dict.fromkeys((*in_place, *K_MAJOR(a, b))))
 
 
 def stages(tile: GemmConfig, m: int, blocks: int, room: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from warpwise.gemm import boxes
+from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.model import FALLBACK, Model
 from warpwise.gemm.time_model import (
     CLUSTER_SPLIT_K,
@@ -31,11 +32,16 @@ def _both(product: Product, kind: str) -> int:
     return (product.m + product.n) * product.k
 
 
+def _reads_a(config: str, kind: str) -> bool:
+    """True if k16 reads a in place: row-major, or column-major in boxes of 64 rows."""
+    return kind[0] == "n" or ("unaligned" not in kind and GemmConfig.parse(config).n % 64 == 0)
+
+
 FAMILIES = {
     "k11_warp_specialised": Family(partial_wave, floats_by_word, launches=lambda config, kind: 1 + ("_p" in config)),
     "k13_mma_sync": MMA,
     "k14_triton_descriptors": boxes.FAMILY,
-    "k16_skinny": Family(skinny, replayed=lambda kind: kind[0] == "n"),
+    "k16_skinny": Family(skinny, replayed=_reads_a),
     "k17_overlapped_epilogue": OVERLAPPED,
     "k19_warpgroups_int8": Family(persistent, copied=_b_transposed, launches=lambda config, kind: 2, config=LARGE),
     "k20_padded": Family(persistent, copied=_both, launches=lambda config, kind: 3, config=LARGE),

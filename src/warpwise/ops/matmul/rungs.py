@@ -14,21 +14,20 @@ from warpwise.gemm.default import default_of
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import grid_of_tiles, grid_y_of
 from warpwise.gemm.operands import HALVES, KERNEL_DTYPES, sizes
+from warpwise.gemm.padding import k_major_operands
 from warpwise.operation import Rung, make_rung
 from warpwise.ops import _c
 from warpwise.ops.matmul import _triton
 from warpwise.ops.matmul import k01_python_loops as k01
-from warpwise.ops.matmul import k10_async_copies as k10
 from warpwise.ops.matmul import k11_warp_specialised as k11
 from warpwise.ops.matmul import k16_skinny as k16
 from warpwise.ops.matmul import k17_overlapped_epilogue as k17
-from warpwise.ops.matmul import k19_warpgroups_int8 as k19
 from warpwise.ops.matmul import k20_padded as k20
 from warpwise.ops.matmul import k21_few_rows as k21
 from warpwise.ops.matmul import k22_pretransposed_b as k22
 from warpwise.ops.matmul import k23_stream_k_hybrid as k23
 from warpwise.ops.matmul import k24_variable_m_tiles as k24
-from warpwise.ops.matmul._shared import naive, tiled, warp_tile, wmma, wmma_limits
+from warpwise.ops.matmul._shared import async_copies, async_limits, naive, tiled, warp_tile, wmma, wmma_limits
 
 HERE = Path(__file__).parent
 TENSOR_CORES = (*HALVES, torch.int8)
@@ -41,11 +40,16 @@ MMA_SYNC = mma_sync.MmaSync(
 )  # fmt: skip
 
 
+WARPGROUPS_INT8 = cuda.load(HERE / "k19_warpgroups_int8.cu")
 C_BLOCKED = _c.function(HERE / "k02_c_blocked.c", "matmul", "ppplll")
 
 
 def c_blocked(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
     C_BLOCKED(a, b, c, *sizes(a, b))
+
+
+def warpgroups_int8(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    k_major.launch_clusters(WARPGROUPS_INT8, *k_major_operands(a, b.t()), c)
 
 
 def triton(name: str) -> Callable[..., None]:
@@ -77,7 +81,7 @@ RUNGS = (
     make_rung(HERE, "k09_triton_tiled", "tiles in Triton, in an order for L2", triton("k09_triton_tiled"),
               dtypes=KERNEL_DTYPES, limits=grid_of_tiles),
     make_rung(HERE, "k10_async_copies", "stages by cp.async, multiply-adds in an order without register bank conflicts",
-              k10.launch, dtypes=(torch.float32,), limits=k10.limits),
+              async_copies, dtypes=(torch.float32,), limits=async_limits),
     make_rung(HERE, "k11_warp_specialised", "Hopper: four producer warps, eight consumer warps, mbarriers", k11.launch,
               dtypes=(torch.float32,), limits=k11.limits, configs=k11.configs, strided=True),
     make_rung(HERE, "k12_wmma", "tensor cores through wmma fragments", wmma, dtypes=TENSOR_CORES,
@@ -97,7 +101,7 @@ RUNGS = (
     make_rung(HERE, "k18_bf16x3", "float32 on tensor cores: bf16x3, six bfloat16 products", triton("k18_bf16x3"),
               dtypes=(torch.float32,), limits=grid_of_tiles, configs=_triton.bf16x3_configs, by_name=True,
               units="bf16"),
-    make_rung(HERE, "k19_warpgroups_int8", "Hopper: int8 by wgmma, B transposed first", k19.launch,
+    make_rung(HERE, "k19_warpgroups_int8", "Hopper: int8 by wgmma, B transposed first", warpgroups_int8,
               dtypes=(torch.int8,), limits=k_major.limits, strided=True),
     make_rung(HERE, "k20_padded", "Hopper: any size; operands copied once into rows that TMA can address", k20.launch,
               dtypes=TENSOR_CORES, limits=k20.limits, configs=k20.configs, strided=True),

@@ -83,10 +83,9 @@ struct RegisterB {
     }
   }
 
-  template <int N>
+  template <int N, class S>
   __device__ static void multiply(float (&d)[N / 2], const Fragments& fragments, unsigned, unsigned a, bool adds) {
 #pragma unroll
-    for (int i = 0; i < kTileK / 8; ++i)
-      sm90::wgmma_rs<N>(d, fragments[i], sm90::matrix_descriptor(a + i * 32, 16, 1024), adds || i > 0);
+    for (int i = 0; i < kTileK / 8; ++i) sm90::wgmma_rs<N>(d, fragments[i], S::descriptor_a(a, i), adds || i > 0);
   }
 };

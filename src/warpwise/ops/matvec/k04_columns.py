@@ -19,6 +19,7 @@ MOST_THREADS = 1024
 RESIDENT, RESIDENT_NARROW = 4, 6  # blocks of 256 threads of an SM; with loads of up to 4 bytes
 MOST_BATCHES = 4  # of a block of 1024 threads that is not split: a second launch takes as long
 SECTOR, LINE, LINES = 32, 128, 512  # bytes of a column that a block reads at least, by the size of the matrix
+FEW_LANES = 8  # of a small matrix: more blocks read it
 MEDIUM, LARGE = 1 << 20, 1 << 26  # bytes
 
 
@@ -88,6 +89,7 @@ def _geometry(a: torch.Tensor) -> Geometry:
     (m, k), bytes_a_load, size = a.shape, _bytes(a), a.shape[0] * a.shape[1] * a.element_size()
     most = 16 if bytes_a_load <= 4 and size >= MEDIUM or k <= 16 else 8
     least = (SECTOR if size < MEDIUM else LINE if size < LARGE else LINES) // bytes_a_load
+    least = min(least, FEW_LANES) if size < MEDIUM else least
     lanes = max(THREADS // min(THREADS, _power_of_two(cdiv(k, most))), least)
     lanes = min(lanes, THREADS, _power_of_two(cdiv(m * a.element_size(), bytes_a_load)))
     while lanes > WARP and _tiles(a, Geometry(lanes, most))[0] < sm_count(a):

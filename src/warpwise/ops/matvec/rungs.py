@@ -10,7 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.operation import Rung, cdiv, make_rung
-from warpwise.ops.matvec import k03_rows_together, k04_columns, k06_unaligned_rows
+from warpwise.ops.matvec import k03_rows_together, k04_columns, k06_unaligned_rows, k07_unaligned_columns
 from warpwise.ops.matvec._shared import THREADS, WARP, WARPS, load_bytes
 from warpwise.ops.matvec.spec import KERNEL_DTYPES
 
@@ -74,6 +74,12 @@ RUNGS = (
         "16-byte loads of unaligned rows, x shifted to match",
         k06_unaligned_rows.launch,
         configs=k06_unaligned_rows.configs,
+    ),
+    rung(
+        "k07_unaligned_columns",
+        "16-byte loads of unaligned columns, the sums shifted to match",
+        k07_unaligned_columns.launch,
+        configs=k07_unaligned_columns.configs,
     ),
 )
 

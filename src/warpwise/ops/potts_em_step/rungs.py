@@ -400,13 +400,7 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k03 for up to eight domains, where a lane has all of a point; else k04, or k02, where it takes the arguments.
-
-    From 17 to 64 domains that are no multiple of four, k02, until k04 is measured there.
-    """
-    domains = args[0].shape[2]
-    if domains <= 8:
+    """k03 for up to eight domains, where a lane has all of a point; else k04, or k02, where it takes the arguments."""
+    if args[0].shape[2] <= 8:
         return first_taking(RUNGS, args, "k03_one_launch", "k02_point_tiles")
-    if domains <= 16 or domains > 64 or domains % 4 == 0:
-        return first_taking(RUNGS, args, "k04_tensor_scores", "k02_point_tiles")
-    return first_taking(RUNGS, args, "k02_point_tiles")
+    return first_taking(RUNGS, args, "k04_tensor_scores", "k02_point_tiles")

@@ -39,11 +39,9 @@ def thread_per_pixel(out: torch.Tensor, image: torch.Tensor) -> None:
 
 
 def pack_bytes(out: torch.Tensor) -> int:
-    """Bytes per thread: the smallest of 4, 8 and 16 with which one wave of threads computes all of ``out``, else 16."""
-    itemsize, bytes = out.element_size(), max(4, out.element_size())
-    while bytes < 16 and out.numel() * itemsize > bytes * WAVE * sm_count(out):
-        bytes *= 2
-    return bytes
+    """Bytes per thread: 4 up to an eighth of a wave of threads, 8 up to two waves, else 16; at least an element."""
+    wave, size = WAVE * sm_count(out), out.numel() * out.element_size()
+    return max(out.element_size(), 4 if 8 * size <= 4 * wave else 8 if size <= 2 * 8 * wave else 16)
 
 
 def _planar(module: cuda.Module, out: torch.Tensor, image: torch.Tensor, blocks: int, bytes: int) -> None:

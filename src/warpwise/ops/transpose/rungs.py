@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from warpwise.operation import cdiv, make_rung, sm_count
 HERE = Path(__file__).parent
 MAX_GRID_Y = 65535
 TILE, SMALL_TILE = 64, 32  # the edge of the tiles of k06 (of k05 for 4-byte elements), and of k04
+MOST_SHORT, SHORT_THREADS = 8, 128  # the longest side of k10, and its blocks
 STRIP_THREADS, STRIP_ELEMENTS, SHORTEST_STRIP = 256, 4096, 32
 WARP, FITTED_THREADS, BLOCKS_AN_SM = 32, 256, 8
 FITTED_WAVES = 4  # waves of 2048 threads per SM
@@ -26,6 +28,8 @@ PADDED_TILE = cuda.load(HERE / "k04_padded_tile.cu")
 REGISTER_BLOCKS = cuda.load(HERE / "k05_register_blocks.cu")
 STRIPS = cuda.load(HERE / "k07_strips.cu")
 FITTED_BLOCKS = cuda.load(HERE / "k08_fitted_blocks.cu")
+UNALIGNED_TILES = cuda.load(HERE / "k09_unaligned_tiles.cu")
+SHORT_SIDES = cuda.load(HERE / "k10_short_sides.cu")
 
 
 def _bits(out: torch.Tensor, input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, str]:
@@ -88,6 +92,27 @@ def fitted_blocks(out: torch.Tensor, input: torch.Tensor) -> None:
     FITTED_BLOCKS[f"transpose<{ctype}>"][grid, block](input, cuda.out(out), rows, cols)
 
 
+def unaligned_tiles(out: torch.Tensor, input: torch.Tensor) -> None:
+    (rows, cols), (out, input, ctype) = input.shape, _bits(out, input)
+    across = cdiv(cols, TILE)
+    kernel = UNALIGNED_TILES[f"transpose<{ctype}>"][cdiv(rows, TILE) * across, (WARP, 8)]
+    kernel(input, cuda.out(out), rows, cols, across)
+
+
+def short_sides(out: torch.Tensor, input: torch.Tensor) -> None:
+    (rows, cols), (out, input, ctype) = input.shape, _bits(out, input)
+    few, length, size = min(rows, cols), max(rows, cols), input.element_size()
+    short = out if rows <= cols else input
+    bytes = min(16, math.gcd(few * size, math.gcd(16, short.data_ptr())))
+    kernel = SHORT_SIDES[f"transpose<{ctype}, {few}, {'true' if rows <= cols else 'false'}, {bytes}>"]
+    kernel[cdiv(length, SHORT_THREADS), SHORT_THREADS](input, cuda.out(out), length)
+
+
+def _short(input: torch.Tensor) -> str | None:
+    few = min(input.shape)
+    return f"takes up to {MOST_SHORT} rows or columns, not {tuple(input.shape)}" if few > MOST_SHORT else None
+
+
 def _fitted_grid(input: torch.Tensor) -> str | None:
     rows, cols = input.shape
     if max(rows, cols) >= 2**31:
@@ -135,26 +160,30 @@ RUNGS = (
         fitted_blocks,
         limits=_fitted_grid,
     ),
+    make_rung(HERE, "k09_unaligned_tiles", "16 loads in flight, rows of any alignment", unaligned_tiles),
+    make_rung(HERE, "k10_short_sides", "a thread moves all of a side of up to 8 elements", short_sides, limits=_short),
 )
 
 
 def default(input: torch.Tensor) -> str | None:
     """PyTorch for one long row or column, which is a plain copy; else a rung by the short side and the size.
 
-    Short side shorter than a tile of k04: k08 up to four waves of threads, else k07. Shorter than two tiles of k05, and
-    not exactly one: k04 up to one wave of blocks, else k07. Otherwise: k04 if k05 and k06 would have fewer tiles than
-    there are SMs, else k05 if the rows of both matrices are multiples of 16 bytes, else k06.
+    Short side shorter than a tile of k04: k08 up to four waves of threads, else k07; up to 8 elements, k10 instead of
+    k08 from an eighth of a wave on. Otherwise: k04 if the tiles of k05 are fewer than the SMs; else k05 if the rows of
+    both matrices are multiples of 16 bytes and the short side fills its tiles; else k04 up to one wave of its blocks,
+    and k09.
     """
     rows, cols = input.shape
     few, pack, sms = min(rows, cols), 16 // input.element_size(), sm_count(input)
     thin, tiles = few <= MAX_FEW and few % TILE != 0, cdiv(rows, TILE) * cdiv(cols, TILE)
-    small_tiles = cdiv(rows, SMALL_TILE) * cdiv(cols, SMALL_TILE)
-    if few < SMALL_TILE and rows * cols <= FITTED_WAVES * 2048 * sms:
-        return "k08_fitted_blocks"
+    whole = rows % pack == 0 and cols % pack == 0 and not thin
+    small_tiles, threads = cdiv(rows, SMALL_TILE) * cdiv(cols, SMALL_TILE), rows * cols
+    if few < SMALL_TILE and threads <= FITTED_WAVES * 2048 * sms:
+        return "k10_short_sides" if 1 < few <= MOST_SHORT and 8 * threads > 2048 * sms else "k08_fitted_blocks"
     if few == 1:
         return None
-    if few >= SMALL_TILE and (tiles < sms or thin and small_tiles <= BLOCKS_AN_SM * sms):
-        return "k04_padded_tile"
-    if thin:
+    if few < SMALL_TILE:
         return "k07_strips"
-    return "k05_register_blocks" if rows % pack == 0 and cols % pack == 0 else "k06_triton"
+    if tiles < sms or not whole and small_tiles <= BLOCKS_AN_SM * sms:
+        return "k04_padded_tile"
+    return "k05_register_blocks" if whole else "k09_unaligned_tiles"

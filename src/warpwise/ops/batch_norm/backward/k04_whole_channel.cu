@@ -1,8 +1,12 @@
-// A block per channel in one launch, with up to 1024 threads and 16-byte accesses, as the forward's k05.
+// A block per channel in one launch, with up to 1024 threads and 16-byte accesses, as the forward's k05: the values of
+// a channel of one batch of loads stay in registers.
 
 #include <warpwise/core/channel.cuh>
+#include <warpwise/core/previous_kernel.cuh>
 
 #include "gradient.cuh"
+
+constexpr int kBatch = 4;  // vectors of a thread whose loads are in flight
 
 // x, dx: (n, channels, inner); dy likewise, or null for zeros; dmean, dvar, weight, dw, db: (channels) or null. Grid:
 // channels blocks.
@@ -12,31 +16,38 @@ __global__ void __launch_bounds__(THREADS) gradient_of_channel(const T* dy, cons
                                                                const float* var, T* dx, W* dw, W* db, int n,
                                                                int channels, int inner, float eps) {
   const auto read = [&](long long offset) { return read_pair<T, VECTOR>(dy, x, offset); };
-  __shared__ float warp_values[warpwise::kWarp];
   const int channel = blockIdx.x;
+  warpwise::VectorBatches<VECTOR, kBatch, Pair<T, VECTOR>, THREADS> batches(channel, 0, 1, n, channels, inner);
+  const bool several = batches.count > kBatch * THREADS;
+  warpwise::wait_for_previous_kernel();
+  batches.load(read);
   const float m = mean[channel], rstd = rsqrtf(var[channel] + eps);
   float sum = 0.0f, dot = 0.0f;
-  if (dy) {
-    warpwise::for_each_vector<VECTOR, THREADS>(channel, 0, 1, n, channels, inner, read,
-                                               [&](long long, const Pair<T, VECTOR>& pair) {
+  while (dy && batches.more()) {
+    batches.visit([&](long long, const Pair<T, VECTOR>& pair) {
 #pragma unroll
-                                                 for (int e = 0; e < VECTOR; ++e) {
-                                                   const float g = warpwise::to_float(pair.dy.at[e]);
-                                                   sum += g;
-                                                   dot += g * (warpwise::to_float(pair.x.at[e]) - m) * rstd;
-                                                 }
-                                               });
+      for (int e = 0; e < VECTOR; ++e) {
+        const float g = warpwise::to_float(pair.dy.at[e]);
+        sum += g;
+        dot += g * (warpwise::to_float(pair.x.at[e]) - m) * rstd;
+      }
+    });
+    if (!several) break;
+    batches.first += kBatch * THREADS;
+    batches.load(read);
   }
-  sum = warpwise::block_reduce<warpwise::Sum, THREADS>(sum, warp_values);
-  dot = warpwise::block_reduce<warpwise::Sum, THREADS>(dot, warp_values);
-  if (threadIdx.x == 0) store_sums(nullptr, dw, db, channel, sum, dot);
+  warpwise::block_sums<THREADS>(sum, dot);
+  if (threadIdx.x == 0) store_sums(static_cast<float*>(nullptr), dw, db, channel, sum, dot);
   const float count = static_cast<float>(n) * static_cast<float>(inner);
   const auto line = Line::of(channel, count, dmean, dvar, weight, mean, var, sum, dot, eps);
-  warpwise::for_each_vector<VECTOR, THREADS>(channel, 0, 1, n, channels, inner, read,
-                                             [&](long long offset, Pair<T, VECTOR> pair) {
+  batches.first = threadIdx.x;
+  if (several) batches.load(read);
+  while (batches.more()) {
+    batches.use([&](long long offset, Pair<T, VECTOR> pair) {
 #pragma unroll
-                                               for (int e = 0; e < VECTOR; ++e)
-                                                 pair.x.at[e] = line.at(pair.dy.at[e], pair.x.at[e]);
-                                               *warpwise::packs<sizeof(T) * VECTOR>(dx + offset) = pair.x;
-                                             });
+      for (int e = 0; e < VECTOR; ++e) pair.x.at[e] = line.at(pair.dy.at[e], pair.x.at[e]);
+      *warpwise::packs<sizeof(T) * VECTOR>(dx + offset) = pair.x;
+    });
+    if (batches.more()) batches.load(read);
+  }
 }

@@ -7,10 +7,11 @@
 
 #include <warpwise/core/channels_last.cuh>
 #include <warpwise/core/pack.cuh>
+#include <warpwise/core/previous_kernel.cuh>
 
 #include "gradient.cuh"
 
-constexpr int kThreads = warpwise::kRowThreads;
+constexpr int kThreads = warpwise::kRowThreads, kBatch = 4;  // rows of a thread whose loads are in flight
 
 // partials: (parts, channels, 2) of sum dy and sum dy h, with h = (x - mean) * rstd. x: (rows, channels); dy likewise,
 // or null for zeros. Grid: (parts, tiles of channels), as in channels_last.cuh.
@@ -20,6 +21,9 @@ __global__ void __launch_bounds__(kThreads) gradient_column_sums(const T* dy, co
                                                                  int channels, int across, float eps) {
   const auto read = [&](long long offset) { return read_pair<T, VECTOR>(dy, x, offset); };
   const auto own = warpwise::Columns<VECTOR>::of(across, channels);
+  warpwise::RowBatches<kBatch, Pair<T, VECTOR>> batches(own, rows, channels);
+  warpwise::wait_for_previous_kernel();
+  if (dy) batches.load(read);
   float m[VECTOR] = {}, rstd[VECTOR] = {}, gradients[VECTOR] = {}, dots[VECTOR] = {};
   if (own.valid) {
 #pragma unroll
@@ -29,14 +33,17 @@ __global__ void __launch_bounds__(kThreads) gradient_column_sums(const T* dy, co
     }
   }
   if (dy) {
-    own.for_each_row(rows, channels, read, [&](long long, const Pair<T, VECTOR>& pair) {
+    while (batches.more()) {
+      batches.use([&](long long, const Pair<T, VECTOR>& pair) {
 #pragma unroll
-      for (int e = 0; e < VECTOR; ++e) {
-        const float g = warpwise::to_float(pair.dy.at[e]);
-        gradients[e] += g;
-        dots[e] += g * (warpwise::to_float(pair.x.at[e]) - m[e]) * rstd[e];
-      }
-    });
+        for (int e = 0; e < VECTOR; ++e) {
+          const float g = warpwise::to_float(pair.dy.at[e]);
+          gradients[e] += g;
+          dots[e] += g * (warpwise::to_float(pair.x.at[e]) - m[e]) * rstd[e];
+        }
+      });
+      batches.load(read);
+    }
   }
   float sum, dot;
   warpwise::block_column_sums(gradients, dots, own, sum, dot);
@@ -58,6 +65,9 @@ __global__ void __launch_bounds__(kThreads) gradient_of_rows(const T* dy, const 
   const auto read = [&](long long offset) { return read_pair<T, VECTOR>(dy, x, offset); };
   const auto own = warpwise::Columns<VECTOR>::of(across, channels);
   const int lanes = across * VECTOR, first = blockIdx.y * lanes, thread = threadIdx.x;
+  warpwise::RowBatches<kBatch, Pair<T, VECTOR>> batches(own, rows, channels);
+  warpwise::wait_for_previous_kernel();
+  batches.load(read);
   float sum, dot;
   warpwise::add_column_parts(partials, parts, lanes, channels, sum, dot);
   if (thread < lanes) {
@@ -75,9 +85,12 @@ __global__ void __launch_bounds__(kThreads) gradient_of_rows(const T* dy, const 
     lines[e] =
         Line::of(own.channel + e, static_cast<float>(rows), dmean, dvar, weight, mean, var, totals[0], totals[1], eps);
   }
-  own.for_each_row(rows, channels, read, [&](long long offset, Pair<T, VECTOR> pair) {
+  while (batches.more()) {
+    batches.use([&](long long offset, Pair<T, VECTOR> pair) {
 #pragma unroll
-    for (int e = 0; e < VECTOR; ++e) pair.x.at[e] = lines[e].at(pair.dy.at[e], pair.x.at[e]);
-    *warpwise::packs<sizeof(T) * VECTOR>(dx + offset) = pair.x;
-  });
+      for (int e = 0; e < VECTOR; ++e) pair.x.at[e] = lines[e].at(pair.dy.at[e], pair.x.at[e]);
+      *warpwise::packs<sizeof(T) * VECTOR>(dx + offset) = pair.x;
+    });
+    batches.load(read);
+  }
 }

@@ -22,6 +22,7 @@ SPLIT_CHANNELS = cuda.load(HERE / "k02_split_channels.cu")
 WHOLE_CHANNEL = cuda.load(HERE / "k04_whole_channel.cu")
 CHANNELS_LAST = cuda.load(HERE / "k03_channels_last.cu")
 PARTIAL_SUMS = cuda.load(HERE / "k07_partial_sums.cu")
+CHANNEL_PARTS = cuda.load(HERE / "k08_channel_parts.cu")
 IN_C = function(HERE / "k06_c.c", "batch_norm_backward", "pppppppppplllf")
 FLOAT32 = (torch.float32,)
 Gradients = tuple[torch.Tensor, Optional, Optional]
@@ -111,7 +112,7 @@ def in_c(outputs: Gradients, *args: Any) -> None:
 def partial_sums(outputs: Gradients, *args: Any) -> None:
     dy, dmean, dvar, input, weight, bias, eps, mean, var = args
     dx, dw, db = outputs
-    count, channels, width, across, split, blocks, tiles = _launch.rows(input, dx, dy)
+    count, channels, width, across, split, blocks, tiles = _launch.rows_of_parts(input, dx, dy)
     type, parameters = cuda.ctype(input.dtype), _launch.parameter_type(input, weight, bias)
     partials, x, g = mean.new_empty((split, channels, 2)), flat(input), dy if dy is None else flat(dy)
     kernel = PARTIAL_SUMS[f"gradient_column_sums<{type}, {width}>"][(split, tiles), THREADS]
@@ -119,6 +120,19 @@ def partial_sums(outputs: Gradients, *args: Any) -> None:
     kernel = PARTIAL_SUMS[f"gradient_of_rows<{type}, {parameters}, {width}>"][(blocks, tiles), THREADS]
     outs = (cuda.out(flat(dx)) if input.numel() else None, _out(dw), _out(db))
     kernel(g, dmean, dvar, x, weight, mean, var, partials, split, *outs, count, channels, across, eps)
+
+
+def channel_parts(outputs: Gradients, *args: Any) -> None:
+    dy, dmean, dvar, input, weight, bias, eps, mean, var = args
+    dx, dw, db = outputs
+    channels, split, width = input.shape[1], parts(input), vector(sizes(input)[2], input, dx, dy)
+    type, parameters = cuda.ctype(input.dtype), _launch.parameter_type(input, weight, bias)
+    partials, grid = mean.new_empty((channels, split, 2)), ((split, channels), THREADS)
+    kernel = CHANNEL_PARTS[f"gradient_sums<{type}, {width}>"][grid]
+    kernel(dy, input, mean, var, cuda.out(partials), *sizes(input), eps)
+    outs = (cuda.out(dx) if input.numel() else None, _out(dw), _out(db))
+    kernel = CHANNEL_PARTS[f"gradient_of_input<{type}, {parameters}, {width}>"][grid]
+    kernel(dy, dmean, dvar, input, weight, mean, var, partials, split, *outs, *sizes(input), eps)
 
 
 RUNGS = (
@@ -135,12 +149,14 @@ RUNGS = (
     Rung("k06_c", "the definition in C", "c", in_c, HERE / "k06_c.c", dtypes=FLOAT32, devices=("cpu",)),
     make_rung(HERE, "k07_partial_sums", "NHWC: each block of the second launch adds the partial sums", partial_sums,
               dtypes=DTYPES, limits=row_limits, strided=True),
+    make_rung(HERE, "k08_channel_parts", "several blocks per channel, each of which adds the partial sums",
+              channel_parts, dtypes=DTYPES, limits=limits),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
-    """k03 if channels are adjacent in memory, else k04 or k02 by the channel, as in the forward."""
+    """k07 if channels are adjacent in memory, else k04 or k08 by the channel, as in the forward."""
     if args[3].dtype not in DTYPES:
         return None
-    channel = "k04_whole_channel" if _launch.is_whole(args[3], args[0]) else "k02_split_channels"
-    return first_taking(RUNGS, args, "k03_channels_last", channel)
+    channel = "k04_whole_channel" if _launch.is_whole(args[3], args[0]) else "k08_channel_parts"
+    return first_taking(RUNGS, args, "k07_partial_sums", channel)

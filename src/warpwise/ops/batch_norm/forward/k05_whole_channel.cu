@@ -1,7 +1,11 @@
 // A block per channel in one launch, with up to 1024 threads and 16-byte accesses: for short channels the gap between
-// two launches takes longer than the work, and with many channels the second read is from L1 or L2.
+// two launches takes longer than the work, and with many channels the second read is from L1 or L2. The values of a
+// channel of one batch of loads stay in registers.
 
 #include <warpwise/core/channel.cuh>
+#include <warpwise/core/previous_kernel.cuh>
+
+constexpr int kBatch = 4;  // vectors of a thread whose loads are in flight
 
 // x, y: (n, channels, inner); mean, var: (channels); weight, bias: (channels) or null. Grid: channels blocks.
 template <class T, class W, int VECTOR, int THREADS>
@@ -10,21 +14,27 @@ __global__ void __launch_bounds__(THREADS) normalise_channel(const T* x, const W
                                                              float eps) {
   using Vector = warpwise::Pack<T, sizeof(T) * VECTOR>;
   const auto read = [&](long long offset) { return *warpwise::packs<sizeof(T) * VECTOR>(x + offset); };
-  __shared__ float warp_values[warpwise::kWarp];
   const int channel = blockIdx.x;
+  warpwise::VectorBatches<VECTOR, kBatch, Vector, THREADS> batches(channel, 0, 1, n, channels, inner);
+  const bool several = batches.count > kBatch * THREADS;
+  warpwise::wait_for_previous_kernel();
+  batches.load(read);
   const float origin = n > 0 ? warpwise::to_float(x[static_cast<long long>(channel) * inner]) : 0.0f;
   float sum = 0.0f, squares = 0.0f;
-  warpwise::for_each_vector<VECTOR, THREADS>(channel, 0, 1, n, channels, inner, read,
-                                             [&](long long, const Vector& loaded) {
+  while (batches.more()) {
+    batches.visit([&](long long, const Vector& values) {
 #pragma unroll
-                                               for (int e = 0; e < VECTOR; ++e) {
-                                                 const float shifted = warpwise::to_float(loaded.at[e]) - origin;
-                                                 sum += shifted;
-                                                 squares += shifted * shifted;
-                                               }
-                                             });
-  sum = warpwise::block_reduce<warpwise::Sum, THREADS>(sum, warp_values);
-  squares = warpwise::block_reduce<warpwise::Sum, THREADS>(squares, warp_values);
+      for (int e = 0; e < VECTOR; ++e) {
+        const float shifted = warpwise::to_float(values.at[e]) - origin;
+        sum += shifted;
+        squares += shifted * shifted;
+      }
+    });
+    if (!several) break;
+    batches.first += kBatch * THREADS;
+    batches.load(read);
+  }
+  warpwise::block_sums<THREADS>(sum, squares);
   const float count = static_cast<float>(n) * static_cast<float>(inner), distance = sum / count;
   const float m = origin + distance, spread = squares / count - distance * distance;
   const float v = spread < 0.0f ? 0.0f : spread;  // NaN is kept
@@ -34,11 +44,15 @@ __global__ void __launch_bounds__(THREADS) normalise_channel(const T* x, const W
   }
   const float shift = bias ? warpwise::to_float(bias[channel]) : 0.0f;
   const float scale = rsqrtf(v + eps) * (weight ? warpwise::to_float(weight[channel]) : 1.0f);
-  warpwise::for_each_vector<VECTOR, THREADS>(
-      channel, 0, 1, n, channels, inner, read, [&](long long offset, Vector values) {
+  batches.first = threadIdx.x;
+  if (several) batches.load(read);
+  while (batches.more()) {
+    batches.use([&](long long offset, Vector values) {
 #pragma unroll
-        for (int e = 0; e < VECTOR; ++e)
-          values.at[e] = warpwise::from_float<T>((warpwise::to_float(values.at[e]) - m) * scale + shift);
-        *warpwise::packs<sizeof(T) * VECTOR>(y + offset) = values;
-      });
+      for (int e = 0; e < VECTOR; ++e)
+        values.at[e] = warpwise::from_float<T>((warpwise::to_float(values.at[e]) - m) * scale + shift);
+      *warpwise::packs<sizeof(T) * VECTOR>(y + offset) = values;
+    });
+    if (batches.more()) batches.load(read);
+  }
 }

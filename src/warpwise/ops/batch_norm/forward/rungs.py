@@ -21,6 +21,8 @@ BLOCK_PER_CHANNEL = cuda.load(HERE / "k01_block_per_channel.cu")
 SPLIT_CHANNELS = cuda.load(HERE / "k03_split_channels.cu")
 WHOLE_CHANNEL = cuda.load(HERE / "k05_whole_channel.cu")
 CHANNELS_LAST = cuda.load(HERE / "k04_channels_last.cu")
+PARTIAL_SUMS = cuda.load(HERE / "k07_partial_sums.cu")
+CHANNEL_PARTS = cuda.load(HERE / "k08_channel_parts.cu")
 FLOAT32 = (torch.float32,)
 IN_C = function(HERE / "k02_c.c", "batch_norm", "pppppplllf")
 
@@ -81,6 +83,29 @@ def whole_channel(outputs: Three, input: torch.Tensor, weight: Optional, bias: O
     kernel(input, weight, bias, out, cuda.out(mean), cuda.out(var), *sizes(input), eps)
 
 
+def partial_sums(outputs: Three, input: torch.Tensor, weight: Optional, bias: Optional, eps: float) -> None:
+    output, mean, var = outputs
+    count, channels, width, across, split, blocks, tiles = _launch.rows_of_parts(input, output)
+    type, parameters = cuda.ctype(input.dtype), _launch.parameter_type(input, weight, bias)
+    partials, x = mean.new_empty((split, channels, 2)), flat(input)
+    kernel = PARTIAL_SUMS[f"column_sums<{type}, {width}>"][(split, tiles), THREADS]
+    kernel(x, cuda.out(partials), count, channels, across)
+    kernel = PARTIAL_SUMS[f"normalise_rows<{type}, {parameters}, {width}>"][(blocks, tiles), THREADS]
+    outs = (cuda.out(mean), cuda.out(var), cuda.out(flat(output)) if input.numel() else None)
+    kernel(x, partials, split, weight, bias, *outs, count, channels, across, eps)
+
+
+def channel_parts(outputs: Three, input: torch.Tensor, weight: Optional, bias: Optional, eps: float) -> None:
+    output, mean, var = outputs
+    channels, split, width = input.shape[1], parts(input), vector(sizes(input)[2], input, output)
+    type, parameters = cuda.ctype(input.dtype), _launch.parameter_type(input, weight, bias)
+    partials, grid = mean.new_empty((channels, split, 2)), ((split, channels), THREADS)
+    CHANNEL_PARTS[f"batch_sums<{type}, {width}>"][grid](input, cuda.out(partials), *sizes(input))
+    outs = (cuda.out(mean), cuda.out(var), cuda.out(output) if input.numel() else None)
+    kernel = CHANNEL_PARTS[f"normalise<{type}, {parameters}, {width}>"][grid]
+    kernel(input, partials, split, weight, bias, *outs, *sizes(input), eps)
+
+
 def triton(outputs: Three, *args: Any) -> None:
     from warpwise.ops.batch_norm.forward.k06_triton import launch
 
@@ -99,12 +124,16 @@ RUNGS = (
               dtypes=DTYPES, limits=_split_limits),
     make_rung(HERE, "k06_triton", "several programs per channel in Triton, which all add the partial sums", triton,
               dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k07_partial_sums", "NHWC: each block of the second launch adds the partial sums", partial_sums,
+              dtypes=DTYPES, limits=_row_limits, strided=True),
+    make_rung(HERE, "k08_channel_parts", "several blocks per channel, each of which adds the partial sums",
+              channel_parts, dtypes=DTYPES, limits=_split_limits),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
-    """k04 if channels are adjacent in memory, PyTorch for rows shorter than a sector; k05 or k03 by the channel."""
+    """k07 if channels are adjacent in memory, PyTorch for rows shorter than a sector; k05 or k08 by the channel."""
     if in_rows(args[0]):
-        return first_taking(RUNGS, args, "k04_channels_last")
-    name = "k05_whole_channel" if _launch.is_whole(args[0]) else "k03_split_channels"
+        return first_taking(RUNGS, args, "k07_partial_sums")
+    name = "k05_whole_channel" if _launch.is_whole(args[0]) else "k08_channel_parts"
     return first_taking(RUNGS, args, name) if is_row_long(args[0]) else None

@@ -29,11 +29,14 @@ struct Windows {
   // Window number `window` of a plane, whose first pixel is `at`; requires PAIRS, h and w even.
   __device__ Raw load_inside(int plane, int at, int window) const {
     Raw raw;
-    const int from = plane * h * w + at;
-    read_pairs(raw.y, y + from);
-    if constexpr (ADDED) read_pairs(raw.added, added + from);
-    raw.dy = dy ? dy[plane * (h / 2) * (w / 2) + window] : 0.0f;
+    read_pairs(raw.y, y + plane * h * w + at);
+    load_pooled(raw, plane, at, window);
     return raw;
+  }
+  // The same without y.
+  __device__ void load_pooled(Raw& raw, int plane, int at, int window) const {
+    if constexpr (ADDED) read_pairs(raw.added, added + plane * h * w + at);
+    raw.dy = dy ? dy[plane * (h / 2) * (w / 2) + window] : 0.0f;
   }
   __device__ void read_pairs(float (&values)[4], const float* from) const {
     *reinterpret_cast<warpwise::Pack<float, 8>*>(values) = *warpwise::packs<8>(from);

@@ -15,21 +15,27 @@ constexpr int kFilterSums = one_channel::kTaps + 1;  // A and S
 
 // Blocks below `blocks` compute the sums of filters over the windows of `share` units: sums: (k, blocks splits,
 // kFilterSums), with `splits` warps per group. The other blocks compute the moments of x over `moment_share` units:
-// moments: (gridDim.x - blocks, kPart). Grid: (blocks and moment blocks, tiles of kEach filters for each of
-// 2^group_bits groups). An ordinary launch: it places a block of windows and one of moments on an SM, which blocks that
-// wait for the previous kernel, placed as slots become free, would not be.
-template <int VECTOR>
+// moments: (gridDim.x - blocks, kPart). There are none if the moments are KNOWN, given: (kMoments). Grid: (blocks and
+// moment blocks, tiles of kEach filters for each of 2^group_bits groups). Blocks of both kinds are launched in the
+// ordinary way, which places one of each on an SM; blocks that wait for the previous kernel, placed as slots become
+// free, would not be.
+template <int VECTOR, bool KNOWN>
 __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const float* f, const float* dy,
                                                            const float* mean, const float* var, const float* gamma,
-                                                           const float* beta, float* sums, float* moments, int n, int h,
-                                                           int w, int k, int pitch, int rows, int bands, int each,
-                                                           int share, int blocks, int moment_rows, int moment_bands,
-                                                           int moment_each, int moment_share, int group_bits,
-                                                           float eps) {
+                                                           const float* beta, const double* given, float* sums,
+                                                           float* moments, int n, int h, int w, int k, int pitch,
+                                                           int rows, int bands, int each, int share, int blocks,
+                                                           int moment_rows, int moment_bands, int moment_each,
+                                                           int moment_share, int group_bits, float eps) {
   extern __shared__ __align__(16) float tile[];
-  const float sample = one_channel::sample_of(x, n * h * w);
   one_channel::Tiles<kThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, 0.0f};
-  if (blockIdx.x >= blocks) {
+  auto* const windows = reinterpret_cast<unsigned*>(tile + each * (rows + 2) * pitch);
+  if constexpr (KNOWN) {
+    one_channel::list_windows(windows, tiles, w / 2);
+    warpwise::wait_for_previous_kernel();
+  }
+  const float sample = KNOWN ? one_channel::origin_at(given) : one_channel::sample_of(x, n * h * w);
+  if (!KNOWN && blockIdx.x >= blocks) {
     if (blockIdx.y > 0) return;
     tiles.rows = moment_rows;
     tiles.bands = moment_bands;
@@ -66,10 +72,10 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
     if (lane < count) fetch(lane, one_channel::quotient(lane, plane));  // image 0 of a tile that is a band
   };
   begin(min(each, last - first));
-  tiles.load(tile, image, band * rows, min(each, last - first), [&] { tiles.origin = one_channel::origin_of(sample); });
+  tiles.load(tile, image, band * rows, min(each, last - first),
+             [&] { tiles.origin = KNOWN ? sample : one_channel::origin_of(sample); });
   tiles.fill_border(tile);
-  auto* const windows = reinterpret_cast<unsigned*>(tile + each * (rows + 2) * pitch);
-  one_channel::list_windows(windows, tiles, ow);
+  if (!KNOWN) one_channel::list_windows(windows, tiles, ow);
 
   float filters[kEach][one_channel::kTaps], constants[kEach];
 #pragma unroll
@@ -135,35 +141,44 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
   sums[(one * (blocks * splits) + blockIdx.x * splits + split) * kFilterSums + at % kFilterSums] = values[0];
 }
 
-// dw: (k, 9), dgamma, dbeta: (k) from the sums of window_sums: (k, parts, kFilterSums), and the parts of the moments:
-// (moment_parts, kPart). dmean, dvar: (k) or null; inverse = 1 / (n h w). Grid: k blocks. The first half of a block
-// adds moments, the second those of the filter.
-__global__ void __launch_bounds__(2 * kThreads) filter_gradients(const float* sums, const float* moment_sums,
-                                                                 const float* f, const float* var, const float* gamma,
+// dw: (k, 9), dgamma, dbeta: (k) from the sums of window_sums: (k, parts, kFilterSums), and the moments, or their
+// parts: (moment_parts, kPart), if they are not given. dmean, dvar: (k) or null; inverse = 1 / (n h w). Grid: k blocks.
+// The first half of a block adds moments, the second those of the filter.
+__global__ void __launch_bounds__(2 * kThreads) filter_gradients(const float* sums, const double* given,
+                                                                 const float* moment_sums, const float* f,
+                                                                 const float* var, const float* gamma,
                                                                  const float* dmean, const float* dvar, float* dw,
                                                                  float* dgamma, float* dbeta, int parts,
                                                                  int moment_parts, double inverse, float eps) {
-  warpwise::wait_for_previous_kernel();
   constexpr int kGroups = kThreads / kFilterSums;
   __shared__ double group_sums[kGroups][kFilterSums];
   __shared__ one_channel::Moments moments;
   const int filter = blockIdx.x, place = static_cast<int>(threadIdx.x) - kThreads;
+  const int tap = min(static_cast<int>(threadIdx.x % warpwise::kWarp), one_channel::kTaps);  // the last is S
+  const bool early = given && parts > 0;  // then the previous kernel is window_sums, which writes `sums` alone
+  if (!early) warpwise::wait_for_previous_kernel();
+  const double weight = tap < one_channel::kTaps ? f[filter * one_channel::kTaps + tap] : 0.0f;
+  const float rstd = rsqrtf(var[filter] + eps), scale = gamma[filter] * rstd;
+  if (given) one_channel::load_moments(moments, given);
+  if (early) warpwise::wait_for_previous_kernel();
   if (place >= 0 && place < kGroups * kFilterSums) {
     double total[1] = {};
     const float* const from = sums + static_cast<long long>(filter) * parts * kFilterSums + place % kFilterSums;
     one_channel::add_parts(total, warpwise::packs<4>(from), place / kFilterSums, parts, kGroups, kFilterSums);
     group_sums[place / kFilterSums][place % kFilterSums] = total[0];
   }
-  one_channel::combine_moments(moments, moment_sums, moment_parts, inverse);
+  if (given) {
+    __syncthreads();
+  } else {
+    one_channel::combine_moments(moments, moment_sums, moment_parts, inverse);
+  }
   if (threadIdx.x >= warpwise::kWarp) return;
 
-  const int tap = min(static_cast<int>(threadIdx.x), one_channel::kTaps);  // the last is S
   double total = 0.0, spread = 0.0;
 #pragma unroll
   for (int i = 0; i < kGroups; ++i) total += group_sums[i][tap];
   const double sum = __shfl_sync(warpwise::kFullMask, total, one_channel::kTaps);
   const bool is_tap = threadIdx.x < one_channel::kTaps;
-  const double weight = is_tap ? f[filter * one_channel::kTaps + tap] : 0.0f;
   const double centre = is_tap ? moments.mean[tap] : 0.0, centred = is_tap ? total - sum * centre : 0.0;
 #pragma unroll
   for (int other = 0; other < one_channel::kTaps; ++other) {
@@ -174,16 +189,14 @@ __global__ void __launch_bounds__(2 * kThreads) filter_gradients(const float* su
   for (int distance = warpwise::kWarp / 2; distance > 0; distance /= 2) {
     dot += __shfl_xor_sync(warpwise::kFullMask, dot, distance);
   }
-  const float rstd = rsqrtf(var[filter] + eps);
   dot *= rstd;
   if (threadIdx.x == 0) {
     dgamma[filter] = static_cast<float>(dot);
     dbeta[filter] = static_cast<float>(sum);
   }
   if (!is_tap) return;
-  double gradient = gamma[filter] * rstd * (centred - rstd * dot * spread);
-  const double origin = moment_sums[one_channel::kSums];
-  if (dmean) gradient += dmean[filter] * (centre + origin);
+  double gradient = scale * (centred - rstd * dot * spread);
+  if (dmean) gradient += dmean[filter] * (centre + moments.origin);
   if (dvar) gradient += 2.0 * dvar[filter] * spread;
   dw[filter * one_channel::kTaps + tap] = static_cast<float>(gradient);
 }

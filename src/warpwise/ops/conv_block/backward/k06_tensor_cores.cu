@@ -35,6 +35,9 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS) gradients(
                 kCount = (28 + kRoleWarps - 1) / kRoleWarps;  // n-tiles of dx
   using Weights = warpwise::MmaWeights<kRoleWarps>;
   constexpr int kFilters = warpwise::kMmaFilters, kPlanes = warpwise::kMmaPlanes;
+  // A block has one image. All its loads but those of the channels' sums, which the previous kernel writes, are in
+  // flight before that kernel has completed: the kernels before it have, as this one starts when all its blocks run.
+  constexpr bool kOnce = THREADS == 512 && INPUT && WEIGHT && WHOLE;
   __shared__ typename Source::Channel channels[kFilters];
   __shared__ bool fallbacks[kWarps];
   extern __shared__ __align__(16) float shared[];
@@ -64,6 +67,7 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS) gradients(
     const bool publish = WEIGHT && part == 0 && first_channel == 0;
     if constexpr (INPUT) {
       const typename Filters::template Loaded<kThreads, true, 2> loaded(f, first, first_channel, k, c);
+      if (kOnce) warpwise::wait_for_previous_kernel();
       source.prepare(channels, first, min(kFilters, k - first), publish);
       ordinary = loaded.store(filters);
     } else {
@@ -72,6 +76,12 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS) gradients(
   };
   const auto copy = [&](int image) {
     if (!WEIGHT) return;
+    if constexpr (kOnce) {
+      for (int first = 0; first < kFilters; first += kPlanes) {
+        const float* const from = y + (static_cast<long long>(image) * k + first) * h * w;
+        warpwise::mma_copy_planes<kThreads>(d + first / 4 * band.pitch, from, min(kPlanes, k - first), band, offsets);
+      }
+    }
     const float* const from = x + (static_cast<long long>(image) * c + first_channel) * h * w;
     warpwise::mma_copy_planes<kThreads>(image_planes, from, min(kPlanes, c - first_channel), band, offsets);
     __pipeline_commit();
@@ -81,9 +91,11 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS) gradients(
   band.fill_offsets<kThreads>(offsets);
   if (WHOLE) warpwise::mma_list_windows<kThreads>(windows, band);
   __syncthreads();
-  warpwise::wait_for_previous_kernel();
+  if (!kOnce) warpwise::wait_for_previous_kernel();
   copy(split);
+  warpwise::MmaWholeWindows<kThreads, Source> once(source, split * k, kOnce ? k : 0, band, windows);
   if (WEIGHT) prepare(first_filter);
+  if (kOnce) __pipeline_wait_prior(0);
   __syncthreads();
   const auto multiply = [&](auto role) {
     constexpr bool kInput = decltype(role)::kInput, kWeight = decltype(role)::kWeight;
@@ -100,14 +112,16 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS) gradients(
           block_sync();
         }
         bool found;
-        if constexpr (WHOLE) {
+        if constexpr (kOnce) {
+          found = once.fill(d, source, channels, count, band);
+        } else if constexpr (WHOLE) {
           found =
               warpwise::mma_fill_whole_windows<kThreads>(d, source, channels, image * k + first, count, band, windows);
         } else {
           found = warpwise::mma_fill_windows<kThreads>(d, source, channels, image * k + first, count, band);
         }
         if (WEIGHT) {
-          __pipeline_wait_prior(0);
+          if (!kOnce) __pipeline_wait_prior(0);
           found = warpwise::mma_ordinary_planes<kThreads>(image_planes, band, offsets) && found;
         }
         const bool all = __all_sync(warpwise::kFullMask, found && ordinary);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from warpwise.ops._conv3x3_mma import FEW_BATCH_PIXELS, PLANES, band, fills_tile
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv2d.op import CONV2D_BACKWARD
 from warpwise.ops.conv_block import _one_channel as one_channel
-from warpwise.ops.conv_block.backward import k06_tensor_cores, k07_stored_gradient
+from warpwise.ops.conv_block.backward import k06_tensor_cores, k07_stored_gradient, k09_bf16x3
 from warpwise.ops.conv_block.forward import rungs as forward
 from warpwise.ops.conv_block.spec import DTYPES, convolved_shape
 
+Average = Callable[[torch.Tensor], torch.Tensor]  # the average over the processes that divide a batch
 HERE = Path(__file__).parent
 THREADS, BLOCKS_PER_SM, FEWEST_WINDOWS = 256, 4, 1024  # kThreads; windows per block
 MOST_PARTS = 32  # blocks of a channel in k03
@@ -45,6 +47,10 @@ def mma_sync_limits(*args: Any) -> str | None:
 
 def stored_limits(*args: Any) -> str | None:
     return requires_hopper(args[4]) or mma_sync_limits(*args)
+
+
+def bf16_limits(*args: Any) -> str | None:
+    return k09_bf16x3.limits(*args) or limits(*args)
 
 
 def moment_limits(*args: Any) -> str | None:
@@ -84,8 +90,8 @@ def separate_passes(outputs: Any, *args: Any) -> None:
     _convolution("k01_thread_per_element", outputs, d, *args)
 
 
-def _grad_convolved(outputs: Any, *args: Any) -> torch.Tensor:
-    """The gradient of the convolution; writes dgamma and dbeta."""
+def _grad_convolved(outputs: Any, *args: Any, average: Average | None = None) -> torch.Tensor:
+    """The gradient of the convolution; writes dgamma and dbeta, with ``average`` the averages of all processes."""
     dy, dmean, dvar, dconv, _, _, gamma, beta, eps, mean, var, *_ = args
     dgamma, dbeta = outputs[2:]
     y = _stored(*args)
@@ -96,6 +102,9 @@ def _grad_convolved(outputs: Any, *args: Any) -> torch.Tensor:
     partials, counters = y.new_empty((k, parts, 2)), semaphores(y, k)
     kernel = FUSED["channel_gradients"][(parts, k), THREADS]
     kernel(y, dy, mean, var, gamma, beta, cuda.out(dgamma), cuda.out(dbeta), partials, counters, *sizes)
+    if average is not None:
+        for output, averaged in zip((dgamma, dbeta), average(torch.stack([dgamma, dbeta])), strict=True):
+            output.copy_(averaged)
     d = torch.empty_like(y)
     if y.numel():
         kernel = FUSED["grad_convolved"][cdiv(n * k * cdiv(h, 2) * cdiv(w, 2), THREADS), THREADS]
@@ -103,8 +112,8 @@ def _grad_convolved(outputs: Any, *args: Any) -> torch.Tensor:
     return d
 
 
-def fused(outputs: Any, *args: Any) -> None:
-    _convolution("k02_implicit_gemm", outputs, _grad_convolved(outputs, *args), *args)
+def fused(outputs: Any, *args: Any, average: Average | None = None) -> None:
+    _convolution("k02_implicit_gemm", outputs, _grad_convolved(outputs, *args, average=average), *args)
 
 
 def _pairs(y: torch.Tensor, dconv: torch.Tensor | None) -> bool:
@@ -112,18 +121,21 @@ def _pairs(y: torch.Tensor, dconv: torch.Tensor | None) -> bool:
     return y.shape[3] % 2 == 0 and all(tensor.data_ptr() % 8 == 0 for tensor in (y, dconv) if tensor is not None)
 
 
-def _channel_parts(y: torch.Tensor, *args: Any) -> torch.Tensor:
-    """Partial sums, (K, parts, 2), of the gradient of the normalised values, and of that gradient times the value."""
+def _channel_parts(y: torch.Tensor, *args: Any, average: Average | None) -> torch.Tensor:
+    """Partial sums, (K, parts, 2), of the gradient of the normalised values, and of that gradient times the value.
+
+    With ``average`` the averages of the sums of all processes, (K, 1, 2).
+    """
     dy, _, _, dconv, _, _, gamma, beta, eps, mean, var, *_, output = args
     n, k, h, w = y.shape
     parts = max(1, min(cdiv(BLOCKS_PER_SM * sm_count(y), k), cdiv(n * (h // 2) * (w // 2), FEWEST_WINDOWS), MOST_PARTS))
     sums = y.new_empty((k, parts, 2))
     kernel = DIRECT[f"channel_parts<{flags(_pairs(y, dconv))}>"][(parts, k), THREADS]
     kernel(y, output, dy, mean, var, gamma, beta, cuda.out(sums), *y.shape, eps)
-    return sums
+    return sums if average is None else average(sums.sum(1, keepdim=True))
 
 
-def direct_tiles(outputs: Any, *args: Any) -> None:
+def direct_tiles(outputs: Any, *args: Any, average: Average | None = None) -> None:
     dy, dmean, dvar, dconv, x, weight, gamma, beta, eps, mean, var, *_ = args
     dx, dw, dgamma, dbeta = outputs
     if not x.numel():
@@ -132,7 +144,7 @@ def direct_tiles(outputs: Any, *args: Any) -> None:
     y = _stored(*args)
     n, k, h, w = y.shape
     c = x.shape[1]
-    sums = _channel_parts(y, *args)
+    sums = _channel_parts(y, *args, average=average)
     four, channels = groups(c), each(c)
     plan, tile = weights(n, c, h, w, k, sm_count(y)), output_tile(c, h, w, channels)
     partials = y.new_empty((plan.parts, dw.numel()))
@@ -149,46 +161,60 @@ def direct_tiles(outputs: Any, *args: Any) -> None:
 
 
 def input_moments(outputs: Any, *args: Any) -> None:
-    dy, dmean, dvar, _, x, weight, gamma, beta, eps, mean, var, *_ = args
+    dy, dmean, dvar, _, x, weight, gamma, beta, eps, mean, var, *_, given = args
     _, dw, dgamma, dbeta = outputs
     n, k, (_, _, h, w) = len(x), len(weight), x.shape
     if not n:
-        fused(outputs, *args)
+        fused(outputs, *args[:-1])
         return
+    inverse = 1 / (n * h * w)
     sms, groups = sm_count(x), one_channel.groups(k, EACH)
     tall, splits = cdiv(k, EACH * groups), one_channel.THREADS // 32 // groups
-    pixel_blocks = max(1, sms // tall)  # two blocks per SM in all
+    pixel_blocks = max(1, sms // tall)
     pixels = one_channel.tiles(n, h, w, cdiv(h, 2), w, pixel_blocks, one_channel.THREADS)
-    windows = one_channel.tiles(n, h, w, h // 2, w // 2, max(1, (2 * sms - pixel_blocks) // tall), 32 * splits)
+    own = pixels.blocks if given is None else 0  # blocks that compute moments
+    windows = one_channel.tiles(n, h, w, h // 2, w // 2, max(1, (2 * sms - own) // tall), 32 * splits)
     blocks = windows.blocks if dy is not None else 0
-    sums, moments = x.new_empty((k, blocks * splits, FILTER_SUMS)), x.new_empty((pixels.blocks, one_channel.PART))
+    sums, moments = x.new_empty((k, blocks * splits, FILTER_SUMS)), x.new_empty((own, one_channel.PART))
     shared = max(windows.shared(w // 2), pixels.shared())
-    kernel = MOMENTS[f"window_sums<{one_channel.vector(x)}>"][
-        (blocks + pixels.blocks, tall), one_channel.THREADS, shared
-    ]
-    kernel(x, weight, dy, mean, var, gamma, beta, cuda.out(sums), cuda.out(moments), n, h, w, k, windows.pitch,
-           windows.rows, windows.bands, windows.each, windows.share, blocks, pixels.rows, pixels.bands, pixels.each,
-           pixels.share, groups.bit_length() - 1, eps)  # fmt: skip
+    if blocks + own:
+        name = f"window_sums<{one_channel.vector(x)}, {flags(given is not None)}>"
+        kernel = MOMENTS[name][(blocks + own, tall), one_channel.THREADS, shared]
+        kernel(x, weight, dy, mean, var, gamma, beta, given, cuda.out(sums), cuda.out(moments), n, h, w, k,
+               windows.pitch, windows.rows, windows.bands, windows.each, windows.share, blocks, pixels.rows,
+               pixels.bands, pixels.each, pixels.share, groups.bit_length() - 1, eps)  # fmt: skip
     kernel = MOMENTS["filter_gradients"][k, 2 * one_channel.THREADS]
-    kernel(sums, moments, weight, var, gamma, dmean, dvar, cuda.out(dw), cuda.out(dgamma), cuda.out(dbeta),
-           blocks * splits, pixels.blocks, 1 / (n * h * w), eps)  # fmt: skip
+    kernel(sums, given, moments, weight, var, gamma, dmean, dvar, cuda.out(dw), cuda.out(dgamma), cuda.out(dbeta),
+           blocks * splits, own, inverse, eps)  # fmt: skip
 
 
-def tensor_cores(outputs: Any, *args: Any) -> None:
+def tensor_cores(outputs: Any, *args: Any, average: Average | None = None) -> None:
     if not args[4].numel():
         fused(outputs, *args)
         return
     y = _stored(*args)
-    partials = k06_tensor_cores.gradients(outputs, _channel_parts(y, *args), _pairs(y, args[3]), y, *args)
+    sums = _channel_parts(y, *args, average=average)
+    partials = k06_tensor_cores.gradients(outputs, sums, _pairs(y, args[3]), y, *args)
     add_parts(DIRECT, partials, outputs[1])
 
 
-def stored_gradient(outputs: Any, *args: Any) -> None:
+def bf16x3(outputs: Any, *args: Any, average: Average | None = None) -> None:
+    if not args[4].numel():
+        fused(outputs, *args)
+        return
+    y = _stored(*args)
+    partials = k09_bf16x3.gradients(outputs, _channel_parts(y, *args, average=average), y, *args)
+    add_parts(DIRECT, partials, outputs[1])
+
+
+def stored_gradient(outputs: Any, *args: Any, average: Average | None = None) -> None:
     input, weight = args[4:6]
     if not input.numel():
         fused(outputs, *args)
         return
-    d = _grad_convolved(outputs, *args)
+    y = _stored(*args)
+    sums = _channel_parts(y, *args, average=average)
+    d = k07_stored_gradient.grad_convolved(outputs, sums, _pairs(y, args[3]), y, *args)
     if outputs[0] is not None:
         k07_stored_gradient.grad_input(d, weight, outputs[0])
     add_parts(DIRECT, k07_stored_gradient.grad_weight(input, d, weight.numel()), outputs[1])
@@ -213,33 +239,40 @@ def triton(outputs: Any, *args: Any) -> None:
 
 
 RUNGS = (
-    make_rung(HERE, "k01_separate_passes", "a thread per channel, then a thread per pixel", separate_passes,
-              dtypes=DTYPES, limits=limits),
-    make_rung(HERE, "k02_fused", "a window per thread, maxima recomputed, implicit GEMMs", fused, dtypes=DTYPES,
-              limits=limits),
+    make_rung(HERE, "k01_separate_passes", "a thread per channel, then a thread per pixel",
+              forward.without_moments(separate_passes), dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k02_fused", "a window per thread, maxima recomputed, implicit GEMMs",
+              forward.without_moments(fused), dtypes=DTYPES, limits=limits),
     make_rung(HERE, "k03_direct_tiles", "the convolution's gradient in shared memory, direct sums from registers",
-              direct_tiles, dtypes=DTYPES, limits=direct_limits),
+              forward.without_moments(direct_tiles), dtypes=DTYPES, limits=direct_limits),
     make_rung(HERE, "k05_input_moments", "one input channel: sums over windows and the input's moments, no convolution",
               input_moments, dtypes=DTYPES, limits=moment_limits),
     make_rung(HERE, "k06_tensor_cores", "both gradients by mma.sync from one recomputed gradient of the convolution",
-              tensor_cores, dtypes=DTYPES, limits=mma_sync_limits),
+              forward.without_moments(tensor_cores), dtypes=DTYPES, limits=mma_sync_limits),
     make_rung(HERE, "k07_stored_gradient", "Hopper, many channels: the convolution's gradient is stored; wgmma for dx",
-              stored_gradient, dtypes=DTYPES, limits=stored_limits),
+              forward.without_moments(stored_gradient), dtypes=DTYPES, limits=stored_limits),
     make_rung(HERE, "k08_triton", "Triton: two launches for the gradient of the convolution, then implicit GEMMs",
-              triton, dtypes=DTYPES, limits=limits),
+              forward.without_moments(triton), dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k09_bf16x3", "k06 with numbers divided into three bfloat16 where they are stored, and ldmatrix",
+              forward.without_moments(bf16x3), dtypes=DTYPES, limits=bf16_limits),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
     """PyTorch for more than ``forward.MOST_CHANNELS`` channels, else the first of these that takes the arguments.
 
-    k05; k06 for many pixels or an image for most SMs, if up to 16 channels and 32 filters fill the tiles of tensor
-    cores; k03 and k02. k07 is not timed.
+    k05; if up to 16 channels and 32 filters fill the tiles of tensor cores, k09 for many pixels or an image for most
+    SMs, or k06 where k09 does not take the images; with more channels or filters k06 for few images, k07 for more; k03
+    and k02.
     """
     (n, channels, h, w), filters = args[4].shape, args[5].shape[0]
     names = ["k05_input_moments", "k03_direct_tiles", "k02_fused"]
+    sms, bands = sm_count(args[4]), band(h, w).bands
     if channels <= PLANES and filters <= k06_tensor_cores.FILTERS:
-        images = n * h * w > FEW_BATCH_PIXELS or 4 * n * band(h, w).bands >= 3 * sm_count(args[4])
+        images = n * h * w > FEW_BATCH_PIXELS or 4 * n * bands >= 3 * sms
         if images and fills_tiles(channels, filters):
-            names.insert(1, "k06_tensor_cores")
+            names[1:1] = "k09_bf16x3", "k06_tensor_cores"
+    elif channels > PLANES and fills_tiles(channels, filters, most=forward.MOST_PADDING):
+        few = n * bands * cdiv(channels, PLANES) <= sms
+        names.insert(1, "k06_tensor_cores" if few else "k07_stored_gradient")
     return first_taking(RUNGS, args, *names) if channels <= forward.MOST_CHANNELS else None

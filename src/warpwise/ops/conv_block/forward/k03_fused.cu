@@ -80,33 +80,38 @@ __global__ void __launch_bounds__(kStatisticsThreads) combined_statistics(const 
   var[blockIdx.x] = squares / count;
 }
 
-// out: (n, k, h / 2, w / 2) = the maximum over 2 x 2 windows of relu(gamma (y - mean) / sqrt(var + eps) + beta). One
-// thread per window; PAIRS: w is even, and each row of a window is one 8-byte load.
-template <bool PAIRS>
+// out: (n, k, h / 2, w / 2) = the maximum over 2 x 2 windows of relu(gamma (y - mean) / sqrt(var + eps) + beta). A
+// thread takes WINDOWS adjacent windows of a row: 2 if w is a multiple of 4, y 16-byte and out 8-byte aligned, else 1.
+// PAIRS: w is even, and each row of a window is one 8-byte load.
+template <int WINDOWS, bool PAIRS>
 __global__ void __launch_bounds__(kThreads) normalise_and_pool(const float* y, const float* mean, const float* var,
                                                                const float* gamma, const float* beta, float* out,
                                                                int planes, int k, int h, int w, float eps) {
+  using Row = warpwise::Pack<float, 8 * WINDOWS>;
   warpwise::wait_for_previous_kernel();
-  const int oh = h / 2, ow = w / 2, i = blockIdx.x * kThreads + threadIdx.x;
-  if (i >= planes * oh * ow) return;
-  const int line = i / ow, column = 2 * (i - line * ow), plane = line / oh, row = 2 * (line - plane * oh);
-  const int channel = plane % k;
+  const int oh = h / 2, across = w / (2 * WINDOWS), i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= planes * oh * across) return;
+  const int line = i / across, column = 2 * WINDOWS * (i - line * across), plane = line / oh;
+  const int row = 2 * (line - plane * oh), channel = plane % k;
   const float* const from = y + (static_cast<long long>(plane) * h + row) * w + column;
-  warpwise::Pack<float, 8> above, below;
+  Row above, below;
   if (PAIRS) {
-    above = *warpwise::packs<8>(from);
-    below = *warpwise::packs<8>(from + w);
+    above = *warpwise::packs<8 * WINDOWS>(from);
+    below = *warpwise::packs<8 * WINDOWS>(from + w);
   } else {
     above = {from[0], from[1]};
     below = {from[w], from[w + 1]};
   }
-  const float m = mean[channel], scale = gamma[channel] * rsqrtf(var[channel] + eps);
-  const float values[4] = {above.at[0], above.at[1], below.at[0], below.at[1]};
-  float best = 0.0f;
+  const float m = mean[channel], scale = gamma[channel] * rsqrtf(var[channel] + eps), shift = beta[channel];
+  warpwise::Pack<float, 4 * WINDOWS> best = {};
 #pragma unroll
-  for (int e = 0; e < 4; ++e) {
-    const float normal = (values[e] - m) * scale + beta[channel];
-    if (normal > best || normal != normal) best = normal;
+  for (int window = 0; window < WINDOWS; ++window) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const float value = (e < 2 ? above : below).at[2 * window + e % 2];
+      const float normal = (value - m) * scale + shift;
+      if (normal > best.at[window] || normal != normal) best.at[window] = normal;
+    }
   }
-  out[i] = best;
+  *warpwise::packs<4 * WINDOWS>(out + WINDOWS * i) = best;
 }

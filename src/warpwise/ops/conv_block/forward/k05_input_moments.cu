@@ -3,15 +3,18 @@
 // The first launch reads the input and adds products of neighbouring pixels. The second computes mean and variance of
 // every filter from them, convolves, normalises and pools. k03 writes and reads K times the size of the input.
 
+#include <warpwise/core/partial_sums.cuh>
 #include <warpwise/core/previous_kernel.cuh>
 
 #include "../one_channel.cuh"
 
 constexpr int kThreads = 256, kEach = 4, kGroups = 8;  // kEach filters per warp, at most kGroups groups
 
-// parts: (gridDim.x, kPart), the sums of moment_sums. A block has `share` units: bands of images.
+// moments: (kMoments), from parts: (gridDim.x, kPart), the sums of moment_sums, which the last block adds. A block has
+// `share` units: bands of images. inverse = 1 / (n h w).
 template <int VECTOR, int THREADS>
-__global__ void __launch_bounds__(THREADS, 512 / THREADS) input_moments(const float* x, float* parts, int n, int h,
+__global__ void __launch_bounds__(THREADS, 512 / THREADS) input_moments(const float* x, float* parts, double* moments,
+                                                                        int* semaphore, double inverse, int n, int h,
                                                                         int w, int rows, int bands, int each, int pitch,
                                                                         int share) {
   warpwise::wait_for_previous_kernel();
@@ -20,6 +23,10 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS) input_moments(const fl
   one_channel::Tiles<THREADS, VECTOR> tiles{x, h, w, rows, bands, each, pitch, 0.0f};
   const int first = blockIdx.x * share, last = min(first + share, n * bands);
   one_channel::moment_sums(tile, tiles, sample, first, last, parts + blockIdx.x * one_channel::kPart);
+  if (!warpwise::is_last_block(semaphore, gridDim.x)) return;
+  __shared__ one_channel::Moments combined;
+  one_channel::combine_moments(combined, parts, gridDim.x, inverse);
+  one_channel::store_moments(moments, combined);
 }
 
 // The larger value, or NaN if either is NaN.
@@ -33,36 +40,48 @@ __device__ inline float max_or_nan(float a, float b) {
 #endif
 }
 
-// out: (n, k, h / 2, w / 2), mean, var: (k) from x: (n, 1, h, w), f: (k, 9), and the `parts` of input_moments; inverse
-// = 1 / (n h w). Grid: (blocks of `share` units, tiles of kEach filters for each of 2^group_bits groups); the warps of
-// a group divide the windows.
+// out: (n, k, h / 2, w / 2), mean, var: (k) from x: (n, 1, h, w), f: (k, 9), and the moments of input_moments. Grid:
+// (blocks of `share` units, tiles of kEach filters for each of 2^group_bits groups); the warps of a group divide the
+// windows.
 template <int VECTOR>
 __global__ void __launch_bounds__(kThreads, 2) normalise_and_pool(const float* x, const float* f, const float* gamma,
-                                                                  const float* beta, const float* sums, float* out,
-                                                                  float* mean, float* var, int parts, double inverse,
-                                                                  int n, int h, int w, int k, int rows, int bands,
-                                                                  int each, int pitch, int share, int group_bits,
-                                                                  float eps) {
-  warpwise::wait_for_previous_kernel();
-  constexpr int kLanes = 16;  // per filter, for its statistics
+                                                                  const float* beta, const double* given, float* out,
+                                                                  float* mean, float* var, int n, int h, int w, int k,
+                                                                  int rows, int bands, int each, int pitch, int share,
+                                                                  int group_bits, float eps) {
+  constexpr int kLanes = 16, kAtOnce = kThreads / kLanes;  // threads of a filter's statistics, and filters
   extern __shared__ __align__(16) float tile[];
   __shared__ one_channel::Moments moments;
   __shared__ float scaled[kEach * kGroups][one_channel::kTaps + 1];  // filters times gamma rstd, and the constant
   auto* const windows = reinterpret_cast<unsigned*>(tile + each * (rows + 2) * pitch);
   const int oh = h / 2, ow = w / 2, plane = oh * ow;
-  one_channel::Tiles<kThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, sums[one_channel::kSums]};
+  one_channel::Tiles<kThreads, VECTOR> tiles{x, h, w, rows, bands, each, pitch, 0.0f};
   const int groups = 1 << group_bits, top = blockIdx.y * kEach * groups;
   const int first = blockIdx.x * share, last = min(first + share, n * bands);
   int image = bands == 1 ? first : first / bands, band = first - image * bands;
-  tiles.fill_border(tile);
-  tiles.load(tile, image, band * rows, min(each, last - first));
   one_channel::list_windows(windows, tiles, ow);
-  one_channel::combine_moments(moments, sums, parts, inverse);
+  warpwise::wait_for_previous_kernel();
 
   const int tap = threadIdx.x % kLanes;
-  for (int i = threadIdx.x / kLanes; i < kEach * groups; i += kThreads / kLanes) {
-    const int filter = top + i;
-    const float weight = filter < k && tap < one_channel::kTaps ? f[filter * one_channel::kTaps + tap] : 0.0f;
+  float weights[kEach * kGroups / kAtOnce], gammas[kEach * kGroups / kAtOnce], betas[kEach * kGroups / kAtOnce];
+#pragma unroll
+  for (int i = 0; i < kEach * kGroups / kAtOnce; ++i) {
+    const int filter = top + threadIdx.x / kLanes + i * kAtOnce;
+    weights[i] = filter < k && tap < one_channel::kTaps ? f[filter * one_channel::kTaps + tap] : 0.0f;
+    gammas[i] = filter < k ? gamma[filter] : 0.0f;
+    betas[i] = filter < k ? beta[filter] : 0.0f;
+  }
+  tiles.load(tile, image, band * rows, min(each, last - first), [&] {
+    one_channel::load_moments(moments, given);
+    tiles.origin = moments.origin;
+  });
+  tiles.fill_border(tile);
+
+#pragma unroll
+  for (int turn = 0; turn < kEach * kGroups / kAtOnce; ++turn) {
+    const int i = threadIdx.x / kLanes + turn * kAtOnce, filter = top + i;
+    if (i >= kEach * groups) continue;
+    const float weight = weights[turn];
     double centre = 0.0, spread = 0.0, total = weight;
     for (int other = 0; other < one_channel::kTaps; ++other) {
       const double along = __shfl_sync(warpwise::kFullMask, weight, other, kLanes);
@@ -76,8 +95,8 @@ __global__ void __launch_bounds__(kThreads, 2) normalise_and_pool(const float* x
       total += __shfl_xor_sync(warpwise::kFullMask, total, distance);
     }
     const float variance = spread < 0.0 ? 0.0f : static_cast<float>(spread);  // NaN is kept
-    const float scale = filter < k ? gamma[filter] * rsqrtf(variance + eps) : 0.0f;
-    const float constant = filter < k ? beta[filter] - static_cast<float>(centre) * scale : 0.0f;
+    const float scale = gammas[turn] * rsqrtf(variance + eps);
+    const float constant = betas[turn] - static_cast<float>(centre) * scale;
     if (tap <= one_channel::kTaps) scaled[i][tap] = tap < one_channel::kTaps ? weight * scale : constant;
     if (blockIdx.x == 0 && tap == 0 && filter < k) {
       mean[filter] = static_cast<float>(centre + total * tiles.origin);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -71,12 +72,18 @@ def convolve_by_warpgroups(input: torch.Tensor, weight: torch.Tensor, convolved:
 
 
 def normalise_and_pool(
-    outputs: Four, convolved: torch.Tensor, partials: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float
+    outputs: Four,
+    convolved: torch.Tensor,
+    partials: torch.Tensor,
+    gamma: torch.Tensor,
+    beta: torch.Tensor,
+    eps: float,
+    module: Any = WARPGROUPS,
 ) -> None:
-    """The outputs but the convolution, from it and its partial statistics."""
+    """The outputs but the convolution, from it and its partial statistics, by a kernel of ``module``."""
     output, mean, var, _ = outputs
     n, k, h, w = convolved.shape
     blocks = max(1, min(cdiv(output.numel() // k, 2 * POOL_THREADS), 8 * sm_count(output) // k))
-    kernel = WARPGROUPS[f"normalise_and_pool<{flags(w % 2 == 0)}>"][(blocks, k), POOL_THREADS]
+    kernel = module[f"normalise_and_pool<{flags(w % 2 == 0)}>"][(blocks, k), POOL_THREADS]
     statistics = (cuda.out(mean), cuda.out(var), cuda.out(output))
     kernel(convolved, partials, gamma, beta, *statistics, partials.shape[1], n, k, h, w, eps)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from warpwise import cuda
+from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.gemm.limits import even_shared, requires_hopper
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._c import function
-from warpwise.ops._conv3x3 import each, groups, output_tile
+from warpwise.ops._conv3x3 import each, flags, groups, output_tile
 from warpwise.ops._conv3x3_mma import FEW_BATCH_PIXELS, PLANES, fills_tiles, mma_limits
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv_block import _one_channel as one_channel
-from warpwise.ops.conv_block.forward import k06_tensor_cores
+from warpwise.ops.conv_block.forward import k06_tensor_cores, k09_bf16x3
 from warpwise.ops.conv_block.spec import DTYPES, Four, convolved_shape
 
 HERE = Path(__file__).parent
@@ -25,11 +27,17 @@ EACH, BLOCKS_PER_SM = 4, 2  # kEach, and blocks of normalise_and_pool, of k05
 FEW_PIXELS = 8192  # per SM, up to which a block of input_moments has 256 threads, and 512 above
 MOST_ELEMENTS, MOST_FILTERS = 2**30, 65535
 MOST_CHANNELS = 64  # of an input that the default takes
+MOST_PADDING = 2.0  # products with padding relative to those without, up to which many channels take tensor cores
 SEPARATE = cuda.load(HERE / "k01_separate_passes.cu")
 FUSED = cuda.load(HERE / "k03_fused.cu")
 DIRECT = cuda.load(HERE / "k04_direct_tiles.cu")
 MOMENTS = cuda.load(HERE / "k05_input_moments.cu")
 IN_C = function(HERE / "k02_c.c", "conv_block", 8 * "p" + "lllllf")
+
+
+def without_moments(launch: Callable[..., None]) -> Callable[..., None]:
+    """``launch`` of a rung that does not read the moments, the last argument."""
+    return lambda outputs, *args: launch(outputs, *args[:-1])
 
 
 def _stored(outputs: Four, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> torch.Tensor:
@@ -72,21 +80,23 @@ def in_c(outputs: Four, *args: Any) -> None:
     IN_C(input, weight, gamma, beta, *outputs[:3], _stored(outputs, *args), *input.shape, weight.shape[0], eps)
 
 
-def _pool(outputs: Four, convolved: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float) -> None:
+def pool(outputs: Four, convolved: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float) -> None:
     """Normalisation by the statistics in ``outputs``, relu and pooling."""
     output, mean, var, _ = outputs
     n, k, h, w = convolved.shape
-    kernel = FUSED[f"normalise_and_pool<{str(w % 2 == 0).lower()}>"][cdiv(output.numel(), THREADS), THREADS]
+    windows = 2 if w % 4 == 0 and not convolved.data_ptr() % 16 and not output.data_ptr() % 8 else 1
+    sized = FUSED[f"normalise_and_pool<{windows}, {flags(w % 2 == 0)}>"]
+    kernel = sized[cdiv(output.numel(), windows * THREADS), THREADS]
     kernel(convolved, mean, var, gamma, beta, cuda.out(output), n * k, k, h, w, eps)
 
 
 def _combine_and_pool(outputs: Four, convolved: torch.Tensor, partials: torch.Tensor, *rest: Any) -> None:
-    """Statistics from ``partials`` (K, parts, 3), then ``_pool``."""
+    """Statistics from ``partials`` (K, parts, 3), then ``pool``."""
     _, mean, var, _ = outputs
     n, k, h, w = convolved.shape
     combine = DIRECT["combined_statistics"][k, STATISTICS_THREADS]
     combine(partials, cuda.out(mean), cuda.out(var), partials.shape[1], n * h * w)
-    _pool(outputs, convolved, *rest)
+    pool(outputs, convolved, *rest)
 
 
 def fused(outputs: Four, *args: Any) -> None:
@@ -102,16 +112,12 @@ def fused(outputs: Four, *args: Any) -> None:
     kernel = FUSED["combined_statistics"][k, STATISTICS_THREADS]
     kernel(partials, cuda.out(mean), cuda.out(var), tiles, n * h * w)
     if n:
-        _pool(outputs, convolved, *rest)
+        pool(outputs, convolved, *rest)
 
 
-def direct_tiles(outputs: Four, *args: Any) -> None:
-    input, weight, *rest = args
-    convolved = _stored(outputs, *args)
+def convolve_directly(input: torch.Tensor, weight: torch.Tensor, convolved: torch.Tensor) -> torch.Tensor:
+    """``convolved`` = the convolution of N > 0 images; returns the partial statistics (K, parts, 3)."""
     n, k, h, w = convolved.shape
-    if not n:
-        fused(outputs, *args)
-        return
     four, filters = groups(k), each(k)
     tile = output_tile(k, h, w, filters)
     blocks = n * tile.bands * tile.sides
@@ -122,30 +128,49 @@ def direct_tiles(outputs: Four, *args: Any) -> None:
     ]
     sizes = (*input.shape[1:], k, tile.rows, tile.strips)
     kernel(input, weight, cuda.out(convolved), cuda.out(partials), parts, *sizes)
-    _combine_and_pool(outputs, convolved, partials, *rest)
+    return partials
 
 
-def input_moments(outputs: Four, *args: Any) -> None:
-    output, mean, var, _ = outputs
-    input, weight, gamma, beta, eps = args
-    n, k, (_, _, h, w) = len(input), len(weight), input.shape
-    if not n:
+def direct_tiles(outputs: Four, *args: Any) -> None:
+    if not outputs[0].shape[0]:
         fused(outputs, *args)
         return
+    input, weight, *rest = args
+    convolved = _stored(outputs, *args)
+    _combine_and_pool(outputs, convolved, convolve_directly(input, weight, convolved), *rest)
+
+
+def patch_moments(input: torch.Tensor) -> torch.Tensor:
+    """Mean and covariance, (10, 9) in float64, of the 3 x 3 patches of N > 0 images of one channel."""
+    n, _, h, w = input.shape
     sms, vector = sm_count(input), one_channel.vector(input)
     threads = 256 if input.numel() <= FEW_PIXELS * sms else 512
     tiles = one_channel.tiles(n, h, w, cdiv(h, 2), w, sms, threads)
     parts = input.new_empty((tiles.blocks, one_channel.PART))
     shared = even_shared(input, tiles.blocks, tiles.shared())
     kernel = MOMENTS[f"input_moments<{vector}, {threads}>"][tiles.blocks, threads, shared]
-    kernel(input, cuda.out(parts), n, h, w, *tiles[:-1])
+    moments = input.new_empty((10, 9), dtype=torch.float64)
+    written = cuda.out(parts), cuda.out(moments), semaphores(input, 1)
+    kernel(input, *written, 1 / (n * h * w), n, h, w, *tiles[:-1])
+    return moments
+
+
+def input_moments(outputs: Four, *args: Any) -> None:
+    output, mean, var, _ = outputs
+    input, weight, gamma, beta, eps, given = args
+    n, k, (_, _, h, w) = len(input), len(weight), input.shape
+    if not n:
+        fused(outputs, *args[:-1])
+        return
+    moments = patch_moments(input) if given is None else given
+    sms, vector = sm_count(input), one_channel.vector(input)
     groups = one_channel.groups(k, EACH)
     tall = cdiv(k, EACH * groups)
     most = max(1, BLOCKS_PER_SM * sms // tall)
     tiles = one_channel.tiles(n, h, w, h // 2, w // 2, most, one_channel.THREADS // groups)
     kernel = MOMENTS[f"normalise_and_pool<{vector}>"][(tiles.blocks, tall), one_channel.THREADS, tiles.shared(w // 2)]
-    kernel(input, weight, gamma, beta, parts, cuda.out(output), cuda.out(mean), cuda.out(var), len(parts),
-           1 / (n * h * w), n, h, w, k, *tiles[:-1], groups.bit_length() - 1, eps)  # fmt: skip
+    kernel(input, weight, gamma, beta, moments, cuda.out(output), cuda.out(mean), cuda.out(var), n, h, w, k,
+           *tiles[:-1], groups.bit_length() - 1, eps)  # fmt: skip
 
 
 def mma_sync_limits(*args: Any) -> str | None:
@@ -176,6 +201,20 @@ def warpgroups(outputs: Four, *args: Any) -> None:
     k06_tensor_cores.normalise_and_pool(outputs, convolved, partials, *rest)
 
 
+def bf16_limits(*args: Any) -> str | None:
+    return k09_bf16x3.limits(*args) or limits(*args)
+
+
+def bf16x3(outputs: Four, *args: Any) -> None:
+    if not outputs[0].shape[0]:
+        fused(outputs, *args)
+        return
+    input, weight, *rest = args
+    convolved = _stored(outputs, *args)
+    partials = k09_bf16x3.convolve(input, weight, convolved)
+    k06_tensor_cores.normalise_and_pool(outputs, convolved, partials, *rest, module=k09_bf16x3.KERNELS)
+
+
 def triton(outputs: Four, *args: Any) -> None:
     from warpwise.ops.conv_block.forward.k08_triton import launch
 
@@ -183,32 +222,33 @@ def triton(outputs: Four, *args: Any) -> None:
 
 
 RUNGS = (
-    make_rung(HERE, "k01_separate_passes", "a kernel for each step, a thread for each result", separate_passes,
-              dtypes=DTYPES, limits=limits),
-    Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", dtypes=DTYPES, devices=("cpu",)),
-    make_rung(HERE, "k03_fused", "statistics in the convolution's epilogue; normalise, relu and pool in one", fused,
-              dtypes=DTYPES, limits=limits),
-    make_rung(HERE, "k04_direct_tiles", "the convolution by direct sums from tiles in shared memory", direct_tiles,
-              dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k01_separate_passes", "a kernel for each step, a thread for each result",
+              without_moments(separate_passes), dtypes=DTYPES, limits=limits),
+    Rung("k02_c", "the definition in C", "c",
+         without_moments(in_c), HERE / "k02_c.c", dtypes=DTYPES, devices=("cpu",)),
+    make_rung(HERE, "k03_fused", "statistics in the convolution's epilogue; normalise, relu and pool in one",
+              without_moments(fused), dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k04_direct_tiles", "the convolution by direct sums from tiles in shared memory",
+              without_moments(direct_tiles), dtypes=DTYPES, limits=limits),
     make_rung(HERE, "k05_input_moments", "one input channel: statistics from the input's moments, nothing stored",
               input_moments, dtypes=DTYPES, limits=moment_limits),
     make_rung(HERE, "k06_tensor_cores", "the convolution by mma.sync, three products of TF32 for each of float32",
-              tensor_cores, dtypes=DTYPES, limits=mma_sync_limits),
+              without_moments(tensor_cores), dtypes=DTYPES, limits=mma_sync_limits),
     make_rung(HERE, "k07_warpgroups", "Hopper: the convolution by wgmma; the pooling combines the statistics",
-              warpgroups, dtypes=DTYPES, limits=warpgroup_limits),
+              without_moments(warpgroups), dtypes=DTYPES, limits=warpgroup_limits),
     make_rung(HERE, "k08_triton", "Triton: tiles of tl.dot also give statistics; normalise, relu and pool in one",
-              triton, dtypes=DTYPES, limits=limits),
+              without_moments(triton), dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k09_bf16x3", "the convolution from numbers divided into three bfloat16 where they are stored",
+              without_moments(bf16x3), dtypes=DTYPES, limits=bf16_limits),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
     """k05 for one input channel (or k03 if k05 does not take the images), PyTorch for more than MOST_CHANNELS.
 
-    For up to 16 channels and filters that fill the tiles of tensor cores, k07 on Hopper, else k06 for many pixels;
-    otherwise k04. k07 is not timed with more channels.
-
-    The passes over memory that the fusion saves do not depend on the input's channels, but the convolution's time does:
-    at 64 channels and 64 filters, cuDNN takes 0.7 of k03's time.
+    For up to 16 channels and filters that fill the tiles of tensor cores, k09, or where it does not take the images k07
+    on Hopper, else k06 for many pixels; for more channels k07, which takes 0.4 of k04's time there, also with more
+    padding; otherwise k04.
     """
     input, weight = args[:2]
     n, channels, h, w = input.shape
@@ -216,7 +256,9 @@ def default(*args: Any) -> str | None:
         names: tuple[str, ...] = ("k05_input_moments", "k03_fused")
     elif channels <= PLANES and fills_tiles(channels, weight.shape[0]):
         many = ("k06_tensor_cores",) if n * h * w > FEW_BATCH_PIXELS else ()
-        names = ("k07_warpgroups", *many, "k04_direct_tiles")
+        names = ("k09_bf16x3", "k07_warpgroups", *many, "k04_direct_tiles")
+    elif channels > PLANES and fills_tiles(channels, weight.shape[0], most=MOST_PADDING):
+        names = ("k07_warpgroups", "k04_direct_tiles")
     else:
         names = ("k04_direct_tiles",)
     return first_taking(RUNGS, args, *names) if channels <= MOST_CHANNELS else None

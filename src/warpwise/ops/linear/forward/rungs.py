@@ -13,7 +13,7 @@ from warpwise.gemm import boxes
 from warpwise.gemm.default import default_of
 from warpwise.gemm.fused import activation_number
 from warpwise.gemm.fused import problem as fused
-from warpwise.gemm.fused.problem import Operands, Problem, warpgroup_limit
+from warpwise.gemm.fused.problem import Operands, Problem
 from warpwise.gemm.limits import rows_limit
 from warpwise.gemm.operands import KERNEL_DTYPES
 from warpwise.operation import Rung, cdiv, make_rung
@@ -58,7 +58,7 @@ def warpgroup_limits(
 ) -> str | None:
     """The limits: a Hopper GPU, and matrices that TMA can address."""
     x, w = operands(input, weight)
-    if reason := warpgroup_limit(x, w, ("input", "weight", "out_features")):
+    if reason := boxes.warpgroup_limit(x, w, ("input", "weight", "out_features")):
         return reason
     if residual is None:
         return None

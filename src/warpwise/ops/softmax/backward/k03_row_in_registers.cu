@@ -2,6 +2,7 @@
 //
 // 16 elements of each input take up to 32 registers per thread, so 1024 threads hold rows of 16384 columns.
 
+#include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/reduce.cuh>
 #include <warpwise/core/row_tile.cuh>
 
@@ -20,6 +21,7 @@ __global__ void __launch_bounds__(BLOCK) softmax_backward_row_in_registers(const
   y += row * columns;
   dx += row * columns;
 
+  warpwise::wait_for_previous_kernel();
   const T zero = warpwise::from_float<T>(0.0f);
   typename Tile::Vector gradient[VECTORS], probability[VECTORS];
 #pragma unroll

@@ -7,13 +7,14 @@ from typing import Any
 
 import torch
 
-from warpwise.operation import Rung
+from warpwise.operation import Rung, make_rung
 from warpwise.ops._dims import is_last, length_along
-from warpwise.ops.softmax import _launch
+from warpwise.ops.softmax import _columns, _launch
 from warpwise.ops.softmax._launch import along_rows, in_registers, long_rows, per_block, per_thread
 from warpwise.ops.softmax.backward.k07_columns import columns
 from warpwise.ops.softmax.backward.k08_split_rows import MAX_ROWS as MAX_SPLIT_ROWS
 from warpwise.ops.softmax.backward.k08_split_rows import split_rows
+from warpwise.ops.softmax.backward.k09_cluster_columns import cluster_columns
 from warpwise.ops.softmax.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
@@ -64,14 +65,23 @@ RUNGS = (
     rung("k06_triton_loop", "a loop in Triton, any length", along_rows(triton_loop)),
     rung("k07_columns", "lanes along columns, any dimension without a copy", columns),
     rung("k08_split_rows", "several blocks share a row", along_rows(split_rows), rows=MAX_SPLIT_ROWS),
+    make_rung(
+        HERE,
+        "k09_cluster_columns",
+        "both columns in the registers of a cluster's blocks",
+        cluster_columns,
+        dtypes=KERNEL_DTYPES,
+        limits=lambda grad_output, output, dim: _columns.cluster_limits(output, dim),
+    ),
 )
 
 
 def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | None:
-    """k07 if the elements of a row are not adjacent, k03 for rows that fit in registers, else k04.
+    """k07 or k09 if the elements of a row are not adjacent, k03 for rows that fit in registers, else k04.
 
-    PyTorch if the rung does not take the arguments.
+    k09 for columns too long for a block of 512 threads. PyTorch if the rung does not take the arguments.
     """
     choice = RUNGS[2] if length_along(output, dim) <= REGISTER_COLUMNS else RUNGS[3]
-    choice = choice if is_last(output, dim) else RUNGS[6]
+    if not is_last(output, dim) and output.numel():
+        choice = RUNGS[8] if _columns.is_for_cluster(dim, output) else RUNGS[6]
     return None if output.dtype not in KERNEL_DTYPES or choice.limits(grad_output, output, dim) else choice.name

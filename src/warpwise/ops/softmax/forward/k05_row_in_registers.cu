@@ -4,6 +4,7 @@
 // store: 32 registers per thread hold 32768 columns with 1024 threads. Short rows use a warp or a part of one, without
 // a barrier. A row below 16 bytes is one vector as long as the row, or one element in each of up to four threads.
 
+#include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/reduce.cuh>
 #include <warpwise/core/row_tile.cuh>
 
@@ -21,6 +22,7 @@ __global__ void __launch_bounds__(BLOCK) softmax_row_in_registers(const T* x, T*
   x += row * columns;
   y += row * columns;
 
+  warpwise::wait_for_previous_kernel();
   float values[VECTORS][Tile::kElements];
   float max = warpwise::minus_infinity();
 #pragma unroll

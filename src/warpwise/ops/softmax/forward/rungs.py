@@ -7,11 +7,12 @@ from typing import Any
 
 import torch
 
-from warpwise.operation import Rung
+from warpwise.operation import Rung, make_rung
 from warpwise.ops._dims import is_last, length_along
-from warpwise.ops.softmax import _launch
+from warpwise.ops.softmax import _columns, _launch
 from warpwise.ops.softmax._launch import along_rows, in_registers, long_rows, per_block, per_thread
 from warpwise.ops.softmax.forward.k09_columns import columns
+from warpwise.ops.softmax.forward.k10_cluster_columns import cluster_columns
 from warpwise.ops.softmax.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
@@ -59,14 +60,23 @@ RUNGS = (
     ),
     rung("k08_triton_online", "online in Triton, any length", along_rows(triton_online)),
     rung("k09_columns", "lanes along columns, any dimension without a copy", columns),
+    make_rung(
+        HERE,
+        "k10_cluster_columns",
+        "a column in the registers of a cluster's blocks",
+        cluster_columns,
+        dtypes=KERNEL_DTYPES,
+        limits=_columns.cluster_limits,
+    ),
 )
 
 
 def default(input: torch.Tensor, dim: int) -> str | None:
-    """k09 if the elements of a row are not adjacent, k05 for rows that fit in registers, else k06.
+    """k09 or k10 if the elements of a row are not adjacent, k05 for rows that fit in registers, else k06.
 
-    PyTorch if the rung does not take the arguments.
+    k10 for columns too long for a block of 512 threads. PyTorch if the rung does not take the arguments.
     """
     choice = RUNGS[4] if length_along(input, dim) <= REGISTER_COLUMNS else RUNGS[5]
-    choice = choice if is_last(input, dim) else RUNGS[8]
+    if not is_last(input, dim) and input.numel():
+        choice = RUNGS[9] if _columns.is_for_cluster(dim, input) else RUNGS[8]
     return None if input.dtype not in KERNEL_DTYPES or choice.limits(input, dim) else choice.name

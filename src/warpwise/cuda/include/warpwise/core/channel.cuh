@@ -39,6 +39,74 @@ __device__ inline void for_each_vector(int channel, int part, int parts, int n, 
   }
 }
 
+// The same vectors in batches of BATCH, whose loads are in flight together: load(), visit() or use(), as long as
+// `more()`.
+template <int VECTOR, int BATCH, class Loaded, int THREADS = kChannelThreads>
+struct VectorBatches {
+  int first, step, count, width, channels, inner, channel;
+  long long offsets[BATCH];
+  Loaded loaded[BATCH];
+
+  __device__ VectorBatches(int channel_, int part, int parts, int n, int channels_, int inner_)
+      : channels(channels_), inner(inner_), channel(channel_) {
+    width = inner / VECTOR;
+    count = n * width;
+    step = parts * THREADS;
+    first = part * THREADS + threadIdx.x;
+  }
+  __device__ bool more() const { return first < count; }
+  template <class Load>
+  __device__ void load(Load load) {
+#pragma unroll
+    for (int b = 0; b < BATCH; ++b) {
+      const int v = first + b * step, image = v / width;
+      offsets[b] = (static_cast<long long>(image) * channels + channel) * inner +
+                   static_cast<long long>(v - image * width) * VECTOR;
+      if (v < count) loaded[b] = load(offsets[b]);
+    }
+  }
+  // use(offset, loaded) for each vector of the batch.
+  template <class Use>
+  __device__ void visit(Use use) {
+#pragma unroll
+    for (int b = 0; b < BATCH; ++b) {
+      if (first + b * step < count) use(offsets[b], loaded[b]);
+    }
+  }
+  // The same; then the next batch is the current one.
+  template <class Use>
+  __device__ void use(Use use) {
+    visit(use);
+    first += BATCH * step;
+  }
+};
+
+// The sums over a block of two values of its threads, for all of them. A kernel calls it once.
+template <int THREADS = kChannelThreads>
+__device__ inline void block_sums(float& first, float& second) {
+  __shared__ Pack<float, 8> warp_sums[THREADS / kWarp];
+  const int lane = threadIdx.x % kWarp;
+  first = warp_reduce<Sum>(first);
+  second = warp_reduce<Sum>(second);
+  if (lane == 0) warp_sums[threadIdx.x / kWarp] = {{first, second}};
+  __syncthreads();
+  const Pack<float, 8> own = lane < THREADS / kWarp ? warp_sums[lane] : Pack<float, 8>{};
+  first = warp_reduce<Sum>(own.at[0]);
+  second = warp_reduce<Sum>(own.at[1]);
+}
+
+// The sums over `parts` parts of the channel blockIdx.y, for all threads; partials: (channels, parts, 2).
+__device__ inline void add_channel_parts(const float* partials, int parts, float& first, float& second) {
+  const float* const mine = partials + 2ll * blockIdx.y * parts;
+  first = second = 0.0f;
+  for (int part = threadIdx.x; part < parts; part += kChannelThreads) {
+    const auto pair = *packs<8>(mine + 2 * part);
+    first += pair.at[0];
+    second += pair.at[1];
+  }
+  block_sums(first, second);
+}
+
 // Adds two sums over the blocks of a channel (gridDim.x blocks in x, channels in y). Returns true in the last block of
 // the channel, in which all threads get the totals. partials: (channels, gridDim.x, 2); semaphores: (channels), 0
 // before and after.

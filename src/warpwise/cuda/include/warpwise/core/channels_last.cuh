@@ -44,6 +44,40 @@ struct Columns {
   }
 };
 
+// The same rows in batches of BATCH, whose loads are in flight together: load(), then use(), as long as `more()`.
+template <int BATCH, class Loaded>
+struct RowBatches {
+  long long row, step, rows;
+  int channels, channel;
+  bool valid;
+  Loaded loaded[BATCH];
+
+  template <int VECTOR>
+  __device__ RowBatches(const Columns<VECTOR>& own, long long rows_, int channels_)
+      : rows(rows_), channels(channels_), channel(own.channel), valid(own.valid) {
+    const int at_once = kRowThreads / own.across;
+    step = static_cast<long long>(gridDim.x) * at_once;
+    row = static_cast<long long>(blockIdx.x) * at_once + threadIdx.x / own.across;
+  }
+  __device__ bool more() const { return valid && row < rows; }
+  template <class Load>
+  __device__ void load(Load load) {
+#pragma unroll
+    for (int b = 0; b < BATCH; ++b) {
+      if (valid && row + b * step < rows) loaded[b] = load((row + b * step) * channels + channel);
+    }
+  }
+  // use(offset, loaded) for each row of the batch; then the next batch is the current one.
+  template <class Use>
+  __device__ void use(Use use) {
+#pragma unroll
+    for (int b = 0; b < BATCH; ++b) {
+      if (row + b * step < rows) use((row + b * step) * channels + channel, loaded[b]);
+    }
+    row += BATCH * step;
+  }
+};
+
 // Two sums over the rows of a block. Thread t < across * VECTOR gets those of channel blockIdx.y * across * VECTOR + t.
 template <int VECTOR>
 __device__ inline void block_column_sums(float (&first)[VECTOR], float (&second)[VECTOR], const Columns<VECTOR>& own,

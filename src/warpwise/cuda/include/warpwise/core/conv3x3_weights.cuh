@@ -115,57 +115,48 @@ __device__ inline void conv3x3_grad_weight(float* shared, const Source& source, 
   }
 }
 
-// The same for at most CHANNELS input channels, which have few sums: a warp computes one filter, a lane takes 2 x 2
-// windows and keeps their d in registers. partials: (splits, k c 9), biases: (splits, k). `block`: tiles of 8 filters,
-// and splits.
-template <int CHANNELS, class Source>
+// The same for at most CHANNELS input channels, which have few sums: a warp computes FILTERS filters, a lane takes 2 x
+// 2 windows and keeps their d in registers. partials: (splits, k c 9), biases: (splits, k). `block`: tiles of 8 FILTERS
+// filters, and splits.
+template <int CHANNELS, int FILTERS, class Source>
 __device__ inline void conv3x3_grad_weight_few(float* shared, const Source& source, const float* x, float* partials,
                                                float* biases, int block, int share, int n, int c, int h, int w, int k,
                                                int rows) {
-  constexpr int kWarps = kConvThreads / kWarp;
+  constexpr int kWarps = kConvThreads / kWarp, kFilters = FILTERS * kWarps;
   const int bands = conv_tiles(h, rows), across = (w + 1) / 2;
   int split = block;
-  const int first = conv_digit(split, conv_tiles(k, kWarps)) * kWarps, filters = min(kWarps, k - first);
+  const int first = conv_digit(split, conv_tiles(k, kFilters)) * kFilters, filters = min(kFilters, k - first);
   const int stride = 2 * across + 4, plane = conv_plane((rows + 2) * stride);
   auto* const constants = reinterpret_cast<typename Source::Channel*>(shared + CHANNELS * plane);
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const int lane = threadIdx.x % kWarp, own = threadIdx.x / kWarp * FILTERS;  // the warp's first filter
   const int row_step = conv_quotient(kWarp, across), column_step = kWarp - row_step * across;
   const int first_row = conv_quotient(lane, across);
 
   conv_zero(shared, CHANNELS * plane);
   source.prepare(constants, first, filters, split == 0);
-  float sums[CHANNELS][9] = {}, bias = 0.0f;
+  float sums[FILTERS][CHANNELS][9] = {}, bias[FILTERS] = {};
   for (ConvSplit unit(split, share, n * bands, bands); unit.begin < unit.end; unit.advance(bands)) {
     const int top = unit.band * rows, end = min((top + rows) / 2, (h + 1) / 2);
+    int r = top / 2 + first_row, column = lane - first_row * across;
+    typename Source::Raw next[FILTERS];  // one window ahead; zeros outside of the image
+    const auto load = [&] {
+#pragma unroll
+      for (int j = 0; j < FILTERS; ++j)
+        next[j] = source.load(unit.image * k + first + min(own + j, filters - 1), r, column);
+    };
+    load();
     __syncthreads();  // the reads of the previous unit are complete
     conv_fill_image<CHANNELS == 1 ? 2 : 8>(x + static_cast<long long>(unit.image) * c * h * w, c, h, w, shared, plane,
                                            stride, top - 1, -1, rows + 2, w + 2);
     __syncthreads();
-    if (warp >= filters) continue;
-    const typename Source::Channel constant = constants[warp];
-    const int d_plane = unit.image * k + first + warp;
-    int r = top / 2 + first_row, column = lane - first_row * across;
-#pragma unroll 2
+    if (own >= filters) continue;
     while (r < end) {
-      float d[4];
-      source.finish(constant, source.load(d_plane, r, column), r, column, d);
-      if (Source::kBias) bias += d[0] + d[1] + d[2] + d[3];
+      const int row = r, left = column;
+      float d[FILTERS][4];
 #pragma unroll
-      for (int channel = 0; channel < CHANNELS; ++channel) {
-        const float* const from = shared + channel * plane + (2 * r - top) * stride + 2 * column;
-        float values[4][4];
-#pragma unroll
-        for (int a = 0; a < 4; ++a) {
-          *reinterpret_cast<Pack<float, 8>*>(values[a]) = *packs<8>(from + a * stride);
-          *reinterpret_cast<Pack<float, 8>*>(values[a] + 2) = *packs<8>(from + a * stride + 2);
-        }
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-#pragma unroll
-          for (int tap = 0; tap < 9; ++tap) {
-            sums[channel][tap] += d[e] * values[e / 2 + tap / 3][e % 2 + tap % 3];
-          }
-        }
+      for (int j = 0; j < FILTERS; ++j) {
+        source.finish(constants[min(own + j, filters - 1)], next[j], row, left, d[j]);
+        if (Source::kBias) bias[j] += d[j][0] + d[j][1] + d[j][2] + d[j][3];
       }
       column += column_step;
       r += row_step;
@@ -173,23 +164,46 @@ __device__ inline void conv3x3_grad_weight_few(float* shared, const Source& sour
         column -= across;
         ++r;
       }
-    }
-  }
-
-  if (warp >= filters) return;
+      if (r < end) load();
 #pragma unroll
-  for (int channel = 0; channel < CHANNELS; ++channel) {
+      for (int channel = 0; channel < CHANNELS; ++channel) {
+        const float* const from = shared + channel * plane + (2 * row - top) * stride + 2 * left;
+        float values[4][4];
 #pragma unroll
-    for (int tap = 0; tap < 9; ++tap) {
-      const float sum = warp_reduce<Sum>(sums[channel][tap]);
-      if (lane == 0 && channel < c) {
-        partials[(static_cast<long long>(split) * k + first + warp) * c * 9 + channel * 9 + tap] = sum;
+        for (int a = 0; a < 4; ++a) {
+          *reinterpret_cast<Pack<float, 8>*>(values[a]) = *packs<8>(from + a * stride);
+          *reinterpret_cast<Pack<float, 8>*>(values[a] + 2) = *packs<8>(from + a * stride + 2);
+        }
+#pragma unroll
+        for (int j = 0; j < FILTERS; ++j) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+#pragma unroll
+            for (int tap = 0; tap < 9; ++tap) {
+              sums[j][channel][tap] += d[j][e] * values[e / 2 + tap / 3][e % 2 + tap % 3];
+            }
+          }
+        }
       }
     }
   }
-  if (!Source::kBias || !biases) return;
-  bias = warp_reduce<Sum>(bias);
-  if (lane == 0) biases[static_cast<long long>(split) * k + first + warp] = bias;
+
+#pragma unroll
+  for (int j = 0; j < FILTERS; ++j) {
+    if (own + j >= filters) return;
+    const long long filter = static_cast<long long>(split) * k + first + own + j;
+#pragma unroll
+    for (int channel = 0; channel < CHANNELS; ++channel) {
+#pragma unroll
+      for (int tap = 0; tap < 9; ++tap) {
+        const float sum = warp_reduce<Sum>(sums[j][channel][tap]);
+        if (lane == 0 && channel < c) partials[(filter * c + channel) * 9 + tap] = sum;
+      }
+    }
+    if (!Source::kBias || !biases) continue;
+    const float sum = warp_reduce<Sum>(bias[j]);
+    if (lane == 0) biases[filter] = sum;
+  }
 }
 
 // sums: (count) = the sum over the first dimension of parts: (splits, count), in a fixed order. Grid: cdiv(count, 32).
@@ -230,7 +244,8 @@ __device__ inline void conv3x3_gradients(float* shared, const Source& source, co
     conv3x3_grad_weight<FILTERS>(shared, source, x, partials, biases, block, share, n, c, h, w, k, weight_rows,
                                  weight_strips);
   } else {
-    conv3x3_grad_weight_few<CHANNELS>(shared, source, x, partials, biases, block, share, n, c, h, w, k, weight_rows);
+    conv3x3_grad_weight_few<CHANNELS, FILTERS>(shared, source, x, partials, biases, block, share, n, c, h, w, k,
+                                               weight_rows);
   }
 }
 

@@ -106,6 +106,51 @@ __device__ inline bool mma_fill_whole_windows(float* planes, const Source& sourc
   return ordinary;
 }
 
+// mma_fill_whole_windows in two parts, of up to 64 windows per plane, where y of `count` planes is at the places of d:
+// the second part needs only the channels and shared memory.
+template <int THREADS, class Source>
+struct MmaWholeWindows {
+  static constexpr int kEach = kMmaFilters / 4 * 64 / (THREADS / 4);
+  int plane[kEach];  // or kMmaFilters and more
+  unsigned place[kEach];
+  typename Source::Raw raw[kEach];
+
+  // Loads all but y.
+  __device__ MmaWholeWindows(const Source& source, int first_plane, int count, const MmaBand& band,
+                             const unsigned* windows) {
+    const int all = band.h / 2 * (band.w / 2);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int at = threadIdx.x / 4 + i * (THREADS / 4), quad = conv_quotient(at, all), window = at - quad * all;
+      plane[i] = 4 * quad + threadIdx.x % 4;
+      if (plane[i] >= count) continue;
+      place[i] = windows[window];
+      source.load_pooled(raw[i], first_plane + plane[i], place[i] & 0xffff, window);
+    }
+  }
+
+  // Replaces y by d. Returns false if an element is not ordinary.
+  __device__ bool fill(float* planes, const Source& source, const typename Source::Channel* channels, int count,
+                       const MmaBand& band) {
+    bool ordinary = true;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      if (plane[i] >= count) continue;
+      float* const to = planes + plane[i] / 4 * band.pitch + (place[i] >> 16) + threadIdx.x % 4;
+      float d[4];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) raw[i].y[e] = to[4 * (e / 2 * band.stride + e % 2)];
+      source.finish_inside(channels[plane[i]], raw[i], d);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        ordinary = ordinary & is_ordinary(d[e]);
+        to[4 * (e / 2 * band.stride + e % 2)] = d[e];
+      }
+    }
+    return ordinary;
+  }
+};
+
 // The sums of dw of one of WARPS warps: five or four taps, 32 filters and eight channels. The warp index enumerates
 // tiles of channels (fastest), halves of the taps, and WARPS / 4 splits of the steps of K. sums[i][tile]: tap
 // first_tap() + i; a fragment's row is a filter, its column a channel.

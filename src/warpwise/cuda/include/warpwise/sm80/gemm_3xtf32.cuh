@@ -7,71 +7,42 @@
 // numbers that overflow in TF32 give a sum that is not finite: run() then computes the block's sums in float32.
 #pragma once
 
-#include <warpwise/core/pack.cuh>
-#include <warpwise/core/reduce.cuh>
-#include <warpwise/sm80/mma_tile.cuh>
+#include <warpwise/sm80/gemm_mma.cuh>
 #include <warpwise/sm80/tf32.cuh>
 
 namespace warpwise {
 namespace gemm {
 
-// BM x BN: block tile; BK: k-tile; WM x WN: warp tile. A_WORD, B_WORD: bytes per copy, a divisor of the address and the
-// length of every line. MASKED: a is multiplied by `mask` > 0, a matrix of the same strides.
+// The parameters are those of MmaMainLoop. MASKED: a is multiplied by `mask` > 0, a matrix of the same strides.
 template <int BM_, int BN_, int BK, int WM, int WN, int STAGES, bool A_K_MAJOR, bool B_K_MAJOR, int A_WORD, int B_WORD,
           bool MASKED = false>
-struct ThreeTf32MainLoop {
-  using Element = float;
-  static constexpr int BM = BM_, BN = BN_, kTileK = BK, kThreads = (BM / WM) * (BN / WN) * 32;
-  using TileA = mma::OperandTile<mma::Side::kA, float, BM, kTileK * 4, A_K_MAJOR>;
-  using TileB = mma::OperandTile<mma::Side::kB, float, BN, kTileK * 4, B_K_MAJOR>;
-  static constexpr int kMask = MASKED ? TileA::kBytes : 0, kStage = TileA::kBytes + TileB::kBytes + kMask;
-  static constexpr int kBytes = STAGES * kStage, kI = WM / 16, kJ = WN / 8, kSteps = 2;  // of K for each partial sum
+struct ThreeTf32MainLoop : MmaMainLoop<float, BM_, BN_, BK, WM, WN, STAGES, A_K_MAJOR, B_K_MAJOR, A_WORD, B_WORD> {
+  using Base = MmaMainLoop<float, BM_, BN_, BK, WM, WN, STAGES, A_K_MAJOR, B_K_MAJOR, A_WORD, B_WORD>;
+  using Base::kThreads, Base::sums, Base::row, Base::column;
+  using typename Base::TileA, typename Base::TileB;
+  static constexpr int kStage = Base::kStage + (MASKED ? TileA::kBytes : 0), kBytes = STAGES * kStage;
+  static constexpr int kI = WM / 16, kJ = WN / 8, kSteps = 2;  // of K for each partial sum
   static_assert(WM % 32 == 0 && WN % 32 == 0, "a lane loads four floats of four groups");
 
-  float sums[kI][kJ][4];
-  float row_sums[2 * kI];  // of a, of group i of eight rows; in the four lanes of a row
-  int row, column;         // of the warp tile in the block tile
-
-  __device__ ThreeTf32MainLoop() : sums{}, row_sums{} {
-    const int warp = threadIdx.x / kWarp;
-    row = warp / (BN / WN) * WM;
-    column = warp % (BN / WN) * WN;
-  }
+  float row_sums[2 * kI] = {};  // of a, of group i of eight rows; in the four lanes of a row
 
   // Adds a (m, k) b (k, n) for k_begin <= k < k_end, of the tile from (first_row, first_column) on.
   __device__ void run(unsigned char* shared, const float* a, const float* mask, int a_stride, const float* b,
                       int b_stride, int first_row, int first_column, int m, int n, int k_begin, int k_end) {
-    int next = k_begin;
-    const auto copy = [&](int stage) {
-      if (next < k_end) {
-        unsigned char* const to = shared + stage * kStage;
-        TileA::template copy<A_WORD, kThreads>(to, a, a_stride, first_row, m, next, k_end);
-        TileB::template copy<B_WORD, kThreads>(to + TileA::kBytes, b, b_stride, first_column, n, next, k_end);
-        if (MASKED) {
-          TileA::template copy<A_WORD, kThreads>(to + TileA::kBytes + TileB::kBytes, mask, a_stride, first_row, m, next,
-                                                 k_end);
-        }
-        next += kTileK;
-      }
-      __pipeline_commit();
+    const auto copy = [&](int stage, int k) {
+      unsigned char* const to = shared + stage * kStage;
+      TileA::template copy<A_WORD, kThreads>(to, a, a_stride, first_row, m, k, k_end);
+      TileB::template copy<B_WORD, kThreads>(to + TileA::kBytes, b, b_stride, first_column, n, k, k_end);
+      if (MASKED) TileA::template copy<A_WORD, kThreads>(to + Base::kStage, mask, a_stride, first_row, m, k, k_end);
     };
-#pragma unroll
-    for (int stage = 0; stage < STAGES - 1; ++stage) copy(stage);
     const unsigned a_offset = TileA::lane_offset(row);
     unsigned b_offset[WN / 32];
 #pragma unroll
     for (int i = 0; i < WN / 32; ++i) b_offset[i] = TileB::lane_offset(column + 32 * i);
-    int stage = 0;
-    for (int k = k_begin; k < k_end; k += kTileK) {
-      __pipeline_wait_prior(STAGES - 2);
-      __syncthreads();
-      copy(stage == 0 ? STAGES - 1 : stage - 1);
-      const unsigned char* const from = shared + stage * kStage;
+    copy_pipeline<STAGES, BK>(k_begin, k_end, copy, [&](int stage, int) {
 #pragma unroll
-      for (int step = 0; step < kTileK / 8; step += kSteps) add_steps(from, a_offset, b_offset, step);
-      stage = stage + 1 == STAGES ? 0 : stage + 1;
-    }
-    __pipeline_wait_prior(0);
+      for (int step = 0; step < BK / 8; step += kSteps) add_steps(shared + stage * kStage, a_offset, b_offset, step);
+    });
     bool finite = true;
 #pragma unroll
     for (int i = 0; i < kI * kJ * 4; ++i) finite = finite && fabsf(sums[i / (4 * kJ)][i / 4 % kJ][i % 4]) < 3.4e38f;
@@ -84,19 +55,6 @@ struct ThreeTf32MainLoop {
     run(shared, a, nullptr, a_stride, b, b_stride, first_row, first_column, m, n, k_begin, k_end);
   }
 
-  // Writes the sums to rows of PITCH floats of shared memory.
-  template <int PITCH>
-  __device__ void stage_sums(float* to) const {
-#pragma unroll
-    for (int i = 0; i < 2 * kI; ++i) {
-#pragma unroll
-      for (int j = 0; j < kJ; ++j) {
-#pragma unroll
-        for (int e = 0; e < 2; ++e) to[row_of(i) * PITCH + column_of(j, e)] = sums[i / 2][j][i % 2 * 2 + e];
-      }
-    }
-  }
-
   // Adds the products of kSteps steps of eight k from step `step` of a k-tile on.
   __device__ void add_steps(const unsigned char* from, unsigned a_offset, const unsigned (&b_offset)[WN / 32],
                             int step) {
@@ -106,7 +64,7 @@ struct ThreeTf32MainLoop {
       TileA::load_fragments(a[s], from, a_offset, step + s);
       if constexpr (MASKED) {
         unsigned mask[kI][4];
-        TileA::load_fragments(mask, from + TileA::kBytes + TileB::kBytes, a_offset, step + s);
+        TileA::load_fragments(mask, from + Base::kStage, a_offset, step + s);
 #pragma unroll
         for (int e = 0; e < kI * 4; ++e) {
           if (!(__uint_as_float(mask[e / 4][e % 4]) > 0.0f)) a[s][e / 4][e % 4] = 0u;
@@ -149,7 +107,7 @@ struct ThreeTf32MainLoop {
   }
 
   // The row of sums[i / 2][..][i % 2 * 2 ..] of this lane, and the column of sums[..][j][e % 2], in the block tile.
-  __device__ int row_of(int i) const { return row + mma::position(4, i, threadIdx.x % kWarp / 4); }
+  __device__ int row_of(int i) const { return row + mma::position(4, i, threadIdx.x % 32 / 4); }
   __device__ int column_of(int j, int e) const { return column + mma::position(4, j, threadIdx.x % 4 * 2 + e); }
 
   // Computes the sums in float32, from global memory.

@@ -2,26 +2,7 @@
 #pragma once
 
 #include <warpwise/sm80/mma_tile.cuh>
-
-namespace warpwise {
-namespace mma {
-
-struct Tile {
-  int row, column;  // of its first element
-};
-
-// Grouped raster order: groups of `group` rows of tiles, column by column within a group, for reuse in L2.
-template <int BM, int BN>
-__device__ inline Tile tile_at(int tile_index, int tiles_m, int tiles_n, int group) {
-  const int per_group = group * tiles_n, first = tile_index / per_group * group, tile_in_group = tile_index % per_group;
-  const int in_group = min(group, tiles_m - first);
-  return {(first + tile_in_group % in_group) * BM, tile_in_group / in_group * BN};
-}
-
-constexpr int threads_of(int bm, int bn, int wm, int wn) { return (bm / wm) * (bn / wn) * 32; }
-
-}  // namespace mma
-}  // namespace warpwise
+#include <warpwise/sm90/tile_scheduler.cuh>
 
 // a: (m, k), b: (k, n), c: (m, n), c row-major. A_K_MAJOR: the rows of a are contiguous and a_stride elements apart,
 // else its columns. B_K_MAJOR: the columns of b are contiguous and b_stride elements apart, else its rows. A_WORD,
@@ -31,28 +12,31 @@ constexpr int threads_of(int bm, int bn, int wm, int wn) { return (bm / wm) * (b
 // order with `group` rows. Dynamic shared memory: STAGES * (BM + BN) * K_BYTES bytes.
 template <class T, class Out, int BM, int BN, int WM, int WN, int K_BYTES, int STAGES, int BLOCKS, bool A_K_MAJOR,
           bool B_K_MAJOR, int A_WORD, int B_WORD, bool C_ALIGNED>
-__global__ void __launch_bounds__(warpwise::mma::threads_of(BM, BN, WM, WN), BLOCKS) matmul_mma_sync(
+__global__ void __launch_bounds__((BM / WM) * (BN / WN) * 32, BLOCKS) matmul_mma_sync(
     const T* __restrict__ a, int a_stride, const T* __restrict__ b, int b_stride, Out* __restrict__ c, int m, int n,
     int k, int tiles_m, int tiles_n, int group) {
   using namespace warpwise::mma;
   using TileA = OperandTile<Side::kA, T, BM, K_BYTES, A_K_MAJOR>;
   using TileB = OperandTile<Side::kB, T, BN, K_BYTES, B_K_MAJOR>;
   constexpr int kTileK = K_BYTES / sizeof(T), kSteps = K_BYTES / 32, kStage = TileA::kBytes + TileB::kBytes;
-  constexpr int kThreads = threads_of(BM, BN, WM, WN);
+  constexpr int kThreads = (BM / WM) * (BN / WN) * 32;
   static_assert(WM % 32 == 0 && WN % 32 == 0 && kSteps % 2 == 0, "16-byte stores; double-buffered fragments");
 
   extern __shared__ __align__(1024) unsigned char shared[];
+  const auto tile_at = [&](int tile) -> warpwise::sm90::Tile {  // its first row and column
+    const auto at = warpwise::sm90::TileScheduler{tiles_m, tiles_n, group}.at(tile);
+    return {at.row * BM, at.column * BN};
+  };
   const int tiles = tiles_m * tiles_n;
   const int warp = threadIdx.x / 32, row = warp / (BN / WN) * WM, column = warp % (BN / WN) * WN;
 
   int next_tile = blockIdx.x, next_k = 0;  // the tile and k-tile to copy next; zeros after the last tile
-  Tile next_origin = tile_at<BM, BN>(next_tile, tiles_m, tiles_n, group);
+  auto next = tile_at(next_tile);
   const auto copy = [&](int stage) {
     unsigned char* const to = shared + stage * kStage;
     const bool valid = next_tile < tiles;
-    TileA::template copy<A_WORD, kThreads>(to, a, a_stride, next_origin.row, valid ? m : 0, next_k, k);
-    TileB::template copy<B_WORD, kThreads>(to + TileA::kBytes, b, b_stride, next_origin.column, valid ? n : 0, next_k,
-                                           k);
+    TileA::template copy<A_WORD, kThreads>(to, a, a_stride, next.row, valid ? m : 0, next_k, k);
+    TileB::template copy<B_WORD, kThreads>(to + TileA::kBytes, b, b_stride, next.column, valid ? n : 0, next_k, k);
     __pipeline_commit();
   };
   const auto advance = [&] {
@@ -60,7 +44,7 @@ __global__ void __launch_bounds__(warpwise::mma::threads_of(BM, BN, WM, WN), BLO
     if (next_k >= k) {
       next_k = 0;
       next_tile += gridDim.x;
-      if (next_tile < tiles) next_origin = tile_at<BM, BN>(next_tile, tiles_m, tiles_n, group);
+      if (next_tile < tiles) next = tile_at(next_tile);
     }
   };
 
@@ -84,13 +68,13 @@ __global__ void __launch_bounds__(warpwise::mma::threads_of(BM, BN, WM, WN), BLO
   for (int tile_index = blockIdx.x; tile_index < tiles; tile_index += gridDim.x) {
     typename OperandTraits<T>::Sum sums[WM / 16][WN / 8][4] = {};
     for (int k_done = 0; k_done < k; k_done += kTileK) {
-      const int next = stage + 1 == STAGES ? 0 : stage + 1;
+      const int next_stage = stage + 1 == STAGES ? 0 : stage + 1;
 #pragma unroll
       for (int step = 0; step < kSteps; ++step) {
         if (step == kSteps - 1) {  // load fragments of the next k-tile, also of the next tile, during the last mma.sync
           __pipeline_wait_prior(STAGES - 2);
           __syncthreads();
-          load_fragments(next, 0, 0);
+          load_fragments(next_stage, 0, 0);
         } else {
           load_fragments(stage, step + 1, (step + 1) % 2);
         }
@@ -103,9 +87,9 @@ __global__ void __launch_bounds__(warpwise::mma::threads_of(BM, BN, WM, WN), BLO
       }
       advance();
       free_stage = stage;
-      stage = next;
+      stage = next_stage;
     }
-    const Tile tile = tile_at<BM, BN>(tile_index, tiles_m, tiles_n, group);
+    const auto tile = tile_at(tile_index);
     store<T, C_ALIGNED>(sums, c, m, n, tile.row + row, tile.column + column);
   }
   __pipeline_wait_prior(0);  // copies of zeros after the last tile must complete before the block exits

@@ -36,10 +36,11 @@ constexpr int blocks_of(Shared shared) { return shared == Shared::nothing ? 1 : 
 
 // GROUPS_N x GROUPS_M consumer warpgroups along the columns of B and the rows of A, ROWS of these each. A stage, a
 // k-tile, is BOXES times 128 bytes of K. Producers: a warp, or a warpgroup that releases registers for the consumers.
+// A_K_MAJOR: A is row-major, else column-major, of 2-byte elements.
 template <int GROUPS_N, int GROUPS_M, int ROWS_, int BOXES_, int MAX_STAGES, int PRODUCER_THREADS = 32,
-          Shared SHARED = Shared::nothing>
+          Shared SHARED = Shared::nothing, bool A_K_MAJOR = true>
 struct Shape {
-  static constexpr int kGroupsN = GROUPS_N, kGroups = GROUPS_N * GROUPS_M, kRows = ROWS_, kBoxes = BOXES_;
+  static constexpr int kGroups = GROUPS_N * GROUPS_M, kRows = ROWS_, kBoxes = BOXES_;
   static constexpr int kTileRows = GROUPS_M * kRows, kTileColumns = GROUPS_N * kGroupColumns, kMaxStages = MAX_STAGES;
   static constexpr int kThreads = kGroups * kWarpgroupThreads;  // consumers
   static constexpr bool kReallocates = PRODUCER_THREADS == kWarpgroupThreads;
@@ -47,9 +48,15 @@ struct Shape {
   __device__ static int group_m(int group) { return GROUPS_M == 1 ? 0 : group / GROUPS_N; }
   __device__ static int group_n(int group) { return GROUPS_M == 1 ? group : group % GROUPS_N; }
   static constexpr unsigned kBytesA = kTileRows * kLineBytes;  // of a box
+  static constexpr bool kAKMajor = A_K_MAJOR;
   static constexpr Shared kShared = SHARED;
   static constexpr int kPair = blocks_of(SHARED);
-  static_assert(kRows % (SHARED == Shared::a ? 16 : 8) == 0, "a swizzled unit has 8 rows");
+  static_assert(kRows % (!A_K_MAJOR ? 64 : SHARED == Shared::a ? 16 : 8) == 0, "boxes of whole swizzled units");
+
+  // Of 32 bytes of K, those of step `step`, of the box of A at `box`.
+  __device__ static unsigned long long descriptor_a(unsigned box, int step) {
+    return sm90::matrix_descriptor(box + step * (A_K_MAJOR ? 32 : 2048), A_K_MAJOR ? 16 : 8192, 1024);
+  }
 };
 
 // The tile and the split of a block's cluster. `tile`: its index, or that of a pair's first; `splits`: clusters of a
@@ -95,14 +102,14 @@ struct SharedB {
   __device__ void begin(int) {}
   __device__ void load_fragments(Fragments&, unsigned) const {}
 
-  // Issues the wgmma of a box: B and A at these addresses, 32 bytes of K each. ADDS: to d.
-  template <int N>
+  // Issues the wgmma of a box of A's layout S: B and A at these addresses, 32 bytes of K each. ADDS: to d.
+  template <int N, class S>
   __device__ static void multiply(float (&d)[N / 2], const Fragments&, unsigned b, unsigned a, bool adds) {
 #pragma unroll
     for (int step = 0; step < 4; ++step)
-      sm90::wgmma<T, N, !K_MAJOR>(d,
-                                  sm90::matrix_descriptor(b + step * (K_MAJOR ? 32 : 2048), K_MAJOR ? 16 : 8192, 1024),
-                                  sm90::matrix_descriptor(a + step * 32, 16, 1024), adds || step > 0);
+      sm90::wgmma<T, N, !K_MAJOR, !S::kAKMajor>(
+          d, sm90::matrix_descriptor(b + step * (K_MAJOR ? 32 : 2048), K_MAJOR ? 16 : 8192, 1024),
+          S::descriptor_a(a, step), adds || step > 0);
   }
 
   // The column of C, of the warpgroup's 64, of row l / 4 + 8 half of the warp's 16 rows of D.
@@ -145,7 +152,7 @@ struct MainLoop {
   __device__ void load(const sm90::TensorMap& a, const B& b, int stage, int k, int row, int column, Policy policy_a,
                        Policy policy_b) const {
     const unsigned full_barrier = ring.full_barrier(stage);
-    const int half_a = S::kShared == Shared::a ? half * (S::kTileRows / 2) : 0;
+    const int half_a = S::kShared == Shared::a ? half : 0;
     const auto load_box = [&](bool shared, unsigned to, const sm90::TensorMap* map, int x, int y, Policy policy) {
       if (shared)
         sm90::tma_load_2d_multicast(to, map, full_barrier, x, y, static_cast<unsigned short>(3 << first_rank), policy);
@@ -159,7 +166,16 @@ struct MainLoop {
 #pragma unroll
     for (int i = 0; i < S::kBoxes; ++i, k += B::kTileK) {
       b.load(load_b, box(stage, i), k, column, columns, S::kShared == Shared::b ? half : 0);
-      load_box(S::kShared == Shared::a, box(stage, i) + bytes_b + half_a * kLineBytes, &a, k, row + half_a, policy_a);
+      const unsigned to = box(stage, i) + bytes_b;
+      if constexpr (S::kAKMajor) {
+        const int first = half_a * (S::kTileRows / 2);
+        load_box(S::kShared == Shared::a, to + first * kLineBytes, &a, k, row + first, policy_a);
+      } else {
+#pragma unroll
+        for (int x = 0; x < S::kTileRows; x += 64)
+          load_box(S::kShared == Shared::a, to + x * kLineBytes + half_a * 4096, &a, row + x, k + half_a * 32,
+                   policy_a);
+      }
     }
   }
 
@@ -193,7 +209,8 @@ struct MainLoop {
           sm90::wgmma_fence();
 #pragma unroll
           for (int i = 0; i < S::kBoxes; ++i)
-            b.template multiply<S::kRows>(sums, fragments[u], box(stage, i) + b_offset, box(stage, i) + a_offset, true);
+            b.template multiply<S::kRows, S>(sums, fragments[u], box(stage, i) + b_offset, box(stage, i) + a_offset,
+                                             true);
         });
       }
     }
@@ -216,8 +233,8 @@ struct MainLoop {
         sm90::wgmma_fence();
 #pragma unroll
         for (int i = 0; i < S::kBoxes; ++i)
-          B::template multiply<kN>(accumulator[i / 2], {}, box(state.index, i) + b_offset,
-                                   box(state.index, i) + a_offset + from * kLineBytes, i % 2 > 0);
+          B::template multiply<kN, S>(accumulator[i / 2], {}, box(state.index, i) + b_offset,
+                                      box(state.index, i) + a_offset + from * kLineBytes, i % 2 > 0);
         sm90::wgmma_commit_group();
         sm90::wgmma_wait_group<0>();
 #pragma unroll
@@ -233,12 +250,12 @@ struct MainLoop {
   }
 };
 
-// a: (m, k), a tensor map with boxes of kTileRows x 128 bytes; b: (k, n). partials, semaphores: of split_k_reduce, for
-// each tile and owner; used if work.splits > 1, unless each split has a separate C (Output::kPlanes). `columns` of a
-// tile, a multiple of 8 up to kTileColumns: a warpgroup that has fewer than 64 also multiplies the memory behind them,
-// and does not store the sums. Cluster: SPLIT splits of K, times two blocks of a pair if an operand is shared. Dynamic
-// shared memory: 1 KiB for alignment + the stages + Output's staging memory, if it has its own, + the receive buffer,
-// if SEPARATE_BUFFER; otherwise they reuse the memory of the stages.
+// a: (m, k), a tensor map with boxes of kTileRows x 128 bytes, or of (k, m) with boxes of 64 x 64; b: (k, n). partials,
+// semaphores: of split_k_reduce, for each tile and owner; used if work.splits > 1, unless each split has a separate C
+// (Output::kPlanes). `columns` of a tile, a multiple of 8 up to kTileColumns: a warpgroup that has fewer than 64 also
+// multiplies the memory behind them, and does not store the sums. Cluster: SPLIT splits of K, times two blocks of a
+// pair if an operand is shared. Dynamic shared memory: 1 KiB for alignment + the stages + Output's staging memory, if
+// it has its own, + the receive buffer, if SEPARATE_BUFFER; otherwise they reuse the memory of the stages.
 template <class S, int SPLIT, bool SEPARATE_BUFFER, class B, class Output, class Policy>
 __device__ inline void gemm(const sm90::TensorMap& a, B b, const Output& output, Work work, int k, int columns,
                             int stages, float* partials, int* semaphores, const Policy& l2_policy) {

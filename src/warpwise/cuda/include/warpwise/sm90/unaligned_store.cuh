@@ -2,7 +2,6 @@
 #pragma once
 
 #include <warpwise/core/shared_memory.cuh>
-#include <warpwise/sm90/tma.cuh>
 
 namespace warpwise {
 namespace sm90 {
@@ -13,11 +12,6 @@ struct DenseRows {
   T* at;
   int m, n;
 };
-
-template <class C>
-constexpr bool kIsTensorMap = false;
-template <>
-constexpr bool kIsTensorMap<TensorMap> = true;
 
 // Predicated stores: a branch would make the warp wait at every row.
 __device__ inline void st_global_b32_if(bool is, unsigned long long to, unsigned word) {

@@ -16,11 +16,6 @@ __device__ inline void named_barrier_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// bar.arrive: counts this warp at the barrier, which other warps wait for, without waiting.
-__device__ inline void named_barrier_arrive(int id, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
 // bar.sync 0: a barrier of the block that warps may reach at different places, unlike __syncthreads().
 __device__ inline void block_sync() { asm volatile("bar.sync 0;" ::: "memory"); }
 

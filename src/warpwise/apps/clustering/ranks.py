@@ -1,0 +1,183 @@
+"""Points in Morton blocks of several processes: sums over all points and exchange of values of the halo.
+
+The arrays of a process have its own points first, sorted by colour, then the halo: the neighbours of its points that
+other processes own, sorted by colour and owner, whose values ``exchange`` fetches. The rows of the halo are empty in
+its graph. The blocks are made on the device of the graph; a graph stores them, and later fits reuse them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from warpwise.apps.clustering.graph import Graph
+from warpwise.apps.clustering.parallel import Alone, Part, morton_blocks
+
+
+class Swap(NamedTuple):
+    """Rows that a process sends, sorted by receiver, and rows that it fetches, sorted by sender; how many of each."""
+
+    sent: torch.Tensor
+    sent_to: list[int]
+    fetched: torch.Tensor | slice
+    fetched_from: list[int]
+
+
+class Block(NamedTuple):
+    """The points of a process. ``positions`` (own,) are the ranks of its own points in the order by colour, ascending;
+    ``ids`` (own + halo,) the numbers of the points of its arrays; ``graph`` theirs. ``counts`` are own points of each
+    colour; ``swaps`` one exchange for each colour, and ``all`` that of all colours."""
+
+    own: int
+    positions: torch.Tensor
+    ids: torch.Tensor
+    graph: Graph
+    counts: list[int]
+    swaps: list[Swap]
+    all: Swap
+
+
+def block_of(graph: Graph, rank: int, size: int) -> Block:
+    """The block of process ``rank`` of ``size``."""
+    if (rank, size) not in graph.blocks:
+        graph.blocks[rank, size] = _block(graph, rank, size)
+    return graph.blocks[rank, size]
+
+
+def _block(graph: Graph, rank: int, size: int) -> Block:
+    n, device, colours = graph.n_points, graph.columns.device, len(graph.colour_counts)
+    owner = morton_blocks(graph.places, n, size, device)
+    positions = torch.nonzero(owner[graph.order] == rank).flatten()
+    own = graph.order[positions]
+    rowptr, columns, weights = graph.rows_of(own)
+    # The graph has both directions of an edge: the points that a process receives are those that the other one sends.
+    # Both sort them by colour, peer and number.
+    edges = _where(owner, columns, rank)
+    rows, across = torch.searchsorted(rowptr, edges.to(rowptr.dtype), right=True) - 1, columns[edges].long()
+    peers = owner[across].long()
+
+    def key(points: torch.Tensor) -> torch.Tensor:
+        return (graph.colours[points].long() * size + peers) * n + points
+
+    halo = torch.unique(key(across))
+    sent, inverse = torch.unique(key(own[rows]), return_inverse=True)
+    from_row = torch.empty_like(sent)
+    from_row[inverse] = rows
+    ids = torch.cat([own, halo % n])
+    place = torch.empty(n, dtype=columns.dtype, device=device)
+    place[ids] = torch.arange(len(ids), dtype=columns.dtype, device=device)
+    for part in columns.split(1 << 26):
+        part.copy_(place[part])
+    del place, owner
+    rowptr = torch.cat([rowptr, rowptr[-1:].expand(len(halo))])
+    local = Graph(rowptr, columns, weights, graph.colours[ids])
+    degree = torch.cat([graph.degree[own], graph.degree.new_zeros(len(halo))])
+    local.__dict__.update(unit_weights=graph.unit_weights, degree=degree)
+
+    def counted(keys: torch.Tensor) -> list[list[int]]:
+        return torch.bincount(keys // n, minlength=colours * size).view(colours, size).tolist()
+
+    sends, fetches = counted(sent), counted(halo)
+    ends = list(accumulate(map(sum, sends), initial=0))
+    starts = list(accumulate(map(sum, fetches), initial=len(own)))
+    swaps = [
+        Swap(from_row[ends[c] : ends[c + 1]], sends[c], slice(starts[c], starts[c + 1]), fetches[c])
+        for c in range(colours)
+    ]
+    by_peer = [torch.argsort(keys // n % size, stable=True) for keys in (sent, halo)]
+    totals = [[sum(row[peer] for row in counts) for peer in range(size)] for counts in (sends, fetches)]
+    whole = Swap(from_row[by_peer[0]], totals[0], len(own) + by_peer[1], totals[1])
+    counts = torch.bincount(graph.colours[own].long(), minlength=colours).tolist()
+    return Block(len(own), positions, ids, local, counts, swaps, whole)
+
+
+def _where(owner: torch.Tensor, columns: torch.Tensor, rank: int) -> torch.Tensor:
+    """The entries of ``columns`` whose points are not of process ``rank``."""
+    found = [torch.nonzero(owner[part] != rank).flatten() for part in columns.split(1 << 26)]
+    return torch.cat([part + (number << 26) for number, part in enumerate(found)]) if found else columns.long()
+
+
+class Ranks(Alone):
+    """One block of the points of ``graph`` for each process of a torch.distributed ``group``, on ``device``.
+
+    With NCCL tensors stay on the GPU. With gloo and a GPU they are copied through host memory.
+    """
+
+    def __init__(self, group: Any, device: torch.device, graph: Graph) -> None:
+        super().__init__(graph.n_points)
+        self.group, self.device = group, device
+        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
+        self.wire = torch.device("cpu") if dist.get_backend(group) == "gloo" else device
+        self.share = -(-self.n_points // self.size)
+        self.block = block_of(graph, self.rank, self.size)
+        self.own, self.ids, self.graph = self.block.own, self.block.ids, self.block.graph
+
+    def _sum(self, part: torch.Tensor, operation: Any = dist.ReduceOp.SUM) -> torch.Tensor:
+        """The sum of ``part``, which may be overwritten, over the processes."""
+        found = part.to(self.wire)
+        dist.all_reduce(found, operation, group=self.group)
+        return found.to(part.device)
+
+    def sums(self, *parts: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        return self.total([parts])
+
+    def total(self, parts: Sequence[tuple[torch.Tensor | None, ...]]) -> tuple[torch.Tensor | None, ...]:
+        first = parts[0]
+        given = [part for found in parts for part in found if part is not None]
+        if not given:
+            return first
+        flat = torch.cat([part.to(self.device).flatten() for part in given]).view(len(parts), -1)
+        summed = self._sum(flat.sum(0, dtype=torch.float64))
+        kinds = {part.dtype for part in given}
+        summed = summed.to(kinds.pop()) if len(kinds) == 1 else summed
+        found = iter(summed.split([part.numel() for part in first if part is not None]))
+        return tuple(None if part is None else next(found).view(part.shape).to(part) for part in first)
+
+    def agreed(self, part: torch.Tensor) -> torch.Tensor:
+        found = part.to(self.wire, copy=True)
+        dist.broadcast(found, self._global(0), group=self.group)
+        return found.to(part.device)
+
+    def _global(self, rank: int) -> int:
+        return rank if self.group is None else dist.get_global_rank(self.group, rank)
+
+    def largest(self, part: torch.Tensor) -> torch.Tensor:
+        return self._sum(part.to(self.device, copy=True), dist.ReduceOp.MAX).to(part)
+
+    def counts(self, graph: Graph) -> list[int]:
+        return self.block.counts
+
+    def steps(self, q: torch.Tensor, bounds: tuple[int, ...]) -> Iterator[Part]:
+        for colour, part in enumerate(pairwise(bounds)):
+            yield part
+            self.exchange(q, colour)
+
+    def exchange(self, values: torch.Tensor, colour: int | None = None) -> None:
+        swap = self.block.all if colour is None else self.block.swaps[colour]
+        # Adjacent rows are received in place.
+        here = isinstance(swap.fetched, slice) and self.wire == values.device and values.is_contiguous()
+        sent = values.index_select(0, swap.sent).to(self.wire)
+        shape = (sum(swap.fetched_from), *values.shape[1:])
+        fetched = values[swap.fetched] if here else sent.new_empty(shape)
+        dist.all_to_all_single(fetched, sent, swap.fetched_from, swap.sent_to, group=self.group)
+        if not here:
+            values[swap.fetched] = fetched.to(values.device)
+
+    def gathered(self, values: torch.Tensor, positions: torch.Tensor | None = None) -> torch.Tensor:
+        # Each row is nonzero in only one process, so the sum is exact.
+        mine = self.block.positions
+        if positions is None:
+            found = values.new_zeros(self.n_points, *values.shape[1:])
+            found[mine] = values[: self.own]
+        else:
+            positions = positions.to(mine.device)
+            here = torch.searchsorted(mine, positions).clamp(max=max(len(mine) - 1, 0))
+            found = values.new_zeros(len(positions), *values.shape[1:])
+            if self.own:
+                owned = (mine[here] == positions).view(-1, *[1] * (values.dim() - 1))
+                found = torch.where(owned, values[here], found)
+        return self._sum(found)

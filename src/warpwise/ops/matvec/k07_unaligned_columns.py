@@ -1,0 +1,43 @@
+"""The launcher of k07, and its configurations."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import torch
+
+from warpwise import cuda
+from warpwise.operation import cdiv, sm_count
+from warpwise.ops.matvec._shared import THREADS, VECTOR, config_numbers, partial_sums
+from warpwise.ops.matvec.k04_columns import add_partial_sums
+
+UNALIGNED_COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
+
+FORM = re.compile(r"l(\d+)_u(\d+)")  # lanes in a column, loads in flight
+MOST_LANES, FEWEST_LANES, VALUES = 32, 8, 8
+RESIDENT = 4  # blocks of 256 threads of an SM
+
+
+def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
+    a, x = a if a.stride(0) == 1 else a.t().contiguous().t(), x.contiguous()
+    (m, k), size = a.shape, a.element_size()
+    pitch = a.stride(1) if a.stride(0) == 1 else m
+    lanes, values = config_numbers("matvec", config or configs(a, x)[0], FORM)
+    tiles, height = cdiv(m, (lanes - 1) * (VECTOR // size)), THREADS // lanes
+    batches = cdiv(k, height * values)
+    parts = max(1, min(RESIDENT * sm_count(a) // tiles, batches if tiles < sm_count(a) else batches // 2))
+    share = max(1, cdiv(cdiv(k, parts), height)) * height  # a line has the same alignment in each part
+    sums = partial_sums(y, max(1, cdiv(k, share)))
+    types = f"{cuda.ctype(a.dtype)}, {cuda.ctype(sums.dtype)}"
+    kernel = UNALIGNED_COLUMNS[f"matvec_unaligned_columns<{types}, {lanes}, {THREADS}, {values}>"]
+    kernel[(tiles, len(sums)), (lanes, height)](cuda.strided(a), x, cuda.out(sums), m, k, pitch, share)
+    add_partial_sums(y, sums)
+
+
+def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
+    """Lanes for the rows of the matrix, up to a warp, and others."""
+    lanes, rows = FEWEST_LANES, VECTOR // a.element_size()
+    while lanes < MOST_LANES and (lanes - 1) * rows < a.shape[0]:
+        lanes *= 2
+    return tuple(f"l{count}_u{VALUES}" for count in dict.fromkeys((lanes, MOST_LANES, 16, FEWEST_LANES)))

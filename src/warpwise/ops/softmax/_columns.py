@@ -1,0 +1,112 @@
+"""Blocks of k09_columns and of the backward's k07_columns."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import NamedTuple
+
+import torch
+
+from warpwise.gemm.limits import requires_hopper
+from warpwise.operation import cdiv, sm_count
+from warpwise.ops._dims import inner_size, length_along
+
+SECTOR, LINE, WIDE = 32, 128, 256  # bytes of neighbouring columns: the least, the usual, and those of large arrays
+PACK = 4  # bytes of a load
+FEW, VALUES = 4, 16  # loads of a thread in flight, at least and at most
+BLOCK, MOST_THREADS, BLOCKS_AN_SM = 256, 1024, 4  # a thread has up to 64 registers
+MOST_PARTS = 8  # blocks of a cluster
+CLUSTER_BYTES = 1 << 24  # of a tensor, up to which clusters are measured
+
+
+class Geometry(NamedTuple):
+    """``lanes`` × ``height`` threads per block, ``values`` loads in flight, ``parts`` of ``share`` elements."""
+
+    lanes: int
+    height: int
+    values: int
+    parts: int
+    share: int
+
+    @property
+    def threads(self) -> int:
+        """The largest block that the kernel is compiled for."""
+        return max(BLOCK, _power_of_two(self.lanes * self.height))
+
+
+def geometry(columns: int, length: int, itemsize: int, packed: int, sms: int) -> Geometry:
+    """The geometry for ``columns`` of ``length`` elements of ``itemsize`` bytes, ``packed`` of them per load."""
+    # The widest block that holds all of its columns in registers and leaves no SM idle, but at least a sector.
+    for bytes in (LINE, LINE // 2, SECTOR):
+        width = bytes // itemsize
+        lanes, tiles = cdiv(min(columns, width), packed), cdiv(columns, width)
+        most = MOST_THREADS if tiles <= sms else MOST_THREADS // 2  # two blocks per SM: one loads while one computes
+        if lanes * cdiv(length, VALUES) <= most and (tiles >= sms or bytes == SECTOR):
+            return _held(columns, length, packed, sms, lanes, BLOCK if tiles > sms else 2 * BLOCK)
+    tiles = cdiv(columns, WIDE // itemsize)
+    lanes = cdiv(cdiv(columns, tiles), packed)
+    height = BLOCK // lanes
+    # One wave of blocks, with two batches per thread. Each block combines the statistics of all parts.
+    parts = max(1, min(BLOCKS_AN_SM * sms // tiles, length // (2 * VALUES * height), math.isqrt(length // 4)))
+    if parts == 1:
+        height = min(MOST_THREADS // lanes if tiles < sms else height, cdiv(length, VALUES))
+    share = cdiv(length, parts)
+    return Geometry(lanes, height, VALUES, cdiv(length, share), share)
+
+
+def _held(columns: int, length: int, packed: int, sms: int, lanes: int, most: int) -> Geometry:
+    """One batch: few loads per thread if ``most`` threads suffice, and no more lines of threads than a column needs."""
+    values = FEW
+    while values < VALUES and lanes * cdiv(length, values) > most:
+        values *= 2
+    height = cdiv(length, values)
+    while 2 * lanes * height <= BLOCK and cdiv(columns, 2 * lanes * packed) >= sms:
+        lanes *= 2
+    return Geometry(lanes, height, values, 1, length)
+
+
+def cluster_geometry(columns: int, length: int, itemsize: int, packed: int, sms: int) -> Geometry | None:
+    """As ``geometry``, with the blocks of a cluster as parts, which hold a column in registers; None beyond them."""
+    # Two blocks of 512 threads share an SM: one loads while the other computes.
+    for most, bytes in itertools.product((MOST_THREADS // 2, MOST_THREADS), (LINE, LINE // 2, SECTOR)):
+        width = bytes // itemsize
+        lanes, tiles = cdiv(min(columns, width), packed), cdiv(columns, width)
+        for parts in (2, 4, MOST_PARTS):
+            share = cdiv(length, parts)
+            enough = tiles * parts >= sms or bytes == SECTOR and (2 * tiles * parts > sms or parts == MOST_PARTS)
+            if enough and lanes * cdiv(share, VALUES) <= most:
+                return _held(0, share, packed, sms, lanes, BLOCK)._replace(parts=parts)
+    return None
+
+
+def of(
+    dim: int, out: torch.Tensor, *inputs: torch.Tensor, cluster: bool = False
+) -> tuple[Geometry | None, int, int, int, int]:
+    """The geometry, the elements of a load, and the arguments of a kernel: columns, inner and length."""
+    length, inner, size = length_along(out, dim), inner_size(out, dim), out.element_size()
+    count, packed = out.numel() // length, max(1, PACK // size)
+    if inner % packed or any(tensor.data_ptr() % PACK for tensor in (out, *inputs)):
+        packed = 1
+    found = (cluster_geometry if cluster else geometry)(count, length, size, packed, sm_count(out))
+    return found, packed, count, inner, length
+
+
+def cluster_limits(out: torch.Tensor, dim: int) -> str | None:
+    """The limits of kernels that hold a column in the registers of a cluster."""
+    length = length_along(out, dim)
+    if out.numel() and of(dim, out, cluster=True)[0] is None:
+        return f"takes columns whose 32 bytes of neighbours fit in the registers of 8 blocks, not {length} elements"
+    return requires_hopper(out, "clusters exist from there on")
+
+
+def is_for_cluster(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> bool:
+    """True if a cluster is faster than a block, or several launches, as measured: it takes about 1 µs to start."""
+    shape, *_ = of(dim, out, *inputs)
+    assert shape is not None
+    short = shape.threads < MOST_THREADS and shape.parts == 1 and shape.share <= shape.height * shape.values
+    return not short and out.nbytes <= CLUSTER_BYTES and cluster_limits(out, dim) is None
+
+
+def _power_of_two(count: int) -> int:
+    return 1 << max(0, count - 1).bit_length()

@@ -1,0 +1,77 @@
+// The columns of softmax that a thread holds, shared by k09 and k10.
+#pragma once
+
+#include "../columns.cuh"
+
+using Set = warpwise::MaxAndSum;
+using Statistics = Set::Value;
+
+// x, y, block and grid: those of ColumnTile.
+template <class T, int W, int THREADS, int VALUES>
+struct Columns : ColumnTile<T, W, THREADS, VALUES> {
+  using Tile = ColumnTile<T, W, THREADS, VALUES>;
+  using Tile::Tile;
+  float values[VALUES][W];
+
+  __device__ void load(const T* x, int row) {
+    typename Tile::Word words[VALUES];
+    Tile::load(x, row, warpwise::minus_infinity(), words);
+#pragma unroll
+    for (int v = 0; v < VALUES; ++v) {
+#pragma unroll
+      for (int w = 0; w < W; ++w) values[v][w] = Tile::element(words[v], w);
+    }
+  }
+
+  __device__ void store(T* y, int row, const float (&scale)[W]) const {
+    typename Tile::Word words[VALUES];
+#pragma unroll
+    for (int v = 0; v < VALUES; ++v) {
+      typename Tile::Pack pack;
+#pragma unroll
+      for (int w = 0; w < W; ++w) pack.at[w] = warpwise::from_float<T>(values[v][w] * scale[w]);
+      words[v] = Tile::word(pack);
+    }
+    Tile::store(y, row, words);
+  }
+
+  // The statistics of this thread's elements. `values` are then e^(x - max) of its last batch.
+  __device__ void read(const T* x, Statistics (&own)[W]) {
+#pragma unroll
+    for (int w = 0; w < W; ++w) own[w] = Set::identity();
+#pragma unroll 1  // unrolling a loop of unknown stride needs a division before the first load
+    for (int row = this->first; row < this->last; row += this->batch()) {
+      load(x, row);
+#pragma unroll
+      for (int w = 0; w < W; ++w) {
+        float max = own[w].max;
+#pragma unroll
+        for (int v = 0; v < VALUES; ++v) max = fmaxf(max, values[v][w]);
+        own[w] = {max, own[w].sum * expf(own[w].max - base(max))};
+#pragma unroll
+        for (int v = 0; v < VALUES; ++v) {
+          values[v][w] = warpwise::exponential<T>(values[v][w] - base(max));
+          own[w].sum += values[v][w];
+        }
+      }
+    }
+  }
+
+  // Backwards, because the batches that were read last are still in L2.
+  __device__ void write(const T* x, T* y, const Statistics (&all)[W]) {
+    float scale[W];
+#pragma unroll
+    for (int w = 0; w < W; ++w) scale[w] = 1.0f / all[w].sum;
+#pragma unroll 1
+    for (int number = this->batches() - 1; number >= 0; --number) {
+      const int row = this->first + number * this->batch();
+      load(x, row);
+#pragma unroll
+      for (int v = 0; v < VALUES; ++v) {
+#pragma unroll
+        for (int w = 0; w < W; ++w) values[v][w] = warpwise::exponential<T>(values[v][w] - all[w].max);
+      }
+      store(y, row, scale);
+    }
+  }
+};

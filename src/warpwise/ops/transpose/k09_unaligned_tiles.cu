@@ -1,0 +1,46 @@
+// Rows of any alignment: tiles of 64 x 64 single elements, of which a thread has 16 loads in flight where k04 has 4.
+//
+// If a row is no multiple of 16 bytes, k05 accesses single elements one after the other. Here a warp moves 32 adjacent
+// elements on both sides, and all loads of a thread are in flight before the first element is stored.
+
+#include <warpwise/core/previous_kernel.cuh>
+
+constexpr int kTile = 64, kLanes = 32, kLines = 8;
+
+// in: (rows, cols), out: (cols, rows). Block: (kLanes, kLines). Grid: one block per tile, in row-major order.
+template <typename T>
+__global__ void __launch_bounds__(kLanes* kLines) transpose(const T* in, T* out, long long rows, long long cols,
+                                                            unsigned tiles_n) {
+  // An odd number of words per row of the tile: a column covers all 32 banks.
+  constexpr int kPadding = sizeof(T) < 4 ? 4 / sizeof(T) : 1;
+  __shared__ T tile[kTile][kTile + kPadding];
+  const unsigned tile_m = blockIdx.x / tiles_n;
+  const long long row0 = static_cast<long long>(tile_m) * kTile;
+  const long long col0 = static_cast<long long>(blockIdx.x - tile_m * tiles_n) * kTile;
+  const int x = threadIdx.x, y = threadIdx.y;
+  const T* from = in + (row0 + y) * cols + col0 + x;
+  T* to = out + (col0 + y) * rows + row0 + x;
+  const bool left_in = col0 + x < cols, right_in = col0 + x + kLanes < cols;
+  const bool left_out = row0 + x < rows, right_out = row0 + x + kLanes < rows;
+  warpwise::wait_for_previous_kernel();
+
+  T left[kTile / kLines] = {}, right[kTile / kLines] = {};
+#pragma unroll
+  for (int i = 0; i < kTile / kLines; ++i, from += kLines * cols) {
+    const bool inside = row0 + y + i * kLines < rows;
+    if (inside && left_in) left[i] = from[0];
+    if (inside && right_in) right[i] = from[kLanes];
+  }
+#pragma unroll
+  for (int i = 0; i < kTile / kLines; ++i) {
+    tile[y + i * kLines][x] = left[i];
+    tile[y + i * kLines][x + kLanes] = right[i];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kTile / kLines; ++i, to += kLines * rows) {
+    const bool inside = col0 + y + i * kLines < cols;
+    if (inside && left_out) to[0] = tile[x][y + i * kLines];
+    if (inside && right_out) to[kLanes] = tile[x + kLanes][y + i * kLines];
+  }
+}
