@@ -49,7 +49,8 @@ def c_blocked(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 
 
 def warpgroups_int8(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    k_major.launch_clusters(WARPGROUPS_INT8, *k_major_operands(a, b.t()), c)
+    rows, columns = k_major_operands(a, b.t())
+    k_major.launch_clusters(WARPGROUPS_INT8, rows, columns, c)
 
 
 def triton(name: str) -> Callable[..., None]:

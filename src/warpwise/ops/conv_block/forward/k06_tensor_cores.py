@@ -78,6 +78,7 @@ def normalise_and_pool(
     gamma: torch.Tensor,
     beta: torch.Tensor,
     eps: float,
+    *,
     module: Any = WARPGROUPS,
 ) -> None:
     """The outputs but the convolution, from it and its partial statistics, by a kernel of ``module``."""
