@@ -171,19 +171,21 @@ def default(input: torch.Tensor) -> str | None:
     Short side shorter than a tile of k04: k08 up to four waves of threads, else k07; up to 8 elements, k10 instead of
     k08 from an eighth of a wave on. Otherwise: k04 if the tiles of k05 are fewer than the SMs; else k05 if the rows of
     both matrices are multiples of 16 bytes and the short side fills its tiles; else k04 up to one wave of its blocks,
-    and k09.
+    and k09. Elements of 1 and 2 bytes, for which k09 and k10 are not timed: k08, k07 and k06 in their place.
     """
     rows, cols = input.shape
     few, pack, sms = min(rows, cols), 16 // input.element_size(), sm_count(input)
     thin, tiles = few <= MAX_FEW and few % TILE != 0, cdiv(rows, TILE) * cdiv(cols, TILE)
+    wide = input.element_size() >= 4
     whole = rows % pack == 0 and cols % pack == 0 and not thin
     small_tiles, threads = cdiv(rows, SMALL_TILE) * cdiv(cols, SMALL_TILE), rows * cols
     if few < SMALL_TILE and threads <= FITTED_WAVES * 2048 * sms:
-        return "k10_short_sides" if 1 < few <= MOST_SHORT and 8 * threads > 2048 * sms else "k08_fitted_blocks"
+        short = wide and 1 < few <= MOST_SHORT and 8 * threads > 2048 * sms
+        return "k10_short_sides" if short else "k08_fitted_blocks"
     if few == 1:
         return None
-    if few < SMALL_TILE:
+    if few < SMALL_TILE or thin and not wide and small_tiles > BLOCKS_AN_SM * sms:
         return "k07_strips"
     if tiles < sms or not whole and small_tiles <= BLOCKS_AN_SM * sms:
         return "k04_padded_tile"
-    return "k05_register_blocks" if whole else "k09_unaligned_tiles"
+    return "k05_register_blocks" if whole else "k09_unaligned_tiles" if wide else "k06_triton"
