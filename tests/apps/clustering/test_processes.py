@@ -95,3 +95,21 @@ def test_morton_blocks() -> None:
 def test_a_group_that_is_not_initialised() -> None:
     with pytest.raises(ValueError, match="init_process_group"):
         SpatialMixture(3, random_state=0).fit(DATA.X, graph=grid(SHAPE), group="WORLD")
+
+
+def fit_on_gpu(group: Any = None) -> np.ndarray:
+    X = torch.from_numpy(DATA.X).cuda()
+    return SpatialMixture(3, n_init=2, random_state=0).fit(X, shape=SHAPE, group=group).labels_.cpu().numpy()
+
+
+def write_on_gpu(rank: int, folder: Path) -> None:
+    np.save(folder / f"{rank}.npy", fit_on_gpu(torch.distributed.group.WORLD))
+
+
+@pytest.mark.gpu
+def test_two_processes_on_one_gpu(tmp_path: Path) -> None:
+    """With gloo, through host memory: NCCL needs a GPU for each process."""
+    expected = fit_on_gpu()
+    in_processes(write_on_gpu, tmp_path)
+    for rank in range(2):
+        assert np.array_equal(np.load(tmp_path / f"{rank}.npy"), expected)
