@@ -250,13 +250,13 @@ RUNGS = (
 def default(*args: Any) -> str | None:
     """PyTorch for more than ``forward.MOST_CHANNELS`` channels, else the first of these that takes the arguments.
 
-    k05; k09, or k06 where k09 does not take the images, for many pixels or an image for most SMs, if up to 16 channels
-    and 32 filters fill the tiles of tensor cores; k03 and k02. k07 is not timed.
+    k05; k06 for many pixels or an image for most SMs, if up to 16 channels and 32 filters fill the tiles of tensor
+    cores; k03 and k02. k07 and k09 are not timed.
     """
     (n, channels, h, w), filters = args[4].shape, args[5].shape[0]
     names = ["k05_input_moments", "k03_direct_tiles", "k02_fused"]
     if channels <= PLANES and filters <= k06_tensor_cores.FILTERS:
         images = n * h * w > FEW_BATCH_PIXELS or 4 * n * band(h, w).bands >= 3 * sm_count(args[4])
         if images and fills_tiles(channels, filters):
-            names[1:1] = "k09_bf16x3", "k06_tensor_cores"
+            names.insert(1, "k06_tensor_cores")
     return first_taking(RUNGS, args, *names) if channels <= forward.MOST_CHANNELS else None

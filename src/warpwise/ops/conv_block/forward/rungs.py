@@ -238,8 +238,8 @@ RUNGS = (
 def default(*args: Any) -> str | None:
     """k05 for one input channel (or k03 if k05 does not take the images), PyTorch for more than MOST_CHANNELS.
 
-    For up to 16 channels and filters that fill the tiles of tensor cores, k09, or where it does not take the images k07
-    on Hopper, else k06 for many pixels; otherwise k04. k07 is not timed with more channels.
+    For up to 16 channels and filters that fill the tiles of tensor cores, k07 on Hopper, else k06 for many pixels;
+    otherwise k04. k07 is not timed with more channels, and k09 is not timed.
 
     The passes over memory that the fusion saves do not depend on the input's channels, but the convolution's time does:
     at 64 channels and 64 filters, cuDNN takes 0.7 of k03's time.
@@ -250,7 +250,7 @@ def default(*args: Any) -> str | None:
         names: tuple[str, ...] = ("k05_input_moments", "k03_fused")
     elif channels <= PLANES and fills_tiles(channels, weight.shape[0]):
         many = ("k06_tensor_cores",) if n * h * w > FEW_BATCH_PIXELS else ()
-        names = ("k09_bf16x3", "k07_warpgroups", *many, "k04_direct_tiles")
+        names = ("k07_warpgroups", *many, "k04_direct_tiles")
     else:
         names = ("k04_direct_tiles",)
     return first_taking(RUNGS, args, *names) if channels <= MOST_CHANNELS else None
