@@ -111,7 +111,7 @@ def test_an_absent_output_is_no_obstacle(launches):
         generator = torch.Generator("cuda").manual_seed(seed)
         x, w, bias = (torch.randn(128, 128, device="cuda", generator=generator).bfloat16() for _ in range(3))
         args = (x, w, bias[0], "gelu", None, None, False)
-        result, none = op.call(*args, rung="k05")
+        result, none = op.call(*args, rung="k03")
         expected, _ = op.spec.reference(*args)
         torch.testing.assert_close(result.double(), expected, rtol=2**-7, atol=1e-3)
         assert none is None

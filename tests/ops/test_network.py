@@ -82,9 +82,9 @@ def test_a_block_of_many_channels_is_pytorchs(channels, rung):
 
 
 @pytest.mark.parametrize("images,channels,filters,width,forward,backward", [
-    (64, 16, 32, 14, "k09_bf16x3", "k03_direct_tiles"), (128, 16, 32, 14, "k09_bf16x3", "k09_bf16x3"),
-    (512, 16, 32, 14, "k09_bf16x3", "k09_bf16x3"),
-    (512, 16, 64, 14, "k09_bf16x3", "k03_direct_tiles"), (512, 16, 36, 9, "k04_direct_tiles", "k03_direct_tiles"),
+    (64, 16, 32, 14, "k07_warpgroups", "k03_direct_tiles"), (128, 16, 32, 14, "k07_warpgroups", "k06_tensor_cores"),
+    (512, 16, 32, 14, "k07_warpgroups", "k06_tensor_cores"),
+    (512, 16, 64, 14, "k07_warpgroups", "k03_direct_tiles"), (512, 16, 36, 9, "k04_direct_tiles", "k03_direct_tiles"),
     (512, 17, 32, 14, "k07_warpgroups", "k07_stored_gradient"),
     (512, 8, 32, 14, "k04_direct_tiles", "k03_direct_tiles"),
     (64, 32, 64, 16, "k07_warpgroups", "k06_tensor_cores"), (300, 32, 64, 16, "k07_warpgroups", "k07_stored_gradient"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -180,7 +182,7 @@ class CompiledStep:
             graph = torch.cuda.CUDAGraph()
             self.optimizer.zero_grad(set_to_none=True)
             capture = torch.cuda.graph(graph, capture_error_mode=mode)
-            with semaphores.of_graph(kept[0].device) as zeros, capture, branch(gradients) as beside:
+            with semaphores.of_graph(kept[0].device) as zeros, capture, _no_collection(), branch(gradients) as beside:
                 values = self._steps(steps)
                 value = torch.stack(values) if several else values[0]
             if not beside.conflict:
@@ -204,6 +206,18 @@ class CompiledStep:
             *self.model.buffers(),
             *(value for value in states if isinstance(value, torch.Tensor)),
         ]
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """No garbage collection meanwhile: it may free a graph or memory, which invalidates a capture."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def compile_step(

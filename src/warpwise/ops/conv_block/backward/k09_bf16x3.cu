@@ -18,7 +18,7 @@ __device__ inline void block_sync() { asm volatile("bar.sync 0;" ::: "memory"); 
 // Pairs of planes of kUnits windows of a thread, from `first` on: all windows of eight planes, of the next eight, ...
 template <int THREADS, class Source>
 struct Windows8 {
-  static constexpr int kUnits = 2, kStep = kUnits * THREADS / 4;
+  static constexpr int kUnits = THREADS / 256, kStep = kUnits * THREADS / 4;
   typename Source::Raw raw[kUnits][2];
 
   __device__ static int plane(int unit, int all) {
@@ -62,7 +62,7 @@ struct Windows8 {
 // Pairs of planes of kUnits pixels of a thread, from pixel `first` on; x: the planes of an image.
 template <int THREADS>
 struct Pixels8 {
-  static constexpr int kUnits = 4, kStep = kUnits * THREADS / 8;
+  static constexpr int kUnits = THREADS / 128, kStep = kUnits * THREADS / 8;
   float values[kUnits][2];
 
   __device__ void load(const float* x, int count, int first, int size) {
@@ -140,19 +140,25 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS) gradients(
   const bool ordinary = loaded.store(filters);
   __syncthreads();
 
+  // Fills the planes; returns false if an element is not ordinary. The first loads of the first image are complete.
+  const auto fill = [&](int image) {
+    bool found = ordinary;
+    for (int first = 0; first < (kOnce ? 1 : units); first += of_windows.kStep) {
+      if (!kOnce && (image > split || first > 0)) of_windows.load(source, image * k, k, first, all, windows);
+      found = of_windows.store(d, source, channels, k, first, all, windows, band.stride) & found;
+    }
+    for (int first = 0; first < (kOnce ? 1 : band.pixels); first += of_pixels.kStep) {
+      if (!kOnce && (image > split || first > 0)) of_pixels.load(image_at(image), c - first_channel, first, h * w);
+      found = of_pixels.store(planes, first, band, offsets) & found;
+    }
+    return found;
+  };
+  const bool once = kOnce && fill(split);  // before the sums of dw take registers
   const auto multiply = [&](auto role) {
     constexpr bool kInput = decltype(role)::kInput;
     Weights weights;
-    for (int image = split; image < n; image += splits) {
-      bool found = ordinary;
-      for (int first = 0; first < units; first += of_windows.kStep) {
-        if (image > split || first > 0) of_windows.load(source, image * k, k, first, all, windows);
-        found = of_windows.store(d, source, channels, k, first, all, windows, band.stride) & found;
-      }
-      for (int first = 0; first < band.pixels; first += of_pixels.kStep) {
-        if (image > split || first > 0) of_pixels.load(image_at(image), c - first_channel, first, h * w);
-        found = of_pixels.store(planes, first, band, offsets) & found;
-      }
+    for (int image = split; image < (kOnce ? split + 1 : n); image += splits) {
+      const bool found = kOnce ? once : fill(image);
       const bool every = __all_sync(warpwise::kFullMask, found);
       if (threadIdx.x % warpwise::kWarp == 0) fallbacks[threadIdx.x / warpwise::kWarp] = !every;
       block_sync();

@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS) convolution_with_stati
                                                                                       int w, int k, int rows,
                                                                                       int splits) {
   constexpr int kWarps = THREADS / warpwise::kWarp, kGroups = kWarps / 2, kCount = (28 + kGroups - 1) / kGroups;
-  constexpr int kUnits = 4, kStep = kUnits * THREADS / 8;  // pairs of planes of pixels of a thread at once
+  constexpr int kUnits = THREADS / 128, kStep = kUnits * THREADS / 8;  // pairs of planes of pixels of a thread at once
   __shared__ bool fallbacks[kWarps];
   extern __shared__ __align__(16) unsigned char shared[];
   const int tiles = (k + warpwise::kMmaFilters - 1) / warpwise::kMmaFilters, bands = (h + rows - 1) / rows;

@@ -246,9 +246,9 @@ RUNGS = (
 def default(*args: Any) -> str | None:
     """k05 for one input channel (or k03 if k05 does not take the images), PyTorch for more than MOST_CHANNELS.
 
-    For up to 16 channels and filters that fill the tiles of tensor cores, k09, or where it does not take the images k07
-    on Hopper, else k06 for many pixels; for more channels k07, which takes 0.4 of k04's time there, also with more
-    padding; otherwise k04.
+    For up to 16 channels and filters that fill the tiles of tensor cores, k07 on Hopper, else k06 for many pixels; for
+    more channels k07, which takes 0.4 of k04's time there, also with more padding; otherwise k04. k09 was measured to be
+    slower than k07.
     """
     input, weight = args[:2]
     n, channels, h, w = input.shape
@@ -256,7 +256,7 @@ def default(*args: Any) -> str | None:
         names: tuple[str, ...] = ("k05_input_moments", "k03_fused")
     elif channels <= PLANES and fills_tiles(channels, weight.shape[0]):
         many = ("k06_tensor_cores",) if n * h * w > FEW_BATCH_PIXELS else ()
-        names = ("k09_bf16x3", "k07_warpgroups", *many, "k04_direct_tiles")
+        names = ("k07_warpgroups", *many, "k04_direct_tiles")
     elif channels > PLANES and fills_tiles(channels, weight.shape[0], most=MOST_PADDING):
         names = ("k07_warpgroups", "k04_direct_tiles")
     else:

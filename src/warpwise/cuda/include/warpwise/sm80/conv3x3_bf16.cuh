@@ -173,10 +173,10 @@ template <int FIRST, int COUNT>
 __device__ inline void bf_add_all_pixels(float (&sums)[COUNT][1][4],
                                          const unsigned (&a)[BfFilters::kSteps][kBfParts][4],
                                          const unsigned (&from)[COUNT], int tap, bool last) {
-  constexpr int kLeft = COUNT - FIRST;
-  if constexpr (kLeft > 2) {
-    bf_add_pixels<FIRST, 2>(sums, a, from, tap);
-    bf_add_all_pixels<FIRST + 2>(sums, a, from, tap, last);
+  constexpr int kAtOnce = COUNT > 4 ? 1 : 2, kLeft = COUNT - FIRST;  // by the registers
+  if constexpr (kLeft > kAtOnce) {
+    bf_add_pixels<FIRST, kAtOnce>(sums, a, from, tap);
+    bf_add_all_pixels<FIRST + kAtOnce>(sums, a, from, tap, last);
   } else if (last) {
     bf_add_pixels<FIRST, kLeft>(sums, a, from, tap);
   } else if constexpr (kLeft > 1) {
@@ -265,38 +265,29 @@ struct BfWeights {
         a[part][3] = loaded[3];
       }
       const unsigned from = of_x + at * BfImage::kPitch;
-      add_taps<0, 2>(taps, from, a);
-      add_taps<2, 2>(taps, from, a);
-      if (first_tap() == 0) add_taps<4, 1>(taps, from, a);
+#pragma unroll
+      for (int i = 0; i < kTaps; ++i) {
+        if (i + 1 < kTaps || first_tap() == 0) add_tap(sums[i], from + taps[i], a);
+      }
     }
   }
 
-  template <int FIRST, int N>
-  __device__ void add_taps(const int (&taps)[kTaps], unsigned from, const unsigned (&a)[kBfParts][4]) {
-    unsigned b[N][kBfParts][4];
+  // The other warps of the SM sub-partition multiply while a sum waits for the one before it.
+  __device__ static void add_tap(float (&sums)[2][4], unsigned from, const unsigned (&a)[kBfParts][4]) {
+    unsigned b[kBfParts][4];
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-#pragma unroll
-      for (int part = 0; part < kBfParts; ++part)
-        ldmatrix_x4_trans(b[i][part], from + taps[FIRST + i] + part * BfImage::kPart);
-    }
-    float added[N][2][4] = {};
+    for (int part = 0; part < kBfParts; ++part) ldmatrix_x4_trans(b[part], from + part * BfImage::kPart);
+    float added[2][4] = {};
 #pragma unroll
     for (int product = 0; product < kBfProducts; ++product) {
+      const unsigned (&of_b)[4] = b[bf_part_b(product)];
 #pragma unroll
-      for (int i = 0; i < N; ++i) {
-#pragma unroll
-        for (int n = 0; n < 2; ++n) {
-          const unsigned (&of_b)[4] = b[i][bf_part_b(product)];
-          mma::mma_sync(added[i][n], a[bf_part_a(product)], of_b[2 * n], of_b[2 * n + 1], __nv_bfloat16());
-        }
+      for (int n = 0; n < 2; ++n) {
+        mma::mma_sync(added[n], a[bf_part_a(product)], of_b[2 * n], of_b[2 * n + 1], __nv_bfloat16());
       }
     }
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-#pragma unroll
-      for (int e = 0; e < 8; ++e) sums[FIRST + i][e / 4][e % 4] += added[i][e / 4][e % 4];
-    }
+    for (int e = 0; e < 8; ++e) sums[e / 4][e % 4] += added[e / 4][e % 4];
   }
 
   // The same products in float32.
