@@ -247,8 +247,8 @@ def default(*args: Any) -> str | None:
     """k05 for one input channel (or k03 if k05 does not take the images), PyTorch for more than MOST_CHANNELS.
 
     For up to 16 channels and filters that fill the tiles of tensor cores, k07 on Hopper, else k06 for many pixels; for
-    more channels k07, which takes 0.4 of k04's time there, also with more padding; otherwise k04. k09 was measured to be
-    slower than k07.
+    more channels k07, which takes 0.4 of k04's time there, also with more padding; otherwise k04. k09 was measured to
+    be slower than k07.
     """
     input, weight = args[:2]
     n, channels, h, w = input.shape
