@@ -1,4 +1,4 @@
-"""Count the lines of the seven matrix products: their operations, ``gemm``, and the device headers they alone need.
+"""Count the lines of the seven matrix products: their operations, ``gemm``, and the device headers that they need.
 
 python benchmarks/product_lines.py
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +15,8 @@ from warpwise.gemm.simt import K_MAJOR, MN_MAJOR, TMA, operand
 from warpwise.lab.register_banks import busiest_loop
 from warpwise.machine.disassemble import disassemble
 from warpwise.ops.matmul import k11_warp_specialised as k11
+
+HERE = Path(ops.__path__[0]) / "matmul"
 from warpwise.ops.matmul.k11_warp_specialised import CONFIGS, WARP_SPECIALISED
 
 RUNG = "k11_warp_specialised"
@@ -27,12 +30,13 @@ SOME = [
 
 STORE_TILES = """
 #include <warpwise/core/float4.cuh>
-#include <warpwise/sm90/gemm_simt_store.cuh>
+#include <warpwise/sm90/gemm_simt.cuh>
+#include "epilogue.cuh"
 
 // c: (m, n); the value of an element is 1000 * row + column + 0.5; with split sums, one split has the row's term.
 template <int BM, int BN>
 __global__ void store_tiles(float* c, int m, int n) {
-  using W = warpwise::Warps<BM, BN, 8>;
+  using W = warpwise::Warps<BM, BN>;
   extern __shared__ float staging[];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, own = warp % W::tiles, share = warp / W::tiles;
   const int across = (n + BN - 1) / BN;
@@ -47,7 +51,7 @@ __global__ void store_tiles(float* c, int m, int n) {
       const float of_column = share == (W::split > 1) ? column + 0.5f : 0.0f;
       sums[i][j] = of_row + of_column;
     }
-  warpwise::store_tile<W>(sums, staging, c, m, n, at, threadIdx.x, 0.0f);
+  warpwise::store_tile<BM, BN>(sums, staging, c, m, n, at, threadIdx.x, 0.0f);
 }
 """
 
@@ -63,7 +67,7 @@ def test_every_ring_fits_hopper():
 @pytest.mark.parametrize("tiling", thinned(CONFIGS, every=5, name=lambda tiling: tiling.name))
 def test_every_element_is_stored_once(tiling):
     """Emulated, with rows of C that begin anywhere, and nothing written beside them."""
-    kernel = cuda.load(STORE_TILES)[f"store_tiles<{tiling.m}, {tiling.n}>"]
+    kernel = cuda.load(STORE_TILES, include=[HERE])[f"store_tiles<{tiling.m}, {tiling.n}>"]
     for m, n, shift in ((300, 267, 1), (129, 520, 0), (3, 5, 2), (1, 1, 3), (257, 259, 0)):
         room = torch.full((m * n + 64,), -7.0)
         before, c, after = room.split((16 + shift, m * n, 48 - shift))

@@ -5,19 +5,21 @@
 // thread and four of 208, use all registers of an SM. A warp computes 64 x 64, a thread 8 x 16; in block tiles with
 // fewer than four warp tiles the warps divide each k-tile and add their sums in the epilogue.
 
+#include <warpwise/core/float4.cuh>
 #include <warpwise/core/shared_memory.cuh>
 #include <warpwise/sm90/pipeline.cuh>
 #include <warpwise/sm90/tma.cuh>
 #include <warpwise/sm90/warpgroup.cuh>
 
 #include <warpwise/sm90/gemm_simt.cuh>
-#include <warpwise/sm90/gemm_simt_store.cuh>
+#include <warpwise/sm90/tma.cuh>
 
 namespace sm90 = warpwise::sm90;
-using warpwise::OperandLoad, warpwise::Operand, sm90::PipelineState, sm90::TensorMap;
+using warpwise::OperandLoad, warpwise::Operand, sm90::PipelineState, warpwise::Float4, sm90::TensorMap;
 
-constexpr int kWarps = 4, kProducerWarps = 4, kThreads = (kProducerWarps + kWarps) * 32;
-constexpr int kProducerRegisters = 48, kConsumerRegisters = 208;  // registers per thread
+constexpr int kWarpTile = 64, kWarps = 4, kProducerWarps = 4, kThreads = (kProducerWarps + kWarps) * 32;
+constexpr int kProducerRegisters = 48, kConsumerRegisters = 208;        // registers per thread
+constexpr int kPitch = kWarpTile + 16, kStaging = kWarps * 8 * kPitch;  // staged sums
 
 // An operand of a batch: its first matrix, and the stride to the next one, in elements, or in boxes for TMA; 0 if it
 // is broadcast.
@@ -32,20 +34,21 @@ template <int BM, int BN, int TILE_K, int STAGES, OperandLoad LOAD_A, OperandLoa
 __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap* b_map, const BatchOperand& a,
                                          const BatchOperand& b, float* __restrict__ c, int batch, int rows, int columns,
                                          int group) {
-  using W = warpwise::Warps<BM, BN, kWarps>;
-  constexpr int kSteps = TILE_K / W::split, kPitchA = k_tile_pitch(LOAD_A, BM), kPitchB = k_tile_pitch(LOAD_B, BN);
+  constexpr int kTilesN = BN / kWarpTile, kTiles = BM / kWarpTile * kTilesN, kSplit = kWarps / kTiles;
+  constexpr int kSteps = TILE_K / kSplit, kPitchA = k_tile_pitch(LOAD_A, BM), kPitchB = k_tile_pitch(LOAD_B, BN);
   constexpr int kFloatsA = TILE_K * kPitchA, kFloats = kFloatsA + TILE_K * kPitchB;
   constexpr bool kTmaA = LOAD_A == warpwise::kTma, kTmaB = LOAD_B == warpwise::kTma;
   constexpr bool kTma = kTmaA || kTmaB, kCpAsync = !(kTmaA && kTmaB);
   constexpr unsigned kTmaBytes = ((kTmaA ? BM : 0) + (kTmaB ? BN : 0)) * TILE_K * 4;
-  static_assert(kSteps % 2 == 0, "fragments are double-buffered");
+  static_assert(kSplit * kTiles == kWarps && kSteps % 2 == 0,
+                "the tile occupies all warps; fragments are double-buffered");
   static_assert(STAGES >= kProducerWarps, "consecutive k-tiles of a producer warp use different stages");
 
   extern __shared__ unsigned char raw[];
   float* const ring =
       reinterpret_cast<float*>(raw + (-warpwise::shared_address(raw) & 127));  // TMA needs 128-byte alignment
   float* const staging = ring + STAGES * kFloats;
-  const sm90::Pipeline pipeline(warpwise::shared_address(staging + W::staging), STAGES);
+  const sm90::Pipeline pipeline(warpwise::shared_address(staging + kStaging), STAGES);
   const int m = a.first.extent, n = b.first.extent, k_tiles = (a.first.k + TILE_K - 1) / TILE_K;
   const int tiles_per_matrix = rows * columns, tiles = batch * tiles_per_matrix;
 
@@ -89,27 +92,56 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
 
   sm90::warpgroup_reg_alloc<kConsumerRegisters>();
   const int warp = threadIdx.x / 32 - kProducerWarps, lane = threadIdx.x % 32;
-  const int warp_tile = warp % W::tiles, k_group = warp / W::tiles;  // the warp tile, and the warp's steps of a k-tile
-  const float* const a_lane =
-      ring + k_group * kSteps * kPitchA + warp_tile / W::tiles_n * W::rows + lane / W::lanes_n * 4;
+  const int warp_tile = warp % kTiles, k_group = warp / kTiles;  // the warp tile, and the warp's steps of a k-tile
+  const float* const a_lane = ring + k_group * kSteps * kPitchA + warp_tile / kTilesN * kWarpTile + lane / 4 * 4;
   const float* const b_lane =
-      ring + kFloatsA + k_group * kSteps * kPitchB + warp_tile % W::tiles_n * W::columns + lane % W::lanes_n * 4;
+      ring + kFloatsA + k_group * kSteps * kPitchB + warp_tile % kTilesN * kWarpTile + lane % 4 * 4;
   const float zero = batch < 0 ? 1.0f : 0.0f;  // 0, but not a constant to the compiler
   PipelineState state{0, 0};
   for (int tile_index = blockIdx.x; tile_index < tiles; tile_index += gridDim.x) {
     float sums[8][16] = {};
-    warpwise::multiply_k_tiles<kSteps, kFloats, kPitchA, kPitchB, STAGES, W::rows / 2, W::columns / 4, false, 1>(
+    warpwise::multiply_k_tiles<kSteps, kFloats, kPitchA, kPitchB, STAGES, 32, 16, false, 1>(
         sums, a_lane, b_lane, k_tiles, pipeline, state, lane == 0);
 
     const int2 tile = warpwise::tile_at(tile_index % tiles_per_matrix, rows, columns, group, BM, BN);
-    float* const to = c + static_cast<long long>(tile_index / tiles_per_matrix) * m * n;
-    warpwise::store_tile<W>(sums, staging, to, m, n, tile, warpwise::reread_thread_index() - kProducerWarps * 32, zero);
+    const int thread = warpwise::reread_thread_index() - kProducerWarps * 32, r = thread / 16, x = thread % 16 * 4;
+    float* const to = c + static_cast<long long>(tile_index / tiles_per_matrix) * m * n + tile.y + x;
+    float* const own_words = staging + (thread / 32 * 8 + thread % 32 / 4) * kPitch + thread % 4 * 4;
+    const bool vectorised = n % 4 == 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {  // every fourth row of half a warp tile at a time
+      sm90::named_barrier_sync(1, kWarps * 32);
+#pragma unroll
+      for (int q = 0; q < 4; ++q) {
+        // The addition avoids accumulators in consecutive registers, which would have register bank conflicts.
+        const Float4 vector = {sums[i][4 * q] + zero, sums[i][4 * q + 1] + zero, sums[i][4 * q + 2] + zero,
+                               sums[i][4 * q + 3] + zero};
+        *reinterpret_cast<Float4*>(own_words + q * 16) = vector;
+      }
+      sm90::named_barrier_sync(1, kWarps * 32);
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+        Float4 sum = *reinterpret_cast<const Float4*>(staging + (t * 8 + r) * kPitch + x);
+#pragma unroll
+        for (int p = 1; p < kSplit; ++p) {
+          const Float4 values = *reinterpret_cast<const Float4*>(staging + ((p * kTiles + t) * 8 + r) * kPitch + x);
+#pragma unroll
+          for (int e = 0; e < 4; ++e) sum.at[e] += values.at[e];
+        }
+        const int row = tile.x + t / kTilesN * kWarpTile + i / 4 * 32 + r * 4 + i % 4;
+        const int column = t % kTilesN * kWarpTile, left = row < m ? n - tile.y - x - column : 0;
+        if (vectorised)
+          warpwise::store4<true>(to + static_cast<long long>(row) * n + column, sum.at, left);
+        else
+          warpwise::store4<false>(to + static_cast<long long>(row) * n + column, sum.at, left);
+      }
+    }
   }
 }
 
 // a: (batch, m, k), b: (batch, k, n), c: (batch, m, n), c row-major; a_matrix, b_matrix: see BatchOperand. The kernels
 // differ in the operands that TMA loads. Grid: at most two blocks per SM. Dynamic shared memory: 128 bytes for
-// alignment, STAGES k-tiles, Warps::staging floats and 16 * STAGES bytes.
+// alignment, STAGES k-tiles, kStaging floats and 16 * STAGES bytes.
 template <int BM, int BN, int TILE_K, int STAGES>
 __global__ void __launch_bounds__(kThreads, 2) batched_matmul_tma(
     const __grid_constant__ TensorMap a, long long a_matrix, const __grid_constant__ TensorMap b, long long b_matrix,

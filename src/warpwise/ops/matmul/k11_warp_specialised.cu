@@ -15,21 +15,20 @@
 #include <warpwise/sm90/warpgroup.cuh>
 
 #include <warpwise/sm90/gemm_simt.cuh>
-#include <warpwise/sm90/gemm_simt_store.cuh>
-#include "work_units.cuh"
+#include "epilogue.cuh"
 
 namespace sm90 = warpwise::sm90;
 using warpwise::OperandLoad, warpwise::Operand, sm90::PipelineState, warpwise::WorkUnit, warpwise::SplitK,
     sm90::TensorMap;
 
-constexpr int kProducerWarps = 4, kWarps = 8, kThreads = (kProducerWarps + kWarps) * 32;
+constexpr int kProducerWarps = 4, kThreads = kProducerWarps * 32 + warpwise::kConsumerThreads;
 
 // A block's tile is BM x BN; tensor maps have boxes of TILE_K x BM and TILE_K x BN.
 template <int BM, int BN, int TILE_K, int STAGES, OperandLoad LOAD_A, OperandLoad LOAD_B>
 __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap* b_map, const Operand& a,
                                          const Operand& b, float* __restrict__ c, int rows, int columns, int group,
                                          const SplitK& split_k) {
-  using W = warpwise::Warps<BM, BN, kWarps>;
+  using W = warpwise::Warps<BM, BN>;
   constexpr int kSteps = TILE_K / W::split, kPitchA = k_tile_pitch(LOAD_A, BM), kPitchB = k_tile_pitch(LOAD_B, BN);
   constexpr int kFloatsA = TILE_K * kPitchA, kFloats = kFloatsA + TILE_K * kPitchB;
   constexpr bool kTmaA = LOAD_A == warpwise::kTma, kTmaB = LOAD_B == warpwise::kTma;
@@ -45,12 +44,12 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
   float* const ring =
       reinterpret_cast<float*>(raw + (-warpwise::shared_address(raw) & 127));  // TMA needs 128-byte alignment
   float* const staging = ring + STAGES * kFloats;
-  const sm90::Pipeline pipeline(warpwise::shared_address(staging + W::staging), STAGES);
+  const sm90::Pipeline pipeline(warpwise::shared_address(staging + warpwise::kStaging), STAGES);
   const int k_tiles = (a.k + TILE_K - 1) / TILE_K, tiles = rows * columns;
   const int units = split_k.whole_tiles + (tiles - split_k.whole_tiles) * split_k.splits;
 
   if (threadIdx.x == 0) {
-    pipeline.init((kTma ? 1 : 0) + (kCpAsync ? 32 : 0), kWarps);
+    pipeline.init((kTma ? 1 : 0) + (kCpAsync ? 32 : 0), warpwise::kWarps);
     sm90::fence_mbarrier_init();
   }
   __syncthreads();
@@ -105,14 +104,14 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
     const int thread = warpwise::reread_thread_index() - kProducerWarps * 32;
     const bool whole = unit.split < 0;
     const long long slot = static_cast<long long>(unit.tile - split_k.whole_tiles) * split_k.splits + unit.split;
-    warpwise::store_tile<W>(sums, staging, whole ? c : split_k.partials + slot * (BM * BN), whole ? a.extent : BM,
-                            whole ? b.extent : BN, whole ? tile : int2{0, 0}, thread, zero);
+    warpwise::store_tile<BM, BN>(sums, staging, whole ? c : split_k.partials + slot * (BM * BN), whole ? a.extent : BM,
+                                 whole ? b.extent : BN, whole ? tile : int2{0, 0}, thread, zero);
   }
 }
 
 // a: (m, k), b: (k, n), c: (m, n), c row-major. The kernels differ in the operands that TMA loads. rows, columns:
 // tiles of C; group: of the raster order; partials, whole_tiles, splits: SplitK. Grid: at most one block per SM.
-// Dynamic shared memory: 128 bytes for alignment, STAGES k-tiles, Warps::staging floats and 16 * STAGES bytes.
+// Dynamic shared memory: 128 bytes for alignment, STAGES k-tiles, kStaging floats and 16 * STAGES bytes.
 template <int BM, int BN, int TILE_K, int STAGES>
 __global__ void __launch_bounds__(kThreads, 1) matmul_tma(const __grid_constant__ TensorMap a,
                                                           const __grid_constant__ TensorMap b, float* __restrict__ c,

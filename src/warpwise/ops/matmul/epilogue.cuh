@@ -1,4 +1,4 @@
-// Epilogue of the warp-specialised fp32 kernels: the sums of the consumer warps to tiles of row-major C.
+// Epilogue of k11: the sums of eight consumer warps to tiles of C, or to partial tiles in global memory.
 #pragma once
 
 #include <warpwise/core/float4.cuh>
@@ -6,19 +6,39 @@
 
 namespace warpwise {
 
-// WARPS consumer warps compute a tile of BM x BN. A warp tile is 64 x 64, or 32 x 128 for BM = 32; a thread computes 8
-// x 16. Tiles with fewer warp tiles than warps divide each k-tile among `split` warps, whose sums are added in the
-// epilogue. Consumers synchronise at named barrier 1.
-template <int BM, int BN, int WARPS>
+constexpr int kWarps = 8, kConsumerThreads = kWarps * 32;  // consumer threads, which synchronise at named barrier 1
+
+// Eight warps compute a tile of BM x BN. A warp tile is 64 x 64, or 32 x 128 for BM = 32; a thread computes 8 x 16.
+// Tiles with fewer than eight warp tiles divide each k-tile among `split` warps, whose sums are added in the epilogue.
+template <int BM, int BN>
 struct Warps {
-  static constexpr int bm = BM, bn = BN;
   static constexpr int rows = BM < 64 ? BM : 64, columns = 4096 / rows;
   static constexpr int lanes_n = columns / 16, lanes_m = 32 / lanes_n;  // lanes of a warp across and down its tile
-  static constexpr int tiles_n = BN / columns, tiles = BM / rows * tiles_n, split = WARPS / tiles;
+  static constexpr int tiles_n = BN / columns, tiles = BM / rows * tiles_n, split = kWarps / tiles;
   static constexpr int pitch = columns + 16;  // of staged sums: 16-byte accesses of eight lanes cover all banks
-  static constexpr int threads = WARPS * 32;
-  static constexpr int staging = WARPS * 8 * 80;  // floats: lanes_m rows of each warp, lanes_m * pitch <= 8 * 80
-  static_assert(split * tiles == WARPS && BN % columns == 0 && BM % rows == 0, "the tile occupies all warps");
+  static_assert(split * tiles == kWarps && BN % columns == 0 && BM % rows == 0, "the tile occupies all warps");
+};
+
+constexpr int kStaging = kWarps * 8 * 80;  // floats: lanes_m rows of each warp, lanes_m * pitch <= 8 * 80
+
+// Split-K of the last tiles: the first `whole_tiles` tiles of C are one work unit each; every other tile is `splits`
+// work units, whose partial sums are written to `partials`: (tiles - whole_tiles, splits, BM, BN).
+struct SplitK {
+  float* partials;
+  int whole_tiles, splits;
+};
+
+// K-tiles [first, first + k_tiles) of a tile; split: its index, or -1 for the whole of K. `total`: k-tiles of a tile.
+struct WorkUnit {
+  int tile, split = -1, first = 0, k_tiles;
+  __device__ WorkUnit(int unit, int total, const SplitK& split_k) : tile(unit), k_tiles(total) {
+    if (unit < split_k.whole_tiles) return;
+    const int base = total / split_k.splits, remainder = total % split_k.splits;
+    tile = split_k.whole_tiles + (unit - split_k.whole_tiles) / split_k.splits;
+    split = (unit - split_k.whole_tiles) % split_k.splits;
+    first = split * base + min(split, remainder);
+    k_tiles = base + (split < remainder);
+  }
 };
 
 // Adds `zero`, which is 0 but not a constant to the compiler. The registers of a 16-byte access are consecutive:
@@ -29,17 +49,18 @@ __device__ inline Float4 to_float4(const float* sums, float zero) {
 
 // Stores every fourth staged row of half a warp tile, from `first` on, to `to`: (m, n), row-major, at row and column
 // `at`; V elements per access, to which the rows of C are aligned.
-template <class W, int V>
+template <int BM, int BN, int V>
 __device__ __forceinline__ void store_staged_rows(const float* staging, float* to, int m, int n, int2 at, int thread,
                                                   int first) {
-  constexpr int kLanes = W::bn / V < 32 ? W::bn / V : 32;  // per row
+  using W = Warps<BM, BN>;
+  constexpr int kLanes = BN / V < 32 ? BN / V : 32;  // per row
 #pragma unroll 1
-  for (int i = thread / kLanes; i < W::bm / W::rows * W::lanes_m; i += W::threads / kLanes) {
+  for (int i = thread / kLanes; i < BM / W::rows * W::lanes_m; i += kConsumerThreads / kLanes) {
     const int row = at.x + i / W::lanes_m * W::rows + first + i % W::lanes_m * 4, left = row < m ? n - at.y : 0;
     const float* const staged = staging + (i / W::lanes_m * W::tiles_n * W::lanes_m + i % W::lanes_m) * W::pitch;
     float* const line = to + static_cast<long long>(row) * n + at.y;
 #pragma unroll
-    for (int offset = 0; offset < W::bn; offset += kLanes * V) {
+    for (int offset = 0; offset < BN; offset += kLanes * V) {
       const int x = thread % kLanes * V + offset;
       if (x >= left) continue;
       Vector<float, V> sum = {};
@@ -55,10 +76,12 @@ __device__ __forceinline__ void store_staged_rows(const float* staging, float* t
   }
 }
 
-// Stores the sums of a tile to `to`: (m, n), row-major, at row and column `at`. `thread`: index among the consumers.
-template <class W>
+// Stores the sums of a tile to `to`: (m, n), row-major, at row and column `at`. `thread`: index among the consumer
+// threads.
+template <int BM, int BN>
 __device__ __forceinline__ void store_tile(const float (&sums)[8][16], float* staging, float* to, int m, int n, int2 at,
                                            int thread, float zero) {
+  using W = Warps<BM, BN>;
   const bool vectorised = n % 4 == 0;
   if (W::split == 1 && vectorised) {
     const int row = at.x + thread / 32 / W::tiles_n * W::rows + thread % 32 / W::lanes_n * 4;
@@ -78,16 +101,16 @@ __device__ __forceinline__ void store_tile(const float (&sums)[8][16], float* st
   float* const own_words = staging + thread / W::lanes_n * W::pitch + thread % W::lanes_n * 4;
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    sm90::named_barrier_sync(1, W::threads);
+    sm90::named_barrier_sync(1, kConsumerThreads);
 #pragma unroll
     for (int q = 0; q < 4; ++q)
       *reinterpret_cast<Float4*>(own_words + q * (W::columns / 4)) = to_float4(&sums[i][4 * q], zero);
-    sm90::named_barrier_sync(1, W::threads);
+    sm90::named_barrier_sync(1, kConsumerThreads);
     const int first = i / 4 * (W::rows / 2) + i % 4;
     if (W::split > 1 && vectorised)
-      store_staged_rows<W, 4>(staging, to, m, n, at, thread, first);
+      store_staged_rows<BM, BN, 4>(staging, to, m, n, at, thread, first);
     else
-      store_staged_rows<W, 1>(staging, to, m, n, at, thread, first);
+      store_staged_rows<BM, BN, 1>(staging, to, m, n, at, thread, first);
   }
 }
 
