@@ -233,8 +233,8 @@ def compile_step(
     On a GPU the whole step is captured in one CUDA graph for each shape of batch, unless ``graph`` is false; on a CPU
     it is an ordinary call. With a graph, the model must not synchronise with the host, and dropout uses the same mask
     in every step. ``step.many(inputs, targets)`` takes a step for each of several batches, stacked, of which several
-    are one graph. With ``batch``, ``step(*inputs)`` trains on ``batch(*inputs)``, a pair of input and target, which must
-    not depend on the parameters: ``many`` computes the next batch before the update.
+    are one graph. With ``batch``, ``step(*inputs)`` trains on ``batch(*inputs)``, a pair of input and target, which
+    must not depend on the parameters: ``many`` computes the next batch before the update.
 
     If ``model`` is a ``Sequential``, of torch.nn or of warpwise.nn, that ends in a ``warpwise.nn.Linear`` without
     activation, and ``loss`` is a ``warpwise.nn.CrossEntropyLoss`` with the mean, neither with hooks,
