@@ -21,6 +21,11 @@ _FLOATS = {"float": (np.float32, 4e-6), "double": (np.float64, 1e-14), "__half":
 _BFLOAT16 = 2**-7
 
 
+# Scratch memory that the order of the threads determines: any forest with the same roots is right, and the next launch
+# writes the roots, which are compared.
+ANY_ORDER = {("components_link", "parent")}
+
+
 @pytest.mark.parametrize("number", [0, pytest.param(1, marks=FULL)])
 @pytest.mark.parametrize("op,rung", rungs(language="cuda", slow=True))
 def test_sass_results_equal_the_emulator(op: Op, rung: Rung, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,6 +38,8 @@ def test_sass_results_equal_the_emulator(op: Op, rung: Rung, number: int, monkey
         emulate(launcher, *args, **options)
         for part in bound:
             if hasattr(part, "data") or part.const or not part.nbytes:
+                continue
+            if (launcher.kernel.expression, part.name) in ANY_ORDER:
                 continue
             emulated = np.frombuffer((ctypes.c_char * part.nbytes).from_address(part.address), np.uint8)
             _assert_equal(

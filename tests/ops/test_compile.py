@@ -69,8 +69,8 @@ def _kernels_of(name: str, rung_name: str, dtype: torch.dtype) -> dict[str, Inte
 
 
 def _target(rung: Rung, dtype: torch.dtype) -> str:
-    """The oldest GPU: Hopper for rungs that are made for it; before sm_89 Triton has no float8_e4m3fn."""
-    if for_hopper(rung):
+    """The oldest GPU: Hopper for rungs that are made for it or have clusters; before sm_89 Triton has no fp8."""
+    if for_hopper(rung) or (rung.language == "cuda" and "__cluster_dims__" in rung.source.read_text()):
         return "sm_90"
     return "sm_89" if dtype.itemsize == 1 and dtype.is_floating_point and rung.language == "triton" else "sm_80"
 

@@ -68,7 +68,7 @@ RUNGS = (
     make_rung(
         HERE,
         "k09_cluster_columns",
-        "Hopper: both columns in the registers of a cluster's blocks",
+        "both columns in the registers of a cluster's blocks",
         cluster_columns,
         dtypes=KERNEL_DTYPES,
         limits=lambda grad_output, output, dim: _columns.cluster_limits(output, dim),

@@ -63,7 +63,7 @@ RUNGS = (
     make_rung(
         HERE,
         "k10_cluster_columns",
-        "Hopper: a column in the registers of a cluster's blocks",
+        "a column in the registers of a cluster's blocks",
         cluster_columns,
         dtypes=KERNEL_DTYPES,
         limits=_columns.cluster_limits,
