@@ -26,13 +26,21 @@ class _Sum(torch.autograd.Function):
         return total, None
 
 
+def reduction(group: ProcessGroup | None) -> Any:
+    """The all-reduce with which ``average`` begins: NCCL averages, gloo adds."""
+    return dist.ReduceOp.AVG if dist.get_backend(group) == "nccl" else dist.ReduceOp.SUM
+
+
+def averaged(tensor: torch.Tensor, group: ProcessGroup | None) -> torch.Tensor:
+    """``tensor``, the result of the all-reduce ``reduction(group)``, replaced by the average."""
+    added = reduction(group) == dist.ReduceOp.SUM
+    return tensor.div_(dist.get_world_size(group)) if added else tensor
+
+
 def average(tensor: torch.Tensor, group: ProcessGroup) -> torch.Tensor:
     """Replace ``tensor`` by its average over all processes, and return it."""
-    if dist.get_backend(group) == "nccl":
-        dist.all_reduce(tensor, dist.ReduceOp.AVG, group)
-        return tensor
-    dist.all_reduce(tensor, group=group)
-    return tensor.div_(dist.get_world_size(group))
+    dist.all_reduce(tensor, reduction(group), group)
+    return averaged(tensor, group)
 
 
 def batch_norm_over(

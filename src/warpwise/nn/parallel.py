@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import ProcessGroup, Work
 
+from warpwise.nn.batch_statistics import averaged, reduction
 from warpwise.nn.convolution import BatchNorm2d
 
 BUCKET = 1 << 19  # minimum bytes of gradients in one all-reduce
@@ -34,7 +35,6 @@ class DataParallel:
         self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, group: ProcessGroup | None = None
     ) -> None:
         self.group = group
-        self.size = dist.get_world_size(group)
         source = dist.get_global_rank(group, 0) if group is not None else 0
         for tensor in (*model.parameters(), *model.buffers()):
             dist.broadcast(tensor.detach(), source, group)
@@ -54,7 +54,7 @@ class DataParallel:
         for bucket in self.buckets:
             bucket.start()  # not started yet if a parameter of the bucket has no gradient
         for bucket in self.buckets:
-            bucket.finish(self.size)
+            bucket.finish()
 
 
 def _divided(params: list[torch.nn.Parameter]) -> list[list[torch.nn.Parameter]]:
@@ -79,7 +79,6 @@ class _Bucket:
         self.sent: list[torch.nn.Parameter] = []  # parameters whose gradients are in the all-reduce
         self.sums: torch.Tensor | None = None
         self.work: Work | None = None
-        self.averages = False
 
     def computed(self, param: torch.Tensor) -> None:
         """Count a computed gradient; start the all-reduce when all gradients of the bucket are computed."""
@@ -92,15 +91,13 @@ class _Bucket:
         self.sent = [param for param in self.params if param.grad is not None]
         if self.work is None and self.sent:
             self.sums = torch.cat([param.grad.reshape(-1) for param in self.sent if param.grad is not None])
-            self.averages = dist.get_backend(self.group) == "nccl"  # gloo only adds
-            kind = dist.ReduceOp.AVG if self.averages else dist.ReduceOp.SUM
-            self.work = dist.all_reduce(self.sums, kind, self.group, async_op=True)
+            self.work = dist.all_reduce(self.sums, reduction(self.group), self.group, async_op=True)
 
-    def finish(self, size: int) -> None:
+    def finish(self) -> None:
         """Wait for the all-reduce, and set each gradient to its part of the averaged bucket."""
         if self.work is not None and self.sums is not None:
             self.work.wait()
-            average = self.sums if self.averages else self.sums.div_(size)
+            average = averaged(self.sums, self.group)
             for param, part in zip(self.sent, average.split([param.numel() for param in self.sent]), strict=True):
                 param.grad = part.view_as(param)
         self.ready, self.work, self.sums = 0, None, None

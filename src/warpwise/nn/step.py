@@ -104,7 +104,7 @@ class CompiledStep:
     def _steps(self, given: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
         """A step for each of ``given``; the losses before them. The next batch is computed beside the loss.
 
-        With few images a loss leaves most of the GPU idle.
+        With few images, most of the GPU is idle during the loss.
         """
         batches: list[tuple[torch.Tensor, torch.Tensor]] = []
         losses = []
@@ -177,7 +177,7 @@ class CompiledStep:
                         tensor.zero_()
         torch.cuda.current_stream().wait_stream(stream)
         # NCCL's own thread makes calls that a capture of all threads forbids.
-        mode = "thread_local" if dist.is_available() and dist.is_initialized() else "global"
+        mode = "thread_local" if _in_group() else "global"
         for gradients in (self._only_optimizer_reads(), False):
             graph = torch.cuda.CUDAGraph()
             self.optimizer.zero_grad(set_to_none=True)
@@ -195,8 +195,7 @@ class CompiledStep:
     def _only_optimizer_reads(self) -> bool:
         """True if neither hooks nor other processes read the gradients of parameters during a backward."""
         hooks = ((param._backward_hooks, param._post_accumulate_grad_hooks) for param in self._params())
-        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-        return not distributed and not any(map(any, hooks))
+        return not _in_group() and not any(map(any, hooks))
 
     def _state(self) -> list[torch.Tensor]:
         """Parameters, buffers, then the tensors of the optimizer's state."""
@@ -206,6 +205,11 @@ class CompiledStep:
             *self.model.buffers(),
             *(value for value in states if isinstance(value, torch.Tensor)),
         ]
+
+
+def _in_group() -> bool:
+    """True in a process group of torch.distributed."""
+    return dist.is_available() and dist.is_initialized()
 
 
 @contextmanager
