@@ -6,7 +6,6 @@ own forward saves for its backward. The fused block's backward is timed with its
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -114,8 +113,8 @@ def timed(name: str, function: Callable[..., Any], tf32: bool) -> Callable[..., 
 
     In TF32 only the convolution differs, which is checked as conv2d.
     """
-    if name == "conv_block":
-        return functools.partial(function, tf32=tf32)
+    if name == "conv_block":  # the operation's arguments end with eps and the moments; the function's have tf32 between
+        return lambda *args: function(*args[:5], tf32=tf32, moments=args[5])
     if name == "conv_block_backward":
         return lambda *args: _trained(lambda *given: ops.conv_block(*given, tf32=tf32)[0], *args)
     return function

@@ -41,6 +41,15 @@ def test_a_run_on_a_cpu(tmp_path, monkeypatch, capsys):
     assert drawing.read_text().startswith("<svg")
 
 
+@pytest.mark.parametrize("name", ["conv_block", "conv_block_backward"])
+def test_a_block_is_timed_in_its_precision(name, monkeypatch):
+    monkeypatch.setattr(unseen_shapes, "LOOP_S", 1e-5)
+    sizes = {"n": 2, "c": 3, "h": 4, "w": 4, "k": 2}
+    case = unseen_shapes.Drawn(operation.Case("small", sizes, {"tf32": True}), torch.float32, "nhwc")
+    point = unseen_shapes.measured(name, case, torch.device("cpu"), 0.0, False)
+    assert point["right"] and point["ratio"][0] > 0
+
+
 def test_a_wrong_result_is_not_timed(monkeypatch):
     monkeypatch.setattr(unseen_shapes.ops, "softmax", lambda x, dim: torch.zeros_like(x))
     case = unseen_shapes.Drawn(operation.Case("small", {"rows": 4, "columns": 5}), torch.float32)

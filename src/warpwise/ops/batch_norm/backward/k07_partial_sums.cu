@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads) gradient_of_rows(const T* dy, const 
   const auto read = [&](long long offset) { return read_pair<T, VECTOR>(dy, x, offset); };
   const auto own = warpwise::Columns<VECTOR>::of(across, channels);
   const int lanes = across * VECTOR, first = blockIdx.y * lanes, thread = threadIdx.x;
-  warpwise::RowBatches<kBatch, Pair<T, VECTOR>> batches(own, rows, channels);
+  warpwise::RowBatches<kBatch, Pair<T, VECTOR>, true> batches(own, rows, channels);
   warpwise::wait_for_previous_kernel();
   batches.load(read);
   float sum, dot;

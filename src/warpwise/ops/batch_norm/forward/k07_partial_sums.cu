@@ -9,7 +9,7 @@
 #include <warpwise/core/pack.cuh>
 #include <warpwise/core/previous_kernel.cuh>
 
-constexpr int kThreads = warpwise::kRowThreads, kBatch = 4;  // rows of a thread whose loads are in flight
+constexpr int kThreads = warpwise::kRowThreads, kBatch = 8;  // rows of a thread whose loads are in flight
 
 // partials: (parts, channels, 2): the sums of x - o and of its square, o the first row. x: (rows, channels). Grid:
 // (parts, tiles of channels), as in channels_last.cuh.
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads) normalise_rows(const T* x, const flo
   const auto read = [&](long long offset) { return *warpwise::packs<sizeof(T) * VECTOR>(x + offset); };
   const auto own = warpwise::Columns<VECTOR>::of(across, channels);
   const int lanes = across * VECTOR, thread = threadIdx.x, channel = blockIdx.y * lanes + thread;
-  warpwise::RowBatches<kBatch, Vector> batches(own, rows, channels);
+  warpwise::RowBatches<kBatch, Vector, true> batches(own, rows, channels);
   warpwise::wait_for_previous_kernel();
   batches.load(read);
   float sum, square;

@@ -7,10 +7,10 @@
 
 namespace warpwise {
 
-constexpr int kRowThreads = 256;
+constexpr int kRowThreads = 512;
 
 // A thread takes VECTOR adjacent channels; `across` threads (a power of two up to 32) are adjacent in a row, and a
-// block reads 256 / across rows at once. Grid: (parts, tiles of across * VECTOR channels).
+// block reads kRowThreads / across rows at once. Grid: (parts, tiles of across * VECTOR channels).
 template <int VECTOR>
 struct Columns {
   int across, channel;  // the first of this thread's channels
@@ -44,8 +44,9 @@ struct Columns {
   }
 };
 
-// The same rows in batches of BATCH, whose loads are in flight together: load(), then use(), as long as `more()`.
-template <int BATCH, class Loaded>
+// The same rows in batches of BATCH, whose loads are in flight together: load(), then use(), as long as `more()`. With
+// LAST_FIRST they are taken from the end, where the rows are that the previous kernel has left in L2.
+template <int BATCH, class Loaded, bool LAST_FIRST = false>
 struct RowBatches {
   long long row, step, rows;
   int channels, channel;
@@ -60,11 +61,15 @@ struct RowBatches {
     row = static_cast<long long>(blockIdx.x) * at_once + threadIdx.x / own.across;
   }
   __device__ bool more() const { return valid && row < rows; }
+  __device__ long long offset(int b) const {
+    const long long from_end = rows - 1 - row - b * step;
+    return (LAST_FIRST ? from_end : row + b * step) * channels + channel;
+  }
   template <class Load>
   __device__ void load(Load load) {
 #pragma unroll
     for (int b = 0; b < BATCH; ++b) {
-      if (valid && row + b * step < rows) loaded[b] = load((row + b * step) * channels + channel);
+      if (valid && row + b * step < rows) loaded[b] = load(offset(b));
     }
   }
   // use(offset, loaded) for each row of the batch; then the next batch is the current one.
@@ -72,7 +77,7 @@ struct RowBatches {
   __device__ void use(Use use) {
 #pragma unroll
     for (int b = 0; b < BATCH; ++b) {
-      if (row + b * step < rows) use((row + b * step) * channels + channel, loaded[b]);
+      if (row + b * step < rows) use(offset(b), loaded[b]);
     }
     row += BATCH * step;
   }
