@@ -128,6 +128,8 @@ CASES = (
     _case("halved", 2, 3, 8, 12, 2, 2),
     _case("ragged", 1, 2, 11, 13, 2, 2),
     _case("overlapping", 2, 1, 9, 10, 3, 2, 1),
+    _case("shared_rows", 2, 2, 11, 9, 5, 1, 2),
+    _case("shared_rows_of_stride_two", 1, 3, 12, 8, 5, 2),
     _case("gaps", 1, 2, 9, 9, 2, 3),
     Case("oblong", {"n": 1, "c": 2, "h": 7, "w": 9}, {"kernel_size": (3, 2), "stride": (1, 2), "padding": (1, 0)}),
     _case("one_element", 1, 1, 1, 1, 1, 1),

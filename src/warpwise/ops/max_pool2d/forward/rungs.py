@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.operation import Rung, cdiv, make_rung
+from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops import _pool_vectors
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
-from warpwise.ops._windows import Pair, is_nhwc, limits
+from warpwise.ops._windows import Pair, is_nhwc, limits, pooled_shape
 from warpwise.ops.max_pool2d.spec import Two
 
 HERE = Path(__file__).parent
@@ -22,6 +22,8 @@ FLOAT32 = (torch.float32,)
 THREAD_PER_WINDOW = cuda.load(HERE / "k01_thread_per_window.cu")
 HALVED = cuda.load(HERE / "k03_halved.cu")
 CHANNEL_VECTORS = cuda.load(HERE / "k04_channel_vectors.cu")
+SHARED_ROWS = cuda.load(HERE / "k06_shared_rows.cu")
+WINDOWS, MANY_WINDOWS = 4, 4096  # kWindows of k06; windows per SM for which it is faster than k04
 IN_C = function(HERE / "k02_c.c", "max_pool2d", "pppl" + 10 * "l")
 
 
@@ -59,6 +61,22 @@ def channel_vectors(outputs: Two, input: torch.Tensor, *settings: Pair) -> None:
     _pool_vectors.launch(CHANNEL_VECTORS, "max_pool2d_vectors", [input], outputs, sizes)
 
 
+def shared_rows(outputs: Two, input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> None:
+    output, indices = outputs
+    planes, groups = output.shape[0] * output.shape[1], cdiv(output.shape[2], WINDOWS)
+    total = planes * groups * output.shape[3]
+    kernel = SHARED_ROWS[f"max_pool2d_rows<{cuda.ctype(input.dtype)}, {kernel_size[0]}, {stride[0]}>"]
+    sizes = (total, groups, *input.shape[2:], *output.shape[2:])
+    kernel[cdiv(total, THREADS), THREADS](input, cuda.out(output), cuda.out(indices), *sizes, *padding)
+
+
+def shared_rows_limits(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> str | None:
+    constant = _pool_vectors.constants(kernel_size, stride) != "0, 0"
+    if not (constant and stride[0] < kernel_size[0]):
+        return f"takes overlapping windows of 2, 3 or 5 pixels a side, not {tuple(kernel_size)} at {tuple(stride)}"
+    return limits(input)
+
+
 def triton(outputs: Two, input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> None:
     from warpwise.ops.max_pool2d.forward.k05_triton import max_pool2d
 
@@ -86,10 +104,14 @@ RUNGS = (
               strided=True),
     make_rung(HERE, "k05_triton", "a block of windows per program in Triton, unrolled", triton,
               dtypes=_pool_vectors.DTYPES, limits=triton_limits),
+    make_rung(HERE, "k06_shared_rows", "overlapping windows: four of a thread share the maxima of rows", shared_rows,
+              dtypes=_pool_vectors.DTYPES, limits=shared_rows_limits),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
-    """k04 in NHWC order; else k03 for 2 x 2 windows side by side, k04 for others; k01 where there are gaps."""
-    names = () if is_nhwc(args[0]) else ("k03_halved",)
+    """k04 in NHWC order; else k03 for 2 x 2 windows side by side, k06 for many that overlap; k01 where there are gaps."""
+    input = args[0]
+    many = math.prod(pooled_shape(input.shape, *args[1:])) >= MANY_WINDOWS * sm_count(input)
+    names = () if is_nhwc(input) else ("k03_halved", *(("k06_shared_rows",) if many else ()))
     return first_taking(RUNGS, args, *names, "k04_channel_vectors", "k01_thread_per_window")
