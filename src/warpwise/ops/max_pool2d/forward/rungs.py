@@ -110,7 +110,7 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k04 in NHWC order; else k03 for 2 x 2 windows side by side, k06 for many that overlap; k01 where there are gaps."""
+    """k04 in NHWC order; else k03 for 2 x 2 windows side by side, k06 for many that overlap; k01 for gaps."""
     input = args[0]
     many = math.prod(pooled_shape(input.shape, *args[1:])) >= MANY_WINDOWS * sm_count(input)
     names = () if is_nhwc(input) else ("k03_halved", *(("k06_shared_rows",) if many else ()))
