@@ -85,7 +85,7 @@ def radius(coords: Any, distance: float, device: torch.device | None = None) -> 
 def check_coords(coords: Any) -> torch.Tensor:
     """``coords`` as (N, 2) or (N, 3) float64, or ``ValueError``."""
     try:
-        points = torch.as_tensor(coords if isinstance(coords, torch.Tensor) else np.asarray(coords, dtype=np.float64))
+        points = torch.as_tensor(coords if isinstance(coords, torch.Tensor) else np.array(coords, dtype=np.float64))
     except (TypeError, ValueError) as error:
         raise ValueError(f"coords: expected numbers (N, 2) or (N, 3): {error}") from error
     points = points.detach().to("cpu", torch.float64)
