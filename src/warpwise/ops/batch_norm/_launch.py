@@ -11,9 +11,10 @@ from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops._windows import is_nhwc
 
-THREADS, ROW_THREADS = 256, 512  # kThreads of the kernels, kRowThreads
-BLOCKS_PER_SM, ROW_BLOCKS_PER_SM = 4, 2
-LANES_OF_PARTS, LINE = 64, 128  # channels of a tile of rows_of_parts; bytes of a line of L2
+THREADS = 256  # kThreads of the kernels
+BLOCKS_PER_SM = 4
+BLOCKS_OF_PARTS, LANES_OF_PARTS = 2, 64  # of rows_of_parts: blocks per SM, most channels of a tile
+LINE = 128  # bytes of a line of L2, the least row of a narrower tile
 SHORT_CHANNEL, FEW_VECTORS = 4096, 1024  # most vectors of a channel for one block, and for 256 threads
 FEWEST_ELEMENTS = 2048  # minimum number of elements of a block
 ROWS_OF_THREAD, ROWS_OF_SUM = 4, 8  # fewest rows per thread, without and with sums
@@ -99,21 +100,21 @@ class Rows(NamedTuple):
 
 
 def rows(input: torch.Tensor, *others: torch.Tensor | None) -> Rows:
-    """Up to one block per SM for sums, two without, each with several rows per thread."""
-    return _rows(input, others, 32, ((1, ROWS_OF_SUM), (ROW_BLOCKS_PER_SM, ROWS_OF_THREAD)))
+    """Up to one block per SM for sums, four without, each with several rows per thread."""
+    return _rows(input, others, 32, ((1, ROWS_OF_SUM), (BLOCKS_PER_SM, ROWS_OF_THREAD)))
 
 
 def rows_of_parts(input: torch.Tensor, *others: torch.Tensor | None) -> Rows:
     """The same for kernels whose second launch adds the partial sums in each of its blocks.
 
-    Tiles of up to 64 channels, of which several groups of threads add parts, or of half as many in whole lines of L2 if
-    they leave fewer lanes without a channel. One block per SM: each reads the parts of all others.
+    Tiles of 64 channels, of which several groups of threads add parts, or narrower ones of whole lines of L2 if fewer
+    lanes are without a channel. Two blocks per SM.
     """
     width = vector(input.shape[1], input, *others)
     most, vectors = min(32, LANES_OF_PARTS // width), cdiv(input.shape[1], width)
-    halves = (most, most // 2) if most // 2 * width * input.element_size() >= LINE else (most,)
-    across = min(halves, key=lambda lanes: cdiv(vectors, lanes) * lanes)
-    return _rows(input, others, across, ((1, ROWS_OF_THREAD),) * 2)
+    widths = [most, *(most // n for n in (2, 4) if most // n * width * input.element_size() >= LINE)]
+    across = min(widths, key=lambda lanes: cdiv(vectors, lanes) * lanes)
+    return _rows(input, others, across, ((BLOCKS_OF_PARTS, ROWS_OF_THREAD),) * 2)
 
 
 def _rows(
@@ -124,7 +125,7 @@ def _rows(
     count, width = input.numel() // max(1, channels), vector(channels, input, *others)
     across = min(across, 1 << max(0, cdiv(channels, width) - 1).bit_length())
     tiles = cdiv(channels, width * across)
-    at_once = ROW_THREADS // across
+    at_once = THREADS // across
     parts, blocks = (
         max(1, min(cdiv(most * sm_count(input), tiles), cdiv(count, at_once * each))) for most, each in limits
     )

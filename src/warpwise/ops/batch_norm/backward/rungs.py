@@ -13,7 +13,7 @@ from warpwise.operation import Rung, make_rung
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.batch_norm import _launch
-from warpwise.ops.batch_norm._launch import ROW_THREADS, THREADS, flat, in_rows, parts, sizes, vector
+from warpwise.ops.batch_norm._launch import THREADS, flat, in_rows, parts, sizes, vector
 from warpwise.ops.batch_norm.spec import DTYPES, Optional
 
 HERE = Path(__file__).parent
@@ -78,12 +78,12 @@ def channels_last(outputs: Gradients, *args: Any) -> None:
     types = f"{cuda.ctype(input.dtype)}, {_launch.parameter_type(input, weight, bias)}, {width}"
     partials, counters = mean.new_empty((split, channels, 2)), semaphores(input, tiles)
     sums, x, g = mean.new_empty((channels, 2)), flat(input), dy if dy is None else flat(dy)
-    grid = (split, tiles), ROW_THREADS
+    grid = (split, tiles), THREADS
     kernel = CHANNELS_LAST[f"gradient_column_sums<{types}>"][grid]
     outs = (cuda.out(sums), _out(dw), _out(db))
     kernel(g, x, mean, var, *outs, partials, counters, count, channels, across, eps)
     if input.numel():
-        kernel = CHANNELS_LAST[f"gradient_of_rows<{types}>"][(blocks, tiles), ROW_THREADS]
+        kernel = CHANNELS_LAST[f"gradient_of_rows<{types}>"][(blocks, tiles), THREADS]
         kernel(g, dmean, dvar, x, weight, mean, var, sums, cuda.out(flat(dx)), count, channels, across, eps)
 
 
@@ -115,9 +115,9 @@ def partial_sums(outputs: Gradients, *args: Any) -> None:
     count, channels, width, across, split, blocks, tiles = _launch.rows_of_parts(input, dx, dy)
     type, parameters = cuda.ctype(input.dtype), _launch.parameter_type(input, weight, bias)
     partials, x, g = mean.new_empty((split, channels, 2)), flat(input), dy if dy is None else flat(dy)
-    kernel = PARTIAL_SUMS[f"gradient_column_sums<{type}, {width}>"][(split, tiles), ROW_THREADS]
+    kernel = PARTIAL_SUMS[f"gradient_column_sums<{type}, {width}>"][(split, tiles), THREADS]
     kernel(g, x, mean, var, cuda.out(partials), count, channels, across, eps)
-    kernel = PARTIAL_SUMS[f"gradient_of_rows<{type}, {parameters}, {width}>"][(blocks, tiles), ROW_THREADS]
+    kernel = PARTIAL_SUMS[f"gradient_of_rows<{type}, {parameters}, {width}>"][(blocks, tiles), THREADS]
     outs = (cuda.out(flat(dx)) if input.numel() else None, _out(dw), _out(db))
     kernel(g, dmean, dvar, x, weight, mean, var, partials, split, *outs, count, channels, across, eps)
 

@@ -65,11 +65,11 @@ def channels_last(outputs: Three, input: torch.Tensor, weight: Optional, bias: O
     count, channels, width, across, split, blocks, tiles = _launch.rows(input, output)
     types = f"{cuda.ctype(input.dtype)}, {_launch.parameter_type(input, weight, bias)}"
     partials, counters = mean.new_empty((split, channels, 2)), semaphores(input, tiles)
-    grid = (split, tiles), _launch.ROW_THREADS
+    grid = (split, tiles), THREADS
     kernel = CHANNELS_LAST[f"column_statistics<{cuda.ctype(input.dtype)}, {width}>"][grid]
     kernel(flat(input), cuda.out(mean), cuda.out(var), partials, counters, count, channels, across)
     if input.numel():
-        kernel = CHANNELS_LAST[f"normalise_rows<{types}, {width}>"][(blocks, tiles), _launch.ROW_THREADS]
+        kernel = CHANNELS_LAST[f"normalise_rows<{types}, {width}>"][(blocks, tiles), THREADS]
         kernel(flat(input), mean, var, weight, bias, cuda.out(flat(output)), count, channels, across, eps)
 
 
@@ -88,9 +88,9 @@ def partial_sums(outputs: Three, input: torch.Tensor, weight: Optional, bias: Op
     count, channels, width, across, split, blocks, tiles = _launch.rows_of_parts(input, output)
     type, parameters = cuda.ctype(input.dtype), _launch.parameter_type(input, weight, bias)
     partials, x = mean.new_empty((split, channels, 2)), flat(input)
-    kernel = PARTIAL_SUMS[f"column_sums<{type}, {width}>"][(split, tiles), _launch.ROW_THREADS]
+    kernel = PARTIAL_SUMS[f"column_sums<{type}, {width}>"][(split, tiles), THREADS]
     kernel(x, cuda.out(partials), count, channels, across)
-    kernel = PARTIAL_SUMS[f"normalise_rows<{type}, {parameters}, {width}>"][(blocks, tiles), _launch.ROW_THREADS]
+    kernel = PARTIAL_SUMS[f"normalise_rows<{type}, {parameters}, {width}>"][(blocks, tiles), THREADS]
     outs = (cuda.out(mean), cuda.out(var), cuda.out(flat(output)) if input.numel() else None)
     kernel(x, partials, split, weight, bias, *outs, count, channels, across, eps)
 

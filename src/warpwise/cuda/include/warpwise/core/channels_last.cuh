@@ -7,7 +7,7 @@
 
 namespace warpwise {
 
-constexpr int kRowThreads = 512;
+constexpr int kRowThreads = 256;
 
 // A thread takes VECTOR adjacent channels; `across` threads (a power of two up to 32) are adjacent in a row, and a
 // block reads kRowThreads / across rows at once. Grid: (parts, tiles of across * VECTOR channels).
@@ -132,7 +132,7 @@ __device__ inline void add_column_parts(const float* partials, int parts, int la
   scratch[1][thread] = other;
   __syncthreads();
   if (thread < lanes) {
-    for (int from = lanes + thread; from < groups * lanes; from += lanes) {
+    for (int from = lanes + thread; from < min(groups, parts) * lanes; from += lanes) {
       total += scratch[0][from];
       other += scratch[1][from];
     }
