@@ -5,8 +5,6 @@
 // instructions do: gelu_tanh uses one reciprocal for two values. The source is loaded during the main loop into the
 // registers that later hold the finished tile, which is stored during the main loop of the next one.
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <warpwise/sm90/gemm_epilogue.cuh>
 
 namespace sm90 = warpwise::sm90;
