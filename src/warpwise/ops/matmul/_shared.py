@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.limits import grid_of_tiles, grid_y_of, requires_ampere, requires_k
+from warpwise.gemm.limits import grid_of_tiles, requires_k
 from warpwise.gemm.operands import flags, sizes
 from warpwise.operation import cdiv, sm_count
 
@@ -37,8 +37,8 @@ def tiled(
     return launch
 
 
-NAIVE, WARP_TILE, ASYNC_COPIES, WMMA = (
-    cuda.load(HERE / f"{name}.cu") for name in ("k03_naive", "k08_warp_tile", "k10_async_copies", "k12_wmma")
+NAIVE, WARP_TILE, ASYNC_COPIES = (
+    cuda.load(HERE / f"{name}.cu") for name in ("k03_naive", "k08_warp_tile", "k10_async_copies")
 )
 
 
@@ -76,25 +76,3 @@ def async_copies(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 def async_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """The limits: a grid of tiles, and K of at least 1, because the kernel loads a k-tile before its loop."""
     return requires_k(a.shape[1]) or grid_of_tiles(a, b)
-
-
-def fills_gpu(a: torch.Tensor, tiles: int) -> bool:
-    """True if there is a tile for each SM of the GPU; false on a CPU, on which small tiles are emulated."""
-    return not a.is_cpu and tiles >= sm_count(a)
-
-
-def wmma(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    """Tiles of 128 x 128 per block and 32 x 64 per warp, or smaller ones if C has too few tiles."""
-    m, n, k = sizes(a, b)
-    depth, sums = (64, "int") if a.dtype == torch.int8 else (32, "float")
-    large = fills_gpu(a, cdiv(m, 128) * cdiv(n, 128))
-    side, tile, threads = (128, f"128, 128, {depth}, 32, 64", 256) if large else (64, f"64, 64, {depth}, 32, 32", 128)
-    unit = 16 // a.element_size()
-    aligned = k % unit == 0 and n % unit == 0 and a.data_ptr() % 16 == 0 and b.data_ptr() % 16 == 0
-    kernel = WMMA[f"matmul_wmma<{cuda.ctype(a.dtype)}, {sums}, {cuda.ctype(c.dtype)}, {tile}, {flags(aligned)}>"]
-    kernel[(cdiv(n, side), cdiv(m, side)), threads](a, b, cuda.out(c), m, n, k)
-
-
-def wmma_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """The limits: compute capability 8.0, and a grid whose y dimension counts rows of 64 x 64 tiles."""
-    return requires_ampere(a) or grid_y_of(64, dimension=0)(a, b)

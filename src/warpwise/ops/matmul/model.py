@@ -39,6 +39,7 @@ def _reads_a(config: str, kind: str) -> bool:
 
 FAMILIES = {
     "k11_warp_specialised": Family(partial_wave, floats_by_word, launches=lambda config, kind: 1 + ("_p" in config)),
+    "k12_cluster_split_k": CLUSTER_SPLIT_K,
     "k13_mma_sync": MMA,
     "k14_triton_descriptors": boxes.FAMILY,
     "k16_skinny": Family(skinny, replayed=_reads_a),
@@ -50,6 +51,5 @@ FAMILIES = {
     ),
     "k23_stream_k_hybrid": STREAM_K,
     "k24_variable_m_tiles": OVERLAPPED,
-    "k25_cluster_split_k": CLUSTER_SPLIT_K,
 }
 MODEL = Model("matmul", Path(__file__).parent / "model", FAMILIES, FALLBACK)

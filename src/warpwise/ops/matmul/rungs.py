@@ -27,7 +27,7 @@ from warpwise.ops.matmul import k21_few_rows as k21
 from warpwise.ops.matmul import k22_pretransposed_b as k22
 from warpwise.ops.matmul import k23_stream_k_hybrid as k23
 from warpwise.ops.matmul import k24_variable_m_tiles as k24
-from warpwise.ops.matmul._shared import async_copies, async_limits, naive, tiled, warp_tile, wmma, wmma_limits
+from warpwise.ops.matmul._shared import async_copies, async_limits, naive, tiled, warp_tile
 
 HERE = Path(__file__).parent
 TENSOR_CORES = (*HALVES, torch.int8)
@@ -85,8 +85,7 @@ RUNGS = (
               async_copies, dtypes=(torch.float32,), limits=async_limits),
     make_rung(HERE, "k11_warp_specialised", "Hopper: four producer warps, eight consumer warps, mbarriers", k11.launch,
               dtypes=(torch.float32,), limits=k11.limits, configs=k11.configs, strided=True),
-    make_rung(HERE, "k12_wmma", "tensor cores through wmma fragments", wmma, dtypes=TENSOR_CORES,
-              limits=wmma_limits),
+    cluster_split_k.rung(HERE, "k12_cluster_split_k", KERNEL_DTYPES),
     make_rung(HERE, "k13_mma_sync", "Ampere: swizzled stages by cp.async, ldmatrix, mma.sync", MMA_SYNC.launch,
               dtypes=TENSOR_CORES, limits=mma_sync.limits, configs=MMA_SYNC.configs, strided=True),
     make_rung(HERE, "k14_triton_descriptors", "Hopper through Triton: tensor descriptors, one loop over tiles and k",
@@ -115,10 +114,9 @@ RUNGS = (
               limits=k17.limits, configs=k23.configs, strided=True),
     make_rung(HERE, "k24_variable_m_tiles", "Hopper: k17 with tiles of 248 and 256 rows, against wave quantisation",
               k24.launch, dtypes=HALVES, limits=k24.limits, configs=k24.configs, strided=True),
-    cluster_split_k.rung(HERE, "k25_cluster_split_k", KERNEL_DTYPES),
 )  # fmt: skip
 
 default = default_of(
     RUNGS, "k17_overlapped_epilogue", "k11_warp_specialised", "k19_warpgroups_int8", "k13_mma_sync",
-    "k10_async_copies", "k25_cluster_split_k",
+    "k10_async_copies", "k12_cluster_split_k",
 )  # fmt: skip
