@@ -39,4 +39,4 @@ def warpgroup_limits(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta
 
 RUNGS = fused.rungs(problem, operands, warpgroup_limits, MATMUL)
 
-default = default_of(RUNGS, "k03_warpgroups", "k02_triton_pass", "k04_cluster_split_k", operands=operands)
+default = default_of(RUNGS, "k02_warpgroups", "k01_triton_pass", "k03_cluster_split_k", operands=operands)

@@ -1,6 +1,6 @@
 // Few tiles: the blocks of a cluster divide K, and the epilogue follows their reduction; any layout and alignment.
 //
-// k03 needs operands that TMA can address and a tile for each SM. For a small layer its launch is not faster than
+// k02 needs operands that TMA can address and a tile for each SM. For a small layer its launch is not faster than
 // PyTorch's, and few SMs sum a large K. See k12 of matmul.
 
 #include <warpwise/sm80/gemm_split_k.cuh>
