@@ -10,7 +10,6 @@ import torch
 from warpwise import cuda
 from warpwise.gemm import simt
 from warpwise.gemm.config import GemmConfig, chosen, parsed
-from warpwise.gemm.limits import grid_of_tiles, requires_hopper, requires_k
 from warpwise.gemm.operands import sizes
 from warpwise.gemm.simt import K_MAJOR, TMA, operand
 from warpwise.gemm.time_model import Product
@@ -54,10 +53,6 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
         groups = next((few for few in (1, 2, 4) if few * items >= 1024 * processors or 2 * few > count), 8)
         add = WARP_SPECIALISED[f"reduce_splits<{tile.m}, {tile.n}, {neighbours}>"]
         add[items * groups // 256, 256](sums, c, m, n, *order, whole, count, groups)
-
-
-def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    return requires_hopper(a, "setmaxnreg and TMA exist there alone") or requires_k(a.shape[1]) or grid_of_tiles(a, b)
 
 
 def best_splits(tile: GemmConfig, product: Product) -> list[int]:

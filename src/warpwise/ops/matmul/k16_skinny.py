@@ -13,8 +13,8 @@ import torch
 from warpwise import cuda
 from warpwise.gemm import skinny
 from warpwise.gemm.config import GemmConfig
-from warpwise.gemm.limits import HOPPER_SHARED, requires_hopper, requires_k, size_limit
-from warpwise.gemm.operands import addressable, addressable_view, flags, row_major_copy, sizes, tma_operand
+from warpwise.gemm.limits import HOPPER_SHARED
+from warpwise.gemm.operands import addressable, flags, row_major_copy, sizes, tma_operand
 from warpwise.gemm.skinny import owners, received, separate_buffer
 from warpwise.gemm.time_model import Product
 from warpwise.operation import cdiv
@@ -89,18 +89,6 @@ def operand_maps(
     a_map = cuda.tensor_map(read_a, ((BOX if a_mn_major else tile.n) // across, BOX), promotion=promotion)
     b_map = cuda.tensor_map(read_b, ((tile.m if b_k_major else BOX) // down, BOX), promotion=promotion)
     return (a_map, b_map), flags(not a_mn_major, b_k_major)
-
-
-def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """The limits: a Hopper GPU, and operands that TMA can address in place or in a row-major copy."""
-    _, n, k = sizes(a, b)
-    if reason := requires_hopper(a) or requires_k(k):
-        return reason
-    if addressable_view(a) is None and k % 8:
-        return f"takes an a whose rows or columns begin on 16 bytes, not k = {k} with strides {a.stride()}"
-    if addressable_view(b) is None and n % 8:
-        return f"takes a b whose rows or columns begin on 16 bytes, not n = {n} with strides {b.stride()}"
-    return size_limit(a, b)
 
 
 def candidates(product: Product) -> list[GemmConfig]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.limits import requires_hopper, requires_k, size_limit
-from warpwise.gemm.operands import addressable_view, on_16_bytes, sizes, tma_operand
+from warpwise.gemm.limits import copyable_limits
+from warpwise.gemm.operands import on_16_bytes, sizes, tma_operand
 from warpwise.gemm.persistent import tile_scheduler
 
 OVERLAPPED_EPILOGUE = cuda.load(Path(__file__).with_suffix(".cu"))
@@ -34,16 +34,7 @@ def multiply(
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """The limits: a Hopper GPU, 16-byte aligned rows of C, operands that TMA can address in place or in a copy."""
-    _, n, k = sizes(a, b)
-    if reason := requires_hopper(a) or requires_k(k):
-        return reason
-    if n % 8:
-        return f"takes n in multiples of 8, so that rows of c begin on 16 bytes, not n = {n}"
-    for name, matrix, columns in (("a", a, k), ("b", b, n)):
-        if columns % 8 and addressable_view(matrix) is None:
-            return (
-                f"takes {name} whose rows or columns begin on 16 bytes, or can be copied so, "
-                f"not shape {tuple(matrix.shape)} with strides {matrix.stride()}"
-            )
-    return size_limit(a, b)
+    """The limits: 16-byte aligned rows of C, and those of operands that are loaded in place or copied."""
+    if b.shape[1] % 8:
+        return f"takes n in multiples of 8, so that rows of c begin on 16 bytes, not n = {b.shape[1]}"
+    return copyable_limits(a, b)

@@ -8,11 +8,11 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm import boxes, cluster_split_k, k_major, mma_sync, persistent
+from warpwise.gemm import boxes, cluster_split_k, k_major, mma_sync, persistent, simt
 from warpwise.gemm.config import parsed
 from warpwise.gemm.default import default_of
 from warpwise.gemm.lazy import lazy_launch
-from warpwise.gemm.limits import grid_of_tiles, grid_y_of
+from warpwise.gemm.limits import copyable_limits, grid_of_tiles, grid_y_of
 from warpwise.gemm.operands import HALVES, KERNEL_DTYPES, sizes
 from warpwise.gemm.padding import k_major_operands
 from warpwise.operation import Rung, make_rung
@@ -84,7 +84,7 @@ RUNGS = (
     make_rung(HERE, "k10_async_copies", "stages by cp.async, multiply-adds in an order without register bank conflicts",
               async_copies, dtypes=(torch.float32,), limits=async_limits),
     make_rung(HERE, "k11_warp_specialised", "Hopper: four producer warps, eight consumer warps, mbarriers", k11.launch,
-              dtypes=(torch.float32,), limits=k11.limits, configs=k11.configs, strided=True),
+              dtypes=(torch.float32,), limits=simt.limits, configs=k11.configs, strided=True),
     cluster_split_k.rung(HERE, "k12_cluster_split_k", KERNEL_DTYPES),
     make_rung(HERE, "k13_mma_sync", "Ampere: swizzled stages by cp.async, ldmatrix, mma.sync", MMA_SYNC.launch,
               dtypes=TENSOR_CORES, limits=mma_sync.limits, configs=MMA_SYNC.configs, strided=True),
@@ -94,7 +94,7 @@ RUNGS = (
     make_rung(HERE, "k15_split_k", "split-K: partial sums added by a second launch", triton("k15_split_k"),
               dtypes=KERNEL_DTYPES, limits=grid_of_tiles, configs=_triton.split_k_configs, strided=True),
     make_rung(HERE, "k16_skinny", "Hopper: few rows as wgmma's n, K divided in a cluster", k16.launch, dtypes=HALVES,
-              limits=k16.limits, configs=k16.configs, strided=True),
+              limits=copyable_limits, configs=k16.configs, strided=True),
     make_rung(HERE, "k17_overlapped_epilogue",
               "Hopper: the epilogue overlaps the next tile's products; any layout, small tiles too", k17.launch,
               dtypes=HALVES, limits=k17.limits, configs=persistent.configs, strided=True),
