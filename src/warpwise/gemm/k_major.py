@@ -8,8 +8,8 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm.config import GemmConfig
-from warpwise.gemm.limits import GRID_Y, requires_hopper, requires_k, size_limit
-from warpwise.gemm.operands import flags, on_16_bytes, sizes
+from warpwise.gemm.limits import GRID_Y, hopper_limits
+from warpwise.gemm.operands import flags, on_16_bytes
 from warpwise.operation import cdiv, sm_count
 
 TRANSPOSE = cuda.load(Path(cuda.__file__).parent / "include/warpwise/core/gemm_transpose.cuh")
@@ -51,12 +51,7 @@ def launch_clusters(module: cuda.Module, a: torch.Tensor, b: torch.Tensor, c: to
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """The limits: a Hopper GPU, and rows of A, of the transpose of B and of C that TMA can address."""
-    m, n, k = sizes(a, b)
-    if reason := requires_hopper(a) or requires_k(k):
-        return reason
-    if n % 4 or k % 16:
-        return f"takes n in multiples of 4 and k of 16, whose rows begin on 16 bytes, not n = {n} and k = {k}"
-    if (longest := max(m, k)) > 32 * GRID_Y:
+    """The limits: a Hopper GPU, and the grid of the transposing kernel."""
+    if (longest := max(a.shape)) > 32 * GRID_Y:
         return f"takes m and k up to {32 * GRID_Y} (the transposing kernel's grid.y is 16 bits), not {longest}"
-    return size_limit(a, b)
+    return hopper_limits(a, b)

@@ -16,20 +16,17 @@ Read = tuple[torch.Tensor, bool]
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    multiply(OVERLAPPED_EPILOGUE, c, a, b, tma_operand(a), tma_operand(b), config)
+    multiply(c, a, b, tma_operand(a), tma_operand(b), config)
 
 
-def multiply(
-    module: cuda.Module, c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, read_a: Read, read_b: Read,
-    config: str | None,
-) -> None:  # fmt: skip
+def multiply(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, read_a: Read, read_b: Read, config: str | None) -> None:
     """Launch the kernel for a and b as TMA reads them: a view or a copy, and True if it is the transpose."""
     chosen, geometry, tiles = tile_scheduler(a, b, config)
     by_tma = on_16_bytes(c)
     map_a, map_b = (cuda.tensor_map(matrix, (64, 64)) for matrix, _ in (read_a, read_b))
     map_c, rows = (cuda.tensor_map(c, (64, 64)), None) if by_tma else (map_a, cuda.out(c))
     name = "matmul_overlapped_epilogue" if chosen.blocks > 1 else "matmul_overlapped_epilogue_no_cluster"
-    kernel = module[f"{name}<{chosen.parameters(a.dtype, read_a[1], not read_b[1], by_tma)}>"]
+    kernel = OVERLAPPED_EPILOGUE[f"{name}<{chosen.parameters(a.dtype, read_a[1], not read_b[1], by_tma)}>"]
     kernel[geometry](map_a, map_b, map_c, rows, *sizes(a, b), *tiles)
 
 

@@ -28,6 +28,10 @@ def _b_transposed(product: Product, kind: str) -> int:
     return padded + (product.n * product.k if kind[1] == "t" else 0)
 
 
+def _of_int8(product: Product, kind: str) -> int:
+    return _both(product, kind) if "unaligned" in kind else _b_transposed(product, kind)
+
+
 def _both(product: Product, kind: str) -> int:
     return (product.m + product.n) * product.k
 
@@ -44,7 +48,9 @@ FAMILIES = {
     "k14_triton_descriptors": boxes.FAMILY,
     "k16_skinny": Family(skinny, replayed=_reads_a),
     "k17_overlapped_epilogue": OVERLAPPED,
-    "k19_warpgroups_int8": Family(persistent, copied=_b_transposed, launches=lambda config, kind: 2, config=LARGE),
+    "k19_warpgroups_int8": Family(
+        persistent, copied=_of_int8, launches=lambda config, kind: 2 + ("unaligned" in kind), config=LARGE
+    ),
     "k20_padded": Family(persistent, copied=_both, launches=lambda config, kind: 3, config=LARGE),
     "k22_pretransposed_b": Family(
         partial_wave, copied=_b_transposed, launches=lambda config, kind: 2 + ("_p" in config)

@@ -18,8 +18,8 @@ struct EpilogueParams {
   float alpha, gamma, beta;
 };
 
-struct EpilogueMaps {  // a, b as in `gemm`; y, added, before (h): (m, n). All boxes are 64 x 64
-  const TensorMap *a, *b, *y, *added, *before;
+struct EpilogueMaps {  // y, added, before (h): (m, n), in boxes of 64 x 64
+  const TensorMap *y, *added, *before;
 };
 
 // Loads 64 x 64 from a box in shared memory to a warpgroup's registers; the inverse of `registers_to_shared`.
@@ -90,10 +90,8 @@ __device__ inline void activate2(float& left, float& right) {
   }
 }
 
-template <class P>
-constexpr unsigned gemm_epilogue_shared = P::shared + P::groups * (EpilogueVectors<P>::bytes + P::boxes * 8);
-
-// The epilogue above. KEEP: h is stored too, at the end of the tile.
+// The epilogue above. KEEP: h is stored too, at the end of the tile. A kernel needs `shared` bytes of dynamic shared
+// memory.
 template <class P, int ACTIVATION, bool ADDED, bool KEEP>
 struct FusedEpilogue : OverlappedStore<P, BoxStore> {
   using Base = OverlappedStore<P, BoxStore>;
@@ -101,7 +99,9 @@ struct FusedEpilogue : OverlappedStore<P, BoxStore> {
   // During the first k-tiles the previous tile is stored; then each box to add arrives, two k-tiles after its load
   // starts.
   static constexpr int slots = ADDED ? 2 * P::subtiles + 2 : P::subtiles > 1 ? P::subtiles : 2;
+  static constexpr unsigned shared = P::shared + P::groups * (EpilogueVectors<P>::bytes + P::boxes * 8);
   static_assert(P::wgmmas == 1, "a warpgroup computes 64 rows");
+  static_assert(shared <= P::max_shared, "an SM has 227 KiB for a block");
   using T = typename P::Element;
   const EpilogueMaps maps;
   const EpilogueParams params;
@@ -185,18 +185,6 @@ struct FusedEpilogue : OverlappedStore<P, BoxStore> {
   }
   __device__ void drain() const {}
 };
-
-// The body of a kernel. Launch configuration as for `gemm`, with gemm_epilogue_shared<P> bytes of dynamic shared
-// memory.
-template <class P, int ACTIVATION, bool ADDED, bool KEEP>
-__device__ inline void gemm_epilogue(const EpilogueMaps& maps, const EpilogueParams& params, int m, int n, int k,
-                                     const TileScheduler& tiles) {
-  static_assert(gemm_epilogue_shared<P> <= P::max_shared, "an SM has 227 KiB for a block");
-  extern __shared__ unsigned char raw[];
-  const GemmStorage<P> storage(raw);
-  gemm<P>(storage, Matrix{maps.a}, Matrix{maps.b}, PersistentTiles<P>{{tiles, (k + P::tile_k - 1) / P::tile_k}},
-          FusedEpilogue<P, ACTIVATION, ADDED, KEEP>(storage, maps, params, m, n));
-}
 
 }  // namespace sm90
 }  // namespace warpwise
