@@ -136,7 +136,7 @@ def launch(
 ) -> None:  # fmt: skip
     """c = a b for matrices or batches; with splits of K, c (splits, m, n) receives their sums. ``scales``: contiguous,
     see ``gemm_tiled``. ``ends``, contiguous: of K for c (matrices, m, n), of rows for c (m, n)."""
-    batch, m, n, k = Shape.of(a, b) if ends is None else Shape(c.shape[0], *c.shape[-2:], a.shape[1])
+    batch, m, n, k = Shape.of(a, b) if ends is None else Shape(c.shape[0], c.shape[-2], c.shape[-1], a.shape[1])
     tiles_m, groups, padded_groups = cdiv(m, tile.m), 0, 0
     if ends is not None and c.dim() == 2:
         batch, groups = 1, ends.shape[0]

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from warpwise.gemm.fused import ACTIVATIONS
 from warpwise.gemm.operands import KERNEL_DTYPES
-from warpwise.gemm.precision import planned_without_tf32, without_tf32
+from warpwise.gemm.precision import planned_product, without_tf32
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
 
 STEEPEST = 1.13  # the largest slope of gelu, by which it amplifies an error
@@ -140,7 +140,7 @@ def eager(*args: Any) -> Results:
 
 def eager_plan(*args: Any) -> Callable[..., Results]:
     single = in_one_call(*args)
-    return eager if single is None else planned_without_tf32(single, args[0])
+    return eager if single is None else planned_product(single, args[0])
 
 
 def in_one_call(*args: Any) -> Callable[..., Results] | None:
