@@ -18,7 +18,7 @@ from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import addressable, flags, tma_operand
 from warpwise.gemm.time_model import Product
 from warpwise.ops.matmul import _triton, k16_skinny, k21_few_rows
-from warpwise.ops.matmul.model import FAMILIES
+from warpwise.ops.matmul.rungs import FAMILIES
 from warpwise.ops.matmul_tf32 import k03_skinny as tf32_skinny
 from warpwise.ops.scaled_matmul import k03_skinny as fp8_skinny
 

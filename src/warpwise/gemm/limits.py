@@ -108,11 +108,6 @@ def copyable_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     return size_limit(a, b)
 
 
-def rows_limit(m: int, n: int, k: int, rows: int) -> str | None:
-    """The limit of a grid whose y dimension counts blocks of ``rows`` rows."""
-    return grid_y_limit(m, rows, "rows") or sizes_limit(m=m, n=n, k=k)
-
-
 def tiles_limit(tiles: int, **named: int) -> str | None:
     """The limit of a grid with one program for each of ``tiles`` tiles of 64 x 64, for these sizes."""
     return f"takes up to 2**31 - 1 tiles of 64 x 64, not {tiles}" if tiles >= 2**31 else sizes_limit(**named)

@@ -12,9 +12,8 @@ from warpwise.gemm import simt
 from warpwise.gemm.config import GemmConfig, chosen, parsed
 from warpwise.gemm.operands import sizes
 from warpwise.gemm.simt import K_MAJOR, TMA, operand
-from warpwise.gemm.time_model import Product
+from warpwise.gemm.time_model import Family, Product, floats_by_word, partial_wave
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matmul.model import FAMILIES
 
 WARP_SPECIALISED = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -73,7 +72,7 @@ def candidates(product: Product) -> Iterator[GemmConfig]:
             yield tile._replace(splits=splits)
 
 
-FAMILY = FAMILIES["k11_warp_specialised"]
+FAMILY = Family(partial_wave, floats_by_word, launches=lambda config, kind: 1 + ("_p" in config))
 configs = FAMILY.configs(candidates)
 
 

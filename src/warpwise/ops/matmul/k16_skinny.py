@@ -14,11 +14,11 @@ from warpwise import cuda
 from warpwise.gemm import skinny
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import HOPPER_SHARED
-from warpwise.gemm.operands import addressable, flags, row_major_copy, sizes, tma_operand
+from warpwise.gemm.operands import addressable, flags, on_16_bytes, row_major_copy, sizes, tma_operand
 from warpwise.gemm.skinny import owners, received, separate_buffer
-from warpwise.gemm.time_model import Product
+from warpwise.gemm.time_model import Family, Product
+from warpwise.gemm.time_model import skinny as skinny_geometry
 from warpwise.operation import cdiv
-from warpwise.ops.matmul.model import FAMILIES
 
 SKINNY = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -59,7 +59,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     tiles = tiles_m * cdiv(n, tile.m * across) * down * across
     kernel = SKINNY[kernel_name(a, tile, layouts)]
     kernel[tiles * tile.splits * tile.cluster_splits, 2 * tile.m + 32, shared_bytes(tile)](
-        *maps, cuda.out(c), *skinny.reduction(c, tile, tiles), skinny.aligned(c), m, n, k, tiles_m, tile.splits
+        *maps, cuda.out(c), *skinny.reduction(c, tile, tiles), on_16_bytes(c), m, n, k, tiles_m, tile.splits
     )
 
 
@@ -131,7 +131,13 @@ def candidates_mn_major(product: Product) -> list[GemmConfig]:
     return [tile for tile in candidates(product._replace(m=max(BOX, product.m))) if tile.n % BOX == 0]
 
 
-K_MAJOR, MN_MAJOR = (FAMILIES["k16_skinny"].configs(tiles, MOST_CONFIGS) for tiles in (candidates, candidates_mn_major))
+def _reads_a(config: str, kind: str) -> bool:
+    """True if a is read in place: row-major, or column-major in boxes of 64 rows."""
+    return kind[0] == "n" or ("unaligned" not in kind and GemmConfig.parse(config).n % BOX == 0)
+
+
+FAMILY = Family(skinny_geometry, replayed=_reads_a)
+K_MAJOR, MN_MAJOR = (FAMILY.configs(tiles, MOST_CONFIGS) for tiles in (candidates, candidates_mn_major))
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:

@@ -9,9 +9,9 @@ from warpwise.gemm.k_major import transposed_words
 from warpwise.gemm.operands import sizes
 from warpwise.gemm.padding import in_place_or_padded
 from warpwise.gemm.simt import K_MAJOR, MN_MAJOR, operand
+from warpwise.gemm.time_model import Family, Product, partial_wave
 from warpwise.ops.matmul import k11_warp_specialised as k11
 from warpwise.ops.matmul.k11_warp_specialised import contiguous_rows, loaded_by_tma
-from warpwise.ops.matmul.model import FAMILIES
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
@@ -34,7 +34,14 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     return simt.limits(a, b)
 
 
-configs = FAMILIES["k22_pretransposed_b"].configs(k11.candidates)
+def b_transposed(product: Product, kind: str) -> int:
+    """The elements that are copied: a transposed b, and half of the operands if they are unaligned."""
+    padded = (product.m + product.n) * product.k // 2 if "unaligned" in kind else 0
+    return padded + (product.n * product.k if kind[1] == "t" else 0)
+
+
+FAMILY = Family(partial_wave, copied=b_transposed, launches=lambda config, kind: 2 + ("_p" in config))
+configs = FAMILY.configs(k11.candidates)
 
 
 def copies(a: torch.Tensor, b: torch.Tensor) -> tuple[bool, bool]:

@@ -15,6 +15,8 @@ from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import copyable_limits, grid_of_tiles, grid_y_of, requires_k
 from warpwise.gemm.operands import HALVES, KERNEL_DTYPES, flags, on_16_bytes, sizes
 from warpwise.gemm.padding import k_major_operands
+from warpwise.gemm.time_model import CLUSTER_SPLIT_K, MMA, OVERLAPPED, STREAM_K, Family, Product
+from warpwise.gemm.time_model import persistent as persistent_geometry
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops import _c
 from warpwise.ops.matmul import _triton
@@ -177,3 +179,29 @@ default = default_of(
     RUNGS, "k17_overlapped_epilogue", "k11_warp_specialised", "k19_warpgroups_int8", "k13_mma_sync",
     "k10_async_copies", "k12_cluster_split_k",
 )  # fmt: skip
+
+LARGE = "128x256x64_s4"  # the tile of a rung without configurations
+
+
+def _both(product: Product, kind: str) -> int:
+    return (product.m + product.n) * product.k
+
+
+FAMILIES = {  # for the model of the time
+    "k11_warp_specialised": k11.FAMILY,
+    "k12_cluster_split_k": CLUSTER_SPLIT_K,
+    "k13_mma_sync": MMA,
+    "k14_triton_descriptors": boxes.FAMILY,
+    "k16_skinny": k16.FAMILY,
+    "k17_overlapped_epilogue": OVERLAPPED,
+    "k19_warpgroups_int8": Family(
+        persistent_geometry,
+        copied=lambda product, kind: (_both if "unaligned" in kind else k22.b_transposed)(product, kind),
+        launches=lambda config, kind: 2 + ("unaligned" in kind),
+        config=LARGE,
+    ),
+    "k20_padded": Family(persistent_geometry, copied=_both, launches=lambda config, kind: 3, config=LARGE),
+    "k22_pretransposed_b": k22.FAMILY,
+    "k23_stream_k_hybrid": STREAM_K,
+    "k24_variable_m_tiles": OVERLAPPED,
+}

@@ -14,10 +14,10 @@ from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import flags, sizes
 from warpwise.gemm.skinny import separate_buffer
-from warpwise.gemm.time_model import Product
+from warpwise.gemm.time_model import Family, Product
+from warpwise.gemm.time_model import skinny as skinny_geometry
 from warpwise.operation import cdiv
-from warpwise.ops.matmul_tf32._shared import aligned_copy, aligned_rows, k_major
-from warpwise.ops.matmul_tf32.model import FAMILIES
+from warpwise.ops.matmul_tf32._shared import aligned_copy, aligned_rows, k_major, launches
 
 SKINNY = cuda.load(Path(__file__).with_suffix(".cu"))
 PERMUTE_K = cuda.load(Path(__file__).parent / "permute_k.cu")
@@ -93,7 +93,14 @@ def candidates(product: Product) -> list[GemmConfig]:
     return found
 
 
-configs = FAMILIES["k03_skinny"].configs(candidates, MOST_CONFIGS)
+FAMILY = Family(
+    skinny_geometry,
+    words=lambda product, kind: (16, product.words[1]),  # unaligned rows of B are loaded with four tensor maps
+    copied=lambda product, kind: product.m * product.k if product.words[0] < 16 else 0,
+    launches=launches,
+    units="tf32",
+)
+configs = FAMILY.configs(candidates, MOST_CONFIGS)
 
 
 def stages_of(columns: int, rows: int, an_sm: int) -> int:
