@@ -4,8 +4,6 @@
 // aligned. If K is also split through global memory, each split stores its sums to a separate matrix; a second kernel
 // adds them.
 
-#include <warpwise/core/partial_sums.cuh>
-
 #include "b_in_registers.cuh"
 
 // The body of the kernels below.

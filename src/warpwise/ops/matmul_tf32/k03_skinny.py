@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from warpwise import cuda
-from warpwise.gemm import skinny
+from warpwise.gemm import partial_sums, skinny
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import flags, sizes
@@ -70,7 +70,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
         *(cuda.out(partials), m, n, k, tiles_m, tile.splits),
     )
     if partials is not c:
-        SKINNY["warpwise::reduce_partials<float>"][cdiv(m * n, 128), 256](partials, cuda.out(c), m * n, tile.splits)
+        partial_sums.add(partials, c)
 
 
 def candidates(product: Product) -> list[GemmConfig]:
