@@ -20,7 +20,6 @@ from warpwise.operation import cdiv
 from warpwise.ops.matmul_tf32._shared import aligned_copy, aligned_rows, k_major, launches
 
 SKINNY = cuda.load(Path(__file__).with_suffix(".cu"))
-PERMUTE_K = cuda.load(Path(__file__).parent / "permute_k.cu")
 
 WIDTHS = (8, 16, 32, 64, 128, 256)  # rows of A: wgmma's n
 DEPTH = 32  # of a stage: 128 bytes, a swizzled row
@@ -147,5 +146,5 @@ def permute_k(a: torch.Tensor) -> torch.Tensor:
     """A with each 32 columns permuted to the order in which k03 multiplies shifted rows of B."""
     m, k = a.shape
     result = a.new_empty((m, cdiv(k, DEPTH) * DEPTH))
-    PERMUTE_K["permute_k"][cdiv(result.numel(), 256), 256](cuda.strided(a), *a.stride(), cuda.out(result), m, k)
+    SKINNY["permute_k"][cdiv(result.numel(), 256), 256](cuda.strided(a), *a.stride(), cuda.out(result), m, k)
     return result
