@@ -126,8 +126,9 @@ def caption(names: list[str], records: dict[str, Recorded], brief: bool) -> str:
 
 
 def folder_of(op: operation.Op) -> Path:
-    """The folder with the README of ``op``: that of its rungs, or the one above."""
-    folder = op.rungs[0].source.parent
+    """The folder with the README of ``op``: that of its tables, else that of its rungs, or the one above."""
+    tuned = op.tables.folder if op.tables is not None else None
+    folder = op.rungs[0].source.parent if tuned is None else tuned.parent
     return folder if (folder / FILES[0]).exists() else folder.parent
 
 

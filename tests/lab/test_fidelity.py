@@ -51,7 +51,7 @@ KNOWN: dict[str, str] = {
 NEW = "added after the measurement"
 FORM = "waits for the previous kernel; a partial last block computes single elements a block apart"
 NOT_YET_RECORDED: dict[str, str] = {
-    "matmul k25_cluster_split_k": NEW,
+    "matmul k12_cluster_split_k": NEW,
     "histogram k05_lane_copies": "waits for the previous kernel; one block stores its sums",
     "matrix_add k03_vectorised": f"{FORM}; a kernel of its own for contiguous matrices",
     "polynomial k03_vectorised": FORM,
@@ -283,7 +283,8 @@ def test_launches_are_joined_with_the_kernels_that_ncu_measured() -> None:
 
 def test_points_are_plain_data_for_another_process() -> None:
     op = operation.get("matmul")
-    (fp16,) = points(op, [Case("exact", {"m": 8, "n": 8, "k": 8})], "exact", RungFilter(("float16",), ("k12_wmma",)))
+    case, only = Case("exact", {"m": 8, "n": 8, "k": 8}), RungFilter(("float16",), ("k13_mma_sync",))
+    (fp16,) = points(op, [case], "exact", only)
     assert ProfiledPoint.from_json(json.loads(json.dumps(fp16.to_json()))) == fp16
     by_dtype = {point.dtype: point.only for point in points(op, [fp16.case], "exact")}
     skipped = {name.partition(" ")[2] for name in NOT_EXECUTED if name.startswith("matmul ")}

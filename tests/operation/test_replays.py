@@ -80,7 +80,7 @@ def test_launches_are_replayed(rung, launches):
     assert len(launches) == 1
 
 
-@pytest.mark.parametrize("rung", ["k21_few_rows", "k25_cluster_split_k"])
+@pytest.mark.parametrize("rung", ["k21_few_rows", "k12_cluster_split_k"])
 def test_launches_that_divide_k_are_replayed(rung, launches):
     """Semaphores belong to a stream: a replay takes those of the current one, a captured graph its own."""
     op = fresh("matmul")

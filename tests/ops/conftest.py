@@ -39,9 +39,9 @@ def on_cpu(rung: Rung) -> bool:
 # Rungs for Hopper that `make test` does not verify on a CPU: they share their main loop with one that it does verify.
 ALIKE = frozenset(
     {"matmul k19_warpgroups_int8", "matmul k20_padded", "matmul_tf32 k03_skinny",
-     "addmm k03_warpgroups", "grouped_matmul_backward k02_overlapped_epilogue",
+     "addmm k02_warpgroups", "grouped_matmul_backward k02_overlapped_epilogue",
      "scaled_matmul k02_two_k_tile_promotion", "batched_matmul k03_warp_specialised",
-     "batched_matmul k04_overlapped_epilogue", "batched_matmul k05_cluster_split_k", "linear k04_cluster_split_k",
+     "batched_matmul k04_overlapped_epilogue", "batched_matmul k05_cluster_split_k", "linear k03_cluster_split_k",
      "matmul k24_variable_m_tiles"}
 )  # fmt: skip
 

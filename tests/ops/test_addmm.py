@@ -92,7 +92,7 @@ def test_autocast_takes_low_precision():
 
 def test_what_a_table_tells_apart():
     c, a, b = torch.empty(16, 24), torch.empty(16, 8), torch.empty(8, 24)
-    assert ADDMM.default(c, a, b, 1.0, 1.0) == "k02_triton_pass", "the first that runs on a CPU, of one SM"
+    assert ADDMM.default(c, a, b, 1.0, 1.0) == "k01_triton_pass", "the first that runs on a CPU, of one SM"
     for name, arrangement in tables.ARRANGEMENTS.items():
         args = arrangement(c, a, b, 1.0, 1.0)
         ADDMM.spec.check(*args)

@@ -110,10 +110,10 @@ def test_the_splits_of_a_partial_wave_are_added_to_whole_waves():
     "name,dtype,side,rung",
     [
         ("matmul", torch.bfloat16, 4096, "k17_overlapped_epilogue"),
-        ("matmul", torch.bfloat16, 512, "k25_cluster_split_k"),
+        ("matmul", torch.bfloat16, 512, "k12_cluster_split_k"),
         ("matmul", torch.bfloat16, 4095, "k13_mma_sync"),
         ("matmul", torch.float32, 4096, "k11_warp_specialised"),
-        ("matmul", torch.float32, 512, "k25_cluster_split_k"),
+        ("matmul", torch.float32, 512, "k12_cluster_split_k"),
         ("matmul", torch.int8, 4096, "k19_warpgroups_int8"),
         ("matmul", torch.int8, 512, "k13_mma_sync"),
         ("matmul_tf32", torch.float32, 4096, "k02_transposed_in_registers"),

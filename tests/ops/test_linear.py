@@ -131,8 +131,8 @@ def test_the_preactivation_is_written_for_a_gradient_alone(monkeypatch):
     monkeypatch.setattr(type(LINEAR), "allocate", lambda op, *args: allocated.append(args[-1]) or allocate(op, *args))
     x, w = torch.randn(3, 8, requires_grad=True), torch.randn(8, 8)
     with torch.no_grad():
-        ops.linear(x, w, None, "gelu", rung="k01")
-    ops.linear(x, w, None, "gelu", rung="k01")
+        ops.linear(x, w, None, "gelu", rung="k03")
+    ops.linear(x, w, None, "gelu", rung="k03")
     assert allocated == [False, True]
 
 
@@ -174,11 +174,11 @@ def test_a_product_that_nothing_follows_goes_to_y_itself(monkeypatch):
     """As on a GPU where matmul has a rung of its own: here one that a CPU runs."""
     matmul = operation.get("matmul")
     monkeypatch.setattr(type(matmul), "chosen", lambda op, *args, rung=None: op.rung(rung or "k02_c_blocked"))
-    from warpwise.gemm.fused import k02_triton_pass
+    from warpwise.gemm.fused import k01_triton_pass
 
-    monkeypatch.setattr(k02_triton_pass, "launch_pass", None)
+    monkeypatch.setattr(k01_triton_pass, "launch_pass", None)
     x, w = integers(24, 40), integers(56, 40, seed=1)
-    assert torch.equal(ops.linear(x, w, rung="k02"), x @ w.t())
+    assert torch.equal(ops.linear(x, w, rung="k01"), x @ w.t())
     tuned.reload()  # drops the choice that is cached
 
 
@@ -189,7 +189,7 @@ def test_defaults():
         args = (x.to(dtype), w.to(dtype), *gelu)
         assert LINEAR.unsupported(LINEAR.rung(LINEAR.default(*args)), *args) is None
     assert LINEAR.default(x.double(), w.double(), *gelu) is None
-    assert LINEAR.default(x, w, *plain) == "k02_triton_pass"
+    assert LINEAR.default(x, w, *plain) == "k01_triton_pass"
 
 
 def test_what_a_table_tells_apart():
@@ -210,7 +210,7 @@ def test_what_a_table_tells_apart():
 
 
 def test_boxes_say_what_they_take():
-    rung = LINEAR.rung("k03")
+    rung = LINEAR.rung("k02")
     x, w = torch.empty(8, 16, dtype=torch.half), torch.empty(16, 16, dtype=torch.half)
     rest = (None, None, None, None, False)
     assert rung.limits(x, w, *rest) is None
@@ -257,7 +257,7 @@ def test_wrong_arguments_of_the_backward():
 def test_warps_that_divide_k(config):
     """Tiles with edges, and three chunks of K, the last one ragged; only for K-major operands aligned to 16 bytes."""
     x, w, bias = torch.randn(70, 268), torch.randn(33, 268), torch.randn(33)
-    y = ops.linear(x, w, bias, "relu", rung=f"k04@{config}")
+    y = ops.linear(x, w, bias, "relu", rung=f"k03@{config}")
     error = (y - torch.relu(x.double() @ w.double().t() + bias)).abs()
     assert (error <= 270 * 2**-24 * (x.abs() @ w.abs().t() + bias.abs())).all()
     for a, b in ((x[:, 1:], w[:, 1:].t()), (x, w.t().contiguous())):
@@ -280,5 +280,5 @@ def test_large_tiles_of_the_backward_on_tensor_cores(monkeypatch, shape, relu):
 def test_products_of_three_keep_infinity_nan_and_huge_values(value):
     x, w = integers(33, 40), integers(20, 40, seed=1)
     x[3, 5] = value
-    found = ops.linear(x, w, rung=f"k04_cluster_split_k@{cluster_split_k.THREE_TF32[-1].name}")
+    found = ops.linear(x, w, rung=f"k03_cluster_split_k@{cluster_split_k.THREE_TF32[-1].name}")
     torch.testing.assert_close(found, (x.double() @ w.double().t()).float(), equal_nan=True)

@@ -1,4 +1,4 @@
-"""linear's and addmm's k03: what they compile to, what they take, every epilogue exactly."""
+"""linear's and addmm's k02: what they compile to, what they take, every epilogue exactly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 
 from warpwise import operation, ops, tuned
 from warpwise.gemm import persistent
-from warpwise.gemm.fused import k03_warpgroups as epilogue
+from warpwise.gemm.fused import k02_warpgroups as epilogue
 from warpwise.ops.linear import spec
 
 LINEAR = operation.get("linear")
@@ -53,7 +53,7 @@ def test_how_it_is_launched(monkeypatch):
     monkeypatch.setattr(epilogue.cuda, "tensor_map", lambda matrix, box: (tuple(matrix.shape), matrix.stride(), box))
     x, w = torch.empty(64, 300, device="meta").half().t(), torch.empty(512, 64, device="meta").half()
     with operation.assume_sm_count(1):
-        (launch,) = LINEAR.kernels(LINEAR.rung("k03@128x256x64_s4_c2x1"), x, w, *[None] * 4, False)
+        (launch,) = LINEAR.kernels(LINEAR.rung("k02@128x256x64_s4_c2x1"), x, w, *[None] * 4, False)
     assert launch.name == "gemm_warpgroups<__half, 128, 256, 2, 1, 4, 2, 1, true, false, 0, false, false, false>"
     assert launch.args[:2] == (((64, 300), (300, 1), (64, 64)), ((512, 64), (64, 1), (64, 64)))
     assert launch.args[2:5] == (((300, 512), (512, 1), (64, 64)),) * 3, "y stands for what there is not"
@@ -70,7 +70,7 @@ def test_the_shipped_tables_name_what_there_is(op):
             for name in {point.winner, point.rival} - {tuned.TORCH}:
                 rung, _, config = name.partition("@")
                 assert operation.get(op).rung(rung).name == rung
-                assert config in CONFIGS or rung != "k03_warpgroups"
+                assert config in CONFIGS or rung != "k02_warpgroups"
 
 
 def test_what_cublas_fuses():
@@ -117,7 +117,7 @@ def test_every_epilogue_exactly(config, transposed, extras):
         residual = integers(m, n, seed=4) if "residual" in extras else None
         args = (x, w, bias if number else None, "relu", residual, scale if number != 1 else None, "keep" in extras)
         args = tuple(value.to("cuda", torch.bfloat16) if isinstance(value, torch.Tensor) else value for value in args)
-        outputs, truths = ops.linear(*args, rung=f"k03@{config}"), LINEAR.spec.reference(*args)
+        outputs, truths = ops.linear(*args, rung=f"k02@{config}"), LINEAR.spec.reference(*args)
         for output, truth in zip(outputs if args[-1] else (outputs,), truths, strict=False):
             assert torch.equal(output, truth.to(torch.bfloat16)), (m, n, k)
 
@@ -134,7 +134,7 @@ def test_activations_at_their_ends(activation, dtype):
     x, w = torch.zeros(16, 8), torch.eye(8)
     x[:, 0], w[1, 0] = values, 1.0  # the same value in two neighbouring columns
     x, w = x.to("cuda", dtype), w.to("cuda", dtype)
-    y = ops.linear(x, w, activation=activation, rung="k03")
+    y = ops.linear(x, w, activation=activation, rung="k02")
     approximate = "tanh" if activation == "gelu_tanh" else "none"
     expected = torch.nn.functional.gelu(x[:, :1].double(), approximate=approximate).to(dtype)
     for column in (0, 1):
@@ -146,7 +146,7 @@ def test_a_nan_stays_where_it_is():
     """gelu_tanh divides for two neighbours at once."""
     x, w = torch.ones(64, 8), torch.ones(64, 8)
     w[torch.arange(0, 64, 3)] = float("nan")
-    y = ops.linear(x.to("cuda", torch.bfloat16), w.to("cuda", torch.bfloat16), activation="gelu_tanh", rung="k03")
+    y = ops.linear(x.to("cuda", torch.bfloat16), w.to("cuda", torch.bfloat16), activation="gelu_tanh", rung="k02")
     assert y.isnan()[:, ::3].all()
     assert y.isnan().sum() == 64 * len(range(0, 64, 3))
 
@@ -158,9 +158,9 @@ def test_many_rounds_of_tiles(extras):
     x, w = (torch.randn(8192, 1024, device="cuda").bfloat16() for _ in range(2))
     residual = torch.randn(8192, 8192, device="cuda").bfloat16() if extras == "residual" else None
     expected = ops.matmul(x, w.t(), rung="k17") if residual is None else None
-    first = ops.linear(x, w, None, None, residual, None, extras == "keep", rung="k03")
+    first = ops.linear(x, w, None, None, residual, None, extras == "keep", rung="k02")
     for _ in range(5):
-        again = ops.linear(x, w, None, None, residual, None, extras == "keep", rung="k03")
+        again = ops.linear(x, w, None, None, residual, None, extras == "keep", rung="k02")
         pairs = zip(first, again, strict=True) if extras == "keep" else ((first, again),)
         assert all(torch.equal(left, right) for left, right in pairs)
         if expected is not None:

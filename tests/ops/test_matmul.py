@@ -10,7 +10,7 @@ from tests.ops.conftest import on_cpu
 
 from warpwise import operation, ops
 from warpwise.ops import _c
-from warpwise.ops.matmul import _shared, rungs, spec
+from warpwise.ops.matmul import rungs, spec
 
 FEW = settings(max_examples=12, deadline=None, derandomize=True)
 RUNGS = [rung.name for rung in rungs.RUNGS if on_cpu(rung) and torch.float32 in (rung.dtypes or ())]
@@ -63,7 +63,7 @@ def test_infinity_and_nan_spread_along_their_row_only(rung):
 
 @pytest.mark.parametrize("sm_count", [1, 1000])
 def test_both_sizes_of_the_warp_tile(sm_count, monkeypatch):
-    monkeypatch.setattr(_shared, "sm_count", lambda tensor: sm_count)
+    monkeypatch.setattr(rungs, "sm_count", lambda tensor: sm_count)
     for m, n, k in ((129, 132, 36), (70, 131, 17)):
         a, b = integers(m, k), integers(k, n, seed=1)
         assert torch.equal(ops.matmul(a, b, rung="k08"), a @ b)

@@ -16,7 +16,6 @@ from warpwise.gemm import mma_sync as mma
 from warpwise.gemm.operands import lines
 from warpwise.lab.explain import explain_rung
 from warpwise.operation import Case
-from warpwise.ops.matmul import _shared
 from warpwise.ops.matmul.rungs import MMA_SYNC
 from warpwise.ops.matmul_tf32.rungs import MMA_SYNC as MMA_SYNC_TF32
 
@@ -114,15 +113,6 @@ def test_lines_are_read_in_place():
     for step in (1, 17, 2**33):  # to a next line, where there is none
         assert lines(matrix.flatten()[:16].as_strided((1, 16), (step, 1)), 1)[1:] == (True, 16, 0, 16), step
     assert lines(matrix[0, :1].as_strided((1, 1), (2**33, 2**33)), 1)[1:] == (True, 1, 0, 2)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("large", [False, True])
-def test_both_sizes_of_wmma(dtype, large, monkeypatch):
-    monkeypatch.setattr(_shared, "fills_gpu", lambda a, tiles: large)
-    for m, n, k in ((129, 144, 80), (70, 131, 17)):
-        a, b = integers(m, k, dtype), integers(k, n, dtype, seed=1)
-        assert torch.equal(ops.matmul(a, b, rung="k12"), product(a, b))
 
 
 @pytest.mark.parametrize(

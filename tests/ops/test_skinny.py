@@ -18,7 +18,7 @@ from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import addressable, flags, tma_operand
 from warpwise.gemm.time_model import Product
 from warpwise.ops.matmul import _triton, k16_skinny, k21_few_rows
-from warpwise.ops.matmul.model import FAMILIES
+from warpwise.ops.matmul.rungs import FAMILIES
 from warpwise.ops.matmul_tf32 import k03_skinny as tf32_skinny
 from warpwise.ops.scaled_matmul import k03_skinny as fp8_skinny
 
@@ -105,10 +105,10 @@ def test_what_hopper_rungs_refuse():
         assert op.refusal(rung, a, b) is None
         assert rung.limits(a, b) is None
         assert rung.limits(a, b[:, :23]) is None, "rows of a wider matrix"
-        assert "takes an a whose rows or columns begin on 16 bytes, not k = 39" in rung.limits(
+        assert "takes a whose rows or columns begin on 16 bytes" in rung.limits(
             torch.empty(3, 39, dtype=torch.half), b[:39]
         )
-        assert "takes a b whose rows or columns begin on 16 bytes" in rung.limits(
+        assert "takes b whose rows or columns begin on 16 bytes" in rung.limits(
             a, torch.empty(40, 23, dtype=torch.half)
         )
         with pytest.raises(ValueError, match="expected a configuration of the form"):

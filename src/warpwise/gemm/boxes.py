@@ -100,8 +100,3 @@ def descriptor(matrices: torch.Tensor, box: Sequence[int]) -> Any:
     if transposed(matrices):
         shape[-2:], rows, columns = shape[:-3:-1], columns, rows
     return TensorDescriptor(matrices, shape, [*outer, pitch, step], [*(1 for _ in outer), rows, columns])
-
-
-def row_major_by_tma(matrix: torch.Tensor) -> bool:
-    """True if ``matrix`` is row-major and TMA can address it."""
-    return matrix.dim() == 2 and not transposed(matrix) and tma_limit("matrix", matrix) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -36,14 +36,6 @@ HALF = parsed(
 TF32 = parsed("64x64x32_w32x32_s4", "64x64x32_w32x32_s8", "128x64x32_w32x32_s4", "64x128x32_w32x32_s4")
 
 
-def operand_lines(a: torch.Tensor, b: torch.Tensor, config: str, tensor_cores: bool) -> tuple[Lines, Lines]:
-    """Copies of operands that are transposed on the way to shared memory have 4 bytes."""
-    tile = GemmConfig.parse(config)
-    transposes = not tensor_cores and tile.k_groups == tile.products == 1
-    left, right = (one._replace(word=4) if transposes and one.k_major else one for one in (lines(a, 1), lines(b, 0)))
-    return left, right
-
-
 def _k_vectors(a: torch.Tensor, b: torch.Tensor) -> bool:
     """True if both operands are K-major and aligned to 16 bytes, as the tiles ``K_GROUPS`` copy them."""
     return a.dim() == 2 and all(one.k_major and one.word == 16 for one in (lines(a, 1), lines(b, 0)))
@@ -58,12 +50,23 @@ def shared(tile: GemmConfig, size: int, tensor_cores: bool) -> int:
     return max(tile.ring_bytes(size, alignment=0, barriers=0, padding=padding), tile.m * (tile.n + 8) * 4)
 
 
+class Configured(NamedTuple):
+    """A kernel with its template arguments and grid; its operands, and the arguments m, n, k and tile rows."""
+
+    launch: Any
+    left: Lines
+    right: Lines
+    sizes: tuple[int, int, int, int]
+
+
 def configured(
-    module: cuda.Module, kernel: str, left: Lines, right: Lines, c: torch.Tensor, shape: Shape, config: str,
+    module: cuda.Module, kernel: str, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, config: str,
     tensor_cores: bool, *more: Any,
-) -> tuple[Any, int]:  # fmt: skip
-    """``kernel`` with its template arguments and grid, and the number of tile rows. ``more``: further arguments."""
-    tile, size = GemmConfig.parse(config), c.element_size()
+) -> Configured:  # fmt: skip
+    """``kernel`` of ``module`` for c = a b. ``more``: further template arguments."""
+    tile, shape, size = GemmConfig.parse(config), Shape.of(a, b), c.element_size()
+    transposes = not tensor_cores and tile.k_groups == tile.products == 1  # on the way to shared memory: 4 bytes
+    left, right = (one._replace(word=4) if transposes and one.k_major else one for one in (lines(a, 1), lines(b, 0)))
     aligned = shape.n % 4 == 0 and c.data_ptr() % (4 * size) == 0
     loop = f"MmaMainLoop<{cuda.ctype(c.dtype)}, " if tensor_cores else "SimtMainLoop<"
     if tile.products > 1:
@@ -79,7 +82,8 @@ def configured(
     memory = shared(tile, size, tensor_cores)
     if tile.cluster_splits <= NEIGHBOURS:
         memory = even_shared(c, grid[0] * grid[1], memory)
-    return module[f"{kernel}<{template}>"][grid, tile.threads, memory], tiles_m
+    launch = module[f"{kernel}<{template}>"][grid, tile.threads, memory]
+    return Configured(launch, left, right, (shape.m, shape.n, shape.k, tiles_m))
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
@@ -128,16 +132,14 @@ def rung(folder: Path, name: str, dtypes: Sequence[torch.dtype], tf32: bool = Fa
     module = cuda.load(folder / f"{name}.cu")
 
     def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, config: str | None = None) -> None:
-        shape, tensor_cores = Shape.of(a, b), tf32 or a.dtype != torch.float32
-        chosen = config or configs(a, b, tf32)[0]
-        left, right = operand_lines(a, b, chosen, tensor_cores)
-        kernel, tiles_m = configured(
-            module, "warpwise::gemm::cluster_split_k", left, right, c, shape, chosen, tensor_cores
+        chosen, tensor_cores = config or configs(a, b, tf32)[0], tf32 or a.dtype != torch.float32
+        kernel, left, right, sizes = configured(
+            module, "warpwise::gemm::cluster_split_k", a, b, c, chosen, tensor_cores
         )
         kernel(
             *(cuda.strided(left.matrices), left.stride, left.batch_stride),
             *(cuda.strided(right.matrices), right.stride, right.batch_stride),
-            *(cuda.out(c), *shape[1:], tiles_m),
+            *(cuda.out(c), *sizes),
         )
 
     return make_rung(

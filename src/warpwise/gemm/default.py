@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 
@@ -21,17 +21,30 @@ def default_of(
     ``names`` are rungs, those with the largest tiles first. Of the rungs that take the arguments, the default is the
     first one if C has a tile of 128 x 128 for at least three quarters of the SMs, else the last one; None without any.
     """
-    candidates = [next(rung for rung in rungs if rung.name == name) for name in names]
+    candidates = _named(rungs, names)
 
     def default(*args: object) -> str | None:
         a, b = operands(*args)
         shape = Shape.of(a, b)
         tiles = shape.batch * cdiv(shape.m, SIDE) * cdiv(shape.n, SIDE)
         fills = 4 * tiles >= 3 * sm_count(a)
-        for rung in candidates if fills else reversed(candidates):
-            taken = rung.dtypes is None or a.dtype in rung.dtypes
-            if taken and (a.is_meta or a.device.type in rung.devices) and rung.limits(*args) is None:
-                return rung.name
-        return None
+        return _taking(candidates if fills else reversed(candidates), a, args)
 
     return default
+
+
+def first_of(rungs: Sequence[Rung], *names: str) -> Callable[..., str | None]:
+    """``default`` of an operation: the first of ``names`` that takes the arguments, or None."""
+    return lambda *args: _taking(_named(rungs, names), args[0], args)
+
+
+def _named(rungs: Sequence[Rung], names: Sequence[str]) -> list[Rung]:
+    return [next(rung for rung in rungs if rung.name == name) for name in names]
+
+
+def _taking(rungs: Iterable[Rung], like: torch.Tensor, args: Sequence[object]) -> str | None:
+    for rung in rungs:
+        taken = rung.dtypes is None or like.dtype in rung.dtypes
+        if taken and (like.is_meta or like.device.type in rung.devices) and rung.limits(*args) is None:
+            return rung.name
+    return None

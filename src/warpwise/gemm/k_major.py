@@ -1,4 +1,4 @@
-"""int8 products by wgmma, which reads only K-major 1-byte operands: the transposes and the launch."""
+"""Transposes for wgmma, which reads 1-byte and 4-byte operands K-major only, and for loads by TMA."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.config import GemmConfig
-from warpwise.gemm.limits import GRID_Y, requires_hopper, requires_k, size_limit
-from warpwise.gemm.operands import flags, on_16_bytes, sizes
-from warpwise.operation import cdiv, sm_count
+from warpwise.gemm.limits import GRID_Y, hopper_limits
+from warpwise.operation import cdiv
 
 TRANSPOSE = cuda.load(Path(cuda.__file__).parent / "include/warpwise/core/gemm_transpose.cuh")
-INT8 = GemmConfig.parse("128x256x128_s4_c2x1")
 
 
 def transposed(matrix: torch.Tensor) -> torch.Tensor:
@@ -38,25 +35,8 @@ def transposed_words(lines: torch.Tensor, side: int = 32) -> torch.Tensor:
     return to[:, :rows]
 
 
-def launch_clusters(module: cuda.Module, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
-    """Launch the kernel of k19 of matmul, for K-major a (M, K) and b (N, K), in clusters of two blocks."""
-    (m, k), n = a.shape, b.shape[0]
-    pairs, columns = INT8.tiles(m, n)
-    clusters = min(pairs * columns, max(1, sm_count(a) // 2))
-    by_tma = on_16_bytes(c)
-    map_a, map_b = (cuda.tensor_map(operand, (128, 128)) for operand in (a, b))
-    map_c, rows = (cuda.tensor_map(c, (64, 32)), None) if by_tma else (map_a, cuda.out(c))
-    kernel = module[f"matmul_warpgroups_int8<{flags(by_tma)}>"]
-    kernel[INT8.launch(clusters)](map_a, map_b, map_c, rows, m, n, k, pairs, columns, 8)
-
-
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """The limits: a Hopper GPU, and rows of A, of the transpose of B and of C that TMA can address."""
-    m, n, k = sizes(a, b)
-    if reason := requires_hopper(a) or requires_k(k):
-        return reason
-    if n % 4 or k % 16:
-        return f"takes n in multiples of 4 and k of 16, whose rows begin on 16 bytes, not n = {n} and k = {k}"
-    if (longest := max(m, k)) > 32 * GRID_Y:
+    """The limits: a Hopper GPU, and the grid of the transposing kernel."""
+    if (longest := max(a.shape)) > 32 * GRID_Y:
         return f"takes m and k up to {32 * GRID_Y} (the transposing kernel's grid.y is 16 bits), not {longest}"
-    return size_limit(a, b)
+    return hopper_limits(a, b)

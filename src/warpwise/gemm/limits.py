@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from warpwise.gemm.operands import Shape, sizes
+from warpwise.gemm.operands import Shape, addressable_view, sizes
 from warpwise.operation import cdiv, sm_count
 
 MAX_SIZE = 2**31 - 1024  # indices of rows, columns and k are 32 bits and reach up to a tile past the end
@@ -40,18 +40,20 @@ def requires_hopper(tensor: torch.Tensor, because: str = "wgmma exists there alo
     return None
 
 
-def requires_tma(tensor: torch.Tensor) -> str | None:
-    """The reason why the tensor's GPU cannot run a kernel with TMA loads, or None. CPU and meta tensors give None."""
-    if tensor.is_cuda and torch.cuda.get_device_capability(tensor.device) < (9, 0):
-        return "takes a GPU of compute capability 9.0 or above, which has TMA"
+def requires_capability(tensor: torch.Tensor, major: int, minor: int, because: str) -> str | None:
+    """The reason why the tensor's GPU cannot run a kernel for this compute capability and later ones, or None."""
+    if tensor.is_cuda and torch.cuda.get_device_capability(tensor.device) < (major, minor):
+        return f"takes a GPU of compute capability {major}.{minor} or later{because}"
     return None
+
+
+def requires_tma(tensor: torch.Tensor) -> str | None:
+    return requires_capability(tensor, 9, 0, ", which has TMA")
 
 
 def requires_ampere(tensor: torch.Tensor) -> str | None:
-    """The message that the tensor's GPU has no cp.async and no mma.sync of these types, or None."""
-    if tensor.is_cuda and torch.cuda.get_device_capability(tensor.device) < (8, 0):
-        return "takes a GPU of compute capability 8.0 or later"
-    return None
+    """For cp.async and mma.sync of these types."""
+    return requires_capability(tensor, 8, 0, "")
 
 
 def requires_k(k: int) -> str | None:
@@ -93,9 +95,17 @@ def hopper_limits(a: torch.Tensor, b: torch.Tensor, *rest: object) -> str | None
     return requires_hopper(a) or requires_k(a.shape[1]) or size_limit(a, b)
 
 
-def rows_limit(m: int, n: int, k: int, rows: int) -> str | None:
-    """The limit of a grid whose y dimension counts blocks of ``rows`` rows."""
-    return grid_y_limit(m, rows, "rows") or sizes_limit(m=m, n=n, k=k)
+def copyable_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """The limits of kernels for Hopper, and 2-byte operands that TMA can address in place or in a row-major copy."""
+    if reason := requires_hopper(a) or requires_k(a.shape[1]):
+        return reason
+    for name, matrix in (("a", a), ("b", b)):
+        if matrix.shape[1] % 8 and addressable_view(matrix) is None:
+            return (
+                f"takes {name} whose rows or columns begin on 16 bytes, or can be copied so, "
+                f"not shape {tuple(matrix.shape)} with strides {matrix.stride()}"
+            )
+    return size_limit(a, b)
 
 
 def tiles_limit(tiles: int, **named: int) -> str | None:

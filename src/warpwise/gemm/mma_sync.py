@@ -10,7 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.gemm.config import GemmConfig, chosen, names
 from warpwise.gemm.limits import grid_of_tiles, requires_ampere, shared_bytes
-from warpwise.gemm.operands import describe, flags, lines, sizes
+from warpwise.gemm.operands import describe, flags, lines, on_16_bytes, sizes
 from warpwise.gemm.time_model import MMA, MMA_TF32, Product
 from warpwise.operation import sm_count
 
@@ -50,21 +50,11 @@ class MmaSync(NamedTuple):
         tile, size = chosen("matmul", config, fitting(self.candidates, a, b)), a.element_size()
         resident = resident_blocks(tile, size)
         left, right = lines(a, 1), lines(b, 0)
-        numbers = (
-            cuda.ctype(a.dtype),
-            cuda.ctype(c.dtype),
-            tile.m,
-            tile.n,
-            *tile.warps,
-            tile.k * size,
-            tile.stages,
-            resident,
-        )
-        aligned = c.shape[1] * c.element_size() % 16 == 0 and c.data_ptr() % 16 == 0
-        words = (flags(left.k_major, right.k_major), str(left.word), str(right.word), flags(aligned))
+        numbers = ", ".join(map(str, (tile.m, tile.n, *tile.warps, tile.k * size, tile.stages, resident)))
+        lines_of = f"{flags(left.k_major, right.k_major)}, {left.word}, {right.word}, {flags(on_16_bytes(c))}"
         rows, columns = tile.tiles(m, n)
         blocks = min(rows * columns, sm_count(a) * resident)
-        kernel = self.module[f"matmul_mma_sync<{', '.join((*map(str, numbers), *words))}>"]
+        kernel = self.module[f"matmul_mma_sync<{cuda.ctype(a.dtype)}, {cuda.ctype(c.dtype)}, {numbers}, {lines_of}>"]
         kernel[blocks, tile.threads, tile.ring_bytes(size, 0, 0)](
             *(cuda.strided(left.matrices), left.stride, cuda.strided(right.matrices), right.stride),
             *(cuda.out(c), m, n, k, rows, columns, 8),

@@ -228,10 +228,8 @@ def _load(folder: Path, device: Device) -> dict[str, Any]:
     files = [folder / device.file, *sorted(folder.glob("*.json"))]
     for data in (json.loads(file.read_text()) for file in files if file.exists()):
         about = Device(**data["device"])
-        if about.name == device.name or (about.target, about.multiprocessors) == (
-            device.target,
-            device.multiprocessors,
-        ):
+        alike = (about.target, about.multiprocessors) == (device.target, device.multiprocessors)
+        if alike or about.name == device.name:
             named = {
                 dtype: {name: Coefficients(**values) for name, values in kernels.items()}
                 for dtype, kernels in data["coefficients"].items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -52,35 +53,32 @@ def padded(*matrices: torch.Tensor) -> list[torch.Tensor]:
     return copies
 
 
+def in_place_or_padded(views: Sequence[torch.Tensor], ready: Sequence[bool]) -> list[torch.Tensor]:
+    """The views that are ``ready``, and ``padded`` copies in place of the others."""
+    to_copy = [view for view, is_ready in zip(views, ready, strict=True) if not is_ready]
+    copies = iter(padded(*to_copy) if to_copy else ())
+    return [view if is_ready else next(copies) for view, is_ready in zip(views, ready, strict=True)]
+
+
 def tma_operands(*matrices: torch.Tensor) -> list[tuple[torch.Tensor, bool]]:
     """For each matrix a tensor that TMA can read, a view or a padded copy, and True if it is the transpose."""
-    found: list[tuple[torch.Tensor, bool]] = []
-    to_copy = []
-    for at, matrix in enumerate(matrices):
-        view = addressable_view(matrix)
-        if view is None:
-            to_copy.append(at)
-        found.append(view or dense(matrix))
-    if to_copy:
-        for at, copy in zip(to_copy, padded(*(found[at][0] for at in to_copy)), strict=True):
-            (rows, length), transposed = found[at][0].shape, found[at][1]
-            found[at] = copy[:rows, :length], transposed
-    return found
+    in_place = [addressable_view(matrix) for matrix in matrices]
+    views = [found or dense(matrix) for found, matrix in zip(in_place, matrices, strict=True)]
+    made = in_place_or_padded([view for view, _ in views], [found is not None for found in in_place])
+    return [
+        (lines[: view.shape[0], : view.shape[1]], transposed)
+        for lines, (view, transposed) in zip(made, views, strict=True)
+    ]
 
 
 def k_major_operands(*matrices: torch.Tensor) -> list[torch.Tensor]:
     """Matrices (rows, K) of bytes, K-major with rows on 16 bytes: in place, copied, or transposed."""
     views = [dense(matrix) for matrix in matrices]
     ready = [transposable(view) if transposed else on_16_bytes(view) for view, transposed in views]
-    to_copy = [at for at, is_ready in enumerate(ready) if not is_ready]
-    copies = dict(zip(to_copy, padded(*(views[at][0] for at in to_copy)), strict=True)) if to_copy else {}
     found = []
-    for at, (view, transposed) in enumerate(views):
+    for lines, (view, transposed) in zip(in_place_or_padded([view for view, _ in views], ready), views, strict=True):
         rows, length = view.shape
-        if transposed:
-            found.append(k_major.transposed(copies.get(at, view))[:length, :rows])
-        else:
-            found.append(copies[at][:rows, :length] if at in copies else view)
+        found.append(k_major.transposed(lines)[:length, :rows] if transposed else lines[:rows, :length])
     return found
 
 

@@ -28,26 +28,14 @@ def without_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) ->
     return _in_precision("ieee", product, a, *rest)
 
 
-def planned_without_tf32(
-    product: Callable[..., Result], like: torch.Tensor, aten: str | None = None
+def planned_product(
+    product: Callable[..., Result], like: torch.Tensor, aten: str | None = None, precision: Precision = "ieee"
 ) -> Callable[..., Result]:
-    """``product`` without TF32 for arguments with the dtype and device of ``like``, with the least host time.
+    """``product`` without TF32, or with "tf32", for arguments with the dtype and device of ``like``, with the least
+    host time.
 
     ``aten`` is the operator of ATen that computes the same, "mm", "mv", "bmm" or "addmm": it is called in C++.
     """
-    return _planned("ieee", product, like, aten)
-
-
-def planned_with_tf32(
-    product: Callable[..., Result], like: torch.Tensor, aten: str | None = None
-) -> Callable[..., Result]:
-    """``product`` with TF32 for arguments with the dtype and device of ``like``, with the least host time."""
-    return _planned("tf32", product, like, aten)
-
-
-def _planned(
-    precision: Precision, product: Callable[..., Result], like: torch.Tensor, aten: str | None
-) -> Callable[..., Result]:
     library = fastcall.library()
     fastest = product if library is None or aten is None else library.Aten(aten, product)
     if like.dtype is not torch.float32 or not like.is_cuda:
@@ -55,11 +43,6 @@ def _planned(
     if library is not None:
         return library.InPrecision(fastest, precision == "tf32")
     return functools.partial(_in_precision, precision, product)
-
-
-def with_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) -> Result:
-    """``product(a, *rest)`` with TF32, on a GPU that has it."""
-    return _in_precision("tf32", product, a, *rest)
 
 
 def _in_precision(precision: Precision, product: Callable[..., Result], a: torch.Tensor, *rest: Any) -> Result:

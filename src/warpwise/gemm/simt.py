@@ -8,6 +8,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm.config import GemmConfig
+from warpwise.gemm.limits import grid_of_tiles, requires_hopper, requires_k
 
 TMA, MN_MAJOR, K_MAJOR = (f"warpwise::{name}" for name in ("kTma", "kMnMajor", "kKMajor"))
 
@@ -46,6 +47,12 @@ def operand(lines: torch.Tensor, matrix: int = 0) -> Operand:
         return Operand(lines, K_MAJOR, along_extent, matrix)
     aligned = along_depth % 4 == 0 and along_depth >= extent and lines.data_ptr() % 16 == 0 and matrix % 4 == 0
     return Operand(lines, TMA if aligned else MN_MAJOR, along_depth, matrix)
+
+
+def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """A Hopper GPU, and a grid of tiles."""
+    reason = requires_hopper(a, "setmaxnreg and TMA exist there alone") or requires_k(a.shape[-1])
+    return reason or grid_of_tiles(a, b)
 
 
 def kernel(name: str, tile: GemmConfig, a: Operand, b: Operand) -> tuple[str, tuple[Any, ...]]:

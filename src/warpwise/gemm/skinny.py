@@ -54,8 +54,3 @@ def reduction(c: torch.Tensor, tile: GemmConfig, tiles: int) -> tuple[torch.Tens
         return None, None
     sums = tiles * tile.splits * groups(tile) * GROUP_COLUMNS * tile.n
     return c.new_empty(sums, dtype=torch.float32), semaphores(c, tiles * owners(tile))
-
-
-def aligned(c: torch.Tensor) -> bool:
-    """True if rows of a contiguous ``c`` of 2-byte elements begin on 16 bytes."""
-    return c.shape[1] % 8 == 0 and c.data_ptr() % 16 == 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from warpwise.gemm.cases import product_cases
 from warpwise.gemm.model import Model
 from warpwise.gemm.operands import describe
 from warpwise.operation import Case, Tables
@@ -22,24 +23,20 @@ _WIDTHS = {
 }
 
 
-def _case(name: str, m: int, n: int, k: int) -> Case:
-    return Case(name, {"m": m, "n": n, "k": k})
-
-
-SIZES = (
-    *(
-        _case(f"cube_{side}", side, side, side)
-        for side in (128, 256, 512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 16384)
-    ),
-    *(_case(f"tokens_{m}_{name}", m, n, k) for name, (n, k) in _WIDTHS.items() for m in (1, 16, 64, 256, 2048)),
-    *(_case(f"shallow_{side}", side, side, 512) for side in (1024, 2048, 4096, 8192)),
-    *(_case(f"deep_{side}", side, side, 16384) for side in (128, 256, 512, 1024, 2048)),
-    *(_case(f"tall_{n}", 16384, n, 4096) for n in (64, 256, 1024)),
-    _case("vocabulary", 512, 128256, 4096),
-    *(_case(f"ragged_{side}", side, side, side) for side in (255, 1023, 2047, 4095, 8191)),
-    _case("ragged_oblong", 1000, 3000, 777),
-    _case("ragged_half", 2047, 1023, 4095),
-    _case("ragged_tokens", 33, 4097, 4095),
+_CUBES = (128, 256, 512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 16384)
+SIZES = product_cases(
+    {
+        **{f"cube_{side}": (side, side, side) for side in _CUBES},
+        **{f"tokens_{m}_{name}": (m, n, k) for name, (n, k) in _WIDTHS.items() for m in (1, 16, 64, 256, 2048)},
+        **{f"shallow_{side}": (side, side, 512) for side in (1024, 2048, 4096, 8192)},
+        **{f"deep_{side}": (side, side, 16384) for side in (128, 256, 512, 1024, 2048)},
+        **{f"tall_{n}": (16384, n, 4096) for n in (64, 256, 1024)},
+        "vocabulary": (512, 128256, 4096),
+        **{f"ragged_{side}": (side, side, side) for side in (255, 1023, 2047, 4095, 8191)},
+        "ragged_oblong": (1000, 3000, 777),
+        "ragged_half": (2047, 1023, 4095),
+        "ragged_tokens": (33, 4097, 4095),
+    }
 )
 
 

@@ -276,4 +276,4 @@ def floats_by_word(product: Product, kind: str) -> tuple[int, int]:
 OVERLAPPED = Family(persistent, like="k17_overlapped_epilogue")
 STREAM_K = Family(persistent, units="stream-K")
 MMA, MMA_TF32 = Family(of_warps, own_words), Family(of_warps, own_words, units="tf32")
-CLUSTER_SPLIT_K = Family(of_warps, floats_by_word, like="k25_cluster_split_k")
+CLUSTER_SPLIT_K = Family(of_warps, floats_by_word, like="k12_cluster_split_k")

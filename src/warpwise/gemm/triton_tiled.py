@@ -1,8 +1,8 @@
 """Products in Triton by masked loads, in any layout: each program computes one tile of C.
 
-A program's tile is of one matrix of a batch, or of one split of K. Matrices follow each other, so few of them are in
-flight and stay in L2; tiles of a matrix are in grouped raster order, in which the tiles in flight share GROUP tile rows
-of A and few tile columns of B; the splits of a tile are neighbours.
+A program's tile is of one matrix of a batch, of one split of K, or of one group of A's rows. Matrices follow each
+other, so few of them are in flight and stay in L2; tiles of a matrix are in grouped raster order, in which the tiles in
+flight share GROUP tile rows of A and few tile columns of B; the splits of a tile are neighbours.
 """
 
 import torch
@@ -11,6 +11,7 @@ import triton.language as tl
 from warpwise import triton as wt
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.operands import Shape
+from warpwise.gemm.triton_groups import at, heights
 from warpwise.operation import cdiv
 from warpwise.triton import lib
 
@@ -33,10 +34,12 @@ def gemm_tiled(
     b_row,
     b_column,
     splits,
+    groups,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
     GROUP: tl.constexpr,
+    GROUPS: tl.constexpr,
     BATCHED: tl.constexpr,
     BY_ROW: tl.constexpr,
     BF16X3: tl.constexpr,
@@ -44,15 +47,28 @@ def gemm_tiled(
     """a: (batch, m, k), b: (batch, k, n), with strides of matrix, row and column in elements; c: (batch, m, n), or
     (splits, m, n) the sums of each split of K, row-major. ends: (batch,), where K of each matrix ends and the next one
     begins, or None; a and b then have K of all. scale_a, scale_b: float32, one each, or (m,) and (n,) if BY_ROW, or
-    None.
+    None. Grid: batch * cdiv(m, BLOCK_M) * cdiv(n, BLOCK_N) * splits programs. Splits differ by at most one k-tile.
 
-    Grid: batch * cdiv(m, BLOCK_M) * cdiv(n, BLOCK_N) * splits programs. Splits differ by at most one k-tile.
+    GROUPS, a power of two above ``groups``, or 0: ends: (groups,), where each group of rows of a: (m, k) and of c: (m,
+    n) ends; b: (groups, k, n). Rows past the last end are zero. Grid: (cdiv(m, BLOCK_M) + groups + 1) * cdiv(n,
+    BLOCK_N) programs, the most tiles that any ends need; a program finds its group, or writes nothing.
     """
     tiles_m, tiles_n = tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N)
     split, tile = (tl.program_id(0) % splits).to(tl.int64), tl.program_id(0) // splits
-    matrix = (tile // (tiles_m * tiles_n)).to(tl.int64) if BATCHED else 0
-    tile_m, tile_n = lib.tile_index(tile % (tiles_m * tiles_n) if BATCHED else tile, tiles_m, tiles_n, GROUP)
-    if ends_ptr is not None:
+    if GROUPS > 0:
+        starts, group_ends, tiles, before = heights(ends_ptr, groups, m, BLOCK_M, GROUPS)
+        tile_m, tile_n = tile // tiles_n, tile % tiles_n
+        is_own = (before <= tile_m) & (tile_m < before + tiles)
+        matrix = at(is_own, tl.arange(0, GROUPS)).to(tl.int64)
+        first_row = at(is_own, starts) + (tile_m - at(is_own, before)) * BLOCK_M
+        end_row = at(is_own, group_ends)  # 0 if there is no tile
+    else:
+        matrix = (tile // (tiles_m * tiles_n)).to(tl.int64) if BATCHED else 0
+        tile_m, tile_n = lib.tile_index(tile % (tiles_m * tiles_n) if BATCHED else tile, tiles_m, tiles_n, GROUP)
+        first_row, end_row = tile_m * BLOCK_M, m
+    if GROUPS > 0:
+        begin, end = 0, tl.where(matrix < groups, k, 0)  # rows past the last end have no matrix
+    elif ends_ptr is not None:
         begin = tl.maximum(tl.load(ends_ptr + matrix - 1, mask=matrix > 0, other=0), 0)
         end = tl.minimum(tl.load(ends_ptr + matrix), k)
     else:
@@ -60,11 +76,11 @@ def gemm_tiled(
         begin = (k_tiles * split // splits * BLOCK_K).to(tl.int32)
         end = tl.minimum(k, (k_tiles * (split + 1) // splits * BLOCK_K).to(tl.int32))
 
-    rows = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)
+    rows = (first_row + tl.arange(0, BLOCK_M)).to(tl.int64)
     columns = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N)).to(tl.int64)
     k_offsets = tl.arange(0, BLOCK_K)
     k_indices = begin + k_offsets.to(tl.int64)
-    row_mask, column_mask = rows[:, None] < m, columns[None, :] < n
+    row_mask, column_mask = rows[:, None] < end_row, columns[None, :] < n
     a_ptrs = a_ptr + matrix * a_matrix + rows[:, None] * a_row + k_indices[None, :] * a_column
     b_ptrs = b_ptr + matrix * b_matrix + k_indices[:, None] * b_row + columns[None, :] * b_column
 
@@ -84,7 +100,8 @@ def gemm_tiled(
         accumulator *= tl.load(scale_a_ptr + rows, mask=rows < m, other=0.0)[:, None] * column_scales[None, :]
     elif scale_a_ptr is not None:
         accumulator *= tl.load(scale_a_ptr) * tl.load(scale_b_ptr)
-    to = c_ptr + ((matrix + split) * m + rows[:, None]) * n + columns[None, :]
+    c_row = rows if GROUPS > 0 else (matrix + split) * m + rows
+    to = c_ptr + c_row[:, None] * n + columns[None, :]
     tl.store(to, accumulator.to(c_ptr.dtype.element_ty), mask=row_mask & column_mask)
 
 
@@ -117,15 +134,19 @@ def launch(
     c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, tile: GemmConfig, *, ends: Optional = None,
     scales: tuple[Optional, Optional] = (None, None), bf16x3: bool = False,
 ) -> None:  # fmt: skip
-    """c = a b for matrices or batches; with splits of K, c (splits, m, n) receives their sums. ``ends``, ``scales``:
-    contiguous, see ``gemm_tiled``."""
-    batch, m, n, k = Shape.of(a, b) if ends is None else Shape(ends.shape[0], c.shape[1], c.shape[2], a.shape[1])
-    grid = (batch * cdiv(m, tile.m) * cdiv(n, tile.n) * tile.splits,)
+    """c = a b for matrices or batches; with splits of K, c (splits, m, n) receives their sums. ``scales``: contiguous,
+    see ``gemm_tiled``. ``ends``, contiguous: of K for c (matrices, m, n), of rows for c (m, n)."""
+    batch, m, n, k = Shape.of(a, b) if ends is None else Shape(c.shape[0], c.shape[-2], c.shape[-1], a.shape[1])
+    tiles_m, groups, padded_groups = cdiv(m, tile.m), 0, 0
+    if ends is not None and c.dim() == 2:
+        batch, groups = 1, ends.shape[0]
+        tiles_m, padded_groups = tiles_m + groups + 1, 1 << groups.bit_length()
     by_row = scales[0] is not None and scales[0].dim() == 2
-    gemm_tiled[grid](
-        *(a, b, c, ends, *scales, m, n, k, *_strides(a), *_strides(b), tile.splits),
+    gemm_tiled[(batch * tiles_m * cdiv(n, tile.n) * tile.splits,)](
+        *(a, b, c, ends, *scales, m, n, k, *_strides(a), *_strides(b), tile.splits, groups),
         GROUP=8,
-        BATCHED=batch > 1 or ends is not None,
+        GROUPS=padded_groups,
+        BATCHED=batch > 1 or (ends is not None and c.dim() == 3),
         BY_ROW=by_row,
         BF16X3=bf16x3,
         **tile.triton,

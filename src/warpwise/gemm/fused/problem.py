@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 import torch
 
 from warpwise import cuda
-from warpwise.gemm import cluster_split_k, limits, persistent
-from warpwise.gemm.fused import activation_number, k03_warpgroups
+from warpwise.gemm import cluster_split_k, persistent
+from warpwise.gemm.fused import activation_number, k02_warpgroups
 from warpwise.gemm.lazy import lazy_launch
-from warpwise.gemm.operands import HALVES, KERNEL_DTYPES, Shape, sizes
+from warpwise.gemm.limits import grid_y_of
+from warpwise.gemm.operands import HALVES, KERNEL_DTYPES, sizes
 from warpwise.operation import Op, Rung, make_rung
 
 HERE = Path(__file__).parent
-CLUSTER_SPLIT_K = cuda.load(HERE / "k04_cluster_split_k.cu")
+CLUSTER_SPLIT_K = cuda.load(HERE / "k03_cluster_split_k.cu")
 Optional = torch.Tensor | None
 
 
@@ -50,19 +51,17 @@ class Problem(NamedTuple):
 
 
 def cluster_split(problem: Problem, config: str | None) -> None:
-    """The launch of k04."""
+    """The launch of k03."""
     a, b, result, kept, bias, scale, activation, source, alpha, beta = problem
-    shape, tensor_cores = Shape.of(a, b), a.dtype != torch.float32
     chosen, number = config or cluster_split_k.configs(a, b)[0], activation_number(activation)
-    left, right = cluster_split_k.operand_lines(a, b, chosen, tensor_cores)
-    kernel, tiles_m = cluster_split_k.configured(
-        CLUSTER_SPLIT_K, "gemm_cluster_split_k", left, right, result, shape, chosen, tensor_cores, number
+    kernel, left, right, sizes = cluster_split_k.configured(
+        CLUSTER_SPLIT_K, "gemm_cluster_split_k", a, b, result, chosen, a.dtype != torch.float32, number
     )
     kernel(
         *(cuda.strided(left.matrices), left.stride, cuda.strided(right.matrices), right.stride),
         *(cuda.out(result), None if kept is None else cuda.out(kept), bias, scale),
         *(None if source is None else cuda.strided(source), *problem.source_strides),
-        *(1.0 if alpha is None else alpha, 1.0 if beta is None else beta, *shape[1:], tiles_m),
+        *(1.0 if alpha is None else alpha, 1.0 if beta is None else beta, *sizes),
     )
 
 
@@ -72,11 +71,11 @@ def rungs(
     warpgroup_limits: Callable[..., str | None],
     multiply: Op,
 ) -> tuple[Rung, ...]:
-    """k02, k03 and k04 of an operation: ``problem(outputs, *args)`` and ``operands(*args)`` convert its arguments.
+    """k01, k02 and k03 of an operation: ``problem(outputs, *args)`` and ``operands(*args)`` convert its arguments.
 
-    ``multiply`` is the matrix multiplication that k02 calls.
+    ``multiply`` is the matrix multiplication that k01 calls.
     """
-    triton_pass = lazy_launch(f"{__package__}.k02_triton_pass")
+    triton_pass = lazy_launch(f"{__package__}.k01_triton_pass")
 
     def of_problem(launch: Callable[..., None]) -> Callable[..., None]:
         return lambda outputs, *args, config=None: launch(problem(outputs, *args), config)
@@ -85,14 +84,14 @@ def rungs(
         return lambda *args: function(*operands(*args))
 
     return (
-        make_rung(HERE, "k02_triton_pass", "matmul's fastest product, then one pass over it",
+        make_rung(HERE, "k01_triton_pass", "matmul's fastest product, then one pass over it",
                   of_problem(lambda given, _: triton_pass(given, multiply)), dtypes=(torch.float32,),
-                  limits=of_operands(lambda a, b: limits.rows_limit(*sizes(a, b), rows=16)), strided=True),
-        make_rung(HERE, "k03_warpgroups",
+                  limits=of_operands(grid_y_of(16, dimension=0)), strided=True),
+        make_rung(HERE, "k02_warpgroups",
                   "Hopper in CUDA: an epilogue of few instructions, overlapped with the next tile's products",
-                  of_problem(k03_warpgroups.launch), dtypes=HALVES, limits=warpgroup_limits, strided=True,
+                  of_problem(k02_warpgroups.launch), dtypes=HALVES, limits=warpgroup_limits, strided=True,
                   configs=of_operands(persistent.configs)),
-        make_rung(HERE, "k04_cluster_split_k", cluster_split_k.IDEA, of_problem(cluster_split), dtypes=KERNEL_DTYPES,
+        make_rung(HERE, "k03_cluster_split_k", cluster_split_k.IDEA, of_problem(cluster_split), dtypes=KERNEL_DTYPES,
                   limits=of_operands(cluster_split_k.limits), strided=True,
                   configs=of_operands(cluster_split_k.configs)),
     )  # fmt: skip

@@ -65,7 +65,10 @@ def shown_first(collected: Collected) -> MeasuredPoint | None:
 
 def readme_notes(collected: Collected) -> ReadmeNotes:
     """The README and the notes of the operation."""
-    return read(collected.op.rungs[0].source.parent, collected.name) if collected.op.rungs else ReadmeNotes()
+    op = collected.op
+    if op.tables is not None and op.tables.folder is not None:
+        return read(op.tables.folder.parent, collected.name)
+    return read(op.rungs[0].source.parent, collected.name) if op.rungs else ReadmeNotes()
 
 
 def _stamp(collected: Collected, chosen: MeasuredPoint | None) -> str:

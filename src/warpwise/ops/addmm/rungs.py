@@ -30,7 +30,7 @@ def warpgroup_limits(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta
     """The limits: a Hopper GPU, operands that TMA can address, and an input that is a row, or a matrix for TMA."""
     if reason := boxes.warpgroup_limit(a, b):
         return reason
-    whole = input.shape == sizes(a, b)[:2] and boxes.row_major_by_tma(input)
+    whole = input.shape == sizes(a, b)[:2] and not boxes.transposed(input) and boxes.tma_limit("input", input) is None
     row = input.dim() > 0 and input.numel() == input.shape[-1] == b.shape[1] and input.is_contiguous()
     if beta == 0 or row or whole:
         return None
@@ -39,4 +39,4 @@ def warpgroup_limits(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta
 
 RUNGS = fused.rungs(problem, operands, warpgroup_limits, MATMUL)
 
-default = default_of(RUNGS, "k03_warpgroups", "k02_triton_pass", "k04_cluster_split_k", operands=operands)
+default = default_of(RUNGS, "k02_warpgroups", "k01_triton_pass", "k03_cluster_split_k", operands=operands)

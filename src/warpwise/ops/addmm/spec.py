@@ -9,7 +9,7 @@ import torch
 
 from warpwise.gemm.cases import CASES, TIMED, product_cases
 from warpwise.gemm.operands import KERNEL_DTYPES, check_operands
-from warpwise.gemm.precision import planned_without_tf32, without_tf32
+from warpwise.gemm.precision import planned_product, without_tf32
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
 
 
@@ -62,7 +62,7 @@ def eager_plan(
     input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float
 ) -> Callable[..., torch.Tensor]:
     if beta == alpha == 1 and not (a.is_cpu and a.dtype.itemsize == 2):
-        return planned_without_tf32(_plain_addmm, a, "addmm")
+        return planned_product(_plain_addmm, a, "addmm")
     return eager
 
 

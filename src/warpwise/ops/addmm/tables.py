@@ -11,7 +11,7 @@ from warpwise.gemm import operands, tables
 from warpwise.gemm.model import FALLBACK, Model
 from warpwise.gemm.time_model import CLUSTER_SPLIT_K, OVERLAPPED
 
-FAMILIES = {"k03_warpgroups": OVERLAPPED, "k04_cluster_split_k": CLUSTER_SPLIT_K}
+FAMILIES = {"k02_warpgroups": OVERLAPPED, "k03_cluster_split_k": CLUSTER_SPLIT_K}
 MODEL = Model("addmm", Path(__file__).parent / "model", FAMILIES, FALLBACK)
 
 

@@ -12,7 +12,6 @@
 #include <warpwise/sm90/warpgroup.cuh>
 
 #include <warpwise/sm90/gemm_simt.cuh>
-#include <warpwise/sm90/tma.cuh>
 
 namespace sm90 = warpwise::sm90;
 using warpwise::OperandLoad, warpwise::Operand, sm90::PipelineState, warpwise::Float4, sm90::TensorMap;

@@ -10,7 +10,6 @@ from warpwise import cuda
 from warpwise.gemm import simt
 from warpwise.gemm.boxes import one_matrix
 from warpwise.gemm.config import GemmConfig, chosen, parsed
-from warpwise.gemm.limits import grid_of_tiles, requires_hopper, requires_k
 from warpwise.gemm.operands import Shape
 from warpwise.operation import sm_count
 from warpwise.ops.batched_matmul._tables import FAMILIES
@@ -37,12 +36,6 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     WARP_SPECIALISED[kernel][blocks, THREADS, shared_bytes(tile)](
         *operands, cuda.out(c), batch, m, n, k, rows, columns, max(1, 1024 // tile.m)
     )
-
-
-def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """A Hopper GPU, and a grid of tiles."""
-    reason = requires_hopper(a, "setmaxnreg and TMA exist there alone") or requires_k(a.shape[-1])
-    return reason or grid_of_tiles(a, b)
 
 
 configs = FAMILIES["k03_warp_specialised"].configs(lambda product: CONFIGS)

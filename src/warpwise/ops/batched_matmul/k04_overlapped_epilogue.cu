@@ -5,9 +5,6 @@
 // all SMs store. Stores must therefore never pause: sums are rounded at once and stored box by box while k-tiles of
 // the next tile are loaded and multiplied.
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <warpwise/sm90/gemm_batched.cuh>
 
 namespace sm90 = warpwise::sm90;

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from warpwise.gemm import boxes, cluster_split_k
+from warpwise.gemm import boxes, cluster_split_k, simt
 from warpwise.gemm.default import default_of
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import grid_of_tiles
@@ -24,7 +24,7 @@ RUNGS = (
               limits=boxes.limits, configs=boxes.configs, strided=True),
     make_rung(HERE, "k03_warp_specialised",
               "Hopper: two blocks per SM, each with four producer warps and four consumer warps",
-              k03_warp_specialised.launch, dtypes=(torch.float32,), limits=k03_warp_specialised.limits,
+              k03_warp_specialised.launch, dtypes=(torch.float32,), limits=simt.limits,
               configs=k03_warp_specialised.configs, strided=True),
     make_rung(HERE, "k04_overlapped_epilogue",
               "Hopper: the epilogue overlaps the products of the next tile or matrix", k04_overlapped_epilogue.launch,

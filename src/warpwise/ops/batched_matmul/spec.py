@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from warpwise.gemm.operands import KERNEL_DTYPES, Shape, product_magnitude, product_reference
-from warpwise.gemm.precision import planned_without_tf32, without_tf32
+from warpwise.gemm.precision import planned_product, without_tf32
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
 
 OP = "batched_matmul"
@@ -55,7 +55,7 @@ def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def eager_plan(a: torch.Tensor, b: torch.Tensor) -> Callable[..., torch.Tensor]:
-    return planned_without_tf32(torch.bmm, a, "bmm") if a.dim() == b.dim() else eager
+    return planned_product(torch.bmm, a, "bmm") if a.dim() == b.dim() else eager
 
 
 def distinct(tensor: torch.Tensor) -> int:

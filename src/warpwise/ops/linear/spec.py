@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from warpwise.gemm.fused import ACTIVATIONS
 from warpwise.gemm.operands import KERNEL_DTYPES
-from warpwise.gemm.precision import planned_without_tf32, without_tf32
+from warpwise.gemm.precision import planned_product, without_tf32
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
 
 STEEPEST = 1.13  # the largest slope of gelu, by which it amplifies an error
@@ -125,16 +125,12 @@ def eager(*args: Any) -> Results:
 
     2-byte types on a CPU are computed in float32, because the operation does not round intermediate results.
     """
-    input, weight, bias, activation, residual, row_scale, return_preactivation = layer = Layer(*args)
-    halves = input.is_cpu and input.dtype.itemsize == 2
-    if activation is residual is row_scale is None and not halves:
-        output = without_tf32(functional.linear, input, weight, bias).contiguous()
-        return output, output.clone() if return_preactivation else None
-    if halves:
-        output, before = layer.to(torch.float32).computed()
+    if (single := in_one_call(*args)) is not None:
+        return without_tf32(single, *args)
+    input, return_preactivation = args[0], args[-1]
+    if _halves_on_cpu(input):
+        output, before = Layer(*args).to(torch.float32).computed()
         return output.to(input.dtype), before.to(input.dtype) if return_preactivation else None
-    if input.is_cuda and input.dtype in KERNEL_DTYPES and min(input.numel(), weight.numel()) > 0 and fuses(*args):
-        return without_tf32(fused_by_cublas, *args)
     output, before = without_tf32(lambda *args: Layer(*args).computed(), *args)
     kept = None
     if return_preactivation:
@@ -143,14 +139,21 @@ def eager(*args: Any) -> Results:
 
 
 def eager_plan(*args: Any) -> Callable[..., Results]:
-    layer = Layer(*args)
-    halves = layer.input.is_cpu and layer.input.dtype.itemsize == 2
-    if layer.activation is layer.residual is layer.row_scale is None and not (halves or layer.return_preactivation):
-        return planned_without_tf32(_plain_linear, layer.input)
-    on_gpu = layer.input.is_cuda and layer.input.dtype in KERNEL_DTYPES
-    if on_gpu and min(layer.input.numel(), layer.weight.numel()) > 0 and fuses(*args):
-        return planned_without_tf32(fused_by_cublas, layer.input)
-    return eager
+    single = in_one_call(*args)
+    return eager if single is None else planned_product(single, args[0])
+
+
+def in_one_call(*args: Any) -> Callable[..., Results] | None:
+    """The function of PyTorch that computes the whole layer, or None."""
+    input, weight, _, activation, residual, row_scale, return_preactivation = args
+    if activation is residual is row_scale is None and not (_halves_on_cpu(input) or return_preactivation):
+        return _plain_linear
+    on_gpu = input.is_cuda and input.dtype in KERNEL_DTYPES and min(input.numel(), weight.numel()) > 0
+    return fused_by_cublas if on_gpu and fuses(*args) else None
+
+
+def _halves_on_cpu(input: torch.Tensor) -> bool:
+    return input.is_cpu and input.dtype.itemsize == 2
 
 
 def _plain_linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *rest: Any) -> Results:

@@ -22,7 +22,7 @@ def _passes(kind: str) -> int:
     return sum(word in words for word in PASSES) + ("kept" in words and "gelu_tanh" in words)
 
 
-FAMILIES = {"k03_warpgroups": OVERLAPPED, "k04_cluster_split_k": CLUSTER_SPLIT_K}
+FAMILIES = {"k02_warpgroups": OVERLAPPED, "k03_cluster_split_k": CLUSTER_SPLIT_K}
 MODEL = Model("linear", Path(__file__).parent / "model", FAMILIES, FALLBACK, _passes)
 
 

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(2 * ROWS, 128 / ROWS) linear_backward(const fl
     block -= tiles * splits;
     const int row = block / tiles_k * ROWS, column = block % tiles_k * COLUMNS;
     OfInput loop;
-    loop.run(shared, dy, relu_output, n, w, k, row, column, m, k, 0, n);
+    loop.run(shared, dy, n, w, k, row, column, m, k, 0, n, relu_output);
     warpwise::mma::store<float, kAligned>(loop.sums, dx, m, k, row + loop.row, column + loop.column);
     return;
   }
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(2 * ROWS, 128 / ROWS) linear_backward(const fl
   const int row = tile / tiles_k * ROWS, column = tile % tiles_k * COLUMNS;
   const long long size = static_cast<long long>(n) * k;
   OfWeight loop;
-  loop.run(shared, dy, relu_output, n, x, k, row, column, n, k, begin, end);
+  loop.run(shared, dy, n, x, k, row, column, n, k, begin, end, relu_output);
   warpwise::mma::store<float, kAligned>(loop.sums, partials ? partials + split * size : dw, n, k, row + loop.row,
                                         column + loop.column);
 #pragma unroll

@@ -9,12 +9,10 @@
 // Elements of a subtile of a warp: 4 x 4 per lane.
 constexpr int kSubtileM = 16, kSubtileN = 32;
 
-constexpr int threads_of(int bm, int bn, int wm, int wn) { return (bm / wm) * (bn / wn) * 32; }
-
 // a: (m, k), b: (k, n), c: (m, n), row-major. ALIGNED: k and n are multiples of 4, and a, b, c are aligned to 4
 // elements. BM x BN: block tile of C; BK: k-tile; WM x WN: warp tile, WM * WN / 32 sums per thread. Grid: (cdiv(n,
 // BN), cdiv(m, BM)) blocks of THREADS.
-template <class T, int BM, int BN, int BK, int WM, int WN, bool ALIGNED, int THREADS = threads_of(BM, BN, WM, WN)>
+template <class T, int BM, int BN, int BK, int WM, int WN, bool ALIGNED, int THREADS = (BM / WM) * (BN / WN) * 32>
 __global__ void __launch_bounds__(THREADS, 2) matmul_warp_tile(const T* __restrict__ a, const T* __restrict__ b,
                                                                T* __restrict__ c, int m, int n, int k) {
   constexpr int kALoads = BM * BK / 4 / THREADS, kBLoads = BK * BN / 4 / THREADS;

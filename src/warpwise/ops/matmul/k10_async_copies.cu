@@ -9,15 +9,13 @@
 #include <cuda_pipeline.h>
 #include <warpwise/core/float4.cuh>
 
-constexpr int threads_of(int bm, int bn, int wm, int wn) { return (bm / wm) * (bn / wn) * 32; }
-
 // a: (m, k), b: (k, n), c: (m, n), row-major. ALIGNED: n is a multiple of 4, and b, c are 16-byte aligned. BM x BN:
 // block tile of C; BK: k-tile; WM x WN: warp tile, distributed in 4 x 4 elements over LM x (32 / LM) lanes. STAGED: C
 // is stored through shared memory by 16-byte stores, else element by element. Grid: tiles_m * tiles_n blocks, in
 // grouped raster order: groups of `group` rows of tiles, column by column within a group, for reuse in L2. Dynamic
 // shared memory: STAGES * BK * (BM + 4 + BN) * 4 bytes.
 template <int BM, int BN, int BK, int WM, int WN, int LM, int STAGES, int BLOCKS, bool STAGED, bool ALIGNED,
-          int THREADS = threads_of(BM, BN, WM, WN)>
+          int THREADS = (BM / WM) * (BN / WN) * 32>
 __global__ void __launch_bounds__(THREADS, BLOCKS) matmul_async_copies(const float* __restrict__ a,
                                                                        const float* __restrict__ b,
                                                                        float* __restrict__ c, int m, int n, int k,

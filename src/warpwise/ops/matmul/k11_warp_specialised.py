@@ -10,12 +10,10 @@ import torch
 from warpwise import cuda
 from warpwise.gemm import simt
 from warpwise.gemm.config import GemmConfig, chosen, parsed
-from warpwise.gemm.limits import grid_of_tiles, requires_hopper, requires_k
 from warpwise.gemm.operands import sizes
 from warpwise.gemm.simt import K_MAJOR, TMA, operand
-from warpwise.gemm.time_model import Product
+from warpwise.gemm.time_model import Family, Product, floats_by_word, partial_wave
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matmul.model import FAMILIES
 
 WARP_SPECIALISED = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -56,10 +54,6 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
         add[items * groups // 256, 256](sums, c, m, n, *order, whole, count, groups)
 
 
-def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    return requires_hopper(a, "setmaxnreg and TMA exist there alone") or requires_k(a.shape[1]) or grid_of_tiles(a, b)
-
-
 def best_splits(tile: GemmConfig, product: Product) -> list[int]:
     """1, and the three numbers of splits, with up to MOST_WAVES waves, for which the partial wave is shortest."""
     rows, columns = tile.tiles(product.m, product.n)
@@ -78,7 +72,7 @@ def candidates(product: Product) -> Iterator[GemmConfig]:
             yield tile._replace(splits=splits)
 
 
-FAMILY = FAMILIES["k11_warp_specialised"]
+FAMILY = Family(partial_wave, floats_by_word, launches=lambda config, kind: 1 + ("_p" in config))
 configs = FAMILY.configs(candidates)
 
 

@@ -13,12 +13,12 @@ import torch
 from warpwise import cuda
 from warpwise.gemm import skinny
 from warpwise.gemm.config import GemmConfig
-from warpwise.gemm.limits import HOPPER_SHARED, requires_hopper, requires_k, size_limit
-from warpwise.gemm.operands import addressable, addressable_view, flags, row_major_copy, sizes, tma_operand
+from warpwise.gemm.limits import HOPPER_SHARED
+from warpwise.gemm.operands import addressable, flags, on_16_bytes, row_major_copy, sizes, tma_operand
 from warpwise.gemm.skinny import owners, received, separate_buffer
-from warpwise.gemm.time_model import Product
+from warpwise.gemm.time_model import Family, Product
+from warpwise.gemm.time_model import skinny as skinny_geometry
 from warpwise.operation import cdiv
-from warpwise.ops.matmul.model import FAMILIES
 
 SKINNY = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -59,7 +59,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     tiles = tiles_m * cdiv(n, tile.m * across) * down * across
     kernel = SKINNY[kernel_name(a, tile, layouts)]
     kernel[tiles * tile.splits * tile.cluster_splits, 2 * tile.m + 32, shared_bytes(tile)](
-        *maps, cuda.out(c), *skinny.reduction(c, tile, tiles), skinny.aligned(c), m, n, k, tiles_m, tile.splits
+        *maps, cuda.out(c), *skinny.reduction(c, tile, tiles), on_16_bytes(c), m, n, k, tiles_m, tile.splits
     )
 
 
@@ -89,18 +89,6 @@ def operand_maps(
     a_map = cuda.tensor_map(read_a, ((BOX if a_mn_major else tile.n) // across, BOX), promotion=promotion)
     b_map = cuda.tensor_map(read_b, ((tile.m if b_k_major else BOX) // down, BOX), promotion=promotion)
     return (a_map, b_map), flags(not a_mn_major, b_k_major)
-
-
-def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """The limits: a Hopper GPU, and operands that TMA can address in place or in a row-major copy."""
-    _, n, k = sizes(a, b)
-    if reason := requires_hopper(a) or requires_k(k):
-        return reason
-    if addressable_view(a) is None and k % 8:
-        return f"takes an a whose rows or columns begin on 16 bytes, not k = {k} with strides {a.stride()}"
-    if addressable_view(b) is None and n % 8:
-        return f"takes a b whose rows or columns begin on 16 bytes, not n = {n} with strides {b.stride()}"
-    return size_limit(a, b)
 
 
 def candidates(product: Product) -> list[GemmConfig]:
@@ -143,7 +131,13 @@ def candidates_mn_major(product: Product) -> list[GemmConfig]:
     return [tile for tile in candidates(product._replace(m=max(BOX, product.m))) if tile.n % BOX == 0]
 
 
-K_MAJOR, MN_MAJOR = (FAMILIES["k16_skinny"].configs(tiles, MOST_CONFIGS) for tiles in (candidates, candidates_mn_major))
+def _reads_a(config: str, kind: str) -> bool:
+    """True if a is read in place: row-major, or column-major in boxes of 64 rows."""
+    return kind[0] == "n" or ("unaligned" not in kind and GemmConfig.parse(config).n % BOX == 0)
+
+
+FAMILY = Family(skinny_geometry, replayed=_reads_a)
+K_MAJOR, MN_MAJOR = (FAMILY.configs(tiles, MOST_CONFIGS) for tiles in (candidates, candidates_mn_major))
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:

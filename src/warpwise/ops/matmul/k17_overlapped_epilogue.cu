@@ -5,8 +5,6 @@
 // once with k-tiles already loaded; the rounded tile is stored box by box while wgmma, which needs no thread, runs.
 // wgmma reads 2-byte operands K-major or MN-major, so transposed views need no copy.
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <warpwise/sm90/gemm_store.cuh>
 
 namespace sm90 = warpwise::sm90;

@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.limits import requires_hopper, requires_k, size_limit
-from warpwise.gemm.operands import addressable_view, on_16_bytes, sizes, tma_operand
+from warpwise.gemm.limits import copyable_limits
+from warpwise.gemm.operands import on_16_bytes, sizes, tma_operand
 from warpwise.gemm.persistent import tile_scheduler
 
 OVERLAPPED_EPILOGUE = cuda.load(Path(__file__).with_suffix(".cu"))
@@ -16,34 +16,22 @@ Read = tuple[torch.Tensor, bool]
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    multiply(OVERLAPPED_EPILOGUE, c, a, b, tma_operand(a), tma_operand(b), config)
+    multiply(c, a, b, tma_operand(a), tma_operand(b), config)
 
 
-def multiply(
-    module: cuda.Module, c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, read_a: Read, read_b: Read,
-    config: str | None,
-) -> None:  # fmt: skip
+def multiply(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, read_a: Read, read_b: Read, config: str | None) -> None:
     """Launch the kernel for a and b as TMA reads them: a view or a copy, and True if it is the transpose."""
     chosen, geometry, tiles = tile_scheduler(a, b, config)
     by_tma = on_16_bytes(c)
     map_a, map_b = (cuda.tensor_map(matrix, (64, 64)) for matrix, _ in (read_a, read_b))
     map_c, rows = (cuda.tensor_map(c, (64, 64)), None) if by_tma else (map_a, cuda.out(c))
     name = "matmul_overlapped_epilogue" if chosen.blocks > 1 else "matmul_overlapped_epilogue_no_cluster"
-    kernel = module[f"{name}<{chosen.parameters(a.dtype, read_a[1], not read_b[1], by_tma)}>"]
+    kernel = OVERLAPPED_EPILOGUE[f"{name}<{chosen.parameters(a.dtype, read_a[1], not read_b[1], by_tma)}>"]
     kernel[geometry](map_a, map_b, map_c, rows, *sizes(a, b), *tiles)
 
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """The limits: a Hopper GPU, 16-byte aligned rows of C, operands that TMA can address in place or in a copy."""
-    _, n, k = sizes(a, b)
-    if reason := requires_hopper(a) or requires_k(k):
-        return reason
-    if n % 8:
-        return f"takes n in multiples of 8, so that rows of c begin on 16 bytes, not n = {n}"
-    for name, matrix, columns in (("a", a, k), ("b", b, n)):
-        if columns % 8 and addressable_view(matrix) is None:
-            return (
-                f"takes {name} whose rows or columns begin on 16 bytes, or can be copied so, "
-                f"not shape {tuple(matrix.shape)} with strides {matrix.stride()}"
-            )
-    return size_limit(a, b)
+    """The limits: 16-byte aligned rows of C, and those of operands that are loaded in place or copied."""
+    if b.shape[1] % 8:
+        return f"takes n in multiples of 8, so that rows of c begin on 16 bytes, not n = {b.shape[1]}"
+    return copyable_limits(a, b)

@@ -5,7 +5,6 @@
 // moves the operands twice, partly within L2: 4 x 33 MB at M = N = K = 4095 take 35 us at DRAM bandwidth, in addition
 // to 180 us of multiplication.
 
-// The kernels are those of k17 and k19.
+// The kernel is that of k17.
 
 #include "k17_overlapped_epilogue.cu"
-#include "k19_warpgroups_int8.cu"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import torch
 
+from warpwise.gemm import simt
 from warpwise.gemm.k_major import transposed_words
 from warpwise.gemm.operands import sizes
-from warpwise.gemm.padding import padded
+from warpwise.gemm.padding import in_place_or_padded
 from warpwise.gemm.simt import K_MAJOR, MN_MAJOR, operand
+from warpwise.gemm.time_model import Family, Product, partial_wave
 from warpwise.ops.matmul import k11_warp_specialised as k11
 from warpwise.ops.matmul.k11_warp_specialised import contiguous_rows, loaded_by_tma
-from warpwise.ops.matmul.model import FAMILIES
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
@@ -19,12 +20,8 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     pad_a, pad_b = copies(a, b)
     if pad_b and operand(b.t()).load == K_MAJOR:
         b, pad_b = transposed_words(b.t(), side=64), False
-    ragged = [matrix for matrix, pad in ((a.t(), pad_a), (b, pad_b)) if pad]
-    made = padded(*ragged) if ragged else []
-    if pad_b:
-        b = made.pop()[:k, :n]
-    if pad_a:
-        a = made.pop()[:k, :m].t()
+    left, right = in_place_or_padded((a.t(), b), (not pad_a, not pad_b))
+    a, b = left[:k, :m].t(), right[:k, :n]
     k11.launch(c, a, b, config or configs(a, b)[0])
 
 
@@ -34,10 +31,17 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
         return (
             "takes operands that must be transposed or copied for TMA; k11_warp_specialised takes these where they lie"
         )
-    return k11.limits(a, b)
+    return simt.limits(a, b)
 
 
-configs = FAMILIES["k22_pretransposed_b"].configs(k11.candidates)
+def b_transposed(product: Product, kind: str) -> int:
+    """The elements that are copied: a transposed b, and half of the operands if they are unaligned."""
+    padded = (product.m + product.n) * product.k // 2 if "unaligned" in kind else 0
+    return padded + (product.n * product.k if kind[1] == "t" else 0)
+
+
+FAMILY = Family(partial_wave, copied=b_transposed, launches=lambda config, kind: 2 + ("_p" in config))
+configs = FAMILY.configs(k11.candidates)
 
 
 def copies(a: torch.Tensor, b: torch.Tensor) -> tuple[bool, bool]:

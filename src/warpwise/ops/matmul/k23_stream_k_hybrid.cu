@@ -5,8 +5,6 @@
 // nearly the same k, so a read from DRAM serves several clusters through L2. The main loop is k17's;
 // sm90/gemm_stream_k.cuh has the tile scheduler, and the store that sends partial sums to the owner of a tile.
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <warpwise/sm90/gemm_stream_k.cuh>
 
 namespace sm90 = warpwise::sm90;

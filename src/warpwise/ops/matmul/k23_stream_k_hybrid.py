@@ -18,10 +18,9 @@ from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.gemm.config import GemmConfig, chosen
 from warpwise.gemm.operands import sizes, tma_operand
 from warpwise.gemm.persistent import CONFIGS
-from warpwise.gemm.time_model import Product
+from warpwise.gemm.time_model import STREAM_K, Product
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.matmul import k17_overlapped_epilogue as k17
-from warpwise.ops.matmul.model import FAMILIES
 
 STREAM_K_HYBRID = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -70,7 +69,7 @@ def candidates(product: Product) -> Iterator[GemmConfig]:
         yield from stream_k_configs(config, product.m, product.n, product.k, product.sms)
 
 
-configs = FAMILIES["k23_stream_k_hybrid"].configs(candidates, MOST_CONFIGS)
+configs = STREAM_K.configs(candidates, MOST_CONFIGS)
 
 
 def stream_k_configs(config: GemmConfig, m: int, n: int, k: int, sms: int) -> Iterator[GemmConfig]:

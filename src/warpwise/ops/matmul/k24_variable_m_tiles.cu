@@ -4,8 +4,6 @@
 // tiles and a row of 16 tiles of 128 x 256: 132 SMs compute four each. The main loop is k17's; sm90/gemm_variable_m.cuh
 // has the tile scheduler, and the store of tiles that are computed as C^T = B^T A^T.
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <warpwise/sm90/gemm_variable_m.cuh>
 
 namespace sm90 = warpwise::sm90;

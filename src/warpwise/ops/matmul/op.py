@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 
 from warpwise.gemm import gradients
+from warpwise.gemm.model import FALLBACK, Model
 from warpwise.gemm.tables import tables
 from warpwise.operation import Gradient, Op, register
-from warpwise.ops.matmul.model import MODEL
-from warpwise.ops.matmul.rungs import RUNGS, default
+from warpwise.ops.matmul.rungs import FAMILIES, HERE, RUNGS, default
 from warpwise.ops.matmul.spec import SPEC
 
 _GRADIENT = Gradient(
@@ -19,9 +18,8 @@ _GRADIENT = Gradient(
     saves=("a", "b"),
     eager_records=lambda a, b: gradients.eager_records(MATMUL, a, b),
 )
-MATMUL: Op = register(
-    Op(replace(SPEC, gradient=_GRADIENT), RUNGS, default, tables("matmul", Path(__file__).parent, MODEL))
-)
+MODEL = Model("matmul", HERE / "model", FAMILIES, FALLBACK)
+MATMUL: Op = register(Op(replace(SPEC, gradient=_GRADIENT), RUNGS, default, tables("matmul", HERE, MODEL)))
 _matmul = MATMUL.call
 
 

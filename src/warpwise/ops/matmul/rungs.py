@@ -8,14 +8,16 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm import boxes, cluster_split_k, k_major, mma_sync, persistent
-from warpwise.gemm.config import parsed
+from warpwise.gemm import boxes, cluster_split_k, k_major, mma_sync, persistent, simt
+from warpwise.gemm.config import GemmConfig, parsed
 from warpwise.gemm.default import default_of
 from warpwise.gemm.lazy import lazy_launch
-from warpwise.gemm.limits import grid_of_tiles, grid_y_of
-from warpwise.gemm.operands import HALVES, KERNEL_DTYPES, sizes
+from warpwise.gemm.limits import copyable_limits, grid_of_tiles, grid_y_of, requires_k
+from warpwise.gemm.operands import HALVES, KERNEL_DTYPES, flags, on_16_bytes, sizes
 from warpwise.gemm.padding import k_major_operands
-from warpwise.operation import Rung, make_rung
+from warpwise.gemm.time_model import CLUSTER_SPLIT_K, MMA, OVERLAPPED, STREAM_K, Family, Product
+from warpwise.gemm.time_model import persistent as persistent_geometry
+from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops import _c
 from warpwise.ops.matmul import _triton
 from warpwise.ops.matmul import k01_python_loops as k01
@@ -27,7 +29,6 @@ from warpwise.ops.matmul import k21_few_rows as k21
 from warpwise.ops.matmul import k22_pretransposed_b as k22
 from warpwise.ops.matmul import k23_stream_k_hybrid as k23
 from warpwise.ops.matmul import k24_variable_m_tiles as k24
-from warpwise.ops.matmul._shared import async_copies, async_limits, naive, tiled, warp_tile, wmma, wmma_limits
 
 HERE = Path(__file__).parent
 TENSOR_CORES = (*HALVES, torch.int8)
@@ -40,7 +41,10 @@ MMA_SYNC = mma_sync.MmaSync(
 )  # fmt: skip
 
 
-WARPGROUPS_INT8 = cuda.load(HERE / "k19_warpgroups_int8.cu")
+INT8 = GemmConfig.parse("128x256x128_s4_c2x1")
+NAIVE, WARP_TILE, ASYNC_COPIES, WARPGROUPS_INT8 = (
+    cuda.load(HERE / f"{name}.cu") for name in ("k03_naive", "k08_warp_tile", "k10_async_copies", "k19_warpgroups_int8")
+)
 C_BLOCKED = _c.function(HERE / "k02_c_blocked.c", "matmul", "ppplll")
 
 
@@ -49,8 +53,16 @@ def c_blocked(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
 
 
 def warpgroups_int8(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    rows, columns = k_major_operands(a, b.t())
-    k_major.launch_clusters(WARPGROUPS_INT8, rows, columns, c)
+    """In clusters of two blocks, one above the other."""
+    m, n, k = sizes(a, b)
+    pairs, columns = INT8.tiles(m, n)
+    by_tma = on_16_bytes(c)
+    map_a, map_b = (cuda.tensor_map(operand, (128, 128)) for operand in k_major_operands(a, b.t()))
+    map_c, rows = (cuda.tensor_map(c, (64, 32)), None) if by_tma else (map_a, cuda.out(c))
+    kernel = WARPGROUPS_INT8[f"matmul_warpgroups_int8<{flags(by_tma)}>"]
+    kernel[INT8.launch(min(pairs * columns, max(1, sm_count(a) // 2)))](
+        map_a, map_b, map_c, rows, m, n, k, pairs, columns, 8
+    )
 
 
 def triton(name: str) -> Callable[..., None]:
@@ -58,9 +70,59 @@ def triton(name: str) -> Callable[..., None]:
     return lazy_launch(f"{__package__}.{name}")
 
 
-def rung(name: str, idea: str, launch: Callable[..., None], tile: int) -> Rung:
-    """A rung on the CUDA cores with a block for each tile, whose rows grid.y counts."""
-    return make_rung(HERE, name, idea, launch, dtypes=KERNEL_DTYPES, limits=grid_y_of(tile, dimension=0))
+def vectorisable(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> str:
+    """True, as a template argument, if rows of all three can be read in aligned vectors of four elements."""
+    four = 4 * a.element_size()
+    whole = a.shape[1] % 4 == 0 and b.shape[1] % 4 == 0 and all(value.data_ptr() % four == 0 for value in (a, b, c))
+    return flags(whole)
+
+
+def tiled(name: str, idea: str, side: int, block: int | tuple[int, int], vectors: bool = False) -> Rung:
+    """A rung with a block for each tile of side x side of C; grid.x counts columns."""
+    module = cuda.load(HERE / f"{name}.cu")
+
+    def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+        m, n, k = sizes(a, b)
+        arguments = f"{cuda.ctype(a.dtype)}, {vectorisable(c, a, b)}" if vectors else cuda.ctype(a.dtype)
+        module[f"matmul_{name[4:]}<{arguments}>"][(cdiv(n, side), cdiv(m, side)), block](a, b, cuda.out(c), m, n, k)
+
+    return make_rung(HERE, name, idea, launch, dtypes=KERNEL_DTYPES, limits=grid_y_of(side, dimension=0))
+
+
+def naive(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    m, n, k = sizes(a, b)
+    types = cuda.ctype(a.dtype) if c.dtype == a.dtype else f"{cuda.ctype(a.dtype)}, {cuda.ctype(c.dtype)}"
+    NAIVE[f"matmul_naive<{types}>"][(cdiv(m, 32), cdiv(n, 32)), (32, 32)](a, b, cuda.out(c), m, n, k)
+
+
+def warp_tile(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    """Tiles of 128 x 128 per block, 32 x 64 per warp and 8 x 8 per thread, or smaller ones if C has too few tiles."""
+    m, n, k = sizes(a, b)
+    large = m > 64 and n > 64 and cdiv(m, 128) * cdiv(n, 128) >= sm_count(a)
+    side, tiles, threads = (128, "128, 128, 16, 32, 64", 256) if large else (64, "64, 64, 16, 32, 32", 128)
+    kernel = WARP_TILE[f"matmul_warp_tile<{cuda.ctype(a.dtype)}, {tiles}, {vectorisable(c, a, b)}>"]
+    kernel[(cdiv(n, side), cdiv(m, side)), threads](a, b, cuda.out(c), m, n, k)
+
+
+def async_copies(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    """8 x 8 sums in 256 threads, two blocks per SM; 8 x 16 in 128, three blocks, if large tiles do not fill the GPU."""
+    m, n, k = sizes(a, b)
+    large = cdiv(m, 128) * cdiv(n, 128) >= 2 * sm_count(a)
+    rows, threads, stages, arguments = (
+        (128, 256, 3, "128, 128, 16, 32, 64, 4, 3, 2, false")
+        if large
+        else (64, 128, 4, "64, 128, 16, 32, 64, 4, 4, 3, true")
+    )
+    whole = n % 4 == 0 and b.data_ptr() % 16 == 0 and c.data_ptr() % 16 == 0
+    tiles = cdiv(m, rows), cdiv(n, 128)
+    shared = stages * 16 * (rows + 4 + 128) * 4
+    kernel = ASYNC_COPIES[f"matmul_async_copies<{arguments}, {flags(whole)}>"]
+    kernel[tiles[0] * tiles[1], threads, shared](a, b, cuda.out(c), m, n, k, *tiles, 8)
+
+
+def async_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
+    """The limits: a grid of tiles, and K of at least 1, because the kernel loads a k-tile before its loop."""
+    return requires_k(a.shape[1]) or grid_of_tiles(a, b)
 
 
 RUNGS = (
@@ -70,23 +132,19 @@ RUNGS = (
          dtypes=(torch.float32,), devices=("cpu",)),
     make_rung(HERE, "k03_naive", "one thread per element, rows first", naive, dtypes=(*KERNEL_DTYPES, torch.int8),
               limits=grid_y_of(32, dimension=1)),
-    rung("k04_coalesced", "adjacent threads compute adjacent columns",
-         tiled("matmul_coalesced", "k04_coalesced.cu", (32, 32), (32, 32)), 32),
-    rung("k05_shared_tile", "tiles of A and B in shared memory",
-         tiled("matmul_shared_tile", "k05_shared_tile.cu", (32, 32), (32, 32)), 32),
-    rung("k06_block_tile_2d", "an 8 x 8 tile per thread",
-         tiled("matmul_block_tile_2d", "k06_block_tile_2d.cu", (128, 128), 256), 128),
-    rung("k07_vectorised", "float4 loads, A's k-tile transposed",
-         tiled("matmul_vectorised", "k07_vectorised.cu", (128, 128), 256, vectors=True), 128),
-    rung("k08_warp_tile", "a tile per warp, lanes without bank conflicts", warp_tile, 64),
+    tiled("k04_coalesced", "adjacent threads compute adjacent columns", 32, (32, 32)),
+    tiled("k05_shared_tile", "tiles of A and B in shared memory", 32, (32, 32)),
+    tiled("k06_block_tile_2d", "an 8 x 8 tile per thread", 128, 256),
+    tiled("k07_vectorised", "float4 loads, A's k-tile transposed", 128, 256, vectors=True),
+    make_rung(HERE, "k08_warp_tile", "a tile per warp, lanes without bank conflicts", warp_tile, dtypes=KERNEL_DTYPES,
+              limits=grid_y_of(64, dimension=0)),
     make_rung(HERE, "k09_triton_tiled", "tiles in Triton, in an order for L2", triton("k09_triton_tiled"),
               dtypes=KERNEL_DTYPES, limits=grid_of_tiles),
     make_rung(HERE, "k10_async_copies", "stages by cp.async, multiply-adds in an order without register bank conflicts",
               async_copies, dtypes=(torch.float32,), limits=async_limits),
     make_rung(HERE, "k11_warp_specialised", "Hopper: four producer warps, eight consumer warps, mbarriers", k11.launch,
-              dtypes=(torch.float32,), limits=k11.limits, configs=k11.configs, strided=True),
-    make_rung(HERE, "k12_wmma", "tensor cores through wmma fragments", wmma, dtypes=TENSOR_CORES,
-              limits=wmma_limits),
+              dtypes=(torch.float32,), limits=simt.limits, configs=k11.configs, strided=True),
+    cluster_split_k.rung(HERE, "k12_cluster_split_k", KERNEL_DTYPES),
     make_rung(HERE, "k13_mma_sync", "Ampere: swizzled stages by cp.async, ldmatrix, mma.sync", MMA_SYNC.launch,
               dtypes=TENSOR_CORES, limits=mma_sync.limits, configs=MMA_SYNC.configs, strided=True),
     make_rung(HERE, "k14_triton_descriptors", "Hopper through Triton: tensor descriptors, one loop over tiles and k",
@@ -95,17 +153,17 @@ RUNGS = (
     make_rung(HERE, "k15_split_k", "split-K: partial sums added by a second launch", triton("k15_split_k"),
               dtypes=KERNEL_DTYPES, limits=grid_of_tiles, configs=_triton.split_k_configs, strided=True),
     make_rung(HERE, "k16_skinny", "Hopper: few rows as wgmma's n, K divided in a cluster", k16.launch, dtypes=HALVES,
-              limits=k16.limits, configs=k16.configs, strided=True),
+              limits=copyable_limits, configs=k16.configs, strided=True),
     make_rung(HERE, "k17_overlapped_epilogue",
               "Hopper: the epilogue overlaps the next tile's products; any layout, small tiles too", k17.launch,
               dtypes=HALVES, limits=k17.limits, configs=persistent.configs, strided=True),
     make_rung(HERE, "k18_bf16x3", "float32 on tensor cores: bf16x3, six bfloat16 products", triton("k18_bf16x3"),
               dtypes=(torch.float32,), limits=grid_of_tiles, configs=_triton.bf16x3_configs, by_name=True,
               units="bf16"),
-    make_rung(HERE, "k19_warpgroups_int8", "Hopper: int8 by wgmma, B transposed first", warpgroups_int8,
-              dtypes=(torch.int8,), limits=k_major.limits, strided=True),
+    make_rung(HERE, "k19_warpgroups_int8", "Hopper: int8 by wgmma; operands are transposed or copied first",
+              warpgroups_int8, dtypes=(torch.int8,), limits=k_major.limits, strided=True),
     make_rung(HERE, "k20_padded", "Hopper: any size; operands copied once into rows that TMA can address", k20.launch,
-              dtypes=TENSOR_CORES, limits=k20.limits, configs=k20.configs, strided=True),
+              dtypes=HALVES, limits=k20.limits, configs=k20.configs, strided=True),
     make_rung(HERE, "k21_few_rows", "few rows in any dtype: B from global memory to registers, for all rows at once",
               k21.launch, dtypes=KERNEL_DTYPES, limits=k21.limits, configs=k21.configs, strided=True),
     make_rung(HERE, "k22_pretransposed_b", "Hopper: k11; what TMA cannot load is transposed or copied once", k22.launch,
@@ -115,10 +173,35 @@ RUNGS = (
               limits=k17.limits, configs=k23.configs, strided=True),
     make_rung(HERE, "k24_variable_m_tiles", "Hopper: k17 with tiles of 248 and 256 rows, against wave quantisation",
               k24.launch, dtypes=HALVES, limits=k24.limits, configs=k24.configs, strided=True),
-    cluster_split_k.rung(HERE, "k25_cluster_split_k", KERNEL_DTYPES),
 )  # fmt: skip
 
 default = default_of(
     RUNGS, "k17_overlapped_epilogue", "k11_warp_specialised", "k19_warpgroups_int8", "k13_mma_sync",
-    "k10_async_copies", "k25_cluster_split_k",
+    "k10_async_copies", "k12_cluster_split_k",
 )  # fmt: skip
+
+LARGE = "128x256x64_s4"  # the tile of a rung without configurations
+
+
+def _both(product: Product, kind: str) -> int:
+    return (product.m + product.n) * product.k
+
+
+FAMILIES = {  # for the model of the time
+    "k11_warp_specialised": k11.FAMILY,
+    "k12_cluster_split_k": CLUSTER_SPLIT_K,
+    "k13_mma_sync": MMA,
+    "k14_triton_descriptors": boxes.FAMILY,
+    "k16_skinny": k16.FAMILY,
+    "k17_overlapped_epilogue": OVERLAPPED,
+    "k19_warpgroups_int8": Family(
+        persistent_geometry,
+        copied=lambda product, kind: (_both if "unaligned" in kind else k22.b_transposed)(product, kind),
+        launches=lambda config, kind: 2 + ("unaligned" in kind),
+        config=LARGE,
+    ),
+    "k20_padded": Family(persistent_geometry, copied=_both, launches=lambda config, kind: 3, config=LARGE),
+    "k22_pretransposed_b": k22.FAMILY,
+    "k23_stream_k_hybrid": STREAM_K,
+    "k24_variable_m_tiles": OVERLAPPED,
+}

@@ -15,7 +15,7 @@ from warpwise.gemm.operands import (
     product_magnitude,
     product_reference,
 )  # fmt: skip
-from warpwise.gemm.precision import planned_without_tf32, without_tf32
+from warpwise.gemm.precision import planned_product, without_tf32
 from warpwise.operation import FLOATS, Output, Spec, check_tensor
 
 DTYPES = (*FLOATS, torch.int8)
@@ -51,7 +51,7 @@ def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def eager_plan(a: torch.Tensor, b: torch.Tensor) -> Callable[..., torch.Tensor]:
-    return eager if a.dtype == torch.int8 else planned_without_tf32(torch.mm, a, "mm")
+    return eager if a.dtype == torch.int8 else planned_product(torch.mm, a, "mm")
 
 
 def _of_int8(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

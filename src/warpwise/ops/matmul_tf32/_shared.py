@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 
 from warpwise.gemm.k_major import transposed_words
+from warpwise.gemm.operands import on_16_bytes
 from warpwise.gemm.padding import padded
 
 
 def aligned_rows(matrix: torch.Tensor) -> bool:
     """True if TMA can load the rows of ``matrix`` in place."""
-    pitch, step = matrix.stride()
-    return step == 1 and pitch % 4 == 0 and pitch >= matrix.shape[1] and matrix.data_ptr() % 16 == 0
+    return matrix.stride(1) == 1 and on_16_bytes(matrix)
 
 
 def aligned_copy(matrix: torch.Tensor) -> torch.Tensor:
@@ -25,3 +25,8 @@ def k_major(matrix: torch.Tensor) -> torch.Tensor:
     if aligned_rows(matrix):
         return matrix
     return transposed_words(matrix.t()) if matrix.stride(0) == 1 else aligned_copy(matrix)
+
+
+def launches(config: str, kind: str) -> int:
+    """A column-major A is transposed, unaligned operands are copied, and splits through global memory are added."""
+    return 1 + (kind[0] == "t") + ("unaligned" in kind) + ("_p" in config)

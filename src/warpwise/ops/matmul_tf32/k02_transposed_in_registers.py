@@ -9,9 +9,9 @@ import torch
 from warpwise import cuda
 from warpwise.gemm.config import chosen, parsed
 from warpwise.gemm.operands import flags, on_16_bytes, sizes
+from warpwise.gemm.time_model import Family, Product, persistent
 from warpwise.operation import sm_count
-from warpwise.ops.matmul_tf32._shared import aligned_copy, aligned_rows, k_major
-from warpwise.ops.matmul_tf32.model import FAMILIES
+from warpwise.ops.matmul_tf32._shared import aligned_copy, aligned_rows, k_major, launches
 
 TRANSPOSED = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -40,7 +40,14 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     )
 
 
-configs = FAMILIES["k02_transposed_in_registers"].configs(lambda product: CONFIGS)
+def _copied(product: Product, kind: str) -> int:
+    """The elements of operands that TMA cannot load in place."""
+    (m, n, k), (a, b) = product[:3], product.words
+    return (m * k if a < 16 else 0) + (n * k if b < 16 else 0)
+
+
+FAMILY = Family(persistent, copied=_copied, launches=launches, units="tf32")
+configs = FAMILY.configs(lambda product: CONFIGS)
 
 
 def roles(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, bool, bool]:

@@ -9,18 +9,17 @@ from typing import NamedTuple
 import torch
 
 from warpwise import cuda
-from warpwise.gemm import skinny
+from warpwise.gemm import partial_sums, skinny
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import flags, sizes
 from warpwise.gemm.skinny import separate_buffer
-from warpwise.gemm.time_model import Product
+from warpwise.gemm.time_model import Family, Product
+from warpwise.gemm.time_model import skinny as skinny_geometry
 from warpwise.operation import cdiv
-from warpwise.ops.matmul_tf32._shared import aligned_copy, aligned_rows, k_major
-from warpwise.ops.matmul_tf32.model import FAMILIES
+from warpwise.ops.matmul_tf32._shared import aligned_copy, aligned_rows, k_major, launches
 
 SKINNY = cuda.load(Path(__file__).with_suffix(".cu"))
-PERMUTE_K = cuda.load(Path(__file__).parent / "permute_k.cu")
 
 WIDTHS = (8, 16, 32, 64, 128, 256)  # rows of A: wgmma's n
 DEPTH = 32  # of a stage: 128 bytes, a swizzled row
@@ -70,7 +69,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
         *(cuda.out(partials), m, n, k, tiles_m, tile.splits),
     )
     if partials is not c:
-        SKINNY["warpwise::reduce_partials<float>"][cdiv(m * n, 128), 256](partials, cuda.out(c), m * n, tile.splits)
+        partial_sums.add(partials, c)
 
 
 def candidates(product: Product) -> list[GemmConfig]:
@@ -93,7 +92,14 @@ def candidates(product: Product) -> list[GemmConfig]:
     return found
 
 
-configs = FAMILIES["k03_skinny"].configs(candidates, MOST_CONFIGS)
+FAMILY = Family(
+    skinny_geometry,
+    words=lambda product, kind: (16, product.words[1]),  # unaligned rows of B are loaded with four tensor maps
+    copied=lambda product, kind: product.m * product.k if product.words[0] < 16 else 0,
+    launches=launches,
+    units="tf32",
+)
+configs = FAMILY.configs(candidates, MOST_CONFIGS)
 
 
 def stages_of(columns: int, rows: int, an_sm: int) -> int:
@@ -140,5 +146,5 @@ def permute_k(a: torch.Tensor) -> torch.Tensor:
     """A with each 32 columns permuted to the order in which k03 multiplies shifted rows of B."""
     m, k = a.shape
     result = a.new_empty((m, cdiv(k, DEPTH) * DEPTH))
-    PERMUTE_K["permute_k"][cdiv(result.numel(), 256), 256](cuda.strided(a), *a.stride(), cuda.out(result), m, k)
+    SKINNY["permute_k"][cdiv(result.numel(), 256), 256](cuda.strided(a), *a.stride(), cuda.out(result), m, k)
     return result

@@ -7,13 +7,14 @@ from dataclasses import replace
 import torch
 
 from warpwise.gemm import gradients
+from warpwise.gemm.model import Model
 from warpwise.gemm.tables import tables
 from warpwise.operation import Gradient, Op, register
-from warpwise.ops.matmul_tf32.model import MODEL
-from warpwise.ops.matmul_tf32.rungs import HERE, RUNGS, default
+from warpwise.ops.matmul_tf32.rungs import FAMILIES, HERE, RUNGS, default
 from warpwise.ops.matmul_tf32.spec import SPEC
 
 _GRADIENT = Gradient(gradients.product_backward(lambda a, b: MATMUL_TF32.call(a, b)), saves=("a", "b"))
+MODEL = Model("matmul_tf32", HERE / "model", FAMILIES)
 MATMUL_TF32: Op = register(Op(replace(SPEC, gradient=_GRADIENT), RUNGS, default, tables("matmul_tf32", HERE, MODEL)))
 _matmul_tf32 = MATMUL_TF32.call
 

@@ -11,6 +11,7 @@ from warpwise.gemm import cluster_split_k, mma_sync
 from warpwise.gemm.config import parsed
 from warpwise.gemm.default import default_of
 from warpwise.gemm.limits import hopper_limits
+from warpwise.gemm.time_model import MMA_TF32
 from warpwise.operation import Rung, make_rung
 from warpwise.ops.matmul_tf32 import k02_transposed_in_registers, k03_skinny
 
@@ -37,3 +38,8 @@ RUNGS: tuple[Rung, ...] = (
 )  # fmt: skip
 
 default = default_of(RUNGS, "k02_transposed_in_registers", "k01_mma_sync", "k04_cluster_split_k")
+FAMILIES = {  # for the model of the time
+    "k02_transposed_in_registers": k02_transposed_in_registers.FAMILY,
+    "k03_skinny": k03_skinny.FAMILY,
+    "k04_cluster_split_k": MMA_TF32,
+}

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import torch
 
+from warpwise.device.precision import in_precision
 from warpwise.gemm.cases import CASES, TIMED, product_cases
 from warpwise.gemm.operands import check_operands, draw_operands, product_cost, product_magnitude, product_reference
-from warpwise.gemm.precision import planned_with_tf32, with_tf32
+from warpwise.gemm.precision import planned_product
 from warpwise.operation import Output, Spec
 
 UNIT = 2.0**-24  # a rounding to float32
@@ -37,11 +38,11 @@ def magnitude(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 def eager(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """torch.mm, which on a GPU is cuBLAS, with TF32."""
-    return with_tf32(torch.mm, a, b)
+    return in_precision("matmul", "tf32", torch.mm, a, a, b)
 
 
 def eager_plan(a: torch.Tensor, b: torch.Tensor) -> Callable[..., torch.Tensor]:
-    return planned_with_tf32(torch.mm, a, "mm")
+    return planned_product(torch.mm, a, "mm", "tf32")
 
 
 OUTPUT = Output(shape=lambda a, b: (a.shape[0], b.shape[1]), terms=1, magnitude=magnitude)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from warpwise.gemm.precision import planned_without_tf32
+from warpwise.gemm.precision import planned_product
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
 
 KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -51,7 +51,7 @@ SPEC = Spec(
     check=check,
     reference=reference,
     eager=torch.mv,
-    eager_plan=lambda a, x: planned_without_tf32(torch.mv, a, "mv"),
+    eager_plan=lambda a, x: planned_product(torch.mv, a, "mv"),
     cost=cost,
     autocast="low_precision",
     cases=(

@@ -41,6 +41,5 @@ def k_major(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 
 
 def grid_of_tiles(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
-    if a.is_cuda and torch.cuda.get_device_capability(a.device) < (8, 9):
-        return "takes a GPU of compute capability 8.9 or above, for which Triton has float8_e4m3fn"
-    return limits.grid_of_tiles(a, b)
+    because = ", for which Triton has float8_e4m3fn"
+    return limits.requires_capability(a, 8, 9, because) or limits.grid_of_tiles(a, b)

@@ -10,7 +10,6 @@
 // 512 with two. Two k-tiles, 256 products, are therefore accumulated in wgmma; the truncation error of a partial sum
 // grows by 2^0.7.
 
-#include <cuda_bf16.h>
 #include <cuda_fp8.h>
 
 #include <warpwise/sm90/gemm_store.cuh>
@@ -135,8 +134,8 @@ struct ScaledStore : sm90::Epilogue<P, Store> {
       for (int i = 0; i < 16; ++i) {  // two columns of the i / 2-th eight, row half i % 2
         const float* const pair = &d[0][subtile * 32 + 2 * i];
         const float2 scale2 = column_scales[subtile % 2][i / 2];
-        pairs[i] = sm90::rounded(pair[0] * (row_scales[i % 2] * scale2.x), pair[1] * (row_scales[i % 2] * scale2.y),
-                                 __nv_bfloat16());
+        pairs[i] = warpwise::pack(pair[0] * (row_scales[i % 2] * scale2.x), pair[1] * (row_scales[i % 2] * scale2.y),
+                                  __nv_bfloat16());
       }
       this->store(pairs, this->to, at, 0, subtile * 64);
     }

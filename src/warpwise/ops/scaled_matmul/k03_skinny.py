@@ -14,7 +14,7 @@ from warpwise import cuda
 from warpwise.gemm import skinny
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import GRID_Y, HOPPER_SHARED, grid_y_limit, hopper_limits
-from warpwise.gemm.operands import flags
+from warpwise.gemm.operands import flags, on_16_bytes
 from warpwise.gemm.skinny import groups, received, sides
 from warpwise.gemm.time_model import Product
 from warpwise.operation import cdiv
@@ -78,7 +78,7 @@ def launch(
     SKINNY[kernel_name(tile, a, b, by_row)][
         (across * tile.cluster_splits, down, tile.splits), threads, shared_bytes(tile)
     ](
-        *(map_a, map_b, cuda.out(c), *skinny.reduction(c, tile, across * down), skinny.aligned(c), m, n, k),
+        *(map_a, map_b, cuda.out(c), *skinny.reduction(c, tile, across * down), on_16_bytes(c), m, n, k),
         *(tile.m, tile.stages, l2_hints(m, n, k), scale_a, scale_b),
     )
 

@@ -8,9 +8,6 @@
 // Triton fuses the loops over tiles and k-tiles only if all tiles have the same number of k-tiles. Here the numbers may
 // differ: the producer runs ahead into the next group.
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <warpwise/sm90/gemm_batched.cuh>
 
 namespace sm90 = warpwise::sm90;

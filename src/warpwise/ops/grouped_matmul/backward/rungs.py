@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-
+from warpwise.gemm.default import first_of
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.operands import HALVES, KERNEL_DTYPES
 from warpwise.operation import Rung, make_rung
@@ -23,10 +22,4 @@ RUNGS: tuple[Rung, ...] = (
               configs=k02_overlapped_epilogue.configs, strided=True),
 )  # fmt: skip
 
-
-def default(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> str | None:
-    """k02 on Hopper if TMA can address the 2-byte operands, else k01; PyTorch for float64 and huge sizes."""
-    if a.dtype not in KERNEL_DTYPES or tiles_limits(a, grad_output, offsets):
-        return None
-    by_tma = a.dtype in HALVES and not k02_overlapped_epilogue.limits(a, grad_output, offsets)
-    return "k02_overlapped_epilogue" if by_tma else "k01_triton_tiled"
+default = first_of(RUNGS, "k02_overlapped_epilogue", "k01_triton_tiled")

@@ -11,8 +11,8 @@ import triton.language as tl
 from warpwise import triton as wt
 from warpwise.gemm import boxes
 from warpwise.gemm.config import GemmConfig
+from warpwise.gemm.triton_groups import at, heights
 from warpwise.operation import cdiv
-from warpwise.ops.grouped_matmul._groups import at, heights
 from warpwise.ops.grouped_matmul.forward._triton import descriptors_configs, padded_groups
 from warpwise.triton import lib
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-
+from warpwise.gemm.default import first_of
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.operands import HALVES, KERNEL_DTYPES
 from warpwise.operation import Rung, make_rung
@@ -25,10 +24,4 @@ RUNGS: tuple[Rung, ...] = (
               configs=descriptors_configs, strided=True),
 )  # fmt: skip
 
-
-def default(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:
-    """k02 if TMA can address the 2-byte operands, else k01; PyTorch for float64 and huge sizes."""
-    if a.dtype not in KERNEL_DTYPES or tiles_limits(a, b, offsets):
-        return None
-    by_tma = a.dtype in HALVES and not descriptors_limits(a, b, offsets)
-    return "k02_triton_descriptors" if by_tma else "k01_triton_tiled"
+default = first_of(RUNGS, "k02_triton_descriptors", "k01_triton_tiled")

@@ -9,6 +9,7 @@ import torch
 import triton.language as tl
 
 from warpwise import triton as wt
+from warpwise.gemm import partial_sums
 from warpwise.operation import cdiv, sm_count
 from warpwise.triton.lib import activation_backward
 
@@ -45,18 +46,6 @@ def activation_backward_row_blocks(
     tl.store(partial_ptr + tl.program_id(1).to(tl.int64) * n + columns, tl.sum(sums, 0), mask=columns < n)
 
 
-@wt.jit
-def column_sums(partial_ptr, total_ptr, row_blocks, n, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """partial: (row_blocks, n), float32; total: (n). Grid: cdiv(n, BLOCK_N)."""
-    columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
-    sums = tl.zeros((BLOCK_N,), tl.float32)
-    for first in range(0, row_blocks, BLOCK_M):
-        rows = (first + tl.arange(0, BLOCK_M)).to(tl.int64)
-        inside = (rows[:, None] < row_blocks) & (columns[None, :] < n)
-        sums += tl.sum(tl.load(partial_ptr + rows[:, None] * n + columns[None, :], mask=inside, other=0.0), 0)
-    tl.store(total_ptr + columns, sums.to(total_ptr.dtype.element_ty), mask=columns < n)
-
-
 ROWS, COLUMNS = 16, 128  # of the block of a program
 ROW_BLOCKS_PER_SM = 8  # resident programs of 4 warps
 
@@ -79,4 +68,4 @@ def launch(
         BLOCK_N=COLUMNS,
         num_warps=4,
     )
-    column_sums[(cdiv(n, 32),)](partial, bias, row_blocks, n, BLOCK_M=32, BLOCK_N=32, num_warps=4)
+    partial_sums.add(partial, bias)

@@ -1,4 +1,5 @@
-// Vectors of up to 16 bytes that one instruction moves, and the type in which T is accumulated.
+// Vectors of up to 16 bytes that one instruction moves, pairs of 2-byte elements, and the type in which T is
+// accumulated.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -26,6 +27,22 @@ __device__ Pack<T, BYTES>* packs(T* pointer) {
 template <int BYTES = 16, typename... T>
 __device__ bool aligned(const T*... pointers) {
   return ((reinterpret_cast<unsigned long long>(pointers) | ...) & (BYTES - 1)) == 0;
+}
+
+// Two floats, rounded to 2 bytes each, in a word; and the two floats of a word.
+__device__ inline unsigned pack(float low, float high, __nv_bfloat16) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const unsigned*>(&pair);
+}
+__device__ inline unsigned pack(float low, float high, __half) {
+  const __half2 pair = __floats2half2_rn(low, high);
+  return *reinterpret_cast<const unsigned*>(&pair);
+}
+__device__ inline float2 unpack(unsigned pair, __nv_bfloat16) {
+  return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&pair));
+}
+__device__ inline float2 unpack(unsigned pair, __half) {
+  return __half22float2(*reinterpret_cast<const __half2*>(&pair));
 }
 
 template <typename T>

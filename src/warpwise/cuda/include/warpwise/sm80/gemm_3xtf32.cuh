@@ -27,8 +27,8 @@ struct ThreeTf32MainLoop : MmaMainLoop<float, BM_, BN_, BK, WM, WN, STAGES, A_K_
   float row_sums[2 * kI] = {};  // of a, of group i of eight rows; in the four lanes of a row
 
   // Adds a (m, k) b (k, n) for k_begin <= k < k_end, of the tile from (first_row, first_column) on.
-  __device__ void run(unsigned char* shared, const float* a, const float* mask, int a_stride, const float* b,
-                      int b_stride, int first_row, int first_column, int m, int n, int k_begin, int k_end) {
+  __device__ void run(unsigned char* shared, const float* a, int a_stride, const float* b, int b_stride, int first_row,
+                      int first_column, int m, int n, int k_begin, int k_end, const float* mask = nullptr) {
     const auto copy = [&](int stage, int k) {
       unsigned char* const to = shared + stage * kStage;
       TileA::template copy<A_WORD, kThreads>(to, a, a_stride, first_row, m, k, k_end);
@@ -48,11 +48,6 @@ struct ThreeTf32MainLoop : MmaMainLoop<float, BM_, BN_, BK, WM, WN, STAGES, A_K_
     for (int i = 0; i < kI * kJ * 4; ++i) finite = finite && fabsf(sums[i / (4 * kJ)][i / 4 % kJ][i % 4]) < 3.4e38f;
     if (__syncthreads_and(finite)) return;
     add_in_float(a, mask, a_stride, b, b_stride, first_row, first_column, m, n, k_begin, k_end);
-  }
-
-  __device__ void run(unsigned char* shared, const float* a, int a_stride, const float* b, int b_stride, int first_row,
-                      int first_column, int m, int n, int k_begin, int k_end) {
-    run(shared, a, nullptr, a_stride, b, b_stride, first_row, first_column, m, n, k_begin, k_end);
   }
 
   // Adds the products of kSteps steps of eight k from step `step` of a k-tile on.

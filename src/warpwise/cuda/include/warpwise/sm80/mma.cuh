@@ -36,39 +36,17 @@ struct OperandTraits<float> {  // mma.sync uses the upper 19 bits (TF32)
   static constexpr int kSpan = 4;
 };
 
-// d += a b: 16 x 8 sums of a warp.
-__device__ inline void mma_sync(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, __nv_bfloat16) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-      "%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-__device__ inline void mma_sync(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, __half) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-      "%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-// The lower 13 bits of each float are ignored.
-__device__ inline void mma_sync(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, float) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-      "%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-__device__ inline void mma_sync(int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, signed char) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-      "%3};"
-      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
+// mma_sync(d, a, b0, b1, T()): d += a b, 16 x 8 sums of a warp. Of floats the lower 13 bits are ignored.
+#define WW_MMA_SYNC(T, SUM, CONSTRAINT, INSTRUCTION)                                                                \
+  __device__ inline void mma_sync(SUM(&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, T) {                \
+    asm volatile("mma.sync.aligned." INSTRUCTION " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+                 : CONSTRAINT(d[0]), CONSTRAINT(d[1]), CONSTRAINT(d[2]), CONSTRAINT(d[3])                           \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                                   \
+  }
+WW_MMA_SYNC(__nv_bfloat16, float, "+f", "m16n8k16.row.col.f32.bf16.bf16.f32")
+WW_MMA_SYNC(__half, float, "+f", "m16n8k16.row.col.f32.f16.f16.f32")
+WW_MMA_SYNC(float, float, "+f", "m16n8k8.row.col.f32.tf32.tf32.f32")
+WW_MMA_SYNC(signed char, int, "+r", "m16n8k32.row.col.s32.s8.s8.s32")
 
 // Rounds to nearest, ties away from zero: adds half a unit in the last place of TF32; mma.sync ignores the bits below.
 // Infinities and NaN, whose bits might overflow, are unchanged. (cvt.rna.tf32 clears the lower bits too.)

@@ -160,16 +160,6 @@ __device__ inline void transpose_quad(unsigned (&words)[4]) {
   }
 }
 
-__device__ inline unsigned pack(float low, float high, __nv_bfloat16) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return *reinterpret_cast<const unsigned*>(&pair);
-}
-
-__device__ inline unsigned pack(float low, float high, __half) {
-  const __half2 pair = __floats2half2_rn(low, high);
-  return *reinterpret_cast<const unsigned*>(&pair);
-}
-
 // Stores 16 bytes of a row, of which `valid` elements exist.
 template <bool ALIGNED, class Out>
 __device__ inline void store16(Out* to, const Vector<Out, 16 / sizeof(Out)>& values, int valid) {

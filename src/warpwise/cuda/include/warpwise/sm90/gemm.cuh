@@ -11,6 +11,7 @@
 //     epilogue and store  OverlappedStore of a TmaStore: gemm_store.cuh; FusedEpilogue: gemm_epilogue.cuh; ...
 #pragma once
 
+#include <warpwise/core/pack.cuh>
 #include <warpwise/core/shared_memory.cuh>
 #include <warpwise/sm90/cluster.cuh>
 #include <warpwise/sm90/pipeline.cuh>
@@ -25,20 +26,6 @@ namespace sm90 {
 constexpr int kWarpgroupThreads = 128;
 constexpr unsigned kRowBytes = 128;             // of a box in shared memory: the span of the swizzle
 constexpr unsigned kBoxBytes = 64 * kRowBytes;  // a box of C, or of an operand of 2-byte elements
-
-// Two sums, rounded to 2 bytes each. Include cuda_bf16.h or cuda_fp16.h first.
-#ifdef __CUDA_BF16_TYPES_EXIST__
-__device__ inline unsigned rounded(float left, float right, __nv_bfloat16) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(left, right);
-  return *reinterpret_cast<const unsigned*>(&pair);
-}
-#endif
-#ifdef __CUDA_FP16_TYPES_EXIST__
-__device__ inline unsigned rounded(float left, float right, __half) {
-  const __half2 pair = __floats2half2_rn(left, right);
-  return *reinterpret_cast<const unsigned*>(&pair);
-}
-#endif
 
 // T: the operands' type as in `wgmma`. BM x BN: a block's tile of C, divided among GM x GN warpgroups. STAGES: pipeline
 // stages. CM x CN: tiles of a cluster. A is K-major (row-major) or MN-major (transposed); B is K-major (transposed) or

@@ -1,5 +1,5 @@
 // GEMM (gemm.cuh) for batches and groups of matrices of 2-byte types, whose tensor maps have the matrix as first
-// dimension and boxes of 1 x 64 x 64; clusters of one block. Include cuda_bf16.h or cuda_fp16.h first.
+// dimension and boxes of 1 x 64 x 64; clusters of one block.
 #pragma once
 
 #include <warpwise/sm90/gemm_store.cuh>

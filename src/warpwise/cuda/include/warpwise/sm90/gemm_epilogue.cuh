@@ -2,8 +2,6 @@
 //
 // As in OverlappedStore, a finished tile is stored during the main loop of the next one. The matrix to add is loaded by
 // TMA, also during the main loop, into the registers that later hold the finished tile.
-//
-// Include cuda_bf16.h or cuda_fp16.h first.
 #pragma once
 
 #include <warpwise/core/activation.cuh>
@@ -20,20 +18,9 @@ struct EpilogueParams {
   float alpha, gamma, beta;
 };
 
-struct EpilogueMaps {  // a, b as in `gemm`; y, added, before (h): (m, n). All boxes are 64 x 64
-  const TensorMap *a, *b, *y, *added, *before;
+struct EpilogueMaps {  // y, added, before (h): (m, n), in boxes of 64 x 64
+  const TensorMap *y, *added, *before;
 };
-
-#ifdef __CUDA_BF16_TYPES_EXIST__
-__device__ inline float2 unpack(unsigned pair, __nv_bfloat16) {
-  return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&pair));
-}
-#endif
-#ifdef __CUDA_FP16_TYPES_EXIST__
-__device__ inline float2 unpack(unsigned pair, __half) {
-  return __half22float2(*reinterpret_cast<const __half2*>(&pair));
-}
-#endif
 
 // Loads 64 x 64 from a box in shared memory to a warpgroup's registers; the inverse of `registers_to_shared`.
 __device__ inline void shared_to_registers(unsigned box, unsigned (&pairs)[16]) {
@@ -103,10 +90,8 @@ __device__ inline void activate2(float& left, float& right) {
   }
 }
 
-template <class P>
-constexpr unsigned gemm_epilogue_shared = P::shared + P::groups * (EpilogueVectors<P>::bytes + P::boxes * 8);
-
-// The epilogue above. KEEP: h is stored too, at the end of the tile.
+// The epilogue above. KEEP: h is stored too, at the end of the tile. A kernel needs `shared` bytes of dynamic shared
+// memory.
 template <class P, int ACTIVATION, bool ADDED, bool KEEP>
 struct FusedEpilogue : OverlappedStore<P, BoxStore> {
   using Base = OverlappedStore<P, BoxStore>;
@@ -114,7 +99,9 @@ struct FusedEpilogue : OverlappedStore<P, BoxStore> {
   // During the first k-tiles the previous tile is stored; then each box to add arrives, two k-tiles after its load
   // starts.
   static constexpr int slots = ADDED ? 2 * P::subtiles + 2 : P::subtiles > 1 ? P::subtiles : 2;
+  static constexpr unsigned shared = P::shared + P::groups * (EpilogueVectors<P>::bytes + P::boxes * 8);
   static_assert(P::wgmmas == 1, "a warpgroup computes 64 rows");
+  static_assert(shared <= P::max_shared, "an SM has 227 KiB for a block");
   using T = typename P::Element;
   const EpilogueMaps maps;
   const EpilogueParams params;
@@ -182,7 +169,7 @@ struct FusedEpilogue : OverlappedStore<P, BoxStore> {
         const float* const pair = &d[0][subtile * 32 + 2 * i];
         const float h[2] = {scale[i % 2] * pair[0] + params.gamma * bias.x,
                             scale[i % 2] * pair[1] + params.gamma * bias.y};
-        if (KEEP) h_pairs[i] = rounded(h[0], h[1], T());
+        if (KEEP) h_pairs[i] = pack(h[0], h[1], T());
         float y[2] = {h[0], h[1]};
         activate2<ACTIVATION, T>(y[0], y[1]);
         if (ADDED) {
@@ -190,7 +177,7 @@ struct FusedEpilogue : OverlappedStore<P, BoxStore> {
           y[0] += params.beta * added.x;
           y[1] += params.beta * added.y;
         }
-        pending[subtile][i] = rounded(y[0], y[1], T());
+        pending[subtile][i] = pack(y[0], y[1], T());
       }
       if (KEEP) this->store(h_pairs, BoxStore{maps.before}, at, 0, subtile * 64);
       if (!has_pending) this->store_pending(subtile);
@@ -198,18 +185,6 @@ struct FusedEpilogue : OverlappedStore<P, BoxStore> {
   }
   __device__ void drain() const {}
 };
-
-// The body of a kernel. Launch configuration as for `gemm`, with gemm_epilogue_shared<P> bytes of dynamic shared
-// memory.
-template <class P, int ACTIVATION, bool ADDED, bool KEEP>
-__device__ inline void gemm_epilogue(const EpilogueMaps& maps, const EpilogueParams& params, int m, int n, int k,
-                                     const TileScheduler& tiles) {
-  static_assert(gemm_epilogue_shared<P> <= P::max_shared, "an SM has 227 KiB for a block");
-  extern __shared__ unsigned char raw[];
-  const GemmStorage<P> storage(raw);
-  gemm<P>(storage, Matrix{maps.a}, Matrix{maps.b}, PersistentTiles<P>{{tiles, (k + P::tile_k - 1) / P::tile_k}},
-          FusedEpilogue<P, ACTIVATION, ADDED, KEEP>(storage, maps, params, m, n));
-}
 
 }  // namespace sm90
 }  // namespace warpwise

@@ -143,8 +143,8 @@ struct Rows {
 #pragma unroll
           for (int h = 0; h < 2; ++h) {
             const float* const pair = sums + 4 * (j + i) + 2 * h;
-            r[2 * i + h] = mma::pack(pair[0] * (row_scales[0] * scales.columns[h]),
-                                     pair[1] * (row_scales[1] * scales.columns[h]), T());
+            r[2 * i + h] =
+                pack(pair[0] * (row_scales[0] * scales.columns[h]), pair[1] * (row_scales[1] * scales.columns[h]), T());
           }
         }
         const int to_row = j * 8 - begin + lane / 16 * 8 + lane % 8, to_unit = thread / 32 * 2 + lane / 8 % 2;

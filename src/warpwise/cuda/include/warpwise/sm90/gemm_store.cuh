@@ -149,7 +149,7 @@ struct OverlappedStore : Epilogue<P, Store, BOXES> {
         float* const pair = &d[subtile / P::boxes_n][column / 2 + 2 * i];
         function(pair[0], pair[1], pending_at.row + row + this->thread / 32 * 16 + this->thread % 32 / 4 + i % 2 * 8,
                  pending_at.column + column + i / 2 * 8 + this->thread % 4 * 2);
-        pending[subtile][i] = Work::may_be_empty && k_tiles == 0 ? 0 : rounded(pair[0], pair[1], typename P::Element());
+        pending[subtile][i] = Work::may_be_empty && k_tiles == 0 ? 0 : pack(pair[0], pair[1], typename P::Element());
       }
     }
   }

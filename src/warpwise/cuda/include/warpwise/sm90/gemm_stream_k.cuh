@@ -1,5 +1,5 @@
 // Hybrid stream-K for a GEMM (gemm.cuh): the k-tiles of `sk_tiles` tiles are divided among all clusters; the other
-// tiles are computed whole. sm_90a only. Include cuda_bf16.h or cuda_fp16.h first.
+// tiles are computed whole. sm_90a only.
 #pragma once
 
 #include <warpwise/sm90/gemm_store.cuh>

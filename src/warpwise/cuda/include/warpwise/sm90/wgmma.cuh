@@ -1,6 +1,9 @@
 // wgmma: asynchronous matrix multiply-accumulate of a warpgroup. sm_90a only.
 #pragma once
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
 namespace warpwise {
 namespace sm90 {
 
@@ -48,14 +51,10 @@ template <>
 struct ElementOf<signed char> : Multiplied<Element::s8, int> {};
 template <>
 struct ElementOf<float> : Multiplied<Element::tf32> {};
-#ifdef __CUDA_BF16_TYPES_EXIST__
 template <>
 struct ElementOf<__nv_bfloat16> : Multiplied<Element::bf16> {};
-#endif
-#ifdef __CUDA_FP16_TYPES_EXIST__
 template <>
 struct ElementOf<__half> : Multiplied<Element::f16> {};
-#endif
 #ifdef __CUDA_FP8_TYPES_EXIST__
 template <>
 struct ElementOf<__nv_fp8_e4m3> : Multiplied<Element::e4m3> {};

@@ -1,4 +1,4 @@
-"""The launcher of k03, for ``warpwise/sm90/gemm_epilogue.cuh``."""
+"""The launcher of k02, for ``warpwise/sm90/gemm_epilogue.cuh``."""
 
 from __future__ import annotations
 
