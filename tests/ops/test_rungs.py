@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
-from tests.ops.conftest import EVERY_OP, problem, rungs
+from tests.ops.conftest import EVERY_OP, problem, rungs, sample
 from tests.sampled import FULL
 
 from warpwise import lab
 
-# Kernels of these types differ from those of the other type by a conversion only.
-TWINS = {torch.float16: torch.bfloat16, torch.float8_e5m2: torch.float8_e4m3fn}
-
-
-@pytest.mark.parametrize("twins", [False, pytest.param(True, id="twins", marks=FULL)])
+@pytest.mark.parametrize("complete", [False, pytest.param(True, id="complete", marks=FULL)])
 @pytest.mark.parametrize("op,rung", rungs(device="cpu", slow=True))
-def test_rung_is_right_on_the_cpu(op, rung, twins):
+def test_rung_is_right_on_the_cpu(op, rung, complete):
     """One seed: the emulator checks every access, and the cases hold every kind of shape and layout.
 
-    Of two types whose kernels differ by a conversion only, `make test-full` verifies the second.
+    `make test-full` verifies every case in every dtype, `make test` the rung's `sample`.
     """
-    taken = [dtype for dtype in op.spec.dtypes if rung.dtypes is None or dtype in rung.dtypes]
-    dtypes = [dtype for dtype in taken if (TWINS.get(dtype) in taken) == twins]
-    if twins and not dtypes:
-        pytest.skip(f"{rung.name} has no such type")
-    verdict = lab.verify(op, rung, device="cpu", dtypes=dtypes, seeds=(0,), problem=problem(op.name, "cpu"))
+    dtypes, cases = (None, None) if complete else sample(op, rung)
+    verdict = lab.verify(
+        op, rung, device="cpu", dtypes=dtypes, cases=cases, seeds=(0,), problem=problem(op.name, "cpu")
+    )
     assert verdict.right, str(verdict)
 
 
@@ -66,10 +63,7 @@ def test_the_default_is_a_rung_that_takes_the_arguments(op):
 def _small_timing_cases(op):
     """The timing cases of at most 2**20 elements."""
     for case in op.spec.sizes:
-        product = 1
-        for size in case.sizes.values():
-            product *= max(size, 1)
-        if product <= 1 << 20:
+        if math.prod(max(size, 1) for size in case.sizes.values()) <= 1 << 20:
             yield case
 
 
