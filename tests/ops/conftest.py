@@ -65,18 +65,24 @@ TWINS = {torch.float16: torch.bfloat16, torch.float8_e5m2: torch.float8_e4m3fn}
 EVERY = 4  # of the cases that a rung takes, its sample has one of so many, and the first of each kind
 
 
-def sample(op: Op, rung: Rung) -> tuple[list[torch.dtype], list[Case]]:
-    """One dtype, and part of the cases that the rung takes in it: the next rung has the next dtype and other cases.
+def sampled_dtypes(op: Op, rung: Rung) -> list[torch.dtype]:
+    """One dtype that the rung takes; the next rung has the next one.
 
-    Together the rungs of an operation have all dtypes, of ``TWINS`` the second. Each rung has every kind of case
-    (``kinds``: ragged, empty, strided ...) that it takes.
+    Together the rungs of an operation have all dtypes, of ``TWINS`` the second.
+    """
+    dtypes = [dtype for dtype in op.spec.dtypes if rung.dtypes is None or dtype in rung.dtypes]
+    dtypes = [dtype for dtype in dtypes if TWINS.get(dtype) not in dtypes]
+    return dtypes[op.rungs.index(rung) % len(dtypes) :: len(op.rungs)]
+
+
+def sample(op: Op, rung: Rung) -> tuple[list[torch.dtype], list[Case]]:
+    """The sampled dtypes, and part of the cases that the rung takes in them; the next rung has others.
+
+    Each rung has every kind of case (``kinds``: ragged, empty, strided ...) that it takes.
     """
     from warpwise.lab.verify.problem import kinds
 
-    number = op.rungs.index(rung)
-    dtypes = [dtype for dtype in op.spec.dtypes if rung.dtypes is None or dtype in rung.dtypes]
-    dtypes = [dtype for dtype in dtypes if TWINS.get(dtype) not in dtypes]
-    dtypes = dtypes[number % len(dtypes) :: len(op.rungs)]
+    number, dtypes = op.rungs.index(rung), sampled_dtypes(op, rung)
 
     def takes(case: Case) -> bool:
         return op.refusal(rung, *op.spec.arguments(case, dtypes[0], torch.device("cpu"), 0)) is None

@@ -57,7 +57,7 @@ def laid(
     shift=st.sampled_from([0, 0, 1, 2, 8]),
     gap=st.sampled_from([0, 0, 3, 4]),
     transposed=st.tuples(st.booleans(), st.booleans()),
-    dtype=st.sampled_from(DTYPES),
+    dtype=st.sampled_from(WIDTHS),
 )
 def test_any_size_alignment_and_layout(m, n, k, shift, gap, transposed, dtype):
     a, b = laid(m, k, dtype, 0, transposed[0], shift, gap), laid(k, n, dtype, 1, transposed[1], shift, gap)
@@ -116,8 +116,7 @@ def test_lines_are_read_in_place():
     assert lines(matrix[0, :1].as_strided((1, 1), (2**33, 2**33)), 1)[1:] == (True, 1, 0, 2)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("dtype,large", combinations(DTYPES, (False, True)))
 def test_both_sizes_of_wmma(dtype, large, monkeypatch):
     monkeypatch.setattr(_shared, "fills_gpu", lambda a, tiles: large)
     for m, n, k in ((129, 144, 80), (70, 131, 17)):

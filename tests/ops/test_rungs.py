@@ -11,6 +11,7 @@ from tests.sampled import FULL
 
 from warpwise import lab
 
+
 @pytest.mark.parametrize("complete", [False, pytest.param(True, id="complete", marks=FULL)])
 @pytest.mark.parametrize("op,rung", rungs(device="cpu", slow=True))
 def test_rung_is_right_on_the_cpu(op, rung, complete):
