@@ -178,7 +178,7 @@ TILED = [
 @pytest.mark.parametrize(
     "rung,name,sizes,sms",
     [
-        pytest.param(*tiled, marks=[FULL] if tiled[0] != "direct_tiles" and place % 2 else [])
+        pytest.param(*tiled, marks=[FULL] if tiled[0] != "direct_tiles" and place % 3 else [])
         for place, tiled in enumerate(TILED)
     ],
 )
