@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from tests.machine.launching import machine_run
-from tests.ops.conftest import rungs, sample
+from tests.ops.conftest import every_other, rungs, sample
 from tests.sampled import FULL
 
 from warpwise.cuda.launch.launcher import Launcher
@@ -27,16 +26,8 @@ _BFLOAT16 = 2**-7
 ANY_ORDER = {("components_link", "parent")}
 
 
-# Of the rungs of an operation, `make test` executes every other one.
-RUNGS = [
-    pytest.param(*rung.values, id=rung.id, marks=[*rung.marks, *([FULL] if place % 2 else [])])
-    for _, group in itertools.groupby(rungs(language="cuda", slow=True), key=lambda rung: rung.values[0].name)
-    for place, rung in enumerate(group)
-]
-
-
 @pytest.mark.parametrize("number", [0, pytest.param(1, marks=FULL)])
-@pytest.mark.parametrize("op,rung", RUNGS)
+@pytest.mark.parametrize("op,rung", every_other(rungs(language="cuda", slow=True), first=0))
 def test_sass_results_equal_the_emulator(op: Op, rung: Rung, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     compared = []
     emulate = Launcher.__call__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,15 @@ def rungs(language: str = "", device: str = "", slow: bool = False) -> list:
         )
         for op, rung in RUNGS
         if (not language or rung.language == language) and (not device or device in rung.devices)
+    ]
+
+
+def every_other(parameters: list, first: int) -> list:
+    """Parameters ``op,rung``; of those of an operation, every other one, from ``first`` on, is not marked ``full``."""
+    return [
+        pytest.param(*one.values, id=one.id, marks=[*one.marks, *([FULL] if place % 2 != first else [])])
+        for _, group in itertools.groupby(parameters, key=lambda one: one.values[0].name)
+        for place, one in enumerate(group)
     ]
 
 
