@@ -1,4 +1,4 @@
-"""Tests marked ``gpu`` need a CUDA device and are skipped without one. Those marked ``full`` run with ``-m full``.
+"""Tests marked ``gpu`` need a CUDA device and are left out without one. Those marked ``full`` run with ``-m full``.
 Nothing is written to the user's results store."""
 
 from __future__ import annotations
@@ -43,11 +43,13 @@ hypothesis.register_random(torch_random)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if "full" not in config.option.markexpr:
-        left_out = [item for item in items if item.get_closest_marker("full")]
-        if left_out:
-            config.hook.pytest_deselected(items=left_out)
-            items[:] = [item for item in items if not item.get_closest_marker("full")]
+    marks = [] if "full" in config.option.markexpr else ["full"]
+    marks += [] if torch.cuda.is_available() or config.option.markexpr == "gpu" else ["gpu"]
+    left_out = [item for item in items if any(map(item.get_closest_marker, marks))]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        out = set(left_out)
+        items[:] = [item for item in items if item not in out]
     if torch.cuda.is_available():
         return
     absent = pytest.mark.skip(reason="no CUDA device")

@@ -39,8 +39,9 @@ def combinations(*axes: Sequence[Any], times: int = 1, names: Sequence[Callable[
     ]
 
 
-def thinned(values: Sequence[Any], every: int = 3, name: Callable[[Any], str] = str) -> list[Any]:
-    """``values`` for ``pytest.mark.parametrize``, all but one of ``every`` marked ``full``."""
+def thinned(values: Sequence[Any], every: int = 3, name: Callable[[Any], str] = str, first: int = 0) -> list[Any]:
+    """``values`` for ``pytest.mark.parametrize``, all but one of ``every``, from ``first`` on, marked ``full``."""
     return [
-        pytest.param(value, id=name(value), marks=[FULL] if place % every else []) for place, value in enumerate(values)
+        pytest.param(value, id=name(value), marks=[FULL] if place % every != first else [])
+        for place, value in enumerate(values)
     ]

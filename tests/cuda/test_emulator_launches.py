@@ -79,7 +79,7 @@ def test_a_kernel_that_does_not_end_times_out(name: str, dtype: str, checks: str
     assert caught.value.finding.access.line in (3, 7)
 
 
-@pytest.mark.parametrize("checks", ["all", "bounds", "none"])
+@pytest.mark.parametrize("checks", ["all", pytest.param("bounds", marks=FULL), "none"])
 @pytest.mark.parametrize(
     "name,blocks,text",
     [

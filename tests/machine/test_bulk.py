@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 from tests.cuda.hopper import test_tensor_map_changes as changes
@@ -11,6 +13,7 @@ from tests.cuda.hopper.test_im2col import loads
 from tests.machine.launching import agree, machine_run
 
 from warpwise import cuda
+from warpwise.cuda.launch.kernel import build_together
 
 KINDS = {
     "u32": torch.uint32, "s32": torch.int32, "u64": torch.uint64, "s64": torch.int64, "f16": torch.float16,
@@ -34,12 +37,26 @@ TO_SHARED = (
 )
 
 
+SIGNED = ("min.f16", "max.f16", "min.bf16", "max.bf16")
+
+
 def reduces_to_global(form: str) -> cuda.Kernel:
     """c = c reduced with a, 64 elements."""
-    return cuda.load(
-        HEAD
-        + f"""
-    extern "C" __global__ void reduce(const long long* a, long long* c, int bytes) {{
+    return to_global()[f"reduce_{form.replace('.', '_')}"]
+
+
+@functools.cache
+def to_global() -> cuda.Module:
+    """A kernel for each form, which are compiled together."""
+    forms = dict.fromkeys((*TO_GLOBAL, *SIGNED))
+    module = cuda.load(HEAD + "".join(map(_reduces_to_global, forms)))
+    build_together(module[f"reduce_{form.replace('.', '_')}"] for form in forms)
+    return module
+
+
+def _reduces_to_global(form: str) -> str:
+    return f"""
+    extern "C" __global__ void reduce_{form.replace(".", "_")}(const long long* a, long long* c, int bytes) {{
       __shared__ alignas(16) long long box[64];
       for (int i = threadIdx.x; i < bytes / 8; i += blockDim.x) box[i] = a[i];
       sm90::fence_proxy_async();
@@ -49,7 +66,6 @@ def reduces_to_global(form: str) -> cuda.Kernel:
                      "cp.async.bulk.commit_group;\\ncp.async.bulk.wait_group 0;"
                      :: "l"(c), "r"(warpwise::shared_address(box)), "r"(bytes) : "memory");
     }}"""
-    )["reduce"]
 
 
 @pytest.mark.parametrize("form", TO_GLOBAL)
@@ -68,7 +84,7 @@ def test_a_reduction_of_bytes_in_global_memory(form):
     assert wanted is None or torch.equal(c, wanted)
 
 
-@pytest.mark.parametrize("form", ["min.f16", "max.f16", "min.bf16", "max.bf16"])
+@pytest.mark.parametrize("form", SIGNED)
 def test_zeros_have_a_sign_and_a_nan_yields_to_a_number(form):
     """As measured on an H200."""
     dtype, smallest = KINDS[form.split(".")[-1]], form.startswith("min")
@@ -81,12 +97,16 @@ def test_zeros_have_a_sign_and_a_nan_yields_to_a_number(form):
     assert c[7] == (2 if smallest else 3)
 
 
-@pytest.mark.parametrize("form", TO_SHARED)
-def test_a_reduction_in_the_shared_memory_of_another_block(form):
-    kernel = cuda.load(
-        HEAD
-        + f"""
-    extern "C" __global__ void __cluster_dims__(2) reduce(const long long* a, long long* c) {{
+@functools.cache
+def to_shared() -> cuda.Module:
+    module = cuda.load(HEAD + "".join(map(_reduces_to_shared, TO_SHARED)))
+    build_together(module[f"reduce_{form.replace('.', '_')}"] for form in TO_SHARED)
+    return module
+
+
+def _reduces_to_shared(form: str) -> str:
+    return f"""
+    extern "C" __global__ void __cluster_dims__(2) reduce_{form.replace(".", "_")}(const long long* a, long long* c) {{
       __shared__ alignas(16) long long mine[16], sums[16];
       __shared__ unsigned long long barrier;
       const unsigned at = warpwise::shared_address(&barrier);
@@ -109,7 +129,11 @@ def test_a_reduction_in_the_shared_memory_of_another_block(form):
       if (threadIdx.x < 16) c[blockIdx.x * 16 + threadIdx.x] = sums[threadIdx.x];
       sm90::cluster_sync();
     }}"""
-    )["reduce"]
+
+
+@pytest.mark.parametrize("form", TO_SHARED)
+def test_a_reduction_in_the_shared_memory_of_another_block(form):
+    kernel = to_shared()[f"reduce_{form.replace('.', '_')}"]
     agree(kernel[4, 32], (torch.randint(0, 9, (64,)), torch.zeros(64, dtype=torch.int64)))
 
 

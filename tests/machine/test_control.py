@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.machine.launching import agree, machine_run
+from tests.sampled import combinations, thinned
 
 from warpwise import cuda, machine
 
@@ -24,8 +25,9 @@ def _numbers(n: int) -> tuple[np.ndarray, np.ndarray]:
     return np.random.default_rng(1).integers(0, 100, n, dtype=np.int32), np.zeros(n, np.int32)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", ["nested", "early_return", "switches", "calls", "warp_primitives"])
+@pytest.mark.parametrize(
+    "name,target", combinations(["nested", "early_return", "switches", "calls", "warp_primitives"], TARGETS)
+)
 def test_divergence_agrees_with_the_emulator(module: cuda.Module, name: str, target: str) -> None:
     """Blocks with a partial last warp, except for warp primitives, whose member masks name all lanes."""
     block = 64 if name == "warp_primitives" else 75
@@ -34,7 +36,7 @@ def test_divergence_agrees_with_the_emulator(module: cuda.Module, name: str, tar
     assert counts.total("threads_on") < 32 * counts.total("executed")
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", thinned(TARGETS, every=2, first=0))
 def test_barriers_agree_with_the_emulator(module: cuda.Module, target: str) -> None:
     x, y = _numbers(3 * 96)
     counts = agree(module["barriers"][3, 96], (x, y), target)
@@ -45,7 +47,7 @@ def test_barriers_agree_with_the_emulator(module: cuda.Module, target: str) -> N
     agree(module["named_barriers"][1, 96], _numbers(96), target)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", thinned(TARGETS, every=2, first=1))
 def test_generic_addresses_and_thread_indices(module: cuda.Module, target: str) -> None:
     agree(module["spaces"][1, 32], _numbers(32), target)
     agree(module["indices"][(2, 3, 2), (5, 3, 4)], (np.zeros(720, np.int32),), target)
@@ -84,7 +86,7 @@ def test_faults_name_source_lines(module: cuda.Module) -> None:
     assert not y.any()
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", thinned(TARGETS, every=2, first=0))
 def test_printf_is_ignored_and_assert_faults(module: cuda.Module, target: str) -> None:
     x, y = _numbers(32)
     counts = machine_run(module["prints"][1, 32], (x, y), target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tests.sampled import FULL
 
 import warpwise.ops
 from warpwise import operation
-from warpwise.operation import Op, Rung
+from warpwise.operation import Case, Op, Rung
 
 HOME = Path(warpwise.ops.__file__).parents[1]
 OPS: list[Op] = [op for op in operation.all_ops() if all(HOME in rung.source.parents for rung in op.rungs)]
@@ -58,6 +59,54 @@ def rungs(language: str = "", device: str = "", slow: bool = False) -> list:
         for op, rung in RUNGS
         if (not language or rung.language == language) and (not device or device in rung.devices)
     ]
+
+
+def every_other(parameters: list, first: int) -> list:
+    """Parameters ``op,rung``; of those of an operation, every other one, from ``first`` on, is not marked ``full``."""
+    return [
+        pytest.param(*one.values, id=one.id, marks=[*one.marks, *([FULL] if place % 2 != first else [])])
+        for _, group in itertools.groupby(parameters, key=lambda one: one.values[0].name)
+        for place, one in enumerate(group)
+    ]
+
+
+# Kernels of these types differ from those of the other type by a conversion only.
+TWINS = {torch.float16: torch.bfloat16, torch.float8_e5m2: torch.float8_e4m3fn}
+EVERY = 4  # of the cases that a rung takes, its sample has one of so many, and the first of each kind
+
+
+def sampled_dtypes(op: Op, rung: Rung) -> list[torch.dtype]:
+    """One dtype that the rung takes; the next rung has the next one.
+
+    Together the rungs of an operation have all dtypes, of ``TWINS`` the second.
+    """
+    dtypes = [dtype for dtype in op.spec.dtypes if rung.dtypes is None or dtype in rung.dtypes]
+    dtypes = [dtype for dtype in dtypes if TWINS.get(dtype) not in dtypes]
+    return dtypes[op.rungs.index(rung) % len(dtypes) :: len(op.rungs)]
+
+
+def sample(op: Op, rung: Rung) -> tuple[list[torch.dtype], list[Case]]:
+    """The sampled dtypes, and part of the cases that the rung takes in them; the next rung has others.
+
+    Each rung has every kind of case (``kinds``: ragged, empty, strided ...) that it takes.
+    """
+    from warpwise.lab.verify.problem import kinds
+
+    number, dtypes = op.rungs.index(rung), sampled_dtypes(op, rung)
+
+    def takes(case: Case) -> bool:
+        return op.refusal(rung, *op.spec.arguments(case, dtypes[0], torch.device("cpu"), 0)) is None
+
+    taken = [case for case in op.spec.cases if takes(case)]
+    every = min(EVERY, len(op.rungs))
+    seen: set[str] = set()
+    cases = []
+    for place, case in enumerate(taken):
+        found = kinds(case, op.spec.cases)
+        if place == 0 or found - seen or len(taken) < EVERY or place % every == number % every:
+            cases.append(case)
+            seen |= found
+    return dtypes, cases
 
 
 EVERY_OP = [pytest.param(op, id=op.name) for op in OPS]

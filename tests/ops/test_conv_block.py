@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.ops.conftest import problem
+from tests.sampled import combinations
 
 from warpwise import operation, ops
 from warpwise.operation import assume_sm_count
@@ -40,8 +41,7 @@ def test_the_convolution_is_saved_for_several_channels(channels):
         assert ops.conv_block_backward(*grads, *args, mean, var, None, False)[0] is None
 
 
-@pytest.mark.parametrize("channels", [1, 2])
-@pytest.mark.parametrize("op", [FORWARD, BACKWARD], ids=["forward", "backward"])
+@pytest.mark.parametrize("op,channels", combinations([FORWARD, BACKWARD], [1, 2], names=[lambda op: op.name]))
 def test_opcheck_with_and_without_a_saved_convolution(op, channels):
     case = replace(op.spec.cases[0], sizes=dict(zip("nchwk", (2, channels, 2, 4, 2), strict=True)))
     args = op.spec.arguments(case, torch.float32, torch.device("cpu"), 0)

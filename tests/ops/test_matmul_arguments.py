@@ -6,7 +6,8 @@ import functools
 
 import pytest
 import torch
-from tests.ops.conftest import on_cpu
+from tests.ops.conftest import on_cpu, sampled_dtypes
+from tests.sampled import FULL
 
 from warpwise import operation, ops
 from warpwise.operation import Rung
@@ -37,7 +38,12 @@ def exact(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 def rungs(device: str) -> list:
     return [
-        pytest.param(rung, dtype, id=f"{rung.name}-{str(dtype).removeprefix('torch.')}")
+        pytest.param(
+            rung,
+            dtype,
+            id=f"{rung.name}-{str(dtype).removeprefix('torch.')}",
+            marks=[] if device == "cuda" or dtype in sampled_dtypes(OP, rung) else [FULL],
+        )
         for rung in OP.rungs
         for dtype in rung.dtypes or DTYPES
         if (on_cpu(rung) if device == "cpu" else device in rung.devices)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sampled import combinations
 
 from warpwise import operation, ops, tuned
 from warpwise.ops.matvec import k03_rows_together, k04_columns, k06_unaligned_rows, rungs
@@ -60,8 +61,9 @@ def test_every_configuration(rung):
                 assert torch.equal(ops.matvec(matrix, x, rung=f"{found.name}@{config}"), a @ x), config
 
 
-@pytest.mark.parametrize("rung", ["k03_rows_together", "k04_columns", "k06_unaligned_rows"])
-@pytest.mark.parametrize("sm_count", [1, 3, 1000])
+@pytest.mark.parametrize(
+    "rung,sm_count", combinations(["k03_rows_together", "k04_columns", "k06_unaligned_rows"], [1, 3, 1000])
+)
 def test_every_division_of_the_work(rung, sm_count, monkeypatch):
     """Rows a team, a warp or a block a row, and parts of K follow from the sizes and the GPU's SMs."""
     for module in (k03_rows_together, k04_columns, k06_unaligned_rows):
@@ -73,10 +75,14 @@ def test_every_division_of_the_work(rung, sm_count, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "m,k,pitch", [(300, 64, 64), (301, 17, 20), (515, 64, 72), (129, 130, 136), (70, 8, 8), (99, 15, 16)]
+    "sizes,dtype",
+    combinations(
+        [(300, 64, 64), (301, 17, 20), (515, 64, 72), (129, 130, 136), (70, 8, 8), (99, 15, 16)],
+        [torch.float32, torch.bfloat16],
+    ),
 )
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_short_rows_take_parts_of_warps(m, k, pitch, dtype):
+def test_short_rows_take_parts_of_warps(sizes, dtype):
+    m, k, pitch = sizes
     a, x = integers(m, pitch, dtype=dtype)[:, :k], integers(k, seed=1, dtype=dtype)
     configs = k03_rows_together.configs(a, x)
     assert configs[0].startswith(("t1_", "t2_", "t4_", "t8_", "t16_", "t32_"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.ops.conftest import on_cpu
+from tests.ops.conftest import on_cpu, sampled_dtypes
 from tests.sampled import FULL
 
 import warpwise.ops  # noqa: F401 - registers its operations
@@ -28,7 +28,7 @@ def marked(value: object) -> object:
 
 @pytest.mark.parametrize("op, rung", RUNGS)
 def test_a_negated_view_is_read_with_its_sign(op, rung):
-    dtype = next((each for each in rung.dtypes or op.spec.dtypes if each in op.spec.dtypes), op.spec.dtypes[0])
+    dtype = sampled_dtypes(op, rung)[0]
     for case in op.spec.cases:
         args = op.spec.arguments(case, dtype, torch.device("cpu"), SEED)
         if op.refusal(rung, *args) is None and first_tensor(args).numel():

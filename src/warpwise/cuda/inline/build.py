@@ -170,17 +170,19 @@ def support_library_path() -> Path:
 
 
 def _start_support(workers: ThreadPoolExecutor, folder: Path, verbose: bool) -> list[tuple[Path, Future[None]]]:
-    """Start to compile the support library's files, unless the library exists. Returns (object file, future) pairs."""
+    """Start to compile the support library, unless it exists. Returns (object file, future) pairs.
+
+    Its files are one translation unit: each alone would take most of its time for PyTorch's headers.
+    """
     if support_library_path().exists():
         return []
     declared = (_TORCH / "include/torch/csrc/autograd/python_variable.h").read_text()
     reference = int(re.search(r"THPVariable_Wrap\(\s*const at::TensorBase&", declared) is not None)
-    started = []
-    for part in sorted((HERE / "support").glob("*.cpp")):
-        output = folder / f"support_{part.stem}.o"
-        flags = [*_common_flags(), "-O1", f"-DWW_WRAP_BY_REFERENCE={reference}", *_include_flags(light=True)]
-        started.append((output, workers.submit(run, [compiler(), *flags, "-c", str(part), "-o", str(output)], verbose)))
-    return started
+    unit, output = folder / "support.cpp", folder / "support.o"
+    unit.write_text("".join(f'#include "{part}"\n' for part in sorted((HERE / "support").glob("*.cpp"))))
+    flags = [*_common_flags(), "-O1", f"-DWW_WRAP_BY_REFERENCE={reference}", *_include_flags(light=True)]
+    command = [compiler(), *flags, "-c", str(unit), "-o", str(output)]
+    return [(output, workers.submit(run, command, verbose))]
 
 
 def _link(output: Path, objects: Sequence[Path], more: Sequence[str], verbose: bool) -> None:

@@ -21,7 +21,7 @@ struct Configuration {
 thread_local Configuration pending{};
 ww_launch_callback on_launch = nullptr;
 
-std::mutex guard;
+std::mutex launch_guard;
 std::map<const void*, int64_t> shared_limits;  // keyed by stub
 
 // Stubs register while their libraries are loaded, before or after this file's own variables are initialised.
@@ -63,7 +63,7 @@ void ww_host_launch(const char* extension, const char* instance, const void* stu
     throw std::runtime_error("the emulator is not loaded: load the extension with warpwise.cuda.load_inline");
   int64_t limit = -1;
   {
-    const std::lock_guard<std::mutex> lock(guard);
+    const std::lock_guard<std::mutex> lock(launch_guard);
     const auto found = shared_limits.find(stub);
     if (found != shared_limits.end()) limit = found->second;
   }
@@ -83,14 +83,14 @@ void ww_host_launch(const char* extension, const char* instance, const void* stu
 
 cudaError_t ww_cuda_function_attribute(const void* stub, enum cudaFuncAttribute attribute, int value) {
   if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
-    const std::lock_guard<std::mutex> lock(guard);
+    const std::lock_guard<std::mutex> lock(launch_guard);
     shared_limits[stub] = value;
   }
   return cudaSuccess;
 }
 
 int ww_host_register_stub(const void* stub, void (*call)(void**)) {
-  const std::lock_guard<std::mutex> lock(guard);
+  const std::lock_guard<std::mutex> lock(launch_guard);
   stubs()[stub] = call;
   return 0;
 }
@@ -99,7 +99,7 @@ cudaError_t ww_cuda_launch(const void* stub, dim3 grid, dim3 block, void** argum
                            int cooperative) {
   void (*call)(void**) = nullptr;
   {
-    const std::lock_guard<std::mutex> lock(guard);
+    const std::lock_guard<std::mutex> lock(launch_guard);
     const auto found = stubs().find(stub);
     if (found == stubs().end()) return cudaErrorInvalidDeviceFunction;
     call = found->second;
@@ -127,7 +127,7 @@ void ww_cuda_configure(const cudaLaunchConfig_t* config, int line) {
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* stub, void** arguments) {
   void (*call)(void**) = nullptr;
   {
-    const std::lock_guard<std::mutex> lock(guard);
+    const std::lock_guard<std::mutex> lock(launch_guard);
     const auto found = stubs().find(stub);
     if (found == stubs().end()) return cudaErrorInvalidDeviceFunction;
     call = found->second;

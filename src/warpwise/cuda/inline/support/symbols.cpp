@@ -19,7 +19,7 @@ struct Block {
   size_t bytes;
   std::vector<unsigned char> before;  // the value at the last read_symbols
 };
-std::mutex guard;
+std::mutex symbol_guard;
 std::map<std::string, std::vector<ww_symbol>>& symbols() {  // keyed by extension
   static auto* const made = new std::map<std::string, std::vector<ww_symbol>>;
   return *made;
@@ -50,27 +50,27 @@ void write_symbols() {
   }
 }
 void symbol_is_set(const void* shadow) {
-  const std::lock_guard<std::mutex> lock(guard);
+  const std::lock_guard<std::mutex> lock(symbol_guard);
   set.insert(shadow);
 }
 }  // namespace warpwise_host
 
 extern "C" {
 int ww_host_register_symbols(const char* extension, const ww_symbol* table, uint64_t count) {
-  const std::lock_guard<std::mutex> lock(guard);
+  const std::lock_guard<std::mutex> lock(symbol_guard);
   symbols()[extension].insert(symbols()[extension].end(), table, table + count);
   return 0;
 }
 
 const ww_symbol* ww_host_find_symbols(const char* extension, uint64_t* count) {
-  const std::lock_guard<std::mutex> lock(guard);
+  const std::lock_guard<std::mutex> lock(symbol_guard);
   const auto found = symbols().find(extension);
   *count = found == symbols().end() ? 0 : found->second.size();
   return *count ? found->second.data() : nullptr;
 }
 
 int ww_host_symbol_is_set(const void* shadow) {
-  const std::lock_guard<std::mutex> lock(guard);
+  const std::lock_guard<std::mutex> lock(symbol_guard);
   return static_cast<int>(set.count(shadow));
 }
 
