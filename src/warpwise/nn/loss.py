@@ -12,9 +12,11 @@ from warpwise.nn.linear import Linear
 from warpwise.ops.cross_entropy.op import cross_entropy
 from warpwise.ops.linear_cross_entropy.op import (
     LINEAR_CROSS_ENTROPY_GRADIENTS,
+    MLP_CROSS_ENTROPY_GRADIENTS,
     has_kernels,
     linear_cross_entropy,
     linear_cross_entropy_gradients,
+    mlp_cross_entropy_gradients,
 )
 
 
@@ -61,6 +63,21 @@ class _LossWithGradients(torch.autograd.Function):
         return grads
 
 
+class _MlpLossWithGradients(torch.autograd.Function):
+    """The same with a hidden layer with relu before it."""
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any) -> torch.Tensor:
+        loss, *grads = mlp_cross_entropy_gradients(*args, ctx.needs_input_grad[0])
+        ctx.grads = *grads, None, None
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        grads, ctx.grads = ctx.grads, ()
+        return grads
+
+
 def loss_of(
     model: torch.nn.Module,
     loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
@@ -89,7 +106,17 @@ def loss_of(
         before_loss()
         return loss(output, target)
     assert layers is not None and isinstance(last, Linear) and isinstance(loss, CrossEntropyLoss)
-    input = layers[:-1](input)
+    before = layers[-2] if len(layers) > 1 else None
+    if of_one and type(before) is Linear and before.activation == "relu" and not _has_hooks(before):
+        input = layers[:-2](input)
+        given = input, before.weight, before.bias, last.weight, last.bias, target, loss.ignore_index
+        if input.is_cuda and input.dim() == 2 and MLP_CROSS_ENTROPY_GRADIENTS.planned(*given, True) is not None:
+            before_loss()
+            whole: torch.Tensor = _MlpLossWithGradients.apply(*given)
+            return whole
+        input = before(input)
+    else:
+        input = layers[:-1](input)
     before_loss()
     if input.dim() != 2 or target.dtype != torch.int64 or not has_kernels(input, last.weight):
         return loss(last(input), target)
