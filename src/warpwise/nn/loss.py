@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from warpwise.nn.convolution import Sequential
+from warpwise.nn.convolution import ConvBlock, Sequential
 from warpwise.nn.linear import Linear
 from warpwise.ops.cross_entropy.op import cross_entropy
 from warpwise.ops.linear_cross_entropy.op import (
@@ -68,8 +68,9 @@ class _MlpLossWithGradients(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> torch.Tensor:
-        loss, *grads = mlp_cross_entropy_gradients(*args, ctx.needs_input_grad[0])
-        ctx.grads = *grads, None, None
+        *args, settled = args
+        loss, *grads = mlp_cross_entropy_gradients(*args, ctx.needs_input_grad[0], settled)
+        ctx.grads = *grads, None, None, None
         return loss
 
     @staticmethod
@@ -109,10 +110,14 @@ def loss_of(
     before = layers[-2] if len(layers) > 1 else None
     if of_one and type(before) is Linear and before.activation == "relu" and not _has_hooks(before):
         input = layers[:-2](input)
+        # The kernels of a layer before them run after the last update of the parameters.
+        settled = any(isinstance(layer, (Linear, ConvBlock)) for layer in layers[:-2])
         given = input, before.weight, before.bias, last.weight, last.bias, target, loss.ignore_index
-        if input.is_cuda and input.dim() == 2 and MLP_CROSS_ENTROPY_GRADIENTS.planned(*given, True) is not None:
+        if _is_float32(input, before.weight, last.weight) and target.dtype == torch.int64 and (
+            MLP_CROSS_ENTROPY_GRADIENTS.planned(*given, True, settled) is not None
+        ):
             before_loss()
-            whole: torch.Tensor = _MlpLossWithGradients.apply(*given)
+            whole: torch.Tensor = _MlpLossWithGradients.apply(*given, settled)
             return whole
         input = before(input)
     else:
@@ -125,6 +130,12 @@ def loss_of(
         made: torch.Tensor = _LossWithGradients.apply(*args)
         return made
     return linear_cross_entropy(input, last.weight, target, last.bias, loss.ignore_index)
+
+
+def _is_float32(input: torch.Tensor, *weights: torch.Tensor) -> bool:
+    """True for matrices of float32 on a GPU, which autocast does not change."""
+    same = all(each.dtype == torch.float32 and each.dim() == 2 for each in (input, *weights))
+    return same and input.is_cuda and not torch.is_autocast_enabled("cuda")
 
 
 def _has_hooks(module: torch.nn.Module) -> bool:

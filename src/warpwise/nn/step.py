@@ -176,12 +176,12 @@ class CompiledStep:
                     else:  # state of the optimizer that its first step created
                         tensor.zero_()
         torch.cuda.current_stream().wait_stream(stream)
-        # NCCL's own thread makes calls that a capture of all threads forbids.
-        mode = "thread_local" if _in_group() else "global"
         for gradients in (self._only_optimizer_reads(), False):
             graph = torch.cuda.CUDAGraph()
             self.optimizer.zero_grad(set_to_none=True)
-            capture = torch.cuda.graph(graph, capture_error_mode=mode)
+            # In the default mode, "global", a call of any other thread that a capture forbids (cudaMalloc,
+            # cudaHostAlloc, cudaEventQuery) invalidates the capture: one of NCCL, of a data loader that pins memory.
+            capture = torch.cuda.graph(graph, capture_error_mode="thread_local")
             with semaphores.of_graph(kept[0].device) as zeros, capture, _no_collection(), branch(gradients) as beside:
                 values = self._steps(steps)
                 value = torch.stack(values) if several else values[0]
@@ -214,7 +214,11 @@ def _in_group() -> bool:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """No garbage collection meanwhile: it may free a graph or memory, which invalidates a capture."""
+    """No garbage collection meanwhile, in any thread.
+
+    Objects of autograd are often parts of reference cycles, so that collection frees the last reference to a graph of
+    an earlier step. cudaGraphExecDestroy is not permitted during a capture and invalidates it; PyTorch only warns.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

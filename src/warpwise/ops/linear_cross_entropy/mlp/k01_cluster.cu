@@ -19,13 +19,16 @@ constexpr int kBlocks = 8, kRows = kBlocks;  // of a cluster: a block for each r
 using Quad = warpwise::Pack<float>;
 
 // Copies `quads` quads of each of `rows` rows of x, whose rows have `features` elements, to a tile of `height` rows;
-// the other rows of the tile are zeros.
+// the other rows of the tile are zeros. A warp copies every kWarps-th row.
 __device__ inline void copy_rows(float* tile, const float* x, int features, int rows, int height, int quads,
                                  int pitch) {
-  for (int i = threadIdx.x; i < height * quads; i += kThreads) {
-    const int row = i / quads, quad = i - row * quads;
-    const float* const from = x + (row < rows ? static_cast<long long>(row) * features + 4 * quad : 0);
-    warpwise::mma::cp_async<16>(warpwise::shared_address(tile + row * pitch + 4 * quad), from, row < rows);
+  const int lane = threadIdx.x % warpwise::kWarp;
+#pragma unroll 4
+  for (int row = threadIdx.x / warpwise::kWarp; row < height; row += kWarps) {
+    const float* const from = x + (row < rows ? static_cast<long long>(row) * features : 0);
+    const unsigned to = warpwise::shared_address(tile + row * pitch);
+    for (int quad = lane; quad < quads; quad += warpwise::kWarp)
+      warpwise::mma::cp_async<16>(to + 16 * quad, from + 4 * quad, row < rows);
   }
 }
 
@@ -33,16 +36,16 @@ __device__ inline void copy_rows(float* tile, const float* x, int features, int 
 // (rows). hidden: (rows, units), the relu of the first layer; d_hidden: (rows, units) and d_logits: (rows, classes), the
 // gradients before the relu and before the softmax; dx: (rows, features) or null; losses: (rows + 1), those of the rows,
 // then the number of rows that are not ignored. A lane has UNITS units, 32 UNITS in all. Features are a multiple of 4,
-// of which a block has `share` quads. Grid: clusters. early: the previous kernel writes neither w1 nor w2.
+// of which a block has `share` quads. Grid: clusters. settled: the previous kernel writes neither layer's parameters.
 template <int UNITS>
 __global__ void __launch_bounds__(kThreads) __cluster_dims__(8, 1, 1)
     loss_and_gradients(const float* x, const float* w1, const float* b1, const float* w2, const float* b2,
                        const long long* target, float* hidden, float* d_hidden, float* d_logits, float* dx,
                        float* losses, int rows, int features, int units, int classes, int share,
-                       long long ignore_index, bool early) {
+                       long long ignore_index, bool settled) {
   constexpr int kUnits = 32 * UNITS;
   extern __shared__ __align__(16) float shared[];
-  __shared__ __align__(16) float logits[kClasses];
+  __shared__ float logits[kClasses], relu[kUnits];  // of the block's row
   __shared__ float warp_values[warpwise::kWarp];
   const auto cluster = cooperative_groups::this_cluster();
   const int rank = warpwise::sm90::cluster_ctarank(), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -53,12 +56,24 @@ __global__ void __launch_bounds__(kThreads) __cluster_dims__(8, 1, 1)
   float *const gradients = row_parts + kBlocks * kUnits;        // (kUnits, kRows) of d_hidden
   float *const parts = gradients + kUnits * kRows;              // (warps, kRows, kUnits), or of dx
 
+  // A thread has one unit of a row, or threads share a unit and divide the blocks that its gradient is sent to.
+  constexpr int kCopies = kThreads / kUnits >= 8 ? 8 : kThreads / kUnits >= 4 ? 4 : kThreads / kUnits >= 2 ? 2 : 1;
+  constexpr int kLanes = kThreads / kClasses;  // that compute a logit
+  const int unit = threadIdx.x % kUnits, copy = threadIdx.x / kUnits;
+  float bias = 0.0f, bias_of_class = 0.0f;
   const auto load_weights = [&] {
-    copy_rows(weight, w1 + 4 * first, features, units, kUnits, quads, pitch);
-    for (int i = threadIdx.x; i < kClasses * kUnits; i += kThreads) {
-      const int c = i / kUnits, unit = i % kUnits;
-      last[i] = c < classes && unit < units ? w2[c * units + unit] : 0.0f;
+    constexpr int kLoads = kClasses * kUnits / kThreads;
+    float values[kLoads];
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      const int at = threadIdx.x + i * kThreads, c = at / kUnits, of_unit = at % kUnits;
+      values[i] = c < classes && of_unit < units ? w2[c * units + of_unit] : 0.0f;
     }
+    if (b1 && unit < units) bias = b1[unit];
+    if (b2 && threadIdx.x / kLanes < classes) bias_of_class = b2[threadIdx.x / kLanes];
+    copy_rows(weight, w1 + 4 * first, features, units, kUnits, quads, pitch);
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) last[threadIdx.x + i * kThreads] = values[i];
   };
   const auto load_tile = [&](int top) {
     copy_rows(tile, x + static_cast<long long>(top) * features + 4 * first, features, min(kRows, rows - top), kRows,
@@ -66,10 +81,10 @@ __global__ void __launch_bounds__(kThreads) __cluster_dims__(8, 1, 1)
   };
   const int start = blockIdx.x / kBlocks * kRows, step = gridDim.x / kBlocks * kRows;
   warpwise::sm90::cluster_arrive_relaxed();
-  if (early) load_weights();
+  if (settled) load_weights();
   warpwise::wait_for_previous_kernel();
   load_tile(start);
-  if (!early) load_weights();
+  if (!settled) load_weights();
   float counted = 0.0f;
 #pragma unroll 4
   for (int row = threadIdx.x; row < rows; row += kThreads) counted += target[row] != ignore_index ? 1.0f : 0.0f;
@@ -120,51 +135,37 @@ __global__ void __launch_bounds__(kThreads) __cluster_dims__(8, 1, 1)
     }
     warpwise::sm90::cluster_sync();
 
-    // The row of this block: a thread has one unit, or threads share a unit and divide the blocks that it is sent to.
-    constexpr int kCopies = kThreads / kUnits >= 8 ? 8 : kThreads / kUnits >= 4 ? 4 : kThreads / kUnits >= 2 ? 2 : 1;
-    const int unit = threadIdx.x % kUnits, copy = threadIdx.x / kUnits;
-    float value = unit < units && b1 ? b1[unit] : 0.0f;
+    float value = bias;
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) value += row_parts[block * kUnits + unit];
     value = value < 0.0f ? 0.0f : value;  // NaN is kept
-    __syncthreads();                      // row_parts have been read; the first of them becomes the row
     if (copy == 0) {
-      row_parts[unit] = value;
+      relu[unit] = value;
       if (exists && unit < units) hidden[static_cast<long long>(row) * units + unit] = value;
     }
     __syncthreads();
-    for (int c = warp; c < classes; c += kWarps) {
-      float sum = 0.0f;
+    float logit = 0.0f;
+    const int c = threadIdx.x / kLanes, sharer = threadIdx.x % kLanes;
 #pragma unroll
-      for (int u = 0; u < UNITS; ++u) sum += row_parts[lane + 32 * u] * last[c * kUnits + lane + 32 * u];
-      sum = warpwise::warp_reduce<warpwise::Sum>(sum);
-      if (lane == 0) logits[c] = sum + (b2 ? b2[c] : 0.0f);
-    }
+    for (int u = sharer; u < kUnits; u += kLanes) logit += relu[u] * last[c * kUnits + u];
+    logit = warpwise::warp_reduce<warpwise::Sum, kLanes>(logit);
+    if (sharer == 0) logits[c] = c < classes ? logit + bias_of_class : warpwise::minus_infinity();
     __syncthreads();
-    float powers[kClasses], largest = warpwise::minus_infinity(), total = 0.0f;
-#pragma unroll
-    for (int c = 0; c < kClasses; ++c) {
-      powers[c] = c < classes ? logits[c] : warpwise::minus_infinity();
-      largest = fmaxf(largest, powers[c]);
-    }
-#pragma unroll
-    for (int c = 0; c < kClasses; ++c) {
-      powers[c] = c < classes ? expf(powers[c] - largest) : 0.0f;
-      total += powers[c];
-    }
+    // Each warp computes the softmax, a class per lane, twice.
+    logit = logits[lane % kClasses];
+    const float largest = warpwise::warp_reduce<warpwise::Max, kClasses>(logit);
+    const float power = expf(logit - largest), powers = warpwise::warp_reduce<warpwise::Sum, kClasses>(power);
     const bool counts = wanted != ignore_index;
-    const float factor = scale / total;
+    const float d = counts ? (power / powers - (lane % kClasses == wanted ? 1.0f : 0.0f)) * scale : 0.0f;
     float gradient = 0.0f;
 #pragma unroll
-    for (int c = 0; c < kClasses; ++c) {
-      powers[c] = counts ? powers[c] * factor - (c == wanted ? scale : 0.0f) : 0.0f;
-      gradient += powers[c] * last[c * kUnits + unit];
-      if (exists && threadIdx.x == c && c < classes) d_logits[static_cast<long long>(row) * classes + c] = powers[c];
-    }
+    for (int i = 0; i < kClasses; ++i)
+      gradient += __shfl_sync(warpwise::kFullMask, d, i, kClasses) * last[i * kUnits + unit];
     gradient = value <= 0.0f ? 0.0f : gradient;
+    if (exists && threadIdx.x < classes) d_logits[static_cast<long long>(row) * classes + threadIdx.x] = d;
     if (exists && threadIdx.x == 0) {
       const bool known = wanted >= 0 && wanted < classes;
-      const float loss = known ? logf(total) - (logits[wanted] - largest) : __int_as_float(0x7fffffff);
+      const float loss = known ? logf(powers) - (logits[wanted] - largest) : __int_as_float(0x7fffffff);
       losses[row] = counts ? loss : 0.0f;
     }
     if (copy == 0 && exists && unit < units) d_hidden[static_cast<long long>(row) * units + unit] = gradient;

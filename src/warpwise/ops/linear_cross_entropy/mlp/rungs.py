@@ -63,6 +63,7 @@ def cluster(
     target: torch.Tensor,
     ignore_index: int,
     needs_input: bool,
+    settled: bool,
 ) -> None:
     loss, grad_input, *of_hidden, of_weight, of_bias = outputs
     (rows, features), (classes, units) = input.shape, linear_weight.shape
@@ -74,7 +75,7 @@ def cluster(
         *(input, hidden_weight, hidden_bias, linear_weight, linear_bias, target),
         *(cuda.out(each) for each in (hidden, d_hidden, d_logits)),
         *(None if grad_input is None else cuda.out(grad_input), cuda.out(losses)),
-        *(rows, features, units, classes, share(features), ignore_index, False),
+        *(rows, features, units, classes, share(features), ignore_index, settled),
     )
 
     def add(loss: torch.Tensor, of_weight: torch.Tensor, of_bias: Optional) -> None:

@@ -26,6 +26,7 @@ def check(
     target: torch.Tensor,
     ignore_index: int,
     needs_input: bool,
+    settled: bool,
 ) -> None:
     check_tensor(NAME, "input", input, FLOATS, dims=(2,))
     check_tensor(NAME, "hidden_weight", hidden_weight, FLOATS, dims=(2,))
@@ -53,6 +54,7 @@ def _computed(
     target: torch.Tensor,
     ignore_index: int,
     needs_input: bool,
+    settled: bool,
 ) -> Results:
     hidden = functional.linear(input, hidden_weight, hidden_bias).relu()
     logits = functional.linear(hidden, linear_weight, linear_bias)
@@ -89,7 +91,7 @@ def _magnitudes(*args: Any) -> list[torch.Tensor]:
     A unit whose argument rounding may move across 0 counts as positive. The error of the softmax contains that of the
     hidden units.
     """
-    input, w1, b1, w2, b2, target, ignore_index, _ = (
+    input, w1, b1, w2, b2, target, ignore_index, *_ = (
         value.double().abs() if isinstance(value, torch.Tensor) and value.dtype in FLOATS else value for value in args
     )
     hidden = functional.linear(input, w1, b1)
@@ -147,7 +149,7 @@ def _output(at: int, **more: Any) -> Output:
 
 SPEC = Spec(
     schema=f"{NAME}(Tensor input, Tensor hidden_weight, Tensor? hidden_bias, Tensor linear_weight, Tensor? linear_bias,"
-    " Tensor target, int ignore_index=-100, bool needs_input=True) -> (Tensor loss, Tensor grad_input,"
+    " Tensor target, int ignore_index=-100, bool needs_input=True, bool settled=False) -> (Tensor loss, Tensor grad_input,"
     " Tensor grad_hidden_weight, Tensor grad_hidden_bias, Tensor grad_linear_weight, Tensor grad_linear_bias)",
     summary="the mean cross-entropy of two linear layers with relu between them, and its gradients",
     inputs=inputs,
@@ -176,6 +178,7 @@ SPEC = Spec(
         _case("few_features", (10, 12, 7, 5), {"biased": False}),
         _case("ignored", (20, 64, 32, 6), {"ignored": True}),
         _case("weights_only", (17, 40, 24, 5), {"needs_input": False}),
+        _case("settled", (70, 48, 40, 10), {"settled": True}),
         _case("one_row", (1, 4, 1, 1)),
         _case("unaligned", (6, 16, 8, 5), layout="unaligned"),
         _case("odd_features", (6, 15, 8, 5)),
