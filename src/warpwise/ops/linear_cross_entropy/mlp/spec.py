@@ -120,9 +120,11 @@ def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> d
     rest = last.inputs(
         Case(case.name, {"n": n, "k": units, "classes": case.sizes["classes"]}, case.attributes), dtype, device, seed
     )
+    if case.values == "huge":  # the product of an input and of both weights, and its derivatives, are finite
+        rest["linear_weight"] = draw((case.sizes["classes"], units), dtype, device, 7 * seed + 6, case.values, 4)
     return {
-        "input": draw((n, k), dtype, device, 7 * seed + 3, case.values, 3),
-        "hidden_weight": draw((units, k), dtype, device, 7 * seed + 4, case.values, 3) / math.sqrt(max(1, k)),
+        "input": draw((n, k), dtype, device, 7 * seed + 3, case.values, 4),
+        "hidden_weight": draw((units, k), dtype, device, 7 * seed + 4, case.values, 4) / math.sqrt(max(1, k)),
         "hidden_bias": draw((units,), dtype, device, 7 * seed + 5) if biased else None,
         **{name: rest[name] for name in ("linear_weight", "linear_bias", "target")},
     }
@@ -180,6 +182,9 @@ SPEC = Spec(
         _case("weights_only", (17, 40, 24, 5), {"needs_input": False}),
         _case("settled", (70, 48, 40, 10), {"settled": True}),
         _case("one_row", (1, 4, 1, 1)),
+        _case("one_element", (1, 1, 1, 1)),
+        _case("huge", (9, 20, 12, 7), values="huge"),
+        _case("strided", (6, 16, 8, 5), layout="strided"),
         _case("unaligned", (6, 16, 8, 5), layout="unaligned"),
         _case("odd_features", (6, 15, 8, 5)),
         _case("empty", (0, 8, 5, 3)),
