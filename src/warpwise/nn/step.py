@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from warpwise.cuda.gpu import semaphores
 from warpwise.cuda.gpu.branch import aside, branch, join
+from warpwise.nn import peers
 from warpwise.nn.convolution import prepare
 from warpwise.nn.loss import loss_of
 
@@ -22,12 +23,13 @@ STEPS_PER_GRAPH = 10  # of ``many``
 
 
 class _Captured(NamedTuple):
-    """A graph, its arguments, its result, and the semaphores of its kernels."""
+    """A graph, its arguments, its result, and the semaphores and inboxes of its kernels."""
 
     graph: torch.cuda.CUDAGraph
     inputs: list[torch.Tensor]
     value: torch.Tensor
     semaphores: torch.Tensor
+    exchange: peers.Exchange | None
 
 
 class CompiledStep:
@@ -182,12 +184,18 @@ class CompiledStep:
             # In the default mode, "global", a call of any other thread that a capture forbids (cudaMalloc,
             # cudaHostAlloc, cudaEventQuery) invalidates the capture: one of NCCL, of a data loader that pins memory.
             capture = torch.cuda.graph(graph, capture_error_mode="thread_local")
-            with semaphores.of_graph(kept[0].device) as zeros, capture, _no_collection(), branch(gradients) as beside:
+            with (
+                semaphores.of_graph(kept[0].device) as zeros,
+                peers.of_graph(self.model, kept[0].device) as exchange,
+                capture,
+                _no_collection(),
+                branch(gradients) as beside,
+            ):
                 values = self._steps(steps)
                 value = torch.stack(values) if several else values[0]
             if not beside.conflict:
                 break
-        return _Captured(graph, kept, value, zeros)
+        return _Captured(graph, kept, value, zeros, exchange)
 
     def _params(self) -> Iterator[torch.Tensor]:
         return (param for group in self.optimizer.param_groups for param in group["params"])
