@@ -113,8 +113,10 @@ def loss_of(
         # The kernels of a layer before them run after the last update of the parameters.
         settled = any(isinstance(layer, (Linear, ConvBlock)) for layer in layers[:-2])
         given = input, before.weight, before.bias, last.weight, last.bias, target, loss.ignore_index
-        if _is_float32(input, before.weight, last.weight) and target.dtype == torch.int64 and (
-            MLP_CROSS_ENTROPY_GRADIENTS.planned(*given, True, settled) is not None
+        if (
+            _is_float32(input, before.weight, last.weight)
+            and target.dtype == torch.int64
+            and (MLP_CROSS_ENTROPY_GRADIENTS.planned(*given, True, settled) is not None)
         ):
             before_loss()
             whole: torch.Tensor = _MlpLossWithGradients.apply(*given, settled)

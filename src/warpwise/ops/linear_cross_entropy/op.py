@@ -151,9 +151,9 @@ def mlp_cross_entropy_gradients(
     (None unless ``needs_input``), ``hidden_weight``, ``hidden_bias``, ``linear_weight`` and ``linear_bias`` (None
     where the bias is). If all rows are ignored, the loss is NaN and the gradients are 0. On a Hopper GPU a kernel
     computes float32 with up to 256 rows, 256 hidden units and 16 classes, if K is a multiple of 4 and the shared memory
-    of eight blocks holds ``hidden_weight``; PyTorch computes the other calls. ``settled`` states that the kernel launched
-    last on the stream writes none of the weights and biases: they are then loaded while it runs. A training step that
-    ``nn.compile_step`` compiles calls it where the kernel takes the layers. Not differentiable. ``rung`` names one
+    of eight blocks holds ``hidden_weight``; PyTorch computes the other calls. ``settled`` states that the last kernel
+    launched on the stream writes none of the weights and biases: they are then loaded while it runs. A training step
+    that ``nn.compile_step`` compiles calls it where the kernel takes the layers. Not differentiable. ``rung`` names one
     kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
     result: MlpResults = _mlp_cross_entropy_gradients(

@@ -114,7 +114,7 @@ def _double(value: Optional) -> Optional:
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
-    """``n`` rows of ``k`` features, ``units``; no biases if the attribute ``biased`` is false; see linear_cross_entropy."""
+    """``n`` rows of ``k`` features, and ``units``; attributes as those of linear_cross_entropy."""
     n, k, units = (case.sizes[name] for name in ("n", "k", "units"))
     biased = case.attributes.get("biased", True)
     rest = last.inputs(
@@ -136,9 +136,7 @@ def terms(input: torch.Tensor, hidden_weight: torch.Tensor, hidden_bias: Any, we
 
 def cost(input: torch.Tensor, hidden_weight: torch.Tensor, *rest: Any) -> Cost:
     """Operands are read and gradients written; two FLOPs for each product of the three with the first weight."""
-    return Cost(
-        bytes=2 * input.nbytes + 2 * hidden_weight.nbytes, flops=6 * len(input) * hidden_weight.numel()
-    )
+    return Cost(bytes=2 * input.nbytes + 2 * hidden_weight.nbytes, flops=6 * len(input) * hidden_weight.numel())
 
 
 def _case(name: str, sizes: tuple[int, int, int, int], attributes: dict[str, Any] | None = None, **more: Any) -> Case:
@@ -151,8 +149,9 @@ def _output(at: int, **more: Any) -> Output:
 
 SPEC = Spec(
     schema=f"{NAME}(Tensor input, Tensor hidden_weight, Tensor? hidden_bias, Tensor linear_weight, Tensor? linear_bias,"
-    " Tensor target, int ignore_index=-100, bool needs_input=True, bool settled=False) -> (Tensor loss, Tensor grad_input,"
-    " Tensor grad_hidden_weight, Tensor grad_hidden_bias, Tensor grad_linear_weight, Tensor grad_linear_bias)",
+    " Tensor target, int ignore_index=-100, bool needs_input=True, bool settled=False)"
+    " -> (Tensor loss, Tensor grad_input, Tensor grad_hidden_weight, Tensor grad_hidden_bias,"
+    " Tensor grad_linear_weight, Tensor grad_linear_bias)",
     summary="the mean cross-entropy of two linear layers with relu between them, and its gradients",
     inputs=inputs,
     check=check,
@@ -160,9 +159,7 @@ SPEC = Spec(
         "loss": _output(0, shape=lambda *args: ()),
         "grad_input": _output(1, like="input", present=lambda *args: args[7]),
         "grad_hidden_weight": _output(2, like="hidden_weight"),
-        "grad_hidden_bias": _output(
-            3, shape=lambda x, w, *rest: (len(w),), present=lambda *args: args[2] is not None
-        ),
+        "grad_hidden_bias": _output(3, shape=lambda x, w, *rest: (len(w),), present=lambda *args: args[2] is not None),
         "grad_linear_weight": _output(4, like="linear_weight"),
         "grad_linear_bias": _output(
             5, shape=lambda x, w, b, v, *rest: (len(v),), present=lambda *args: args[4] is not None
