@@ -68,8 +68,8 @@ class _MlpLossWithGradients(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> torch.Tensor:
-        *args, settled = args
-        loss, *grads = mlp_cross_entropy_gradients(*args, ctx.needs_input_grad[0], settled)
+        *given, settled = args
+        loss, *grads = mlp_cross_entropy_gradients(*given, ctx.needs_input_grad[0], settled=settled)
         ctx.grads = *grads, None, None, None
         return loss
 
@@ -111,7 +111,7 @@ def loss_of(
     if of_one and type(before) is Linear and before.activation == "relu" and not _has_hooks(before):
         input = layers[:-2](input)
         # The kernels of a layer before them run after the last update of the parameters.
-        settled = any(isinstance(layer, (Linear, ConvBlock)) for layer in layers[:-2])
+        settled = any(isinstance(layer, (Linear, ConvBlock)) for layer in list(layers)[:-2])
         given = input, before.weight, before.bias, last.weight, last.bias, target, loss.ignore_index
         if (
             _is_float32(input, before.weight, last.weight)

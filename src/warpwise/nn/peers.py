@@ -80,7 +80,8 @@ def of_graph(model: torch.nn.Module, device: torch.device) -> Iterator[Exchange 
     The processes call it together. What it yields must be kept as long as the graph. None if the processes have no
     common memory.
     """
-    groups = {module.statistics_over for module in model.modules() if getattr(module, "statistics_over", None)}
+    found = (getattr(module, "statistics_over", None) for module in model.modules())
+    groups: set[ProcessGroup] = {group for group in found if group is not None}
     group = groups.pop() if len(groups) == 1 else None
     exchange = Exchange(group, device) if group is not None and share_memory(group, device) else None
     with _capture:
