@@ -68,8 +68,10 @@ class _MlpLossWithGradients(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> torch.Tensor:
-        *given, settled = args
-        loss, *grads = mlp_cross_entropy_gradients(*given, ctx.needs_input_grad[0], settled=settled)
+        input, hidden_weight, hidden_bias, weight, bias, target, ignore_index, settled = args
+        layers = hidden_weight, hidden_bias, weight, bias
+        needs_input = ctx.needs_input_grad[0]
+        loss, *grads = mlp_cross_entropy_gradients(input, *layers, target, ignore_index, needs_input, settled)
         ctx.grads = *grads, None, None, None
         return loss
 

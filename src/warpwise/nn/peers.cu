@@ -6,8 +6,8 @@
 
 #include <warpwise/core/previous_kernel.cuh>
 
-constexpr int kThreads = 512;         // a block has an element per thread
-constexpr int kWords = 2 * kThreads;  // packets of a block, for elements of up to 8 bytes
+constexpr int kThreads = 512;          // a block has an element per thread
+constexpr int kWords = 2 * kThreads;   // packets of a block, for elements of up to 8 bytes
 constexpr unsigned kPolls = 1u << 30;  // several minutes, after which the kernel fails
 
 // values: (count), replaced by the averages over `processes` processes, of which this one is `rank`. inbox0 and so on:
@@ -15,10 +15,12 @@ constexpr unsigned kPolls = 1u << 30;  // several minutes, after which the kerne
 // exchanges: (gridDim.x), the number of earlier exchanges of each block, which alternate between two halves of the
 // inbox: a process that writes to a half has received the packets that the others sent after they had read it.
 template <class T>
-__global__ void __launch_bounds__(kThreads) average_over_peers(
-    T* values, unsigned long long* inbox0, unsigned long long* inbox1, unsigned long long* inbox2,
-    unsigned long long* inbox3, unsigned long long* inbox4, unsigned long long* inbox5, unsigned long long* inbox6,
-    unsigned long long* inbox7, unsigned* exchanges, int count, int rank, int processes, int pitch) {
+__global__ void __launch_bounds__(kThreads) average_over_peers(T* values, unsigned long long* inbox0,
+                                                               unsigned long long* inbox1, unsigned long long* inbox2,
+                                                               unsigned long long* inbox3, unsigned long long* inbox4,
+                                                               unsigned long long* inbox5, unsigned long long* inbox6,
+                                                               unsigned long long* inbox7, unsigned* exchanges,
+                                                               int count, int rank, int processes, int pitch) {
   constexpr int kParts = sizeof(T) / 4, kProcesses = 8;
   union Parts {
     T value;

@@ -33,16 +33,17 @@ __device__ inline void copy_rows(float* tile, const float* x, int features, int 
 }
 
 // x: (rows, features), w1: (units, features), b1: (units) or null, w2: (classes, units), b2: (classes) or null, target:
-// (rows). hidden: (rows, units), the relu of the first layer; d_hidden: (rows, units) and d_logits: (rows, classes), the
-// gradients before the relu and before the softmax; dx: (rows, features) or null; losses: (rows + 1), those of the rows,
-// then the number of rows that are not ignored. A lane has UNITS units, 32 UNITS in all. Features are a multiple of 4,
-// of which a block has `share` quads. Grid: clusters. settled: the previous kernel writes neither layer's parameters.
+// (rows). hidden: (rows, units), the relu of the first layer; d_hidden: (rows, units) and d_logits: (rows, classes),
+// the gradients before the relu and before the softmax; dx: (rows, features) or null; losses: (rows + 1), those of the
+// rows, then the number of rows that are not ignored. A lane has UNITS units, 32 UNITS in all. Features are a multiple
+// of 4, of which a block has `share` quads. Grid: clusters. settled: the previous kernel writes neither layer's
+// parameters.
 template <int UNITS>
 __global__ void __launch_bounds__(kThreads) __cluster_dims__(8, 1, 1)
     loss_and_gradients(const float* x, const float* w1, const float* b1, const float* w2, const float* b2,
                        const long long* target, float* hidden, float* d_hidden, float* d_logits, float* dx,
-                       float* losses, int rows, int features, int units, int classes, int share,
-                       long long ignore_index, bool settled) {
+                       float* losses, int rows, int features, int units, int classes, int share, long long ignore_index,
+                       bool settled) {
   constexpr int kUnits = 32 * UNITS;
   extern __shared__ __align__(16) float shared[];
   __shared__ float logits[kClasses], relu[kUnits];  // of the block's row
@@ -50,11 +51,11 @@ __global__ void __launch_bounds__(kThreads) __cluster_dims__(8, 1, 1)
   const auto cluster = cooperative_groups::this_cluster();
   const int rank = warpwise::sm90::cluster_ctarank(), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int first = min(rank * share, features / 4), quads = min(share, features / 4 - first);
-  const int pitch = 4 * (share | 1);                            // 8 lanes with adjacent rows read all 32 banks
+  const int pitch = 4 * (share | 1);  // 8 lanes with adjacent rows read all 32 banks
   float *const weight = shared, *const tile = weight + kUnits * pitch, *const last = tile + kRows * pitch;
-  float *const row_parts = last + kClasses * kUnits;            // (blocks, kUnits) of this block's row
-  float *const gradients = row_parts + kBlocks * kUnits;        // (kUnits, kRows) of d_hidden
-  float *const parts = gradients + kUnits * kRows;              // (warps, kRows, kUnits), or of dx
+  float* const row_parts = last + kClasses * kUnits;      // (blocks, kUnits) of this block's row
+  float* const gradients = row_parts + kBlocks * kUnits;  // (kUnits, kRows) of d_hidden
+  float* const parts = gradients + kUnits * kRows;        // (warps, kRows, kUnits), or of dx
 
   // A thread has one unit of a row, or threads share a unit and divide the blocks that its gradient is sent to.
   constexpr int kCopies = kThreads / kUnits >= 8 ? 8 : kThreads / kUnits >= 4 ? 4 : kThreads / kUnits >= 2 ? 2 : 1;
