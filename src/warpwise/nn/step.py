@@ -141,7 +141,9 @@ class CompiledStep:
         A layer of these types reads its parameters before its gradients are put aside.
         """
         optimizer, model = self.optimizer, self.model
-        if not isinstance(optimizer, SGD) or optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+        if not isinstance(optimizer, SGD):
+            return []
+        if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
             return []
         if not isinstance(model, torch.nn.Sequential) or not {type(layer) for layer in model} <= PLAIN:
             return []
