@@ -8,6 +8,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed import ProcessGroup
 
+from warpwise.nn import peers
+
 
 class _Sum(torch.autograd.Function):
     """The sum of a tensor over all processes. Its gradient is the sum of the gradients of all processes."""
@@ -39,6 +41,8 @@ def averaged(tensor: torch.Tensor, group: ProcessGroup | None) -> torch.Tensor:
 
 def average(tensor: torch.Tensor, group: ProcessGroup) -> torch.Tensor:
     """Replace ``tensor`` by its average over all processes, and return it."""
+    if peers.average(tensor, group):
+        return tensor
     dist.all_reduce(tensor, reduction(group), group)
     return averaged(tensor, group)
 

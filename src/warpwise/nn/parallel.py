@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import ProcessGroup, Work
 
+from warpwise.nn import peers
 from warpwise.nn.batch_statistics import averaged, reduction
 from warpwise.nn.convolution import BatchNorm2d
 
@@ -89,15 +90,18 @@ class _Bucket:
     def start(self) -> None:
         """Start the all-reduce of the gradients if it has not been started."""
         self.sent = [param for param in self.params if param.grad is not None]
-        if self.work is None and self.sent:
+        if self.sums is None and self.sent:
             self.sums = torch.cat([param.grad.reshape(-1) for param in self.sent if param.grad is not None])
-            self.work = dist.all_reduce(self.sums, reduction(self.group), self.group, async_op=True)
+            if not peers.average(self.sums, self.group):
+                self.work = dist.all_reduce(self.sums, reduction(self.group), self.group, async_op=True)
 
     def finish(self) -> None:
         """Wait for the all-reduce, and set each gradient to its part of the averaged bucket."""
-        if self.work is not None and self.sums is not None:
-            self.work.wait()
-            average = averaged(self.sums, self.group)
+        if self.sums is not None:
+            average = self.sums
+            if self.work is not None:
+                self.work.wait()
+                average = averaged(self.sums, self.group)
             for param, part in zip(self.sent, average.split([param.numel() for param in self.sent]), strict=True):
                 param.grad = part.view_as(param)
         self.ready, self.work, self.sums = 0, None, None

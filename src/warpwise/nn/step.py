@@ -11,23 +11,28 @@ import torch
 import torch.distributed as dist
 
 from warpwise.cuda.gpu import semaphores
-from warpwise.cuda.gpu.branch import aside, branch, join
-from warpwise.nn.convolution import prepare
+from warpwise.cuda.gpu.branch import aside, branch, computed_aside, follow, join
+from warpwise.nn import peers
+from warpwise.nn.convolution import ConvBlock, prepare
+from warpwise.nn.linear import Linear
 from warpwise.nn.loss import loss_of
+from warpwise.optim import SGD
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 Batch = Callable[..., tuple[torch.Tensor, torch.Tensor]]
 WARM_UP = 3  # steps before the capture, which build plans and compile kernels
 STEPS_PER_GRAPH = 10  # of ``many``
+PLAIN = {ConvBlock, Linear, torch.nn.Flatten}  # layers whose parameters may be updated before the end of the backward
 
 
 class _Captured(NamedTuple):
-    """A graph, its arguments, its result, and the semaphores of its kernels."""
+    """A graph, its arguments, its result, and the semaphores and inboxes of its kernels."""
 
     graph: torch.cuda.CUDAGraph
     inputs: list[torch.Tensor]
     value: torch.Tensor
     semaphores: torch.Tensor
+    exchange: peers.Exchange | None
 
 
 class CompiledStep:
@@ -121,10 +126,35 @@ class CompiledStep:
             self.optimizer.zero_grad(set_to_none=True)
             value = loss_of(self.model, self.loss, *batches[at], lambda: aside(next_batch, None), of_one=True)
             value.backward(self._one(value))
-            join({value.data_ptr(), *(param.grad.data_ptr() for param in self._params() if param.grad is not None)})
+            gradients = {param.grad.data_ptr() for param in self._params() if param.grad is not None}
+            updated = self._update_aside()
+            join({value.data_ptr(), *gradients})
             self.optimizer.step()
+            for param, grad in updated:
+                param.grad = grad
             losses.append(value.detach())
         return losses
+
+    def _update_aside(self) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
+        """Update the parameters whose gradients were computed beside the chain there, and take their gradients away.
+
+        A layer of these types reads its parameters before its gradients are put aside.
+        """
+        optimizer, model = self.optimizer, self.model
+        if not isinstance(optimizer, SGD):
+            return []
+        if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+            return []
+        if not isinstance(model, torch.nn.Sequential) or not {type(layer) for layer in model} <= PLAIN:
+            return []
+        params = [param for param in self._params() if computed_aside(param.grad)]
+        if not params:
+            return []
+        updated = [(param, param.grad) for param in params]
+        follow(lambda: optimizer.update(params), [grad for _, grad in updated])
+        for param in params:
+            param.grad = None
+        return updated
 
     def _replayed(self, inputs: Sequence[torch.Tensor], several: int) -> torch.Tensor:
         """The loss of a step, or the losses of ``several`` steps, by a graph."""
@@ -176,18 +206,24 @@ class CompiledStep:
                     else:  # state of the optimizer that its first step created
                         tensor.zero_()
         torch.cuda.current_stream().wait_stream(stream)
-        # NCCL's own thread makes calls that a capture of all threads forbids.
-        mode = "thread_local" if _in_group() else "global"
         for gradients in (self._only_optimizer_reads(), False):
             graph = torch.cuda.CUDAGraph()
             self.optimizer.zero_grad(set_to_none=True)
-            capture = torch.cuda.graph(graph, capture_error_mode=mode)
-            with semaphores.of_graph(kept[0].device) as zeros, capture, _no_collection(), branch(gradients) as beside:
+            # In the default mode, "global", a call of any other thread that a capture forbids (cudaMalloc,
+            # cudaHostAlloc, cudaEventQuery) invalidates the capture: one of NCCL, of a data loader that pins memory.
+            capture = torch.cuda.graph(graph, capture_error_mode="thread_local")
+            with (
+                semaphores.of_graph(kept[0].device) as zeros,
+                peers.of_graph(self.model, kept[0].device) as exchange,
+                capture,
+                _no_collection(),
+                branch(gradients) as beside,
+            ):
                 values = self._steps(steps)
                 value = torch.stack(values) if several else values[0]
             if not beside.conflict:
                 break
-        return _Captured(graph, kept, value, zeros)
+        return _Captured(graph, kept, value, zeros, exchange)
 
     def _params(self) -> Iterator[torch.Tensor]:
         return (param for group in self.optimizer.param_groups for param in group["params"])
@@ -214,7 +250,11 @@ def _in_group() -> bool:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """No garbage collection meanwhile: it may free a graph or memory, which invalidates a capture."""
+    """No garbage collection meanwhile, in any thread.
+
+    Objects of autograd are often parts of reference cycles, so that collection frees the last reference to a graph of
+    an earlier step. cudaGraphExecDestroy is not permitted during a capture and invalidates it; PyTorch only warns.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,0 +1,111 @@
+"""Averages of small tensors over the GPUs of a host, in a captured step, without NCCL."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import ProcessGroup
+
+from warpwise import cuda
+from warpwise.operation import cdiv
+
+KERNELS = cuda.load(Path(__file__).with_suffix(".cu"))
+THREADS = 512  # kThreads
+MOST = 8192  # elements of a tensor
+PITCH = 2 * MOST  # packets of a process in a half of an inbox
+DTYPES = (torch.float32, torch.float64)
+MOST_PROCESSES = 8
+_open: list[Exchange] = []  # at most one; autograd calls a backward in a thread of its own
+_capture = threading.Lock()
+
+
+class Exchange:
+    """Inboxes of the processes of ``group``, for each of the two streams of one captured step.
+
+    Every process creates it together with the others, before the capture. The exchanges of a stream take place in one
+    order, since a graph's replays do not overlap.
+    """
+
+    def __init__(self, group: ProcessGroup, device: torch.device) -> None:
+        import torch.distributed._symmetric_memory as symmetric
+
+        self.group, self.rank, self.processes = group, group.rank(), group.size()
+        self._memory = symmetric.empty(2 * 2 * self.processes * PITCH, dtype=torch.int64, device=device)
+        self._memory.zero_()
+        self._handle = symmetric.rendezvous(self._memory, group.group_name)
+        buffers = [
+            self._handle.get_buffer(peer, self._memory.shape, torch.int64).view(2, -1) for peer in range(self.processes)
+        ]
+        self.inboxes = [[buffer[stream] for buffer in buffers] for stream in (0, 1)]
+        self.exchanges = torch.zeros((2, cdiv(MOST, THREADS)), dtype=torch.int32, device=device)
+        self._streams: list[int] = []
+        torch.cuda.synchronize(device)
+        dist.barrier(group)  # no process writes to an inbox before it is zero
+
+    def average(self, tensor: torch.Tensor) -> bool:
+        """Replace ``tensor`` by its average and return True, or return False if NCCL must compute it."""
+        stream = torch.cuda.current_stream().cuda_stream
+        if stream not in self._streams and len(self._streams) < len(self.inboxes):
+            self._streams.append(stream)
+        small = 0 < tensor.numel() <= MOST and tensor.dtype in DTYPES and tensor.is_contiguous()
+        if not small or stream not in self._streams:
+            return False
+        at = self._streams.index(stream)
+        launch(tensor, self.inboxes[at], self.exchanges[at], self.rank)
+        return True
+
+
+def launch(
+    values: torch.Tensor, inboxes: list[torch.Tensor], exchanges: torch.Tensor, rank: int, pitch: int = PITCH
+) -> None:
+    """The kernel; ``inboxes`` are those of all processes, int64."""
+    kernel = KERNELS[f"average_over_peers<{cuda.ctype(values.dtype)}>"]
+    kernel[cdiv(values.numel(), THREADS), THREADS](
+        *(values, *inboxes, *[None] * (MOST_PROCESSES - len(inboxes)), exchanges),
+        *(values.numel(), rank, len(inboxes), pitch),
+    )
+
+
+@contextmanager
+def of_graph(model: torch.nn.Module, device: torch.device) -> Iterator[Exchange | None]:
+    """Let the averages of a graph that is captured here, over the processes of ``model``'s batch, not use NCCL.
+
+    The processes call it together. What it yields must be kept as long as the graph. None if the processes have no
+    common memory.
+    """
+    found = (getattr(module, "statistics_over", None) for module in model.modules())
+    groups: set[ProcessGroup] = {group for group in found if group is not None}
+    group = groups.pop() if len(groups) == 1 else None
+    exchange = Exchange(group, device) if group is not None and share_memory(group, device) else None
+    with _capture:
+        _open.extend([] if exchange is None else [exchange])
+        try:
+            yield exchange
+        finally:
+            _open.clear()
+
+
+def share_memory(group: ProcessGroup, device: torch.device) -> bool:
+    """True if all processes of ``group`` are on one host, with GPUs that access each other's memory."""
+    if dist.get_backend(group) != "nccl" or not 1 < group.size() <= MOST_PROCESSES:
+        return False
+    found: list[Any] = [None] * group.size()
+    dist.all_gather_object(found, (socket.gethostname(), device.index), group)
+    reached = all(
+        host == found[0][0] and (other == device.index or torch.cuda.can_device_access_peer(device, other))
+        for host, other in found
+    )
+    dist.all_gather_object(found, reached, group)
+    return all(found)
+
+
+def average(tensor: torch.Tensor, group: ProcessGroup | None) -> bool:
+    """Replace ``tensor`` by its average over ``group`` and return True, or return False: then NCCL must."""
+    return bool(_open) and _open[0].group is (group or dist.group.WORLD) and _open[0].average(tensor)
