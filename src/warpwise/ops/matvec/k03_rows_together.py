@@ -9,7 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matvec._shared import VECTOR, WARP, config_numbers, load_bytes, partial_sums
+from warpwise.ops.matvec._shared import VECTOR, WARP, config_numbers, load_bytes, partial_sums, row_pitch
 from warpwise.ops.matvec.k04_columns import add_partial_sums
 
 ROWS_TOGETHER = cuda.load(Path(__file__).with_suffix(".cu"))
@@ -24,7 +24,7 @@ CONFIGS = ("t128_r4_u2", "t128_r2_u2", "t128_r8_u1", "t32_r2_u2", "t32_r1_u4", "
 
 def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
     a, x = a if a.stride(1) == 1 else a.contiguous(), x.contiguous()
-    (m, k), pitch, size = a.shape, a.stride(0), a.element_size()
+    (m, k), pitch, size = a.shape, row_pitch(a), a.element_size()
     bytes_a_load = load_bytes(size, a.data_ptr(), x.data_ptr(), pitch * size)
     threads, rows, vectors = config_numbers("matvec", config or configs(a, x)[0], FORM)
     unroll = vectors * VECTOR // max(bytes_a_load, NARROW)
@@ -40,8 +40,8 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
 
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
     """The rule's configuration, and others."""
-    pitch = a.stride(0) if a.stride(1) == 1 else a.shape[1]
-    return geometries(a, load_bytes(a.element_size(), a.data_ptr(), x.data_ptr(), pitch * a.element_size()))
+    size = a.element_size()
+    return geometries(a, load_bytes(size, a.data_ptr(), x.data_ptr(), row_pitch(a) * size))
 
 
 def geometries(a: torch.Tensor, bytes_a_load: int) -> tuple[str, ...]:
