@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -207,6 +206,9 @@ def packed_columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -
     if not input.numel():
         output.zero_()
         return
+    if dim is not None and inner_size(input, dim) != output.numel():
+        input = input.movedim(dim, 0).contiguous()
+    input = input.clone() if input.data_ptr() % VECTOR else input
     columns, length, size = output.numel(), input.numel() // output.numel(), input.element_size()
     fold = VECTOR // math.gcd(VECTOR, columns * size)  # rows whose bytes are whole packs
     packs, lines = fold * columns * size // VECTOR, cdiv(length, fold)
@@ -234,16 +236,7 @@ def limits(input: torch.Tensor, dim: int | None) -> str | None:
     )
 
 
-def packed_limits(input: torch.Tensor, dim: int | None) -> str | None:
-    """The limits of k10: matrices, or tensors as matrices, summed along dimension 0, with fewer than 2**31 lines."""
-    if dim is None or input.numel() != inner_size(input, dim) * length_along(input, dim):
-        return f"takes sums along the first dimension, not along {dim} of {tuple(input.shape)}"
-    return "takes 16-byte aligned tensors" if input.data_ptr() % VECTOR else limits(input, dim)
-
-
-def rung(
-    name: str, idea: str, launch: Launch, deterministic: bool = False, limits: Any = limits
-) -> Rung:
+def rung(name: str, idea: str, launch: Launch, deterministic: bool = False) -> Rung:
     return make_rung(HERE, name, idea, launch, dtypes=KERNEL_DTYPES, limits=limits, deterministic=deterministic)
 
 
@@ -274,7 +267,6 @@ RUNGS = (
         "16-byte loads along dimension 0, of rows of any alignment",
         packed_columns,
         deterministic=True,
-        limits=packed_limits,
     ),
 )
 

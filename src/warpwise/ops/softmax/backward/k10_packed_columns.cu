@@ -88,7 +88,8 @@ __global__ void __launch_bounds__(kThreads, 4) softmax_backward_packed_sums(cons
 #pragma unroll
     for (int v = 0; v < kValues; ++v) {
 #pragma unroll
-      for (int e = 0; e < kSize; ++e) totals[e] += here.element(here.gradient[v], e) * here.element(here.probability[v], e);
+      for (int e = 0; e < kSize; ++e)
+        totals[e] += here.element(here.gradient[v], e) * here.element(here.probability[v], e);
     }
   }
   const int width = blockDim.x, height = blockDim.y, thread = threadIdx.y * width + threadIdx.x;

@@ -17,6 +17,13 @@ WIDTH, BLOCKS_AN_SM = 64, 4  # packs of a line that a block reads
 
 
 def packed_columns(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor, dim: int) -> None:
+    if out.numel() != inner_size(out, dim) * length_along(out, dim):
+        moved = [value.movedim(dim, 0).contiguous() for value in (gradient, y)]
+        result = torch.empty_like(moved[0])
+        packed_columns(result, *moved, 0)
+        out.copy_(result.movedim(0, dim))
+        return
+    gradient, y = (value.clone() if value.data_ptr() % PACK else value for value in (gradient, y))
     length, size, elements = length_along(out, dim), out.element_size(), out.numel()
     columns = elements // length
     fold = PACK // math.gcd(PACK, columns * size)  # rows whose bytes are whole packs
@@ -34,10 +41,3 @@ def packed_columns(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor, d
     add = PACKED_COLUMNS["softmax_backward_add_sums"]
     add[cdiv(columns, 32), (32, 8)](partial, cuda.out(dot), columns, len(partial))
     apply[grid, block](gradient, y, dot, cuda.out(out), elements, packs, lines, share, columns)
-
-
-def packed_limits(out: torch.Tensor, dim: int) -> str | None:
-    """The limits of k10: matrices along dimension 0, or tensors as matrices, that are 16-byte aligned."""
-    if out.numel() != inner_size(out, dim) * length_along(out, dim):
-        return f"takes the first dimension, not dimension {dim} of {tuple(out.shape)}"
-    return "takes 16-byte aligned tensors" if out.data_ptr() % PACK else None
