@@ -34,3 +34,9 @@ def config_numbers(op: str, config: str, form: re.Pattern[str]) -> tuple[int, ..
     if found := form.fullmatch(config):
         return tuple(map(int, found.groups()))
     raise ValueError(f"{op}: expected a configuration of the form {form.pattern}, got {config!r}")
+
+
+def row_pitch(a: torch.Tensor) -> int:
+    """Elements from a row to the next, of a matrix whose rows are contiguous or copied; 0 if there is one row."""
+    (m, k), (step, inner) = a.shape, a.stride()
+    return 0 if m == 1 else step if inner == 1 else k

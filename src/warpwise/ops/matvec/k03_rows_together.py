@@ -9,7 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matvec._shared import VECTOR, WARP, config_numbers, load_bytes, partial_sums
+from warpwise.ops.matvec._shared import VECTOR, WARP, config_numbers, load_bytes, partial_sums, row_pitch
 from warpwise.ops.matvec.k04_columns import add_partial_sums
 
 ROWS_TOGETHER = cuda.load(Path(__file__).with_suffix(".cu"))
@@ -24,7 +24,7 @@ CONFIGS = ("t128_r4_u2", "t128_r2_u2", "t128_r8_u1", "t32_r2_u2", "t32_r1_u4", "
 
 def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
     a, x = a if a.stride(1) == 1 else a.contiguous(), x.contiguous()
-    (m, k), pitch, size = a.shape, a.stride(0), a.element_size()
+    (m, k), pitch, size = a.shape, row_pitch(a), a.element_size()
     bytes_a_load = load_bytes(size, a.data_ptr(), x.data_ptr(), pitch * size)
     threads, rows, vectors = config_numbers("matvec", config or configs(a, x)[0], FORM)
     unroll = vectors * VECTOR // max(bytes_a_load, NARROW)
@@ -40,21 +40,34 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
 
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
     """The rule's configuration, and others."""
-    pitch = a.stride(0) if a.stride(1) == 1 else a.shape[1]
-    return geometries(a, load_bytes(a.element_size(), a.data_ptr(), x.data_ptr(), pitch * a.element_size()))
+    size = a.element_size()
+    return geometries(a, load_bytes(size, a.data_ptr(), x.data_ptr(), row_pitch(a) * size))
 
 
 def geometries(a: torch.Tensor, bytes_a_load: int) -> tuple[str, ...]:
-    """Teams that load a row in one batch if it is short; larger ones, and fewer rows each, if there are few rows."""
+    """Teams that load a row in one batch if it is short; larger ones, and fewer rows each, if there are few rows.
+
+    Loads of up to 4 bytes: batches of four instead of eight if the threads for one batch of all rows are resident. A
+    thread issues all loads of a batch, also those past the end of its row.
+    """
     (m, k), size = a.shape, a.element_size()
     loads, fill = cdiv(k * size, bytes_a_load), FILL * sm_count(a)
     unroll = 2 * VECTOR // max(bytes_a_load, NARROW)
-    threads = 1
-    while threads < 256 and threads * unroll < loads:
-        threads *= 2
-    while threads < MOST_THREADS and threads < loads and threads * m < fill:
+    threads = _threads(loads, unroll // 2, MOST_THREADS)
+    if bytes_a_load <= NARROW and threads * unroll // 2 >= loads and threads * m <= fill:
+        return tuple(dict.fromkeys((f"t{threads}_r1_u1", *CONFIGS)))
+    threads = _threads(loads, unroll, 256)
+    while threads < MOST_THREADS and threads * (unroll if bytes_a_load < VECTOR else 1) < loads and threads * m < fill:
         threads *= 2
     rows, fill = 4, fill if threads >= 128 else fill // 4
     while rows > 1 and cdiv(m, rows) * threads < fill:
         rows //= 2
     return tuple(dict.fromkeys((f"t{threads}_r{rows}_u2", *CONFIGS)))
+
+
+def _threads(loads: int, unroll: int, most: int) -> int:
+    """The power of two of threads, up to ``most``, that need one batch for ``loads``."""
+    threads = 1
+    while threads < most and threads * unroll < loads:
+        threads *= 2
+    return threads

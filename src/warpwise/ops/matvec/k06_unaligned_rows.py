@@ -9,7 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matvec._shared import VECTOR, WARP, config_numbers, partial_sums
+from warpwise.ops.matvec._shared import VECTOR, WARP, config_numbers, partial_sums, row_pitch
 from warpwise.ops.matvec.k03_rows_together import FEWEST_BATCHES, FILL, FORM, geometries
 from warpwise.ops.matvec.k04_columns import add_partial_sums
 
@@ -18,7 +18,7 @@ UNALIGNED_ROWS = cuda.load(Path(__file__).with_suffix(".cu"))
 
 def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
     a, x = a if a.stride(1) == 1 else a.contiguous(), x.contiguous()
-    (m, k), pitch, size = a.shape, a.stride(0), a.element_size()
+    (m, k), pitch, size = a.shape, row_pitch(a), a.element_size()
     threads, rows, unroll = config_numbers("matvec", config or configs(a, x)[0], FORM)
     period = VECTOR // math.gcd(VECTOR, pitch * size)
     teams = 128 // threads if threads <= WARP else 1

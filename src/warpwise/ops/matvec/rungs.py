@@ -11,7 +11,7 @@ from warpwise import cuda
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops.matvec import k03_rows_together, k04_columns, k06_unaligned_rows, k07_unaligned_columns
-from warpwise.ops.matvec._shared import THREADS, WARP, WARPS, load_bytes
+from warpwise.ops.matvec._shared import THREADS, WARP, WARPS, load_bytes, row_pitch
 from warpwise.ops.matvec.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
@@ -95,7 +95,7 @@ def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
     if a.dtype not in KERNEL_DTYPES or limits(a, x):
         return None
     (m, k), size, across = a.shape, a.element_size(), a.stride(0) == 1 and a.stride(1) != 1 and a.shape[0] > 1
-    pitch = a.stride(1) if across else a.stride(0) if a.stride(1) == 1 else k
+    pitch = a.stride(1) if across else row_pitch(a)
     narrow = load_bytes(size, a.data_ptr(), pitch * size, (m if across else 0) * size) == 2
     nbytes = m * k * size
     if size == 2 and m % 8 == k % 8 == 0 and min(m, k) >= 64 and nbytes >= LARGE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +21,7 @@ WARP, BLOCK_OF_TEAMS, MOST_THREADS = 32, 128, 1024
 VECTOR, BATCH = 16, 4  # bytes per load, and loads in flight per thread
 BLOCKS_AN_SM = 8  # blocks of 256 threads that fill the 2048 threads of an SM
 FEWEST_ELEMENTS = 32768  # minimum elements of a block of k08 if there are two launches: two batches of 1024 threads
+PACKED_WIDTH, PACKED_VALUES, PACKED_BLOCKS = 64, 8, 4  # k10: packs of a tile; loads in flight; blocks of an SM
 LARGE, FEW_COLUMNS, MANY_COLUMNS = 1 << 22, 64, 4096  # bytes from which k08 fills the GPU with one wave; columns
 MOST_BLOCKS = 2**31 - 1
 
@@ -62,6 +64,7 @@ ATOMIC_PER_ELEMENT = cuda.load(HERE / "k01_atomic_per_element.cu")
 TWO_PASSES = cuda.load(HERE / "k06_two_passes.cu")
 COLUMNS = cuda.load(HERE / "k08_columns.cu")
 LAST_BLOCK = cuda.load(HERE / "k09_last_block.cu")
+PACKED_COLUMNS = cuda.load(HERE / "k10_packed_columns.cu")
 
 
 @atomically
@@ -199,6 +202,31 @@ def _columns(sums: torch.Tensor, x: torch.Tensor, count: int, inner: int, length
     launch(x, cuda.out(sums), count, inner, length, share)
 
 
+def packed_columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
+    if not input.numel():
+        output.zero_()
+        return
+    if dim is not None and inner_size(input, dim) != output.numel():
+        input = input.movedim(dim, 0).contiguous()
+    input = input.clone() if input.data_ptr() % VECTOR else input
+    columns, length, size = output.numel(), input.numel() // output.numel(), input.element_size()
+    fold = VECTOR // math.gcd(VECTOR, columns * size)  # rows whose bytes are whole packs
+    packs, lines = fold * columns * size // VECTOR, cdiv(length, fold)
+    tiles = 1 if packs <= BLOCK else cdiv(packs, PACKED_WIDTH)
+    width = cdiv(packs, tiles)
+    height = BLOCK // width
+    parts = max(1, min(PACKED_BLOCKS * sm_count(input) // tiles, lines // (PACKED_VALUES * height)))
+    share = cdiv(lines, parts)
+    parts, folded = cdiv(lines, share), fold if tiles == 1 else 1
+    rows = parts * fold // folded
+    sums = output if rows == 1 else input.new_empty((rows, columns), dtype=torch.float32)
+    types = f"{cuda.ctype(input.dtype)}, {cuda.ctype(sums.dtype)}"
+    kernel = PACKED_COLUMNS[f"sum_packed_columns<{types}, {BLOCK}, {PACKED_VALUES}>"]
+    kernel[(tiles, parts), (width, height)](input, cuda.out(sums), input.numel(), packs, lines, share, folded)
+    if rows > 1:
+        _columns(output, sums, columns, columns, rows, rows)
+
+
 def limits(input: torch.Tensor, dim: int | None) -> str | None:
     """The limit of rungs with a block for every 256 elements of a row: the number of blocks in a grid."""
     columns = max(1, input.numel() if dim is None else length_along(input, dim))
@@ -234,6 +262,12 @@ RUNGS = (
     rung("k07_triton_two_passes", "the same in Triton", triton_two_passes, deterministic=True),
     rung("k08_columns", "lanes along columns, any dimension without a copy", columns, deterministic=True),
     rung("k09_last_block", "one launch: a row's last block adds its partial sums", last_block, deterministic=True),
+    rung(
+        "k10_packed_columns",
+        "16-byte loads along dimension 0, of rows of any alignment",
+        packed_columns,
+        deterministic=True,
+    ),
 )
 
 

@@ -1,5 +1,6 @@
 // Up to 16 bytes per access on both sides: threads transpose V x V blocks in registers; shared memory moves packs.
 #include <warpwise/core/pack.cuh>
+#include <warpwise/core/previous_kernel.cuh>
 
 // The elements of a contiguous row from `column` on: one access if `vectorised`, else one by one up to the row's end.
 template <int BYTES, typename T>
@@ -27,9 +28,11 @@ __device__ void write_pack(T* row, long long column, long long columns, bool vec
 }
 
 // in: (rows, cols), out: (cols, rows). V = BYTES / sizeof(T); a tile has LANES x LANES blocks of V x V, one per
-// thread. Block: LANES * LANES threads. Grid: one block per tile, in row-major order.
+// thread. Block: LANES * LANES threads. Grid: one block per tile, the tiles along the short side of the matrix first:
+// where pieces of neighbouring tiles share a sector, L2 still has it.
 template <typename T, int BYTES, int LANES>
-__global__ void __launch_bounds__(LANES* LANES) transpose(const T* in, T* out, long long rows, long long cols) {
+__global__ void __launch_bounds__(LANES* LANES) transpose(const T* in, T* out, long long rows, long long cols,
+                                                          bool down) {
   using Pack = warpwise::Pack<T, BYTES>;
   constexpr int V = Pack::size;
   constexpr int SIDE = LANES * V;
@@ -39,11 +42,15 @@ __global__ void __launch_bounds__(LANES* LANES) transpose(const T* in, T* out, l
   // load one row.
   __shared__ Pack tile[SIDE * LANES];
 
-  const long long tiles_n = (cols + SIDE - 1) / SIDE;
-  const long long row0 = blockIdx.x / tiles_n * SIDE, col0 = blockIdx.x % tiles_n * SIDE;
+  const unsigned tiles = static_cast<unsigned>(((down ? rows : cols) + SIDE - 1) / SIDE);  // of a line of tiles
+  const unsigned line = blockIdx.x / tiles, place = blockIdx.x - line * tiles;
+  const long long row0 = static_cast<long long>(down ? place : line) * SIDE;
+  const long long col0 = static_cast<long long>(down ? line : place) * SIDE;
   const int tx = threadIdx.x % LANES, ty = threadIdx.x / LANES;
   const bool vectorised_in = warpwise::aligned<BYTES>(in) && cols % V == 0;
   const bool vectorised_out = warpwise::aligned<BYTES>(out) && rows % V == 0;
+
+  warpwise::wait_for_previous_kernel();
 
   // Tiles inside the matrix: no condition separates their loads, so all V are in flight at once.
   const bool whole = row0 + SIDE <= rows && col0 + SIDE <= cols;

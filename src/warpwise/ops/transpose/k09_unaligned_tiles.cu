@@ -7,16 +7,17 @@
 
 constexpr int kTile = 64, kLanes = 32, kLines = 8;
 
-// in: (rows, cols), out: (cols, rows). Block: (kLanes, kLines). Grid: one block per tile, in row-major order.
+// in: (rows, cols), out: (cols, rows). Block: (kLanes, kLines). Grid: one block per tile,
+// `tiles` of a line of tiles first; the lines run down the rows, or along the columns.
 template <typename T>
 __global__ void __launch_bounds__(kLanes* kLines) transpose(const T* in, T* out, long long rows, long long cols,
-                                                            unsigned tiles_n) {
+                                                            unsigned tiles, bool down) {
   // An odd number of words per row of the tile: a column covers all 32 banks.
   constexpr int kPadding = sizeof(T) < 4 ? 4 / sizeof(T) : 1;
   __shared__ T tile[kTile][kTile + kPadding];
-  const unsigned tile_m = blockIdx.x / tiles_n;
-  const long long row0 = static_cast<long long>(tile_m) * kTile;
-  const long long col0 = static_cast<long long>(blockIdx.x - tile_m * tiles_n) * kTile;
+  const unsigned line = blockIdx.x / tiles, place = blockIdx.x - line * tiles;
+  const long long row0 = static_cast<long long>(down ? place : line) * kTile;
+  const long long col0 = static_cast<long long>(down ? line : place) * kTile;
   const int x = threadIdx.x, y = threadIdx.y;
   const T* from = in + (row0 + y) * cols + col0 + x;
   T* to = out + (col0 + y) * rows + row0 + x;

@@ -47,12 +47,18 @@ def _tile_of_32(module: cuda.Module) -> Callable[[torch.Tensor, torch.Tensor], N
     return launch
 
 
+def down(rows: int, cols: int) -> bool:
+    """True if the tiles of a column, the short side, are neighbours in the grid."""
+    return rows < cols
+
+
 def register_blocks(out: torch.Tensor, input: torch.Tensor) -> None:
     (rows, cols), (out, input, ctype) = input.shape, _bits(out, input)
     lanes, pack = 16, 8 if input.element_size() == 1 else 16  # blocks of 16 x 16 bytes do not fit in the registers
     edge = lanes * pack // input.element_size()
     tiles = cdiv(rows, edge) * cdiv(cols, edge)
-    REGISTER_BLOCKS[f"transpose<{ctype}, {pack}, {lanes}>"][tiles, lanes * lanes](input, cuda.out(out), rows, cols)
+    kernel = REGISTER_BLOCKS[f"transpose<{ctype}, {pack}, {lanes}>"]
+    kernel[tiles, lanes * lanes](input, cuda.out(out), rows, cols, down(rows, cols))
 
 
 def triton(out: torch.Tensor, input: torch.Tensor) -> None:
@@ -94,9 +100,9 @@ def fitted_blocks(out: torch.Tensor, input: torch.Tensor) -> None:
 
 def unaligned_tiles(out: torch.Tensor, input: torch.Tensor) -> None:
     (rows, cols), (out, input, ctype) = input.shape, _bits(out, input)
-    across = cdiv(cols, TILE)
-    kernel = UNALIGNED_TILES[f"transpose<{ctype}>"][cdiv(rows, TILE) * across, (WARP, 8)]
-    kernel(input, cuda.out(out), rows, cols, across)
+    tiles = cdiv(rows, TILE), cdiv(cols, TILE)
+    kernel = UNALIGNED_TILES[f"transpose<{ctype}>"][tiles[0] * tiles[1], (WARP, 8)]
+    kernel(input, cuda.out(out), rows, cols, tiles[0] if down(rows, cols) else tiles[1], down(rows, cols))
 
 
 def short_sides(out: torch.Tensor, input: torch.Tensor) -> None:

@@ -15,6 +15,7 @@ from warpwise.ops.softmax.backward.k07_columns import columns
 from warpwise.ops.softmax.backward.k08_split_rows import MAX_ROWS as MAX_SPLIT_ROWS
 from warpwise.ops.softmax.backward.k08_split_rows import split_rows
 from warpwise.ops.softmax.backward.k09_cluster_columns import cluster_columns
+from warpwise.ops.softmax.backward.k10_packed_columns import packed_columns
 from warpwise.ops.softmax.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
@@ -73,6 +74,7 @@ RUNGS = (
         dtypes=KERNEL_DTYPES,
         limits=lambda grad_output, output, dim: _columns.cluster_limits(output, dim),
     ),
+    rung("k10_packed_columns", "16-byte accesses along dimension 0, of rows of any alignment", packed_columns),
 )
 
 
