@@ -10,9 +10,10 @@ import torch
 from tests.ops.conftest import problem
 from tests.sampled import FULL
 
-from warpwise import operation
+from warpwise import lab, operation
 from warpwise.lab.verify.impostors import require_no_impostor_at
 from warpwise.operation import assume_sm_count
+from warpwise.ops.batch_norm import _launch
 
 LARGEST = 1 << 14  # product of the sizes of a case; the largest size is halved until it fits
 NAMES = (
@@ -234,3 +235,16 @@ def test_gradients_on_tensor_cores_keep_infinity_nan_and_huge_values(rung, value
     ordinary = dw.float().isfinite()
     scale = dw[ordinary].abs().max().item()
     torch.testing.assert_close(found[1][ordinary], dw.float()[ordinary], rtol=1e-5, atol=1e-6 * scale)
+
+
+@pytest.mark.parametrize("name", ["batch_norm", "batch_norm_backward"])
+def test_blocks_of_large_tensors_normalise_rows(name, monkeypatch):
+    """512 threads, in tiles of several widths: 18 vectors of four channels, one vector, and single channels."""
+    monkeypatch.setattr(_launch, "MANY_BYTES", 0)
+    op = operation.get(name)
+    cases = [replace(op.spec.cases[0], name=f"{c}_channels", sizes={"n": 2, "c": c, "h": 13, "w": 11},
+                     layout="channels_last") for c in (72, 4, 3)]  # fmt: skip
+    verdict = lab.verify(
+        op, op.rung("k07_partial_sums"), device="cpu", dtypes=(torch.float32,), cases=cases, seeds=(0,),
+    )  # fmt: skip
+    assert verdict.right, str(verdict)

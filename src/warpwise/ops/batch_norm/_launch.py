@@ -11,10 +11,12 @@ from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops._windows import is_nhwc
 
-THREADS = 256  # kThreads of the kernels
+THREADS, MANY_THREADS = 256, 512  # kThreads of the kernels; of a block of rows_of_parts for MANY_BYTES or more
+MANY_BYTES = 3 << 20
 BLOCKS_PER_SM = 4
-BLOCKS_OF_PARTS, LANES_OF_PARTS = 2, 64  # of rows_of_parts: blocks per SM, most channels of a tile
-LINE = 128  # bytes of a line of L2, the least row of a narrower tile
+LANES_OF_PARTS = 64  # most channels of a tile of rows_of_parts
+NARROWER = ((1, 1.0), (2, 1.04), (4, 1.08))  # parts of a tile's width, and the time of as many lanes
+FEWEST_ROW_BYTES = 64  # of a tile: two sectors
 SHORT_CHANNEL, FEW_VECTORS = 4096, 1024  # most vectors of a channel for one block, and for 256 threads
 FEWEST_ELEMENTS = 2048  # minimum number of elements of a block
 ROWS_OF_THREAD, ROWS_OF_SUM = 4, 8  # fewest rows per thread, without and with sums
@@ -97,39 +99,46 @@ class Rows(NamedTuple):
     parts: int
     blocks: int
     tiles: int
+    threads: int
 
 
 def rows(input: torch.Tensor, *others: torch.Tensor | None) -> Rows:
     """Up to one block per SM for sums, four without, each with several rows per thread."""
-    return _rows(input, others, 32, ((1, ROWS_OF_SUM), (BLOCKS_PER_SM, ROWS_OF_THREAD)))
+    return _rows(input, others, 32, THREADS, ((1, ROWS_OF_SUM), (BLOCKS_PER_SM, ROWS_OF_THREAD)))
 
 
 def rows_of_parts(input: torch.Tensor, *others: torch.Tensor | None) -> Rows:
     """The same for kernels whose second launch adds the partial sums in each of its blocks.
 
-    Tiles of 64 channels, of which several groups of threads add parts, or narrower ones of whole lines of L2 if fewer
-    lanes are without a channel. Two blocks per SM.
+    Tiles of 64 channels, of which several groups of threads add parts, or narrower ones if fewer lanes are without a
+    channel. 512 threads per SM: in one block where there are many rows, so that there are half as many parts, else two.
     """
     width = vector(input.shape[1], input, *others)
     most, vectors = min(32, LANES_OF_PARTS // width), cdiv(input.shape[1], width)
-    widths = [most, *(most // n for n in (2, 4) if most // n * width * input.element_size() >= LINE)]
-    across = min(widths, key=lambda lanes: cdiv(vectors, lanes) * lanes)
-    return _rows(input, others, across, ((BLOCKS_OF_PARTS, ROWS_OF_THREAD),) * 2)
+    least = cdiv(FEWEST_ROW_BYTES, width * input.element_size())
+    widths = [(most // n, time) for n, time in NARROWER if n == 1 or most // n >= least]
+    across, _ = min(widths, key=lambda one: cdiv(vectors, one[0]) * one[0] * one[1])
+    threads = MANY_THREADS if input.nbytes >= MANY_BYTES else THREADS
+    return _rows(input, others, across, threads, ((MANY_THREADS // threads, ROWS_OF_THREAD),) * 2)
 
 
 def _rows(
-    input: torch.Tensor, others: tuple[torch.Tensor | None, ...], across: int, limits: tuple[tuple[int, int], ...]
+    input: torch.Tensor,
+    others: tuple[torch.Tensor | None, ...],
+    across: int,
+    threads: int,
+    limits: tuple[tuple[int, int], ...],
 ) -> Rows:
     """``across``: most threads in a row; ``limits``: blocks per SM and rows per thread, with and without sums."""
     channels = input.shape[1]
     count, width = input.numel() // max(1, channels), vector(channels, input, *others)
     across = min(across, 1 << max(0, cdiv(channels, width) - 1).bit_length())
     tiles = cdiv(channels, width * across)
-    at_once = THREADS // across
+    at_once = threads // across
     parts, blocks = (
         max(1, min(cdiv(most * sm_count(input), tiles), cdiv(count, at_once * each))) for most, each in limits
     )
-    return Rows(count, channels, width, across, parts, blocks, tiles)
+    return Rows(count, channels, width, across, parts, blocks, tiles, threads)
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:

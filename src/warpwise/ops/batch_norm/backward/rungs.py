@@ -74,16 +74,16 @@ def split_channels(outputs: Gradients, *args: Any) -> None:
 def channels_last(outputs: Gradients, *args: Any) -> None:
     dy, dmean, dvar, input, weight, bias, eps, mean, var = args
     dx, dw, db = outputs
-    count, channels, width, across, split, blocks, tiles = _launch.rows(input, dx, dy)
+    count, channels, width, across, split, blocks, tiles, threads = _launch.rows(input, dx, dy)
     types = f"{cuda.ctype(input.dtype)}, {_launch.parameter_type(input, weight, bias)}, {width}"
     partials, counters = mean.new_empty((split, channels, 2)), semaphores(input, tiles)
     sums, x, g = mean.new_empty((channels, 2)), flat(input), dy if dy is None else flat(dy)
-    grid = (split, tiles), THREADS
+    grid = (split, tiles), threads
     kernel = CHANNELS_LAST[f"gradient_column_sums<{types}>"][grid]
     outs = (cuda.out(sums), _out(dw), _out(db))
     kernel(g, x, mean, var, *outs, partials, counters, count, channels, across, eps)
     if input.numel():
-        kernel = CHANNELS_LAST[f"gradient_of_rows<{types}>"][(blocks, tiles), THREADS]
+        kernel = CHANNELS_LAST[f"gradient_of_rows<{types}>"][(blocks, tiles), threads]
         kernel(g, dmean, dvar, x, weight, mean, var, sums, cuda.out(flat(dx)), count, channels, across, eps)
 
 
@@ -112,12 +112,12 @@ def in_c(outputs: Gradients, *args: Any) -> None:
 def partial_sums(outputs: Gradients, *args: Any) -> None:
     dy, dmean, dvar, input, weight, bias, eps, mean, var = args
     dx, dw, db = outputs
-    count, channels, width, across, split, blocks, tiles = _launch.rows_of_parts(input, dx, dy)
+    count, channels, width, across, split, blocks, tiles, threads = _launch.rows_of_parts(input, dx, dy)
     type, parameters = cuda.ctype(input.dtype), _launch.parameter_type(input, weight, bias)
     partials, x, g = mean.new_empty((split, channels, 2)), flat(input), dy if dy is None else flat(dy)
-    kernel = PARTIAL_SUMS[f"gradient_column_sums<{type}, {width}>"][(split, tiles), THREADS]
+    kernel = PARTIAL_SUMS[f"gradient_column_sums<{type}, {width}>"][(split, tiles), threads]
     kernel(g, x, mean, var, cuda.out(partials), count, channels, across, eps)
-    kernel = PARTIAL_SUMS[f"gradient_of_rows<{type}, {parameters}, {width}>"][(blocks, tiles), THREADS]
+    kernel = PARTIAL_SUMS[f"gradient_of_rows<{type}, {parameters}, {width}>"][(blocks, tiles), threads]
     outs = (cuda.out(flat(dx)) if input.numel() else None, _out(dw), _out(db))
     kernel(g, dmean, dvar, x, weight, mean, var, partials, split, *outs, count, channels, across, eps)
 

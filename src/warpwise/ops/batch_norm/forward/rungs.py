@@ -62,14 +62,14 @@ def _row_limits(input: torch.Tensor, weight: Optional, bias: Optional, eps: floa
 
 def channels_last(outputs: Three, input: torch.Tensor, weight: Optional, bias: Optional, eps: float) -> None:
     output, mean, var = outputs
-    count, channels, width, across, split, blocks, tiles = _launch.rows(input, output)
+    count, channels, width, across, split, blocks, tiles, threads = _launch.rows(input, output)
     types = f"{cuda.ctype(input.dtype)}, {_launch.parameter_type(input, weight, bias)}"
     partials, counters = mean.new_empty((split, channels, 2)), semaphores(input, tiles)
-    grid = (split, tiles), THREADS
+    grid = (split, tiles), threads
     kernel = CHANNELS_LAST[f"column_statistics<{cuda.ctype(input.dtype)}, {width}>"][grid]
     kernel(flat(input), cuda.out(mean), cuda.out(var), partials, counters, count, channels, across)
     if input.numel():
-        kernel = CHANNELS_LAST[f"normalise_rows<{types}, {width}>"][(blocks, tiles), THREADS]
+        kernel = CHANNELS_LAST[f"normalise_rows<{types}, {width}>"][(blocks, tiles), threads]
         kernel(flat(input), mean, var, weight, bias, cuda.out(flat(output)), count, channels, across, eps)
 
 
@@ -85,12 +85,12 @@ def whole_channel(outputs: Three, input: torch.Tensor, weight: Optional, bias: O
 
 def partial_sums(outputs: Three, input: torch.Tensor, weight: Optional, bias: Optional, eps: float) -> None:
     output, mean, var = outputs
-    count, channels, width, across, split, blocks, tiles = _launch.rows_of_parts(input, output)
+    count, channels, width, across, split, blocks, tiles, threads = _launch.rows_of_parts(input, output)
     type, parameters = cuda.ctype(input.dtype), _launch.parameter_type(input, weight, bias)
     partials, x = mean.new_empty((split, channels, 2)), flat(input)
-    kernel = PARTIAL_SUMS[f"column_sums<{type}, {width}>"][(split, tiles), THREADS]
+    kernel = PARTIAL_SUMS[f"column_sums<{type}, {width}>"][(split, tiles), threads]
     kernel(x, cuda.out(partials), count, channels, across)
-    kernel = PARTIAL_SUMS[f"normalise_rows<{type}, {parameters}, {width}>"][(blocks, tiles), THREADS]
+    kernel = PARTIAL_SUMS[f"normalise_rows<{type}, {parameters}, {width}>"][(blocks, tiles), threads]
     outs = (cuda.out(mean), cuda.out(var), cuda.out(flat(output)) if input.numel() else None)
     kernel(x, partials, split, weight, bias, *outs, count, channels, across, eps)
 

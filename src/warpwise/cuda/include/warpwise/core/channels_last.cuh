@@ -7,10 +7,10 @@
 
 namespace warpwise {
 
-constexpr int kRowThreads = 256;
+constexpr int kRowThreads = 512;  // most threads of a block
 
 // A thread takes VECTOR adjacent channels; `across` threads (a power of two up to 32) are adjacent in a row, and a
-// block reads kRowThreads / across rows at once. Grid: (parts, tiles of across * VECTOR channels).
+// block reads blockDim.x / across rows at once. Grid: (parts, tiles of across * VECTOR channels).
 template <int VECTOR>
 struct Columns {
   int across, channel;  // the first of this thread's channels
@@ -27,7 +27,7 @@ struct Columns {
   __device__ void for_each_row(long long rows, int channels, Load load, Use use) const {
     constexpr int kBatch = 4;
     if (!valid) return;
-    const int at_once = kRowThreads / across;
+    const int at_once = blockDim.x / across;
     const long long step = static_cast<long long>(gridDim.x) * at_once;
     long long row = static_cast<long long>(blockIdx.x) * at_once + threadIdx.x / across;
     for (; row < rows; row += kBatch * step) {
@@ -56,7 +56,7 @@ struct RowBatches {
   template <int VECTOR>
   __device__ RowBatches(const Columns<VECTOR>& own, long long rows_, int channels_)
       : rows(rows_), channels(channels_), channel(own.channel), valid(own.valid) {
-    const int at_once = kRowThreads / own.across;
+    const int at_once = blockDim.x / own.across;
     step = static_cast<long long>(gridDim.x) * at_once;
     row = static_cast<long long>(blockIdx.x) * at_once + threadIdx.x / own.across;
   }
@@ -105,8 +105,9 @@ __device__ inline void block_column_sums(float (&first)[VECTOR], float (&second)
   total = other = 0.0f;
   const int thread = threadIdx.x;
   if (thread < lanes) {
-#pragma unroll
-    for (int w = 0; w < kWarps; ++w) {
+    const int warps = blockDim.x / kWarp;
+#pragma unroll 8
+    for (int w = 0; w < warps; ++w) {
       total += sums[0][w][thread];
       other += sums[1][w][thread];
     }
@@ -117,7 +118,7 @@ __device__ inline void block_column_sums(float (&first)[VECTOR], float (&second)
 __device__ inline void add_column_parts(const float* partials, int parts, int lanes, int channels, float& total,
                                         float& other) {
   __shared__ float scratch[2][kRowThreads];
-  const int thread = threadIdx.x, groups = kRowThreads / lanes, group = thread / lanes;
+  const int thread = threadIdx.x, groups = blockDim.x / lanes, group = thread / lanes;
   const int channel = blockIdx.y * lanes + thread % lanes;
   total = other = 0.0f;
   if (channel < channels) {
@@ -154,7 +155,7 @@ __device__ inline bool column_sums(float (&first)[VECTOR], float (&second)[VECTO
     mine[1] = other;
   }
   if (!is_last_block(semaphores + blockIdx.y, gridDim.x)) return false;
-  const int groups = kRowThreads / lanes, group = thread / lanes, column = thread % lanes;
+  const int groups = blockDim.x / lanes, group = thread / lanes, column = thread % lanes;
   total = other = 0.0f;
   if (tile + column < channels) {
 #pragma unroll 8
