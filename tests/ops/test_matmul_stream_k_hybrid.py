@@ -31,7 +31,8 @@ __global__ void walk(int* out, int k_tiles, int tiles, int sk_tiles, int splits,
 
 
 @pytest.mark.parametrize("clusters,tiles,sk_tiles,k_tiles,splits,edge", [
-    (66, 100, 34, 128, 2, 64), (16, 3, 3, 2, 2, 1), (3, 200, 2, 3, 2, 1), (66, 1, 1, 13, 2, 6), (66, 144, 12, 48, 5, 8), (66, 1024, 34, 128, 2, 85), (66, 58, 58, 224, 2, 200),
+    (66, 100, 34, 128, 2, 64), (16, 3, 3, 2, 2, 1), (3, 200, 2, 3, 2, 1), (66, 1, 1, 13, 2, 6),
+    (66, 144, 12, 48, 5, 8), (66, 1024, 34, 128, 2, 85), (66, 58, 58, 224, 2, 200),
     (66, 4, 4, 80, 16, 1), (132, 1, 1, 9, 9, 1), (3, 5, 2, 2, 2, 1), (66, 65, 65, 100, 2, 90),
 ])  # fmt: skip
 def test_every_k_tile_has_one_cluster(clusters, tiles, sk_tiles, k_tiles, splits, edge):
