@@ -31,9 +31,8 @@ __global__ void walk(int* out, int k_tiles, int tiles, int sk_tiles, int splits,
 
 
 @pytest.mark.parametrize("clusters,tiles,sk_tiles,k_tiles,splits,edge", [
-    (66, 144, 78, 48, 0, 3), (66, 144, 12, 48, 0, 0), (66, 36, 36, 24, 0, 0), (66, 100, 34, 128, 0, 3),
-    (7, 9, 9, 1, 0, 3), (16, 3, 3, 2, 0, 0), (1, 5, 5, 4, 0, 3), (3, 200, 0, 3, 0, 3), (66, 1, 1, 13, 0, 2),
-    (64, 70, 70, 5, 0, 2), (66, 144, 12, 48, 5, 8), (66, 1024, 34, 128, 2, 85), (66, 58, 58, 224, 2, 200),
+    (66, 100, 34, 128, 2, 64), (16, 3, 3, 2, 2, 1), (3, 200, 2, 3, 2, 1), (66, 1, 1, 13, 2, 6),
+    (66, 144, 12, 48, 5, 8), (66, 1024, 34, 128, 2, 85), (66, 58, 58, 224, 2, 200),
     (66, 4, 4, 80, 16, 1), (132, 1, 1, 9, 9, 1), (3, 5, 2, 2, 2, 1), (66, 65, 65, 100, 2, 90),
 ])  # fmt: skip
 def test_every_k_tile_has_one_cluster(clusters, tiles, sk_tiles, k_tiles, splits, edge):
@@ -73,9 +72,9 @@ def test_configurations(m, n, k):
     for name in names:
         if "_t" in name:
             found = k23.parsed(name)
-            assert found.name == name and found.stream_k_tiles <= 132 // found.blocks * max(1, found.splits)
+            assert found.name == name and found.stream_k_tiles < 132 // found.blocks
             assert found.splits <= 2 or found.splits * found.stream_k_tiles <= 132 // found.blocks
-            assert not found.splits or 1 <= found.edge <= -(-k // 64) - found.splits + 1
+            assert 1 <= found.edge <= -(-k // 64) - found.splits + 1
 
 
 def test_an_unknown_configuration():
@@ -112,15 +111,11 @@ def product(a, b, config):
 def test_every_shape_exactly(a_transposed, b_transposed, dtype):
     """Splits of one tile and of many, of one k-tile, a ragged K; sums of two, three and many clusters."""
     for m, n, k, split in (
-        (256, 256, 1024, "t1_p0_e0"),
         (256, 256, 1024, "t1_p16_e1"),
-        (1000, 3000, 776, "t48_p0_e1"),
         (1000, 3000, 776, "t48_p2_e9"),
-        (3072, 3072, 1000, "t78_p0_e3"),
-        (3072, 3072, 512, "t12_p0_e0"),
+        (3072, 3072, 1000, "t12_p2_e8"),
         (3072, 3072, 512, "t12_p5_e2"),
-        (2048, 8200, 136, "t130_p0_e1"),
-        (520, 264, 8, "t6_p0_e3"),
+        (2048, 8200, 136, "t64_p2_e1"),
         (4096, 4096, 72, "t58_p2_e1"),
         (1536, 1536, 2048, "t36_p2_e20"),
         (200, 4096, 1544, "t16_p4_e5"),
@@ -144,8 +139,8 @@ def test_every_configuration_exactly(config):
 @pytest.mark.gpu
 def test_the_same_in_each_run():
     a, b = (torch.randn(3072, 3072, device="cuda").bfloat16() for _ in range(2))
-    first = product(a, b, f"{LARGE}_t78_p0_e3")
-    assert all(torch.equal(product(a, b, f"{LARGE}_t78_p0_e3"), first) for _ in range(20))
+    first = product(a, b, f"{LARGE}_t12_p5_e24")
+    assert all(torch.equal(product(a, b, f"{LARGE}_t12_p5_e24"), first) for _ in range(20))
 
 
 @pytest.mark.gpu
@@ -158,7 +153,7 @@ def test_two_streams_at_once():
     for _ in range(20):
         for i, stream in enumerate(streams):
             with torch.cuda.stream(stream):
-                made[i].append(product(*pairs[i], f"{LARGE}_t36_p0_e3"))
+                made[i].append(product(*pairs[i], f"{LARGE}_t36_p2_e12"))
     torch.cuda.synchronize()
     assert all(torch.equal(each, truths[i]) for i in range(2) for each in made[i])
 
@@ -167,12 +162,12 @@ def test_two_streams_at_once():
 def test_a_graph_is_replayed():
     a, b = (integers(1536, 1536, False, i, torch.bfloat16) for i in range(2))
     c = torch.empty(1536, 1536, device="cuda", dtype=a.dtype)
-    k23.launch(c, a, b, f"{LARGE}_t36_p0_e3")
+    k23.launch(c, a, b, f"{LARGE}_t36_p2_e12")
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        k23.launch(c, a, b, f"{LARGE}_t36_p0_e3")
-        k23.launch(c, a, b, f"{LARGE}_t36_p0_e3")
+        k23.launch(c, a, b, f"{LARGE}_t36_p2_e12")
+        k23.launch(c, a, b, f"{LARGE}_t36_p2_e12")
     for seed in range(3):
         a.copy_(integers(1536, 1536, False, 7 + seed, a.dtype))
         c.fill_(float("nan"))

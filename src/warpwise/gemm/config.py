@@ -40,9 +40,9 @@ class GemmConfig(NamedTuple):
     warps: tuple[int, ...] = ()  # rows and columns of a warp's tile, the warps that divide its K; or a block's warps
     cluster: tuple[int, ...] = ()  # blocks of a cluster along m and n, which multicast the operand that they share
     cluster_splits: int = 1  # blocks of a cluster that divide K and reduce through distributed shared memory
-    splits: int = 1  # of K, reduced through global memory; 0: linear stream-K
+    splits: int = 1  # of K, reduced through global memory
     stream_k_tiles: int = 0  # cluster tiles whose k-tiles are divided between all clusters
-    edge: int = 0  # k-tiles of the owner of a stream-K tile; linear stream-K: boundaries are multiples of it
+    edge: int = 0  # k-tiles of the owner of a stream-K tile
     tile_rows: int = 0  # number of tile rows that cover C, if their height varies
     flat: bool = False  # one more tile row, half as high and twice as wide
     whole: bool = False  # C's tile has its own shared memory and is stored at once, not box by box

@@ -125,8 +125,7 @@ class Coefficients:
     ``load``: from L2 to an SM; ``latency``: of a load, which the other stages of the pipeline cover; ``store``: of C
     from an SM; ``split``: of the reduction of splits, and ``reduce``, of the GPU; ``dram``: of the GPU; ``copy``: of
     passes over an operand before the product; ``word4``, ``word2``: the factors of loads in 4 and in 2 bytes;
-    ``cluster``: of a wave of clusters that multicast; ``memory``: of splits that are reduced through memory;
-    ``linear``: the factor of the k-tiles of linear stream-K.
+    ``cluster``: of a wave of clusters that multicast; ``memory``: of splits that are reduced through memory.
     ``error``: the part by which predicted and measured times differ in seven of ten cases that were not fitted.
     """
 
@@ -144,14 +143,13 @@ class Coefficients:
     word2: float = 3.0
     cluster: float = 0.0
     memory: float = 0.0
-    linear: float = 1.0
     error: float = 0.1
 
     def word_factor(self, word: int) -> float:
         return 1.0 if word >= 16 else self.word4 if word >= 4 else self.word2
 
 
-NOMINAL_ALONE = "cluster", "memory", "linear"  # only among the nominal coefficients, not fitted
+NOMINAL_ALONE = "cluster", "memory"  # only among the nominal coefficients, not fitted
 FITTED = tuple(field.name for field in fields(Coefficients) if field.name not in (*NOMINAL_ALONE, "error"))
 # Coefficients that order the configurations of a kernel on any GPU. The key is the size of an operand's element in
 # bytes, TF32, or stream-K. Fitted to measurements on an H200 for the time of the configuration that is ordered first.
@@ -161,7 +159,7 @@ NOMINAL: Mapping[int | str, Coefficients] = {
         wave=1.8, rate=1.35e6, load=76e3, latency=0.5, store=35e3, reduce=2.3e6, dram=2.8e6, cluster=0.55, memory=4.5
     ),
     2: Coefficients(rate=2.8e6, load=75e3, store=95e3, split=0.8, reduce=2e6, dram=3e6, cluster=2.0, memory=7.0),
-    "stream-K": Coefficients(rate=2.7e6, load=100e3, latency=0.7, store=57e3, split=8.0, linear=1.6),
+    "stream-K": Coefficients(rate=2.7e6, load=100e3, latency=0.7, store=57e3, split=8.0),
     1: Coefficients(rate=7e6, load=120e3, latency=1.0, store=800e3, cluster=0.6, memory=1.8),
 }
 
@@ -191,8 +189,7 @@ def microseconds(product: Product, geometry: Geometry, by: Coefficients, copied:
         shared, parts, owned = geometry.tail
         clusters = max(1, sms // (down * across))
         waves = cdiv(max(0, tiles // (down * across) - shared), clusters)
-        equal = by.linear * k_tiles * shared / clusters
-        last = max(owned, (k_tiles - owned) / max(1, parts - 1)) if parts else equal
+        last = max(owned, (k_tiles - owned) / (parts - 1))
         tile_loop = (waves + 1) * ends + (waves * k_tiles + last) * k_tile + by.split
     total = by.start + _most(tile_loop, batch * ((m * k + k * n) * size + m * n * out_size) / by.dram)
     if splits > 1:

@@ -1,8 +1,7 @@
 """The launcher of k23, and its configurations: the k-tiles of the last, partial wave are divided between all clusters.
 
-A configuration is one of k17, with the number of cluster tiles whose k-tiles are divided between all clusters.
-``splits`` = 0 is linear stream-K; a boundary within ``edge`` k-tiles of a tile's boundary is moved to it. Otherwise
-each tile has an owner, which computes its first ``edge`` k-tiles, and ``splits`` - 1 further splits.
+A configuration is one of k17, with the number of cluster tiles whose k-tiles are divided between all clusters. Each of
+them has an owner, which computes its first ``edge`` k-tiles, and ``splits`` - 1 further splits.
 """
 
 from __future__ import annotations
@@ -25,18 +24,15 @@ from warpwise.ops.matmul import k17_overlapped_epilogue as k17
 STREAM_K_HYBRID = cuda.load(Path(__file__).with_suffix(".cu"))
 
 STORE, ADD = 0.14, 0.08  # clocks to store an element of partial sums, and to add it to the owner's sum
-SNAP = 3  # k-tiles: a boundary of linear stream-K within this distance of a tile's boundary is moved to it
 MOST_SPLITS, MOST_CONFIGS = 16, 20
 
 
 def fits(config: GemmConfig, tiles: int, k_tiles: int, clusters: int) -> bool:
     """True if ``clusters`` clusters can compute ``tiles`` tiles of ``k_tiles`` k-tiles each by this configuration."""
     shared, splits = config.stream_k_tiles, config.splits
-    if shared > tiles or shared * k_tiles >= 1 << 31:
-        return False
     enough_clusters = splits == 2 or splits * shared <= clusters
     valid_split = splits > 1 and 0 < shared < clusters and 0 < config.edge <= k_tiles - splits + 1
-    return not splits or (valid_split and enough_clusters)
+    return shared <= tiles and valid_split and enough_clusters
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
@@ -73,12 +69,11 @@ configs = STREAM_K.configs(candidates, MOST_CONFIGS)
 
 
 def stream_k_configs(config: GemmConfig, m: int, n: int, k: int, sms: int) -> Iterator[GemmConfig]:
-    """The configurations that divide the last, partial wave: linear stream-K, and split-K by number of splits."""
+    """The configurations that divide the last, partial wave, by number of splits."""
     tiles, k_tiles, clusters = math.prod(config.tiles(m, n)), cdiv(k, config.k), max(1, sms // config.blocks)
     left = tiles % clusters
-    if not left or left * k_tiles >= 1 << 31:
+    if not left:
         return
-    yield config._replace(stream_k_tiles=left, splits=0, edge=SNAP)
     scale = config.m * config.n / k_tile_clocks(config)
     for splits in range(2, MOST_SPLITS + 1):
         if (splits > 2 and splits * left > clusters) or splits > k_tiles:
