@@ -42,20 +42,33 @@ torch_random = TorchRandom()
 hypothesis.register_random(torch_random)
 
 
+def left_out(config: pytest.Config) -> set[str]:
+    """The marks of the tests that this run does not have."""
+    chosen = config.option.markexpr
+    absent = not torch.cuda.is_available() and chosen != "gpu"
+    return {mark for mark, out in (("full", "full" not in chosen), ("gpu", absent)) if out}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """No item for each combination of parameters of a function that is left out."""
+    marks = getattr(obj, "pytestmark", ())
+    names = {mark.name for mark in marks} if isinstance(marks, list) else set()
+    return [] if names & left_out(collector.config) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    marks = [] if "full" in config.option.markexpr else ["full"]
-    marks += [] if torch.cuda.is_available() or config.option.markexpr == "gpu" else ["gpu"]
-    left_out = [item for item in items if any(map(item.get_closest_marker, marks))]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        out = set(left_out)
-        items[:] = [item for item in items if item not in out]
-    if torch.cuda.is_available():
-        return
-    absent = pytest.mark.skip(reason="no CUDA device")
-    for item in items:
-        if item.get_closest_marker("gpu"):
-            item.add_marker(absent)
+    marks = left_out(config)
+    out = [item for item in items if any(map(item.get_closest_marker, marks))]
+    if out:
+        config.hook.pytest_deselected(items=out)
+        dropped = set(out)
+        items[:] = [item for item in items if item not in dropped]
+    if not torch.cuda.is_available():
+        absent = pytest.mark.skip(reason="no CUDA device")
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(absent)
 
 
 @pytest.fixture(autouse=True)

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.machine.launching import agree, machine_run
-from tests.sampled import combinations, thinned
+from tests.sampled import FULL, thinned
 
 from warpwise import cuda, machine
 
 TARGETS = ("sm_75", "sm_80", "sm_90", "sm_100")
+SOME = thinned(TARGETS, every=2)  # NVRTC takes longer for the file than all tests of a target
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +26,8 @@ def _numbers(n: int) -> tuple[np.ndarray, np.ndarray]:
     return np.random.default_rng(1).integers(0, 100, n, dtype=np.int32), np.zeros(n, np.int32)
 
 
-@pytest.mark.parametrize(
-    "name,target", combinations(["nested", "early_return", "switches", "calls", "warp_primitives"], TARGETS)
-)
+@pytest.mark.parametrize("target", SOME)
+@pytest.mark.parametrize("name", ["nested", "early_return", "switches", "calls", "warp_primitives"])
 def test_divergence_agrees_with_the_emulator(module: cuda.Module, name: str, target: str) -> None:
     """Blocks with a partial last warp, except for warp primitives, whose member masks name all lanes."""
     block = 64 if name == "warp_primitives" else 75
@@ -36,7 +36,7 @@ def test_divergence_agrees_with_the_emulator(module: cuda.Module, name: str, tar
     assert counts.total("threads_on") < 32 * counts.total("executed")
 
 
-@pytest.mark.parametrize("target", thinned(TARGETS, every=2, first=0))
+@pytest.mark.parametrize("target", SOME)
 def test_barriers_agree_with_the_emulator(module: cuda.Module, target: str) -> None:
     x, y = _numbers(3 * 96)
     counts = agree(module["barriers"][3, 96], (x, y), target)
@@ -47,7 +47,7 @@ def test_barriers_agree_with_the_emulator(module: cuda.Module, target: str) -> N
     agree(module["named_barriers"][1, 96], _numbers(96), target)
 
 
-@pytest.mark.parametrize("target", thinned(TARGETS, every=2, first=1))
+@pytest.mark.parametrize("target", SOME)
 def test_generic_addresses_and_thread_indices(module: cuda.Module, target: str) -> None:
     agree(module["spaces"][1, 32], _numbers(32), target)
     agree(module["indices"][(2, 3, 2), (5, 3, 4)], (np.zeros(720, np.int32),), target)
@@ -66,7 +66,7 @@ def test_spin_wait_for_a_later_block(module: cuda.Module) -> None:
         machine_run(module["wait_for_next"][400, 32], (np.zeros(400, np.int32), np.zeros(400 * 32, np.int32)), blocks=8)
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("target", ["sm_90", pytest.param("sm_80", marks=FULL), pytest.param("sm_100", marks=FULL)])
 def test_grid_synchronisation(module: cuda.Module, target: str) -> None:
     x, y = _numbers(4 * 50)
     counts = agree(module["grid_sync"][4, 50], (x, y), target)
@@ -86,7 +86,7 @@ def test_faults_name_source_lines(module: cuda.Module) -> None:
     assert not y.any()
 
 
-@pytest.mark.parametrize("target", thinned(TARGETS, every=2, first=0))
+@pytest.mark.parametrize("target", SOME)
 def test_printf_is_ignored_and_assert_faults(module: cuda.Module, target: str) -> None:
     x, y = _numbers(32)
     counts = machine_run(module["prints"][1, 32], (x, y), target)

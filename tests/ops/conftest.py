@@ -61,10 +61,17 @@ def rungs(language: str = "", device: str = "", slow: bool = False) -> list:
     ]
 
 
-def every_other(parameters: list, first: int) -> list:
-    """Parameters ``op,rung``; of those of an operation, every other one, from ``first`` on, is not marked ``full``."""
+def every_other(parameters: list, first: int, also: frozenset[str] = frozenset()) -> list:
+    """Parameters ``op,rung``, marked ``full`` but for every other one of an operation, from ``first`` on, and ``also``.
+
+    ``also`` names rungs: "matmul k20_padded".
+    """
+
+    def left_out(place: int, op: Op, rung: Rung) -> bool:
+        return place % 2 != first and f"{op.name} {rung.name}" not in also
+
     return [
-        pytest.param(*one.values, id=one.id, marks=[*one.marks, *([FULL] if place % 2 != first else [])])
+        pytest.param(*one.values, id=one.id, marks=[*one.marks, *([FULL] if left_out(place, *one.values) else [])])
         for _, group in itertools.groupby(parameters, key=lambda one: one.values[0].name)
         for place, one in enumerate(group)
     ]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 import torch
-from tests.ops.conftest import EVERY_OP, every_other, for_hopper, rungs
+from tests.ops.conftest import ALIKE, EVERY_OP, every_other, for_hopper, rungs
 
 from warpwise import operation
 from warpwise.arguments.values import map_tensors, tensors
@@ -94,7 +94,9 @@ def _compile(launch: InterceptedLaunch, target: str) -> None:
 LADDERS = rungs("cuda") + rungs("triton")
 
 
-@pytest.mark.parametrize("op,rung", every_other(rungs("cuda"), first=1) + every_other(rungs("triton"), first=0))
+@pytest.mark.parametrize(
+    "op,rung", every_other(rungs("cuda"), first=1, also=ALIKE) + every_other(rungs("triton"), first=0)
+)
 def test_every_kernel_compiles(op, rung):
     """For the oldest GPU that the rung is made for, which lacks most instructions, in its first dtype.
 
