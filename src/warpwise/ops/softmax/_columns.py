@@ -100,11 +100,18 @@ def cluster_limits(out: torch.Tensor, dim: int) -> str | None:
     return requires_hopper(out, "clusters exist from there on")
 
 
+def is_held(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> bool:
+    """True if a block holds its columns in registers."""
+    shape, *_ = of(dim, out, *inputs)
+    assert shape is not None
+    return shape.parts == 1 and shape.share <= shape.height * shape.values
+
+
 def is_for_cluster(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> bool:
     """True if a cluster is faster than a block, or several launches, as measured: it takes about 1 µs to start."""
     shape, *_ = of(dim, out, *inputs)
     assert shape is not None
-    short = shape.threads < MOST_THREADS and shape.parts == 1 and shape.share <= shape.height * shape.values
+    short = shape.threads < MOST_THREADS and is_held(dim, out, *inputs)
     return not short and out.nbytes <= CLUSTER_BYTES and cluster_limits(out, dim) is None
 
 
