@@ -50,7 +50,7 @@ def geometry(columns: int, length: int, itemsize: int, packed: int, sms: int) ->
     # One wave of blocks, with two batches per thread. Each block combines the statistics of all parts.
     parts = max(1, min(BLOCKS_AN_SM * sms // tiles, length // (2 * VALUES * height), math.isqrt(length // 4)))
     values = VALUES
-    if 1 < parts and parts * tiles < sms:  # few blocks: one short batch per thread
+    if parts > 1 and parts * tiles < sms:  # few blocks: one short batch per thread
         values = VALUES // 2
         parts = min(BLOCKS_AN_SM * sms // tiles, cdiv(length, values * height), math.isqrt(length // 4))
     if parts == 1:
@@ -118,12 +118,13 @@ def is_for_cluster(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> bool:
     launches.
     """
     shape, packed, count, *_ = of(dim, out, *inputs)
-    assert shape is not None
     clusters, *_ = of(dim, out, *inputs, cluster=True)
-    if clusters is None or 4 * cdiv(count, clusters.lanes * packed) * clusters.parts < sm_count(out):
+    assert shape is not None
+    if clusters is None or out.nbytes > CLUSTER_BYTES or cluster_limits(out, dim):
         return False
-    short = shape.threads < MOST_THREADS and is_held(dim, out, *inputs)
-    return not short and out.nbytes <= CLUSTER_BYTES and cluster_limits(out, dim) is None
+    if is_held(dim, out, *inputs):
+        return shape.threads == MOST_THREADS
+    return 4 * cdiv(count, clusters.lanes * packed) * clusters.parts >= sm_count(out)
 
 
 def _power_of_two(count: int) -> int:
