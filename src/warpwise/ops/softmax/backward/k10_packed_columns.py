@@ -18,9 +18,9 @@ WIDTH, BLOCKS_AN_SM = 64, 4  # packs of a line that a block reads
 
 def packed_columns(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor, dim: int) -> None:
     if out.numel() != inner_size(out, dim) * length_along(out, dim):
-        moved = [value.movedim(dim, 0).contiguous() for value in (gradient, y)]
-        result = torch.empty_like(moved[0])
-        packed_columns(result, *moved, 0)
+        gradient, y = (value.movedim(dim, 0).contiguous() for value in (gradient, y))
+        result = torch.empty_like(y)
+        packed_columns(result, gradient, y, 0)
         out.copy_(result.movedim(0, dim))
         return
     gradient, y = (value.clone() if value.data_ptr() % PACK else value for value in (gradient, y))
