@@ -11,7 +11,7 @@ from warpwise import cuda
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops.matvec import k03_rows_together, k04_columns, k06_unaligned_rows, k07_unaligned_columns
-from warpwise.ops.matvec._shared import THREADS, WARP, WARPS, load_bytes, row_pitch
+from warpwise.ops.matvec._shared import THREADS, VECTOR, WARP, WARPS, load_bytes, row_pitch
 from warpwise.ops.matvec.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
@@ -85,11 +85,11 @@ RUNGS = (
 
 
 def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
-    """The rule for sizes without a table: k04 for a column-major a, k03 for a row-major one; k07 and k06 where the
-    alignment allows loads of up to 4 bytes (k06: of 2 bytes) only, and the matrix is large.
+    """The rule for sizes without a table: k04 for a column-major a, k03 for a row-major one; k07 and k06 (of 2-byte
+    elements) instead of them where the alignment does not allow wide loads and the matrix is large.
 
     PyTorch for float64, and where it was faster, or as fast within the error: 16 MB and more of 2-byte elements whose
-    sizes are multiples of 8; 256 MB and more of 2-byte elements by columns; fewer than 32 rows of more than 8192
+    sizes are multiples of 8; 256 MB and more of 2-byte elements by columns; fewer than 16 rows of more than 8192
     elements in loads of 2 bytes, or fewer than 8 in loads of 4.
     """
     if a.dtype not in KERNEL_DTYPES or limits(a, x):
@@ -101,9 +101,9 @@ def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
     if size == 2 and m % 8 == k % 8 == 0 and min(m, k) >= 64 and nbytes >= LARGE:
         return None
     if across:
-        unaligned = bytes_a_load <= 4 and m >= FEW_ROWS and nbytes >= MEDIUM
+        unaligned = bytes_a_load < VECTOR and m >= FEW_ROWS and nbytes >= MEDIUM
         return "k07_unaligned_columns" if unaligned else None if size == 2 and nbytes >= HUGE else "k04_columns"
-    if k > LONG_ROWS and bytes_a_load <= 4 and m < (32 if bytes_a_load == 2 else 8):
+    if k > LONG_ROWS and bytes_a_load <= 4 and m < (16 if bytes_a_load == 2 else 8):
         return None
     return (
         "k06_unaligned_rows" if bytes_a_load == 2 and k > SHORT_ROWS and nbytes >= 8 * MEDIUM else "k03_rows_together"

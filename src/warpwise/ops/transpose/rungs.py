@@ -18,7 +18,7 @@ MOST_SHORT, SHORT_THREADS = 8, 128  # the longest side of k10, and its blocks
 STRIP_THREADS, STRIP_ELEMENTS, SHORTEST_STRIP = 256, 4096, 32
 WARP, FITTED_THREADS, BLOCKS_AN_SM = 32, 256, 8
 FITTED_WAVES = 4  # waves of 2048 threads per SM
-MOST_STRIP = 24  # elements of a short side, below which k09 leaves too many lanes idle
+MOST_STRIP, MOST_FITTED = 12, 16  # a short side, from which on k09 replaces k07, and k08 beyond one wave of threads
 MAX_FEW = STRIP_ELEMENTS // SHORTEST_STRIP
 BEYOND_L2 = 1 << 25  # bytes of a matrix that, with its transpose, exceeds L2
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -180,11 +180,11 @@ RUNGS = (
 def default(input: torch.Tensor) -> str | None:
     """PyTorch for one long row or column, which is a plain copy; else a rung by the short side and the size.
 
-    Short side shorter than a tile of k04: k08 up to four waves of threads, else k07; up to 8 elements, k10 instead of
-    k08 from an eighth of a wave on; from 24 elements on, k09 instead of k07. Otherwise: k04 if the tiles of k05 are
-    fewer than the SMs; else k05 if the rows of both matrices, or of a large output, are multiples of 16 bytes and the
-    short side fills its tiles; else k04 up to one wave of its blocks, and k09. Elements of 1 and 2 bytes, for which k09
-    and k10 are not timed: k08, k07 and k06 in their place.
+    Short side shorter than a tile of k04: k08 up to four waves of threads (one wave from 16 elements on), else k07, or
+    k09 from 12 elements on; up to 8 elements, k10 instead of k08 from an eighth of a wave on. Otherwise: k04 if the
+    tiles of k05 are fewer than the SMs; else k05 if the rows of both matrices, or of a large output, are multiples of
+    16 bytes and the short side fills its tiles; else k04 up to one wave of its blocks, and k09. Elements of 1 and 2
+    bytes, for which k09 and k10 are not timed: k08, k07 and k06 in their place.
     """
     rows, cols = input.shape
     few, pack, sms = min(rows, cols), 16 // input.element_size(), sm_count(input)
@@ -192,12 +192,15 @@ def default(input: torch.Tensor) -> str | None:
     wide = input.element_size() >= 4
     whole = rows % pack == 0 and (cols % pack == 0 or wide and down(input)) and not thin
     small_tiles, threads = cdiv(rows, SMALL_TILE) * cdiv(cols, SMALL_TILE), rows * cols
-    if few < SMALL_TILE and threads <= FITTED_WAVES * 2048 * sms:
+    waves = 1 if wide and few >= MOST_FITTED else FITTED_WAVES
+    if few < SMALL_TILE and threads <= waves * 2048 * sms:
         short = wide and 1 < few <= MOST_SHORT and 8 * threads > 2048 * sms
         return "k10_short_sides" if short else "k08_fitted_blocks"
     if few == 1:
         return None
-    if few < (MOST_STRIP if wide else SMALL_TILE) or thin and not wide and small_tiles > BLOCKS_AN_SM * sms:
+    if wide and MOST_STRIP <= few < SMALL_TILE:
+        return "k09_unaligned_tiles"
+    if few < SMALL_TILE or thin and not wide and small_tiles > BLOCKS_AN_SM * sms:
         return "k07_strips"
     if tiles < sms or not whole and small_tiles <= BLOCKS_AN_SM * sms:
         return "k04_padded_tile"

@@ -12,7 +12,7 @@ from warpwise.operation import cdiv, sm_count
 from warpwise.ops._dims import inner_size, length_along
 
 PACKED_COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
-PACK, THREADS, VALUES = 16, 256, 4  # bytes of a load; kThreads; kValues
+PACK, THREADS, VALUES, LANES = 16, 256, 4, 32  # bytes of a load; kThreads; kValues; kLanes
 WIDTH, BLOCKS_AN_SM = 64, 4  # packs of a line that a block reads
 
 
@@ -39,5 +39,5 @@ def packed_columns(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor, d
     sums, apply = (PACKED_COLUMNS[f"softmax_backward_{name}<{ctype}>"] for name in ("packed_sums", "from_packed_sums"))
     sums[grid, block](gradient, y, cuda.out(partial), elements, packs, lines, share)
     add = PACKED_COLUMNS["softmax_backward_add_sums"]
-    add[cdiv(columns, 32), (32, 8)](partial, cuda.out(dot), columns, len(partial))
+    add[cdiv(columns, LANES), (LANES, LANES)](partial, cuda.out(dot), columns, len(partial))
     apply[grid, block](gradient, y, dot, cuda.out(out), elements, packs, lines, share, columns)
