@@ -105,6 +105,5 @@ def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
         return "k07_unaligned_columns" if unaligned else None if size == 2 and nbytes >= HUGE else "k04_columns"
     if k > LONG_ROWS and bytes_a_load <= 4 and m < (16 if bytes_a_load == 2 else 8):
         return None
-    return (
-        "k06_unaligned_rows" if bytes_a_load == 2 and k > SHORT_ROWS and nbytes >= 8 * MEDIUM else "k03_rows_together"
-    )
+    long = k > LONG_ROWS or k > SHORT_ROWS and nbytes >= 8 * MEDIUM
+    return "k06_unaligned_rows" if size == 2 and bytes_a_load <= 4 and long else "k03_rows_together"
