@@ -36,7 +36,12 @@ def matrix(rows, columns, dtype=torch.float32):
         (4, 1000000, "k07_strips"),
         (4, 100000, "k10_short_sides"),
         (14143, 5, "k10_short_sides"),
-        (20, 25219, "k08_fitted_blocks"),
+        (20, 5219, "k08_fitted_blocks"),
+        (20, 25219, "k09_unaligned_tiles"),
+        (60000, 12, "k08_fitted_blocks"),
+        (100000, 12, "k09_unaligned_tiles"),
+        (1300, 42466, "k05_register_blocks"),
+        (205, 6154, "k09_unaligned_tiles"),
         (100000, 65, "k09_unaligned_tiles"),
         (70, 7573, "k04_padded_tile"),
         (5, 40, "k08_fitted_blocks"),
@@ -118,6 +123,35 @@ def test_long_columns_are_held_by_a_cluster():
         x = matrix(rows, columns)
         assert (default("softmax", x, 0) == "k10_cluster_columns") == held
         assert (default("softmax_backward", x, x, 0) == "k09_cluster_columns") == held
+
+
+@pytest.mark.parametrize("rows,columns,dtype,rung", [
+    (46730, 259, torch.float32, "k10_packed_columns"), (14878, 2749, torch.bfloat16, "k10_packed_columns"),
+    (51723, 2, torch.float32, "k07_columns"), (222, 44237, torch.bfloat16, "k07_columns"),
+])  # fmt: skip
+def test_long_columns_of_a_large_gradient_are_read_in_packs(rows, columns, dtype, rung):
+    x = matrix(rows, columns, dtype)
+    assert default("softmax_backward", x, x, 0) == rung
+
+
+@pytest.mark.parametrize("rows,columns,rung", [
+    (1331, 42139, "k10_packed_columns"), (47099, 294, "k10_packed_columns"), (3000, 30000, None),
+    (4015, 17, "k08_columns"),
+])  # fmt: skip
+def test_sums_of_long_columns_of_2_byte_elements(rows, columns, rung):
+    assert default("reduce_sum", matrix(rows, columns, torch.bfloat16), 0) == rung
+
+
+@pytest.mark.parametrize("rows,columns,dtype,by_columns,rung", [
+    (6931, 1121, torch.bfloat16, False, "k06_unaligned_rows"), (963, 303, torch.bfloat16, False, "k03_rows_together"),
+    (4, 50001, torch.bfloat16, False, None), (1, 9574, torch.bfloat16, False, "k03_rows_together"),
+    (2171, 46094, torch.bfloat16, False, "k06_unaligned_rows"), (700, 9001, torch.float32, False, "k03_rows_together"),
+    (1369, 5062, torch.bfloat16, True, "k07_unaligned_columns"), (1295, 115, torch.bfloat16, True, "k04_columns"),
+    (764, 1734, torch.bfloat16, True, "k07_unaligned_columns"), (92272, 2455, torch.float32, True, "k04_columns"),
+])  # fmt: skip
+def test_unaligned_matrices_are_read_in_packs(rows, columns, dtype, by_columns, rung):
+    a = matrix(columns, rows, dtype).t() if by_columns else matrix(rows, columns, dtype)
+    assert default("matvec", a, torch.empty(columns, dtype=dtype, device="meta")) == rung
 
 
 @pytest.mark.parametrize("plane,rung", [((16, 16), "k02_planar_packs"), ((5, 7), "k05_shifted_words")])

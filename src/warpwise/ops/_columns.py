@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from warpwise.operation import cdiv
 
-LINE = 128  # minimum bytes of neighbouring columns that a block reads, if there are so many
+LINE, SECTOR = 128, 32  # minimum bytes of neighbouring columns that a block reads: of many columns, and of few
 FEW_VALUES, VALUES = 4, 16  # elements that a thread has in flight
 SMALL_BLOCK, BLOCK = 256, 1024
 LEAST_USE = 0.75  # minimum fraction of the GPU that the last wave uses
@@ -32,6 +32,8 @@ def geometry(columns: int, length: int, itemsize: int, sms: int, fewest: int) ->
     A block computes ``fewest`` elements in about the time of a second launch.
     """
     line = LINE // itemsize
+    while line > SECTOR // itemsize and cdiv(columns, line) < sms:
+        line //= 2
     narrow = min(columns, line)
     values = FEW_VALUES if length <= SMALL_BLOCK // narrow * FEW_VALUES else VALUES
     # The smallest block in which one batch of a line's columns holds their length: several share an SM.

@@ -47,27 +47,37 @@ def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
 def geometries(a: torch.Tensor, bytes_a_load: int) -> tuple[str, ...]:
     """Teams that load a row in one batch if it is short; larger ones, and fewer rows each, if there are few rows.
 
-    Loads of up to 4 bytes: batches of four instead of eight if the threads for one batch of all rows are resident. A
-    thread issues all loads of a batch, also those past the end of its row.
+    A thread issues all loads of a batch, also those past the end of its row, so a batch of narrow loads is short: four
+    of up to 4 bytes of each row, and up to four rows if their blocks fill the GPU.
     """
-    (m, k), size = a.shape, a.element_size()
-    loads, fill = cdiv(k * size, bytes_a_load), FILL * sm_count(a)
-    unroll = 2 * VECTOR // max(bytes_a_load, NARROW)
-    threads = _threads(loads, unroll // 2, MOST_THREADS)
-    if bytes_a_load <= NARROW and threads * unroll // 2 >= loads and threads * m <= fill:
-        return tuple(dict.fromkeys((f"t{threads}_r1_u1", *CONFIGS)))
-    threads = _threads(loads, unroll, 256)
-    while threads < MOST_THREADS and threads * (unroll if bytes_a_load < VECTOR else 1) < loads and threads * m < fill:
+    (m, k), size, sms = a.shape, a.element_size(), sm_count(a)
+    loads, fill = cdiv(k * size, bytes_a_load), FILL * sms
+    if bytes_a_load < VECTOR:
+        unroll = VECTOR // max(bytes_a_load, NARROW)
+        threads = fitting(loads, unroll, 256)
+        while threads < MOST_THREADS and threads * unroll < loads and threads * m < fill // 4:
+            threads *= 2
+        return tuple(dict.fromkeys((f"t{threads}_r{rows_a_team(m, threads, sms)}_u1", *CONFIGS)))
+    threads = fitting(loads, 2, 256)
+    while threads < MOST_THREADS and threads < loads and threads * m < fill:
         threads *= 2
     rows, fill = 4, fill if threads >= 128 else fill // 4
     while rows > 1 and cdiv(m, rows) * threads < fill:
         rows //= 2
-    return tuple(dict.fromkeys((f"t{threads}_r{rows}_u2", *CONFIGS)))
+    return tuple(dict.fromkeys((f"t{threads}_r{rows}_u{1 if threads >= loads else 2}", *CONFIGS)))
 
 
-def _threads(loads: int, unroll: int, most: int) -> int:
+def fitting(loads: int, unroll: int, most: int) -> int:
     """The power of two of threads, up to ``most``, that need one batch for ``loads``."""
     threads = 1
     while threads < most and threads * unroll < loads:
         threads *= 2
     return threads
+
+
+def rows_a_team(m: int, threads: int, sms: int) -> int:
+    """Up to four, if there are then three blocks for two SMs."""
+    rows, teams = 4, max(1, 128 // threads) if threads <= WARP else 1
+    while rows > 1 and 2 * cdiv(m, rows * teams) < 3 * sms:
+        rows //= 2
+    return rows

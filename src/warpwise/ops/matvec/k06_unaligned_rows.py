@@ -1,4 +1,4 @@
-"""The launcher of k06; its configurations are k03's."""
+"""The launcher of k06, and its configurations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ import torch
 from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.matvec._shared import VECTOR, WARP, config_numbers, partial_sums, row_pitch
-from warpwise.ops.matvec.k03_rows_together import FEWEST_BATCHES, FILL, FORM, geometries
+from warpwise.ops.matvec.k03_rows_together import (
+    CONFIGS,
+    FEWEST_BATCHES,
+    FILL,
+    FORM,
+    MOST_THREADS,
+    fitting,
+    rows_a_team,
+)
 from warpwise.ops.matvec.k04_columns import add_partial_sums
 
 UNALIGNED_ROWS = cuda.load(Path(__file__).with_suffix(".cu"))
@@ -32,5 +40,10 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
 
 
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
-    """k03's for 16-byte loads."""
-    return geometries(a, VECTOR)
+    """128 threads for up to four rows, which share the shifted x; larger teams if there are few rows."""
+    (m, k), sms = a.shape, sm_count(a)
+    packs, fill = cdiv(k * a.element_size(), VECTOR), FILL * sms
+    threads = fitting(packs, 1, 128)
+    while threads < MOST_THREADS and threads < packs and threads * m < fill:
+        threads *= 2
+    return tuple(dict.fromkeys((f"t{threads}_r{rows_a_team(m, threads, sms)}_u1", *CONFIGS)))

@@ -15,7 +15,7 @@ from warpwise.ops.matvec.k04_columns import add_partial_sums
 UNALIGNED_COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
 
 FORM = re.compile(r"l(\d+)_u(\d+)")  # lanes in a column, loads in flight
-MOST_LANES, FEWEST_LANES, VALUES = 32, 8, 8
+MOST_LANES, FEWEST_LANES, VALUES = 32, 8, 4
 RESIDENT = 4  # blocks of 256 threads of an SM
 
 

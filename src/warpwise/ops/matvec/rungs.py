@@ -11,13 +11,13 @@ from warpwise import cuda
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops.matvec import k03_rows_together, k04_columns, k06_unaligned_rows, k07_unaligned_columns
-from warpwise.ops.matvec._shared import THREADS, WARP, WARPS, load_bytes, row_pitch
+from warpwise.ops.matvec._shared import THREADS, VECTOR, WARP, WARPS, load_bytes, row_pitch
 from warpwise.ops.matvec.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 MOST_BLOCKS = 2**31 - 1
-MEDIUM_ROWS, LONG_ROWS = 1024, 8192  # elements
-LARGE, MANY, HUGE = 1 << 24, 1 << 26, 1 << 28  # bytes
+SHORT_ROWS, LONG_ROWS, FEW_ROWS = 512, 8192, 64  # elements; rows
+MEDIUM, LARGE, HUGE = 1 << 20, 1 << 24, 1 << 28  # bytes
 
 THREAD_PER_ROW = cuda.load(HERE / "k01_thread_per_row.cu")
 WARP_PER_ROW = cuda.load(HERE / "k02_warp_per_row.cu")
@@ -85,21 +85,25 @@ RUNGS = (
 
 
 def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
-    """The rule for sizes without a table: k04 for a column-major a, k03 for a row-major one.
+    """The rule for sizes without a table: k04 for a column-major a, k03 for a row-major one; k07 and k06 (of 2-byte
+    elements) instead of them where the alignment does not allow wide loads and the matrix is large.
 
-    PyTorch for float64, and where it was faster, or as fast within the error, on an H200: loads of 2 bytes (an odd size
-    of 2-byte elements) with more than 8192 columns, or from 64 MB on with more than 1024, by rows, or with 512 rows and
-    more than 64 columns by columns; 16 MB and more of 2-byte elements whose sizes are multiples of 8; 256 MB and more
-    by columns.
+    PyTorch for float64, and where it was faster, or as fast within the error: 16 MB and more of 2-byte elements whose
+    sizes are multiples of 8; 256 MB and more of 2-byte elements by columns; fewer than 16 rows of more than 8192
+    elements in loads of 2 bytes, or fewer than 8 in loads of 4.
     """
     if a.dtype not in KERNEL_DTYPES or limits(a, x):
         return None
     (m, k), size, across = a.shape, a.element_size(), a.stride(0) == 1 and a.stride(1) != 1 and a.shape[0] > 1
     pitch = a.stride(1) if across else row_pitch(a)
-    narrow = load_bytes(size, a.data_ptr(), pitch * size, (m if across else 0) * size) == 2
+    bytes_a_load = load_bytes(size, a.data_ptr(), pitch * size, (m if across else 0) * size)
     nbytes = m * k * size
     if size == 2 and m % 8 == k % 8 == 0 and min(m, k) >= 64 and nbytes >= LARGE:
         return None
     if across:
-        return None if narrow and m >= 512 and k > 64 or nbytes >= HUGE else "k04_columns"
-    return None if narrow and k > (MEDIUM_ROWS if nbytes >= MANY else LONG_ROWS) else "k03_rows_together"
+        unaligned = bytes_a_load < VECTOR and m >= FEW_ROWS and nbytes >= MEDIUM
+        return "k07_unaligned_columns" if unaligned else None if size == 2 and nbytes >= HUGE else "k04_columns"
+    if k > LONG_ROWS and bytes_a_load <= 4 and m < (16 if bytes_a_load == 2 else 8):
+        return None
+    long = k > LONG_ROWS or k > SHORT_ROWS and nbytes >= 8 * MEDIUM
+    return "k06_unaligned_rows" if size == 2 and bytes_a_load <= 4 and long else "k03_rows_together"

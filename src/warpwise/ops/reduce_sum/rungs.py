@@ -20,8 +20,8 @@ BLOCK = 256  # kThreads of the kernels
 WARP, BLOCK_OF_TEAMS, MOST_THREADS = 32, 128, 1024
 VECTOR, BATCH = 16, 4  # bytes per load, and loads in flight per thread
 BLOCKS_AN_SM = 8  # blocks of 256 threads that fill the 2048 threads of an SM
-FEWEST_ELEMENTS = 32768  # minimum elements of a block of k08 if there are two launches: two batches of 1024 threads
-PACKED_WIDTH, PACKED_VALUES, PACKED_BLOCKS = 64, 8, 4  # k10: packs of a tile; loads in flight; blocks of an SM
+FEWEST_ELEMENTS = 16384  # elements of a block of k08 from which on there are two launches: a batch of 1024 threads
+PACKED_WIDTH, PACKED_VALUES, PACKED_BLOCKS = 32, 8, 4  # k10: packs of a tile; loads in flight; blocks of an SM
 LARGE, FEW_COLUMNS, MANY_COLUMNS = 1 << 22, 64, 4096  # bytes from which k08 fills the GPU with one wave; columns
 MOST_BLOCKS = 2**31 - 1
 
@@ -272,10 +272,18 @@ RUNGS = (
 
 
 def default(input: torch.Tensor, dim: int | None) -> str | None:
-    """k06, and k08 along another dimension than the last; PyTorch for many long columns of 2-byte elements."""
+    """k06, and k08 along another dimension than the last; of large tensors of 2-byte elements k10 along the first one.
+
+    PyTorch for many long columns of 2-byte elements, unless they are odd rows of a matrix, which it reads singly.
+    """
     if input.dtype not in KERNEL_DTYPES or limits(input, dim):
         return None
     if dim is None or is_last(input, dim):
         return "k06_two_passes"
-    many = input.numel() >= MANY_COLUMNS * length_along(input, dim) and input.nbytes >= 4 * LARGE
-    return None if many and input.element_size() < 4 else "k08_columns"
+    columns = input.numel() // max(1, length_along(input, dim))
+    if input.element_size() >= 4 or input.nbytes < LARGE:
+        return "k08_columns"
+    many = columns >= MANY_COLUMNS and input.nbytes >= 4 * LARGE
+    if columns != inner_size(input, dim):
+        return None if many else "k08_columns"
+    return None if many and columns * input.element_size() % VECTOR == 0 else "k10_packed_columns"

@@ -18,7 +18,9 @@ MOST_SHORT, SHORT_THREADS = 8, 128  # the longest side of k10, and its blocks
 STRIP_THREADS, STRIP_ELEMENTS, SHORTEST_STRIP = 256, 4096, 32
 WARP, FITTED_THREADS, BLOCKS_AN_SM = 32, 256, 8
 FITTED_WAVES = 4  # waves of 2048 threads per SM
+MOST_STRIP, MOST_FITTED = 12, 16  # a short side, from which on k09 replaces k07, and k08 beyond one wave of threads
 MAX_FEW = STRIP_ELEMENTS // SHORTEST_STRIP
+BEYOND_L2 = 1 << 25  # bytes of a matrix that, with its transpose, exceeds L2
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 COALESCED_READS = cuda.load(HERE / "k01_coalesced_reads.cu")
@@ -47,9 +49,13 @@ def _tile_of_32(module: cuda.Module) -> Callable[[torch.Tensor, torch.Tensor], N
     return launch
 
 
-def down(rows: int, cols: int) -> bool:
-    """True if the tiles of a column, the short side, are neighbours in the grid."""
-    return rows < cols
+def down(input: torch.Tensor) -> bool:
+    """True if the tiles of a column are neighbours in the grid: they write adjacent pieces of the rows of the output.
+
+    A piece that is no multiple of 32 bytes leaves parts of sectors, which stay in L2 until the next tile fills them. Of
+    smaller matrices, all of the output does.
+    """
+    return input.size(0) < input.size(1) and input.nbytes >= BEYOND_L2
 
 
 def register_blocks(out: torch.Tensor, input: torch.Tensor) -> None:
@@ -58,7 +64,7 @@ def register_blocks(out: torch.Tensor, input: torch.Tensor) -> None:
     edge = lanes * pack // input.element_size()
     tiles = cdiv(rows, edge) * cdiv(cols, edge)
     kernel = REGISTER_BLOCKS[f"transpose<{ctype}, {pack}, {lanes}>"]
-    kernel[tiles, lanes * lanes](input, cuda.out(out), rows, cols, down(rows, cols))
+    kernel[tiles, lanes * lanes](input, cuda.out(out), rows, cols, down(input))
 
 
 def triton(out: torch.Tensor, input: torch.Tensor) -> None:
@@ -102,7 +108,7 @@ def unaligned_tiles(out: torch.Tensor, input: torch.Tensor) -> None:
     (rows, cols), (out, input, ctype) = input.shape, _bits(out, input)
     tiles = cdiv(rows, TILE), cdiv(cols, TILE)
     kernel = UNALIGNED_TILES[f"transpose<{ctype}>"][tiles[0] * tiles[1], (WARP, 8)]
-    kernel(input, cuda.out(out), rows, cols, tiles[0] if down(rows, cols) else tiles[1], down(rows, cols))
+    kernel(input, cuda.out(out), rows, cols, tiles[0] if down(input) else tiles[1], down(input))
 
 
 def short_sides(out: torch.Tensor, input: torch.Tensor) -> None:
@@ -174,22 +180,26 @@ RUNGS = (
 def default(input: torch.Tensor) -> str | None:
     """PyTorch for one long row or column, which is a plain copy; else a rung by the short side and the size.
 
-    Short side shorter than a tile of k04: k08 up to four waves of threads, else k07; up to 8 elements, k10 instead of
-    k08 from an eighth of a wave on. Otherwise: k04 if the tiles of k05 are fewer than the SMs; else k05 if the rows of
-    both matrices are multiples of 16 bytes and the short side fills its tiles; else k04 up to one wave of its blocks,
-    and k09. Elements of 1 and 2 bytes, for which k09 and k10 are not timed: k08, k07 and k06 in their place.
+    Short side shorter than a tile of k04: k08 up to four waves of threads (one wave from 16 elements on), else k07, or
+    k09 from 12 elements on; up to 8 elements, k10 instead of k08 from an eighth of a wave on. Otherwise: k04 if the
+    tiles of k05 are fewer than the SMs; else k05 if the rows of both matrices, or of a large output, are multiples of
+    16 bytes and the short side fills its tiles; else k04 up to one wave of its blocks, and k09. Elements of 1 and 2
+    bytes, for which k09 and k10 are not timed: k08, k07 and k06 in their place.
     """
     rows, cols = input.shape
     few, pack, sms = min(rows, cols), 16 // input.element_size(), sm_count(input)
     thin, tiles = few <= MAX_FEW and few % TILE != 0, cdiv(rows, TILE) * cdiv(cols, TILE)
     wide = input.element_size() >= 4
-    whole = rows % pack == 0 and cols % pack == 0 and not thin
+    whole = rows % pack == 0 and (cols % pack == 0 or wide and down(input)) and not thin
     small_tiles, threads = cdiv(rows, SMALL_TILE) * cdiv(cols, SMALL_TILE), rows * cols
-    if few < SMALL_TILE and threads <= FITTED_WAVES * 2048 * sms:
+    waves = 1 if wide and few >= MOST_FITTED else FITTED_WAVES
+    if few < SMALL_TILE and threads <= waves * 2048 * sms:
         short = wide and 1 < few <= MOST_SHORT and 8 * threads > 2048 * sms
         return "k10_short_sides" if short else "k08_fitted_blocks"
     if few == 1:
         return None
+    if wide and MOST_STRIP <= few < SMALL_TILE:
+        return "k09_unaligned_tiles"
     if few < SMALL_TILE or thin and not wide and small_tiles > BLOCKS_AN_SM * sms:
         return "k07_strips"
     if tiles < sms or not whole and small_tiles <= BLOCKS_AN_SM * sms:

@@ -106,23 +106,25 @@ __global__ void __launch_bounds__(kThreads, 4) softmax_backward_packed_sums(cons
   }
 }
 
-// partial: (rows, columns); dot: (columns,), its sums. Block: (32, 8). Grid: cdiv(columns, 32).
-__global__ void __launch_bounds__(kThreads) softmax_backward_add_sums(const float* partial, float* dot, int columns,
-                                                                      int rows) {
-  __shared__ float scratch[8][33];
-  const int column = blockIdx.x * 32 + threadIdx.x;
+// partial: (rows, columns); dot: (columns,), its sums. Block: (kLanes, kLanes). Grid: cdiv(columns, kLanes).
+constexpr int kLanes = 32;
+__global__ void __launch_bounds__(kLanes* kLanes) softmax_backward_add_sums(const float* partial, float* dot,
+                                                                            int columns, int rows) {
+  __shared__ float scratch[kLanes][kLanes + 1];
+  const int column = blockIdx.x * kLanes + threadIdx.x;
   float sum = 0.0f;
   warpwise::wait_for_previous_kernel();
   if (column < columns) {
 #pragma unroll 8
-    for (int row = threadIdx.y; row < rows; row += 8) sum += partial[static_cast<long long>(row) * columns + column];
+    for (int row = threadIdx.y; row < rows; row += kLanes)
+      sum += partial[static_cast<long long>(row) * columns + column];
   }
   scratch[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y != 0 || column >= columns) return;
   sum = 0.0f;
 #pragma unroll
-  for (int y = 0; y < 8; ++y) sum += scratch[y][threadIdx.x];
+  for (int y = 0; y < kLanes; ++y) sum += scratch[y][threadIdx.x];
   dot[column] = sum;
 }
 

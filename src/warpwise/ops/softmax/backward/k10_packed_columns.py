@@ -12,15 +12,15 @@ from warpwise.operation import cdiv, sm_count
 from warpwise.ops._dims import inner_size, length_along
 
 PACKED_COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
-PACK, THREADS, VALUES = 16, 256, 4  # bytes of a load; kThreads; kValues
+PACK, THREADS, VALUES, LANES = 16, 256, 4, 32  # bytes of a load; kThreads; kValues; kLanes
 WIDTH, BLOCKS_AN_SM = 64, 4  # packs of a line that a block reads
 
 
 def packed_columns(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor, dim: int) -> None:
     if out.numel() != inner_size(out, dim) * length_along(out, dim):
-        moved = [value.movedim(dim, 0).contiguous() for value in (gradient, y)]
-        result = torch.empty_like(moved[0])
-        packed_columns(result, *moved, 0)
+        gradient, y = (value.movedim(dim, 0).contiguous() for value in (gradient, y))
+        result = torch.empty_like(y)
+        packed_columns(result, gradient, y, 0)
         out.copy_(result.movedim(0, dim))
         return
     gradient, y = (value.clone() if value.data_ptr() % PACK else value for value in (gradient, y))
@@ -39,5 +39,5 @@ def packed_columns(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor, d
     sums, apply = (PACKED_COLUMNS[f"softmax_backward_{name}<{ctype}>"] for name in ("packed_sums", "from_packed_sums"))
     sums[grid, block](gradient, y, cuda.out(partial), elements, packs, lines, share)
     add = PACKED_COLUMNS["softmax_backward_add_sums"]
-    add[cdiv(columns, 32), (32, 8)](partial, cuda.out(dot), columns, len(partial))
+    add[cdiv(columns, LANES), (LANES, LANES)](partial, cuda.out(dot), columns, len(partial))
     apply[grid, block](gradient, y, dot, cuda.out(out), elements, packs, lines, share, columns)

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from warpwise.operation import Rung, make_rung
-from warpwise.ops._dims import is_last, length_along
+from warpwise.operation import Rung, make_rung, sm_count
+from warpwise.ops._dims import inner_size, is_last, length_along
 from warpwise.ops.softmax import _columns, _launch
 from warpwise.ops.softmax._launch import along_rows, in_registers, long_rows, per_block, per_thread
 from warpwise.ops.softmax.backward.k07_columns import columns
@@ -20,6 +20,7 @@ from warpwise.ops.softmax.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 REGISTER_COLUMNS, TRITON_COLUMNS = 16384, 32768
+LARGE = 1 << 23  # bytes: k10 has three launches
 
 
 def triton_row(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor) -> None:
@@ -79,11 +80,18 @@ RUNGS = (
 
 
 def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | None:
-    """k07 or k09 if the elements of a row are not adjacent, k03 for rows that fit in registers, else k04.
+    """k03 for rows that fit in registers; longer ones: k08 if they are fewer than the SMs, else k04.
 
-    k09 for columns too long for a block of 512 threads. PyTorch if the rung does not take the arguments.
+    If the elements of a row are not adjacent: k10 from 8 MB on along the first dimension, if a block does not hold its
+    columns; else k09 for columns too long for a block of 512 threads, up to 16 MB, if its clusters are not few; else
+    k07. PyTorch if the rung does not take the arguments.
     """
-    choice = RUNGS[2] if length_along(output, dim) <= REGISTER_COLUMNS else RUNGS[3]
-    if not is_last(output, dim) and output.numel():
-        choice = RUNGS[8] if _columns.is_for_cluster(dim, output) else RUNGS[6]
+    length = length_along(output, dim)
+    if is_last(output, dim) or not output.numel():
+        rows = output.numel() // max(1, length)
+        choice = RUNGS[2] if length <= REGISTER_COLUMNS else RUNGS[7] if rows < sm_count(output) else RUNGS[3]
+    else:
+        large = output.nbytes >= LARGE and output.numel() == length * inner_size(output, dim)
+        packed = large and not _columns.is_held(dim, output)
+        choice = RUNGS[9] if packed else RUNGS[8] if _columns.is_for_cluster(dim, output) else RUNGS[6]
     return None if output.dtype not in KERNEL_DTYPES or choice.limits(grad_output, output, dim) else choice.name
