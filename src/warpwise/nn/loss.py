@@ -9,6 +9,7 @@ import torch
 
 from warpwise.nn.convolution import Sequential
 from warpwise.nn.linear import Linear
+from warpwise.operation import sm_count
 from warpwise.ops.cross_entropy.op import cross_entropy
 from warpwise.ops.linear_cross_entropy.op import (
     LINEAR_CROSS_ENTROPY_GRADIENTS,
@@ -71,7 +72,9 @@ def loss_of(
 ) -> torch.Tensor:
     """``loss(model(input), target)``; ``compile_step`` states when the last layer and the loss are one operation.
 
-    ``before_loss`` is called between the two. ``of_one``: the backward will be called once, with a gradient of 1.
+    ``before_loss`` is called between the two, or one layer earlier if there is at most one row per SM: the kernels of
+    all layers then leave room, but for those of a convolution's gradients, which come later. ``of_one``: the backward
+    will be called once, with a gradient of 1.
     """
     layers = (
         model if isinstance(model, torch.nn.Sequential) and type(model) in (torch.nn.Sequential, Sequential) else None
@@ -89,8 +92,13 @@ def loss_of(
         before_loss()
         return loss(output, target)
     assert layers is not None and isinstance(last, Linear) and isinstance(loss, CrossEntropyLoss)
-    input = layers[:-1](input)
-    before_loss()
+    early = len(input) <= sm_count(input)
+    input = layers[:-2](input)
+    if early:
+        before_loss()
+    input = layers[-2:-1](input)
+    if not early:
+        before_loss()
     if input.dim() != 2 or target.dtype != torch.int64 or not has_kernels(input, last.weight):
         return loss(last(input), target)
     args = input, last.weight, target, last.bias, loss.ignore_index
