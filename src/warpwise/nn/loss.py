@@ -7,16 +7,15 @@ from typing import Any
 
 import torch
 
-from warpwise.nn.convolution import ConvBlock, Sequential
+from warpwise.nn.convolution import Sequential
 from warpwise.nn.linear import Linear
+from warpwise.operation import sm_count
 from warpwise.ops.cross_entropy.op import cross_entropy
 from warpwise.ops.linear_cross_entropy.op import (
     LINEAR_CROSS_ENTROPY_GRADIENTS,
-    MLP_CROSS_ENTROPY_GRADIENTS,
     has_kernels,
     linear_cross_entropy,
     linear_cross_entropy_gradients,
-    mlp_cross_entropy_gradients,
 )
 
 
@@ -63,24 +62,6 @@ class _LossWithGradients(torch.autograd.Function):
         return grads
 
 
-class _MlpLossWithGradients(torch.autograd.Function):
-    """The same with a hidden layer with relu before it."""
-
-    @staticmethod
-    def forward(ctx: Any, *args: Any) -> torch.Tensor:
-        input, hidden_weight, hidden_bias, weight, bias, target, ignore_index, settled = args
-        layers = hidden_weight, hidden_bias, weight, bias
-        needs_input = ctx.needs_input_grad[0]
-        loss, *grads = mlp_cross_entropy_gradients(input, *layers, target, ignore_index, needs_input, settled)
-        ctx.grads = *grads, None, None, None
-        return loss
-
-    @staticmethod
-    def backward(ctx: Any, *_: Any) -> Any:
-        grads, ctx.grads = ctx.grads, ()
-        return grads
-
-
 def loss_of(
     model: torch.nn.Module,
     loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
@@ -91,7 +72,9 @@ def loss_of(
 ) -> torch.Tensor:
     """``loss(model(input), target)``; ``compile_step`` states when the last layer and the loss are one operation.
 
-    ``before_loss`` is called between the two. ``of_one``: the backward will be called once, with a gradient of 1.
+    ``before_loss`` is called between the two, or one layer earlier if there is at most one row per SM: the kernels of
+    all layers then leave room, but for those of a convolution's gradients, which come later. ``of_one``: the backward
+    will be called once, with a gradient of 1.
     """
     layers = (
         model if isinstance(model, torch.nn.Sequential) and type(model) in (torch.nn.Sequential, Sequential) else None
@@ -109,24 +92,13 @@ def loss_of(
         before_loss()
         return loss(output, target)
     assert layers is not None and isinstance(last, Linear) and isinstance(loss, CrossEntropyLoss)
-    before = layers[-2] if len(layers) > 1 else None
-    if of_one and type(before) is Linear and before.activation == "relu" and not _has_hooks(before):
-        input = layers[:-2](input)
-        # The kernels of a layer before them run after the last update of the parameters.
-        settled = any(isinstance(layer, (Linear, ConvBlock)) for layer in list(layers)[:-2])
-        given = input, before.weight, before.bias, last.weight, last.bias, target, loss.ignore_index
-        if (
-            _is_float32(input, before.weight, last.weight)
-            and target.dtype == torch.int64
-            and (MLP_CROSS_ENTROPY_GRADIENTS.planned(*given, True, settled) is not None)
-        ):
-            before_loss()
-            whole: torch.Tensor = _MlpLossWithGradients.apply(*given, settled)
-            return whole
-        input = before(input)
-    else:
-        input = layers[:-1](input)
-    before_loss()
+    early = len(input) <= sm_count(input)
+    input = layers[:-2](input)
+    if early:
+        before_loss()
+    input = layers[-2:-1](input)
+    if not early:
+        before_loss()
     if input.dim() != 2 or target.dtype != torch.int64 or not has_kernels(input, last.weight):
         return loss(last(input), target)
     args = input, last.weight, target, last.bias, loss.ignore_index
@@ -134,12 +106,6 @@ def loss_of(
         made: torch.Tensor = _LossWithGradients.apply(*args)
         return made
     return linear_cross_entropy(input, last.weight, target, last.bias, loss.ignore_index)
-
-
-def _is_float32(input: torch.Tensor, *weights: torch.Tensor) -> bool:
-    """True for matrices of float32 on a GPU, which autocast does not change."""
-    same = all(each.dtype == torch.float32 and each.dim() == 2 for each in (input, *weights))
-    return same and input.is_cuda and not torch.is_autocast_enabled("cuda")
 
 
 def _has_hooks(module: torch.nn.Module) -> bool:

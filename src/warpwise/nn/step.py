@@ -11,18 +11,15 @@ import torch
 import torch.distributed as dist
 
 from warpwise.cuda.gpu import semaphores
-from warpwise.cuda.gpu.branch import aside, branch, computed_aside, follow, join
+from warpwise.cuda.gpu.branch import aside, branch, join
 from warpwise.nn import peers
-from warpwise.nn.convolution import ConvBlock, prepare
-from warpwise.nn.linear import Linear
+from warpwise.nn.convolution import prepare
 from warpwise.nn.loss import loss_of
-from warpwise.optim import SGD
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 Batch = Callable[..., tuple[torch.Tensor, torch.Tensor]]
 WARM_UP = 3  # steps before the capture, which build plans and compile kernels
 STEPS_PER_GRAPH = 10  # of ``many``
-PLAIN = {ConvBlock, Linear, torch.nn.Flatten}  # layers whose parameters may be updated before the end of the backward
 
 
 class _Captured(NamedTuple):
@@ -126,35 +123,10 @@ class CompiledStep:
             self.optimizer.zero_grad(set_to_none=True)
             value = loss_of(self.model, self.loss, *batches[at], lambda: aside(next_batch, None), of_one=True)
             value.backward(self._one(value))
-            gradients = {param.grad.data_ptr() for param in self._params() if param.grad is not None}
-            updated = self._update_aside()
-            join({value.data_ptr(), *gradients})
+            join({value.data_ptr(), *(param.grad.data_ptr() for param in self._params() if param.grad is not None)})
             self.optimizer.step()
-            for param, grad in updated:
-                param.grad = grad
             losses.append(value.detach())
         return losses
-
-    def _update_aside(self) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
-        """Update the parameters whose gradients were computed beside the chain there, and take their gradients away.
-
-        A layer of these types reads its parameters before its gradients are put aside.
-        """
-        optimizer, model = self.optimizer, self.model
-        if not isinstance(optimizer, SGD):
-            return []
-        if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
-            return []
-        if not isinstance(model, torch.nn.Sequential) or not {type(layer) for layer in model} <= PLAIN:
-            return []
-        params = [param for param in self._params() if computed_aside(param.grad)]
-        if not params:
-            return []
-        updated = [(param, param.grad) for param in params]
-        follow(lambda: optimizer.update(params), [grad for _, grad in updated])
-        for param in params:
-            param.grad = None
-        return updated
 
     def _replayed(self, inputs: Sequence[torch.Tensor], several: int) -> torch.Tensor:
         """The loss of a step, or the losses of ``several`` steps, by a graph."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -41,16 +41,8 @@ class SGD(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        self.update()
-        return loss
-
-    @torch.no_grad()
-    def update(self, only: Collection[torch.Tensor] | None = None) -> None:
-        """Update the parameters that have a gradient, or those of them in ``only``, without hooks."""
-        chosen = None if only is None else set(map(id, only))
         for group in self.param_groups:
             params = [param for param in group["params"] if param.grad is not None]
-            params = [param for param in params if chosen is None or id(param) in chosen]
             if not params:
                 continue
             if group.get("dampening") or group.get("maximize"):  # loaded from a state dict of torch.optim.SGD
@@ -65,6 +57,7 @@ class SGD(torch.optim.Optimizer):
                 group["weight_decay"],
                 group["nesterov"],
             )
+        return loss
 
     def buffer(self, param: torch.Tensor) -> torch.Tensor:
         """The momentum buffer of ``param``, zeros at first: the first step then equals PyTorch's."""

@@ -42,15 +42,6 @@ class Branch:
         self._postponed.clear()
         self._kept.append(reads)
 
-    def follow(self, work: Callable[[], None], reads: object) -> None:
-        """Call ``work`` after the work put aside so far; it need not wait for kernels launched since then."""
-        if self._postponed or not self._forked:
-            self.run(work, reads)
-            return
-        with torch.cuda.stream(self.stream):
-            work()
-        self._kept.append(reads)
-
     def postpone(self, work: Callable[[], None], reads: object) -> None:
         self._postponed.append(work)
         self._kept.append(reads)
@@ -106,16 +97,6 @@ def gradients_aside(work: Callable[..., None], outputs: Tensors, reads: object, 
     aliases = [None if output is None else output.detach() for output in outputs]
     one.written.update(alias.data_ptr() for alias in aliases if alias is not None and alias.numel())
     (one.postpone if postponed else one.run)(lambda: work(*aliases), (aliases, reads))
-
-
-def follow(work: Callable[[], None], gradients: Tensors) -> None:
-    """Call ``work``, which reads ``gradients`` that were computed on the second stream, there after them."""
-    _open[0].follow(work, gradients)
-
-
-def computed_aside(gradient: torch.Tensor | None) -> bool:
-    """True if ``gradient`` is one that was put aside and is not joined yet."""
-    return bool(_open) and gradient is not None and gradient.data_ptr() in _open[0].written
 
 
 def join(gradients: set[int]) -> None:

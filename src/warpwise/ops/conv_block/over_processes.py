@@ -17,7 +17,7 @@ from warpwise import cuda
 from warpwise.operation import cdiv
 from warpwise.ops.conv_block.backward import rungs as backward
 from warpwise.ops.conv_block.backward.rungs import Average
-from warpwise.ops.conv_block.forward import k06_tensor_cores, k09_bf16x3
+from warpwise.ops.conv_block.forward import k06_tensor_cores
 from warpwise.ops.conv_block.forward import rungs as forward
 from warpwise.ops.conv_block.op import CONV_BLOCK, CONV_BLOCK_BACKWARD, Three
 from warpwise.ops.conv_block.spec import Four, convolved_shape
@@ -28,7 +28,6 @@ CONVOLUTIONS = {
     "k04_direct_tiles": forward.convolve_directly,
     "k06_tensor_cores": k06_tensor_cores.convolve,
     "k07_warpgroups": k06_tensor_cores.convolve_by_warpgroups,
-    "k09_bf16x3": k09_bf16x3.convolve,
 }
 GRADIENTS = {
     "k02_fused": backward.fused,

@@ -4,10 +4,6 @@ from warpwise.ops.linear_cross_entropy.op import (
     linear_cross_entropy,
     linear_cross_entropy_backward,
     linear_cross_entropy_gradients,
-    mlp_cross_entropy_gradients,
 )
 
-__all__ = [
-    "linear_cross_entropy", "linear_cross_entropy_backward", "linear_cross_entropy_gradients",
-    "mlp_cross_entropy_gradients",
-]  # fmt: skip
+__all__ = ["linear_cross_entropy", "linear_cross_entropy_backward", "linear_cross_entropy_gradients"]

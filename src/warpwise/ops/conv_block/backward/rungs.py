@@ -262,7 +262,8 @@ def default(*args: Any) -> str | None:
     """PyTorch for more than ``forward.MOST_CHANNELS`` channels, else the first of these that takes the arguments.
 
     k05; if up to 16 channels and 32 filters fill the tiles of tensor cores, k06 for many pixels or an image for most
-    SMs; with more channels or filters k06 for few images, k07 for more; k03 and k02. k09 was measured to be slower.
+    SMs, on Hopper k09 for more images than SMs; with more channels or filters k06 for few images, k07 for more; k03
+    and k02.
     """
     (n, channels, h, w), filters = args[4].shape, args[5].shape[0]
     names = ["k05_input_moments", "k03_direct_tiles", "k02_fused"]
@@ -271,6 +272,8 @@ def default(*args: Any) -> str | None:
         images = n * h * w > FEW_BATCH_PIXELS or 4 * n * bands >= 3 * sms
         if images and fills_tiles(channels, filters):
             names.insert(1, "k06_tensor_cores")
+            if n > sms and requires_hopper(args[4]) is None:
+                names.insert(1, "k09_bf16x3")
     elif channels > PLANES and fills_tiles(channels, filters, most=forward.MOST_PADDING):
         few = n * bands * cdiv(channels, PLANES) <= sms
         names.insert(1, "k06_tensor_cores" if few else "k07_stored_gradient")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -78,13 +77,11 @@ def normalise_and_pool(
     gamma: torch.Tensor,
     beta: torch.Tensor,
     eps: float,
-    *,
-    module: Any = WARPGROUPS,
 ) -> None:
-    """The outputs but the convolution, from it and its partial statistics, by a kernel of ``module``."""
+    """The outputs but the convolution, from it and its partial statistics."""
     output, mean, var, _ = outputs
     n, k, h, w = convolved.shape
     blocks = max(1, min(cdiv(output.numel() // k, 2 * POOL_THREADS), 8 * sm_count(output) // k))
-    kernel = module[f"normalise_and_pool<{flags(w % 2 == 0)}>"][(blocks, k), POOL_THREADS]
+    kernel = WARPGROUPS[f"normalise_and_pool<{flags(w % 2 == 0)}>"][(blocks, k), POOL_THREADS]
     statistics = (cuda.out(mean), cuda.out(var), cuda.out(output))
     kernel(convolved, partials, gamma, beta, *statistics, partials.shape[1], n, k, h, w, eps)

@@ -17,7 +17,7 @@ from warpwise.ops._conv3x3 import each, flags, groups, output_tile
 from warpwise.ops._conv3x3_mma import FEW_BATCH_PIXELS, PLANES, fills_tiles, mma_limits
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv_block import _one_channel as one_channel
-from warpwise.ops.conv_block.forward import k06_tensor_cores, k09_bf16x3
+from warpwise.ops.conv_block.forward import k06_tensor_cores
 from warpwise.ops.conv_block.spec import DTYPES, Four, convolved_shape
 
 HERE = Path(__file__).parent
@@ -201,20 +201,6 @@ def warpgroups(outputs: Four, *args: Any) -> None:
     k06_tensor_cores.normalise_and_pool(outputs, convolved, partials, *rest)
 
 
-def bf16_limits(*args: Any) -> str | None:
-    return k09_bf16x3.limits(*args) or limits(*args)
-
-
-def bf16x3(outputs: Four, *args: Any) -> None:
-    if not outputs[0].shape[0]:
-        fused(outputs, *args)
-        return
-    input, weight, *rest = args
-    convolved = _stored(outputs, *args)
-    partials = k09_bf16x3.convolve(input, weight, convolved)
-    k06_tensor_cores.normalise_and_pool(outputs, convolved, partials, *rest, module=k09_bf16x3.KERNELS)
-
-
 def triton(outputs: Four, *args: Any) -> None:
     from warpwise.ops.conv_block.forward.k08_triton import launch
 
@@ -238,8 +224,6 @@ RUNGS = (
               without_moments(warpgroups), dtypes=DTYPES, limits=warpgroup_limits),
     make_rung(HERE, "k08_triton", "Triton: tiles of tl.dot also give statistics; normalise, relu and pool in one",
               without_moments(triton), dtypes=DTYPES, limits=limits),
-    make_rung(HERE, "k09_bf16x3", "the convolution from numbers divided into three bfloat16 where they are stored",
-              without_moments(bf16x3), dtypes=DTYPES, limits=bf16_limits),
 )  # fmt: skip
 
 
@@ -247,8 +231,7 @@ def default(*args: Any) -> str | None:
     """k05 for one input channel (or k03 if k05 does not take the images), PyTorch for more than MOST_CHANNELS.
 
     For up to 16 channels and filters that fill the tiles of tensor cores, k07 on Hopper, else k06 for many pixels; for
-    more channels k07, which takes 0.4 of k04's time there, also with more padding; otherwise k04. k09 was measured to
-    be slower than k07.
+    more channels k07, which takes 0.4 of k04's time there, also with more padding; otherwise k04.
     """
     input, weight = args[:2]
     n, channels, h, w = input.shape

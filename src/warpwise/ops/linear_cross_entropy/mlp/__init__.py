@@ -1,1 +1,0 @@
-"""The specification and the ladder of mlp_cross_entropy_gradients."""
