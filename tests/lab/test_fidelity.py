@@ -73,6 +73,7 @@ NOT_YET_RECORDED: dict[str, str] = {
     "softmax_backward k10_packed_columns": NEW,
     "square k03_vectorised": FORM,
     "transpose k04_padded_tile": "waits for the previous kernel, and loads four elements before it stores them",
+    "transpose k05_register_blocks": "waits for the previous kernel; tiles along the short side are neighbours",
     "transpose k07_strips": NEW,
     "transpose k08_fitted_blocks": NEW,
     "transpose k09_unaligned_tiles": NEW,
