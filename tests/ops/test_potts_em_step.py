@@ -59,6 +59,17 @@ def test_tensor_scores_agree_with_pytorch(n: int, domains: int, width: int, degr
     agrees_with_pytorch(given_, "k04")
 
 
+# Vectors of 4, 2 and 1 domains, even and odd numbers of tiles, fewer and more edges than are copied ahead.
+@pytest.mark.parametrize(
+    "n,domains,width,degree", [(150, 36, 20, 3), (150, 22, 9, 11), (200, 77, 5, 8), (300, 100, 16, 8)]
+)
+def test_fragments_agree_with_pytorch(n: int, domains: int, width: int, degree: int) -> None:
+    given_ = arguments(
+        n, domains, width, 2, degree=degree, weighted=True, field=True, return_derivatives=True, return_near=True
+    )
+    agrees_with_pytorch(given_, "k06")
+
+
 def agrees_with_pytorch(given_: dict[str, Any], rung: str) -> None:
     expected_q, actual_q = given_["q"].clone(), given_["q"].clone()
     expected = ops.potts_em_step(**{**given_, "q": expected_q})
@@ -70,7 +81,7 @@ def agrees_with_pytorch(given_: dict[str, Any], rung: str) -> None:
             torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4 * max(1.0, float(wanted.abs().max())))
 
 
-@pytest.mark.parametrize("rung", [None, "k01", "k02", "k03", "k04"])
+@pytest.mark.parametrize("rung", [None, "k01", "k02", "k03", "k04", "k06"])
 def test_points_outside_the_bounds_keep_their_probabilities(rung: str | None) -> None:
     given_ = arguments()
     before = given_["q"].clone()
@@ -82,7 +93,7 @@ def test_points_outside_the_bounds_keep_their_probabilities(rung: str | None) ->
 
 
 def test_no_points_give_zeros() -> None:
-    for rung in (None, "k01", "k02", "k03", "k04"):
+    for rung in (None, "k01", "k02", "k03", "k04", "k06"):
         counts, sums, derivatives, _ = ops.potts_em_step(
             **{**arguments(), "bounds": (7, 7), "return_derivatives": True}, rung=rung
         )

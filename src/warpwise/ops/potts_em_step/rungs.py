@@ -26,6 +26,7 @@ MOST_SUMS = 16  # of k03: tiles of 16 features x 8 domains per warp
 MOST_RESIDENT = 64  # restarts: their blocks are resident at the same time
 MOST_COLOURS = 32  # kMostColours of k03 and k04
 MOST_MOMENTS = 4  # of k04: tiles of 8 features of a warp
+MOST_OF_LANE = 20  # of k06: tiles of 16 domains x 8 features of a warp
 SHARED_OF_SM, RESERVED = 228 * 1024, 1024  # bytes of an SM, and those that each block takes besides
 TRITON_SUMS = 16384  # of k05: domains x domains and domains x features in the registers of 128 threads
 
@@ -33,6 +34,7 @@ THREAD_PER_POINT = cuda.load(HERE / "k01_thread_per_point.cu")
 POINT_TILES = cuda.load(HERE / "k02_point_tiles.cu")
 ONE_LAUNCH = cuda.load(HERE / "k03_one_launch.cu")
 TENSOR_SCORES = cuda.load(HERE / "k04_tensor_scores.cu")
+IN_FRAGMENTS = cuda.load(HERE / "k06_in_fragments.cu")
 
 Outputs = tuple[torch.Tensor | None, ...]
 
@@ -153,6 +155,36 @@ def block_tile_of(domains: int, width: int) -> BlockTile | None:
     return BlockTile(warps, tiles, cdiv(columns, warps_n), warps_n, size, blocks)
 
 
+class FragmentTile(NamedTuple):
+    """k06: ``warps`` of a block, resident ``blocks`` per SM, ``tiles`` of 16 domains, ``steps`` of 8 features, bytes of
+    shared memory of a block, and sums of a lane."""
+
+    warps: int
+    blocks: int
+    tiles: int
+    steps: int
+    bytes: int
+    slots: int
+
+
+def fragment_tile_of(domains: int, width: int) -> FragmentTile | None:
+    """None if the moments do not fit in the registers of a warp."""
+    if not 1 <= domains <= MOST_DOMAINS or width < 1:
+        return None
+    tiles, steps = cdiv(domains, 16), cdiv(width, 8)
+    if tiles * steps > MOST_OF_LANE:
+        return None
+    registers = 4 * tiles * steps + 8 * tiles + 2 * tiles * (2 if tiles > 4 else 4 if tiles > 2 else 8) + 40
+    warps, blocks = next(
+        (warps, blocks) for warps, blocks in ((4, 5), (4, 4), (4, 3), (4, 2)) if registers <= 65536 // (32 * warps * blocks) + 16
+        or blocks == 2
+    )
+    slots = 4 * tiles * steps + 2 * tiles + 2
+    stride = (cdiv(8 * steps, 4) | 1) * 4
+    size = 4 * (16 * tiles * (8 * steps + 2) + warps * (16 * stride + 128 + 32 * slots))
+    return FragmentTile(warps, min(blocks, SHARED_OF_SM // (size + RESERVED)), tiles, steps, size, slots)
+
+
 def _balanced(tiles: int, resident: int) -> int:
     """The smallest number of blocks with as many iterations over the tiles as ``resident`` blocks."""
     return cdiv(tiles, cdiv(tiles, resident))
@@ -249,17 +281,39 @@ def tensor_scores(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *re
     resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
     grid = _balanced(cdiv(_largest(ends), 8 * tile.warps), resident)
     partials = q.new_empty((grid, shape.restarts, shape.domains * (shape.width + 1) + 2))
-    vector = next(
-        size
-        for size in (4, 2, 1)
-        if shape.domains % size == 0
-        and all(part is None or part.data_ptr() % (4 * size) == 0 for part in (q, external, near))
-    )
+    vector = _vector_of(shape.domains, q, external, near)
     parameters = ", ".join(map(str, (tile.warps, tile.tiles, tile.n, tile.warps_n, vector)))
     name = f"potts_em_step_tensor_scores<{parameters}, {str(external.shape[0] > 1).lower()}>"
     launch = TENSOR_SCORES[name][(grid, shape.restarts), 32 * tile.warps, tile.bytes]
     launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
            *shape[1:], *external_strides(external), temper)  # fmt: skip
+
+
+def in_fragments(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    counts, sums, derivatives, near = outputs
+    linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
+    shape = shape_of(q, features, linear)
+    if (ends := _colours_of(shape, outputs, bounds)) is None:
+        return
+    tile = fragment_tile_of(shape.domains, shape.width)
+    assert tile is not None  # limits
+    resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
+    grid = _balanced(cdiv(_largest(ends), 8 * tile.warps), resident)
+    partials = q.new_empty((grid, shape.restarts, tile.slots, 32))
+    parameters = (tile.warps, tile.blocks, tile.tiles, tile.steps, _vector_of(shape.domains, q, external, near))
+    name = f"potts_em_step_in_fragments<{', '.join(map(str, parameters))}, {str(external.shape[0] > 1).lower()}>"
+    launch = IN_FRAGMENTS[name][(grid, shape.restarts), 32 * tile.warps, tile.bytes]
+    launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
+           *shape[1:], *external_strides(external), temper)  # fmt: skip
+
+
+def _vector_of(domains: int, *tensors: torch.Tensor | None) -> int:
+    """The floats, up to four, that one instruction takes from rows of ``domains``."""
+    return next(
+        size
+        for size in (4, 2, 1)
+        if domains % size == 0 and all(part is None or part.data_ptr() % (4 * size) == 0 for part in tensors)
+    )
 
 
 def _colours_of(shape: Shape, outputs: Outputs, bounds: Sequence[int]) -> Colours | None:
@@ -342,6 +396,16 @@ def tensor_scores_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> st
     return cooperates(q, features, *rest)
 
 
+def in_fragments_fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
+    shape = shape_of(q, features, rest[0])
+    if rest[0] is not None and fragment_tile_of(shape.domains, shape.width) is None:
+        return (
+            f"takes up to {MOST_DOMAINS} domains and {MOST_OF_LANE} tiles of 16 domains x 8 features, not"
+            f" {shape.domains} x {shape.width}"
+        )
+    return cooperates(q, features, *rest)
+
+
 def cooperates(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
     """The limits of k03 and k04."""
     if rest[0] is None:
@@ -396,6 +460,13 @@ RUNGS = (
         True,
     ),
     rung("k05_triton", "blocks of points in Triton, scores and moments by tl.dot", triton, triton_fits, True),
+    rung(
+        "k06_in_fragments",
+        "sums of neighbours and q stay in the fragments of a warp",
+        in_fragments,
+        in_fragments_fits,
+        True,
+    ),
 )
 
 

@@ -1,0 +1,127 @@
+import sys, os, json, itertools, statistics, pathlib, time
+import torch
+sys.path.insert(0, "benchmarks")
+import clustering_ratios as cr
+from warpwise import cuda, operation, ops
+from warpwise.apps.clustering import grid
+from warpwise.ops.potts_em_step import rungs
+
+OUT = pathlib.Path(sys.argv[1])
+MODE = sys.argv[2]
+START = time.time()
+BUDGET = float(sys.argv[3])
+base_tile = rungs.fragment_tile_of
+source = (rungs.HERE / "k06_in_fragments.cu").read_text()
+kernels = {"": rungs.IN_FRAGMENTS}
+
+def variant_kernel(flight):
+    if flight not in kernels:
+        text = source.replace("constexpr int in_flight(int tiles) { return tiles > 4 ? 2 : tiles > 2 ? 4 : 8; }",
+                              f"constexpr int in_flight(int tiles) {{ return {flight}; }}")
+        assert text != source
+        path = rungs.HERE / f"k06_flight{flight}.cu"
+        path.write_text(text)
+        kernels[flight] = cuda.load(path)
+    return kernels[flight]
+
+def call(args, rung, warps=None, blocks=None, flight="", cap=20):
+    def run():
+        rungs.MOST_OF_LANE = cap
+        if warps:
+            def tile(domains, width):
+                t = base_tile(domains, width)
+                if t is None: return None
+                size = t.bytes
+                stride = (rungs.cdiv(8 * t.steps, 4) | 1) * 4
+                size = 4 * (16 * t.tiles * (8 * t.steps + 2) + warps * (16 * stride + 128 + 32 * t.slots))
+                return t._replace(warps=warps, blocks=min(blocks, rungs.SHARED_OF_SM // (size + 1024)), bytes=size)
+            rungs.fragment_tile_of = tile
+        rungs.IN_FRAGMENTS = variant_kernel(flight)
+        try:
+            return ops.potts_em_step(*args, rung=rung)
+        finally:
+            rungs.fragment_tile_of = base_tile
+            rungs.IN_FRAGMENTS = kernels[""]
+            rungs.MOST_OF_LANE = 20
+    return run
+
+def make(side, features, domains):
+    gen = torch.Generator("cuda").manual_seed(0)
+    centres = torch.randn(domains, features, device="cuda", generator=gen) * 2
+    X = torch.randn(side * side, features, device="cuda", generator=gen)
+    X += centres[torch.arange(side * side, device="cuda") * domains // (side * side)]
+    graph = grid((side, side), device=torch.device("cuda")).by_colour[1]
+    n, k = len(X), len(centres)
+    q = torch.rand(n, 1, k, device="cuda", generator=gen).add_(0.1)
+    q /= q.sum(2, keepdim=True)
+    bounds = (0, *torch.tensor(graph.colour_counts).cumsum(0).tolist())
+    linear, constant = centres[None].contiguous(), -centres.square().sum(1)[None] / 2
+    args = (q, X, linear, constant, graph.rowptr, graph.columns, graph.weights_or_none, q.new_full((1,), 0.3),
+            q.new_zeros(1, 1, k), None, bounds, 1.0, True, False)
+    return X, centres, args
+
+def check(side, features, domains, kw):
+    X, centres, args = make(side, features, domains)
+    found = []
+    q0 = args[0].clone()
+    spec = operation.get("potts_em_step").spec
+    for rung, options in (("k02", {}), ("k04", {}), ("k06", kw)):
+        args[0].copy_(q0)
+        try:
+            out = call(args, rung, **options)()
+        except Exception as error:
+            print("check", side, features, domains, rung, "refused", str(error)[:80]); found.append(None); continue
+        found.append([args[0].clone(), *(o.clone() for o in out[:3])])
+    args[0].copy_(q0)
+    ref = None
+    if side * side * domains < 3e7:
+        r = spec.reference(*args)
+        ref = [r[4], r[0], r[1], r[2]]
+    for name, f in zip(("k02", "k04", "k06"), found):
+        if f is None: continue
+        truth = ref or [t.double() for t in found[0]]
+        errs = [float((a.double() - b).norm() / b.norm()) for a, b in zip(f, truth)]
+        print("check", side, features, domains, name, "vs", "float64" if ref else "k02", ["%.1e" % e for e in errs], flush=True)
+
+rate = cr.copy_rate()
+print(torch.cuda.get_device_name(), f"copy {rate/1e12:.2f} TB/s", flush=True)
+rows = []
+def times(side, features, domains, candidates, flash=True):
+    if time.time() - START > BUDGET: print("skipped", side, features, domains); return
+    X, centres, args = make(side, features, domains)
+    calls, names = [], []
+    for name, rung, options in candidates:
+        try:
+            run = call(args, rung, **options); run(); torch.cuda.synchronize()
+            calls.append(run); names.append(name)
+        except Exception as error:
+            print("  refused", name, str(error)[:100])
+    if flash:
+        name, k = cr.kmeans_iteration(X, centres)
+        try:
+            k(); torch.cuda.synchronize(); calls.append(k); names.append(name)
+        except Exception as error: print("  flash", str(error)[:100])
+    found = cr.medians(calls)
+    bytes_ = operation.get("potts_em_step").spec.cost(*args).bytes
+    floor = bytes_ / rate
+    best = min(found[:len(found)-1] if flash else found)
+    fl = found[-1] if flash else float("nan")
+    row = {"n": side*side, "d": features, "k": domains, "floor_us": floor*1e6, **{n: t*1e6 for n, t in zip(names, found)}}
+    rows.append(row)
+    OUT.write_text(json.dumps({"device": torch.cuda.get_device_name(), "copy": rate, "rows": rows}, indent=1))
+    print(f"N {side*side} D {features} K {domains}: floor {floor*1e6:.0f} | " + " ".join(f"{n} {t*1e6:.0f}" for n, t in zip(names, found)) + f" | best/floor {best/floor:.2f} best/flash {best/fl:.2f}", flush=True)
+
+if MODE == "first":
+    for shape in ((300, 16, 100), (301, 30, 77), (500, 2, 25), (257, 15, 54), (100, 60, 25), (64, 13, 49)):
+        check(*shape, {})
+    V = [("k04", "k04", {}), ("k06", "k06", {})]
+    W = [(f"w{w}b{b}f{f}", "k06", {"warps": w, "blocks": b, "flight": f}) for w, b, f in
+         ((4, 2, 2), (4, 2, 4), (4, 3, 1), (4, 3, 2), (4, 3, 4), (5, 2, 2), (4, 4, 1))]
+    times(1000, 16, 100, V + W)
+    times(1331, 30, 77, V + W[:6])
+    S = [(f"w{w}b{b}f{f}", "k06", {"warps": w, "blocks": b, "flight": f}) for w, b, f in ((4, 4, 8), (4, 5, 4), (4, 6, 4), (4, 5, 8))]
+    times(2279, 2, 25, [("k03", "k03", {})] + V + S)
+    times(758, 15, 54, V + [(f"w{w}b{b}f{f}", "k06", {"warps": w, "blocks": b, "flight": f}) for w, b, f in ((4, 3, 4), (4, 4, 2), (4, 3, 8))])
+    for shape in ((448, 5, 78), (1000, 50, 32), (1000, 16, 16), (1000, 10, 20), (1000, 30, 40), (600, 60, 25), (300, 13, 49), (240, 11, 10), (232, 3, 41), (148, 4, 31), (1000, 16, 8), (707, 2, 25), (124, 3, 99)):
+        times(*shape, ([("k03", "k03", {})] if shape[2] <= 25 else []) + V)
+    times(1000, 128, 100, [("k04", "k04", {})])

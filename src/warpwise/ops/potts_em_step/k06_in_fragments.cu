@@ -1,0 +1,385 @@
+// A warp sums the neighbours of its points directly into the fragments of the scores, and keeps q in them.
+//
+// k04 sums neighbours with adjacent lanes at adjacent domains, and takes the sums, and later q, through shared memory.
+// Here a warp has eight points, columns of mma.sync's sums: lane 4 g + t has points 2 t and 2 t + 1, and the domains of
+// row g and g + 8 of each tile of 16. A lane loads rows of q of the neighbours of its own two points, with eight lanes
+// at adjacent domains, so that one address serves all domains of a lane. Sums, softmax and derivatives stay in these
+// registers. So does q, which is the operand A of the moments q^T x: index t of their inner dimension is point 2 t, and
+// t + 4 is point 2 t + 1. A warp has all moments of its points, and no warp waits for another one within a colour.
+
+#include <cooperative_groups.h>
+#include <warpwise/sm80/copy_rows.cuh>
+#include <warpwise/sm80/tf32.cuh>
+
+#include "colours.cuh"
+#include "fragments.cuh"
+
+constexpr int kEdges = 8;             // of a point, copied to shared memory one tile ahead
+constexpr int kPoints = 8;            // of a warp's tile
+constexpr int kTilesBeforeFlush = 16;  // tensor cores round sums towards zero: few are added there
+constexpr float kSafe = 60.0f;        // 2^x and 2^-x, times any number of domains, are normal
+
+// Rows of q that a lane loads before it adds the first.
+constexpr int in_flight(int tiles) { return tiles > 4 ? 2 : tiles > 2 ? 4 : 8; }
+
+// The arguments are those of potts_em_step_one_launch (k03), except partials: (gridDim.x, restarts, kSlots, 32). TILES *
+// 16 is at least domains, STEPS * 8 at least width. VEC divides domains, and q, external and near are aligned to VEC
+// floats. FIELDS: external_row is not 0. Cooperative grid: (blocks, restarts) of 32 * WARPS. Shared: see
+// fragment_tile_of in rungs.py.
+template <int WARPS, int BLOCKS, int TILES, int STEPS, int VEC, bool FIELDS>
+__global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments(
+    float* q, const float* features, const float* linear, const float* constant, const int* rowptr, const int* columns,
+    const float* weights, const float* beta, const float* external, float* partials, float* sums, float* counts,
+    float* derivatives, float* near, Colours colours, int restarts, int domains, int width, long long external_row,
+    long long external_restart, float temper) {
+  extern __shared__ __align__(16) float shared[];
+  using Lane = LaneDomains<TILES, VEC>;
+  constexpr int kThreads = 32 * WARPS, kHeld = 16 * TILES, kFlight = in_flight(TILES);
+  constexpr int kMoments = 4 * TILES * STEPS, kSlots = kMoments + 2 * TILES + 2;  // sums of a lane; the last are slopes
+  constexpr int kStride = warpwise::tile_stride(8 * STEPS);
+  const int restart = blockIdx.y, row = restarts * domains;
+  const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0), lane = threadIdx.x % 32, group = lane / 4,
+            index = lane % 4;
+  float* const coefficients = shared;                     // [step][tile][lane][4]: fragments
+  float* const offsets = coefficients + 8 * STEPS * kHeld;  // [tile][group][2]
+  float* const fields = offsets + kHeld;
+  float* const tiles = fields + kHeld + warp * (2 * kPoints * kStride + 2 * kPoints * kEdges + 32 * kSlots);
+  int* const edge_tiles = reinterpret_cast<int*>(tiles + 2 * kPoints * kStride);
+  float* const own_sums = tiles + 2 * kPoints * kStride + 2 * kPoints * kEdges;  // [slot][lane]
+
+  // All logits are in units of log 2.
+  const float strength = kLog2E * beta[restart], sharpness = kLog2E * temper;
+  for (int i = threadIdx.x; i < 8 * STEPS * kHeld; i += kThreads) {
+    const int element = i % 4, of = i / 4 % 32, m = i / 128 % TILES, step = i / (128 * TILES);
+    const int k = Lane::domain(m, of / 4, element % 2), d = 8 * step + of % 4 * 2 + element / 2;
+    const bool exists = k < domains && d < width;
+    coefficients[i] =
+        exists ? sharpness * linear[(static_cast<long long>(restart) * domains + k) * width + d] : 0.0f;
+  }
+  for (int i = threadIdx.x; i < kHeld; i += kThreads) {
+    const int k = Lane::domain(i / 16, i / 2 % 8, i % 2);
+    fields[i] = k >= domains ? warpwise::minus_infinity()
+                : FIELDS     ? 0.0f
+                             : kLog2E * external[restart * external_restart + k];
+    offsets[i] = k < domains ? sharpness * constant[restart * domains + k] + fields[i] : warpwise::minus_infinity();
+  }
+  float highest_field = 0.0f;
+  for (int k = lane; !FIELDS && k < domains; k += 32) {
+    highest_field = fmaxf(highest_field, fabsf(kLog2E * external[restart * external_restart + k]));
+  }
+  highest_field = team_max<32>(highest_field);
+  for (int i = lane; i < 2 * kPoints * kStride; i += 32) tiles[i] = 0.0f;  // the padding stays
+#pragma unroll 1
+  for (int slot = 0; slot < kSlots; ++slot) own_sums[32 * slot + lane] = 0.0f;
+  __syncthreads();
+
+  warpwise::WarpCopy<kPoints> copy(features, width);
+  copy.stride = kStride;
+  float moments[TILES][STEPS][4] = {}, count[TILES][2] = {};
+  float gradient = 0.0f, curvature = 0.0f;
+  int unflushed = 0;
+  const auto flush = [&] {
+    float* to = own_sums + lane;
+    const auto move = [&](float& value) {
+      *to += value;
+      value = 0.0f;
+      to += 32;
+    };
+#pragma unroll
+    for (int m = 0; m < TILES; ++m) {
+#pragma unroll
+      for (int s = 0; s < STEPS; ++s) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) move(moments[m][s][i]);
+      }
+    }
+#pragma unroll
+    for (int m = 0; m < TILES; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) move(count[m][h]);
+    }
+    unflushed = 0;
+  };
+
+  const int stride = gridDim.x * WARPS * kPoints, near_begin = colours.ends[0];
+  int side = 0;  // of the buffers of the present tile
+  int next_start = 0, next_stop = 0;  // of the edges of point `lane` of the next tile
+  const auto first_of = [&](int colour) {
+    return colours.ends[colour] + static_cast<int>(blockIdx.x * WARPS + warp) * kPoints;
+  };
+  const auto fetch_rows = [&](int from, int end) {
+    next_start = next_stop = 0;
+    if (from < end && lane < kPoints) {
+      next_start = rowptr[min(from + lane, end)];
+      next_stop = rowptr[min(from + lane + 1, end)];
+    }
+  };
+  // The features of a tile, and the neighbours by the first edges of each point, or -1.
+  const auto fetch_tile = [&](int to_side, int from, int end) {
+    int* const edges = edge_tiles + to_side * kPoints * kEdges;
+#pragma unroll
+    for (int i = lane; i < kPoints * kEdges; i += 32) {
+      const int edge = __shfl_sync(kAllLanes, next_start, i / kEdges) + i % kEdges;
+      if (edge < __shfl_sync(kAllLanes, next_stop, i / kEdges))
+        warpwise::mma::cp_async<4>(warpwise::shared_address(edges + i), columns + edge, true);
+      else
+        edges[i] = -1;
+    }
+    copy(tiles + to_side * kPoints * kStride, from, end);
+    __pipeline_commit();
+  };
+  fetch_rows(first_of(0), colours.ends[1]);
+  fetch_tile(0, first_of(0), colours.ends[1]);
+
+  for (int colour = 0; colour < colours.count; ++colour) {
+    const int end = colours.ends[colour + 1];
+    const bool final = colour + 1 == colours.count;
+    const int later = final ? 0 : first_of(colour + 1), later_end = final ? 0 : colours.ends[colour + 2];
+    int first = first_of(colour);
+    if (first >= end) {
+      fetch_rows(later, later_end);
+      __pipeline_wait_prior(0);
+      __syncwarp();
+      fetch_tile(side, later, later_end);
+    }
+    if (colour > 0) cooperative_groups::this_grid().sync();
+    for (; first < end; first += stride) {
+      const int start = next_start, degree = next_stop - next_start;
+      const bool full = __all_sync(kAllLanes, lane >= kPoints || degree >= kEdges);
+      const bool many = __any_sync(kAllLanes, degree > kEdges);
+      const bool more = end - first > stride;
+      const int next = more ? first + stride : later, next_end = more ? end : later_end;
+      fetch_rows(next, next_end);
+      __pipeline_wait_prior(0);
+      __syncwarp();
+      const float* const x_tile = tiles + side * kPoints * kStride;
+
+      // Sum i of a tile belongs to point 2 index + i % 2 and row group + i / 2 * 8. Index t of the inner dimension is
+      // feature 2 t of a step, index t + 4 is feature 2 t + 1.
+      float scores[TILES][4] = {};
+#pragma unroll
+      for (int s = 0; s < STEPS; ++s) {
+        using Pair = warpwise::Vector<float, 2>;
+        const Pair x = *reinterpret_cast<const Pair*>(x_tile + group * kStride + 8 * s + 2 * index);
+        const unsigned b0 = __float_as_uint(x.at[0]), b1 = __float_as_uint(x.at[1]);
+        const unsigned rest0 = warpwise::rest_of_tf32(x.at[0]), rest1 = warpwise::rest_of_tf32(x.at[1]);
+        unsigned large[TILES][4];
+#pragma unroll
+        for (int m = 0; m < TILES; ++m) {
+          const warpwise::Float4 c =
+              *reinterpret_cast<const warpwise::Float4*>(coefficients + (s * TILES + m) * 128 + 4 * lane);
+          unsigned small[4];
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            large[m][i] = __float_as_uint(c.at[i]);
+            small[i] = warpwise::rest_of_tf32(c.at[i]);
+          }
+          warpwise::mma::mma_sync(scores[m], small, b0, b1, 0.0f);
+        }
+#pragma unroll
+        for (int m = 0; m < TILES; ++m) warpwise::mma::mma_sync(scores[m], large[m], rest0, rest1, 0.0f);
+#pragma unroll
+        for (int m = 0; m < TILES; ++m) warpwise::mma::mma_sync(scores[m], large[m], b0, b1, 0.0f);
+      }
+
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const int place = 2 * index + j, point = first + place;
+        const bool inside = point < end;
+        float around[TILES][2] = {};
+        {  // sums of neighbours
+          const Lane rows(q + restart * domains, row, group, domains);
+          const int* const edges = edge_tiles + (side * kPoints + place) * kEdges;
+          const int edge = __shfl_sync(kAllLanes, start, place);
+          const int edges_of_place = __shfl_sync(kAllLanes, degree, place);
+          const auto add_edges = [&](auto all, int n) {  // edges n to n + kFlight
+            float values[kFlight][TILES][2];
+#pragma unroll
+            for (int e = 0; e < kFlight; ++e) rows.load(values[e], edges[n + e], all || edges[n + e] >= 0);
+#pragma unroll
+            for (int e = 0; e < kFlight; ++e) {
+              const float weight = weights && (all || edges[n + e] >= 0) ? weights[edge + n + e] : 1.0f;
+              rows.add(around, weight, values[e]);
+            }
+          };
+          if (full) {
+#pragma unroll
+            for (int n = 0; n < kEdges; n += kFlight) add_edges(True(), n);
+          } else {
+#pragma unroll 1
+            for (int n = 0; n < kEdges; n += kFlight) add_edges(False(), n);
+          }
+          for (int n = kEdges; many && n < edges_of_place; ++n) {
+            float values[TILES][2];
+            rows.load(values, columns[edge + n], true);
+            rows.add(around, weights ? weights[edge + n] : 1.0f, values);
+          }
+        }
+        if (j == 0) fetch_tile(side ^ 1, next, next_end);
+        if (near && inside) Lane::store(near + static_cast<long long>(point - near_begin) * row + restart * domains, around, group, domains);
+
+        const auto field_of = [&](int m, int h) {
+          float field = fields[(8 * m + group) * 2 + h];
+          if (FIELDS) {
+            const int k = Lane::domain(m, group, h);
+            const float* const from = external + min(point, end - 1) * external_row + restart * external_restart;
+            field += k < domains ? kLog2E * from[k] : 0.0f;
+          }
+          return field;
+        };
+        float highest = warpwise::minus_infinity();
+#pragma unroll
+        for (int m = 0; m < TILES; ++m) {
+#pragma unroll
+          for (int h = 0; h < 2; ++h) {
+            float& score = scores[m][2 * h + j];
+            const float offset = offsets[(8 * m + group) * 2 + h] + (FIELDS ? field_of(m, h) : 0.0f);
+            score += strength * around[m][h] + offset;
+            highest = fmaxf(highest, score);
+          }
+        }
+        highest = groups_max(highest);
+
+        if (derivatives) {
+          float sum = 0.0f, mean = 0.0f, square = 0.0f;
+          const auto add_prior = [&](auto shifted, float shift) {
+#pragma unroll
+            for (int m = 0; m < TILES; ++m) {
+#pragma unroll
+              for (int h = 0; h < 2; ++h) {
+                const float prior = strength * around[m][h] + field_of(m, h);
+                const float p = exp2_ftz(shifted ? prior - shift : prior), part = p * around[m][h];
+                sum += p;
+                mean += part;
+                square += part * around[m][h];
+              }
+            }
+          };
+          if (!FIELDS && !weights && !many && fabsf(strength) * kEdges + highest_field < kSafe) {
+            add_prior(False(), 0.0f);
+          } else {
+            float shift = warpwise::minus_infinity();
+#pragma unroll
+            for (int m = 0; m < TILES; ++m) {
+#pragma unroll
+              for (int h = 0; h < 2; ++h) shift = fmaxf(shift, strength * around[m][h] + field_of(m, h));
+            }
+            add_prior(True(), groups_max(shift));
+          }
+          sum = groups_sum(sum);
+          const float scale = inside ? __fdividef(1.0f, sum) : 0.0f;
+          gradient -= mean * scale;  // the lane's part
+          mean = groups_sum(mean) * scale;
+          curvature += square * scale - (group == 0 ? mean * mean : 0.0f);
+        }
+
+        float total = 0.0f, observed = 0.0f;
+#pragma unroll
+        for (int m = 0; m < TILES; ++m) {
+#pragma unroll
+          for (int h = 0; h < 2; ++h) {
+            float& score = scores[m][2 * h + j];
+            score = exp2_ftz(score - highest);
+            total += score;
+            observed += score * around[m][h];
+          }
+        }
+        total = groups_sum(total);
+        const float scale = inside ? __fdividef(1.0f, total) : 0.0f;
+        gradient += observed * scale;
+#pragma unroll
+        for (int m = 0; m < TILES; ++m) {
+#pragma unroll
+          for (int h = 0; h < 2; ++h) {
+            around[m][h] = scores[m][2 * h + j] *= scale;
+            count[m][h] += around[m][h];
+          }
+        }
+        if (inside) Lane::store(q + static_cast<long long>(point) * row + restart * domains, around, group, domains);
+      }
+
+      unsigned x[STEPS][2], rest[STEPS][2];
+#pragma unroll
+      for (int s = 0; s < STEPS; ++s) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const float value = x_tile[(2 * index + i) * kStride + 8 * s + group];
+          x[s][i] = __float_as_uint(value);
+          rest[s][i] = warpwise::rest_of_tf32(value);
+        }
+      }
+#pragma unroll
+      for (int m = 0; m < TILES; ++m) {
+        unsigned large[4], small[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const float value = scores[m][i % 2 * 2 + i / 2];
+          large[i] = __float_as_uint(value);
+          small[i] = warpwise::rest_of_tf32(value);
+        }
+#pragma unroll
+        for (int product = 0; product < 3; ++product) {  // adjacent instructions add to different sums
+#pragma unroll
+          for (int s = 0; s < STEPS; ++s) {
+            const unsigned* const b = product == 1 ? rest[s] : x[s];
+            warpwise::mma::mma_sync(moments[m][s], product == 0 ? small : large, b[0], b[1], 0.0f);
+          }
+        }
+      }
+      side ^= 1;
+      if (++unflushed == kTilesBeforeFlush) flush();
+    }
+  }
+  __pipeline_wait_prior(0);
+
+#pragma unroll
+  for (int m = 0; m < TILES; ++m) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {  // over the points, of which four lanes have two each
+      count[m][h] += own_sums[32 * (kMoments + 2 * m + h) + lane];
+      count[m][h] += __shfl_xor_sync(kAllLanes, count[m][h], 1);
+      count[m][h] += __shfl_xor_sync(kAllLanes, count[m][h], 2);
+      own_sums[32 * (kMoments + 2 * m + h) + lane] = 0.0f;
+    }
+  }
+  flush();
+  own_sums[32 * (kSlots - 2) + lane] = team_sum<32>(gradient);
+  own_sums[32 * (kSlots - 1) + lane] = team_sum<32>(curvature);
+  __syncthreads();
+  float* const own_partials = partials + (static_cast<long long>(blockIdx.x) * restarts + restart) * 32 * kSlots;
+  for (int i = threadIdx.x; i < 32 * kSlots; i += kThreads) {
+    float total = 0.0f;
+#pragma unroll
+    for (int w = 0; w < WARPS; ++w) {
+      total += own_sums[(w - warp) * (2 * kPoints * kStride + 2 * kPoints * kEdges + 32 * kSlots) + i];
+    }
+    own_partials[i] = total;
+  }
+
+  // Of a slot's 32 sums a warp adds every WARPS-th block's.
+  cooperative_groups::this_grid().sync();
+  for (int slot = blockIdx.x; slot < kSlots; slot += gridDim.x) {
+    float total = 0.0f;
+#pragma unroll 8
+    for (int block = warp; block < gridDim.x; block += WARPS) {
+      total += partials[((static_cast<long long>(block) * restarts + restart) * kSlots + slot) * 32 + lane];
+    }
+    __syncthreads();
+    shared[threadIdx.x] = total;
+    __syncthreads();
+    if (warp > 0) continue;
+    total = 0.0f;
+#pragma unroll
+    for (int w = 0; w < WARPS; ++w) total += shared[32 * w + lane];
+    const int counted = slot - kMoments, slope = counted - 2 * TILES;
+    if (counted < 0) {
+      const int k = Lane::domain(slot / (4 * STEPS), group, slot % 4 / 2), d = slot / 4 % STEPS * 8 + 2 * index + slot % 2;
+      if (k < domains && d < width) sums[(static_cast<long long>(restart) * domains + k) * width + d] = total;
+    } else if (slope < 0) {
+      const int k = Lane::domain(counted / 2, group, counted % 2);
+      if (index == 0 && k < domains) counts[restart * domains + k] = total;
+    } else if (derivatives && lane == 0) {
+      derivatives[slope * restarts + restart] = total;
+    }
+  }
+}
