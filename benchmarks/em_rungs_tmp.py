@@ -83,8 +83,38 @@ def check(side, features, domains, kw):
         errs = [float((a.double() - b).norm() / b.norm()) for a, b in zip(f, truth)]
         print("check", side, features, domains, name, "vs", "float64" if ref else "k02", ["%.1e" % e for e in errs], flush=True)
 
-rate = cr.copy_rate()
-print(torch.cuda.get_device_name(), f"copy {rate/1e12:.2f} TB/s", flush=True)
+def compile_one(job):
+    file, name = job
+    from warpwise.cuda.gpu import nvrtc
+    t = time.time()
+    c = nvrtc.compile(cuda.load(file), name, "sm_90")
+    return name, c.registers, time.time() - t
+
+def jobs_of(shapes):
+    jobs = []
+    for (side, features, domains), candidates in shapes:
+        vec = next(v for v in (4, 2, 1) if domains % v == 0)
+        for _, rung, options in candidates:
+            if rung == "k06":
+                t = base_tile(domains, features)
+                if t is None: continue
+                w, b = options.get("warps") or t.warps, options.get("blocks") or t.blocks
+                name = f"potts_em_step_in_fragments<{w}, {b}, {t.tiles}, {t.steps}, {vec}, false>"
+                jobs.append((str(variant_kernel(options.get("flight", "")).file), name))
+            elif rung == "k04":
+                t = rungs.block_tile_of(domains, features)
+                name = f"potts_em_step_tensor_scores<{t.warps}, {t.tiles}, {t.n}, {t.warps_n}, {vec}, false>"
+                jobs.append((str(rungs.TENSOR_SCORES.file), name))
+    return sorted(set(jobs))
+
+def prepare(shapes):
+    import multiprocessing
+    with multiprocessing.get_context("spawn").Pool(14) as pool:
+        for name, registers, seconds in pool.imap_unordered(compile_one, jobs_of(shapes)):
+            print(f"  {name} registers {registers} {seconds:.1f} s")
+
+rate = cr.copy_rate() if __name__ == "__main__" else 0
+if __name__ == "__main__": print(torch.cuda.get_device_name(), f"copy {rate/1e12:.2f} TB/s", flush=True)
 rows = []
 def times(side, features, domains, candidates, flash=True):
     if time.time() - START > BUDGET: print("skipped", side, features, domains); return
@@ -111,17 +141,20 @@ def times(side, features, domains, candidates, flash=True):
     OUT.write_text(json.dumps({"device": torch.cuda.get_device_name(), "copy": rate, "rows": rows}, indent=1))
     print(f"N {side*side} D {features} K {domains}: floor {floor*1e6:.0f} | " + " ".join(f"{n} {t*1e6:.0f}" for n, t in zip(names, found)) + f" | best/floor {best/floor:.2f} best/flash {best/fl:.2f}", flush=True)
 
+
+V = [("k04", "k04", {}), ("k06", "k06", {})]
+def W(*kinds): return [(f"w{w}b{b}f{f}", "k06", {"warps": w, "blocks": b, "flight": f}) for w, b, f in kinds]
+K3 = [("k03", "k03", {})]
 if MODE == "first":
-    for shape in ((300, 16, 100), (301, 30, 77), (500, 2, 25), (257, 15, 54), (100, 60, 25), (64, 13, 49)):
-        check(*shape, {})
-    V = [("k04", "k04", {}), ("k06", "k06", {})]
-    W = [(f"w{w}b{b}f{f}", "k06", {"warps": w, "blocks": b, "flight": f}) for w, b, f in
-         ((4, 2, 2), (4, 2, 4), (4, 3, 1), (4, 3, 2), (4, 3, 4), (5, 2, 2), (4, 4, 1))]
-    times(1000, 16, 100, V + W)
-    times(1331, 30, 77, V + W[:6])
-    S = [(f"w{w}b{b}f{f}", "k06", {"warps": w, "blocks": b, "flight": f}) for w, b, f in ((4, 4, 8), (4, 5, 4), (4, 6, 4), (4, 5, 8))]
-    times(2279, 2, 25, [("k03", "k03", {})] + V + S)
-    times(758, 15, 54, V + [(f"w{w}b{b}f{f}", "k06", {"warps": w, "blocks": b, "flight": f}) for w, b, f in ((4, 3, 4), (4, 4, 2), (4, 3, 8))])
-    for shape in ((448, 5, 78), (1000, 50, 32), (1000, 16, 16), (1000, 10, 20), (1000, 30, 40), (600, 60, 25), (300, 13, 49), (240, 11, 10), (232, 3, 41), (148, 4, 31), (1000, 16, 8), (707, 2, 25), (124, 3, 99)):
-        times(*shape, ([("k03", "k03", {})] if shape[2] <= 25 else []) + V)
-    times(1000, 128, 100, [("k04", "k04", {})])
+    CHECKS = [((300, 16, 100), V), ((301, 30, 77), V), ((500, 2, 25), V), ((257, 15, 54), V), ((100, 60, 25), V), ((64, 13, 49), V)]
+    SHAPES = [((1000, 16, 100), V + W((4, 2, 2), (4, 2, 4), (4, 3, 1), (4, 3, 4), (5, 2, 2), (4, 4, 1))),
+     ((1331, 30, 77), V + W((4, 2, 2), (4, 2, 4), (4, 3, 1), (4, 3, 4), (5, 2, 2))),
+     ((2279, 2, 25), K3 + V + W((4, 4, 8), (4, 5, 4), (4, 6, 4), (4, 4, 4))),
+     ((758, 15, 54), V + W((4, 3, 4), (4, 4, 2), (4, 3, 8)))]
+    SHAPES += [(s, (K3 if s[2] <= 25 else []) + V) for s in ((448, 5, 78), (1000, 50, 32), (1000, 16, 16), (1000, 10, 20), (1000, 30, 40), (600, 60, 25), (300, 13, 49), (240, 11, 10), (232, 3, 41), (148, 4, 31), (1000, 16, 8), (707, 2, 25), (124, 3, 99))]
+    SHAPES += [((1000, 128, 100), V[:1])]
+if __name__ == "__main__":
+    prepare(CHECKS + SHAPES)
+    print(f"prepared in {time.time() - START:.0f} s")
+    for shape, _ in CHECKS: check(*shape, {})
+    for shape, candidates in SHAPES: times(*shape, candidates)
