@@ -24,25 +24,28 @@ def variant_kernel(flight):
         kernels[flight] = cuda.load(path)
     return kernels[flight]
 
-def call(args, rung, warps=None, blocks=None, flight="", cap=20):
-    def run():
+class patched:
+    def __init__(self, warps=None, blocks=None, flight="", cap=20):
+        self.options = warps, blocks, flight, cap
+    def __enter__(self):
+        warps, blocks, flight, cap = self.options
         rungs.MOST_OF_LANE = cap
-        if warps:
-            def tile(domains, width):
-                t = base_tile(domains, width)
-                if t is None: return None
-                size = t.bytes
-                stride = (rungs.cdiv(8 * t.steps, 4) | 1) * 4
-                size = 4 * (16 * t.tiles * (8 * t.steps + 2) + warps * (16 * stride + 128 + 32 * t.slots))
-                return t._replace(warps=warps, blocks=min(blocks, rungs.SHARED_OF_SM // (size + 1024)), bytes=size)
-            rungs.fragment_tile_of = tile
+        if warps: rungs.OWN_WARPS = rungs.SHARED_WARPS = warps
+        def tile(domains, width):
+            t = base_tile(domains, width)
+            if t is None or not blocks: return t
+            return t._replace(blocks=min(blocks, rungs.SHARED_OF_SM // (t.bytes + 1024)))
+        rungs.fragment_tile_of = tile
         rungs.IN_FRAGMENTS = variant_kernel(flight)
-        try:
+    def __exit__(self, *rest):
+        rungs.fragment_tile_of = base_tile
+        rungs.IN_FRAGMENTS = kernels[""]
+        rungs.MOST_OF_LANE, rungs.OWN_WARPS, rungs.SHARED_WARPS = 20, 4, 8
+
+def call(args, rung, **options):
+    def run():
+        with patched(**options):
             return ops.potts_em_step(*args, rung=rung)
-        finally:
-            rungs.fragment_tile_of = base_tile
-            rungs.IN_FRAGMENTS = kernels[""]
-            rungs.MOST_OF_LANE = 20
     return run
 
 def make(side, features, domains):
@@ -96,11 +99,11 @@ def jobs_of(shapes):
         vec = next(v for v in (4, 2, 1) if domains % v == 0)
         for _, rung, options in candidates:
             if rung == "k06":
-                t = base_tile(domains, features)
-                if t is None: continue
-                w, b = options.get("warps") or t.warps, options.get("blocks") or t.blocks
-                name = f"potts_em_step_in_fragments<{w}, {b}, {t.tiles}, {t.steps}, {vec}, false>"
-                jobs.append((str(variant_kernel(options.get("flight", "")).file), name))
+                with patched(**options):
+                    t = rungs.fragment_tile_of(domains, features)
+                    if t is None: continue
+                    name = f"potts_em_step_in_fragments<{t.warps}, {t.blocks}, {t.tiles}, {t.steps}, {t.warps_n}, {vec}, false>"
+                    jobs.append((str(rungs.IN_FRAGMENTS.file), name))
             elif rung == "k04":
                 t = rungs.block_tile_of(domains, features)
                 name = f"potts_em_step_tensor_scores<{t.warps}, {t.tiles}, {t.n}, {t.warps_n}, {vec}, false>"
@@ -143,16 +146,17 @@ def times(side, features, domains, candidates, flash=True):
 
 
 V = [("k04", "k04", {}), ("k06", "k06", {})]
-def W(*kinds): return [(f"w{w}b{b}f{f}", "k06", {"warps": w, "blocks": b, "flight": f}) for w, b, f in kinds]
+def W(*kinds): return [("w%sb%sf%sc%s" % k, "k06", dict(zip(("warps", "blocks", "flight", "cap"), k))) for k in (tuple(kind) + (20,) * (4 - len(kind)) for kind in kinds)]
 K3 = [("k03", "k03", {})]
 if MODE == "first":
-    CHECKS = [((300, 16, 100), V), ((301, 30, 77), V), ((500, 2, 25), V), ((257, 15, 54), V), ((100, 60, 25), V), ((64, 13, 49), V)]
+    CHECKS = [((300, 16, 100), V), ((301, 30, 77), V), ((500, 2, 25), V), ((257, 15, 54), V), ((100, 60, 25), V), ((64, 13, 49), V), ((300, 128, 100), V), ((200, 100, 30), V)]
     SHAPES = [((1000, 16, 100), V + W((4, 2, 2), (4, 2, 4), (4, 3, 1), (4, 3, 4), (5, 2, 2), (4, 4, 1))),
      ((1331, 30, 77), V + W((4, 2, 2), (4, 2, 4), (4, 3, 1), (4, 3, 4), (5, 2, 2))),
      ((2279, 2, 25), K3 + V + W((4, 4, 8), (4, 5, 4), (4, 6, 4), (4, 4, 4))),
      ((758, 15, 54), V + W((4, 3, 4), (4, 4, 2), (4, 3, 8)))]
-    SHAPES += [(s, (K3 if s[2] <= 25 else []) + V) for s in ((448, 5, 78), (1000, 50, 32), (1000, 16, 16), (1000, 10, 20), (1000, 30, 40), (600, 60, 25), (300, 13, 49), (240, 11, 10), (232, 3, 41), (148, 4, 31), (1000, 16, 8), (707, 2, 25), (124, 3, 99))]
-    SHAPES += [((1000, 128, 100), V[:1])]
+    SHAPES += [((1000, 128, 100), V + W((8, 1, 4), (8, 1, 8))),
+     ((400, 100, 30), V + W((8, 1, 4, 0), (8, 2, 4, 0), (4, 3, 4, 26), (4, 2, 4, 26))), ((1000, 50, 32), V + W((8, 2, 4, 0), (4, 3, 4, 20), (4, 4, 2, 20)))]
+    SHAPES += [(s, (K3 if s[2] <= 25 else []) + V) for s in ((448, 5, 78), (159, 68, 99), (1000, 16, 16), (1000, 10, 20), (1000, 30, 40), (600, 60, 25), (300, 13, 49), (240, 11, 10), (232, 3, 41), (148, 4, 31), (1000, 16, 8), (707, 2, 25), (124, 3, 99))]
 if __name__ == "__main__":
     prepare(CHECKS + SHAPES)
     print(f"prepared in {time.time() - START:.0f} s")

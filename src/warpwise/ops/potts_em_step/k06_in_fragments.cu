@@ -26,7 +26,7 @@ constexpr int in_flight(int tiles) { return tiles > 4 ? 2 : tiles > 2 ? 4 : 8; }
 // 16 is at least domains, STEPS * 8 at least width. VEC divides domains, and q, external and near are aligned to VEC
 // floats. FIELDS: external_row is not 0. Cooperative grid: (blocks, restarts) of 32 * WARPS. Shared: see
 // fragment_tile_of in rungs.py.
-template <int WARPS, int BLOCKS, int TILES, int STEPS, int VEC, bool FIELDS>
+template <int WARPS, int BLOCKS, int TILES, int STEPS, int WARPS_N, int VEC, bool FIELDS>
 __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments(
     float* q, const float* features, const float* linear, const float* constant, const int* rowptr, const int* columns,
     const float* weights, const float* beta, const float* external, float* partials, float* sums, float* counts,
@@ -35,17 +35,23 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
   extern __shared__ __align__(16) float shared[];
   using Lane = LaneDomains<TILES, VEC>;
   constexpr int kThreads = 32 * WARPS, kHeld = 16 * TILES, kFlight = in_flight(TILES);
-  constexpr int kMoments = 4 * TILES * STEPS, kSlots = kMoments + 2 * TILES + 2;  // sums of a lane; the last are slopes
-  constexpr int kStride = warpwise::tile_stride(8 * STEPS);
+  constexpr int kMoments = 4 * TILES * STEPS, kOthers = 2 * TILES + 2, kSlots = kMoments + kOthers;  // sums of a lane
+  constexpr int kStride = warpwise::tile_stride(8 * STEPS), kTile = WARPS * kPoints;
+  constexpr bool kOwn = WARPS_N == 0;  // else a warp has up to MI x NI tiles of the moments
+  constexpr int MI = kOwn ? TILES : TILES > 1 ? 2 : 1, NI = kOwn ? STEPS : (STEPS + WARPS_N - 1) / (kOwn ? 1 : WARPS_N);
+  constexpr int kWarpsM = kOwn || TILES <= 2 ? 1 : TILES > 4 ? 4 : 2, kSharing = kOwn ? 1 : kWarpsM * WARPS_N;
+  constexpr int kParts = WARPS / kSharing;  // of the points of a tile
   const int restart = blockIdx.y, row = restarts * domains;
   const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0), lane = threadIdx.x % 32, group = lane / 4,
             index = lane % 4;
   float* const coefficients = shared;                     // [step][tile][lane][4]: fragments
   float* const offsets = coefficients + 8 * STEPS * kHeld;  // [tile][group][2]
   float* const fields = offsets + kHeld;
-  float* const tiles = fields + kHeld + warp * (2 * kPoints * kStride + 2 * kPoints * kEdges + 32 * kSlots);
-  int* const edge_tiles = reinterpret_cast<int*>(tiles + 2 * kPoints * kStride);
-  float* const own_sums = tiles + 2 * kPoints * kStride + 2 * kPoints * kEdges;  // [slot][lane]
+  float* const tiles = fields + kHeld;                    // [side][point][stride]
+  int* const edge_tiles = reinterpret_cast<int*>(tiles + 2 * kTile * kStride);
+  float* const q_tiles = tiles + 2 * kTile * (kStride + kEdges);       // if shared: [side][tile][warp][lane][4]
+  float* const sums_of_parts = kOwn ? q_tiles : shared;                // [part][slot][lane]
+  float* const others = sums_of_parts + 32 * kMoments * kParts;        // [warp][slot][lane]
 
   // All logits are in units of log 2.
   const float strength = kLog2E * beta[restart], sharpness = kLog2E * temper;
@@ -68,46 +74,40 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
     highest_field = fmaxf(highest_field, fabsf(kLog2E * external[restart * external_restart + k]));
   }
   highest_field = team_max<32>(highest_field);
-  for (int i = lane; i < 2 * kPoints * kStride; i += 32) tiles[i] = 0.0f;  // the padding stays
-#pragma unroll 1
-  for (int slot = 0; slot < kSlots; ++slot) own_sums[32 * slot + lane] = 0.0f;
+  for (int i = threadIdx.x; i < 2 * kTile * kStride; i += kThreads) tiles[i] = 0.0f;  // the padding stays
+  for (int i = threadIdx.x; kOwn && i < 32 * kMoments * kParts; i += kThreads) sums_of_parts[i] = 0.0f;
   __syncthreads();
 
   warpwise::WarpCopy<kPoints> copy(features, width);
   copy.stride = kStride;
-  float moments[TILES][STEPS][4] = {}, count[TILES][2] = {};
+  const int first_m = kOwn ? 0 : warp % kWarpsM * MI, first_n = kOwn ? 0 : warp / kWarpsM % (kOwn ? 1 : WARPS_N) * NI;
+  float* const own_sums = sums_of_parts + warp / kSharing * kMoments * 32 + lane;
+  float moments[MI][NI][4] = {}, count[TILES][2] = {};
   float gradient = 0.0f, curvature = 0.0f;
   int unflushed = 0;
   const auto flush = [&] {
-    float* to = own_sums + lane;
-    const auto move = [&](float& value) {
-      *to += value;
-      value = 0.0f;
-      to += 32;
-    };
 #pragma unroll
-    for (int m = 0; m < TILES; ++m) {
+    for (int m = 0; m < MI; ++m) {
 #pragma unroll
-      for (int s = 0; s < STEPS; ++s) {
+      for (int n = 0; n < NI; ++n) {
+        if (first_m + m >= TILES || first_n + n >= STEPS) continue;
+        float* const to = own_sums + ((first_m + m) * STEPS + first_n + n) * 4 * 32;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) move(moments[m][s][i]);
+        for (int i = 0; i < 4; ++i) {
+          to[32 * i] = kOwn ? to[32 * i] + moments[m][n][i] : moments[m][n][i];
+          moments[m][n][i] = 0.0f;
+        }
       }
-    }
-#pragma unroll
-    for (int m = 0; m < TILES; ++m) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) move(count[m][h]);
     }
     unflushed = 0;
   };
 
-  const int stride = gridDim.x * WARPS * kPoints, near_begin = colours.ends[0];
+  const int stride = gridDim.x * kTile, near_begin = colours.ends[0];
   int side = 0;  // of the buffers of the present tile
   int next_start = 0, next_stop = 0;  // of the edges of point `lane` of the next tile
-  const auto first_of = [&](int colour) {
-    return colours.ends[colour] + static_cast<int>(blockIdx.x * WARPS + warp) * kPoints;
-  };
+  const auto first_of = [&](int colour) { return colours.ends[colour] + static_cast<int>(blockIdx.x) * kTile; };
   const auto fetch_rows = [&](int from, int end) {
+    from += warp * kPoints;
     next_start = next_stop = 0;
     if (from < end && lane < kPoints) {
       next_start = rowptr[min(from + lane, end)];
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
   };
   // The features of a tile, and the neighbours by the first edges of each point, or -1.
   const auto fetch_tile = [&](int to_side, int from, int end) {
-    int* const edges = edge_tiles + to_side * kPoints * kEdges;
+    int* const edges = edge_tiles + (to_side * kTile + warp * kPoints) * kEdges;
 #pragma unroll
     for (int i = lane; i < kPoints * kEdges; i += 32) {
       const int edge = __shfl_sync(kAllLanes, next_start, i / kEdges) + i % kEdges;
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
       else
         edges[i] = -1;
     }
-    copy(tiles + to_side * kPoints * kStride, from, end);
+    copy(tiles + (to_side * kTile + warp * kPoints) * kStride, from + warp * kPoints, end);
     __pipeline_commit();
   };
   fetch_rows(first_of(0), colours.ends[1]);
@@ -152,7 +152,8 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
       fetch_rows(next, next_end);
       __pipeline_wait_prior(0);
       __syncwarp();
-      const float* const x_tile = tiles + side * kPoints * kStride;
+      const float* const x_tile = tiles + side * kTile * kStride;
+      const int own = warp * kPoints;
 
       // Sum i of a tile belongs to point 2 index + i % 2 and row group + i / 2 * 8. Index t of the inner dimension is
       // feature 2 t of a step, index t + 4 is feature 2 t + 1.
@@ -160,7 +161,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
 #pragma unroll
       for (int s = 0; s < STEPS; ++s) {
         using Pair = warpwise::Vector<float, 2>;
-        const Pair x = *reinterpret_cast<const Pair*>(x_tile + group * kStride + 8 * s + 2 * index);
+        const Pair x = *reinterpret_cast<const Pair*>(x_tile + (own + group) * kStride + 8 * s + 2 * index);
         const unsigned b0 = __float_as_uint(x.at[0]), b1 = __float_as_uint(x.at[1]);
         const unsigned rest0 = warpwise::rest_of_tf32(x.at[0]), rest1 = warpwise::rest_of_tf32(x.at[1]);
         unsigned large[TILES][4];
@@ -184,12 +185,12 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
 
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
-        const int place = 2 * index + j, point = first + place;
+        const int place = 2 * index + j, point = first + own + place;
         const bool inside = point < end;
         float around[TILES][2] = {};
         {  // sums of neighbours
           const Lane rows(q + restart * domains, row, group, domains);
-          const int* const edges = edge_tiles + (side * kPoints + place) * kEdges;
+          const int* const edges = edge_tiles + (side * kTile + own + place) * kEdges;
           const int edge = __shfl_sync(kAllLanes, start, place);
           const int edges_of_place = __shfl_sync(kAllLanes, degree, place);
           const auto add_edges = [&](auto all, int n) {  // edges n to n + kFlight
@@ -215,7 +216,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
             rows.add(around, weights ? weights[edge + n] : 1.0f, values);
           }
         }
-        if (j == 0) fetch_tile(side ^ 1, next, next_end);
+        if (kOwn && j == 0) fetch_tile(side ^ 1, next, next_end);
         if (near && inside) Lane::store(near + static_cast<long long>(point - near_begin) * row + restart * domains, around, group, domains);
 
         const auto field_of = [&](int m, int h) {
@@ -298,60 +299,97 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
         if (inside) Lane::store(q + static_cast<long long>(point) * row + restart * domains, around, group, domains);
       }
 
-      unsigned x[STEPS][2], rest[STEPS][2];
+      if (!kOwn) {
+        float* const to = q_tiles + (side * TILES * WARPS + warp) * 128 + 4 * lane;
 #pragma unroll
-      for (int s = 0; s < STEPS; ++s) {
+        for (int m = 0; m < TILES; ++m) {
+          *reinterpret_cast<float4*>(to + m * WARPS * 128) =
+              make_float4(scores[m][0], scores[m][2], scores[m][1], scores[m][3]);
+        }
+        __syncthreads();  // all warps have also read the other tiles
+        fetch_tile(side ^ 1, next, next_end);
+      }
+      float local[MI][NI][4] = {};
+#pragma unroll 1
+      for (int part = 0; part < kSharing; ++part) {  // eight points each
+        const int of = warp / kSharing * kSharing + part;
+        unsigned x[NI][2], rest[NI][2];
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const float value = x_tile[(2 * index + i) * kStride + 8 * s + group];
-          x[s][i] = __float_as_uint(value);
-          rest[s][i] = warpwise::rest_of_tf32(value);
+        for (int n = 0; n < NI; ++n) {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            const int step = kOwn ? n : min(first_n + n, STEPS - 1);  // of a step past the last: not used
+            const float value = x_tile[(of * kPoints + 2 * index + i) * kStride + 8 * step + group];
+            x[n][i] = __float_as_uint(value);
+            rest[n][i] = warpwise::rest_of_tf32(value);
+          }
+        }
+#pragma unroll
+        for (int m = 0; m < MI; ++m) {
+          warpwise::Float4 a;
+          if (kOwn) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) a.at[i] = scores[m][i % 2 * 2 + i / 2];
+          } else {
+            const int tile = min(first_m + m, TILES - 1);
+            a = *reinterpret_cast<const warpwise::Float4*>(q_tiles + ((side * TILES + tile) * WARPS + of) * 128 +
+                                                           4 * lane);
+          }
+          unsigned large[4], small[4];
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            large[i] = __float_as_uint(a.at[i]);
+            small[i] = warpwise::rest_of_tf32(a.at[i]);
+          }
+#pragma unroll
+          for (int product = 0; product < 3; ++product) {  // adjacent instructions add to different sums
+#pragma unroll
+            for (int n = 0; n < NI; ++n) {
+              const unsigned* const b = product == 1 ? rest[n] : x[n];
+              warpwise::mma::mma_sync(kOwn ? moments[m][n] : local[m][n], product == 0 ? small : large, b[0], b[1],
+                                      0.0f);
+            }
+          }
         }
       }
+      if (!kOwn) {
 #pragma unroll
-      for (int m = 0; m < TILES; ++m) {
-        unsigned large[4], small[4];
+        for (int m = 0; m < MI; ++m) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const float value = scores[m][i % 2 * 2 + i / 2];
-          large[i] = __float_as_uint(value);
-          small[i] = warpwise::rest_of_tf32(value);
-        }
+          for (int n = 0; n < NI; ++n) {
 #pragma unroll
-        for (int product = 0; product < 3; ++product) {  // adjacent instructions add to different sums
-#pragma unroll
-          for (int s = 0; s < STEPS; ++s) {
-            const unsigned* const b = product == 1 ? rest[s] : x[s];
-            warpwise::mma::mma_sync(moments[m][s], product == 0 ? small : large, b[0], b[1], 0.0f);
+            for (int i = 0; i < 4; ++i) moments[m][n][i] += local[m][n][i];
           }
         }
       }
       side ^= 1;
-      if (++unflushed == kTilesBeforeFlush) flush();
+      if (kOwn && ++unflushed == kTilesBeforeFlush) flush();
     }
   }
   __pipeline_wait_prior(0);
 
+  __syncthreads();
+  flush();
+  float* const own_others = others + warp * kOthers * 32 + lane;
 #pragma unroll
   for (int m = 0; m < TILES; ++m) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {  // over the points, of which four lanes have two each
-      count[m][h] += own_sums[32 * (kMoments + 2 * m + h) + lane];
       count[m][h] += __shfl_xor_sync(kAllLanes, count[m][h], 1);
-      count[m][h] += __shfl_xor_sync(kAllLanes, count[m][h], 2);
-      own_sums[32 * (kMoments + 2 * m + h) + lane] = 0.0f;
+      own_others[(2 * m + h) * 32] = count[m][h] + __shfl_xor_sync(kAllLanes, count[m][h], 2);
     }
   }
-  flush();
-  own_sums[32 * (kSlots - 2) + lane] = team_sum<32>(gradient);
-  own_sums[32 * (kSlots - 1) + lane] = team_sum<32>(curvature);
+  own_others[(kOthers - 2) * 32] = team_sum<32>(gradient);
+  own_others[(kOthers - 1) * 32] = team_sum<32>(curvature);
   __syncthreads();
   float* const own_partials = partials + (static_cast<long long>(blockIdx.x) * restarts + restart) * 32 * kSlots;
   for (int i = threadIdx.x; i < 32 * kSlots; i += kThreads) {
+    const bool moment = i < 32 * kMoments;
+    const float* const from = moment ? sums_of_parts + i : others + i - 32 * kMoments;
     float total = 0.0f;
 #pragma unroll
     for (int w = 0; w < WARPS; ++w) {
-      total += own_sums[(w - warp) * (2 * kPoints * kStride + 2 * kPoints * kEdges + 32 * kSlots) + i];
+      if (w < kParts || !moment) total += from[w * 32 * (moment ? kMoments : kOthers)];
     }
     own_partials[i] = total;
   }

@@ -27,6 +27,7 @@ MOST_RESIDENT = 64  # restarts: their blocks are resident at the same time
 MOST_COLOURS = 32  # kMostColours of k03 and k04
 MOST_MOMENTS = 4  # of k04: tiles of 8 features of a warp
 MOST_OF_LANE = 20  # of k06: tiles of 16 domains x 8 features of a warp
+OWN_WARPS, SHARED_WARPS = 4, 8  # of a block of k06
 SHARED_OF_SM, RESERVED = 228 * 1024, 1024  # bytes of an SM, and those that each block takes besides
 TRITON_SUMS = 16384  # of k05: domains x domains and domains x features in the registers of 128 threads
 
@@ -156,33 +157,46 @@ def block_tile_of(domains: int, width: int) -> BlockTile | None:
 
 
 class FragmentTile(NamedTuple):
-    """k06: ``warps`` of a block, resident ``blocks`` per SM, ``tiles`` of 16 domains, ``steps`` of 8 features, bytes of
-    shared memory of a block, and sums of a lane."""
+    """k06: ``warps`` of a block, resident ``blocks`` per SM, ``tiles`` of 16 domains, ``steps`` of 8 features, 0 if a
+    warp has all moments of its points, else ``warps_n`` warps with other features, bytes of shared memory of a block,
+    and sums of a lane."""
 
     warps: int
     blocks: int
     tiles: int
     steps: int
+    warps_n: int
     bytes: int
     slots: int
 
 
 def fragment_tile_of(domains: int, width: int) -> FragmentTile | None:
-    """None if the moments do not fit in the registers of a warp."""
+    """None if the moments do not fit in the registers of a block, or its tiles in shared memory."""
     if not 1 <= domains <= MOST_DOMAINS or width < 1:
         return None
     tiles, steps = cdiv(domains, 16), cdiv(width, 8)
-    if tiles * steps > MOST_OF_LANE:
+    warps_m = 1 << (cdiv(tiles, 2) - 1).bit_length()
+    own = tiles * steps <= MOST_OF_LANE
+    warps, warps_n = (OWN_WARPS, 0) if own else (SHARED_WARPS, 1)
+    while not own and cdiv(steps, warps_n) > 4 and warps_m * warps_n < warps:
+        warps_n *= 2
+    wide = 1 if own else cdiv(steps, warps_n)
+    if wide > 8:
         return None
-    registers = 4 * tiles * steps + 8 * tiles + 2 * tiles * (2 if tiles > 4 else 4 if tiles > 2 else 8) + 40
-    warps, blocks = next(
-        (warps, blocks) for warps, blocks in ((4, 5), (4, 4), (4, 3), (4, 2)) if registers <= 65536 // (32 * warps * blocks) + 16
-        or blocks == 2
-    )
-    slots = 4 * tiles * steps + 2 * tiles + 2
+    moments = tiles * steps if own else 2 * wide
+    registers = 4 * moments + 8 * tiles + 2 * tiles * (2 if tiles > 4 else 4 if tiles > 2 else 8) + 24
+    slots, others = 4 * tiles * steps + 2 * tiles + 2, warps * (2 * tiles + 2)
     stride = (cdiv(8 * steps, 4) | 1) * 4
-    size = 4 * (16 * tiles * (8 * steps + 2) + warps * (16 * stride + 128 + 32 * slots))
-    return FragmentTile(warps, min(blocks, SHARED_OF_SM // (size + RESERVED)), tiles, steps, size, slots)
+    parts = warps if own else warps // (warps_m * warps_n)
+    buffers = 16 * tiles * (8 * steps + 2) + 16 * warps * (stride + 8)
+    sums = 32 * (4 * tiles * steps * parts + others)
+    size = 4 * (buffers + sums if own else max(buffers + 256 * tiles * warps, sums))
+    if size > SHARED_OF_ONE:
+        return None
+    blocks = next(count for count in (5, 4, 3, 2, 1) if registers <= 65536 // (32 * warps * count) or count == 1)
+    return FragmentTile(
+        warps, min(blocks, SHARED_OF_SM // (size + RESERVED)), tiles, steps, warps_n, size, slots
+    )
 
 
 def _balanced(tiles: int, resident: int) -> int:
@@ -300,7 +314,7 @@ def in_fragments(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *res
     resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
     grid = _balanced(cdiv(_largest(ends), 8 * tile.warps), resident)
     partials = q.new_empty((grid, shape.restarts, tile.slots, 32))
-    parameters = (tile.warps, tile.blocks, tile.tiles, tile.steps, _vector_of(shape.domains, q, external, near))
+    parameters = (tile.warps, tile.blocks, tile.tiles, tile.steps, tile.warps_n, _vector_of(shape.domains, q, external, near))
     name = f"potts_em_step_in_fragments<{', '.join(map(str, parameters))}, {str(external.shape[0] > 1).lower()}>"
     launch = IN_FRAGMENTS[name][(grid, shape.restarts), 32 * tile.warps, tile.bytes]
     launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
@@ -400,7 +414,7 @@ def in_fragments_fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> st
     shape = shape_of(q, features, rest[0])
     if rest[0] is not None and fragment_tile_of(shape.domains, shape.width) is None:
         return (
-            f"takes up to {MOST_DOMAINS} domains and {MOST_OF_LANE} tiles of 16 domains x 8 features, not"
+            f"takes up to {MOST_DOMAINS} domains, 128 features, and tiles in {SHARED_OF_ONE} bytes of shared memory, not"
             f" {shape.domains} x {shape.width}"
         )
     return cooperates(q, features, *rest)
