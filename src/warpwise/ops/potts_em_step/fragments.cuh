@@ -25,6 +25,13 @@ __device__ inline float groups_max(float value) {
   return value;
 }
 
+// first + at * bytes, as one instruction.
+__device__ inline const char* row_at(const char* first, int at, unsigned bytes) {
+  const char* found;
+  asm("mad.wide.u32 %0, %1, %2, %3;" : "=l"(found) : "r"(at), "r"(bytes), "l"(first));
+  return found;
+}
+
 // N adjacent floats, or zeros if not `valid`.
 template <int N>
 __device__ inline warpwise::Vector<float, N> load_if(const char* from, bool valid) {
@@ -38,10 +45,10 @@ __device__ inline warpwise::Vector<float, N> load_if(const char* from, bool vali
 // odd number of tiles, two adjacent ones in each tile; with VEC == 1 domains g and g + 8. Eight lanes are adjacent.
 template <int TILES, int VEC>
 struct LaneDomains {
-  // Of row 0 of q: the lane's domains in pairs of tiles, those in single tiles, and those of rows g and g + 8 in the
-  // tiles that may be incomplete. A lane whose domain does not exist has the first of the tile instead.
-  const char *quads, *pairs, *last[2];
+  const char* lanes;  // the lane's first domain in row 0 of q
+  long long last;     // with VEC == 4, the bytes from it to the lane's first domain of the last, incomplete tiles
   unsigned row_bytes;
+  int group, domains;
 
   static __device__ constexpr bool paired(int m) { return VEC == 4 && m / 2 * 2 + 1 < TILES; }
   // TILES * 16 - 16 < domains.
@@ -52,36 +59,32 @@ struct LaneDomains {
     return paired(m) ? 32 * (m / 2) + 4 * g + 2 * (m % 2) + h : VEC > 1 ? 16 * m + 2 * g + h : 16 * m + g + 8 * h;
   }
 
-  __device__ LaneDomains(const float* q, int row, int g, int domains) : row_bytes(4 * row) {
+  __device__ LaneDomains(const float* q, int row, int g, int count)
+      : lanes(reinterpret_cast<const char*>(q + VEC * g)), row_bytes(4 * row), group(g), domains(count) {
     constexpr int kLast = paired(TILES - 1) ? TILES - 2 : TILES - 1;
-    quads = reinterpret_cast<const char*>(q + 4 * g);
-    pairs = reinterpret_cast<const char*>(q + (VEC > 1 ? 2 : 1) * g);
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int k = domain(kLast, g, VEC > 1 ? 0 : h);
-      last[h] = reinterpret_cast<const char*>(q + (k < domains ? k : 16 * kLast));
-    }
+    const int k = domain(kLast, g, 0);
+    last = 4 * ((k < domains ? k : 16 * kLast) - VEC * g);  // the first domain of the tile instead of one that is none
   }
 
-  // Row `at` of q, or zeros if not `valid`. The values of domains that do not exist are not defined, but finite.
+  // Row `at` of q, or zeros if not `valid`. With VEC == 4 the values of domains that do not exist are those of others.
   __device__ void load(float (&to)[TILES][2], int at, bool valid) const {
-    const unsigned long long bytes = static_cast<unsigned long long>(static_cast<unsigned>(at)) * row_bytes;
+    const char* const row = row_at(lanes, at, row_bytes);
 #pragma unroll
     for (int m = 0; m < TILES; ++m) {
+      const char* const from = VEC == 4 && !complete(m) ? row + last : row + 64 * m;
+      const auto exists = [&](int h) { return valid && (complete(m) || domain(m, group, h) < domains); };
       if (paired(m)) {
         if (m % 2) continue;
-        const auto four = load_if<4>(complete(m) ? quads + bytes + 64 * m : last[0] + bytes, valid);
+        const auto four = load_if<4>(from, valid);
 #pragma unroll
         for (int i = 0; i < 4; ++i) to[m + i / 2 < TILES ? m + i / 2 : m][i % 2] = four.at[i];
       } else if (VEC > 1) {
-        const auto two = load_if<2>(complete(m) ? pairs + bytes + 64 * m : last[0] + bytes, valid);
+        const auto two = load_if<2>(from, VEC == 4 ? valid : exists(0));
         to[m][0] = two.at[0];
         to[m][1] = two.at[1];
       } else {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          to[m][h] = load_if<1>(complete(m) ? pairs + bytes + 64 * m + 32 * h : last[h] + bytes, valid).at[0];
-        }
+        to[m][0] = load_if<1>(from, exists(0)).at[0];
+        to[m][1] = load_if<1>(from + 32, exists(1)).at[0];
       }
     }
   }

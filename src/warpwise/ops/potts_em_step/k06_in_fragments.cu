@@ -102,6 +102,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
     unflushed = 0;
   };
 
+  const Lane rows(q + restart * domains, row, group, domains);
   const int stride = gridDim.x * kTile, near_begin = colours.ends[0];
   int side = 0;  // of the buffers of the present tile
   int next_start = 0, next_stop = 0;  // of the edges of point `lane` of the next tile
@@ -189,7 +190,6 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
         const bool inside = point < end;
         float around[TILES][2] = {};
         {  // sums of neighbours
-          const Lane rows(q + restart * domains, row, group, domains);
           const int* const edges = edge_tiles + (side * kTile + own + place) * kEdges;
           const int edge = __shfl_sync(kAllLanes, start, place);
           const int edges_of_place = __shfl_sync(kAllLanes, degree, place);
