@@ -14,16 +14,17 @@
 #include "colours.cuh"
 #include "fragments.cuh"
 
-constexpr int kEdges = 8;             // of a point, copied to shared memory one tile ahead
-constexpr int kPoints = 8;            // of a warp's tile
+constexpr int kEdges = 8;              // of a point, copied to shared memory one tile ahead
+constexpr int kPoints = 8;             // of a warp's tile
 constexpr int kTilesBeforeFlush = 16;  // tensor cores round sums towards zero: few are added there
-constexpr float kSafe = 60.0f;        // 2^x and 2^-x, times any number of domains, are normal
+constexpr int kRows = 16;              // of partial sums, in flight
+constexpr float kSafe = 60.0f;         // 2^x and 2^-x, times any number of domains, are normal
 
 // Rows of q that a lane loads before it adds the first.
 constexpr int in_flight(int tiles) { return tiles > 4 ? 2 : tiles > 2 ? 4 : 8; }
 
-// The arguments are those of potts_em_step_one_launch (k03), except partials: (gridDim.x, restarts, kSlots, 32). TILES *
-// 16 is at least domains, STEPS * 8 at least width. VEC divides domains, and q, external and near are aligned to VEC
+// The arguments are those of potts_em_step_one_launch (k03), except partials: (gridDim.x, restarts, kSlots, 32). TILES
+// * 16 is at least domains, STEPS * 8 at least width. VEC divides domains, and q, external and near are aligned to VEC
 // floats. FIELDS: external_row is not 0. Cooperative grid: (blocks, restarts) of 32 * WARPS. Shared: see
 // fragment_tile_of in rungs.py.
 template <int WARPS, int BLOCKS, int TILES, int STEPS, int WARPS_N, int VEC, bool FIELDS>
@@ -44,14 +45,14 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
   const int restart = blockIdx.y, row = restarts * domains;
   const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0), lane = threadIdx.x % 32, group = lane / 4,
             index = lane % 4;
-  float* const coefficients = shared;                     // [step][tile][lane][4]: fragments
+  float* const coefficients = shared;                       // [step][tile][lane][4]: fragments
   float* const offsets = coefficients + 8 * STEPS * kHeld;  // [tile][group][2]
   float* const fields = offsets + kHeld;
-  float* const tiles = fields + kHeld;                    // [side][point][stride]
+  float* const tiles = fields + kHeld;  // [side][point][stride]
   int* const edge_tiles = reinterpret_cast<int*>(tiles + 2 * kTile * kStride);
-  float* const q_tiles = tiles + 2 * kTile * (kStride + kEdges);       // if shared: [side][tile][warp][lane][4]
-  float* const sums_of_parts = kOwn ? q_tiles : shared;                // [part][slot][lane]
-  float* const others = sums_of_parts + 32 * kMoments * kParts;        // [warp][slot][lane]
+  float* const q_tiles = tiles + 2 * kTile * (kStride + kEdges);  // if shared: [side][tile][warp][lane][4]
+  float* const sums_of_parts = kOwn ? q_tiles : shared;           // [part][slot][lane]
+  float* const others = sums_of_parts + 32 * kMoments * kParts;   // [warp][slot][lane]
 
   // All logits are in units of log 2.
   const float strength = kLog2E * beta[restart], sharpness = kLog2E * temper;
@@ -59,8 +60,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
     const int element = i % 4, of = i / 4 % 32, m = i / 128 % TILES, step = i / (128 * TILES);
     const int k = Lane::domain(m, of / 4, element % 2), d = 8 * step + of % 4 * 2 + element / 2;
     const bool exists = k < domains && d < width;
-    coefficients[i] =
-        exists ? sharpness * linear[(static_cast<long long>(restart) * domains + k) * width + d] : 0.0f;
+    coefficients[i] = exists ? sharpness * linear[(static_cast<long long>(restart) * domains + k) * width + d] : 0.0f;
   }
   for (int i = threadIdx.x; i < kHeld; i += kThreads) {
     const int k = Lane::domain(i / 16, i / 2 % 8, i % 2);
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
 
   const Lane rows(q + restart * domains, row, group, domains);
   const int stride = gridDim.x * kTile, near_begin = colours.ends[0];
-  int side = 0;  // of the buffers of the present tile
+  int side = 0;                       // of the buffers of the present tile
   int next_start = 0, next_stop = 0;  // of the edges of point `lane` of the next tile
   const auto first_of = [&](int colour) { return colours.ends[colour] + static_cast<int>(blockIdx.x) * kTile; };
   const auto fetch_rows = [&](int from, int end) {
@@ -217,7 +217,9 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
           }
         }
         if (kOwn && j == 0) fetch_tile(side ^ 1, next, next_end);
-        if (near && inside) Lane::store(near + static_cast<long long>(point - near_begin) * row + restart * domains, around, group, domains);
+        if (near && inside)
+          Lane::store(near + static_cast<long long>(point - near_begin) * row + restart * domains, around, group,
+                      domains);
 
         const auto field_of = [&](int m, int h) {
           float field = fields[(8 * m + group) * 2 + h];
@@ -398,9 +400,16 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
   cooperative_groups::this_grid().sync();
   for (int slot = blockIdx.x; slot < kSlots; slot += gridDim.x) {
     float total = 0.0f;
-#pragma unroll 8
-    for (int block = warp; block < gridDim.x; block += WARPS) {
-      total += partials[((static_cast<long long>(block) * restarts + restart) * kSlots + slot) * 32 + lane];
+    for (int first = warp; first < gridDim.x; first += kRows * WARPS) {
+      float rows_of[kRows];
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        const int block = first + i * WARPS;
+        const long long at = (static_cast<long long>(block) * restarts + restart) * kSlots + slot;
+        rows_of[i] = block < gridDim.x ? partials[32 * at + lane] : 0.0f;
+      }
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) total += rows_of[i];
     }
     __syncthreads();
     shared[threadIdx.x] = total;
@@ -411,7 +420,8 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
     for (int w = 0; w < WARPS; ++w) total += shared[32 * w + lane];
     const int counted = slot - kMoments, slope = counted - 2 * TILES;
     if (counted < 0) {
-      const int k = Lane::domain(slot / (4 * STEPS), group, slot % 4 / 2), d = slot / 4 % STEPS * 8 + 2 * index + slot % 2;
+      const int k = Lane::domain(slot / (4 * STEPS), group, slot % 4 / 2),
+                d = slot / 4 % STEPS * 8 + 2 * index + slot % 2;
       if (k < domains && d < width) sums[(static_cast<long long>(restart) * domains + k) * width + d] = total;
     } else if (slope < 0) {
       const int k = Lane::domain(counted / 2, group, counted % 2);
