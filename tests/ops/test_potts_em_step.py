@@ -71,6 +71,14 @@ def test_fragments_agree_with_pytorch(n: int, domains: int, width: int, degree: 
     agrees_with_pytorch(given_, "k06")
 
 
+def test_fragments_of_large_priors() -> None:
+    """Powers of beta * near + external that overflow, or are all zero, without the largest exponent subtracted."""
+    for level in (300.0, -300.0):
+        given_ = arguments(60, 20, 5, 1, return_derivatives=True)
+        given_["external"] = given_["external"] + level
+        agrees_with_pytorch(given_, "k06")
+
+
 def agrees_with_pytorch(given_: dict[str, Any], rung: str) -> None:
     expected_q, actual_q = given_["q"].clone(), given_["q"].clone()
     expected = ops.potts_em_step(**{**given_, "q": expected_q})

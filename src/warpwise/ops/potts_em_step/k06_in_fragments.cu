@@ -18,7 +18,9 @@ constexpr int kEdges = 8;              // of a point, copied to shared memory on
 constexpr int kPoints = 8;             // of a warp's tile
 constexpr int kTilesBeforeFlush = 16;  // tensor cores round sums towards zero: few are added there
 constexpr int kRows = 16;              // of partial sums, in flight
-constexpr float kSafe = 60.0f;         // 2^x and 2^-x, times any number of domains, are normal
+
+// If a sum of powers of two is between this and its inverse, terms that are flushed to zero do not count.
+constexpr float kSafe = 1e18f;
 
 // Rows of q that a lane loads before it adds the first.
 constexpr int in_flight(int tiles) { return tiles > 4 ? 2 : tiles > 2 ? 4 : 8; }
@@ -69,11 +71,6 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
                              : kLog2E * external[restart * external_restart + k];
     offsets[i] = k < domains ? sharpness * constant[restart * domains + k] + fields[i] : warpwise::minus_infinity();
   }
-  float highest_field = 0.0f;
-  for (int k = lane; !FIELDS && k < domains; k += 32) {
-    highest_field = fmaxf(highest_field, fabsf(kLog2E * external[restart * external_restart + k]));
-  }
-  highest_field = team_max<32>(highest_field);
   for (int i = threadIdx.x; i < 2 * kTile * kStride; i += kThreads) tiles[i] = 0.0f;  // the padding stays
   for (int i = threadIdx.x; kOwn && i < 32 * kMoments * kParts; i += kThreads) sums_of_parts[i] = 0.0f;
   __syncthreads();
@@ -258,18 +255,19 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
               }
             }
           };
-          if (!FIELDS && !weights && !many && fabsf(strength) * kEdges + highest_field < kSafe) {
-            add_prior(False(), 0.0f);
-          } else {
+          add_prior(False(), 0.0f);
+          sum = groups_sum(sum);
+          if (__any_sync(kAllLanes, !(sum > 1.0f / kSafe && sum < kSafe))) {
             float shift = warpwise::minus_infinity();
 #pragma unroll
             for (int m = 0; m < TILES; ++m) {
 #pragma unroll
               for (int h = 0; h < 2; ++h) shift = fmaxf(shift, strength * around[m][h] + field_of(m, h));
             }
+            sum = mean = square = 0.0f;
             add_prior(True(), groups_max(shift));
+            sum = groups_sum(sum);
           }
-          sum = groups_sum(sum);
           const float scale = inside ? __fdividef(1.0f, sum) : 0.0f;
           gradient -= mean * scale;  // the lane's part
           mean = groups_sum(mean) * scale;
