@@ -61,8 +61,16 @@ def test_tensor_scores_agree_with_pytorch(n: int, domains: int, width: int, degr
 
 # Vectors of 4, 2 and 1 domains, even and odd numbers of tiles, fewer and more edges than are copied ahead.
 @pytest.mark.parametrize(
-    "n,domains,width,degree", [(150, 36, 20, 3), (150, 22, 9, 11), (200, 77, 5, 8), (300, 100, 16, 8), (150, 50, 70, 3), (150, 21, 100, 11),
-    (200, 68, 127, 3)]
+    "n,domains,width,degree",
+    [
+        (150, 36, 20, 3),
+        (150, 22, 9, 11),
+        (200, 77, 5, 8),
+        (300, 100, 16, 8),
+        (150, 50, 70, 3),
+        (150, 21, 100, 11),
+        (200, 68, 127, 3),
+    ],
 )
 def test_fragments_agree_with_pytorch(n: int, domains: int, width: int, degree: int) -> None:
     given_ = arguments(

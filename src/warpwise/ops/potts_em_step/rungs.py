@@ -194,9 +194,7 @@ def fragment_tile_of(domains: int, width: int) -> FragmentTile | None:
     if size > SHARED_OF_ONE:
         return None
     blocks = next(count for count in (5, 4, 3, 2, 1) if registers <= 65536 // (32 * warps * count) or count == 1)
-    return FragmentTile(
-        warps, min(blocks, SHARED_OF_SM // (size + RESERVED)), tiles, steps, warps_n, size, slots
-    )
+    return FragmentTile(warps, min(blocks, SHARED_OF_SM // (size + RESERVED)), tiles, steps, warps_n, size, slots)
 
 
 def _balanced(tiles: int, resident: int) -> int:
@@ -314,8 +312,8 @@ def in_fragments(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *res
     resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
     grid = _balanced(cdiv(_largest(ends), 8 * tile.warps), resident)
     partials = q.new_empty((grid, shape.restarts, tile.slots, 32))
-    parameters = (tile.warps, tile.blocks, tile.tiles, tile.steps, tile.warps_n, _vector_of(shape.domains, q, external, near))
-    name = f"potts_em_step_in_fragments<{', '.join(map(str, parameters))}, {str(external.shape[0] > 1).lower()}>"
+    parameters = ", ".join(map(str, (*tile[:5], _vector_of(shape.domains, q, external, near))))
+    name = f"potts_em_step_in_fragments<{parameters}, {str(external.shape[0] > 1).lower()}>"
     launch = IN_FRAGMENTS[name][(grid, shape.restarts), 32 * tile.warps, tile.bytes]
     launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
            *shape[1:], *external_strides(external), temper)  # fmt: skip
@@ -414,8 +412,8 @@ def in_fragments_fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> st
     shape = shape_of(q, features, rest[0])
     if rest[0] is not None and fragment_tile_of(shape.domains, shape.width) is None:
         return (
-            f"takes up to {MOST_DOMAINS} domains, 128 features, and tiles in {SHARED_OF_ONE} bytes of shared memory, not"
-            f" {shape.domains} x {shape.width}"
+            f"takes up to {MOST_DOMAINS} domains, about 128 features, and a tile of points in {SHARED_OF_ONE} bytes of"
+            f" shared memory, not {shape.domains} x {shape.width}"
         )
     return cooperates(q, features, *rest)
 
