@@ -12,23 +12,25 @@ START = time.time()
 BUDGET = float(sys.argv[3])
 base_tile = rungs.fragment_tile_of
 source = (rungs.HERE / "k06_in_fragments.cu").read_text()
-kernels = {"": rungs.IN_FRAGMENTS}
+kernels = {(0, 0, 0): rungs.IN_FRAGMENTS}
 
-def variant_kernel(flight):
-    if flight not in kernels:
-        text = source.replace("constexpr int in_flight(int tiles) { return tiles > 4 ? 2 : tiles > 2 ? 4 : 8; }",
-                              f"constexpr int in_flight(int tiles) {{ return {flight}; }}")
-        assert text != source
-        path = rungs.HERE / f"k06_flight{flight}.cu"
+def variant_kernel(key):
+    flight, together, prefetch = key
+    if key not in kernels:
+        text = source
+        if flight: text = text.replace("return tiles > 4 ? 2 : tiles > 2 ? 4 : 8;", f"return {flight};")
+        if together: text = text.replace("together(int tiles) { return 1; }", f"together(int tiles) {{ return {together}; }}")
+        if prefetch: text = text.replace("constexpr int kPrefetch = 0;", f"constexpr int kPrefetch = {prefetch};")
+        path = rungs.HERE / f"k06_variant_{flight}{together}{prefetch}.cu"
         path.write_text(text)
-        kernels[flight] = cuda.load(path)
-    return kernels[flight]
+        kernels[key] = cuda.load(path)
+    return kernels[key]
 
 class patched:
-    def __init__(self, warps=None, blocks=None, flight="", cap=20):
-        self.options = warps, blocks, flight, cap
+    def __init__(self, w=0, b=0, f=0, t=0, p=0, c=20):
+        self.options = w, b, (f, t, p), c
     def __enter__(self):
-        warps, blocks, flight, cap = self.options
+        warps, blocks, key, cap = self.options
         rungs.MOST_OF_LANE = cap
         if warps: rungs.OWN_WARPS = rungs.SHARED_WARPS = warps
         def tile(domains, width):
@@ -36,16 +38,21 @@ class patched:
             if t is None or not blocks: return t
             return t._replace(blocks=min(blocks, rungs.SHARED_OF_SM // (t.bytes + 1024)))
         rungs.fragment_tile_of = tile
-        rungs.IN_FRAGMENTS = variant_kernel(flight)
+        rungs.IN_FRAGMENTS = variant_kernel(key)
     def __exit__(self, *rest):
         rungs.fragment_tile_of = base_tile
-        rungs.IN_FRAGMENTS = kernels[""]
+        rungs.IN_FRAGMENTS = kernels[0, 0, 0]
         rungs.MOST_OF_LANE, rungs.OWN_WARPS, rungs.SHARED_WARPS = 20, 4, 8
 
 def call(args, rung, **options):
+    q, X, linear = args[:3]
     def run():
-        with patched(**options):
+        if rung != "k06":
             return ops.potts_em_step(*args, rung=rung)
+        outputs = (torch.empty_like(args[3]), torch.empty_like(linear), q.new_empty(2, q.shape[1]), None)
+        with patched(**options):
+            rungs.in_fragments(outputs, *args)
+        return outputs
     return run
 
 def make(side, features, domains):
@@ -146,17 +153,27 @@ def times(side, features, domains, candidates, flash=True):
 
 
 V = [("k04", "k04", {}), ("k06", "k06", {})]
-def W(*kinds): return [("w%sb%sf%sc%s" % k, "k06", dict(zip(("warps", "blocks", "flight", "cap"), k))) for k in (tuple(kind) + (20,) * (4 - len(kind)) for kind in kinds)]
+def W(*texts):
+    return [(text, "k06", {part[0]: int(part[1:]) for part in text.split()}) for text in texts]
 K3 = [("k03", "k03", {})]
-if MODE == "first":
-    CHECKS = [((300, 16, 100), V), ((301, 30, 77), V), ((500, 2, 25), V), ((257, 15, 54), V), ((100, 60, 25), V), ((64, 13, 49), V), ((300, 128, 100), V), ((200, 100, 30), V)]
-    SHAPES = [((1000, 16, 100), V + W((4, 2, 2), (4, 2, 4), (4, 3, 1), (4, 3, 4), (5, 2, 2), (4, 4, 1))),
-     ((1331, 30, 77), V + W((4, 2, 2), (4, 2, 4), (4, 3, 1), (4, 3, 4), (5, 2, 2))),
-     ((2279, 2, 25), K3 + V + W((4, 4, 8), (4, 5, 4), (4, 6, 4), (4, 4, 4))),
-     ((758, 15, 54), V + W((4, 3, 4), (4, 4, 2), (4, 3, 8)))]
-    SHAPES += [((1000, 128, 100), V + W((8, 1, 4), (8, 1, 8))),
-     ((400, 100, 30), V + W((8, 1, 4, 0), (8, 2, 4, 0), (4, 3, 4, 26), (4, 2, 4, 26))), ((1000, 50, 32), V + W((8, 2, 4, 0), (4, 3, 4, 20), (4, 4, 2, 20)))]
-    SHAPES += [(s, (K3 if s[2] <= 25 else []) + V) for s in ((448, 5, 78), (159, 68, 99), (1000, 16, 16), (1000, 10, 20), (1000, 30, 40), (600, 60, 25), (300, 13, 49), (240, 11, 10), (232, 3, 41), (148, 4, 31), (1000, 16, 8), (707, 2, 25), (124, 3, 99))]
+N = V[1:]
+CHECKS = [((300, 16, 100), N), ((500, 2, 25), N), ((300, 128, 100), N)]
+SHAPES = [
+    ((1000, 16, 100), V + W("b4 f1", "b4 f2", "b3 f4", "b2 f8", "p1", "p2", "p3", "b2 f4 p1", "b4 f2 p2", "w8 c0 f2", "w8 c0 f2 p1")),
+    ((1331, 30, 77), N + W("b3 f4", "b2 f4", "p3", "b2 f4 p3", "w8 c0 f2", "w8 c0 f2 p3")),
+    ((1000, 128, 100), N + W("f4", "p1", "f4 p1")),
+    ((2279, 2, 25), N + W("b4 f8 t2", "b5 f4 t2", "p3", "b4 f8 t2 p3", "b6 f2 t2")),
+    ((758, 15, 54), N + W("b3 f4", "b4 f2", "p3", "b4 f2 p3", "b3 f4 t2")),
+    ((1000, 16, 16), K3 + V + W("b4 t2", "b6 f4", "p1", "b4 t2 p1")),
+    ((240, 11, 10), K3 + V + W("b5 t2", "w8 b2", "w8 b2 t2")),
+    ((1000, 50, 32), V + W("b4 f8", "p1", "b4 t2 p1", "w8 b2 c0 f8")),
+    ((448, 5, 78), N + W("f2", "p3", "f2 p3")),
+    ((400, 100, 30), N + W("c26 f8", "p3")),
+    ((1000, 30, 40), N + W("p1", "t2")),
+    ((232, 3, 41), V + W("w8 b2")),
+    ((148, 4, 31), V + W("w8 b2")),
+    ((1000, 16, 8), K3 + N),
+]
 if __name__ == "__main__":
     prepare(CHECKS + SHAPES)
     print(f"prepared in {time.time() - START:.0f} s")

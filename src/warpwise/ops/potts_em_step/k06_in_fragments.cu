@@ -24,6 +24,8 @@ constexpr float kSafe = 1e18f;
 
 // Rows of q that a lane loads before it adds the first.
 constexpr int in_flight(int tiles) { return tiles > 4 ? 2 : tiles > 2 ? 4 : 8; }
+constexpr int together(int tiles) { return 1; }
+constexpr int kPrefetch = 0;
 
 // The arguments are those of potts_em_step_one_launch (k03), except partials: (gridDim.x, restarts, kSlots, 32). TILES
 // * 16 is at least domains, STEPS * 8 at least width. VEC divides domains, and q, external and near are aligned to VEC
@@ -37,7 +39,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
     long long external_restart, float temper) {
   extern __shared__ __align__(16) float shared[];
   using Lane = LaneDomains<TILES, VEC>;
-  constexpr int kThreads = 32 * WARPS, kHeld = 16 * TILES, kFlight = in_flight(TILES);
+  constexpr int kThreads = 32 * WARPS, kHeld = 16 * TILES, kFlight = in_flight(TILES), kTogether = together(TILES);
   constexpr int kMoments = 4 * TILES * STEPS, kOthers = 2 * TILES + 2, kSlots = kMoments + kOthers;  // sums of a lane
   constexpr int kStride = warpwise::tile_stride(8 * STEPS), kTile = WARPS * kPoints;
   constexpr bool kOwn = WARPS_N == 0;  // else a warp has up to MI x NI tiles of the moments
@@ -126,6 +128,21 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
     copy(tiles + (to_side * kTile + warp * kPoints) * kStride, from + warp * kPoints, end);
     __pipeline_commit();
   };
+  // The rows of the neighbours of a tile, to L2.
+  const auto prefetch = [&](int of_side) {
+#pragma unroll
+    for (int i = lane; i < kPoints * kEdges; i += 32) {
+      const int at = edge_tiles[(of_side * kTile + warp * kPoints) * kEdges + i];
+      if (at < 0) continue;
+      const char* const from = reinterpret_cast<const char*>(q + static_cast<long long>(at) * row + restart * domains);
+      if (VEC == 4 && kPrefetch < 3) {
+        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(4 * domains));
+      } else {
+        for (int byte = 0; byte < 4 * domains; byte += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + byte));
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(from + 4 * domains - 1));
+      }
+    }
+  };
   fetch_rows(first_of(0), colours.ends[1]);
   fetch_tile(0, first_of(0), colours.ends[1]);
 
@@ -150,6 +167,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
       fetch_rows(next, next_end);
       __pipeline_wait_prior(0);
       __syncwarp();
+      if (kPrefetch % 2 == 1 || (kPrefetch && !kOwn)) prefetch(side);
       const float* const x_tile = tiles + side * kTile * kStride;
       const int own = warp * kPoints;
 
@@ -181,38 +199,59 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
         for (int m = 0; m < TILES; ++m) warpwise::mma::mma_sync(scores[m], large[m], b0, b1, 0.0f);
       }
 
+      // Sums of neighbours of points j to j + kTogether of the lane.
+      float neighbours[kTogether][TILES][2];
+      const auto gather = [&](int j) {
+        const int place = own + 2 * index + j;
+        const int* const edges = edge_tiles + (side * kTile + place) * kEdges;
+        const auto add_edges = [&](auto all, int i, int first_edge, int n) {  // edges n to n + kFlight
+          float values[kFlight][TILES][2];
+          const int* const of = edges + i * kEdges + n;
+#pragma unroll
+          for (int e = 0; e < kFlight; ++e) rows.load(values[e], of[e], all || of[e] >= 0);
+#pragma unroll
+          for (int e = 0; e < kFlight; ++e) {
+            const float weight = weights && (all || of[e] >= 0) ? weights[first_edge + n + e] : 1.0f;
+            rows.add(neighbours[i], weight, values[e]);
+          }
+        };
+        int first_edge[kTogether], edges_of[kTogether];
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i) {
+          first_edge[i] = __shfl_sync(kAllLanes, start, 2 * index + j + i);
+          edges_of[i] = __shfl_sync(kAllLanes, degree, 2 * index + j + i);
+#pragma unroll
+          for (int m = 0; m < TILES; ++m) neighbours[i][m][0] = neighbours[i][m][1] = 0.0f;
+        }
+        if (full) {
+#pragma unroll
+          for (int i = 0; i < kTogether; ++i) {
+#pragma unroll
+            for (int n = 0; n < kEdges; n += kFlight) add_edges(True(), i, first_edge[i], n);
+          }
+        } else {
+#pragma unroll
+          for (int i = 0; i < kTogether; ++i) {
+#pragma unroll 1
+            for (int n = 0; n < kEdges; n += kFlight) add_edges(False(), i, first_edge[i], n);
+          }
+        }
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i) {
+          for (int n = kEdges; many && n < edges_of[i]; ++n) {
+            float values[TILES][2];
+            rows.load(values, columns[first_edge[i] + n], true);
+            rows.add(neighbours[i], weights ? weights[first_edge[i] + n] : 1.0f, values);
+          }
+        }
+      };
+
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         const int place = 2 * index + j, point = first + own + place;
         const bool inside = point < end;
-        float around[TILES][2] = {};
-        {  // sums of neighbours
-          const int* const edges = edge_tiles + (side * kTile + own + place) * kEdges;
-          const int edge = __shfl_sync(kAllLanes, start, place);
-          const int edges_of_place = __shfl_sync(kAllLanes, degree, place);
-          const auto add_edges = [&](auto all, int n) {  // edges n to n + kFlight
-            float values[kFlight][TILES][2];
-#pragma unroll
-            for (int e = 0; e < kFlight; ++e) rows.load(values[e], edges[n + e], all || edges[n + e] >= 0);
-#pragma unroll
-            for (int e = 0; e < kFlight; ++e) {
-              const float weight = weights && (all || edges[n + e] >= 0) ? weights[edge + n + e] : 1.0f;
-              rows.add(around, weight, values[e]);
-            }
-          };
-          if (full) {
-#pragma unroll
-            for (int n = 0; n < kEdges; n += kFlight) add_edges(True(), n);
-          } else {
-#pragma unroll 1
-            for (int n = 0; n < kEdges; n += kFlight) add_edges(False(), n);
-          }
-          for (int n = kEdges; many && n < edges_of_place; ++n) {
-            float values[TILES][2];
-            rows.load(values, columns[edge + n], true);
-            rows.add(around, weights ? weights[edge + n] : 1.0f, values);
-          }
-        }
+        if (j % kTogether == 0) gather(j);
+        float (&around)[TILES][2] = neighbours[j % kTogether];
         if (kOwn && j == 0) fetch_tile(side ^ 1, next, next_end);
         if (near && inside)
           Lane::store(near + static_cast<long long>(point - near_begin) * row + restart * domains, around, group,
@@ -308,6 +347,11 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
         }
         __syncthreads();  // all warps have also read the other tiles
         fetch_tile(side ^ 1, next, next_end);
+      }
+      if (kPrefetch && kPrefetch % 2 == 0 && kOwn) {
+        __pipeline_wait_prior(0);
+        __syncwarp();
+        prefetch(side ^ 1);
       }
       float local[MI][NI][4] = {};
 #pragma unroll 1
