@@ -12,23 +12,24 @@ START = time.time()
 BUDGET = float(sys.argv[3])
 base_tile = rungs.fragment_tile_of
 source = (rungs.HERE / "k06_in_fragments.cu").read_text()
-kernels = {(0, 0, 0): rungs.IN_FRAGMENTS}
+kernels = {(0, 0, 0, 0): rungs.IN_FRAGMENTS}
 
 def variant_kernel(key):
-    flight, together, prefetch = key
+    flight, together, prefetch, reverse = key
     if key not in kernels:
         text = source
         if flight: text = text.replace("return tiles > 4 ? 2 : tiles > 2 ? 4 : 8;", f"return {flight};")
         if together: text = text.replace("together(int tiles) { return 1; }", f"together(int tiles) {{ return {together}; }}")
         if prefetch: text = text.replace("constexpr int kPrefetch = 0;", f"constexpr int kPrefetch = {prefetch};")
-        path = rungs.HERE / f"k06_variant_{flight}{together}{prefetch}.cu"
+        if reverse: text = text.replace("kReverse = true", "kReverse = false")
+        path = rungs.HERE / f"k06_variant_{flight}{together}{prefetch}{reverse}.cu"
         path.write_text(text)
         kernels[key] = cuda.load(path)
     return kernels[key]
 
 class patched:
-    def __init__(self, w=0, b=0, f=0, t=0, p=0, c=20):
-        self.options = w, b, (f, t, p), c
+    def __init__(self, w=0, b=0, f=0, t=0, p=0, r=0, c=20):
+        self.options = w, b, (f, t, p, r), c
     def __enter__(self):
         warps, blocks, key, cap = self.options
         rungs.MOST_OF_LANE = cap
@@ -41,7 +42,7 @@ class patched:
         rungs.IN_FRAGMENTS = variant_kernel(key)
     def __exit__(self, *rest):
         rungs.fragment_tile_of = base_tile
-        rungs.IN_FRAGMENTS = kernels[0, 0, 0]
+        rungs.IN_FRAGMENTS = kernels[0, 0, 0, 0]
         rungs.MOST_OF_LANE, rungs.OWN_WARPS, rungs.SHARED_WARPS = 20, 4, 8
 
 def call(args, rung, **options):
@@ -159,14 +160,14 @@ K3 = [("k03", "k03", {})]
 N = V[1:]
 CHECKS = [((300, 16, 100), N), ((500, 2, 25), N), ((300, 128, 100), N)]
 SHAPES = [
-    ((1000, 16, 100), V + W("b4 f1", "b4 f2", "b3 f4", "b2 f8", "p1", "p2", "p3", "b2 f4 p1", "b4 f2 p2", "w8 c0 f2", "w8 c0 f2 p1")),
+    ((1000, 16, 100), V + W("r1", "b4 f1", "b4 f2", "b3 f4", "b2 f8", "p1", "p2", "p3", "b2 f4 p1", "b4 f2 p2", "w8 c0 f2", "w8 c0 f2 p1")),
     ((1331, 30, 77), N + W("b3 f4", "b2 f4", "p3", "b2 f4 p3", "w8 c0 f2", "w8 c0 f2 p3")),
     ((1000, 128, 100), N + W("f4", "p1", "f4 p1")),
-    ((2279, 2, 25), N + W("b4 f8 t2", "b5 f4 t2", "p3", "b4 f8 t2 p3", "b6 f2 t2")),
-    ((758, 15, 54), N + W("b3 f4", "b4 f2", "p3", "b4 f2 p3", "b3 f4 t2")),
-    ((1000, 16, 16), K3 + V + W("b4 t2", "b6 f4", "p1", "b4 t2 p1")),
+    ((2279, 2, 25), N + W("r1", "b4 f8 t2", "b5 f4 t2", "p3", "b4 f8 t2 p3", "b6 f2 t2")),
+    ((758, 15, 54), N + W("r1", "b3 f4", "b4 f2", "p3", "b4 f2 p3", "b3 f4 t2")),
+    ((1000, 16, 16), K3 + V + W("r1", "b4 t2", "b6 f4", "p1", "b4 t2 p1")),
     ((240, 11, 10), K3 + V + W("b5 t2", "w8 b2", "w8 b2 t2")),
-    ((1000, 50, 32), V + W("b4 f8", "p1", "b4 t2 p1", "w8 b2 c0 f8")),
+    ((1000, 50, 32), V + W("r1", "b4 f8", "p1", "b4 t2 p1", "w8 b2 c0 f8")),
     ((448, 5, 78), N + W("f2", "p3", "f2 p3")),
     ((400, 100, 30), N + W("c26 f8", "p3")),
     ((1000, 30, 40), N + W("p1", "t2")),

@@ -26,6 +26,7 @@ constexpr float kSafe = 1e18f;
 constexpr int in_flight(int tiles) { return tiles > 4 ? 2 : tiles > 2 ? 4 : 8; }
 constexpr int together(int tiles) { return 1; }
 constexpr int kPrefetch = 0;
+constexpr bool kReverse = true;
 
 // The arguments are those of potts_em_step_one_launch (k03), except partials: (gridDim.x, restarts, kSlots, 32). TILES
 // * 16 is at least domains, STEPS * 8 at least width. VEC divides domains, and q, external and near are aligned to VEC
@@ -102,10 +103,17 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
   };
 
   const Lane rows(q + restart * domains, row, group, domains);
-  const int stride = gridDim.x * kTile, near_begin = colours.ends[0];
+  const int near_begin = colours.ends[0];
   int side = 0;                       // of the buffers of the present tile
   int next_start = 0, next_stop = 0;  // of the edges of point `lane` of the next tile
-  const auto first_of = [&](int colour) { return colours.ends[colour] + static_cast<int>(blockIdx.x) * kTile; };
+  // Of a colour's tile t, or the end. Every other colour goes backwards and begins with rows of q that are in L2.
+  const auto tiles_of = [&](int colour) {
+    return (colours.ends[colour + 1] - colours.ends[colour] + kTile - 1) / kTile;
+  };
+  const auto first_of = [&](int colour, int t) {
+    const int tiles = tiles_of(colour), at = kReverse && colour % 2 ? tiles - 1 - t : t;
+    return t < tiles ? colours.ends[colour] + at * kTile : colours.ends[colour + 1];
+  };
   const auto fetch_rows = [&](int from, int end) {
     from += warp * kPoints;
     next_start = next_stop = 0;
@@ -143,27 +151,28 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
       }
     }
   };
-  fetch_rows(first_of(0), colours.ends[1]);
-  fetch_tile(0, first_of(0), colours.ends[1]);
+  fetch_rows(first_of(0, blockIdx.x), colours.ends[1]);
+  fetch_tile(0, first_of(0, blockIdx.x), colours.ends[1]);
 
   for (int colour = 0; colour < colours.count; ++colour) {
     const int end = colours.ends[colour + 1];
     const bool final = colour + 1 == colours.count;
-    const int later = final ? 0 : first_of(colour + 1), later_end = final ? 0 : colours.ends[colour + 2];
-    int first = first_of(colour);
-    if (first >= end) {
+    const int later = final ? 0 : first_of(colour + 1, blockIdx.x), later_end = final ? 0 : colours.ends[colour + 2];
+    const int tiles_of_colour = tiles_of(colour);
+    if (static_cast<int>(blockIdx.x) >= tiles_of_colour) {
       fetch_rows(later, later_end);
       __pipeline_wait_prior(0);
       __syncwarp();
       fetch_tile(side, later, later_end);
     }
     if (colour > 0) cooperative_groups::this_grid().sync();
-    for (; first < end; first += stride) {
+    for (int t = blockIdx.x; t < tiles_of_colour; t += gridDim.x) {
+      const int first = first_of(colour, t);
       const int start = next_start, degree = next_stop - next_start;
       const bool full = __all_sync(kAllLanes, lane >= kPoints || degree >= kEdges);
       const bool many = __any_sync(kAllLanes, degree > kEdges);
-      const bool more = end - first > stride;
-      const int next = more ? first + stride : later, next_end = more ? end : later_end;
+      const bool more = t + static_cast<int>(gridDim.x) < tiles_of_colour;
+      const int next = more ? first_of(colour, t + gridDim.x) : later, next_end = more ? end : later_end;
       fetch_rows(next, next_end);
       __pipeline_wait_prior(0);
       __syncwarp();
