@@ -25,7 +25,6 @@ constexpr float kSafe = 1e18f;
 // Rows of q that a lane loads before it adds the first.
 constexpr int in_flight(int tiles) { return tiles > 4 ? 2 : tiles > 2 ? 4 : 8; }
 constexpr int together(int tiles) { return 1; }
-constexpr int kPrefetch = 0;
 constexpr bool kReverse = true;
 
 // The arguments are those of potts_em_step_one_launch (k03), except partials: (gridDim.x, restarts, kSlots, 32). TILES
@@ -136,21 +135,6 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
     copy(tiles + (to_side * kTile + warp * kPoints) * kStride, from + warp * kPoints, end);
     __pipeline_commit();
   };
-  // The rows of the neighbours of a tile, to L2.
-  const auto prefetch = [&](int of_side) {
-#pragma unroll
-    for (int i = lane; i < kPoints * kEdges; i += 32) {
-      const int at = edge_tiles[(of_side * kTile + warp * kPoints) * kEdges + i];
-      if (at < 0) continue;
-      const char* const from = reinterpret_cast<const char*>(q + static_cast<long long>(at) * row + restart * domains);
-      if (VEC == 4 && kPrefetch < 3) {
-        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(4 * domains));
-      } else {
-        for (int byte = 0; byte < 4 * domains; byte += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + byte));
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(from + 4 * domains - 1));
-      }
-    }
-  };
   fetch_rows(first_of(0, blockIdx.x), colours.ends[1]);
   fetch_tile(0, first_of(0, blockIdx.x), colours.ends[1]);
 
@@ -176,7 +160,6 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
       fetch_rows(next, next_end);
       __pipeline_wait_prior(0);
       __syncwarp();
-      if (kPrefetch % 2 == 1 || (kPrefetch && !kOwn)) prefetch(side);
       const float* const x_tile = tiles + side * kTile * kStride;
       const int own = warp * kPoints;
 
@@ -356,11 +339,6 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
         }
         __syncthreads();  // all warps have also read the other tiles
         fetch_tile(side ^ 1, next, next_end);
-      }
-      if (kPrefetch && kPrefetch % 2 == 0 && kOwn) {
-        __pipeline_wait_prior(0);
-        __syncwarp();
-        prefetch(side ^ 1);
       }
       float local[MI][NI][4] = {};
 #pragma unroll 1
