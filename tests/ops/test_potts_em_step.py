@@ -50,15 +50,6 @@ def test_one_launch_agrees_with_pytorch(n: int, domains: int, width: int, degree
     agrees_with_pytorch(given_, "k03")
 
 
-# Vectors of 4, 2 and 1 domains; an odd number of tiles; moments of a warp and of a block, of 8 and of 16 warps.
-@pytest.mark.parametrize("n,domains,width,degree", [(150, 50, 70, 3), (150, 21, 9, 11), (200, 68, 127, 3)])
-def test_tensor_scores_agree_with_pytorch(n: int, domains: int, width: int, degree: int) -> None:
-    given_ = arguments(
-        n, domains, width, 2, degree=degree, weighted=True, field=True, return_derivatives=True, return_near=True
-    )
-    agrees_with_pytorch(given_, "k04")
-
-
 # Vectors of 4, 2 and 1 domains, even and odd numbers of tiles, fewer and more edges than are copied ahead.
 @pytest.mark.parametrize(
     "n,domains,width,degree",
@@ -76,7 +67,7 @@ def test_fragments_agree_with_pytorch(n: int, domains: int, width: int, degree: 
     given_ = arguments(
         n, domains, width, 2, degree=degree, weighted=True, field=True, return_derivatives=True, return_near=True
     )
-    agrees_with_pytorch(given_, "k06")
+    agrees_with_pytorch(given_, "k04")
 
 
 def test_fragments_of_large_priors() -> None:
@@ -84,7 +75,7 @@ def test_fragments_of_large_priors() -> None:
     for level in (100.0, -100.0):
         given_ = arguments(60, 20, 5, 1, return_derivatives=True)
         given_["external"] = given_["external"] + level
-        agrees_with_pytorch(given_, "k06")
+        agrees_with_pytorch(given_, "k04")
 
 
 def agrees_with_pytorch(given_: dict[str, Any], rung: str) -> None:
@@ -98,7 +89,7 @@ def agrees_with_pytorch(given_: dict[str, Any], rung: str) -> None:
             torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4 * max(1.0, float(wanted.abs().max())))
 
 
-@pytest.mark.parametrize("rung", [None, "k01", "k02", "k03", "k04", "k06"])
+@pytest.mark.parametrize("rung", [None, "k01", "k02", "k03", "k04"])
 def test_points_outside_the_bounds_keep_their_probabilities(rung: str | None) -> None:
     given_ = arguments()
     before = given_["q"].clone()
@@ -110,7 +101,7 @@ def test_points_outside_the_bounds_keep_their_probabilities(rung: str | None) ->
 
 
 def test_no_points_give_zeros() -> None:
-    for rung in (None, "k01", "k02", "k03", "k04", "k06"):
+    for rung in (None, "k01", "k02", "k03", "k04"):
         counts, sums, derivatives, _ = ops.potts_em_step(
             **{**arguments(), "bounds": (7, 7), "return_derivatives": True}, rung=rung
         )

@@ -1,11 +1,14 @@
-// A warp sums the neighbours of its points directly into the fragments of the scores, and keeps q in them.
+// Scores by tensor cores too, and all of a point in the fragments of one warp: for many domains and features.
 //
-// k04 sums neighbours with adjacent lanes at adjacent domains, and takes the sums, and later q, through shared memory.
-// Here a warp has eight points, columns of mma.sync's sums: lane 4 g + t has points 2 t and 2 t + 1, and the domains of
-// row g and g + 8 of each tile of 16. A lane loads rows of q of the neighbours of its own two points, with eight lanes
-// at adjacent domains, so that one address serves all domains of a lane. Sums, softmax and derivatives stay in these
+// With K domains and D features k03 needs K * D moments in the registers of each warp, and an FMA of a coefficient from
+// shared memory for each of the K * D products of a point. Here mma.sync multiplies (domains, width) coefficients with
+// (width, points) features of a warp's eight points: lane 4 g + t has points 2 t and 2 t + 1, and the domains of rows g
+// and g + 8 of each tile of 16. It loads rows of q of the neighbours of its own two points, with eight lanes at
+// adjacent domains, so that one address serves all domains of a lane. Sums, softmax and derivatives stay in these
 // registers. So does q, which is the operand A of the moments q^T x: index t of their inner dimension is point 2 t, and
-// t + 4 is point 2 t + 1. A warp has all moments of its points, and no warp waits for another one within a colour.
+// t + 4 is point 2 t + 1. If a warp can hold the moments of all domains and features, it adds its own points and waits
+// for no other warp within a colour; else a block shares q, and each warp has some of the moments. All products add
+// three of the four products of TF32 pairs, which keeps float32's accuracy.
 
 #include <cooperative_groups.h>
 #include <warpwise/sm80/copy_rows.cuh>
@@ -22,16 +25,11 @@ constexpr int kRows = 16;              // of partial sums, in flight
 // If a sum of powers of two is between this and its inverse, terms that are flushed to zero do not count.
 constexpr float kSafe = 1e18f;
 
-// Rows of q that a lane loads before it adds the first.
-constexpr int in_flight(int tiles) { return tiles > 4 ? 2 : tiles > 2 ? 4 : 8; }
-constexpr int together(int tiles) { return 1; }
-constexpr bool kReverse = true;
-
 // The arguments are those of potts_em_step_one_launch (k03), except partials: (gridDim.x, restarts, kSlots, 32). TILES
 // * 16 is at least domains, STEPS * 8 at least width. VEC divides domains, and q, external and near are aligned to VEC
-// floats. FIELDS: external_row is not 0. Cooperative grid: (blocks, restarts) of 32 * WARPS. Shared: see
-// fragment_tile_of in rungs.py.
-template <int WARPS, int BLOCKS, int TILES, int STEPS, int WARPS_N, int VEC, bool FIELDS>
+// floats. A lane loads FLIGHT rows of q before it adds the first. FIELDS: external_row is not 0. Cooperative grid:
+// (blocks, restarts) of 32 * WARPS. Shared: see fragment_tile_of in rungs.py.
+template <int WARPS, int BLOCKS, int TILES, int STEPS, int WARPS_N, int FLIGHT, int VEC, bool FIELDS>
 __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments(
     float* q, const float* features, const float* linear, const float* constant, const int* rowptr, const int* columns,
     const float* weights, const float* beta, const float* external, float* partials, float* sums, float* counts,
@@ -39,7 +37,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
     long long external_restart, float temper) {
   extern __shared__ __align__(16) float shared[];
   using Lane = LaneDomains<TILES, VEC>;
-  constexpr int kThreads = 32 * WARPS, kHeld = 16 * TILES, kFlight = in_flight(TILES), kTogether = together(TILES);
+  constexpr int kThreads = 32 * WARPS, kHeld = 16 * TILES;
   constexpr int kMoments = 4 * TILES * STEPS, kOthers = 2 * TILES + 2, kSlots = kMoments + kOthers;  // sums of a lane
   constexpr int kStride = warpwise::tile_stride(8 * STEPS), kTile = WARPS * kPoints;
   constexpr bool kOwn = WARPS_N == 0;  // else a warp has up to MI x NI tiles of the moments
@@ -110,7 +108,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
     return (colours.ends[colour + 1] - colours.ends[colour] + kTile - 1) / kTile;
   };
   const auto first_of = [&](int colour, int t) {
-    const int tiles = tiles_of(colour), at = kReverse && colour % 2 ? tiles - 1 - t : t;
+    const int tiles = tiles_of(colour), at = colour % 2 ? tiles - 1 - t : t;
     return t < tiles ? colours.ends[colour] + at * kTile : colours.ends[colour + 1];
   };
   const auto fetch_rows = [&](int from, int end) {
@@ -191,59 +189,38 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
         for (int m = 0; m < TILES; ++m) warpwise::mma::mma_sync(scores[m], large[m], b0, b1, 0.0f);
       }
 
-      // Sums of neighbours of points j to j + kTogether of the lane.
-      float neighbours[kTogether][TILES][2];
-      const auto gather = [&](int j) {
-        const int place = own + 2 * index + j;
-        const int* const edges = edge_tiles + (side * kTile + place) * kEdges;
-        const auto add_edges = [&](auto all, int i, int first_edge, int n) {  // edges n to n + kFlight
-          float values[kFlight][TILES][2];
-          const int* const of = edges + i * kEdges + n;
-#pragma unroll
-          for (int e = 0; e < kFlight; ++e) rows.load(values[e], of[e], all || of[e] >= 0);
-#pragma unroll
-          for (int e = 0; e < kFlight; ++e) {
-            const float weight = weights && (all || of[e] >= 0) ? weights[first_edge + n + e] : 1.0f;
-            rows.add(neighbours[i], weight, values[e]);
-          }
-        };
-        int first_edge[kTogether], edges_of[kTogether];
-#pragma unroll
-        for (int i = 0; i < kTogether; ++i) {
-          first_edge[i] = __shfl_sync(kAllLanes, start, 2 * index + j + i);
-          edges_of[i] = __shfl_sync(kAllLanes, degree, 2 * index + j + i);
-#pragma unroll
-          for (int m = 0; m < TILES; ++m) neighbours[i][m][0] = neighbours[i][m][1] = 0.0f;
-        }
-        if (full) {
-#pragma unroll
-          for (int i = 0; i < kTogether; ++i) {
-#pragma unroll
-            for (int n = 0; n < kEdges; n += kFlight) add_edges(True(), i, first_edge[i], n);
-          }
-        } else {
-#pragma unroll
-          for (int i = 0; i < kTogether; ++i) {
-#pragma unroll 1
-            for (int n = 0; n < kEdges; n += kFlight) add_edges(False(), i, first_edge[i], n);
-          }
-        }
-#pragma unroll
-        for (int i = 0; i < kTogether; ++i) {
-          for (int n = kEdges; many && n < edges_of[i]; ++n) {
-            float values[TILES][2];
-            rows.load(values, columns[first_edge[i] + n], true);
-            rows.add(neighbours[i], weights ? weights[first_edge[i] + n] : 1.0f, values);
-          }
-        }
-      };
-
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         const int place = 2 * index + j, point = first + own + place;
         const bool inside = point < end;
-        if (j % kTogether == 0) gather(j);
-        float (&around)[TILES][2] = neighbours[j % kTogether];
+        float around[TILES][2] = {};
+        {  // sums of neighbours
+          const int* const edges = edge_tiles + (side * kTile + own + place) * kEdges;
+          const int first_edge = __shfl_sync(kAllLanes, start, place);
+          const int edges_of_point = __shfl_sync(kAllLanes, degree, place);
+          const auto add_edges = [&](auto all, int n) {  // edges n to n + FLIGHT
+            float values[FLIGHT][TILES][2];
+#pragma unroll
+            for (int e = 0; e < FLIGHT; ++e) rows.load(values[e], edges[n + e], all || edges[n + e] >= 0);
+#pragma unroll
+            for (int e = 0; e < FLIGHT; ++e) {
+              const float weight = weights && (all || edges[n + e] >= 0) ? weights[first_edge + n + e] : 1.0f;
+              rows.add(around, weight, values[e]);
+            }
+          };
+          if (full) {
+#pragma unroll
+            for (int n = 0; n < kEdges; n += FLIGHT) add_edges(True(), n);
+          } else {
+#pragma unroll 1
+            for (int n = 0; n < kEdges; n += FLIGHT) add_edges(False(), n);
+          }
+          for (int n = kEdges; many && n < edges_of_point; ++n) {
+            float values[TILES][2];
+            rows.load(values, columns[first_edge + n], true);
+            rows.add(around, weights ? weights[first_edge + n] : 1.0f, values);
+          }
+        }
         if (kOwn && j == 0) fetch_tile(side ^ 1, next, next_end);
         if (near && inside)
           Lane::store(near + static_cast<long long>(point - near_begin) * row + restart * domains, around, group,
