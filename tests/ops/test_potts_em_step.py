@@ -50,13 +50,32 @@ def test_one_launch_agrees_with_pytorch(n: int, domains: int, width: int, degree
     agrees_with_pytorch(given_, "k03")
 
 
-# Vectors of 4, 2 and 1 domains; an odd number of tiles; moments of a warp and of a block, of 8 and of 16 warps.
-@pytest.mark.parametrize("n,domains,width,degree", [(150, 50, 70, 3), (150, 21, 9, 11), (200, 68, 127, 3)])
-def test_tensor_scores_agree_with_pytorch(n: int, domains: int, width: int, degree: int) -> None:
+# Vectors of 4, 2 and 1 domains, even and odd numbers of tiles, fewer and more edges than are copied ahead.
+@pytest.mark.parametrize(
+    "n,domains,width,degree",
+    [
+        (150, 36, 20, 3),
+        (150, 22, 9, 11),
+        (200, 77, 5, 8),
+        (300, 100, 16, 8),
+        (150, 50, 70, 3),
+        (150, 21, 100, 11),
+        (200, 68, 127, 3),
+    ],
+)
+def test_fragments_agree_with_pytorch(n: int, domains: int, width: int, degree: int) -> None:
     given_ = arguments(
         n, domains, width, 2, degree=degree, weighted=True, field=True, return_derivatives=True, return_near=True
     )
     agrees_with_pytorch(given_, "k04")
+
+
+def test_fragments_of_large_priors() -> None:
+    """Powers of beta * near + external that overflow, or are all zero, without the largest exponent subtracted."""
+    for level in (100.0, -100.0):
+        given_ = arguments(60, 20, 5, 1, return_derivatives=True)
+        given_["external"] = given_["external"] + level
+        agrees_with_pytorch(given_, "k04")
 
 
 def agrees_with_pytorch(given_: dict[str, Any], rung: str) -> None:

@@ -25,14 +25,17 @@ MOST_INDEX = 2**31 - 1
 MOST_SUMS = 16  # of k03: tiles of 16 features x 8 domains per warp
 MOST_RESIDENT = 64  # restarts: their blocks are resident at the same time
 MOST_COLOURS = 32  # kMostColours of k03 and k04
-MOST_MOMENTS = 4  # of k04: tiles of 8 features of a warp
+MOST_OF_LANE = 20  # of k04: tiles of 16 domains x 8 features of a warp
+OWN_BLOCKS = (10, 2), (8, 2), (6, 2), (8, 1)  # warps, and resident blocks per SM, of k04
+SHARED_BLOCKS = (8, 2), (8, 1)
+OTHER_REGISTERS = 40  # of k04, besides sums and rows of q
 SHARED_OF_SM, RESERVED = 228 * 1024, 1024  # bytes of an SM, and those that each block takes besides
 TRITON_SUMS = 16384  # of k05: domains x domains and domains x features in the registers of 128 threads
 
 THREAD_PER_POINT = cuda.load(HERE / "k01_thread_per_point.cu")
 POINT_TILES = cuda.load(HERE / "k02_point_tiles.cu")
 ONE_LAUNCH = cuda.load(HERE / "k03_one_launch.cu")
-TENSOR_SCORES = cuda.load(HERE / "k04_tensor_scores.cu")
+IN_FRAGMENTS = cuda.load(HERE / "k04_in_fragments.cu")
 
 Outputs = tuple[torch.Tensor | None, ...]
 
@@ -119,38 +122,50 @@ def warp_tile_of(domains: int, width: int) -> WarpTile | None:
     return WarpTile(lanes, quads, rows, points, size, min(registers, SHARED_OF_ONE // size))
 
 
-class BlockTile(NamedTuple):
-    """k04: ``warps`` of a block; ``tiles`` of 16 domains; ``n`` tiles of moments, each of 8 features x one or two tiles
-    of domains, of a warp, and ``warps_n`` warps with other features; bytes of shared memory of a block, and resident
-    blocks per SM."""
+class FragmentTile(NamedTuple):
+    """k04: ``warps`` of a block, resident ``blocks`` per SM, ``tiles`` of 16 domains, ``steps`` of 8 features, 0 if a
+    warp has all moments of its points, else ``warps_n`` warps with other features, rows of q in ``flight``, bytes of
+    shared memory of a block, and sums of a lane."""
 
     warps: int
-    tiles: int
-    n: int
-    warps_n: int
-    bytes: int
     blocks: int
+    tiles: int
+    steps: int
+    warps_n: int
+    flight: int
+    bytes: int
+    slots: int
 
 
-def block_tile_of(domains: int, width: int) -> BlockTile | None:
-    """None if the moments do not fit in the registers of a block, or its tile in shared memory."""
+def fragment_tile_of(domains: int, width: int) -> FragmentTile | None:
+    """None if the moments do not fit in the registers of a block, or its tiles in shared memory."""
     if not 1 <= domains <= MOST_DOMAINS or width < 1:
         return None
-    tiles, columns = cdiv(domains, 16), cdiv(width, 8)
-    warps_m, warps_n = 1 << (cdiv(tiles, 2) - 1).bit_length(), 1
-    while cdiv(columns, warps_n) > MOST_MOMENTS:
+    tiles, steps = cdiv(domains, 16), cdiv(width, 8)
+    own = tiles * steps <= MOST_OF_LANE
+    found = [
+        tile
+        for warps, blocks in (OWN_BLOCKS if own else SHARED_BLOCKS)
+        if (tile := _fragment_tile(warps, blocks, tiles, steps, own)) is not None
+    ]
+    return max(found, key=lambda tile: (tile.warps * tile.blocks * tile.flight, tile.warps * tile.blocks), default=None)
+
+
+def _fragment_tile(warps: int, blocks: int, tiles: int, steps: int, own: bool) -> FragmentTile | None:
+    warps_m, warps_n = 1 << (cdiv(tiles, 2) - 1).bit_length(), 0 if own else 1
+    while not own and cdiv(steps, warps_n) > 4 and warps_m * warps_n < warps:
         warps_n *= 2
-    warps = 8 if warps_m * warps_n <= 8 else 16
-    if warps_m * warps_n > warps:
+    moments = tiles * steps if own else 2 * cdiv(steps, warps_n)
+    stride = (cdiv(8 * steps, 4) | 1) * 4
+    buffers = 16 * tiles * (8 * steps + 2) + 16 * warps * (stride + 8)
+    parts = warps if own else warps // (warps_m * warps_n)
+    sums = 32 * (4 * tiles * steps * parts + warps * (2 * tiles + 2))
+    size = 4 * (buffers + sums if own else max(buffers + 256 * tiles * warps, sums))
+    left = min(255, 2048 // (warps * blocks) // 8 * 8) - 4 * moments - 6 * tiles - OTHER_REGISTERS
+    flight = next((count for count in (8, 4, 2, 1) if 2 * tiles * count <= left), 0)
+    if not flight or moments > MOST_OF_LANE or blocks * (size + RESERVED) > SHARED_OF_SM:
         return None
-    stride, q_stride = ((cdiv(size, 4) | 1) * 4 for size in (8 * columns, 16 * tiles))
-    points = 8 * warps
-    floats = 16 * tiles * (16 * cdiv(width, 16) + 2) + points * (q_stride + stride + 8) + 8
-    size = 4 * max(floats, domains * (width + 1) + 2, 32 * warps)
-    if size > SHARED_OF_ONE:
-        return None
-    blocks = min(16 // warps, SHARED_OF_SM // (size + RESERVED))
-    return BlockTile(warps, tiles, cdiv(columns, warps_n), warps_n, size, blocks)
+    return FragmentTile(warps, blocks, tiles, steps, warps_n, flight, size, 4 * tiles * steps + 2 * tiles + 2)
 
 
 def _balanced(tiles: int, resident: int) -> int:
@@ -238,28 +253,31 @@ def one_launch(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest:
            *shape[1:], *external_strides(external), temper)  # fmt: skip
 
 
-def tensor_scores(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+def in_fragments(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
     counts, sums, derivatives, near = outputs
     linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
     shape = shape_of(q, features, linear)
     if (ends := _colours_of(shape, outputs, bounds)) is None:
         return
-    tile = block_tile_of(shape.domains, shape.width)
+    tile = fragment_tile_of(shape.domains, shape.width)
     assert tile is not None  # limits
     resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
     grid = _balanced(cdiv(_largest(ends), 8 * tile.warps), resident)
-    partials = q.new_empty((grid, shape.restarts, shape.domains * (shape.width + 1) + 2))
-    vector = next(
-        size
-        for size in (4, 2, 1)
-        if shape.domains % size == 0
-        and all(part is None or part.data_ptr() % (4 * size) == 0 for part in (q, external, near))
-    )
-    parameters = ", ".join(map(str, (tile.warps, tile.tiles, tile.n, tile.warps_n, vector)))
-    name = f"potts_em_step_tensor_scores<{parameters}, {str(external.shape[0] > 1).lower()}>"
-    launch = TENSOR_SCORES[name][(grid, shape.restarts), 32 * tile.warps, tile.bytes]
+    partials = q.new_empty((grid, shape.restarts, tile.slots, 32))
+    parameters = ", ".join(map(str, (*tile[:6], _vector_of(shape.domains, q, external, near))))
+    name = f"potts_em_step_in_fragments<{parameters}, {str(external.shape[0] > 1).lower()}>"
+    launch = IN_FRAGMENTS[name][(grid, shape.restarts), 32 * tile.warps, tile.bytes]
     launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
            *shape[1:], *external_strides(external), temper)  # fmt: skip
+
+
+def _vector_of(domains: int, *tensors: torch.Tensor | None) -> int:
+    """The floats, up to four, that one instruction takes from rows of ``domains``."""
+    return next(
+        size
+        for size in (4, 2, 1)
+        if domains % size == 0 and all(part is None or part.data_ptr() % (4 * size) == 0 for part in tensors)
+    )
 
 
 def _colours_of(shape: Shape, outputs: Outputs, bounds: Sequence[int]) -> Colours | None:
@@ -331,13 +349,12 @@ def one_launch_fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str 
     return cooperates(q, features, *rest)
 
 
-def tensor_scores_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
+def in_fragments_fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
     shape = shape_of(q, features, rest[0])
-    if rest[0] is not None and block_tile_of(shape.domains, shape.width) is None:
+    if rest[0] is not None and fragment_tile_of(shape.domains, shape.width) is None:
         return (
-            f"takes up to {MOST_DOMAINS} domains, {32 * MOST_MOMENTS} tiles of 16 domains x 8"
-            f" features, and a tile of points in {SHARED_OF_ONE} bytes of shared memory, not"
-            f" {shape.domains} x {shape.width}"
+            f"takes up to {MOST_DOMAINS} domains, about 128 features, and a tile of points in {SHARED_OF_ONE} bytes of"
+            f" shared memory, not {shape.domains} x {shape.width}"
         )
     return cooperates(q, features, *rest)
 
@@ -389,10 +406,10 @@ RUNGS = (
         True,
     ),
     rung(
-        "k04_tensor_scores",
-        "scores by tensor cores too, moments shared by a block",
-        tensor_scores,
-        tensor_scores_fit,
+        "k04_in_fragments",
+        "sums of neighbours and q stay in the fragments of a warp",
+        in_fragments,
+        in_fragments_fits,
         True,
     ),
     rung("k05_triton", "blocks of points in Triton, scores and moments by tl.dot", triton, triton_fits, True),
@@ -403,4 +420,4 @@ def default(*args: Any) -> str | None:
     """k03 for up to eight domains, where a lane has all of a point; else k04, or k02, where it takes the arguments."""
     if args[0].shape[2] <= 8:
         return first_taking(RUNGS, args, "k03_one_launch", "k02_point_tiles")
-    return first_taking(RUNGS, args, "k04_tensor_scores", "k02_point_tiles")
+    return first_taking(RUNGS, args, "k04_in_fragments", "k02_point_tiles")
