@@ -36,11 +36,6 @@ HALF = parsed(
 TF32 = parsed("64x64x32_w32x32_s4", "64x64x32_w32x32_s8", "128x64x32_w32x32_s4", "64x128x32_w32x32_s4")
 
 
-def _k_vectors(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """True if both operands are K-major and aligned to 16 bytes, as the tiles ``K_GROUPS`` copy them."""
-    return a.dim() == 2 and all(one.k_major and one.word == 16 for one in (lines(a, 1), lines(b, 0)))
-
-
 def shared(tile: GemmConfig, size: int, tensor_cores: bool) -> int:
     """Bytes of shared memory: the stages, or the sums, which reuse their memory."""
     if tile.k_groups > 1:
@@ -97,7 +92,8 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
 def configs(a: torch.Tensor, b: torch.Tensor, tf32: bool = False) -> tuple[str, ...]:
     """Each tile with the splits of K that give between half a block and four blocks per SM."""
     tiles = TF32 if tf32 else SIMT if a.dtype == torch.float32 else HALF
-    if tiles is SIMT and _k_vectors(a, b):
+    # K_GROUPS copy operands that are K-major and aligned to 16 bytes.
+    if tiles is SIMT and a.dim() == 2 and all(one.k_major and one.word == 16 for one in (lines(a, 1), lines(b, 0))):
         tiles = (*SIMT, *K_GROUPS)
     added = THREE_TF32 if a.dtype == torch.float32 and not tf32 else ()  # after those that the model orders
     if a.is_cpu:
