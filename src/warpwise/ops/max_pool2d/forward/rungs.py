@@ -112,6 +112,8 @@ RUNGS = (
 def default(*args: Any) -> str | None:
     """k04 in NHWC order; else k03 for 2 x 2 windows side by side, k06 for many that overlap; k01 for gaps."""
     input = args[0]
+    if is_nhwc(input):
+        return first_taking(RUNGS, args, "k04_channel_vectors", "k01_thread_per_window")
     many = math.prod(pooled_shape(input.shape, *args[1:])) >= MANY_WINDOWS * sm_count(input)
-    names = () if is_nhwc(input) else ("k03_halved", *(("k06_shared_rows",) if many else ()))
-    return first_taking(RUNGS, args, *names, "k04_channel_vectors", "k01_thread_per_window")
+    shared = ("k06_shared_rows",) if many else ()
+    return first_taking(RUNGS, args, "k03_halved", *shared, "k04_channel_vectors", "k01_thread_per_window")
