@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -223,3 +225,13 @@ def test_the_cache_key_changes_with_the_modules_that_extract_device_code(
         monkeypatch.setattr(nvrtc, "code_digest", lambda value=value: value)
         nvrtc.compile(module, "k", "sm_90")
     assert keys[0] != keys[1]
+
+
+def test_several_threads_may_be_the_first_to_compile() -> None:
+    program = (
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "from warpwise.cuda.gpu import nvrtc\n"
+        "with ThreadPoolExecutor(8) as pool: print(len(set(pool.map(lambda _: nvrtc._cuda_core(), range(8)))))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr

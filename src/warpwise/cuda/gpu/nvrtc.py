@@ -7,6 +7,7 @@ import importlib.metadata
 import io
 import json
 import re
+import threading
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -42,6 +43,7 @@ _OPTIONS = {
     "diag_suppress": [177, 47],
     "no_cache": True,  # NVRTC's own cache does not keep the assembler's report; ours does
 }
+_importing = threading.Lock()
 _NEEDED = "pip install 'warpwise[cuda]' (cuda-core, cuda-bindings, nvidia-cuda-nvrtc)"
 
 
@@ -149,8 +151,10 @@ def _versions() -> tuple[str, ...]:
 
 def _cuda_core() -> Any:
     try:
-        import cuda.bindings
-        import cuda.core
+        # The modules of cuda.core import each other: two threads that import it at once can see a part of it.
+        with _importing:
+            import cuda.bindings
+            import cuda.core
     except ImportError as error:
         raise ImportError(f"compiling for a GPU needs cuda.core and NVRTC ({error}): {_NEEDED}") from error
     return cuda.core
