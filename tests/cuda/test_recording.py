@@ -171,6 +171,7 @@ def test_launches_that_cannot_be_replayed_still_run(module):
 def test_replay_allocates_the_launchers_temporaries(module):
     def launch(x: torch.Tensor, y: torch.Tensor) -> None:
         doubled = x.new_empty(N)
+        x.new_empty((0, N))  # a part that these arguments do not have
         module["scaled"][4, 256](x, doubled, 2.0, N)
         module["scaled"][4, 256](doubled, y, 2.0, N)
 

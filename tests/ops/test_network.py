@@ -13,7 +13,10 @@ from tests.sampled import FULL
 from warpwise import lab, operation
 from warpwise.lab.verify.impostors import require_no_impostor_at
 from warpwise.operation import assume_sm_count
+from warpwise.ops import _conv3x3
 from warpwise.ops.batch_norm import _launch
+from warpwise.ops.conv_block.backward.rungs import is_serial
+from warpwise.ops.conv_block.forward.rungs import is_idle
 
 LARGEST = 1 << 14  # product of the sizes of a case; the largest size is halved until it fits
 NAMES = (
@@ -140,6 +143,44 @@ def test_the_layout_of_a_batch_and_the_length_of_its_channels_choose_the_rung():
         given = {**grads, "input": input, "weight": None, "bias": None, "eps": 0.0, **statistics}
         with assume_sm_count(132):
             assert default("batch_norm_backward", **given) == backward
+
+
+def test_images_that_no_vector_divides_are_read_by_vectors_of_four():
+    for shape, dtype, found in (
+        ((98, 80, 23, 7), torch.float32, (4, True, 98 * 41)), ((5, 3, 23, 7), torch.bfloat16, (4, True, 5 * 41)),
+        ((5, 3, 6, 7), torch.float32, (2, False, 105)), ((5, 3, 4, 9), torch.bfloat16, (4, False, 45)),
+        ((5, 3, 3, 1), torch.float32, (1, False, 15)),
+    ):  # fmt: skip
+        assert _launch.image_vectors(meta(*shape, dtype=dtype), shift_halves=True) == found
+
+
+def test_large_rows_are_read_by_wide_tiles():
+    """Lanes of a row: all vectors of 72 channels, a power of two where few lanes are idle, and half of 224 channels."""
+    with assume_sm_count(132):
+        for shape, across in (
+            ((21, 72, 33, 65), 18),
+            ((16, 30, 40, 122), 16),
+            ((28, 224, 105, 7), 28),
+            ((2, 72, 9, 9), 4),
+        ):
+            assert _launch.rows_of_parts(nhwc(meta(*shape))).across == across
+
+
+def test_few_images_divide_the_filters_of_a_gradient():
+    """Of dx: without splits for many tiles, or small sums; a block of separate operations where k06 has few blocks."""
+    for shape, filters, splits in (((128, 16, 14, 14), 32, 1), ((6, 1, 18, 5), 216, 27), ((2, 3, 17, 19), 300, 19)):
+        assert _conv3x3.inputs(*shape, filters, 132).splits == splits
+    for shape, filters, serial in (
+        ((128, 32, 14, 14), 64, False), ((2, 64, 21, 12), 328, True), ((16, 32, 29, 27), 128, False),
+        ((2, 64, 21, 12), 32, False), ((6, 1, 18, 5), 216, False), ((421, 39, 5, 29), 128, False),
+    ):  # fmt: skip
+        assert is_serial(*shape, filters, 132) == serial
+    for shape, filters, idle in (
+        ((352, 48, 7, 6), 8, True),
+        ((128, 16, 14, 14), 32, False),
+        ((300, 3, 33, 31), 65, False),
+    ):
+        assert is_idle(*shape, filters, 132) == idle
 
 
 def test_long_rows_of_a_loss_are_pytorchs():

@@ -13,6 +13,7 @@ from warpwise.operation import cdiv
 THREADS = 256  # kConvThreads
 CHANNEL_BYTES = 20  # the largest Channel of a source
 MOST_FLOATS = 13_500  # floats in the planes of a tile of dw, so that two blocks are resident on an SM
+MOST_SPLITS = 32  # of the filters of dx: the warps of conv_add_parts
 MOST_ROW = 2048  # columns of an image of up to four channels, because its rows are not divided
 
 
@@ -124,6 +125,45 @@ def weights(n: int, c: int, h: int, w: int, k: int, sms: int) -> Weights:
     share = cdiv(units, max(1, min(units, wanted // tiles)))
     splits = cdiv(units, share)
     return Weights(channels, filters, tile, share, splits, tiles * splits)
+
+
+class Inputs(NamedTuple):
+    """The geometry of dx: planes of a thread, the tile, the splits of the sum over filters, and filters of a split."""
+
+    each: int
+    tile: Tile
+    splits: int
+    share: int
+    blocks: int
+
+
+def inputs(n: int, c: int, h: int, w: int, k: int, sms: int) -> Inputs:
+    """The geometry of dx for ``sms`` SMs: tiles of images, and for fewer tiles than fit splits of the filters.
+
+    A block takes chunks of 8 or 16 filters one after another, whose latency is 2.5 to 10 µs each by the pixels of the
+    tile (measured on an H200). A launch adds the splits: 2 µs, and 0.7 µs for each wave of blocks of 32 elements.
+    """
+    planes, four = each(c), groups(c)
+    tile = output_tile(c, h, w, planes)
+    tiles = n * tile.bands * tile.sides * cdiv(c, four * planes)
+    pixels = min(tile.rows, h) * min(4 * tile.strips, w)
+    chunk, chunk_us = (8, 2.5 + 0.008 * pixels) if four == 1 else (16, 5 + 0.02 * pixels)
+    chunks = cdiv(k, chunk)
+
+    def time_us(splits: int) -> float:
+        waves = max(1.0, tiles * splits / (2 * sms))
+        adding = 2 + 0.7 * cdiv(n * c * h * w, 32) / (2 * sms) if splits > 1 else 0.0
+        return cdiv(chunks, splits) * chunk_us * waves + adding
+
+    splits = min(range(1, max(1, min(chunks, MOST_SPLITS)) + 1), key=time_us)
+    share = chunk * cdiv(chunks, splits)
+    splits = max(1, cdiv(k, share))
+    return Inputs(planes, tile, splits, share, tiles * splits)
+
+
+def add_splits(module: Any, parts: torch.Tensor, dx: torch.Tensor) -> None:
+    """``dx`` = the sum of ``parts`` over dimension 0, by conv_add_parts of ``module``."""
+    module["warpwise::conv_add_parts"][cdiv(dx.numel(), 32), 1024](parts, cuda.out(dx), dx.numel(), len(parts))
 
 
 def flags(*values: bool) -> str:

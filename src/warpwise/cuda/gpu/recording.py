@@ -88,8 +88,9 @@ class _Recorder(TorchDispatchMode):
         made = func(*args, **(kwargs or {}))
         if semaphores.are_being_made():
             return made
-        if func.overloadpacket.__name__ in _ALLOCATIONS and made.is_cuda and made.numel():
-            self._add(made, Empty(made))
+        if func.overloadpacket.__name__ in _ALLOCATIONS and made.is_cuda:
+            if made.numel():  # a tensor without elements has no address
+                self._add(made, Empty(made))
         elif not func.is_view:
             self.repeatable = False
         return made

@@ -12,11 +12,14 @@ from warpwise.operation import cdiv, sm_count
 from warpwise.ops._windows import is_nhwc
 
 THREADS, MANY_THREADS = 256, 512  # kThreads of the kernels; of a block of rows_of_parts for MANY_BYTES or more
-MANY_BYTES = 3 << 20
+MANY_BYTES = 2 << 20
 BLOCKS_PER_SM = 4
-LANES_OF_PARTS = 64  # most channels of a tile of rows_of_parts
+LANES_OF_PARTS, MANY_LANES_OF_PARTS = 64, 128  # most channels of a tile of rows_of_parts, the latter for MANY_BYTES
+LITTLE_IDLE = 1.1  # lanes over vectors, up to which a power of two of lanes is faster than a lane for each vector
 NARROWER = ((1, 1.0), (2, 1.04), (4, 1.08))  # parts of a tile's width, and the time of as many lanes
 FEWEST_ROW_BYTES = 64  # of a tile: two sectors
+SHIFTED_ELEMENTS = 4  # of a vector that an image does not fill
+NARROW_BYTES = 8  # of a vector, below which an image is read by such vectors
 SHORT_CHANNEL, FEW_VECTORS = 4096, 1024  # most vectors of a channel for one block, and for 256 threads
 FEWEST_ELEMENTS = 2048  # minimum number of elements of a block
 ROWS_OF_THREAD, ROWS_OF_SUM = 4, 8  # fewest rows per thread, without and with sums
@@ -49,15 +52,38 @@ def parts(input: torch.Tensor) -> int:
 
 def is_whole(input: torch.Tensor, *others: torch.Tensor | None) -> bool:
     """True if a block per channel is at least as fast as several: one or two batches of loads, or a channel per SM."""
-    n, channels, inner = sizes(input)
-    short = n * inner <= SHORT_CHANNEL * vector(inner, input, *others)
-    return short or 4 * channels >= 3 * sm_count(input)
+    short = image_vectors(input, *others, shift_halves=True).vectors <= SHORT_CHANNEL
+    return short or 4 * input.shape[1] >= 3 * sm_count(input)
 
 
-def threads_of_channel(input: torch.Tensor, width: int) -> int:
-    """The threads of a block for a whole channel of vectors of ``width`` elements."""
+class ImageVectors(NamedTuple):
+    """Vectors of core/channel.cuh: elements of a vector, whether it is SHIFTED, and vectors of a channel."""
+
+    width: int
+    shifted: bool
+    vectors: int
+
+    @property
+    def template(self) -> str:
+        return f"{self.width}, {str(self.shifted).lower()}"
+
+    @property
+    def threads(self) -> int:
+        """The threads of a block for a whole channel."""
+        return 256 if self.vectors <= FEW_VECTORS else 1024
+
+
+def image_vectors(input: torch.Tensor, *others: torch.Tensor | None, shift_halves: bool = False) -> ImageVectors:
+    """Vectors of four elements in any image of at least one, if those that divide an image have fewer than 8 bytes.
+
+    16-bit elements only with ``shift_halves``: where little else limits a kernel, their tests take longer than loads.
+    """
     n, _, inner = sizes(input)
-    return 256 if n * inner <= FEW_VECTORS * width else 1024
+    size, width = input.element_size(), vector(inner, input, *others)
+    full = vector(SHIFTED_ELEMENTS, input, *others)
+    if (size == 4 or shift_halves) and width * size < NARROW_BYTES and width < full <= inner:
+        return ImageVectors(full, True, n * ((inner + 2 * full - 2) // full))
+    return ImageVectors(width, False, n * (inner // width))
 
 
 def vector(adjacent: int, *tensors: torch.Tensor | None) -> int:
@@ -110,16 +136,22 @@ def rows(input: torch.Tensor, *others: torch.Tensor | None) -> Rows:
 def rows_of_parts(input: torch.Tensor, *others: torch.Tensor | None) -> Rows:
     """The same for kernels whose second launch adds the partial sums in each of its blocks.
 
-    Tiles of 64 channels, of which several groups of threads add parts, or narrower ones if fewer lanes are without a
-    channel. 512 threads per SM: in one block where there are many rows, so that there are half as many parts, else two.
+    For MANY_BYTES or more one block of 512 threads per SM, so that there are half as many parts to add, and the widest
+    tiles of equal width: adjacent blocks then read adjacent memory. Otherwise two blocks of 256 threads, and tiles of
+    64 channels, of which several groups of threads add parts, or narrower ones if fewer lanes have no channel.
     """
     width = vector(input.shape[1], input, *others)
-    most, vectors = min(32, LANES_OF_PARTS // width), cdiv(input.shape[1], width)
+    vectors = cdiv(input.shape[1], width)
+    if input.nbytes >= MANY_BYTES:
+        even = cdiv(vectors, cdiv(vectors, min(32, MANY_LANES_OF_PARTS // width)))
+        power = 1 << (even - 1).bit_length()
+        across = power if power <= LITTLE_IDLE * even else even
+        return _rows(input, others, across, MANY_THREADS, ((1, ROWS_OF_THREAD),) * 2)
+    most = min(32, LANES_OF_PARTS // width)
     least = cdiv(FEWEST_ROW_BYTES, width * input.element_size())
     widths = [(most // n, time) for n, time in NARROWER if n == 1 or most // n >= least]
     across, _ = min(widths, key=lambda one: cdiv(vectors, one[0]) * one[0] * one[1])
-    threads = MANY_THREADS if input.nbytes >= MANY_BYTES else THREADS
-    return _rows(input, others, across, threads, ((MANY_THREADS // threads, ROWS_OF_THREAD),) * 2)
+    return _rows(input, others, across, THREADS, ((MANY_THREADS // THREADS, ROWS_OF_THREAD),) * 2)
 
 
 def _rows(

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from warpwise.operation import Gradient, Op, Saved, register
+from warpwise.operation import Gradient, Op, Saved, register, sm_count
 from warpwise.ops._windows import is_nhwc
 from warpwise.ops.conv_block import separate
 from warpwise.ops.conv_block.backward import rungs as backward
@@ -41,15 +41,23 @@ _conv_block = CONV_BLOCK.call
 _conv_block_backward = CONV_BLOCK_BACKWARD.call
 
 
-def _is_separate(input: torch.Tensor) -> bool:
+def _is_separate(input: torch.Tensor, weight: torch.Tensor) -> bool:
     """True if conv2d, batch_norm and max_pool2d compute ``input``, because the fused kernels refuse it or are slower.
 
     Under torch.compile and autocast the block stays one operator.
     """
     if not (isinstance(input, torch.Tensor) and input.is_cuda and input.dim() == 4) or torch.compiler.is_compiling():
         return False
+    if not input.numel():
+        return False
     kernels = input.dtype == torch.float32 and input.shape[1] <= forward.MOST_CHANNELS and not is_nhwc(input)
-    return not kernels and input.numel() > 0 and not torch.is_autocast_enabled("cuda")
+    if kernels and isinstance(weight, torch.Tensor) and weight.dim() == 4:
+        sizes = (*input.shape, len(weight), sm_count(input))
+        if torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad):
+            kernels = not (input.requires_grad and backward.is_serial(*sizes))
+        else:
+            kernels = not forward.is_idle(*sizes)
+    return not kernels and not torch.is_autocast_enabled("cuda")
 
 
 _CHECKED: set[tuple[Any, ...]] = set()  # properties of arguments that passed ``SPEC.check``
@@ -100,15 +108,16 @@ def conv_block(
     output is (N, K, H // 2, W // 2); ``mean`` and ``var`` (K,) are those of the convolution, with the biased variance.
     There is no bias of the convolution, because it would change only the mean. All tensors have one dtype, float16,
     bfloat16, float32 or float64, but ``mean`` and ``var`` are float32 for 16 bits. The fused kernels take float32 in
-    NCHW order; on a GPU ``ops.conv2d``, ``batch_norm`` and ``max_pool2d`` compute other dtypes, NHWC, and more than 64
-    channels, for which ``tf32`` allows the convolution to round to TF32. Differentiable any number of times.
+    NCHW order; on a GPU ``ops.conv2d``, ``batch_norm`` and ``max_pool2d`` compute other dtypes, NHWC, more than 64
+    channels, some blocks of small images, and few images with many filters if the gradient of the input is needed;
+    there ``tf32`` allows the convolution to round to TF32. Differentiable any number of times.
     ``moments`` are those of ``patch_moments(input)``, so that they need not be computed again, or None; no gradient
     flows to them. They may be those of a batch of which ``input`` is one of several parts of equal size. Then
     normalisation, mean and variance are those of the batch; where the kernels use moments, the averages of the parts'
     gradients are the gradients of the average loss. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or
     ``ValueError`` that names the argument.
     """
-    if rung is None and _is_separate(input):
+    if rung is None and _is_separate(input, weight):
         return _separate(input, weight, gamma, beta, eps, tf32)
     result: Three = _conv_block(input, weight, gamma, beta, eps, moments, rung=rung)
     return result

@@ -56,7 +56,8 @@ def takes(input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, beta: 
         return False
     if torch.is_autocast_enabled("cuda") or torch.compiler.is_compiling():
         return False
-    return CONV_BLOCK.choice(input, weight, gamma, beta, eps, None).rung in CONVOLUTIONS
+    rung = CONV_BLOCK.planned(input, weight, gamma, beta, eps, None)
+    return rung is not None and rung.name in CONVOLUTIONS
 
 
 def conv_block_over(
@@ -86,7 +87,8 @@ class _Block(torch.autograd.Function):
     ) -> Three:
         args = (*(each.contiguous() for each in (input, weight, gamma, beta)), eps)
         outputs: Any = CONV_BLOCK.allocate(*args, None)
-        normalise_by_averages(outputs, average, CONV_BLOCK.choice(*args, None).rung, *args)
+        rung = CONV_BLOCK.planned(*args, None)
+        normalise_by_averages(outputs, average, None if rung is None else rung.name, *args)
         output, mean, var, convolved = outputs
         context.save_for_backward(*args[:4], mean, var, convolved, output)
         context.eps, context.average = eps, average
@@ -119,6 +121,6 @@ def gradients(average: Average, grad: torch.Tensor, *args: Any) -> tuple[torch.T
     """The gradients of input (or None), weight, gamma and beta; ``args`` are those of conv_block_backward."""
     given = (grad, None, None, None, *args)
     outputs: Any = CONV_BLOCK_BACKWARD.allocate(*given, None)
-    rung = CONV_BLOCK_BACKWARD.choice(*given, None).rung
-    GRADIENTS.get(rung or "", backward.fused)(outputs, *given, average=average)
+    rung = CONV_BLOCK_BACKWARD.planned(*given, None)
+    GRADIENTS.get("" if rung is None else rung.name, backward.fused)(outputs, *given, average=average)
     return tuple(outputs)

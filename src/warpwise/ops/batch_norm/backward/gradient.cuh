@@ -1,6 +1,7 @@
 // The gradient of a channel's input, dx = a dy + b (x - mean) + c, from the sums of dy and of dy h.
 #pragma once
 
+#include <warpwise/core/channel.cuh>
 #include <warpwise/core/numeric.cuh>
 #include <warpwise/core/pack.cuh>
 
@@ -15,6 +16,15 @@ __device__ inline Pair<T, VECTOR> read_pair(const T* dy, const T* x, long long o
   Pair<T, VECTOR> pair = {};
   if (dy) pair.dy = *warpwise::packs<sizeof(T) * VECTOR>(dy + offset);
   pair.x = *warpwise::packs<sizeof(T) * VECTOR>(x + offset);
+  return pair;
+}
+
+// The same of a channel that is read by vectors of core/channel.cuh.
+template <class T, int VECTOR, bool SHIFTED>
+__device__ inline Pair<T, VECTOR> read_channel_pair(const T* dy, const T* x, long long offset, long long total) {
+  Pair<T, VECTOR> pair = {};
+  if (dy) pair.dy = warpwise::read_vector<VECTOR, SHIFTED>(dy, offset, total);
+  pair.x = warpwise::read_vector<VECTOR, SHIFTED>(x, offset, total);
   return pair;
 }
 

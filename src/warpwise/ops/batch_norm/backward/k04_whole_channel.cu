@@ -10,43 +10,48 @@ constexpr int kBatch = 4;  // vectors of a thread whose loads are in flight
 
 // x, dx: (n, channels, inner); dy likewise, or null for zeros; dmean, dvar, weight, dw, db: (channels) or null. Grid:
 // channels blocks.
-template <class T, class W, int VECTOR, int THREADS>
+template <class T, class W, int VECTOR, bool SHIFTED, int THREADS>
 __global__ void __launch_bounds__(THREADS) gradient_of_channel(const T* dy, const float* dmean, const float* dvar,
                                                                const T* x, const W* weight, const float* mean,
                                                                const float* var, T* dx, W* dw, W* db, int n,
                                                                int channels, int inner, float eps) {
-  const auto read = [&](long long offset) { return read_pair<T, VECTOR>(dy, x, offset); };
+  const long long total = static_cast<long long>(n) * channels * inner;
+  const auto read = [&](long long offset) { return read_channel_pair<T, VECTOR, SHIFTED>(dy, x, offset, total); };
   const int channel = blockIdx.x;
-  warpwise::VectorBatches<VECTOR, kBatch, Pair<T, VECTOR>, THREADS> batches(channel, 0, 1, n, channels, inner);
+  warpwise::VectorBatches<VECTOR, SHIFTED, kBatch, Pair<T, VECTOR>, THREADS> batches(channel, 0, 1, n, channels, inner);
   const bool several = batches.count > kBatch * THREADS;
   warpwise::wait_for_previous_kernel();
   batches.load(read);
   const float m = mean[channel], rstd = rsqrtf(var[channel] + eps);
   float sum = 0.0f, dot = 0.0f;
   while (dy && batches.more()) {
-    batches.visit([&](long long, const Pair<T, VECTOR>& pair) {
+    batches.visit([&](long long, warpwise::Inside inside, const Pair<T, VECTOR>& pair) {
 #pragma unroll
       for (int e = 0; e < VECTOR; ++e) {
-        const float g = warpwise::to_float(pair.dy.at[e]);
+        const float g = inside(e) ? warpwise::to_float(pair.dy.at[e]) : 0.0f;
         sum += g;
-        dot += g * (warpwise::to_float(pair.x.at[e]) - m) * rstd;
+        dot += inside(e) ? g * (warpwise::to_float(pair.x.at[e]) - m) * rstd : 0.0f;
       }
     });
     if (!several) break;
-    batches.first += kBatch * THREADS;
-    batches.load(read);
+    batches.next();
+    if (batches.more()) batches.load(read);
   }
   warpwise::block_sums<THREADS>(sum, dot);
   if (threadIdx.x == 0) store_sums(static_cast<float*>(nullptr), dw, db, channel, sum, dot);
   const float count = static_cast<float>(n) * static_cast<float>(inner);
   const auto line = Line::of(channel, count, dmean, dvar, weight, mean, var, sum, dot, eps);
-  batches.first = threadIdx.x;
-  if (several) batches.load(read);
+  if (several) {
+    batches.begin(threadIdx.x, channel);
+    batches.load(read);
+  } else {
+    batches.first = threadIdx.x;
+  }
   while (batches.more()) {
-    batches.use([&](long long offset, Pair<T, VECTOR> pair) {
+    batches.use([&](long long offset, warpwise::Inside inside, Pair<T, VECTOR> pair) {
 #pragma unroll
       for (int e = 0; e < VECTOR; ++e) pair.x.at[e] = line.at(pair.dy.at[e], pair.x.at[e]);
-      *warpwise::packs<sizeof(T) * VECTOR>(dx + offset) = pair.x;
+      warpwise::store_vector<VECTOR, SHIFTED>(dx, offset, inside, pair.x);
     });
     if (batches.more()) batches.load(read);
   }

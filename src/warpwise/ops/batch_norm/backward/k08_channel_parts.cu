@@ -10,26 +10,28 @@ constexpr int kThreads = warpwise::kChannelThreads, kBatch = 4;  // vectors of a
 
 // partials: (channels, parts, 2) of sum dy and sum dy h, with h = (x - mean) * rstd. x: (n, channels, inner); dy
 // likewise, or null for zeros. Grid: (parts, channels).
-template <class T, int VECTOR>
+template <class T, int VECTOR, bool SHIFTED>
 __global__ void __launch_bounds__(kThreads) gradient_sums(const T* dy, const T* x, const float* mean, const float* var,
                                                           float* partials, int n, int channels, int inner, float eps) {
-  const auto read = [&](long long offset) { return read_pair<T, VECTOR>(dy, x, offset); };
+  const long long total = static_cast<long long>(n) * channels * inner;
+  const auto read = [&](long long offset) { return read_channel_pair<T, VECTOR, SHIFTED>(dy, x, offset, total); };
   const int channel = blockIdx.y;
-  warpwise::VectorBatches<VECTOR, kBatch, Pair<T, VECTOR>> batches(channel, blockIdx.x, gridDim.x, n, channels, inner);
+  warpwise::VectorBatches<VECTOR, SHIFTED, kBatch, Pair<T, VECTOR>> batches(channel, blockIdx.x, gridDim.x, n, channels,
+                                                                            inner);
   warpwise::wait_for_previous_kernel();
   if (dy) batches.load(read);
   const float m = mean[channel], rstd = rsqrtf(var[channel] + eps);
   float sum = 0.0f, dot = 0.0f;
   while (dy && batches.more()) {
-    batches.use([&](long long, const Pair<T, VECTOR>& pair) {
+    batches.use([&](long long, warpwise::Inside inside, const Pair<T, VECTOR>& pair) {
 #pragma unroll
       for (int e = 0; e < VECTOR; ++e) {
-        const float g = warpwise::to_float(pair.dy.at[e]);
+        const float g = inside(e) ? warpwise::to_float(pair.dy.at[e]) : 0.0f;
         sum += g;
-        dot += g * (warpwise::to_float(pair.x.at[e]) - m) * rstd;
+        dot += inside(e) ? g * (warpwise::to_float(pair.x.at[e]) - m) * rstd : 0.0f;
       }
     });
-    batches.load(read);
+    if (batches.more()) batches.load(read);
   }
   warpwise::block_sums(sum, dot);
   if (threadIdx.x > 0) return;
@@ -38,14 +40,16 @@ __global__ void __launch_bounds__(kThreads) gradient_sums(const T* dy, const T* 
 }
 
 // dx: (n, channels, inner); dmean, dvar, weight, and the outputs dw and db: (channels) or null.
-template <class T, class W, int VECTOR>
+template <class T, class W, int VECTOR, bool SHIFTED>
 __global__ void __launch_bounds__(kThreads) gradient_of_input(const T* dy, const float* dmean, const float* dvar,
                                                               const T* x, const W* weight, const float* mean,
                                                               const float* var, const float* partials, int parts, T* dx,
                                                               W* dw, W* db, int n, int channels, int inner, float eps) {
-  const auto read = [&](long long offset) { return read_pair<T, VECTOR>(dy, x, offset); };
+  const long long total = static_cast<long long>(n) * channels * inner;
+  const auto read = [&](long long offset) { return read_channel_pair<T, VECTOR, SHIFTED>(dy, x, offset, total); };
   const int channel = blockIdx.y;
-  warpwise::VectorBatches<VECTOR, kBatch, Pair<T, VECTOR>> batches(channel, blockIdx.x, gridDim.x, n, channels, inner);
+  warpwise::VectorBatches<VECTOR, SHIFTED, kBatch, Pair<T, VECTOR>> batches(channel, blockIdx.x, gridDim.x, n, channels,
+                                                                            inner);
   warpwise::wait_for_previous_kernel();
   batches.load(read);
   float sum, dot;
@@ -54,11 +58,11 @@ __global__ void __launch_bounds__(kThreads) gradient_of_input(const T* dy, const
   const float count = static_cast<float>(n) * static_cast<float>(inner);
   const auto line = Line::of(channel, count, dmean, dvar, weight, mean, var, sum, dot, eps);
   while (batches.more()) {
-    batches.use([&](long long offset, Pair<T, VECTOR> pair) {
+    batches.use([&](long long offset, warpwise::Inside inside, Pair<T, VECTOR> pair) {
 #pragma unroll
       for (int e = 0; e < VECTOR; ++e) pair.x.at[e] = line.at(pair.dy.at[e], pair.x.at[e]);
-      *warpwise::packs<sizeof(T) * VECTOR>(dx + offset) = pair.x;
+      warpwise::store_vector<VECTOR, SHIFTED>(dx, offset, inside, pair.x);
     });
-    batches.load(read);
+    if (batches.more()) batches.load(read);
   }
 }

@@ -13,7 +13,7 @@ from warpwise.operation import Rung, make_rung
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.batch_norm import _launch
-from warpwise.ops.batch_norm._launch import THREADS, flat, in_rows, parts, sizes, vector
+from warpwise.ops.batch_norm._launch import THREADS, flat, image_vectors, in_rows, parts, sizes, vector
 from warpwise.ops.batch_norm.spec import DTYPES, Optional
 
 HERE = Path(__file__).parent
@@ -90,10 +90,10 @@ def channels_last(outputs: Gradients, *args: Any) -> None:
 def whole_channel(outputs: Gradients, *args: Any) -> None:
     dy, dmean, dvar, input, weight, bias, eps, mean, var = args
     dx, dw, db = outputs
-    width = vector(sizes(input)[2], input, dx, dy)
-    threads = _launch.threads_of_channel(input, width)
+    vectors = image_vectors(input, dx, dy)
+    threads = vectors.threads
     types = f"{cuda.ctype(input.dtype)}, {_launch.parameter_type(input, weight, bias)}"
-    kernel = WHOLE_CHANNEL[f"gradient_of_channel<{types}, {width}, {threads}>"][input.shape[1], threads]
+    kernel = WHOLE_CHANNEL[f"gradient_of_channel<{types}, {vectors.template}, {threads}>"][input.shape[1], threads]
     outs = (cuda.out(dx) if input.numel() else None, _out(dw), _out(db))
     kernel(dy, dmean, dvar, input, weight, mean, var, *outs, *sizes(input), eps)
 
@@ -125,13 +125,13 @@ def partial_sums(outputs: Gradients, *args: Any) -> None:
 def channel_parts(outputs: Gradients, *args: Any) -> None:
     dy, dmean, dvar, input, weight, bias, eps, mean, var = args
     dx, dw, db = outputs
-    channels, split, width = input.shape[1], parts(input), vector(sizes(input)[2], input, dx, dy)
+    channels, split, vectors = input.shape[1], parts(input), image_vectors(input, dx, dy).template
     type, parameters = cuda.ctype(input.dtype), _launch.parameter_type(input, weight, bias)
     partials, grid = mean.new_empty((channels, split, 2)), ((split, channels), THREADS)
-    kernel = CHANNEL_PARTS[f"gradient_sums<{type}, {width}>"][grid]
+    kernel = CHANNEL_PARTS[f"gradient_sums<{type}, {vectors}>"][grid]
     kernel(dy, input, mean, var, cuda.out(partials), *sizes(input), eps)
     outs = (cuda.out(dx) if input.numel() else None, _out(dw), _out(db))
-    kernel = CHANNEL_PARTS[f"gradient_of_input<{type}, {parameters}, {width}>"][grid]
+    kernel = CHANNEL_PARTS[f"gradient_of_input<{type}, {parameters}, {vectors}>"][grid]
     kernel(dy, dmean, dvar, input, weight, mean, var, partials, split, *outs, *sizes(input), eps)
 
 

@@ -8,31 +8,32 @@
 constexpr int kBatch = 4;  // vectors of a thread whose loads are in flight
 
 // x, y: (n, channels, inner); mean, var: (channels); weight, bias: (channels) or null. Grid: channels blocks.
-template <class T, class W, int VECTOR, int THREADS>
+template <class T, class W, int VECTOR, bool SHIFTED, int THREADS>
 __global__ void __launch_bounds__(THREADS) normalise_channel(const T* x, const W* weight, const W* bias, T* y,
                                                              float* mean, float* var, int n, int channels, int inner,
                                                              float eps) {
-  using Vector = warpwise::Pack<T, sizeof(T) * VECTOR>;
-  const auto read = [&](long long offset) { return *warpwise::packs<sizeof(T) * VECTOR>(x + offset); };
+  using Vector = warpwise::Elements<T, VECTOR>;
+  const long long total = static_cast<long long>(n) * channels * inner;
+  const auto read = [&](long long offset) { return warpwise::read_vector<VECTOR, SHIFTED>(x, offset, total); };
   const int channel = blockIdx.x;
-  warpwise::VectorBatches<VECTOR, kBatch, Vector, THREADS> batches(channel, 0, 1, n, channels, inner);
+  warpwise::VectorBatches<VECTOR, SHIFTED, kBatch, Vector, THREADS> batches(channel, 0, 1, n, channels, inner);
   const bool several = batches.count > kBatch * THREADS;
   warpwise::wait_for_previous_kernel();
   batches.load(read);
   const float origin = n > 0 ? warpwise::to_float(x[static_cast<long long>(channel) * inner]) : 0.0f;
   float sum = 0.0f, squares = 0.0f;
   while (batches.more()) {
-    batches.visit([&](long long, const Vector& values) {
+    batches.visit([&](long long, warpwise::Inside inside, const Vector& values) {
 #pragma unroll
       for (int e = 0; e < VECTOR; ++e) {
-        const float shifted = warpwise::to_float(values.at[e]) - origin;
+        const float distance = warpwise::to_float(values.at[e]) - origin, shifted = inside(e) ? distance : 0.0f;
         sum += shifted;
         squares += shifted * shifted;
       }
     });
     if (!several) break;
-    batches.first += kBatch * THREADS;
-    batches.load(read);
+    batches.next();
+    if (batches.more()) batches.load(read);
   }
   warpwise::block_sums<THREADS>(sum, squares);
   const float count = static_cast<float>(n) * static_cast<float>(inner), distance = sum / count;
@@ -44,14 +45,18 @@ __global__ void __launch_bounds__(THREADS) normalise_channel(const T* x, const W
   }
   const float shift = bias ? warpwise::to_float(bias[channel]) : 0.0f;
   const float scale = rsqrtf(v + eps) * (weight ? warpwise::to_float(weight[channel]) : 1.0f);
-  batches.first = threadIdx.x;
-  if (several) batches.load(read);
+  if (several) {
+    batches.begin(threadIdx.x, channel);
+    batches.load(read);
+  } else {
+    batches.first = threadIdx.x;
+  }
   while (batches.more()) {
-    batches.use([&](long long offset, Vector values) {
+    batches.use([&](long long offset, warpwise::Inside inside, Vector values) {
 #pragma unroll
       for (int e = 0; e < VECTOR; ++e)
         values.at[e] = warpwise::from_float<T>((warpwise::to_float(values.at[e]) - m) * scale + shift);
-      *warpwise::packs<sizeof(T) * VECTOR>(y + offset) = values;
+      warpwise::store_vector<VECTOR, SHIFTED>(y, offset, inside, values);
     });
     if (batches.more()) batches.load(read);
   }

@@ -10,26 +10,27 @@ constexpr int kThreads = warpwise::kChannelThreads, kBatch = 4;  // vectors of a
 
 // partials: (channels, parts, 2): the sums of x - o and of its square, o the channel's first element. x: (n, channels,
 // inner). Grid: (parts, channels).
-template <class T, int VECTOR>
+template <class T, int VECTOR, bool SHIFTED>
 __global__ void __launch_bounds__(kThreads) batch_sums(const T* x, float* partials, int n, int channels, int inner) {
-  using Vector = warpwise::Pack<T, sizeof(T) * VECTOR>;
-  const auto read = [&](long long offset) { return *warpwise::packs<sizeof(T) * VECTOR>(x + offset); };
+  using Vector = warpwise::Elements<T, VECTOR>;
+  const long long total = static_cast<long long>(n) * channels * inner;
+  const auto read = [&](long long offset) { return warpwise::read_vector<VECTOR, SHIFTED>(x, offset, total); };
   const int channel = blockIdx.y;
-  warpwise::VectorBatches<VECTOR, kBatch, Vector> batches(channel, blockIdx.x, gridDim.x, n, channels, inner);
+  warpwise::VectorBatches<VECTOR, SHIFTED, kBatch, Vector> batches(channel, blockIdx.x, gridDim.x, n, channels, inner);
   warpwise::wait_for_previous_kernel();
   batches.load(read);
   const float origin = n > 0 ? warpwise::to_float(x[static_cast<long long>(channel) * inner]) : 0.0f;
   float sum = 0.0f, squares = 0.0f;
   while (batches.more()) {
-    batches.use([&](long long, const Vector& values) {
+    batches.use([&](long long, warpwise::Inside inside, const Vector& values) {
 #pragma unroll
       for (int e = 0; e < VECTOR; ++e) {
-        const float shifted = warpwise::to_float(values.at[e]) - origin;
+        const float distance = warpwise::to_float(values.at[e]) - origin, shifted = inside(e) ? distance : 0.0f;
         sum += shifted;
         squares += shifted * shifted;
       }
     });
-    batches.load(read);
+    if (batches.more()) batches.load(read);
   }
   warpwise::block_sums(sum, squares);
   if (threadIdx.x > 0) return;
@@ -38,14 +39,15 @@ __global__ void __launch_bounds__(kThreads) batch_sums(const T* x, float* partia
 }
 
 // y = (x - mean) / sqrt(var + eps) * weight + bias; weight, bias: (channels) or null. Writes mean, var: (channels).
-template <class T, class W, int VECTOR>
+template <class T, class W, int VECTOR, bool SHIFTED>
 __global__ void __launch_bounds__(kThreads) normalise(const T* x, const float* partials, int parts, const W* weight,
                                                       const W* bias, float* mean, float* var, T* y, int n, int channels,
                                                       int inner, float eps) {
-  using Vector = warpwise::Pack<T, sizeof(T) * VECTOR>;
-  const auto read = [&](long long offset) { return *warpwise::packs<sizeof(T) * VECTOR>(x + offset); };
+  using Vector = warpwise::Elements<T, VECTOR>;
+  const long long total = static_cast<long long>(n) * channels * inner;
+  const auto read = [&](long long offset) { return warpwise::read_vector<VECTOR, SHIFTED>(x, offset, total); };
   const int channel = blockIdx.y;
-  warpwise::VectorBatches<VECTOR, kBatch, Vector> batches(channel, blockIdx.x, gridDim.x, n, channels, inner);
+  warpwise::VectorBatches<VECTOR, SHIFTED, kBatch, Vector> batches(channel, blockIdx.x, gridDim.x, n, channels, inner);
   warpwise::wait_for_previous_kernel();
   batches.load(read);
   const float origin = n > 0 ? warpwise::to_float(x[static_cast<long long>(channel) * inner]) : 0.0f;
@@ -61,12 +63,12 @@ __global__ void __launch_bounds__(kThreads) normalise(const T* x, const float* p
   const float shift = bias ? warpwise::to_float(bias[channel]) : 0.0f;
   const float scale = rsqrtf(v + eps) * (weight ? warpwise::to_float(weight[channel]) : 1.0f);
   while (batches.more()) {
-    batches.use([&](long long offset, Vector values) {
+    batches.use([&](long long offset, warpwise::Inside inside, Vector values) {
 #pragma unroll
       for (int e = 0; e < VECTOR; ++e)
         values.at[e] = warpwise::from_float<T>((warpwise::to_float(values.at[e]) - m) * scale + shift);
-      *warpwise::packs<sizeof(T) * VECTOR>(y + offset) = values;
+      warpwise::store_vector<VECTOR, SHIFTED>(y, offset, inside, values);
     });
-    batches.load(read);
+    if (batches.more()) batches.load(read);
   }
 }

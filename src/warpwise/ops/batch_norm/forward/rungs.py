@@ -13,7 +13,17 @@ from warpwise.operation import Rung, make_rung
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.batch_norm import _launch
-from warpwise.ops.batch_norm._launch import THREADS, flat, in_rows, is_row_long, limits, parts, sizes, vector
+from warpwise.ops.batch_norm._launch import (
+    THREADS,
+    flat,
+    image_vectors,
+    in_rows,
+    is_row_long,
+    limits,
+    parts,
+    sizes,
+    vector,
+)
 from warpwise.ops.batch_norm.spec import DTYPES, Optional, Three
 
 HERE = Path(__file__).parent
@@ -75,10 +85,10 @@ def channels_last(outputs: Three, input: torch.Tensor, weight: Optional, bias: O
 
 def whole_channel(outputs: Three, input: torch.Tensor, weight: Optional, bias: Optional, eps: float) -> None:
     output, mean, var = outputs
-    width = vector(sizes(input)[2], input, output)
-    threads = _launch.threads_of_channel(input, width)
+    vectors = image_vectors(input, output, shift_halves=True)
     types = f"{cuda.ctype(input.dtype)}, {_launch.parameter_type(input, weight, bias)}"
-    kernel = WHOLE_CHANNEL[f"normalise_channel<{types}, {width}, {threads}>"][input.shape[1], threads]
+    threads = vectors.threads
+    kernel = WHOLE_CHANNEL[f"normalise_channel<{types}, {vectors.template}, {threads}>"][input.shape[1], threads]
     out = cuda.out(output) if input.numel() else None
     kernel(input, weight, bias, out, cuda.out(mean), cuda.out(var), *sizes(input), eps)
 
@@ -97,12 +107,12 @@ def partial_sums(outputs: Three, input: torch.Tensor, weight: Optional, bias: Op
 
 def channel_parts(outputs: Three, input: torch.Tensor, weight: Optional, bias: Optional, eps: float) -> None:
     output, mean, var = outputs
-    channels, split, width = input.shape[1], parts(input), vector(sizes(input)[2], input, output)
+    channels, split, vectors = input.shape[1], parts(input), image_vectors(input, output).template
     type, parameters = cuda.ctype(input.dtype), _launch.parameter_type(input, weight, bias)
     partials, grid = mean.new_empty((channels, split, 2)), ((split, channels), THREADS)
-    CHANNEL_PARTS[f"batch_sums<{type}, {width}>"][grid](input, cuda.out(partials), *sizes(input))
+    CHANNEL_PARTS[f"batch_sums<{type}, {vectors}>"][grid](input, cuda.out(partials), *sizes(input))
     outs = (cuda.out(mean), cuda.out(var), cuda.out(output) if input.numel() else None)
-    kernel = CHANNEL_PARTS[f"normalise<{type}, {parameters}, {width}>"][grid]
+    kernel = CHANNEL_PARTS[f"normalise<{type}, {parameters}, {vectors}>"][grid]
     kernel(input, partials, split, weight, bias, *outs, *sizes(input), eps)
 
 

@@ -35,10 +35,11 @@ struct GradOutput {
 template <int CHANNELS, int FILTERS, int EACH, bool PAIRS>
 __global__ void __launch_bounds__(warpwise::kConvThreads, 2) conv2d_gradients(
     const float* dy, const float* x, const float* f, float* dx, float* partials, float* biases, int n, int c, int h,
-    int w, int k, int weight_blocks, int share, int weight_rows, int weight_strips, int input_rows, int input_strips) {
+    int w, int k, int weight_blocks, int share, int weight_rows, int weight_strips, int input_rows, int input_strips,
+    int input_splits, int input_share) {
   extern __shared__ __align__(16) float shared[];
   const GradOutput<PAIRS> source{dy, h, w};
   warpwise::conv3x3_gradients<CHANNELS, FILTERS, EACH, true>(shared, source, x, f, dx, partials, biases, n, c, h, w, k,
                                                              weight_blocks, share, weight_rows, weight_strips,
-                                                             input_rows, input_strips);
+                                                             input_rows, input_strips, input_splits, input_share);
 }

@@ -10,7 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._c import function
-from warpwise.ops._conv3x3 import add_parts, each, flags, groups, output_tile, weights
+from warpwise.ops._conv3x3 import add_parts, add_splits, flags, inputs, weights
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv2d import _launch
 from warpwise.ops.conv2d._launch import MOST_GRID, geometry, template, tile
@@ -96,20 +96,21 @@ def direct_tiles(
     if not grad_output.numel():
         implicit_gemm(outputs, grad_output, input, weight, *rest)
         return
-    four, channels = groups(c), each(c)
-    plan, tile = weights(n, c, h, w, k, sm_count(input)), output_tile(c, h, w, channels)
-    inputs = n * tile.bands * tile.sides * cdiv(c, four * channels) if dx is not None else 0
+    plan, given = weights(n, c, h, w, k, sm_count(input)), inputs(n, c, h, w, k, sm_count(input))
+    tile, blocks = given.tile, given.blocks if dx is not None else 0
+    split = input.new_empty((given.splits, *input.shape)) if dx is not None and given.splits > 1 else None
     summed = plan.blocks if dw is not None or db is not None else 0
     partials = input.new_empty((plan.parts, weight.numel())) if summed else None
     biases = input.new_empty((plan.parts, k)) if db is not None else None
-    shared = max(plan.tile.shared if summed else 0, tile.shared if inputs else 0)
+    shared = max(plan.tile.shared if summed else 0, tile.shared if blocks else 0)
     pairs = flags(w % 2 == 0 and grad_output.data_ptr() % 8 == 0)
-    if summed + inputs:
-        kernel = DIRECT[f"conv2d_gradients<{plan.channels}, {plan.filters}, {channels}, {pairs}>"]
-        tiles = (plan.share, plan.tile.rows, plan.tile.strips, tile.rows, tile.strips)
-        kernel[summed + inputs, THREADS, shared](
-            *(grad_output, input, weight, *map(_out, (dx, partials, biases))), *(n, c, h, w, k, summed, *tiles)
-        )
+    if summed + blocks:
+        kernel = DIRECT[f"conv2d_gradients<{plan.channels}, {plan.filters}, {given.each}, {pairs}>"]
+        tiles = (plan.share, plan.tile.rows, plan.tile.strips, tile.rows, tile.strips, given.splits, given.share)
+        outs = map(_out, (dx if split is None else split, partials, biases))
+        kernel[summed + blocks, THREADS, shared](grad_output, input, weight, *outs, n, c, h, w, k, summed, *tiles)
+    if dx is not None and split is not None:
+        add_splits(DIRECT, split, dx)
     for parts, sums in ((partials, dw), (biases, db)):
         if parts is not None and sums is not None:
             add_parts(DIRECT, parts, sums)

@@ -104,12 +104,13 @@ __global__ void __launch_bounds__(kThreads, CHANNELS == 1 && !INPUT ? 4 : 2) gra
     const float* y, const float* dy, const float* dmean, const float* dvar, const float* dconv, const float* mean,
     const float* var, const float* gamma, const float* beta, const float* sums, int parts, const float* x,
     const float* f, float* dx, float* dgamma, float* dbeta, float* partials, int n, int c, int h, int w, int k,
-    float eps, int weight_blocks, int share, int weight_rows, int weight_strips, int input_rows, int input_strips) {
+    float eps, int weight_blocks, int share, int weight_rows, int weight_strips, int input_rows, int input_strips,
+    int input_splits, int input_share) {
   warpwise::wait_for_previous_kernel();
   extern __shared__ __align__(16) float shared[];
   const auto source = grad_convolved<PAIRS, ADDED>(y, dy, dmean, dvar, dconv, mean, var, gamma, beta, sums, parts,
                                                    dgamma, dbeta, n, h, w, k, eps);
   warpwise::conv3x3_gradients<CHANNELS, FILTERS, EACH, INPUT>(shared, source, x, f, dx, partials, nullptr, n, c, h, w,
                                                               k, weight_blocks, share, weight_rows, weight_strips,
-                                                              input_rows, input_strips);
+                                                              input_rows, input_strips, input_splits, input_share);
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.gemm.limits import requires_hopper
 from warpwise.operation import cdiv, make_rung, sm_count
-from warpwise.ops._conv3x3 import add_parts, each, flags, groups, output_tile, row_limits, weights
+from warpwise.ops._conv3x3 import add_parts, add_splits, flags, inputs, row_limits, weights
 from warpwise.ops._conv3x3_mma import FEW_BATCH_PIXELS, PLANES, band, fills_tiles, mma_limits
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv2d.op import CONV2D_BACKWARD
@@ -145,18 +146,22 @@ def direct_tiles(outputs: Any, *args: Any, average: Average | None = None) -> No
     n, k, h, w = y.shape
     c = x.shape[1]
     sums = _channel_parts(y, *args, average=average)
-    four, channels = groups(c), each(c)
-    plan, tile = weights(n, c, h, w, k, sm_count(y)), output_tile(c, h, w, channels)
+    plan, given = weights(n, c, h, w, k, sm_count(y)), inputs(n, c, h, w, k, sm_count(y))
+    tile, blocks = given.tile, given.blocks if dx is not None else 0
     partials = y.new_empty((plan.parts, dw.numel()))
-    inputs = n * tile.bands * tile.sides * cdiv(c, four * channels) if dx is not None else 0
-    shared = max(plan.tile.shared, tile.shared if inputs else 0)
+    split = x.new_empty((given.splits, *x.shape)) if dx is not None and given.splits > 1 else None
+    shared = max(plan.tile.shared, tile.shared if blocks else 0)
     switches = flags(dx is not None, _pairs(y, dconv), dconv is not None)
-    gradients = DIRECT[f"gradients<{plan.channels}, {plan.filters}, {channels}, {switches}>"]
-    gradients[plan.blocks + inputs, THREADS, shared](
+    gradients = DIRECT[f"gradients<{plan.channels}, {plan.filters}, {given.each}, {switches}>"]
+    to = dx if split is None else split
+    gradients[plan.blocks + blocks, THREADS, shared](
         *(y, dy, dmean, dvar, dconv, mean, var, gamma, beta, sums, sums.shape[1], x, weight),
-        *(None if dx is None else cuda.out(dx), cuda.out(dgamma), cuda.out(dbeta), cuda.out(partials)),
+        *(None if to is None else cuda.out(to), cuda.out(dgamma), cuda.out(dbeta), cuda.out(partials)),
         *(n, c, h, w, k, eps, plan.blocks, plan.share, plan.tile.rows, plan.tile.strips, tile.rows, tile.strips),
+        *(given.splits, given.share),
     )
+    if dx is not None and split is not None:
+        add_splits(DIRECT, split, dx)
     add_parts(DIRECT, partials, dw)
 
 
@@ -258,6 +263,26 @@ RUNGS = (
 )  # fmt: skip
 
 
+@functools.lru_cache(maxsize=1024)
+def is_serial(n: int, channels: int, h: int, w: int, filters: int, sms: int) -> bool:
+    """True if the block's backward by separate operations, with the gradient of the input, is predicted to be faster.
+
+    With few images each block of k06 takes the chunks of 32 filters of its band one after another, 0.09 µs for a pixel
+    and chunk. Separate operations take 25 µs and 110 µs for a GFLOP of a gradient. Fitted to times of an H200.
+    """
+    bands, chunks = band(h, w), cdiv(filters, k06_tensor_cores.FILTERS)
+    cores = channels > PLANES and fills_tiles(channels, filters, most=forward.MOST_PADDING)  # else k03
+    if not cores or chunks == 1 or _takes_stored(n, channels, bands.bands, sms):
+        return False
+    gflop = 2e-9 * n * channels * h * w * filters * 9
+    return 15 + 0.09 * chunks * bands.rows * w > 25 + 110 * gflop
+
+
+def _takes_stored(n: int, channels: int, bands: int, sms: int) -> bool:
+    """True for more bands of images than SMs, for which k07 is faster than k06."""
+    return n * bands * cdiv(channels, PLANES) > sms
+
+
 def default(*args: Any) -> str | None:
     """PyTorch for more than ``forward.MOST_CHANNELS`` channels, else the first of these that takes the arguments.
 
@@ -275,6 +300,6 @@ def default(*args: Any) -> str | None:
             if n > sms and requires_hopper(args[4]) is None:
                 names.insert(1, "k09_bf16x3")
     elif channels > PLANES and fills_tiles(channels, filters, most=forward.MOST_PADDING):
-        few = n * bands * cdiv(channels, PLANES) <= sms
-        names.insert(1, "k06_tensor_cores" if few else "k07_stored_gradient")
+        stored = _takes_stored(n, channels, bands, sms)
+        names.insert(1, "k07_stored_gradient" if stored else "k06_tensor_cores")
     return first_taking(RUNGS, args, *names) if channels <= forward.MOST_CHANNELS else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -227,6 +228,30 @@ RUNGS = (
 )  # fmt: skip
 
 
+def _cores(channels: int, filters: int) -> bool:
+    """True if the filters fill the tiles of tensor cores, of which more channels bear more padding."""
+    return fills_tiles(channels, filters) if channels <= PLANES else fills_tiles(channels, filters, most=MOST_PADDING)
+
+
+@functools.lru_cache(maxsize=1024)
+def is_idle(n: int, channels: int, h: int, w: int, filters: int, sms: int) -> bool:
+    """True if separate operations are predicted to compute the forward alone in less than 0.77 of the time of k04.
+
+    In small images most threads of k04 are idle. A wave of its blocks, two per SM, takes 2.5 µs for a chunk of 8 or 16
+    channels, and 2.5 to 7 µs for 16 channels by the pixels of a tile; the other launches take 8 µs. Separate operations
+    take 12 µs and 170 µs for a GFLOP. Fitted to times of an H200.
+    """
+    if channels == 1 or _cores(channels, filters):
+        return False
+    planes, four = each(filters), groups(filters)
+    tile = output_tile(filters, h, w, planes)
+    waves = cdiv(n * tile.bands * tile.sides * cdiv(filters, planes * four), 2 * sms)
+    pixels = min(tile.rows, h) * min(4 * tile.strips, w)
+    block_us = 2.5 * cdiv(channels, 8 if four == 1 else 16) + channels / 16 * (2.5 + 0.02 * pixels)
+    gflop = 2e-9 * n * channels * h * w * filters * 9
+    return 8 + waves * block_us > 1.3 * (12 + 170 * gflop)
+
+
 def default(*args: Any) -> str | None:
     """k05 for one input channel (or k03 if k05 does not take the images), PyTorch for more than MOST_CHANNELS.
 
@@ -237,10 +262,10 @@ def default(*args: Any) -> str | None:
     n, channels, h, w = input.shape
     if channels == 1:
         names: tuple[str, ...] = ("k05_input_moments", "k03_fused")
-    elif channels <= PLANES and fills_tiles(channels, weight.shape[0]):
+    elif channels <= PLANES and _cores(channels, weight.shape[0]):
         many = ("k06_tensor_cores",) if n * h * w > FEW_BATCH_PIXELS else ()
         names = ("k07_warpgroups", *many, "k04_direct_tiles")
-    elif channels > PLANES and fills_tiles(channels, weight.shape[0], most=MOST_PADDING):
+    elif _cores(channels, weight.shape[0]):
         names = ("k07_warpgroups", "k04_direct_tiles")
     else:
         names = ("k04_direct_tiles",)

@@ -39,45 +39,103 @@ __device__ inline void for_each_vector(int channel, int part, int parts, int n, 
   }
 }
 
-// The same vectors in batches of BATCH, whose loads are in flight together: load(), visit() or use(), as long as
-// `more()`.
-template <int VECTOR, int BATCH, class Loaded, int THREADS = kChannelThreads>
+// The elements of a vector that belong to the channel: those from `from` up to `to`.
+struct Inside {
+  int from, to;
+  __device__ bool operator()(int e) const { return e >= from && e < to; }
+};
+
+// The VECTOR elements of x: (total) from `offset` on. SHIFTED: those past the end are 0.
+template <int VECTOR, bool SHIFTED, class T>
+__device__ inline Elements<T, VECTOR> read_vector(const T* x, long long offset, long long total) {
+  if (!SHIFTED || offset + VECTOR <= total) return *packs<sizeof(T) * VECTOR>(x + offset);
+  Elements<T, VECTOR> values = {};
+#pragma unroll
+  for (int e = 0; e < VECTOR; ++e) {
+    if (offset + e < total) values.at[e] = x[offset + e];
+  }
+  return values;
+}
+
+template <int VECTOR, bool SHIFTED, class T>
+__device__ inline void store_vector(T* y, long long offset, Inside inside, const Elements<T, VECTOR>& values) {
+  if (!SHIFTED || (inside.from <= 0 && inside.to >= VECTOR)) {
+    *packs<sizeof(T) * VECTOR>(y + offset) = values;
+    return;
+  }
+#pragma unroll
+  for (int e = 0; e < VECTOR; ++e) {
+    if (inside(e)) y[offset + e] = values.at[e];
+  }
+}
+
+// The same vectors in batches of BATCH, whose loads are in flight together: load(), then visit() and next(), or use(),
+// as long as `more()`. Positions advance by additions: a division for each vector would be up to 40 % of the
+// instructions. SHIFTED: inner is no multiple of VECTOR, and offsets are; the first and the last vectors of an image
+// have elements of other channels, which `inside` leaves out.
+template <int VECTOR, bool SHIFTED, int BATCH, class Loaded, int THREADS = kChannelThreads>
 struct VectorBatches {
-  int first, step, count, width, channels, inner, channel;
+  int first, count, step;  // the first vector of the batch, those of the channel, and from one of a thread to the next
+  int column, width;       // of the next vector to load, and vectors of an image
+  int column_step, inner;  // step modulo width, and elements of an image
+  long long start, image_step,
+      stride;  // offsets of the image of the next vector; from it to a step later, and to the next
   long long offsets[BATCH];
+  int begins[BATCH];  // elements from each vector to the image, if SHIFTED
   Loaded loaded[BATCH];
 
-  __device__ VectorBatches(int channel_, int part, int parts, int n, int channels_, int inner_)
-      : channels(channels_), inner(inner_), channel(channel_) {
-    width = inner / VECTOR;
-    count = n * width;
+  __device__ VectorBatches(int channel, int part, int parts, int n, int channels, int inner_) : inner(inner_) {
+    width = max(1, SHIFTED ? (inner + 2 * VECTOR - 2) / VECTOR : inner / VECTOR);
+    count = inner > 0 ? n * width : 0;
     step = parts * THREADS;
-    first = part * THREADS + threadIdx.x;
+    stride = static_cast<long long>(channels) * inner;
+    const int images = step / width;
+    column_step = step - images * width;
+    image_step = images * stride;
+    begin(part * THREADS + threadIdx.x, channel);
+  }
+  // The next vector to load is `vector`.
+  __device__ void begin(int vector, int channel) {
+    const int image = vector / width;
+    first = vector;
+    column = vector - image * width;
+    start = image * stride + static_cast<long long>(channel) * inner;
   }
   __device__ bool more() const { return first < count; }
   template <class Load>
   __device__ void load(Load load) {
 #pragma unroll
     for (int b = 0; b < BATCH; ++b) {
-      const int v = first + b * step, image = v / width;
-      offsets[b] = (static_cast<long long>(image) * channels + channel) * inner +
-                   static_cast<long long>(v - image * width) * VECTOR;
-      if (v < count) loaded[b] = load(offsets[b]);
+      if constexpr (SHIFTED) {
+        begins[b] = static_cast<int>(start & (VECTOR - 1)) - column * VECTOR;
+        offsets[b] = start - begins[b];
+      } else {
+        offsets[b] = start + column * VECTOR;
+      }
+      if (first + b * step < count) loaded[b] = load(offsets[b]);
+      start += image_step;
+      column += column_step;
+      if (column >= width) {
+        column -= width;
+        start += stride;
+      }
     }
   }
-  // use(offset, loaded) for each vector of the batch.
+  // use(offset, inside, loaded) for each vector of the batch.
   template <class Use>
   __device__ void visit(Use use) {
 #pragma unroll
     for (int b = 0; b < BATCH; ++b) {
-      if (first + b * step < count) use(offsets[b], loaded[b]);
+      const Inside inside = SHIFTED ? Inside{begins[b], begins[b] + inner} : Inside{0, VECTOR};
+      if (first + b * step < count) use(offsets[b], inside, loaded[b]);
     }
   }
-  // The same; then the next batch is the current one.
+  // The next batch is the current one.
+  __device__ void next() { first += BATCH * step; }
   template <class Use>
   __device__ void use(Use use) {
     visit(use);
-    first += BATCH * step;
+    next();
   }
 };
 

@@ -9,16 +9,16 @@ namespace warpwise {
 
 constexpr int kRowThreads = 512;  // most threads of a block
 
-// A thread takes VECTOR adjacent channels; `across` threads (a power of two up to 32) are adjacent in a row, and a
-// block reads blockDim.x / across rows at once. Grid: (parts, tiles of across * VECTOR channels).
+// A thread takes VECTOR adjacent channels; `across` threads, up to 32, are adjacent in a row, and a block reads
+// blockDim.x / across rows at once. Grid: (parts, tiles of across * VECTOR channels).
 template <int VECTOR>
 struct Columns {
   int across, channel;  // the first of this thread's channels
-  bool valid;           // false past the last channel
+  bool valid;           // false past the last channel, and in threads left over where `across` is no power of two
 
   __device__ static Columns of(int across, int channels) {
-    const int channel = (blockIdx.y * across + threadIdx.x % across) * VECTOR;
-    return {across, channel, channel < channels};
+    const int group = threadIdx.x / across, channel = (blockIdx.y * across + threadIdx.x - group * across) * VECTOR;
+    return {across, channel, channel < channels && group < blockDim.x / across};
   }
 
   // Calls use(offset, load(offset)) for each row of this thread; offset in elements. The loads of kBatch rows are in
@@ -84,32 +84,57 @@ struct RowBatches {
 };
 
 // Two sums over the rows of a block. Thread t < across * VECTOR gets those of channel blockIdx.y * across * VECTOR + t.
+// The rows of a warp are added by shuffles if `across` is a power of two, else in shared memory.
 template <int VECTOR>
 __device__ inline void block_column_sums(float (&first)[VECTOR], float (&second)[VECTOR], const Columns<VECTOR>& own,
                                          float& total, float& other) {
-  constexpr int kWarps = kRowThreads / kWarp;
-  __shared__ float sums[2][kWarps][kWarp * VECTOR];
-  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, lanes = own.across * VECTOR;
+  __shared__ float sums[2][kRowThreads * VECTOR];  // (row groups, lanes)
+  const int thread = threadIdx.x, lane = thread % kWarp, lanes = own.across * VECTOR;
+  const bool shuffled = (own.across & (own.across - 1)) == 0;
+  int groups = blockDim.x / own.across;
+  if (shuffled) {
+    groups = blockDim.x / kWarp;
 #pragma unroll
-  for (int e = 0; e < VECTOR; ++e) {
-    for (int distance = own.across; distance < kWarp; distance *= 2) {
-      first[e] += __shfl_xor_sync(kFullMask, first[e], distance);
-      second[e] += __shfl_xor_sync(kFullMask, second[e], distance);
+    for (int e = 0; e < VECTOR; ++e) {
+      for (int distance = own.across; distance < kWarp; distance *= 2) {
+        first[e] += __shfl_xor_sync(kFullMask, first[e], distance);
+        second[e] += __shfl_xor_sync(kFullMask, second[e], distance);
+      }
     }
-    if (lane < own.across) {
-      sums[0][warp][lane * VECTOR + e] = first[e];
-      sums[1][warp][lane * VECTOR + e] = second[e];
+  }
+  const int column = shuffled ? lane : thread % own.across, group = thread / (shuffled ? kWarp : own.across);
+  if (column < own.across && group < groups) {
+#pragma unroll
+    for (int e = 0; e < VECTOR; ++e) {
+      sums[0][group * lanes + column * VECTOR + e] = first[e];
+      sums[1][group * lanes + column * VECTOR + e] = second[e];
     }
   }
   __syncthreads();
+  if (!shuffled) {  // up to 256 groups: each group of `lanes` threads adds some
+    const int adders = blockDim.x / lanes, adder = thread / lanes, at = thread - adder * lanes;
+    float part = 0.0f, other_part = 0.0f;
+    if (adder < adders) {
+#pragma unroll 4
+      for (int from = adder; from < groups; from += adders) {
+        part += sums[0][from * lanes + at];
+        other_part += sums[1][from * lanes + at];
+      }
+    }
+    __syncthreads();
+    if (adder < adders) {
+      sums[0][thread] = part;
+      sums[1][thread] = other_part;
+    }
+    __syncthreads();
+    groups = min(adders, groups);
+  }
   total = other = 0.0f;
-  const int thread = threadIdx.x;
   if (thread < lanes) {
-    const int warps = blockDim.x / kWarp;
 #pragma unroll 8
-    for (int w = 0; w < warps; ++w) {
-      total += sums[0][w][thread];
-      other += sums[1][w][thread];
+    for (int from = 0; from < groups; ++from) {
+      total += sums[0][from * lanes + thread];
+      other += sums[1][from * lanes + thread];
     }
   }
 }
@@ -119,9 +144,9 @@ __device__ inline void add_column_parts(const float* partials, int parts, int la
                                         float& other) {
   __shared__ float scratch[2][kRowThreads];
   const int thread = threadIdx.x, groups = blockDim.x / lanes, group = thread / lanes;
-  const int channel = blockIdx.y * lanes + thread % lanes;
+  const int channel = blockIdx.y * lanes + thread - group * lanes;
   total = other = 0.0f;
-  if (channel < channels) {
+  if (channel < channels && group < groups) {
 #pragma unroll 8
     for (int part = group; part < parts; part += groups) {
       const Pack<float, 8> pair = *packs<8>(partials + 2 * (static_cast<long long>(part) * channels + channel));

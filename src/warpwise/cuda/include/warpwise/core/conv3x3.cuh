@@ -283,21 +283,25 @@ __device__ inline void conv3x3_sums(float* shared, const ConvTile<GROUPS, EACH>&
   }
 }
 
-// Computes a tile of dx: (n, c, h, w) = d convolved with f: (k, c, 3, 3) transposed. `shared` holds kChunk planes and
+// Computes a tile of dx: (n, c, h, w) = d convolved with f: (k, c, 3, 3) transposed, or of a part of dx: (splits, n, c,
+// h, w), the sum over `share` filters. `block` enumerates splits (fastest) and tiles. `shared` holds kChunk planes and
 // their filters, then their Channels.
 template <int GROUPS, int EACH, class Source>
 __device__ inline void conv3x3_grad_input(float* shared, const Source& source, const float* f, float* dx, int block,
-                                          int c, int h, int w, int k, int rows, int strips) {
+                                          int n, int c, int h, int w, int k, int rows, int strips, int splits,
+                                          int share) {
   using Tile = ConvTile<GROUPS, EACH>;
+  const int split = conv_digit(block, splits), last = min(k, (split + 1) * share);
   const Tile tile(block, c, h, w, rows, strips);
+  dx += static_cast<long long>(split) * n * c * h * w;
   float* const weights = shared + Tile::kChunk * tile.plane;
   auto* const channels = reinterpret_cast<typename Source::Channel*>(weights + Tile::kChunk * 9 * Tile::kPitch);
   const int r0 = max(tile.top / 2 - 1, 0), r1 = min((tile.top + rows) / 2 + 1, (h + 1) / 2);
   const int c0 = max(tile.left / 2 - 1, 0), c1 = min(tile.left / 2 + 2 * strips + 1, (w + 1) / 2);
   conv_zero(shared, min(Tile::kChunk, k) * tile.plane);
   float sums[EACH][4] = {};
-  for (int start = 0; start < k; start += Tile::kChunk) {
-    const int count = min(Tile::kChunk, k - start);
+  for (int start = split * share; start < last; start += Tile::kChunk) {
+    const int count = min(Tile::kChunk, last - start);
     __syncthreads();  // the reads of the previous chunk are complete
     source.prepare(channels, start, count, false);
     for (int filter = threadIdx.x / kWarp; filter < count; filter += kConvThreads / kWarp) {

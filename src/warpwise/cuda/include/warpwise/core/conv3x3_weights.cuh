@@ -230,16 +230,17 @@ __global__ void __launch_bounds__(kPartThreads) conv_add_parts(const float* part
 
 // Both gradients in one launch. CHANNELS: 1 or 4 if the input has at most that many channels, else 16. A thread
 // computes FILTERS filters of dw, or EACH channels of dx. The first `weight_blocks` blocks compute parts of dw, and of
-// db if `biases` is not null, from `share` bands of weight_rows rows each; the others, if INPUT, tiles of dx.
+// db if `biases` is not null, from `share` bands of weight_rows rows each; the others, if INPUT, tiles of dx, or of its
+// parts for input_splits > 1, of input_share filters each.
 template <int CHANNELS, int FILTERS, int EACH, bool INPUT, class Source>
 __device__ inline void conv3x3_gradients(float* shared, const Source& source, const float* x, const float* f, float* dx,
                                          float* partials, float* biases, int n, int c, int h, int w, int k,
                                          int weight_blocks, int share, int weight_rows, int weight_strips,
-                                         int input_rows, int input_strips) {
+                                         int input_rows, int input_strips, int input_splits, int input_share) {
   const int block = blockIdx.x;
   if (INPUT && block >= weight_blocks) {
-    conv3x3_grad_input<CHANNELS == 16 ? 4 : 1, EACH>(shared, source, f, dx, block - weight_blocks, c, h, w, k,
-                                                     input_rows, input_strips);
+    conv3x3_grad_input<CHANNELS == 16 ? 4 : 1, EACH>(shared, source, f, dx, block - weight_blocks, n, c, h, w, k,
+                                                     input_rows, input_strips, input_splits, input_share);
   } else if constexpr (CHANNELS == 16) {
     conv3x3_grad_weight<FILTERS>(shared, source, x, partials, biases, block, share, n, c, h, w, k, weight_rows,
                                  weight_strips);
