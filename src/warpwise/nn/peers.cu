@@ -1,26 +1,26 @@
-// The average of a small tensor over the GPUs of a host, through memory that each of them can write.
+// The sum or average of a small tensor over the GPUs of a host, through memory that each of them can write.
 //
 // NCCL's all-reduce of a few hundred bytes takes longer than the kernels around it. Here a process stores its elements
-// to an inbox in the memory of each other GPU, and reads its own inbox. A packet of 8 bytes has 4 bytes of data and the
-// number of the exchange, so that no fence and no barrier are needed: one store arrives as a whole.
+// to an inbox in the memory of each other GPU, and reads its own inbox.
 
+#include <warpwise/core/packets.cuh>
 #include <warpwise/core/previous_kernel.cuh>
 
-constexpr int kThreads = 512;          // a block has an element per thread
-constexpr int kWords = 2 * kThreads;   // packets of a block, for elements of up to 8 bytes
-constexpr unsigned kPolls = 1u << 30;  // several minutes, after which the kernel fails
+constexpr int kThreads = 512;         // a block has an element per thread
+constexpr int kWords = 2 * kThreads;  // packets of a block, for elements of up to 8 bytes
 
-// values: (count), replaced by the averages over `processes` processes, of which this one is `rank`. inbox0 and so on:
-// (2, processes, gridDim.x or more, kWords) packets of each process, `pitch` for a sender; null past the last process.
-// exchanges: (gridDim.x), the number of earlier exchanges of each block, which alternate between two halves of the
-// inbox: a process that writes to a half has received the packets that the others sent after they had read it.
+// values: (count), replaced by the sums over `processes` processes, of which this one is `rank`, over `divisor`. inbox0
+// and so on: (2, processes, gridDim.x or more, kWords) packets of each process, `pitch` for a sender; null past the
+// last process. exchanges: (gridDim.x), the number of earlier exchanges of each block, which alternate between two
+// halves of the inbox: a process that writes to a half has received the packets that the others sent after they had
+// read it.
 template <class T>
-__global__ void __launch_bounds__(kThreads) average_over_peers(T* values, unsigned long long* inbox0,
-                                                               unsigned long long* inbox1, unsigned long long* inbox2,
-                                                               unsigned long long* inbox3, unsigned long long* inbox4,
-                                                               unsigned long long* inbox5, unsigned long long* inbox6,
-                                                               unsigned long long* inbox7, unsigned* exchanges,
-                                                               int count, int rank, int processes, int pitch) {
+__global__ void __launch_bounds__(kThreads) sum_over_peers(T* values, unsigned long long* inbox0,
+                                                           unsigned long long* inbox1, unsigned long long* inbox2,
+                                                           unsigned long long* inbox3, unsigned long long* inbox4,
+                                                           unsigned long long* inbox5, unsigned long long* inbox6,
+                                                           unsigned long long* inbox7, unsigned* exchanges, int count,
+                                                           int rank, int processes, int pitch, int divisor) {
   constexpr int kParts = sizeof(T) / 4, kProcesses = 8;
   union Parts {
     T value;
@@ -39,26 +39,21 @@ __global__ void __launch_bounds__(kThreads) average_over_peers(T* values, unsign
     for (int peer = 0; peer < kProcesses; ++peer) {
       if (peer == rank) inbox = inboxes[peer] + half;
       if (peer == rank || peer >= processes) continue;
-      auto* const to = static_cast<volatile unsigned long long*>(inboxes[peer]) + half + rank * pitch;
+      unsigned long long* const to = inboxes[peer] + half + rank * pitch;
 #pragma unroll
-      for (int p = 0; p < kParts; ++p) to[p * kThreads] = static_cast<unsigned long long>(number) << 32 | own.at[p];
+      for (int p = 0; p < kParts; ++p) warpwise::send_packet(to + p * kThreads, number, own.at[p]);
     }
     T sum = 0;
-    for (int peer = 0; peer < processes; ++peer) {  // in one order, so that the averages are equal on all GPUs
+    for (int peer = 0; peer < processes; ++peer) {  // in one order, so that the sums are equal on all GPUs
       Parts received = own;
 #pragma unroll
       for (int p = 0; p < kParts; ++p) {
         if (peer == rank) continue;
-        const auto* const from = static_cast<const volatile unsigned long long*>(inbox) + peer * pitch + p * kThreads;
-        unsigned long long packet = *from;
-        for (unsigned polls = 0; packet >> 32 != number; packet = *from) {
-          if (++polls == kPolls) __trap();
-        }
-        received.at[p] = static_cast<unsigned>(packet);
+        received.at[p] = warpwise::receive_packet(inbox + peer * pitch + p * kThreads, number);
       }
       sum += received.value;
     }
-    values[element] = sum / static_cast<T>(processes);
+    values[element] = sum / static_cast<T>(divisor);
   }
   __syncthreads();
   if (threadIdx.x == 0) exchanges[blockIdx.x] = number;

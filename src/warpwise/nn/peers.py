@@ -1,4 +1,4 @@
-"""Averages of small tensors over the GPUs of a host, in a captured step, without NCCL."""
+"""Sums and averages of small tensors over the GPUs of a host without NCCL, also in a captured step."""
 
 from __future__ import annotations
 
@@ -26,31 +26,42 @@ _open: list[Exchange] = []  # at most one; autograd calls a backward in a thread
 _capture = threading.Lock()
 
 
-class Exchange:
-    """Inboxes of the processes of ``group``, for each of the two streams of one captured step.
+class Shared:
+    """``size`` int64 in the memory of each process of ``group``, zero at first: ``parts``, one of each process, which
+    all of them can write. Every process creates it together with the others."""
 
-    Every process creates it together with the others, before the capture. The exchanges of a stream take place in one
+    def __init__(self, size: int, group: ProcessGroup, device: torch.device) -> None:
+        import torch.distributed._symmetric_memory as symmetric
+
+        self._memory = symmetric.empty(size, dtype=torch.int64, device=device)
+        self._memory.zero_()
+        self._handle = symmetric.rendezvous(self._memory, group.group_name)
+        self.parts = [self._handle.get_buffer(peer, (size,), torch.int64) for peer in range(group.size())]
+        torch.cuda.synchronize(device)
+        dist.barrier(group)  # no process writes to a part before it is zero
+
+
+class Exchange:
+    """Inboxes of the processes of ``group``, for each of two streams, such as those of one captured step.
+
+    Every process creates it together with the others, before a capture. The exchanges of a stream take place in one
     order, since a graph's replays do not overlap.
     """
 
     def __init__(self, group: ProcessGroup, device: torch.device) -> None:
-        import torch.distributed._symmetric_memory as symmetric
-
         self.group, self.rank, self.processes = group, group.rank(), group.size()
-        self._memory = symmetric.empty(2 * 2 * self.processes * PITCH, dtype=torch.int64, device=device)
-        self._memory.zero_()
-        self._handle = symmetric.rendezvous(self._memory, group.group_name)
-        buffers = [
-            self._handle.get_buffer(peer, self._memory.shape, torch.int64).view(2, -1) for peer in range(self.processes)
-        ]
+        self._shared = Shared(2 * 2 * self.processes * PITCH, group, device)
+        buffers = [part.view(2, -1) for part in self._shared.parts]
         self.inboxes = [[buffer[stream] for buffer in buffers] for stream in (0, 1)]
         self.exchanges = torch.zeros((2, cdiv(MOST, THREADS)), dtype=torch.int32, device=device)
         self._streams: list[int] = []
-        torch.cuda.synchronize(device)
-        dist.barrier(group)  # no process writes to an inbox before it is zero
 
     def average(self, tensor: torch.Tensor) -> bool:
         """Replace ``tensor`` by its average and return True, or return False if NCCL must compute it."""
+        return self.sum(tensor, self.processes)
+
+    def sum(self, tensor: torch.Tensor, divisor: int = 1) -> bool:
+        """Replace ``tensor`` by its sum over ``divisor`` and return True, or return False if NCCL must compute it."""
         stream = torch.cuda.current_stream().cuda_stream
         if stream not in self._streams and len(self._streams) < len(self.inboxes):
             self._streams.append(stream)
@@ -58,18 +69,23 @@ class Exchange:
         if not small or stream not in self._streams:
             return False
         at = self._streams.index(stream)
-        launch(tensor, self.inboxes[at], self.exchanges[at], self.rank)
+        launch(tensor, self.inboxes[at], self.exchanges[at], self.rank, divisor=divisor)
         return True
 
 
 def launch(
-    values: torch.Tensor, inboxes: list[torch.Tensor], exchanges: torch.Tensor, rank: int, pitch: int = PITCH
+    values: torch.Tensor,
+    inboxes: list[torch.Tensor],
+    exchanges: torch.Tensor,
+    rank: int,
+    pitch: int = PITCH,
+    divisor: int = 1,
 ) -> None:
     """The kernel; ``inboxes`` are those of all processes, int64."""
-    kernel = KERNELS[f"average_over_peers<{cuda.ctype(values.dtype)}>"]
+    kernel = KERNELS[f"sum_over_peers<{cuda.ctype(values.dtype)}>"]
     kernel[cdiv(values.numel(), THREADS), THREADS](
         *(values, *inboxes, *[None] * (MOST_PROCESSES - len(inboxes)), exchanges),
-        *(values.numel(), rank, len(inboxes), pitch),
+        *(values.numel(), rank, len(inboxes), pitch, divisor),
     )
 
 

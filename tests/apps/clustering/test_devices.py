@@ -82,6 +82,17 @@ def test_features_that_are_smoothed_in_parts_give_the_same_starts(monkeypatch: p
     assert np.array_equal(found.labels_, expected.labels_) and found.elbo_ == pytest.approx(expected.elbo_, rel=1e-6)
 
 
+@pytest.mark.parametrize("features", [2, 6])
+def test_starts_one_after_another_give_the_same_fit(features: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with many points. With more domains than features the best start runs again, so that one q is in memory."""
+    data = generators.layered(0.8, (20, 15), n_domains=3, n_features=features)
+    expected = fit(data, n_init=9)
+    monkeypatch.setattr(starts, "_ELEMENTS", 1)
+    found = fit(data, n_init=9)
+    assert adjusted_rand_score(found.labels_, expected.labels_) > 0.99  # two starts may find the same domains
+    assert found.elbo_ == pytest.approx(expected.elbo_, rel=1e-4)
+
+
 def test_smoothed_kmeans_starts_on_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with many points, and on a GPU: columns in parts, and distances of a block of points at a time."""
     expected = SmoothedKMeans(4, random_state=0).fit(LAYERS.X, shape=LAYERS.shape)

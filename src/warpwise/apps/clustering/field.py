@@ -15,6 +15,7 @@ from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.kmeans import most_probable
 from warpwise.apps.clustering.parallel import Alone, Chunk, Part
+from warpwise.apps.clustering.points import pseudo_likelihood, pseudo_likelihood_fits
 from warpwise.apps.clustering.smoothing import neighbour_sum as sum_over_neighbours
 from warpwise.ops import potts_bound, potts_em_step
 from warpwise.ops.potts_em_step.spec import derivatives, neighbour_sum, softmax
@@ -60,6 +61,11 @@ class MeanField:
         self.density = self.shift = q[:0]
         self._moments: tuple[torch.Tensor, torch.Tensor] | None = None
         self._near = self._derivatives = q[:0]
+
+    def drop_features(self) -> None:
+        """Free the arrays of features and scores, which only updates and bounds need."""
+        self.X, self.likelihood, self.independent = self.X.new_empty(0, self.X.shape[1]), None, None
+        self.density = self.shift = self._near = self.X
 
     def scores(self) -> torch.Tensor:
         """(N, R, K): log p(x_i | z_i = k) minus a term that does not depend on k, at the current parameters."""
@@ -216,13 +222,23 @@ class MeanField:
 
         sum_i log sum_k p(x_i | k) p(z_i = k | neighbours) needs no log Z, so that fits of different K can be compared.
         """
-        evidence = self.q.new_zeros(self.q.shape[1], dtype=torch.float64)
+        evidence = self.parallel.sum(self._evidence()) + self.temper * self._common()
+        n = self.parallel.n_points
+        return float(-2 * evidence[0] + parameters * torch.log(torch.tensor(float(n), dtype=torch.float64)))
+
+    def _evidence(self) -> torch.Tensor:
+        """(R,) float64: the sum over own points of the log-density of their features given their neighbours."""
+        restarts, k = self.q.shape[1:]
+        affine = self.mix is None and self.emission.linear and self.interaction is None
+        if self.q.is_cuda and restarts == 1 and affine and pseudo_likelihood_fits(k, self.X.shape[1]):
+            linear, constant = self.emission.coefficients()
+            given = (self.q[:, 0], self.X, (linear[0], constant[0]), self.graph, self.beta, self.external[:, 0])
+            return pseudo_likelihood(*given, self.temper, self.parallel.own)[None]
+        evidence = self.q.new_zeros(restarts, dtype=torch.float64)
         for _, scores, near, external in self._blocks():
             prior = torch.log_softmax(self.beta[:, None] * near + external, 2)
             evidence = evidence + torch.logsumexp(self.temper * scores + prior, 2).sum(0, dtype=torch.float64)
-        evidence = self.parallel.sum(evidence) + self.temper * self._common()
-        n = self.parallel.n_points
-        return float(-2 * evidence[0] + parameters * torch.log(torch.tensor(float(n), dtype=torch.float64)))
+        return evidence
 
     def _common(self) -> torch.Tensor:
         common = self.emission.common(self.X).double()

@@ -89,8 +89,8 @@ class Graph:
         return self.order, self.permuted(self.order)
 
     @functools.cached_property
-    def blocks(self) -> dict[tuple[int, int], Any]:
-        """The blocks of processes that fits have made; see ``ranks.py``."""
+    def blocks(self) -> dict[Any, Any]:
+        """The blocks of processes that fits have made, and the inboxes of their groups; see ``ranks.py``."""
         return {}
 
     @property

@@ -11,10 +11,13 @@ import torch
 from warpwise.apps.clustering.graph import Graph, from_sparse, symmetric
 from warpwise.apps.clustering.lattices import grid
 from warpwise.apps.clustering.parallel import Alone
+from warpwise.apps.clustering.points import launch_centred_rows, squares_of_columns, sums_of_products
 from warpwise.apps.clustering.smoothing import neighbour_sum
 from warpwise.apps.clustering.spatial_hash import check_coords, knn
 
 _BLOCK, _BLOCK_ON_GPU = 1 << 16, 1 << 17  # points that are converted to float64 at a time
+_ELEMENTS, _FEWEST = 1 << 21, 1 << 14  # of their features on a GPU; points of a block there that are launched at least
+_MOST_BLOCKS = 64  # on a GPU, so that the host launches faster than they run
 _SHORT = 64  # features of rows that a GPU gathers element by element
 _SPLITS = 256  # products that are added, on a GPU
 _CPU = torch.device("cpu")
@@ -73,12 +76,8 @@ def whitening(
     """
     parallel = Alone(len(X)) if parallel is None else parallel
     own, n, width = parallel.own, parallel.n_points, X.shape[1]
-    parts = [slice(begin, min(begin + _block(X), own)) for begin in range(0, own, _block(X))]
     mean = parallel.sum(X[:own].sum(0, dtype=torch.float64)) / n
-    squares = torch.zeros_like(mean)
-    dtype = X.dtype if X.is_cuda else torch.float64
-    for part in parts:
-        squares += (X[part].to(dtype) - mean.to(dtype)).square_().sum(0, dtype=torch.float64)
+    squares = _squares(X[:own], mean)
     low, high = torch.aminmax(X[:own], dim=0)
     largest = torch.maximum(-low, high).double()
     deviation, largest = (parallel.sum(squares) / n).sqrt(), parallel.largest(largest)
@@ -102,6 +101,17 @@ def whitening(
     return mean, unit[:, None] * vectors[:, kept] / values[kept].sqrt()
 
 
+def _squares(X: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
+    """(D,) float64: the sums of the squares of X - mean."""
+    if X.is_cuda and X.dtype == torch.float32:
+        return squares_of_columns(X.contiguous(), mean.float())
+    squares = torch.zeros_like(mean)
+    dtype = X.dtype if X.is_cuda else torch.float64
+    for part in X.split(_block(X)):
+        squares += (part.to(dtype) - mean.to(dtype)).square_().sum(0, dtype=torch.float64)
+    return squares
+
+
 def affine(
     X: torch.Tensor, mean: torch.Tensor, matrix: torch.Tensor, order: torch.Tensor | None = None
 ) -> torch.Tensor:
@@ -111,6 +121,18 @@ def affine(
     dtype = X.dtype if X.is_cuda else torch.float64
     mean, matrix = mean.to(dtype), matrix.to(dtype)
     result = torch.empty(len(X) if order is None else len(order), matrix.shape[-1], device=X.device)
+    if X.is_cuda and X.dtype == torch.float32:
+        X = X.contiguous()
+        if matrix.dim() == 1:
+            launch_centred_rows(X, order, mean, matrix, result)
+            return result
+        for part in result.split(_block(X)):
+            begin = part.storage_offset() // part.shape[1]
+            rows = X.new_empty(len(part), X.shape[1])
+            here = X[begin : begin + len(part)] if order is None else X
+            launch_centred_rows(here, None if order is None else order[begin : begin + len(part)], mean, None, rows)
+            torch.mm(rows, matrix, out=part)
+        return result
     for begin in range(0, len(result), _block(X)):
         part = slice(begin, begin + _block(X))
         rows = (X[part] if order is None else _rows(X, order[part])).to(dtype) - mean
@@ -120,7 +142,10 @@ def affine(
 
 def rows_of(X: Any, ids: torch.Tensor, device: torch.device) -> torch.Tensor:
     """X[ids] of a tensor or an array (N, D), on ``device``, as float32 or float64."""
-    if isinstance(X, torch.Tensor):
+    if isinstance(X, torch.Tensor) and X.is_cuda and X.device == device and X.dtype == torch.float32:
+        rows = X.new_empty(len(ids), X.shape[1])
+        launch_centred_rows(X.contiguous(), ids, None, None, rows)
+    elif isinstance(X, torch.Tensor):
         rows = _rows(X, ids.to(X.device)).to(device)
     else:
         rows = torch.from_numpy(np.ascontiguousarray(X[ids.cpu().numpy()])).to(device)
@@ -135,11 +160,16 @@ def _rows(X: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
 
 
 def _block(X: torch.Tensor) -> int:
-    return _BLOCK_ON_GPU if X.is_cuda else _BLOCK
+    """Points of a block. On a GPU its two copies in float64 take 32 MB, at most about X, or X / 16 if that is more."""
+    if not X.is_cuda:
+        return _BLOCK
+    return max(_FEWEST, min(_BLOCK_ON_GPU, _ELEMENTS // X.shape[1], len(X) // 4), len(X) // _MOST_BLOCKS)
 
 
 def sum_of_products(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
     """(D, E) float64: the sum over the points of the products of ``first`` (N, D) and ``second`` (N, E)."""
+    if first.is_cuda and first.dtype == second.dtype == torch.float32:
+        return sums_of_products(first, second)
     result = first.new_zeros(first.shape[1], second.shape[1], dtype=torch.float64)
     for begin in range(0, len(first), _block(first)):
         part = slice(begin, begin + _block(first))

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import torch
 
+from warpwise import cuda
 from warpwise.apps.clustering.graph import generator_on
+from warpwise.operation import cdiv, sm_count
 from warpwise.ops import kmeans_assign, kmeans_update
 
+KERNELS = cuda.load(Path(__file__).with_suffix(".cu"))
+_THREADS = 256  # kThreads
 _CHECKED_EVERY = 10  # iterations on a GPU, where the check for convergence synchronises
 _SAMPLE = 1 << 16  # points on which the starts of k-means run
 _BLOCK = 1 << 18  # points whose distances to their means are in memory at a time
@@ -46,6 +51,8 @@ def plus_plus(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator
     equals a centre, further centres are drawn uniformly.
     """
     n, here = X.shape[0], generator_on(X.device, generator)
+    if X.is_cuda and candidates == 1 and X.dtype == torch.float32:
+        return _raced_centres(X, k, restarts, here)
     squares = X.square().sum(1) if not X.is_cuda else X[:0]
     rows = torch.arange(restarts, device=X.device)
     near = X.new_full((restarts, n), torch.inf)
@@ -64,6 +71,42 @@ def plus_plus(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator
             at = at.view(restarts, candidates)[rows, left.view(restarts, candidates).argmin(1)]
         centres.append(X[at])
     return torch.stack(centres, 1)
+
+
+def _raced_centres(X: torch.Tensor, k: int, restarts: int, generator: torch.Generator) -> torch.Tensor:
+    """``plus_plus`` with four launches for each centre."""
+    n, width = X.shape
+    latest = X[torch.randint(n, (restarts,), generator=generator, device=X.device)]
+    centres = X.new_empty(restarts, k, width)
+    centres[:, 0] = latest
+    near = X.new_full((restarts, n), torch.inf)
+    draws = torch.empty_like(near)
+    for place in range(1, k):
+        distances = kmeans_assign(X, latest[:, None], True)[1]
+        assert distances is not None
+        draws.exponential_(generator=generator)
+        launch_race(X, near, distances, draws, centres, latest, place)
+    return centres
+
+
+def launch_race(
+    X: torch.Tensor,
+    near: torch.Tensor,
+    distances: torch.Tensor,
+    draws: torch.Tensor,
+    centres: torch.Tensor,
+    latest: torch.Tensor,
+    place: int,
+) -> None:
+    """Two kernels: ``near`` (R, n) becomes the smaller of ``near`` and ``distances``, and centre ``place`` of
+    ``centres`` (R, k, D) and ``latest`` (R, D) the row of X (n, D) with the smallest of ``draws`` / ``near``."""
+    (restarts, n), (_, k, width) = near.shape, centres.shape
+    blocks = max(1, min(cdiv(n, 4 * _THREADS), cdiv(4 * sm_count(X), restarts)))
+    times = X.new_empty(blocks, restarts)
+    indices = torch.empty(times.shape, dtype=torch.int32, device=X.device)
+    race = KERNELS["race"][(blocks, restarts), _THREADS]
+    race(near, distances, draws, cuda.out(times), cuda.out(indices), n, _LEAST_RATE)
+    KERNELS["take_winner"][restarts, _THREADS](X, times, indices, centres, latest, blocks, k, width, place)
 
 
 def _squared(X: torch.Tensor, squares: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
@@ -107,9 +150,24 @@ def lloyd(X: torch.Tensor, centres: torch.Tensor, iterations: int) -> tuple[torc
             break
         labels = new
         sums, numbers = kmeans_update(X, labels, centres.shape[1])
-        counts = numbers[..., None].to(X.dtype)
-        centres = torch.where(counts > 0, sums / counts.clamp(min=1), centres)
+        centres = means(sums, numbers, centres)
     return labels, centres
+
+
+def means(sums: torch.Tensor, counts: torch.Tensor, previous: torch.Tensor) -> torch.Tensor:
+    """(R, k, D): ``sums`` (R, k, D) over ``counts`` (R, k), or ``previous`` where a cluster has no points."""
+    if sums.is_cuda and sums.dtype == torch.float32:
+        return launch_means(sums, counts, previous)
+    numbers = counts[..., None].to(sums.dtype)
+    return torch.where(numbers > 0, sums / numbers.clamp(min=1), previous)
+
+
+def launch_means(sums: torch.Tensor, counts: torch.Tensor, previous: torch.Tensor) -> torch.Tensor:
+    """The kernel of ``means``; ``counts`` are int32."""
+    found = torch.empty_like(sums)
+    launch = KERNELS["means_of_sums"][cdiv(sums.numel(), _THREADS), _THREADS]
+    launch(sums, counts, previous.contiguous(), cuda.out(found), counts.numel(), sums.shape[-1])
+    return found
 
 
 def assign(X: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:

@@ -19,6 +19,7 @@ from warpwise.apps.clustering.inputs import affine, graph_of, rows_of, whitening
 from warpwise.apps.clustering.marginal import MarginalEmission, Missing, filled
 from warpwise.apps.clustering.parallel import Alone, Streams, morton_blocks
 from warpwise.apps.clustering.parameters import check_group, check_parameters, checkpoint_of
+from warpwise.apps.clustering.points import results
 from warpwise.apps.clustering.prediction import inferred, sampled, unsorted
 from warpwise.apps.clustering.ranks import Ranks
 from warpwise.apps.clustering.smoothing import noise_left, smooth
@@ -178,6 +179,7 @@ class SpatialMixture(Estimator):
             block = morton_blocks(places, len(order), -(-len(order) // self.block_size))
             streams = Streams(sorted_graph, self._device(X), block[order])
         model = self._optimise(whitened, sorted_graph, order, known, file, progress, streams)
+        del whitened  # freed before the results are made
         self._keep(X, model, sorted_graph, order)
         if file is not None:
             file.remove()
@@ -201,6 +203,7 @@ class SpatialMixture(Estimator):
         self._mean, self._matrix = whitening(part, ranks.graph, ranks, whiten=self.whiten)
         part = affine(part, self._mean, self._matrix)
         model = self._optimise(part, ranks.graph, ranks.ids, None, None, progress, ranks)
+        del part  # freed before the results are made
         merged = self.min_region is not None or self.contiguous
         self._keep(X, model, graph.by_colour[1] if merged else graph, graph.order)
         return self
@@ -335,29 +338,30 @@ class SpatialMixture(Estimator):
         return final
 
     def _keep(self, X: Any, model: MeanField, graph: Graph, order: torch.Tensor) -> None:
-        """Set the attributes."""
+        """Set the attributes. The features of ``model`` are freed before its q is sorted by points."""
         parallel = model.parallel
-        q, order = parallel.gathered(model.q[:, 0]), order.to(model.q.device)
-        labels = q.argmax(1)
-        if self.min_region is not None or self.contiguous:
-            likelihood = parallel.gathered((model.temper * model.scores() + model.external)[:, 0])
-            labels = merge_regions(
-                graph.to(q.device), labels, likelihood, float(model.beta), self.min_region or 1, self.contiguous
-            )
         means = model.emission.mean[0].double().cpu() @ torch.linalg.pinv(self._matrix.cpu()) + self._mean.cpu()
         mixed = 0 if model.mix is None else model.mix[0].numel() - model.mix.shape[1]
         self.means_ = self._like(X, means)
         self.beta_ = float(model.beta)
         self.elbo_ = float(model.elbo())
         self.bic_ = model.pseudo_bic(model.emission.parameters() + mixed + isinstance(self.beta, str))
-        probabilities, unsorted = torch.empty_like(q), torch.empty_like(labels)
-        probabilities[order], unsorted[order] = q, labels
-        self.labels_ = self._like(X, unsorted)
-        self.probabilities_ = self._like(X, probabilities)
-        self.uncertainty_ = self._like(X, 1 - probabilities.amax(1))
+        merged, likelihood = self.min_region is not None or self.contiguous, None
+        if merged:
+            likelihood = parallel.gathered((model.temper * model.scores() + model.external)[:, 0])
         self._model = _Fitted(model)
         if self._external.shape[0] == 1:
             self._external = model.external[:, 0]
+        q, order = model.q[:, 0], order.to(model.q.device)
+        model.drop_features()
+        probabilities, labels, uncertainty = results(parallel.rows_of_all(q, order))
+        if likelihood is not None:
+            labels[order] = merge_regions(
+                graph.to(order.device), labels[order], likelihood, self.beta_, self.min_region or 1, self.contiguous
+            )
+        self.labels_ = self._like(X, labels)
+        self.probabilities_ = self._like(X, probabilities)
+        self.uncertainty_ = self._like(X, uncertainty)
 
 
 class _Fitted:

@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 
 from warpwise.apps.clustering.graph import Graph
+from warpwise.apps.clustering.halo import Peers, peers_of
 from warpwise.apps.clustering.parallel import Alone, Part, morton_blocks
 
 
@@ -30,7 +31,8 @@ class Swap(NamedTuple):
 class Block(NamedTuple):
     """The points of a process. ``positions`` (own,) are the ranks of its own points in the order by colour, ascending;
     ``ids`` (own + halo,) the numbers of the points of its arrays; ``graph`` theirs. ``counts`` are own points of each
-    colour; ``swaps`` one exchange for each colour, and ``all`` that of all colours."""
+    colour; ``swaps`` one exchange for each colour, and ``all`` that of all colours. ``everyone`` are the numbers of the
+    own points of each process."""
 
     own: int
     positions: torch.Tensor
@@ -39,6 +41,7 @@ class Block(NamedTuple):
     counts: list[int]
     swaps: list[Swap]
     all: Swap
+    everyone: list[torch.Tensor]
 
 
 def block_of(graph: Graph, rank: int, size: int) -> Block:
@@ -51,8 +54,11 @@ def block_of(graph: Graph, rank: int, size: int) -> Block:
 def _block(graph: Graph, rank: int, size: int) -> Block:
     n, device, colours = graph.n_points, graph.columns.device, len(graph.colour_counts)
     owner = morton_blocks(graph.places, n, size, device)
-    positions = torch.nonzero(owner[graph.order] == rank).flatten()
-    own = graph.order[positions]
+    owner_by_colour = owner[graph.order]
+    positions = torch.nonzero(owner_by_colour == rank).flatten()
+    everyone = [graph.order[torch.nonzero(owner_by_colour == process).flatten()] for process in range(size)]
+    own = everyone[rank]
+    del owner_by_colour
     rowptr, columns, weights = graph.rows_of(own)
     # The graph has both directions of an edge: the points that a process receives are those that the other one sends.
     # Both sort them by colour, peer and number.
@@ -92,7 +98,7 @@ def _block(graph: Graph, rank: int, size: int) -> Block:
     totals = [[sum(row[peer] for row in counts) for peer in range(size)] for counts in (sends, fetches)]
     whole = Swap(from_row[by_peer[0]], totals[0], len(own) + by_peer[1], totals[1])
     counts = torch.bincount(graph.colours[own].long(), minlength=colours).tolist()
-    return Block(len(own), positions, ids, local, counts, swaps, whole)
+    return Block(len(own), positions, ids, local, counts, swaps, whole, everyone)
 
 
 def _where(owner: torch.Tensor, columns: torch.Tensor, rank: int) -> torch.Tensor:
@@ -115,10 +121,21 @@ class Ranks(Alone):
         self.share = -(-self.n_points // self.size)
         self.block = block_of(graph, self.rank, self.size)
         self.own, self.ids, self.graph = self.block.own, self.block.ids, self.block.graph
+        self.peers = None if self.wire.type == "cpu" else self._peers(graph)
+
+    def _peers(self, graph: Graph) -> Peers | None:
+        """The inboxes of the processes; a graph stores them, and later fits by the same group reuse them."""
+        swaps = self.block.swaps
+        if self.group not in graph.blocks:
+            counts = [swap.sent_to for swap in swaps], [swap.fetched_from for swap in swaps]
+            graph.blocks[self.group] = peers_of(self.group, self.device, *counts)
+        return graph.blocks[self.group]
 
     def _sum(self, part: torch.Tensor, operation: Any = dist.ReduceOp.SUM) -> torch.Tensor:
         """The sum of ``part``, which may be overwritten, over the processes."""
         found = part.to(self.wire)
+        if self.peers is not None and operation == dist.ReduceOp.SUM and self.peers.exchange.sum(found):
+            return found
         dist.all_reduce(found, operation, group=self.group)
         return found.to(part.device)
 
@@ -158,6 +175,8 @@ class Ranks(Alone):
 
     def exchange(self, values: torch.Tensor, colour: int | None = None) -> None:
         swap = self.block.all if colour is None else self.block.swaps[colour]
+        if colour is not None and self._swapped(values, colour):
+            return
         # Adjacent rows are received in place.
         here = isinstance(swap.fetched, slice) and self.wire == values.device and values.is_contiguous()
         sent = values.index_select(0, swap.sent).to(self.wire)
@@ -166,6 +185,26 @@ class Ranks(Alone):
         dist.all_to_all_single(fetched, sent, swap.fetched_from, swap.sent_to, group=self.group)
         if not here:
             values[swap.fetched] = fetched.to(values.device)
+
+    def _swapped(self, values: torch.Tensor, colour: int) -> bool:
+        """Exchange the rows of one colour through inboxes and return True, or return False if the group must."""
+        sent, fetched = self.block.swaps[colour].sent, self.block.swaps[colour].fetched
+        return (
+            self.peers is not None
+            and isinstance(fetched, slice)
+            and self.peers.swap(values, colour, sent, fetched.start)
+        )
+
+    def rows_of_all(self, values: torch.Tensor, order: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        if self.wire.type == "cpu":
+            return super().rows_of_all(values, order)
+        # Blocks differ by at most one point; the last row of a shorter one is not used.
+        mine = values[: self.share].contiguous()
+        if len(mine) < self.share:
+            mine = torch.cat([mine, mine.new_zeros(1, *mine.shape[1:])])
+        found = mine.new_empty(self.size, *mine.shape)
+        dist.all_gather_into_tensor(found, mine, group=self.group)
+        return [(rows[: len(ids)], ids) for rows, ids in zip(found, self.block.everyone, strict=True)]
 
     def gathered(self, values: torch.Tensor, positions: torch.Tensor | None = None) -> torch.Tensor:
         # Each row is nonzero in only one process, so the sum is exact.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import torch
 
@@ -13,6 +14,8 @@ from warpwise.apps.clustering.graph import Graph, generator_on
 from warpwise.apps.clustering.inputs import sum_of_products
 from warpwise.apps.clustering.kmeans import assign, inertia, lloyd, most_probable, one_hot, plus_plus
 from warpwise.apps.clustering.parallel import Alone
+from warpwise.apps.clustering.points import q_of_labels
+from warpwise.apps.clustering.replay import Replay
 from warpwise.apps.clustering.smoothing import smooth, width_of_parts
 from warpwise.ops import kmeans_update
 from warpwise.ops.potts_em_step.spec import softmax
@@ -21,7 +24,8 @@ HOPS = (0, 1, 2, 4)  # of smoothing before k-means
 ITERATIONS, FIRST_ITERATIONS = 10, 7  # of EM from a start, and those after which a quarter of the starts continues
 FEWEST = 2  # starts that continue
 _SAMPLE = 1 << 16  # points of which k-means computes the centres
-_BLOCK = 1 << 18  # points that are assigned at a time on a GPU
+_FEW_POINTS = 1 << 22  # up to which the host takes longer to launch an iteration than a GPU to run it
+_BLOCK, _MOST_BLOCKS = 1 << 18, 64  # points that are assigned at a time on a GPU; blocks of so many
 _ELEMENTS = 1 << 21  # of an array (N, R, max(K, C)): more restarts run one batch after another
 
 Progress = Callable[[int, int], None]  # starts done, all starts
@@ -55,12 +59,34 @@ def best_start(
             yield model
             del model  # before the next one is made
 
-    # The host prepares a group while a GPU runs the fits of the previous group.
+    def short_fits(labels: torch.Tensor, replay: Replay | None) -> Iterator[Sequence[torch.Tensor]]:
+        """The bounds and labels after the first iterations."""
+        for part in labels.split(batch):
+            if replay is not None and len(part) == batch:
+                yield replay(part)
+            else:
+                for model in fits(part, FIRST_ITERATIONS):
+                    yield model.elbo(), most_probable(model.q).T
+                    del model
+
+    def first_iterations(q: torch.Tensor, part: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        model = _model(X, graph, part, n_domains, None, beta, temper, total, parallel, q)
+        model.run(FIRST_ITERATIONS)
+        return model.elbo(), most_probable(model.q).T
+
+    # The host prepares a group while a GPU runs the fits of the previous group, or all others while it runs the first.
     groups: Iterable[torch.Tensor] = _start_labels(X, types, graph, n_domains, n_init, generator, parallel)
+    replayed = X.is_cuda and len(X) <= _FEW_POINTS and types is None and type(parallel) is Alone and checkpoint is None
+    replayed = replayed and batch <= len(range(0, n_init, len(HOPS)))  # so that the first group runs all kernels
     if batch >= n_init:
         groups = [torch.cat(list(groups))]
+    elif replayed:
+        groups = _in_two(groups)
+    replay = None
     labels, bounds, done, begin = None, X.new_empty(0, dtype=torch.float64), 0, 0
-    for group in groups:
+    for number, group in enumerate(groups):
+        if replayed and number == 1:  # the kernels have been compiled
+            replay = Replay(partial(first_iterations, X.new_empty(len(X), batch, n_domains)))
         if labels is None:
             labels = group.new_empty(n_init, group.shape[1])
             if checkpoint is not None and (kept := checkpoint.load()) is not None:
@@ -71,24 +97,43 @@ def best_start(
         end, first = begin + len(group), max(begin, done)
         labels[first:end] = group[first - begin :]
         del group
-        for model in fits(labels[first:end], FIRST_ITERATIONS):
-            bounds = torch.cat([bounds, model.elbo()])
-            labels[done : len(bounds)] = most_probable(model.q).T
+        for found_bounds, found_labels in short_fits(labels[first:end], replay):
+            bounds = torch.cat([bounds, found_bounds])
+            labels[done : len(bounds)] = found_labels
             done = len(bounds)
+            del found_bounds, found_labels
             if checkpoint is not None:
                 checkpoint.save({"bounds": bounds, "labels": labels[:done]})
             if progress is not None:
                 progress(done, n_init)
-            del model
         begin = end
     del groups
     assert labels is not None
+    if replay is not None:
+        replay.close()
+        del replay
     kept_starts = bounds.topk(max(1, min(n_init, FEWEST), n_init // 4)).indices
+    labels = labels[kept_starts]
+    if n_domains > X.shape[1] and len(labels) > batch:
+        # q of a fit takes more memory than X: only bounds are kept, and the best fit runs again.
+        bounds = bounds[:0]
+        for model in fits(labels, ITERATIONS - FIRST_ITERATIONS):
+            bounds = torch.cat([bounds, model.elbo()])
+            del model
+        labels = labels[bounds.argmax()[None]]
     best = _Best()
-    for model in fits(labels[kept_starts], ITERATIONS - FIRST_ITERATIONS):
+    for model in fits(labels, ITERATIONS - FIRST_ITERATIONS):
         best.offer(model)
         del model
     return best.model(X, graph, beta, temper, total, parallel)
+
+
+def _in_two(groups: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
+    """The first of ``groups``, then all others together."""
+    others = iter(groups)
+    yield next(others)
+    if rest := list(others):
+        yield torch.cat(rest)
 
 
 class _Best:
@@ -156,8 +201,9 @@ def _start_labels(
 
 
 def _blocks(parts: Sequence[torch.Tensor]) -> Iterator[tuple[torch.Tensor, ...]]:
-    """The columns ``parts`` of ``_BLOCK`` points at a time."""
-    yield from zip(*(part.split(_BLOCK) for part in parts), strict=True)
+    """The columns ``parts`` of some points at a time."""
+    size = max(_BLOCK, len(parts[0]) // _MOST_BLOCKS)
+    yield from zip(*(part.split(size) for part in parts), strict=True)
 
 
 def _sampled(parts: Sequence[torch.Tensor], generator: torch.Generator, parallel: Alone) -> torch.Tensor:
@@ -179,9 +225,10 @@ def _model(
     temper: float,
     total: torch.Tensor,
     parallel: Alone,
+    out: torch.Tensor | None = None,
 ) -> MeanField:
-    """Fits that start at ``labels`` (R, N)."""
-    (restarts, n), own = labels.shape, parallel.own
+    """Fits that start at ``labels`` (R, N), with q (N, R, K) in ``out`` if that is given."""
+    restarts, own = len(labels), parallel.own
     mix = None
     if types is None:
         moments = kmeans_update(X[:own], labels[:, :own].int(), n_domains)
@@ -194,8 +241,7 @@ def _model(
         mix = mix / mix.sum(2, keepdim=True)
         del q
     emission = Emission.tied(counts, sums, total, parallel)
-    q = X.new_full((n, restarts, n_domains), 0.1 / n_domains)
-    q.scatter_(2, labels.T[..., None].long(), 0.9 + 0.1 / n_domains)
+    q = q_of_labels(labels, n_domains, out)
     external = X.new_zeros(1, 1, n_domains)
     betas = X.new_full((restarts,), beta)
     return MeanField(X, graph, q, emission, mix, betas, external, temper=temper, parallel=parallel)

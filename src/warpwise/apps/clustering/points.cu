@@ -1,0 +1,272 @@
+// Passes over all points at the start and at the end of a fit, each of which PyTorch makes in several.
+
+#include <warpwise/core/float4.cuh>
+
+constexpr int kThreads = 256;
+constexpr unsigned kAllLanes = 0xffffffffu;
+
+template <bool VECTOR>
+__device__ inline warpwise::Float4 load_four(const float* from, int valid) {
+  return warpwise::load4<VECTOR>(from, valid);
+}
+
+// rows: (n, width) = (x: (any, width) - mean: (width)) * scale: (width), of the rows order: (n) of x, or of all without
+// order. Without mean it is 0, without scale 1.
+template <class T>
+__global__ void __launch_bounds__(kThreads) centred_rows(const T* x, const long long* order, const T* mean,
+                                                         const T* scale, T* rows, long long n, int width) {
+  const long long count = n * width, step = static_cast<long long>(gridDim.x) * kThreads;
+#pragma unroll 4
+  for (long long at = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x; at < count; at += step) {
+    const long long row = at / width;
+    const int column = static_cast<int>(at - row * width);
+    T value = x[(order ? order[row] : row) * width + column];
+    if (mean) value -= mean[column];
+    rows[at] = scale ? value * scale[column] : value;
+  }
+}
+
+// q: (n, restarts, domains) = `high` at the domain that labels: (restarts, n) gives, `low` elsewhere.
+template <class T>
+__global__ void __launch_bounds__(kThreads) q_of_labels(const T* labels, float* q, long long n, int restarts,
+                                                        int domains, float low, float high) {
+  const int quads = (domains + 3) / 4;
+  const bool vector = domains % 4 == 0 && warpwise::aligned(q);
+  const long long step = static_cast<long long>(gridDim.x) * kThreads, count = n * restarts * quads;
+  for (long long at = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x; at < count; at += step) {
+    const long long row = at / quads, point = row / restarts;
+    const int own = static_cast<int>(at - row * quads) * 4;
+    const int label = static_cast<int>(labels[(row - point * restarts) * n + point]) - own;
+    const float values[4] = {label == 0 ? high : low, label == 1 ? high : low, label == 2 ? high : low,
+                             label == 3 ? high : low};
+    if (vector) {
+      warpwise::store4<true>(q + row * domains + own, values, 4);
+    } else {
+      warpwise::store4<false>(q + row * domains + own, values, domains - own);
+    }
+  }
+}
+
+// Row i of q: (n, domains) belongs to point ids[i]. Its row of probabilities is row i, its label the first domain of
+// the largest probability, its uncertainty 1 less this probability. `lanes`, a power of two and at most 32, of four
+// domains each cover the domains.
+__global__ void __launch_bounds__(kThreads) results_of_points(const float* q, const long long* ids,
+                                                              float* probabilities, long long* labels,
+                                                              float* uncertainty, long long n, int domains, int lanes) {
+  const int lane = threadIdx.x % lanes, own = 4 * lane;
+  const bool vector = domains % 4 == 0 && warpwise::aligned(q, probabilities);
+  const int teams = kThreads / lanes;
+  const long long step = static_cast<long long>(gridDim.x) * teams;
+  for (long long base = static_cast<long long>(blockIdx.x) * teams; base < n; base += step) {
+    const long long row = base + threadIdx.x / lanes;
+    const int here = row < n ? domains - own : 0;
+    const long long id = row < n ? ids[row] : 0;
+    const float* const from = q + row * domains + own;
+    float* const to = probabilities + id * domains + own;
+    const warpwise::Float4 values = vector ? load_four<true>(from, here) : load_four<false>(from, here);
+    if (vector) {
+      warpwise::store4<true>(to, values.at, here);
+    } else {
+      warpwise::store4<false>(to, values.at, here);
+    }
+    float largest = -1.0f;
+    int label = 0;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      if (e < here && values.at[e] > largest) {
+        largest = values.at[e];
+        label = own + e;
+      }
+    }
+    for (int distance = lanes / 2; distance > 0; distance /= 2) {
+      const float other = __shfl_xor_sync(kAllLanes, largest, distance);
+      const int other_label = __shfl_xor_sync(kAllLanes, label, distance);
+      if (other > largest || (other == largest && other_label < label)) {
+        largest = other;
+        label = other_label;
+      }
+    }
+    if (row < n && lane == 0) {
+      labels[id] = label;
+      uncertainty[id] = 1.0f - largest;
+    }
+  }
+}
+
+__device__ inline float team_sum(float value, int lanes) {
+  for (int distance = lanes / 2; distance > 0; distance /= 2) value += __shfl_xor_sync(kAllLanes, value, distance);
+  return value;
+}
+
+__device__ inline float team_max(float value, int lanes) {
+  for (int distance = lanes / 2; distance > 0; distance /= 2) {
+    value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, distance));
+  }
+  return value;
+}
+
+// log sum_k exp(value_k) over the team's domains, of which the lane has four; those that do not exist are minus
+// infinity.
+__device__ inline float team_log_sum(const float (&values)[4], int lanes) {
+  const float highest = team_max(fmaxf(fmaxf(values[0], values[1]), fmaxf(values[2], values[3])), lanes);
+  float sum = 0.0f;
+#pragma unroll
+  for (int e = 0; e < 4; ++e) sum += __expf(values[e] - highest);
+  return highest + __logf(team_sum(sum, lanes));
+}
+
+// partials[blockIdx.x] = the block's sum over points i < n of log sum_k p(x_i | k)^temper p(z_i = k | neighbours), with
+// log p(x_i | k) = features_i · linear_k + constant_k and p(z_i = k | neighbours) = softmax_k(beta sum_j w_ij q_jk +
+// external_ik). features: (any, width), linear: (domains, width), q: (any, domains), external: rows of domains,
+// external_row apart. weights may be null. `lanes`: as above. Shared: lanes * 4 * width floats.
+__global__ void __launch_bounds__(kThreads) pseudo_likelihood(
+    const float* q, const float* features, const float* linear, const float* constant, const int* rowptr,
+    const int* columns, const float* weights, const float* beta, const float* external, double* partials, long long n,
+    int domains, int width, long long external_row, float temper, int lanes) {
+  extern __shared__ __align__(16) float coefficients[];  // (width, 4 lanes): adjacent domains are adjacent
+  __shared__ double warp_sums[kThreads / 32];
+  const int lane = threadIdx.x % lanes, own = 4 * lane, padded = 4 * lanes, teams = kThreads / lanes;
+  const bool vector = domains % 4 == 0 && warpwise::aligned(q, external);
+  for (int i = threadIdx.x; i < padded * width; i += kThreads) {
+    const int domain = i % padded;
+    coefficients[i] = domain < domains ? linear[domain * width + i / padded] : 0.0f;
+  }
+  __syncthreads();
+  const auto load = [=](const float* from, int count) {
+    return vector ? load_four<true>(from, count) : load_four<false>(from, count);
+  };
+  const warpwise::Float4 constants = load_four<false>(constant + own, domains - own);
+  const float strength = beta[0];
+  double sum = 0.0;
+  const long long step = static_cast<long long>(gridDim.x) * teams;
+  for (long long base = static_cast<long long>(blockIdx.x) * teams; base < n; base += step) {
+    const long long point = base + threadIdx.x / lanes;
+    const bool inside = point < n;
+    const int here = inside ? domains - own : 0;  // 0 for a point past the end
+    float support[4] = {}, scores[4];
+    const int last = inside ? rowptr[point + 1] : 0;
+#pragma unroll 4
+    for (int edge = inside ? rowptr[point] : 0; edge < last; ++edge) {
+      const warpwise::Float4 near = load(q + static_cast<long long>(columns[edge]) * domains + own, here);
+      const float weight = weights ? weights[edge] : 1.0f;
+#pragma unroll
+      for (int e = 0; e < 4; ++e) support[e] += weight * near.at[e];
+    }
+#pragma unroll
+    for (int e = 0; e < 4; ++e) scores[e] = constants.at[e];
+    const float* const x = features + (inside ? point : 0) * width;
+#pragma unroll 4
+    for (int d = 0; d < width; ++d) {
+      const auto c = *reinterpret_cast<const warpwise::Float4*>(coefficients + d * padded + own);
+      const float value = x[d];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) scores[e] += value * c.at[e];
+    }
+    const warpwise::Float4 field = load(external + point * external_row + own, here);
+    float prior[4], joint[4];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const bool exists = own + e < domains;
+      prior[e] = exists ? strength * support[e] + field.at[e] : warpwise::minus_infinity();
+      joint[e] = exists ? temper * scores[e] + prior[e] : warpwise::minus_infinity();
+    }
+    const float evidence = team_log_sum(joint, lanes) - team_log_sum(prior, lanes);
+    if (inside && lane == 0) sum += evidence;
+  }
+
+  for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(kAllLanes, sum, distance);
+  if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = sum;
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  double total = 0.0;
+  for (int warp = 0; warp < kThreads / 32; ++warp) total += warp_sums[warp];
+  partials[blockIdx.x] = total;
+}
+
+// partials[blockIdx.x]: (width) = the sums over the block's rows of (x - mean)^2, x: (n, width). Block (any, c) has the
+// columns from kThreads c on.
+__global__ void __launch_bounds__(kThreads) squares_of_columns(const float* x, const float* mean, double* partials,
+                                                               long long n, int width) {
+  __shared__ double shared[kThreads];
+  const int begin = static_cast<int>(blockIdx.y) * kThreads, columns = min(kThreads, width - begin);
+  const int rows = kThreads / columns, row = threadIdx.x / columns, column = begin + threadIdx.x % columns;
+  const float shift = mean[column];
+  double sum = 0.0;
+  const long long step = static_cast<long long>(gridDim.x) * rows;
+#pragma unroll 4
+  for (long long at = static_cast<long long>(blockIdx.x) * rows + row; row < rows && at < n; at += step) {
+    const double value = x[at * width + column] - shift;
+    sum += value * value;
+  }
+  shared[threadIdx.x] = sum;
+  __syncthreads();
+  if (row > 0) return;
+  for (int r = 1; r < rows; ++r) sum += shared[r * columns + threadIdx.x];
+  partials[static_cast<long long>(blockIdx.x) * width + column] = sum;
+}
+
+constexpr int kTile = 16, kPoints = 64;  // of a side of a tile of products, of a step of a block
+constexpr int kEach = kPoints * kTile / kThreads;
+
+// partials[blockIdx.x]: (width, depth) = sums over the block's points of the products of x: (n, width) and y: (n,
+// depth) in float64. Block (any, t) has tile t of 16 x 16 products, row by row. A thread has 4 x 4 of them for every
+// 16th point.
+__global__ void __launch_bounds__(kThreads) sums_of_products(const float* x, const float* y, double* partials,
+                                                             long long n, int width, int depth) {
+  __shared__ __align__(16) double tiles[2][kPoints][kTile];
+  const int across = (depth + kTile - 1) / kTile;
+  const int row = static_cast<int>(blockIdx.y) / across * kTile, column = static_cast<int>(blockIdx.y) % across * kTile;
+  const int group = threadIdx.x / kTile, i = threadIdx.x % kTile / 4 * 4, j = threadIdx.x % 4 * 4;
+  float next[2][kEach];
+  const auto load = [&](long long first) {
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) {
+      const int at = threadIdx.x + e * kThreads, c = at % kTile;
+      const long long point = first + at / kTile;
+      next[0][e] = point < n && row + c < width ? x[point * width + row + c] : 0.0f;
+      next[1][e] = point < n && column + c < depth ? y[point * depth + column + c] : 0.0f;
+    }
+  };
+  double sums[4][4] = {};
+  const long long step = static_cast<long long>(gridDim.x) * kPoints;
+  long long first = static_cast<long long>(blockIdx.x) * kPoints;
+  load(first);
+  for (; first < n; first += step) {
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) {
+      const int at = threadIdx.x + e * kThreads;
+      tiles[0][at / kTile][at % kTile] = next[0][e];
+      tiles[1][at / kTile][at % kTile] = next[1][e];
+    }
+    __syncthreads();
+    load(first + step);
+#pragma unroll
+    for (int point = 0; point < kPoints; point += kThreads / kTile) {
+      double a[4], b[4];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        a[e] = tiles[0][point + group][i + e];
+        b[e] = tiles[1][point + group][j + e];
+      }
+#pragma unroll
+      for (int k = 0; k < 16; ++k) sums[k / 4][k % 4] += a[k / 4] * b[k % 4];
+    }
+    __syncthreads();
+  }
+  // The groups' sums one after another: half of the groups fit in the tiles.
+  double* const shared = &tiles[0][0][0];
+  double total = 0.0;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    if (group / 8 == half) {
+#pragma unroll
+      for (int k = 0; k < 16; ++k) shared[(group % 8 * kTile + i + k / 4) * kTile + j + k % 4] = sums[k / 4][k % 4];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int g = 0; g < 8; ++g) total += shared[g * kTile * kTile + threadIdx.x];
+    __syncthreads();
+  }
+  const int r = row + threadIdx.x / kTile, c = column + threadIdx.x % kTile;
+  if (r < width && c < depth) partials[(static_cast<long long>(blockIdx.x) * width + r) * depth + c] = total;
+}
