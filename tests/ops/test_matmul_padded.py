@@ -62,7 +62,7 @@ def test_lines_that_lie_one_upon_the_other():
     assert torch.equal(padding.padded(row.expand(6, 37))[0][:6, :37], row.expand(6, 37))
 
 
-def test_only_what_the_copy_engine_cannot_read_is_copied():
+def test_only_operands_that_tma_cannot_address_are_copied():
     aligned, ragged = torch.randn(24, 16).half(), torch.randn(16, 33).half()
     (read_a, across), (read_b, by_columns) = padding.tma_operands(aligned, ragged)
     assert read_a.data_ptr() == aligned.data_ptr() and not across
@@ -90,10 +90,10 @@ def test_what_is_taken():
     }
 
 
-def test_what_need_not_be_copied_is_left_to_who_reads_it_where_it_lies():
+def test_aligned_operands_are_refused():
     a, b = torch.empty(65, 64).half(), torch.empty(64, 24).half()
-    assert "k17_overlapped_epilogue takes these" in (RUNG.limits(a, b) or "")
-    assert "k17_overlapped_epilogue takes these" in (RUNG.limits(a, torch.empty(24, 64).half().t()) or "")
+    assert "k17_overlapped_epilogue takes aligned ones" in (RUNG.limits(a, b) or "")
+    assert "k17_overlapped_epilogue takes aligned ones" in (RUNG.limits(a, torch.empty(24, 64).half().t()) or "")
     assert RUNG.limits(a, torch.empty(64, 25).half()) is None, "rows of b and c"
     assert RUNG.limits(torch.empty(65, 65).half()[:, 1:], b) is None, "rows of a"
     assert RUNG.limits(a, torch.empty(25, 64).half().t()) is None, "rows of c"

@@ -28,8 +28,8 @@ def test_the_kernel_transposes_from_any_element_on(shift, gap):
 
 def test_what_need_not_be_copied_is_left_to_k13():
     a, b = torch.empty(24, 40), torch.empty(40, 64)
-    assert "k11_warp_specialised takes these" in (RUNG.limits(a, b) or "")
-    assert "k11_warp_specialised takes these" in (RUNG.limits(torch.empty(40, 24).t(), b) or "")
+    assert "k11_warp_specialised reads these" in (RUNG.limits(a, b) or "")
+    assert "k11_warp_specialised reads these" in (RUNG.limits(torch.empty(40, 24).t(), b) or "")
     assert RUNG.limits(a, torch.empty(64, 40).t()) is None, "b's columns side by side"
     assert RUNG.limits(a, torch.empty(40, 63)) is None, "rows of b"
     assert RUNG.limits(a, torch.empty(40, 65)[:, 1:]) is None, "where b begins"

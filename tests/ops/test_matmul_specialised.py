@@ -56,6 +56,52 @@ __global__ void store_tiles(float* c, int m, int n) {
 """
 
 
+WORK_UNITS = """
+#include <warpwise/core/float4.cuh>
+#include <warpwise/sm90/gemm_simt.cuh>
+#include "epilogue.cuh"
+
+// Counts how often each k-tile is computed, in whole tiles and in slots of partial sums: (tiles or slots, k_tiles).
+__global__ void work_units(int* whole, int* slots, int* first, int* last, int tiles, int k_tiles, int whole_tiles,
+                           int ranges, int base, int pitch) {
+  const warpwise::StreamK stream_k{nullptr, whole_tiles, ranges, base, pitch};
+  const int units = stream_k.units();
+  for (int index = blockIdx.x; index < units; index += gridDim.x) {
+    const warpwise::WorkUnit unit = stream_k.unit(index, k_tiles);
+    if (unit.k_tiles <= 0) atomicAdd(last, 1 << 20);  // the consumers would wait for a k-tile that nobody loads
+    int* const counts = unit.slot < 0 ? whole + unit.tile * k_tiles : slots + unit.slot * k_tiles;
+    for (int k = 0; k < unit.k_tiles; ++k) atomicAdd(counts + unit.first + k, 1);
+  }
+  if (blockIdx.x > 0) return;
+  for (int tile = 0; tile < tiles - whole_tiles; ++tile) {
+    const int2 range = stream_k.slots(tile);
+    first[tile] = range.x;
+    last[tile] += range.y;
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("splits", [1, 2, 3, 9])
+@pytest.mark.parametrize(
+    "tiles,blocks,k_tiles", [(4, 3, 10), (5, 3, 7), (3, 4, 5), (1, 8, 9), (2, 8, 8), (11, 4, 4), (7, 8, 1), (6, 4, 6)]
+)
+def test_every_k_tile_is_computed_once(tiles, blocks, k_tiles, splits):
+    """Emulated; a tile's partial sums are in the slots from which they are added, and nowhere else."""
+    ranges, base, pitch = k11.divided(tiles % blocks, k_tiles, splits, blocks)
+    left = tiles % blocks if ranges else 0
+    whole, slots = (torch.zeros(count, k_tiles, dtype=torch.int32) for count in (tiles, ranges + left + 1))
+    first, last = (torch.zeros(left + 1, dtype=torch.int32) for _ in range(2))
+    kernel = cuda.load(WORK_UNITS, include=[HERE])["work_units"]
+    kernel[min(tiles - left + ranges, blocks), 1](
+        whole, slots, first, last, tiles, k_tiles, tiles - left, ranges, base, pitch
+    )
+    assert bool((whole[: tiles - left] == 1).all()) and not whole[tiles - left :].any()
+    assert int(slots.sum()) == left * k_tiles and not slots[-1].any()
+    for begin, end in zip(first[:left].tolist(), last[:left].tolist(), strict=True):
+        assert bool((slots[begin:end].sum(0) == 1).all())
+
+
 def template(tiling: GemmConfig) -> str:
     return f"{tiling.m}, {tiling.n}, {tiling.k}, {tiling.stages}"
 
@@ -96,23 +142,24 @@ def test_the_tile_follows_the_size():
 
     assert first(4096, 4096, 512, True) == "128x256x8_s12", "TMA loads both operands"
     assert first(4096, 4096, 512) == "128x256x16_s8", "A is loaded by cp.async"
-    assert first(4095, 4095, 4095) == "128x256x16_s8", "both are loaded by cp.async"
+    assert first(4095, 4095, 4095) == "128x256x16_s8_p2", "both are loaded by cp.async"
     assert first(1024, 1024, 1024) in ("32x256x32_s5", "64x128x32_s8")
     assert "32x128x64_s4" in configs(256, 256, 256)[:2]
 
 
-def test_tiles_of_a_partial_wave_are_split():
+def test_tiles_of_a_partial_wave_are_divided():
     def waves(m, n, k):
         """Waves of tiles, and the fewest that so many tiles could take."""
-        config = configs(m, n, k)[0]
-        name, _, parts = config.partition("_p")
-        rows, columns = next(tiling for tiling in CONFIGS if tiling.name == name).tiles(m, n)
+        config = GemmConfig.parse(configs(m, n, k)[0])
+        rows, columns = config.tiles(m, n)
         whole, left = divmod(rows * columns, 132)
-        return whole + -(-left * int(parts or 1) // 132) / int(parts or 1), rows * columns / 132
+        ranges, *_ = k11.divided(left, -(-k // config.k), config.splits, 132)
+        return whole + (left / ranges if ranges else left > 0), rows * columns / 132
 
     for size in ((1024, 1024, 16384), (64, 4096, 4096), (256, 256, 16384), (64, 28672, 8192), (1536,) * 3, (3072,) * 3):
         taken, fewest = waves(*size)
         assert taken <= 1.1 * fewest, size
+    assert waves(4096, 4096, 4096)[0] < 3.9
     assert waves(4096, 4096, 512)[0] == 4, "splitting short sums costs more than it gains"
 
 

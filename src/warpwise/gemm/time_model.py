@@ -64,7 +64,8 @@ class Geometry(NamedTuple):
     """How a kernel divides the work: the block tile, the splits of K, the clusters that multicast.
 
     A ``persistent`` kernel has one block per SM; other kernels have as many resident blocks as fit. K of every tile is
-    divided into ``splits``, or with ``partial`` only K of the tiles of the last, partial wave. Splits are reduced
+    divided into ``splits``, or with ``partial`` only K of the tiles of the last, partial wave; if these are more than
+    the SMs, the k-tiles of that wave are divided equally between the SMs, by stream-K. Splits are reduced
     ``through_memory``, or in a cluster. ``tail`` of a stream-K kernel has three numbers: cluster tiles whose k-tiles
     are divided between all clusters; clusters per such tile (0: equal parts); k-tiles of the cluster that owns a tile.
     """
@@ -104,7 +105,7 @@ def persistent(config: GemmConfig) -> Geometry:
 
 
 def partial_wave(config: GemmConfig) -> Geometry:
-    """``persistent``, with the tiles of the partial wave split."""
+    """``persistent``, with the tiles of the partial wave split, or computed by stream-K."""
     return persistent(config)._replace(partial=True)
 
 
@@ -182,9 +183,9 @@ def microseconds(product: Product, geometry: Geometry, by: Coefficients, copied:
     tile_loop, reduced = waves * (ends + k_tiles * k_tile), batch * m * n
     if geometry.partial and splits > 1:
         whole, left = divmod(tiles, sms)
-        parts = cdiv(left * splits, sms)
-        tile_loop = whole * (ends + cdiv(k, geometry.k) * k_tile) + parts * (ends + k_tiles * k_tile)
-        reduced = left * geometry.m * geometry.n
+        ranges, parts = min(sms, left * splits), 2 if left * splits > sms else 1  # stream-K: ranges of two tiles
+        tile_loop = (whole + parts * (left > 0)) * ends + (whole + left / max(1, ranges)) * cdiv(k, geometry.k) * k_tile
+        reduced = (ranges + left * (parts - 1)) * geometry.m * geometry.n // splits
     if geometry.tail[0]:
         shared, parts, owned = geometry.tail
         clusters = max(1, sms // (down * across))

@@ -21,23 +21,33 @@ struct Warps {
 
 constexpr int kStaging = kWarps * 8 * 80;  // floats: lanes_m rows of each warp, lanes_m * pitch <= 8 * 80
 
-// Split-K of the last tiles: the first `whole_tiles` tiles of C are one work unit each; every other tile is `splits`
-// work units, whose partial sums are written to `partials`: (tiles - whole_tiles, splits, BM, BN).
-struct SplitK {
-  float* partials;
-  int whole_tiles, splits;
+// K-tiles [first, first + k_tiles) of a tile; slot: of its partial sums, or -1 for the whole of K.
+struct WorkUnit {
+  int tile, slot, first, k_tiles;
 };
 
-// K-tiles [first, first + k_tiles) of a tile; split: its index, or -1 for the whole of K. `total`: k-tiles of a tile.
-struct WorkUnit {
-  int tile, split = -1, first = 0, k_tiles;
-  __device__ WorkUnit(int unit, int total, const SplitK& split_k) : tile(unit), k_tiles(total) {
-    if (unit < split_k.whole_tiles) return;
-    const int base = total / split_k.splits, remainder = total % split_k.splits;
-    tile = split_k.whole_tiles + (unit - split_k.whole_tiles) / split_k.splits;
-    split = (unit - split_k.whole_tiles) % split_k.splits;
-    first = split * base + min(split, remainder);
-    k_tiles = base + (split < remainder);
+// The first `whole_tiles` tiles of C are one work unit each. The k-tiles of the others, `pitch` for each tile, are
+// divided between the first `ranges` blocks, `base` <= pitch for each. A range lies in one tile or two, the last in
+// one; each part is a work unit, whose partial sums are written to slot block + tile of `partials`, (slots, BM, BN). A
+// tile's slots are adjacent, in the order of K. If there are ranges, whole_tiles is a multiple of the number of blocks.
+struct StreamK {
+  float* partials;
+  int whole_tiles, ranges, base, pitch;
+
+  __device__ int units() const {  // of this block: those below, in steps of the grid
+    const int block = blockIdx.x, second = block + 1 < ranges && block * base % pitch + base > pitch;
+    return block < ranges ? whole_tiles + (1 + second) * static_cast<int>(gridDim.x) : whole_tiles;
+  }
+  __device__ WorkUnit unit(int index, int k_tiles) const {
+    if (index < whole_tiles) return {index, -1, 0, k_tiles};
+    const int block = blockIdx.x, first = block * base % pitch, here = min(base, pitch - first);
+    const int second = index >= whole_tiles + static_cast<int>(gridDim.x), tile = block * base / pitch + second;
+    if (second) return {whole_tiles + tile, block + tile, 0, base - here};
+    return {whole_tiles + tile, block + tile, first, min(here, k_tiles - first)};
+  }
+  // The slots of the partial sums of the tile whole_tiles + `tile`: the first, and the one after the last.
+  __device__ int2 slots(int tile) const {
+    return {tile * pitch / base + tile, ((tile + 1) * pitch - 1) / base + tile + 1};
   }
 };
 

@@ -5,10 +5,11 @@
 //
 // Fragments, two float4 of A and four of B per k, are loaded during the multiply-adds of the k before. Block tiles
 // below 128 x 256 have fewer than eight warp tiles; warps then divide each k-tile and add their sums in the epilogue,
-// so the main loop is the same for all tile sizes. Tiles of an incomplete last wave may be split along K; a second
-// launch reduces their partial sums.
+// so the main loop is the same for all tile sizes. The k-tiles of an incomplete last wave may be divided between all
+// blocks (stream-K); a second launch reduces the partial sums.
 
 #include <warpwise/core/float4.cuh>
+#include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/shared_memory.cuh>
 #include <warpwise/sm90/pipeline.cuh>
 #include <warpwise/sm90/tma.cuh>
@@ -18,7 +19,7 @@
 #include "epilogue.cuh"
 
 namespace sm90 = warpwise::sm90;
-using warpwise::OperandLoad, warpwise::Operand, sm90::PipelineState, warpwise::WorkUnit, warpwise::SplitK,
+using warpwise::OperandLoad, warpwise::Operand, sm90::PipelineState, warpwise::WorkUnit, warpwise::StreamK,
     sm90::TensorMap;
 
 constexpr int kProducerWarps = 4, kThreads = kProducerWarps * 32 + warpwise::kConsumerThreads;
@@ -27,7 +28,7 @@ constexpr int kProducerWarps = 4, kThreads = kProducerWarps * 32 + warpwise::kCo
 template <int BM, int BN, int TILE_K, int STAGES, OperandLoad LOAD_A, OperandLoad LOAD_B>
 __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap* b_map, const Operand& a,
                                          const Operand& b, float* __restrict__ c, int rows, int columns, int group,
-                                         const SplitK& split_k) {
+                                         const StreamK& stream_k) {
   using W = warpwise::Warps<BM, BN>;
   constexpr int kSteps = TILE_K / W::split, kPitchA = k_tile_pitch(LOAD_A, BM), kPitchB = k_tile_pitch(LOAD_B, BN);
   constexpr int kFloatsA = TILE_K * kPitchA, kFloats = kFloatsA + TILE_K * kPitchB;
@@ -45,8 +46,7 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
       reinterpret_cast<float*>(raw + (-warpwise::shared_address(raw) & 127));  // TMA needs 128-byte alignment
   float* const staging = ring + STAGES * kFloats;
   const sm90::Pipeline pipeline(warpwise::shared_address(staging + warpwise::kStaging), STAGES);
-  const int k_tiles = (a.k + TILE_K - 1) / TILE_K, tiles = rows * columns;
-  const int units = split_k.whole_tiles + (tiles - split_k.whole_tiles) * split_k.splits;
+  const int k_tiles = (a.k + TILE_K - 1) / TILE_K, units = stream_k.units();
 
   if (threadIdx.x == 0) {
     pipeline.init((kTma ? 1 : 0) + (kCpAsync ? 32 : 0), warpwise::kWarps);
@@ -59,7 +59,7 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
     int s = threadIdx.x / 32;   // a warp loads every fourth k-tile, counted across work units
     PipelineState state{s, 1};  // all stages are free at first
     for (int unit_index = blockIdx.x; unit_index < units; unit_index += gridDim.x) {
-      const WorkUnit unit(unit_index, k_tiles, split_k);
+      const WorkUnit unit = stream_k.unit(unit_index, k_tiles);
       const int2 tile = warpwise::tile_at(unit.tile, rows, columns, group, BM, BN);
       for (; s < unit.k_tiles; s += kProducerWarps, state.advance(kProducerWarps, STAGES)) {
         const unsigned full_barrier = pipeline.full_barrier(state.index);
@@ -91,7 +91,7 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
   PipelineState state{0, 0};
   for (int unit_index = blockIdx.x; unit_index < units; unit_index += gridDim.x) {
     float sums[8][16] = {};
-    const int count = WorkUnit(unit_index, k_tiles, split_k).k_tiles;
+    const int count = stream_k.unit(unit_index, k_tiles).k_tiles;
     // Chosen by times on an H200: of A in words and B by TMA, tiles of 128 x 256 x 8 and 64 x 256 x 16 were measured.
     constexpr bool kMeasured = !kTmaA && kTmaB && BN == 256 && kSteps == 8;
     constexpr bool kEarly = kTmaB && (kMeasured ? W::split == 2 : W::split == 1);
@@ -99,35 +99,39 @@ __device__ __forceinline__ void multiply(const TensorMap* a_map, const TensorMap
     warpwise::multiply_k_tiles<kSteps, kFloats, kPitchA, kPitchB, STAGES, W::rows / 2, W::columns / 4, kEarly,
                                kInSecondStep>(sums, a_lane, b_lane, count, pipeline, state, lane == 0);
 
-    const WorkUnit unit(unit_index, k_tiles, split_k);
+    const WorkUnit unit = stream_k.unit(unit_index, k_tiles);
     const int2 tile = warpwise::tile_at(unit.tile, rows, columns, group, BM, BN);
     const int thread = warpwise::reread_thread_index() - kProducerWarps * 32;
-    const bool whole = unit.split < 0;
-    const long long slot = static_cast<long long>(unit.tile - split_k.whole_tiles) * split_k.splits + unit.split;
-    warpwise::store_tile<BM, BN>(sums, staging, whole ? c : split_k.partials + slot * (BM * BN), whole ? a.extent : BM,
-                                 whole ? b.extent : BN, whole ? tile : int2{0, 0}, thread, zero);
+    const bool whole = unit.slot < 0;
+    float* const partial = stream_k.partials + static_cast<long long>(unit.slot) * (BM * BN);
+    warpwise::store_tile<BM, BN>(sums, staging, whole ? c : partial, whole ? a.extent : BM, whole ? b.extent : BN,
+                                 whole ? tile : int2{0, 0}, thread, zero);
   }
 }
 
 // a: (m, k), b: (k, n), c: (m, n), c row-major. The kernels differ in the operands that TMA loads. rows, columns:
-// tiles of C; group: of the raster order; partials, whole_tiles, splits: SplitK. Grid: at most one block per SM.
+// tiles of C; group: of the raster order; from partials on: StreamK. Grid: at most one block per SM.
 // Dynamic shared memory: 128 bytes for alignment, STAGES k-tiles, kStaging floats and 16 * STAGES bytes.
 template <int BM, int BN, int TILE_K, int STAGES>
 __global__ void __launch_bounds__(kThreads, 1) matmul_tma(const __grid_constant__ TensorMap a,
                                                           const __grid_constant__ TensorMap b, float* __restrict__ c,
                                                           int m, int n, int k, int rows, int columns, int group,
-                                                          float* partials, int whole_tiles, int splits) {
-  multiply<BM, BN, TILE_K, STAGES, warpwise::kTma, warpwise::kTma>(
-      &a, &b, {nullptr, 0, m, k}, {nullptr, 0, n, k}, c, rows, columns, group, {partials, whole_tiles, splits});
+                                                          float* partials, int whole_tiles, int ranges, int base,
+                                                          int pitch) {
+  multiply<BM, BN, TILE_K, STAGES, warpwise::kTma, warpwise::kTma>(&a, &b, {nullptr, 0, m, k}, {nullptr, 0, n, k}, c,
+                                                                   rows, columns, group,
+                                                                   {partials, whole_tiles, ranges, base, pitch});
 }
 
 template <int BM, int BN, int TILE_K, int STAGES, OperandLoad LOAD_A>
 __global__ void __launch_bounds__(kThreads, 1) matmul_tma_b(const float* __restrict__ a, long long a_stride,
                                                             const __grid_constant__ TensorMap b, float* __restrict__ c,
                                                             int m, int n, int k, int rows, int columns, int group,
-                                                            float* partials, int whole_tiles, int splits) {
+                                                            float* partials, int whole_tiles, int ranges, int base,
+                                                            int pitch) {
   multiply<BM, BN, TILE_K, STAGES, LOAD_A, warpwise::kTma>(nullptr, &b, {a, a_stride, m, k}, {nullptr, 0, n, k}, c,
-                                                           rows, columns, group, {partials, whole_tiles, splits});
+                                                           rows, columns, group,
+                                                           {partials, whole_tiles, ranges, base, pitch});
 }
 
 template <int BM, int BN, int TILE_K, int STAGES, OperandLoad LOAD_A, OperandLoad LOAD_B>
@@ -135,19 +139,19 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_cp_async(const float* __re
                                                                const float* __restrict__ b, long long b_stride,
                                                                float* __restrict__ c, int m, int n, int k, int rows,
                                                                int columns, int group, float* partials, int whole_tiles,
-                                                               int splits) {
+                                                               int ranges, int base, int pitch) {
   multiply<BM, BN, TILE_K, STAGES, LOAD_A, LOAD_B>(nullptr, nullptr, {a, a_stride, m, k}, {b, b_stride, n, k}, c, rows,
-                                                   columns, group, {partials, whole_tiles, splits});
+                                                   columns, group, {partials, whole_tiles, ranges, base, pitch});
 }
 
-// Reduces the partial sums of split tiles in a fixed order and stores them to c: (m, n), V adjacent elements per
-// thread, to which the rows of c are aligned. partials, whole_tiles, splits: SplitK. Block: 256 threads in `groups`
-// (1, 2, 4 or 8) groups, which add every groups-th split of the same elements. Grid: BM * BN / V * groups / 256 blocks
-// per tile, from tile whole_tiles on.
+// Reduces the partial sums of divided tiles in a fixed order and stores them to c: (m, n), V adjacent elements per
+// thread, to which the rows of c are aligned. Block: 256 threads in `groups` (1, 2, 4 or 8) groups, which add every
+// groups-th slot of the same elements. Grid: BM * BN / V * groups / 256 blocks per tile, from tile whole_tiles on.
 template <int BM, int BN, int V>
 __global__ void __launch_bounds__(256) reduce_splits(const float* __restrict__ partials, float* __restrict__ c, int m,
                                                      int n, int rows, int columns, int group, int whole_tiles,
-                                                     int splits, int groups) {
+                                                     int ranges, int base, int pitch, int groups) {
+  warpwise::wait_for_previous_kernel();
   using Values = warpwise::Vector<float, V>;
   constexpr int kVectorsPerRow = BN / V;
   __shared__ Values thread_sums[256];
@@ -162,11 +166,12 @@ __global__ void __launch_bounds__(256) reduce_splits(const float* __restrict__ p
   const bool inside = row < m && x < n - tile.y;
   Values sum = {};
   if (inside) {
+    const int2 slots = StreamK{nullptr, whole_tiles, ranges, base, pitch}.slots(split_tile);
     const float* const from =
-        partials + static_cast<long long>(split_tile) * splits * (BM * BN) + element / kVectorsPerRow * BN + x;
+        partials + static_cast<long long>(slots.x) * (BM * BN) + element / kVectorsPerRow * BN + x;
 #pragma unroll 4
-    for (int split = first; split < splits; split += groups) {
-      const auto values = *reinterpret_cast<const Values*>(from + split * (BM * BN));
+    for (int slot = first; slot < slots.y - slots.x; slot += groups) {
+      const auto values = *reinterpret_cast<const Values*>(from + slot * (BM * BN));
 #pragma unroll
       for (int i = 0; i < V; ++i) sum.at[i] += values.at[i];
     }

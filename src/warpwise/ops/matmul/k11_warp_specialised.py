@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from warpwise.operation import cdiv, sm_count
 WARP_SPECIALISED = cuda.load(Path(__file__).with_suffix(".cu"))
 
 THREADS, STAGING = 384, 8 * 8 * 80 * 4  # four producer warps, eight consumers; bytes of staged sums
-MOST_SPLITS, MOST_WAVES = 64, 8
+MOST_SPLITS = 64
 CONFIGS = parsed(
     "128x256x8_s12", "128x256x16_s8", "256x128x8_s12", "128x128x16_s8", "64x256x16_s8", "64x128x32_s8", "128x64x32_s8",
     "32x256x32_s5", "32x128x64_s4", "64x64x64_s5",
@@ -38,37 +39,45 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     kernel, operands = simt.kernel("matmul", tile, left, right)
     rows, columns = tile.tiles(m, n)
     shared = shared_bytes(tile, 4 * ((left.load == K_MAJOR) + (right.load == K_MAJOR)))
-    processors, count = sm_count(a), min(splits, cdiv(k, tile.k))
-    split_tiles = rows * columns % processors if count > 1 else 0
-    whole = rows * columns - split_tiles
-    order = rows, columns, max(1, 1024 // tile.m)
-    sums = c.new_empty(split_tiles * count * tile.m * tile.n) if split_tiles else None
-    WARP_SPECIALISED[kernel][min(whole + split_tiles * count, processors), THREADS, shared](
-        *operands, c if split_tiles else cuda.out(c), m, n, k, *order, sums, whole, count
+    processors, k_tiles = sm_count(a), cdiv(k, tile.k)
+    tail, order = rows * columns % processors, (rows, columns, max(1, 1024 // tile.m))
+    ranges, base, pitch = divided(tail, k_tiles, splits, processors)
+    whole = rows * columns - (tail if ranges else 0)
+    sums = c.new_empty((ranges + tail) * tile.m * tile.n) if ranges else None
+    stream_k = whole, ranges, base, pitch
+    WARP_SPECIALISED[kernel][min(whole + ranges, processors), THREADS, shared](
+        *operands, c if ranges else cuda.out(c), m, n, k, *order, sums, *stream_k
     )
-    if split_tiles:
+    if ranges:
         neighbours = 4 if n % 4 == 0 else 1
-        items = split_tiles * tile.m * tile.n // neighbours
-        groups = next((few for few in (1, 2, 4) if few * items >= 1024 * processors or 2 * few > count), 8)
+        items = tail * tile.m * tile.n // neighbours
+        groups = next((few for few in (1, 2, 4) if few * items >= 1024 * processors or 2 * few * tail > ranges), 8)
         add = WARP_SPECIALISED[f"reduce_splits<{tile.m}, {tile.n}, {neighbours}>"]
-        add[items * groups // 256, 256](sums, c, m, n, *order, whole, count, groups)
+        add[items * groups // 256, 256](sums, c, m, n, *order, *stream_k, groups)
 
 
-def best_splits(tile: GemmConfig, product: Product) -> list[int]:
-    """1, and the three numbers of splits, with up to MOST_WAVES waves, for which the partial wave is shortest."""
-    rows, columns = tile.tiles(product.m, product.n)
-    left, most = rows * columns % product.sms, max(1, min(MOST_SPLITS, product.k // 256))
-    if not left:
-        return [1]
-    wave = product._replace(m=left * tile.m, n=tile.n, words=(16, 16))
-    fills = {min(most, waves * product.sms // left) for waves in range(1, MOST_WAVES + 1)}
-    return [1, *sorted(fills, key=lambda splits: FAMILY.nominal(wave, tile._replace(splits=splits)))[:3]]
+def divided(tiles: int, k_tiles: int, splits: int, blocks: int) -> tuple[int, int, int]:
+    """The last fields of ``StreamK``: ranges, the k-tiles of a range and those of a tile, rounded up to ranges.
+
+    Each of ``tiles`` tiles has ``splits`` ranges of its own; if these are more than ``blocks``, the k-tiles of all
+    tiles are divided equally between the blocks. No ranges: a tile is computed by one block.
+    """
+    if tiles * (min(splits, k_tiles) - 1) <= 0:
+        return 0, 1, 1
+    if tiles * splits > blocks:
+        base = cdiv(tiles * k_tiles, blocks)
+        return cdiv(tiles * k_tiles, base), base, k_tiles
+    base = cdiv(k_tiles, splits)
+    return tiles * cdiv(k_tiles, base), base, cdiv(k_tiles, base) * base
 
 
 def candidates(product: Product) -> Iterator[GemmConfig]:
-    """Every tile, also with the tiles of the last, partial wave split along K."""
+    """Every tile, also with the tiles of the last, partial wave in as many splits as fit the SMs, and in one more."""
+    most = max(1, min(MOST_SPLITS, product.k // 256))
     for tile in CONFIGS:
-        for splits in best_splits(tile, product):
+        left = math.prod(tile.tiles(product.m, product.n)) % product.sms
+        fits = product.sms // left if left else 1
+        for splits in sorted({1, min(fits, most), min(fits + (left * fits < product.sms), most)}):
             yield tile._replace(splits=splits)
 
 

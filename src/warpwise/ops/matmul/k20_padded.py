@@ -25,7 +25,7 @@ def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """The limits: a Hopper GPU, and an operand that must be copied, or a C with unaligned rows."""
     in_place = all(addressable_view(operand) is not None for operand in (a, b))
     if in_place and b.shape[1] * b.element_size() % 16 == 0:
-        return "takes what must be copied to begin on 16 bytes; k17_overlapped_epilogue takes these where they lie"
+        return "takes operands or a C with rows not aligned to 16 bytes; k17_overlapped_epilogue takes aligned ones"
     return hopper_limits(a, b)
 
 

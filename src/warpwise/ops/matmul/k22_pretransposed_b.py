@@ -28,9 +28,7 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """The limits of k11, and at least one operand that must be copied."""
     if not any(copies(a, b)):
-        return (
-            "takes operands that must be transposed or copied for TMA; k11_warp_specialised takes these where they lie"
-        )
+        return "takes operands that must be transposed or copied for TMA; k11_warp_specialised reads these in place"
     return simt.limits(a, b)
 
 
