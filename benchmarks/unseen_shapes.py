@@ -263,6 +263,7 @@ def main(options: argparse.Namespace) -> int:
         if device.type == "cuda":
             count = min(options.compile, options.count)
             unseen_compile.compile_all(names, options.seed, count, options.compile_limit)
+            compiled_function(torch.square, (torch.ones(8, device=device),))  # imports Inductor, which takes seconds
     end = time.monotonic() + options.limit
     for position, name in enumerate(names):
         points = kept["points"][name] = []

@@ -167,6 +167,19 @@ __global__ void named_barriers(const float* x, float* y) {
   __barrier_sync_count(group + 1, 64);
   y[group * 64 + t] = s[group * 64 + 63 - t];
 }
+// A thread writes all bytes of a word; after the barrier of the warp, two threads write one half each.
+__global__ void halves_after_a_word(const short* x, short* y) {
+  __shared__ __align__(4) short s[64];
+  int lane = threadIdx.x;
+  if (lane < 16) reinterpret_cast<int2*>(s)[lane] = reinterpret_cast<const int2*>(x)[lane];
+  __syncwarp();
+  short low = s[lane / 2 * 4 + lane % 2], high = s[lane / 2 * 4 + lane % 2 + 2];
+  __syncwarp();
+  s[lane / 2 * 4 + lane % 2] = high;
+  s[lane / 2 * 4 + lane % 2 + 2] = low;
+  __syncwarp();
+  if (lane < 16) reinterpret_cast<int2*>(y)[lane] = reinterpret_cast<const int2*>(s)[lane];
+}
 __global__ void split_warps(int* y) {
   int lane = threadIdx.x % 32;
   if (lane % 3 == 0) {
@@ -241,6 +254,12 @@ def test_adjacent_bytes_of_one_word_do_not_race() -> None:
     runs("bytes_in_place", 2, 64, x, y)
     assert x.tolist() == list(range(1, 129))
     assert y.tolist() == list(range(0, 256, 2))
+
+
+def test_halves_of_a_word_do_not_race_with_each_other_after_the_word() -> None:
+    x, y = np.arange(64, dtype="i2"), np.zeros(64, "i2")
+    runs("halves_after_a_word", 1, 32, x, cuda.out(y))
+    np.testing.assert_array_equal(y.reshape(16, 2, 2), x.reshape(16, 2, 2)[:, ::-1])
 
 
 def test_threads_that_write_the_same_value_do_not_race() -> None:

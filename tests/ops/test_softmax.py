@@ -30,7 +30,9 @@ def test_infinities_and_nan_are_pytorchs(rung):
     torch.testing.assert_close(ops.softmax(rows, -1, rung=rung), expected, equal_nan=True)
 
 
-@pytest.mark.parametrize("rung", [name for name in FORWARD if "row_in" not in name and "triton_row" not in name])
+@pytest.mark.parametrize(
+    "rung", [name for name in FORWARD if not any(kind in name for kind in ("row_in", "triton_row", "short"))]
+)
 def test_a_late_element_meets_a_masked_beginning(rung):
     """Online statistics start from nothing finite for many turns, then rise."""
     row = torch.full((1, 9001), -INF)
@@ -101,8 +103,9 @@ def test_rows_too_long_for_a_rung_are_refused_and_have_another():
 @pytest.mark.parametrize("rung", [name for name in BACKWARD if name != "k05_triton_row"])
 def test_a_constant_gradient_gives_none(rung):
     """Softmax does not change when every element of a row rises alike: the gradient of a sum over the row is 0."""
-    y = torch.softmax(torch.randn(3, 200, generator=torch.Generator().manual_seed(0)), -1)
-    gradient = ops.softmax_backward(torch.ones(3, 200), y, -1, rung=rung)
+    columns = 100 if "short" in rung else 200
+    y = torch.softmax(torch.randn(3, columns, generator=torch.Generator().manual_seed(0)), -1)
+    gradient = ops.softmax_backward(torch.ones(3, columns), y, -1, rung=rung)
     assert gradient.abs().max() < 1e-7
 
 

@@ -35,11 +35,15 @@ def matrix(rows, columns, dtype=torch.float32):
         (1, 100000, "k08_fitted_blocks"),
         (4, 1000000, "k07_strips"),
         (4, 100000, "k10_short_sides"),
+        (8, 131000, "k07_strips"),
         (14143, 5, "k10_short_sides"),
         (20, 5219, "k08_fitted_blocks"),
-        (20, 25219, "k09_unaligned_tiles"),
-        (60000, 12, "k08_fitted_blocks"),
-        (100000, 12, "k09_unaligned_tiles"),
+        (20001, 14, "k07_strips"),
+        (14143, 7, "k10_short_sides"),
+        (20, 25219, "k07_strips"),
+        (60000, 12, "k07_strips"),
+        (7, 131000, "k07_strips"),
+        (15, 90693, "k07_strips"),
         (1300, 42466, "k05_register_blocks"),
         (205, 6154, "k09_unaligned_tiles"),
         (100000, 65, "k09_unaligned_tiles"),
@@ -78,13 +82,14 @@ def test_another_dimension_is_summed_without_a_copy():
         assert default(name, matrix(300, 40), 0) == columns
         assert default(name, torch.empty(3, 4, 5, device="meta"), 1) == columns
         assert default(name, matrix(300, 40), 1) == default(name, matrix(300, 1), 0) == rows
-        assert default(name, matrix(1, 300), 0) == rows, "columns of one element are rows of one"
+        ones = "k11_short_rows" if name == "reduce_sum" else rows
+        assert default(name, matrix(1, 300), 0) == ones, "columns of one element are rows of one"
 
 
 @pytest.mark.parametrize("rows,columns,threads", [
-    (131072, 4, 1), (131072, 8, 2), (131072, 16, 4), (131072, 128, 8), (131072, 512, 32), (7132, 3880, 256),
-    (40410, 1800, 128), (2000, 8192, 256),
-    (1, 3000, 512), (1, 32768, 1024),
+    (131072, 4, 1), (131072, 8, 2), (131072, 16, 4), (131072, 128, 8), (131072, 512, 32), (7132, 3880, 64),
+    (40410, 1800, 32), (2000, 8192, 256), (547, 1289, 128), (979, 807, 64), (60, 4500, 512),
+    (1, 3000, 256), (1, 32768, 1024),
 ])  # fmt: skip
 def test_lanes_of_a_row(rows, columns, threads):
     with assume_sm_count(SMS):
@@ -123,6 +128,38 @@ def test_long_columns_are_held_by_a_cluster():
         x = matrix(rows, columns)
         assert (default("softmax", x, 0) == "k10_cluster_columns") == held
         assert (default("softmax_backward", x, x, 0) == "k09_cluster_columns") == held
+
+
+@pytest.mark.parametrize("rows,columns,dtype,forward,backward", [
+    (61183, 5, torch.bfloat16, "k11_short_rows", "k11_short_rows"),
+    (19953, 93, torch.float32, "k11_short_rows", "k11_short_rows"),
+    (3000, 61, torch.float32, "k05_row_in_registers", "k03_row_in_registers"),
+    (19953, 130, torch.float32, "k05_row_in_registers", "k03_row_in_registers"),
+    (16, 50489, torch.bfloat16, "k12_split_rows", "k08_split_rows"),
+    (131, 90000, torch.bfloat16, "k06_long_rows", "k08_split_rows"),
+    (100, 40001, torch.float32, "k12_split_rows", "k08_split_rows"),
+    (3, 30000, torch.float32, "k12_split_rows", "k08_split_rows"),
+    (40, 30000, torch.float32, "k05_row_in_registers", "k08_split_rows"),
+])  # fmt: skip
+def test_short_and_long_rows_of_softmax(rows, columns, dtype, forward, backward):
+    x = matrix(rows, columns, dtype)
+    assert default("softmax", x, -1) == forward and default("softmax_backward", x, x, -1) == backward
+
+
+@pytest.mark.parametrize("rows,columns,rung", [
+    (121536, 4, "k11_short_rows"), (3000, 64, "k11_short_rows"), (3000, 65, "k06_two_passes"),
+])  # fmt: skip
+def test_sums_of_short_rows(rows, columns, rung):
+    assert default("reduce_sum", matrix(rows, columns, torch.bfloat16), -1) == rung
+    assert default("reduce_sum", matrix(rows, columns // 4), -1) == "k11_short_rows"
+
+
+@pytest.mark.parametrize("rows,columns,rung", [
+    (60367, 1292, "k13_packed_columns"), (700, 30000, "k09_columns"), (100000, 20, "k09_columns"),
+    (18062, 69, "k13_packed_columns"), (4000, 69, "k10_cluster_columns"),
+])  # fmt: skip
+def test_long_columns_of_a_large_softmax_are_read_in_packs(rows, columns, rung):
+    assert default("softmax", matrix(rows, columns, torch.bfloat16), 0) == rung
 
 
 @pytest.mark.parametrize("rows,columns,dtype,rung", [

@@ -17,7 +17,7 @@ COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
 FORM = re.compile(r"l(\d+)_u(\d+)")  # lanes in a column, loads in flight
 MOST_THREADS = 1024
 RESIDENT, RESIDENT_NARROW = 4, 6  # blocks of 256 threads of an SM; with loads of up to 4 bytes
-MOST_BATCHES = 4  # of a block of 1024 threads that is not split: a second launch takes as long
+MOST_BATCHES = 4  # of a block of 1024 threads that is not split: a second launch takes as long; one of narrow loads
 SECTOR, LINE, LINES = 32, 128, 512  # bytes of a column that a block reads at least, by the size of the matrix
 FEW_LANES = 8  # of a small matrix: more blocks read it
 MEDIUM, LARGE = 1 << 20, 1 << 26  # bytes
@@ -36,7 +36,8 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
     k, (tiles, bytes_a_load), threads = a.shape[1], _tiles(a, shape), THREADS
     batches = cdiv(k * shape.lanes, shape.values * THREADS)
     few, fewer = tiles < sm_count(a), min(4, shape.values) if bytes_a_load == VECTOR else shape.values  # 64 registers
-    if few and batches > 1 and cdiv(k * shape.lanes, fewer * MOST_THREADS) <= MOST_BATCHES:
+    most = MOST_BATCHES if bytes_a_load > 4 else 1
+    if few and batches > 1 and cdiv(k * shape.lanes, fewer * MOST_THREADS) <= most:
         threads, parts, shape = MOST_THREADS, 1, shape._replace(values=fewer)
     else:
         resident = (RESIDENT if bytes_a_load > 4 else RESIDENT_NARROW) * sm_count(a)

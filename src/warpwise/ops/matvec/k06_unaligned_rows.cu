@@ -1,8 +1,8 @@
-// 16-byte loads of rows that are not 16-byte aligned: a team takes rows of equal alignment, and shifts x to match them.
+// Rows that do not begin at multiples of 16 bytes, read by 16-byte loads.
 //
-// Rows whose pitch is no multiple of 16 bytes begin at the same address modulo 16 again after at most 8 rows. A thread
-// reads a pack of each of its rows, and the two packs of x that hold the same columns. Words of x are shifted in
-// registers, once for all rows of the team.
+// If the pitch of the rows is no multiple of 16 bytes, every 8th row, or an earlier one, has the same alignment. A team
+// of threads computes rows of one alignment. A thread loads a pack of each of these rows. The same columns of x lie in
+// two packs; the thread loads both and shifts their words in registers, once for all rows of the team.
 
 #include <warpwise/core/pack.cuh>
 #include <warpwise/core/previous_kernel.cuh>

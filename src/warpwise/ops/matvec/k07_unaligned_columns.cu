@@ -1,8 +1,9 @@
-// 16-byte loads of columns that are not 16-byte aligned: each line of threads has columns of one alignment.
+// Columns that do not begin at multiples of 16 bytes, read by 16-byte loads.
 //
-// Columns whose pitch is no multiple of 16 bytes begin at the same address modulo 16 again after at most 8 columns. The
-// lines of a block step over a multiple of that many columns, so all packs of a thread hold the same rows: those of its
-// line are shifted down by up to 7 rows. Only the sums are shifted back, when the lines are added in shared memory.
+// If the pitch of the columns is no multiple of 16 bytes, every 8th column, or an earlier one, has the same alignment.
+// A line of threads steps over a multiple of 8 columns, so it loads columns of one alignment, and each pack of a thread
+// holds the same rows. Between two lines these rows differ by up to 7; the lines are added in shared memory, where the
+// sums of each line are read from its own offset.
 
 #include <warpwise/core/numeric.cuh>
 #include <warpwise/core/pack.cuh>

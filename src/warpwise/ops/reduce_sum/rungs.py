@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,15 +12,19 @@ from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._columns import VALUES, Geometry, geometry
 from warpwise.ops._dims import inner_size, is_last, length_along
+from warpwise.ops._packed_columns import lines_of
+from warpwise.ops._short_rows import WARPS, most_columns, team
 from warpwise.ops.reduce_sum.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 BLOCK = 256  # kThreads of the kernels
 WARP, BLOCK_OF_TEAMS, MOST_THREADS = 32, 128, 1024
 VECTOR, BATCH = 16, 4  # bytes per load, and loads in flight per thread
+FILL = 768  # threads of an SM that read the bytes in flight, if rows are few
+SHORT_ROW, SHORT_NARROW_ROW = 16, 64  # elements of a row of k11, and of 2 bytes each
 BLOCKS_AN_SM = 8  # blocks of 256 threads that fill the 2048 threads of an SM
 FEWEST_ELEMENTS = 16384  # elements of a block of k08 from which on there are two launches: a batch of 1024 threads
-PACKED_WIDTH, PACKED_VALUES, PACKED_BLOCKS = 32, 8, 4  # k10: packs of a tile; loads in flight; blocks of an SM
+PACKED_WIDTH, PACKED_VALUES = 32, 8  # k10: packs of a tile; loads in flight
 LARGE, FEW_COLUMNS, MANY_COLUMNS = 1 << 22, 64, 4096  # bytes from which k08 fills the GPU with one wave; columns
 MOST_BLOCKS = 2**31 - 1
 
@@ -64,6 +67,7 @@ ATOMIC_PER_ELEMENT = cuda.load(HERE / "k01_atomic_per_element.cu")
 TWO_PASSES = cuda.load(HERE / "k06_two_passes.cu")
 COLUMNS = cuda.load(HERE / "k08_columns.cu")
 LAST_BLOCK = cuda.load(HERE / "k09_last_block.cu")
+SHORT_ROWS = cuda.load(HERE / "k11_short_rows.cu")
 PACKED_COLUMNS = cuda.load(HERE / "k10_packed_columns.cu")
 
 
@@ -101,18 +105,18 @@ def _power_of_two(count: int) -> int:
 
 
 def threads_of(x: torch.Tensor) -> int:
-    """Threads per row: enough to read it with a batch of four vectors each, up to a block of 256.
+    """Threads per row: up to a warp, a batch of four vectors each.
 
-    A team of lanes reads at least 64 bytes at once if the row is long enough. A block has up to 1024 threads if there
-    are too few rows to fill the 2048 threads of each SM.
+    A team of lanes reads at least 64 bytes at once if the row is long enough. Longer rows have a block with at most
+    eight vectors per thread, or with two if rows are few.
     """
     rows, columns = x.shape
     vectors = cdiv(columns * x.element_size(), VECTOR)
-    threads = min(BLOCK, max(_power_of_two(cdiv(vectors, BATCH)), min(4, _power_of_two(vectors))))
-    if threads <= WARP:
-        return threads
-    fill = BLOCKS_AN_SM * BLOCK * sm_count(x) // max(rows, 1)
-    return max(threads, min(MOST_THREADS, _power_of_two(fill + 1) // 2, _power_of_two(vectors) // 2))
+    if vectors <= WARP * BATCH:
+        return max(_power_of_two(cdiv(vectors, BATCH)), min(4, _power_of_two(vectors)))
+    fill = FILL * sm_count(x) // max(rows, 1)
+    fewest, most = (1 << (vectors // each).bit_length() - 1 for each in (2 * BATCH, 2))
+    return max(WARP, min(fewest, 2 * BLOCK), min(_power_of_two(fill + 1) // 2, most, MOST_THREADS))
 
 
 def _pass(sums: torch.Tensor, x: torch.Tensor, parts: int) -> None:
@@ -124,9 +128,8 @@ def _pass(sums: torch.Tensor, x: torch.Tensor, parts: int) -> None:
 
 
 def vector_parts(x: torch.Tensor) -> int:
-    """Blocks per row; one if 1024 threads read at most eight vectors each, which is faster than a second launch."""
-    short = x.shape[1] * x.element_size() <= 8 * VECTOR * MOST_THREADS
-    return 1 if short else parts_of(x, each=4 * BLOCK * VECTOR // x.element_size())
+    """Blocks per row; one if 1024 threads add at most 24 elements each, which is faster than a second launch."""
+    return 1 if x.shape[1] <= 24 * MOST_THREADS else parts_of(x, each=4 * BLOCK * VECTOR // x.element_size())
 
 
 @over_rows
@@ -151,6 +154,16 @@ def triton_two_passes(sums: torch.Tensor, x: torch.Tensor) -> None:
     if parts > 1:
         block = 1 << (parts - 1).bit_length()
         sum_two_passes[(rows,)](partial, sums, parts, 1, BLOCK=block, num_warps=4)
+
+
+def short_rows(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
+    if dim is not None and not is_last(input, dim):
+        input, dim = input.movedim(dim, -1).contiguous(), -1
+    input = input.clone() if input.data_ptr() % VECTOR else input
+    rows, columns = output.numel(), input.numel() if dim is None else length_along(input, dim)
+    shape = team(columns, input.element_size())
+    kernel = SHORT_ROWS[f"sum_short_rows<{cuda.ctype(input.dtype)}, {shape.lanes}, {shape.values}>"]
+    kernel[shape.grid(rows), (WARP, WARPS)](input, cuda.out(output), rows, columns)
 
 
 @over_rows
@@ -209,20 +222,15 @@ def packed_columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -
     if dim is not None and inner_size(input, dim) != output.numel():
         input = input.movedim(dim, 0).contiguous()
     input = input.clone() if input.data_ptr() % VECTOR else input
-    columns, length, size = output.numel(), input.numel() // output.numel(), input.element_size()
-    fold = VECTOR // math.gcd(VECTOR, columns * size)  # rows whose bytes are whole packs
-    packs, lines = fold * columns * size // VECTOR, cdiv(length, fold)
-    tiles = 1 if packs <= BLOCK else cdiv(packs, PACKED_WIDTH)
-    width = cdiv(packs, tiles)
-    height = BLOCK // width
-    parts = max(1, min(PACKED_BLOCKS * sm_count(input) // tiles, lines // (PACKED_VALUES * height)))
-    share = cdiv(lines, parts)
-    parts, folded = cdiv(lines, share), fold if tiles == 1 else 1
-    rows = parts * fold // folded
+    columns, length = output.numel(), input.numel() // output.numel()
+    shape = lines_of(columns, length, input.element_size(), sm_count(input), PACKED_WIDTH, PACKED_VALUES, BLOCK)
+    folded = shape.fold if shape.tiles == 1 else 1
+    rows = shape.parts * shape.fold // folded
     sums = output if rows == 1 else input.new_empty((rows, columns), dtype=torch.float32)
     types = f"{cuda.ctype(input.dtype)}, {cuda.ctype(sums.dtype)}"
     kernel = PACKED_COLUMNS[f"sum_packed_columns<{types}, {BLOCK}, {PACKED_VALUES}>"]
-    kernel[(tiles, parts), (width, height)](input, cuda.out(sums), input.numel(), packs, lines, share, folded)
+    launch = kernel[(shape.tiles, shape.parts), (shape.width, shape.height)]
+    launch(input, cuda.out(sums), input.numel(), shape.packs, shape.lines, shape.share, folded)
     if rows > 1:
         _columns(output, sums, columns, columns, rows, rows)
 
@@ -234,6 +242,11 @@ def limits(input: torch.Tensor, dim: int | None) -> str | None:
     return (
         f"takes up to {MOST_BLOCKS} blocks of {BLOCK} elements of a row, not {blocks}" if blocks > MOST_BLOCKS else None
     )
+
+
+def short_limits(input: torch.Tensor, dim: int | None) -> str | None:
+    columns, most = input.numel() if dim is None else length_along(input, dim), most_columns(input.element_size())
+    return f"takes rows of up to {most} elements, not {columns}" if columns > most else None
 
 
 def rung(name: str, idea: str, launch: Launch, deterministic: bool = False) -> Rung:
@@ -268,18 +281,31 @@ RUNGS = (
         packed_columns,
         deterministic=True,
     ),
+    make_rung(
+        HERE,
+        "k11_short_rows",
+        "16-byte loads of short rows of any alignment, through shared memory",
+        short_rows,
+        dtypes=KERNEL_DTYPES,
+        limits=short_limits,
+        deterministic=True,
+    ),
 )
 
 
 def default(input: torch.Tensor, dim: int | None) -> str | None:
-    """k06, and k08 along another dimension than the last; of large tensors of 2-byte elements k10 along the first one.
+    """k06 along the last dimension, k11 for rows of up to 16 elements, 64 of 2 bytes; k08 along another one.
+
+    Of large tensors of 2-byte elements k10 along the first one.
 
     PyTorch for many long columns of 2-byte elements, unless they are odd rows of a matrix, which it reads singly.
     """
     if input.dtype not in KERNEL_DTYPES or limits(input, dim):
         return None
     if dim is None or is_last(input, dim):
-        return "k06_two_passes"
+        most = SHORT_ROW if input.element_size() >= 4 else SHORT_NARROW_ROW
+        short = dim is not None and 0 < length_along(input, dim) <= most
+        return "k11_short_rows" if short else "k06_two_passes"
     columns = input.numel() // max(1, length_along(input, dim))
     if input.element_size() >= 4 or input.nbytes < LARGE:
         return "k08_columns"

@@ -10,7 +10,6 @@ template <typename T, int BYTES>
 __global__ void rgb_to_grayscale(const T* image, T* out, long long n, long long pixels) {
   using Pack = warpwise::Pack<T, BYTES>;
   const long long p = warpwise::global_thread();
-  warpwise::wait_for_previous_kernel();
 #pragma unroll 1
   for (long long i = blockIdx.y; i < n; i += gridDim.y) {
     const T* red = image + 3 * i * pixels;
@@ -19,6 +18,7 @@ __global__ void rgb_to_grayscale(const T* image, T* out, long long n, long long 
     T* to = out + i * pixels;
     const long long packs = warpwise::aligned<BYTES>(red, green, blue, to) ? pixels / Pack::size : 0;
     if (p < packs) {
+      if (i == blockIdx.y) warpwise::wait_for_previous_kernel();
       const Pack r = warpwise::packs<BYTES>(red)[p];
       const Pack g = warpwise::packs<BYTES>(green)[p];
       const Pack b = warpwise::packs<BYTES>(blue)[p];
@@ -28,6 +28,7 @@ __global__ void rgb_to_grayscale(const T* image, T* out, long long n, long long 
       warpwise::packs<BYTES>(to)[p] = result;
       continue;
     }
+    if (i == blockIdx.y) warpwise::wait_for_previous_kernel();
 #pragma unroll 1
     for (long long at = packs * Pack::size + p - packs; at < pixels; at += warpwise::global_threads() - packs) {
       to[at] = gray(red[at], green[at], blue[at]);

@@ -8,20 +8,28 @@
 #include "gray.cuh"
 
 // BYTES from any address that is a multiple of sizeof(T). Reads up to 3 bytes before and after them.
-template <int BYTES, typename T>
-__device__ warpwise::Pack<T, BYTES> shifted_pack(const T* from) {
-  const unsigned past = reinterpret_cast<unsigned long long>(from) % 4, shift = past * 8;
-  const unsigned* const words = reinterpret_cast<const unsigned*>(reinterpret_cast<const char*>(from) - past);
-  warpwise::Pack<unsigned, BYTES> shifted;
-  unsigned low = words[0];
-#pragma unroll
-  for (int w = 0; w < shifted.size; ++w) {
-    const unsigned high = w + 1 < shifted.size || shift ? words[w + 1] : 0;
-    shifted.at[w] = __funnelshift_r(low, high, shift);
-    low = high;
+template <typename T, int BYTES>
+struct ShiftedPack {
+  const unsigned* words;
+  unsigned shift;  // bits
+
+  __device__ explicit ShiftedPack(const T* from) {
+    const unsigned past = reinterpret_cast<unsigned long long>(from) % 4;
+    words = reinterpret_cast<const unsigned*>(reinterpret_cast<const char*>(from) - past);
+    shift = past * 8;
   }
-  return *reinterpret_cast<const warpwise::Pack<T, BYTES>*>(&shifted);
-}
+  __device__ warpwise::Pack<T, BYTES> load() const {
+    warpwise::Pack<unsigned, BYTES> shifted;
+    unsigned low = words[0];
+#pragma unroll
+    for (int w = 0; w < shifted.size; ++w) {
+      const unsigned high = w + 1 < shifted.size || shift ? words[w + 1] : 0;
+      shifted.at[w] = __funnelshift_r(low, high, shift);
+      low = high;
+    }
+    return *reinterpret_cast<const warpwise::Pack<T, BYTES>*>(&shifted);
+  }
+};
 
 // image: (n, 3, pixels), out: (n, pixels), contiguous. BYTES of a pack: 16, or fewer for images so small that packs of
 // 16 bytes occupy few SMs. Grid: y strides over images; x has at least pixels / Pack::size + 4 * Pack::size threads.
@@ -30,7 +38,6 @@ template <typename T, int BYTES>
 __global__ void rgb_to_grayscale(const T* image, T* out, long long n, long long pixels) {
   using Pack = warpwise::Pack<T, BYTES>;
   const long long p = warpwise::global_thread();
-  warpwise::wait_for_previous_kernel();
 #pragma unroll 1
   for (long long i = blockIdx.y; i < n; i += gridDim.y) {
     const T* red = image + 3 * i * pixels;
@@ -43,15 +50,16 @@ __global__ void rgb_to_grayscale(const T* image, T* out, long long n, long long 
     const long long whole = (pixels - before) / Pack::size - 1, packs = whole > 0 ? whole : 0;
     if (p < packs) {
       const long long at = before + p * Pack::size;
-      const Pack r = shifted_pack<BYTES>(red + at);
-      const Pack g = shifted_pack<BYTES>(green + at);
-      const Pack b = shifted_pack<BYTES>(blue + at);
+      const ShiftedPack<T, BYTES> of_red(red + at), of_green(green + at), of_blue(blue + at);
+      if (i == blockIdx.y) warpwise::wait_for_previous_kernel();  // after the addresses: they take as long as a load
+      const Pack r = of_red.load(), g = of_green.load(), b = of_blue.load();
       Pack result;
 #pragma unroll
       for (int k = 0; k < Pack::size; ++k) result.at[k] = gray(r.at[k], g.at[k], b.at[k]);
       *warpwise::packs<BYTES>(to + at) = result;
       continue;
     }
+    if (i == blockIdx.y) warpwise::wait_for_previous_kernel();
 #pragma unroll 1
     for (long long e = p - packs; e < pixels - packs * Pack::size; e += warpwise::global_threads() - packs) {
       const long long at = e < before ? e : e + packs * Pack::size;

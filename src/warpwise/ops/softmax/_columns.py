@@ -14,9 +14,12 @@ from warpwise.ops._dims import inner_size, length_along
 
 SECTOR, LINE, WIDE = 32, 128, 256  # bytes of neighbouring columns: the least, the usual, and those of large arrays
 PACK = 4  # bytes of a load
-FEW, VALUES = 4, 16  # loads of a thread in flight, at least and at most
+FEW, VALUES = 8, 16  # loads of a thread in flight, at least and at most
+MOST_VALUES = 24  # of a thread that holds a column of one input in its 64 registers
 BLOCK, MOST_THREADS, BLOCKS_AN_SM = 256, 1024, 4  # a thread has up to 64 registers
 MOST_PARTS = 8  # blocks of a cluster
+PACKED_BYTES = 1 << 23  # of a tensor, from which on three launches are short beside the accesses
+NARROW_PACKED_BYTES = 1 << 20  # the same, if the other kernels load 2 bytes at once
 CLUSTER_BYTES = 1 << 24  # of a tensor, up to which clusters are measured
 
 
@@ -35,8 +38,10 @@ class Geometry(NamedTuple):
         return max(BLOCK, _power_of_two(self.lanes * self.height))
 
 
-def geometry(columns: int, length: int, itemsize: int, packed: int, sms: int) -> Geometry:
+def geometry(columns: int, length: int, itemsize: int, packed: int, sms: int, most_values: int = VALUES) -> Geometry:
     """The geometry for ``columns`` of ``length`` elements of ``itemsize`` bytes, ``packed`` of them per load."""
+    if length * packed <= most_values and columns >= sms * BLOCK * packed:  # a thread holds its columns: no barrier
+        return Geometry(BLOCK, 1, max(FEW, 4 * cdiv(length, 4)), 1, length)
     # The widest block that holds all of its columns in registers and leaves no SM idle, but at least a sector.
     for bytes in (LINE, LINE // 2, SECTOR):
         width = bytes // itemsize
@@ -92,8 +97,10 @@ def of(
     count, packed = out.numel() // length, max(1, PACK // size)
     if inner % packed or any(tensor.data_ptr() % PACK for tensor in (out, *inputs)):
         packed = 1
-    found = (cluster_geometry if cluster else geometry)(count, length, size, packed, sm_count(out))
-    return found, packed, count, inner, length
+    if cluster:
+        return cluster_geometry(count, length, size, packed, sm_count(out)), packed, count, inner, length
+    most = VALUES if len(inputs) > 1 else MOST_VALUES
+    return geometry(count, length, size, packed, sm_count(out), most), packed, count, inner, length
 
 
 def cluster_limits(out: torch.Tensor, dim: int) -> str | None:
@@ -109,6 +116,14 @@ def is_held(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> bool:
     shape, *_ = of(dim, out, *inputs)
     assert shape is not None
     return shape.parts == 1 and shape.share <= shape.height * shape.values
+
+
+def is_packed(dim: int, out: torch.Tensor) -> bool:
+    """True for long columns along the first dimension of a large tensor: three launches read them in packs."""
+    first = out.numel() == length_along(out, dim) * inner_size(out, dim)
+    narrow = of(dim, out)[1] * out.element_size() < PACK
+    least = NARROW_PACKED_BYTES if narrow else PACKED_BYTES
+    return first and out.nbytes >= least and not is_held(dim, out)
 
 
 def is_for_cluster(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> bool:

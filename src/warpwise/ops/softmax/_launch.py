@@ -9,13 +9,17 @@ from typing import Any, NamedTuple
 import torch
 
 from warpwise import cuda
-from warpwise.operation import Rung, cdiv, make_rung
+from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._dims import is_last, length_along
+from warpwise.ops._short_rows import PACK, WARPS, most_columns, team
 from warpwise.ops.softmax.spec import KERNEL_DTYPES
 
 BLOCK = 256  # kThreads of the kernels with one block per row
 WARP = 32
 LONG_BLOCK = 1024  # kThreads of the kernels for long rows
+FEWEST_STEPS, BLOCKS_AN_SM = 2, 8  # of split rows: vectors of a thread in a part, at least; blocks of an SM
+SHORT_VALUES, SHORT_ELEMENTS = 8, 1 << 18  # of short rows: elements of a lane; of a tensor that fills the GPU
+MAX_SPLIT_ROWS = 65535  # blocks of a grid in y
 MAX_COLUMNS, MAX_ROWS = 2**30, 2**31 - 1  # a column index is an int; a grid has at most 2**31 - 1 blocks in x
 
 Launch = Callable[..., None]
@@ -124,6 +128,49 @@ def long_rows(kernel: str, file: Path) -> Launch:
         whole = str(is_aligned(16, out, *inputs)).lower()
         name = f"{kernel}<{cuda.ctype(out.dtype)}, {whole}>"
         module[name][rows, LONG_BLOCK](*inputs, cuda.out(out), columns)
+
+    return along_rows(launch)
+
+
+def short_rows(kernel: str, file: Path) -> Launch:
+    """A warp moves its rows as one range of packs."""
+    module = cuda.load(file)
+
+    def launch(out: torch.Tensor, *inputs: torch.Tensor) -> None:
+        rows, columns = out.shape
+        inputs = tuple(value.clone() if value.data_ptr() % PACK else value for value in inputs)
+        shape = team(columns, out.element_size(), SHORT_VALUES)
+        name = f"{kernel}<{cuda.ctype(out.dtype)}, {shape.lanes}, {shape.values}>"
+        module[name][shape.grid(rows), (WARP, WARPS)](*inputs, cuda.out(out), rows, columns)
+
+    return along_rows(launch)
+
+
+def short_limits(*args: Any) -> str | None:
+    """The limit of ``short_rows``."""
+    length, most = length_along(args[0], args[-1]), most_columns(args[0].element_size())
+    return f"takes rows of up to {most} elements, not {length}" if length > most else None
+
+
+def is_short(out: torch.Tensor, length: int) -> bool:
+    """True if ``short_rows`` is faster than ``in_registers``, as measured: not for small tensors."""
+    return 0 < length <= most_columns(out.element_size()) and out.numel() >= SHORT_ELEMENTS
+
+
+def split_rows(kernel: str, file: Path, values: int) -> Launch:
+    """Several blocks compute a row: ``values`` float32 of each part of a row are between two launches."""
+    module = cuda.load(file)
+
+    def launch(out: torch.Tensor, *inputs: torch.Tensor) -> None:
+        rows, columns = out.shape
+        step = BLOCK * PACK // out.element_size()
+        parts = min(cdiv(columns, FEWEST_STEPS * step), cdiv(BLOCKS_AN_SM * sm_count(out), rows))
+        share = cdiv(cdiv(columns, parts), step) * step
+        parts = cdiv(columns, share)
+        partial = out.new_empty((rows, parts, values), dtype=torch.float32)
+        options, grid = f"<{cuda.ctype(out.dtype)}, {str(is_aligned(PACK, out, *inputs)).lower()}>", (parts, rows)
+        module[f"{kernel}_parts{options}"][grid, BLOCK](*inputs, cuda.out(partial), columns, share)
+        module[f"{kernel}_from_parts{options}"][grid, BLOCK](*inputs, partial, cuda.out(out), columns, share)
 
     return along_rows(launch)
 

@@ -10,24 +10,29 @@
 
 constexpr int kClusterColumns = 64;  // of a cluster's blocks, at most
 
-__device__ inline float united(float all, const float (&some)[8]) {
-  return all + (((some[0] + some[1]) + (some[2] + some[3])) + ((some[4] + some[5]) + (some[6] + some[7])));
-}
-
 // e^(x - max) without a NaN from -inf - -inf: for a set without finite elements, the base is 0.
 __device__ inline float base(float max) { return max == warpwise::minus_infinity() ? 0.0f : max; }
 
-// The exponentials of the eight sets do not depend on each other.
-__device__ inline warpwise::MaxAndSum::Value united(warpwise::MaxAndSum::Value all,
-                                                    const warpwise::MaxAndSum::Value (&some)[8]) {
-  float max = all.max;
+// united: of nine sets.
+struct Sums : warpwise::Sum {
+  static __device__ float united(float all, const float (&some)[8]) {
+    return all + (((some[0] + some[1]) + (some[2] + some[3])) + ((some[4] + some[5]) + (some[6] + some[7])));
+  }
+};
+
+// Maximum and sum of elements of T. The exponentials of the eight sets do not depend on each other.
+template <class T>
+struct MaxAndSumOf : warpwise::MaxAndSum {
+  static __device__ Value united(Value all, const Value (&some)[8]) {
+    float max = all.max;
 #pragma unroll
-  for (int s = 0; s < 8; ++s) max = fmaxf(max, some[s].max);
-  float sum = all.sum * expf(all.max - base(max));
+    for (int s = 0; s < 8; ++s) max = fmaxf(max, some[s].max);
+    float sum = all.sum * warpwise::exponential<T>(all.max - base(max));
 #pragma unroll
-  for (int s = 0; s < 8; ++s) sum += some[s].sum * expf(some[s].max - base(max));
-  return {max, sum};
-}
+    for (int s = 0; s < 8; ++s) sum += some[s].sum * warpwise::exponential<T>(some[s].max - base(max));
+    return {max, sum};
+  }
+};
 
 // Combines `count` values, `step` apart, eight at a time.
 template <class Operation>
@@ -38,7 +43,7 @@ __device__ typename Operation::Value combined(const typename Operation::Value* v
     typename Operation::Value some[8];
 #pragma unroll
     for (int s = 0; s < 8; ++s) some[s] = first + s < count ? values[(first + s) * step] : Operation::identity();
-    all = united(all, some);
+    all = Operation::united(all, some);
   }
   return all;
 }
@@ -128,18 +133,21 @@ struct ColumnTile {
     const int lanes = blockDim.x, pitch = lanes * W;
     int groups = 1;  // of lines; about the square root of their number
     while (groups * groups < height) groups *= 2;
+    if (height <= 16) groups = height;  // one step: two batches of `combined` take less time than a barrier
     auto* const here = of_threads + line * pitch + threadIdx.x;
 #pragma unroll
     for (int w = 0; w < W; ++w) here[w * lanes] = own[w];
     __syncthreads();
-    if (line < groups) {
+    if (groups < height) {
+      if (line < groups) {
 #pragma unroll
-      for (int w = 0; w < W; ++w) {
-        own[w] = combined<Operation>(here + w * lanes, warpwise::cdiv(height - line, groups), groups * pitch);
-        here[w * lanes] = own[w];
+        for (int w = 0; w < W; ++w) {
+          own[w] = combined<Operation>(here + w * lanes, warpwise::cdiv(height - line, groups), groups * pitch);
+          here[w * lanes] = own[w];
+        }
       }
+      __syncthreads();
     }
-    __syncthreads();
     const int filled = min(groups, height);
 #pragma unroll
     for (int w = 0; w < W; ++w) own[w] = combined<Operation>(of_threads + w * lanes + threadIdx.x, filled, pitch);
@@ -188,7 +196,7 @@ struct ColumnTile {
           warpwise::sm90::ld_shared_cluster_v4(four, address, rank);
           memcpy(&some[rank], four, sizeof(Value));
         }
-        of_columns[w * lanes + threadIdx.x] = united(Operation::identity(), some);
+        of_columns[w * lanes + threadIdx.x] = Operation::united(Operation::identity(), some);
       }
     }
     warpwise::sm90::cluster_arrive_relaxed();

@@ -7,76 +7,49 @@
 
 #include <warpwise/core/previous_kernel.cuh>
 
-constexpr int kThreads = 256, kBatch = 8;
+constexpr int kThreads = 256;
 
-// Copies the strip between shared memory and the array of `few` lines of `length`, in batches: all loads of a batch are
-// in flight before the first element is stored. LOAD: into shared memory.
-template <bool LOAD, typename T>
-__device__ void along_lines(T* tile, T* array, int few, long long length, long long first, int valid, int strip,
-                            int pitch) {
-  const int shift = 31 - __clz(strip), end = few * strip;
-#pragma unroll 1
-  for (int begin = threadIdx.x; begin < end; begin += kBatch * kThreads) {
-    T batch[kBatch] = {};
-#pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      const int e = begin + k * kThreads, line = e >> shift, i = e & (strip - 1);
-      if (e < end && i < valid) batch[k] = LOAD ? array[line * length + first + i] : tile[line * pitch + i];
-    }
-#pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      const int e = begin + k * kThreads, line = e >> shift, i = e & (strip - 1);
-      if (e < end && i < valid) (LOAD ? tile[line * pitch + i] : array[line * length + first + i]) = batch[k];
-    }
-  }
-}
-
-// The same in the order of the array (length, few): element e of the range is (e / few, e % few).
-template <bool LOAD, typename T>
-__device__ void along_range(T* tile, T* array, int few, long long first, int valid, int pitch) {
-  const int step = kThreads / few, rest = kThreads % few, end = valid * few;
-  int i = threadIdx.x / few, line = threadIdx.x % few;
-  array += first * few;
-#pragma unroll 1
-  for (int begin = threadIdx.x; begin < end; begin += kBatch * kThreads) {
-    T batch[kBatch] = {};
-    int at[kBatch];
-#pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      at[k] = line * pitch + i;
-      i += step;
-      line += rest;
-      if (line >= few) {
-        line -= few;
-        ++i;
-      }
-      const int e = begin + k * kThreads;
-      if (e < end) batch[k] = LOAD ? array[e] : tile[at[k]];
-    }
-#pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      const int e = begin + k * kThreads;
-      if (e < end) (LOAD ? tile[at[k]] : array[e]) = batch[k];
-    }
-  }
-}
-
-// FEW_ROWS: in (few, length), out (length, few); else in (length, few), out (few, length). `strip` is a power of two.
-// Block: kThreads. Grid: cdiv(length, strip). Dynamic shared memory: few * pitch elements.
-template <typename T, bool FEW_ROWS>
-__global__ void __launch_bounds__(kThreads) transpose(T* in, T* out, int few, long long length, int strip, int pitch) {
+// FEW_ROWS: in (few, length), out (length, few); else in (length, few), out (few, length). Block: kThreads. Grid:
+// cdiv(length, strip). `strip` divides kThreads, and few * strip <= BATCH * kThreads: a thread moves up to BATCH
+// elements, and all of its loads are in flight at once. reciprocal: 2^32 / few, rounded up; e * reciprocal / 2^32 is
+// then e / few for e < 2^16. Dynamic shared memory: few * pitch + kThreads elements.
+template <typename T, bool FEW_ROWS, int BATCH>
+__global__ void __launch_bounds__(kThreads) transpose(const T* in, T* out, long long length, int few,
+                                                      unsigned reciprocal, int strip, int pitch) {
   extern __shared__ __align__(16) unsigned char shared[];
   T* const tile = reinterpret_cast<T*>(shared);
   const long long first = static_cast<long long>(blockIdx.x) * strip;
-  const int valid = static_cast<int>(length - first < strip ? length - first : strip);
+  const int valid = static_cast<int>(length - first < strip ? length - first : strip), thread = threadIdx.x;
+  // Along the lines: an element of the strip in every `step`-th line.
+  const int line = thread / strip, at = thread % strip, step = kThreads / strip;
+  const int lines = at < valid ? few : 0;
+  const int range = few * valid;  // along the range: every kThreads-th element
+  const T* from = FEW_ROWS ? in + line * length + first + at : in + first * few + thread;
+  T* to = FEW_ROWS ? out + first * few + thread : out + line * length + first + at;
+  const long long read_step = FEW_ROWS ? step * length : kThreads, write_step = FEW_ROWS ? kThreads : step * length;
+  // Accesses to shared memory without a condition, to a spare element of the thread if there is no other: a condition
+  // holds one of 7 predicates from the load to the store, so that not all loads would be in flight.
+  const int spare = few * pitch + thread;
+  const auto in_lines = [&](int k) { return line + k * step < lines; };
+  const auto in_range = [&](int k) { return thread + k * kThreads < range; };
+  const auto place_in_lines = [&](int k) { return in_lines(k) ? (line + k * step) * pitch + at : spare; };
+  const auto place_in_range = [&](int k) {
+    const int e = thread + k * kThreads;
+    const int i = few == 1 ? e : static_cast<int>(__umulhi(static_cast<unsigned>(e), reciprocal));
+    return in_range(k) ? (e - i * few) * pitch + i : spare;
+  };
+  T batch[BATCH] = {};
+  tile[spare] = T(0);
   warpwise::wait_for_previous_kernel();
-  if (FEW_ROWS)
-    along_lines<true>(tile, in, few, length, first, valid, strip, pitch);
-  else
-    along_range<true>(tile, in, few, first, valid, pitch);
+#pragma unroll
+  for (int k = 0; k < BATCH; ++k, from += read_step)
+    if (FEW_ROWS ? in_lines(k) : in_range(k)) batch[k] = *from;
+#pragma unroll
+  for (int k = 0; k < BATCH; ++k) tile[FEW_ROWS ? place_in_lines(k) : place_in_range(k)] = batch[k];
   __syncthreads();
-  if (FEW_ROWS)
-    along_range<false>(tile, out, few, first, valid, pitch);
-  else
-    along_lines<false>(tile, out, few, length, first, valid, strip, pitch);
+#pragma unroll
+  for (int k = 0; k < BATCH; ++k) batch[k] = tile[FEW_ROWS ? place_in_range(k) : place_in_lines(k)];
+#pragma unroll
+  for (int k = 0; k < BATCH; ++k, to += write_step)
+    if (FEW_ROWS ? in_range(k) : in_lines(k)) *to = batch[k];
 }

@@ -1,7 +1,7 @@
-// Rows of any alignment: tiles of 64 x 64 single elements, of which a thread has 16 loads in flight where k04 has 4.
+// Tiles of 64 x 64 elements for rows of any alignment: a thread has 16 loads in flight; in k04 it has 4.
 //
-// If a row is no multiple of 16 bytes, k05 accesses single elements one after the other. Here a warp moves 32 adjacent
-// elements on both sides, and all loads of a thread are in flight before the first element is stored.
+// If a row is no multiple of 16 bytes, k05 accesses single elements one after the other. Here a warp reads and writes
+// 32 adjacent elements at once, and a thread starts all of its loads before it stores the first element.
 
 #include <warpwise/core/previous_kernel.cuh>
 

@@ -15,11 +15,11 @@ HERE = Path(__file__).parent
 MAX_GRID_Y = 65535
 TILE, SMALL_TILE = 64, 32  # the edge of the tiles of k06 (of k05 for 4-byte elements), and of k04
 MOST_SHORT, SHORT_THREADS = 8, 128  # the longest side of k10, and its blocks
-STRIP_THREADS, STRIP_ELEMENTS, SHORTEST_STRIP = 256, 4096, 32
+STRIP_THREADS, STRIP_ELEMENTS, SHORTEST_STRIP = 256, 2048, 32
 WARP, FITTED_THREADS, BLOCKS_AN_SM = 32, 256, 8
-FITTED_WAVES = 4  # waves of 2048 threads per SM
-MOST_STRIP, MOST_FITTED = 12, 16  # a short side, from which on k09 replaces k07, and k08 beyond one wave of threads
-MAX_FEW = STRIP_ELEMENTS // SHORTEST_STRIP
+WAVE = 2048  # threads of an SM
+FITTED_WAVES, LEAST_STRIP_WAVES, SHORT_WAVES = 4, 0.75, 2  # waves up to which k08, and k10, replace k07
+MAX_FEW = 128
 BEYOND_L2 = 1 << 25  # bytes of a matrix that, with its transpose, exceeds L2
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -79,13 +79,12 @@ def triton(out: torch.Tensor, input: torch.Tensor) -> None:
 def strips(out: torch.Tensor, input: torch.Tensor) -> None:
     (rows, cols), (out, input, ctype) = input.shape, _bits(out, input)
     few, length = min(rows, cols), max(rows, cols)
-    # Up to STRIP_ELEMENTS per strip, 16 per thread; fewer, but at least one per thread, for four strips per SM.
-    wanted = max(cdiv(length, 4 * sm_count(input)), STRIP_THREADS // few, SHORTEST_STRIP)
-    strip = 1 << (min(wanted, STRIP_ELEMENTS // few).bit_length() - 1)
-    pitch = strip + cdiv(32, few)
-    kernel = STRIPS[f"transpose<{ctype}, {'true' if rows <= cols else 'false'}>"]
-    launch = kernel[cdiv(length, strip), STRIP_THREADS, few * pitch * input.element_size()]
-    launch(input, cuda.out(out), few, length, strip, pitch)
+    # A divisor of STRIP_THREADS with up to STRIP_ELEMENTS per strip, eight per thread.
+    strip = 1 << (min(STRIP_THREADS, max(SHORTEST_STRIP, STRIP_ELEMENTS // few)).bit_length() - 1)
+    pitch, batch = strip + cdiv(WARP, few), 8 if few * strip <= 8 * STRIP_THREADS else 16
+    kernel = STRIPS[f"transpose<{ctype}, {'true' if rows <= cols else 'false'}, {batch}>"]
+    launch = kernel[cdiv(length, strip), STRIP_THREADS, (few * pitch + STRIP_THREADS) * input.element_size()]
+    launch(input, cuda.out(out), length, few, cdiv(1 << 32, few) % (1 << 32), strip, pitch)
 
 
 def _fitted(rows: int, cols: int) -> tuple[int, int]:
@@ -180,27 +179,25 @@ RUNGS = (
 def default(input: torch.Tensor) -> str | None:
     """PyTorch for one long row or column, which is a plain copy; else a rung by the short side and the size.
 
-    Short side shorter than a tile of k04: k08 up to four waves of threads (one wave from 16 elements on), else k07, or
-    k09 from 12 elements on; up to 8 elements, k10 instead of k08 from an eighth of a wave on. Otherwise: k04 if the
-    tiles of k05 are fewer than the SMs; else k05 if the rows of both matrices, or of a large output, are multiples of
-    16 bytes and the short side fills its tiles; else k04 up to one wave of its blocks, and k09. Elements of 1 and 2
-    bytes, for which k09 and k10 are not timed: k08, k07 and k06 in their place.
+    Short side shorter than a tile of k04: k08 up to three quarters of a wave of threads, else k07. Up to 8 elements,
+    k10 from an eighth of a wave up to two waves, but of seven only as long as k08. Otherwise: k04 if the tiles of k05
+    are fewer than the SMs; else k05 if the rows of both matrices, or of a large output, are multiples of 16 bytes and
+    the short side fills its tiles; else k04 up to one wave of its blocks, and k09. Elements of 1 and 2 bytes, for which
+    k09 and k10 are not timed: k08 up to four waves, k07 and k06 in their place.
     """
     rows, cols = input.shape
     few, pack, sms = min(rows, cols), 16 // input.element_size(), sm_count(input)
     thin, tiles = few <= MAX_FEW and few % TILE != 0, cdiv(rows, TILE) * cdiv(cols, TILE)
     wide = input.element_size() >= 4
     whole = rows % pack == 0 and (cols % pack == 0 or wide and down(input)) and not thin
-    small_tiles, threads = cdiv(rows, SMALL_TILE) * cdiv(cols, SMALL_TILE), rows * cols
-    waves = 1 if wide and few >= MOST_FITTED else FITTED_WAVES
-    if few < SMALL_TILE and threads <= waves * 2048 * sms:
-        short = wide and 1 < few <= MOST_SHORT and 8 * threads > 2048 * sms
-        return "k10_short_sides" if short else "k08_fitted_blocks"
-    if few == 1:
-        return None
-    if wide and MOST_STRIP <= few < SMALL_TILE:
-        return "k09_unaligned_tiles"
-    if few < SMALL_TILE or thin and not wide and small_tiles > BLOCKS_AN_SM * sms:
+    small_tiles, waves = cdiv(rows, SMALL_TILE) * cdiv(cols, SMALL_TILE), rows * cols / (WAVE * sms)
+    if few < SMALL_TILE:
+        short = wide and 1 < few <= MOST_SHORT
+        most = SHORT_WAVES if short and few != 7 else LEAST_STRIP_WAVES if wide and few > 1 else FITTED_WAVES
+        if waves <= most:
+            return "k10_short_sides" if short and waves > 1 / 8 else "k08_fitted_blocks"
+        return None if few == 1 else "k07_strips"
+    if thin and not wide and small_tiles > BLOCKS_AN_SM * sms:
         return "k07_strips"
     if tiles < sms or not whole and small_tiles <= BLOCKS_AN_SM * sms:
         return "k04_padded_tile"

@@ -287,7 +287,8 @@ void record_write(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& acces
       cell.rest &= ~(kReaderSet | 0xfu << kOthersMask);
     }
   }
-  if (same_thread_and_epoch(write, mine) && (write & kClockBits) != kInFlight) {
+  // Bytes that this thread wrote before it synchronised are forgotten: the stamp tells the time of the other ones.
+  if (same_thread_and_epoch(write, mine) && clock_of(write) == clock_of(mine) && (write & kClockBits) != kInFlight) {
     cell.write = access.strong && !(write & kStrong) ? mine & ~kStrong : mine;
     cell.rest |= mask << kWriteMask;
   } else {

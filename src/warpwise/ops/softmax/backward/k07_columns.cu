@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) softmax_backward_colu
   warpwise::wait_for_previous_kernel();
   float dot[W];
   here.read(dy, y, dot);
-  here.template combine<Sum>(dot);
+  here.template combine<Sums>(dot);
   if (length <= here.batch()) {
     here.store(dx, here.first, dot);
   } else {
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) softmax_backward_sums
   warpwise::wait_for_previous_kernel();
   float dot[W];
   here.read(dy, y, dot);
-  here.template combine<Sum>(dot);
+  here.template combine<Sums>(dot);
   if (here.line != 0 || here.column >= columns) return;
 #pragma unroll
   for (int w = 0; w < W; ++w) partial[blockIdx.y * columns + here.column + w] = dot[w];
@@ -47,6 +47,6 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) softmax_backward_from
   Columns<T, W, THREADS, VALUES> here(columns, inner, length, share);
   warpwise::wait_for_previous_kernel();
   float dot[W];
-  here.template combine_parts<Sum>(partial, columns, dot);
+  here.template combine_parts<Sums>(partial, columns, dot);
   here.write(dy, y, dx, dot);
 }

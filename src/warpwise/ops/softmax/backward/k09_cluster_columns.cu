@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) __cluster_dims__(1, C
   warpwise::wait_for_previous_kernel();
   float dot[W];
   here.read(dy, y, dot);
-  here.template combine_cluster<Sum, CLUSTER>(dot);
+  here.template combine_cluster<Sums, CLUSTER>(dot);
   here.store(dx, here.first, dot);
   warpwise::sm90::cluster_wait();
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import torch
@@ -10,10 +9,10 @@ import torch
 from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops._dims import inner_size, length_along
+from warpwise.ops._packed_columns import PACK, lines_of
 
 PACKED_COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
-PACK, THREADS, VALUES, LANES = 16, 256, 4, 32  # bytes of a load; kThreads; kValues; kLanes
-WIDTH, BLOCKS_AN_SM = 64, 4  # packs of a line that a block reads
+VALUES, LANES, WIDTH = 4, 32, 64  # kValues; kLanes; packs of a line that a block reads
 
 
 def packed_columns(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor, dim: int) -> None:
@@ -24,17 +23,12 @@ def packed_columns(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor, d
         out.copy_(result.movedim(0, dim))
         return
     gradient, y = (value.clone() if value.data_ptr() % PACK else value for value in (gradient, y))
-    length, size, elements = length_along(out, dim), out.element_size(), out.numel()
-    columns = elements // length
-    fold = PACK // math.gcd(PACK, columns * size)  # rows whose bytes are whole packs
-    packs, lines = fold * columns * size // PACK, cdiv(length, fold)
-    tiles = cdiv(packs, WIDTH)
-    width = cdiv(packs, tiles)
-    height = THREADS // width
-    parts = max(1, min(BLOCKS_AN_SM * sm_count(out) // tiles, lines // (VALUES * height)))
-    share = cdiv(lines, parts)
-    grid, block, ctype = (tiles, cdiv(lines, share)), (width, height), cuda.ctype(out.dtype)
-    partial = y.new_empty((grid[1] * fold, columns), dtype=torch.float32)
+    length, elements = length_along(out, dim), out.numel()
+    columns, ctype = elements // length, cuda.ctype(out.dtype)
+    shape = lines_of(columns, length, out.element_size(), sm_count(out), WIDTH, VALUES)
+    grid, block = (shape.tiles, shape.parts), (shape.width, shape.height)
+    packs, lines, share = shape.packs, shape.lines, shape.share
+    partial = y.new_empty((shape.parts * shape.fold, columns), dtype=torch.float32)
     dot = y.new_empty(columns, dtype=torch.float32)
     sums, apply = (PACKED_COLUMNS[f"softmax_backward_{name}<{ctype}>"] for name in ("packed_sums", "from_packed_sums"))
     sums[grid, block](gradient, y, cuda.out(partial), elements, packs, lines, share)

@@ -8,19 +8,24 @@ from typing import Any
 import torch
 
 from warpwise.operation import Rung, make_rung, sm_count
-from warpwise.ops._dims import inner_size, is_last, length_along
+from warpwise.ops._dims import is_last, length_along
 from warpwise.ops.softmax import _columns, _launch
-from warpwise.ops.softmax._launch import along_rows, in_registers, long_rows, per_block, per_thread
+from warpwise.ops.softmax._launch import (
+    along_rows,
+    in_registers,
+    long_rows,
+    per_block,
+    per_thread,
+    short_rows,
+    split_rows,
+)
 from warpwise.ops.softmax.backward.k07_columns import columns
-from warpwise.ops.softmax.backward.k08_split_rows import MAX_ROWS as MAX_SPLIT_ROWS
-from warpwise.ops.softmax.backward.k08_split_rows import split_rows
 from warpwise.ops.softmax.backward.k09_cluster_columns import cluster_columns
 from warpwise.ops.softmax.backward.k10_packed_columns import packed_columns
 from warpwise.ops.softmax.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 REGISTER_COLUMNS, TRITON_COLUMNS = 16384, 32768
-LARGE = 1 << 23  # bytes: k10 has three launches
 
 
 def triton_row(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor) -> None:
@@ -66,7 +71,12 @@ RUNGS = (
     ),
     rung("k06_triton_loop", "a loop in Triton, any length", along_rows(triton_loop)),
     rung("k07_columns", "lanes along columns, any dimension without a copy", columns),
-    rung("k08_split_rows", "several blocks share a row", along_rows(split_rows), rows=MAX_SPLIT_ROWS),
+    rung(
+        "k08_split_rows",
+        "several blocks share a row",
+        split_rows("softmax_backward", HERE / "k08_split_rows.cu", 1),
+        rows=_launch.MAX_SPLIT_ROWS,
+    ),
     make_rung(
         HERE,
         "k09_cluster_columns",
@@ -76,11 +86,21 @@ RUNGS = (
         limits=lambda grad_output, output, dim: _columns.cluster_limits(output, dim),
     ),
     rung("k10_packed_columns", "16-byte accesses along dimension 0, of rows of any alignment", packed_columns),
+    make_rung(
+        HERE,
+        "k11_short_rows",
+        "16-byte accesses to short rows of any alignment, through shared memory",
+        short_rows("softmax_backward_short_rows", HERE / "k11_short_rows.cu"),
+        dtypes=KERNEL_DTYPES,
+        limits=_launch.short_limits,
+    ),
 )
 
 
 def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | None:
-    """k03 for rows that fit in registers; longer ones: k08 if they are fewer than the SMs, else k04.
+    """k03 for rows that fit in registers, k11 for short ones of a tensor that fills the GPU; else k04.
+
+    k08 for longer rows that are fewer than the SMs.
 
     If the elements of a row are not adjacent: k10 from 8 MB on along the first dimension, if a block does not hold its
     columns; else k09 for columns too long for a block of 512 threads, up to 16 MB, if its clusters are not few; else
@@ -89,9 +109,10 @@ def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | 
     length = length_along(output, dim)
     if is_last(output, dim) or not output.numel():
         rows = output.numel() // max(1, length)
-        choice = RUNGS[2] if length <= REGISTER_COLUMNS else RUNGS[7] if rows < sm_count(output) else RUNGS[3]
+        long = RUNGS[7] if rows < sm_count(output) else RUNGS[3]
+        short = _launch.is_short(output, length)
+        choice = RUNGS[10] if short else RUNGS[2] if length <= REGISTER_COLUMNS else long
     else:
-        large = output.nbytes >= LARGE and output.numel() == length * inner_size(output, dim)
-        packed = large and not _columns.is_held(dim, output)
+        packed = _columns.is_packed(dim, output)
         choice = RUNGS[9] if packed else RUNGS[8] if _columns.is_for_cluster(dim, output) else RUNGS[6]
     return None if output.dtype not in KERNEL_DTYPES or choice.limits(grad_output, output, dim) else choice.name

@@ -3,8 +3,7 @@
 
 #include "../columns.cuh"
 
-using Set = warpwise::MaxAndSum;
-using Statistics = Set::Value;
+using Statistics = warpwise::MaxAndSum::Value;
 
 // x, y, block and grid: those of ColumnTile.
 template <class T, int W, int THREADS, int VALUES>
@@ -38,7 +37,7 @@ struct Columns : ColumnTile<T, W, THREADS, VALUES> {
   // The statistics of this thread's elements. `values` are then e^(x - max) of its last batch.
   __device__ void read(const T* x, Statistics (&own)[W]) {
 #pragma unroll
-    for (int w = 0; w < W; ++w) own[w] = Set::identity();
+    for (int w = 0; w < W; ++w) own[w] = warpwise::MaxAndSum::identity();
 #pragma unroll 1  // unrolling a loop of unknown stride needs a division before the first load
     for (int row = this->first; row < this->last; row += this->batch()) {
       load(x, row);
@@ -47,7 +46,7 @@ struct Columns : ColumnTile<T, W, THREADS, VALUES> {
         float max = own[w].max;
 #pragma unroll
         for (int v = 0; v < VALUES; ++v) max = fmaxf(max, values[v][w]);
-        own[w] = {max, own[w].sum * expf(own[w].max - base(max))};
+        own[w] = {max, own[w].sum * warpwise::exponential<T>(own[w].max - base(max))};
 #pragma unroll
         for (int v = 0; v < VALUES; ++v) {
           values[v][w] = warpwise::exponential<T>(values[v][w] - base(max));

@@ -18,11 +18,11 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) softmax_columns(const
   here.read(x, own);
 #pragma unroll
   for (int w = 0; w < W; ++w) all[w] = own[w];
-  here.template combine<Set>(all);
+  here.template combine<MaxAndSumOf<T>>(all);
   if (length <= here.batch()) {
     float scale[W];
 #pragma unroll
-    for (int w = 0; w < W; ++w) scale[w] = expf(own[w].max - all[w].max) / all[w].sum;
+    for (int w = 0; w < W; ++w) scale[w] = warpwise::exponential<T>(own[w].max - all[w].max) / all[w].sum;
     here.store(y, here.first, scale);
   } else {
     here.write(x, y, all);
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) softmax_statistics(co
   warpwise::wait_for_previous_kernel();
   Statistics all[W];
   here.read(x, all);
-  here.template combine<Set>(all);
+  here.template combine<MaxAndSumOf<T>>(all);
   if (here.line != 0 || here.column >= columns) return;
   auto* const to = reinterpret_cast<Statistics*>(partial) + blockIdx.y * columns + here.column;
 #pragma unroll
@@ -53,6 +53,6 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) softmax_from_statisti
   Columns<T, W, THREADS, VALUES> here(columns, inner, length, share);
   warpwise::wait_for_previous_kernel();
   Statistics all[W];
-  here.template combine_parts<Set>(reinterpret_cast<const Statistics*>(partial), columns, all);
+  here.template combine_parts<MaxAndSumOf<T>>(reinterpret_cast<const Statistics*>(partial), columns, all);
   here.write(x, y, all);
 }

@@ -17,10 +17,10 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) __cluster_dims__(1, C
   here.read(x, own);
 #pragma unroll
   for (int w = 0; w < W; ++w) all[w] = own[w];
-  here.template combine_cluster<Set, CLUSTER>(all);
+  here.template combine_cluster<MaxAndSumOf<T>, CLUSTER>(all);
   float scale[W];
 #pragma unroll
-  for (int w = 0; w < W; ++w) scale[w] = expf(own[w].max - all[w].max) / all[w].sum;
+  for (int w = 0; w < W; ++w) scale[w] = warpwise::exponential<T>(own[w].max - all[w].max) / all[w].sum;
   here.store(y, here.first, scale);
   warpwise::sm90::cluster_wait();
 }

@@ -7,16 +7,27 @@ from typing import Any
 
 import torch
 
-from warpwise.operation import Rung, make_rung
+from warpwise.operation import Rung, make_rung, sm_count
 from warpwise.ops._dims import is_last, length_along
 from warpwise.ops.softmax import _columns, _launch
-from warpwise.ops.softmax._launch import along_rows, in_registers, long_rows, per_block, per_thread
+from warpwise.ops.softmax._launch import (
+    along_rows,
+    in_registers,
+    long_rows,
+    per_block,
+    per_thread,
+    short_rows,
+    split_rows,
+)
 from warpwise.ops.softmax.forward.k09_columns import columns
 from warpwise.ops.softmax.forward.k10_cluster_columns import cluster_columns
+from warpwise.ops.softmax.forward.k13_packed_columns import packed_columns
 from warpwise.ops.softmax.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 REGISTER_COLUMNS, TRITON_COLUMNS = 32768, 65536
+SPLIT_COLUMNS = 24576  # from which on k12 computes few rows
+SPLIT_USE, FEW_USE = 0.8, 0.125  # rows of k12 for an SM: beside k06, and beside k05
 
 
 def triton_row(out: torch.Tensor, x: torch.Tensor) -> None:
@@ -35,8 +46,8 @@ def triton_online(out: torch.Tensor, x: torch.Tensor) -> None:
     softmax_online[(rows,)](x, out, columns, BLOCK=block, num_warps=_launch.triton_warps(block))
 
 
-def rung(name: str, idea: str, launch: _launch.Launch, *limits: Any) -> Rung:
-    return _launch.rung(HERE, name, idea, launch, *limits)
+def rung(name: str, idea: str, launch: _launch.Launch, *limits: Any, **more: Any) -> Rung:
+    return _launch.rung(HERE, name, idea, launch, *limits, **more)
 
 
 K01, K02, K03 = HERE / "k01_thread_per_row.cu", HERE / "k02_block_per_row.cu", HERE / "k03_warp_shuffle.cu"
@@ -68,15 +79,40 @@ RUNGS = (
         dtypes=KERNEL_DTYPES,
         limits=_columns.cluster_limits,
     ),
+    make_rung(
+        HERE,
+        "k11_short_rows",
+        "16-byte accesses to short rows of any alignment, through shared memory",
+        short_rows("softmax_short_rows", HERE / "k11_short_rows.cu"),
+        dtypes=KERNEL_DTYPES,
+        limits=_launch.short_limits,
+    ),
+    rung(
+        "k12_split_rows",
+        "several blocks share a row",
+        split_rows("softmax", HERE / "k12_split_rows.cu", 2),
+        rows=_launch.MAX_SPLIT_ROWS,
+    ),
+    rung("k13_packed_columns", "16-byte accesses along dimension 0, of rows of any alignment", packed_columns),
 )
 
 
 def default(input: torch.Tensor, dim: int) -> str | None:
-    """k09 or k10 if the elements of a row are not adjacent, k05 for rows that fit in registers, else k06.
+    """k05 for rows that fit in registers, k11 for short ones of a tensor that fills the GPU; else k06.
 
-    k10 for columns too long for a block of 512 threads. PyTorch if the rung does not take the arguments.
+    k12 for long rows, if k06 would use less than four fifths of the SMs, or k05 an eighth.
+
+    If the elements of a row are not adjacent: k13 from 8 MB on along the first dimension, if a block does not hold its
+    columns; else k10 for columns too long for a block of 512 threads; else k09. PyTorch if the rung does not take the
+    arguments.
     """
-    choice = RUNGS[4] if length_along(input, dim) <= REGISTER_COLUMNS else RUNGS[5]
-    if not is_last(input, dim) and input.numel():
-        choice = RUNGS[9] if _columns.is_for_cluster(dim, input) else RUNGS[8]
+    length = length_along(input, dim)
+    if is_last(input, dim) or not input.numel():
+        rows, short = input.numel() // max(1, length), _launch.is_short(input, length)
+        few = sm_count(input) * (SPLIT_USE if length > REGISTER_COLUMNS else FEW_USE)
+        long = RUNGS[11] if rows < few else RUNGS[5] if length > REGISTER_COLUMNS else RUNGS[4]
+        choice = RUNGS[10] if short else RUNGS[4] if length <= SPLIT_COLUMNS else long
+    else:
+        packed, clusters = _columns.is_packed(dim, input), _columns.is_for_cluster(dim, input)
+        choice = RUNGS[12] if packed else RUNGS[9] if clusters else RUNGS[8]
     return None if input.dtype not in KERNEL_DTYPES or choice.limits(input, dim) else choice.name

@@ -23,7 +23,8 @@ __device__ Pack<T> load_block_apart(const T* from, int count) {
 // out[i] = f(in[i]...) for i < n; in and out: (n,), types of one size. Block: kElementwiseBlock threads. Grid: cdiv(n,
 // Pack<T>::size * kElementwiseBlock). A thread of a full block computes one pack. In a partial last block, and if a
 // pointer is not 16-byte aligned, a thread computes as many elements, kElementwiseBlock apart. The branch is uniform
-// over a block: a divergent warp would wait for memory twice.
+// over a block: a divergent warp would wait for memory twice. The wait for the previous kernel is inside of it, so that
+// the compiler does not move the addresses behind the wait.
 template <class T, class F, class... In>
 __device__ void elementwise(long long n, const F& f, T* out, const In*... in) {
   constexpr int kSize = Pack<T>::size, kElements = kSize * kElementwiseBlock;
@@ -35,11 +36,12 @@ __device__ void elementwise(long long n, const F& f, T* out, const In*... in) {
     for (int k = 0; k < kSize; ++k) results.at[k] = f(values.at[k]...);
     return results;
   };
-  wait_for_previous_kernel();
   if (count == kElements && aligned(out, in...)) {
+    wait_for_previous_kernel();
     packs(out + first)[threadIdx.x] = compute(packs(in + first)[threadIdx.x]...);
     return;
   }
+  wait_for_previous_kernel();
   const Pack<T> results = compute(load_block_apart(in + first, count)...);
 #pragma unroll
   for (int k = 0; k < kSize; ++k) {

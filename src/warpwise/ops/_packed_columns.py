@@ -1,0 +1,39 @@
+"""The geometry of kernels with 16-byte accesses along dimension 0: some rows together are one line of whole packs."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from warpwise.operation import cdiv
+
+PACK, THREADS = 16, 256  # bytes of an access; threads of a block, at most
+BLOCKS_AN_SM = 4
+
+
+class Lines(NamedTuple):
+    """``lines`` of ``packs``, each ``fold`` rows; ``tiles`` × ``parts`` blocks of ``width`` packs × ``height`` lines.
+
+    ``share`` is the number of lines of a part.
+    """
+
+    fold: int
+    packs: int
+    lines: int
+    tiles: int
+    parts: int
+    width: int
+    height: int
+    share: int
+
+
+def lines_of(columns: int, length: int, itemsize: int, sms: int, width: int, batch: int, whole: int = 0) -> Lines:
+    """``batch`` lines of a thread at once, ``width`` packs of a tile; up to ``whole`` packs are one tile."""
+    fold = PACK // math.gcd(PACK, columns * itemsize)  # rows whose bytes are whole packs
+    packs, lines = fold * columns * itemsize // PACK, cdiv(length, fold)
+    tiles = 1 if packs <= whole else cdiv(packs, width)
+    width = cdiv(packs, tiles)
+    height = THREADS // width
+    parts = max(1, min(BLOCKS_AN_SM * sms // tiles, lines // (batch * height)))
+    share = cdiv(lines, parts)
+    return Lines(fold, packs, lines, tiles, cdiv(lines, share), width, height, share)
