@@ -21,9 +21,9 @@ test:
 	$(MAKE) --no-print-directory -j$(JOBS) --output-sync=target browser native bytecode types lint contracts
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-# Every combination of tiles, layouts and dtypes, of which `make test` takes a sample.
+# Every combination of tiles, layouts and dtypes, and every example of hypothesis, of which `make test` takes a sample.
 test-full: $(STAMP)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "full and not gpu"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "(full or hypothesis) and not gpu"
 
 # The report is tested in a headless Chromium. Where it cannot be installed those tests are skipped, and say why.
 browser: packages

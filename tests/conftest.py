@@ -3,6 +3,7 @@ Nothing is written to the user's results store."""
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 from pathlib import Path
@@ -19,15 +20,13 @@ os.environ.setdefault("WARPWISE_FASTCALL", "1")
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# The garbage collector would search torch and 7,000 tests again and again: it begins after the collection of the tests.
+gc.disable()
+
 import hypothesis
 import pytest
 import torch
-
-# No test depends on the machine's speed: an example may take any time, and so may drawing one.
-hypothesis.settings.register_profile(
-    "no deadline", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
-hypothesis.settings.load_profile("no deadline")
+from tests import sampled
 
 
 class TorchRandom:
@@ -40,6 +39,18 @@ class TorchRandom:
 
 torch_random = TorchRandom()
 hypothesis.register_random(torch_random)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    sampled.complete = bool(config.option.markexpr)
+    # No test depends on the machine's speed: an example may take any time, and so may drawing one.
+    hypothesis.settings.register_profile(
+        "no deadline",
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+        max_examples=sampled.examples(100),
+    )
+    hypothesis.settings.load_profile("no deadline")
 
 
 def left_out(config: pytest.Config) -> set[str]:
@@ -57,8 +68,11 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[
     return [] if names & left_out(collector.config) else None
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m is applied
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     marks = left_out(config)
+    if not config.option.markexpr or "full" in config.option.markexpr:
+        sampled.mark_sampled(items)
     out = [item for item in items if any(map(item.get_closest_marker, marks))]
     if out:
         config.hook.pytest_deselected(items=out)
@@ -69,6 +83,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("gpu"):
                 item.add_marker(absent)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.set_threshold(50_000)  # tokens and graphs of 10,000 objects are usual
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

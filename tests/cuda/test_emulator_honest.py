@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sampled import examples
 
 from warpwise import cuda
 from warpwise.cuda.errors import DataRace
@@ -218,7 +219,7 @@ def test_reductions(order: str) -> None:
     assert per_warp.tolist() == [integers[:32].sum(), integers[32:].sum()]
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(n=st.integers(1, 64))
 def test_scan_of_any_length(n: int) -> None:
     x, y = np.arange(n, dtype="i4"), np.zeros(n, "i4")
@@ -226,7 +227,7 @@ def test_scan_of_any_length(n: int) -> None:
     assert y.tolist() == np.cumsum(x).tolist()
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(m=st.integers(1, 20), n=st.integers(1, 20), k=st.integers(1, 20), order=st.sampled_from(ORDERS))
 def test_tiled_sgemm_of_any_shape(m: int, n: int, k: int, order: str) -> None:
     a, b, c = random(m, k), random(k, n), np.zeros((m, n), "f4")

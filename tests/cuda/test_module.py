@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sampled import examples
 
 import warpwise as ww
 from warpwise.cuda.errors import (
@@ -126,7 +127,7 @@ def test_a_kernel_runs_on_tensors_and_arrays(module: ww.cuda.Module) -> None:
     assert np.array_equal(out, (a + b).numpy())
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.integers(1, 300), st.integers(1, 5), st.integers(1, 64), st.floats(-4, 4, width=16), st.sampled_from([1, 2]))
 def test_template_arguments_and_values(n: int, grid: int, block: int, alpha: float, step: int) -> None:
     x, y = torch.arange(float(n)), torch.ones(n)

@@ -47,6 +47,7 @@ def by_nvcc(text: str, expression: str, constants: tuple[str, ...] = ()) -> nvcc
         ("ns::k", "_ZN2ns1kEPf", ["float*"]),
     ],
 )
+@pytest.mark.one_in(3)
 def test_symbols_types_and_constants_of_nvcc(expression: str, symbol: str, types: list[str]) -> None:
     made = by_nvcc(NAMES, expression, ("ns::weights", "ns::radius"))
     assert made.symbol.endswith(symbol)

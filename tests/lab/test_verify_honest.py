@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.lab import toys
+from tests.sampled import examples
 
 from warpwise.lab import IncompleteCases, ProblemError, verify
 from warpwise.operation import Case, UnknownRung
@@ -224,7 +225,7 @@ def test_progress_names_every_case_and_ends_with_the_verdict():
     assert steps[-1].result is verdict
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(rows=st.integers(1, 40), columns=st.integers(1, 400), seed=st.integers(0, 1000))
 def test_a_float32_sum_in_any_order_is_never_refused(rows, columns, seed):
     case = Case("drawn", {"rows": rows, "columns": columns})

@@ -310,17 +310,17 @@ def check(table: Table, target: str, *operands: np.ndarray) -> None:
             assert same, f"{text} at {place}: of {lane} expected {expected!r}, got {got!r}"
 
 
-@pytest.mark.parametrize("target", thinned(ARCHITECTURES, every=2, first=1))
+@pytest.mark.parametrize("target", thinned(ARCHITECTURES, every=4, first=2))
 def test_single_precision(target: str) -> None:
     check(SINGLES, target, *(floats(np.float32, 256, seed) for seed in (1, 2, 3)))
 
 
-@pytest.mark.parametrize("target", thinned(ARCHITECTURES, every=2, first=0))
+@pytest.mark.parametrize("target", thinned(ARCHITECTURES, every=4, first=3))
 def test_double_precision(target: str) -> None:
     check(DOUBLES, target, *(floats(np.float64, 192, seed) for seed in (4, 5, 6)))
 
 
-@pytest.mark.parametrize("target", thinned(ARCHITECTURES, every=2, first=1))
+@pytest.mark.parametrize("target", thinned(ARCHITECTURES, every=4, first=0))
 def test_division_and_square_root_next_to_ties(target: str) -> None:
     """Operands with nearly equal mantissas, including subnormals: the hard cases of Newton iterations."""
     random = np.random.default_rng(7)
@@ -330,7 +330,7 @@ def test_division_and_square_root_next_to_ties(target: str) -> None:
     check(SINGLES, target, a, b, a)
 
 
-@pytest.mark.parametrize("target", thinned(ARCHITECTURES, every=2, first=0))
+@pytest.mark.parametrize("target", thinned(ARCHITECTURES, every=4, first=1))
 def test_float_and_integer_conversions(target: str) -> None:
     check(
         INTEGERS_OF_SINGLES,
@@ -360,7 +360,7 @@ def test_float_and_integer_conversions(target: str) -> None:
     )
 
 
-@pytest.mark.parametrize("target", thinned(ARCHITECTURES, every=2, first=1))
+@pytest.mark.parametrize("target", thinned(ARCHITECTURES, every=4, first=2))
 @pytest.mark.parametrize("table, rows, form", [(FAST, APPROXIMATE, SINGLE), (FAST_DOUBLES, DOUBLE_APPROXIMATE, DOUBLE)])
 def test_error_bounds_of_math_functions(target: str, table: Table, rows, form: Format) -> None:
     random = np.random.default_rng(13)
@@ -392,7 +392,7 @@ INTERRUPTED = """__global__ void k(const double* a, double* o) {
 }"""
 
 
-@pytest.mark.parametrize("target", thinned(ARCHITECTURES, every=2, first=0))
+@pytest.mark.parametrize("target", thinned(ARCHITECTURES, every=4, first=3))
 def test_uniform_registers_in_divergent_branches(target: str) -> None:
     """Each side of a divergent branch keeps its own uniform registers, which hold polynomial coefficients here."""
     a, found = np.linspace(0.5, 9, 32), np.zeros(32)

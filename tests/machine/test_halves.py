@@ -236,19 +236,19 @@ def check(table: Table, target: str, form: Format, count: int) -> None:
         )
 
 
-@pytest.mark.parametrize("target", thinned(ARCHITECTURES, every=2, first=1))
+@pytest.mark.parametrize("target", thinned(ARCHITECTURES, every=4, first=2))
 def test_half_arithmetic(target: str) -> None:
     check(HALVES, target, HALF, 512)
     check(HALF_PAIRS, target, HALF, 512)
 
 
-@pytest.mark.parametrize("target", thinned(SM80_AND_LATER, every=2, first=0))
+@pytest.mark.parametrize("target", thinned(SM80_AND_LATER, every=3, first=2))
 def test_bfloat16_arithmetic(target: str) -> None:
     check(BFLOATS, target, BFLOAT16, 512)
     check(BFLOAT_PAIRS, target, BFLOAT16, 512)
 
 
-@pytest.mark.parametrize("target", thinned(ARCHITECTURES, every=2, first=1))
+@pytest.mark.parametrize("target", thinned(ARCHITECTURES, every=4, first=0))
 def test_half_math_functions(target: str) -> None:
     random = np.random.default_rng(4)
     a, b = random.uniform(0.05, 6, 512).astype(np.float16), random.uniform(-8, 8, 512).astype(np.float16)
@@ -284,7 +284,7 @@ def number(byte: int, form: Format) -> float:
     return -value if byte & 0x80 else value
 
 
-@pytest.mark.parametrize("target", thinned(ARCHITECTURES, every=2, first=0))
+@pytest.mark.parametrize("target", thinned(ARCHITECTURES, every=4, first=1))
 def test_fp8_conversions(target: str) -> None:
     ties = np.array(
         [

@@ -44,7 +44,7 @@ __global__ void k(const unsigned char* a, const signed char* b, const unsigned s
 """
 
 
-@pytest.mark.parametrize("target", thinned(ALL, every=2, first=1))
+@pytest.mark.parametrize("target", thinned(ALL, every=4, first=0))
 def test_loads_and_stores_of_every_width(target: str) -> None:
     rng = np.random.default_rng(0)
     kernel = cuda.load(WIDTHS)["k"]
@@ -84,7 +84,7 @@ __global__ void k(const int* where, unsigned* u, int* s, unsigned long long* b, 
 """
 
 
-@pytest.mark.parametrize("target", thinned(ALL, every=2, first=0))
+@pytest.mark.parametrize("target", thinned(ALL, every=4, first=1))
 def test_atomics_of_every_type(target: str) -> None:
     rng = np.random.default_rng(1)
     where = rng.integers(0, 8, 64).astype(np.int32)
@@ -149,7 +149,7 @@ __global__ void k(const unsigned* a, unsigned* out, int n) {
 """
 
 
-@pytest.mark.parametrize("target", thinned(ALL, every=2, first=1))
+@pytest.mark.parametrize("target", thinned(ALL, every=4, first=2))
 def test_shuffle_vote_match_and_reduce(target: str) -> None:
     a = np.random.default_rng(2).integers(1, 16, 64).astype(np.uint32)
     kernel = cuda.load(WARP)["k"]
@@ -187,7 +187,7 @@ extern "C" __global__ void k(const unsigned* a, unsigned* out, int n) {
 """
 
 
-@pytest.mark.parametrize("target", thinned(SM80_AND_LATER, every=2, first=0))
+@pytest.mark.parametrize("target", thinned(SM80_AND_LATER, every=3, first=0))
 def test_cp_async_and_zero_fill(target: str) -> None:
     a = np.random.default_rng(3).integers(1, 2**32, 128).astype(np.uint32)
     out = np.zeros(768, np.uint32)
@@ -228,7 +228,7 @@ extern "C" __global__ void k(const unsigned* a, unsigned* out) {
 """
 
 
-@pytest.mark.parametrize("target", thinned(SM80_AND_LATER, every=2, first=1))
+@pytest.mark.parametrize("target", thinned(SM80_AND_LATER, every=3, first=1))
 def test_cuda_barrier_and_memcpy_async(target: str) -> None:
     a = np.random.default_rng(4).integers(1, 2**20, 1536).astype(np.uint32)
     out = np.zeros(1536, np.uint32)

@@ -61,14 +61,14 @@ def rungs(language: str = "", device: str = "", slow: bool = False) -> list:
     ]
 
 
-def every_other(parameters: list, first: int, also: frozenset[str] = frozenset()) -> list:
-    """Parameters ``op,rung``, marked ``full`` but for every other one of an operation, from ``first`` on, and ``also``.
+def one_of(every: int, parameters: list, other: bool = False, also: frozenset[str] = frozenset()) -> list:
+    """Parameters ``op,rung``, marked ``full`` but for one of ``every`` of an operation, the first rung among them.
 
-    ``also`` names rungs: "matmul k20_padded".
+    ``other`` chooses all but that one instead, and ``also`` names rungs that are chosen too: "matmul k20_padded".
     """
 
     def left_out(place: int, op: Op, rung: Rung) -> bool:
-        return place % 2 != first and f"{op.name} {rung.name}" not in also
+        return (place % every == 0) == other and f"{op.name} {rung.name}" not in also
 
     return [
         pytest.param(*one.values, id=one.id, marks=[*one.marks, *([FULL] if left_out(place, *one.values) else [])])
@@ -77,9 +77,12 @@ def every_other(parameters: list, first: int, also: frozenset[str] = frozenset()
     ]
 
 
+# Executing machine code takes three times as long as compiling it, most of it in the disassembler.
+EXECUTED = 4
+
+
 # Kernels of these types differ from those of the other type by a conversion only.
 TWINS = {torch.float16: torch.bfloat16, torch.float8_e5m2: torch.float8_e4m3fn}
-EVERY = 4  # of the cases that a rung takes, its sample has one of so many, and the first of each kind
 
 
 def sampled_dtypes(op: Op, rung: Rung) -> list[torch.dtype]:
@@ -93,9 +96,8 @@ def sampled_dtypes(op: Op, rung: Rung) -> list[torch.dtype]:
 
 
 def sample(op: Op, rung: Rung) -> tuple[list[torch.dtype], list[Case]]:
-    """The sampled dtypes, and part of the cases that the rung takes in them; the next rung has others.
-
-    Each rung has every kind of case (``kinds``: ragged, empty, strided ...) that it takes.
+    """The sampled dtypes, and cases that together are of every kind (``kinds``: ragged, empty, strided ...) that the
+    rung takes in them; two of them at least have elements. The search begins at another case for the next rung.
     """
     from warpwise.lab.verify.problem import kinds
 
@@ -105,15 +107,16 @@ def sample(op: Op, rung: Rung) -> tuple[list[torch.dtype], list[Case]]:
         return op.refusal(rung, *op.spec.arguments(case, dtypes[0], torch.device("cpu"), 0)) is None
 
     taken = [case for case in op.spec.cases if takes(case)]
-    every = min(EVERY, len(op.rungs))
-    seen: set[str] = set()
-    cases = []
-    for place, case in enumerate(taken):
-        found = kinds(case, op.spec.cases)
-        if place == 0 or found - seen or len(taken) < EVERY or place % every == number % every:
-            cases.append(case)
-            seen |= found
-    return dtypes, cases
+    first = number % max(1, len(taken))
+    left = taken[first:] + taken[:first]
+    wanted = set[str]().union(*(kinds(case, op.spec.cases) for case in taken))
+    cases: list[Case] = []
+    while left and (wanted or sum(all(case.sizes.values()) for case in cases) < 2):
+        best = max(left, key=lambda case: (len(kinds(case, op.spec.cases) & wanted), all(case.sizes.values())))
+        left.remove(best)
+        cases.append(best)
+        wanted -= kinds(best, op.spec.cases)
+    return dtypes, [case for case in taken if case in cases]
 
 
 EVERY_OP = [pytest.param(op, id=op.name) for op in OPS]

@@ -7,12 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ops.conftest import on_cpu
+from tests.sampled import examples
 
 from warpwise import operation, ops
 from warpwise.gemm import boxes as gemm_boxes
 from warpwise.ops.batched_matmul import rungs, spec
 
-FEW = settings(max_examples=10, deadline=None, derandomize=True)
+FEW = settings(max_examples=examples(10), deadline=None, derandomize=True)
 RUNGS = [rung.name for rung in rungs.RUNGS if on_cpu(rung)]
 OP = operation.get("batched_matmul")
 
@@ -115,6 +116,7 @@ def test_large_and_small_tiles(rung, sm_count):
 
 
 @pytest.mark.parametrize("config", [tile.name for tile in gemm_boxes.TILES])
+@pytest.mark.one_in(3)
 def test_every_configuration(config):
     a, b = integers(2, 136, 72), integers(2, 72, 264, seed=1)
     assert torch.equal(ops.batched_matmul(a, b, rung=f"k02@{config}"), exact(a, b))

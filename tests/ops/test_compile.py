@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 import torch
-from tests.ops.conftest import ALIKE, EVERY_OP, every_other, for_hopper, rungs
+from tests.ops.conftest import ALIKE, EVERY_OP, EXECUTED, for_hopper, one_of, rungs
 
 from warpwise import operation
 from warpwise.arguments.values import map_tensors, tensors
@@ -95,7 +95,7 @@ LADDERS = rungs("cuda") + rungs("triton")
 
 
 @pytest.mark.parametrize(
-    "op,rung", every_other(rungs("cuda"), first=1, also=ALIKE) + every_other(rungs("triton"), first=0)
+    "op,rung", one_of(EXECUTED, rungs("cuda"), other=True, also=ALIKE) + one_of(2, rungs("triton"))
 )
 def test_every_kernel_compiles(op, rung):
     """For the oldest GPU that the rung is made for, which lacks most instructions, in its first dtype.

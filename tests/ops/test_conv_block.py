@@ -65,6 +65,7 @@ def test_gradients_of_several_channels():
     ((1, 1, 2, 2048, 2), 1), ((11, 1, 28, 28, 2), 1),
 ])  # fmt: skip
 @pytest.mark.parametrize("op", [FORWARD, BACKWARD], ids=["forward", "backward"])
+@pytest.mark.one_in(3)
 def test_tiles_of_one_channel(op, sizes, sms):
     """Bands of tall images, several images in a tile, several tiles in a block, filters that do not fill a warp."""
     case = replace(op.spec.cases[0], sizes=dict(zip("nchwk", sizes, strict=True)))

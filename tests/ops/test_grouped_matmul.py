@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ops.conftest import on_cpu
+from tests.sampled import examples
 
 from warpwise import operation, ops
 from warpwise.cuda.errors import DataRace, KernelError, UnwrittenOutput
@@ -15,7 +16,7 @@ from warpwise.ops.grouped_matmul import spec
 from warpwise.ops.grouped_matmul.backward import rungs as backward_rungs
 from warpwise.ops.grouped_matmul.forward import _triton, rungs
 
-FEW = settings(max_examples=10, deadline=None, derandomize=True)
+FEW = settings(max_examples=examples(10), deadline=None, derandomize=True)
 RUNGS, BACKWARD_RUNGS = ([rung for rung in ladder if on_cpu(rung)] for ladder in (rungs.RUNGS, backward_rungs.RUNGS))
 NAMES = [rung.name for rung in RUNGS]
 BACKWARD_NAMES = [rung.name for rung in BACKWARD_RUNGS]
@@ -69,6 +70,7 @@ def test_any_division_into_groups_backward(counts, past, rung):
 
 
 @pytest.mark.parametrize("config", [tile.name for tile in gemm_boxes.TILES])
+@pytest.mark.one_in(3)
 def test_every_configuration(config):
     a, b, offsets = integers(300, 72), integers(3, 72, 264, seed=1), ends(130, 130, 290)
     assert torch.equal(ops.grouped_matmul(a, b, offsets, rung=f"k02@{config}"), exact(a, b, offsets))

@@ -6,10 +6,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sampled import examples
 
 from warpwise import operation, ops
 
-FEW = settings(max_examples=12, deadline=None, derandomize=True)
+FEW = settings(max_examples=examples(12), deadline=None, derandomize=True)
 RUNGS = [rung.name for rung in operation.get("histogram").rungs]
 
 

@@ -7,12 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ops.conftest import on_cpu
+from tests.sampled import examples
 
 from warpwise import operation, ops
 from warpwise.ops import _c
 from warpwise.ops.matmul import rungs, spec
 
-FEW = settings(max_examples=12, deadline=None, derandomize=True)
+FEW = settings(max_examples=examples(12), deadline=None, derandomize=True)
 RUNGS = [rung.name for rung in rungs.RUNGS if on_cpu(rung) and torch.float32 in (rung.dtypes or ())]
 
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ops.conftest import on_cpu
-from tests.sampled import combinations
+from tests.sampled import combinations, examples
 
 from warpwise import lab, operation, ops
 from warpwise.gemm import mma_sync
@@ -35,7 +35,7 @@ def laid(rows: int, columns: int, seed: int, transposed: bool, shift: int, gap: 
     return matrix.t() if transposed else matrix
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=examples(15), deadline=None, derandomize=True)
 @given(
     m=st.integers(1, 140),
     n=st.integers(1, 140),
@@ -50,6 +50,7 @@ def test_any_size_alignment_and_layout(m, n, k, shift, gap, transposed):
 
 
 @pytest.mark.parametrize("tiling,transposed", combinations(rungs.MMA_SYNC.candidates, (False, True), names=[NAMED]))
+@pytest.mark.one_in(3)
 def test_every_tile(tiling, transposed):
     a, b = laid(264, 76, 0, transposed, 0, 8), laid(76, 272, 1, transposed, 0, 8)
     assert torch.equal(ops.matmul_tf32(a, b, rung=f"k01@{mma_sync.sized(tiling, torch.float32).name}"), a @ b)

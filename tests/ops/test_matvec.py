@@ -6,13 +6,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.sampled import combinations
+from tests.sampled import combinations, examples
 
 from warpwise import operation, ops, tuned
 from warpwise.ops.matvec import k03_rows_together, k04_columns, k06_unaligned_rows, rungs
 from warpwise.ops.matvec._tables import TABLES, describe
 
-FEW = settings(max_examples=15, deadline=None, derandomize=True)
+FEW = settings(max_examples=examples(15), deadline=None, derandomize=True)
 RUNGS = [rung.name for rung in rungs.RUNGS]
 
 
@@ -81,6 +81,7 @@ def test_every_division_of_the_work(rung, sm_count, monkeypatch):
         [torch.float32, torch.bfloat16],
     ),
 )
+@pytest.mark.one_in(3)
 def test_short_rows_take_parts_of_warps(sizes, dtype):
     m, k, pitch = sizes
     a, x = integers(m, pitch, dtype=dtype)[:, :k], integers(k, seed=1, dtype=dtype)

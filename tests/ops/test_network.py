@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.ops.conftest import problem
-from tests.sampled import FULL
 
 from warpwise import lab, operation
 from warpwise.lab.verify.impostors import require_no_impostor_at
@@ -211,13 +210,8 @@ TILED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "rung,name,sizes,sms",
-    [
-        pytest.param(*tiled, marks=[FULL] if tiled[0] != "direct_tiles" and place % 3 else [])
-        for place, tiled in enumerate(TILED)
-    ],
-)
+@pytest.mark.parametrize("rung,name,sizes,sms", TILED)
+@pytest.mark.one_in(3)
 def test_tiles_of_wide_and_tall_images(rung, name, sizes, sms):
     """Tiles that do not divide the image, in bands and sides, and parts of sums over several blocks."""
     op = operation.get(name)

@@ -22,8 +22,10 @@ def test_rung_is_right_on_the_cpu(op, rung, complete):
     `make test-full` verifies every case in every dtype, `make test` the rung's `sample`.
     """
     dtypes, cases = (None, None) if complete else sample(op, rung)
-    if not complete and not rejects_impostors(op, dtypes, cases):
-        cases = None
+    if not complete:
+        others = [case for case in op.spec.cases if case not in cases]
+        while others and not rejects_impostors(op, dtypes, cases):
+            cases += [others.pop() for _ in others[:2]]
     verdict = lab.verify(
         op, rung, device="cpu", dtypes=dtypes, cases=cases, seeds=(0,), problem=problem(op.name, "cpu")
     )
@@ -31,7 +33,7 @@ def test_rung_is_right_on_the_cpu(op, rung, complete):
 
 
 def rejects_impostors(op, dtypes, cases) -> bool:
-    """False if some wrong kernel passes these cases: then all cases are verified."""
+    """False if some wrong kernel passes these cases: then more are verified."""
     try:
         for dtype in dtypes:
             require_no_impostor(problem(op.name, "cpu"), dtype, tuple(cases), (0,))

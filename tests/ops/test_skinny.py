@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ops.test_matmul import integers
-from tests.sampled import FULL
+from tests.sampled import FULL, examples
 
 from warpwise import operation, ops
 from warpwise.cuda.gpu import semaphores
@@ -22,7 +22,7 @@ from warpwise.ops.matmul.rungs import FAMILIES
 from warpwise.ops.matmul_tf32 import k03_skinny as tf32_skinny
 from warpwise.ops.scaled_matmul import k03_skinny as fp8_skinny
 
-FEW = settings(max_examples=10, deadline=None, derandomize=True)
+FEW = settings(max_examples=examples(10), deadline=None, derandomize=True)
 HALF = (torch.float16, torch.bfloat16)
 
 
@@ -133,7 +133,7 @@ def test_semaphores_on_a_cpu_are_new_zeros():
 
 
 @given(m=st.integers(0, 600), n=st.integers(0, 20000), k=st.integers(0, 20000), processors=st.integers(1, 200))
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
 def test_what_k19_considers_fits_a_block(m, n, k, processors):
     found = k16_skinny.candidates(Product(m, n, k, 2, 2, sms=processors))
     assert found

@@ -8,11 +8,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sampled import examples
 
 from warpwise import operation, ops
 from warpwise.operation import Case
 
-FEW = settings(max_examples=6, deadline=None, derandomize=True)
+FEW = settings(max_examples=examples(6), deadline=None, derandomize=True)
 OP = operation.get("smooth_features")
 
 

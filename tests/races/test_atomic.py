@@ -36,6 +36,7 @@ __global__ void results(int* sum, int* greatest, int* winners) {
 """)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("order", ["forward", "reverse"])
 @pytest.mark.parametrize("scope", ["device", "block"])
 def test_a_flag_needs_release_acquire_and_a_scope_of_both_blocks(scope: str, order: str) -> None:

@@ -40,6 +40,7 @@ READERS = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("blocks", [1, 2])
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_message_needs_a_release_and_an_acquire_that_include_the_other_thread(writer: str, blocks: int) -> None:

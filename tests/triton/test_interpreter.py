@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sampled import examples
 from triton.language import program_id
 from triton.language.extra import libdevice
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -29,7 +30,7 @@ def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + offsets, x + y, mask=mask)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(n=st.integers(1, 700), block=st.sampled_from([16, 64, 256]), seed=st.integers(0, 3))
 def test_vector_add(n: int, block: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
@@ -60,7 +61,7 @@ def softmax_row(x_ptr, out_ptr, cols, stride, BLOCK: tl.constexpr):
     tl.store(out_ptr + row * cols + offsets, exponentials / tl.sum(exponentials, axis=0), mask=offsets < cols)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(rows=st.integers(1, 5), cols=st.integers(1, 100), gap=st.integers(0, 3))
 def test_softmax_of_strided_rows(rows: int, cols: int, gap: int) -> None:
     x = torch.randn(rows, cols + gap)[:, :cols]

@@ -196,6 +196,7 @@ def test_a_ring_with_multicast_has_no_finding(order):
     assert multicast(0, order) == []
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("bug,kind", [(1, cuda.DataRace), (3, cuda.Deadlock), (4, cuda.DataRace)])
 def test_its_bugs_are_found(bug, kind, order):

@@ -83,6 +83,7 @@ def test_a_flag_orders_writes_and_a_bulk_copy(order):
     assert passed(0, order) == []
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(
     "bug,message", [(1, "without a fence.proxy.async"), (2, "copy and write"), (3, "are not ordered")]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.lab.store.samples import START, run, timed, verdict
+from tests.sampled import examples
 
 from warpwise.lab.store import Measurement, Run, Store, StoreError, store_path
 from warpwise.lab.timing.samples import Clock
@@ -66,7 +67,7 @@ def runs(draw: st.DrawFn) -> Run:
 
 
 @given(runs(), st.lists(measurements(), max_size=4))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_kept_comes_back_as_it_was(own_store: Path, given_run: Run, given: list[Measurement]) -> None:
     with Store.open() as store:
         kept = store.record(given_run, *given)

@@ -265,8 +265,10 @@ def _check_name(text: str, file: str, expression: str) -> None:
     names = [token.text for token in lex(expression, directives=False) if token.kind == "identifier"]
     if not names:
         raise CompileError(f"{file}: {expression!r} is not a kernel's name, such as 'scale<float>'")
+    if re.search(rf"\b{names[0]}\b", text):
+        return
     found = _kernels(text)
-    if kernel_of(expression, found) is None and not any(re.search(rf"\b{name}\b", text) for name in names[:1]):
+    if kernel_of(expression, found) is None:
         raise CompileError(f"{file}: no kernel {names[0]!r}{_instead(names[0], list(found))}")
 
 

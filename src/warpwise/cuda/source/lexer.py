@@ -21,19 +21,24 @@ class Token(NamedTuple):
     end: int
 
 
+# Names and single characters, which are most tokens, come first. An R, L, u or U may begin a string: `word` follows those.
 _TOKEN = re.compile(
     r"""
-    (?P<comment>      //(?:\\\r?\n|[^\n])* | /\*[\s\S]*?(?:\*/|\Z) )
-  | (?P<raw>          (?:u8|[uUL])?R"(?P<fence>[^()\\\s]{0,16})\([\s\S]*?\)(?P=fence)" )
-  | (?P<string>       (?:u8|[uUL])?"(?:\\[\s\S]|[^"\\\n])*" )
-  | (?P<character>    (?:u8|[uUL])?'(?:\\[^\n]|[^'\\\n])+' )
-  | (?P<number>       \.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])* )
-  | (?P<identifier>   [A-Za-z_$][\w$]* )
-  | (?P<punctuation>  <<<|::|->|\.\.\.|\#\#|[^\s] )
+    \s* (?: \\\r?\n\s* )*
+    (?: (?P<identifier>   (?: [A-KM-QSTV-Za-tv-z_$] | [LRUu](?!8?R?["']) ) [\w$]* )
+      | (?P<single>       [(){}\[\];,=*&+!?|%^~>] )
+      | (?P<comment>      //(?:\\\r?\n|[^\n])* | /\*[\s\S]*?(?:\*/|\Z) )
+      | (?P<raw>          (?:u8|[uUL])?R"(?P<fence>[^()\\\s]{0,16})\([\s\S]*?\)(?P=fence)" )
+      | (?P<string>       (?:u8|[uUL])?"(?:\\[\s\S]|[^"\\\n])*" )
+      | (?P<character>    (?:u8|[uUL])?'(?:\\[^\n]|[^'\\\n])+' )
+      | (?P<number>       \.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])* )
+      | (?P<word>         [A-Za-z_$][\w$]* )
+      | (?P<punctuation>  <<<|::|->|\.\.\.|\#\#|[^\s] )
+    )
     """,
     re.VERBOSE,
 )
-_SPACE = re.compile(r"(?:\s|\\\r?\n)+")
+_KINDS = {"single": "punctuation", "word": "identifier", "raw": "string", "fence": "string"}
 _DIRECTIVE = re.compile(r'#(?:/\*[\s\S]*?\*/|//(?:\\\r?\n|[^\n])*|"(?:\\.|[^"\\\n])*"|\\\r?\n|[^\n])*')
 
 
@@ -49,28 +54,37 @@ def _of_unit(text: str) -> tuple[Token, ...]:
 
 def _lexed(text: str, directives: bool) -> list[Token]:
     tokens: list[Token] = []
-    position, end, line_start = 0, len(text), True
-    while position < end:
-        space = _SPACE.match(text, position)
-        if space:
-            line_start = line_start or "\n" in space.group()
-            position = space.end()
-            continue
-        if directives and line_start and text[position] == "#":
-            found = _DIRECTIVE.match(text, position)
-            kind = "directive"
+    position, last = 0, len(_without_space_at_the_end(text))
+    while True:
+        for found in _TOKEN.finditer(text, position, last):
+            kind = found.lastgroup or ""
+            start, end = found.span("raw" if kind == "fence" else kind)
+            if directives and text[start] == "#" and _begins_line(text, start, tokens):
+                directive = _DIRECTIVE.match(text, start)
+                position = directive.end() if directive else end
+                tokens.append(Token("directive", text[start:position], start, position))
+                break
+            tokens.append(Token(_KINDS.get(kind, kind), text[start:end], start, end))
         else:
-            found = _TOKEN.match(text, position)
-            kind = found.lastgroup or "" if found else ""
-        if found is None:  # unreachable: any character that is not a space matches punctuation
-            raise ValueError(f"character {text[position]!r} at offset {position} is not a C++ token")
-        if kind in ("raw", "fence"):
-            kind = "string"
-        tokens.append(Token(kind, found.group(), position, found.end()))
-        # A directive may follow a comment: `/* x */ #define Y`.
-        line_start = line_start and kind == "comment"
-        position = found.end()
-    return tokens
+            return tokens
+
+
+def _without_space_at_the_end(text: str) -> str:
+    kept = text.rstrip()
+    while kept.endswith("\\") and text.startswith(("\n", "\r\n"), len(kept)):
+        kept = kept[:-1].rstrip()
+    return kept
+
+
+def _begins_line(text: str, start: int, before: Sequence[Token]) -> bool:
+    """True if nothing but comments stands between the begin of a line and ``start``: `/* x */ #define Y`."""
+    for token in reversed(before):
+        if "\n" in text[token.end : start]:
+            return True
+        if token.kind != "comment":
+            return False
+        start = token.start
+    return True
 
 
 def closing(tokens: Sequence[Token], index: int) -> int:
