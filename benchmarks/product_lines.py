@@ -19,7 +19,7 @@ PRODUCTS = ("matmul", "matmul_tf32", "scaled_matmul", "batched_matmul", "grouped
 HEADERS = (
     "sm80/gemm*", "sm80/mma*", "sm80/tf32*", "sm90/gemm*", "sm90/pipeline*", "sm90/tile_scheduler*",
     "sm90/tma*", "sm90/wgmma*", "sm90/warpgroup*", "sm90/mbarrier*", "sm90/cluster*", "sm90/unaligned_store*",
-    "core/gemm_transpose*", "core/pack*", "core/activation*",
+    "core/gemm_transpose*", "core/pack", "core/activation*",
 )  # fmt: skip
 KINDS = {".py", ".cu", ".cuh", ".c"}
 

@@ -21,7 +21,7 @@ class Token(NamedTuple):
     end: int
 
 
-# Names and single characters, which are most tokens, come first. An R, L, u or U may begin a string: `word` follows those.
+# Names and single characters, which are most tokens, come first. R, L, u and U may begin a string: see `word`.
 _TOKEN = re.compile(
     r"""
     \s* (?: \\\r?\n\s* )*

@@ -1,0 +1,111 @@
+// Sizes and shared memory of k04: which warp has which points, domains and moments.
+#pragma once
+
+#include <warpwise/core/numeric.cuh>
+#include <warpwise/sm80/copy_rows.cuh>
+
+#include "colours.cuh"
+#include "fragments.cuh"
+
+// TILES * 16 is at least the number of domains, STEPS * 8 at least that of features. With WARPS_N == 0 a warp has the
+// moments of its own points; else a warp has up to MI x NI of the TILES x STEPS tiles of the moments of all points of
+// the block, and WARPS_N warps have other features.
+template <int WARPS, int TILES_, int STEPS_, int WARPS_N>
+struct FragmentPlan {
+  static constexpr int kWarps = WARPS, kThreads = 32 * WARPS, TILES = TILES_, STEPS = STEPS_, kHeld = 16 * TILES;
+  static constexpr int kEdges = 8;   // of a point, copied to shared memory one tile ahead
+  static constexpr int kPoints = 8;  // of a warp's tile
+  static constexpr int kTile = WARPS * kPoints, kStride = warpwise::tile_stride(8 * STEPS);
+  static constexpr int kMoments = 4 * TILES * STEPS, kOthers = 2 * TILES + 2;  // sums of a lane
+  static constexpr int kSlots = kMoments + kOthers;
+  static constexpr bool kOwn = WARPS_N == 0;
+  static constexpr int MI = kOwn ? TILES : TILES > 1 ? 2 : 1;
+  static constexpr int NI = kOwn ? STEPS : (STEPS + WARPS_N - 1) / (kOwn ? 1 : WARPS_N);
+  static constexpr int kWarpsM = kOwn || TILES <= 2 ? 1 : TILES > 4 ? 4 : 2;
+  static constexpr int kWarpsN = kOwn ? 1 : WARPS_N, kSharing = kWarpsM * kWarpsN;
+  static constexpr int kParts = WARPS / kSharing;  // of the points of a tile
+};
+
+// Shared memory of a block; see fragment_tile_of in fragment_tile.py.
+template <class Plan>
+struct FragmentMemory {
+  float* coefficients;   // [step][tile][lane][4]: fragments
+  float* offsets;        // [tile][group][2]
+  float* fields;         // [tile][group][2]
+  float* tiles;          // [side][point][stride]
+  int* edges;            // [side][point][edge]
+  float* q_tiles;        // if warps share moments: [side][tile][warp][lane][4]
+  float* sums_of_parts;  // [part][tile of moments][lane][4]
+  float* others;         // [warp][slot][lane]
+
+  __device__ explicit FragmentMemory(float* shared) {
+    coefficients = shared;
+    offsets = coefficients + 8 * Plan::STEPS * Plan::kHeld;
+    fields = offsets + Plan::kHeld;
+    tiles = fields + Plan::kHeld;
+    edges = reinterpret_cast<int*>(tiles + 2 * Plan::kTile * Plan::kStride);
+    q_tiles = tiles + 2 * Plan::kTile * (Plan::kStride + Plan::kEdges);
+    sums_of_parts = Plan::kOwn ? q_tiles : shared;
+    others = sums_of_parts + 32 * Plan::kMoments * Plan::kParts;
+  }
+
+  // All logits are in units of log 2. `field`: external of all points, or null.
+  template <class Lane>
+  __device__ void fill(const float* linear, const float* constant, const float* field, int domains, int width,
+                       float sharpness) const {
+    for (int i = threadIdx.x; i < 8 * Plan::STEPS * Plan::kHeld; i += Plan::kThreads) {
+      const int element = i % 4, of = i / 4 % 32, m = i / 128 % Plan::TILES, step = i / (128 * Plan::TILES);
+      const int k = Lane::domain(m, of / 4, element % 2), d = 8 * step + of % 4 * 2 + element / 2;
+      coefficients[i] = k < domains && d < width ? sharpness * linear[static_cast<long long>(k) * width + d] : 0.0f;
+    }
+    for (int i = threadIdx.x; i < Plan::kHeld; i += Plan::kThreads) {
+      const int k = Lane::domain(i / 16, i / 2 % 8, i % 2);
+      fields[i] = k >= domains ? warpwise::minus_infinity() : field ? kLog2E * field[k] : 0.0f;
+      offsets[i] = k < domains ? sharpness * constant[k] + fields[i] : warpwise::minus_infinity();
+    }
+    for (int i = threadIdx.x; i < 2 * Plan::kTile * Plan::kStride; i += Plan::kThreads) tiles[i] = 0.0f;
+    for (int i = threadIdx.x; Plan::kOwn && i < 32 * Plan::kMoments * Plan::kParts; i += Plan::kThreads) {
+      sums_of_parts[i] = 0.0f;
+    }
+  }
+};
+
+// The features, and the first neighbours, of a warp's points of the next tile, copied while the present one is updated.
+template <class Plan>
+struct FragmentCopy {
+  const FragmentMemory<Plan>& memory;
+  const int *rowptr, *columns;
+  warpwise::WarpCopy<Plan::kPoints> features;
+  int own, start = 0, stop = 0;  // the warp's first point; the edges of point `lane`
+
+  __device__ FragmentCopy(const FragmentMemory<Plan>& to, const float* x, int width, const int* rows, const int* at)
+      : memory(to), rowptr(rows), columns(at), features(x, width), own(threadIdx.x / 32 * Plan::kPoints) {
+    features.stride = Plan::kStride;
+  }
+
+  // Before copy, so that it need not wait for them.
+  __device__ void load_rows(int first, int end) {
+    const int from = first + own, lane = threadIdx.x % 32;
+    start = stop = 0;
+    if (from < end && lane < Plan::kPoints) {
+      start = rowptr[min(from + lane, end)];
+      stop = rowptr[min(from + lane + 1, end)];
+    }
+  }
+
+  __device__ void copy(int side, int first, int end) const {
+    const int place = side * Plan::kTile + own;
+    int* const to = memory.edges + place * Plan::kEdges;
+#pragma unroll
+    for (int i = threadIdx.x % 32; i < Plan::kPoints * Plan::kEdges; i += 32) {
+      const int edge = __shfl_sync(kAllLanes, start, i / Plan::kEdges) + i % Plan::kEdges;
+      if (edge < __shfl_sync(kAllLanes, stop, i / Plan::kEdges)) {
+        warpwise::mma::cp_async<4>(warpwise::shared_address(to + i), columns + edge, true);
+      } else {
+        to[i] = -1;
+      }
+    }
+    features(memory.tiles + place * Plan::kStride, first + own, end);
+    __pipeline_commit();
+  }
+};
