@@ -1,10 +1,12 @@
-"""``command``: ``warpwise`` in a process of its own, forked from one that has imported torch."""
+"""``command`` and ``python``: programs in a process of their own, forked from one that has imported torch."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import runpy
 import sys
+import warnings
 from pathlib import Path
 from subprocess import CompletedProcess
 from tempfile import TemporaryDirectory
@@ -17,25 +19,46 @@ def command(*args: str, timeout: float = 120, **variables: str) -> CompletedProc
 
     ``variables`` are added to the environment.
     """
+    return _forked("warpwise", args, timeout, variables)
+
+
+def python(program: str | Path, *args: str, timeout: float = 120, **variables: str) -> CompletedProcess[str]:
+    """As ``command``: run the file ``program`` if it is a path, else the text ``program`` as ``python -c`` does.
+
+    It takes 3 s of CPU less than a new interpreter that imports torch.
+    """
+    if isinstance(program, Path):
+        return _forked(program, args, timeout, variables)
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "program.py"
+        file.write_text(program)
+        return _forked(file, args, timeout, variables)
+
+
+def _forked(
+    program: str | Path, args: tuple[str, ...], timeout: float, variables: dict[str, str]
+) -> CompletedProcess[str]:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOAD)
     with TemporaryDirectory() as folder:
         outputs = [Path(folder) / name for name in ("out", "err")]
         process = context.Process(
-            target=_run, args=(args, *map(str, outputs), os.getcwd(), {**os.environ, **variables})
+            target=_run, args=(program, args, *map(str, outputs), os.getcwd(), {**os.environ, **variables})
         )
         process.start()
         process.join(timeout)
         if process.is_alive():
             process.kill()
             process.join()
-            raise TimeoutError(f"warpwise {' '.join(args)} ran for more than {timeout} s")
+            raise TimeoutError(f"{program} {' '.join(args)} ran for more than {timeout} s")
         status = process.exitcode
         process.close()
         return CompletedProcess(args, status or 0, *(output.read_text() for output in outputs))
 
 
-def _run(args: tuple[str, ...], out: str, err: str, folder: str, environment: dict[str, str]) -> None:
+def _run(
+    program: str | Path, args: tuple[str, ...], out: str, err: str, folder: str, environment: dict[str, str]
+) -> None:
     for descriptor, path in enumerate((os.devnull, out, err)):
         opened = os.open(path, os.O_RDWR | os.O_CREAT)
         os.dup2(opened, descriptor)
@@ -44,7 +67,12 @@ def _run(args: tuple[str, ...], out: str, err: str, folder: str, environment: di
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
-    sys.argv = ["warpwise", *args]
-    from warpwise.cli import main
+    sys.argv = [str(program), *args]
+    if program == "warpwise":
+        from warpwise.cli import main
 
-    main()
+        main()
+    else:
+        warnings.filterwarnings("ignore", "This process", DeprecationWarning)  # that it forks with threads
+        sys.path.insert(0, str(Path(program).parent))
+        runpy.run_path(str(program), run_name="__main__")

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.commands import python
 from tests.lab import toys
 from tests.lab.fakes import FakeTimer
 
@@ -383,7 +384,7 @@ def test_points_of_several_processes_are_all_kept(tmp_path):
         "if other:\n"
         "    assert os.waitpid(other, 0)[1] == 0\n"
     )  # fmt: skip
-    assert subprocess.run([sys.executable, "-c", program, str(path)], check=False, timeout=120).returncode == 0
+    assert python(program, str(path)).returncode == 0
     assert len(load(path).points) == 40
 
 

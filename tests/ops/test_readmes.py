@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.commands import python
 
 OPS = Path(__file__).parents[2] / "src" / "warpwise" / "ops"
 
 
 def test_readmes_and_notes_are_filled_from_the_records() -> None:
     script = Path(__file__).parents[2] / "benchmarks" / "fill_readmes.py"
-    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
+    done = python(script, "--check")
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
+
+from tests.commands import python
 
 from warpwise.lab.report import ratio_grid
 
@@ -37,5 +37,5 @@ def test_a_bar_for_each_point() -> None:
 
 def test_the_picture_and_the_table_show_the_recorded_points() -> None:
     script = Path(__file__).parents[3] / "benchmarks" / "matmul.py"
-    done = subprocess.run([sys.executable, script, "--show", "--check"], capture_output=True, text=True, check=False)
+    done = python(script, "--show", "--check")
     assert done.returncode == 0, done.stderr

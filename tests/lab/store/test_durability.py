@@ -11,6 +11,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from tests.commands import python
 from tests.lab.store.samples import run, timed
 
 from warpwise.lab.store import NewerStore, Store, StoreError
@@ -191,7 +192,8 @@ def test_a_climb_that_is_killed_keeps_the_verdicts_it_had() -> None:
 
 
 def test_two_processes_write_at_once() -> None:
-    writers = child("""
+    writers = python(
+        textwrap.dedent("""
         import os
         from tests.lab.store.samples import run, timed
         from warpwise.lab.store import Store
@@ -204,8 +206,8 @@ def test_two_processes_write_at_once() -> None:
         if other:
             assert os.waitpid(other, 0)[1] == 0
     """)
-    _, errors = writers.communicate(timeout=120)
-    assert writers.returncode == 0, errors
+    )
+    assert writers.returncode == 0, writers.stderr
     with Store.open() as store:
         assert {one.op for one in store.runs()} == {"op0", "op1"}
         for number in range(2):
@@ -230,7 +232,8 @@ def test_processes_that_find_one_store_damaged_set_it_aside_once(own_store: Path
     with Store.open() as store:
         store.record(run(), *(timed(message="x" * 500) for _ in range(200)))
     damaged = damage(own_store)
-    writers = child("""
+    writers = python(
+        textwrap.dedent("""
         import os
         from tests.lab.store.samples import run, timed
         from warpwise.lab.store import Store
@@ -240,9 +243,9 @@ def test_processes_that_find_one_store_damaged_set_it_aside_once(own_store: Path
         if other:
             assert os.waitpid(other, 0)[1] == 0
     """)
-    output, errors = writers.communicate(timeout=120)
-    assert (writers.returncode, errors) == (0, "")
-    assert output.count("moved to") == 1
+    )
+    assert (writers.returncode, writers.stderr) == (0, "")
+    assert writers.stdout.count("moved to") == 1
     (aside,) = (path for path in own_store.parent.glob("*.damaged-*") if not path.name.endswith(("-wal", "-shm")))
     assert aside.read_bytes() == damaged
     with Store.open(report=pytest.fail) as store:

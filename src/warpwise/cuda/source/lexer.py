@@ -21,7 +21,7 @@ class Token(NamedTuple):
     end: int
 
 
-# Names and single characters, which are most tokens, come first. R, L, u and U may begin a string: see `word`.
+# Names and single characters, most of all tokens, come first. R, L, u or U may begin a string: `word` follows strings.
 _TOKEN = re.compile(
     r"""
     \s* (?: \\\r?\n\s* )*
@@ -34,6 +34,7 @@ _TOKEN = re.compile(
       | (?P<number>       \.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])* )
       | (?P<word>         [A-Za-z_$][\w$]* )
       | (?P<punctuation>  <<<|::|->|\.\.\.|\#\#|[^\s] )
+      | (?P<end>          \Z )
     )
     """,
     re.VERBOSE,
@@ -54,26 +55,19 @@ def _of_unit(text: str) -> tuple[Token, ...]:
 
 def _lexed(text: str, directives: bool) -> list[Token]:
     tokens: list[Token] = []
-    position, last = 0, len(_without_space_at_the_end(text))
+    position = 0
     while True:
-        for found in _TOKEN.finditer(text, position, last):
+        for found in _TOKEN.finditer(text, position):
             kind = found.lastgroup or ""
             start, end = found.span("raw" if kind == "fence" else kind)
+            if kind == "end":
+                return tokens
             if directives and text[start] == "#" and _begins_line(text, start, tokens):
                 directive = _DIRECTIVE.match(text, start)
                 position = directive.end() if directive else end
                 tokens.append(Token("directive", text[start:position], start, position))
                 break
             tokens.append(Token(_KINDS.get(kind, kind), text[start:end], start, end))
-        else:
-            return tokens
-
-
-def _without_space_at_the_end(text: str) -> str:
-    kept = text.rstrip()
-    while kept.endswith("\\") and text.startswith(("\n", "\r\n"), len(kept)):
-        kept = kept[:-1].rstrip()
-    return kept
 
 
 def _begins_line(text: str, start: int, before: Sequence[Token]) -> bool:
