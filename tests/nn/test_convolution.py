@@ -199,6 +199,44 @@ def test_the_last_layer_and_the_loss_are_one_operation(change, monkeypatch):
     assert len(calls) == (1 if change is None else 0)
 
 
+@pytest.mark.parametrize("biased", [True, False])
+def test_two_layers_and_the_loss_in_one_have_the_gradients_of_autograd(biased):
+    x, target = torch.randn(5, 8), torch.randint(0, 3, (5,))
+    first, last = nn.Linear(8, 6, biased, activation="relu"), nn.Linear(6, 3, biased)
+    others = copy.deepcopy((first, last))
+    given, expected = (x.clone().requires_grad_() for _ in range(2))
+    args = first.weight, first.bias, last.weight, last.bias
+    nn.loss._MlpLossWithGradients.apply(given, *args, target, -100, False).backward()
+    torch.nn.functional.cross_entropy(others[1](others[0](expected)), target).backward()
+    torch.testing.assert_close(given.grad, expected.grad)
+    for layer, other in zip((first, last), others, strict=True):
+        torch.testing.assert_close(
+            [param.grad for param in layer.parameters()], [param.grad for param in other.parameters()]
+        )
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rows,features", [(40, 96), (5, 36), (300, 96), (40, 30)])
+def test_a_step_of_two_layers_on_a_gpu(rows, features):
+    """Few rows by one launch for both layers, more rows and odd features by three: the losses of PyTorch."""
+    torch.manual_seed(4)
+    model = torch.nn.Sequential(
+        nn.Linear(features, features, activation="relu"), nn.Linear(features, 48, activation="relu"), nn.Linear(48, 10)
+    ).cuda()
+    other = copy.deepcopy(model)
+    optimizers = optim.SGD(model.parameters(), lr=0.1), torch.optim.SGD(other.parameters(), 0.1)
+    step = nn.compile_step(model, nn.CrossEntropyLoss(), optimizers[0])
+    for _ in range(4):
+        x, target = torch.randn(rows, features, device="cuda"), torch.randint(0, 10, (rows,), device="cuda")
+        loss = step(x, target).clone()
+        optimizers[1].zero_grad()
+        expected = torch.nn.functional.cross_entropy(other(x), target)
+        expected.backward()
+        optimizers[1].step()
+        torch.testing.assert_close(loss, expected.detach(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(dict(model.state_dict()), dict(other.state_dict()), rtol=1e-3, atol=1e-5)
+
+
 @pytest.mark.gpu
 def test_a_graph_that_a_cycle_holds_is_not_freed_during_a_capture():
     """Freeing it, which garbage collection would do, invalidates a capture."""

@@ -26,6 +26,7 @@ NOT_DIFFERENTIABLE = {
     "histogram",  # of integers
     "kmeans_assign",  # its labels have no gradient
     "linear_cross_entropy_gradients",  # for the last use of a loss
+    "mlp_cross_entropy_gradients",  # for the last use of a loss
     "kmeans_update",  # a step of an iteration that is not differentiated
     "layer_statistics",  # changes its arguments
     "potts_bound",  # compares fits, and is not differentiated

@@ -11,11 +11,14 @@ from warpwise.nn.convolution import Sequential
 from warpwise.nn.linear import Linear
 from warpwise.operation import sm_count
 from warpwise.ops.cross_entropy.op import cross_entropy
+from warpwise.ops.linear.op import linear
 from warpwise.ops.linear_cross_entropy.op import (
     LINEAR_CROSS_ENTROPY_GRADIENTS,
+    MLP_CROSS_ENTROPY_GRADIENTS,
     has_kernels,
     linear_cross_entropy,
     linear_cross_entropy_gradients,
+    mlp_cross_entropy_gradients,
 )
 
 
@@ -62,6 +65,33 @@ class _LossWithGradients(torch.autograd.Function):
         return grads
 
 
+class _MlpLossWithGradients(torch.autograd.Function):
+    """The same with a hidden layer with relu and a bias before it."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        input: torch.Tensor,
+        hidden_weight: torch.Tensor,
+        hidden_bias: torch.Tensor,
+        weight: torch.Tensor,
+        target: torch.Tensor,
+        bias: torch.Tensor | None,
+        ignore_index: int,
+    ) -> torch.Tensor:
+        hidden = linear(input, hidden_weight, hidden_bias, "relu")  # the last kernel, which writes no other argument
+        loss, grad_input, *of_hidden, of_weight, of_bias = mlp_cross_entropy_gradients(
+            input, hidden, hidden_weight, weight, target, bias, ignore_index, ctx.needs_input_grad[0], settled=True
+        )
+        ctx.grads = grad_input, *of_hidden, of_weight, None, of_bias, None
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        grads, ctx.grads = ctx.grads, ()
+        return grads
+
+
 def loss_of(
     model: torch.nn.Module,
     loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
@@ -96,6 +126,13 @@ def loss_of(
     input = layers[:-2](input)
     if early:
         before_loss()
+    if of_one and (hidden := _hidden_of(input, layers, last, target, loss)) is not None:
+        if not early:
+            before_loss()
+        whole: torch.Tensor = _MlpLossWithGradients.apply(
+            input, hidden.weight, hidden.bias, last.weight, target, last.bias, loss.ignore_index
+        )
+        return whole
     input = layers[-2:-1](input)
     if not early:
         before_loss()
@@ -106,6 +143,23 @@ def loss_of(
         made: torch.Tensor = _LossWithGradients.apply(*args)
         return made
     return linear_cross_entropy(input, last.weight, target, last.bias, loss.ignore_index)
+
+
+def _hidden_of(
+    input: torch.Tensor, layers: torch.nn.Sequential, last: Linear, target: torch.Tensor, loss: CrossEntropyLoss
+) -> Linear | None:
+    """The layer before the last, if a kernel takes it, the last layer and the loss together."""
+    before = layers[-2] if len(layers) > 1 else None
+    if type(before) is not Linear or before.activation != "relu" or before.bias is None or _has_hooks(before):
+        return None
+    matrices = input, before.weight, last.weight
+    if not input.is_cuda or torch.is_autocast_enabled("cuda") or target.dtype != torch.int64:
+        return None
+    if any(each.dtype != torch.float32 or each.dim() != 2 for each in matrices):
+        return None
+    hidden = input.new_empty((len(input), len(before.weight)))
+    args = input, hidden, before.weight, last.weight, target, last.bias, loss.ignore_index, True, True
+    return None if MLP_CROSS_ENTROPY_GRADIENTS.planned(*args) is None else before
 
 
 def _has_hooks(module: torch.nn.Module) -> bool:

@@ -27,6 +27,7 @@ from warpwise.ops.linear_cross_entropy.op import (
     linear_cross_entropy,
     linear_cross_entropy_backward,
     linear_cross_entropy_gradients,
+    mlp_cross_entropy_gradients,
 )
 from warpwise.ops.matmul.op import matmul
 from warpwise.ops.matmul_tf32.op import matmul_tf32
@@ -83,6 +84,7 @@ __all__ = [
     "matvec",
     "max_pool2d",
     "max_pool2d_backward",
+    "mlp_cross_entropy_gradients",
     "polynomial",
     "polynomial_backward",
     "potts_bound",

@@ -4,6 +4,10 @@ from warpwise.ops.linear_cross_entropy.op import (
     linear_cross_entropy,
     linear_cross_entropy_backward,
     linear_cross_entropy_gradients,
+    mlp_cross_entropy_gradients,
 )
 
-__all__ = ["linear_cross_entropy", "linear_cross_entropy_backward", "linear_cross_entropy_gradients"]
+__all__ = [
+    "linear_cross_entropy", "linear_cross_entropy_backward", "linear_cross_entropy_gradients",
+    "mlp_cross_entropy_gradients",
+]  # fmt: skip

@@ -15,6 +15,9 @@ from warpwise.ops.linear_cross_entropy.forward import rungs as forward
 from warpwise.ops.linear_cross_entropy.gradients import rungs as gradients
 from warpwise.ops.linear_cross_entropy.gradients.spec import SPEC as GRADIENTS_SPEC
 from warpwise.ops.linear_cross_entropy.gradients.spec import Results
+from warpwise.ops.linear_cross_entropy.mlp import rungs as mlp
+from warpwise.ops.linear_cross_entropy.mlp.spec import SPEC as MLP_SPEC
+from warpwise.ops.linear_cross_entropy.mlp.spec import Results as MlpResults
 from warpwise.ops.linear_cross_entropy.spec import BACKWARD, SPEC, Gradients
 
 OptionalTensor = torch.Tensor | None
@@ -42,9 +45,11 @@ def _eager_records(input: torch.Tensor, *rest: Any) -> bool | Callable[[], bool]
 _GRADIENT = Gradient(LINEAR_CROSS_ENTROPY_BACKWARD, materialize=False, eager_records=_eager_records)
 LINEAR_CROSS_ENTROPY = register(Op(replace(SPEC, gradient=_GRADIENT), forward.RUNGS, forward.default))
 LINEAR_CROSS_ENTROPY_GRADIENTS = register(Op(GRADIENTS_SPEC, gradients.RUNGS, gradients.default))
+MLP_CROSS_ENTROPY_GRADIENTS = register(Op(MLP_SPEC, mlp.RUNGS, mlp.default))
 _linear_cross_entropy = LINEAR_CROSS_ENTROPY.call
 _linear_cross_entropy_backward = LINEAR_CROSS_ENTROPY_BACKWARD.call
 _linear_cross_entropy_gradients = LINEAR_CROSS_ENTROPY_GRADIENTS.call
+_mlp_cross_entropy_gradients = MLP_CROSS_ENTROPY_GRADIENTS.call
 
 
 def has_kernels(input: torch.Tensor, linear_weight: torch.Tensor) -> bool:
@@ -122,5 +127,37 @@ def linear_cross_entropy_gradients(
     """
     result: Results = _linear_cross_entropy_gradients(
         input, linear_weight, target, linear_bias, ignore_index, needs_input, rung=rung
+    )
+    return result
+
+
+def mlp_cross_entropy_gradients(
+    input: torch.Tensor,
+    hidden: torch.Tensor,
+    hidden_weight: torch.Tensor,
+    linear_weight: torch.Tensor,
+    target: torch.Tensor,
+    linear_bias: torch.Tensor | None = None,
+    ignore_index: int = -100,
+    needs_input: bool = True,
+    settled: bool = False,
+    *,
+    rung: str | None = None,
+) -> MlpResults:
+    """linear_cross_entropy of ``hidden = relu(input @ hidden_weight.T + bias)``, and the gradients of both layers.
+
+    ``input`` is (N, K), ``hidden`` (N, H), ``hidden_weight`` (H, K), ``linear_weight`` (C, H), ``target`` int64 (N,),
+    ``linear_bias`` (C,) or None. Returns the loss, a scalar, and the gradients of ``input`` (None unless
+    ``needs_input``), ``hidden_weight``, the bias of the hidden layer, ``linear_weight`` and ``linear_bias`` (None where
+    that is). If all rows are ignored, the loss is NaN and the gradients are 0. On a GPU the kernels compute float32 with
+    up to 256 hidden units and 16 classes, where H and K are multiples of 4; PyTorch computes the other calls.
+    ``settled`` states that the last kernel launched on the stream writes none of the tensors but ``hidden``: they are
+    then loaded while it runs. A training step that ``nn.compile_step`` compiles calls it for few rows. Not
+    differentiable. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the
+    argument.
+    """
+    result: MlpResults = _mlp_cross_entropy_gradients(
+        *(input, hidden, hidden_weight, linear_weight, target, linear_bias, ignore_index, needs_input, settled),
+        rung=rung,
     )
     return result

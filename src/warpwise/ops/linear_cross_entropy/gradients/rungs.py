@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +32,18 @@ def limits(input: torch.Tensor, linear_weight: torch.Tensor, *rest: Any) -> str 
     return None
 
 
-def warp_per_row(
-    outputs: Results,
+Add = Callable[[torch.Tensor, torch.Tensor, Optional], None]
+
+
+def loss_and_parts(
+    grad_input: Optional,
     input: torch.Tensor,
     linear_weight: torch.Tensor,
     target: torch.Tensor,
     linear_bias: Optional,
     ignore_index: int,
-    needs_input: bool,
-) -> None:
-    loss, grad_input, *sums = outputs
+) -> tuple[Add, Sequence[torch.Tensor]]:
+    """Launch the first kernel. Returns the launch of the second, which writes the other outputs, and what it reads."""
     (rows, features), classes = input.shape, len(linear_weight)
     share = min(MOST_ROWS, WARPS * cdiv(rows, WARPS * sm_count(input)))
     blocks = cdiv(rows, share)
@@ -58,7 +61,13 @@ def warp_per_row(
         written = cuda.out(dw), None if db is None else cuda.out(db), cuda.out(loss)
         kernel(parts, losses, *written, blocks, features, classes)
 
-    gradients_aside(add, (loss, *sums), (parts, losses))
+    return add, (parts, losses)
+
+
+def warp_per_row(outputs: Results, *args: Any) -> None:
+    loss, grad_input, *sums = outputs
+    add, parts = loss_and_parts(grad_input, *args[:5])
+    gradients_aside(add, (loss, *sums), parts)
 
 
 RUNGS = (

@@ -1,0 +1,186 @@
+// dx = dh W1 of a hidden layer with relu, where each tile computes the gradient of the loss, dh, of its rows itself.
+//
+// A launch for the loss between the forward of the hidden layer and dx takes as long as dx, although its arithmetic is
+// 5 FLOPs per 128 of dx; the rest are the launch and its loads. Here the blocks of a row of tiles repeat it: a warp
+// computes the softmax of four rows, and stores their dh as the left operand of the tile. The loss, and what the update
+// of the parameters needs, are computed beside. A warp of 8 x 8 sums per lane covers a whole tile; the warps divide the
+// hidden units.
+
+#include <cuda_pipeline.h>
+#include <warpwise/core/float4.cuh>
+#include <warpwise/core/pack.cuh>
+#include <warpwise/core/previous_kernel.cuh>
+#include <warpwise/core/reduce.cuh>
+
+#include "../gradients/row_softmax.cuh"
+
+constexpr int kThreads = 256, kWarps = kThreads / warpwise::kWarp;
+constexpr int kRows = 32, kColumns = 64, kOwn = kRows / kWarps;  // a tile of dx, and the rows whose dh a warp computes
+constexpr int kQuad = 4 * warpwise::kWarp;                       // units that a warp loads at once
+
+using Quad = warpwise::Pack<float>;
+
+// The offset of the vector of rows `row` to row + 3 of dh, in [unit][row]. The swizzle maps the vectors that eight
+// lanes store, of every fourth unit, to distinct banks.
+__device__ inline int swizzled(int unit, int row) { return unit * kRows + (row / 4 ^ unit / 4 % 8) * 4; }
+
+// Copies columns `first` to `first` + kColumns of w: (units, features) to shared memory as [unit][column]; zeros past
+// an edge.
+template <int UNITS>
+__device__ inline void copy_weights(float* to, const float* w, int first, int units, int features) {
+  constexpr int kPerRow = kColumns / 4, kStep = kThreads / kPerRow;
+  const int own = threadIdx.x / kPerRow, column = threadIdx.x % kPerRow * 4;
+  const float* from = w + static_cast<long long>(own) * features + first + column;
+  to += own * kColumns + column;
+#pragma unroll
+  for (int unit = 0; unit < UNITS; unit += kStep, from += static_cast<long long>(kStep) * features) {
+    const bool inside = own + unit < units && first + column < features;
+    __pipeline_memcpy_async(to + unit * kColumns, inside ? from : w, 16, inside ? 0 : 16);
+  }
+  __pipeline_commit();
+}
+
+// hidden: (rows, units), of relu; w1: (units, features), w2: (classes, units), b2: (classes) or null, target: (rows);
+// dx: (rows, features). SETTLED: the previous kernel writes only `hidden`, so the others are loaded while it runs; the
+// kernels before it have completed, as this one starts when the previous one has its inputs. UNITS: `units` rounded up
+// to a multiple of kQuad. Units and features are multiples of 4. Grid: tiles of kRows x kColumns, those of a column
+// adjacent. Dynamic shared memory: dh and a tile of w1, and later the sums of the warps.
+template <int UNITS, bool SETTLED>
+__global__ void __launch_bounds__(kThreads) gradient_of_input(const float* hidden, const float* w1, const float* w2,
+                                                              const float* b2, const long long* target, float* dx,
+                                                              int rows, int features, int units, int classes,
+                                                              long long ignore_index) {
+  constexpr int kQuads = UNITS / kQuad;
+  extern __shared__ __align__(16) float shared[];
+  __shared__ float d[kRows][kClasses];
+  const int tiles = (rows + kRows - 1) / kRows;
+  const int first_row = static_cast<int>(blockIdx.x) % tiles * kRows;
+  const int first_column = static_cast<int>(blockIdx.x) / tiles * kColumns;
+  const int warp = threadIdx.x / warpwise::kWarp, lane = threadIdx.x % warpwise::kWarp, c = lane / 2;
+  float* const weights = shared + UNITS * kRows;
+  int own_unit[kQuads];  // clamped; units past the end are zeros
+  bool exists[kQuads];
+#pragma unroll
+  for (int q = 0; q < kQuads; ++q) {
+    exists[q] = q * kQuad + 4 * lane < units;
+    own_unit[q] = exists[q] ? q * kQuad + 4 * lane : 0;
+  }
+
+  if (!SETTLED) warpwise::wait_for_previous_kernel();
+  copy_weights<UNITS>(weights, w1, first_column, units, features);
+  const float bias = b2 && c < classes ? b2[c] : 0.0f;
+  const Weights<4> first(w2, own_unit[0], units, classes);
+  long long wanted[kOwn];
+#pragma unroll
+  for (int r = 0; r < kOwn; ++r) wanted[r] = target[min(first_row + warp * kOwn + r, rows - 1)];
+  int counted = 0;  // rows that are not ignored
+  for (int begin = 0; begin < rows; begin += kThreads) {
+    const int row = begin + static_cast<int>(threadIdx.x);
+    counted += __syncthreads_count(row < rows && target[min(row, rows - 1)] != ignore_index);
+  }
+  if (SETTLED) warpwise::wait_for_previous_kernel();
+
+  Quad units_of[kOwn][kQuads];
+#pragma unroll
+  for (int r = 0; r < kOwn; ++r) {
+    const long long row = min(first_row + warp * kOwn + r, rows - 1);
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) units_of[r][q] = *warpwise::packs(hidden + row * units + own_unit[q]);
+  }
+  float products[kOwn][kClasses] = {};
+#pragma unroll
+  for (int q = 0; q < kQuads; ++q) {
+    const Weights<4> of_w = q == 0 ? first : Weights<4>(w2, own_unit[q], units, classes);
+#pragma unroll
+    for (int r = 0; r < kOwn; ++r) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        if (!exists[q]) units_of[r][q].at[e] = 0.0f;
+#pragma unroll
+        for (int i = 0; i < kClasses; ++i) products[r][i] += exists[q] ? units_of[r][q].at[e] * of_w.at[i].at[e] : 0.0f;
+      }
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < kOwn; ++r) {
+    const RowSoftmax softmax(products[r], bias, c, classes);
+    const bool counts = first_row + warp * kOwn + r < rows && wanted[r] != ignore_index;
+    if (lane % 2 == 0) d[warp * kOwn + r][c] = counts ? softmax.gradient(c, wanted[r]) : 0.0f;
+  }
+  __syncwarp();
+
+  const float scale = counted > 0 ? 1.0f / static_cast<float>(counted) : 0.0f;  // d is 0 if all rows are ignored
+#pragma unroll
+  for (int q = 0; q < kQuads; ++q) {
+    const Weights<4> of_w = q == 0 ? first : Weights<4>(w2, own_unit[q], units, classes);
+    float of_units[4][kOwn] = {};
+#pragma unroll
+    for (int r = 0; r < kOwn; ++r) {
+#pragma unroll
+      for (int i = 0; i < kClasses; i += 4) {
+        const Quad of_d = *warpwise::packs(&d[warp * kOwn + r][i]);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const float factor = i + j < classes ? of_d.at[j] * scale : 0.0f;
+#pragma unroll
+          for (int e = 0; e < 4; ++e) of_units[e][r] += factor * of_w.at[i + j].at[e];
+        }
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      Quad values;
+      static_assert(kOwn == 4, "a vector has the rows of a warp");
+#pragma unroll
+      for (int r = 0; r < kOwn; ++r) values.at[r] = units_of[r][q].at[e] > 0.0f ? of_units[e][r] : 0.0f;
+      *warpwise::packs(shared + swizzled(q * kQuad + 4 * lane + e, warp * kOwn)) = values;
+    }
+  }
+  __pipeline_wait_prior(0);
+  __syncthreads();
+
+  const int own_row = lane / 8 * 4, own_column = lane % 8 * 4;  // and those 16 rows and 32 columns further
+  float sums[8][8] = {};
+  for (int at = warp * 4; at < units; at += kWarps * 4) {  // four units of one swizzle
+    const float* const of_rows[2] = {shared + swizzled(at, own_row), shared + swizzled(at, own_row + 16)};
+    const float* const of_columns = weights + at * kColumns + own_column;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      Quad x[2], y[2];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        x[half] = *warpwise::packs(of_rows[half] + e * kRows);
+        y[half] = *warpwise::packs(of_columns + e * kColumns + half * 32);
+      }
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+#pragma unroll
+        for (int j = 0; j < 8; ++j) sums[i][j] += x[i / 4].at[i % 4] * y[j / 4].at[j % 4];
+      }
+    }
+  }
+  __syncthreads();  // the sums of the warps reuse the operands' memory, as [warp][row][column]
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+#pragma unroll
+    for (int j = 0; j < 8; j += 4) {
+      float* const to = shared + (warp * kRows + own_row + i / 4 * 16 + i % 4) * kColumns + own_column + j * 8;
+      warpwise::store4<true>(to, &sums[i][j], 4);
+    }
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kRows * kColumns / 4 / kThreads; ++i) {
+    const int at = (threadIdx.x + i * kThreads) * 4, row = first_row + at / kColumns;
+    const int column = first_column + at % kColumns;
+    Quad total = {};
+#pragma unroll
+    for (int other = 0; other < kWarps; ++other) {
+      const Quad value = *warpwise::packs(shared + other * kRows * kColumns + at);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) total.at[e] += value.at[e];
+    }
+    if (row < rows && column < features)
+      *warpwise::packs(dx + static_cast<long long>(row) * features + column) = total;
+  }
+}

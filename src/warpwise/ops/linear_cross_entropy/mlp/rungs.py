@@ -1,0 +1,84 @@
+"""The ladder of mlp_cross_entropy_gradients."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from warpwise import cuda
+from warpwise.cuda.gpu.branch import gradients_aside
+from warpwise.gemm.limits import requires_ampere
+from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.ops._defaults import first_taking
+from warpwise.ops.linear_backward.op import LINEAR_BACKWARD
+from warpwise.ops.linear_cross_entropy.gradients import rungs as last_layer
+from warpwise.ops.linear_cross_entropy.mlp.spec import Results
+from warpwise.ops.linear_cross_entropy.spec import DTYPES, Optional
+
+HERE = Path(__file__).parent
+THREADS, WARPS, ROWS, COLUMNS, QUAD = 256, 8, 32, 64, 128  # kThreads, kWarps, kRows, kColumns, kQuad
+MOST_UNITS = 2 * QUAD
+TILES = cuda.load(HERE / "k01_loss_in_each_tile.cu")
+
+
+def limits(
+    input: torch.Tensor, hidden: torch.Tensor, hidden_weight: torch.Tensor, linear_weight: torch.Tensor, *rest: Any
+) -> str | None:
+    units, features = hidden_weight.shape
+    if not 0 < units <= MOST_UNITS or units % 4 or not features or features % 4:
+        return f"takes multiples of four features and up to {MOST_UNITS} hidden units, not {features} and {units}"
+    if any(tensor.data_ptr() % 16 for tensor in (input, hidden, hidden_weight, linear_weight)):
+        return "takes matrices aligned to 16 bytes"
+    reason = last_layer.limits(hidden, linear_weight) or LINEAR_BACKWARD.rung("k03_k_groups").limits(hidden, input, hidden_weight)
+    return reason or requires_ampere(input)
+
+
+def loss_in_each_tile(
+    outputs: Results,
+    input: torch.Tensor,
+    hidden: torch.Tensor,
+    hidden_weight: torch.Tensor,
+    linear_weight: torch.Tensor,
+    target: torch.Tensor,
+    linear_bias: Optional,
+    ignore_index: int,
+    needs_input: bool,
+    settled: bool,
+) -> None:
+    loss, grad_input, of_hidden, of_hidden_bias, of_weight, of_bias = outputs
+    (rows, features), (classes, units) = input.shape, linear_weight.shape
+    d_hidden = torch.empty_like(hidden)
+
+    def of_last_layer(*outputs: Any) -> None:
+        add, _ = last_layer.loss_and_parts(d_hidden, hidden, linear_weight, target, linear_bias, ignore_index)
+        add(*outputs)
+
+    def of_hidden_layer(*outputs: Any) -> None:
+        args = d_hidden, input, hidden_weight, hidden, False
+        LINEAR_BACKWARD.launch(LINEAR_BACKWARD.rung("k03_k_groups"), (None, *outputs), *args)
+
+    gradients_aside(of_last_layer, (loss, of_weight, of_bias), (d_hidden, hidden))
+    if grad_input is not None:
+        padded = cdiv(units, QUAD) * QUAD
+        shared = 4 * max(padded * (ROWS + COLUMNS), WARPS * ROWS * COLUMNS)
+        kernel = TILES[f"gradient_of_input<{padded}, {str(settled).lower()}>"]
+        kernel[cdiv(rows, ROWS) * cdiv(features, COLUMNS), THREADS, shared](
+            *(hidden, hidden_weight, linear_weight, linear_bias, target, cuda.out(grad_input)),
+            *(rows, features, units, classes, ignore_index),
+        )
+    gradients_aside(of_hidden_layer, (of_hidden, of_hidden_bias), (d_hidden, input, hidden), postponed=True)
+
+
+RUNGS = (
+    make_rung(HERE, "k01_loss_in_each_tile", "each tile of dx computes the loss's gradient of its rows; the rest beside",
+              loss_in_each_tile, dtypes=DTYPES, limits=limits),
+)  # fmt: skip
+
+
+def default(*args: Any) -> str | None:
+    """k01 for up to a row and two tiles per SM: more tiles repeat more of the loss than a launch takes."""
+    input, sms = args[0], sm_count(args[0])
+    few = len(input) <= sms and cdiv(len(input), ROWS) * cdiv(input.shape[1], COLUMNS) <= 2 * sms
+    return first_taking(RUNGS, args, "k01_loss_in_each_tile") if few and input.dtype in DTYPES else None
