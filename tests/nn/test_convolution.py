@@ -202,11 +202,12 @@ def test_the_last_layer_and_the_loss_are_one_operation(change, monkeypatch):
 @pytest.mark.parametrize("biased", [True, False])
 def test_two_layers_and_the_loss_in_one_have_the_gradients_of_autograd(biased):
     x, target = torch.randn(5, 8), torch.randint(0, 3, (5,))
-    first, last = nn.Linear(8, 6, biased, activation="relu"), nn.Linear(6, 3, biased)
+    first, last = nn.Linear(8, 6, activation="relu"), nn.Linear(6, 3, biased)
     others = copy.deepcopy((first, last))
     given, expected = (x.clone().requires_grad_() for _ in range(2))
-    args = first.weight, first.bias, last.weight, last.bias
-    nn.loss._MlpLossWithGradients.apply(given, *args, target, -100, False).backward()
+    nn.loss._MlpLossWithGradients.apply(
+        given, first.weight, first.bias, last.weight, target, last.bias, -100
+    ).backward()
     torch.nn.functional.cross_entropy(others[1](others[0](expected)), target).backward()
     torch.testing.assert_close(given.grad, expected.grad)
     for layer, other in zip((first, last), others, strict=True):
@@ -218,7 +219,7 @@ def test_two_layers_and_the_loss_in_one_have_the_gradients_of_autograd(biased):
 @pytest.mark.gpu
 @pytest.mark.parametrize("rows,features", [(40, 96), (5, 36), (300, 96), (40, 30)])
 def test_a_step_of_two_layers_on_a_gpu(rows, features):
-    """Few rows by one launch for both layers, more rows and odd features by three: the losses of PyTorch."""
+    """Few rows and even features by a kernel for both layers, others by one each: the losses of PyTorch."""
     torch.manual_seed(4)
     model = torch.nn.Sequential(
         nn.Linear(features, features, activation="relu"), nn.Linear(features, 48, activation="relu"), nn.Linear(48, 10)

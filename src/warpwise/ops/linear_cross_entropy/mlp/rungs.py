@@ -20,6 +20,7 @@ from warpwise.ops.linear_cross_entropy.spec import DTYPES, Optional
 HERE = Path(__file__).parent
 THREADS, WARPS, ROWS, COLUMNS, QUAD = 256, 8, 32, 64, 128  # kThreads, kWarps, kRows, kColumns, kQuad
 MOST_UNITS = 2 * QUAD
+OF_WEIGHT = "k03_k_groups"
 TILES = cuda.load(HERE / "k01_loss_in_each_tile.cu")
 
 
@@ -57,7 +58,7 @@ def loss_in_each_tile(
 
     def of_hidden_layer(*outputs: Any) -> None:
         args = d_hidden, input, hidden_weight, hidden, False
-        LINEAR_BACKWARD.launch(LINEAR_BACKWARD.rung("k03_k_groups"), (None, *outputs), *args)
+        LINEAR_BACKWARD.launch(LINEAR_BACKWARD.rung(OF_WEIGHT), (None, *outputs), *args)
 
     gradients_aside(of_last_layer, (loss, of_weight, of_bias), (d_hidden, hidden))
     if grad_input is not None:
