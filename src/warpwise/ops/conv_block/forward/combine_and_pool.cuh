@@ -45,6 +45,7 @@ __global__ void __launch_bounds__(kPoolThreads) normalise_and_pool(const float* 
     }
   };
   load();
+  const float slope = gamma[filter], shift = beta[filter];
 
   partials += 3ll * filter * parts;
   float sum = 0.0f, squares = 0.0f;
@@ -60,7 +61,7 @@ __global__ void __launch_bounds__(kPoolThreads) normalise_and_pool(const float* 
     mean[filter] = m;
     var[filter] = v;
   }
-  const float scale = gamma[filter] * rsqrtf(v + eps), shift = beta[filter];
+  const float scale = slope * rsqrtf(v + eps);
   while (places[0] >= 0) {
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
