@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from warpwise.cuda.gpu import semaphores
-from warpwise.cuda.gpu.branch import aside, branch, join
+from warpwise.cuda.gpu.branch import aside, branch, join, rehearsal
 from warpwise.nn import peers
 from warpwise.nn.convolution import prepare
 from warpwise.nn.loss import loss_of
@@ -171,6 +171,8 @@ class CompiledStep:
         with torch.cuda.stream(stream):
             for number in range(max(WARM_UP, several)):
                 self.eager(*steps[number % len(steps)])
+            with rehearsal():
+                self.eager(*steps[0])
             with torch.no_grad():
                 for number, tensor in enumerate(self._state()):
                     if number < known:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import torch
 
+from warpwise.cuda.gpu import known
 from warpwise.cuda.launch import intercept
 
 Tensors = Sequence[torch.Tensor | None]
@@ -71,12 +72,19 @@ class Branch:
 @contextmanager
 def branch(gradients: bool = True) -> Iterator[Branch]:
     """Let work of the step that is captured here run beside it. Launches are not replayed from recordings meanwhile."""
-    with _capture, intercept.without_replays():
+    with _capture, intercept.without_replays(), known.remembering():
         _open.append(Branch(gradients))
         try:
             yield _open[0]
         finally:
             _open.clear()
+
+
+@contextmanager
+def rehearsal() -> Iterator[None]:
+    """Let a step launch the kernels of a capture, all on one stream: a capture must not compile or load them."""
+    with _capture, intercept.without_replays(), known.remembering():
+        yield
 
 
 def aside(work: Callable[[], None], reads: object) -> None:
@@ -117,3 +125,4 @@ def join(gradients: set[int]) -> None:
     """
     if _open:
         _open[0].join(gradients)
+    known.forget()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn import functional
@@ -11,6 +11,21 @@ from warpwise.operation import FLOATS, Case, Cost, Output, Spec, backward_spec, 
 from warpwise.ops._convolution import without_tf32
 from warpwise.ops.batch_norm.spec import statistics_dtype
 from warpwise.ops.conv_block.magnitudes import Magnitudes
+
+POOLED = "conv_block"  # told about an output: Pooled
+CHANNEL_SUMS = "conv_block_backward"  # told about an output's gradient: the sums of ``channel_parts``, (K, parts, 2)
+
+
+class Pooled(NamedTuple):
+    """What determines a block's output: the convolution (N, K, H, W), and the statistics and factors of its filters."""
+
+    convolved: torch.Tensor
+    mean: torch.Tensor
+    var: torch.Tensor
+    gamma: torch.Tensor
+    beta: torch.Tensor
+    eps: float
+
 
 DTYPES = (torch.float32,)
 STATISTICS = ("mean", "var", "convolved", "output")

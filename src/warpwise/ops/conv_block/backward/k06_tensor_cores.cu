@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS) gradients(
     const float* y, const float* dy, const float* dmean, const float* dvar, const float* dconv, const float* mean,
     const float* var, const float* gamma, const float* beta, const float* sums, int parts, const float* x,
     const float* f, float* dx, float* dgamma, float* dbeta, float* partials, int n, int c, int h, int w, int k,
-    float eps, int rows, int splits) {
+    float eps, int rows, int splits, bool settled) {
   using Source = GradConvolved<PAIRS, ADDED>;
   using Filters = warpwise::MmaFilters<1>;
   constexpr int kThreads = THREADS, kWarps = kThreads / warpwise::kWarp;
@@ -35,8 +35,9 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS) gradients(
                 kCount = (28 + kRoleWarps - 1) / kRoleWarps;  // n-tiles of dx
   using Weights = warpwise::MmaWeights<kRoleWarps>;
   constexpr int kFilters = warpwise::kMmaFilters, kPlanes = warpwise::kMmaPlanes;
-  // A block has one image. All its loads but those of the channels' sums, which the previous kernel writes, are in
-  // flight before that kernel has completed: the kernels before it have, as this one starts when all its blocks run.
+  // A block has one image. All its loads but those of the channels' sums, which the previous kernel writes, and of dy
+  // unless it is `settled`, are in flight before that kernel has completed: the kernels before it have, as this one
+  // starts when all its blocks run.
   constexpr bool kOnce = THREADS == 512 && INPUT && WEIGHT && WHOLE;
   __shared__ typename Source::Channel channels[kFilters];
   __shared__ bool fallbacks[kWarps];
@@ -93,6 +94,7 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS) gradients(
   __syncthreads();
   if (!kOnce) warpwise::wait_for_previous_kernel();
   copy(split);
+  if (!settled) warpwise::wait_for_previous_kernel();
   warpwise::MmaWholeWindows<kThreads, Source> once(source, split * k, kOnce ? k : 0, band, windows);
   if (WEIGHT) prepare(first_filter);
   if (kOnce) __pipeline_wait_prior(0);

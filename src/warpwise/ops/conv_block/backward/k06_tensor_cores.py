@@ -17,10 +17,12 @@ FILTERS, WARPS_PER_SM = 32, 16  # kMmaFilters
 SUMS = 4 * FILTERS * PLANES * 9  # bytes of MmaWeights<8>::kFloats
 
 
-def gradients(outputs: Any, sums: torch.Tensor, pairs: bool, y: torch.Tensor, *args: Any) -> torch.Tensor:
+def gradients(
+    outputs: Any, sums: torch.Tensor, settled: bool, pairs: bool, y: torch.Tensor, *args: Any
+) -> torch.Tensor:
     """The gradients of a non-empty batch from ``sums`` (K, parts, 2), the partial sums of the channels.
 
-    ``y`` is the convolution.
+    ``y`` is the convolution. ``settled``: the previous kernel writes none of the tensors but ``sums``.
 
     Writes all outputs but the weight's gradient, and returns its parts, (parts, elements). ``pairs``: each row of a
     window is one 8-byte load.
@@ -48,7 +50,7 @@ def gradients(outputs: Any, sums: torch.Tensor, pairs: bool, y: torch.Tensor, *a
             *(y, dy, dmean, dvar, dconv, mean, var, gamma, beta, sums, sums.shape[1], x, weight),
             cuda.out(dx) if of_input else None,
             *(cuda.out(written) if of_weight else None for written in (dgamma, dbeta, partials)),
-            *(n, c, h, w, k, eps, bands.rows, splits),
+            *(n, c, h, w, k, eps, bands.rows, splits, settled),
         )
         return partials
 

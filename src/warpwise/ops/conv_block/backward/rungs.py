@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from warpwise import cuda
+from warpwise.cuda.gpu.known import told
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.gemm.limits import requires_hopper
 from warpwise.operation import cdiv, make_rung, sm_count
@@ -19,7 +20,7 @@ from warpwise.ops.conv2d.op import CONV2D_BACKWARD
 from warpwise.ops.conv_block import _one_channel as one_channel
 from warpwise.ops.conv_block.backward import k06_tensor_cores, k07_stored_gradient, k09_bf16x3
 from warpwise.ops.conv_block.forward import rungs as forward
-from warpwise.ops.conv_block.spec import DTYPES, convolved_shape
+from warpwise.ops.conv_block.spec import CHANNEL_SUMS, DTYPES, convolved_shape
 
 Average = Callable[[torch.Tensor], torch.Tensor]  # the average over the processes that divide a batch
 HERE = Path(__file__).parent
@@ -121,12 +122,16 @@ def _pairs(y: torch.Tensor, dconv: torch.Tensor | None) -> bool:
     return y.shape[3] % 2 == 0 and all(tensor.data_ptr() % 8 == 0 for tensor in (y, dconv) if tensor is not None)
 
 
-def _channel_parts(y: torch.Tensor, *args: Any, average: Average | None) -> torch.Tensor:
+def _channel_parts(y: torch.Tensor, *args: Any, average: Average | None, known: bool = False) -> torch.Tensor:
     """Partial sums, (K, parts, 2), of the gradient of the normalised values, and of that gradient times the value.
 
-    With ``average`` the averages of the sums of all processes, (K, 1, 2).
+    With ``average`` the averages of the sums of all processes, (K, 1, 2). With ``known`` the kernel that computed
+    ``dy`` may have added them: then it is the previous kernel.
     """
     dy, _, _, dconv, _, _, gamma, beta, eps, mean, var, *_, output = args
+    made: torch.Tensor | None = told(CHANNEL_SUMS, dy) if known and average is None else None
+    if made is not None:
+        return made
     n, k, h, w = y.shape
     parts = max(1, min(cdiv(BLOCKS_PER_SM * sm_count(y), k), cdiv(n * (h // 2) * (w // 2), FEWEST_WINDOWS), MOST_PARTS))
     sums = y.new_empty((k, parts, 2))
@@ -193,8 +198,9 @@ def tensor_cores(outputs: Any, *args: Any, average: Average | None = None) -> No
         fused(outputs, *args)
         return
     y = _stored(*args)
-    sums = _channel_parts(y, *args, average=average)
-    partials = k06_tensor_cores.gradients(outputs, sums, _pairs(y, args[3]), y, *args)
+    sums = _channel_parts(y, *args, average=average, known=True)
+    settled = told(CHANNEL_SUMS, args[0]) is None or average is not None
+    partials = k06_tensor_cores.gradients(outputs, sums, settled, _pairs(y, args[3]), y, *args)
     add_parts(DIRECT, partials, outputs[1])
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from warpwise import cuda
+from warpwise.cuda.gpu.known import tell
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.gemm.limits import even_shared, requires_hopper
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
@@ -18,7 +19,7 @@ from warpwise.ops._conv3x3_mma import FEW_BATCH_PIXELS, PLANES, fills_tiles, mma
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv_block import _one_channel as one_channel
 from warpwise.ops.conv_block.forward import k06_tensor_cores
-from warpwise.ops.conv_block.spec import DTYPES, Four, convolved_shape
+from warpwise.ops.conv_block.spec import DTYPES, POOLED, Four, Pooled, convolved_shape
 
 HERE = Path(__file__).parent
 THREADS, COLUMNS, STATISTICS_THREADS = 256, 128, 1024  # kThreads and kColumns
@@ -90,9 +91,16 @@ def pool(outputs: Four, convolved: torch.Tensor, gamma: torch.Tensor, beta: torc
     kernel(convolved, mean, var, gamma, beta, cuda.out(output), n * k, k, h, w, eps)
 
 
+def tell_pooled(outputs: Four, convolved: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float) -> None:
+    """Let the kernel that computes the gradient of the output add the sums of its channels."""
+    output, mean, var, _ = outputs
+    tell(POOLED, output, Pooled(convolved, mean, var, gamma, beta, eps))
+
+
 def _combine_and_pool(outputs: Four, convolved: torch.Tensor, partials: torch.Tensor, *rest: Any) -> None:
     """Statistics from ``partials`` (K, parts, 3), then ``pool``."""
     _, mean, var, _ = outputs
+    tell_pooled(outputs, convolved, *rest)
     n, k, h, w = convolved.shape
     combine = DIRECT["combined_statistics"][k, STATISTICS_THREADS]
     combine(partials, cuda.out(mean), cuda.out(var), partials.shape[1], n * h * w)
@@ -198,6 +206,7 @@ def warpgroups(outputs: Four, *args: Any) -> None:
     input, weight, *rest = args
     convolved = _stored(outputs, *args)
     partials = k06_tensor_cores.convolve_by_warpgroups(input, weight, convolved)
+    tell_pooled(outputs, convolved, *rest)
     k06_tensor_cores.normalise_and_pool(outputs, convolved, partials, *rest)
 
 

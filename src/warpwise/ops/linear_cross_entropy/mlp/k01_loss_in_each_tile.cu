@@ -40,19 +40,58 @@ __device__ inline void copy_weights(float* to, const float* w, int first, int un
   __pipeline_commit();
 }
 
+// The block whose output, flattened, is the input of the hidden layer; SUMS adds the sums of its channels, of columns
+// next to each other. out: (rows, features), y: (rows, channels, h, w), others: (channels); sums: (channels,
+// cdiv(rows, kRows) span, 2): a channel's columns lie in at most `span` tiles.
+struct Pooled {
+  const float *out, *y, *mean, *var, *gamma, *beta;
+  float* sums;
+  int h, w, span;
+  float eps;
+
+  __device__ int plane() const { return (h / 2) * (w / 2); }
+  // True if (y - mean) rstd at a window's maximum is found from the output without losing digits.
+  __device__ bool inverts(int channel) const {
+    const float size = fabsf(gamma[channel]);
+    return size > 1e-20f && 4.0f * size >= fabsf(beta[channel]);
+  }
+  // (y - mean) rstd at the first maximum above 0 of a window, or 0.
+  __device__ float normal_at_maximum(int row, int channel, int channels, int window) const {
+    const float m = mean[channel], rstd = rsqrtf(var[channel] + eps), scale = gamma[channel] * rstd;
+    const float shift = beta[channel];
+    const float* const from =
+        y + ((static_cast<long long>(row) * channels + channel) * h + window / (w / 2) * 2) * w + window % (w / 2) * 2;
+    float best = 0.0f, found = 0.0f;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const float distance = from[e / 2 * w + e % 2] - m, normal = distance * scale + shift;
+      if (normal > best) {
+        best = normal;
+        found = distance * rstd;
+      }
+    }
+    return found;
+  }
+};
+
 // hidden: (rows, units), of relu; w1: (units, features), w2: (classes, units), b2: (classes) or null, target: (rows);
 // dx: (rows, features). SETTLED: the previous kernel writes only `hidden`, so the others are loaded while it runs; the
 // kernels before it have completed, as this one starts when the previous one has its inputs. UNITS: `units` rounded up
-// to a multiple of kQuad. Units and features are multiples of 4. Grid: tiles of kRows x kColumns, those of a column
+// to a multiple of kQuad. SUMS: the sums of g and of g (y - mean) rstd over the parts of channels in a tile, g the part
+// of dx where `out` is positive, as those of channel_parts of conv_block's backward. Units and features are multiples of 4. Grid: tiles of kRows x kColumns, those of a column
 // adjacent. Dynamic shared memory: dh and a tile of w1, and later the sums of the warps.
-template <int UNITS, bool SETTLED>
+template <int UNITS, bool SETTLED, bool SUMS>
 __global__ void __launch_bounds__(kThreads) gradient_of_input(const float* hidden, const float* w1, const float* w2,
                                                               const float* b2, const long long* target, float* dx,
                                                               int rows, int features, int units, int classes,
-                                                              long long ignore_index) {
+                                                              long long ignore_index, const float* out, const float* y,
+                                                              const float* mean, const float* var, const float* gamma,
+                                                              const float* beta, float* channel_sums, int h, int w,
+                                                              int span, float eps) {
   constexpr int kQuads = UNITS / kQuad;
   extern __shared__ __align__(16) float shared[];
   __shared__ float d[kRows][kClasses];
+  __shared__ float column_sums[SUMS ? kWarps : 1][2][SUMS ? kColumns : 1];
   const int tiles = (rows + kRows - 1) / kRows;
   const int first_row = static_cast<int>(blockIdx.x) % tiles * kRows;
   const int first_column = static_cast<int>(blockIdx.x) / tiles * kColumns;
@@ -66,8 +105,31 @@ __global__ void __launch_bounds__(kThreads) gradient_of_input(const float* hidde
     own_unit[q] = exists[q] ? q * kQuad + 4 * lane : 0;
   }
 
+  constexpr int kTotals = kRows * kColumns / 4 / kThreads;  // vectors of dx of a thread, in the same columns
+  const int own_total = first_column + threadIdx.x * 4 % kColumns;
+  const auto row_of = [&](int i) { return first_row + (static_cast<int>(threadIdx.x) + i * kThreads) * 4 / kColumns; };
+
   if (!SETTLED) warpwise::wait_for_previous_kernel();
   copy_weights<UNITS>(weights, w1, first_column, units, features);
+  const Pooled pooled = {out, y, mean, var, gamma, beta, channel_sums, h, w, span, eps};
+  const int plane = SUMS ? pooled.plane() : 1, channels = features / plane;
+  Quad outputs[kTotals];
+  float shifts[4];
+  bool inverts[4];
+  if (SUMS) {
+    const bool inside = own_total < features;
+#pragma unroll
+    for (int i = 0; i < kTotals; ++i) {
+      const long long row = min(row_of(i), rows - 1);
+      outputs[i] = *warpwise::packs(out + row * features + (inside ? own_total : 0));
+    }
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int channel = inside ? (own_total + e) / plane : 0;
+      shifts[e] = beta[channel];
+      inverts[e] = pooled.inverts(channel);
+    }
+  }
   const float bias = b2 && c < classes ? b2[c] : 0.0f;
   const Weights<4> first(w2, own_unit[0], units, classes);
   long long wanted[kOwn];
@@ -169,10 +231,10 @@ __global__ void __launch_bounds__(kThreads) gradient_of_input(const float* hidde
     }
   }
   __syncthreads();
+  float of_columns[2][4] = {};
 #pragma unroll
-  for (int i = 0; i < kRows * kColumns / 4 / kThreads; ++i) {
-    const int at = (threadIdx.x + i * kThreads) * 4, row = first_row + at / kColumns;
-    const int column = first_column + at % kColumns;
+  for (int i = 0; i < kTotals; ++i) {
+    const int at = (threadIdx.x + i * kThreads) * 4, row = row_of(i);
     Quad total = {};
 #pragma unroll
     for (int other = 0; other < kWarps; ++other) {
@@ -180,7 +242,53 @@ __global__ void __launch_bounds__(kThreads) gradient_of_input(const float* hidde
 #pragma unroll
       for (int e = 0; e < 4; ++e) total.at[e] += value.at[e];
     }
-    if (row < rows && column < features)
-      *warpwise::packs(dx + static_cast<long long>(row) * features + column) = total;
+    if (row >= rows || own_total >= features) continue;
+    *warpwise::packs(dx + static_cast<long long>(row) * features + own_total) = total;
+#pragma unroll
+    for (int e = 0; SUMS && e < 4; ++e) {
+      if (!(outputs[i].at[e] > 0.0f)) continue;
+      const int channel = (own_total + e) / plane;
+      const float value = inverts[e] ? outputs[i].at[e] - shifts[e]
+                                     : pooled.normal_at_maximum(row, channel, channels, own_total + e - channel * plane);
+      of_columns[0][e] += total.at[e];
+      of_columns[1][e] += total.at[e] * value;
+    }
+  }
+  if (!SUMS) return;
+  constexpr int kLanes = kColumns / 4;  // lanes of a row
+#pragma unroll
+  for (int which = 0; which < 2; ++which) {
+    Quad sum;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      sum.at[e] = of_columns[which][e];
+#pragma unroll
+      for (int distance = kLanes; distance < warpwise::kWarp; distance *= 2)
+        sum.at[e] += __shfl_xor_sync(warpwise::kFullMask, sum.at[e], distance);
+    }
+    if (lane < kLanes) *warpwise::packs(&column_sums[warp][which][lane * 4]) = sum;
+  }
+  __syncthreads();
+  const int end_column = min(first_column + kColumns, features), tile = first_column / kColumns;
+  for (int channel = first_column / plane + warp; channel * plane < end_column; channel += kWarps) {
+    const int begin = max(channel * plane, first_column), end = min((channel + 1) * plane, end_column);
+    float sum = 0.0f, dot = 0.0f;
+    for (int column = begin - first_column + lane; column < end - first_column; column += warpwise::kWarp) {
+#pragma unroll
+      for (int other = 0; other < kWarps; ++other) {
+        sum += column_sums[other][0][column];
+        dot += column_sums[other][1][column];
+      }
+    }
+    sum = warpwise::warp_reduce<warpwise::Sum>(sum);
+    dot = warpwise::warp_reduce<warpwise::Sum>(dot);
+    if (lane > 0) continue;
+    if (pooled.inverts(channel)) dot /= gamma[channel];
+    using Pair = warpwise::Pack<float, 8>;
+    auto* const to = reinterpret_cast<Pair*>(channel_sums) + (channel * tiles + first_row / kRows) * span;
+    int slot = tile - channel * plane / kColumns;
+    to[slot] = Pair{{sum, dot}};
+    if (end < (channel + 1) * plane) continue;
+    while (++slot < span) to[slot] = Pair{};  // the last tile of the channel
   }
 }

@@ -9,9 +9,12 @@ import torch
 
 from warpwise import cuda
 from warpwise.cuda.gpu.branch import gradients_aside
+from warpwise.cuda.gpu.known import tell, told
 from warpwise.gemm.limits import requires_ampere
+from warpwise.gemm.operands import flags
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._defaults import first_taking
+from warpwise.ops.conv_block.spec import CHANNEL_SUMS, POOLED, Pooled
 from warpwise.ops.linear_backward.op import LINEAR_BACKWARD
 from warpwise.ops.linear_cross_entropy.gradients import rungs as last_layer
 from warpwise.ops.linear_cross_entropy.mlp.spec import Results
@@ -32,7 +35,9 @@ def limits(
         return f"takes multiples of four features and up to {MOST_UNITS} hidden units, not {features} and {units}"
     if any(tensor.data_ptr() % 16 for tensor in (input, hidden, hidden_weight, linear_weight)):
         return "takes matrices aligned to 16 bytes"
-    reason = last_layer.limits(hidden, linear_weight) or LINEAR_BACKWARD.rung("k03_k_groups").limits(hidden, input, hidden_weight)
+    reason = last_layer.limits(hidden, linear_weight) or LINEAR_BACKWARD.rung("k03_k_groups").limits(
+        hidden, input, hidden_weight
+    )
     return reason or requires_ampere(input)
 
 
@@ -64,12 +69,33 @@ def loss_in_each_tile(
     if grad_input is not None:
         padded = cdiv(units, QUAD) * QUAD
         shared = 4 * max(padded * (ROWS + COLUMNS), WARPS * ROWS * COLUMNS)
-        kernel = TILES[f"gradient_of_input<{padded}, {str(settled).lower()}>"]
+        block = _pooled(input)
+        kernel = TILES[f"gradient_of_input<{padded}, {flags(settled, block is not None)}>"]
         kernel[cdiv(rows, ROWS) * cdiv(features, COLUMNS), THREADS, shared](
             *(hidden, hidden_weight, linear_weight, linear_bias, target, cuda.out(grad_input)),
-            *(rows, features, units, classes, ignore_index),
+            *(rows, features, units, classes, ignore_index, *_sums(block, input, grad_input)),
         )
     gradients_aside(of_hidden_layer, (of_hidden, of_hidden_bias), (d_hidden, input, hidden), postponed=True)
+
+
+def _pooled(input: torch.Tensor) -> Pooled | None:
+    """The block of which ``input`` is the output."""
+    block: Pooled | None = told(POOLED, input)
+    if block is None:
+        return None
+    n, k, h, w = block.convolved.shape
+    return block if input.shape == (n, k * (h // 2) * (w // 2)) else None
+
+
+def _sums(block: Pooled | None, input: torch.Tensor, grad_input: torch.Tensor) -> tuple[Any, ...]:
+    """The arguments with which the kernel adds the sums of the block's channels, which are told about ``grad_input``."""
+    if block is None:
+        return None, None, None, None, None, None, None, 0, 0, 0, 0.0
+    k, h, w = block.convolved.shape[1:]
+    span = ((h // 2) * (w // 2) + COLUMNS - 2) // COLUMNS + 1  # tiles of a channel at most
+    sums = input.new_empty((k, cdiv(len(input), ROWS) * span, 2))
+    tell(CHANNEL_SUMS, grad_input, sums)
+    return (input, *block[:-1], cuda.out(sums), h, w, span, block.eps)
 
 
 RUNGS = (

@@ -33,7 +33,9 @@ def check(
     check_same(NAME, ("hidden", "hidden_weight"), hidden, hidden_weight)
     (rows, units), features = hidden.shape, input.shape[1]
     if len(input) != rows:
-        raise ValueError(f"{NAME}: expected input ({rows}, K) for hidden {tuple(hidden.shape)}, got {tuple(input.shape)}")
+        raise ValueError(
+            f"{NAME}: expected input ({rows}, K) for hidden {tuple(hidden.shape)}, got {tuple(input.shape)}"
+        )
     if hidden_weight.shape != (units, features):
         raise ValueError(f"{NAME}: expected hidden_weight ({units}, {features}), got {tuple(hidden_weight.shape)}")
 
