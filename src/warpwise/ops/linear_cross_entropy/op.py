@@ -149,8 +149,8 @@ def mlp_cross_entropy_gradients(
     ``input`` is (N, K), ``hidden`` (N, H), ``hidden_weight`` (H, K), ``linear_weight`` (C, H), ``target`` int64 (N,),
     ``linear_bias`` (C,) or None. Returns the loss, a scalar, and the gradients of ``input`` (None unless
     ``needs_input``), ``hidden_weight``, the bias of the hidden layer, ``linear_weight`` and ``linear_bias`` (None where
-    that is). If all rows are ignored, the loss is NaN and the gradients are 0. On a GPU the kernels compute float32 with
-    up to 256 hidden units and 16 classes, where H and K are multiples of 4; PyTorch computes the other calls.
+    that is). If all rows are ignored, the loss is NaN and the gradients are 0. On a GPU the kernels compute float32
+    with up to 256 hidden units and 16 classes, where H and K are multiples of 4; PyTorch computes the other calls.
     ``settled`` states that the last kernel launched on the stream writes none of the tensors but ``hidden``: they are
     then loaded while it runs. A training step that ``nn.compile_step`` compiles calls it for few rows. Not
     differentiable. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the

@@ -88,7 +88,7 @@ def _pooled(input: torch.Tensor) -> Pooled | None:
 
 
 def _sums(block: Pooled | None, input: torch.Tensor, grad_input: torch.Tensor) -> tuple[Any, ...]:
-    """The arguments with which the kernel adds the sums of the block's channels, which are told about ``grad_input``."""
+    """The arguments for the sums of the block's channels, which are told about ``grad_input``."""
     if block is None:
         return None, None, None, None, None, None, None, 0, 0, 0, 0.0
     k, h, w = block.convolved.shape[1:]
@@ -99,7 +99,7 @@ def _sums(block: Pooled | None, input: torch.Tensor, grad_input: torch.Tensor) -
 
 
 RUNGS = (
-    make_rung(HERE, "k01_loss_in_each_tile", "each tile of dx computes the loss's gradient of its rows; the rest beside",
+    make_rung(HERE, "k01_loss_in_each_tile", "each tile of dx computes the loss's gradient of its rows",
               loss_in_each_tile, dtypes=DTYPES, limits=limits),
 )  # fmt: skip
 

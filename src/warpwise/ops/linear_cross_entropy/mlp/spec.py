@@ -1,4 +1,4 @@
-"""The specification of the loss and the gradients of two linear layers with relu between them, from the hidden units."""
+"""The specification of the loss after two linear layers with relu between them, and its gradients."""
 
 from __future__ import annotations
 
