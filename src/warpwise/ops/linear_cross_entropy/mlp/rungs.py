@@ -35,10 +35,8 @@ def limits(
         return f"takes multiples of four features and up to {MOST_UNITS} hidden units, not {features} and {units}"
     if any(tensor.data_ptr() % 16 for tensor in (input, hidden, hidden_weight, linear_weight)):
         return "takes matrices aligned to 16 bytes"
-    reason = last_layer.limits(hidden, linear_weight) or LINEAR_BACKWARD.rung("k03_k_groups").limits(
-        hidden, input, hidden_weight
-    )
-    return reason or requires_ampere(input)
+    of_hidden = LINEAR_BACKWARD.rung(OF_WEIGHT).limits(hidden, input, hidden_weight)
+    return last_layer.limits(hidden, linear_weight) or of_hidden or requires_ampere(input)
 
 
 def loss_in_each_tile(
