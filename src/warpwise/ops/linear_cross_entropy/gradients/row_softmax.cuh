@@ -27,8 +27,8 @@ struct Weights {
   }
 };
 
-// The softmax of a row from its products with 16 classes, of which each lane has a part, and the bias of class `c`, that
-// of the lane; classes past the end are 0.
+// The softmax of a row from its products with 16 classes, of which each lane has a part, and the bias of class `c`,
+// that of the lane; classes past the end are 0.
 struct RowSoftmax {
   float logit, max, power, powers;
   __device__ RowSoftmax(const float (&products)[kClasses], float bias, int c, int classes) {

@@ -78,8 +78,9 @@ struct Pooled {
 // dx: (rows, features). SETTLED: the previous kernel writes only `hidden`, so the others are loaded while it runs; the
 // kernels before it have completed, as this one starts when the previous one has its inputs. UNITS: `units` rounded up
 // to a multiple of kQuad. SUMS: the sums of g and of g (y - mean) rstd over the parts of channels in a tile, g the part
-// of dx where `out` is positive, as those of channel_parts of conv_block's backward. Units and features are multiples of 4. Grid: tiles of kRows x kColumns, those of a column
-// adjacent. Dynamic shared memory: dh and a tile of w1, and later the sums of the warps.
+// of dx where `out` is positive, as those of channel_parts of conv_block's backward. Units and features are multiples
+// of 4. Grid: tiles of kRows x kColumns, those of a column adjacent. Dynamic shared memory: dh and a tile of w1, and
+// later the sums of the warps.
 template <int UNITS, bool SETTLED, bool SUMS>
 __global__ void __launch_bounds__(kThreads) gradient_of_input(const float* hidden, const float* w1, const float* w2,
                                                               const float* b2, const long long* target, float* dx,
@@ -248,8 +249,9 @@ __global__ void __launch_bounds__(kThreads) gradient_of_input(const float* hidde
     for (int e = 0; SUMS && e < 4; ++e) {
       if (!(outputs[i].at[e] > 0.0f)) continue;
       const int channel = (own_total + e) / plane;
-      const float value = inverts[e] ? outputs[i].at[e] - shifts[e]
-                                     : pooled.normal_at_maximum(row, channel, channels, own_total + e - channel * plane);
+      const float value = inverts[e]
+                              ? outputs[i].at[e] - shifts[e]
+                              : pooled.normal_at_maximum(row, channel, channels, own_total + e - channel * plane);
       of_columns[0][e] += total.at[e];
       of_columns[1][e] += total.at[e] * value;
     }
