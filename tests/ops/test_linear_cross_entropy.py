@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import torch
 from torch.nn import functional
 
 from warpwise import ops
+from warpwise.cuda.gpu import known
+from warpwise.ops.conv_block.backward import rungs as block_backward
+from warpwise.ops.conv_block.op import CONV_BLOCK, CONV_BLOCK_BACKWARD
+from warpwise.ops.conv_block.spec import CHANNEL_SUMS
 
 GPU = pytest.param("cuda", marks=pytest.mark.gpu)
 RUNGS = ["k01", "k03", "k04"]
@@ -88,3 +94,53 @@ def test_the_gradients_of_a_small_layer_on_a_gpu(activation):
         (function(*leaves) * torch.linspace(-1, 1, 70, device="cuda")).sum().backward()
         found.append([leaf.grad for leaf in leaves])
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-3)
+
+
+def block_and_layer(n, k, size, units):
+    """A block's output with the tensors that determine it, and the arguments of the layers after it."""
+    generator = torch.Generator().manual_seed(n)
+    x, w, gamma, beta = (
+        torch.randn(shape, generator=generator) for shape in ((n, 2, size, size), (k, 2, 3, 3), (k,), (k,))
+    )
+    gamma[:3] = torch.tensor([0.01, 0.0, -0.5])  # of the first two the sums read the convolution
+    output, mean, var, convolved = CONV_BLOCK.every(x, w, gamma, beta, 1e-5, None, rung="k04")
+    features = k * (size // 2) ** 2
+    w1, w2 = torch.randn(units, features, generator=generator), torch.randn(10, units, generator=generator)
+    input, target = output.flatten(1), torch.randint(0, 10, (n,), generator=generator)
+    layers = {"hidden": torch.relu(input @ w1.t()), "hidden_weight": w1, "linear_weight": w2, "target": target}
+    return (x, w, gamma, beta, 1e-5, mean, var, convolved), output, {"input": input, **layers}
+
+
+@pytest.mark.parametrize("sizes", [(5, 4, 14, 20), (37, 8, 6, 36), (3, 4, 9, 8), (2, 68, 2, 8)])
+def test_the_gradient_of_a_blocks_output_adds_the_sums_of_its_channels(sizes):
+    """They are those of the block's backward, whose gradients are the same; channels lie in one tile or in several."""
+    found = []
+    for context in (known.remembering(), contextlib.nullcontext()):
+        with context:
+            saved, output, layers = block_and_layer(*sizes)
+            dx = ops.mlp_cross_entropy_gradients(**layers, rung="k01")[1]
+            args = dx.view(output.shape), None, None, None, *saved, True, output, None
+            sums = known.told(CHANNEL_SUMS, args[0])
+            assert (sums is None) == (len(found) == 1)
+            if sums is None:
+                sums = block_backward._channel_parts(saved[-1], *args[:-1], average=None)
+            found.append((dx, sums.sum(1), CONV_BLOCK_BACKWARD.call(*args, rung="k06")))
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-5)
+
+
+def test_what_is_told_about_a_tensor():
+    """It holds for views of the same size, until the tensor changes or what is known is forgotten."""
+    tensor = torch.ones(4, 6)
+    known.tell("a", tensor, 1)
+    assert known.told("a", tensor) is None
+    with known.remembering():
+        known.tell("a", tensor, 1)
+        assert known.told("a", tensor.view(24)) == known.told("a", tensor) == 1
+        assert known.told("b", tensor) is None
+        assert known.told("a", tensor[:2]) is None
+        assert known.told("a", tensor.clone()) is None
+        tensor.add_(1)
+        assert known.told("a", tensor) is None
+        known.tell("a", tensor, 2)
+        known.forget()
+        assert known.told("a", tensor) is None
