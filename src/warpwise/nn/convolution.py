@@ -244,7 +244,7 @@ class Sequential(torch.nn.Sequential):
         for module in self:
             input = module(input, updates) if isinstance(module, ConvBlock) else module(input)
         if updates:
-            aside(lambda: update_running(updates), updates)
+            aside(lambda: update_running(updates), updates, second=True)
         return input
 
 

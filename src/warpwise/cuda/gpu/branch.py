@@ -17,7 +17,7 @@ _open: list[Branch] = []  # at most one; autograd calls a backward in a thread o
 
 
 class Branch:
-    """Streams beside the capturing one, and what its work reads, which must not be freed before ``join``.
+    """Two streams beside the capturing one, and what their work reads, which must not be freed before ``join``.
 
     ``gradients`` permits the gradients of parameters there. ``conflict`` is set where one that was computed there is
     not a parameter's gradient when the work is joined: a kernel may have read it before it was complete, for example to
@@ -25,37 +25,38 @@ class Branch:
     """
 
     def __init__(self, gradients: bool) -> None:
-        self.stream, self.later = torch.cuda.Stream(), torch.cuda.Stream()
+        self.streams = torch.cuda.Stream(), torch.cuda.Stream()
         self.gradients = gradients
         self.conflict = False
         self.written: set[int] = set()  # addresses of gradients
         self._kept: list[object] = []
-        self._postponed: list[Callable[[], None]] = []
+        self._postponed: list[tuple[int, Callable[[], None]]] = []
         self._forked: list[torch.cuda.Stream] = []
 
-    def run(self, work: Callable[[], None], reads: object) -> None:
-        """Call ``work``, which starts when all kernels launched so far have completed; postponed work starts then too.
+    def run(self, work: Callable[[], None], reads: object, second: bool = False) -> None:
+        """Call ``work``, which starts when the kernels launched so far, but for those of the other stream, are complete.
 
-        Postponed work has a stream of its own, and follows what was put aside before.
+        What was postponed, which may read the results of both streams, starts before it.
         """
         if self._postponed:
-            for stream in self._forked:
-                self.later.wait_stream(stream)
-            self._on(self.later, *self._postponed)
+            forked = tuple(self._forked)
+            for at, one in self._postponed:
+                for stream in forked:
+                    self.streams[at].wait_stream(stream)
+                self._on(self.streams[at], one)
             self._postponed.clear()
-        self._on(self.stream, work)
+        self._on(self.streams[second], work)
         self._kept.append(reads)
 
-    def _on(self, stream: torch.cuda.Stream, *works: Callable[[], None]) -> None:
+    def _on(self, stream: torch.cuda.Stream, work: Callable[[], None]) -> None:
         stream.wait_stream(torch.cuda.current_stream())
         if stream not in self._forked:
             self._forked.append(stream)
         with torch.cuda.stream(stream):
-            for work in works:
-                work()
+            work()
 
-    def postpone(self, work: Callable[[], None], reads: object) -> None:
-        self._postponed.append(work)
+    def postpone(self, work: Callable[[], None], reads: object, second: bool = False) -> None:
+        self._postponed.append((int(second), work))
         self._kept.append(reads)
 
     def join(self, gradients: set[int]) -> None:
@@ -87,13 +88,13 @@ def rehearsal() -> Iterator[None]:
         yield
 
 
-def aside(work: Callable[[], None], reads: object) -> None:
-    """Call ``work``, on the second stream while a step is captured.
+def aside(work: Callable[[], None], reads: object, second: bool = False) -> None:
+    """Call ``work``, on a stream of its own while a step is captured, or on the ``second``.
 
     Nothing reads its results before ``join``. It reads ``reads``, which are kept until then.
     """
     if _open:
-        _open[0].run(work, reads)
+        _open[0].run(work, reads, second)
     else:
         work()
 
@@ -103,8 +104,10 @@ def takes_gradients() -> bool:
     return bool(_open) and _open[0].gradients
 
 
-def gradients_aside(work: Callable[..., None], outputs: Tensors, reads: object, postponed: bool = False) -> None:
-    """Call ``work(*outputs)``, gradients of parameters or the loss, on the second stream if it takes them.
+def gradients_aside(
+    work: Callable[..., None], outputs: Tensors, reads: object, postponed: bool = False, second: bool = False
+) -> None:
+    """Call ``work(*outputs)``, gradients of parameters or the loss, as ``aside`` if the step takes them there.
 
     Postponed work starts together with the next work put aside, at a point of the step where more of the GPU is idle.
     """
@@ -115,7 +118,7 @@ def gradients_aside(work: Callable[..., None], outputs: Tensors, reads: object, 
     # Autograd takes a gradient over as that of a parameter, without a copy, if it is the only reference to the tensor.
     aliases = [None if output is None else output.detach() for output in outputs]
     one.written.update(alias.data_ptr() for alias in aliases if alias is not None and alias.numel())
-    (one.postpone if postponed else one.run)(lambda: work(*aliases), (aliases, reads))
+    (one.postpone if postponed else one.run)(lambda: work(*aliases), (aliases, reads), second)
 
 
 def join(gradients: set[int]) -> None:

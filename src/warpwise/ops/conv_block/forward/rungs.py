@@ -25,6 +25,7 @@ HERE = Path(__file__).parent
 THREADS, COLUMNS, STATISTICS_THREADS = 256, 128, 1024  # kThreads and kColumns
 WARPS = 8  # of a block of k04
 EACH, BLOCKS_PER_SM = 4, 2  # kEach, and blocks of normalise_and_pool, of k05
+FEW_THREADS, EVEN = 128, False
 FEW_PIXELS = 8192  # per SM, up to which a block of input_moments has 256 threads, and 512 above
 MOST_ELEMENTS, MOST_FILTERS = 2**30, 65535
 MOST_CHANNELS = 64  # of an input that the default takes
@@ -152,10 +153,11 @@ def patch_moments(input: torch.Tensor) -> torch.Tensor:
     """Mean and covariance, (10, 9) in float64, of the 3 x 3 patches of N > 0 images of one channel."""
     n, _, h, w = input.shape
     sms, vector = sm_count(input), one_channel.vector(input)
-    threads = 256 if input.numel() <= FEW_PIXELS * sms else 512
+    few = input.numel() <= FEW_PIXELS * sms
+    threads = FEW_THREADS if few else 512
     tiles = one_channel.tiles(n, h, w, cdiv(h, 2), w, sms, threads)
     parts = input.new_empty((tiles.blocks, one_channel.PART))
-    shared = even_shared(input, tiles.blocks, tiles.shared())
+    shared = tiles.shared() if few and not EVEN else even_shared(input, tiles.blocks, tiles.shared())
     kernel = MOMENTS[f"input_moments<{vector}, {threads}>"][tiles.blocks, threads, shared]
     moments = input.new_empty((10, 9), dtype=torch.float64)
     written = cuda.out(parts), cuda.out(moments), semaphores(input, 1)

@@ -16,6 +16,7 @@
 
 constexpr int kThreads = 256, kWarps = kThreads / warpwise::kWarp;
 constexpr int kRows = 32, kColumns = 64, kOwn = kRows / kWarps;  // a tile of dx, and the rows whose dh a warp computes
+constexpr int kAtOnce = 4;                                       // classes of a step of a loop
 constexpr int kQuad = 4 * warpwise::kWarp;                       // units that a warp loads at once
 
 using Quad = warpwise::Pack<float>;
@@ -24,18 +25,18 @@ using Quad = warpwise::Pack<float>;
 // lanes store, of every fourth unit, to distinct banks.
 __device__ inline int swizzled(int unit, int row) { return unit * kRows + (row / 4 ^ unit / 4 % 8) * 4; }
 
-// Copies columns `first` to `first` + kColumns of w: (units, features) to shared memory as [unit][column]; zeros past
-// an edge.
-template <int UNITS>
-__device__ inline void copy_weights(float* to, const float* w, int first, int units, int features) {
-  constexpr int kPerRow = kColumns / 4, kStep = kThreads / kPerRow;
+// Copies columns `first` to `first` + COLUMNS of w: (size, columns) to shared memory as [ROWS][COLUMNS]; zeros past an
+// edge.
+template <int ROWS, int COLUMNS>
+__device__ inline void copy_weights(float* to, const float* w, int first, int size, int columns) {
+  constexpr int kPerRow = COLUMNS / 4, kStep = kThreads / kPerRow;
   const int own = threadIdx.x / kPerRow, column = threadIdx.x % kPerRow * 4;
-  const float* from = w + static_cast<long long>(own) * features + first + column;
-  to += own * kColumns + column;
+  const float* from = w + static_cast<long long>(own) * columns + first + column;
+  to += own * COLUMNS + column;
 #pragma unroll
-  for (int unit = 0; unit < UNITS; unit += kStep, from += static_cast<long long>(kStep) * features) {
-    const bool inside = own + unit < units && first + column < features;
-    __pipeline_memcpy_async(to + unit * kColumns, inside ? from : w, 16, inside ? 0 : 16);
+  for (int row = 0; row < ROWS; row += kStep, from += static_cast<long long>(kStep) * columns) {
+    const bool inside = own + row < size && first + column < columns;
+    __pipeline_memcpy_async(to + row * COLUMNS, inside ? from : w, 16, inside ? 0 : 16);
   }
   __pipeline_commit();
 }
@@ -82,13 +83,11 @@ struct Pooled {
 // of 4. Grid: tiles of kRows x kColumns, those of a column adjacent. Dynamic shared memory: dh and a tile of w1, and
 // later the sums of the warps.
 template <int UNITS, bool SETTLED, bool SUMS>
-__global__ void __launch_bounds__(kThreads) gradient_of_input(const float* hidden, const float* w1, const float* w2,
-                                                              const float* b2, const long long* target, float* dx,
-                                                              int rows, int features, int units, int classes,
-                                                              long long ignore_index, const float* out, const float* y,
-                                                              const float* mean, const float* var, const float* gamma,
-                                                              const float* beta, float* channel_sums, int h, int w,
-                                                              int span, float eps) {
+__global__ void __launch_bounds__(kThreads, 2) gradient_of_input(
+    const float* hidden, const float* w1, const float* w2, const float* b2, const long long* target, float* dx,
+    int rows, int features, int units, int classes, long long ignore_index, const float* out, const float* y,
+    const float* mean, const float* var, const float* gamma, const float* beta, float* channel_sums, int h, int w,
+    int span, float eps) {
   constexpr int kQuads = UNITS / kQuad;
   extern __shared__ __align__(16) float shared[];
   __shared__ float d[kRows][kClasses];
@@ -97,45 +96,25 @@ __global__ void __launch_bounds__(kThreads) gradient_of_input(const float* hidde
   const int first_row = static_cast<int>(blockIdx.x) % tiles * kRows;
   const int first_column = static_cast<int>(blockIdx.x) / tiles * kColumns;
   const int warp = threadIdx.x / warpwise::kWarp, lane = threadIdx.x % warpwise::kWarp, c = lane / 2;
-  float* const weights = shared + UNITS * kRows;
-  int own_unit[kQuads];  // clamped; units past the end are zeros
-  bool exists[kQuads];
-#pragma unroll
-  for (int q = 0; q < kQuads; ++q) {
-    exists[q] = q * kQuad + 4 * lane < units;
-    own_unit[q] = exists[q] ? q * kQuad + 4 * lane : 0;
-  }
-
+  float *const weights = shared + UNITS * kRows, *const last_weights = weights + UNITS * kColumns;
   constexpr int kTotals = kRows * kColumns / 4 / kThreads;  // vectors of dx of a thread, in the same columns
   const int own_total = first_column + threadIdx.x * 4 % kColumns;
   const auto row_of = [&](int i) { return first_row + (static_cast<int>(threadIdx.x) + i * kThreads) * 4 / kColumns; };
 
   if (!SETTLED) warpwise::wait_for_previous_kernel();
-  copy_weights<UNITS>(weights, w1, first_column, units, features);
+  copy_weights<kClasses, UNITS>(last_weights, w2, 0, classes, units);
+  copy_weights<UNITS, kColumns>(weights, w1, first_column, units, features);
   const Pooled pooled = {out, y, mean, var, gamma, beta, channel_sums, h, w, span, eps};
   const int plane = SUMS ? pooled.plane() : 1, channels = features / plane;
-  Quad outputs[kTotals];
-  float shifts[4];
-  bool inverts[4];
-  if (SUMS) {
-    const bool inside = own_total < features;
-#pragma unroll
-    for (int i = 0; i < kTotals; ++i) {
-      const long long row = min(row_of(i), rows - 1);
-      outputs[i] = *warpwise::packs(out + row * features + (inside ? own_total : 0));
-    }
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const int channel = inside ? (own_total + e) / plane : 0;
-      shifts[e] = beta[channel];
-      inverts[e] = pooled.inverts(channel);
-    }
-  }
   const float bias = b2 && c < classes ? b2[c] : 0.0f;
-  const Weights<4> first(w2, own_unit[0], units, classes);
-  long long wanted[kOwn];
+  int wanted[kOwn];  // classes; kClasses for a target that is none, -1 for a row that does not count
 #pragma unroll
-  for (int r = 0; r < kOwn; ++r) wanted[r] = target[min(first_row + warp * kOwn + r, rows - 1)];
+  for (int r = 0; r < kOwn; ++r) {
+    const int row = first_row + warp * kOwn + r;
+    const long long found = target[min(row, rows - 1)];
+    const int known = found >= 0 && found < classes ? static_cast<int>(found) : kClasses;
+    wanted[r] = row < rows && found != ignore_index ? known : -1;
+  }
   int counted = 0;  // rows that are not ignored
   for (int begin = 0; begin < rows; begin += kThreads) {
     const int row = begin + static_cast<int>(threadIdx.x);
@@ -148,45 +127,62 @@ __global__ void __launch_bounds__(kThreads) gradient_of_input(const float* hidde
   for (int r = 0; r < kOwn; ++r) {
     const long long row = min(first_row + warp * kOwn + r, rows - 1);
 #pragma unroll
-    for (int q = 0; q < kQuads; ++q) units_of[r][q] = *warpwise::packs(hidden + row * units + own_unit[q]);
+    for (int q = 0; q < kQuads; ++q) {
+      const int unit = q * kQuad + 4 * lane;
+      units_of[r][q] = *warpwise::packs(hidden + row * units + (unit < units ? unit : 0));
+    }
   }
+  __pipeline_wait_prior(1);
+  __syncthreads();  // the last layer's weights are complete
   float products[kOwn][kClasses] = {};
 #pragma unroll
   for (int q = 0; q < kQuads; ++q) {
-    const Weights<4> of_w = q == 0 ? first : Weights<4>(w2, own_unit[q], units, classes);
+    const float* const of_w = last_weights + q * kQuad + 4 * lane;
 #pragma unroll
     for (int r = 0; r < kOwn; ++r) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        if (!exists[q]) units_of[r][q].at[e] = 0.0f;
+      for (int e = 0; e < 4; ++e) units_of[r][q].at[e] = q * kQuad + 4 * lane < units ? units_of[r][q].at[e] : 0.0f;
+    }
 #pragma unroll
-        for (int i = 0; i < kClasses; ++i) products[r][i] += exists[q] ? units_of[r][q].at[e] * of_w.at[i].at[e] : 0.0f;
+    for (int i = 0; i < kClasses; i += kAtOnce) {
+      if (i >= classes) continue;
+#pragma unroll
+      for (int j = i; j < i + kAtOnce; ++j) {
+        const Quad of_class = *warpwise::packs(of_w + j * UNITS);
+#pragma unroll
+        for (int r = 0; r < kOwn; ++r) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) products[r][j] += units_of[r][q].at[e] * of_class.at[e];
+        }
       }
     }
   }
 #pragma unroll
   for (int r = 0; r < kOwn; ++r) {
     const RowSoftmax softmax(products[r], bias, c, classes);
-    const bool counts = first_row + warp * kOwn + r < rows && wanted[r] != ignore_index;
-    if (lane % 2 == 0) d[warp * kOwn + r][c] = counts ? softmax.gradient(c, wanted[r]) : 0.0f;
+    if (lane % 2 == 0) d[warp * kOwn + r][c] = wanted[r] >= 0 ? softmax.gradient(c, wanted[r]) : 0.0f;
   }
   __syncwarp();
 
   const float scale = counted > 0 ? 1.0f / static_cast<float>(counted) : 0.0f;  // d is 0 if all rows are ignored
 #pragma unroll
   for (int q = 0; q < kQuads; ++q) {
-    const Weights<4> of_w = q == 0 ? first : Weights<4>(w2, own_unit[q], units, classes);
+    const float* const of_w = last_weights + q * kQuad + 4 * lane;
     float of_units[4][kOwn] = {};
 #pragma unroll
-    for (int r = 0; r < kOwn; ++r) {
+    for (int i = 0; i < kClasses; i += kAtOnce) {
+      if (i >= classes) continue;
+      Quad of_d[kOwn];
 #pragma unroll
-      for (int i = 0; i < kClasses; i += 4) {
-        const Quad of_d = *warpwise::packs(&d[warp * kOwn + r][i]);
+      for (int r = 0; r < kOwn; ++r) of_d[r] = *warpwise::packs(&d[warp * kOwn + r][i]);
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const float factor = i + j < classes ? of_d.at[j] * scale : 0.0f;
+      for (int j = 0; j < kAtOnce; ++j) {
+        const Quad of_class = *warpwise::packs(of_w + (i + j) * UNITS);
 #pragma unroll
-          for (int e = 0; e < 4; ++e) of_units[e][r] += factor * of_w.at[i + j].at[e];
+        for (int r = 0; r < kOwn; ++r) {
+          const float factor = of_d[r].at[j] * scale;
+#pragma unroll
+          for (int e = 0; e < 4; ++e) of_units[e][r] += factor * of_class.at[e];
         }
       }
     }
@@ -220,6 +216,23 @@ __global__ void __launch_bounds__(kThreads) gradient_of_input(const float* hidde
 #pragma unroll
         for (int j = 0; j < 8; ++j) sums[i][j] += x[i / 4].at[i % 4] * y[j / 4].at[j % 4];
       }
+    }
+  }
+  Quad outputs[kTotals];
+  float shifts[4];
+  bool inverts[4];
+  if (SUMS) {
+    const bool inside = own_total < features;
+#pragma unroll
+    for (int i = 0; i < kTotals; ++i) {
+      const long long row = min(row_of(i), rows - 1);
+      outputs[i] = *warpwise::packs(out + row * features + (inside ? own_total : 0));
+    }
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int channel = inside ? (own_total + e) / plane : 0;
+      shifts[e] = beta[channel];
+      inverts[e] = pooled.inverts(channel);
     }
   }
   __syncthreads();  // the sums of the warps reuse the operands' memory, as [warp][row][column]

@@ -22,6 +22,7 @@ from warpwise.ops.linear_cross_entropy.spec import DTYPES, Optional
 
 HERE = Path(__file__).parent
 THREADS, WARPS, ROWS, COLUMNS, QUAD = 256, 8, 32, 64, 128  # kThreads, kWarps, kRows, kColumns, kQuad
+CLASSES = last_layer.MOST_CLASSES
 MOST_UNITS = 2 * QUAD
 OF_WEIGHT = "k03_k_groups"
 TILES = cuda.load(HERE / "k01_loss_in_each_tile.cu")
@@ -55,25 +56,28 @@ def loss_in_each_tile(
     (rows, features), (classes, units) = input.shape, linear_weight.shape
     d_hidden = torch.empty_like(hidden)
 
-    def of_last_layer(*outputs: Any) -> None:
-        add, _ = last_layer.loss_and_parts(d_hidden, hidden, linear_weight, target, linear_bias, ignore_index)
-        add(*outputs)
+    made: list[last_layer.Add] = []
+
+    def parts_of_last_layer(*outputs: Any) -> None:
+        args = d_hidden, hidden, linear_weight, target, linear_bias, ignore_index
+        made.append(last_layer.loss_and_parts(*args)[0])
 
     def of_hidden_layer(*outputs: Any) -> None:
         args = d_hidden, input, hidden_weight, hidden, False
         LINEAR_BACKWARD.launch(LINEAR_BACKWARD.rung(OF_WEIGHT), (None, *outputs), *args)
 
-    gradients_aside(of_last_layer, (loss, of_weight, of_bias), (d_hidden, hidden))
+    gradients_aside(parts_of_last_layer, (), (d_hidden, hidden), second=True)
     if grad_input is not None:
         padded = cdiv(units, QUAD) * QUAD
-        shared = 4 * max(padded * (ROWS + COLUMNS), WARPS * ROWS * COLUMNS)
+        shared = 4 * max(padded * (ROWS + COLUMNS + CLASSES), WARPS * ROWS * COLUMNS)
         block = _pooled(input)
         kernel = TILES[f"gradient_of_input<{padded}, {flags(settled, block is not None)}>"]
         kernel[cdiv(rows, ROWS) * cdiv(features, COLUMNS), THREADS, shared](
             *(hidden, hidden_weight, linear_weight, linear_bias, target, cuda.out(grad_input)),
             *(rows, features, units, classes, ignore_index, *_sums(block, input, grad_input)),
         )
-    gradients_aside(of_hidden_layer, (of_hidden, of_hidden_bias), (d_hidden, input, hidden), postponed=True)
+    gradients_aside(made[0], (loss, of_weight, of_bias), made, postponed=True)
+    gradients_aside(of_hidden_layer, (of_hidden, of_hidden_bias), (d_hidden, input, hidden), True, second=True)
 
 
 def _pooled(input: torch.Tensor) -> Pooled | None:
