@@ -239,9 +239,11 @@ __device__ inline void store_moments(double* to, const Moments& moments) {
 }
 
 // The moments of 1 / `inverse` pixels from the sums of `parts` parts: (parts, kPart). All threads of a block of at
-// least 256 call it; it ends with a barrier.
+// least THREADS call it; it ends with a barrier.
+template <int THREADS = 256>
 __device__ inline void combine_moments(Moments& moments, const float* sums, int parts, double inverse) {
-  constexpr int kFours = kPart / 4, kGroups = 256 / kFours;
+  constexpr int kFours = kPart / 4, kGroups = THREADS / kFours;
+  static_assert(THREADS >= kMoments, "a thread has a moment");
   __shared__ double group_sums[kGroups][kPart];
   const int four = threadIdx.x % kFours, group = threadIdx.x / kFours;
   if (group < kGroups) {

@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS) input_moments(const fl
   one_channel::moment_sums(tile, tiles, sample, first, last, parts + blockIdx.x * one_channel::kPart);
   if (!warpwise::is_last_block(semaphore, gridDim.x)) return;
   __shared__ one_channel::Moments combined;
-  one_channel::combine_moments(combined, parts, gridDim.x, inverse);
+  one_channel::combine_moments<(THREADS < 256 ? THREADS : 256)>(combined, parts, gridDim.x, inverse);
   one_channel::store_moments(moments, combined);
 }
 
