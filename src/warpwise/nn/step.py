@@ -20,7 +20,6 @@ Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 Batch = Callable[..., tuple[torch.Tensor, torch.Tensor]]
 WARM_UP = 3  # steps before the capture, which build plans and compile kernels
 STEPS_PER_GRAPH = 10  # of ``many``
-EARLY_GATHER = True
 
 
 class _Captured(NamedTuple):
@@ -44,7 +43,7 @@ class CompiledStep:
     given twice once) and replays the graph. The returned loss is memory of the graph, which the next call overwrites. A
     graph is captured again if a setting of the optimizer has changed. On a CPU each call runs the step without a graph.
 
-    In a graph, kernels that nothing else in the step waits for run beside the others, on a second stream: the running
+    In a graph, kernels that nothing else in the step waits for run beside the others, on two streams: the running
     statistics, the gradients of parameters where only the optimizer reads them, and the next batch of ``many``.
     """
 
@@ -115,21 +114,14 @@ class CompiledStep:
         def next_batch() -> None:
             if len(batches) < len(given):
                 inputs = given[len(batches)]
-                batches.append((inputs[0], inputs[1]) if self.batch is None else self.batch(*inputs))
-
-        def prepare_next() -> None:
-            if not EARLY_GATHER:
-                next_batch()
-            if len(losses) + 1 < len(batches):
-                prepare(self.model, batches[-1][0])
+                input, target = inputs if self.batch is None else self.batch(*inputs)
+                prepare(self.model, input)
+                batches.append((input, target))
 
         next_batch()
-        prepare(self.model, batches[0][0])
         for at in range(len(given)):
             self.optimizer.zero_grad(set_to_none=True)
-            if EARLY_GATHER:
-                aside(next_batch, None)
-            value = loss_of(self.model, self.loss, *batches[at], lambda: aside(prepare_next, None), of_one=True)
+            value = loss_of(self.model, self.loss, *batches[at], lambda: aside(next_batch, None), of_one=True)
             value.backward(self._one(value))
             join({value.data_ptr(), *(param.grad.data_ptr() for param in self._params() if param.grad is not None)})
             self.optimizer.step()

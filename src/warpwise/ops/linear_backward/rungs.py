@@ -124,7 +124,9 @@ def divided(launch: Callable[..., None], outputs: Gradients, blocks: tuple[int, 
         launch(outputs, *blocks)
         return
     launch((outputs[0], None, None), 0, of_input, 0)
-    gradients_aside(lambda *rest: launch((None, *rest), of_weight, 0, of_bias), outputs[1:], reads, postponed=True, second=True)
+    gradients_aside(
+        lambda *rest: launch((None, *rest), of_weight, 0, of_bias), outputs[1:], reads, postponed=True, second=True
+    )
 
 
 class MmaGrid(NamedTuple):

@@ -26,7 +26,6 @@ Average = Callable[[torch.Tensor], torch.Tensor]  # the average over the process
 HERE = Path(__file__).parent
 THREADS, BLOCKS_PER_SM, FEWEST_WINDOWS = 256, 4, 1024  # kThreads; windows per block
 MOST_PARTS = 32  # blocks of a channel in k03
-WINDOW_BLOCKS = 2
 EACH, FILTER_SUMS = 2, 10  # kEach and kFilterSums of k05
 SEPARATE = cuda.load(HERE / "k01_separate_passes.cu")
 FUSED = cuda.load(HERE / "k02_fused.cu")
@@ -179,7 +178,7 @@ def input_moments(outputs: Any, *args: Any) -> None:
     pixel_blocks = max(1, sms // tall)
     pixels = one_channel.tiles(n, h, w, cdiv(h, 2), w, pixel_blocks, one_channel.THREADS)
     own = pixels.blocks if given is None else 0  # blocks that compute moments
-    windows = one_channel.tiles(n, h, w, h // 2, w // 2, max(1, (WINDOW_BLOCKS * sms - own) // tall), 32 * splits)
+    windows = one_channel.tiles(n, h, w, h // 2, w // 2, max(1, (2 * sms - own) // tall), 32 * splits)
     blocks = windows.blocks if dy is not None else 0
     sums, moments = x.new_empty((k, blocks * splits, FILTER_SUMS)), x.new_empty((own, one_channel.PART))
     shared = max(windows.shared(w // 2), pixels.shared())

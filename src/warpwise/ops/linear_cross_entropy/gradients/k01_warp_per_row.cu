@@ -4,15 +4,35 @@
 // block computes d = (softmax - one_hot(target)) / count of its rows, d W, and its part of d^T x. A second launch adds
 // the parts; nothing but the update of the parameters waits for it.
 
+#include "../forward/transposed_sum.cuh"
+
 #include <warpwise/core/pack.cuh>
 #include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/reduce.cuh>
 
 #include "add_parts.cuh"
-#include "row_softmax.cuh"
 
-constexpr int kMostRows = 64;                                                            // of a block
+constexpr int kClasses = 16, kMostRows = 64;                                             // of a block
 constexpr int kColumns = 128, kGroups = kThreads / kColumns, kOwn = kClasses / kGroups;  // threads and classes of d^T x
+
+// The reduction over classes of a value that two adjacent lanes hold.
+template <class Operation>
+__device__ inline float reduce_classes(float value) {
+#pragma unroll
+  for (int distance = 2; distance < warpwise::kWarp; distance *= 2)
+    value = Operation::combine(value, __shfl_xor_sync(warpwise::kFullMask, value, distance));
+  return value;
+}
+
+// 16 classes of w: (classes, features), WIDTH features each from k on; classes past the end are clamped to the last.
+template <int WIDTH>
+struct Weights {
+  warpwise::Pack<float, 4 * WIDTH> at[kClasses];
+  __device__ Weights(const float* w, int k, int features, int classes) {
+#pragma unroll
+    for (int i = 0; i < kClasses; ++i) at[i] = *warpwise::packs<4 * WIDTH>(w + min(i, classes - 1) * features + k);
+  }
+};
 
 // x: (rows, features), w: (classes, features), b: (classes) or null, target: (rows); dx: (rows, features) or null;
 // parts: (gridDim.x, classes, features + 1), of dw and db; losses: (gridDim.x + 1), the blocks' sums, then the number
@@ -54,11 +74,15 @@ __global__ void __launch_bounds__(kThreads) loss_and_gradients(const float* x, c
         for (int e = 0; e < WIDTH; ++e) products[i] += of_x.at[e] * of_w.at[i].at[e];
       }
     }
-    const RowSoftmax row_softmax(products, bias, c, classes);
+    const float product = warpwise::transposed_sum(products);
+    const float logit = c < classes ? product + bias : warpwise::minus_infinity();
+    const float max = reduce_classes<warpwise::Max>(logit);
+    const float power = c < classes ? expf(logit - max) : 0.0f;
+    const float powers = reduce_classes<warpwise::Sum>(power);
     const bool known = wanted >= 0 && wanted < classes, counts = wanted != ignore_index;
-    const float chosen = __shfl_sync(warpwise::kFullMask, row_softmax.logit, known ? 2 * static_cast<int>(wanted) : 0);
-    if (counts) sum += known ? logf(row_softmax.powers) - (chosen - row_softmax.max) : __int_as_float(0x7fffffff);
-    if (lane % 2 == 0) d[row - begin][c] = counts ? row_softmax.gradient(c, wanted) : 0.0f;
+    const float chosen = __shfl_sync(warpwise::kFullMask, logit, known ? 2 * static_cast<int>(wanted) : 0);
+    if (counts) sum += known ? logf(powers) - (chosen - max) : __int_as_float(0x7fffffff);
+    if (lane % 2 == 0) d[row - begin][c] = counts ? power / powers - (c == wanted ? 1.0f : 0.0f) : 0.0f;
   }
   counted = warpwise::warp_reduce<warpwise::Sum>(counted);
   if (lane == 0) {

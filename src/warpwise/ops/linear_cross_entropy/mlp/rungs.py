@@ -69,7 +69,8 @@ def loss_in_each_tile(
     gradients_aside(parts_of_last_layer, (), (d_hidden, hidden), second=True)
     if grad_input is not None:
         padded = cdiv(units, QUAD) * QUAD
-        shared = 4 * max(padded * (ROWS + COLUMNS + CLASSES), WARPS * ROWS * COLUMNS)
+        operands = padded * (ROWS + COLUMNS) + (padded + 4) * (CLASSES + ROWS)
+        shared = 4 * max(operands, WARPS * ROWS * COLUMNS)
         block = _pooled(input)
         kernel = TILES[f"gradient_of_input<{padded}, {flags(settled, block is not None)}>"]
         kernel[cdiv(rows, ROWS) * cdiv(features, COLUMNS), THREADS, shared](
