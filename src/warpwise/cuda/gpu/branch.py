@@ -34,7 +34,7 @@ class Branch:
         self._forked: list[torch.cuda.Stream] = []
 
     def run(self, work: Callable[[], None], reads: object, second: bool = False) -> None:
-        """Call ``work``, which starts when the kernels launched so far, but for those of the other stream, are complete.
+        """Call ``work``, which starts when the kernels of the chain and of its own stream so far are complete.
 
         What was postponed, which may read the results of both streams, starts before it.
         """
