@@ -43,7 +43,7 @@ class CompiledStep:
     given twice once) and replays the graph. The returned loss is memory of the graph, which the next call overwrites. A
     graph is captured again if a setting of the optimizer has changed. On a CPU each call runs the step without a graph.
 
-    In a graph, kernels that nothing else in the step waits for run beside the others, on a second stream: the running
+    In a graph, kernels that nothing else in the step waits for run beside the others, on two other streams: the running
     statistics, the gradients of parameters where only the optimizer reads them, and the next batch of ``many``.
     """
 

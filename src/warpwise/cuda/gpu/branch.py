@@ -1,4 +1,4 @@
-"""Work of a training step beside its other kernels, on a second stream of the CUDA graph that is being captured."""
+"""Work of a training step beside its other kernels, on other streams of the CUDA graph that is being captured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _open: list[Branch] = []  # at most one; autograd calls a backward in a thread o
 
 
 class Branch:
-    """A stream beside the capturing one, and what its work reads, which must not be freed before ``join``.
+    """Streams beside the capturing one, and what its work reads, which must not be freed before ``join``.
 
     ``gradients`` permits the gradients of parameters there. ``conflict`` is set where one that was computed there is
     not a parameter's gradient when the work is joined: a kernel may have read it before it was complete, for example to
@@ -24,23 +24,34 @@ class Branch:
     """
 
     def __init__(self, gradients: bool) -> None:
-        self.stream = torch.cuda.Stream()
+        self.stream, self.later = torch.cuda.Stream(), torch.cuda.Stream()
         self.gradients = gradients
         self.conflict = False
         self.written: set[int] = set()  # addresses of gradients
         self._kept: list[object] = []
         self._postponed: list[Callable[[], None]] = []
-        self._forked = False
+        self._forked: list[torch.cuda.Stream] = []
 
     def run(self, work: Callable[[], None], reads: object) -> None:
-        """Call ``work`` after what was postponed; it starts when all kernels launched so far have completed."""
-        self.stream.wait_stream(torch.cuda.current_stream())
-        self._forked = True
-        with torch.cuda.stream(self.stream):
-            for one in (*self._postponed, work):
-                one()
-        self._postponed.clear()
+        """Call ``work``, which starts when all kernels launched so far have completed; postponed work starts then too.
+
+        Postponed work has a stream of its own, and follows what was put aside before.
+        """
+        if self._postponed:
+            for stream in self._forked:
+                self.later.wait_stream(stream)
+            self._on(self.later, *self._postponed)
+            self._postponed.clear()
+        self._on(self.stream, work)
         self._kept.append(reads)
+
+    def _on(self, stream: torch.cuda.Stream, *works: Callable[[], None]) -> None:
+        stream.wait_stream(torch.cuda.current_stream())
+        if stream not in self._forked:
+            self._forked.append(stream)
+        with torch.cuda.stream(stream):
+            for work in works:
+                work()
 
     def postpone(self, work: Callable[[], None], reads: object) -> None:
         self._postponed.append(work)
@@ -49,9 +60,9 @@ class Branch:
     def join(self, gradients: set[int]) -> None:
         if self._postponed:
             self.run(lambda: None, None)
-        if self._forked:
-            torch.cuda.current_stream().wait_stream(self.stream)
-        self._forked = False
+        for stream in self._forked:
+            torch.cuda.current_stream().wait_stream(stream)
+        self._forked.clear()
         self._kept.clear()
         self.conflict = self.conflict or not self.written <= gradients
         self.written.clear()
@@ -69,7 +80,7 @@ def branch(gradients: bool = True) -> Iterator[Branch]:
 
 
 def aside(work: Callable[[], None], reads: object) -> None:
-    """Call ``work``, on the second stream while a step is captured.
+    """Call ``work``, on a stream of its own while a step is captured.
 
     Nothing reads its results before ``join``. It reads ``reads``, which are kept until then.
     """
@@ -85,7 +96,7 @@ def takes_gradients() -> bool:
 
 
 def gradients_aside(work: Callable[..., None], outputs: Tensors, reads: object, postponed: bool = False) -> None:
-    """Call ``work(*outputs)``, gradients of parameters or the loss, on the second stream if it takes them.
+    """Call ``work(*outputs)``, gradients of parameters or the loss, beside the chain if the step takes them there.
 
     Postponed work starts together with the next work put aside, at a point of the step where more of the GPU is idle.
     """
