@@ -17,18 +17,21 @@ _kept = threading.local()  # a graph of each device, whose memory the others use
 class Replay:
     """``function`` of tensors of fixed shapes, which launches without a synchronisation with the host.
 
-    The first call captures a graph, which all replay: results are memory that the next call overwrites. The kernels of
-    ``function`` must have run before, since a capture permits no compilation. ``close`` frees the graph.
+    The first call, which builds plans and compiles kernels, is an ordinary one. The second captures a graph, which
+    later calls replay: their results are memory that the next call overwrites. ``close`` frees the graph.
     """
 
     def __init__(self, function: Callable[..., Sequence[torch.Tensor]]) -> None:
-        self.function = function
+        self.function, self.called = function, False
         self.graph: torch.cuda.CUDAGraph | None = None
         self.given: list[torch.Tensor] = []
         self.found: Sequence[torch.Tensor] = ()
         self._zeros: torch.Tensor | None = None
 
     def __call__(self, *tensors: torch.Tensor) -> Sequence[torch.Tensor]:
+        if not self.called:
+            self.called = True
+            return self.function(*tensors)
         if self.graph is None:
             self.given = [tensor.clone() for tensor in tensors]
             self.graph = self._capture()

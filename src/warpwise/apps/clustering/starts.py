@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 
 import torch
 
@@ -59,7 +58,24 @@ def best_start(
             yield model
             del model  # before the next one is made
 
-    def short_fits(labels: torch.Tensor, replay: Replay | None) -> Iterator[Sequence[torch.Tensor]]:
+    # The host prepares a group while a GPU runs the fits of the previous group.
+    groups: Iterable[torch.Tensor] = _start_labels(X, types, graph, n_domains, n_init, generator, parallel)
+    replayed = X.is_cuda and len(X) <= _FEW_POINTS and types is None and type(parallel) is Alone
+    replayed = replayed and n_init >= 3 * batch
+    if batch >= n_init or replayed:
+        groups = [torch.cat(list(groups))]
+    replay = None
+    if replayed:
+        q = X.new_empty(len(X), batch, n_domains)  # at one place for all starts
+
+        def first_iterations(part: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            model = _model(X, graph, part, n_domains, None, beta, temper, total, parallel, q)
+            model.run(FIRST_ITERATIONS)
+            return model.elbo(), most_probable(model.q).T
+
+        replay = Replay(first_iterations)
+
+    def short_fits(labels: torch.Tensor) -> Iterator[Sequence[torch.Tensor]]:
         """The bounds and labels after the first iterations."""
         for part in labels.split(batch):
             if replay is not None and len(part) == batch:
@@ -69,24 +85,8 @@ def best_start(
                     yield model.elbo(), most_probable(model.q).T
                     del model
 
-    def first_iterations(q: torch.Tensor, part: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        model = _model(X, graph, part, n_domains, None, beta, temper, total, parallel, q)
-        model.run(FIRST_ITERATIONS)
-        return model.elbo(), most_probable(model.q).T
-
-    # The host prepares a group while a GPU runs the fits of the previous group, or all others while it runs the first.
-    groups: Iterable[torch.Tensor] = _start_labels(X, types, graph, n_domains, n_init, generator, parallel)
-    replayed = X.is_cuda and len(X) <= _FEW_POINTS and types is None and type(parallel) is Alone and checkpoint is None
-    replayed = replayed and batch <= len(range(0, n_init, len(HOPS)))  # so that the first group runs all kernels
-    if batch >= n_init:
-        groups = [torch.cat(list(groups))]
-    elif replayed:
-        groups = _in_two(groups)
-    replay = None
     labels, bounds, done, begin = None, X.new_empty(0, dtype=torch.float64), 0, 0
-    for number, group in enumerate(groups):
-        if replayed and number == 1:  # the kernels have been compiled
-            replay = Replay(partial(first_iterations, X.new_empty(len(X), batch, n_domains)))
+    for group in groups:
         if labels is None:
             labels = group.new_empty(n_init, group.shape[1])
             if checkpoint is not None and (kept := checkpoint.load()) is not None:
@@ -97,7 +97,7 @@ def best_start(
         end, first = begin + len(group), max(begin, done)
         labels[first:end] = group[first - begin :]
         del group
-        for found_bounds, found_labels in short_fits(labels[first:end], replay):
+        for found_bounds, found_labels in short_fits(labels[first:end]):
             bounds = torch.cat([bounds, found_bounds])
             labels[done : len(bounds)] = found_labels
             done = len(bounds)
@@ -111,7 +111,7 @@ def best_start(
     assert labels is not None
     if replay is not None:
         replay.close()
-        del replay
+        del replay, first_iterations, q, short_fits
     kept_starts = bounds.topk(max(1, min(n_init, FEWEST), n_init // 4)).indices
     labels = labels[kept_starts]
     if n_domains > X.shape[1] and len(labels) > batch:
@@ -126,14 +126,6 @@ def best_start(
         best.offer(model)
         del model
     return best.model(X, graph, beta, temper, total, parallel)
-
-
-def _in_two(groups: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
-    """The first of ``groups``, then all others together."""
-    others = iter(groups)
-    yield next(others)
-    if rest := list(others):
-        yield torch.cat(rest)
 
 
 class _Best:
