@@ -26,7 +26,7 @@ struct FragmentPlan {
   static constexpr int kParts = WARPS / kSharing;  // of the points of a tile
 };
 
-// Shared memory of a block; see fragment_tile_of in fragment_tile.py.
+// Shared memory of a block; see fragment_tile_of in tiles.py.
 template <class Plan>
 struct FragmentMemory {
   float* coefficients;   // [step][tile][lane][4]: fragments
@@ -35,7 +35,7 @@ struct FragmentMemory {
   float* tiles;          // [side][point][stride]
   int* edges;            // [side][point][edge]
   float* q_tiles;        // if warps share moments: [side][tile][warp][lane][4]
-  float* sums_of_parts;  // [part][tile of moments][lane][4]
+  float* sums_of_parts;  // [part][slot][lane]
   float* others;         // [warp][slot][lane]
 
   __device__ explicit FragmentMemory(float* shared) {

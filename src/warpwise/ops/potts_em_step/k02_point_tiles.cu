@@ -38,7 +38,7 @@ __device__ inline warpwise::Float4 load_four(const float* from, int valid, bool 
 // if it is below `written`: with TILES > 0 of q x: (domains, width), then of q: (domains); then, with `derivatives`, of
 // the first two derivatives of the pseudo-likelihood for beta. Grid: (blocks, restarts) of kThreads. A tile has
 // `points` points, a multiple of 4; `lanes`, a power of two and at most 32, lanes of four domains each cover the
-// domains. TILES: at least cdiv(domains, 4) * cdiv(width, 4) / kThreads. Shared: see shared_floats in rungs.py.
+// domains. TILES: at least cdiv(domains, 4) * cdiv(width, 4) / kThreads. Shared: see shared_floats in tiles.py.
 template <int TILES>
 __global__ void __launch_bounds__(kThreads, blocks_an_sm(TILES)) potts_em_step_point_tiles(
     float* q, const float* features, const float* linear, const float* constant, const int* rowptr, const int* columns,

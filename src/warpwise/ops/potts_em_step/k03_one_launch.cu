@@ -33,7 +33,7 @@ constexpr int blocks_an_sm(int tiles) { return tiles > 8 ? 3 : 4; }
 // pseudo-likelihood for beta, or null. partials: (restarts, size, gridDim.x), size = domains * width + domains + 2 =
 // these sums of each block. Cooperative grid: (blocks, restarts) of kThreads. LANES * QUADS * 4 is at least domains,
 // and equal to it if FULL; ROWS * 16 is at least width. VECTOR: domains is a multiple of 4, and q, external and near
-// are aligned to 16 bytes. Shared: see warp_tile_of in rungs.py.
+// are aligned to 16 bytes. Shared: see warp_tile_of in tiles.py.
 template <int LANES, int QUADS, int ROWS, bool VECTOR, bool FULL>
 __global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS*((LANES * QUADS + 1) / 2))) potts_em_step_one_launch(
     float* q, const float* features, const float* linear, const float* constant, const int* rowptr, const int* columns,

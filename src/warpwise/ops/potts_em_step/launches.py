@@ -1,0 +1,189 @@
+"""The launches of potts_em_step's rungs."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from warpwise import cuda
+from warpwise.operation import cdiv, sm_count
+from warpwise.ops.potts_em_step.tiles import (
+    SHARED_OF_ONE,
+    THREADS,
+    Shape,
+    fragment_tile_of,
+    shape_of,
+    tile_of,
+    warp_tile_of,
+)
+
+HERE = Path(__file__).parent
+MOST_BLOCKS_AN_SM = 5  # resident blocks of k02, limited by registers
+MOST_COLOURS = 32  # kMostColours of k03 and k04
+
+THREAD_PER_POINT = cuda.load(HERE / "k01_thread_per_point.cu")
+POINT_TILES = cuda.load(HERE / "k02_point_tiles.cu")
+ONE_LAUNCH = cuda.load(HERE / "k03_one_launch.cu")
+IN_FRAGMENTS = cuda.load(HERE / "k04_in_fragments.cu")
+
+Outputs = tuple[torch.Tensor | None, ...]
+
+
+def _balanced(tiles: int, resident: int) -> int:
+    """The smallest number of blocks with as many iterations over the tiles as ``resident`` blocks."""
+    return cdiv(tiles, cdiv(tiles, resident))
+
+
+def colours(bounds: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The first point and the end of each colour that has points."""
+    return ((begin, end) for begin, end in pairwise(bounds) if begin < end)
+
+
+def external_strides(external: torch.Tensor) -> tuple[int, int]:
+    """Strides in elements from point to point and from restart to restart; 0 along a size of 1."""
+    points, restarts, domains = external.shape
+    return (restarts * domains if points > 1 else 0), (domains if restarts > 1 else 0)
+
+
+def padded(size: int) -> int:
+    """The power of two from 16, the least of tl.dot, that is at least ``size``."""
+    return max(16, 1 << max(0, size - 1).bit_length())
+
+
+def thread_per_point(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    counts, sums, derivatives, near = outputs
+    linear, constant, *graph, beta, external, interaction, bounds, temper, _, _ = rest
+    shape = shape_of(q, features, linear)
+    for output in (counts, sums, derivatives):
+        if output is not None:
+            output.zero_()
+    kernel = THREAD_PER_POINT["potts_em_step_thread_per_point"]
+    for begin, end in colours(bounds):
+        launch = kernel[cdiv((end - begin) * shape.restarts, 256), 256]
+        launch(q, features, linear, constant, *graph, beta, external, interaction, counts, sums, derivatives, near,
+               begin, end, bounds[0], *shape[1:], *external_strides(external), temper)  # fmt: skip
+
+
+def point_tiles(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    counts, sums, derivatives, near = outputs
+    linear, constant, *graph, beta, external, interaction, bounds, temper, _, _ = rest
+    shape = shape_of(q, features, linear)
+    tile = tile_of(shape.domains, shape.width)
+    assert tile is not None  # limits
+    moments = shape.domains * shape.width
+    size = (moments + shape.domains if linear is not None else 0) + (2 if derivatives is not None else 0)
+    resident = cdiv(sm_count(q) * min(MOST_BLOCKS_AN_SM, SHARED_OF_ONE // tile.bytes), shape.restarts)
+    grids = [_balanced(cdiv(end - begin, tile.points), resident) for begin, end in colours(bounds)]
+    rows = max(grids, default=0)
+    partials = q.new_empty((rows, shape.restarts, size)) if rows and size else None
+    kernel, written = POINT_TILES[f"potts_em_step_point_tiles<{tile.moments}>"], 0
+    for (begin, end), grid in zip(colours(bounds), grids, strict=True):
+        launch = kernel[(grid, shape.restarts), THREADS, tile.bytes]
+        launch(q, features, linear, constant, *graph, beta, external, interaction, partials, near, begin, end,
+               bounds[0], written, *shape[1:], *external_strides(external), temper, derivatives is not None,
+               tile.points, tile.lanes)  # fmt: skip
+        written = max(written, grid)
+    outs = [output for output in (sums, counts, derivatives) if output is not None]
+    if partials is None:
+        for output in outs:
+            output.zero_()
+        return
+    add = POINT_TILES["potts_em_step_add_partials"][cdiv(shape.restarts * size, 32), 1024]
+    add(partials, sums, counts, derivatives, rows, shape.restarts, size, moments, shape.domains)
+
+
+class Colours(ctypes.Structure):
+    """Points ``ends[c]`` to ``ends[c + 1]`` have colour c."""
+
+    _fields_ = (("count", ctypes.c_int), ("ends", ctypes.c_int * (MOST_COLOURS + 1)))
+
+
+def _vector_of(domains: int, *tensors: torch.Tensor | None) -> int:
+    """The floats, up to four, that one instruction takes from rows of ``domains``."""
+    return next(
+        size
+        for size in (4, 2, 1)
+        if domains % size == 0 and all(part is None or part.data_ptr() % (4 * size) == 0 for part in tensors)
+    )
+
+
+def _colours_of(shape: Shape, outputs: Outputs, bounds: Sequence[int]) -> Colours | None:
+    """The colours that have points; None, after the outputs are set to zero, if there are none or no restarts."""
+    parts = list(colours(bounds))
+    if parts and shape.restarts:
+        return Colours(len(parts), (parts[0][0], *(end for _, end in parts)))
+    for output in outputs[:3]:
+        if output is not None:
+            output.zero_()
+    return None
+
+
+def _largest(ends: Colours) -> int:
+    """The points of the largest colour."""
+    return max(end - begin for begin, end in pairwise(ends.ends[: ends.count + 1]))
+
+
+def one_launch(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    counts, sums, derivatives, near = outputs
+    linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
+    shape = shape_of(q, features, linear)
+    tile = warp_tile_of(shape.domains, shape.width)
+    assert tile is not None  # limits
+    if (ends := _colours_of(shape, outputs, bounds)) is None:
+        return
+    resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
+    grid = _balanced(cdiv(_largest(ends), THREADS // 32 * tile.points), resident)
+    size = shape.domains * (shape.width + 1) + 2
+    partials = q.new_empty((shape.restarts, size, grid))
+    vector = shape.domains % 4 == 0 and all(part is None or part.data_ptr() % 16 == 0 for part in (q, external, near))
+    full = shape.domains == 4 * tile.lanes * tile.quads
+    flags = ", ".join(str(flag).lower() for flag in (vector, full))
+    kernel = ONE_LAUNCH[f"potts_em_step_one_launch<{tile.lanes}, {tile.quads}, {tile.rows}, {flags}>"]
+    launch = kernel[(grid, shape.restarts), THREADS, tile.bytes]
+    launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
+           *shape[1:], *external_strides(external), temper)  # fmt: skip
+
+
+def in_fragments(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    counts, sums, derivatives, near = outputs
+    linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
+    shape = shape_of(q, features, linear)
+    if (ends := _colours_of(shape, outputs, bounds)) is None:
+        return
+    tile = fragment_tile_of(shape.domains, shape.width)
+    assert tile is not None  # limits
+    resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
+    grid = _balanced(cdiv(_largest(ends), 8 * tile.warps), resident)
+    partials = q.new_empty((grid, shape.restarts, tile.slots, 32))
+    parameters = ", ".join(map(str, (*tile[:6], _vector_of(shape.domains, q, external, near))))
+    name = f"potts_em_step_in_fragments<{parameters}, {str(external.shape[0] > 1).lower()}>"
+    launch = IN_FRAGMENTS[name][(grid, shape.restarts), 32 * tile.warps, tile.bytes]
+    launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
+           *shape[1:], *external_strides(external), temper)  # fmt: skip
+
+
+def triton(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    from warpwise.ops.potts_em_step.k05_triton import launch
+
+    *tensors, bounds, temper, _, _ = rest
+    parts, external = list(colours(bounds)), tensors[6]
+    if not parts or not q.shape[1]:
+        for output in outputs[:3]:
+            if output is not None:
+                output.zero_()
+        return
+    sizes = shape_of(q, features, tensors[0])[1:]
+    launch(
+        outputs,
+        (q, features, *tensors),
+        parts,
+        external_strides(external),
+        sizes,
+        (padded(sizes[1]), padded(sizes[2])),
+        temper,
+    )

@@ -1,0 +1,148 @@
+"""Tiles of the rungs of potts_em_step: which threads have which points, domains and moments."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from warpwise.operation import cdiv
+
+THREADS = 128  # kThreads of k02
+SHARED_OF_TWO, SHARED_OF_ONE = 112 * 1024, 224 * 1024  # bytes per block, with two blocks and with one per SM
+MOST_DOMAINS, MOST_POINTS = 128, 128  # of k02: 32 lanes of four domains; points of a tile
+MOST_TILES = 8  # tiles of 4 x 4 moments per thread
+MOST_SUMS = 16  # of k03: tiles of 16 features x 8 domains per warp
+MOST_OF_LANE = 20  # of k04: tiles of 16 domains x 8 features of a warp
+OWN_BLOCKS = (10, 2), (8, 2), (6, 2), (8, 1)  # warps, and resident blocks per SM, of k04
+SHARED_BLOCKS = (8, 2), (8, 1)
+OTHER_REGISTERS = 40  # of k04, besides sums and rows of q
+SHARED_OF_SM, RESERVED = 228 * 1024, 1024  # bytes of an SM, and those that each block takes besides
+
+
+class Shape(NamedTuple):
+    """Sizes of a call; ``width`` is 0 where scores are given."""
+
+    n: int
+    restarts: int
+    domains: int
+    width: int
+
+
+class Tile(NamedTuple):
+    """``points`` points of k02's tile, ``lanes`` each, ``moments`` blocks per thread, ``bytes`` of shared memory."""
+
+    points: int
+    lanes: int
+    moments: int
+    bytes: int
+
+
+class WarpTile(NamedTuple):
+    """k03: ``lanes`` per point with ``quads`` of four domains each, ``rows`` tiles of 16 features, ``points`` per warp,
+    bytes of shared memory of a block, and resident blocks per SM."""
+
+    lanes: int
+    quads: int
+    rows: int
+    points: int
+    bytes: int
+    blocks: int
+
+
+class FragmentTile(NamedTuple):
+    """k04: ``warps`` of a block, resident ``blocks`` per SM, ``tiles`` of 16 domains, ``steps`` of 8 features, 0 if a
+    warp has all moments of its points, else ``warps_n`` warps with other features, rows of q in ``flight``, bytes of
+    shared memory of a block, and sums of a lane."""
+
+    warps: int
+    blocks: int
+    tiles: int
+    steps: int
+    warps_n: int
+    flight: int
+    bytes: int
+    slots: int
+
+
+def shape_of(q: torch.Tensor, features: torch.Tensor, linear: torch.Tensor | None) -> Shape:
+    n, restarts, domains = q.shape
+    return Shape(n, restarts, domains, 0 if linear is None else features.shape[1])
+
+
+def shared_floats(points: int, domains: int, width: int) -> int:
+    """A tile of q, the coefficients, and two tiles of features and rowptr; at the end, the moments of each thread."""
+    stride, q_stride = ((cdiv(size, 4) | 1) * 4 for size in (width, domains))
+    coefficients = cdiv(domains, 4) * 4 * stride if width else 0
+    buffer = (points * stride if width else 0) + points + 4
+    return max(points * q_stride + coefficients + 2 * buffer, 16 * THREADS)
+
+
+def tile_of(domains: int, width: int) -> Tile | None:
+    """About 2048 probabilities per tile, fewer if there are many features; None if moments or tile do not fit."""
+    blocks = cdiv(cdiv(domains, 4) * cdiv(width, 4), THREADS)
+    moments = next((count for count in (0, 1, 2, 4, MOST_TILES) if count >= blocks), None)
+    if domains > MOST_DOMAINS or moments is None:
+        return None
+    lanes = 1 << (cdiv(domains, 4) - 1).bit_length()
+    for room in (SHARED_OF_TWO, SHARED_OF_ONE):
+        points = max(32, min(MOST_POINTS, 512 // lanes))
+        while points >= 32:
+            if (size := 4 * shared_floats(points, domains, width)) <= room:
+                return Tile(points, lanes, moments, size)
+            points //= 2
+    return None
+
+
+def warp_tile_of(domains: int, width: int) -> WarpTile | None:
+    """Up to eight domains per lane; None if the moments do not fit in a warp's registers, or tiles in shared memory."""
+    if not 1 <= domains <= MOST_DOMAINS or width < 1:
+        return None
+    rows, wanted = 1 << (cdiv(width, 16) - 1).bit_length(), cdiv(domains, 4)
+    wide = rows > 2
+    quads = 1 if wide and wanted <= 2 else min(2, wanted)
+    lanes = max(2 if wide else 1, 1 << (cdiv(wanted, quads) - 1).bit_length())
+    points, columns = 32 // lanes if wide else 32, cdiv(lanes * quads, 2)  # tile_points
+    if rows * columns > MOST_SUMS:
+        return None
+    stride, q_stride = ((cdiv(size, 4) | 1) * 4 for size in (width, 8 * columns))
+    held = 4 * lanes * quads
+    warps = THREADS // 32
+    floats = held * (stride + 1) + warps * points * (q_stride + 2 * stride)
+    size = 4 * max(floats, warps * (128 * rows * columns + held + 2))
+    if size > SHARED_OF_ONE:
+        return None
+    tiles = rows * columns
+    registers = 3 if tiles > 8 else 4  # blocks_an_sm
+    return WarpTile(lanes, quads, rows, points, size, min(registers, SHARED_OF_ONE // size))
+
+
+def fragment_tile_of(domains: int, width: int) -> FragmentTile | None:
+    """None if the moments do not fit in the registers of a block, or its tiles in shared memory."""
+    if not 1 <= domains <= MOST_DOMAINS or width < 1:
+        return None
+    tiles, steps = cdiv(domains, 16), cdiv(width, 8)
+    own = tiles * steps <= MOST_OF_LANE
+    found = [
+        tile
+        for warps, blocks in (OWN_BLOCKS if own else SHARED_BLOCKS)
+        if (tile := _fragment_tile(warps, blocks, tiles, steps, own)) is not None
+    ]
+    return max(found, key=lambda tile: (tile.warps * tile.blocks * tile.flight, tile.warps * tile.blocks), default=None)
+
+
+def _fragment_tile(warps: int, blocks: int, tiles: int, steps: int, own: bool) -> FragmentTile | None:
+    warps_m, warps_n = 1 << (cdiv(tiles, 2) - 1).bit_length(), 0 if own else 1
+    while not own and cdiv(steps, warps_n) > 4 and warps_m * warps_n < warps:
+        warps_n *= 2
+    moments = tiles * steps if own else 2 * cdiv(steps, warps_n)
+    stride = (cdiv(8 * steps, 4) | 1) * 4
+    buffers = 16 * tiles * (8 * steps + 2) + 16 * warps * (stride + 8)
+    parts = warps if own else warps // (warps_m * warps_n)
+    sums = 32 * (4 * tiles * steps * parts + warps * (2 * tiles + 2))
+    size = 4 * (buffers + sums if own else max(buffers + 256 * tiles * warps, sums))
+    left = min(255, 2048 // (warps * blocks) // 8 * 8) - 4 * moments - 6 * tiles - OTHER_REGISTERS
+    flight = next((count for count in (8, 4, 2, 1) if 2 * tiles * count <= left), 0)
+    if not flight or moments > MOST_OF_LANE or blocks * (size + RESERVED) > SHARED_OF_SM:
+        return None
+    return FragmentTile(warps, blocks, tiles, steps, warps_n, flight, size, 4 * tiles * steps + 2 * tiles + 2)
