@@ -11,30 +11,52 @@ struct FragmentEdges {
   bool full, many;
 };
 
-// A lane loads FLIGHT rows of q before it adds the first.
+// FLIGHT rows of q, which a lane loads before it adds the first. The first ones are loaded while the warp computes
+// scores, or the softmax of the point before.
 template <int FLIGHT, class Plan, class Lane>
-__device__ inline void add_neighbours(float (&around)[Plan::TILES][2], const Lane& rows, const FragmentEdges& edges,
-                                      const int* columns, const float* weights) {
-  const auto add = [&](auto all, int n) {  // edges n to n + FLIGHT
-    float values[FLIGHT][Plan::TILES][2];
+struct FragmentNeighbours {
+  float values[FLIGHT][Plan::TILES][2];
+
+  template <class All>
+  __device__ void load(All all, const Lane& rows, const FragmentEdges& edges, int n) {
 #pragma unroll
     for (int e = 0; e < FLIGHT; ++e) rows.load(values[e], edges.copied[n + e], all || edges.copied[n + e] >= 0);
-#pragma unroll
-    for (int e = 0; e < FLIGHT; ++e) {
-      const float weight = weights && (all || edges.copied[n + e] >= 0) ? weights[edges.first + n + e] : 1.0f;
-      rows.add(around, weight, values[e]);
+  }
+
+  __device__ void begin(const Lane& rows, const FragmentEdges& edges) {
+    if (edges.full) {
+      load(True(), rows, edges, 0);
+    } else {
+      load(False(), rows, edges, 0);
     }
-  };
-  if (edges.full) {
+  }
+
+  template <class All>
+  __device__ void add(All all, float (&around)[Plan::TILES][2], const Lane& rows, const FragmentEdges& edges,
+                      const float* weights) {
 #pragma unroll
-    for (int n = 0; n < Plan::kEdges; n += FLIGHT) add(True(), n);
-  } else {
-#pragma unroll 1
-    for (int n = 0; n < Plan::kEdges; n += FLIGHT) add(False(), n);
+    for (int n = 0; n < Plan::kEdges; n += FLIGHT) {
+      if (n > 0) load(all, rows, edges, n);
+#pragma unroll
+      for (int e = 0; e < FLIGHT; ++e) {
+        const float weight = weights && (all || edges.copied[n + e] >= 0) ? weights[edges.first + n + e] : 1.0f;
+        rows.add(around, weight, values[e]);
+      }
+    }
   }
-  for (int n = Plan::kEdges; edges.many && n < edges.count; ++n) {
-    float values[Plan::TILES][2];
-    rows.load(values, columns[edges.first + n], true);
-    rows.add(around, weights ? weights[edges.first + n] : 1.0f, values);
+
+  // After begin: adds all rows to `around`.
+  __device__ void finish(float (&around)[Plan::TILES][2], const Lane& rows, const FragmentEdges& edges,
+                         const int* columns, const float* weights) {
+    if (edges.full) {
+      add(True(), around, rows, edges, weights);
+    } else {
+      add(False(), around, rows, edges, weights);
+    }
+    for (int n = Plan::kEdges; edges.many && n < edges.count; ++n) {
+      float row[Plan::TILES][2];
+      rows.load(row, columns[edges.first + n], true);
+      rows.add(around, weights ? weights[edges.first + n] : 1.0f, row);
+    }
   }
-}
+};

@@ -35,7 +35,7 @@ struct FragmentMemory {
   float* tiles;          // [side][point][stride]
   int* edges;            // [side][point][edge]
   float* q_tiles;        // if warps share moments: [side][tile][warp][lane][4]
-  float* sums_of_parts;  // [part][slot][lane]
+  float* sums_of_parts;  // [part][tile of moments][lane][4]
   float* others;         // [warp][slot][lane]
 
   __device__ explicit FragmentMemory(float* shared) {

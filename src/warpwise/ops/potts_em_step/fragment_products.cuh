@@ -33,35 +33,38 @@ __device__ inline void add_scores(float (&scores)[Plan::TILES][4], const float* 
   }
 }
 
-// The moments q^T x of a warp. Tensor cores round sums towards zero, so that few are added there: of at most
-// kTilesBeforeFlush tiles of eight points, or of one tile of the block.
+// The moments q^T x of a warp. Tensor cores round sums towards zero, so that only those of a tile are added there. A
+// warp's own moments stay in shared memory, so that rows of q have the registers; those of a block in registers.
 template <class Plan>
 struct FragmentMoments {
-  static constexpr int MI = Plan::MI, NI = Plan::NI, kTilesBeforeFlush = 16;
+  static constexpr int MI = Plan::MI, NI = Plan::NI;
   float sums[MI][NI][4] = {};
-  int first_m, first_n, unflushed = 0;
-  float* to;
+  int first_m, first_n;
+  float* to;  // [tile][lane][4]
 
   __device__ FragmentMoments(const FragmentMemory<Plan>& memory, int warp, int lane)
       : first_m(Plan::kOwn ? 0 : warp % Plan::kWarpsM * MI),
         first_n(Plan::kOwn ? 0 : warp / Plan::kWarpsM % Plan::kWarpsN * NI),
-        to(memory.sums_of_parts + warp / Plan::kSharing * Plan::kMoments * 32 + lane) {}
+        to(memory.sums_of_parts + warp / Plan::kSharing * Plan::kMoments * 32 + 4 * lane) {}
 
-  __device__ void flush() {
+  // Calls use(sums in shared memory, m, n) for the tiles of the warp.
+  template <class Use>
+  __device__ void for_tiles(const Use& use) const {
 #pragma unroll
     for (int m = 0; m < MI; ++m) {
 #pragma unroll
       for (int n = 0; n < NI; ++n) {
         if (first_m + m >= Plan::TILES || first_n + n >= Plan::STEPS) continue;
-        float* const at = to + ((first_m + m) * Plan::STEPS + first_n + n) * 4 * 32;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          at[32 * i] = Plan::kOwn ? at[32 * i] + sums[m][n][i] : sums[m][n][i];
-          sums[m][n][i] = 0.0f;
-        }
+        use(*reinterpret_cast<warpwise::Float4*>(to + ((first_m + m) * Plan::STEPS + first_n + n) * 128), m, n);
       }
     }
-    unflushed = 0;
+  }
+
+  // The moments of a block, to memory that nothing else uses any more.
+  __device__ void finish() const {
+    if (Plan::kOwn) return;
+    for_tiles(
+        [&](warpwise::Float4& at, int m, int n) { at = {sums[m][n][0], sums[m][n][1], sums[m][n][2], sums[m][n][3]}; });
   }
 
   // Eight points. x: (8, kStride), at feature `group`; q_of(m): the fragment of tile first_m + m.
@@ -100,8 +103,14 @@ struct FragmentMoments {
 
   // The warp's own points, whose q is in `q`: index t of the inner dimension is point 2 t, t + 4 is point 2 t + 1.
   __device__ void add_own(const float* x, int index, const float (&q)[Plan::TILES][4]) {
-    add_points(sums, x, index, [&](int m) -> warpwise::Float4 { return {q[m][0], q[m][2], q[m][1], q[m][3]}; });
-    if (++unflushed == kTilesBeforeFlush) flush();
+    float local[MI][NI][4] = {};
+    add_points(local, x, index, [&](int m) -> warpwise::Float4 { return {q[m][0], q[m][2], q[m][1], q[m][3]}; });
+    for_tiles([&](warpwise::Float4& at, int m, int n) {
+      warpwise::Float4 total = at;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) total.at[i] += local[m][n][i];
+      at = total;
+    });
   }
 
   // The points of the warps that share moments. q_tiles: [tile][warp][lane][4], at this lane.

@@ -60,9 +60,9 @@ __device__ inline void add_partials(float* shared, const float* partials, float*
 #pragma unroll
     for (int w = 0; w < Plan::kWarps; ++w) total += shared[32 * w + lane];
     const int counted = slot - Plan::kMoments, slope = counted - 2 * Plan::TILES;
-    if (counted < 0) {
-      const int k = Lane::domain(slot / (4 * Plan::STEPS), group, slot % 4 / 2),
-                d = slot / 4 % Plan::STEPS * 8 + 2 * index + slot % 2;
+    if (counted < 0) {  // [tile][lane][4]
+      const int at = 32 * slot + lane, of = at / 4 % 32, m = at / (128 * Plan::STEPS);
+      const int k = Lane::domain(m, of / 4, at % 4 / 2), d = at / 128 % Plan::STEPS * 8 + 2 * (of % 4) + at % 2;
       if (k < domains && d < width) sums[(static_cast<long long>(restart) * domains + k) * width + d] = total;
     } else if (slope < 0) {
       const int k = Lane::domain(counted / 2, group, counted % 2);

@@ -56,19 +56,23 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
     __pipeline_wait_prior(0);
     __syncwarp();
     const float* const x_tile = memory.tiles + side * Plan::kTile * Plan::kStride;
+    const auto edges_of = [&](int place) -> FragmentEdges {
+      return {memory.edges + (side * Plan::kTile + own + place) * Plan::kEdges, __shfl_sync(kAllLanes, start, place),
+              __shfl_sync(kAllLanes, degree, place), full, many};
+    };
+    order.wait(present.colour);
+    FragmentNeighbours<FLIGHT, Plan, Lane> neighbours;
+    neighbours.begin(rows, edges_of(2 * index));
     float scores[TILES][4] = {};
     add_scores<Plan>(scores, x_tile + (own + group) * Plan::kStride + 2 * index, memory.coefficients + 4 * lane);
-    order.wait(present.colour);
 
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
       const int place = 2 * index + j, point = first + place;
       const bool inside = point < end;
-      const FragmentEdges edges = {memory.edges + (side * Plan::kTile + own + place) * Plan::kEdges,
-                                   __shfl_sync(kAllLanes, start, place), __shfl_sync(kAllLanes, degree, place), full,
-                                   many};
       float around[TILES][2] = {};
-      add_neighbours<FLIGHT, Plan>(around, rows, edges, columns, weights);
+      neighbours.finish(around, rows, edges_of(place), columns, weights);
+      if (j == 0) neighbours.begin(rows, edges_of(place + 1));
       if (Plan::kOwn && j == 0) copy.copy(side ^ 1, following.first, following.end);
       if (near && inside) {
         Lane::store(near + static_cast<long long>(point - colours.ends[0]) * row + restart * domains, around, group,
@@ -98,7 +102,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
   __pipeline_wait_prior(0);
   order.wait(colours.count - 1);
   __syncthreads();
-  moments.flush();
+  moments.finish();
   store_partials<Plan>(partials + (static_cast<long long>(blockIdx.x) * restarts + restart) * 32 * Plan::kSlots, memory,
                        update);
   cooperative_groups::this_grid().sync();

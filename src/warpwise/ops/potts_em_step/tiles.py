@@ -16,7 +16,7 @@ MOST_SUMS = 16  # of k03: tiles of 16 features x 8 domains per warp
 MOST_OF_LANE = 20  # of k04: tiles of 16 domains x 8 features of a warp
 OWN_BLOCKS = (10, 2), (8, 2), (6, 2), (8, 1)  # warps, and resident blocks per SM, of k04
 SHARED_BLOCKS = (8, 2), (8, 1)
-OTHER_REGISTERS = 40  # of k04, besides sums and rows of q
+OTHER_REGISTERS = 44  # of k04, besides sums and rows of q
 SHARED_OF_SM, RESERVED = 228 * 1024, 1024  # bytes of an SM, and those that each block takes besides
 
 
@@ -141,8 +141,11 @@ def _fragment_tile(warps: int, blocks: int, tiles: int, steps: int, own: bool) -
     parts = warps if own else warps // (warps_m * warps_n)
     sums = 32 * (4 * tiles * steps * parts + warps * (2 * tiles + 2))
     size = 4 * (buffers + sums if own else max(buffers + 256 * tiles * warps, sums))
-    left = min(255, 2048 // (warps * blocks) // 8 * 8) - 4 * moments - 6 * tiles - OTHER_REGISTERS
+    registers = min(255, 2048 // (warps * blocks) // 8 * 8) - OTHER_REGISTERS
+    left = registers - 6 * tiles - (0 if own else 4 * moments)  # own moments are in registers while no row is
     flight = next((count for count in (8, 4, 2, 1) if 2 * tiles * count <= left), 0)
+    if own and 4 * (moments + tiles + steps) > registers:
+        return None
     if not flight or moments > MOST_OF_LANE or blocks * (size + RESERVED) > SHARED_OF_SM:
         return None
     return FragmentTile(warps, blocks, tiles, steps, warps_n, flight, size, 4 * tiles * steps + 2 * tiles + 2)
