@@ -182,7 +182,8 @@ def test_sums_of_long_columns_of_2_byte_elements(rows, columns, rung):
 @pytest.mark.parametrize("rows,columns,dtype,by_columns,rung", [
     (6931, 1121, torch.bfloat16, False, "k06_unaligned_rows"), (963, 303, torch.bfloat16, False, "k03_rows_together"),
     (4, 50001, torch.bfloat16, False, None), (1, 9574, torch.bfloat16, False, "k03_rows_together"),
-    (2171, 46094, torch.bfloat16, False, "k06_unaligned_rows"), (700, 9001, torch.float32, False, "k03_rows_together"),
+    (2171, 46094, torch.bfloat16, False, "k06_unaligned_rows"), (2000, 50001, torch.float32, False, None),
+    (700, 9001, torch.float32, False, "k03_rows_together"),
     (1369, 5062, torch.bfloat16, True, "k07_unaligned_columns"), (1295, 115, torch.bfloat16, True, "k04_columns"),
     (764, 1734, torch.bfloat16, True, "k07_unaligned_columns"), (92272, 2455, torch.float32, True, "k04_columns"),
 ])  # fmt: skip
