@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -12,6 +10,7 @@ import torch.distributed as dist
 
 from warpwise.cuda.gpu import semaphores
 from warpwise.cuda.gpu.branch import aside, branch, join
+from warpwise.cuda.gpu.capture import no_collection
 from warpwise.nn import peers
 from warpwise.nn.convolution import prepare
 from warpwise.nn.loss import loss_of
@@ -188,7 +187,7 @@ class CompiledStep:
                 semaphores.of_graph(kept[0].device) as zeros,
                 peers.of_graph(self.model, kept[0].device) as exchange,
                 capture,
-                _no_collection(),
+                no_collection(),
                 branch(gradients) as beside,
             ):
                 values = self._steps(steps)
@@ -218,22 +217,6 @@ class CompiledStep:
 def _in_group() -> bool:
     """True in a process group of torch.distributed."""
     return dist.is_available() and dist.is_initialized()
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """No garbage collection meanwhile, in any thread.
-
-    Objects of autograd are often parts of reference cycles, so that collection frees the last reference to a graph of
-    an earlier step. cudaGraphExecDestroy is not permitted during a capture and invalidates it; PyTorch only warns.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def compile_step(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import torch
@@ -137,6 +138,7 @@ class Inputs(NamedTuple):
     blocks: int
 
 
+@functools.lru_cache(maxsize=1024)
 def inputs(n: int, c: int, h: int, w: int, k: int, sms: int) -> Inputs:
     """The geometry of dx for ``sms`` SMs: tiles of images, and for fewer tiles than fit splits of the filters.
 

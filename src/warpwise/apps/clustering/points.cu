@@ -1,6 +1,7 @@
 // Passes over all points at the start and at the end of a fit, each of which PyTorch makes in several.
 
 #include <warpwise/core/float4.cuh>
+#include <warpwise/core/reduce.cuh>
 
 constexpr int kThreads = 256;
 constexpr unsigned kAllLanes = 0xffffffffu;
@@ -93,26 +94,15 @@ __global__ void __launch_bounds__(kThreads) results_of_points(const float* q, co
   }
 }
 
-__device__ inline float team_sum(float value, int lanes) {
-  for (int distance = lanes / 2; distance > 0; distance /= 2) value += __shfl_xor_sync(kAllLanes, value, distance);
-  return value;
-}
-
-__device__ inline float team_max(float value, int lanes) {
-  for (int distance = lanes / 2; distance > 0; distance /= 2) {
-    value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, distance));
-  }
-  return value;
-}
-
 // log sum_k exp(value_k) over the team's domains, of which the lane has four; those that do not exist are minus
 // infinity.
 __device__ inline float team_log_sum(const float (&values)[4], int lanes) {
-  const float highest = team_max(fmaxf(fmaxf(values[0], values[1]), fmaxf(values[2], values[3])), lanes);
+  const float highest =
+      warpwise::warp_reduce<warpwise::Max>(fmaxf(fmaxf(values[0], values[1]), fmaxf(values[2], values[3])), lanes);
   float sum = 0.0f;
 #pragma unroll
   for (int e = 0; e < 4; ++e) sum += __expf(values[e] - highest);
-  return highest + __logf(team_sum(sum, lanes));
+  return highest + __logf(warpwise::warp_reduce<warpwise::Sum>(sum, lanes));
 }
 
 // partials[blockIdx.x] = the block's sum over points i < n of log sum_k p(x_i | k)^temper p(z_i = k | neighbours), with

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import torch
 
 from warpwise.cuda.gpu import semaphores
+from warpwise.cuda.gpu.capture import no_collection
 
 _kept = threading.local()  # a graph of each device, whose memory the others use; those of a thread do not overlap
 
@@ -44,21 +44,15 @@ class Replay:
     def _capture(self) -> torch.cuda.CUDAGraph:
         device = self.given[0].device
         graph, stream, here = torch.cuda.CUDAGraph(), torch.cuda.Stream(device), torch.cuda.current_stream(device)
-        collects = gc.isenabled()
-        gc.disable()  # cudaGraphExecDestroy of a graph in a reference cycle would invalidate the capture
-        try:
-            with semaphores.of_graph(device) as self._zeros:
-                stream.wait_stream(here)
-                with torch.cuda.stream(stream):
-                    graph.capture_begin(_pool(device), "thread_local")
-                    try:
-                        self.found = self.function(*self.given)
-                    finally:
-                        graph.capture_end()
-                here.wait_stream(stream)
-        finally:
-            if collects:
-                gc.enable()
+        with semaphores.of_graph(device) as self._zeros, no_collection():
+            stream.wait_stream(here)
+            with torch.cuda.stream(stream):
+                graph.capture_begin(_pool(device), "thread_local")
+                try:
+                    self.found = self.function(*self.given)
+                finally:
+                    graph.capture_end()
+            here.wait_stream(stream)
         return graph
 
     def close(self) -> None:

@@ -5,24 +5,12 @@
 // reads 16 bytes a lane. A block keeps its moments in registers over all its tiles and writes them once; a last launch
 // adds the blocks' moments in a fixed order, so that two runs give the same bits.
 
+#include <warpwise/core/reduce.cuh>
 #include <warpwise/sm80/copy_rows.cuh>
 
 constexpr int kThreads = 128;
 // A thread keeps 16 moments per tile in registers.
 constexpr int blocks_an_sm(int tiles) { return tiles <= 1 ? 5 : tiles <= 2 ? 4 : 2; }
-constexpr unsigned kAllLanes = 0xffffffffu;
-
-__device__ inline float team_sum(float value, int lanes) {
-  for (int distance = lanes / 2; distance > 0; distance /= 2) value += __shfl_xor_sync(kAllLanes, value, distance);
-  return value;
-}
-
-__device__ inline float team_max(float value, int lanes) {
-  for (int distance = lanes / 2; distance > 0; distance /= 2) {
-    value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, distance));
-  }
-  return value;
-}
 
 __device__ inline warpwise::Float4 load_four(const float* from, int valid, bool vector) {
   return vector ? warpwise::load4<true>(from, valid) : warpwise::load4<false>(from, valid);
@@ -171,11 +159,11 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(TILES)) potts_em_step_p
         highest = fmaxf(highest, logits[e]);
         highest_prior = fmaxf(highest_prior, prior[e]);
       }
-      highest = team_max(highest, lanes);
+      highest = warpwise::warp_reduce<warpwise::Max>(highest, lanes);
       float total = 0.0f;
 #pragma unroll
       for (int e = 0; e < 4; ++e) total += probabilities[e] = e < here ? __expf(logits[e] - highest) : 0.0f;
-      const float scale = 1.0f / team_sum(total, lanes);
+      const float scale = 1.0f / warpwise::warp_reduce<warpwise::Sum>(total, lanes);
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         probabilities[e] = e < here ? probabilities[e] * scale : 0.0f;
@@ -192,7 +180,7 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(TILES)) potts_em_step_p
                                                                                  probabilities[2], probabilities[3]};
       }
       if (derivatives) {
-        highest_prior = team_max(highest_prior, lanes);
+        highest_prior = warpwise::warp_reduce<warpwise::Max>(highest_prior, lanes);
         float sum = 0.0f, mean = 0.0f, square = 0.0f, observed = 0.0f;
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
@@ -202,10 +190,10 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(TILES)) potts_em_step_p
           square += p * support.at[e] * support.at[e];
           observed += probabilities[e] * support.at[e];
         }
-        sum = 1.0f / team_sum(sum, lanes);
-        mean = team_sum(mean, lanes) * sum;
-        square = team_sum(square, lanes) * sum;
-        observed = team_sum(observed, lanes);
+        sum = 1.0f / warpwise::warp_reduce<warpwise::Sum>(sum, lanes);
+        mean = warpwise::warp_reduce<warpwise::Sum>(mean, lanes) * sum;
+        square = warpwise::warp_reduce<warpwise::Sum>(square, lanes) * sum;
+        observed = warpwise::warp_reduce<warpwise::Sum>(observed, lanes);
         if (inside && lane == 0) {
           gradient += observed - mean;
           curvature += square - mean * mean;

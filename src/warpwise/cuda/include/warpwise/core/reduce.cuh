@@ -58,6 +58,15 @@ __device__ inline typename Operation::Value warp_reduce(typename Operation::Valu
   return value;
 }
 
+// The same for a number of lanes that is known only at run time.
+template <class Operation>
+__device__ inline typename Operation::Value warp_reduce(typename Operation::Value value, int lanes) {
+  for (int distance = lanes / 2; distance > 0; distance /= 2) {
+    value = Operation::combine(value, Operation::exchange(value, distance));
+  }
+  return value;
+}
+
 // Reduces over a block of THREADS; every thread gets the result and must call this. `warp_values` is shared memory for
 // one Value for each warp (at most 32), which the next call may reuse.
 template <class Operation, int THREADS>
