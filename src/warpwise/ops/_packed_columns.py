@@ -1,4 +1,4 @@
-"""The geometry of kernels with 16-byte accesses along dimension 0: some rows together are one line of whole packs."""
+"""The geometry of kernels with 16-byte accesses along dimension 0: several rows form a line of whole 16-byte packs."""
 
 from __future__ import annotations
 

@@ -26,10 +26,11 @@ struct WorkUnit {
   int tile, slot, first, k_tiles;
 };
 
-// The first `whole_tiles` tiles of C are one work unit each. The k-tiles of the others, `pitch` for each tile, are
-// divided between the first `ranges` blocks, `base` <= pitch for each. A range lies in one tile or two, the last in
-// one; each part is a work unit, whose partial sums are written to slot block + tile of `partials`, (slots, BM, BN). A
-// tile's slots are adjacent, in the order of K. If there are ranges, whole_tiles is a multiple of the number of blocks.
+// Each of the first `whole_tiles` tiles of C is one work unit. Each of the other tiles has `pitch` k-tiles. These are
+// divided among the first `ranges` blocks; a block has a range of `base` k-tiles, base <= pitch. A range covers parts
+// of one or two tiles, and the last range part of one. Each part is a work unit, whose partial sums are written to slot
+// block + tile of `partials`, (slots, BM, BN). The slots of a tile are adjacent, in the order of K. If there are
+// ranges, whole_tiles is a multiple of the number of blocks.
 struct StreamK {
   float* partials;
   int whole_tiles, ranges, base, pitch;

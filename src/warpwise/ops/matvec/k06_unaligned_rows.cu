@@ -1,8 +1,8 @@
 // Rows that do not begin at multiples of 16 bytes, read by 16-byte loads.
 //
-// If the pitch of the rows is no multiple of 16 bytes, every 8th row, or an earlier one, has the same alignment. A team
-// of threads computes rows of one alignment. A thread loads a pack of each of these rows. The same columns of x lie in
-// two packs; the thread loads both and shifts their words in registers, once for all rows of the team.
+// If the row pitch is not a multiple of 16 bytes, the alignment repeats every 2, 4 or 8 rows. A team of threads
+// computes rows of the same alignment, and each thread loads one 16-byte pack of each of them. The matching elements of
+// x are in two packs: the thread loads both and shifts their words in registers, once for all rows of the team.
 
 #include <warpwise/core/pack.cuh>
 #include <warpwise/core/previous_kernel.cuh>

@@ -1,6 +1,6 @@
 // Columns that do not begin at multiples of 16 bytes, read by 16-byte loads.
 //
-// If the pitch of the columns is no multiple of 16 bytes, every 8th column, or an earlier one, has the same alignment.
+// If the column pitch is not a multiple of 16 bytes, the alignment repeats every 2, 4 or 8 columns.
 // A line of threads steps over a multiple of 8 columns, so it loads columns of one alignment, and each pack of a thread
 // holds the same rows. Between two lines these rows differ by up to 7; the lines are added in shared memory, where the
 // sums of each line are read from its own offset.

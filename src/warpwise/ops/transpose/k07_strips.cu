@@ -27,8 +27,8 @@ __global__ void __launch_bounds__(kThreads) transpose(const T* in, T* out, long 
   const T* from = FEW_ROWS ? in + line * length + first + at : in + first * few + thread;
   T* to = FEW_ROWS ? out + first * few + thread : out + line * length + first + at;
   const long long read_step = FEW_ROWS ? step * length : kThreads, write_step = FEW_ROWS ? kThreads : step * length;
-  // Accesses to shared memory without a condition, to a spare element of the thread if there is no other: a condition
-  // holds one of 7 predicates from the load to the store, so that not all loads would be in flight.
+  // Shared memory is accessed unconditionally; a thread without an element uses a spare one. A condition would occupy
+  // one of the 7 predicate registers from the load to the store, which limits the number of loads in flight.
   const int spare = few * pitch + thread;
   const auto in_lines = [&](int k) { return line + k * step < lines; };
   const auto in_range = [&](int k) { return thread + k * kThreads < range; };

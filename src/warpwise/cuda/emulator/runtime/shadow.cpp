@@ -287,7 +287,8 @@ void record_write(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& acces
       cell.rest &= ~(kReaderSet | 0xfu << kOthersMask);
     }
   }
-  // Bytes that this thread wrote before it synchronised are forgotten: the stamp tells the time of the other ones.
+  // A cell has one time stamp. If the same thread wrote other bytes of the word earlier, before it synchronised, their
+  // record is replaced by that of this write.
   if (same_thread_and_epoch(write, mine) && clock_of(write) == clock_of(mine) && (write & kClockBits) != kInFlight) {
     cell.write = access.strong && !(write & kStrong) ? mine & ~kStrong : mine;
     cell.rest |= mask << kWriteMask;

@@ -1,4 +1,4 @@
-// Along dimension 0 with 16-byte accesses, also of rows that are no multiple of 16 bytes: some rows are one line.
+// 16-byte accesses along dimension 0, for any row size: several rows together form a line of whole 16-byte packs.
 //
 // A line of `fold` rows is a whole number of packs, so all lines of an array (length, columns) have the same alignment.
 // The element of a line at f * columns + c belongs to column c. The first launch adds dy * y for each element of a line

@@ -1,4 +1,4 @@
-// Along dimension 0 with 16-byte accesses, also of rows that are no multiple of 16 bytes: some rows are one line.
+// 16-byte accesses along dimension 0, for any row size: several rows together form a line of whole 16-byte packs.
 //
 // The first launch computes the statistics of each element of a line in parts, (parts, line), which are (parts * fold,
 // columns) to the second; the third one computes the result.

@@ -1,5 +1,5 @@
-// Short rows that are no multiple of 16 bytes: a warp moves its rows, which are adjacent in memory, as whole packs
-// through shared memory. Singly, lanes would access 2 or 4 bytes each, and a row would leave lanes idle.
+// Short rows whose size in bytes is not a multiple of 16. The rows of a warp are contiguous in memory: the warp copies
+// them through shared memory by 16-byte accesses. Direct accesses to a row would have 2 or 4 bytes and idle lanes.
 #pragma once
 
 #include <warpwise/core/numeric.cuh>
