@@ -43,6 +43,7 @@ def timed(fit: Callable[[], Any], device: torch.device, repeats: int) -> tuple[A
     """What ``fit`` returns, its median time in seconds, and the peak memory that it adds in bytes, on a GPU."""
     times, memory, result = [], 0.0, None
     for repeat in range(repeats + 1):
+        result = None  # frees the results of the fit before
         if device.type == "cuda":
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()

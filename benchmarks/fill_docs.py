@@ -1,0 +1,109 @@
+"""Write the recorded figures of training and clustering into the tables of the documentation.
+
+python benchmarks/fill_docs.py [--check]
+
+A comment above a table names its record in benchmarks/results; the table below it, and nothing else, is rewritten:
+
+    <!-- recorded: h200/cnn steps -->
+
+--check only reports outdated files. Run it after each new recording.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PAGES = ("docs/training.md", "src/warpwise/apps/clustering/README.md")
+TABLE = re.compile(r"<!-- recorded: (?P<file>\S+) (?P<what>\w+) -->\n\n(?P<table>(?:\|.*\n)+)")
+
+
+def rows(head: Sequence[str], lines: Iterator[Sequence[str]]) -> str:
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (head, *lines)).replace(
+        "|\n", f"|\n{'|---' * len(head)}|\n", 1
+    )
+
+
+def steps(record: Any) -> str:
+    """The time of a step beside PyTorch's ways, from benchmarks/cnn.py."""
+    ways = {"compile in a graph": "torch.compile in a CUDA graph", "torch in a graph": "PyTorch in a CUDA graph"}
+
+    def lines() -> Iterator[Sequence[str]]:
+        for batch, point in record["points"].items():
+            found = point["step"]["ways"]
+            memory = " and ".join(f"{found[way]['bytes'] / 2**20:.0f}" for way in ("ours", "compile in a graph"))
+            times = [f"{found[way]['median_us']:.0f} µs" for way in ways]
+            yield (
+                batch, f"{found['ours']['median_us']:.1f} µs", *times, f"{point['step']['speed']:.2f}", f"{memory} MiB"
+            )  # fmt: skip
+
+    memory = "memory, ours and torch.compile in a graph"
+    return rows(("batch", "a step", *ways.values(), "speedup over the best of PyTorch", memory), lines())
+
+
+def breadth(record: Any) -> str:
+    """Speedups for other networks, from benchmarks/cnn_breadth.py."""
+    points = record["points"]
+    batches = list(points[0]["batches"])
+
+    def lines() -> Iterator[Sequence[str]]:
+        for point in points:
+            network = (
+                " × ".join(map(str, point["images"])),
+                str(point["classes"]),
+                " and ".join(map(str, point["features"])),
+            )
+            yield *network, *(f"{point['batches'][batch]['speed']:.2f}" for batch in batches)
+
+    return rows(("images", "classes", "channels", f"batch {batches[0]}", *batches[1:]), lines())
+
+
+def fits(record: Any) -> str:
+    """Times of whole fits, from benchmarks/clustering_scale.py."""
+    kept = [row for row in record["rows"] if not row["method"].startswith("sklearn")]
+
+    def lines() -> Iterator[Sequence[str]]:
+        for row in kept:
+            ari = f"{row['ari']:.3f}" if "ari" in row else "–"
+            memory = f"{row['memory_per_x']:.2f}" if "memory_per_x" in row else "–"
+            yield f"{row['points']:,}", row["method"], f"{row['seconds'] * 1e3:.1f} ms", ari, memory
+
+    return rows(("points", "what", "time", "adjusted Rand index", "memory in units of X"), lines())
+
+
+MADE: dict[str, Callable[[Any], str]] = {"steps": steps, "breadth": breadth, "fits": fits}
+
+
+def filled(text: str) -> str:
+    def table(found: re.Match[str]) -> str:
+        record = json.loads((RESULTS / f"{found['file']}.json").read_text())
+        return found[0].replace(found["table"], MADE[found["what"]](record))
+
+    return TABLE.sub(table, text)
+
+
+def main(check: bool) -> int:
+    outdated = False
+    for page in PAGES:
+        before = (ROOT / page).read_text()
+        after = filled(before)
+        if before != after and check:
+            print(f"{page} is out of date: benchmarks/fill_docs.py writes it")
+            outdated = True
+        elif before != after:
+            (ROOT / page).write_text(after)
+            print(page)
+    return int(outdated)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is out of date")
+    sys.exit(main(**vars(parser.parse_args())))
