@@ -150,7 +150,7 @@ def test_a_cuda_kernel_of_a_python_file(tmp_path: Path) -> None:
         (["--kernel", "twice", "--grid", "1"], "twice needs --grid and --block"),
         ([*ADD, "--arg", "m=3", "--arg", "n=3", "--arg", "out=f32[3]"], "'m' is neither a parameter nor"),
         ([*ADD, "--arg", "n=3"], "missing a required argument: 'out'"),
-        ([], "for a kernel give --kernel, --grid and --arg"),
+        ([], "for one of its kernels (add, twice) give --kernel, --grid and --arg"),
     ],
 )
 def test_what_is_missing_for_a_python_file(tmp_path: Path, arguments: list[str], words: str) -> None:

@@ -224,6 +224,10 @@ def test_a_kernel_with_a_parameter_of_its_own_name(tmp_path):
             marks=FULL,
         ),
         ('extern "C" void dgesv_();\nint main() { dgesv_(); }', "undefined symbol: dgesv_ in the host code"),
+        (
+            "void other(int);\nint main() { other(1); }",
+            "undefined symbol: other(int) in the host code; name the other .cu",
+        ),
     ],
 )
 def test_what_a_program_lacks_is_named(tmp_path, text, part):

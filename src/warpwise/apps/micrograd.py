@@ -30,11 +30,14 @@ Operand = Union["Value", torch.Tensor, float, int]
 class Value:
     """A tensor, float32 or float64, with its gradient after ``backward`` of what was computed from it.
 
-    ``parents`` are the values it was computed from; ``pull(grad)`` returns one gradient for each of them.
+    ``parents`` are the values it was computed from; ``pull(grad)`` returns one gradient for each of them. Raises
+    ``TypeError`` for a tensor of another dtype.
     """
 
     def __init__(self, data: Any, parents: Sequence[Value] = (), pull: Pull | None = None) -> None:
         self.data = data.detach() if isinstance(data, torch.Tensor) else torch.as_tensor(data, dtype=torch.float32)
+        if self.data.dtype not in (torch.float32, torch.float64):
+            raise TypeError(f"Value: expected float32 or float64, got {self.data.dtype}")
         self.grad: torch.Tensor | None = None
         self._parents, self._pull = tuple(parents), pull
 

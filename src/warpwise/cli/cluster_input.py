@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,7 +112,13 @@ def _table(path: Path, coords: str | None) -> Points:
     with path.open(newline="") as file:
         names = next(csv.reader(file), [])
     chosen = _chosen(path, coords, names)
-    values = np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of no data
+        values = np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2)
+    if not values.size:
+        raise click.UsageError(
+            f"{path}: expected a row of column names and a row of numbers for each point, got no row"
+        )
     places = [names.index(name) for name in chosen]
     features = [column for column in range(values.shape[1]) if column not in places]
     return Points(values[:, features], coords=values[:, places] if places else None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import click
@@ -13,6 +12,7 @@ import click
 from warpwise import cuda
 from warpwise.cli.kept import near
 from warpwise.cli.kernel_options import arguments, given_values, in_order, load_kernel
+from warpwise.cli.python_kernels import kernels_in
 from warpwise.cli.targets import run_file
 from warpwise.cli.values import Value
 
@@ -39,6 +39,7 @@ class KernelLaunch:
     launcher: Any
     values: list[Value]
     meta: dict[str, Any] = field(default_factory=dict)
+    target: str = "sm_90"
 
     @property
     def args(self) -> list[Any]:
@@ -46,10 +47,19 @@ class KernelLaunch:
         return arguments(self.values)
 
     def check(self, timeout: float, order: str, seed: int, nan: bool = False) -> list[cuda.Finding]:
-        """Run on the CPU with all checks, with ``nan`` for NaN too. ``order`` and ``seed`` apply to CUDA kernels."""
+        """Run on the CPU with all checks, with ``nan`` for NaN too. ``order`` and ``seed`` apply to CUDA kernels.
+
+        A Triton kernel without findings also passes through Triton's front end; raises ``CompileError``.
+        """
         if isinstance(self.launcher, cuda.Launcher):
             return self.launcher.check(*self.args, timeout=timeout, order=order, seed=seed, nan=nan)
         found: list[cuda.Finding] = self.launcher.check(*self.args, timeout=timeout, nan=nan, **self.meta)
+        if not found:
+            from warpwise.triton.compiler import check_front_end
+
+            error = check_front_end(self.launcher.kernel, tuple(self.args), self.meta, self.target)
+            if error is not None:
+                raise error
         return found
 
 
@@ -58,7 +68,7 @@ def kernel_launch(file: Path, options: KernelOptions, target: str, seed: int) ->
     if not file.is_file():
         raise click.BadParameter(f"no file {str(file)!r}, and no OP:RUNG such as softmax:k03", param_hint="FILE")
     if file.suffix == ".py":
-        return _of_python(file, options, seed)
+        return _of_python(file, options, target, seed)
     if options.expression is None or options.grid is None or options.block is None:
         raise click.UsageError(f"a file needs --kernel, --grid and --block{_declared(file)}")
     kernel = load_kernel(file, options.expression, options.include, options.define, target, options.constants)
@@ -72,7 +82,7 @@ def _of_cuda(kernel: cuda.Kernel, options: KernelOptions, given: list[Value]) ->
     return KernelLaunch(kernel.expression, launcher, in_order(kernel, given))
 
 
-def _of_python(file: Path, options: KernelOptions, seed: int) -> KernelLaunch:
+def _of_python(file: Path, options: KernelOptions, target: str, seed: int) -> KernelLaunch:
     from warpwise.triton.absent_gpu import described_gpu
 
     with described_gpu():
@@ -90,35 +100,22 @@ def _of_python(file: Path, options: KernelOptions, seed: int) -> KernelLaunch:
         return _of_cuda(found[options.expression], options, given)
     if isinstance(found, cuda.Kernel):
         return _of_cuda(found, options, given)
-    return _of_triton(found, options.expression, options.grid, given)
+    return _of_triton(found, options.expression, options.grid, given, target)
 
 
-def _of_triton(kernel: Any, expression: str, grid: tuple[int, ...], given: list[Value]) -> KernelLaunch:
-    """Tensors by position, in the order of the parameters; the rest, with options such as num_warps, by name."""
+def _of_triton(kernel: Any, expression: str, grid: tuple[int, ...], given: list[Value], target: str) -> KernelLaunch:
+    """Arguments by position, in the order of the parameters; the last constexprs and launch options by name."""
     from warpwise import triton as wt
 
     kernel = wt.jit(kernel)
     by_name = {value.name: value for value in given}
     names = list(kernel.arg_names)
     first = next((place for place, name in enumerate(names) if name not in by_name), len(names))
+    constants = {parameter.name for parameter in kernel.jit_function.params if parameter.is_constexpr}
+    while first and names[first - 1] in constants:  # by name they replace those of an autotuner's configuration
+        first -= 1
     meta = {value.name: value.value for value in given if value.name not in names[:first]}
-    return KernelLaunch(expression, kernel[grid], [by_name[name] for name in names[:first]], meta)
-
-
-_TRITON = ("triton.runtime", "triton.experimental.gluon", "warpwise.triton")
-
-
-def kernels_in(module: ModuleType) -> dict[str, Any]:
-    """The kernels of a Python module by name: Triton kernels, CUDA kernels, and modules of ``cuda.load``."""
-    found: dict[str, Any] = {}
-    for name, value in vars(module).items():
-        if isinstance(value, cuda.Module):
-            found.update(dict.fromkeys(value.kernels, value))
-        elif isinstance(value, cuda.Kernel):
-            found[value.expression.partition("<")[0]] = value
-        elif type(value).__module__.startswith(_TRITON) and hasattr(value, "arg_names"):
-            found[name] = value
-    return found
+    return KernelLaunch(expression, kernel[grid], [by_name[name] for name in names[:first]], meta, target)
 
 
 def _declared(file: Path) -> str:

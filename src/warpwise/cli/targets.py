@@ -14,6 +14,7 @@ import click
 from warpwise import operation
 from warpwise.cache import key
 from warpwise.cli.kept import near
+from warpwise.cli.python_kernels import kernels_in
 from warpwise.operation import Op, Rung
 
 _OF_FILE: dict[Path, tuple[str, ...]] = {}  # the operations that each loaded file registered
@@ -130,9 +131,11 @@ def load_file(path: Path, hint: str = "OP") -> list[Op]:
     found = [op for op in operation.all_ops() if op.name not in before]
     _OF_FILE[where] = tuple(op.name for op in found)
     if not found:
+        kernels = ", ".join(kernels_in(module))
+        there = f"for one of its kernels ({kernels})" if kernels else "for a kernel"
         raise click.BadParameter(
             f"{path}: no operation in it: expected register(Op(spec, rungs, default)), as `warpwise new` writes it; "
-            "for a kernel give --kernel, --grid and --arg",
+            f"{there} give --kernel, --grid and --arg",
             param_hint=hint,
         )
     return found

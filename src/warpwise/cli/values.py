@@ -89,6 +89,8 @@ def parse(text: str, seed: int) -> Value:
 def _from_file(path: Path) -> torch.Tensor:
     try:
         return torch.from_numpy(np.load(path, allow_pickle=False))
+    except FileNotFoundError as error:
+        raise click.BadParameter(f"no file {str(path)!r}") from error
     except (OSError, ValueError, TypeError) as error:
         raise click.BadParameter(f"{path}: expected a NumPy file of numbers (.npy): {error}") from error
 

@@ -1,4 +1,4 @@
-"""PyTorch's setting of the precision of float32 matrix products and convolutions on a GPU: IEEE or TF32."""
+"""PyTorch's setting of the precision of float32 matrix multiplications and convolutions on a GPU: IEEE or TF32."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _set_precision: Callable[[str, str, str], object] = (
 
 
 def tf32_is_allowed(operation: Operation) -> bool:
-    """True if PyTorch's float32 matrix products, or its convolutions, use TF32."""
+    """True if PyTorch's float32 matrix multiplications, or its convolutions, use TF32."""
     return _precision("cuda", operation) == "tf32"
 
 

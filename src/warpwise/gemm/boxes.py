@@ -37,12 +37,12 @@ def transposed(matrices: torch.Tensor) -> bool:
 
 
 def is_broadcast(operand: torch.Tensor) -> bool:
-    """True if all products of a batch share one matrix."""
+    """True if one matrix is the operand of the whole batch."""
     return operand.dim() == 2 or operand.shape[0] == 1 or operand.stride(0) == 0
 
 
 def one_matrix(operand: torch.Tensor) -> torch.Tensor:
-    """``operand`` as a batch, of one matrix if all products share it."""
+    """``operand`` as a batch, of one matrix if the whole batch shares it."""
     matrices = operand if operand.dim() == 3 else operand[None]
     return matrices[:1] if is_broadcast(matrices) else matrices
 
@@ -60,7 +60,7 @@ def tma_limit(name: str, matrices: torch.Tensor) -> str | None:
 
 
 def product_limit(a: torch.Tensor, b: torch.Tensor, names: tuple[str, str, str] = ("a", "b", "n")) -> str | None:
-    """The reason why TMA cannot load a (..., M, K) and b (..., K, N) and store their product, or None. ``names``: those
+    """The reason why TMA cannot load a (..., M, K) and b (..., K, N) and store C = A B, or None. ``names``: those
     of a, b and n."""
     unit = 16 // a.element_size()
     if b.shape[-1] % unit:

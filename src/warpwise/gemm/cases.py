@@ -1,4 +1,4 @@
-"""The cases that verify a product of matrices a (M, K) and b (K, N), and the sizes that time it."""
+"""The cases that verify a GEMM of a (M, K) and b (K, N), and the sizes at which it is timed."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class GemmConfig(NamedTuple):
     tile_rows: int = 0  # number of tile rows that cover C, if their height varies
     flat: bool = False  # one more tile row, half as high and twice as wide
     whole: bool = False  # C's tile has its own shared memory and is stored at once, not box by box
-    products: int = 1  # 3: three of TF32 for each of float32
+    products: int = 1  # 3: three TF32 products for each float32 product
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""``Op.default`` of a matrix product: the rung for tools that run one rung without tables or a model."""
+"""``Op.default`` of a GEMM operation: the rung for tools that run one rung without tables or a model."""
 
 from __future__ import annotations
 

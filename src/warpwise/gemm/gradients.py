@@ -1,4 +1,4 @@
-"""Matrix products that PyTorch's autograd records, because PyTorch's backward is as fast as our rungs."""
+"""The cases in which PyTorch's autograd records a GEMM, because PyTorch's backward is as fast as our rungs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def eager_multiplies(op: Op, products: Sequence[Operands]) -> bool | Callable[[]
 
 
 def eager_records(op: Op, a: torch.Tensor, b: torch.Tensor) -> bool | Callable[[], bool]:
-    """``eager_multiplies`` for the products of a @ b's backward: grad @ b^T and a^T @ grad, grad row-major.
+    """``eager_multiplies`` for the backward of a @ b: grad @ b^T and a^T @ grad, grad row-major.
 
     False if a batch shares an operand, because the gradient of this operand is a sum over the batch.
     """

@@ -1,4 +1,4 @@
-"""Limits of matrix product kernels: the GPU's compute capability and shared memory, the range of sizes and grids."""
+"""Limits of GEMM kernels: the GPU's compute capability and shared memory, the range of sizes and grids."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def tiles_limit(tiles: int, **named: int) -> str | None:
 
 
 def grid_of_tiles(a: torch.Tensor, b: torch.Tensor, *rest: object) -> str | None:
-    """``tiles_limit`` of the product of a and b, or of batches."""
+    """``tiles_limit`` of a @ b, matrices or batches."""
     shape = Shape.of(a, b)
     return tiles_limit(shape.batch * cdiv(shape.m, 64) * cdiv(shape.n, 64), **shape._asdict())
 

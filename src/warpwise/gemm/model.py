@@ -1,11 +1,11 @@
-"""The choice of a kernel for a matrix product at sizes without a measured point, by a model of the time.
+"""The choice of a GEMM kernel at sizes without a measured point, by a model of the time.
 
-PyTorch's product is modelled as the fastest of a set of tiles, as cuBLAS chooses among its kernels.
+PyTorch's time is modelled as that of the fastest of a set of tiles, as cuBLAS chooses among its kernels.
 ``benchmarks/fit_model.py`` fits the coefficients of ``gemm.time_model`` to measured times and finds their error by
 cross-validation; they are shipped in ``model/`` in an operation's folder, one file for each GPU.
 
-The time of a call is the host's time or the GPU's, whichever is longer. Small products therefore run on the kernels
-whose launch takes the host least. PyTorch computes unless a kernel is faster by more than 1.5 standard errors.
+The time of a call is the host's time or the GPU's, whichever is longer. Small GEMMs therefore run on the kernels with
+the least host time of a launch. PyTorch computes unless a kernel is faster by more than 1.5 standard errors.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Model:
     """The model of one operation, with the coefficients in ``folder/<device>.json``.
 
     ``families`` describes the rungs that may be chosen; ``dtype_fallback`` is as in ``Tables``. ``passes(kind)`` is the
-    number of passes over C that PyTorch makes after the product.
+    number of passes over C that PyTorch makes after the GEMM.
     """
 
     op: str

@@ -1,4 +1,4 @@
-"""Operands of a matrix product: checks, random operands, cost, and views that TMA can address."""
+"""Operands of a GEMM: checks, random operands, cost, and views that TMA can address."""
 
 from __future__ import annotations
 
@@ -90,14 +90,14 @@ def draw_operands(case: Case, dtype: torch.dtype, device: torch.device, seed: in
 
 
 def product_cost(a: torch.Tensor, b: torch.Tensor) -> Cost:
-    """Each operand read once and the product written once; a sum of int8 products has 4 bytes."""
+    """Each operand is read once and C is written once; an element of C has 4 bytes for int8 operands."""
     m, n, k = sizes(a, b)
     written = m * n * (4 if a.dtype == torch.int8 else a.element_size())
     return Cost(bytes=(m * k + k * n) * a.element_size() + written, flops=2 * m * n * k)
 
 
 def product_reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """In float64, which also holds the sums of int8 products exactly."""
+    """The reference in float64, which is exact for int8 operands too."""
     return a.double() @ b.double()
 
 

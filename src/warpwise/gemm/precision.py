@@ -1,4 +1,4 @@
-"""PyTorch's products with or without TF32, independent of the setting in ``torch.backends.cuda.matmul``.
+"""PyTorch's matrix multiplications with or without TF32, independent of the setting in ``torch.backends.cuda.matmul``.
 
 TF32 rounds float32 operands to 10 bits of mantissa and is seven times faster on an H200. It is therefore a separate
 operation with its own tolerance.
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 def tf32_is_off() -> bool:
-    """True unless PyTorch's float32 matrix products use TF32."""
+    """True unless PyTorch's float32 matrix multiplications use TF32."""
     return not tf32_is_allowed("matmul")
 
 

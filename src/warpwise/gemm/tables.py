@@ -1,4 +1,4 @@
-"""Tuned tables of matrix products: kinds of operands, and the layouts and sizes to measure."""
+"""Tuned tables of GEMM operations: kinds of operands, and the layouts and sizes to measure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A model of the time of a matrix product on a GPU, with a few coefficients for each kernel.
+"""A model of the time of a GEMM on a GPU, with a few coefficients for each kernel.
 
 A kernel computes C in waves of block tiles. The time of a k-tile is the longest of the times of its multiply-adds, of
-its loads from L2, and of the latency of a load. A product takes at least the time of moving its operands from and to
+its loads from L2, and of the latency of a load. A GEMM takes at least the time of moving its operands from and to
 DRAM. Coefficients that are fitted to measured times choose a kernel (``gemm.model``); nominal coefficients order the
 configurations of each kernel.
 """
@@ -26,7 +26,7 @@ SHARED, REGISTERS, THREADS, MOST_BLOCKS = 220_000, 65536, 2048, 16  # limits of 
 
 
 class Product(NamedTuple):
-    """A product of a (m, k) and b (k, n): bytes of an element of the operands and of C, and the operands' alignment.
+    """A GEMM of a (m, k) and b (k, n): bytes of an element of the operands and of C, and the operands' alignment.
 
     ``words`` are the bytes, 16, 4, 2 or 1, that divide the address and the length of every line of a and of b.
     """
@@ -42,7 +42,7 @@ class Product(NamedTuple):
 
     @staticmethod
     def of(kind: str, sizes: Mapping[str, int], dtype: torch.dtype, sms: int) -> Product:
-        """The product that ``Tables.describe`` calls ``kind``, with dense operands.
+        """The GEMM that ``Tables.describe`` calls ``kind``, with dense operands.
 
         C has the operands' dtype, but int32 for int8 and bfloat16 for fp8.
         """
@@ -125,7 +125,7 @@ class Coefficients:
     ``start``: of a launch; ``wave``: of a wave apart from its k-tiles; ``rate``: multiply-adds per µs and SM;
     ``load``: from L2 to an SM; ``latency``: of a load, which the other stages of the pipeline cover; ``store``: of C
     from an SM; ``split``: of the reduction of splits, and ``reduce``, of the GPU; ``dram``: of the GPU; ``copy``: of
-    passes over an operand before the product; ``word4``, ``word2``: the factors of loads in 4 and in 2 bytes;
+    passes over an operand before the GEMM; ``word4``, ``word2``: the factors of loads in 4 and in 2 bytes;
     ``cluster``: of a wave of clusters that multicast; ``memory``: of splits that are reduced through memory.
     ``error``: the part by which predicted and measured times differ in seven of ten cases that were not fitted.
     """
@@ -166,7 +166,7 @@ NOMINAL: Mapping[int | str, Coefficients] = {
 
 
 def microseconds(product: Product, geometry: Geometry, by: Coefficients, copied: int = 0) -> float:
-    """The predicted GPU time. ``copied``: the elements that passes before the product read and write once."""
+    """The predicted GPU time. ``copied``: the elements that passes before the GEMM read and write once."""
     m, n, k, size, out_size, words, batch, sms = product
     down, across = geometry.cluster
     tiles = batch * cdiv(m, geometry.m * down) * down * cdiv(n, geometry.n * across) * across

@@ -1,4 +1,4 @@
-"""Products in Triton by tensor descriptors: TMA loads and stores boxes; persistent programs, prefetching across tiles.
+"""GEMM in Triton by tensor descriptors: TMA loads and stores boxes; persistent programs, prefetching across tiles.
 
 No thread computes addresses or masks; elements past an edge are read as zero and not written. ``flatten`` fuses the
 loops over matrices, tiles and k-tiles: the pipeline does not drain between tiles, and k-tiles of the next tile, also of
@@ -82,7 +82,7 @@ def load(
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
-    """c = a b for matrices or for batches, of which an operand may be one matrix for all products."""
+    """c = a b for matrices or for batches, of which an operand may be one matrix for the whole batch."""
     tile = GemmConfig.parse(config or boxes.configs(a, b)[0])
     batch, m, n, k = Shape.of(a, b)
     batched = c.dim() == 3

@@ -1,4 +1,4 @@
-"""Products in Triton by masked loads, in any layout: each program computes one tile of C.
+"""GEMM in Triton by masked loads, in any layout: each program computes one tile of C.
 
 A program's tile is of one matrix of a batch, of one split of K, or of one group of A's rows. Matrices follow each
 other, so few of them are in flight and stay in L2; tiles of a matrix are in grouped raster order, in which the tiles in

@@ -73,8 +73,8 @@ def loss_of(
     """``loss(model(input), target)``; ``compile_step`` states when the last layer and the loss are one operation.
 
     ``before_loss`` is called between the two, or one layer earlier if there is at most one row per SM: the kernels of
-    all layers then leave room, but for those of a convolution's gradients, which come later. ``of_one``: the backward
-    will be called once, with a gradient of 1.
+    all layers then leave SMs idle, except for those of a convolution's gradients, which come later. ``of_one``: the
+    backward will be called once, with a gradient of 1.
     """
     layers = (
         model if isinstance(model, torch.nn.Sequential) and type(model) in (torch.nn.Sequential, Sequential) else None

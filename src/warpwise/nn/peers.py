@@ -1,4 +1,4 @@
-"""Sums and averages of small tensors over the GPUs of a host without NCCL, also in a captured step."""
+"""All-reduce of small tensors between the GPUs of a host without NCCL, also in a captured step."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ _capture = threading.Lock()
 
 
 class Shared:
-    """``size`` int64 in the memory of each process of ``group``, zero at first: ``parts``, one of each process, which
-    all of them can write. Every process creates it together with the others."""
+    """Symmetric memory: ``parts[rank]`` is ``size`` int64, initially 0, in the memory of process ``rank`` of ``group``.
+
+    Every process can write all parts. Construction is a collective operation.
+    """
 
     def __init__(self, size: int, group: ProcessGroup, device: torch.device) -> None:
         import torch.distributed._symmetric_memory as symmetric
@@ -44,8 +46,8 @@ class Shared:
 class Exchange:
     """Inboxes of the processes of ``group``, for each of two streams, such as those of one captured step.
 
-    Every process creates it together with the others, before a capture. The exchanges of a stream take place in one
-    order, since a graph's replays do not overlap.
+    Construction is a collective operation, before a capture. The exchanges of a stream are ordered, because the replays
+    of a graph do not overlap.
     """
 
     def __init__(self, group: ProcessGroup, device: torch.device) -> None:
@@ -81,7 +83,7 @@ def launch(
     pitch: int = PITCH,
     divisor: int = 1,
 ) -> None:
-    """The kernel; ``inboxes`` are those of all processes, int64."""
+    """Launch the kernel. ``inboxes``: those of all processes, int64."""
     kernel = KERNELS[f"sum_over_peers<{cuda.ctype(values.dtype)}>"]
     kernel[cdiv(values.numel(), THREADS), THREADS](
         *(values, *inboxes, *[None] * (MOST_PROCESSES - len(inboxes)), exchanges),
@@ -91,10 +93,10 @@ def launch(
 
 @contextmanager
 def of_graph(model: torch.nn.Module, device: torch.device) -> Iterator[Exchange | None]:
-    """Let the averages of a graph that is captured here, over the processes of ``model``'s batch, not use NCCL.
+    """Within the context, averages of a captured graph over the processes of ``model``'s batch do not use NCCL.
 
-    The processes call it together. What it yields must be kept as long as the graph. None if the processes have no
-    common memory.
+    A collective operation. Yields the exchange, which must be kept as long as the graph, or None if the GPUs cannot
+    access each other's memory.
     """
     found = (getattr(module, "statistics_over", None) for module in model.modules())
     groups: set[ProcessGroup] = {group for group in found if group is not None}

@@ -42,8 +42,8 @@ class CompiledStep:
     given twice once) and replays the graph. The returned loss is memory of the graph, which the next call overwrites. A
     graph is captured again if a setting of the optimizer has changed. On a CPU each call runs the step without a graph.
 
-    In a graph, kernels that nothing else in the step waits for run beside the others, on two other streams: the running
-    statistics, the gradients of parameters where only the optimizer reads them, and the next batch of ``many``.
+    In a graph, kernels on which no other kernel of the step depends run concurrently, on two side streams: the running
+    statistics, the gradients of parameters that only the optimizer reads, and the next batch of ``many``.
     """
 
     def __init__(
@@ -62,9 +62,9 @@ class CompiledStep:
         return self._replayed(inputs, 0) if self.captures(inputs) else self.eager(*inputs)
 
     def many(self, *inputs: torch.Tensor) -> torch.Tensor:
-        """One step for each element of the first dimension of ``inputs``; the losses before the steps, (steps,).
+        """Train for one step per element of the first dimension of ``inputs``; return the losses, (steps,).
 
-        The same steps as by single calls. On a GPU ``STEPS_PER_GRAPH`` steps are one graph, so that the copy of the
+        The steps equal those of single calls. On a GPU ``STEPS_PER_GRAPH`` steps are one graph, so that the copy of the
         arguments and the gap between two graphs, 4 µs on an H200, occur once for all of them. Raises ``ValueError`` if
         the first dimensions differ.
         """
@@ -103,7 +103,7 @@ class CompiledStep:
         return self._steps([inputs])[0]
 
     def _steps(self, given: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
-        """A step for each of ``given``; the losses before them. The next batch is computed beside the loss.
+        """Run a step for each of ``given``; return the losses. The next batch is computed concurrently with the loss.
 
         With few images, most of the GPU is idle during the loss.
         """

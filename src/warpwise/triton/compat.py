@@ -53,6 +53,7 @@ __all__ = [
     "mangle_type",
     "numpy_dtype",
     "patches",
+    "run_front_end",
     "specialised_source",
     "tl_dtype",
 ]
@@ -123,6 +124,16 @@ def specialised_source(
 
         return GluonASTSource(function, signature, constexprs, attributes)
     return ASTSource(function, signature, constexprs, attributes)
+
+
+def run_front_end(source: ASTSource, target: GPUTarget, options: dict[str, Any]) -> None:
+    """Translate ``source`` to Triton's IR, without the compiler's later stages."""
+    backend = make_backend(target)
+    parsed = backend.parse_options({**options, **source.parse_options()})
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    source.make_ir(target, parsed, backend.get_codegen_implementation(parsed), backend.get_module_map(), context)
 
 
 def direct_launcher(

@@ -27,6 +27,7 @@ from warpwise.triton.compat import (
     GPUTarget,
     JITFunction,
     launch_options,
+    run_front_end,
     specialised_source,
 )
 from warpwise.triton.cubin import resources
@@ -120,6 +121,38 @@ def compile(
 
 def compile_for(function: JITFunction, args: tuple[Any, ...], meta: Mapping[str, Any], target: str) -> CompiledKernel:
     """Compile as a launch with these arguments does: types, divisibility by 16, integers equal to 1."""
+    source, options = _specialised(function, args, meta, target)
+    return _compile_source(function, source, target, options)
+
+
+def check_front_end(
+    kernel: Any, args: tuple[Any, ...], meta: Mapping[str, Any], target: str = "sm_90"
+) -> CompileError | None:
+    """Return the error of Triton's front end for a launch with these arguments, or None.
+
+    The interpreter runs Python, so it accepts some code that Triton rejects: a variable that changes its type in a
+    loop, a global variable that is not a constexpr, a function of Python such as ``sum``.
+    """
+    if LANGUAGE_IS_INTERPRETED:
+        return None
+    args, applied, _ = kernel.apply_config(args, dict(meta))
+    function = kernel.jit_function
+    source, options = _specialised(function, args, applied, target)
+    with INTERPRETER.lock:
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):  # Triton prints the module if its verifier rejects it
+                run_front_end(source, _gpu_target(target), options)
+        except CompilationError as error:
+            return compile_error(function, error)
+        except RuntimeError as error:  # of the verifier
+            return CompileError(f"{function.__name__}: {error}")
+    return None
+
+
+def _specialised(
+    function: JITFunction, args: tuple[Any, ...], meta: Mapping[str, Any], target: str
+) -> tuple[ASTSource, dict[str, Any]]:
+    """Return the source, specialised as a launch does it, and the launch options."""
     bind(function, args, meta)
     options = {
         name: value for name, value in meta.items() if name in launch_options() and name not in function.arg_names
@@ -127,10 +160,9 @@ def compile_for(function: JITFunction, args: tuple[Any, ...], meta: Mapping[str,
     known = {name: unwrap(value) for name, value in meta.items() if name in function.arg_names}
     positional = tuple(_pointer(unwrap(value)) for value in args)
     try:
-        source = specialised_source(function, _gpu_target(target), positional, known, options)
+        return specialised_source(function, _gpu_target(target), positional, known, options), options
     except TypeError as error:
         raise ArgumentError(f"{function.__name__}: {error}") from error
-    return _compile_source(function, source, target, options)
 
 
 def _pointer(value: Any) -> Any:

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import threading
 import time
+import traceback
 import types
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -57,7 +58,15 @@ class Interpreter:
     """The interpreter of the process. It patches ``triton.language`` during a launch, so launches are serialised."""
 
     lock = threading.RLock()  # all interpreters patch the same modules
-    compile_errors: tuple[type[Exception], ...] = ()  # raised while a kernel runs, reported as CompileError
+    # Triton's front end and the kernel's own Python raise these for a kernel that does not compile.
+    compile_errors: tuple[type[Exception], ...] = (
+        ValueError,
+        TypeError,
+        IndexError,
+        NameError,
+        AttributeError,
+        SyntaxError,
+    )
 
     def __init__(self, builder: Builder | None = None, semantic: Any = None) -> None:
         self.builder = builder or Builder()
@@ -196,9 +205,9 @@ class Interpreter:
     def _run_programs(
         self, function: JITFunction, values: dict[str, Any], grid: Index3, tracker: AccessTracker, recorder: Recorder
     ) -> None:
-        body = self.rewritten(function.fn)
         self.builder.set_grid_dim(*grid)
         try:
+            body = self.rewritten(function.fn)
             for z in range(grid[2]):
                 for y in range(grid[1]):
                     for x in range(grid[0]):
@@ -214,9 +223,23 @@ class Interpreter:
                 self._trimmed_traceback(error)
             ) from None
         except self.compile_errors as error:
+            if not self._is_compile_error(error):
+                raise
             raise self._located_error(CompileError, str(error), error, recorder) from error
         except AssertionError as error:
+            if self._is_compile_error(error) and not self._in_kernel(error):
+                raise self._located_error(CompileError, str(error), error, recorder) from error
             raise self._located_error(KernelAssertion, f"assertion failed: {error}", error, recorder) from error
+
+    def _is_compile_error(self, error: BaseException) -> bool:
+        """Return False for an error of the interpreter itself: its innermost frame is in this package."""
+        if isinstance(error, SyntaxError):
+            return True
+        module = str(_innermost(error).f_globals.get("__name__", ""))
+        return self._in_kernel(error) or module.partition(".")[0] == "triton"
+
+    def _in_kernel(self, error: BaseException) -> bool:
+        return _innermost(error).f_code in self.sources
 
     def _trimmed_traceback(self, error: BaseException) -> types.TracebackType | None:
         """Cut the traceback of ``error`` after the kernel's frame, so that a debugger opens there."""
@@ -245,6 +268,11 @@ class Interpreter:
             trace = trace.tb_next
         access = recorder.access("executed", recorder.program, (), site)
         return Finding(kind, recorder.kernel, f"program {recorder.program}: {message}", access).error()
+
+
+def _innermost(error: BaseException) -> types.FrameType:
+    """Return the frame that raised ``error``."""
+    return list(traceback.walk_tb(error.__traceback__))[-1][0]
 
 
 def grid_of(name: str, grid: Any, bound: Mapping[str, Any]) -> Index3:

@@ -44,8 +44,10 @@ class Estimator(ClusterMixin, BaseEstimator):
                 X = X if X.dtype == torch.float32 else X.double()
                 return self._checked(X.to(device), reset)
             X = X.cpu().numpy()
-        finite = "allow-nan" if self.missing == "marginalise" else True
-        checked = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_all_finite=finite)
+        dtypes = [np.float64, np.float32]
+        checked = validate_data(self, X, dtype=dtypes, reset=reset, ensure_all_finite="allow-nan")
+        if self.missing != "marginalise":
+            self._require_no_nan(np.isnan(checked).any(axis=1))
         return torch.from_numpy(checked if checked.flags.writeable else checked.copy()).to(device)
 
     def _uncopied(self, X: Any) -> Any:
@@ -71,8 +73,18 @@ class Estimator(ClusterMixin, BaseEstimator):
         if self.missing == "marginalise":
             usable |= X.isnan()
         if not bool(usable.all()):
-            raise ValueError("X: expected finite values, got NaN or infinity")
+            if self.missing != "marginalise":
+                self._require_no_nan(X.isnan().any(dim=1).cpu().numpy())
+            raise ValueError("X: expected finite values, got infinity")
         return X
+
+    def _require_no_nan(self, points: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
+        """Raise ``ValueError`` if one of ``points`` (N,), which have a NaN, is True."""
+        count = int(points.sum())
+        if not count:
+            return
+        hint = "; missing='marginalise' treats NaN as a missing value" if "missing" in self.get_params() else ""
+        raise ValueError(f"X: contains NaN in {count:,} of {len(points):,} points, first in {points.argmax()}{hint}")
 
     def _device(self, X: Any) -> torch.device:
         """``device``, or where it is None the device of the tensor X, or the CPU."""

@@ -85,7 +85,10 @@ def load(name: str, folder: Path | str | None = None, download: bool = False) ->
         _fetch(source, cached)
         found = cached
     if found is None:
-        raise DataError(f"{name}: {_missing(folders)}; {source.hint}; --data DIR names another folder")
+        hint = f"{source.hint}; --data DIR names another folder"
+        if folder is not None:
+            hint = f"--data expects {', '.join(FILES)}, each plain or .gz"
+        raise DataError(f"{name}: {_missing(folders)}; {hint}")
     return _read(name, source.classes, found)
 
 

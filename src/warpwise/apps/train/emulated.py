@@ -1,8 +1,8 @@
 """A training step by our CUDA kernels on a CPU, emulated with every access checked: for a few steps of small batches.
 
-Autograd calls PyTorch on a CPU, so that the backward is written out here: each layer's forward returns what its
-backward needs. The kernels are those that a GPU would run, but for the matrix products, which run the ladder's first
-CUDA kernels.
+On a CPU autograd would call PyTorch, so the backward is written out here: the forward of each layer returns what its
+backward needs. The kernels are those that a GPU runs, except for the matrix multiplications, which run the first
+CUDA kernels of their ladders.
 """
 
 from __future__ import annotations

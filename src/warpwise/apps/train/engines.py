@@ -1,4 +1,4 @@
-"""How a step is computed: by our operations, or by PyTorch's in one of three ways."""
+"""The engines that compute a step: our operations, or PyTorch in one of three ways."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check(settings: Settings, device: torch.device) -> None:
 
 
 def set_precision(settings: Settings, model: torch.nn.Module) -> None:
-    """Let float32 products and convolutions on a GPU use TF32 if the dtype is tf32, and not otherwise.
+    """Let float32 GEMMs and convolutions on a GPU use TF32 if and only if the dtype is tf32.
 
     PyTorch's global settings, and ``tf32`` of our convolutions. TF32 is allowed, not required: the fused kernels of the
     blocks and those of our linear layers are as accurate as float32, and a convolution by PyTorch's kernels rounds.
@@ -53,7 +53,7 @@ def set_precision(settings: Settings, model: torch.nn.Module) -> None:
 
 
 def engine(settings: Settings, captured: bool = True) -> Engine:
-    """The engine of ``settings``; on a GPU its step is one CUDA graph, but for "torch" and unless ``captured``."""
+    """The engine of ``settings``. On a GPU its step is one CUDA graph, but not for "torch" or if not ``captured``."""
     ours = settings.engine in ("ours", "emulated")
     modules = warpwise.nn if ours else torch.nn
 

@@ -1,4 +1,4 @@
-"""The networks, from our modules or from PyTorch's; their state dicts are exchangeable."""
+"""The networks, built from our modules or from PyTorch's; their state dicts are exchangeable."""
 
 from __future__ import annotations
 

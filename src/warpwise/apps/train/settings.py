@@ -1,4 +1,4 @@
-"""What a training run is determined by."""
+"""The settings that determine a training run."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ class Trainer:
                 kept = f"the last good checkpoint is {self.saved}" if self.saved else "no checkpoint was written yet"
                 raise NonFiniteLoss(
                     f"the loss is {loss} at step {seen + number + 1} of epoch {self.epoch + 1}; {kept}; "
-                    f"a smaller --lr than {self.settings.lr} may help"
+                    f"a smaller --lr than {self.settings.lr:g} may help"
                 )
         self.losses += fetched
 

@@ -18,17 +18,40 @@ EXAMPLES = ("layered", "potts", "composed", "mni", "astronaut")
 @click.option("--coords", help="Columns of a table with the positions: x,y or x,y,z.")
 @click.option("--basis", default="X_pca", show_default=True, help="Features of a .h5ad file: a key of obsm, or X.")
 @click.option("--shape", help="Shape of the grid that the points fill in row-major order: ROWS,COLUMNS.")
-@click.option("--prior", type=click.Choice(["potts", "layers"]), default="potts", show_default=True)
-@click.option("--covariance", type=click.Choice(["tied", "diag", "full", "t"]), default="tied", show_default=True)
+@click.option(
+    "--prior",
+    type=click.Choice(["potts", "layers"]),
+    default="potts",
+    show_default=True,
+    help="potts: neighbours tend to share a domain; layers: to be in equal or adjacent ones.",
+)
+@click.option(
+    "--covariance",
+    type=click.Choice(["tied", "diag", "full", "t"]),
+    default="tied",
+    show_default=True,
+    help="Of the features: one for all domains, a diagonal or a full one for each; t: Student's t, tied scale.",
+)
 @click.option("--min-region", type=click.IntRange(min=1), help="Merge regions with fewer points.")
 @click.option("--contiguous", is_flag=True, help="Merge all regions of a domain but its largest.")
-@click.option("--missing", type=click.Choice(["error", "marginalise"]), default="error", show_default=True, help="NaN.")
-@click.option("--starts", type=click.IntRange(min=1), default=16, show_default=True, help="Number of starts.")
+@click.option(
+    "--missing",
+    type=click.Choice(["error", "marginalise"]),
+    default="error",
+    show_default=True,
+    help="A NaN in the features is an error, or a missing value: the fit uses the observed features.",
+)
+@click.option("--starts", type=click.IntRange(min=1), default=16, show_default=True, help="Number of k-means++ starts.")
 @click.option("--resume", is_flag=True, help="Continue an interrupted run from its finished starts.")
 @click.option("--fast", is_flag=True, help="k-means on smoothed features, without a prior.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the starts.")
 @click.option(
-    "-o", "--output", type=click.Path(file_okay=False, path_type=Path), default=Path("domains"), show_default=True
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("domains"),
+    show_default=True,
+    help="Folder for the results.",
 )
 def cluster(**given: Any) -> int:
     """Find the spatial domains of INPUT.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,29 @@ ENGINES = {
 ENGINE_HELP = "; ".join(f"{name}: {text}" for name, text in ENGINES.items())
 
 
+def finite(ctx: click.Context, parameter: click.Parameter, value: float) -> float:
+    """Reject nan and inf: a range of click accepts nan, and inf without a maximum."""
+    if not math.isfinite(value):
+        raise click.BadParameter(f"{value} is not finite")
+    return value
+
+
 @click.command()
 @click.argument("dataset", type=click.Choice(DATASETS), default="digits")
 @click.option("--model", type=click.Choice(MODELS), default="cnn", show_default=True, help="The network.")
 @click.option("--batch", type=click.IntRange(min=1), default=128, show_default=True, help="Images per step.")
 @click.option("--epochs", type=click.IntRange(min=1), default=5, show_default=True, help="Passes over the images.")
-@click.option("--lr", type=click.FloatRange(min=0), default=0.05, show_default=True, help="Learning rate.")
-@click.option("--momentum", type=click.FloatRange(min=0), default=0.9, show_default=True, help="Momentum of SGD.")
+@click.option(
+    "--lr", type=click.FloatRange(min=0), callback=finite, default=0.05, show_default=True, help="Learning rate."
+)
+@click.option(
+    "--momentum",
+    type=click.FloatRange(min=0),
+    callback=finite,
+    default=0.9,
+    show_default=True,
+    help="Momentum of SGD.",
+)
 @click.option(
     "--seed",
     type=click.IntRange(min=0),

@@ -259,7 +259,7 @@ def _hint(kind: type[errors.KernelError], report: Report, block: Index3) -> str:
             return "no __syncthreads() or __syncwarp() separates the two"
         return "no __syncthreads() separates the two"
     if kind is errors.OutOfBounds and report.space == SPACES.index("dynamic shared") and not report.elements:
-        return "the launch passes no dynamic shared memory: kernel[grid, block, shared_bytes]"
+        return "no dynamic shared memory was passed: kernel[grid, block, bytes], or <<<grid, block, bytes>>>"
     return ""
 
 

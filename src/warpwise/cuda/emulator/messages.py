@@ -14,6 +14,8 @@ from warpwise.cuda.source.kernels import kernels
 
 _UNDEFINED = re.compile(r"undefined reference to [`']([^']+)'")  # of ld.bfd and of gold
 _UNCLOSED = re.compile(r"to match this ['‘]\{['’]")
+_UNDECLARED = r"(?:has not been declared|is not a member of ['‘]cuda['’]|does not name|is not a namespace-name)"
+_HEADERS = {"cub": "cub/cub.cuh", "atomic": "cuda/atomic", "atomic_ref": "cuda/atomic"}
 
 
 def refuse_absent(message: str, file: str, text: str, expression: str) -> None:
@@ -26,9 +28,10 @@ def refuse_absent(message: str, file: str, text: str, expression: str) -> None:
                 f"{file}:{line}: kernel {expression} launches a kernel (dynamic parallelism), which Warpwise does not "
                 "support: launch it from the host"
             )
-    names = "|".join((*ABSENT, "cub", "atomic", "atomic_ref"))
-    missed = r"(?:has not been declared|is not a member of ['‘]cuda['’]|does not name|is not a namespace-name)"
-    match = re.search(rf"^(.+?:\d+):.* error: ['‘](?:cuda::)?({names})['’] {missed}", message, re.MULTILINE)
+    names = "|".join((*ABSENT, *_HEADERS))
+    match = re.search(rf"^(.+?:\d+):.* error: ['‘](?:cuda::)?({names})['’] {_UNDECLARED}", message, re.MULTILINE)
+    if match and _header_advice(message, text):
+        return
     match = match or re.search(
         r"^(.+?:\d+):.* error: ['‘](\w+)['’] (?:is not a member of|in namespace) ['‘]cub['’]", message, re.MULTILINE
     )
@@ -38,12 +41,20 @@ def refuse_absent(message: str, file: str, text: str, expression: str) -> None:
         )
 
 
+def _header_advice(message: str, text: str) -> str:
+    """The header of the name that the compiler misses, if ``text`` does not include it; else an empty string."""
+    match = re.search(rf" error: ['‘](?:cuda::)?({'|'.join(_HEADERS)})['’] {_UNDECLARED}", message)
+    header = _HEADERS[match[1]] if match else ""
+    included = header and re.search(rf"#\s*include\s*[<\"]{header.partition('/')[0]}/", text)
+    return f"{match[1]} is declared in <{header}>, which is not included" if match and not included else ""
+
+
 def readable(message: str, file: str, text: str, expression: str) -> str:
     """Return the compiler's errors, each with the user's line below it, without notes about generated code."""
     source = text.splitlines()
     lines: list[str] = []
     ours: list[str] = []  # errors in the header that follows the source, after a missing brace
-    advice = removed_advice(message)
+    advice = removed_advice(message) or _header_advice(message, text)
     for line in message.splitlines():
         match = re.match(r"(.+?):(\d+):(?:(\d+):)? (?:fatal )?(error|note): (.*)", line)
         if match is None or _UNDEFINED.search(line):

@@ -1,4 +1,4 @@
-"""Work of a training step beside its other kernels, on other streams of the CUDA graph that is being captured."""
+"""Side streams of a CUDA graph that is being captured: work of a training step that runs concurrently with the rest."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _open: list[Branch] = []  # at most one; autograd calls a backward in a thread o
 
 
 class Branch:
-    """Streams beside the capturing one, and what its work reads, which must not be freed before ``join``.
+    """The two side streams, and the tensors that their work reads, which must not be freed before ``join``.
 
-    ``gradients`` permits the gradients of parameters there. ``conflict`` is set where one that was computed there is
-    not a parameter's gradient when the work is joined: a kernel may have read it before it was complete, for example to
-    add it to another one.
+    ``gradients`` permits parameters' gradients on the side streams. ``join`` sets ``conflict`` if a tensor that was
+    computed there as a gradient is not a parameter's gradient: a kernel may have read it before it was complete, for
+    example to add it to another gradient.
     """
 
     def __init__(self, gradients: bool) -> None:
@@ -33,9 +33,9 @@ class Branch:
         self._forked: list[torch.cuda.Stream] = []
 
     def run(self, work: Callable[[], None], reads: object) -> None:
-        """Call ``work``, which starts when all kernels launched so far have completed; postponed work starts then too.
+        """Call ``work`` on a side stream: it starts when all kernels launched so far on this stream have completed.
 
-        Postponed work has a stream of its own, and follows what was put aside before.
+        Postponed work starts at the same point, on the other side stream, after all earlier work of both.
         """
         if self._postponed:
             for stream in self._forked:
@@ -70,7 +70,7 @@ class Branch:
 
 @contextmanager
 def branch(gradients: bool = True) -> Iterator[Branch]:
-    """Let work of the step that is captured here run beside it. Launches are not replayed from recordings meanwhile."""
+    """Open the side streams for a capture. Recorded launches are not replayed within the context."""
     with _capture, intercept.without_replays():
         _open.append(Branch(gradients))
         try:
@@ -80,9 +80,9 @@ def branch(gradients: bool = True) -> Iterator[Branch]:
 
 
 def aside(work: Callable[[], None], reads: object) -> None:
-    """Call ``work``, on a stream of its own while a step is captured.
+    """Call ``work``, on a side stream if a step is being captured.
 
-    Nothing reads its results before ``join``. It reads ``reads``, which are kept until then.
+    Nothing may read its results before ``join``. ``reads`` are the tensors that it reads; they are kept until then.
     """
     if _open:
         _open[0].run(work, reads)
@@ -91,29 +91,29 @@ def aside(work: Callable[[], None], reads: object) -> None:
 
 
 def takes_gradients() -> bool:
-    """True while a step is captured whose gradients of parameters nothing reads before ``join``."""
+    """True while a step is captured in which nothing reads the parameters' gradients before ``join``."""
     return bool(_open) and _open[0].gradients
 
 
 def gradients_aside(work: Callable[..., None], outputs: Tensors, reads: object, postponed: bool = False) -> None:
-    """Call ``work(*outputs)``, gradients of parameters or the loss, beside the chain if the step takes them there.
+    """Call ``work(*outputs)``, which computes parameters' gradients or the loss; on a side stream if possible.
 
-    Postponed work starts together with the next work put aside, at a point of the step where more of the GPU is idle.
+    Postponed work starts together with the next work on a side stream, when more of the GPU is idle.
     """
     if not takes_gradients():
         work(*outputs)
         return
     one = _open[0]
-    # Autograd takes a gradient over as that of a parameter, without a copy, if it is the only reference to the tensor.
+    # Autograd assigns a tensor to ``grad`` without a copy only if it holds the only reference to the tensor.
     aliases = [None if output is None else output.detach() for output in outputs]
     one.written.update(alias.data_ptr() for alias in aliases if alias is not None and alias.numel())
     (one.postpone if postponed else one.run)(lambda: work(*aliases), (aliases, reads))
 
 
 def join(gradients: set[int]) -> None:
-    """Let the current stream wait for the work put aside.
+    """Make the current stream wait for the side streams.
 
-    ``gradients`` are the addresses of the gradients of parameters and of the loss, which only what follows reads.
+    ``gradients`` are the addresses of the parameters' gradients and of the loss, which only later kernels read.
     """
     if _open:
         _open[0].join(gradients)

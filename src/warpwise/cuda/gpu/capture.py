@@ -1,4 +1,4 @@
-"""What the capture of a CUDA graph needs beside PyTorch's own functions."""
+"""Support for the capture of CUDA graphs, in addition to PyTorch's functions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """No garbage collection meanwhile, in any thread.
+    """Disable garbage collection in all threads within the context.
 
-    Objects of autograd are often parts of reference cycles, so that collection frees the last reference to an earlier
+    Autograd's objects are often parts of reference cycles, so a collection may free the last reference to an earlier
     graph. cudaGraphExecDestroy is not permitted during a capture and invalidates it; PyTorch only warns.
     """
     enabled = gc.isenabled()

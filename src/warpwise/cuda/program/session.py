@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -23,6 +24,7 @@ from warpwise.cuda.launch.arguments import Buffer, Scalar
 from warpwise.cuda.launch.module import Module
 from warpwise.cuda.program import build, findings, native
 from warpwise.cuda.program.findings import HostFinding
+from warpwise.cuda.source.signature import demangle
 
 Report = Callable[["Finding | HostFinding | Exception"], None]
 # Findings that do not end a launch.
@@ -85,8 +87,7 @@ class Session:
         try:
             program = ctypes.CDLL(str(self._library))
         except OSError as error:
-            missing = str(error).partition(": ")[2]
-            self._stop(CompileError(f"{name}: {missing} in the host code; pass its library by -X -lNAME"), REFUSED)
+            self._stop(CompileError(f"{name}: {_unresolved(str(error))}"), REFUSED)
         self._symbols.loaded()
         self._support.run(program, [name, *arguments])
         raise SystemExit(REFUSED)
@@ -221,6 +222,15 @@ class _HostTensorMap(Exception):
     def __init__(self, finding: HostFinding) -> None:
         super().__init__(str(finding))
         self.finding = finding
+
+
+def _unresolved(error: str) -> str:
+    """Describe an error of ``dlopen``, with the C++ name of an undefined symbol."""
+    missing = error.partition(": ")[2] or error
+    text, _, symbol = missing.rpartition(": ")
+    with contextlib.suppress(ValueError, OSError):  # a C function, or no libstdc++
+        missing = f"{text}: {demangle(symbol)}"
+    return f"{missing} in the host code; name the other .cu files of the program, or pass a library by -X -lNAME"
 
 
 def _same(found: Finding) -> object:

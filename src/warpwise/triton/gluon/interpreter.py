@@ -14,14 +14,15 @@ from warpwise.triton.interpreter import Interpreter
 
 
 class GluonInterpreter(Interpreter):
-    """Runs Gluon kernels. Errors that Gluon's front end raises are compile errors with a line of the kernel."""
-
-    compile_errors = (ValueError, TypeError, IndexError)
+    """Runs Gluon kernels. Errors that Gluon's semantic layer, a part of this package, raises are compile errors."""
 
     def __init__(self) -> None:
         importlib.import_module("triton.experimental.gluon.language.nvidia.blackwell")
         builder = GluonBuilder()
         super().__init__(builder, Semantic(builder))
+
+    def _is_compile_error(self, error: BaseException) -> bool:
+        return isinstance(error, (ValueError, TypeError, IndexError)) or super()._is_compile_error(error)
 
     def _overrides(self) -> dict[str, Callable[..., Any]]:
         return {**super()._overrides(), **overrides(self.semantic)}

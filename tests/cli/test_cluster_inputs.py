@@ -1,0 +1,48 @@
+"""``warpwise cluster``: files with missing values or without points."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner, Result
+
+from warpwise.apps.clustering import SmoothedKMeans, SpatialMixture
+from warpwise.cli import cli
+
+HEADER = "x,y,a,b\n"
+ROWS = [f"{i % 6},{i // 6},{i % 5},{i % 7}\n" for i in range(36)]
+
+
+def run(path: Path, *options: str) -> Result:
+    common = ("--coords", "x,y", "--domains", "2", "--starts", "1", "-o", str(path.parent / "out"))
+    return CliRunner().invoke(cli, ["cluster", str(path), *common, *options])
+
+
+def test_nan_is_an_error_that_names_the_point_and_the_option(tmp_path: Path) -> None:
+    path = tmp_path / "cells.csv"
+    path.write_text(HEADER + "".join(ROWS[:3]) + "0,1,nan,2\n" + "".join(ROWS[4:]))
+    done = run(path)
+    assert done.exit_code == 2 and "X: contains NaN in 1 of 36 points, first in 3" in done.output, done.output
+    assert "missing='marginalise'" in done.output
+    done = run(path, "--missing", "marginalise")
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("text", [HEADER, "", "x,y\n"])
+def test_a_table_without_points(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "cells.csv"
+    path.write_text(text)
+    done = run(path)
+    assert done.exit_code == 2 and isinstance(done.exception, SystemExit), done.output
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor])
+def test_an_estimator_names_the_parameter_only_if_it_has_it(kind) -> None:
+    X = kind(np.full((9, 2), np.nan))
+    with pytest.raises(ValueError, match=r"contains NaN in 9 of 9 points, first in 0; missing='marginalise'"):
+        SpatialMixture(2).fit(X, shape=(3, 3))
+    with pytest.raises(ValueError, match=r"contains NaN in 9 of 9 points, first in 0$"):
+        SmoothedKMeans(2).fit(X, shape=(3, 3))
