@@ -12,13 +12,13 @@ WORKERS ?= $(shell expr $(JOBS) + 1)
 # Where this is set, each process compiles torch and the tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-full test-gpu packages browser lint types native bytecode contracts format docs clean
+.PHONY: demo test test-full test-gpu packages browser lint types machine native bytecode contracts format docs clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
 test:
-	$(MAKE) --no-print-directory -j$(JOBS) --output-sync=target browser native bytecode types lint contracts
+	$(MAKE) --no-print-directory -j$(JOBS) --output-sync=target browser machine native bytecode types lint contracts
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # Every combination of tiles, layouts and dtypes, and every example of hypothesis, of which `make test` takes a sample.
@@ -41,6 +41,10 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	git ls-files '*.cu' '*.cuh' '*.cpp' '*.h' | xargs $(BIN)/clang-format --dry-run -Werror
+
+# The interpreter of machine code, whose build needs no package, while pip installs torch.
+machine: packages
+	PYTHONPATH=src $(PYTHON) -c 'from warpwise.machine import runtime; runtime.library()'
 
 # The C++ runtimes, beside pip and the checks, which keep one core busy each.
 native: $(TORCH)

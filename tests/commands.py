@@ -7,14 +7,18 @@ import os
 import runpy
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from subprocess import CompletedProcess
 from tempfile import TemporaryDirectory
+from typing import TextIO
 
 PRELOAD = ["torch", "warpwise.cli", "warpwise.cli.kernel_options", "warpwise.cuda.program.session"]
 
 
-def command(*args: str, timeout: float = 120, **variables: str) -> CompletedProcess[str]:
+def command(*args: str, timeout: float = 280, **variables: str) -> CompletedProcess[str]:
     """Run ``python -m warpwise ARGS``; the result has its exit status and what it wrote to file descriptors 1 and 2.
 
     ``variables`` are added to the environment.
@@ -22,7 +26,7 @@ def command(*args: str, timeout: float = 120, **variables: str) -> CompletedProc
     return _forked("warpwise", args, timeout, variables)
 
 
-def python(program: str | Path, *args: str, timeout: float = 120, **variables: str) -> CompletedProcess[str]:
+def python(program: str | Path, *args: str, timeout: float = 280, **variables: str) -> CompletedProcess[str]:
     """As ``command``: run the file ``program`` if it is a path, else the text ``program`` as ``python -c`` does.
 
     It takes 3 s of CPU less than a new interpreter that imports torch.
@@ -54,6 +58,25 @@ def _forked(
         status = process.exitcode
         process.close()
         return CompletedProcess(args, status or 0, *(output.read_text() for output in outputs))
+
+
+@contextmanager
+def started(program: str) -> Iterator[tuple[BaseProcess, TextIO, Path]]:
+    """Start the text ``program`` as ``python`` does: the process, its output as it comes, and the file of errors."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOAD)
+    with TemporaryDirectory() as folder:
+        file, out, err = (Path(folder) / name for name in ("program.py", "out", "err"))
+        file.write_text(program)
+        os.mkfifo(out)
+        process = context.Process(target=_run, args=(file, (), str(out), str(err), os.getcwd(), dict(os.environ)))
+        process.start()
+        try:
+            with open(out) as output:  # ends when the process does
+                yield process, output, err
+        finally:
+            process.kill()
+            process.join()
 
 
 def _run(

@@ -29,10 +29,16 @@ import torch
 from tests import sampled
 
 
+def seed(value: int) -> None:
+    """Seed the default generators. Without a GPU `torch.manual_seed` formats a stack trace for each kind of GPU."""
+    seeds = torch.manual_seed if torch.cuda.is_available() else torch.default_generator.manual_seed
+    seeds(value)
+
+
 class TorchRandom:
     """PyTorch's default generator: hypothesis seeds it before each example, so that a failing one can be repeated."""
 
-    seed = staticmethod(torch.manual_seed)
+    seed = staticmethod(seed)
     getstate = staticmethod(torch.get_rng_state)
     setstate = staticmethod(torch.set_rng_state)
 
@@ -68,6 +74,18 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[
     return [] if names & left_out(collector.config) else None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """No item for a value of `parametrize` that is left out, unless all values are."""
+    out, markers = left_out(metafunc.config), metafunc.definition.own_markers
+    for place, mark in enumerate(markers):
+        if mark.name == "parametrize" and len(mark.args) > 1:
+            values = list(mark.args[1])
+            kept = [value for value in values if not out & {each.name for each in getattr(value, "marks", ())}]
+            if 0 < len(kept) < len(values):
+                markers[place] = pytest.mark.parametrize(mark.args[0], kept, *mark.args[2:], **mark.kwargs).mark
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m is applied
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     marks = left_out(config)
@@ -94,7 +112,7 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     """Seed PyTorch's default generators, so that a test draws the same values in each run."""
-    torch.manual_seed(0)
+    seed(0)
 
 
 _STORES = itertools.count()

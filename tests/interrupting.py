@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
+
+from tests.commands import started
 
 _FRAME = """
 import signal, sys, threading, time
@@ -40,17 +39,11 @@ def interrupted(setup: str, body: str, after: float = 0.3) -> None:
     may come before that, and is wanted all the same.
     """
     program = _FRAME.format(setup=setup, body="".join(f"    {line}\n" for line in body.strip().splitlines()))
-    path = [str(Path(__file__).parents[1]), *sys.path]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
-    process = subprocess.Popen(
-        [sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    with process:
-        assert process.stdout is not None and process.stderr is not None
+    with started(program) as (process, output, errors):
         said = ""
-        for said in process.stdout:
+        for said in output:
             if said == "ready\n":
                 time.sleep(after)
-                process.send_signal(signal.SIGINT)
-        errors = process.stderr.read()
-    assert (process.returncode, said) == (0, "done\n"), errors[-3000:]
+                os.kill(process.pid, signal.SIGINT)
+        process.join()
+        assert (process.exitcode, said) == (0, "done\n"), errors.read_text()[-3000:]

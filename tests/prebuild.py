@@ -1,4 +1,4 @@
-"""Build the C++ runtimes, fastcall and the precompiled device headers before the tests: ``python -m tests.prebuild``.
+"""Build the C++ libraries and the precompiled device headers before the tests: ``python -m tests.prebuild``.
 
 A test builds whatever is missing, but only one process can, and the others wait for it.
 """
@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from warpwise import fastcall, native
 from warpwise.cuda.emulator import runtime as emulator
 from warpwise.cuda.emulator import toolchain
+from warpwise.cuda.inline import build as inline
 from warpwise.machine import runtime as machine
 
 
@@ -18,7 +19,7 @@ def main() -> None:
     """Build everything in parallel. Raises what a build raises."""
     compiler = toolchain.command()
     headers = [toolchain.flags(compiler, checked) for checked in (True, False)]
-    builds: list[Callable[[], object]] = [emulator.library, machine.library, fastcall.build]
+    builds: list[Callable[[], object]] = [emulator.library, machine.library, fastcall.build, inline.support_library]
     if not native.is_clang(compiler):
         builds += [lambda flags=flags: toolchain.precompiled(compiler, flags) for flags in headers]
     with ThreadPoolExecutor(len(builds)) as pool:

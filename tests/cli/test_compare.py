@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tests import commands
 from tests.lab.store.samples import run, timed, verdict
 
 from warpwise.cli import cli
@@ -180,18 +179,5 @@ def test_bad_input_ends_with_2(arguments: list[str], words: str) -> None:
 
 def test_exit_codes_reach_the_shell(tmp_path: Path) -> None:
     path = scaled("square", {"k02_grid_stride": 1.05}, tmp_path)
-    told = [
-        "-c",
-        "from warpwise.cli import main; main()",
-        "compare",
-        str(H200 / "square.json"),
-        str(path),
-        "--fail-slower",
-    ]
-    assert subprocess.run([sys.executable, *told, "3%"], cwd=ROOT, env=_environment(), check=False).returncode == 1
-
-
-def _environment() -> dict[str, str]:
-    import os
-
-    return {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    told = ["compare", str(H200 / "square.json"), str(path), "--fail-slower", "3%"]
+    assert commands.command(*told).returncode == 1

@@ -1,13 +1,11 @@
 """load_inline without a GPU: host code compiled by g++, kernels run and checked by the emulator."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from examples import square_matrix
+from tests.commands import python
 
 from warpwise import cuda
 from warpwise.cuda.inline import build, device, source
@@ -311,15 +309,8 @@ def test_another_process_uses_the_cached_build(extension):
         "made = cuda.load_inline('warpwise_test_features', CPP, CUDA, functions=FUNCTIONS, device='cpu')\n"
         "print(made.fill(3, 4)[0].tolist())"
     )
-    root = Path(__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=root, env=_environment(root)
-    )
+    done = python(script)
     assert done.stdout.strip() == "[0, 1, 2]", done.stderr
-
-
-def _environment(root):
-    return {**os.environ, "PYTHONPATH": f"{root / 'src'}:{root}"}
 
 
 def test_user_defined_bindings():

@@ -135,7 +135,7 @@ def test_every_rung_is_recorded_at_two_sizes_and_large_ones(op: str) -> None:
     assert all(launch.time and launch.metrics["gpu__time_duration.sum"] > 0 for launch in found)
 
 
-@pytest.mark.parametrize("name", thinned(list(NOT_YET_RECORDED), every=2))
+@pytest.mark.parametrize("name", thinned(list(NOT_YET_RECORDED), every=5))
 def test_what_is_not_yet_recorded_has_no_record_that_agrees(name: str) -> None:
     op, _, rung = name.partition(" ")
     assert op in OPS and NOT_YET_RECORDED[name]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from tests.machine.launching import machine_run
-from tests.ops.conftest import EXECUTED, one_of, rungs, sample
+from tests.ops.conftest import EXECUTED, OF, one_of, rungs, sample
 from tests.sampled import FULL
 
 from warpwise.cuda.launch.launcher import Launcher
@@ -27,7 +27,7 @@ ANY_ORDER = {("components_link", "parent")}
 
 
 @pytest.mark.parametrize("number", [0, pytest.param(1, marks=FULL)])
-@pytest.mark.parametrize("op,rung", one_of(EXECUTED, rungs(language="cuda", slow=True)))
+@pytest.mark.parametrize("op,rung", one_of(OF, rungs(language="cuda", slow=True), EXECUTED))
 def test_sass_results_equal_the_emulator(op: Op, rung: Rung, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     compared = []
     emulate = Launcher.__call__

@@ -55,6 +55,7 @@ def expected(args: tuple[torch.Tensor, ...], grad: torch.Tensor) -> tuple[list[t
     (5, "k04_direct_tiles", "k03_direct_tiles"), (5, "k06_tensor_cores", "k06_tensor_cores"),
     (5, "k07_warpgroups", "k02_fused"), (5, "k07_warpgroups", "k07_stored_gradient"),
 ], ids=lambda rungs: f"{rungs[0]}-{rungs[1]}-{rungs[2]}")  # fmt: skip
+@pytest.mark.one_in(2)
 def test_two_processes_compute_the_block_of_one_batch(rungs):
     channels, forward_rung, backward_rung = rungs
     args = batch(channels, 6, 8)

@@ -27,6 +27,7 @@ def marked(value: object) -> object:
 
 
 @pytest.mark.parametrize("op, rung", RUNGS)
+@pytest.mark.one_in(3)
 def test_a_negated_view_is_read_with_its_sign(op, rung):
     dtype = sampled_dtypes(op, rung)[0]
     for case in op.spec.cases:

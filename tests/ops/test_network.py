@@ -211,7 +211,7 @@ TILED = [
 
 
 @pytest.mark.parametrize("rung,name,sizes,sms", TILED)
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_tiles_of_wide_and_tall_images(rung, name, sizes, sms):
     """Tiles that do not divide the image, in bands and sides, and parts of sums over several blocks."""
     op = operation.get(name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from tests.commands import python
 
 from warpwise import triton as wt
 from warpwise.cuda import ArgumentError, CompileError, LaunchError
@@ -194,6 +194,5 @@ try:
 except CompileError:
     print("refused")
 """
-    root = Path(__file__).parents[2]
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
-    assert answer.stdout == "refused\n"
+    answer = python(code)
+    assert answer.stdout == "refused\n", answer.stderr

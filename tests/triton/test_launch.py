@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import triton
 import triton.language as tl
+from tests.commands import python
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from warpwise import triton as wt
@@ -156,7 +154,7 @@ def test_wrap_triton_accepts_a_kernel() -> None:
 def test_interpreter_works_with_triton_interpret_set() -> None:
     script = """
 import torch
-from test_launch import scale
+from tests.triton.test_launch import scale
 from warpwise import cuda, triton as wt
 x, out = torch.ones(8), torch.empty(8)
 scale[1](x, wt.out(out), 8, 2.0, BLOCK=8)
@@ -165,11 +163,7 @@ try:
 except cuda.CompileError as error:
     print(out.sum().item(), error)
 """
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(
-        command, env=environment, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
-    )
+    done = python(script, TRITON_INTERPRET="1")
     assert done.stdout.startswith("16.0 scale: TRITON_INTERPRET was set")
 
 

@@ -74,16 +74,16 @@ __global__ void chain(volatile int* flag, float* y) {
   }
 }
 """)["chain"]
-    flag = torch.zeros(65, dtype=torch.int32)
+    flag = torch.zeros(13, dtype=torch.int32)
     flag[0] = 1
-    made = ww.explain(kernel[64, 32], flag, torch.zeros(64))
+    made = ww.explain(kernel[12, 32], flag, torch.zeros(12))
     assert made.prediction is not None
     assert made.prediction.excluded == "the time of waits for other threads, at kernel.cu:4"
     assert made.caveats[0].startswith("The predicted time does not include the time of waits for other threads")
     assert "without the time of waits for other threads, at kernel.cu:4" in str(made)
     assert not [hint for hint in made.hints if hint.line == 4]
-    assert made.line(4).counters["executed"] < 10 * 64, "one iteration of the wait for each block"
-    unchecked = ww.explain(kernel[64, 32], flag, torch.zeros(64), checks="none")
+    assert made.line(4).counters["executed"] < 10 * 12, "one iteration of the wait for each block"
+    unchecked = ww.explain(kernel[12, 32], flag, torch.zeros(12), checks="none")
     assert not unchecked.unsupported and not unchecked.sampled, "a sample of the blocks would wait for the others"
 
 

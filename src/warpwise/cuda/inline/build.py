@@ -16,14 +16,14 @@ import sysconfig
 import tempfile
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 import torch
 
-from warpwise.cache import cache_dir, key
+from warpwise.cache import build_lock, cache_dir, key
 from warpwise.cuda.errors import CompileError
 from warpwise.cuda.inline import source
 
@@ -169,20 +169,24 @@ def support_library_path() -> Path:
     return cache_dir() / "inline" / f"libwarpwise_inline_{toolchain_key()}.so"
 
 
-def _start_support(workers: ThreadPoolExecutor, folder: Path, verbose: bool) -> list[tuple[Path, Future[None]]]:
-    """Start to compile the support library, unless it exists. Returns (object file, future) pairs.
+def support_library(verbose: bool = False) -> Path:
+    """The path of the support library, which one process builds if the cache has none; others wait for it.
 
     Its files are one translation unit: each alone would take most of its time for PyTorch's headers.
     """
-    if support_library_path().exists():
-        return []
-    declared = (_TORCH / "include/torch/csrc/autograd/python_variable.h").read_text()
-    reference = int(re.search(r"THPVariable_Wrap\(\s*const at::TensorBase&", declared) is not None)
-    unit, output = folder / "support.cpp", folder / "support.o"
-    unit.write_text("".join(f'#include "{part}"\n' for part in sorted((HERE / "support").glob("*.cpp"))))
-    flags = [*_common_flags(), "-O1", f"-DWW_WRAP_BY_REFERENCE={reference}", *_include_flags(light=True)]
-    command = [compiler(), *flags, "-c", str(unit), "-o", str(output)]
-    return [(output, workers.submit(run, command, verbose))]
+    library = support_library_path()
+    library.parent.mkdir(parents=True, exist_ok=True)
+    with build_lock(library) as must_build:
+        if must_build:
+            declared = (_TORCH / "include/torch/csrc/autograd/python_variable.h").read_text()
+            reference = int(re.search(r"THPVariable_Wrap\(\s*const at::TensorBase&", declared) is not None)
+            flags = [*_common_flags(), "-O1", f"-DWW_WRAP_BY_REFERENCE={reference}", *_include_flags(light=True)]
+            with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+                unit, made = Path(folder) / "support.cpp", Path(folder) / "support.o"
+                unit.write_text("".join(f'#include "{part}"\n' for part in sorted((HERE / "support").glob("*.cpp"))))
+                run([compiler(), *flags, "-c", str(unit), "-o", str(made)], verbose)
+                _link(library, [made], [f"-Wl,-soname,{library.name}"], verbose)
+    return library
 
 
 def _link(output: Path, objects: Sequence[Path], more: Sequence[str], verbose: bool) -> None:
@@ -211,7 +215,7 @@ def extension(sources: Sources, output: Path, verbose: bool = False) -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent) as scratch, _workers() as workers:
         folder = Path(scratch)
-        support = _start_support(workers, folder, verbose)
+        support = workers.submit(support_library, verbose)
         try:
             objects = _compile(sources, folder, workers, light, verbose)
         except CompileError as error:
@@ -227,11 +231,7 @@ def extension(sources: Sources, output: Path, verbose: bool = False) -> None:
                 "the build is cached",
                 stacklevel=4,
             )
-        for _, part in support:
-            part.result()
-        library = support_library_path()
-        if support:
-            _link(library, [path for path, _ in support], [f"-Wl,-soname,{library.name}"], verbose)
+        library = support.result()
         rpath = f"-Wl,-rpath,{library.parent}:{_TORCH / 'lib'}"
         _link(output, objects, [str(library), rpath, *sources.ldflags], verbose)
 

@@ -57,7 +57,7 @@ constexpr unsigned kCounters = sizeof(InstructionCounts) / sizeof(u64);
 // and atomics in a slice above which the block is assumed to spin.
 constexpr u64 kTimeSlice = 1 << 16, kPollThreshold = kTimeSlice / 64;
 constexpr u64 kMaxResidentBytes = u64{1} << 30;
-constexpr u64 kMaxIdle = 1 << 27;  // warp instructions without a finished block, after which a sampled run gives up
+constexpr u64 kMaxIdle = 1 << 25;  // warp instructions without a finished block, after which a sampled run gives up
 
 // Zero-initialised memory, allocated on first touch.
 class Pages {
