@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -130,6 +131,36 @@ def test_semaphores_on_a_cpu_are_new_zeros():
     assert first.tolist() == [0] * 5
     first.add_(1)
     assert semaphores.semaphores(torch.empty(1), 5).tolist() == [0] * 5
+
+
+def test_each_capture_has_zeros_of_its_own(monkeypatch):
+    """Those that a call before the capture allocated; new ones, filled in the graph, when none are left."""
+    capture, made = [0], []
+    stream = SimpleNamespace(synchronize=lambda: None)
+    driver = SimpleNamespace(cuStreamGetCaptureInfo=lambda stream: (0, 1, capture[0]))
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capture[0] > 0)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda index: stream)
+    numbers = {"_SPARE": 32, "_FEWEST": 8, "_MIN_COUNT": 8}
+    for name, value in {"_raw_stream": lambda index: 7, "driver": lambda: driver, **numbers}.items():
+        monkeypatch.setattr(semaphores, name, value)
+    for name in ("_kept", "_spare", "_taken"):
+        monkeypatch.setattr(semaphores, name, {})
+    monkeypatch.setattr(
+        semaphores, "_zeros", lambda count, device: made.append(count) or torch.zeros(count, dtype=torch.int32)
+    )
+    eager = semaphores.on_device(0, 5)
+    assert semaphores.on_device(0, 3) is eager
+    of_captures = []
+    for capture[0] in (1, 2):
+        of_captures.append(semaphores.on_device(0, 8))
+        assert semaphores.on_device(0, 2) is of_captures[-1]
+        assert semaphores.includes(of_captures[-1])
+    of_captures.append(semaphores.on_device(0, 9))
+    assert made == [8, 32]
+    assert len(of_captures[-1]) == 16
+    assert len({tensor.data_ptr() for tensor in (eager, *of_captures)}) == 4
+    capture[0] = 3
+    assert not semaphores.includes(semaphores.on_device(0, 5))
 
 
 @given(m=st.integers(0, 600), n=st.integers(0, 20000), k=st.integers(0, 20000), processors=st.integers(1, 200))

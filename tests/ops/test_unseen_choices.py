@@ -47,10 +47,10 @@ def matrix(rows, columns, dtype=torch.float32):
         (1300, 42466, "k05_register_blocks"),
         (205, 6154, "k09_unaligned_tiles"),
         (100000, 65, "k09_unaligned_tiles"),
-        (70, 7573, "k04_padded_tile"),
+        (70, 7573, "k09_unaligned_tiles"),
         (5, 40, "k08_fitted_blocks"),
         (64, 100000, "k05_register_blocks"),
-        (200, 300, "k04_padded_tile"),
+        (200, 300, "k09_unaligned_tiles"),
         (4096, 4096, "k05_register_blocks"),
         (4095, 4097, "k09_unaligned_tiles"),
     ],
@@ -87,7 +87,8 @@ def test_another_dimension_is_summed_without_a_copy():
 
 
 @pytest.mark.parametrize("rows,columns,threads", [
-    (131072, 4, 1), (131072, 8, 2), (131072, 16, 4), (131072, 128, 8), (131072, 512, 32), (7132, 3880, 64),
+    (131072, 4, 1), (131072, 8, 2), (131072, 16, 4), (131072, 128, 8), (131072, 512, 32), (7132, 3880, 256),
+    (1563, 4278, 288), (900, 6001, 384), (40000, 4278, 128),
     (40410, 1800, 32), (2000, 8192, 256), (547, 1289, 128), (979, 807, 64), (60, 4500, 512),
     (1, 3000, 256), (1, 32768, 1024),
 ])  # fmt: skip

@@ -9,11 +9,14 @@ from types import SimpleNamespace
 
 import torch
 
-from warpwise.cuda.gpu.driver import current_stream_function
+from warpwise.cuda.gpu.driver import current_stream_function, driver
 
-_MIN_COUNT = 4096
+_MIN_COUNT = 8192
+_SPARE, _FEWEST = 1 << 20, 64  # zeros for all captures of a process on a device; for one of them, at least
 _kept: dict[tuple[int, int], torch.Tensor] = {}  # by device and stream
 _making = threading.local()
+_spare: dict[int, torch.Tensor] = {}  # by device: those that no capture has
+_taken: dict[tuple[int, int, int], torch.Tensor] = {}  # by device, stream and capture
 _graph = SimpleNamespace(zeros=[], rows={})  # of the graph that is captured; autograd launches in a thread of its own
 _capture = threading.Lock()
 _STREAMS = 8  # capturing streams of a graph whose kernels may use semaphores
@@ -23,9 +26,9 @@ _raw_stream = current_stream_function()
 def semaphores(like: torch.Tensor, count: int) -> torch.Tensor:
     """At least ``count`` int32 zeros on the device of ``like``. A kernel that uses them sets them to zero again.
 
-    They are cached for each stream, whose kernels run one after another. While a CUDA graph is captured they are
-    allocated anew, since the graph may be replayed beside kernels of any stream: by ``of_graph`` before the capture, or
-    by a fill that is a node of the graph.
+    They are cached for each stream, whose kernels run one after another. Each capture of a CUDA graph has its own,
+    since the graph may be replayed beside kernels of any stream: those of ``of_graph``, or some that an earlier call
+    allocated, or, when all ``_SPARE`` are given away, new ones, whose fill is a node of the graph.
     """
     return on_device(like.get_device(), count) if like.is_cuda else _zeros(count, like.device)
 
@@ -38,6 +41,9 @@ def on_device(index: int, count: int) -> torch.Tensor:
     kept = _kept.get(key)
     if kept is None or len(kept) < count:
         kept = _kept[key] = _zeros(max(count, _MIN_COUNT), torch.device("cuda", index))
+        if index not in _spare:
+            _spare[index] = _zeros(_SPARE, torch.device("cuda", index))
+            torch.cuda.current_stream(index).synchronize()  # graphs may be replayed on any stream
     return kept
 
 
@@ -57,12 +63,19 @@ def of_graph(device: torch.device) -> Iterator[torch.Tensor]:
 
 
 def _captured(index: int, count: int) -> torch.Tensor:
-    """Zeros for a captured launch: one row of ``of_graph`` for each capturing stream, else new ones."""
+    """Zeros for a captured launch: one row of ``of_graph`` for each capturing stream, else spare or new ones."""
     rows: dict[tuple[int, int], torch.Tensor] = _graph.rows
-    key = index, _raw_stream(index)
+    key = index, (stream := _raw_stream(index))
     if key not in rows and _graph.zeros and _graph.zeros[-1].get_device() == index:
         rows[key] = _graph.zeros.pop()
     row = rows.get(key)
+    if row is None:
+        capture = index, stream, int(driver().cuStreamGetCaptureInfo(stream)[2])  # an id, unique in the process
+        row, spare = _taken.get(capture), _spare.get(index)
+        size = max(_FEWEST, 1 << (count - 1).bit_length())
+        if (row is None or len(row) < count) and spare is not None and size <= len(spare):
+            row = _taken[capture] = spare[:size]
+            _spare[index] = spare[size:]
     return row if row is not None and len(row) >= count else _zeros(count, torch.device("cuda", index))
 
 
@@ -73,7 +86,7 @@ def are_being_made() -> bool:
 
 def includes(tensor: torch.Tensor) -> bool:
     """True if ``tensor`` is one that ``semaphores`` returned and keeps."""
-    return any(tensor is kept for kept in (*_kept.values(), *_graph.rows.values()))
+    return any(tensor is kept for kept in (*_kept.values(), *_graph.rows.values(), *_taken.values()))
 
 
 def _zeros(count: int, device: torch.device) -> torch.Tensor:

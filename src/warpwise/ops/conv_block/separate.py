@@ -19,7 +19,7 @@ from warpwise.ops.max_pool2d.op import MAX_POOL2D, MAX_POOL2D_BACKWARD
 Three = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 OptionalTensor = torch.Tensor | None
 ONE, TWO, ZERO = [1, 1], [2, 2], [0, 0]
-_aten: Any = torch.ops.aten
+_threshold_backward: Any = torch.ops.aten.threshold_backward.default
 
 
 def block(
@@ -69,7 +69,7 @@ class _Block(torch.autograd.Function):
         if torch.is_grad_enabled():  # the saved intermediate results have no graph of their own
             return (*_again(ctx, grads, (input, weight, gamma, beta)), None, None)
         if dy is not None:
-            dy = _aten.threshold_backward(dy, output, 0)
+            dy = _threshold_backward(dy, output, 0)
             dy = MAX_POOL2D_BACKWARD.call(dy, indices, list(convolved.shape), TWO, TWO, ZERO)
         d, dgamma, dbeta = BATCH_NORM_BACKWARD.call(dy, dmean, dvar, convolved, gamma, beta, ctx.eps, mean, var)
         needs = ctx.needs_input_grad

@@ -1,27 +1,30 @@
 // For a dimension other than the last, without a copy: lanes run along adjacent columns, and threads split a column.
 //
 // A block of (width, height) threads sums `width` columns, and a thread has VALUES loads in flight. If columns are few
-// and long, several blocks compute parts of a column, and a second launch of the kernel adds the sums of the parts. The
-// order of the additions is fixed.
+// and long, several blocks compute parts of a column. The block of the last part adds the sums of a few parts, which it
+// gets as in k09; a second launch of the kernel adds those of many. The order of the additions is fixed.
 
 #include <warpwise/core/numeric.cuh>
+#include <warpwise/core/partial_sums.cuh>
 #include <warpwise/core/previous_kernel.cuh>
 
-// x: (columns / inner, length, inner), contiguous; sums: (parts, columns). Column c begins at element
+// x: (columns / inner, length, inner), contiguous; sums: (parts, columns), or (columns,) with a workspace of parts - 1
+// words of 8 bytes for each column, zeros before and after. Column c begins at element
 // (c / inner) * length * inner + c % inner. Block: (width, height), up to THREADS. Grid: (cdiv(columns, width), parts);
 // a part has `share` elements of each column.
 template <class T, class R, int THREADS, int VALUES>
-__global__ void __launch_bounds__(THREADS) sum_columns(const T* x, R* sums, long long columns, long long inner,
-                                                       int length, int share) {
+__global__ void __launch_bounds__(THREADS) sum_columns(const T* x, R* sums, int* workspace, long long columns,
+                                                       long long inner, int length, int share) {
   __shared__ float of_threads[THREADS];
   const int width = blockDim.x, height = blockDim.y, line = threadIdx.y, thread = line * width + threadIdx.x;
   const long long column = static_cast<long long>(blockIdx.x) * width + threadIdx.x;
-  const long long part = blockIdx.y;
+  const int part = blockIdx.y, others = gridDim.y - 1;
+  auto* const words = reinterpret_cast<unsigned long long*>(workspace) + column;
   float sum = 0.0f;
   warpwise::wait_for_previous_kernel();
   if (column < columns) {
-    const int last = static_cast<int>(min(static_cast<long long>(length), (part + 1) * share));
-    int row = static_cast<int>(part * share) + line;
+    const int last = static_cast<int>(min(static_cast<long long>(length), (part + 1LL) * share));
+    int row = part * share + line;
     const T* from = x + row * inner + column;
     if (inner < columns) from += column / inner * (length - 1) * inner;
     const long long step = height * inner;
@@ -37,13 +40,22 @@ __global__ void __launch_bounds__(THREADS) sum_columns(const T* x, R* sums, long
 #pragma unroll
       for (int v = 0; v < VALUES; ++v) sum += values[v];
     }
+    if (workspace && part == others) sum += warpwise::take_sum(words, others, line, height, columns);
   }
+  // The sums of the lines, in two steps of about the square root of their number.
+  int groups = 1;
+  while (groups * groups < height) groups *= 2;
   of_threads[thread] = sum;
-  int half = 1;
-  while (half < height) half *= 2;
-  for (half /= 2; half > 0; half /= 2) {
+  for (int from = height, to = groups; from > 1; from = to, to = 1) {
     __syncthreads();
-    if (line < half && line + half < height) of_threads[thread] += of_threads[thread + half * width];
+    if (line < to) {
+      for (int i = line + to; i < from; i += to) sum += of_threads[i * width + threadIdx.x];
+      of_threads[thread] = sum;
+    }
   }
-  if (line == 0 && column < columns) sums[part * columns + column] = warpwise::from_float<R>(of_threads[thread]);
+  if (line > 0 || column >= columns) return;
+  if (workspace && part < others)
+    warpwise::send_value(words + part * columns, sum);
+  else
+    sums[(workspace ? 0 : part) * columns + column] = warpwise::from_float<R>(sum);
 }

@@ -10,7 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
-from warpwise.ops._columns import VALUES, Geometry, geometry
+from warpwise.ops._columns import SECTOR, VALUES, Geometry, geometry
 from warpwise.ops._dims import inner_size, is_last, length_along
 from warpwise.ops._packed_columns import lines_of
 from warpwise.ops._short_rows import WARPS, most_columns, team
@@ -20,12 +20,17 @@ HERE = Path(__file__).parent
 BLOCK = 256  # kThreads of the kernels
 WARP, BLOCK_OF_TEAMS, MOST_THREADS = 32, 128, 1024
 VECTOR, BATCH = 16, 4  # bytes per load, and loads in flight per thread
+FEWEST_VECTORS, MOST_FULL = 640, 384  # vectors of a row in full batches, and threads
+MOST_ROWS = 64  # the same, rows for each SM: of more, the waves of blocks hide each other's ends
+LONG_ROW = 24 * MOST_THREADS  # elements of a row, from which on several blocks share it
 FILL = 768  # threads of an SM that read the bytes in flight, if rows are few
 SHORT_ROW, SHORT_NARROW_ROW = 16, 64  # elements of a row of k11, and of 2 bytes each
 BLOCKS_AN_SM = 8  # blocks of 256 threads that fill the 2048 threads of an SM
 FEWEST_ELEMENTS = 16384  # elements of a block of k08 from which on there are two launches: a batch of 1024 threads
+NARROW_THREADS = 512  # threads of a block of few columns of 2-byte elements
 PACKED_WIDTH, PACKED_VALUES = 32, 8  # k10: packs of a tile; loads in flight
 LARGE, FEW_COLUMNS, MANY_COLUMNS = 1 << 22, 64, 4096  # bytes from which k08 fills the GPU with one wave; columns
+PACKETS, MOST_PACKETS = 8, 4096  # sums of parts: of a thread; of all columns, in the memory that a stream has for them
 MOST_BLOCKS = 2**31 - 1
 
 Launch = Callable[..., None]
@@ -108,7 +113,8 @@ def threads_of(x: torch.Tensor) -> int:
     """Threads per row: up to a warp, a batch of four vectors each.
 
     A team of lanes reads at least 64 bytes at once if the row is long enough. Longer rows have a block with at most
-    eight vectors per thread, or with two if rows are few.
+    eight vectors per thread, or with two if rows are few. Of up to 64 rows for each SM the batches are full: 1105
+    vectors are one batch of 288 threads, but three of 128, the last one of 81 threads.
     """
     rows, columns = x.shape
     vectors = cdiv(columns * x.element_size(), VECTOR)
@@ -116,7 +122,10 @@ def threads_of(x: torch.Tensor) -> int:
         return max(_power_of_two(cdiv(vectors, BATCH)), min(4, _power_of_two(vectors)))
     fill = FILL * sm_count(x) // max(rows, 1)
     fewest, most = (1 << (vectors // each).bit_length() - 1 for each in (2 * BATCH, 2))
-    return max(WARP, min(fewest, 2 * BLOCK), min(_power_of_two(fill + 1) // 2, most, MOST_THREADS))
+    threads = max(WARP, min(fewest, 2 * BLOCK), min(_power_of_two(fill + 1) // 2, most, MOST_THREADS))
+    if vectors <= FEWEST_VECTORS or rows > MOST_ROWS * sm_count(x):
+        return threads
+    return max(threads, WARP * cdiv(vectors, WARP * BATCH * cdiv(vectors, BATCH * MOST_FULL)))
 
 
 def _pass(sums: torch.Tensor, x: torch.Tensor, parts: int) -> None:
@@ -129,7 +138,7 @@ def _pass(sums: torch.Tensor, x: torch.Tensor, parts: int) -> None:
 
 def vector_parts(x: torch.Tensor) -> int:
     """Blocks per row; one if 1024 threads add at most 24 elements each, which is faster than a second launch."""
-    return 1 if x.shape[1] <= 24 * MOST_THREADS else parts_of(x, each=4 * BLOCK * VECTOR // x.element_size())
+    return 1 if x.shape[1] <= LONG_ROW else parts_of(x, each=4 * BLOCK * VECTOR // x.element_size())
 
 
 @over_rows
@@ -173,23 +182,37 @@ def last_block(sums: torch.Tensor, x: torch.Tensor) -> None:
         _pass(sums, x, 1)
         return
     kernel = LAST_BLOCK[f"sum_last_block<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {BLOCK}>"]
-    kernel[(rows, parts), BLOCK](x, cuda.out(sums), semaphores(x, rows * (1 + parts)), rows, columns)
+    kernel[(rows, parts), BLOCK](x, cuda.out(sums), semaphores(x, 2 * rows * (parts - 1)), rows, columns)
 
 
 def column_geometry(count: int, length: int, itemsize: int, sms: int) -> Geometry:
     """One wave of blocks of 256 threads for large inputs: all blocks share the bandwidth until the end.
 
     A block of 1024 threads with 40 registers each fills an SM alone: 382 of them on 132 SMs took 259 µs, where one wave
-    takes 241. The wave has 4 of the 6 resident blocks per SM for 4-byte elements; for 2-byte elements, of which half as
-    many bytes are in flight, all 6. A block reads 512 bytes or 128 elements of neighbouring columns.
+    takes 241. The wave has 3 of the 6 resident blocks per SM for 4-byte elements; for 2-byte elements, of which half as
+    many bytes are in flight, all 6. A block reads up to 1 KB of neighbouring columns, and all blocks read as many.
     """
     if count < FEW_COLUMNS or count * length * itemsize < LARGE:
-        return geometry(count, length, itemsize, sms, FEWEST_ELEMENTS)
-    width = 128 if count >= 1024 else 64
+        shape = geometry(count, length, itemsize, sms, FEWEST_ELEMENTS)
+        return shape if shape.parts == 1 or itemsize >= 4 else _narrow_geometry(count, length, sms)
+    most = (256 if count >= 2048 else 128) if itemsize >= 4 else 128 if count >= 1024 else 64
+    width = cdiv(count, cdiv(count, most))
     tiles = cdiv(count, width)
-    parts = min((4 if itemsize >= 4 else 6) * sms // tiles, length * width // (2 * VALUES * BLOCK))
+    parts = min((3 if itemsize >= 4 else 6) * sms // tiles, length * width // (2 * VALUES * BLOCK))
     share = cdiv(length, max(1, parts))
     return Geometry(BLOCK, VALUES, width, cdiv(length, share), share)
+
+
+def _narrow_geometry(count: int, length: int, sms: int) -> Geometry:
+    """Parts of long columns of 2-byte elements: at most as many as lines of threads, so that a thread adds one sum.
+
+    7168 x 12 takes 2.7 µs in 43 parts with 4 loads per thread, 3.0 to 3.5 in 11 to 22 parts.
+    """
+    width = cdiv(count, cdiv(count, SECTOR // 2))
+    height = NARROW_THREADS // width
+    values = next((each for each in (4, 8) if cdiv(length, each * height) <= height + 1), VALUES)
+    share = cdiv(length, max(1, min(cdiv(length, values * height), 2 * height, 4 * sms // cdiv(count, width))))
+    return Geometry(NARROW_THREADS, values, width, cdiv(length, share), share)
 
 
 def columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
@@ -198,21 +221,28 @@ def columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
         output.zero_()
         return
     inner, count = 1 if dim is None else inner_size(input, dim), output.numel()
-    *_, parts, share = column_geometry(count, length, input.element_size(), sm_count(input))
-    if parts == 1:
-        _columns(output, input, count, inner, length, length)
+    shape = column_geometry(count, length, input.element_size(), sm_count(input))
+    packets = (shape.parts - 1) * count
+    if shape.parts == 1 or packets <= MOST_PACKETS and shape.parts <= PACKETS * (shape.threads // shape.width):
+        workspace = semaphores(input, 2 * packets) if packets else None
+        _columns(output, input, workspace, count, inner, length, shape.share)
         return
-    partial = input.new_empty((parts, count), dtype=torch.float32)
-    _columns(partial, input, count, inner, length, share)
-    _columns(output, partial, count, count, parts, parts)
+    partial = input.new_empty((shape.parts, count), dtype=torch.float32)
+    _columns(partial, input, None, count, inner, length, shape.share)
+    _columns(output, partial, None, count, count, shape.parts, shape.parts)
 
 
-def _columns(sums: torch.Tensor, x: torch.Tensor, count: int, inner: int, length: int, share: int) -> None:
-    """``sums`` (parts, count) of ``count`` columns of ``length`` elements, ``inner`` apart, in parts of ``share``."""
+def _columns(
+    sums: torch.Tensor, x: torch.Tensor, workspace: torch.Tensor | None, count: int, inner: int, length: int, share: int
+) -> None:
+    """``sums`` (parts, count) of ``count`` columns of ``length`` elements, ``inner`` apart, in parts of ``share``.
+
+    With a ``workspace`` the sums of the parts are added.
+    """
     threads, values, width, *_ = column_geometry(count, length, x.element_size(), sm_count(x))
     kernel = COLUMNS[f"sum_columns<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {threads}, {values}>"]
     launch = kernel[(cdiv(count, width), cdiv(length, share)), (width, threads // width)]
-    launch(x, cuda.out(sums), count, inner, length, share)
+    launch(x, cuda.out(sums), workspace, count, inner, length, share)
 
 
 def packed_columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
@@ -232,7 +262,7 @@ def packed_columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -
     launch = kernel[(shape.tiles, shape.parts), (shape.width, shape.height)]
     launch(input, cuda.out(sums), input.numel(), shape.packs, shape.lines, shape.share, folded)
     if rows > 1:
-        _columns(output, sums, columns, columns, rows, rows)
+        _columns(output, sums, None, columns, columns, rows, rows)
 
 
 def limits(input: torch.Tensor, dim: int | None) -> str | None:
@@ -294,7 +324,9 @@ RUNGS = (
 
 
 def default(input: torch.Tensor, dim: int | None) -> str | None:
-    """k06 along the last dimension, k11 for rows of up to 16 elements, 64 of 2 bytes; k08 along another one.
+    """k06 along the last dimension; k09 if several blocks share a row, k11 for rows of up to 16 elements (2 bytes: 64).
+
+    k08 along another dimension.
 
     Of large tensors of 2-byte elements k10 along the first one.
 
@@ -304,8 +336,11 @@ def default(input: torch.Tensor, dim: int | None) -> str | None:
         return None
     if dim is None or is_last(input, dim):
         most = SHORT_ROW if input.element_size() >= 4 else SHORT_NARROW_ROW
-        short = dim is not None and 0 < length_along(input, dim) <= most
-        return "k11_short_rows" if short else "k06_two_passes"
+        length = input.numel() if dim is None else length_along(input, dim)
+        if dim is not None and 0 < length <= most:
+            return "k11_short_rows"
+        shared = length > LONG_ROW and 2 * input.numel() // length <= BLOCKS_AN_SM * sm_count(input)
+        return "k09_last_block" if shared else "k06_two_passes"
     columns = input.numel() // max(1, length_along(input, dim))
     if input.element_size() >= 4 or input.nbytes < LARGE:
         return "k08_columns"

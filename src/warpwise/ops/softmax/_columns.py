@@ -20,6 +20,8 @@ BLOCK, MOST_THREADS, BLOCKS_AN_SM = 256, 1024, 4  # a thread has up to 64 regist
 MOST_PARTS = 8  # blocks of a cluster
 PACKED_BYTES = 1 << 23  # of a tensor, from which on three launches are short beside the accesses
 NARROW_PACKED_BYTES = 1 << 20  # the same, if the other kernels load 2 bytes at once
+FEW_PACKED = 64  # columns
+HALF_PACKED_BYTES = 1 << 21  # of 2-byte elements in the backward
 CLUSTER_BYTES = 1 << 24  # of a tensor, up to which clusters are measured
 
 
@@ -118,19 +120,31 @@ def is_held(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> bool:
     return shape.parts == 1 and shape.share <= shape.height * shape.values
 
 
-def is_packed(dim: int, out: torch.Tensor) -> bool:
-    """True for long columns along the first dimension of a large tensor: three launches read them in packs."""
-    first = out.numel() == length_along(out, dim) * inner_size(out, dim)
+def is_packed(dim: int, out: torch.Tensor, least: int = PACKED_BYTES) -> bool:
+    """True for long columns along the first dimension of a large tensor: three launches read them in packs.
+
+    ``least``: bytes; fewer if the other kernels load 2 bytes at once. Below ``PACKED_BYTES`` not for few columns.
+    """
+    length, inner = length_along(out, dim), inner_size(out, dim)
     narrow = of(dim, out)[1] * out.element_size() < PACK
-    least = NARROW_PACKED_BYTES if narrow else PACKED_BYTES
-    return first and out.nbytes >= least and not is_held(dim, out)
+    least = min(least, NARROW_PACKED_BYTES) if narrow else least
+    least = PACKED_BYTES if inner < FEW_PACKED else least
+    return out.numel() == length * inner and out.nbytes >= least and not is_held(dim, out)
+
+
+def pack_width(out: torch.Tensor) -> int:
+    """Packs of a line that a block of the packed kernels reads.
+
+    Of a small tensor few, so that few blocks of many lines have partial results, which the second launch reads.
+    """
+    return 64 if out.nbytes >= PACKED_BYTES else 16
 
 
 def is_for_cluster(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> bool:
     """True if a cluster is faster than a block, or several launches, as measured: it takes about 1 µs to start.
 
     Few clusters leave most SMs idle: 51723 × 2 in float32 backward takes 5.2 µs in one, 4.9 in 25 blocks and two
-    launches.
+    launches; 14279 × 24 takes 5.8 in three, 7.3 in two launches.
     """
     shape, packed, count, *_ = of(dim, out, *inputs)
     clusters, *_ = of(dim, out, *inputs, cluster=True)
@@ -139,7 +153,7 @@ def is_for_cluster(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> bool:
         return False
     if is_held(dim, out, *inputs):
         return shape.threads == MOST_THREADS
-    return 4 * cdiv(count, clusters.lanes * packed) * clusters.parts >= sm_count(out)
+    return 8 * cdiv(count, clusters.lanes * packed) * clusters.parts >= sm_count(out)
 
 
 def _power_of_two(count: int) -> int:

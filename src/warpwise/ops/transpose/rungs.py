@@ -15,6 +15,7 @@ HERE = Path(__file__).parent
 MAX_GRID_Y = 65535
 TILE, SMALL_TILE = 64, 32  # the edge of the tiles of k06 (of k05 for 4-byte elements), and of k04
 MOST_SHORT, SHORT_THREADS = 8, 128  # the longest side of k10, and its blocks
+UNALIGNED_TILE, LARGE_UNALIGNED_TILE = (64, 32), (128, 32)  # rows and columns of k09's tiles, below and beyond L2
 STRIP_THREADS, STRIP_ELEMENTS, SHORTEST_STRIP = 256, 2048, 32
 WARP, FITTED_THREADS, BLOCKS_AN_SM = 32, 256, 8
 WAVE = 2048  # threads of an SM
@@ -105,9 +106,13 @@ def fitted_blocks(out: torch.Tensor, input: torch.Tensor) -> None:
 
 def unaligned_tiles(out: torch.Tensor, input: torch.Tensor) -> None:
     (rows, cols), (out, input, ctype) = input.shape, _bits(out, input)
-    tiles = cdiv(rows, TILE), cdiv(cols, TILE)
-    kernel = UNALIGNED_TILES[f"transpose<{ctype}>"][tiles[0] * tiles[1], (WARP, 8)]
-    kernel(input, cuda.out(out), rows, cols, tiles[0] if down(input) else tiles[1], down(input))
+    large = input.nbytes >= BEYOND_L2  # then the tiles of a column are neighbours in the grid, as in ``down``
+    height, width = LARGE_UNALIGNED_TILE if large else UNALIGNED_TILE
+    kernel = UNALIGNED_TILES[f"transpose<{ctype}, {height}, {width}>"]
+    height, width = (cdiv(size, cdiv(size, most)) for size, most in ((rows, height), (cols, width)))  # equal tiles
+    tiles = cdiv(rows, height), cdiv(cols, width)
+    launch = kernel[tiles[0] * tiles[1], (WARP, 8)]
+    launch(input, cuda.out(out), rows, cols, height, width, tiles[0] if large else tiles[1], large)
 
 
 def short_sides(out: torch.Tensor, input: torch.Tensor) -> None:
@@ -171,7 +176,7 @@ RUNGS = (
         fitted_blocks,
         limits=_fitted_grid,
     ),
-    make_rung(HERE, "k09_unaligned_tiles", "16 loads in flight, rows of any alignment", unaligned_tiles),
+    make_rung(HERE, "k09_unaligned_tiles", "8 or 16 loads in flight, rows of any alignment", unaligned_tiles),
     make_rung(HERE, "k10_short_sides", "a thread moves all of a side of up to 8 elements", short_sides, limits=_short),
 )
 
@@ -180,10 +185,10 @@ def default(input: torch.Tensor) -> str | None:
     """PyTorch for one long row or column, which is a plain copy; else a rung by the short side and the size.
 
     Short side shorter than a tile of k04: k08 up to three quarters of a wave of threads, else k07. Up to 8 elements,
-    k10 from an eighth of a wave up to two waves, but of seven only as long as k08. Otherwise: k04 if the tiles of k05
-    are fewer than the SMs; else k05 if the rows of both matrices, or of a large output, are multiples of 16 bytes and
-    the short side fills its tiles; else k04 up to one wave of its blocks, and k09. Elements of 1 and 2 bytes, for which
-    k09 and k10 are not timed: k08 up to four waves, k07 and k06 in their place.
+    k10 from an eighth of a wave up to two waves, but of seven only as long as k08. Otherwise: k05 if its tiles are at
+    least as many as the SMs, the rows of both matrices, or of a large output, are multiples of 16 bytes and the short
+    side fills its tiles; else k09. Elements of 1 and 2 bytes, for which k09 and k10 are not timed: k08 up to four
+    waves, k04 up to one wave of its blocks, k07 and k06 in their place.
     """
     rows, cols = input.shape
     few, pack, sms = min(rows, cols), 16 // input.element_size(), sm_count(input)
@@ -200,5 +205,5 @@ def default(input: torch.Tensor) -> str | None:
     if thin and not wide and small_tiles > BLOCKS_AN_SM * sms:
         return "k07_strips"
     if tiles < sms or not whole and small_tiles <= BLOCKS_AN_SM * sms:
-        return "k04_padded_tile"
+        return "k09_unaligned_tiles" if wide else "k04_padded_tile"
     return "k05_register_blocks" if whole else "k09_unaligned_tiles" if wide else "k06_triton"

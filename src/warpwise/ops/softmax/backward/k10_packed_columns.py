@@ -10,9 +10,10 @@ from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops._dims import inner_size, length_along
 from warpwise.ops._packed_columns import PACK, lines_of
+from warpwise.ops.softmax._columns import pack_width
 
 PACKED_COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
-VALUES, LANES, WIDTH = 4, 32, 64  # kValues; kLanes; packs of a line that a block reads
+VALUES, LANES = 4, 32  # kValues; kLanes
 
 
 def packed_columns(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor, dim: int) -> None:
@@ -25,7 +26,7 @@ def packed_columns(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor, d
     gradient, y = (value.clone() if value.data_ptr() % PACK else value for value in (gradient, y))
     length, elements = length_along(out, dim), out.numel()
     columns, ctype = elements // length, cuda.ctype(out.dtype)
-    shape = lines_of(columns, length, out.element_size(), sm_count(out), WIDTH, VALUES)
+    shape = lines_of(columns, length, out.element_size(), sm_count(out), pack_width(out), VALUES)
     grid, block = (shape.tiles, shape.parts), (shape.width, shape.height)
     packs, lines, share = shape.packs, shape.lines, shape.share
     partial = y.new_empty((shape.parts * shape.fold, columns), dtype=torch.float32)

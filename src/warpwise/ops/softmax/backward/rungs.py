@@ -102,9 +102,9 @@ def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | 
 
     k08 for longer rows that are fewer than the SMs.
 
-    If the elements of a row are not adjacent: k10 from 8 MB on along the first dimension, if a block does not hold its
-    columns; else k09 for columns too long for a block of 512 threads, up to 16 MB, if its clusters are not few; else
-    k07. PyTorch if the rung does not take the arguments.
+    If the elements of a row are not adjacent: k10 from 8 MB on (64 or more columns of 2 bytes: 2 MB) along the first
+    dimension, if a block does not hold its columns; else k09 for columns too long for a block of 512 threads, up to
+    16 MB, if its clusters are not few; else k07. PyTorch if the rung does not take the arguments.
     """
     length = length_along(output, dim)
     if is_last(output, dim) or not output.numel():
@@ -113,6 +113,7 @@ def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | 
         short = _launch.is_short(output, length)
         choice = RUNGS[10] if short else RUNGS[2] if length <= REGISTER_COLUMNS else long
     else:
-        packed = _columns.is_packed(dim, output)
+        least = _columns.HALF_PACKED_BYTES if output.element_size() == 2 else _columns.PACKED_BYTES
+        packed = _columns.is_packed(dim, output, least)
         choice = RUNGS[9] if packed else RUNGS[8] if _columns.is_for_cluster(dim, output) else RUNGS[6]
     return None if output.dtype not in KERNEL_DTYPES or choice.limits(grad_output, output, dim) else choice.name

@@ -56,6 +56,34 @@ __device__ inline float reduce_partial_rows(const float* partials, long long m, 
   return reduce_rows<ROWS, THREADS>(scratch, thread, sum);
 }
 
+// Passes a float to another block of the grid without a fence: value and flag are one word of 8 bytes, which is 0
+// before and after.
+__device__ inline void send_value(unsigned long long* to, float value) {
+  atomicExch(to, 1ull << 32 | __float_as_uint(value));
+}
+
+// The sum of the values at first, first + step, ... below `count`, `pitch` words apart, which other blocks send. Up to
+// four words are read at once. The other blocks must run or have run: those with a lower blockIdx do.
+__device__ inline float take_sum(unsigned long long* from, int count, int first, int step, long long pitch) {
+  constexpr int kBatch = 4;
+  float sum = 0.0f;
+#pragma unroll 1
+  for (int i = first; i < count; i += kBatch * step) {
+    unsigned long long words[kBatch] = {};
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      if (i + b * step < count) words[b] = atomicExch(from + (i + b * step) * pitch, 0ull);
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      if (i + b * step >= count) break;
+      while (!words[b]) words[b] = atomicExch(from + (i + b * step) * pitch, 0ull);
+      sum += __uint_as_float(static_cast<unsigned>(words[b]));
+    }
+  }
+  return sum;
+}
+
 // sums: (count) = the sum over the first dimension of partials: (splits, count). A lane sums four adjacent elements,
 // with one load if count is a multiple of four; a warp sums every eighth split; the sums of the warps are added in
 // order. Block: 256 threads. Grid: cdiv(count, 128). `partials` is aligned to 16 bytes, `sums` to four elements.
