@@ -1,10 +1,10 @@
 """Ratios of spatial clustering on a GPU at numbers of points, features and domains drawn by a seeded generator.
 
-    python benchmarks/clustering_ratios.py --count 12 --seed 0 --json FILE
+    python benchmarks/clustering_ratios.py --count 12 --seed 0 --shape 1000,16,8 --json FILE
 
 N is drawn from 10^4 to 10^7 and D from 2 to 128, both log-uniformly with N D at most ``--elements``, K from 2 to 100.
-The graph is a square grid with 8 neighbours. A row has the time of an iteration of EM (potts_em_step with the
-derivatives for beta)
+Each ``--shape`` is measured before them. The graph is a square grid with 8 neighbours. A row has the time of an
+iteration of EM (potts_em_step with the derivatives for beta)
 
 - over its floor, the bytes of the operation's cost at the rate of a copy;
 - over the floor with waits: the points of a colour wait for those of the colours before, and the moments for all
@@ -42,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--count", type=int, default=12)
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--shape", action="append", default=[], help="points of a side of the grid, features, domains")
     options.add_argument("--elements", type=int, default=200_000_000)
     options.add_argument("--seconds", type=float, default=600.0, help="no further shape is begun after so long")
     options.add_argument("--json", type=Path)
@@ -159,10 +160,11 @@ def main() -> None:
     rate, barriers, rows, start = copy_rate(), barrier_time(4), [], time.perf_counter()
     name = torch.cuda.get_device_name()
     print(f"{name}, a copy at {rate / 1e12:.2f} TB/s, a launch with four grid barriers {barriers * 1e6:.1f} µs")
-    for shape in drawn(given.count, given.seed, given.elements):
+    chosen = [tuple(map(int, shape.split(","))) for shape in given.shape]
+    for shape in (*chosen, *drawn(given.count, given.seed, given.elements)):
         if time.perf_counter() - start > given.seconds:
             break
-        row = measured(*shape, rate, barriers)
+        row = {"drawn": len(rows) >= len(chosen)} | measured(*shape, rate, barriers)
         rows.append(row)
         print(
             f"N {row['points']:>9,} D {row['features']:>3} K {row['domains']:>3}: EM {row['em_s'] * 1e6:8.1f} µs,"

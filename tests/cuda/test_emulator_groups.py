@@ -78,6 +78,15 @@ __global__ void grid_steps(int* x, int steps) {
     grid.sync();
   }
 }
+__global__ void grid_arrives(int* x, int wait) {
+  auto grid = cg::this_grid();
+  unsigned rank = grid.thread_rank(), size = grid.size();
+  x[rank] = rank;
+  auto token = grid.barrier_arrive();
+  int v = wait ? 0 : x[(rank + 64) % size];
+  grid.barrier_wait(static_cast<decltype(token)&&>(token));
+  x[size + rank] = wait ? x[(rank + 64) % size] : v;
+}
 __global__ void grid_without_sync(int* x) {
   auto grid = cg::this_grid();
   x[grid.thread_rank()] = x[(grid.thread_rank() + 64) % grid.size()];
@@ -280,6 +289,13 @@ def test_tiles_of_two_warps_and_the_whole_grid() -> None:
     x = np.arange(256, dtype="i4")
     assert check("grid_steps", 8, 32, x, 5) == []
     assert (x == (np.arange(256) + 5) % 256).all()
+
+
+def test_work_between_arrival_and_wait_of_the_grid() -> None:
+    x = np.zeros(512, "i4")
+    assert check("grid_arrives", 4, 64, x, 1) == []
+    assert (x[256:] == (np.arange(256) + 64) % 256).all()
+    assert check("grid_arrives", 4, 64, x, 0)[0].kind is DataRace
 
 
 def test_a_missing_grid_barrier_is_a_race_between_blocks() -> None:

@@ -40,6 +40,17 @@ extern "C" __global__ void grid(const float* x, float* y, float* z, int n) {
   cooperative_groups::this_grid().sync();
   z[i] = y[n - 1 - i];
 }
+extern "C" __global__ void arrival(const float* x, float* y, float* z, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  auto all = cooperative_groups::this_grid();
+  unsigned token = 0;
+  for (int step = 0; step < n; ++step) {
+    if (step > 0) all.barrier_wait(static_cast<unsigned&&>(token));
+    y[i] += x[i];
+    token = all.barrier_arrive();
+    z[i] += y[i];
+  }
+}
 extern "C" __global__ void maximum(int* most, const float* x, int n) {
   for (int i = threadIdx.x; i < n; i += 32) {
     int before = *most, assumed;
@@ -66,7 +77,16 @@ def module() -> cuda.Module:
 
 @pytest.mark.parametrize(
     "name, loops",
-    [("chain", 1), ("backwards", 1), ("lock", 1), ("grid", 1), ("maximum", 0), ("queue", 0), ("counts", 0)],
+    [
+        ("chain", 1),
+        ("backwards", 1),
+        ("lock", 1),
+        ("grid", 1),
+        ("arrival", 1),
+        ("maximum", 0),
+        ("queue", 0),
+        ("counts", 0),
+    ],
 )
 def test_loops_that_only_poll_are_found(module: cuda.Module, name: str, loops: int) -> None:
     compiled = nvrtc.compile(module, module.kernels[0], "sm_90")  # the machine code of every kernel with C linkage

@@ -42,7 +42,7 @@ def test_tiles_agree_with_pytorch(
 
 # One or two lanes a point, full or not, two or eight tiles of 16 features, and more edges than are in flight.
 @pytest.mark.parametrize(
-    "n,domains,width,degree", [(200, 3, 5, 4), (150, 8, 70, 12), (140, 6, 40, 3), (100, 12, 20, 9), (64, 8, 16, 2)]
+    "n,domains,width,degree", [(200, 3, 5, 4), (150, 8, 70, 12), (140, 6, 40, 3), (100, 2, 20, 9), (64, 8, 16, 2)]
 )
 @pytest.mark.one_in(2)
 def test_one_launch_agrees_with_pytorch(n: int, domains: int, width: int, degree: int) -> None:

@@ -44,18 +44,21 @@ def _only_polls(body: Sequence[Instruction], loop: range) -> bool:
     others = (each for each in body if each.opcode.startswith(_MEMORY) and each.opcode not in ("LDC", "LDCU"))
     if not accesses or any(not polls(each) for each in others):
         return False
+    straight = all(each.opcode != "BRA" for each in body[:-1])  # then a register that is set again forgets the value
     read: set[Register] = set()
     while True:
-        derived = set(read)
+        before, decides = set(read), False
         for each in body:
-            if polls(each) or read & _sources(each):
-                derived |= _destinations(each)
-        if derived == read:
-            break
-        read = derived
-    if any(read & _sources(each) for each in accesses):
-        return False
-    return any(each.opcode == "BRA" and read & _sources(each) for each in body)
+            depends = bool(read & _sources(each))
+            if polls(each) and depends:
+                return False
+            decides |= each.opcode == "BRA" and depends
+            if polls(each) or depends:
+                read |= _destinations(each)
+            elif straight and _registers(each.guard) <= _CONSTANT:
+                read -= _destinations(each)
+        if read == before:
+            return decides
 
 
 def _destinations(instruction: Instruction) -> set[Register]:

@@ -3,12 +3,12 @@
 
 #include "fragment_plan.cuh"
 
-// The edges of a point: `count` from `first` on, of which the first are in shared memory. full: all eight points of the
-// warp have kEdges or more; many: one has more.
+// The edges of a point: `count` from `first` on, of which the first are in shared memory, -1 past the last. many: one
+// of the eight points of the warp has more than kEdges.
 struct FragmentEdges {
   const int* copied;
   int first, count;
-  bool full, many;
+  bool many;
 };
 
 // FLIGHT rows of q, which a lane loads before it adds the first. The first ones are loaded while the warp computes
@@ -17,45 +17,26 @@ template <int FLIGHT, class Plan, class Lane>
 struct FragmentNeighbours {
   float values[FLIGHT][Plan::TILES][2];
 
-  template <class All>
-  __device__ void load(All all, const Lane& rows, const FragmentEdges& edges, int n) {
+  __device__ void begin(const Lane& rows, const FragmentEdges& edges, int n = 0) {
 #pragma unroll
-    for (int e = 0; e < FLIGHT; ++e) rows.load(values[e], edges.copied[n + e], all || edges.copied[n + e] >= 0);
-  }
-
-  __device__ void begin(const Lane& rows, const FragmentEdges& edges) {
-    if (edges.full) {
-      load(True(), rows, edges, 0);
-    } else {
-      load(False(), rows, edges, 0);
-    }
-  }
-
-  template <class All>
-  __device__ void add(All all, float (&around)[Plan::TILES][2], const Lane& rows, const FragmentEdges& edges,
-                      const float* weights) {
-#pragma unroll
-    for (int n = 0; n < Plan::kEdges; n += FLIGHT) {
-      if (n > 0) load(all, rows, edges, n);
-#pragma unroll
-      for (int e = 0; e < FLIGHT; ++e) {
-        const float weight = weights && (all || edges.copied[n + e] >= 0) ? weights[edges.first + n + e] : 1.0f;
-        rows.add(around, weight, values[e]);
-      }
-    }
+    for (int e = 0; e < FLIGHT; ++e) rows.load(values[e], edges.copied[n + e]);
   }
 
   // After begin: adds all rows to `around`.
   __device__ void finish(float (&around)[Plan::TILES][2], const Lane& rows, const FragmentEdges& edges,
                          const int* columns, const float* weights) {
-    if (edges.full) {
-      add(True(), around, rows, edges, weights);
-    } else {
-      add(False(), around, rows, edges, weights);
+#pragma unroll
+    for (int n = 0; n < Plan::kEdges; n += FLIGHT) {
+      if (n > 0) begin(rows, edges, n);
+#pragma unroll
+      for (int e = 0; e < FLIGHT; ++e) {
+        const float weight = weights && n + e < edges.count ? weights[edges.first + n + e] : 1.0f;
+        rows.add(around, weight, values[e]);
+      }
     }
     for (int n = Plan::kEdges; edges.many && n < edges.count; ++n) {
       float row[Plan::TILES][2];
-      rows.load(row, columns[edges.first + n], true);
+      rows.load(row, columns[edges.first + n]);
       rows.add(around, weights ? weights[edges.first + n] : 1.0f, row);
     }
   }

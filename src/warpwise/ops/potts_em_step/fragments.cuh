@@ -25,11 +25,11 @@ __device__ inline float groups_max(float value) {
   return value;
 }
 
-// first + at * bytes, as one instruction.
+// first + at * bytes in global memory, as one instruction.
 __device__ inline const char* row_at(const char* first, int at, unsigned bytes) {
-  const char* found;
-  asm("mad.wide.u32 %0, %1, %2, %3;" : "=l"(found) : "r"(at), "r"(bytes), "l"(first));
-  return found;
+  size_t found;
+  asm("mad.wide.u32 %0, %1, %2, %3;" : "=l"(found) : "r"(at), "r"(bytes), "l"(__cvta_generic_to_global(first)));
+  return static_cast<const char*>(__cvta_global_to_generic(found));
 }
 
 // N adjacent floats, or zeros if not `valid`.
@@ -46,6 +46,7 @@ __device__ inline warpwise::Vector<float, N> load_if(const char* from, bool vali
 template <int TILES, int VEC>
 struct LaneDomains {
   const char* lanes;  // the lane's first domain in row 0 of q
+  const char* zeros;  // the same domain of a row of zeros
   long long last;     // with VEC == 4, the bytes from it to the lane's first domain of the last, incomplete tiles
   unsigned row_bytes;
   int group, domains;
@@ -59,27 +60,32 @@ struct LaneDomains {
     return paired(m) ? 32 * (m / 2) + 4 * g + 2 * (m % 2) + h : VEC > 1 ? 16 * m + 2 * g + h : 16 * m + g + 8 * h;
   }
 
-  __device__ LaneDomains(const float* q, int row, int g, int count)
-      : lanes(reinterpret_cast<const char*>(q + VEC * g)), row_bytes(4 * row), group(g), domains(count) {
+  __device__ LaneDomains(const float* q, const float* zero_row, int row, int g, int count)
+      : lanes(reinterpret_cast<const char*>(q + VEC * g)),
+        zeros(reinterpret_cast<const char*>(zero_row + VEC * g)),
+        row_bytes(4 * row),
+        group(g),
+        domains(count) {
     constexpr int kLast = paired(TILES - 1) ? TILES - 2 : TILES - 1;
     const int k = domain(kLast, g, 0);
     last = 4 * ((k < domains ? k : 16 * kLast) - VEC * g);  // the first domain of the tile instead of one that is none
   }
 
-  // Row `at` of q, or zeros if not `valid`. With VEC == 4 the values of domains that do not exist are those of others.
-  __device__ void load(float (&to)[TILES][2], int at, bool valid) const {
-    const char* const row = row_at(lanes, at, row_bytes);
+  // Row `at` of q, or zeros if it is negative: loaded too, since loads in flight must complete where lanes that branch
+  // meet again. With VEC == 4 the values of domains that do not exist are those of others.
+  __device__ void load(float (&to)[TILES][2], int at) const {
+    const char* const row = at >= 0 ? row_at(lanes, at, row_bytes) : zeros;
 #pragma unroll
     for (int m = 0; m < TILES; ++m) {
       const char* const from = VEC == 4 && !complete(m) ? row + last : row + 64 * m;
-      const auto exists = [&](int h) { return valid && (complete(m) || domain(m, group, h) < domains); };
+      const auto exists = [&](int h) { return complete(m) || domain(m, group, h) < domains; };
       if (paired(m)) {
         if (m % 2) continue;
-        const auto four = load_if<4>(from, valid);
+        const auto four = load_if<4>(from, true);
 #pragma unroll
         for (int i = 0; i < 4; ++i) to[m + i / 2 < TILES ? m + i / 2 : m][i % 2] = four.at[i];
       } else if (VEC > 1) {
-        const auto two = load_if<2>(from, VEC == 4 ? valid : exists(0));
+        const auto two = load_if<2>(from, VEC == 4 || exists(0));
         to[m][0] = two.at[0];
         to[m][1] = two.at[1];
       } else {

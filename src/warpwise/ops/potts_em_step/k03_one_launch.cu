@@ -1,28 +1,65 @@
-// One cooperative launch for all colours, a tile of 32 points for each warp, and moments by tensor cores.
+// One cooperative launch for all colours, a tile of 32 points for each warp, and products by tensor cores.
 //
-// Between two colours the grid synchronises; the features, the row pointers and the columns of a warp's next tile,
-// which do not depend on q, are loaded before. Within a colour a warp waits for no other. A lane has all domains of a
-// point, or a team of lanes shares them, and loads eight neighbours before it adds the first. Scores are FMAs whose
-// coefficients all points read together. The moments sum_i x_i q_i are products of (width, 32) with (32, domains): x
-// and q are each the sum of two TF32 numbers, and three of the four products are added, which keeps float32's accuracy.
-// A warp keeps its moments in registers over all colours; at the end the grid adds those of its blocks in a fixed
-// order.
+// Between two colours the grid synchronises: a block arrives as soon as the last q of a colour is stored, and computes
+// derivatives, moments and the scores of its first points of the next colour before it waits. The features, the row
+// pointers and the columns of a warp's next tile, which do not depend on q, are copied before. Within a colour a warp
+// waits for no other. A lane has all domains of a point, or two lanes share them, and loads eight neighbours before it
+// adds the first. Scores are products of (16, 8) features with (8, 8) coefficients and return to the lanes of their
+// points through shared memory. The moments sum_i x_i q_i are products of (width, 32) with (32, domains). In both, each
+// operand is the sum of two TF32 numbers, and three of the four products are added, which keeps float32's accuracy. A
+// warp keeps its moments in registers over all colours; at the end the grid adds those of its blocks in a fixed order.
 
 #include <cooperative_groups.h>
 #include <warpwise/sm80/copy_rows.cuh>
 #include <warpwise/sm80/tf32.cuh>
 
 #include "colours.cuh"
+#include "fragments.cuh"
 
 constexpr int kThreads = 128, kWarps = kThreads / 32;
+constexpr int kDomains = 8;
 constexpr int kEdges = 8;  // per point, in flight
+// If a sum of powers of two is between this and its inverse, terms that are flushed to zero do not count.
+constexpr float kSafe = 1e18f;
 
-// Points per tile of a warp. With more than 32 features as many as its lanes take at once, so that more warps fit on an
-// SM.
-constexpr int tile_points(int lanes, int rows) { return rows > 2 ? 32 / lanes : 32; }
+// 1 / x of a normal number.
+__device__ inline float reciprocal(float x) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
 
-// Limited by the registers of a lane: four sums per tile of 16 features x 8 domains, and the neighbours in flight.
-constexpr int blocks_an_sm(int tiles) { return tiles > 8 ? 3 : 4; }
+// The first `valid` of a lane's four domains; VECTOR: all of them.
+template <bool VECTOR>
+__device__ inline void store_own(float* to, const float (&from)[4], int valid) {
+  if (VECTOR) {
+    if (valid > 0) __stcg(reinterpret_cast<float4*>(to), make_float4(from[0], from[1], from[2], from[3]));
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i < valid) to[i] = from[i];
+    }
+  }
+}
+
+// cp.async of from[i], i = FIRST, FIRST + 32, ... below COUNT and `total`, to word i + i / 8 from `to`. All offsets are
+// in the instructions.
+template <int FIRST, int COUNT>
+__device__ inline void copy_words(unsigned to, const int* from, int total) {
+  if (FIRST < total) {
+    asm volatile("cp.async.ca.shared.global [%0 + %2], [%1 + %3], 4;" ::"r"(to), "l"(from),
+                 "n"(4 * (FIRST + FIRST / 8)), "n"(4 * FIRST)
+                 : "memory");
+  }
+  if constexpr (FIRST + 32 < COUNT) copy_words<FIRST + 32, COUNT>(to, from, total);
+}
+
+// Two lanes have a point with more than four domains, so that adjacent lanes load adjacent halves of rows of q, and
+// with more than 32 features, for which a tile has 16 points, so that more warps fit on an SM.
+constexpr int tile_points(int rows) { return rows > 2 ? 16 : 32; }
+
+// Limited by the registers of a lane: four sums per 16 features, and the neighbours in flight.
+constexpr int blocks_an_sm(int rows) { return rows > 8 ? 2 : rows > 4 ? 3 : 4; }
 
 // Colour by colour, rows of q: (n, restarts, domains) are replaced by softmax(temper * score + beta * near + external),
 // near = sum_j w_ij q_j. Their scores are features: (n, width) times linear: (restarts, domains, width), plus constant:
@@ -30,64 +67,98 @@ constexpr int blocks_an_sm(int tiles) { return tiles > 8 ? 3 : 4; }
 // to restart. weights and near: (rows from that of the first colour on, restarts, domains) may be null.
 //
 // sums: (restarts, domains, width) of q x, counts: (restarts, domains) of q, and derivatives: (2, restarts) of the
-// pseudo-likelihood for beta, or null. partials: (restarts, size, gridDim.x), size = domains * width + domains + 2 =
-// these sums of each block. Cooperative grid: (blocks, restarts) of kThreads. LANES * QUADS * 4 is at least domains,
-// and equal to it if FULL; ROWS * 16 is at least width. VECTOR: domains is a multiple of 4, and q, external and near
-// are aligned to 16 bytes. Shared: see warp_tile_of in tiles.py.
-template <int LANES, int QUADS, int ROWS, bool VECTOR, bool FULL>
-__global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS*((LANES * QUADS + 1) / 2))) potts_em_step_one_launch(
+// pseudo-likelihood for beta, or null. partials: eight zeros for each block, then (restarts, size, gridDim.x), size =
+// domains * width + domains + 2 = these sums of each block. Cooperative grid: (blocks, restarts) of kThreads. LANES * 4
+// is at least domains, and equal to it if FULL; ROWS * 16 is at least width. VECTOR: domains is a multiple of 4, and q,
+// external and near are aligned to 16 bytes. FIELDS: external_row is not 0. Shared: see warp_tile_of in tiles.py.
+template <int LANES, int ROWS, bool VECTOR, bool FULL, bool FIELDS>
+__global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS)) potts_em_step_one_launch(
     float* q, const float* features, const float* linear, const float* constant, const int* rowptr, const int* columns,
     const float* weights, const float* beta, const float* external, float* partials, float* sums, float* counts,
     float* derivatives, float* near, Colours colours, int restarts, int domains, int width, long long external_row,
     long long external_restart, float temper) {
   extern __shared__ __align__(16) float shared[];
-  constexpr int kDomains = 4 * LANES * QUADS, kColumns = (LANES * QUADS + 1) / 2;  // tiles of 8 domains
-  constexpr int kOwn = 4 * QUADS, kQStride = warpwise::tile_stride(8 * kColumns);
-  constexpr int kPass = 32 / LANES;  // points at a time
-  constexpr int kTile = tile_points(LANES, ROWS);
+  constexpr int kTile = tile_points(ROWS), kPass = 32 / LANES, kOwn = 4, kSteps = 2 * ROWS;
+  constexpr int kPoints = (kTile + kPass - 1) / kPass;  // of a lane
+  constexpr int kQStride = LANES == 2 ? 8 : 12;         // lanes read all halves of adjacent rows, or one of each row
+  constexpr int kWords = 9 * kTile;                     // eight edges of each point, which lanes read nine words apart
+  static_assert(LANES * kOwn <= kDomains, "a tile of mma.sync has eight domains");
+  static_assert(kPoints * kPass == kTile, "no lane is idle");
   const int restart = blockIdx.y, stride = warpwise::tile_stride(width), row = restarts * domains;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, part = lane % LANES;
-  float* const coefficients = shared;
-  float* const constants = coefficients + kDomains * stride;
-  float* const q_tile = constants + kDomains + warp * kTile * (kQStride + 2 * stride);
-  float* const tiles = q_tile + kTile * kQStride;
-  const auto domain_of = [=](int u) { return 4 * (part + LANES * u); };  // the first of quad u
+  float* const coefficients = shared;  // [step][lane][4]: operand B, and the rests of its TF32 numbers
+  float* const offsets = coefficients + 128 * kSteps;
+  float* const fields = offsets + kDomains;
+  float* const q_tile = fields + kDomains + warp * (kTile * kQStride + kWords + 2 * kTile * stride);
+  int* const edges = reinterpret_cast<int*>(q_tile + kTile * kQStride);
+  float* const tiles = q_tile + kTile * kQStride + kWords;
+  const int own = 4 * part;  // the lane's first domain
+  const float strength = kLog2E * beta[restart], sharpness = kLog2E * temper;
 
-  warpwise::load_rows(coefficients, linear + static_cast<long long>(restart) * domains * width, domains, width, 0,
-                      kDomains, stride);
-  for (int k = threadIdx.x; k < kDomains; k += kThreads) {
-    constants[k] = k < domains ? constant[restart * domains + k] : 0.0f;
+  for (int i = threadIdx.x; i < 64 * kSteps; i += kThreads) {
+    const int k = i / 8 % 8, d = i / 64 * 8 + i % 8;  // lane 4 k + d % 4, half d / 4 % 2
+    const float value = k < domains && d < width ? sharpness * linear[(restart * domains + k) * width + d] : 0.0f;
+    float* const to = coefficients + (i / 64 * 32 + 4 * k + d % 4) * 4 + d / 4 % 2;
+    to[0] = value;
+    to[2] = __uint_as_float(warpwise::rest_of_tf32(value));
+  }
+  if (threadIdx.x < kDomains) {
+    const int k = threadIdx.x;
+    fields[k] = FIELDS || k >= domains ? 0.0f : kLog2E * external[restart * external_restart + k];
+    offsets[k] = k < domains ? sharpness * constant[restart * domains + k] : 0.0f;
   }
   for (int i = lane; i < kTile * kQStride; i += 32) q_tile[i] = 0.0f;
+  float* const zero_row = partials + kDomains * (blockIdx.y * gridDim.x + blockIdx.x);
+  partials += kDomains * gridDim.x * restarts;
+  if (threadIdx.x < kDomains) zero_row[threadIdx.x] = 0.0f;
   __syncthreads();
 
-  const float strength = beta[restart], sharpness = kLog2E * temper;
   const warpwise::WarpCopy<kTile> copy(features, width);
   const int group = lane / 4, index = lane % 4;
-  float moments[ROWS][kColumns][4] = {};
+  float moments[ROWS][4] = {};
   float count[kOwn] = {}, gradient = 0.0f, curvature = 0.0f;
 
   const int step = gridDim.x * kWarps * kTile, near_begin = colours.ends[0];
-  int next_start = 0, next_stop = 0;       // of the edges of point `lane` of the next tile
-  int edge = 0, last = 0, column[kEdges];  // of the team's point, and its first neighbours
+  int next_start = 0, next_stop = 0;  // of the edges of point `lane` of the next tile
   const auto first_of = [&](int colour) { return colours.ends[colour] + (blockIdx.x * kWarps + warp) * kTile; };
-  const auto fetch = [&](int from, int end, int buffer) {
+  const auto fetch = [&](int from, int end, int buffer) {  // points past the end have zeros and no edges
     next_start = next_stop = 0;
-    if (from < end) {
+    if (end > 0) {
       copy(tiles + buffer * kTile * stride, from, end);
       next_start = rowptr[min(from + lane, end)];
       next_stop = rowptr[min(from + lane + 1, end)];
     }
     __pipeline_commit();
   };
-  const auto load_columns = [&](int place, int starts, int stops) {
-    edge = LANES > 1 ? __shfl_sync(kAllLanes, starts, place) : starts;
-    last = LANES > 1 ? __shfl_sync(kAllLanes, stops, place) : stops;
-#pragma unroll
-    for (int n = 0; n < kEdges; ++n) column[n] = edge + n < last ? __ldcs(columns + edge + n) : -1;
+  const auto copy_edges = [&] {  // of the next tile, which are adjacent
+    const int begin = __shfl_sync(kAllLanes, next_start, 0);
+    const int total = __shfl_sync(kAllLanes, next_stop, kTile - 1) - begin - lane;
+    const unsigned to = warpwise::shared_address(edges + lane + lane / 8);
+    copy_words<0, kEdges * kTile>(to, columns + begin + lane, total);
+    __pipeline_commit();
   };
+  const auto here = [&](bool inside) { return !inside ? 0 : FULL ? 4 : domains - own; };  // the lane's domains
+  const char* const lanes = reinterpret_cast<const char*>(q + restart * domains + own);
+  const char* const zeros = reinterpret_cast<const char*>(zero_row + own);
+  const auto add_rows = [&](float (&support)[kOwn], const warpwise::Float4(&rows)[kEdges], int edge, int count) {
+#pragma unroll
+    for (int n = 0; n < kEdges; ++n) {
+      const float weight = weights && n < count ? weights[edge + n] : 1.0f;
+#pragma unroll
+      for (int i = 0; i < kOwn; ++i) support[i] += weight * rows[n].at[i];
+    }
+  };
+  // Row `at` of q, or zeros if it is negative: loaded too, since loads in flight must complete where lanes that branch
+  // meet again.
+  const auto load_row = [&](int at) {
+    const char* const from = at >= 0 ? row_at(lanes, at, 4 * row) : zeros;
+    return warpwise::load4<VECTOR>(reinterpret_cast<const float*>(from), here(true));
+  };
+  const auto exists = [=](int i) { return FULL || own + i < domains; };
+  const auto grid = cooperative_groups::this_grid();
+  cooperative_groups::grid_group::arrival_token arrived = 0;
   fetch(first_of(0), colours.ends[1], 0);
-  load_columns(lane / LANES, next_start, next_stop);
+  copy_edges();
 
   int buffer = 0;
   for (int colour = 0; colour < colours.count; ++colour) {
@@ -95,138 +166,174 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS*((LANES * QUADS + 
     const bool final = colour + 1 == colours.count;
     const int later = final ? 0 : first_of(colour + 1), later_end = final ? 0 : colours.ends[colour + 2];
     int first = first_of(colour);
-    if (first >= end) {
-      fetch(later, later_end, buffer);
-      load_columns(lane / LANES, next_start, next_stop);
-    }
-    if (colour > 0) cooperative_groups::this_grid().sync();
-    for (; first < end; first += step, buffer ^= 1) {
-      const int start = next_start, stop = next_stop;
-      const bool more = end - first > step;
+    bool waits = colour > 0;
+    for (bool more = true; more; first += step, buffer ^= 1) {  // a warp without points takes part in the barriers
+      more = end - first > step;
+      const int starts = next_start, degrees = next_stop - next_start, begin = __shfl_sync(kAllLanes, starts, 0);
+      const bool full = __all_sync(kAllLanes, lane >= kTile || degrees >= kEdges);
+      const bool copied = __all_sync(kAllLanes, lane >= kTile || next_stop - begin <= kEdges * kTile);
       fetch(more ? first + step : later, more ? end : later_end, buffer ^ 1);
       __pipeline_wait_prior(1);
       __syncwarp();
       const float* const tile = tiles + buffer * kTile * stride;
 
-#pragma unroll 1
-      for (int base = 0; base < kTile; base += kPass) {
-        const int place = base + lane / LANES, point = first + place;
-        const bool inside = point < end;
-        const int here = inside ? domains : 0;  // 0 for a point past the end
-        const long long at = static_cast<long long>(point) * row + restart * domains;
-        float support[kOwn] = {};
-        const float* const neighbours = q + restart * domains;
-        while (true) {
+      // Rows of 16 points: lane l loads the address of 16 bytes of row l % 16 for ldmatrix. Features past the width are
+      // others, with zeros as coefficients.
 #pragma unroll
-          for (int n = 0; n < kEdges; ++n) {
-            const float* const from = neighbours + static_cast<long long>(column[n]) * row;
-            const float weight = weights && column[n] >= 0 ? weights[edge + n] : 1.0f;
+      for (int m = 0; m < kTile; m += 16) {
+        float products[4] = {offsets[2 * index], offsets[2 * index + 1], offsets[2 * index], offsets[2 * index + 1]};
+        const unsigned from = warpwise::shared_address(tile + (m + lane % 16) * stride);
 #pragma unroll
-            for (int u = 0; u < QUADS; ++u) {
-              const int valid = FULL ? 4 : domains - domain_of(u);
-              const warpwise::Float4 values = warpwise::load4<VECTOR>(from + domain_of(u), column[n] >= 0 ? valid : 0);
+        for (int s = 0; s < kSteps; ++s) {
+          unsigned x[4], rest[4];
+          warpwise::ldmatrix_x4(x, from + 4 * min(8 * s + lane / 16 * 4, (width - 1) / 4 * 4));
 #pragma unroll
-              for (int e = 0; e < 4; ++e) support[4 * u + e] += weight * values.at[e];
-            }
-          }
-          edge += kEdges;
-          if (edge >= last) break;
+          for (int i = 0; i < 4; ++i) rest[i] = warpwise::rest_of_tf32(__uint_as_float(x[i]));
+          const auto c = *reinterpret_cast<const warpwise::Float4*>(coefficients + (32 * s + lane) * 4);
+          unsigned b[4];
 #pragma unroll
-          for (int n = 0; n < kEdges; ++n) column[n] = edge + n < last ? __ldcs(columns + edge + n) : -1;
-        }
-
-        float scores[kOwn];
-#pragma unroll
-        for (int e = 0; e < kOwn; ++e) scores[e] = constants[domain_of(e / 4) + e % 4];
-#pragma unroll 4
-        for (int d = 0; d < width; d += 4) {
-          const warpwise::Float4 x = *reinterpret_cast<const warpwise::Float4*>(tile + place * stride + d);
-#pragma unroll
-          for (int e = 0; e < kOwn; ++e) {
-            const warpwise::Float4 c =
-                *reinterpret_cast<const warpwise::Float4*>(coefficients + (domain_of(e / 4) + e % 4) * stride + d);
-#pragma unroll
-            for (int j = 0; j < 4; ++j) scores[e] += x.at[j] * c.at[j];
-          }
-        }
-
-        // In units of log 2.
-        float prior[kOwn];
-        float highest = warpwise::minus_infinity(), highest_prior = warpwise::minus_infinity();
-        const auto exists = [=](int i) { return FULL || domain_of(i / 4) + i % 4 < domains; };
-#pragma unroll
-        for (int u = 0; u < QUADS; ++u) {
-          if (near && here > domain_of(u)) {
-            warpwise::store4<VECTOR>(near + at - static_cast<long long>(near_begin) * row + domain_of(u),
-                                     support + 4 * u, domains - domain_of(u));
-          }
-          const warpwise::Float4 field = warpwise::load4<VECTOR>(
-              external + point * external_row + restart * external_restart + domain_of(u), here - domain_of(u));
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            const int i = 4 * u + e;
-            prior[i] = exists(i) ? kLog2E * (strength * support[i] + field.at[e]) : warpwise::minus_infinity();
-            scores[i] = sharpness * scores[i] + prior[i];
-            highest = fmaxf(highest, scores[i]);
-            highest_prior = fmaxf(highest_prior, prior[i]);
-          }
-        }
-        highest = team_max<LANES>(highest);
-        float total = 0.0f;
-#pragma unroll
-        for (int i = 0; i < kOwn; ++i) {
-          scores[i] = exp2_ftz(scores[i] - highest);
-          total += scores[i];
-        }
-        total = team_sum<LANES>(total);
-        const float scale = inside ? 1.0f / total : 0.0f;
-#pragma unroll
-        for (int i = 0; i < kOwn; ++i) {
-          scores[i] *= scale;
-          count[i] += scores[i];
+          for (int i = 0; i < 4; ++i) b[i] = __float_as_uint(c.at[i]);
+          warpwise::mma::mma_sync(products, x, b[2], b[3], 0.0f);
+          warpwise::mma::mma_sync(products, rest, b[0], b[1], 0.0f);
+          warpwise::mma::mma_sync(products, x, b[0], b[1], 0.0f);
         }
 #pragma unroll
-        for (int u = 0; u < QUADS; ++u) {
-          if (here > domain_of(u)) {
-            warpwise::store4<VECTOR>(q + at + domain_of(u), scores + 4 * u, domains - domain_of(u));
-          }
-          *reinterpret_cast<warpwise::Float4*>(q_tile + place * kQStride + domain_of(u)) = {
-              scores[4 * u], scores[4 * u + 1], scores[4 * u + 2], scores[4 * u + 3]};
+        for (int h = 0; h < 2; ++h) {
+          *reinterpret_cast<float2*>(q_tile + (m + group + 8 * h) * kQStride + 2 * index) =
+              make_float2(products[2 * h], products[2 * h + 1]);
         }
-        if (derivatives) {
-          highest_prior = team_max<LANES>(highest_prior);
-          float sum = 0.0f, mean = 0.0f, square = 0.0f, observed = 0.0f;
-#pragma unroll
-          for (int i = 0; i < kOwn; ++i) {
-            const float p = exp2_ftz(prior[i] - highest_prior);
-            sum += p;
-            mean += p * support[i];
-            square += p * support[i] * support[i];
-            observed += scores[i] * support[i];
-          }
-          sum = 1.0f / team_sum<LANES>(sum);
-          mean = team_sum<LANES>(mean) * sum;
-          square = team_sum<LANES>(square) * sum;
-          observed = team_sum<LANES>(observed);
-          if (inside && part == 0) {
-            gradient += observed - mean;
-            curvature += square - mean * mean;
-          }
-        }
-        const bool behind = base + kPass == kTile;
-        load_columns(behind ? lane / LANES : place + kPass, behind ? next_start : start, behind ? next_stop : stop);
       }
       __syncwarp();
+
+      if (waits) grid.barrier_wait(static_cast<unsigned&&>(arrived));
+      waits = false;
+      int start[kPoints], degree[kPoints], column[kPoints][kEdges];
+      float support[kPoints][kOwn] = {}, scores[kPoints][kOwn], fields_of[kPoints][kOwn];
+#pragma unroll
+      for (int j = 0; j < kPoints; ++j) {
+        const int place = lane / LANES + kPass * j;
+        start[j] = __shfl_sync(kAllLanes, starts, place);
+        degree[j] = __shfl_sync(kAllLanes, degrees, place);
+      }
+      if (full && copied) {
+#pragma unroll
+        for (int j = 0; j < kPoints; ++j) {
+          const unsigned before = start[j] - begin;
+          const int* const at = edges + before + before / 8;
+#pragma unroll
+          for (int n = 0; n < kEdges; ++n) column[j][n] = (n < kEdges - before % 8 ? at : at + 1)[n];
+        }
+      } else {
+#pragma unroll
+        for (int j = 0; j < kPoints; ++j) {
+#pragma unroll
+          for (int n = 0; n < kEdges; ++n) column[j][n] = n < degree[j] ? columns[start[j] + n] : -1;
+        }
+      }
+      warpwise::Float4 rows[kPoints][kEdges];
+#pragma unroll
+      for (int j = 0; j < kPoints; ++j) {
+#pragma unroll
+        for (int n = 0; n < kEdges; ++n) rows[j][n] = load_row(column[j][n]);
+      }
+#pragma unroll
+      for (int j = 0; j < kPoints; ++j) add_rows(support[j], rows[j], start[j], degree[j]);
+#pragma unroll
+      for (int j = 0; j < kPoints; ++j) {
+        for (int n = kEdges; n < degree[j]; n += kEdges) {
+#pragma unroll
+          for (int i = 0; i < kEdges; ++i) rows[j][i] = load_row(n + i < degree[j] ? columns[start[j] + n + i] : -1);
+          add_rows(support[j], rows[j], start[j] + n, degree[j] - n);
+        }
+      }
+
+#pragma unroll
+      for (int j = 0; j < kPoints; ++j) {  // in units of log 2
+        const int place = lane / LANES + kPass * j, point = first + place;
+        const bool inside = point < end;
+        auto values = *reinterpret_cast<const warpwise::Float4*>(fields + own);
+        if (FIELDS) {
+          const float* const from = external + point * external_row + restart * external_restart + own;
+          values = warpwise::load4<VECTOR>(from, here(inside));
+        }
+        float* const of_point = q_tile + place * kQStride + own;
+        const auto products = *reinterpret_cast<const warpwise::Float4*>(of_point);
+        float highest = warpwise::minus_infinity(), total = 0.0f;
+#pragma unroll
+        for (int i = 0; i < kOwn; ++i) {
+          const float value = FIELDS ? kLog2E * values.at[i] : values.at[i];
+          fields_of[j][i] = exists(i) ? value : warpwise::minus_infinity();
+          scores[j][i] = products.at[i] + (strength * support[j][i] + fields_of[j][i]);
+          highest = fmaxf(highest, scores[j][i]);
+        }
+        highest = team_max<LANES>(highest);
+#pragma unroll
+        for (int i = 0; i < kOwn; ++i) {
+          scores[j][i] = exp2_ftz(scores[j][i] - highest);
+          total += scores[j][i];
+        }
+        total = team_sum<LANES>(total);
+        const float scale = inside ? reciprocal(total) : 0.0f;
+#pragma unroll
+        for (int i = 0; i < kOwn; ++i) {
+          scores[j][i] *= scale;
+          count[i] += scores[j][i];
+        }
+        *reinterpret_cast<warpwise::Float4*>(of_point) = {scores[j][0], scores[j][1], scores[j][2], scores[j][3]};
+        float* const to = q + static_cast<long long>(point) * row + restart * domains + own;
+        store_own<VECTOR>(to, scores[j], here(inside));
+      }
+      __syncwarp();
+      if (!more && !final) arrived = grid.barrier_arrive();
+      copy_edges();
+
+#pragma unroll
+      for (int j = 0; j < kPoints; ++j) {
+        const int point = first + lane / LANES + kPass * j;
+        const bool inside = point < end;
+        if (near) {
+          float* const to = near + static_cast<long long>(point - near_begin) * row + restart * domains + own;
+          store_own<VECTOR>(to, support[j], here(inside));
+        }
+        if (derivatives) {
+          float sum, mean, square, shift = 0.0f;
+          const auto add_prior = [&] {
+            sum = mean = square = 0.0f;
+#pragma unroll
+            for (int i = 0; i < kOwn; ++i) {
+              const float p = exp2_ftz(strength * support[j][i] + fields_of[j][i] - shift), pn = p * support[j][i];
+              sum += p;
+              mean += pn;
+              square += pn * support[j][i];
+            }
+            sum = team_sum<LANES>(sum);
+          };
+          add_prior();
+          if (__any_sync(kAllLanes, !(sum > 1.0f / kSafe && sum < kSafe))) {
+            shift = warpwise::minus_infinity();
+#pragma unroll
+            for (int i = 0; i < kOwn; ++i) shift = fmaxf(shift, strength * support[j][i] + fields_of[j][i]);
+            shift = team_max<LANES>(shift);
+            add_prior();
+          }
+          const float weight = inside ? reciprocal(sum) : 0.0f;
+          float observed = 0.0f;
+#pragma unroll
+          for (int i = 0; i < kOwn; ++i) observed += scores[j][i] * support[j][i];
+          gradient += observed - mean * weight;  // the lane's part
+          mean = team_sum<LANES>(mean) * weight;
+          curvature += square * weight - (part == 0 ? mean * mean : 0.0f);
+        }
+      }
 
       // Index t of the fragments' inner dimension is point 2 t, index t + 4 is point 2 t + 1: no bank conflicts.
 #pragma unroll
       for (int p = 2 * index; p < kTile; p += 8) {
-        float values[kColumns][2];
+        float values[2];
 #pragma unroll
-        for (int c = 0; c < kColumns; ++c) {
-#pragma unroll
-          for (int i = 0; i < 2; ++i) values[c][i] = q_tile[(p + i) * kQStride + 8 * c + group];
-        }
+        for (int i = 0; i < 2; ++i) values[i] = q_tile[(p + i) * kQStride + group];
+        const unsigned b0 = __float_as_uint(values[0]), b1 = __float_as_uint(values[1]);
+        const unsigned rest0 = warpwise::rest_of_tf32(values[0]), rest1 = warpwise::rest_of_tf32(values[1]);
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) {
           unsigned large[4], small[4];
@@ -237,14 +344,9 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS*((LANES * QUADS + 
             large[i] = __float_as_uint(x);
             small[i] = warpwise::rest_of_tf32(x);
           }
-#pragma unroll
-          for (int c = 0; c < kColumns; ++c) {
-            const unsigned b0 = __float_as_uint(values[c][0]), b1 = __float_as_uint(values[c][1]);
-            warpwise::mma::mma_sync(moments[r][c], small, b0, b1, 0.0f);
-            warpwise::mma::mma_sync(moments[r][c], large, warpwise::rest_of_tf32(values[c][0]),
-                                    warpwise::rest_of_tf32(values[c][1]), 0.0f);
-            warpwise::mma::mma_sync(moments[r][c], large, b0, b1, 0.0f);
-          }
+          warpwise::mma::mma_sync(moments[r], small, b0, b1, 0.0f);
+          warpwise::mma::mma_sync(moments[r], large, rest0, rest1, 0.0f);
+          warpwise::mma::mma_sync(moments[r], large, b0, b1, 0.0f);
         }
       }
       __syncwarp();  // the tile has been read: the next copy may overwrite it
@@ -253,17 +355,14 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS*((LANES * QUADS + 
   __pipeline_wait_prior(0);
 
   const int size = domains * width + domains + 2;
-  constexpr int kMoments = 16 * ROWS * 8 * kColumns, kSums = kMoments + kDomains + 2;
+  constexpr int kMoments = 16 * ROWS * kDomains, kSums = kMoments + kDomains + 2;
   __syncthreads();
   float* const own_sums = shared + warp * kSums;  // moments (features, domains), counts and derivatives of the warp
 #pragma unroll
   for (int r = 0; r < ROWS; ++r) {
 #pragma unroll
-    for (int c = 0; c < kColumns; ++c) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        own_sums[(16 * r + group + i / 2 * 8) * 8 * kColumns + 8 * c + 2 * index + i % 2] = moments[r][c][i];
-      }
+    for (int i = 0; i < 4; ++i) {
+      own_sums[(16 * r + group + i / 2 * 8) * kDomains + 2 * index + i % 2] = moments[r][i];
     }
   }
 #pragma unroll
@@ -277,7 +376,7 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS*((LANES * QUADS + 
   }
   if (lane < LANES) {
 #pragma unroll
-    for (int i = 0; i < kOwn; ++i) own_sums[kMoments + domain_of(i / 4) + i % 4] = count[i];
+    for (int i = 0; i < kOwn; ++i) own_sums[kMoments + own + i] = count[i];
   }
   if (lane == 0) {
     own_sums[kMoments + kDomains] = gradient;
@@ -286,7 +385,7 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS*((LANES * QUADS + 
   __syncthreads();
   for (int i = threadIdx.x; i < size; i += kThreads) {
     const int domain = i / width, column = i - domain * width, behind = i - domains * width;
-    const int from = behind < 0         ? column * 8 * kColumns + domain
+    const int from = behind < 0         ? column * kDomains + domain
                      : behind < domains ? kMoments + behind
                                         : kMoments + kDomains + behind - domains;
     float total = 0.0f;
@@ -295,7 +394,7 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS*((LANES * QUADS + 
     partials[(static_cast<long long>(restart) * size + i) * gridDim.x + blockIdx.x] = total;
   }
 
-  cooperative_groups::this_grid().sync();
+  grid.sync();
   for (int i = blockIdx.x * kWarps + warp; i < size; i += gridDim.x * kWarps) {
     const float* const from = partials + (static_cast<long long>(restart) * size + i) * gridDim.x;
     float total = 0.0f;

@@ -1,13 +1,12 @@
-// Scores by tensor cores too, and all of a point in the fragments of one warp: for many domains and features.
+// All of a point in the fragments of one warp, for many domains and features.
 //
-// With K domains and D features k03 needs K * D moments in the registers of each warp, and an FMA of a coefficient from
-// shared memory for each of the K * D products of a point. Here mma.sync multiplies (domains, width) coefficients with
-// (width, points) features of a warp's eight points: lane 4 g + t has points 2 t and 2 t + 1, and the domains of rows g
-// and g + 8 of each tile of 16. It loads rows of q of the neighbours of its own two points, with eight lanes at
-// adjacent domains, so that one address serves all domains of a lane. Sums, softmax and derivatives stay in these
-// registers. So does q, which is the operand A of the moments q^T x. If a warp can hold the moments of all domains and
-// features, it adds its own points; else a block shares q, and each warp has some of the moments. All products add
-// three of the four products of TF32 pairs, which keeps float32's accuracy.
+// k03 has up to eight domains. Here mma.sync multiplies (domains, width) coefficients with (width, points) features of
+// a warp's eight points: lane 4 g + t has points 2 t and 2 t + 1, and the domains of rows g and g + 8 of each tile
+// of 16. It loads rows of q of the neighbours of its own two points, with eight lanes at adjacent domains, so that one
+// address serves all domains of a lane. Sums, softmax and derivatives stay in these registers. So does q, which is the
+// operand A of the moments q^T x. If a warp can hold the moments of all domains and features, it adds its own points;
+// else a block shares q, and each warp has some of the moments. All products add three of the four products of TF32
+// pairs, which keeps float32's accuracy.
 
 #include <cooperative_groups.h>
 
@@ -32,24 +31,26 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
   const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0), lane = threadIdx.x % 32, group = lane / 4,
             index = lane % 4;
   const FragmentMemory<Plan> memory(shared);
-  memory.template fill<Lane>(linear + static_cast<long long>(restart) * domains * width, constant + restart * domains,
-                             FIELDS ? nullptr : external + restart * external_restart, domains, width, kLog2E * temper);
-  __syncthreads();
-
-  const Lane rows(q + restart * domains, row, group, domains);
-  FragmentMoments<Plan> moments(memory, warp, lane);
-  FragmentUpdate<Plan, Lane, FIELDS> update = {memory, group, domains, kLog2E * beta[restart]};
   FragmentCopy<Plan> copy(memory, features, width, rowptr, columns);
   ColourOrder order = {colours, Plan::kTile};
-  int side = 0;  // of the buffers of the present tile
   TilePlace present = order.first();
   copy.load_rows(present.first, present.end);
+  memory.template fill<Lane>(linear + static_cast<long long>(restart) * domains * width, constant + restart * domains,
+                             FIELDS ? nullptr : external + restart * external_restart, domains, width, kLog2E * temper);
+  float* const own_sums = partials + (static_cast<long long>(blockIdx.x) * restarts + restart) * 32 * Plan::kSlots;
+  static_assert(32 * Plan::kSlots >= Plan::kHeld, "until the end the first of a block's sums are a row of zeros");
+  for (int k = threadIdx.x; k < Plan::kHeld; k += Plan::kThreads) own_sums[k] = 0.0f;
+  __syncthreads();
+
+  const Lane rows(q + restart * domains, own_sums, row, group, domains);
+  FragmentMoments<Plan> moments(memory, warp, lane);
+  FragmentUpdate<Plan, Lane, FIELDS> update = {memory, group, domains, kLog2E * beta[restart]};
+  int side = 0;  // of the buffers of the present tile
   copy.copy(side, present.first, present.end);
 
   while (present.colour >= 0) {
     const int own = warp * Plan::kPoints, first = present.first + own, end = present.end;
     const int start = copy.start, degree = copy.stop - start;
-    const bool full = __all_sync(kAllLanes, lane >= Plan::kPoints || degree >= Plan::kEdges);
     const bool many = __any_sync(kAllLanes, degree > Plan::kEdges);
     const TilePlace following = order.next(present);
     copy.load_rows(following.first, following.end);
@@ -58,7 +59,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
     const float* const x_tile = memory.tiles + side * Plan::kTile * Plan::kStride;
     const auto edges_of = [&](int place) -> FragmentEdges {
       return {memory.edges + (side * Plan::kTile + own + place) * Plan::kEdges, __shfl_sync(kAllLanes, start, place),
-              __shfl_sync(kAllLanes, degree, place), full, many};
+              __shfl_sync(kAllLanes, degree, place), many};
     };
     order.wait(present.colour);
     FragmentNeighbours<FLIGHT, Plan, Lane> neighbours;
@@ -72,12 +73,12 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
       const bool inside = point < end;
       float around[TILES][2] = {};
       neighbours.finish(around, rows, edges_of(place), columns, weights);
-      if (j == 0) neighbours.begin(rows, edges_of(place + 1));
-      if (Plan::kOwn && j == 0) copy.copy(side ^ 1, following.first, following.end);
       if (near && inside) {
         Lane::store(near + static_cast<long long>(point - colours.ends[0]) * row + restart * domains, around, group,
                     domains);
       }
+      if (Plan::kOwn && j == 0) copy.copy(side ^ 1, following.first, following.end);
+      if (j == 0) neighbours.begin(rows, edges_of(place + 1));  // after all branches but that of the store of q
       const float* const field = external + min(point, end - 1) * external_row + restart * external_restart;
       update(scores, j, around, field, inside, derivatives != nullptr);
       if (inside) Lane::store(q + static_cast<long long>(point) * row + restart * domains, around, group, domains);
@@ -103,8 +104,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
   order.wait(colours.count - 1);
   __syncthreads();
   moments.finish();
-  store_partials<Plan>(partials + (static_cast<long long>(blockIdx.x) * restarts + restart) * 32 * Plan::kSlots, memory,
-                       update);
+  store_partials<Plan>(own_sums, memory, update);
   cooperative_groups::this_grid().sync();
   add_partials<Plan, Lane>(shared, partials, sums, counts, derivatives, restarts, domains, width);
 }

@@ -139,11 +139,11 @@ def one_launch(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest:
     resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
     grid = _balanced(cdiv(_largest(ends), THREADS // 32 * tile.points), resident)
     size = shape.domains * (shape.width + 1) + 2
-    partials = q.new_empty((shape.restarts, size, grid))
+    partials = q.new_empty(shape.restarts * (size + 8) * grid)
     vector = shape.domains % 4 == 0 and all(part is None or part.data_ptr() % 16 == 0 for part in (q, external, near))
-    full = shape.domains == 4 * tile.lanes * tile.quads
-    flags = ", ".join(str(flag).lower() for flag in (vector, full))
-    kernel = ONE_LAUNCH[f"potts_em_step_one_launch<{tile.lanes}, {tile.quads}, {tile.rows}, {flags}>"]
+    full = shape.domains == 4 * tile.lanes
+    flags = ", ".join(str(flag).lower() for flag in (vector, full, external.shape[0] > 1))
+    kernel = ONE_LAUNCH[f"potts_em_step_one_launch<{tile.lanes}, {tile.rows}, {flags}>"]
     launch = kernel[(grid, shape.restarts), THREADS, tile.bytes]
     launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
            *shape[1:], *external_strides(external), temper)  # fmt: skip

@@ -54,7 +54,7 @@ def one_launch_fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str 
     shape = shape_of(q, features, rest[0])
     if rest[0] is not None and warp_tile_of(shape.domains, shape.width) is None:
         return (
-            f"takes up to {MOST_DOMAINS} domains, and {MOST_SUMS} tiles of 16 features x 8 domains per warp, not"
+            f"takes up to 8 domains, and {16 * MOST_SUMS} features in {SHARED_OF_ONE} bytes of shared memory, not"
             f" {shape.domains} x {shape.width}"
         )
     return cooperates(q, features, *rest)
@@ -118,7 +118,7 @@ RUNGS = (
     ),
     rung(
         "k03_one_launch",
-        "all colours in one launch, a tile for each warp, moments by tensor cores",
+        "all colours in one launch, a tile for each warp, products by tensor cores",
         launches.one_launch,
         one_launch_fits,
         True,

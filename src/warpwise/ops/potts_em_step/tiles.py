@@ -12,10 +12,11 @@ THREADS = 128  # kThreads of k02
 SHARED_OF_TWO, SHARED_OF_ONE = 112 * 1024, 224 * 1024  # bytes per block, with two blocks and with one per SM
 MOST_DOMAINS, MOST_POINTS = 128, 128  # of k02: 32 lanes of four domains; points of a tile
 MOST_TILES = 8  # tiles of 4 x 4 moments per thread
-MOST_SUMS = 16  # of k03: tiles of 16 features x 8 domains per warp
+MOST_SUMS = 16  # of k03: tiles of 16 features per warp
 MOST_OF_LANE = 20  # of k04: tiles of 16 domains x 8 features of a warp
 OWN_BLOCKS = (10, 2), (8, 2), (6, 2), (8, 1)  # warps, and resident blocks per SM, of k04
 SHARED_BLOCKS = (8, 2), (8, 1)
+MORE_WARPS = 12  # of an SM in k04: better with four rows of q in flight than fewer with eight; odd rows spill
 OTHER_REGISTERS = 44  # of k04, besides sums and rows of q
 SHARED_OF_SM, RESERVED = 228 * 1024, 1024  # bytes of an SM, and those that each block takes besides
 
@@ -39,11 +40,10 @@ class Tile(NamedTuple):
 
 
 class WarpTile(NamedTuple):
-    """k03: ``lanes`` per point with ``quads`` of four domains each, ``rows`` tiles of 16 features, ``points`` per warp,
-    bytes of shared memory of a block, and resident blocks per SM."""
+    """k03: ``lanes`` per point with four domains each, ``rows`` tiles of 16 features, ``points`` per warp, bytes of
+    shared memory of a block, and resident blocks per SM."""
 
     lanes: int
-    quads: int
     rows: int
     points: int
     bytes: int
@@ -95,26 +95,21 @@ def tile_of(domains: int, width: int) -> Tile | None:
 
 
 def warp_tile_of(domains: int, width: int) -> WarpTile | None:
-    """Up to eight domains per lane; None if the moments do not fit in a warp's registers, or tiles in shared memory."""
-    if not 1 <= domains <= MOST_DOMAINS or width < 1:
+    """None if there are more than eight domains, moments that do not fit in a warp's registers, or tiles in shared
+    memory."""
+    if not 1 <= domains <= 8 or width < 1:
         return None
-    rows, wanted = 1 << (cdiv(width, 16) - 1).bit_length(), cdiv(domains, 4)
-    wide = rows > 2
-    quads = 1 if wide and wanted <= 2 else min(2, wanted)
-    lanes = max(2 if wide else 1, 1 << (cdiv(wanted, quads) - 1).bit_length())
-    points, columns = 32 // lanes if wide else 32, cdiv(lanes * quads, 2)  # tile_points
-    if rows * columns > MOST_SUMS:
+    rows = 1 << (cdiv(width, 16) - 1).bit_length()
+    if rows > MOST_SUMS:
         return None
-    stride, q_stride = ((cdiv(size, 4) | 1) * 4 for size in (width, 8 * columns))
-    held = 4 * lanes * quads
-    warps = THREADS // 32
-    floats = held * (stride + 1) + warps * points * (q_stride + 2 * stride)
-    size = 4 * max(floats, warps * (128 * rows * columns + held + 2))
+    lanes, points = 2 if rows > 2 or domains > 4 else 1, 16 if rows > 2 else 32  # tile_points
+    stride, warps = (cdiv(width, 4) | 1) * 4, THREADS // 32
+    floats = 256 * rows + 16 + warps * points * (12 + 9 + 2 * stride)
+    size = 4 * max(floats, warps * (128 * rows + 8 + 2))
     if size > SHARED_OF_ONE:
         return None
-    tiles = rows * columns
-    registers = 3 if tiles > 8 else 4  # blocks_an_sm
-    return WarpTile(lanes, quads, rows, points, size, min(registers, SHARED_OF_ONE // size))
+    registers = 2 if rows > 8 else 3 if rows > 4 else 4  # blocks_an_sm
+    return WarpTile(lanes, rows, points, size, min(registers, SHARED_OF_ONE // size))
 
 
 def fragment_tile_of(domains: int, width: int) -> FragmentTile | None:
@@ -128,7 +123,12 @@ def fragment_tile_of(domains: int, width: int) -> FragmentTile | None:
         for warps, blocks in (OWN_BLOCKS if own else SHARED_BLOCKS)
         if (tile := _fragment_tile(warps, blocks, tiles, steps, own)) is not None
     ]
-    return max(found, key=lambda tile: (tile.warps * tile.blocks * tile.flight, tile.warps * tile.blocks), default=None)
+
+    def rank(tile: FragmentTile) -> tuple[bool, int, int]:
+        warps = tile.warps * tile.blocks
+        return domains % 2 == 0 and warps >= MORE_WARPS and tile.flight >= 4, warps * tile.flight, warps
+
+    return max(found, key=rank, default=None)
 
 
 def _fragment_tile(warps: int, blocks: int, tiles: int, steps: int, own: bool) -> FragmentTile | None:

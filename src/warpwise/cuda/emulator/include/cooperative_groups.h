@@ -25,6 +25,13 @@ WW_INLINE unsigned rank_in(unsigned mask) {
 class grid_group {
  public:
   WW_MEMBER void sync(WW_LINE) const { ww_grid_sync(line); }
+  // Accesses between arrive and wait count as before the barrier: no other block may rely on them.
+  using arrival_token = unsigned;
+  WW_MEMBER arrival_token barrier_arrive(WW_LINE) const {
+    ww_syncthreads(0, 0, line);
+    return 0;
+  }
+  WW_MEMBER void barrier_wait(arrival_token&&, WW_LINE) const { ww_grid_sync(line); }
   static WW_MEMBER bool is_valid() { return true; }
   static WW_MEMBER unsigned long long size() { return num_blocks() * num_threads_of_block(); }
   static WW_MEMBER unsigned long long num_threads() { return size(); }
