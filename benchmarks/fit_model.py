@@ -38,16 +38,19 @@ import warpwise.ops  # noqa: F401 - registers the operations
 from warpwise import operation, tuned
 from warpwise.cache import atomic_write
 from warpwise.gemm.model import Host, Model, suffix
-from warpwise.gemm.time_model import FITTED, Coefficients, Product
+from warpwise.gemm.time_model import ERROR_CLASSES, FITTED, Coefficients, Product, alignment
 
-LEAST, FOLDS = 12, 3
+LEAST, LEAST_OF_CLASS, FOLDS = 12, 8, 3
 RATES = {"float32": 128, "bfloat16": 2048, "float16": 2048, "int8": 4096, "float8_e4m3fn": 4096, "float8_e5m2": 4096}
 MHZ = 1700.0
 SURE = 0.85  # the share of predictions that err by at most the error that is kept
 LEAST_BORROWED = 0.2  # error of coefficients that were fitted to another operation
 RUNG, FAR = re.compile(r"k\d+_"), 1.8  # a rung's name; times the median
+WARM, COLD = "_warm_", 25.0  # in a file's name; µs
 UNALIGNED, SIDES = "unaligned", ("ours", "theirs")
-HOST_SHARE, BEYOND_HOST = 0.1, 1.6  # of the calls, those that the host bounds at least; times their time
+LAYOUTS, CLEARLY = ("nn", "nt", "tn", "tt"), 0.85  # of a and b; of the error
+HOST_SHARE, BEYOND_HOST = 0.1, 3.0  # of the calls, those that the host bounds at least; times their time
+FASTEST = 0.75  # see gemm.model.Host
 PRIOR = 0.25  # weight of a coefficient's logarithm, relative to its default
 
 
@@ -62,22 +65,26 @@ class Seen(NamedTuple):
     microseconds: float
 
 
-def observations(op: operation.Op, files: Iterable[Path], device: str) -> list[Seen]:
-    """The times of all files, and those of the shipped table."""
-    found: list[Seen] = []
+def observations(op: operation.Op, files: Sequence[Path], device: str) -> list[Seen]:
+    """The times of all files, and those of the shipped table.
+
+    If there are times of benchmarks/warm_times.py, with operands in L2, those of operands in DRAM count only from COLD
+    on: below, the launch and the operands take a larger part than in a loop of calls.
+    """
+    found, warm = list[Seen](), list[Seen]()
     for file in files:
         points = json.loads(file.read_text())["points"].get(op.name, {})
         if isinstance(points, list):
-            found += calls(op, points)
+            warm += calls(op, points)
             continue
         for point in points.values():
             if point is not None:
                 sizes = tuple(point["sizes"].items())
                 key = (point["dtype"], point["kind"], *sizes)
-                found += [
+                (warm if WARM in file.name else found).extend(
                     Seen(key, point["dtype"], point["kind"], sizes, name, 1e6 * seconds)
                     for name, seconds in point["times"].items()
-                ]
+                )
     table = tuned.load(op.tables.folder / f"{device}.json") if op.tables is not None and op.tables.folder else None
     for point in table.points if table is not None else ():
         sizes = tuple(point.sizes.items())
@@ -85,7 +92,9 @@ def observations(op: operation.Op, files: Iterable[Path], device: str) -> list[S
         found.append(Seen(key, point.dtype, point.kind, sizes, point.winner, 1e6 * point.seconds))
         if point.rival_seconds is not None:
             found.append(Seen(key, point.dtype, point.kind, sizes, point.rival, 1e6 * point.rival_seconds))
-    return found
+    if any(file.name.startswith(op.name + WARM) for file in files):
+        found = [each for each in found if each.microseconds >= COLD]
+    return found + warm
 
 
 def calls(op: operation.Op, points: Iterable[Mapping[str, Any]]) -> list[Seen]:
@@ -134,36 +143,65 @@ def fitted(model: Model, seen: Sequence[Seen], sms: int) -> Coefficients:
     return coefficients(found.x)
 
 
-def cross_validated(model: Model, seen: Sequence[Seen], sms: int) -> list[float]:
-    """The logarithms of predicted over measured times, each by a fit without its shape."""
+def cross_validated(model: Model, seen: Sequence[Seen], sms: int) -> list[tuple[Seen, float]]:
+    """The predicted time of each case by a fit without its shape."""
     keys = sorted({each.key for each in seen}, key=str)
     random.Random(0).shuffle(keys)
-    errors: list[float] = []
+    found: list[tuple[Seen, float]] = []
     for fold in range(FOLDS):
         left = set(keys[fold::FOLDS])
         by = fitted(model, [each for each in seen if each.key not in left], sms)
-        errors += [math.log(predicted(model, each, by, sms) / each.microseconds) for each in seen if each.key in left]
-    return errors
+        found += [(each, predicted(model, each, by, sms)) for each in seen if each.key in left]
+    return found
+
+
+def error(case: tuple[Seen, float]) -> float:
+    return abs(math.log(case[1] / case[0].microseconds))
+
+
+def with_errors(by: Coefficients, found: Sequence[tuple[Seen, float]]) -> Coefficients:
+    """``by`` with the errors of SURE of all cases, and of those in each class of predicted times.
+
+    A class with fewer than LEAST_OF_CLASS cases has at least the error of all.
+    """
+    whole, classes = float(np.quantile([error(case) for case in found], SURE)), []
+    for low, high in itertools.pairwise((0.0, *ERROR_CLASSES, math.inf)):
+        mine = [error(case) for case in found if low < case[1] <= high]
+        own = float(np.quantile(mine, min(1.0, SURE * (1 + 1 / len(mine))))) if mine else 0.0
+        classes.append(own if len(mine) >= LEAST_OF_CLASS else max(whole, own))
+    return replace(by, error=whole, errors=tuple(float(f"{each:.3g}") for each in classes))
 
 
 def groups(model: Model, found: Sequence[Seen]) -> dict[tuple[str, str], list[Seen]]:
     """The observations of each dtype and name, those of each kind of arguments with enough shapes apart.
 
-    Of a rung only what is unaligned is a kind. Kinds for which a rung runs operators of torch are left out.
+    Kinds are alignments, of aligned operands PyTorch's epilogues and a rung's layouts, whose times stay in those of
+    all. Kinds for which a rung runs operators of torch are left out.
     """
     grouped: dict[tuple[str, str], list[Seen]] = defaultdict(list)
     for seen in found:
         name, _, config = seen.name.partition("@")
         known = name in model.families and described(model, seen) and model.families[name].replayed(config, seen.kind)
-        if name == tuned.TORCH or known:
-            grouped[seen.dtype, name].append(seen)
-            if suffix(seen.kind) and (name == tuned.TORCH or suffix(seen.kind) == UNALIGNED):
-                grouped[seen.dtype, f"{name} {suffix(seen.kind)}"].append(seen)
+        for kind in kinds(seen) if name == tuned.TORCH or known else ():
+            grouped[seen.dtype, f"{name} {kind}".strip()].append(seen)
     if_apart = {key for key, seen in grouped.items() if " " in key[1] and enough(seen)}
     for dtype, name in if_apart:
         plain, _, kind = name.partition(" ")
-        grouped[dtype, plain] = [each for each in grouped[dtype, plain] if suffix(each.kind) != kind]
-    return {key: seen for key, seen in sorted(grouped.items()) if enough(seen)}
+        for other in (plain, f"{plain} {UNALIGNED}") if kind not in LAYOUTS else ():
+            if other != name and (dtype, other) in grouped:
+                grouped[dtype, other] = [each for each in grouped[dtype, other] if kind not in kinds(each)]
+    return {
+        (dtype, name): seen
+        for (dtype, name), seen in sorted(grouped.items())
+        if enough(seen) and len(seen) < len(grouped[dtype, name[:-3]] if name[-2:] in LAYOUTS else [*seen, None])
+    }
+
+
+def kinds(seen: Seen) -> list[str]:
+    """The kinds of an observation; it has the coefficients of the last one with enough shapes."""
+    if found := alignment(seen.kind, dict(seen.sizes), getattr(torch, seen.dtype)):
+        return list(dict.fromkeys(("", UNALIGNED, found)))
+    return list(dict.fromkeys(("", suffix(seen.kind) if seen.name == tuned.TORCH else seen.kind[:2])))
 
 
 def described(model: Model, seen: Seen) -> bool:
@@ -179,10 +217,11 @@ def enough(seen: Sequence[Seen]) -> bool:
     return len({each.key for each in seen}) >= LEAST
 
 
-def host(file: Path, op: str) -> Host:
+def host(file: Path, op: str, warm: bool) -> Host:
     """The medians of benchmarks/dispatch.py: PyTorch's call, the way to PyTorch (float64), and a replayed rung.
 
-    Rungs that take FAR times as long as the median, such as those whose tensor maps Triton makes anew, are apart.
+    Rungs that take FAR times as long as the median, such as those whose tensor maps Triton makes anew, are apart. Times
+    of operands in DRAM, other than ``warm`` ones, include launches that a loop hides, and need no faster host.
     """
     points = [point for point in json.loads(file.read_text())["points"] if not point["gradient"]]
     own = [point for point in points if point["operation"] == op] or points
@@ -198,7 +237,11 @@ def host(file: Path, op: str) -> Host:
                 rungs[name].append(call["us"])
     usual = statistics.median(itertools.chain(*rungs.values()))
     far = {name: round(statistics.median(values), 2) for name, values in rungs.items() if min(values) > FAR * usual}
-    return Host(*(round(statistics.median(values), 2) for values in (theirs, way, [usual])), apart=far)
+    return Host(
+        *(round(statistics.median(values), 2) for values in (theirs, way, [usual])),
+        apart=far,
+        fastest=FASTEST if warm else 1.0,
+    )
 
 
 def borrowed(model: Model, known: dict[str, dict[str, Any]], device: str) -> None:
@@ -215,8 +258,18 @@ def borrowed(model: Model, known: dict[str, dict[str, Any]], device: str) -> Non
             **like,
         }.items():
             if other in of_matmul and name not in known[dtype]:
-                known[dtype][name] = {**of_matmul[other], "error": max(LEAST_BORROWED, of_matmul[other]["error"])}
+                known[dtype][name] = {
+                    **of_matmul[other],
+                    "error": max(LEAST_BORROWED, of_matmul[other]["error"]),
+                    "errors": [max(LEAST_BORROWED, each) for each in of_matmul[other].get("errors", ())],
+                }
                 print(f"{dtype} {name}: of matmul's {other}")
+
+
+def lower(found: Sequence[tuple[Seen, float]], of_all: Sequence[tuple[Seen, float]], layouts: str) -> bool:
+    """Whether a fit to one layout errs clearly less there than that to all."""
+    same = [error(case) for case in of_all if case[0].kind == layouts]
+    return bool(same) and np.quantile([error(case) for case in found], SURE) < CLEARLY * np.quantile(same, SURE)
 
 
 def main(options: argparse.Namespace) -> int:
@@ -226,23 +279,42 @@ def main(options: argparse.Namespace) -> int:
     table = tuned.load(op.tables.folder / f"{options.device}.json")
     assert table is not None, f"no table of {options.device}"
     sms = table.device.multiprocessors
+    warm = any(file.name.startswith(op.name + WARM) for file in options.times)
+    shipped = model.folder / f"{options.device}.json"
+    if options.host_only:
+        kept = json.loads(shipped.read_text()) | {"host": asdict(host(options.dispatch, op.name, warm))}
+        atomic_write(options.out or shipped, json.dumps(kept, indent=1) + "\n")
+        return 0
     known: dict[str, dict[str, Any]] = defaultdict(dict)
+    if options.only:
+        known |= json.loads((options.out if options.out and options.out.exists() else shipped).read_text())[
+            "coefficients"
+        ]
+    every: dict[tuple[str, str], list[tuple[Seen, float]]] = {}
     for (dtype, name), seen in groups(model, observations(op, options.times, options.device)).items():
-        errors = np.abs(cross_validated(model, seen, sms))
-        by = replace(fitted(model, seen, sms), error=float(np.quantile(errors, SURE)))
-        known[dtype][name] = {key: float(f"{value:.4g}") for key, value in asdict(by).items()}
+        if options.only and not re.search(options.only, f"{dtype} {name}"):
+            continue
+        every[dtype, name] = found = cross_validated(model, seen, sms)
+        plain, _, kind = name.partition(" ")
+        if kind in LAYOUTS and not lower(found, every.get((dtype, plain), ()), kind):
+            continue
+        by = with_errors(fitted(model, seen, sms), found)
+        known[dtype][name] = {
+            key: value if key == "errors" else float(f"{value:.4g}") for key, value in asdict(by).items()
+        }
         shapes = len({each.key for each in seen})
-        spread = f"median error {np.median(errors):.3f}, of {SURE:.0%} {by.error:.3f}"
+        median = np.median([error(case) for case in found])
+        spread = f"median error {median:.3f}, of {SURE:.0%} {by.error:.3f}, by class {by.errors}"
         print(f"{dtype} {name}: {len(seen)} times of {shapes} shapes, {spread}", flush=True)
     if op.name != "matmul":
         borrowed(model, known, options.device)
     data = {
         "device": asdict(table.device),
         "environment": dict(table.environment),
-        "host": asdict(host(options.dispatch, op.name)),
+        "host": asdict(host(options.dispatch, op.name, warm)),
         "coefficients": known,
     }
-    atomic_write(options.out or model.folder / f"{options.device}.json", json.dumps(data, indent=1) + "\n")
+    atomic_write(options.out or shipped, json.dumps(data, indent=1) + "\n")
     return 0
 
 
@@ -252,6 +324,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("times", type=Path, nargs="*", default=sorted((RESULTS / "gemm_times").glob("*.json")))
     made.add_argument("--device", default="nvidia_h200")
     made.add_argument("--dispatch", type=Path, default=RESULTS / "dispatch.json")
+    made.add_argument("--host-only", action="store_true", help="keep the shipped coefficients")
+    made.add_argument("--only", help="a regular expression: the groups to fit; the others stay")
     made.add_argument("--out", type=Path)
     return made
 

@@ -19,15 +19,38 @@ aten: Any = torch.ops.aten
 
 
 @contextmanager
-def precision(tf32: bool) -> Iterator[None]:
-    """PyTorch's convolutions of float32 with or without TF32."""
-    conv: Any = torch.backends.cudnn.conv
-    before = conv.fp32_precision
-    conv.fp32_precision = "tf32" if tf32 else "ieee"
+def precision(convolution: bool, product: bool = False) -> Iterator[None]:
+    """PyTorch's convolutions, and its matrix products, of float32 with or without TF32."""
+    settings: dict[Any, bool] = {torch.backends.cudnn.conv: convolution, torch.backends.cuda.matmul: product}
+    before = {setting: setting.fp32_precision for setting in settings}
     try:
+        for setting, tf32 in settings.items():
+            setting.fp32_precision = "tf32" if tf32 else "ieee"
         yield
     finally:
-        conv.fp32_precision = before
+        for setting, precision in before.items():
+            setting.fp32_precision = precision
+
+
+def linear(input: Any, weight: Any, bias: Any, activation: str | None, *rest: Any) -> Any:
+    """The activation fused with the product where cuBLASLt has it, as linear's own way to PyTorch."""
+    if activation is None:
+        return functional.linear(input, weight, bias)
+    if activation == "gelu":
+        return functional.gelu(functional.linear(input, weight, bias))
+    return torch._addmm_activation(bias, input, weight.t(), use_gelu=activation == "gelu_tanh")
+
+
+def grouped_matmul(a: Any, b: Any, offsets: Any) -> Any:
+    """torch's grouped product of bfloat16; of float32, which it would round to TF32, a loop of products."""
+    if a.dtype == torch.bfloat16:
+        return torch._grouped_mm(a, b, offs=offsets)
+    result, begin = torch.zeros(len(a), b.shape[2], dtype=a.dtype, device=a.device), 0
+    for group, end in enumerate(offsets.tolist()):
+        if end > begin:
+            torch.mm(a[begin:end], b[group], out=result[begin:end])
+        begin = end
+    return result
 
 
 def conv2d(
@@ -121,9 +144,10 @@ def timed(name: str, function: Callable[..., Any], tf32: bool) -> Callable[..., 
 
 
 PYTORCH: dict[str, Callable[..., Any]] = {
-    "matmul": torch.matmul, "batched_matmul": torch.bmm, "addmm": lambda c, a, b, beta, alpha: torch.addmm(
-        c, a, b, beta=beta, alpha=alpha
-    ),
+    "matmul": torch.matmul, "matmul_tf32": torch.matmul, "batched_matmul": torch.bmm,
+    "addmm": lambda c, a, b, beta, alpha: torch.addmm(c, a, b, beta=beta, alpha=alpha), "linear": linear,
+    "scaled_matmul": lambda a, b, *scales: torch._scaled_mm(a, b, *scales, out_dtype=torch.bfloat16),
+    "grouped_matmul": grouped_matmul,
     "conv2d": conv2d, "conv2d_backward": conv2d_backward, "batch_norm": batch_norm,
     "batch_norm_backward": batch_norm_backward, "max_pool2d": pooled, "max_pool2d_backward": max_pool2d_backward,
     "avg_pool2d": avg_pool2d, "avg_pool2d_backward": avg_pool2d_backward, "conv_block": conv_block,

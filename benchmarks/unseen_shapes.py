@@ -60,7 +60,7 @@ def measured(
     name: str, each: Drawn, device: torch.device, budget: float, compiled: bool, gpu: GpuTime | None = None
 ) -> dict[str, Any]:
     """Check and time one case."""
-    with precision(each.case.attributes.get("tf32", False)):
+    with precision(each.case.attributes.get("tf32", False), name == "matmul_tf32"):
         return _measured(name, each, device, budget, compiled, gpu)
 
 

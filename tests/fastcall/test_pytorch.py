@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 import torch
 from torch.autograd import forward_ad
+from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from warpwise import fastcall
 from warpwise.cuda.gpu import recording
+from warpwise.ops.linear.spec import activated
 
 A, B, C = torch.randn(3, 4), torch.randn(4, 5), torch.randn(5)
 OPERANDS = {"mm": (A, B), "mv": (A, B[:, 0]), "bmm": (A[None], B[None]), "addmm": (C, A, B)}
@@ -47,6 +49,39 @@ def test_autograd_records_it(name: str):
     with torch.inference_mode():
         assert call(*OPERANDS[name]).is_inference()
     assert not call(*OPERANDS[name]).is_inference()
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("activation", [None, "relu", "gelu", "gelu_tanh"])
+def test_a_linear_layer_in_cpp(activation: str | None, biased: bool):
+    recording.native_library()
+    x, w, bias = torch.randn(2, 3, 4), torch.randn(5, 4), torch.randn(5) if biased else None
+    before = functional.linear(x, w, bias)
+    call = fastcall.library().Linear(activation, False, False, refused)
+    output, kept = call(x, w, bias, activation)
+    assert torch.equal(output, activated(before, activation)) and kept is None
+    output, kept = fastcall.library().Linear(activation, False, True, refused)(x, w, bias)
+    assert torch.equal(output, activated(before, activation)) and torch.equal(kept, before)
+    ours, theirs = ([value.clone().requires_grad_() for value in (x, w)] for _ in range(2))
+    call(*ours, bias)[0].square().sum().backward()
+    activated(functional.linear(*theirs, bias), activation).square().sum().backward()
+    for left, right in zip(ours, theirs, strict=True):
+        assert torch.equal(left.grad, right.grad)
+    with torch.inference_mode():
+        assert call(x, w, bias)[0].is_inference()
+    assert call(x, 1, bias) == call(x) == call(x, w[:, :3], bias) == "otherwise"
+
+
+def test_a_linear_layer_with_a_fused_activation():
+    recording.native_library()
+    x, w, bias = torch.randn(2, 3, 4), torch.randn(5, 4), torch.randn(5)
+    for activation in ("relu", "gelu_tanh"):
+        call = fastcall.library().Linear(activation, True, False, refused)
+        for rows in (x, x[0]):
+            output, kept = call(rows, w, bias)
+            expected = activated(functional.linear(rows, w, bias), activation)
+            assert kept is None and output.shape == expected.shape
+            torch.testing.assert_close(output, expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("biased", [False, True])
@@ -101,7 +136,7 @@ def test_python_computes_otherwise():
 def test_errors_are_those_of_python():
     with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
         aten("mm")(A, A)
-    with pytest.raises(ValueError, match="expected mm, mv, bmm or addmm, got conv2d"):
+    with pytest.raises(ValueError, match="expected mm, mv, bmm, addmm or _scaled_mm, got conv2d"):
         aten("conv2d")
 
 

@@ -218,7 +218,11 @@ def test_the_error_of_a_fit_is_that_of_shapes_left_out():
     noisy = [each._replace(microseconds=each.microseconds * math.exp(rng.gauss(0, 0.2))) for each in seen]
     clean, rough = (fit_model.cross_validated(MODEL, times, 132) for times in (seen, noisy))
     assert len(clean) == len(rough) == 18
-    assert max(map(abs, clean)) < 0.1 < max(map(abs, rough))
+    assert max(map(fit_model.error, clean)) < 0.1 < max(map(fit_model.error, rough))
+    cases = [(seen[0]._replace(microseconds=time), predicted) for time, predicted in [(5, 5.5)] * 8 + [(30, 20)] * 8]
+    by = fit_model.with_errors(Coefficients(), [*cases, (seen[0]._replace(microseconds=100), 90)])
+    shown = [by.error_at(microseconds) for microseconds in (6.0, 12.0, 30.0, 200.0)]
+    assert shown == pytest.approx([0.0953, 0.0953, 0.405, 0.405], abs=1e-3)
 
 
 def test_names_with_few_shapes_are_not_fitted():

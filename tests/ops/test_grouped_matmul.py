@@ -14,11 +14,12 @@ from warpwise.cuda.errors import DataRace, KernelError, UnwrittenOutput
 from warpwise.gemm import boxes as gemm_boxes
 from warpwise.ops.grouped_matmul import spec
 from warpwise.ops.grouped_matmul.backward import rungs as backward_rungs
-from warpwise.ops.grouped_matmul.forward import _triton, rungs
+from warpwise.ops.grouped_matmul.forward import _triton, k03_warp_specialised, rungs
 
 FEW = settings(max_examples=examples(10), deadline=None, derandomize=True)
 RUNGS, BACKWARD_RUNGS = ([rung for rung in ladder if on_cpu(rung)] for ladder in (rungs.RUNGS, backward_rungs.RUNGS))
 NAMES = [rung.name for rung in RUNGS]
+DTYPES = {rung.name: torch.float16 if torch.float16 in (rung.dtypes or ()) else torch.float32 for rung in RUNGS}
 BACKWARD_NAMES = [rung.name for rung in BACKWARD_RUNGS]
 OP, BACKWARD_OP = operation.get("grouped_matmul"), operation.get("grouped_matmul_backward")
 
@@ -50,7 +51,7 @@ def exact_backward(a: torch.Tensor, grad: torch.Tensor, offsets: torch.Tensor) -
 def test_any_division_into_groups(counts, past, rung, config):
     offsets = torch.tensor(counts).cumsum(0).int()
     rows = int(offsets[-1]) + past
-    a, b = integers(rows, 24), integers(len(counts), 24, 72, seed=1)
+    a, b = (integers(*shape, dtype=DTYPES[rung]) for shape in ((rows, 24), (len(counts), 24, 72)))
     held = rung + config if rung.startswith("k02") else rung
     assert torch.equal(ops.grouped_matmul(a, b, offsets, rung=held), exact(a, b, offsets))
 
@@ -76,6 +77,22 @@ def test_every_configuration(config):
     assert torch.equal(ops.grouped_matmul(a, b, offsets, rung=f"k02@{config}"), exact(a, b, offsets))
 
 
+@pytest.mark.parametrize("config", [config.name for config in k03_warp_specialised.CONFIGS])
+@pytest.mark.one_in(3)
+def test_every_configuration_of_float32(config):
+    a, b = integers(300, 20, dtype=torch.float32), integers(3, 20, 132, seed=1, dtype=torch.float32)
+    for matrices in (b, b.mT.contiguous().mT):
+        product = ops.grouped_matmul(a, matrices, ends(130, 130, 290), rung=f"k03@{config}")
+        assert torch.equal(product, exact(a, b, ends(130, 130, 290)))
+
+
+@pytest.mark.parametrize("config", ["32x64x32_w4_s3", "32x64x32_w4_s3_p4", "64x64x16_w4_s4"])
+def test_configurations_and_splits_of_k01(config):
+    a, b = integers(150, 160, dtype=torch.float32), integers(3, 160, 70, seed=1, dtype=torch.float32)
+    offsets = ends(70, 70, 140)
+    assert torch.equal(ops.grouped_matmul(a, b, offsets, rung=f"k01@{config}"), exact(a, b, offsets))
+
+
 def test_rows_of_8_elements_are_stored_as_vectors():
     """Otherwise this tile needs more shared memory than a block has, and spills."""
     a, b = (torch.empty(shape, dtype=torch.bfloat16, device="meta") for shape in ((300, 72), (3, 72, 264)))
@@ -87,7 +104,7 @@ def test_rows_of_8_elements_are_stored_as_vectors():
 @pytest.mark.parametrize("rung", NAMES)
 def test_a_group_does_not_see_its_neighbours(rung):
     """A tile that reaches into the next group, or past the last end, must meet neither its rows nor its infinities."""
-    a, b = integers(100, 24), integers(3, 24, 16, seed=1)
+    a, b = integers(100, 24, dtype=DTYPES[rung]), integers(3, 24, 16, seed=1, dtype=DTYPES[rung])
     offsets = ends(33, 60, 90)
     expected = exact(a, b, offsets)
     a[33:60] = float("inf")
@@ -113,10 +130,10 @@ def test_a_matrix_does_not_see_its_neighbours(rung):
 @pytest.mark.parametrize("rung", NAMES)
 def test_views_are_read_in_place(rung, monkeypatch):
     monkeypatch.setattr(torch.Tensor, "copy_", lambda self, *args: pytest.fail("copied"))
-    a, offsets = integers(70, 48)[:, 8:32], ends(20, 64)
-    transposed = integers(2, 40, 24, seed=1).mT
+    a, offsets = integers(70, 48, dtype=DTYPES[rung])[:, 8:32], ends(20, 64)
+    transposed = integers(2, 40, 24, seed=1, dtype=DTYPES[rung]).mT
     assert torch.equal(ops.grouped_matmul(a, transposed, offsets, rung=rung), exact(a, transposed, offsets))
-    columns = integers(24, 72).t()[:70]
+    columns = integers(24, 72, dtype=DTYPES[rung]).t()[:70]
     if not rung.startswith("k02"):
         assert torch.equal(
             ops.grouped_matmul(columns, transposed, offsets, rung=rung), exact(columns, transposed, offsets)
@@ -129,8 +146,9 @@ def test_wrong_ends_never_lead_outside(wrong):
     a, b, grad = integers(80, 24), integers(3, 24, 16, seed=1), integers(80, 16, seed=2)
     found = set()
     for rung in RUNGS:
+        dtype = DTYPES[rung.name]
         try:
-            OP.launch(rung, (torch.empty(80, 16, dtype=torch.float16),), a, b, ends(*wrong))
+            OP.launch(rung, (torch.empty(80, 16, dtype=dtype),), a.to(dtype), b.to(dtype), ends(*wrong))
         except KernelError as error:
             found.add(type(error))
     assert found <= {DataRace, UnwrittenOutput}, "rows may be written twice or never"
@@ -146,8 +164,9 @@ def test_no_launcher_looks_at_the_offsets(monkeypatch):
     monkeypatch.setattr("warpwise.cuda.Launcher.__call__", lambda self, *args, **options: None)
     a, b, grad, offsets = integers(40, 24), integers(2, 24, 16), integers(40, 16), ends(9, 30)
     for rung in RUNGS:
-        assert rung.limits(a, b, offsets) is None
-        OP.launch(rung, (torch.empty(40, 16),), a, b, offsets)
+        given = a.to(DTYPES[rung.name]), b.to(DTYPES[rung.name])
+        assert rung.limits(*given, offsets) is None
+        OP.launch(rung, (torch.empty(40, 16, dtype=given[0].dtype),), *given, offsets)
     for rung in BACKWARD_RUNGS:
         given = (a, grad) if rung.dtypes is None or a.dtype in rung.dtypes else (a.half(), grad.half())
         assert rung.limits(*given, offsets) is None
@@ -166,7 +185,7 @@ def test_gradients():
 
 def test_half_precision_is_accumulated_in_float32():
     a, b, offsets = torch.ones(1, 4096).half(), torch.ones(1, 8, 4096).half().mT, ends(1)
-    for rung in NAMES:
+    for rung in (name for name, dtype in DTYPES.items() if dtype is torch.float16):
         assert ops.grouped_matmul(a, b, offsets, rung=rung).tolist() == [[4096.0] * 8]
 
 

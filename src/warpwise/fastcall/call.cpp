@@ -212,7 +212,7 @@ PyMODINIT_FUNC PyInit_fastcall() {
   PyObject* made = PyModule_Create(&ww::module);
   if (!made || PyModule_AddType(made, &ww::type_of_call) || PyModule_AddType(made, ww::replay_type()) ||
       PyModule_AddType(made, ww::aten_type()) || PyModule_AddType(made, ww::convolution_type()) ||
-      PyModule_AddType(made, ww::in_precision_type()))
+      PyModule_AddType(made, ww::in_precision_type()) || PyModule_AddType(made, ww::linear_type()))
     return nullptr;
   return made;
 }

@@ -1,6 +1,7 @@
 #include "pytorch.h"
 
 #include <ATen/Context.h>
+#include <ATen/ops/_scaled_mm.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/mm.h>
@@ -43,6 +44,10 @@ constexpr Product kProducts[] = {
     {"mv", 2, [](const at::Tensor* const* t) { return at::mv(*t[0], *t[1]); }},
     {"bmm", 2, [](const at::Tensor* const* t) { return at::bmm(*t[0], *t[1]); }},
     {"addmm", 3, [](const at::Tensor* const* t) { return at::addmm(*t[0], *t[1], *t[2]); }},
+    {"_scaled_mm", 4,
+     [](const at::Tensor* const* t) {
+       return at::_scaled_mm(*t[0], *t[1], *t[2], *t[3], std::nullopt, std::nullopt, at::kBFloat16);
+     }},
 };
 
 // An operator of ATen. It is called without PyTorch's parser of arguments, and below autograd if nothing is recorded.
@@ -69,16 +74,16 @@ PyObject* new_aten(PyTypeObject* type, PyObject* args, PyObject*) {
   for (const Product& product : kProducts)
     if (!std::strcmp(product.name, name))
       return Callable<Aten>::make(type, std::make_unique<Aten>(Aten{product, Object::borrowed(otherwise)}));
-  PyErr_Format(PyExc_ValueError, "expected mm, mv, bmm or addmm, got %s", name);
+  PyErr_Format(PyExc_ValueError, "expected mm, mv, bmm, addmm or _scaled_mm, got %s", name);
   return nullptr;
 }
 
-PyTypeObject type_of_aten =
-    Callable<Aten>::type("warpwise.fastcall.Aten",
-                         "Aten(name, otherwise): mm, mv, bmm or addmm of ATen for plain tensors. `otherwise`, the same "
-                         "in Python, runs under a dispatch mode or transform, for other arguments, and to raise an "
-                         "error.",
-                         new_aten);
+PyTypeObject type_of_aten = Callable<Aten>::type(
+    "warpwise.fastcall.Aten",
+    "Aten(name, otherwise): mm, mv, bmm, addmm, or _scaled_mm to bfloat16, of ATen for plain tensors. "
+    "`otherwise`, the same in Python, runs under a dispatch mode or transform, for other arguments, and to raise an "
+    "error.",
+    new_aten);
 
 // Calls `product` with or without TF32 for float32 matrix products or convolutions, then restores PyTorch's setting.
 struct InPrecision {

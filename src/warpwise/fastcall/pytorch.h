@@ -1,4 +1,4 @@
-// Products and convolutions that PyTorch computes, as plans of a call.
+// Products, linear layers and convolutions that PyTorch computes, as plans of a call.
 #pragma once
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
@@ -44,5 +44,6 @@ struct Operands {
 PyTypeObject* aten_type();
 PyTypeObject* convolution_type();
 PyTypeObject* in_precision_type();
+PyTypeObject* linear_type();
 
 }  // namespace ww

@@ -29,15 +29,21 @@ def without_tf32(product: Callable[..., Result], a: torch.Tensor, *rest: Any) ->
 
 
 def planned_product(
-    product: Callable[..., Result], like: torch.Tensor, aten: str | None = None, precision: Precision = "ieee"
+    product: Callable[..., Result],
+    like: torch.Tensor,
+    aten: str | Callable[[Any], Callable[..., Result]] | None = None,
+    precision: Precision = "ieee",
 ) -> Callable[..., Result]:
     """``product`` without TF32, or with "tf32", for arguments with the dtype and device of ``like``, with the least
     host time.
 
-    ``aten`` is the operator of ATen that computes the same, "mm", "mv", "bmm" or "addmm": it is called in C++.
+    ``aten`` is the operator of ATen that computes the same in C++, one of those of ``fastcall``'s Aten, or a function
+    that makes its call from the library.
     """
     library = fastcall.library()
-    fastest = product if library is None or aten is None else library.Aten(aten, product)
+    fastest = product
+    if library is not None and aten is not None:
+        fastest = library.Aten(aten, product) if isinstance(aten, str) else aten(library)
     if like.dtype is not torch.float32 or not like.is_cuda:
         return fastest
     if library is not None:

@@ -8,9 +8,10 @@ configurations of each kernel.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -22,13 +23,15 @@ from warpwise.operation import cdiv, sm_count
 
 TIE = 5e-4  # relative difference below which two times are equal
 SMOOTH = 4  # exponent p of the p-norm that approximates a maximum: resources near the bottleneck add to the time
+ERROR_CLASSES = (12.0, 40.0)  # µs
+FAR = 30e6  # bytes of operands that half of L2 holds
 SHARED, REGISTERS, THREADS, MOST_BLOCKS = 220_000, 65536, 2048, 16  # limits of an SM (bytes, counts)
 
 
 class Product(NamedTuple):
     """A GEMM of a (m, k) and b (k, n): bytes of an element of the operands and of C, and the operands' alignment.
 
-    ``words`` are the bytes, 16, 4, 2 or 1, that divide the address and the length of every line of a and of b.
+    ``words`` are the bytes, 128, 16, 4, 2 or 1, that divide the address and the length of every line of a and of b.
     """
 
     m: int
@@ -49,15 +52,24 @@ class Product(NamedTuple):
         m, n, k = (sizes[name] for name in "mnk")
         size = dtype.itemsize
         out_size = 4 if dtype == torch.int8 else max(2, size)
-        words = (16, 16)
-        if "unaligned" in kind:
-            a, b = _word((k if kind[0] == "n" else m) * size), _word((n if kind[1] == "n" else k) * size)
-            words = (a, b) if min(a, b) < 16 else (4, 4)
-        return Product(m, n, k, size, out_size, words, sizes.get("batch", 1), sms)
+        a, b = _word((k if kind[0] == "n" else m) * size), _word((n if kind[1] == "n" else k) * size)
+        if "unaligned" not in kind:
+            a, b = max(16, a), max(16, b)
+        elif min(a, b) >= 16:  # the address is not aligned
+            a, b = 4, 4
+        return Product(m, n, k, size, out_size, (a, b), sizes.get("batch", 1), sms)
+
+
+def alignment(kind: str, sizes: Mapping[str, int], dtype: torch.dtype) -> str:
+    """Empty, "unaligned" as in ``kind``, or "odd": lines of a, b or C begin on 2 bytes, for which cuBLAS is slow."""
+    if "unaligned" not in kind:
+        return ""
+    product = Product.of(kind, sizes, dtype, 1)
+    return "odd" if min(*product.words, _word(product.n * product.out_size)) < 4 else "unaligned"
 
 
 def _word(line: int) -> int:
-    return next(word for word in (16, 4, 2, 1) if line % word == 0)
+    return next(word for word in (128, 16, 4, 2, 1) if line % word == 0)
 
 
 class Geometry(NamedTuple):
@@ -125,9 +137,11 @@ class Coefficients:
     ``start``: of a launch; ``wave``: of a wave apart from its k-tiles; ``rate``: multiply-adds per µs and SM;
     ``load``: from L2 to an SM; ``latency``: of a load, which the other stages of the pipeline cover; ``store``: of C
     from an SM; ``split``: of the reduction of splits, and ``reduce``, of the GPU; ``dram``: of the GPU; ``copy``: of
-    passes over an operand before the GEMM; ``word4``, ``word2``: the factors of loads in 4 and in 2 bytes;
+    passes over an operand before the GEMM; ``word4``, ``word2``: the factors of loads in 4 and in 2 bytes; ``line``:
+    of loads from lines that do not begin on 128 bytes, whose boxes take two cache lines for one;
     ``cluster``: of a wave of clusters that multicast; ``memory``: of splits that are reduced through memory.
-    ``error``: the part by which predicted and measured times differ in seven of ten cases that were not fitted.
+    ``error``: the part by which predicted and measured times differ in 17 of 20 cases that were not fitted; ``errors``:
+    of cases whose predicted time is up to the first of ``ERROR_CLASSES``, up to the second, and longer.
     """
 
     start: float = 3.5
@@ -142,16 +156,24 @@ class Coefficients:
     copy: float = 2e6
     word4: float = 1.5
     word2: float = 3.0
+    line: float = 1.0
     cluster: float = 0.0
     memory: float = 0.0
     error: float = 0.1
+    errors: Sequence[float] = ()
+
+    def error_at(self, microseconds: float) -> float:
+        return self.errors[bisect.bisect_left(ERROR_CLASSES, microseconds)] if self.errors else self.error
 
     def word_factor(self, word: int) -> float:
         return 1.0 if word >= 16 else self.word4 if word >= 4 else self.word2
 
+    def load_factor(self, word: int, large: bool) -> float:
+        return self.word_factor(word) * (self.line if large and word < 128 else 1.0)
+
 
 NOMINAL_ALONE = "cluster", "memory"  # only among the nominal coefficients, not fitted
-FITTED = tuple(field.name for field in fields(Coefficients) if field.name not in (*NOMINAL_ALONE, "error"))
+FITTED = tuple(field.name for field in fields(Coefficients) if field.name not in (*NOMINAL_ALONE, "error", "errors"))
 # Coefficients that order the configurations of a kernel on any GPU. The key is the size of an operand's element in
 # bytes, TF32, or stream-K. Fitted to measurements on an H200 for the time of the configuration that is ordered first.
 NOMINAL: Mapping[int | str, Coefficients] = {
@@ -175,10 +197,11 @@ def microseconds(product: Product, geometry: Geometry, by: Coefficients, copied:
     resident = geometry.resident(size)
     waves = cdiv(blocks, sms * resident)
     busy = min(resident, cdiv(blocks, sms))  # blocks of the busiest SM at once
-    of_a, of_b = (by.word_factor(word) for word in words)
+    large = batch * (m * k + k * n) * size > FAR
+    of_a, of_b = (by.load_factor(word, large) for word in words)
     multiply = busy * geometry.m * geometry.n * geometry.k / by.rate
     load = busy * (of_a * geometry.m / across + of_b * geometry.n / down) * geometry.k * size / by.load
-    k_tile = _most(multiply, load, by.latency * max(of_a, of_b) / max(1, geometry.stages - 1))
+    k_tile = _most(multiply, load, by.latency * by.word_factor(min(words)) / max(1, geometry.stages - 1))
     ends = by.wave + (by.cluster if down * across > 1 else 0.0) + busy * geometry.m * geometry.n * out_size / by.store
     tile_loop, reduced = waves * (ends + k_tiles * k_tile), batch * m * n
     if geometry.partial and splits > 1:
@@ -202,6 +225,12 @@ def _most(*times: float) -> float:
     return sum(time**SMOOTH for time in times) ** (1 / SMOOTH)
 
 
+def whole_words(product: Product, kind: str = "") -> tuple[int, int]:
+    """The ``words`` of a kernel that loads 16 bytes and more at a time, by TMA or after a copy."""
+    a, b = product.words
+    return max(16, a), max(16, b)
+
+
 @dataclass(frozen=True)
 class Family:
     """The description of a rung: ``geometry(config)``, and the other work of a call.
@@ -214,7 +243,7 @@ class Family:
     """
 
     geometry: Callable[[GemmConfig], Geometry]
-    words: Callable[[Product, str], tuple[int, int]] = lambda product, kind: (16, 16)
+    words: Callable[[Product, str], tuple[int, int]] = whole_words
     copied: Callable[[Product, str], int] = lambda product, kind: 0
     launches: Callable[[str, str], int] = lambda config, kind: 1
     replayed: Callable[[str, str], bool] = lambda config, kind: True
@@ -229,7 +258,7 @@ class Family:
 
     def _loaded(self, product: Product, kind: str, config: GemmConfig) -> Product:
         """``product`` with the words of the kernel's loads; tiles with K groups load 16 bytes."""
-        return product._replace(words=(16, 16) if config.k_groups > 1 else self.words(product, kind))
+        return product._replace(words=(whole_words if config.k_groups > 1 else self.words)(product, kind))
 
     def ordered(self, configs: Iterable[GemmConfig], product: Product, kind: str = "nn") -> list[GemmConfig]:
         """``configs``, the fastest by nominal coefficients first; ties keep their order."""

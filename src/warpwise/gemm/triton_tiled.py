@@ -51,7 +51,7 @@ def gemm_tiled(
 
     GROUPS, a power of two above ``groups``, or 0: ends: (groups,), where each group of rows of a: (m, k) and of c: (m,
     n) ends; b: (groups, k, n). Rows past the last end are zero. Grid: (cdiv(m, BLOCK_M) + groups + 1) * cdiv(n,
-    BLOCK_N) programs, the most tiles that any ends need; a program finds its group, or writes nothing.
+    BLOCK_N) * splits programs, the most that any ends need; a program finds its group, or writes nothing.
     """
     tiles_m, tiles_n = tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N)
     split, tile = (tl.program_id(0) % splits).to(tl.int64), tl.program_id(0) // splits
@@ -66,15 +66,15 @@ def gemm_tiled(
         matrix = (tile // (tiles_m * tiles_n)).to(tl.int64) if BATCHED else 0
         tile_m, tile_n = lib.tile_index(tile % (tiles_m * tiles_n) if BATCHED else tile, tiles_m, tiles_n, GROUP)
         first_row, end_row = tile_m * BLOCK_M, m
-    if GROUPS > 0:
-        begin, end = 0, tl.where(matrix < groups, k, 0)  # rows past the last end have no matrix
-    elif ends_ptr is not None:
+    if ends_ptr is not None and GROUPS == 0:
         begin = tl.maximum(tl.load(ends_ptr + matrix - 1, mask=matrix > 0, other=0), 0)
         end = tl.minimum(tl.load(ends_ptr + matrix), k)
     else:
         k_tiles = tl.cdiv(k, BLOCK_K)
         begin = (k_tiles * split // splits * BLOCK_K).to(tl.int32)
         end = tl.minimum(k, (k_tiles * (split + 1) // splits * BLOCK_K).to(tl.int32))
+        if GROUPS > 0:
+            end = tl.where(matrix < groups, end, begin)  # rows past the last end have no matrix
 
     rows = (first_row + tl.arange(0, BLOCK_M)).to(tl.int64)
     columns = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N)).to(tl.int64)
@@ -100,7 +100,7 @@ def gemm_tiled(
         accumulator *= tl.load(scale_a_ptr + rows, mask=rows < m, other=0.0)[:, None] * column_scales[None, :]
     elif scale_a_ptr is not None:
         accumulator *= tl.load(scale_a_ptr) * tl.load(scale_b_ptr)
-    c_row = rows if GROUPS > 0 else (matrix + split) * m + rows
+    c_row = (split if GROUPS > 0 else matrix + split) * m + rows
     to = c_ptr + c_row[:, None] * n + columns[None, :]
     tl.store(to, accumulator.to(c_ptr.dtype.element_ty), mask=row_mask & column_mask)
 
@@ -135,10 +135,11 @@ def launch(
     scales: tuple[Optional, Optional] = (None, None), bf16x3: bool = False,
 ) -> None:  # fmt: skip
     """c = a b for matrices or batches; with splits of K, c (splits, m, n) receives their sums. ``scales``: contiguous,
-    see ``gemm_tiled``. ``ends``, contiguous: of K for c (matrices, m, n), of rows for c (m, n)."""
+    see ``gemm_tiled``. ``ends``, contiguous: of K for c (matrices, m, n), of rows if b has three dimensions."""
     batch, m, n, k = Shape.of(a, b) if ends is None else Shape(c.shape[0], c.shape[-2], c.shape[-1], a.shape[1])
     tiles_m, groups, padded_groups = cdiv(m, tile.m), 0, 0
-    if ends is not None and c.dim() == 2:
+    by_rows = ends is not None and b.dim() == 3
+    if ends is not None and by_rows:
         batch, groups = 1, ends.shape[0]
         tiles_m, padded_groups = tiles_m + groups + 1, 1 << groups.bit_length()
     by_row = scales[0] is not None and scales[0].dim() == 2
@@ -146,7 +147,7 @@ def launch(
         *(a, b, c, ends, *scales, m, n, k, *_strides(a), *_strides(b), tile.splits, groups),
         GROUP=8,
         GROUPS=padded_groups,
-        BATCHED=batch > 1 or (ends is not None and c.dim() == 3),
+        BATCHED=batch > 1 or (ends is not None and not by_rows),
         BY_ROW=by_row,
         BF16X3=bf16x3,
         **tile.triton,

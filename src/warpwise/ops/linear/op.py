@@ -178,9 +178,8 @@ def linear(
     """
     keep = return_preactivation
     if activation is not None and (activation != "relu" or residual is not None) and torch.is_grad_enabled():
-        keep = keep or any(
-            isinstance(value, torch.Tensor) and value.requires_grad for value in (input, weight, bias, row_scale)
-        )
+        for value in (input, weight, bias, row_scale):
+            keep = keep or getattr(value, "requires_grad", False)
     output, preactivation = _linear(input, weight, bias, activation, residual, row_scale, keep, rung=rung)
     return (output, preactivation) if return_preactivation else output
 

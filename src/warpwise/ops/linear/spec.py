@@ -139,8 +139,11 @@ def eager(*args: Any) -> Results:
 
 
 def eager_plan(*args: Any) -> Callable[..., Results]:
-    single = in_one_call(*args)
-    return eager if single is None else planned_product(single, args[0])
+    layer, single = Layer(*args), in_one_call(*args)
+    if layer.residual is not None or layer.row_scale is not None or _halves_on_cpu(layer.input):
+        return eager
+    settings = layer.activation, single is fused_by_cublas, layer.return_preactivation, single or eager
+    return planned_product(single or eager, layer.input, lambda library: library.Linear(*settings))
 
 
 def in_one_call(*args: Any) -> Callable[..., Results] | None:

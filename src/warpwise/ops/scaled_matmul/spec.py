@@ -16,6 +16,7 @@ import torch
 
 from warpwise.gemm.cases import CASES, TIMED, product_cases
 from warpwise.gemm.operands import check_depth
+from warpwise.gemm.precision import planned_product
 from warpwise.operation import Case, Cost, Output, Spec, check_tensor, draw
 
 DTYPES = (torch.float8_e4m3fn, torch.float8_e5m2)
@@ -119,7 +120,9 @@ def eager_plan(*args: torch.Tensor) -> Callable[..., torch.Tensor]:
     a, b, *scales = args
     lines = a, b.t()
     as_they_are = _taken(a, b) and all(_aligned(matrix) is matrix for matrix in lines)
-    return _cublas if as_they_are and all(scale.is_contiguous() for scale in scales) else eager
+    if as_they_are and all(scale.is_contiguous() for scale in scales):
+        return planned_product(_cublas, a, "_scaled_mm")
+    return eager
 
 
 def _cublas(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> torch.Tensor:

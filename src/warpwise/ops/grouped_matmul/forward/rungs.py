@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import torch
+
 from warpwise.gemm.default import first_of
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.operands import HALVES, KERNEL_DTYPES
 from warpwise.operation import Rung, make_rung
+from warpwise.ops.grouped_matmul.forward import k03_warp_specialised
 from warpwise.ops.grouped_matmul.forward._triton import (
     descriptors_configs,
     descriptors_limits,
+    launches_soon,
+    tiled_configs,
     tiles_limits,
 )
 
@@ -18,10 +23,20 @@ HERE = Path(__file__).parent
 RUNGS: tuple[Rung, ...] = (
     make_rung(HERE, "k01_triton_tiled", "tiles in Triton, any strides, as many programs as any offsets may need",
               lazy_launch(f"{__package__}.k01_triton_tiled"), dtypes=KERNEL_DTYPES, limits=tiles_limits,
-              strided=True),
+              configs=tiled_configs, strided=True),
     make_rung(HERE, "k02_triton_descriptors", "operands by TMA; one loop over groups, tiles and k",
               lazy_launch(f"{__package__}.k02_triton_descriptors"), dtypes=HALVES, limits=descriptors_limits,
               configs=descriptors_configs, strided=True),
+    make_rung(HERE, "k03_warp_specialised",
+              "float32, Hopper: batched_matmul's k03 over the tiles of all groups, which each block finds as it goes",
+              k03_warp_specialised.launch, dtypes=(torch.float32,), limits=k03_warp_specialised.limits,
+              configs=k03_warp_specialised.configs, strided=True),
 )  # fmt: skip
 
-default = first_of(RUNGS, "k02_triton_descriptors", "k01_triton_tiled")
+_large = first_of(RUNGS, "k02_triton_descriptors", "k01_triton_tiled")
+_small = first_of(RUNGS, "k01_triton_tiled")
+
+
+def default(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:
+    """k02 for 2-byte types unless its host time is longer than k01's time on the GPU; k01 for float32."""
+    return (_small if launches_soon(a, b, offsets) else _large)(a, b, offsets)

@@ -1,0 +1,56 @@
+"""The launcher of k03, its limits and configurations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from warpwise import cuda
+from warpwise.gemm import simt
+from warpwise.gemm.config import GemmConfig, names, parsed
+from warpwise.gemm.limits import requires_hopper, requires_k
+from warpwise.operation import cdiv, sm_count
+from warpwise.ops.grouped_matmul.forward._triton import tiles_limits
+
+WARP_SPECIALISED = cuda.load(Path(__file__).with_suffix(".cu"))
+THREADS, STAGING = 256, 4 * 8 * 80 * 4  # four producer warps, four consumers; bytes of staged sums
+CONFIGS = parsed("128x128x8_s12", "128x128x16_s6", "128x64x16_s8", "64x128x16_s8", "64x64x32_s5")
+
+
+def limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:
+    if b.shape[0] == 0:
+        return "takes 1 group or more, not 0"
+    return requires_hopper(a, "setmaxnreg exists there alone") or requires_k(a.shape[1]) or tiles_limits(a, b, offsets)
+
+
+def tiles(config: GemmConfig, a: torch.Tensor, b: torch.Tensor) -> int:
+    """The expected number of tiles: half a tile row of each group is empty."""
+    rows, groups = a.shape[0], min(b.shape[0], a.shape[0])
+    return (cdiv(rows, config.m) + groups // 2) * cdiv(b.shape[2], config.n)
+
+
+def waves(config: GemmConfig, a: torch.Tensor, b: torch.Tensor) -> int:
+    """Waves of two blocks for each SM."""
+    return cdiv(tiles(config, a, b), 2 * sm_count(a))
+
+
+def configs(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:
+    return names(sorted(CONFIGS, key=lambda config: waves(config, a, b) * config.m * config.n))
+
+
+def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor, config: str | None = None) -> None:
+    tile = GemmConfig.parse(config or configs(a, b, offsets)[0])
+    (rows, k), (groups, _, n) = a.shape, b.shape
+    lines = a if 1 in a.stride() else a.contiguous()
+    left = simt.operand(lines)
+    if left.load == simt.TMA:
+        left = left._replace(load=simt.MN_MAJOR)
+    matrices = b.mT if 1 in b.stride()[1:] else b.contiguous().mT
+    kernel, operands = simt.kernel("grouped_matmul", tile, left, simt.operand(matrices, matrices.stride(0)))
+    columns = cdiv(n, tile.n)
+    blocks = min((cdiv(rows, tile.m) + groups + 1) * columns, 2 * sm_count(a))
+    shared = tile.ring_bytes(4, alignment=128, padding=8) + STAGING
+    WARP_SPECIALISED[kernel][blocks, THREADS, shared](
+        *operands, cuda.out(c), offsets.contiguous(), groups, rows, n, k, columns, max(1, 1024 // tile.m)
+    )
