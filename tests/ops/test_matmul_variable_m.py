@@ -57,6 +57,11 @@ def test_every_element_has_one_tile(m, n):
         assert (seen == 1).all(), name
 
 
+def test_stages_that_k_tiles_fill():
+    assert [k for k in range(0, 1100, 64) if k24.whole_rings(k)] == [256, 512, 768, 1024]
+    assert not k24.whole_rings(520)
+
+
 def test_variable_tiles_shorten_the_busiest_sm():
     assert wide_rows(variable(16, flat=True), 4096) == 0 and tile_count(variable(16, flat=True), 4096) == 4 * 132
     assert wide_rows(variable(33), 8192) == 1 and tile_count(variable(33), 8192) == 16 * 132
@@ -70,11 +75,11 @@ def test_variable_tiles_shorten_the_busiest_sm():
 @pytest.mark.gpu
 @pytest.mark.parametrize("layouts", ["nn", "nt", "tn"])
 @pytest.mark.parametrize("m, n", SIZES)
-@pytest.mark.parametrize("k", [64, 200, 1032])
-def test_products_are_those_of_k20(m, n, k, layouts):
-    """Each sum adds the same products in the same order."""
+@pytest.mark.parametrize("k", [64, 200, 512, 1032, 1280])
+def test_products_are_those_of_k17(m, n, k, layouts):
+    """Each sum adds the same products, every second tile of a block from the last k-tile on: small integers."""
     dtype = torch.float16 if m == 6144 else torch.bfloat16
-    a, b = (torch.randn(shape, device="cuda", dtype=dtype) for shape in ((m, k), (k, n)))
+    a, b = (torch.randint(-1, 2, shape, device="cuda").to(dtype) for shape in ((m, k), (k, n)))
     if layouts[0] == "t":
         a = a.t().contiguous().t()
     if layouts[1] == "t":

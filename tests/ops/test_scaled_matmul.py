@@ -13,7 +13,8 @@ from warpwise import operation, ops
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.time_model import Product
 from warpwise.ops.scaled_matmul import _shared, k03_skinny, spec
-from warpwise.ops.scaled_matmul.k02_two_k_tile_promotion import NARROW, WIDE
+from warpwise.ops.scaled_matmul import k02_two_k_tile_promotion as k02
+from warpwise.ops.scaled_matmul.k02_two_k_tile_promotion import NARROW, WIDE, variable
 from warpwise.ops.scaled_matmul.rungs import RUNGS
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
@@ -161,14 +162,38 @@ def test_wrong_arguments(args, error, message):
 
 
 @pytest.mark.parametrize(
-    "m,n,first", [(4096, 4096, WIDE), (8192, 8192, WIDE), (1024, 1024, NARROW), (1, 8, NARROW), (2048, 6144, WIDE)]
+    "m,n,first",
+    [
+        (4096, 4096, WIDE),
+        (8192, 8192, WIDE),
+        (1024, 1024, NARROW),
+        (1, 8, NARROW),
+        (2048, 6144, WIDE),
+    ],
 )
 def test_the_tile_with_fewer_idle_sms(m, n, first):
     a, b = torch.empty(1, 16).to(E4M3).expand(m, 16), torch.empty(1, 16).to(E4M3).expand(n, 16).t()
     with operation.assume_sm_count(132):
         names = operation.get("scaled_matmul").rung("k02").configs(a, b, ONE, ONE)
     assert names[0] == first.name
-    assert sorted(names) == sorted([WIDE.name, NARROW.name])
+    assert {WIDE.name, NARROW.name} <= set(names)
+    assert (variable(33).name in names) == (n == 8192)
+    for name in names:
+        assert k02.chosen_tile(name, n).name == name
+
+
+@pytest.mark.parametrize("n", [1, 8, 248, 496, 500, 504, 8184, 8192, 14336])
+def test_variable_tiles_cover_the_columns(n):
+    """Tiles of 256 columns come first, and the last tile is not empty."""
+    for tile_columns in range(1, n // 248 + 2):
+        wide = k02.wide_columns(variable(tile_columns), n)
+        if wide is None:
+            assert 256 * tile_columns < n
+            continue
+        assert 248 * tile_columns + 8 * wide >= n
+        assert wide == 0 or 248 * tile_columns + 8 * (wide - 1) < n
+    with pytest.raises(ValueError, match="expected config to be one of"):
+        k02.chosen_tile(variable(1).name, 257)
 
 
 @pytest.mark.parametrize("m,n,k", [(0, 8, 8), (8, 0, 8), (1, 1, 1), (300, 5000, 70), (16, 4096, 4096), (9000, 64, 64)])
@@ -282,7 +307,16 @@ def test_sums_of_parts_are_the_same_in_each_run(config):
 @pytest.mark.parametrize("rung", [f"k02@{tiling.name}" for tiling in (WIDE, NARROW)])
 @pytest.mark.parametrize(
     "m,n,k",
-    [(256, 256, 128), (300, 520, 272), (1, 8, 16), (640, 1000, 2064), (2100, 4000, 640), (301, 523, 777), (7, 3, 5)],
+    [
+        (256, 256, 128),
+        (300, 520, 272),
+        (1, 8, 16),
+        (640, 1000, 2064),
+        (640, 1000, 2048),
+        (2100, 4000, 640),
+        (301, 523, 777),
+        (7, 3, 5),
+    ],
 )
 @pytest.mark.parametrize("by_row", [False, True])
 def test_warpgroups_are_exact_on_small_integers(rung, m, n, k, by_row):
@@ -292,5 +326,10 @@ def test_warpgroups_are_exact_on_small_integers(rung, m, n, k, by_row):
     if by_row:
         scale_a = torch.exp2(torch.arange(m) % 5.0)[:, None]
         scale_b = torch.exp2(-(torch.arange(n) % 7.0))[None, :]
-    made = ops.scaled_matmul(a.cuda(), b.cuda(), scale_a.cuda(), scale_b.cuda(), rung=rung)
-    assert torch.equal(made.cpu(), exact(a, b, scale_a, scale_b))
+    rungs = [
+        rung,
+        *(f"k02@{variable(count).name}" for count in {-(-n // 256), -(-n // 248)} if rung.endswith(WIDE.name)),
+    ]
+    for each in rungs:
+        made = ops.scaled_matmul(a.cuda(), b.cuda(), scale_a.cuda(), scale_b.cuda(), rung=each)
+        assert torch.equal(made.cpu(), exact(a, b, scale_a, scale_b)), each

@@ -43,7 +43,7 @@ class GemmConfig(NamedTuple):
     splits: int = 1  # of K, reduced through global memory
     stream_k_tiles: int = 0  # cluster tiles whose k-tiles are divided between all clusters
     edge: int = 0  # k-tiles of the owner of a stream-K tile
-    tile_rows: int = 0  # number of tile rows that cover C, if their height varies
+    tile_rows: int = 0  # number of tile rows that cover C, if their height varies; of tile columns, if their width does
     flat: bool = False  # one more tile row, half as high and twice as wide
     whole: bool = False  # C's tile has its own shared memory and is stored at once, not box by box
     products: int = 1  # 3: three TF32 products for each float32 product

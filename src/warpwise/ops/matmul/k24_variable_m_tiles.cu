@@ -9,9 +9,10 @@
 namespace sm90 = warpwise::sm90;
 
 // a: (m, k); b: (n, k), or (k, n) if MN_MAJOR; c: (m, n): tensor maps with boxes of 64 x 64. tile_columns, tile_rows,
-// raster_group, wide, flat_tiles: of VariableMTiles; a tile column is 128 columns of C. Grid: any number of blocks.
+// raster_group, wide, flat_tiles: of VariableMTiles; a tile column is 128 columns of C. WHOLE_RINGS: k is a multiple of
+// the 256 of all stages. Grid: any number of blocks.
 // Block and dynamic shared memory: those of the GemmConfig `Flat`.
-template <class T, bool MN_MAJOR>
+template <class T, bool MN_MAJOR, bool WHOLE_RINGS>
 __global__ void __launch_bounds__(3 * 128, 1) matmul_variable_m_tiles(const __grid_constant__ sm90::TensorMap a,
                                                                       const __grid_constant__ sm90::TensorMap b,
                                                                       const __grid_constant__ sm90::TensorMap c, int k,
@@ -22,6 +23,10 @@ __global__ void __launch_bounds__(3 * 128, 1) matmul_variable_m_tiles(const __gr
   extern __shared__ unsigned char raw[];
   const sm90::GemmStorage<P> storage(raw);
   const Tiles tiles{{tile_columns, tile_rows, raster_group}, wide, flat_tiles, (k + P::tile_k - 1) / P::tile_k};
-  sm90::gemm<P>(storage, sm90::Matrix{&a}, sm90::Matrix{&b}, tiles,
-                sm90::OverlappedStore<P, sm90::TransposableBoxStore>(storage, {{&c}}));
+  const sm90::Matrix left{&a}, right{&b};
+  using Store = sm90::OverlappedStore<P, sm90::TransposableBoxStore>;
+  if constexpr (WHOLE_RINGS)
+    sm90::gemm<P, sm90::RingLoop>(storage, left, right, tiles, Store(storage, {{&c}}));
+  else
+    sm90::gemm<P>(storage, left, right, tiles, Store(storage, {{&c}}));
 }

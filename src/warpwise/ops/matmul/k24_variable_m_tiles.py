@@ -9,7 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm.config import GemmConfig, names
-from warpwise.gemm.operands import addressable, row_major_copy, sizes, tma_operand
+from warpwise.gemm.operands import addressable, flags, row_major_copy, sizes, tma_operand
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.matmul import k17_overlapped_epilogue as k17
 
@@ -17,12 +17,13 @@ VARIABLE_M_TILES = cuda.load(Path(__file__).with_suffix(".cu"))
 
 WIDE, NARROW, FLAT = 256, 248, 128  # rows of a tile
 TILE_N = 128  # columns of a tile; a flat tile has twice as many
+TILE_K, STAGES = 64, 4
 MAX_RATIO = 0.995  # the busiest SM's rows divided by its rows with only tiles of 256 rows
 
 
 def variable(tile_rows: int, flat: bool = False) -> GemmConfig:
     """``tile_rows`` rows of tiles with 256 or 248 rows; with ``flat`` one more with 128."""
-    return GemmConfig(WIDE, TILE_N, 64, 4, tile_rows=tile_rows, flat=flat)
+    return GemmConfig(WIDE, TILE_N, TILE_K, STAGES, tile_rows=tile_rows, flat=flat)
 
 
 def wide_rows(config: GemmConfig, m: int) -> int | None:
@@ -40,6 +41,16 @@ def busiest_rows(config: GemmConfig, m: int, n: int, sms: int) -> float:
     return cdiv(tile_count(config, n), sms) * (m - FLAT * config.flat) / config.tile_rows
 
 
+def whole_rings(k: int) -> bool:
+    """True if the k-tiles of a tile fill the stages a whole number of times."""
+    return k > 0 and k % (STAGES * TILE_K) == 0
+
+
+def raster_group(blocks: int, tile_columns: int) -> int:
+    """Tile columns of a raster group, so that concurrent blocks cover about a square of C."""
+    return min(max(1, round((blocks * WIDE / TILE_N) ** 0.5)), tile_columns)
+
+
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None = None) -> None:
     m, n, k = sizes(a, b)
     sms = sm_count(a)
@@ -52,9 +63,8 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     tile_columns, flats = cdiv(n, TILE_N), cdiv(n, 2 * TILE_N) * found.flat
     tiles = tile_count(found, n)
     blocks = cdiv(tiles, cdiv(tiles, sms))  # the fewest that need no more waves
-    # Tile columns of a raster group, so that concurrent blocks cover about a square of C.
-    group = min(max(1, round((blocks * WIDE / TILE_N) ** 0.5)), tile_columns)
-    kernel = VARIABLE_M_TILES[f"matmul_variable_m_tiles<{cuda.ctype(a.dtype)}, {str(not b_k_major).lower()}>"]
+    group = raster_group(blocks, tile_columns)
+    kernel = VARIABLE_M_TILES[f"matmul_variable_m_tiles<{cuda.ctype(a.dtype)}, {flags(not b_k_major, whole_rings(k))}>"]
     kernel[blocks, 384, found._replace(m=TILE_N, n=WIDE).shared](
         *maps, k, tile_columns, found.tile_rows, group, wide, flats
     )

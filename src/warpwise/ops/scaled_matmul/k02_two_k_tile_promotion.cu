@@ -17,8 +17,10 @@
 #include "policies.cuh"
 
 // A tile of 128 x COLUMNS, k-tiles of 128; the two blocks of a cluster compute vertically adjacent tiles and share B.
-template <class A, class B, int COLUMNS, int STAGES>
-using Fp8Config = sm90::GemmConfig<sm90::Pair<A, B>, 128, COLUMNS, 2, 1, STAGES, 2, 1, false, false, 128, COLUMNS / 2>;
+// WIDTH: columns that are multiplied.
+template <class A, class B, int COLUMNS, int STAGES, int WIDTH = COLUMNS>
+using Fp8Config =
+    sm90::GemmConfig<sm90::Pair<A, B>, 128, COLUMNS, 2, 1, STAGES, 2, 1, false, false, 128, COLUMNS / 2, WIDTH>;
 
 // A matrix that is loaded with an L2 cache policy.
 struct HintedMatrix {
@@ -35,55 +37,137 @@ struct HintedMatrix {
   }
 };
 
-// The main loop: wgmma sums two k-tiles of 64 x 128 elements of C, which are then added to the float32 sums.
+// The main loop: wgmma sums two k-tiles of 64 x at most 128 elements of C, which are then added to the float32 sums.
 template <class P>
 struct PromotionLoop {
   using Sums = float[1][P::width / 2];
+  using Descriptors = sm90::OperandDescriptors<false>;
+
+  static __device__ Descriptors own_a(unsigned stages_a) {
+    return Descriptors(stages_a + P::group_m() * 64 * sm90::kRowBytes);
+  }
+
+  // Columns 128 * HALF and following of the k-tiles in stages `first` and, if `both`, `second`. wait(of_second) waits
+  // for a k-tile, release(stage) releases it.
+  template <int HALF, class Wait, class Release>
+  static __device__ void half(Sums& d, float (&sums)[64], const Descriptors& a, const Descriptors& b, int first,
+                              int second, bool both, const Wait& wait, const Release& release) {
+    constexpr bool kIsLast = (HALF + 1) * 128 >= P::width;
+    constexpr int kWidth = kIsLast ? P::width - HALF * 128 : 128;
+    const auto multiply = [&](int stage, bool adds) {
+      sm90::wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        sm90::wgmma<typename P::Element, kWidth>(sums, a.at(stage * P::bytes_a, i),
+                                                 b.at(stage * P::bytes_b + HALF * 128 * sm90::kRowBytes, i),
+                                                 adds || i > 0);
+      sm90::wgmma_commit_group();
+    };
+    if (HALF == 0) wait(false);
+    multiply(first, false);
+    if (both) {
+      if (HALF == 0) wait(true);
+      multiply(second, true);
+      if (kIsLast) {
+        sm90::wgmma_wait_group<1>();
+        release(first);
+      }
+    }
+    sm90::wgmma_wait_group<0>();
+    sm90::warpgroup_fence_operand(sums);
+    if (kIsLast) release(both ? second : first);
+#pragma unroll
+    for (int i = 0; i < kWidth / 2; ++i) d[0][HALF * 64 + i] += sums[i];
+    sm90::warpgroup_fence_operand(sums);  // all halves have the same accumulators
+  }
+  template <class Wait, class Release>
+  static __device__ void pair(Sums& d, float (&sums)[64], const Descriptors& a, const Descriptors& b, int first,
+                              int second, bool both, const Wait& wait, const Release& release) {
+    half<0>(d, sums, a, b, first, second, both, wait, release);
+    if constexpr (P::width > 128) half<1>(d, sums, a, b, first, second, both, wait, release);
+  }
 
   template <int SLOTS, bool MAY_BE_EMPTY, class Storage, class Between>
   static __device__ void run(Sums& d, int k_tiles, const Storage& storage, sm90::WgmmaConsumer<>& consumer,
                              const Between& between) {
-    const sm90::Pipeline& pipeline = storage.pipeline;
-    const sm90::OperandDescriptors<false> a(storage.stages_a + P::group_m() * 64 * sm90::kRowBytes),
-        b(storage.stages_b);
-    const auto multiply = [&](float (&sums)[64], int stage, int half, bool adds) {
-      sm90::wgmma_fence();
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        sm90::wgmma<typename P::Element, 128>(sums, a.at(stage * P::bytes_a, i),
-                                              b.at(stage * P::bytes_b + half * 128 * sm90::kRowBytes, i),
-                                              adds || i > 0);
-      sm90::wgmma_commit_group();
-    };
+    const Descriptors a = own_a(storage.stages_a), b(storage.stages_b);
+    const auto release = [&](int stage) { consumer.release(storage.pipeline.empty_barrier(stage)); };
     between(0);
 #pragma unroll
     for (int i = 0; i < P::width / 2; ++i) d[0][i] = 0.0f;
+    float sums[64];
     for (int s = 0; s < k_tiles; s += 2) {
       const bool both = s + 1 < k_tiles;
       const sm90::PipelineState first = consumer.state;
       consumer.state.next(P::stages);
       const sm90::PipelineState second = consumer.state;
-      pipeline.consumer_wait(first);
-#pragma unroll
-      for (int half = 0; half < P::width / 128; ++half) {
-        const bool is_last = half == P::width / 128 - 1;
-        float sums[64];
-        multiply(sums, first.index, half, false);
-        if (both) {
-          if (half == 0) pipeline.consumer_wait(second);
-          multiply(sums, second.index, half, true);
-          if (is_last) {
-            sm90::wgmma_wait_group<1>();
-            consumer.release(pipeline.empty_barrier(first.index));
-          }
-        }
-        sm90::wgmma_wait_group<0>();
-        sm90::warpgroup_fence_operand(sums);
-        if (is_last) consumer.release(pipeline.empty_barrier((both ? second : first).index));
-#pragma unroll
-        for (int i = 0; i < 64; ++i) d[0][half * 64 + i] += sums[i];
-      }
+      const auto wait = [&](bool of_second) { storage.pipeline.consumer_wait(of_second ? second : first); };
+      pair(d, sums, a, b, first.index, second.index, both, wait, release);
       if (both) consumer.state.next(P::stages);
+    }
+  }
+};
+
+// The same for tiles whose k-tiles are a multiple of the stages, unrolled as sm90::RingLoop.
+template <class P>
+struct PromotionRingLoop : PromotionLoop<P> {
+  using typename PromotionLoop<P>::Sums;
+  using typename PromotionLoop<P>::Descriptors;
+
+  template <int SLOTS, bool MAY_BE_EMPTY, class Storage, class Between>
+  static __device__ void run(Sums& d, int k_tiles, const Storage& storage, sm90::WgmmaConsumer<>& consumer,
+                             const Between& between) {
+    static_assert(P::stages % 2 == 0, "pairs of k-tiles");
+    const Descriptors a = PromotionLoop<P>::own_a(storage.stages_a), b(storage.stages_b);
+    const sm90::RingRelease<P::cluster> release(storage.pipeline, consumer.release);
+    between(0);
+#pragma unroll
+    for (int i = 0; i < P::width / 2; ++i) d[0][i] = 0.0f;
+    float sums[64];
+#pragma unroll 1
+    for (int s = 0; s < k_tiles; s += P::stages) {
+#pragma unroll
+      for (int stage = 0; stage < P::stages; stage += 2) {
+        const auto wait = [&](bool of_second) {
+          storage.pipeline.consumer_wait({stage + of_second, consumer.state.phase});
+        };
+        PromotionLoop<P>::pair(d, sums, a, b, stage, stage + 1, true, wait, release);
+      }
+      consumer.state.phase ^= 1;
+    }
+  }
+};
+
+// `order.rows` x `order.columns` tiles of clusters, 256 rows of C each; the first `wide` columns have 256 columns of C,
+// the others 248, so that the tiles can be a multiple of the clusters. A tile of 248 columns is loaded like one of 256;
+// its last box, at column 184, stores eight columns again, with equal values.
+template <class A, class B, int STAGES>
+struct VariableNTiles {
+  template <int WIDTH>
+  using Config = Fp8Config<A, B, 256, STAGES, WIDTH>;
+  static constexpr int kWide = 256, kNarrow = 248;
+  static constexpr bool unrolled = true, alternates = false;
+  sm90::TileScheduler order;
+  int wide, tiles_k;
+
+  template <int WIDTH>
+  struct Work {
+    using Config = VariableNTiles::Config<WIDTH>;
+    static constexpr bool transposed = false, may_be_empty = false;
+    int tiles_k, row, column;  // of C
+    __device__ int k_tiles() const { return tiles_k; }
+    __device__ int first_k() const { return 0; }
+    __device__ sm90::TileCoord at() const { return {row, column}; }
+  };
+  template <class Visit>
+  __device__ void for_each(const Visit& visit) const {
+    for (int tile = blockIdx.x / 2; tile < order.tiles(); tile += gridDim.x / 2) {
+      const sm90::Tile at = order.at(tile);
+      const int row = at.row * 256, column = at.column * kNarrow + min(at.column, wide) * (kWide - kNarrow);
+      if (at.column < wide)
+        visit(Work<kWide>{tiles_k, row, column});
+      else
+        visit(Work<kNarrow>{tiles_k, row, column});
     }
   }
 };
@@ -95,21 +179,26 @@ struct ScaledStore : sm90::Epilogue<P, Store> {
   using Base::at, Base::thread;
   const float *const scale_a, *const scale_b;  // one each, or (m,) and (n,) if ROWWISE
   const int m, n;
+  float scale = 1.0f;  // the product of both scales, if not ROWWISE; loaded once
 
   __device__ ScaledStore(const sm90::GemmStorage<P>& storage, const Store& to, const float* scale_a,
                          const float* scale_b, int m, int n)
-      : Base(storage, to), scale_a(scale_a), scale_b(scale_b), m(m), n(n) {}
+      : Base(storage, to), scale_a(scale_a), scale_b(scale_b), m(m), n(n) {
+    if (ROWWISE || threadIdx.x < sm90::kWarpgroupThreads) return;
+    scale = *scale_a * *scale_b;
+    asm volatile("" : "+f"(scale));  // computed here
+  }
 
   template <class Work>
   __device__ void begin(const Work& work, int row, int column, int matrix) {
     Base::begin(work, row, column, matrix);
-    prefetch_scales(scale_a, scale_b, ROWWISE, row, column, 64, P::width, m, n, thread);
+    if (ROWWISE) prefetch_scales(scale_a, scale_b, ROWWISE, row, column, 64, P::width, m, n, thread);
   }
-  // The scales of this thread's columns of a subtile, clamped at the edge.
-  __device__ void load_column_scales(float2 (&scales)[8], int subtile) const {
+  // The scales of this thread's columns of a box, clamped at the edge.
+  __device__ void load_column_scales(float2 (&scales)[8], int box_column) const {
 #pragma unroll
     for (int pair = 0; pair < 8; ++pair) {
-      const int column = at.column + subtile * 64 + pair * 8 + thread % 4 * 2;
+      const int column = at.column + box_column + pair * 8 + thread % 4 * 2;
       if (!ROWWISE)
         scales[pair] = make_float2(1.0f, 1.0f);
       else if (Store::by_tma)  // n is even
@@ -120,38 +209,65 @@ struct ScaledStore : sm90::Epilogue<P, Store> {
   }
   template <class Sums, class Work>
   __device__ void finish(Sums& d, const Work&, int, sm90::WgmmaConsumer<>&) {
+    constexpr int kLastBox = Work::Config::width - 64;                  // may overlap the box before
     const int first_row = at.row + thread / 32 * 16 + thread % 32 / 4;  // of the two rows of this thread
-    const float scale = ROWWISE ? 1.0f : *scale_a * *scale_b;
     const float row_scales[2] = {ROWWISE ? scale_a[min(first_row, m - 1)] : scale,
                                  ROWWISE ? scale_a[min(first_row + 8, m - 1)] : scale};
     float2 column_scales[2][8];  // loaded one subtile ahead
     load_column_scales(column_scales[0], 0);
+    constexpr int kBoxes = P::boxes;  // written between two barriers, and sent together
+    static_assert(P::subtiles % kBoxes == 0, "whole rounds");
 #pragma unroll
-    for (int subtile = 0; subtile < P::subtiles; ++subtile) {
-      if (subtile + 1 < P::subtiles) load_column_scales(column_scales[(subtile + 1) % 2], subtile + 1);
-      unsigned pairs[16];
+    for (int first = 0; first < P::subtiles; first += kBoxes) {
+      unsigned pairs[kBoxes][16];
 #pragma unroll
-      for (int i = 0; i < 16; ++i) {  // two columns of the i / 2-th eight, row half i % 2
-        const float* const pair = &d[0][subtile * 32 + 2 * i];
-        const float2 scale2 = column_scales[subtile % 2][i / 2];
-        pairs[i] = warpwise::pack(pair[0] * (row_scales[i % 2] * scale2.x), pair[1] * (row_scales[i % 2] * scale2.y),
-                                  __nv_bfloat16());
+      for (int subtile = first; subtile < first + kBoxes; ++subtile) {
+        const int column = min(subtile * 64, kLastBox);
+        if (subtile + 1 < P::subtiles)
+          load_column_scales(column_scales[(subtile + 1) % 2], min(subtile * 64 + 64, kLastBox));
+#pragma unroll
+        for (int i = 0; i < 16; ++i) {  // two columns of the i / 2-th eight, row half i % 2
+          const float* const pair = &d[0][column / 2 + 2 * i];
+          const float2 scale2 = column_scales[subtile % 2][i / 2];
+          pairs[subtile - first][i] = warpwise::pack(pair[0] * (row_scales[i % 2] * scale2.x),
+                                                     pair[1] * (row_scales[i % 2] * scale2.y), __nv_bfloat16());
+        }
       }
-      this->store(pairs, this->to, at, 0, subtile * 64);
+      if (Store::by_tma && thread == 0) sm90::tma_store_wait_read<0>();
+      this->sync();
+#pragma unroll
+      for (int i = 0; i < kBoxes; ++i) this->to.write(this->staging + i * sm90::kBoxBytes, pairs[i], at);
+      if (Store::by_tma) sm90::fence_proxy_async();
+      this->sync();
+#pragma unroll
+      for (int i = 0; i < kBoxes; ++i)
+        if (!Store::by_tma || thread == 0)
+          this->to.send(this->staging + i * sm90::kBoxBytes, at, 0, min((first + i) * 64, kLastBox));
     }
   }
 };
 
+// C by tiles of `Tiles`, by PromotionRingLoop if WHOLE_RINGS.
+template <class P, bool WHOLE_RINGS, class Storage, class Tiles, class Epilogue>
+__device__ inline void multiply(const Storage& storage, const HintedMatrix& a, const HintedMatrix& b,
+                                const Tiles& tiles, Epilogue epilogue) {
+  if constexpr (WHOLE_RINGS)
+    sm90::gemm<P, PromotionRingLoop>(storage, a, b, tiles, static_cast<Epilogue&&>(epilogue));
+  else
+    sm90::gemm<P, PromotionLoop>(storage, a, b, tiles, static_cast<Epilogue&&>(epilogue));
+}
+
 // a: (m, k), tensor map with boxes of 128 x 128; b: (n, k), of COLUMNS / 2 x 128; c: (m, n), of 64 x 64, or if not
-// BY_TMA `rows`. Scales: of ScaledStore. pairs, columns, group: of TileScheduler; hints: policies.cuh. Launch
-// configuration: as for sm90::gemm with Fp8Config.
-template <class A, class B, bool ROWWISE, bool BY_TMA, int COLUMNS, int STAGES>
+// BY_TMA `rows`. Scales: of ScaledStore. pairs, columns, group: of TileScheduler; hints: policies.cuh.
+// VARIABLE: tiles of VariableNTiles, with `wide`. WHOLE_RINGS: k is a multiple of the 128 * STAGES of all stages, and
+// not 0. Launch configuration: as for sm90::gemm with Fp8Config.
+template <class A, class B, bool ROWWISE, bool BY_TMA, int COLUMNS, int STAGES, bool VARIABLE, bool WHOLE_RINGS>
 __global__ void __launch_bounds__(384, 1) __cluster_dims__(2, 1, 1)
     scaled_matmul_two_k_tile_promotion(const __grid_constant__ sm90::TensorMap a,
                                        const __grid_constant__ sm90::TensorMap b,
                                        const __grid_constant__ sm90::TensorMap c, __nv_bfloat16* rows,
                                        const float* __restrict__ scale_a, const float* __restrict__ scale_b, int m,
-                                       int n, int k, int pairs, int columns, int group, int hints) {
+                                       int n, int k, int pairs, int columns, int group, int hints, int wide) {
   using P = Fp8Config<A, B, COLUMNS, STAGES>;
   extern __shared__ unsigned char raw[];
   if (threadIdx.x == 0) {
@@ -159,9 +275,13 @@ __global__ void __launch_bounds__(384, 1) __cluster_dims__(2, 1, 1)
     sm90::prefetch_tensormap(&b);
   }
   const sm90::GemmStorage<P> storage(raw);
+  const int tiles_k = (k + P::tile_k - 1) / P::tile_k;
+  const HintedMatrix left{&a, policy_for(hints / 4)}, right{&b, policy_for(hints % 4)};
   auto store = sm90::store_to<BY_TMA, __nv_bfloat16>(c, {rows, m, n});
-  sm90::gemm<P, PromotionLoop>(storage, HintedMatrix{&a, policy_for(hints / 4)},
-                               HintedMatrix{&b, policy_for(hints % 4)},
-                               sm90::PersistentTiles<P>{{{pairs, columns, group}, (k + P::tile_k - 1) / P::tile_k}},
-                               ScaledStore<P, decltype(store), ROWWISE>(storage, store, scale_a, scale_b, m, n));
+  const ScaledStore<P, decltype(store), ROWWISE> epilogue(storage, store, scale_a, scale_b, m, n);
+  const sm90::TileScheduler order{pairs, columns, group};
+  if constexpr (VARIABLE)
+    multiply<P, WHOLE_RINGS>(storage, left, right, VariableNTiles<A, B, STAGES>{order, wide, tiles_k}, epilogue);
+  else
+    multiply<P, WHOLE_RINGS>(storage, left, right, sm90::PersistentTiles<P>{{order, tiles_k}}, epilogue);
 }

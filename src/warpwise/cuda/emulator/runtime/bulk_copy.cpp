@@ -157,10 +157,20 @@ void ww_copy_source(const void* from, size_t bytes, int line) {
 }
 
 void ww_bulk_store(void* to, const void* data, size_t bytes, int line) {
-  const Address pc = reinterpret_cast<Address>(__builtin_return_address(0)), target = reinterpret_cast<Address>(to);
-  Slot* slot = slot_of(target);
-  const bool inside = slot && target >= slot->start && target + bytes <= slot->start + slot->bytes;
-  if (inside && runtime.checks.any && !memcmp(to, data, bytes)) return;  // two writes of the same value are benign
+  const Address pc = reinterpret_cast<Address>(__builtin_return_address(0));
+  Slot* slot = slot_of(reinterpret_cast<Address>(to));
+  const Address start = reinterpret_cast<Address>(to);
+  if (slot && start >= slot->start && start + bytes <= slot->start + slot->bytes && runtime.checks.any) {
+    // Two writes of the same value are benign: the units of 16 bytes at both ends that memory already has are left out.
+    auto *there = static_cast<const char*>(to), *made = static_cast<const char*>(data);
+    const size_t unit = bytes % 16 ? bytes : 16;
+    size_t same = 0;
+    while (same < bytes && !memcmp(there + same, made + same, unit)) same += unit;
+    while (bytes > same && !memcmp(there + bytes - unit, made + bytes - unit, unit)) bytes -= unit;
+    if (same == bytes) return;
+    to = static_cast<char*>(to) + same, data = made + same, bytes -= same;
+  }
+  const Address target = reinterpret_cast<Address>(to);
   if (runtime.checks.any) access_range(target, bytes, true, pc, kCopyAccess, line);
   resolve_pending_store();
   memcpy(to, data, bytes);

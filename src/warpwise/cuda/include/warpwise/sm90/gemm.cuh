@@ -7,7 +7,7 @@
 //     types and sizes     GemmConfig
 //     operands in memory  TmaOperand, or another with `load`
 //     tile scheduler      PersistentTiles, StreamKTiles, VariableMTiles: tile_scheduler.cuh, gemm_stream_k.cuh, ...
-//     main loop           WgmmaLoop; other operations: fp8 sums with promotion, a TF32 operand from registers
+//     main loop           WgmmaLoop, RingLoop; other operations: fp8 sums with promotion, a TF32 operand from registers
 //     epilogue and store  OverlappedStore of a TmaStore: gemm_store.cuh; FusedEpilogue: gemm_epilogue.cuh; ...
 #pragma once
 
@@ -151,6 +151,21 @@ struct OperandDescriptors {
   }
 };
 
+// The wgmma of a k-tile. P: a GemmConfig; a, b: the warpgroup's operands; adds: D += A B instead of D = A B.
+template <class P, class Sums>
+__device__ inline void multiply_k_tile(Sums& d, const OperandDescriptors<P::a_mn_major>& a,
+                                       const OperandDescriptors<P::b_mn_major>& b, int stage, bool adds) {
+  wgmma_fence();
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const unsigned long long b_descriptor = b.at(stage * P::bytes_b, i);
+#pragma unroll
+    for (int p = 0; p < P::wgmmas; ++p)
+      wgmma<typename P::Element, P::width, P::a_mn_major, P::b_mn_major>(
+          d[p], a.at(stage * P::bytes_a + p * 64 * kRowBytes, i), b_descriptor, adds || i);
+  }
+}
+
 // The main loop of operands in shared memory. `P` is a GemmConfig.
 template <class P>
 struct WgmmaLoop {
@@ -165,17 +180,7 @@ struct WgmmaLoop {
     const OperandDescriptors<P::a_mn_major> a(storage.stages_a + P::group_m() * P::wgmmas * 64 * kRowBytes);
     const OperandDescriptors<P::b_mn_major> b(storage.stages_b + P::group_n() * P::width * kRowBytes);
     const auto k_tile = [&](int s) {
-      consumer.k_tile(s, [&](int stage) {
-        wgmma_fence();
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const unsigned long long b_descriptor = b.at(stage * P::bytes_b, i);
-#pragma unroll
-          for (int p = 0; p < P::wgmmas; ++p)
-            wgmma<typename P::Element, P::width, P::a_mn_major, P::b_mn_major>(
-                d[p], a.at(stage * P::bytes_a + p * 64 * kRowBytes, i), b_descriptor, s || i);
-        }
-      });
+      consumer.k_tile(s, [&](int stage) { multiply_k_tile<P>(d, a, b, stage, s > 0); });
     };
 #pragma unroll
     for (int slot = 0; slot < SLOTS; ++slot) {
@@ -187,7 +192,64 @@ struct WgmmaLoop {
   }
 };
 
-// C = epilogue(A B). Scheduler: for_each(visit) calls visit(work) for each tile of this block's cluster; a work tile
+// The releases of a consumer thread at stages whose index is a constant: the addresses of the barriers differ by
+// constants. CLUSTER: blocks of a cluster.
+template <int CLUSTER>
+struct RingRelease {
+  bool releases;
+  unsigned empty;  // the first barrier, in this block or by `mapa`
+
+  __device__ RingRelease(const Pipeline& pipeline, const ClusterRelease& release)
+      : releases(release.releases),
+        empty(CLUSTER == 1 ? pipeline.empty : mapa(pipeline.empty, releases ? release.thread : 0)) {}
+  __device__ void operator()(int stage) const {
+    if (!releases) return;
+    if constexpr (CLUSTER == 1)
+      mbarrier_arrive(empty + 8 * stage);
+    else
+      mbarrier_arrive_mapped(empty + 8 * stage);
+  }
+};
+
+// WgmmaLoop for tiles whose k-tiles are a multiple of the stages, so that each tile begins at stage 0. The loop is
+// unrolled over the ring: stages are constants, and the descriptors remain in uniform registers. A k-tile takes about
+// 15 instructions of a warp instead of 48.
+template <class P>
+struct RingLoop {
+  using Sums = typename WgmmaLoop<P>::Sums;
+
+  template <int SLOTS, bool MAY_BE_EMPTY, class Storage, class Between>
+  static __device__ void run(Sums& d, int k_tiles, const Storage& storage, WgmmaConsumer<>& consumer,
+                             const Between& between) {
+    static_assert(!MAY_BE_EMPTY && SLOTS <= P::stages, "the first round of the ring has all slots");
+    const OperandDescriptors<P::a_mn_major> a(storage.stages_a + P::group_m() * P::wgmmas * 64 * kRowBytes);
+    const OperandDescriptors<P::b_mn_major> b(storage.stages_b + P::group_n() * P::width * kRowBytes);
+    const RingRelease<P::cluster> release(storage.pipeline, consumer.release);
+    const auto k_tile = [&](int stage, bool is_first) {
+      storage.pipeline.consumer_wait({stage, consumer.state.phase});
+      multiply_k_tile<P>(d, a, b, stage, !is_first);
+      wgmma_commit_group();
+      wgmma_wait_group<1>();
+      if (!is_first) release((stage + P::stages - 1) % P::stages);
+      if (stage == P::stages - 1) consumer.state.phase ^= 1;
+    };
+#pragma unroll
+    for (int stage = 0; stage < P::stages; ++stage) {
+      k_tile(stage, stage == 0);
+      if (stage < SLOTS) between(stage);
+    }
+#pragma unroll 1
+    for (int s = P::stages; s < k_tiles; s += P::stages) {
+#pragma unroll
+      for (int stage = 0; stage < P::stages; ++stage) k_tile(stage, false);
+    }
+    wgmma_wait_group<0>();
+    release(P::stages - 1);
+  }
+};
+
+// C = epilogue(A B). Scheduler: for_each(visit) calls visit(work) for each tile of this block's cluster, `alternates`:
+// every second tile has its k-tiles backwards, so that it begins with lines that are still in L2; a work tile
 // has the type Config, a GemmConfig with the stages of P, k_tiles(), which is not 0 unless may_be_empty, first_k() and
 // at(), the first element of the cluster's tile; if it is `transposed`, it is a tile of C^T = B^T A^T. Epilogue: see
 // OverlappedStore. The maps' boxes are as in GemmConfig. The kernel needs P::threads threads,
@@ -212,12 +274,16 @@ __device__ inline void gemm(const Storage& storage, const A& a, const B& b, cons
     if (threadIdx.x == 0) {
       constexpr int kUnrolled = Scheduler::unrolled && P::loads_a + P::loads_b <= A::most_unrolled ? 4 : 1;
       Producer<P, Storage> producer(storage, cluster_m, cluster_n);
+      bool backwards = false;
       scheduler.for_each([&](auto work) {
         using Config = typename decltype(work)::Config;
         const TileCoord at = work.at();
         const int k_tiles = work.k_tiles();
+        int k = work.first_k(), k_step = P::tile_k;
+        if (Scheduler::alternates && backwards) k += (k_tiles - 1) * P::tile_k, k_step = -P::tile_k;
+        backwards = !backwards;
 #pragma unroll kUnrolled
-        for (int s = 0, k = work.first_k(); s < k_tiles; ++s, k += P::tile_k) {
+        for (int s = 0; s < k_tiles; ++s, k += k_step) {
           if constexpr (decltype(work)::transposed)
             producer.template load<Config>(b, a, at, k);
           else

@@ -54,7 +54,7 @@ struct WorkUnits {
 // The tile scheduler: all units of a cluster. P: a GemmConfig.
 template <class P>
 struct StreamKTiles {
-  static constexpr bool unrolled = false;
+  static constexpr bool unrolled = false, alternates = false;
   TileScheduler order;
   StreamK stream_k;
 

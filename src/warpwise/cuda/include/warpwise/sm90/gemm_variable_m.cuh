@@ -19,7 +19,7 @@ struct VariableMTiles {
   using Tall = GemmConfig<T, 128, 256, 2, 1, 4, 1, 1, MN_MAJOR, false, 64, 64, ROWS>;
   using Flat = GemmConfig<T, 128, 256, 2, 1, 4, 1, 1, false, MN_MAJOR>;
   static constexpr int kWide = 256, kNarrow = 248;
-  static constexpr bool unrolled = false;
+  static constexpr bool unrolled = false, alternates = true;
   TileScheduler order;
   int wide, flat_tiles, tiles_k;
 

@@ -27,6 +27,11 @@ __device__ inline void mbarrier_arrive(unsigned barrier, unsigned rank) {
       : "memory");
 }
 
+// The same at an address of `mapa`.
+__device__ inline void mbarrier_arrive_mapped(unsigned barrier) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
 // Arrives at a barrier of this block.
 __device__ inline void mbarrier_arrive(unsigned barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");

@@ -59,6 +59,7 @@ struct IndexedWork {
 template <class P, class Tiles = MatrixTiles>
 struct PersistentTiles {
   static constexpr bool unrolled = true;  // the producer's loop over k-tiles, if 40 registers suffice
+  static constexpr bool alternates = false;
   Tiles all;
   template <class Visit>
   __device__ void for_each(const Visit& visit) const {

@@ -72,7 +72,8 @@ struct ElementOf<Pair<__nv_fp8_e5m2, __nv_fp8_e4m3>> : Multiplied<Element::e5m2_
 #define WW_NAMES_16 WW_NAMES_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
 #define WW_NAMES_32 WW_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define WW_NAMES_48 WW_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
-#define WW_NAMES_64 WW_NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define WW_NAMES_60 WW_NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59"
+#define WW_NAMES_64 WW_NAMES_60 ", %60, %61, %62, %63"
 #define WW_NAMES_80 WW_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
 #define WW_NAMES_96 WW_NAMES_80 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 #define WW_NAMES_124                                                                                           \
@@ -87,6 +88,7 @@ struct ElementOf<Pair<__nv_fp8_e5m2, __nv_fp8_e4m3>> : Multiplied<Element::e5m2_
 #define WW_SUMS_16(c) WW_SUMS16(c, 0)
 #define WW_SUMS_32(c) WW_SUMS_16(c), WW_SUMS16(c, 16)
 #define WW_SUMS_48(c) WW_SUMS_32(c), WW_SUMS16(c, 32)
+#define WW_SUMS_60(c) WW_SUMS_48(c), WW_SUMS4(c, 48), WW_SUMS4(c, 52), WW_SUMS4(c, 56)
 #define WW_SUMS_64(c) WW_SUMS_48(c), WW_SUMS16(c, 48)
 #define WW_SUMS_80(c) WW_SUMS_64(c), WW_SUMS16(c, 64)
 #define WW_SUMS_96(c) WW_SUMS_80(c), WW_SUMS16(c, 80)
@@ -127,19 +129,22 @@ struct ElementOf<Pair<__nv_fp8_e5m2, __nv_fp8_e4m3>> : Multiplied<Element::e5m2_
 // of elements. An operand is K-major (K along its rows of 128 bytes) or MN-major (M or N along the rows; 2-byte
 // elements only): a row-major A is K-major, a row-major B is MN-major. The next K step is 32 bytes further for K-major
 // operands, 16 rows further for MN-major ones. tf32 uses the upper 19 bits of each float. Lane l of warp w holds row 16
-// w + l / 4 + 8 half, column 8 j + 2 (l % 4) + c of D in d[4 j + 2 half + c].
-template <class T, int WIDTH, bool A_MN_MAJOR = false, bool B_MN_MAJOR = false>
-__device__ inline void wgmma(typename ElementOf<T>::Sum (&d)[WIDTH / 2], unsigned long long a, unsigned long long b,
+// w + l / 4 + 8 half, column 8 j + 2 (l % 4) + c of D in d[4 j + 2 half + c]; d may be longer.
+template <class T, int WIDTH, bool A_MN_MAJOR = false, bool B_MN_MAJOR = false, int COUNT>
+__device__ inline void wgmma(typename ElementOf<T>::Sum (&d)[COUNT], unsigned long long a, unsigned long long b,
                              bool adds) {
   constexpr Element kind = ElementOf<T>::value;
-  static_assert(WIDTH == 8 || WIDTH == 16 || (WIDTH % 32 == 0 && WIDTH <= 192) || WIDTH == 248 || WIDTH == 256,
-                "one of the widths below");
+  static_assert(
+      WIDTH == 8 || WIDTH == 16 || (WIDTH % 32 == 0 && WIDTH <= 192) || WIDTH == 120 || WIDTH == 248 || WIDTH == 256,
+      "one of the widths below");
+  static_assert(COUNT >= WIDTH / 2, "WIDTH / 2 sums of a thread");
   static_assert(sizeof(T) == 2 || !(A_MN_MAJOR || B_MN_MAJOR), "only 2-byte elements may be MN-major");
   WW_WIDTH(8, 4, 5, 6, 7, 8)
   WW_WIDTH(16, 8, 9, 10, 11, 12)
   WW_WIDTH(32, 16, 17, 18, 19, 20)
   WW_WIDTH(64, 32, 33, 34, 35, 36)
   WW_WIDTH(96, 48, 49, 50, 51, 52)
+  WW_WIDTH(120, 60, 61, 62, 63, 64)
   WW_WIDTH(128, 64, 65, 66, 67, 68)
   WW_WIDTH(160, 80, 81, 82, 83, 84)
   WW_WIDTH(192, 96, 97, 98, 99, 100)
