@@ -7,6 +7,9 @@ import torch
 from torch.nn import functional
 
 from warpwise import ops
+from warpwise.ops.conv_block.backward import rungs as block_backward
+from warpwise.ops.conv_block.forward import rungs as block_forward
+from warpwise.ops.conv_block.op import CONV_BLOCK_BACKWARD
 
 GPU = pytest.param("cuda", marks=pytest.mark.gpu)
 RUNGS = ["k01", "k03", "k04"]
@@ -88,3 +91,37 @@ def test_the_gradients_of_a_small_layer_on_a_gpu(activation):
         (function(*leaves) * torch.linspace(-1, 1, 70, device="cuda")).sum().backward()
         found.append([leaf.grad for leaf in leaves])
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("of_block, sizes", [
+    (block_backward.direct_tiles, (5, 3, 6, 8, 20)), (block_backward.tensor_cores, (17, 5, 8, 6, 128)),
+])  # fmt: skip
+def test_the_end_of_a_network_is_torchs(of_block, sizes):
+    """Its gradients, and those of the block before it from its sums of channels; one factor gamma is small."""
+    n, c, k, side, units = sizes
+    generator = torch.Generator().manual_seed(n)
+    shapes = (n, c, side, side), (k, c, 3, 3), (k,), (k,), (units, k * (side // 2) ** 2), (units,), (10, units), (10,)
+    leaves = [torch.randn(shape, generator=generator) for shape in shapes]
+    leaves[2][0] = 0.01
+    target = torch.randint(0, 10, (n,), generator=generator)
+
+    exact = [leaf.double().requires_grad_() for leaf in leaves]
+    x, weight, gamma, beta, *layers = exact
+    normal = functional.batch_norm(functional.conv2d(x, weight, padding=1), None, None, gamma, beta, True)
+    hidden = functional.linear(functional.max_pool2d(torch.relu(normal), 2).flatten(1), *layers[:2])
+    loss = functional.cross_entropy(functional.linear(torch.relu(hidden), *layers[2:]), target)
+    expected = torch.autograd.grad(loss, exact)
+
+    x, weight, gamma, beta, w1, b1, w2, b2 = leaves
+    convolved = x.new_empty((n, k, side, side))
+    statistics = block_forward.convolve_directly(x, weight, convolved)
+    made = ops.block_cross_entropy_gradients(
+        convolved, statistics, gamma, beta, 1e-5, w1, b1, w2, target, b2, rung="k01"
+    )
+    given = x, weight, gamma, beta, 1e-5, made.mean, made.var, convolved, True, made.output
+    given = made.grad_output, None, None, None, *given
+    grads = CONV_BLOCK_BACKWARD.allocate(*given, None)
+    of_block(grads, *given, sums=made.channel_sums)
+    assert made.loss.item() == pytest.approx(loss.item(), rel=1e-6)
+    for found, one in zip((*grads, *made[6:]), expected, strict=True):
+        assert (found - one).norm() < 1e-5 * one.norm()

@@ -22,7 +22,7 @@ NAMES = (
     "conv2d", "conv2d_backward", "conv_block", "conv_block_backward", "batch_norm", "batch_norm_backward",
     "running_statistics", "max_pool2d", "max_pool2d_backward", "avg_pool2d", "avg_pool2d_backward", "cross_entropy",
     "cross_entropy_backward", "linear_cross_entropy", "linear_cross_entropy_backward",
-    "linear_cross_entropy_gradients", "linear_backward", "sgd",
+    "linear_cross_entropy_gradients", "block_cross_entropy_gradients", "linear_backward", "sgd",
     "gather_images",
 )  # fmt: skip
 

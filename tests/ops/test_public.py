@@ -22,6 +22,7 @@ from warpwise.operation import Op, UnknownRung
 NOT_DIFFERENTIABLE = {
     "connected_components",  # of integers
     "gather_images",  # of uint8
+    "block_cross_entropy_gradients",  # for the last use of a loss
     "gibbs_sweep",  # changes its arguments, which are integers
     "histogram",  # of integers
     "kmeans_assign",  # its labels have no gradient

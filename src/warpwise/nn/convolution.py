@@ -224,13 +224,18 @@ class ConvBlock(torch.nn.Module):
         else:
             convolved = conv2d(input, weight, None, 1, 1, tf32=self.conv.tf32)
             return max_pool2d(torch.relu(self.norm.by_batch(convolved, bias, count)), 2)
-        count *= 1 if group is None else group.size()
-        update = Update(self.norm, mean.detach(), var.detach(), bias, count)
+        update = self.update(input, mean, var)
         if updates is None:
             update_running([update])
         else:
             updates.append(update)
         return output
+
+    def update(self, input: torch.Tensor, mean: torch.Tensor, var: torch.Tensor) -> Update:
+        """What changes the running statistics: those of a batch, which all processes of the group divide."""
+        bias, group = self.conv.bias, self.norm.statistics_over
+        count = input.numel() // max(1, input.shape[1]) * (1 if group is None else group.size())
+        return Update(self.norm, mean.detach(), var.detach(), None if bias is None else bias.detach(), count)
 
 
 class Sequential(torch.nn.Sequential):
@@ -241,10 +246,15 @@ class Sequential(torch.nn.Sequential):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         updates: list[Update] = []
-        for module in self:
-            input = module(input, updates) if isinstance(module, ConvBlock) else module(input)
+        input = self.with_updates(input, updates)
         if updates:
             aside(lambda: update_running(updates), updates)
+        return input
+
+    def with_updates(self, input: torch.Tensor, updates: list[Update]) -> torch.Tensor:
+        """The output; the updates of running statistics are appended to ``updates`` for the caller."""
+        for module in self:
+            input = module(input, updates) if isinstance(module, ConvBlock) else module(input)
         return input
 
 

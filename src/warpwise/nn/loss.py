@@ -7,12 +7,16 @@ from typing import Any
 
 import torch
 
-from warpwise.nn.convolution import Sequential
+from warpwise.cuda.gpu.branch import aside
+from warpwise.nn.convolution import ConvBlock, Sequential, Update, update_running
 from warpwise.nn.linear import Linear
 from warpwise.operation import sm_count
+from warpwise.ops.conv_block import by_parts
 from warpwise.ops.cross_entropy.op import cross_entropy
 from warpwise.ops.linear_cross_entropy.op import (
+    BLOCK_CROSS_ENTROPY_GRADIENTS,
     LINEAR_CROSS_ENTROPY_GRADIENTS,
+    block_cross_entropy_gradients,
     has_kernels,
     linear_cross_entropy,
     linear_cross_entropy_gradients,
@@ -62,6 +66,48 @@ class _LossWithGradients(torch.autograd.Function):
         return grads
 
 
+class _BlockLossWithGradients(torch.autograd.Function):
+    """The same from the convolution of the last block on; returns the block's mean and variance too.
+
+    ``before_loss`` is called before the convolution.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        input: torch.Tensor,
+        weight: torch.Tensor,
+        gamma: torch.Tensor,
+        beta: torch.Tensor,
+        hidden_weight: torch.Tensor,
+        hidden_bias: torch.Tensor,
+        linear_weight: torch.Tensor,
+        linear_bias: torch.Tensor | None,
+        target: torch.Tensor,
+        eps: float,
+        ignore_index: int,
+        before_loss: Callable[[], None],
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        block = input, weight, gamma, beta, eps
+        before_loss()
+        convolved, statistics = by_parts.convolve(*block)
+        made = block_cross_entropy_gradients(
+            *(convolved, statistics, gamma, beta, eps, hidden_weight, hidden_bias, linear_weight, target),
+            *(linear_bias, ignore_index),
+        )
+        given = *block, made.mean, made.var, convolved, True, made.output
+        of_block = by_parts.gradients(made.grad_output, made.channel_sums, *given)
+        ctx.grads = *of_block, *made[6:], *(None,) * 4
+        ctx.mark_non_differentiable(made.mean, made.var)
+        ctx.set_materialize_grads(False)
+        return made.loss, made.mean, made.var
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        grads, ctx.grads = ctx.grads, ()
+        return grads
+
+
 def loss_of(
     model: torch.nn.Module,
     loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
@@ -93,7 +139,20 @@ def loss_of(
         return loss(output, target)
     assert layers is not None and isinstance(last, Linear) and isinstance(loss, CrossEntropyLoss)
     early = len(input) <= sm_count(input)
-    input = layers[:-2](input)
+    if of_one and early and (block := _last_block(layers)) is not None:
+        updates: list[Update] = []
+        input = _with_updates(layers[:-4], input, updates)
+        if (args := _after_block(block, input, layers, last, target, loss)) is not None:
+            value: torch.Tensor
+            value, mean, var = _BlockLossWithGradients.apply(*args, before_loss)
+            updates.append(block.update(input, mean, var))
+            aside(lambda: update_running(updates), updates, follows=True)
+            return value
+        input = _with_updates(layers[-4:-2], input, updates)
+        if updates:
+            aside(lambda: update_running(updates), updates)
+    else:
+        input = layers[:-2](input)
     if early:
         before_loss()
     input = layers[-2:-1](input)
@@ -106,6 +165,54 @@ def loss_of(
         made: torch.Tensor = _LossWithGradients.apply(*args)
         return made
     return linear_cross_entropy(input, last.weight, target, last.bias, loss.ignore_index)
+
+
+def _with_updates(layers: torch.nn.Module, input: torch.Tensor, updates: list[Update]) -> torch.Tensor:
+    """The output of ``layers``; ours append the updates of running statistics to ``updates``."""
+    output: torch.Tensor = layers.with_updates(input, updates) if isinstance(layers, Sequential) else layers(input)
+    return output
+
+
+def _last_block(layers: torch.nn.Sequential) -> ConvBlock | None:
+    """The block before a flattening, a hidden layer with relu and the last layer, if nothing observes these layers."""
+    if len(layers) < 5:
+        return None
+    block, flatten, hidden, _ = list(layers)[-4:]
+    if not (type(block) is ConvBlock and type(flatten) is torch.nn.Flatten and type(hidden) is Linear):
+        return None
+    of_block = block, block.conv, block.norm
+    if any(map(_has_hooks, (*of_block, flatten, hidden))) or not (block.training and block.norm.training):
+        return None
+    plain = (flatten.start_dim, flatten.end_dim) == (1, -1) and hidden.activation == "relu" and hidden.bias is not None
+    return block if plain and block.norm.statistics_over is None else None
+
+
+def _after_block(
+    block: ConvBlock,
+    input: torch.Tensor,
+    layers: torch.nn.Sequential,
+    last: Linear,
+    target: torch.Tensor,
+    loss: CrossEntropyLoss,
+) -> tuple[Any, ...] | None:
+    """The arguments of ``_BlockLossWithGradients`` without the last, if kernels take them."""
+    hidden, weight, gamma, beta, eps = layers[-2], block.conv.weight, block.norm.weight, block.norm.bias, block.norm.eps
+    assert isinstance(hidden, Linear)
+    tensors = weight, gamma, beta, hidden.weight, hidden.bias, last.weight
+    if not input.requires_grad or any(each.dtype != torch.float32 or not each.requires_grad for each in tensors):
+        return None
+    if target.dtype != torch.int64 or target.shape != input.shape[:1]:
+        return None
+    if not by_parts.has_parts(input, weight, gamma, beta, eps):
+        return None
+    (n, _, h, w), k = input.shape, len(weight)
+    convolved, statistics = input.new_empty((n, k, h, w)), input.new_empty((k, 1, 3))
+    if hidden.weight.shape[1] != k * (h // 2) * (w // 2):
+        return None
+    args = convolved, statistics, gamma, beta, eps, hidden.weight, hidden.bias, last.weight, target, last.bias
+    if BLOCK_CROSS_ENTROPY_GRADIENTS.planned(*args, loss.ignore_index) is None:
+        return None
+    return input, *tensors, last.bias, target, eps, loss.ignore_index
 
 
 def _has_hooks(module: torch.nn.Module) -> bool:

@@ -24,6 +24,7 @@ from warpwise.ops.kmeans_update.op import kmeans_update
 from warpwise.ops.linear.op import activation_backward, linear
 from warpwise.ops.linear_backward.op import linear_backward
 from warpwise.ops.linear_cross_entropy.op import (
+    block_cross_entropy_gradients,
     linear_cross_entropy,
     linear_cross_entropy_backward,
     linear_cross_entropy_gradients,
@@ -55,6 +56,7 @@ __all__ = [
     "batch_norm",
     "batch_norm_backward",
     "batched_matmul",
+    "block_cross_entropy_gradients",
     "connected_components",
     "conv2d",
     "conv2d_backward",

@@ -53,6 +53,15 @@ class Branch:
             for work in works:
                 work()
 
+    def follow(self, work: Callable[[], None], reads: object) -> None:
+        """Call ``work``, which starts when what was put aside before has completed."""
+        if self.stream not in self._forked:
+            self.run(work, reads)
+            return
+        with torch.cuda.stream(self.stream):
+            work()
+        self._kept.append(reads)
+
     def postpone(self, work: Callable[[], None], reads: object) -> None:
         self._postponed.append(work)
         self._kept.append(reads)
@@ -79,13 +88,14 @@ def branch(gradients: bool = True) -> Iterator[Branch]:
             _open.clear()
 
 
-def aside(work: Callable[[], None], reads: object) -> None:
+def aside(work: Callable[[], None], reads: object, follows: bool = False) -> None:
     """Call ``work``, on a side stream if a step is being captured.
 
-    Nothing may read its results before ``join``. ``reads`` are the tensors that it reads; they are kept until then.
+    Nothing may read its results before ``join``. ``reads`` are the tensors that it reads; they are kept until then. If
+    it ``follows``, it waits only for what was put aside before, which waits for all that it reads.
     """
     if _open:
-        _open[0].run(work, reads)
+        (_open[0].follow if follows else _open[0].run)(work, reads)
     else:
         work()
 

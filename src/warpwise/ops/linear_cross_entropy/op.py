@@ -10,6 +10,9 @@ import torch
 
 from warpwise.gemm.precision import tf32_is_off
 from warpwise.operation import Gradient, Op, Saved, register
+from warpwise.ops.linear_cross_entropy.after_block import rungs as after_block
+from warpwise.ops.linear_cross_entropy.after_block.spec import SPEC as AFTER_BLOCK_SPEC
+from warpwise.ops.linear_cross_entropy.after_block.spec import Results as AfterBlock
 from warpwise.ops.linear_cross_entropy.backward import rungs as backward
 from warpwise.ops.linear_cross_entropy.forward import rungs as forward
 from warpwise.ops.linear_cross_entropy.gradients import rungs as gradients
@@ -42,9 +45,11 @@ def _eager_records(input: torch.Tensor, *rest: Any) -> bool | Callable[[], bool]
 _GRADIENT = Gradient(LINEAR_CROSS_ENTROPY_BACKWARD, materialize=False, eager_records=_eager_records)
 LINEAR_CROSS_ENTROPY = register(Op(replace(SPEC, gradient=_GRADIENT), forward.RUNGS, forward.default))
 LINEAR_CROSS_ENTROPY_GRADIENTS = register(Op(GRADIENTS_SPEC, gradients.RUNGS, gradients.default))
+BLOCK_CROSS_ENTROPY_GRADIENTS = register(Op(AFTER_BLOCK_SPEC, after_block.RUNGS, after_block.default))
 _linear_cross_entropy = LINEAR_CROSS_ENTROPY.call
 _linear_cross_entropy_backward = LINEAR_CROSS_ENTROPY_BACKWARD.call
 _linear_cross_entropy_gradients = LINEAR_CROSS_ENTROPY_GRADIENTS.call
+_block_cross_entropy_gradients = BLOCK_CROSS_ENTROPY_GRADIENTS.call
 
 
 def has_kernels(input: torch.Tensor, linear_weight: torch.Tensor) -> bool:
@@ -123,4 +128,39 @@ def linear_cross_entropy_gradients(
     result: Results = _linear_cross_entropy_gradients(
         input, linear_weight, target, linear_bias, ignore_index, needs_input, rung=rung
     )
+    return result
+
+
+def block_cross_entropy_gradients(
+    convolved: torch.Tensor,
+    statistics: torch.Tensor,
+    gamma: torch.Tensor,
+    beta: torch.Tensor,
+    eps: float,
+    hidden_weight: torch.Tensor,
+    hidden_bias: torch.Tensor,
+    linear_weight: torch.Tensor,
+    target: torch.Tensor,
+    linear_bias: torch.Tensor | None = None,
+    ignore_index: int = -100,
+    *,
+    rung: str | None = None,
+) -> AfterBlock:
+    """linear_cross_entropy of ``hidden = relu(pooled @ hidden_weight.T + hidden_bias)``, and gradients, after a block.
+
+    ``convolved`` is the convolution of a ``conv_block``, (N, K, H, W), ``statistics`` (K, P, 3) the sum, the squared
+    distances from the mean and the number of P parts of each channel, and ``pooled`` the block's output, flattened, (N,
+    K (H // 2) (W // 2)). ``hidden_weight`` is (M, that), ``hidden_bias`` (M,), ``linear_weight`` (C, M), ``target``
+    int64 (N,), ``linear_bias`` (C,) or None. Returns the loss, a scalar; the block's output, and its mean and variance
+    (K,); the gradient of that output, and for each channel and 16 images the sums of g and of g times the normalised
+    value at the maximum, (K, cdiv(N, 16), 2), g the gradient where the output is positive; and the gradients of the
+    four parameters of the layers (None where ``linear_bias`` is). If all rows are ignored, the loss is NaN and the
+    gradients are 0. On a GPU the kernels compute float32 with up to an image per SM, 128 hidden units and 16 classes,
+    where M and the features are multiples of 4; PyTorch computes the other calls. Not differentiable. ``rung`` names
+    one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
+    """
+    result: AfterBlock = AfterBlock(*_block_cross_entropy_gradients(
+        convolved, statistics, gamma, beta, eps, hidden_weight, hidden_bias, linear_weight, target, linear_bias,
+        ignore_index, rung=rung,
+    ))  # fmt: skip
     return result

@@ -35,8 +35,9 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS) gradients(
                 kCount = (28 + kRoleWarps - 1) / kRoleWarps;  // n-tiles of dx
   using Weights = warpwise::MmaWeights<kRoleWarps>;
   constexpr int kFilters = warpwise::kMmaFilters, kPlanes = warpwise::kMmaPlanes;
-  // A block has one image. All its loads but those of the channels' sums, which the previous kernel writes, are in
-  // flight before that kernel has completed: the kernels before it have, as this one starts when all its blocks run.
+  // A block has one image. The convolution, the image and the filters are loaded before the previous kernel, which
+  // writes the channels' sums and may write dy, has completed: the kernels before it have, as this one starts when all
+  // its blocks run.
   constexpr bool kOnce = THREADS == 512 && INPUT && WEIGHT && WHOLE;
   __shared__ typename Source::Channel channels[kFilters];
   __shared__ bool fallbacks[kWarps];
@@ -65,9 +66,8 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS) gradients(
   bool ordinary = true;  // of this thread's filters
   const auto prepare = [&](int first) {
     const bool publish = WEIGHT && part == 0 && first_channel == 0;
-    if constexpr (INPUT) {
+    if constexpr (INPUT && !kOnce) {
       const typename Filters::template Loaded<kThreads, true, 2> loaded(f, first, first_channel, k, c);
-      if (kOnce) warpwise::wait_for_previous_kernel();
       source.prepare(channels, first, min(kFilters, k - first), publish);
       ordinary = loaded.store(filters);
     } else {
@@ -93,6 +93,11 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS) gradients(
   __syncthreads();
   if (!kOnce) warpwise::wait_for_previous_kernel();
   copy(split);
+  if constexpr (kOnce) {
+    const typename Filters::template Loaded<kThreads, true, 2> loaded(f, first_filter, first_channel, k, c);
+    ordinary = loaded.store(filters);
+    warpwise::wait_for_previous_kernel();
+  }
   warpwise::MmaWholeWindows<kThreads, Source> once(source, split * k, kOnce ? k : 0, band, windows);
   if (WEIGHT) prepare(first_filter);
   if (kOnce) __pipeline_wait_prior(0);

@@ -136,7 +136,8 @@ def _channel_parts(y: torch.Tensor, *args: Any, average: Average | None) -> torc
     return sums if average is None else average(sums.sum(1, keepdim=True))
 
 
-def direct_tiles(outputs: Any, *args: Any, average: Average | None = None) -> None:
+def direct_tiles(outputs: Any, *args: Any, average: Average | None = None, sums: torch.Tensor | None = None) -> None:
+    """``sums`` are those of ``_channel_parts`` if they are known."""
     dy, dmean, dvar, dconv, x, weight, gamma, beta, eps, mean, var, *_ = args
     dx, dw, dgamma, dbeta = outputs
     if not x.numel():
@@ -145,7 +146,8 @@ def direct_tiles(outputs: Any, *args: Any, average: Average | None = None) -> No
     y = _stored(*args)
     n, k, h, w = y.shape
     c = x.shape[1]
-    sums = _channel_parts(y, *args, average=average)
+    if sums is None:
+        sums = _channel_parts(y, *args, average=average)
     plan, given = weights(n, c, h, w, k, sm_count(y)), inputs(n, c, h, w, k, sm_count(y))
     tile, blocks = given.tile, given.blocks if dx is not None else 0
     partials = y.new_empty((plan.parts, dw.numel()))
@@ -193,12 +195,14 @@ def input_moments(outputs: Any, *args: Any) -> None:
            blocks * splits, own, inverse, eps)  # fmt: skip
 
 
-def tensor_cores(outputs: Any, *args: Any, average: Average | None = None) -> None:
+def tensor_cores(outputs: Any, *args: Any, average: Average | None = None, sums: torch.Tensor | None = None) -> None:
+    """``sums`` are those of ``_channel_parts`` if they are known."""
     if not args[4].numel():
         fused(outputs, *args)
         return
     y = _stored(*args)
-    sums = _channel_parts(y, *args, average=average)
+    if sums is None:
+        sums = _channel_parts(y, *args, average=average)
     partials = k06_tensor_cores.gradients(outputs, sums, _pairs(y, args[3]), y, *args)
     add_parts(DIRECT, partials, outputs[1])
 

@@ -11,7 +11,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
-from warpwise.gemm.limits import even_shared, requires_hopper
+from warpwise.gemm.limits import SM_SHARED, even_shared, is_hopper, requires_hopper
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._c import function
 from warpwise.ops._conv3x3 import each, flags, groups, output_tile
@@ -148,7 +148,10 @@ def patch_moments(input: torch.Tensor) -> torch.Tensor:
     threads = 256 if input.numel() <= FEW_PIXELS * sms else 512
     tiles = one_channel.tiles(n, h, w, cdiv(h, 2), w, sms, threads)
     parts = input.new_empty((tiles.blocks, one_channel.PART))
-    shared = even_shared(input, tiles.blocks, tiles.shared())
+    if n <= sms and is_hopper(input):  # one block beside a block of another kernel that has half of an SM
+        shared = max(tiles.shared(), SM_SHARED // 3)
+    else:
+        shared = even_shared(input, tiles.blocks, tiles.shared())
     kernel = MOMENTS[f"input_moments<{vector}, {threads}>"][tiles.blocks, threads, shared]
     moments = input.new_empty((10, 9), dtype=torch.float64)
     written = cuda.out(parts), cuda.out(moments), semaphores(input, 1)

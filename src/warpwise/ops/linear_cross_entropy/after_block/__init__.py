@@ -1,0 +1,1 @@
+"""The specification and the ladder of block_cross_entropy_gradients."""
