@@ -221,7 +221,8 @@ def host(file: Path, op: str, warm: bool) -> Host:
     """The medians of benchmarks/dispatch.py: PyTorch's call, the way to PyTorch (float64), and a replayed rung.
 
     Rungs that take FAR times as long as the median, such as those whose tensor maps Triton makes anew, are apart. Times
-    of operands in DRAM, other than ``warm`` ones, include launches that a loop hides, and need no faster host.
+    of operands in DRAM, other than ``warm`` ones, include launches that a loop hides, and need no faster host. Of
+    operations with ``warm`` times C++ calls PyTorch, which takes no longer than PyTorch's own call.
     """
     points = [point for point in json.loads(file.read_text())["points"] if not point["gradient"]]
     own = [point for point in points if point["operation"] == op] or points

@@ -133,6 +133,13 @@ def test_python_computes_otherwise():
     assert seen == ["otherwise"]
 
 
+def test_an_excluded_key_does_not_dispatch():
+    """The threads of autograd exclude a key, too: named tensors."""
+    excluded = torch._C.DispatchKeySet(torch._C._dispatch_key_parse("ZeroTensor"))
+    with torch._C._ExcludeDispatchKeyGuard(excluded):
+        assert torch.equal(aten("mm", refused)(A, B), A @ B)
+
+
 def test_errors_are_those_of_python():
     with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
         aten("mm")(A, A)

@@ -60,7 +60,7 @@ class Host:
     pytorch: float = 11.0
     fallback: float = 3.0
     rung: float = 10.0
-    launch: float = 2.5
+    launch: float = 5.0
     operator: float = 5.0
     gradient: float = 8.0
     unrecorded: float = 140.0
@@ -69,7 +69,7 @@ class Host:
 
 
 class Prediction(NamedTuple):
-    """A candidate, ``name@config`` or "torch": GPU time and its error, and the host's time, in seconds."""
+    """A candidate, ``name@config`` or "torch": the GPU's and the host's seconds, the error of the GPU's logarithm."""
 
     name: str
     gpu: float
@@ -82,9 +82,11 @@ class Prediction(NamedTuple):
         return max(self.gpu, self.host)
 
     def cautious(self, other: float) -> float:
-        """``seconds`` with the GPU time increased by CAUTION times the combined error sqrt(error^2 + ``other``^2);
-        ``other`` is the relative error of the time that it is compared with."""
-        return max(self.gpu * (1 + CAUTION * math.hypot(self.error, other)), self.host)
+        """``seconds`` with the GPU time increased by CAUTION times the combined relative error.
+
+        ``other`` is the error of the time that it is compared with; errors are of logarithms.
+        """
+        return max(self.gpu * (1 + CAUTION * math.hypot(math.expm1(self.error), math.expm1(other))), self.host)
 
 
 @dataclass(frozen=True)

@@ -278,6 +278,33 @@ def test_more_expected_bytes_than_are_copied_are_a_deadlock():
         cuda.load(MULTICAST)["multicast"][4, 32](cuda.tensor_map(x, (1, 32), swizzle=0), out, 640)
 
 
+OVERLAPPING = (
+    HEAD
+    + r"""
+// Stores two rows of 32 floats, the second one 24 columns further; `step` separates their values.
+extern "C" __global__ void overlapping(const __grid_constant__ sm90::TensorMap map, float step) {
+  __shared__ alignas(128) float rows[2][32];
+  for (int i = 0; i < 2; ++i) rows[i][threadIdx.x] = 24 * i + threadIdx.x + 1.0f + step * i;
+  sm90::fence_proxy_async();
+  __syncwarp();
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 2; ++i) sm90::tma_store_2d(&map, warpwise::shared_address(rows[i]), 24 * i, 0);
+    sm90::tma_store_wait_read<0>();
+  }
+}
+"""
+)
+
+
+def test_stores_overlap_with_equal_values_only():
+    c = torch.zeros(1, 56)
+    kernel = cuda.load(OVERLAPPING)["overlapping"]
+    kernel[1, 32](cuda.tensor_map(c, (1, 32), swizzle=0), 0.0)
+    assert torch.equal(c, torch.arange(1.0, 57.0)[None])
+    with pytest.raises(cuda.DataRace, match="are not ordered"):
+        kernel[1, 32](cuda.tensor_map(torch.zeros(1, 56), (1, 32), swizzle=0), 0.5)
+
+
 def test_fewer_expected_bytes_than_are_copied_are_a_race():
     x, out = torch.randn(4, 32), torch.empty(4, 4, 32)
     with pytest.raises(cuda.DataRace, match="asynchronous copy and read"):

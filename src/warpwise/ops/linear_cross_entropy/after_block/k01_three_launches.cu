@@ -1,10 +1,10 @@
 // The end of a network in three launches: pooling of the last block, a hidden layer with relu, last layer and loss, and
 // the gradient of the pooled images.
 //
-// The pooling, the hidden layer, the loss, the gradient of the hidden layer's input, and the sums of the channels' of
-// the block's gradient are five launches, each of which waits for the one before. Tiles whose columns are whole
-// channels join them: a block pools the part of the hidden layer's input that it multiplies, the loss adds the products
-// of the blocks, and the gradient of a channel is in one block, which adds it.
+// The pooling, the hidden layer, the loss, the gradient of the hidden layer's input, and the sums over
+// channels that the block's gradient needs are five launches, each of which waits for the one before. Tiles whose
+// columns are whole channels join them: a block pools the part of the hidden layer's input that it multiplies, the loss
+// adds the products of the blocks, and the gradient of a channel is in one block, which adds it.
 
 #include "../forward/transposed_sum.cuh"
 
