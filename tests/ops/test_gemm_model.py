@@ -13,6 +13,7 @@ from benchmarks import fit_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sampled import examples
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from warpwise import operation, tuned
 from warpwise.gemm.config import GemmConfig
@@ -245,3 +246,40 @@ def test_what_is_chosen_near_a_point_takes_the_arguments():
         chosen = operation.chosen(OP, a, b, device=H200)
         with assume_sm_count(H200.multiprocessors):
             assert chosen.name is None or OP.unsupported(OP.rung(chosen.name), a, b) is None, (sizes, chosen)
+
+
+class Copies(TorchDispatchMode):
+    """Notes whether an operator of torch copies a tensor."""
+
+    seen = False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.seen |= func in (torch.ops.aten.clone.default, torch.ops.aten.copy_.default)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("lines", [(64, 64), (64, 68), (68, 64), (68, 68), (63, 64), (64, 63)], ids=str)
+@pytest.mark.parametrize("layouts", ["nn", "nt", "tn", "tt"])
+def test_a_rung_that_copies_by_torch_is_not_predicted_as_replayed(layouts, lines):
+    """Its Python code runs at each call, which takes the host longer than a small GEMM takes PyTorch."""
+    op = operation.get("matmul")
+    (m, k), n = lines, 72
+
+    def operand(rows, columns, layout):
+        tensor = torch.empty((rows, columns) if layout == "n" else (columns, rows), dtype=torch.bfloat16, device="meta")
+        return tensor if layout == "n" else tensor.t()
+
+    args = operand(m, k, layouts[0]), operand(k, n, layouts[1])
+    kind, _ = describe(*args)
+    copying = []
+    for name, family in op.tables.model.families.items():
+        rung = op.rung(name)
+        if op.unsupported(rung, *args) is None:
+            for config in rung.configs(*args) or ("",):
+                with Copies() as copies:
+                    op.kernels(op.rung(f"{name}@{config}" if config else name), *args)
+                if copies.seen:
+                    copying.append(name)
+                    assert not family.replayed(config, kind), f"{name}@{config} copies an operand of {kind}"
+    if kind == "tn unaligned" and k % 8 == 0:
+        assert "k17_overlapped_epilogue" in copying

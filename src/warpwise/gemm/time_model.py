@@ -168,9 +168,6 @@ class Coefficients:
     def word_factor(self, word: int) -> float:
         return 1.0 if word >= 16 else self.word4 if word >= 4 else self.word2
 
-    def load_factor(self, word: int, large: bool) -> float:
-        return self.word_factor(word) * (self.line if large and word < 128 else 1.0)
-
 
 NOMINAL_ALONE = "cluster", "memory"  # only among the nominal coefficients, not fitted
 FITTED = tuple(field.name for field in fields(Coefficients) if field.name not in (*NOMINAL_ALONE, "error", "errors"))
@@ -198,7 +195,7 @@ def microseconds(product: Product, geometry: Geometry, by: Coefficients, copied:
     waves = cdiv(blocks, sms * resident)
     busy = min(resident, cdiv(blocks, sms))  # blocks of the busiest SM at once
     large = batch * (m * k + k * n) * size > FAR
-    of_a, of_b = (by.load_factor(word, large) for word in words)
+    of_a, of_b = (by.word_factor(word) * (by.line if large and word < 128 else 1.0) for word in words)
     multiply = busy * geometry.m * geometry.n * geometry.k / by.rate
     load = busy * (of_a * geometry.m / across + of_b * geometry.n / down) * geometry.k * size / by.load
     k_tile = _most(multiply, load, by.latency * by.word_factor(min(words)) / max(1, geometry.stages - 1))
@@ -300,7 +297,12 @@ def floats_by_word(product: Product, kind: str) -> tuple[int, int]:
     return (4 if kind[0] == "n" else a, 4 if kind[1] == "t" else b) if product.size == 4 else (a, b)
 
 
-OVERLAPPED = Family(persistent, like="k17_overlapped_epilogue")
-STREAM_K = Family(persistent, units="stream-K")
+def reads_in_place(config: str, kind: str) -> bool:
+    """``replayed`` of a kernel for which operators of torch copy unaligned operands."""
+    return "unaligned" not in kind
+
+
+OVERLAPPED = Family(persistent, replayed=reads_in_place, like="k17_overlapped_epilogue")
+STREAM_K = Family(persistent, replayed=reads_in_place, units="stream-K")
 MMA, MMA_TF32 = Family(of_warps, own_words), Family(of_warps, own_words, units="tf32")
 CLUSTER_SPLIT_K = Family(of_warps, floats_by_word, like="k12_cluster_split_k")

@@ -131,12 +131,12 @@ def candidates_mn_major(product: Product) -> list[GemmConfig]:
     return [tile for tile in candidates(product._replace(m=max(BOX, product.m))) if tile.n % BOX == 0]
 
 
-def _reads_a(config: str, kind: str) -> bool:
-    """True if a is read in place: row-major, or column-major in boxes of 64 rows."""
-    return kind[0] == "n" or ("unaligned" not in kind and GemmConfig.parse(config).n % BOX == 0)
+def _in_place(config: str, kind: str) -> bool:
+    """True if both operands are read in place: they are aligned, and a is row-major or is read in boxes of 64 rows."""
+    return "unaligned" not in kind and (kind[0] == "n" or GemmConfig.parse(config).n % BOX == 0)
 
 
-FAMILY = Family(skinny_geometry, replayed=_reads_a)
+FAMILY = Family(skinny_geometry, replayed=_in_place)
 K_MAJOR, MN_MAJOR = (FAMILY.configs(tiles, MOST_CONFIGS) for tiles in (candidates, candidates_mn_major))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from warpwise import cuda
 from warpwise.gemm.config import GemmConfig, names
 from warpwise.gemm.operands import addressable, flags, row_major_copy, sizes, tma_operand
+from warpwise.gemm.time_model import OVERLAPPED, reads_in_place
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.matmul import k17_overlapped_epilogue as k17
 
@@ -19,6 +21,8 @@ WIDE, NARROW, FLAT = 256, 248, 128  # rows of a tile
 TILE_N = 128  # columns of a tile; a flat tile has twice as many
 TILE_K, STAGES = 64, 4
 MAX_RATIO = 0.995  # the busiest SM's rows divided by its rows with only tiles of 256 rows
+# An operator of torch copies a column-major a.
+FAMILY = replace(OVERLAPPED, replayed=lambda config, kind: kind[0] == "n" and reads_in_place(config, kind))
 
 
 def variable(tile_rows: int, flat: bool = False) -> GemmConfig:

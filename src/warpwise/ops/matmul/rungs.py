@@ -203,5 +203,5 @@ FAMILIES = {  # for the model of the time
     "k20_padded": Family(persistent_geometry, copied=_both, launches=lambda config, kind: 3, config=LARGE),
     "k22_pretransposed_b": k22.FAMILY,
     "k23_stream_k_hybrid": STREAM_K,
-    "k24_variable_m_tiles": OVERLAPPED,
+    "k24_variable_m_tiles": k24.FAMILY,
 }

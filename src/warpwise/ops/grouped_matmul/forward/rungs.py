@@ -28,7 +28,7 @@ RUNGS: tuple[Rung, ...] = (
               lazy_launch(f"{__package__}.k02_triton_descriptors"), dtypes=HALVES, limits=descriptors_limits,
               configs=descriptors_configs, strided=True),
     make_rung(HERE, "k03_warp_specialised",
-              "float32, Hopper: batched_matmul's k03 over the tiles of all groups, which each block finds as it goes",
+              "Hopper, float32: batched_matmul's k03 over the tiles of all groups, which each block finds as it goes",
               k03_warp_specialised.launch, dtypes=(torch.float32,), limits=k03_warp_specialised.limits,
               configs=k03_warp_specialised.configs, strided=True),
 )  # fmt: skip
