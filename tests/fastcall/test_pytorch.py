@@ -133,6 +133,15 @@ def test_python_computes_otherwise():
     assert seen == ["otherwise"]
 
 
+def test_an_error_of_a_hook_is_raised_and_python_does_not_compute_again():
+    def pack(value):
+        raise KeyError("pack")
+
+    a = A.clone().requires_grad_()
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda value: value), pytest.raises(KeyError, match="pack"):
+        aten("mm", refused)(a, B.clone().requires_grad_())
+
+
 def test_an_excluded_key_does_not_dispatch():
     """The threads of autograd exclude a key, too: named tensors."""
     excluded = torch._C.DispatchKeySet(torch._C._dispatch_key_parse("ZeroTensor"))

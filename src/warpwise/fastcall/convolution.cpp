@@ -30,7 +30,7 @@ struct Convolution {
       result = at::conv2d(*input, *weight, given, stride, padding, dilation, groups).contiguous(format);
     };
     if (operands.run(compute)) return THPVariable_Wrap(std::move(result));
-    return PyObject_Vectorcall(otherwise.get(), args, flags, names);
+    return in_python(otherwise, args, flags, names);
   }
   PyObject* backward(const Operands& operands, PyObject* const* args, size_t flags, PyObject* names) {
     std::array<at::Tensor, 3> made;
@@ -46,7 +46,7 @@ struct Convolution {
       if (mask[1]) made[1] = dw.contiguous(format);
       if (mask[2]) made[2] = db.contiguous();
     };
-    if (!operands.run(compute)) return PyObject_Vectorcall(otherwise.get(), args, flags, names);
+    if (!operands.run(compute)) return in_python(otherwise, args, flags, names);
     Object tuple = Object::owned(PyTuple_New(3));
     for (size_t i = 0; i < made.size() && tuple; i++) {
       PyObject* const one = made[i].defined() ? THPVariable_Wrap(std::move(made[i])) : Py_NewRef(Py_None);

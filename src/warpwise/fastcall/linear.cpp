@@ -23,8 +23,7 @@ struct Linear {
   PyObject* call(PyObject* const* args, size_t flags, PyObject* names) {
     const Operands operands(args, flags, names, 3, true);
     at::Tensor output, before;
-    if (!operands.run([&] { compute(operands, output, before); }))
-      return PyObject_Vectorcall(otherwise.get(), args, flags, names);
+    if (!operands.run([&] { compute(operands, output, before); })) return in_python(otherwise, args, flags, names);
     Object first = Object::owned(THPVariable_Wrap(std::move(output)));
     Object second = before.defined() ? Object::owned(THPVariable_Wrap(std::move(before))) : Object::borrowed(Py_None);
     return first && second ? PyTuple_Pack(2, first.get(), second.get()) : nullptr;

@@ -59,7 +59,7 @@ struct Aten {
     const Operands operands(args, flags, names, product.operands, false);
     at::Tensor result;
     if (operands.run([&] { result = product.multiply(operands.at); })) return THPVariable_Wrap(std::move(result));
-    return PyObject_Vectorcall(otherwise.get(), args, flags, names);
+    return in_python(otherwise, args, flags, names);
   }
   int visit(visitproc visit, void* arg) const {
     Py_VISIT(otherwise.get());

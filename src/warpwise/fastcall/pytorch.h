@@ -22,8 +22,8 @@ struct Operands {
 
   Operands(PyObject* const* args, size_t flags, PyObject* names, size_t count, bool optional);
 
-  // Runs `compute` without the interpreter, below autograd if nothing is recorded. Returns false after an error: the
-  // same call in Python then raises it.
+  // Runs `compute` without the interpreter, below autograd if nothing is recorded. Returns false after an error, which
+  // `in_python` raises.
   template <class Compute>
   bool run(const Compute& compute) const {
     if (!direct) return false;
@@ -40,6 +40,11 @@ struct Operands {
     return done;
   }
 };
+
+// The same call in Python; after an error of a Python hook within C++, such as one for saved tensors, that error.
+inline PyObject* in_python(const Object& function, PyObject* const* args, size_t flags, PyObject* names) {
+  return PyErr_Occurred() ? nullptr : PyObject_Vectorcall(function.get(), args, flags, names);
+}
 
 PyTypeObject* aten_type();
 PyTypeObject* convolution_type();
