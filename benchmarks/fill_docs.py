@@ -2,7 +2,8 @@
 
 python benchmarks/fill_docs.py [--check]
 
-A comment above a table names its record in benchmarks/results; the table below it, and nothing else, is rewritten:
+A comment above a table names its record in benchmarks/results, a file or a folder, and a function of this script. The
+table below it, and nothing else, is rewritten:
 
     <!-- recorded: h200/cnn steps -->
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +23,10 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = ("docs/training.md", "src/warpwise/apps/clustering/README.md")
+PAGES = ("docs/training.md", "docs/gemm.md", "src/warpwise/apps/clustering/README.md")
+GEMMS = (
+    "matmul", "addmm", "batched_matmul", "grouped_matmul", "linear", "matmul_tf32", "scaled_matmul",
+)  # fmt: skip
 TABLE = re.compile(r"<!-- recorded: (?P<file>\S+) (?P<what>\w+) -->\n\n(?P<table>(?:\|.*\n)+)")
 
 
@@ -38,11 +43,13 @@ def steps(record: Any) -> str:
     def lines() -> Iterator[Sequence[str]]:
         for batch, point in record["points"].items():
             found = point["step"]["ways"]
-            memory = " and ".join(f"{found[way]['bytes'] / 2**20:.0f}" for way in ("ours", "compile in a graph"))
-            times = [f"{found[way]['median_us']:.0f} µs" for way in ways]
-            yield (
-                batch, f"{found['ours']['median_us']:.1f} µs", *times, f"{point['step']['speed']:.2f}", f"{memory} MiB"
-            )  # fmt: skip
+            complete = all(way in found for way in ways)
+            memory = [
+                f"{found[way]['bytes'] / 2**20:.0f} MiB" if way in found else "–" for way in ("ours", next(iter(ways)))
+            ]
+            times = [f"{found[way]['median_us']:.0f} µs" if way in found else "–" for way in ways]
+            speed = f"{point['step']['speed']:.2f}" if complete else "–"
+            yield batch, f"{found['ours']['median_us']:.1f} µs", *times, speed, ", ".join(memory)
 
     memory = "memory, ours and torch.compile in a graph"
     return rows(("batch", "a step", *ways.values(), "speedup over the best of PyTorch", memory), lines())
@@ -78,13 +85,34 @@ def fits(record: Any) -> str:
     return rows(("points", "what", "time", "adjusted Rand index", "memory in units of X"), lines())
 
 
-MADE: dict[str, Callable[[Any], str]] = {"steps": steps, "breadth": breadth, "fits": fits}
+def products(records: dict[str, Any]) -> str:
+    """The speed of calls at drawn shapes relative to PyTorch's, from benchmarks/unseen_shapes.py."""
+
+    def lines() -> Iterator[Sequence[str]]:
+        for name in GEMMS:
+            ratios = [point["ratio"][0] for point in records[name]["points"][name]]
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            good = sum(ratio >= 0.98 for ratio in ratios) / len(ratios)
+            low = sorted(ratio for ratio in ratios if ratio < 0.95)
+            shown = f"{len(low)}: {', '.join(f'{ratio:.2f}' for ratio in low)}" if low else "0"
+            yield f"`{name}`", str(records[name]["seed"]), str(len(ratios)), f"{mean:.2f}", f"{good:.0%}", shown
+
+    return rows(("operation", "seed", "shapes", "geometric mean", "0.98 or more", "below 0.95"), lines())
+
+
+MADE: dict[str, Callable[[Any], str]] = {"steps": steps, "breadth": breadth, "fits": fits, "products": products}
+
+
+def recorded(path: Path) -> Any:
+    """The record of a file without its suffix, or those of a folder by name."""
+    if path.is_dir():
+        return {each.stem: recorded(path / each.stem) for each in sorted(path.glob("*.json"))}
+    return json.loads(path.with_suffix(".json").read_text())
 
 
 def filled(text: str) -> str:
     def table(found: re.Match[str]) -> str:
-        record = json.loads((RESULTS / f"{found['file']}.json").read_text())
-        return found[0].replace(found["table"], MADE[found["what"]](record))
+        return found[0].replace(found["table"], MADE[found["what"]](recorded(RESULTS / found["file"])))
 
     return TABLE.sub(table, text)
 
