@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+import torch._inductor.config
 from benchmarks import unseen_compile, unseen_gpu_time, unseen_opponents, unseen_shapes
 
 from warpwise import operation
@@ -117,11 +118,11 @@ def test_compiling_ahead(monkeypatch, capsys):
     monkeypatch.setitem(unseen_shapes.CASES, "square", ((torch.float32,), (), lambda rng: ({"rows": 2, "cols": 3}, {})))
     broken = lambda *args: 1 / 0
     monkeypatch.setattr(torch, "compile", lambda function, dynamic: broken if function is broken else function)
-    monkeypatch.setattr("torch._inductor.config.autotune_local_cache", True)
-    monkeypatch.setattr("torch._inductor.config.compile_threads", 1)
     threads = lambda jobs, mp_context: ThreadPoolExecutor(jobs)
     monkeypatch.setattr(unseen_compile.concurrent.futures, "ProcessPoolExecutor", threads)
-    unseen_compile.compile_all(["matmul", "square"], 3, 2, 60.0, jobs=1)
+    # Restored by the configuration itself: monkeypatch would delete the values, which no module dictionary holds.
+    with torch._inductor.config.patch(autotune_local_cache=True, compile_threads=1):
+        unseen_compile.compile_all(["matmul", "square"], 3, 2, 60.0, jobs=1)
     assert "2 of 2 cases" in capsys.readouterr().out
     monkeypatch.setitem(unseen_opponents.PYTORCH, "square", broken)
     assert unseen_compile.compile_case("square", 3, 1).startswith("square 1: ZeroDivisionError")

@@ -53,6 +53,12 @@ def test_a_ladder_is_climbed_and_kept(tmp_path: Path) -> None:
     assert not kept["points"], "emulated kernels are not timed"
 
 
+def test_progress_is_printed_as_lines_where_there_is_no_terminal() -> None:
+    done = run("climb", "vector_add", "--rung", "k01_thread_per_element", "--no-store")
+    assert "vector_add: verifying k01_thread_per_element" in done.stderr.splitlines()
+    assert "verifying" not in done.stdout
+
+
 def test_a_wrong_rung_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = registry.get("square")
 

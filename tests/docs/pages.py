@@ -30,6 +30,7 @@ from pathlib import Path
 import torch
 
 import warpwise
+from warpwise.cli.ladder_table import STAGES
 
 DOCS = Path(__file__).parents[2] / "docs"
 COLUMNS = 100
@@ -37,6 +38,7 @@ _FENCE = re.compile(r"^```(\w*)(?: title=\"([^\"]+)\")?$")
 _QUOTES = str.maketrans("‘’", "''")
 _MARK = re.compile(r"^<!-- test: (none, .+|(?:(?:full|gpu|numbers)(?:, )?)+) -->$")
 _NUMBER = r"\d(?:[\d.,]*\d)?"
+_PROGRESS = re.compile(rf"^\w+: (?:{'|'.join(STAGES.values())})\b")
 
 
 @dataclass
@@ -186,7 +188,8 @@ def _python(arguments: Sequence[str]) -> int:
 
 
 def _lines(text: str) -> list[str]:
-    lines = [line.rstrip() for line in text.splitlines()]
+    """The lines of ``text`` without the progress of a climb, which a terminal does not show as lines."""
+    lines = [line.rstrip() for line in text.splitlines() if not _PROGRESS.match(line)]
     while lines and not lines[-1]:
         lines.pop()
     return lines

@@ -17,7 +17,7 @@ from warpwise import lab, operation
 from warpwise.cli.cases import ALL, cases_named
 from warpwise.cli.console import raised_in, wide_console
 from warpwise.cli.kept import open_store
-from warpwise.cli.ladder_table import LadderTable
+from warpwise.cli.ladder_table import LadderTable, ProgressLines
 from warpwise.cli.targets import find_ops, find_rung, known_ops
 from warpwise.lab.ladder import group_notes
 from warpwise.lab.timing.environment import resolve
@@ -109,10 +109,13 @@ def _climb(
         table = LadderTable(op, shown)
         keeper = _Keeper(store, op, where)
         with Live(table, console=console, refresh_per_second=8) if console.is_terminal else contextlib.nullcontext():
+            lines = ProgressLines(op.name)
 
             def progress(step: Step) -> None:
                 table.update(step)
                 keeper.keep(step)
+                if not console.is_terminal:
+                    lines.update(step)
 
             ladder = lab.climb(
                 op,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import click
 import torch
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -32,6 +33,20 @@ STAGES = {
     "gradient": "verifying the gradient",
     "time": "timing",
 }
+
+
+class ProgressLines:
+    """Progress for a standard output that is not a terminal: a line on standard error for each rung and each point."""
+
+    def __init__(self, op: str) -> None:
+        self.op = op
+        self.printed = set[tuple[str, str]]()
+
+    def update(self, step: Step) -> None:
+        what = step.detail if step.stage == "time" else step.rung
+        if step.stage != "impostors" and (step.stage, what) not in self.printed:
+            self.printed.add((step.stage, what))
+            click.echo(f"{self.op}: {STAGES[step.stage]} {what}".rstrip(), err=True)
 
 
 class LadderTable:

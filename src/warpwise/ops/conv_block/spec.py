@@ -31,9 +31,12 @@ def check(
     check_tensor("conv_block", "input", input, FLOATS, dims=(4,))
     check_tensor("conv_block", "weight", weight, FLOATS, dims=(4,))
     filters, channels = weight.shape[0], input.shape[1]
-    if tuple(weight.shape[1:]) != (channels, 3, 3) or not channels:
+    if not channels:
+        raise ValueError(f"conv_block: expected an input with channels, got shape {tuple(input.shape)}")
+    if tuple(weight.shape[1:]) != (channels, 3, 3):
         raise ValueError(
-            f"conv_block: expected weight of shape (K, {channels}, 3, 3) with channels, got {tuple(weight.shape)}"
+            f"conv_block: expected weight of shape (K, {channels}, 3, 3) for an input of {channels} channels, "
+            f"got {tuple(weight.shape)}"
         )
     if min(input.shape[2:]) < 2:
         raise ValueError(f"conv_block: expected images of at least 2 x 2 pixels, got {tuple(input.shape)}")
