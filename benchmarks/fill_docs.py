@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -22,11 +21,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+
+from benchmarks.unseen_cases import GEMMS
+from benchmarks.unseen_shapes import GOALS, summary
+
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = ("docs/training.md", "docs/gemm.md", "src/warpwise/apps/clustering/README.md")
-GEMMS = (
-    "matmul", "addmm", "batched_matmul", "grouped_matmul", "linear", "matmul_tf32", "scaled_matmul",
-)  # fmt: skip
 TABLE = re.compile(r"<!-- recorded: (?P<file>\S+) (?P<what>\w+) -->\n\n(?P<table>(?:\|.*\n)+)")
 
 
@@ -90,12 +91,11 @@ def products(records: dict[str, Any]) -> str:
 
     def lines() -> Iterator[Sequence[str]]:
         for name in GEMMS:
-            ratios = [point["ratio"][0] for point in records[name]["points"][name]]
-            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-            good = sum(ratio >= 0.98 for ratio in ratios) / len(ratios)
-            low = sorted(ratio for ratio in ratios if ratio < 0.95)
+            points = records[name]["points"][name]
+            mean, good, _ = summary(points).values()
+            low = sorted(point["ratio"][0] for point in points if point["ratio"][0] < GOALS["worst"])
             shown = f"{len(low)}: {', '.join(f'{ratio:.2f}' for ratio in low)}" if low else "0"
-            yield f"`{name}`", str(records[name]["seed"]), str(len(ratios)), f"{mean:.2f}", f"{good:.0%}", shown
+            yield f"`{name}`", str(records[name]["seed"]), str(len(points)), f"{mean:.2f}", f"{good:.0%}", shown
 
     return rows(("operation", "seed", "shapes", "geometric mean", "0.98 or more", "below 0.95"), lines())
 

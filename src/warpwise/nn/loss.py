@@ -41,7 +41,16 @@ class CrossEntropyLoss(torch.nn.CrossEntropyLoss):
         return self.weight is None and self.reduction == "mean" and not self.label_smoothing
 
 
-class _LossWithGradients(torch.autograd.Function):
+class _WithGradients(torch.autograd.Function):
+    """A function whose forward puts the gradients of its arguments into ``ctx.grads``."""
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        grads, ctx.grads = ctx.grads, ()  # the only references, so that autograd takes them over without copies
+        return grads
+
+
+class _LossWithGradients(_WithGradients):
     """linear_cross_entropy whose forward also computes the gradients, of a loss whose own gradient is 1."""
 
     @staticmethod
@@ -60,13 +69,8 @@ class _LossWithGradients(torch.autograd.Function):
         ctx.grads = grad_input, grad_weight, None, grad_bias, None
         return loss
 
-    @staticmethod
-    def backward(ctx: Any, *_: Any) -> Any:
-        grads, ctx.grads = ctx.grads, ()  # the only references, so that autograd takes them over without copies
-        return grads
 
-
-class _BlockLossWithGradients(torch.autograd.Function):
+class _BlockLossWithGradients(_WithGradients):
     """The same from the convolution of the last block on; returns the block's mean and variance too.
 
     ``before_loss`` is called before the convolution.
@@ -101,11 +105,6 @@ class _BlockLossWithGradients(torch.autograd.Function):
         ctx.mark_non_differentiable(made.mean, made.var)
         ctx.set_materialize_grads(False)
         return made.loss, made.mean, made.var
-
-    @staticmethod
-    def backward(ctx: Any, *_: Any) -> Any:
-        grads, ctx.grads = ctx.grads, ()
-        return grads
 
 
 def loss_of(

@@ -156,7 +156,7 @@ def _magnitudes(*args: Any) -> Results:
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
     """``n`` images of k channels, h x w, and ``units``; attributes as those of linear_cross_entropy.
 
-    With the attribute ``small`` a third of the factors gamma is small beside beta.
+    With the attribute ``small`` a third of the elements of gamma are small relative to those of beta.
     """
     n, k, h, w, units = (case.sizes[name] for name in ("n", "k", "h", "w", "units"))
     convolved = draw((n, k, h, w), dtype, device, 7 * seed + 3, case.values, 4)

@@ -71,7 +71,7 @@ __device__ inline void store_vector(T* y, long long offset, Inside inside, const
 
 // The same vectors in batches of BATCH, whose loads are in flight together: load(), then visit() and next(), or use(),
 // as long as `more()`. Positions advance by additions: a division for each vector would be up to 40 % of the
-// instructions. SHIFTED: inner is no multiple of VECTOR, and offsets are; the first and the last vector of an image
+// instructions. SHIFTED: inner is not a multiple of VECTOR, but offsets are; the first and the last vector of an image
 // may also contain elements of other channels, for which inside() is false.
 template <int VECTOR, bool SHIFTED, int BATCH, class Loaded, int THREADS = kChannelThreads>
 struct VectorBatches {
