@@ -86,6 +86,24 @@ def fits(record: Any) -> str:
     return rows(("points", "what", "time", "adjusted Rand index", "memory in units of X"), lines())
 
 
+def gpus(record: Any) -> str:
+    """The time of a fit by one GPU and by several, from benchmarks/clustering_gpus.py."""
+    one, several = record["one"], record["all"]
+    head = ("GPUs", "points", "a fit", "speedup", "labels that differ", "memory of a GPU in units of X")
+    lines = (
+        ("1", f"{record['points']:,}", f"{one['seconds']:.3f} s", "1", "–", f"{one['memory_per_x']:.2f}"),
+        (
+            str(record["processes"]),
+            f"{record['points']:,}",
+            f"{several['seconds']:.3f} s",
+            f"{record['speedup']:.2f}",
+            f"{record['labels_that_differ']:,}",
+            f"{several['memory_per_x']:.2f}",
+        ),
+    )
+    return rows(head, iter(lines))
+
+
 def products(records: dict[str, Any]) -> str:
     """The speed of calls at drawn shapes relative to PyTorch's, from benchmarks/unseen_shapes.py."""
 
@@ -100,7 +118,13 @@ def products(records: dict[str, Any]) -> str:
     return rows(("operation", "seed", "shapes", "geometric mean", "0.98 or more", "below 0.95"), lines())
 
 
-MADE: dict[str, Callable[[Any], str]] = {"steps": steps, "breadth": breadth, "fits": fits, "products": products}
+MADE: dict[str, Callable[[Any], str]] = {
+    "steps": steps,
+    "breadth": breadth,
+    "fits": fits,
+    "gpus": gpus,
+    "products": products,
+}
 
 
 def recorded(path: Path) -> Any:
