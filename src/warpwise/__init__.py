@@ -1,4 +1,11 @@
-"""Warpwise: write a GPU kernel, verify it, see why it is slow, and make it faster than PyTorch."""
+"""Warpwise: write a GPU kernel, verify it, see why it is slow, and make it faster than PyTorch.
+
+``cuda`` and ``triton`` run kernels on a GPU or, checked, on a CPU. ``explain`` predicts the time of a launch and gives
+the reason. ``operation`` defines operations; ``lab`` verifies, times and tunes them; ``testing`` compares any function
+with a reference. ``ops``, ``nn`` and ``optim`` are operations, modules and an optimizer with kernels of their own.
+``device`` has the limits and the measured rates of devices, ``machine`` executes machine code on a CPU, and ``ranges``
+names the ranges of a profile. Each is imported at its first use.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +20,7 @@ __all__ = [
     "device",
     "explain",
     "lab",
+    "machine",
     "nn",
     "operation",
     "ops",
@@ -23,7 +31,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from warpwise import cuda, device, lab, nn, operation, ops, optim, ranges, testing, triton
+    from warpwise import cuda, device, lab, machine, nn, operation, ops, optim, ranges, testing, triton
     from warpwise.lab.explain import explain
 
 

@@ -62,9 +62,18 @@ def check(
 
     ``layouts`` adds "strided" and "unaligned" copies of the inputs. Inputs must not change, and two runs must give the
     same bits unless ``deterministic`` is false. Raises ``VacuousProblem`` if zeros, a constant, an input, the result of
-    another seed or rounded values would pass (``impostors=False`` for an operation that computes one of these), and
-    ``UnsupportedFeature`` if the CPU cannot emulate the kernel.
+    another seed or rounded values would pass (``impostors=False`` for an operation that computes one of these),
+    ``UnsupportedFeature`` if the CPU cannot emulate the kernel, and ``TypeError`` or ``ValueError`` for its own
+    arguments.
     """
+    for argument, value in (("fn", fn), ("reference", reference)):
+        if not callable(value):
+            raise TypeError(f"check: expected {argument} to be callable, got {type(value).__name__}")
+    if not (callable(inputs) or isinstance(inputs, (torch.Tensor, Sequence, Mapping))):
+        raise TypeError(
+            "check: expected inputs to be a tensor, a sequence, a function of the seed, or a mapping of these, "
+            f"got {type(inputs).__name__}"
+        )
     cases = dict(inputs) if isinstance(inputs, Mapping) else {"inputs": inputs}
     if not cases:
         raise ValueError("check: expected at least one case in inputs, got an empty mapping")

@@ -117,7 +117,8 @@ def test_sampled_and_trusted(source: Path) -> None:
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["scale.cu"], "a file needs --kernel, --grid and --block"),
+        (["scale.cu"], "a launch needs --kernel, --grid, --block; missing: --kernel, --grid, --block"),
+        (["scale.cu", "--grid", "1", "--block", "32"], "missing: --kernel; it declares scale"),
         (["nowhere.cu", *LAUNCH], "no file 'nowhere.cu'"),
         (["softmax"], "expected softmax:RUNG; there are k01_thread_per_row"),
         (["softmax:k99"], "softmax: no rung 'k99'; there are k01_thread_per_row"),

@@ -21,7 +21,7 @@ VECTOR, MATRIX, IMAGE = torch.zeros(4), torch.zeros(4, 4), torch.zeros(3, 8, 8)
         (lambda: ops.vector_add(VECTOR, torch.zeros(5)), ValueError,
          r"vector_add: expected b of a's shape \(4,\), got \(5,\)"),
         (lambda: ops.vector_add(MATRIX, MATRIX), ValueError,
-         r"vector_add: expected a with 1 dimensions, got shape \(4, 4\)"),
+         r"vector_add: expected a with 1 dimension, got shape \(4, 4\)"),
         (lambda: ops.vector_add(VECTOR, VECTOR.to("meta")), ValueError,
          "vector_add: expected b on a's device cpu, got meta"),
         (lambda: ops.matrix_add(MATRIX, VECTOR), ValueError, "matrix_add: expected b with 2 dimensions"),

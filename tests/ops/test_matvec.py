@@ -142,7 +142,7 @@ def test_gradients():
     "a,x,error,message",
     [
         (torch.ones(2), torch.ones(2), ValueError, r"matvec: expected a with 2 dimensions, got shape \(2,\)"),
-        (torch.ones(2, 3), torch.ones(3, 1), ValueError, r"matvec: expected x with 1 dimensions, got shape \(3, 1\)"),
+        (torch.ones(2, 3), torch.ones(3, 1), ValueError, r"matvec: expected x with 1 dimension, got shape \(3, 1\)"),
         (torch.ones(2, 3), torch.ones(2), ValueError, r"an element for each column of a.* got \(2, 3\) and \(2,\)"),
         (
             torch.ones(2, 2),

@@ -20,10 +20,13 @@ def check_tensor(op: str, name: str, value: Any, dtypes: Sequence[torch.dtype] =
         raise TypeError(f"{op}: expected {name} to be dense, got a nested tensor; call .to_padded_tensor(0.0) first")
     if dtypes and value.dtype not in dtypes:
         expected = ", ".join(str(dtype) for dtype in dtypes)
-        raise TypeError(f"{op}: expected {name} of dtype {expected}, got {value.dtype}")
+        same_kind = len(dtypes) == 1 and value.is_floating_point() == dtypes[0].is_floating_point
+        remedy = f"; convert it: {name}.to({expected})" if same_kind else ""
+        raise TypeError(f"{op}: expected {name} of dtype {expected}, got {value.dtype}{remedy}")
     if dims and value.dim() not in dims:
         expected = " or ".join(map(str, dims)) if len(dims) < 4 else f"{dims[0]} to {dims[-1]}"
-        raise ValueError(f"{op}: expected {name} with {expected} dimensions, got shape {tuple(value.shape)}")
+        unit = "dimension" if expected == "1" else "dimensions"
+        raise ValueError(f"{op}: expected {name} with {expected} {unit}, got shape {tuple(value.shape)}")
 
 
 def check_same(op: str, names: Sequence[str], first: torch.Tensor, tensor: torch.Tensor) -> None:

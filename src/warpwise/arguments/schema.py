@@ -28,6 +28,7 @@ _PART = re.compile(r"""(?:[^,"'(\[]|"[^"]*"|'[^']*'|\([^)]*\)|\[[^\]]*\])+""")
 _TYPES = frozenset(
     ["Tensor", "int", "SymInt", "float", "bool", "str", "ScalarType", "Device", "MemoryFormat", "Layout", "Scalar"]
 )
+_NO_NUMBERS = (torch.Tensor, str, bytes, list, tuple, dict, type(None))
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,15 @@ class Schema:
         return tuple(bound.arguments.values())
 
     def check_kinds(self, args: Sequence[Any]) -> None:
-        """Raise ``TypeError`` for the first argument that must be a tensor, or a list of tensors, and is not."""
+        """Raise ``TypeError`` for the first argument that is not the tensor, list of tensors or float of the schema."""
         for argument, value in zip(self.arguments, args, strict=True):
-            if not argument.is_tensor or (argument.optional and value is None):
+            if argument.optional and value is None:
+                continue
+            if argument.type == "float" and not argument.is_list and isinstance(value, _NO_NUMBERS):
+                raise TypeError(
+                    f"{self.name}: expected {argument.name} to be a real number, got {type(value).__name__}"
+                )
+            if not argument.is_tensor:
                 continue
             wanted = "a list of tensors" if argument.is_list else "a torch.Tensor"
             if not isinstance(value, (list, tuple) if argument.is_list else torch.Tensor):

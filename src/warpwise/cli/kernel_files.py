@@ -70,14 +70,21 @@ def kernel_launch(file: Path, options: KernelOptions, target: str, seed: int) ->
     if file.suffix == ".py":
         return _of_python(file, options, target, seed)
     if options.expression is None or options.grid is None or options.block is None:
-        raise click.UsageError(f"a file needs --kernel, --grid and --block{_declared(file)}")
+        raise click.UsageError(f"{file.name}: {_missing(options)}{_declared(file)}")
     kernel = load_kernel(file, options.expression, options.include, options.define, target, options.constants)
     return _of_cuda(kernel, options, given_values(options.texts, seed))
 
 
+def _missing(options: KernelOptions) -> str:
+    """The message about the options of a launch that are not given."""
+    given = {"--kernel": options.expression, "--grid": options.grid, "--block": options.block}
+    missing = [name for name, value in given.items() if value is None]
+    return f"a launch needs {', '.join(given)}; missing: {', '.join(missing)}"
+
+
 def _of_cuda(kernel: cuda.Kernel, options: KernelOptions, given: list[Value]) -> KernelLaunch:
     if options.grid is None or options.block is None:
-        raise click.UsageError(f"{kernel.expression} needs --grid and --block")
+        raise click.UsageError(f"{kernel.expression}: {_missing(options)}")
     launcher = kernel[options.grid, options.block, options.shared]
     return KernelLaunch(kernel.expression, launcher, in_order(kernel, given))
 

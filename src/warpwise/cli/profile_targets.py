@@ -63,6 +63,11 @@ def resolve_target(
                 f"{text}: --arg applies to module:function; use --size and --attr for a rung", param_hint="--arg"
             )
         return _of_op(operation.get(first), rest if colon else "", device, size, dtype, attributes)
+    if text.endswith((".cu", ".cuh")):
+        raise click.BadParameter(
+            f"{text}: expected OP, OP:RUNG, MODULE:FUNCTION or FILE.py; `warpwise explain` takes CUDA files",
+            param_hint="TARGET",
+        )
     if not colon or not rest:
         raise click.BadParameter(
             f"{text!r}: no operation of that name{near(first, ops) or '; there are ' + ', '.join(ops)}. "
@@ -83,6 +88,8 @@ def _of_op(
     args = op.spec.arguments(case, kind, device, 0)
     rungs = _rungs(op, name, args)
     notes = [f"{case}, {str(kind).removeprefix('torch.')}"]
+    if size is None and device.type == "cpu":
+        notes[0] += ": the largest test case, since timing sizes take long on a CPU; --size selects another"
     taken = []
     for rung in rungs:
         if reason := op.refusal(rung, *args):
@@ -127,17 +134,19 @@ def _rungs(op: Op, name: str, args: tuple[Any, ...]) -> list[Rung]:
 def _case(
     op: Op, name: str, device: torch.device, size: str | None, attributes: Sequence[str], dtype: torch.dtype
 ) -> Case:
-    """The named size. By default the first, or on a CPU the largest ordinary test case that all rungs accept."""
+    """The named size. By default the first timing size, or on a CPU the largest test case of its kind that the
+    rungs accept: its attributes, contiguous inputs, normal values."""
     if size is not None:
         return cases_named(op, [size], attributes)[0]
     if device.type == "cuda":
         return cases_named(op, [], attributes)[0]
     plain = [case for case in op.spec.cases if case.layout == "contiguous" and case.values == "normal"]
-    plain = sorted(plain or op.spec.cases, key=lambda case: prod(case.sizes.values()), reverse=True)
+    alike = [case for case in plain if case.attributes == op.spec.sizes[0].attributes]
+    plain = sorted(alike or plain or op.spec.cases, key=lambda case: prod(case.sizes.values()), reverse=True)
     plain = with_attributes(op, plain, attributes)
     for case in plain:
         args = op.spec.arguments(case, dtype, device, 0)
-        if not any(op.refusal(rung, *args) for rung in _rungs(op, name or ALL, args)):
+        if not any(op.refusal(rung, *args) for rung in _rungs(op, name, args)):
             return case
     return plain[0]
 

@@ -62,12 +62,12 @@ def report(
     except OSError as error:
         raise click.ClickException(f"{folder}: not all pages could be written: {error}") from error
     for one, path in zip(found, made[1:], strict=True):
-        console.print(f"{escape(str(path))}  [dim]{escape(_told(one))}[/]", soft_wrap=True)
+        console.print(f"{escape(str(path))}  [dim]{escape(_summary(one))}[/]", soft_wrap=True)
     console.print(f"[bold]{escape(str(made[0]))}[/]", soft_wrap=True)
     return 0
 
 
-def _told(one: pages.Collected) -> str:
+def _summary(one: pages.Collected) -> str:
     if not one.points:
         return "no times: verdicts and predictions"
     newest = max(point.run.started for point in one.points)

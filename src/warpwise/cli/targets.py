@@ -45,6 +45,12 @@ def find_ops(text: str, hint: str = "OP") -> list[Op]:
     file fails.
     """
     names = known_ops()
+    if text.endswith((".cu", ".cuh")):
+        raise click.BadParameter(
+            f"{text}: expected an operation, or a Python file that defines one; `warpwise check` and "
+            "`warpwise explain` take CUDA files",
+            param_hint=hint,
+        )
     if not is_file(text):
         if text not in names:
             raise click.BadParameter(f"no operation {text!r}{near(text, names)}", param_hint=hint)

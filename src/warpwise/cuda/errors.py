@@ -144,7 +144,7 @@ class KernelAssertion(KernelError):
 
 
 class SpecialValue(KernelError):
-    """A NaN, infinity or denormal number that arises from operands that are none; only a check for them reports it."""
+    """A NaN, infinity or denormal number whose operands are not; only ``check(..., nan=True)`` reports it."""
 
 
 class KernelTimeout(KernelError):

@@ -1,4 +1,4 @@
-"""Drop-in replacements for modules of ``torch.nn``: same parameters, names and initialization, on ``warpwise.ops``."""
+"""Drop-in replacements for modules of ``torch.nn``: same parameters, names and initialisation, on ``warpwise.ops``."""
 
 from warpwise.nn.convolution import AvgPool2d, BatchNorm2d, Conv2d, ConvBlock, MaxPool2d, Sequential
 from warpwise.nn.linear import Linear

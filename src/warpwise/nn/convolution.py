@@ -29,6 +29,7 @@ class Conv2d(torch.nn.Conv2d):
     tf32: bool = False
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """The convolution of ``input`` (N, C, H, W) or (C, H, W)."""
         if input.dim() != 4 or self.padding_mode != "zeros" or isinstance(self.padding, str):
             return super().forward(input)
         settings = (self.stride, self.padding, self.dilation, self.groups)
@@ -45,6 +46,7 @@ class BatchNorm2d(torch.nn.BatchNorm2d):
     statistics_over: ProcessGroup | None = None
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """``input`` (N, C, H, W), normalised; in training the running statistics are updated."""
         self._check_input_dim(input)
         if not self.training and self.running_mean is not None:
             return super().forward(input)

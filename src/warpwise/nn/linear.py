@@ -13,7 +13,7 @@ class Linear(torch.nn.Linear):
 
     The input is (..., in_features), the output (..., out_features); ``weight`` is (out_features, in_features) and
     ``bias`` (out_features,), or None. ``activation`` is None, "relu", "gelu" (by the error function) or "gelu_tanh".
-    Parameters, their names and their initialization are those of torch.nn.Linear, and a state_dict of either loads into
+    Parameters, their names and their initialisation are those of torch.nn.Linear, and a state_dict of either loads into
     the other. Under autocast it computes in the autocast dtype. Raises ``ValueError`` for another activation, and the
     errors of ``ops.linear`` for a wrong input.
     """

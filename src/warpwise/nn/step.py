@@ -59,6 +59,7 @@ class CompiledStep:
         self._ones: dict[Any, torch.Tensor] = {}  # gradients of the loss
 
     def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:
+        """Train on one batch and return the loss before the step."""
         return self._replayed(inputs, 0) if self.captures(inputs) else self.eager(*inputs)
 
     def many(self, *inputs: torch.Tensor) -> torch.Tensor:

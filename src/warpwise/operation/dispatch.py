@@ -63,6 +63,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Any], Callable
 
     def plan_of(args: tuple[Any, ...], rung: str | None) -> Plan:
         """The plan without gradients: PyTorch, or a rung."""
+        spec.parsed.check_kinds(args)
         spec.check(*args)
         chosen = op.chosen(*args, rung=rung)
         return spec.eager if chosen is None else KernelPlan(op, chosen, args, rung)
@@ -100,8 +101,8 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Any], Callable
 
     def without_key(args: tuple[Any, ...], rung: str | None) -> Any:
         """Run a call without a key: with tensors of a torch.func transform, sparse tensors, or wrong types."""
-        spec.check(*args)
         spec.parsed.check_kinds(args)
+        spec.check(*args)
         if in_forward_mode():
             return by_pytorch(args, rung)
         if transformed is None:

@@ -49,7 +49,8 @@ class Rung:
             known = () if reason else self.configs(*args)
             if reason or config in known:
                 return reason
-            return f"has no configuration {config!r} for these arguments; there are {', '.join(known) or 'none'}"
+            there = f"there are {', '.join(known)}" if known else f"{self.name} has none"
+            return f"has no configuration {config!r} for these arguments; {there}"
 
         launch = functools.partial(self.launch, config=config)
         return replace(self, name=f"{self.name}@{config}", launch=launch, limits=limits, configs=lambda *args: ())

@@ -10,8 +10,8 @@ from warpwise.gemm.limits import requires_ampere
 from warpwise.operation import cdiv
 
 PLANES, QUADS = 16, 4  # kMmaPlanes, kMmaQuads
-FEW_BATCH_PIXELS = 50_000  # of a batch, for which k06 of conv_block is not faster than direct sums
-MOST_PIXELS = 224  # of a band: 28 n-tiles, seven for each of four warps
+FEW_BATCH_PIXELS = 50_000  # pixels of a batch up to which k06 of conv_block is not faster than direct sums
+MOST_PIXELS = 224  # pixels of a band: 28 n-tiles, seven for each of four warps
 
 
 def filter_bytes(tiles: int) -> int:

@@ -13,7 +13,7 @@ from warpwise.ops._windows import MOST_PIXELS, Pair, is_nhwc
 
 THREADS = 256
 DTYPES = tuple(dtype for dtype in FLOATS if dtype != torch.float64)
-SIDES, STRIDES = (2, 3, 5), (1, 2, 3)  # of windows that are constants of a kernel
+SIDES, STRIDES = (2, 3, 5), (1, 2, 3)  # windows whose sizes are compile-time constants
 
 
 def limits(*images: torch.Tensor, shape: Sequence[int] = ()) -> str | None:

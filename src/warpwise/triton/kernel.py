@@ -128,7 +128,7 @@ class BoundKernel:
         """Run interpreted and return all findings. CUDA tensors are copied to the CPU; the originals do not change.
 
         With ``nan``, findings of the kind ``SpecialValue`` give the line, the program, the lane and the operands of the
-        first NaN, infinity and denormal number that arise from operands that are none and reach a store.
+        first NaN, infinity and denormal number whose operands are not such a value and that reach a store.
         """
         copies = _copied_to_cpu((*args, *meta.values()))
         args, meta = copies[: len(args)], dict(zip(meta, copies[len(args) :], strict=True))

@@ -86,7 +86,7 @@ def test_ideas_are_measured_against_the_best_before_them(op: Op) -> None:
         ("k02_wide", pytest.approx(4.0), "k01_naive"),
         ("k03_triton", pytest.approx(0.8), "k02_wide"),
     ]
-    assert [step.paid for step in steps] == [False, True, False]
+    assert [step.is_faster for step in steps] == [False, True, False]
 
 
 def test_a_rung_that_runs_by_name_alone_is_shown_and_never_the_best(op: Op) -> None:

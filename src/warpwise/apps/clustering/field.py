@@ -1,6 +1,6 @@
 """Mean-field inference: domain probabilities q (N, R, K) given emissions, mixtures of types and the spatial prior.
 
-The prior of the labels z is p(z) ~ exp[sum_i a_i(z_i) + beta sum_(i,j) w_ij V(z_i, z_j)] over the edges (i, j). A point
+The prior of the labels z is p(z) ∝ exp[sum_i a_i(z_i) + beta sum_(i,j) w_ij V(z_i, z_j)] over the edges (i, j). A point
 of domain k has type c with probability mix_kc, and its features have the density of type c.
 """
 
@@ -21,7 +21,7 @@ from warpwise.ops import potts_bound, potts_em_step
 from warpwise.ops.potts_em_step.spec import derivatives, neighbour_sum, softmax
 
 _TINY = 1e-30
-_SIZE_TOLERANCE = 0.01  # of the fraction of the points in a domain, where sizes are wanted
+_SIZE_TOLERANCE = 0.01  # with ``sizes``: the error of the fraction of the points in a domain
 _BLOCK, _BLOCK_ON_GPU = 1 << 16, 1 << 17  # points whose scores are in memory at a time, if affine in the features
 _CHECKED_EVERY = 5  # iterations on a GPU, where the check for convergence synchronises
 

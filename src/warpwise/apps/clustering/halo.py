@@ -19,7 +19,7 @@ KERNELS = cuda.load(Path(__file__).with_suffix(".cu"))
 _THREADS, _MOST_PROCESSES = 512, 8  # kThreads, kMostProcesses
 _MOST_BLOCKS = 64  # fewer than SMs, so that all are resident
 _WIDTH = 128  # floats of the widest row
-_MOST_PACKETS = 1 << 23  # of a half of an inbox: 64 MiB
+_MOST_PACKETS = 1 << 23  # packets in half of an inbox: 64 MiB
 
 
 class Sent(ctypes.Structure):

@@ -16,10 +16,11 @@ from warpwise.apps.clustering.smoothing import neighbour_sum
 from warpwise.apps.clustering.spatial_hash import check_coords, knn
 
 _BLOCK, _BLOCK_ON_GPU = 1 << 16, 1 << 17  # points that are converted to float64 at a time
-_ELEMENTS, _FEWEST = 1 << 21, 1 << 14  # of their features on a GPU; points of a block there that are launched at least
-_MOST_BLOCKS = 64  # on a GPU, so that the host launches faster than they run
-_SHORT = 64  # features of rows that a GPU gathers element by element
-_SPLITS = 256  # products that are added, on a GPU
+# On a GPU: elements of a block of features, fewest points of a block, and most blocks, so that the host launches them
+# faster than they run.
+_ELEMENTS, _FEWEST, _MOST_BLOCKS = 1 << 21, 1 << 14, 64
+_SHORT = 64  # most features of a row that a GPU gathers element by element
+_SPLITS = 256  # on a GPU, the matrix products whose sum is a covariance
 _CPU = torch.device("cpu")
 
 

@@ -34,7 +34,7 @@ _LEAST_WITH_MISSING = 20  # iterations: expected values of missing features conv
 class SpatialMixture(Estimator):
     """Domains of points in space: a mixture whose labels form a Markov random field on the neighbour graph.
 
-    p(z) ~ exp[sum_i field_i(z_i) + beta sum_(i,j) w_ij V(z_i, z_j)] over the edges (i, j), fitted by mean-field EM.
+    p(z) ∝ exp[sum_i field_i(z_i) + beta sum_(i,j) w_ij V(z_i, z_j)] over the edges (i, j), fitted by mean-field EM.
 
     Parameters
     ----------

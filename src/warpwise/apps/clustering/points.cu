@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(kThreads) squares_of_columns(const float* x, c
   partials[static_cast<long long>(blockIdx.x) * width + column] = sum;
 }
 
-constexpr int kTile = 16, kPoints = 64;  // of a side of a tile of products, of a step of a block
+constexpr int kTile = 16, kPoints = 64;  // side of a tile of products; points of a step of a block
 constexpr int kEach = kPoints * kTile / kThreads;
 
 // partials[blockIdx.x]: (width, depth) = sums over the block's points of the products of x: (n, width) and y: (n,

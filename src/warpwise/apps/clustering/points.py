@@ -15,8 +15,8 @@ KERNELS = cuda.load(Path(__file__).with_suffix(".cu"))
 _THREADS, _BLOCKS_AN_SM = 256, 8  # kThreads
 _MOST_DOMAINS, _MOST_SHARED = 128, 96 * 1024  # bytes of the coefficients of a block
 _TILE, _POINTS = 16, 64  # kTile, kPoints
-_MOST_SUMS = 1 << 20  # of the partial sums of products
-_REST = 0.1  # of the probability at the start, which all domains share
+_MOST_SUMS = 1 << 20  # elements of the partial sums of products
+_REST = 0.1  # the part of a start probability that all domains share
 
 
 def q_of_labels(labels: torch.Tensor, k: int, out: torch.Tensor | None = None) -> torch.Tensor:

@@ -10,7 +10,7 @@ import torch
 from warpwise.apps.clustering.lattices import grid
 from warpwise.apps.clustering.mixture import SpatialMixture
 
-MOST_CHANNELS = 4  # of a last axis that is taken as channels
+MOST_CHANNELS = 4  # a last axis of up to this length holds channels
 
 
 def segment(

@@ -20,12 +20,12 @@ from warpwise.ops import kmeans_update
 from warpwise.ops.potts_em_step.spec import softmax
 
 HOPS = (0, 1, 2, 4)  # of smoothing before k-means
-ITERATIONS, FIRST_ITERATIONS = 10, 7  # of EM from a start, and those after which a quarter of the starts continues
+ITERATIONS, FIRST_ITERATIONS = 10, 7  # of EM from a start; after the first ones a quarter of the starts continues
 FEWEST = 2  # starts that continue
 _SAMPLE = 1 << 16  # points of which k-means computes the centres
 _FEW_POINTS = 1 << 22  # up to which the host takes longer to launch an iteration than a GPU to run it
-_BLOCK, _MOST_BLOCKS = 1 << 18, 64  # points that are assigned at a time on a GPU; blocks of so many
-_ELEMENTS = 1 << 21  # of an array (N, R, max(K, C)): more restarts run one batch after another
+_BLOCK, _MOST_BLOCKS = 1 << 18, 64  # on a GPU: points that are assigned at a time, and most blocks of points
+_ELEMENTS = 1 << 21  # most elements of an array (N, R, max(K, C)): more restarts run in several batches
 
 Progress = Callable[[int, int], None]  # starts done, all starts
 

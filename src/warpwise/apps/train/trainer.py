@@ -146,7 +146,7 @@ class Trainer:
             look = self.at % CHECK_EVERY == 0 or self.at == self.steps
             stop = self._stops(interrupted, look)
             if stop or look:
-                self._look(losses, seen)
+                self._check_losses(losses, seen)
                 seen = self.at
                 if progress is not None:
                     progress(self, self.at)
@@ -190,7 +190,7 @@ class Trainer:
             dist.all_reduce(tensor)
         return tensor
 
-    def _look(self, losses: torch.Tensor, seen: int) -> None:
+    def _check_losses(self, losses: torch.Tensor, seen: int) -> None:
         """Fetch the losses of the steps from ``seen`` on. Raises ``NonFiniteLoss`` if one is not finite."""
         fetched = (self._total(losses[seen : self.at].clone()) / self.processes).tolist()
         for number, loss in enumerate(fetched):

@@ -36,7 +36,10 @@ TOOLS = ("nsys", "ncu")
     help="Column to sort by.  [default: self time on the GPU, or on the CPU]",
 )
 @click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True, help="Number of rows.")
-@click.option("--size", help="A rung's size by name, or as rows=1000,columns=77.")
+@click.option(
+    "--size",
+    help="A rung's size by name, or as rows=1000,columns=77.  [default: the first timing size; on a CPU a test case]",
+)
 @attr_option
 @click.option("--dtype", help="A rung's dtype: float32, bfloat16, ...  [default: the first]")
 @click.option(

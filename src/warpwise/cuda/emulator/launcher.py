@@ -23,7 +23,7 @@ CHECKS = {"all": (1, 1, 1, 1), "bounds": (1, 0, 0, 0), "none": (0, 0, 0, 0)}
 MAX_THREADS = 1024
 _ARGUMENT = struct.Struct("=QQQQIBBBB")
 _NO_POINTER = (0,) * 6
-_SCALAR_ALIGNMENT = 128  # of a tensor map: 64
+_SCALAR_ALIGNMENT = 128  # at least that of every argument; a tensor map needs 64
 _ANY_SHARED = 2**63
 
 

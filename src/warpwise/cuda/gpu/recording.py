@@ -86,7 +86,7 @@ class _Recorder(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         made = func(*args, **(kwargs or {}))
-        if semaphores.are_being_made():
+        if semaphores.is_allocating():
             return made
         if func.overloadpacket.__name__ in _ALLOCATIONS and made.is_cuda:
             if made.numel():  # a tensor without elements has no address

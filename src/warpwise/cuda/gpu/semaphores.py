@@ -12,12 +12,13 @@ import torch
 from warpwise.cuda.gpu.driver import current_stream_function, driver
 
 _MIN_COUNT = 8192
-_SPARE, _FEWEST = 1 << 20, 64  # zeros for all captures of a process on a device; for one of them, at least
+_SPARE, _FEWEST = 1 << 20, 64  # zeros for all captures of a process on a device, and the fewest for one capture
 _kept: dict[tuple[int, int], torch.Tensor] = {}  # by device and stream
-_making = threading.local()
+_allocating = threading.local()
 _spare: dict[int, torch.Tensor] = {}  # by device: those that no capture has
 _taken: dict[tuple[int, int, int], torch.Tensor] = {}  # by device, stream and capture
-_graph = SimpleNamespace(zeros=[], rows={})  # of the graph that is captured; autograd launches in a thread of its own
+# Those of the graph that is being captured; not thread-local, because autograd launches in a thread of its own.
+_graph = SimpleNamespace(zeros=[], rows={})
 _capture = threading.Lock()
 _STREAMS = 8  # capturing streams of a graph whose kernels may use semaphores
 _raw_stream = current_stream_function()
@@ -79,9 +80,9 @@ def _captured(index: int, count: int) -> torch.Tensor:
     return row if row is not None and len(row) >= count else _zeros(count, torch.device("cuda", index))
 
 
-def are_being_made() -> bool:
+def is_allocating() -> bool:
     """True in this thread while zeros are allocated here, which a recording does not record."""
-    return getattr(_making, "now", False)
+    return getattr(_allocating, "now", False)
 
 
 def includes(tensor: torch.Tensor) -> bool:
@@ -90,8 +91,8 @@ def includes(tensor: torch.Tensor) -> bool:
 
 
 def _zeros(count: int, device: torch.device) -> torch.Tensor:
-    _making.now = True
+    _allocating.now = True
     try:
         return torch.zeros(count, dtype=torch.int32, device=device)
     finally:
-        _making.now = False
+        _allocating.now = False

@@ -97,7 +97,7 @@ def im2col_map(
     p and a filter of k: ``lower = -p``, ``upper = p - (k - 1)``. ``steps`` (default 1) is the distance between base
     pixels, 1 to 8. A load names the first base pixel (n, h, w, c) and an offset (h, w), the position in the filter,
     which is added to each pixel; pixels outside the tensor read as zero. ``swizzle`` and ``promotion`` are those of
-    ``tensor_map``. Encoding on a GPU has not been run on one.
+    ``tensor_map``. The driver encodes the map on a GPU; this was not yet run on one.
 
     Raises ``ArgumentError`` for what TMA does not support, ``LaunchError`` if the driver reports an error.
     """

@@ -43,6 +43,7 @@ class Kernel:
         return f"Kernel({self.expression!r} of {self.module.file!r})"
 
     def __call__(self, *args: Any, **options: Any) -> None:
+        """Raise ``LaunchError``: a launch needs a grid and a block, ``kernel[grid, block](...)``."""
         raise LaunchError(f"{self.expression}: expected a grid and a block: kernel[grid, block](...)")
 
     def __getitem__(self, shape: Any) -> Launcher:

@@ -77,7 +77,7 @@ class Launcher:
         the seeds ``seed`` to ``seed + schedules - 1``, until one has a finding, which names its seed.
 
         With ``nan``, findings of the kind ``SpecialValue`` give the line, the thread and the operands of the first NaN,
-        the first infinity and the first denormal number that arise from operands that are none. a * b + c is then two
+        the first infinity and the first denormal number whose operands are not such a value. a * b + c is then two
         operations. Raises ``UnsupportedFeature`` if ``nan`` is set on a CPU other than x86-64.
         """
         device = device_of(args, self.kernel.expression)

@@ -33,8 +33,11 @@ def load(
     >>> module = load("sgemm.cu")
     >>> module["sgemm<32>"][grid, block](m, n, k, alpha, a, b, beta, c)
 
-    Raises ``FileNotFoundError`` for a path that does not exist, ``ValueError`` for an unknown target.
+    Raises ``FileNotFoundError`` for a path that does not exist, ``ValueError`` for an unknown target, ``TypeError`` for
+    a source that is neither text nor a path.
     """
+    if not isinstance(source_or_path, (str, os.PathLike)):
+        raise TypeError(f"cuda.load: expected a source text or a path, got {type(source_or_path).__name__}")
     if target is not None:
         limits.target_profile(target)
     folders = [Path(folder) for folder in include]

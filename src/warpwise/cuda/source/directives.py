@@ -51,9 +51,8 @@ def significant(tokens: Iterable[Token]) -> list[Token]:
     first.
     """
     kept: list[Token] = []
-    frames: list[
-        list[int]
-    ] = []  # of each open #if: brace depth before it, whether tokens are dropped now, whether it began dropped
+    # For each open #if: the brace depth before it, whether its tokens are dropped now, whether it begins as `#if 0`.
+    frames: list[list[int]] = []
     depth, dropping = 0, False
     for token in tokens:
         if token.kind == "directive":

@@ -117,6 +117,8 @@ def _collect(
         advice = (
             "; checks='none' (--trusted) executes its machine code unchecked, unless it reads through TMA tensor maps"
             if device.type not in rung.devices
+            else f"; it is written in {'C' if rung.language == 'c' else 'Python'}: choose a rung with a GPU kernel"
+            if rung.language in ("c", "python")
             else ""
         )
         raise ValueError(f"{op.name}: {rung.name} {reason}{advice}")

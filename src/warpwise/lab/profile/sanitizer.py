@@ -66,7 +66,7 @@ def sanitize(
     with tempfile.TemporaryDirectory(prefix="warpwise_sanitizer_") as folder:
         spec = Path(folder) / "launches.pt"
         torch.save([described(launch) for launch in launches], spec)
-        return {tool: list(parse(_said(program, tool, spec, timeout), sources)) for tool in tools}
+        return {tool: list(parse(_tool_output(program, tool, spec, timeout), sources)) for tool in tools}
 
 
 def find() -> Path:
@@ -81,7 +81,7 @@ def find() -> Path:
     raise SanitizerError(_NOT_FOUND)
 
 
-def _said(program: Path, tool: str, spec: Path, timeout: float) -> str:
+def _tool_output(program: Path, tool: str, spec: Path, timeout: float) -> str:
     """The output of a tool. Raises ``SanitizerError`` if it failed or timed out."""
     log = spec.with_name(f"{tool}.log")
     command = [sys.executable, "-m", "warpwise.lab.profile.ncu.child", str(spec), "--once"]

@@ -214,7 +214,7 @@ def _narrow_columns(y: Spec, width: float) -> list[Spec]:
     return [cell]
 
 
-def behind_first(point: MeasuredPoint) -> list[Measurement]:
+def in_drawing_order(point: MeasuredPoint) -> list[Measurement]:
     """The entries in drawing order: opponents first, the best rung last."""
     best = point.best.name if point.best else ""
     return sorted(point.entries, key=lambda one: (one.kind == "rung") + (one.name == best))
@@ -237,7 +237,7 @@ def sizes(points: Sequence[MeasuredPoint], order: Sequence[str], what: str) -> s
     names = [point.case for point in points]
     for position, point in enumerate(points):
         rival = point.rival.name if point.rival else ""
-        for one in behind_first(point):
+        for one in in_drawing_order(point):
             value = one.median if what == "time" else fmt.rate(one, unit)
             if value:
                 rows.append(

@@ -8,7 +8,7 @@ from warpwise.lab.report.collected import MeasuredPoint
 from warpwise.lab.store import Measurement
 from warpwise.lab.timing.timing import duration, rate_text
 
-PAID = 1.05  # least speed-up over the best rung before at which an idea paid off
+MIN_SPEEDUP = 1.05  # over the best rung before: the least that counts as a speed-up
 MARKS = {"right": "✓ right", "wrong": "✗ wrong", "untested": "– untested", "": "not verified"}
 
 
@@ -21,9 +21,9 @@ class Gain:
     before: str = ""
 
     @property
-    def paid(self) -> bool:
-        """True if the rung is at least ``PAID`` times as fast."""
-        return self.factor is not None and self.factor >= PAID
+    def is_faster(self) -> bool:
+        """True if the rung is at least ``MIN_SPEEDUP`` times as fast."""
+        return self.factor is not None and self.factor >= MIN_SPEEDUP
 
 
 def steps(point: MeasuredPoint, order: tuple[str, ...]) -> list[Gain]:

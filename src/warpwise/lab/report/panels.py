@@ -96,7 +96,8 @@ def ideas(collected: Collected, point: MeasuredPoint) -> tuple[list[Idea], list[
     about = {rung.name: rung.idea for rung in collected.op.rungs}
     found = [step for step in fmt.steps(point, collected.rungs) if step.factor is not None]
     made = [
-        (step.paid, Idea(step.entry.name, fmt.gain(step.factor or 0), about.get(step.entry.name, ""))) for step in found
+        (step.is_faster, Idea(step.entry.name, fmt.gain(step.factor or 0), about.get(step.entry.name, "")))
+        for step in found
     ]
     return [idea for paid, idea in made if paid], [idea for paid, idea in made if not paid]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from warpwise.lab.report import format as fmt
-from warpwise.lab.report.charts import Spec, _fixed, _title, behind_first, colour, short, spread
+from warpwise.lab.report.charts import Spec, _fixed, _title, colour, in_drawing_order, short, spread
 from warpwise.lab.report.collected import MeasuredPoint, NcuCounters, Roofs
 from warpwise.lab.report.draw import svg
 from warpwise.lab.store import Measurement
@@ -33,7 +33,7 @@ class Dot:
 def dots(point: MeasuredPoint, counters: NcuCounters | None) -> list[Dot]:
     """Every timed entry, with the DRAM bytes that ncu counted, else the least possible number."""
     found = []
-    for one in behind_first(point):
+    for one in in_drawing_order(point):
         work = one.flops or one.bytes
         if not one.median or not work or not one.bytes:
             continue

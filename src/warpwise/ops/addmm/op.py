@@ -59,7 +59,7 @@ def addmm(
     computes); float32 is never rounded to TF32. If ``beta`` is 0, ``input`` is not read, and a NaN in it does not
     propagate. If ``alpha`` is 0, the rungs still multiply, and NaN propagates. An empty sum, K = 0, is 0.
 
-    On a GPU, torch.addmm computes float32, and all calls for which it was measured to be faster; ``warpwise tune
+    On a GPU, torch.addmm computes the calls for which it was measured or predicted to be faster; ``warpwise tune
     addmm`` measures on another GPU.
 
     Differentiable. Raises ``TypeError`` or ``ValueError`` that names the argument. ``rung`` names one rung,

@@ -44,9 +44,8 @@ def avg_pool2d(
 
     ``kernel_size``, ``stride`` (by default ``kernel_size``) and ``padding`` are one number or (vertical, horizontal).
     The divisor is the size of the window or, unless ``count_include_pad``, of its part within the image. ``input`` is
-    float16, bfloat16, float32 or float64; the kernels take float32, PyTorch computes the other dtypes. Differentiable
-    any number of times. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the
-    argument.
+    float16, bfloat16, float32 or float64, which PyTorch computes. Differentiable any number of times. ``rung`` names
+    one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
     size = _pair(kernel_size)
     steps = size if stride is None else _pair(stride)

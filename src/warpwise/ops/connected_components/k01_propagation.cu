@@ -5,8 +5,8 @@
 
 #include <cooperative_groups.h>
 
-// root and next: (n), of which the one that is written last has the smallest number of a point of each region of equal
-// labels: (n). Both are copied to output: (n). flags: three zeros. Cooperative grid.
+// output: (n) = the smallest number of a point of the region, of equal labels: (n), that contains the point. root and
+// next: (n) hold the numbers of the last round and of this one. flags: three zeros. Cooperative grid.
 __global__ void __launch_bounds__(256) components_propagation(const int* labels, const int* rowptr, const int* columns,
                                                               int* root, int* next, int* output, int* flags, int n) {
   const auto grid = cooperative_groups::this_grid();
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(256) components_propagation(const int* labels,
     if (changed) atomicExch(flags + round % 3, 1);
     grid.sync();
     const bool done = flags[round % 3] == 0;
-    if (first == 0) flags[(round + 2) % 3] = 0;  // of the last round: all have read it
+    if (first == 0) flags[(round + 2) % 3] = 0;  // the flag of the last round, which all threads have read
     int* const swapped = root;
     root = next;
     next = swapped;

@@ -12,7 +12,7 @@ from warpwise.operation import cdiv
 THREADS = 256  # kThreads of both kernels
 PART = 56  # kPart
 MOST_COLUMNS = 2048
-TILE_BYTES, MOST_IMAGES = 40_000, 16  # of a tile that holds more than one band of two rows
+TILE_BYTES, MOST_IMAGES = 40_000, 16  # limits of a tile with more than one band of two rows
 WINDOW_BYTES = 4  # per entry of the list of windows
 
 

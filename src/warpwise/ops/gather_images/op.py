@@ -50,5 +50,5 @@ def gather_images(
     differentiable. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the
     argument.
     """
-    gathered, gathered_labels = _gather_images(images, indices, float(mean), float(std), labels, rung=rung)
+    gathered, gathered_labels = _gather_images(images, indices, mean, std, labels, rung=rung)
     return gathered if labels is None else (gathered, gathered_labels)

@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads) gibbs_lanes_per_point(const float* s
       sum += expf(cumulated[e] - highest);
       cumulated[e] = sum;
     }
-    float before = sum;  // of the lanes up to this one
+    float before = sum;  // the sum over the lanes up to this one
 #pragma unroll
     for (int distance = 1; distance < LANES; distance *= 2) {
       const float value = __shfl_up_sync(kAllLanes, before, distance, LANES);

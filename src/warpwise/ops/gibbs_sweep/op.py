@@ -31,7 +31,7 @@ def gibbs_sweep(
     rung: str | None = None,
 ) -> None:
     """Draw the labels of points ``bounds[0]`` to ``bounds[-1]``, one part after another, from their distributions given
-    the labels of their neighbours:  p(z_i = k) ~ exp(scores_ik + beta sum_j w_ij V(z_j, k)).
+    the labels of their neighbours:  p(z_i = k) ∝ exp(scores_ik + beta sum_j w_ij V(z_j, k)).
 
     ``labels`` (N,) int32 are replaced. ``visits`` (N, K) int32 or None: the element of each new label is incremented;
     over many sweeps they estimate the marginal probabilities. ``scores`` are (N, K). ``draws`` (N,) in [0, 1) select

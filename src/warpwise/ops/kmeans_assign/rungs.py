@@ -15,7 +15,7 @@ from warpwise.ops.kmeans_assign.spec import DTYPES
 HERE = Path(__file__).parent
 THREADS, POINTS_A_THREAD = 128, 4  # kThreads and kPoints of k02
 SHARED_OF_TWO, SHARED_OF_ONE = 112 * 1024, 224 * 1024  # bytes per block, with two blocks and with one per SM
-MOST_TILES = 8  # of k04: tiles of eight centroids whose scores a warp has in registers
+MOST_TILES = 8  # k04: tiles of eight centroids whose scores a warp holds in registers
 MOST_BLOCKS, MOST_RESTARTS = 2**31 - 1, 65535  # of a grid: x and y
 TRITON_WIDTH, TRITON_ELEMENTS = 256, 8192  # columns at most; elements of a block of points
 

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(256) kmeans_update_team_copies(const float* x,
 
   for (int i = lane; i < clusters * stride / 4; i += lanes) reinterpret_cast<warpwise::Float4*>(sums)[i] = {};
   for (int i = lane; i < clusters; i += lanes) team_counts[i] = 0;
-  __syncwarp();  // a lane clears what another lane adds to
+  __syncwarp();  // each lane sets to zero elements to which other lanes add
 
   const long long share = warpwise::cdiv<long long>(n, gridDim.x);
   const long long begin = blockIdx.x * share;

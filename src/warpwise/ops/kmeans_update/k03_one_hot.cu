@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(128, blocks_an_sm(TILES)) kmeans_update_one_ho
                                                                                   long long n, int width, int clusters,
                                                                                   int slabs) {
   constexpr int kSteps = steps_of(TILES);
-  __shared__ int all_numbers[4 * 16 * TILES];  // of each group
+  __shared__ int all_numbers[4 * 16 * TILES];  // points of each cluster, by group of warps
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, index = lane % 4;
   const int slab = (static_cast<int>(blockIdx.z) * slabs + warp % slabs) * kSlab;
   const int groups = blockDim.x / 32 / slabs, own = warp / slabs;  // groups of warps divide the points
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(128, blocks_an_sm(TILES)) kmeans_update_one_ho
     for (int s = 0; s < kSteps; ++s) next[s].load(x, labels, from + 8 * s, n, width, slab, group, index);
   };
   load(first);
-  bool more = false;  // sums have been added to the row before
+  bool more = false;  // true once the row of partial sums has been written
   do {
 #pragma unroll 1
     for (int added = 0; first < n && added < kMost; first += step, added += 8 * kSteps) {
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(128, blocks_an_sm(TILES)) kmeans_update_one_ho
         }
       }
     }
-    // Column 2 t + i of tile e of the features is that of a lane with group 2 t + i.
+    // Column 2 t + i of tile e is the feature column(2 t + i, e), which the lanes of group 2 t + i have loaded.
 #pragma unroll
     for (int m = 0; m < TILES; ++m) {
 #pragma unroll

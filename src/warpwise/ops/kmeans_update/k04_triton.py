@@ -11,7 +11,7 @@ import triton.language as tl
 from warpwise import triton as wt
 from warpwise.operation import cdiv, sm_count
 
-POINTS, MOST_TILE, PROGRAMS_PER_SM = 64, 64, 4  # of a block; clusters and features of a tile at most
+POINTS, MOST_TILE, PROGRAMS_PER_SM = 64, 64, 4  # points of a block; most clusters and features of a tile
 
 
 @wt.jit

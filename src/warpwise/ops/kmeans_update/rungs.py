@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 THREADS, WARP = 256, 32  # the most threads of a block of k02
 SHARED_OF_TWO, SHARED_OF_ONE = 112 * 1024, 224 * 1024  # bytes per block, with two blocks and with one per SM
 POINTS_A_TEAM = 64  # minimum per team of a block, to amortise clearing and adding the team's copy
-SLAB, MOST_CLUSTERS = 32, 128  # of k03: features of a warp, whose registers have 16 sums per 16 clusters
+SLAB, MOST_CLUSTERS = 32, 128  # k03: features of a warp, and clusters whose sums fit in its registers
 MOST_BLOCKS, MOST_RESTARTS = 2**31 - 1, 65535  # of a grid: x and y
 
 GLOBAL_ATOMICS = cuda.load(HERE / "k01_global_atomics.cu")

@@ -169,8 +169,8 @@ def linear(
     "gelu_tanh". All tensors have one dtype, float16, bfloat16, float32 or float64. Sums are accumulated, and the
     epilogue is computed, in float32 and rounded once (in float64 for float64, which PyTorch computes); float32 is never
     rounded to TF32. With ``return_preactivation`` the argument of the activation is returned too. An empty sum, K = 0,
-    is 0. On a GPU, PyTorch computes the calls for which it was measured to be faster: small products, and many
-    epilogues that cuBLASLt fuses. ``warpwise tune linear`` measures on another GPU.
+    is 0. On a GPU, PyTorch computes the calls for which it was measured or predicted to be faster, such as those with
+    some of the epilogues that cuBLASLt fuses. ``warpwise tune linear`` measures on another GPU.
 
     Differentiable any number of times. For the backward of gelu the kernel also writes the preactivation; the backward
     of relu needs only the output, that of a layer without activation only the operands. Raises ``TypeError`` or

@@ -41,8 +41,8 @@ def max_pool2d(
 
     ``kernel_size``, ``stride`` (by default ``kernel_size``) and ``padding`` are one number or (vertical, horizontal).
     The gradient flows to the first of equal maxima; NaN is larger than any number. ``input`` is float16, bfloat16,
-    float32 or float64; the kernels take float32, PyTorch computes the other dtypes. Differentiable any number of times.
-    ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
+    float32 or float64, which PyTorch computes. Differentiable any number of times. ``rung`` names one kernel of the
+    ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
     size = _pair(kernel_size)
     return _max_pool2d(input, size, size if stride is None else _pair(stride), _pair(padding), rung=rung)

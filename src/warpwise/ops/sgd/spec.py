@@ -29,10 +29,8 @@ def check(
         raise ValueError(f"sgd: expected a gradient for each of the {len(params)} params, got {len(grads)}")
     wanted = len(params) if momentum else 0
     if len(buffers or ()) != wanted:
-        raise ValueError(
-            f"sgd: expected {wanted} buffers, {'one for each of params' if momentum else 'none without momentum'}, "
-            f"got {len(buffers or ())}"
-        )
+        expected = f"{wanted} buffers, one for each of params" if momentum else "no buffers without momentum"
+        raise ValueError(f"sgd: expected {expected}, got {len(buffers or ())}")
     if nesterov and not momentum:
         raise ValueError("sgd: expected a momentum above 0 with nesterov, got 0")
     for name, value in (("momentum", momentum), ("weight_decay", weight_decay)):

@@ -181,7 +181,7 @@ class GluonBuilder(Builder):
     def create_mbarrier_arrive(self, bar: SharedView, count: int, pred: TensorHandle) -> None:
         if pred.data.item():
             self.shared.arrive(bar, count)
-            self.partitions.offer_turn()
+            self.partitions.yield_to_others()
 
     def create_mbarrier_wait(self, bar: SharedView, phase: TensorHandle, pred: TensorHandle, deps: Any) -> None:
         if not pred.data.item():

@@ -46,7 +46,7 @@ class Partitions:
                 self._error = error
             self._unfinished.discard(number)
             self.progress()
-            self._pass_turn()
+            self._resume_next()
 
         threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(len(bodies))]
         for thread in threads:
@@ -72,7 +72,7 @@ class Partitions:
         self._resume_later()
         return True
 
-    def offer_turn(self) -> None:
+    def yield_to_others(self) -> None:
         """Let the other partitions run before this one goes on."""
         if len(self._unfinished) > 1:
             self.progress()
@@ -81,12 +81,12 @@ class Partitions:
 
     def _resume_later(self) -> None:
         number = self.current
-        self._pass_turn()
+        self._resume_next()
         self._turns[number].acquire()
         if self._error is not None:
             raise _Stopped
 
-    def _pass_turn(self) -> None:
+    def _resume_next(self) -> None:
         if self._unfinished:
             later = [number for number in self._unfinished if number > self.current]
             self.current = min(later or self._unfinished)

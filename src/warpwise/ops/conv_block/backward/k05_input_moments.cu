@@ -15,10 +15,10 @@ constexpr int kFilterSums = one_channel::kTaps + 1;  // A and S
 
 // Blocks below `blocks` compute the sums of filters over the windows of `share` units: sums: (k, blocks splits,
 // kFilterSums), with `splits` warps per group. The other blocks compute the moments of x over `moment_share` units:
-// moments: (gridDim.x - blocks, kPart). There are none if the moments are KNOWN, given: (kMoments). Grid: (blocks and
-// moment blocks, tiles of kEach filters for each of 2^group_bits groups). Blocks of both kinds are launched in the
-// ordinary way, which places one of each on an SM; blocks that wait for the previous kernel, placed as slots become
-// free, would not be.
+// moments: (gridDim.x - blocks, kPart). If KNOWN, `given`: (kMoments) has the moments, and there are no other blocks.
+// Grid: (blocks and moment blocks, tiles of kEach filters for each of 2^group_bits groups). With blocks of both kinds,
+// the launch is an ordinary one, which places one of each kind on an SM. Programmatic dependent launch would place
+// them wherever a slot becomes free.
 template <int VECTOR, bool KNOWN>
 __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const float* f, const float* dy,
                                                            const float* mean, const float* var, const float* gamma,

@@ -36,8 +36,8 @@ __global__ void __launch_bounds__(THREADS, 512 / THREADS) gradients(
   using Weights = warpwise::MmaWeights<kRoleWarps>;
   constexpr int kFilters = warpwise::kMmaFilters, kPlanes = warpwise::kMmaPlanes;
   // A block has one image. The convolution, the image and the filters are loaded before the previous kernel, which
-  // writes the channels' sums and may write dy, has completed: the kernels before it have, as this one starts when all
-  // its blocks run.
+  // writes the channels' sums and may write dy, has completed: this kernel starts when all blocks of the previous one
+  // run, and then the kernels before that one have completed.
   constexpr bool kOnce = THREADS == 512 && INPUT && WEIGHT && WHOLE;
   __shared__ typename Source::Channel channels[kFilters];
   __shared__ bool fallbacks[kWarps];

@@ -94,9 +94,9 @@ struct Role {
 
 // dx: (n, c, h, w), partials: (parts, k c 9) of dw, dgamma and dbeta; the other arguments are those of GradConvolved. k
 // is at most 32, h and w are even. Half of the warps multiply for dx and half for dw. Grid: chunks of 16 channels, and
-// `splits` of the images. With 512 threads a block has one image, and loads all but the channels' sums, which the
-// previous kernel writes, before that kernel has completed: the kernels before it have, as this one starts when all its
-// blocks run.
+// `splits` of the images. With 512 threads a block has one image. It loads everything but the channels' sums before the
+// previous kernel, which writes these sums, has completed: this kernel starts when all blocks of the previous one run,
+// and then the kernels before that one have completed.
 template <int THREADS, bool ADDED>
 __global__ void __launch_bounds__(THREADS, 512 / THREADS) gradients(
     const float* y, const float* dy, const float* dmean, const float* dvar, const float* dconv, const float* mean,

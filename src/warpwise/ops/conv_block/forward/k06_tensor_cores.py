@@ -16,7 +16,7 @@ from warpwise.ops.conv_block.spec import Four
 HERE = Path(__file__).parent
 KERNELS = cuda.load(HERE / "k06_tensor_cores.cu")
 WARPGROUPS = cuda.load(HERE / "k07_warpgroups.cu")
-WGMMA_PIXELS, WGMMA_FILTERS, WGMMA_THREADS = 256, 32, 512  # of a band: four tiles of kWgmmaPixels; kWgmmaFilters
+WGMMA_PIXELS, WGMMA_FILTERS, WGMMA_THREADS = 256, 32, 512  # a band has four tiles of kWgmmaPixels; kWgmmaFilters
 WGMMA_FILTER_BYTES = 4 * 2 * 5 * 32 * WGMMA_FILTERS  # WgmmaFilters::kFloats
 POOL_THREADS = 256  # kPoolThreads
 MOST_RESIDENT = 96 * 1024  # bytes of shared memory of a block of k06 that keeps all its filters

@@ -10,7 +10,8 @@ import triton.language as tl
 from warpwise import triton as wt
 from warpwise.operation import cdiv
 
-PIXELS, MOST_FILTERS, DEPTH, WINDOWS, PARTIALS = 64, 64, 16, 256, 1024  # of a tile; terms of a step; of a program
+# Pixels and filters of a tile, terms of the sum per step, windows and partial statistics of a program.
+PIXELS, MOST_FILTERS, DEPTH, WINDOWS, PARTIALS = 64, 64, 16, 256, 1024
 
 
 @wt.jit

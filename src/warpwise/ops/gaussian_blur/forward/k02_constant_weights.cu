@@ -4,8 +4,8 @@
 // WEIGHT and MAX_TAPS are defined by the launcher. Row 0 holds the horizontal window, row 1 the vertical one.
 __constant__ WEIGHT weights[2][MAX_TAPS];
 
-// image, out: (planes, height, width), contiguous. Block (32, 8); grid: (cdiv(width, 32),
-// cdiv(height, 8), z), z strides over planes.
+// image, out: (planes, height, width), contiguous. Block (32, 8); grid: (cdiv(width, 32), cdiv(height, 8), z), z
+// strides over planes.
 template <typename T>
 __global__ void gaussian_blur(const T* image, T* out, long long planes, int height, int width, int radius_x,
                               int radius_y) {

@@ -1,9 +1,8 @@
 // A tile and its halo in shared memory, and both passes there: each pixel is read about once and written once.
 #include "../blur.cuh"
 
-// image, out: (planes, height, width), contiguous. Block (32, 8) computes 32 x 32 pixels; grid z strides over
-// planes.
-// Dynamic shared memory: (32 + 2 radius_y) rows of 32 sums, then as many rows of 32 + 2 radius_x pixels.
+// image, out: (planes, height, width), contiguous. Block (32, 8) computes 32 x 32 pixels; z of the grid strides over
+// planes. Dynamic shared memory: (32 + 2 radius_y) rows of 32 sums, then as many rows of 32 + 2 radius_x pixels.
 template <typename T>
 __global__ void gaussian_blur(const T* image, T* out, const typename Arithmetic<T>::Weight* weights_x,
                               const typename Arithmetic<T>::Weight* weights_y, long long planes, int height, int width,

@@ -1,10 +1,9 @@
 // Window sizes as template parameters: a thread computes 4 pixels of a row, 8 of a column, from a register window.
 #include "../blur.cuh"
 
-// image, out: (planes, height, width), contiguous. A block of 256 threads computes 64 x 32 pixels; grid z strides over
-// planes.
-// TAPS_X and TAPS_Y are odd. A word loaded from shared memory contributes to 4 sums along rows and 8 along columns
-// instead of 1.
+// image, out: (planes, height, width), contiguous. A block of 256 threads computes 64 x 32 pixels; z of the grid
+// strides over planes. TAPS_X and TAPS_Y are odd. A word loaded from shared memory contributes to 4 sums along rows and
+// 8 along columns instead of 1.
 template <typename T, int TAPS_X, int TAPS_Y>
 __global__ void __launch_bounds__(256) gaussian_blur(const T* image, T* out,
                                                      const typename Arithmetic<T>::Weight* weights_x,

@@ -14,15 +14,15 @@
 // y: (n, k, h, w), the convolution; partials: (k, parts, 3), of its statistics; w1: (units, k plane), plane = (h / 2)
 // (w / 2). mean, var: (k); out: (n, k, plane), the maxima of 2 x 2 windows of relu(gamma (y - mean) / sqrt(var + eps) +
 // beta); products: (slabs, n, units), the parts of out w1^T of kChannels channels each. Grid: (tiles of kRows images,
-// slabs). Dynamic shared memory: (kRows + kUnits, pitch) floats, a pitch of 4 modulo 8, so that the rows of a fragment
-// are in other banks; kRows kChannels planes of y; kChannels parts of partials. WORD: bytes of a copy, 16 if h w is a
-// multiple of 4 and y is aligned, else 4.
+// slabs). Dynamic shared memory: (kRows + kUnits, pitch) floats, with a pitch of 4 modulo 8, so that the rows of a
+// fragment are in distinct banks; kRows kChannels planes of y; `partials` of kChannels channels. WORD: bytes of a copy,
+// 16 if h w is a multiple of 4 and y is aligned, else 4.
 template <int WORD>
 __global__ void __launch_bounds__(kThreads) pool_and_multiply(const float* y, const float* partials, const float* gamma,
                                                               const float* beta, const float* w1, float* mean,
                                                               float* var, float* out, float* products, int parts, int n,
                                                               int k, int h, int w, int units, int pitch, float eps) {
-  constexpr int kPlanes = kRows * kChannels / kWarps, kStep = kWarp * WORD / 4;  // of a warp; floats
+  constexpr int kPlanes = kRows * kChannels / kWarps, kStep = kWarp * WORD / 4;  // planes per warp; floats
   extern __shared__ __align__(16) float shared[];
   __shared__ Channel channels[kChannels];
   const int size = h * w, ow = w / 2, plane = h / 2 * ow, features = k * plane, first_row = blockIdx.x * kRows;
@@ -245,9 +245,10 @@ __device__ inline float normal_at_maximum(const float* y, int w, int window, con
 
 // dx: (n, k, plane) = d_hidden w1, d_hidden: (n, units); sums: (k, gridDim.x, 2), of kRows images each, the sums of g
 // and of g (y - mean) / sqrt(var + eps) at the maximum, g the part of dx where out: (n, k, plane) is positive. There
-// the normalised value is (out - beta) / gamma; where |gamma| is small beside |beta|, it is computed from y. Grid and
-// shared memory: d_hidden: (kRows, kPitchOfUnits), and as in pool_and_multiply w1, of a pitch of 8 modulo 16. The
-// previous kernel writes `d_hidden` and accesses none of the other arguments, which are read while it runs.
+// the normalised value is (out - beta) / gamma; where |gamma| is small beside |beta|, it is computed from y. Grid: as
+// for pool_and_multiply. Dynamic shared memory: d_hidden: (kRows, kPitchOfUnits), then w1 as in pool_and_multiply, with
+// a pitch of 8 modulo 16. The previous kernel writes `d_hidden` and accesses none of the other arguments, which are
+// read while it runs.
 __global__ void __launch_bounds__(kThreads) gradient_of_pooled(const float* d_hidden, const float* w1, const float* out,
                                                                const float* y, const float* mean, const float* var,
                                                                const float* gamma, const float* beta, float* dx,

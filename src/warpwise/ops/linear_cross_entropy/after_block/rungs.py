@@ -18,7 +18,7 @@ from warpwise.ops.linear_cross_entropy.spec import Optional
 
 HERE = Path(__file__).parent
 THREADS, CHANNELS, UNITS, CLASSES, LOSS_ROWS = 256, 2, 128, 16, 2  # kThreads, kChannels and so on
-ALONE = SM_SHARED // 2 - 512  # bytes of shared memory of a block of which an SM has one, but others fit beside it
+ALONE = SM_SHARED // 2 - 512  # shared memory of a block, in bytes, so that an SM has one and room for other kernels
 KERNELS = cuda.load(HERE / "k01_three_launches.cu")
 
 

@@ -14,9 +14,9 @@ using warpwise::kWarp;
 
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kRows = 16, kChannels = 2, kUnits = 128, kClasses = 16;  // images, channels and hidden units of a tile
-constexpr int kTiles = kUnits / 8 / kWarps;                            // of 16 x 8 sums of a warp
+constexpr int kTiles = kUnits / 8 / kWarps;                            // tiles of 16 x 8 sums per warp
 constexpr int kPitchOfUnits = kUnits + 4;
-constexpr int kLossRows = 2;  // of a block: a warp has a row
+constexpr int kLossRows = 2;  // rows of a block, one for each warp
 
 // The columns of a tile: `count` channels of `plane` windows each, and a few columns more at either side, so that the
 // first column is a multiple of four and the number of columns, in `tiles` of eight, one of eight.

@@ -17,14 +17,14 @@ from warpwise.ops.linear_cross_entropy.spec import DTYPES, Optional, Three
 
 HERE = Path(__file__).parent
 THREADS, WARPS = 256, 8
-MAX_CLASSES, MAX_FEATURES = 16, 512  # of the default: one group of classes; PyTorch's GEMM is faster for more products
+MAX_CLASSES, MAX_FEATURES = 16, 512  # up to which a kernel is the default: PyTorch's GEMM is faster beyond
 MAX_ROWS = 2**24  # counts are summed in float32, exactly
-TRITON_CLASSES = 256  # of k05
-ROWS = 4  # of a warp, where every SM gets a block
+TRITON_CLASSES = 256  # most classes of k05
+ROWS = 4  # rows of a warp, where every SM gets a block
 THREAD_PER_ROW = cuda.load(HERE / "k01_thread_per_row.cu")
 WARP_PER_ROW = cuda.load(HERE / "k03_warp_per_row.cu")
 CLUSTER = cuda.load(HERE / "k04_cluster.cu")
-CLUSTER_BLOCKS, CLUSTER_THREADS, CLUSTER_ROWS = 8, 512, 128  # of a cluster; rows if a warp computes one
+CLUSTER_BLOCKS, CLUSTER_THREADS, CLUSTER_ROWS = 8, 512, 128  # k04: its cluster, and its rows if a warp computes one
 IN_C = function(HERE / "k02_c.c", "linear_cross_entropy", "pppppppllll")
 
 

@@ -7,9 +7,8 @@
 constexpr int kThreads = 256, kWarps = kThreads / warpwise::kWarp;
 
 // dw: (classes, features) and db: (classes) or null from the parts of `blocks` blocks, and the loss from their losses.
-// A warp adds every kWarps-th part of 32 adjacent elements; the sums of the warps are added in order. Grid:
-// cdiv(classes
-// * (features + 1), 32), and a block for the loss.
+// A warp adds every kWarps-th part of 32 adjacent elements; the sums of the warps are added in order.
+// Grid: cdiv(classes * (features + 1), 32), and a block for the loss.
 __global__ void __launch_bounds__(kThreads) add_parts(const float* parts, const float* losses, float* dw, float* db,
                                                       float* loss, int blocks, int features, int classes) {
   warpwise::wait_for_previous_kernel();

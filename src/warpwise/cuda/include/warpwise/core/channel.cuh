@@ -75,11 +75,12 @@ __device__ inline void store_vector(T* y, long long offset, Inside inside, const
 // may also contain elements of other channels, for which inside() is false.
 template <int VECTOR, bool SHIFTED, int BATCH, class Loaded, int THREADS = kChannelThreads>
 struct VectorBatches {
-  int first, count, step;  // the first vector of the batch, those of the channel, and from one of a thread to the next
-  int column, width;       // of the next vector to load, and vectors of an image
-  int column_step, inner;  // step modulo width, and elements of an image
-  long long start, image_step,
-      stride;  // offsets of the image of the next vector; from it to a step later, and to the next
+  // The first vector of the batch, the number of vectors of the channel, and the distance of two vectors of a thread.
+  int first, count, step;
+  int column, width;       // the column of the next vector to load, and the number of vectors of an image
+  int column_step, inner;  // step modulo width, and the number of elements of an image
+  // Offset of the image of the next vector; what a step adds to it; and the distance of two images.
+  long long start, image_step, stride;
   long long offsets[BATCH];
   int begins[BATCH];  // elements from each vector to the image, if SHIFTED
   Loaded loaded[BATCH];
@@ -94,7 +95,7 @@ struct VectorBatches {
     image_step = images * stride;
     begin(part * THREADS + threadIdx.x, channel);
   }
-  // The next vector to load is `vector`.
+  // Makes `vector` the next vector to load.
   __device__ void begin(int vector, int channel) {
     const int image = vector / width;
     first = vector;

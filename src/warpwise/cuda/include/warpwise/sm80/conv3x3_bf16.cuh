@@ -173,7 +173,7 @@ template <int FIRST, int COUNT>
 __device__ inline void bf_add_all_pixels(float (&sums)[COUNT][1][4],
                                          const unsigned (&a)[BfFilters::kSteps][kBfParts][4],
                                          const unsigned (&from)[COUNT], int tap, bool last) {
-  constexpr int kAtOnce = COUNT > 4 ? 1 : 2, kLeft = COUNT - FIRST;  // by the registers
+  constexpr int kAtOnce = COUNT > 4 ? 1 : 2, kLeft = COUNT - FIRST;  // two, if the registers suffice
   if constexpr (kLeft > kAtOnce) {
     bf_add_pixels<FIRST, kAtOnce>(sums, a, from, tap);
     bf_add_all_pixels<FIRST + kAtOnce>(sums, a, from, tap, last);
@@ -229,9 +229,8 @@ __device__ inline void bf_add_input_in_float(float (&sums)[COUNT][1][4], const u
 }
 
 // The sums of dw of one of WARPS warps: 16 filters, 16 channels, five or four taps. The warp index enumerates halves of
-// the filters (fastest), halves of the taps, and WARPS / 4 splits of the steps of 16 pixels. sums[i][n]: tap
-// first_tap()
-// + i, channels 8 n and following; a fragment's row is a filter, its column a channel.
+// the filters (fastest), halves of the taps, and WARPS / 4 splits of the steps of 16 pixels. sums[i][n] belongs to tap
+// first_tap() + i and to channels 8 n and following; a fragment's row is a filter, its column a channel.
 template <int WARPS>
 struct BfWeights {
   static constexpr int kSplits = WARPS / 4, kStep = 16, kTaps = (kMmaTaps + 1) / 2;

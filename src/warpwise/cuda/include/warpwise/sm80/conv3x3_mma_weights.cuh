@@ -106,12 +106,12 @@ __device__ inline bool mma_fill_whole_windows(float* planes, const Source& sourc
   return ordinary;
 }
 
-// mma_fill_whole_windows in two parts, of up to 64 windows per plane, where y of `count` planes is at the places of d:
-// the second part needs only the channels and shared memory.
+// mma_fill_whole_windows in two parts, for up to 64 windows per plane. The constructor loads everything but y. Before
+// fill(), shared memory has y of `count` planes where d is written: fill() needs only the channels and shared memory.
 template <int THREADS, class Source>
 struct MmaWholeWindows {
   static constexpr int kEach = kMmaFilters / 4 * 64 / (THREADS / 4);
-  int plane[kEach];  // or kMmaFilters and more
+  int plane[kEach];  // kMmaFilters or more: no window
   unsigned place[kEach];
   typename Source::Raw raw[kEach];
 

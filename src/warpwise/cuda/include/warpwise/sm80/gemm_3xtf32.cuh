@@ -21,10 +21,10 @@ struct ThreeTf32MainLoop : MmaMainLoop<float, BM_, BN_, BK, WM, WN, STAGES, A_K_
   using Base::kThreads, Base::sums, Base::row, Base::column;
   using typename Base::TileA, typename Base::TileB;
   static constexpr int kStage = Base::kStage + (MASKED ? TileA::kBytes : 0), kBytes = STAGES * kStage;
-  static constexpr int kI = WM / 16, kJ = WN / 8, kSteps = 2;  // of K for each partial sum
+  static constexpr int kI = WM / 16, kJ = WN / 8, kSteps = 2;  // steps of K in a partial sum
   static_assert(WM % 32 == 0 && WN % 32 == 0, "a lane loads four floats of four groups");
 
-  float row_sums[2 * kI] = {};  // of a, of group i of eight rows; in the four lanes of a row
+  float row_sums[2 * kI] = {};  // sums of a over k: element i is of group i of eight rows; four lanes share a row
 
   // Adds a (m, k) b (k, n) for k_begin <= k < k_end, of the tile from (first_row, first_column) on.
   __device__ void run(unsigned char* shared, const float* a, int a_stride, const float* b, int b_stride, int first_row,

@@ -50,7 +50,7 @@ struct KGroupsMainLoop {
     });
   }
 
-  // Writes the sums over the groups to rows of PITCH floats of shared memory, after which are those of each group.
+  // Adds the sums of all groups, which are first stored behind these rows, to BM rows of PITCH floats of shared memory.
   template <int PITCH>
   __device__ void stage_sums(float* to) const {
     float* const parts = to + BM * PITCH;

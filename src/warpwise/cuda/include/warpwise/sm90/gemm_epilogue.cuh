@@ -65,7 +65,7 @@ struct EpilogueVectors {
     asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(at + P::width * 2 + 4 * row));
     return value;
   }
-  __device__ float2 bias(int column_group) const {  // of this thread's two of the eight columns
+  __device__ float2 bias(int column_group) const {  // of the two columns, of eight, that this thread has
     unsigned value;
     asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(at + column_group * 16 + thread % 4 * 4));
     return unpack(value, T());
