@@ -93,13 +93,13 @@ def test_a_convolution_and_its_backward_in_cpp(biased: bool):
     for format in (torch.contiguous_format, torch.channels_last):
         nhwc = format is torch.channels_last
         x = x.contiguous(memory_format=format)
-        call = fastcall.library().Convolution(*settings, None, nhwc, refused)
+        call = fastcall.library().Convolution(*settings, None, nhwc, None, refused)
         expected = torch.conv2d(x, w, bias, *settings)
         made = call(x, w, bias, *settings)
         assert torch.equal(made, expected) and made.is_contiguous(memory_format=format)
         grad = torch.randn_like(made)
         for needs in ((True, True, True), (False, True, False)):
-            back = fastcall.library().Convolution(*settings, needs, nhwc, refused)
+            back = fastcall.library().Convolution(*settings, needs, nhwc, None, refused)
             mask = [*needs[:2], needs[2] and biased]
             wanted = torch.ops.aten.convolution_backward(
                 grad, x, w, [6] if biased else None, *settings[:3], False, [0, 0], 2, mask

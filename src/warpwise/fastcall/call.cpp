@@ -13,7 +13,7 @@
 namespace ww {
 namespace {
 
-// The key of a call. `valid` is false if an argument has a type without a key in C++.
+// The key of a call, in words of 8 bytes. `valid` is false if an argument has a type without a key in C++.
 class Key {
  public:
   bool valid = true;
@@ -35,18 +35,14 @@ class Key {
       valid = false;
     }
   }
-  std::string_view text() const { return {bytes_, size_}; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(words_), size_ * sizeof(uint64_t)}; }
 
  private:
-  template <class Value>
-  void add(Value value) {
-    if (size_ + sizeof(Value) > sizeof(bytes_)) {
-      valid = false;
-      return;
-    }
-    std::memcpy(bytes_ + size_, &value, sizeof(Value));
-    size_ += sizeof(Value);
+  void add(uint64_t word) {
+    if (room(1)) words_[size_++] = word;
   }
+  bool room(size_t count) { return valid &= size_ + count <= kMost; }
+
   // The properties on which a launcher may depend: class, dtype, device, alignment, shape, strides, requires_grad.
   void tensor(PyObject* object) {
     if (object == Py_None) return add('N');
@@ -58,15 +54,18 @@ class Key {
       return refuse();
     const at::Device device = impl->device();
     if (device.type() != at::kCUDA && device.type() != at::kCPU) return refuse();
-    add(Py_TYPE(object));
-    add(value.scalar_type());
-    add(device.type());
-    add(device.index());
-    add(value.requires_grad());
-    add(static_cast<uint8_t>(reinterpret_cast<uintptr_t>(impl->data())));
-    add(static_cast<uint8_t>(impl->dim()));
-    for (const int64_t size : impl->sizes()) add(size);
-    for (const int64_t stride : impl->strides()) add(stride);
+    const auto sizes = impl->sizes(), strides = impl->strides();
+    if (sizes.size() > kMostDimensions || !room(2 + 2 * sizes.size())) return refuse();
+    const uint8_t bytes[8] = {static_cast<uint8_t>(value.scalar_type()),
+                              static_cast<uint8_t>(device.type()),
+                              static_cast<uint8_t>(device.index()),
+                              value.requires_grad(),
+                              static_cast<uint8_t>(reinterpret_cast<uintptr_t>(impl->data())),
+                              static_cast<uint8_t>(sizes.size())};
+    words_[size_++] = reinterpret_cast<uintptr_t>(Py_TYPE(object));
+    std::memcpy(&words_[size_++], bytes, sizeof(bytes));
+    for (const int64_t size : sizes) words_[size_++] = size;
+    for (const int64_t stride : strides) words_[size_++] = stride;
   }
 
   // A value that a plan depends on: None, a bool, an int, a float, a str, or a sequence of these.
@@ -81,35 +80,37 @@ class Key {
       return add(value);
     }
     if (PyFloat_CheckExact(object)) {
+      const double value = PyFloat_AS_DOUBLE(object);
+      uint64_t bits;
+      std::memcpy(&bits, &value, sizeof(bits));
       add('f');
-      return add(PyFloat_AS_DOUBLE(object));
+      return add(bits);
     }
     if (PyUnicode_CheckExact(object)) {
       Py_ssize_t size = 0;
       const char* const text = PyUnicode_AsUTF8AndSize(object, &size);
-      if (!text || size_ + size + 9 > sizeof(bytes_)) return refuse();
-      add('s');
-      add(static_cast<uint64_t>(size));
-      std::memcpy(bytes_ + size_, text, size);
-      size_ += size;
+      const size_t count = (size + 7) / 8;
+      if (!text || !room(1 + count)) return refuse();
+      add('s' | static_cast<uint64_t>(size) << 8);
+      if (count) words_[size_ + count - 1] = 0;
+      std::memcpy(words_ + size_, text, size);
+      size_ += count;
       return;
     }
     if (!PyTuple_CheckExact(object) && !PyList_CheckExact(object)) return refuse();
     const Py_ssize_t count = PySequence_Fast_GET_SIZE(object);
-    add('(');
-    add(static_cast<uint64_t>(count));
+    add('(' | static_cast<uint64_t>(count) << 8);
     for (Py_ssize_t i = 0; i < count && valid; i++) fixed(PySequence_Fast_GET_ITEM(object, i));
   }
 
   // The class of a value that each replay passes anew; for an int also whether it has more than 32 bits.
   void varying(PyObject* object) {
-    add(Py_TYPE(object));
+    add(reinterpret_cast<uintptr_t>(Py_TYPE(object)));
     if (!PyLong_Check(object)) return;
     int overflow = 0;
     const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
-    const bool narrow = value > -(1LL << 31) && value < 1LL << 31;
     if (overflow) return refuse();
-    add(narrow);
+    add(value > -(1LL << 31) && value < 1LL << 31);
   }
 
   void refuse() {
@@ -119,12 +120,26 @@ class Key {
   static constexpr c10::DispatchKeySet kPlainKeys = c10::DispatchKeySet(
       {c10::DispatchKey::CUDA, c10::DispatchKey::CPU, c10::DispatchKey::AutogradCUDA, c10::DispatchKey::AutogradCPU,
        c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::AutocastCUDA, c10::DispatchKey::AutocastCPU});
-  char bytes_[1024];
+  static constexpr size_t kMost = 128, kMostDimensions = 64;
+  uint64_t words_[kMost];
   size_t size_ = 0;
 };
 
-struct Hash : std::hash<std::string_view> {
+// Of a key's text. Two chains of multiplications by odd constants, because one would wait for each product.
+struct Hash {
   using is_transparent = void;
+  size_t operator()(std::string_view text) const {
+    constexpr uint64_t kOdd[] = {0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F};
+    uint64_t sums[] = {text.size(), 0};
+    for (size_t at = 0; at < text.size(); at += sizeof(uint64_t)) {
+      uint64_t word;
+      std::memcpy(&word, text.data() + at, sizeof(word));
+      const size_t chain = at / sizeof(word) % 2;
+      sums[chain] = (sums[chain] ^ word) * kOdd[chain];
+    }
+    const uint64_t both = (sums[0] ^ (sums[1] << 32 | sums[1] >> 32)) * kOdd[0];
+    return both ^ both >> 32;
+  }
 };
 
 struct Call {

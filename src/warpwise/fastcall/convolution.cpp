@@ -1,4 +1,5 @@
 // Convolutions of PyTorch and their backward, with settings that are the same at each call of a plan.
+#include <ATen/ops/_convolution.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/convolution_backward.h>
 
@@ -18,6 +19,7 @@ struct Convolution {
   int64_t groups;
   std::optional<std::array<bool, 3>> needs;  // the gradients of a backward: input, weight, bias
   at::MemoryFormat format;                   // of the results
+  std::optional<bool> tf32;                  // whether float32 is rounded to TF32 on a GPU; without a value as PyTorch
   Object otherwise;                          // the same in Python
 
   PyObject* call(PyObject* const* args, size_t flags, PyObject* names) {
@@ -27,10 +29,22 @@ struct Convolution {
     const auto compute = [&] {
       const auto& [input, weight, bias, _] = operands.at;
       const std::optional<at::Tensor> given = bias ? std::optional(*bias) : std::nullopt;
-      result = at::conv2d(*input, *weight, given, stride, padding, dilation, groups).contiguous(format);
+      result = (operands.is_recorded() ? recorded(*input, *weight, given) : plain(*input, *weight, given))
+                   .contiguous(format);
     };
     if (operands.run(compute)) return THPVariable_Wrap(std::move(result));
     return in_python(otherwise, args, flags, names);
+  }
+  at::Tensor recorded(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias) const {
+    const Precision setting(at::Float32Op::CONV, tf32);
+    return at::conv2d(input, weight, bias, stride, padding, dilation, groups);
+  }
+  // What conv2d calls, after two operators that read the settings. Other types than float32 ignore TF32.
+  at::Tensor plain(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias) const {
+    const at::Context& context = at::globalContext();
+    const bool deterministic = context.deterministicCuDNN() || context.deterministicAlgorithms();
+    return at::_convolution(input, weight, bias, stride, padding, dilation, false, {0, 0}, groups,
+                            context.benchmarkCuDNN(), deterministic, context.userEnabledCuDNN(), tf32.value_or(true));
   }
   PyObject* backward(const Operands& operands, PyObject* const* args, size_t flags, PyObject* names) {
     std::array<at::Tensor, 3> made;
@@ -40,6 +54,7 @@ struct Convolution {
       const auto sizes = bias ? at::OptionalIntArrayRef(filters) : at::OptionalIntArrayRef();
       const std::array<bool, 3> mask{(*needs)[0], (*needs)[1], (*needs)[2] && bias};
       const std::array<int64_t, 2> none{0, 0};
+      const Precision setting(at::Float32Op::CONV, tf32);
       auto [dx, dw, db] = at::convolution_backward(*gradient, *input, *weight, sizes, stride, padding, dilation, false,
                                                    none, groups, mask);
       if (mask[0]) made[0] = dx.contiguous(format);
@@ -62,10 +77,10 @@ struct Convolution {
 };
 
 PyObject* new_convolution(PyTypeObject* type, PyObject* args, PyObject*) {
-  PyObject *stride, *padding, *dilation, *needs, *otherwise;
+  PyObject *stride, *padding, *dilation, *needs, *tf32, *otherwise;
   long long groups;
   int nhwc;
-  if (!PyArg_ParseTuple(args, "OOOLOpO", &stride, &padding, &dilation, &groups, &needs, &nhwc, &otherwise))
+  if (!PyArg_ParseTuple(args, "OOOLOpOO", &stride, &padding, &dilation, &groups, &needs, &nhwc, &tf32, &otherwise))
     return nullptr;
   auto made = std::make_unique<Convolution>();
   try {
@@ -83,6 +98,7 @@ PyObject* new_convolution(PyTypeObject* type, PyObject* args, PyObject*) {
     return nullptr;
   }
   made->groups = groups;
+  if (tf32 != Py_None) made->tf32 = PyObject_IsTrue(tf32) == 1;
   made->format = nhwc ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
   made->otherwise = Object::borrowed(otherwise);
   return Callable<Convolution>::make(type, std::move(made));
@@ -90,10 +106,10 @@ PyObject* new_convolution(PyTypeObject* type, PyObject* args, PyObject*) {
 
 PyTypeObject type_of_convolution = Callable<Convolution>::type(
     "warpwise.fastcall.Convolution",
-    "Convolution(stride, padding, dilation, groups, needs, nhwc, otherwise): conv2d of ATen of (input, weight, bias), "
-    "or with needs, a bool for each gradient, its backward of (grad, input, weight, bias). Later arguments are "
-    "ignored. `otherwise`, the same in Python, runs under a dispatch mode or transform, for other arguments, and to "
-    "raise an error.",
+    "Convolution(stride, padding, dilation, groups, needs, nhwc, tf32, otherwise): conv2d of ATen of (input, weight, "
+    "bias), or with needs, a bool for each gradient, its backward of (grad, input, weight, bias). `tf32`: with or "
+    "without TF32, or None as PyTorch's setting. Later arguments are ignored. `otherwise`, the same in Python, runs "
+    "under a dispatch mode or transform, for other arguments, and to raise an error.",
     new_convolution);
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "pytorch.h"
 
-#include <ATen/Context.h>
 #include <ATen/ops/_scaled_mm.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/bmm.h>
@@ -27,7 +26,8 @@ Operands::Operands(PyObject* const* args, size_t flags, PyObject* names, size_t 
     if (optional && i + 1 == count && args[i] == Py_None) break;
     direct = is_plain_tensor(args[i]);
     if (!direct) break;
-    at[i] = &THPVariable_Unpack(args[i]);
+    held[i] = THPVariable_Unpack(args[i]);
+    at[i] = &held[i];
     recorded |= at[i]->requires_grad();
   }
 }
@@ -92,19 +92,8 @@ struct InPrecision {
   at::Float32Op operation;
 
   PyObject* call(PyObject* const* args, size_t flags, PyObject* names) {
-    at::Context& context = at::globalContext();
-    constexpr auto kCuda = at::Float32Backend::CUDA;
-    using at::Float32Precision;
-    const auto before = context.float32Precision(kCuda, operation);
-    const bool changed = (before == Float32Precision::TF32) != tf32;
-    if (changed) context.setFloat32Precision(kCuda, operation, tf32 ? Float32Precision::TF32 : Float32Precision::IEEE);
-    PyObject* const result = PyObject_Vectorcall(product.get(), args, flags, names);
-    if (changed) {
-      context.setFloat32Precision(kCuda, operation, Float32Precision::NONE);  // as torch.backends.fp32_precision, if
-      if (context.float32Precision(kCuda, operation) != before)               // the setting came from there
-        context.setFloat32Precision(kCuda, operation, before);
-    }
-    return result;
+    const Precision setting(operation, tf32);
+    return PyObject_Vectorcall(product.get(), args, flags, names);
   }
   int visit(visitproc visit, void* arg) const {
     Py_VISIT(product.get());

@@ -1,5 +1,6 @@
 // Products, linear layers and convolutions that PyTorch computes, as plans of a call.
 #pragma once
+#include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
 
@@ -15,12 +16,18 @@ bool nothing_dispatches();
 
 // The first tensors of a call. `direct` is false if Python has to compute it: under a dispatch mode or transform, or
 // for other arguments than plain tensors. With `optional` the last one may be None, a null pointer here.
+//
+// A tensor with one reference in C++ takes the interpreter's lock when ATen copies it, because the second reference
+// keeps its Python object. References of our own, made and dropped with the lock, save that in `run`.
 struct Operands {
   static constexpr size_t kMost = 4;
+  at::Tensor held[kMost];
   const at::Tensor* at[kMost] = {};
   bool direct, recorded = false;
 
   Operands(PyObject* const* args, size_t flags, PyObject* names, size_t count, bool optional);
+
+  bool is_recorded() const { return recorded && c10::GradMode::is_enabled(); }
 
   // Runs `compute` without the interpreter, below autograd if nothing is recorded. Returns false after an error, which
   // `in_python` raises.
@@ -31,7 +38,7 @@ struct Operands {
     PyThreadState* const state = PyEval_SaveThread();
     try {
       std::optional<at::AutoDispatchBelowADInplaceOrView> below;
-      if (!recorded || !c10::GradMode::is_enabled()) below.emplace();
+      if (!is_recorded()) below.emplace();
       compute();
     } catch (const std::exception&) {
       done = false;
@@ -39,6 +46,35 @@ struct Operands {
     PyEval_RestoreThread(state);
     return done;
   }
+};
+
+// While it lives, PyTorch computes float32 matrix products or convolutions on a GPU with or without TF32. If `tf32` has no
+// value, the setting does not change.
+class Precision {
+ public:
+  Precision(at::Float32Op operation, std::optional<bool> tf32) : operation_(operation) {
+    if (!tf32) return;
+    at::Context& context = at::globalContext();
+    before_ = context.float32Precision(kCuda, operation);
+    changed_ = (before_ == at::Float32Precision::TF32) != *tf32;
+    if (changed_)
+      context.setFloat32Precision(kCuda, operation, *tf32 ? at::Float32Precision::TF32 : at::Float32Precision::IEEE);
+  }
+  ~Precision() {
+    if (!changed_) return;
+    at::Context& context = at::globalContext();
+    context.setFloat32Precision(kCuda, operation_, at::Float32Precision::NONE);  // as torch.backends.fp32_precision, if
+    if (context.float32Precision(kCuda, operation_) != before_)                  // the setting came from there
+      context.setFloat32Precision(kCuda, operation_, before_);
+  }
+  Precision(const Precision&) = delete;
+  Precision& operator=(const Precision&) = delete;
+
+ private:
+  static constexpr auto kCuda = at::Float32Backend::CUDA;
+  at::Float32Op operation_;
+  at::Float32Precision before_{};
+  bool changed_ = false;
 };
 
 // The same call in Python; after an error of a Python hook within C++, such as one for saved tensors, that error.

@@ -30,7 +30,7 @@ struct Process {
   Object forward_level;   // a dict whose "_current_level" is the level of forward-mode differentiation, -1 for none
   Object level_name;
   bool in_forward_mode() const {
-    PyObject* level = PyDict_GetItem(forward_level.get(), level_name.get());
+    PyObject* level = PyDict_GetItemWithError(forward_level.get(), level_name.get());
     return level && PyLong_AsLong(level) >= 0;
   }
   bool intercepted() const { return PyList_GET_SIZE(interceptors.get()) > 0; }

@@ -161,7 +161,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Any], Callable
             return by_pytorch(args, rung)
         return by_library(args, rung)
 
-    plans.generate(spec.parsed, spec.varying, first, slow)
+    plans.generate(spec.parsed, spec.varying, first, slow, public)
     chosen = tuned.Cache()  # from a key to a rung, or None for PyTorch
 
     def planned(*args: Any) -> Rung | None:
@@ -173,7 +173,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Any], Callable
             chosen[key] = op.chosen(*args)
         return chosen[key]
 
-    call = plans.call if everything else lambda *args, rung=None: public(plans.call(*args, rung=rung))
+    call = plans.call if everything else plans.shown
     call.__name__ = call.__qualname__ = op.name
     return call, plans.call, planned
 
@@ -234,10 +234,13 @@ _CALL = """
 def key({names}):
     return recording(), {key}
 
-def call({names}, *, rung=None):
+def call({names}, rung=None):
     if compiling():
         return slow(({names},), rung)
-    return plans.entry({names}, rung)
+    return entry[0]({names}, rung)
+
+def shown({names}, rung=None):
+    return public(call({names}, rung))
 
 def general({names}, rung):
     if in_dispatch_mode():
@@ -269,28 +272,35 @@ def find({names}, rung):
 class Plans(tuned.Cache):
     """The plans of an operation by key, each with a function that returns true if autocast is enabled.
 
-    ``entry(*args, rung)`` runs the call; once ``fastcall`` is built it is a C++ object that caches plans by C++ keys.
+    ``entry[0](*args, rung)`` runs the call; once ``fastcall`` is built it is a C++ object that caches plans by C++
+    keys. CPython specialises the item of a list, and a default that is not keyword-only; attributes and keywords would
+    take 0.2 µs.
     """
 
     _native: Any = None
 
-    def generate(self, schema: Schema, varying: Sequence[str], first: Plan, slow: Plan) -> None:
-        """Set ``call(*args, rung=None)`` and ``key(*args)`` to generated code: loops would take twice as long."""
+    def generate(self, schema: Schema, varying: Sequence[str], first: Plan, slow: Plan, public: Plan) -> None:
+        """Set ``call(*args, rung=None)``, ``shown``, which returns ``public`` of it, and ``key(*args)`` to generated
+        code: loops would take twice as long.
+        """
         self._kinds = keys.native_kinds(schema, varying)
         names = [f"a{number}" for number in range(len(schema.arguments))]
         key = keys.expression(schema, varying, names)
         scope: dict[str, Any] = {
             "compiling": is_dynamo_compiling, "in_dispatch_mode": is_in_torch_dispatch_mode,
             "recording": is_grad_enabled, "in_forward_mode": in_forward_mode,
-            "NO_KEY": _NO_KEY, "one": keys.one, "plans": self, "first": first, "slow": slow,
+            "NO_KEY": _NO_KEY, "one": keys.one, "plans": self, "first": first, "slow": slow, "public": public,
+            "entry": (entry := list[Plan]()),
         }  # fmt: skip
         exec(compile(_CALL.format(names=", ".join(names), key=key), GENERATED, "exec"), scope)  # noqa: S102
-        self.call, self.key, self.entry, self._find = (scope[name] for name in ("call", "key", "general", "find"))
+        self.call, self.shown, self.key, self._find = (scope[name] for name in ("call", "shown", "key", "find"))
+        entry.append(scope["general"])
+        self.entry = entry
 
     def use_native(self) -> None:
         """Use ``fastcall`` for the next calls if its library is built."""
         if self._native is None and self._kinds and (library := native_library()) is not None:
-            self.entry = self._native = library.Call(self._kinds, self.entry, self._find)
+            self.entry[0] = self._native = library.Call(self._kinds, self.entry[0], self._find)
 
     def clear(self) -> None:
         super().clear()

@@ -36,5 +36,5 @@ def planned(
     library = fastcall.library()
     if library is None:
         return otherwise
-    call = library.Convolution(*settings, needs, nhwc, otherwise)
-    return library.InPrecision(call, tf32, True) if like.is_cuda and like.dtype == torch.float32 else call
+    rounds = like.is_cuda and like.dtype == torch.float32
+    return library.Convolution(*settings, needs, nhwc, tf32 if rounds else None, otherwise)

@@ -67,7 +67,7 @@ def addmm(
     """
     if not (type(beta) is type(alpha) is float):
         beta, alpha = _number("beta", beta), _number("alpha", alpha)
-    output: torch.Tensor = _addmm(input, a, b, beta, alpha, rung=rung)
+    output: torch.Tensor = _addmm(input, a, b, beta, alpha, rung)
     return output
 
 

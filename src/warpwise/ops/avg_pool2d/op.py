@@ -49,7 +49,7 @@ def avg_pool2d(
     """
     size = _pair(kernel_size)
     steps = size if stride is None else _pair(stride)
-    return _avg_pool2d(input, size, steps, _pair(padding), count_include_pad, rung=rung)
+    return _avg_pool2d(input, size, steps, _pair(padding), count_include_pad, rung)
 
 
 def avg_pool2d_backward(
@@ -67,4 +67,4 @@ def avg_pool2d_backward(
     Autograd calls it; it is public for backwards written by hand. Differentiable any number of times.
     """
     pairs = (_pair(kernel_size), _pair(stride), _pair(padding))
-    return _avg_pool2d_backward(grad_output, list(shape_input), *pairs, count_include_pad, rung=rung)
+    return _avg_pool2d_backward(grad_output, list(shape_input), *pairs, count_include_pad, rung)

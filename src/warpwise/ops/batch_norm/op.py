@@ -54,7 +54,7 @@ def batch_norm(
     layout of ``input``, NCHW or NHWC. Differentiable any number of times, also through ``mean`` and ``var``. ``rung``
     names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
-    result: Three = _batch_norm(input, weight, bias, eps, rung=rung)
+    result: Three = _batch_norm(input, weight, bias, eps, rung)
     return result
 
 
@@ -104,7 +104,7 @@ def running_statistics(
     """
     tensors = (list(running_mean), list(running_var), list(batches), list(mean), list(var))
     biases = None if bias is None else list(bias)
-    _running_statistics(*tensors, biases, tuple(momentum), tuple(correction), rung=rung)
+    _running_statistics(*tensors, biases, tuple(momentum), tuple(correction), rung)
 
 
 def layer_statistics(
@@ -124,4 +124,4 @@ def layer_statistics(
     Not differentiable. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the
     argument.
     """
-    _layer_statistics(running_mean, running_var, batches, mean, var, bias, momentum, correction, rung=rung)
+    _layer_statistics(running_mean, running_var, batches, mean, var, bias, momentum, correction, rung)

@@ -48,5 +48,5 @@ def batched_matmul(a: torch.Tensor, b: torch.Tensor, *, rung: str | None = None)
     ``ValueError`` if neither a nor b is 3-D, if they differ in dtype or device, or if their shapes do not match.
     ``rung`` names one rung, ``name@config`` one of its configurations.
     """
-    output: torch.Tensor = _batched_matmul(a, b, rung=rung)
+    output: torch.Tensor = _batched_matmul(a, b, rung)
     return output

@@ -55,12 +55,13 @@ def conv2d(
     kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
     # Inline, because calls of _pair would take 0.5 µs of host time.
-    stride = [stride, stride] if isinstance(stride, int) else [*stride]
-    padding = [padding, padding] if isinstance(padding, int) else [*padding]
-    dilation = [dilation, dilation] if isinstance(dilation, int) else [*dilation]
-    if rung is None:
-        return _conv2d(input, weight, bias, stride, padding, dilation, groups, tf32)
-    return _conv2d(input, weight, bias, stride, padding, dilation, groups, tf32, rung=rung)
+    if type(stride) is not tuple:
+        stride = (stride, stride) if isinstance(stride, int) else tuple(stride)
+    if type(padding) is not tuple:
+        padding = (padding, padding) if isinstance(padding, int) else tuple(padding)
+    if type(dilation) is not tuple:
+        dilation = (dilation, dilation) if isinstance(dilation, int) else tuple(dilation)
+    return _conv2d(input, weight, bias, stride, padding, dilation, groups, tf32, rung)
 
 
 def conv2d_backward(

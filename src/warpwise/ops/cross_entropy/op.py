@@ -28,7 +28,7 @@ def cross_entropy(
     raises ``IndexError``, or asserts on a GPU. Differentiable any number of times. ``rung`` names one kernel of the
     ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
-    return _cross_entropy(input, target, ignore_index, rung=rung)
+    return _cross_entropy(input, target, ignore_index, rung)
 
 
 def cross_entropy_backward(
@@ -45,4 +45,4 @@ def cross_entropy_backward(
     ``grad_loss``: a scalar tensor; ``count``: the number of rows that are not ignored, an int64 scalar tensor. Autograd
     calls this function; it is public for backwards written by hand. Differentiable any number of times.
     """
-    return _cross_entropy_backward(grad_loss, input, target, ignore_index, count, rung=rung)
+    return _cross_entropy_backward(grad_loss, input, target, ignore_index, count, rung)

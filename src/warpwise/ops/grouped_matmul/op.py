@@ -55,7 +55,7 @@ def grouped_matmul(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor, *, r
     ``TypeError`` or ``ValueError`` if shapes, dtypes or devices do not match. ``rung`` names one rung, ``name@config``
     one of its configurations.
     """
-    output: torch.Tensor = _grouped_matmul(a, b, offsets, rung=rung)
+    output: torch.Tensor = _grouped_matmul(a, b, offsets, rung)
     return output
 
 
@@ -67,5 +67,5 @@ def grouped_matmul_backward(
     ``a`` is (T, K), ``grad_output`` (T, N), ``offsets`` (G,) as for grouped_matmul; a group without rows gives zeros.
     Autograd calls it; it is public for backwards written by hand. Differentiable in both. Raises as grouped_matmul.
     """
-    grad_b: torch.Tensor = _grouped_matmul_backward(a, grad_output, offsets, rung=rung)
+    grad_b: torch.Tensor = _grouped_matmul_backward(a, grad_output, offsets, rung)
     return grad_b

@@ -19,4 +19,4 @@ def histogram(input: torch.Tensor, bins: int = 256, *, rung: str | None = None) 
     ``rung`` names one kernel of the ladder. Raises ``TypeError`` for another dtype and ``ValueError`` for less than one
     bin, or for more than ``rung`` takes.
     """
-    return _histogram(input, bins, rung=rung)
+    return _histogram(input, bins, rung)

@@ -180,7 +180,7 @@ def linear(
     if activation is not None and (activation != "relu" or residual is not None) and torch.is_grad_enabled():
         for value in (input, weight, bias, row_scale):
             keep = keep or getattr(value, "requires_grad", False)
-    output, preactivation = _linear(input, weight, bias, activation, residual, row_scale, keep, rung=rung)
+    output, preactivation = _linear(input, weight, bias, activation, residual, row_scale, keep, rung)
     return (output, preactivation) if return_preactivation else output
 
 
@@ -194,5 +194,5 @@ def activation_backward(
     read, so it may be the output of relu. Autograd calls this function; it is public for backwards written by hand.
     Differentiable. Raises ``TypeError`` or ``ValueError`` that names the argument. ``rung`` names one rung.
     """
-    result: tuple[torch.Tensor, torch.Tensor] = _activation_backward(grad_output, preactivation, activation, rung=rung)
+    result: tuple[torch.Tensor, torch.Tensor] = _activation_backward(grad_output, preactivation, activation, rung)
     return result

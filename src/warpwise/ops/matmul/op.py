@@ -36,5 +36,5 @@ def matmul(a: torch.Tensor, b: torch.Tensor, *, rung: str | None = None) -> torc
     match. ``rung`` names one rung, ``name@config`` one of its configurations. Without ``rung``,
     ``warpwise.operation.chosen(MATMUL, a, b)`` returns the choice.
     """
-    output: torch.Tensor = _matmul(a, b, rung=rung)
+    output: torch.Tensor = _matmul(a, b, rung)
     return output

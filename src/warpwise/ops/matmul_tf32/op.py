@@ -28,5 +28,5 @@ def matmul_tf32(a: torch.Tensor, b: torch.Tensor, *, rung: str | None = None) ->
     ``ValueError`` if a or b is not 2-D, if they differ in dtype or device, or if their shapes do not match. ``rung``
     names one rung, ``name@config`` one of its configurations.
     """
-    output: torch.Tensor = _matmul_tf32(a, b, rung=rung)
+    output: torch.Tensor = _matmul_tf32(a, b, rung)
     return output

@@ -18,4 +18,4 @@ def matrix_add(a: torch.Tensor, b: torch.Tensor, *, rung: str | None = None) -> 
     A view of some columns of a wider matrix is read in place. ``rung`` names one kernel of the ladder. Raises
     ``TypeError`` or ``ValueError`` if the two differ in dtype, device or shape, or are not matrices.
     """
-    return _matrix_add(a, b, rung=rung)
+    return _matrix_add(a, b, rung)

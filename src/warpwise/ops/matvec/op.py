@@ -33,5 +33,5 @@ def matvec(a: torch.Tensor, x: torch.Tensor, *, rung: str | None = None) -> torc
     ``ValueError`` if a is not 2-D or x not 1-D, if they differ in dtype or device, or if their shapes do not match.
     ``rung`` names one rung, ``name@config`` one of its configurations.
     """
-    output: torch.Tensor = _matvec(a, x, rung=rung)
+    output: torch.Tensor = _matvec(a, x, rung)
     return output

@@ -45,7 +45,7 @@ def max_pool2d(
     ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
     size = _pair(kernel_size)
-    return _max_pool2d(input, size, size if stride is None else _pair(stride), _pair(padding), rung=rung)
+    return _max_pool2d(input, size, size if stride is None else _pair(stride), _pair(padding), rung)
 
 
 def max_pool2d_backward(

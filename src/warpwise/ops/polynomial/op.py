@@ -34,7 +34,7 @@ def polynomial(input: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
     Differentiable any number of times; the gradient is ``polynomial_backward``. 2-byte dtypes are computed in float32
     and rounded once. ``rung`` names one kernel of the ladder. Raises ``TypeError`` for another dtype.
     """
-    return _polynomial(input, rung=rung)
+    return _polynomial(input, rung)
 
 
 def polynomial_backward(grad_output: torch.Tensor, input: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
@@ -43,4 +43,4 @@ def polynomial_backward(grad_output: torch.Tensor, input: torch.Tensor, *, rung:
     ``grad_output`` and ``input`` have the same shape, dtype and device. ``rung`` names one kernel of the ladder. Raises
     ``TypeError`` or ``ValueError`` if they differ.
     """
-    return _polynomial_backward(grad_output, input, rung=rung)
+    return _polynomial_backward(grad_output, input, rung)

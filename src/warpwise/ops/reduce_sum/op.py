@@ -19,4 +19,4 @@ def reduce_sum(input: torch.Tensor, dim: int | None = None, *, rung: str | None 
     Differentiable. ``rung`` names one kernel of the ladder; the result of a kernel with atomics may differ between runs
     by rounding. Raises ``TypeError`` for another dtype and ``ValueError`` if ``dim`` is out of range.
     """
-    return _reduce_sum(input, dim, rung=rung)
+    return _reduce_sum(input, dim, rung)

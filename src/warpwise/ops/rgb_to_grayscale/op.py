@@ -21,4 +21,4 @@ def rgb_to_grayscale(image: torch.Tensor, *, rung: str | None = None) -> torch.T
     ``TypeError`` for another dtype and ``ValueError`` for another shape.
     Weights: ITU-R BT.601, as in torchvision.transforms.functional.rgb_to_grayscale.
     """
-    return _rgb_to_grayscale(image, rung=rung)
+    return _rgb_to_grayscale(image, rung)

@@ -28,5 +28,5 @@ def scaled_matmul(
     sum, K = 0, is 0. Not differentiable. Raises ``TypeError`` or ``ValueError`` for other dtypes, for shapes that do
     not match, and for tensors on several devices. ``rung`` names one rung, ``name@config`` one of its configurations.
     """
-    output: torch.Tensor = _scaled_matmul(a, b, scale_a, scale_b, rung=rung)
+    output: torch.Tensor = _scaled_matmul(a, b, scale_a, scale_b, rung)
     return output

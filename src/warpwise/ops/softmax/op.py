@@ -40,7 +40,7 @@ def softmax(input: torch.Tensor, dim: int = -1, *, rung: str | None = None) -> t
     ladder. Raises ``TypeError`` for another dtype, and ``ValueError`` if ``dim`` is out of range or ``rung`` does not
     take rows of this length.
     """
-    return _softmax(input, dim, rung=rung)
+    return _softmax(input, dim, rung)
 
 
 def softmax_backward(
@@ -52,4 +52,4 @@ def softmax_backward(
     ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` if the two differ in shape, dtype or
     device, or if ``dim`` is out of range.
     """
-    return _softmax_backward(grad_output, output, dim, rung=rung)
+    return _softmax_backward(grad_output, output, dim, rung)

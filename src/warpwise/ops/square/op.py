@@ -17,4 +17,4 @@ def square(input: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
 
     Differentiable any number of times. ``rung`` names one kernel of the ladder. Raises ``TypeError`` for another dtype.
     """
-    return _square(input, rung=rung)
+    return _square(input, rung)

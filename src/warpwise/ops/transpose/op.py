@@ -25,4 +25,4 @@ def transpose(input: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
     ``input`` is of any dtype with elements of 1, 2, 4 or 8 bytes. ``rung`` names one kernel of the ladder. Raises
     ``TypeError`` for another dtype and ``ValueError`` if ``input`` is not a matrix.
     """
-    return _transpose(input, rung=rung)
+    return _transpose(input, rung)

@@ -18,4 +18,4 @@ def vector_add(a: torch.Tensor, b: torch.Tensor, *, rung: str | None = None) -> 
     ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` if the two differ in dtype, device
     or length, or are not vectors.
     """
-    return _vector_add(a, b, rung=rung)
+    return _vector_add(a, b, rung)
