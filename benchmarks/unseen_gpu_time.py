@@ -46,7 +46,7 @@ class GpuTime:
     ) -> dict[str, list[float]]:
         """Seconds of a call of each function of operation ``name`` on the GPU; ``budget`` is in seconds of all."""
         sets = rotated(tuple(args), self.gpu.l2_bytes)
-        calls = {who: _rotating(function, sets) for who, function in functions.items()}
+        calls = {who: rotating(function, sets) for who, function in functions.items()}
         return self.profiled(calls) if name in NOT_CAPTURED else self.replayed(calls, len(sets), budget)
 
     def replayed(self, calls: Mapping[str, Call], sets: int, budget: float) -> dict[str, list[float]]:
@@ -104,6 +104,7 @@ def gpu_seconds(events: Sequence[Any]) -> float:
     return sum(event.time_range.elapsed_us() for event in work) * 1e-6
 
 
-def _rotating(function: Callable[..., Any], sets: Sequence[tuple[Any, ...]]) -> Call:
+def rotating(function: Callable[..., Any], sets: Sequence[tuple[Any, ...]]) -> Call:
+    """A call of ``function`` with the next of ``sets`` of arguments."""
     turns = itertools.cycle(sets)
     return lambda: function(*next(turns))

@@ -6,7 +6,7 @@ own forward saves for its backward. The fused block's backward is timed with its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -122,13 +122,20 @@ def _saved_by_max(grad: Any, indices: Any, shape: Any, *settings: Any) -> tuple[
     return _input_like(grad, shape), indices.long()
 
 
-def _trained(forward: Callable[..., Any], grad: Any, *rest: Any) -> tuple[Any, ...]:
-    """A block's forward, and its backward by autograd; the arguments are those of conv_block_backward."""
-    *tensors, eps = rest[3:8]
+def trained(
+    forward: Callable[..., Any], grad: Any, tensors: Iterable[Any], eps: float, needs_input: bool
+) -> tuple[Any, ...]:
+    """A block's forward of the input, weight, gamma and beta in ``tensors``, and their gradients by autograd."""
     leaves = [tensor.detach().requires_grad_() for tensor in tensors]
-    leaves[0].requires_grad_(bool(rest[11]))
+    leaves[0].requires_grad_(needs_input)
     output = forward(*leaves, eps)
     return torch.autograd.grad(output, [leaf for leaf in leaves if leaf.requires_grad], grad)
+
+
+def _trained(forward: Callable[..., Any], grad: Any, *rest: Any) -> tuple[Any, ...]:
+    """``trained`` of the arguments of conv_block_backward."""
+    *tensors, eps = rest[3:8]
+    return trained(forward, grad, tensors, eps, bool(rest[11]))
 
 
 def timed(name: str, function: Callable[..., Any], tf32: bool) -> Callable[..., Any]:
