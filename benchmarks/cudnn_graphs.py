@@ -137,6 +137,7 @@ SIGNATURES = {
         "gradient of the input, of the relu before it, and sums of the batch normalisation before that",
     ),
 }  # fmt: skip
+ALTERNATIVES = {"normalise_pool": ("", ", relu last", ", float16 inside")}  # graphs of the same results
 FROM_CPP = tuple(name for name, signature in SIGNATURES.items() if signature.graph is None)
 
 
@@ -249,13 +250,13 @@ class _PythonPattern(Pattern):
 
 class _CppPattern(Pattern):
     def __init__(
-        self, cudnn: Any, handle: Any, library: ctypes.CDLL, name: str, size: Sizes, device: torch.device
+        self, cudnn: Any, handle: Any, library: ctypes.CDLL, graph: str, size: Sizes, device: torch.device
     ) -> None:
-        super().__init__(name, size, device)
+        super().__init__(graph.partition(",")[0], size, device)
         self._cudnn, self._handle, self._library = cudnn, handle, library
         message = ctypes.create_string_buffer(MESSAGE)
         sizes = (ctypes.c_int64 * len(size))(*size)
-        self._made = library.make_pattern(handle.backend_handle, name.encode(), sizes, message, MESSAGE)
+        self._made = library.make_pattern(handle.backend_handle, graph.encode(), sizes, message, MESSAGE)
         if not self._made:
             raise Unsupported(reason(message.value.decode(errors="replace")))
         self.count = library.plans(self._made)
@@ -293,10 +294,11 @@ class Patterns:
         self.versions = {"cudnn": cudnn.backend_version_string(), "cudnn_frontend": cudnn.__version__}
         self._library: Future[ctypes.CDLL] = ThreadPoolExecutor(1).submit(_compiled, Path(cudnn.__file__).parents[1])
 
-    def make(self, name: str, size: Sizes) -> Pattern:
+    def make(self, name: str, size: Sizes, alternative: str = "") -> Pattern:
         """The graph of a pattern. Raises ``Unsupported``, or ``Unavailable`` if the C++ patterns do not compile."""
         if name in FROM_CPP:
-            return _CppPattern(self._cudnn, self._handle, self._library.result(), name, size, self._device)
+            library = self._library.result()
+            return _CppPattern(self._cudnn, self._handle, library, name + alternative, size, self._device)
         return _PythonPattern(self._cudnn, self._handle, name, size, self._device)
 
 

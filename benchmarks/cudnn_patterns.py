@@ -35,7 +35,8 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import torch
 from benchmarks import cudnn_blocks as blocks
-from benchmarks.cudnn_graphs import SIGNATURES, Pattern, Patterns, Sizes, Unavailable, Unsupported
+from benchmarks import cudnn_cases as cases
+from benchmarks.cudnn_graphs import ALTERNATIVES, SIGNATURES, Pattern, Patterns, Sizes, Unavailable, Unsupported
 from benchmarks.unseen_gpu_time import GpuTime, rotating
 from benchmarks.unseen_shapes import loops
 
@@ -45,7 +46,7 @@ from warpwise.lab.timing.rotation import MOST_SETS, rotated
 from warpwise.lab.timing.stats import interval, ratio
 
 MULTIPLE = 8  # of the channels that the patterns with a convolution take
-BUILD_S = 1.5  # no further plan of a pattern is built after so long
+BUILD_S = 0.8  # no further plan of a pattern is built after so long
 NETWORK = tuple(Sizes(n, *rest) for n in (128, 512, 2048) for rest in ((1, 28, 28, 16), (16, 14, 14, 32)))
 OTHERS = tuple(
     Sizes(*size)
@@ -72,7 +73,7 @@ def microseconds(samples: Mapping[Any, Sequence[float]]) -> dict[str, list[float
     return {who: [round(us * 1e6, 2) for us in (one.median, one.low, one.high)] for who, one in spreads.items()}
 
 
-def tuned(pattern: Pattern, case: blocks.PatternCase, gpu: GpuTime, most: int) -> tuple[int | None, dict[str, Any]]:
+def tuned(pattern: Pattern, case: cases.PatternCase, gpu: GpuTime, most: int) -> tuple[int | None, dict[str, Any]]:
     """The fastest of the plans whose results are right, and a record of the plans; None if there is none."""
     refused: list[str] = []
     errors: dict[int, dict[str, float]] = {}
@@ -91,8 +92,11 @@ def tuned(pattern: Pattern, case: blocks.PatternCase, gpu: GpuTime, most: int) -
             continue
         built += 1
         errors[plan] = case.errors(found)
-    right = [plan for plan, found in errors.items() if all(error <= blocks.TOLERANCE for error in found.values())]
+    right = [plan for plan, found in errors.items() if all(error <= cases.TOLERANCE for error in found.values())]
     record: dict[str, Any] = {"proposed": pattern.count, "built": built, "right": len(right)}
+    if built and not right:
+        shares = [float(one.isnan().float().mean()) for one in pattern.results]
+        record["not_a_number"] = [round(share, 4) for share in shares]  # of the last plan's results
     if refused:
         record["refused"] = refused[0]
     if not right:
@@ -104,22 +108,24 @@ def tuned(pattern: Pattern, case: blocks.PatternCase, gpu: GpuTime, most: int) -
 
 
 def measured_patterns(
-    patterns: Patterns, data: blocks.Data, gpu: GpuTime, most: int, budget: float
+    patterns: Patterns, data: cases.Data, gpu: GpuTime, most: int, budget: float
 ) -> tuple[dict[str, Any], dict[str, blocks.Run]]:
     """A record of each pattern, and the functions of those that are supported and right."""
     rows: dict[str, Any] = {}
     runs: dict[str, blocks.Run] = {}
     for name in SIGNATURES:
-        if data.is_padded and name in blocks.ACROSS_LAYERS:
+        if data.is_padded and name in cases.ACROSS_LAYERS:
             rows[name] = {"unsupported": "an input of images: no layer before it"}
             continue
-        case = blocks.pattern_case(name, data)
-        try:
-            pattern = patterns.make(name, data.padded)
-            best, rows[name] = tuned(pattern, case, gpu, most)
-        except (Unsupported, Unavailable) as error:
-            rows[name] = {"unsupported": str(error)}
-            continue
+        case = cases.pattern_case(name, data)
+        for alternative in ALTERNATIVES.get(name, ("",)):
+            try:
+                pattern = patterns.make(name, data.padded, alternative)
+                best, rows[name] = tuned(pattern, case, gpu, most)
+            except (Unsupported, Unavailable) as error:
+                best, rows[name] = None, {"unsupported": str(error)}
+            if best is not None:
+                break
         if best is None:
             continue
         runs[name] = run = lambda *inputs, pattern=pattern, best=best: pattern.run(best, *inputs)
@@ -148,7 +154,7 @@ def not_captured(gpu: GpuTime, call: Callable[[], Any]) -> str:
 
 
 def measured_blocks(
-    data: blocks.Data, runs: Mapping[str, blocks.Run], gpu: GpuTime, budget: float
+    data: cases.Data, runs: Mapping[str, blocks.Run], gpu: GpuTime, budget: float
 ) -> dict[str, dict[str, Any]]:
     """Errors and times of whole blocks by what is measured, ``blocks.BLOCKS``."""
     rows: dict[str, dict[str, Any]] = {}
@@ -220,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     shapes = [Sizes(*map(int, one.split(","))) for one in options.shape or ()] or [*NETWORK, *OTHERS]
     result: dict[str, Any] = {
         "environment": environment(device) | patterns.versions, "place": place(device), "note": NOTE,
-        "tolerance": blocks.TOLERANCE, "patterns": {name: one.computes for name, one in SIGNATURES.items()},
+        "tolerance": cases.TOLERANCE, "patterns": {name: one.computes for name, one in SIGNATURES.items()},
         "points": [],
     }  # fmt: skip
     print(f"{place(device)}, {patterns.versions}", flush=True)
@@ -231,7 +237,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         point: dict[str, Any] = {"shape": size, "channels_of_patterns": padded(size).c}
         if padded(size) != size:
             point["unpadded"] = unpadded(patterns, size)
-        data = blocks.Data(size, padded(size), device)
+        data = cases.Data(size, padded(size), device)
         point["patterns"], runs = measured_patterns(patterns, data, gpu, options.plans, options.budget)
         with torch.no_grad():
             point["blocks"] = measured_blocks(data, runs, gpu, options.budget)

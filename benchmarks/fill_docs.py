@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
+import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -118,9 +120,44 @@ def products(records: dict[str, Any]) -> str:
     return rows(("operation", "seed", "shapes", "geometric mean", "0.98 or more", "below 0.95"), lines())
 
 
+def blocks(record: Any) -> str:
+    """Times of blocks beside PyTorch in float16 and cuDNN's graph patterns, from benchmarks/cudnn_patterns.py."""
+    kinds = ("ours, float32", "ours, ", "PyTorch", "cuDNN")
+    parts = ("forward", "training")
+
+    def best(times: dict[str, list[float]], kind: str) -> str:
+        found = [us[0] for who, us in times.items() if kind in who and (kind != "ours, " or not who.endswith("32"))]
+        return f"{min(found):.1f}" if found else "–"
+
+    def lines() -> Iterator[Sequence[str]]:
+        for point in record["points"]:
+            n, c, h, w, k = point["shape"]
+            times = [point["blocks"][part]["us"] for part in parts]
+            yield f"{n} × {c} × {h} × {w}", str(k), *(best(one, kind) for one in times for kind in kinds)
+
+    names = ("float32", "16 bits", "PyTorch", "cuDNN's patterns")
+    return rows(("input", "filters", *(f"{part}: {name}" for part in parts for name in names)), lines())
+
+
+def patterns(record: Any) -> str:
+    """What cuDNN's graph patterns compute, and their speed relative to PyTorch's operations for the same results."""
+
+    def lines() -> Iterator[Sequence[str]]:
+        for name, computes in record["patterns"].items():
+            found = [point["patterns"][name] for point in record["points"]]
+            ratios = [row["ratio"][0] for row in found if "ratio" in row]
+            right, mean = sum("plan" in row for row in found), math.exp(statistics.fmean(map(math.log, ratios or [1])))
+            speed = f"{mean:.2f} ({min(ratios):.2f} to {max(ratios):.2f})" if ratios else "–"
+            yield f"`{name}`", computes, f"{right} of {len(found)}", speed
+
+    return rows(("pattern", "computes", "shapes", "speed relative to PyTorch's operations"), lines())
+
+
 MADE: dict[str, Callable[[Any], str]] = {
     "steps": steps,
     "breadth": breadth,
+    "blocks": blocks,
+    "patterns": patterns,
     "fits": fits,
     "gpus": gpus,
     "products": products,

@@ -109,6 +109,18 @@ def test_a_convolution_and_its_backward_in_cpp(biased: bool):
         assert call(x, w[:, :1], bias) == call(x, w) == back(grad, x, w, 1) == "otherwise"
 
 
+def test_a_recorded_convolution_in_a_precision():
+    recording.native_library()
+    x, w, conv = torch.randn(1, 2, 4, 4, requires_grad=True), torch.randn(3, 2, 3, 3), torch.backends.cudnn.conv
+    before, seen = conv.fp32_precision, []
+    for tf32 in (False, True):
+        call = fastcall.library().Convolution([1, 1], [1, 1], [1, 1], 1, None, False, tf32, refused)
+        with torch.autograd.graph.saved_tensors_hooks(lambda value: seen.append(conv.fp32_precision), refused):
+            assert call(x, w, None).requires_grad
+        assert (seen.pop() == "tf32") == tf32
+        assert conv.fp32_precision == before
+
+
 def test_the_result_takes_part_in_autograd():
     weight = torch.ones(5, requires_grad=True)
     product = aten("mm")(A, B)

@@ -133,14 +133,17 @@ def test_long_columns_are_held_by_a_cluster():
 
 @pytest.mark.parametrize("rows,columns,dtype,forward,backward", [
     (61183, 5, torch.bfloat16, "k11_short_rows", "k11_short_rows"),
-    (19953, 93, torch.float32, "k11_short_rows", "k11_short_rows"),
+    (19953, 61, torch.float32, "k11_short_rows", "k11_short_rows"),
+    (19953, 93, torch.float32, "k14_packed_rows", "k11_short_rows"),
     (3000, 61, torch.float32, "k05_row_in_registers", "k03_row_in_registers"),
-    (19953, 130, torch.float32, "k05_row_in_registers", "k03_row_in_registers"),
-    (16, 50489, torch.bfloat16, "k12_split_rows", "k08_split_rows"),
-    (131, 90000, torch.bfloat16, "k06_long_rows", "k08_split_rows"),
-    (100, 40001, torch.float32, "k12_split_rows", "k08_split_rows"),
-    (3, 30000, torch.float32, "k12_split_rows", "k08_split_rows"),
-    (40, 30000, torch.float32, "k05_row_in_registers", "k08_split_rows"),
+    (19953, 130, torch.float32, "k14_packed_rows", "k12_packed_rows"),
+    (19953, 132, torch.float32, "k05_row_in_registers", "k03_row_in_registers"),
+    (16, 50489, torch.bfloat16, "k14_packed_rows", "k12_packed_rows"),
+    (131, 90000, torch.bfloat16, "k14_packed_rows", "k12_packed_rows"),
+    (1000, 30000, torch.float32, "k05_row_in_registers", "k12_packed_rows"),
+    (3, 30000, torch.float32, "k14_packed_rows", "k12_packed_rows"),
+    (3, 300000, torch.float32, "k12_split_rows", "k08_split_rows"),
+    (300, 300000, torch.float32, "k06_long_rows", "k04_long_rows"),
 ])  # fmt: skip
 def test_short_and_long_rows_of_softmax(rows, columns, dtype, forward, backward):
     x = matrix(rows, columns, dtype)
@@ -157,7 +160,7 @@ def test_sums_of_short_rows(rows, columns, rung):
 
 @pytest.mark.parametrize("rows,columns,rung", [
     (60367, 1292, "k13_packed_columns"), (700, 30000, "k09_columns"), (100000, 20, "k09_columns"),
-    (18062, 69, "k13_packed_columns"), (4000, 69, "k10_cluster_columns"),
+    (18062, 69, "k13_packed_columns"), (4000, 69, "k10_cluster_columns"), (40001, 50, "k09_columns"),
 ])  # fmt: skip
 def test_long_columns_of_a_large_softmax_are_read_in_packs(rows, columns, rung):
     assert default("softmax", matrix(rows, columns, torch.bfloat16), 0) == rung
@@ -166,6 +169,8 @@ def test_long_columns_of_a_large_softmax_are_read_in_packs(rows, columns, rung):
 @pytest.mark.parametrize("rows,columns,dtype,rung", [
     (46730, 259, torch.float32, "k10_packed_columns"), (14878, 2749, torch.bfloat16, "k10_packed_columns"),
     (51723, 2, torch.float32, "k07_columns"), (222, 44237, torch.bfloat16, "k07_columns"),
+    (36619, 39, torch.float32, "k10_packed_columns"), (40001, 50, torch.bfloat16, "k10_packed_columns"),
+    (60001, 17, torch.bfloat16, "k07_columns"), (9001, 61, torch.float32, "k09_cluster_columns"),
 ])  # fmt: skip
 def test_long_columns_of_a_large_gradient_are_read_in_packs(rows, columns, dtype, rung):
     x = matrix(rows, columns, dtype)
@@ -182,7 +187,7 @@ def test_sums_of_long_columns_of_2_byte_elements(rows, columns, rung):
 
 @pytest.mark.parametrize("rows,columns,dtype,by_columns,rung", [
     (6931, 1121, torch.bfloat16, False, "k06_unaligned_rows"), (963, 303, torch.bfloat16, False, "k03_rows_together"),
-    (4, 50001, torch.bfloat16, False, None), (1, 9574, torch.bfloat16, False, "k03_rows_together"),
+    (4, 50001, torch.bfloat16, False, "k03_rows_together"), (1, 9574, torch.bfloat16, False, "k03_rows_together"),
     (2171, 46094, torch.bfloat16, False, "k06_unaligned_rows"), (2000, 50001, torch.float32, False, None),
     (700, 9001, torch.float32, False, "k03_rows_together"),
     (1369, 5062, torch.bfloat16, True, "k07_unaligned_columns"), (1295, 115, torch.bfloat16, True, "k04_columns"),

@@ -169,7 +169,7 @@ PyObject* Call::call(PyObject* const* args, size_t flags, PyObject* names) {
   if (!key.valid) return PyObject_Vectorcall(general.get(), args, plain, nullptr);
   if (const auto found = plans.find(key.text()); found != plans.end()) {
     const Object plan = Object::borrowed(found->second.get());  // the call may clear the plans
-    return PyObject_Vectorcall(plan.get(), args, count, nullptr);
+    return call_plan(plan.get(), args, count | kChecked, nullptr);
   }
   Object made = Object::owned(PyObject_Vectorcall(general.get(), args, plain, nullptr));
   if (!made) return nullptr;

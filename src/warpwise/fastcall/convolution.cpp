@@ -23,7 +23,7 @@ struct Convolution {
   Object otherwise;                          // the same in Python
 
   PyObject* call(PyObject* const* args, size_t flags, PyObject* names) {
-    const Operands operands(args, flags, names, needs ? 4 : 3, true);
+    const Operands operands(args, flags, names, needs ? 4 : 3, true, true);
     if (needs) return backward(operands, args, flags, names);
     at::Tensor result;
     const auto compute = [&] {

@@ -21,7 +21,7 @@ struct Linear {
   Object otherwise;        // the same in Python
 
   PyObject* call(PyObject* const* args, size_t flags, PyObject* names) {
-    const Operands operands(args, flags, names, 3, true);
+    const Operands operands(args, flags, names, 3, true, true);
     at::Tensor output, before;
     if (!operands.run([&] { compute(operands, output, before); })) return in_python(otherwise, args, flags, names);
     Object first = Object::owned(THPVariable_Wrap(std::move(output)));

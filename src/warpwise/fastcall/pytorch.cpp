@@ -19,15 +19,15 @@ bool nothing_dispatches() {
   return (local.included_ - kUsual).empty() && (c10::default_excluded_set - local.excluded_).empty();
 }
 
-Operands::Operands(PyObject* const* args, size_t flags, PyObject* names, size_t count, bool optional) {
-  direct = !names && static_cast<size_t>(PyVectorcall_NARGS(flags)) >= count && process.forward_level &&
-           nothing_dispatches() && !process.in_forward_mode();
+Operands::Operands(PyObject* const* args, size_t flags, PyObject* names, size_t count, bool optional, bool hold) {
+  direct = !names && static_cast<size_t>(PyVectorcall_NARGS(flags & ~kChecked)) >= count && process.forward_level &&
+           (flags & kChecked || (nothing_dispatches() && !process.in_forward_mode()));
   for (size_t i = 0; i < count && direct; i++) {
     if (optional && i + 1 == count && args[i] == Py_None) break;
     direct = is_plain_tensor(args[i]);
     if (!direct) break;
-    held[i] = THPVariable_Unpack(args[i]);
-    at[i] = &held[i];
+    at[i] = &THPVariable_Unpack(args[i]);
+    if (hold) at[i] = &(held[i] = *at[i]);
     recorded |= at[i]->requires_grad();
   }
 }
@@ -56,7 +56,7 @@ struct Aten {
   Object otherwise;  // the same in Python
 
   PyObject* call(PyObject* const* args, size_t flags, PyObject* names) {
-    const Operands operands(args, flags, names, product.operands, false);
+    const Operands operands(args, flags, names, product.operands, false, product.operands > 3);
     at::Tensor result;
     if (operands.run([&] { result = product.multiply(operands.at); })) return THPVariable_Wrap(std::move(result));
     return in_python(otherwise, args, flags, names);
@@ -93,7 +93,7 @@ struct InPrecision {
 
   PyObject* call(PyObject* const* args, size_t flags, PyObject* names) {
     const Precision setting(operation, tf32);
-    return PyObject_Vectorcall(product.get(), args, flags, names);
+    return call_plan(product.get(), args, flags, names);
   }
   int visit(visitproc visit, void* arg) const {
     Py_VISIT(product.get());
@@ -117,6 +117,14 @@ PyTypeObject type_of_in_precision = Callable<InPrecision>::type(
     new_in_precision);
 
 }  // namespace
+
+PyObject* call_plan(PyObject* plan, PyObject* const* args, size_t flags, PyObject* names) {
+  PyTypeObject* const type = Py_TYPE(plan);
+  if (flags & kChecked && (type == replay_type() || type == aten_type() || type == convolution_type() ||
+                           type == in_precision_type() || type == linear_type()))
+    return PyVectorcall_Function(plan)(plan, args, flags, names);
+  return PyObject_Vectorcall(plan, args, flags & ~kChecked, names);
+}
 
 PyTypeObject* aten_type() { return &type_of_aten; }
 PyTypeObject* in_precision_type() { return &type_of_in_precision; }

@@ -18,14 +18,15 @@ bool nothing_dispatches();
 // for other arguments than plain tensors. With `optional` the last one may be None, a null pointer here.
 //
 // A tensor with one reference in C++ takes the interpreter's lock when ATen copies it, because the second reference
-// keeps its Python object. References of our own, made and dropped with the lock, save that in `run`.
+// keeps its Python object. With `hold` there are references of our own, made and dropped with the lock, which save that
+// in `run`: convolutions copy their operands, products of matrices do not.
 struct Operands {
   static constexpr size_t kMost = 4;
   at::Tensor held[kMost];
   const at::Tensor* at[kMost] = {};
   bool direct, recorded = false;
 
-  Operands(PyObject* const* args, size_t flags, PyObject* names, size_t count, bool optional);
+  Operands(PyObject* const* args, size_t flags, PyObject* names, size_t count, bool optional, bool hold);
 
   bool is_recorded() const { return recorded && c10::GradMode::is_enabled(); }
 
@@ -48,8 +49,8 @@ struct Operands {
   }
 };
 
-// While it lives, PyTorch computes float32 matrix products or convolutions on a GPU with or without TF32. If `tf32` has no
-// value, the setting does not change.
+// While it lives, PyTorch computes float32 matrix products or convolutions on a GPU with or without TF32. If `tf32` has
+// no value, the setting does not change.
 class Precision {
  public:
   Precision(at::Float32Op operation, std::optional<bool> tf32) : operation_(operation) {
@@ -79,8 +80,11 @@ class Precision {
 
 // The same call in Python; after an error of a Python hook within C++, such as one for saved tensors, that error.
 inline PyObject* in_python(const Object& function, PyObject* const* args, size_t flags, PyObject* names) {
-  return PyErr_Occurred() ? nullptr : PyObject_Vectorcall(function.get(), args, flags, names);
+  return PyErr_Occurred() ? nullptr : PyObject_Vectorcall(function.get(), args, flags & ~kChecked, names);
 }
+
+// Calls a function, with the flag kChecked if it is one of ours.
+PyObject* call_plan(PyObject* plan, PyObject* const* args, size_t flags, PyObject* names);
 
 PyTypeObject* aten_type();
 PyTypeObject* convolution_type();

@@ -216,8 +216,8 @@ struct Replay {
 constexpr uint64_t kAlignment = 255;  // launchers depend on at most an address modulo 256 bytes
 
 // The result, or no object if the recording does not apply.
-Object replayed(const Replay& own, PyObject* const* args) {
-  if (process.intercepted() || process.in_forward_mode() || at::hasCallbacks()) return Object();
+Object replayed(const Replay& own, PyObject* const* args, bool plain) {
+  if (process.intercepted() || (!plain && process.in_forward_mode()) || at::hasCallbacks()) return Object();
   for (const auto& step : own.steps)
     if (!step->ready()) return Object();
   std::vector<uint64_t> addresses;
@@ -260,12 +260,12 @@ Object replayed(const Replay& own, PyObject* const* args) {
 
 PyObject* Replay::call(PyObject* const* args, size_t flags, PyObject* names) const {
   try {
-    if (Object made = replayed(*this, args)) return made.release();
+    if (Object made = replayed(*this, args, flags & kChecked)) return made.release();
   } catch (const PythonError&) {
     return nullptr;
   } catch (const std::exception&) {  // the launch below raises the error, such as no memory
   }
-  return PyObject_Vectorcall(launch.get(), args, flags & ~PY_VECTORCALL_ARGUMENTS_OFFSET, names);
+  return PyObject_Vectorcall(launch.get(), args, flags & ~(PY_VECTORCALL_ARGUMENTS_OFFSET | kChecked), names);
 }
 
 std::vector<size_t> indices(PyObject* iterable) {

@@ -6,9 +6,12 @@ import re
 
 import torch
 
+from warpwise.cuda.gpu.semaphores import semaphores
+
 THREADS = 256
 WARP, WARPS = 32, 8  # lanes of a warp; warps of a block of 256 threads
 VECTOR = 16  # bytes of the widest load
+MOST_PACKETS = 4096  # sums of splits, in the memory that a stream has for them
 
 
 def aligned(size: int, *values: int) -> bool:
@@ -27,6 +30,14 @@ def load_bytes(itemsize: int, *values: int) -> int:
 def partial_sums(y: torch.Tensor, splits: int) -> torch.Tensor:
     """(splits, m): memory for the partial sums of ``splits`` blocks, or ``y`` itself for one split."""
     return y.view(1, -1) if splits == 1 else y.new_empty((splits, len(y)), dtype=torch.float32)
+
+
+def sums_of_splits(y: torch.Tensor, splits: int, together: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """``partial_sums``; or, ``together``, ``y`` itself and the workspace with which one launch adds the sums."""
+    packets = (splits - 1) * len(y)
+    if not together or not 0 < packets <= MOST_PACKETS:
+        return partial_sums(y, splits), None
+    return y.view(1, -1), semaphores(y, 2 * packets)
 
 
 def config_numbers(op: str, config: str, form: re.Pattern[str]) -> tuple[int, ...]:

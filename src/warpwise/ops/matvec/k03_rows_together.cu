@@ -1,23 +1,24 @@
 // Wide loads with many in flight per thread: several rows per team of threads share x, and the loop is unrolled.
 //
 // DRAM bandwidth needs bandwidth times latency in flight, about 40 KB per SM. If there are fewer rows than teams of
-// threads, several blocks split a row, and a second launch adds the partial sums in order.
+// threads, several blocks split a row. The block of the last split adds the sums of few rows; a second launch adds
+// those of many.
 
 #include <warpwise/core/pack.cuh>
 #include <warpwise/core/previous_kernel.cuh>
-#include <warpwise/core/reduce.cuh>
 
-// a: (m, k), rows row_stride elements apart; x: (k,); y: (splits, m), where R is T if splits is 1, else float. BYTES
-// per load: 16 if the rows of a and x are 16-byte aligned, else the largest power of two that divides their addresses.
-// THREADS compute ROWS rows. Block: (THREADS, teams), with teams = 1 unless THREADS <= 32. Grid: (cdiv(m, teams *
-// ROWS), splits).
+#include "row_totals.cuh"
+
+// a: (m, k), rows row_stride elements apart; x: (k,); y: (splits, m), or with a workspace (m,): see store_totals. R is
+// float for (splits, m) of several splits, else T. BYTES per load: 16 if the rows of a and x are 16-byte aligned, else
+// the largest power of two that divides their addresses. THREADS compute ROWS rows. Block: (THREADS, teams), with teams
+// = 1 unless THREADS <= 32. Grid: (cdiv(m, teams * ROWS), splits).
 template <class T, class R, int BYTES, int THREADS, int ROWS, int UNROLL>
 __global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS) matvec_rows_together(const T* a, const T* x, R* y,
-                                                                                      long long m, long long k,
+                                                                                      int* workspace, long long m,
+                                                                                      long long k,
                                                                                       long long row_stride) {
   using Pack = warpwise::Pack<T, BYTES>;
-  constexpr int kWarps = warpwise::cdiv(THREADS, warpwise::kWarp);
-  __shared__ float of_warps[kWarps][ROWS];
   const int split = blockIdx.y, splits = gridDim.y;
   const long long first = (static_cast<long long>(blockIdx.x) * blockDim.y + threadIdx.y) * ROWS;
 
@@ -57,25 +58,5 @@ __global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS) matvec_rows_tog
     }
   }
 
-#pragma unroll
-  for (int r = 0; r < ROWS; ++r)
-    totals[r] = warpwise::warp_reduce < warpwise::Sum, THREADS<warpwise::kWarp ? THREADS : warpwise::kWarp>(totals[r]);
-  if constexpr (kWarps > 1) {
-    const int warp = threadIdx.x / warpwise::kWarp, lane = threadIdx.x % warpwise::kWarp;
-    if (lane == 0) {
-#pragma unroll
-      for (int r = 0; r < ROWS; ++r) of_warps[warp][r] = totals[r];
-    }
-    __syncthreads();
-    if (threadIdx.x < ROWS && first + threadIdx.x < m) {
-      float total = 0.0f;
-#pragma unroll
-      for (int w = 0; w < kWarps; ++w) total += of_warps[w][threadIdx.x];
-      y[split * m + first + threadIdx.x] = warpwise::from_float<R>(total);
-    }
-  } else if (threadIdx.x == 0) {
-#pragma unroll
-    for (int r = 0; r < ROWS; ++r)
-      if (first + r < m) y[split * m + first + r] = warpwise::from_float<R>(totals[r]);
-  }
+  store_totals<THREADS>(totals, y, workspace, m, first, 1);
 }

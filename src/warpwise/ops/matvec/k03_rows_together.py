@@ -9,7 +9,15 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matvec._shared import VECTOR, WARP, config_numbers, load_bytes, partial_sums, row_pitch
+from warpwise.ops.matvec._shared import (
+    MOST_PACKETS,
+    VECTOR,
+    WARP,
+    config_numbers,
+    load_bytes,
+    row_pitch,
+    sums_of_splits,
+)
 from warpwise.ops.matvec.k04_columns import add_partial_sums
 
 ROWS_TOGETHER = cuda.load(Path(__file__).with_suffix(".cu"))
@@ -18,7 +26,7 @@ FORM = re.compile(r"t(\d+)_r(\d+)_u(\d+)")  # threads per team, rows per team, 1
 NARROW = 4  # bytes: as many loads in flight of 2 bytes as of 4
 FILL = 1024  # threads of an SM
 MOST_THREADS = 1024
-FEWEST_BATCHES = 2  # of a thread, in a split row
+FEWEST_BATCHES = 2  # of a thread, in a split row, if a second launch adds the sums
 CONFIGS = ("t128_r4_u2", "t128_r2_u2", "t128_r8_u1", "t32_r2_u2", "t32_r1_u4", "t256_r2_u2", "t256_r1_u4")
 
 
@@ -30,12 +38,18 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
     unroll = vectors * VECTOR // max(bytes_a_load, NARROW)
     teams = 128 // threads if threads <= WARP else 1
     blocks, batches = cdiv(m, teams * rows), cdiv(k * size, bytes_a_load * threads * unroll)
-    splits = max(1, min(FILL * sm_count(a) // max(1, blocks * threads * teams), batches // FEWEST_BATCHES))
-    sums = partial_sums(y, splits)
+    splits = splits_of(a, blocks * threads * teams, batches, rows)
+    sums, workspace = sums_of_splits(y, splits, rows == 1)
     types = f"{cuda.ctype(a.dtype)}, {cuda.ctype(sums.dtype)}"
     kernel = ROWS_TOGETHER[f"matvec_rows_together<{types}, {bytes_a_load}, {threads}, {rows}, {unroll}>"]
-    kernel[(blocks, splits), (threads, teams)](cuda.strided(a), x, cuda.out(sums), m, k, pitch)
+    kernel[(blocks, splits), (threads, teams)](cuda.strided(a), x, cuda.out(sums), workspace, m, k, pitch)
     add_partial_sums(y, sums)
+
+
+def splits_of(a: torch.Tensor, threads: int, batches: int, rows: int) -> int:
+    """Splits that fill the GPU, if one has ``threads`` in all."""
+    fewest = 1 if rows == 1 and len(a) * batches <= MOST_PACKETS else FEWEST_BATCHES
+    return max(1, min(FILL * sm_count(a) // max(1, threads), batches // fewest))
 
 
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:

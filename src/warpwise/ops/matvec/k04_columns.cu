@@ -2,19 +2,22 @@
 //
 // The elements of a row are far apart, but the loads of adjacent lanes are contiguous. The other rows of threads of a
 // block, and other blocks, compute other columns of the same rows. Sums of a block are reduced by shuffles and in
-// shared memory; a second launch of the kernel adds those of several blocks, in order.
+// shared memory. The block of the last part adds the sums of a few others; a second launch of the kernel adds those of
+// many.
 
 #include <warpwise/core/pack.cuh>
+#include <warpwise/core/partial_sums.cuh>
 #include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/reduce.cuh>
 
-// a: (m, k), columns column_stride elements apart; x: (k,), or null for ones; y: (parts, m), where R is T if parts is
-// 1, else float. BYTES per load divide m and column_stride in bytes, and the address of a. Block: (width, THREADS /
-// width), width a power of two; a lane loads BYTES of a column, VALUES columns at once. Grid: (cdiv(m * sizeof(T) /
-// BYTES, width), parts); a part has `share` columns.
+// a: (m, k), columns column_stride elements apart; x: (k,), or null for ones; y: (parts, m), or with a workspace (m,):
+// a row has parts - 1 words of 8 bytes, zeros before and after. R is float for (parts, m) of several parts, else T.
+// BYTES per load divide m and column_stride in bytes, and the addresses of a and y. Block: (width, THREADS / width),
+// width a power of two; a lane loads BYTES of a column, VALUES columns at once. Grid: (cdiv(m * sizeof(T) / BYTES,
+// width), parts); a part has `share` columns.
 template <class T, class R, int BYTES, int THREADS, int VALUES>
-__global__ void __launch_bounds__(THREADS) matvec_columns(const T* a, const T* x, R* y, long long m, long long k,
-                                                          long long column_stride, long long share) {
+__global__ void __launch_bounds__(THREADS) matvec_columns(const T* a, const T* x, R* y, int* workspace, long long m,
+                                                          long long k, long long column_stride, long long share) {
   using Pack = warpwise::Pack<T, BYTES>;
   __shared__ float scratch[THREADS * Pack::size];
   const int width = blockDim.x, height = blockDim.y, line = threadIdx.y, thread = line * width + threadIdx.x;
@@ -53,11 +56,26 @@ __global__ void __launch_bounds__(THREADS) matvec_columns(const T* a, const T* x
 #pragma unroll
     for (int e = 0; e < Pack::size; ++e) totals[e] += __shfl_xor_sync(warpwise::kFullMask, totals[e], distance);
   }
-  const int groups = narrow ? THREADS / warpwise::kWarp : height;
+  const int groups = narrow ? THREADS / warpwise::kWarp : height, others = gridDim.y - 1;
+  const auto store = [&](long long of_row, float total) {
+    auto* const words = reinterpret_cast<unsigned long long*>(workspace) + of_row;
+    if (workspace && part < others) return warpwise::send_value(words + part * m, total);
+    if (workspace) total += warpwise::take_sum(words, others, 0, 1, m);
+    y[(workspace ? 0 : part * m) + of_row] = warpwise::from_float<R>(total);
+  };
   if (groups == 1) {
+    if constexpr (sizeof(R) == sizeof(T)) {
+      if (!workspace) {
+        warpwise::Pack<R, BYTES> pack;
+#pragma unroll
+        for (int e = 0; e < Pack::size; ++e) pack.at[e] = warpwise::from_float<R>(totals[e]);
+        if (row < m) *warpwise::packs<BYTES>(y + part * m + row) = pack;
+        return;
+      }
+    }
 #pragma unroll
     for (int e = 0; e < Pack::size; ++e)
-      if (row < m) y[part * m + row + e] = warpwise::from_float<R>(totals[e]);
+      if (row < m) store(row + e, totals[e]);
     return;
   }
   const int group = narrow ? thread / warpwise::kWarp : line;
@@ -71,6 +89,6 @@ __global__ void __launch_bounds__(THREADS) matvec_columns(const T* a, const T* x
     float total = 0.0f;
 #pragma unroll 8
     for (int g = 0; g < groups; ++g) total += scratch[(g * Pack::size + at % Pack::size) * width + at / Pack::size];
-    y[part * m + first + at] = warpwise::from_float<R>(total);
+    store(first + at, total);
   }
 }

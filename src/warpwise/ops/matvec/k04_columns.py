@@ -10,7 +10,15 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matvec._shared import THREADS, VECTOR, WARP, config_numbers, load_bytes, partial_sums
+from warpwise.ops.matvec._shared import (
+    MOST_PACKETS,
+    THREADS,
+    VECTOR,
+    WARP,
+    config_numbers,
+    load_bytes,
+    sums_of_splits,
+)
 
 COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -19,6 +27,8 @@ MOST_THREADS = 1024
 RESIDENT, RESIDENT_NARROW = 4, 6  # blocks of 256 threads of an SM; with loads of up to 4 bytes
 MOST_BATCHES = 4  # of a block of 1024 threads that is not split: a second launch takes as long; one of narrow loads
 SECTOR, LINE, LINES = 32, 128, 512  # bytes of a column that a block reads at least, by the size of the matrix
+MOST_TAKEN = 8  # sums of other parts that a thread adds, four at once
+FEW_COLUMNS = 4  # that a thread has in flight
 FEW_LANES = 8  # of a small matrix: more blocks read it
 MEDIUM, LARGE = 1 << 20, 1 << 26  # bytes
 
@@ -33,35 +43,40 @@ class Geometry(NamedTuple):
 def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
     a, x = a if a.stride(0) == 1 else a.t().contiguous().t(), x.contiguous()
     shape = Geometry(*config_numbers("matvec", config, FORM)) if config else _geometry(a)
-    k, (tiles, bytes_a_load), threads = a.shape[1], _tiles(a, shape), THREADS
+    k, (tiles, bytes_a_load) = a.shape[1], _tiles(a, shape)
+    threads = shape.lanes if k <= shape.values and shape.lanes >= WARP else THREADS
     batches = cdiv(k * shape.lanes, shape.values * THREADS)
     few, fewer = tiles < sm_count(a), min(4, shape.values) if bytes_a_load == VECTOR else shape.values  # 64 registers
     most = MOST_BATCHES if bytes_a_load > 4 else 1
-    if few and batches > 1 and cdiv(k * shape.lanes, fewer * MOST_THREADS) <= most:
+    if few and 1 < batches <= MOST_TAKEN + 1 and len(y) * batches <= MOST_PACKETS:
+        parts = batches
+    elif few and batches > 1 and cdiv(k * shape.lanes, fewer * MOST_THREADS) <= most:
         threads, parts, shape = MOST_THREADS, 1, shape._replace(values=fewer)
     else:
         resident = (RESIDENT if bytes_a_load > 4 else RESIDENT_NARROW) * sm_count(a)
         parts = max(1, min(resident // max(1, tiles), batches if few else batches // 2))
     share = max(1, cdiv(k, parts))
-    sums = partial_sums(y, max(1, cdiv(k, share)))
-    _launch(sums, a, x, shape, threads, share)
+    parts = max(1, cdiv(k, share))
+    sums, workspace = sums_of_splits(y, parts, parts <= MOST_TAKEN + 1)
+    _launch(sums, workspace, a, x, shape, threads, share)
     add_partial_sums(y, sums)
 
 
 def add_partial_sums(y: torch.Tensor, sums: torch.Tensor) -> None:
     """Add ``sums`` (splits, m) into ``y`` in order, as a product with ones."""
     if len(sums) > 1:
-        _launch(y.view(1, -1), sums.t(), None, _geometry(sums.t()), THREADS, len(sums))
+        _launch(y.view(1, -1), None, sums.t(), None, _geometry(sums.t()), THREADS, len(sums))
 
 
 def _launch(
-    sums: torch.Tensor, a: torch.Tensor, x: torch.Tensor | None, shape: Geometry, threads: int, share: int
-) -> None:
+    sums: torch.Tensor, workspace: torch.Tensor | None, a: torch.Tensor, x: torch.Tensor | None, shape: Geometry,
+    threads: int, share: int,
+) -> None:  # fmt: skip
     (m, k), (tiles, bytes_a_load) = a.shape, _tiles(a, shape)
     types = f"{cuda.ctype(a.dtype)}, {cuda.ctype(sums.dtype)}"
     kernel = COLUMNS[f"matvec_columns<{types}, {bytes_a_load}, {threads}, {shape.values}>"]
-    grid, block = (tiles, len(sums)), (shape.lanes, threads // shape.lanes)
-    kernel[grid, block](cuda.strided(a), x, cuda.out(sums), m, k, _pitch(a), share)
+    grid, block = (tiles, max(1, cdiv(k, share))), (shape.lanes, threads // shape.lanes)
+    kernel[grid, block](cuda.strided(a), x, cuda.out(sums), workspace, m, k, _pitch(a), share)
 
 
 def _pitch(a: torch.Tensor) -> int:
@@ -88,6 +103,11 @@ def _geometry(a: torch.Tensor) -> Geometry:
     """The most lanes for which a thread loads its columns in one batch, at least a sector or line of memory; at most a
     warp if there are fewer tiles than SMs."""
     (m, k), bytes_a_load, size = a.shape, _bytes(a), a.shape[0] * a.shape[1] * a.element_size()
+    if k <= FEW_COLUMNS:  # one line of threads: no pass through shared memory
+        lanes = THREADS
+        while lanes > WARP and _tiles(a, Geometry(lanes, 1))[0] < sm_count(a):
+            lanes //= 2
+        return Geometry(lanes, FEW_COLUMNS)
     most = 16 if bytes_a_load <= 4 and size >= MEDIUM or k <= 16 else 8
     least = (SECTOR if size < MEDIUM else LINE if size < LARGE else LINES) // bytes_a_load
     least = min(least, FEW_LANES) if size < MEDIUM else least

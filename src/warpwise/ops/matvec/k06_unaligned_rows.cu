@@ -1,12 +1,13 @@
-// Rows that do not begin at multiples of 16 bytes, read by 16-byte loads.
+// 16-byte loads of rows that do not begin at multiples of 16 bytes.
 //
-// If the row pitch is not a multiple of 16 bytes, the alignment repeats every 2, 4 or 8 rows. A team of threads
-// computes rows of the same alignment, and each thread loads one 16-byte pack of each of them. The matching elements of
-// x are in two packs: the thread loads both and shifts their words in registers, once for all rows of the team.
+// If the row pitch is not a multiple of 16 bytes, every 2nd, 4th or 8th row has the same alignment. A team of threads
+// computes rows of one alignment. Each thread loads one aligned 16-byte pack of each row. The elements of x for this
+// pack lie in two aligned packs of x. The thread loads both packs and shifts them once for all of its rows.
 
 #include <warpwise/core/pack.cuh>
 #include <warpwise/core/previous_kernel.cuh>
-#include <warpwise/core/reduce.cuh>
+
+#include "row_totals.cuh"
 
 constexpr int kBytes = 16, kWords = 4;  // of a pack
 
@@ -61,17 +62,13 @@ __device__ warpwise::Pack<T> shifted(Window window) {
   return pack;
 }
 
-// a: (m, k), rows row_stride elements apart; x: (k,); y: (splits, m), where R is T if splits is 1, else float. Rows
-// ``period`` apart, a power of two, have the same alignment. THREADS compute ROWS rows. Block: (THREADS, teams), with
-// teams = 1 unless THREADS <= 32. Grid: (cdiv(cdiv(m, period * ROWS) * period, teams), splits).
+// a: (m, k), rows row_stride elements apart; x: (k,); y, workspace and R: as in k03. Rows ``period`` apart, a power of
+// two, have the same alignment. THREADS compute ROWS rows. Block: (THREADS, teams), with teams = 1 unless THREADS <=
+// 32. Grid: (cdiv(cdiv(m, period * ROWS) * period, teams), splits).
 template <class T, class R, int THREADS, int ROWS, int UNROLL>
-__global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS) matvec_unaligned_rows(const T* a, const T* x, R* y,
-                                                                                       long long m, long long k,
-                                                                                       long long row_stride,
-                                                                                       int period) {
+__global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS) matvec_unaligned_rows(
+    const T* a, const T* x, R* y, int* workspace, long long m, long long k, long long row_stride, int period) {
   using Pack = warpwise::Pack<T>;
-  constexpr int kWarps = warpwise::cdiv(THREADS, warpwise::kWarp);
-  __shared__ float of_warps[kWarps][ROWS];
   const int split = blockIdx.y, splits = gridDim.y;
   const long long team = static_cast<long long>(blockIdx.x) * blockDim.y + threadIdx.y, among = team & (period - 1);
   const long long first = (team - among) * ROWS + among;
@@ -117,25 +114,5 @@ __global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS) matvec_unaligne
     for (int r = 0; r < ROWS; ++r) totals[r] += warpwise::to_float(rows[r][column]) * warpwise::to_float(x[column]);
   }
 
-#pragma unroll
-  for (int r = 0; r < ROWS; ++r)
-    totals[r] = warpwise::warp_reduce < warpwise::Sum, THREADS<warpwise::kWarp ? THREADS : warpwise::kWarp>(totals[r]);
-  if constexpr (kWarps > 1) {
-    const int warp = threadIdx.x / warpwise::kWarp, lane = threadIdx.x % warpwise::kWarp;
-    if (lane == 0) {
-#pragma unroll
-      for (int r = 0; r < ROWS; ++r) of_warps[warp][r] = totals[r];
-    }
-    __syncthreads();
-    if (threadIdx.x < ROWS && first + threadIdx.x * period < m) {
-      float total = 0.0f;
-#pragma unroll
-      for (int w = 0; w < kWarps; ++w) total += of_warps[w][threadIdx.x];
-      y[split * m + first + threadIdx.x * period] = warpwise::from_float<R>(total);
-    }
-  } else if (threadIdx.x == 0) {
-#pragma unroll
-    for (int r = 0; r < ROWS; ++r)
-      if (first + r * period < m) y[split * m + first + r * period] = warpwise::from_float<R>(totals[r]);
-  }
+  store_totals<THREADS>(totals, y, workspace, m, first, period);
 }

@@ -9,15 +9,15 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matvec._shared import VECTOR, WARP, config_numbers, partial_sums, row_pitch
+from warpwise.ops.matvec._shared import VECTOR, WARP, config_numbers, row_pitch, sums_of_splits
 from warpwise.ops.matvec.k03_rows_together import (
     CONFIGS,
-    FEWEST_BATCHES,
     FILL,
     FORM,
     MOST_THREADS,
     fitting,
     rows_a_team,
+    splits_of,
 )
 from warpwise.ops.matvec.k04_columns import add_partial_sums
 
@@ -31,11 +31,11 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
     period = VECTOR // math.gcd(VECTOR, pitch * size)
     teams = 128 // threads if threads <= WARP else 1
     blocks, batches = cdiv(cdiv(m, period * rows) * period, teams), cdiv(k * size, VECTOR * threads * unroll)
-    splits = max(1, min(FILL * sm_count(a) // max(1, blocks * threads * teams), batches // FEWEST_BATCHES))
-    sums = partial_sums(y, splits)
+    splits = splits_of(a, blocks * threads * teams, batches, rows)
+    sums, workspace = sums_of_splits(y, splits, rows == 1)
     types = f"{cuda.ctype(a.dtype)}, {cuda.ctype(sums.dtype)}"
     kernel = UNALIGNED_ROWS[f"matvec_unaligned_rows<{types}, {threads}, {rows}, {unroll}>"]
-    kernel[(blocks, splits), (threads, teams)](cuda.strided(a), x, cuda.out(sums), m, k, pitch, period)
+    kernel[(blocks, splits), (threads, teams)](cuda.strided(a), x, cuda.out(sums), workspace, m, k, pitch, period)
     add_partial_sums(y, sums)
 
 

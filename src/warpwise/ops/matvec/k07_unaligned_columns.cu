@@ -1,9 +1,9 @@
-// Columns that do not begin at multiples of 16 bytes, read by 16-byte loads.
+// 16-byte loads of columns that do not begin at multiples of 16 bytes.
 //
-// If the column pitch is not a multiple of 16 bytes, the alignment repeats every 2, 4 or 8 columns.
-// A line of threads steps over a multiple of 8 columns, so it loads columns of one alignment, and each pack of a thread
-// holds the same rows. Between two lines these rows differ by up to 7; the lines are added in shared memory, where the
-// sums of each line are read from its own offset.
+// If the column pitch is not a multiple of 16 bytes, every 2nd, 4th or 8th column has the same alignment. A block has
+// several lines of threads. A line reads every 8th column, or every 16th or 32nd, so all of its columns have one
+// alignment, and a thread loads the same rows of each column. Two lines can have different alignments, and their packs
+// then begin up to 7 rows apart. The lines write their sums to shared memory, and the block adds them row by row.
 
 #include <warpwise/core/numeric.cuh>
 #include <warpwise/core/pack.cuh>

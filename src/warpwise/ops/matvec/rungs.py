@@ -17,6 +17,7 @@ from warpwise.ops.matvec.spec import KERNEL_DTYPES
 HERE = Path(__file__).parent
 MOST_BLOCKS = 2**31 - 1
 SHORT_ROWS, LONG_ROWS, FEW_ROWS = 512, 8192, 64  # elements; rows
+FEWEST_ROWS = 16  # of k06, if they are long: k03 splits fewer among more blocks
 MEDIUM, LARGE, HUGE = 1 << 20, 1 << 24, 1 << 28  # bytes
 
 THREAD_PER_ROW = cuda.load(HERE / "k01_thread_per_row.cu")
@@ -89,8 +90,8 @@ def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
     elements) instead of them where the alignment does not allow wide loads and the matrix is large.
 
     PyTorch for float64, and where it was faster, or as fast within the error: 16 MB and more of 2-byte elements whose
-    sizes are multiples of 8; 256 MB and more of 2-byte elements by columns; rows of more than 8192 elements, if they
-    are fewer than 16 in loads of 2 bytes, fewer than 8 in loads of 4, or 256 MB and more of 4-byte elements in them.
+    sizes are multiples of 8; 256 MB and more of 2-byte elements by columns; 256 MB and more of 4-byte elements in rows
+    of more than 8192, in loads of 4 bytes.
     """
     if a.dtype not in KERNEL_DTYPES or limits(a, x):
         return None
@@ -103,8 +104,7 @@ def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
     if across:
         unaligned = bytes_a_load < VECTOR and m >= FEW_ROWS and nbytes >= MEDIUM
         return "k07_unaligned_columns" if unaligned else None if size == 2 and nbytes >= HUGE else "k04_columns"
-    few, huge = m < (16 if bytes_a_load == 2 else 8), size == 4 and nbytes >= HUGE
-    if k > LONG_ROWS and bytes_a_load <= 4 and (few or huge):
+    if k > LONG_ROWS and bytes_a_load <= 4 and size == 4 and nbytes >= HUGE:
         return None
-    long = k > LONG_ROWS or k > SHORT_ROWS and nbytes >= 8 * MEDIUM
+    long = k > LONG_ROWS and m >= FEWEST_ROWS or k > SHORT_ROWS and nbytes >= 8 * MEDIUM
     return "k06_unaligned_rows" if size == 2 and bytes_a_load <= 4 and long else "k03_rows_together"

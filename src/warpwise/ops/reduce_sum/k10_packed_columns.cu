@@ -1,11 +1,9 @@
 // 16-byte loads along dimension 0, also of rows that are no multiple of 16 bytes: `fold` rows together are one line.
 //
-// A line of `fold` rows is a whole number of packs, so all lines of an array (length, columns) have the same alignment.
-// A thread adds one pack of every line that it reads; the element of a line at f * columns + c belongs to column c. One
-// block folds a line that it holds; otherwise the partial sums (parts, line) are (parts * fold, columns) to k08.
+// A thread adds one pack of every line that it reads. One block folds a line that it holds; otherwise the partial sums
+// (parts, line) are (parts * fold, columns) to k08.
 
-#include <warpwise/core/numeric.cuh>
-#include <warpwise/core/pack.cuh>
+#include <warpwise/core/packed_columns.cuh>
 #include <warpwise/core/previous_kernel.cuh>
 
 // x: `elements`, in `lines` of `packs` packs, the last line perhaps partial; sums: (parts, line / fold). Block: (width,
@@ -14,33 +12,22 @@ template <class T, class R, int THREADS, int VALUES>
 __global__ void __launch_bounds__(THREADS, 1024 / THREADS) sum_packed_columns(const T* x, R* sums, long long elements,
                                                                               long long packs, int lines, int share,
                                                                               int fold) {
-  using Pack = warpwise::Pack<T>;
+  using Tile = warpwise::PackedColumns<T, VALUES>;
   using Sums = warpwise::Pack<float>;
-  constexpr int kSize = Pack::size;
+  constexpr int kSize = Tile::kSize;
   __shared__ __align__(16) float scratch[THREADS * kSize];
-  const int width = blockDim.x, height = blockDim.y, thread = threadIdx.y * width + threadIdx.x;
-  const long long pack = static_cast<long long>(blockIdx.x) * width + threadIdx.x;
-  const int part = blockIdx.y, last = pack >= packs ? 0 : min(lines, (part + 1) * share);
+  const int width = blockDim.x, height = blockDim.y, thread = threadIdx.y * width + threadIdx.x, part = blockIdx.y;
+  const Tile here(elements, packs, lines, share);
   float totals[kSize] = {};
   warpwise::wait_for_previous_kernel();
-
-  long long at = ((static_cast<long long>(part) * share + threadIdx.y) * packs + pack) * kSize;
-  const long long step = height * packs * kSize;
-#pragma unroll 1  // unrolling a loop of unknown stride needs a division before the first load
-  for (int line = part * share + threadIdx.y; line < last;) {
-    warpwise::Pack<unsigned> values[VALUES] = {};  // words: as single elements, halves would take a register each
-#pragma unroll
-    for (int v = 0; v < VALUES; ++v, line += height, at += step) {
-      if (line < last && at + kSize <= elements)
-        values[v] = *reinterpret_cast<const warpwise::Pack<unsigned>*>(x + at);
-      else if (line < last)  // the end of the array
 #pragma unroll 1
-        for (int e = 0; e < kSize && at + e < elements; ++e) totals[e] += warpwise::to_float(x[at + e]);
-    }
+  for (int line = here.first; line < here.last; line += here.batch()) {
+    typename Tile::Words words[VALUES];
+    here.load(x, line, 0.0f, words);
 #pragma unroll
     for (int v = 0; v < VALUES; ++v) {
 #pragma unroll
-      for (int e = 0; e < kSize; ++e) totals[e] += warpwise::to_float(reinterpret_cast<const Pack*>(&values[v])->at[e]);
+      for (int e = 0; e < kSize; ++e) totals[e] += here.element(words[v], e);
     }
   }
 #pragma unroll

@@ -17,11 +17,12 @@ PACK = 4  # bytes of a load
 FEW, VALUES = 8, 16  # loads of a thread in flight, at least and at most
 MOST_VALUES = 24  # of a thread that holds a column of one input in its 64 registers
 BLOCK, MOST_THREADS, BLOCKS_AN_SM = 256, 1024, 4  # a thread has up to 64 registers
+FEW_BATCHES = 2  # of a thread, if blocks are few
 MOST_PARTS = 8  # blocks of a cluster
 PACKED_BYTES = 1 << 23  # of a tensor, from which on three launches are short beside the accesses
 NARROW_PACKED_BYTES = 1 << 20  # the same, if the other kernels load 2 bytes at once
-FEW_PACKED = 64  # columns
-HALF_PACKED_BYTES = 1 << 21  # of 2-byte elements in the backward
+FEWEST_PACKED, FEW_PACKED = 32, 64  # columns
+HALF_PACKED_BYTES = 1 << 21  # of 2-byte elements in the backward, and of few columns
 CLUSTER_BYTES = 1 << 24  # of a tensor, up to which clusters are measured
 
 
@@ -59,7 +60,10 @@ def geometry(columns: int, length: int, itemsize: int, packed: int, sms: int, mo
     values = VALUES
     if parts > 1 and parts * tiles < sms:  # few blocks: one short batch per thread
         values = VALUES // 2
-        parts = min(BLOCKS_AN_SM * sms // tiles, cdiv(length, values * height), math.isqrt(length // 4))
+        most_parts = min(BLOCKS_AN_SM * sms // tiles, math.isqrt(length // 4))
+        while 2 * height * lanes <= MOST_THREADS and length > most_parts * FEW_BATCHES * values * height:
+            height *= 2  # each part takes long: more threads read it
+        parts = min(most_parts, cdiv(length, values * height))
     if parts == 1:
         height = min(MOST_THREADS // lanes if tiles < sms else height, cdiv(length, VALUES))
     share = cdiv(length, parts)
@@ -120,15 +124,17 @@ def is_held(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> bool:
     return shape.parts == 1 and shape.share <= shape.height * shape.values
 
 
-def is_packed(dim: int, out: torch.Tensor, least: int = PACKED_BYTES) -> bool:
+def is_packed(dim: int, out: torch.Tensor, least: int = PACKED_BYTES, few: int = PACKED_BYTES) -> bool:
     """True for long columns along the first dimension of a large tensor: three launches read them in packs.
 
-    ``least``: bytes; fewer if the other kernels load 2 bytes at once. Below ``PACKED_BYTES`` not for few columns.
+    ``least``: bytes; fewer if the other kernels load 2 bytes at once. ``few``: those of fewer than ``FEW_PACKED``
+    columns, which a cluster holds if it is not too small.
     """
     length, inner = length_along(out, dim), inner_size(out, dim)
     narrow = of(dim, out)[1] * out.element_size() < PACK
     least = min(least, NARROW_PACKED_BYTES) if narrow else least
-    least = PACKED_BYTES if inner < FEW_PACKED else least
+    if inner < FEW_PACKED:
+        least = few if inner >= FEWEST_PACKED and not is_for_cluster(dim, out) else PACKED_BYTES
     return out.numel() == length * inner and out.nbytes >= least and not is_held(dim, out)
 
 

@@ -1,14 +1,15 @@
-// Tiles of ROWS x COLS elements for rows of any alignment: a thread has 8 or 16 loads in flight; in k04 it has 4.
+// Tiles of up to ROWS x COLS elements, for rows of any length: a thread has 8 or 16 loads in flight, in k04 4.
 //
-// If a row is no multiple of 16 bytes, k05 accesses single elements one after the other. Here a warp reads and writes
-// 32 adjacent elements at once, and a thread starts all of its loads before it stores the first element.
+// k05 moves packs of 16 bytes. It accesses single elements, one after the other, if a row is not a whole number of
+// packs. Here a warp reads 32 adjacent elements of a row and writes 32 adjacent elements of a row of the output. A
+// thread starts all of its loads before its first store to shared memory.
 
 #include <warpwise/core/previous_kernel.cuh>
 
 constexpr int kLanes = 32, kLines = 8;
 
-// in: (rows, cols), out: (cols, rows). Block: (kLanes, kLines). Grid: one block per tile of `height` x `width`,
-// `tiles` of a line of tiles first; the lines run down the rows, or along the columns.
+// in: (rows, cols), out: (cols, rows). Block: (kLanes, kLines). Grid: one block per tile of `height` x `width`. Each
+// `tiles` consecutive blocks have the tiles of one column of tiles if `down`, else those of one row of tiles.
 template <typename T, int ROWS, int COLS>
 __global__ void __launch_bounds__(kLanes* kLines) transpose(const T* in, T* out, long long rows, long long cols,
                                                             int height, int width, unsigned tiles, bool down) {

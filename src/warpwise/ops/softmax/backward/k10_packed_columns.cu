@@ -1,20 +1,19 @@
 // 16-byte accesses along dimension 0, for any row size: several rows together form a line of whole 16-byte packs.
 //
-// A line of `fold` rows is a whole number of packs, so all lines of an array (length, columns) have the same alignment.
-// The element of a line at f * columns + c belongs to column c. The first launch adds dy * y for each element of a line
-// in parts, (parts, line), which are (parts * fold, columns) to the second; the third one computes the result.
+// The first launch adds dy * y for each element of a line in parts, (parts, line), which are (parts * fold, columns) to
+// the second; the third one computes the result.
 
+#include <warpwise/core/packed_columns.cuh>
 #include <warpwise/core/previous_kernel.cuh>
-
-#include "../packed_columns.cuh"
 
 constexpr int kThreads = 256, kValues = 4;  // loads of a thread in flight, of each input
 
 // Its packs of dy and y.
 template <class T>
-struct Inputs : Packs<T, kValues> {
-  using Packs<T, kValues>::Packs;
-  typename Packs<T, kValues>::Words gradient[kValues], probability[kValues];
+struct Inputs : warpwise::PackedColumns<T, kValues> {
+  using Base = warpwise::PackedColumns<T, kValues>;
+  using Base::Base;
+  typename Base::Words gradient[kValues], probability[kValues];
 };
 
 // partial: (parts, packs * Pack::size).

@@ -9,7 +9,8 @@ import torch
 
 from warpwise.operation import Rung, make_rung, sm_count
 from warpwise.ops._dims import is_last, length_along
-from warpwise.ops.softmax import _columns, _launch
+from warpwise.ops._short_rows import most_columns
+from warpwise.ops.softmax import _columns, _launch, _packed_rows
 from warpwise.ops.softmax._launch import (
     along_rows,
     in_registers,
@@ -94,26 +95,40 @@ RUNGS = (
         dtypes=KERNEL_DTYPES,
         limits=_launch.short_limits,
     ),
+    make_rung(
+        HERE,
+        "k12_packed_rows",
+        "16-byte accesses to rows of any length and alignment, read once",
+        _packed_rows.packed_rows("softmax_backward", HERE / "k12_packed_rows.cu"),
+        dtypes=KERNEL_DTYPES,
+        limits=_packed_rows.packed_limits,
+    ),
 )
 
 
 def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | None:
-    """k03 for rows that fit in registers, k11 for short ones of a tensor that fills the GPU; else k04.
+    """k12 for rows that are no multiple of 16 bytes, that k03 does not hold, or that are few, unless they are short.
 
-    k08 for longer rows that are fewer than the SMs.
+    k03 for other rows that fit in registers, k11 for short ones of a tensor that fills the GPU. Where k12 does not hold
+    a row, k08 for rows that are fewer than the SMs; else k04.
 
-    If the elements of a row are not adjacent: k10 from 8 MB on (64 or more columns of 2 bytes: 2 MB) along the first
-    dimension, if a block does not hold its columns; else k09 for columns too long for a block of 512 threads, up to
-    16 MB, if its clusters are not few; else k07. PyTorch if the rung does not take the arguments.
+    If the elements of a row are not adjacent: k10 from 8 MB on (64 or more columns of 2 bytes, and 32 to 63 columns of
+    which clusters would be few: 2 MB) along the first dimension, if a block does not hold its columns; else k09 for
+    columns too long for a block of 512 threads, up to 16 MB, if its clusters are not few; else k07. PyTorch if the rung
+    does not take the arguments.
     """
     length = length_along(output, dim)
     if is_last(output, dim) or not output.numel():
         rows = output.numel() // max(1, length)
         long = RUNGS[7] if rows < sm_count(output) else RUNGS[3]
-        short = _launch.is_short(output, length)
-        choice = RUNGS[10] if short else RUNGS[2] if length <= REGISTER_COLUMNS else long
+        short = 0 < length <= most_columns(output.element_size())
+        choice = RUNGS[2] if length <= REGISTER_COLUMNS else long
+        if short:
+            choice = RUNGS[10] if _launch.is_short(output, length) else choice
+        elif _packed_rows.are_faster(REGISTER_COLUMNS, grad_output, output, dim):
+            choice = RUNGS[11]
     else:
         least = _columns.HALF_PACKED_BYTES if output.element_size() == 2 else _columns.PACKED_BYTES
-        packed = _columns.is_packed(dim, output, least)
+        packed = _columns.is_packed(dim, output, least, few=_columns.HALF_PACKED_BYTES)
         choice = RUNGS[9] if packed else RUNGS[8] if _columns.is_for_cluster(dim, output) else RUNGS[6]
     return None if output.dtype not in KERNEL_DTYPES or choice.limits(grad_output, output, dim) else choice.name

@@ -3,10 +3,10 @@
 // The first launch computes the statistics of each element of a line in parts, (parts, line), which are (parts * fold,
 // columns) to the second; the third one computes the result.
 
+#include <warpwise/core/packed_columns.cuh>
 #include <warpwise/core/previous_kernel.cuh>
 
 #include "../columns.cuh"
-#include "../packed_columns.cuh"
 
 constexpr int kThreads = 256, kValues = 4;  // loads of a thread in flight
 using Statistics = warpwise::MaxAndSum::Value;
@@ -15,16 +15,16 @@ using Statistics = warpwise::MaxAndSum::Value;
 template <class T>
 __global__ void __launch_bounds__(kThreads, 4) softmax_packed_statistics(const T* x, float* partial, long long elements,
                                                                          long long packs, int lines, int share) {
-  constexpr int kSize = Packs<T, kValues>::kSize;
+  constexpr int kSize = warpwise::PackedColumns<T, kValues>::kSize;
   __shared__ Statistics scratch[kThreads * kSize];
-  Packs<T, kValues> here(elements, packs, lines, share);
+  warpwise::PackedColumns<T, kValues> here(elements, packs, lines, share);
   Statistics own[kSize];
 #pragma unroll
   for (int e = 0; e < kSize; ++e) own[e] = warpwise::MaxAndSum::identity();
   warpwise::wait_for_previous_kernel();
 #pragma unroll 1
   for (int line = here.first; line < here.last; line += here.batch()) {
-    typename Packs<T, kValues>::Words words[kValues];
+    typename warpwise::PackedColumns<T, kValues>::Words words[kValues];
     here.load(x, line, warpwise::minus_infinity(), words);
 #pragma unroll
     for (int e = 0; e < kSize; ++e) {
@@ -69,7 +69,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads, 4) softmax_from_packed_statistics(const T* x, const float* all, T* y,
                                                                               long long elements, long long packs,
                                                                               int lines, int share, int columns) {
-  using Tile = Packs<T, kValues>;
+  using Tile = warpwise::PackedColumns<T, kValues>;
   constexpr int kSize = Tile::kSize;
   Tile here(elements, packs, lines, share);
   Statistics own[kSize];

@@ -9,7 +9,7 @@ import torch
 
 from warpwise.operation import Rung, make_rung, sm_count
 from warpwise.ops._dims import is_last, length_along
-from warpwise.ops.softmax import _columns, _launch
+from warpwise.ops.softmax import _columns, _launch, _packed_rows
 from warpwise.ops.softmax._launch import (
     along_rows,
     in_registers,
@@ -27,6 +27,7 @@ from warpwise.ops.softmax.spec import KERNEL_DTYPES
 HERE = Path(__file__).parent
 REGISTER_COLUMNS, TRITON_COLUMNS = 32768, 65536
 SPLIT_COLUMNS = 24576  # from which on k12 computes few rows
+PACKED_ROW = 256  # bytes of a row of k14, at least
 SPLIT_USE, FEW_USE = 0.8, 0.125  # rows of k12 for an SM: beside k06, and beside k05
 
 
@@ -94,17 +95,26 @@ RUNGS = (
         rows=_launch.MAX_SPLIT_ROWS,
     ),
     rung("k13_packed_columns", "16-byte accesses along dimension 0, of rows of any alignment", packed_columns),
+    make_rung(
+        HERE,
+        "k14_packed_rows",
+        "16-byte accesses to rows of any length and alignment, read once",
+        _packed_rows.packed_rows("softmax", HERE / "k14_packed_rows.cu"),
+        dtypes=KERNEL_DTYPES,
+        limits=_packed_rows.packed_limits,
+    ),
 )
 
 
 def default(input: torch.Tensor, dim: int) -> str | None:
-    """k05 for rows that fit in registers, k11 for short ones of a tensor that fills the GPU; else k06.
+    """k14 for rows of 256 bytes and more that are no multiple of 16 bytes, that k05 does not hold, or that are few.
 
-    k12 for long rows, if k06 would use less than four fifths of the SMs, or k05 an eighth.
+    k05 for other rows that fit in registers, k11 for short ones of a tensor that fills the GPU. Where k14 does not hold
+    a row, k12 if k06 would use less than four fifths of the SMs, or k05 an eighth; else k06.
 
-    If the elements of a row are not adjacent: k13 from 8 MB on along the first dimension, if a block does not hold its
-    columns; else k10 for columns too long for a block of 512 threads; else k09. PyTorch if the rung does not take the
-    arguments.
+    If the elements of a row are not adjacent: k13 from 8 MB on (32 to 63 columns of 4 bytes: 2 MB) along the first
+    dimension, if a block does not hold its columns; else k10 for columns too long for a block of 512 threads; else k09.
+    PyTorch if the rung does not take the arguments.
     """
     length = length_along(input, dim)
     if is_last(input, dim) or not input.numel():
@@ -112,7 +122,10 @@ def default(input: torch.Tensor, dim: int) -> str | None:
         few = sm_count(input) * (SPLIT_USE if length > REGISTER_COLUMNS else FEW_USE)
         long = RUNGS[11] if rows < few else RUNGS[5] if length > REGISTER_COLUMNS else RUNGS[4]
         choice = RUNGS[10] if short else RUNGS[4] if length <= SPLIT_COLUMNS else long
+        if length * input.element_size() >= PACKED_ROW and _packed_rows.are_faster(REGISTER_COLUMNS, input, dim):
+            choice = RUNGS[13]
     else:
-        packed, clusters = _columns.is_packed(dim, input), _columns.is_for_cluster(dim, input)
+        few = _columns.HALF_PACKED_BYTES if input.element_size() == 4 else _columns.PACKED_BYTES
+        packed, clusters = _columns.is_packed(dim, input, few=few), _columns.is_for_cluster(dim, input)
         choice = RUNGS[12] if packed else RUNGS[9] if clusters else RUNGS[8]
     return None if input.dtype not in KERNEL_DTYPES or choice.limits(input, dim) else choice.name

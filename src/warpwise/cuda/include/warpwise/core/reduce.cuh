@@ -67,18 +67,25 @@ __device__ inline typename Operation::Value warp_reduce(typename Operation::Valu
   return value;
 }
 
-// Reduces over a block of THREADS; every thread gets the result and must call this. `warp_values` is shared memory for
-// one Value for each warp (at most 32), which the next call may reuse.
-template <class Operation, int THREADS>
+// Reduces over a block of `warps` whole warps; every thread gets the result and must call this. `warp_values` is shared
+// memory for one Value for each warp (at most 32), which the next call may reuse.
+template <class Operation>
 __device__ inline typename Operation::Value block_reduce(typename Operation::Value value,
-                                                         typename Operation::Value* warp_values) {
-  static_assert(THREADS % kWarp == 0 && THREADS <= 1024, "at most 32 whole warps: one warp reduces their results");
+                                                         typename Operation::Value* warp_values, int warps) {
   const int lane = threadIdx.x % kWarp;
   value = warp_reduce<Operation>(value);
   __syncthreads();  // an earlier call's reads of warp_values are complete
   if (lane == 0) warp_values[threadIdx.x / kWarp] = value;
   __syncthreads();
-  return warp_reduce<Operation>(lane < THREADS / kWarp ? warp_values[lane] : Operation::identity());
+  return warp_reduce<Operation>(lane < warps ? warp_values[lane] : Operation::identity());
+}
+
+// The same for a block of THREADS.
+template <class Operation, int THREADS>
+__device__ inline typename Operation::Value block_reduce(typename Operation::Value value,
+                                                         typename Operation::Value* warp_values) {
+  static_assert(THREADS % kWarp == 0 && THREADS <= 1024, "at most 32 whole warps: one warp reduces their results");
+  return block_reduce<Operation>(value, warp_values, THREADS / kWarp);
 }
 
 // Reduces over THREADS adjacent threads in x: a warp or a part of one, without a barrier, or a whole block.

@@ -1,16 +1,17 @@
-// Arrays (length, columns) in packs of 16 bytes, shared by softmax's k13 and softmax_backward's k10: `fold` rows
-// together are one line, a whole number of packs, so all lines have the same alignment. The element of a line at f *
-// columns + c belongs to column c.
+// Arrays (length, columns) in packs of 16 bytes, for rows of any length: `fold` rows together are one line, a whole
+// number of packs, so all lines have the same alignment. The element of a line at f * columns + c belongs to column c.
 #pragma once
 
 #include <warpwise/core/numeric.cuh>
 #include <warpwise/core/pack.cuh>
 
+namespace warpwise {
+
 // A thread's packs: one of each line of its part. elements: of the array, in `lines` of `packs` packs, the last line
 // perhaps partial. Block: (width, height), up to 256 threads. Grid: (cdiv(packs, width), parts); a part has `share`
 // lines.
 template <class T, int VALUES>
-struct Packs {
+struct PackedColumns {
   using Pack = warpwise::Pack<T>;
   using Words = warpwise::Pack<unsigned>;  // as single elements, halves would take a register each
   static constexpr int kSize = Pack::size;
@@ -18,7 +19,7 @@ struct Packs {
   long long end;            // the last element at which a whole pack of this thread's lines begins
   int first, last, ending;  // lines; the one in which this thread's pack is the partial one at the end of the array
 
-  __device__ Packs(long long elements, long long packs, int lines, int share)
+  __device__ PackedColumns(long long elements, long long packs, int lines, int share)
       : elements(elements), pitch(packs * kSize) {
     place = (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) * kSize;
     first = static_cast<int>(blockIdx.y) * share + threadIdx.y;
@@ -30,7 +31,7 @@ struct Packs {
   }
   __device__ int batch() const { return VALUES * blockDim.y; }
   static __device__ float element(const Words& words, int e) {
-    return warpwise::to_float(reinterpret_cast<const Pack*>(&words)->at[e]);
+    return to_float(reinterpret_cast<const Pack*>(&words)->at[e]);
   }
 
   // All loads are in flight at once. Elements past the last line, or past the end of the array, are `fill`.
@@ -39,7 +40,7 @@ struct Packs {
     long long at = line * pitch + place;
     Pack filled;
 #pragma unroll
-    for (int e = 0; e < kSize; ++e) filled.at[e] = warpwise::from_float<T>(fill);
+    for (int e = 0; e < kSize; ++e) filled.at[e] = from_float<T>(fill);
 #pragma unroll
     for (int v = 0; v < VALUES; ++v, at += step) {
       words[v] = *reinterpret_cast<const Words*>(&filled);
@@ -75,3 +76,5 @@ struct Packs {
   // True if the batch from `line` on holds the partial pack.
   __device__ bool ends(int line) const { return ending >= line && ending < last && ending < line + batch(); }
 };
+
+}  // namespace warpwise

@@ -1,0 +1,117 @@
+"""The launcher of the kernels that read rows of any alignment in packs: k14 of softmax, k12 of softmax_backward."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from warpwise import cuda
+from warpwise.gemm.limits import requires_hopper
+from warpwise.operation import cdiv, sm_count
+from warpwise.ops._dims import length_along
+from warpwise.ops.softmax._launch import PACK, WARP, Launch, along_rows
+
+LANES, TEAM, TEAM_VECTORS = (8, 16, 32), 128, 4  # of a row in a part of a warp; threads of a block; packs of a lane
+BLOCKS = (512, 1024)  # threads, at most; two blocks of 512 share an SM: one loads while the other computes
+CLUSTERS = (1, 2, 4, 8)
+FEWEST_PACKS = 512  # of a block of a cluster
+MOST_ALONE = 2  # packs of a thread of 512, of blocks that are alone on their SMs: else 1024 threads load them
+FILL = 1024  # threads of an SM
+SPLIT_COLUMNS, FEW_USE = 8192, 0.5  # of few rows, from which on a cluster shares one; few: rows for an SM
+REGISTERS, WORDS = 32, 4  # of a thread, for its elements; of a pack
+
+
+class Shape(NamedTuple):
+    """``cluster`` blocks of ``threads``, up to ``most`` of them, with ``vectors`` packs each.
+
+    A cluster of 0: ``threads`` are lanes.
+    """
+
+    most: int
+    threads: int
+    vectors: int
+    cluster: int
+
+
+def most_vectors(itemsize: int, inputs: int) -> int:
+    """Packs of a thread: in the forward float32 values, in the backward words of both inputs."""
+    return REGISTERS * itemsize // PACK if inputs == 1 else REGISTERS // (WORDS * inputs)
+
+
+def shape_of(rows: int, columns: int, itemsize: int, inputs: int, sms: int) -> Shape | None:
+    """Up to a warp for a row of up to 2 KB; else the smallest cluster that holds a row and leaves no SM idle.
+
+    None beyond the largest cluster. A block has as many threads as its packs need, and many packs for each if they fill
+    the GPU. Their number is a power of two, which limits the number of compiled kernels.
+    """
+    packs, most_packs = max(1, columns * itemsize // PACK), most_vectors(itemsize, inputs)
+    for lanes in LANES:
+        if packs <= lanes * TEAM_VECTORS:
+            return Shape(TEAM, lanes, cdiv(packs, lanes), 0)
+    alone = CLUSTERS[-1] * rows <= sms and packs > CLUSTERS[-1] * BLOCKS[0] * MOST_ALONE  # on their SMs
+    for most in BLOCKS[1:] if alone else BLOCKS:
+        for cluster in CLUSTERS:
+            wider = cluster < CLUSTERS[-1] and cluster * rows < sms and packs >= 2 * cluster * FEWEST_PACKS
+            if wider or cluster * most * most_packs < packs:
+                continue
+            vectors = 1 << (cdiv(packs, cluster * most) - 1).bit_length()
+            while 2 * vectors <= most_packs and rows * packs >= 2 * vectors * FILL * sms:
+                vectors *= 2
+            return Shape(most, WARP * cdiv(packs, cluster * vectors * WARP), vectors, cluster)
+    return None
+
+
+def packed_rows(kernel: str, file: Path) -> Launch:
+    module = cuda.load(file)
+
+    def launch(out: torch.Tensor, *inputs: torch.Tensor) -> None:
+        (rows, columns), size = out.shape, out.element_size()
+        inputs = tuple(value.clone() if value.data_ptr() % PACK else value for value in inputs)
+        shape = shape_of(rows, columns, size, len(inputs), sm_count(out))
+        assert shape is not None
+        ctype, arguments = cuda.ctype(out.dtype), (*inputs, cuda.out(out))
+        if shape.cluster == 0:
+            together = TEAM // shape.threads
+            lanes = module[f"{kernel}_packed_rows_of_lanes<{ctype}, {shape.threads}, {shape.vectors}>"]
+            lanes[cdiv(rows, together), (shape.threads, together)](*arguments, rows, columns)
+            return
+        options = f"{ctype}, {shape.most}, {shape.vectors}"
+        name = f"<{options}>" if shape.cluster == 1 else f"_of_clusters<{options}, {shape.cluster}>"
+        module[f"{kernel}_packed_rows{name}"][rows * shape.cluster, shape.threads](*arguments, columns)
+
+    return along_rows(launch)
+
+
+def packed_limits(*args: torch.Tensor | int) -> str | None:
+    """The limits of ``packed_rows``, for the arguments of softmax or of softmax_backward."""
+    *inputs, dim = args
+    tensor = inputs[0]
+    assert isinstance(tensor, torch.Tensor) and isinstance(dim, int)
+    length, size = length_along(tensor, dim), tensor.element_size()
+    rows = tensor.numel() // max(1, length)
+    if rows * CLUSTERS[-1] >= 2**31:
+        return f"takes fewer than {2**31 // CLUSTERS[-1]} rows, not {rows}"
+    shape = shape_of(rows, length, size, len(inputs), sm_count(tensor))
+    if shape is None:
+        most = CLUSTERS[-1] * BLOCKS[-1] * most_vectors(size, len(inputs)) * PACK // size
+        return f"takes rows of up to {most} elements, not {length}"
+    return requires_hopper(tensor, "clusters exist from there on") if shape.cluster > 1 else None
+
+
+def are_faster(registers: int, *args: torch.Tensor | int) -> bool:
+    """True for rows that are no multiple of 16 bytes, and for those beyond the ``registers`` of a block, as measured.
+
+    Few rows are held in a cluster from ``SPLIT_COLUMNS`` on. Tensors that are not aligned would be copied.
+    """
+    *inputs, dim = args
+    tensor = inputs[0]
+    assert isinstance(tensor, torch.Tensor) and isinstance(dim, int)
+    length, size = length_along(tensor, dim), tensor.element_size()
+    rows = tensor.numel() // max(1, length)
+    few = rows < FEW_USE * sm_count(tensor) and length > SPLIT_COLUMNS
+    odd = length * size % PACK and not any(
+        value.data_ptr() % PACK for value in inputs if isinstance(value, torch.Tensor)
+    )
+    return (length > registers or few or bool(odd)) and packed_limits(*args) is None
