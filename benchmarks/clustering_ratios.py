@@ -10,6 +10,10 @@ iteration of EM (potts_em_step with the derivatives for beta)
 - over the floor with waits: the points of a colour wait for those of the colours before, and the moments for all
   points, so the time of a cooperative launch with one grid barrier for each colour, and nothing else, is added. Nothing
   that depends on q is moved in this time. It is measured in the same run, and shown apart;
+- over all three floors: the larger of the bytes' and the arithmetic's time, and the waits. The arithmetic is three
+  products of TF32 for each of float32, the least that keeps its accuracy on tensor cores, at the rate of a large TF32
+  product in the same run. It is longer than the bytes take where both D and K are near 100 or above. A record has the
+  three floors in seconds;
 - over the time of an iteration of k-means of the same N, D and K: that of flash_kmeans where it can be imported, else
   kmeans_assign and kmeans_update;
 
@@ -27,15 +31,25 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from warpwise import cuda, operation, ops
 from warpwise.apps.clustering import Graph, SpatialMixture, grid
+from warpwise.operation import Cost
 
 ROUNDS, CALLS = 7, 4  # calls in a graph
 COPIED = 1 << 28  # floats
+TF32_PRODUCTS = 3  # of four of the parts of two floats: the fourth is below float32's rounding
+
+
+class Rates(NamedTuple):
+    """Bytes per second of a copy, FLOP per second of a TF32 product, and seconds of a launch with grid barriers."""
+
+    copy: float
+    product: float
+    barriers: float
 
 
 def parser() -> argparse.ArgumentParser:
@@ -93,6 +107,16 @@ def copy_rate() -> float:
     return 2 * source.nbytes / medians([lambda: torch.neg(source, out=target)])[0]
 
 
+def product_rate() -> float:
+    """FLOP per second of a product of TF32 matrices."""
+    size = 8192
+    a, b = (torch.randn(size, size, device="cuda") for _ in range(2))
+    before, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, True
+    seconds = medians([lambda: a @ b])[0]
+    torch.backends.cuda.matmul.allow_tf32 = before
+    return 2 * size**3 / seconds
+
+
 def barrier_time(colours: int) -> float:
     """Seconds of a launch of one block per SM that waits ``colours`` times for all blocks."""
     blocks = torch.cuda.get_device_properties(0).multi_processor_count
@@ -116,8 +140,8 @@ def kmeans_iteration(X: torch.Tensor, centres: torch.Tensor) -> tuple[str, Calla
     return "flash_kmeans", iterate
 
 
-def em_iteration(X: torch.Tensor, graph: Graph, centres: torch.Tensor) -> tuple[float, Callable[[], Any]]:
-    """The bytes that an iteration must move, and the iteration; ``graph`` is sorted by colour."""
+def em_iteration(X: torch.Tensor, graph: Graph, centres: torch.Tensor) -> tuple[Cost, Callable[[], Any]]:
+    """The least bytes and FLOP of an iteration, and the iteration; ``graph`` is sorted by colour."""
     n, k = len(X), len(centres)
     q = torch.rand(n, 1, k, device="cuda").add_(0.1)
     q /= q.sum(2, keepdim=True)
@@ -126,23 +150,25 @@ def em_iteration(X: torch.Tensor, graph: Graph, centres: torch.Tensor) -> tuple[
     linear, constant = centres[None].contiguous(), -centres.square().sum(1)[None] / 2
     edges = (graph.rowptr, graph.columns, graph.weights_or_none)
     args = (q, X, linear, constant, *edges, beta, external, None, bounds, 1.0, True, False)
-    bytes_ = operation.get("potts_em_step").spec.cost(*args).bytes
-    return bytes_, lambda: ops.potts_em_step(*args)
+    return operation.get("potts_em_step").spec.cost(*args), lambda: ops.potts_em_step(*args)
 
 
-def measured(side: int, features: int, domains: int, rate: float, barriers: float) -> dict[str, Any]:
-    """A row for the grid of side x side points, whose four colours wait for ``barriers`` seconds."""
+def measured(side: int, features: int, domains: int, rates: Rates) -> dict[str, Any]:
+    """A row for the grid of side x side points, which has four colours."""
     generator = torch.Generator("cuda").manual_seed(0)
     centres = torch.randn(domains, features, device="cuda", generator=generator) * 2
     X = torch.randn(side * side, features, device="cuda", generator=generator)
     X += centres[torch.arange(side * side, device="cuda") * domains // (side * side)]
     graph = grid((side, side), device=torch.device("cuda"))
     row: dict[str, Any] = {"points": side * side, "features": features, "domains": domains}
-    bytes_, em = em_iteration(X, graph.by_colour[1], centres)
+    cost, em = em_iteration(X, graph.by_colour[1], centres)
     row["kmeans"], kmeans = kmeans_iteration(X, centres)
     row["em_s"], row["kmeans_s"] = medians([em, kmeans])
-    row["em_over_floor"], row["em_over_kmeans"] = row["em_s"] * rate / bytes_, row["em_s"] / row["kmeans_s"]
-    row["em_over_floor_with_waits"] = row["em_s"] / (bytes_ / rate + barriers)
+    moved, computed, waits = cost.bytes / rates.copy, TF32_PRODUCTS * cost.flops / rates.product, rates.barriers
+    row["floors_s"] = {"bytes": moved, "arithmetic": computed, "waits": waits}
+    row["em_over_floor"], row["em_over_kmeans"] = row["em_s"] / moved, row["em_s"] / row["kmeans_s"]
+    row["em_over_floor_with_waits"] = row["em_s"] / (moved + waits)
+    row["em_over_all_floors"] = row["em_s"] / (max(moved, computed) + waits)
     del em, kmeans
     for _ in range(2):  # the first fit compiles kernels
         torch.cuda.synchronize()
@@ -157,18 +183,22 @@ def measured(side: int, features: int, domains: int, rate: float, barriers: floa
 
 def main() -> None:
     given = parser().parse_args()
-    rate, barriers, rows, start = copy_rate(), barrier_time(4), [], time.perf_counter()
+    rates, rows, start = Rates(copy_rate(), product_rate(), barrier_time(4)), [], time.perf_counter()
     name = torch.cuda.get_device_name()
-    print(f"{name}, a copy at {rate / 1e12:.2f} TB/s, a launch with four grid barriers {barriers * 1e6:.1f} µs")
+    print(
+        f"{name}, a copy at {rates.copy / 1e12:.2f} TB/s, TF32 products at {rates.product / 1e12:.0f} TFLOP/s,"
+        f" a launch with four grid barriers {rates.barriers * 1e6:.1f} µs"
+    )
     chosen = [tuple(map(int, shape.split(","))) for shape in given.shape]
     for shape in (*chosen, *drawn(given.count, given.seed, given.elements)):
         if time.perf_counter() - start > given.seconds:
             break
-        row = {"drawn": len(rows) >= len(chosen)} | measured(*shape, rate, barriers)
+        row = {"drawn": len(rows) >= len(chosen)} | measured(*shape, rates)
         rows.append(row)
         print(
             f"N {row['points']:>9,} D {row['features']:>3} K {row['domains']:>3}: EM {row['em_s'] * 1e6:8.1f} µs,"
             f" {row['em_over_floor']:5.2f} x its floor, {row['em_over_floor_with_waits']:5.2f} with waits,"
+            f" {row['em_over_all_floors']:5.2f} with arithmetic too,"
             f" {row['em_over_kmeans']:5.2f} x {row['kmeans']};"
             f" fit {row['fit_s'] * 1e3:8.1f} ms, {row['memory_per_x']:5.2f} X",
             flush=True,
@@ -177,8 +207,9 @@ def main() -> None:
             record = {
                 "device": name,
                 "seed": given.seed,
-                "copy_bytes_per_s": rate,
-                "barriers_s": barriers,
+                "copy_bytes_per_s": rates.copy,
+                "product_flop_per_s": rates.product,
+                "barriers_s": rates.barriers,
                 "rows": rows,
             }
             given.json.write_text(json.dumps(record, indent=1) + "\n")

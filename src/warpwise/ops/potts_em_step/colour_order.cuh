@@ -13,6 +13,8 @@ struct TilePlace {
 struct ColourOrder {
   const Colours& colours;
   int points, synchronised = 0;  // of a tile; barriers that the block has passed
+  bool arrived = false;          // at the barrier after these
+  cooperative_groups::grid_group::arrival_token token = 0;
 
   __device__ TilePlace place(int colour, int tile) const {
     for (; colour < colours.count; ++colour, tile = blockIdx.x) {
@@ -28,8 +30,20 @@ struct ColourOrder {
   __device__ TilePlace first() const { return place(0, blockIdx.x); }
   __device__ TilePlace next(const TilePlace& present) const { return place(present.colour, present.tile + gridDim.x); }
 
+  // After the points of a tile, if that of `next` has another colour.
+  __device__ void arrive(const TilePlace& next) {
+    if (synchronised >= (next.colour < 0 ? colours.count - 1 : next.colour)) return;
+    token = cooperative_groups::this_grid().barrier_arrive();
+    arrived = true;
+  }
+
   // The colours before `colour` are complete.
   __device__ void wait(int colour) {
+    if (arrived) {
+      cooperative_groups::this_grid().barrier_wait(static_cast<unsigned&&>(token));
+      arrived = false;
+      ++synchronised;
+    }
     for (; synchronised < colour; ++synchronised) cooperative_groups::this_grid().sync();
   }
 };

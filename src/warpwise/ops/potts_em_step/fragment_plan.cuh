@@ -21,9 +21,13 @@ struct FragmentPlan {
   static constexpr bool kOwn = WARPS_N == 0;
   static constexpr int MI = kOwn ? TILES : TILES > 1 ? 2 : 1;
   static constexpr int NI = kOwn ? STEPS : (STEPS + WARPS_N - 1) / (kOwn ? 1 : WARPS_N);
+  static constexpr int kChunk = NI;  // steps of moments that are added at a time
   static constexpr int kWarpsM = kOwn || TILES <= 2 ? 1 : TILES > 4 ? 4 : 2;
   static constexpr int kWarpsN = kOwn ? 1 : WARPS_N, kSharing = kWarpsM * kWarpsN;
   static constexpr int kParts = WARPS / kSharing;  // of the points of a tile
+
+  // All threads that update points.
+  static __device__ void sync() { __syncthreads(); }
 };
 
 // Shared memory of a block; see fragment_tile_of in tiles.py.
@@ -53,7 +57,8 @@ struct FragmentMemory {
   template <class Lane>
   __device__ void fill(const float* linear, const float* constant, const float* field, int domains, int width,
                        float sharpness) const {
-    for (int i = threadIdx.x; i < 8 * Plan::STEPS * Plan::kHeld; i += Plan::kThreads) {
+#pragma unroll 8
+    for (int i = threadIdx.x; i < 8 * Plan::STEPS * Plan::kHeld; i += Plan::kThreads) {  // eight loads in flight
       const int element = i % 4, of = i / 4 % 32, m = i / 128 % Plan::TILES, step = i / (128 * Plan::TILES);
       const int k = Lane::domain(m, of / 4, element % 2), d = 8 * step + of % 4 * 2 + element / 2;
       coefficients[i] = k < domains && d < width ? sharpness * linear[static_cast<long long>(k) * width + d] : 0.0f;

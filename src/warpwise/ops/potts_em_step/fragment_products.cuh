@@ -47,13 +47,13 @@ struct FragmentMoments {
         first_n(Plan::kOwn ? 0 : warp / Plan::kWarpsM % Plan::kWarpsN * NI),
         to(memory.sums_of_parts + warp / Plan::kSharing * Plan::kMoments * 32 + 4 * lane) {}
 
-  // Calls use(sums in shared memory, m, n) for the tiles of the warp.
-  template <class Use>
+  // Calls use(sums in shared memory, m, n) for COUNT steps of the tiles of the warp.
+  template <int FROM, int COUNT, class Use>
   __device__ void for_tiles(const Use& use) const {
 #pragma unroll
     for (int m = 0; m < MI; ++m) {
 #pragma unroll
-      for (int n = 0; n < NI; ++n) {
+      for (int n = FROM; n < FROM + COUNT; ++n) {
         if (first_m + m >= Plan::TILES || first_n + n >= Plan::STEPS) continue;
         use(*reinterpret_cast<warpwise::Float4*>(to + ((first_m + m) * Plan::STEPS + first_n + n) * 128), m, n);
       }
@@ -63,19 +63,20 @@ struct FragmentMoments {
   // The moments of a block, to memory that nothing else uses any more.
   __device__ void finish() const {
     if (Plan::kOwn) return;
-    for_tiles(
+    for_tiles<0, NI>(
         [&](warpwise::Float4& at, int m, int n) { at = {sums[m][n][0], sums[m][n][1], sums[m][n][2], sums[m][n][3]}; });
   }
 
-  // Eight points. x: (8, kStride), at feature `group`; q_of(m): the fragment of tile first_m + m.
-  template <class Fragment>
-  __device__ void add_points(float (&total)[MI][NI][4], const float* x, int index, const Fragment& q_of) const {
-    unsigned large_x[NI][2], small_x[NI][2];
+  // Features FROM to FROM + COUNT of eight points. x: (8, kStride), at feature `group`; q_of(m): the fragment of tile
+  // first_m + m.
+  template <int FROM, int COUNT, class Fragment>
+  __device__ void add_points(float (&total)[MI][COUNT][4], const float* x, int index, const Fragment& q_of) const {
+    unsigned large_x[COUNT][2], small_x[COUNT][2];
 #pragma unroll
-    for (int n = 0; n < NI; ++n) {
+    for (int n = 0; n < COUNT; ++n) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const int step = Plan::kOwn ? n : min(first_n + n, Plan::STEPS - 1);  // of a step past the last: not used
+        const int step = Plan::kOwn ? FROM + n : min(first_n + FROM + n, Plan::STEPS - 1);  // past the last: not used
         const float value = x[(2 * index + i) * Plan::kStride + 8 * step];
         large_x[n][i] = __float_as_uint(value);
         small_x[n][i] = warpwise::rest_of_tf32(value);
@@ -93,7 +94,7 @@ struct FragmentMoments {
 #pragma unroll
       for (int product = 0; product < 3; ++product) {  // adjacent instructions add to different sums
 #pragma unroll
-        for (int n = 0; n < NI; ++n) {
+        for (int n = 0; n < COUNT; ++n) {
           const unsigned* const b = product == 1 ? small_x[n] : large_x[n];
           warpwise::mma::mma_sync(total[m][n], product == 0 ? small : large, b[0], b[1], 0.0f);
         }
@@ -102,24 +103,31 @@ struct FragmentMoments {
   }
 
   // The warp's own points, whose q is in `q`: index t of the inner dimension is point 2 t, t + 4 is point 2 t + 1.
+  // kChunk steps at a time, so that the sums of a tile take fewer registers.
+  template <int FROM = 0>
   __device__ void add_own(const float* x, int index, const float (&q)[Plan::TILES][4]) {
-    float local[MI][NI][4] = {};
-    add_points(local, x, index, [&](int m) -> warpwise::Float4 { return {q[m][0], q[m][2], q[m][1], q[m][3]}; });
-    for_tiles([&](warpwise::Float4& at, int m, int n) {
+    constexpr int kCount = NI - FROM < Plan::kChunk ? NI - FROM : Plan::kChunk;
+    float local[MI][kCount][4] = {};
+    add_points<FROM, kCount>(
+        local, x, index, [&](int m) -> warpwise::Float4 { return {q[m][0], q[m][2], q[m][1], q[m][3]}; });
+    for_tiles<FROM, kCount>([&](warpwise::Float4& at, int m, int n) {
       warpwise::Float4 total = at;
 #pragma unroll
-      for (int i = 0; i < 4; ++i) total.at[i] += local[m][n][i];
+      for (int i = 0; i < 4; ++i) total.at[i] += local[m][n - FROM][i];
       at = total;
     });
+    if constexpr (FROM + kCount < NI) add_own<FROM + kCount>(x, index, q);
   }
 
   // The points of the warps that share moments. q_tiles: [tile][warp][lane][4], at this lane.
+  template <int FROM = 0>
   __device__ void add_shared(const float* x, int index, const float* q_tiles, int warp) {
-    float local[MI][NI][4] = {};
+    constexpr int kCount = NI - FROM < Plan::kChunk ? NI - FROM : Plan::kChunk;
+    float local[MI][kCount][4] = {};
 #pragma unroll 1
     for (int part = 0; part < Plan::kSharing; ++part) {
       const int of = warp / Plan::kSharing * Plan::kSharing + part;
-      add_points(local, x + of * Plan::kPoints * Plan::kStride, index, [&](int m) {
+      add_points<FROM, kCount>(local, x + of * Plan::kPoints * Plan::kStride, index, [&](int m) {
         const int tile = min(first_m + m, Plan::TILES - 1);
         return *reinterpret_cast<const warpwise::Float4*>(q_tiles + (tile * Plan::kWarps + of) * 128);
       });
@@ -127,10 +135,11 @@ struct FragmentMoments {
 #pragma unroll
     for (int m = 0; m < MI; ++m) {
 #pragma unroll
-      for (int n = 0; n < NI; ++n) {
+      for (int n = 0; n < kCount; ++n) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) sums[m][n][i] += local[m][n][i];
+        for (int i = 0; i < 4; ++i) sums[m][FROM + n][i] += local[m][n][i];
       }
     }
+    if constexpr (FROM + kCount < NI) add_shared<FROM + kCount>(x, index, q_tiles, warp);
   }
 };

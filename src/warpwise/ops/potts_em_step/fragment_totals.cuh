@@ -19,7 +19,7 @@ __device__ inline void store_partials(float* partials, const FragmentMemory<Plan
   }
   own[(Plan::kOthers - 2) * 32] = team_sum<32>(update.gradient);
   own[(Plan::kOthers - 1) * 32] = team_sum<32>(update.curvature);
-  __syncthreads();
+  Plan::sync();
   for (int i = threadIdx.x; i < 32 * Plan::kSlots; i += Plan::kThreads) {
     const bool moment = i < 32 * Plan::kMoments;
     const float* const from = moment ? memory.sums_of_parts + i : memory.others + i - 32 * Plan::kMoments;
@@ -52,9 +52,9 @@ __device__ inline void add_partials(float* shared, const float* partials, float*
 #pragma unroll
       for (int i = 0; i < kRows; ++i) total += rows[i];
     }
-    __syncthreads();
+    Plan::sync();
     shared[threadIdx.x] = total;
-    __syncthreads();
+    Plan::sync();
     if (warp > 0) continue;
     total = 0.0f;
 #pragma unroll

@@ -26,78 +26,111 @@ struct FragmentUpdate {
   }
 
   // The sums of p, p n and p n^2 over the lane's domains, p = 2^(strength n + field - shift).
-  __device__ void add_prior(const float (&around)[TILES][2], const float* external, float shift, float (&to)[3]) const {
+  __device__ void add_prior(const float (&around)[TILES][2], const float* external, float shift, float& sum,
+                            float& mean, float& square) const {
 #pragma unroll
     for (int m = 0; m < TILES; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const float prior = strength * around[m][h] + field_of(external, m, h);
         const float p = exp2_ftz(prior - shift), part = p * around[m][h];
-        to[0] += p;
-        to[1] += part;
-        to[2] += part * around[m][h];
+        sum += p;
+        mean += part;
+        square += part * around[m][h];
       }
     }
   }
 
-  // Subtracts sum_k p n from the gradient, and adds the variance to the curvature.
-  __device__ void add_derivatives(const float (&around)[TILES][2], const float* external, bool inside) {
-    float parts[3] = {};
-    add_prior(around, external, 0.0f, parts);
-    float sum = groups_sum(parts[0]);
-    if (__any_sync(kAllLanes, !(sum > 1.0f / kSafe && sum < kSafe))) {
-      float shift = warpwise::minus_infinity();
+  // The sums of the priors again, with the largest exponent subtracted.
+  template <int P>
+  __device__ void shift_priors(const float (&around)[P][TILES][2], const float* const (&external)[P],
+                               float (&sums)[3 * P], float (&means)[P], float (&square)[P]) const {
+    float shift[P], again[2 * P] = {};
+#pragma unroll
+    for (int p = 0; p < P; ++p) {
+      shift[p] = warpwise::minus_infinity();
 #pragma unroll
       for (int m = 0; m < TILES; ++m) {
 #pragma unroll
-        for (int h = 0; h < 2; ++h) shift = fmaxf(shift, strength * around[m][h] + field_of(external, m, h));
+        for (int h = 0; h < 2; ++h) {
+          shift[p] = fmaxf(shift[p], strength * around[p][m][h] + field_of(external[p], m, h));
+        }
       }
-      parts[0] = parts[1] = parts[2] = 0.0f;
-      add_prior(around, external, groups_max(shift), parts);
-      sum = groups_sum(parts[0]);
     }
-    const float scale = inside ? __fdividef(1.0f, sum) : 0.0f;
-    gradient -= parts[1] * scale;  // the lane's part
-    const float mean = groups_sum(parts[1]) * scale;
-    curvature += parts[2] * scale - (group == 0 ? mean * mean : 0.0f);
+    groups_max(shift);
+#pragma unroll
+    for (int p = 0; p < P; ++p) {
+      square[p] = 0.0f;
+      add_prior(around[p], external[p], shift[p], again[p], again[P + p], square[p]);
+      means[p] = again[P + p];
+    }
+    groups_sum(again);
+#pragma unroll
+    for (int i = 0; i < 2 * P; ++i) sums[P + i] = again[i];
   }
 
-  // scores[m][2 h + j] become the point's probabilities, also in `around`.
-  __device__ void operator()(float (&scores)[TILES][4], int j, float (&around)[TILES][2], const float* external,
-                             bool inside, bool derivatives) {
-    float highest = warpwise::minus_infinity();
+  // P points: scores[m][2 h + first + p] of point p become its probabilities, also in `around`. Reductions are
+  // two chains of shuffles: the largest scores, then all sums.
+  template <int P>
+  __device__ void operator()(float (&scores)[TILES][4], int first, float (&around)[P][TILES][2],
+                             const float* const (&external)[P], const bool (&inside)[P], bool derivatives) {
+    float highest[P], square[P] = {}, observed[P] = {}, sums[3 * P] = {};  // of powers, of p, of p n
 #pragma unroll
-    for (int m = 0; m < TILES; ++m) {
+    for (int p = 0; p < P; ++p) {
+      highest[p] = warpwise::minus_infinity();
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        float& score = scores[m][2 * h + j];
-        const float offset = memory.offsets[(8 * m + group) * 2 + h] + (FIELDS ? field_of(external, m, h) : 0.0f);
-        score += strength * around[m][h] + offset;
-        highest = fmaxf(highest, score);
+      for (int m = 0; m < TILES; ++m) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          float& score = scores[m][2 * h + first + p];
+          const float offset =
+              memory.offsets[(8 * m + group) * 2 + h] + (FIELDS ? field_of(external[p], m, h) : 0.0f);
+          score += strength * around[p][m][h] + offset;
+          highest[p] = fmaxf(highest[p], score);
+        }
       }
     }
-    highest = groups_max(highest);
-    if (derivatives) add_derivatives(around, external, inside);
-    float total = 0.0f, observed = 0.0f;
+    groups_max(highest);
 #pragma unroll
-    for (int m = 0; m < TILES; ++m) {
+    for (int p = 0; p < P; ++p) {
+      if (derivatives) add_prior(around[p], external[p], 0.0f, sums[P + p], sums[2 * P + p], square[p]);
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        float& score = scores[m][2 * h + j];
-        score = exp2_ftz(score - highest);
-        total += score;
-        observed += score * around[m][h];
+      for (int m = 0; m < TILES; ++m) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          float& score = scores[m][2 * h + first + p];
+          score = exp2_ftz(score - highest[p]);
+          sums[p] += score;
+          observed[p] += score * around[p][m][h];
+        }
       }
     }
-    total = groups_sum(total);
-    const float scale = inside ? __fdividef(1.0f, total) : 0.0f;
-    gradient += observed * scale;
+    float means[P];  // the lane's parts
 #pragma unroll
-    for (int m = 0; m < TILES; ++m) {
+    for (int p = 0; p < P; ++p) means[p] = sums[2 * P + p];
+    groups_sum(sums);
+    if (derivatives) {
+      bool safe = true;
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        around[m][h] = scores[m][2 * h + j] *= scale;
-        count[m][h] += around[m][h];
+      for (int p = 0; p < P; ++p) safe = safe && sums[P + p] > 1.0f / kSafe && sums[P + p] < kSafe;
+      if (__any_sync(kAllLanes, !safe)) shift_priors(around, external, sums, means, square);
+    }
+#pragma unroll
+    for (int p = 0; p < P; ++p) {
+      const float scale = inside[p] ? __fdividef(1.0f, sums[p]) : 0.0f;
+      gradient += observed[p] * scale;
+      if (derivatives) {  // subtracts sum_k p n from the gradient, and adds the variance to the curvature
+        const float weight = inside[p] ? __fdividef(1.0f, sums[P + p]) : 0.0f, mean = sums[2 * P + p] * weight;
+        gradient -= means[p] * weight;
+        curvature += square[p] * weight - (group == 0 ? mean * mean : 0.0f);
+      }
+#pragma unroll
+      for (int m = 0; m < TILES; ++m) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          around[p][m][h] = scores[m][2 * h + first + p] *= scale;
+          count[m][h] += around[p][m][h];
+        }
       }
     }
   }

@@ -10,19 +10,26 @@ struct False {
   __device__ constexpr operator bool() const { return false; }
 };
 
-// The sum, and the maximum, over the eight lanes that have one index in their groups.
-__device__ inline float groups_sum(float value) {
-#pragma unroll
-  for (int distance = 4; distance < 32; distance *= 2) value += __shfl_xor_sync(0xffffffffu, value, distance);
-  return value;
-}
-
-__device__ inline float groups_max(float value) {
+// The sums, and the maxima, over the eight lanes that have one index in their groups. Shuffles of different values
+// overlap.
+template <int N>
+__device__ inline void groups_sum(float (&values)[N]) {
 #pragma unroll
   for (int distance = 4; distance < 32; distance *= 2) {
-    value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, distance));
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] += __shfl_xor_sync(0xffffffffu, values[i], distance);
   }
-  return value;
+}
+
+template <int N>
+__device__ inline void groups_max(float (&values)[N]) {
+#pragma unroll
+  for (int distance = 4; distance < 32; distance *= 2) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      values[i] = fmaxf(values[i], __shfl_xor_sync(0xffffffffu, values[i], distance));
+    }
+  }
 }
 
 // first + at * bytes in global memory, as one instruction.
@@ -91,6 +98,27 @@ struct LaneDomains {
       } else {
         to[m][0] = load_if<1>(from, exists(0)).at[0];
         to[m][1] = load_if<1>(from + 32, exists(1)).at[0];
+      }
+    }
+  }
+
+  // A row in shared memory, TILES * 16 floats aligned to 16 bytes.
+  static __device__ void load_shared(float (&to)[TILES][2], const float* row, int group) {
+#pragma unroll
+    for (int m = 0; m < TILES; ++m) {
+      const float* const from = row + domain(m, group, 0);
+      if (paired(m)) {
+        if (m % 2) continue;
+        const auto four = *reinterpret_cast<const warpwise::Vector<float, 4>*>(from);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) to[m + i / 2 < TILES ? m + i / 2 : m][i % 2] = four.at[i];
+      } else if (VEC > 1) {
+        const auto two = *reinterpret_cast<const warpwise::Vector<float, 2>*>(from);
+        to[m][0] = two.at[0];
+        to[m][1] = two.at[1];
+      } else {
+        to[m][0] = from[0];
+        to[m][1] = from[8];
       }
     }
   }

@@ -71,17 +71,17 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
     for (int j = 0; j < 2; ++j) {
       const int place = 2 * index + j, point = first + place;
       const bool inside = point < end;
-      float around[TILES][2] = {};
-      neighbours.finish(around, rows, edges_of(place), columns, weights);
+      float around[1][TILES][2] = {};
+      neighbours.finish(around[0], rows, edges_of(place), columns, weights);
       if (near && inside) {
-        Lane::store(near + static_cast<long long>(point - colours.ends[0]) * row + restart * domains, around, group,
-                    domains);
+        Lane::store(near + static_cast<long long>(point - colours.ends[0]) * row + restart * domains, around[0],
+                    group, domains);
       }
       if (Plan::kOwn && j == 0) copy.copy(side ^ 1, following.first, following.end);
       if (j == 0) neighbours.begin(rows, edges_of(place + 1));  // after all branches but that of the store of q
       const float* const field = external + min(point, end - 1) * external_row + restart * external_restart;
-      update(scores, j, around, field, inside, derivatives != nullptr);
-      if (inside) Lane::store(q + static_cast<long long>(point) * row + restart * domains, around, group, domains);
+      update(scores, j, around, {field}, {inside}, derivatives != nullptr);
+      if (inside) Lane::store(q + static_cast<long long>(point) * row + restart * domains, around[0], group, domains);
     }
 
     if (Plan::kOwn) {

@@ -17,6 +17,7 @@ from warpwise.ops.potts_em_step.tiles import (
     THREADS,
     Shape,
     fragment_tile_of,
+    gather_tile_of,
     shape_of,
     tile_of,
     warp_tile_of,
@@ -30,6 +31,7 @@ THREAD_PER_POINT = cuda.load(HERE / "k01_thread_per_point.cu")
 POINT_TILES = cuda.load(HERE / "k02_point_tiles.cu")
 ONE_LAUNCH = cuda.load(HERE / "k03_one_launch.cu")
 IN_FRAGMENTS = cuda.load(HERE / "k04_in_fragments.cu")
+GATHER_WARPS = cuda.load(HERE / "k06_gather_warps.cu")
 
 Outputs = tuple[torch.Tensor | None, ...]
 
@@ -155,7 +157,8 @@ def in_fragments(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *res
     shape = shape_of(q, features, linear)
     if (ends := _colours_of(shape, outputs, bounds)) is None:
         return
-    tile = fragment_tile_of(shape.domains, shape.width)
+    warps_an_sm = cdiv(cdiv(_largest(ends), 8) * shape.restarts, sm_count(q))
+    tile = fragment_tile_of(shape.domains, shape.width, warps_an_sm)
     assert tile is not None  # limits
     resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
     grid = _balanced(cdiv(_largest(ends), 8 * tile.warps), resident)
@@ -163,6 +166,24 @@ def in_fragments(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *res
     parameters = ", ".join(map(str, (*tile[:6], _vector_of(shape.domains, q, external, near))))
     name = f"potts_em_step_in_fragments<{parameters}, {str(external.shape[0] > 1).lower()}>"
     launch = IN_FRAGMENTS[name][(grid, shape.restarts), 32 * tile.warps, tile.bytes]
+    launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
+           *shape[1:], *external_strides(external), temper)  # fmt: skip
+
+
+def gather_warps(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    counts, sums, derivatives, near = outputs
+    linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
+    shape = shape_of(q, features, linear)
+    if (ends := _colours_of(shape, outputs, bounds)) is None:
+        return
+    tile = gather_tile_of(shape.domains, shape.width)
+    assert tile is not None  # limits
+    resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
+    grid = _balanced(cdiv(_largest(ends), 8 * tile.warps), resident)
+    partials = q.new_empty((grid, shape.restarts, tile.slots, 32))
+    parameters = ", ".join(map(str, (*tile[:8], _vector_of(shape.domains, q, external, near))))
+    name = f"potts_em_step_gather_warps<{parameters}, {str(external.shape[0] > 1).lower()}>"
+    launch = GATHER_WARPS[name][(grid, shape.restarts), 32 * (tile.warps + tile.gatherers), tile.bytes]
     launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
            *shape[1:], *external_strides(external), temper)  # fmt: skip
 

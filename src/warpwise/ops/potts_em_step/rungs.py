@@ -19,6 +19,7 @@ from warpwise.ops.potts_em_step.tiles import (
     SHARED_OF_ONE,
     THREADS,
     fragment_tile_of,
+    gather_tile_of,
     shape_of,
     tile_of,
     warp_tile_of,
@@ -70,8 +71,18 @@ def in_fragments_fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> st
     return cooperates(q, features, *rest)
 
 
+def gather_warps_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
+    shape = shape_of(q, features, rest[0])
+    if rest[0] is not None and gather_tile_of(shape.domains, shape.width) is None:
+        return (
+            f"takes up to {MOST_DOMAINS} domains, and tiles of points in {SHARED_OF_ONE} bytes of shared memory, not"
+            f" {shape.domains} x {shape.width}"
+        )
+    return cooperates(q, features, *rest)
+
+
 def cooperates(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
-    """The limits of k03 and k04."""
+    """The limits of k03, k04 and k06."""
     if rest[0] is None:
         return "takes features with linear and constant, not scores"
     if rest[7] is not None:
@@ -131,11 +142,21 @@ RUNGS = (
         True,
     ),
     rung("k05_triton", "blocks of points in Triton, scores and moments by tl.dot", launches.triton, triton_fits, True),
+    rung(
+        "k06_gather_warps",
+        "warps that only gather, beside warps that only update",
+        launches.gather_warps,
+        gather_warps_fit,
+        True,
+    ),
 )
 
 
 def default(*args: Any) -> str | None:
-    """k03 for up to eight domains, where a lane has all of a point; else k04, or k02, where it takes the arguments."""
-    if args[0].shape[2] <= 8:
+    """k03 for up to eight domains, where a lane has all of a point; else k06, where products take longer than it takes
+    to gather, or k04; or k02, where it takes the arguments."""
+    domains, width = args[0].shape[2], args[1].shape[1]
+    if domains <= 8:
         return first_taking(RUNGS, args, "k03_one_launch", "k02_point_tiles")
-    return first_taking(RUNGS, args, "k04_in_fragments", "k02_point_tiles")
+    gathers = ("k06_gather_warps",) if domains <= 80 and width > 32 else ()
+    return first_taking(RUNGS, args, *gathers, "k04_in_fragments", "k02_point_tiles")

@@ -15,9 +15,12 @@ MOST_TILES = 8  # tiles of 4 x 4 moments per thread
 MOST_SUMS = 16  # of k03: tiles of 16 features per warp
 MOST_OF_LANE = 20  # of k04: tiles of 16 domains x 8 features of a warp
 OWN_BLOCKS = (10, 2), (8, 2), (6, 2), (8, 1)  # warps, and resident blocks per SM, of k04
+FEW_WARPS = 4, 6, 8  # of a block, if all points of a colour fit in the warps of one block per SM
+MOST_WARPS = 64  # of an SM
 SHARED_BLOCKS = (8, 2), (8, 1)
 MORE_WARPS = 12  # of an SM in k04: better with four rows of q in flight than fewer with eight; odd rows spill
 OTHER_REGISTERS = 44  # of k04, besides sums and rows of q
+GATHER_BLOCKS = (8, 8, 1, 0), (8, 4, 1, 0)  # updating, gathering warps, blocks per SM, registers, of k06
 SHARED_OF_SM, RESERVED = 228 * 1024, 1024  # bytes of an SM, and those that each block takes besides
 
 
@@ -61,6 +64,22 @@ class FragmentTile(NamedTuple):
     steps: int
     warps_n: int
     flight: int
+    bytes: int
+    slots: int
+
+
+class GatherTile(NamedTuple):
+    """k06: updating ``warps`` and ``gatherers`` of a block, resident ``blocks`` per SM; as for k04; ``stages`` of tiles
+    of sums of neighbours."""
+
+    warps: int
+    gatherers: int
+    blocks: int
+    registers: int
+    tiles: int
+    steps: int
+    warps_n: int
+    stages: int
     bytes: int
     slots: int
 
@@ -112,12 +131,16 @@ def warp_tile_of(domains: int, width: int) -> WarpTile | None:
     return WarpTile(lanes, rows, points, size, min(registers, SHARED_OF_ONE // size))
 
 
-def fragment_tile_of(domains: int, width: int) -> FragmentTile | None:
-    """None if the moments do not fit in the registers of a block, or its tiles in shared memory."""
+def fragment_tile_of(domains: int, width: int, warps_an_sm: int = MOST_WARPS) -> FragmentTile | None:
+    """None if the moments do not fit in the registers of a block, or its tiles in shared memory. ``warps_an_sm``: so
+    many have points at the same time."""
     if not 1 <= domains <= MOST_DOMAINS or width < 1:
         return None
     tiles, steps = cdiv(domains, 16), cdiv(width, 8)
     own = tiles * steps <= MOST_OF_LANE
+    for warps in FEW_WARPS if own else ():
+        if warps_an_sm <= warps and (tile := _fragment_tile(warps, 1, tiles, steps, own)) is not None:
+            return tile
     found = [
         tile
         for warps, blocks in (OWN_BLOCKS if own else SHARED_BLOCKS)
@@ -149,3 +172,35 @@ def _fragment_tile(warps: int, blocks: int, tiles: int, steps: int, own: bool) -
     if not flight or moments > MOST_OF_LANE or blocks * (size + RESERVED) > SHARED_OF_SM:
         return None
     return FragmentTile(warps, blocks, tiles, steps, warps_n, flight, size, 4 * tiles * steps + 2 * tiles + 2)
+
+
+def gather_tile_of(domains: int, width: int) -> GatherTile | None:
+    """None if the tiles of points do not fit in a block's shared memory."""
+    if not 1 <= domains <= MOST_DOMAINS or width < 1:
+        return None
+    tiles, steps = cdiv(domains, 16), cdiv(width, 8)
+    for stages in (2, 1):
+        for block in GATHER_BLOCKS:
+            if (tile := _gather_tile(*block, stages, tiles, steps)) is not None:
+                return tile
+    return None
+
+
+def _gather_tile(
+    warps: int, gatherers: int, blocks: int, registers: int, stages: int, tiles: int, steps: int
+) -> GatherTile | None:
+    own = tiles * steps <= MOST_OF_LANE
+    warps_m, warps_n = 1 << (cdiv(tiles, 2) - 1).bit_length(), 0 if own else 1
+    while not own and cdiv(steps, warps_n) > 4 and warps_m * warps_n < warps:
+        warps_n *= 2
+    stride = (cdiv(8 * steps, 4) | 1) * 4
+    buffers = 16 * tiles * (8 * steps + 2) + 16 * warps * (stride + 8)
+    parts = warps if own else warps // (warps_m * warps_n)
+    sums = 32 * (4 * tiles * steps * parts + warps * (2 * tiles + 2))
+    near = warps * stages * (4 + 8 * (16 * tiles + 4))
+    size = 4 * (near + (buffers + sums if own else max(buffers + 256 * tiles * warps, sums)))
+    if blocks * (size + RESERVED) > SHARED_OF_SM or (not own and warps & (warps - 1)):
+        return None
+    return GatherTile(
+        warps, gatherers, blocks, registers, tiles, steps, warps_n, stages, size, 4 * tiles * steps + 2 * tiles + 2
+    )
