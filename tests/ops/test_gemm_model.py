@@ -158,20 +158,20 @@ def test_a_gpu_of_the_same_target_and_sm_count_has_the_same_predictions():
     assert not predictions(a, b, Device("NVIDIA H100 PCIe", "sm_90", 114))
 
 
-def test_a_measured_time_replaces_a_prediction():
+def test_measured_times_replace_predictions_at_their_own_sizes():
     a, b = operands(4096, 4096, 4096, torch.bfloat16)
     times = predictions(a, b)
     fastest, second = sorted((each for name, each in times.items() if name != TORCH), key=lambda each: each.gpu)[:2]
     slow, fast = 10 * times[TORCH].gpu, times[TORCH].gpu / 10
-    found = choice(a, b, near(TORCH, slow, error=0.1))
-    assert found.name is not None and found.rival_seconds == slow
-    assert choice(a, b, near(TORCH, fast, error=0.1)).name is None
-    found = choice(a, b, near(fastest.name, slow, TORCH, slow, 0.1))
-    assert found.name not in (None, fastest.name), "a measured time that is longer than another's prediction"
     exact = near(second.name, slow / 2, TORCH, slow)
     assert choice(a, b, exact) == exact, "at a point itself no other rung is chosen"
     exact = near(TORCH, fast, second.name, 2 * fast)
     assert choice(a, b, exact) == exact
+    for elsewhere in (near(TORCH, slow, error=0.1), near(fastest.name, fast, TORCH, slow, 0.1)):
+        assert choice(a, b, elsewhere) == choice(a, b), "times of other sizes, of candidates that the model knows"
+    unknown = near("k10_async_copies", fast, TORCH, slow, 0.1)
+    found = choice(*operands(4096, 4096, 4096, torch.float32), unknown)
+    assert (found.name, found.seconds) == ("k10_async_copies", fast)
 
 
 def test_a_measured_rung_without_a_family_may_be_chosen():

@@ -116,7 +116,8 @@ class GemmConfig(NamedTuple):
     def shared(self) -> int:
         """Bytes of shared memory of a kernel of ``sm90/gemm.cuh``, whose k-tiles span 128 bytes: the stages, and for C
         the tile if ``whole``, else two boxes per warpgroup if they fit, else one."""
-        ring, boxes = self.ring_bytes(128 // self.k), self.warpgroups * BOX_BYTES
+        whole_boxes = self._replace(n=cdiv(self.n, 64) * 64)
+        ring, boxes = whole_boxes.ring_bytes(128 // self.k), self.warpgroups * BOX_BYTES
         return ring + (2 * self.m * self.n if self.whole else 2 * boxes if ring + 2 * boxes <= HOPPER_SHARED else boxes)
 
     def parameters(self, dtype: torch.dtype, *flags: bool) -> str:

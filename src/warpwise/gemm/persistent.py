@@ -14,10 +14,13 @@ CONFIGS = parsed(
     "128x256x64_s4_c2x1", "128x256x64_s4_c1x1", "128x192x64_s5_c1x2", "128x192x64_s5_c1x1", "64x256x64_s5_c2x1",
     "128x128x64_s6_c2x1", "128x128x64_s6_c1x1", "64x128x64_s8_c1x1", "64x64x64_s8_c1x1",
 )  # fmt: skip
+# Widths between those of CONFIGS, which may fill the last wave.
+NARROW = tuple(CONFIGS[0]._replace(n=n, cluster=cluster) for n in (248, 240, 224, 208) for cluster in ((2, 1), (1, 1)))
 BATCHED = parsed("128x256x64_s3_whole", "128x256x64_s4", "128x128x64_s6", "64x256x64_s5", "64x128x64_s8", "64x64x64_s8")
 
 
 configs = OVERLAPPED.configs(lambda product: CONFIGS)
+narrow_configs = OVERLAPPED.configs(lambda product: (*CONFIGS, *NARROW))
 batched_configs = OVERLAPPED.configs(  # whole stores for up to two k-tiles
     lambda product: [config for config in BATCHED if not config.whole or product.k <= 2 * config.k]
 )
@@ -33,7 +36,7 @@ class TileScheduler(NamedTuple):
 
 def tile_scheduler(a: torch.Tensor, b: torch.Tensor, config: str | None) -> TileScheduler:
     """The launch of the configuration called ``config``, or of the first of ``configs``."""
-    found = chosen("matmul", config or configs(a, b)[0], CONFIGS)
+    found = chosen("matmul", config or configs(a, b)[0], (*CONFIGS, *NARROW))
     rows, columns = found.tiles(a.shape[0], b.shape[1])
     clusters = found.clusters(rows * columns, sm_count(a))
     return TileScheduler(found, found.launch(clusters), (rows, columns, found.group(rows, clusters)))

@@ -9,6 +9,11 @@
 
 namespace sm90 = warpwise::sm90;
 
+// A tile of BN columns, which may be less than the 64 columns of the last box of B: the next tile loads the rest again.
+template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_MN_MAJOR, bool B_MN_MAJOR>
+using Config = sm90::GemmConfig<T, BM, (BN + 63) / 64 * 64, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR, 64, 64,
+                                BN / GN>;
+
 // a: (m, k), or (k, m) if A_MN_MAJOR; b: (n, k), or (k, n) if B_MN_MAJOR; c: (m, n): tensor maps with boxes of 64 x
 // 64. If not C_BY_TMA, C is stored to `c_rows`, of any alignment, by threads. rows, columns: C in tiles of a cluster,
 // BM
@@ -20,7 +25,7 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) __cluster_dims__(CM* C
     matmul_overlapped_epilogue(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
                                const __grid_constant__ sm90::TensorMap c, T* c_rows, int m, int n, int k, int rows,
                                int columns, int group) {
-  using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
+  using P = Config<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
   sm90::gemm_matrices<P, C_BY_TMA>(a, b, c, {c_rows, m, n}, k, {rows, columns, group});
 }
 
@@ -31,6 +36,6 @@ __global__ void __launch_bounds__((1 + GM * GN) * 128, 1) matmul_overlapped_epil
     const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
     const __grid_constant__ sm90::TensorMap c, T* c_rows, int m, int n, int k, int rows, int columns, int group) {
   static_assert(CM * CN == 1, "no multicast without a cluster");
-  using P = sm90::GemmConfig<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
+  using P = Config<T, BM, BN, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR>;
   sm90::gemm_matrices<P, C_BY_TMA>(a, b, c, {c_rows, m, n}, k, {rows, columns, group});
 }

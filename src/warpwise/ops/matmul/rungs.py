@@ -156,7 +156,7 @@ RUNGS = (
               limits=copyable_limits, configs=k16.configs, strided=True),
     make_rung(HERE, "k17_overlapped_epilogue",
               "Hopper: the epilogue overlaps the next tile's products; any layout, small tiles too", k17.launch,
-              dtypes=HALVES, limits=k17.limits, configs=persistent.configs, strided=True),
+              dtypes=HALVES, limits=k17.limits, configs=persistent.narrow_configs, strided=True),
     make_rung(HERE, "k18_bf16x3", "float32 on tensor cores: bf16x3, six bfloat16 products", triton("k18_bf16x3"),
               dtypes=(torch.float32,), limits=grid_of_tiles, configs=_triton.bf16x3_configs, by_name=True,
               units="bf16"),

@@ -9,7 +9,10 @@ from warpwise.gemm.config import names, parsed
 from warpwise.gemm.limits import requires_tma, tiles_limit
 from warpwise.operation import cdiv, sm_count
 
-HALVES = parsed("128x128x64_w8_s3")
+HALVES = parsed(
+    "128x128x64_w8_s3", "128x64x64_w4_s4", "128x32x64_w4_s4", "128x16x64_w4_s4", "64x128x64_w4_s4", "64x64x64_w4_s4",
+    "64x32x64_w4_s4", "32x64x64_w4_s4", "16x64x128_w4_s3", "16x32x128_w4_s3",
+)  # fmt: skip
 # float32: by few rows, with splits of a long K; by many
 FEW, MANY = parsed("32x64x32_w4_s3", "64x64x16_w4_s4")
 SPLITS, SPLIT_K, FEW_PER_SM = (1, 2, 4, 8), 128, 8  # least k of a split; tiles
@@ -33,7 +36,7 @@ def tiled_configs(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> tu
     """Tiles of k01. A program waits for its loads, so that several for each SM, by small tiles and splits, are faster
     until the partial sums are as many bytes as the operands."""
     if a.dtype != torch.float32:
-        return names(HALVES)
+        return names([*HALVES, *(tile._replace(splits=p) for tile in HALVES[1:] for p in SPLITS[1:])])
     (rows, k), (groups, _, n) = a.shape, b.shape
     tiles = (cdiv(rows, FEW.m) + min(groups, rows) // 2) * cdiv(n, FEW.n)
     few = tiles <= FEW_PER_SM * sm_count(a)

@@ -39,6 +39,7 @@ struct GemmConfig {
   static constexpr int groups = GM * GN, threads = (1 + groups) * kWarpgroupThreads, cluster = CM * CN;
   static constexpr int tile_k = kRowBytes / sizeof(T);
   static constexpr int wgmmas = BM / GM / 64, width = WIDTH;  // of a warpgroup: `wgmmas` of 64 x width
+  static constexpr int columns = GN * WIDTH;            // of C that a block computes, at most BN
   static constexpr int boxes_n = (width + 63) / 64, subtiles = wgmmas * boxes_n;  // 64 x 64 of C, 2-byte elements
   static constexpr unsigned bytes_a = BM * kRowBytes, bytes_b = BN * kRowBytes;   // of a k-tile
   static constexpr int box_a = BOX_A, box_b = BOX_B;
@@ -124,7 +125,7 @@ struct Producer {
     }
 #pragma unroll kUnrolled
     for (int i = 0; i < P::loads_b; ++i) {
-      const int box = cluster_m * P::loads_b + i, column = at.column + cluster_n * P::bn + box * P::box_b;
+      const int box = cluster_m * P::loads_b + i, column = at.column + cluster_n * P::columns + box * P::box_b;
       b.template load<(P::cm > 1)>(to_b + box * P::box_b * kRowBytes, full_barrier, Config::b_mn_major ? column : k,
                                    Config::b_mn_major ? k : column, at.b, blocks_b);
     }

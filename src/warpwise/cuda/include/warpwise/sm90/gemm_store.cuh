@@ -132,7 +132,8 @@ struct OverlappedStore : Epilogue<P, Store, BOXES> {
     if (has_pending) store_pending(subtile);
   }
   __device__ void store_pending(int subtile) {
-    this->store(pending[subtile], this->to, pending_at, subtile / P::boxes_n * 64, subtile % P::boxes_n * 64);
+    this->store(pending[subtile], this->to, pending_at, subtile / P::boxes_n * 64,
+                min(subtile % P::boxes_n * 64, P::width - 64));
   }
   // Called when the sums of a tile are complete.
   template <class Sums, class Work>

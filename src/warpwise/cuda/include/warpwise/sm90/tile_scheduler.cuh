@@ -50,7 +50,7 @@ struct IndexedWork {
   __device__ int first_k() const { return all.first_k(index); }
   __device__ TileCoord at() const {
     const TileCoord tile = all.at(index);
-    return {tile.row * P::cm * P::bm, tile.column * P::cn * P::bn, tile.a, tile.b, tile.c};
+    return {tile.row * P::cm * P::bm, tile.column * P::cn * P::columns, tile.a, tile.b, tile.c};
   }
   __device__ bool is_last() const { return index + gridDim.x / P::cluster >= all.tiles(); }
 };

@@ -76,10 +76,10 @@ struct ElementOf<Pair<__nv_fp8_e5m2, __nv_fp8_e4m3>> : Multiplied<Element::e5m2_
 #define WW_NAMES_64 WW_NAMES_60 ", %60, %61, %62, %63"
 #define WW_NAMES_80 WW_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
 #define WW_NAMES_96 WW_NAMES_80 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define WW_NAMES_124                                                                                           \
-  WW_NAMES_96                                                                                                  \
-  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, " \
-  "%114, %115, %116, %117, %118, %119, %120, %121, %122, %123"
+#define WW_NAMES_104 WW_NAMES_96 ", %96, %97, %98, %99, %100, %101, %102, %103"
+#define WW_NAMES_112 WW_NAMES_104 ", %104, %105, %106, %107, %108, %109, %110, %111"
+#define WW_NAMES_120 WW_NAMES_112 ", %112, %113, %114, %115, %116, %117, %118, %119"
+#define WW_NAMES_124 WW_NAMES_120 ", %120, %121, %122, %123"
 #define WW_NAMES_128 WW_NAMES_124 ", %124, %125, %126, %127"
 #define WW_SUMS4(c, i) c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3])
 #define WW_SUMS16(c, i) WW_SUMS4(c, i), WW_SUMS4(c, i + 4), WW_SUMS4(c, i + 8), WW_SUMS4(c, i + 12)
@@ -92,8 +92,10 @@ struct ElementOf<Pair<__nv_fp8_e5m2, __nv_fp8_e4m3>> : Multiplied<Element::e5m2_
 #define WW_SUMS_64(c) WW_SUMS_48(c), WW_SUMS16(c, 48)
 #define WW_SUMS_80(c) WW_SUMS_64(c), WW_SUMS16(c, 64)
 #define WW_SUMS_96(c) WW_SUMS_80(c), WW_SUMS16(c, 80)
+#define WW_SUMS_104(c) WW_SUMS_96(c), WW_SUMS4(c, 96), WW_SUMS4(c, 100)
 #define WW_SUMS_112(c) WW_SUMS_96(c), WW_SUMS16(c, 96)
-#define WW_SUMS_124(c) WW_SUMS_112(c), WW_SUMS4(c, 112), WW_SUMS4(c, 116), WW_SUMS4(c, 120)
+#define WW_SUMS_120(c) WW_SUMS_112(c), WW_SUMS4(c, 112), WW_SUMS4(c, 116)
+#define WW_SUMS_124(c) WW_SUMS_120(c), WW_SUMS4(c, 120)
 #define WW_SUMS_128(c) WW_SUMS_112(c), WW_SUMS16(c, 112)
 
 #define WW_WGMMA(TYPES, CONSTRAINT, SWITCHES, N, COUNT, B, ADDS, TRANS_A, TRANS_B)                         \
@@ -134,9 +136,9 @@ template <class T, int WIDTH, bool A_MN_MAJOR = false, bool B_MN_MAJOR = false, 
 __device__ inline void wgmma(typename ElementOf<T>::Sum (&d)[COUNT], unsigned long long a, unsigned long long b,
                              bool adds) {
   constexpr Element kind = ElementOf<T>::value;
-  static_assert(
-      WIDTH == 8 || WIDTH == 16 || (WIDTH % 32 == 0 && WIDTH <= 192) || WIDTH == 120 || WIDTH == 248 || WIDTH == 256,
-      "one of the widths below");
+  static_assert(WIDTH == 8 || WIDTH == 16 || WIDTH == 120 || WIDTH == 208 || WIDTH == 240 || WIDTH == 248 ||
+                    (WIDTH % 32 == 0 && WIDTH <= 256),
+                "one of the widths below");
   static_assert(COUNT >= WIDTH / 2, "WIDTH / 2 sums of a thread");
   static_assert(sizeof(T) == 2 || !(A_MN_MAJOR || B_MN_MAJOR), "only 2-byte elements may be MN-major");
   WW_WIDTH(8, 4, 5, 6, 7, 8)
@@ -148,6 +150,9 @@ __device__ inline void wgmma(typename ElementOf<T>::Sum (&d)[COUNT], unsigned lo
   WW_WIDTH(128, 64, 65, 66, 67, 68)
   WW_WIDTH(160, 80, 81, 82, 83, 84)
   WW_WIDTH(192, 96, 97, 98, 99, 100)
+  WW_WIDTH(208, 104, 105, 106, 107, 108)
+  WW_WIDTH(224, 112, 113, 114, 115, 116)
+  WW_WIDTH(240, 120, 121, 122, 123, 124)
   WW_WIDTH(248, 124, 125, 126, 127, 128)
   WW_WIDTH(256, 128, 129, 130, 131, 132)
 }
