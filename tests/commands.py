@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import runpy
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from multiprocessing import forkserver, util
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -16,6 +18,41 @@ from tempfile import TemporaryDirectory
 from typing import TextIO
 
 PRELOAD = ["torch", "warpwise.cli", "warpwise.cli.kernel_options", "warpwise.cuda.program.session"]
+
+
+def fork_server() -> None:
+    """Fork the server, from which all these processes are forked, from this process, before its first test.
+
+    It then has this process's modules, whose imports take a new interpreter 4 s, and each process 4 s more where it
+    imports the tests, an operation or torch._dynamo. A process with a CUDA context must not be forked.
+    """
+    spawned = util.spawnv_passfds
+
+    def forked(path: bytes, args: list[str], passed: list[int]) -> int:
+        if "forkserver" not in args[-1]:
+            return spawned(path, args, passed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # that this process has threads
+            pid = os.fork()
+        if pid == 0:
+            try:
+                faulthandler.disable()
+                sys.stdout, sys.stderr = (os.fdopen(descriptor, "w", closefd=False) for descriptor in (1, 2))
+                opened = {int(name) for name in os.listdir("/proc/self/fd")}
+                for descriptor in opened - {0, 1, 2, *passed}:
+                    with suppress(OSError):
+                        os.close(descriptor)
+                exec(args[-1], {})  # noqa: S102
+            finally:
+                os._exit(0)
+        return pid
+
+    util.spawnv_passfds = forked
+    try:
+        forkserver.set_forkserver_preload(PRELOAD)
+        forkserver.ensure_running()
+    finally:
+        util.spawnv_passfds = spawned
 
 
 def command(*args: str, timeout: float = 280, **variables: str) -> CompletedProcess[str]:

@@ -26,7 +26,7 @@ gc.disable()
 import hypothesis
 import pytest
 import torch
-from tests import sampled
+from tests import commands, sampled
 
 
 def seed(value: int) -> None:
@@ -107,6 +107,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(50_000)  # tokens and graphs of 10,000 objects are usual
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ and not torch.cuda.is_available():
+        commands.fork_server()
 
 
 @pytest.fixture(autouse=True)

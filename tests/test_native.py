@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from pathlib import Path
 
@@ -48,3 +49,18 @@ def test_doctor_tells_a_compiler_that_is_not_there(programs: Path, monkeypatch: 
     monkeypatch.setenv("WARPWISE_CXX", "no-such-compiler")
     said = " ".join(CliRunner().invoke(cli, ["doctor"]).output.split())
     assert "WARPWISE_CXX='no-such-compiler': there is no such program" in said
+
+
+@pytest.mark.parametrize("size, expected", [("8", 8), ("missing", 4)])
+def test_small_headers_come_first_unless_they_do_not_compile(
+    size: str, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path / "cache"))
+    for folder, value in (("sources", ""), ("library", "4"), ("light", size)):
+        (tmp_path / folder).mkdir()
+        if value:
+            (tmp_path / folder / "size.h").write_text(f"constexpr int size = {value};\n")
+    (tmp_path / "sources" / "a.cpp").write_text('#include <size.h>\nextern "C" int stored() { return size; }\n')
+    command = (*native.compiler(), "-fPIC", "-isystem", str(tmp_path / "library"))
+    made = native.library("x", tmp_path / "sources", command, str, (), RuntimeError, light=tmp_path / "light")
+    assert ctypes.CDLL(str(made)).stored() == expected

@@ -1,6 +1,7 @@
 """The build of the C++ library, in a separate background process, once for each version of PyTorch.
 
-It needs g++ or clang++, and Python's headers, which Triton needs too. PyTorch's headers come with PyTorch.
+It needs g++ or clang++, and Python's headers, which Triton needs too. PyTorch's headers come with PyTorch. Those that
+``THPVariable`` is declared with take g++ as long as all the rest: ``include/light`` has small ones in their place.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ def recipe() -> dict[str, Any]:
     return {
         "stem": "fastcall",
         "sources": _SOURCES,
-        "command": (*command, *flags, *(f"-I{folder}" for folder in include)),
+        "command": (*command, *flags, *(part for folder in include for part in ("-isystem", str(folder)))),
         "unit_of": lambda name: "all",
         "link": (f"-L{torch / 'lib'}", "-ltorch_python", "-ltorch_cpu", "-lc10"),
         "error": BuildError,
+        "light": _SOURCES / "include" / "light",
     }
 
 

@@ -23,31 +23,49 @@ def library(
     link: Sequence[str],
     error: Callable[[str], Exception],
     precompiled: str = "",
+    light: Path | None = None,
 ) -> Path:
     """Return ``<cache>/<stem>_<key>.so``, built from the .cpp files in ``sources`` unless the cache has it.
 
     The key covers the files, ``command`` (the compiler and its flags) and ``link`` (arguments of the linker). Files for
     which ``unit_of`` returns the same name form one translation unit; units are compiled in parallel. ``precompiled``
-    names a header in ``sources`` that g++ precompiles and includes at the start of every unit.
+    names a header in ``sources`` that g++ precompiles and includes at the start of every unit. ``light`` is a folder of
+    small headers in place of those that ``command`` names with ``-isystem``; if the files do not compile with them,
+    they are compiled without.
 
     Raises ``error(text)`` with the compiler's messages if it fails.
     """
     files = _files(sources)
-    target = path_of(stem, sources, command, link, precompiled)
+    target = path_of(stem, sources, command, link, precompiled, light)
     with cache.build_lock(target) as must_build:
         if must_build:
             with tempfile.TemporaryDirectory(dir=target.parent) as folder:
                 build = _Build((*command, f"-I{sources}", f"-I{INCLUDE}"), Path(folder), error)
-                objects = build.compile(_units(files, unit_of), sources / precompiled if precompiled else None)
+                header = sources / precompiled if precompiled else None
+                units = _units(files, unit_of)
+                try:
+                    objects = build.compile(units, header, light)
+                except Exception:
+                    if light is None:
+                        raise
+                    objects = build.compile(units, header)
                 made = f"{folder}/{target.name}"
                 build.run(("-shared", *objects, f"-Wl,-soname,{target.name}", "-o", made, *link))
                 os.replace(made, target)
     return target
 
 
-def path_of(stem: str, sources: Path, command: Sequence[str], link: Sequence[str], precompiled: str = "") -> Path:
+def path_of(
+    stem: str,
+    sources: Path,
+    command: Sequence[str],
+    link: Sequence[str],
+    precompiled: str = "",
+    light: Path | None = None,
+) -> Path:
     """Return the path that ``library`` returns for these arguments; the file need not exist."""
-    parts = (part for path in _files(sources) for part in (path.name, path.read_bytes()))
+    small = sorted(path for path in light.rglob("*") if path.is_file()) if light else []
+    parts = (part for path in (*_files(sources), *small) for part in (path.name, path.read_bytes()))
     name = cache.key(*command, *link, precompiled, *parts)
     return cache.cache_dir() / f"{stem}_{name}.so"
 
@@ -79,14 +97,14 @@ class _Build:
         if done.returncode:
             raise self._error(done.stderr)
 
-    def compile(self, units: Sequence[str], precompiled: Path | None) -> list[str]:
-        """Compile each unit; return the paths of the objects."""
-        first: tuple[str, ...] = ()
+    def compile(self, units: Sequence[str], precompiled: Path | None, light: Path | None = None) -> list[str]:
+        """Compile each unit; return the paths of the objects. ``light`` is searched for headers first."""
+        first: tuple[str, ...] = (f"-I{light}",) if light else ()
         if precompiled is not None and not is_clang(compiler()):
             header = self._folder / "precompiled.h"
             header.write_text(f'#include "{precompiled}"\n')
-            self.run(("-x", "c++-header", str(header), "-o", f"{header}.gch"))
-            first = ("-include", str(header))
+            self.run((*first, "-x", "c++-header", str(header), "-o", f"{header}.gch"))
+            first = (*first, "-include", str(header))
         objects = [f"{self._folder}/{number}.o" for number in range(len(units))]
         arguments = [(*first, "-x", "c++", "-", "-c", "-o", path) for path in objects]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
