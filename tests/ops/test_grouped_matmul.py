@@ -320,3 +320,24 @@ def test_against_pytorch_on_the_gpu(dtype):
         (b.grad, spec.reference_backward(a, grad, offsets)),
     ):
         torch.testing.assert_close(made.double(), truth, rtol=1e-2, atol=1e-2 * truth.abs().max().item())
+
+
+@pytest.mark.parametrize(
+    "rows,groups,n,k,dtype,chosen",
+    [
+        (16384, 8, 14336, 4096, torch.bfloat16, "k02_triton_descriptors@128x256x64_w8_s3"),
+        (108, 12, 472, 1344, torch.bfloat16, "k01_triton_tiled@16x64x128_w4_s3"),
+        (117, 6, 864, 2192, torch.bfloat16, "k01_triton_tiled@64x64x64_w4_s4"),
+        (15841, 18, 16, 440, torch.bfloat16, "k01_triton_tiled@128x32x64_w4_s4"),
+        (8027, 12, 240, 352, torch.bfloat16, "k01_triton_tiled@128x128x64_w8_s3"),
+        (8193, 6, 1024, 1024, torch.float32, "k03_warp_specialised@64x128x16_s8"),
+        (219, 12, 960, 2144, torch.float32, "k03_warp_specialised@64x64x32_s5"),
+        (543, 40, 64, 1936, torch.float32, "k01_triton_tiled@32x64x32_w4_s3_p4"),
+    ],
+)
+def test_the_choice_follows_from_tiles_and_k(rows, groups, n, k, dtype, chosen):
+    a, b = (torch.empty(shape, dtype=dtype, device="meta") for shape in ((rows, k), (groups, k, n)))
+    offsets = torch.empty(groups, dtype=torch.int32, device="meta")
+    with operation.assume_sm_count(132):
+        name = OP.default(a, b, offsets)
+        assert f"{name}@{OP.rung(name).configs(a, b, offsets)[0]}" == chosen

@@ -53,8 +53,9 @@ class Host:
 
     ``launch``: each further kernel of a rung; ``operator``: each further operator of PyTorch; ``gradient``: recording a
     rung for autograd, minus PyTorch's own node; ``unrecorded``: a rung whose Python code runs at each call; ``apart``:
-    the times of rungs that differ from these. ``fastest``: the factor of PyTorch's times on the fastest of the hosts
-    measured, where a replay takes 5.1 us and not 6.8; a rung that is faster there is faster still on a slower host.
+    the times of rungs, of any operation, that differ from these. ``fastest``: the factor of PyTorch's times on the
+    fastest of the hosts measured, where a replay takes 5.1 us and not 6.8; a rung that is faster there is faster still
+    on a slower host.
     """
 
     pytorch: float = 11.0
@@ -149,8 +150,9 @@ class Model:
 
     def _of_launches(self, rung: str, config: str, kind: str, host: Host) -> float:
         """Seconds of the host for a call of a rung."""
-        if rung in host.apart:
-            return 1e-6 * host.apart[rung]
+        apart = {name.partition("_")[2]: time for name, time in host.apart.items()}
+        if (idea := rung.partition("_")[2]) in apart:
+            return 1e-6 * apart[idea]
         if (family := self.families.get(rung)) is None:
             return 1e-6 * (host.rung + host.launch)
         more = host.launch * (family.launches(config, kind) - 1)

@@ -24,6 +24,7 @@ from warpwise.operation import cdiv, sm_count
 TIE = 5e-4  # relative difference below which two times are equal
 SMOOTH = 4  # exponent p of the p-norm that approximates a maximum: resources near the bottleneck add to the time
 ERROR_CLASSES = (12.0, 40.0)  # µs
+THREE_TF32 = 1.5  # the rate of 3xTF32 on tensor cores, relative to multiply-adds in float32 (193 measured times)
 FAR = 30e6  # bytes of operands that half of L2 holds
 SHARED, REGISTERS, THREADS, MOST_BLOCKS = 220_000, 65536, 2048, 16  # limits of an SM (bytes, counts)
 
@@ -80,6 +81,7 @@ class Geometry(NamedTuple):
     the SMs, the k-tiles of that wave are divided equally between the SMs, by stream-K. Splits are reduced
     ``through_memory``, or in a cluster. ``tail`` of a stream-K kernel has three numbers: cluster tiles whose k-tiles
     are divided between all clusters; clusters per such tile (0: equal parts); k-tiles of the cluster that owns a tile.
+    ``speed`` is the factor of the kernel's rate for configurations with another main loop.
     """
 
     m: int
@@ -93,6 +95,7 @@ class Geometry(NamedTuple):
     partial: bool = False
     through_memory: bool = False
     tail: tuple[int, int, int] = (0, 0, 0)
+    speed: float = 1.0
 
     def resident(self, size: int) -> int:
         """Resident blocks per SM."""
@@ -106,7 +109,8 @@ class Geometry(NamedTuple):
 def of_warps(config: GemmConfig) -> Geometry:
     """A block of (m / warp rows) x (n / warp columns) warps."""
     splits = config.cluster_splits * config.splits
-    return Geometry(config.m, config.n, config.k, splits, stages=config.stages, threads=config.threads)
+    speed = THREE_TF32 if config.products > 1 else 1.0
+    return Geometry(config.m, config.n, config.k, splits, stages=config.stages, threads=config.threads, speed=speed)
 
 
 def persistent(config: GemmConfig) -> Geometry:
@@ -196,7 +200,7 @@ def microseconds(product: Product, geometry: Geometry, by: Coefficients, copied:
     busy = min(resident, cdiv(blocks, sms))  # blocks of the busiest SM at once
     large = batch * (m * k + k * n) * size > FAR
     of_a, of_b = (by.word_factor(word) * (by.line if large and word < 128 else 1.0) for word in words)
-    multiply = busy * geometry.m * geometry.n * geometry.k / by.rate
+    multiply = busy * geometry.m * geometry.n * geometry.k / (by.rate * geometry.speed)
     load = busy * (of_a * geometry.m / across + of_b * geometry.n / down) * geometry.k * size / by.load
     k_tile = _most(multiply, load, by.latency * by.word_factor(min(words)) / max(1, geometry.stages - 1))
     ends = by.wave + (by.cluster if down * across > 1 else 0.0) + busy * geometry.m * geometry.n * out_size / by.store

@@ -61,13 +61,17 @@ def eager(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, al
 def eager_plan(
     input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float
 ) -> Callable[..., torch.Tensor]:
-    if beta == alpha == 1 and not (a.is_cpu and a.dtype.itemsize == 2):
-        return planned_product(_plain_addmm, a, "addmm")
-    return eager
+    if a.is_cpu and a.dtype.itemsize == 2:
+        return eager
+    return planned_product(_plain_addmm if beta == alpha == 1 else _scaled_addmm, a, "addmm")
 
 
 def _plain_addmm(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *ones: float) -> torch.Tensor:
     return torch.addmm(input, a, b)
+
+
+def _scaled_addmm(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> torch.Tensor:
+    return torch.addmm(input, a, b, beta=beta, alpha=alpha)
 
 
 def cost(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> Cost:

@@ -11,8 +11,8 @@ namespace sm90 = warpwise::sm90;
 
 // A tile of BN columns, which may be less than the 64 columns of the last box of B: the next tile loads the rest again.
 template <class T, int BM, int BN, int GM, int GN, int STAGES, int CM, int CN, bool A_MN_MAJOR, bool B_MN_MAJOR>
-using Config = sm90::GemmConfig<T, BM, (BN + 63) / 64 * 64, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR, 64, 64,
-                                BN / GN>;
+using Config =
+    sm90::GemmConfig<T, BM, (BN + 63) / 64 * 64, GM, GN, STAGES, CM, CN, A_MN_MAJOR, B_MN_MAJOR, 64, 64, BN / GN>;
 
 // a: (m, k), or (k, m) if A_MN_MAJOR; b: (n, k), or (k, n) if B_MN_MAJOR; c: (m, n): tensor maps with boxes of 64 x
 // 64. If not C_BY_TMA, C is stored to `c_rows`, of any alignment, by threads. rows, columns: C in tiles of a cluster,

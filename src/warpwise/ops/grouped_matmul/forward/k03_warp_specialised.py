@@ -11,11 +11,12 @@ from warpwise.gemm import simt
 from warpwise.gemm.config import GemmConfig, names, parsed
 from warpwise.gemm.limits import requires_hopper, requires_k
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.grouped_matmul.forward._triton import tiles_limits
+from warpwise.ops.grouped_matmul.forward._triton import expected_tiles, tiles_limits
 
 WARP_SPECIALISED = cuda.load(Path(__file__).with_suffix(".cu"))
 THREADS, STAGING = 256, 4 * 8 * 80 * 4  # four producer warps, four consumers; bytes of staged sums
-CONFIGS = parsed("128x128x8_s12", "128x128x16_s6", "128x64x16_s8", "64x128x16_s8", "64x64x32_s5")
+CONFIGS = parsed("64x128x16_s8", "64x64x32_s5", "128x128x8_s12", "128x64x16_s8")
+ENDS, ALONE = 1500, 0.65
 
 
 def limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:
@@ -24,19 +25,15 @@ def limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | Non
     return requires_hopper(a, "setmaxnreg exists there alone") or requires_k(a.shape[1]) or tiles_limits(a, b, offsets)
 
 
-def tiles(config: GemmConfig, a: torch.Tensor, b: torch.Tensor) -> int:
-    """The expected number of tiles: half a tile row of each group is empty."""
-    rows, groups = a.shape[0], min(b.shape[0], a.shape[0])
-    return (cdiv(rows, config.m) + groups // 2) * cdiv(b.shape[2], config.n)
-
-
-def waves(config: GemmConfig, a: torch.Tensor, b: torch.Tensor) -> int:
-    """Waves of two blocks for each SM."""
-    return cdiv(tiles(config, a, b), 2 * sm_count(a))
+def work(config: GemmConfig, a: torch.Tensor, b: torch.Tensor) -> float:
+    """Elements of the tiles, with ENDS for each tile, that the busiest SM computes two at a time; a single block takes
+    ALONE of the time of two."""
+    blocks = cdiv(expected_tiles(config.m, config.n, a, b), sm_count(a))
+    return (config.m * config.n + ENDS) * (blocks // 2 + ALONE * (blocks % 2))
 
 
 def configs(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:
-    return names(sorted(CONFIGS, key=lambda config: waves(config, a, b) * config.m * config.n))
+    return names(sorted(CONFIGS, key=lambda config: work(config, a, b)))
 
 
 def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor, config: str | None = None) -> None:

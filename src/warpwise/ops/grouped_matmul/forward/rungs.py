@@ -14,6 +14,7 @@ from warpwise.ops.grouped_matmul.forward import k03_warp_specialised
 from warpwise.ops.grouped_matmul.forward._triton import (
     descriptors_configs,
     descriptors_limits,
+    divides_k,
     launches_soon,
     tiled_configs,
     tiles_limits,
@@ -33,10 +34,14 @@ RUNGS: tuple[Rung, ...] = (
               configs=k03_warp_specialised.configs, strided=True),
 )  # fmt: skip
 
-_large = first_of(RUNGS, "k02_triton_descriptors", "k01_triton_tiled")
-_small = first_of(RUNGS, "k01_triton_tiled")
+_by_tma = first_of(RUNGS, "k02_triton_descriptors", "k01_triton_tiled")
+_in_blocks = first_of(RUNGS, "k03_warp_specialised", "k01_triton_tiled")
+_tiled = first_of(RUNGS, "k01_triton_tiled")
 
 
 def default(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:
-    """k02 for 2-byte types unless its host time is longer than k01's time on the GPU; k01 for float32."""
-    return (_small if launches_soon(a, b, offsets) else _large)(a, b, offsets)
+    """k03 for float32 and k02 for 2-byte types, except where k01 is faster: in float32 it divides a deep K of few
+    tiles, in 2-byte types it is done before k02's tensor maps are."""
+    if a.dtype == torch.float32:
+        return (_tiled if divides_k(a, b) else _in_blocks)(a, b, offsets)
+    return (_tiled if launches_soon(a, b, offsets) else _by_tma)(a, b, offsets)

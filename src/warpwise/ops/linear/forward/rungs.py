@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from warpwise.gemm import boxes
 from warpwise.gemm.default import default_of
-from warpwise.gemm.fused import activation_number
 from warpwise.gemm.fused import problem as fused
 from warpwise.gemm.fused.problem import Operands, Problem
-from warpwise.operation import Rung
-from warpwise.ops._c import function
 from warpwise.ops.matmul.op import MATMUL
 
-HERE = Path(__file__).parent
-IN_C = function(HERE / "k04_c.c", "linear", "pppppppllll")
 Outputs = tuple[torch.Tensor, torch.Tensor | None]
 
 
@@ -37,12 +31,7 @@ def problem(outputs: Outputs, *args: Any) -> Problem:
 
 
 def operands(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> Operands:
-    m, _, k = sizes(input, weight)
-    return input.reshape(m, k), weight.t()
-
-
-def sizes(input: torch.Tensor, weight: torch.Tensor) -> tuple[int, int, int]:
-    return math.prod(input.shape[:-1]), weight.shape[0], weight.shape[1]
+    return input.reshape(math.prod(input.shape[:-1]), weight.shape[1]), weight.t()
 
 
 def warpgroup_limits(
@@ -60,14 +49,6 @@ def warpgroup_limits(
     )
 
 
-def in_c(outputs: Outputs, *args: Any) -> None:
-    input, weight, bias, activation, residual, row_scale, _ = args
-    IN_C(input, weight, bias, residual, row_scale, *outputs, *(sizes(input, weight)), activation_number(activation))
-
-
-RUNGS = (
-    *fused.rungs(problem, operands, warpgroup_limits, MATMUL),
-    Rung("k04_c", "the definition in C", "c", in_c, HERE / "k04_c.c", dtypes=(torch.float32,), devices=("cpu",)),
-)  # fmt: skip
+RUNGS = fused.rungs(problem, operands, warpgroup_limits, MATMUL)
 
 default = default_of(RUNGS, "k02_warpgroups", "k01_triton_pass", "k03_cluster_split_k", operands=operands)
