@@ -9,11 +9,13 @@ from warpwise import operation, ops
 from warpwise.operation import assume_sm_count, cdiv
 from warpwise.ops._columns import geometry
 from warpwise.ops._packs import PACK_BLOCK, pack_blocks
+from warpwise.ops.matvec.k03_rows_together import splits_of
 from warpwise.ops.reduce_sum.rungs import threads_of
 from warpwise.ops.rgb_to_grayscale.rungs import pack_bytes
 from warpwise.ops.softmax._columns import cluster_geometry
 from warpwise.ops.softmax._columns import geometry as softmax_geometry
 from warpwise.ops.softmax._launch import row_tile
+from warpwise.ops.softmax._packed_rows import shape_of as packed_rows_shape
 
 SMS = 132
 
@@ -238,3 +240,17 @@ def test_a_row_in_registers_is_held_as_a_whole(columns, dtype, inputs):
     assert not whole or columns * row.element_size() % bytes == 0
     if columns <= 4 and columns & (columns - 1) == 0:
         assert (threads, vectors, whole) == (1, 1, True), "one access a row"
+
+
+@pytest.mark.parametrize("rows,columns,itemsize,inputs,shape", [
+    (122205, 565, 4, 1, (128, 32, 5, 0)), (300, 565, 4, 1, (512, 160, 1, 1)), (100992, 138, 2, 2, (128, 8, 3, 0)),
+    (466, 25435, 4, 2, (512, 416, 4, 4)), (11742, 12607, 2, 2, (512, 416, 4, 1)),
+])  # fmt: skip
+def test_a_packed_row_has_lanes_a_block_or_a_cluster(rows, columns, itemsize, inputs, shape):
+    assert packed_rows_shape(rows, columns, itemsize, inputs, SMS) == shape
+
+
+@pytest.mark.parametrize("m,batches,splits", [(74, 2, 1), (74, 4, 3), (1, 6, 6), (1, 3, 1), (3000, 8, 1)])
+def test_a_row_of_few_batches_is_not_split(m, batches, splits):
+    with assume_sm_count(SMS):
+        assert splits_of(matrix(m, 8), 512 * m, batches, 1) == splits

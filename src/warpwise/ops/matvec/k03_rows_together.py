@@ -26,7 +26,7 @@ FORM = re.compile(r"t(\d+)_r(\d+)_u(\d+)")  # threads per team, rows per team, 1
 NARROW = 4  # bytes: as many loads in flight of 2 bytes as of 4
 FILL = 1024  # threads of an SM
 MOST_THREADS = 1024
-FEWEST_BATCHES = 2  # of a thread, in a split row, if a second launch adds the sums
+FEWEST_BATCHES = 2  # of a thread, in a split row; one if the row has twice as many and one launch adds the sums
 CONFIGS = ("t128_r4_u2", "t128_r2_u2", "t128_r8_u1", "t32_r2_u2", "t32_r1_u4", "t256_r2_u2", "t256_r1_u4")
 
 
@@ -47,9 +47,9 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
 
 
 def splits_of(a: torch.Tensor, threads: int, batches: int, rows: int) -> int:
-    """Splits that fill the GPU, if one has ``threads`` in all."""
-    fewest = 1 if rows == 1 and len(a) * batches <= MOST_PACKETS else FEWEST_BATCHES
-    return max(1, min(FILL * sm_count(a) // max(1, threads), batches // fewest))
+    """Splits that fill the GPU, if one has ``threads`` in all; of few batches, a row is not worth an exchange."""
+    together = rows == 1 and batches >= 2 * FEWEST_BATCHES and len(a) * batches <= MOST_PACKETS
+    return max(1, min(FILL * sm_count(a) // max(1, threads), batches if together else batches // FEWEST_BATCHES))
 
 
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
-from warpwise.ops._dims import is_last, length_along
+from warpwise.ops._dims import inner_size, is_last, length_along
 from warpwise.ops._short_rows import PACK, WARPS, most_columns, team
 from warpwise.ops.softmax.spec import KERNEL_DTYPES
 
@@ -38,6 +38,27 @@ def along_rows(launch: Launch) -> Launch:
         result = torch.empty_like(moved[0])
         launch(result.view(-1, columns), *(value.view(-1, columns) for value in moved))
         output.copy_(result.movedim(-1, dim))
+
+    return launch_along
+
+
+def along_columns(launch: Launch) -> Launch:
+    """``launch(out, *inputs)`` on (length, columns), inputs aligned to 16 bytes; on copies if ``dim`` is not the first.
+
+    Dimensions of one element before ``dim`` do not count.
+    """
+
+    def launch_along(output: torch.Tensor, *args: Any) -> None:
+        *inputs, dim = args
+        length, result = length_along(output, dim), output
+        moved = output.numel() != inner_size(output, dim) * length
+        if moved:
+            inputs = [value.movedim(dim, 0).contiguous() for value in inputs]
+            result = torch.empty_like(inputs[0])
+        inputs = [value.clone() if value.data_ptr() % PACK else value for value in inputs]
+        launch(result.view(length, -1), *(value.view(length, -1) for value in inputs))
+        if moved:
+            output.copy_(result.movedim(0, dim))
 
     return launch_along
 

@@ -14,10 +14,10 @@ from warpwise.ops._dims import length_along
 from warpwise.ops.softmax._launch import PACK, WARP, Launch, along_rows
 
 LANES, TEAM, TEAM_VECTORS = (8, 16, 32), 128, 4  # of a row in a part of a warp; threads of a block; packs of a lane
+MANY_VECTORS = 5  # of a lane, if rows are many: the GPU starts a block for each row more slowly than it moves the row
 BLOCKS = (512, 1024)  # threads, at most; two blocks of 512 share an SM: one loads while the other computes
 CLUSTERS = (1, 2, 4, 8)
 FEWEST_PACKS = 512  # of a block of a cluster
-MOST_ALONE = 2  # packs of a thread of 512, of blocks that are alone on their SMs: else 1024 threads load them
 FILL = 1024  # threads of an SM
 SPLIT_COLUMNS, FEW_USE = 8192, 0.5  # of few rows, from which on a cluster shares one; few: rows for an SM
 REGISTERS, WORDS = 32, 4  # of a thread, for its elements; of a pack
@@ -41,17 +41,19 @@ def most_vectors(itemsize: int, inputs: int) -> int:
 
 
 def shape_of(rows: int, columns: int, itemsize: int, inputs: int, sms: int) -> Shape | None:
-    """Up to a warp for a row of up to 2 KB; else the smallest cluster that holds a row and leaves no SM idle.
+    """Up to a warp for a row of up to 2 KB, and of 2.5 KB if rows of float32 values are many; else a cluster.
 
-    None beyond the largest cluster. A block has as many threads as its packs need, and many packs for each if they fill
-    the GPU. Their number is a power of two, which limits the number of compiled kernels.
+    The smallest cluster that holds a row and leaves no SM idle, or None beyond the largest. A block has as many threads
+    as its packs need, and many packs for each if they fill the GPU. Their number is a power of two, which limits the
+    number of compiled kernels.
     """
     packs, most_packs = max(1, columns * itemsize // PACK), most_vectors(itemsize, inputs)
     for lanes in LANES:
         if packs <= lanes * TEAM_VECTORS:
             return Shape(TEAM, lanes, cdiv(packs, lanes), 0)
-    alone = CLUSTERS[-1] * rows <= sms and packs > CLUSTERS[-1] * BLOCKS[0] * MOST_ALONE  # on their SMs
-    for most in BLOCKS[1:] if alone else BLOCKS:
+    if packs <= WARP * min(MANY_VECTORS, most_packs) and rows * WARP >= FILL * sms:
+        return Shape(TEAM, WARP, cdiv(packs, WARP), 0)
+    for most in BLOCKS:
         for cluster in CLUSTERS:
             wider = cluster < CLUSTERS[-1] and cluster * rows < sms and packs >= 2 * cluster * FEWEST_PACKS
             if wider or cluster * most * most_packs < packs:

@@ -40,12 +40,12 @@ struct PackedRow {
 #pragma unroll
     for (int e = 0; e < kSize; ++e) filled.at[e] = warpwise::from_float<T>(fill);
 #pragma unroll
+    for (int i = 0; i < EDGES; ++i) singles[i] = edge(i) < 0 ? fill : warpwise::to_float(x[start + edge(i)]);
+#pragma unroll
     for (int v = 0; v < VECTORS; ++v) {
       words[v] = *reinterpret_cast<const Words*>(&filled);
       if (lane + v * lanes < count) words[v] = from[lane + v * lanes];
     }
-#pragma unroll
-    for (int i = 0; i < EDGES; ++i) singles[i] = edge(i) < 0 ? fill : warpwise::to_float(x[start + edge(i)]);
   }
 
   __device__ void store(T* y, const Words (&words)[VECTORS], const float (&singles)[EDGES]) const {

@@ -8,24 +8,17 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops._dims import inner_size, length_along
-from warpwise.ops._packed_columns import PACK, lines_of
+from warpwise.ops._packed_columns import lines_of
 from warpwise.ops.softmax._columns import pack_width
+from warpwise.ops.softmax._launch import along_columns
 
 PACKED_COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
 VALUES, LANES = 4, 32  # kValues; kLanes
 
 
-def packed_columns(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor, dim: int) -> None:
-    if out.numel() != inner_size(out, dim) * length_along(out, dim):
-        gradient, y = (value.movedim(dim, 0).contiguous() for value in (gradient, y))
-        result = torch.empty_like(y)
-        packed_columns(result, gradient, y, 0)
-        out.copy_(result.movedim(0, dim))
-        return
-    gradient, y = (value.clone() if value.data_ptr() % PACK else value for value in (gradient, y))
-    length, elements = length_along(out, dim), out.numel()
-    columns, ctype = elements // length, cuda.ctype(out.dtype)
+@along_columns
+def packed_columns(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor) -> None:
+    (length, columns), elements, ctype = out.shape, out.numel(), cuda.ctype(out.dtype)
     shape = lines_of(columns, length, out.element_size(), sm_count(out), pack_width(out), VALUES)
     grid, block = (shape.tiles, shape.parts), (shape.width, shape.height)
     packs, lines, share = shape.packs, shape.lines, shape.share

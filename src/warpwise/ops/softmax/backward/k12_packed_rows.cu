@@ -34,6 +34,10 @@ struct Rows : PackedRow<T, VECTORS, EDGES> {
   __device__ void store(T* dx, float dot) {
 #pragma unroll
     for (int v = 0; v < VECTORS; ++v) {
+      // The elements are converted again: kept as floats, those of a word of two would take two registers.
+#pragma unroll
+      for (int w = 0; w < Base::Words::size; ++w)
+        asm volatile("" : "+r"(gradient[v].at[w]), "+r"(probability[v].at[w]));
       typename Base::Pack pack;
 #pragma unroll
       for (int e = 0; e < Base::kSize; ++e) {
