@@ -12,6 +12,7 @@ from tests.sampled import examples
 
 from warpwise import operation, ops
 from warpwise.operation import Case
+from warpwise.ops.potts_em_step import tiles
 
 FEW = settings(max_examples=examples(6), deadline=None, derandomize=True)
 OP = operation.get("potts_em_step")
@@ -65,20 +66,33 @@ def test_one_launch_agrees_with_pytorch(n: int, domains: int, width: int, degree
         (200, 68, 127, 3),
     ],
 )
+@pytest.mark.parametrize("rung", ["k04", "k06"])
 @pytest.mark.one_in(3)
-def test_fragments_agree_with_pytorch(n: int, domains: int, width: int, degree: int) -> None:
+def test_fragments_agree_with_pytorch(rung: str, n: int, domains: int, width: int, degree: int) -> None:
     given_ = arguments(
         n, domains, width, 2, degree=degree, weighted=True, field=True, return_derivatives=True, return_near=True
     )
-    agrees_with_pytorch(given_, "k04")
+    agrees_with_pytorch(given_, rung)
 
 
-def test_fragments_of_large_priors() -> None:
+@pytest.mark.parametrize("n,domains,width", [(450, 20, 10), (300, 52, 17)])
+def test_gathering_warps_take_full_tiles(n: int, domains: int, width: int) -> None:
+    """Each point has eight neighbours of weight 1: the rows of several vectors are in flight."""
+    agrees_with_pytorch(arguments(n, domains, width, 1, degree=8, return_derivatives=True), "k06")
+
+
+def test_fragments_in_blocks_for_many_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiles, "FEW_WARPS", ())
+    agrees_with_pytorch(arguments(300, 36, 20, 1, degree=8, return_derivatives=True), "k04")
+
+
+@pytest.mark.parametrize("rung", ["k04", "k06"])
+def test_fragments_of_large_priors(rung: str) -> None:
     """Powers of beta * near + external that overflow, or are all zero, without the largest exponent subtracted."""
     for level in (100.0, -100.0):
         given_ = arguments(60, 20, 5, 1, return_derivatives=True)
         given_["external"] = given_["external"] + level
-        agrees_with_pytorch(given_, "k04")
+        agrees_with_pytorch(given_, rung)
 
 
 def agrees_with_pytorch(given_: dict[str, Any], rung: str) -> None:
@@ -92,7 +106,7 @@ def agrees_with_pytorch(given_: dict[str, Any], rung: str) -> None:
             torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4 * max(1.0, float(wanted.abs().max())))
 
 
-@pytest.mark.parametrize("rung", [None, "k01", "k02", "k03", "k04"])
+@pytest.mark.parametrize("rung", [None, "k01", "k02", "k03", "k04", "k06"])
 def test_points_outside_the_bounds_keep_their_probabilities(rung: str | None) -> None:
     given_ = arguments()
     before = given_["q"].clone()
@@ -104,7 +118,7 @@ def test_points_outside_the_bounds_keep_their_probabilities(rung: str | None) ->
 
 
 def test_no_points_give_zeros() -> None:
-    for rung in (None, "k01", "k02", "k03", "k04"):
+    for rung in (None, "k01", "k02", "k03", "k04", "k06"):
         counts, sums, derivatives, _ = ops.potts_em_step(
             **{**arguments(), "bounds": (7, 7), "return_derivatives": True}, rung=rung
         )

@@ -6,7 +6,22 @@
 #include <warpwise/sm90/mbarrier.cuh>
 #include <warpwise/sm90/warpgroup.cuh>
 
+#include "colour_order.cuh"
 #include "fragment_plan.cuh"
+
+constexpr int kUpdating = 1;  // the named barrier of the updating warps
+
+// The updating warps come first, and warp WARPS + w gathers for warp w.
+template <int WARPS, int TILES, int STEPS, int WARPS_N, int STAGES>
+struct GatherPlan : FragmentPlan<WARPS, TILES, STEPS, WARPS_N> {
+  using Fragments = FragmentPlan<WARPS, TILES, STEPS, WARPS_N>;
+  static constexpr int kMost = Fragments::MI > 2 ? 2 : 4, kChunk = Fragments::NI < kMost ? Fragments::NI : kMost;
+  static constexpr int kNear = Fragments::kHeld + 4;  // lanes of a fragment read different banks
+  static constexpr int kStages = STAGES, kStage = Fragments::kPoints * kNear;
+  static constexpr int kNearFloats = WARPS * kStages * kStage, kBarrierFloats = (4 * WARPS * kStages + 3) / 4 * 4;
+
+  static __device__ void sync() { warpwise::sm90::named_barrier_sync(kUpdating, Fragments::kThreads); }
+};
 
 // The edges of a warp's tiles in shared memory, [side][warp][point][kEdges], -1 past the last. Row pointers are loaded
 // two tiles ahead, columns are copied one tile ahead.
@@ -116,3 +131,48 @@ struct GatherRows {
     }
   }
 };
+
+// The tiles of a gathering warp, in the order of the warp that updates them. near_tiles: [warp][stage][point][kNear].
+// Barrier `full` of stage s of warp w is at full + 8 * (w * kStages + s), likewise `empty`.
+template <class Plan, int VEC, int ITEMS>
+__device__ inline void gather_tiles(const GatherRows<Plan, VEC, ITEMS>& rows, ColourOrder& order,
+                                    const FragmentMemory<Plan>& memory, float* near_tiles, unsigned full,
+                                    unsigned empty, const int* rowptr, const int* columns, const float* weights) {
+  const int warp = threadIdx.x / 32 - Plan::kWarps, lane = threadIdx.x % 32, own = warp * Plan::kPoints;
+  TilePlace present = order.first(), following = order.next(present);
+  GatherEdges<Plan> edges = {memory.edges + own * Plan::kEdges, rowptr, columns, own};
+  edges.load_rows(present.first, present.end);
+  edges.copy(0);
+  __pipeline_commit();
+  int start = edges.start, degree = edges.stop - start;  // of the present tile
+  edges.load_rows(following.first, following.end);
+  for (int t = 0; present.colour >= 0; ++t) {
+    const TilePlace after = order.next(following);
+    const int side = t % 2, of = warp * Plan::kStages + t % Plan::kStages;
+    order.wait(present.colour);
+    edges.copy(side ^ 1);
+    __pipeline_commit();
+    __pipeline_wait_prior(1);
+    __syncwarp();
+    const int* const copied = edges.to + side * Plan::kTile * Plan::kEdges;
+    const bool plain = !weights && __all_sync(kAllLanes, lane >= Plan::kPoints || degree == Plan::kEdges);
+    const int first = start, count = degree;
+    start = edges.start;
+    degree = edges.stop - start;
+    edges.load_rows(after.first, after.end);
+    warpwise::sm90::mbarrier_wait(empty + 8 * of, t / Plan::kStages % 2 ^ 1);
+    float* const near = near_tiles + of * Plan::kStage;
+    if (plain) {
+      rows.template add<true>(near, copied, first, count, columns, weights);
+    } else {
+      rows.template add<false>(near, copied, first, count, columns, weights);
+    }
+    __syncwarp();
+    if (lane == 0) warpwise::sm90::mbarrier_arrive(full + 8 * of);
+    order.arrive(following);
+    present = following;
+    following = after;
+  }
+  __pipeline_wait_prior(0);
+  order.wait(order.colours.count - 1);
+}

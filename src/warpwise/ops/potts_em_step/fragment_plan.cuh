@@ -19,10 +19,10 @@ struct FragmentPlan {
   static constexpr int kMoments = 4 * TILES * STEPS, kOthers = 2 * TILES + 2;  // sums of a lane
   static constexpr int kSlots = kMoments + kOthers;
   static constexpr bool kOwn = WARPS_N == 0;
-  static constexpr int MI = kOwn ? TILES : TILES > 1 ? 2 : 1;
+  static constexpr int kWarpsM = kOwn || TILES <= 3 ? 1 : TILES <= 6 ? 2 : 4;
+  static constexpr int MI = (TILES + kWarpsM - 1) / kWarpsM;
   static constexpr int NI = kOwn ? STEPS : (STEPS + WARPS_N - 1) / (kOwn ? 1 : WARPS_N);
   static constexpr int kChunk = NI;  // steps of moments that are added at a time
-  static constexpr int kWarpsM = kOwn || TILES <= 2 ? 1 : TILES > 4 ? 4 : 2;
   static constexpr int kWarpsN = kOwn ? 1 : WARPS_N, kSharing = kWarpsM * kWarpsN;
   static constexpr int kParts = WARPS / kSharing;  // of the points of a tile
 

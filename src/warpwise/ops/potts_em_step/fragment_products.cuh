@@ -108,8 +108,8 @@ struct FragmentMoments {
   __device__ void add_own(const float* x, int index, const float (&q)[Plan::TILES][4]) {
     constexpr int kCount = NI - FROM < Plan::kChunk ? NI - FROM : Plan::kChunk;
     float local[MI][kCount][4] = {};
-    add_points<FROM, kCount>(
-        local, x, index, [&](int m) -> warpwise::Float4 { return {q[m][0], q[m][2], q[m][1], q[m][3]}; });
+    add_points<FROM, kCount>(local, x, index,
+                             [&](int m) -> warpwise::Float4 { return {q[m][0], q[m][2], q[m][1], q[m][3]}; });
     for_tiles<FROM, kCount>([&](warpwise::Float4& at, int m, int n) {
       warpwise::Float4 total = at;
 #pragma unroll

@@ -83,8 +83,7 @@ struct FragmentUpdate {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
           float& score = scores[m][2 * h + first + p];
-          const float offset =
-              memory.offsets[(8 * m + group) * 2 + h] + (FIELDS ? field_of(external[p], m, h) : 0.0f);
+          const float offset = memory.offsets[(8 * m + group) * 2 + h] + (FIELDS ? field_of(external[p], m, h) : 0.0f);
           score += strength * around[p][m][h] + offset;
           highest[p] = fmaxf(highest[p], score);
         }

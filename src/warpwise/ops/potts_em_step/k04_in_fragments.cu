@@ -74,8 +74,8 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
       float around[1][TILES][2] = {};
       neighbours.finish(around[0], rows, edges_of(place), columns, weights);
       if (near && inside) {
-        Lane::store(near + static_cast<long long>(point - colours.ends[0]) * row + restart * domains, around[0],
-                    group, domains);
+        Lane::store(near + static_cast<long long>(point - colours.ends[0]) * row + restart * domains, around[0], group,
+                    domains);
       }
       if (Plan::kOwn && j == 0) copy.copy(side ^ 1, following.first, following.end);
       if (j == 0) neighbours.begin(rows, edges_of(place + 1));  // after all branches but that of the store of q

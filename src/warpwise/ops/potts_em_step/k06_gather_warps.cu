@@ -1,8 +1,8 @@
 // Warps that only gather, beside warps that only update.
 //
 // In k04 a warp gathers rows of q, multiplies, and computes a softmax in turn, so that with the registers of rows in
-// flight eight to sixteen warps fit on an SM, and each waits most of the time. Here GATHERERS warps of a block load the
-// rows of all neighbours, in adjacent lanes, and store their sums in shared memory, STAGES tiles ahead. WARPS warps
+// flight eight to sixteen warps fit on an SM, and each waits most of the time. Here half of a block's warps load the
+// rows of all neighbours, in adjacent lanes, and store their sums in shared memory, STAGES tiles ahead. WARPS others
 // multiply, update and add moments, in the fragments of k04. Between two colours a block arrives at the grid's barrier
 // when its last q is stored, and computes moments, and scores of its next tile, before it waits.
 
@@ -12,25 +12,10 @@
 #include "fragment_gather.cuh"
 #include "fragment_totals.cuh"
 
-constexpr int kUpdating = 1;  // the named barrier of the updating warps
-
-// The updating warps come first.
-template <int WARPS, int TILES, int STEPS, int WARPS_N, int STAGES>
-struct GatherPlan : FragmentPlan<WARPS, TILES, STEPS, WARPS_N> {
-  using Fragments = FragmentPlan<WARPS, TILES, STEPS, WARPS_N>;
-  static constexpr int kChunk = Fragments::NI < 4 ? Fragments::NI : 4;
-  static constexpr int kNear = Fragments::kHeld + 4;  // lanes of a fragment read different banks
-  static constexpr int kStages = STAGES, kStage = Fragments::kPoints * kNear;
-  static constexpr int kNearFloats = WARPS * kStages * kStage, kBarrierFloats = (4 * WARPS * kStages + 3) / 4 * 4;
-
-  static __device__ void sync() { warpwise::sm90::named_barrier_sync(kUpdating, Fragments::kThreads); }
-};
-
 // The arguments and partials are those of potts_em_step_in_fragments (k04). Cooperative grid: (blocks, restarts) of
-// 32 * (WARPS + GATHERERS). Shared: see gather_tile_of in tiles.py.
-template <int WARPS, int GATHERERS, int BLOCKS, int REGISTERS, int TILES, int STEPS, int WARPS_N, int STAGES, int VEC,
-          bool FIELDS>
-__global__ void __launch_bounds__(32 * (WARPS + GATHERERS), BLOCKS) potts_em_step_gather_warps(
+// 64 * WARPS. Shared: see gather_tile_of in tiles.py.
+template <int WARPS, int TILES, int STEPS, int WARPS_N, int STAGES, int VEC, bool FIELDS>
+__global__ void __launch_bounds__(64 * WARPS, 1) potts_em_step_gather_warps(
     float* q, const float* features, const float* linear, const float* constant, const int* rowptr, const int* columns,
     const float* weights, const float* beta, const float* external, float* partials, float* sums, float* counts,
     float* derivatives, float* near, Colours colours, int restarts, int domains, int width, long long external_row,
@@ -39,15 +24,10 @@ __global__ void __launch_bounds__(32 * (WARPS + GATHERERS), BLOCKS) potts_em_ste
   extern __shared__ __align__(16) float shared[];
   using Plan = GatherPlan<WARPS, TILES, STEPS, WARPS_N, STAGES>;
   using Lane = LaneDomains<TILES, VEC>;
-  constexpr int kServed = WARPS / GATHERERS;
-  constexpr int kTogether = TILES <= 5 ? 2 : 1;  // points of a lane that are updated at the same time
-  constexpr int kEqual = 65536 / (32 * BLOCKS * (WARPS + GATHERERS)) / 8 * 8;
-  constexpr int kMore = (kEqual + (kEqual - REGISTERS) * GATHERERS / WARPS) / 8 * 8;
-  static_assert(kServed * GATHERERS == WARPS, "gathering warps have equal numbers of others");
+  constexpr int kTogether = TILES <= (Plan::kOwn ? 4 : 3) ? 2 : 1;  // points of a lane in one update
   const int restart = blockIdx.y, row = restarts * domains;
   const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0), lane = threadIdx.x % 32, group = lane / 4,
             index = lane % 4;
-  // Barrier `full` of stage s of warp w is at full + 8 * (w * STAGES + s), `empty` behind those of all warps.
   const unsigned full = warpwise::shared_address(shared), empty = full + 8 * WARPS * STAGES;
   float* const near_tiles = shared + Plan::kBarrierFloats;  // [warp][stage][point][kNear]
   const FragmentMemory<Plan> memory(near_tiles + Plan::kNearFloats);
@@ -66,62 +46,12 @@ __global__ void __launch_bounds__(32 * (WARPS + GATHERERS), BLOCKS) potts_em_ste
   __syncthreads();
 
   if (warp >= WARPS) {
-    if constexpr (REGISTERS > 0) sm90::warpgroup_reg_dealloc<REGISTERS>();
-    const int gatherer = warp - WARPS;
-    constexpr int kRounds = (4 * TILES + VEC - 1) / VEC;
-    constexpr int kItems = REGISTERS > 0 && REGISTERS < 80 ? (VEC > 2 ? 1 : 2) : VEC == 4 ? 2 : 4;
-    const GatherRows<Plan, VEC, kRounds < kItems ? kRounds : kItems> rows(q + restart * domains, own_sums, row, domains);
-    GatherEdges<Plan> edges[kServed];
-    int start[kServed], degree[kServed];
-    TilePlace following = order.next(present);
-#pragma unroll
-    for (int n = 0; n < kServed; ++n) {
-      const int own = (gatherer + n * GATHERERS) * Plan::kPoints;
-      edges[n] = {memory.edges + own * Plan::kEdges, rowptr, columns, own};
-      edges[n].load_rows(present.first, present.end);
-      edges[n].copy(0);
-      start[n] = edges[n].start;
-      degree[n] = edges[n].stop - start[n];
-      edges[n].load_rows(following.first, following.end);
-    }
-    __pipeline_commit();
-    for (int t = 0; present.colour >= 0; ++t) {
-      const TilePlace after = order.next(following);
-      const int side = t % 2, stage = t % STAGES, parity = t / STAGES % 2;
-      order.wait(present.colour);
-#pragma unroll
-      for (int n = 0; n < kServed; ++n) edges[n].copy(side ^ 1);
-      __pipeline_commit();
-      __pipeline_wait_prior(1);
-      __syncwarp();
-#pragma unroll
-      for (int n = 0; n < kServed; ++n) {
-        const int of = (gatherer + n * GATHERERS) * STAGES + stage;
-        const int* const copied = memory.edges + (side * Plan::kTile + edges[n].own) * Plan::kEdges;
-        const bool plain = !weights && __all_sync(kAllLanes, lane >= Plan::kPoints || degree[n] == Plan::kEdges);
-        const int present_start = start[n], present_degree = degree[n];
-        start[n] = edges[n].start;
-        degree[n] = edges[n].stop - start[n];
-        edges[n].load_rows(after.first, after.end);
-        sm90::mbarrier_wait(empty + 8 * of, parity ^ 1);
-        if (plain) {
-          rows.template add<true>(near_tiles + of * Plan::kStage, copied, 0, 0, columns, weights);
-        } else {
-          rows.template add<false>(near_tiles + of * Plan::kStage, copied, present_start, present_degree, columns,
-                                   weights);
-        }
-        __syncwarp();
-        if (lane == 0) sm90::mbarrier_arrive(full + 8 * of);
-      }
-      order.arrive(following);
-      present = following;
-      following = after;
-    }
-    __pipeline_wait_prior(0);
-    order.wait(colours.count - 1);
+    constexpr int kRounds = (4 * TILES + VEC - 1) / VEC, kMost = VEC == 4 ? 2 : 4;
+    constexpr int kItems = kRounds < kMost ? kRounds : kMost;
+    const GatherRows<Plan, VEC, kItems> rows(q + restart * domains, own_sums, row, domains);
+    gather_tiles(rows, order, memory, near_tiles, full, empty, rowptr, columns, weights);
     cooperative_groups::this_grid().sync();
   } else {
-    if constexpr (REGISTERS > 0) sm90::warpgroup_reg_alloc<(kMore < 248 ? kMore : 248)>();
     const int own = warp * Plan::kPoints;
     warpwise::WarpCopy<Plan::kPoints> copy(features, width);
     copy.stride = Plan::kStride;

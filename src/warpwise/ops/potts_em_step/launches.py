@@ -178,12 +178,12 @@ def gather_warps(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *res
         return
     tile = gather_tile_of(shape.domains, shape.width)
     assert tile is not None  # limits
-    resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
+    resident = max(1, sm_count(q) // shape.restarts)
     grid = _balanced(cdiv(_largest(ends), 8 * tile.warps), resident)
     partials = q.new_empty((grid, shape.restarts, tile.slots, 32))
-    parameters = ", ".join(map(str, (*tile[:8], _vector_of(shape.domains, q, external, near))))
+    parameters = ", ".join(map(str, (*tile[:5], _vector_of(shape.domains, q, external, near))))
     name = f"potts_em_step_gather_warps<{parameters}, {str(external.shape[0] > 1).lower()}>"
-    launch = GATHER_WARPS[name][(grid, shape.restarts), 32 * (tile.warps + tile.gatherers), tile.bytes]
+    launch = GATHER_WARPS[name][(grid, shape.restarts), 64 * tile.warps, tile.bytes]
     launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
            *shape[1:], *external_strides(external), temper)  # fmt: skip
 

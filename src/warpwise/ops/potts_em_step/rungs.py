@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from warpwise.gemm.limits import requires_hopper
 from warpwise.operation import make_rung
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.potts_em_step import launches
@@ -20,6 +21,7 @@ from warpwise.ops.potts_em_step.tiles import (
     THREADS,
     fragment_tile_of,
     gather_tile_of,
+    gathers,
     shape_of,
     tile_of,
     warp_tile_of,
@@ -78,7 +80,9 @@ def gather_warps_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str
             f"takes up to {MOST_DOMAINS} domains, and tiles of points in {SHARED_OF_ONE} bytes of shared memory, not"
             f" {shape.domains} x {shape.width}"
         )
-    return cooperates(q, features, *rest)
+    return requires_hopper(q, "older GPUs have no instruction that waits for an mbarrier's phase") or cooperates(
+        q, features, *rest
+    )
 
 
 def cooperates(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
@@ -153,10 +157,9 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k03 for up to eight domains, where a lane has all of a point; else k06, where products take longer than it takes
-    to gather, or k04; or k02, where it takes the arguments."""
+    """k03 for up to eight domains, where a lane has all of a point; else k06 or k04, or k02, where it takes them."""
     domains, width = args[0].shape[2], args[1].shape[1]
     if domains <= 8:
         return first_taking(RUNGS, args, "k03_one_launch", "k02_point_tiles")
-    gathers = ("k06_gather_warps",) if domains <= 80 and width > 32 else ()
-    return first_taking(RUNGS, args, *gathers, "k04_in_fragments", "k02_point_tiles")
+    gathering = ("k06_gather_warps",) if gathers(domains, width) else ()
+    return first_taking(RUNGS, args, *gathering, "k04_in_fragments", "k02_point_tiles")

@@ -14,13 +14,14 @@ MOST_DOMAINS, MOST_POINTS = 128, 128  # of k02: 32 lanes of four domains; points
 MOST_TILES = 8  # tiles of 4 x 4 moments per thread
 MOST_SUMS = 16  # of k03: tiles of 16 features per warp
 MOST_OF_LANE = 20  # of k04: tiles of 16 domains x 8 features of a warp
+MOST_SHARED = 9  # of k04 and k06: the same of a warp that shares moments
 OWN_BLOCKS = (10, 2), (8, 2), (6, 2), (8, 1)  # warps, and resident blocks per SM, of k04
 FEW_WARPS = 4, 6, 8  # of a block, if all points of a colour fit in the warps of one block per SM
 MOST_WARPS = 64  # of an SM
 SHARED_BLOCKS = (8, 2), (8, 1)
 MORE_WARPS = 12  # of an SM in k04: better with four rows of q in flight than fewer with eight; odd rows spill
 OTHER_REGISTERS = 44  # of k04, besides sums and rows of q
-GATHER_BLOCKS = (8, 8, 1, 0), (8, 4, 1, 0)  # updating, gathering warps, blocks per SM, registers, of k06
+UPDATING = 8  # warps of a block of k06, beside as many that gather; one block is resident per SM
 SHARED_OF_SM, RESERVED = 228 * 1024, 1024  # bytes of an SM, and those that each block takes besides
 
 
@@ -69,13 +70,10 @@ class FragmentTile(NamedTuple):
 
 
 class GatherTile(NamedTuple):
-    """k06: updating ``warps`` and ``gatherers`` of a block, resident ``blocks`` per SM; as for k04; ``stages`` of tiles
-    of sums of neighbours."""
+    """k06: ``warps`` of a block that update, beside as many that gather; as for k04; ``stages`` of sums of neighbours,
+    a tile each."""
 
     warps: int
-    gatherers: int
-    blocks: int
-    registers: int
     tiles: int
     steps: int
     warps_n: int
@@ -154,14 +152,21 @@ def fragment_tile_of(domains: int, width: int, warps_an_sm: int = MOST_WARPS) ->
     return max(found, key=rank, default=None)
 
 
-def _fragment_tile(warps: int, blocks: int, tiles: int, steps: int, own: bool) -> FragmentTile | None:
-    warps_m, warps_n = 1 << (cdiv(tiles, 2) - 1).bit_length(), 0 if own else 1
-    while not own and cdiv(steps, warps_n) > 4 and warps_m * warps_n < warps:
+def shares_of(tiles: int, steps: int, warps: int) -> tuple[int, int]:
+    """The numbers of warps with other domains (kWarpsM) and with other features, of warps that share moments."""
+    warps_m, warps_n = 1 if tiles <= 3 else 2 if tiles <= 6 else 4, 1
+    while cdiv(tiles, warps_m) * cdiv(steps, warps_n) > MOST_SHARED and warps_m * warps_n < warps:
         warps_n *= 2
-    moments = tiles * steps if own else 2 * cdiv(steps, warps_n)
+    return warps_m, warps_n
+
+
+def _fragment_tile(warps: int, blocks: int, tiles: int, steps: int, own: bool) -> FragmentTile | None:
+    warps_m, warps_n = shares_of(tiles, steps, warps)
+    moments = tiles * steps if own else cdiv(tiles, warps_m) * cdiv(steps, warps_n)
     stride = (cdiv(8 * steps, 4) | 1) * 4
     buffers = 16 * tiles * (8 * steps + 2) + 16 * warps * (stride + 8)
     parts = warps if own else warps // (warps_m * warps_n)
+    warps_n = 0 if own else warps_n
     sums = 32 * (4 * tiles * steps * parts + warps * (2 * tiles + 2))
     size = 4 * (buffers + sums if own else max(buffers + 256 * tiles * warps, sums))
     registers = min(255, 2048 // (warps * blocks) // 8 * 8) - OTHER_REGISTERS
@@ -178,29 +183,23 @@ def gather_tile_of(domains: int, width: int) -> GatherTile | None:
     """None if the tiles of points do not fit in a block's shared memory."""
     if not 1 <= domains <= MOST_DOMAINS or width < 1:
         return None
-    tiles, steps = cdiv(domains, 16), cdiv(width, 8)
-    for stages in (2, 1):
-        for block in GATHER_BLOCKS:
-            if (tile := _gather_tile(*block, stages, tiles, steps)) is not None:
-                return tile
-    return None
-
-
-def _gather_tile(
-    warps: int, gatherers: int, blocks: int, registers: int, stages: int, tiles: int, steps: int
-) -> GatherTile | None:
+    tiles, steps, warps = cdiv(domains, 16), cdiv(width, 8), UPDATING
     own = tiles * steps <= MOST_OF_LANE
-    warps_m, warps_n = 1 << (cdiv(tiles, 2) - 1).bit_length(), 0 if own else 1
-    while not own and cdiv(steps, warps_n) > 4 and warps_m * warps_n < warps:
-        warps_n *= 2
+    warps_m, warps_n = shares_of(tiles, steps, warps)
     stride = (cdiv(8 * steps, 4) | 1) * 4
     buffers = 16 * tiles * (8 * steps + 2) + 16 * warps * (stride + 8)
     parts = warps if own else warps // (warps_m * warps_n)
     sums = 32 * (4 * tiles * steps * parts + warps * (2 * tiles + 2))
-    near = warps * stages * (4 + 8 * (16 * tiles + 4))
-    size = 4 * (near + (buffers + sums if own else max(buffers + 256 * tiles * warps, sums)))
-    if blocks * (size + RESERVED) > SHARED_OF_SM or (not own and warps & (warps - 1)):
-        return None
-    return GatherTile(
-        warps, gatherers, blocks, registers, tiles, steps, warps_n, stages, size, 4 * tiles * steps + 2 * tiles + 2
-    )
+    floats = buffers + sums if own else max(buffers + 256 * tiles * warps, sums)
+    for stages in (2, 1):
+        size = 4 * (floats + warps * stages * (4 + 8 * (16 * tiles + 4)))
+        if size + RESERVED <= SHARED_OF_SM:
+            slots = 4 * tiles * steps + 2 * tiles + 2
+            return GatherTile(warps, tiles, steps, 0 if own else warps_n, stages, size, slots)
+    return None
+
+
+def gathers(domains: int, width: int) -> bool:
+    """Where k06 takes less time than k04, by times on an H200: products are long, but their sums do not spill."""
+    tiles, steps = cdiv(domains, 16), cdiv(width, 8)
+    return (tiles <= 3 and steps >= 5) or (tiles == 4 and steps >= 6)
