@@ -36,6 +36,11 @@ def test_the_operator_in_cpp(name: str):
     assert torch.equal(call(*operands, 1.0, 1.0), expected), "later arguments are ignored"
 
 
+def test_scales_of_addmm():
+    expected = torch.addmm(C, A, B, beta=-1.5, alpha=0.5)
+    assert torch.equal(aten("addmm", refused)(C, A, B, -1.5, 0.5), expected)
+
+
 @pytest.mark.parametrize("name", OPERANDS)
 def test_autograd_records_it(name: str):
     call = aten(name, refused)

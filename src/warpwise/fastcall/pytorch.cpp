@@ -36,16 +36,17 @@ namespace {
 
 struct Product {
   const char* name;
-  size_t operands;  // later arguments of the call are ignored
-  at::Tensor (*multiply)(const at::Tensor* const*);
+  size_t operands;  // later arguments of the call are ignored, except the scales of addmm
+  at::Tensor (*multiply)(const at::Tensor* const*, double beta, double alpha);
 };
 constexpr Product kProducts[] = {
-    {"mm", 2, [](const at::Tensor* const* t) { return at::mm(*t[0], *t[1]); }},
-    {"mv", 2, [](const at::Tensor* const* t) { return at::mv(*t[0], *t[1]); }},
-    {"bmm", 2, [](const at::Tensor* const* t) { return at::bmm(*t[0], *t[1]); }},
-    {"addmm", 3, [](const at::Tensor* const* t) { return at::addmm(*t[0], *t[1], *t[2]); }},
+    {"mm", 2, [](const at::Tensor* const* t, double, double) { return at::mm(*t[0], *t[1]); }},
+    {"mv", 2, [](const at::Tensor* const* t, double, double) { return at::mv(*t[0], *t[1]); }},
+    {"bmm", 2, [](const at::Tensor* const* t, double, double) { return at::bmm(*t[0], *t[1]); }},
+    {"addmm", 3,
+     [](const at::Tensor* const* t, double beta, double alpha) { return at::addmm(*t[0], *t[1], *t[2], beta, alpha); }},
     {"_scaled_mm", 4,
-     [](const at::Tensor* const* t) {
+     [](const at::Tensor* const* t, double, double) {
        return at::_scaled_mm(*t[0], *t[1], *t[2], *t[3], std::nullopt, std::nullopt, at::kBFloat16);
      }},
 };
@@ -57,8 +58,15 @@ struct Aten {
 
   PyObject* call(PyObject* const* args, size_t flags, PyObject* names) {
     const Operands operands(args, flags, names, product.operands, false, product.operands > 3);
+    double scales[] = {1, 1};
+    for (size_t i = 0; i < 2 && operands.direct; i++) {
+      const size_t at = product.operands + i;
+      if (at < static_cast<size_t>(PyVectorcall_NARGS(flags & ~kChecked)) && PyFloat_Check(args[at]))
+        scales[i] = PyFloat_AS_DOUBLE(args[at]);
+    }
     at::Tensor result;
-    if (operands.run([&] { result = product.multiply(operands.at); })) return THPVariable_Wrap(std::move(result));
+    if (operands.run([&] { result = product.multiply(operands.at, scales[0], scales[1]); }))
+      return THPVariable_Wrap(std::move(result));
     return in_python(otherwise, args, flags, names);
   }
   int visit(visitproc visit, void* arg) const {
@@ -80,7 +88,8 @@ PyObject* new_aten(PyTypeObject* type, PyObject* args, PyObject*) {
 
 PyTypeObject type_of_aten = Callable<Aten>::type(
     "warpwise.fastcall.Aten",
-    "Aten(name, otherwise): mm, mv, bmm, addmm, or _scaled_mm to bfloat16, of ATen for plain tensors. "
+    "Aten(name, otherwise): mm, mv, bmm, addmm, with beta and alpha after its tensors, or _scaled_mm to bfloat16, of "
+    "ATen for plain tensors. "
     "`otherwise`, the same in Python, runs under a dispatch mode or transform, for other arguments, and to raise an "
     "error.",
     new_aten);

@@ -63,7 +63,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Any], Callable
 
     def plan_of(args: tuple[Any, ...], rung: str | None) -> Plan:
         """The plan without gradients: PyTorch, or a rung."""
-        spec.parsed.check_kinds(args)
+        spec.parsed.check_floats(args)
         spec.check(*args)
         chosen = op.chosen(*args, rung=rung)
         return spec.eager if chosen is None else KernelPlan(op, chosen, args, rung)
@@ -101,8 +101,9 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Any], Callable
 
     def without_key(args: tuple[Any, ...], rung: str | None) -> Any:
         """Run a call without a key: with tensors of a torch.func transform, sparse tensors, or wrong types."""
-        spec.parsed.check_kinds(args)
+        spec.parsed.check_floats(args)
         spec.check(*args)
+        spec.parsed.check_kinds(args)
         if in_forward_mode():
             return by_pytorch(args, rung)
         if transformed is None:
@@ -127,12 +128,13 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Any], Callable
         if differentiating and (backward is None or listed):
             return by_library(args, rung)
         plan = plan_of(args, rung)
-        run = differentiable(plan, args) if differentiating else plan
+        of_pytorch = plan is spec.eager
+        if of_pytorch and spec.eager_plan is not None:
+            plan = spec.eager_plan(*args)
+        run = differentiable(plan, args, of_pytorch) if differentiating else plan
         result = run(*args)
-        if plan is spec.eager:
+        if of_pytorch:
             spec.check_eager(as_tuple(result))
-        if run is spec.eager and spec.eager_plan is not None:
-            run = spec.eager_plan(*args)
         if isinstance(plan, KernelPlan) and plan.replay is not None:
             run = differentiable(plan.replay, args) if differentiating else plan.replay
         if spec.parsed.mutated:
@@ -144,10 +146,10 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Any], Callable
         plans.use_native()
         return result
 
-    def differentiable(plan: Plan, args: tuple[Any, ...]) -> Plan:
+    def differentiable(plan: Plan, args: tuple[Any, ...], of_pytorch: bool = False) -> Plan:
         """The plan with gradients: PyTorch's autograd if ``Gradient.eager_records`` allows it, else our backward."""
         assert backward is not None and spec.gradient is not None
-        records = spec.gradient.eager_records(*args) if plan is spec.eager else False
+        records = spec.gradient.eager_records(*args) if of_pytorch else False
         if records is True:
             return plan
         ours = autograd.recorded(spec.name, backward, plan, args)
