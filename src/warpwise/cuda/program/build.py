@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpwise.cache import cache_dir, key
+from warpwise.cache import build_lock, cache_dir, key
 from warpwise.cuda.emulator import runtime
 from warpwise.cuda.errors import CompileError, UnsupportedFeature
 from warpwise.cuda.inline import build as inline
@@ -71,15 +71,27 @@ def support() -> Path:
     """The library that implements the CUDA runtime API for programs, compiled on a cache miss."""
     texts = [path.read_bytes() for path in [*_own("support", "include"), _NATIVE / "tensor_map.h"]]
     output = cache_dir() / "program" / f"libwarpwise_program_{key(inline.toolchain_key(), *texts)}.so"
-    if not output.exists():
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=output.parent) as scratch:
-            made = Path(scratch) / "support.so"
-            folders = [f"-I{folder}" for folder in (*INCLUDE, HERE / "support", _INLINE / "support", _NATIVE)]
-            flags = (*_COMMON, "-O2", "-shared", "-idirafter", str(_EMULATOR))
-            inline.run([inline.compiler(), *flags, *folders, *map(str, _SUPPORT), "-o", str(made)])
-            made.replace(output)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with build_lock(output) as must_build:
+        if must_build:
+            with tempfile.TemporaryDirectory(dir=output.parent) as scratch:
+                made = Path(scratch) / "support.so"
+                folders = [f"-I{folder}" for folder in (*INCLUDE, HERE / "support", _INLINE / "support", _NATIVE)]
+                flags = (*_COMMON, "-O2", "-shared", "-idirafter", str(_EMULATOR))
+                inline.run([inline.compiler(), *flags, *folders, *_units(Path(scratch)), "-o", str(made)])
+                made.replace(output)
     return output
+
+
+def _units(scratch: Path) -> list[str]:
+    """The files of the support library as one translation unit for each folder: each file alone reads the headers."""
+    units: dict[Path, str] = {}
+    for path in _SUPPORT:
+        units[path.parent] = units.get(path.parent, "") + f'#include "{path}"\n'
+    made = [scratch / f"{number}.cpp" for number in range(len(units))]
+    for path, text in zip(made, units.values(), strict=True):
+        path.write_text(text)
+    return list(map(str, made))
 
 
 def program(files: Sequence[Path], options: Options) -> tuple[Path, list[Unit]]:

@@ -39,7 +39,7 @@ struct GemmConfig {
   static constexpr int groups = GM * GN, threads = (1 + groups) * kWarpgroupThreads, cluster = CM * CN;
   static constexpr int tile_k = kRowBytes / sizeof(T);
   static constexpr int wgmmas = BM / GM / 64, width = WIDTH;  // of a warpgroup: `wgmmas` of 64 x width
-  static constexpr int columns = GN * WIDTH;            // of C that a block computes, at most BN
+  static constexpr int columns = GN * WIDTH;                  // of C that a block computes, at most BN
   static constexpr int boxes_n = (width + 63) / 64, subtiles = wgmmas * boxes_n;  // 64 x 64 of C, 2-byte elements
   static constexpr unsigned bytes_a = BM * kRowBytes, bytes_b = BN * kRowBytes;   // of a k-tile
   static constexpr int box_a = BOX_A, box_b = BOX_B;
