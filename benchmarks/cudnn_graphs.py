@@ -100,41 +100,54 @@ def _normalise_relu_wgrad(graph: Any, x: Any, dy: Any, scale: Any, shift: Any) -
 
 
 class Signature(NamedTuple):
-    """The kinds of the arguments and results of a pattern, what it computes, and its graph in Python."""
+    """The kinds of the arguments and results of a pattern, what it computes, what a block needs besides, and its graph
+    in Python.
+    """
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     computes: str
+    remains: str
     graph: Callable[..., tuple[Any, ...]] | None = None
     constants: tuple[float, ...] = ()
 
 
 SIGNATURES = {
     "conv_statistics": Signature(
-        ("x", "w"), ("y", "k", "k"), "convolution, sums and sums of squares of its channels", _conv_statistics
+        ("x", "w"), ("y", "k", "k"), "convolution, sums and sums of squares of its channels",
+        "statistics from the sums, normalisation, relu, pooling", _conv_statistics,
     ),
     "normalise_relu_conv_statistics": Signature(
         ("x", "w", "half c", "half c"), ("y", "k", "k"), "normalisation and relu of the input, convolution, sums",
-        _normalise_relu_conv_statistics,
+        "pooling before the convolution; those of `conv_statistics`", _normalise_relu_conv_statistics,
     ),
-    "normalise_relu": Signature(("y", "k", "k"), ("y",), "normalisation with known statistics, relu", _normalise_relu),
+    "normalise_relu": Signature(
+        ("y", "k", "k"), ("y",), "normalisation with known statistics, relu", "convolution, statistics, pooling",
+        _normalise_relu,
+    ),
     "batch_norm_relu": Signature(
         ("y", "k", "k", "k", "k"), ("y", "k", "k", "k", "k"), "statistics, normalisation, relu, running statistics",
-        _batch_norm_relu, (EPS, MOMENTUM),
+        "convolution, pooling", _batch_norm_relu, (EPS, MOMENTUM),
     ),
     "relu_batch_norm_backward": Signature(
         ("y", "y", "k", "k", "k", "k"), ("y", "k", "k"), "gradients of relu and of batch normalisation",
-        _relu_batch_norm_backward,
+        "gradients of pooling and of the convolution", _relu_batch_norm_backward,
     ),
     "normalise_relu_wgrad": Signature(
         ("x", "y", "half c", "half c"), ("w",), "normalisation and relu of the input, gradient of the weight",
-        _normalise_relu_wgrad,
+        "pooling before the convolution, its gradient, those of relu, normalisation and input", _normalise_relu_wgrad,
     ),
-    "finalize": Signature(("k",) * 6, ("k",) * 6, "scale and shift of the normalisation from the sums"),
-    "normalise_pool": Signature(("y", "k", "k"), ("z",), "normalisation with known statistics, relu, max pooling"),
+    "finalize": Signature(
+        ("k",) * 6, ("k",) * 6, "scale and shift of the normalisation from the sums",
+        "convolution and sums, normalisation, relu, pooling",
+    ),
+    "normalise_pool": Signature(
+        ("y", "k", "k"), ("z",), "normalisation with known statistics, relu, max pooling", "convolution, statistics",
+    ),
     "dgrad_drelu_dbn": Signature(
         ("y", "w", "x", "c", "c", "c", "c"), ("x", "c", "c", "c", "c", "c"),
         "gradient of the input, of the relu before it, and sums of the batch normalisation before that",
+        "gradient of the pooling between the two, the last step of that of the normalisation, that of the weight",
     ),
 }  # fmt: skip
 ALTERNATIVES = {"normalise_pool": ("", ", relu last", ", float16 inside")}  # graphs of the same results

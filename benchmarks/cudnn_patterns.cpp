@@ -116,9 +116,9 @@ void* make_pattern(cudnnHandle_t handle, const char* name, const int64_t* sizes,
   graph.set_io_data_type(Type::HALF).set_intermediate_data_type(Type::FLOAT).set_compute_data_type(Type::FLOAT);
   const std::unordered_map<std::string, std::function<void(Pattern&, const Sizes&)>> known{
       {"finalize", finalize},
-      {"normalise_pool", [=](auto& to, auto& size) { normalise_pool(to, size, Type::FLOAT, false); }},
-      {"normalise_pool, relu last", [=](auto& to, auto& size) { normalise_pool(to, size, Type::FLOAT, true); }},
-      {"normalise_pool, float16 inside", [=](auto& to, auto& size) { normalise_pool(to, size, Type::HALF, false); }},
+      {"normalise_pool", [](auto& to, auto& size) { normalise_pool(to, size, Type::FLOAT, false); }},
+      {"normalise_pool, relu last", [](auto& to, auto& size) { normalise_pool(to, size, Type::FLOAT, true); }},
+      {"normalise_pool, float16 inside", [](auto& to, auto& size) { normalise_pool(to, size, Type::HALF, false); }},
       {"dgrad_drelu_dbn", dgrad_drelu_dbn}};
   known.at(name)(*pattern, size);
   const bool wrong = failed(graph.validate(), message, room) ||

@@ -16,7 +16,8 @@ Blocks of the patterns, with PyTorch's operations for the rest, in ``BLOCKS``:
 
 They are timed beside conv_block (float32, float16 and bfloat16) and PyTorch's operations in float16, NHWC: each in a
 CUDA graph of several calls, which are replayed in turn in random order (unseen_gpu_time.py); "eager" has the times of
-calls in a loop. A result that differs from float64 by more than the tolerance is not timed.
+calls in a loop. A result that differs from float64 by more than the tolerance is not timed. ``--json`` replaces the
+points of that file, and keeps its others if they are of the same GPU.
 """
 
 from __future__ import annotations
@@ -108,25 +109,36 @@ def tuned(pattern: Pattern, case: cases.PatternCase, gpu: GpuTime, most: int) ->
 
 
 def measured_patterns(
-    patterns: Patterns, data: cases.Data, gpu: GpuTime, most: int, budget: float
+    patterns: Patterns, data: cases.Data, gpu: GpuTime, most: int, budget: float, wrong: dict[str, str]
 ) -> tuple[dict[str, Any], dict[str, blocks.Run]]:
-    """A record of each pattern, and the functions of those that are supported and right."""
+    """A record of each pattern, and the functions of those that are supported and right.
+
+    Patterns in ``wrong``, and those added to it because all plans that were built are wrong, are left out.
+    """
     rows: dict[str, Any] = {}
     runs: dict[str, blocks.Run] = {}
     for name in SIGNATURES:
         if data.is_padded and name in cases.ACROSS_LAYERS:
             rows[name] = {"unsupported": "an input of images: no layer before it"}
             continue
+        if name in wrong:
+            rows[name] = {"left_out": f"wrong at {wrong[name]}"}
+            continue
         case = cases.pattern_case(name, data)
+        tried: dict[str, dict[str, Any]] = {}
         for alternative in ALTERNATIVES.get(name, ("",)):
             try:
                 pattern = patterns.make(name, data.padded, alternative)
-                best, rows[name] = tuned(pattern, case, gpu, most)
+                best, row = tuned(pattern, case, gpu, most)
             except (Unsupported, Unavailable) as error:
-                best, rows[name] = None, {"unsupported": str(error)}
+                best, row = None, {"unsupported": str(error)}
+            tried[name + alternative] = row
             if best is not None:
                 break
+        rows[name] = tried.popitem()[1] | ({"before": dict(tried)} if tried else {})
         if best is None:
+            if any("not_a_number" in one for one in (row, *tried.values())):
+                wrong[name] = "x".join(map(str, data.size))
             continue
         runs[name] = run = lambda *inputs, pattern=pattern, best=best: pattern.run(best, *inputs)
         try:
@@ -196,7 +208,10 @@ def show(size: Sizes, point: Mapping[str, Any]) -> None:
     for name, row in point["patterns"].items():
         times = ", ".join(f"{who} {us[0]:.1f}" for who, us in row.get("us", {}).items())
         plans = "plans {proposed} proposed, {built} built, {right} right".format(**row) if "proposed" in row else ""
-        why = next((f"{key}: {row[key]}"[:300] for key in ("unsupported", "refused", "not_timed") if key in row), "")
+        why = next(
+            (f"{key}: {row[key]}"[:300] for key in ("unsupported", "left_out", "refused", "not_timed") if key in row),
+            "",
+        )
         worst = max((row.get("errors") or {"": math.nan}).values())
         print(f"  {name:<31} {plans} worst error {worst:.1e} µs: {times} {why}", flush=True)
     for what, row in point["blocks"].items():
@@ -227,8 +242,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     result: dict[str, Any] = {
         "environment": environment(device) | patterns.versions, "place": place(device), "note": NOTE,
         "tolerance": cases.TOLERANCE, "patterns": {name: one.computes for name, one in SIGNATURES.items()},
-        "points": [],
+        "points": kept(options.json, place(device)),
     }  # fmt: skip
+    wrong: dict[str, str] = {}
     print(f"{place(device)}, {patterns.versions}", flush=True)
     for size in shapes:
         if time.perf_counter() - start > options.limit:
@@ -238,15 +254,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if padded(size) != size:
             point["unpadded"] = unpadded(patterns, size)
         data = cases.Data(size, padded(size), device)
-        point["patterns"], runs = measured_patterns(patterns, data, gpu, options.plans, options.budget)
+        point["patterns"], runs = measured_patterns(patterns, data, gpu, options.plans, options.budget, wrong)
         with torch.no_grad():
             point["blocks"] = measured_blocks(data, runs, gpu, options.budget)
         show(size, point)
-        result["points"].append(point)
+        result = updated(result, point)
         if options.json:
             atomic_write(options.json, json.dumps(result, indent=1) + "\n")
         print(f"  {time.perf_counter() - start:.0f} s", flush=True)
     return 0
+
+
+def kept(file: Path | None, where: str) -> list[dict[str, Any]]:
+    """The points of a record of the same GPU."""
+    if file is None or not file.exists():
+        return []
+    record = json.loads(file.read_text())
+    return list(record["points"]) if record["place"] == where else []
+
+
+def updated(record: dict[str, Any], point: dict[str, Any]) -> dict[str, Any]:
+    """``record`` with the point in place of that of the same shape; the shapes of the network first."""
+    points = {tuple(one["shape"]): one for one in (*record["points"], point)}
+    order = [tuple(size) for size in (*NETWORK, *OTHERS)]
+    ranked = sorted(points, key=lambda shape: (order.index(shape) if shape in order else len(order), shape))
+    return record | {"points": [points[shape] for shape in ranked]}
 
 
 def unpadded(patterns: Patterns, size: Sizes) -> str:

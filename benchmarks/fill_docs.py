@@ -25,6 +25,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
+from benchmarks.cudnn_graphs import SIGNATURES
 from benchmarks.unseen_cases import GEMMS
 from benchmarks.unseen_shapes import GOALS, summary
 
@@ -121,22 +122,30 @@ def products(records: dict[str, Any]) -> str:
 
 
 def blocks(record: Any) -> str:
-    """Times of blocks beside PyTorch in float16 and cuDNN's graph patterns, from benchmarks/cudnn_patterns.py."""
-    kinds = ("ours, float32", "ours, ", "PyTorch", "cuDNN")
+    """Times of blocks beside PyTorch in float16 and cuDNN's graph patterns, from benchmarks/cudnn_patterns.py.
+
+    A time whose 95 % interval is wider than a tenth of the median is shown as the interval.
+    """
+    kinds = {
+        "float32": lambda who: who == "ours, float32", "16 bits": lambda who: who.startswith("ours") and "16" in who,
+        "PyTorch": lambda who: who.startswith("PyTorch"), "patterns": lambda who: "cuDNN" in who,
+    }  # fmt: skip
     parts = ("forward", "training")
 
-    def best(times: dict[str, list[float]], kind: str) -> str:
-        found = [us[0] for who, us in times.items() if kind in who and (kind != "ours, " or not who.endswith("32"))]
-        return f"{min(found):.1f}" if found else "–"
+    def best(times: dict[str, list[float]], chosen: Callable[[str], bool]) -> str:
+        found = [us for who, us in times.items() if chosen(who)]
+        if not found:
+            return "–"
+        median, low, high = min(found)
+        return f"{median:.1f}" if high - low <= median / 10 else f"{low:.0f} to {high:.0f}"
 
     def lines() -> Iterator[Sequence[str]]:
         for point in record["points"]:
-            n, c, h, w, k = point["shape"]
             times = [point["blocks"][part]["us"] for part in parts]
-            yield f"{n} × {c} × {h} × {w}", str(k), *(best(one, kind) for one in times for kind in kinds)
+            size = " × ".join(map(str, point["shape"][:4]))
+            yield size, str(point["shape"][4]), *(best(one, kind) for one in times for kind in kinds.values())
 
-    names = ("float32", "16 bits", "PyTorch", "cuDNN's patterns")
-    return rows(("input", "filters", *(f"{part}: {name}" for part in parts for name in names)), lines())
+    return rows(("input", "filters", *(f"{part}, {name}" for part in parts for name in kinds)), lines())
 
 
 def patterns(record: Any) -> str:
@@ -146,11 +155,14 @@ def patterns(record: Any) -> str:
         for name, computes in record["patterns"].items():
             found = [point["patterns"][name] for point in record["points"]]
             ratios = [row["ratio"][0] for row in found if "ratio" in row]
-            right, mean = sum("plan" in row for row in found), math.exp(statistics.fmean(map(math.log, ratios or [1])))
+            if all("unsupported" in row for row in found):
+                continue
+            tried = [row for row in found if "proposed" in row]
+            right, mean = sum("plan" in row for row in tried), math.exp(statistics.fmean(map(math.log, ratios or [1])))
             speed = f"{mean:.2f} ({min(ratios):.2f} to {max(ratios):.2f})" if ratios else "–"
-            yield f"`{name}`", computes, f"{right} of {len(found)}", speed
+            yield f"`{name}`", computes, SIGNATURES[name].remains, f"{right} of {len(tried)}", speed
 
-    return rows(("pattern", "computes", "shapes", "speed relative to PyTorch's operations"), lines())
+    return rows(("pattern", "computes", "remains", "right at", "speed relative to PyTorch's operations"), lines())
 
 
 MADE: dict[str, Callable[[Any], str]] = {

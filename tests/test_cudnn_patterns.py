@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -160,8 +162,9 @@ def test_a_record(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
             raise Unsupported(f"not on a CPU{alternative}")
         return FakePattern(name, data)
 
-    rows, runs = cudnn_patterns.measured_patterns(SimpleNamespace(make=make), data, gpu, 3, 0.0)  # type: ignore[arg-type]
-    assert rows["normalise_pool"] == {"unsupported": "not on a CPU, float16 inside"} and "normalise_pool" not in runs
+    rows, runs = cudnn_patterns.measured_patterns(SimpleNamespace(make=make), data, gpu, 3, 0.0, {})  # type: ignore[arg-type]
+    assert rows["normalise_pool"]["unsupported"] == "not on a CPU, float16 inside" and "normalise_pool" not in runs
+    assert list(rows["normalise_pool"]["before"]) == ["normalise_pool", "normalise_pool, relu last"]
     row = rows["conv_statistics"]
     assert (row["proposed"], row["built"], row["right"], row["plan"], row["refused"]) == (3, 2, 1, "plan 2", "no")
     assert row["us"]["cudnn"] == [15.0, 10.0, 20.0] and row["ratio"] == [1.0, 1.0, 1.0]
@@ -170,3 +173,16 @@ def test_a_record(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     assert found["training"]["ratios"]["cuDNN, four patterns"] == [1.0, 1.0, 1.0]
     cudnn_patterns.show(data.size, {"patterns": rows, "blocks": found})
     assert "plans 3 proposed, 2 built, 1 right" in capsys.readouterr().out
+
+
+def test_points_are_kept_and_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "record.json"
+    shapes = (cudnn_patterns.OTHERS[0], cudnn_patterns.NETWORK[1], cudnn_patterns.NETWORK[0])
+    record: dict[str, Any] = {"place": "a GPU", "points": []}
+    for size in shapes:
+        record = cudnn_patterns.updated(record, {"shape": list(size), "run": 1})
+    assert [tuple(point["shape"]) for point in record["points"]] == list(reversed(shapes))
+    file.write_text(json.dumps(record))
+    assert cudnn_patterns.kept(file, "a GPU") == record["points"] and cudnn_patterns.kept(file, "another") == []
+    again = cudnn_patterns.updated(record, {"shape": shapes[1], "run": 2})
+    assert [point["run"] for point in again["points"]] == [1, 2, 1]
