@@ -6,6 +6,7 @@ import faulthandler
 import multiprocessing
 import os
 import runpy
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
@@ -74,6 +75,15 @@ def python(program: str | Path, *args: str, timeout: float = 280, **variables: s
         file = Path(folder) / "program.py"
         file.write_text(program)
         return _forked(file, args, timeout, variables)
+
+
+def interpreter(program: str, **variables: str) -> CompletedProcess[str]:
+    """As ``python`` with a text, in a new interpreter: for what modules do when they are imported."""
+    path = os.pathsep.join(sys.path)
+    environment = {**os.environ, "PYTHONPATH": path, **variables}
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=280, check=False, env=environment
+    )
 
 
 def _forked(

@@ -147,7 +147,7 @@ def test_a_cuda_kernel_of_a_python_file(tmp_path: Path) -> None:
     [
         (["--kernel", "ad", "--grid", "1"], "no kernel 'ad'; did you mean 'add'?"),
         (["--kernel", "add"], "needs --kernel and --grid; there are add, twice"),
-        (["--kernel", "twice", "--grid", "1"], "twice needs --grid and --block"),
+        (["--kernel", "twice", "--grid", "1"], "twice: a launch needs --kernel, --grid, --block; missing: --block"),
         ([*ADD, "--arg", "m=3", "--arg", "n=3", "--arg", "out=f32[3]"], "'m' is neither a parameter nor"),
         ([*ADD, "--arg", "n=3"], "missing a required argument: 'out'"),
         ([], "for one of its kernels (add, twice) give --kernel, --grid and --arg"),

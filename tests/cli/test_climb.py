@@ -233,6 +233,7 @@ def test_a_rung_held_to_a_configuration_is_climbed_and_kept(monkeypatch: pytest.
     "arguments, words",
     [
         (["climb", "sqare"], "no operation 'sqare'"),
+        (["climb", "square.cu"], "expected an operation, or a Python file that defines one"),
         (["climb", "square", "--rung", "k99"], "no rung 'k99'"),
         (["climb", "square", "--size", "huge"], "no size 'huge'"),
         (["climb", "square", "--size", "rows=x"], "expected"),

@@ -127,6 +127,7 @@ def test_sampled_and_trusted(source: Path) -> None:
         (["softmax:k03", "--size", "huge"], "no size 'huge'"),
         (["softmax:k03", "--attr", "colour=1"], "no attribute 'colour'; there are dim, masked"),
         (["matmul:k02", "--size", "m=8,n=8,k=8"], "launches no GPU kernel"),
+        (["matmul:k01"], "it is written in Python: choose a rung with a GPU kernel"),
         (["scale.cu", *LAUNCH, *ARGUMENTS, "--target", "sm_20"], "no profile for target"),
         (["scale.cu", *LAUNCH, *ARGUMENTS, "--line", "1"], "no machine code for line 1"),
         (["scale.cu", *LAUNCH, *ARGUMENTS, "--blocks", "none"], "expected a number of blocks, or all"),

@@ -80,6 +80,7 @@ WRONG = [
     (("softmax", "--arg", "n=1"), "use --size and --attr for a rung"),
     (("softmax", "--trace", "/proc/no/t.json"), "cannot be written"),
     (("softmax", "--trace", "t.txt"), "expected a name that ends in"), (("nothing.py",), "no file nothing.py"),
+    (("softmax.cu",), "`warpwise explain` takes CUDA files"),
     (("softmax", "extra"), "a script does, after --"), ((), "Missing argument 'TARGET'"),
     (("softmax:k05", "--device", "cpu", "--size", "rows=1,columns=40000"), "takes rows of up to"),
 ]  # fmt: skip
@@ -90,6 +91,11 @@ def test_what_cannot_be_profiled_is_said(words, said):
     done = run(*words)
     assert done.exit_code in (1, 2)
     assert said in done.output
+
+
+def test_without_a_size_the_chosen_case_is_named():
+    done = run("softmax:k03", "--device", "cpu", "--schedule", "0,0,1,1")
+    assert "float32: the largest test case, since timing sizes take long" in done.output
 
 
 def test_attributes_are_part_of_the_size():

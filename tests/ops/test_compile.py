@@ -69,8 +69,9 @@ def _kernels_of(name: str, rung_name: str, dtype: torch.dtype) -> dict[str, Inte
 
 
 def _target(rung: Rung, dtype: torch.dtype) -> str:
-    """The oldest GPU: Hopper for rungs that are made for it or have clusters; before sm_89 Triton has no fp8."""
-    if for_hopper(rung) or (rung.language == "cuda" and "__cluster_dims__" in rung.source.read_text()):
+    """The oldest GPU: Hopper for rungs that use its instructions or clusters; before sm_89 Triton has no fp8."""
+    text = rung.source.read_text() if rung.language == "cuda" else ""
+    if for_hopper(rung) or "__cluster_dims__" in text or "mbarrier_wait" in text:
         return "sm_90"
     return "sm_89" if dtype.itemsize == 1 and dtype.is_floating_point and rung.language == "triton" else "sm_80"
 

@@ -27,7 +27,7 @@ COMPILED = [(config, False, True) for config in gemm_config.CONFIGS] + [
 ]
 
 
-@pytest.mark.parametrize("config", gemm_config.CONFIGS, ids=lambda config: config.name)
+@pytest.mark.parametrize("config", [*gemm_config.CONFIGS, *gemm_config.NARROW], ids=lambda config: config.name)
 def test_every_configuration_fits_shared_memory(config):
     assert config.shared <= 227 * 1024
 
@@ -76,8 +76,17 @@ def test_an_unknown_configuration():
         gemm_config.tile_scheduler(torch.empty(8, 8), torch.empty(8, 8), "7x7")
 
 
+@pytest.mark.parametrize(
+    "config,layout", [("128x224x64_s4_c1x1", (False, False)), ("128x248x64_s4_c2x1", (True, True))]
+)
+@pytest.mark.one_in(2)
+def test_tiles_narrower_than_their_boxes(config, layout):
+    a, b = integers(136, 64, layout[0], 0), integers(64, 456, layout[1], 1)
+    assert torch.equal(ops.matmul(a, b, rung=f"k17@{config}"), (a.double() @ b.double()).to(a.dtype))
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize("config", gemm_config.CONFIGS, ids=lambda config: config.name)
+@pytest.mark.parametrize("config", [*gemm_config.CONFIGS, *gemm_config.NARROW], ids=lambda config: config.name)
 @pytest.mark.parametrize("a_transposed,b_transposed", LAYOUTS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_every_layout_exactly(config, a_transposed, b_transposed, dtype):

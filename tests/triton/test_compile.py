@@ -11,7 +11,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from tests.commands import python
+from tests.commands import interpreter
 
 from warpwise import triton as wt
 from warpwise.cuda import ArgumentError, CompileError, LaunchError
@@ -194,5 +194,5 @@ try:
 except CompileError:
     print("refused")
 """
-    answer = python(code)
+    answer = interpreter(code)
     assert answer.stdout == "refused\n", answer.stderr

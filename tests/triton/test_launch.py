@@ -9,7 +9,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from tests.commands import python
+from tests.commands import interpreter
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from warpwise import triton as wt
@@ -163,7 +163,7 @@ try:
 except cuda.CompileError as error:
     print(out.sum().item(), error)
 """
-    done = python(script, TRITON_INTERPRET="1")
+    done = interpreter(script, TRITON_INTERPRET="1")
     assert done.stdout.startswith("16.0 scale: TRITON_INTERPRET was set")
 
 

@@ -98,16 +98,19 @@ class Schema:
         bound.apply_defaults()
         return tuple(bound.arguments.values())
 
-    def check_kinds(self, args: Sequence[Any]) -> None:
-        """Raise ``TypeError`` for the first argument that is not the tensor, list of tensors or float of the schema."""
+    def check_floats(self, args: Sequence[Any]) -> None:
+        """Raise ``TypeError`` for the first argument that must be a number and is a tensor, text or a list."""
         for argument, value in zip(self.arguments, args, strict=True):
-            if argument.optional and value is None:
-                continue
             if argument.type == "float" and not argument.is_list and isinstance(value, _NO_NUMBERS):
-                raise TypeError(
-                    f"{self.name}: expected {argument.name} to be a real number, got {type(value).__name__}"
-                )
-            if not argument.is_tensor:
+                if value is None and argument.optional:
+                    continue
+                kind = type(value).__name__
+                raise TypeError(f"{self.name}: expected {argument.name} to be a real number, got {kind}")
+
+    def check_kinds(self, args: Sequence[Any]) -> None:
+        """Raise ``TypeError`` for the first argument that must be a tensor, or a list of tensors, and is not."""
+        for argument, value in zip(self.arguments, args, strict=True):
+            if not argument.is_tensor or (argument.optional and value is None):
                 continue
             wanted = "a list of tensors" if argument.is_list else "a torch.Tensor"
             if not isinstance(value, (list, tuple) if argument.is_list else torch.Tensor):
