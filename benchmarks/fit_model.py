@@ -237,7 +237,8 @@ def host(file: Path, op: str, warm: bool) -> Host:
             if RUNG.match(name):
                 rungs[name].append(call["us"])
     usual = statistics.median(itertools.chain(*rungs.values()))
-    far = {name: round(statistics.median(values), 2) for name, values in rungs.items() if min(values) > FAR * usual}
+    far = {name.partition("_")[2]: round(statistics.median(values), 2)
+           for name, values in rungs.items() if min(values) > FAR * usual}  # fmt: skip
     return Host(
         *(round(statistics.median(values), 2) for values in (theirs, way, [usual])),
         apart=far,

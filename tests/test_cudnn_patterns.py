@@ -162,7 +162,8 @@ def test_a_record(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
             raise Unsupported(f"not on a CPU{alternative}")
         return FakePattern(name, data)
 
-    rows, runs = cudnn_patterns.measured_patterns(SimpleNamespace(make=make), data, gpu, 3, 0.0, {})  # type: ignore[arg-type]
+    patterns: Any = SimpleNamespace(make=make)
+    rows, runs = cudnn_patterns.measured_patterns(patterns, data, gpu, 3, 0.0, {})
     assert rows["normalise_pool"]["unsupported"] == "not on a CPU, float16 inside" and "normalise_pool" not in runs
     assert list(rows["normalise_pool"]["before"]) == ["normalise_pool", "normalise_pool, relu last"]
     row = rows["conv_statistics"]

@@ -53,9 +53,9 @@ class Host:
 
     ``launch``: each further kernel of a rung; ``operator``: each further operator of PyTorch; ``gradient``: recording a
     rung for autograd, minus PyTorch's own node; ``unrecorded``: a rung whose Python code runs at each call; ``apart``:
-    the times of rungs, of any operation, that differ from these. ``fastest``: the factor of PyTorch's times on the
-    fastest of the hosts measured, where a replay takes 5.1 us and not 6.8; a rung that is faster there is faster still
-    on a slower host.
+    the times of rungs that differ from these, by the rung's name without its number, for every operation. ``fastest``:
+    the factor of PyTorch's times on the fastest of the hosts measured, where a replay takes 5.1 us and not 6.8; a rung
+    that is faster there is faster still on a slower host.
     """
 
     pytorch: float = 11.0
@@ -150,9 +150,8 @@ class Model:
 
     def _of_launches(self, rung: str, config: str, kind: str, host: Host) -> float:
         """Seconds of the host for a call of a rung."""
-        apart = {name.partition("_")[2]: time for name, time in host.apart.items()}
-        if (idea := rung.partition("_")[2]) in apart:
-            return 1e-6 * apart[idea]
+        if (idea := rung.partition("_")[2]) in host.apart:
+            return 1e-6 * host.apart[idea]
         if (family := self.families.get(rung)) is None:
             return 1e-6 * (host.rung + host.launch)
         more = host.launch * (family.launches(config, kind) - 1)
@@ -166,8 +165,9 @@ class Model:
 
         If ``args`` have exactly the sizes of ``near``, the nearest point of a table, its times replace predictions, and
         only its winner and rival are considered, because all rungs were measured there. The times of another point are
-        used for rungs that the model does not know: at other sizes tiles fill other waves, so that a prediction errs by
-        less (0.27 against 0.66, the part that 85 % do not exceed). Without coefficients for ``args``, returns ``near``.
+        used for rungs that the model does not know; for others a prediction is nearer to the time, because the last
+        wave of tiles differs between sizes (docs/decisions.md, 25). Without coefficients for ``args``, returns
+        ``near``.
         """
         predicted = self.predictions(op, args, kind, sizes, device, here)
         if not predicted:

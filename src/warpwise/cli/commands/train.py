@@ -17,9 +17,9 @@ ENGINES = {
     "torch": "PyTorch in eager mode",
     "compile": "torch.compile, captured in one CUDA graph",
     "graph": "PyTorch in eager mode, captured in one CUDA graph",
-    "emulated": "our CUDA kernels on a CPU, with every access checked: for a few steps.",
+    "emulated": "our CUDA kernels on a CPU, with every access checked: for a few steps",
 }
-ENGINE_HELP = "; ".join(f"{name}: {text}" for name, text in ENGINES.items())
+ENGINE_HELP = "; ".join(f"{name}: {text}" for name, text in ENGINES.items()) + "."
 
 
 def finite(ctx: click.Context, parameter: click.Parameter, value: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from warpwise.operation import cdiv, sm_count
 from warpwise.ops.potts_em_step.tiles import (
     SHARED_OF_ONE,
     THREADS,
+    FragmentTile,
+    GatherTile,
     Shape,
     fragment_tile_of,
     gather_tile_of,
@@ -152,38 +154,41 @@ def one_launch(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest:
 
 
 def in_fragments(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
-    counts, sums, derivatives, near = outputs
-    linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
-    shape = shape_of(q, features, linear)
-    if (ends := _colours_of(shape, outputs, bounds)) is None:
-        return
-    warps_an_sm = cdiv(cdiv(_largest(ends), 8) * shape.restarts, sm_count(q))
-    tile = fragment_tile_of(shape.domains, shape.width, warps_an_sm)
-    assert tile is not None  # limits
-    resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
-    grid = _balanced(cdiv(_largest(ends), 8 * tile.warps), resident)
-    partials = q.new_empty((grid, shape.restarts, tile.slots, 32))
-    parameters = ", ".join(map(str, (*tile[:6], _vector_of(shape.domains, q, external, near))))
-    name = f"potts_em_step_in_fragments<{parameters}, {str(external.shape[0] > 1).lower()}>"
-    launch = IN_FRAGMENTS[name][(grid, shape.restarts), 32 * tile.warps, tile.bytes]
-    launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
-           *shape[1:], *external_strides(external), temper)  # fmt: skip
+    def tile_of(shape: Shape, most: int) -> FragmentTile | None:
+        warps_an_sm = cdiv(cdiv(most, 8) * shape.restarts, sm_count(q))
+        return fragment_tile_of(shape.domains, shape.width, warps_an_sm)
+
+    _by_fragments(outputs, (q, features, *rest), IN_FRAGMENTS, tile_of)
 
 
 def gather_warps(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    def tile_of(shape: Shape, most: int) -> GatherTile | None:
+        return gather_tile_of(shape.domains, shape.width)
+
+    _by_fragments(outputs, (q, features, *rest), GATHER_WARPS, tile_of)
+
+
+def _by_fragments(
+    outputs: Outputs,
+    args: tuple[Any, ...],
+    module: cuda.Module,
+    tile_of: Callable[[Shape, int], FragmentTile | GatherTile | None],
+) -> None:
+    """The launch of k04 and k06. ``tile_of`` takes the sizes, and the points of the largest colour."""
     counts, sums, derivatives, near = outputs
-    linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
+    q, features, linear, constant, *graph, beta, external, _, bounds, temper, _, _ = args
     shape = shape_of(q, features, linear)
     if (ends := _colours_of(shape, outputs, bounds)) is None:
         return
-    tile = gather_tile_of(shape.domains, shape.width)
+    tile = tile_of(shape, _largest(ends))
     assert tile is not None  # limits
-    resident = max(1, sm_count(q) // shape.restarts)
+    resident = max(1, sm_count(q) * tile.resident // shape.restarts)
     grid = _balanced(cdiv(_largest(ends), 8 * tile.warps), resident)
     partials = q.new_empty((grid, shape.restarts, tile.slots, 32))
-    parameters = ", ".join(map(str, (*tile[:5], _vector_of(shape.domains, q, external, near))))
-    name = f"potts_em_step_gather_warps<{parameters}, {str(external.shape[0] > 1).lower()}>"
-    launch = GATHER_WARPS[name][(grid, shape.restarts), 64 * tile.warps, tile.bytes]
+    *numbers, bytes, _ = tile
+    parameters = ", ".join(map(str, (*numbers, _vector_of(shape.domains, q, external, near))))
+    name = f"{tile.kernel}<{parameters}, {str(external.shape[0] > 1).lower()}>"
+    launch = module[name][(grid, shape.restarts), tile.threads, bytes]
     launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
            *shape[1:], *external_strides(external), temper)  # fmt: skip
 

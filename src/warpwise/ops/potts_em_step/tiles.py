@@ -68,6 +68,19 @@ class FragmentTile(NamedTuple):
     bytes: int
     slots: int
 
+    @property
+    def kernel(self) -> str:
+        return "potts_em_step_in_fragments"
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.warps
+
+    @property
+    def resident(self) -> int:
+        """Blocks per SM."""
+        return self.blocks
+
 
 class GatherTile(NamedTuple):
     """k06: ``warps`` of a block that update, beside as many that gather; as for k04; ``stages`` of sums of neighbours,
@@ -80,6 +93,19 @@ class GatherTile(NamedTuple):
     stages: int
     bytes: int
     slots: int
+
+    @property
+    def kernel(self) -> str:
+        return "potts_em_step_gather_warps"
+
+    @property
+    def threads(self) -> int:
+        return 64 * self.warps
+
+    @property
+    def resident(self) -> int:
+        """Blocks per SM."""
+        return 1
 
 
 def shape_of(q: torch.Tensor, features: torch.Tensor, linear: torch.Tensor | None) -> Shape:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,6 +42,11 @@ def along_rows(launch: Launch) -> Launch:
     return launch_along
 
 
+def aligned(inputs: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors, or copies of those whose addresses are no multiples of 16 bytes."""
+    return [value.clone() if value.data_ptr() % PACK else value for value in inputs]
+
+
 def along_columns(launch: Launch) -> Launch:
     """``launch(out, *inputs)`` on (length, columns), inputs aligned to 16 bytes; on copies if ``dim`` is not the first.
 
@@ -55,7 +60,7 @@ def along_columns(launch: Launch) -> Launch:
         if moved:
             inputs = [value.movedim(dim, 0).contiguous() for value in inputs]
             result = torch.empty_like(inputs[0])
-        inputs = [value.clone() if value.data_ptr() % PACK else value for value in inputs]
+        inputs = aligned(inputs)
         launch(result.view(length, -1), *(value.view(length, -1) for value in inputs))
         if moved:
             output.copy_(result.movedim(0, dim))
@@ -159,10 +164,9 @@ def short_rows(kernel: str, file: Path) -> Launch:
 
     def launch(out: torch.Tensor, *inputs: torch.Tensor) -> None:
         rows, columns = out.shape
-        inputs = tuple(value.clone() if value.data_ptr() % PACK else value for value in inputs)
         shape = team(columns, out.element_size(), SHORT_VALUES)
         name = f"{kernel}<{cuda.ctype(out.dtype)}, {shape.lanes}, {shape.values}>"
-        module[name][shape.grid(rows), (WARP, WARPS)](*inputs, cuda.out(out), rows, columns)
+        module[name][shape.grid(rows), (WARP, WARPS)](*aligned(inputs), cuda.out(out), rows, columns)
 
     return along_rows(launch)
 

@@ -11,7 +11,7 @@ from warpwise import cuda
 from warpwise.gemm.limits import requires_hopper
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops._dims import length_along
-from warpwise.ops.softmax._launch import PACK, WARP, Launch, along_rows
+from warpwise.ops.softmax._launch import PACK, WARP, Launch, aligned, along_rows, power_of_two
 
 LANES, TEAM, TEAM_VECTORS = (8, 16, 32), 128, 4  # of a row in a part of a warp; threads of a block; packs of a lane
 MANY_VECTORS = 5  # of a lane, if rows are many: the GPU starts a block for each row more slowly than it moves the row
@@ -58,7 +58,7 @@ def shape_of(rows: int, columns: int, itemsize: int, inputs: int, sms: int) -> S
             wider = cluster < CLUSTERS[-1] and cluster * rows < sms and packs >= 2 * cluster * FEWEST_PACKS
             if wider or cluster * most * most_packs < packs:
                 continue
-            vectors = 1 << (cdiv(packs, cluster * most) - 1).bit_length()
+            vectors = power_of_two(cdiv(packs, cluster * most))
             while 2 * vectors <= most_packs and rows * packs >= 2 * vectors * FILL * sms:
                 vectors *= 2
             return Shape(most, WARP * cdiv(packs, cluster * vectors * WARP), vectors, cluster)
@@ -70,10 +70,9 @@ def packed_rows(kernel: str, file: Path) -> Launch:
 
     def launch(out: torch.Tensor, *inputs: torch.Tensor) -> None:
         (rows, columns), size = out.shape, out.element_size()
-        inputs = tuple(value.clone() if value.data_ptr() % PACK else value for value in inputs)
         shape = shape_of(rows, columns, size, len(inputs), sm_count(out))
         assert shape is not None
-        ctype, arguments = cuda.ctype(out.dtype), (*inputs, cuda.out(out))
+        ctype, arguments = cuda.ctype(out.dtype), (*aligned(inputs), cuda.out(out))
         if shape.cluster == 0:
             together = TEAM // shape.threads
             lanes = module[f"{kernel}_packed_rows_of_lanes<{ctype}, {shape.threads}, {shape.vectors}>"]
@@ -86,18 +85,24 @@ def packed_rows(kernel: str, file: Path) -> Launch:
     return along_rows(launch)
 
 
+def _rows_of(*args: torch.Tensor | int) -> tuple[list[torch.Tensor], int, int]:
+    """The input tensors, the number of rows, and their length, of the arguments of softmax or of softmax_backward."""
+    *inputs, dim = args
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    assert len(tensors) == len(inputs) and isinstance(dim, int)
+    length = length_along(tensors[0], dim)
+    return tensors, tensors[0].numel() // max(1, length), length
+
+
 def packed_limits(*args: torch.Tensor | int) -> str | None:
     """The limits of ``packed_rows``, for the arguments of softmax or of softmax_backward."""
-    *inputs, dim = args
-    tensor = inputs[0]
-    assert isinstance(tensor, torch.Tensor) and isinstance(dim, int)
-    length, size = length_along(tensor, dim), tensor.element_size()
-    rows = tensor.numel() // max(1, length)
+    (tensor, *_), rows, length = _rows_of(*args)
+    size, inputs = tensor.element_size(), len(args) - 1
     if rows * CLUSTERS[-1] >= 2**31:
         return f"takes fewer than {2**31 // CLUSTERS[-1]} rows, not {rows}"
-    shape = shape_of(rows, length, size, len(inputs), sm_count(tensor))
+    shape = shape_of(rows, length, size, inputs, sm_count(tensor))
     if shape is None:
-        most = CLUSTERS[-1] * BLOCKS[-1] * most_vectors(size, len(inputs)) * PACK // size
+        most = CLUSTERS[-1] * BLOCKS[-1] * most_vectors(size, inputs) * PACK // size
         return f"takes rows of up to {most} elements, not {length}"
     return requires_hopper(tensor, "clusters exist from there on") if shape.cluster > 1 else None
 
@@ -107,13 +112,8 @@ def are_faster(registers: int, *args: torch.Tensor | int) -> bool:
 
     Few rows are held in a cluster from ``SPLIT_COLUMNS`` on. Tensors that are not aligned would be copied.
     """
-    *inputs, dim = args
+    inputs, rows, length = _rows_of(*args)
     tensor = inputs[0]
-    assert isinstance(tensor, torch.Tensor) and isinstance(dim, int)
-    length, size = length_along(tensor, dim), tensor.element_size()
-    rows = tensor.numel() // max(1, length)
     few = rows < FEW_USE * sm_count(tensor) and length > SPLIT_COLUMNS
-    odd = length * size % PACK and not any(
-        value.data_ptr() % PACK for value in inputs if isinstance(value, torch.Tensor)
-    )
-    return (length > registers or few or bool(odd)) and packed_limits(*args) is None
+    odd = length * tensor.element_size() % PACK != 0 and not any(value.data_ptr() % PACK for value in inputs)
+    return (length > registers or few or odd) and packed_limits(*args) is None

@@ -107,10 +107,10 @@ RUNGS = (
 
 
 def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | None:
-    """k12 for rows that are no multiple of 16 bytes, that k03 does not hold, or that are few, unless they are short.
+    """k12 for rows of a length that is not a multiple of 16 bytes, for few rows, and for longer ones than k03 holds.
 
-    k03 for other rows that fit in registers, k11 for short ones of a tensor that fills the GPU. Where k12 does not hold
-    a row, k08 for rows that are fewer than the SMs; else k04.
+    Short rows never run k12. k03 for other rows that fit in registers, k11 for short ones of a tensor that fills the
+    GPU. Where k12 does not hold a row, k08 for rows that are fewer than the SMs; else k04.
 
     If the elements of a row are not adjacent: k10 from 8 MB on (64 or more columns of 2 bytes, and 32 to 63 columns of
     which clusters would be few: 2 MB) along the first dimension, if a block does not hold its columns; else k09 for
