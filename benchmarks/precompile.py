@@ -31,9 +31,9 @@ from warpwise.operation import Op, Rung
 
 def rungs(op: Op, args: tuple[Any, ...], device: str, candidates: bool) -> Iterator[Rung]:
     if not candidates:
-        chosen = operation.chosen(op, *args, device=device)
-        if chosen.name is not None:
-            yield op.rung(chosen.name)
+        name = op.default(*args) if op.tables is None else operation.chosen(op, *args, device=device).name
+        if name is not None:
+            yield op.rung(name)
         return
     for name in op.tables.model.families if op.tables is not None else ():
         rung = op.rung(name)
@@ -49,10 +49,11 @@ def compiled(name: str, seed: int, number: int, options: argparse.Namespace) -> 
         return ""
     try:
         args = arguments(op, op.spec.arguments(each.case, each.dtype, torch.device("meta"), 0), each.arrangement)
-        for rung in rungs(op, args, options.device, options.candidates):
-            if rung.language == "cuda":
-                for launch in op.kernels(rung, *args):
-                    launch.compile(options.target)
+        with operation.assume_sm_count(options.sms):
+            for rung in rungs(op, args, options.device, options.candidates):
+                if rung.language == "cuda":
+                    for launch in op.kernels(rung, *args):
+                        launch.compile(options.target)
     except Exception as error:  # noqa: BLE001 - the benchmark reports it
         return f"{name} {number}: {type(error).__name__}: {error}".splitlines()[0]
     return ""
@@ -78,6 +79,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--few", type=int, default=1 << 30, help="as of benchmarks/gemm_times.py")
     made.add_argument("--jobs", type=int, default=os.cpu_count())
     made.add_argument("--device", default="NVIDIA H200", help="whose tables and model choose")
+    made.add_argument("--sms", type=int, default=132, help="its SMs")
     made.add_argument("--target", default="sm_90")
     return made
 

@@ -11,13 +11,12 @@ from tests.sampled import examples
 
 from warpwise import operation, ops
 from warpwise.cuda.errors import DataRace, KernelError, UnwrittenOutput
-from warpwise.gemm import boxes as gemm_boxes
 from warpwise.ops.grouped_matmul import spec
 from warpwise.ops.grouped_matmul.backward import rungs as backward_rungs
-from warpwise.ops.grouped_matmul.forward import _triton, k03_warp_specialised, rungs
+from warpwise.ops.grouped_matmul.forward import _triton, k02_overlapped_epilogue, k03_warp_specialised, rungs
 
 FEW = settings(max_examples=examples(10), deadline=None, derandomize=True)
-RUNGS, BACKWARD_RUNGS = ([rung for rung in ladder if on_cpu(rung)] for ladder in (rungs.RUNGS, backward_rungs.RUNGS))
+RUNGS, BACKWARD_RUNGS = rungs.RUNGS[:2], [rung for rung in backward_rungs.RUNGS if on_cpu(rung)]
 NAMES = [rung.name for rung in RUNGS]
 DTYPES = {rung.name: torch.float16 if torch.float16 in (rung.dtypes or ()) else torch.float32 for rung in RUNGS}
 BACKWARD_NAMES = [rung.name for rung in BACKWARD_RUNGS]
@@ -46,7 +45,7 @@ def exact_backward(a: torch.Tensor, grad: torch.Tensor, offsets: torch.Tensor) -
     counts=st.lists(st.integers(0, 150), min_size=1, max_size=6),
     past=st.integers(0, 140),
     rung=st.sampled_from(NAMES),
-    config=st.sampled_from(["", "@64x64x64_w4_s4", "@128x128x64_w4_s3"]),
+    config=st.sampled_from(["", "@64x64x64_s8", "@128x128x64_s6"]),
 )
 def test_any_division_into_groups(counts, past, rung, config):
     offsets = torch.tensor(counts).cumsum(0).int()
@@ -70,7 +69,7 @@ def test_any_division_into_groups_backward(counts, past, rung):
     assert torch.equal(ops.grouped_matmul_backward(a, grad, offsets, rung=rung), expected)
 
 
-@pytest.mark.parametrize("config", [tile.name for tile in gemm_boxes.TILES])
+@pytest.mark.parametrize("config", [tile.name for tile in k02_overlapped_epilogue.CONFIGS])
 @pytest.mark.one_in(3)
 def test_every_configuration(config):
     a, b, offsets = integers(300, 72), integers(3, 72, 264, seed=1), ends(130, 130, 290)
@@ -93,12 +92,23 @@ def test_configurations_and_splits_of_k01(config):
     assert torch.equal(ops.grouped_matmul(a, b, offsets, rung=f"k01@{config}"), exact(a, b, offsets))
 
 
-def test_rows_of_8_elements_are_stored_as_vectors():
-    """Otherwise this tile needs more shared memory than a block has, and spills."""
+@pytest.mark.parametrize("config", ["128x256x64_s4", "256x128x64_s4"])
+def test_the_largest_tiles_of_k02_stay_in_registers(config):
     a, b = (torch.empty(shape, dtype=torch.bfloat16, device="meta") for shape in ((300, 72), (3, 72, 264)))
     offsets = torch.empty(3, dtype=torch.int32, device="meta")
-    (launch,) = OP.kernels(OP.rung("k02@256x128x64_w8_s4"), a, b, offsets)
-    assert launch.compile("sm_90").spills == 0
+    (launch,) = OP.kernels(OP.rung(f"k02@{config}"), a, b, offsets)
+    compiled = launch.compile("sm_90")
+    assert compiled.spill_stores == compiled.spill_loads == 0
+
+
+@pytest.mark.parametrize("n,k", [(80, 1736), (248, 880)])
+def test_k01_copies_lines_that_begin_on_16_bytes_as_vectors(n, k):
+    """Of multiples of 8 elements Triton knows nothing by itself, only of multiples of 16."""
+    a, b = (torch.empty(shape, dtype=torch.bfloat16, device="meta") for shape in ((1000, k), (3, k, n)))
+    (launch,) = OP.kernels(OP.rung("k01"), a, b, torch.empty(3, dtype=torch.int32, device="meta"))
+    ptx = launch.compile("sm_90").ptx
+    assert ptx.count("cp.async.cg.shared.global") >= 24
+    assert ptx.count("ld.global") <= 2, "the ends of the groups"
 
 
 @pytest.mark.parametrize("rung", NAMES)
@@ -206,11 +216,11 @@ def test_cost_counts_what_is_taken():
 
 def test_what_a_rung_cannot_take_is_refused():
     a, b, offsets = integers(8, 16), integers(2, 16, 8), ends(3, 8)
-    descriptors, backward = OP.rung("k02"), BACKWARD_OP.rung("k02")
-    assert OP.refusal(descriptors, a, b, offsets) is None
-    assert "takes n in multiples of 8" in descriptors.limits(a, b[:, :, :7], offsets)
-    assert "begin on multiples of 8 elements" in descriptors.limits(integers(8, 15), b[:, :15], offsets)
-    assert "takes a with contiguous rows, not strides (1, 16)" in descriptors.limits(integers(16, 16).t(), b, offsets)
+    boxes, backward = OP.rung("k02"), BACKWARD_OP.rung("k02")
+    assert OP.refusal(boxes, a, b, offsets) is None
+    assert "takes n in multiples of 8" in boxes.limits(a, b[:, :, :7], offsets)
+    assert "begin on multiples of 8 elements" in boxes.limits(integers(8, 15), b[:, :15], offsets)
+    assert "takes a with contiguous rows, not strides (1, 16)" in boxes.limits(integers(16, 16).t(), b, offsets)
     grad = integers(8, 8)
     assert BACKWARD_OP.refusal(backward, a, grad, offsets) is None
     assert "takes grad_output with contiguous rows" in backward.limits(a, integers(8, 8).t(), offsets)
@@ -325,11 +335,10 @@ def test_against_pytorch_on_the_gpu(dtype):
 @pytest.mark.parametrize(
     "rows,groups,n,k,dtype,chosen",
     [
-        (16384, 8, 14336, 4096, torch.bfloat16, "k02_triton_descriptors@128x256x64_w8_s3"),
-        (108, 12, 472, 1344, torch.bfloat16, "k01_triton_tiled@16x64x128_w4_s3"),
-        (117, 6, 864, 2192, torch.bfloat16, "k01_triton_tiled@64x64x64_w4_s4"),
-        (15841, 18, 16, 440, torch.bfloat16, "k01_triton_tiled@128x32x64_w4_s4"),
-        (8027, 12, 240, 352, torch.bfloat16, "k01_triton_tiled@128x128x64_w8_s3"),
+        (16384, 8, 14336, 4096, torch.bfloat16, "k02_overlapped_epilogue@128x256x64_s4"),
+        (117, 6, 864, 2192, torch.bfloat16, "k02_overlapped_epilogue@64x64x64_s8"),
+        (117, 6, 862, 2192, torch.bfloat16, "k01_triton_tiled@64x64x64_w4_s4"),
+        (15841, 18, 12, 440, torch.bfloat16, "k01_triton_tiled@128x64x64_w4_s4"),
         (8193, 6, 1024, 1024, torch.float32, "k03_warp_specialised@64x128x16_s8"),
         (219, 12, 960, 2144, torch.float32, "k03_warp_specialised@64x64x32_s5"),
         (543, 40, 64, 1936, torch.float32, "k01_triton_tiled@32x64x32_w4_s3_p4"),

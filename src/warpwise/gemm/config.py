@@ -89,8 +89,8 @@ class GemmConfig(NamedTuple):
 
     @property
     def groups(self) -> tuple[int, int]:
-        """Consumer warpgroups along the rows and columns of a tile; each computes 64 rows, or half of the columns."""
-        return (self.m // 64, 1) if self.m > 64 else (1, min(2, self.n // 64))
+        """Consumer warpgroups along the rows and columns of a tile; each computes half of the rows or columns."""
+        return (2, 1) if self.m > 64 else (1, min(2, self.n // 64))
 
     @property
     def warpgroups(self) -> int:

@@ -172,19 +172,20 @@ class Model:
         predicted = self.predictions(op, args, kind, sizes, device, here)
         if not predicted:
             return near
-        known = {each.name for each in predicted}
+        known = {each.name.partition("@")[0] for each in predicted}
         times = {} if near is None else {near.name or TORCH: near.seconds, near.rival: near.rival_seconds}
-        measured = {name: time for name, time in times.items() if not (near and near.error and name in known)}
+        if near is not None and near.error:
+            times = {name: time for name, time in times.items() if name.partition("@")[0] not in known}
         host = self._host(op, args, device, here)
-        found = self._with_measured(predicted, measured, near.error if near else 0.0, kind, host)
-        exact = [each for each in found[1:] if near is not None and not near.error and each.name in measured]
+        found = self._with_measured(predicted, times, near.error if near else 0.0, kind, host)
+        exact = [each for each in found[1:] if near is not None and not near.error and each.name in times]
         pytorch = found[0]
         ours = min(exact or found[1:], key=lambda each: (each.cautious(pytorch.error), each.gpu), default=None)
         source = f"model of {_coefficients(self.folder, device)[FITTED_ON]}"
         if ours is None:
             return Choice(None, reason="no rung takes these arguments", source=source, seconds=pytorch.seconds)
         faster = ours.cautious(pytorch.error) < pytorch.seconds
-        if near is not None and ours.name in measured and TORCH in measured:
+        if near is not None and ours.name in times and TORCH in times:
             if near.name == (ours.name if faster else None):
                 return near
             source, reason = near.source, f"{near.reason}, which the host's time or the distance outweighs"

@@ -11,7 +11,6 @@ import triton.language as tl
 from warpwise import triton as wt
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.operands import Shape
-from warpwise.gemm.triton_groups import at, heights
 from warpwise.operation import cdiv
 from warpwise.triton import lib
 
@@ -43,16 +42,23 @@ def gemm_tiled(
     BATCHED: tl.constexpr,
     BY_ROW: tl.constexpr,
     BF16X3: tl.constexpr,
+    UNITS: tl.constexpr,
 ):
-    """a: (batch, m, k), b: (batch, k, n), with strides of matrix, row and column in elements; c: (batch, m, n), or
-    (splits, m, n) the sums of each split of K, row-major. ends: (batch,), where K of each matrix ends and the next one
-    begins, or None; a and b then have K of all. scale_a, scale_b: float32, one each, or (m,) and (n,) if BY_ROW, or
+    """a: (batch, m, k), b: (batch, k, n), with strides of matrix, row and column; c: (batch, m, n), or (splits,
+    m, n) the sums of each split of K, row-major. ends: (batch,), where K of each matrix ends and the next one begins,
+    or None; a and b then have K of all. scale_a, scale_b: float32, one each, or (m,) and (n,) if BY_ROW, or
     None. Grid: batch * cdiv(m, BLOCK_M) * cdiv(n, BLOCK_N) * splits programs. Splits differ by at most one k-tile.
 
     GROUPS, a power of two above ``groups``, or 0: ends: (groups,), where each group of rows of a: (m, k) and of c: (m,
     n) ends; b: (groups, k, n). Rows past the last end are zero. Grid: (cdiv(m, BLOCK_M) + groups + 1) * cdiv(n,
     BLOCK_N) * splits programs, the most that any ends need; a program finds its group, or writes nothing.
+
+    n, k and the strides are in multiples of elements, of which ``UNITS`` has a byte each. Triton recognises multiples
+    of 16 alone, and would copy one element at a time from lines that begin on 16 bytes but not on 16 elements.
     """
+    n, k, a_matrix = n * (UNITS & 255), k * (UNITS >> 8 & 255), a_matrix * (UNITS >> 16 & 255)
+    a_row, a_column = a_row * (UNITS >> 24 & 255), a_column * (UNITS >> 32 & 255)
+    b_matrix, b_row, b_column = b_matrix * (UNITS >> 40 & 255), b_row * (UNITS >> 48 & 255), b_column * (UNITS >> 56)
     tiles_m, tiles_n = tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N)
     split, tile = (tl.program_id(0) % splits).to(tl.int64), tl.program_id(0) // splits
     if GROUPS > 0:
@@ -106,6 +112,28 @@ def gemm_tiled(
 
 
 @wt.jit
+def heights(ends_ptr, groups, rows, BLOCK_M: tl.constexpr, GROUPS: tl.constexpr):
+    """For each group its first row, its end, its number of tiles of BLOCK_M rows, and the number of tiles before it.
+
+    All are (GROUPS,), a power of two above ``groups``. The rows past the last end are one more group, number
+    ``groups``. An end beyond ``rows`` is replaced by ``rows``, so that wrong ends cause no access out of bounds.
+    """
+    index = tl.arange(0, GROUPS)
+    ends = tl.load(ends_ptr + index, mask=index < groups, other=0)
+    starts = tl.load(ends_ptr + index - 1, mask=(index > 0) & (index <= groups), other=0)
+    ends = tl.where(index < groups, tl.minimum(tl.maximum(ends, 0), rows), tl.where(index == groups, rows, 0))
+    starts = tl.minimum(tl.maximum(starts, 0), rows)
+    tiles = tl.cdiv(tl.maximum(ends - starts, 0), BLOCK_M)
+    return starts, ends, tiles, tl.cumsum(tiles) - tiles
+
+
+@wt.jit
+def at(mine, values):
+    """The element of ``values`` at which ``mine`` is true; 0 if it is nowhere true."""
+    return tl.sum(tl.where(mine, values, 0))
+
+
+@wt.jit
 def dot_bf16x3(a, b):
     """a b for float32 tiles, by six products of bfloat16 terms, the smallest first."""
     a_high, a_middle, a_low = split_bf16x3(a)
@@ -143,13 +171,17 @@ def launch(
         batch, groups = 1, ends.shape[0]
         tiles_m, padded_groups = tiles_m + groups + 1, 1 << groups.bit_length()
     by_row = scales[0] is not None and scales[0].dim() == 2
+    steps, vector = (n, k, *_strides(a), *_strides(b)), 16 // a.element_size()
+    units = tuple(vector if step % vector == 0 and step < 2**31 else 1 for step in steps)
     gemm_tiled[(batch * tiles_m * cdiv(n, tile.n) * tile.splits,)](
-        *(a, b, c, ends, *scales, m, n, k, *_strides(a), *_strides(b), tile.splits, groups),
+        *(a, b, c, ends, *scales, m, *(step // unit for step, unit in zip(steps, units, strict=True))),
+        *(tile.splits, groups),
         GROUP=8,
         GROUPS=padded_groups,
         BATCHED=batch > 1 or (ends is not None and not by_rows),
         BY_ROW=by_row,
         BF16X3=bf16x3,
+        UNITS=int.from_bytes(bytes(units), "little"),  # replays take numbers
         **tile.triton,
     )
 

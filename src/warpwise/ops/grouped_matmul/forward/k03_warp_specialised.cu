@@ -1,42 +1,30 @@
 // Float32: the warp-specialised blocks of batched_matmul's k03 over the tiles of all groups, found on the device.
 //
-// A block walks through the groups with its tiles: a group has as many tile rows as its own rows need. Rows of A past
-// the end of a group are not loaded. The rows past the last end are one more group, without k-tiles, whose tiles are
-// zero.
+// Rows of A past the end of a group are not loaded.
 
 #include <warpwise/sm90/gemm_batched_simt.cuh>
+
+#include "group_rows.cuh"
 
 namespace sm90 = warpwise::sm90;
 using warpwise::OperandLoad, sm90::BatchOperand, sm90::TensorMap, sm90::kThreads;
 
-// The tiles of groups of rows, as sm90::BatchTiles. ends: (groups,), clamped to ascend up to rows_of_all.
+// The tiles of groups of rows, as sm90::BatchTiles. order: tile rows of a raster group.
 template <int BM, int BN, OperandLoad LOAD_A>
-struct GroupTiles {
+struct GroupTiles : GroupRows<BM> {
   static constexpr bool may_be_empty = true;
-  const int* ends;
-  int count, rows_of_all, columns, order, k_tiles_of_all;  // count: groups
-  int group = 0, begin = 0, end = 0, before = 0;           // the current group, its rows, and the tiles before it
-  __device__ int end_of(int index) const {
-    return index < count ? min(max(__ldg(ends + index), begin), rows_of_all) : rows_of_all;
+  int order, k_tiles_of_all;
+  __device__ GroupTiles(const GroupRows<BM>& rows, int order, int k_tiles_of_all)
+      : GroupRows<BM>(rows), order(order), k_tiles_of_all(k_tiles_of_all) {}
+  __device__ int matrix(int) const { return min(this->group, this->count - 1); }
+  __device__ int2 corner(int tile) const {
+    return warpwise::tile_at(tile - this->before, this->rows(), this->columns, order, BM, BN);
   }
-  __device__ int rows() const { return (end - begin + BM - 1) / BM; }
-  __device__ bool more(int tile) {
-    if (before == 0 && group == 0) end = end_of(0);
-    while (tile >= before + rows() * columns) {
-      if (group == count) return false;
-      before += rows() * columns;
-      begin = end;
-      end = end_of(++group);
-    }
-    return true;
-  }
-  __device__ int matrix(int) const { return min(group, count - 1); }
-  __device__ int2 corner(int tile) const { return warpwise::tile_at(tile - before, rows(), columns, order, BM, BN); }
-  __device__ int height() const { return end - begin; }
-  __device__ int k_tiles() const { return group < count ? k_tiles_of_all : 0; }
-  __device__ long long first_row_of_c(int) const { return begin; }
+  __device__ int height() const { return this->end - this->begin; }
+  __device__ int k_tiles() const { return this->has_matrix() ? k_tiles_of_all : 0; }
+  __device__ long long first_row_of_c(int) const { return this->begin; }
   __device__ long long offset_of_a(int, const BatchOperand& a) const {
-    return begin * (LOAD_A == warpwise::kKMajor ? a.first.stride : 1);
+    return this->begin * (LOAD_A == warpwise::kKMajor ? a.first.stride : 1);
   }
 };
 
@@ -44,7 +32,7 @@ template <int BM, int BN, int TILE_K, int STAGES, OperandLoad LOAD_A, OperandLoa
 __device__ __forceinline__ void multiply(const float* a, long long a_stride, const TensorMap* b_map,
                                          const BatchOperand& b, float* __restrict__ c, const int* ends, int groups,
                                          int rows, int columns, int order) {
-  const GroupTiles<BM, BN, LOAD_A> tiles = {ends, groups, rows, columns, order, (b.first.k + TILE_K - 1) / TILE_K};
+  const GroupTiles<BM, BN, LOAD_A> tiles({ends, groups, rows, columns}, order, (b.first.k + TILE_K - 1) / TILE_K);
   sm90::multiply_matrices<BM, BN, TILE_K, STAGES, LOAD_A, LOAD_B>(nullptr, b_map, {{a, a_stride, rows, b.first.k}, 0},
                                                                   b, c, tiles);
 }
