@@ -13,7 +13,7 @@ from tests.ops.conftest import ALIKE, COMPILED, EVERY_OP, OF, for_hopper, one_of
 from warpwise import operation
 from warpwise.arguments.values import map_tensors, tensors
 from warpwise.cuda.launch.intercepted import InterceptedLaunch
-from warpwise.operation import Case, Op, Rung
+from warpwise.operation import Case, Op, Rung, assume_sm_count
 
 META = torch.device("meta")
 
@@ -76,9 +76,8 @@ def _target(rung: Rung, dtype: torch.dtype) -> str:
     return "sm_89" if dtype.itemsize == 1 and dtype.is_floating_point and rung.language == "triton" else "sm_80"
 
 
-# Bytes of a thread in local memory before Hopper: at the 128 registers of a block of 512 threads, and at the 64 of four
-# blocks of 256, in a type for which the rung is not chosen.
-SPILLED = {"gradients<512, true, true, true, true, false>": 8, "sum_packed_columns<float, float, 256, 8>": 16}
+# Bytes of a thread in local memory before Hopper, at the 128 registers of a block of 512 threads.
+SPILLED = {"gradients<512, true, true, true, true, false>": 8}
 
 
 def _compile(launch: InterceptedLaunch, target: str) -> None:
@@ -129,6 +128,21 @@ def test_every_configuration_compiles(op, rung):
                     _compile(launch, "sm_90")
         if len(compiled) >= 40:
             return
+
+
+@pytest.mark.parametrize("name,sizes,registers,spilled", [
+    ("batch_norm_backward", {"n": 9, "c": 225, "h": 104, "w": 31}, 64, 32), ("matvec", {"m": 4724, "k": 608}, 72, 0),
+    ("softmax_backward", {"rows": 20001, "columns": 4001}, 80, 0),
+])  # fmt: skip
+def test_packs_of_halves_are_words_in_registers(name, sizes, registers, spilled):
+    """Bytes of local memory and registers of the kernel that holds most: a half in a register of its own takes two."""
+    pytest.importorskip("cuda.bindings", exc_type=ImportError)
+    op, attributes = operation.get(name), {"dim": 0} if name == "softmax_backward" else {}
+    args = op.spec.arguments(Case("", sizes, attributes), torch.bfloat16, META, 0)
+    with assume_sm_count(132):
+        compiled = [launch.compile("sm_90") for launch in op.kernels(op.rung(op.default(*args)), *args)]
+    assert max(one.registers for one in compiled) <= registers
+    assert max(one.spill_stores for one in compiled) <= spilled
 
 
 @pytest.mark.parametrize("op,rung", rungs("cuda"))

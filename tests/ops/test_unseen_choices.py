@@ -9,8 +9,8 @@ from warpwise import operation, ops
 from warpwise.operation import assume_sm_count, cdiv
 from warpwise.ops._columns import geometry
 from warpwise.ops._packs import PACK_BLOCK, pack_blocks
-from warpwise.ops.matvec.k03_rows_together import splits_of
-from warpwise.ops.reduce_sum.rungs import threads_of
+from warpwise.ops.matvec.k03_rows_together import configs, splits_of
+from warpwise.ops.reduce_sum.rungs import batch_of, threads_of
 from warpwise.ops.rgb_to_grayscale.rungs import pack_bytes
 from warpwise.ops.softmax._columns import cluster_geometry
 from warpwise.ops.softmax._columns import geometry as softmax_geometry
@@ -91,12 +91,28 @@ def test_another_dimension_is_summed_without_a_copy():
 @pytest.mark.parametrize("rows,columns,threads", [
     (131072, 4, 1), (131072, 8, 2), (131072, 16, 4), (131072, 128, 8), (131072, 512, 32), (7132, 3880, 256),
     (1563, 4278, 288), (900, 6001, 384), (40000, 4278, 128),
-    (40410, 1800, 32), (2000, 8192, 256), (547, 1289, 128), (979, 807, 64), (60, 4500, 512),
+    (40410, 1800, 32), (2000, 8192, 512), (547, 1289, 128), (979, 807, 64), (60, 4500, 512),
     (1, 3000, 256), (1, 32768, 1024),
 ])  # fmt: skip
 def test_lanes_of_a_row(rows, columns, threads):
     with assume_sm_count(SMS):
         assert threads_of(matrix(rows, columns)) == threads
+
+
+@pytest.mark.parametrize("rows,columns,threads,batch", [
+    (553, 7506, 480, 4), (600, 9001, 288, 8), (900, 20000, 320, 8), (3000, 12001, 384, 8), (20, 24000, 1024, 8),
+    (9000, 9001, 256, 4),
+])  # fmt: skip
+def test_batches_of_a_long_row_are_full(rows, columns, threads, batch):
+    x = matrix(rows, columns)
+    with assume_sm_count(SMS):
+        assert (threads_of(x), batch_of(x, threads)) == (threads, batch)
+
+
+def test_a_block_of_matvec_loads_a_long_row_in_one_full_batch():
+    with assume_sm_count(SMS):
+        for m, k, config in ((146, 5112, "t640_r1_u2"), (250, 3000, "t1024_r1_u1"), (60, 20000, "t1024_r1_u2")):
+            assert configs(matrix(m, k), matrix(1, k)[0])[0] == config
 
 
 @pytest.mark.parametrize("itemsize", [2, 4])
@@ -124,6 +140,20 @@ def test_blocks_of_softmax_cover_columns(columns, length, itemsize, packed):
         elif shape.parts > 1:
             blocks = cdiv(columns, shape.lanes * packed) * shape.parts
             assert blocks <= 4 * SMS and (shape.parts - 1) * shape.share < length
+
+
+@pytest.mark.parametrize("length,columns,packed,most,lanes,values", [
+    (44, 90443, 1, 48, 128, 48), (58, 40001, 1, 64, 64, 64), (16, 67240, 2, 64, 64, 16), (3, 200000, 1, 64, 256, 8),
+    (30, 90001, 1, 32, 128, 32),
+])  # fmt: skip
+def test_a_thread_holds_a_column_if_they_are_many(length, columns, packed, most, lanes, values):
+    shape = softmax_geometry(columns, length, 4 // packed, packed, SMS, most)
+    assert (shape.lanes, shape.height, shape.values, shape.parts) == (lanes, 1, values, 1)
+
+
+def test_a_part_of_a_long_column_is_whole_batches():
+    shape = softmax_geometry(39, 11005, 2, 1, SMS)
+    assert shape.share <= shape.height * shape.values, "58 parts of one batch, not 52 of two, the second a tenth"
 
 
 def test_long_columns_are_held_by_a_cluster():

@@ -36,6 +36,11 @@ def cdiv(count: int, size: int) -> int:
     return -(-count // size)
 
 
+def power_of_two(count: int) -> int:
+    """The smallest power of two that is at least ``count``."""
+    return 1 << max(0, count - 1).bit_length()
+
+
 def sm_count(tensor: torch.Tensor) -> int:
     """SMs of the tensor's GPU; 1 for a CPU tensor, so that an emulated grid-stride loop iterates more than once."""
     if assumed := _SM_COUNT.get():

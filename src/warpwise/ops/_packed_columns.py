@@ -12,10 +12,7 @@ BLOCKS_AN_SM = 4
 
 
 class Lines(NamedTuple):
-    """``lines`` of ``packs``, each ``fold`` rows; ``tiles`` × ``parts`` blocks of ``width`` packs × ``height`` lines.
-
-    ``share`` is the number of lines of a part.
-    """
+    """``lines`` of ``packs``, each ``fold`` rows; ``tiles`` × ``parts`` blocks of ``width`` × ``height`` threads."""
 
     fold: int
     packs: int
@@ -24,7 +21,6 @@ class Lines(NamedTuple):
     parts: int
     width: int
     height: int
-    share: int
 
 
 def lines_of(columns: int, length: int, itemsize: int, sms: int, width: int, batch: int, whole: int = 0) -> Lines:
@@ -34,6 +30,6 @@ def lines_of(columns: int, length: int, itemsize: int, sms: int, width: int, bat
     tiles = 1 if packs <= whole else cdiv(packs, width)
     width = cdiv(packs, tiles)
     height = THREADS // width
-    parts = max(1, min(BLOCKS_AN_SM * sms // tiles, lines // (batch * height)))
-    share = cdiv(lines, parts)
-    return Lines(fold, packs, lines, tiles, cdiv(lines, share), width, height, share)
+    batches = cdiv(lines, batch * height)
+    most = max(1, min(BLOCKS_AN_SM * sms // tiles, lines // (batch * height)))
+    return Lines(fold, packs, lines, tiles, cdiv(batches, cdiv(batches, most)), width, height)

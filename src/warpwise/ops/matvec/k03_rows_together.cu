@@ -19,6 +19,7 @@ __global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS) matvec_rows_tog
                                                                                       long long k,
                                                                                       long long row_stride) {
   using Pack = warpwise::Pack<T, BYTES>;
+  using Words = warpwise::Words<T, BYTES>;
   const int split = blockIdx.y, splits = gridDim.y;
   const long long first = (static_cast<long long>(blockIdx.x) * blockDim.y + threadIdx.y) * ROWS;
 
@@ -32,13 +33,13 @@ __global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS) matvec_rows_tog
   const long long packs = k / Pack::size, step = static_cast<long long>(splits) * THREADS;
 #pragma unroll 1  // unrolling a loop of unknown stride needs a division before the first load
   for (long long i = static_cast<long long>(split) * THREADS + threadIdx.x; i < packs; i += UNROLL * step) {
-    Pack a_values[UNROLL][ROWS] = {}, x_values[UNROLL] = {};
+    Words a_values[UNROLL][ROWS] = {}, x_values[UNROLL] = {};
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
       if (i + u * step < packs) {
 #pragma unroll
-        for (int r = 0; r < ROWS; ++r) a_values[u][r] = warpwise::packs<BYTES>(rows[r])[i + u * step];
-        x_values[u] = warpwise::packs<BYTES>(x)[i + u * step];
+        for (int r = 0; r < ROWS; ++r) a_values[u][r] = reinterpret_cast<const Words*>(rows[r])[i + u * step];
+        x_values[u] = reinterpret_cast<const Words*>(x)[i + u * step];
       }
     }
 #pragma unroll
@@ -47,7 +48,8 @@ __global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS) matvec_rows_tog
       for (int r = 0; r < ROWS; ++r) {
 #pragma unroll
         for (int e = 0; e < Pack::size; ++e)
-          totals[r] += warpwise::to_float(a_values[u][r].at[e]) * warpwise::to_float(x_values[u].at[e]);
+          totals[r] += warpwise::to_float(warpwise::elements<T>(a_values[u][r]).at[e]) *
+                       warpwise::to_float(warpwise::elements<T>(x_values[u]).at[e]);
       }
     }
   }

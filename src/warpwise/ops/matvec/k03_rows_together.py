@@ -75,6 +75,8 @@ def geometries(a: torch.Tensor, bytes_a_load: int) -> tuple[str, ...]:
     threads = fitting(loads, 2, 256)
     while threads < MOST_THREADS and threads < loads and threads * m < fill:
         threads *= 2
+    if MOST_THREADS == threads < loads <= 2 * threads:
+        threads = WARP * cdiv(loads, 2 * WARP)  # one full batch
     rows, fill = 4, fill if threads >= 128 else fill // 4
     while rows > 1 and cdiv(m, rows) * threads < fill:
         rows //= 2

@@ -16,8 +16,8 @@
 // width a power of two; a lane loads BYTES of a column, VALUES columns at once. Grid: (cdiv(m * sizeof(T) / BYTES,
 // width), parts); a part has `share` columns.
 template <class T, class R, int BYTES, int THREADS, int VALUES>
-__global__ void __launch_bounds__(THREADS) matvec_columns(const T* a, const T* x, R* y, int* workspace, long long m,
-                                                          long long k, long long column_stride, long long share) {
+__global__ void __launch_bounds__(THREADS, (VALUES * BYTES > 128 ? 512 : 1024) / THREADS) matvec_columns(
+    const T* a, const T* x, R* y, int* workspace, long long m, long long k, long long column_stride, long long share) {
   using Pack = warpwise::Pack<T, BYTES>;
   __shared__ float scratch[THREADS * Pack::size];
   const int width = blockDim.x, height = blockDim.y, line = threadIdx.y, thread = line * width + threadIdx.x;
@@ -31,12 +31,12 @@ __global__ void __launch_bounds__(THREADS) matvec_columns(const T* a, const T* x
   warpwise::wait_for_previous_kernel();
 #pragma unroll 1  // unrolling a loop of unknown stride needs a division before the first load
   while (column < last) {
-    Pack a_values[VALUES] = {};
+    warpwise::Words<T, BYTES> a_values[VALUES] = {};
     float x_values[VALUES] = {};
 #pragma unroll
     for (int v = 0; v < VALUES; ++v) {
       if (column < last) {
-        a_values[v] = *warpwise::packs<BYTES>(from);
+        a_values[v] = warpwise::words_at<BYTES>(from);
         x_values[v] = x ? warpwise::to_float(x[column]) : 1.0f;
       }
       column += height;
@@ -45,7 +45,8 @@ __global__ void __launch_bounds__(THREADS) matvec_columns(const T* a, const T* x
 #pragma unroll
     for (int v = 0; v < VALUES; ++v) {
 #pragma unroll
-      for (int e = 0; e < Pack::size; ++e) totals[e] += warpwise::to_float(a_values[v].at[e]) * x_values[v];
+      for (int e = 0; e < Pack::size; ++e)
+        totals[e] += warpwise::to_float(warpwise::elements<T>(a_values[v]).at[e]) * x_values[v];
     }
   }
 

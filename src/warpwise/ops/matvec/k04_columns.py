@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 
 from warpwise import cuda
+from warpwise.device.target import power_of_two
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.matvec._shared import (
     MOST_PACKETS,
@@ -94,11 +95,6 @@ def _tiles(a: torch.Tensor, shape: Geometry) -> tuple[int, int]:
     return cdiv(a.shape[0] * a.element_size(), shape.lanes * bytes_a_load), bytes_a_load
 
 
-def _power_of_two(count: int) -> int:
-    """The smallest power of two that is at least ``count``."""
-    return 1 << max(0, count - 1).bit_length()
-
-
 def _geometry(a: torch.Tensor) -> Geometry:
     """The most lanes for which a thread loads its columns in one batch, at least a sector or line of memory; at most a
     warp if there are fewer tiles than SMs."""
@@ -111,12 +107,12 @@ def _geometry(a: torch.Tensor) -> Geometry:
     most = 16 if bytes_a_load <= 4 and size >= MEDIUM or k <= 16 else 8
     least = (SECTOR if size < MEDIUM else LINE if size < LARGE else LINES) // bytes_a_load
     least = min(least, FEW_LANES) if size < MEDIUM else least
-    lanes = max(THREADS // min(THREADS, _power_of_two(cdiv(k, most))), least)
-    lanes = min(lanes, THREADS, _power_of_two(cdiv(m * a.element_size(), bytes_a_load)))
+    lanes = max(THREADS // min(THREADS, power_of_two(cdiv(k, most))), least)
+    lanes = min(lanes, THREADS, power_of_two(cdiv(m * a.element_size(), bytes_a_load)))
     while lanes > WARP and _tiles(a, Geometry(lanes, most))[0] < sm_count(a):
         lanes //= 2
     batch = cdiv(k, THREADS // lanes)  # loads of a thread, if all are in flight
-    return Geometry(lanes, max(4, _power_of_two(batch)) if batch <= 16 else most)
+    return Geometry(lanes, max(4, power_of_two(batch)) if batch <= 16 else most)
 
 
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:

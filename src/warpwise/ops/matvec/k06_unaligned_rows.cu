@@ -69,6 +69,7 @@ template <class T, class R, int THREADS, int ROWS, int UNROLL>
 __global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS) matvec_unaligned_rows(
     const T* a, const T* x, R* y, int* workspace, long long m, long long k, long long row_stride, int period) {
   using Pack = warpwise::Pack<T>;
+  using Words = warpwise::Words<T>;
   const int split = blockIdx.y, splits = gridDim.y;
   const long long team = static_cast<long long>(blockIdx.x) * blockDim.y + threadIdx.y, among = team & (period - 1);
   const long long first = (team - among) * ROWS + among;
@@ -87,13 +88,13 @@ __global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS) matvec_unaligne
 
 #pragma unroll 1  // unrolling a loop of unknown stride needs a division before the first load
   for (long long i = static_cast<long long>(split) * THREADS + threadIdx.x; i < count; i += UNROLL * step) {
-    Pack a_values[UNROLL][ROWS] = {};
+    Words a_values[UNROLL][ROWS] = {};
     Window windows[UNROLL];
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
       if (i + u * step < count) {
 #pragma unroll
-        for (int r = 0; r < ROWS; ++r) a_values[u][r] = warpwise::packs(rows[r] + head)[i + u * step];
+        for (int r = 0; r < ROWS; ++r) a_values[u][r] = reinterpret_cast<const Words*>(rows[r] + head)[i + u * step];
         windows[u] = load_window(x, head + (i + u * step) * Pack::size, k);
       }
     }
@@ -104,7 +105,8 @@ __global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS) matvec_unaligne
       for (int r = 0; r < ROWS; ++r) {
 #pragma unroll
         for (int e = 0; e < Pack::size; ++e)
-          totals[r] += warpwise::to_float(a_values[u][r].at[e]) * warpwise::to_float(x_values.at[e]);
+          totals[r] +=
+              warpwise::to_float(warpwise::elements<T>(a_values[u][r]).at[e]) * warpwise::to_float(x_values.at[e]);
       }
     }
   }

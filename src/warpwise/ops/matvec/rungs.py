@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 MOST_BLOCKS = 2**31 - 1
 SHORT_ROWS, LONG_ROWS, FEW_ROWS = 512, 8192, 64  # elements; rows
 FEWEST_ROWS = 16  # of k06, if they are long: k03 splits fewer among more blocks
-MEDIUM, LARGE, HUGE = 1 << 20, 1 << 24, 1 << 28  # bytes
+MEDIUM, HUGE = 1 << 20, 1 << 28  # bytes
 
 THREAD_PER_ROW = cuda.load(HERE / "k01_thread_per_row.cu")
 WARP_PER_ROW = cuda.load(HERE / "k02_warp_per_row.cu")
@@ -89,9 +89,8 @@ def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
     """The rule for sizes without a table: k04 for a column-major a, k03 for a row-major one; k07 and k06 (of 2-byte
     elements) instead of them where the alignment does not allow wide loads and the matrix is large.
 
-    PyTorch for float64, and where it was faster, or as fast within the error: 16 MB and more of 2-byte elements whose
-    sizes are multiples of 8; 256 MB and more of 2-byte elements by columns; 256 MB and more of 4-byte elements in rows
-    of more than 8192, in loads of 4 bytes.
+    PyTorch for float64, and where it was faster: 256 MB and more of 2-byte elements by columns; 256 MB and more of
+    4-byte elements in rows of more than 8192, in loads of 4 bytes.
     """
     if a.dtype not in KERNEL_DTYPES or limits(a, x):
         return None
@@ -99,8 +98,6 @@ def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
     pitch = a.stride(1) if across else row_pitch(a)
     bytes_a_load = load_bytes(size, a.data_ptr(), pitch * size, (m if across else 0) * size)
     nbytes = m * k * size
-    if size == 2 and m % 8 == k % 8 == 0 and min(m, k) >= 64 and nbytes >= LARGE:
-        return None
     if across:
         unaligned = bytes_a_load < VECTOR and m >= FEW_ROWS and nbytes >= MEDIUM
         return "k07_unaligned_columns" if unaligned else None if size == 2 and nbytes >= HUGE else "k04_columns"

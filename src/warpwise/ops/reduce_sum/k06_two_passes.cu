@@ -12,7 +12,7 @@
 // Grid: (cdiv(rows, rows in a block), parts); `parts` blocks stride over a row.
 // 1024 threads per SM allow 64 registers each. With 32, the compiler's choice without the bounds, only half a batch is
 // in flight.
-template <class T, class R, int THREADS, int BLOCK = warpwise::block_of_teams(THREADS)>
+template <class T, class R, int THREADS, int BATCH = 4, int BLOCK = warpwise::block_of_teams(THREADS)>
 __global__ void __launch_bounds__(BLOCK, 1024 / BLOCK) sum_two_passes(const T* x, R* sums, long long rows,
                                                                       long long columns) {
   __shared__ float warp_values[warpwise::kWarp];
@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(BLOCK, 1024 / BLOCK) sum_two_passes(const T* x
   if (row >= rows) columns = 0;  // threads past the last row take part in their warp's shuffles
   const int part = blockIdx.y, parts = gridDim.y;
   warpwise::wait_for_previous_kernel();
-  float sum = sum_of_thread<T, THREADS>(x + row * columns, columns, part, parts);
+  float sum = sum_of_thread<T, THREADS, BATCH>(x + row * columns, columns, part, parts);
   sum = warpwise::team_reduce<warpwise::Sum, THREADS>(sum, warp_values);
   if (threadIdx.x == 0 && row < rows) sums[row * parts + part] = warpwise::from_float<R>(sum);
 }

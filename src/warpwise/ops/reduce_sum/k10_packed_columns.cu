@@ -10,18 +10,17 @@
 // height), up to THREADS. Grid: (cdiv(packs, width), parts), in x 1 if fold > 1; a part has `share` lines.
 template <class T, class R, int THREADS, int VALUES>
 __global__ void __launch_bounds__(THREADS, 1024 / THREADS) sum_packed_columns(const T* x, R* sums, long long elements,
-                                                                              long long packs, int lines, int share,
-                                                                              int fold) {
+                                                                              long long packs, int lines, int fold) {
   using Tile = warpwise::PackedColumns<T, VALUES>;
   using Sums = warpwise::Pack<float>;
   constexpr int kSize = Tile::kSize;
   __shared__ __align__(16) float scratch[THREADS * kSize];
   const int width = blockDim.x, height = blockDim.y, thread = threadIdx.y * width + threadIdx.x, part = blockIdx.y;
-  const Tile here(elements, packs, lines, share);
+  const Tile here(elements, packs, lines);
   float totals[kSize] = {};
   warpwise::wait_for_previous_kernel();
 #pragma unroll 1
-  for (int line = here.first; line < here.last; line += here.batch()) {
+  for (int line = here.first; line < here.last; line += here.stride()) {
     typename Tile::Words words[VALUES];
     here.load(x, line, 0.0f, words);
 #pragma unroll

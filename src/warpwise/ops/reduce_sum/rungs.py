@@ -9,6 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
+from warpwise.device.target import power_of_two
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._columns import SECTOR, VALUES, Geometry, geometry
 from warpwise.ops._dims import inner_size, is_last, length_along
@@ -20,7 +21,8 @@ HERE = Path(__file__).parent
 BLOCK = 256  # kThreads of the kernels
 WARP, BLOCK_OF_TEAMS, MOST_THREADS = 32, 128, 1024
 VECTOR, BATCH = 16, 4  # bytes per load, and loads in flight per thread
-FEWEST_VECTORS, MOST_FULL = 640, 384  # vectors of a row in full batches, and threads
+FEWEST_VECTORS = 640  # of a row in full batches
+DEEP_BATCH, MOST_FULL, MOST_DEEP = 8, 512, 384  # loads in flight of a long row; threads of one batch, and of several
 MOST_ROWS = 64  # the same, rows for each SM: of more, the waves of blocks hide each other's ends
 LONG_ROW = 24 * MOST_THREADS  # elements of a row, from which on several blocks share it
 FILL = 768  # threads of an SM that read the bytes in flight, if rows are few
@@ -104,35 +106,39 @@ def resident_grid(kernel: str, file: str) -> Launch:
     return atomically(launch)
 
 
-def _power_of_two(count: int) -> int:
-    """The smallest power of two that is at least ``count``."""
-    return 1 << max(0, count - 1).bit_length()
-
-
 def threads_of(x: torch.Tensor) -> int:
     """Threads per row: up to a warp, a batch of four vectors each.
 
     A team of lanes reads at least 64 bytes at once if the row is long enough. Longer rows have a block with at most
     eight vectors per thread, or with two if rows are few. Of up to 64 rows for each SM the batches are full: 1105
-    vectors are one batch of 288 threads, but three of 128, the last one of 81 threads.
+    vectors are one batch of 288 threads, but three of 128, the last one of 81 threads. A row of more than 2048 vectors
+    has batches of eight per thread.
     """
     rows, columns = x.shape
     vectors = cdiv(columns * x.element_size(), VECTOR)
     if vectors <= WARP * BATCH:
-        return max(_power_of_two(cdiv(vectors, BATCH)), min(4, _power_of_two(vectors)))
+        return max(power_of_two(cdiv(vectors, BATCH)), min(4, power_of_two(vectors)))
     fill = FILL * sm_count(x) // max(rows, 1)
     fewest, most = (1 << (vectors // each).bit_length() - 1 for each in (2 * BATCH, 2))
-    threads = max(WARP, min(fewest, 2 * BLOCK), min(_power_of_two(fill + 1) // 2, most, MOST_THREADS))
+    filling = min(power_of_two(fill + 1) // 2, most, MOST_THREADS)
     if vectors <= FEWEST_VECTORS or rows > MOST_ROWS * sm_count(x):
-        return threads
-    return max(threads, WARP * cdiv(vectors, WARP * BATCH * cdiv(vectors, BATCH * MOST_FULL)))
+        return max(WARP, min(fewest, 2 * BLOCK), filling)
+    batch, threads = (BATCH, MOST_FULL) if vectors <= BATCH * MOST_FULL else (DEEP_BATCH, MOST_DEEP)
+    return max(filling, WARP * cdiv(vectors, WARP * batch * cdiv(vectors, batch * threads)))
+
+
+def batch_of(x: torch.Tensor, threads: int) -> int:
+    """Vectors of a thread in flight: eight in the batches of ``threads_of`` that would be several of four."""
+    vectors = cdiv(x.shape[1] * x.element_size(), VECTOR)
+    deep = BATCH * max(threads, MOST_FULL) < vectors and x.shape[0] <= MOST_ROWS * sm_count(x)
+    return DEEP_BATCH if deep else BATCH
 
 
 def _pass(sums: torch.Tensor, x: torch.Tensor, parts: int) -> None:
     rows, columns = x.shape
-    threads = threads_of(x) if parts == 1 else BLOCK
+    threads, batch = (threads_of(x), batch_of(x, threads_of(x))) if parts == 1 else (BLOCK, BATCH)
     together = BLOCK_OF_TEAMS // threads if threads <= WARP else 1
-    kernel = TWO_PASSES[f"sum_two_passes<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {threads}>"]
+    kernel = TWO_PASSES[f"sum_two_passes<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {threads}, {batch}>"]
     kernel[(cdiv(rows, together), parts), (threads, together)](x, cuda.out(sums), rows, columns)
 
 
@@ -260,7 +266,7 @@ def packed_columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -
     types = f"{cuda.ctype(input.dtype)}, {cuda.ctype(sums.dtype)}"
     kernel = PACKED_COLUMNS[f"sum_packed_columns<{types}, {BLOCK}, {PACKED_VALUES}>"]
     launch = kernel[(shape.tiles, shape.parts), (shape.width, shape.height)]
-    launch(input, cuda.out(sums), input.numel(), shape.packs, shape.lines, shape.share, folded)
+    launch(input, cuda.out(sums), input.numel(), shape.packs, shape.lines, folded)
     if rows > 1:
         _columns(output, sums, None, columns, columns, rows, rows)
 

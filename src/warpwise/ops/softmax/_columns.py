@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from warpwise.device.target import power_of_two
 from warpwise.gemm.limits import requires_hopper
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops._dims import inner_size, length_along
@@ -15,14 +16,17 @@ from warpwise.ops._dims import inner_size, length_along
 SECTOR, LINE, WIDE = 32, 128, 256  # bytes of neighbouring columns: the least, the usual, and those of large arrays
 PACK = 4  # bytes of a load
 FEW, VALUES = 8, 16  # loads of a thread in flight, at least and at most
-MOST_VALUES = 24  # of a thread that holds a column of one input in its 64 registers
+MOST_HELD, MOST_HELD_HALVES, MOST_HELD_PAIRS = 48, 64, 32  # elements that a thread holds alone, of 4 bytes and of 2
+FILL_HELD, LEAST_BLOCK = 192, 64  # threads of an SM that do so, and of their blocks, at least
+FEW_HELD = 24  # up to which their number is a multiple of 4, else of 8
 BLOCK, MOST_THREADS, BLOCKS_AN_SM = 256, 1024, 4  # a thread has up to 64 registers
-FEW_BATCHES = 2  # of a thread, if blocks are few
+FEW_BATCHES, MORE_PARTS = 2, 1.25  # of a thread, if blocks are few; parts for one batch less
 MOST_PARTS = 8  # blocks of a cluster
 PACKED_BYTES = 1 << 23  # of a tensor, from which on three launches are short beside the accesses
 NARROW_PACKED_BYTES = 1 << 20  # the same, if the other kernels load 2 bytes at once
 FEWEST_PACKED, FEW_PACKED = 32, 64  # columns
-HALF_PACKED_BYTES = 1 << 21  # of 2-byte elements in the backward, and of few columns
+FEWEST_PACKED_PAIRS, FEW_PACKED_BYTES = 24, 3 << 18  # columns in the backward, and bytes of fewer than FEW_PACKED
+HALF_PACKED_BYTES = 1 << 21  # of 2-byte elements in the backward, and of few columns in the forward
 CLUSTER_BYTES = 1 << 24  # of a tensor, up to which clusters are measured
 
 
@@ -38,20 +42,26 @@ class Geometry(NamedTuple):
     @property
     def threads(self) -> int:
         """The largest block that the kernel is compiled for."""
-        return max(BLOCK, _power_of_two(self.lanes * self.height))
+        return max(BLOCK, power_of_two(self.lanes * self.height))
 
 
 def geometry(columns: int, length: int, itemsize: int, packed: int, sms: int, most_values: int = VALUES) -> Geometry:
     """The geometry for ``columns`` of ``length`` elements of ``itemsize`` bytes, ``packed`` of them per load."""
-    if length * packed <= most_values and columns >= sms * BLOCK * packed:  # a thread holds its columns: no barrier
-        return Geometry(BLOCK, 1, max(FEW, 4 * cdiv(length, 4)), 1, length)
+    if length * packed <= most_values and columns >= sms * FILL_HELD * packed:  # a thread holds its columns: no barrier
+        step = 4 if length <= FEW_HELD else 8
+        lanes = BLOCK
+        while lanes > LEAST_BLOCK and cdiv(columns, lanes * packed) < BLOCKS_AN_SM * sms:  # the SMs have as many each
+            lanes //= 2
+        return Geometry(lanes, 1, max(FEW, step * cdiv(length, step)), 1, length)
     # The widest block that holds all of its columns in registers and leaves no SM idle, but at least a sector.
     for bytes in (LINE, LINE // 2, SECTOR):
         width = bytes // itemsize
         lanes, tiles = cdiv(min(columns, width), packed), cdiv(columns, width)
         most = MOST_THREADS if tiles <= sms else MOST_THREADS // 2  # two blocks per SM: one loads while one computes
         if lanes * cdiv(length, VALUES) <= most and (tiles >= sms or bytes == SECTOR):
-            return _held(columns, length, packed, sms, lanes, BLOCK if tiles > sms else 2 * BLOCK)
+            # Of one input of many tiles, few loads would be too few bytes in flight.
+            few = length <= FEW_HELD or most_values < MOST_HELD or tiles < BLOCKS_AN_SM * sms
+            return _held(columns, length, packed, sms, lanes, BLOCK if tiles > sms else 2 * BLOCK, few)
     tiles = cdiv(columns, WIDE // itemsize)
     lanes = cdiv(cdiv(columns, tiles), packed)
     height = BLOCK // lanes
@@ -64,15 +74,20 @@ def geometry(columns: int, length: int, itemsize: int, packed: int, sms: int, mo
         while 2 * height * lanes <= MOST_THREADS and length > most_parts * FEW_BATCHES * values * height:
             height *= 2  # each part takes long: more threads read it
         parts = min(most_parts, cdiv(length, values * height))
+        # The last batch of a part takes as long as a full one: a few more parts may need one batch less.
+        batches = cdiv(cdiv(length, parts), values * height)
+        fuller = cdiv(length, max(1, batches - 1) * values * height)
+        if batches > 1 and fuller <= min(MORE_PARTS * parts, BLOCKS_AN_SM * sms // tiles):
+            parts = fuller
     if parts == 1:
         height = min(MOST_THREADS // lanes if tiles < sms else height, cdiv(length, VALUES))
     share = cdiv(length, parts)
     return Geometry(lanes, height, values, cdiv(length, share), share)
 
 
-def _held(columns: int, length: int, packed: int, sms: int, lanes: int, most: int) -> Geometry:
-    """One batch: few loads per thread if ``most`` threads suffice, and no more lines of threads than a column needs."""
-    values = FEW
+def _held(columns: int, length: int, packed: int, sms: int, lanes: int, most: int, few: bool = True) -> Geometry:
+    """One batch: ``few`` loads per thread if ``most`` threads suffice, and no more lines than a column needs."""
+    values = FEW if few else VALUES
     while values < VALUES and lanes * cdiv(length, values) > most:
         values *= 2
     height = cdiv(length, values)
@@ -105,7 +120,7 @@ def of(
         packed = 1
     if cluster:
         return cluster_geometry(count, length, size, packed, sm_count(out)), packed, count, inner, length
-    most = VALUES if len(inputs) > 1 else MOST_VALUES
+    most = MOST_HELD_PAIRS if len(inputs) > 1 else MOST_HELD_HALVES if size == 2 else MOST_HELD
     return geometry(count, length, size, packed, sm_count(out), most), packed, count, inner, length
 
 
@@ -124,17 +139,19 @@ def is_held(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> bool:
     return shape.parts == 1 and shape.share <= shape.height * shape.values
 
 
-def is_packed(dim: int, out: torch.Tensor, least: int = PACKED_BYTES, few: int = PACKED_BYTES) -> bool:
+def is_packed(
+    dim: int, out: torch.Tensor, least: int = PACKED_BYTES, few: int = PACKED_BYTES, fewest: int = FEWEST_PACKED
+) -> bool:
     """True for long columns along the first dimension of a large tensor: three launches read them in packs.
 
     ``least``: bytes; fewer if the other kernels load 2 bytes at once. ``few``: those of fewer than ``FEW_PACKED``
-    columns, which a cluster holds if it is not too small.
+    columns and at least ``fewest``, which a cluster holds if it is not too small.
     """
     length, inner = length_along(out, dim), inner_size(out, dim)
     narrow = of(dim, out)[1] * out.element_size() < PACK
     least = min(least, NARROW_PACKED_BYTES) if narrow else least
     if inner < FEW_PACKED:
-        least = few if inner >= FEWEST_PACKED and not is_for_cluster(dim, out) else PACKED_BYTES
+        least = few if inner >= fewest and not is_for_cluster(dim, out) else PACKED_BYTES
     return out.numel() == length * inner and out.nbytes >= least and not is_held(dim, out)
 
 
@@ -160,7 +177,3 @@ def is_for_cluster(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> bool:
     if is_held(dim, out, *inputs):
         return shape.threads == MOST_THREADS
     return 8 * cdiv(count, clusters.lanes * packed) * clusters.parts >= sm_count(out)
-
-
-def _power_of_two(count: int) -> int:
-    return 1 << max(0, count - 1).bit_length()

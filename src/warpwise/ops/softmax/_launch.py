@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from warpwise import cuda
+from warpwise.device.target import power_of_two
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._dims import inner_size, is_last, length_along
 from warpwise.ops._short_rows import PACK, WARPS, most_columns, team
@@ -66,11 +67,6 @@ def along_columns(launch: Launch) -> Launch:
             output.copy_(result.movedim(0, dim))
 
     return launch_along
-
-
-def power_of_two(count: int) -> int:
-    """The smallest power of two that is at least ``count``."""
-    return 1 << (count - 1).bit_length()
 
 
 def triton_warps(block: int) -> int:

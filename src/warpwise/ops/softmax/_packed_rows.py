@@ -8,10 +8,11 @@ from typing import NamedTuple
 import torch
 
 from warpwise import cuda
+from warpwise.device.target import power_of_two
 from warpwise.gemm.limits import requires_hopper
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops._dims import length_along
-from warpwise.ops.softmax._launch import PACK, WARP, Launch, aligned, along_rows, power_of_two
+from warpwise.ops.softmax._launch import PACK, WARP, Launch, aligned, along_rows
 
 LANES, TEAM, TEAM_VECTORS = (8, 16, 32), 128, 4  # of a row in a part of a warp; threads of a block; packs of a lane
 MANY_VECTORS = 5  # of a lane, if rows are many: the GPU starts a block for each row more slowly than it moves the row

@@ -48,6 +48,12 @@ __device__ typename Operation::Value combined(const typename Operation::Value* v
   return all;
 }
 
+// Resident blocks of an SM, at least, if a thread has `values` words that stand for `held` registers: 64 registers in
+// all hold 16 words, or 24 floats; a thread that holds a longer column alone has up to 128.
+constexpr int blocks_of_sm(int threads, int values, int held) {
+  return (values <= 16 || held <= 24 ? 1024 : 512) / threads;
+}
+
 // A pack of 2 or 4 bytes in one register; as separate elements its two halves would take two.
 template <int BYTES>
 struct Word {
@@ -78,9 +84,10 @@ struct ColumnTile {
     first = static_cast<int>(blockIdx.y) * share + line;
   }
 
-  // Elements of a column in one batch of loads, and this thread's batches.
+  // Elements of a column in one batch of loads, and the first row of this thread's last batch; below `first` if it has
+  // none.
   __device__ int batch() const { return height * VALUES; }
-  __device__ int batches() const { return last > first ? (last - first + batch() - 1) / batch() : 0; }
+  __device__ int last_batch() const { return first + (last > first ? (last - first - 1) / batch() : -1) * batch(); }
 
   static __device__ Word word(const Pack& pack) { return *reinterpret_cast<const Word*>(&pack); }
   static __device__ float element(Word word, int w) {
@@ -125,32 +132,37 @@ struct ColumnTile {
     return of_threads;
   }
 
-  // Combines the values of the threads of each column in two steps; all threads of the block call this once.
+  // Combines the values of the first `lines` lines of threads of each column, in two steps; all threads of the block
+  // call this once, with one number.
   template <class Operation>
-  __device__ void combine(typename Operation::Value (&own)[W]) const {
+  __device__ void combine(typename Operation::Value (&own)[W], int lines) const {
     auto* const of_threads = storage<typename Operation::Value>();
     if (height == 1) return;
     const int lanes = blockDim.x, pitch = lanes * W;
     int groups = 1;  // of lines; about the square root of their number
-    while (groups * groups < height) groups *= 2;
-    if (height <= 16) groups = height;  // one step: two batches of `combined` take less time than a barrier
+    while (groups * groups < lines) groups *= 2;
+    if (lines <= 16) groups = lines;  // one step: two batches of `combined` take less time than a barrier
     auto* const here = of_threads + line * pitch + threadIdx.x;
 #pragma unroll
     for (int w = 0; w < W; ++w) here[w * lanes] = own[w];
     __syncthreads();
-    if (groups < height) {
+    if (groups < lines) {
       if (line < groups) {
 #pragma unroll
         for (int w = 0; w < W; ++w) {
-          own[w] = combined<Operation>(here + w * lanes, warpwise::cdiv(height - line, groups), groups * pitch);
+          own[w] = combined<Operation>(here + w * lanes, warpwise::cdiv(lines - line, groups), groups * pitch);
           here[w * lanes] = own[w];
         }
       }
       __syncthreads();
     }
-    const int filled = min(groups, height);
 #pragma unroll
-    for (int w = 0; w < W; ++w) own[w] = combined<Operation>(of_threads + w * lanes + threadIdx.x, filled, pitch);
+    for (int w = 0; w < W; ++w)
+      own[w] = combined<Operation>(of_threads + w * lanes + threadIdx.x, min(groups, lines), pitch);
+  }
+  template <class Operation>
+  __device__ void combine(typename Operation::Value (&own)[W]) const {
+    combine<Operation>(own, height);
   }
 
   // The same for partial: (parts, columns), of all parts of each column.
@@ -162,7 +174,7 @@ struct ColumnTile {
     for (int w = 0; w < W; ++w) {
       all[w] = combined<Operation>(partial + line * columns + column + w, count, height * columns);
     }
-    combine<Operation>(all);
+    combine<Operation>(all, min(height, parts));
   }
 
   // The same for the parts of each column in the CLUSTER blocks of a cluster, which hold at most kClusterColumns. Every

@@ -8,14 +8,17 @@
 // VECTOR elements of the gradient, zeros where it is null, and of the input.
 template <class T, int VECTOR>
 struct Pair {
-  warpwise::Pack<T, sizeof(T) * VECTOR> dy, x;
+  static constexpr int kBytes = sizeof(T) * VECTOR;
+  warpwise::Words<T, kBytes> dy, x;
+  __device__ float gradient(int e) const { return warpwise::to_float(warpwise::elements<T>(dy).at[e]); }
+  __device__ float input(int e) const { return warpwise::to_float(warpwise::elements<T>(x).at[e]); }
 };
 
 template <class T, int VECTOR>
 __device__ inline Pair<T, VECTOR> read_pair(const T* dy, const T* x, long long offset) {
   Pair<T, VECTOR> pair = {};
-  if (dy) pair.dy = *warpwise::packs<sizeof(T) * VECTOR>(dy + offset);
-  pair.x = *warpwise::packs<sizeof(T) * VECTOR>(x + offset);
+  if (dy) pair.dy = warpwise::words_at<sizeof(T) * VECTOR>(dy + offset);
+  pair.x = warpwise::words_at<sizeof(T) * VECTOR>(x + offset);
   return pair;
 }
 
@@ -23,8 +26,8 @@ __device__ inline Pair<T, VECTOR> read_pair(const T* dy, const T* x, long long o
 template <class T, int VECTOR, bool SHIFTED>
 __device__ inline Pair<T, VECTOR> read_channel_pair(const T* dy, const T* x, long long offset, long long total) {
   Pair<T, VECTOR> pair = {};
-  if (dy) pair.dy = warpwise::read_vector<VECTOR, SHIFTED>(dy, offset, total);
-  pair.x = warpwise::read_vector<VECTOR, SHIFTED>(x, offset, total);
+  if (dy) pair.dy = warpwise::read_words<VECTOR, SHIFTED>(dy, offset, total);
+  pair.x = warpwise::read_words<VECTOR, SHIFTED>(x, offset, total);
   return pair;
 }
 
@@ -41,10 +44,7 @@ struct Line {
     const float c = ((dmean ? dmean[channel] : 0.0f) - a * sum) * inverse;
     return {a, b, c, mean[channel]};
   }
-  template <class T>
-  __device__ T at(T dy, T x) const {
-    return warpwise::from_float<T>(a * warpwise::to_float(dy) + b * (warpwise::to_float(x) - mean) + c);
-  }
+  __device__ float at(float dy, float x) const { return a * dy + b * (x - mean) + c; }
 };
 
 // sums: (channels, 2), dw, db: (channels); each may be null.

@@ -23,9 +23,9 @@ __global__ void __launch_bounds__(kThreads) gradient_sums(const T* dy, const T* 
                                       [&](long long, const Pair<T, VECTOR>& pair) {
 #pragma unroll
                                         for (int e = 0; e < VECTOR; ++e) {
-                                          const float g = warpwise::to_float(pair.dy.at[e]);
+                                          const float g = pair.gradient(e);
                                           sum += g;
-                                          dot += g * (warpwise::to_float(pair.x.at[e]) - m) * rstd;
+                                          dot += g * (pair.input(e) - m) * rstd;
                                         }
                                       });
   }
@@ -44,11 +44,12 @@ __global__ void __launch_bounds__(kThreads) gradient_of_input(const T* dy, const
   const float count = static_cast<float>(n) * static_cast<float>(inner);
   const auto line =
       Line::of(channel, count, dmean, dvar, weight, mean, var, sums[2 * channel], sums[2 * channel + 1], eps);
-  warpwise::for_each_vector<VECTOR>(channel, blockIdx.x, gridDim.x, n, channels, inner, read,
-                                    [&](long long offset, Pair<T, VECTOR> pair) {
+  warpwise::for_each_vector<VECTOR>(
+      channel, blockIdx.x, gridDim.x, n, channels, inner, read, [&](long long offset, const Pair<T, VECTOR>& pair) {
+        warpwise::Elements<T, VECTOR> result;
 #pragma unroll
-                                      for (int e = 0; e < VECTOR; ++e)
-                                        pair.x.at[e] = line.at(pair.dy.at[e], pair.x.at[e]);
-                                      *warpwise::packs<sizeof(T) * VECTOR>(dx + offset) = pair.x;
-                                    });
+        for (int e = 0; e < VECTOR; ++e)
+          result.at[e] = warpwise::from_float<T>(line.at(pair.gradient(e), pair.input(e)));
+        *warpwise::packs<sizeof(T) * VECTOR>(dx + offset) = result;
+      });
 }

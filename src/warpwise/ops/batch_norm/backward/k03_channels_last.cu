@@ -29,9 +29,9 @@ __global__ void __launch_bounds__(kThreads) gradient_column_sums(const T* dy, co
     own.for_each_row(rows, channels, read, [&](long long, const Pair<T, VECTOR>& pair) {
 #pragma unroll
       for (int e = 0; e < VECTOR; ++e) {
-        const float g = warpwise::to_float(pair.dy.at[e]);
+        const float g = pair.gradient(e);
         gradients[e] += g;
-        dots[e] += g * (warpwise::to_float(pair.x.at[e]) - m[e]) * rstd[e];
+        dots[e] += g * (pair.input(e) - m[e]) * rstd[e];
       }
     });
   }
@@ -57,9 +57,11 @@ __global__ void __launch_bounds__(kThreads) gradient_of_rows(const T* dy, const 
     const float sum = sums[2 * channel], dot = sums[2 * channel + 1];
     lines[e] = Line::of(channel, static_cast<float>(rows), dmean, dvar, weight, mean, var, sum, dot, eps);
   }
-  own.for_each_row(rows, channels, read, [&](long long offset, Pair<T, VECTOR> pair) {
+  own.for_each_row(rows, channels, read, [&](long long offset, const Pair<T, VECTOR>& pair) {
+    warpwise::Elements<T, VECTOR> result;
 #pragma unroll
-    for (int e = 0; e < VECTOR; ++e) pair.x.at[e] = lines[e].at(pair.dy.at[e], pair.x.at[e]);
-    *warpwise::packs<sizeof(T) * VECTOR>(dx + offset) = pair.x;
+    for (int e = 0; e < VECTOR; ++e)
+      result.at[e] = warpwise::from_float<T>(lines[e].at(pair.gradient(e), pair.input(e)));
+    *warpwise::packs<sizeof(T) * VECTOR>(dx + offset) = result;
   });
 }

@@ -28,9 +28,9 @@ __global__ void __launch_bounds__(THREADS) gradient_of_channel(const T* dy, cons
     batches.visit([&](long long, warpwise::Inside inside, const Pair<T, VECTOR>& pair) {
 #pragma unroll
       for (int e = 0; e < VECTOR; ++e) {
-        const float g = inside(e) ? warpwise::to_float(pair.dy.at[e]) : 0.0f;
+        const float g = inside(e) ? pair.gradient(e) : 0.0f;
         sum += g;
-        dot += inside(e) ? g * (warpwise::to_float(pair.x.at[e]) - m) * rstd : 0.0f;
+        dot += inside(e) ? g * (pair.input(e) - m) * rstd : 0.0f;
       }
     });
     if (!several) break;
@@ -48,10 +48,11 @@ __global__ void __launch_bounds__(THREADS) gradient_of_channel(const T* dy, cons
     batches.first = threadIdx.x;
   }
   while (batches.more()) {
-    batches.use([&](long long offset, warpwise::Inside inside, Pair<T, VECTOR> pair) {
+    batches.use([&](long long offset, warpwise::Inside inside, const Pair<T, VECTOR>& pair) {
+      warpwise::Elements<T, VECTOR> result;
 #pragma unroll
-      for (int e = 0; e < VECTOR; ++e) pair.x.at[e] = line.at(pair.dy.at[e], pair.x.at[e]);
-      warpwise::store_vector<VECTOR, SHIFTED>(dx, offset, inside, pair.x);
+      for (int e = 0; e < VECTOR; ++e) result.at[e] = warpwise::from_float<T>(line.at(pair.gradient(e), pair.input(e)));
+      warpwise::store_vector<VECTOR, SHIFTED>(dx, offset, inside, result);
     });
     if (batches.more()) batches.load(read);
   }

@@ -37,9 +37,9 @@ __global__ void __launch_bounds__(kThreads) gradient_column_sums(const T* dy, co
       batches.use([&](long long, const Pair<T, VECTOR>& pair) {
 #pragma unroll
         for (int e = 0; e < VECTOR; ++e) {
-          const float g = warpwise::to_float(pair.dy.at[e]);
+          const float g = pair.gradient(e);
           gradients[e] += g;
-          dots[e] += g * (warpwise::to_float(pair.x.at[e]) - m[e]) * rstd[e];
+          dots[e] += g * (pair.input(e) - m[e]) * rstd[e];
         }
       });
       batches.load(read);
@@ -86,10 +86,12 @@ __global__ void __launch_bounds__(kThreads) gradient_of_rows(const T* dy, const 
         Line::of(own.channel + e, static_cast<float>(rows), dmean, dvar, weight, mean, var, totals[0], totals[1], eps);
   }
   while (batches.more()) {
-    batches.use([&](long long offset, Pair<T, VECTOR> pair) {
+    batches.use([&](long long offset, const Pair<T, VECTOR>& pair) {
+      warpwise::Elements<T, VECTOR> result;
 #pragma unroll
-      for (int e = 0; e < VECTOR; ++e) pair.x.at[e] = lines[e].at(pair.dy.at[e], pair.x.at[e]);
-      *warpwise::packs<sizeof(T) * VECTOR>(dx + offset) = pair.x;
+      for (int e = 0; e < VECTOR; ++e)
+        result.at[e] = warpwise::from_float<T>(lines[e].at(pair.gradient(e), pair.input(e)));
+      *warpwise::packs<sizeof(T) * VECTOR>(dx + offset) = result;
     });
     batches.load(read);
   }

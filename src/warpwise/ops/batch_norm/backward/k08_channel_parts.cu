@@ -26,9 +26,9 @@ __global__ void __launch_bounds__(kThreads) gradient_sums(const T* dy, const T* 
     batches.use([&](long long, warpwise::Inside inside, const Pair<T, VECTOR>& pair) {
 #pragma unroll
       for (int e = 0; e < VECTOR; ++e) {
-        const float g = inside(e) ? warpwise::to_float(pair.dy.at[e]) : 0.0f;
+        const float g = inside(e) ? pair.gradient(e) : 0.0f;
         sum += g;
-        dot += inside(e) ? g * (warpwise::to_float(pair.x.at[e]) - m) * rstd : 0.0f;
+        dot += inside(e) ? g * (pair.input(e) - m) * rstd : 0.0f;
       }
     });
     if (batches.more()) batches.load(read);
@@ -58,10 +58,11 @@ __global__ void __launch_bounds__(kThreads) gradient_of_input(const T* dy, const
   const float count = static_cast<float>(n) * static_cast<float>(inner);
   const auto line = Line::of(channel, count, dmean, dvar, weight, mean, var, sum, dot, eps);
   while (batches.more()) {
-    batches.use([&](long long offset, warpwise::Inside inside, Pair<T, VECTOR> pair) {
+    batches.use([&](long long offset, warpwise::Inside inside, const Pair<T, VECTOR>& pair) {
+      warpwise::Elements<T, VECTOR> result;
 #pragma unroll
-      for (int e = 0; e < VECTOR; ++e) pair.x.at[e] = line.at(pair.dy.at[e], pair.x.at[e]);
-      warpwise::store_vector<VECTOR, SHIFTED>(dx, offset, inside, pair.x);
+      for (int e = 0; e < VECTOR; ++e) result.at[e] = warpwise::from_float<T>(line.at(pair.gradient(e), pair.input(e)));
+      warpwise::store_vector<VECTOR, SHIFTED>(dx, offset, inside, result);
     });
     if (batches.more()) batches.load(read);
   }

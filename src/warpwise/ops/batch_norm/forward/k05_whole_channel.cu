@@ -12,9 +12,9 @@ template <class T, class W, int VECTOR, bool SHIFTED, int THREADS>
 __global__ void __launch_bounds__(THREADS) normalise_channel(const T* x, const W* weight, const W* bias, T* y,
                                                              float* mean, float* var, int n, int channels, int inner,
                                                              float eps) {
-  using Vector = warpwise::Elements<T, VECTOR>;
+  using Vector = warpwise::Words<T, sizeof(T) * VECTOR>;
   const long long total = static_cast<long long>(n) * channels * inner;
-  const auto read = [&](long long offset) { return warpwise::read_vector<VECTOR, SHIFTED>(x, offset, total); };
+  const auto read = [&](long long offset) { return warpwise::read_words<VECTOR, SHIFTED>(x, offset, total); };
   const int channel = blockIdx.x;
   warpwise::VectorBatches<VECTOR, SHIFTED, kBatch, Vector, THREADS> batches(channel, 0, 1, n, channels, inner);
   const bool several = batches.count > kBatch * THREADS;
@@ -26,7 +26,8 @@ __global__ void __launch_bounds__(THREADS) normalise_channel(const T* x, const W
     batches.visit([&](long long, warpwise::Inside inside, const Vector& values) {
 #pragma unroll
       for (int e = 0; e < VECTOR; ++e) {
-        const float distance = warpwise::to_float(values.at[e]) - origin, shifted = inside(e) ? distance : 0.0f;
+        const float distance = warpwise::to_float(warpwise::elements<T>(values).at[e]) - origin,
+                    shifted = inside(e) ? distance : 0.0f;
         sum += shifted;
         squares += shifted * shifted;
       }
@@ -52,11 +53,13 @@ __global__ void __launch_bounds__(THREADS) normalise_channel(const T* x, const W
     batches.first = threadIdx.x;
   }
   while (batches.more()) {
-    batches.use([&](long long offset, warpwise::Inside inside, Vector values) {
+    batches.use([&](long long offset, warpwise::Inside inside, const Vector& values) {
+      warpwise::Elements<T, VECTOR> result;
 #pragma unroll
       for (int e = 0; e < VECTOR; ++e)
-        values.at[e] = warpwise::from_float<T>((warpwise::to_float(values.at[e]) - m) * scale + shift);
-      warpwise::store_vector<VECTOR, SHIFTED>(y, offset, inside, values);
+        result.at[e] =
+            warpwise::from_float<T>((warpwise::to_float(warpwise::elements<T>(values).at[e]) - m) * scale + shift);
+      warpwise::store_vector<VECTOR, SHIFTED>(y, offset, inside, result);
     });
     if (batches.more()) batches.load(read);
   }

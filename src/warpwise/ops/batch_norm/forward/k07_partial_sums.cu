@@ -16,8 +16,8 @@ constexpr int kThreads = warpwise::kRowThreads, kBatch = 8;  // rows of a thread
 template <class T, int VECTOR>
 __global__ void __launch_bounds__(kThreads) column_sums(const T* x, float* partials, long long rows, int channels,
                                                         int across) {
-  using Vector = warpwise::Pack<T, sizeof(T) * VECTOR>;
-  const auto read = [&](long long offset) { return *warpwise::packs<sizeof(T) * VECTOR>(x + offset); };
+  using Vector = warpwise::Words<T, sizeof(T) * VECTOR>;
+  const auto read = [&](long long offset) { return warpwise::words_at<sizeof(T) * VECTOR>(x + offset); };
   const auto own = warpwise::Columns<VECTOR>::of(across, channels);
   warpwise::RowBatches<kBatch, Vector> batches(own, rows, channels);
   warpwise::wait_for_previous_kernel();
@@ -26,13 +26,13 @@ __global__ void __launch_bounds__(kThreads) column_sums(const T* x, float* parti
   if (own.valid && rows > 0) {
     const Vector first = read(own.channel);
 #pragma unroll
-    for (int e = 0; e < VECTOR; ++e) origin[e] = warpwise::to_float(first.at[e]);
+    for (int e = 0; e < VECTOR; ++e) origin[e] = warpwise::to_float(warpwise::elements<T>(first).at[e]);
   }
   while (batches.more()) {
     batches.use([&](long long, const Vector& values) {
 #pragma unroll
       for (int e = 0; e < VECTOR; ++e) {
-        const float shifted = warpwise::to_float(values.at[e]) - origin[e];
+        const float shifted = warpwise::to_float(warpwise::elements<T>(values).at[e]) - origin[e];
         sums[e] += shifted;
         squares[e] += shifted * shifted;
       }
@@ -53,12 +53,12 @@ template <class T, class W, int VECTOR>
 __global__ void __launch_bounds__(kThreads) normalise_rows(const T* x, const float* partials, int parts,
                                                            const W* weight, const W* bias, float* mean, float* var,
                                                            T* y, long long rows, int channels, int across, float eps) {
-  using Vector = warpwise::Pack<T, sizeof(T) * VECTOR>;
+  using Vector = warpwise::Words<T, sizeof(T) * VECTOR>;
   struct Line {
     float mean, scale, shift;
   };
   __shared__ Line lines[warpwise::kWarp * VECTOR];  // of the block's channels
-  const auto read = [&](long long offset) { return *warpwise::packs<sizeof(T) * VECTOR>(x + offset); };
+  const auto read = [&](long long offset) { return warpwise::words_at<sizeof(T) * VECTOR>(x + offset); };
   const auto own = warpwise::Columns<VECTOR>::of(across, channels);
   const int lanes = across * VECTOR, thread = threadIdx.x, channel = blockIdx.y * lanes + thread;
   warpwise::RowBatches<kBatch, Vector, true> batches(own, rows, channels);
@@ -83,13 +83,15 @@ __global__ void __launch_bounds__(kThreads) normalise_rows(const T* x, const flo
 #pragma unroll
   for (int e = 0; e < VECTOR; ++e) mine[e] = lines[thread % across * VECTOR + e];
   while (batches.more()) {
-    batches.use([&](long long offset, Vector values) {
+    batches.use([&](long long offset, const Vector& values) {
+      warpwise::Pack<T, sizeof(T) * VECTOR> result;
 #pragma unroll
       for (int e = 0; e < VECTOR; ++e) {
-        const float value = (warpwise::to_float(values.at[e]) - mine[e].mean) * mine[e].scale + mine[e].shift;
-        values.at[e] = warpwise::from_float<T>(value);
+        const float value =
+            (warpwise::to_float(warpwise::elements<T>(values).at[e]) - mine[e].mean) * mine[e].scale + mine[e].shift;
+        result.at[e] = warpwise::from_float<T>(value);
       }
-      *warpwise::packs<sizeof(T) * VECTOR>(y + offset) = values;
+      *warpwise::packs<sizeof(T) * VECTOR>(y + offset) = result;
     });
     batches.load(read);
   }

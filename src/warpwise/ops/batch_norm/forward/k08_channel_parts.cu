@@ -12,9 +12,9 @@ constexpr int kThreads = warpwise::kChannelThreads, kBatch = 4;  // vectors of a
 // inner). Grid: (parts, channels).
 template <class T, int VECTOR, bool SHIFTED>
 __global__ void __launch_bounds__(kThreads) batch_sums(const T* x, float* partials, int n, int channels, int inner) {
-  using Vector = warpwise::Elements<T, VECTOR>;
+  using Vector = warpwise::Words<T, sizeof(T) * VECTOR>;
   const long long total = static_cast<long long>(n) * channels * inner;
-  const auto read = [&](long long offset) { return warpwise::read_vector<VECTOR, SHIFTED>(x, offset, total); };
+  const auto read = [&](long long offset) { return warpwise::read_words<VECTOR, SHIFTED>(x, offset, total); };
   const int channel = blockIdx.y;
   warpwise::VectorBatches<VECTOR, SHIFTED, kBatch, Vector> batches(channel, blockIdx.x, gridDim.x, n, channels, inner);
   warpwise::wait_for_previous_kernel();
@@ -25,7 +25,8 @@ __global__ void __launch_bounds__(kThreads) batch_sums(const T* x, float* partia
     batches.use([&](long long, warpwise::Inside inside, const Vector& values) {
 #pragma unroll
       for (int e = 0; e < VECTOR; ++e) {
-        const float distance = warpwise::to_float(values.at[e]) - origin, shifted = inside(e) ? distance : 0.0f;
+        const float distance = warpwise::to_float(warpwise::elements<T>(values).at[e]) - origin,
+                    shifted = inside(e) ? distance : 0.0f;
         sum += shifted;
         squares += shifted * shifted;
       }
@@ -43,9 +44,9 @@ template <class T, class W, int VECTOR, bool SHIFTED>
 __global__ void __launch_bounds__(kThreads) normalise(const T* x, const float* partials, int parts, const W* weight,
                                                       const W* bias, float* mean, float* var, T* y, int n, int channels,
                                                       int inner, float eps) {
-  using Vector = warpwise::Elements<T, VECTOR>;
+  using Vector = warpwise::Words<T, sizeof(T) * VECTOR>;
   const long long total = static_cast<long long>(n) * channels * inner;
-  const auto read = [&](long long offset) { return warpwise::read_vector<VECTOR, SHIFTED>(x, offset, total); };
+  const auto read = [&](long long offset) { return warpwise::read_words<VECTOR, SHIFTED>(x, offset, total); };
   const int channel = blockIdx.y;
   warpwise::VectorBatches<VECTOR, SHIFTED, kBatch, Vector> batches(channel, blockIdx.x, gridDim.x, n, channels, inner);
   warpwise::wait_for_previous_kernel();
@@ -63,11 +64,13 @@ __global__ void __launch_bounds__(kThreads) normalise(const T* x, const float* p
   const float shift = bias ? warpwise::to_float(bias[channel]) : 0.0f;
   const float scale = rsqrtf(v + eps) * (weight ? warpwise::to_float(weight[channel]) : 1.0f);
   while (batches.more()) {
-    batches.use([&](long long offset, warpwise::Inside inside, Vector values) {
+    batches.use([&](long long offset, warpwise::Inside inside, const Vector& values) {
+      warpwise::Elements<T, VECTOR> result;
 #pragma unroll
       for (int e = 0; e < VECTOR; ++e)
-        values.at[e] = warpwise::from_float<T>((warpwise::to_float(values.at[e]) - m) * scale + shift);
-      warpwise::store_vector<VECTOR, SHIFTED>(y, offset, inside, values);
+        result.at[e] =
+            warpwise::from_float<T>((warpwise::to_float(warpwise::elements<T>(values).at[e]) - m) * scale + shift);
+      warpwise::store_vector<VECTOR, SHIFTED>(y, offset, inside, result);
     });
     if (batches.more()) batches.load(read);
   }

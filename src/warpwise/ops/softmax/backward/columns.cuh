@@ -45,13 +45,12 @@ struct Columns : ColumnTile<T, W, THREADS, VALUES> {
     Tile::store(dx, row, gradient);
   }
 
-  // Backwards, because the batches that were read last are still in L2.
+  // Backwards, because the batches that were read last are still in L2. The last batch is loaded.
   __device__ void write(const T* dy, const T* y, T* dx, const float (&dot)[W]) {
 #pragma unroll 1
-    for (int number = this->batches() - 1; number >= 0; --number) {
-      const int row = this->first + number * this->batch();
-      load(dy, y, row);
+    for (int row = this->last_batch(); row >= this->first; row -= this->batch()) {
       store(dx, row, dot);
+      if (row > this->first) load(dy, y, row - this->batch());
     }
   }
 };

@@ -10,9 +10,8 @@
 
 // One part.
 template <class T, int W, int THREADS, int VALUES>
-__global__ void __launch_bounds__(THREADS, 1024 / THREADS) softmax_backward_columns(const T* dy, const T* y, T* dx,
-                                                                                    long long columns, long long inner,
-                                                                                    int length) {
+__global__ void __launch_bounds__(THREADS, blocks_of_sm(THREADS, VALUES, 2 * VALUES)) softmax_backward_columns(
+    const T* dy, const T* y, T* dx, long long columns, long long inner, int length) {
   Columns<T, W, THREADS, VALUES> here(columns, inner, length, length);
   warpwise::wait_for_previous_kernel();
   float dot[W];
@@ -21,6 +20,7 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) softmax_backward_colu
   if (length <= here.batch()) {
     here.store(dx, here.first, dot);
   } else {
+    if (here.last > here.first) here.load(dy, y, here.last_batch());
     here.write(dy, y, dx, dot);
   }
 }
@@ -47,6 +47,7 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) softmax_backward_from
   Columns<T, W, THREADS, VALUES> here(columns, inner, length, share);
   warpwise::wait_for_previous_kernel();
   float dot[W];
+  if (here.last > here.first) here.load(dy, y, here.last_batch());  // in flight beside the sums
   here.template combine_parts<Sums>(partial, columns, dot);
   here.write(dy, y, dx, dot);
 }

@@ -20,14 +20,14 @@ struct Inputs : warpwise::PackedColumns<T, kValues> {
 template <class T>
 __global__ void __launch_bounds__(kThreads, 4) softmax_backward_packed_sums(const T* dy, const T* y, float* partial,
                                                                             long long elements, long long packs,
-                                                                            int lines, int share) {
+                                                                            int lines) {
   constexpr int kSize = Inputs<T>::kSize;
   __shared__ float scratch[kThreads * kSize];
-  Inputs<T> here(elements, packs, lines, share);
+  Inputs<T> here(elements, packs, lines);
   float totals[kSize] = {};
   warpwise::wait_for_previous_kernel();
 #pragma unroll 1
-  for (int line = here.first; line < here.last; line += here.batch()) {
+  for (int number = here.batches(), line = here.first; number > 0; --number, line += here.stride()) {
     here.load(dy, line, 0.0f, here.gradient);
     here.load(y, line, 0.0f, here.probability);
 #pragma unroll
@@ -51,10 +51,11 @@ __global__ void __launch_bounds__(kThreads, 4) softmax_backward_packed_sums(cons
   }
 }
 
-// partial: (rows, columns); dot: (columns,), its sums. Block: (kLanes, kLanes). Grid: cdiv(columns, kLanes).
+// partial: (rows, columns); dot: (fold, columns), its sums, for each row of a line. Block: (kLanes, kLanes). Grid:
+// cdiv(columns, kLanes).
 constexpr int kLanes = 32;
 __global__ void __launch_bounds__(kLanes* kLanes) softmax_backward_add_sums(const float* partial, float* dot,
-                                                                            int columns, int rows) {
+                                                                            int columns, int rows, int fold) {
   __shared__ float scratch[kLanes][kLanes + 1];
   const int column = blockIdx.x * kLanes + threadIdx.x;
   float sum = 0.0f;
@@ -70,40 +71,36 @@ __global__ void __launch_bounds__(kLanes* kLanes) softmax_backward_add_sums(cons
   sum = 0.0f;
 #pragma unroll
   for (int y = 0; y < kLanes; ++y) sum += scratch[y][threadIdx.x];
-  dot[column] = sum;
+  for (int f = 0; f < fold; ++f) dot[static_cast<long long>(f) * columns + column] = sum;
 }
 
+// dot: (pitch of a line,). Block and grid: those of PacksInOrder.
 template <class T>
-__global__ void __launch_bounds__(kThreads, 4) softmax_backward_from_packed_sums(const T* dy, const T* y,
+__global__ void __launch_bounds__(kThreads, 3) softmax_backward_from_packed_sums(const T* dy, const T* y,
                                                                                  const float* dot, T* dx,
-                                                                                 long long elements, long long packs,
-                                                                                 int lines, int share, int columns) {
-  constexpr int kSize = Inputs<T>::kSize;
-  Inputs<T> here(elements, packs, lines, share);
-  float dots[kSize];
-  long long column = here.place % columns;
+                                                                                 long long elements, int packs) {
+  using Packs = warpwise::PacksInOrder<T, kThreads, kValues>;
+  constexpr int kSize = Packs::kSize;
+  const Packs here(elements, packs);
+  typename Packs::Words gradient[kValues], probability[kValues];
   warpwise::wait_for_previous_kernel();
+  here.load(dy, gradient);
+  here.load(y, probability);
 #pragma unroll
-  for (int e = 0; e < kSize; ++e, ++column) {
-    while (column >= columns) column -= columns;
-    dots[e] = dot[column];
+  for (int v = 0; v < kValues; ++v) {
+    warpwise::Pack<float> dots[kSize / 4];
+#pragma unroll
+    for (int d = 0; d < kSize / 4; ++d) dots[d] = warpwise::packs(dot + here.place(v))[d];
+    typename Packs::Pack pack;
+#pragma unroll
+    for (int e = 0; e < kSize; ++e)
+      pack.at[e] = warpwise::from_float<T>(here.element(probability[v], e) *
+                                           (here.element(gradient[v], e) - dots[e / 4].at[e % 4]));
+    gradient[v] = *reinterpret_cast<const typename Packs::Words*>(&pack);
   }
-  // Backwards, because the batches that were read last are still in L2.
-  const int batches = here.last > here.first ? (here.last - here.first + here.batch() - 1) / here.batch() : 0;
-#pragma unroll 1
-  for (int number = batches - 1; number >= 0; --number) {
-    const int line = here.first + number * here.batch();
-    here.load(dy, line, 0.0f, here.gradient);
-    here.load(y, line, 0.0f, here.probability);
-#pragma unroll
-    for (int v = 0; v < kValues; ++v) {
-      typename Inputs<T>::Pack pack;
-#pragma unroll
-      for (int e = 0; e < kSize; ++e)
-        pack.at[e] = warpwise::from_float<T>(here.element(here.probability[v], e) *
-                                             (here.element(here.gradient[v], e) - dots[e]));
-      here.gradient[v] = *reinterpret_cast<const typename Inputs<T>::Words*>(&pack);
-    }
-    here.store(dx, line, here.gradient);
+  here.store(dx, gradient);
+  if (const long long i = here.single(); i >= 0) {
+    const float difference = warpwise::to_float(dy[i]) - dot[here.place_of(i)];
+    dx[i] = warpwise::from_float<T>(warpwise::to_float(y[i]) * difference);
   }
 }

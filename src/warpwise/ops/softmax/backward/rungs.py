@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from warpwise.device.target import power_of_two
 from warpwise.operation import Rung, make_rung, sm_count
 from warpwise.ops._dims import is_last, length_along
 from warpwise.ops._short_rows import most_columns
@@ -33,7 +34,7 @@ def triton_row(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor) -> No
     from warpwise.ops.softmax.backward.k05_triton_row import softmax_backward_row
 
     rows, columns = out.shape
-    block = _launch.power_of_two(columns)
+    block = power_of_two(columns)
     softmax_backward_row[(rows,)](gradient, y, out, columns, BLOCK=block, num_warps=_launch.triton_warps(block))
 
 
@@ -41,7 +42,7 @@ def triton_loop(out: torch.Tensor, gradient: torch.Tensor, y: torch.Tensor) -> N
     from warpwise.ops.softmax.backward.k06_triton_loop import softmax_backward_loop
 
     rows, columns = out.shape
-    block = min(8192, _launch.power_of_two(columns))
+    block = min(8192, power_of_two(columns))
     softmax_backward_loop[(rows,)](gradient, y, out, columns, BLOCK=block, num_warps=_launch.triton_warps(block))
 
 
@@ -112,10 +113,10 @@ def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | 
     Short rows never run k12. k03 for other rows that fit in registers, k11 for short ones of a tensor that fills the
     GPU. Where k12 does not hold a row, k08 for rows that are fewer than the SMs; else k04.
 
-    If the elements of a row are not adjacent: k10 from 8 MB on (64 or more columns of 2 bytes, and 32 to 63 columns of
-    which clusters would be few: 2 MB) along the first dimension, if a block does not hold its columns; else k09 for
-    columns too long for a block of 512 threads, up to 16 MB, if its clusters are not few; else k07. PyTorch if the rung
-    does not take the arguments.
+    If the elements of a row are not adjacent: k10 from 8 MB on (64 or more columns of 2 bytes: 2 MB; 24 to 63 columns
+    of which clusters would be few: 768 KB) along the first dimension, if a block does not hold its columns; else k09
+    for columns too long for a block of 512 threads, up to 16 MB, if its clusters are not few; else k07. PyTorch if the
+    rung does not take the arguments.
     """
     length = length_along(output, dim)
     if is_last(output, dim) or not output.numel():
@@ -129,6 +130,6 @@ def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | 
             choice = RUNGS[11]
     else:
         least = _columns.HALF_PACKED_BYTES if output.element_size() == 2 else _columns.PACKED_BYTES
-        packed = _columns.is_packed(dim, output, least, few=_columns.HALF_PACKED_BYTES)
+        packed = _columns.is_packed(dim, output, least, _columns.FEW_PACKED_BYTES, _columns.FEWEST_PACKED_PAIRS)
         choice = RUNGS[9] if packed else RUNGS[8] if _columns.is_for_cluster(dim, output) else RUNGS[6]
     return None if output.dtype not in KERNEL_DTYPES or choice.limits(grad_output, output, dim) else choice.name

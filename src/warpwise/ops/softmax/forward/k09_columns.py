@@ -1,4 +1,4 @@
-"""The launcher of k09_columns: one launch, or two if several blocks share a column."""
+"""The launcher of k09_columns: one launch for columns that a block holds, or two."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def columns(out: torch.Tensor, input: torch.Tensor, dim: int) -> None:
     assert shape is not None
     options = f"<{cuda.ctype(input.dtype)}, {packed}, {shape.threads}, {shape.values}>"
     grid, block = (cdiv(count, shape.lanes * packed), shape.parts), (shape.lanes, shape.height)
-    if shape.parts == 1:
+    if length <= shape.height * shape.values:
         COLUMNS[f"softmax_columns{options}"][grid, block](input, cuda.out(out), count, inner, length)
         return
     partial = input.new_empty((shape.parts, count, 2), dtype=torch.float32)

@@ -14,7 +14,7 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) __cluster_dims__(1, C
   Columns<T, W, THREADS, VALUES> here(columns, inner, length, share);
   warpwise::wait_for_previous_kernel();
   Statistics own[W], all[W];
-  here.read(x, own);
+  here.read_batch(x, own);
 #pragma unroll
   for (int w = 0; w < W; ++w) all[w] = own[w];
   here.template combine_cluster<MaxAndSumOf<T>, CLUSTER>(all);

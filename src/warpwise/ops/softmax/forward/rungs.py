@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from warpwise.device.target import power_of_two
 from warpwise.operation import Rung, make_rung, sm_count
 from warpwise.ops._dims import is_last, length_along
 from warpwise.ops.softmax import _columns, _launch, _packed_rows
@@ -35,7 +36,7 @@ def triton_row(out: torch.Tensor, x: torch.Tensor) -> None:
     from warpwise.ops.softmax.forward.k07_triton_row import softmax_row
 
     rows, columns = out.shape
-    block = _launch.power_of_two(columns)
+    block = power_of_two(columns)
     softmax_row[(rows,)](x, out, columns, BLOCK=block, num_warps=_launch.triton_warps(block))
 
 
@@ -43,7 +44,7 @@ def triton_online(out: torch.Tensor, x: torch.Tensor) -> None:
     from warpwise.ops.softmax.forward.k08_triton_online import softmax_online
 
     rows, columns = out.shape
-    block = min(8192, _launch.power_of_two(columns))
+    block = min(8192, power_of_two(columns))
     softmax_online[(rows,)](x, out, columns, BLOCK=block, num_warps=_launch.triton_warps(block))
 
 

@@ -47,14 +47,14 @@ struct Inside {
 
 // The VECTOR elements of x: (total) from `offset` on. SHIFTED: those past the end are 0.
 template <int VECTOR, bool SHIFTED, class T>
-__device__ inline Elements<T, VECTOR> read_vector(const T* x, long long offset, long long total) {
-  if (!SHIFTED || offset + VECTOR <= total) return *packs<sizeof(T) * VECTOR>(x + offset);
+__device__ inline Words<T, sizeof(T) * VECTOR> read_words(const T* x, long long offset, long long total) {
+  if (!SHIFTED || offset + VECTOR <= total) return words_at<sizeof(T) * VECTOR>(x + offset);
   Elements<T, VECTOR> values = {};
 #pragma unroll
   for (int e = 0; e < VECTOR; ++e) {
     if (offset + e < total) values.at[e] = x[offset + e];
   }
-  return values;
+  return words_at<sizeof(T) * VECTOR>(values.at);
 }
 
 template <int VECTOR, bool SHIFTED, class T>

@@ -8,8 +8,8 @@
 namespace warpwise {
 
 // A thread's packs: one of each line of its part. elements: of the array, in `lines` of `packs` packs, the last line
-// perhaps partial. Block: (width, height), up to 256 threads. Grid: (cdiv(packs, width), parts); a part has `share`
-// lines.
+// perhaps partial. Block: (width, height), up to 256 threads. Grid: (cdiv(packs, width), parts); a part has every
+// parts-th batch of VALUES * height lines, so that all blocks read one region of memory at a time.
 template <class T, int VALUES>
 struct PackedColumns {
   using Pack = warpwise::Pack<T>;
@@ -19,17 +19,18 @@ struct PackedColumns {
   long long end;            // the last element at which a whole pack of this thread's lines begins
   int first, last, ending;  // lines; the one in which this thread's pack is the partial one at the end of the array
 
-  __device__ PackedColumns(long long elements, long long packs, int lines, int share)
-      : elements(elements), pitch(packs * kSize) {
+  __device__ PackedColumns(long long elements, long long packs, int lines) : elements(elements), pitch(packs * kSize) {
     place = (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) * kSize;
-    first = static_cast<int>(blockIdx.y) * share + threadIdx.y;
-    last = place < pitch ? min(lines, (static_cast<int>(blockIdx.y) + 1) * share) : 0;
-    const long long at = (lines - 1) * pitch + place, of_last = (last - 1) * pitch + place;
-    end = min(of_last, elements - kSize);
+    first = static_cast<int>(blockIdx.y) * batch() + threadIdx.y;
+    last = place < pitch ? lines : 0;
+    const long long at = (lines - 1) * pitch + place;
+    end = elements - kSize;
     const bool own = first < lines && (lines - 1 - first) % blockDim.y == 0;
     ending = own && at < elements && at + kSize > elements ? lines - 1 : -1;
   }
   __device__ int batch() const { return VALUES * blockDim.y; }
+  __device__ int stride() const { return static_cast<int>(gridDim.y) * batch(); }
+  __device__ int batches() const { return last > first ? (last - 1 - first) / stride() + 1 : 0; }  // of this thread
   static __device__ float element(const Words& words, int e) {
     return to_float(reinterpret_cast<const Pack*>(&words)->at[e]);
   }
@@ -56,25 +57,54 @@ struct PackedColumns {
       if (line + v * blockDim.y == ending) words[v] = *reinterpret_cast<const Words*>(&filled);
   }
 
-  __device__ void store(T* y, int line, const Words (&words)[VALUES]) const {
-    const long long step = blockDim.y * pitch;
-    long long at = line * pitch + place;
-#pragma unroll
-    for (int v = 0; v < VALUES; ++v, at += step)
-      if (at <= end) *reinterpret_cast<Words*>(y + at) = words[v];
-    if (!ends(line)) return;
-    Words partial = words[0];
-#pragma unroll
-    for (int v = 1; v < VALUES; ++v)
-      if (line + v * blockDim.y == ending) partial = words[v];
-    T* const to = y + ending * pitch + place;
-#pragma unroll
-    for (int e = 0; e < kSize; ++e)
-      if (to + e < y + elements) to[e] = reinterpret_cast<const Pack*>(&partial)->at[e];
+  // True if the batch from `line` on holds the partial pack.
+  __device__ bool ends(int line) const { return static_cast<unsigned>(ending - line) < batch(); }
+};
+
+// The packs of the array in memory order: a thread has VALUES of a block's consecutive ones. The last packs come first,
+// because they may still be in L2. packs: of a line. Block: THREADS. Grid: cdiv(packs of the array, THREADS * VALUES);
+// a partial pack at the end counts, and single() returns its elements.
+template <class T, int THREADS, int VALUES>
+struct PacksInOrder {
+  using Pack = warpwise::Pack<T>;
+  using Words = warpwise::Words<T>;
+  static constexpr int kSize = Pack::size;
+  long long elements, start;  // of the array; at which this thread's first pack begins
+  unsigned packs, first;      // of a line; in its line
+  int whole;                  // packs of this thread, without a partial one
+
+  __device__ PacksInOrder(long long elements, unsigned packs) : elements(elements), packs(packs) {
+    const long long begin = static_cast<long long>(gridDim.x - 1 - blockIdx.x) * (THREADS * VALUES);
+    first = static_cast<unsigned>(begin % packs) + threadIdx.x;
+    start = (begin + threadIdx.x) * kSize;
+    const long long left = elements / kSize - begin - static_cast<int>(threadIdx.x);
+    whole = left < THREADS * VALUES ? static_cast<int>((left + THREADS - 1) / THREADS) : VALUES;
+  }
+  // The element of its line at which pack v begins, and which element i of the array is.
+  __device__ long long place(int v) const { return static_cast<long long>((first + v * THREADS) % packs) * kSize; }
+  __device__ long long place_of(long long i) const { return i % (static_cast<long long>(packs) * kSize); }
+  static __device__ float element(const Words& words, int e) {
+    return to_float(reinterpret_cast<const Pack*>(&words)->at[e]);
+  }
+  // An element after the last whole pack, of which each thread of the first block takes one, or -1.
+  __device__ long long single() const {
+    const int rest = static_cast<int>(elements % kSize), thread = threadIdx.x;
+    return blockIdx.x == 0 && thread < rest ? elements - rest + thread : -1;
   }
 
-  // True if the batch from `line` on holds the partial pack.
-  __device__ bool ends(int line) const { return ending >= line && ending < last && ending < line + batch(); }
+  // All loads are in flight at once.
+  __device__ void load(const T* x, Words (&words)[VALUES]) const {
+#pragma unroll
+    for (int v = 0; v < VALUES; ++v) {
+      words[v] = Words{};
+      if (v < whole) words[v] = words_at(x + start + v * THREADS * kSize);
+    }
+  }
+  __device__ void store(T* y, const Words (&words)[VALUES]) const {
+#pragma unroll
+    for (int v = 0; v < VALUES; ++v)
+      if (v < whole) *reinterpret_cast<Words*>(y + start + v * THREADS * kSize) = words[v];
+  }
 };
 
 }  // namespace warpwise

@@ -17,6 +17,7 @@ struct StagedRows {
   T* tile;
   long long first;  // element
   int columns, count, row, lane;
+  unsigned turn;
 
   __device__ StagedRows(long long rows, int columns) : columns(columns) {
     __shared__ __align__(16) T tiles[WARPS][kWarp * VALUES];
@@ -26,9 +27,15 @@ struct StagedRows {
     count = left <= 0 ? 0 : (left < kRows ? static_cast<int>(left) : kRows) * columns;
     row = threadIdx.x / LANES * columns;
     lane = threadIdx.x % LANES;
+    // If the largest power of two that divides a row is 128 / n bytes, every n-th row begins in the same bank: each of
+    // them then begins with another element.
+    constexpr int kOfWord = 4 / sizeof(T) / LANES > 1 ? 4 / sizeof(T) / LANES : 1;  // elements of a lane in a word
+    turn = (threadIdx.x / LANES) * (columns & -columns) * static_cast<int>(sizeof(T)) / 128 * kOfWord;
   }
 
-  __device__ bool inside(int e) const { return lane + e * LANES < columns && row < count; }
+  // The place of this lane's element e in its row: the elements of a lane are in turned order.
+  __device__ int at(int e) const { return lane + static_cast<int>((e + turn) % VALUES) * LANES; }
+  __device__ bool inside(int e) const { return at(e) < columns && row < count; }
 
   // The packs of the rows that this thread moves, and an element after the last pack. x: aligned to 16 bytes.
   struct Part {
@@ -56,14 +63,14 @@ struct StagedRows {
     if (rest() < count) tile[rest()] = part.rest;
     __syncwarp();
 #pragma unroll
-    for (int e = 0; e < VALUES; ++e) values[e] = inside(e) ? to_float(tile[row + lane + e * LANES]) : fill;
+    for (int e = 0; e < VALUES; ++e) values[e] = inside(e) ? to_float(tile[row + at(e)]) : fill;
     __syncwarp();
   }
 
   __device__ void store(T* y, const float (&values)[VALUES]) const {
 #pragma unroll
     for (int e = 0; e < VALUES; ++e)
-      if (inside(e)) tile[row + lane + e * LANES] = from_float<T>(values[e]);
+      if (inside(e)) tile[row + at(e)] = from_float<T>(values[e]);
     __syncwarp();
     auto* const to = reinterpret_cast<Pack<unsigned>*>(y + first);
 #pragma unroll
