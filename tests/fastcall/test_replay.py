@@ -82,11 +82,11 @@ def kernel(constants: dict[str, Any] | None = None, maps: Any = None, attribute:
     )  # fmt: skip
 
 
-def replay(steps: Any, launch: Any, like: Any = None, rooms: Any = ()) -> Any:
-    """Of arguments (tensor, scalar)."""
+def replay(steps: Any, launch: Any, like: Any = None, rooms: Any = (), copied: bool = False) -> Any:
+    """Of arguments (tensor, scalar); with ``copied`` the launches read a contiguous copy of the tensor."""
     outputs = [Empty(torch.empty(3, 4))] if like is None else like
     filled = [at for at, output in enumerate(outputs) if output is not None]
-    return fastcall.library().Replay(CPU, steps, outputs, filled, rooms, [0], [1], launch)
+    return fastcall.library().Replay(CPU, steps, outputs, filled, rooms, [(0, copied)], [1], launch)
 
 
 def refused(*args: Any) -> Any:
@@ -147,6 +147,21 @@ def test_several_outputs_and_memory_of_the_launch(driver):
     assert (first.shape, second, third.shape, third.dtype) == ((2,), None, (1, 3), torch.half)
     assert len(driver.launches) == 2
     assert replay([step], refused, [])(torch.ones(5), 0.0) is None
+
+
+def test_a_contiguous_copy(driver):
+    """A launch reads the elements of a strided tensor, in order, in memory that lives until it has been made."""
+    seen: list[list[float]] = []
+
+    def note(stream: int, values: list[Any]) -> None:
+        seen.append(list((ctypes.c_float * 6).from_address(values[0])))
+
+    step = NativeFunction(note, [None], [(0, 1, 0)], [])
+    given = replay([step], refused, copied=True)
+    for x in (torch.arange(6.0).view(2, 3).t(), torch.arange(12.0)[::2], torch.ones(6, requires_grad=True)):
+        with torch.no_grad():
+            given(x, 1.0)
+        assert seen.pop() == x.flatten().tolist()
 
 
 def test_what_a_recording_does_not_serve(driver):

@@ -14,7 +14,9 @@ from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from warpwise import cuda, operation, ops, tuned  # noqa: F401 - importing ops registers them
-from warpwise.operation import Cost, Gradient, Op, Output, Rung, Spec, UnknownRung, dispatch
+from warpwise.operation import Choice, Cost, Gradient, Op, Output, Rung, Spec, UnknownRung, dispatch
+from warpwise.operation import op as op_module
+from warpwise.operation.choice import GPU_TIME, by_gpu_time, wanted
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*torch.jit.*:DeprecationWarning", "ignore:There is a performance drop:UserWarning"
@@ -286,3 +288,19 @@ def test_a_copy_of_a_registered_operation_leaves_its_operator_alone():
             copy(x, rung="k02")
     assert torch.ops.warpwise.square.default is before
     assert torch.equal(before(x, rung=None), x * x)
+
+
+def test_a_captured_step_has_plans_of_its_own(monkeypatch):
+    """What the GPU's time alone decides is not what a call outside of a graph runs."""
+    seen: list[str | None] = []
+    monkeypatch.setattr(op_module, "choose", lambda *args, **named: (seen.append(wanted[0]), Choice(None))[-1])
+    op, x = scale(), torch.ones(4, requires_grad=True)
+    for _ in range(2):
+        assert op(x, 3.0).sum() == 12
+        with by_gpu_time():
+            assert op(x, 3.0).sum() == 12
+            assert op.planned(x, 3.0, 0, [1, 1]) is None
+            assert op(x, 3.0, rung="k01").sum() == 12
+            with torch.autograd.forward_ad.dual_level():
+                assert op(torch.autograd.forward_ad.make_dual(x, x), 3.0).sum() == 12
+    assert seen == [None, GPU_TIME, GPU_TIME]

@@ -196,3 +196,18 @@ def test_operands_that_share_memory_are_recorded(launches):
 
 def same_alignment(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.data_ptr() & recording.ALIGNMENT == other.data_ptr() & recording.ALIGNMENT
+
+
+def test_contiguous_copies_are_replayed(launches):
+    """A rung that is not strided reads copies of transposed operands, which each replay makes again."""
+    op = fresh("conv_block_backward")
+    args = [*op.spec.arguments(op.spec.cases[0], torch.float32, torch.device("cuda"), 0)]
+    rung = "k03_direct_tiles"
+    for _ in range(3):
+        args[0] = torch.randn_like(args[0])
+        expected = op.call(*args, rung=rung)
+        given = args[0].contiguous(memory_format=torch.channels_last)
+        assert not given.is_contiguous()
+        for one, other in zip(op.call(given, *args[1:], rung=rung), expected, strict=True):
+            assert torch.equal(one, other)
+    assert len(launches) == 2

@@ -1,5 +1,6 @@
 #include "replay.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/record_function.h>
 
@@ -195,8 +196,13 @@ struct Replay {
   std::vector<std::unique_ptr<Step>> steps;
   std::vector<std::optional<Empty>> outputs;  // absent ones are None
   std::vector<size_t> filled;                 // outputs with elements, whose addresses come first
-  std::vector<size_t> places, varying;        // the tensors and the varying scalars among the arguments
-  struct Room {                               // memory that the launches use
+  struct Place {
+    size_t at;    // of a tensor among the arguments
+    bool copied;  // the launches read a contiguous copy
+  };
+  std::vector<Place> places;
+  std::vector<size_t> varying;  // the varying scalars among the arguments
+  struct Room {                 // memory that the launches use
     std::optional<Empty> empty;
     Object make;  // a function that returns a tensor, if `empty` is absent
   };
@@ -222,20 +228,25 @@ Object replayed(const Replay& own, PyObject* const* args, bool plain) {
     if (!step->ready()) return Object();
   std::vector<uint64_t> addresses;
   addresses.reserve(own.outputs.size() + own.places.size() + own.rooms.size());
-  std::vector<at::Tensor> outputs(own.outputs.size()), rooms;
+  std::vector<at::Tensor> outputs(own.outputs.size()), rooms, copies;
   for (size_t i = 0; i < outputs.size(); i++)
     if (own.outputs[i]) outputs[i] = own.outputs[i]->make();
   for (const size_t at : own.filled) {
     addresses.push_back(reinterpret_cast<uint64_t>(outputs[at].mutable_data_ptr()));
     if (own.device >= 0 && addresses.back() & kAlignment) return Object();
   }
-  for (const size_t at : own.places) {
-    const at::Tensor& tensor = THPVariable_Unpack(args[at]);
-    if (tensor.is_neg() || tensor.is_conj()) return Object();
-    addresses.push_back(reinterpret_cast<uint64_t>(tensor.mutable_data_ptr()));
-  }
   const Object device = Object::owned(checked(PyObject_CallNoArgs(process.current_device.get())));
   if (integer(device.get()) != own.device) return Object();
+  for (const auto& [at, copied] : own.places) {
+    const at::Tensor& tensor = THPVariable_Unpack(args[at]);
+    if (tensor.is_neg() || tensor.is_conj()) return Object();
+    if (copied) {
+      const at::AutoDispatchBelowADInplaceOrView below;
+      copies.push_back(tensor.contiguous());
+    }
+    addresses.push_back(reinterpret_cast<uint64_t>((copied ? copies.back() : tensor).mutable_data_ptr()));
+    if (copied && own.device >= 0 && addresses.back() & kAlignment) return Object();
+  }
   for (const auto& room : own.rooms) {
     if (room.empty) {
       rooms.push_back(room.empty->make());
@@ -295,7 +306,10 @@ PyObject* new_replay(PyTypeObject* type, PyObject* args, PyObject*) {
       content->rooms.push_back({plain ? std::optional<Empty>(Empty(one)) : std::nullopt, Object::borrowed(one)});
     });
     content->filled = indices(filled);
-    content->places = indices(places);
+    for_each(places, [&](PyObject* one) {
+      const auto values = integers(one);
+      content->places.push_back({static_cast<size_t>(values.at(0)), values.at(1) != 0});
+    });
     content->varying = indices(varying);
     content->launch = Object::borrowed(launch);
     if (content->varying.size() > 32) throw std::length_error("too many varying scalars");

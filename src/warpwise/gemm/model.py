@@ -5,7 +5,8 @@ PyTorch's time is modelled as that of the fastest of a set of tiles, as cuBLAS c
 cross-validation; they are shipped in ``model/`` in an operation's folder, one file for each GPU.
 
 The time of a call is the host's time or the GPU's, whichever is longer. Small GEMMs therefore run on the kernels with
-the least host time of a launch. PyTorch computes unless a kernel is faster by more than 1.5 standard errors.
+the least host time of a launch. PyTorch computes unless a kernel is faster by more than 1.5 standard errors. In a step
+that is captured in a graph the time on the GPU decides alone, and PyTorch computes unless a kernel is a tenth faster.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import torch
 from warpwise.arguments.values import tensors
 from warpwise.device.target import Device
 from warpwise.gemm.time_model import Coefficients, Family, Geometry, Product, alignment, microseconds
+from warpwise.operation.choice import wanted
 from warpwise.tuned import TORCH, Cache, Choice
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 # Standard errors by which a rung must be faster than PyTorch. The best of many candidates is rather one whose error is
 # in its favour: of 524 choices by one standard error 11 were slower than 0.95 of PyTorch, of 475 by 1.5 four.
 CAUTION = 1.5
+GAIN = 1.1  # factor by which a rung is predicted to be faster than PyTorch where the time on the GPU alone decides
 HOST, FITTED_ON = "host", "device"  # keys of a coefficients file that are not dtypes
 FALLBACK = {"float16": "bfloat16"}  # dtype: the dtype whose times are used for it
 
@@ -79,14 +82,17 @@ class Prediction(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The time of a call in a loop of calls."""
-        return max(self.gpu, self.host)
+        """The time of a call in a loop of calls, or in a captured step."""
+        return max(self.gpu, self.host) if wanted[0] is None else self.gpu
 
     def cautious(self, other: float) -> float:
         """``seconds`` with the GPU time increased by CAUTION times the combined relative error.
 
-        ``other`` is the error of the time that it is compared with; errors are of logarithms.
+        ``other`` is the error of the time that it is compared with; errors are of logarithms. In a captured step, the
+        GPU time, by ``GAIN`` if it is predicted.
         """
+        if wanted[0] is not None:
+            return self.gpu * (GAIN if self.error else 1)
         return max(self.gpu * (1 + CAUTION * math.hypot(math.expm1(self.error), math.expm1(other))), self.host)
 
 
@@ -185,14 +191,15 @@ class Model:
         if ours is None:
             return Choice(None, reason="no rung takes these arguments", source=source, seconds=pytorch.seconds)
         faster = ours.cautious(pytorch.error) < pytorch.seconds
+        margin = "the error of the prediction" if wanted[0] is None else "a tenth"
         if near is not None and ours.name in times and TORCH in times:
             if near.name == (ours.name if faster else None):
                 return near
             source, reason = near.source, f"{near.reason}, which the host's time or the distance outweighs"
         elif faster:
-            reason = "faster than torch by more than the error of the prediction"
+            reason = f"faster than torch by more than {margin}"
         else:
-            reason = "no rung is faster by more than the error of the prediction"
+            reason = f"no rung is faster by more than {margin}"
         rung, _, config = ours.name.partition("@") if faster else ("", "", "")
         first, second = (ours, pytorch) if faster else (pytorch, ours)
         error = math.hypot(ours.error, pytorch.error)

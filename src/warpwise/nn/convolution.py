@@ -210,8 +210,7 @@ class ConvBlock(torch.nn.Module):
     def forward(self, input: torch.Tensor, updates: list[Update] | None = None) -> torch.Tensor:
         """The block's output. In training the running statistics are updated, or appended to ``updates``."""
         if not self.training:
-            normal = torch.nn.functional.relu(self.norm(self.conv(input)))
-            return max_pool2d(normal, 2)
+            return max_pool2d(self.norm(self.conv(input)), 2, relu=True)
         count = input.numel() // max(1, input.shape[1])
         if count < 2:
             raise ValueError(f"ConvBlock: expected several values per channel to train with, got {tuple(input.shape)}")
@@ -225,7 +224,7 @@ class ConvBlock(torch.nn.Module):
             output, mean, var = over_processes.conv_block_over(averages, input, weight, gamma, beta, self.norm.eps)
         else:
             convolved = conv2d(input, weight, None, 1, 1, tf32=self.conv.tf32)
-            return max_pool2d(torch.relu(self.norm.by_batch(convolved, bias, count)), 2)
+            return max_pool2d(self.norm.by_batch(convolved, bias, count), 2, relu=True)
         update = self.update(input, mean, var)
         if updates is None:
             update_running([update])

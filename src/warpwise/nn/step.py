@@ -14,6 +14,7 @@ from warpwise.cuda.gpu.capture import no_collection
 from warpwise.nn import peers
 from warpwise.nn.convolution import prepare
 from warpwise.nn.loss import loss_of
+from warpwise.operation.choice import by_gpu_time
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 Batch = Callable[..., tuple[torch.Tensor, torch.Tensor]]
@@ -41,6 +42,8 @@ class CompiledStep:
     optimizer's state, and captures a CUDA graph. Each call copies the arguments to the graph's memory (a tensor that is
     given twice once) and replays the graph. The returned loss is memory of the graph, which the next call overwrites. A
     graph is captured again if a setting of the optimizer has changed. On a CPU each call runs the step without a graph.
+
+    The kernels of a graph are chosen by their time on the GPU, without that of the host.
 
     In a graph, kernels on which no other kernel of the step depends run concurrently, on two side streams: the running
     statistics, the gradients of parameters that only the optimizer reads, and the next batch of ``many``.
@@ -134,7 +137,8 @@ class CompiledStep:
         shapes = tuple((tensor.shape, tensor.dtype) for tensor in inputs)
         key = (several, *places, shapes, self.model.training, *self._settings())
         if key not in self._captured:
-            self._captured[key] = self._capture(inputs, places, several)
+            with by_gpu_time():
+                self._captured[key] = self._capture(inputs, places, several)
         captured = self._captured[key]
         for at, place in enumerate(places):
             if at == place:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -67,6 +68,8 @@ class Saving(NamedTuple):
     tensors: list[int]
     others: list[tuple[int, bool]]  # index, and True if only the shape is saved
     reads_outputs: bool
+    linked: Callable[[tuple[Any, ...]], tuple[Any, ...]] | None
+    """The arguments of a linked operation, from (gradients of the outputs, saved tensors, other values, needs)."""
 
 
 class Backward:
@@ -86,7 +89,12 @@ class Backward:
             self._linked_names = tuple(argument.name for argument in gradient.op.spec.parsed.arguments)
             self._names = tuple(name for name in self._linked_names if not name.startswith((GRAD, NEEDS)))
             self._check_names()
+            returned = [name.removeprefix(GRAD) for name in gradient.op.spec.returned]
+            # of each argument, the place of its gradient among the results and, after them, None
+            self._returned = [returned.index(name) if name in returned else -1 for name in self.arguments]
         self._hidden = any(output.saved for output in spec.outputs.values())
+        taken = [not self._linked_names or GRAD + name in self._linked_names for name in spec.parsed.outputs]
+        self._taken = taken  # for each output, whether the backward takes its gradient
         self._resolve(self._names)
 
     def _check_names(self) -> None:
@@ -107,13 +115,25 @@ class Backward:
             found = [self._place(name) for name in names]
             kept = [(name, at) for name, at, shape in found if self._is_tensor[at] and not shape]
             rest = [(name, at, shape) for name, at, shape in found if not self._is_tensor[at] or shape]
+            saved = (*(name for name, _ in kept), *(name for name, _, _ in rest))
             self._saving[names] = Saving(
-                (*(name for name, _ in kept), *(name for name, _, _ in rest)),
+                saved,
                 [at for _, at in kept],
                 [(at, shape) for _, at, shape in rest],
                 any(at >= len(self.arguments) for _, at, _ in found),
+                None if self.gradient.op is None else self._linked_arguments(saved),
             )
         return self._saving[names]
+
+    def _linked_arguments(self, saved: tuple[str, ...]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+        given = (
+            [GRAD + name for name in self.spec.parsed.outputs] + [*saved] + [NEEDS + name for name in self.arguments]
+        )
+        last = {name: at for at, name in enumerate(given)}
+        first, *rest = [last[name] for name in self._linked_names]
+        if not rest:
+            return lambda values: (values[first],)
+        return operator.itemgetter(first, *rest)
 
     def _place(self, name: str) -> tuple[str, int, bool]:
         """(name, index in (arguments, outputs), True if only its shape is saved)."""
@@ -129,15 +149,19 @@ class Backward:
         return self._saving[self._names] if self._saves is None else self._resolve(self._saves(*args))
 
     def save(self, ctx: Any, saving: Saving, args: Sequence[Any], outputs: Any) -> None:
-        """Save tensors by ``save_for_backward``, all other values as attributes of ``ctx``."""
+        """Save tensors by ``save_for_backward``, all other values as attributes of ``ctx``.
+
+        An output that is not present is None.
+        """
         values = args
         if saving.reads_outputs or self.spec.optional:
-            made = as_tuple(self.spec.without_absent(args, outputs))
+            made = as_tuple(outputs)
             self.spec.check_eager(made)
-            ctx.absent = [output is None for output in made]
+            if self.spec.optional:
+                ctx.absent = [output is None for output in made]
             values = (*args, *made)
         ctx.save_for_backward(*[values[place] for place in saving.tensors])
-        if self._hidden:
+        if self._hidden and self.gradient.materialize:
             ctx.outputs = [None if one is None else (one.shape, one.dtype, one.device) for one in as_tuple(outputs)]
         if saving.others:
             ctx.others = [values[place].shape if shape else values[place] for place, shape in saving.others]
@@ -148,23 +172,23 @@ class Backward:
         """One gradient for each argument of the schema; None for an argument that needs none."""
         if self.spec.optional:  # torch.library gives an empty gradient for an output that is not present
             grads = [None if absent else grad for absent, grad in zip(ctx.absent, grads, strict=True)]
-        if self._hidden:
-            grads = self._with_zeros(ctx.outputs, grads)
-        values = dict(zip(saving.names, (*ctx.saved_tensors, *(ctx.others if saving.others else ())), strict=True))
+        if self._hidden and (self.gradient.materialize or not all(self._taken)):
+            grads = self._with_zeros(ctx, grads)
+        saved = (*ctx.saved_tensors, *(ctx.others if saving.others else ()))
+        if saving.linked is not None:
+            made = (*as_tuple(self.gradient.op.call(*saving.linked((*grads, *saved, *needed)))), None)
+            return tuple([made[at] if need else None for at, need in zip(self._returned, needed, strict=True)])
         wanted = [name for name, need in zip(self.arguments, needed, strict=True) if need]
-        if self.gradient.op is None:
-            found = self.gradient.backward(Saved(values, wanted), *grads)
-        else:
-            found = self._linked(values, grads, wanted)
+        found = self.gradient.backward(Saved(dict(zip(saving.names, saved, strict=True)), wanted), *grads)
         return tuple([found.get(name) if need else None for name, need in zip(self.arguments, needed, strict=True)])
 
-    def _with_zeros(self, outputs: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
+    def _with_zeros(self, ctx: Any, grads: Sequence[Any]) -> list[Any]:
         """``grads`` with zeros for unused outputs. Raises ``RuntimeError`` if the backward would ignore a gradient.
 
         A saved output gets a gradient when the backward itself is differentiated, because it is an argument of it.
         """
-        for name, grad in zip(self.spec.parsed.outputs, grads, strict=True):
-            if grad is not None and self._linked_names and GRAD + name not in self._linked_names:
+        for name, grad, used in zip(self.spec.parsed.outputs, grads, self._taken, strict=True):
+            if grad is not None and not used:
                 backward = self.gradient.op.name
                 raise RuntimeError(
                     f"{self.spec.name}: a derivative flows through the output {name!r}, whose gradient "
@@ -172,18 +196,10 @@ class Backward:
                 )
         if not self.gradient.materialize:
             return list(grads)
-        taken = [not self._linked_names or GRAD + name in self._linked_names for name in self.spec.parsed.outputs]
         return [
             torch.zeros(given[0], dtype=given[1], device=given[2]) if grad is None and given and used else grad
-            for grad, given, used in zip(grads, outputs, taken, strict=True)
+            for grad, given, used in zip(grads, ctx.outputs, self._taken, strict=True)
         ]
-
-    def _linked(self, values: dict[str, Any], grads: Sequence[Any], wanted: Sequence[str]) -> dict[str, Any]:
-        op = self.gradient.op
-        given = dict(zip((GRAD + name for name in self.spec.parsed.outputs), grads, strict=True)) | values
-        given |= {NEEDS + name: name in wanted for name in self.arguments}
-        made = op.call(*(given[argument.name] for argument in op.spec.parsed.arguments))
-        return {name.removeprefix(GRAD): value for name, value in zip(op.spec.returned, as_tuple(made), strict=True)}
 
 
 Plan = Callable[..., Any]
@@ -221,7 +237,7 @@ def transformed(name: str, library: Plan, backward: Backward) -> Plan:
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         ctx.saving = backward.saved(inputs[1:])
-        backward.save(ctx, ctx.saving, inputs[1:], output)
+        backward.save(ctx, ctx.saving, inputs[1:], backward.spec.without_absent(inputs[1:], output))
 
     def gradients(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         return (None, *backward(ctx, ctx.saving, grads, ctx.needs_input_grad[1:]))
@@ -256,7 +272,7 @@ def register(spec: Spec, compute: Plan, fake: Plan, backward: Backward | None) -
             named = {name: value for name, value in keyword_only_inputs.items() if name != "rung"}
             args = parsed.bind(inputs, named)
             ctx.saving = backward.saved(args)
-            backward.save(ctx, ctx.saving, args, output)
+            backward.save(ctx, ctx.saving, args, spec.without_absent(args, output))
 
         def gradients(ctx: Any, *grads: Any) -> tuple[Any, ...]:
             given = (

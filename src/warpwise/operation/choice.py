@@ -6,7 +6,8 @@ prediction of a model, else PyTorch. Without a model, it is the rung that ``defa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from warpwise.arguments.values import first_tensor, tensors
@@ -18,8 +19,23 @@ if TYPE_CHECKING:
 
 
 TABLE_DEVICES = {"cuda"}  # elsewhere PyTorch computes
+GPU_TIME = "by GPU time"  # in place of a rung's name in the key of a call: a choice that no host time influences
+wanted: list[str | None] = [None]  # for calls that name no rung
 online: Callable[[Op, Sequence[Any], Choice, bool], Choice] | None = None
 """``online(op, args, choice, runs)`` replaces the choice of the tables; ``lab.tune_online`` sets it."""
+
+
+@contextmanager
+def by_gpu_time() -> Iterator[None]:
+    """Within the context the time on the GPU decides: a captured graph launches its kernels without the host.
+
+    It holds for all threads, because autograd calls a backward in a thread of its own.
+    """
+    before, wanted[0] = wanted[0], GPU_TIME
+    try:
+        yield
+    finally:
+        wanted[0] = before
 
 
 def choose(op: Op, args: Sequence[Any], runs: bool = False) -> Choice:

@@ -35,6 +35,7 @@ from warpwise.cuda.gpu.recording import have_own_memory, native_library, record,
 from warpwise.cuda.launch import intercept
 from warpwise.cuda.launch.varying import VaryingScalar
 from warpwise.operation import autograd
+from warpwise.operation.choice import GPU_TIME, wanted
 from warpwise.operation.rung import Rung, Unsized, finished
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Any], Callable
     chosen = tuned.Cache()  # from a key to a rung, or None for PyTorch
 
     def planned(*args: Any) -> Rung | None:
-        key = plans.key(*args)
+        key = wanted[0], plans.key(*args)
         if key not in chosen:
             spec.check(*args)
             if len(chosen) >= MAX_PLANS:
@@ -205,7 +206,9 @@ class KernelPlan:
             op.launch(self.rung, outputs, *args)
             return single(finished(outputs))
         self._recorded = True
-        marked = list(args)
+        copied = set() if self.rung.strided else {at for at in self._tensors if not args[at].is_contiguous()}
+        marked = [value.contiguous() if at in copied else value for at, value in enumerate(args)]
+        inputs = [marked[at] for at in self._tensors]
         if not have_own_memory(inputs):
             inputs = [with_own_memory(tensor) for tensor in inputs]
             for at, tensor in zip(self._tensors, inputs, strict=True):
@@ -217,18 +220,23 @@ class KernelPlan:
         filled = [output for output in made if output is not None and output.numel()]
         recording = record(lambda: op.launch(self.rung, outputs, *marked), [*filled, *inputs], scalars)
         if recording is not None:
-            self.replay = replayer(recording, made, self._tensors, self._varying, self)
+            places = [(at, at in copied) for at in self._tensors]
+            self.replay = replayer(recording, made, places, self._varying, self)
         return single(outputs)
 
     def _recordable(self, outputs: Sequence[Any], inputs: Sequence[torch.Tensor]) -> bool:
-        """True if the rung gets these tensors without copies, on a GPU, and mutated tensors do not share memory."""
+        """True on a GPU, if the rung writes to these tensors without copies, and mutated ones do not share memory.
+
+        The rung may read contiguous copies.
+        """
         if self.rung.language not in ("cuda", "triton") or any(isinstance(output, Unsized) for output in outputs):
             return False
-        given = [*(output for output in outputs if output is not None and output.numel()), *inputs]
+        filled = [output for output in outputs if output is not None and output.numel()]
+        given, mutates = [*filled, *inputs], bool(self.op.spec.parsed.mutated)
         return (
             all(tensor.is_cuda and tensor.numel() and not tensor.is_neg() for tensor in given)
-            and (self.rung.strided or all(tensor.is_contiguous() for tensor in given))
-            and (not self.op.spec.parsed.mutated or have_own_memory(given))
+            and (self.rung.strided or all(tensor.is_contiguous() for tensor in (given if mutates else filled)))
+            and (not mutates or have_own_memory(given))
         )
 
 
@@ -239,7 +247,7 @@ def key({names}):
 def call({names}, rung=None):
     if compiling():
         return slow(({names},), rung)
-    return entry[0]({names}, rung)
+    return entry[0]({names}, rung or wanted[0])
 
 def shown({names}, rung=None):
     return public(call({names}, rung))
@@ -292,6 +300,7 @@ class Plans(tuned.Cache):
             "compiling": is_dynamo_compiling, "in_dispatch_mode": is_in_torch_dispatch_mode,
             "recording": is_grad_enabled, "in_forward_mode": in_forward_mode,
             "NO_KEY": _NO_KEY, "one": keys.one, "plans": self, "first": first, "slow": slow, "public": public,
+            "wanted": wanted,
             "entry": (entry := list[Plan]()),
         }  # fmt: skip
         exec(compile(_CALL.format(names=", ".join(names), key=key), GENERATED, "exec"), scope)  # noqa: S102
@@ -319,7 +328,7 @@ def _fake(output: torch.Tensor | Unsized | None, like: torch.Tensor) -> torch.Te
 
 def forward_derivative(op: Op, args: Sequence[Any], rung: str | None) -> Any:
     """PyTorch's result with its forward-mode derivative. Raises ``NotImplementedError`` if ``rung`` is given."""
-    if rung is not None:
+    if rung not in (None, GPU_TIME):
         raise NotImplementedError(
             f"{op.name}: expected no rung where a forward-mode derivative is computed, since only PyTorch's operators "
             f"have one, got {rung!r}"

@@ -14,7 +14,7 @@ from warpwise.arguments.values import as_tuple, first_tensor, map_tensors, tenso
 from warpwise.cuda.launch import intercept
 from warpwise.cuda.launch.intercepted import InterceptedLaunch
 from warpwise.device.target import HOPPER_SMS, assume_sm_count, assumed_sm_count
-from warpwise.operation.choice import Choice, choose
+from warpwise.operation.choice import GPU_TIME, Choice, choose
 from warpwise.operation.dispatch import dispatcher
 from warpwise.operation.rung import Rung, UnknownRung, Unsized
 from warpwise.operation.spec import Spec
@@ -126,11 +126,12 @@ class Op:
 
     def chosen(self, *args: Any, rung: str | None = None) -> Rung | None:
         """The rung that a call runs, or None for PyTorch. Raises ``ValueError`` if ``rung`` refuses the arguments."""
-        name = rung if rung is not None else choose(self, args, runs=True).name
+        named = rung is not None and rung != GPU_TIME
+        name = rung if named else choose(self, args, runs=True).name
         if name is None:
             return None
         found = self.rung(name)
-        if rung is not None and (reason := self.refusal(found, *args)):
+        if named and (reason := self.refusal(found, *args)):
             raise ValueError(f"{self.name}: {found.name} {reason}")
         return found
 

@@ -275,15 +275,16 @@ class Empty:
 def replayer(
     recording: Recording,
     outputs: Sequence[torch.Tensor | None],
-    places: Sequence[int],
+    places: Sequence[tuple[int, bool]],
     varying: Sequence[int],
     launch: Callable[..., Any],
 ) -> Callable[..., Any]:
     """``replay(*args)``, which allocates tensors like ``outputs`` and repeats the recording for the arguments ``args``.
 
-    ``places`` are the positions of the recorded tensors in ``args``, ``varying`` those of the varying scalars.
-    ``replay`` returns the output, or a tuple of several. It calls ``launch(*args)`` instead if launches are intercepted
-    or profiled, in forward-mode differentiation, for a negated view, and if an output is not aligned to 256 bytes.
+    ``places`` are the positions of the recorded tensors in ``args``, each with True if the launches read a contiguous
+    copy; ``varying`` are those of the varying scalars. ``replay`` returns the output, or a tuple of several. It calls
+    ``launch(*args)`` instead if launches are intercepted or profiled, in forward-mode differentiation, for a negated
+    view, and if an output or a copy is not aligned to 256 bytes.
     """
     allocators = [None if output is None else Empty(output) for output in outputs]
     filled = [at for at, output in enumerate(outputs) if output is not None and output.numel()]
@@ -292,14 +293,17 @@ def replayer(
     interceptors, profiling = intercept.INTERCEPTORS, ranges.profiling_active
 
     def replay(*args: Any) -> Any:
-        tensors = [args[at] for at in places]
+        tensors = [args[at] for at, _ in places]
         if interceptors or in_forward_mode() or profiling() or any(tensor.is_neg() for tensor in tensors):
             return launch(*args)
         results: list[Any] = [None if allocate is None else allocate() for allocate in allocators]
-        addresses = [results[at].data_ptr() for at in filled]
-        if any(address & ALIGNMENT for address in addresses):
+        copies = [tensor.contiguous() for (_, copied), tensor in zip(places, tensors, strict=True) if copied]
+        own = [*(results[at] for at in filled), *copies]
+        if any(tensor.data_ptr() & ALIGNMENT for tensor in own):
             return launch(*args)
-        recording([*addresses, *(tensor.data_ptr() for tensor in tensors)], [args[at] for at in varying])
+        rest = iter(copies)
+        given = [next(rest) if copied else args[at] for at, copied in places]
+        recording([tensor.data_ptr() for tensor in (*own[: len(filled)], *given)], [args[at] for at in varying])
         return single(results)
 
     return replay
@@ -309,7 +313,7 @@ def _native(
     recording: Recording,
     outputs: Sequence[Empty | None],
     filled: Sequence[int],
-    places: Sequence[int],
+    places: Sequence[tuple[int, bool]],
     varying: Sequence[int],
     launch: Callable[..., Any],
 ) -> Callable[..., Any] | None:

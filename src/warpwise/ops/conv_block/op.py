@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.compiler import is_dynamo_compiling
 
+from warpwise.cuda.gpu.recording import native_library
 from warpwise.operation import Gradient, Op, Saved, register, sm_count
 from warpwise.ops._windows import is_nhwc
 from warpwise.ops.conv_block import separate
@@ -77,6 +79,50 @@ def _separate(
     return separate.block(*given, eps, tf32)
 
 
+def _fused(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    gamma: torch.Tensor,
+    beta: torch.Tensor,
+    eps: float,
+    tf32: bool,
+    moments: OptionalTensor,
+    rung: str | None = None,
+) -> Three:
+    result: Three = _conv_block(input, weight, gamma, beta, eps, moments, rung)
+    return result
+
+
+def _any(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    gamma: torch.Tensor,
+    beta: torch.Tensor,
+    eps: float,
+    tf32: bool,
+    moments: OptionalTensor,
+    rung: str | None,
+) -> Three:
+    """The block by one of two ways, found and checked anew."""
+    if rung is None and _is_separate(input, weight):
+        return _separate(input, weight, gamma, beta, eps, tf32)
+    return _fused(input, weight, gamma, beta, eps, tf32, moments, rung)
+
+
+def _plan(input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, *rest: Any) -> Any:
+    """The way of a call that ``_any`` has just run, as a function of the arguments but for ``rung``, which is None."""
+    global _planned
+    _planned += 1
+    if _planned % _MOST_CHECKED == 0:
+        _ways[0].forget()
+    return separate.plan(input, weight, gamma, beta) if _is_separate(input, weight) else _fused
+
+
+_KINDS = "ttttfft"  # of the arguments: tensors, fixed values
+_ways: list[Any] = [_any]  # once ``fastcall`` is built, a C++ object that keeps the way of a key of arguments
+_planned = 0
+
+
 def patch_moments(input: torch.Tensor) -> torch.Tensor | None:
     """The moments of ``input``, (N, 1, H, W), that ``conv_block`` takes, or None where its kernels do not use them.
 
@@ -117,9 +163,11 @@ def conv_block(
     gradients are the gradients of the average loss. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or
     ``ValueError`` that names the argument.
     """
-    if rung is None and _is_separate(input, weight):
-        return _separate(input, weight, gamma, beta, eps, tf32)
-    result: Three = _conv_block(input, weight, gamma, beta, eps, moments, rung=rung)
+    if rung is not None or is_dynamo_compiling():
+        return _any(input, weight, gamma, beta, eps, tf32, moments, rung)
+    if _ways[0] is _any and (library := native_library()) is not None:
+        _ways[0] = library.Call(_KINDS, _any, _plan)
+    result: Three = _ways[0](input, weight, gamma, beta, eps, tf32, moments, None)
     return result
 
 

@@ -34,18 +34,20 @@ def max_pool2d(
     kernel_size: int | Sequence[int],
     stride: int | Sequence[int] | None = None,
     padding: int | Sequence[int] = 0,
+    relu: bool = False,
     *,
     rung: str | None = None,
 ) -> torch.Tensor:
     """The maximum of each window of ``input`` (N, C, H, W): (N, C, H', W'), H' = (H + 2 padding - kernel) / stride + 1.
 
     ``kernel_size``, ``stride`` (by default ``kernel_size``) and ``padding`` are one number or (vertical, horizontal).
-    The gradient flows to the first of equal maxima; NaN is larger than any number. ``input`` is float16, bfloat16,
+    The gradient flows to the first of equal maxima; NaN is larger than any number. With ``relu`` a maximum that is not
+    positive is 0, and no gradient flows through it. ``input`` is float16, bfloat16,
     float32 or float64, which PyTorch computes. Differentiable any number of times. ``rung`` names one kernel of the
     ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
     size = _pair(kernel_size)
-    return _max_pool2d(input, size, size if stride is None else _pair(stride), _pair(padding), rung)
+    return _max_pool2d(input, size, size if stride is None else _pair(stride), _pair(padding), relu, rung)
 
 
 def max_pool2d_backward(
@@ -60,8 +62,8 @@ def max_pool2d_backward(
 ) -> torch.Tensor:
     """The gradient of max_pool2d's input, of ``shape_input`` (N, C, H, W): ``grad_output`` at the maxima, 0 elsewhere.
 
-    ``indices``: int32, of the shape of ``grad_output``: row W + column of each window's maximum. Autograd calls it; it
-    is public for backwards written by hand. Differentiable any number of times.
+    ``indices``: int32, of the shape of ``grad_output``: row W + column of each window's maximum, or -1 where no
+    gradient flows. Autograd calls it; it is public for backwards written by hand. Differentiable any number of times.
     """
     return _max_pool2d_backward(
         grad_output, indices, list(shape_input), _pair(kernel_size), _pair(stride), _pair(padding), rung=rung

@@ -15,7 +15,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 Two = tuple[torch.Tensor, torch.Tensor]
 
 
-def check(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> None:
+def check(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, relu: bool) -> None:
     check_pool("max_pool2d", input, kernel_size, stride, padding)
 
 
@@ -47,42 +47,43 @@ def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> d
 
 def inputs_backward(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:
     """Normal gradients, and the indices of the maxima of normal values."""
-    settings = [case.attributes[name] for name in ("kernel_size", "stride", "padding")]
-    shape = pooled_shape(_shape(case), *settings)
+    pairs = {name: case.attributes[name] for name in ("kernel_size", "stride", "padding")}
+    shape = pooled_shape(_shape(case), *pairs.values())
     if device.type == "meta":
         indices = torch.empty(shape, dtype=torch.int32, device=device)
     else:
-        indices = eager(draw(_shape(case), torch.float32, device, 2 * seed + 1), *settings)[1]
+        images = draw(_shape(case), torch.float32, device, 2 * seed + 1)
+        indices = eager(images, **pairs, relu=case.attributes.get("relu", False))[1]
     grad = draw(shape, dtype, device, 2 * seed, case.values, 2)
     return {"grad_output": grad, "indices": indices, "shape_input": _shape(case)}
 
 
-def reference(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> Two:
-    return _pooled(input.double(), kernel_size, stride, padding)
+def reference(input: torch.Tensor, *settings: Any) -> Two:
+    return eager(input.double(), *settings)
 
 
-def eager(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> Two:
-    return _pooled(input, kernel_size, stride, padding)
-
-
-def _pooled(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> Two:
+def eager(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, relu: bool) -> Two:
     if not input.numel():
         shape = pooled_shape(input.shape, kernel_size, stride, padding)
         return input.sum() + input.new_zeros(shape), input.new_zeros(shape, dtype=torch.int32)
     output, indices = functional.max_pool2d(input, list(kernel_size), list(stride), list(padding), return_indices=True)
+    if relu:
+        output, indices = functional.relu(output), indices.masked_fill(output <= 0, -1)
     format = memory_format(input)
     return output.contiguous(memory_format=format), indices.int().contiguous(memory_format=format)
 
 
 def gathered(input: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-    """The elements of ``input`` (N, C, H, W) at ``indices`` within each plane."""
-    return input.flatten(2).gather(2, indices.long().flatten(2)).view(indices.shape)
+    """The elements of ``input`` (N, C, H, W) at ``indices`` within each plane; 0 for the index -1."""
+    found = input.flatten(2).gather(2, indices.clamp(min=0).long().flatten(2)).view(indices.shape)
+    return found.masked_fill(indices < 0, 0)
 
 
 def scattered(grad_output: torch.Tensor, indices: torch.Tensor, shape_input: Sequence[int], *rest: Any) -> torch.Tensor:
     """The adjoint of ``gathered``: elements at an index are added."""
     planes = grad_output.new_zeros((*shape_input[:2], shape_input[2] * shape_input[3]))
-    return planes.scatter_add(2, indices.long().flatten(2), grad_output.flatten(2)).view(tuple(shape_input))
+    kept = grad_output.masked_fill(indices < 0, 0).flatten(2)
+    return planes.scatter_add(2, indices.clamp(min=0).long().flatten(2), kept).view(tuple(shape_input))
 
 
 def reference_backward(grad_output: torch.Tensor, *rest: Any) -> torch.Tensor:
@@ -101,14 +102,15 @@ def eager_backward(
         return grad_output.new_zeros(tuple(shape_input))
     format = memory_format(grad_output)
     image = torch.empty(tuple(shape_input), dtype=grad_output.dtype, device=grad_output.device, memory_format=format)
+    kept, places = grad_output.masked_fill(indices < 0, 0), indices.clamp(min=0).long()
     found: torch.Tensor = torch.ops.aten.max_pool2d_with_indices_backward(
-        grad_output, image, list(kernel_size), *(list(pair) for pair in rest), [1, 1], False,
-        indices.long().contiguous(memory_format=format),
+        kept, image, list(kernel_size), *(list(pair) for pair in rest), [1, 1], False,
+        places.contiguous(memory_format=format),
     )  # fmt: skip
     return found.contiguous(memory_format=format)
 
 
-def cost(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> Cost:
+def cost(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, relu: bool) -> Cost:
     """One read; an element and an index written for each window."""
     n, c, h, w = pooled_shape(input.shape, kernel_size, stride, padding)
     return Cost(bytes=input.nbytes + n * c * h * w * (input.element_size() + 4), flops=input.numel())
@@ -119,9 +121,20 @@ def cost_backward(grad_output: torch.Tensor, indices: torch.Tensor, shape_input:
     return Cost(bytes=grad_output.nbytes + indices.nbytes + n * c * h * w * grad_output.element_size())
 
 
-def _case(name: str, n: int, c: int, h: int, w: int, kernel: int, stride: int, padding: int = 0, **more: Any) -> Case:
+def _case(
+    name: str,
+    n: int,
+    c: int,
+    h: int,
+    w: int,
+    kernel: int,
+    stride: int,
+    padding: int = 0,
+    relu: bool = False,
+    **more: Any,
+) -> Case:
     pairs = {"kernel_size": (kernel, kernel), "stride": (stride, stride), "padding": (padding, padding)}
-    return Case(name, {"n": n, "c": c, "h": h, "w": w}, pairs, **more)
+    return Case(name, {"n": n, "c": c, "h": h, "w": w}, {**pairs, "relu": relu} if relu else pairs, **more)
 
 
 CASES = (
@@ -139,6 +152,9 @@ CASES = (
     _case("unaligned", 1, 2, 6, 8, 2, 2, layout="unaligned"),
     _case("nhwc", 2, 3, 7, 6, 3, 2, 1, layout="channels_last"),
     _case("nhwc_vectors", 1, 8, 5, 6, 2, 2, layout="channels_last"),
+    _case("relu_halved", 2, 3, 7, 8, 2, 2, relu=True),
+    _case("relu_overlapping", 1, 2, 7, 9, 3, 2, 1, relu=True),
+    _case("relu_nhwc", 2, 8, 5, 7, 2, 2, layout="channels_last", relu=True),
 )
 SIZES = (
     _case("first_block", 128, 16, 28, 28, 2, 2),
@@ -147,18 +163,18 @@ SIZES = (
     _case("ragged", 300, 33, 31, 29, 2, 2),
 )
 SPEC = Spec(
-    schema="max_pool2d(Tensor input, int[2] kernel_size, int[2] stride, int[2] padding=0)"
+    schema="max_pool2d(Tensor input, int[2] kernel_size, int[2] stride, int[2] padding=0, bool relu=False)"
     " -> (Tensor output, Tensor indices)",
-    summary="the maximum of each window of images (N, C, H, W)",
+    summary="the maximum of each window of images (N, C, H, W), with relu of the result if asked",
     inputs=inputs,
     check=check,
     outputs={
         "output": Output(
-            shape=lambda input, *settings: pooled_shape(input.shape, *settings),
+            shape=lambda input, *settings: pooled_shape(input.shape, *settings[:3]),
             memory_format=lambda input, *rest: memory_format(input),
         ),
         "indices": Output(
-            shape=lambda input, *settings: pooled_shape(input.shape, *settings),
+            shape=lambda input, *settings: pooled_shape(input.shape, *settings[:3]),
             memory_format=lambda input, *rest: memory_format(input),
             dtype=torch.int32,
             saved=True,

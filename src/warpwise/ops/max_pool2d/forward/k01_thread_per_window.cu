@@ -1,8 +1,9 @@
 // One thread per window, any stride and padding: the definition and the baseline.
 
 // x: (planes, h, w); y, indices: (planes, oh, ow). indices: row * w + column of the first maximum; NaN is the largest.
+// With relu a maximum up to 0 is 0, and its index -1.
 __global__ void max_pool2d(const float* x, float* y, int* indices, int total, int h, int w, int oh, int ow, int kh,
-                           int kw, int stride_h, int stride_w, int pad_h, int pad_w) {
+                           int kw, int stride_h, int stride_w, int pad_h, int pad_w, int relu) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= total) return;
   const int column = i % ow * stride_w - pad_w, row = i / ow % oh * stride_h - pad_h, plane = i / ow / oh;
@@ -17,6 +18,7 @@ __global__ void max_pool2d(const float* x, float* y, int* indices, int total, in
       }
     }
   }
-  y[i] = best;
-  indices[i] = at;
+  const bool zero = relu && best <= 0;
+  y[i] = zero ? 0 : best;
+  indices[i] = zero ? -1 : at;
 }

@@ -6,9 +6,9 @@
 #include <warpwise/core/pack.cuh>
 
 // x: (planes, h, w), w a multiple of 2 WINDOWS; y, indices: (planes, oh, ow), ow = w / 2. A thread computes WINDOWS
-// adjacent windows; `total` threads. x is aligned to the accesses.
+// adjacent windows; `total` threads. x is aligned to the accesses. With relu a maximum up to 0 is 0, and its index -1.
 template <class T, int WINDOWS>
-__global__ void max_pool2d_halved(const T* x, T* y, int* indices, int total, int h, int w, int oh, int ow) {
+__global__ void max_pool2d_halved(const T* x, T* y, int* indices, int total, int h, int w, int oh, int ow, int relu) {
   constexpr int kBytes = 2 * WINDOWS * sizeof(T);
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= total) return;
@@ -32,8 +32,9 @@ __global__ void max_pool2d_halved(const T* x, T* y, int* indices, int total, int
         at = e;
       }
     }
-    largest.at[window] = warpwise::from_float<T>(best);
-    places.at[window] = (row + at / 2) * w + column + 2 * window + at % 2;
+    const bool zero = relu && best <= 0;
+    largest.at[window] = warpwise::from_float<T>(zero ? 0 : best);
+    places.at[window] = zero ? -1 : (row + at / 2) * w + column + 2 * window + at % 2;
   }
   *warpwise::packs<kBytes / 2>(y + static_cast<long long>(i) * WINDOWS) = largest;
   *warpwise::packs<4 * WINDOWS>(indices + static_cast<long long>(i) * WINDOWS) = places;

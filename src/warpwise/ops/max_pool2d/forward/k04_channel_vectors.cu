@@ -7,10 +7,11 @@
 #include <warpwise/core/pooling.cuh>
 
 // x: (outer, h, w, inner); y, indices: (outer, oh, ow, inner). `total` vectors of VECTOR channels, `width` of a pixel.
-// indices: row * w + column of the first maximum; NaN is the largest.
+// indices: row * w + column of the first maximum; NaN is the largest. With relu a maximum up to 0 is 0, its index -1.
 template <class T, int VECTOR, int K, int S>
 __global__ void max_pool2d_vectors(const T* x, T* y, int* indices, int total, int inner, int width, int h, int w,
-                                   int oh, int ow, int kh, int kw, int stride_h, int stride_w, int pad_h, int pad_w) {
+                                   int oh, int ow, int kh, int kw, int stride_h, int stride_w, int pad_h, int pad_w,
+                                   int relu) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= total) return;
   const auto pool = warpwise::Pooling::of<K, S>(h, w, oh, ow, kh, kw, stride_h, stride_w, pad_h, pad_w);
@@ -37,8 +38,9 @@ __global__ void max_pool2d_vectors(const T* x, T* y, int* indices, int total, in
   warpwise::Pack<int, VECTOR * 4> places;
 #pragma unroll
   for (int e = 0; e < VECTOR; ++e) {
-    largest.at[e] = warpwise::from_float<T>(best[e]);
-    places.at[e] = at[e];
+    const bool zero = relu && best[e] <= 0;
+    largest.at[e] = warpwise::from_float<T>(zero ? 0 : best[e]);
+    places.at[e] = zero ? -1 : at[e];
   }
   *warpwise::packs<VECTOR * sizeof(T)>(y + static_cast<long long>(i) * VECTOR) = largest;
   *warpwise::packs<VECTOR * 4>(indices + static_cast<long long>(i) * VECTOR) = places;

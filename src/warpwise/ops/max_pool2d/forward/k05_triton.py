@@ -25,11 +25,12 @@ def max_pool2d(
     STRIDE_W: tl.constexpr,
     PAD_H: tl.constexpr,
     PAD_W: tl.constexpr,
+    RELU: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """x: (planes, h, w); y, indices: (planes, oh, ow), `total` windows. Grid: cdiv(total, BLOCK) programs.
 
-    indices: row * w + column of the first maximum; NaN is the largest.
+    indices: row * w + column of the first maximum; NaN is the largest. With RELU a maximum up to 0 is 0, its index -1.
     """
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     top, left = i // ow % oh * STRIDE_H - PAD_H, i % ow * STRIDE_W - PAD_W
@@ -44,5 +45,7 @@ def max_pool2d(
             x = tl.load(plane + at, mask=inside, other=0.0).to(tl.float32)
             better = inside & ((chosen < 0) | ((best == best) & ~(x <= best)))  # noqa: PLR0124 - NaN is the largest
             best, chosen = tl.where(better, x, best), tl.where(better, at, chosen)
+    if RELU:
+        best, chosen = tl.where(best <= 0, 0.0, best), tl.where(best <= 0, -1, chosen)
     tl.store(y_ptr + i, best.to(y_ptr.dtype.element_ty), mask=i < total)
     tl.store(indices_ptr + i, chosen, mask=i < total)

@@ -22,10 +22,10 @@ struct Largest {
 };
 
 // x: (planes, h, w); y, indices: (planes, oh, ow). A thread for each of planes x groups x ow; groups = oh / kWindows,
-// rounded up. indices: row * w + column.
+// rounded up. indices: row * w + column. With relu a maximum up to 0 is 0, and its index -1.
 template <class T, int K, int S>
 __global__ void max_pool2d_rows(const T* x, T* y, int* indices, int total, int groups, int h, int w, int oh, int ow,
-                                int pad_h, int pad_w) {
+                                int pad_h, int pad_w, int relu) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= total) return;
   const auto place = warpwise::Place::of(i, groups, ow, 1);
@@ -51,7 +51,8 @@ __global__ void max_pool2d_rows(const T* x, T* y, int* indices, int total, int g
 #pragma unroll
   for (int window = 0; window < kWindows; ++window) {
     if (first + window >= oh) return;
-    y[to + window * ow] = warpwise::from_float<T>(largest[window].value);
-    indices[to + window * ow] = largest[window].at;
+    const bool zero = relu && largest[window].value <= 0;
+    y[to + window * ow] = warpwise::from_float<T>(zero ? 0 : largest[window].value);
+    indices[to + window * ow] = zero ? -1 : largest[window].at;
   }
 }

@@ -24,10 +24,10 @@ HALVED = cuda.load(HERE / "k03_halved.cu")
 CHANNEL_VECTORS = cuda.load(HERE / "k04_channel_vectors.cu")
 SHARED_ROWS = cuda.load(HERE / "k06_shared_rows.cu")
 WINDOWS, MANY_WINDOWS = 4, 1024  # kWindows of k06; windows per SM for which it is faster than k04
-IN_C = function(HERE / "k02_c.c", "max_pool2d", "pppl" + 10 * "l")
+IN_C = function(HERE / "k02_c.c", "max_pool2d", "pppl" + 11 * "l")
 
 
-def halved_limits(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> str | None:
+def halved_limits(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, relu: bool) -> str | None:
     if not (tuple(kernel_size) == tuple(stride) == (2, 2) and tuple(padding) == (0, 0)):
         return "takes windows of 2 x 2 side by side"
     if input.shape[3] % 2 or input.data_ptr() % (2 * input.element_size()):
@@ -35,56 +35,59 @@ def halved_limits(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding:
     return limits(input)
 
 
-def thread_per_window(outputs: Two, input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> None:
+def thread_per_window(
+    outputs: Two, input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, relu: bool
+) -> None:
     output, indices = outputs
     kernel = THREAD_PER_WINDOW["max_pool2d"][cdiv(output.numel(), THREADS), THREADS]
     sizes = (output.numel(), *input.shape[2:], *output.shape[2:])
-    kernel(input, cuda.out(output), cuda.out(indices), *sizes, *kernel_size, *stride, *padding)
+    kernel(input, cuda.out(output), cuda.out(indices), *sizes, *kernel_size, *stride, *padding, relu)
 
 
-def in_c(outputs: Two, input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> None:
+def in_c(outputs: Two, input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, relu: bool) -> None:
     output, indices = outputs
     planes = input.shape[0] * input.shape[1]
-    IN_C(input, output, indices, planes, *input.shape[2:], *output.shape[2:], *kernel_size, *stride, *padding)
+    IN_C(input, output, indices, planes, *input.shape[2:], *output.shape[2:], *kernel_size, *stride, *padding, relu)
 
 
-def halved(outputs: Two, input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> None:
+def halved(outputs: Two, input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, relu: bool) -> None:
     output, indices = outputs
     windows = _pool_vectors.halved_windows(input.shape[3], input, *outputs)
     total = output.numel() // windows
     kernel = HALVED[f"max_pool2d_halved<{cuda.ctype(input.dtype)}, {windows}>"][cdiv(total, THREADS), THREADS]
-    kernel(input, cuda.out(output), cuda.out(indices), total, *input.shape[2:], *output.shape[2:])
+    kernel(input, cuda.out(output), cuda.out(indices), total, *input.shape[2:], *output.shape[2:], relu)
 
 
-def channel_vectors(outputs: Two, input: torch.Tensor, *settings: Pair) -> None:
-    sizes = (input.shape, outputs[0].shape, *settings)
-    _pool_vectors.launch(CHANNEL_VECTORS, "max_pool2d_vectors", [input], outputs, sizes)
+def channel_vectors(outputs: Two, input: torch.Tensor, *settings: Any) -> None:
+    *windows, relu = settings
+    sizes = (input.shape, outputs[0].shape, *windows)
+    _pool_vectors.launch(CHANNEL_VECTORS, "max_pool2d_vectors", [input], outputs, sizes, relu)
 
 
-def shared_rows(outputs: Two, input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> None:
+def shared_rows(outputs: Two, input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, relu: bool) -> None:
     output, indices = outputs
     planes, groups = output.shape[0] * output.shape[1], cdiv(output.shape[2], WINDOWS)
     total = planes * groups * output.shape[3]
     kernel = SHARED_ROWS[f"max_pool2d_rows<{cuda.ctype(input.dtype)}, {kernel_size[0]}, {stride[0]}>"]
     sizes = (total, groups, *input.shape[2:], *output.shape[2:])
-    kernel[cdiv(total, THREADS), THREADS](input, cuda.out(output), cuda.out(indices), *sizes, *padding)
+    kernel[cdiv(total, THREADS), THREADS](input, cuda.out(output), cuda.out(indices), *sizes, *padding, relu)
 
 
-def shared_rows_limits(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> str | None:
+def shared_rows_limits(input: torch.Tensor, kernel_size: Pair, stride: Pair, *rest: Any) -> str | None:
     constant = _pool_vectors.constants(kernel_size, stride) != "0, 0"
     if not (constant and stride[0] < kernel_size[0]):
         return f"takes overlapping windows of 2, 3 or 5 pixels a side, not {tuple(kernel_size)} at {tuple(stride)}"
     return limits(input)
 
 
-def triton(outputs: Two, input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair) -> None:
+def triton(outputs: Two, input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, relu: bool) -> None:
     from warpwise.ops.max_pool2d.forward.k05_triton import max_pool2d
 
     result, _ = outputs
     (kh, kw), (sh, sw), (ph, pw) = kernel_size, stride, padding
     max_pool2d[(cdiv(result.numel(), THREADS),)](
         *(input, *outputs, result.numel(), *input.shape[2:], *result.shape[2:]),
-        KH=kh, KW=kw, STRIDE_H=sh, STRIDE_W=sw, PAD_H=ph, PAD_W=pw, BLOCK=THREADS, num_warps=4,
+        KH=kh, KW=kw, STRIDE_H=sh, STRIDE_W=sw, PAD_H=ph, PAD_W=pw, RELU=relu, BLOCK=THREADS, num_warps=4,
     )  # fmt: skip
 
 
@@ -114,6 +117,6 @@ def default(*args: Any) -> str | None:
     input = args[0]
     if is_nhwc(input):
         return first_taking(RUNGS, args, "k04_channel_vectors", "k01_thread_per_window")
-    many = math.prod(pooled_shape(input.shape, *args[1:])) >= MANY_WINDOWS * sm_count(input)
+    many = math.prod(pooled_shape(input.shape, *args[1:4])) >= MANY_WINDOWS * sm_count(input)
     shared = ("k06_shared_rows",) if many else ()
     return first_taking(RUNGS, args, "k03_halved", *shared, "k04_channel_vectors", "k01_thread_per_window")
