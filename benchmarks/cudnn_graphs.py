@@ -142,7 +142,8 @@ SIGNATURES = {
         "convolution and sums, normalisation, relu, pooling",
     ),
     "normalise_pool": Signature(
-        ("y", "k", "k"), ("z",), "normalisation with known statistics, relu, max pooling", "convolution, statistics",
+        ("y", "k", "k"), ("z",), "max pooling, normalisation with known statistics and scales of at least 0, relu",
+        "convolution, statistics, negative scales",
     ),
     "dgrad_drelu_dbn": Signature(
         ("y", "w", "x", "c", "c", "c", "c"), ("x", "c", "c", "c", "c", "c"),
@@ -150,7 +151,6 @@ SIGNATURES = {
         "gradient of the pooling between the two, the last step of that of the normalisation, that of the weight",
     ),
 }  # fmt: skip
-ALTERNATIVES = {"normalise_pool": ("", ", relu last", ", float16 inside")}  # graphs of the same results
 FROM_CPP = tuple(name for name, signature in SIGNATURES.items() if signature.graph is None)
 
 
@@ -263,13 +263,13 @@ class _PythonPattern(Pattern):
 
 class _CppPattern(Pattern):
     def __init__(
-        self, cudnn: Any, handle: Any, library: ctypes.CDLL, graph: str, size: Sizes, device: torch.device
+        self, cudnn: Any, handle: Any, library: ctypes.CDLL, name: str, size: Sizes, device: torch.device
     ) -> None:
-        super().__init__(graph.partition(",")[0], size, device)
+        super().__init__(name, size, device)
         self._cudnn, self._handle, self._library = cudnn, handle, library
         message = ctypes.create_string_buffer(MESSAGE)
         sizes = (ctypes.c_int64 * len(size))(*size)
-        self._made = library.make_pattern(handle.backend_handle, graph.encode(), sizes, message, MESSAGE)
+        self._made = library.make_pattern(handle.backend_handle, name.encode(), sizes, message, MESSAGE)
         if not self._made:
             raise Unsupported(reason(message.value.decode(errors="replace")))
         self.count = library.plans(self._made)
@@ -307,11 +307,11 @@ class Patterns:
         self.versions = {"cudnn": cudnn.backend_version_string(), "cudnn_frontend": cudnn.__version__}
         self._library: Future[ctypes.CDLL] = ThreadPoolExecutor(1).submit(_compiled, Path(cudnn.__file__).parents[1])
 
-    def make(self, name: str, size: Sizes, alternative: str = "") -> Pattern:
+    def make(self, name: str, size: Sizes) -> Pattern:
         """The graph of a pattern. Raises ``Unsupported``, or ``Unavailable`` if the C++ patterns do not compile."""
         if name in FROM_CPP:
             library = self._library.result()
-            return _CppPattern(self._cudnn, self._handle, library, name + alternative, size, self._device)
+            return _CppPattern(self._cudnn, self._handle, library, name, size, self._device)
         return _PythonPattern(self._cudnn, self._handle, name, size, self._device)
 
 

@@ -57,14 +57,13 @@ void finalize(Pattern& pattern, const Sizes& size) {
     pattern.result(tensor, Type::FLOAT);
 }
 
-// Arguments: y, scale, shift; z = maximum over 2 x 2 windows of relu(scale y + shift). relu may follow the maximum;
-// ``inner`` is the type of the values between the operations. cuDNN takes no padding but NEG_INF_PAD.
-void normalise_pool(Pattern& pattern, const Sizes& size, Type inner, bool relu_last) {
+// Arguments: y, scale >= 0, shift; z = relu(scale m + shift) of the maxima m over 2 x 2 windows of y, which are the
+// maxima of relu(scale y + shift). cuDNN reads the input of a pooling from memory: a pooling of another operation's
+// result has plans too, and they return NaN. It takes no padding mode but NEG_INF_PAD.
+void normalise_pool(Pattern& pattern, const Sizes& size) {
   auto& graph = pattern.graph;
-  graph.set_intermediate_data_type(inner);
   auto y = pattern.image(size.n, size.k, size.h, size.w);
   auto scale = pattern.vector(size.k), shift = pattern.vector(size.k);
-  auto relu = [&](Tensor tensor) { return graph.pointwise(tensor, Pointwise().set_mode(Mode::RELU_FWD)); };
   auto pooling = fe::graph::Resample_attributes()
                      .set_resampling_mode(fe::ResampleMode_t::MAXPOOL)
                      .set_padding_mode(fe::PaddingMode_t::NEG_INF_PAD)
@@ -73,9 +72,9 @@ void normalise_pool(Pattern& pattern, const Sizes& size, Type inner, bool relu_l
                      .set_stride({2, 2})
                      .set_pre_padding({0, 0})
                      .set_post_padding({0, 0});
-  auto normal = pattern.apply(Mode::ADD, pattern.apply(Mode::MUL, y, scale), shift);
-  auto pooled = graph.resample(relu_last ? normal : relu(normal), pooling)[0];
-  pattern.result(relu_last ? relu(pooled) : pooled, Type::HALF);
+  auto maxima = graph.resample(y, pooling)[0];
+  auto normal = pattern.apply(Mode::ADD, pattern.apply(Mode::MUL, maxima, scale), shift);
+  pattern.result(graph.pointwise(normal, Pointwise().set_mode(Mode::RELU_FWD)), Type::HALF);
 }
 
 // Arguments: dy of the next convolution, its w, x before its normalisation, mean, 1 / standard deviation, gamma, beta
@@ -115,11 +114,7 @@ void* make_pattern(cudnnHandle_t handle, const char* name, const int64_t* sizes,
   auto& graph = pattern->graph;
   graph.set_io_data_type(Type::HALF).set_intermediate_data_type(Type::FLOAT).set_compute_data_type(Type::FLOAT);
   const std::unordered_map<std::string, std::function<void(Pattern&, const Sizes&)>> known{
-      {"finalize", finalize},
-      {"normalise_pool", [](auto& to, auto& size) { normalise_pool(to, size, Type::FLOAT, false); }},
-      {"normalise_pool, relu last", [](auto& to, auto& size) { normalise_pool(to, size, Type::FLOAT, true); }},
-      {"normalise_pool, float16 inside", [](auto& to, auto& size) { normalise_pool(to, size, Type::HALF, false); }},
-      {"dgrad_drelu_dbn", dgrad_drelu_dbn}};
+      {"finalize", finalize}, {"normalise_pool", normalise_pool}, {"dgrad_drelu_dbn", dgrad_drelu_dbn}};
   known.at(name)(*pattern, size);
   const bool wrong = failed(graph.validate(), message, room) ||
                      failed(graph.build_operation_graph(handle), message, room) ||

@@ -37,7 +37,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 import torch
 from benchmarks import cudnn_blocks as blocks
 from benchmarks import cudnn_cases as cases
-from benchmarks.cudnn_graphs import ALTERNATIVES, SIGNATURES, Pattern, Patterns, Sizes, Unavailable, Unsupported
+from benchmarks.cudnn_graphs import SIGNATURES, Pattern, Patterns, Sizes, Unavailable, Unsupported
 from benchmarks.unseen_gpu_time import GpuTime, rotating
 from benchmarks.unseen_shapes import loops
 
@@ -125,19 +125,14 @@ def measured_patterns(
             rows[name] = {"left_out": f"wrong at {wrong[name]}"}
             continue
         case = cases.pattern_case(name, data)
-        tried: dict[str, dict[str, Any]] = {}
-        for alternative in ALTERNATIVES.get(name, ("",)):
-            try:
-                pattern = patterns.make(name, data.padded, alternative)
-                best, row = tuned(pattern, case, gpu, most)
-            except (Unsupported, Unavailable) as error:
-                best, row = None, {"unsupported": str(error)}
-            tried[name + alternative] = row
-            if best is not None:
-                break
-        rows[name] = tried.popitem()[1] | ({"before": dict(tried)} if tried else {})
+        try:
+            pattern = patterns.make(name, data.padded)
+            best, rows[name] = tuned(pattern, case, gpu, most)
+        except (Unsupported, Unavailable) as error:
+            rows[name] = {"unsupported": str(error)}
+            continue
         if best is None:
-            if any("not_a_number" in one for one in (row, *tried.values())):
+            if "not_a_number" in rows[name]:
                 wrong[name] = "x".join(map(str, data.size))
             continue
         runs[name] = run = lambda *inputs, pattern=pattern, best=best: pattern.run(best, *inputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import xml.etree.ElementTree
 from pathlib import Path
 
 import pytest
@@ -197,9 +198,11 @@ def test_pictures(data, tmp_path, model):
         pictures.write(trainer, tmp_path)
     trainer.run()
     names = {path.name for path in pictures.write(trainer, tmp_path)}
-    assert {"loss.svg", "accuracy.svg", "filters.png", "misclassified.png", "index.html"} == names
+    assert {"loss.svg", "accuracy.svg", "filters.png", "misclassified.svg", "index.html"} == names
     page = (tmp_path / "index.html").read_text()
-    assert "Misclassified" in page and page.count("<figure>") == round(40 * (1 - trainer.history[0].accuracy))
+    assert "Misclassified" in page and page.count("<image ") == round(40 * (1 - trainer.history[0].accuracy))
+    sheet = xml.etree.ElementTree.parse(tmp_path / "misclassified.svg").getroot()
+    assert "".join(sheet.itertext()).count("label ") == page.count("<image ") and len(sheet) % 3 == 0
     image = pytest.importorskip("PIL.Image")
     with image.open(tmp_path / "filters.png") as opened:
         assert opened.mode == "L" and min(opened.size) > 8
@@ -218,7 +221,7 @@ def test_the_command(tmp_path, monkeypatch):
     assert "epoch   1  loss" in done.output and "wrote mnist-cnn.safetensors" in done.output
     assert (tmp_path / "shown" / "index.html").exists()
     more = run("--batch", "8", "--epochs", "2", "--device", "cpu", "--resume")
-    assert "continuing after 1 epochs" in more.output and "epoch   2" in more.output and "epoch   1" not in more.output
+    assert "continuing after 1 epoch " in more.output and "epoch   2" in more.output and "epoch   1" not in more.output
     finished = run("--batch", "8", "--epochs", "1", "--device", "cpu", "--resume")
     assert "nothing to train: mnist-cnn.safetensors has 2 epochs" in finished.output, finished.output
     for arguments, message in (
@@ -226,6 +229,7 @@ def test_the_command(tmp_path, monkeypatch):
         (["--batch", "8", "--resume", "--checkpoint", "none"], "there is no checkpoint none"),
         (["--resume", "--batch", "5"], "a checkpoint with batch 8, this run has 5"),
         (["--batch", "8", "--data", "shown"], "shown has none of the four IDX files"),
+        (["--batch", "8", "--data", "nowhere"], "mnist: there is no folder nowhere; --data expects train-images"),
         (["--batch", "8", "--plots", "mnist-cnn.safetensors"], "--plots: cannot write to mnist-cnn.safetensors: File"),
         (["--batch", "8", "--checkpoint", "shown"], "--checkpoint: expected a file, got the folder shown"),
     ):

@@ -109,6 +109,14 @@ def test_the_loss_is_torchs(options):
     )
 
 
+def test_sgd_takes_the_arguments_of_torch_in_its_order():
+    params = [torch.ones(2, requires_grad=True)]
+    ours, theirs = (one(params, 0.1, 0.9, 0, 0.01, True) for one in (optim.SGD, torch.optim.SGD))
+    assert all(theirs.defaults[name] == value for name, value in ours.defaults.items())
+    with pytest.raises(ValueError, match=r"expected a dampening of 0, others are not supported, got 0\.5"):
+        optim.SGD(params, 0.1, 0.9, 0.5)
+
+
 @pytest.mark.parametrize("nesterov", [False, True])
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_steps_of_sgd_are_torchs(momentum, nesterov):

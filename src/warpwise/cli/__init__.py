@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 import click
@@ -59,6 +60,7 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point of the ``warpwise`` script. Ctrl-C exits with 130."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # PyTorch's profiler calls a machine without a GPU an error
     try:
         code = cli(standalone_mode=False)
     except click.exceptions.Abort:

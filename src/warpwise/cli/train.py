@@ -127,7 +127,7 @@ def _run(
             click.echo(f"interrupted; {kept}; --resume continues", err=True)
         return 130
     if done:
-        console.print(f"nothing to train: {escape(str(path))} has {trainer.epoch} epochs; more --epochs continue")
+        console.print(f"nothing to train: {escape(str(path))} has {_epochs(trainer.epoch)}; more --epochs continue")
     else:
         console.print(f"wrote {escape(str(path))}")
     if plots is not None and first:
@@ -177,7 +177,11 @@ def _introduce(console: Console, trainer: Trainer, resumed: bool) -> None:
         own = settings.batch // trainer.processes
         console.print(f"[dim]{trainer.processes} processes, each with {own:,} images of a batch[/]")
     if resumed:
-        console.print(f"[dim]continuing after {trainer.epoch} epochs and {trainer.at} steps[/]")
+        console.print(f"[dim]continuing after {_epochs(trainer.epoch)} and {trainer.at} steps[/]")
+
+
+def _epochs(count: int) -> str:
+    return f"{count} epoch{'' if count == 1 else 's'}"
 
 
 def _progress(console: Console, trainer: Trainer, step: int) -> None:

@@ -11,11 +11,11 @@ from warpwise.ops.sgd.op import sgd
 
 
 class SGD(torch.optim.Optimizer):
-    """``torch.optim.SGD`` with ``lr``, ``momentum``, ``weight_decay`` and ``nesterov``; state dicts are exchangeable.
+    """``torch.optim.SGD`` with its first six arguments, in its order; state dicts are exchangeable.
 
     On a GPU, a step of a group of up to 12 float32 tensors is one launch; on a CPU, PyTorch's multi-tensor operations
     compute it. Parameters without a gradient are skipped, as in PyTorch. Raises ``ValueError`` for a negative setting,
-    or nesterov without momentum; dampening is not supported.
+    nesterov without momentum, or a dampening other than 0, which is not supported.
     """
 
     def __init__(
@@ -23,12 +23,15 @@ class SGD(torch.optim.Optimizer):
         params: Any,
         lr: float = 1e-3,
         momentum: float = 0.0,
+        dampening: float = 0.0,
         weight_decay: float = 0.0,
         nesterov: bool = False,
     ) -> None:
         for name, value in (("lr", lr), ("momentum", momentum), ("weight_decay", weight_decay)):
             if value < 0:
                 raise ValueError(f"SGD: expected {name} of at least 0, got {value}")
+        if dampening:
+            raise ValueError(f"SGD: expected a dampening of 0, others are not supported, got {dampening}")
         if nesterov and not momentum:
             raise ValueError("SGD: expected a momentum above 0 with nesterov, got 0")
         given = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov}

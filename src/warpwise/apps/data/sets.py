@@ -86,9 +86,11 @@ def load(name: str, folder: Path | str | None = None, download: bool = False) ->
         found = cached
     if found is None:
         hint = f"{source.hint}; --data DIR names another folder"
+        reason = _missing(folders)
         if folder is not None:
             hint = f"--data expects {', '.join(FILES)}, each plain or .gz"
-        raise DataError(f"{name}: {_missing(folders)}; {hint}")
+            reason = reason if Path(folder).is_dir() else f"there is no folder {folder}"
+        raise DataError(f"{name}: {reason}; {hint}")
     return _read(name, source.classes, found)
 
 

@@ -13,9 +13,11 @@ import torch
 from warpwise import cache
 from warpwise.apps.train.trainer import Trainer
 
-SHOWN, ACROSS, SCALE = 60, 10, 3  # misclassified images, columns, and pixels of a pixel
-FILTER_SCALE = 16
+SHOWN, ACROSS, SIDE = 56, 8, 84  # misclassified images, columns, and pixels of a side
+CELL, LINE = (144, 126), 15  # pixels of an image with its two lines, and of a line
+FILTER_SCALE, SCALE = 16, 3  # pixels of a pixel: of a convolution's filters, of others
 WIDTH, HEIGHT, MARGIN = 560, 240, 40
+LEFT = 56  # the left margin, for the labels of the vertical axis
 
 
 def png(pixels: torch.Tensor) -> bytes:
@@ -56,28 +58,49 @@ def curve(values: list[float], title: str, unit: str) -> str:
     """An SVG line through ``values``, whose axes are labelled with their ends."""
     low, high = min(values), max(values)
     spread = high - low or 1.0
-    inner = (WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN)
+    inner = (WIDTH - LEFT - MARGIN, HEIGHT - 2 * MARGIN)
     points = " ".join(
-        f"{MARGIN + inner[0] * number / max(1, len(values) - 1):.1f},"
+        f"{LEFT + inner[0] * number / max(1, len(values) - 1):.1f},"
         f"{HEIGHT - MARGIN - inner[1] * (value - low) / spread:.1f}"
         for number, value in enumerate(values)
     )
     labels = [
-        (MARGIN, MARGIN - 12, "start", title), (MARGIN - 6, MARGIN + 4, "end", f"{high:.3g}"),
-        (MARGIN - 6, HEIGHT - MARGIN + 4, "end", f"{low:.3g}"), (MARGIN, HEIGHT - MARGIN + 18, "start", "1"),
+        (LEFT, MARGIN - 12, "start", title), (LEFT - 6, MARGIN + 4, "end", f"{high:.3g}"),
+        (LEFT - 6, HEIGHT - MARGIN + 4, "end", f"{low:.3g}"), (LEFT, HEIGHT - MARGIN + 18, "start", "1"),
         (WIDTH - MARGIN, HEIGHT - MARGIN + 18, "end", f"{len(values)} {unit}"),
     ]  # fmt: skip
     texts = "".join(f'<text x="{x}" y="{y}" text-anchor="{at}">{html.escape(text)}</text>' for x, y, at, text in labels)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
-        f'font-family="sans-serif" font-size="12"><path d="M{MARGIN} {MARGIN}V{HEIGHT - MARGIN}H{WIDTH - MARGIN}" '
+        f'font-family="sans-serif" font-size="12"><path d="M{LEFT} {MARGIN}V{HEIGHT - MARGIN}H{WIDTH - MARGIN}" '
         f'fill="none" stroke="#888"/><polyline points="{points}" fill="none" stroke="#0b6" stroke-width="1.5"/>'
         f"{texts}</svg>"
     )
 
 
+def misclassified(trainer: Trainer, probabilities: torch.Tensor, chosen: list[int]) -> str:
+    """An SVG sheet of the test images ``chosen``, above the probability of its largest class and of its label."""
+    pixels = trainer.data.test.pixels
+    images = pixels if pixels.dim() == 3 else pixels[:, 0]
+    parts = []
+    for number, at in enumerate(chosen):
+        x, y = number % ACROSS * CELL[0], number // ACROSS * CELL[1]
+        guess, label = int(probabilities[at].argmax()), int(trainer.test.labels[at])
+        lines = (_named(trainer, guess, probabilities[at]), f"label {_named(trainer, label, probabilities[at])}")
+        parts.append(
+            f'<image x="{x}" y="{y}" width="{SIDE}" height="{SIDE}" style="image-rendering:pixelated" '
+            f'href="{_embedded(png(images[at]))}"/>'
+            + "".join(f'<text x="{x}" y="{y + SIDE + LINE * row}">{text}</text>' for row, text in enumerate(lines, 1))
+        )
+    width, height = ACROSS * CELL[0], -(-len(chosen) // ACROSS) * CELL[1]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'font-family="sans-serif" font-size="12">{"".join(parts)}</svg>'
+    )
+
+
 def write(trainer: Trainer, folder: Path) -> list[Path]:
-    """Write loss.svg, accuracy.svg, misclassified.png, filters.png and index.html, which shows them; return the paths.
+    """Write loss.svg, accuracy.svg, misclassified.svg, filters.png and index.html, which shows them; return the paths.
 
     Raises ``ValueError`` if no epoch is finished.
     """
@@ -92,29 +115,15 @@ def write(trainer: Trainer, folder: Path) -> list[Path]:
     labels, guesses = trainer.test.labels.cpu(), probabilities.argmax(1)
     wrong = (guesses != labels).nonzero().flatten()
     wrong = wrong[probabilities[wrong, guesses[wrong]].argsort(descending=True, stable=True)]
-    pixels = trainer.data.test.pixels
-    images = pixels if pixels.dim() == 3 else pixels[:, 0]
-    pictures = {"filters.png": png(sheet(filters(trainer)[:64], 8, FILTER_SCALE if _small(trainer) else SCALE))}
-    if len(wrong):
-        pictures["misclassified.png"] = png(sheet(images[wrong[:SHOWN]], ACROSS, SCALE))
-    written = []
-    for name, text in curves.items():
-        cache.atomic_write(folder / name, text)
-        written.append(folder / name)
-    for name, data in pictures.items():
-        cache.atomic_write(folder / name, data)
-        written.append(folder / name)
-    shown = "".join(
-        f'<figure><img alt="" src="{_embedded(png(sheet(images[at : at + 1], 1, SCALE, 0)))}"><figcaption>'
-        f"{_named(trainer, int(guesses[at]), probabilities[at])}<br>"
-        f"is {_named(trainer, int(labels[at]), probabilities[at])}"
-        "</figcaption></figure>"
-        for at in wrong[:SHOWN].tolist()
-    )
-    cache.atomic_write(
-        folder / "index.html", _page(trainer, curves, _embedded(pictures["filters.png"]), shown, len(wrong))
-    )
-    return [*written, folder / "index.html"]
+    sheet_of_wrong = misclassified(trainer, probabilities, wrong[:SHOWN].tolist())
+    drawn = png(sheet(filters(trainer)[:64], 8, FILTER_SCALE if _small(trainer) else SCALE))
+    files: dict[str, str | bytes] = {
+        **curves, "filters.png": drawn, **({"misclassified.svg": sheet_of_wrong} if len(wrong) else {}),
+        "index.html": _page(trainer, curves, _embedded(drawn), sheet_of_wrong, len(wrong)),
+    }  # fmt: skip
+    for name, content in files.items():
+        cache.atomic_write(folder / name, content)
+    return [folder / name for name in files]
 
 
 def _small(trainer: Trainer) -> bool:
@@ -130,12 +139,15 @@ def _embedded(data: bytes) -> str:
     return f"data:image/png;base64,{base64.b64encode(data).decode()}"
 
 
+def _count(wrong: int) -> str:
+    return f"The first {SHOWN} of {wrong}." if wrong > SHOWN else ""
+
+
 def _page(trainer: Trainer, curves: dict[str, str], filters: str, shown: str, wrong: int) -> str:
     settings, last = trainer.settings, trainer.history[-1]
     title = f"{settings.model} on {settings.dataset}"
     return f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>
-<style>body{{font-family:sans-serif;max-width:1200px;margin:2em auto;padding:0 1em}}
-figure{{display:inline-block;margin:6px;width:96px;vertical-align:top}}figcaption{{font-size:12px}}
+<style>body{{font-family:sans-serif;max-width:1160px;margin:2em auto;padding:0 1em}}
 img{{image-rendering:pixelated}}</style>
 <h1>{html.escape(title)}</h1>
 <p>{last.number} epochs, batch {settings.batch}, learning rate {settings.lr}, seed {settings.seed}, {settings.dtype},
@@ -143,6 +155,6 @@ engine {settings.engine}. Test accuracy {100 * last.accuracy:.2f} %: {wrong} of 
 wrong.</p>
 {"".join(curves.values())}
 <h2>Filters of the first layer</h2><p><img alt="filters" src="{filters}"></p>
-<h2>Misclassified images, the most confident first</h2><p>Above the class with the largest probability, below the
-label.</p>{shown}</html>
+<h2>Misclassified images, the most confident first</h2><p>{_count(wrong)} Below an image: the class with the largest
+probability, and the label with its own.</p>{shown}</html>
 """

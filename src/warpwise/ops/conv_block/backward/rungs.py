@@ -12,7 +12,8 @@ import torch
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.gemm.limits import requires_hopper
-from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.operation import Rung, cdiv, make_rung, sm_count
+from warpwise.ops._c import function
 from warpwise.ops._conv3x3 import add_parts, add_splits, flags, inputs, row_limits, weights
 from warpwise.ops._conv3x3_mma import FEW_BATCH_PIXELS, PLANES, band, fills_tiles, mma_limits
 from warpwise.ops._defaults import first_taking
@@ -31,6 +32,7 @@ SEPARATE = cuda.load(HERE / "k01_separate_passes.cu")
 FUSED = cuda.load(HERE / "k02_fused.cu")
 DIRECT = cuda.load(HERE / "k03_direct_tiles.cu")
 MOMENTS = cuda.load(HERE / "k05_input_moments.cu")
+IN_C = function(HERE / "k10_c.c", "grad_convolved", 12 * "p" + "llllf")
 CONVOLUTION = ([1, 1], [1, 1], [1, 1], 1)  # stride, padding, dilation and groups
 
 
@@ -247,6 +249,18 @@ def triton(outputs: Any, *args: Any) -> None:
     _convolution("k04_triton", outputs, d, *args)
 
 
+def in_c(outputs: Any, *args: Any) -> None:
+    dy, dmean, dvar, dconv, input, weight, gamma, beta, eps, mean, var, y, *_ = args
+    if y is None:
+        y = input.new_empty(convolved_shape(input, weight))
+        n, k, h, w = y.shape
+        unused = y.new_empty((n, k, h // 2, w // 2)), y.new_empty(k), y.new_empty(k)
+        forward.in_c((*unused, y), input, weight, gamma, beta, eps)
+    d = torch.empty_like(y)
+    IN_C(y, dy, dmean, dvar, dconv, mean, var, gamma, beta, *outputs[2:], d, *y.shape, eps)
+    _convolution("k05_c", outputs, d, *args)
+
+
 RUNGS = (
     make_rung(HERE, "k01_separate_passes", "a thread per channel, then a thread per pixel",
               forward.without_moments(separate_passes), dtypes=DTYPES, limits=limits),
@@ -264,6 +278,8 @@ RUNGS = (
               forward.without_moments(triton), dtypes=DTYPES, limits=limits),
     make_rung(HERE, "k09_bf16x3", "k06 with numbers divided into three bfloat16 where they are stored, and ldmatrix",
               forward.without_moments(bf16x3), dtypes=DTYPES, limits=bf16_limits),
+    Rung("k10_c", "the definition in C", "c", forward.without_moments(in_c), HERE / "k10_c.c", dtypes=DTYPES,
+         devices=("cpu",)),
 )  # fmt: skip
 
 

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from warpwise import cuda
 from warpwise.gemm import boxes
 from warpwise.gemm.default import default_of
+from warpwise.gemm.fused import activation_number
 from warpwise.gemm.fused import problem as fused
 from warpwise.gemm.fused.problem import Operands, Problem
+from warpwise.operation import Rung, cdiv, make_rung
+from warpwise.ops._c import function
 from warpwise.ops.matmul.op import MATMUL
 
+HERE = Path(__file__).parent
+THREADS, MOST_ELEMENTS = 256, 2**31 - 256  # of a block; results of k05, which are counted in int
+IN_C = function(HERE / "k04_c.c", "linear", 7 * "p" + "llll")
+THREAD_PER_OUTPUT = cuda.load(HERE / "k05_thread_per_output.cu")
 Outputs = tuple[torch.Tensor, torch.Tensor | None]
 
 
@@ -49,6 +58,35 @@ def warpgroup_limits(
     )
 
 
-RUNGS = fused.rungs(problem, operands, warpgroup_limits, MATMUL)
+def _sizes(input: torch.Tensor, weight: torch.Tensor) -> tuple[int, int, int]:
+    return math.prod(input.shape[:-1]), *weight.shape
+
+
+def in_c(outputs: Outputs, *args: Any) -> None:
+    input, weight, bias, activation, residual, row_scale, _ = args
+    IN_C(input, weight, bias, residual, row_scale, *outputs, *_sizes(input, weight), activation_number(activation))
+
+
+def limits(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
+    m, n, _ = _sizes(input, weight)
+    return f"takes up to {MOST_ELEMENTS} results, not {m * n}" if m * n > MOST_ELEMENTS else None
+
+
+def thread_per_output(outputs: Outputs, *args: Any) -> None:
+    input, weight, bias, activation, residual, row_scale, _ = args
+    m, n, k = _sizes(input, weight)
+    if m * n:
+        output, kept = outputs
+        kernel = THREAD_PER_OUTPUT[f"linear<{activation_number(activation)}>"][cdiv(m * n, THREADS), THREADS]
+        to = cuda.out(output), None if kept is None else cuda.out(kept)
+        kernel(input, weight, bias, residual, row_scale, *to, m, n, k)
+
+
+RUNGS = (
+    *fused.rungs(problem, operands, warpgroup_limits, MATMUL),
+    Rung("k04_c", "the definition in C", "c", in_c, HERE / "k04_c.c", dtypes=(torch.float32,), devices=("cpu",)),
+    make_rung(HERE, "k05_thread_per_output", "one thread per result", thread_per_output, dtypes=(torch.float32,),
+              limits=limits),
+)  # fmt: skip
 
 default = default_of(RUNGS, "k02_warpgroups", "k01_triton_pass", "k03_cluster_split_k", operands=operands)
