@@ -5,9 +5,10 @@
 
 #include "colours.cuh"
 
-// Points `first` to `end`, the end of the colour, or fewer. colour is -1 if there is no further tile.
+// Points `first` to `end`, the end of the colour, or fewer; `left` tiles of the colour from this one on. colour is -1
+// if there is no further tile.
 struct TilePlace {
-  int first, end, colour, tile;
+  int first, end, colour, left;
 };
 
 struct ColourOrder {
@@ -16,19 +17,25 @@ struct ColourOrder {
   bool arrived = false;          // at the barrier after these
   cooperative_groups::grid_group::arrival_token token = 0;
 
-  __device__ TilePlace place(int colour, int tile) const {
-    for (; colour < colours.count; ++colour, tile = blockIdx.x) {
+  // The block's first tile from `colour` on.
+  __device__ TilePlace place(int colour) const {
+    const int tile = blockIdx.x;
+    for (; colour < colours.count; ++colour) {
       const int begin = colours.ends[colour], end = colours.ends[colour + 1],
                 tiles = (end - begin + points - 1) / points;
       // Every other colour goes backwards and begins with rows of q that are in L2.
-      if (tile < tiles) return {begin + (colour % 2 ? tiles - 1 - tile : tile) * points, end, colour, tile};
+      if (tile < tiles) return {begin + (colour % 2 ? tiles - 1 - tile : tile) * points, end, colour, tiles - tile};
     }
     const int end = colours.ends[colours.count];
     return {end, end, -1, 0};
   }
 
-  __device__ TilePlace first() const { return place(0, blockIdx.x); }
-  __device__ TilePlace next(const TilePlace& present) const { return place(present.colour, present.tile + gridDim.x); }
+  __device__ TilePlace first() const { return place(0); }
+  __device__ TilePlace next(const TilePlace& present) const {
+    const int blocks = gridDim.x, step = blocks * points;
+    if (present.left <= blocks) return place(present.colour < 0 ? colours.count : present.colour + 1);
+    return {present.first + (present.colour % 2 ? -step : step), present.end, present.colour, present.left - blocks};
+  }
 
   // After the points of a tile, if that of `next` has another colour.
   __device__ void arrive(const TilePlace& next) {

@@ -116,10 +116,10 @@ struct FragmentUpdate {
     }
 #pragma unroll
     for (int p = 0; p < P; ++p) {
-      const float scale = inside[p] ? __fdividef(1.0f, sums[p]) : 0.0f;
+      const float scale = inside[p] ? reciprocal(sums[p]) : 0.0f;
       gradient += observed[p] * scale;
       if (derivatives) {  // subtracts sum_k p n from the gradient, and adds the variance to the curvature
-        const float weight = inside[p] ? __fdividef(1.0f, sums[P + p]) : 0.0f, mean = sums[2 * P + p] * weight;
+        const float weight = inside[p] ? reciprocal(sums[P + p]) : 0.0f, mean = sums[2 * P + p] * weight;
         gradient -= means[p] * weight;
         curvature += square[p] * weight - (group == 0 ? mean * mean : 0.0f);
       }

@@ -1,10 +1,10 @@
 // Warps that only gather, beside warps that only update.
 //
 // In k04 a warp gathers rows of q, multiplies, and computes a softmax in turn, so that with the registers of rows in
-// flight eight to sixteen warps fit on an SM, and each waits most of the time. Here half of a block's warps load the
-// rows of all neighbours, in adjacent lanes, and store their sums in shared memory, STAGES tiles ahead. WARPS others
-// multiply, update and add moments, in the fragments of k04. Between two colours a block arrives at the grid's barrier
-// when its last q is stored, and computes moments, and scores of its next tile, before it waits.
+// flight eight to sixteen warps fit on an SM, and each waits most of the time. Here WARPS / SERVED of a block's warps
+// load the rows of all neighbours, and store their sums in shared memory, STAGES tiles ahead. WARPS others multiply,
+// update and add moments, in the fragments of k04. Between two colours a block arrives at the grid's barrier when its
+// last q is stored, and computes moments, and scores of its next tile, before it waits.
 
 #include <cooperative_groups.h>
 
@@ -13,23 +13,25 @@
 #include "fragment_totals.cuh"
 
 // The arguments and partials are those of potts_em_step_in_fragments (k04). Cooperative grid: (blocks, restarts) of
-// 64 * WARPS. Shared: see gather_tile_of in tiles.py.
-template <int WARPS, int TILES, int STEPS, int WARPS_N, int STAGES, int VEC, bool FIELDS>
-__global__ void __launch_bounds__(64 * WARPS, 1) potts_em_step_gather_warps(
+// 32 * (WARPS + WARPS / SERVED). Shared: see gather_tile_of in tiles.py.
+template <int WARPS, int SERVED, int TILES, int STEPS, int WARPS_N, int STAGES, int LANES, int LOADS, int VEC,
+          bool FIELDS, bool WEIGHTED>
+__global__ void __launch_bounds__(32 * (WARPS + WARPS / SERVED), 1) potts_em_step_gather_warps(
     float* q, const float* features, const float* linear, const float* constant, const int* rowptr, const int* columns,
     const float* weights, const float* beta, const float* external, float* partials, float* sums, float* counts,
     float* derivatives, float* near, Colours colours, int restarts, int domains, int width, long long external_row,
     long long external_restart, float temper) {
   namespace sm90 = warpwise::sm90;
   extern __shared__ __align__(16) float shared[];
-  using Plan = GatherPlan<WARPS, TILES, STEPS, WARPS_N, STAGES>;
+  using Plan = GatherPlan<WARPS, SERVED, TILES, STEPS, WARPS_N, STAGES>;
   using Lane = LaneDomains<TILES, VEC>;
   constexpr int kTogether = TILES <= (Plan::kOwn ? 4 : 3) ? 2 : 1;  // points of a lane in one update
   const int restart = blockIdx.y, row = restarts * domains;
   const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0), lane = threadIdx.x % 32, group = lane / 4,
             index = lane % 4;
   const unsigned full = warpwise::shared_address(shared), empty = full + 8 * WARPS * STAGES;
-  float* const near_tiles = shared + Plan::kBarrierFloats;  // [warp][stage][point][kNear]
+  int* const none = reinterpret_cast<int*>(shared) + 2 * Plan::kBarriers;
+  float* const near_tiles = shared + Plan::kFirstFloats;  // [warp][stage][point][kNear]
   const FragmentMemory<Plan> memory(near_tiles + Plan::kNearFloats);
   ColourOrder order = {colours, Plan::kTile};
   TilePlace present = order.first();
@@ -41,15 +43,15 @@ __global__ void __launch_bounds__(64 * WARPS, 1) potts_em_step_gather_warps(
                                kLog2E * temper);
     for (int i = threadIdx.x; i < Plan::kNearFloats; i += Plan::kThreads) near_tiles[i] = 0.0f;
     for (int k = threadIdx.x; k < Plan::kHeld; k += Plan::kThreads) own_sums[k] = 0.0f;
-    for (int i = 0; threadIdx.x == 0 && i < 2 * WARPS * STAGES; ++i) sm90::mbarrier_init(full + 8 * i, 1);
+    for (int i = 0; threadIdx.x == 0 && i < Plan::kBarriers; ++i) sm90::mbarrier_init(full + 8 * i, 1);
+    if (threadIdx.x < Plan::kEdges) none[threadIdx.x] = -1;
   }
   __syncthreads();
 
   if (warp >= WARPS) {
-    constexpr int kRounds = (4 * TILES + VEC - 1) / VEC, kMost = VEC == 4 ? 2 : 4;
-    constexpr int kItems = kRounds < kMost ? kRounds : kMost;
-    const GatherRows<Plan, VEC, kItems> rows(q + restart * domains, own_sums, row, domains);
-    gather_tiles(rows, order, memory, near_tiles, full, empty, rowptr, columns, weights);
+    using Rows = GatherRows<Plan, VEC, LANES, LOADS, WEIGHTED>;
+    const Rows rows(q + restart * domains, own_sums, row, domains, columns, weights);
+    gather_tiles<Plan, Rows>(rows, order, memory, near_tiles, full, empty, none, rowptr);
     cooperative_groups::this_grid().sync();
   } else {
     const int own = warp * Plan::kPoints;
@@ -96,7 +98,7 @@ __global__ void __launch_bounds__(64 * WARPS, 1) potts_em_step_gather_warps(
       }
       __syncwarp();
       if (lane == 0) sm90::mbarrier_arrive(empty + 8 * of);
-      order.arrive(following);
+      if (following.colour != present.colour) order.arrive(following);
 
       if (Plan::kOwn) {
         moments.add_own(x_tile + own * Plan::kStride + group, index, scores);

@@ -107,7 +107,7 @@ class Colours(ctypes.Structure):
     _fields_ = (("count", ctypes.c_int), ("ends", ctypes.c_int * (MOST_COLOURS + 1)))
 
 
-def _vector_of(domains: int, *tensors: torch.Tensor | None) -> int:
+def vector_of(domains: int, *tensors: torch.Tensor | None) -> int:
     """The floats, up to four, that one instruction takes from rows of ``domains``."""
     return next(
         size
@@ -153,41 +153,48 @@ def one_launch(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest:
            *shape[1:], *external_strides(external), temper)  # fmt: skip
 
 
+def warps_an_sm(q: torch.Tensor, most: int) -> int:
+    """The warps of each SM that ``most`` points of k04 and k06 fill."""
+    return cdiv(cdiv(most, 8) * q.shape[1], sm_count(q))
+
+
 def in_fragments(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
-    def tile_of(shape: Shape, most: int) -> FragmentTile | None:
-        warps_an_sm = cdiv(cdiv(most, 8) * shape.restarts, sm_count(q))
-        return fragment_tile_of(shape.domains, shape.width, warps_an_sm)
+    def tile_of(shape: Shape, most: int, vector: int) -> FragmentTile | None:
+        return fragment_tile_of(shape.domains, shape.width, warps_an_sm(q, most))
 
     _by_fragments(outputs, (q, features, *rest), IN_FRAGMENTS, tile_of)
 
 
 def gather_warps(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
-    def tile_of(shape: Shape, most: int) -> GatherTile | None:
-        return gather_tile_of(shape.domains, shape.width)
+    def tile_of(shape: Shape, most: int, vector: int) -> GatherTile | None:
+        return gather_tile_of(shape.domains, shape.width, vector)
 
-    _by_fragments(outputs, (q, features, *rest), GATHER_WARPS, tile_of)
+    _by_fragments(outputs, (q, features, *rest), GATHER_WARPS, tile_of, rest[4] is not None)
 
 
 def _by_fragments(
     outputs: Outputs,
     args: tuple[Any, ...],
     module: cuda.Module,
-    tile_of: Callable[[Shape, int], FragmentTile | GatherTile | None],
+    tile_of: Callable[[Shape, int, int], FragmentTile | GatherTile | None],
+    *flags: bool,
 ) -> None:
-    """The launch of k04 and k06. ``tile_of`` takes the sizes, and the points of the largest colour."""
+    """The launch of k04 and k06. ``tile_of`` takes the sizes, the points of the largest colour, and the floats that one
+    load has; ``flags`` are the template's last arguments."""
     counts, sums, derivatives, near = outputs
     q, features, linear, constant, *graph, beta, external, _, bounds, temper, _, _ = args
     shape = shape_of(q, features, linear)
     if (ends := _colours_of(shape, outputs, bounds)) is None:
         return
-    tile = tile_of(shape, _largest(ends))
+    vector = vector_of(shape.domains, q, external, near)
+    tile = tile_of(shape, _largest(ends), vector)
     assert tile is not None  # limits
     resident = max(1, sm_count(q) * tile.resident // shape.restarts)
     grid = _balanced(cdiv(_largest(ends), 8 * tile.warps), resident)
     partials = q.new_empty((grid, shape.restarts, tile.slots, 32))
     *numbers, bytes, _ = tile
-    parameters = ", ".join(map(str, (*numbers, _vector_of(shape.domains, q, external, near))))
-    name = f"{tile.kernel}<{parameters}, {str(external.shape[0] > 1).lower()}>"
+    options = (str(flag).lower() for flag in (external.shape[0] > 1, *flags))
+    name = f"{tile.kernel}<{', '.join((*map(str, (*numbers, vector)), *options))}>"
     launch = module[name][(grid, shape.restarts), tile.threads, bytes]
     launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
            *shape[1:], *external_strides(external), temper)  # fmt: skip

@@ -158,8 +158,10 @@ RUNGS = (
 
 def default(*args: Any) -> str | None:
     """k03 for up to eight domains, where a lane has all of a point; else k06 or k04, or k02, where it takes them."""
-    domains, width = args[0].shape[2], args[1].shape[1]
+    q, domains, width = args[0], args[0].shape[2], args[1].shape[1]
     if domains <= 8:
         return first_taking(RUNGS, args, "k03_one_launch", "k02_point_tiles")
-    gathering = ("k06_gather_warps",) if gathers(domains, width) else ()
+    most = max((end - begin for begin, end in launches.colours(args[10])), default=0)
+    many = launches.warps_an_sm(q, most)
+    gathering = ("k06_gather_warps",) if gathers(domains, width, launches.vector_of(domains), many) else ()
     return first_taking(RUNGS, args, *gathering, "k04_in_fragments", "k02_point_tiles")

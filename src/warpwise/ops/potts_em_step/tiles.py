@@ -21,7 +21,9 @@ MOST_WARPS = 64  # of an SM
 SHARED_BLOCKS = (8, 2), (8, 1)
 MORE_WARPS = 12  # of an SM in k04: better with four rows of q in flight than fewer with eight; odd rows spill
 OTHER_REGISTERS = 44  # of k04, besides sums and rows of q
-UPDATING = 8  # warps of a block of k06, beside as many that gather; one block is resident per SM
+UPDATING, SERVED = 8, 0  # warps of a block of k06 that update, and how many of them one warp gathers for
+ROWS_OF_LANE = 64  # registers of k06 for rows in flight
+MANY_WARPS, MOST_FEW = 10, 16  # of an SM: from where k06 is faster, and with 16 domains up to where
 SHARED_OF_SM, RESERVED = 228 * 1024, 1024  # bytes of an SM, and those that each block takes besides
 
 
@@ -83,14 +85,18 @@ class FragmentTile(NamedTuple):
 
 
 class GatherTile(NamedTuple):
-    """k06: ``warps`` of a block that update, beside as many that gather; as for k04; ``stages`` of sums of neighbours,
-    a tile each."""
+    """k06: ``warps`` of a block that update, and one that gathers for every ``served`` of them; as for k04; ``stages``
+    of sums of neighbours, a tile each; ``lanes`` that gather for a point, and vectors that a lane ``loads`` of a
+    row."""
 
     warps: int
+    served: int
     tiles: int
     steps: int
     warps_n: int
     stages: int
+    lanes: int
+    loads: int
     bytes: int
     slots: int
 
@@ -100,7 +106,7 @@ class GatherTile(NamedTuple):
 
     @property
     def threads(self) -> int:
-        return 64 * self.warps
+        return 32 * (self.warps + self.warps // self.served)
 
     @property
     def resident(self) -> int:
@@ -205,27 +211,36 @@ def _fragment_tile(warps: int, blocks: int, tiles: int, steps: int, own: bool) -
     return FragmentTile(warps, blocks, tiles, steps, warps_n, flight, size, 4 * tiles * steps + 2 * tiles + 2)
 
 
-def gather_tile_of(domains: int, width: int) -> GatherTile | None:
-    """None if the tiles of points do not fit in a block's shared memory."""
+def gather_tile_of(domains: int, width: int, vector: int = 1) -> GatherTile | None:
+    """None if the tiles of points do not fit in a block's shared memory. A load has ``vector`` domains."""
     if not 1 <= domains <= MOST_DOMAINS or width < 1:
         return None
     tiles, steps, warps = cdiv(domains, 16), cdiv(width, 8), UPDATING
-    own = tiles * steps <= MOST_OF_LANE
     warps_m, warps_n = shares_of(tiles, steps, warps)
     stride = (cdiv(8 * steps, 4) | 1) * 4
+    own = tiles * steps <= MOST_OF_LANE
+    # As many points at a time as have their eight rows in registers.
+    shares = ((lanes, cdiv(domains, vector * lanes)) for lanes in (4, 8, 16, 32))
+    lanes, loads = next(share for share in shares if 8 * vector * share[1] <= ROWS_OF_LANE)
+    served = SERVED or (2 if tiles > 5 and not own else 1)
     buffers = 16 * tiles * (8 * steps + 2) + 16 * warps * (stride + 8)
     parts = warps if own else warps // (warps_m * warps_n)
     sums = 32 * (4 * tiles * steps * parts + warps * (2 * tiles + 2))
-    floats = buffers + sums if own else max(buffers + 256 * tiles * warps, sums)
+    floats, slots = 8 + (buffers + sums if own else max(buffers + 256 * tiles * warps, sums)), 4 * tiles * steps
     for stages in (2, 1):
         size = 4 * (floats + warps * stages * (4 + 8 * (16 * tiles + 4)))
         if size + RESERVED <= SHARED_OF_SM:
-            slots = 4 * tiles * steps + 2 * tiles + 2
-            return GatherTile(warps, tiles, steps, 0 if own else warps_n, stages, size, slots)
+            numbers = (warps, served, tiles, steps, 0 if own else warps_n, stages, lanes, loads, size)
+            return GatherTile(*numbers, slots + 2 * tiles + 2)
     return None
 
 
-def gathers(domains: int, width: int) -> bool:
-    """Where k06 takes less time than k04, by times on an H200: products are long, but their sums do not spill."""
+def gathers(domains: int, width: int, vector: int, warps_an_sm: int) -> bool:
+    """Where k06 takes less time than k04, by times on an H200. With few points k04 has more warps; with few domains,
+    or few features and rows that are not aligned, it needs fewer instructions. ``warps_an_sm`` as for k04."""
     tiles, steps = cdiv(domains, 16), cdiv(width, 8)
-    return (tiles <= 3 and steps >= 5) or (tiles == 4 and steps >= 6)
+    if tiles * steps > MOST_OF_LANE or (tiles <= 3 and steps >= 5):
+        return tiles <= 4 or warps_an_sm > MANY_WARPS
+    if tiles <= 2:
+        return tiles == 1 and MANY_WARPS < warps_an_sm <= MOST_FEW
+    return warps_an_sm > MANY_WARPS and (steps > 1 or vector == 4 or warps_an_sm <= MOST_WARPS)

@@ -18,13 +18,6 @@ __device__ inline void copy_words(unsigned to, const int* from, int total) {
 // If a sum of powers of two is between this and its inverse, terms that are flushed to zero do not count.
 constexpr float kSafe = 1e18f;
 
-// 1 / x of a normal number.
-__device__ inline float reciprocal(float x) {
-  float result;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
-
 // The first `valid` of a lane's four domains; VECTOR: all of them.
 template <bool VECTOR>
 __device__ inline void store_own(float* to, const float (&from)[4], int valid) {
