@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from warpwise import operation, ops, tuned
-from warpwise.gemm import boxes as gemm_boxes
 from warpwise.gemm import cluster_split_k
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.limits import HOPPER_SHARED
@@ -156,6 +155,6 @@ def test_shipped_points_name_rungs_and_configurations(path):
             rung, _, config = name.partition("@")
             found = OP.rung(rung)
             assert getattr(torch, point.dtype) in found.dtypes, point
-            known = {tiling.name for tiling in (*CONFIGS, *BATCHED, *gemm_boxes.TILES, *cluster_split_k.HALF)}
+            known = {tiling.name for tiling in (*CONFIGS, *BATCHED, *cluster_split_k.HALF)}
             assert not config or GemmConfig.parse(config)._replace(cluster_splits=1).name in known, point
         assert point.rival_seconds >= point.seconds, point

@@ -27,7 +27,6 @@ POINTS = [
         ("128x256x64_s4_c2x1", GemmConfig(128, 256, 64, 4, cluster=(2, 1))),
         ("128x256x64_w64x64_s4", GemmConfig(128, 256, 64, 4, warps=(64, 64))),
         ("64x16x64_s8_c1x2_k2_p3", GemmConfig(64, 16, 64, 8, cluster=(1, 2), cluster_splits=2, splits=3)),
-        ("128x256x64_s4_c2x1_t4_p5_e3", GemmConfig(128, 256, 64, 4, (), (2, 1), 1, 5, 4, 3)),
         ("256x128x64_s4_n17_f", GemmConfig(256, 128, 64, 4, tile_rows=17, flat=True)),
         ("128x256x64_s3_whole", GemmConfig(128, 256, 64, 3, whole=True)),
         ("r16_p8", GemmConfig(16, splits=8)),

@@ -158,7 +158,8 @@ def test_shipped_tables_choose(path: Path, tmp_path, monkeypatch):
         found = operation.chosen(OP, a, b, device=table.device)
         name = found.name or TORCH
         if name == point.winner:
-            assert (found.source, found.seconds) == ("shipped table", pytest.approx(point.seconds)), point
+            assert found.seconds == pytest.approx(point.seconds), point
+            assert found.source == "shipped table" or not point.rival, point  # without a rival the model is asked
             continue
         assert (name, found.rival) == (point.rival, point.winner), point
         assert point.seconds <= slowest, f"{point}: the GPU takes longer than any host"

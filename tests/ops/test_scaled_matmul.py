@@ -11,10 +11,10 @@ from tests.sampled import examples
 
 from warpwise import operation, ops
 from warpwise.gemm.config import GemmConfig
+from warpwise.gemm.persistent import wide_columns
 from warpwise.gemm.time_model import Product
 from warpwise.ops.scaled_matmul import _shared, k03_skinny, spec
-from warpwise.ops.scaled_matmul import k02_two_k_tile_promotion as k02
-from warpwise.ops.scaled_matmul.k02_two_k_tile_promotion import NARROW, WIDE, variable
+from warpwise.ops.scaled_matmul.k02_two_k_tile_promotion import NARROW, WIDE
 from warpwise.ops.scaled_matmul.rungs import RUNGS
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
@@ -177,23 +177,21 @@ def test_the_tile_with_fewer_idle_sms(m, n, first):
         names = operation.get("scaled_matmul").rung("k02").configs(a, b, ONE, ONE)
     assert names[0] == first.name
     assert {WIDE.name, NARROW.name} <= set(names)
-    assert (variable(33).name in names) == (n == 8192)
-    for name in names:
-        assert k02.chosen_tile(name, n).name == name
+    assert (WIDE._replace(tile_rows=33).name in names) == (n == 8192)
 
 
 @pytest.mark.parametrize("n", [1, 8, 248, 496, 500, 504, 8184, 8192, 14336])
 def test_variable_tiles_cover_the_columns(n):
     """Tiles of 256 columns come first, and the last tile is not empty."""
     for tile_columns in range(1, n // 248 + 2):
-        wide = k02.wide_columns(variable(tile_columns), n)
-        if wide is None:
-            assert 256 * tile_columns < n
+        config = WIDE._replace(tile_rows=tile_columns)
+        if 256 * tile_columns < n:
+            with pytest.raises(ValueError, match=f"expected one for {n} columns, got {config.name}"):
+                wide_columns(config, n)
             continue
+        wide = wide_columns(config, n)
         assert 248 * tile_columns + 8 * wide >= n
         assert wide == 0 or 248 * tile_columns + 8 * (wide - 1) < n
-    with pytest.raises(ValueError, match="expected config to be one of"):
-        k02.chosen_tile(variable(1).name, 257)
 
 
 @pytest.mark.parametrize("m,n,k", [(0, 8, 8), (8, 0, 8), (1, 1, 1), (300, 5000, 70), (16, 4096, 4096), (9000, 64, 64)])
@@ -250,14 +248,14 @@ def test_the_default_on_132_sms(m, n, k, rung):
 
 
 def test_both_operands_are_evicted_first_unless_the_result_is_larger():
-    assert _shared.l2_hints(256, 8192, 8192) == _shared.l2_hints(8192, 8192, 8192) == 5
-    assert _shared.l2_hints(4096, 4096, 512) == 0
+    assert _shared.evict_first(256, 8192, 8192) and _shared.evict_first(8192, 8192, 8192)
+    assert not _shared.evict_first(4096, 4096, 512)
 
 
 SKINNY = (
-    "32x16x512_s8_k1_o1_w1_e0", "112x64x128_s9_k1_o1_w1_e5", "144x128x128_s3_k2_o1_w1_e9", "40x32x256_s3_k2_o3_w1_e1",
-    "128x256x128_s4_k1_o2_w1_e5", "64x256x128_s3_k2_o1_w2_e0", "256x128x128_s4_k1_o5_w1_e5", "16x8x512_s2_k2_o1_w1_e4",
-    "64x128x256_s4_k1_o1_w2_e5", "64x64x256_s2_k1_o1_w2_e5", "64x16x256_s1_k1_o1_w1_e5", "128x256x256_s2_k1_o1_w1_e5",
+    "32x16x512_s8_k1_o1_w1", "112x64x128_s9_k1_o1_w1", "144x128x128_s3_k2_o1_w1", "40x32x256_s3_k2_o3_w1",
+    "128x256x128_s4_k1_o2_w1", "64x256x128_s3_k2_o1_w2", "256x128x128_s4_k1_o5_w1", "16x8x512_s2_k2_o1_w1",
+    "64x128x256_s4_k1_o1_w2", "64x64x256_s2_k1_o1_w2", "64x16x256_s1_k1_o1_w1", "128x256x256_s2_k1_o1_w1",
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from warpwise.gemm.config import GemmConfig, parsed
-from warpwise.gemm.limits import HOPPER_SHARED, grid_of_tiles, requires_hopper, requires_k, requires_tma
+from warpwise.gemm.limits import HOPPER_SHARED, grid_of_tiles, requires_hopper, requires_k
 from warpwise.gemm.time_model import Family, persistent
 from warpwise.operation import sm_count
 
@@ -16,9 +16,8 @@ TILES = parsed(
     "128x256x64_w8_s3", "128x256x64_w8_s4", "256x128x64_w8_s4", "128x128x64_w4_s3", "128x128x64_w8_s4",
     "64x256x64_w4_s4", "64x128x64_w4_s4", "64x64x64_w4_s4",
 )  # fmt: skip
-# Three stages are as fast as four. Descriptors are encoded in each call.
-FAMILY = Family(lambda config: persistent(config)._replace(stages=4), replayed=lambda config, kind: False)
-configs = FAMILY.configs(lambda product: TILES)
+# Three stages are as fast as four.
+configs = Family(lambda config: persistent(config)._replace(stages=4)).configs(lambda product: TILES)
 
 
 def program_bytes(tile: GemmConfig) -> int:
@@ -36,15 +35,10 @@ def transposed(matrices: torch.Tensor) -> bool:
     return matrices.stride(-1) != 1
 
 
-def is_broadcast(operand: torch.Tensor) -> bool:
-    """True if one matrix is the operand of the whole batch."""
-    return operand.dim() == 2 or operand.shape[0] == 1 or operand.stride(0) == 0
-
-
 def one_matrix(operand: torch.Tensor) -> torch.Tensor:
     """``operand`` as a batch, of one matrix if the whole batch shares it."""
     matrices = operand if operand.dim() == 3 else operand[None]
-    return matrices[:1] if is_broadcast(matrices) else matrices
+    return matrices[:1] if matrices.stride(0) == 0 else matrices
 
 
 def tma_limit(name: str, matrices: torch.Tensor) -> str | None:
@@ -66,11 +60,6 @@ def product_limit(a: torch.Tensor, b: torch.Tensor, names: tuple[str, str, str] 
     if b.shape[-1] % unit:
         return f"takes {names[2]} in multiples of {unit}, so that rows of C begin on 16 bytes, not {b.shape[-1]}"
     return requires_k(a.shape[-1]) or tma_limit(names[0], a) or tma_limit(names[1], b)
-
-
-def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
-    """The limit: a GPU with TMA, and matrices that it can address."""
-    return requires_tma(a) or product_limit(a, b) or grid_of_tiles(a, b)
 
 
 def warpgroup_limit(a: torch.Tensor, b: torch.Tensor, names: tuple[str, str, str] = ("a", "b", "n")) -> str | None:

@@ -19,8 +19,8 @@ BOX_BYTES = 64 * 64 * 2  # the box of C that a warpgroup stores by TMA
 # The tokens of a name in their order: tag, field. The tile, m x n x k, has no tag. "rM" is a tile of M rows of A; the
 # operands determine its other sizes. A field with its default value has no token.
 _TAGS = {
-    "w": "warps", "s": "stages", "c": "cluster", "k": "cluster_splits", "t": "stream_k_tiles", "p": "splits",
-    "e": "edge", "n": "tile_rows", "f": "flat", "whole": "whole", "x": "products",
+    "w": "warps", "s": "stages", "c": "cluster", "k": "cluster_splits", "p": "splits",
+    "n": "tile_rows", "f": "flat", "whole": "whole", "x": "products",
 }  # fmt: skip
 _READ = {**_TAGS, "": "tile", "r": "tile", "o": "splits"}  # o: splits in the names of earlier versions
 _TOKEN = re.compile(r"_?([a-z]*)((?:\d+x)*\d+)?")
@@ -41,8 +41,6 @@ class GemmConfig(NamedTuple):
     cluster: tuple[int, ...] = ()  # blocks of a cluster along m and n, which multicast the operand that they share
     cluster_splits: int = 1  # blocks of a cluster that divide K and reduce through distributed shared memory
     splits: int = 1  # of K, reduced through global memory
-    stream_k_tiles: int = 0  # cluster tiles whose k-tiles are divided between all clusters
-    edge: int = 0  # k-tiles of the owner of a stream-K tile
     tile_rows: int = 0  # number of tile rows that cover C, if their height varies; of tile columns, if their width does
     flat: bool = False  # one more tile row, half as high and twice as wide
     whole: bool = False  # C's tile has its own shared memory and is stored at once, not box by box

@@ -55,10 +55,9 @@ class Host:
     """Host times in microseconds: of PyTorch's function, of the dispatch to it, and of a replayed rung.
 
     ``launch``: each further kernel of a rung; ``operator``: each further operator of PyTorch; ``gradient``: recording a
-    rung for autograd, minus PyTorch's own node; ``unrecorded``: a rung whose Python code runs at each call; ``apart``:
-    the times of rungs that differ from these, by the rung's name without its number, for every operation. ``fastest``:
-    the factor of PyTorch's times on the fastest of the hosts measured, where a replay takes 5.1 us and not 6.8; a rung
-    that is faster there is faster still on a slower host.
+    rung for autograd, minus PyTorch's own node; ``unrecorded``: a rung whose Python code runs at each call;
+    ``fastest``: the factor of PyTorch's times on the fastest of the hosts measured, where a replay takes 5.1 us and not
+    6.8; a rung that is faster there is faster still on a slower host.
     """
 
     pytorch: float = 11.0
@@ -69,7 +68,6 @@ class Host:
     gradient: float = 8.0
     unrecorded: float = 310.0
     fastest: float = 1.0
-    apart: Mapping[str, float] = field(default_factory=dict)
 
 
 class Prediction(NamedTuple):
@@ -156,8 +154,6 @@ class Model:
 
     def _of_launches(self, rung: str, config: str, kind: str, host: Host) -> float:
         """Seconds of the host for a call of a rung."""
-        if (idea := rung.partition("_")[2]) in host.apart:
-            return 1e-6 * host.apart[idea]
         if (family := self.families.get(rung)) is None:
             return 1e-6 * (host.rung + host.launch)
         more = host.launch * (family.launches(config, kind) - 1)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 
 from warpwise.gemm.config import GemmConfig, chosen, parsed
-from warpwise.gemm.time_model import OVERLAPPED
+from warpwise.gemm.time_model import OVERLAPPED, Product
 from warpwise.operation import cdiv, sm_count
 
 CONFIGS = parsed(
@@ -20,10 +21,30 @@ BATCHED = parsed("128x256x64_s3_whole", "128x256x64_s4", "128x128x64_s6", "64x25
 
 
 configs = OVERLAPPED.configs(lambda product: CONFIGS)
-narrow_configs = OVERLAPPED.configs(lambda product: (*CONFIGS, *NARROW))
+narrow_configs = OVERLAPPED.configs(lambda product: (*CONFIGS, *NARROW, *two_widths(CONFIGS[0], product, (256, 248))))
 batched_configs = OVERLAPPED.configs(  # whole stores for up to two k-tiles
     lambda product: [config for config in BATCHED if not config.whole or product.k <= 2 * config.k]
 )
+
+
+def two_widths(tile: GemmConfig, product: Product, widths: Sequence[int]) -> list[GemmConfig]:
+    """``tile`` with columns of two widths that differ by 8, as many as its waves have room for; none if it fills them.
+
+    ``n`` is the larger width, one of ``widths``; ``tile_rows`` counts the columns.
+    """
+    rows, whole = tile.tiles(product.m, product.n)
+    clusters = max(1, product.sms // tile.blocks)
+    columns = cdiv(rows * whole, clusters) * clusters // max(1, rows)
+    width = cdiv(cdiv(product.n, max(1, columns)), 8) * 8
+    return [tile._replace(n=width, tile_rows=columns)] if columns > whole and width in widths else []
+
+
+def wide_columns(config: GemmConfig, n: int) -> int:
+    """The columns with the larger width. Raises ``ValueError`` unless they and the others have n columns of C."""
+    wide = max(0, cdiv(n - (config.n - 8) * config.tile_rows, 8))
+    if wide > config.tile_rows:
+        raise ValueError(f"config: expected one for {n} columns, got {config.name}")
+    return wide
 
 
 class TileScheduler(NamedTuple):
@@ -34,10 +55,14 @@ class TileScheduler(NamedTuple):
     tiles: tuple[int, int, int]  # rows and columns of cluster tiles, and tile rows of a raster group
 
 
-def tile_scheduler(a: torch.Tensor, b: torch.Tensor, config: str | None) -> TileScheduler:
-    """The launch of the configuration called ``config``, or of the first of ``configs``."""
-    found = chosen("matmul", config or configs(a, b)[0], (*CONFIGS, *NARROW))
+def tile_scheduler(a: torch.Tensor, b: torch.Tensor, config: str | None, narrow: bool = False) -> TileScheduler:
+    """The launch of the configuration called ``config``, or of the first of ``configs``; ``narrow``: also of others of
+    ``narrow_configs``."""
+    found = GemmConfig.parse(config or configs(a, b)[0])
+    one_width = found._replace(tile_rows=0) if narrow else found
+    chosen("matmul", one_width.name, (*CONFIGS, *NARROW) if narrow else CONFIGS)
     rows, columns = found.tiles(a.shape[0], b.shape[1])
+    columns = found.tile_rows or columns
     clusters = found.clusters(rows * columns, sm_count(a))
     return TileScheduler(found, found.launch(clusters), (rows, columns, found.group(rows, clusters)))
 

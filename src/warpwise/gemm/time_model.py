@@ -79,9 +79,8 @@ class Geometry(NamedTuple):
     A ``persistent`` kernel has one block per SM; other kernels have as many resident blocks as fit. K of every tile is
     divided into ``splits``, or with ``partial`` only K of the tiles of the last, partial wave; if these are more than
     the SMs, the k-tiles of that wave are divided equally between the SMs, by stream-K. Splits are reduced
-    ``through_memory``, or in a cluster. ``tail`` of a stream-K kernel has three numbers: cluster tiles whose k-tiles
-    are divided between all clusters; clusters per such tile (0: equal parts); k-tiles of the cluster that owns a tile.
-    ``speed`` is the factor of the kernel's rate for configurations with another main loop.
+    ``through_memory``, or in a cluster. ``speed`` is the factor of the kernel's rate for configurations with another
+    main loop.
     """
 
     m: int
@@ -94,7 +93,6 @@ class Geometry(NamedTuple):
     persistent: bool = False
     partial: bool = False
     through_memory: bool = False
-    tail: tuple[int, int, int] = (0, 0, 0)
     speed: float = 1.0
 
     def resident(self, size: int) -> int:
@@ -115,9 +113,7 @@ def of_warps(config: GemmConfig) -> Geometry:
 
 def persistent(config: GemmConfig) -> Geometry:
     """One block for each SM, with producer and consumer warps."""
-    tail = (config.stream_k_tiles, config.splits, config.edge) if config.stream_k_tiles else (0, 0, 0)
-    splits = 1 if config.stream_k_tiles else config.splits
-    return Geometry(config.m, config.n, config.k, splits, config.pair, config.stages, 384, True, tail=tail)
+    return Geometry(config.m, config.n, config.k, config.splits, config.pair, config.stages, 384, True)
 
 
 def partial_wave(config: GemmConfig) -> Geometry:
@@ -176,14 +172,13 @@ class Coefficients:
 NOMINAL_ALONE = "cluster", "memory"  # only among the nominal coefficients, not fitted
 FITTED = tuple(field.name for field in fields(Coefficients) if field.name not in (*NOMINAL_ALONE, "error", "errors"))
 # Coefficients that order the configurations of a kernel on any GPU. The key is the size of an operand's element in
-# bytes, TF32, or stream-K. Fitted to measurements on an H200 for the time of the configuration that is ordered first.
+# bytes, or TF32. Fitted to measurements on an H200 for the time of the configuration that is ordered first.
 NOMINAL: Mapping[int | str, Coefficients] = {
     4: Coefficients(wave=3.0, rate=0.21e6, load=38e3, latency=1.5, store=60e3, split=0.6, reduce=1e6, word4=2.5),
     "tf32": Coefficients(
         wave=1.8, rate=1.35e6, load=76e3, latency=0.5, store=35e3, reduce=2.3e6, dram=2.8e6, cluster=0.55, memory=4.5
     ),
     2: Coefficients(rate=2.8e6, load=75e3, store=95e3, split=0.8, reduce=2e6, dram=3e6, cluster=2.0, memory=7.0),
-    "stream-K": Coefficients(rate=2.7e6, load=100e3, latency=0.7, store=57e3, split=8.0),
     1: Coefficients(rate=7e6, load=120e3, latency=1.0, store=800e3, cluster=0.6, memory=1.8),
 }
 
@@ -210,12 +205,6 @@ def microseconds(product: Product, geometry: Geometry, by: Coefficients, copied:
         ranges, parts = min(sms, left * splits), 2 if left * splits > sms else 1  # stream-K: ranges of two tiles
         tile_loop = (whole + parts * (left > 0)) * ends + (whole + left / max(1, ranges)) * cdiv(k, geometry.k) * k_tile
         reduced = (ranges + left * (parts - 1)) * geometry.m * geometry.n // splits
-    if geometry.tail[0]:
-        shared, parts, owned = geometry.tail
-        clusters = max(1, sms // (down * across))
-        waves = cdiv(max(0, tiles // (down * across) - shared), clusters)
-        last = max(owned, (k_tiles - owned) / (parts - 1))
-        tile_loop = (waves + 1) * ends + (waves * k_tiles + last) * k_tile + by.split
     total = by.start + _most(tile_loop, batch * ((m * k + k * n) * size + m * n * out_size) / by.dram)
     if splits > 1:
         total += by.split + splits * reduced * 4 / by.reduce + (by.memory if geometry.through_memory else 0.0)
@@ -307,6 +296,5 @@ def reads_in_place(config: str, kind: str) -> bool:
 
 
 OVERLAPPED = Family(persistent, replayed=reads_in_place, like="k17_overlapped_epilogue")
-STREAM_K = Family(persistent, replayed=reads_in_place, units="stream-K")
 MMA, MMA_TF32 = Family(of_warps, own_words), Family(of_warps, own_words, units="tf32")
 CLUSTER_SPLIT_K = Family(of_warps, floats_by_word, like="k12_cluster_split_k")

@@ -21,6 +21,11 @@ __device__ void wait_for(int* flag) {
   do asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(ready) : "l"(flag) : "memory");
   while (!ready);
 }
+__device__ void fence_proxy_async_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
+__device__ void load_bulk(unsigned to, const void* from, unsigned bytes, unsigned barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+               :: "r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
+}
 
 // Even blocks write 32 float4; a warp of its own signals them. Odd blocks load them by TMA.
 extern "C" __global__ void pass(float4* data, int* flags, float* out, int bug) {
@@ -31,7 +36,7 @@ extern "C" __global__ void pass(float4* data, int* flags, float* out, int bug) {
   if (blockIdx.x % 2 == 0) {
     if (threadIdx.x < 32) {
       data[pair * 32 + threadIdx.x] = make_float4(pair, threadIdx.x, 2, 3);
-      if (bug != 1) sm90::fence_proxy_async_global();
+      if (bug != 1) fence_proxy_async_global();
       if (bug != 2) sm90::named_barrier_sync(3, 64);
     } else {
       if (bug != 2) sm90::named_barrier_sync(3, 64);
@@ -41,10 +46,10 @@ extern "C" __global__ void pass(float4* data, int* flags, float* out, int bug) {
     sm90::mbarrier_init(at, 1);
     sm90::fence_mbarrier_init();
     if (bug != 3) wait_for(flags + pair);
-    if (bug != 1) sm90::fence_proxy_async_global();
+    if (bug != 1) fence_proxy_async_global();
     flags[pair] = 0;  // a weak write: the acquire orders it after the release
     sm90::mbarrier_arrive_expect_tx(at, sizeof loaded);
-    sm90::tma_load_bulk(warpwise::shared_address(loaded), data + pair * 32, sizeof loaded, at);
+    load_bulk(warpwise::shared_address(loaded), data + pair * 32, sizeof loaded, at);
     sm90::mbarrier_wait(at, 0);
     for (int i = 0; i < 32; ++i) out[pair * 32 + i] = loaded[i].x * 100 + loaded[i].y;
   }

@@ -45,17 +45,11 @@ def magnitude(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float
     return reference(input.double().abs(), a.double().abs(), b.double().abs(), abs(beta), abs(alpha))
 
 
-def _addmm(a: torch.Tensor, b: torch.Tensor, input: torch.Tensor, beta: float, alpha: float) -> torch.Tensor:
-    return torch.addmm(input, a, b, beta=beta, alpha=alpha)
-
-
 def eager(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> torch.Tensor:
     """torch.addmm, which on a GPU is cuBLAS or cuBLASLt, never in TF32; for 2-byte types on a CPU in float32."""
     if a.is_cpu and a.dtype.itemsize == 2:
-        return _addmm(a.float(), b.float(), input.float(), beta, alpha).to(a.dtype)
-    if beta == alpha == 1:
-        return without_tf32(torch.addmm, input, a, b)  # keyword arguments take 1 µs of host time
-    return without_tf32(_addmm, a, b, input, beta, alpha)
+        return _scaled_addmm(input.float(), a.float(), b.float(), beta, alpha).to(a.dtype)
+    return without_tf32(_product(beta, alpha), input, a, b, beta, alpha)
 
 
 def eager_plan(
@@ -63,7 +57,12 @@ def eager_plan(
 ) -> Callable[..., torch.Tensor]:
     if a.is_cpu and a.dtype.itemsize == 2:
         return eager
-    return planned_product(_plain_addmm if beta == alpha == 1 else _scaled_addmm, a, "addmm")
+    return planned_product(_product(beta, alpha), a, "addmm")
+
+
+def _product(beta: float, alpha: float) -> Callable[..., torch.Tensor]:
+    """torch.addmm without keyword arguments, which take 1 µs of host time, if neither factor differs from 1."""
+    return _plain_addmm if beta == alpha == 1 else _scaled_addmm
 
 
 def _plain_addmm(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *ones: float) -> torch.Tensor:

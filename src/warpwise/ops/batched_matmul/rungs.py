@@ -19,9 +19,6 @@ HERE = Path(__file__).parent
 RUNGS = (
     make_rung(HERE, "k01_triton_tiled", "tiles in Triton, any strides",
               lazy_launch(f"{__package__}.k01_triton_tiled"), dtypes=KERNEL_DTYPES, limits=grid_of_tiles, strided=True),
-    make_rung(HERE, "k02_triton_descriptors", "operands by TMA; one loop over matrices, tiles and k",
-              lazy_launch(f"{__package__}.k02_triton_descriptors"), dtypes=HALVES,
-              limits=boxes.limits, configs=boxes.configs, strided=True),
     make_rung(HERE, "k03_warp_specialised",
               "Hopper: two blocks per SM, each with four producer warps and four consumer warps",
               k03_warp_specialised.launch, dtypes=(torch.float32,), limits=simt.limits,

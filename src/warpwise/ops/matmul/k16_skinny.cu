@@ -16,10 +16,10 @@ template <class T, int GROUPS, int M, bool A_K_MAJOR, bool B_K_MAJOR, int BOXES,
 __device__ inline void multiply(const sm90::TensorMap& a, const sm90::TensorMap& b, T* c, float* partials,
                                 int* semaphores, bool aligned, int m, int n, int k, int tiles_m, int splits) {
   using Shape = skinny::Shape<GROUPS, 1, M, BOXES, STAGES, 32, SHARED, A_K_MAJOR>;
-  const auto policy = [](int) { return sm90::createpolicy_evict_first(); };  // both operands are read once
   skinny::gemm<Shape, SPLIT, SEPARATE_BUFFER>(a, skinny::SharedB<T, B_K_MAJOR>{&b}, skinny::Rows<T>{c, aligned, m, n},
                                               skinny::work_of_cluster<Shape, SPLIT>(tiles_m, splits), k, GROUPS * 64,
-                                              STAGES, partials, semaphores, policy);
+                                              STAGES, partials, semaphores,
+                                              sm90::createpolicy_evict_first);  // both are read once
 }
 
 // a: (m, k), b: (k, n), tensor maps, of the transposes if K_MAJOR is false for a, true for b, with the boxes of

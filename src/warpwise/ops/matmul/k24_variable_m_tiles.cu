@@ -1,10 +1,10 @@
 // Variable-M tiles against wave quantisation: rows of tiles with 256 or 248 rows, and one with 128 if needed.
 //
 // 4096 x 4096 is 512 tiles of 256 x 128: four waves on 128 SMs, with four SMs idle. With tiles of 248 rows it is 512
-// tiles and a row of 16 tiles of 128 x 256: 132 SMs compute four each. The main loop is k17's; sm90/gemm_variable_m.cuh
+// tiles and a row of 16 tiles of 128 x 256: 132 SMs compute four each. The main loop is k17's; sm90/gemm_variable.cuh
 // has the tile scheduler, and the store of tiles that are computed as C^T = B^T A^T.
 
-#include <warpwise/sm90/gemm_variable_m.cuh>
+#include <warpwise/sm90/gemm_variable.cuh>
 
 namespace sm90 = warpwise::sm90;
 
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(3 * 128, 1) matmul_variable_m_tiles(const __gr
   const sm90::GemmStorage<P> storage(raw);
   const Tiles tiles{{tile_columns, tile_rows, raster_group}, wide, flat_tiles, (k + P::tile_k - 1) / P::tile_k};
   const sm90::Matrix left{&a}, right{&b};
-  using Store = sm90::OverlappedStore<P, sm90::TransposableBoxStore>;
+  using Store = sm90::OverlappedStore<P, sm90::VariableBoxStore>;
   if constexpr (WHOLE_RINGS)
     sm90::gemm<P, sm90::RingLoop>(storage, left, right, tiles, Store(storage, {{&c}}));
   else

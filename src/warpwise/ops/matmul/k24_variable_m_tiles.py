@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from warpwise import cuda
 from warpwise.gemm.config import GemmConfig, names
-from warpwise.gemm.operands import addressable, flags, row_major_copy, sizes, tma_operand
-from warpwise.gemm.time_model import OVERLAPPED, reads_in_place
+from warpwise.gemm.operands import addressable, flags, sizes, tma_operand
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.matmul import k17_overlapped_epilogue as k17
 
@@ -21,8 +19,6 @@ WIDE, NARROW, FLAT = 256, 248, 128  # rows of a tile
 TILE_N = 128  # columns of a tile; a flat tile has twice as many
 TILE_K, STAGES = 64, 4
 MAX_RATIO = 0.995  # the busiest SM's rows divided by its rows with only tiles of 256 rows
-# An operator of torch copies a column-major a.
-FAMILY = replace(OVERLAPPED, replayed=lambda config, kind: kind[0] == "n" and reads_in_place(config, kind))
 
 
 def variable(tile_rows: int, flat: bool = False) -> GemmConfig:
@@ -62,8 +58,8 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
     wide = wide_rows(found, m)
     if wide is None:
         raise ValueError(f"matmul: expected a configuration for {m} rows, got {config}")
-    rows, (read_b, b_k_major) = addressable(a), tma_operand(b)
-    maps = [cuda.tensor_map(matrix, (64, 64)) for matrix in (row_major_copy(a) if rows is None else rows, read_b, c)]
+    read_b, b_k_major = tma_operand(b)
+    maps = [cuda.tensor_map(matrix, (64, 64)) for matrix in (tma_operand(a)[0], read_b, c)]
     tile_columns, flats = cdiv(n, TILE_N), cdiv(n, 2 * TILE_N) * found.flat
     tiles = tile_count(found, n)
     blocks = cdiv(tiles, cdiv(tiles, sms))  # the fewest that need no more waves
@@ -76,12 +72,9 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """The limits of k17, and a K-major a, because a tile may begin at any row of a."""
-    if reason := k17.limits(a, b):
-        return reason
-    _, _, k = sizes(a, b)
-    if addressable(a) is None and k % 8:
-        return f"takes an a whose rows begin on 16 bytes, not k = {k} with strides {a.stride()}"
-    return None
+    if addressable(a) is None:
+        return f"takes an a whose rows begin on 16 bytes, not shape {tuple(a.shape)} with strides {a.stride()}"
+    return k17.limits(a, b)
 
 
 def configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:

@@ -8,14 +8,14 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm import boxes, cluster_split_k, k_major, mma_sync, persistent, simt
+from warpwise.gemm import cluster_split_k, k_major, mma_sync, persistent, simt
 from warpwise.gemm.config import GemmConfig, parsed
 from warpwise.gemm.default import default_of
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import copyable_limits, grid_of_tiles, grid_y_of, requires_k
 from warpwise.gemm.operands import HALVES, KERNEL_DTYPES, flags, on_16_bytes, sizes
 from warpwise.gemm.padding import k_major_operands
-from warpwise.gemm.time_model import CLUSTER_SPLIT_K, MMA, OVERLAPPED, STREAM_K, Family, Product
+from warpwise.gemm.time_model import CLUSTER_SPLIT_K, MMA, OVERLAPPED, Family, Product
 from warpwise.gemm.time_model import persistent as persistent_geometry
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops import _c
@@ -27,7 +27,6 @@ from warpwise.ops.matmul import k17_overlapped_epilogue as k17
 from warpwise.ops.matmul import k20_padded as k20
 from warpwise.ops.matmul import k21_few_rows as k21
 from warpwise.ops.matmul import k22_pretransposed_b as k22
-from warpwise.ops.matmul import k23_stream_k_hybrid as k23
 from warpwise.ops.matmul import k24_variable_m_tiles as k24
 
 HERE = Path(__file__).parent
@@ -147,9 +146,6 @@ RUNGS = (
     cluster_split_k.rung(HERE, "k12_cluster_split_k", KERNEL_DTYPES),
     make_rung(HERE, "k13_mma_sync", "Ampere: swizzled stages by cp.async, ldmatrix, mma.sync", MMA_SYNC.launch,
               dtypes=TENSOR_CORES, limits=mma_sync.limits, configs=MMA_SYNC.configs, strided=True),
-    make_rung(HERE, "k14_triton_descriptors", "Hopper through Triton: tensor descriptors, one loop over tiles and k",
-              triton("k14_triton_descriptors"), dtypes=HALVES, limits=boxes.limits,
-              configs=boxes.configs, strided=True),
     make_rung(HERE, "k15_split_k", "split-K: partial sums added by a second launch", triton("k15_split_k"),
               dtypes=KERNEL_DTYPES, limits=grid_of_tiles, configs=_triton.split_k_configs, strided=True),
     make_rung(HERE, "k16_skinny", "Hopper: few rows as wgmma's n, K divided in a cluster", k16.launch, dtypes=HALVES,
@@ -168,9 +164,6 @@ RUNGS = (
               k21.launch, dtypes=KERNEL_DTYPES, limits=k21.limits, configs=k21.configs, strided=True),
     make_rung(HERE, "k22_pretransposed_b", "Hopper: k11; what TMA cannot load is transposed or copied once", k22.launch,
               dtypes=(torch.float32,), limits=k22.limits, configs=k22.configs, strided=True),
-    make_rung(HERE, "k23_stream_k_hybrid",
-              "Hopper: k17 with hybrid stream-K: all clusters divide the last, partial wave", k23.launch, dtypes=HALVES,
-              limits=k17.limits, configs=k23.configs, strided=True),
     make_rung(HERE, "k24_variable_m_tiles", "Hopper: k17 with tiles of 248 and 256 rows, against wave quantisation",
               k24.launch, dtypes=HALVES, limits=k24.limits, configs=k24.configs, strided=True),
 )  # fmt: skip
@@ -191,7 +184,6 @@ FAMILIES = {  # for the model of the time
     "k11_warp_specialised": k11.FAMILY,
     "k12_cluster_split_k": CLUSTER_SPLIT_K,
     "k13_mma_sync": MMA,
-    "k14_triton_descriptors": boxes.FAMILY,
     "k16_skinny": k16.FAMILY,
     "k17_overlapped_epilogue": OVERLAPPED,
     "k19_warpgroups_int8": Family(
@@ -202,6 +194,5 @@ FAMILIES = {  # for the model of the time
     ),
     "k20_padded": Family(persistent_geometry, copied=_both, launches=lambda config, kind: 3, config=LARGE),
     "k22_pretransposed_b": k22.FAMILY,
-    "k23_stream_k_hybrid": STREAM_K,
-    "k24_variable_m_tiles": k24.FAMILY,
+    "k24_variable_m_tiles": OVERLAPPED,
 }

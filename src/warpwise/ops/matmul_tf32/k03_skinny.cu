@@ -96,10 +96,9 @@ template <int GROUPS, int M, int STAGES, int SPLIT, int PRODUCERS, bool SEPARATE
 __device__ inline void multiply(const sm90::TensorMap& a, const B& b, float* c, int m, int n, int k, int tiles_m,
                                 int splits) {
   using Shape = skinny::Shape<GROUPS, 1, M, 1, STAGES, PRODUCERS>;
-  const auto policy = [](int) { return sm90::createpolicy_evict_first(); };  // both operands are read once
-  skinny::gemm<Shape, SPLIT, SEPARATE_BUFFER>(a, b, skinny::FloatRows<B>{c, m, n},
-                                              skinny::work_of_cluster<Shape, SPLIT>(tiles_m, splits), k, GROUPS * 64,
-                                              STAGES, nullptr, nullptr, policy);
+  skinny::gemm<Shape, SPLIT, SEPARATE_BUFFER>(
+      a, b, skinny::FloatRows<B>{c, m, n}, skinny::work_of_cluster<Shape, SPLIT>(tiles_m, splits), k, GROUPS * 64,
+      STAGES, nullptr, nullptr, sm90::createpolicy_evict_first);  // both are read once
 }
 
 // a: (m, k), boxes of M x 32; b: (k, n), boxes of 64 GROUPS x 32 of columns if B_K_MAJOR, else of 32 x 32 of rows; c:

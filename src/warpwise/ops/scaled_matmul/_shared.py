@@ -21,9 +21,9 @@ def contiguous_scales(scale_a: torch.Tensor, scale_b: torch.Tensor) -> tuple[tor
     return scale_a.contiguous(), scale_b.contiguous(), scale_a.dim() == 2
 
 
-def l2_hints(m: int, n: int, k: int) -> int:
-    """L2 eviction policies as in policies.cuh: evict-first for both operands, unless they are smaller than C."""
-    return 5 if (m + n) * k >= 2 * m * n else 0
+def evict_first(m: int, n: int, k: int) -> bool:
+    """True if L2 evicts both operands first: unless they are smaller than C."""
+    return (m + n) * k >= 2 * m * n
 
 
 def aligned(matrix: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,7 @@
 
 #include <cuda_fp8.h>
 
-#include <warpwise/sm90/gemm_store.cuh>
+#include <warpwise/sm90/gemm_variable.cuh>
 
 #include "policies.cuh"
 
@@ -138,40 +138,6 @@ struct PromotionRingLoop : PromotionLoop<P> {
   }
 };
 
-// `order.rows` x `order.columns` tiles of clusters, 256 rows of C each; the first `wide` columns have 256 columns of C,
-// the others 248, so that the tiles can be a multiple of the clusters. A tile of 248 columns is loaded like one of 256;
-// its last box, at column 184, stores eight columns again, with equal values.
-template <class A, class B, int STAGES>
-struct VariableNTiles {
-  template <int WIDTH>
-  using Config = Fp8Config<A, B, 256, STAGES, WIDTH>;
-  static constexpr int kWide = 256, kNarrow = 248;
-  static constexpr bool unrolled = true, alternates = false;
-  sm90::TileScheduler order;
-  int wide, tiles_k;
-
-  template <int WIDTH>
-  struct Work {
-    using Config = VariableNTiles::Config<WIDTH>;
-    static constexpr bool transposed = false, may_be_empty = false;
-    int tiles_k, row, column;  // of C
-    __device__ int k_tiles() const { return tiles_k; }
-    __device__ int first_k() const { return 0; }
-    __device__ sm90::TileCoord at() const { return {row, column}; }
-  };
-  template <class Visit>
-  __device__ void for_each(const Visit& visit) const {
-    for (int tile = blockIdx.x / 2; tile < order.tiles(); tile += gridDim.x / 2) {
-      const sm90::Tile at = order.at(tile);
-      const int row = at.row * 256, column = at.column * kNarrow + min(at.column, wide) * (kWide - kNarrow);
-      if (at.column < wide)
-        visit(Work<kWide>{tiles_k, row, column});
-      else
-        visit(Work<kNarrow>{tiles_k, row, column});
-    }
-  }
-};
-
 // Scales and rounds a tile to bfloat16, and stores it at its end.
 template <class P, class Store, bool ROWWISE>
 struct ScaledStore : sm90::Epilogue<P, Store> {
@@ -258,17 +224,19 @@ __device__ inline void multiply(const Storage& storage, const HintedMatrix& a, c
 }
 
 // a: (m, k), tensor map with boxes of 128 x 128; b: (n, k), of COLUMNS / 2 x 128; c: (m, n), of 64 x 64, or if not
-// BY_TMA `rows`. Scales: of ScaledStore. pairs, columns, group: of TileScheduler; hints: policies.cuh.
-// VARIABLE: tiles of VariableNTiles, with `wide`. WHOLE_RINGS: k is a multiple of the 128 * STAGES of all stages, and
-// not 0. Launch configuration: as for sm90::gemm with Fp8Config.
+// BY_TMA `rows`. Scales: of ScaledStore. pairs, columns, group: of TileScheduler; evict_first: of both
+// operands.
+// VARIABLE: tiles of VariableNTiles, 256 rows of C each. WHOLE_RINGS: k is a multiple of the 128 * STAGES of all
+// stages, and not 0. Launch configuration: as for sm90::gemm with Fp8Config.
 template <class A, class B, bool ROWWISE, bool BY_TMA, int COLUMNS, int STAGES, bool VARIABLE, bool WHOLE_RINGS>
 __global__ void __launch_bounds__(384, 1) __cluster_dims__(2, 1, 1)
     scaled_matmul_two_k_tile_promotion(const __grid_constant__ sm90::TensorMap a,
                                        const __grid_constant__ sm90::TensorMap b,
                                        const __grid_constant__ sm90::TensorMap c, __nv_bfloat16* rows,
                                        const float* __restrict__ scale_a, const float* __restrict__ scale_b, int m,
-                                       int n, int k, int pairs, int columns, int group, int hints, int wide) {
+                                       int n, int k, int pairs, int columns, int group, bool evict_first, int wide) {
   using P = Fp8Config<A, B, COLUMNS, STAGES>;
+  using Narrow = Fp8Config<A, B, COLUMNS, STAGES, COLUMNS - 8>;
   extern __shared__ unsigned char raw[];
   if (threadIdx.x == 0) {
     sm90::prefetch_tensormap(&a);
@@ -276,12 +244,13 @@ __global__ void __launch_bounds__(384, 1) __cluster_dims__(2, 1, 1)
   }
   const sm90::GemmStorage<P> storage(raw);
   const int tiles_k = (k + P::tile_k - 1) / P::tile_k;
-  const HintedMatrix left{&a, policy_for(hints / 4)}, right{&b, policy_for(hints % 4)};
+  const sm90::CachePolicy policy = l2_policy(evict_first);
+  const HintedMatrix left{&a, policy}, right{&b, policy};
   auto store = sm90::store_to<BY_TMA, __nv_bfloat16>(c, {rows, m, n});
   const ScaledStore<P, decltype(store), ROWWISE> epilogue(storage, store, scale_a, scale_b, m, n);
   const sm90::TileScheduler order{pairs, columns, group};
   if constexpr (VARIABLE)
-    multiply<P, WHOLE_RINGS>(storage, left, right, VariableNTiles<A, B, STAGES>{order, wide, tiles_k}, epilogue);
+    multiply<P, WHOLE_RINGS>(storage, left, right, sm90::VariableNTiles<P, Narrow>{order, wide, tiles_k}, epilogue);
   else
     multiply<P, WHOLE_RINGS>(storage, left, right, sm90::PersistentTiles<P>{{order, tiles_k}}, epilogue);
 }

@@ -47,19 +47,20 @@ struct ScaledRows : skinny::Rows<__nv_bfloat16, 4096> {
 };
 
 // a: (m, k), b: (n, k), tensor maps with boxes of GROUPS_M * ROWS x 128 and `columns` x 128; c: (m, n), row-major,
-// `aligned` if its rows are 16-byte aligned. Stages of 128 BOXES of K. hints: policies.cuh. Cluster: SPLIT splits of K.
-// Grid: (cdiv(n, columns) * SPLIT, cdiv(m, GROUPS_M * ROWS), splits). Dynamic shared memory: as for skinny::gemm.
+// `aligned` if its rows are 16-byte aligned. Stages of 128 BOXES of K. evict_first: of both operands. Cluster:
+// SPLIT splits of K. Grid: (cdiv(n, columns) * SPLIT, cdiv(m, GROUPS_M * ROWS), splits). Dynamic shared memory: as for
+// skinny::gemm.
 template <class A, class B, int GROUPS_N, int GROUPS_M, int ROWS, int BOXES, int SPLIT, int PRODUCERS, bool ROWWISE>
 __global__ void __launch_bounds__(GROUPS_N * GROUPS_M * 128 + PRODUCERS, 1) __cluster_dims__(SPLIT, 1, 1)
     scaled_matmul_skinny(const __grid_constant__ sm90::TensorMap a, const __grid_constant__ sm90::TensorMap b,
                          __nv_bfloat16* c, float* partials, int* semaphores, bool aligned, int m, int n, int k,
-                         int columns, int stages, int hints, const float* __restrict__ scale_a,
+                         int columns, int stages, bool evict_first, const float* __restrict__ scale_a,
                          const float* __restrict__ scale_b) {
   using Shape = skinny::Shape<GROUPS_N, GROUPS_M, ROWS, BOXES, 32, PRODUCERS>;
   const int tile_n = blockIdx.x / SPLIT, tile = blockIdx.y * (gridDim.x / SPLIT) + tile_n;
   const skinny::Work work = {tile, static_cast<int>(blockIdx.y) * Shape::kTileRows, tile_n * columns,
                              static_cast<int>(blockIdx.z), static_cast<int>(gridDim.z)};
-  const auto policy = [=](int operand) { return policy_for(operand == 0 ? hints >> 2 : hints & 3); };
+  const auto policy = [=] { return l2_policy(evict_first); };
   skinny::gemm<Shape, SPLIT, true>(a, skinny::SharedB<sm90::Pair<B, A>, true>{&b},
                                    ScaledRows<ROWWISE>{{c, aligned, m, n}, scale_a, scale_b}, work, k, columns, stages,
                                    partials, semaphores, policy);

@@ -18,7 +18,7 @@ from warpwise.gemm.operands import flags, on_16_bytes
 from warpwise.gemm.skinny import groups, received, sides
 from warpwise.gemm.time_model import Product
 from warpwise.operation import cdiv
-from warpwise.ops.scaled_matmul._shared import contiguous_scales, k_major, l2_hints
+from warpwise.ops.scaled_matmul._shared import contiguous_scales, evict_first, k_major
 from warpwise.ops.scaled_matmul.tables import FAMILIES
 
 SKINNY = cuda.load(Path(__file__).with_suffix(".cu"))
@@ -79,7 +79,7 @@ def launch(
         (across * tile.cluster_splits, down, tile.splits), threads, shared_bytes(tile)
     ](
         *(map_a, map_b, cuda.out(c), *skinny.reduction(c, tile, across * down), on_16_bytes(c), m, n, k),
-        *(tile.m, tile.stages, l2_hints(m, n, k), scale_a, scale_b),
+        *(tile.m, tile.stages, evict_first(m, n, k), scale_a, scale_b),
     )
 
 

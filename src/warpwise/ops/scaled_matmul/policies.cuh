@@ -5,13 +5,11 @@
 
 namespace sm90 = warpwise::sm90;
 
-// L2 eviction priority of a load: 0 evict_normal, 1 evict_first, 2 evict_last. A launch's hints are B's policy + 4 *
-// A's.
-__device__ inline sm90::CachePolicy policy_for(int priority) {
-  sm90::CachePolicy evict_normal, evict_last;
+// The L2 eviction priority of loads.
+__device__ inline sm90::CachePolicy l2_policy(bool evict_first) {
+  sm90::CachePolicy evict_normal;
   asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(evict_normal));
-  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(evict_last));
-  return priority == 1 ? sm90::createpolicy_evict_first() : priority == 2 ? evict_last : evict_normal;
+  return evict_first ? sm90::createpolicy_evict_first() : evict_normal;
 }
 
 __device__ inline void prefetch_l2(const float* address) { asm volatile("prefetch.global.L2 [%0];" ::"l"(address)); }

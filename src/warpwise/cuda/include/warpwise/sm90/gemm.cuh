@@ -6,7 +6,7 @@
 //
 //     types and sizes     GemmConfig
 //     operands in memory  TmaOperand, or another with `load`
-//     tile scheduler      PersistentTiles, StreamKTiles, VariableMTiles: tile_scheduler.cuh, gemm_stream_k.cuh, ...
+//     tile scheduler      PersistentTiles, VariableNTiles, VariableMTiles: tile_scheduler.cuh, gemm_variable.cuh
 //     main loop           WgmmaLoop, RingLoop; other operations: fp8 sums with promotion, a TF32 operand from registers
 //     epilogue and store  OverlappedStore of a TmaStore: gemm_store.cuh; FusedEpilogue: gemm_epilogue.cuh; ...
 #pragma once
@@ -290,10 +290,8 @@ __device__ inline void gemm(const Storage& storage, const A& a, const B& b, cons
           else
             producer.template load<Config>(a, b, at, k);
         }
-        epilogue.produce(producer, work);
       });
     }
-    epilogue.signal(scheduler);
   } else {
     if constexpr (P::groups > 1) warpgroup_reg_alloc<232>();
     const int thread = threadIdx.x % kWarpgroupThreads;

@@ -148,19 +148,18 @@ struct MainLoop {
   }
 
   // One thread loads the k-tile that begins at element `k` of K to a free stage.
-  template <class Policy>
-  __device__ void load(const sm90::TensorMap& a, const B& b, int stage, int k, int row, int column, Policy policy_a,
-                       Policy policy_b) const {
+  __device__ void load(const sm90::TensorMap& a, const B& b, int stage, int k, int row, int column,
+                       sm90::CachePolicy policy) const {
     const unsigned full_barrier = ring.full_barrier(stage);
     const int half_a = S::kShared == Shared::a ? half : 0;
-    const auto load_box = [&](bool shared, unsigned to, const sm90::TensorMap* map, int x, int y, Policy policy) {
+    const auto load_box = [&](bool shared, unsigned to, const sm90::TensorMap* map, int x, int y) {
       if (shared)
         sm90::tma_load_2d_multicast(to, map, full_barrier, x, y, static_cast<unsigned short>(3 << first_rank), policy);
       else
         sm90::tma_load_2d(to, map, full_barrier, x, y, policy);
     };
     const auto load_b = [&](unsigned to, const sm90::TensorMap* map, int x, int y) {
-      load_box(S::kShared == Shared::b, to, map, x, y, policy_b);
+      load_box(S::kShared == Shared::b, to, map, x, y);
     };
     sm90::mbarrier_arrive_expect_tx(full_barrier, S::kBoxes * (B::loaded_bytes(columns) + S::kBytesA));
 #pragma unroll
@@ -169,12 +168,11 @@ struct MainLoop {
       const unsigned to = box(stage, i) + bytes_b;
       if constexpr (S::kAKMajor) {
         const int first = half_a * (S::kTileRows / 2);
-        load_box(S::kShared == Shared::a, to + first * kLineBytes, &a, k, row + first, policy_a);
+        load_box(S::kShared == Shared::a, to + first * kLineBytes, &a, k, row + first);
       } else {
 #pragma unroll
         for (int x = 0; x < S::kTileRows; x += 64)
-          load_box(S::kShared == Shared::a, to + x * kLineBytes + half_a * 4096, &a, row + x, k + half_a * 32,
-                   policy_a);
+          load_box(S::kShared == Shared::a, to + x * kLineBytes + half_a * 4096, &a, row + x, k + half_a * 32);
       }
     }
   }
@@ -309,11 +307,11 @@ __device__ inline void gemm(const sm90::TensorMap& a, B b, const Output& output,
       b.prefetch();
       sm90::prefetch_tensormap(&a);
     }
-    const sm90::CachePolicy policy_a = l2_policy(0), policy_b = l2_policy(1);
+    const sm90::CachePolicy policy = l2_policy();
     sm90::PipelineState state{0, 1};
     int k_tile = first;
     const auto load = [&] {
-      loop.load(a, b, state.index, k_tile * loop.kTileK, first_row, first_column, policy_a, policy_b);
+      loop.load(a, b, state.index, k_tile * loop.kTileK, first_row, first_column, policy);
       state.next(loop.ring.stages);
       k_tile += stride;
     };

@@ -74,10 +74,6 @@ struct Epilogue {
       : to(to), staging(storage.staging + P::group() * BOXES * kBoxBytes) {}
 
   __device__ void init() const {}  // in thread 0: initialises mbarriers
-  template <class Producer, class Work>
-  __device__ void produce(Producer&, const Work&) const {}  // in the producer thread: after the loads of a tile
-  template <class Scheduler>
-  __device__ void signal(const Scheduler&) const {}  // in the producer warpgroup, after its first warp's loads
 
   // Called while the first k-tile of a tile is multiplied; the warpgroup's sums begin at (row, column).
   template <class Work>

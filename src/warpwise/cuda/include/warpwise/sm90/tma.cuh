@@ -72,13 +72,6 @@ __device__ inline void tma_load_2d_multicast(unsigned to, const TensorMap* map, 
       : "memory");
 }
 
-// cp.async.bulk: copies `bytes` of global memory, a multiple of 16, to shared memory.
-__device__ inline void tma_load_bulk(unsigned to, const void* from, unsigned bytes, unsigned barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-               "l"(from), "r"(bytes), "r"(barrier)
-               : "memory");
-}
-
 // Stores a box from shared memory, as a separate bulk group.
 __device__ inline void tma_store_2d(const TensorMap* map, unsigned from, int x, int y) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(from),
@@ -102,9 +95,6 @@ __device__ inline void tma_store_wait_read() {
 
 // Orders earlier generic-proxy accesses of shared memory before later accesses by TMA and wgmma (async proxy).
 __device__ inline void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-// The same for global memory and TMA.
-__device__ inline void fence_proxy_async_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 
 }  // namespace sm90
 }  // namespace warpwise

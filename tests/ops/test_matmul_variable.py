@@ -1,4 +1,4 @@
-"""k24_variable_m_tiles: every element of C in one tile, balanced SMs, and the results of k17."""
+"""Tiles of two sizes, k24's and k17's: every element of C in one tile, balanced SMs, and exact results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import pytest
 import torch
 
 from warpwise import cuda, ops
+from warpwise.gemm.persistent import CONFIGS, two_widths, wide_columns
+from warpwise.gemm.time_model import Product
 from warpwise.operation import cdiv
+from warpwise.ops.matmul import k17_overlapped_epilogue as k17
 from warpwise.ops.matmul import k24_variable_m_tiles as k24
 from warpwise.ops.matmul.k24_variable_m_tiles import TILE_N, tile_count, variable, wide_rows
 
@@ -22,7 +25,7 @@ SIZES = [
 ]
 WALK = """
 #include <cuda_bf16.h>
-#include <warpwise/sm90/gemm_variable_m.cuh>
+#include <warpwise/sm90/gemm_variable.cuh>
 // Of each block the number of its tiles, and of each tile its first row and column, rows and columns.
 __global__ void walk(int* out, int tile_columns, int tile_rows, int wide, int flats, int most) {
   int *const to = out + blockIdx.x * most, count = 0;
@@ -73,16 +76,14 @@ def test_variable_tiles_shorten_the_busiest_sm():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("layouts", ["nn", "nt", "tn"])
+@pytest.mark.parametrize("b_layout", ["n", "t"])
 @pytest.mark.parametrize("m, n", SIZES)
 @pytest.mark.parametrize("k", [64, 200, 512, 1032, 1280])
-def test_products_are_those_of_k17(m, n, k, layouts):
+def test_products_are_those_of_k17(m, n, k, b_layout):
     """Each sum adds the same products, every second tile of a block from the last k-tile on: small integers."""
     dtype = torch.float16 if m == 6144 else torch.bfloat16
     a, b = (torch.randint(-1, 2, shape, device="cuda").to(dtype) for shape in ((m, k), (k, n)))
-    if layouts[0] == "t":
-        a = a.t().contiguous().t()
-    if layouts[1] == "t":
+    if b_layout == "t":
         b = b.t().contiguous().t()
     truth = ops.matmul(a, b, rung="k17_overlapped_epilogue")
     names = k24.configs(a, b)
@@ -90,3 +91,34 @@ def test_products_are_those_of_k17(m, n, k, layouts):
         assert names
     for name in names:
         assert torch.equal(ops.matmul(a, b, rung=f"k24_variable_m_tiles@{name}"), truth), name
+
+
+def test_columns_of_two_widths_fill_the_waves():
+    (found,) = two_widths(CONFIGS[0], Product(512, 128256, 4096, 2, 2), (256, 248))
+    assert found.name == "128x248x64_s4_c2x1_n528" and wide_columns(found, 128256) == 192
+    assert not two_widths(CONFIGS[0], Product(4096, 4096, 4096, 2, 2), (256, 248)), "no room for another column"
+    assert not two_widths(CONFIGS[0], Product(256, 28672, 8192, 2, 2), (256, 248)), "217 columns are another kernel's"
+    with pytest.raises(ValueError, match="expected one for 800 columns, got 128x248x64_s4_c2x1_n3"):
+        wide_columns(CONFIGS[0]._replace(n=248, tile_rows=3), 800)
+
+
+@pytest.mark.parametrize("transposed", [False, pytest.param(True, marks=pytest.mark.one_in(2))])
+def test_products_by_two_widths(transposed):
+    a, b = (torch.randint(-3, 4, shape).half() for shape in ((130, 72), (72, 504)))
+    if transposed:
+        a, b = a.t().contiguous().t(), b.t().contiguous().t()
+    made = torch.empty(130, 504, dtype=torch.half)
+    k17.launch(made, a, b, config="128x256x64_s4_c2x1_n2")
+    assert torch.equal(made, (a.float() @ b.float()).half())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("config", ["128x248x64_s4_c2x1_n99", "128x256x64_s4_c2x1_n96"])
+@pytest.mark.parametrize("layouts", ["nn", "tt"])
+def test_products_by_two_widths_on_the_gpu(config, layouts):
+    a, b = (torch.randint(-1, 2, shape, device="cuda").bfloat16() for shape in ((1000, 520), (520, 24040)))
+    if layouts == "tt":
+        a, b = a.t().contiguous().t(), b.t().contiguous().t()
+    made = torch.empty(1000, 24040, dtype=torch.bfloat16, device="cuda")
+    k17.launch(made, a, b, config=config)
+    assert torch.equal(made, (a.float() @ b.float()).bfloat16())

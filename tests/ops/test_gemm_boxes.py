@@ -1,0 +1,31 @@
+"""Tiles of Triton kernels that load by TMA, and the matrices that TMA can address."""
+
+from __future__ import annotations
+
+import torch
+
+from warpwise import operation
+from warpwise.gemm import boxes
+
+
+def test_the_large_tile_comes_with_three_stages():
+    row = torch.empty(1, 1, dtype=torch.half)
+    large = row.expand(8192, 8192)
+    with operation.assume_sm_count(132):
+        found = boxes.configs(large, large)
+        assert boxes.configs(row.expand(512, 4096), row.expand(4096, 512))[0] == "64x64x64_w4_s4"
+    assert found[0] == "128x256x64_w8_s3"
+    assert sorted(found) == sorted(tile.name for tile in boxes.TILES)
+
+
+def test_what_tma_cannot_address_is_refused():
+    a, b = torch.zeros(8, 16).half(), torch.zeros(16, 8).half()
+    assert boxes.product_limit(a, b) is None
+    assert "takes n in multiples of 8, so that rows of C begin on 16 bytes, not 7" in boxes.product_limit(a, b[:, :7])
+    assert "multiples of 8 elements, not strides (15, 1)" in boxes.product_limit(torch.zeros(8, 15).half(), b[:15])
+    wide = torch.zeros(8, 32).half()[:, ::2]
+    assert "begin on multiples of 8 elements, not strides (32, 2)" in boxes.product_limit(wide, b)
+    assert "begin on multiples of 8 elements, not strides (0, 1)" in boxes.product_limit(a[:1].expand(8, 16), b)
+    shifted = torch.empty(8 * 16 + 1, dtype=torch.half)[1:].view(8, 16)
+    assert boxes.product_limit(shifted, b) == "takes a that begins on 16 bytes"
+    assert boxes.product_limit(a, shifted.view(16, 8)) == "takes b that begins on 16 bytes"
