@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
+from tests.slow import ELSEWHERE, ONE_IN
 
 FULL = pytest.mark.full
 complete = False  # set by conftest.py: True for `make test-full` and `make test-gpu`
 
 
 def examples(count: int) -> int:
-    """How many examples hypothesis draws for a test: ``count``, of which `make test` has a third."""
-    return count if complete else max(3, count // 3)
+    """How many examples hypothesis draws for a test: ``count``, of which `make test` has a fifth."""
+    return count if complete else max(3, count // 5)
 
 
 def combinations(*axes: Sequence[Any], times: int = 1, names: Sequence[Callable[[Any], str]] = ()) -> list[Any]:
@@ -61,6 +62,7 @@ def mark_sampled(items: Iterable[pytest.Item]) -> None:
     Of a test with the mark ``one_in(n)`` one of n remains, from the first on. Of one with several `parametrize`
     decorators each value of each of them remains: item by item, the one with most values that no earlier one has.
     Of a test of one property of every rung of an operation one rung of three remains, other ones for another property.
+    Of the slow tests those of ``tests/slow.py`` remain.
     """
     functions: dict[str, list[pytest.Item]] = {}
     for item in items:
@@ -71,6 +73,10 @@ def mark_sampled(items: Iterable[pytest.Item]) -> None:
         every, first = (mark.args[0], 0) if mark else (1, 0)
         if "tests/ops/" in name and len(found) > 3 and {names for names, _ in _values(found[0])} == {("rung",)}:
             every, first = 3, zlib.crc32(name.encode()) % 3
+        file, _, test = name.removeprefix("tests/").partition("::")
+        every *= ONE_IN.get(file, {}).get(test, 1)
+        if test in ELSEWHERE.get(file, {}):
+            first = len(found)
         kept = _each_value(found)[first::every]
         for item in found:
             if item not in kept:

@@ -71,6 +71,9 @@ def test_emulated_kernels_take_the_same_steps(data):
     assert emulated.history[0].losses == pytest.approx(ours.history[0].losses, rel=1e-4)
     for name, tensor in weights(ours).items():
         torch.testing.assert_close(weights(emulated)[name], tensor, rtol=1e-3, atol=1e-5)
+
+
+def test_emulated_kernels_take_fp32_on_a_cpu(data):
     with pytest.raises(ValueError, match="expected a CPU and fp32, got cpu and bf16"):
         Trainer(Settings(engine="emulated", dtype="bf16", batch=4), data, CPU)
 

@@ -91,7 +91,7 @@ def _compile(launch: InterceptedLaunch, target: str) -> None:
 LADDERS = rungs("cuda") + rungs("triton")
 
 
-@pytest.mark.parametrize("op,rung", one_of(OF, rungs("cuda"), COMPILED, also=ALIKE) + one_of(3, rungs("triton")))
+@pytest.mark.parametrize("op,rung", one_of(OF, rungs("cuda"), COMPILED, also=ALIKE) + one_of(6, rungs("triton")))
 def test_every_kernel_compiles(op, rung):
     """For the oldest GPU that the rung is made for, which lacks most instructions, in its first dtype.
 

@@ -211,7 +211,7 @@ def test_functionalize_and_trace_see_the_library_operator():
 def test_compiles_into_one_graph(op):
     """Forward and backward of the public function, and the same numbers as in eager mode.
 
-    In `make test` every other operation is traced ahead of time, here or in `test_dynamic_shapes`.
+    In `make test` one operation of six is traced ahead of time, here or in `test_dynamic_shapes`.
     """
     function = getattr(warpwise.ops, op.name)
     args = example(op, float_dtype(op))
