@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from warpwise import operation, ops, tuned
+from warpwise.device.limits import HOPPER_SHARED
 from warpwise.gemm import cluster_split_k
 from warpwise.gemm.config import GemmConfig
-from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import describe
 from warpwise.gemm.persistent import BATCHED
 from warpwise.gemm.simt import K_MAJOR, MN_MAJOR, TMA

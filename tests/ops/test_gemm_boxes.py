@@ -1,21 +1,10 @@
-"""Tiles of Triton kernels that load by TMA, and the matrices that TMA can address."""
+"""The matrices that TMA can address."""
 
 from __future__ import annotations
 
 import torch
 
-from warpwise import operation
 from warpwise.gemm import boxes
-
-
-def test_the_large_tile_comes_with_three_stages():
-    row = torch.empty(1, 1, dtype=torch.half)
-    large = row.expand(8192, 8192)
-    with operation.assume_sm_count(132):
-        found = boxes.configs(large, large)
-        assert boxes.configs(row.expand(512, 4096), row.expand(4096, 512))[0] == "64x64x64_w4_s4"
-    assert found[0] == "128x256x64_w8_s3"
-    assert sorted(found) == sorted(tile.name for tile in boxes.TILES)
 
 
 def test_what_tma_cannot_address_is_refused():

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from warpwise import operation, tuned
+from warpwise.device import limits
 from warpwise.device.target import assume_sm_count
-from warpwise.gemm import limits, persistent
+from warpwise.gemm import persistent
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.time_model import OVERLAPPED, Family, Product, partial_wave, skinny
 from warpwise.operation import Case

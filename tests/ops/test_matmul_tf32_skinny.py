@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from warpwise import ops
+from warpwise.device.limits import HOPPER_SHARED
 from warpwise.gemm.config import GemmConfig
-from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.time_model import Product
 from warpwise.ops.matmul_tf32 import k03_skinny as k03
 from warpwise.ops.matmul_tf32.k03_skinny import Layout

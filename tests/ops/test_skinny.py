@@ -14,8 +14,8 @@ from tests.sampled import FULL, examples
 
 from warpwise import operation, ops
 from warpwise.cuda.gpu import semaphores
+from warpwise.device.limits import HOPPER_SHARED
 from warpwise.gemm.config import GemmConfig
-from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import addressable, flags, tma_operand
 from warpwise.gemm.time_model import Product
 from warpwise.ops.matmul import _triton, k16_skinny, k21_few_rows

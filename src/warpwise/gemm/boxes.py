@@ -1,33 +1,11 @@
-"""Tiles of Triton kernels that load operands by TMA, and the matrices that TMA can address."""
+"""The matrices that TMA can address."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import torch
 
-from warpwise.gemm.config import GemmConfig, parsed
-from warpwise.gemm.limits import HOPPER_SHARED, grid_of_tiles, requires_hopper, requires_k
-from warpwise.gemm.time_model import Family, persistent
-from warpwise.operation import sm_count
-
-TILES = parsed(
-    "128x256x64_w8_s3", "128x256x64_w8_s4", "256x128x64_w8_s4", "128x128x64_w4_s3", "128x128x64_w8_s4",
-    "64x256x64_w4_s4", "64x128x64_w4_s4", "64x64x64_w4_s4",
-)  # fmt: skip
-# Three stages are as fast as four.
-configs = Family(lambda config: persistent(config)._replace(stages=4)).configs(lambda product: TILES)
-
-
-def program_bytes(tile: GemmConfig) -> int:
-    """Shared memory of a program: the stages, half a tile of 2-byte results, barriers."""
-    return tile.ring_bytes(2, barriers=0) + tile.m * tile.n
-
-
-def programs(tile: GemmConfig, tiles: int, tensor: torch.Tensor) -> int:
-    """The grid of persistent programs: the resident programs of the tensor's GPU, but at most ``tiles``."""
-    return min(tiles, sm_count(tensor) * max(1, HOPPER_SHARED // program_bytes(tile)))
+from warpwise.device.limits import requires_hopper
+from warpwise.gemm.limits import grid_of_tiles, requires_k
 
 
 def transposed(matrices: torch.Tensor) -> bool:
@@ -75,17 +53,3 @@ def _strides(matrices: torch.Tensor) -> tuple[int, int, list[int]]:
     pitch, step = matrices.stride()[-2:] if not transposed(matrices) else matrices.stride()[:-3:-1]
     outer = zip(matrices.shape[:-2], matrices.stride()[:-2], strict=True)
     return pitch, step, [stride if size > 1 else pitch for size, stride in outer]
-
-
-def descriptor(matrices: torch.Tensor, box: Sequence[int]) -> Any:
-    """A tensor descriptor of ``matrices``, of their transposes if they are transposed, in boxes of one matrix.
-
-    ``box`` is (rows, columns) of ``matrices``.
-    """
-    from triton.tools.tensor_descriptor import TensorDescriptor
-
-    pitch, step, outer = _strides(matrices)
-    shape, (rows, columns) = list(matrices.shape), box
-    if transposed(matrices):
-        shape[-2:], rows, columns = shape[:-3:-1], columns, rows
-    return TensorDescriptor(matrices, shape, [*outer, pitch, step], [*(1 for _ in outer), rows, columns])

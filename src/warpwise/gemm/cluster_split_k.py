@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import torch
 
 from warpwise import cuda
+from warpwise.device.limits import even_shared, is_hopper, requires_ampere
 from warpwise.gemm.config import GemmConfig, names, parsed
-from warpwise.gemm.limits import GRID_Y, even_shared, is_hopper, requires_ampere, tiles_limit
+from warpwise.gemm.limits import GRID_Y, tiles_limit
 from warpwise.gemm.operands import Lines, Shape, describe, flags, lines
 from warpwise.gemm.time_model import CLUSTER_SPLIT_K, MMA_TF32, Product
 from warpwise.operation import Rung, cdiv, make_rung, sm_count

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.limits import HOPPER_SHARED
+from warpwise.device.limits import HOPPER_SHARED
 from warpwise.operation import cdiv
 
 BOX_BYTES = 64 * 64 * 2  # the box of C that a warpgroup stores by TMA

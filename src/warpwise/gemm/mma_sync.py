@@ -8,8 +8,9 @@ from typing import NamedTuple
 import torch
 
 from warpwise import cuda
+from warpwise.device.limits import requires_ampere, shared_bytes
 from warpwise.gemm.config import GemmConfig, chosen, names
-from warpwise.gemm.limits import grid_of_tiles, requires_ampere, shared_bytes
+from warpwise.gemm.limits import grid_of_tiles
 from warpwise.gemm.operands import describe, flags, lines, on_16_bytes, sizes
 from warpwise.gemm.time_model import MMA, MMA_TF32, Product
 from warpwise.operation import sm_count

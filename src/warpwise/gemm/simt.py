@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import torch
 
 from warpwise import cuda
+from warpwise.device.limits import requires_hopper
 from warpwise.gemm.config import GemmConfig
-from warpwise.gemm.limits import grid_of_tiles, requires_hopper, requires_k
+from warpwise.gemm.limits import grid_of_tiles, requires_k
 
 TMA, MN_MAJOR, K_MAJOR = (f"warpwise::{name}" for name in ("kTma", "kMnMajor", "kKMajor"))
 

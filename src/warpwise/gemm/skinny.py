@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 
 from warpwise.cuda.gpu.semaphores import semaphores
+from warpwise.device.limits import HOPPER_SHARED
 from warpwise.gemm.config import GemmConfig
-from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.operation import cdiv
 
 GROUP_COLUMNS = 64  # columns of C that a warpgroup computes

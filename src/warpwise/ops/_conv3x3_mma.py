@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from warpwise.gemm.limits import requires_ampere
+from warpwise.device.limits import requires_ampere
 from warpwise.operation import cdiv
 
 PLANES, QUADS = 16, 4  # kMmaPlanes, kMmaQuads

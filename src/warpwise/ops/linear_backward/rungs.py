@@ -11,7 +11,7 @@ import torch
 from warpwise import cuda
 from warpwise.cuda.gpu.branch import gradients_aside, takes_gradients
 from warpwise.cuda.gpu.semaphores import semaphores
-from warpwise.gemm.limits import even_shared, requires_ampere
+from warpwise.device.limits import even_shared, requires_ampere
 from warpwise.gemm.operands import flags
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._c import function

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from warpwise.device.limits import HOPPER_SHARED, shared_bytes
 from warpwise.gemm.config import GemmConfig, names, parsed
-from warpwise.gemm.limits import HOPPER_SHARED, shared_bytes
 from warpwise.gemm.operands import sizes
 from warpwise.operation import cdiv, sm_count
 

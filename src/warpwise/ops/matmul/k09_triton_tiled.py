@@ -6,9 +6,9 @@ programs would read all of B.
 
 import torch
 
+from warpwise.device.limits import shared_bytes
 from warpwise.gemm import triton_tiled
 from warpwise.gemm.config import parsed
-from warpwise.gemm.limits import shared_bytes
 from warpwise.operation import cdiv, sm_count
 
 FLOAT32, SMALL, LARGE = parsed("64x64x32_w4_s3", "64x64x64_w4_s4", "128x256x64_w8_s3")

@@ -11,9 +11,9 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
+from warpwise.device.limits import HOPPER_SHARED
 from warpwise.gemm import skinny
 from warpwise.gemm.config import GemmConfig
-from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import addressable, flags, on_16_bytes, row_major_copy, sizes, tma_operand
 from warpwise.gemm.skinny import owners, received, separate_buffer
 from warpwise.gemm.time_model import Family, Product

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import torch
 
 from warpwise import cuda
+from warpwise.device.limits import HOPPER_SHARED
 from warpwise.gemm import partial_sums, skinny
 from warpwise.gemm.config import GemmConfig
-from warpwise.gemm.limits import HOPPER_SHARED
 from warpwise.gemm.operands import flags, sizes
 from warpwise.gemm.skinny import separate_buffer
 from warpwise.gemm.time_model import Family, Product

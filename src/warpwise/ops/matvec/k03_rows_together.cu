@@ -4,7 +4,7 @@
 // threads, several blocks split a row. The block of the last split adds the sums of few rows; a second launch adds
 // those of many.
 
-#include <warpwise/core/pack.cuh>
+#include <warpwise/core/words.cuh>
 #include <warpwise/core/previous_kernel.cuh>
 
 #include "row_totals.cuh"

@@ -5,7 +5,7 @@
 // shared memory. The block of the last part adds the sums of a few others; a second launch of the kernel adds those of
 // many.
 
-#include <warpwise/core/pack.cuh>
+#include <warpwise/core/words.cuh>
 #include <warpwise/core/partial_sums.cuh>
 #include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/reduce.cuh>

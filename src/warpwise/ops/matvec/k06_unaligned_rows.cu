@@ -4,7 +4,7 @@
 // computes rows of one alignment. Each thread loads one aligned 16-byte pack of each row. The elements of x for this
 // pack lie in two aligned packs of x. The thread loads both packs and shifts them once for all of its rows.
 
-#include <warpwise/core/pack.cuh>
+#include <warpwise/core/words.cuh>
 #include <warpwise/core/previous_kernel.cuh>
 
 #include "row_totals.cuh"

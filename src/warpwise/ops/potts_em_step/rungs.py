@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from warpwise.gemm.limits import requires_hopper
+from warpwise.device.limits import requires_hopper
 from warpwise.operation import make_rung
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.potts_em_step import launches

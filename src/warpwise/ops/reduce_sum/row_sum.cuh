@@ -4,6 +4,7 @@
 #include <warpwise/core/numeric.cuh>
 #include <warpwise/core/reduce.cuh>
 #include <warpwise/core/vector.cuh>
+#include <warpwise/core/words.cuh>
 
 // x: a row of `columns` elements. THREADS threads of each of `parts` blocks stride over it. Returns the sum of the
 // elements that thread threadIdx.x of block `part` reads.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from warpwise.device.limits import requires_capability
 from warpwise.gemm import limits
 from warpwise.gemm.operands import ALIGNMENT
 from warpwise.gemm.padding import k_major_operands
@@ -42,4 +43,4 @@ def k_major(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 
 def grid_of_tiles(a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor) -> str | None:
     because = ", for which Triton has float8_e4m3fn"
-    return limits.requires_capability(a, 8, 9, because) or limits.grid_of_tiles(a, b)
+    return requires_capability(a, 8, 9, because) or limits.grid_of_tiles(a, b)

@@ -11,9 +11,10 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
+from warpwise.device.limits import HOPPER_SHARED
 from warpwise.gemm import skinny
 from warpwise.gemm.config import GemmConfig
-from warpwise.gemm.limits import GRID_Y, HOPPER_SHARED, grid_y_limit, hopper_limits
+from warpwise.gemm.limits import GRID_Y, grid_y_limit, hopper_limits
 from warpwise.gemm.operands import flags, on_16_bytes
 from warpwise.gemm.skinny import groups, received, sides
 from warpwise.gemm.time_model import Product

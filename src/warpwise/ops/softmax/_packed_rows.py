@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 
 from warpwise import cuda
+from warpwise.device.limits import requires_hopper
 from warpwise.device.target import power_of_two
-from warpwise.gemm.limits import requires_hopper
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops._dims import length_along
 from warpwise.ops.softmax._launch import PACK, WARP, Launch, aligned, along_rows

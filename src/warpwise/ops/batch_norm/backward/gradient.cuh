@@ -3,7 +3,7 @@
 
 #include <warpwise/core/channel.cuh>
 #include <warpwise/core/numeric.cuh>
-#include <warpwise/core/pack.cuh>
+#include <warpwise/core/words.cuh>
 
 // VECTOR elements of the gradient, zeros where it is null, and of the input.
 template <class T, int VECTOR>

@@ -6,7 +6,7 @@
 // partial sums are added.
 
 #include <warpwise/core/channels_last.cuh>
-#include <warpwise/core/pack.cuh>
+#include <warpwise/core/words.cuh>
 #include <warpwise/core/previous_kernel.cuh>
 
 constexpr int kThreads = warpwise::kRowThreads, kBatch = 8;  // rows of a thread whose loads are in flight

@@ -5,6 +5,7 @@
 
 #include <warpwise/core/channel.cuh>
 #include <warpwise/core/previous_kernel.cuh>
+#include <warpwise/core/words.cuh>
 
 constexpr int kThreads = warpwise::kChannelThreads, kBatch = 4;  // vectors of a thread whose loads are in flight
 

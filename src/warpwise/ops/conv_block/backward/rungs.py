@@ -11,7 +11,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
-from warpwise.gemm.limits import requires_hopper
+from warpwise.device.limits import requires_hopper
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._c import function
 from warpwise.ops._conv3x3 import add_parts, add_splits, flags, inputs, row_limits, weights

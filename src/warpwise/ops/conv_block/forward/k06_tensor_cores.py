@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.limits import HOPPER_SHARED
+from warpwise.device.limits import HOPPER_SHARED
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops._conv3x3 import flags
 from warpwise.ops._conv3x3_mma import PLANES, QUADS, Band, band, filter_bytes

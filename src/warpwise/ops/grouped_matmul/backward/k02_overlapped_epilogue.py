@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from warpwise import cuda
+from warpwise.device.limits import requires_hopper
 from warpwise.gemm import boxes
 from warpwise.gemm.config import GemmConfig, chosen
-from warpwise.gemm.limits import requires_hopper, tiles_limit
+from warpwise.gemm.limits import tiles_limit
 from warpwise.gemm.persistent import BATCHED, batched_configs, batched_grid
 from warpwise.operation import cdiv, sm_count
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
+from warpwise.device.limits import requires_hopper
 from warpwise.gemm import boxes
 from warpwise.gemm.config import chosen, parsed
-from warpwise.gemm.limits import requires_hopper
 from warpwise.gemm.persistent import BATCHED
 from warpwise.gemm.time_model import OVERLAPPED
 from warpwise.operation import cdiv, sm_count

@@ -7,9 +7,10 @@ from pathlib import Path
 import torch
 
 from warpwise import cuda
+from warpwise.device.limits import requires_hopper
 from warpwise.gemm import simt
 from warpwise.gemm.config import GemmConfig, names, parsed
-from warpwise.gemm.limits import requires_hopper, requires_k
+from warpwise.gemm.limits import requires_k
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.grouped_matmul.forward._triton import expected_tiles, tiles_limits
 

@@ -6,13 +6,10 @@
 template <int ACTIVATION>
 __global__ void linear(const float* x, const float* w, const float* bias, const float* residual, const float* row_scale,
                        float* y, float* kept, int m, int n, int k) {
-  const int at = blockIdx.x * blockDim.x + threadIdx.x;
-  if (at >= m * n) return;
-  const int row = at / n, column = at % n;
+  const long long at = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x, row = at / n, column = at % n;
+  if (row >= m) return;
   float sum = 0.0f;
-  for (int i = 0; i < k; ++i) {
-    sum += x[static_cast<long long>(row) * k + i] * w[static_cast<long long>(column) * k + i];
-  }
+  for (int i = 0; i < k; ++i) sum += x[row * k + i] * w[column * k + i];
   if (row_scale) sum *= row_scale[row];
   if (bias) sum += bias[column];
   if (kept) kept[at] = sum;

@@ -19,7 +19,7 @@ from warpwise.ops._c import function
 from warpwise.ops.matmul.op import MATMUL
 
 HERE = Path(__file__).parent
-THREADS, MOST_ELEMENTS = 256, 2**31 - 256  # of a block; results of k05, which are counted in int
+THREADS = 256  # of a block
 IN_C = function(HERE / "k04_c.c", "linear", 7 * "p" + "llll")
 THREAD_PER_OUTPUT = cuda.load(HERE / "k05_thread_per_output.cu")
 Outputs = tuple[torch.Tensor, torch.Tensor | None]
@@ -67,26 +67,19 @@ def in_c(outputs: Outputs, *args: Any) -> None:
     IN_C(input, weight, bias, residual, row_scale, *outputs, *_sizes(input, weight), activation_number(activation))
 
 
-def limits(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
-    m, n, _ = _sizes(input, weight)
-    return f"takes up to {MOST_ELEMENTS} results, not {m * n}" if m * n > MOST_ELEMENTS else None
-
-
 def thread_per_output(outputs: Outputs, *args: Any) -> None:
     input, weight, bias, activation, residual, row_scale, _ = args
     m, n, k = _sizes(input, weight)
     if m * n:
-        output, kept = outputs
+        to = (None if output is None else cuda.out(output) for output in outputs)
         kernel = THREAD_PER_OUTPUT[f"linear<{activation_number(activation)}>"][cdiv(m * n, THREADS), THREADS]
-        to = cuda.out(output), None if kept is None else cuda.out(kept)
         kernel(input, weight, bias, residual, row_scale, *to, m, n, k)
 
 
 RUNGS = (
     *fused.rungs(problem, operands, warpgroup_limits, MATMUL),
     Rung("k04_c", "the definition in C", "c", in_c, HERE / "k04_c.c", dtypes=(torch.float32,), devices=("cpu",)),
-    make_rung(HERE, "k05_thread_per_output", "one thread per result", thread_per_output, dtypes=(torch.float32,),
-              limits=limits),
+    make_rung(HERE, "k05_thread_per_output", "one thread per result", thread_per_output, dtypes=(torch.float32,)),
 )  # fmt: skip
 
 default = default_of(RUNGS, "k02_warpgroups", "k01_triton_pass", "k03_cluster_split_k", operands=operands)

@@ -9,7 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.cuda.gpu.branch import gradients_aside
-from warpwise.gemm.limits import SM_SHARED, requires_ampere, shared_bytes
+from warpwise.device.limits import SM_SHARED, requires_ampere, shared_bytes
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.linear_backward.op import LINEAR_BACKWARD

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <warpwise/core/numeric.cuh>
-#include <warpwise/core/pack.cuh>
+#include <warpwise/core/words.cuh>
 #include <warpwise/core/partial_sums.cuh>
 #include <warpwise/core/reduce.cuh>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <warpwise/core/numeric.cuh>
-#include <warpwise/core/pack.cuh>
+#include <warpwise/core/words.cuh>
 
 namespace warpwise {
 

@@ -1,0 +1,58 @@
+"""Limits of a kernel by the tensor's GPU: its compute capability, and the shared memory of a block and of an SM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from warpwise.device.target import cdiv, sm_count
+
+HOPPER_SHARED = 227 * 1024  # bytes of shared memory that a block may have on Hopper
+SM_SHARED, RESERVED = 228 * 1024, 1024  # bytes of an SM there, and of them the system's for each block
+
+
+def is_hopper(tensor: torch.Tensor) -> bool:
+    """True on a GPU of compute capability 9.0."""
+    return tensor.is_cuda and torch.cuda.get_device_capability(tensor.device) == (9, 0)
+
+
+def even_shared(tensor: torch.Tensor, blocks: int, shared: int) -> int:
+    """Bytes of dynamic shared memory, at least ``shared``, with which no SM has more than its even share of ``blocks``.
+
+    With programmatic dependent launch a GPU places blocks while the previous kernel still runs, wherever that leaves
+    room: several heavy blocks on some SMs and none on others, unless this limits their number.
+    """
+    if not is_hopper(tensor):
+        return shared
+    over = cdiv(blocks, sm_count(tensor)) + 1  # one more than the even share
+    return max(shared, SM_SHARED // over - RESERVED + 128)
+
+
+def requires_hopper(tensor: torch.Tensor, because: str = "wgmma exists there alone") -> str | None:
+    """The reason why the tensor's GPU cannot run a kernel for Hopper, or None. CPU and meta tensors give None."""
+    if tensor.is_cuda and not is_hopper(tensor):
+        return f"takes a GPU of compute capability 9.0: {because}"
+    return None
+
+
+def requires_capability(tensor: torch.Tensor, major: int, minor: int, because: str) -> str | None:
+    """The reason why the tensor's GPU cannot run a kernel for this compute capability and later ones, or None."""
+    if tensor.is_cuda and torch.cuda.get_device_capability(tensor.device) < (major, minor):
+        return f"takes a GPU of compute capability {major}.{minor} or later{because}"
+    return None
+
+
+def requires_ampere(tensor: torch.Tensor) -> str | None:
+    """For cp.async and mma.sync of these types."""
+    return requires_capability(tensor, 8, 0, "")
+
+
+def shared_bytes(tensor: torch.Tensor) -> int:
+    """Bytes of shared memory that a block may have on the tensor's GPU: 0 on a CPU, Hopper's for a meta tensor."""
+    if tensor.is_meta:
+        return HOPPER_SHARED
+    if not tensor.is_cuda:
+        return 0
+    properties: Any = torch.cuda.get_device_properties(tensor.device)
+    return int(properties.shared_memory_per_block_optin)
