@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -58,3 +60,12 @@ def test_a_box_past_the_edge_reads_zeros():
     expected = torch.zeros(8, 8, device="cuda")
     expected[:5, :4] = tensor[5:10, 12:16]
     assert torch.equal(out, expected)
+
+
+@pytest.mark.gpu
+def test_a_thread_that_has_not_used_the_gpu_makes_a_map():
+    """Such as a thread of autograd, whose first call may be a backward that loads by TMA."""
+    tensor = torch.zeros(96, 72, device="cuda")
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(cuda.tensor_map, tensor, (8, 8)).result()
+    assert bytes(found) == bytes(cuda.tensor_map(tensor, (8, 8)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -43,7 +44,8 @@ class CompiledStep:
     given twice once) and replays the graph. The returned loss is memory of the graph, which the next call overwrites. A
     graph is captured again if a setting of the optimizer has changed. On a CPU each call runs the step without a graph.
 
-    The kernels of a graph are chosen by their time on the GPU, without that of the host.
+    On a GPU the kernels of a step are chosen by their time there, without that of the host, with a graph or without:
+    both compute the same bits.
 
     In a graph, kernels on which no other kernel of the step depends run concurrently, on two side streams: the running
     statistics, the gradients of parameters that only the optimizer reads, and the next batch of ``many``.
@@ -107,7 +109,12 @@ class CompiledStep:
         return self._steps([inputs])[0]
 
     def _steps(self, given: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
-        """Run a step for each of ``given``; return the losses. The next batch is computed concurrently with the loss.
+        """Run a step for each of ``given``; return the losses."""
+        with by_gpu_time() if given[0][0].is_cuda else nullcontext():
+            return self._chosen_steps(given)
+
+    def _chosen_steps(self, given: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
+        """The steps, with kernels of the choice that holds. The next batch is computed concurrently with the loss.
 
         With few images, most of the GPU is idle during the loss.
         """
@@ -137,8 +144,7 @@ class CompiledStep:
         shapes = tuple((tensor.shape, tensor.dtype) for tensor in inputs)
         key = (several, *places, shapes, self.model.training, *self._settings())
         if key not in self._captured:
-            with by_gpu_time():
-                self._captured[key] = self._capture(inputs, places, several)
+            self._captured[key] = self._capture(inputs, places, several)
         captured = self._captured[key]
         for at, place in enumerate(places):
             if at == place:

@@ -7,6 +7,10 @@ from typing import Any
 
 import torch
 
+from warpwise.cuda.errors import LaunchError
+
+INVALID_CONTEXT = 201  # CUresult: this thread has no current context
+
 
 def driver() -> Any:
     """NVIDIA's bindings of the CUDA driver. Raises ``ImportError`` that names the package to install."""
@@ -15,6 +19,18 @@ def driver() -> Any:
     except ImportError as error:
         raise ImportError(f"launching on a GPU needs cuda-bindings ({error}): pip install 'warpwise[cuda]'") from error
     return bindings
+
+
+def make_context_current(index: int) -> None:
+    """Make the primary context of a device, which torch uses too, current in this thread.
+
+    A thread that has not used the device, such as one of autograd's, has no context.
+    """
+    bindings = driver()
+    _, device = bindings.cuDeviceGet(index)
+    code, context = bindings.cuDevicePrimaryCtxRetain(device)
+    if code or (code := bindings.cuCtxSetCurrent(context)[0]):
+        raise LaunchError(f"the driver reports error {int(code)} for the primary context of CUDA device {index}")
 
 
 def current_stream_function() -> Callable[[int], int]:

@@ -34,7 +34,6 @@ _EARLIER = {
     718: "a kernel jumped to an illegal address",
     719: "a kernel failed",
 }
-_INVALID_CONTEXT = 201
 _COOPERATIVE_TOO_LARGE = 720
 
 
@@ -124,7 +123,7 @@ class GpuKernel:
 
     def failed(self, code: int, launcher: Launcher, repeat: Callable[[], int]) -> None:
         """Raise ``LaunchError`` for a CUresult, except that of a thread without a context, where ``repeat`` works."""
-        if code == _INVALID_CONTEXT:
+        if code == driver.INVALID_CONTEXT:
             self._done(self.driver.cuCtxSetCurrent(self._context), "launching")
             code = repeat()
         if code:
@@ -150,7 +149,7 @@ class GpuKernel:
                 self._copy_constants(stream)
             self.parameters.fill(values)
             result = self._call(launcher, stream)
-            if result == _INVALID_CONTEXT:  # the first use of the device in this thread
+            if result == driver.INVALID_CONTEXT:  # the first use of the device in this thread
                 self._done(self.driver.cuCtxSetCurrent(self._context), "launching")
                 result = self._call(launcher, stream)
         if result:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from warpwise.cuda.errors import ArgumentError, LaunchError
+from warpwise.cuda.gpu import driver
 from warpwise.cuda.launch.arguments import TensorMap
 
 # Members of CUtensorMapDataType, cuda.h.
@@ -151,7 +152,8 @@ def encoded(
         boxes = [(ctypes.c_int * len(corner))(*corner) for corner in corners]
         boxes += [ctypes.c_uint32(box[1]), ctypes.c_uint32(box[0])]
     element_strides = (1, *im2col.steps, 1) if im2col else (*reversed(steps),) or (1,) * count
-    code = _encode("cuTensorMapEncodeIm2col" if im2col else "cuTensorMapEncodeTiled")(
+    encode = functools.partial(
+        _encode("cuTensorMapEncodeIm2col" if im2col else "cuTensorMapEncodeTiled"),
         ctypes.byref(memory, memory.offset),
         ctypes.c_int(_ROUNDED if tf32 else _TYPES[dtype]),
         ctypes.c_uint32(count),
@@ -165,6 +167,9 @@ def encoded(
         ctypes.c_int(_PROMOTIONS[promotion]),
         ctypes.c_int(nan),
     )
+    if (code := encode()) == driver.INVALID_CONTEXT:
+        driver.make_context_current(torch.cuda.current_device())
+        code = encode()
     if code:
         raise LaunchError(f"tensor_map: the driver refused shape {shape}, strides {strides}, box {box} (error {code})")
     return bytes(memory)[memory.offset : memory.offset + ctypes.sizeof(TensorMap)]
