@@ -87,7 +87,9 @@ def batch_norm_backward(
 
 
 def pooled(input: Any, *settings: Any) -> Any:
-    return functional.max_pool2d(input, *settings)
+    *windows, relu = settings
+    output = functional.max_pool2d(input, *windows)
+    return functional.relu(output) if relu else output
 
 
 def max_pool2d_backward(grad: Any, _: Any, shape: Any, *rest: Any) -> Any:
