@@ -58,7 +58,6 @@ ONE_IN: dict[str, dict[str, int]] = {
         "test_a_slice_was_read_when_its_place_is_given_back": 2,
         "test_every_element_is_stored_once": 2,
     },
-    "ops/test_matmul_stream_k_hybrid.py": {"test_partial_sums_are_exchanged_on_the_cpu": 2},
     "ops/test_matmul_tf32.py": {"test_every_tile": 2},
     "ops/test_matvec.py": {"test_every_configuration": 2, "test_every_division_of_the_work": 3, "test_views": 3},
     "ops/test_negated.py": {"test_a_negated_view_is_read_with_its_sign": 3},

@@ -14,6 +14,7 @@ from warpwise import operation
 from warpwise.arguments.values import map_tensors, tensors
 from warpwise.cuda.launch.intercepted import InterceptedLaunch
 from warpwise.operation import Case, Op, Rung, assume_sm_count
+from warpwise.tuned import load
 
 META = torch.device("meta")
 
@@ -43,6 +44,18 @@ def _arguments(op: Op, rung: Rung, dtype: torch.dtype, cases: Sequence[Case]) ->
             yield args
 
 
+def _chosen(op: Op, rung: Rung, dtype: torch.dtype) -> Iterator[tuple[str, tuple]]:
+    """The configurations of the rung that shipped tables choose, each with arguments at its point."""
+    if op.tables is None or op.tables.folder is None:
+        return
+    for file in sorted(op.tables.folder.glob("*.json")):
+        for point in load(file).points:
+            name, _, config = point.winner.partition("@")
+            arranged = op.tables.arrangements.get(point.kind)
+            if name == rung.name and config and arranged and getattr(torch, point.dtype) == dtype:
+                yield config, arranged(*op.spec.arguments(Case("", point.sizes), dtype, META, 0))
+
+
 def _dtypes(op: Op, rung: Rung) -> list[torch.dtype]:
     return [dtype for dtype in op.spec.dtypes if rung.dtypes is None or dtype in rung.dtypes]
 
@@ -52,7 +65,7 @@ def _name(launch: InterceptedLaunch) -> str:
 
 
 def _kernels(op: Op, rung: Rung, dtype: torch.dtype) -> dict[str, InterceptedLaunch]:
-    """The first launch of each kernel of the rung, over all cases and timed sizes."""
+    """The first launch of each kernel of the rung, over all cases, timed sizes, and points of shipped tables."""
     return _kernels_of(op.name, rung.name, dtype)
 
 
@@ -63,6 +76,9 @@ def _kernels_of(name: str, rung_name: str, dtype: torch.dtype) -> dict[str, Inte
     found: dict[str, InterceptedLaunch] = {}
     for args in _arguments(op, rung, dtype, (*op.spec.cases, *op.spec.sizes)):
         for launch in op.kernels(rung, *args):
+            found.setdefault(_name(launch), launch)
+    for config, args in _chosen(op, rung, dtype):
+        for launch in op.kernels(rung.at(config), *args):
             found.setdefault(_name(launch), launch)
     assert found, f"{rung.name} takes no case of {dtype}"
     return found
@@ -147,7 +163,7 @@ def test_packs_of_halves_are_words_in_registers(name, sizes, registers, spilled)
 
 @pytest.mark.parametrize("op,rung", rungs("cuda"))
 def test_every_kernel_of_a_source_is_launched(op, rung):
-    """A ``__global__`` function that no case and no timed size reaches is dead code, or lacks a case."""
+    """A ``__global__`` function that no case, timed size or point of a table reaches is dead code, or lacks a case."""
     text = re.sub(r"//[^\n]*", "", rung.source.read_text())
     parentheses = r"\([^()]*\)"
     for _ in range(4):  # one inside the other
