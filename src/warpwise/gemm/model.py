@@ -5,8 +5,8 @@ PyTorch's time is modelled as that of the fastest of a set of tiles, as cuBLAS c
 cross-validation; they are shipped in ``model/`` in an operation's folder, one file for each GPU.
 
 The time of a call is the host's time or the GPU's, whichever is longer. Small GEMMs therefore run on the kernels with
-the least host time of a launch. PyTorch computes unless a kernel is faster by more than 1.5 standard errors. In a step
-that is captured in a graph the time on the GPU decides alone, and PyTorch computes unless a kernel is a tenth faster.
+the least host time of a launch. PyTorch computes unless a kernel is faster by more than 1.5 standard errors. In a
+step of ``nn.compile_step`` the time on the GPU decides alone, and PyTorch computes unless a kernel is a tenth faster.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # Standard errors by which a rung must be faster than PyTorch. The best of many candidates is rather one whose error is
 # in its favour: of 524 choices by one standard error 11 were slower than 0.95 of PyTorch, of 475 by 1.5 four.
 CAUTION = 1.5
-GAIN = 1.1  # factor by which a rung is predicted to be faster than PyTorch where the time on the GPU alone decides
+GAIN = 1.1  # where the GPU's time alone decides: PyTorch's predicted time over a rung's, above which the rung runs
 HOST, FITTED_ON = "host", "device"  # keys of a coefficients file that are not dtypes
 FALLBACK = {"float16": "bfloat16"}  # dtype: the dtype whose times are used for it
 
@@ -80,14 +80,14 @@ class Prediction(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The time of a call in a loop of calls, or in a captured step."""
+        """The time of a call in a loop of calls, or of its kernels in a step of ``nn.compile_step``."""
         return max(self.gpu, self.host) if wanted[0] is None else self.gpu
 
     def cautious(self, other: float) -> float:
         """``seconds`` with the GPU time increased by CAUTION times the combined relative error.
 
-        ``other`` is the error of the time that it is compared with; errors are of logarithms. In a captured step, the
-        GPU time, by ``GAIN`` if it is predicted.
+        ``other`` is the error of the time that it is compared with; errors are of logarithms. In a step of
+        ``nn.compile_step``, the GPU time, multiplied by ``GAIN`` if it is predicted.
         """
         if wanted[0] is not None:
             return self.gpu * (GAIN if self.error else 1)

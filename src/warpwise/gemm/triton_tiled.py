@@ -53,8 +53,8 @@ def gemm_tiled(
     n) ends; b: (groups, k, n). Rows past the last end are zero. Grid: (cdiv(m, BLOCK_M) + groups + 1) * cdiv(n,
     BLOCK_N) * splits programs, the most that any ends need; a program finds its group, or writes nothing.
 
-    n, k and the strides are in multiples of elements, of which ``UNITS`` has a byte each. Triton recognises multiples
-    of 16 alone, and would copy one element at a time from lines that begin on 16 bytes but not on 16 elements.
+    The caller divides n, k and each stride by a number of elements, a byte of ``UNITS``. Triton recognises arguments
+    that are multiples of 16, not of 8; it would copy single elements from rows that begin on multiples of 8 elements.
     """
     n, k, a_matrix = n * (UNITS & 255), k * (UNITS >> 8 & 255), a_matrix * (UNITS >> 16 & 255)
     a_row, a_column = a_row * (UNITS >> 24 & 255), a_column * (UNITS >> 32 & 255)

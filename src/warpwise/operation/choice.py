@@ -27,7 +27,7 @@ online: Callable[[Op, Sequence[Any], Choice, bool], Choice] | None = None
 
 @contextmanager
 def by_gpu_time() -> Iterator[None]:
-    """Within the context the time on the GPU decides: a captured graph launches its kernels without the host.
+    """Within the context the time on the GPU alone decides, because a graph launches its kernels without the host.
 
     It holds for all threads, because autograd calls a backward in a thread of its own.
     """

@@ -32,36 +32,6 @@ struct GatherPlan : FragmentPlan<WARPS, TILES, STEPS, WARPS_N> {
   static __device__ void sync() { warpwise::sm90::named_barrier_sync(kUpdating, Fragments::kThreads); }
 };
 
-// The edges of a gathering warp's tiles in shared memory, [side][warp][point][kEdges], -1 past the last. Row pointers
-// are loaded two tiles ahead, columns are copied one tile ahead.
-template <class Plan>
-struct GatherEdges {
-  const int *rowptr, *columns;
-  int start = 0, stop = 0;  // the edges of point `lane`
-
-  __device__ void load_rows(int from, int end) {
-    const int lane = threadIdx.x % 32;
-    start = stop = 0;
-    if (from < end && lane < Plan::kPoints) {
-      start = rowptr[min(from + lane, end)];
-      stop = rowptr[min(from + lane + 1, end)];
-    }
-  }
-
-  __device__ void copy(int* to) const {
-#pragma unroll
-    for (int i = threadIdx.x % 32; i < Plan::kPoints * Plan::kEdges; i += 32) {
-      const int edge = __shfl_sync(kAllLanes, start, i / Plan::kEdges) + i % Plan::kEdges;
-      if (edge < __shfl_sync(kAllLanes, stop, i / Plan::kEdges)) {
-        warpwise::mma::cp_async<4>(warpwise::shared_address(to + i), columns + edge, true);
-      } else {
-        to[i] = -1;
-      }
-    }
-    __pipeline_commit();
-  }
-};
-
 // Rows of q in flight. Points of a warp are taken kTogether at a time.
 template <class Plan, int VEC, int LANES, int LOADS, bool WEIGHTED>
 struct GatherRows {
@@ -155,13 +125,15 @@ __device__ inline void gather_tiles(Rows rows, ColourOrder& order, const Fragmen
     return memory.edges + (t / Plan::kServed % 2 * Plan::kTile + warp_of(t) * Plan::kPoints) * Plan::kEdges;
   };
   const auto after = [&](int t, const TilePlace& place) { return (t + 1) % Plan::kServed ? place : order.next(place); };
-  GatherEdges<Plan> edges = {rowptr, rows.columns};
+  // In shared memory: [side][warp][point][kEdges]. Row pointers are loaded two tiles ahead, columns copied one ahead.
+  TileEdges<Plan> edges = {rowptr, rows.columns};
   const auto load_rows = [&](int t, const TilePlace& place) {
     edges.load_rows(place.first + warp_of(t) * Plan::kPoints, place.end);
   };
   TilePlace present = order.first(), following = after(0, present);
   load_rows(0, present);
   edges.copy(edges_of(0));
+  __pipeline_commit();
   int start = edges.start, degree = edges.stop - start;  // of the present tile
   load_rows(1, following);
   bool loaded = false;  // the first rows of the present tile
@@ -180,6 +152,7 @@ __device__ inline void gather_tiles(Rows rows, ColourOrder& order, const Fragmen
     }
     loaded = going_on;
     edges.copy(edges_of(t + 1));
+    __pipeline_commit();
     const int begin = start, count = degree;
     const bool many = __any_sync(kAllLanes, degree > Plan::kEdges);
     start = edges.start;

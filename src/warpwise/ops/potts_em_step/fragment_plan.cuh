@@ -75,22 +75,15 @@ struct FragmentMemory {
   }
 };
 
-// The features, and the first neighbours, of a warp's points of the next tile, copied while the present one is updated.
+// The edges of a warp's points of one tile: [point][kEdges] in shared memory, -1 past the last of a point.
 template <class Plan>
-struct FragmentCopy {
-  const FragmentMemory<Plan>& memory;
+struct TileEdges {
   const int *rowptr, *columns;
-  warpwise::WarpCopy<Plan::kPoints> features;
-  int own, start = 0, stop = 0;  // the warp's first point; the edges of point `lane`
-
-  __device__ FragmentCopy(const FragmentMemory<Plan>& to, const float* x, int width, const int* rows, const int* at)
-      : memory(to), rowptr(rows), columns(at), features(x, width), own(threadIdx.x / 32 * Plan::kPoints) {
-    features.stride = Plan::kStride;
-  }
+  int start = 0, stop = 0;  // the edges of point `lane`
 
   // Before copy, so that it need not wait for them.
-  __device__ void load_rows(int first, int end) {
-    const int from = first + own, lane = threadIdx.x % 32;
+  __device__ void load_rows(int from, int end) {
+    const int lane = threadIdx.x % 32;
     start = stop = 0;
     if (from < end && lane < Plan::kPoints) {
       start = rowptr[min(from + lane, end)];
@@ -98,9 +91,7 @@ struct FragmentCopy {
     }
   }
 
-  __device__ void copy(int side, int first, int end) const {
-    const int place = side * Plan::kTile + own;
-    int* const to = memory.edges + place * Plan::kEdges;
+  __device__ void copy(int* to) const {
 #pragma unroll
     for (int i = threadIdx.x % 32; i < Plan::kPoints * Plan::kEdges; i += 32) {
       const int edge = __shfl_sync(kAllLanes, start, i / Plan::kEdges) + i % Plan::kEdges;
@@ -110,6 +101,27 @@ struct FragmentCopy {
         to[i] = -1;
       }
     }
+  }
+};
+
+// The features, and the first neighbours, of a warp's points of the next tile, copied while the present one is updated.
+template <class Plan>
+struct FragmentCopy {
+  const FragmentMemory<Plan>& memory;
+  TileEdges<Plan> edges;
+  warpwise::WarpCopy<Plan::kPoints> features;
+  int own;  // the warp's first point
+
+  __device__ FragmentCopy(const FragmentMemory<Plan>& to, const float* x, int width, const int* rows, const int* at)
+      : memory(to), edges{rows, at}, features(x, width), own(threadIdx.x / 32 * Plan::kPoints) {
+    features.stride = Plan::kStride;
+  }
+
+  __device__ void load_rows(int first, int end) { edges.load_rows(first + own, end); }
+
+  __device__ void copy(int side, int first, int end) const {
+    const int place = side * Plan::kTile + own;
+    edges.copy(memory.edges + place * Plan::kEdges);
     features(memory.tiles + place * Plan::kStride, first + own, end);
     __pipeline_commit();
   }

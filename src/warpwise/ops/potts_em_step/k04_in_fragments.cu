@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
 
   while (present.colour >= 0) {
     const int own = warp * Plan::kPoints, first = present.first + own, end = present.end;
-    const int start = copy.start, degree = copy.stop - start;
+    const int start = copy.edges.start, degree = copy.edges.stop - start;
     const bool many = __any_sync(kAllLanes, degree > Plan::kEdges);
     const TilePlace following = order.next(present);
     copy.load_rows(following.first, following.end);

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import torch
 
+from warpwise.device.limits import RESERVED, SM_SHARED
 from warpwise.operation import cdiv
 
 THREADS = 128  # kThreads of k02
@@ -21,10 +22,9 @@ MOST_WARPS = 64  # of an SM
 SHARED_BLOCKS = (8, 2), (8, 1)
 MORE_WARPS = 12  # of an SM in k04: better with four rows of q in flight than fewer with eight; odd rows spill
 OTHER_REGISTERS = 44  # of k04, besides sums and rows of q
-UPDATING, SERVED = 8, 0  # warps of a block of k06 that update, and how many of them one warp gathers for
+UPDATING = 8  # warps of a block of k06 that update
 ROWS_OF_LANE = 64  # registers of k06 for rows in flight
 MANY_WARPS, MOST_FEW = 10, 16  # of an SM: from where k06 is faster, and with 16 domains up to where
-SHARED_OF_SM, RESERVED = 228 * 1024, 1024  # bytes of an SM, and those that each block takes besides
 
 
 class Shape(NamedTuple):
@@ -192,21 +192,26 @@ def shares_of(tiles: int, steps: int, warps: int) -> tuple[int, int]:
     return warps_m, warps_n
 
 
+def _fragment_floats(warps: int, tiles: int, steps: int, parts: int, own: bool) -> int:
+    """FragmentMemory: coefficients, two tiles of features and edges; the sums of ``parts`` warps of each moment, which
+    take the place of the others unless each warp has its ``own`` moments."""
+    stride = (cdiv(8 * steps, 4) | 1) * 4
+    buffers = 16 * tiles * (8 * steps + 2) + 16 * warps * (stride + 8)
+    sums = 32 * (4 * tiles * steps * parts + warps * (2 * tiles + 2))
+    return buffers + sums if own else max(buffers + 256 * tiles * warps, sums)
+
+
 def _fragment_tile(warps: int, blocks: int, tiles: int, steps: int, own: bool) -> FragmentTile | None:
     warps_m, warps_n = shares_of(tiles, steps, warps)
     moments = tiles * steps if own else cdiv(tiles, warps_m) * cdiv(steps, warps_n)
-    stride = (cdiv(8 * steps, 4) | 1) * 4
-    buffers = 16 * tiles * (8 * steps + 2) + 16 * warps * (stride + 8)
-    parts = warps if own else warps // (warps_m * warps_n)
+    size = 4 * _fragment_floats(warps, tiles, steps, warps if own else warps // (warps_m * warps_n), own)
     warps_n = 0 if own else warps_n
-    sums = 32 * (4 * tiles * steps * parts + warps * (2 * tiles + 2))
-    size = 4 * (buffers + sums if own else max(buffers + 256 * tiles * warps, sums))
     registers = min(255, 2048 // (warps * blocks) // 8 * 8) - OTHER_REGISTERS
     left = registers - 6 * tiles - (0 if own else 4 * moments)  # own moments are in registers while no row is
     flight = next((count for count in (8, 4, 2, 1) if 2 * tiles * count <= left), 0)
     if own and 4 * (moments + tiles + steps) > registers:
         return None
-    if not flight or moments > MOST_OF_LANE or blocks * (size + RESERVED) > SHARED_OF_SM:
+    if not flight or moments > MOST_OF_LANE or blocks * (size + RESERVED) > SM_SHARED:
         return None
     return FragmentTile(warps, blocks, tiles, steps, warps_n, flight, size, 4 * tiles * steps + 2 * tiles + 2)
 
@@ -217,19 +222,16 @@ def gather_tile_of(domains: int, width: int, vector: int = 1) -> GatherTile | No
         return None
     tiles, steps, warps = cdiv(domains, 16), cdiv(width, 8), UPDATING
     warps_m, warps_n = shares_of(tiles, steps, warps)
-    stride = (cdiv(8 * steps, 4) | 1) * 4
     own = tiles * steps <= MOST_OF_LANE
     # As many points at a time as have their eight rows in registers.
     shares = ((lanes, cdiv(domains, vector * lanes)) for lanes in (4, 8, 16, 32))
     lanes, loads = next(share for share in shares if 8 * vector * share[1] <= ROWS_OF_LANE)
-    served = SERVED or (2 if tiles > 5 and not own else 1)
-    buffers = 16 * tiles * (8 * steps + 2) + 16 * warps * (stride + 8)
+    served = 2 if tiles > 5 and not own else 1
     parts = warps if own else warps // (warps_m * warps_n)
-    sums = 32 * (4 * tiles * steps * parts + warps * (2 * tiles + 2))
-    floats, slots = 8 + (buffers + sums if own else max(buffers + 256 * tiles * warps, sums)), 4 * tiles * steps
+    floats, slots = 8 + _fragment_floats(warps, tiles, steps, parts, own), 4 * tiles * steps
     for stages in (2, 1):
         size = 4 * (floats + warps * stages * (4 + 8 * (16 * tiles + 4)))
-        if size + RESERVED <= SHARED_OF_SM:
+        if size + RESERVED <= SM_SHARED:
             numbers = (warps, served, tiles, steps, 0 if own else warps_n, stages, lanes, loads, size)
             return GatherTile(*numbers, slots + 2 * tiles + 2)
     return None

@@ -44,9 +44,9 @@ def most_vectors(itemsize: int, inputs: int) -> int:
 def shape_of(rows: int, columns: int, itemsize: int, inputs: int, sms: int) -> Shape | None:
     """Up to a warp for a row of up to 2 KB, and of 2.5 KB if rows of float32 values are many; else a cluster.
 
-    The smallest cluster that holds a row and leaves no SM idle, or None beyond the largest. A block has as many threads
-    as its packs need, and many packs for each if they fill the GPU. Their number is a power of two, which limits the
-    number of compiled kernels.
+    The cluster is the smallest that holds a row and leaves no SM idle; None if the largest does not hold a row. A block
+    has as many threads as its packs need, and many packs for each if they fill the GPU. Their number is a power of two,
+    which limits the number of compiled kernels.
     """
     packs, most_packs = max(1, columns * itemsize // PACK), most_vectors(itemsize, inputs)
     for lanes in LANES:

@@ -15,7 +15,7 @@ constexpr int kFilterSums = one_channel::kTaps + 1;  // A and S
 
 // Blocks below `blocks` compute the sums of filters over the windows of `share` units: sums: (k, blocks splits,
 // kFilterSums), with `splits` warps per group. The other blocks compute the moments of x over `moment_share` units:
-// moments: (gridDim.x - blocks, kPart). If KNOWN, `given`: (kMoments) has the moments, and there are no other blocks.
+// moments: (gridDim.x - blocks, kPart). If KNOWN, `given`: (kMoments) holds the moments, and no block computes them.
 // Grid: (blocks and moment blocks, tiles of kEach filters for each of 2^group_bits groups). With blocks of both kinds,
 // the launch is an ordinary one, which places one of each kind on an SM. Programmatic dependent launch would place
 // them wherever a slot becomes free.

@@ -9,7 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.cuda.gpu.branch import gradients_aside
-from warpwise.device.limits import SM_SHARED, requires_ampere, shared_bytes
+from warpwise.device.limits import HOPPER_SHARED, SM_SHARED, requires_ampere, shared_bytes
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.linear_backward.op import LINEAR_BACKWARD
@@ -58,7 +58,7 @@ def limits(convolved: torch.Tensor, *rest: Any) -> str | None:
         )
     if any(tensor.data_ptr() % 16 for tensor in (weight, rest[5], rest[6])):
         return "takes hidden_weight, hidden_bias and linear_weight at multiples of 16 bytes"
-    most = shared_bytes(convolved) or 227 * 1024
+    most = shared_bytes(convolved) or HOPPER_SHARED
     if max(_shared(convolved, rest[0].shape[1])) > most or convolved.numel() >= 2**30:
         return f"takes tiles of up to {most} bytes of shared memory and 2^30 elements, not {tuple(convolved.shape)}"
     return None

@@ -108,7 +108,7 @@ RUNGS = (
 
 
 def default(input: torch.Tensor, dim: int) -> str | None:
-    """k14 for rows of 256 bytes and more that are no multiple of 16 bytes, that k05 does not hold, or that are few.
+    """k14 for rows of 256 bytes or more: of a size that is no multiple of 16 bytes, too long for k05, or few rows.
 
     k05 for other rows that fit in registers, k11 for short ones of a tensor that fills the GPU. Where k14 does not hold
     a row, k12 if k06 would use less than four fifths of the SMs, or k05 an eighth; else k06.
