@@ -45,7 +45,7 @@ RATES = {"float32": 128, "bfloat16": 2048, "float16": 2048, "int8": 4096, "float
 MHZ = 1700.0
 SURE = 0.85  # the share of predictions that err by at most the error that is kept
 LEAST_BORROWED = 0.2  # error of coefficients that were fitted to another operation
-RUNG, FAR = re.compile(r"k\d+_"), 1.8  # a rung's name; times the median
+RUNG = re.compile(r"k\d+_")  # a rung's name
 WARM, COLD = "_warm_", 25.0  # in a file's name; µs
 UNALIGNED, SIDES = "unaligned", ("ours", "theirs")
 LAYOUTS, CLEARLY = ("nn", "nt", "tn", "tt"), 0.85  # of a and b; of the error
@@ -220,8 +220,7 @@ def enough(seen: Sequence[Seen]) -> bool:
 def host(file: Path, op: str, warm: bool) -> Host:
     """The medians of benchmarks/dispatch.py: PyTorch's call, the way to PyTorch (float64), and a replayed rung.
 
-    Rungs that take FAR times as long as the median, such as those whose tensor maps Triton makes anew, are apart. Times
-    of operands in DRAM, other than ``warm`` ones, include launches that a loop hides, and need no faster host. Of
+    Times of operands in DRAM, other than ``warm`` ones, include launches that a loop hides, and need no faster host. Of
     operations with ``warm`` times C++ calls PyTorch, which takes no longer than PyTorch's own call.
     """
     points = [point for point in json.loads(file.read_text())["points"] if not point["gradient"]]
@@ -231,17 +230,9 @@ def host(file: Path, op: str, warm: bool) -> Host:
            if name == op and point["dtype"] == "torch.float64"]  # fmt: skip
     way = way or [call["above_us"] for point in points for name, call in point["calls"].items()
                   if name == point["operation"] and point["dtype"] == "torch.float64"]  # fmt: skip
-    rungs: dict[str, list[float]] = defaultdict(list)
-    for point in points:
-        for name, call in point["calls"].items():
-            if RUNG.match(name):
-                rungs[name].append(call["us"])
-    usual = statistics.median(itertools.chain(*rungs.values()))
-    far = {name.partition("_")[2]: round(statistics.median(values), 2)
-           for name, values in rungs.items() if min(values) > FAR * usual}  # fmt: skip
+    rungs = [call["us"] for point in points for name, call in point["calls"].items() if RUNG.match(name)]
     return Host(
-        *(round(statistics.median(values), 2) for values in (theirs, way, [usual])),
-        apart=far,
+        *(round(statistics.median(values), 2) for values in (theirs, way, rungs)),
         fastest=FASTEST if warm else 1.0,
     )
 

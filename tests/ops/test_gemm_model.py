@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -237,6 +237,13 @@ def test_names_with_few_shapes_are_not_fitted():
     other = synthetic(TORCH, Coefficients(), fit_model.LEAST, 0)
     strange = [each._replace(name="k03_naive") for each in other]
     assert set(fit_model.groups(MODEL, [*many, *few, *strange])) == {("bfloat16", TORCH)}
+
+
+@pytest.mark.parametrize("name", ["matmul_tf32", "batched_matmul", "linear", "addmm"])
+def test_the_shipped_host_times_are_those_of_the_recorded_calls(name):
+    shipped = json.loads((operation.get(name).tables.model.folder / "nvidia_h200.json").read_text())["host"]
+    found = asdict(fit_model.host(fit_model.RESULTS / "dispatch.json", name, "fastest" in shipped))
+    assert found == shipped
 
 
 def test_what_is_chosen_near_a_point_takes_the_arguments():
