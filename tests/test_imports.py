@@ -23,6 +23,8 @@ def _modules() -> dict[str, Path]:
 def _statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
     """Yield every import statement below ``node`` that runs: those under ``if TYPE_CHECKING`` do not."""
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            continue
         if isinstance(child, ast.Import | ast.ImportFrom):
             yield child
         elif isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):

@@ -62,17 +62,19 @@ def require_no_impostor(problem: Problem, dtype: torch.dtype, cases: Sequence[Ca
     signature = (dtype, tuple(str(case) for case in cases))
     if signature in problem.without_impostors:
         return
-    pairs = [pair for pair in (_two(problem, case, dtype, seeds) for case in cases) if not pair[0].empty]
-    for name in dict.fromkeys(result.name for instance, _ in pairs for result in instance.results):
+    made = [(case, problem.instance(case, dtype, seeds[0])) for case in cases]
+    made = [(case, instance) for case, instance in made if not instance.empty]
+    for name in dict.fromkeys(result.name for _, instance in made for result in instance.results):
         whole = [
-            (instance, other, position)
-            for instance, other in pairs  # an optional output is not present in every case
+            (case, instance, position)
+            for case, instance in made  # an optional output is not present in every case
             if (position := _position(instance, name)) is not None and instance.results[position].reference.numel()
         ]
-        rejecting = [one for one in whole if one[0].results[one[2]].reference.numel() > 1] or whole
+        rejecting = [one for one in whole if one[1].results[one[2]].reference.numel() > 1] or whole
         survivors: set[str] | None = None
-        for instance, other, position in rejecting:
-            if survivors is None or survivors:
+        for case, instance, position in rejecting:
+            if survivors is None or survivors:  # else no more references of the other seed are computed
+                other = problem.instance(case, dtype, _second(seeds))
                 passing = _passing(instance, _references(other), position)
                 survivors = passing if survivors is None else survivors & passing
         if survivors:
@@ -121,10 +123,6 @@ def _named(impostors: set[str]) -> str:
 
 def _remedies(impostors: set[str]) -> str:
     return "; ".join(REMEDY[name] for name in sorted(impostors))
-
-
-def _two(problem: Problem, case: Case, dtype: torch.dtype, seeds: Sequence[int]) -> tuple[Instance, Instance]:
-    return problem.instance(case, dtype, seeds[0]), problem.instance(case, dtype, _second(seeds))
 
 
 def _second(seeds: Sequence[int]) -> int:
