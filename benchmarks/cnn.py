@@ -2,15 +2,16 @@
 
     python benchmarks/cnn.py --data DIR [--dataset fashion] [--batch 128 512 2048] [--only step agree accuracy]
                              [--features A B] [--ways NAME ...] [--rounds R] [--steps S] [--seeds N]
-                             [--json FILE]
+                             [--runs N] [--json FILE]
     python benchmarks/cnn.py --random C H W [--classes N] ...
 
 step: the time of a step, batch load to weight update, of eager PyTorch, torch.compile, both captured in CUDA graphs,
 and ours: ``--rounds`` times ``--steps`` steps of each in random order within one process, the median of the rounds, and
 the memory that each allocates. Every way takes the same batches by ``CompiledStep.many``, whose graphs have several
 steps.
-agree: the losses of the first 200 steps from the same weights and batches, ours against eager PyTorch in fp32, and
-eager PyTorch with other algorithms of cuDNN against the same, which shows what rounding gives.
+agree: the losses of the first 200 steps with the same batches in fp32, of ``--runs`` runs of eager PyTorch and as many
+of ours, whose initial weights differ by a unit in the last place, and of eager PyTorch with other algorithms of cuDNN.
+Pairs of runs of eager PyTorch show what rounding alone gives.
 accuracy: epochs and seconds of training until 90 % of the test images are right, and the accuracy after ten epochs, for
 several seeds. ``--random`` takes random images and labels in place of a data set, and ``--features`` other channels of
 the two blocks. A GPU is needed but for ``--only agree``. The result is written to ``--json``, with the GPU and the
@@ -20,6 +21,9 @@ versions.
 from __future__ import annotations
 
 import argparse
+import copy
+import gc
+import itertools
 import json
 import random
 import statistics
@@ -92,6 +96,7 @@ def timed(
     found: dict[str, Any] = {}
     ready = {}
     for way in ways:
+        gc.collect()  # else memory of earlier trainers is freed while this one allocates
         torch.cuda.synchronize()
         before = torch.cuda.memory_allocated(device)
         torch.cuda.reset_peak_memory_stats(device)
@@ -115,37 +120,107 @@ def timed(
     return {"ways": found, "speed": best / found["ours"]["median_us"]}
 
 
-ROUNDINGS = {  # how two runs of PyTorch differ: in the order of the sums of a convolution only
-    "deterministic algorithms": {"deterministic": True}, "algorithms by measurement": {"benchmark": True},
+ROUNDINGS: dict[str, dict[str, bool]] = {  # how runs of PyTorch differ: in the order of the sums of a convolution only
+    "eager, deterministic algorithms": {"deterministic": True}, "eager, algorithms by measurement": {"benchmark": True},
 }  # fmt: skip
+State = dict[str, torch.Tensor]
 
 
-def agreement(images: data.ImageSet, batch: int, device: torch.device, **settings: Any) -> dict[str, Any]:
-    """Relative differences of the losses of 200 steps from eager PyTorch's: ours, and those of PyTorch's other ways.
-
-    What fp32 rounding alone gives is the difference between two ways of PyTorch.
-    """
-
-    def losses(way: str, **flags: bool) -> torch.Tensor:
-        before = {name: getattr(torch.backends.cudnn, name) for name in flags}
-        try:
-            for name, value in flags.items():
-                setattr(torch.backends.cudnn, name, value)
-            return steps(trainer(images, way, batch, device, **settings), STEPS).cpu()
-        finally:
-            for name, value in before.items():
-                setattr(torch.backends.cudnn, name, value)
-
-    theirs = losses("torch")
-    runs = {"ours": losses("ours")} | {f"torch, {name}": losses("torch", **one) for name, one in ROUNDINGS.items()}
-    found: dict[str, Any] = {}
-    for name, run in runs.items():
-        difference = (run - theirs).abs() / theirs.abs().clamp_min(1e-3)
-        found[name] = {
-            "largest": float(difference.max()), "mean": float(difference.mean()),
-            "first_20": float(difference[:20].max()), "last_loss": float(run[-1]),
-        }  # fmt: skip
+def moved(state: State, seed: int) -> State:
+    """``state`` with every floating-point number moved to the next larger or smaller one, by chance."""
+    generator = torch.Generator().manual_seed(seed)
+    found = {}
+    for name, value in state.items():
+        up = torch.rand(value.shape, generator=generator) < 0.5
+        to = torch.where(up, torch.inf, -torch.inf).to(value.device)
+        found[name] = torch.nextafter(value, to) if value.is_floating_point() else value
     return found
+
+
+def losses_of_runs(
+    images: data.ImageSet, batch: int, device: torch.device, runs: int, **settings: Any
+) -> dict[str, list[torch.Tensor]]:
+    """The losses of 200 steps of runs from the same weights and batches, (steps,) each.
+
+    "eager" has one run, "eager, moved" ``runs`` runs from weights that were moved by a unit in the last place, "ours"
+    a run from the weights of "eager", then ``runs`` - 1 from moved ones, and each of ROUNDINGS one run.
+    """
+    found: dict[str, list[torch.Tensor]] = {}
+
+    def run(one: Trainer, name: str, state: State, **flags: bool) -> None:
+        before = {flag: getattr(torch.backends.cudnn, flag) for flag in flags}
+        try:
+            for flag, value in flags.items():
+                setattr(torch.backends.cudnn, flag, value)
+            one.model.load_state_dict(state)
+            found.setdefault(name, []).append(steps(one, STEPS).cpu())
+        finally:
+            for flag, value in before.items():
+                setattr(torch.backends.cudnn, flag, value)
+
+    eager, ours = (trainer(images, way, batch, device, **settings) for way in ("torch", "ours"))
+    start = copy.deepcopy(eager.model.state_dict())
+    run(eager, "eager", start)
+    for seed in range(runs):
+        run(eager, "eager, moved", moved(start, seed))
+        run(ours, "ours", moved(start, seed) if seed else start)
+    for name, flags in ROUNDINGS.items():
+        run(eager, name, start, **flags)
+    return found
+
+
+def difference(run: torch.Tensor, other: torch.Tensor) -> dict[str, float]:
+    """The relative differences of the losses of two runs: the largest, the mean, and the largest of the first 20."""
+    relative = (run - other).abs() / other.abs().clamp_min(1e-3)
+    return {"largest": float(relative.max()), "mean": float(relative.mean()), "first_20": float(relative[:20].max())}
+
+
+def agreement(losses: dict[str, list[torch.Tensor]]) -> dict[str, Any]:
+    """The differences of all pairs of runs: of two of eager PyTorch, of ours and eager, and of two of ours.
+
+    Of each the least, the median and the largest over the pairs. If training amplifies rounding and nothing else, those
+    of ours and eager are like those of two of eager: ``p`` is the probability of their distance by chance.
+    ``mean_loss`` is that of the second half of the steps, of each run; ``from_the_same_weights`` are the differences of
+    the runs that start from the weights of "eager".
+    """
+    ours, eager = losses["ours"], [run for name, runs in losses.items() if name != "ours" for run in runs]
+    pairs = {
+        "eager and eager": list(itertools.combinations(eager, 2)),
+        "ours and eager": list(itertools.product(ours, eager)),
+        "ours and ours": list(itertools.combinations(ours, 2)),
+    }
+    found: dict[str, Any] = {"pairs": {}, "p": by_chance(eager, ours), "mean_loss": {}, "from_the_same_weights": {}}
+    for name, each in pairs.items():
+        all_found = [difference(*pair) for pair in each]
+        found["pairs"][name] = {
+            key: [pick([one[key] for one in all_found]) for pick in (min, statistics.median, max)]
+            for key in all_found[0]
+        }
+    for name, runs in {"eager": eager, "ours": ours}.items():
+        found["mean_loss"][name] = sorted(float(run[len(run) // 2 :].mean()) for run in runs)
+    for name in ("ours", *ROUNDINGS):
+        found["from_the_same_weights"][name] = difference(losses[name][0], losses["eager"][0])
+    return found
+
+
+def by_chance(some: list[torch.Tensor], others: list[torch.Tensor], rounds: int = 5000) -> float:
+    """The fraction of random divisions of all runs into two groups of these sizes that are at least as far apart.
+
+    The distance of two groups is the energy distance: twice the mean difference of a run of each, less those of two
+    runs within each.
+    """
+    runs, count = [*some, *others], len(some)
+    table = torch.tensor([[difference(run, other)["mean"] for other in runs] for run in runs], dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+
+    def energy(order: torch.Tensor) -> float:
+        of = table[order][:, order]
+        left, right, left_count = of[:count, :count], of[count:, count:], len(runs) - count
+        within = left.sum() / max(1, count * (count - 1)) + right.sum() / max(1, left_count * (left_count - 1))
+        return float(of[:count, count:].mean() + of[count:, :count].mean() - within)
+
+    found = energy(torch.arange(len(runs)))
+    return sum(energy(torch.randperm(len(runs), generator=generator)) >= found for _ in range(rounds)) / rounds
 
 
 def accuracies(
@@ -190,6 +265,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=STEPS, help="of a round")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=8, help="of eager PyTorch and of ours whose losses are compared")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -205,24 +281,32 @@ def main() -> None:
     }  # fmt: skip
     print(f"{images.name} on {place(device)}")
     for batch in options.batch:
-        started, point = time.perf_counter(), {}
+        started = time.perf_counter()
+        point: dict[str, Any] = {}
         if "step" in options.only:
             point["step"] = timed(images, batch, device, options.rounds, ways, options.steps, features=features)
             for way, one in point["step"]["ways"].items():
                 print(f"batch {batch:>5}  {way:<20} {one['median_us']:9.1f} µs  {one['bytes'] / 2**20:8.1f} MiB")
             print(f"batch {batch:>5}  ours is {point['step']['speed']:.2f} × the best of PyTorch")
         if "agree" in options.only:
-            point["agree"] = agreement(images, batch, device, features=features)
-            for name, one in point["agree"].items():
-                shown = f"{one['largest']:.2g}, of the first 20 by {one['first_20']:.2g}"
-                print(f"batch {batch:>5}  {name:<40} losses of {STEPS} steps differ from eager by up to {shown}")
+            point["agree"] = agreement(losses_of_runs(images, batch, device, options.runs, features=features))
+            for name, found in point["agree"]["pairs"].items():
+                least, median, most = (f"{100 * value:.2g}" for value in found["largest"])
+                mean, first = (f"{100 * found[key][1]:.2g}" for key in ("mean", "first_20"))
+                print(
+                    f"batch {batch:>5}  losses of {STEPS} steps, {name}: the largest difference is {median} % "
+                    f"({least} to {most} %), the mean {mean} %, the largest of the first 20 {first} %"
+                )
+            print(f"batch {batch:>5}  ours are as far from eager by chance with probability {point['agree']['p']:.2g}")
+            for name, runs in point["agree"]["mean_loss"].items():
+                print(f"batch {batch:>5}  mean loss of the second half, {name}: {runs[0]:.4f} to {runs[-1]:.4f}")
         if "accuracy" in options.only:
             point["accuracy"] = accuracies(images, batch, device, options.seeds, ways, features=features)
             for way, runs in point["accuracy"].items():
-                mean = statistics.mean(run["accuracy"] for run in runs)
+                accuracy = statistics.mean(run["accuracy"] for run in runs)
                 goals = [run["seconds_to_goal"] for run in runs]
                 epoch_ms = 1000 * statistics.median(run["epoch_s"] for run in runs)
-                shown = f"accuracy {100 * mean:.2f} %, an epoch {epoch_ms:.1f} ms, seconds to {GOAL:.0%}: {goals}"
+                shown = f"accuracy {100 * accuracy:.2f} %, an epoch {epoch_ms:.1f} ms, seconds to {GOAL:.0%}: {goals}"
                 print(f"batch {batch:>5}  {way:<20} {shown}")
         point["seconds"] = time.perf_counter() - started
         result["points"][str(batch)] = point

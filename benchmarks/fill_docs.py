@@ -59,6 +59,32 @@ def steps(record: Any) -> str:
     return rows(("batch", "a step", *ways.values(), "speedup over the best of PyTorch", memory), lines())
 
 
+def losses(record: Any) -> str:
+    """The differences of the losses of two runs, from benchmarks/cnn.py: the median of pairs, and their range."""
+    keys = {"largest": "largest difference of a step", "mean": "mean difference", "first_20": "largest of 20 steps"}
+
+    def lines() -> Iterator[Sequence[str]]:
+        for batch, point in record["points"].items():
+            for name, found in point["agree"]["pairs"].items():
+                shown = [[f"{100 * value:.2g}" for value in found[key]] for key in keys]
+                yield batch, name, *(f"{median} % ({least} to {most})" for least, median, most in shown)
+
+    return rows(("batch", "two runs", *keys.values()), lines())
+
+
+def errors(record: Any) -> str:
+    """Errors of the tensors of a step relative to float64, from benchmarks/cnn_errors.py, at the largest batch."""
+    points = record["points"][max(record["points"], key=int)]
+    tensors = [name for name in next(iter(points.values())) if not name.endswith("updated")]
+
+    def lines() -> Iterator[Sequence[str]]:
+        for name in tensors:
+            found = [[points[after][name][way]["error"] for way in ("eager", "ours")] for after in points]
+            yield f"`{name}`", *(f"{theirs:.1e}, {ours:.1e}" for theirs, ours in found)
+
+    return rows(("tensor", *(f"eager PyTorch, ours, after {after} steps" for after in points)), lines())
+
+
 def breadth(record: Any) -> str:
     """Speedups for other networks, from benchmarks/cnn_breadth.py."""
     points = record["points"]
@@ -167,6 +193,8 @@ def patterns(record: Any) -> str:
 
 MADE: dict[str, Callable[[Any], str]] = {
     "steps": steps,
+    "losses": losses,
+    "errors": errors,
     "breadth": breadth,
     "blocks": blocks,
     "patterns": patterns,

@@ -203,6 +203,7 @@ def test_pictures(data, tmp_path, model):
     names = {path.name for path in pictures.write(trainer, tmp_path)}
     assert {"loss.svg", "accuracy.svg", "filters.png", "misclassified.svg", "index.html"} == names
     page = (tmp_path / "index.html").read_text()
+    assert "<p>1 epoch, batch 16" in page and page.count("<circle ") == 1  # of the accuracy; the loss has a line
     assert "Misclassified" in page and page.count("<image ") == round(40 * (1 - trainer.history[0].accuracy))
     sheet = xml.etree.ElementTree.parse(tmp_path / "misclassified.svg").getroot()
     assert "".join(sheet.itertext()).count("label ") == page.count("<image ") and len(sheet) % 3 == 0

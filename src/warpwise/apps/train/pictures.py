@@ -55,7 +55,7 @@ def filters(trainer: Trainer) -> torch.Tensor:
 
 
 def curve(values: list[float], title: str, unit: str) -> str:
-    """An SVG line through ``values``, whose axes are labelled with their ends."""
+    """An SVG line through ``values``, or a dot for one, whose axes are labelled with their ends."""
     low, high = min(values), max(values)
     spread = high - low or 1.0
     inner = (WIDTH - LEFT - MARGIN, HEIGHT - 2 * MARGIN)
@@ -64,17 +64,18 @@ def curve(values: list[float], title: str, unit: str) -> str:
         f"{HEIGHT - MARGIN - inner[1] * (value - low) / spread:.1f}"
         for number, value in enumerate(values)
     )
+    dot = "" if len(values) > 1 else f'<circle cx="{LEFT}" cy="{HEIGHT - MARGIN}" r="3" fill="#0b6"/>'
     labels = [
         (LEFT, MARGIN - 12, "start", title), (LEFT - 6, MARGIN + 4, "end", f"{high:.3g}"),
         (LEFT - 6, HEIGHT - MARGIN + 4, "end", f"{low:.3g}"), (LEFT, HEIGHT - MARGIN + 18, "start", "1"),
-        (WIDTH - MARGIN, HEIGHT - MARGIN + 18, "end", f"{len(values)} {unit}"),
+        (WIDTH - MARGIN, HEIGHT - MARGIN + 18, "end", _counted(len(values), unit)),
     ]  # fmt: skip
     texts = "".join(f'<text x="{x}" y="{y}" text-anchor="{at}">{html.escape(text)}</text>' for x, y, at, text in labels)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
         f'font-family="sans-serif" font-size="12"><path d="M{LEFT} {MARGIN}V{HEIGHT - MARGIN}H{WIDTH - MARGIN}" '
         f'fill="none" stroke="#888"/><polyline points="{points}" fill="none" stroke="#0b6" stroke-width="1.5"/>'
-        f"{texts}</svg>"
+        f"{dot}{texts}</svg>"
     )
 
 
@@ -108,8 +109,8 @@ def write(trainer: Trainer, folder: Path) -> list[Path]:
         raise ValueError("expected a finished epoch to draw, got none")
     losses = [loss for epoch in trainer.history for loss in epoch.losses]
     curves = {
-        "loss.svg": curve(losses, "loss of each step", "steps"),
-        "accuracy.svg": curve([100 * epoch.accuracy for epoch in trainer.history], "test accuracy, %", "epochs"),
+        "loss.svg": curve(losses, "loss of each step", "step"),
+        "accuracy.svg": curve([100 * epoch.accuracy for epoch in trainer.history], "test accuracy, %", "epoch"),
     }
     probabilities = trainer.probabilities().cpu()
     labels, guesses = trainer.test.labels.cpu(), probabilities.argmax(1)
@@ -139,8 +140,12 @@ def _embedded(data: bytes) -> str:
     return f"data:image/png;base64,{base64.b64encode(data).decode()}"
 
 
+def _counted(count: int, unit: str) -> str:
+    return f"{count} {unit}{'' if count == 1 else 's'}"
+
+
 def _count(wrong: int) -> str:
-    return f"The first {SHOWN} of {wrong}." if wrong > SHOWN else ""
+    return f"The first {SHOWN} of {wrong}." if wrong > SHOWN else "" if wrong else "There are none."
 
 
 def _page(trainer: Trainer, curves: dict[str, str], filters: str, shown: str, wrong: int) -> str:
@@ -148,10 +153,10 @@ def _page(trainer: Trainer, curves: dict[str, str], filters: str, shown: str, wr
     title = f"{settings.model} on {settings.dataset}"
     return f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>
 <style>body{{font-family:sans-serif;max-width:1160px;margin:2em auto;padding:0 1em}}
-img{{image-rendering:pixelated}}</style>
+img{{image-rendering:pixelated}}svg{{max-width:100%;height:auto}}</style>
 <h1>{html.escape(title)}</h1>
-<p>{last.number} epochs, batch {settings.batch}, learning rate {settings.lr}, seed {settings.seed}, {settings.dtype},
-engine {settings.engine}. Test accuracy {100 * last.accuracy:.2f} %: {wrong} of {len(trainer.test)} images are
+<p>{_counted(last.number, "epoch")}, batch {settings.batch}, learning rate {settings.lr}, seed {settings.seed},
+{settings.dtype}, engine {settings.engine}. Test accuracy {100 * last.accuracy:.2f} %: {wrong} of {len(trainer.test)} images are
 wrong.</p>
 {"".join(curves.values())}
 <h2>Filters of the first layer</h2><p><img alt="filters" src="{filters}"></p>

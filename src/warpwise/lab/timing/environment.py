@@ -34,7 +34,7 @@ def resolve(device: torch.device | str | None) -> torch.device:
     if asked.type != "cuda":
         raise ValueError(f"device {device!r}: expected 'cpu', 'cuda' or 'cuda:1'")
     if (asked.index or 0) >= there:
-        have = f"there are {there}" if there else "there is no CUDA device here; 'cpu' runs kernels emulated"
+        have = f"there are {there}" if there else "there is no CUDA device here; choose 'cpu'"
         raise ValueError(f"device {device!r}: {have}")
     return torch.device("cuda", torch.cuda.current_device()) if asked.type == "cuda" and asked.index is None else asked
 

@@ -57,12 +57,12 @@ __device__ inline int wgmma_pixel(int tile) {
 }
 
 // sums += the products of a tile's pixels and the filters, for a chunk of K. at: the offsets of this lane's two pixels
-// in `planes`. Products with small parts have separate accumulators, which stay small: tensor cores truncate.
+// in `planes`. Tensor cores round sums toward zero: a tap's products, of which those with small parts come first, are
+// added to float32 registers, so that no more than 16 large products are added by a tensor core.
 __device__ inline void wgmma_add_chunk(float (&sums)[16], const float* filters, const float* planes, const int (&at)[2],
                                        const MmaBand& band) {
   const float* const from = planes + threadIdx.x % 4 * band.pitch;
   const unsigned address = shared_address(filters);
-  float cross[16];
 #pragma unroll
   for (int tap = 0; tap < kMmaTaps; ++tap) {
     unsigned big[kMmaSteps][4], small[kMmaSteps][4];
@@ -72,23 +72,27 @@ __device__ inline void wgmma_add_chunk(float (&sums)[16], const float* filters, 
 #pragma unroll
       for (int e = 0; e < 4; ++e) split_tf32(pixel.at[e], big[e / 2][e % 2 * 2 + i], small[e / 2][e % 2 * 2 + i]);
     }
+    float part[16];
+    const auto descriptor = [&](int step, int part_of_filters) {
+      const unsigned k = address + 4 * (tap / 2 * WgmmaFilters::kUnit) + tap % 2 * 64 + step * 32;
+      return sm90::matrix_descriptor(k + 4 * part_of_filters * WgmmaFilters::kPart, 16, 1024);
+    };
     sm90::wgmma_fence();
 #pragma unroll
     for (int step = 0; step < kMmaSteps; ++step) {
-      const unsigned k = address + 4 * (tap / 2 * WgmmaFilters::kUnit) + tap % 2 * 64 + step * 32;
-      const unsigned long long upper = sm90::matrix_descriptor(k, 16, 1024);
-      const unsigned long long lower = sm90::matrix_descriptor(k + 4 * WgmmaFilters::kPart, 16, 1024);
-      sm90::wgmma_rs<kWgmmaFilters>(cross, small[step], upper, tap + step > 0);
-      sm90::wgmma_rs<kWgmmaFilters>(sums, big[step], upper, true);
-      sm90::wgmma_rs<kWgmmaFilters>(cross, big[step], lower, true);
+      sm90::wgmma_rs<kWgmmaFilters>(part, small[step], descriptor(step, 0), step > 0);
+      sm90::wgmma_rs<kWgmmaFilters>(part, big[step], descriptor(step, 1), true);
+    }
+#pragma unroll
+    for (int step = 0; step < kMmaSteps; ++step) {
+      sm90::wgmma_rs<kWgmmaFilters>(part, big[step], descriptor(step, 0), true);
     }
     sm90::wgmma_commit_group();
     sm90::wgmma_wait_group<0>();  // the other warpgroups of the block multiply meanwhile
-  }
-  sm90::warpgroup_fence_operand(sums);
-  sm90::warpgroup_fence_operand(cross);
+    sm90::warpgroup_fence_operand(part);
 #pragma unroll
-  for (int i = 0; i < 16; ++i) sums[i] += cross[i];
+    for (int i = 0; i < 16; ++i) sums[i] += part[i];
+  }
 }
 
 // The same sums in float32.
