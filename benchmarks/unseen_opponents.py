@@ -14,6 +14,7 @@ import torch
 from torch.nn import functional
 
 from warpwise import ops
+from warpwise.arguments.layout import memory_format
 
 aten: Any = torch.ops.aten
 
@@ -93,7 +94,7 @@ def pooled(input: Any, *settings: Any) -> Any:
 
 
 def max_pool2d_backward(grad: Any, _: Any, shape: Any, *rest: Any) -> Any:
-    *settings, input, indices = rest
+    *settings, _, input, indices = rest
     return aten.max_pool2d_with_indices_backward(grad, input, *settings, [1, 1], False, indices)
 
 
@@ -101,7 +102,8 @@ def avg_pool2d(input: Any, kernel: Any, stride: Any, padding: Any, count_include
     return functional.avg_pool2d(input, kernel, stride, padding, False, count_include_pad)
 
 
-def avg_pool2d_backward(grad: Any, shape: Any, kernel: Any, stride: Any, padding: Any, counts: bool, input: Any) -> Any:
+def avg_pool2d_backward(grad: Any, shape: Any, *rest: Any) -> Any:
+    kernel, stride, padding, counts, _, input = rest
     return aten.avg_pool2d_backward(grad, input, kernel, stride, padding, False, counts, None)
 
 
@@ -115,9 +117,7 @@ def _saved_by_norm(grad: Any, dmean: Any, dvar: Any, input: Any, weight: Any, bi
 
 
 def _input_like(grad: Any, shape: Any) -> Any:
-    nhwc = grad.is_contiguous(memory_format=torch.channels_last) and not grad.is_contiguous()
-    format = torch.channels_last if nhwc else torch.contiguous_format
-    return torch.empty(shape, dtype=grad.dtype, device=grad.device, memory_format=format)
+    return torch.empty(shape, dtype=grad.dtype, device=grad.device, memory_format=memory_format(grad))
 
 
 def _saved_by_max(grad: Any, indices: Any, shape: Any, *settings: Any) -> tuple[Any, ...]:
@@ -140,12 +140,19 @@ def _trained(forward: Callable[..., Any], grad: Any, *rest: Any) -> tuple[Any, .
     return trained(forward, grad, tensors, eps, bool(rest[11]))
 
 
+def checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` of the operation's arguments: conv_block has tf32, which is False, before the moments."""
+    if name != "conv_block":
+        return function
+    return lambda *args: function(*args[:5], tf32=False, moments=args[5])
+
+
 def timed(name: str, function: Callable[..., Any], tf32: bool) -> Callable[..., Any]:
     """What is timed in place of ``function``: a block in the drawn precision, and for its backward also the forward.
 
     In TF32 only the convolution differs, which is checked as conv2d.
     """
-    if name == "conv_block":  # the operation's arguments end with eps and the moments; the function's have tf32 between
+    if name == "conv_block":
         return lambda *args: function(*args[:5], tf32=tf32, moments=args[5])
     if name == "conv_block_backward":
         return lambda *args: _trained(lambda *given: ops.conv_block(*given, tf32=tf32)[0], *args)

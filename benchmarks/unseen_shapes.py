@@ -37,7 +37,7 @@ import torch
 from benchmarks import unseen_compile
 from benchmarks.unseen_cases import CASES, GEMMS, Drawn, arguments, drawn, network_cases
 from benchmarks.unseen_gpu_time import GpuTime
-from benchmarks.unseen_opponents import PYTORCH, SAVED, precision, timed
+from benchmarks.unseen_opponents import PYTORCH, SAVED, checked, precision, timed
 
 from warpwise import operation, ops
 from warpwise.cache import atomic_write
@@ -74,7 +74,7 @@ def _measured(
     instance = replace(instance, args=args)
     extras = SAVED[name](*args) if name in SAVED else ()
     theirs = PYTORCH.get(name, op.spec.eager)
-    found = worst(instance, op.call if name == "linear" else ours)  # linear omits a result
+    found = worst(instance, op.call if name == "linear" else checked(name, ours))  # linear omits a result
     choice = op.choice(*args)
     rival = op.spec.eager if len(op.spec.returned) > 1 or name in SAVED else theirs
     excused = not found.right and choice.rung is None and not worst(instance, rival).right

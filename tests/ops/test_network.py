@@ -61,13 +61,34 @@ def default(name, **given):
 
 
 @pytest.mark.parametrize("channels,filters,rung", [(1, 16, "k04_implicit_gemm"), (3, 64, "k04_implicit_gemm"),
-                                                   (16, 32, None)])  # fmt: skip
+                                                   (17, 32, None)])  # fmt: skip
 def test_a_convolution_of_long_sums_is_pytorchs(channels, filters, rung):
-    for dtype, name in ((torch.float32, rung), (torch.bfloat16, None)):
-        given = {"input": meta(8, channels, 28, 28, dtype=dtype), "weight": meta(filters, channels, 3, 3, dtype=dtype)}
-        assert default("conv2d", **given, padding=(1, 1)) == name
-        given["input"] = nhwc(given["input"])
-        assert default("conv2d", **given, padding=(1, 1)) == (name if channels == 1 else None)
+    for images, dtype, name in ((128, torch.float32, rung), (4, torch.float32, rung), (128, torch.bfloat16, None)):
+        x, weight = (meta(*shape, dtype=dtype) for shape in ((images, channels, 28, 28), (filters, channels, 3, 3)))
+        little = rung is not None and images == 4
+        assert default("conv2d", input=x, weight=weight, padding=(1, 1)) == ("k08_four_pixels" if little else name)
+        x = torch.empty_like(x, memory_format=torch.channels_last)
+        assert default("conv2d", input=x, weight=weight, padding=(1, 1)) == (name and "k07_nhwc")
+
+
+def test_groups_of_few_filters_and_tf32_choose_the_rung_of_a_short_sum():
+    x, few, many = meta(64, 32, 30, 30), "k08_four_pixels", "k04_implicit_gemm"
+    for groups, filters, rung in ((32, 32, few), (8, 32, few), (8, 64, many), (1, 32, None)):
+        given = {"input": x, "weight": meta(filters, 32 // groups, 3, 3), "groups": groups, "padding": (1, 1)}
+        assert default("conv2d", **given) == rung
+        assert default("conv2d", **given, tf32=True) == (rung if groups == 32 else None)
+        image = torch.empty_like(x, memory_format=torch.channels_last)
+        assert default("conv2d", **given | {"input": image}) is None
+
+
+def test_nhwc_images_of_few_tiles_or_long_sums_are_pytorchs():
+    for images, channels, filters, tf32, rung in (
+        (4, 3, 16, True, "k07_nhwc"), (4, 3, 17, False, None), (64, 3, 17, False, "k07_nhwc"),
+        (4, 6, 16, False, None), (64, 6, 16, False, "k07_nhwc"), (64, 6, 16, True, None), (64, 7, 16, False, None),
+    ):  # fmt: skip
+        x = torch.empty_like(meta(images, channels, 28, 28), memory_format=torch.channels_last)
+        weight = meta(filters, channels, 3, 3)
+        assert default("conv2d", input=x, weight=weight, padding=(1, 1), tf32=tf32) == rung
 
 
 @pytest.mark.parametrize("images,channels,filters,tf32,rung", [
@@ -88,9 +109,9 @@ def test_a_block_of_many_channels_is_pytorchs(channels, rung):
 @pytest.mark.parametrize("images,channels,filters,width,forward,backward", [
     (64, 16, 32, 14, "k07_warpgroups", "k03_direct_tiles"), (128, 16, 32, 14, "k07_warpgroups", "k06_tensor_cores"),
     (512, 16, 32, 14, "k07_warpgroups", "k09_bf16x3"), (512, 16, 32, 15, "k07_warpgroups", "k06_tensor_cores"),
-    (512, 16, 64, 14, "k07_warpgroups", "k03_direct_tiles"), (512, 16, 36, 9, "k04_direct_tiles", "k03_direct_tiles"),
+    (512, 16, 64, 14, "k07_warpgroups", "k03_direct_tiles"), (512, 16, 36, 9, "k07_warpgroups", "k03_direct_tiles"),
     (512, 17, 32, 14, "k07_warpgroups", "k07_stored_gradient"),
-    (512, 8, 32, 14, "k04_direct_tiles", "k03_direct_tiles"),
+    (512, 8, 32, 14, "k07_warpgroups", "k03_direct_tiles"),
     (64, 32, 64, 16, "k07_warpgroups", "k06_tensor_cores"), (300, 32, 64, 16, "k07_warpgroups", "k07_stored_gradient"),
     (300, 17, 40, 16, "k04_direct_tiles", "k03_direct_tiles"),
     (512, 16, 32, 225, "k04_direct_tiles", "k03_direct_tiles"),
@@ -178,6 +199,9 @@ def test_few_images_divide_the_filters_of_a_gradient():
         ((352, 48, 7, 6), 8, True),
         ((128, 16, 14, 14), 32, False),
         ((300, 3, 33, 31), 65, False),
+        ((25, 8, 6, 4), 512, True),
+        ((12, 10, 9, 9), 256, False),
+        ((100, 8, 4, 4), 512, True),
     ):
         assert is_idle(*shape, filters, 132) == idle
 
@@ -214,6 +238,16 @@ TILED = [
 @pytest.mark.one_in(4)
 def test_tiles_of_wide_and_tall_images(rung, name, sizes, sms):
     """Tiles that do not divide the image, in bands and sides, and parts of sums over several blocks."""
+    launch_tiles(rung, name, sizes, sms)
+
+
+@pytest.mark.parametrize("name", ["conv_block", "conv2d_backward"])
+def test_bands_whose_pixels_no_vector_divides(name):
+    """The second of two bands of 18 rows of 5 pixels begins within a vector of the first."""
+    launch_tiles("direct_tiles", name, (1, 5, 36, 5, 5), 1)
+
+
+def launch_tiles(rung, name, sizes, sms):
     op = operation.get(name)
     case = replace(op.spec.cases[0], sizes={**dict(zip("nchwk", sizes, strict=True)), "r": 3, "s": 3})
     instance = problem(name, "cpu").make(case, torch.float32, 0)

@@ -9,6 +9,8 @@ from types import MappingProxyType
 
 import torch
 
+from warpwise.arguments.layout import in_format
+
 
 def _in_memory_order(arrange: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
     """``arrange`` applied to the dimensions in the order of their strides, so that a transposed view stays so."""
@@ -46,7 +48,7 @@ def transposed(values: torch.Tensor) -> torch.Tensor:
 
 def channels_last(values: torch.Tensor) -> torch.Tensor:
     """The same values of a 4-D tensor in NHWC order."""
-    return values.contiguous(memory_format=torch.channels_last) if values.dim() == 4 else values
+    return in_format(values, torch.channels_last) if values.dim() == 4 else values
 
 
 LAYOUTS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = MappingProxyType(

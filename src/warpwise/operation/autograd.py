@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 
 import torch
 
+from warpwise.arguments.layout import has_nhwc_strides
 from warpwise.arguments.values import as_tuple
 from warpwise.operation.spec import Spec
 
-GRAD, NEEDS, SHAPE = "grad_", "needs_", "shape_"
+GRAD, NEEDS, SHAPE, NHWC = "grad_", "needs_", "shape_", "nhwc_"
+DERIVED: dict[str, Callable[[torch.Tensor], Any]] = {SHAPE: operator.attrgetter("shape"), NHWC: has_nhwc_strides}
+"""By prefix of a name, what is saved of a tensor in its place."""
 
 
 class Saved:
@@ -37,8 +40,9 @@ class Gradient:
 
     The arguments of a linked operation are matched by name: ``grad_<output>`` is the gradient of that output;
     ``needs_<argument>`` is a bool, true if that argument's gradient is needed; ``shape_<argument>`` is the shape of
-    that tensor, which is then not saved itself; any other name is an argument or output of the forward. The output
-    ``grad_<argument>`` is the gradient of that argument.
+    that tensor, which is then not saved itself, and ``nhwc_<argument>`` is true if PyTorch returns its gradient in NHWC
+    order; any other name is an argument or output of the forward. The output ``grad_<argument>`` is the gradient of
+    that argument.
 
     A function is called as ``backward(saved, *grads)`` and returns a mapping from argument names to gradients.
     ``saved`` holds the arguments, outputs and shapes that ``saves`` names; ``grads`` has one gradient for each output.
@@ -66,7 +70,7 @@ class Saving(NamedTuple):
 
     names: tuple[str, ...]
     tensors: list[int]
-    others: list[tuple[int, bool]]  # index, and True if only the shape is saved
+    others: list[tuple[int, Callable[[torch.Tensor], Any] | None]]  # index, and the function of DERIVED that is saved
     reads_outputs: bool
     linked: Callable[[tuple[Any, ...]], tuple[Any, ...]] | None
     """The arguments of a linked operation, from (gradients of the outputs, saved tensors, other values, needs)."""
@@ -113,13 +117,13 @@ class Backward:
         """The indices of these names in (arguments, outputs)."""
         if names not in self._saving:
             found = [self._place(name) for name in names]
-            kept = [(name, at) for name, at, shape in found if self._is_tensor[at] and not shape]
-            rest = [(name, at, shape) for name, at, shape in found if not self._is_tensor[at] or shape]
+            kept = [(name, at) for name, at, derived in found if self._is_tensor[at] and not derived]
+            rest = [(name, at, derived) for name, at, derived in found if not self._is_tensor[at] or derived]
             saved = (*(name for name, _ in kept), *(name for name, _, _ in rest))
             self._saving[names] = Saving(
                 saved,
                 [at for _, at in kept],
-                [(at, shape) for _, at, shape in rest],
+                [(at, derived) for _, at, derived in rest],
                 any(at >= len(self.arguments) for _, at, _ in found),
                 None if self.gradient.op is None else self._linked_arguments(saved),
             )
@@ -135,14 +139,17 @@ class Backward:
             return lambda values: (values[first],)
         return operator.itemgetter(first, *rest)
 
-    def _place(self, name: str) -> tuple[str, int, bool]:
-        """(name, index in (arguments, outputs), True if only its shape is saved)."""
-        shape = name not in self._sources and name.startswith(SHAPE)
-        if (source := name[len(SHAPE) :] if shape else name) not in self._sources:
+    def _place(self, name: str) -> tuple[str, int, Callable[[torch.Tensor], Any] | None]:
+        """(name, index in (arguments, outputs), the function of DERIVED that is saved or None)."""
+        prefix, source = "", name
+        if name not in self._sources:
+            prefix = next((prefix for prefix in DERIVED if name.startswith(prefix)), "")
+            source = name.removeprefix(prefix)
+        if source not in self._sources:
             raise ValueError(
                 f"{self.spec.name}: its backward needs {name!r}, expected names of {', '.join(self._sources)}"
             )
-        return name, self._sources.index(source), shape
+        return name, self._sources.index(source), DERIVED.get(prefix)
 
     def saved(self, args: Sequence[Any]) -> Saving:
         """The values that a forward with arguments like ``args`` saves."""
@@ -164,7 +171,7 @@ class Backward:
         if self._hidden and self.gradient.materialize:
             ctx.outputs = [None if one is None else (one.shape, one.dtype, one.device) for one in as_tuple(outputs)]
         if saving.others:
-            ctx.others = [values[place].shape if shape else values[place] for place, shape in saving.others]
+            ctx.others = [derived(values[place]) if derived else values[place] for place, derived in saving.others]
         if not self.gradient.materialize or self._hidden:
             ctx.set_materialize_grads(False)
 

@@ -9,42 +9,43 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import FLOATS, cdiv
-from warpwise.ops._windows import MOST_PIXELS, Pair, is_nhwc
+from warpwise.ops._windows import MOST_PIXELS, Pair, has_order, in_order
 
 THREADS = 256
 DTYPES = tuple(dtype for dtype in FLOATS if dtype != torch.float64)
 SIDES, STRIDES = (2, 3, 5), (1, 2, 3)  # windows whose sizes are compile-time constants
 
 
-def limits(*images: torch.Tensor, shape: Sequence[int] = ()) -> str | None:
-    """The reason why the kernels do not take these tensors (N, C, H, W), of one layout, or None."""
-    if not (all(map(is_nhwc, images)) or all(tensor.is_contiguous() for tensor in images)):
-        return "takes tensors in NCHW order or all in NHWC order, without gaps"
+def limits(format: torch.memory_format, *images: torch.Tensor, shape: Sequence[int] = ()) -> str | None:
+    """The reason why the kernels do not take these tensors (N, C, H, W), for results in ``format``, or None."""
+    if not has_order(format, *images):
+        return "takes tensors in the order of the result, NCHW or NHWC, without gaps"
     count = max(*(tensor.numel() for tensor in images), torch.Size(shape).numel())
     return f"takes tensors of up to {MOST_PIXELS} elements, not {count}" if count > MOST_PIXELS else None
 
 
-def in_order(tensor: torch.Tensor) -> torch.Tensor:
-    """A contiguous view: (N, H, W, C) of a tensor in NHWC order."""
-    return tensor.permute(0, 2, 3, 1) if is_nhwc(tensor) else tensor
-
-
 def launch(
-    module: Any, name: str, read: Sequence[torch.Tensor], written: Sequence[torch.Tensor], sizes: Any, *more: Any
+    module: Any,
+    name: str,
+    format: torch.memory_format,
+    read: Sequence[torch.Tensor],
+    written: Sequence[torch.Tensor],
+    sizes: Any,
+    *more: Any,
 ) -> None:
-    """Launch the kernel ``name`` with a thread for each vector of ``written[0]``.
+    """Launch the kernel ``name`` with a thread for each vector of ``written[0]``; all tensors have order ``format``.
 
     ``sizes``: the shapes of the image and of the pooled image, (N, C, H, W); kernel_size, stride and padding.
     """
     image, pooled, *settings = sizes
     like = written[0]
-    inner = like.shape[1] if is_nhwc(like) else 1
+    inner = like.shape[1] if format == torch.channels_last else 1
     vector = elements(inner, *read, *written)
     kernel = module[f"{name}<{cuda.ctype(like.dtype)}, {vector}, {constants(*settings[:2])}>"]
     total = like.numel() // vector
     kernel[cdiv(total, THREADS), THREADS](
-        *map(in_order, read), *(cuda.out(in_order(tensor)) for tensor in written), total, inner, inner // vector,
-        *image[2:], *pooled[2:], *(size for pair in settings for size in pair), *more,
+        *(in_order(format, tensor) for tensor in read), *(cuda.out(in_order(format, tensor)) for tensor in written),
+        total, inner, inner // vector, *image[2:], *pooled[2:], *(size for pair in settings for size in pair), *more,
     )  # fmt: skip
 
 

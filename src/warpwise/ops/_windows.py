@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from warpwise.arguments.layout import memory_format
 from warpwise.operation import FLOATS, check_tensor
 
 MOST_PIXELS = 2**30  # elements of a tensor, because an index in a kernel has 32 bits
@@ -24,14 +25,24 @@ def pooled_shape(shape: Sequence[int], kernel_size: Pair, stride: Pair, padding:
     return (*shape[:2], *sizes)
 
 
-def is_nhwc(tensor: torch.Tensor) -> bool:
-    """True if (N, C, H, W) is stored as (N, H, W, C) without gaps, and not also as (N, C, H, W)."""
-    return tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last) and not tensor.is_contiguous()
+def has_order(format: torch.memory_format, *tensors: torch.Tensor) -> bool:
+    """True if a kernel may index all ``tensors`` as (N, H, W, C), or as (N, C, H, W), by ``format``: without gaps.
+
+    Both are true where C = 1 or H = W = 1.
+    """
+    return all(tensor.is_contiguous(memory_format=format) for tensor in tensors)
 
 
-def memory_format(*tensors: torch.Tensor) -> torch.memory_format:
-    """Channels last if one of ``tensors`` is, as PyTorch's operations return it; else contiguous."""
-    return torch.channels_last if any(map(is_nhwc, tensors)) else torch.contiguous_format
+def in_order(format: torch.memory_format, tensor: torch.Tensor) -> torch.Tensor:
+    """A contiguous view of a tensor that has the order of ``format``: (N, H, W, C) for channels last."""
+    return tensor.permute(0, 2, 3, 1) if format == torch.channels_last else tensor
+
+
+def backward_format(grad_output: torch.Tensor, nhwc_input: bool | None) -> torch.memory_format:
+    """The order of the gradient of a pooled image: that of the image, or of ``grad_output`` if that is not known."""
+    if nhwc_input is None:
+        return memory_format(grad_output)
+    return torch.channels_last if nhwc_input else torch.contiguous_format
 
 
 def check_pool(op: str, input: Any, kernel_size: Pair, stride: Pair, padding: Pair) -> None:

@@ -13,7 +13,7 @@ from warpwise.lab.errors import ProblemError
 from warpwise.lab.timing.environment import place, resolve
 from warpwise.lab.verify.verdict import CaseResult, Failure, Verdict
 from warpwise.operation import Case, Op
-from warpwise.operation.autograd import GRAD, NEEDS, SHAPE
+from warpwise.operation.autograd import DERIVED, GRAD, NEEDS
 
 EXACT = 1e-9  # of the largest element: two float64 computations of one formula differ by less
 ROUNDINGS = 64.0  # units of eps of the operation's own dtype, for an operation that does not take float64
@@ -113,8 +113,8 @@ class _Differentiated:
         for name, value in self.outputs.items():
             values[GRAD + name] = self.grads.get(name, torch.zeros_like(value) if value is not None else None)
         values |= {NEEDS + argument.name: True for argument in self.spec.parsed.arguments}
-        shapes = {SHAPE + name: value.shape for name, value in values.items() if isinstance(value, torch.Tensor)}
-        values = shapes | values
+        named = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
+        values = {prefix + name: found(named[name]) for prefix, found in DERIVED.items() for name in named} | values
         made = backward.spec.reference(*(values[argument.name] for argument in backward.spec.parsed.arguments))
         results = (made,) if len(backward.spec.results) == 1 else as_tuple(made)
         found = {name.removeprefix(GRAD): value for name, value in zip(backward.spec.results, results, strict=True)}

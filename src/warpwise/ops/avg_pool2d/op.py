@@ -47,9 +47,16 @@ def avg_pool2d(
     float16, bfloat16, float32 or float64, which PyTorch computes. Differentiable any number of times. ``rung`` names
     one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
-    size = _pair(kernel_size)
-    steps = size if stride is None else _pair(stride)
-    return _avg_pool2d(input, size, steps, _pair(padding), count_include_pad, rung)
+    # Inline, as in conv2d.
+    if type(kernel_size) is not tuple:
+        kernel_size = (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
+    if stride is None:
+        stride = kernel_size
+    elif type(stride) is not tuple:
+        stride = (stride, stride) if isinstance(stride, int) else tuple(stride)
+    if type(padding) is not tuple:
+        padding = (padding, padding) if isinstance(padding, int) else tuple(padding)
+    return _avg_pool2d(input, kernel_size, stride, padding, count_include_pad, rung)
 
 
 def avg_pool2d_backward(
@@ -59,12 +66,15 @@ def avg_pool2d_backward(
     stride: int | Sequence[int],
     padding: int | Sequence[int] = 0,
     count_include_pad: bool = True,
+    nhwc_input: bool | None = None,
     *,
     rung: str | None = None,
 ) -> torch.Tensor:
     """The gradient of avg_pool2d's input, of ``shape_input`` (N, C, H, W): the adjoint, linear in ``grad_output``.
 
-    Autograd calls it; it is public for backwards written by hand. Differentiable any number of times.
+    ``nhwc_input``: True for a gradient in NHWC order, False for NCHW order, by default that of ``grad_output``.
+    Autograd calls it, with the order of the input; it is public for backwards written by hand. Differentiable any
+    number of times.
     """
     pairs = (_pair(kernel_size), _pair(stride), _pair(padding))
-    return _avg_pool2d_backward(grad_output, list(shape_input), *pairs, count_include_pad, rung)
+    return _avg_pool2d_backward(grad_output, list(shape_input), *pairs, count_include_pad, nhwc_input, rung)

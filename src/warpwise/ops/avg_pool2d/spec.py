@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from warpwise.arguments.layout import in_format, memory_format
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_tensor, draw
-from warpwise.ops._windows import Pair, check_pool, check_settings, memory_format, pooled_shape
+from warpwise.ops._windows import Pair, backward_format, check_pool, check_settings, pooled_shape
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -25,6 +26,7 @@ def check_backward(
     stride: Pair,
     padding: Pair,
     count_include_pad: bool,
+    nhwc_input: bool | None,
 ) -> None:
     op = "avg_pool2d_backward"
     check_tensor(op, "grad_output", grad_output, FLOATS, dims=(4,))
@@ -52,9 +54,7 @@ def eager(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, c
     if not input.numel():
         return input.sum() + input.new_zeros(pooled_shape(input.shape, kernel_size, stride, padding))
     pairs = (list(kernel_size), list(stride), list(padding))
-    return functional.avg_pool2d(input, *pairs, count_include_pad=count_include_pad).contiguous(
-        memory_format=memory_format(input)
-    )
+    return in_format(functional.avg_pool2d(input, *pairs, count_include_pad=count_include_pad), memory_format(input))
 
 
 def reference(input: torch.Tensor, *settings: Any) -> torch.Tensor:
@@ -72,26 +72,22 @@ def eager_backward(
     stride: Pair,
     padding: Pair,
     count_include_pad: bool,
+    nhwc_input: bool | None,
 ) -> torch.Tensor:
     """PyTorch's backward of the pooling, which reads only the shape of the input.
 
     On a GPU PyTorch 2.11's result is wrong for channels last with padding (pytorch/pytorch#188344). Such gradients are
     computed in NCHW and copied.
     """
-    layout = memory_format(grad_output)
+    layout = within = backward_format(grad_output, nhwc_input)
     if grad_output.is_cuda and any(padding):
-        grad_output = grad_output.contiguous()
-    empty = torch.empty(
-        tuple(shape_input),
-        dtype=grad_output.dtype,
-        device=grad_output.device,
-        memory_format=memory_format(grad_output),
-    )
+        grad_output, within = grad_output.contiguous(), torch.contiguous_format
+    empty = torch.empty(tuple(shape_input), dtype=grad_output.dtype, device=grad_output.device, memory_format=within)
     if not grad_output.numel():
-        return torch.zeros_like(empty).contiguous(memory_format=layout)
+        return in_format(torch.zeros_like(empty), layout)
     pairs = (list(kernel_size), list(stride), list(padding))
     found: torch.Tensor = torch.ops.aten.avg_pool2d_backward(grad_output, empty, *pairs, False, count_include_pad, None)
-    return found.contiguous(memory_format=layout)
+    return in_format(found, layout)
 
 
 def reference_backward(grad_output: torch.Tensor, *settings: Any) -> torch.Tensor:
@@ -161,7 +157,7 @@ SPEC = Spec(
 )
 BACKWARD = Spec(
     schema="avg_pool2d_backward(Tensor grad_output, SymInt[] shape_input, int[2] kernel_size, int[2] stride,"
-    " int[2] padding, bool count_include_pad=True) -> (Tensor grad_input)",
+    " int[2] padding, bool count_include_pad=True, bool? nhwc_input=None) -> (Tensor grad_input)",
     summary="the gradient of avg_pool2d: each gradient, divided by its window's size, in every pixel of the window",
     inputs=inputs_backward,
     check=check_backward,
@@ -169,7 +165,7 @@ BACKWARD = Spec(
         "grad_input": Output(
             shape=lambda grad, shape, *rest: tuple(shape),
             terms=lambda grad, shape, kernel, *rest: kernel[0] * kernel[1] + 1,
-            memory_format=lambda grad, *rest: memory_format(grad),
+            memory_format=lambda grad, *rest: backward_format(grad, rest[-1]),
             magnitude=magnitude_backward,
         )
     },

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import torch
 
 from warpwise import cuda
+from warpwise.arguments.layout import has_nhwc_strides
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops._windows import is_nhwc
 
 THREADS, MANY_THREADS = 256, 512  # kThreads of the kernels; of a block of rows_of_parts for MANY_BYTES or more
 MANY_BYTES = 2 << 20
@@ -108,8 +108,11 @@ def same_parameters(weight: torch.Tensor | None, bias: torch.Tensor | None) -> s
 
 
 def in_rows(tensor: torch.Tensor) -> bool:
-    """True if the channels are adjacent in memory: (N, H, W, C) or (N, C) without gaps."""
-    return is_nhwc(tensor) or (tensor.dim() == 2 and tensor.is_contiguous())
+    """True if several channels are adjacent in memory, (N, H, W, C) or (N, C) without gaps, also in the result."""
+    if tensor.dim() != 4:
+        return tensor.dim() == 2 and tensor.is_contiguous()
+    without_gaps = tensor.shape[1] > 1 and tensor.is_contiguous(memory_format=torch.channels_last)
+    return without_gaps and (tensor.is_contiguous() or has_nhwc_strides(tensor))
 
 
 class Rows(NamedTuple):
@@ -175,4 +178,4 @@ def _rows(
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:
     """A contiguous view of a tensor whose channels are adjacent."""
-    return tensor.permute(0, 2, 3, 1) if is_nhwc(tensor) else tensor
+    return tensor.permute(0, 2, 3, 1) if tensor.dim() == 4 else tensor

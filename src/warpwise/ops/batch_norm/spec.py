@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from warpwise.arguments.layout import in_format, memory_format
 from warpwise.operation import (
     FLOATS,
     Case,
@@ -17,7 +18,6 @@ from warpwise.operation import (
     check_tensor,
     draw,
 )
-from warpwise.ops._windows import memory_format
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 SHORT = DTYPES[1:]
@@ -104,10 +104,10 @@ def eager(input: torch.Tensor, weight: Optional, bias: Optional, eps: float) -> 
     wide_input, format = input.to(statistics_dtype(input)), memory_format(input)
     if not input.numel() or input.dtype == torch.float64:
         output, mean, var = computed(wide_input, weight, bias, eps)
-        return output.to(input.dtype).contiguous(memory_format=format), mean, var
+        return in_format(output.to(input.dtype), format), mean, var
     var, mean = torch.var_mean(wide_input, axes(input), correction=0)
     output = torch.batch_norm(input, weight, bias, None, None, True, 0.0, eps, torch.backends.cudnn.enabled)
-    return output.contiguous(memory_format=format), mean, var
+    return in_format(output, format), mean, var
 
 
 def eager_backward(
@@ -137,7 +137,7 @@ def eager_backward(
         dx = dx + wide(grad_mean, input) / count
     if grad_var is not None:
         dx = dx + wide(grad_var, input) * centred * (2 / count)
-    dx = dx.to(dtype).contiguous(memory_format=format)
+    dx = in_format(dx.to(dtype), format)
     return dx, None if weight is None else dots.to(dtypes[0]), None if bias is None else sums.to(dtypes[1])
 
 

@@ -12,6 +12,7 @@ from warpwise.ops.conv2d.spec import Optional, output_shape
 
 MOST_ELEMENTS = 2**30  # of a tensor: indices are 32 bits
 MOST_GRID = 65535  # blocks in y and z
+SIDES = (1, 3, 5, 7)  # of filters that are compile-time constants
 
 
 def geometry(
@@ -41,11 +42,21 @@ def limits(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> str | None:
     )
 
 
+def sums(count: int) -> str:
+    """Template arguments of the implicit GEMM for ``count`` rows of outputs: ROWS, TM, TN."""
+    return "16, 4, 4" if count <= 16 else "32, 8, 4" if count <= 32 else "64, 8, 8"
+
+
+def side(weight: torch.Tensor) -> int:
+    """The side of a square filter that is a template argument, or 0."""
+    r, s = weight.shape[2:]
+    return r if r == s and r in SIDES else 0
+
+
 def template(count: int, weight: torch.Tensor, stride: Pair, padding: Pair, dilation: Pair, *rest: Any) -> str:
-    """Template arguments of the implicit GEMM for ``count`` rows of outputs: ROWS, TM, TN, COMMON."""
-    sizes = "16, 4, 4" if count <= 16 else "32, 8, 4" if count <= 32 else "64, 8, 8"
+    """Template arguments of the backward's implicit GEMM for ``count`` rows of outputs: ROWS, TM, TN, COMMON."""
     common = tuple(weight.shape[2:]) == (3, 3) and (*stride, *dilation) == (1, 1, 1, 1)
-    return f"{sizes}, {str(common).lower()}"
+    return f"{sums(count)}, {str(common).lower()}"
 
 
 def tile(count: int) -> int:

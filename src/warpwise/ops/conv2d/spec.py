@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from warpwise.arguments.layout import in_format, memory_format
 from warpwise.operation import (
     FLOATS,
     Case,
@@ -21,7 +22,7 @@ from warpwise.operation import (
     draw,
 )
 from warpwise.ops._convolution import in_precision, planned
-from warpwise.ops._windows import Pair, memory_format, windows
+from warpwise.ops._windows import Pair, windows
 
 DTYPES = (torch.float32,)
 Optional = torch.Tensor | None
@@ -124,17 +125,19 @@ def rounding_of_operands(input: torch.Tensor, terms: int, tf32: bool) -> float:
 
 
 def result_format(input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> torch.memory_format:
-    return memory_format(input, weight)
+    """The order of PyTorch's results; on a GPU its convolutions of float64 return NCHW."""
+    wide = input.is_cuda and input.dtype == torch.float64
+    return torch.contiguous_format if wide else memory_format(input, weight)
 
 
 def eager(*args: Any) -> torch.Tensor:
     """PyTorch's convolution, in TF32 only if the last argument allows it."""
     made: torch.Tensor = in_precision(args[7], _convolved, args[0], *args)
-    return made.contiguous(memory_format=memory_format(*args[:2]))
+    return in_format(made, result_format(*args))
 
 
 def eager_plan(*args: Any) -> Callable[..., torch.Tensor]:
-    return planned(eager, args[0], args[3:7], args[7], memory_format(*args[:2]) is torch.channels_last)
+    return planned(eager, args[0], args[3:7], args[7], result_format(*args) == torch.channels_last)
 
 
 def _backward(
@@ -146,10 +149,8 @@ def _backward(
     found = torch.ops.aten.convolution_backward(
         grad_output, input, weight, sizes, list(stride), list(padding), list(dilation), False, [0, 0], groups, mask
     )
-    format = memory_format(input, weight)
-    dx, dw = (
-        grad.contiguous(memory_format=format) if need else None for grad, need in zip(found[:2], mask[:2], strict=True)
-    )
+    format = result_format(input, weight)
+    dx, dw = (in_format(grad, format) if need else None for grad, need in zip(found[:2], mask[:2], strict=True))
     return dx, dw, found[2].contiguous() if mask[2] else None
 
 
@@ -159,7 +160,7 @@ def eager_backward(*args: Any) -> Three:
 
 
 def backward_plan(*args: Any) -> Callable[..., Three]:
-    nhwc = memory_format(*args[1:3]) is torch.channels_last
+    nhwc = result_format(*args[1:3]) == torch.channels_last
     return planned(eager_backward, args[0], args[4:8], args[11], nhwc, args[8:11])
 
 
@@ -208,6 +209,8 @@ CASES = (
     _case("strided", (1, 2, 5, 6, 3, 3, 3), SAME, layout="strided"),
     _case("unaligned", (1, 2, 5, 6, 3, 3, 3), SAME, layout="unaligned"),
     _case("nhwc", (2, 3, 7, 6, 5, 3, 3), SAME, layout="channels_last"),
+    _case("nhwc_one_channel", (2, 1, 5, 7, 20, 3, 3), SAME, layout="channels_last"),
+    _case("nhwc_vectors", (1, 4, 9, 11, 68, 3, 2), {"stride": (2, 1), "biased": False}, layout="channels_last"),
     _case("tf32", (2, 3, 7, 6, 5, 3, 3), {**SAME, "tf32": True}),
 )
 SIZES = (

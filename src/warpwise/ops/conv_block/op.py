@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from torch.compiler import is_dynamo_compiling
 
+from warpwise.arguments.layout import in_format
 from warpwise.cuda.gpu.recording import native_library
+from warpwise.device.limits import is_hopper
 from warpwise.operation import Gradient, Op, Saved, register, sm_count
-from warpwise.ops._windows import is_nhwc
+from warpwise.ops.conv2d.spec import result_format
 from warpwise.ops.conv_block import separate
 from warpwise.ops.conv_block.backward import rungs as backward
 from warpwise.ops.conv_block.forward import rungs as forward
@@ -29,9 +31,14 @@ def _double_backward(saved: Saved, *grads: OptionalTensor) -> dict[str, Optional
     return {**found, **{name: None if one is None else torch.zeros_like(one) for name, one in statistics.items()}}
 
 
+def _returns_nhwc(input: torch.Tensor, weight: torch.Tensor) -> bool:
+    """True if PyTorch returns the block in NHWC order. The operation's own output is in NCHW order."""
+    return result_format(input, weight) == torch.channels_last
+
+
 def _default(*args: Any) -> str | None:
-    """The forward's default, or None for NHWC inputs: the fused kernels write NCHW."""
-    return None if is_nhwc(args[0]) else forward.default(*args)
+    """The forward's default, or None for several channels in NHWC order: the fused kernels read and write NCHW."""
+    return None if args[0].shape[1] > 1 and _returns_nhwc(*args[:2]) else forward.default(*args)
 
 
 assert BACKWARD.gradient is not None
@@ -52,13 +59,15 @@ def _is_separate(input: torch.Tensor, weight: torch.Tensor) -> bool:
         return False
     if not input.numel():
         return False
-    kernels = input.dtype == torch.float32 and input.shape[1] <= forward.MOST_CHANNELS and not is_nhwc(input)
+    kernels = input.dtype == torch.float32 and input.shape[1] <= forward.MOST_CHANNELS
     if kernels and isinstance(weight, torch.Tensor) and weight.dim() == 4:
+        if input.shape[1] > 1 and _returns_nhwc(input, weight):
+            return not torch.is_autocast_enabled("cuda")
         sizes = (*input.shape, len(weight), sm_count(input))
         if torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad):
             kernels = not (input.requires_grad and backward.is_serial(*sizes))
         else:
-            kernels = not forward.is_idle(*sizes)
+            kernels = not forward.is_idle(*sizes, is_hopper(input))
     return not kernels and not torch.is_autocast_enabled("cuda")
 
 
@@ -93,6 +102,12 @@ def _fused(
     return result
 
 
+def _fused_in_nhwc(*args: Any) -> Three:
+    """``_fused`` of one channel in NHWC order."""
+    output, mean, var = _fused(*args)
+    return in_format(output, torch.channels_last), mean, var
+
+
 def _any(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -106,7 +121,8 @@ def _any(
     """The block by one of two ways, found and checked anew."""
     if rung is None and _is_separate(input, weight):
         return _separate(input, weight, gamma, beta, eps, tf32)
-    return _fused(input, weight, gamma, beta, eps, tf32, moments, rung)
+    output, mean, var = _fused(input, weight, gamma, beta, eps, tf32, moments, rung)  # which checks the arguments
+    return in_format(output, result_format(input, weight)), mean, var
 
 
 def _plan(input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, *rest: Any) -> Any:
@@ -115,7 +131,9 @@ def _plan(input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, beta: 
     _planned += 1
     if _planned % _MOST_CHECKED == 0:
         _ways[0].forget()
-    return separate.plan(input, weight, gamma, beta) if _is_separate(input, weight) else _fused
+    if _is_separate(input, weight):
+        return separate.plan(input, weight, gamma, beta)
+    return _fused_in_nhwc if _returns_nhwc(input, weight) else _fused
 
 
 _KINDS = "ttttfft"  # of the arguments: tensors, fixed values
@@ -153,10 +171,11 @@ def conv_block(
     ``input`` is (N, C, H, W), H and W at least 2; ``weight`` is (K, C, 3, 3); ``gamma`` and ``beta`` are (K,). The
     output is (N, K, H // 2, W // 2); ``mean`` and ``var`` (K,) are those of the convolution, with the biased variance.
     There is no bias of the convolution, because it would change only the mean. All tensors have one dtype, float16,
-    bfloat16, float32 or float64, but ``mean`` and ``var`` are float32 for 16 bits. The fused kernels take float32 in
-    NCHW order; on a GPU ``ops.conv2d``, ``batch_norm`` and ``max_pool2d`` compute other dtypes, NHWC, more than 64
-    channels, some blocks of small images, and few images with many filters if the gradient of the input is needed;
-    there ``tf32`` allows the convolution to round to TF32. Differentiable any number of times.
+    bfloat16, float32 or float64, but ``mean`` and ``var`` are float32 for 16 bits. If the input or the weight is in
+    NHWC order, so is the output. The fused kernels take float32 in NCHW order, or of one channel; on a GPU
+    ``ops.conv2d``, ``batch_norm`` and ``max_pool2d`` compute other dtypes, NHWC, more than 64 channels, some blocks of
+    small images, and few images with many filters if the gradient of the input is needed; there ``tf32`` allows the
+    convolution to round to TF32. Differentiable any number of times.
     ``moments`` are those of ``patch_moments(input)``, so that they need not be computed again, or None; no gradient
     flows to them. They may be those of a batch of which ``input`` is one of several parts of equal size. Then
     normalisation, mean and variance are those of the batch; where the kernels use moments, the averages of the parts'

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
+from warpwise.arguments.layout import has_nhwc_strides
 from warpwise.arguments.values import in_forward_mode
 from warpwise.ops.batch_norm.op import BATCH_NORM, BATCH_NORM_BACKWARD
 from warpwise.ops.conv2d.op import CONV2D, CONV2D_BACKWARD
@@ -71,11 +72,11 @@ class _Block(torch.autograd.Function):
         tf32: bool,
         moments: None = None,
     ) -> Three:
-        ctx.settings = eps, tf32
         convolved = CONV2D.call(input, weight, None, ONE, ONE, ONE, 1, tf32)
         normal, mean, var = BATCH_NORM.call(convolved, gamma, beta, eps)
         output, indices = MAX_POOL2D.every(normal, TWO, TWO, ZERO, True)
         ctx.save_for_backward(input, weight, gamma, beta, convolved, mean, var, indices)
+        ctx.settings, ctx.nhwc = (eps, tf32), has_nhwc_strides(normal)
         ctx.set_materialize_grads(False)
         return output, mean, var
 
@@ -86,7 +87,7 @@ class _Block(torch.autograd.Function):
         if torch.is_grad_enabled():  # the saved intermediate results have no graph of their own
             return (*_again(ctx, grads, (input, weight, gamma, beta)), *_NO_GRADIENTS)
         if dy is not None:
-            dy = MAX_POOL2D_BACKWARD.call(dy, indices, list(convolved.shape), TWO, TWO, ZERO)
+            dy = MAX_POOL2D_BACKWARD.call(dy, indices, list(convolved.shape), TWO, TWO, ZERO, ctx.nhwc)
         (eps, tf32), (of_input, of_weight, *_) = ctx.settings, ctx.needs_input_grad
         d, dgamma, dbeta = BATCH_NORM_BACKWARD.call(dy, dmean, dvar, convolved, gamma, beta, eps, mean, var)
         dx, dw, _ = CONV2D_BACKWARD.call(d, input, weight, None, ONE, ONE, ONE, 1, of_input, of_weight, False, tf32)

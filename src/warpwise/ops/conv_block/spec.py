@@ -7,9 +7,11 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from warpwise.arguments.layout import in_format
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, backward_spec, check_same, check_tensor, draw
 from warpwise.ops._convolution import without_tf32
 from warpwise.ops.batch_norm.spec import statistics_dtype
+from warpwise.ops.conv2d.spec import result_format
 from warpwise.ops.conv_block.magnitudes import Magnitudes
 
 DTYPES = (torch.float32,)
@@ -175,7 +177,9 @@ def _eager_backward(*args: Any) -> Any:
     dx, dw, _ = torch.ops.aten.convolution_backward(
         d, input, weight, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [needs_input, True, False]
     )
-    return dx.contiguous() if needs_input else None, dw.contiguous(), dots, sums
+    format = result_format(input, weight)
+    dx = in_format(dx, format) if needs_input else None
+    return dx, in_format(dw, format), dots, sums
 
 
 def eager_backward(*args: Any) -> Any:
@@ -286,12 +290,14 @@ BACKWARD = backward_spec(
     outputs={
         "grad_input": Output(
             like="input",
+            memory_format=lambda *args: result_format(*args[4:6]),
             present=lambda *args: args[12],
             terms=lambda *args: terms(args[4]) + 9 * args[5].shape[0],
             magnitude=lambda *args: Magnitudes(*args[4:9]).gradients(*args[:4])[0],
         ),
         "grad_weight": Output(
             like="weight",
+            memory_format=lambda *args: result_format(*args[4:6]),
             terms=lambda *args: terms(args[4]),
             magnitude=lambda *args: Magnitudes(*args[4:9]).gradients(*args[:4])[1],
         ),

@@ -46,8 +46,16 @@ def max_pool2d(
     float32 or float64, which PyTorch computes. Differentiable any number of times. ``rung`` names one kernel of the
     ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
-    size = _pair(kernel_size)
-    return _max_pool2d(input, size, size if stride is None else _pair(stride), _pair(padding), relu, rung)
+    # Inline, as in conv2d.
+    if type(kernel_size) is not tuple:
+        kernel_size = (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
+    if stride is None:
+        stride = kernel_size
+    elif type(stride) is not tuple:
+        stride = (stride, stride) if isinstance(stride, int) else tuple(stride)
+    if type(padding) is not tuple:
+        padding = (padding, padding) if isinstance(padding, int) else tuple(padding)
+    return _max_pool2d(input, kernel_size, stride, padding, relu, rung)
 
 
 def max_pool2d_backward(
@@ -57,14 +65,16 @@ def max_pool2d_backward(
     kernel_size: int | Sequence[int],
     stride: int | Sequence[int],
     padding: int | Sequence[int] = 0,
+    nhwc_input: bool | None = None,
     *,
     rung: str | None = None,
 ) -> torch.Tensor:
     """The gradient of max_pool2d's input, of ``shape_input`` (N, C, H, W): ``grad_output`` at the maxima, 0 elsewhere.
 
     ``indices``: int32, of the shape of ``grad_output``: row W + column of each window's maximum, or -1 where no
-    gradient flows. Autograd calls it; it is public for backwards written by hand. Differentiable any number of times.
+    gradient flows. ``nhwc_input``: True for a gradient in NHWC order, False for NCHW order, by default that of
+    ``grad_output``. Autograd calls it, with the order of the input; it is public for backwards written by hand.
+    Differentiable any number of times.
     """
-    return _max_pool2d_backward(
-        grad_output, indices, list(shape_input), _pair(kernel_size), _pair(stride), _pair(padding), rung=rung
-    )
+    pairs = (_pair(kernel_size), _pair(stride), _pair(padding))
+    return _max_pool2d_backward(grad_output, indices, list(shape_input), *pairs, nhwc_input, rung)

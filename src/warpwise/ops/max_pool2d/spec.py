@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from warpwise.arguments.layout import in_format, memory_format
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_tensor, draw
-from warpwise.ops._windows import Pair, check_pool, check_settings, memory_format, pooled_shape
+from warpwise.ops._windows import Pair, backward_format, check_pool, check_settings, pooled_shape
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 Two = tuple[torch.Tensor, torch.Tensor]
@@ -26,6 +27,7 @@ def check_backward(
     kernel_size: Pair,
     stride: Pair,
     padding: Pair,
+    nhwc_input: bool | None,
 ) -> None:
     op = "max_pool2d_backward"
     check_tensor(op, "grad_output", grad_output, FLOATS, dims=(4,))
@@ -70,7 +72,7 @@ def eager(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, r
     if relu:
         output, indices = functional.relu(output), indices.masked_fill(output <= 0, -1)
     format = memory_format(input)
-    return output.contiguous(memory_format=format), indices.int().contiguous(memory_format=format)
+    return in_format(output, format), in_format(indices.int(), format)
 
 
 def gathered(input: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
@@ -95,19 +97,25 @@ def magnitude_backward(grad_output: torch.Tensor, *rest: Any) -> torch.Tensor:
 
 
 def eager_backward(
-    grad_output: torch.Tensor, indices: torch.Tensor, shape_input: Sequence[int], kernel_size: Pair, *rest: Any
+    grad_output: torch.Tensor,
+    indices: torch.Tensor,
+    shape_input: Sequence[int],
+    kernel_size: Pair,
+    stride: Pair,
+    padding: Pair,
+    nhwc_input: bool | None,
 ) -> torch.Tensor:
     """PyTorch's backward of the pooling, which reads only the shape of the input."""
-    if not grad_output.numel():
-        return grad_output.new_zeros(tuple(shape_input))
-    format = memory_format(grad_output)
+    format = backward_format(grad_output, nhwc_input)
     image = torch.empty(tuple(shape_input), dtype=grad_output.dtype, device=grad_output.device, memory_format=format)
+    if not grad_output.numel():
+        return image.zero_()
     kept, places = grad_output.masked_fill(indices < 0, 0), indices.clamp(min=0).long()
     found: torch.Tensor = torch.ops.aten.max_pool2d_with_indices_backward(
-        kept, image, list(kernel_size), *(list(pair) for pair in rest), [1, 1], False,
-        places.contiguous(memory_format=format),
+        kept, image, list(kernel_size), list(stride), list(padding), [1, 1], False,
+        in_format(places, format),
     )  # fmt: skip
-    return found.contiguous(memory_format=format)
+    return in_format(found, format)
 
 
 def cost(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, relu: bool) -> Cost:
@@ -189,7 +197,7 @@ SPEC = Spec(
 )
 BACKWARD = Spec(
     schema="max_pool2d_backward(Tensor grad_output, Tensor indices, SymInt[] shape_input, int[2] kernel_size,"
-    " int[2] stride, int[2] padding) -> (Tensor grad_input)",
+    " int[2] stride, int[2] padding, bool? nhwc_input=None) -> (Tensor grad_input)",
     summary="the gradient of max_pool2d: each gradient at its window's maximum",
     inputs=inputs_backward,
     check=check_backward,
@@ -197,7 +205,7 @@ BACKWARD = Spec(
         "grad_input": Output(
             shape=lambda grad, indices, shape, *rest: tuple(shape),
             terms=lambda grad, indices, shape, kernel, *rest: kernel[0] * kernel[1],
-            memory_format=lambda grad, *rest: memory_format(grad),
+            memory_format=lambda grad, *rest: backward_format(grad, rest[-1]),
             magnitude=magnitude_backward,
         )
     },

@@ -14,7 +14,7 @@ from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops import _pool_vectors
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
-from warpwise.ops._windows import MOST_PIXELS, Pair, is_nhwc
+from warpwise.ops._windows import MOST_PIXELS, Pair, backward_format
 
 HERE = Path(__file__).parent
 THREADS, UNROLLED = 256, 64  # of a block; pixels of a window of k04
@@ -25,21 +25,19 @@ CHANNEL_VECTORS = cuda.load(HERE / "k03_channel_vectors.cu")
 IN_C = function(HERE / "k05_c.c", "avg_pool2d_backward", "ppllllllllllll")
 
 
-def limits(
-    grad_output: torch.Tensor, shape_input: Sequence[int], kernel: Pair, stride: Pair, padding: Pair, counts: bool
-) -> str | None:
+def limits(grad_output: torch.Tensor, shape_input: Sequence[int], *settings: Any) -> str | None:
     count = math.prod(shape_input)
     return f"takes tensors of up to {MOST_PIXELS} elements, not {count}" if count > MOST_PIXELS else None
 
 
 def halved_limits(
-    grad_output: torch.Tensor, shape_input: Sequence[int], kernel: Pair, stride: Pair, padding: Pair, counts: bool
+    grad_output: torch.Tensor, shape_input: Sequence[int], kernel: Pair, stride: Pair, padding: Pair, *rest: Any
 ) -> str | None:
     if not (tuple(kernel) == tuple(stride) == (2, 2) and tuple(padding) == (0, 0)):
         return "takes windows of 2 x 2 side by side"
     if shape_input[3] % 2:
         return f"takes rows of an even number of elements, not {shape_input[3]}"
-    return limits(grad_output, shape_input, kernel, stride, padding, counts)
+    return limits(grad_output, shape_input)
 
 
 def thread_per_pixel(
@@ -50,6 +48,7 @@ def thread_per_pixel(
     stride: Pair,
     padding: Pair,
     counts: bool,
+    nhwc_input: bool | None,
 ) -> None:
     kernel = THREAD_PER_PIXEL["avg_pool2d_backward"][cdiv(grad_input.numel(), THREADS), THREADS]
     sizes = (grad_input.numel(), *grad_input.shape[2:], *grad_output.shape[2:])
@@ -65,9 +64,14 @@ def halved(grad_input: torch.Tensor, grad_output: torch.Tensor, shape_input: Seq
 
 
 def channel_vectors(grad_input: torch.Tensor, grad_output: torch.Tensor, shape: Sequence[int], *settings: Any) -> None:
-    *pairs, counts = settings
-    sizes = (shape, grad_output.shape, *pairs)
-    _pool_vectors.launch(CHANNEL_VECTORS, "avg_pool2d_backward_vectors", [grad_output], [grad_input], sizes, counts)
+    *pairs, counts, nhwc_input = settings
+    format, sizes = backward_format(grad_output, nhwc_input), (shape, grad_output.shape, *pairs)
+    name = "avg_pool2d_backward_vectors"
+    _pool_vectors.launch(CHANNEL_VECTORS, name, format, [grad_output], [grad_input], sizes, counts)
+
+
+def vector_limits(grad_output: torch.Tensor, shape: Sequence[int], *rest: Any) -> str | None:
+    return _pool_vectors.limits(backward_format(grad_output, rest[-1]), grad_output, shape=shape)
 
 
 def triton(
@@ -78,6 +82,7 @@ def triton(
     stride: Pair,
     padding: Pair,
     counts: bool,
+    nhwc_input: bool | None,
 ) -> None:
     from warpwise.ops.avg_pool2d.backward.k04_triton import avg_pool2d_backward
 
@@ -95,7 +100,7 @@ def triton_limits(grad_output: torch.Tensor, shape: Sequence[int], kernel: Pair,
 
 
 def in_c(grad_input: torch.Tensor, grad_output: torch.Tensor, shape_input: Sequence[int], *settings: Any) -> None:
-    *pairs, counts = settings
+    *pairs, counts, _ = settings
     n, c, *image = grad_input.shape
     IN_C(
         grad_output,
@@ -114,8 +119,7 @@ RUNGS = (
     make_rung(HERE, "k02_halved", "2 x 2 windows side by side, up to 16 bytes an access", halved,
               dtypes=_pool_vectors.DTYPES, limits=halved_limits),
     make_rung(HERE, "k03_channel_vectors", "NHWC, 16-bit types: 16 bytes of channels, unrolled windows",
-              channel_vectors, dtypes=_pool_vectors.DTYPES,
-              limits=lambda grad, shape, *rest: _pool_vectors.limits(grad, shape=shape), strided=True),
+              channel_vectors, dtypes=_pool_vectors.DTYPES, limits=vector_limits, strided=True),
     make_rung(HERE, "k04_triton", "a block of pixels per program in Triton, unrolled", triton,
               dtypes=_pool_vectors.DTYPES, limits=triton_limits),
     Rung("k05_c", "the definition in C", "c", in_c, HERE / "k05_c.c", dtypes=FLOAT32, devices=("cpu",)),
@@ -124,5 +128,5 @@ RUNGS = (
 
 def default(*args: Any) -> str | None:
     """k03 in NHWC order; else k02 for 2 x 2 windows side by side, k03 for others; k01 where there are gaps."""
-    names = () if is_nhwc(args[0]) else ("k02_halved",)
+    names = () if backward_format(args[0], args[-1]) == torch.channels_last else ("k02_halved",)
     return first_taking(RUNGS, args, *names, "k03_channel_vectors", "k01_thread_per_pixel")

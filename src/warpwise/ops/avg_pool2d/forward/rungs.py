@@ -9,11 +9,12 @@ from typing import Any
 import torch
 
 from warpwise import cuda
+from warpwise.arguments.layout import memory_format
 from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops import _pool_vectors
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
-from warpwise.ops._windows import Pair, is_nhwc, limits
+from warpwise.ops._windows import Pair, limits
 
 HERE = Path(__file__).parent
 THREADS, UNROLLED = 256, 64  # of a block; pixels of a window of k05
@@ -59,7 +60,7 @@ def halved(
 def channel_vectors(output: torch.Tensor, input: torch.Tensor, *settings: Any) -> None:
     *pairs, counts = settings
     sizes = (input.shape, output.shape, *pairs)
-    _pool_vectors.launch(CHANNEL_VECTORS, "avg_pool2d_vectors", [input], [output], sizes, counts)
+    _pool_vectors.launch(CHANNEL_VECTORS, "avg_pool2d_vectors", memory_format(input), [input], [output], sizes, counts)
 
 
 def triton(
@@ -80,20 +81,27 @@ def triton_limits(input: torch.Tensor, kernel_size: Pair, *rest: Any) -> str | N
     return limits(input)
 
 
+def vector_limits(input: torch.Tensor, *settings: Any) -> str | None:
+    return _pool_vectors.limits(memory_format(input), input)
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_window", "one thread per window", thread_per_window, dtypes=FLOAT32, limits=limits),
     Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", dtypes=FLOAT32, devices=("cpu",)),
     make_rung(HERE, "k03_halved", "2 x 2 windows side by side, up to 16 bytes an access", halved,
               dtypes=_pool_vectors.DTYPES, limits=halved_limits),
     make_rung(HERE, "k04_channel_vectors", "NHWC, 16-bit types: 16 bytes of channels, unrolled windows",
-              channel_vectors, dtypes=_pool_vectors.DTYPES, limits=lambda input, *rest: _pool_vectors.limits(input),
-              strided=True),
+              channel_vectors, dtypes=_pool_vectors.DTYPES, limits=vector_limits, strided=True),
     make_rung(HERE, "k05_triton", "a block of windows per program in Triton, unrolled", triton,
               dtypes=_pool_vectors.DTYPES, limits=triton_limits),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
-    """k04 in NHWC order; else k03 for 2 x 2 windows side by side, k04 for others; k01 where there are gaps."""
-    names = () if is_nhwc(args[0]) else ("k03_halved",)
-    return first_taking(RUNGS, args, *names, "k04_channel_vectors", "k01_thread_per_window")
+    """k04 in NHWC order without gaps; in NCHW order k03 for 2 x 2 windows side by side, k04 for others, k01 for gaps.
+
+    PyTorch computes images in NHWC order with gaps.
+    """
+    if memory_format(args[0]) == torch.channels_last:
+        return first_taking(RUNGS, args, "k04_channel_vectors")
+    return first_taking(RUNGS, args, "k03_halved", "k04_channel_vectors", "k01_thread_per_window")

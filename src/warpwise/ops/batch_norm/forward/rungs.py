@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from warpwise import cuda
+from warpwise.arguments.layout import has_nhwc_strides
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.operation import Rung, make_rung
 from warpwise.ops._c import function
@@ -142,8 +143,12 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k07 if channels are adjacent in memory, PyTorch for rows shorter than a sector; k05 or k08 by the channel."""
+    """k07 if channels are adjacent in memory; PyTorch for rows shorter than a sector, and for NHWC with gaps; else k05
+    or k08 by the channel.
+    """
     if in_rows(args[0]):
         return first_taking(RUNGS, args, "k07_partial_sums")
+    if args[0].shape[1] > 1 and has_nhwc_strides(args[0]):
+        return None
     name = "k05_whole_channel" if _launch.is_whole(args[0]) else "k08_channel_parts"
     return first_taking(RUNGS, args, name) if is_row_long(args[0]) else None

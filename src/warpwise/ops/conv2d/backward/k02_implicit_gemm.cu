@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(warpwise::kGemmThreads) conv2d_grad_input_gemm
       });
 
   const int top = first + threadIdx.x / (warpwise::kColumns / TN) * TM;
-  const int left = blockIdx.x * warpwise::kColumns + threadIdx.x % (warpwise::kColumns / TN) * TN;
+  const int left = blockIdx.x * warpwise::kColumns + warpwise::gemm_column<TN>();
   warpwise::store_planes(sums, dx, top, channels, left, n, c, group * channels, pixels,
                          static_cast<const float*>(nullptr));
 }
@@ -82,15 +82,16 @@ __global__ void __launch_bounds__(warpwise::kGemmThreads) conv2d_grad_weight_gem
 
   partials += static_cast<long long>(split) * (k * depth + k);
   const int top = first + threadIdx.x / (warpwise::kColumns / TN) * TM;
-  const int left = blockIdx.x * warpwise::kColumns + threadIdx.x % (warpwise::kColumns / TN) * TN;
+  const int left = blockIdx.x * warpwise::kColumns + warpwise::gemm_column<TN>();
 #pragma unroll
   for (int i = 0; i < TM; ++i) {
     const int filter = group * filters + top + i;
     if (top + i >= filters) break;
 #pragma unroll
     for (int j = 0; j < TN; ++j) {
-      if (left + j < depth) partials[filter * depth + left + j] = sums[i][j];
-      if (left + j == depth) partials[k * depth + filter] = sums[i][j];
+      const int at = left + warpwise::gemm_step<TN>(j);
+      if (at < depth) partials[filter * depth + at] = sums[i][j];
+      if (at == depth) partials[k * depth + filter] = sums[i][j];
     }
   }
 }

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from warpwise import cuda
+from warpwise.arguments.layout import memory_format
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._c import function
 from warpwise.ops._conv3x3 import add_parts, add_splits, flags, inputs, weights
@@ -139,6 +140,11 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k03 up to 16 channels in NCHW order, for which PyTorch takes several times k03's predicted time; else PyTorch."""
-    taken = args[1].shape[1] <= MOST_CHANNELS and args[0].is_contiguous() and args[1].is_contiguous()
+    """k03 up to 16 channels in NCHW order, for which PyTorch takes several times k03's predicted time; else PyTorch.
+
+    With one channel the gradients of input and weight have both orders.
+    """
+    grad_output, input, weight = args[:3]
+    taken = input.shape[1] <= MOST_CHANNELS and grad_output.is_contiguous() and input.is_contiguous()
+    taken = taken and (input.shape[1] == 1 or memory_format(input, weight) != torch.channels_last)
     return first_taking(RUNGS, args, "k03_direct_tiles") if taken else None

@@ -6,15 +6,12 @@
 #include <warpwise/core/implicit_gemm.cuh>
 
 // x: (n, c, h, w), f: (k, c / groups, r, s), bias: (k) or null, y: (n, k, p, q). Grid: (cdiv(n p q, kColumns),
-// cdiv(k / groups, ROWS), groups). COMMON: filters of 3 x 3, stride and dilation 1.
-template <int ROWS, int TM, int TN, bool COMMON>
+// cdiv(k / groups, ROWS), groups). SIDE: r and s, or 0 for any.
+template <int ROWS, int TM, int TN, int SIDE>
 __global__ void __launch_bounds__(warpwise::kGemmThreads) conv2d_implicit_gemm(
     const float* x, const float* f, const float* bias, float* y, int n, int c, int h, int w, int k, int r, int s, int p,
     int q, int stride_h, int stride_w, int pad_h, int pad_w, int dilation_h, int dilation_w, int groups) {
-  if (COMMON) {  // compile-time constants: divisions by them become multiplications
-    r = s = 3;
-    stride_h = stride_w = dilation_h = dilation_w = 1;
-  }
+  if (SIDE > 0) r = s = SIDE;  // a compile-time constant: divisions by it become multiplications
   const int channels = c / groups, filters = k / groups, window = r * s, depth = channels * window, pixels = p * q;
   const int group = blockIdx.z, first = blockIdx.y * ROWS;
   const int mine = blockIdx.x * warpwise::kColumns + threadIdx.x, image = mine / pixels, pixel = mine - image * pixels;
@@ -34,6 +31,6 @@ __global__ void __launch_bounds__(warpwise::kGemmThreads) conv2d_implicit_gemm(
       });
 
   const int top = first + threadIdx.x / (warpwise::kColumns / TN) * TM;
-  const int left = blockIdx.x * warpwise::kColumns + threadIdx.x % (warpwise::kColumns / TN) * TN;
+  const int left = blockIdx.x * warpwise::kColumns + warpwise::gemm_column<TN>();
   warpwise::store_planes(sums, y, top, filters, left, n, k, group * filters, pixels, bias);
 }

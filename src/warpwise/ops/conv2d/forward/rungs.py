@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from warpwise import cuda
+from warpwise.arguments.layout import memory_format
 from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops._c import function
-from warpwise.ops._conv3x3 import each, groups, output_tile
+from warpwise.ops._conv3x3 import each, flags, groups, output_tile
 from warpwise.ops._defaults import first_taking
-from warpwise.ops.conv2d._launch import MOST_GRID, direct_limits, geometry, limits, template, tile
-from warpwise.ops.conv2d.spec import DTYPES, Optional
+from warpwise.ops._windows import has_order, in_order
+from warpwise.ops.conv2d._launch import MOST_GRID, direct_limits, geometry, limits, side, sums, tile
+from warpwise.ops.conv2d.spec import DTYPES, Optional, output_shape
 
 HERE = Path(__file__).parent
 THREADS, COLUMNS = 256, 128  # per block of k01; pixels per tile of k04
-SHORT_SUM, FEW_FILTERS = 32, 64  # most products per output, and filters, for which k04 is the default
+SHORT_SUM, SHORT_TF32, SHORT_NHWC = 54, 27, 28  # most products per output of k04, of k04 with TF32, of k07 everywhere
+LITTLE_WORK = 14e6  # loads of k08, up to which cuDNN is faster than k04 for more than FEW_CHANNELS
+FEW_FILTERS, FEW_CHANNELS = 8, 5  # fewest filters of a group for k04, most channels of a group for k08
+FEW_TILES, MANY_TILES = 96, 256  # fewest blocks of k07 whose filters are not vectors, and of longer sums
 DIRECT_CHANNELS, DIRECT_FILTERS, DIRECT_PIXELS = 16, 32, 128 * 14 * 14  # most, and fewest, where k05 is the default
+CHANNELS = (1, 3)  # compile-time constants of k07
+PIXELS = 4  # kPixels of k08
 SIDE, MOST_WINDOW, FILTERS = 16, 7, 16  # kTile, kMostWindow and filters per block of k03
 THREAD_PER_OUTPUT = cuda.load(HERE / "k01_thread_per_output.cu")
 SHARED_TILE = cuda.load(HERE / "k03_shared_tile.cu")
 IMPLICIT_GEMM = cuda.load(HERE / "k04_implicit_gemm.cu")
 DIRECT = cuda.load(HERE / "k05_direct_tiles.cu")
+NHWC = cuda.load(HERE / "k07_nhwc.cu")
+FOUR_PIXELS = cuda.load(HERE / "k08_four_pixels.cu")
 IN_C = function(HERE / "k02_c.c", "conv2d", "pppp" + 16 * "l")
 
 
@@ -58,7 +66,39 @@ def implicit_gemm(output: torch.Tensor, input: torch.Tensor, weight: torch.Tenso
     n, k, p, q = output.shape
     groups = rest[4]
     grid = cdiv(n * p * q, COLUMNS), cdiv(k // groups, tile(k // groups)), groups
-    kernel = IMPLICIT_GEMM[f"conv2d_implicit_gemm<{template(k // groups, weight, *rest[1:])}>"][grid, COLUMNS]
+    kernel = IMPLICIT_GEMM[f"conv2d_implicit_gemm<{sums(k // groups)}, {side(weight)}>"][grid, COLUMNS]
+    kernel(input, weight, rest[0], cuda.out(output), *geometry(input, weight, *rest))
+
+
+def nhwc_limits(input: torch.Tensor, weight: torch.Tensor, bias: Optional, *settings: Any) -> str | None:
+    if settings[3] != 1:
+        return f"takes one group, not {settings[3]}"
+    if memory_format(input, weight) != torch.channels_last or not has_order(torch.channels_last, input):
+        return "takes an input in NHWC order without gaps"
+    formats = (torch.contiguous_format, torch.channels_last)
+    if not any(has_order(format, weight) for format in formats) or not (bias is None or bias.is_contiguous()):
+        return "takes a weight in NCHW or NHWC order, and a bias, without gaps"
+    return limits(input, weight, bias, *settings)
+
+
+def nhwc(output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> None:
+    n, k, p, q = output.shape
+    channels = input.shape[1] if input.shape[1] in CHANNELS else 0
+    order = torch.contiguous_format if weight.is_contiguous() else torch.channels_last
+    x, f, y = (in_order(format, one) for format, one in (
+        (torch.channels_last, input), (order, weight), (torch.channels_last, output)))  # fmt: skip
+    arguments = f"{sums(k)}, {side(weight)}, {channels}, {flags(order == torch.channels_last)}"
+    grid = cdiv(n * p * q, COLUMNS), cdiv(k, tile(k))
+    kernel = NHWC[f"conv2d_nhwc<{arguments}>"][grid, COLUMNS]
+    kernel(x, f, rest[0], cuda.out(y), *geometry(input, weight, *rest)[:-1])
+
+
+def four_pixels(output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> None:
+    n, k, p, q = output.shape
+    (_, stride, _, dilation, *_), common = rest, side(weight)
+    plain = common and stride[0] == stride[1] and stride[0] in (1, 2) and tuple(dilation) == (1, 1)
+    arguments = f"{common}, {stride[0]}" if plain else "0, 0"
+    kernel = FOUR_PIXELS[f"conv2d_four_pixels<{arguments}>"][cdiv(n * k * p * cdiv(q, PIXELS), THREADS), THREADS]
     kernel(input, weight, rest[0], cuda.out(output), *geometry(input, weight, *rest))
 
 
@@ -90,20 +130,47 @@ RUNGS = (
               dtypes=DTYPES, limits=direct_limits),
     make_rung(HERE, "k06_triton", "implicit GEMM with tl.dot, on tensor cores with tf32", triton, dtypes=DTYPES,
               limits=limits),
+    make_rung(HERE, "k07_nhwc", "NHWC: implicit GEMM of pixels and few channels, vectors of filters stored", nhwc,
+              dtypes=DTYPES, limits=nhwc_limits, strided=True),
+    make_rung(HERE, "k08_four_pixels", "groups of few filters: four adjacent pixels of a filter per thread",
+              four_pixels, dtypes=DTYPES, limits=limits),
 )  # fmt: skip
 
 
-def default(*args: Any) -> str | None:
-    """For NCHW images: k04 for sums of up to 32 products, which are memory-bound, k05 for few channels of many pixels.
+def _is_little(loads: int, products: int, pixels: int) -> bool:
+    """True if k08 is predicted to take less time than k04 with few blocks. In µs, fitted to times of an H200.
 
-    Else PyTorch: cuDNN is faster. Measured time relative to cuDNN in float32: k04 0.3 to 0.4 for 9 products, as in a
-    first layer, and 0.9 to 2 for 144 to 576; k05 0.76 to 0.83 for 16 channels and 32 filters, 1.3 for 64 and 64.
+    k08 takes 2.3 and 0.42 for a million ``loads``; k04 2.8 and 0.13 for a product, and a third more if no vector
+    divides the pixels of an image.
     """
-    input, weight = args[:2]
+    return 2.3 + 0.42e-6 * loads < (2.8 + 0.13 * products) * (1.0 if pixels % 4 == 0 else 1.35)
+
+
+def default(*args: Any) -> str | None:
+    """For short sums, which are memory-bound, k07 of NHWC images, and of NCHW images k08 or k04.
+
+    k08 takes little work, of which k04 has few blocks, and groups of few filters, of which k04's tiles have 16. Else
+    k05 for few channels of many pixels in NCHW order, and PyTorch, because cuDNN is faster. NOTES.md has the times.
+    """
+    input, weight, _, *settings = args
+    n, k, p, q = output_shape(*args)
+    (stride, *_), groups, tf32 = settings[0], settings[3], settings[4]
+    channels, r, s = weight.shape[1:]
+    products = channels * r * s
+    if memory_format(input, weight) == torch.channels_last:
+        tiles, vectors = cdiv(n * p * q, COLUMNS) * cdiv(k, tile(k)), k % 4 == 0
+        long = products <= SHORT_SUM and vectors and tiles >= MANY_TILES and not tf32
+        short = products <= SHORT_NHWC and (vectors or tiles >= FEW_TILES)
+        return first_taking(RUNGS, args, "k07_nhwc") if short or long else None
     if not input.is_contiguous():
         return None
-    if math.prod(weight.shape[1:]) <= SHORT_SUM and len(weight) <= FEW_FILTERS:
-        return first_taking(RUNGS, args, "k04_implicit_gemm")
-    few = input.shape[1] <= DIRECT_CHANNELS and len(weight) <= DIRECT_FILTERS
+    if products <= (SHORT_TF32 if tf32 else SHORT_SUM):
+        loads = n * k * p * cdiv(q, PIXELS) * channels * r * (2 * s + (PIXELS - 1) * stride)
+        few = k // groups < FEW_FILTERS or _is_little(loads, products, p * q)
+        if channels <= FEW_CHANNELS and few:
+            return first_taking(RUNGS, args, "k08_four_pixels")
+        many = channels <= FEW_CHANNELS or loads > LITTLE_WORK
+        return first_taking(RUNGS, args, "k04_implicit_gemm") if many else None
+    few = input.shape[1] <= DIRECT_CHANNELS and k <= DIRECT_FILTERS
     many = input.numel() >= DIRECT_PIXELS * input.shape[1]
-    return first_taking(RUNGS, args, "k05_direct_tiles") if few and many and not args[7] else None
+    return first_taking(RUNGS, args, "k05_direct_tiles") if few and many and not tf32 else None

@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(warpwise::kGemmThreads) convolution_with_stati
                                                                                       float* y, float* partials, int n,
                                                                                       int c, int h, int w, int k) {
   warpwise::wait_for_previous_kernel();
-  constexpr int TN = warpwise::kColumns / warpwise::kWarp;
+  constexpr int TN = warpwise::kColumns / warpwise::kWarp;  // 4: adjacent columns
   const int pixels = h * w, depth = 9 * c, first = blockIdx.y * ROWS;
   const int mine = blockIdx.x * warpwise::kColumns + threadIdx.x, image = mine / pixels, pixel = mine - image * pixels;
   const int row = pixel / w - 1, column = pixel % w - 1;

@@ -15,7 +15,7 @@ from warpwise.device.limits import SM_SHARED, even_shared, is_hopper, requires_h
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._c import function
 from warpwise.ops._conv3x3 import each, flags, groups, output_tile
-from warpwise.ops._conv3x3_mma import FEW_BATCH_PIXELS, PLANES, fills_tiles, mma_limits
+from warpwise.ops._conv3x3_mma import FEW_BATCH_PIXELS, PLANES, band, fills_tiles, mma_limits
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv_block import _one_channel as one_channel
 from warpwise.ops.conv_block.forward import k06_tensor_cores
@@ -28,6 +28,7 @@ EACH, BLOCKS_PER_SM = 4, 2  # kEach, and blocks of normalise_and_pool, of k05
 FEW_PIXELS = 8192  # per SM, up to which a block of input_moments has 256 threads, and 512 above
 MOST_ELEMENTS, MOST_FILTERS = 2**30, 65535
 MOST_CHANNELS = 64  # of an input that the default takes
+MOST_PADDED_PLANES = 4.0  # the same as MOST_PADDING, of k07 up to 16 channels
 MOST_PADDING = 2.0  # products with padding relative to those without, up to which many channels take tensor cores
 SEPARATE = cuda.load(HERE / "k01_separate_passes.cu")
 FUSED = cuda.load(HERE / "k03_fused.cu")
@@ -236,14 +237,25 @@ def _cores(channels: int, filters: int) -> bool:
     return fills_tiles(channels, filters) if channels <= PLANES else fills_tiles(channels, filters, most=MOST_PADDING)
 
 
-@functools.lru_cache(maxsize=1024)
-def is_idle(n: int, channels: int, h: int, w: int, filters: int, sms: int) -> bool:
-    """True if separate operations are predicted to compute the forward alone in less than 0.77 of the time of k04.
+def _fills_warpgroups(channels: int, filters: int) -> bool:
+    """True if k07 is at least as fast as k04 for 2 to 16 channels, also where most of its tiles is padding."""
+    return 1 < channels <= PLANES and fills_tiles(channels, filters, most=MOST_PADDED_PLANES)
 
-    In small images most threads of k04 are idle. A wave of its blocks, two per SM, takes 2.5 µs for a chunk of 8 or 16
-    channels, and 2.5 to 7 µs for 16 channels by the pixels of a tile; the other launches take 8 µs. Separate operations
-    take 12 µs and 170 µs for a GFLOP. Fitted to times of an H200.
+
+@functools.lru_cache(maxsize=1024)
+def is_idle(n: int, channels: int, h: int, w: int, filters: int, sms: int, hopper: bool = True) -> bool:
+    """True if separate operations are predicted to compute the forward alone in less time than k07 or k04.
+
+    A block of k07 has an image or a band of it and 32 filters, however small: 7 µs and 0.022 µs for each block, or
+    more for large images. Separate operations take 8 µs and 80 µs for a GFLOP there.
+
+    Also in k04 small images leave threads idle: in small images most threads of k04 are idle. A wave of its blocks, two
+    per SM, takes 2.5 µs for a chunk of 8 or 16 channels, and 2.5 to 7 µs for 16 channels by the pixels of a tile; the
+    other launches take 8 µs. Separate operations take 12 µs and 170 µs for a GFLOP. Fitted to times of an H200.
     """
+    gflop = 2e-9 * n * channels * h * w * filters * 9
+    if hopper and _fills_warpgroups(channels, filters):
+        return 7 + 0.022 * n * band(h, w).bands * cdiv(filters, 2 * PLANES) > 1.15 * (8 + 80 * gflop)
     if channels == 1 or _cores(channels, filters):
         return False
     planes, four = each(filters), groups(filters)
@@ -251,22 +263,23 @@ def is_idle(n: int, channels: int, h: int, w: int, filters: int, sms: int) -> bo
     waves = cdiv(n * tile.bands * tile.sides * cdiv(filters, planes * four), 2 * sms)
     pixels = min(tile.rows, h) * min(4 * tile.strips, w)
     block_us = 2.5 * cdiv(channels, 8 if four == 1 else 16) + channels / 16 * (2.5 + 0.02 * pixels)
-    gflop = 2e-9 * n * channels * h * w * filters * 9
     return 8 + waves * block_us > 1.3 * (12 + 170 * gflop)
 
 
 def default(*args: Any) -> str | None:
     """k05 for one input channel (or k03 if k05 does not take the images), PyTorch for more than MOST_CHANNELS.
 
-    For up to 16 channels and filters that fill the tiles of tensor cores, k07 on Hopper, else k06 for many pixels; for
-    more channels k07, which takes 0.4 of k04's time there, also with more padding; otherwise k04.
+    For 2 to 16 channels k07 on Hopper, unless more than three quarters of its products are padding; else k06 for many
+    pixels and filters that fill the tiles of tensor cores; for more channels k07, which takes 0.4 of k04's time there,
+    with up to half padding; otherwise k04.
     """
     input, weight = args[:2]
     n, channels, h, w = input.shape
     if channels == 1:
         names: tuple[str, ...] = ("k05_input_moments", "k03_fused")
-    elif channels <= PLANES and _cores(channels, weight.shape[0]):
-        many = ("k06_tensor_cores",) if n * h * w > FEW_BATCH_PIXELS else ()
+    elif _fills_warpgroups(channels, weight.shape[0]):
+        cores = n * h * w > FEW_BATCH_PIXELS and _cores(channels, weight.shape[0])
+        many = ("k06_tensor_cores",) if cores else ()
         names = ("k07_warpgroups", *many, "k04_direct_tiles")
     elif _cores(channels, weight.shape[0]):
         names = ("k07_warpgroups", "k04_direct_tiles")

@@ -14,7 +14,7 @@ from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops import _pool_vectors
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
-from warpwise.ops._windows import MOST_PIXELS, Pair, is_nhwc
+from warpwise.ops._windows import MOST_PIXELS, Pair, backward_format
 
 HERE = Path(__file__).parent
 THREADS, UNROLLED = 256, 64  # of a block; pixels of a window of k04
@@ -32,6 +32,7 @@ def limits(
     kernel_size: Pair,
     stride: Pair,
     padding: Pair,
+    nhwc_input: bool | None,
 ) -> str | None:
     count = math.prod(shape_input)
     return f"takes tensors of up to {MOST_PIXELS} elements, not {count}" if count > MOST_PIXELS else None
@@ -44,12 +45,13 @@ def halved_limits(
     kernel_size: Pair,
     stride: Pair,
     padding: Pair,
+    nhwc_input: bool | None,
 ) -> str | None:
     if not (tuple(kernel_size) == tuple(stride) == (2, 2) and tuple(padding) == (0, 0)):
         return "takes windows of 2 x 2 side by side"
     if shape_input[3] % 2:
         return f"takes rows of an even number of elements, not {shape_input[3]}"
-    return limits(grad_output, indices, shape_input, kernel_size, stride, padding)
+    return limits(grad_output, indices, shape_input, kernel_size, stride, padding, nhwc_input)
 
 
 def thread_per_pixel(
@@ -57,11 +59,14 @@ def thread_per_pixel(
     grad_output: torch.Tensor,
     indices: torch.Tensor,
     shape_input: Sequence[int],
-    *settings: Pair,
+    kernel_size: Pair,
+    stride: Pair,
+    padding: Pair,
+    nhwc_input: bool | None,
 ) -> None:
     kernel = THREAD_PER_PIXEL["max_pool2d_backward"][cdiv(grad_input.numel(), THREADS), THREADS]
     sizes = (grad_input.numel(), *grad_input.shape[2:], *grad_output.shape[2:])
-    kernel(grad_output, indices, cuda.out(grad_input), *sizes, *(size for pair in settings for size in pair))
+    kernel(grad_output, indices, cuda.out(grad_input), *sizes, *kernel_size, *stride, *padding)
 
 
 def halved(
@@ -69,7 +74,7 @@ def halved(
     grad_output: torch.Tensor,
     indices: torch.Tensor,
     shape_input: Sequence[int],
-    *settings: Pair,
+    *settings: Any,
 ) -> None:
     n, c, h, w = grad_input.shape
     windows = _pool_vectors.halved_windows(w, grad_output, indices, grad_input)
@@ -78,16 +83,17 @@ def halved(
     kernel[cdiv(total, THREADS), THREADS](grad_output, indices, cuda.out(grad_input), total, h, w)
 
 
-def vector_limits(grad_output: torch.Tensor, indices: torch.Tensor, shape: Sequence[int], *rest: Pair) -> str | None:
-    return _pool_vectors.limits(grad_output, indices, shape=shape)
+def vector_limits(grad_output: torch.Tensor, indices: torch.Tensor, shape: Sequence[int], *rest: Any) -> str | None:
+    return _pool_vectors.limits(backward_format(grad_output, rest[-1]), grad_output, indices, shape=shape)
 
 
 def channel_vectors(
-    grad_input: torch.Tensor, grad_output: torch.Tensor, indices: torch.Tensor, shape: Sequence[int], *settings: Pair
+    grad_input: torch.Tensor, grad_output: torch.Tensor, indices: torch.Tensor, shape: Sequence[int], *settings: Any
 ) -> None:
-    sizes = (shape, grad_output.shape, *settings)
-    given = [grad_output, indices]
-    _pool_vectors.launch(CHANNEL_VECTORS, "max_pool2d_backward_vectors", given, [grad_input], sizes)
+    *pairs, nhwc_input = settings
+    format, given = backward_format(grad_output, nhwc_input), [grad_output, indices]
+    sizes = (shape, grad_output.shape, *pairs)
+    _pool_vectors.launch(CHANNEL_VECTORS, "max_pool2d_backward_vectors", format, given, [grad_input], sizes)
 
 
 def triton(
@@ -98,6 +104,7 @@ def triton(
     kernel_size: Pair,
     stride: Pair,
     padding: Pair,
+    nhwc_input: bool | None,
 ) -> None:
     from warpwise.ops.max_pool2d.backward.k04_triton import max_pool2d_backward
 
@@ -136,5 +143,5 @@ RUNGS = (
 
 def default(*args: Any) -> str | None:
     """k03 in NHWC order; else k02 for 2 x 2 windows side by side, k03 for others; k01 where there are gaps."""
-    names = () if is_nhwc(args[0]) else ("k02_halved",)
+    names = () if backward_format(args[0], args[-1]) == torch.channels_last else ("k02_halved",)
     return first_taking(RUNGS, args, *names, "k03_channel_vectors", "k01_thread_per_pixel")

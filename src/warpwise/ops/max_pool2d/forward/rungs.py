@@ -9,11 +9,12 @@ from typing import Any
 import torch
 
 from warpwise import cuda
+from warpwise.arguments.layout import memory_format
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops import _pool_vectors
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
-from warpwise.ops._windows import Pair, is_nhwc, limits, pooled_shape
+from warpwise.ops._windows import Pair, limits, pooled_shape
 from warpwise.ops.max_pool2d.spec import Two
 
 HERE = Path(__file__).parent
@@ -61,7 +62,7 @@ def halved(outputs: Two, input: torch.Tensor, kernel_size: Pair, stride: Pair, p
 def channel_vectors(outputs: Two, input: torch.Tensor, *settings: Any) -> None:
     *windows, relu = settings
     sizes = (input.shape, outputs[0].shape, *windows)
-    _pool_vectors.launch(CHANNEL_VECTORS, "max_pool2d_vectors", [input], outputs, sizes, relu)
+    _pool_vectors.launch(CHANNEL_VECTORS, "max_pool2d_vectors", memory_format(input), [input], outputs, sizes, relu)
 
 
 def shared_rows(outputs: Two, input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, relu: bool) -> None:
@@ -97,14 +98,17 @@ def triton_limits(input: torch.Tensor, kernel_size: Pair, *rest: Any) -> str | N
     return limits(input)
 
 
+def vector_limits(input: torch.Tensor, *settings: Any) -> str | None:
+    return _pool_vectors.limits(memory_format(input), input)
+
+
 RUNGS = (
     make_rung(HERE, "k01_thread_per_window", "one thread per window", thread_per_window, dtypes=FLOAT32, limits=limits),
     Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", dtypes=FLOAT32, devices=("cpu",)),
     make_rung(HERE, "k03_halved", "2 x 2 windows side by side, up to 16 bytes an access", halved,
               dtypes=_pool_vectors.DTYPES, limits=halved_limits),
     make_rung(HERE, "k04_channel_vectors", "NHWC, 16-bit types: 16 bytes of channels, unrolled windows",
-              channel_vectors, dtypes=_pool_vectors.DTYPES, limits=lambda input, *rest: _pool_vectors.limits(input),
-              strided=True),
+              channel_vectors, dtypes=_pool_vectors.DTYPES, limits=vector_limits, strided=True),
     make_rung(HERE, "k05_triton", "a block of windows per program in Triton, unrolled", triton,
               dtypes=_pool_vectors.DTYPES, limits=triton_limits),
     make_rung(HERE, "k06_shared_rows", "overlapping windows: four of a thread share the maxima of rows", shared_rows,
@@ -113,10 +117,12 @@ RUNGS = (
 
 
 def default(*args: Any) -> str | None:
-    """k04 in NHWC order; else k03 for 2 x 2 windows side by side, k06 for many that overlap; k01 for gaps."""
+    """k04 in NHWC order without gaps; in NCHW order k03 for 2 x 2 windows side by side, k06 for many that overlap, k01
+    for gaps. PyTorch computes images in NHWC order with gaps.
+    """
     input = args[0]
-    if is_nhwc(input):
-        return first_taking(RUNGS, args, "k04_channel_vectors", "k01_thread_per_window")
+    if memory_format(input) == torch.channels_last:
+        return first_taking(RUNGS, args, "k04_channel_vectors")
     many = math.prod(pooled_shape(input.shape, *args[1:4])) >= MANY_WINDOWS * sm_count(input)
     shared = ("k06_shared_rows",) if many else ()
     return first_taking(RUNGS, args, "k03_halved", *shared, "k04_channel_vectors", "k01_thread_per_window")

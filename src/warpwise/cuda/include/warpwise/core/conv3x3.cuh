@@ -233,7 +233,9 @@ struct ConvTile {
       }
     }
     __syncthreads();
-    const bool vectors = width == w && h * w % 4 == 0 && top * w % 4 == 0 && aligned(static_cast<const float*>(y));
+    // Both ends of the tile, a range of the plane, are multiples of 4: no store crosses into the next tile.
+    const bool vectors = width == w && h * w % 4 == 0 && top * w % 4 == 0 && height * w % 4 == 0 &&
+                         aligned(static_cast<const float*>(y));
     for (int i = threadIdx.x / kWarp; i < min(kPlanes, outputs - first); i += kConvThreads / kWarp) {
       float* const to = y + (static_cast<long long>(image) * outputs + first + i) * h * w + top * w + left;
       const float* const from = shared + i * size;
