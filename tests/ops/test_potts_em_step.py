@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from tests.sampled import examples
 
 from warpwise import operation, ops
 from warpwise.operation import Case
-from warpwise.ops.potts_em_step import tiles
+from warpwise.ops.potts_em_step import spec, tiles
+from warpwise.ops.potts_em_step.reference import reference
 
 FEW = settings(max_examples=examples(6), deadline=None, derandomize=True)
 OP = operation.get("potts_em_step")
@@ -106,6 +108,37 @@ def agrees_with_pytorch(given_: dict[str, Any], rung: str) -> None:
             torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4 * max(1.0, float(wanted.abs().max())))
 
 
+# Padded rows and rows without gaps, of one, two and four words, and lanes that share a row.
+@pytest.mark.parametrize("n,domains,width", [(200, 8, 16), (100, 5, 9), (150, 3, 5), (90, 8, 70), (60, 3, 40)])
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("rung", [None, "k03"])
+def test_rounded_probabilities_of_each_colour(rung: str | None, padded: bool, n: int, domains: int, width: int) -> None:
+    """Given the stored probabilities of the colours before, those of a colour are the reference's, rounded once."""
+    given_ = arguments(
+        n, domains, width, 2, bfloat16=True, weighted=True, field=True, return_derivatives=True, return_near=True
+    )
+    if padded:
+        given_["q"] = spec.padded(given_["q"])
+    before, bounds = given_["q"].clone(), given_["bounds"]
+    near = ops.potts_em_step(**given_, rung=rung)[3]
+    assert near is not None
+    seen, whole = before.double(), {**given_, "return_derivatives": False}
+    for begin, end in pairwise(bounds):
+        found = reference(*{**whole, "q": seen, "bounds": (begin, end)}.values())
+        torch.testing.assert_close(given_["q"][begin:end].double(), found[4][begin:end], rtol=0.502 * 2**-7, atol=1e-30)
+        torch.testing.assert_close(near[begin - bounds[0] : end - bounds[0]].double(), found[3], rtol=1e-5, atol=1e-6)
+        seen[begin:end] = given_["q"][begin:end].double()
+
+
+def test_a_lane_for_each_rounded_point_of_many_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with many points."""
+    monkeypatch.setattr(tiles, "WIDE_POINTS", 0)
+    assert tiles.warp_tile_of(7, 50, torch.bfloat16, 1) != tiles.warp_tile_of(7, 50, torch.bfloat16)
+    test_rounded_probabilities_of_each_colour("k03", True, 90, 7, 50)
+    given_ = arguments(150, 8, 40, 1, degree=11, bfloat16=True, return_derivatives=True)
+    agrees_with_pytorch(given_, "k03")
+
+
 @pytest.mark.parametrize("rung", [None, "k01", "k02", "k03", "k04", "k06"])
 def test_points_outside_the_bounds_keep_their_probabilities(rung: str | None) -> None:
     given_ = arguments()
@@ -149,6 +182,7 @@ def test_limits(changed: dict[str, Any], message: str) -> None:
         ({"beta": torch.ones(2).double()}, TypeError, "dtype"),
         ({"external": torch.ones(3, 1, 4)}, ValueError, r"external \(40, 1, 4\)"),
         ({"rowptr": torch.zeros(40, dtype=torch.int32)}, ValueError, r"rowptr \(41,\)"),
+        ({"q": torch.ones(40, 2, 4, dtype=torch.float16)}, TypeError, "dtype"),
         ({"bounds": (0, 50)}, ValueError, "bounds that rise"),
         ({"bounds": (9, 3)}, ValueError, "bounds that rise"),
     ],

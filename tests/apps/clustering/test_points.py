@@ -8,6 +8,7 @@ import torch
 from warpwise.apps.clustering import kmeans, points
 from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.lattices import grid
+from warpwise.ops.potts_em_step.spec import empty_rows
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -43,6 +44,18 @@ def test_first_probabilities(n: int, k: int, restarts: int, dtype: torch.dtype) 
     expected = points.q_of_labels(labels, k)
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(expected.sum(2), torch.ones(n, restarts))
+    rows = empty_rows(n, restarts, k).fill_(torch.nan)
+    points.launch_q_of_labels(labels, rows, 0.1 / k, 0.9 + 0.1 / k)
+    assert torch.equal(rows, expected.bfloat16())
+
+
+@pytest.mark.parametrize("n,k", [(37, 8), (300, 3), (40, 100), (33, 1)])
+def test_most_probable_domains_of_rounded_probabilities(n: int, k: int) -> None:
+    """In padded rows, with equal probabilities in some of them."""
+    q = empty_rows(n, 2, k).copy_(torch.softmax(torch.randn(n, 2, k), 2))
+    q[:5] = 1 / k
+    assert torch.equal(kmeans.launch_most_probable(q).long(), q.argmax(2))
+    assert torch.equal(kmeans.launch_most_probable(q[:, :1]).long(), q[:, :1].argmax(2))
 
 
 @pytest.mark.parametrize("n,k", [(37, 8), (50, 7), (300, 3), (40, 100), (33, 1)])

@@ -18,12 +18,39 @@ from warpwise.apps.clustering.parallel import Alone, Chunk, Part
 from warpwise.apps.clustering.points import pseudo_likelihood, pseudo_likelihood_fits
 from warpwise.apps.clustering.smoothing import neighbour_sum as sum_over_neighbours
 from warpwise.ops import potts_bound, potts_em_step
-from warpwise.ops.potts_em_step.spec import derivatives, neighbour_sum, softmax
+from warpwise.ops.potts_em_step.launches import rows_of
+from warpwise.ops.potts_em_step.op import POTTS_EM_STEP
+from warpwise.ops.potts_em_step.spec import derivatives, empty_rows, neighbour_sum, softmax
 
 _TINY = 1e-30
 _SIZE_TOLERANCE = 0.01  # with ``sizes``: the error of the fraction of the points in a domain
 _BLOCK, _BLOCK_ON_GPU = 1 << 16, 1 << 17  # points whose scores are in memory at a time, if affine in the features
 _CHECKED_EVERY = 5  # iterations on a GPU, where the check for convergence synchronises
+_LEAST_ROUNDED = 5  # iterations that take longer than q to and from bfloat16
+
+
+def empty_q(X: torch.Tensor, graph: Graph, restarts: int, domains: int) -> torch.Tensor:
+    """(N, R, K) for q: ``rounded_rows`` or float32."""
+    rows = rounded_rows(X, graph, restarts, domains)
+    return X.new_empty(len(X), restarts, domains) if rows is None else rows
+
+
+def rounded_rows(
+    X: torch.Tensor, graph: Graph, restarts: int, domains: int, interaction: torch.Tensor | None = None
+) -> torch.Tensor | None:
+    """(N, R, K) bfloat16 in padded rows, not initialised; None if no kernel of the step takes that with X (N, D)."""
+    if not rounds_on(X.device) or X.dtype != torch.float32:
+        return None
+    rows = empty_rows(len(X), restarts, domains, X.device)
+    linear, external = X.new_empty(restarts, domains, X.shape[1]), X.new_empty(1, 1, domains)
+    edges = graph.rowptr, graph.columns, graph.weights_or_none
+    given = (rows, X, linear, linear[..., 0], *edges, linear[:, 0, 0], external, interaction)
+    bounds = (0, *accumulate(graph.colour_counts))
+    return rows if POTTS_EM_STEP.default(*given, bounds, 1.0, True, False) is not None else None
+
+
+def rounds_on(device: torch.device) -> bool:
+    return device.type == "cuda"
 
 
 class MeanField:
@@ -34,6 +61,9 @@ class MeanField:
     point. ``sizes`` (K,) are target fractions of the points; the M step adjusts ``external`` towards them.
     ``independent`` (N, D) are features whose noise is independent between points, used for beta if the noise of X is
     not independent. With ``parallel`` the arrays are those of one process, its halo last.
+
+    ``q`` is float32, or bfloat16 as of ``empty_q``. While ``run`` iterates on a GPU it is bfloat16, if a kernel takes
+    that, and the last iteration is one of float32 unless only the domains are of interest.
     """
 
     def __init__(
@@ -91,11 +121,29 @@ class MeanField:
 
     def update_domains(self, estimate: bool = False) -> None:
         """Update all colours. With ``estimate`` also compute what ``update_beta`` needs."""
-        found = [self._step(part, estimate) for part in self.parallel.steps(self.q, self.bounds)]
+        found = [self._step(part, estimate) for part in self.parallel.steps(self._words(), self.bounds)]
         counts, sums, slopes = self.parallel.total(found)
         self._moments = None if counts is None or sums is None else (counts, sums)
         if slopes is not None:
             self._derivatives = slopes
+
+    def _words(self) -> torch.Tensor:
+        """q as float32 (N, ...): that of bfloat16 two elements at a time, with the padding of its rows."""
+        if self.q.dtype == torch.float32:
+            return self.q
+        rows = rows_of(self.q)
+        assert rows is not None  # empty_rows
+        return rows.view(torch.float32)
+
+    def _rounded(self) -> torch.Tensor | None:
+        """q in bfloat16, or None if updates need float32 or would not be computed by a kernel."""
+        if self.q.dtype == torch.bfloat16:
+            return self.q
+        if self.mix is not None or not self.emission.linear or self.independent is not None:
+            return None
+        restarts, domains = self.q.shape[1:]
+        rows = rounded_rows(self.X, self.graph, restarts, domains, self.interaction)
+        return None if rows is None else rows.copy_(self.q)
 
     def _step(self, part: Part, estimate: bool) -> tuple[torch.Tensor | None, ...]:
         """Update the points of ``part``; return their sums of q, q X and the derivatives for beta."""
@@ -163,7 +211,7 @@ class MeanField:
 
     def _fractions(self) -> torch.Tensor:
         """(R, K): the mean of q over all points."""
-        return self.parallel.sum(self.q[: self.parallel.own].sum(0)) / self.parallel.n_points
+        return self.parallel.sum(self.q[: self.parallel.own].sum(0, dtype=self.X.dtype)) / self.parallel.n_points
 
     def update_beta(self, highest: float) -> None:
         """One Newton step of beta on the pseudo-likelihood sum_i log p(z_i | neighbours), clipped to [0, highest].
@@ -185,7 +233,7 @@ class MeanField:
 
         Bounds at the same ``beta`` and graph can be compared. The parameters are those of the last M step for ``q``.
         """
-        if self.q.is_cuda and self.mix is None and self.emission.linear:
+        if (self.q.is_cuda or self.q.dtype == torch.bfloat16) and self.mix is None and self.emission.linear:
             graph = self.graph
             edges = (graph.rowptr, graph.columns, graph.weights_or_none)
             bound = potts_bound(self.q, *edges, self.beta, self.external, self.interaction, self.parallel.own)
@@ -248,22 +296,42 @@ class MeanField:
             else common + self.parallel.sum(self.shift[: self.parallel.own].sum((0, 2), dtype=torch.float64))
         )
 
-    def run(self, iterations: int, highest_beta: float | None = None, tolerance: float = 0.0, least: int = 3) -> int:
+    def run(
+        self,
+        iterations: int,
+        highest_beta: float | None = None,
+        tolerance: float = 0.0,
+        least: int = 3,
+        exact: bool = True,
+    ) -> int:
         """EM until at most a fraction ``tolerance`` of the first fit's labels changes, after at least ``least``
         iterations; return the number of iterations.
 
-        ``highest_beta`` None keeps ``beta``. On a GPU the labels are compared in every fifth iteration.
+        ``highest_beta`` None keeps ``beta``. On a GPU the labels are compared in every fifth iteration, and q is
+        rounded to bfloat16 in all iterations but, if ``exact``, the last one.
         """
+        rows = self._rounded() if not exact or iterations >= _LEAST_ROUNDED else None
+        if rows is None:
+            return self._iterate(iterations, highest_beta, tolerance, least)
+        whole, self.q = self.q, rows
+        if not exact:
+            return self._iterate(iterations, highest_beta, tolerance, least)
+        done = self._iterate(iterations - 1, highest_beta, tolerance, least)
+        self.q = rows.float() if whole is rows else whole.copy_(rows)
+        del rows, whole
+        return done + self._iterate(1, highest_beta, 0.0, least)
+
+    def _iterate(self, iterations: int, highest_beta: float | None, tolerance: float, least: int) -> int:
         every = _CHECKED_EVERY if self.q.is_cuda else 1
-        labels = most_probable(self.q[:, 0]) if tolerance > 0 else self.q.new_empty(0)
+        labels = most_probable(self.q[:, :1])[:, 0] if tolerance > 0 else self.q.new_empty(0)
         for iteration in range(1, iterations + 1):
             checked = tolerance > 0 and iteration % every == 0
             if checked and every > 1:
-                labels = most_probable(self.q[:, 0])
+                labels = most_probable(self.q[:, :1])[:, 0]
             self.update_domains(highest_beta is not None)
             self.update_parameters(highest_beta)
             if checked:
-                new = most_probable(self.q[:, 0])
+                new = most_probable(self.q[:, :1])[:, 0]
                 differing = (new != labels)[: self.parallel.own].sum().double()
                 moved = float(self.parallel.sum(differing)) / self.parallel.n_points
                 sized = self.sizes is None or float((self._fractions() - self.sizes).abs().max()) < _SIZE_TOLERANCE

@@ -1,6 +1,7 @@
 // Small steps of k-means between its passes over the points, each of which PyTorch makes in five launches.
 
 #include <warpwise/core/numeric.cuh>
+#include <warpwise/core/pack.cuh>
 
 constexpr int kThreads = 256;
 constexpr unsigned kAllLanes = 0xffffffffu;
@@ -12,6 +13,32 @@ __global__ void __launch_bounds__(kThreads) means_of_sums(const float* sums, con
   if (at >= count * width) return;
   const int number = counts[at / width];
   centres[at] = number > 0 ? sums[at] / static_cast<float>(number) : previous[at];
+}
+
+// labels: (rows) = the first index of the largest element of each row of q: (rows, domains), `pitch` elements apart.
+template <class T>
+__global__ void __launch_bounds__(kThreads) most_probable(const T* q, int* labels, int rows, int domains, int pitch) {
+  const int row = blockIdx.x * kThreads + threadIdx.x;
+  if (row >= rows) return;
+  const T* const from = q + static_cast<long long>(row) * pitch;
+  float largest = warpwise::minus_infinity();
+  int label = 0;
+  constexpr int kPack = warpwise::Pack<T>::size;
+  const bool vector = pitch % kPack == 0 && warpwise::aligned(q);
+  for (int first = 0; first < domains; first += kPack) {
+    warpwise::Pack<T> pack = {};
+    if (vector) pack = *warpwise::packs(from + first);
+#pragma unroll
+    for (int e = 0; e < kPack; ++e) {
+      if (first + e >= domains) continue;
+      const float value = warpwise::to_float(vector ? pack.at[e] : from[first + e]);
+      if (value > largest) {
+        largest = value;
+        label = first + e;
+      }
+    }
+  }
+  labels[row] = label;
 }
 
 struct First {

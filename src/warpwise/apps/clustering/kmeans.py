@@ -11,6 +11,7 @@ from warpwise import cuda
 from warpwise.apps.clustering.graph import generator_on
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops import kmeans_assign, kmeans_update
+from warpwise.ops.potts_em_step.launches import rows_of
 
 KERNELS = cuda.load(Path(__file__).with_suffix(".cu"))
 _THREADS = 256  # kThreads
@@ -180,10 +181,24 @@ def assign(X: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
 def most_probable(q: torch.Tensor) -> torch.Tensor:
     """(...): the index of the largest of the probabilities ``q`` (..., K), int32 or int64."""
     k = q.shape[-1]
+    if q.is_cuda and q.dtype == torch.bfloat16 and q.dim() == 3:
+        return launch_most_probable(q)
     if not q.is_cuda or k > _FEW:
         return q.argmax(-1)
     # |q - e_k|^2 = |q|^2 + 1 - 2 q_k. On a GPU an argmax over few elements takes several times as long.
     return kmeans_assign(q.reshape(-1, k), torch.eye(k, device=q.device))[0].view(q.shape[:-1])
+
+
+def launch_most_probable(q: torch.Tensor) -> torch.Tensor:
+    """The kernel: (N, R) int32, the first index of the largest element of each row of ``q`` (N, R, K), which has
+    ``rows_of``."""
+    rows = rows_of(q)
+    assert rows is not None
+    labels = torch.empty(q.shape[:2], dtype=torch.int32, device=q.device)
+    if count := labels.numel():
+        launch = KERNELS[f"most_probable<{cuda.ctype(q.dtype)}>"][cdiv(count, _THREADS), _THREADS]
+        launch(rows, cuda.out(labels), count, q.shape[2], rows.shape[2])
+    return labels
 
 
 def one_hot(labels: torch.Tensor, k: int) -> torch.Tensor:

@@ -67,7 +67,9 @@ class SpatialMixture(Estimator):
     random_state : an int, a ``numpy.random.RandomState`` or None. Fits with one int are equal bit for bit.
     device : where the fit runs: "cpu", "cuda", or None for the device of a tensor X and the CPU for an array. The graph
         of ``shape`` or ``coords`` is built there. On a GPU the labels are compared in every fifth iteration, so a fit
-        may run more iterations than on a CPU; fits with one ``random_state`` are equal bit for bit on one device.
+        may run more iterations than on a CPU; fits with one ``random_state`` are equal bit for bit on one device. With
+        a tied covariance, one class a domain and prior "potts", probabilities are rounded to bfloat16 between the
+        iterations on a GPU; the last iteration and all results are float32.
 
     Attributes
     ----------

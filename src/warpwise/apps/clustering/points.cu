@@ -27,12 +27,13 @@ __global__ void __launch_bounds__(kThreads) centred_rows(const T* x, const long 
   }
 }
 
-// q: (n, restarts, domains) = `high` at the domain that labels: (restarts, n) gives, `low` elsewhere.
-template <class T>
-__global__ void __launch_bounds__(kThreads) q_of_labels(const T* labels, float* q, long long n, int restarts,
-                                                        int domains, float low, float high) {
+// q: (n, restarts, domains) = `high` at the domain that labels: (restarts, n) gives, `low` elsewhere, in rows that
+// begin `pitch` elements after each other.
+template <class T, class Q>
+__global__ void __launch_bounds__(kThreads) q_of_labels(const T* labels, Q* q, long long n, int restarts, int domains,
+                                                        int pitch, float low, float high) {
   const int quads = (domains + 3) / 4;
-  const bool vector = domains % 4 == 0 && warpwise::aligned(q);
+  const bool vector = domains % 4 == 0 && pitch % 4 == 0 && warpwise::aligned(q);
   const long long step = static_cast<long long>(gridDim.x) * kThreads, count = n * restarts * quads;
   for (long long at = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x; at < count; at += step) {
     const long long row = at / quads, point = row / restarts;
@@ -41,9 +42,9 @@ __global__ void __launch_bounds__(kThreads) q_of_labels(const T* labels, float* 
     const float values[4] = {label == 0 ? high : low, label == 1 ? high : low, label == 2 ? high : low,
                              label == 3 ? high : low};
     if (vector) {
-      warpwise::store4<true>(q + row * domains + own, values, 4);
+      warpwise::store4<true>(q + row * pitch + own, values, 4);
     } else {
-      warpwise::store4<false>(q + row * domains + own, values, domains - own);
+      warpwise::store4<false>(q + row * pitch + own, values, domains - own);
     }
   }
 }

@@ -10,6 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.apps.clustering.graph import Graph
 from warpwise.operation import cdiv, sm_count
+from warpwise.ops.potts_em_step.launches import rows_of
 
 KERNELS = cuda.load(Path(__file__).with_suffix(".cu"))
 _THREADS, _BLOCKS_AN_SM = 256, 8  # kThreads
@@ -20,7 +21,8 @@ _REST = 0.1  # the part of a start probability that all domains share
 
 
 def q_of_labels(labels: torch.Tensor, k: int, out: torch.Tensor | None = None) -> torch.Tensor:
-    """(N, R, k) float32: probabilities at the start of R fits, mostly those of ``labels`` (R, N); ``out`` if given."""
+    """(N, R, k) float32: probabilities at the start of R fits, mostly those of ``labels`` (R, N); ``out`` if given,
+    which may be bfloat16, in padded rows."""
     restarts, n = labels.shape
     q = torch.empty(n, restarts, k, device=labels.device) if out is None else out
     low, high = _REST / k, 1 - _REST + _REST / k
@@ -68,11 +70,14 @@ def squares_of_columns(X: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
 
 
 def launch_q_of_labels(labels: torch.Tensor, q: torch.Tensor, low: float, high: float) -> None:
-    """The kernel: ``labels`` (R, N) uint8 or int32, ``q`` (N, R, K)."""
-    n, restarts, k = q.shape
+    """The kernel: ``labels`` (R, N) uint8 or int32, ``q`` (N, R, K) float32 or bfloat16, with ``rows_of``."""
+    (n, restarts, k), rows = q.shape, rows_of(q)
+    assert rows is not None
     if n * restarts:
-        kernel = KERNELS[f"q_of_labels<{cuda.ctype(labels.dtype)}>"]
-        kernel[_blocks(q, n * restarts * cdiv(k, 4)), _THREADS](labels, cuda.out(q), n, restarts, k, low, high)
+        kernel = KERNELS[f"q_of_labels<{cuda.ctype(labels.dtype)}, {cuda.ctype(q.dtype)}>"]
+        out = cuda.out(q) if q.is_contiguous() else rows
+        launch = kernel[_blocks(q, n * restarts * cdiv(k, 4)), _THREADS]
+        launch(labels, out, n, restarts, k, rows.shape[2], low, high)
 
 
 def results(

@@ -8,7 +8,7 @@ import torch
 
 from warpwise.apps.clustering.checkpoint import Checkpoint
 from warpwise.apps.clustering.emission import Emission
-from warpwise.apps.clustering.field import MeanField
+from warpwise.apps.clustering.field import MeanField, empty_q
 from warpwise.apps.clustering.graph import Graph, generator_on
 from warpwise.apps.clustering.inputs import sum_of_products
 from warpwise.apps.clustering.kmeans import assign, inertia, lloyd, most_probable, one_hot, plus_plus
@@ -54,7 +54,7 @@ def best_start(
     def fits(labels: torch.Tensor, iterations: int) -> Iterator[MeanField]:
         for part in labels.split(batch) if len(labels) else ():
             model = _model(X, graph, part, n_domains, types, beta, temper, total, parallel)
-            model.run(iterations)
+            model.run(iterations, exact=False)
             yield model
             del model  # before the next one is made
 
@@ -66,11 +66,11 @@ def best_start(
         groups = [torch.cat(list(groups))]
     replay = None
     if replayed:
-        q = X.new_empty(len(X), batch, n_domains)  # at one place for all starts
+        q = empty_q(X, graph, batch, n_domains)  # at one place for all starts
 
         def first_iterations(part: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             model = _model(X, graph, part, n_domains, None, beta, temper, total, parallel, q)
-            model.run(FIRST_ITERATIONS)
+            model.run(FIRST_ITERATIONS, exact=False)
             return model.elbo(), most_probable(model.q).T
 
         replay = Replay(first_iterations)
@@ -155,7 +155,7 @@ class _Best:
         self, X: torch.Tensor, graph: Graph, beta: float, temper: float, total: torch.Tensor, parallel: Alone
     ) -> MeanField:
         """The kept fit."""
-        parts, q = self.parts, self.parts["q"]
+        parts, q = self.parts, self.parts["q"].float()
         emission = Emission.fitted(parts["mean"], parts["scale"], total, parallel)
         external, betas = X.new_zeros(1, 1, q.shape[2]), X.new_full((1,), beta)
         return MeanField(X, graph, q, emission, parts.get("mix"), betas, external, temper=temper, parallel=parallel)
@@ -233,6 +233,8 @@ def _model(
         mix = mix / mix.sum(2, keepdim=True)
         del q
     emission = Emission.tied(counts, sums, total, parallel)
+    if out is None:
+        out = empty_q(X, graph, restarts, n_domains) if types is None else X.new_empty(len(X), restarts, n_domains)
     q = q_of_labels(labels, n_domains, out)
     external = X.new_zeros(1, 1, n_domains)
     betas = X.new_full((restarts,), beta)

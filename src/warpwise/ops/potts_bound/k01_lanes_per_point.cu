@@ -7,21 +7,22 @@
 constexpr int kThreads = 256;
 constexpr unsigned kAllLanes = 0xffffffffu;
 
-// q: (n, restarts, domains). external: rows of domains, external_row apart from point to point, external_restart from
-// restart to restart. weights and interaction: (domains, domains) may be null. partials: (gridDim.x, restarts) = each
-// block's sums over points below `n`. `lanes`, a power of two and at most 32, cover the domains. Grid: (any, restarts)
-// of kThreads.
+// q: (n, restarts, domains) of float or __nv_bfloat16, in rows that begin `pitch` elements after each other. external:
+// rows of domains, external_row apart from point to point, external_restart from restart to restart. weights and
+// interaction: (domains, domains) may be null. partials: (gridDim.x, restarts) = each block's sums over points below
+// `n`. `lanes`, a power of two and at most 32, cover the domains. Grid: (any, restarts) of kThreads.
+template <class Q>
 __global__ void __launch_bounds__(kThreads) potts_bound_lanes_per_point(
-    const float* q, const int* rowptr, const int* columns, const float* weights, const float* beta,
-    const float* external, const float* interaction, double* partials, int n, int restarts, int domains,
-    long long external_row, long long external_restart, int lanes) {
+    const Q* q, const int* rowptr, const int* columns, const float* weights, const float* beta, const float* external,
+    const float* interaction, double* partials, int n, int restarts, int domains, int pitch, long long external_row,
+    long long external_restart, int lanes) {
   __shared__ double supports[kThreads * 4];
   __shared__ double warp_sums[kThreads / 32];
-  const int restart = blockIdx.y, row = restarts * domains;
+  const int restart = blockIdx.y, row = restarts * pitch;
   const int lane = threadIdx.x % lanes, team = threadIdx.x / lanes, teams = kThreads / lanes;
   const int own = 4 * lane, valid = domains - own;
-  const bool vector = domains % 4 == 0 && warpwise::aligned(q, external);
-  const auto load = [=](const float* from, int count) {
+  const bool vector = domains % 4 == 0 && pitch % 4 == 0 && warpwise::aligned(q, external);
+  const auto load = [=](const auto* from, int count) {
     return vector ? warpwise::load4<true>(from, count) : warpwise::load4<false>(from, count);
   };
   const double strength = 0.5 * beta[restart];
@@ -31,7 +32,7 @@ __global__ void __launch_bounds__(kThreads) potts_bound_lanes_per_point(
     const long long point = base + team;
     const bool inside = point < n;
     const int here = inside ? valid : 0;  // 0 for a point past the end
-    const float* const rows = q + restart * domains + own;
+    const Q* const rows = q + restart * pitch + own;
     const warpwise::Float4 values = load(rows + point * row, here);
     double support[4] = {};
     const int last = inside ? rowptr[point + 1] : 0;

@@ -34,7 +34,8 @@ def potts_bound(
     (1 or N, 1 or R, K), and V = ``interaction`` (K, K), or None for the identity. The sum is over the first ``points``
     points, or all.
 
-    Floating-point tensors have the dtype of ``q``. Not differentiable. ``rung`` names one kernel of the ladder
+    Floating-point tensors have the dtype of ``q``, which may be bfloat16 where the others are float32, in rows that are
+    padded as ``potts_em_step`` takes them. Not differentiable. ``rung`` names one kernel of the ladder
     (float32 and int32). Raises ``TypeError`` or ``ValueError`` that names the argument. The contents of the graph are
     not checked.
     """

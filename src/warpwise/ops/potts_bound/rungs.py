@@ -11,6 +11,7 @@ from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.potts_bound.spec import DTYPES
+from warpwise.ops.potts_em_step.launches import in_rows, rows_of
 
 HERE = Path(__file__).parent
 THREADS, BLOCKS_AN_SM = 256, 8  # kThreads of k01
@@ -24,6 +25,8 @@ def lanes_per_point(
     beta: torch.Tensor, external: torch.Tensor, interaction: torch.Tensor | None, points: int,
 ) -> None:  # fmt: skip
     restarts, domains = q.shape[1:]
+    rows = rows_of(q)
+    assert rows is not None  # in_rows
     if not points or not restarts:
         bound.zero_()
         return
@@ -31,10 +34,10 @@ def lanes_per_point(
     blocks = min(cdiv(BLOCKS_AN_SM * sm_count(q), restarts), cdiv(points, THREADS // lanes))
     partials = q.new_empty((blocks, restarts), dtype=torch.float64)
     column = domains if external.shape[1] > 1 else 0
-    launch = LANES_PER_POINT["potts_bound_lanes_per_point"][(blocks, restarts), THREADS]
+    launch = LANES_PER_POINT[f"potts_bound_lanes_per_point<{cuda.ctype(q.dtype)}>"][(blocks, restarts), THREADS]
     row = (external.shape[1] * domains) if len(external) > 1 else 0
-    launch(q, rowptr, columns, weights, beta, external, interaction, cuda.out(partials), points, restarts, domains,
-           row, column, lanes)  # fmt: skip
+    launch(rows, rowptr, columns, weights, beta, external, interaction, cuda.out(partials), points, restarts, domains,
+           rows.shape[2], row, column, lanes)  # fmt: skip
     LANES_PER_POINT["potts_bound_add_partials"][restarts, 32](partials, cuda.out(bound), blocks, restarts)
 
 
@@ -47,11 +50,11 @@ def limits(q: torch.Tensor, rowptr: torch.Tensor, columns: torch.Tensor, *rest: 
 
 
 RUNGS = (
-    make_rung(HERE, "k01_lanes_per_point", "a team of lanes per point, no intermediate array", lanes_per_point,
-              dtypes=DTYPES, limits=limits),
+    make_rung(HERE, "k01_lanes_per_point", "a team of lanes per point, no intermediate array",
+              in_rows(lanes_per_point, writes=False), dtypes=DTYPES, limits=limits, strided=True),
 )  # fmt: skip
 
 
 def default(*args: Any) -> str | None:
     """k01 where it fits: PyTorch makes several passes over arrays of the size of q."""
-    return first_taking(RUNGS, args, "k01_lanes_per_point")
+    return first_taking(RUNGS, args, "k01_lanes_per_point", dtype=args[4].dtype)

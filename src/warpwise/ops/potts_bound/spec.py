@@ -10,7 +10,7 @@ import torch
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor
 from warpwise.ops.potts_em_step.reference import support
 from warpwise.ops.potts_em_step.spec import inputs as step_inputs
-from warpwise.ops.potts_em_step.spec import neighbour_sum
+from warpwise.ops.potts_em_step.spec import neighbour_sum, padded, rounds
 
 DTYPES = (torch.float32,)
 OP = "potts_bound"
@@ -26,6 +26,7 @@ def check(
     check_tensor(OP, "q", q, FLOATS, dims=(3,))
     n, restarts, domains = q.shape
     check_tensor(OP, "external", external, dims=(3,))
+    given, like = ("external", external) if rounds(q, external) else ("q", q)
     wanted: dict[str, tuple[Optional, tuple[int, ...]]] = {
         "weights": (weights, tuple(columns.shape)),
         "beta": (beta, (restarts,)),
@@ -36,7 +37,7 @@ def check(
         if tensor is None:
             continue
         check_tensor(OP, name, tensor)
-        check_same(OP, ("q", name), q, tensor)
+        check_same(OP, (given, name), like, tensor)
         if tuple(tensor.shape) != shape:
             raise ValueError(f"{OP}: expected {name} {shape}, got {tuple(tensor.shape)}")
     check_tensor(OP, "columns", columns, INDICES, dims=(1,))
@@ -124,6 +125,9 @@ SPEC = Spec(
         Case("empty", {"n": 0, "domains": 3, "width": 1, "restarts": 2}),
         Case("strided", {"n": 40, "domains": 4, "width": 1, "restarts": 2}, {"weighted": True}, layout="strided"),
         Case("unaligned", {"n": 40, "domains": 4, "width": 1, "restarts": 1}, layout="unaligned"),
+        Case("bfloat16", {"n": 90, "domains": 8, "width": 1, "restarts": 2}, {"bfloat16": True}),
+        Case("bfloat16_padded", {"n": 77, "domains": 7, "width": 1, "restarts": 3},
+             {"bfloat16": True, "weighted": True, "field": True, "interaction": True}, layouts={"q": "padded"}),
     ),
     sizes=(
         Case("spatial", {"n": 1_000_000, "domains": 8, "width": 1, "restarts": 1}),
@@ -131,5 +135,7 @@ SPEC = Spec(
         Case("large", {"n": 10_000_000, "domains": 8, "width": 1, "restarts": 1}),
     ),
     dtypes=DTYPES,
+    dtype_from="beta",
+    layouts={"padded": padded},
     exempt={"huge": "q are probabilities"},
 )  # fmt: skip

@@ -21,23 +21,30 @@
 //
 // sums: (restarts, domains, width) of q x, counts: (restarts, domains) of q, and derivatives: (2, restarts) of the
 // pseudo-likelihood for beta, or null. partials: eight zeros for each block, then (restarts, size, gridDim.x), size =
-// domains * width + domains + 2 = these sums of each block. Cooperative grid: (blocks, restarts) of kThreads. LANES * 4
-// is at least domains, and equal to it if FULL; ROWS * 16 is at least width. VECTOR: domains is a multiple of 4, and q,
-// external and near are aligned to 16 bytes. FIELDS: external_row is not 0. Shared: see warp_tile_of in tiles.py.
-template <int LANES, int ROWS, bool VECTOR, bool FULL, bool FIELDS>
-__global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS)) potts_em_step_one_launch(
-    float* q, const float* features, const float* linear, const float* constant, const int* rowptr, const int* columns,
+// domains * width + domains + 2 = these sums of each block. Cooperative grid: (blocks, restarts) of kThreads. LANES *
+// OWN is at least domains, and equal to it if FULL; ROWS, a power of two, * 16 is at least width. POINTS: of a tile.
+// VECTOR: rows of q are aligned to OWN elements, and if FULL or Q is float, domains is a multiple of 4, and external
+// and near are aligned to 16 bytes. FIELDS: external_row is not 0. BLOCKS are resident on an SM. Shared: see
+// warp_tile_of in tiles.py.
+//
+// Q is float or __nv_bfloat16, to which the posterior is rounded when it is stored; neighbours read the rounded values,
+// and the sums have those before. Rows of q begin `pitch` elements after each other. Padding is read, not written.
+template <class Q, int OWN, int LANES, int ROWS, int POINTS, int BLOCKS, bool VECTOR, bool FULL, bool FIELDS>
+__global__ void __launch_bounds__(kThreads, BLOCKS) potts_em_step_one_launch(
+    Q* q, const float* features, const float* linear, const float* constant, const int* rowptr, const int* columns,
     const float* weights, const float* beta, const float* external, float* partials, float* sums, float* counts,
-    float* derivatives, float* near, Colours colours, int restarts, int domains, int width, long long external_row,
-    long long external_restart, float temper) {
+    float* derivatives, float* near, Colours colours, int restarts, int domains, int width, int pitch,
+    long long external_row, long long external_restart, float temper) {
   extern __shared__ __align__(16) float shared[];
-  constexpr int kTile = tile_points(ROWS), kPass = 32 / LANES, kOwn = 4, kSteps = 2 * ROWS;
+  constexpr int kTile = POINTS, kPass = 32 / LANES, kOwn = OWN, kSteps = 2 * ROWS;
   constexpr int kPoints = (kTile + kPass - 1) / kPass;  // of a lane
   constexpr int kQStride = LANES == 2 ? 8 : 12;         // lanes read all halves of adjacent rows, or one of each row
   constexpr int kWords = 9 * kTile;                     // eight edges of each point, which lanes read nine words apart
+  constexpr bool kWide = VECTOR && (FULL || sizeof(Q) == 4);  // rows of external and near
   static_assert(LANES * kOwn <= kDomains, "a tile of mma.sync has eight domains");
   static_assert(kPoints * kPass == kTile, "no lane is idle");
-  const int restart = blockIdx.y, stride = warpwise::tile_stride(width), row = restarts * domains;
+  const int restart = blockIdx.y, stride = warpwise::tile_stride(width);
+  const int row = restarts * pitch, row_of_near = restarts * domains;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, part = lane % LANES;
   float* const coefficients = shared;  // [step][lane][4]: operand B, and the rests of its TF32 numbers
   float* const offsets = coefficients + 128 * kSteps;
@@ -45,7 +52,7 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS)) potts_em_step_on
   float* const q_tile = fields + kDomains + warp * (kTile * kQStride + kWords + 2 * kTile * stride);
   int* const edges = reinterpret_cast<int*>(q_tile + kTile * kQStride);
   float* const tiles = q_tile + kTile * kQStride + kWords;
-  const int own = 4 * part;  // the lane's first domain
+  const int own = OWN * part;  // the lane's first domain
   const float strength = kLog2E * beta[restart], sharpness = kLog2E * temper;
 
   for (int i = threadIdx.x; i < 64 * kSteps; i += kThreads) {
@@ -68,6 +75,15 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS)) potts_em_step_on
 
   const warpwise::WarpCopy<kTile> copy(features, width);
   const int group = lane / 4, index = lane % 4;
+  int column_of[ROWS][2];  // features of the lane's rows of moments, the last one past the width
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int d = 16 * r + 8 * i + group;
+      column_of[r][i] = 2 * r + 1 < ROWS ? d : min(d, width - 1);
+    }
+  }
   float moments[ROWS][4] = {};
   float count[kOwn] = {}, gradient = 0.0f, curvature = 0.0f;
 
@@ -90,22 +106,23 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS)) potts_em_step_on
     copy_words<0, kEdges * kTile>(to, columns + begin + lane, total);
     __pipeline_commit();
   };
-  const auto here = [&](bool inside) { return !inside ? 0 : FULL ? 4 : domains - own; };  // the lane's domains
-  const char* const lanes = reinterpret_cast<const char*>(q + restart * domains + own);
+  const auto here = [&](bool inside) { return !inside ? 0 : FULL ? OWN : domains - own; };  // the lane's domains
+  const char* const lanes = reinterpret_cast<const char*>(q + restart * pitch + own);
   const char* const zeros = reinterpret_cast<const char*>(zero_row + own);
-  const auto add_rows = [&](float (&support)[kOwn], const warpwise::Float4(&rows)[kEdges], int edge, int count) {
+  using Row = RowOf<Q, OWN>;
+  const auto add_rows = [&](float (&support)[kOwn], const Row(&rows)[kEdges], int edge, int count) {
 #pragma unroll
     for (int n = 0; n < kEdges; ++n) {
       const float weight = weights && n < count ? weights[edge + n] : 1.0f;
 #pragma unroll
-      for (int i = 0; i < kOwn; ++i) support[i] += weight * rows[n].at[i];
+      for (int i = 0; i < kOwn; ++i) support[i] += weight * rows[n][i];
     }
   };
   // Row `at` of q, or zeros if it is negative: loaded too, since loads in flight must complete where lanes that branch
   // meet again.
   const auto load_row = [&](int at) {
-    const char* const from = at >= 0 ? row_at(lanes, at, 4 * row) : zeros;
-    return warpwise::load4<VECTOR>(reinterpret_cast<const float*>(from), here(true));
+    const char* const from = at >= 0 ? row_at(lanes, at, sizeof(Q) * row) : zeros;
+    return Row::template load<VECTOR>(reinterpret_cast<const Q*>(from), here(true));
   };
   const auto exists = [=](int i) { return FULL || own + i < domains; };
   const auto grid = cooperative_groups::this_grid();
@@ -132,28 +149,37 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS)) potts_em_step_on
 
       // Rows of 16 points: lane l loads the address of 16 bytes of row l % 16 for ldmatrix. Features past the width are
       // others, with zeros as coefficients.
+      float products[kTile / 16][4];
 #pragma unroll
-      for (int m = 0; m < kTile; m += 16) {
-        float products[4] = {offsets[2 * index], offsets[2 * index + 1], offsets[2 * index], offsets[2 * index + 1]};
-        const unsigned from = warpwise::shared_address(tile + (m + lane % 16) * stride);
+      for (int m = 0; m < kTile / 16; ++m) {
 #pragma unroll
-        for (int s = 0; s < kSteps; ++s) {
+        for (int i = 0; i < 4; ++i) products[m][i] = offsets[2 * index + i % 2];
+      }
+      const unsigned from = warpwise::shared_address(tile + lane % 16 * stride);
+#pragma unroll
+      for (int s = 0; s < kSteps; ++s) {
+        if (s > (ROWS > 1 ? ROWS : 0) && 8 * s >= width) continue;
+        const auto c = *reinterpret_cast<const warpwise::Float4*>(coefficients + (32 * s + lane) * 4);
+        unsigned b[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) b[i] = __float_as_uint(c.at[i]);
+#pragma unroll
+        for (int m = 0; m < kTile / 16; ++m) {
           unsigned x[4], rest[4];
-          warpwise::ldmatrix_x4(x, from + 4 * min(8 * s + lane / 16 * 4, (width - 1) / 4 * 4));
+          warpwise::ldmatrix_x4(x, from + 4 * (16 * m * stride + min(8 * s + lane / 16 * 4, (width - 1) / 4 * 4)));
 #pragma unroll
           for (int i = 0; i < 4; ++i) rest[i] = warpwise::rest_of_tf32(__uint_as_float(x[i]));
-          const auto c = *reinterpret_cast<const warpwise::Float4*>(coefficients + (32 * s + lane) * 4);
-          unsigned b[4];
-#pragma unroll
-          for (int i = 0; i < 4; ++i) b[i] = __float_as_uint(c.at[i]);
-          warpwise::mma::mma_sync(products, x, b[2], b[3], 0.0f);
-          warpwise::mma::mma_sync(products, rest, b[0], b[1], 0.0f);
-          warpwise::mma::mma_sync(products, x, b[0], b[1], 0.0f);
+          warpwise::mma::mma_sync(products[m], x, b[2], b[3], 0.0f);
+          warpwise::mma::mma_sync(products[m], rest, b[0], b[1], 0.0f);
+          warpwise::mma::mma_sync(products[m], x, b[0], b[1], 0.0f);
         }
+      }
+#pragma unroll
+      for (int m = 0; m < kTile / 16; ++m) {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          *reinterpret_cast<float2*>(q_tile + (m + group + 8 * h) * kQStride + 2 * index) =
-              make_float2(products[2 * h], products[2 * h + 1]);
+          *reinterpret_cast<float2*>(q_tile + (16 * m + group + 8 * h) * kQStride + 2 * index) =
+              make_float2(products[m][2 * h], products[m][2 * h + 1]);
         }
       }
       __syncwarp();
@@ -183,7 +209,7 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS)) potts_em_step_on
           for (int n = 0; n < kEdges; ++n) column[j][n] = n < degree[j] ? columns[start[j] + n] : -1;
         }
       }
-      warpwise::Float4 rows[kPoints][kEdges];
+      Row rows[kPoints][kEdges];
 #pragma unroll
       for (int j = 0; j < kPoints; ++j) {
 #pragma unroll
@@ -198,25 +224,36 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS)) potts_em_step_on
           for (int i = 0; i < kEdges; ++i) rows[j][i] = load_row(n + i < degree[j] ? columns[start[j] + n + i] : -1);
           add_rows(support[j], rows[j], start[j] + n, degree[j] - n);
         }
+        if (!FULL && sizeof(Q) == 2) {  // not those of padding
+#pragma unroll
+          for (int i = 0; i < kOwn; ++i) support[j][i] = exists(i) ? support[j][i] : 0.0f;
+        }
       }
 
 #pragma unroll
       for (int j = 0; j < kPoints; ++j) {  // in units of log 2
         const int place = lane / LANES + kPass * j, point = first + place;
         const bool inside = point < end;
-        auto values = *reinterpret_cast<const warpwise::Float4*>(fields + own);
-        if (FIELDS) {
-          const float* const from = external + point * external_row + restart * external_restart + own;
-          values = warpwise::load4<VECTOR>(from, here(inside));
-        }
         float* const of_point = q_tile + place * kQStride + own;
-        const auto products = *reinterpret_cast<const warpwise::Float4*>(of_point);
+        const float* const field = external + point * external_row + restart * external_restart + own;
+        float values[kOwn], products[kOwn];
+#pragma unroll
+        for (int i = 0; i < kOwn; i += 4) {
+          auto four = *reinterpret_cast<const warpwise::Float4*>(fields + own + i);
+          if (FIELDS) four = warpwise::load4<kWide>(field + i, here(inside) - i);
+          const auto scored = *reinterpret_cast<const warpwise::Float4*>(of_point + i);
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            values[i + e] = four.at[e];
+            products[i + e] = scored.at[e];
+          }
+        }
         float highest = warpwise::minus_infinity(), total = 0.0f;
 #pragma unroll
         for (int i = 0; i < kOwn; ++i) {
-          const float value = FIELDS ? kLog2E * values.at[i] : values.at[i];
+          const float value = FIELDS ? kLog2E * values[i] : values[i];
           fields_of[j][i] = exists(i) ? value : warpwise::minus_infinity();
-          scores[j][i] = products.at[i] + (strength * support[j][i] + fields_of[j][i]);
+          scores[j][i] = products[i] + (strength * support[j][i] + fields_of[j][i]);
           highest = fmaxf(highest, scores[j][i]);
         }
         highest = team_max<LANES>(highest);
@@ -232,8 +269,12 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS)) potts_em_step_on
           scores[j][i] *= scale;
           count[i] += scores[j][i];
         }
-        *reinterpret_cast<warpwise::Float4*>(of_point) = {scores[j][0], scores[j][1], scores[j][2], scores[j][3]};
-        float* const to = q + static_cast<long long>(point) * row + restart * domains + own;
+#pragma unroll
+        for (int i = 0; i < kOwn; i += 4) {
+          *reinterpret_cast<warpwise::Float4*>(of_point + i) = {scores[j][i], scores[j][i + 1], scores[j][i + 2],
+                                                                scores[j][i + 3]};
+        }
+        Q* const to = q + static_cast<long long>(point) * row + restart * pitch + own;
         store_own<VECTOR>(to, scores[j], here(inside));
       }
       __syncwarp();
@@ -245,8 +286,8 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS)) potts_em_step_on
         const int point = first + lane / LANES + kPass * j;
         const bool inside = point < end;
         if (near) {
-          float* const to = near + static_cast<long long>(point - near_begin) * row + restart * domains + own;
-          store_own<VECTOR>(to, support[j], here(inside));
+          float* const to = near + static_cast<long long>(point - near_begin) * row_of_near + restart * domains + own;
+          store_own<kWide>(to, support[j], here(inside));
         }
         if (derivatives) {
           float sum, mean, square, shift = 0.0f;
@@ -279,21 +320,23 @@ __global__ void __launch_bounds__(kThreads, blocks_an_sm(ROWS)) potts_em_step_on
         }
       }
 
-      // Index t of the fragments' inner dimension is point 2 t, index t + 4 is point 2 t + 1: no bank conflicts.
+      // Index t of the fragments' inner dimension is point 2 t, index t + 4 is point 2 t + 1: no bank conflicts. Sums
+      // of features past the width are not used.
 #pragma unroll
-      for (int p = 2 * index; p < kTile; p += 8) {
+      for (int p = 0; p < kTile; p += 8) {
+        const float* const points = tile + (p + 2 * index) * stride;
         float values[2];
 #pragma unroll
-        for (int i = 0; i < 2; ++i) values[i] = q_tile[(p + i) * kQStride + group];
+        for (int i = 0; i < 2; ++i) values[i] = q_tile[(p + 2 * index + i) * kQStride + group];
         const unsigned b0 = __float_as_uint(values[0]), b1 = __float_as_uint(values[1]);
         const unsigned rest0 = warpwise::rest_of_tf32(values[0]), rest1 = warpwise::rest_of_tf32(values[1]);
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) {
+          if (2 * r > ROWS && 16 * r >= width) continue;
           unsigned large[4], small[4];
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            const int d = min(16 * r + group + i % 2 * 8, width - 1);  // sums of rows past the width are not used
-            const float x = tile[(p + i / 2) * stride + d];
+            const float x = points[i / 2 * stride + column_of[r][i % 2]];
             large[i] = __float_as_uint(x);
             small[i] = warpwise::rest_of_tf32(x);
           }

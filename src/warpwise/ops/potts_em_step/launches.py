@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from warpwise import cuda
+from warpwise.arguments.values import argument_for, as_tuple, copy_back, map_tensors, output_for, single
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops.potts_em_step.tiles import (
     SHARED_OF_ONE,
@@ -36,6 +37,7 @@ IN_FRAGMENTS = cuda.load(HERE / "k04_in_fragments.cu")
 GATHER_WARPS = cuda.load(HERE / "k06_gather_warps.cu")
 
 Outputs = tuple[torch.Tensor | None, ...]
+Launch = Callable[..., None]
 
 
 def _balanced(tiles: int, resident: int) -> int:
@@ -52,6 +54,48 @@ def external_strides(external: torch.Tensor) -> tuple[int, int]:
     """Strides in elements from point to point and from restart to restart; 0 along a size of 1."""
     points, restarts, domains = external.shape
     return (restarts * domains if points > 1 else 0), (domains if restarts > 1 else 0)
+
+
+def rows_of(q: torch.Tensor) -> torch.Tensor | None:
+    """The memory of ``q`` (N, R, K) with the padding of its rows, (N, R, pitch) and contiguous: the row of a point and
+    restart begins ``pitch`` elements after that of the restart before. None if the rows are not adjacent like that."""
+    n, restarts, domains = q.shape
+    pitch = q.stride(0) // restarts if n > 1 and restarts else q.stride(1) if restarts > 1 else domains
+    whole = n, restarts, pitch
+    sizes = zip(q.shape, q.stride(), (restarts * pitch, pitch, 1), strict=True)
+    if pitch < domains or any(size > 1 and stride != wanted for size, stride, wanted in sizes):
+        return None
+    room = q.untyped_storage().nbytes() // q.element_size() - q.storage_offset()
+    return q.as_strided(whole, (restarts * pitch, pitch, 1)) if n * restarts * pitch <= room else None
+
+
+def in_rows(launch: Launch, writes: bool = True) -> Launch:
+    """A launch that takes tensors of any strides: all but q are made contiguous, and q, to which the launch may write,
+    if it has no ``rows_of``."""
+
+    def launched(outputs: Any, q: torch.Tensor, *rest: Any) -> None:
+        made = [output_for(output, False) for output in as_tuple(outputs)]
+        given = q if rows_of(q) is not None else q.contiguous()
+        launch(single(made), given, *map_tensors(lambda tensor: argument_for(tensor, False), rest))
+        copy_back(as_tuple(outputs), made)
+        if writes:
+            copy_back(q, given)
+
+    return launched
+
+
+def load_of(rows: torch.Tensor) -> int:
+    """The elements, up to 16 bytes, that one instruction takes from a row of ``rows_of``."""
+    size = rows.element_size()
+    return next(
+        count
+        for count in (16 // size, 8 // size, 4 // size, 1)
+        if count and rows.shape[2] % count == 0 and rows.data_ptr() % (count * size) == 0
+    )
+
+
+def is_aligned(*tensors: torch.Tensor | None) -> bool:
+    return all(part is None or part.data_ptr() % 16 == 0 for part in tensors)
 
 
 def padded(size: int) -> int:
@@ -136,21 +180,23 @@ def one_launch(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest:
     counts, sums, derivatives, near = outputs
     linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
     shape = shape_of(q, features, linear)
-    tile = warp_tile_of(shape.domains, shape.width)
-    assert tile is not None  # limits
     if (ends := _colours_of(shape, outputs, bounds)) is None:
         return
+    points_an_sm = cdiv(_largest(ends) * shape.restarts, sm_count(q))
+    tile, rows = warp_tile_of(shape.domains, shape.width, q.dtype, points_an_sm), rows_of(q)
+    assert tile is not None and rows is not None  # limits, in_rows
     resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
     grid = _balanced(cdiv(_largest(ends), THREADS // 32 * tile.points), resident)
     size = shape.domains * (shape.width + 1) + 2
-    partials = q.new_empty(shape.restarts * (size + 8) * grid)
-    vector = shape.domains % 4 == 0 and all(part is None or part.data_ptr() % 16 == 0 for part in (q, external, near))
-    full = shape.domains == 4 * tile.lanes
-    flags = ", ".join(str(flag).lower() for flag in (vector, full, external.shape[0] > 1))
-    kernel = ONE_LAUNCH[f"potts_em_step_one_launch<{tile.lanes}, {tile.rows}, {flags}>"]
-    launch = kernel[(grid, shape.restarts), THREADS, tile.bytes]
-    launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
-           *shape[1:], *external_strides(external), temper)  # fmt: skip
+    partials = features.new_empty(shape.restarts * (size + 8) * grid)
+    *options, bytes = tile
+    full, wide = shape.domains == tile.own * tile.lanes, shape.domains % 4 == 0 and is_aligned(external, near)
+    vector = load_of(rows) >= tile.own and (wide or (q.dtype != torch.float32 and not full))
+    flags = (str(flag).lower() for flag in (vector, full, external.shape[0] > 1))
+    name = f"potts_em_step_one_launch<{', '.join((cuda.ctype(q.dtype), *map(str, options), *flags))}>"
+    launch = ONE_LAUNCH[name][(grid, shape.restarts), THREADS, bytes]
+    launch(rows, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
+           *shape[1:], rows.shape[2], *external_strides(external), temper)  # fmt: skip
 
 
 def warps_an_sm(q: torch.Tensor, most: int) -> int:

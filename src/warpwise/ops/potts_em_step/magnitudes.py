@@ -1,12 +1,61 @@
-"""The magnitudes of potts_em_step's rounding errors, from those of the logits of q."""
+"""The magnitudes of potts_em_step's rounding errors, from those of the logits of q and of q in bfloat16.
+
+The reference does not round q. If q is stored in bfloat16, each colour reads rounded probabilities of the colours
+before. The error that follows is bounded apart, element by element, and divided by the unit of the tolerance.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import torch
 
 from warpwise.ops.potts_em_step.reference import in_float64, reference, scores_of, support
+
+_SECOND_ORDER = 1.05  # errors of a logit below 5 %
+_UNIT = 2.0**-24  # of float32, in which is computed
+
+
+class Rounded(NamedTuple):
+    """Bounds (N, R, K) of the errors of the stored q, of q before it is stored, of near and of the logits."""
+
+    stored: torch.Tensor
+    q: torch.Tensor
+    near: torch.Tensor
+    logits: torch.Tensor
+
+
+def _rounded(args: tuple[Any, ...]) -> Rounded | None:
+    """None if q is not rounded. An error dl of the logits changes q_k by q_k (dl_k - sum_m q_m dl_m), and the stored q
+    by half a unit of bfloat16 more; near changes by the weighted sum of the stored errors."""
+    if args[0].dtype == args[1].dtype:
+        return None
+    q, features, linear, constant, rowptr, columns, weights, beta, external, interaction, bounds, temper, *_ = (
+        in_float64(args)
+    )
+    half = torch.finfo(args[0].dtype).eps / 2
+    scores, q = temper * scores_of(features, linear, constant), q.clone()
+    graph = rowptr, columns, None if weights is None else weights.abs()
+    absolute = None if interaction is None else interaction.abs()
+    found = Rounded(*(torch.zeros_like(q) for _ in range(4)))
+    for begin, end in pairwise(bounds):
+        around, near = support(q, rowptr, columns, weights, interaction), support(found.stored, *graph, absolute)
+        new, logits = torch.softmax(scores + beta[:, None] * around + external, 2), beta.abs()[:, None] * near
+        moved = _moved(new, logits)
+        for whole, part in zip((q, *found), (new, moved + half * new, moved, near, logits), strict=True):
+            whole[begin:end] = part[begin:end]
+    return found
+
+
+def _moved(probabilities: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+    return _SECOND_ORDER * probabilities * (logits + (probabilities * logits).sum(2, keepdim=True))
+
+
+def _in_units(error: torch.Tensor, count: int) -> torch.Tensor:
+    """``error`` as a part of the magnitude of a sum of ``count`` terms, whose tolerance is u growth(n) magnitude."""
+    return error / (_UNIT * (16 + min(count, 6 * math.sqrt(count))))
 
 
 def _logits(args: tuple[Any, ...]) -> torch.Tensor:
@@ -35,20 +84,27 @@ def _updated(args: tuple[Any, ...]) -> slice:
 
 def of_q(*args: Any) -> torch.Tensor:
     found = _logits(args)
-    return torch.full_like(args[0], float(found.max()) if found.numel() else 0.0, dtype=torch.float64)
+    largest = args[1].new_full(args[0].shape, float(found.max()) if found.numel() else 0.0, dtype=torch.float64)
+    rounded = _rounded(args)
+    return largest if rounded is None else largest + _in_units(rounded.q, terms(*args))
 
 
 def of_counts(*args: Any) -> torch.Tensor:
-    """The sum over the points of q, at most 1, and of its error."""
-    return (1 + _logits(args))[_updated(args)].sum(0)[:, None].expand(args[0].shape[1:])
+    """The sum over the points of q, at most 1, and of its error: q is that before or after it is stored."""
+    found = (1 + _logits(args))[_updated(args)].sum(0)[:, None].expand(args[0].shape[1:])
+    rounded = _rounded(args)
+    return found if rounded is None else found + _in_units(rounded.stored[_updated(args)].sum(0), points(*args))
 
 
 def of_sums(*args: Any) -> torch.Tensor:
     if args[2] is None:
         return args[0].new_zeros(0, dtype=torch.float64)
-    points = _updated(args)
-    found = torch.einsum("nr,nd->rd", (1 + _logits(args))[points], args[1][points].double().abs())
-    return found[:, None].expand(*args[0].shape[1:], -1)
+    own, rounded = _updated(args), _rounded(args)
+    features = args[1][own].double().abs()
+    found = torch.einsum("nr,nd->rd", (1 + _logits(args))[own], features)[:, None].expand(*args[0].shape[1:], -1)
+    if rounded is None:
+        return found
+    return found + _in_units(torch.einsum("nrk,nd->rkd", rounded.stored[own], features), points(*args))
 
 
 def of_derivatives(*args: Any) -> torch.Tensor:
@@ -59,10 +115,10 @@ def of_derivatives(*args: Any) -> torch.Tensor:
     """
     beta, external, interaction = (in_float64((args[at],))[0] for at in (7, 8, 9))
     near, q = reference(*args[:12], False, True)[3:]
-    points = _updated(args)
-    external = external if external.shape[0] == 1 else external[points]
-    logits, q = _logits(args)[points], q[points]
-    reach = _weights(args)[points].amax(2)
+    own = _updated(args)
+    external = external if external.shape[0] == 1 else external[own]
+    logits, q = _logits(args)[own], q[own]
+    reach = _weights(args)[own].amax(2)
     if interaction is not None:
         reach = reach * float(interaction.abs().sum(0).max())
     prior = torch.softmax(beta[:, None] * near + external, 2)
@@ -71,14 +127,23 @@ def of_derivatives(*args: Any) -> torch.Tensor:
     first = ((q + prior) * near.abs()).sum(2) + spread * logits + (q - prior).abs().sum(2) * reach * logits / 2
     second = (prior * near.square()).sum(2) + mean[..., 0].square() + spread.square() * logits
     second = second + (prior * (near - mean).abs()).sum(2) * reach * logits
-    return torch.stack([first.sum(0), second.sum(0)])
+    found, rounded = torch.stack([first.sum(0), second.sum(0)]), _rounded(args)
+    if rounded is None:
+        return found
+    off, of_prior = rounded.near[own], _moved(prior, rounded.logits[own])
+    away = (near - mean).abs()
+    first = ((rounded.q[own] + of_prior) * away + (q - prior).abs() * off).sum((0, 2))
+    second = (of_prior * away.square() + 2 * prior * away * off).sum((0, 2))
+    return found + _in_units(_SECOND_ORDER * torch.stack([first, second]), points(*args))
 
 
 def of_near(*args: Any) -> torch.Tensor:
     found = _logits(args)
     reach = _weights(args)
     scale = 1.0 if args[9] is None else float(args[9].abs().sum(0).max())
-    return (reach * scale * (1 + (float(found.max()) if found.numel() else 0.0)))[_updated(args)]
+    magnitude = (reach * scale * (1 + (float(found.max()) if found.numel() else 0.0)))[_updated(args)]
+    rounded = _rounded(args)
+    return magnitude if rounded is None else magnitude + _in_units(rounded.near[_updated(args)], terms(*args))
 
 
 def terms(*args: Any) -> int:

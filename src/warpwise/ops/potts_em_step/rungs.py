@@ -32,6 +32,15 @@ MOST_RESIDENT = 64  # restarts: their blocks are resident at the same time
 TRITON_SUMS = 16384  # of k05: domains x domains and domains x features in the registers of 128 threads
 
 
+def float32_fits(takes: Callable[..., str | None]) -> Callable[..., str | None]:
+    """``takes`` of a rung that has no q in bfloat16."""
+
+    def fits(q: torch.Tensor, *rest: Any) -> str | None:
+        return f"takes q of {torch.float32}, not {q.dtype}" if q.dtype == torch.bfloat16 else takes(q, *rest)
+
+    return fits
+
+
 def limits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
     rowptr, columns = rest[2:4]
     if rowptr.dtype != torch.int32 or columns.dtype != torch.int32:
@@ -55,7 +64,7 @@ def tiles_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None
 
 def one_launch_fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
     shape = shape_of(q, features, rest[0])
-    if rest[0] is not None and warp_tile_of(shape.domains, shape.width) is None:
+    if rest[0] is not None and warp_tile_of(shape.domains, shape.width, q.dtype) is None:
         return (
             f"takes up to 8 domains, and {16 * MOST_SUMS} features in {SHARED_OF_ONE} bytes of shared memory, not"
             f" {shape.domains} x {shape.width}"
@@ -112,8 +121,17 @@ def triton_fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | No
     return limits(q, features, *rest)
 
 
-def rung(name: str, idea: str, launch: Callable[..., None], takes: Callable[..., str | None], repeats: bool) -> Any:
-    return make_rung(HERE, name, idea, launch, dtypes=DTYPES, limits=takes, deterministic=repeats)
+def rung(
+    name: str,
+    idea: str,
+    launch: Callable[..., None],
+    takes: Callable[..., str | None],
+    repeats: bool = True,
+    rows: bool = False,
+) -> Any:
+    """``rows``: takes q in bfloat16 too, and in padded rows without a copy."""
+    launch, takes = (launches.in_rows(launch), takes) if rows else (launch, float32_fits(takes))
+    return make_rung(HERE, name, idea, launch, dtypes=DTYPES, limits=takes, deterministic=repeats, strided=rows)
 
 
 RUNGS = (
@@ -122,36 +140,33 @@ RUNGS = (
         "one thread per point, atomics for the moments",
         launches.thread_per_point,
         limits,
-        False,
+        repeats=False,
     ),
     rung(
         "k02_point_tiles",
         "tiles of points in shared memory, moments in registers",
         launches.point_tiles,
         tiles_fit,
-        True,
     ),
     rung(
         "k03_one_launch",
         "all colours in one launch, a tile for each warp, products by tensor cores",
         launches.one_launch,
         one_launch_fits,
-        True,
+        rows=True,
     ),
     rung(
         "k04_in_fragments",
         "sums of neighbours and q stay in the fragments of a warp",
         launches.in_fragments,
         in_fragments_fits,
-        True,
     ),
-    rung("k05_triton", "blocks of points in Triton, scores and moments by tl.dot", launches.triton, triton_fits, True),
+    rung("k05_triton", "blocks of points in Triton, scores and moments by tl.dot", launches.triton, triton_fits),
     rung(
         "k06_gather_warps",
         "warps that only gather, beside warps that only update",
         launches.gather_warps,
         gather_warps_fit,
-        True,
     ),
 )
 
@@ -160,8 +175,8 @@ def default(*args: Any) -> str | None:
     """k03 for up to eight domains, where a lane has all of a point; else k06 or k04, or k02, where it takes them."""
     q, domains, width = args[0], args[0].shape[2], args[1].shape[1]
     if domains <= 8:
-        return first_taking(RUNGS, args, "k03_one_launch", "k02_point_tiles")
+        return first_taking(RUNGS, args, "k03_one_launch", "k02_point_tiles", dtype=args[1].dtype)
     most = max((end - begin for begin, end in launches.colours(args[10])), default=0)
     many = launches.warps_an_sm(q, most)
     gathering = ("k06_gather_warps",) if gathers(domains, width, launches.vector_of(domains), many) else ()
-    return first_taking(RUNGS, args, *gathering, "k04_in_fragments", "k02_point_tiles")
+    return first_taking(RUNGS, args, *gathering, "k04_in_fragments", "k02_point_tiles", dtype=args[1].dtype)

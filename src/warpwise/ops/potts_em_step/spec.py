@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
+from warpwise.operation import FLOATS, Case, Cost, Output, Spec, cdiv, check_same, check_tensor, draw
 from warpwise.ops.potts_em_step import magnitudes
 from warpwise.ops.potts_em_step.reference import reference
 
@@ -17,6 +17,11 @@ OP = "potts_em_step"
 INDICES = (torch.int32, torch.int64)
 Optional = torch.Tensor | None
 Bounds = Sequence[int]
+
+
+def rounds(q: torch.Tensor, features: torch.Tensor) -> bool:
+    """True if probabilities of float32 are stored in bfloat16."""
+    return q.dtype == torch.bfloat16 and features.dtype == torch.float32
 
 
 def check(
@@ -31,6 +36,7 @@ def check(
         raise ValueError(f"{OP}: expected both linear and constant, or neither")
     check_tensor(OP, "features", features, dims=(3 if linear is None else 2,))
     width = features.shape[1]
+    name_of_like, like = ("features", features) if rounds(q, features) else ("q", q)
     wanted: dict[str, tuple[Optional, tuple[int, ...]]] = {
         "features": (features, (n, restarts, domains) if linear is None else (n, width)),
         "linear": (linear, (restarts, domains, width)),
@@ -44,15 +50,36 @@ def check(
         if tensor is None:
             continue
         check_tensor(OP, name, tensor)
-        check_same(OP, ("q", name), q, tensor)
+        check_same(OP, (name_of_like, name), like, tensor)
         if tuple(tensor.shape) != shape:
             raise ValueError(f"{OP}: expected {name} {shape}, got {tuple(tensor.shape)}")
     check_tensor(OP, "columns", columns, INDICES, dims=(1,))
     check_tensor(OP, "rowptr", rowptr, (columns.dtype,), dims=(1,))
+    if features.device != q.device:
+        raise ValueError(f"{OP}: expected features on q's device {q.device}, got {features.device}")
     if len(rowptr) != n + 1 or rowptr.device != q.device or columns.device != q.device:
         raise ValueError(f"{OP}: expected rowptr ({n + 1},) and columns on {q.device}, got {tuple(rowptr.shape)}")
     if len(bounds) < 2 or bounds[0] < 0 or bounds[-1] > n or any(end < begin for begin, end in pairwise(bounds)):
         raise ValueError(f"{OP}: expected bounds that rise from at least 0 to at most {n}, got {tuple(bounds)}")
+
+
+def pitch_for(domains: int) -> int:
+    """The elements from row to row of bfloat16 in ``empty_rows``: rows of 8 bytes or a multiple of 16."""
+    return 4 if domains <= 4 else cdiv(domains, 8) * 8
+
+
+def empty_rows(n: int, restarts: int, domains: int, device: torch.device | None = None) -> torch.Tensor:
+    """(n, restarts, domains) of bfloat16 for q, whose rows are padded to ``pitch_for(domains)`` elements by zeros. Only
+    the padding is initialised."""
+    whole = torch.empty(n, restarts, pitch_for(domains), dtype=torch.bfloat16, device=device)
+    whole[..., domains:] = 0
+    return whole[..., :domains]
+
+
+def padded(values: torch.Tensor) -> torch.Tensor:
+    """The same values in rows that are padded as those of ``empty_rows``, by numbers that must not count."""
+    whole = values.new_full((*values.shape[:-1], pitch_for(values.shape[-1])), 0.5)
+    return whole[..., : values.shape[-1]].copy_(values)
 
 
 def ring(n: int, degree: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
@@ -94,8 +121,9 @@ def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> d
     else:
         rowptr, columns, bounds = ring(n, degree, device)
     weights = torch.ones_like(columns, dtype=dtype).mul_(0.75) if on.get("weighted") else None
+    q = torch.softmax(logits, 2)
     return {
-        "q": torch.softmax(logits, 2),
+        "q": q.bfloat16() if on.get("bfloat16") and dtype == torch.float32 else q,
         "features": features,
         "linear": None if scored else linear / (huge * max(1, width) ** 0.5),
         "constant": None if scored else constant,
@@ -160,21 +188,26 @@ def eager(
 ) -> Any:  # fmt: skip
     """Scores by a product, neighbours by embedding_bag, a softmax; on a GPU each colour synchronises."""
     _, restarts, domains = q.shape
+    held = q.to(features.dtype) if rounds(q, features) else q  # what neighbours read
     start, stop = bounds[0], bounds[-1]
     scores, points = features, features[start:stop]
     if linear is not None and constant is not None:
         scores = torch.addmm(constant.flatten(), points, linear.flatten(0, 1).T)
     scores = scores.view(-1, restarts, domains) if linear is not None else points
-    found = q.new_empty(stop - start, restarts, domains) if return_derivatives or return_near else None
+    found = held.new_empty(stop - start, restarts, domains) if return_derivatives or return_near else None
+    updated = held[start:stop] if held is q else torch.empty_like(held[start:stop])  # before it is rounded
     for begin, end in pairwise(bounds):
-        near = neighbour_sum(rowptr, columns, weights, q.flatten(1), begin, end).view(-1, restarts, domains)
+        near = neighbour_sum(rowptr, columns, weights, held.flatten(1), begin, end).view(-1, restarts, domains)
         if interaction is not None:
             near = near @ interaction
         if found is not None:
             found[begin - start : end - start] = near
         field = external if external.shape[0] == 1 else external[begin:end]
-        q[begin:end] = softmax(temper * scores[begin - start : end - start] + beta[:, None] * near + field)
-    updated = q[start:stop]
+        own = slice(begin - start, end - start)
+        updated[own] = softmax(temper * scores[own] + beta[:, None] * near + field)
+        if held is not q:
+            q[begin:end] = updated[own]
+            held[begin:end] = q[begin:end]
     counts = sums = None
     if linear is not None:
         counts = updated.sum(0)
@@ -186,7 +219,8 @@ def eager(
 
 
 def cost(q: torch.Tensor, features: torch.Tensor, linear: Optional, *rest: Any) -> Cost:
-    """Features and graph read, q read and written; the products of the scores and of the moments."""
+    """Features and graph read, q read and written, without the padding of its rows; the products of the scores and of
+    the moments."""
     graph = sum(tensor.nbytes for tensor in (*rest[1:3], rest[3]) if tensor is not None)
     width = 0 if linear is None else features.shape[1]
     return Cost(bytes=features.nbytes + 2 * q.nbytes + graph, flops=4 * q.numel() * width)
@@ -205,24 +239,28 @@ SPEC = Spec(
     outputs={
         "counts": Output(
             shape=lambda q, *rest: q.shape[1:],
+            dtype="features",
             present=lambda q, features, linear, *rest: linear is not None,
             terms=magnitudes.points,
             magnitude=magnitudes.of_counts,
         ),
         "sums": Output(
             shape=lambda q, features, *rest: (*q.shape[1:], features.shape[1]),
+            dtype="features",
             present=lambda q, features, linear, *rest: linear is not None,
             terms=magnitudes.points,
             magnitude=magnitudes.of_sums,
         ),
         "derivatives": Output(
             shape=lambda q, *rest: (2, q.shape[1]),
+            dtype="features",
             present=lambda *args: args[12],
             terms=magnitudes.points,
             magnitude=magnitudes.of_derivatives,
         ),
         "near": Output(
             shape=lambda *args: (updated(*args), *args[0].shape[1:]),
+            dtype="features",
             present=lambda *args: args[13],
             terms=magnitudes.terms,
             magnitude=magnitudes.of_near,
@@ -251,13 +289,29 @@ SPEC = Spec(
         Case("huge", {"n": 40, "domains": 4, "width": 8, "restarts": 1}, values="huge"),
         Case("strided", {"n": 40, "domains": 4, "width": 8, "restarts": 1}, {"weighted": True}, layout="strided"),
         Case("unaligned", {"n": 40, "domains": 4, "width": 8, "restarts": 1}, layout="unaligned"),
+        Case("padded", {"n": 77, "domains": 7, "width": 11, "restarts": 2}, layouts={"q": "padded"}),
+        Case("bfloat16", {"n": 300, "domains": 8, "width": 16, "restarts": 2},
+             {"bfloat16": True, "return_derivatives": True}),
+        Case("bfloat16_padded", {"n": 77, "domains": 5, "width": 11, "restarts": 3},
+             {"bfloat16": True, "return_derivatives": True, "return_near": True, "weighted": True, "field": True,
+              "temper": 0.7}, layouts={"q": "padded"}),
+        Case("bfloat16_few_domains", {"n": 90, "domains": 3, "width": 2, "restarts": 1},
+             {"bfloat16": True, "return_derivatives": True}, layouts={"q": "padded"}),
+        Case("bfloat16_tiles", {"n": 450, "domains": 77, "width": 24, "restarts": 1},
+             {"bfloat16": True, "return_derivatives": True}, layouts={"q": "padded"}),
+        Case("bfloat16_unaligned", {"n": 40, "domains": 9, "width": 8, "restarts": 2},
+             {"bfloat16": True, "return_near": True}, layout="unaligned"),
     ),
     sizes=(
         Case("spatial", {"n": 1_000_000, "domains": 8, "width": 16, "restarts": 1}, {"return_derivatives": True}),
         Case("restarts", {"n": 1_000_000, "domains": 8, "width": 16, "restarts": 4}),
         Case("components", {"n": 1_000_000, "domains": 32, "width": 50, "restarts": 1}, {"return_derivatives": True}),
+        Case("bfloat16", {"n": 1_000_000, "domains": 8, "width": 16, "restarts": 1},
+             {"bfloat16": True, "return_derivatives": True}),
         Case("large", {"n": 10_000_000, "domains": 8, "width": 16, "restarts": 1}, {"return_derivatives": True}),
         Case("ragged", {"n": 123_457, "domains": 19, "width": 31, "restarts": 2}, {"return_derivatives": True}),
     ),
     dtypes=DTYPES,
+    dtype_from="features",
+    layouts={"padded": padded},
 )  # fmt: skip

@@ -14,6 +14,7 @@ SHARED_OF_TWO, SHARED_OF_ONE = 112 * 1024, 224 * 1024  # bytes per block, with t
 MOST_DOMAINS, MOST_POINTS = 128, 128  # of k02: 32 lanes of four domains; points of a tile
 MOST_TILES = 8  # tiles of 4 x 4 moments per thread
 MOST_SUMS = 16  # of k03: tiles of 16 features per warp
+WIDE_POINTS = 384  # of k03: points of 12 warps of an SM
 MOST_OF_LANE = 20  # of k04: tiles of 16 domains x 8 features of a warp
 MOST_SHARED = 9  # of k04 and k06: the same of a warp that shares moments
 OWN_BLOCKS = (10, 2), (8, 2), (6, 2), (8, 1)  # warps, and resident blocks per SM, of k04
@@ -46,14 +47,20 @@ class Tile(NamedTuple):
 
 
 class WarpTile(NamedTuple):
-    """k03: ``lanes`` per point with four domains each, ``rows`` tiles of 16 features, ``points`` per warp, bytes of
-    shared memory of a block, and resident blocks per SM."""
+    """k03: ``own`` domains of a lane and ``lanes`` of a point, ``rows`` tiles of 16 features, ``points`` of a warp,
+    ``most`` resident blocks per SM for which a lane has registers, and bytes of shared memory of a block."""
 
+    own: int
     lanes: int
     rows: int
     points: int
+    most: int
     bytes: int
-    blocks: int
+
+    @property
+    def blocks(self) -> int:
+        """Resident blocks per SM."""
+        return min(self.most, SHARED_OF_ONE // self.bytes)
 
 
 class FragmentTile(NamedTuple):
@@ -143,22 +150,33 @@ def tile_of(domains: int, width: int) -> Tile | None:
     return None
 
 
-def warp_tile_of(domains: int, width: int) -> WarpTile | None:
-    """None if there are more than eight domains, moments that do not fit in a warp's registers, or tiles in shared
-    memory."""
+def warp_tile_of(
+    domains: int, width: int, dtype: torch.dtype = torch.float32, points_an_sm: int = 0
+) -> WarpTile | None:
+    """``dtype``: of q; a lane takes its domains from a row by one load of up to 16 bytes. ``points_an_sm``: so many of
+    a colour are updated at the same time. None if there are more than eight domains, moments that do not fit in a
+    warp's registers, or tiles in shared memory."""
     if not 1 <= domains <= 8 or width < 1:
         return None
     rows = 1 << (cdiv(width, 16) - 1).bit_length()
     if rows > MOST_SUMS:
         return None
-    lanes, points = 2 if rows > 2 or domains > 4 else 1, 16 if rows > 2 else 32  # tile_points
-    stride, warps = (cdiv(width, 4) | 1) * 4, THREADS // 32
-    floats = 256 * rows + 16 + warps * points * (12 + 9 + 2 * stride)
-    size = 4 * max(floats, warps * (128 * rows + 8 + 2))
+    half, stride, warps = dtype != torch.float32, (cdiv(width, 4) | 1) * 4, THREADS // 32
+
+    def bytes_of(points: int) -> int:
+        floats = 256 * rows + 16 + warps * points * (12 + 9 + 2 * stride)
+        return 4 * max(floats, warps * (128 * rows + 8 + 2))
+
+    # Fewer points with many features, so that more warps fit on an SM. Of bfloat16, with many points, instructions
+    # count more, and a lane that has a point needs fewer of them than two lanes.
+    wide = half and rows == 4 and points_an_sm > WIDE_POINTS and 3 * bytes_of(32) <= SHARED_OF_ONE
+    few = rows > 2 and not wide
+    own, lanes = (8, 1) if half and domains > 4 and not few else (4, 2 if few or domains > 4 else 1)
+    points, most = 16 if few else 32, 2 if rows > 8 else 3 if rows > 4 else 5 if half else 4
+    size = bytes_of(points)
     if size > SHARED_OF_ONE:
         return None
-    registers = 2 if rows > 8 else 3 if rows > 4 else 4  # blocks_an_sm
-    return WarpTile(lanes, rows, points, size, min(registers, SHARED_OF_ONE // size))
+    return WarpTile(own, lanes, rows, points, min(most, SHARED_OF_ONE // size) if half else most, size)
 
 
 def fragment_tile_of(domains: int, width: int, warps_an_sm: int = MOST_WARPS) -> FragmentTile | None:
