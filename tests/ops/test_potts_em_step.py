@@ -16,6 +16,7 @@ from warpwise.operation import Case
 from warpwise.ops.potts_em_step import spec, tiles
 from warpwise.ops.potts_em_step.reference import reference
 
+WEIGHTED = {"weighted": True, "field": True}
 FEW = settings(max_examples=examples(6), deadline=None, derandomize=True)
 OP = operation.get("potts_em_step")
 
@@ -113,10 +114,33 @@ def agrees_with_pytorch(given_: dict[str, Any], rung: str) -> None:
 @pytest.mark.parametrize("padded", [True, False])
 @pytest.mark.parametrize("rung", [None, "k03"])
 def test_rounded_probabilities_of_each_colour(rung: str | None, padded: bool, n: int, domains: int, width: int) -> None:
+    rounds_each_colour_once(rung, padded, arguments(n, domains, width, 2, bfloat16=True, **WEIGHTED))
+
+
+# Loads of one, two and four words, whole and ending within a vector; fewer and more edges than are copied ahead, all
+# eight of each point; own and shared moments, with a tile of features for the counts and without.
+@pytest.mark.parametrize(
+    "n,domains,width,degree,options",
+    [
+        (150, 13, 6, 3, WEIGHTED),
+        (150, 22, 9, 11, {}),
+        (300, 32, 16, 8, {}),
+        (200, 41, 24, 8, {"field": True}),
+        (150, 59, 70, 11, WEIGHTED),
+        (300, 77, 50, 8, {}),
+        (200, 100, 127, 3, {"field": True}),
+    ],
+)
+@pytest.mark.one_in(3)
+def test_selections_round_each_colour_once(
+    n: int, domains: int, width: int, degree: int, options: dict[str, bool]
+) -> None:
+    rounds_each_colour_once("k07", True, arguments(n, domains, width, 2, degree=degree, bfloat16=True, **options))
+
+
+def rounds_each_colour_once(rung: str | None, padded: bool, given_: dict[str, Any]) -> None:
     """Given the stored probabilities of the colours before, those of a colour are the reference's, rounded once."""
-    given_ = arguments(
-        n, domains, width, 2, bfloat16=True, weighted=True, field=True, return_derivatives=True, return_near=True
-    )
+    given_ |= {"return_derivatives": True, "return_near": True}
     if padded:
         given_["q"] = spec.padded(given_["q"])
     before, bounds = given_["q"].clone(), given_["bounds"]

@@ -20,6 +20,7 @@ from warpwise.apps.clustering.smoothing import neighbour_sum as sum_over_neighbo
 from warpwise.ops import potts_bound, potts_em_step
 from warpwise.ops.potts_em_step.launches import rows_of
 from warpwise.ops.potts_em_step.op import POTTS_EM_STEP
+from warpwise.ops.potts_em_step.selection_tiles import rounding_pays
 from warpwise.ops.potts_em_step.spec import derivatives, empty_rows, neighbour_sum, softmax
 
 _TINY = 1e-30
@@ -39,7 +40,7 @@ def rounded_rows(
     X: torch.Tensor, graph: Graph, restarts: int, domains: int, interaction: torch.Tensor | None = None
 ) -> torch.Tensor | None:
     """(N, R, K) bfloat16 in padded rows, not initialised; None if no kernel of the step takes that with X (N, D)."""
-    if not rounds_on(X.device) or X.dtype != torch.float32:
+    if not rounds_on(X.device) or X.dtype != torch.float32 or not rounding_pays(domains, X.shape[1]):
         return None
     rows = empty_rows(len(X), restarts, domains, X.device)
     linear, external = X.new_empty(restarts, domains, X.shape[1]), X.new_empty(1, 1, domains)

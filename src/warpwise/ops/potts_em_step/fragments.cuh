@@ -39,6 +39,16 @@ __device__ inline const char* row_at(const char* first, int at, unsigned bytes) 
   return static_cast<const char*>(__cvta_global_to_generic(found));
 }
 
+// The same address in global memory. An assembler that knows a uniform part of `base` adds it last, and needs three
+// instructions for base + at * bytes; of this value it knows nothing, so that IMAD.WIDE does it.
+__device__ inline const char* held(const char* base) {
+  const size_t address = __cvta_generic_to_global(base);
+  const unsigned lane = threadIdx.x % 32;
+  const unsigned low = __shfl_sync(0xffffffffu, static_cast<unsigned>(address), lane);
+  const unsigned high = __shfl_sync(0xffffffffu, static_cast<unsigned>(address >> 32), lane);
+  return static_cast<const char*>(__cvta_global_to_generic(static_cast<size_t>(high) << 32 | low));
+}
+
 // N adjacent floats, or zeros if not `valid`.
 template <int N>
 __device__ inline warpwise::Vector<float, N> load_if(const char* from, bool valid) {

@@ -13,6 +13,7 @@ import torch
 from warpwise import cuda
 from warpwise.arguments.values import argument_for, as_tuple, copy_back, map_tensors, output_for, single
 from warpwise.operation import cdiv, sm_count
+from warpwise.ops.potts_em_step.selection_tiles import ends_within_vector, selection_tile_of
 from warpwise.ops.potts_em_step.tiles import (
     SHARED_OF_ONE,
     THREADS,
@@ -35,6 +36,7 @@ POINT_TILES = cuda.load(HERE / "k02_point_tiles.cu")
 ONE_LAUNCH = cuda.load(HERE / "k03_one_launch.cu")
 IN_FRAGMENTS = cuda.load(HERE / "k04_in_fragments.cu")
 GATHER_WARPS = cuda.load(HERE / "k06_gather_warps.cu")
+SELECTION_PRODUCTS = cuda.load(HERE / "k07_selection_products.cu")
 
 Outputs = tuple[torch.Tensor | None, ...]
 Launch = Callable[..., None]
@@ -244,6 +246,36 @@ def _by_fragments(
     launch = module[name][(grid, shape.restarts), tile.threads, bytes]
     launch(q, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
            *shape[1:], *external_strides(external), temper)  # fmt: skip
+
+
+def selection_products(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:
+    counts, sums, derivatives, near = outputs
+    linear, constant, *graph, beta, external, _, bounds, temper, _, _ = rest
+    shape, rows = shape_of(q, features, linear), rows_of(q)
+    if (ends := _colours_of(shape, outputs, bounds)) is None:
+        return
+    tile = selection_tile_of(shape.domains, shape.width, warps_an_sm(q, _largest(ends)))
+    assert tile is not None and rows is not None  # limits, in_rows
+    resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
+    grid = _balanced(cdiv(_largest(ends), 8 * tile.groups * tile.warps), resident)
+    partials = features.new_empty((grid, shape.restarts, tile.slots, 32))
+    *numbers, late, defers, rests, keeps, bytes, _ = tile
+    flags = (
+        str(flag).lower()
+        for flag in (
+            late,
+            defers,
+            rests,
+            keeps,
+            ends_within_vector(shape.domains),
+            external.shape[0] > 1,
+            rest[4] is not None,
+        )
+    )
+    name = f"potts_em_step_selection_products<{', '.join((*map(str, numbers), *flags))}>"
+    launch = SELECTION_PRODUCTS[name][(grid, shape.restarts), 32 * tile.warps, bytes]
+    launch(rows, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
+           *shape[1:], rows.shape[2], *external_strides(external), temper)  # fmt: skip
 
 
 def triton(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest: Any) -> None:

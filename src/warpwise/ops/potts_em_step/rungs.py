@@ -12,6 +12,7 @@ from warpwise.operation import make_rung
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.potts_em_step import launches
 from warpwise.ops.potts_em_step.launches import HERE, MOST_COLOURS, padded
+from warpwise.ops.potts_em_step.selection_tiles import selection_tile_of
 from warpwise.ops.potts_em_step.spec import DTYPES
 from warpwise.ops.potts_em_step.tiles import (
     MOST_DOMAINS,
@@ -94,6 +95,19 @@ def gather_warps_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str
     )
 
 
+def selections_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
+    shape = shape_of(q, features, rest[0])
+    rows = launches.rows_of(q) if q.dtype == torch.bfloat16 else None
+    if rows is None or launches.load_of(rows) < 8:
+        return f"takes q of {torch.bfloat16} whose rows begin at multiples of 16 bytes, as those of empty_rows do"
+    if rest[0] is not None and selection_tile_of(shape.domains, shape.width) is None:
+        return (
+            f"takes up to {MOST_DOMAINS} domains, and tiles of points in {SHARED_OF_ONE} bytes of shared memory, not"
+            f" {shape.domains} x {shape.width}"
+        )
+    return cooperates(q, features, *rest)
+
+
 def cooperates(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
     """The limits of k03, k04 and k06."""
     if rest[0] is None:
@@ -168,6 +182,13 @@ RUNGS = (
         launches.gather_warps,
         gather_warps_fit,
     ),
+    rung(
+        "k07_selection_products",
+        "sums of neighbours as products with a selection matrix, q in bfloat16",
+        launches.selection_products,
+        selections_fit,
+        rows=True,
+    ),
 )
 
 
@@ -176,6 +197,8 @@ def default(*args: Any) -> str | None:
     q, domains, width = args[0], args[0].shape[2], args[1].shape[1]
     if domains <= 8:
         return first_taking(RUNGS, args, "k03_one_launch", "k02_point_tiles", dtype=args[1].dtype)
+    if q.dtype == torch.bfloat16:
+        return first_taking(RUNGS, args, "k07_selection_products", dtype=args[1].dtype)
     most = max((end - begin for begin, end in launches.colours(args[10])), default=0)
     many = launches.warps_an_sm(q, most)
     gathering = ("k06_gather_warps",) if gathers(domains, width, launches.vector_of(domains), many) else ()

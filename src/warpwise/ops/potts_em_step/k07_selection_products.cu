@@ -1,0 +1,141 @@
+// Sums of neighbours as products with a selection matrix, for q in bfloat16.
+//
+// k04 loads rows of q in float32 and adds them by FADD: 340 instructions and 705 lines of L1 for eight points of 65
+// domains. In bfloat16 a vector of a row is an operand of mma.sync, so that one product adds 16 domains of a neighbour
+// to each of eight points, in float32. With points as rows of the scores, all of a point is in four lanes instead of
+// eight, and a rest of a feature serves all domains. movmatrix transposes q for the moments q^T x, in which q is exact.
+
+#include <cooperative_groups.h>
+
+#include "colour_order.cuh"
+#include "selection_neighbours.cuh"
+#include "selection_totals.cuh"
+
+// q: (N, restarts, pitch) in bfloat16, pitch a multiple of eight, aligned to 16 bytes; of a row the first `domains` are
+// q. PARTIAL: these end within a vector. The other arguments are those of potts_em_step_in_fragments (k04), with
+// partials (gridDim.x, restarts, kSlots, 32). A lane loads FLIGHT edges' rows of q of its two points before it adds the
+// first. FIELDS: external_row is not 0. Cooperative grid: (blocks, restarts) of 32 * WARPS.
+template <int WARPS, int BLOCKS, int GROUPS, int TILES, int STEPS, int FEATURES, int WARPS_M, int WARPS_N, int FLIGHT,
+          bool LATE, bool DEFERS, bool RESTS, bool KEEPS, bool PARTIAL, bool FIELDS, bool WEIGHTED>
+__global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_products(
+    __nv_bfloat16* q, const float* features, const float* linear, const float* constant, const int* rowptr,
+    const int* columns, const float* weights, const float* beta, const float* external, float* partials, float* sums,
+    float* counts, float* derivatives, float* near, Colours colours, int restarts, int domains, int width, int pitch,
+    long long external_row, long long external_restart, float temper) {
+  extern __shared__ __align__(16) float shared[];
+  using Plan = SelectionPlan<WARPS, GROUPS, TILES, STEPS, FEATURES, WARPS_M, WARPS_N, RESTS, KEEPS, DEFERS>;
+  using Lanes = RowLanes<TILES, PARTIAL>;
+  using Neighbours = SelectionNeighbours<FLIGHT, Plan, Lanes, WEIGHTED>;
+  const int restart = blockIdx.y, row = restarts * pitch;
+  const int warp = __shfl_sync(kAllLanes, threadIdx.x / 32, 0), lane = threadIdx.x % 32, group = lane / 4,
+            index = lane % 4;
+  const SelectionMemory<Plan> memory(shared);
+  SelectionCopy<Plan> copy(memory, features, width, rowptr, columns);
+  ColourOrder order = {colours, Plan::kTile};
+  TilePlace present = order.first();
+  copy.load_rows(present.first, present.end);
+  memory.fill(linear + static_cast<long long>(restart) * domains * width, constant + restart * domains,
+              FIELDS ? nullptr : external + restart * external_restart, domains, width, kLog2E * temper);
+  __syncthreads();
+
+  q += restart * pitch;
+  const Lanes rows(q, row, group, domains);
+  SelectionMoments<Plan> moments(memory, warp, lane);
+  SelectionUpdate<Plan, FIELDS> update = {memory, index, domains, kLog2E * beta[restart]};
+  unsigned all[4];
+  Neighbours::select(all, 0x3f80, group, index);
+  const int own = warp * Plan::kPoints;
+  int side = 0, x_side = 0;      // of the buffers of the present tile
+  bool pending = false;          // the moments of the tile before
+  unsigned fragments[TILES][4];  // of its q^T: domains as rows, points as columns
+  const auto add_moments = [&](int q_side, int of) {
+    const float* const x = memory.tiles + (of * Plan::kTile + 2 * index) * Plan::kStride + group;
+    if constexpr (Plan::kOwn && KEEPS) {
+      moments.keep_own(x + own * Plan::kStride, group, fragments);
+    } else if constexpr (Plan::kOwn) {
+      moments.add_own(x + own * Plan::kStride, group, fragments);
+    } else {
+      __syncthreads();  // all warps have also added the tile before
+      moments.add_shared(x, group, memory.q_tiles + q_side * TILES * WARPS * 128 + 4 * lane, warp);
+    }
+  };
+  copy.copy(0, 0, present.first, present.end);
+
+  while (present.colour >= 0) {
+    const int first = present.first + own, end = present.end, next_x = x_side + 1 < Plan::kSides ? x_side + 1 : 0;
+    const TileDegrees degrees = {copy.start, copy.stop - copy.start};
+    const TilePlace following = order.next(present);
+    copy.load_rows(following.first, following.end);
+    __pipeline_wait_prior(0);
+    __syncwarp();
+    const float* const x_tile = memory.tiles + x_side * Plan::kTile * Plan::kStride;
+    order.wait(present.colour);
+    // Uniform for the assembler too: else loads in flight must complete where lanes meet again.
+    const bool some = __any_sync(kAllLanes, first < end);
+    Neighbours neighbours = {
+        rows, memory.edges + (side * Plan::kTile + own) * Plan::kEdges, columns, weights, degrees, group, index};
+    if (some) neighbours.begin();
+    if (DEFERS && __any_sync(kAllLanes, pending)) add_moments(side ^ 1, x_side > 0 ? x_side - 1 : Plan::kSides - 1);
+    unsigned pairs[GROUPS][TILES][2];
+    if (some) {  // all rows that are loaded are those of this tile's neighbours, or of its own points
+      float scores[TILES][2][4], around[GROUPS][TILES][4];
+      if (LATE) neighbours.finish(around, all);
+      update.begin(scores);
+      add_scores<Plan>(scores, x_tile + (own + group) * Plan::kStride + index, memory.coefficients + Plan::kOf * lane);
+      if (!LATE) neighbours.finish(around, all);
+      const float* fields[GROUPS];
+      bool inside[GROUPS];
+#pragma unroll
+      for (int j = 0; j < GROUPS; ++j) {
+        const int point = first + 8 * j + group;
+        inside[j] = point < end;
+        fields[j] = external + min(point, end - 1) * external_row + restart * external_restart;
+        if (near && inside[j]) {
+          float* const to = near + (static_cast<long long>(point - colours.ends[0]) * restarts + restart) * domains;
+#pragma unroll
+          for (int i = 0; i < 4 * TILES; ++i) {
+            const int k = Lanes::domain(i / 4, index, i / 2 % 2, i % 2);
+            if (k < domains) to[k] = around[j][i / 4][i % 4];
+          }
+        }
+      }
+      update(scores, around, fields, inside, derivatives != nullptr, pairs);
+      __syncwarp();  // rows of these points may have been loaded in place of edges that do not exist
+#pragma unroll
+      for (int j = 0; j < GROUPS; ++j) {
+        __nv_bfloat16* const to = q + static_cast<long long>(first + 8 * j + group) * row;
+        if (inside[j]) Lanes::store(to, pairs[j], index, domains);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < 2 * TILES * GROUPS; ++i) pairs[i / (2 * TILES)][i / 2 % TILES][i % 2] = 0;
+    }
+    if (Plan::kOwn && DEFERS) __syncwarp();  // all lanes have added the tile before
+    if (Plan::kOwn || DEFERS) copy.copy(side ^ 1, next_x, following.first, following.end);
+    const bool ends = following.colour != present.colour;
+    if (ends) order.arrive(following);
+#pragma unroll
+    for (int m = 0; m < TILES; ++m) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) fragments[m][i] = i / 2 < GROUPS ? transposed(pairs[i / 2 % GROUPS][m][i % 2]) : 0;
+      if (!Plan::kOwn) {
+        unsigned* const to = memory.q_tiles + ((side * TILES + m) * WARPS + warp) * 128 + 4 * lane;
+        *reinterpret_cast<uint4*>(to) = make_uint4(fragments[m][0], fragments[m][1], fragments[m][2], fragments[m][3]);
+      }
+    }
+    pending = DEFERS && !ends;
+    if (!pending) add_moments(side, x_side);
+    if (!Plan::kOwn && !DEFERS) copy.copy(side ^ 1, next_x, following.first, following.end);
+    side ^= 1;
+    x_side = next_x;
+    present = following;
+  }
+  __pipeline_wait_prior(0);
+  order.wait(colours.count - 1);
+  __syncthreads();
+  moments.flush();
+  store_partials<Plan>(partials + (static_cast<long long>(blockIdx.x) * restarts + restart) * 32 * Plan::kSlots, memory,
+                       update);
+  cooperative_groups::this_grid().sync();
+  add_partials<Plan>(shared, partials, sums, counts, derivatives, restarts, domains, width);
+}

@@ -1,0 +1,143 @@
+// Sums of the rows of q of neighbours by mma.sync.
+//
+// B of m16n8k16 has eight columns of 16 numbers. Let a column be a pair of domains, and index 2 s + h of the inner
+// dimension domain h of the pair in the row of q that edge e of point s of a group has: a lane's vector of adjacent
+// domains is its part of B as it is. A selects: row (p, h) is the weight of edge e of point p at index 2 p + h, else 0.
+// So eight products add the rows of eight neighbours of eight points, in float32, exactly.
+#pragma once
+
+#include "selection_plan.cuh"
+
+// Lane p has the first edge and the number of edges of point p of the tile.
+struct TileDegrees {
+  int start, degree;
+};
+
+// d = a b + c, with c = d, or 0 if it begins a sum.
+template <bool BEGINS>
+__device__ inline void add_product(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  if constexpr (BEGINS) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, "
+        "%10, %10};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
+  } else {
+    warpwise::mma::mma_sync(d, a, b0, b1, __nv_bfloat16());
+  }
+}
+
+template <int FLIGHT, class Plan, class Lanes, bool WEIGHTED>
+struct SelectionNeighbours {
+  static constexpr int TILES = Plan::TILES, kEdges = Plan::kEdges, kRows = kEdges * Plan::GROUPS;
+  const Lanes& rows;
+  const int *edges, *columns;  // of the tile, in shared memory; all in global memory
+  const float* weights;
+  TileDegrees degrees;
+  int group, index;
+  unsigned values[FLIGHT][2][TILES];
+
+  // Rows of edge i / GROUPS of points t and t + 4 of group i % GROUPS: products of adjacent rows have different sums.
+  __device__ void load(int i) {
+    const int* const of = edges + (i % Plan::GROUPS * 8 + index) * kEdges + i / Plan::GROUPS;
+#pragma unroll
+    for (int s = 0; s < 2; ++s) rows.load(values[i % FLIGHT][s], of[4 * kEdges * s]);
+  }
+
+  __device__ void begin() {
+#pragma unroll
+    for (int i = 0; i < FLIGHT; ++i) load(i);
+  }
+
+  // A whose row of point `group` has `one` of bfloat16 where a lane's columns are those of this point.
+  __device__ static void select(unsigned (&selection)[4], unsigned one, int group, int index) {
+    const unsigned low = group % 4 == index ? one : 0;
+    selection[0] = group < 4 ? low : 0;
+    selection[1] = selection[0] << 16;
+    selection[2] = group < 4 ? 0 : low;
+    selection[3] = selection[2] << 16;
+  }
+
+  template <bool BEGINS>
+  __device__ void add(float (&around)[TILES][4], const unsigned (&selection)[4], const unsigned (&of)[2][TILES]) const {
+#pragma unroll
+    for (int m = 0; m < TILES; ++m) {
+      add_product<BEGINS>(around[m], selection, rows.used(m, of[0][m]), rows.used(m, of[1][m]));
+    }
+  }
+
+  // An edge of the points of a group that exists if `exists` for point `group`, and is edge `at` of all.
+  template <bool BEGINS>
+  __device__ void add_edge(float (&around)[TILES][4], bool exists, int at, const unsigned (&of)[2][TILES]) const {
+    unsigned selection[4];
+    if constexpr (WEIGHTED) {  // three parts of eight bits
+      float rest = exists ? weights[at] : 0.0f;
+#pragma unroll
+      for (int part = 0; part < 3; ++part) {
+        const unsigned word = __float_as_uint(rest);
+        select(selection, word >> 16, group, index);
+        part == 0 ? add<BEGINS>(around, selection, of) : add<false>(around, selection, of);
+        rest -= __uint_as_float(word & 0xffff0000u);
+      }
+    } else {
+      select(selection, exists ? 0x3f80u : 0u, group, index);
+      add<BEGINS>(around, selection, of);
+    }
+  }
+
+  // After begin: the sums of the rows of all groups. around[j][m][2 h + x]: point `group` of group j. all: the
+  // selection of edges that all points have.
+  __device__ void finish(float (&around)[Plan::GROUPS][TILES][4], const unsigned (&all)[4]) {
+    if (!WEIGHTED && __all_sync(kAllLanes, degrees.degree == kEdges || threadIdx.x % 32 >= Plan::kPoints)) {
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        if (i < Plan::GROUPS) {
+          add<true>(around[i % Plan::GROUPS], all, values[i % FLIGHT]);
+        } else {
+          add<false>(around[i % Plan::GROUPS], all, values[i % FLIGHT]);
+        }
+        if (i + FLIGHT < kRows) load(i + FLIGHT);
+      }
+    } else {
+      finish_any(around);
+    }
+  }
+
+  // Points of any number of edges.
+  __device__ void finish_any(float (&around)[Plan::GROUPS][TILES][4]) {
+    int first[Plan::GROUPS], degree[Plan::GROUPS];  // of point `group`
+#pragma unroll
+    for (int j = 0; j < Plan::GROUPS; ++j) {
+      first[j] = __shfl_sync(kAllLanes, degrees.start, 8 * j + group);
+      degree[j] = __shfl_sync(kAllLanes, degrees.degree, 8 * j + group);
+    }
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const int e = i / Plan::GROUPS, j = i % Plan::GROUPS;
+      if (e == 0) {
+        add_edge<true>(around[j], e < degree[j], first[j] + e, values[i % FLIGHT]);
+      } else {
+        add_edge<false>(around[j], e < degree[j], first[j] + e, values[i % FLIGHT]);
+      }
+      if (i + FLIGHT < kRows) load(i + FLIGHT);
+    }
+#pragma unroll
+    for (int j = 0; j < Plan::GROUPS; ++j) {
+      const int most = __reduce_max_sync(kAllLanes, degree[j]);
+      if (most <= kEdges) continue;
+      int starts[2], counts[2];
+#pragma unroll
+      for (int s = 0; s < 2; ++s) {
+        starts[s] = __shfl_sync(kAllLanes, degrees.start, 8 * j + index + 4 * s);
+        counts[s] = __shfl_sync(kAllLanes, degrees.degree, 8 * j + index + 4 * s);
+      }
+#pragma unroll 1
+      for (int e = kEdges; e < most; ++e) {
+        unsigned more[2][TILES];
+#pragma unroll
+        for (int s = 0; s < 2; ++s) rows.load(more[s], e < counts[s] ? columns[starts[s] + e] : edges[0]);
+        add_edge<false>(around[j], e < degree[j], first[j] + e, more);
+      }
+    }
+  }
+};

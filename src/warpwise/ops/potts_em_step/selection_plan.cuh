@@ -1,0 +1,251 @@
+// Sizes and shared memory of k07: which warp has which points and moments, and which lane has which domains.
+#pragma once
+
+#include <warpwise/core/numeric.cuh>
+#include <warpwise/sm80/copy_rows.cuh>
+#include <warpwise/sm80/tf32.cuh>
+
+#include "colours.cuh"
+#include "fragments.cuh"
+
+// GROUPS groups of eight points are a warp's tile. TILES * 16 is at least the number of domains, STEPS * 8 that of
+// features. FEATURES tiles of eight columns have the moments, one of which is 1 and counts points: column kOne of the
+// features, or, if they fill all STEPS, a tile of its own. With WARPS_N == 0 a warp has the moments of its own points;
+// else a warp has up to MI x NI tiles of 16 x 8 moments of all points of the block, WARPS_M warps have other domains,
+// and WARPS_N other features. RESTS: the rests of the coefficients are in shared memory too. KEEPS: moments stay in
+// registers, of a warp's own points some tiles long.
+template <int WARPS, int GROUPS_, int TILES_, int STEPS_, int FEATURES_, int WARPS_M, int WARPS_N, bool RESTS_,
+          bool KEEPS_, bool DEFERS>
+struct SelectionPlan {
+  static constexpr int kWarps = WARPS, kThreads = 32 * WARPS, GROUPS = GROUPS_, TILES = TILES_, STEPS = STEPS_,
+                       FEATURES = FEATURES_;
+  static constexpr bool RESTS = RESTS_, KEEPS = KEEPS_;
+  static constexpr int kEdges = 8;  // of a point, copied to shared memory one tile ahead
+  static constexpr int kPoints = 8 * GROUPS, kTile = WARPS * kPoints;
+  static constexpr int kStride = warpwise::tile_stride(8 * STEPS);
+  static constexpr int kSides = WARPS_N > 0 && DEFERS ? 3 : 2;  // tiles of features
+  static constexpr int kOf = RESTS ? 4 : 2;                     // floats of a lane in a fragment of coefficients
+  static constexpr int kMoments = 4 * TILES * FEATURES, kOthers = 2, kSlots = kMoments + kOthers;  // sums of a lane
+  static constexpr bool kOwn = WARPS_N == 0;
+  static constexpr int kWarpsM = kOwn ? 1 : WARPS_M;
+  static constexpr int MI = (TILES + kWarpsM - 1) / kWarpsM;
+  static constexpr int NI = kOwn ? FEATURES : (FEATURES + WARPS_N - 1) / (kOwn ? 1 : WARPS_N);
+  static constexpr int kWarpsN = kOwn ? 1 : WARPS_N, kSharing = kWarpsM * kWarpsN;
+  static constexpr int kParts = WARPS / kSharing;  // of the points of a tile
+};
+
+// Rows of q in bfloat16: in a load lane (g, t) has 2 W adjacent domains, W = 4 in each four tiles of 16 domains, else 2
+// or 1. A product of a selection with these vectors, whose columns are pairs of domains, leaves lane (g, t) with point
+// g of a group, and pairs W (2 t + x) + i, x = 0, 1, of each of the W tiles i: 4 W adjacent domains.
+// PARTIAL: domains of one vector of a row exist in part; what is past them is neither used nor written.
+template <int TILES, bool PARTIAL = false>
+struct RowLanes {
+  static constexpr int kWide = TILES / 4, kRest = TILES % 4;
+  static constexpr int kLoads = kWide + (kRest + 1) / 2;
+  static __device__ constexpr int width(int m) { return m < 4 * kWide ? 4 : kRest >= 2 && m < 4 * kWide + 2 ? 2 : 1; }
+  static __device__ constexpr int base(int m) {  // the first tile of the load of tile m
+    return m < 4 * kWide ? m / 4 * 4 : width(m) == 2 ? 4 * kWide : m;
+  }
+  static __device__ constexpr int first_of(int load) {  // its first tile
+    return load <= kWide ? 4 * load : TILES - 1;
+  }
+  // Of tile m: parity h of pair 2 t + x.
+  static __device__ constexpr int domain(int m, int t, int h, int x) {
+    return 16 * base(m) + 2 * (width(m) * (2 * t + x) + m - base(m)) + h;
+  }
+  // Loads that end before the last tile are complete: one address, with an offset, serves all of four tiles.
+  static __device__ constexpr bool complete(int load) { return first_of(load) + width(first_of(load)) < TILES; }
+  static __device__ constexpr bool shares(int load) { return load > 0 && load < kWide && complete(load); }
+
+  const char* lanes[kLoads];  // the lane's first domain in row 0; of a domain that exists
+  unsigned row_bytes;
+  unsigned masks[4];  // of the words of the last load, with PARTIAL
+
+  __device__ RowLanes(const __nv_bfloat16* q, int row, int group, int domains) : row_bytes(2 * row) {
+#pragma unroll
+    for (int l = 0; l < kLoads; ++l) {
+      const int m = first_of(l), own = 16 * m + 2 * width(m) * group, k = own < domains ? own : 16 * m;
+      lanes[l] = held(reinterpret_cast<const char*>(q + k));
+#pragma unroll
+      for (int i = 0; i < width(m) && l + 1 == kLoads; ++i) {
+        const int left = domains - k - 2 * i;
+        masks[i] = left > 1 ? ~0u : left > 0 ? 0xffffu : 0u;
+      }
+    }
+  }
+
+  // Row `at`: to[m] is a pair of domains of tile m.
+  __device__ void load(unsigned (&to)[TILES], int at) const {
+    const char* row = nullptr;
+#pragma unroll
+    for (int l = 0; l < kLoads; ++l) {
+      const int m = first_of(l);
+      if (!shares(l)) row = lanes[l] + static_cast<unsigned long long>(static_cast<unsigned>(at)) * row_bytes;
+      const char* const from = shares(l) ? row + 128 * l : row;
+      if (width(m) == 4) {
+        const uint4 four = *reinterpret_cast<const uint4*>(from);
+        to[m] = four.x;
+        to[m + 1 < TILES ? m + 1 : m] = four.y;
+        to[m + 2 < TILES ? m + 2 : m] = four.z;
+        to[m + 3 < TILES ? m + 3 : m] = four.w;
+      } else if (width(m) == 2) {
+        const uint2 two = *reinterpret_cast<const uint2*>(from);
+        to[m] = two.x;
+        to[m + 1 < TILES ? m + 1 : m] = two.y;
+      } else {
+        to[m] = *reinterpret_cast<const unsigned*>(from);
+      }
+    }
+  }
+
+  // The words of a row as they are used: of loads in flight nothing may be asked.
+  __device__ unsigned used(int m, unsigned word) const {
+    return PARTIAL && base(m) == base(TILES - 1) ? word & masks[m - base(m)] : word;
+  }
+
+  // Four or two adjacent pairs of domains from k on, of which those below `domains` are stored.
+  template <int N>
+  static __device__ void store(__nv_bfloat16* at, const warpwise::Vector<unsigned, N>& words, int k, int domains) {
+    if (!PARTIAL || k + 2 * N <= domains) {
+      if constexpr (N == 4) {
+        __stcg(reinterpret_cast<uint4*>(at), make_uint4(words.at[0], words.at[1], words.at[2], words.at[3]));
+      } else {
+        __stcg(reinterpret_cast<uint2*>(at), make_uint2(words.at[0], words.at[1]));
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const int left = domains - k - 2 * i;
+        if (left > 1) __stcg(reinterpret_cast<unsigned*>(at + 2 * i), words.at[i]);
+        if (left == 1) __stcg(reinterpret_cast<unsigned short*>(at + 2 * i), static_cast<unsigned short>(words.at[i]));
+      }
+    }
+  }
+
+  // pairs[m][x] of a point to its row.
+  static __device__ void store(__nv_bfloat16* to, const unsigned (&pairs)[TILES][2], int t, int domains) {
+#pragma unroll
+    for (int l = 0; l < kLoads; ++l) {
+      const int m = first_of(l), k = domain(m, t, 0, 0);
+      const int a = m + 1 < TILES ? m + 1 : m, b = m + 2 < TILES ? m + 2 : m, c = m + 3 < TILES ? m + 3 : m;
+      if (width(m) == 4) {
+#pragma unroll
+        for (int x = 0; x < 2; ++x) {
+          if (!complete(l) && k + 8 * x >= domains) continue;
+          store<4>(to + k + 8 * x, {pairs[m][x], pairs[a][x], pairs[b][x], pairs[c][x]}, k + 8 * x,
+                   complete(l) ? k + 8 * x + 8 : domains);
+        }
+      } else if (complete(l) || k < domains) {
+        const int end = complete(l) ? k + 8 : domains;
+        if (width(m) == 2) store<4>(to + k, {pairs[m][0], pairs[a][0], pairs[m][1], pairs[a][1]}, k, end);
+        if (width(m) == 1) store<2>(to + k, {pairs[m][0], pairs[m][1]}, k, end);
+      }
+    }
+  }
+};
+
+// Shared memory of a block; see selection_tile in selection_tiles.py.
+template <class Plan>
+struct SelectionMemory {
+  float* coefficients;   // [step][tile][parity][lane][kOf]: fragments
+  float* offsets;        // [tile][parity][index][4]: of x twice, as sums of the scores
+  float* fields;         // [tile][index][parity][x]
+  float* tiles;          // [side][point][stride]
+  int* edges;            // [side][point][edge]
+  unsigned* q_tiles;     // if warps share moments: [side][tile][warp][lane][4]
+  float* sums_of_parts;  // [part][tile of moments][lane][4]; of a block that KEEPS them, in place of all others
+  float* others;         // [warp][slot][lane]
+
+  __device__ explicit SelectionMemory(float* shared) {
+    coefficients = shared;
+    offsets = coefficients + 64 * Plan::kOf * Plan::STEPS * Plan::TILES;
+    fields = offsets + 32 * Plan::TILES;
+    tiles = fields + 16 * Plan::TILES;
+    edges = reinterpret_cast<int*>(tiles + Plan::kSides * Plan::kTile * Plan::kStride);
+    float* const after = tiles + Plan::kTile * (Plan::kSides * Plan::kStride + 2 * Plan::kEdges);
+    q_tiles = reinterpret_cast<unsigned*>(after);
+    sums_of_parts = Plan::kOwn ? after : Plan::KEEPS ? shared : after + 256 * Plan::TILES * Plan::kWarps;
+    others = sums_of_parts + 32 * Plan::kMoments * Plan::kParts;
+  }
+
+  // All logits are in units of log 2. `field`: external of all points, or null.
+  __device__ void fill(const float* linear, const float* constant, const float* field, int domains, int width,
+                       float sharpness) const {
+    using Lanes = RowLanes<Plan::TILES>;
+#pragma unroll 4
+    for (int i = threadIdx.x; i < 128 * Plan::STEPS * Plan::TILES; i += Plan::kThreads) {
+      const int e = i % 2, of = i / 2 % 32, h = i / 64 % 2, m = i / 128 % Plan::TILES, step = i / (128 * Plan::TILES);
+      const int k = Lanes::domain(m, of / 8, h, of / 4 % 2), d = 8 * step + of % 4 + 4 * e;
+      const float value = k < domains && d < width ? sharpness * linear[static_cast<long long>(k) * width + d] : 0.0f;
+      float* const to = coefficients + i / 2 * Plan::kOf + e;
+      *to = value;
+      if (Plan::RESTS) to[2] = __uint_as_float(warpwise::rest_of_tf32(value));
+    }
+    for (int i = threadIdx.x; i < 16 * Plan::TILES; i += Plan::kThreads) {
+      const int k = Lanes::domain(i / 16, i / 4 % 4, i / 2 % 2, i % 2);
+      fields[i] = k >= domains ? warpwise::minus_infinity() : field ? kLog2E * field[k] : 0.0f;
+      float* const to = offsets + (i / 16 * 8 + i / 2 % 2 * 4 + i / 4 % 4) * 4 + i % 2;
+      to[0] = to[2] = k < domains ? sharpness * constant[k] + fields[i] : warpwise::minus_infinity();
+    }
+    const int one = (width + 3) / 4 * 4;
+    for (int i = threadIdx.x; i < Plan::kSides * Plan::kTile * Plan::kStride; i += Plan::kThreads) {
+      tiles[i] = i % Plan::kStride == one ? 1.0f : 0.0f;
+    }
+    for (int i = threadIdx.x; (Plan::kOwn || !Plan::KEEPS) && i < 32 * Plan::kMoments * Plan::kParts;
+         i += Plan::kThreads) {
+      sums_of_parts[i] = 0.0f;
+    }
+  }
+};
+
+// The features, and the first neighbours, of a warp's points of the next tile, copied while the present one is updated.
+template <class Plan>
+struct SelectionCopy {
+  const SelectionMemory<Plan>& memory;
+  const int *rowptr, *columns;
+  warpwise::WarpCopy<Plan::kPoints> features;
+  int own;                  // the warp's first point
+  int start = 0, stop = 0;  // the edges of point `lane` of the tile
+
+  __device__ SelectionCopy(const SelectionMemory<Plan>& to, const float* x, int width, const int* rows, const int* at)
+      : memory(to), rowptr(rows), columns(at), features(x, width), own(threadIdx.x / 32 * Plan::kPoints) {
+    features.stride = Plan::kStride;
+  }
+
+  // Before copy, so that it need not wait for them.
+  __device__ void load_rows(int tile, int end) {
+    const int lane = threadIdx.x % 32, from = tile + own;
+    start = stop = 0;
+    if (from < end && lane < Plan::kPoints) {
+      start = rowptr[min(from + lane, end)];
+      stop = rowptr[min(from + lane + 1, end)];
+    }
+  }
+
+  // Edges that do not exist are the point itself, or the tile's first point: rows that are selected for no point.
+  __device__ void copy(int side, int x_side, int tile, int end) const {
+    const int place = side * Plan::kTile + own, lane = threadIdx.x % 32;
+    int* const to = memory.edges + place * Plan::kEdges + lane;
+    if (__all_sync(kAllLanes, stop - start == Plan::kEdges || lane >= Plan::kPoints)) {
+      const int* const from = columns + __shfl_sync(kAllLanes, start, 0) + lane;
+#pragma unroll
+      for (int i = 0; i < Plan::kPoints * Plan::kEdges; i += 32) {
+        warpwise::mma::cp_async<4>(warpwise::shared_address(to + i), from + i, true);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < Plan::kPoints * Plan::kEdges; i += 32) {
+        const int edge = __shfl_sync(kAllLanes, start, (lane + i) / Plan::kEdges) + lane % Plan::kEdges;
+        const bool exists = edge < __shfl_sync(kAllLanes, stop, (lane + i) / Plan::kEdges);
+        if (exists) {
+          warpwise::mma::cp_async<4>(warpwise::shared_address(to + i), columns + edge, true);
+        } else {
+          const int point = tile + own + (lane + i) / Plan::kEdges;
+          to[i] = point < end ? point : tile + own;
+        }
+      }
+    }
+    features(memory.tiles + (x_side * Plan::kTile + own) * Plan::kStride, tile + own, end);
+    __pipeline_commit();
+  }
+};

@@ -1,0 +1,189 @@
+// The products of k07 by mma.sync: scores as three of the four products of TF32 pairs, moments in bfloat16.
+#pragma once
+
+#include "selection_plan.cuh"
+
+// Adds to scores[m][h][2 j + x], of point `group` of group j and domain h of pair 2 t + x of tile m. x: the row of
+// point `group`, at feature `index`. coefficients: at this lane.
+template <class Plan>
+__device__ inline void add_scores(float (&scores)[Plan::TILES][2][4], const float* x, const float* coefficients) {
+  constexpr int kFour = 4;  // accumulators of adjacent instructions
+#pragma unroll
+  for (int s = 0; s < Plan::STEPS; ++s) {
+    unsigned large[4] = {}, small[4] = {};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {  // one by one into the operand's registers, without moves
+      if (i % 2 >= Plan::GROUPS) continue;
+      const float value = x[i % 2 * 8 * Plan::kStride + 8 * s + i / 2 * 4];
+      large[i] = __float_as_uint(value);
+      small[i] = warpwise::rest_of_tf32(value);
+    }
+#pragma unroll
+    for (int n = 0; n < 2 * Plan::TILES; n += kFour) {
+      unsigned b[kFour][2], rest[kFour][2];
+#pragma unroll
+      for (int i = 0; i < kFour && n + i < 2 * Plan::TILES; ++i) {
+        const float* const from = coefficients + (s * 2 * Plan::TILES + n + i) * 32 * Plan::kOf;
+        const auto c = *reinterpret_cast<const warpwise::Vector<float, Plan::kOf>*>(from);
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          b[i][e] = __float_as_uint(c.at[e]);
+          rest[i][e] = Plan::RESTS ? __float_as_uint(c.at[Plan::kOf - 2 + e]) : warpwise::rest_of_tf32(c.at[e]);
+        }
+      }
+#pragma unroll
+      for (int product = 0; product < 3; ++product) {
+#pragma unroll
+        for (int i = 0; i < kFour && n + i < 2 * Plan::TILES; ++i) {
+          const unsigned* const of = product == 1 ? rest[i] : b[i];
+          warpwise::mma::mma_sync(scores[(n + i) / 2][i % 2], product == 0 ? small : large, of[0], of[1], 0.0f);
+        }
+      }
+    }
+  }
+}
+
+// An 8 x 8 matrix of 2-byte elements, row l / 4 and columns 2 (l % 4), + 1 in lane l, transposed.
+__device__ inline unsigned transposed(unsigned word) {
+  unsigned result;
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(word));
+  return result;
+}
+
+// A float as three numbers of bfloat16: parts[p] has those of `first` in the lower half and of `second` in the upper.
+__device__ inline void split_bf16(unsigned (&parts)[3], float first, float second) {
+#pragma unroll
+  for (int p = 0; p < 3; ++p) {
+    parts[p] = __byte_perm(__float_as_uint(first), __float_as_uint(second), 0x7632);
+    first -= __uint_as_float(__float_as_uint(first) & 0xffff0000u);
+    second -= __uint_as_float(__float_as_uint(second) & 0xffff0000u);
+  }
+}
+
+// The moments q^T x of a warp, x with a column of ones. q is exact in bfloat16, x the sum of three parts. Tensor cores
+// round sums towards zero, so that only those of a tile are added there. The moments stay in shared
+// memory, or with KEEPS in registers: a warp's own of kKept tiles, which tensor cores add, or those of a block.
+template <class Plan>
+struct SelectionMoments {
+  static constexpr int MI = Plan::MI, NI = Plan::NI, TILES = Plan::TILES;
+  static constexpr int kMost = MI > 4 ? 2 : 3, kAt = NI < kMost ? NI : kMost;  // tiles of features at a time
+  static constexpr int kKept = 8;                                              // tiles of points
+  float sums[Plan::KEEPS ? MI : 1][Plan::KEEPS ? NI : 1][4] = {};
+  int kept = 0;
+  int first_m, first_n;
+  float* to;  // [tile][lane][4]
+
+  __device__ SelectionMoments(const SelectionMemory<Plan>& memory, int warp, int lane)
+      : first_m(Plan::kOwn ? 0 : warp % Plan::kWarpsM * MI),
+        first_n(Plan::kOwn ? 0 : warp / Plan::kWarpsM % Plan::kWarpsN * NI),
+        to(memory.sums_of_parts + warp / Plan::kSharing * Plan::kMoments * 32 + 4 * lane) {}
+
+  __device__ warpwise::Float4& at(int m, int n) const {
+    return *reinterpret_cast<warpwise::Float4*>(to + ((first_m + m) * Plan::FEATURES + first_n + n) * 128);
+  }
+
+  // Adds local sums of tiles from FROM on to those in shared memory.
+  template <int FROM, int COUNT>
+  __device__ void add_local(const float (&local)[MI][COUNT][4]) const {
+#pragma unroll
+    for (int m = 0; m < MI; ++m) {
+#pragma unroll
+      for (int n = 0; n < COUNT; ++n) {
+        if (!Plan::kOwn && (first_m + m >= TILES || first_n + FROM + n >= Plan::FEATURES)) continue;
+        warpwise::Float4 total = {};
+        if (Plan::kOwn || !Plan::KEEPS) total = at(m, FROM + n);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) total.at[i] += local[m][n][i];
+        at(m, FROM + n) = total;
+      }
+    }
+  }
+
+  // Adds the sums that are kept in registers to those in shared memory.
+  __device__ void flush() {
+    if constexpr (Plan::KEEPS) add_local<0, NI>(sums);
+  }
+
+  // Tiles FROM to FROM + COUNT of features of a warp's points. x: its rows, at feature `group` and point 2 index;
+  // q_of(m): the fragment of tile first_m + m.
+  template <int FROM, int COUNT, class Fragment>
+  __device__ void add_points(float (&total)[MI][COUNT][4], const float* x, int group, const Fragment& q_of) const {
+    unsigned parts[COUNT][2][3];
+#pragma unroll
+    for (int n = 0; n < COUNT; ++n) {
+      const int tile = Plan::kOwn ? FROM + n : min(first_n + FROM + n, Plan::FEATURES - 1);  // past the last: not used
+      const bool ones = Plan::FEATURES > Plan::STEPS && tile == Plan::STEPS;
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        parts[n][j][0] = ones && group == 0 ? 0x3f803f80u : 0;
+        parts[n][j][1] = parts[n][j][2] = 0;
+        if (!ones && j < Plan::GROUPS) {
+          const float* const from = x + 8 * j * Plan::kStride + 8 * tile;
+          split_bf16(parts[n][j], from[0], from[Plan::kStride]);
+        }
+      }
+    }
+#pragma unroll
+    for (int m = 0; m < MI; ++m) {
+      const uint4 four = q_of(m);
+      const unsigned a[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+      for (int p = 2; p >= 0; --p) {
+#pragma unroll
+        for (int n = 0; n < COUNT; ++n) {
+          const bool ones = Plan::kOwn && FROM + n == Plan::STEPS;
+          if (ones && p > 0) continue;
+          warpwise::mma::mma_sync(total[m][n], a, parts[n][0][p], parts[n][1][p], __nv_bfloat16());
+        }
+      }
+    }
+  }
+
+  // The warp's own points, kKept tiles of which are added by tensor cores.
+  __device__ void keep_own(const float* x, int group, const unsigned (&fragments)[TILES][4]) {
+    add_points<0, NI>(sums, x, group, [&](int m) {
+      return make_uint4(fragments[m][0], fragments[m][1], fragments[m][2], fragments[m][3]);
+    });
+    if (++kept < kKept) return;
+    kept = 0;
+    flush();
+#pragma unroll
+    for (int i = 0; i < 4 * MI * NI; ++i) sums[i / (4 * NI)][i / 4 % NI][i % 4] = 0.0f;
+  }
+
+  // The warp's own points.
+  template <int FROM = 0>
+  __device__ void add_own(const float* x, int group, const unsigned (&fragments)[TILES][4]) {
+    constexpr int kCount = NI - FROM < kAt ? NI - FROM : kAt;
+    float local[MI][kCount][4] = {};
+    add_points<FROM, kCount>(local, x, group, [&](int m) {
+      return make_uint4(fragments[m][0], fragments[m][1], fragments[m][2], fragments[m][3]);
+    });
+    add_local<FROM, kCount>(local);
+    if constexpr (FROM + kCount < NI) add_own<FROM + kCount>(x, group, fragments);
+  }
+
+  // The points of the warps that share moments. x: of the block; q_tiles: [tile][warp][lane][4], at this lane.
+  template <int FROM = 0>
+  __device__ void add_shared(const float* x, int group, const unsigned* q_tiles, int warp) {
+    constexpr int kCount = NI - FROM < kAt ? NI - FROM : kAt;
+    float local[MI][kCount][4] = {};
+#pragma unroll 1
+    for (int part = 0; part < Plan::kSharing; ++part) {
+      const int of = warp / Plan::kSharing * Plan::kSharing + part;
+      add_points<FROM, kCount>(local, x + of * Plan::kPoints * Plan::kStride, group, [&](int m) {
+        const int tile = min(first_m + m, TILES - 1);
+        return *reinterpret_cast<const uint4*>(q_tiles + (tile * Plan::kWarps + of) * 128);
+      });
+    }
+    if constexpr (Plan::KEEPS) {
+#pragma unroll
+      for (int i = 0; i < 4 * MI * kCount; ++i) {
+        sums[i / (4 * kCount)][FROM + i / 4 % kCount][i % 4] += local[i / (4 * kCount)][i / 4 % kCount][i % 4];
+      }
+    } else {
+      add_local<FROM, kCount>(local);
+    }
+    if constexpr (FROM + kCount < NI) add_shared<FROM + kCount>(x, group, q_tiles, warp);
+  }
+};

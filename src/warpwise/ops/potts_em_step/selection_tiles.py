@@ -1,0 +1,152 @@
+"""Tiles of k07: which warps have which points and moments, and which of its variants takes the least time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from warpwise.device.limits import RESERVED, SM_SHARED
+from warpwise.operation import cdiv
+from warpwise.ops.potts_em_step.tiles import MOST_DOMAINS, MOST_OF_LANE, MOST_WARPS
+
+MOST_KEPT = 21  # tiles of 16 domains x 8 features that a warp keeps in registers
+
+
+class SelectionTile(NamedTuple):
+    """k07: ``warps`` of a block, resident ``blocks`` per SM, ``groups`` of eight points of a warp, ``tiles`` of 16
+    domains, ``steps`` of 8 features, tiles of ``features`` of the moments, ``warps_m`` with other domains and
+    ``warps_n`` with other features (0 if a warp has all moments of its points), edges in ``flight``. Scores are
+    computed ``late``, after the sums of neighbours; a tile ``defers`` its moments to the next one; the ``rests`` of
+    coefficients are in shared memory; a warp ``keeps`` moments in registers. Bytes of shared memory of a block, and
+    sums of a lane."""
+
+    warps: int
+    blocks: int
+    groups: int
+    tiles: int
+    steps: int
+    features: int
+    warps_m: int
+    warps_n: int
+    flight: int
+    late: bool
+    defers: bool
+    rests: bool
+    keeps: bool
+    bytes: int
+    slots: int
+
+
+def ends_within_vector(domains: int) -> bool:
+    """Whether the last domains of a row of k07 are a part of a lane's vector, of four domains if the last load of a row
+    has one tile, else of eight."""
+    return domains % (4 if cdiv(domains, 16) % 2 else 8) != 0
+
+
+def selection_tile(
+    domains: int,
+    width: int,
+    warps: int,
+    blocks: int,
+    groups: int,
+    flight: int,
+    rests: bool,
+    keeps: bool = False,
+    late: bool = False,
+    defers: bool = False,
+) -> SelectionTile | None:
+    """None if registers or shared memory do not suffice."""
+    tiles, steps, one = cdiv(domains, 16), cdiv(width, 8), cdiv(width, 4) * 4
+    features = steps + (one % 8 == 0)
+    own = tiles * features <= MOST_OF_LANE
+    shares = ((m, n) for m in (1, 2, 4) for n in (8, 4, 2, 1) if warps % (m * n) == 0 and n < 2 * features)
+    fits = (s for s in shares if not keeps or cdiv(tiles, s[0]) * cdiv(features, s[1]) <= MOST_KEPT)
+    if (share := (1, 1) if own else next(fits, None)) is None:
+        return None
+    warps_m, warps_n = share
+    stride, parts = (cdiv(8 * steps, 4) | 1) * 4, warps if own else warps // (warps_m * warps_n)
+    buffers = (
+        tiles * steps * (256 if rests else 128)
+        + 48 * tiles
+        + 8 * groups * warps * ((2 if own or not defers else 3) * stride + 16)
+    )
+    sums, others = 32 * 4 * tiles * features * parts, 64 * warps
+    shared = 0 if own else 256 * tiles * warps
+    floats = max(buffers + shared, sums + others) if keeps and not own else buffers + shared + sums + others
+    size = 4 * floats
+    if blocks * (size + RESERVED) > SM_SHARED:
+        return None
+    slots = 4 * tiles * features + 2
+    return SelectionTile(
+        warps,
+        blocks,
+        groups,
+        tiles,
+        steps,
+        features,
+        warps_m,
+        0 if own else warps_n,
+        flight,
+        late,
+        defers,
+        rests,
+        keeps,
+        size,
+        slots,
+    )
+
+
+class SelectionChoice(NamedTuple):
+    """Of a SelectionTile of k07, what times on an H200 choose."""
+
+    warps: int
+    blocks: int
+    groups: int
+    flight: int
+    late: bool = False
+    defers: bool = False
+    keeps: bool = False
+
+
+# By tiles of 16 domains, and for all: from the fastest on.
+SELECTION_CHOICES = {
+    1: (SelectionChoice(10, 2, 2, 8),),
+    2: (SelectionChoice(8, 2, 2, 6), SelectionChoice(6, 2, 2, 8)),
+    3: (SelectionChoice(6, 2, 2, 8),),
+} | dict.fromkeys(
+    (6, 7, 8), (SelectionChoice(4, 2, 2, 8, late=True, defers=True), SelectionChoice(8, 1, 2, 4, keeps=True))
+)
+SELECTION_ANY = (
+    SelectionChoice(4, 2, 2, 8, late=True, defers=True),
+    SelectionChoice(8, 1, 2, 8, keeps=True),
+    SelectionChoice(8, 1, 2, 4, keeps=True),
+    SelectionChoice(8, 1, 1, 4, late=True, keeps=True),
+    SelectionChoice(4, 1, 1, 4, late=True, keeps=True),
+)
+# By warps of eight points for each SM, up to which all points of a colour are updated at once.
+SELECTION_FEW = (
+    (4, SelectionChoice(4, 1, 1, 8)),
+    (8, SelectionChoice(8, 1, 1, 8)),
+    (16, SelectionChoice(8, 1, 2, 8)),
+)
+
+
+def selection_tile_of(domains: int, width: int, warps_an_sm: int = MOST_WARPS) -> SelectionTile | None:
+    """None if the moments of a block do not fit in its registers, or tiles of points in its shared memory.
+    ``warps_an_sm``: as for k04, of eight points."""
+    if not 1 <= domains <= MOST_DOMAINS or width < 1:
+        return None
+    few = tuple(choice for most, choice in SELECTION_FEW if warps_an_sm <= most)[:1]
+    for choice in (*few, *SELECTION_CHOICES.get(cdiv(domains, 16), ()), *SELECTION_ANY):
+        warps, blocks, groups, flight, late, defers, keeps = choice
+        for rests in (True, False):
+            tile = selection_tile(domains, width, warps, blocks, groups, flight, rests, keeps, late=late, defers=defers)
+            if tile is not None:
+                return tile
+    return None
+
+
+def rounding_pays(domains: int, width: int) -> bool:
+    """Whether a step with q in bfloat16 takes less time than one with float32: not where shared memory is too short for
+    16 points of each warp of k07."""
+    tile = selection_tile_of(domains, width)
+    return domains <= 8 or (tile is not None and tile.groups > 1)

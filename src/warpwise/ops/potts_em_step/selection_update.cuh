@@ -1,0 +1,173 @@
+// The softmax of k07 for the points of a lane, whose domains are in the four lanes of a group, and the derivatives for
+// beta.
+#pragma once
+
+#include "selection_plan.cuh"
+
+// If a sum of powers of two is between this and its inverse, terms that are flushed to zero do not count.
+constexpr float kSafe = 1e18f;
+
+// The sums, and the maxima, over the four lanes of a group. Shuffles of different values overlap.
+template <int N>
+__device__ inline void group_sum(float (&values)[N]) {
+#pragma unroll
+  for (int distance = 1; distance < 4; distance *= 2) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] += __shfl_xor_sync(kAllLanes, values[i], distance);
+  }
+}
+
+template <int N>
+__device__ inline void group_max(float (&values)[N]) {
+#pragma unroll
+  for (int distance = 1; distance < 4; distance *= 2) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] = fmaxf(values[i], __shfl_xor_sync(kAllLanes, values[i], distance));
+  }
+}
+
+// Sums over the points of a lane: its part of the derivatives.
+template <class Plan, bool FIELDS>
+struct SelectionUpdate {
+  static constexpr int TILES = Plan::TILES, GROUPS = Plan::GROUPS;
+  using Lanes = RowLanes<TILES>;
+  const SelectionMemory<Plan>& memory;
+  int index, domains;
+  float strength;  // beta in units of log 2
+  float gradient = 0.0f, curvature = 0.0f;
+
+  // Four values [parity][x] of tile m that all points have.
+  __device__ warpwise::Float4 four(const float* values, int m) const {
+    return *reinterpret_cast<const warpwise::Float4*>(values + 16 * m + 4 * index);
+  }
+
+  __device__ void begin(float (&scores)[TILES][2][4]) const {
+#pragma unroll
+    for (int i = 0; i < 2 * TILES; ++i) {
+      const auto offsets = *reinterpret_cast<const warpwise::Float4*>(memory.offsets + 16 * i + 4 * index);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) scores[i / 2][i % 2][e] = offsets.at[e];
+    }
+  }
+
+  // `of_all`, and with FIELDS the field of the point, in units of log 2.
+  __device__ float field_of(float of_all, const float* external, int m, int h, int x) const {
+    if constexpr (FIELDS) {
+      const int k = Lanes::domain(m, index, h, x);
+      of_all += k < domains ? kLog2E * external[k] : 0.0f;
+    }
+    return of_all;
+  }
+
+  // The sums of p, p n and p n^2 over the lane's domains, p = 2^(strength n + field - shift).
+  __device__ void add_prior(const float (&around)[TILES][4], const float* external, float shift, float& sum,
+                            float& mean, float& square) const {
+#pragma unroll
+    for (int m = 0; m < TILES; ++m) {
+      const auto fields = four(memory.fields, m);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float near = around[m][i];
+        const float field = field_of(fields.at[i], external, m, i / 2, i % 2) - shift;
+        const float p = exp2_ftz(__fmaf_rn(strength, near, field)), part = p * near;
+        sum += p;
+        mean += part;
+        square = __fmaf_rn(part, near, square);
+      }
+    }
+  }
+
+  // The sums of the priors again, with the largest exponent subtracted.
+  __device__ void shift_priors(const float (&around)[GROUPS][TILES][4], const float* const (&external)[GROUPS],
+                               float (&sums)[3 * GROUPS], float (&means)[GROUPS], float (&square)[GROUPS]) const {
+    float shift[GROUPS], again[2 * GROUPS] = {};
+#pragma unroll
+    for (int j = 0; j < GROUPS; ++j) {
+      shift[j] = warpwise::minus_infinity();
+#pragma unroll
+      for (int m = 0; m < TILES; ++m) {
+        const auto fields = four(memory.fields, m);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const float field = field_of(fields.at[i], external[j], m, i / 2, i % 2);
+          shift[j] = fmaxf(shift[j], __fmaf_rn(strength, around[j][m][i], field));
+        }
+      }
+    }
+    group_max(shift);
+#pragma unroll
+    for (int j = 0; j < GROUPS; ++j) {
+      square[j] = 0.0f;
+      add_prior(around[j], external[j], shift[j], again[j], again[GROUPS + j], square[j]);
+      means[j] = again[GROUPS + j];
+    }
+    group_sum(again);
+#pragma unroll
+    for (int i = 0; i < 2 * GROUPS; ++i) sums[GROUPS + i] = again[i];
+  }
+
+  // pairs[j][m][x]: the new probabilities of point `group` of group j in bfloat16; zeros of a point that is not inside.
+  __device__ void operator()(float (&scores)[TILES][2][4], const float (&around)[GROUPS][TILES][4],
+                             const float* const (&external)[GROUPS], const bool (&inside)[GROUPS], bool derivatives,
+                             unsigned (&pairs)[GROUPS][TILES][2]) {
+    float highest[GROUPS], square[GROUPS] = {}, observed[GROUPS] = {};
+    float sums[3 * GROUPS] = {};  // of powers, of priors p, of p n
+#pragma unroll
+    for (int j = 0; j < GROUPS; ++j) {
+      highest[j] = warpwise::minus_infinity();
+#pragma unroll
+      for (int m = 0; m < TILES; ++m) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          float& score = scores[m][i / 2][2 * j + i % 2];
+          score = __fmaf_rn(strength, around[j][m][i], field_of(score, external[j], m, i / 2, i % 2));
+          highest[j] = fmaxf(highest[j], score);
+        }
+      }
+    }
+    group_max(highest);
+#pragma unroll
+    for (int j = 0; j < GROUPS; ++j) {
+      if (derivatives) add_prior(around[j], external[j], 0.0f, sums[GROUPS + j], sums[2 * GROUPS + j], square[j]);
+#pragma unroll
+      for (int m = 0; m < TILES; ++m) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          float& score = scores[m][i / 2][2 * j + i % 2];
+          score = exp2_ftz(score - highest[j]);
+          sums[j] += score;
+          observed[j] = __fmaf_rn(score, around[j][m][i], observed[j]);
+        }
+      }
+    }
+    float means[GROUPS];  // the lane's parts
+#pragma unroll
+    for (int j = 0; j < GROUPS; ++j) means[j] = sums[2 * GROUPS + j];
+    group_sum(sums);
+    if (derivatives) {
+      bool safe = true;
+#pragma unroll
+      for (int j = 0; j < GROUPS; ++j) safe = safe && sums[GROUPS + j] > 1.0f / kSafe && sums[GROUPS + j] < kSafe;
+      if (__any_sync(kAllLanes, !safe)) shift_priors(around, external, sums, means, square);
+    }
+#pragma unroll
+    for (int j = 0; j < GROUPS; ++j) {
+      const float scale = inside[j] ? reciprocal(sums[j]) : 0.0f;
+      gradient += observed[j] * scale;
+      if (derivatives) {  // subtracts sum_k p n from the gradient, and adds the variance to the curvature
+        const float weight = inside[j] ? reciprocal(sums[GROUPS + j]) : 0.0f, mean = sums[2 * GROUPS + j] * weight;
+        gradient -= means[j] * weight;
+        curvature += square[j] * weight - (index == 0 ? mean * mean : 0.0f);
+      }
+#pragma unroll
+      for (int m = 0; m < TILES; ++m) {
+#pragma unroll
+        for (int x = 0; x < 2; ++x) {
+          const float low = scores[m][0][2 * j + x] * scale, high = scores[m][1][2 * j + x] * scale;
+          const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+          pairs[j][m][x] = *reinterpret_cast<const unsigned*>(&both);
+        }
+      }
+    }
+  }
+};
