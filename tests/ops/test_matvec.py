@@ -49,7 +49,7 @@ def test_views(rung):
     assert torch.equal(ops.matvec(a[:, :48], x[::2], rung=rung), a[:, :48] @ x[::2])
 
 
-@pytest.mark.parametrize("rung", ["k03_rows_together", "k04_columns"])
+@pytest.mark.parametrize("rung", ["k03_rows_together", "k04_columns", "k06_unaligned_rows"])
 def test_every_configuration(rung):
     """Also what a rung would not choose for these sizes: more lanes than a column has rows, more threads than a row has
     elements."""

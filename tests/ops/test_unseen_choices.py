@@ -10,7 +10,8 @@ from warpwise.operation import assume_sm_count, cdiv
 from warpwise.ops._columns import geometry
 from warpwise.ops._packs import PACK_BLOCK, pack_blocks
 from warpwise.ops.matvec.k03_rows_together import configs, splits_of
-from warpwise.ops.reduce_sum.rungs import batch_of, threads_of
+from warpwise.ops.matvec.k06_unaligned_rows import configs as unaligned_configs
+from warpwise.ops.reduce_sum.rungs import batch_of, column_geometry, threads_of
 from warpwise.ops.rgb_to_grayscale.rungs import pack_bytes
 from warpwise.ops.softmax._columns import cluster_geometry
 from warpwise.ops.softmax._columns import geometry as softmax_geometry
@@ -128,6 +129,31 @@ def test_blocks_cover_columns(columns, length, itemsize):
         assert threads // width * values >= length, "one batch"
 
 
+@pytest.mark.parametrize("columns,length,itemsize,width,values,lines", [
+    (7, 2, 2, 7, 4, 1), (2, 38, 4, 2, 8, 5), (771, 73, 2, 32, 16, 5), (398, 115, 4, 32, 16, 8), (40, 600, 4, 8, 16, 38),
+])  # fmt: skip
+def test_small_columns_are_one_batch(columns, length, itemsize, width, values, lines):
+    shape = geometry(columns, length, itemsize, SMS, 16384)
+    assert (shape.width, shape.values, cdiv(length, shape.values), shape.parts) == (width, values, lines, 1)
+    assert width * lines <= shape.threads
+
+
+def test_short_columns_have_one_part_if_they_fill_the_gpu():
+    for length, columns, width in ((141, 45138, 128), (283, 6675, 32), (200, 20000, 64), (60, 100000, 256)):
+        shape = column_geometry(columns, length, 4, SMS)
+        assert (shape.width, shape.parts) == (width, 1)
+    assert column_geometry(2048, 512, 4, SMS).parts > 1
+
+
+def test_full_batches_of_unaligned_rows():
+    with assume_sm_count(SMS):
+        for m, k, dtype, config in (
+            (472, 8690, torch.bfloat16, "t544_r2_u1"), (700, 9002, torch.float32, "t288_r2_u2"),
+            (30000, 701, torch.bfloat16, "t96_r4_u1"), (3000, 1501, torch.float32, "t128_r4_u1"),
+        ):  # fmt: skip
+            assert unaligned_configs(matrix(m, k, dtype), matrix(1, k)[0])[0] == config
+
+
 @pytest.mark.parametrize("itemsize,packed", [(2, 1), (2, 2), (4, 1)])
 @pytest.mark.parametrize("columns", [2, 30, 100, 1000, 5000, 131072])
 @pytest.mark.parametrize("length", [1, 2, 17, 100, 1100, 3000, 131072])
@@ -168,6 +194,10 @@ def test_long_columns_are_held_by_a_cluster():
     (19953, 61, torch.float32, "k11_short_rows", "k11_short_rows"),
     (19953, 93, torch.float32, "k14_packed_rows", "k11_short_rows"),
     (3000, 61, torch.float32, "k05_row_in_registers", "k03_row_in_registers"),
+    (38360, 3, torch.bfloat16, "k11_short_rows", "k11_short_rows"),
+    (15000, 3, torch.bfloat16, "k05_row_in_registers", "k03_row_in_registers"),
+    (131072, 4, torch.float32, "k05_row_in_registers", "k03_row_in_registers"),
+    (5000, 70, torch.bfloat16, "k14_packed_rows", "k12_packed_rows"),
     (19953, 130, torch.float32, "k14_packed_rows", "k12_packed_rows"),
     (19953, 132, torch.float32, "k05_row_in_registers", "k03_row_in_registers"),
     (16, 50489, torch.bfloat16, "k14_packed_rows", "k12_packed_rows"),
@@ -221,7 +251,7 @@ def test_sums_of_long_columns_of_2_byte_elements(rows, columns, rung):
     (6931, 1121, torch.bfloat16, False, "k06_unaligned_rows"), (963, 303, torch.bfloat16, False, "k03_rows_together"),
     (4, 50001, torch.bfloat16, False, "k03_rows_together"), (1, 9574, torch.bfloat16, False, "k03_rows_together"),
     (2171, 46094, torch.bfloat16, False, "k06_unaligned_rows"), (2000, 50001, torch.float32, False, None),
-    (700, 9001, torch.float32, False, "k03_rows_together"),
+    (700, 9001, torch.float32, False, "k06_unaligned_rows"), (242, 823, torch.float32, False, "k03_rows_together"),
     (1369, 5062, torch.bfloat16, True, "k07_unaligned_columns"), (1295, 115, torch.bfloat16, True, "k04_columns"),
     (764, 1734, torch.bfloat16, True, "k07_unaligned_columns"), (92272, 2455, torch.float32, True, "k04_columns"),
 ])  # fmt: skip

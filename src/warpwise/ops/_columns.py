@@ -10,6 +10,8 @@ from warpwise.operation import cdiv
 LINE, SECTOR = 128, 32  # minimum bytes of neighbouring columns that a block reads: of many columns, and of few
 FEW_VALUES, VALUES = 4, 16  # elements that a thread has in flight
 SMALL_BLOCK, BLOCK = 256, 1024
+FEW_LINES = 5  # of threads, of few columns, if a thread has fewer than VALUES
+SMALL_WIDTHS, FULL_WIDTH = (64, 32, 16, 8), 32  # columns of a block of them
 LEAST_USE = 0.75  # minimum fraction of the GPU that the last wave uses
 
 
@@ -31,6 +33,8 @@ def geometry(columns: int, length: int, itemsize: int, sms: int, fewest: int) ->
 
     A block computes ``fewest`` elements in about the time of a second launch.
     """
+    if cdiv(columns, FULL_WIDTH) < sms and (small := _small(columns, length, itemsize, sms)):
+        return small
     line = LINE // itemsize
     while line > SECTOR // itemsize and cdiv(columns, line) < sms:
         line //= 2
@@ -47,6 +51,24 @@ def geometry(columns: int, length: int, itemsize: int, sms: int, fewest: int) ->
     # little beside its own elements.
     share = cdiv(length, max(1, min(cdiv(4 * sms, tiles), math.isqrt(length // 16))))
     return Geometry(_threads(width * share), values, width, cdiv(length, share), share)
+
+
+def _small(columns: int, length: int, itemsize: int, sms: int) -> Geometry | None:
+    """One batch of few columns, in blocks of up to 256 threads unless they are as many as the SMs.
+
+    Up to five lines of threads are added faster than a thread issues more loads; None if 1024 threads hold no batch.
+    """
+    values = next((each for each in (FEW_VALUES, 2 * FEW_VALUES) if cdiv(length, each) <= FEW_LINES), VALUES)
+    lines = max(1, cdiv(length, values))
+    for width in SMALL_WIDTHS:
+        if width * itemsize > LINE and lines > 1:
+            continue
+        width = min(columns, width)
+        if width * lines <= SMALL_BLOCK or cdiv(columns, width) >= sms:
+            break
+    if width * lines > BLOCK:
+        return None
+    return Geometry(SMALL_BLOCK if width * lines <= SMALL_BLOCK else BLOCK, values, width, 1, length)
 
 
 def _threads(elements: int) -> int:

@@ -27,10 +27,15 @@ __global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS) matvec_rows_tog
 #pragma unroll
   for (int r = 0; r < ROWS; ++r) rows[r] = a + (first + r < m ? first + r : m - 1) * row_stride;
   float totals[ROWS] = {};
+  // The elements after the last pack. Those of one row are loaded before the packs, so that no load follows another.
+  constexpr bool kAhead = ROWS == 1 && THREADS >= Pack::size;
+  const long long packs = k / Pack::size, step = static_cast<long long>(splits) * THREADS;
+  const long long rest = split == 0 ? packs * Pack::size + threadIdx.x : k;
   warpwise::wait_for_previous_kernel();
+  T a_rest = warpwise::from_float<T>(0.0f), x_rest = a_rest;
+  if (Pack::size > 1 && kAhead && rest < k) a_rest = rows[0][rest], x_rest = x[rest];
 
   // All loads of a batch are in flight at once, also in the last batch; a loop over single packs would wait for each.
-  const long long packs = k / Pack::size, step = static_cast<long long>(splits) * THREADS;
 #pragma unroll 1  // unrolling a loop of unknown stride needs a division before the first load
   for (long long i = static_cast<long long>(split) * THREADS + threadIdx.x; i < packs; i += UNROLL * step) {
     Words a_values[UNROLL][ROWS] = {}, x_values[UNROLL] = {};
@@ -53,10 +58,12 @@ __global__ void __launch_bounds__(THREADS < 128 ? 128 : THREADS) matvec_rows_tog
       }
     }
   }
-  if constexpr (Pack::size > 1) {
-    for (long long rest = packs * Pack::size + threadIdx.x; split == 0 && rest < k; rest += THREADS) {
+  if constexpr (kAhead) {
+    totals[0] += warpwise::to_float(a_rest) * warpwise::to_float(x_rest);
+  } else if constexpr (Pack::size > 1) {
+    for (long long i = rest; i < k; i += THREADS) {
 #pragma unroll
-      for (int r = 0; r < ROWS; ++r) totals[r] += warpwise::to_float(rows[r][rest]) * warpwise::to_float(x[rest]);
+      for (int r = 0; r < ROWS; ++r) totals[r] += warpwise::to_float(rows[r][i]) * warpwise::to_float(x[i]);
     }
   }
 

@@ -80,6 +80,8 @@ def geometries(a: torch.Tensor, bytes_a_load: int) -> tuple[str, ...]:
     rows, fill = 4, fill if threads >= 128 else fill // 4
     while rows > 1 and cdiv(m, rows) * threads < fill:
         rows //= 2
+    if rows <= 2 and threads == 256 and 2 * threads < loads <= 6 * threads:  # one batch instead of two or three
+        return tuple(dict.fromkeys((f"t{WARP * cdiv(loads, 4 * WARP)}_r1_u4", *CONFIGS)))
     return tuple(dict.fromkeys((f"t{threads}_r{rows}_u{1 if threads >= loads else 2}", *CONFIGS)))
 
 

@@ -32,12 +32,13 @@ __global__ void __launch_bounds__(THREADS, (VALUES * BYTES > 128 ? 512 : 1024) /
 #pragma unroll 1  // unrolling a loop of unknown stride needs a division before the first load
   while (column < last) {
     warpwise::Words<T, BYTES> a_values[VALUES] = {};
-    float x_values[VALUES] = {};
+    T x_values[VALUES];  // a conversion under the condition of its load would wait for it before the next loads
 #pragma unroll
     for (int v = 0; v < VALUES; ++v) {
+      x_values[v] = warpwise::from_float<T>(x ? 0.0f : 1.0f);
       if (column < last) {
         a_values[v] = warpwise::words_at<BYTES>(from);
-        x_values[v] = x ? warpwise::to_float(x[column]) : 1.0f;
+        if (x) x_values[v] = x[column];
       }
       column += height;
       from += step;
@@ -46,7 +47,7 @@ __global__ void __launch_bounds__(THREADS, (VALUES * BYTES > 128 ? 512 : 1024) /
     for (int v = 0; v < VALUES; ++v) {
 #pragma unroll
       for (int e = 0; e < Pack::size; ++e)
-        totals[e] += warpwise::to_float(warpwise::elements<T>(a_values[v]).at[e]) * x_values[v];
+        totals[e] += warpwise::to_float(warpwise::elements<T>(a_values[v]).at[e]) * warpwise::to_float(x_values[v]);
     }
   }
 

@@ -29,7 +29,7 @@ RESIDENT, RESIDENT_NARROW = 4, 6  # blocks of 256 threads of an SM; with loads o
 MOST_BATCHES = 4  # of a block of 1024 threads that is not split: a second launch takes as long; one of narrow loads
 SECTOR, LINE, LINES = 32, 128, 512  # bytes of a column that a block reads at least, by the size of the matrix
 MOST_TAKEN = 8  # sums of other parts that a thread adds, four at once
-FEW_COLUMNS = 4  # that a thread has in flight
+FEW_COLUMNS = 8  # that a thread has in flight
 FEW_LANES = 8  # of a small matrix: more blocks read it
 MEDIUM, LARGE = 1 << 20, 1 << 26  # bytes
 
@@ -103,7 +103,7 @@ def _geometry(a: torch.Tensor) -> Geometry:
         lanes = THREADS
         while lanes > WARP and _tiles(a, Geometry(lanes, 1))[0] < sm_count(a):
             lanes //= 2
-        return Geometry(lanes, FEW_COLUMNS)
+        return Geometry(lanes, max(4, power_of_two(k)))
     most = 16 if bytes_a_load <= 4 and size >= MEDIUM or k <= 16 else 8
     least = (SECTOR if size < MEDIUM else LINE if size < LARGE else LINES) // bytes_a_load
     least = min(least, FEW_LANES) if size < MEDIUM else least

@@ -35,18 +35,20 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) matvec_unaligned_colu
 #pragma unroll 1  // unrolling a loop of unknown stride needs a division before the first load
   while (column < last) {
     warpwise::Pack<unsigned> a_values[VALUES] = {};  // words: as single elements, halves would take a register each
-    float x_values[VALUES] = {};
+    T x_values[VALUES];  // a conversion under the condition of its load would wait for it before the next loads
 #pragma unroll
     for (int v = 0; v < VALUES; ++v, column += kHeight, at += step) {
+      x_values[v] = warpwise::from_float<T>(0.0f);
       if (column >= last || at < 0 || at + kSize > total) continue;
       a_values[v] = *reinterpret_cast<const warpwise::Pack<unsigned>*>(a + at);
-      x_values[v] = warpwise::to_float(x[column]);
+      x_values[v] = x[column];
     }
 #pragma unroll
     for (int v = 0; v < VALUES; ++v) {
 #pragma unroll
       for (int e = 0; e < kSize; ++e) {
-        totals[e] += warpwise::to_float(reinterpret_cast<const Pack*>(&a_values[v])->at[e]) * x_values[v];
+        totals[e] +=
+            warpwise::to_float(reinterpret_cast<const Pack*>(&a_values[v])->at[e]) * warpwise::to_float(x_values[v]);
       }
     }
   }

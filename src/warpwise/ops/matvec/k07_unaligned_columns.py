@@ -17,6 +17,7 @@ UNALIGNED_COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
 FORM = re.compile(r"l(\d+)_u(\d+)")  # lanes in a column, loads in flight
 MOST_LANES, FEWEST_LANES, VALUES = 32, 8, 4
 RESIDENT = 4  # blocks of 256 threads of an SM
+MOST_BATCHES = 2  # of a block, which take less time than a second launch
 
 
 def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
@@ -26,7 +27,8 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
     lanes, values = config_numbers("matvec", config or configs(a, x)[0], FORM)
     tiles, height = cdiv(m, (lanes - 1) * (VECTOR // size)), THREADS // lanes
     batches = cdiv(k, height * values)
-    parts = max(1, min(RESIDENT * sm_count(a) // tiles, batches if tiles < sm_count(a) else batches // 2))
+    parts = min(RESIDENT * sm_count(a) // tiles, batches if tiles < sm_count(a) else batches // 2)
+    parts = max(1, parts) if batches > MOST_BATCHES else 1
     share = max(1, cdiv(cdiv(k, parts), height)) * height  # a line has the same alignment in each part
     sums = partial_sums(y, max(1, cdiv(k, share)))
     types = f"{cuda.ctype(a.dtype)}, {cuda.ctype(sums.dtype)}"

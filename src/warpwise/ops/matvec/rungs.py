@@ -16,8 +16,10 @@ from warpwise.ops.matvec.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 MOST_BLOCKS = 2**31 - 1
-SHORT_ROWS, LONG_ROWS, FEW_ROWS = 512, 8192, 64  # elements; rows
-FEWEST_ROWS = 16  # of k06, if they are long: k03 splits fewer among more blocks
+LONG_ROWS, FEW_ROWS = 8192, 64  # elements; rows
+FEWEST_ROWS = 16  # of k06: k03 splits fewer among more blocks
+SHORT_ROWS, SHORTEST_ROWS = 2048, 1024  # bytes of a row of k06, and of a matrix of 8 MB
+FEW_COLUMNS = 8  # of k04, whose threads have them in flight at once
 MEDIUM, HUGE = 1 << 20, 1 << 28  # bytes
 
 THREAD_PER_ROW = cuda.load(HERE / "k01_thread_per_row.cu")
@@ -86,8 +88,8 @@ RUNGS = (
 
 
 def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
-    """The rule for sizes without a table: k04 for a column-major a, k03 for a row-major one; k07 and k06 (of 2-byte
-    elements) instead of them where the alignment does not allow wide loads and the matrix is large.
+    """The rule for sizes without a table: k04 for a column-major a, k03 for a row-major one; k07 and k06 instead where
+    the alignment does not allow wide loads and the matrix is large.
 
     PyTorch for float64, and where it was faster: 256 MB and more of 2-byte elements by columns; 256 MB and more of
     4-byte elements in rows of more than 8192, in loads of 4 bytes.
@@ -99,9 +101,10 @@ def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
     bytes_a_load = load_bytes(size, a.data_ptr(), pitch * size, (m if across else 0) * size)
     nbytes = m * k * size
     if across:
-        unaligned = bytes_a_load < VECTOR and m >= FEW_ROWS and nbytes >= MEDIUM
+        unaligned = bytes_a_load < VECTOR and m >= FEW_ROWS and k > FEW_COLUMNS and nbytes >= MEDIUM
         return "k07_unaligned_columns" if unaligned else None if size == 2 and nbytes >= HUGE else "k04_columns"
     if k > LONG_ROWS and bytes_a_load <= 4 and size == 4 and nbytes >= HUGE:
         return None
-    long = k > LONG_ROWS and m >= FEWEST_ROWS or k > SHORT_ROWS and nbytes >= 8 * MEDIUM
-    return "k06_unaligned_rows" if size == 2 and bytes_a_load <= 4 and long else "k03_rows_together"
+    shortest = SHORTEST_ROWS if nbytes >= 8 * MEDIUM else SHORT_ROWS
+    unaligned = bytes_a_load < VECTOR and k * size >= shortest and m >= FEWEST_ROWS and nbytes >= MEDIUM
+    return "k06_unaligned_rows" if unaligned else "k03_rows_together"

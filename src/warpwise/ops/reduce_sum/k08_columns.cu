@@ -30,21 +30,22 @@ __global__ void __launch_bounds__(THREADS) sum_columns(const T* x, R* sums, int*
     const long long step = height * inner;
 #pragma unroll 1  // unrolling a loop of unknown stride needs a division before the first load
     while (row < last) {
-      float values[VALUES];
+      T values[VALUES];  // a conversion under the condition of its load would wait for it before the next loads
 #pragma unroll
       for (int v = 0; v < VALUES; ++v) {
-        values[v] = row < last ? warpwise::to_float(*from) : 0.0f;
+        values[v] = warpwise::from_float<T>(0.0f);
+        if (row < last) values[v] = *from;
         row += height;
         from += step;
       }
 #pragma unroll
-      for (int v = 0; v < VALUES; ++v) sum += values[v];
+      for (int v = 0; v < VALUES; ++v) sum += warpwise::to_float(values[v]);
     }
     if (workspace && part == others) sum += warpwise::take_sum(words, others, line, height, columns);
   }
-  // The sums of the lines, in two steps of about the square root of their number.
+  // The sums of up to eight lines in one step, of more in two steps of about the square root of their number.
   int groups = 1;
-  while (groups * groups < height) groups *= 2;
+  while (height > 8 && groups * groups < height) groups *= 2;
   of_threads[thread] = sum;
   for (int from = height, to = groups; from > 1; from = to, to = 1) {
     __syncthreads();

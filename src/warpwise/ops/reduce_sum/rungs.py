@@ -28,10 +28,12 @@ LONG_ROW = 24 * MOST_THREADS  # elements of a row, from which on several blocks 
 FILL = 768  # threads of an SM that read the bytes in flight, if rows are few
 SHORT_ROW, SHORT_NARROW_ROW = 16, 64  # elements of a row of k11, and of 2 bytes each
 BLOCKS_AN_SM = 8  # blocks of 256 threads that fill the 2048 threads of an SM
+BLOCKS_OF_ONE_ROW = 3  # the same, of a sum of all; an SM holds 6, and the GPU spreads 3 evenly, but not 4 or 5
 FEWEST_ELEMENTS = 16384  # elements of a block of k08 from which on there are two launches: a batch of 1024 threads
 NARROW_THREADS = 512  # threads of a block of few columns of 2-byte elements
 PACKED_WIDTH, PACKED_VALUES = 32, 8  # k10: packs of a tile; loads in flight
 LARGE, FEW_COLUMNS, MANY_COLUMNS = 1 << 22, 64, 4096  # bytes from which k08 fills the GPU with one wave; columns
+SHORT_COLUMNS, SHORT_WIDTHS = 512, (256, 128, 64, 32)  # elements; columns of a block
 PACKETS, MOST_PACKETS = 8, 4096  # sums of parts: of a thread; of all columns, in the memory that a stream has for them
 MOST_BLOCKS = 2**31 - 1
 
@@ -53,7 +55,8 @@ def over_rows(launch: Launch) -> Launch:
 def parts_of(x: torch.Tensor, each: int) -> int:
     """Blocks per row: at least ``each`` elements per block, and about as many blocks as are resident on the GPU."""
     rows, columns = x.shape
-    return max(1, min(BLOCKS_AN_SM * sm_count(x) // rows, cdiv(columns, each)))
+    blocks = BLOCKS_OF_ONE_ROW if rows == 1 else BLOCKS_AN_SM
+    return max(1, min(blocks * sm_count(x) // rows, cdiv(columns, each)))
 
 
 def atomically(launch: Launch) -> Launch:
@@ -197,10 +200,14 @@ def column_geometry(count: int, length: int, itemsize: int, sms: int) -> Geometr
     A block of 1024 threads with 40 registers each fills an SM alone: 382 of them on 132 SMs took 259 µs, where one wave
     takes 241. The wave has 3 of the 6 resident blocks per SM for 4-byte elements; for 2-byte elements, of which half as
     many bytes are in flight, all 6. A block reads up to 1 KB of neighbouring columns, and all blocks read as many.
+    Short columns have one part if there are three blocks for two SMs, and two per SM if they can be.
     """
     if count < FEW_COLUMNS or count * length * itemsize < LARGE:
         shape = geometry(count, length, itemsize, sms, FEWEST_ELEMENTS)
         return shape if shape.parts == 1 or itemsize >= 4 else _narrow_geometry(count, length, sms)
+    if itemsize >= 4 and length <= SHORT_COLUMNS and 2 * cdiv(count, SHORT_WIDTHS[-1]) >= 3 * sms:
+        width = next((each for each in SHORT_WIDTHS if cdiv(count, each) >= 2 * sms), SHORT_WIDTHS[-1])
+        return Geometry(BLOCK, VALUES, width, 1, length)
     most = (256 if count >= 2048 else 128) if itemsize >= 4 else 128 if count >= 1024 else 64
     width = cdiv(count, cdiv(count, most))
     tiles = cdiv(count, width)
@@ -246,8 +253,11 @@ def _columns(
     With a ``workspace`` the sums of the parts are added.
     """
     threads, values, width, *_ = column_geometry(count, length, x.element_size(), sm_count(x))
+    height = threads // width
+    if share >= length:
+        height = min(height, max(1, cdiv(length, values)))  # of one batch; one line of threads needs no barrier
     kernel = COLUMNS[f"sum_columns<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {threads}, {values}>"]
-    launch = kernel[(cdiv(count, width), cdiv(length, share)), (width, threads // width)]
+    launch = kernel[(cdiv(count, width), cdiv(length, share)), (width, height)]
     launch(x, cuda.out(sums), workspace, count, inner, length, share)
 
 

@@ -20,6 +20,7 @@ WARP = 32
 LONG_BLOCK = 1024  # kThreads of the kernels for long rows
 FEWEST_STEPS, BLOCKS_AN_SM = 2, 8  # of split rows: vectors of a thread in a part, at least; blocks of an SM
 SHORT_VALUES, SHORT_ELEMENTS = 8, 1 << 18  # of short rows: elements of a lane; of a tensor that fills the GPU
+SHORT_BLOCKS = 5  # blocks of an SM that ``in_registers`` would have
 MAX_SPLIT_ROWS = 65535  # blocks of a grid in y
 MAX_COLUMNS, MAX_ROWS = 2**30, 2**31 - 1  # a column index is an int; a grid has at most 2**31 - 1 blocks in x
 
@@ -90,15 +91,22 @@ class RowTile(NamedTuple):
 
 
 def row_tile(out: torch.Tensor, *inputs: torch.Tensor) -> RowTile:
-    """The tile for rows of ``out`` and of one or two inputs. Powers of two limit the number of compiled kernels."""
-    padded, itemsize = power_of_two(out.shape[1]), out.element_size()
-    bytes = min(16, padded * itemsize)
-    whole, vectors = is_aligned(bytes, out, *inputs), padded * itemsize // bytes
+    """The tile for rows of ``out`` and of one or two inputs."""
+    itemsize = out.element_size()
+    whole = is_aligned(min(PACK, power_of_two(out.shape[1]) * itemsize), out, *inputs)
+    return tile_of(out.shape[1], itemsize, len(inputs), whole)
+
+
+def tile_of(columns: int, itemsize: int, inputs: int, whole: bool) -> RowTile:
+    """The tile for rows of ``columns``, ``whole`` vectors. Powers of two limit the number of compiled kernels."""
+    padded = power_of_two(columns)
+    bytes = min(PACK, padded * itemsize)
+    vectors = padded * itemsize // bytes
     if vectors <= 4 and not whole:  # scalar accesses: fewer elements each, for up to four threads
         threads = min(4, padded)
         return RowTile(threads, 1, False, padded // threads * itemsize)
     # One vector per thread while a row fits in a warp, then two or four, and more only if 1024 threads are too few.
-    wanted = 4 if len(inputs) == 1 else 2
+    wanted = 4 if inputs == 1 else 2
     threads = min(1024, max(min(WARP, vectors), vectors // wanted))
     return RowTile(threads, max(1, vectors // threads), whole, bytes)
 
@@ -174,8 +182,17 @@ def short_limits(*args: Any) -> str | None:
 
 
 def is_short(out: torch.Tensor, length: int) -> bool:
-    """True if ``short_rows`` is faster than ``in_registers``, as measured: not for small tensors."""
-    return 0 < length <= most_columns(out.element_size()) and out.numel() >= SHORT_ELEMENTS
+    """True if ``short_rows`` is faster than ``in_registers``, as measured: not for small tensors.
+
+    The GPU starts a block of ``in_registers`` every 1.5 ns, so that many of them take longer than their accesses. A row
+    of 1, 2, 4, 8 or 16 bytes is one access of a thread in both.
+    """
+    size = out.element_size()
+    if not 0 < length <= most_columns(size) or power_of_two(length) == length <= PACK // size:
+        return False
+    lanes = tile_of(length, size, 1, length * size % PACK == 0).threads
+    blocks = cdiv(out.numel() // length * lanes, 4 * WARP)
+    return out.numel() >= SHORT_ELEMENTS or blocks > SHORT_BLOCKS * sm_count(out)
 
 
 def split_rows(kernel: str, file: Path, values: int) -> Launch:

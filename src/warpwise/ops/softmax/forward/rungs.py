@@ -108,7 +108,7 @@ RUNGS = (
 
 
 def default(input: torch.Tensor, dim: int) -> str | None:
-    """k14 for rows of 256 bytes or more: of a size that is no multiple of 16 bytes, too long for k05, or few rows.
+    """k14 for rows of 256 bytes, or too long for k11: no multiples of 16 bytes, too long for k05, or few rows.
 
     k05 for other rows that fit in registers, k11 for short ones of a tensor that fills the GPU. Where k14 does not hold
     a row, k12 if k06 would use less than four fifths of the SMs, or k05 an eighth; else k06.
@@ -123,7 +123,8 @@ def default(input: torch.Tensor, dim: int) -> str | None:
         few = sm_count(input) * (SPLIT_USE if length > REGISTER_COLUMNS else FEW_USE)
         long = RUNGS[11] if rows < few else RUNGS[5] if length > REGISTER_COLUMNS else RUNGS[4]
         choice = RUNGS[10] if short else RUNGS[4] if length <= SPLIT_COLUMNS else long
-        if length * input.element_size() >= PACKED_ROW and _packed_rows.are_faster(REGISTER_COLUMNS, input, dim):
+        packs = length * input.element_size() >= PACKED_ROW or _launch.short_limits(input, dim) is not None
+        if packs and _packed_rows.are_faster(REGISTER_COLUMNS, input, dim):
             choice = RUNGS[13]
     else:
         few = _columns.HALF_PACKED_BYTES if input.element_size() == 4 else _columns.PACKED_BYTES
