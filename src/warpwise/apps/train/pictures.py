@@ -156,8 +156,8 @@ def _page(trainer: Trainer, curves: dict[str, str], filters: str, shown: str, wr
 img{{image-rendering:pixelated}}svg{{max-width:100%;height:auto}}</style>
 <h1>{html.escape(title)}</h1>
 <p>{_counted(last.number, "epoch")}, batch {settings.batch}, learning rate {settings.lr}, seed {settings.seed},
-{settings.dtype}, engine {settings.engine}. Test accuracy {100 * last.accuracy:.2f} %: {wrong} of {len(trainer.test)} images are
-wrong.</p>
+{settings.dtype}, engine {settings.engine}. Test accuracy {100 * last.accuracy:.2f} %: {wrong} of {len(trainer.test)}
+images are wrong.</p>
 {"".join(curves.values())}
 <h2>Filters of the first layer</h2><p><img alt="filters" src="{filters}"></p>
 <h2>Misclassified images, the most confident first</h2><p>{_count(wrong)} Below an image: the class with the largest
