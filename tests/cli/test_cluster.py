@@ -122,11 +122,11 @@ def test_an_interrupted_run_is_resumed(inputs: Path, monkeypatch: pytest.MonkeyP
     assert run(inputs / whole[0], *whole[1:], "-o", inputs / "whole").exit_code == 0
     calls = []
 
-    def interrupt(model: MeanField, iterations: int, *rest: Any) -> int:
+    def interrupt(model: MeanField, iterations: int, *rest: Any, **named: Any) -> int:
         calls.append(iterations)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return run_model(model, iterations, *rest)
+        return run_model(model, iterations, *rest, **named)
 
     run_model = MeanField.run
     with monkeypatch.context() as patch:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.commands import python
@@ -213,6 +216,22 @@ def test_two_processes_write_at_once() -> None:
         for number in range(2):
             assert {one.name for one in store.measurements(f"op{number}")} == {f"k{count}" for count in range(150)}
         assert store._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_store_that_another_one_creates_meanwhile(own_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two questions that this one asks: the file is then neither empty nor, in part, a store."""
+    other = threading.Thread(target=lambda: Store.open().close())
+
+    class Late(sqlite3.Connection):
+        def execute(self, statement: str, *rest: Any) -> sqlite3.Cursor:
+            if "user_version" in statement and threading.current_thread() is not other and not other.ident:
+                other.start()
+                other.join(1)  # it waits for this one if the questions are one transaction
+            return super().execute(statement, *rest)
+
+    monkeypatch.setattr(sqlite3, "connect", functools.partial(sqlite3.connect, factory=Late))
+    with Store.open(report=pytest.fail):
+        other.join()
 
 
 def test_a_writer_that_does_not_let_go_is_named(own_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

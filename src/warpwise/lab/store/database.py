@@ -73,9 +73,11 @@ def connect(path: Path, report: Warn) -> sqlite3.Connection:
 def _opened(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
     try:
+        connection.execute("BEGIN")  # one state for all three: another process may create the store meanwhile
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        connection.execute("COMMIT")
         if application != APPLICATION and (application or version or tables):
             raise StoreError(f"{path} is another database, not a results store; set WARPWISE_STORE to another file")
         if version > VERSION:
