@@ -6,6 +6,7 @@
 
 #include "colours.cuh"
 #include "fragments.cuh"
+#include "tile_edges.cuh"
 
 // TILES * 16 is at least the number of domains, STEPS * 8 at least that of features. With WARPS_N == 0 a warp has the
 // moments of its own points; else a warp has up to MI x NI of the TILES x STEPS tiles of the moments of all points of
@@ -71,35 +72,6 @@ struct FragmentMemory {
     for (int i = threadIdx.x; i < 2 * Plan::kTile * Plan::kStride; i += Plan::kThreads) tiles[i] = 0.0f;
     for (int i = threadIdx.x; Plan::kOwn && i < 32 * Plan::kMoments * Plan::kParts; i += Plan::kThreads) {
       sums_of_parts[i] = 0.0f;
-    }
-  }
-};
-
-// The edges of a warp's points of one tile: [point][kEdges] in shared memory, -1 past the last of a point.
-template <class Plan>
-struct TileEdges {
-  const int *rowptr, *columns;
-  int start = 0, stop = 0;  // the edges of point `lane`
-
-  // Before copy, so that it need not wait for them.
-  __device__ void load_rows(int from, int end) {
-    const int lane = threadIdx.x % 32;
-    start = stop = 0;
-    if (from < end && lane < Plan::kPoints) {
-      start = rowptr[min(from + lane, end)];
-      stop = rowptr[min(from + lane + 1, end)];
-    }
-  }
-
-  __device__ void copy(int* to) const {
-#pragma unroll
-    for (int i = threadIdx.x % 32; i < Plan::kPoints * Plan::kEdges; i += 32) {
-      const int edge = __shfl_sync(kAllLanes, start, i / Plan::kEdges) + i % Plan::kEdges;
-      if (edge < __shfl_sync(kAllLanes, stop, i / Plan::kEdges)) {
-        warpwise::mma::cp_async<4>(warpwise::shared_address(to + i), columns + edge, true);
-      } else {
-        to[i] = -1;
-      }
     }
   }
 };

@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
 
   while (present.colour >= 0) {
     const int first = present.first + own, end = present.end, next_x = x_side + 1 < Plan::kSides ? x_side + 1 : 0;
-    const TileDegrees degrees = {copy.start, copy.stop - copy.start};
+    const TileDegrees degrees = {copy.edges.start, copy.edges.stop - copy.edges.start};
     const TilePlace following = order.next(present);
     copy.load_rows(following.first, following.end);
     __pipeline_wait_prior(0);

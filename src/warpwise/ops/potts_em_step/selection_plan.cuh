@@ -7,6 +7,7 @@
 
 #include "colours.cuh"
 #include "fragments.cuh"
+#include "tile_edges.cuh"
 
 // GROUPS groups of eight points are a warp's tile. TILES * 16 is at least the number of domains, STEPS * 8 that of
 // features. FEATURES tiles of eight columns have the moments, one of which is 1 and counts points: column kOne of the
@@ -32,6 +33,9 @@ struct SelectionPlan {
   static constexpr int NI = kOwn ? FEATURES : (FEATURES + WARPS_N - 1) / (kOwn ? 1 : WARPS_N);
   static constexpr int kWarpsN = kOwn ? 1 : WARPS_N, kSharing = kWarpsM * kWarpsN;
   static constexpr int kParts = WARPS / kSharing;  // of the points of a tile
+
+  // All threads.
+  static __device__ void sync() { __syncthreads(); }
 };
 
 // Rows of q in bfloat16: in a load lane (g, t) has 2 W adjacent domains, W = 4 in each four tiles of 16 domains, else 2
@@ -202,32 +206,23 @@ struct SelectionMemory {
 template <class Plan>
 struct SelectionCopy {
   const SelectionMemory<Plan>& memory;
-  const int *rowptr, *columns;
+  TileEdges<Plan> edges;
   warpwise::WarpCopy<Plan::kPoints> features;
-  int own;                  // the warp's first point
-  int start = 0, stop = 0;  // the edges of point `lane` of the tile
+  int own;  // the warp's first point
 
   __device__ SelectionCopy(const SelectionMemory<Plan>& to, const float* x, int width, const int* rows, const int* at)
-      : memory(to), rowptr(rows), columns(at), features(x, width), own(threadIdx.x / 32 * Plan::kPoints) {
+      : memory(to), edges{rows, at}, features(x, width), own(threadIdx.x / 32 * Plan::kPoints) {
     features.stride = Plan::kStride;
   }
 
-  // Before copy, so that it need not wait for them.
-  __device__ void load_rows(int tile, int end) {
-    const int lane = threadIdx.x % 32, from = tile + own;
-    start = stop = 0;
-    if (from < end && lane < Plan::kPoints) {
-      start = rowptr[min(from + lane, end)];
-      stop = rowptr[min(from + lane + 1, end)];
-    }
-  }
+  __device__ void load_rows(int tile, int end) { edges.load_rows(tile + own, end); }
 
   // Edges that do not exist are the point itself, or the tile's first point: rows that are selected for no point.
   __device__ void copy(int side, int x_side, int tile, int end) const {
     const int place = side * Plan::kTile + own, lane = threadIdx.x % 32;
     int* const to = memory.edges + place * Plan::kEdges + lane;
-    if (__all_sync(kAllLanes, stop - start == Plan::kEdges || lane >= Plan::kPoints)) {
-      const int* const from = columns + __shfl_sync(kAllLanes, start, 0) + lane;
+    if (__all_sync(kAllLanes, edges.stop - edges.start == Plan::kEdges || lane >= Plan::kPoints)) {
+      const int* const from = edges.columns + __shfl_sync(kAllLanes, edges.start, 0) + lane;
 #pragma unroll
       for (int i = 0; i < Plan::kPoints * Plan::kEdges; i += 32) {
         warpwise::mma::cp_async<4>(warpwise::shared_address(to + i), from + i, true);
@@ -235,10 +230,10 @@ struct SelectionCopy {
     } else {
 #pragma unroll
       for (int i = 0; i < Plan::kPoints * Plan::kEdges; i += 32) {
-        const int edge = __shfl_sync(kAllLanes, start, (lane + i) / Plan::kEdges) + lane % Plan::kEdges;
-        const bool exists = edge < __shfl_sync(kAllLanes, stop, (lane + i) / Plan::kEdges);
+        const int edge = __shfl_sync(kAllLanes, edges.start, (lane + i) / Plan::kEdges) + lane % Plan::kEdges;
+        const bool exists = edge < __shfl_sync(kAllLanes, edges.stop, (lane + i) / Plan::kEdges);
         if (exists) {
-          warpwise::mma::cp_async<4>(warpwise::shared_address(to + i), columns + edge, true);
+          warpwise::mma::cp_async<4>(warpwise::shared_address(to + i), edges.columns + edge, true);
         } else {
           const int point = tile + own + (lane + i) / Plan::kEdges;
           to[i] = point < end ? point : tile + own;

@@ -42,19 +42,21 @@ def ends_within_vector(domains: int) -> bool:
     return domains % (4 if cdiv(domains, 16) % 2 else 8) != 0
 
 
-def selection_tile(
-    domains: int,
-    width: int,
-    warps: int,
-    blocks: int,
-    groups: int,
-    flight: int,
-    rests: bool,
-    keeps: bool = False,
-    late: bool = False,
-    defers: bool = False,
-) -> SelectionTile | None:
+class SelectionChoice(NamedTuple):
+    """Of a SelectionTile of k07, what times on an H200 choose."""
+
+    warps: int
+    blocks: int
+    groups: int
+    flight: int
+    late: bool = False
+    defers: bool = False
+    keeps: bool = False
+
+
+def selection_tile(domains: int, width: int, choice: SelectionChoice, rests: bool) -> SelectionTile | None:
     """None if registers or shared memory do not suffice."""
+    warps, blocks, groups, flight, late, defers, keeps = choice
     tiles, steps, one = cdiv(domains, 16), cdiv(width, 8), cdiv(width, 4) * 4
     features = steps + (one % 8 == 0)
     own = tiles * features <= MOST_OF_LANE
@@ -95,18 +97,6 @@ def selection_tile(
     )
 
 
-class SelectionChoice(NamedTuple):
-    """Of a SelectionTile of k07, what times on an H200 choose."""
-
-    warps: int
-    blocks: int
-    groups: int
-    flight: int
-    late: bool = False
-    defers: bool = False
-    keeps: bool = False
-
-
 # By tiles of 16 domains, and for all: from the fastest on.
 SELECTION_CHOICES = {
     1: (SelectionChoice(10, 2, 2, 8),),
@@ -137,10 +127,8 @@ def selection_tile_of(domains: int, width: int, warps_an_sm: int = MOST_WARPS) -
         return None
     few = tuple(choice for most, choice in SELECTION_FEW if warps_an_sm <= most)[:1]
     for choice in (*few, *SELECTION_CHOICES.get(cdiv(domains, 16), ()), *SELECTION_ANY):
-        warps, blocks, groups, flight, late, defers, keeps = choice
         for rests in (True, False):
-            tile = selection_tile(domains, width, warps, blocks, groups, flight, rests, keeps, late=late, defers=defers)
-            if tile is not None:
+            if (tile := selection_tile(domains, width, choice, rests)) is not None:
                 return tile
     return None
 

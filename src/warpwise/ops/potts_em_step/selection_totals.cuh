@@ -3,6 +3,7 @@
 
 #include "selection_products.cuh"
 #include "selection_update.cuh"
+#include "slot_totals.cuh"
 
 // A block's sums: (kSlots, 32). The moments are in memory.sums_of_parts already; all threads have passed a barrier.
 template <class Plan, class Update>
@@ -11,46 +12,18 @@ __device__ inline void store_partials(float* partials, const SelectionMemory<Pla
   float* const own = memory.others + warp * Plan::kOthers * 32 + lane;
   own[0] = team_sum<32>(update.gradient);
   own[32] = team_sum<32>(update.curvature);
-  __syncthreads();
-  for (int i = threadIdx.x; i < 32 * Plan::kSlots; i += Plan::kThreads) {
-    const bool moment = i < 32 * Plan::kMoments;
-    const float* const from = moment ? memory.sums_of_parts + i : memory.others + i - 32 * Plan::kMoments;
-    float total = 0.0f;
-#pragma unroll
-    for (int w = 0; w < Plan::kWarps; ++w) {
-      if (w < Plan::kParts || !moment) total += from[w * 32 * (moment ? Plan::kMoments : Plan::kOthers)];
-    }
-    partials[i] = total;
-  }
+  add_warps<Plan>(partials, memory);
 }
 
-// After all blocks: partials (gridDim.x, restarts, kSlots, 32) are added. Of a slot's 32 sums a warp adds every
-// kWarps-th block's. shared: kThreads floats.
+// After all blocks: their partials are added. shared: kThreads floats.
 template <class Plan>
 __device__ inline void add_partials(float* shared, const float* partials, float* sums, float* counts,
                                     float* derivatives, int restarts, int domains, int width) {
-  constexpr int kRows = 16;  // in flight
   const int restart = blockIdx.y, warp = threadIdx.x / 32, lane = threadIdx.x % 32, one = (width + 3) / 4 * 4;
   for (int slot = blockIdx.x; slot < Plan::kSlots; slot += gridDim.x) {
-    float total = 0.0f;
-    for (int first = warp; first < gridDim.x; first += kRows * Plan::kWarps) {
-      float rows[kRows];
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-        const int block = first + i * Plan::kWarps;
-        const long long at = (static_cast<long long>(block) * restarts + restart) * Plan::kSlots + slot;
-        rows[i] = block < gridDim.x ? partials[32 * at + lane] : 0.0f;
-      }
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) total += rows[i];
-    }
-    __syncthreads();
-    shared[threadIdx.x] = total;
-    __syncthreads();
+    add_blocks<Plan>(shared, partials, slot, restarts);
     if (warp > 0) continue;
-    total = 0.0f;
-#pragma unroll
-    for (int w = 0; w < Plan::kWarps; ++w) total += shared[32 * w + lane];
+    const float total = sum_of_warps<Plan>(shared, lane);
     const int counted = slot - Plan::kMoments;
     if (counted < 0) {  // [tile][tile of features][lane][4]: row `of / 4` of the transposed pairs x
       const int at = 32 * slot + lane, of = at / 4 % 32, m = at / (128 * Plan::FEATURES);

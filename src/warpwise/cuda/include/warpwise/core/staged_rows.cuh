@@ -33,7 +33,7 @@ struct StagedRows {
     turn = (threadIdx.x / LANES) * (columns & -columns) * static_cast<int>(sizeof(T)) / 128 * kOfWord;
   }
 
-  // The place of this lane's element e in its row: the elements of a lane are in turned order.
+  // The place of this lane's element e in its row. The order of a lane's elements is rotated by `turn`.
   __device__ int at(int e) const { return lane + static_cast<int>((e + turn) % VALUES) * LANES; }
   __device__ bool inside(int e) const { return at(e) < columns && row < count; }
 
