@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from warpwise import ops
-from warpwise.arguments.layout import has_nhwc_strides
+from warpwise.arguments.layout import has_nhwc_strides, in_format
 from warpwise.device.target import assume_sm_count
 from warpwise.operation import get
 from warpwise.ops.batch_norm import _launch
@@ -51,6 +51,14 @@ def test_the_rule_is_pytorchs(shape, strides):
     """A conversion to a format returns the tensor itself if that is the suggested format."""
     tensor = torch.empty_strided(shape, strides)
     assert has_nhwc_strides(tensor) == (tensor.to(memory_format=NHWC) is tensor)
+
+
+@given(images(), st.sampled_from((torch.contiguous_format, NHWC)))
+@settings(max_examples=300, deadline=None)
+def test_a_converted_tensor_has_the_strides_of_a_new_one(tensor, format):
+    converted = in_format(tensor, format)
+    same([converted], [torch.empty(tensor.shape, memory_format=format)])
+    assert torch.equal(converted, tensor)
 
 
 @given(images(), st.sampled_from((1, 2)), st.sampled_from((0, 1)), st.data())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 
@@ -25,6 +27,18 @@ def memory_format(*tensors: torch.Tensor) -> torch.memory_format:
 
 
 def in_format(tensor: torch.Tensor, format: torch.memory_format) -> torch.Tensor:
-    """``tensor``, or a copy with the strides of ``format``, also where the strides of both formats are contiguous."""
-    made = tensor.contiguous(memory_format=format)
-    return made if has_nhwc_strides(made) == (format == torch.channels_last) else made.clone(memory_format=format)
+    """``tensor``, or a copy, with exactly the strides that PyTorch gives a new tensor of ``format``.
+
+    ``Tensor.contiguous`` ignores the strides of dimensions of size 1 and returns tensors of other strides as they are.
+    """
+    return tensor if tensor.stride() == new_strides(tensor.shape, format) else tensor.clone(memory_format=format)
+
+
+def new_strides(shape: Sequence[int], format: torch.memory_format) -> tuple[int, ...]:
+    """The strides of a new tensor of ``shape``: (N, C, H, W) for channels last."""
+    outermost_first = (0, 2, 3, 1) if format == torch.channels_last else range(len(shape))
+    strides, step = [1] * len(shape), 1
+    for dim in reversed(outermost_first):
+        strides[dim] = step
+        step *= max(1, shape[dim])
+    return tuple(strides)
