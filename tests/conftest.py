@@ -55,6 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
         deadline=None,
         suppress_health_check=[hypothesis.HealthCheck.too_slow],
         max_examples=sampled.examples(100),
+        derandomize=not sampled.complete,  # `make test` draws the same examples on each run, `make test-full` new ones
     )
     hypothesis.settings.load_profile("no deadline")
 

@@ -12,7 +12,7 @@ from tests.sampled import examples
 from warpwise import operation, ops
 from warpwise.ops.batched_matmul import rungs, spec
 
-FEW = settings(max_examples=examples(10), deadline=None, derandomize=True)
+FEW = settings(max_examples=examples(10), deadline=None)
 RUNGS = [rung.name for rung in rungs.RUNGS if on_cpu(rung)]
 OP = operation.get("batched_matmul")
 

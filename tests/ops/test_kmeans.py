@@ -10,7 +10,7 @@ from tests.sampled import examples
 
 from warpwise import operation, ops
 
-FEW = settings(max_examples=examples(8), deadline=None, derandomize=True)
+FEW = settings(max_examples=examples(8), deadline=None)
 
 
 def points(n: int, width: int, seed: int = 0) -> torch.Tensor:

@@ -12,7 +12,7 @@ from warpwise import operation, ops, tuned
 from warpwise.ops.matvec import k03_rows_together, k04_columns, k06_unaligned_rows, rungs
 from warpwise.ops.matvec._tables import TABLES, describe
 
-FEW = settings(max_examples=examples(15), deadline=None, derandomize=True)
+FEW = settings(max_examples=examples(15), deadline=None)
 RUNGS = [rung.name for rung in rungs.RUNGS]
 
 

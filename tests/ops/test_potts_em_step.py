@@ -17,7 +17,7 @@ from warpwise.ops.potts_em_step import spec, tiles
 from warpwise.ops.potts_em_step.reference import reference
 
 WEIGHTED = {"weighted": True, "field": True}
-FEW = settings(max_examples=examples(6), deadline=None, derandomize=True)
+FEW = settings(max_examples=examples(6), deadline=None)
 OP = operation.get("potts_em_step")
 
 

@@ -10,7 +10,7 @@ from tests.sampled import examples
 
 from warpwise import ops
 
-FEW = settings(max_examples=examples(12), deadline=None, derandomize=True)
+FEW = settings(max_examples=examples(12), deadline=None)
 
 
 @FEW

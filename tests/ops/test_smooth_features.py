@@ -13,7 +13,7 @@ from tests.sampled import examples
 from warpwise import operation, ops
 from warpwise.operation import Case
 
-FEW = settings(max_examples=examples(6), deadline=None, derandomize=True)
+FEW = settings(max_examples=examples(6), deadline=None)
 OP = operation.get("smooth_features")
 
 
