@@ -13,7 +13,7 @@ from tests.sampled import examples
 
 from warpwise import operation, ops
 from warpwise.operation import Case
-from warpwise.ops.potts_em_step import spec, tiles
+from warpwise.ops.potts_em_step import rungs, spec, tiles
 from warpwise.ops.potts_em_step.reference import reference
 
 WEIGHTED = {"weighted": True, "field": True}
@@ -181,6 +181,24 @@ def test_no_points_give_zeros() -> None:
         )
         assert counts is not None and sums is not None and derivatives is not None
         assert not counts.any() and not sums.any() and not derivatives.any()
+
+
+# Of k03, features that fit and do not; of k07, 16 points of a warp, 8, and none; then other limits.
+@pytest.mark.parametrize(
+    "domains,width,restarts,colours,pays",
+    [
+        (8, 256, 2, 4, True), (8, 257, 2, 4, False), (64, 16, 2, 4, True), (128, 100, 2, 4, False),
+        (128, 600, 2, 4, False), (129, 4, 2, 4, False), (16, 16, 64, 32, True), (16, 16, 65, 4, False),
+        (16, 16, 2, 33, False),
+    ],
+)  # fmt: skip
+def test_bfloat16_pays_only_where_a_rung_takes_it(
+    domains: int, width: int, restarts: int, colours: int, pays: bool
+) -> None:
+    assert rungs.rounding_pays(tiles.Shape(2 * colours, restarts, domains, width), colours) == pays
+    given_ = arguments(2 * colours, domains, width, restarts) | {"bounds": tuple(range(0, 2 * colours + 1, 2))}
+    given_["q"] = spec.empty_rows(2 * colours, restarts, domains)
+    assert OP.default(*given_.values()) is not None or not pays
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -311,8 +310,7 @@ class Colours(Alone):
 def test_probabilities_that_are_rounded_while_a_fit_iterates(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU, here by PyTorch: all that is returned is float32, and the domains are those of float32."""
     exact = fit(max_iter=6)
-    monkeypatch.setattr(field, "rounds_on", lambda device: True)
-    monkeypatch.setattr(field, "POTTS_EM_STEP", SimpleNamespace(default=lambda *args: "a kernel"))
+    monkeypatch.setattr(field, "kernels_take", lambda X, graph: True)
     stored, step = list[torch.dtype](), field.potts_em_step
     monkeypatch.setattr(
         field, "potts_em_step", lambda q, *rest, **named: stored.append(q.dtype) or step(q, *rest, **named)
@@ -332,8 +330,7 @@ def test_a_rounded_halo_is_exchanged_as_words(monkeypatch: pytest.MonkeyPatch) -
     q = torch.softmax(torch.randn(len(X), 1, 5), 2)
     parallel, emission = Colours(len(X)), Emission("tied", X, q)
     model = MeanField(X, graph, q, emission, None, torch.ones(1) / 8, torch.zeros(1, 1, 5), parallel=parallel)
-    monkeypatch.setattr(field, "rounds_on", lambda device: True)
-    monkeypatch.setattr(field, "POTTS_EM_STEP", SimpleNamespace(default=lambda *args: "a kernel"))
+    monkeypatch.setattr(field, "kernels_take", lambda X, graph: True)
     model.run(5)
     rounded, last = parallel.exchanged[0], parallel.exchanged[-1]
     assert all(words.dtype == torch.float32 and words.is_contiguous() for words in (rounded, last))

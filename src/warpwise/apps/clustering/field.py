@@ -19,9 +19,9 @@ from warpwise.apps.clustering.points import pseudo_likelihood, pseudo_likelihood
 from warpwise.apps.clustering.smoothing import neighbour_sum as sum_over_neighbours
 from warpwise.ops import potts_bound, potts_em_step
 from warpwise.ops.potts_em_step.launches import rows_of
-from warpwise.ops.potts_em_step.op import POTTS_EM_STEP
-from warpwise.ops.potts_em_step.selection_tiles import rounding_pays
+from warpwise.ops.potts_em_step.rungs import rounding_pays
 from warpwise.ops.potts_em_step.spec import derivatives, empty_rows, neighbour_sum, softmax
+from warpwise.ops.potts_em_step.tiles import Shape
 
 _TINY = 1e-30
 _SIZE_TOLERANCE = 0.01  # with ``sizes``: the error of the fraction of the points in a domain
@@ -40,18 +40,15 @@ def rounded_rows(
     X: torch.Tensor, graph: Graph, restarts: int, domains: int, interaction: torch.Tensor | None = None
 ) -> torch.Tensor | None:
     """(N, R, K) bfloat16 in padded rows, not initialised; None if no kernel of the step takes that with X (N, D)."""
-    if not rounds_on(X.device) or X.dtype != torch.float32 or not rounding_pays(domains, X.shape[1]):
+    shape = Shape(len(X), restarts, domains, X.shape[1])
+    colours = sum(count > 0 for count in graph.colour_counts)
+    if interaction is not None or not kernels_take(X, graph) or not rounding_pays(shape, colours):
         return None
-    rows = empty_rows(len(X), restarts, domains, X.device)
-    linear, external = X.new_empty(restarts, domains, X.shape[1]), X.new_empty(1, 1, domains)
-    edges = graph.rowptr, graph.columns, graph.weights_or_none
-    given = (rows, X, linear, linear[..., 0], *edges, linear[:, 0, 0], external, interaction)
-    bounds = (0, *accumulate(graph.colour_counts))
-    return rows if POTTS_EM_STEP.default(*given, bounds, 1.0, True, False) is not None else None
+    return empty_rows(len(X), restarts, domains, X.device)
 
 
-def rounds_on(device: torch.device) -> bool:
-    return device.type == "cuda"
+def kernels_take(X: torch.Tensor, graph: Graph) -> bool:
+    return X.is_cuda and X.dtype == torch.float32 and graph.rowptr.dtype == torch.int32
 
 
 class MeanField:

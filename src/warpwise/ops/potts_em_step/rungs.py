@@ -20,6 +20,7 @@ from warpwise.ops.potts_em_step.tiles import (
     MOST_TILES,
     SHARED_OF_ONE,
     THREADS,
+    Shape,
     fragment_tile_of,
     gather_tile_of,
     gathers,
@@ -46,9 +47,12 @@ def limits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
     rowptr, columns = rest[2:4]
     if rowptr.dtype != torch.int32 or columns.dtype != torch.int32:
         return f"takes a graph of int32, not {columns.dtype}"
-    if len(q) * q.shape[1] > MOST_INDEX:
-        return f"takes up to {MOST_INDEX} points times restarts, not {len(q) * q.shape[1]}"
-    return None
+    return index_fits(len(q), q.shape[1])
+
+
+def index_fits(points: int, restarts: int) -> str | None:
+    most = f"takes up to {MOST_INDEX} points times restarts"
+    return f"{most}, not {points * restarts}" if points * restarts > MOST_INDEX else None
 
 
 def tiles_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
@@ -109,18 +113,22 @@ def selections_fit(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str |
 
 
 def cooperates(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
-    """The limits of k03, k04 and k06."""
+    """The limits of k03, k04, k06 and k07."""
     if rest[0] is None:
         return "takes features with linear and constant, not scores"
     if rest[7] is not None:
         return "takes no interaction"
-    if q.shape[1] > MOST_RESIDENT:
-        return f"takes up to {MOST_RESIDENT} restarts, not {q.shape[1]}"
-    if len(set(rest[8])) - 1 > MOST_COLOURS:
-        return f"takes up to {MOST_COLOURS} colours, not {len(set(rest[8])) - 1}"
-    if len(q) > MOST_INDEX - 2**20:
-        return f"takes up to {MOST_INDEX - 2**20} points, not {len(q)}"
-    return limits(q, features, *rest)
+    return resident_fits(len(q), q.shape[1], len(set(rest[8])) - 1) or limits(q, features, *rest)
+
+
+def resident_fits(points: int, restarts: int, colours: int) -> str | None:
+    """The limits of cooperative launches. ``colours``: those that have points."""
+    if restarts > MOST_RESIDENT:
+        return f"takes up to {MOST_RESIDENT} restarts, not {restarts}"
+    if colours > MOST_COLOURS:
+        return f"takes up to {MOST_COLOURS} colours, not {colours}"
+    most = MOST_INDEX - 2**20
+    return f"takes up to {most} points, not {points}" if points > most else None
 
 
 def triton_fits(q: torch.Tensor, features: torch.Tensor, *rest: Any) -> str | None:
@@ -203,3 +211,18 @@ def default(*args: Any) -> str | None:
     many = launches.warps_an_sm(q, most)
     gathering = ("k06_gather_warps",) if gathers(domains, width, launches.vector_of(domains), many) else ()
     return first_taking(RUNGS, args, *gathering, "k04_in_fragments", "k02_point_tiles", dtype=args[1].dtype)
+
+
+def rounding_pays(shape: Shape, colours: int) -> bool:
+    """Whether a step takes less time with q in bfloat16, in ``empty_rows``, than with float32.
+
+    For float32 features with linear and constant, a graph of int32 without interaction, and as many ``colours`` that
+    have points. Not where k03 and k07 do not fit, or where k07 has shared memory for only 8 points of each warp.
+    """
+    points, restarts, domains, width = shape
+    if domains <= 8:
+        tiled = warp_tile_of(domains, width, torch.bfloat16) is not None
+    else:
+        tile = selection_tile_of(domains, width)
+        tiled = tile is not None and tile.groups > 1
+    return tiled and index_fits(points, restarts) is None and resident_fits(points, restarts, colours) is None

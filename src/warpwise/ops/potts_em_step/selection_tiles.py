@@ -131,10 +131,3 @@ def selection_tile_of(domains: int, width: int, warps_an_sm: int = MOST_WARPS) -
             if (tile := selection_tile(domains, width, choice, rests)) is not None:
                 return tile
     return None
-
-
-def rounding_pays(domains: int, width: int) -> bool:
-    """Whether a step with q in bfloat16 takes less time than one with float32: not where shared memory is too short for
-    16 points of each warp of k07."""
-    tile = selection_tile_of(domains, width)
-    return domains <= 8 or (tile is not None and tile.groups > 1)
