@@ -52,7 +52,6 @@ class GpuKernel:
         self._synchronous = os.environ.get("WARPWISE_SYNC") == "1"  # read once: a lookup takes as long as packing
         self._device = self._done(self.driver.cuDeviceGet(index), "loading")
         torch.cuda.init()
-        self._context = self._done(self.driver.cuDevicePrimaryCtxRetain(self._device), "loading")
         self._load(())
 
     def _load(self, constants: tuple[str, ...]) -> None:
@@ -61,11 +60,11 @@ class GpuKernel:
         """
         cu, name = self.driver, self.kernel.expression
         self.compiled = nvrtc.compile(self.kernel.module, name, self.profile.name, constants)
-        self.library = self._done(cu.cuLibraryLoadData(self.compiled.cubin, [], [], 0, [], [], 0), "loading")
-        handle = self._done(cu.cuLibraryGetKernel(self.library, self.compiled.symbol.encode()), "loading")
-        self._handle = handle
         with torch.cuda.device(self.index):
-            self._done(cu.cuCtxSetCurrent(self._context), "loading")
+            driver.make_context_current(self.index)
+            self.library = self._done(cu.cuLibraryLoadData(self.compiled.cubin, [], [], 0, [], [], 0), "loading")
+            handle = self._done(cu.cuLibraryGetKernel(self.library, self.compiled.symbol.encode()), "loading")
+            self._handle = handle
             # Load now, so that the first launch can be captured into a CUDA graph.
             self._function = self._done(cu.cuKernelGetFunction(handle), "loading")
         attribute = cu.CUfunction_attribute
@@ -124,7 +123,7 @@ class GpuKernel:
     def failed(self, code: int, launcher: Launcher, repeat: Callable[[], int]) -> None:
         """Raise ``LaunchError`` for a CUresult, except that of a thread without a context, where ``repeat`` works."""
         if code == driver.INVALID_CONTEXT:
-            self._done(self.driver.cuCtxSetCurrent(self._context), "launching")
+            driver.make_context_current(self.index)
             code = repeat()
         if code:
             raise self._error(code, "launching", launcher)
@@ -150,7 +149,7 @@ class GpuKernel:
             self.parameters.fill(values)
             result = self._call(launcher, stream)
             if result == driver.INVALID_CONTEXT:  # the first use of the device in this thread
-                self._done(self.driver.cuCtxSetCurrent(self._context), "launching")
+                driver.make_context_current(self.index)
                 result = self._call(launcher, stream)
         if result:
             raise self._error(result, "launching", launcher)
