@@ -40,11 +40,10 @@ def rounded_rows(
     X: torch.Tensor, graph: Graph, restarts: int, domains: int, interaction: torch.Tensor | None = None
 ) -> torch.Tensor | None:
     """(N, R, K) bfloat16 in padded rows, not initialised; None if no kernel of the step takes that with X (N, D)."""
-    shape = Shape(len(X), restarts, domains, X.shape[1])
-    colours = sum(count > 0 for count in graph.colour_counts)
-    if interaction is not None or not kernels_take(X, graph) or not rounding_pays(shape, colours):
+    if interaction is not None or not kernels_take(X, graph):
         return None
-    return empty_rows(len(X), restarts, domains, X.device)
+    shape, colours = Shape(len(X), restarts, domains, X.shape[1]), sum(count > 0 for count in graph.colour_counts)
+    return empty_rows(len(X), restarts, domains, X.device) if rounding_pays(shape, colours) else None
 
 
 def kernels_take(X: torch.Tensor, graph: Graph) -> bool:
