@@ -10,7 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._defaults import first_taking
-from warpwise.ops.connected_components.spec import DTYPES
+from warpwise.ops.connected_components.spec import DTYPES, SPEC
 
 HERE = Path(__file__).parent
 THREADS, BLOCKS_AN_SM, MOST_POINTS = 256, 4, 2**30
@@ -55,4 +55,4 @@ RUNGS = (
 
 def default(*args: Any) -> str | None:
     """k02: PyTorch makes passes over all edges until none changes, and synchronises after each."""
-    return first_taking(RUNGS, args, "k02_union_find")
+    return first_taking(SPEC, RUNGS, args, "k02_union_find")

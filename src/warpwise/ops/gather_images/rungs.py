@@ -12,7 +12,7 @@ from warpwise import cuda
 from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
-from warpwise.ops.gather_images.spec import Optional, Two, affine
+from warpwise.ops.gather_images.spec import SPEC, Optional, Two, affine
 
 HERE = Path(__file__).parent
 THREADS, MOST_ROWS = 256, 65535  # of a block; of a grid in y
@@ -87,4 +87,4 @@ RUNGS = (
 
 def default(*args: Any) -> str | None:
     """k03 if it takes the images, else k01: one launch, while PyTorch gathers, converts and scales in several."""
-    return first_taking(RUNGS, args, "k03_packs", "k01_thread_per_pixel")
+    return first_taking(SPEC, RUNGS, args, "k03_packs", "k01_thread_per_pixel")

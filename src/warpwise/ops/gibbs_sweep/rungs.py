@@ -12,7 +12,7 @@ import torch
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._defaults import first_taking
-from warpwise.ops.gibbs_sweep.spec import DTYPES
+from warpwise.ops.gibbs_sweep.spec import DTYPES, SPEC
 
 HERE = Path(__file__).parent
 THREADS, BLOCKS_AN_SM = 256, 8  # kThreads of k02
@@ -82,4 +82,4 @@ RUNGS = (
 
 def default(*args: Any) -> str | None:
     """k02 where it takes the arguments: PyTorch stores several (N, K) arrays and synchronises."""
-    return first_taking(RUNGS, args, "k02_lanes_per_point")
+    return first_taking(SPEC, RUNGS, args, "k02_lanes_per_point")

@@ -10,7 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._defaults import first_taking
-from warpwise.ops.kmeans_assign.spec import DTYPES
+from warpwise.ops.kmeans_assign.spec import DTYPES, SPEC
 
 HERE = Path(__file__).parent
 THREADS, POINTS_A_THREAD = 128, 4  # kThreads and kPoints of k02
@@ -175,4 +175,4 @@ RUNGS = (
 
 def default(*args: Any) -> str | None:
     """k04, or k02 for centroids that do not fit in shared memory."""
-    return first_taking(RUNGS, args, "k04_tensor_cores", "k02_register_tiles")
+    return first_taking(SPEC, RUNGS, args, "k04_tensor_cores", "k02_register_tiles")

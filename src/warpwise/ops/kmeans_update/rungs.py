@@ -10,7 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._defaults import first_taking
-from warpwise.ops.kmeans_update.spec import DTYPES
+from warpwise.ops.kmeans_update.spec import DTYPES, SPEC
 
 HERE = Path(__file__).parent
 THREADS, WARP = 256, 32  # the most threads of a block of k02
@@ -167,5 +167,5 @@ def default(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> str | Non
     if len(X) < 32768 and sums > 8192:
         return None
     if labels.numel() <= FEW_LABELS or (sums >= MANY_SUMS and width > NARROW):
-        return first_taking(RUNGS, (X, labels, n_clusters), "k03_one_hot", "k02_team_copies")
-    return first_taking(RUNGS, (X, labels, n_clusters), "k02_team_copies")
+        return first_taking(SPEC, RUNGS, (X, labels, n_clusters), "k03_one_hot", "k02_team_copies")
+    return first_taking(SPEC, RUNGS, (X, labels, n_clusters), "k02_team_copies")

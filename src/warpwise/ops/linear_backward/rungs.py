@@ -16,7 +16,7 @@ from warpwise.gemm.operands import flags
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
-from warpwise.ops.linear_backward.spec import DTYPES, Gradients, Optional
+from warpwise.ops.linear_backward.spec import DTYPES, SPEC, Gradients, Optional
 
 HERE = Path(__file__).parent
 THREADS, ROWS, COLUMNS = 128, 32, 64  # kThreads, kRows, kColumns
@@ -206,6 +206,6 @@ def default(*args: Any) -> str | None:
     _, input, weight, _, needs_input = args
     sms = sm_count(input)
     if len(input) <= MAX_ROWS and sum(tiles(input, weight, needs_input)) <= WAVES * sms:
-        return first_taking(RUNGS, args, "k03_k_groups")
+        return first_taking(SPEC, RUNGS, args, "k03_k_groups")
     few = mma_grid(input, weight, needs_input).blocks <= 2 * MMA_WAVES * sms
-    return first_taking(RUNGS, args, "k04_tensor_cores") if few else None
+    return first_taking(SPEC, RUNGS, args, "k04_tensor_cores") if few else None

@@ -10,7 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._defaults import first_taking
-from warpwise.ops.potts_bound.spec import DTYPES
+from warpwise.ops.potts_bound.spec import DTYPES, SPEC
 from warpwise.ops.potts_em_step.launches import in_rows, rows_of
 
 HERE = Path(__file__).parent
@@ -57,4 +57,4 @@ RUNGS = (
 
 def default(*args: Any) -> str | None:
     """k01 where it fits: PyTorch makes several passes over arrays of the size of q."""
-    return first_taking(RUNGS, args, "k01_lanes_per_point", dtype=args[4].dtype)
+    return first_taking(SPEC, RUNGS, args, "k01_lanes_per_point")

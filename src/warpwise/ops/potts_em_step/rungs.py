@@ -13,7 +13,7 @@ from warpwise.ops._defaults import first_taking
 from warpwise.ops.potts_em_step import launches
 from warpwise.ops.potts_em_step.launches import HERE, MOST_COLOURS, padded
 from warpwise.ops.potts_em_step.selection_tiles import selection_tile_of
-from warpwise.ops.potts_em_step.spec import DTYPES
+from warpwise.ops.potts_em_step.spec import DTYPES, SPEC
 from warpwise.ops.potts_em_step.tiles import (
     MOST_DOMAINS,
     MOST_SUMS,
@@ -204,13 +204,13 @@ def default(*args: Any) -> str | None:
     """k03 for up to eight domains, where a lane has all of a point; else k06 or k04, or k02, where it takes them."""
     q, domains, width = args[0], args[0].shape[2], args[1].shape[1]
     if domains <= 8:
-        return first_taking(RUNGS, args, "k03_one_launch", "k02_point_tiles", dtype=args[1].dtype)
+        return first_taking(SPEC, RUNGS, args, "k03_one_launch", "k02_point_tiles")
     if q.dtype == torch.bfloat16:
-        return first_taking(RUNGS, args, "k07_selection_products", dtype=args[1].dtype)
+        return first_taking(SPEC, RUNGS, args, "k07_selection_products")
     most = max((end - begin for begin, end in launches.colours(args[10])), default=0)
     many = launches.warps_an_sm(q, most)
     gathering = ("k06_gather_warps",) if gathers(domains, width, launches.vector_of(domains), many) else ()
-    return first_taking(RUNGS, args, *gathering, "k04_in_fragments", "k02_point_tiles", dtype=args[1].dtype)
+    return first_taking(SPEC, RUNGS, args, *gathering, "k04_in_fragments", "k02_point_tiles")
 
 
 def rounding_pays(shape: Shape, colours: int) -> bool:

@@ -10,7 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung
 from warpwise.ops._defaults import first_taking
-from warpwise.ops.potts_m_step.spec import DTYPES
+from warpwise.ops.potts_m_step.spec import DTYPES, SPEC
 
 HERE = Path(__file__).parent
 THREADS, SIDE, WIDTH = 256, 16, 128  # kThreads, kSide and kWidth of k01
@@ -53,4 +53,4 @@ RUNGS = (
 
 def default(*args: Any) -> str | None:
     """k01 where it fits: PyTorch takes some 25 launches."""
-    return first_taking(RUNGS, args, "k01_block_per_restart")
+    return first_taking(SPEC, RUNGS, args, "k01_block_per_restart")

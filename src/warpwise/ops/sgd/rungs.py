@@ -13,7 +13,7 @@ from warpwise import cuda
 from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
-from warpwise.ops.sgd.spec import DTYPES, Buffers, Tensors
+from warpwise.ops.sgd.spec import DTYPES, SPEC, Buffers, Tensors
 
 HERE = Path(__file__).parent
 THREADS, AT_ONCE, PER_BLOCK = 256, 12, 1024  # kThreads; k03: tensors per launch and elements per block
@@ -89,4 +89,4 @@ RUNGS = (
 
 def default(*args: Any) -> str | None:
     """k03: one launch for 12 parameters."""
-    return first_taking(RUNGS, args, "k03_one_launch")
+    return first_taking(SPEC, RUNGS, args, "k03_one_launch")

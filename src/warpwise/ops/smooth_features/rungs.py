@@ -11,7 +11,7 @@ import torch
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._defaults import first_taking
-from warpwise.ops.smooth_features.spec import DTYPES
+from warpwise.ops.smooth_features.spec import DTYPES, SPEC
 
 HERE = Path(__file__).parent
 THREADS, BLOCKS_AN_SM = 256, 8  # kThreads of k02
@@ -91,4 +91,4 @@ RUNGS = (
 
 def default(*args: Any) -> str | None:
     """k02 where it takes the arguments."""
-    return first_taking(RUNGS, args, "k02_four_features")
+    return first_taking(SPEC, RUNGS, args, "k02_four_features")

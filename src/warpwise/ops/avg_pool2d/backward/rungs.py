@@ -15,6 +15,7 @@ from warpwise.ops import _pool_vectors
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops._windows import MOST_PIXELS, Pair, backward_format
+from warpwise.ops.avg_pool2d.spec import BACKWARD
 
 HERE = Path(__file__).parent
 THREADS, UNROLLED = 256, 64  # of a block; pixels of a window of k04
@@ -129,4 +130,4 @@ RUNGS = (
 def default(*args: Any) -> str | None:
     """k03 in NHWC order; else k02 for 2 x 2 windows side by side, k03 for others; k01 where there are gaps."""
     names = () if backward_format(args[0], args[-1]) == torch.channels_last else ("k02_halved",)
-    return first_taking(RUNGS, args, *names, "k03_channel_vectors", "k01_thread_per_pixel")
+    return first_taking(BACKWARD, RUNGS, args, *names, "k03_channel_vectors", "k01_thread_per_pixel")

@@ -15,6 +15,7 @@ from warpwise.ops import _pool_vectors
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops._windows import Pair, limits
+from warpwise.ops.avg_pool2d.spec import SPEC
 
 HERE = Path(__file__).parent
 THREADS, UNROLLED = 256, 64  # of a block; pixels of a window of k05
@@ -103,5 +104,5 @@ def default(*args: Any) -> str | None:
     PyTorch computes images in NHWC order with gaps.
     """
     if memory_format(args[0]) == torch.channels_last:
-        return first_taking(RUNGS, args, "k04_channel_vectors")
-    return first_taking(RUNGS, args, "k03_halved", "k04_channel_vectors", "k01_thread_per_window")
+        return first_taking(SPEC, RUNGS, args, "k04_channel_vectors")
+    return first_taking(SPEC, RUNGS, args, "k03_halved", "k04_channel_vectors", "k01_thread_per_window")

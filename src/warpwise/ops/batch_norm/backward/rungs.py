@@ -14,7 +14,7 @@ from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.batch_norm import _launch
 from warpwise.ops.batch_norm._launch import THREADS, flat, image_vectors, in_rows, parts, sizes, vector
-from warpwise.ops.batch_norm.spec import DTYPES, Optional
+from warpwise.ops.batch_norm.spec import BACKWARD, DTYPES, Optional
 
 HERE = Path(__file__).parent
 BLOCK_PER_CHANNEL = cuda.load(HERE / "k01_block_per_channel.cu")
@@ -159,4 +159,4 @@ def default(*args: Any) -> str | None:
     if args[3].dtype not in DTYPES:
         return None
     channel = "k04_whole_channel" if _launch.is_whole(args[3], args[0]) else "k08_channel_parts"
-    return first_taking(RUNGS, args, "k07_partial_sums", channel)
+    return first_taking(BACKWARD, RUNGS, args, "k07_partial_sums", channel)

@@ -25,7 +25,7 @@ from warpwise.ops.batch_norm._launch import (
     sizes,
     vector,
 )
-from warpwise.ops.batch_norm.spec import DTYPES, Optional, Three
+from warpwise.ops.batch_norm.spec import DTYPES, SPEC, Optional, Three
 
 HERE = Path(__file__).parent
 BLOCK_PER_CHANNEL = cuda.load(HERE / "k01_block_per_channel.cu")
@@ -147,8 +147,8 @@ def default(*args: Any) -> str | None:
     or k08 by the channel.
     """
     if in_rows(args[0]):
-        return first_taking(RUNGS, args, "k07_partial_sums")
+        return first_taking(SPEC, RUNGS, args, "k07_partial_sums")
     if args[0].shape[1] > 1 and has_nhwc_strides(args[0]):
         return None
     name = "k05_whole_channel" if _launch.is_whole(args[0]) else "k08_channel_parts"
-    return first_taking(RUNGS, args, name) if is_row_long(args[0]) else None
+    return first_taking(SPEC, RUNGS, args, name) if is_row_long(args[0]) else None

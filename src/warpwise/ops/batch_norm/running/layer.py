@@ -58,7 +58,7 @@ def launch(outputs: object, *args: Any) -> None:
 
 
 def default(*args: Any) -> str | None:
-    return first_taking(RUNGS, args, "k01_launch_per_layer")
+    return first_taking(SPEC, RUNGS, args, "k01_launch_per_layer")
 
 
 RUNGS = (

@@ -8,7 +8,7 @@ from typing import Any
 from warpwise import cuda
 from warpwise.operation import cdiv, make_rung
 from warpwise.ops._defaults import first_taking
-from warpwise.ops.batch_norm.running.spec import DTYPES, Tensors, layers
+from warpwise.ops.batch_norm.running.spec import DTYPES, SPEC, Tensors, layers
 
 HERE = Path(__file__).parent
 THREADS, MAX_CHANNELS = 128, 2**30
@@ -53,4 +53,4 @@ RUNGS = (
 
 def default(*args: Any) -> str | None:
     """k02: one launch instead of PyTorch's five for each layer."""
-    return first_taking(RUNGS, args, "k02_one_launch")
+    return first_taking(SPEC, RUNGS, args, "k02_one_launch")

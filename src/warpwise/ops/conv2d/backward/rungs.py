@@ -15,7 +15,7 @@ from warpwise.ops._conv3x3 import add_parts, add_splits, flags, inputs, weights
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv2d import _launch
 from warpwise.ops.conv2d._launch import MOST_GRID, geometry, template, tile
-from warpwise.ops.conv2d.spec import DTYPES, Three
+from warpwise.ops.conv2d.spec import BACKWARD, DTYPES, Three
 
 HERE = Path(__file__).parent
 THREADS, COLUMNS = 256, 128  # per block of k01; kColumns
@@ -147,4 +147,4 @@ def default(*args: Any) -> str | None:
     grad_output, input, weight = args[:3]
     taken = input.shape[1] <= MOST_CHANNELS and grad_output.is_contiguous() and input.is_contiguous()
     taken = taken and (input.shape[1] == 1 or memory_format(input, weight) != torch.channels_last)
-    return first_taking(RUNGS, args, "k03_direct_tiles") if taken else None
+    return first_taking(BACKWARD, RUNGS, args, "k03_direct_tiles") if taken else None

@@ -15,7 +15,7 @@ from warpwise.ops._conv3x3 import each, flags, groups, output_tile
 from warpwise.ops._defaults import first_taking
 from warpwise.ops._windows import has_order, in_order
 from warpwise.ops.conv2d._launch import MOST_GRID, direct_limits, geometry, limits, side, sums, tile
-from warpwise.ops.conv2d.spec import DTYPES, Optional, output_shape
+from warpwise.ops.conv2d.spec import DTYPES, SPEC, Optional, output_shape
 
 HERE = Path(__file__).parent
 THREADS, COLUMNS = 256, 128  # per block of k01; pixels per tile of k04
@@ -161,16 +161,16 @@ def default(*args: Any) -> str | None:
         tiles, vectors = cdiv(n * p * q, COLUMNS) * cdiv(k, tile(k)), k % 4 == 0
         long = products <= SHORT_SUM and vectors and tiles >= MANY_TILES and not tf32
         short = products <= SHORT_NHWC and (vectors or tiles >= FEW_TILES)
-        return first_taking(RUNGS, args, "k07_nhwc") if short or long else None
+        return first_taking(SPEC, RUNGS, args, "k07_nhwc") if short or long else None
     if not input.is_contiguous():
         return None
     if products <= (SHORT_TF32 if tf32 else SHORT_SUM):
         loads = n * k * p * cdiv(q, PIXELS) * channels * r * (2 * s + (PIXELS - 1) * stride)
         few = k // groups < FEW_FILTERS or _is_little(loads, products, p * q)
         if channels <= FEW_CHANNELS and few:
-            return first_taking(RUNGS, args, "k08_four_pixels")
+            return first_taking(SPEC, RUNGS, args, "k08_four_pixels")
         many = channels <= FEW_CHANNELS or loads > LITTLE_WORK
-        return first_taking(RUNGS, args, "k04_implicit_gemm") if many else None
+        return first_taking(SPEC, RUNGS, args, "k04_implicit_gemm") if many else None
     few = input.shape[1] <= DIRECT_CHANNELS and k <= DIRECT_FILTERS
     many = input.numel() >= DIRECT_PIXELS * input.shape[1]
-    return first_taking(RUNGS, args, "k05_direct_tiles") if few and many and not tf32 else None
+    return first_taking(SPEC, RUNGS, args, "k05_direct_tiles") if few and many and not tf32 else None

@@ -21,7 +21,7 @@ from warpwise.ops.conv2d.op import CONV2D_BACKWARD
 from warpwise.ops.conv_block import _one_channel as one_channel
 from warpwise.ops.conv_block.backward import k06_tensor_cores, k07_stored_gradient, k09_bf16x3
 from warpwise.ops.conv_block.forward import rungs as forward
-from warpwise.ops.conv_block.spec import DTYPES, convolved_shape
+from warpwise.ops.conv_block.spec import BACKWARD, DTYPES, convolved_shape
 
 Average = Callable[[torch.Tensor], torch.Tensor]  # the average over the processes that divide a batch
 HERE = Path(__file__).parent
@@ -322,4 +322,4 @@ def default(*args: Any) -> str | None:
     elif channels > PLANES and fills_tiles(channels, filters, most=forward.MOST_PADDING):
         stored = _takes_stored(n, channels, bands, sms)
         names.insert(1, "k07_stored_gradient" if stored else "k06_tensor_cores")
-    return first_taking(RUNGS, args, *names) if channels <= forward.MOST_CHANNELS else None
+    return first_taking(BACKWARD, RUNGS, args, *names) if channels <= forward.MOST_CHANNELS else None

@@ -19,7 +19,7 @@ from warpwise.ops._conv3x3_mma import FEW_BATCH_PIXELS, PLANES, band, fills_tile
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.conv_block import _one_channel as one_channel
 from warpwise.ops.conv_block.forward import k06_tensor_cores
-from warpwise.ops.conv_block.spec import DTYPES, Four, convolved_shape
+from warpwise.ops.conv_block.spec import DTYPES, SPEC, Four, convolved_shape
 
 HERE = Path(__file__).parent
 THREADS, COLUMNS, STATISTICS_THREADS = 256, 128, 1024  # kThreads and kColumns
@@ -285,4 +285,4 @@ def default(*args: Any) -> str | None:
         names = ("k07_warpgroups", "k04_direct_tiles")
     else:
         names = ("k04_direct_tiles",)
-    return first_taking(RUNGS, args, *names) if channels <= MOST_CHANNELS else None
+    return first_taking(SPEC, RUNGS, args, *names) if channels <= MOST_CHANNELS else None

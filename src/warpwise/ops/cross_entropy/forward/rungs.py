@@ -12,7 +12,7 @@ from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
-from warpwise.ops.cross_entropy.spec import DTYPES, Two
+from warpwise.ops.cross_entropy.spec import DTYPES, SPEC, Two
 
 HERE = Path(__file__).parent
 THREADS, MOST_BLOCKS = 256, 1024
@@ -80,4 +80,4 @@ RUNGS = (
 
 def default(*args: Any) -> str | None:
     """k03 up to 4096 classes; PyTorch for longer rows, for which no rung is timed."""
-    return first_taking(RUNGS, args, "k03_lanes_per_row") if args[0].shape[1] <= MOST_CLASSES else None
+    return first_taking(SPEC, RUNGS, args, "k03_lanes_per_row") if args[0].shape[1] <= MOST_CLASSES else None

@@ -13,7 +13,7 @@ from warpwise.device.limits import HOPPER_SHARED, SM_SHARED, requires_ampere, sh
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.linear_backward.op import LINEAR_BACKWARD
-from warpwise.ops.linear_cross_entropy.after_block.spec import DTYPES, ROWS, Results
+from warpwise.ops.linear_cross_entropy.after_block.spec import DTYPES, ROWS, SPEC, Results
 from warpwise.ops.linear_cross_entropy.spec import Optional
 
 HERE = Path(__file__).parent
@@ -121,5 +121,4 @@ RUNGS = (
 
 def default(*args: Any) -> str | None:
     """k01 for up to an image per SM."""
-    few = len(args[0]) <= sm_count(args[0]) and args[0].dtype in DTYPES
-    return first_taking(RUNGS, args, "k01_three_launches") if few else None
+    return first_taking(SPEC, RUNGS, args, "k01_three_launches") if len(args[0]) <= sm_count(args[0]) else None

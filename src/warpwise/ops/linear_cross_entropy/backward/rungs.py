@@ -12,7 +12,7 @@ from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.linear_cross_entropy.forward.rungs import ROWS, THREADS, WARPS, is_small, width
-from warpwise.ops.linear_cross_entropy.spec import DTYPES, Gradients, Optional
+from warpwise.ops.linear_cross_entropy.spec import BACKWARD, DTYPES, Gradients, Optional
 
 HERE = Path(__file__).parent
 GROUP, COLUMNS = 16, 32  # kGroup, kColumns
@@ -117,4 +117,4 @@ RUNGS = (
 
 def default(*args: Any) -> str | None:
     """k02 for the layers of the forward's default."""
-    return first_taking(RUNGS, args, "k02_one_launch") if args[2].dtype in DTYPES and is_small(args[3]) else None
+    return first_taking(BACKWARD, RUNGS, args, "k02_one_launch") if is_small(args[3]) else None

@@ -13,7 +13,7 @@ from warpwise.device.limits import requires_hopper
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
-from warpwise.ops.linear_cross_entropy.spec import DTYPES, Optional, Three
+from warpwise.ops.linear_cross_entropy.spec import DTYPES, SPEC, Optional, Three
 
 HERE = Path(__file__).parent
 THREADS, WARPS = 256, 8
@@ -145,4 +145,4 @@ RUNGS = (
 
 def default(*args: Any) -> str | None:
     """k04 for few rows, classes and features, k03 for more rows; PyTorch for others."""
-    return first_taking(RUNGS, args, "k04_cluster", "k03_warp_per_row") if is_small(args[1]) else None
+    return first_taking(SPEC, RUNGS, args, "k04_cluster", "k03_warp_per_row") if is_small(args[1]) else None

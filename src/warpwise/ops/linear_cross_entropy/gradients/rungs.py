@@ -12,7 +12,7 @@ from warpwise.cuda.gpu.branch import gradients_aside
 from warpwise.operation import cdiv, make_rung, sm_count
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.linear_cross_entropy.forward.rungs import THREADS, WARPS, is_small, width
-from warpwise.ops.linear_cross_entropy.gradients.spec import Results
+from warpwise.ops.linear_cross_entropy.gradients.spec import SPEC, Results
 from warpwise.ops.linear_cross_entropy.spec import DTYPES, Optional
 
 HERE = Path(__file__).parent
@@ -69,4 +69,4 @@ RUNGS = (
 
 def default(*args: Any) -> str | None:
     """k01 for the layers of linear_cross_entropy's default."""
-    return first_taking(RUNGS, args, "k01_warp_per_row") if args[0].dtype in DTYPES and is_small(args[1]) else None
+    return first_taking(SPEC, RUNGS, args, "k01_warp_per_row") if is_small(args[1]) else None

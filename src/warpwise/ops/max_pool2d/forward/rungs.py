@@ -15,7 +15,7 @@ from warpwise.ops import _pool_vectors
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops._windows import Pair, limits, pooled_shape
-from warpwise.ops.max_pool2d.spec import Two
+from warpwise.ops.max_pool2d.spec import SPEC, Two
 
 HERE = Path(__file__).parent
 THREADS, UNROLLED = 256, 64  # of a block; pixels of a window of k05
@@ -122,7 +122,7 @@ def default(*args: Any) -> str | None:
     """
     input = args[0]
     if memory_format(input) == torch.channels_last:
-        return first_taking(RUNGS, args, "k04_channel_vectors")
+        return first_taking(SPEC, RUNGS, args, "k04_channel_vectors")
     many = math.prod(pooled_shape(input.shape, *args[1:4])) >= MANY_WINDOWS * sm_count(input)
     shared = ("k06_shared_rows",) if many else ()
-    return first_taking(RUNGS, args, "k03_halved", *shared, "k04_channel_vectors", "k01_thread_per_window")
+    return first_taking(SPEC, RUNGS, args, "k03_halved", *shared, "k04_channel_vectors", "k01_thread_per_window")
