@@ -9,7 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import FLOATS, cdiv
-from warpwise.ops._windows import MOST_PIXELS, Pair, has_order, in_order
+from warpwise.ops._windows import Pair, has_order, in_order, index_limits
 
 THREADS = 256
 DTYPES = tuple(dtype for dtype in FLOATS if dtype != torch.float64)
@@ -20,8 +20,7 @@ def limits(format: torch.memory_format, *images: torch.Tensor, shape: Sequence[i
     """The reason why the kernels do not take these tensors (N, C, H, W), for results in ``format``, or None."""
     if not has_order(format, *images):
         return "takes tensors in the order of the result, NCHW or NHWC, without gaps"
-    count = max(*(tensor.numel() for tensor in images), torch.Size(shape).numel())
-    return f"takes tensors of up to {MOST_PIXELS} elements, not {count}" if count > MOST_PIXELS else None
+    return index_limits(max(*(tensor.numel() for tensor in images), torch.Size(shape).numel()))
 
 
 def launch(

@@ -11,7 +11,13 @@ from warpwise.arguments.layout import memory_format
 from warpwise.operation import FLOATS, check_tensor
 
 MOST_PIXELS = 2**30  # elements of a tensor, because an index in a kernel has 32 bits
+UNROLLED = 64  # pixels of a window whose loop is unrolled
 Pair = Sequence[int]
+
+
+def pair(value: int | Sequence[int]) -> list[int]:
+    """(vertical, horizontal) of one number or two."""
+    return [value, value] if isinstance(value, int) else list(value)
 
 
 def windows(extent: int, kernel: int, stride: int, padding: int, dilation: int = 1) -> int:
@@ -67,5 +73,22 @@ def check_settings(op: str, shape: Sequence[int], kernel_size: Pair, stride: Pai
 
 def limits(images: torch.Tensor, *rest: Any) -> str | None:
     """The limit of kernels that index the elements of a tensor by 32 bits."""
-    count = images.numel()
+    return index_limits(images.numel())
+
+
+def index_limits(count: int) -> str | None:
     return f"takes tensors of up to {MOST_PIXELS} elements, not {count}" if count > MOST_PIXELS else None
+
+
+def unrolled_limits(kernel_size: Pair) -> str | None:
+    """The limit of kernels that unroll the loop over a window."""
+    if kernel_size[0] * kernel_size[1] > UNROLLED:
+        return f"takes windows of up to {UNROLLED} pixels, which are unrolled, not {tuple(kernel_size)}"
+    return None
+
+
+def halved_limits(columns: int, kernel_size: Pair, stride: Pair, padding: Pair) -> str | None:
+    """The limit of kernels for 2 x 2 windows side by side in rows of ``columns``."""
+    if not (tuple(kernel_size) == tuple(stride) == (2, 2) and tuple(padding) == (0, 0)):
+        return "takes windows of 2 x 2 side by side"
+    return f"takes rows of an even number of elements, not {columns}" if columns % 2 else None

@@ -10,6 +10,7 @@ import torch
 
 from warpwise.device.precision import tf32_is_allowed
 from warpwise.operation import Gradient, Op, register
+from warpwise.ops._windows import pair
 from warpwise.ops.conv2d.backward import rungs as backward
 from warpwise.ops.conv2d.forward import rungs as forward
 from warpwise.ops.conv2d.spec import BACKWARD, SPEC, Three
@@ -27,10 +28,6 @@ _GRADIENT = Gradient(CONV2D_BACKWARD, eager_records=_eager_records)
 CONV2D = register(Op(replace(SPEC, gradient=_GRADIENT), forward.RUNGS, forward.default))
 _conv2d = CONV2D.call
 _conv2d_backward = CONV2D_BACKWARD.call
-
-
-def _pair(value: int | Sequence[int]) -> list[int]:
-    return [value, value] if isinstance(value, int) else list(value)
 
 
 def conv2d(
@@ -84,7 +81,7 @@ def conv2d_backward(
 
     Autograd calls it; it is public for backwards written by hand. Differentiable any number of times.
     """
-    pairs = (_pair(stride), _pair(padding), _pair(dilation))
+    pairs = (pair(stride), pair(padding), pair(dilation))
     result: Three = _conv2d_backward(
         grad_output, input, weight, bias, *pairs, groups, needs_input, needs_weight, needs_bias, tf32, rung=rung
     )

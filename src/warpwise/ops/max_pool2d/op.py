@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 
 from warpwise.operation import Gradient, Op, Saved, register
+from warpwise.ops._windows import pair
 from warpwise.ops.max_pool2d.backward import rungs as backward
 from warpwise.ops.max_pool2d.forward import rungs as forward
 from warpwise.ops.max_pool2d.spec import BACKWARD, SPEC, gathered
@@ -23,10 +24,6 @@ MAX_POOL2D_BACKWARD = register(Op(replace(BACKWARD, gradient=_DOUBLE_BACKWARD), 
 MAX_POOL2D = register(Op(replace(SPEC, gradient=Gradient(MAX_POOL2D_BACKWARD)), forward.RUNGS, forward.default))
 _max_pool2d = MAX_POOL2D.call
 _max_pool2d_backward = MAX_POOL2D_BACKWARD.call
-
-
-def _pair(value: int | Sequence[int]) -> list[int]:
-    return [value, value] if isinstance(value, int) else list(value)
 
 
 def max_pool2d(
@@ -76,5 +73,5 @@ def max_pool2d_backward(
     ``grad_output``. Autograd calls it, with the order of the input; it is public for backwards written by hand.
     Differentiable any number of times.
     """
-    pairs = (_pair(kernel_size), _pair(stride), _pair(padding))
+    pairs = (pair(kernel_size), pair(stride), pair(padding))
     return _max_pool2d_backward(grad_output, indices, list(shape_input), *pairs, nhwc_input, rung)

@@ -11,14 +11,14 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import Rung, cdiv, make_rung
-from warpwise.ops import _pool_vectors
+from warpwise.ops import _pool_vectors, _windows
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
-from warpwise.ops._windows import MOST_PIXELS, Pair, backward_format
+from warpwise.ops._windows import Pair, backward_format
 from warpwise.ops.max_pool2d.spec import BACKWARD
 
 HERE = Path(__file__).parent
-THREADS, UNROLLED = 256, 64  # of a block; pixels of a window of k04
+THREADS = 256
 FLOAT32 = (torch.float32,)
 THREAD_PER_PIXEL = cuda.load(HERE / "k01_thread_per_pixel.cu")
 HALVED = cuda.load(HERE / "k02_halved.cu")
@@ -26,33 +26,12 @@ CHANNEL_VECTORS = cuda.load(HERE / "k03_channel_vectors.cu")
 IN_C = function(HERE / "k05_c.c", "max_pool2d_backward", "ppplll")
 
 
-def limits(
-    grad_output: torch.Tensor,
-    indices: torch.Tensor,
-    shape_input: Sequence[int],
-    kernel_size: Pair,
-    stride: Pair,
-    padding: Pair,
-    nhwc_input: bool | None,
-) -> str | None:
-    count = math.prod(shape_input)
-    return f"takes tensors of up to {MOST_PIXELS} elements, not {count}" if count > MOST_PIXELS else None
+def limits(grad_output: torch.Tensor, indices: torch.Tensor, shape: Sequence[int], *rest: Any) -> str | None:
+    return _windows.index_limits(math.prod(shape))
 
 
-def halved_limits(
-    grad_output: torch.Tensor,
-    indices: torch.Tensor,
-    shape_input: Sequence[int],
-    kernel_size: Pair,
-    stride: Pair,
-    padding: Pair,
-    nhwc_input: bool | None,
-) -> str | None:
-    if not (tuple(kernel_size) == tuple(stride) == (2, 2) and tuple(padding) == (0, 0)):
-        return "takes windows of 2 x 2 side by side"
-    if shape_input[3] % 2:
-        return f"takes rows of an even number of elements, not {shape_input[3]}"
-    return limits(grad_output, indices, shape_input, kernel_size, stride, padding, nhwc_input)
+def halved_limits(grad_output: torch.Tensor, indices: torch.Tensor, shape: Sequence[int], *settings: Any) -> str | None:
+    return _windows.halved_limits(shape[3], *settings[:3]) or limits(grad_output, indices, shape, *settings)
 
 
 def thread_per_pixel(
@@ -119,9 +98,7 @@ def triton(
 def triton_limits(
     grad_output: torch.Tensor, indices: torch.Tensor, shape: Sequence[int], kernel: Pair, *rest: Any
 ) -> str | None:
-    if math.prod(kernel) > UNROLLED:
-        return f"takes windows of up to {UNROLLED} pixels, which are unrolled, not {tuple(kernel)}"
-    return limits(grad_output, indices, shape, kernel, *rest)
+    return _windows.unrolled_limits(kernel) or limits(grad_output, indices, shape, kernel, *rest)
 
 
 def in_c(grad_input: torch.Tensor, grad_output: torch.Tensor, indices: torch.Tensor, *rest: Any) -> None:

@@ -11,14 +11,14 @@ import torch
 from warpwise import cuda
 from warpwise.arguments.layout import memory_format
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
-from warpwise.ops import _pool_vectors
+from warpwise.ops import _pool_vectors, _windows
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops._windows import Pair, limits, pooled_shape
 from warpwise.ops.max_pool2d.spec import SPEC, Two
 
 HERE = Path(__file__).parent
-THREADS, UNROLLED = 256, 64  # of a block; pixels of a window of k05
+THREADS = 256
 FLOAT32 = (torch.float32,)
 THREAD_PER_WINDOW = cuda.load(HERE / "k01_thread_per_window.cu")
 HALVED = cuda.load(HERE / "k03_halved.cu")
@@ -29,11 +29,10 @@ IN_C = function(HERE / "k02_c.c", "max_pool2d", "pppl" + 11 * "l")
 
 
 def halved_limits(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, relu: bool) -> str | None:
-    if not (tuple(kernel_size) == tuple(stride) == (2, 2) and tuple(padding) == (0, 0)):
-        return "takes windows of 2 x 2 side by side"
-    if input.shape[3] % 2 or input.data_ptr() % (2 * input.element_size()):
-        return f"takes rows of an even number of elements, aligned to pairs of them, not {input.shape[3]}"
-    return limits(input)
+    if reason := _windows.halved_limits(input.shape[3], kernel_size, stride, padding):
+        return reason
+    unaligned = input.data_ptr() % (2 * input.element_size())
+    return "takes tensors aligned to pairs of elements" if unaligned else limits(input)
 
 
 def thread_per_window(
@@ -93,9 +92,7 @@ def triton(outputs: Two, input: torch.Tensor, kernel_size: Pair, stride: Pair, p
 
 
 def triton_limits(input: torch.Tensor, kernel_size: Pair, *rest: Any) -> str | None:
-    if math.prod(kernel_size) > UNROLLED:
-        return f"takes windows of up to {UNROLLED} pixels, which are unrolled, not {tuple(kernel_size)}"
-    return limits(input)
+    return _windows.unrolled_limits(kernel_size) or limits(input)
 
 
 def vector_limits(input: torch.Tensor, *settings: Any) -> str | None:
