@@ -69,9 +69,11 @@ def avg_pool2d_backward(
 ) -> torch.Tensor:
     """The gradient of avg_pool2d's input, of ``shape_input`` (N, C, H, W): the adjoint, linear in ``grad_output``.
 
-    ``nhwc_input``: True for a gradient in NHWC order, False for NCHW order, by default that of ``grad_output``.
-    Autograd calls it, with the order of the input; it is public for backwards written by hand. Differentiable any
-    number of times.
+    ``grad_output`` (N, C, H', W') is float16, bfloat16, float32 or float64; the result has its dtype. The settings are
+    those of ``avg_pool2d``. ``nhwc_input``: True for a gradient in NHWC order, False for
+    NCHW order, by default that of ``grad_output``. Autograd calls it, with the order of the input; it is public for
+    backwards written by hand. Differentiable any number of times. ``rung`` names one kernel of the ladder. Raises
+    ``TypeError`` or ``ValueError`` that names the argument.
     """
     pairs = (pair(kernel_size), pair(stride), pair(padding))
     return _avg_pool2d_backward(grad_output, list(shape_input), *pairs, count_include_pad, nhwc_input, rung)

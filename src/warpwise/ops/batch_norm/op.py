@@ -73,8 +73,11 @@ def batch_norm_backward(
 ) -> tuple[torch.Tensor, OptionalTensor, OptionalTensor]:
     """The gradients of batch_norm's ``input``, ``weight`` and ``bias``; None for an argument that is None.
 
-    A ``grad_`` argument that is None is the same as zeros. Autograd calls this function; it is public for backwards
-    written by hand. Differentiable with respect to the gradients, ``input`` and ``weight``.
+    ``grad_output`` has the shape and dtype of ``input``, ``grad_mean`` and ``grad_var`` those of ``mean`` and ``var``,
+    (C,), which are results of ``batch_norm``; a gradient that is None is the same as zeros. ``input``, ``weight``,
+    ``bias`` and ``eps`` are the arguments of ``batch_norm``. Autograd calls this function; it is public for backwards
+    written by hand. Differentiable with respect to the gradients, ``input`` and ``weight``. ``rung`` names one kernel
+    of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
     result: tuple[torch.Tensor, OptionalTensor, OptionalTensor] = _batch_norm_backward(
         grad_output, grad_mean, grad_var, input, weight, bias, eps, mean, var, rung=rung
@@ -119,8 +122,9 @@ def layer_statistics(
     *,
     rung: str | None = None,
 ) -> None:
-    """``running_statistics`` of one layer, with less host time: tensors (C,), ``batches`` an int64 scalar.
+    """``running_statistics`` of one layer, with less host time: tensors (C,), ``batches`` an int64 scalar tensor.
 
+    The arguments are those of ``running_statistics``, without lists; ``bias`` may be None.
     Not differentiable. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the
     argument.
     """

@@ -79,7 +79,10 @@ def conv2d_backward(
 ) -> Three:
     """The gradients of conv2d's ``input``, ``weight`` and ``bias``, or None, for ``grad_output`` (N, K, P, Q).
 
-    Autograd calls it; it is public for backwards written by hand. Differentiable any number of times.
+    ``input``, ``weight``, ``bias`` and the settings are the arguments of ``conv2d``; ``grad_output`` has their dtype. A
+    gradient is None unless its ``needs_`` argument is True. Autograd calls it; it is public for backwards written by
+    hand. Differentiable any number of times. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or
+    ``ValueError`` that names the argument.
     """
     pairs = (pair(stride), pair(padding), pair(dilation))
     result: Three = _conv2d_backward(

@@ -176,6 +176,7 @@ def conv_block(
     ``ops.conv2d``, ``batch_norm`` and ``max_pool2d`` compute other dtypes, NHWC, more than 64 channels, some blocks of
     small images, and few images with many filters if the gradient of the input is needed; there ``tf32`` allows the
     convolution to round to TF32. Differentiable any number of times.
+
     ``moments`` are those of ``patch_moments(input)``, so that they need not be computed again, or None; no gradient
     flows to them. They may be those of a batch of which ``input`` is one of several parts of equal size. Then
     normalisation, mean and variance are those of the batch; where the kernels use moments, the averages of the parts'
@@ -211,10 +212,13 @@ def conv_block_backward(
 ) -> Gradients:
     """The gradients of conv_block's ``input`` (None unless ``needs_input``), ``weight``, ``gamma``, ``beta``.
 
-    ``convolved`` is the convolution, (N, K, H, W), or None if ``input`` has one channel. ``output``, that of the block,
-    may be None; with it the kernels read less of the convolution. A ``grad_`` argument that is None is the same as
-    zeros. Autograd calls this function; it is public for backwards written by hand. Differentiable with
-    respect to the gradients and the arguments of the forward.
+    ``grad_output`` is (N, K, H // 2, W // 2), ``grad_mean`` and ``grad_var`` are (K,), ``grad_convolved`` has the shape
+    of ``convolved``, the convolution, (N, K, H, W), which is None if ``input`` has one channel; a gradient that is None
+    is the same as zeros. ``mean``, ``var`` and ``output`` are the results of ``conv_block``; without ``output``, which
+    may be None, the kernels read more of the convolution. The other arguments are those of ``conv_block``. Autograd
+    calls this function; it is public for backwards written by hand. Differentiable with respect to the gradients and
+    the arguments of the forward. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that
+    names the argument.
     """
     grads = (grad_output, grad_mean, grad_var, grad_convolved)
     result: Gradients = _conv_block_backward(

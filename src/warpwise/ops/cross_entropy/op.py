@@ -42,7 +42,9 @@ def cross_entropy_backward(
 ) -> torch.Tensor:
     """``(softmax(input) - one_hot(target)) * grad_loss / count``, (N, C); 0 in rows that are ignored.
 
-    ``grad_loss``: a scalar tensor; ``count``: the number of rows that are not ignored, an int64 scalar tensor. Autograd
-    calls this function; it is public for backwards written by hand. Differentiable any number of times.
+    ``grad_loss``: a scalar tensor; ``count``: the number of rows that are not ignored, an int64 scalar tensor. The
+    other arguments are those of ``cross_entropy``. Autograd calls this function; it is public for backwards written by
+    hand. Differentiable any number of times. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or
+    ``ValueError`` that names the argument.
     """
     return _cross_entropy_backward(grad_loss, input, target, ignore_index, count, rung)

@@ -65,7 +65,8 @@ def grouped_matmul_backward(
     """``a[rows of g].t() @ grad_output[rows of g]`` for each group g: (G, K, N), the gradient of grouped_matmul's b.
 
     ``a`` is (T, K), ``grad_output`` (T, N), ``offsets`` (G,) as for grouped_matmul; a group without rows gives zeros.
-    Autograd calls it; it is public for backwards written by hand. Differentiable in both. Raises as grouped_matmul.
+    Autograd calls it; it is public for backwards written by hand. Differentiable in both. ``rung`` and what it raises
+    are as for grouped_matmul.
     """
     grad_b: torch.Tensor = _grouped_matmul_backward(a, grad_output, offsets, rung)
     return grad_b

@@ -97,8 +97,11 @@ def linear_cross_entropy_backward(
     """The gradients of linear_cross_entropy's ``input``, ``linear_weight`` and ``linear_bias``.
 
     ``probabilities`` is the softmax of the logits, (N, C), ``count`` the number of rows that are not ignored, an int64
-    scalar tensor. A ``grad_`` argument that is None is the same as zeros. The gradient of an argument that is not
-    needed, or None, is None. Autograd calls this function; it is public for backwards written by hand.
+    scalar tensor; ``grad_loss``, a scalar tensor, and ``grad_probabilities`` (N, C) are the gradients of the loss and
+    of ``probabilities``; one that is None is the same as zeros. The other arguments are those of
+    ``linear_cross_entropy``. The gradient of ``input`` is None unless ``needs_input``, that of ``linear_bias`` is None
+    without it. Autograd calls this function; it is public for backwards written by hand. ``rung`` names one kernel of
+    the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
     result: Gradients = _linear_cross_entropy_backward(
         grad_loss, grad_probabilities, input, linear_weight, target, linear_bias, ignore_index, probabilities, count,
