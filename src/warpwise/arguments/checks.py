@@ -1,4 +1,4 @@
-"""Checks of arguments. Each raises a ``TypeError`` or ``ValueError`` that names the argument."""
+"""Checks of arguments. Each raises a ``TypeError`` or ``ValueError`` that names the operation and the argument."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
 def check_tensor(op: str, name: str, value: Any, dtypes: Sequence[torch.dtype] = (), dims: Sequence[int] = ()) -> None:
-    """Raise unless ``value`` is a dense tensor of one of ``dtypes`` whose number of dimensions is one of ``dims``."""
+    """Raise unless ``value`` is a dense tensor of one of ``dtypes`` whose number of dimensions is one of ``dims``.
+
+    Empty ``dtypes`` or ``dims`` allow all. Raises ``TypeError`` for another kind or dtype, and ``ValueError`` for
+    another number of dimensions, with ``op`` and the argument's ``name``.
+    """
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"{op}: expected {name} to be a torch.Tensor, got {type(value).__name__}")
     if value.layout is not torch.strided:
@@ -30,7 +34,10 @@ def check_tensor(op: str, name: str, value: Any, dtypes: Sequence[torch.dtype] =
 
 
 def check_same(op: str, names: Sequence[str], first: torch.Tensor, tensor: torch.Tensor) -> None:
-    """Raise unless ``tensor``, the second of ``names``, has the dtype and the device of ``first``."""
+    """Raise unless ``tensor``, the second of ``names``, has the dtype and the device of ``first``, the first of them.
+
+    Raises ``TypeError`` for another dtype and ``ValueError`` for another device, with ``op`` and both ``names``.
+    """
     if tensor.dtype != first.dtype:
         raise TypeError(
             f"{op}: expected {names[1]} of {names[0]}'s dtype {first.dtype}, got {tensor.dtype}; "
@@ -44,7 +51,10 @@ def check_same(op: str, names: Sequence[str], first: torch.Tensor, tensor: torch
 
 
 def check_same_shape(op: str, names: Sequence[str], tensors: Sequence[torch.Tensor]) -> None:
-    """Raise unless all ``tensors`` have the first one's dtype, device and shape."""
+    """Raise unless all ``tensors``, which are called ``names``, have the first one's dtype, device and shape.
+
+    Raises ``TypeError`` for another dtype, and ``ValueError`` for another device or shape, with ``op`` and the names.
+    """
     first = tensors[0]
     for name, tensor in zip(names[1:], tensors[1:], strict=True):
         check_same(op, (names[0], name), first, tensor)
@@ -54,7 +64,10 @@ def check_same_shape(op: str, names: Sequence[str], tensors: Sequence[torch.Tens
 
 
 def check_dim(op: str, tensor: torch.Tensor, dim: Any) -> None:
-    """Raise unless ``dim`` is a dimension of ``tensor``; a 0-D tensor has 0 and -1, as in PyTorch."""
+    """Raise unless ``dim`` is a dimension of ``tensor``; a 0-D tensor has 0 and -1, as in PyTorch.
+
+    Raises ``TypeError`` if ``dim`` is no int, and ``ValueError`` if it is out of range, with ``op``.
+    """
     if not isinstance(dim, int) or isinstance(dim, bool):
         raise TypeError(f"{op}: expected dim to be an int, got {type(dim).__name__}")
     count = max(tensor.dim(), 1)

@@ -43,9 +43,14 @@ def climb(
 ) -> Ladder:
     """Verify the rungs and, on a GPU, time the correct ones at ``sizes``, interleaved with PyTorch and other opponents.
 
-    ``sizes`` are cases, or names among the specification's sizes; by default all of these. ``rungs`` are names. Rungs
-    are verified in ``dtypes`` and timed in ``timed_dtypes``, which are the same unless given. Each size and dtype gets
-    about ``budget_s`` seconds. The gradient of the operation, if it has one, is verified too.
+    ``op`` is an operation or the name of a registered one. ``sizes`` are cases, or names among the specification's
+    sizes; by default all of these. ``rungs`` are names, by default all. Rungs are verified with ``seeds`` in ``dtypes``
+    and timed in ``timed_dtypes``, which are the same unless given; by default those of the specification. The gradient
+    of the operation, if it has one, is verified too.
+
+    Timing one size and dtype ends when half of each 95 % interval is at most ``precision`` of the median, or after
+    ``budget_s`` seconds. ``ceilings(device, units)`` returns the measured rates that give the floor of a time, or None.
+    Unless ``compiled``, torch.compile is not among the opponents. ``progress`` is called with each ``Step``.
 
     On a CPU kernels are emulated and not timed. Rungs are verified at the ``sizes`` given as well, unless these are too
     large to emulate, and the ladder holds the last times recorded on a GPU. With a ``timer``, which replaces the

@@ -218,6 +218,7 @@ def recorded(op: str, folders: list[Path] | None = None) -> Recorded | None:
     """The newest recorded ladder of ``op`` that holds times, from ``<folder>/<device>/<op>.json``; None if there is
     none.
 
+    ``folders`` are by default ``benchmarks/results`` below the working folder and the checkout, then the package's.
     Files of another schema are ignored. Raises ``ValueError`` naming the file if one is not JSON.
     """
     found: dict[Path, Recorded] = {}

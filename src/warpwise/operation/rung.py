@@ -18,9 +18,12 @@ class Rung:
     An output that is not present is None. An output whose size depends on the data is an ``Unsized``, which ``launch``
     allocates. Arguments that the schema marks as mutated are written in place.
 
-    ``limits(*args)`` returns the reason why the rung does not take these arguments, or None. ``devices`` lists the
-    device types: a "cuda" or "triton" rung runs on "cuda" and, emulated, on "cpu". A rung that is not ``strided`` gets
-    contiguous tensors. A ``by_name`` rung is correct only for some values, and runs only if a call names it.
+    ``name`` begins with the number of the rung (``k03_vectorised``), ``idea`` says in a line what it changes, and
+    ``source`` is the kernel's file. ``dtypes`` are those that the rung takes, None for all of the operation's, and
+    ``limits(*args)`` returns the reason why it does not take these arguments, or None. ``devices`` lists the device
+    types: a "cuda" or "triton" rung runs on "cuda" and, emulated, on "cpu". A rung that is not ``strided`` gets
+    contiguous tensors. A ``deterministic`` rung gives the same bits at each call. A ``by_name`` rung is correct only
+    for some values, and runs only if a call names it.
 
     ``configs(*args)`` names the configurations (tiles, stages) that a tunable rung has for these arguments, its default
     first; its ``launch`` takes a keyword ``config``, one of these names or None. ``units`` names the arithmetic units
@@ -57,7 +60,10 @@ class Rung:
 
 
 def make_rung(folder: Path, name: str, idea: str, launch: Callable[..., None], **options: Any) -> Rung:
-    """The rung whose kernel is in ``folder/<name>.cu``, or in ``folder/<name>.py`` if it is written in Triton."""
+    """The rung whose kernel is in ``folder/<name>.cu``, or in ``folder/<name>.py`` if it is written in Triton.
+
+    ``idea``, ``launch`` and ``options``, ``dtypes=...``, ``limits=...``, are those of ``Rung``.
+    """
     source = folder / f"{name}.cu"
     language: Literal["cuda", "triton"] = "cuda" if source.exists() else "triton"
     return Rung(name, idea, language, launch, source if source.exists() else source.with_suffix(".py"), **options)

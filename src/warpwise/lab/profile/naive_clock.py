@@ -103,8 +103,9 @@ def naive_clock(
     """Time ``function(*args)`` by ``time.time``, by CUDA events and by the lab, and explain what each time includes.
 
     On a GPU: without synchronising, synchronised after each call, synchronised once after a loop, by events. On a CPU:
-    the first call, one call, a mean and a median. ``clock``, ``gpu`` and ``timer`` can be replaced. The function must
-    not have run before, so that its first call is measured. Raises ``ValueError`` unless ``repeats`` is at least 2.
+    the first call, one call, a mean and a median. ``device`` is by default that of the tensors among ``args``, ``name``
+    that of the function. ``clock``, ``gpu`` and ``timer`` can be replaced. The function must not have run before, so
+    that its first call is measured. Raises ``ValueError`` unless ``repeats`` is at least 2.
     """
     if repeats < 2:
         raise ValueError(f"naive_clock: expected repeats of at least 2, got {repeats}")

@@ -42,7 +42,8 @@ def profile(
     ``function`` is any callable: a kernel's launcher, a module, a whole training step. ``schedule`` is (wait, warm-up,
     active, repeat); ``steps`` is the number of calls, by default that of the schedule. GPU kernels are recorded on a
     machine with a GPU, CPU work on any, including emulated rungs. Rungs and ranges of ``warpwise.ranges.named`` appear
-    under their names. ``shapes`` records the operators' input shapes and ``stacks`` the Python lines.
+    under their names. ``shapes`` records the operators' input shapes and ``stacks`` the Python lines. ``device``
+    is by default that of the tensors among ``args``, ``name`` that of the function.
 
     ``trace`` is a file for Perfetto and ``chrome://tracing``, and for TensorBoard if it ends in ``.pt.trace.json``; if
     the schedule repeats, there is a numbered file per repetition. It is renamed into place when complete. Ctrl-C ends

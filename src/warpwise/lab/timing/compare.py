@@ -92,10 +92,14 @@ def time(
     ``device`` is that of the tensors among ``args``, else the GPU if there is one. If the tensors fit in the cache, the
     calls rotate through copies of them. Emulated kernels must not be timed: their time predicts nothing.
 
+    The functions take turns, in an order that is random from ``seed``. Timing ends when half of each 95 % interval is
+    at most ``precision`` of the median, or after ``budget_s`` seconds in total. ``timer`` replaces the device's own.
+
     ``cost`` and ``ceilings`` give the floor. ``reset`` is called after the warm-up, to poison outputs. After the timed
     runs ``check(name, result)`` is called with the result of each function's last call; it returns the reason why the
     result is wrong, or None. A time that is impossible, or whose result is wrong, is void. If one function is timed,
     ``ImpossibleTime`` or ``WrongAfterTiming`` is raised; if several are, the reason is in ``Timing.void``.
+    Raises ``ValueError`` for a budget or a precision of 0 or less, or if there is no function.
     """
     if budget_s <= 0 or precision <= 0:
         raise ValueError(f"time: expected budget_s and precision above 0, got {budget_s} and {precision}")

@@ -85,10 +85,12 @@ def tune(
     By default sizes are those of the tables of ``op``, or its timing sizes, with all dtypes and layouts. Small points
     come first, so that rungs that are far slower there are skipped at larger ones. Timing one point takes about
     ``budget_s`` seconds, without compilation and verification. ``fresh`` measures points again that the file has.
-    ``select(op, rungs, args, device)`` returns the rungs, with their configurations, to be measured at a point.
+    ``rungs`` are names, by default all; ``select(op, rungs, args, device)`` returns those, with their configurations,
+    to be measured at a point. ``progress`` is called with a ``Progress`` at each stage of a point. ``timer``
+    replaces the device's own.
 
-    Raises ``TuneError`` if ``op`` has no tables, if none of its rungs can be timed on ``device``, or if there is no GPU
-    and no ``device`` is given, ``ValueError`` for an unknown device or layout, and ``UnknownRung``.
+    Raises ``TuneError`` if ``op`` has no tables, for an unknown layout, if none of the rungs can be timed on
+    ``device``, or if there is no GPU and no ``device`` is given; ``ValueError`` for an unknown device; ``UnknownRung``.
     """
     where, tables = resolve(device), op.tables
     if not isinstance(tables, Tables):

@@ -29,10 +29,11 @@ def verify_gradient(
 ) -> Verdict:
     """Compare the gradients of ``op`` with autograd of its float64 reference, for random gradients of its outputs.
 
-    For each case of normal values this compares the float64 reference of a linked backward operation, and the gradients
-    that a call of ``op`` records, computed in float64 if the operation takes it, else in its first floating-point
-    dtype. If it takes float64 and the backward is differentiable, second derivatives are compared too. ``verify``
-    compares the rungs of a linked backward operation with its reference.
+    For each of ``cases``, by default the specification's, that has normal values, and each of ``seeds`` this compares
+    the float64 reference of a linked backward operation, and the gradients that a call of ``op`` records, computed in
+    float64 if the operation takes it, else in its first floating-point dtype. If it takes float64 and the backward is
+    differentiable, second derivatives are compared too. ``verify`` compares the rungs of a linked backward operation
+    with its reference.
 
     Raises ``ProblemError`` if ``op`` has no gradient, mutates arguments, or its reference is not differentiable.
     """

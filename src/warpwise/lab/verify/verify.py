@@ -36,6 +36,8 @@ def verify(
 ) -> Verdict:
     """Run ``rung`` on every case, dtype and seed and compare it with the specification's float64 reference.
 
+    ``cases`` and ``dtypes`` are by default all of the specification's. ``progress`` is called with each ``Step``.
+
     On a CPU a CUDA or Triton rung runs emulated; by default the GPU is used if there is one. Outputs and mutated
     arguments are poisoned or copied, and lie between guard bands. Other arguments must not change. Two runs must give
     the same bits (on a CPU for the first seed only) unless the rung is not deterministic. A finding of the emulator is
