@@ -23,7 +23,7 @@ from warpwise.cli.commands.options import (
     metavar="MODULE:FUNCTION",
     help="Function of the arguments, passed by name, that returns the expected outputs.",
 )
-@click.option("--target", default="sm_90", show_default=True, help="The device whose limits apply.")
+@click.option("--target", metavar="TARGET", default="sm_90", show_default=True, help="The device whose limits apply.")
 @click.option(
     "--order",
     type=click.Choice(["forward", "reverse", "shuffle", "preempt"]),
@@ -32,7 +32,7 @@ from warpwise.cli.commands.options import (
     help="The order in which threads run; preempt: random order, with preemption at atomics, volatile accesses, "
     "fences and barriers.",
 )
-@seed_option
+@seed_option("random tensors, and of --order shuffle and preempt")
 @click.option(
     "--schedules",
     type=click.IntRange(min=0),

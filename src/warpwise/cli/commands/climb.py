@@ -14,13 +14,13 @@ from warpwise.cli.commands.options import (
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="OP...")
-@click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
+@click.option("--device", "where", metavar="DEVICE", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
 @click.option(
     "--size",
     "sizes",
     multiple=True,
     metavar="NAME",
-    help="A size by name, 'all', or as rows=1000,columns=77.  [default: the first]",
+    help="A size by name, 'all', or as rows=1000,columns=77. Repeatable.  [default: the first]",
 )
 @attr_option
 @click.option(
@@ -28,11 +28,14 @@ from warpwise.cli.commands.options import (
     "dtypes",
     multiple=True,
     metavar="DTYPE",
-    help="float32, bfloat16, ... or 'all'.  [default: verify all, time the first]",
+    help="float32, bfloat16, ... or 'all'. Repeatable.  [default: verify all, time the first]",
 )
-@click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k02).  [default: all]")
+@click.option(
+    "--rung", "rungs", metavar="RUNG", multiple=True, help="A rung by name or number (k02). Repeatable.  [default: all]"
+)
 @click.option(
     "--budget",
+    metavar="SECONDS",
     default=20.0,
     show_default=True,
     type=click.FloatRange(min=0, min_open=True),

@@ -15,9 +15,13 @@ EXAMPLES = ("layered", "potts", "composed", "mni", "astronaut")
 @click.option("--example", "name", type=click.Choice(EXAMPLES), help="Cluster an example instead of INPUT.")
 @click.option("--domains", type=click.IntRange(min=1), help="Number of domains.  [default: 7, or that of the example]")
 @click.option("--types", type=click.IntRange(min=1), help="Number of types that the domains are mixtures of.")
-@click.option("--coords", help="Columns of a table with the positions: x,y or x,y,z.")
-@click.option("--basis", default="X_pca", show_default=True, help="Features of a .h5ad file: a key of obsm, or X.")
-@click.option("--shape", help="Shape of the grid that the points fill in row-major order: ROWS,COLUMNS.")
+@click.option("--coords", metavar="COLUMNS", help="Columns of a table with the positions: x,y or x,y,z.")
+@click.option(
+    "--basis", metavar="KEY", default="X_pca", show_default=True, help="Features of a .h5ad file: a key of obsm, or X."
+)
+@click.option(
+    "--shape", metavar="SIZES", help="Shape of the grid that the points fill in row-major order: ROWS,COLUMNS."
+)
 @click.option(
     "--prior",
     type=click.Choice(["potts", "layers"]),

@@ -27,8 +27,8 @@ class Percent(click.ParamType):
 @click.command()
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="B")
-@click.option("--op", "ops", multiple=True, help="Only this operation. Repeatable.")
-@click.option("--device", "where", help="A device by name or part of it: h200, cpu.")
+@click.option("--op", "ops", metavar="OP", multiple=True, help="Only this operation. Repeatable.")
+@click.option("--device", "where", metavar="DEVICE", help="A device by name or part of it: h200, cpu.")
 @click.option(
     "--fail-slower",
     "limit",

@@ -8,7 +8,7 @@ import click
 
 
 @click.command()
-@click.option("--target", help="sm_90, cuda:1 or cpu.  [default: the current GPU, or the CPU]")
+@click.option("--target", metavar="TARGET", help="sm_90, cuda:1 or cpu.  [default: the current GPU, or the CPU]")
 @click.option("--measure", is_flag=True, help="Measure the bandwidth and matmul rates again, also on a CPU.")
 def device(**given: Any) -> int:
     """Show a device's limits, its computed peaks, and its measured copy bandwidth and matmul rates.

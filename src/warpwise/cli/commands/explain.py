@@ -33,8 +33,10 @@ class Blocks(click.ParamType):
 @kernel_options(required=False)
 @click.option("--size", metavar="NAME", help="OP:RUNG: a size by name, or as rows=1000,columns=77.")
 @attr_option
-@click.option("--dtype", help="OP:RUNG: float32, bfloat16, ...  [default: the first]")
-@click.option("--target", default="sm_90", show_default=True, help="The device to compile for and to predict.")
+@click.option("--dtype", metavar="DTYPE", help="OP:RUNG: float32, bfloat16, ...  [default: the first]")
+@click.option(
+    "--target", metavar="TARGET", default="sm_90", show_default=True, help="The device to compile for and to predict."
+)
 @click.option("--line", type=click.IntRange(min=1), help="The line whose lanes are drawn.  [default: the worst]")
 @click.option("--all-lines", is_flag=True, help="Show the whole source, and every line of included files.")
 @click.option(
@@ -49,7 +51,7 @@ class Blocks(click.ParamType):
 @click.option(
     "--json", "json_path", type=click.Path(path_type=Path, dir_okay=False), help="Write the counters to this file."
 )
-@seed_option
+@seed_option("random tensors")
 @timeout_option
 def explain(**given: Any) -> int:
     """Explain why a kernel is slow: its counters, what limits it, the lines that cost most, and what to try.

@@ -9,10 +9,10 @@ import click
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[OP]...")
-@click.option("--rung", help="A rung by name or number (k02), or an opponent by name.")
-@click.option("--dtype", help="float32, bfloat16, ...")
-@click.option("--case", help="A size by name.")
-@click.option("--device", "where", help="A device by name or part of it: h200, cpu.")
+@click.option("--rung", metavar="RUNG", help="A rung by name or number (k02), or an opponent by name.")
+@click.option("--dtype", metavar="DTYPE", help="float32, bfloat16, ...")
+@click.option("--case", metavar="CASE", help="A size by name.")
+@click.option("--device", "where", metavar="DEVICE", help="A device by name or part of it: h200, cpu.")
 @click.option("--since", metavar="WHEN", help="A date (2026-11-20, 2026-11-20T15:30, UTC) or an age: 90m, 12h, 7d, 2w.")
 @click.option(
     "--limit",

@@ -16,7 +16,7 @@ import click
     multiple=True,
     required=True,
     metavar="NAME=VALUE",
-    help="A tensor or a number that the expression uses: x=f32[4096,4096], n=3.",
+    help="A tensor or a number that the expression uses: x=f32[4096,4096], n=3. Repeatable.",
 )
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write.  [default: stdout]"
@@ -24,7 +24,7 @@ import click
 @click.option(
     "--backend", type=click.Choice(["triton", "cpp"]), default="triton", show_default=True, help="cpp: for the CPU."
 )
-@click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
+@click.option("--device", "where", metavar="DEVICE", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
 @click.option("--raw", is_flag=True, help="Write Inductor's code unchanged. Always so for cpp.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def inductor(**given: Any) -> int:

@@ -46,7 +46,11 @@ def kernel_options(required: bool) -> Callable[[Command], Command]:
     """``--kernel``, ``--grid``, ``--block``, ``--shared``, ``--arg``, ``--include``, ``--define``, ``--constant``."""
     options = (
         click.option(
-            "--kernel", "expression", required=required, help="The kernel, with its template arguments: 'sgemm<32>'."
+            "--kernel",
+            "expression",
+            metavar="NAME",
+            required=required,
+            help="The kernel, with its template arguments: 'sgemm<32>'.",
         ),
         click.option("--grid", type=Dim3(), required=required, help="Number of blocks."),
         click.option("--block", type=Dim3(), required=required, help="Threads per block."),
@@ -58,21 +62,21 @@ def kernel_options(required: bool) -> Callable[[Command], Command]:
             "texts",
             multiple=True,
             metavar="NAME=VALUE",
-            help="n=1000, x=f32[1000], y=out:f32[1000], w=@w.npy; one for each parameter. See below.",
+            help="n=1000, x=f32[1000], y=out:f32[1000], w=@w.npy; one for each parameter: repeatable. See below.",
         ),
         click.option(
             "--include",
             multiple=True,
             type=click.Path(exists=True, file_okay=False, path_type=Path),
-            help="Folder for #include.",
+            help="Folder for #include. Repeatable.",
         ),
-        click.option("--define", multiple=True, metavar="NAME[=VALUE]", help="A macro."),
+        click.option("--define", multiple=True, metavar="NAME[=VALUE]", help="A macro. Repeatable."),
         click.option(
             "--constant",
             "constants",
             multiple=True,
             metavar="NAME=VALUE",
-            help="A __constant__ variable, by a value as for --arg; a number is an int or a float.",
+            help="A __constant__ variable, by a value as for --arg; a number is an int or a float. Repeatable.",
         ),
     )
 
@@ -84,11 +88,14 @@ def kernel_options(required: bool) -> Callable[[Command], Command]:
     return add
 
 
-seed_option = click.option(
-    "--seed", type=int, default=0, show_default=True, help="Seed of random tensors, and of --order shuffle and preempt."
-)
+def seed_option(uses: str) -> Callable[[Command], Command]:
+    """``--seed``, whose help names what ``uses`` it."""
+    return click.option("--seed", type=int, default=0, show_default=True, help=f"Seed of {uses}.")
+
+
 timeout_option = click.option(
     "--timeout",
+    metavar="SECONDS",
     type=click.FloatRange(min=0, min_open=True),
     default=60.0,
     show_default=True,
@@ -108,5 +115,6 @@ def attr_option(command: Command) -> Command:
         "attributes",
         multiple=True,
         metavar="NAME=VALUE",
-        help="An attribute of the operation: dim=0, bias=true, activation=gelu. `warpwise ops OP` lists them.",
+        help="An attribute of the operation: dim=0, bias=true, activation=gelu; `warpwise ops OP` lists them. "
+        "Repeatable.",
     )(command)

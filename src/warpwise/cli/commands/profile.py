@@ -38,14 +38,19 @@ TOOLS = ("nsys", "ncu")
 @click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True, help="Number of rows.")
 @click.option(
     "--size",
+    metavar="NAME",
     help="A rung's size by name, or as rows=1000,columns=77.  [default: the first timing size; on a CPU a test case]",
 )
 @attr_option
-@click.option("--dtype", help="A rung's dtype: float32, bfloat16, ...  [default: the first]")
+@click.option("--dtype", metavar="DTYPE", help="A rung's dtype: float32, bfloat16, ...  [default: the first]")
 @click.option(
-    "--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument of module:function: n=3, x=f32[64,64]."
+    "--arg",
+    "arguments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An argument of module:function: n=3, x=f32[64,64]. Repeatable.",
 )
-@click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
+@click.option("--device", "where", metavar="DEVICE", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
 @click.option("--stacks", is_flag=True, help="Also record Python stacks.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(

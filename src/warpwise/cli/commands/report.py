@@ -25,7 +25,7 @@ import click
     multiple=True,
     type=click.Path(path_type=Path, exists=True),
     metavar="DIR|FILE",
-    help="Use only these results (of `warpwise climb --json`).  [default: recorded results and the store]",
+    help="Use only these results (of `warpwise climb --json`). Repeatable.  [default: recorded results and the store]",
 )
 @click.option(
     "--device",
@@ -41,6 +41,7 @@ import click
 )
 @click.option(
     "--budget",
+    metavar="SECONDS",
     default=10.0,
     show_default=True,
     type=click.FloatRange(min=0, min_open=True),

@@ -22,7 +22,9 @@ import click
 @click.option("-D", "define", multiple=True, metavar="NAME[=VALUE]", help="Define a macro. Repeatable.")
 @click.option("-X", "flags", multiple=True, metavar="FLAG", help="Pass a flag to the host compiler. Repeatable.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Where to run.  [default: a GPU if there is one]")
-@click.option("--target", default="sm_90", show_default=True, help="The device whose limits apply on the CPU.")
+@click.option(
+    "--target", metavar="TARGET", default="sm_90", show_default=True, help="The device whose limits apply on the CPU."
+)
 @click.option(
     "--checks",
     type=click.Choice(["all", "bounds", "none"]),

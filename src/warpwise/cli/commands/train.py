@@ -52,7 +52,7 @@ def finite(ctx: click.Context, parameter: click.Parameter, value: float) -> floa
     show_default=True,
     help="Seed of the parameters and the order of images.",
 )
-@click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
+@click.option("--device", "where", metavar="DEVICE", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
 @click.option("--dtype", type=click.Choice(DTYPES), default="fp32", show_default=True, help=DTYPE_HELP)
 @click.option("--engine", type=click.Choice(list(ENGINES)), default="ours", show_default=True, help=ENGINE_HELP)
 @click.option("--data", "folder", type=click.Path(path_type=Path), help="A folder with the four IDX files.")

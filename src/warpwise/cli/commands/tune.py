@@ -24,27 +24,37 @@ class _Tune(click.Command):
 @click.argument("name", metavar="OP | SCRIPT")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
 @click.option("--online", is_flag=True, help="Run SCRIPT, and measure at the first call of each new shape.")
-@click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: the GPU]")
+@click.option("--device", "where", metavar="DEVICE", help="cuda, cuda:1 or cpu.  [default: the GPU]")
 @click.option(
     "--size",
     "sizes",
     multiple=True,
     metavar="NAME",
-    help="A size by name, or as m=1000,n=77,k=512.  [default: the operation's tuned sizes]",
+    help="A size by name, or as m=1000,n=77,k=512. Repeatable.  [default: the operation's tuned sizes]",
 )
 @attr_option
-@click.option("--dtype", "dtypes", multiple=True, metavar="DTYPE", help="float32, bfloat16, ...  [default: all]")
 @click.option(
-    "--layout", "layouts", multiple=True, metavar="NAME", help="Layout of the operands: nn, nt, ...  [default: all]"
+    "--dtype", "dtypes", multiple=True, metavar="DTYPE", help="float32, bfloat16, ... Repeatable.  [default: all]"
 )
-@click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k20).  [default: all]")
+@click.option(
+    "--layout",
+    "layouts",
+    multiple=True,
+    metavar="NAME",
+    help="Layout of the operands: nn, nt, ... Repeatable.  [default: all]",
+)
+@click.option(
+    "--rung", "rungs", metavar="RUNG", multiple=True, help="A rung by name or number (k20). Repeatable.  [default: all]"
+)
 @click.option(
     "--budget",
+    metavar="SECONDS",
     type=click.FloatRange(min=0, min_open=True),
     help="Seconds to time one size, dtype and layout.  [default: 2; with --online 0.05]",
 )
 @click.option(
     "--total",
+    metavar="SECONDS",
     type=click.FloatRange(min=0, min_open=True),
     help="Seconds for all measurements with --online.  [default: 5]",
 )

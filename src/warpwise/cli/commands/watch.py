@@ -15,10 +15,20 @@ from warpwise.cli.commands.options import (
 
 @click.command(epilog=FORMS)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--rung", "rungs", multiple=True, help="A rung by name or number (k02).  [default: all of the file]")
-@click.option("--device", "where", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
 @click.option(
-    "--dtype", "dtypes", multiple=True, metavar="DTYPE", help="float32, bfloat16, ... or 'all'.  [default: the first]"
+    "--rung",
+    "rungs",
+    metavar="RUNG",
+    multiple=True,
+    help="A rung by name or number (k02). Repeatable.  [default: all of the file]",
+)
+@click.option("--device", "where", metavar="DEVICE", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
+@click.option(
+    "--dtype",
+    "dtypes",
+    multiple=True,
+    metavar="DTYPE",
+    help="float32, bfloat16, ... or 'all'. Repeatable.  [default: the first]",
 )
 @click.option("--no-explain", "plain", is_flag=True, help="Omit the hint and the modelled time.")
 @kernel_options(required=False)
