@@ -123,17 +123,8 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     },
     "cli/test_new.py": {"test_its_kernels_compile_for_a_gpu_that_is_not_there": "test_a_new_file_passes_as_it_is"},
     "cli/test_report.py": {"test_without_a_name_everything_that_is_recorded": "test_a_page_an_operation_and_an_index"},
-    "cli/test_run.py": {
-        "test_ctrl_c_and_live_output": "cuda/test_emulator_launches.py::test_ctrl_c_ends_a_launch",
-        "test_a_leak_is_found_with_check_only": "test_an_access_out_of_bounds",
-        "test_a_reference_is_the_address_of_device_memory": "test_managed_memory_and_pointers_stored_in_it",
-        "test_the_exit_status_is_the_programs": "test_a_correct_program",
-    },
     "cli/test_run_public_programs.py": {
         "test_scans_of_integers_with_an_aggregate": "cli/test_run_libraries.py::test_thrust_and_cub"
-    },
-    "cli/test_tune.py": {
-        "test_the_exit_code_of_a_script_is_that_of_the_command": "test_a_script_runs_with_online_tuning"
     },
     "cli/test_watch.py": {"test_the_source_of_a_rung_is_verified_and_explained": "lab/test_watch.py"},
     "cuda/hopper/test_gemm.py": {"test_a_function_of_the_sums": "ops/test_rungs.py"},
@@ -161,7 +152,6 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "lab/store/test_durability.py": {
         "test_a_climb_that_is_killed_keeps_the_verdicts_it_had": "test_sigkill_loses_nothing_that_was_recorded"
     },
-    "lab/test_tune_online.py": {"test_the_environment_switches_it_on": "the rest of the file, in this process"},
     "machine/test_arithmetic.py": {
         "test_32_bit_integers_with_small_shift_amounts": "test_32_bit_integers",
         "test_64_bit_integers": "test_32_bit_integers and test_32_bit_division",

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from tests.commands import command
+from tests.commands import command, started
 from tests.sampled import FULL
 
 HEAD = """
@@ -65,10 +65,6 @@ def test_a_correct_program(run):
     assert (done.returncode, done.stdout, done.stderr) == (0, "PASS 1000\n", "")
 
 
-def test_the_exit_status_is_the_programs(run):
-    assert run(ADD, arguments=["10", "7"]).returncode == 7
-
-
 def test_an_access_out_of_bounds(run):
     text = ADD.replace("<<<(n + 127) / 128, 128>>>(x, n,", "<<<(n + 127) / 128, 128>>>(x, n + 1,")
     done = run(text, arguments=["1000"])
@@ -86,6 +82,7 @@ def test_a_launch_that_is_not_valid(run):
 REDUCTION = """
 __constant__ float weight[2];
 __device__ unsigned int finished;
+__global__ void spin(volatile float* x) { while (*x != 0) {} }
 __global__ void sum(const float* x, float* out, int n) {
   extern __shared__ float part[];
   float mine = 0;
@@ -97,7 +94,7 @@ __global__ void sum(const float* x, float* out, int n) {
   }
   if (threadIdx.x == 0) { atomicAdd(out, part[0]); atomicAdd(&finished, 1u); }
 }
-int main() {
+int main(int argc, char** argv) {
   const int n = 5000;
   float w[2] = {1, 2}, result = 0, *x, *out, *host;
   CHECK(cudaMallocHost(&host, n * sizeof(float)));
@@ -126,7 +123,11 @@ int main() {
   int most = 0;
   CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&most, sum, 128, 512));
   printf("%s %u %d %d %d\\n", result == 2 * n ? "PASS" : "FAIL", blocks, ms >= 0, p.major, most);
-  return 0;
+  if (argc < 2) return 0;
+  fflush(stdout);
+  if (*argv[1] == 'k') spin<<<1, 1>>>((volatile float*)out);
+  if (*argv[1] == 'h') for (volatile int i = 0;; i = i + 1) {}
+  return atoi(argv[1]);
 }
 """
 
@@ -134,6 +135,30 @@ int main() {
 def test_a_reduction_with_streams_events_and_symbols(run):
     done = run(REDUCTION)
     assert (done.returncode, done.stdout, done.stderr) == (0, "PASS 8 1 9 16\n", "")
+
+
+def test_the_exit_status_is_the_programs_and_leaks_are_found_with_check_only(run):
+    """Of the program above, which frees nothing."""
+    done = run(REDUCTION, arguments=["7"])
+    assert (done.returncode, done.stderr) == (7, "")
+    done = run(REDUCTION, "--check")
+    assert done.returncode == 1 and done.stdout == "PASS 8 1 9 16\n"
+    assert "Leak: a block of device memory, 20,000 bytes" in done.stderr
+    assert f"program.cu:{line_of(REDUCTION, 'cudaMalloc(&x')}" in done.stderr
+
+
+@pytest.mark.parametrize("where", ["host", "kernel"])
+def test_ctrl_c_and_live_output(tmp_path, where):
+    """The same program, in an endless loop."""
+    path = tmp_path / "program.cu"
+    path.write_text(HEAD + REDUCTION)
+    words = ["warpwise", "run", str(path), "--device", "cpu", "--", where]
+    with started(f"import sys\nfrom warpwise.cli import main\nsys.argv = {words}\nmain()\n") as (process, output, _):
+        assert output.readline() == "PASS 8 1 9 16\n"
+        time.sleep(0.3)
+        os.kill(process.pid, signal.SIGINT)
+        process.join(120)
+        assert process.exitcode in (130, -signal.SIGINT)
 
 
 @FULL
@@ -152,10 +177,12 @@ def test_memory_that_nobody_wrote(run):
 
 MANAGED = """
 struct Node { float value; Node* next; };
-__global__ void total(Node* first, float* out) {
+__global__ void total(Node* first, const float& more, float* out) {  // a reference: the address of device memory
   for (Node* at = first; at; at = at->next) *out += at->value;
+  *out += more;
 }
-int main() {
+int main(int argc, char**) {
+  float host = 3;
   Node* nodes[3];
   float* out;
   CHECK(cudaMallocManaged(&out, sizeof(float)));
@@ -165,7 +192,7 @@ int main() {
     nodes[i]->value = i + 1;
     nodes[i]->next = i ? nodes[i - 1] : nullptr;
   }
-  total<<<1, 1>>>(nodes[2], out);
+  total<<<1, 1>>>(nodes[2], argc > 1 ? host : nodes[0]->value, out);
   CHECK(cudaDeviceSynchronize());
   printf("%g\\n", *out);
   for (Node* node : nodes) CHECK(cudaFree(node));
@@ -174,38 +201,20 @@ int main() {
 """
 
 
-def test_managed_memory_and_pointers_stored_in_it(run):
+def test_managed_memory_and_pointers_and_references_to_it(run):
     done = run(MANAGED, "--check")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "6\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "7\n", "")
+    done = run(MANAGED, arguments=["host"])
+    assert done.returncode == 3 and "OutOfBounds: total: 4-byte read" in done.stderr and "program.cu" in done.stderr
 
 
 @FULL
 def test_a_read_of_managed_memory_before_the_synchronization(run):
     text = MANAGED.replace("  CHECK(cudaDeviceSynchronize());\n", "")
     done = run(text)
-    assert done.returncode == 1 and done.stdout == "6\n"
+    assert done.returncode == 1 and done.stdout == "7\n"
     assert "MissingSynchronization" in done.stderr
     assert f"program.cu:{line_of(text, '*out);')}" in done.stderr
-
-
-REFERENCE = """
-__global__ void fill(float* out, const float& value) { *out = value; }
-int main(int argc, char**) {
-  float *p, host = 2.0f;
-  CHECK(cudaMallocManaged(&p, 2 * sizeof(float)));
-  p[1] = 7.0f;
-  fill<<<1, 1>>>(p, argc > 1 ? host : p[1]);
-  CHECK(cudaDeviceSynchronize());
-  printf("%g\\n", *p);
-}
-"""
-
-
-def test_a_reference_is_the_address_of_device_memory(run):
-    done = run(REFERENCE)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "7\n", "")
-    done = run(REFERENCE, arguments=["host"])
-    assert "OutOfBounds: fill: 4-byte read" in done.stderr and "program.cu" in done.stderr
 
 
 @FULL
@@ -241,15 +250,6 @@ def test_an_error_of_host_code_is_found(run, was, now, kind, part):
     assert done.returncode != 0
     assert kind in done.stderr and part in done.stderr, done.stderr
     assert "program.cu:" in done.stderr
-
-
-def test_a_leak_is_found_with_check_only(run):
-    text = ADD.replace("CHECK(cudaFree(x));", "")
-    assert run(text, arguments=["1000"]).returncode == 0
-    done = run(text, "--check", arguments=["1000"])
-    assert done.returncode == 1 and done.stdout == "PASS 1000\n"
-    assert "Leak: a block of device memory, 4,000 bytes" in done.stderr
-    assert f"program.cu:{line_of(text, 'cudaMalloc(&x')}" in done.stderr
 
 
 def test_several_files_headers_and_macros(run, tmp_path):
@@ -298,26 +298,6 @@ def test_what_cannot_run_is_a_clear_error(run, text, part):
 def test_a_missing_file(tmp_path):
     done = command("run", str(tmp_path / "none.cu"))
     assert done.returncode == 2 and "no file" in done.stderr
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        'int main() { puts("started"); fflush(stdout); for (volatile int i = 0;; i = i + 1) {} }',
-        "__global__ void spin(volatile int* x) { while (*x == 0) {} } "
-        + 'int main() { int* x; cudaMalloc(&x, 4); cudaMemset(x, 0, 4); puts("started"); spin<<<1, 1>>>(x); }',
-    ],
-    ids=["host", "kernel"],
-)
-def test_ctrl_c_and_live_output(tmp_path, text):
-    path = tmp_path / "endless.cu"
-    path.write_text(HEAD + text)
-    line = [sys.executable, "-m", "warpwise", "run", str(path), "--device", "cpu"]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
-        assert process.stdout.readline() == "started\n"
-        time.sleep(0.5)
-        os.kill(process.pid, signal.SIGINT)
-        assert process.wait(20) in (130, -signal.SIGINT)
 
 
 @FULL

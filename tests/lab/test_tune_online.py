@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import subprocess
-import sys
+import runpy
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,6 +17,7 @@ from tests.commands import python
 from tests.lab import toys
 from tests.lab.fakes import FakeTimer
 
+import warpwise
 from warpwise import lab, operation, ops, tuned
 from warpwise.cuda.launch.intercept import intercepting
 from warpwise.lab.tune import online as module
@@ -411,11 +411,12 @@ def test_wrong_settings_are_refused(value, variable, setting, words, monkeypatch
 
 
 def test_the_environment_switches_it_on(monkeypatch):
+    """What `import warpwise` does."""
+    monkeypatch.setattr(choice, "online", None)
     monkeypatch.setenv("WARPWISE_TUNE", "online")
     monkeypatch.setenv("WARPWISE_TUNE_BUDGET", "0.25")
-    program = "import warpwise.ops; from warpwise.operation import choice; print(choice.online.budget_s)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "0.25\n"
+    runpy.run_path(warpwise.__file__)
+    assert isinstance(choice.online, Online) and choice.online.budget_s == 0.25
 
 
 @pytest.mark.gpu
