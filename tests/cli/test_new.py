@@ -9,6 +9,7 @@ import click
 import pytest
 import torch
 from click.testing import CliRunner, Result
+from tests.sampled import FULL
 
 from warpwise import operation
 from warpwise.cli import cli, targets
@@ -68,20 +69,27 @@ def test_a_mistake_in_it_is_found() -> None:
     assert "read of x[1037], but 'x' has 1,037 elements" in said(result)
 
 
-def test_its_kernels_compile_for_a_gpu_that_is_not_there() -> None:
+@pytest.mark.parametrize(
+    "ctype, dtype",
+    [
+        ("__nv_bfloat16", torch.bfloat16),
+        pytest.param("float", torch.float32, marks=FULL),
+        pytest.param("__half", torch.float16, marks=FULL),
+    ],
+)
+def test_its_kernels_compile_for_a_gpu_that_is_not_there(ctype: str, dtype: torch.dtype) -> None:
     pytest.importorskip("cuda.bindings.nvrtc")
     Path("softplus.py").write_text(template.operation("softplus"))
     op = targets.find_op("softplus.py")
     module = sys.modules[op.spec.inputs.__module__]
+    assert dtype in op.spec.dtypes
     for kernel in ("thread_per_element", "vectorised"):
-        for ctype in ("float", "__half", "__nv_bfloat16"):
-            assert len(module.CUDA[f"{kernel}<{ctype}>"].cubin("sm_90")) > 1000
-    for dtype in op.spec.dtypes:
-        x = torch.ones(2048, dtype=dtype)
-        compiled = module.triton_kernel.compile_for(
-            x, torch.empty_like(x), 2048, BLOCK=1024, num_warps=4, target="sm_90"
-        )
-        assert compiled.registers > 0
+        assert len(module.CUDA[f"{kernel}<{ctype}>"].cubin("sm_90")) > 1000
+    x = torch.ones(2048, dtype=dtype)
+    compiled = module.triton_kernel.compile_for(
+        x, torch.empty_like(x), 2048, BLOCK=1024, num_warps=4, target="sm_90"
+    )
+    assert compiled.registers > 0
 
 
 def test_it_is_an_operation_like_any_other() -> None:

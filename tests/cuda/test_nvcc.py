@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.sampled import FULL
 
 import warpwise as ww
 from warpwise.cuda.errors import CompileError
@@ -17,7 +18,13 @@ pytest.importorskip("cuda.bindings", reason="cuda-bindings is not installed")
 needs_nvcc = pytest.mark.skipif(nvcc.find() is None, reason=nvcc.ADVICE)
 
 NAMES = """
-namespace { __global__ void hidden(float* x, int n) { x[0] = n; } }
+namespace {
+__global__ void hidden(float* x, int n) {  // reads the address of the grid's barrier
+  unsigned barrier;
+  asm volatile("mov.u32 %0, %%envreg1;" : "=r"(barrier));
+  x[0] = n + barrier;
+}
+}
 template <int W, class T> __global__ void val(T* x) { x[0] = W; }
 extern "C" __global__ void plain(int* x) { x[0] = 1; }
 static __global__ void local(int* x) { x[0] = 1; }
@@ -53,7 +60,7 @@ def test_symbols_types_and_constants_of_nvcc(expression: str, symbol: str, types
     assert made.symbol.endswith(symbol)
     assert made.symbol.encode() + b"\0" in made.cubin
     assert [parameter.text for parameter in parse(made.function_type)] == types
-    assert made.registers > 0
+    assert made.registers > 0 and made.cooperative == (expression == "hidden")
     assert all(constant.encode() + b"\0" in made.cubin for constant in made.constants.values())
     assert made.constants.keys() == {"ns::weights", "ns::radius"}
 
@@ -91,10 +98,14 @@ def test_host_code_in_headers_and_headers_that_are_missing(tmp_path: Path) -> No
     assert kernel.build().sizes == (8,)
 
 
-def test_macros_with_short_names_before_an_include() -> None:
+@pytest.mark.parametrize(
+    "headers",
+    ["cuda_fp16.h type_traits", pytest.param("cuda_fp16.h cooperative_groups.h mma.h type_traits", marks=FULL)],
+)
+def test_macros_with_short_names_before_an_include(headers: str) -> None:
     names = "M N K T A B C F P U"
     text = "".join(f"#define {name} 8\n" for name in names.split())
-    text += "#include <cuda_fp16.h>\n#include <cooperative_groups.h>\n#include <mma.h>\n#include <type_traits>\n"
+    text += "".join(f"#include <{header}>\n" for header in headers.split())
     text += "__global__ void k(half* x) { x[M + U] = __float2half(std::is_same<int, int>::value ? N : K); }\n"
     kernel = ww.cuda.load(text)["k"]
     assert kernel.compile("sm_90").registers > 0
@@ -179,14 +190,20 @@ def test_headers_are_found_in_the_folders_of_a_project(tmp_path: Path) -> None:
     assert kernel.build().sizes == (8,)
 
 
+FILLS = "__global__ void fill(float* x) { x[0] = 1; }\n__global__ void fill(int* x, int n) { x[n] = 1; }\n"
+FILL_INTEGERS = "static_cast<void (*)(int*, int)>(&fill)"
+
+
 def test_a_cast_chooses_one_of_several_kernels_of_a_name() -> None:
-    text = "__global__ void fill(float* x) { x[0] = 1; }\n__global__ void fill(int* x, int n) { x[n] = 1; }\n"
-    expression = "static_cast<void (*)(int*, int)>(&fill)"
-    kernel = ww.cuda.load(text)[expression]
+    kernel = ww.cuda.load(FILLS)[FILL_INTEGERS]
     assert [parameter.text for parameter in parse(kernel.compile("sm_90").function_type)] == ["int*", "int"]
     assert kernel.build().sizes == (8, 4)
-    if nvcc.find():
-        assert by_nvcc(text, expression).symbol == "_Z4fillPii"
+
+
+@needs_nvcc
+@FULL  # as the other symbols of nvcc
+def test_a_cast_chooses_one_of_several_kernels_of_a_name_for_nvcc() -> None:
+    assert by_nvcc(FILLS, FILL_INTEGERS).symbol == "_Z4fillPii"
 
 
 def test_folders_that_cmake_names(tmp_path: Path) -> None:

@@ -69,7 +69,6 @@ def _reduces_to_global(form: str) -> str:
 
 
 @pytest.mark.parametrize("form", TO_GLOBAL)
-@pytest.mark.one_in(3)
 def test_a_reduction_of_bytes_in_global_memory(form):
     dtype = KINDS[form.split(".")[-1]]
     if dtype.is_floating_point:

@@ -7,6 +7,7 @@ import torch
 from tests.cuda.hopper.test_bulk_copies import MULTICAST
 from tests.cuda.hopper.test_clusters import EXITS, GROUPS, SOURCE
 from tests.machine.launching import agree, machine_run
+from tests.sampled import FULL
 
 from warpwise import cuda
 
@@ -15,12 +16,7 @@ def test_the_special_registers_of_a_cluster():
     agree(cuda.load(SOURCE)["places"][(4, 6), 1], (torch.zeros(24, 6, dtype=torch.int32),))
 
 
-def test_distributed_shared_memory_is_read():
-    counts = agree(cuda.load(MULTICAST)["exchange"][6, 32], (torch.randn(6, 32), torch.zeros(6, 32)))
-    assert counts.blocks_run == 6
-
-
-@pytest.mark.parametrize("threads", [32, 64])
+@pytest.mark.parametrize("threads", [64, pytest.param(32, marks=FULL)])
 def test_atomics_in_distributed_shared_memory(threads):
     values = torch.randint(0, 32, (1000,), dtype=torch.int32)
     agree(cuda.load(GROUPS)["histogram"][4, threads], (values, torch.zeros(32, dtype=torch.int32), 1000))
@@ -50,7 +46,9 @@ def test_threads_that_arrive_at_the_barrier_and_exit():
     agree(cuda.load(EXITS)["arrive_and_exit"][4, 64], (torch.zeros(4, dtype=torch.int32), 0))
 
 
-def test_whole_clusters_are_sampled():
+def test_distributed_shared_memory_is_read_and_whole_clusters_are_sampled():
+    counts = agree(cuda.load(MULTICAST)["exchange"][6, 32], (torch.randn(6, 32), torch.zeros(6, 32)))
+    assert counts.blocks_run == 6
     launcher = cuda.load(MULTICAST)["exchange"][200, 32]
     args = torch.randn(200, 32), torch.zeros(200, 32)
     every, some = machine_run(launcher, args), machine_run(launcher, args, blocks=20)

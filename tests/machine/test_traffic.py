@@ -323,7 +323,7 @@ def test_stores_to_the_same_sectors_are_merged() -> None:
 
 
 def test_bank_conflicts_of_cp_async() -> None:
-    copy = "__pipeline_memcpy_async(tile + ({}), (const float*)data + ({}), 4);"
+    copies, expected = "", []
     for to, source, conflicts in (
         ("i", "i", 0),
         ("i * 2", "i", 1),
@@ -331,10 +331,13 @@ def test_bank_conflicts_of_cp_async() -> None:
         # A transposing copy with a pitch of 68 elements. ncu counts three wavefronts on an H200.
         ("i % 16 * 68 + i / 16", "i / 16 * 256 + i % 16", 2),
     ):
-        source_text = COPY.replace("@", copy.format(to, source))
-        counts = launch(source_text, "sm_90", 1, 32, np.arange(1024, dtype=np.float32), np.zeros(2048, np.float32))
-        assert counts.total("conflicts", "LDGSTS") == conflicts
-        assert counts.total("wavefronts", "LDGSTS") == conflicts + 1
+        copies += f"__pipeline_memcpy_async(tile + ({to}), (const float*)data + ({source}), 4); __syncwarp();\n"
+        expected.append(conflicts)
+    source_text = COPY.replace("@", copies)
+    counts = launch(source_text, "sm_90", 1, 32, np.arange(1024, dtype=np.float32), np.zeros(2048, np.float32))
+    of_copies = [i for i, one in enumerate(counts.program.instructions) if one.opcode == "LDGSTS"]
+    assert counts.column("conflicts")[of_copies].tolist() == expected
+    assert counts.column("wavefronts")[of_copies].tolist() == [1 + conflicts for conflicts in expected]
 
 
 COPY = r"""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import zlib
+from collections import Counter
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pytest
@@ -36,15 +39,24 @@ def on_cpu(rung: Rung) -> bool:
     return "cpu" in rung.devices and not for_hopper(rung)
 
 
-# Rungs for Hopper that `make test` does not verify on a CPU: they share their main loop with one that it does verify.
-ALIKE = frozenset(
-    {"matmul k19_warpgroups_int8", "matmul k20_padded", "matmul_tf32 k03_skinny",
-     "addmm k02_warpgroups", "grouped_matmul_backward k02_overlapped_epilogue",
-     "scaled_matmul k02_two_k_tile_promotion", "batched_matmul k03_warp_specialised",
-     "batched_matmul k04_overlapped_epilogue", "batched_matmul k05_cluster_split_k", "linear k03_cluster_split_k",
-     "matmul k24_variable_m_tiles", "linear k02_warpgroups", "scaled_matmul k03_skinny",
-     "grouped_matmul k03_warp_specialised"}
-)  # fmt: skip
+# Rungs for Hopper of which `make test` verifies no sample of cases on a CPU: they share their main loop with one of which
+# it does. What executes them: a test, or one case in one dtype and configuration, which is one kernel to compile.
+ALIKE: dict[str, str | tuple[str, torch.dtype, str]] = {
+    "addmm k02_warpgroups": ("several_tiles", torch.bfloat16, "64x64x64_s8_c1x1"),
+    "batched_matmul k03_warp_specialised": ("ragged_tiles", torch.float32, "64x64x32_s5"),
+    "batched_matmul k04_overlapped_epilogue": "test_batched_matmul.py::test_a_mask_of_stray_rows_is_not_needed",
+    "batched_matmul k05_cluster_split_k": "test_batched_matmul.py::test_any_size_and_layout",
+    "grouped_matmul k03_warp_specialised": "test_grouped_matmul.py::test_every_configuration_of_float32",
+    "grouped_matmul_backward k02_overlapped_epilogue": ("past_the_end", torch.float16, "64x64x64_s8"),
+    "linear k02_warpgroups": ("several_tiles", torch.float16, "64x64x64_s8_c1x1"),
+    "linear k03_cluster_split_k": "test_linear.py::test_warps_that_divide_k",
+    "matmul k19_warpgroups_int8": ("several_tiles", torch.int8, ""),
+    "matmul k20_padded": "test_matmul_padded.py",
+    "matmul k24_variable_m_tiles": "test_matmul_variable.py",
+    "matmul_tf32 k03_skinny": ("ragged_tiles", torch.float32, "64x64x32_s5"),
+    "scaled_matmul k02_two_k_tile_promotion": ("several_tiles", torch.float8_e4m3fn, "128x128x128_s6"),
+    "scaled_matmul k03_skinny": ("several_tiles", torch.float8_e5m2, "64x64x128_w1_s1"),
+}
 
 
 def rungs(language: str = "", device: str = "", slow: bool = False) -> list:
@@ -59,7 +71,7 @@ def rungs(language: str = "", device: str = "", slow: bool = False) -> list:
     ]
 
 
-def one_of(every: int, parameters: list, places: tuple[int, ...] = (0,), also: frozenset[str] = frozenset()) -> list:
+def one_of(every: int, parameters: list, places: tuple[int, ...] = (0,), also: Collection[str] = ()) -> list:
     """Parameters ``op,rung``, marked ``full`` but for those whose number modulo ``every`` is in ``places``.
 
     ``also`` names rungs that are chosen too: "matmul k20_padded". The numbers run through all operations, so that
@@ -90,13 +102,33 @@ TWINS = {torch.float16: torch.bfloat16, torch.float8_e5m2: torch.float8_e4m3fn}
 
 
 def sampled_dtypes(op: Op, rung: Rung) -> list[torch.dtype]:
-    """One dtype that the rung takes; the next rung has the next one.
+    """One dtype that the rung takes, that which fewest rungs before it have; several of an operation of few rungs.
 
-    Together the rungs of an operation have all dtypes, of ``TWINS`` the second.
+    ``TWINS`` count as one dtype, of which the rungs have the one and the other in turn.
     """
-    dtypes = [dtype for dtype in op.spec.dtypes if rung.dtypes is None or dtype in rung.dtypes]
-    dtypes = [dtype for dtype in dtypes if TWINS.get(dtype) not in dtypes]
-    return dtypes[op.rungs.index(rung) % len(dtypes) :: len(op.rungs)]
+    return _sampled_dtypes(op.name)[rung.name]
+
+
+@functools.cache
+def _sampled_dtypes(name: str) -> dict[str, list[torch.dtype]]:
+    """By rung; those of ``ALIKE`` come last."""
+    op, sampled, times = operation.get(name), dict[str, list[torch.dtype]](), Counter[torch.dtype]()
+    alike = [rung for rung in op.rungs if "cpu" not in rung.devices or _name(op, rung) in ALIKE]
+    others = [rung for rung in op.rungs if rung not in alike]
+    several = -(-len(_twins(op.spec.dtypes)) // max(1, len(others)))
+    first = zlib.crc32(name.encode())
+    for rung in (*others, *alike):
+        twins = _twins([dtype for dtype in op.spec.dtypes if rung.dtypes is None or dtype in rung.dtypes])
+        chosen = sorted(twins, key=lambda dtype: times[dtype])[:several]
+        sampled[rung.name] = [twins[dtype][(first + times[dtype]) % len(twins[dtype])] for dtype in chosen]
+        times.update(chosen)
+    return sampled
+
+
+def _twins(dtypes: Sequence[torch.dtype]) -> dict[torch.dtype, list[torch.dtype]]:
+    """``dtypes``, of ``TWINS`` the second, each with its twin if that is among them too."""
+    alone = [dtype for dtype in dtypes if TWINS.get(dtype) not in dtypes]
+    return {dtype: [dtype, *(each for each in dtypes if TWINS.get(each) is dtype)] for dtype in alone}
 
 
 def sample(op: Op, rung: Rung) -> tuple[list[torch.dtype], list[Case]]:

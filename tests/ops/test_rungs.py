@@ -6,10 +6,10 @@ import math
 
 import pytest
 import torch
-from tests.ops.conftest import EVERY_OP, problem, rungs, sample
+from tests.ops.conftest import ALIKE, EVERY_OP, TWINS, problem, rungs, sample, sampled_dtypes
 from tests.sampled import FULL
 
-from warpwise import lab
+from warpwise import lab, operation
 from warpwise.lab.errors import VacuousProblem
 from warpwise.lab.verify.impostors import require_no_impostor
 
@@ -30,6 +30,31 @@ def test_rung_is_right_on_the_cpu(op, rung, complete):
         op, rung, device="cpu", dtypes=dtypes, cases=cases, seeds=(0,), problem=problem(op.name, "cpu")
     )
     assert verdict.right, str(verdict)
+
+
+ONCE = [(name, *how) for name, how in ALIKE.items() if isinstance(how, tuple)]
+
+
+@pytest.mark.parametrize("name,case,dtype,config", ONCE, ids=[name for name, *_ in ONCE])
+def test_a_rung_like_another_is_right_once(name, case, dtype, config):
+    """What it has beside the main loop of the other: its epilogue, operands, batches, promotions."""
+    op, rung = operation.get(name.split()[0]), operation.get(name.split()[0]).rung(name.split()[1])
+    instance = problem(op.name, "cpu").make(next(each for each in op.spec.cases if each.name == case), dtype, 0)
+    outputs = op.allocate(*instance.args)
+    op.launch(rung.at(config) if config else rung, outputs, *instance.args)
+    for position, found in enumerate(instance.outputs(outputs, instance.args)):
+        comparison = instance.compare(position, found)
+        assert comparison.right, str(comparison)
+
+
+@pytest.mark.parametrize("op", EVERY_OP)
+def test_every_dtype_is_in_the_samples_of_the_rungs(op):
+    """Or in those of other rungs; of dtypes that differ in a conversion one is enough."""
+    verified = [rung for rung in op.rungs if "cpu" in rung.devices and f"{op.name} {rung.name}" not in ALIKE]
+    found = {dtype for rung in verified for dtype in sampled_dtypes(op, rung)}
+    taken = {dtype for rung in verified for dtype in op.spec.dtypes if rung.dtypes is None or dtype in rung.dtypes}
+    of_twins = dict(zip(TWINS.values(), TWINS, strict=True)) | TWINS
+    assert not {dtype for dtype in taken if dtype not in found and of_twins.get(dtype) not in found}
 
 
 def rejects_impostors(op, dtypes, cases) -> bool:

@@ -38,7 +38,7 @@ def product():
 
 
 def test_the_softmax_is_correct_and_short(softmax):
-    text = standalone(softmax, ["torch.softmax(x, -1)"])
+    text = standalone(softmax, ["torch.softmax(x, -1)", "", 'a "quoted" \\ heading """ of $5'])
     checked(text)
     for gone in (
         "triton_heuristics",
