@@ -3,7 +3,8 @@
 The rule: a test that takes more than about a second of CPU has one of n of its parameters (the first, and every n-th
 after it), where these are dtypes, layouts, architectures, sizes or tiles of the same code; n is below. A slow test
 without parameters is ``ELSEWHERE`` if a faster test, named with it, executes the code that it is about; what is added
-is another process, size or compiler. Races and planted bugs are not here.
+is another process, size, tile or compiler. The few of which ``make test`` has nothing say so. Races and planted bugs
+are not here.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ ONE_IN: dict[str, dict[str, int]] = {
         "test_kernels_find_the_domains_that_pytorch_finds": 2,
         "test_starts_one_after_another_give_the_same_fit": 2,
     },
+    "apps/clustering/test_graphs.py": {"test_radius_equals_brute_force": 2},
     "apps/clustering/test_missing.py": {"test_fits": 2, "test_without_gaps_it_is_the_ordinary_step": 2},
     "apps/clustering/test_mixture.py": {"test_each_option_recovers_layers": 2},
     "cli/test_cluster.py": {"test_inputs": 2},
@@ -84,13 +86,19 @@ ONE_IN: dict[str, dict[str, int]] = {
         "test_both_sizes_of_the_warp_tile": 2,
         "test_transposed_and_broadcast_operands": 3,
     },
+    "ops/test_matmul_ampere.py": {"test_every_tile": 11},
     "ops/test_matmul_arguments.py": {"test_an_empty_sum_is_zero": 3, "test_storage_offsets_of_one_element": 3},
     "ops/test_matmul_specialised.py": {"test_a_slice_was_read_when_its_place_is_given_back": 2},
     "ops/test_matmul_variable.py": {"test_products_by_two_widths": 2},
-    "ops/test_matvec.py": {"test_short_rows_take_parts_of_warps": 2, "test_views": 3},
+    "ops/test_matvec.py": {
+        "test_every_division_of_the_work": 3,
+        "test_short_rows_take_parts_of_warps": 2,
+        "test_views": 3,
+    },
     "ops/test_negated.py": {"test_a_negated_view_is_read_with_its_sign": 3},
     "ops/test_network.py": {
         "test_a_timed_size_rejects_impostors": 3,
+        "test_gradients_on_tensor_cores_keep_infinity_nan_and_huge_values": 4,
         "test_tensor_cores_keep_infinity_nan_and_huge_values": 2,
     },
     "ops/test_potts_em_step.py": {
@@ -110,102 +118,91 @@ ONE_IN: dict[str, dict[str, int]] = {
 }
 
 ELSEWHERE: dict[str, dict[str, str]] = {
-    "apps/clustering/test_graphs.py": {"test_radius_equals_brute_force": "the rest of the file"},
-    "apps/test_train.py": {"test_emulated_kernels_take_the_same_steps": "nn/test_step_gradients.py"},
-    "cli/test_check.py": {"test_fidelity_lists_the_executed_instructions": "machine/test_grading.py"},
+    "apps/test_train.py": {
+        "test_emulated_kernels_take_the_same_steps": "nn/test_step_gradients.py and test_emulated_steps_take_gathered_"
+        "batches: gradients, losses, statistics and SGD of a step, and what a step is given"
+    },
     "cli/test_explain.py": {
-        "test_a_copy_of_a_file_in_another_folder": "test_a_rung_at_a_size",
-        "test_a_triton_kernel_of_a_python_file": "lab/explain/test_triton.py",
+        "test_a_copy_of_a_file_in_another_folder": "test_a_kernel_of_a_file and test_sampled_and_trusted: one of the two "
+        "finds the machine code of the other's file",
+        "test_a_triton_kernel_of_a_python_file": "lab/explain/test_triton.py, and of the same name in cli/test_check.py",
     },
-    "cli/test_inductor.py": {
-        "test_a_triton_file_is_written_checked_and_runs": "lab/inductor/test_standalone.py",
-        "test_inductors_triton_code_is_written_unchanged_on_request": "lab/inductor/test_generate.py",
+    "cli/test_watch.py": {
+        "test_the_source_of_a_rung_is_verified_and_explained": "test_a_file_means_its_rung_or_all_of_its_folder, "
+        "test_an_operation_of_ones_own_and_a_wrong_rung_in_it and lab/test_watch.py"
     },
-    "cli/test_new.py": {"test_its_kernels_compile_for_a_gpu_that_is_not_there": "test_a_new_file_passes_as_it_is"},
-    "cli/test_report.py": {"test_without_a_name_everything_that_is_recorded": "test_a_page_an_operation_and_an_index"},
-    "cli/test_run_public_programs.py": {
-        "test_scans_of_integers_with_an_aggregate": "cli/test_run_libraries.py::test_thrust_and_cub"
+    "cuda/hopper/test_gemm.py": {
+        "test_a_function_of_the_sums": "ops/test_rungs.py::test_a_rung_like_another_is_right_once of linear"
     },
-    "cli/test_watch.py": {"test_the_source_of_a_rung_is_verified_and_explained": "lab/test_watch.py"},
-    "cuda/hopper/test_gemm.py": {"test_a_function_of_the_sums": "ops/test_rungs.py"},
-    "cuda/hopper/test_wgmma.py": {"test_products_are_added_to_the_accumulators": "ops/test_rungs.py"},
+    "cuda/hopper/test_wgmma.py": {
+        "test_products_are_added_to_the_accumulators": "ops/test_rungs.py: every k of more than one instruction"
+    },
     "cuda/test_emulator_launches.py": {
-        "test_two_installations_can_share_a_cache": "test_a_timeout_reports_the_last_known_line"
+        "test_two_installations_can_share_a_cache": "not: it compiles the emulator's headers once more, 7 s"
     },
     "cuda/test_inline.py": {
-        "test_an_error_in_a_kernel_reports_its_line_alone": "test_an_error_in_host_code_reports_its_line",
         "test_the_square_matrix_example": "the fixture `extension`",
-        "test_user_defined_bindings": "the fixture `extension`",
+        "test_user_defined_bindings": "the fixture `extension`, whose bindings are generated in the same words",
     },
     "cuda/test_nvcc.py": {
-        "test_a_grid_barrier_is_found_in_the_code_of_nvcc": "cuda/test_nvrtc.py",
-        "test_macros_with_short_names_before_an_include": "cuda/test_nvrtc.py::test_standard_headers",
-        "test_a_cast_chooses_one_of_several_kernels_of_a_name": "test_symbols_types_and_constants_of_nvcc",
-        "test_an_expression_that_is_not_an_instance_does_not_show_our_code": "the test of the lines of errors",
+        "test_a_grid_barrier_is_found_in_the_code_of_nvcc": "test_symbols_types_and_constants_of_nvcc",
+        "test_an_expression_that_is_not_an_instance_does_not_show_our_code": "test_errors_of_nvcc_are_at_the_users_"
+        "lines_and_without_warnings",
     },
-    "lab/explain/test_triton.py": {"test_hints_speak_of_tiles_and_not_of_threads": "the rest of the file"},
-    "lab/inductor/test_standalone.py": {"test_the_file_runs_as_a_program": "the rest of the file, in this process"},
-    "lab/report/test_browser.py": {
-        "test_it_prints_with_everything_unfolded": "the rest of the file, on the screen",
-        "test_a_link_opens_its_rung": "test_every_plot_is_drawn_and_fits, on the same page",
+    "lab/inductor/test_standalone.py": {
+        "test_the_file_runs_as_a_program": "the rest of the file, and cli/test_inductor.py, in this process"
     },
     "lab/store/test_durability.py": {
-        "test_a_climb_that_is_killed_keeps_the_verdicts_it_had": "test_sigkill_loses_nothing_that_was_recorded"
-    },
-    "machine/test_arithmetic.py": {
-        "test_32_bit_integers_with_small_shift_amounts": "test_32_bit_integers",
-        "test_64_bit_integers": "test_32_bit_integers and test_32_bit_division",
-    },
-    "machine/test_bulk.py": {
-        "test_a_reduction_of_bytes_in_global_memory": "test_a_reduction_in_the_shared_memory_of_another_block",
-        "test_bytes_are_copied_to_several_blocks": "test_bytes_are_copied_to_another_block",
+        "test_a_climb_that_is_killed_keeps_the_verdicts_it_had": "test_a_climb_records_each_verdict_as_it_comes and "
+        "test_sigkill_loses_nothing_that_was_recorded"
     },
     "machine/test_clusters.py": {
-        "test_threads_that_arrive_at_the_barrier_and_exit": "test_a_ring_that_both_blocks_fill_by_multicast",
-        "test_atomics_in_distributed_shared_memory": "machine/test_bulk.py",
-        "test_multicast_loads_for_all_blocks_of_a_cluster": "test_a_ring_that_both_blocks_fill_by_multicast",
-        "test_distributed_shared_memory_is_read": "test_remote_stores_complete_at_the_barrier_of_the_other_block",
+        "test_multicast_loads_for_all_blocks_of_a_cluster": "test_a_ring_that_both_blocks_fill_by_multicast, and bulk "
+        "copies to four blocks in machine/test_bulk.py",
     },
-    "machine/test_floating.py": {"test_division_and_square_root_next_to_ties": "test_single_precision"},
-    "machine/test_halves.py": {"test_bfloat16_arithmetic": "test_half_arithmetic"},
-    "machine/test_memory.py": {"test_cuda_barrier_and_memcpy_async": "test_cp_async_bulk"},
-    "machine/test_run.py": {"test_keyboard_interrupt_after_overlapping_runs": "test_keyboard_interrupt"},
-    "machine/test_traffic.py": {
-        "test_bank_conflicts_of_cp_async": "test_wavefronts_of_shared_stores",
-        "test_inactive_lanes_request_nothing": "test_sectors_of_global_loads_and_stores",
+    "machine/test_memory.py": {
+        "test_cuda_barrier_and_memcpy_async": "test_cp_async_and_zero_fill, and cuda::barrier in test_cp_async_bulk"
     },
-    "nn/test_linear.py": {"test_compiles_into_one_graph": "ops/test_public.py"},
-    "ops/test_batched_matmul.py": {"test_any_size_and_layout_in_float32": "test_any_size_and_layout"},
-    "ops/test_conv_block.py": {"test_opcheck_with_and_without_a_saved_convolution": "ops/test_public.py"},
+    "machine/test_run.py": {
+        "test_keyboard_interrupt_after_overlapping_runs": "test_keyboard_interrupt, and cuda/test_emulator_launches.py"
+    },
+    "nn/test_linear.py": {"test_compiles_into_one_graph": "ops/test_public.py: the module calls one operator"},
+    "ops/test_batched_matmul.py": {
+        "test_any_size_and_layout_in_float32": "test_any_size_and_layout, test_aligned_sizes_in_every_layout and "
+        "ops/test_rungs.py"
+    },
+    "ops/test_conv_block.py": {"test_opcheck_with_and_without_a_saved_convolution": "ops/test_public.py::test_opcheck"},
     "ops/test_linear.py": {
-        "test_large_tiles_of_the_backward_on_tensor_cores": "ops/test_rungs.py",
-        "test_products_of_three_keep_infinity_nan_and_huge_values": "ops/test_network.py",
+        "test_large_tiles_of_the_backward_on_tensor_cores": "ops/test_rungs.py, in smaller tiles of the same template"
     },
-    "ops/test_linear_cross_entropy.py": {"test_the_end_of_a_network_is_torchs": "ops/test_rungs.py"},
+    "ops/test_linear_cross_entropy.py": {
+        "test_the_end_of_a_network_is_torchs": "ops/test_rungs.py and nn/test_step_gradients.py"
+    },
     "ops/test_matmul_ampere.py": {
-        "test_the_machine_code_has_no_bank_conflicts": "machine/test_traffic.py counts conflicts",
-        "test_every_tile": "ops/test_rungs.py",
-        "test_any_size_alignment_and_layout": "ops/test_matmul_tf32.py",
+        "test_the_machine_code_has_no_bank_conflicts": "nothing: results are right with conflicts too",
+        "test_any_size_alignment_and_layout": "ops/test_matmul_tf32.py, and ops/test_rungs.py in 2-byte dtypes",
     },
-    "ops/test_matmul_hopper.py": {"test_tiles_narrower_than_their_boxes": "ops/test_rungs.py"},
-    "ops/test_matmul_int8.py": {"test_compiles_into_one_graph": "ops/test_public.py"},
-    "ops/test_matmul_specialised.py": {"test_every_element_is_stored_once": "ops/test_rungs.py"},
-    "ops/test_matmul_tf32.py": {"test_every_tile": "ops/test_rungs.py"},
+    "ops/test_matmul_hopper.py": {
+        "test_tiles_narrower_than_their_boxes": "ops/test_rungs.py, in tiles as wide as their boxes"
+    },
+    "ops/test_matmul_int8.py": {"test_compiles_into_one_graph": "ops/test_public.py and ops/test_rungs.py"},
+    "ops/test_matmul_specialised.py": {
+        "test_every_element_is_stored_once": "ops/test_rungs.py, in the tile of small products"
+    },
+    "ops/test_matmul_tf32.py": {"test_every_tile": "the same of ops/test_matmul_ampere.py, of the same source"},
     "ops/test_matvec.py": {
-        "test_every_configuration": "ops/test_rungs.py",
-        "test_every_division_of_the_work": "ops/test_rungs.py",
-        "test_few_columns_are_loaded_at_once": "ops/test_rungs.py",
+        "test_every_configuration": "test_any_size_order_and_alignment, in configurations that sizes choose",
+        "test_few_columns_are_loaded_at_once": "test_every_division_of_the_work",
     },
     "ops/test_network.py": {
         "test_blocks_of_large_tensors_normalise_rows": "ops/test_rungs.py",
-        "test_gradients_on_tensor_cores_keep_infinity_nan_and_huge_values": "the same of the forward",
         "test_tiles_of_wide_and_tall_images": "ops/test_rungs.py",
     },
     "ops/test_potts_em_step.py": {
-        "test_gathering_warps_take_full_tiles": "ops/test_rungs.py",
+        "test_gathering_warps_take_full_tiles": "test_fragments_agree_with_pytorch",
         "test_fragments_of_large_priors": "test_fragments_agree_with_pytorch",
-        "test_one_launch_agrees_with_pytorch": "ops/test_rungs.py",
-        "test_fragments_in_blocks_for_many_points": "ops/test_rungs.py",
+        "test_one_launch_agrees_with_pytorch": "ops/test_rungs.py, and test_a_lane_for_each_rounded_point",
+        "test_fragments_in_blocks_for_many_points": "test_fragments_agree_with_pytorch",
         "test_tiles_agree_with_pytorch": "ops/test_rungs.py",
     },
     "ops/test_skinny.py": {

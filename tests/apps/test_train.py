@@ -15,7 +15,17 @@ from tests.apps.test_data import write_set
 
 from warpwise import nn
 from warpwise.apps.data import Images, ImageSet
-from warpwise.apps.train import Checkpoint, CheckpointError, NonFiniteLoss, Settings, Trainer, build, engines, pictures
+from warpwise.apps.train import (
+    Checkpoint,
+    CheckpointError,
+    NonFiniteLoss,
+    Settings,
+    Trainer,
+    build,
+    emulated,
+    engines,
+    pictures,
+)
 from warpwise.cli import cli
 from warpwise.nn import convolution
 from warpwise.ops import conv_block
@@ -71,6 +81,24 @@ def test_emulated_kernels_take_the_same_steps(data):
     assert emulated.history[0].losses == pytest.approx(ours.history[0].losses, rel=1e-4)
     for name, tensor in weights(ours).items():
         torch.testing.assert_close(weights(emulated)[name], tensor, rtol=1e-3, atol=1e-5)
+
+
+def test_emulated_steps_take_gathered_batches(data, monkeypatch):
+    """The rest of them is in nn/test_step_gradients.py."""
+    given = []
+
+    def step(model, optimizer, images, labels):
+        given.append((images, labels))
+        return torch.tensor(1.0)
+
+    monkeypatch.setattr(emulated, "step", step)
+    few = data._replace(train=Images(data.train.pixels[:4], data.train.labels[:4]))
+    trainer = trained(few, Settings("digits", "cnn", engine="emulated", batch=2, epochs=1))
+    assert trainer.history[0].losses == (1.0, 1.0)
+    indices = trainer.order(0)
+    images = (few.train.pixels[indices].float() / 255 - trainer.mean) / trainer.std
+    torch.testing.assert_close(torch.cat([each for each, _ in given]), images.unsqueeze(1))
+    assert torch.equal(torch.cat([labels for _, labels in given]), few.train.labels[indices])
 
 
 def test_emulated_kernels_take_fp32_on_a_cpu(data):

@@ -52,6 +52,7 @@ def test_a_kernel_of_a_file(source: Path) -> None:
         f"predicted on one {hardware('sm_90').name}, limited by launch" in text
         and "agree: 1,000 elements of 'y'" in text
     )
+    assert "/scale.cu" not in text, "of the folder of another test, whose machine code is kept"
     assert "scale.cu:4, one warp's load: global memory" in text and "32 sectors where 4 would be ideal (8×)" in text
 
 
@@ -111,6 +112,7 @@ def test_sampled_and_trusted(source: Path) -> None:
         source, "--kernel", "scale", "--grid", "391", "--block", "256", *arguments, "--blocks", "8", "--trusted"
     )
     assert result.return_value == 0, said(result)
+    assert "/scale.cu" not in said(result)
     assert "of 391 blocks" in said(result) and "was not checked:" in said(result)
 
 

@@ -226,6 +226,29 @@ __global__ void blocks(int* x, int* sorted, int* sum) {
   Sort(both.sort).Sort(keys);
   cub::BlockStore<int, 64, 2>().Store(sorted, keys);
 }
+__global__ void volume(int* out, cudaExtent size) {
+  const std::tuple<int, int> both(size.width, size.depth);
+  out[4] += std::get<0>(both) * std::get<1>(both);
+}
+__global__ void scan(int* out) {
+  typedef cub::BlockScan<int, 64> Scan;
+  typedef cub::WarpScan<int> Warp;
+  typedef cub::BlockReduce<cub::KeyValuePair<int, float>, 64> Best;
+  __shared__ typename Scan::TempStorage block;
+  __shared__ typename Warp::TempStorage warps[2];
+  __shared__ typename Best::TempStorage best;
+  const int own = threadIdx.x % 5;
+  int before, all, within, warp;
+  Scan(block).ExclusiveSum(own, before, all);
+  Warp(warps[threadIdx.x / 32]).ExclusiveSum(own, within);
+  Warp(warps[threadIdx.x / 32]).InclusiveSum(own, warp, warp);
+  const auto pair = Best(best).Reduce(cub::KeyValuePair<int, float>(threadIdx.x, own), cub::ArgMax());
+  if (threadIdx.x == 0) out[4] = pair.key;
+  if (threadIdx.x == 63) out[0] = before, out[1] = all, out[2] = within;
+  __syncthreads();
+  Scan(block).ExclusiveScan(own, before, 7, cub::Max(), all);
+  if (threadIdx.x == 63) out[3] = before;
+}
 int main() {
   thrust::host_vector<int> h(100);
   for (int i = 0; i < 100; i++) h[i] = i * 37 % 101;
@@ -252,6 +275,11 @@ int main() {
   thrust::device_vector<char> storage(bytes);
   cub::DeviceReduce::Max(thrust::raw_pointer_cast(storage.data()), bytes, out, &sums[2], 128);
   std::cout << sums[2] << '\\n';
+  thrust::device_vector<int> scanned(5);
+  int* to = thrust::raw_pointer_cast(scanned.data());
+  scan<<<1, 64>>>(to);
+  volume<<<1, 1>>>(to, make_cudaExtent(2, 1, 3));
+  for (int i = 0; i < 5; i++) std::cout << scanned[i] << ' ';
 }
 """
 
@@ -292,7 +320,9 @@ def test_cublas_and_curand(run):
 def test_thrust_and_cub(run):
     done = run(THRUST, "--check")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "1 4986 25 29 4\n8128 992 8001 1 127\n"
+    values = [i % 5 for i in range(64)]
+    scans = f"{sum(values[:63])} {sum(values)} {sum(values[32:63])} 7 10 "  # exclusive, with an aggregate, of a warp
+    assert done.stdout == f"1 4986 25 29 4\n8128 992 8001 1 127\n{scans}"
 
 
 @FULL

@@ -113,42 +113,6 @@ int main() {
 }
 """
 
-SCANS = """
-#include <cstdio>
-#include <cub/cub.cuh>
-__global__ void volume(int* out, cudaExtent size) {
-  const std::tuple<int, int> both(size.width, size.depth);
-  out[4] += std::get<0>(both) * std::get<1>(both);
-}
-__global__ void scan(int* out) {
-  typedef cub::BlockScan<int, 64> Scan;
-  typedef cub::WarpScan<int> Warp;
-  typedef cub::BlockReduce<cub::KeyValuePair<int, float>, 64> Best;
-  __shared__ typename Scan::TempStorage block;
-  __shared__ typename Warp::TempStorage warps[2];
-  __shared__ typename Best::TempStorage best;
-  const int own = threadIdx.x % 5;
-  int before, all, within, warp;
-  Scan(block).ExclusiveSum(own, before, all);
-  Warp(warps[threadIdx.x / 32]).ExclusiveSum(own, within);
-  Warp(warps[threadIdx.x / 32]).InclusiveSum(own, warp, warp);
-  const auto pair = Best(best).Reduce(cub::KeyValuePair<int, float>(threadIdx.x, own), cub::ArgMax());
-  if (threadIdx.x == 0) out[4] = pair.key;
-  if (threadIdx.x == 63) out[0] = before, out[1] = all, out[2] = within;
-  __syncthreads();
-  Scan(block).ExclusiveScan(own, before, 7, cub::Max(), all);
-  if (threadIdx.x == 63) out[3] = before;
-}
-int main() {
-  int* d, h[5];
-  cudaMalloc(&d, sizeof h);
-  scan<<<1, 64>>>(d);
-  volume<<<1, 1>>>(d, make_cudaExtent(2, 1, 3));
-  cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost);
-  for (int each : h) printf("%d ", each);
-}
-"""
-
 
 def run(folder: Path, text: str, *options: str) -> CompletedProcess[str]:
     path = folder / "program.cu"
@@ -173,13 +137,6 @@ def test_cufft_computes_numpys_transforms(tmp_path):
 def test_graph_nodes_and_memory_pools(tmp_path):
     done = run(tmp_path, GRAPHS, "--check")
     assert (done.returncode, done.stdout, done.stderr) == (0, "3 6 9 12 ", "")
-
-
-def test_scans_of_integers_with_an_aggregate(tmp_path):
-    done = run(tmp_path, SCANS)
-    values = [i % 5 for i in range(64)]
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"{sum(values[:63])} {sum(values)} {sum(values[32:63])} 7 10 "
 
 
 def test_new_memory_of_the_host_holds_zeros(tmp_path):

@@ -244,8 +244,8 @@ def test_half_arithmetic(target: str) -> None:
 
 @pytest.mark.parametrize("target", thinned(SM80_AND_LATER, every=3, first=1))
 def test_bfloat16_arithmetic(target: str) -> None:
-    check(BFLOATS, target, BFLOAT16, 256)
-    check(BFLOAT_PAIRS, target, BFLOAT16, 256)
+    check(BFLOATS, target, BFLOAT16, 128)
+    check(BFLOAT_PAIRS, target, BFLOAT16, 128)
 
 
 @pytest.mark.parametrize("target", thinned(ARCHITECTURES, every=4, first=0))

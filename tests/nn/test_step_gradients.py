@@ -94,11 +94,17 @@ def gradients(model: torch.nn.Module) -> Gradients:
 
 
 def test_gradients_of_emulated_steps_are_those_of_float64():
+    """And what a step changes: parameters by SGD, and running statistics as PyTorch's modules do."""
     model = network(8)
     optimizer = optim.SGD(model.parameters(), lr=0.05)
     for x, y in batches(2, 4, 8):
-        params = copied(model)
-        emulated.step(model, optimizer, x, y)
+        params, by_pytorch = copied(model), copy.deepcopy(model)
+        loss = functional.cross_entropy(by_pytorch(x), y)
+        torch.testing.assert_close(emulated.step(model, optimizer, x, y), loss)
+        torch.testing.assert_close(dict(model.named_buffers()), dict(by_pytorch.named_buffers()))
+        for name, param in model.named_parameters():
+            expected = params[name] if param.grad is None else params[name] - 0.05 * param.grad
+            torch.testing.assert_close(param.detach(), expected, rtol=1e-6, atol=1e-7)
         found = differences(gradients(model), params, x, y)
         assert max(found.values()) < 1, found
         assert max(differences(gradients(model), params, x, y.roll(1)).values()) > 100  # of labels of another image

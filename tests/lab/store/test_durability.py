@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import signal
 import sqlite3
@@ -14,11 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from click.testing import CliRunner
 from tests.commands import python
+from tests.lab import toys
 from tests.lab.store.samples import run, timed
 
+from warpwise import operation
+from warpwise.cli import cli
 from warpwise.lab.store import NewerStore, Store, StoreError
 from warpwise.lab.store.schema import MIGRATIONS, VERSION
+from warpwise.operation import registry
 
 ROOT = Path(__file__).parents[3]
 
@@ -156,6 +163,26 @@ def test_sigkill_loses_nothing_that_was_recorded() -> None:
         names = {one.name for one in store.measurements()}
         assert {f"{letter}{number}" for number in range(last + 1) for letter in "kl"} <= names
         assert len(names) % 2 == 0, "what is recorded at once is there whole or not at all"
+
+
+def test_a_climb_records_each_verdict_as_it_comes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A process that is killed during the next rung leaves them: see the tests above and below."""
+    seen = tmp_path / "seen"
+
+    def honest(out: torch.Tensor, x: torch.Tensor) -> None:
+        out.copy_((2 * x.double() + 1).to(out.dtype))
+
+    def broken(out: torch.Tensor, x: torch.Tensor) -> None:
+        out[:-1] = 2 * x[:-1] + 1
+
+    def looking(out: torch.Tensor, x: torch.Tensor) -> None:
+        with Store.open() as beside:
+            seen.write_text(json.dumps({one.name: one.verdict for one in beside.measurements()}))
+
+    monkeypatch.setattr(registry, "_OPS", dict(registry._OPS))
+    operation.register(toys.op(toys.AFFINE, honest, broken, looking))
+    CliRunner().invoke(cli, ["climb", "affine", "--device", "cpu", "--dtype", "float32"], standalone_mode=False)
+    assert json.loads(seen.read_text()) == {"honest": "right", "broken": "wrong"}
 
 
 def test_a_climb_that_is_killed_keeps_the_verdicts_it_had() -> None:
