@@ -20,7 +20,7 @@ def in_processes(function: Callable[[int, Path], None], folder: Path, count: int
     for process in processes:
         process.start()
     for process in processes:
-        process.join(100)
+        process.join(250)
         process.kill()  # one that waits for the other, which failed
         process.join()
     assert [process.exitcode for process in processes] == [0] * count

@@ -119,17 +119,17 @@ ONE_IN: dict[str, dict[str, int]] = {
 
 ELSEWHERE: dict[str, dict[str, str]] = {
     "apps/test_train.py": {
-        "test_emulated_kernels_take_the_same_steps": "nn/test_step_gradients.py and test_emulated_steps_take_gathered_"
-        "batches: gradients, losses, statistics and SGD of a step, and what a step is given"
+        "test_emulated_kernels_take_the_same_steps": "nn/test_step_gradients.py: gradients, loss, statistics and SGD; "
+        "test_emulated_steps_take_gathered_batches: what a step is given"
     },
     "cli/test_explain.py": {
-        "test_a_copy_of_a_file_in_another_folder": "test_a_kernel_of_a_file and test_sampled_and_trusted: one of the two "
+        "test_a_copy_of_a_file_in_another_folder": "test_a_kernel_of_a_file and test_sampled_and_trusted, of which one "
         "finds the machine code of the other's file",
-        "test_a_triton_kernel_of_a_python_file": "lab/explain/test_triton.py, and of the same name in cli/test_check.py",
+        "test_a_triton_kernel_of_a_python_file": "lab/explain/test_triton.py, and the same of cli/test_check.py",
     },
     "cli/test_watch.py": {
         "test_the_source_of_a_rung_is_verified_and_explained": "test_a_file_means_its_rung_or_all_of_its_folder, "
-        "test_an_operation_of_ones_own_and_a_wrong_rung_in_it and lab/test_watch.py"
+        "test_an_operation_of_ones_own_and_a_wrong_rung_in_it, lab/test_watch.py"
     },
     "cuda/hopper/test_gemm.py": {
         "test_a_function_of_the_sums": "ops/test_rungs.py::test_a_rung_like_another_is_right_once of linear"

@@ -86,9 +86,7 @@ def test_its_kernels_compile_for_a_gpu_that_is_not_there(ctype: str, dtype: torc
     for kernel in ("thread_per_element", "vectorised"):
         assert len(module.CUDA[f"{kernel}<{ctype}>"].cubin("sm_90")) > 1000
     x = torch.ones(2048, dtype=dtype)
-    compiled = module.triton_kernel.compile_for(
-        x, torch.empty_like(x), 2048, BLOCK=1024, num_warps=4, target="sm_90"
-    )
+    compiled = module.triton_kernel.compile_for(x, torch.empty_like(x), 2048, BLOCK=1024, num_warps=4, target="sm_90")
     assert compiled.registers > 0
 
 

@@ -39,13 +39,15 @@ def on_cpu(rung: Rung) -> bool:
     return "cpu" in rung.devices and not for_hopper(rung)
 
 
-# Rungs for Hopper of which `make test` verifies no sample of cases on a CPU: they share their main loop with one of which
-# it does. What executes them: a test, or one case in one dtype and configuration, which is one kernel to compile.
+# Rungs for Hopper of which `make test` verifies no sample of cases on a CPU: they share their main loop with one of
+# which it does. What executes them: tests, or one case in one dtype and configuration, which is one kernel to compile.
+# The three others differ from what is executed by an instruction or a factor.
 ALIKE: dict[str, str | tuple[str, torch.dtype, str]] = {
-    "addmm k02_warpgroups": ("several_tiles", torch.bfloat16, "64x64x64_s8_c1x1"),
+    "addmm k02_warpgroups": "as linear's k02_warpgroups, of the same source: without alpha and beta",
     "batched_matmul k03_warp_specialised": ("ragged_tiles", torch.float32, "64x64x32_s5"),
     "batched_matmul k04_overlapped_epilogue": "test_batched_matmul.py::test_a_mask_of_stray_rows_is_not_needed",
     "batched_matmul k05_cluster_split_k": "test_batched_matmul.py::test_any_size_and_layout",
+    "grouped_matmul k02_overlapped_epilogue": "test_grouped_matmul.py",
     "grouped_matmul k03_warp_specialised": "test_grouped_matmul.py::test_every_configuration_of_float32",
     "grouped_matmul_backward k02_overlapped_epilogue": ("past_the_end", torch.float16, "64x64x64_s8"),
     "linear k02_warpgroups": ("several_tiles", torch.float16, "64x64x64_s8_c1x1"),
@@ -53,9 +55,9 @@ ALIKE: dict[str, str | tuple[str, torch.dtype, str]] = {
     "matmul k19_warpgroups_int8": ("several_tiles", torch.int8, ""),
     "matmul k20_padded": "test_matmul_padded.py",
     "matmul k24_variable_m_tiles": "test_matmul_variable.py",
-    "matmul_tf32 k03_skinny": ("ragged_tiles", torch.float32, "64x64x32_s5"),
+    "matmul_tf32 k03_skinny": "as matmul's k16_skinny, by the instruction of k02_transposed_in_registers",
     "scaled_matmul k02_two_k_tile_promotion": ("several_tiles", torch.float8_e4m3fn, "128x128x128_s6"),
-    "scaled_matmul k03_skinny": ("several_tiles", torch.float8_e5m2, "64x64x128_w1_s1"),
+    "scaled_matmul k03_skinny": "as matmul's k16_skinny, by the instruction of k02_two_k_tile_promotion",
 }
 
 

@@ -106,7 +106,9 @@ def test_kinds_and_shipped_points():
     assert describe(torch.empty(8, 13), torch.empty(13))[0] == "n unaligned"
     assert describe(a[:, ::3], x[::3])[0] == "n", "what has gaps is copied"
     op = operation.get("matvec")
-    for path in TABLES.folder.glob("*.json"):
+    paths = list(TABLES.folder.glob("*.json"))
+    assert paths
+    for path in paths:
         for point in tuned.load(path).points:
             for name in {point.winner, point.rival} - {tuned.TORCH}:
                 assert op.rung(name.partition("@")[0]).name == name.partition("@")[0]

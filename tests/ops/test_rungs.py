@@ -32,10 +32,10 @@ def test_rung_is_right_on_the_cpu(op, rung, complete):
     assert verdict.right, str(verdict)
 
 
-ONCE = [(name, *how) for name, how in ALIKE.items() if isinstance(how, tuple)]
-
-
-@pytest.mark.parametrize("name,case,dtype,config", ONCE, ids=[name for name, *_ in ONCE])
+@pytest.mark.parametrize(
+    "name,case,dtype,config",
+    [pytest.param(name, *how, id=name) for name, how in ALIKE.items() if isinstance(how, tuple)],
+)
 def test_a_rung_like_another_is_right_once(name, case, dtype, config):
     """What it has beside the main loop of the other: its epilogue, operands, batches, promotions."""
     op, rung = operation.get(name.split()[0]), operation.get(name.split()[0]).rung(name.split()[1])
