@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
@@ -103,6 +104,88 @@ def test_a_kernel_that_adds_has_a_reference_and_constants_have_values(
     done = check("add_to.cu", *launch, *given, "--constant", "factor=@factor.npy", "--constant", f"first={first}")
     assert done.return_value == code, said(done)
     assert ("equals the reference" if code == 0 else "sums[0] is 12000, expected 13000") in said(done)
+
+
+WRONG = """
+#include <cuda_fp16.h>
+__global__ void shifted(const float* in, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) {
+    y[(i + 1) % n] = in[i];
+  }
+}
+__global__ void counted(const int* in, int* y) { atomicAdd(&y[in[threadIdx.x] % 2], 1); }
+__global__ void dot(const half* in, half* y, int n) {
+  half sum = __float2half(0.f);
+  for (int i = 0; i < n; i++) sum = __hadd(sum, in[i]);
+  *y = sum;
+}
+"""
+WRONG_REFERENCE = """
+def copy(in_, y, n): return in_
+def twos(in_, y): return 0 * y + 2
+def total(in_, y, n): return in_.double().sum().reshape(1)
+def nothing(in_, y, n): pass
+def other(in_, y, n): return {"z": in_}
+"""
+SHIFTED = ("--kernel", "shifted", "--grid", "2", "--block", "32", "--arg", "in=f32[40]", "--arg", "y=out:f32[40]")
+COUNTED = (
+    "--kernel",
+    "counted",
+    "--grid",
+    "1",
+    "--block",
+    "32",
+    "--arg",
+    "in=i32[32]",
+    "--arg",
+    "y=inout:zeros:i32[2]",
+)
+DOT = ("--kernel", "dot", "--grid", "1", "--block", "1", "--arg", "in=ones:f16[4000]", "--arg", "y=out:f16[1]")
+
+
+@pytest.mark.parametrize(
+    "launch, function, words",
+    [
+        ((*SHIFTED, "--arg", "n=40"), "copy", "all expected values are there, at other places"),
+        (
+            (*SHIFTED, "--arg", "n=40"),
+            "copy",
+            "last write by block (1, 0, 0) thread (7, 0, 0) at wrong.cu:6:",
+        ),
+        (COUNTED, "twos", "last atomic by block (0, 0, 0) thread ("),
+        (
+            (*DOT, "--arg", "n=4000"),
+            "total",
+            "write by block (0, 0, 0) thread (0, 0, 0) at wrong.cu:13: *y = sum;",
+        ),
+        ((*SHIFTED, "--arg", "n=40"), "nothing", "the reference returned None; it must return the expected y"),
+        ((*SHIFTED, "--arg", "n=40"), "other", "the reference returned a dict without y"),
+    ],
+)
+def test_a_wrong_result_names_the_line_that_wrote_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launch: tuple[str, ...], function: str, words: str
+) -> None:
+    (tmp_path / "wrong.cu").write_text(WRONG)
+    (tmp_path / "reference_of_wrong.py").write_text(WRONG_REFERENCE)
+    monkeypatch.chdir(tmp_path)
+    done = check("wrong.cu", *launch, "--reference", f"reference_of_wrong:{function}")
+    assert words in said(done)
+    assert done.return_value == 1 or isinstance(done.exception, click.UsageError)
+
+
+@pytest.mark.parametrize("terms, is_noted", [(4, False), (64, True)])
+def test_an_error_of_several_roundings_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terms: int, is_noted: bool
+) -> None:
+    (tmp_path / "wrong.cu").write_text(WRONG)
+    (tmp_path / "reference_of_wrong.py").write_text(WRONG_REFERENCE)
+    np.save(tmp_path / "in.npy", np.full(terms, 1.01, np.float16))
+    monkeypatch.chdir(tmp_path)
+    launch = ("--kernel", "dot", "--grid", 1, "--block", 1, "--arg", "in=@in.npy", "--arg", "y=out:f16[1]")
+    done = check("wrong.cu", *launch, "--arg", f"n={terms}", "--reference", "reference_of_wrong:total")
+    assert done.return_value == 0 and "equals the reference" in said(done)
+    assert ("Is a sum accumulated in float16? Accumulate in float32" in said(done)) == is_noted
 
 
 PYTHON_KERNELS = """

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
-import torch
 from rich.console import Console
 from rich.markup import escape
 
@@ -18,11 +14,11 @@ from warpwise import cuda
 from warpwise.cli.check_rung import check_rung
 from warpwise.cli.console import wide_console
 from warpwise.cli.fidelity import launch_fidelity, rung_fidelity
-from warpwise.cli.kernel_files import KernelLaunch, KernelOptions, kernel_launch
+from warpwise.cli.kernel_files import KernelOptions, kernel_launch
 from warpwise.cli.kernel_options import require_target
+from warpwise.cli.reference import compared, expected, last_write, load_reference
 from warpwise.cli.special_values import special_values
 from warpwise.cli.targets import find_rung, find_target, is_rung
-from warpwise.cli.values import Value
 from warpwise.cuda.launch.copies import restore_variables
 
 
@@ -65,7 +61,7 @@ def check(
         raise click.UsageError("--nan runs on the CPU: it cannot be combined with --sanitizer")
     if tools and reference:
         raise click.UsageError("--reference compares the outputs of the CPU: it cannot be combined with --sanitizer")
-    expected = _load_reference(reference) if reference else None
+    function = load_reference(reference) if reference else None
     try:
         launch = kernel_launch(Path(what), options, target, seed)
         if tools and not isinstance(launch.launcher, cuda.Launcher):
@@ -75,19 +71,23 @@ def check(
         if nan:
             given = [value for value in launch.values if not value.output]
             _print_lines(console, "before the launch", special_values(given))
-        variables = (
-            launch.launcher.variables(nan=nan) if schedules and isinstance(launch.launcher, cuda.Launcher) else []
-        )
+        repeats = schedules or function
+        variables = launch.launcher.variables(nan=nan) if repeats and isinstance(launch.launcher, cuda.Launcher) else []
         for number, (each, drawn) in enumerate([(order, seed), *(("preempt", seed + i) for i in range(schedules))]):
             if number:
                 launch = kernel_launch(Path(what), options, target, drawn)
                 restore_variables(variables)
-            wanted = _expected(expected, launch) if expected else None
+            wanted = expected(function, launch) if function else None
             with console.status(f"{launch.expression}: compiling and running on the CPU, checked"):
                 findings = launch.check(timeout, each, drawn, nan)
-            wrong = [] if findings or wanted is None else _differences(launch.values, wanted)
+            wrong, notes = ([], []) if findings or function is None else compared(launch.values, wanted)
             if findings or wrong:
                 break
+        if wrong:
+            again = kernel_launch(Path(what), options, target, drawn)
+            restore_variables(variables)
+            with console.status(f"{launch.expression}: running again, for the line that wrote the wrong element"):
+                where = last_write(again, wrong[0], timeout, each, drawn)
         if fidelity:
             _listed(launch_fidelity, wide_console(), launch, target, timeout)
     except cuda.KernelError as error:
@@ -99,14 +99,16 @@ def check(
         )
     if nan:
         _print_lines(console, "after the launch", special_values([v for v in launch.values if v.returned]))
-    for line in wrong:
-        console.print(f"[bold red]wrong[/]: {escape(line)}")
+    for position, difference in enumerate(wrong):
+        console.print(f"[bold red]wrong[/]: {escape(difference.text)}{'' if position else escape(where)}")
+    for line in notes:
+        console.print(f"[yellow]accuracy[/]: {escape(line)}")
     if findings or wrong:
         count = len(findings or wrong)
         schedule = f"; repeat it with --order preempt --seed {drawn}" if number else ""
         console.print(f"[red]{count} finding{'s' if count > 1 else ''}[/] in {escape(launch.expression)}{schedule}")
         return 1
-    note = "equals the reference" if wanted is not None else "without --reference the results are not verified"
+    note = "equals the reference" if function else "without --reference the results are not verified"
     runs = f" under {schedules + 1} schedules" if schedules else ""
     console.print(f"[green]no finding[/] in {escape(launch.expression)}{runs}, {note}")
     return 0
@@ -151,78 +153,3 @@ def _sanitized(
         console.print(f"{mark} by {tool} ({sanitizer.PURPOSES[tool]}) in {escape(expression)}")
         total += len(findings)
     return 1 if total else 0
-
-
-def _expected(reference: Callable[..., Any], launch: KernelLaunch) -> Any:
-    """The result of the reference for copies of the arguments, passed by name."""
-    given = {value.name: value.value for value in launch.values} | launch.meta
-    try:
-        return reference(**{name: _copy(value) for name, value in given.items()})
-    except Exception as error:
-        names = ", ".join(given)
-        raise click.UsageError(
-            f"the reference, called with {names} by name, raised {type(error).__name__}: {error}"
-        ) from error
-
-
-def _copy(value: Any) -> Any:
-    return value.clone() if isinstance(value, torch.Tensor) else value
-
-
-def _load_reference(path: str) -> Callable[..., Any]:
-    """Import MODULE:FUNCTION; modules of the working directory are found too."""
-    module, colon, function = path.partition(":")
-    if not colon:
-        raise click.BadParameter(f"{path!r}: expected MODULE:FUNCTION", param_hint="--reference")
-    sys.path.insert(0, os.getcwd())
-    try:
-        return getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise click.BadParameter(f"{path!r}: {error}", param_hint="--reference") from error
-    finally:
-        sys.path.pop(0)
-
-
-def _differences(values: Sequence[Value], wanted: Any) -> list[str]:
-    """One line for each output that differs from the reference. NaN equals NaN only."""
-    outputs = [value for value in values if value.returned]
-    if not outputs:
-        raise click.UsageError(
-            "--reference needs an output to compare: mark one with --arg NAME=out:DTYPE[SHAPE], or with inout: if the "
-            "kernel adds to it"
-        )
-    parts = (
-        [wanted[value.name] for value in outputs]
-        if isinstance(wanted, dict)
-        else [wanted]
-        if len(outputs) == 1
-        else list(wanted)
-    )
-    if len(parts) != len(outputs):
-        names = ", ".join(value.name for value in outputs)
-        raise click.UsageError(f"the reference returned {len(parts)} values for {len(outputs)} outputs ({names})")
-    lines = []
-    for value, part in zip(outputs, parts, strict=True):
-        got = value.value
-        part = torch.as_tensor(part)
-        if part.shape != got.shape:  # type: ignore[union-attr]
-            shape = tuple(got.shape)  # type: ignore[union-attr]
-            lines.append(f"{value.name}: the reference has shape {tuple(part.shape)}, the output {shape}")
-            continue
-        dtype = got.dtype  # type: ignore[union-attr]
-        tolerance = 32 * torch.finfo(dtype).eps if dtype.is_floating_point else 0.0
-        got, part = got.to(torch.float64), part.to(torch.float64)  # type: ignore[union-attr]
-        bad = ~torch.isclose(
-            got,
-            part,
-            rtol=tolerance,
-            atol=tolerance * float(part.nan_to_num().abs().max()) if part.numel() else 0,
-            equal_nan=True,
-        )
-        if bad.any():
-            index = tuple(int(axis[0]) for axis in torch.nonzero(bad, as_tuple=True))
-            lines.append(
-                f"{value.name}{list(index)} is {got[index].item():.9g}, expected {part[index].item():.9g}; "
-                f"{int(bad.sum()):,} of {bad.numel():,} elements differ"
-            )
-    return lines

@@ -21,7 +21,7 @@ from warpwise.cli.commands.options import (
 @click.option(
     "--reference",
     metavar="MODULE:FUNCTION",
-    help="Function of the arguments, passed by name, that returns the expected outputs.",
+    help="Function of the arguments, passed by name (in as in_), that returns the expected outputs.",
 )
 @click.option("--target", metavar="TARGET", default="sm_90", show_default=True, help="The device whose limits apply.")
 @click.option(

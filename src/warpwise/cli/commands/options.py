@@ -16,8 +16,9 @@ Values of --arg:
   x=zeros:f32[100]       a tensor of zeros; also ones:, and arange: (0, 1, 2, ...)
   w=@w.npy               an array that numpy.save wrote
   y=out:f32[100]         an output: the kernel must write every element
-  s=inout:zeros:i32[64]  a tensor, with any of the values above, that the kernel reads and writes; --reference is called
-                         with its values before the launch and returns those after it
+  s=inout:zeros:i32[64]  a tensor, with any of the values above, that the kernel reads and writes;
+                         --reference is called with its values before the launch, and returns those
+                         after it
 Dtypes: f64 f32 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8 bool.
 """
 

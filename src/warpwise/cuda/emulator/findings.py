@@ -64,6 +64,11 @@ def translate(build: Build, reports: Sequence[Report], load_bias: int, block: In
     return sorted(findings, key=functools.partial(_rank, findings))
 
 
+def access_of(build: Build, side: Side, load_bias: int) -> Access:
+    """Return one side of a report, with its line of the user's source."""
+    return _access(build, side, _lines(build, [side.pc - load_bias] if side.pc else []), load_bias)
+
+
 def _merged(findings: Iterable[Finding]) -> list[Finding]:
     """Merge the findings of several instructions of one line, and add their counts."""
     kept: dict[object, Finding] = {}

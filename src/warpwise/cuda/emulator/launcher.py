@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from warpwise.cuda.emulator import runtime, uninitialised
-from warpwise.cuda.errors import Finding, Index3, LaunchError
+from warpwise.cuda.errors import Access, Finding, Index3, LaunchError
 
 if TYPE_CHECKING:
     from warpwise.cuda.emulator.compiler import Build
@@ -27,6 +27,14 @@ _SCALAR_ALIGNMENT = 128  # at least that of every argument; a tensor map needs 6
 _ANY_SHARED = 2**63
 
 
+@dataclass
+class Watch:
+    """The address of an element of a CPU tensor, and the access that last wrote it, which a launch fills in."""
+
+    address: int
+    access: Access | None = None
+
+
 @dataclass(frozen=True)
 class Options:
     """Options of an emulated launch.
@@ -36,6 +44,7 @@ class Options:
     ``seed`` "shuffle" or "preempt", which also preempts threads and blocks at atomics, volatile accesses, fences and
     barriers. At most ``max_findings`` different findings are kept. ``numbers`` also reports the first NaN, infinity and
     denormal number that arise. ``cluster`` is the shape of the clusters in blocks, as the launch attribute of CUDA.
+    ``watch`` is an element whose last write is wanted; it is recorded with ``checks="all"`` only.
     """
 
     timeout: float = 60.0
@@ -45,6 +54,7 @@ class Options:
     max_findings: int = 64
     numbers: bool = False
     cluster: Index3 = (1, 1, 1)
+    watch: Watch | None = None
 
 
 @functools.lru_cache(maxsize=512)
@@ -109,6 +119,7 @@ def launch(
         options.max_findings,
         int(options.numbers),
         options.timeout,
+        options.watch.address if options.watch else 0,
     )
     result = runtime.Result()
     if handle.ww_run(ctypes.byref(asked), ctypes.byref(result)):
@@ -124,6 +135,10 @@ def launch(
             sys.stdout.write(f"\n({result.text_dropped:,} more bytes printed by {build.expression} were dropped)\n")
         if result.interrupted:
             _interrupted(build.expression)
+        if options.watch and result.has_last_write:
+            from warpwise.cuda.emulator.findings import access_of
+
+            options.watch.access = access_of(build, result.last_write, result.load_bias)
         local = uninitialised.findings(build) if build.checked and CHECKS[options.checks][2] else []
         if not result.report_count:
             return local

@@ -97,6 +97,7 @@ class LaunchRequest(ctypes.Structure):
         ("max_findings", ctypes.c_uint32),
         ("check_numbers", ctypes.c_uint32),
         ("timeout", ctypes.c_double),
+        ("watched", ctypes.c_uint64),
     ]
 
 
@@ -114,6 +115,8 @@ class Result(ctypes.Structure):
         ("load_bias", ctypes.c_uint64),
         ("seconds", ctypes.c_double),
         ("interrupted", ctypes.c_int32),
+        ("has_last_write", ctypes.c_int32),
+        ("last_write", Side),
     ]
 
 

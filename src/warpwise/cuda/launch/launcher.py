@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from warpwise.cuda.errors import Finding, UnsupportedFeature
+from warpwise.cuda.errors import Access, Finding, UnsupportedFeature
 from warpwise.cuda.launch import copies, intercept, limits
 from warpwise.cuda.launch.arguments import device_of
 
 if TYPE_CHECKING:
+    from warpwise.cuda.emulator.launcher import Watch
     from warpwise.cuda.launch.kernel import Kernel
     from warpwise.device.profiles import Profile
 
@@ -98,6 +99,19 @@ class Launcher:
             ]
         return findings
 
+    def last_write(
+        self, *args: Any, address: int, timeout: float = 60.0, order: str = "forward", seed: int = 0
+    ) -> Access | None:
+        """Run emulated and return the access that last wrote the element at ``address`` of a CPU tensor in ``args``.
+
+        Returns None if no thread wrote it.
+        """
+        from warpwise.cuda.emulator.launcher import Watch
+
+        watch = Watch(address)
+        self._emulate(args, timeout, "all", order, seed, watch=watch)
+        return watch.access
+
     def variables(self, checks: str | None = None, nan: bool = False) -> list[tuple[int, bytes]]:
         """The addresses and values on a CPU of the kernel's global variables, which outlive a launch."""
         from warpwise.cuda.emulator.constants import library_variables
@@ -106,7 +120,14 @@ class Launcher:
         return [(address, ctypes.string_at(address, size)) for address, size in library_variables(library).values()]
 
     def _emulate(
-        self, args: Sequence[Any], timeout: float, checks: str | None, order: str, seed: int, nan: bool = False
+        self,
+        args: Sequence[Any],
+        timeout: float,
+        checks: str | None,
+        order: str,
+        seed: int,
+        nan: bool = False,
+        watch: Watch | None = None,
     ) -> list[Finding]:
         from warpwise.cuda.emulator import constants, launcher
 
@@ -124,7 +145,7 @@ class Launcher:
         bound = kernel.binder(build).cpu(args)
         if kernel.module.constants:
             constants.apply(kernel.module.constants, build)
-        options = launcher.Options(timeout=timeout, checks=checks, order=order, seed=seed, numbers=nan)
+        options = launcher.Options(timeout=timeout, checks=checks, order=order, seed=seed, numbers=nan, watch=watch)
         return launcher.launch(build, self.grid, self.block, self.shared_bytes, bound, options, profile)
 
 

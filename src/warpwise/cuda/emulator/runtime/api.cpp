@@ -38,6 +38,7 @@ struct ww_launch {
   uint32_t check_any, check_races, check_uninitialised, check_barrier_lines;
   uint32_t order, seed, max_findings, check_numbers;
   double timeout;
+  uint64_t watched;  // a host address in an array argument, whose last write the result describes, or 0
 };
 
 struct ww_result {
@@ -47,7 +48,8 @@ struct ww_result {
   uint64_t text_bytes, text_dropped;
   uint64_t blocks, barriers, load_bias;
   double seconds;
-  int32_t interrupted;
+  int32_t interrupted, has_last_write;
+  Side last_write;
 };
 }
 
@@ -270,10 +272,13 @@ void run(const ww_launch& launch) {
   run_grid();
 }
 
-void finish_launch() {
+void finish_launch(const ww_launch& launch, ww_result& result) {
   const bool fatal = runtime.stop || std::any_of(runtime.reports.begin(), runtime.reports.end(), is_fatal);
   runtime.current = nullptr;
   runtime.block = nullptr;
+  if (const Address device = launch.watched && runtime.checks.races ? device_address(launch.watched) : 0)
+    if (const Slot* slot = slot_of(device))
+      result.has_last_write = describe_last_write(*slot, device, result.last_write);
   for (const Binding& each : bindings) {
     if (!each.slot || fatal) continue;
     if (each.argument->output && each.slot->written) report_unwritten(each);
@@ -316,7 +321,7 @@ WW_EXPORT int ww_run(const ww_launch* launch, ww_result* result) {
   const InterruptGuard interrupts(runtime.stop, static_cast<int>(Stop::kInterrupt));
   begin_launch(*launch);
   if (bind_arguments(*launch)) run(*launch);
-  finish_launch();
+  finish_launch(*launch, *result);
   const size_t count = runtime.reports.size();
   Report* reports = static_cast<Report*>(malloc(std::max<size_t>(1, count * sizeof(Report))));
   if (count) memcpy(reports, runtime.reports.data(), count * sizeof(Report));
@@ -331,7 +336,9 @@ WW_EXPORT int ww_run(const ww_launch* launch, ww_result* result) {
              runtime.barriers_completed,
              load_bias(),
              now() - runtime.started,
-             runtime.stop == static_cast<int>(Stop::kInterrupt)};
+             runtime.stop == static_cast<int>(Stop::kInterrupt),
+             result->has_last_write,
+             result->last_write};
   return 0;
 }
 

@@ -43,18 +43,17 @@ void describe_agent(Side& side, unsigned agent, bool wrote) {
   snprintf(side.label, sizeof side.label, "%s", what);
 }
 
-void fill_other(Report& report, uint64_t other, bool wrote) {
-  report.has_other = 1;
-  copy_index(report.other.block, block_index_of(epoch_of(other)));
-  if (runtime.block->clocks.is_agent(thread_of(other)))
-    describe_agent(report.other, thread_of(other), wrote);
-  else
-    copy_index(report.other.thread, runtime.thread_index[thread_of(other)]);
-  report.other.action = action_of(wrote, other);
-  if (other & kLineFlag)
-    report.other.line = -static_cast<int32_t>(other & (kLineFlag - 1));
-  else
-    report.other.pc = other & kLocationBits ? runtime.text + (other & kLocationBits) : 0;
+void describe_stamp(Side& side, uint64_t stamp, bool wrote) {
+  copy_index(side.block, block_index_of(epoch_of(stamp)));
+  if (runtime.block && runtime.block->clocks.is_agent(thread_of(stamp)))
+    describe_agent(side, thread_of(stamp), wrote);
+  else if (thread_of(stamp) < runtime.threads)
+    copy_index(side.thread, runtime.thread_index[thread_of(stamp)]);
+  side.action = action_of(wrote, stamp);
+  if (stamp & kLineFlag)
+    side.line = -static_cast<int32_t>(stamp & (kLineFlag - 1));
+  else if (stamp & kLocationBits)
+    side.pc = runtime.text + (stamp & kLocationBits);
 }
 
 constexpr uint32_t field(uint32_t rest, int shift) { return rest >> shift & 0xf; }
@@ -62,6 +61,13 @@ constexpr uint32_t field(uint32_t rest, int shift) { return rest >> shift & 0xf;
 }  // namespace
 
 static void record_reader(Slot& slot, Cell& cell, uint32_t mask, uint64_t mine, bool strong, Address word);
+
+bool describe_last_write(const Slot& slot, Address address, Side& side) {
+  const uint64_t stamp = slot.cells ? cell_of(slot, address)->write : 0;
+  if (epoch_of(stamp) < runtime.epoch_floor[0]) return false;
+  describe_stamp(side, stamp, true);
+  return true;
+}
 
 bool unordered(uint64_t stamp, bool shared, bool lenient) {
   const uint32_t epoch = epoch_of(stamp);
@@ -98,7 +104,8 @@ static Report race_report(const Slot& slot, const AccessInfo& access, Address wo
   describe(report, slot, first);
   report.access.action = access.async_copy ? kAsyncCopy : action_of(write, access.strong, access.line > 0);
   report.access_bytes = access.bytes;
-  fill_other(report, other, other_wrote);
+  report.has_other = 1;
+  describe_stamp(report.other, other, other_wrote);
   explain_race(other, report.hint, sizeof report.hint);
   return report;
 }
@@ -316,7 +323,8 @@ void report_missing_fence(const Slot& slot, Address at, uint64_t write, Address 
   describe(report, slot, at);
   report.access.action = kRead;
   report.access_bytes = 4;
-  fill_other(report, write, true);
+  report.has_other = 1;
+  describe_stamp(report.other, write, true);
   set_message(report, "%s", message);
   add_report(report);
 }
