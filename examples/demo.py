@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -18,6 +20,8 @@ from warpwise.cli import cli
 HERE = Path(__file__).parent
 OUT = Path("demo")
 console = Console(highlight=False)
+# The command of this environment, such as .venv/bin/warpwise.
+WARPWISE = "warpwise" if shutil.which("warpwise") else os.path.relpath(Path(sys.executable).with_name("warpwise"))
 
 
 def heading(text: str) -> None:
@@ -26,7 +30,7 @@ def heading(text: str) -> None:
 
 def run(command: str) -> int:
     """Print ``warpwise COMMAND``, run it in this process, and return its exit code."""
-    console.print(f"[dim]$[/] [cyan]warpwise {command.replace(str(HERE), HERE.name)}[/]")
+    console.print(f"[dim]$[/] [cyan]warpwise {command.replace(str(HERE), HERE.name)}[/]", soft_wrap=True)
     return cli(shlex.split(command), standalone_mode=False)
 
 
@@ -46,7 +50,10 @@ def photograph() -> None:
         image = compute().cpu()
         seconds = time.perf_counter() - start
         Image.fromarray(image.permute(1, 2, 0).squeeze(-1).numpy()).save(OUT / file)
-        console.print(f"  {name} of {tuple(pixels.shape)} on {where}, {seconds:.1f} s with compilation → {OUT / file}")
+        console.print(
+            f"  {name} of {tuple(pixels.shape)} on {where}, {seconds:.1f} s with compilation → {OUT / file}",
+            soft_wrap=True,
+        )
 
 
 GRAY, BLUR = "k01", "k01"
@@ -73,13 +80,14 @@ def main() -> int:
             missed.append(what)
     heading("What to try next")
     for command, meaning in (
-        ("warpwise climb transpose --rung k03", "one rung of another ladder"),
-        ("warpwise check examples/broken_guard.cu --help", "check your own CUDA file"),
-        ("warpwise doctor", "what works on this machine"),
-        ("open src/warpwise/ops/matmul/README.md", "a ladder, rung by rung"),
+        (f"{WARPWISE} climb transpose --rung k03", "one rung of another ladder"),
+        (f"{WARPWISE} check --help", "how to check your own CUDA file"),
+        (f"{WARPWISE} doctor", "what works on this machine"),
+        ("less src/warpwise/ops/matmul/README.md", "a ladder, rung by rung"),
     ):
-        console.print(f"  [cyan]{command}[/]  {meaning}")
-    console.print(f"  The pictures are in {OUT}/. With a GPU, the same commands time every rung against PyTorch.")
+        console.print(f"  [cyan]{command:<46}[/] {meaning}", soft_wrap=True)
+    console.print(f"  The pictures are in {OUT}/.")
+    console.print("  With a GPU, the same commands time every rung against PyTorch.")
     if failed or missed:
         console.print(
             f"[red]the demo failed: {'a rung is wrong' if failed else 'no finding for ' + ', '.join(missed)}[/]"

@@ -44,7 +44,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "scale.cu"
 
 
-def check(*arguments: str | Path) -> Result:
+def check(*arguments: str | int | Path) -> Result:
     return CliRunner().invoke(cli, ["check", *map(str, arguments)], standalone_mode=False)
 
 
@@ -186,6 +186,37 @@ def test_an_error_of_several_roundings_is_noted(
     done = check("wrong.cu", *launch, "--arg", f"n={terms}", "--reference", "reference_of_wrong:total")
     assert done.return_value == 0 and "equals the reference" in said(done)
     assert ("Is a sum accumulated in float16? Accumulate in float32" in said(done)) == is_noted
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--sanitizer", "all"), ("--reference", "math:sin"), ("--grid", "4"), ("--arg", "n=3"), ("--shared", "8")],
+)
+def test_a_rung_takes_no_options_of_a_launch(options: tuple[str | int, ...]) -> None:
+    done = check("transpose:k02", *options)
+    assert isinstance(done.exception, click.UsageError) and "a rung has its own cases and reference" in said(done)
+
+
+SUMS = """
+__global__ void sums(const float* x, float* y) {
+  extern __shared__ float part[];
+  part[threadIdx.x] = x[threadIdx.x];
+  atomicAdd(y, part[threadIdx.x]);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (("--arg", "y=inout:zeros:f32[1]"), "or, in the shell, --shared BYTES"),
+        (("--arg", "y=out:f32[1]", "--shared", "128"), "an atomic needs a start value: fill the array first"),
+    ],
+)
+def test_findings_of_a_forgotten_option_name_it(tmp_path: Path, options: tuple[str, ...], words: str) -> None:
+    (tmp_path / "sums.cu").write_text(SUMS)
+    done = check(tmp_path / "sums.cu", "--kernel", "sums", "--grid", 1, "--block", 32, "--arg", "x=f32[32]", *options)
+    assert done.return_value == 1 and words in said(done)
 
 
 PYTHON_KERNELS = """

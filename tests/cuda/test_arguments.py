@@ -266,7 +266,7 @@ def test_true_packs_as_one() -> None:
         ("3", "got str '3'; expected an integer"),
         (None, "got NoneType None; expected an integer"),
         (1j, "expected an integer"),
-        (torch.zeros(3, dtype=torch.int32), r"got a int32 tensor of shape \(3,\) on cpu; expected one number"),
+        (torch.zeros(3, dtype=torch.int32), r"got an int32 tensor of shape \(3,\) on cpu; expected one number"),
         (np.zeros(1, np.int32), "expected one number: are the arguments in the order"),
         (out(torch.zeros(1)), r"got out\(a float32 tensor .*; out\(\) and strided\(\) mark arrays"),
     ],

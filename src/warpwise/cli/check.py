@@ -53,6 +53,11 @@ def check(
             raise click.BadParameter(f"{what}: expected {what}:RUNG; there are {names}", param_hint="OP:RUNG")
         where = what.removesuffix(f":{name}")
         rung = find_rung(op, name, "OP:RUNG")
+        if reference or tools or options != KernelOptions(expression, None, None, 0, (), (), (), ()):
+            raise click.UsageError(
+                "a rung has its own cases and reference: --reference, --sanitizer and the options of a launch (--grid, "
+                "--arg, ...) are for a FILE"
+            )
         status = check_rung(console, op, rung, where, seed, timeout, nan, order=order, schedules=schedules)
         if fidelity:
             _listed(rung_fidelity, wide_console(), op, rung, seed, target=target, timeout=timeout)

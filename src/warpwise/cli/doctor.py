@@ -15,11 +15,12 @@ from pathlib import Path
 
 import torch
 from rich.markup import escape
-from rich.table import Table
 
 import warpwise
 from warpwise import cache, fastcall, native
 from warpwise.cli.console import wide_console
+
+_NAME_WIDTH = len("compute-sanitizer")
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,10 @@ def _compiler() -> Check:
 def _fastcall() -> Check:
     purpose = "calls of operations in C++"
     try:
-        path = fastcall.build()
+        fastcall.build()
     except (fastcall.BuildError, native.NoCompiler, OSError) as error:
         return Check("fastcall", False, str(error).partition("\n")[0], purpose, "install g++ and Python's headers")
-    return Check("fastcall", True, path.name, purpose)
+    return Check("fastcall", True, "built", purpose)
 
 
 def _emulator() -> Check:
@@ -169,18 +170,14 @@ def doctor() -> int:
     """Run ``warpwise doctor``, with the options of ``warpwise.cli.commands.doctor``."""
     console = wide_console()
     console.print(f"warpwise {warpwise.__version__} on {platform.system()} {platform.machine()}")
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
     results = []
-    with console.status("checking"):
+    with console.status("checking; the first time the emulator is compiled, which takes a minute"):
         for check in checks():
             results.append(check)
             mark = "[green]✓[/]" if check.works else "[yellow]–[/]"
-            lines = escape(check.found) + (f" [dim]({check.purpose})[/]" if check.purpose else "")
+            purpose = f" [dim]({check.purpose})[/]" if check.purpose else ""
+            console.print(f"{mark} {check.what:<{_NAME_WIDTH}}  {escape(check.found)}{purpose}", soft_wrap=True)
             if not check.works and check.remedy:
-                lines += f"\n[yellow]→ {escape(check.remedy)}[/]"
-            table.add_row(f"{mark} {check.what}", lines)
-    console.print(table)
+                console.print(f"{' ' * (_NAME_WIDTH + 4)}[yellow]→ {escape(check.remedy)}[/]", soft_wrap=True)
     working = {check.what: check.works for check in results}
     return 0 if working["emulator"] or working["GPU"] else 1

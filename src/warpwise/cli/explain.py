@@ -96,6 +96,8 @@ def explain(
             _write(console, json_path, json.dumps(found.to_dict(), indent=1), "counters")
     except cuda.KernelError as error:
         console.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}", soft_wrap=True)
+        if error.findings:
+            console.print("not explained, because the kernel is wrong; `warpwise check` prints all findings")
         return 1
     except (ImportError, FileNotFoundError, ValueError) as error:
         raise click.ClickException(str(error)) from error

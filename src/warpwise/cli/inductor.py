@@ -106,7 +106,10 @@ def _checked(console: Console, made: Generated, text: str) -> str:
     """Run the file's own check if that takes seconds. Raises ``NotWritable`` if it fails."""
     elements = sum(prod(tensor.shape) for tensor in (*made.inputs.values(), *made.outputs))
     if made.device.type == "cpu" and elements > MAX_EMULATED:
-        return f"not checked: emulating {elements:,} elements takes long; run the file to check it"
+        return (
+            f"not checked: emulating {elements:,} elements takes long; run the file on a GPU, or check it at a smaller "
+            f"shape: up to {MAX_EMULATED:,} elements are emulated before the file is written"
+        )
     try:
         with console.status("checking the file"):
             checked(text)

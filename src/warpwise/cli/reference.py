@@ -38,7 +38,7 @@ def load_reference(path: str) -> Callable[..., Any]:
         raise click.BadParameter(f"{path!r}: expected MODULE:FUNCTION", param_hint="--reference")
     sys.path.insert(0, os.getcwd())
     try:
-        return getattr(importlib.import_module(module), function)  # type: ignore[no-any-return]
+        return getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, SyntaxError) as error:
         raise click.BadParameter(f"{path!r}: {error}", param_hint="--reference") from error
     finally:

@@ -122,7 +122,7 @@ def _finding(
         index=report.index if numbered else None,
         size=report.elements if numbered else None,
         count=1 if kind is errors.UnwrittenOutput else report.count,
-        hint=_hint(kind, report, block),
+        hint=_hint(kind, report, block, access.text if access else ""),
     )
 
 
@@ -246,7 +246,7 @@ _ASYNC_HINTS = {
 }
 
 
-def _hint(kind: type[errors.KernelError], report: Report, block: Index3) -> str:
+def _hint(kind: type[errors.KernelError], report: Report, block: Index3, text: str) -> str:
     if kind is errors.DataRace and report.has_other:
         if (label := report.other.label.decode(errors="replace")) in _ASYNC_HINTS:
             return _ASYNC_HINTS[label]
@@ -264,7 +264,12 @@ def _hint(kind: type[errors.KernelError], report: Report, block: Index3) -> str:
             return "no __syncthreads() or __syncwarp() separates the two"
         return "no __syncthreads() separates the two"
     if kind is errors.OutOfBounds and report.space == SPACES.index("dynamic shared") and not report.elements:
-        return "no dynamic shared memory was passed: kernel[grid, block, bytes], or <<<grid, block, bytes>>>"
+        return (
+            "no dynamic shared memory was passed: kernel[grid, block, bytes], <<<grid, block, bytes>>> or, in the "
+            "shell, --shared BYTES"
+        )
+    if kind is errors.UninitializedRead and SPACES[report.space] == "global" and "atomic" in text:
+        return "an atomic needs a start value: fill the array first, and pass it without out (inout: in the shell)"
     return ""
 
 

@@ -38,7 +38,8 @@ def dimensions(kernel: str, what: str, given: Any) -> Index3:
         try:
             sizes.append(operator.index(part))
         except TypeError:
-            raise LaunchError(f"{kernel}: {what} = {given!r}: {part!r} is not an integer") from None
+            shown = f"{part!r}" if part is None else f"a {type(part).__name__}"
+            raise LaunchError(f"{kernel}: {what} = {given!r}: {shown} is not an integer") from None
     return (*sizes, *(1,) * (3 - len(sizes)))  # type: ignore[return-value]
 
 

@@ -33,14 +33,16 @@ def load(
     >>> module = load("sgemm.cu")
     >>> module["sgemm<32>"][grid, block](m, n, k, alpha, a, b, beta, c)
 
-    Raises ``FileNotFoundError`` for a path that does not exist, ``ValueError`` for an unknown target, ``TypeError`` for
-    a source that is neither text nor a path.
+    Raises ``FileNotFoundError`` for a path that does not exist, ``ValueError`` for an unknown target or an empty
+    text, ``TypeError`` for a source that is neither text nor a path.
     """
     if not isinstance(source_or_path, (str, os.PathLike)):
         raise TypeError(f"cuda.load: expected a source text or a path, got {type(source_or_path).__name__}")
     if target is not None:
         limits.target_profile(target)
     folders = [Path(folder) for folder in include]
+    if isinstance(source_or_path, str) and not source_or_path.strip():
+        raise ValueError("cuda.load: the source text is empty; expected a __global__ function, or a path")
     path = _as_path(source_or_path)
     if path is None:
         text = os.fspath(source_or_path)

@@ -75,7 +75,10 @@ def described(value: Any) -> str:
     if isinstance(value, Out | Strided):
         return f"{type(value).__name__.lower()}({described(value.value)})"
     if isinstance(value, torch.Tensor):
-        return f"a {str(value.dtype).removeprefix('torch.')} tensor of shape {tuple(value.shape)} on {value.device}"
+        dtype = str(value.dtype).removeprefix("torch.")
+        return (
+            f"{'an' if dtype.startswith('i') else 'a'} {dtype} tensor of shape {tuple(value.shape)} on {value.device}"
+        )
     if isinstance(value, np.ndarray):
         return f"a {value.dtype} NumPy array of shape {value.shape}"
     if isinstance(value, np.generic):

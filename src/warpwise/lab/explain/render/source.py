@@ -58,7 +58,7 @@ def source_rows(explanation: Explanation, width: int, chosen: Line | None, all_l
     yield from _elsewhere(elsewhere, columns, most, room, chosen, all_lines)
     yield from _legend(columns, chosen, width)
     if dropped := [column.title for column in counted if column not in columns]:
-        yield from wrapped(f"{width} columns have no room for {listed(dropped)}", width)
+        yield from wrapped(f"not shown, because {width} columns have no room for it: {listed(dropped)}", width)
 
 
 def _legend(columns: list[Column], chosen: Line | None, width: int) -> Iterator[StyledLine]:
