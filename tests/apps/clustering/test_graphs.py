@@ -99,6 +99,12 @@ def test_radius_equals_brute_force(axes: int) -> None:
     assert graph.degree[-1] == 0
 
 
+def test_order_of_more_than_256_colours() -> None:
+    none = from_edges(np.empty((0, 2), int), 300)
+    graph = Graph(none.rowptr, none.columns, none.weights, torch.arange(300).flip(0))
+    assert graph.order.tolist() == list(range(299, -1, -1))
+
+
 def test_user_edges_are_made_symmetric() -> None:
     expected = np.array([[0, 2, 0], [2, 0, 0.5], [0, 0.5, 0]])
     edges = from_edges([[0, 1], [1, 0], [2, 1], [2, 2]], 3, [1, 2, 0.5, 9])

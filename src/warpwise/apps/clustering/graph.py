@@ -81,7 +81,13 @@ class Graph:
     @functools.cached_property
     def order(self) -> torch.Tensor:
         """The points (N,) sorted by colour."""
-        return torch.argsort(self.colours.to(torch.uint8) if self.weights.is_cuda else self.colours, stable=True)
+        return torch.argsort(self._colour_keys, stable=True)
+
+    @property
+    def _colour_keys(self) -> torch.Tensor:
+        """The colours (N,) in the smallest dtype that a GPU sorts them by."""
+        colours = len(self.colour_counts)
+        return self.colours.to(torch.uint8 if colours <= 256 else torch.int32)
 
     @functools.cached_property
     def by_colour(self) -> tuple[torch.Tensor, Graph]:
