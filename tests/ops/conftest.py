@@ -55,9 +55,9 @@ ALIKE: dict[str, str | tuple[str, torch.dtype, str]] = {
     "matmul k19_warpgroups_int8": ("several_tiles", torch.int8, ""),
     "matmul k20_padded": "test_matmul_padded.py",
     "matmul k24_variable_m_tiles": "test_matmul_variable.py",
-    "matmul_tf32 k03_skinny": "as matmul's k16_skinny, by the instruction of k02_transposed_in_registers",
+    "matmul_tf32 k03_skinny": "as matmul's k16_skinny, by the instruction of k02: test_skinny.py",
     "scaled_matmul k02_two_k_tile_promotion": ("several_tiles", torch.float8_e4m3fn, "128x128x128_s6"),
-    "scaled_matmul k03_skinny": "as matmul's k16_skinny, by the instruction of k02_two_k_tile_promotion",
+    "scaled_matmul k03_skinny": "as matmul's k16_skinny, by the instruction of k02: test_skinny.py",
 }
 
 

@@ -91,9 +91,14 @@ def test_fragments_in_blocks_for_many_points(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("rung", ["k04", "k06"])
 def test_fragments_of_large_priors(rung: str) -> None:
-    """Powers of beta * near + external that overflow, or are all zero, without the largest exponent subtracted."""
+    """Powers of beta * near + external that overflow, or are all zero, without the largest exponent subtracted.
+
+    The kernels are those of the first sizes of ``test_fragments_agree_with_pytorch``.
+    """
     for level in (100.0, -100.0):
-        given_ = arguments(60, 20, 5, 1, return_derivatives=True)
+        given_ = arguments(
+            60, 36, 20, 2, degree=3, weighted=True, field=True, return_derivatives=True, return_near=True
+        )
         given_["external"] = given_["external"] + level
         agrees_with_pytorch(given_, rung)
 
