@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,8 @@ def explain(
     """Run ``warpwise explain``, with the options of ``warpwise.cli.commands.explain``."""
     console = wide_console()
     require_target(target)
+    for path, option in ((html_path, "--html"), (json_path, "--json")):
+        _require_folder(path, option)
     if ncu:
         require_gpu()
     options: dict[str, Any] = {
@@ -104,6 +107,13 @@ def explain(
     if ncu:
         compare(console, found, launches)
     return 0
+
+
+def _require_folder(path: Path | None, option: str) -> None:
+    """Reject a file whose folder cannot be written to, before the kernel runs."""
+    if path is not None and not os.access(path.parent, os.W_OK):
+        reason = "read-only" if path.parent.is_dir() else "not there"
+        raise click.BadParameter(f"{path}: cannot be written: the folder {path.parent} is {reason}", param_hint=option)
 
 
 def _rung(what: str) -> tuple[Op, Rung]:
