@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -67,7 +68,11 @@ def main() -> None:
         click.echo("interrupted; no file is incomplete", err=True)
         code = 130
     except OSError as error:
-        click.echo(f"Error: {error}", err=True)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        advice = (
+            "; free space in the temporary folder and in the cache, or set TMPDIR and WARPWISE_CACHE" if full else ""
+        )
+        click.echo(f"Error: {error}{advice}", err=True)
         code = 1
     except click.ClickException as error:
         error.show()

@@ -12,6 +12,7 @@ from warpwise.cuda.errors import UnsupportedFeature
 from warpwise.cuda.source.advice import removed_advice
 from warpwise.cuda.source.kernels import kernels
 
+_FULL_DISK = re.compile(r"No space left on device|File size limit exceeded|Disk quota exceeded")
 _UNDEFINED = re.compile(r"undefined reference to [`']([^']+)'")  # of ld.bfd and of gold
 _UNCLOSED = re.compile(r"to match this ['‘]\{['’]")
 _UNDECLARED = r"(?:has not been declared|is not a member of ['‘]cuda['’]|does not name|is not a namespace-name)"
@@ -52,6 +53,11 @@ def _header_advice(message: str, text: str) -> str:
 def readable(message: str, file: str, text: str, expression: str) -> str:
     """Return the compiler's errors, each with the user's line below it, without notes about generated code."""
     source = text.splitlines()
+    if full := _FULL_DISK.search(message):
+        return (
+            f"{file}: kernel {expression} was not compiled, because the compiler cannot write a file ({full[0]}); free "
+            "space in the temporary folder and in the cache, or set TMPDIR and WARPWISE_CACHE to other folders"
+        )
     lines: list[str] = []
     ours: list[str] = []  # errors in the header that follows the source, after a missing brace
     advice = removed_advice(message) or _header_advice(message, text)
