@@ -2,9 +2,7 @@
 #pragma once
 
 #include "fragment_plan.cuh"
-
-// If a sum of powers of two is between this and its inverse, terms that are flushed to zero do not count.
-constexpr float kSafe = 1e18f;
+#include "prior_sums.cuh"
 
 // Sums over the points of a lane: the counts of its domains, and its part of the derivatives.
 template <class Plan, class Lane, bool FIELDS>
@@ -41,32 +39,15 @@ struct FragmentUpdate {
     }
   }
 
-  // The sums of the priors again, with the largest exponent subtracted.
-  template <int P>
-  __device__ void shift_priors(const float (&around)[P][TILES][2], const float* const (&external)[P],
-                               float (&sums)[3 * P], float (&means)[P], float (&square)[P]) const {
-    float shift[P], again[2 * P] = {};
+  // The largest exponent of the lane's domains.
+  __device__ float highest_prior(const float (&around)[TILES][2], const float* external) const {
+    float highest = warpwise::minus_infinity();
 #pragma unroll
-    for (int p = 0; p < P; ++p) {
-      shift[p] = warpwise::minus_infinity();
+    for (int m = 0; m < TILES; ++m) {
 #pragma unroll
-      for (int m = 0; m < TILES; ++m) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          shift[p] = fmaxf(shift[p], strength * around[p][m][h] + field_of(external[p], m, h));
-        }
-      }
+      for (int h = 0; h < 2; ++h) highest = fmaxf(highest, strength * around[m][h] + field_of(external, m, h));
     }
-    groups_max(shift);
-#pragma unroll
-    for (int p = 0; p < P; ++p) {
-      square[p] = 0.0f;
-      add_prior(around[p], external[p], shift[p], again[p], again[P + p], square[p]);
-      means[p] = again[P + p];
-    }
-    groups_sum(again);
-#pragma unroll
-    for (int i = 0; i < 2 * P; ++i) sums[P + i] = again[i];
+    return highest;
   }
 
   // P points: scores[m][2 h + first + p] of point p become its probabilities, also in `around`. Reductions are
@@ -89,7 +70,7 @@ struct FragmentUpdate {
         }
       }
     }
-    groups_max(highest);
+    lanes_max<4, 32>(highest);
 #pragma unroll
     for (int p = 0; p < P; ++p) {
       if (derivatives) add_prior(around[p], external[p], 0.0f, sums[P + p], sums[2 * P + p], square[p]);
@@ -107,13 +88,8 @@ struct FragmentUpdate {
     float means[P];  // the lane's parts
 #pragma unroll
     for (int p = 0; p < P; ++p) means[p] = sums[2 * P + p];
-    groups_sum(sums);
-    if (derivatives) {
-      bool safe = true;
-#pragma unroll
-      for (int p = 0; p < P; ++p) safe = safe && sums[P + p] > 1.0f / kSafe && sums[P + p] < kSafe;
-      if (__any_sync(kAllLanes, !safe)) shift_priors(around, external, sums, means, square);
-    }
+    lanes_sum<4, 32>(sums);
+    if (derivatives) shift_unsafe<4, 32>(*this, around, external, sums, means, square);
 #pragma unroll
     for (int p = 0; p < P; ++p) {
       const float scale = inside[p] ? reciprocal(sums[p]) : 0.0f;

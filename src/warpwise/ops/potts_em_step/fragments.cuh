@@ -10,21 +10,21 @@ struct False {
   __device__ constexpr operator bool() const { return false; }
 };
 
-// The sums, and the maxima, over the eight lanes that have one index in their groups. Shuffles of different values
+// The sums, and the maxima, over the lanes that differ in the bits BEGIN to END / 2. Shuffles of different values
 // overlap.
-template <int N>
-__device__ inline void groups_sum(float (&values)[N]) {
+template <int BEGIN, int END, int N>
+__device__ inline void lanes_sum(float (&values)[N]) {
 #pragma unroll
-  for (int distance = 4; distance < 32; distance *= 2) {
+  for (int distance = BEGIN; distance < END; distance *= 2) {
 #pragma unroll
     for (int i = 0; i < N; ++i) values[i] += __shfl_xor_sync(0xffffffffu, values[i], distance);
   }
 }
 
-template <int N>
-__device__ inline void groups_max(float (&values)[N]) {
+template <int BEGIN, int END, int N>
+__device__ inline void lanes_max(float (&values)[N]) {
 #pragma unroll
-  for (int distance = 4; distance < 32; distance *= 2) {
+  for (int distance = BEGIN; distance < END; distance *= 2) {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       values[i] = fmaxf(values[i], __shfl_xor_sync(0xffffffffu, values[i], distance));

@@ -2,29 +2,8 @@
 // beta.
 #pragma once
 
+#include "prior_sums.cuh"
 #include "selection_plan.cuh"
-
-// If a sum of powers of two is between this and its inverse, terms that are flushed to zero do not count.
-constexpr float kSafe = 1e18f;
-
-// The sums, and the maxima, over the four lanes of a group. Shuffles of different values overlap.
-template <int N>
-__device__ inline void group_sum(float (&values)[N]) {
-#pragma unroll
-  for (int distance = 1; distance < 4; distance *= 2) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) values[i] += __shfl_xor_sync(kAllLanes, values[i], distance);
-  }
-}
-
-template <int N>
-__device__ inline void group_max(float (&values)[N]) {
-#pragma unroll
-  for (int distance = 1; distance < 4; distance *= 2) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) values[i] = fmaxf(values[i], __shfl_xor_sync(kAllLanes, values[i], distance));
-  }
-}
 
 // Sums over the points of a lane: its part of the derivatives.
 template <class Plan, bool FIELDS>
@@ -77,33 +56,19 @@ struct SelectionUpdate {
     }
   }
 
-  // The sums of the priors again, with the largest exponent subtracted.
-  __device__ void shift_priors(const float (&around)[GROUPS][TILES][4], const float* const (&external)[GROUPS],
-                               float (&sums)[3 * GROUPS], float (&means)[GROUPS], float (&square)[GROUPS]) const {
-    float shift[GROUPS], again[2 * GROUPS] = {};
+  // The largest exponent of the lane's domains.
+  __device__ float highest_prior(const float (&around)[TILES][4], const float* external) const {
+    float highest = warpwise::minus_infinity();
 #pragma unroll
-    for (int j = 0; j < GROUPS; ++j) {
-      shift[j] = warpwise::minus_infinity();
+    for (int m = 0; m < TILES; ++m) {
+      const auto fields = four(memory.fields, m);
 #pragma unroll
-      for (int m = 0; m < TILES; ++m) {
-        const auto fields = four(memory.fields, m);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const float field = field_of(fields.at[i], external[j], m, i / 2, i % 2);
-          shift[j] = fmaxf(shift[j], __fmaf_rn(strength, around[j][m][i], field));
-        }
+      for (int i = 0; i < 4; ++i) {
+        const float field = field_of(fields.at[i], external, m, i / 2, i % 2);
+        highest = fmaxf(highest, __fmaf_rn(strength, around[m][i], field));
       }
     }
-    group_max(shift);
-#pragma unroll
-    for (int j = 0; j < GROUPS; ++j) {
-      square[j] = 0.0f;
-      add_prior(around[j], external[j], shift[j], again[j], again[GROUPS + j], square[j]);
-      means[j] = again[GROUPS + j];
-    }
-    group_sum(again);
-#pragma unroll
-    for (int i = 0; i < 2 * GROUPS; ++i) sums[GROUPS + i] = again[i];
+    return highest;
   }
 
   // pairs[j][m][x]: the new probabilities of point `group` of group j in bfloat16; zeros of a point that is not inside.
@@ -125,7 +90,7 @@ struct SelectionUpdate {
         }
       }
     }
-    group_max(highest);
+    lanes_max<1, 4>(highest);
 #pragma unroll
     for (int j = 0; j < GROUPS; ++j) {
       if (derivatives) add_prior(around[j], external[j], 0.0f, sums[GROUPS + j], sums[2 * GROUPS + j], square[j]);
@@ -143,13 +108,8 @@ struct SelectionUpdate {
     float means[GROUPS];  // the lane's parts
 #pragma unroll
     for (int j = 0; j < GROUPS; ++j) means[j] = sums[2 * GROUPS + j];
-    group_sum(sums);
-    if (derivatives) {
-      bool safe = true;
-#pragma unroll
-      for (int j = 0; j < GROUPS; ++j) safe = safe && sums[GROUPS + j] > 1.0f / kSafe && sums[GROUPS + j] < kSafe;
-      if (__any_sync(kAllLanes, !safe)) shift_priors(around, external, sums, means, square);
-    }
+    lanes_sum<1, 4>(sums);
+    if (derivatives) shift_unsafe<1, 4>(*this, around, external, sums, means, square);
 #pragma unroll
     for (int j = 0; j < GROUPS; ++j) {
       const float scale = inside[j] ? reciprocal(sums[j]) : 0.0f;
