@@ -11,7 +11,7 @@ import torch
 from tests.lab import toys
 from tests.lab.fakes import FakeTimer
 
-from warpwise.lab import Roofline, VacuousProblem, climb, recorded
+from warpwise.lab import Roofline, VacuousProblem, climb, recorded, tune, verify, verify_gradient
 from warpwise.operation import UnknownRung
 
 CEILINGS = Roofline(bandwidth=1e9, flops=1e9, source="a test")
@@ -306,3 +306,11 @@ def test_after_a_lost_context_nothing_else_runs(monkeypatch):
     assert ladder.points == ()
     assert not ran
     assert "lost" in ladder.notes[0]
+
+
+@pytest.mark.parametrize("call", [climb, verify_gradient, tune, lambda op: verify(op, "k01")])
+def test_an_operation_is_an_op_or_a_name(call):
+    with pytest.raises(TypeError, match="expected op to be an Op or the name of a registered one, got int"):
+        call(5)
+    with pytest.raises(LookupError, match="no operation 'softmx'"):
+        call("softmx")

@@ -243,3 +243,8 @@ def test_bad_arguments_are_refused():
 )
 def test_durations_have_their_unit(seconds, text):
     assert duration(seconds) == text
+
+
+def test_an_unknown_mode_is_an_error() -> None:
+    with pytest.raises(ValueError, match="expected mode to be 'events' or 'graph', got 'graphs'"):
+        time(lambda: None, device="cpu", mode="graphs")

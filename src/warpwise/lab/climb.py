@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import torch
 
-from warpwise import operation
 from warpwise.lab.explain.rungs import too_large
 from warpwise.lab.ladder import Ladder, Point, Row, recorded
 from warpwise.lab.time_point import opponents, time_point
@@ -23,6 +22,7 @@ from warpwise.lab.verify.gradient import verify_gradient
 from warpwise.lab.verify.problem import Problem
 from warpwise.lab.verify.verdict import Failure, Progress, Step, Verdict, dtype_name, silent
 from warpwise.operation import Case, Op, Rung
+from warpwise.operation.registry import op_of
 
 
 def climb(
@@ -59,7 +59,7 @@ def climb(
     Raises ``ProblemError`` if the specification cannot reject wrong results, ``UnknownRung``, or ``ValueError`` for an
     unknown size.
     """
-    op = operation.get(op) if isinstance(op, str) else op
+    op = op_of("climb", op)
     report, started = progress or silent, time.perf_counter()
     where = resolve(device)
     chosen = [op.rung(name) for name in rungs] if rungs else list(op.rungs)

@@ -50,6 +50,15 @@ def get(name: str) -> Op:
     raise LookupError(f"no operation {name!r}; there are {', '.join(op.name for op in all_ops()) or none}")
 
 
+def op_of(caller: str, op: Op | str) -> Op:
+    """``op``, or the operation of that name. Raises ``LookupError``, and ``TypeError`` with ``caller``."""
+    if isinstance(op, str):
+        return get(op)
+    if isinstance(op, Op):
+        return op
+    raise TypeError(f"{caller}: expected op to be an Op or the name of a registered one, got {type(op).__name__}")
+
+
 def all_ops() -> Sequence[Op]:
     """Every registered operation, by name."""
     return sorted(_OPS.values(), key=lambda op: op.name)

@@ -15,9 +15,18 @@ UNROLLED = 64  # pixels of a window whose loop is unrolled
 Pair = Sequence[int]
 
 
-def pair(value: int | Sequence[int]) -> list[int]:
-    """(vertical, horizontal) of one number or two."""
-    return [value, value] if isinstance(value, int) else list(value)
+def pair(op: str, name: str, value: int | Sequence[int]) -> tuple[int, ...]:
+    """(vertical, horizontal) of one number or two. Raises ``TypeError`` for anything else."""
+    if isinstance(value, int):
+        return value, value
+    if isinstance(value, (list, tuple)):
+        return tuple(value)
+    raise TypeError(f"{op}: expected {name} to be an int or two, (vertical, horizontal), got {value!r}")
+
+
+def pairs(op: str, **settings: int | Sequence[int]) -> list[tuple[int, ...]]:
+    """``pair`` of each of the ``settings``, by name."""
+    return [pair(op, name, value) for name, value in settings.items()]
 
 
 def windows(extent: int, kernel: int, stride: int, padding: int, dilation: int = 1) -> int:

@@ -19,6 +19,7 @@ from warpwise.lab.explain.model.explanation import Explanation, Explanations
 from warpwise.lab.explain.model.hardware import hardware
 from warpwise.lab.explain.options import BUDGET, Blocks, Options
 from warpwise.operation import Case, Op, Rung
+from warpwise.operation.registry import op_of
 
 # Limits for a checked run of about a second: the product of the sizes, bytes and floating-point operations.
 CHECKED_SIZES, CHECKED_BYTES, CHECKED_FLOPS = 2**24, 2**24, 2**25
@@ -63,7 +64,7 @@ def explain_rung(
     Raises ``ValueError`` if the rung does not support the case or launches no kernel, or if the arguments exceed the
     available memory, and what ``explain`` raises.
     """
-    op = operation.get(op) if isinstance(op, str) else op
+    op = op_of("explain_rung", op)
     rung = op.rung(rung) if isinstance(rung, str) else rung
     dtype = dtype or next(known for known in op.spec.dtypes if rung.dtypes is None or known in rung.dtypes)
     where = torch.device(device)

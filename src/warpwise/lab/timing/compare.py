@@ -99,7 +99,7 @@ def time(
     runs ``check(name, result)`` is called with the result of each function's last call; it returns the reason why the
     result is wrong, or None. A time that is impossible, or whose result is wrong, is void. If one function is timed,
     ``ImpossibleTime`` or ``WrongAfterTiming`` is raised; if several are, the reason is in ``Timing.void``.
-    Raises ``ValueError`` for a budget or a precision of 0 or less, or if there is no function.
+    Raises ``ValueError`` for a budget or a precision of 0 or less, an unknown ``mode``, or if there is no function.
     """
     if budget_s <= 0 or precision <= 0:
         raise ValueError(f"time: expected budget_s and precision above 0, got {budget_s} and {precision}")
@@ -125,7 +125,9 @@ def time(
 
 
 def timer_for(device: torch.device, mode: Literal["events", "graph"] = "events") -> Timer:
-    """The timer for ``device``. Raises ``MeasurementError`` for an unsupported device."""
+    """The timer for ``device``. Raises ``MeasurementError`` for an unsupported device, ``ValueError`` for a mode."""
+    if mode not in ("events", "graph"):
+        raise ValueError(f"time: expected mode to be 'events' or 'graph', got {mode!r}")
     if device.type == "cuda":
         return GpuTimer(Gpu(device)) if mode == "events" else GraphTimer(Gpu(device))
     if device.type == "cpu":

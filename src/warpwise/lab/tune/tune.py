@@ -26,6 +26,7 @@ from warpwise.lab.tune.candidates import Pruner, arranged, candidates, compile_a
 from warpwise.lab.verify.problem import Instance, Problem
 from warpwise.lab.verify.verdict import dtype_name
 from warpwise.operation import Case, Op, Rung, Tables, device_of
+from warpwise.operation.registry import op_of
 from warpwise.tuned import TORCH, Table, TunedPoint, add_point, load, reload
 
 Candidates = Callable[[Op, Sequence[Rung], Sequence[Any], torch.device], Sequence[Rung]]
@@ -66,7 +67,7 @@ class Tuned:
 
 
 def tune(
-    op: Op,
+    op: Op | str,
     *,
     device: torch.device | str | None = None,
     sizes: Sequence[Case] | None = None,
@@ -82,9 +83,10 @@ def tune(
 ) -> Tuned:
     """Find the fastest rung at each of ``sizes``, ``dtypes`` and ``layouts``; write it to ``path`` or the user's table.
 
-    By default sizes are those of the tables of ``op``, or its timing sizes, with all dtypes and layouts. Small points
-    come first, so that rungs that are far slower there are skipped at larger ones. Timing one point takes about
-    ``budget_s`` seconds, without compilation and verification. ``fresh`` measures points again that the file has.
+    ``op`` is an operation or the name of a registered one. By default sizes are those of its tables, or its timing
+    sizes, with all dtypes and layouts. Small points come first, so that rungs that are far slower there are skipped at
+    larger ones. Timing one point takes about ``budget_s`` seconds, without compilation and verification. ``fresh``
+    measures points again that the file has.
     ``rungs`` are names, by default all; ``select(op, rungs, args, device)`` returns those, with their configurations,
     to be measured at a point. ``progress`` is called with a ``Progress`` at each stage of a point. ``timer``
     replaces the device's own.
@@ -92,6 +94,7 @@ def tune(
     Raises ``TuneError`` if ``op`` has no tables, for an unknown layout, if none of the rungs can be timed on
     ``device``, or if there is no GPU and no ``device`` is given; ``ValueError`` for an unknown device; ``UnknownRung``.
     """
+    op = op_of("tune", op)
     where, tables = resolve(device), op.tables
     if not isinstance(tables, Tables):
         raise TuneError(f"{op.name}: has no tables to be tuned: its Op needs tables=operation.Tables(...)")

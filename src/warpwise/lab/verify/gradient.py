@@ -14,13 +14,14 @@ from warpwise.lab.timing.environment import place, resolve
 from warpwise.lab.verify.verdict import CaseResult, Failure, Verdict
 from warpwise.operation import Case, Op
 from warpwise.operation.autograd import DERIVED, GRAD, NEEDS
+from warpwise.operation.registry import op_of
 
 EXACT = 1e-9  # of the largest element: two float64 computations of one formula differ by less
 ROUNDINGS = 64.0  # units of eps of the operation's own dtype, for an operation that does not take float64
 
 
 def verify_gradient(
-    op: Op,
+    op: Op | str,
     *,
     device: torch.device | str | None = None,
     cases: Sequence[Case] | None = None,
@@ -28,6 +29,8 @@ def verify_gradient(
     clock: Callable[[], float] = time.perf_counter,
 ) -> Verdict:
     """Compare the gradients of ``op`` with autograd of its float64 reference, for random gradients of its outputs.
+
+    ``op`` is an operation or the name of a registered one.
 
     For each of ``cases``, by default the specification's, that has normal values, and each of ``seeds`` this compares
     the float64 reference of a linked backward operation, and the gradients that a call of ``op`` records, computed in
@@ -37,6 +40,7 @@ def verify_gradient(
 
     Raises ``ProblemError`` if ``op`` has no gradient, mutates arguments, or its reference is not differentiable.
     """
+    op = op_of("verify_gradient", op)
     if op.spec.gradient is None:
         raise ProblemError(f"{op.name}: has no gradient to verify")
     if op.spec.parsed.mutated:

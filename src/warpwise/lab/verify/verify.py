@@ -18,12 +18,13 @@ from warpwise.lab.verify.problem import Problem, require_kinds
 from warpwise.lab.verify.shrink import shrink
 from warpwise.lab.verify.verdict import CaseResult, Failure, Progress, Status, Step, Verdict, dtype_name, silent
 from warpwise.operation import Case, Op, Rung
+from warpwise.operation.registry import op_of
 
 FINAL = (KernelTimeout, Deadlock)  # each further case would run until the timeout as well
 
 
 def verify(
-    op: Op,
+    op: Op | str,
     rung: Rung | str,
     *,
     device: torch.device | str | None = None,
@@ -36,7 +37,8 @@ def verify(
 ) -> Verdict:
     """Run ``rung`` on every case, dtype and seed and compare it with the specification's float64 reference.
 
-    ``cases`` and ``dtypes`` are by default all of the specification's. ``progress`` is called with each ``Step``.
+    ``op`` is an operation or the name of a registered one. ``cases`` and ``dtypes`` are by default all of the
+    specification's. ``progress`` is called with each ``Step``.
 
     On a CPU a CUDA or Triton rung runs emulated; by default the GPU is used if there is one. Outputs and mutated
     arguments are poisoned or copied, and lie between guard bands. Other arguments must not change. Two runs must give
@@ -47,6 +49,7 @@ def verify(
     Raises ``IncompleteCases`` or ``VacuousProblem`` if the cases cannot reject wrong kernels, ``UnknownRung``, and
     ``ValueError`` if there is no seed.
     """
+    op = op_of("verify", op)
     chosen = op.rung(rung) if isinstance(rung, str) else rung
     if not seeds:
         raise ValueError("verify: expected at least one seed in seeds, got none")

@@ -10,7 +10,7 @@ import torch
 
 from warpwise.device.precision import tf32_is_allowed
 from warpwise.operation import Gradient, Op, register
-from warpwise.ops._windows import pair
+from warpwise.ops._windows import pair, pairs
 from warpwise.ops.conv2d.backward import rungs as backward
 from warpwise.ops.conv2d.forward import rungs as forward
 from warpwise.ops.conv2d.spec import BACKWARD, SPEC, Three
@@ -51,13 +51,13 @@ def conv2d(
     the input or the weight is in NHWC order, so is the result. Differentiable any number of times. ``rung`` names one
     kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
-    # Inline, because calls of _pair would take 0.5 µs of host time.
+    # Inline, because calls of pair would take 0.5 µs of host time.
     if type(stride) is not tuple:
-        stride = (stride, stride) if isinstance(stride, int) else tuple(stride)
+        stride = (stride, stride) if isinstance(stride, int) else pair("conv2d", "stride", stride)
     if type(padding) is not tuple:
-        padding = (padding, padding) if isinstance(padding, int) else tuple(padding)
+        padding = (padding, padding) if isinstance(padding, int) else pair("conv2d", "padding", padding)
     if type(dilation) is not tuple:
-        dilation = (dilation, dilation) if isinstance(dilation, int) else tuple(dilation)
+        dilation = (dilation, dilation) if isinstance(dilation, int) else pair("conv2d", "dilation", dilation)
     return _conv2d(input, weight, bias, stride, padding, dilation, groups, tf32, rung)
 
 
@@ -84,8 +84,8 @@ def conv2d_backward(
     hand. Differentiable any number of times. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or
     ``ValueError`` that names the argument.
     """
-    pairs = (pair(stride), pair(padding), pair(dilation))
+    settings = pairs("conv2d_backward", stride=stride, padding=padding, dilation=dilation)
     result: Three = _conv2d_backward(
-        grad_output, input, weight, bias, *pairs, groups, needs_input, needs_weight, needs_bias, tf32, rung=rung
+        grad_output, input, weight, bias, *settings, groups, needs_input, needs_weight, needs_bias, tf32, rung=rung
     )
     return result

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from warpwise.operation import Gradient, Op, Saved, register
-from warpwise.ops._windows import pair
+from warpwise.ops._windows import pair, pairs
 from warpwise.ops.max_pool2d.backward import rungs as backward
 from warpwise.ops.max_pool2d.forward import rungs as forward
 from warpwise.ops.max_pool2d.spec import BACKWARD, SPEC, gathered
@@ -45,13 +45,17 @@ def max_pool2d(
     """
     # Inline, as in conv2d.
     if type(kernel_size) is not tuple:
-        kernel_size = (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
+        kernel_size = (
+            (kernel_size, kernel_size)
+            if isinstance(kernel_size, int)
+            else pair("max_pool2d", "kernel_size", kernel_size)
+        )
     if stride is None:
         stride = kernel_size
     elif type(stride) is not tuple:
-        stride = (stride, stride) if isinstance(stride, int) else tuple(stride)
+        stride = (stride, stride) if isinstance(stride, int) else pair("max_pool2d", "stride", stride)
     if type(padding) is not tuple:
-        padding = (padding, padding) if isinstance(padding, int) else tuple(padding)
+        padding = (padding, padding) if isinstance(padding, int) else pair("max_pool2d", "padding", padding)
     return _max_pool2d(input, kernel_size, stride, padding, relu, rung)
 
 
@@ -75,5 +79,5 @@ def max_pool2d_backward(
     backwards written by hand. Differentiable any number of times. ``rung`` names one kernel of the ladder. Raises
     ``TypeError`` or ``ValueError`` that names the argument.
     """
-    pairs = (pair(kernel_size), pair(stride), pair(padding))
-    return _max_pool2d_backward(grad_output, indices, list(shape_input), *pairs, nhwc_input, rung)
+    settings = pairs("max_pool2d_backward", kernel_size=kernel_size, stride=stride, padding=padding)
+    return _max_pool2d_backward(grad_output, indices, list(shape_input), *settings, nhwc_input, rung)
