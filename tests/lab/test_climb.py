@@ -10,30 +10,13 @@ import pytest
 import torch
 from tests.lab import toys
 from tests.lab.fakes import FakeTimer
+from tests.lab.toys import broken, broken_when_large, quick, slow
 
 from warpwise.lab import Roofline, VacuousProblem, climb, recorded, tune, verify, verify_gradient
 from warpwise.operation import UnknownRung
 
 CEILINGS = Roofline(bandwidth=1e9, flops=1e9, source="a test")
 F32 = [torch.float32]
-
-
-def slow(out, x):
-    out.copy_((2 * x.double() + 1).to(out.dtype))
-
-
-def quick(out, x):
-    out.copy_((2 * x.double() + 1).to(out.dtype))
-
-
-def broken(out, x):
-    out[:-1] = 2 * x[:-1] + 1
-
-
-def broken_when_large(out, x):
-    out.copy_((2 * x.double() + 1).to(out.dtype))
-    if len(x) > 5000:
-        out[5000] = 0
 
 
 def emulated(out, x):

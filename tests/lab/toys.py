@@ -151,3 +151,22 @@ def op(spec: Spec, *launches: Callable[..., None], **options: Any) -> Op:
     options = {"language": "python", "source": Path(__file__), **options}
     rungs = tuple(Rung(name=launch.__name__, idea="a test", launch=launch, **options) for launch in launches)
     return Op(spec, rungs)
+
+
+def slow(out: torch.Tensor, x: torch.Tensor) -> None:
+    """AFFINE; what tests time differs by name."""
+    out.copy_((2 * x.double() + 1).to(out.dtype))
+
+
+def quick(out: torch.Tensor, x: torch.Tensor) -> None:
+    out.copy_((2 * x.double() + 1).to(out.dtype))
+
+
+def broken(out: torch.Tensor, x: torch.Tensor) -> None:
+    out[:-1] = 2 * x[:-1] + 1
+
+
+def broken_when_large(out: torch.Tensor, x: torch.Tensor) -> None:
+    out.copy_((2 * x.double() + 1).to(out.dtype))
+    if len(x) > 5000:
+        out[5000] = 0

@@ -20,8 +20,16 @@ namespace sm90 = warpwise::sm90;
 
 def loads(dimensions: int) -> cuda.Kernel:
     """out = the bytes of the box at (x[0], x[1], ...), in the order of shared memory."""
+    return loading_kernel(dimensions, "tile")
+
+
+def loading_kernel(dimensions: int, mode: str) -> cuda.Kernel:
+    """A block loads a box by the coordinates in x, and with mode "im2col" by the offsets after them, and copies it to
+    out."""
+    offsets = range(dimensions, 2 * dimensions - 2) if mode == "im2col" else range(0)
     at = ", ".join(f"%{3 + d}" for d in range(dimensions))
-    values = ", ".join(f'"r"(x[{d}])' for d in range(dimensions))
+    more = f", {{{', '.join(f'%{3 + d}' for d in offsets)}}}" if offsets else ""
+    values = ", ".join([*(f'"r"(x[{d}])' for d in range(dimensions)), *(f'"h"((short)x[{d}])' for d in offsets)])
     return cuda.load(
         HEAD
         + f"""
@@ -34,8 +42,8 @@ def loads(dimensions: int) -> cuda.Kernel:
         sm90::mbarrier_init(at, 1);
         sm90::fence_mbarrier_init();
         sm90::mbarrier_arrive_expect_tx(at, bytes);
-        asm volatile("cp.async.bulk.tensor.{dimensions}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                     "[%0], [%1, {{{at}}}], [%2];"
+        asm volatile("cp.async.bulk.tensor.{dimensions}d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes "
+                     "[%0], [%1, {{{at}}}], [%2]{more};"
                      :: "r"(warpwise::shared_address(box)), "l"(&map), "r"(at), {values} : "memory");
       }}
       __syncthreads();

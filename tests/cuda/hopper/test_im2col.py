@@ -6,38 +6,14 @@ import itertools
 
 import pytest
 import torch
-from tests.cuda.hopper.test_bulk_copies import HEAD, swizzled
+from tests.cuda.hopper.test_bulk_copies import loading_kernel, swizzled
 
 from warpwise import cuda
 
 
 def loads(dimensions: int) -> cuda.Kernel:
     """out = the pixels from (x[0], x[1], ...), offset by x[dimensions], ..., in the order of shared memory."""
-    at = ", ".join(f"%{3 + d}" for d in range(dimensions))
-    offsets = ", ".join(f"%{3 + dimensions + d}" for d in range(dimensions - 2))
-    values = ", ".join(f'"r"(x[{d}])' for d in range(dimensions))
-    values += "".join(f', "h"((short)x[{dimensions + d}])' for d in range(dimensions - 2))
-    return cuda.load(
-        HEAD
-        + f"""
-    extern "C" __global__ void copy(const __grid_constant__ sm90::TensorMap map, const int* x, unsigned* out,
-                                    int bytes) {{
-      extern __shared__ __align__(1024) unsigned box[];
-      __shared__ unsigned long long barrier;
-      const unsigned at = warpwise::shared_address(&barrier);
-      if (threadIdx.x == 0) {{
-        sm90::mbarrier_init(at, 1);
-        sm90::fence_mbarrier_init();
-        sm90::mbarrier_arrive_expect_tx(at, bytes);
-        asm volatile("cp.async.bulk.tensor.{dimensions}d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
-                     "[%0], [%1, {{{at}}}], [%2], {{{offsets}}};"
-                     :: "r"(warpwise::shared_address(box)), "l"(&map), "r"(at), {values} : "memory");
-      }}
-      __syncthreads();
-      sm90::mbarrier_wait(at, 0);
-      for (int i = threadIdx.x; i < bytes / 4; i += blockDim.x) out[i] = box[i];
-    }}"""
-    )["copy"]
+    return loading_kernel(dimensions, "im2col")
 
 
 def model(tensor, pixels, channels, lower, upper, steps, first, offset):

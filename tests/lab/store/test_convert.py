@@ -11,6 +11,7 @@ import pytest
 import torch
 from tests.lab import toys
 from tests.lab.fakes import FakeTimer
+from tests.lab.toys import broken, broken_when_large, quick, slow
 
 from warpwise import lab, operation, ops  # noqa: F401 - importing ops registers the operations
 from warpwise.cuda.source.includes import source_digest
@@ -21,24 +22,6 @@ from warpwise.operation import Gradient
 
 RESULTS = (Path(__file__).parents[3] / "benchmarks" / "results" / "h200").glob("*.json")
 H200 = [path for path in sorted(RESULTS) if {"schema", "points"} <= json.loads(path.read_text()).keys()]
-
-
-def slow(out, x):
-    out.copy_((2 * x.double() + 1).to(out.dtype))
-
-
-def quick(out, x):
-    out.copy_((2 * x.double() + 1).to(out.dtype))
-
-
-def broken(out, x):
-    out[:-1] = 2 * x[:-1] + 1
-
-
-def broken_when_large(out, x):
-    out.copy_((2 * x.double() + 1).to(out.dtype))
-    if len(x) > 5000:
-        out[5000] = 0
 
 
 def climbed(store: Store, *launches) -> tuple[lab.Ladder, Recorder]:
