@@ -2,9 +2,11 @@
 
 python benchmarks/fit_model.py OPERATION [TIMES.json ...] [--device nvidia_h200] [--dispatch FILE] [--out FILE]
 
-TIMES are files of benchmarks/gemm_times.py or, of operations without attributes, of benchmarks/unseen_shapes.py; by
-default those of benchmarks/results/h200/gemm_times. The winners and rivals of the shipped table are used too.
+TIMES are files of benchmarks/gemm_times.py or of benchmarks/unseen_shapes.py; by default those of
+benchmarks/results/h200/gemm_times. The winners and rivals of the shipped table are used too.
 Coefficients are fitted by least squares of the logarithms of times, robustly, for each dtype and rung, and for PyTorch.
+Times of operands in DRAM, L2 flushed before each call, are longer by one more coefficient of the fit, which is not
+shipped: the model predicts a loop of calls.
 Their error is that of a fit to two thirds of the shapes on the last third. A rung with fewer than LEAST shapes is left
 out. ``--dispatch`` names results of benchmarks/dispatch.py, which give the host's times.
 """
@@ -21,7 +23,7 @@ import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,10 +48,11 @@ MHZ = 1700.0
 SURE = 0.85  # the share of predictions that err by at most the error that is kept
 LEAST_BORROWED = 0.2  # error of coefficients that were fitted to another operation
 RUNG = re.compile(r"k\d+_")  # a rung's name
-WARM, COLD = "_warm_", 25.0  # in a file's name; µs
+WARM, COLD_START = "_warm_", 3.0  # in a file's name; µs that a call takes longer if L2 was flushed, before the fit
 UNALIGNED, SIDES = "unaligned", ("ours", "theirs")
 LAYOUTS, CLEARLY = ("nn", "nt", "tn", "tt"), 0.85  # of a and b; of the error
-HOST_SHARE, BEYOND_HOST = 0.1, 3.0  # of the calls, those that the host bounds at least; times their time
+HOST_SHARE = 0.1  # of the calls, those that the host bounds at least
+BEYOND_HOST, BEYOND_EVEN = 3.0, 1.6  # calls count from so many times their time; of files that --even names
 FASTEST = 0.75  # see gemm.model.Host
 PRIOR = 0.25  # weight of a coefficient's logarithm, relative to its default
 
@@ -63,83 +66,92 @@ class Seen(NamedTuple):
     sizes: tuple[tuple[str, int], ...]
     name: str
     microseconds: float
+    cold: bool = False  # L2 was flushed
 
 
-def observations(op: operation.Op, files: Sequence[Path], device: str) -> list[Seen]:
-    """The times of all files, and those of the shipped table.
+@dataclass(frozen=True)
+class Fit(Coefficients):
+    """Coefficients, and the µs that a call takes longer if L2 was flushed."""
 
-    If there are times of benchmarks/warm_times.py, with operands in L2, those of operands in DRAM count only from COLD
-    on: below, the launch and the operands take a larger part than in a loop of calls.
-    """
-    found, warm = list[Seen](), list[Seen]()
+    cold: float = 0.0
+
+
+def observations(op: operation.Op, files: Sequence[Path], device: str, even: str | None = None) -> list[Seen]:
+    """The times of all files, and those of the shipped table; those of WARM files and of calls are of a loop."""
+    found = list[Seen]()
     for file in files:
         points = json.loads(file.read_text())["points"].get(op.name, {})
         if isinstance(points, list):
-            warm += calls(op, points)
+            found += calls(op, points, BEYOND_EVEN if even and re.search(even, file.name) else BEYOND_HOST)
             continue
         for point in points.values():
             if point is not None:
                 sizes = tuple(point["sizes"].items())
                 key = (point["dtype"], point["kind"], *sizes)
-                (warm if WARM in file.name else found).extend(
-                    Seen(key, point["dtype"], point["kind"], sizes, name, 1e6 * seconds)
+                found += [
+                    Seen(key, point["dtype"], point["kind"], sizes, name, 1e6 * seconds, WARM not in file.name)
                     for name, seconds in point["times"].items()
-                )
+                ]
     table = tuned.load(op.tables.folder / f"{device}.json") if op.tables is not None and op.tables.folder else None
     for point in table.points if table is not None else ():
         sizes = tuple(point.sizes.items())
         key = (point.dtype, point.kind, *sizes)
-        found.append(Seen(key, point.dtype, point.kind, sizes, point.winner, 1e6 * point.seconds))
-        if point.rival_seconds is not None:
-            found.append(Seen(key, point.dtype, point.kind, sizes, point.rival, 1e6 * point.rival_seconds))
-    if any(file.name.startswith(op.name + WARM) for file in files):
-        found = [each for each in found if each.microseconds >= COLD]
-    return found + warm
+        for name, seconds in ((point.winner, point.seconds), (point.rival, point.rival_seconds)):
+            if seconds is not None:
+                found.append(Seen(key, point.dtype, point.kind, sizes, name, 1e6 * seconds, True))
+    return found
 
 
-def calls(op: operation.Op, points: Iterable[Mapping[str, Any]]) -> list[Seen]:
+def calls(op: operation.Op, points: Iterable[Mapping[str, Any]], beyond: float = BEYOND_HOST) -> list[Seen]:
     """Times of benchmarks/unseen_shapes.py that are the GPU's: those of calls that take longer than the host.
 
-    The host's time is that of the shortest calls of the same measurement, since hosts differ.
+    The host's time is that of the shortest calls of the same measurement, since hosts differ; calls of several
+    operators take it several times. ``beyond``: times the host's time.
     """
     found: list[Seen] = []
     assert op.tables is not None
     points = list(points)
     short = {side: np.quantile([1e6 * point[side]["median_s"] for point in points], HOST_SHARE) for side in SIDES}
     for point in points:
-        dtype, case = getattr(torch, point["dtype"]), operation.Case("seen", dict(point["sizes"]))
+        attributes = {key: tuple(value) if isinstance(value, list) else value
+                      for key, value in point.get("attributes", {}).items()}  # fmt: skip
+        dtype, case = getattr(torch, point["dtype"]), operation.Case("seen", dict(point["sizes"]), attributes)
         args = op.spec.arguments(case, dtype, torch.device("meta"), 0)
         kind, sizes = op.tables.describe(*arguments(op, args, point["arrangement"]))
         key = (point["dtype"], kind, *sizes.items())
         for name, side in zip((point["chosen"], tuned.TORCH), SIDES, strict=True):
             microseconds = 1e6 * point[side]["median_s"]
-            if microseconds > BEYOND_HOST * short[side] and (side, name) != ("ours", tuned.TORCH):
+            if microseconds > beyond * short[side] and (side, name) != ("ours", tuned.TORCH):
                 found.append(Seen(key, point["dtype"], kind, tuple(sizes.items()), name, microseconds))
     return found
 
 
 def predicted(model: Model, seen: Seen, by: Coefficients, sms: int) -> float:
-    """The model's GPU time in µs."""
+    """The model's GPU time in µs, of a ``Fit`` with the start of a call after a flush of L2."""
+    more = by.cold if seen.cold and isinstance(by, Fit) else 0.0
     dtype: torch.dtype = getattr(torch, seen.dtype)
     product = Product.of(seen.kind, dict(seen.sizes), dtype, sms)
     if seen.name == tuned.TORCH:
-        return model.pytorch_microseconds(product, seen.kind, by, seen.dtype == "float32")
+        return more + model.pytorch_microseconds(product, seen.kind, by, seen.dtype == "float32")
     rung, _, config = seen.name.partition("@")
-    return model.families[rung].microseconds(product, config, seen.kind, by)
+    return more + model.families[rung].microseconds(product, config, seen.kind, by)
 
 
-def fitted(model: Model, seen: Sequence[Seen], sms: int) -> Coefficients:
-    first = replace(Coefficients(), rate=RATES[seen[0].dtype] * MHZ)
-    start, measured = np.array([getattr(first, name) for name in FITTED]), np.log([each.microseconds for each in seen])
+def fitted(model: Model, seen: Sequence[Seen], sms: int) -> Fit:
+    """The coefficients with the least error. ``line`` is at least 1: a load does not gain by a second cache line."""
+    first = Fit(rate=RATES[seen[0].dtype] * MHZ, cold=COLD_START if any(each.cold for each in seen) else 0.0)
+    names = (*FITTED, "cold")
+    start, measured = np.array([getattr(first, name) for name in names]), np.log([each.microseconds for each in seen])
 
-    def coefficients(logs: Any) -> Coefficients:
-        return replace(first, **dict(zip(FITTED, map(float, start * np.exp(logs)), strict=True)))
+    def coefficients(logs: Any) -> Fit:
+        found = replace(first, **dict(zip(names, map(float, start * np.exp(logs)), strict=True)))
+        return replace(found, line=max(1.0, found.line))
 
     def residuals(logs: Any) -> Any:
         by = coefficients(logs)
         return np.concatenate([np.log([predicted(model, each, by, sms) for each in seen]) - measured, PRIOR * logs])
 
-    found = least_squares(residuals, np.zeros(len(FITTED)), loss="soft_l1", f_scale=0.15, max_nfev=40)
+    found = least_squares(residuals, np.zeros(len(names)), loss="soft_l1", f_scale=0.15, max_nfev=40)
     return coefficients(found.x)
 
 
@@ -182,14 +194,14 @@ def groups(model: Model, found: Sequence[Seen]) -> dict[tuple[str, str], list[Se
     for seen in found:
         name, _, config = seen.name.partition("@")
         known = name in model.families and described(model, seen) and model.families[name].replayed(config, seen.kind)
-        for kind in kinds(seen) if name == tuned.TORCH or known else ():
+        for kind in kinds(model, seen) if name == tuned.TORCH or known else ():
             grouped[seen.dtype, f"{name} {kind}".strip()].append(seen)
     if_apart = {key for key, seen in grouped.items() if " " in key[1] and enough(seen)}
     for dtype, name in if_apart:
         plain, _, kind = name.partition(" ")
         for other in (plain, f"{plain} {UNALIGNED}") if kind not in LAYOUTS else ():
             if other != name and (dtype, other) in grouped:
-                grouped[dtype, other] = [each for each in grouped[dtype, other] if kind not in kinds(each)]
+                grouped[dtype, other] = [each for each in grouped[dtype, other] if kind not in kinds(model, each)]
     return {
         (dtype, name): seen
         for (dtype, name), seen in sorted(grouped.items())
@@ -197,9 +209,10 @@ def groups(model: Model, found: Sequence[Seen]) -> dict[tuple[str, str], list[Se
     }
 
 
-def kinds(seen: Seen) -> list[str]:
+def kinds(model: Model, seen: Seen) -> list[str]:
     """The kinds of an observation; it has the coefficients of the last one with enough shapes."""
-    if found := alignment(seen.kind, dict(seen.sizes), getattr(torch, seen.dtype)):
+    aligned_c = model.aligned_c and seen.name == tuned.TORCH
+    if found := alignment(seen.kind, dict(seen.sizes), getattr(torch, seen.dtype), aligned_c):
         return list(dict.fromkeys(("", UNALIGNED, found)))
     return list(dict.fromkeys(("", suffix(seen.kind) if seen.name == tuned.TORCH else seen.kind[:2])))
 
@@ -284,7 +297,7 @@ def main(options: argparse.Namespace) -> int:
             "coefficients"
         ]
     every: dict[tuple[str, str], list[tuple[Seen, float]]] = {}
-    for (dtype, name), seen in groups(model, observations(op, options.times, options.device)).items():
+    for (dtype, name), seen in groups(model, observations(op, options.times, options.device, options.even)).items():
         if options.only and not re.search(options.only, f"{dtype} {name}"):
             continue
         every[dtype, name] = found = cross_validated(model, seen, sms)
@@ -293,7 +306,9 @@ def main(options: argparse.Namespace) -> int:
             continue
         by = with_errors(fitted(model, seen, sms), found)
         known[dtype][name] = {
-            key: value if key == "errors" else float(f"{value:.4g}") for key, value in asdict(by).items()
+            key: value if key == "errors" else float(f"{value:.4g}")
+            for key, value in asdict(by).items()
+            if key != "cold"
         }
         shapes = len({each.key for each in seen})
         median = np.median([error(case) for case in found])
@@ -317,6 +332,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("times", type=Path, nargs="*", default=sorted((RESULTS / "gemm_times").glob("*.json")))
     made.add_argument("--device", default="nvidia_h200")
     made.add_argument("--dispatch", type=Path, default=RESULTS / "dispatch.json")
+    made.add_argument("--even", help="a regular expression: files of calls of one operator, with even host times")
     made.add_argument("--host-only", action="store_true", help="keep the shipped coefficients")
     made.add_argument("--only", help="a regular expression: the groups to fit; the others stay")
     made.add_argument("--out", type=Path)

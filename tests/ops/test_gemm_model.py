@@ -19,7 +19,7 @@ from warpwise import operation, tuned
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.model import Prediction
 from warpwise.gemm.operands import describe
-from warpwise.gemm.time_model import Coefficients, Product
+from warpwise.gemm.time_model import Coefficients, Product, alignment
 from warpwise.operation import Choice, Device, assume_sm_count
 from warpwise.operation.choice import by_gpu_time
 from warpwise.tuned import TORCH, Table, TunedPoint
@@ -215,6 +215,43 @@ def test_a_fit_to_times_of_known_coefficients_recovers_them(name):
     unseen = synthetic(name, known, 24, 1)
     errors = [math.log(fit_model.predicted(MODEL, each, by, 132) / each.microseconds) for each in unseen]
     assert max(map(abs, errors)) < 0.1
+
+
+def test_the_start_after_a_flush_of_l2_is_a_coefficient_of_the_fit_alone():
+    """Half of the shapes have operands in DRAM: their times are longer by 4 us, which no other coefficient takes up."""
+    known = replace(Coefficients(), rate=0.4 * fit_model.RATES["bfloat16"] * fit_model.MHZ, start=3.0)
+    seen = synthetic(TORCH, known, 40, 0)
+    mixed = [each._replace(microseconds=each.microseconds + 4, cold=True) for each in seen[::2]] + seen[1::2]
+    by = fit_model.fitted(MODEL, mixed, 132)
+    assert by.cold == pytest.approx(4, rel=0.2) and by.start == pytest.approx(known.start, rel=0.2) and by.line >= 1
+    assert fit_model.predicted(MODEL, mixed[0], by, 132) == pytest.approx(mixed[0].microseconds, rel=0.1)
+
+
+def test_cublas_is_slower_if_lines_of_c_alone_are_unaligned():
+    """nt, 322 x 3219 x 15476 in TF32: 374 us on an H200, 322 x 3216 x 15476 less than half."""
+    assert alignment("nt", {"m": 322, "n": 3219, "k": 15476}, torch.float32, aligned_c=True) == "unaligned"
+    assert not alignment("nt", {"m": 322, "n": 3219, "k": 15476}, torch.float32)
+    op = operation.get("matmul_tf32")
+
+    def pytorch(n: int) -> float:
+        a, b = operands(322, n, 15476, torch.float32, "nt")
+        with assume_sm_count(132):
+            return op.tables.model.predictions(op, (a, b), *describe(a, b), H200, False)[0].gpu
+
+    assert pytorch(3219) > 1.5 * pytorch(3216)
+
+
+@pytest.mark.parametrize("rows", [1, 4, 15])
+def test_pytorch_computes_few_rows_in_float32_where_none_were_measured(rows):
+    """4 x 4096 x 4096 with a bias takes PyTorch 29 us on an H200, k03 55; the tiles of the model predict 76 and 26."""
+    linear = operation.get("linear")
+    a, b = operands(rows, 4096, 4096, torch.float32, "nt")
+    args = a, b.t(), torch.empty(4096, device="meta"), None, None, None, False
+    chosen = operation.chosen(linear, *args, device=H200)
+    assert chosen.rung is None and chosen.seconds < 35e-6, chosen
+    tiny = torch.empty(rows, 128, device="meta"), torch.empty(10, 128, device="meta")
+    chosen = operation.chosen(linear, *tiny, torch.empty(10, device="meta"), None, None, None, False, device=H200)
+    assert chosen.rung == "k03_cluster_split_k", "the host's time decides"
 
 
 def test_the_error_of_a_fit_is_that_of_shapes_left_out():

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 # in its favour: of 524 choices by one standard error 11 were slower than 0.95 of PyTorch, of 475 by 1.5 four.
 CAUTION = 1.5
 GAIN = 1.1  # where the GPU's time alone decides: PyTorch's predicted time over a rung's, above which the rung runs
+FEW, STREAM = 16, 4e6  # rows or columns, the least of drawn shapes; bytes per µs: a row in float32 reaches 3.6e6 to 4e6
 HOST, FITTED_ON = "host", "device"  # keys of a coefficients file that are not dtypes
 FALLBACK = {"float16": "bfloat16"}  # dtype: the dtype whose times are used for it
 
@@ -71,7 +72,10 @@ class Host:
 
 
 class Prediction(NamedTuple):
-    """A candidate, ``name@config`` or "torch": the GPU's and the host's seconds, the error of the GPU's logarithm."""
+    """A candidate, ``name@config`` or "torch": the GPU's and the host's seconds, the error of the GPU's logarithm.
+
+    In a step of ``nn.compile_step`` the host's are 0.
+    """
 
     name: str
     gpu: float
@@ -80,16 +84,16 @@ class Prediction(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The time of a call in a loop of calls, or of its kernels in a step of ``nn.compile_step``."""
-        return max(self.gpu, self.host) if wanted[0] is None else self.gpu
+        """The time of a call in a loop of calls."""
+        return max(self.gpu, self.host)
 
-    def cautious(self, other: float) -> float:
+    def cautious(self, other: float, captured: bool = False) -> float:
         """``seconds`` with the GPU time increased by CAUTION times the combined relative error.
 
-        ``other`` is the error of the time that it is compared with; errors are of logarithms. In a step of
-        ``nn.compile_step``, the GPU time, multiplied by ``GAIN`` if it is predicted.
+        ``other`` is the error of the time that it is compared with; errors are of logarithms. ``captured``: in a step
+        of ``nn.compile_step``, the GPU time, multiplied by ``GAIN`` if it is predicted.
         """
-        if wanted[0] is not None:
+        if captured:
             return self.gpu * (GAIN if self.error else 1)
         return max(self.gpu * (1 + CAUTION * math.hypot(math.expm1(self.error), math.expm1(other))), self.host)
 
@@ -99,7 +103,8 @@ class Model:
     """The model of one operation, with the coefficients in ``folder/<device>.json``.
 
     ``families`` describes the rungs that may be chosen; ``dtype_fallback`` is as in ``Tables``. ``passes(kind)`` is the
-    number of passes over C that PyTorch makes after the GEMM.
+    number of passes over C that PyTorch makes after the GEMM. ``aligned_c``: PyTorch's GEMM of aligned operands is as
+    that of unaligned ones if the lines of C are unaligned.
     """
 
     op: str
@@ -107,6 +112,7 @@ class Model:
     families: Mapping[str, Family]
     dtype_fallback: Mapping[str, str] = field(default_factory=dict)
     passes: Callable[[str], int] = lambda kind: 0
+    aligned_c: bool = False
 
     def predictions(
         self, op: Op, args: Sequence[Any], kind: str, sizes: Mapping[str, int], device: Device, here: bool
@@ -115,9 +121,9 @@ class Model:
         dtype = op.spec.dtype(args)
         name = str(dtype).removeprefix("torch.")
         known = _coefficients(self.folder, device)
-        fitted = known.get(name) or known.get(self.dtype_fallback.get(name, ""))
+        fitted = known.get(name) or known.get(self.dtype_fallback.get(name, ""), {})
         aligned = alignment(kind, sizes, dtype)
-        if not fitted or (pytorch := _best(fitted, TORCH, kind, aligned)) is None:
+        if (pytorch := _best(fitted, TORCH, kind, alignment(kind, sizes, dtype, self.aligned_c))) is None:
             return []
         product = Product.of(kind, sizes, dtype, device.multiprocessors or 132)
         host = self._host(op, args, device, here)
@@ -131,10 +137,15 @@ class Model:
         return found
 
     def pytorch_microseconds(self, product: Product, kind: str, by: Coefficients, float32: bool) -> float:
-        """The GPU time of cuBLAS, modelled as the fastest of a set of tiles, and of the passes over C."""
-        multiplied = min(
-            microseconds(product, geometry, by) for geometry in (_OF_FLOAT32 if float32 else _OF_TENSOR_CORES)
-        )
+        """The GPU time of cuBLAS, modelled as the fastest of a set of tiles, and of the passes over C.
+
+        Few rows or columns in float32 take as little time as it takes to read the operands: cuBLAS has kernels for
+        them, and few were measured.
+        """
+        multiplied = min(microseconds(product, tile, by) for tile in (_OF_FLOAT32 if float32 else _OF_TENSOR_CORES))
+        if float32 and min(product.m, product.n) < FEW:
+            read = product.batch * (product.m + product.n) * product.k * product.size
+            multiplied = min(multiplied, by.start + read / STREAM)
         passed = 2 * product.batch * product.m * product.n * product.out_size / by.copy + by.start
         return multiplied + self.passes(kind) * passed
 
@@ -147,7 +158,12 @@ class Model:
             yield Prediction(name, 1e-6 * gpu, by.error_at(gpu), self._of_launches(rung.name, config, kind, host))
 
     def _host(self, op: Op, args: Sequence[Any], device: Device, here: bool) -> Host:
-        """The host times; if autograd records a call with ``args``, a rung's include the recording."""
+        """The host times; if autograd records a call with ``args``, a rung's include the recording.
+
+        In a step of ``nn.compile_step`` they are 0.
+        """
+        if wanted[0] is not None:
+            return Host(0, 0, 0, 0, 0, 0, 0, 0)
         host: Host = _coefficients(self.folder, device)[HOST]
         recorded = here and torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors(args))
         return replace(host, rung=host.rung + host.gradient) if recorded and op.spec.gradient is not None else host
@@ -181,21 +197,19 @@ class Model:
         host = self._host(op, args, device, here)
         found = self._with_measured(predicted, times, near.error if near else 0.0, kind, host)
         exact = [each for each in found[1:] if near is not None and not near.error and each.name in times]
-        pytorch = found[0]
-        ours = min(exact or found[1:], key=lambda each: (each.cautious(pytorch.error), each.gpu), default=None)
+        pytorch, captured = found[0], wanted[0] is not None
+        ours = min(exact or found[1:], key=lambda one: (one.cautious(pytorch.error, captured), one.gpu), default=None)
         source = f"model of {_coefficients(self.folder, device)[FITTED_ON]}"
         if ours is None:
             return Choice(None, reason="no rung takes these arguments", source=source, seconds=pytorch.seconds)
-        faster = ours.cautious(pytorch.error) < pytorch.seconds
-        margin = "the error of the prediction" if wanted[0] is None else "a tenth"
+        faster = ours.cautious(pytorch.error, captured) < pytorch.seconds
         if near is not None and ours.name in times and TORCH in times:
             if near.name == (ours.name if faster else None):
                 return near
             source, reason = near.source, f"{near.reason}, which the host's time or the distance outweighs"
-        elif faster:
-            reason = f"faster than torch by more than {margin}"
         else:
-            reason = f"no rung is faster by more than {margin}"
+            margin = "a tenth" if captured else "the error of the prediction"
+            reason = f"{'faster than torch' if faster else 'no rung is faster'} by more than {margin}"
         rung, _, config = ours.name.partition("@") if faster else ("", "", "")
         first, second = (ours, pytorch) if faster else (pytorch, ours)
         error = math.hypot(ours.error, pytorch.error)

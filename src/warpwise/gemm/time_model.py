@@ -61,10 +61,13 @@ class Product(NamedTuple):
         return Product(m, n, k, size, out_size, (a, b), sizes.get("batch", 1), sms)
 
 
-def alignment(kind: str, sizes: Mapping[str, int], dtype: torch.dtype) -> str:
-    """Empty, "unaligned" as in ``kind``, or "odd": lines of a, b or C begin on 2 bytes, for which cuBLAS is slow."""
+def alignment(kind: str, sizes: Mapping[str, int], dtype: torch.dtype, aligned_c: bool = False) -> str:
+    """Empty, "unaligned" as in ``kind``, or "odd": lines of a, b or C begin on 2 bytes, for which cuBLAS is slow.
+
+    ``aligned_c``: "unaligned" also if lines of C alone, of the operands' dtype, are not aligned to 16 bytes.
+    """
     if "unaligned" not in kind:
-        return ""
+        return "unaligned" if aligned_c and sizes["n"] * dtype.itemsize % 16 else ""
     product = Product.of(kind, sizes, dtype, 1)
     return "odd" if min(*product.words, _word(product.n * product.out_size)) < 4 else "unaligned"
 
@@ -123,11 +126,8 @@ def partial_wave(config: GemmConfig) -> Geometry:
 
 def skinny(config: GemmConfig) -> Geometry:
     """The geometry of ``sm90/gemm_skinny.cuh``, whose m counts columns of B."""
-    splits = config.cluster_splits * config.splits
-    cluster, threads = config.pair, 2 * config.m + 32
-    return Geometry(
-        config.n, config.m, config.k, splits, cluster, config.stages, threads, through_memory=config.splits > 1
-    )
+    splits, threads, memory = config.cluster_splits * config.splits, 2 * config.m + 32, config.splits > 1
+    return Geometry(config.n, config.m, config.k, splits, config.pair, config.stages, threads, through_memory=memory)
 
 
 @dataclass(frozen=True)

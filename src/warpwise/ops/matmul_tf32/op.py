@@ -14,7 +14,7 @@ from warpwise.ops.matmul_tf32.rungs import FAMILIES, HERE, RUNGS, default
 from warpwise.ops.matmul_tf32.spec import SPEC
 
 _GRADIENT = Gradient(gradients.product_backward(lambda a, b: MATMUL_TF32.call(a, b)), saves=("a", "b"))
-MODEL = Model("matmul_tf32", HERE / "model", FAMILIES)
+MODEL = Model("matmul_tf32", HERE / "model", FAMILIES, aligned_c=True)
 MATMUL_TF32: Op = register(Op(replace(SPEC, gradient=_GRADIENT), RUNGS, default, tables("matmul_tf32", HERE, MODEL)))
 _matmul_tf32 = MATMUL_TF32.call
 
