@@ -29,9 +29,11 @@ def memory_format(*tensors: torch.Tensor) -> torch.memory_format:
 def in_format(tensor: torch.Tensor, format: torch.memory_format) -> torch.Tensor:
     """``tensor``, or a copy, with exactly the strides that PyTorch gives a new tensor of ``format``.
 
-    ``Tensor.contiguous`` ignores the strides of dimensions of size 1 and returns tensors of other strides as they are.
+    ``Tensor.contiguous`` ignores the strides of empty tensors and of dimensions of size 1, and leaves them as they are.
     """
-    return tensor if tensor.stride() == new_strides(tensor.shape, format) else tensor.clone(memory_format=format)
+    made = tensor.contiguous(memory_format=format)
+    exact = min(made.shape) > 1 or made.stride() == new_strides(made.shape, format)
+    return made if exact else made.clone(memory_format=format)
 
 
 def new_strides(shape: Sequence[int], format: torch.memory_format) -> tuple[int, ...]:
