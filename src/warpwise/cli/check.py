@@ -76,7 +76,7 @@ def check(
         if nan:
             given = [value for value in launch.values if not value.output]
             _print_lines(console, "before the launch", special_values(given))
-        repeats = schedules or function
+        writer, repeats = "", schedules or function
         variables = launch.launcher.variables(nan=nan) if repeats and isinstance(launch.launcher, cuda.Launcher) else []
         for number, (each, drawn) in enumerate([(order, seed), *(("preempt", seed + i) for i in range(schedules))]):
             if number:
@@ -88,11 +88,11 @@ def check(
             wrong, notes = ([], []) if findings or function is None else compared(launch.values, wanted)
             if findings or wrong:
                 break
-        if wrong:
+        if wrong and wrong[0].place is not None and isinstance(launch.launcher, cuda.Launcher):
             again = kernel_launch(Path(what), options, target, drawn)
             restore_variables(variables)
             with console.status(f"{launch.expression}: running again, for the line that wrote the wrong element"):
-                where = last_write(again, wrong[0], timeout, each, drawn)
+                writer = last_write(again, wrong[0], timeout, each, drawn)
         if fidelity:
             _listed(launch_fidelity, wide_console(), launch, target, timeout)
     except cuda.KernelError as error:
@@ -105,7 +105,7 @@ def check(
     if nan:
         _print_lines(console, "after the launch", special_values([v for v in launch.values if v.returned]))
     for position, difference in enumerate(wrong):
-        console.print(f"[bold red]wrong[/]: {escape(difference.text)}{'' if position else escape(where)}")
+        console.print(f"[bold red]wrong[/]: {escape(difference.text)}{'' if position else escape(writer)}")
     for line in notes:
         console.print(f"[yellow]accuracy[/]: {escape(line)}")
     if findings or wrong:

@@ -13,7 +13,6 @@ from typing import Any
 import click
 import torch
 
-from warpwise import cuda
 from warpwise.cli.kernel_files import KernelLaunch
 from warpwise.cli.values import Value
 
@@ -133,11 +132,9 @@ def _is_rearranged(got: torch.Tensor, wanted: torch.Tensor, tolerance: float, la
 
 
 def last_write(launch: KernelLaunch, difference: Difference, timeout: float, order: str, seed: int) -> str:
-    """The line and the thread that wrote the wrong element, by another run of ``launch``; empty if unknown."""
-    tensor = next((each.value for each in launch.values if each.name == difference.output.name), None)
-    if difference.place is None or not isinstance(launch.launcher, cuda.Launcher):
-        return ""
-    if not isinstance(tensor, torch.Tensor) or not tensor.is_contiguous():
+    """The line and the thread of a CUDA kernel that wrote the wrong element, by a run of ``launch``; empty if none."""
+    tensor = next(each.value for each in launch.values if each.name == difference.output.name)
+    if difference.place is None or not isinstance(tensor, torch.Tensor) or not tensor.is_contiguous():
         return ""
     address = tensor.data_ptr() + difference.place * tensor.element_size()
     access = launch.launcher.last_write(*launch.args, address=address, timeout=timeout, order=order, seed=seed)

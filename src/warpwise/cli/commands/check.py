@@ -11,6 +11,7 @@ from warpwise.cli.commands.options import (
     fidelity_option,
     kernel_options,
     seed_option,
+    target_option,
     timeout_option,
 )
 
@@ -23,7 +24,7 @@ from warpwise.cli.commands.options import (
     metavar="MODULE:FUNCTION",
     help="Function of the arguments, passed by name (in as in_), that returns the expected outputs.",
 )
-@click.option("--target", metavar="TARGET", default="sm_90", show_default=True, help="The device whose limits apply.")
+@target_option("whose limits apply")
 @click.option(
     "--order",
     type=click.Choice(["forward", "reverse", "shuffle", "preempt"]),

@@ -7,14 +7,12 @@ from typing import Any
 
 import click
 
-from warpwise.cli.commands.options import (
-    attr_option,
-)
+from warpwise.cli.commands.options import attr_option, device_option, dtypes_option, rungs_option
 
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="OP...")
-@click.option("--device", "where", metavar="DEVICE", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
+@device_option
 @click.option(
     "--size",
     "sizes",
@@ -23,16 +21,8 @@ from warpwise.cli.commands.options import (
     help="A size by name, 'all', or as rows=1000,columns=77. Repeatable.  [default: the first]",
 )
 @attr_option
-@click.option(
-    "--dtype",
-    "dtypes",
-    multiple=True,
-    metavar="DTYPE",
-    help="float32, bfloat16, ... or 'all'. Repeatable.  [default: verify all, time the first]",
-)
-@click.option(
-    "--rung", "rungs", metavar="RUNG", multiple=True, help="A rung by name or number (k02). Repeatable.  [default: all]"
-)
+@dtypes_option("verify all, time the first")
+@rungs_option("all")
 @click.option(
     "--budget",
     metavar="SECONDS",

@@ -13,6 +13,7 @@ from warpwise.cli.commands.options import (
     fidelity_option,
     kernel_options,
     seed_option,
+    target_option,
     timeout_option,
 )
 
@@ -34,9 +35,7 @@ class Blocks(click.ParamType):
 @click.option("--size", metavar="NAME", help="OP:RUNG: a size by name, or as rows=1000,columns=77.")
 @attr_option
 @click.option("--dtype", metavar="DTYPE", help="OP:RUNG: float32, bfloat16, ...  [default: the first]")
-@click.option(
-    "--target", metavar="TARGET", default="sm_90", show_default=True, help="The device to compile for and to predict."
-)
+@target_option("to compile for and to predict")
 @click.option("--line", type=click.IntRange(min=1), help="The line whose lanes are drawn.  [default: the worst]")
 @click.option("--all-lines", is_flag=True, help="Show the whole source, and every line of included files.")
 @click.option(

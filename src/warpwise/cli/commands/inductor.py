@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from warpwise.cli.commands.options import device_option
+
 
 @click.command()
 @click.argument("expression")
@@ -24,7 +26,7 @@ import click
 @click.option(
     "--backend", type=click.Choice(["triton", "cpp"]), default="triton", show_default=True, help="cpp: for the CPU."
 )
-@click.option("--device", "where", metavar="DEVICE", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
+@device_option
 @click.option("--raw", is_flag=True, help="Write Inductor's code unchanged. Always so for cpp.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def inductor(**given: Any) -> int:

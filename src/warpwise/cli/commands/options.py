@@ -89,6 +89,28 @@ def kernel_options(required: bool) -> Callable[[Command], Command]:
     return add
 
 
+device_option = click.option(
+    "--device", "where", metavar="DEVICE", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]"
+)
+
+
+def target_option(purpose: str) -> Callable[[Command], Command]:
+    """``--target``, whose help says what the device is for."""
+    return click.option("--target", metavar="TARGET", default="sm_90", show_default=True, help=f"The device {purpose}.")
+
+
+def rungs_option(default: str, example: str = "k02") -> Callable[[Command], Command]:
+    """``--rung``, which may be given several times; ``example`` is a number."""
+    text = f"A rung by name or number ({example}). Repeatable.  [default: {default}]"
+    return click.option("--rung", "rungs", metavar="RUNG", multiple=True, help=text)
+
+
+def dtypes_option(default: str, names: str = "float32, bfloat16, ... or 'all'.") -> Callable[[Command], Command]:
+    """``--dtype``, which may be given several times."""
+    text = f"{names} Repeatable.  [default: {default}]"
+    return click.option("--dtype", "dtypes", metavar="DTYPE", multiple=True, help=text)
+
+
 def seed_option(uses: str) -> Callable[[Command], Command]:
     """``--seed``, whose help names what ``uses`` it."""
     return click.option("--seed", type=int, default=0, show_default=True, help=f"Seed of {uses}.")

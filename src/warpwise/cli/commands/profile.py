@@ -7,9 +7,7 @@ from typing import Any
 
 import click
 
-from warpwise.cli.commands.options import (
-    attr_option,
-)
+from warpwise.cli.commands.options import attr_option, device_option
 
 COLUMNS = ("name", "calls", "self_cpu", "cpu", "self_cuda", "cuda", "memory", "cuda_memory")
 TOOLS = ("nsys", "ncu")
@@ -50,7 +48,7 @@ TOOLS = ("nsys", "ncu")
     metavar="NAME=VALUE",
     help="An argument of module:function: n=3, x=f32[64,64]. Repeatable.",
 )
-@click.option("--device", "where", metavar="DEVICE", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
+@device_option
 @click.option("--stacks", is_flag=True, help="Also record Python stacks.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(

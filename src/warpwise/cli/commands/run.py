@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from warpwise.cli.commands.options import target_option
+
 
 @click.command(context_settings={"ignore_unknown_options": False})
 @click.argument("words", nargs=-1, required=True, metavar="PROGRAM.cu [MORE.cu]... [-- ARGUMENTS...]")
@@ -22,9 +24,7 @@ import click
 @click.option("-D", "define", multiple=True, metavar="NAME[=VALUE]", help="Define a macro. Repeatable.")
 @click.option("-X", "flags", multiple=True, metavar="FLAG", help="Pass a flag to the host compiler. Repeatable.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Where to run.  [default: a GPU if there is one]")
-@click.option(
-    "--target", metavar="TARGET", default="sm_90", show_default=True, help="The device whose limits apply on the CPU."
-)
+@target_option("whose limits apply on the CPU")
 @click.option(
     "--checks",
     type=click.Choice(["all", "bounds", "none"]),

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from warpwise.cli.commands.options import device_option
+
 DATASETS = ("mnist", "fashion", "digits")
 MODELS = ("cnn", "mlp")
 DTYPES = ("fp32", "tf32", "bf16")
@@ -52,7 +54,7 @@ def finite(ctx: click.Context, parameter: click.Parameter, value: float) -> floa
     show_default=True,
     help="Seed of the parameters and the order of images.",
 )
-@click.option("--device", "where", metavar="DEVICE", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
+@device_option
 @click.option("--dtype", type=click.Choice(DTYPES), default="fp32", show_default=True, help=DTYPE_HELP)
 @click.option("--engine", type=click.Choice(list(ENGINES)), default="ours", show_default=True, help=ENGINE_HELP)
 @click.option("--data", "folder", type=click.Path(path_type=Path), help="A folder with the four IDX files.")

@@ -7,9 +7,7 @@ from typing import Any
 
 import click
 
-from warpwise.cli.commands.options import (
-    attr_option,
-)
+from warpwise.cli.commands.options import attr_option, dtypes_option, rungs_option
 
 
 class _Tune(click.Command):
@@ -33,9 +31,7 @@ class _Tune(click.Command):
     help="A size by name, or as m=1000,n=77,k=512. Repeatable.  [default: the operation's tuned sizes]",
 )
 @attr_option
-@click.option(
-    "--dtype", "dtypes", multiple=True, metavar="DTYPE", help="float32, bfloat16, ... Repeatable.  [default: all]"
-)
+@dtypes_option("all", "float32, bfloat16, ...")
 @click.option(
     "--layout",
     "layouts",
@@ -43,9 +39,7 @@ class _Tune(click.Command):
     metavar="NAME",
     help="Layout of the operands: nn, nt, ... Repeatable.  [default: all]",
 )
-@click.option(
-    "--rung", "rungs", metavar="RUNG", multiple=True, help="A rung by name or number (k20). Repeatable.  [default: all]"
-)
+@rungs_option("all", "k20")
 @click.option(
     "--budget",
     metavar="SECONDS",

@@ -9,27 +9,18 @@ import click
 
 from warpwise.cli.commands.options import (
     FORMS,
+    device_option,
+    dtypes_option,
     kernel_options,
+    rungs_option,
 )
 
 
 @click.command(epilog=FORMS)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--rung",
-    "rungs",
-    metavar="RUNG",
-    multiple=True,
-    help="A rung by name or number (k02). Repeatable.  [default: all of the file]",
-)
-@click.option("--device", "where", metavar="DEVICE", help="cuda, cuda:1 or cpu.  [default: a GPU if there is one]")
-@click.option(
-    "--dtype",
-    "dtypes",
-    multiple=True,
-    metavar="DTYPE",
-    help="float32, bfloat16, ... or 'all'. Repeatable.  [default: the first]",
-)
+@rungs_option("all of the file")
+@device_option
+@dtypes_option("the first")
 @click.option("--no-explain", "plain", is_flag=True, help="Omit the hint and the modelled time.")
 @kernel_options(required=False)
 @click.option("--once", is_flag=True, help="Run once, and exit with 1 if a rung is wrong.")

@@ -92,7 +92,8 @@ def tune(
     replaces the device's own.
 
     Raises ``TuneError`` if ``op`` has no tables, for an unknown layout, if none of the rungs can be timed on
-    ``device``, or if there is no GPU and no ``device`` is given; ``ValueError`` for an unknown device; ``UnknownRung``.
+    ``device``, or if there is no GPU and no ``device`` is given; ``ValueError`` for an unknown device,
+    ``UnknownRung`` for a rung.
     """
     op = op_of("tune", op)
     where, tables = resolve(device), op.tables

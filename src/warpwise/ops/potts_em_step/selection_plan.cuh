@@ -39,9 +39,9 @@ struct SelectionPlan {
 };
 
 // Rows of q in bfloat16: in a load lane (g, t) has 2 W adjacent domains, W = 4 in each four tiles of 16 domains, else 2
-// or 1. A product of a selection with these vectors, whose columns are pairs of domains, leaves lane (g, t) with point
-// g of a group, and pairs W (2 t + x) + i, x = 0, 1, of each of the W tiles i: 4 W adjacent domains.
-// PARTIAL: domains of one vector of a row exist in part; what is past them is neither used nor written.
+// or 1. After the product of a selection matrix and these vectors, whose columns are pairs of domains, lane (g, t)
+// holds point g of a group and the pairs W (2 t + x) + i, x = 0, 1, of each of the W tiles i: 4 W adjacent domains.
+// PARTIAL: the last vector of a row has domains that do not exist; they are neither used nor written.
 template <int TILES, bool PARTIAL = false>
 struct RowLanes {
   static constexpr int kWide = TILES / 4, kRest = TILES % 4;
