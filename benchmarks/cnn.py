@@ -29,7 +29,8 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,19 @@ def moved(state: State, seed: int) -> State:
     return found
 
 
+@contextmanager
+def cudnn(**flags: bool) -> Iterator[None]:
+    """Set these flags of ``torch.backends.cudnn``, and leave the others, which ``cudnn.flags`` sets too."""
+    before = {flag: getattr(torch.backends.cudnn, flag) for flag in flags}
+    try:
+        for flag, value in flags.items():
+            setattr(torch.backends.cudnn, flag, value)
+        yield
+    finally:
+        for flag, value in before.items():
+            setattr(torch.backends.cudnn, flag, value)
+
+
 def losses_of_runs(
     images: data.ImageSet, batch: int, device: torch.device, runs: int, **settings: Any
 ) -> dict[str, list[torch.Tensor]]:
@@ -148,15 +162,9 @@ def losses_of_runs(
     found: dict[str, list[torch.Tensor]] = {}
 
     def run(one: Trainer, name: str, state: State, **flags: bool) -> None:
-        before = {flag: getattr(torch.backends.cudnn, flag) for flag in flags}
-        try:
-            for flag, value in flags.items():
-                setattr(torch.backends.cudnn, flag, value)
+        with cudnn(**flags):
             one.model.load_state_dict(state)
             found.setdefault(name, []).append(steps(one, STEPS).cpu())
-        finally:
-            for flag, value in before.items():
-                setattr(torch.backends.cudnn, flag, value)
 
     eager, ours = (trainer(images, way, batch, device, **settings) for way in ("torch", "ours"))
     start = copy.deepcopy(eager.model.state_dict())

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import torch
-from benchmarks.cnn import steps, trainer
+from benchmarks.cnn import cudnn, steps, trainer
 from torch.nn import functional
 
 from warpwise.apps import data
@@ -46,18 +46,6 @@ ENGINES: dict[str, tuple[str, dict[str, bool]]] = {  # way and settings of cuDNN
     "ours": ("ours", {}),
 }  # fmt: skip
 Tensors = dict[str, torch.Tensor]
-
-
-@contextmanager
-def cudnn(**settings: bool) -> Iterator[None]:
-    before = {name: getattr(torch.backends.cudnn, name) for name in settings}
-    try:
-        for name, value in settings.items():
-            setattr(torch.backends.cudnn, name, value)
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(torch.backends.cudnn, name, value)
 
 
 @contextmanager
