@@ -2,13 +2,16 @@
 
     python benchmarks/tissue.py dlpfc151510.rda starmap_mpfc.RData [--seeds 3] [--json FILE]
     python benchmarks/tissue.py dlpfc15167*.rda --layers barcode_level_layer_map.tsv
+    python benchmarks/tissue.py osmFISH_prep_expression.txt
 
-The files are public and read by the package rdata: DLPFC slice 151510 (4,634 spots, data/dlpfc151510.rda of cran/DR.SC
-on GitHub) and STARmap of mouse prefrontal cortex, slices BZ5, BZ9 and BZ14 (starmap_mpfc.RData of
-zhengli09/BASS-Analysis). DLPFC slices 151673 to 151676 (about 3,600 spots, 5,000 or 7,319 genes) are in data/ of early
-commits of prabhakarlab/Banksy, their layers in 10X/barcode_level_layer_map.tsv of LieberInstitute/HumanPilot; the
-default was not chosen on them. ``count_features`` and ``spatial_components`` make the features. The number of domains
-is known; the labels are used for the index alone. Seconds and CPU seconds include the features.
+The files are public, on GitHub; the package rdata reads those of R. DLPFC slice 151510 (4,634 spots) is
+data/dlpfc151510.rda of cran/DR.SC; STARmap of mouse prefrontal cortex, slices BZ5, BZ9 and BZ14, is
+data/starmap_mpfc.RData of zhengli09/BASS-Analysis. The default was not chosen on the others: DLPFC slices 151673 to
+151676 (about 3,600 spots, 5,000 or 7,319 genes) are in data/ of early commits of prabhakarlab/Banksy, their layers in
+10X/barcode_level_layer_map.tsv of LieberInstitute/HumanPilot; osmFISH of mouse somatosensory cortex (5,328 cells, 33
+genes, 11 regions) is in three text files in folders of data/2018_osmFISH_SScortex of drieslab/spatial-datasets, here
+in one folder. ``count_features`` and ``spatial_components`` make the features. The number of domains is known; the
+labels are used for the index alone. Seconds and CPU seconds include the features.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas
 import rdata
 import scipy.sparse
 from sklearn.cluster import KMeans
@@ -39,8 +43,25 @@ class Slice(NamedTuple):
     domains: np.ndarray
 
 
+def osmfish(path: Path) -> Slice:
+    """The cells of the matrix of genes in ``path``, with the coordinates and regions of the files beside it."""
+    genes = pandas.read_csv(path, sep="\t")
+    places = pandas.read_csv(path.with_name("osmFISH_prep_cell_coordinates.txt"), sep="\t", index_col="ID")
+    about = pandas.read_csv(path.with_name("osmFISH_prep_cell_metadata.txt"), sep="\t", index_col="CellID")
+    regions = about["Region"].astype(str).replace("Excluded", "nan")
+    return Slice(
+        "osmFISH",
+        genes.to_numpy(float).T,
+        places.loc[genes.columns, ["X", "Y"]].to_numpy(float),
+        regions.loc[genes.columns].to_numpy(str),
+    )
+
+
 def slices(path: Path, layers: dict[tuple[str, str], str]) -> Iterator[Slice]:
     """The slices of a file; ``layers`` are the domains by sample and barcode where the file has none."""
+    if path.suffix == ".txt":
+        yield osmfish(path)
+        return
     content = rdata.read_rda(path)
     for name, counts in content.get("starmap_cnts", {}).items():
         about = content["starmap_info"][name]
