@@ -15,6 +15,7 @@ from warpwise.cli.kernel_options import arguments, given_values, in_order, load_
 from warpwise.cli.python_kernels import kernels_in
 from warpwise.cli.targets import run_file
 from warpwise.cli.values import Value
+from warpwise.cuda.program.sources import has_main
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,9 @@ def _of_triton(kernel: Any, expression: str, grid: tuple[int, ...], given: list[
 
 
 def _declared(file: Path) -> str:
-    """The kernels that a CUDA file declares, for a message."""
+    """The kernels that a CUDA file declares, and whether it is a whole program, for a message."""
     declared = cuda.load(file).declarations.values()
     kernels = [f"{one.name}({', '.join(f'{kind} {name}' for kind, name in one.parameters)})" for one in declared]
-    return f"; it declares {'; '.join(kernels)}" if kernels else ""
+    listed = f"; it declares {'; '.join(kernels)}" if kernels else ""
+    program = f"; it defines main: `warpwise run {file.name}` runs the whole program" if has_main(file) else ""
+    return listed + program

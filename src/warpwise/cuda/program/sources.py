@@ -25,7 +25,7 @@ _RUNTIME = re.compile(
 _CUDA = re.compile(r"__global__|__device__|__noinline__|__constant__|__managed__|<<<")
 _TEXTURE_REFERENCE = re.compile(r"^[ \t]*(?:static[ \t]+)?(texture[ \t]*<[^;()]*;)", re.MULTILINE)
 _SPACED_LAUNCH = re.compile(r"<<[ \t]+<(?=[^;\n]*>>[ \t]*>)([^;\n]*?)>>[ \t]*>")  # kernel << <grid, block>> > (x)
-_MAIN = re.compile(r"\bmain\s*\(")
+_MAIN = re.compile(r"\b(?:int|auto|void)\s+(?:\w+\s+)?main\s*\(")
 # Libraries of host code that a program on a CPU cannot use.
 _LIBRARIES = (
     (re.compile(r"cublas"), "cuBLAS"),
@@ -130,10 +130,14 @@ def implicit_headers(texts: Iterable[str]) -> list[str]:
     return [name for name, used in _IMPLICIT.items() if any(used.search(each) for each in found)]
 
 
+def has_main(file: Path) -> bool:
+    """Whether ``file`` defines ``main``."""
+    return _MAIN.search(file.read_text("utf-8-sig", "replace")) is not None
+
+
 def require_main(files: Sequence[Path]) -> None:
     """Raise ``CompileError`` if no file defines ``main``."""
-    for file in files:
-        if _MAIN.search(file.read_text("utf-8-sig", "replace")):
-            return
+    if any(map(has_main, files)):
+        return
     names = ", ".join(map(str, files))
     raise CompileError(f"{names}: no function main; `warpwise check` runs one kernel of a file")
