@@ -58,6 +58,14 @@ LAYOUTS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = MappingProxyType
     }
 )  # fmt: skip
 
+VALUES = ("normal", "huge")
+
+
+def check_values(owner: str, values: str) -> None:
+    """Raise ``ValueError`` that begins with ``owner`` unless ``values`` is "normal" or "huge"."""
+    if values not in VALUES:
+        raise ValueError(f"{owner}: expected values to be {' or '.join(map(repr, VALUES))}, got {values!r}")
+
 
 def draw(
     shape: Sequence[int], dtype: torch.dtype, device: torch.device, seed: int, values: str = "normal", power: int = 1
@@ -66,7 +74,10 @@ def draw(
 
     Floating point: standard normal; "huge" ``values`` are scaled so that their ``power``-th power stays finite.
     Integers: uniform over the dtype's range; "huge" integers are the largest or one less. A meta tensor has no values.
+
+    Raises ``ValueError`` for other ``values``.
     """
+    check_values("draw", values)
     if device.type == "meta":
         return torch.empty(tuple(shape), dtype=dtype, device=device)
     generator = torch.Generator(device).manual_seed(seed)

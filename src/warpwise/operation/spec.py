@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from warpwise.arguments.draw import LAYOUTS
+from warpwise.arguments.draw import LAYOUTS, check_values
 from warpwise.arguments.schema import REQUIRED, Schema, parse
 from warpwise.arguments.values import as_tuple, first_tensor, single
 
@@ -33,7 +33,7 @@ class Case:
     ``sizes`` are dimensions or numbers of elements; the lab reduces them to shrink a failing case. ``attributes`` are
     all other settings: an attribute with the name of a schema argument is that argument's value; ``Spec.inputs`` reads
     the others. ``layout`` is the memory layout of each tensor argument; ``layouts`` overrides it for single arguments.
-    Both name an entry of ``operation.LAYOUTS`` or of ``Spec.layouts``.
+    Both name an entry of ``operation.LAYOUTS`` or of ``Spec.layouts``. Raises ``ValueError`` for other ``values``.
     """
 
     name: str
@@ -42,6 +42,9 @@ class Case:
     values: Literal["normal", "huge"] = "normal"
     layout: str = "contiguous"
     layouts: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_values(f"case {self.name!r}", self.values)
 
     def __str__(self) -> str:
         settings = {**self.sizes, **self.attributes}
