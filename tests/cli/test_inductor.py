@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from tests.lab.inductor import recorded
 from tests.sampled import FULL
 
+from warpwise import cuda
 from warpwise.cli import cli
 from warpwise.lab.inductor import Generated
 
@@ -80,6 +81,17 @@ def test_a_large_file_is_not_run_emulated(tmp_path):
     done = run("x + 1", "--arg", "x=f32[2000,1000]", "-o", tmp_path / "k.py")
     assert (tmp_path / "k.py").exists()
     assert "takes long; run the file on a GPU" in done.output
+
+
+@pytest.mark.usefixtures("code_of_softmax")
+def test_a_file_whose_check_takes_too_long_is_written(tmp_path, monkeypatch):
+    def timed_out(text):
+        raise cuda.KernelTimeout("softmax_0: still running after 60 s")
+
+    monkeypatch.setattr(importlib.import_module("warpwise.cli.inductor"), "checked", timed_out)
+    done = run(*SOFTMAX, "-o", tmp_path / "k.py")
+    assert not done.failed and (tmp_path / "k.py").exists()
+    assert "not checked: softmax_0: still running after 60 s; run the file on a GPU" in done.output
 
 
 def test_bad_requests_are_refused_before_the_compiler_runs(tmp_path):

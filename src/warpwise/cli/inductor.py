@@ -16,7 +16,7 @@ from rich.markup import escape
 from warpwise import cache, cuda
 from warpwise.cli.console import wide_console
 from warpwise.cli.values import parse
-from warpwise.lab.inductor import Generated, InductorError, NotWritable, checked, generate, standalone
+from warpwise.lab.inductor import REMEDY, Generated, InductorError, NotWritable, checked, generate, standalone
 from warpwise.lab.timing.environment import place, resolve
 
 MAX_EMULATED = 1 << 20  # elements up to which the file is run on the CPU before it is written
@@ -107,12 +107,14 @@ def _checked(console: Console, made: Generated, text: str) -> str:
     elements = sum(prod(tensor.shape) for tensor in (*made.inputs.values(), *made.outputs))
     if made.device.type == "cpu" and elements > MAX_EMULATED:
         return (
-            f"not checked: emulating {elements:,} elements takes long; run the file on a GPU, or check it at a smaller "
-            f"shape: up to {MAX_EMULATED:,} elements are emulated before the file is written"
+            f"not checked: emulating {elements:,} elements takes long; {REMEDY}: up to {MAX_EMULATED:,} elements are "
+            "emulated before the file is written"
         )
     try:
         with console.status("checking the file"):
             checked(text)
+    except cuda.KernelTimeout as error:
+        return f"not checked: {str(error).splitlines()[0]}; {REMEDY}"
     except (AssertionError, cuda.KernelError) as error:
         raise NotWritable(
             f"the generated file is wrong and was not written; --raw writes Inductor's code: {error}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,14 @@ def test_the_softmax_is_correct_and_short(softmax):
     assert "triton_per_fused__softmax_0[12,](arg0_1, buf2, 12, 300, num_warps=4)" in text.replace("(12,)", "12,")
     assert "# softmax: aten._softmax\n@wt.jit\n" in text
     assert "    return buf2\n" in text
+
+
+def test_a_file_whose_launch_takes_too_long_ends_in_one_message(softmax, tmp_path):
+    path = tmp_path / "slow.py"
+    path.write_text(standalone(softmax, ["x"]).replace("num_warps=4)", "num_warps=4, timeout=1e-9)"))
+    with pytest.raises(SystemExit, match="^not checked: triton_per_fused__softmax_0: .*: still running after") as found:
+        runpy.run_path(str(path), run_name="__main__")
+    assert str(found.value).endswith("\nrun the file on a GPU, or generate one for smaller tensors")
 
 
 def test_library_calls_and_kernels_keep_their_order_and_tuned_configurations(product):

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from warpwise.lab.inductor.generate import Generated, InductorError, generate
-from warpwise.lab.inductor.standalone import NotWritable, checked, standalone
+from warpwise.lab.inductor.standalone import REMEDY, NotWritable, checked, standalone
 
-__all__ = ["Generated", "InductorError", "NotWritable", "checked", "generate", "standalone"]
+__all__ = ["REMEDY", "Generated", "InductorError", "NotWritable", "checked", "generate", "standalone"]

@@ -17,6 +17,7 @@ import torch
 from warpwise.lab.inductor.generate import Generated
 
 RAW = "--raw saves Inductor's code unchanged"
+REMEDY = "run the file on a GPU, or generate one for smaller tensors"
 GRIDS = {"Grid1D": "x", "Grid2D": "xy", "Grid3D": "xyz"}
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 DROPPED = re.compile(
@@ -77,7 +78,10 @@ def check(given):
 def main():
     """Compare with eager mode and, on a GPU, time both."""
     given = inputs()
-    check(given)
+    try:
+        check(given)
+    except cuda.KernelTimeout as error:
+        raise SystemExit(f"not checked: {error}\\n$remedy") from None
     print(f"correct: equal to eager mode on {DEVICE}")
     if DEVICE.type == "cuda":
         timings = lab.time({"eager": eager, "inductor": run}, *given.values())
@@ -145,6 +149,7 @@ def standalone(made: Generated, heading: Sequence[str]) -> str:
         body=textwrap.indent(body, "    "),
         literals="".join(f"    {name} = {value!r}\n" for name, value in made.constants.items()),
         expression=made.expression.strip(),
+        remedy=REMEDY,
     )
 
 
@@ -164,7 +169,7 @@ def _needed(text: str, definitions: Mapping[str, str], kernels: set[str]) -> lis
     """The definitions of the names that ``text`` reads, imports first."""
     names = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)]
     read = {node.id for node in names if isinstance(node.ctx, ast.Load)} - kernels
-    own = ("import torch", "from warpwise import lab", "from warpwise import triton as wt")
+    own = ("import torch", "from warpwise import cuda, lab", "from warpwise import triton as wt")
     found = {line for name, line in definitions.items() if name in read}.union(own)
     return sorted(found, key=lambda line: (not line.startswith(("import", "from")), "warpwise" in line, line))
 
@@ -271,7 +276,7 @@ def _block(name: str, constant: str, sizes: Mapping[str, str], most: int) -> int
 def checked(text: str) -> None:
     """Run the ``check`` of a file of this text on its own inputs.
 
-    Raises ``AssertionError`` or ``KernelError`` if it fails.
+    Raises ``AssertionError`` or ``KernelError`` if it fails, ``KernelTimeout`` if a launch takes more than 60 s.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "generated.py"
