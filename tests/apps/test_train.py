@@ -12,6 +12,7 @@ import safetensors.torch
 import torch
 from click.testing import CliRunner
 from tests.apps.test_data import write_set
+from tests.lab.report.browser import Page, find_chromium
 
 from warpwise import nn
 from warpwise.apps.data import Images, ImageSet
@@ -232,12 +233,28 @@ def test_pictures(data, tmp_path, model):
     assert {"loss.svg", "accuracy.svg", "filters.png", "misclassified.svg", "index.html"} == names
     page = (tmp_path / "index.html").read_text()
     assert "<p>1 epoch, batch 16" in page and page.count("<circle ") == 1  # of the accuracy; the loss has a line
-    assert "Misclassified" in page and page.count("<image ") == round(40 * (1 - trainer.history[0].accuracy))
+    assert "Misclassified" in page and page.count("<figure>") == round(40 * (1 - trainer.history[0].accuracy))
     sheet = xml.etree.ElementTree.parse(tmp_path / "misclassified.svg").getroot()
-    assert "".join(sheet.itertext()).count("label ") == page.count("<image ") and len(sheet) % 3 == 0
+    assert "".join(sheet.itertext()).count("label ") == page.count("<figure>") and len(sheet) % 3 == 0
     image = pytest.importorskip("PIL.Image")
     with image.open(tmp_path / "filters.png") as opened:
         assert opened.mode == "L" and min(opened.size) > 8
+
+
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium: `apt-get install chromium` as root")
+def test_the_page_of_pictures_fits_and_its_texts_are_legible(data, tmp_path):
+    trainer = Trainer(Settings(**{**SMALL.to_json(), "epochs": 2, "lr": 0.001}), data, CPU)
+    trainer.run()
+    pictures.write(trainer, tmp_path)
+    heights = (
+        "[...document.querySelectorAll('svg text,figcaption')].map(text => parseFloat(getComputedStyle(text).fontSize)"
+        " * (text.getScreenCTM ? text.getScreenCTM().a : 1))"
+    )
+    with Page(tmp_path / "profile", str(find_chromium())) as page:
+        for width, least in ((500, 12), (1200, 12), (360, 9)):
+            page.open(tmp_path / "index.html", width=width)
+            assert page.ask("document.documentElement.scrollWidth <= innerWidth"), width
+            assert min(page.ask(heights)) >= least, width
 
 
 def test_the_command(tmp_path, monkeypatch):

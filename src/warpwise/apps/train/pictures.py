@@ -14,9 +14,9 @@ from warpwise import cache
 from warpwise.apps.train.trainer import Trainer
 
 SHOWN, ACROSS, SIDE = 56, 8, 84  # misclassified images, columns, and pixels of a side
-CELL, LINE = (144, 126), 15  # pixels of an image with its two lines, and of a line
+CELL, LINE = (152, 126), 15  # pixels of an image with its two lines, and of a line
 FILTER_SCALE, SCALE = 16, 3  # pixels of a pixel: of a convolution's filters, of others
-WIDTH, HEIGHT, MARGIN = 560, 240, 40
+WIDTH, HEIGHT, MARGIN = 460, 240, 40  # of a curve: it fits a page of 500 pixels unscaled
 LEFT = 56  # the left margin, for the labels of the vertical axis
 
 
@@ -73,31 +73,48 @@ def curve(values: list[float], title: str, unit: str) -> str:
     texts = "".join(f'<text x="{x}" y="{y}" text-anchor="{at}">{html.escape(text)}</text>' for x, y, at, text in labels)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
-        f'font-family="sans-serif" font-size="12"><path d="M{LEFT} {MARGIN}V{HEIGHT - MARGIN}H{WIDTH - MARGIN}" '
+        f'font-family="sans-serif" font-size="14"><path d="M{LEFT} {MARGIN}V{HEIGHT - MARGIN}H{WIDTH - MARGIN}" '
         f'fill="none" stroke="#888"/><polyline points="{points}" fill="none" stroke="#0b6" stroke-width="1.5"/>'
         f"{dot}{texts}</svg>"
     )
 
 
-def misclassified(trainer: Trainer, probabilities: torch.Tensor, chosen: list[int]) -> str:
-    """An SVG sheet of the test images ``chosen``, above the probability of its largest class and of its label."""
+def captioned(trainer: Trainer, probabilities: torch.Tensor, chosen: list[int]) -> list[tuple[str, list[str]]]:
+    """The test images ``chosen``, as data URLs, each with two lines: its largest class and its label, in per cent."""
     pixels = trainer.data.test.pixels
     images = pixels if pixels.dim() == 3 else pixels[:, 0]
-    parts = []
-    for number, at in enumerate(chosen):
-        x, y = number % ACROSS * CELL[0], number // ACROSS * CELL[1]
+    made = []
+    for at in chosen:
         guess, label = int(probabilities[at].argmax()), int(trainer.test.labels[at])
-        lines = (_named(trainer, guess, probabilities[at]), f"label {_named(trainer, label, probabilities[at])}")
+        lines = [_named(trainer, guess, probabilities[at]), f"label {_named(trainer, label, probabilities[at])}"]
+        made.append((_embedded(png(images[at])), lines))
+    return made
+
+
+def misclassified(images: list[tuple[str, list[str]]]) -> str:
+    """An SVG sheet of ``images``, each above its lines."""
+    parts = []
+    for number, (image, lines) in enumerate(images):
+        x, y = number % ACROSS * CELL[0], number // ACROSS * CELL[1]
         parts.append(
-            f'<image x="{x}" y="{y}" width="{SIDE}" height="{SIDE}" style="image-rendering:pixelated" '
-            f'href="{_embedded(png(images[at]))}"/>'
+            f'<image x="{x}" y="{y}" width="{SIDE}" height="{SIDE}" style="image-rendering:pixelated" href="{image}"/>'
             + "".join(f'<text x="{x}" y="{y + SIDE + LINE * row}">{text}</text>' for row, text in enumerate(lines, 1))
         )
-    width, height = ACROSS * CELL[0], -(-len(chosen) // ACROSS) * CELL[1]
+    width, height = ACROSS * CELL[0], -(-len(images) // ACROSS) * CELL[1]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'font-family="sans-serif" font-size="12">{"".join(parts)}</svg>'
     )
+
+
+def figures(images: list[tuple[str, list[str]]]) -> str:
+    """``images`` for the page, as many in a row as fit; each above its lines, which are never scaled."""
+    parts = (
+        f'<figure><img alt="" width="{SIDE}" height="{SIDE}" src="{image}"><figcaption>{"<br>".join(lines)}'
+        "</figcaption></figure>"
+        for image, lines in images
+    )
+    return f'<div class="sheet">{"".join(parts)}</div>'
 
 
 def write(trainer: Trainer, folder: Path) -> list[Path]:
@@ -116,11 +133,11 @@ def write(trainer: Trainer, folder: Path) -> list[Path]:
     labels, guesses = trainer.test.labels.cpu(), probabilities.argmax(1)
     wrong = (guesses != labels).nonzero().flatten()
     wrong = wrong[probabilities[wrong, guesses[wrong]].argsort(descending=True, stable=True)]
-    sheet_of_wrong = misclassified(trainer, probabilities, wrong[:SHOWN].tolist())
+    images = captioned(trainer, probabilities, wrong[:SHOWN].tolist())
     drawn = png(sheet(filters(trainer)[:64], 8, FILTER_SCALE if _small(trainer) else SCALE))
     files: dict[str, str | bytes] = {
-        **curves, "filters.png": drawn, **({"misclassified.svg": sheet_of_wrong} if len(wrong) else {}),
-        "index.html": _page(trainer, curves, _embedded(drawn), sheet_of_wrong, len(wrong)),
+        **curves, "filters.png": drawn, **({"misclassified.svg": misclassified(images)} if len(wrong) else {}),
+        "index.html": _page(trainer, curves, _embedded(drawn), figures(images), len(wrong)),
     }  # fmt: skip
     for name, content in files.items():
         cache.atomic_write(folder / name, content)
@@ -133,7 +150,7 @@ def _small(trainer: Trainer) -> bool:
 
 
 def _named(trainer: Trainer, label: int, probabilities: torch.Tensor) -> str:
-    return f"{html.escape(trainer.data.classes[label])} {100 * float(probabilities[label]):.1f} %"
+    return f"{html.escape(trainer.data.classes[label])}: {100 * float(probabilities[label]):.1f} %"
 
 
 def _embedded(data: bytes) -> str:
@@ -151,9 +168,11 @@ def _count(wrong: int) -> str:
 def _page(trainer: Trainer, curves: dict[str, str], filters: str, shown: str, wrong: int) -> str:
     settings, last = trainer.settings, trainer.history[-1]
     title = f"{settings.model} on {settings.dataset}"
-    return f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>
+    return f"""<!doctype html><html lang="en"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><title>{html.escape(title)}</title>
 <style>body{{font-family:sans-serif;max-width:1160px;margin:2em auto;padding:0 1em}}
-img{{image-rendering:pixelated}}svg{{max-width:100%;height:auto}}</style>
+img{{image-rendering:pixelated}}img,svg{{max-width:100%;height:auto}}figure{{margin:0}}figcaption{{font-size:13px}}
+.sheet{{display:grid;grid-template-columns:repeat(auto-fill,minmax({CELL[0]}px,1fr));gap:12px}}</style>
 <h1>{html.escape(title)}</h1>
 <p>{_counted(last.number, "epoch")}, batch {settings.batch}, learning rate {settings.lr}, seed {settings.seed},
 {settings.dtype}, engine {settings.engine}. Test accuracy {100 * last.accuracy:.2f} %: {wrong} of {len(trainer.test)}
