@@ -9,6 +9,7 @@
 
 #include "access.h"
 #include "default_arithmetic.h"
+#include "described_access.h"
 #include "fibers.h"
 #include "interrupts.h"
 #include "numbers.h"

@@ -1,11 +1,11 @@
 // Data race detection on shadow cells; see shadow.h.
 #include "shadow.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include <algorithm>
 
+#include "described_access.h"
 #include "synchronise.h"
 #include "volatile_data.h"
 
@@ -17,57 +17,11 @@ bool of_this_block(uint32_t epoch) {
   return block_number_of(epoch) == runtime.block->number;
 }
 
-// Of strong accesses, only the atomics of the headers have a line; volatile ones come from the compiler's hooks.
-Action action_of(bool write, bool strong, bool has_line) {
-  if (strong) return has_line ? kAtomic : write ? kVolatileWrite : kVolatileRead;
-  return write ? kWrite : kRead;
-}
-
-Action action_of(bool write, uint64_t stamp) {
-  if ((stamp & kClockBits) == kInFlight && write) return kAsyncCopy;
-  return action_of(write, stamp & kStrong, stamp & kLineFlag);
-}
-
-// Attributes an agent's access to the thread that issued it, or to the first one of its warpgroup; see clocks.h.
-void describe_agent(Side& side, unsigned agent, bool wrote) {
-  const Block& block = *runtime.block;
-  unsigned thread = (agent - block.clocks.first_agent()) * kWarpgroupThreads;
-  const char* what = "wgmma";
-  if (agent >= block.clocks.first_agent() + kWgmmaAgents) {
-    thread = 0;
-    what = wrote ? "bulk load" : "bulk store";
-    for (const auto& [owner, its] : block.store_agent)
-      if (its == agent) thread = owner;
-  }
-  copy_index(side.thread, runtime.thread_index[thread]);
-  snprintf(side.label, sizeof side.label, "%s", what);
-}
-
-void describe_stamp(Side& side, uint64_t stamp, bool wrote) {
-  copy_index(side.block, block_index_of(epoch_of(stamp)));
-  if (runtime.block && runtime.block->clocks.is_agent(thread_of(stamp)))
-    describe_agent(side, thread_of(stamp), wrote);
-  else if (thread_of(stamp) < runtime.threads)
-    copy_index(side.thread, runtime.thread_index[thread_of(stamp)]);
-  side.action = action_of(wrote, stamp);
-  if (stamp & kLineFlag)
-    side.line = -static_cast<int32_t>(stamp & (kLineFlag - 1));
-  else if (stamp & kLocationBits)
-    side.pc = runtime.text + (stamp & kLocationBits);
-}
-
 constexpr uint32_t field(uint32_t rest, int shift) { return rest >> shift & 0xf; }
 
 }  // namespace
 
 static void record_reader(Slot& slot, Cell& cell, uint32_t mask, uint64_t mine, bool strong, Address word);
-
-bool describe_last_write(const Slot& slot, Address address, Side& side) {
-  const uint64_t stamp = slot.cells ? cell_of(slot, address)->write : 0;
-  if (epoch_of(stamp) < runtime.epoch_floor[0]) return false;
-  describe_stamp(side, stamp, true);
-  return true;
-}
 
 bool unordered(uint64_t stamp, bool shared, bool lenient) {
   const uint32_t epoch = epoch_of(stamp);
@@ -95,19 +49,6 @@ bool unordered(uint64_t stamp, bool shared, bool lenient) {
   }
   if (shared || of_this_block(epoch)) return false;
   return !is_known(stamp, lenient);
-}
-
-static Report race_report(const Slot& slot, const AccessInfo& access, Address word, bool write, uint64_t other,
-                          bool other_wrote) {
-  Report report = new_report(kDataRace, access.pc, access.line);
-  const Address first = access.address > word ? access.address : word;
-  describe(report, slot, first);
-  report.access.action = access.async_copy ? kAsyncCopy : action_of(write, access.strong, access.line > 0);
-  report.access_bytes = access.bytes;
-  report.has_other = 1;
-  describe_stamp(report.other, other, other_wrote);
-  explain_race(other, report.hint, sizeof report.hint);
-  return report;
 }
 
 // The stored value is known only after this access, so the decision is deferred.

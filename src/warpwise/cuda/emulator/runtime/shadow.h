@@ -125,9 +125,6 @@ void check_global_proxy_fence(Address address, size_t bytes, Address pc, int lin
 // A read of a word that `write` wrote, with no fence of another proxy between; `message` names the fence.
 void report_missing_fence(const Slot& slot, Address at, uint64_t write, Address pc, int line, const char* message);
 
-// Fills in the access that last wrote the word of `address` in this launch; false if none did, or nothing is recorded.
-bool describe_last_write(const Slot& slot, Address address, Side& side);
-
 // Mark words as the destination of a pending asynchronous copy of the running thread, and of a completed one.
 void mark_in_flight(Slot& slot, Address to, size_t bytes, uint64_t code);
 void mark_completed(Slot& slot, Address to, size_t bytes, uint64_t stamp);
