@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -61,6 +61,26 @@ def check_same_shape(op: str, names: Sequence[str], tensors: Sequence[torch.Tens
         if tensor.shape != first.shape:
             expected, got = tuple(first.shape), tuple(tensor.shape)
             raise ValueError(f"{op}: expected {name} of {names[0]}'s shape {expected}, got {got}")
+
+
+def check_shapes(
+    op: str,
+    name: str,
+    like: torch.Tensor,
+    wanted: Mapping[str, tuple[torch.Tensor | None, Sequence[int]]],
+) -> None:
+    """Raise unless each tensor in ``wanted``, by the argument's name, has its shape and the dtype and device of
+    ``like``, which is called ``name``. None, an argument that is not given, passes.
+
+    Raises ``TypeError`` for another kind or dtype, and ``ValueError`` for another device or shape.
+    """
+    for own, (tensor, shape) in wanted.items():
+        if tensor is None:
+            continue
+        check_tensor(op, own, tensor)
+        check_same(op, (name, own), like, tensor)
+        if tuple(tensor.shape) != tuple(shape):
+            raise ValueError(f"{op}: expected {own} {tuple(shape)}, got {tuple(tensor.shape)}")
 
 
 def check_dim(op: str, tensor: torch.Tensor, dim: Any) -> None:

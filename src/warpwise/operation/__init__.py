@@ -9,7 +9,7 @@ A ``Spec`` holds a schema string as ``torch.library`` takes it, a float64 refere
 ``Rung`` is a kernel and its launcher. ``register`` makes the operation available to the lab and the command.
 """
 
-from warpwise.arguments.checks import FLOATS, check_dim, check_same, check_same_shape, check_tensor
+from warpwise.arguments.checks import FLOATS, check_dim, check_same, check_same_shape, check_shapes, check_tensor
 from warpwise.arguments.draw import LAYOUTS, draw
 from warpwise.device.target import Device, assume_sm_count, cdiv, device_of, sm_count
 from warpwise.operation.autograd import Gradient, Saved
@@ -24,6 +24,6 @@ from warpwise.operation.tables import Tables
 __all__ = [
     "FLOATS", "LAYOUTS", "Case", "Choice", "Cost", "Device", "Gradient", "Op", "Output", "Rung", "Saved", "Spec",
     "Tables", "UnknownRung", "Unsized", "all_ops", "assume_sm_count", "backward_spec", "cdiv", "check_dim",
-    "check_same", "check_same_shape", "check_tensor", "chosen", "device_of", "draw", "get", "load_entry_points",
-    "make_rung", "register", "sm_count", "unregister",
+    "check_same", "check_same_shape", "check_shapes", "check_tensor", "chosen", "device_of", "draw", "get",
+    "load_entry_points", "make_rung", "register", "sm_count", "unregister",
 ]  # fmt: skip

@@ -7,21 +7,16 @@ from typing import Any
 import torch
 
 from warpwise.operation import Case, Cost, Output, Spec, check_tensor
+from warpwise.ops._graphs import check_graph
 
 DTYPES = (torch.int32,)
 OP = "connected_components"
-INDICES = (torch.int32, torch.int64)
 Tensor = torch.Tensor
 
 
 def check(labels: Tensor, rowptr: Tensor, columns: Tensor) -> None:
     check_tensor(OP, "labels", labels, DTYPES, dims=(1,))
-    check_tensor(OP, "columns", columns, INDICES, dims=(1,))
-    check_tensor(OP, "rowptr", rowptr, (columns.dtype,), dims=(1,))
-    if len(rowptr) != len(labels) + 1 or rowptr.device != labels.device or columns.device != labels.device:
-        raise ValueError(
-            f"{OP}: expected rowptr ({len(labels) + 1},) and columns on {labels.device}, got {tuple(rowptr.shape)}"
-        )
+    check_graph(OP, rowptr, columns, "labels", labels)
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:

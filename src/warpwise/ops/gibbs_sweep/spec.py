@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
+from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_shapes, check_tensor, draw
+from warpwise.ops._graphs import check_bounds, check_graph
 from warpwise.ops.potts_em_step.spec import inputs as step_inputs
 
 DTYPES = (torch.float32,)
 OP = "gibbs_sweep"
-INDICES = (torch.int32, torch.int64)
 Tensor = torch.Tensor
 Optional = torch.Tensor | None
 Bounds = Sequence[int]
@@ -25,6 +25,7 @@ def check(
 ) -> None:  # fmt: skip
     check_tensor(OP, "scores", scores, FLOATS, dims=(2,))
     n, domains = scores.shape
+    check_graph(OP, rowptr, columns, "scores", scores)
     integers: dict[str, tuple[Optional, tuple[int, ...]]] = {"labels": (labels, (n,)), "visits": (visits, (n, domains))}
     for name, (tensor, shape) in integers.items():
         if tensor is None:
@@ -38,19 +39,8 @@ def check(
         "beta": (beta, ()),
         "interaction": (interaction, (domains, domains)),
     }
-    for name, (tensor, shape) in wanted.items():
-        if tensor is None:
-            continue
-        check_tensor(OP, name, tensor)
-        check_same(OP, ("scores", name), scores, tensor)
-        if tuple(tensor.shape) != shape:
-            raise ValueError(f"{OP}: expected {name} {shape}, got {tuple(tensor.shape)}")
-    check_tensor(OP, "columns", columns, INDICES, dims=(1,))
-    check_tensor(OP, "rowptr", rowptr, (columns.dtype,), dims=(1,))
-    if len(rowptr) != n + 1 or rowptr.device != scores.device or columns.device != scores.device:
-        raise ValueError(f"{OP}: expected rowptr ({n + 1},) and columns on {scores.device}, got {tuple(rowptr.shape)}")
-    if len(bounds) < 2 or bounds[0] < 0 or bounds[-1] > n or any(end < begin for begin, end in pairwise(bounds)):
-        raise ValueError(f"{OP}: expected bounds that rise from at least 0 to at most {n}, got {tuple(bounds)}")
+    check_shapes(OP, "scores", scores, wanted)
+    check_bounds(OP, bounds, n)
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:

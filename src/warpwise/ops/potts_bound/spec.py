@@ -7,14 +7,14 @@ from typing import Any
 
 import torch
 
-from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor
+from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_shapes, check_tensor
+from warpwise.ops._graphs import check_graph
 from warpwise.ops.potts_em_step.reference import support
 from warpwise.ops.potts_em_step.spec import inputs as step_inputs
 from warpwise.ops.potts_em_step.spec import neighbour_sum, padded, rounds
 
 DTYPES = (torch.float32,)
 OP = "potts_bound"
-INDICES = (torch.int32, torch.int64)
 Tensor = torch.Tensor
 Optional = torch.Tensor | None
 
@@ -25,6 +25,7 @@ def check(
 ) -> None:  # fmt: skip
     check_tensor(OP, "q", q, FLOATS, dims=(3,))
     n, restarts, domains = q.shape
+    check_graph(OP, rowptr, columns, "q", q)
     check_tensor(OP, "external", external, dims=(3,))
     given, like = ("external", external) if rounds(q, external) else ("q", q)
     wanted: dict[str, tuple[Optional, tuple[int, ...]]] = {
@@ -33,17 +34,7 @@ def check(
         "interaction": (interaction, (domains, domains)),
         "external": (external, (n if len(external) != 1 else 1, restarts if external.shape[1] != 1 else 1, domains)),
     }
-    for name, (tensor, shape) in wanted.items():
-        if tensor is None:
-            continue
-        check_tensor(OP, name, tensor)
-        check_same(OP, (given, name), like, tensor)
-        if tuple(tensor.shape) != shape:
-            raise ValueError(f"{OP}: expected {name} {shape}, got {tuple(tensor.shape)}")
-    check_tensor(OP, "columns", columns, INDICES, dims=(1,))
-    check_tensor(OP, "rowptr", rowptr, (columns.dtype,), dims=(1,))
-    if len(rowptr) != n + 1 or rowptr.device != q.device or columns.device != q.device:
-        raise ValueError(f"{OP}: expected rowptr ({n + 1},) and columns on {q.device}, got {tuple(rowptr.shape)}")
+    check_shapes(OP, given, like, wanted)
     if not 0 <= points <= n:
         raise ValueError(f"{OP}: expected points from 0 to {n}, got {points}")
 

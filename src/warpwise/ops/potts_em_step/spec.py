@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from warpwise.operation import FLOATS, Case, Cost, Output, Spec, cdiv, check_same, check_tensor, draw
+from warpwise.operation import FLOATS, Case, Cost, Output, Spec, cdiv, check_shapes, check_tensor, draw
+from warpwise.ops._graphs import check_bounds, check_graph
 from warpwise.ops.potts_em_step import magnitudes
 from warpwise.ops.potts_em_step.reference import reference
 
 DTYPES = (torch.float32,)
 OP = "potts_em_step"
-INDICES = (torch.int32, torch.int64)
 Optional = torch.Tensor | None
 Bounds = Sequence[int]
 
@@ -31,6 +31,7 @@ def check(
 ) -> None:  # fmt: skip
     check_tensor(OP, "q", q, FLOATS, dims=(3,))
     n, restarts, domains = q.shape
+    check_graph(OP, rowptr, columns, "q", q)
     check_tensor(OP, "external", external, dims=(3,))
     if (linear is None) != (constant is None):
         raise ValueError(f"{OP}: expected both linear and constant, or neither")
@@ -46,21 +47,10 @@ def check(
         "interaction": (interaction, (domains, domains)),
         "external": (external, (n if len(external) != 1 else 1, restarts if external.shape[1] != 1 else 1, domains)),
     }
-    for name, (tensor, shape) in wanted.items():
-        if tensor is None:
-            continue
-        check_tensor(OP, name, tensor)
-        check_same(OP, (name_of_like, name), like, tensor)
-        if tuple(tensor.shape) != shape:
-            raise ValueError(f"{OP}: expected {name} {shape}, got {tuple(tensor.shape)}")
-    check_tensor(OP, "columns", columns, INDICES, dims=(1,))
-    check_tensor(OP, "rowptr", rowptr, (columns.dtype,), dims=(1,))
+    check_shapes(OP, name_of_like, like, wanted)
     if features.device != q.device:
         raise ValueError(f"{OP}: expected features on q's device {q.device}, got {features.device}")
-    if len(rowptr) != n + 1 or rowptr.device != q.device or columns.device != q.device:
-        raise ValueError(f"{OP}: expected rowptr ({n + 1},) and columns on {q.device}, got {tuple(rowptr.shape)}")
-    if len(bounds) < 2 or bounds[0] < 0 or bounds[-1] > n or any(end < begin for begin, end in pairwise(bounds)):
-        raise ValueError(f"{OP}: expected bounds that rise from at least 0 to at most {n}, got {tuple(bounds)}")
+    check_bounds(OP, bounds, n)
 
 
 def pitch_for(domains: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
+from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_shapes, check_tensor, draw
 
 DTYPES = (torch.float32,)
 OP = "potts_m_step"
@@ -33,13 +33,7 @@ def check(
         "derivatives": (derivatives, (2, restarts)),
         "beta": (beta, (restarts,)),
     }
-    for name, (tensor, shape) in wanted.items():
-        if tensor is None:
-            continue
-        check_tensor(OP, name, tensor)
-        check_same(OP, ("counts", name), counts, tensor)
-        if tuple(tensor.shape) != shape:
-            raise ValueError(f"{OP}: expected {name} {shape}, got {tuple(tensor.shape)}")
+    check_shapes(OP, "counts", counts, wanted)
     if not domains or not width:
         raise ValueError(f"{OP}: expected sums (R, K, D) with K and D of at least 1, got {tuple(sums.shape)}")
     if n_points < 1:

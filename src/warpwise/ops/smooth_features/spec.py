@@ -6,31 +6,22 @@ from typing import Any
 
 import torch
 
-from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_same, check_tensor, draw
+from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_shapes, check_tensor, draw
+from warpwise.ops._graphs import check_graph
 
 DTYPES = (torch.float32,)
 OP = "smooth_features"
-INDICES = (torch.int32, torch.int64)
 Tensor = torch.Tensor
 Optional = torch.Tensor | None
 
 
 def check(values: Tensor, rowptr: Tensor, columns: Tensor, weights: Optional, scale: Tensor, hops: int) -> None:
     check_tensor(OP, "values", values, FLOATS, dims=(2,))
-    check_tensor(OP, "columns", columns, INDICES, dims=(1,))
-    check_tensor(OP, "rowptr", rowptr, (columns.dtype,), dims=(1,))
-    if len(rowptr) != len(values) + 1 or rowptr.device != values.device or columns.device != values.device:
-        raise ValueError(
-            f"{OP}: expected rowptr ({len(values) + 1},) and columns on {values.device}, got {tuple(rowptr.shape)} on "
-            f"{rowptr.device} and {columns.device}"
-        )
-    for name, tensor, length in (("weights", weights, len(columns)), ("scale", scale, len(values))):
-        if tensor is None:
-            continue
-        check_tensor(OP, name, tensor, dims=(1,))
-        check_same(OP, ("values", name), values, tensor)
-        if len(tensor) != length:
-            raise ValueError(f"{OP}: expected {name} ({length},), got {tuple(tensor.shape)}")
+    check_graph(OP, rowptr, columns, "values", values)
+    wanted: dict[str, tuple[Optional, tuple[int, ...]]] = {
+        "weights": (weights, (len(columns),)), "scale": (scale, (len(values),)),
+    }  # fmt: skip
+    check_shapes(OP, "values", values, wanted)
     if isinstance(hops, bool) or not isinstance(hops, int) or hops < 1:
         raise ValueError(f"{OP}: expected hops as an int of at least 1, got {hops!r}")
 
