@@ -33,15 +33,7 @@ __global__ void __launch_bounds__(kInputThreads, 1) grad_input(const float* d, c
   const int size = warpwise::kMmaQuads * band.pitch;  // of a chunk's planes
   float *const filters = shared, *const planes = filters + (RESIDENT ? chunks : 1) * Filters::kFloats;
   int* const offsets = reinterpret_cast<int*>(planes + 2 * size);
-  const auto copy = [&](int image, int chunk, int buffer) {
-    const int start = chunk * warpwise::kMmaPlanes;
-    if (image < n) {
-      warpwise::mma_copy_planes<kInputThreads>(planes + buffer * size,
-                                               d + (static_cast<long long>(image) * k + start) * h * w,
-                                               min(warpwise::kMmaPlanes, k - start), band, offsets);
-    }
-    __pipeline_commit();
-  };
+  const warpwise::MmaChunkCopy<kInputThreads> copy{planes, d, n, k, band, offsets};
   bool ordinary = true;
   const auto fill = [&](int chunk, int to) {
     const bool found = Filters::fill<kInputThreads, true>(filters + to * Filters::kFloats, f, first_channel,
@@ -81,16 +73,7 @@ __global__ void __launch_bounds__(kInputThreads, 1) grad_input(const float* d, c
       if (multiplies && fallback) warpwise::wgmma_add_chunk_in_float(sums, b, from, at, band);
       if (multiplies && !fallback) warpwise::wgmma_add_chunk(sums, b, from, at, band);
     }
-    const int first = first_channel + lane % 4 * 2;  // columns 8 j + 2 (lane % 4) + e are values 2 j + e
-    float* to = dx + (static_cast<long long>(image) * c + first) * h * w + band.top * w + pixel;
-#pragma unroll
-    for (int value = 0; value < 8; ++value) {
-      if (first + value / 2 * 8 + value % 2 < c) {
-        if (exists[0]) to[0] = sums[value / 2 * 4 + value % 2];
-        if (exists[1]) to[8] = sums[value / 2 * 4 + 2 + value % 2];
-      }
-      to += value % 2 == 0 ? h * w : 7 * h * w;
-    }
+    warpwise::wgmma_store_planes(dx, sums, image, first_channel, c, lane, pixel, exists, band);
   }
   __pipeline_wait_prior(0);
 }

@@ -34,15 +34,7 @@ __global__ void __launch_bounds__(WARPS* warpwise::kWarp, WARPS == 4 ? 3 : 2) co
   const int size = warpwise::kMmaQuads * band.pitch;  // of a chunk's planes
   float *const planes = shared, *const filters = planes + 2 * size;
   int* const offsets = reinterpret_cast<int*>(filters + (RESIDENT ? chunks : 1) * Filters::kFloats);
-  const auto copy = [&](int image, int chunk, int buffer) {
-    const int start = chunk * warpwise::kMmaPlanes;
-    if (image < n) {
-      warpwise::mma_copy_planes<kThreads>(planes + buffer * size,
-                                          x + (static_cast<long long>(image) * c + start) * h * w,
-                                          min(warpwise::kMmaPlanes, c - start), band, offsets);
-    }
-    __pipeline_commit();
-  };
+  const warpwise::MmaChunkCopy<kThreads> copy{planes, x, n, c, band, offsets};
   bool ordinary = true;
   const auto fill = [&](int chunk, int to) {
     const bool found = Filters::template fill<kThreads, false>(filters + to * Filters::kFloats, f, first_filter,

@@ -49,15 +49,7 @@ __global__ void __launch_bounds__(kThreads, 1) convolution_with_statistics(const
   const int size = warpwise::kMmaQuads * band.pitch;  // of a chunk's planes
   float *const filters = shared, *const planes = filters + (RESIDENT ? chunks : 1) * Filters::kFloats;
   int* const offsets = reinterpret_cast<int*>(planes + 2 * size);
-  const auto copy = [&](int image, int chunk, int buffer) {
-    const int start = chunk * warpwise::kMmaPlanes;
-    if (image < n) {
-      warpwise::mma_copy_planes<kThreads>(planes + buffer * size,
-                                          x + (static_cast<long long>(image) * c + start) * h * w,
-                                          min(warpwise::kMmaPlanes, c - start), band, offsets);
-    }
-    __pipeline_commit();
-  };
+  const warpwise::MmaChunkCopy<kThreads> copy{planes, x, n, c, band, offsets};
   bool ordinary = true;
   const auto fill = [&](int chunk, int to) {
     const bool found =
@@ -117,16 +109,7 @@ __global__ void __launch_bounds__(kThreads, 1) convolution_with_statistics(const
     }
     total += reduce_rows(added);
     total_squares += reduce_rows(squares);
-    const int first = first_filter + lane % 4 * 2;
-    float* to = y + (static_cast<long long>(image) * k + first) * h * w + band.top * w + pixel;
-#pragma unroll
-    for (int value = 0; value < 8; ++value) {
-      if (first + value / 2 * 8 + value % 2 < k) {
-        if (exists[0]) to[0] = sums[value / 2 * 4 + value % 2];
-        if (exists[1]) to[8] = sums[value / 2 * 4 + 2 + value % 2];
-      }
-      to += value % 2 == 0 ? h * w : 7 * h * w;
-    }
+    warpwise::wgmma_store_planes(y, sums, image, first_filter, k, lane, pixel, exists, band);
   }
 
   // The block's statistics from those of its warps: M2 = sum(M2_w + n_w (m_w - m)^2).

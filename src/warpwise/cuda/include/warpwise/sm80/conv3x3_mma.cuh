@@ -72,6 +72,27 @@ __device__ inline void mma_copy_planes(float* to, const float* x, int planes, co
   }
 }
 
+// Copies chunks of planes of x: (n, c, h, w) to the two buffers of kMmaQuads * pitch floats at `planes`. Each copy is a
+// group of cp.async, which is empty if there is no such image.
+template <int THREADS>
+struct MmaChunkCopy {
+  float* planes;
+  const float* x;
+  int n, c;
+  const MmaBand& band;
+  const int* offsets;
+
+  __device__ void operator()(int image, int chunk, int buffer) const {
+    const int start = chunk * kMmaPlanes;
+    if (image < n) {
+      mma_copy_planes<THREADS>(planes + buffer * (kMmaQuads * band.pitch),
+                               x + (static_cast<long long>(image) * c + start) * band.h * band.w,
+                               min(kMmaPlanes, c - start), band, offsets);
+    }
+    __pipeline_commit();
+  }
+};
+
 // Returns false if an element that this thread copied in mma_copy_planes is not ordinary.
 template <int THREADS>
 __device__ inline bool mma_ordinary_planes(const float* planes, const MmaBand& band, const int* at) {

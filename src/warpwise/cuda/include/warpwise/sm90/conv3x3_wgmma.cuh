@@ -113,4 +113,20 @@ __device__ inline void wgmma_add_chunk_in_float(float (&sums)[16], const float* 
   }
 }
 
+// Stores the sums of 32 planes from `first_plane` on to an image of y: (n, planes, h, w). The lane has pixels `pixel`
+// and `pixel` + 8 of the band, where they exist.
+__device__ inline void wgmma_store_planes(float* y, const float (&sums)[16], int image, int first_plane, int planes,
+                                          int lane, int pixel, const bool (&exists)[2], const MmaBand& band) {
+  const int first = first_plane + lane % 4 * 2;  // columns 8 j + 2 (lane % 4) + e of D are values 2 j + e
+  float* to = y + (static_cast<long long>(image) * planes + first) * band.h * band.w + band.top * band.w + pixel;
+#pragma unroll
+  for (int value = 0; value < 8; ++value) {
+    if (first + value / 2 * 8 + value % 2 < planes) {
+      if (exists[0]) to[0] = sums[value / 2 * 4 + value % 2];
+      if (exists[1]) to[8] = sums[value / 2 * 4 + 2 + value % 2];
+    }
+    to += value % 2 == 0 ? band.h * band.w : 7 * band.h * band.w;
+  }
+}
+
 }  // namespace warpwise
