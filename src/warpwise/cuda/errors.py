@@ -13,8 +13,8 @@ class Access:
     """One side of a finding: the thread that accessed the memory (or waited), the source line and the kind of access.
 
     ``what`` is "read", "write", "volatile read", "volatile write", "atomic", "asynchronous copy" or the name of a
-    barrier; ``line`` counts from 1 in ``file``; 0 means unknown. ``origin`` is the place in the Python file that holds
-    the source, such as "ops.py:40".
+    barrier. ``block`` and ``thread`` are indices (x, y, z). ``line`` counts from 1 in ``file``, 0 if it is unknown, and
+    ``text`` is the line's text. ``origin`` is the line of a Python file that holds the source, such as "ops.py:40".
     """
 
     what: str
@@ -38,8 +38,13 @@ def shown_path(file: str) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """One defect found while a kernel ran on the CPU; ``count`` is the number of its occurrences.
+    """One defect found while a kernel ran on the CPU. ``str`` of it is the text that ``warpwise check`` prints.
 
+    ``kind`` is the class of the exception, such as ``OutOfBounds``; ``message`` says what happened. ``access`` is the
+    access that the finding is about, and ``other`` the access that it conflicts with, of a race, or another thread, of
+    a barrier. ``variable`` is the parameter or the shared variable, in the memory ``space`` ("global", "shared",
+    "dynamic shared", "module" for a ``__device__`` variable, "local"). ``index`` is the element that was accessed, and
+    ``size`` the number of elements. ``count`` is the number of occurrences, ``hint`` a likely cause or remedy.
     ``schedule`` is the schedule that found it, as options of ``check``, if several ran.
     """
 
@@ -144,7 +149,10 @@ class KernelAssertion(KernelError):
 
 
 class SpecialValue(KernelError):
-    """A NaN, infinity or denormal number whose operands are not; only ``check(..., nan=True)`` reports it."""
+    """An operation whose result is NaN, infinite or denormal although none of its operands is.
+
+    Only ``check(..., nan=True)`` reports it.
+    """
 
 
 class KernelTimeout(KernelError):

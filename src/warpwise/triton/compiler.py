@@ -39,7 +39,8 @@ class CompiledKernel:
     """A kernel compiled for one target.
 
     ``registers`` is per thread, ``spills`` is the stack frame in bytes per thread, ``shared`` is bytes per block.
-    ``asm`` holds every stage: ttir, ttgir, llir, ptx, cubin.
+    ``signature`` maps each parameter to its Triton type. ``asm`` holds the text or the bytes of each stage of the
+    compilation, ttir, ttgir, llir, ptx and cubin, which are also properties.
     """
 
     name: str
@@ -87,10 +88,13 @@ def compile(
 ) -> CompiledKernel:
     """Compile ``kernel`` for ``target`` ("sm_80", "sm_90" ...) without launching it; no GPU is needed.
 
-    ``signature`` maps each non-constexpr parameter to a Triton type (``"*fp32"``, ``"i32"``; ``"*fp32:16"`` and
-    ``"i32:16"`` declare divisibility by 16), or is a sequence of example arguments, as for ``kernel.compile_for``.
-    ``options`` are launch options: ``num_warps=4``, ``num_stages=3``, ``maxnreg`` ... Raises ``CompileError`` with the
-    kernel's line, ``ArgumentError`` for a missing parameter, ``LaunchError`` if the shared memory exceeds the limit.
+    ``signature`` maps each parameter that is not a ``tl.constexpr`` to a Triton type: ``"*fp32"`` is a pointer to
+    float32, ``"i32"`` an integer; ``"*fp32:16"`` and ``"i32:16"`` declare that the address or the value is divisible by
+    16. Or it is a sequence of example arguments, as for ``kernel.compile_for``. ``constexprs`` are the values of the
+    other parameters. ``options`` are launch options: ``num_warps=4``, ``num_stages=3``, ``maxnreg`` ...
+
+    Raises ``CompileError`` with the kernel's line, ``ArgumentError`` for a missing or an unknown parameter, and
+    ``LaunchError`` if the shared memory exceeds the limit of ``target``.
     """
     function = kernel.jit_function if hasattr(kernel, "jit_function") else kernel
     if not isinstance(function, JITFunction):

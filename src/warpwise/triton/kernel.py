@@ -49,6 +49,8 @@ class BoundKernel:
     def __call__(self, *args: Any, timeout: float = 60.0, checks: str = "all", **meta: Any) -> Any:
         """Launch on the device of the tensors: compiled for CUDA tensors, interpreted and checked for CPU tensors.
 
+        ``args`` are tensors, NumPy arrays (on the CPU), tensor descriptors, tuples and numbers, in the order of the
+        kernel's parameters; ``meta`` are parameters by name and Triton's launch options, such as ``num_warps``.
         ``timeout`` (seconds) and ``checks`` ("all", "bounds", "none") apply on the CPU only. Raises the exception of
         the first finding; ``ArgumentError`` for wrong arguments or tensors on several devices; ``LaunchError`` if the
         grid or the resources exceed the device's limits; ``CompileError`` with the kernel's line.
@@ -127,8 +129,10 @@ class BoundKernel:
     ) -> list[Finding]:
         """Run interpreted and return all findings. CUDA tensors are copied to the CPU; the originals do not change.
 
-        With ``nan``, findings of the kind ``SpecialValue`` give the line, the program, the lane and the operands of the
-        first NaN, infinity and denormal number whose operands are not such a value and that reach a store.
+        The arguments and the errors are those of a call. With ``nan``, findings of the kind ``SpecialValue`` give the
+        line, the program, the lane and the operands of the first operation that returns NaN, of the first that returns
+        an infinity and of the first that returns a denormal number, where no operand is such a value and the result
+        reaches a store.
         """
         copies = _copied_to_cpu((*args, *meta.values()))
         args, meta = copies[: len(args)], dict(zip(meta, copies[len(args) :], strict=True))
@@ -218,7 +222,12 @@ class _BaseKernel:
 
 
 class Kernel(_BaseKernel, JITFunction):
-    """A kernel or device function. It is a ``triton.JITFunction``, so other Triton kernels can call it."""
+    """A kernel or device function. It is a ``triton.JITFunction``, so other Triton kernels can call it.
+
+    ``kernel[grid](...)`` launches it and ``kernel[grid].check(...)`` returns all findings, on the CPU. ``grid`` is the
+    number of programs, an integer, a tuple of up to three, or a function of the arguments by name that returns one.
+    Raises ``ArgumentError`` for a parameter whose name is a launch option: timeout, checks, grid or warmup.
+    """
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         JITFunction.__init__(self, function, **options)
@@ -262,7 +271,10 @@ def _gluon_kernel() -> type[Kernel]:
 
 
 class TunedKernel(_BaseKernel):
-    """A kernel under ``autotune`` or ``heuristics``: tuned on a GPU; on the CPU the first configuration is used."""
+    """A kernel under ``autotune`` or ``heuristics``, launched as a ``Kernel``.
+
+    On a GPU Triton's autotuner times the configurations; on the CPU the first configuration is used.
+    """
 
     def __init__(self, runner: Autotuner | Heuristics) -> None:
         self.fn = runner
@@ -324,6 +336,7 @@ def jit(function: Any = None, /, **options: Any) -> Any:
     """Make a kernel from a Python function or a ``triton.jit``, ``triton.autotune`` or ``triton.heuristics`` kernel.
 
     Options are those of ``triton.jit`` (``do_not_specialize``, ``noinline``, ``debug`` ...), or none: ``@wt.jit``.
+    Raises ``ArgumentError`` for anything else.
     """
     if function is None:
         return lambda inner: jit(inner, **options)
@@ -340,12 +353,19 @@ def jit(function: Any = None, /, **options: Any) -> Any:
 
 
 def autotune(configs: list[triton.Config], key: list[str], **options: Any) -> Callable[[Any], TunedKernel]:
-    """``triton.autotune`` for a ``wt.jit`` kernel: tuned on a GPU; on the CPU the first configuration runs."""
+    """``triton.autotune`` for a ``wt.jit`` kernel: tuned on a GPU; on the CPU the first configuration runs.
+
+    ``configs`` are the configurations to time, ``key`` the names of the parameters whose values select one, and
+    ``options`` the further ones of ``triton.autotune``.
+    """
     return lambda kernel: TunedKernel(autotuner.autotune(configs, key, **options)(_runner(kernel)))
 
 
 def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Callable[[Any], TunedKernel]:
-    """``triton.heuristics`` for a ``wt.jit`` kernel."""
+    """``triton.heuristics`` for a ``wt.jit`` kernel: a parameter is computed from the others at each launch.
+
+    ``values`` maps the parameter's name to a function of all arguments by name.
+    """
     return lambda kernel: TunedKernel(autotuner.heuristics(dict(values))(_runner(kernel)))
 
 

@@ -51,14 +51,18 @@ def tensor_map(
 ) -> TensorMap:
     """Make the tensor map of ``tensor`` (1 to 5 dimensions) for copies of boxes by TMA, on a GPU or emulated.
 
-    ``box`` is the box's extent in each dimension of the tensor, in its order (rows, columns): 1 to 256 elements.
-    ``swizzle`` is the span of the shared-memory swizzle in bytes (0, 32, 64 or 128), at least the size of the box's
-    last dimension; ``promotion`` is the granularity of L2 reads (0, 64, 128 or 256 bytes). With ``tf32``, float32
-    elements are rounded to the nearest TF32 when loaded. Elements of a box outside the tensor read as zero, or with
-    ``nan``, for floating-point dtypes, as NaN (words of 0x7ff7); they are not written. ``steps`` are the element
-    strides, 1 to 8, in the order of the dimensions, the last of them 1: of a box of n elements, ceil(n / step) are
-    copied in that dimension, each ``step`` apart in the tensor and adjacent in shared memory. ``layout`` is a shape and
-    strides that replace the tensor's own; they may exceed the tensor's memory where no box is loaded or stored.
+    The dtype is an integer of 8 to 64 bits (not int16), float8, float16, bfloat16, float32 or float64.
+
+    - ``box``: the box's extent in each dimension, in the tensor's order (rows, columns), 1 to 256 elements.
+    - ``swizzle``: the span of the swizzle in shared memory, 0, 32, 64 or 128 bytes, at least that of a row of the box.
+    - ``promotion``: the granularity of reads into L2, 0, 64, 128 or 256 bytes.
+    - ``tf32``: float32 elements are rounded to the nearest TF32 when they are loaded.
+    - ``layout``: (shape, strides) in elements, which replace the tensor's own. They may exceed the tensor's memory
+      where no box is loaded or stored.
+    - ``steps``: a stride of 1 to 8 elements in each dimension, 1 in the last one. Of a box of n elements,
+      ceil(n / step) are copied, which are ``step`` apart in the tensor and adjacent in shared memory.
+    - ``nan``: elements of a box outside a float16, bfloat16, float32 or float64 tensor read as NaN (16-bit words of
+      0x7ff7) instead of 0. They are never written.
 
     Raises ``ArgumentError`` for what TMA does not support: a last stride other than 1, strides or an address that are
     not multiples of 16 bytes, other dtypes; ``LaunchError`` if the driver reports an error.
@@ -90,15 +94,21 @@ def im2col_map(
     swizzle: int = 128,
     promotion: int = 256,
 ) -> TensorMap:
-    """Make a tensor map in im2col mode, for loads of ``channels`` of ``pixels`` successive pixels of images by TMA.
+    """Make a tensor map in im2col mode: a TMA load copies ``channels`` channels of ``pixels`` successive pixels.
 
-    ``tensor`` holds images with the channels last: (N, W, C), (N, H, W, C) or (N, D, H, W, C). ``lower`` and ``upper``,
-    in the order of the tensor's spatial dimensions, bound the base pixels: from ``lower`` up to, not including, the
-    size plus ``upper``, each -128 to 127 (-16 to 15 in 5 dimensions: 4 bits and a sign). For a convolution with padding
-    p and a filter of k: ``lower = -p``, ``upper = p - (k - 1)``. ``steps`` (default 1) is the distance between base
-    pixels, 1 to 8. A load names the first base pixel (n, h, w, c) and an offset (h, w), the position in the filter,
-    which is added to each pixel; pixels outside the tensor read as zero. ``swizzle`` and ``promotion`` are those of
-    ``tensor_map``. The driver encodes the map on a GPU; this was not yet run on one.
+    A load names the first base pixel (n, h, w, c) and an offset (h, w), the position in the filter, which is added to
+    each base pixel. Pixels outside the tensor read as zero.
+
+    - ``tensor``: images with the channels last, (N, W, C), (N, H, W, C) or (N, D, H, W, C), in a dtype of
+      ``tensor_map``.
+    - ``pixels``, ``channels``: 1 to 1024 and 1 to 256.
+    - ``lower``, ``upper``: the bounds of the base pixels in each spatial dimension, from ``lower`` to the size plus
+      ``upper``, exclusive. Each is -128 to 127, or -16 to 15 in 5 dimensions. A convolution with padding p and a filter
+      of k has ``lower = -p`` and ``upper = p - (k - 1)``.
+    - ``steps``: the distance between base pixels in each spatial dimension, 1 (the default) to 8.
+    - ``swizzle``, ``promotion``: those of ``tensor_map``.
+
+    On a GPU the driver encodes the map; this was not yet run on one.
 
     Raises ``ArgumentError`` for what TMA does not support, ``LaunchError`` if the driver reports an error.
     """

@@ -26,10 +26,11 @@ _KEPT_LAUNCHERS = 64
 
 
 class Kernel:
-    """One kernel of a module. ``kernel[grid, block]`` or ``kernel[grid, block, shared_bytes]`` returns a launcher.
+    """One kernel of a module. ``kernel[grid, block]`` or ``kernel[grid, block, shared_bytes]`` returns a ``Launcher``.
 
-    ``grid`` and ``block`` are an integer or a tuple of up to three; ``shared_bytes`` is the dynamic shared memory of
-    a block, in bytes.
+    ``grid`` is the number of blocks and ``block`` the number of threads of a block, each an integer or a tuple (x, y,
+    z) of up to three; ``shared_bytes`` is the dynamic shared memory of a block, in bytes. Raises ``LaunchError`` for
+    anything else.
     """
 
     def __init__(self, module: Module, expression: str, declaration: KernelDeclaration | None) -> None:
@@ -67,11 +68,11 @@ class Kernel:
         return launcher
 
     def compile(self, target: str | None = None) -> Compiled:
-        """Compile by NVRTC, which needs no GPU, and return the machine code with its registers, shared memory and
-        spills.
+        """Compile by NVRTC, which needs no GPU, and return the machine code (``cubin``) with its ``registers`` (of a
+        thread), ``shared`` memory (of a block, bytes) and spills (of a thread, bytes).
 
-        ``target`` ("sm_90") defaults to the module's target, else this machine's GPU, else $WARPWISE_TARGET or sm_90.
-        Raises ``CompileError``.
+        ``target`` ("sm_90") defaults to the module's target, else this machine's GPU, else $WARPWISE_TARGET, else
+        sm_90. Raises ``CompileError``, and ``ImportError`` that names the packages to install if NVRTC is missing.
         """
         from warpwise.cuda.gpu import nvrtc
 
@@ -82,12 +83,14 @@ class Kernel:
             return nvrtc.compile(self.module, self.expression, target)
 
     def cubin(self, target: str | None = None) -> bytes:
-        """The machine code for ``target``; see ``compile``."""
+        """The machine code for ``target``, an ELF file; see ``compile``."""
         return self.compile(target).cubin
 
     def build(self, checked: bool = True, numbers: bool = False) -> Build:
-        """The library that emulated launches run; with ``checked`` every memory access is checked, with ``numbers`` the
-        results of arithmetic. Raises ``CompileError``.
+        """The library that emulated launches run, compiled by the machine's C++ compiler.
+
+        With ``checked``, it checks every memory access; with ``numbers``, also the results of arithmetic, for
+        ``check(..., nan=True)``. Raises ``CompileError``.
         """
         made = self._builds.get((checked, numbers))
         if made is None:

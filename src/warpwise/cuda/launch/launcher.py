@@ -25,7 +25,10 @@ _CPU = torch.device("cpu")
 
 
 class Launcher:
-    """A kernel with its grid, block and dynamic shared memory. Call it with the kernel's arguments."""
+    """A kernel with its grid, block and dynamic shared memory. Call it with the kernel's arguments.
+
+    ``grid`` and ``block`` are (x, y, z); ``shared_bytes`` is the dynamic shared memory of a block, in bytes.
+    """
 
     __slots__ = ("_checked_for", "block", "grid", "kernel", "shared_bytes")
 
@@ -40,13 +43,19 @@ class Launcher:
     ) -> None:
         """Launch on a GPU for CUDA tensors, on torch's current stream; emulated for CPU tensors and NumPy arrays.
 
+        ``args`` has one value for each parameter. A pointer takes a PyTorch tensor, a NumPy array, an object with the
+        CUDA array interface, or None for a null pointer. The dtype must be that of the pointer, and the array
+        contiguous, unless it is marked by ``strided``; all arrays are on one device. A parameter passed by value takes
+        a number that its type can hold, or the bytes of a structure. A launch on a GPU does not synchronise.
+
         The keyword arguments apply to emulated launches only. ``timeout`` is in seconds. ``checks`` is "all",
         "bounds" (no checks for races or uninitialised memory) or "none"; the default is $WARPWISE_CHECKS, else "all".
         ``order`` is the order in which blocks and threads run: "forward", "reverse", or by ``seed`` "shuffle" or
         "preempt", which also preempts threads and blocks at atomics, volatile accesses, fences and barriers.
 
-        Raises ``CompileError``, ``ArgumentError``, ``LaunchError``; an emulated launch raises its first finding as a
-        ``KernelError``.
+        Raises ``CompileError`` if the source does not compile, ``ArgumentError`` for an argument that does not fit, and
+        ``LaunchError`` for a grid, block or shared memory beyond the device's limits. An emulated launch raises its
+        first finding, as the subclass of ``KernelError`` that ``Finding.kind`` names.
         """
         if intercept.INTERCEPTORS:
             options = {"timeout": timeout, "checks": checks, "order": order, "seed": seed}
@@ -72,14 +81,18 @@ class Launcher:
         schedules: int = 0,
         nan: bool = False,
     ) -> list[Finding]:
-        """Run emulated and return every finding instead of raising the first. CUDA tensors are copied to the CPU.
+        """Run emulated and return every finding instead of raising the first. CUDA tensors are copied to the CPU, and
+        do not change.
+
+        The arguments, the other options and the errors are those of a call.
 
         With ``schedules``, a launch without a finding is repeated on the same arguments with ``order="preempt"`` and
         the seeds ``seed`` to ``seed + schedules - 1``, until one has a finding, which names its seed.
 
-        With ``nan``, findings of the kind ``SpecialValue`` give the line, the thread and the operands of the first NaN,
-        the first infinity and the first denormal number whose operands are not such a value. a * b + c is then two
-        operations. Raises ``UnsupportedFeature`` if ``nan`` is set on a CPU other than x86-64.
+        With ``nan``, findings of the kind ``SpecialValue`` give the line, the thread and the operands of the first
+        operation that returns NaN, of the first that returns an infinity and of the first that returns a denormal
+        number, where no operand is such a value. a * b + c then counts as two operations. Raises ``UnsupportedFeature``
+        if ``nan`` is set on a CPU other than x86-64.
         """
         device = device_of(args, self.kernel.expression)
         if device is not None and device.type == "cuda":
@@ -102,9 +115,9 @@ class Launcher:
     def last_write(
         self, *args: Any, address: int, timeout: float = 60.0, order: str = "forward", seed: int = 0
     ) -> Access | None:
-        """Run emulated and return the access that last wrote the element at ``address`` of a CPU tensor in ``args``.
+        """Run emulated and return the access that last wrote the element at ``address``, or None if no thread did.
 
-        Returns None if no thread wrote it.
+        ``address`` is an address in one of the CPU tensors in ``args``: ``tensor.data_ptr()`` plus an offset in bytes.
         """
         from warpwise.cuda.emulator.launcher import Watch
 
@@ -113,7 +126,10 @@ class Launcher:
         return watch.access
 
     def variables(self, checks: str | None = None, nan: bool = False) -> list[tuple[int, bytes]]:
-        """The addresses and values on a CPU of the kernel's global variables, which outlive a launch."""
+        """The address and the bytes of each ``__device__`` and ``__constant__`` variable of emulated launches.
+
+        The variables keep their values from launch to launch.
+        """
         from warpwise.cuda.emulator.constants import library_variables
 
         library = self.kernel.build(checked=_checks(checks) != "none", numbers=nan).library

@@ -69,7 +69,10 @@ def _as_path(given: str | os.PathLike[str]) -> Path | None:
 
 
 class Module:
-    """The kernels of one source. ``module["name"]`` or ``module["name<32, float>"]`` returns one of them."""
+    """The kernels of one source, made by ``load``. ``module["name"]`` or ``module["name<32, float>"]`` returns one.
+
+    ``module.kernels`` are the names; ``"name" in module`` is true for one of them.
+    """
 
     def __init__(
         self,
@@ -123,9 +126,10 @@ class Module:
     def set_constant(self, name: str, value: Any) -> None:
         """Set the ``__constant__`` (or ``__device__``) variable ``name`` for every kernel of this module.
 
-        ``value`` is an array or a typed number of exactly the variable's size in bytes; it is copied by this call.
-        All later launches use it, also those of kernels that are compiled later. Raises ``CompileError`` if the source
-        does not declare the name; the launch raises ``ArgumentError`` if the sizes differ.
+        ``value`` is a tensor, a NumPy array or a NumPy number (``np.float32(0.5)``) of exactly the variable's size in
+        bytes; it is copied by this call. All later launches use it, also those of kernels that are compiled later.
+        Raises ``CompileError`` if the source does not declare the name, and ``ArgumentError`` for a Python number, whose
+        size is unknown; the launch raises ``ArgumentError`` if the sizes differ.
         """
         plain = name.replace(" ", "").removeprefix("::")
         last = re.escape(plain.rpartition("::")[2])

@@ -28,18 +28,18 @@ class Strided:
 
 
 def out(array: Any) -> Out:
-    """Mark an array that the kernel writes entirely and does not read.
+    """Mark an array, a tensor or a NumPy array, that the kernel writes entirely and does not read before.
 
-    An emulated launch fills it with NaN first; a read before a write is an ``UninitializedRead``, and an element that
-    no thread writes is an ``UnwrittenOutput``. It has no effect on a GPU.
+    An emulated launch first sets all its bits, which is NaN, or -1 in a signed integer. A read before a write is then
+    an ``UninitializedRead``, and an element that no thread writes an ``UnwrittenOutput``. On a GPU it has no effect.
     """
     return array if isinstance(array, Out) else Out(array)
 
 
 def strided(array: Any) -> Strided:
-    """Mark an array that need not be contiguous, because its strides are arguments of the kernel.
+    """Mark an array that need not be contiguous, because the kernel gets its strides as other arguments.
 
-    The kernel may then access all memory from the array's first to its last element.
+    The kernel may then access all memory from the array's first to its last element, the gaps between rows included.
     """
     return array if isinstance(array, Strided) else Strided(array)
 
