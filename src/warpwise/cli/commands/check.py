@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from warpwise.cli.commands.options import (
-    FORMS,
+    FORMS_WITH_REFERENCE,
     fidelity_option,
     kernel_options,
     seed_option,
@@ -16,7 +16,7 @@ from warpwise.cli.commands.options import (
 )
 
 
-@click.command(epilog=FORMS)
+@click.command(epilog=FORMS_WITH_REFERENCE)
 @click.argument("what", metavar="FILE|OP:RUNG")
 @kernel_options(required=False)
 @click.option(

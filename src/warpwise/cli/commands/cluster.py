@@ -27,14 +27,14 @@ EXAMPLES = ("layered", "potts", "composed", "mni", "astronaut")
     type=click.Choice(["potts", "layers"]),
     default="potts",
     show_default=True,
-    help="potts: neighbours tend to share a domain; layers: to be in equal or adjacent ones.",
+    help="potts: neighbours tend to share a domain; layers: neighbours tend to be in the same or in adjacent layers.",
 )
 @click.option(
     "--covariance",
     type=click.Choice(["tied", "diag", "full", "t"]),
     default="tied",
     show_default=True,
-    help="Of the features: one for all domains, a diagonal or a full one for each; t: Student's t, tied scale.",
+    help="Of the features. tied: one for all domains; diag, full: one for each; t: Student's t, with a tied scale.",
 )
 @click.option("--min-region", type=click.IntRange(min=1), help="Merge regions with fewer points.")
 @click.option("--contiguous", is_flag=True, help="Merge all regions of a domain but its largest.")
@@ -43,7 +43,7 @@ EXAMPLES = ("layered", "potts", "composed", "mni", "astronaut")
     type=click.Choice(["error", "marginalise"]),
     default="error",
     show_default=True,
-    help="A NaN in the features is an error, or a missing value: the fit uses the observed features.",
+    help="What a NaN in the features is: an error, or a missing value, which the fit integrates out.",
 )
 @click.option("--starts", type=click.IntRange(min=1), default=16, show_default=True, help="Number of k-means++ starts.")
 @click.option("--resume", is_flag=True, help="Continue an interrupted run from its finished starts.")

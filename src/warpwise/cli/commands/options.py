@@ -9,18 +9,21 @@ from typing import Any
 
 import click
 
-FORMS = """\b
+_FORMS = """\b
 Values of --arg:
   n=1000, a=0.5, b=true  a number or a bool
   x=f32[32,100]          a tensor of random values: normal, or integers from 0 to 99
   x=zeros:f32[100]       a tensor of zeros; also ones:, and arange: (0, 1, 2, ...)
   w=@w.npy               an array that numpy.save wrote
   y=out:f32[100]         an output: the kernel must write every element
-  s=inout:zeros:i32[64]  a tensor, with any of the values above, that the kernel reads and writes;
-                         --reference is called with its values before the launch, and returns those
-                         after it
+  s=inout:zeros:i32[64]  a tensor that the kernel reads and writes, with any of the values above{reference}
 Dtypes: f64 f32 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8 bool.
 """
+_REFERENCE = """;
+                         --reference is called with its values before the launch, and returns those
+                         after it"""
+FORMS = _FORMS.format(reference="")
+FORMS_WITH_REFERENCE = _FORMS.format(reference=_REFERENCE)
 
 
 Command = Callable[..., Any]
@@ -63,7 +66,7 @@ def kernel_options(required: bool) -> Callable[[Command], Command]:
             "texts",
             multiple=True,
             metavar="NAME=VALUE",
-            help="n=1000, x=f32[1000], y=out:f32[1000], w=@w.npy; one for each parameter: repeatable. See below.",
+            help="n=1000, x=f32[1000], y=out:f32[1000], w=@w.npy. Once for each parameter; see below.",
         ),
         click.option(
             "--include",

@@ -30,9 +30,9 @@ from warpwise.cli.commands.options import target_option
     type=click.Choice(["all", "bounds", "none"]),
     default="all",
     show_default=True,
-    help="Checks of kernels; bounds: not races or uninitialised memory.",
+    help="Checks of kernels. bounds: without races and uninitialised memory; none: no access is checked.",
 )
-@click.option("--timeout", default=0.0, metavar="SECONDS", help="Time limit of one emulated launch; 0: no limit.")
+@click.option("--timeout", default=0.0, metavar="SECONDS", help="Time limit of one emulated launch.  [default: none]")
 def run(**given: Any) -> int:
     """Build an unmodified CUDA program and run it, with its kernels on the CPU and all checks.
 

@@ -128,8 +128,8 @@ class Module:
 
         ``value`` is a tensor, a NumPy array or a NumPy number (``np.float32(0.5)``) of exactly the variable's size in
         bytes; it is copied by this call. All later launches use it, also those of kernels that are compiled later.
-        Raises ``CompileError`` if the source does not declare the name, and ``ArgumentError`` for a Python number, whose
-        size is unknown; the launch raises ``ArgumentError`` if the sizes differ.
+        Raises ``CompileError`` if the source does not declare the name, and ``ArgumentError`` for a Python number, the
+        size of which is unknown; the launch raises ``ArgumentError`` if the sizes differ.
         """
         plain = name.replace(" ", "").removeprefix("::")
         last = re.escape(plain.rpartition("::")[2])
