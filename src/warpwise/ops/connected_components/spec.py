@@ -101,7 +101,7 @@ def cost(labels: Tensor, rowptr: Tensor, columns: Tensor) -> Cost:
 
 SPEC = Spec(
     schema="connected_components(Tensor labels, Tensor rowptr, Tensor columns) -> Tensor",
-    summary="the smallest point of each point's region of equal labels on a graph",
+    summary="for each point of a graph, the smallest index of a point in its region of equal labels",
     outputs={"output": Output(shape=lambda labels, *rest: labels.shape, dtype=torch.int32)},
     inputs=inputs,
     check=check,

@@ -206,7 +206,7 @@ OUTPUTS = {
 SPEC = Spec(
     schema="linear(Tensor input, Tensor weight, Tensor? bias=None, str? activation=None, Tensor? residual=None, "
     "Tensor? row_scale=None, bool return_preactivation=False) -> (Tensor output, Tensor preactivation)",
-    summary="activation(row_scale * (x W^T) + bias) + residual, accumulated and finished in float32",
+    summary="activation(row_scale * (x W^T) + bias) + residual, sums and epilogue in float32",
     outputs=OUTPUTS,
     inputs=inputs,
     check=check,
