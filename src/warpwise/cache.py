@@ -48,15 +48,25 @@ def key(*parts: object) -> str:
 
 
 def atomic_write(path: Path, data: bytes | str) -> None:
-    """Write a file so that readers see all of it or none: write a temporary file in the same folder, then rename it.
+    """Write a file so that readers see all of it or none.
 
     If several processes write ``path`` at a time, the last one's file stays.
     """
+    with replacing(path) as temporary:
+        temporary.write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+@contextlib.contextmanager
+def replacing(path: Path, suffix: str = "") -> Iterator[Path]:
+    """Yield a new file in the folder of ``path`` to write, with ``suffix`` at its end; it is then renamed to ``path``.
+
+    If an exception is raised, it is removed, and ``path`` stays as it is.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=suffix)
+    os.close(handle)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data.encode() if isinstance(data, str) else data)
+        yield Path(temporary)
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except BaseException:

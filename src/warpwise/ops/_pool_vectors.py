@@ -8,7 +8,9 @@ from typing import Any
 import torch
 
 from warpwise import cuda
+from warpwise.arguments.layout import memory_format
 from warpwise.operation import FLOATS, cdiv
+from warpwise.ops import _windows
 from warpwise.ops._windows import Pair, has_order, in_order, index_limits
 
 THREADS = 256
@@ -21,6 +23,24 @@ def limits(format: torch.memory_format, *images: torch.Tensor, shape: Sequence[i
     if not has_order(format, *images):
         return "takes tensors in the order of the result, NCHW or NHWC, without gaps"
     return index_limits(max(*(tensor.numel() for tensor in images), torch.Size(shape).numel()))
+
+
+def vector_limits(input: torch.Tensor, *settings: Any) -> str | None:
+    """``limits`` of a forward, whose result has the order of ``input``."""
+    return limits(memory_format(input), input)
+
+
+def halved_limits(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, *rest: Any) -> str | None:
+    """The reason why the kernels `halved` of a forward do not take ``input``, or None: they read pairs of elements."""
+    if reason := _windows.halved_limits(input.shape[3], kernel_size, stride, padding):
+        return reason
+    unaligned = input.data_ptr() % (2 * input.element_size())
+    return "takes tensors aligned to pairs of elements" if unaligned else _windows.limits(input)
+
+
+def unrolled_limits(input: torch.Tensor, kernel_size: Pair, *rest: Any) -> str | None:
+    """The reason why a forward that unrolls the loop over a window does not take ``input``, or None."""
+    return _windows.unrolled_limits(kernel_size) or _windows.limits(input)
 
 
 def launch(

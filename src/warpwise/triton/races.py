@@ -175,7 +175,7 @@ class Shadow:
             DataRace,
             f"{updates} lanes load, change and store {allocation.name}[{element}]: one of the changes is kept",
             "write",
-            np.argwhere(np.ones(index.shape, dtype=bool) if lanes is None else lanes)[which],
+            _positions(index, lanes)[which],
             variable=allocation.name,
             index=element,
             size=view.size,
@@ -194,7 +194,7 @@ class Shadow:
         if not lost.any():
             return
         which = int(np.argmax(lost))
-        position = np.argwhere(np.ones(index.shape, dtype=bool) if lanes is None else lanes)[which]
+        position = _positions(index, lanes)[which]
         element = int(index.ravel()[which])
         self.tracker.recorder.add(
             DataRace,
@@ -249,7 +249,7 @@ class Shadow:
             hit = racing.reshape(index.size, -1).any(axis=1)
             which = int(np.argmax(hit))
             if positions is None:
-                positions = np.argwhere(np.ones(index.shape, dtype=bool) if lanes is None else lanes)
+                positions = _positions(index, lanes)
             stamp = int(stamps[racing].ravel()[0])
             program, site = self.tracker.program_of(stamp), self.tracker.site_of(stamp)
             recorder = self.tracker.recorder
@@ -271,7 +271,7 @@ class Shadow:
         self, allocation: Allocation, index: Array, lanes: Array | None, unwritten: Array
     ) -> None:
         which = int(np.argmax(unwritten))
-        position = np.argwhere(np.ones(index.shape, dtype=bool) if lanes is None else lanes)[which]
+        position = _positions(index, lanes)[which]
         element = int(index.ravel()[which])
         self.tracker.recorder.add(
             UninitializedRead,
@@ -282,6 +282,11 @@ class Shadow:
             index=element,
             count=int(unwritten.sum()),
         )
+
+
+def _positions(index: Array, lanes: Array | None) -> Array:
+    """The position in the block of each active lane, in the order of ``index``; all lanes are active if it is None."""
+    return np.argwhere(np.ones(index.shape, dtype=bool) if lanes is None else lanes)
 
 
 _VERBS = {

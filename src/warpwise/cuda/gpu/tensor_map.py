@@ -74,14 +74,7 @@ def tensor_map(
     recipe: tuple[Any, ...] = (shape, strides, tensor.dtype), tuple(box), swizzle, promotion, tf32
     if steps is not None or nan:
         recipe += None, _checked_steps(tensor.dtype, steps or (1,) * len(shape), len(shape), nan), nan
-    # A meta tensor has no address: its map is blank, and serves a launch that is intercepted.
-    if tensor.is_meta:
-        content = bytes(ctypes.sizeof(TensorMap))
-    else:
-        content = (encoded if tensor.is_cuda else emulated)(tensor.data_ptr(), *recipe)
-    result = TensorMap.from_buffer_copy(content)
-    result.tensor, result.recipe = tensor, recipe
-    return result
+    return _made(tensor, recipe)
 
 
 def im2col_map(
@@ -133,7 +126,14 @@ def im2col_map(
     _check(tensor, shape, strides, (*(1,) * (len(shape) - 1), channels), swizzle, promotion)
     inner = Im2col(tuple(reversed(lower)), tuple(reversed(upper)), tuple(reversed(steps)))
     recipe = (shape, strides, tensor.dtype), (pixels, channels), swizzle, promotion, False, inner
-    content = (encoded if tensor.is_cuda else emulated)(tensor.data_ptr(), *recipe)
+    return _made(tensor, recipe)
+
+
+def _made(tensor: torch.Tensor, recipe: tuple[Any, ...]) -> TensorMap:
+    if tensor.is_meta:  # it has no address: its map is blank, and serves a launch that is intercepted
+        content = bytes(ctypes.sizeof(TensorMap))
+    else:
+        content = (encoded if tensor.is_cuda else emulated)(tensor.data_ptr(), *recipe)
     result = TensorMap.from_buffer_copy(content)
     result.tensor, result.recipe = tensor, recipe
     return result

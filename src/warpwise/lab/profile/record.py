@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import tempfile
 import time
 import warnings
@@ -14,6 +12,7 @@ from typing import Any, final
 
 import torch
 
+from warpwise import cache
 from warpwise.lab.profile.result import ProfileResult, rows_of
 from warpwise.lab.profile.schedule import Schedule
 from warpwise.lab.timing.environment import current, place, resolve
@@ -213,15 +212,6 @@ class ProfileRecorder:
 
 
 def export(profiler: torch.profiler.profile, path: Path) -> None:
-    """Write the trace to a temporary file in the same folder, then rename it."""
-    ending = ".json.gz" if path.name.endswith(".gz") else ".json"
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=ending)
-    os.close(handle)
-    try:
-        profiler.export_chrome_trace(temporary)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+    """Write the trace, so that readers see all of it or none."""
+    with cache.replacing(path, ".json.gz" if path.name.endswith(".gz") else ".json") as temporary:
+        profiler.export_chrome_trace(str(temporary))

@@ -10,7 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.arguments.layout import memory_format
 from warpwise.operation import Rung, cdiv, make_rung
-from warpwise.ops import _pool_vectors, _windows
+from warpwise.ops import _pool_vectors
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops._windows import Pair, limits
@@ -23,13 +23,6 @@ THREAD_PER_WINDOW = cuda.load(HERE / "k01_thread_per_window.cu")
 HALVED = cuda.load(HERE / "k03_halved.cu")
 CHANNEL_VECTORS = cuda.load(HERE / "k04_channel_vectors.cu")
 IN_C = function(HERE / "k02_c.c", "avg_pool2d", "pp" + 12 * "l")
-
-
-def halved_limits(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, counts: bool) -> str | None:
-    if reason := _windows.halved_limits(input.shape[3], kernel_size, stride, padding):
-        return reason
-    unaligned = input.data_ptr() % (2 * input.element_size())
-    return "takes tensors aligned to pairs of elements" if unaligned else limits(input)
 
 
 def thread_per_window(
@@ -74,23 +67,15 @@ def triton(
     )  # fmt: skip
 
 
-def triton_limits(input: torch.Tensor, kernel_size: Pair, *rest: Any) -> str | None:
-    return _windows.unrolled_limits(kernel_size) or limits(input)
-
-
-def vector_limits(input: torch.Tensor, *settings: Any) -> str | None:
-    return _pool_vectors.limits(memory_format(input), input)
-
-
 RUNGS = (
     make_rung(HERE, "k01_thread_per_window", "one thread per window", thread_per_window, dtypes=FLOAT32, limits=limits),
     Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", dtypes=FLOAT32, devices=("cpu",)),
     make_rung(HERE, "k03_halved", "2 x 2 windows side by side, up to 16 bytes an access", halved,
-              dtypes=_pool_vectors.DTYPES, limits=halved_limits),
+              dtypes=_pool_vectors.DTYPES, limits=_pool_vectors.halved_limits),
     make_rung(HERE, "k04_channel_vectors", "NHWC, 16-bit types: 16 bytes of channels, unrolled windows",
-              channel_vectors, dtypes=_pool_vectors.DTYPES, limits=vector_limits, strided=True),
+              channel_vectors, dtypes=_pool_vectors.DTYPES, limits=_pool_vectors.vector_limits, strided=True),
     make_rung(HERE, "k05_triton", "a block of windows per program in Triton, unrolled", triton,
-              dtypes=_pool_vectors.DTYPES, limits=triton_limits),
+              dtypes=_pool_vectors.DTYPES, limits=_pool_vectors.unrolled_limits),
 )  # fmt: skip
 
 

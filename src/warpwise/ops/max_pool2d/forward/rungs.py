@@ -11,7 +11,7 @@ import torch
 from warpwise import cuda
 from warpwise.arguments.layout import memory_format
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
-from warpwise.ops import _pool_vectors, _windows
+from warpwise.ops import _pool_vectors
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops._windows import Pair, limits, pooled_shape
@@ -26,13 +26,6 @@ CHANNEL_VECTORS = cuda.load(HERE / "k04_channel_vectors.cu")
 SHARED_ROWS = cuda.load(HERE / "k06_shared_rows.cu")
 WINDOWS, MANY_WINDOWS = 4, 1024  # kWindows of k06; windows per SM for which it is faster than k04
 IN_C = function(HERE / "k02_c.c", "max_pool2d", "pppl" + 11 * "l")
-
-
-def halved_limits(input: torch.Tensor, kernel_size: Pair, stride: Pair, padding: Pair, relu: bool) -> str | None:
-    if reason := _windows.halved_limits(input.shape[3], kernel_size, stride, padding):
-        return reason
-    unaligned = input.data_ptr() % (2 * input.element_size())
-    return "takes tensors aligned to pairs of elements" if unaligned else limits(input)
 
 
 def thread_per_window(
@@ -91,23 +84,15 @@ def triton(outputs: Two, input: torch.Tensor, kernel_size: Pair, stride: Pair, p
     )  # fmt: skip
 
 
-def triton_limits(input: torch.Tensor, kernel_size: Pair, *rest: Any) -> str | None:
-    return _windows.unrolled_limits(kernel_size) or limits(input)
-
-
-def vector_limits(input: torch.Tensor, *settings: Any) -> str | None:
-    return _pool_vectors.limits(memory_format(input), input)
-
-
 RUNGS = (
     make_rung(HERE, "k01_thread_per_window", "one thread per window", thread_per_window, dtypes=FLOAT32, limits=limits),
     Rung("k02_c", "the definition in C", "c", in_c, HERE / "k02_c.c", dtypes=FLOAT32, devices=("cpu",)),
     make_rung(HERE, "k03_halved", "2 x 2 windows side by side, up to 16 bytes an access", halved,
-              dtypes=_pool_vectors.DTYPES, limits=halved_limits),
+              dtypes=_pool_vectors.DTYPES, limits=_pool_vectors.halved_limits),
     make_rung(HERE, "k04_channel_vectors", "NHWC, 16-bit types: 16 bytes of channels, unrolled windows",
-              channel_vectors, dtypes=_pool_vectors.DTYPES, limits=vector_limits, strided=True),
+              channel_vectors, dtypes=_pool_vectors.DTYPES, limits=_pool_vectors.vector_limits, strided=True),
     make_rung(HERE, "k05_triton", "a block of windows per program in Triton, unrolled", triton,
-              dtypes=_pool_vectors.DTYPES, limits=triton_limits),
+              dtypes=_pool_vectors.DTYPES, limits=_pool_vectors.unrolled_limits),
     make_rung(HERE, "k06_shared_rows", "overlapping windows: four of a thread share the maxima of rows", shared_rows,
               dtypes=_pool_vectors.DTYPES, limits=shared_rows_limits),
 )  # fmt: skip
