@@ -3,7 +3,7 @@
 // Lanes read adjacent classes, so loads coalesce. At 10 classes 4 lanes take a row, and 128 rows fit two blocks; the
 // second launch of k01 would take as long as the rest. The order of all additions is fixed.
 
-#include <warpwise/core/partial_sums.cuh>
+#include <warpwise/core/mean_loss.cuh>
 #include <warpwise/core/reduce.cuh>
 
 constexpr int kThreads = 256;
@@ -33,24 +33,5 @@ __global__ void __launch_bounds__(kThreads) cross_entropy(const float* x, const 
       counted += 1.0f;
     }
   }
-  sum = warpwise::block_reduce<warpwise::Sum, kThreads>(sum, warp_values);
-  counted = warpwise::block_reduce<warpwise::Sum, kThreads>(counted, warp_values);
-  if (gridDim.x > 1) {
-    if (threadIdx.x == 0) {
-      sums[blockIdx.x] = sum;
-      counts[blockIdx.x] = counted;
-    }
-    if (!warpwise::is_last_block(semaphore, gridDim.x)) return;
-    sum = counted = 0.0f;
-    for (int block = threadIdx.x; block < gridDim.x; block += kThreads) {
-      sum += __ldcg(sums + block);
-      counted += __ldcg(counts + block);
-    }
-    sum = warpwise::block_reduce<warpwise::Sum, kThreads>(sum, warp_values);
-    counted = warpwise::block_reduce<warpwise::Sum, kThreads>(counted, warp_values);
-  }
-  if (threadIdx.x == 0) {
-    *loss = sum / counted;
-    *count = static_cast<long long>(counted);
-  }
+  warpwise::store_mean_loss<kThreads>(counted, sum, warp_values, sums, counts, semaphore, loss, count);
 }

@@ -6,8 +6,8 @@
 
 #include "transposed_sum.cuh"
 
+#include <warpwise/core/mean_loss.cuh>
 #include <warpwise/core/pack.cuh>
-#include <warpwise/core/partial_sums.cuh>
 #include <warpwise/core/previous_kernel.cuh>
 #include <warpwise/core/reduce.cuh>
 
@@ -98,24 +98,5 @@ __global__ void __launch_bounds__(kThreads) linear_cross_entropy(const float* x,
       counted += 1.0f;
     }
   }
-  sum = warpwise::block_reduce<warpwise::Sum, kThreads>(sum, warp_values);
-  counted = warpwise::block_reduce<warpwise::Sum, kThreads>(counted, warp_values);
-  if (gridDim.x > 1) {
-    if (threadIdx.x == 0) {
-      sums[blockIdx.x] = sum;
-      counts[blockIdx.x] = counted;
-    }
-    if (!warpwise::is_last_block(semaphore, gridDim.x)) return;
-    sum = counted = 0.0f;
-    for (int block = threadIdx.x; block < gridDim.x; block += kThreads) {
-      sum += __ldcg(sums + block);
-      counted += __ldcg(counts + block);
-    }
-    sum = warpwise::block_reduce<warpwise::Sum, kThreads>(sum, warp_values);
-    counted = warpwise::block_reduce<warpwise::Sum, kThreads>(counted, warp_values);
-  }
-  if (threadIdx.x == 0) {
-    *loss = sum / counted;
-    *count = static_cast<long long>(counted);
-  }
+  warpwise::store_mean_loss<kThreads>(counted, sum, warp_values, sums, counts, semaphore, loss, count);
 }
