@@ -47,6 +47,28 @@ struct Line {
   __device__ float at(float dy, float x) const { return a * dy + b * (x - mean) + c; }
 };
 
+// Adds the elements of a vector inside the channel to the sums of dy and of dy h, h = (x - mean) * rstd.
+template <class T, int VECTOR>
+__device__ inline void add_gradient(const Pair<T, VECTOR>& pair, warpwise::Inside inside, float mean, float rstd,
+                                    float& sum, float& dot) {
+#pragma unroll
+  for (int e = 0; e < VECTOR; ++e) {
+    const float g = inside(e) ? pair.gradient(e) : 0.0f;
+    sum += g;
+    dot += inside(e) ? g * (pair.input(e) - mean) * rstd : 0.0f;
+  }
+}
+
+// Stores the gradient of the input for the elements of a vector inside the channel.
+template <int VECTOR, bool SHIFTED, class T>
+__device__ inline void store_gradient(T* dx, long long offset, warpwise::Inside inside, const Pair<T, VECTOR>& pair,
+                                      const Line& line) {
+  warpwise::Elements<T, VECTOR> result;
+#pragma unroll
+  for (int e = 0; e < VECTOR; ++e) result.at[e] = warpwise::from_float<T>(line.at(pair.gradient(e), pair.input(e)));
+  warpwise::store_vector<VECTOR, SHIFTED>(dx, offset, inside, result);
+}
+
 // sums: (channels, 2), dw, db: (channels); each may be null.
 template <class W>
 __device__ inline void store_sums(float* sums, W* dw, W* db, int channel, float sum, float dot) {

@@ -26,12 +26,7 @@ __global__ void __launch_bounds__(THREADS) gradient_of_channel(const T* dy, cons
   float sum = 0.0f, dot = 0.0f;
   while (dy && batches.more()) {
     batches.visit([&](long long, warpwise::Inside inside, const Pair<T, VECTOR>& pair) {
-#pragma unroll
-      for (int e = 0; e < VECTOR; ++e) {
-        const float g = inside(e) ? pair.gradient(e) : 0.0f;
-        sum += g;
-        dot += inside(e) ? g * (pair.input(e) - m) * rstd : 0.0f;
-      }
+      add_gradient(pair, inside, m, rstd, sum, dot);
     });
     if (!several) break;
     batches.next();
@@ -49,10 +44,7 @@ __global__ void __launch_bounds__(THREADS) gradient_of_channel(const T* dy, cons
   }
   while (batches.more()) {
     batches.use([&](long long offset, warpwise::Inside inside, const Pair<T, VECTOR>& pair) {
-      warpwise::Elements<T, VECTOR> result;
-#pragma unroll
-      for (int e = 0; e < VECTOR; ++e) result.at[e] = warpwise::from_float<T>(line.at(pair.gradient(e), pair.input(e)));
-      warpwise::store_vector<VECTOR, SHIFTED>(dx, offset, inside, result);
+      store_gradient<VECTOR, SHIFTED>(dx, offset, inside, pair, line);
     });
     if (batches.more()) batches.load(read);
   }

@@ -24,12 +24,7 @@ __global__ void __launch_bounds__(kThreads) gradient_sums(const T* dy, const T* 
   float sum = 0.0f, dot = 0.0f;
   while (dy && batches.more()) {
     batches.use([&](long long, warpwise::Inside inside, const Pair<T, VECTOR>& pair) {
-#pragma unroll
-      for (int e = 0; e < VECTOR; ++e) {
-        const float g = inside(e) ? pair.gradient(e) : 0.0f;
-        sum += g;
-        dot += inside(e) ? g * (pair.input(e) - m) * rstd : 0.0f;
-      }
+      add_gradient(pair, inside, m, rstd, sum, dot);
     });
     if (batches.more()) batches.load(read);
   }
@@ -59,10 +54,7 @@ __global__ void __launch_bounds__(kThreads) gradient_of_input(const T* dy, const
   const auto line = Line::of(channel, count, dmean, dvar, weight, mean, var, sum, dot, eps);
   while (batches.more()) {
     batches.use([&](long long offset, warpwise::Inside inside, const Pair<T, VECTOR>& pair) {
-      warpwise::Elements<T, VECTOR> result;
-#pragma unroll
-      for (int e = 0; e < VECTOR; ++e) result.at[e] = warpwise::from_float<T>(line.at(pair.gradient(e), pair.input(e)));
-      warpwise::store_vector<VECTOR, SHIFTED>(dx, offset, inside, result);
+      store_gradient<VECTOR, SHIFTED>(dx, offset, inside, pair, line);
     });
     if (batches.more()) batches.load(read);
   }

@@ -2,9 +2,9 @@
 // two launches takes longer than the work, and with many channels the second read is from L1 or L2. The values of a
 // channel of one batch of loads stay in registers.
 
-#include <warpwise/core/channel.cuh>
 #include <warpwise/core/previous_kernel.cuh>
-#include <warpwise/core/words.cuh>
+
+#include "normalise.cuh"
 
 constexpr int kBatch = 4;  // vectors of a thread whose loads are in flight
 
@@ -13,7 +13,7 @@ template <class T, class W, int VECTOR, bool SHIFTED, int THREADS>
 __global__ void __launch_bounds__(THREADS) normalise_channel(const T* x, const W* weight, const W* bias, T* y,
                                                              float* mean, float* var, int n, int channels, int inner,
                                                              float eps) {
-  using Vector = warpwise::Words<T, sizeof(T) * VECTOR>;
+  using Vector = VectorOf<T, VECTOR>;
   const long long total = static_cast<long long>(n) * channels * inner;
   const auto read = [&](long long offset) { return warpwise::read_words<VECTOR, SHIFTED>(x, offset, total); };
   const int channel = blockIdx.x;
@@ -25,13 +25,7 @@ __global__ void __launch_bounds__(THREADS) normalise_channel(const T* x, const W
   float sum = 0.0f, squares = 0.0f;
   while (batches.more()) {
     batches.visit([&](long long, warpwise::Inside inside, const Vector& values) {
-#pragma unroll
-      for (int e = 0; e < VECTOR; ++e) {
-        const float distance = warpwise::to_float(warpwise::elements<T>(values).at[e]) - origin,
-                    shifted = inside(e) ? distance : 0.0f;
-        sum += shifted;
-        squares += shifted * shifted;
-      }
+      add_shifted<T, VECTOR>(values, inside, origin, sum, squares);
     });
     if (!several) break;
     batches.next();
@@ -55,12 +49,7 @@ __global__ void __launch_bounds__(THREADS) normalise_channel(const T* x, const W
   }
   while (batches.more()) {
     batches.use([&](long long offset, warpwise::Inside inside, const Vector& values) {
-      warpwise::Elements<T, VECTOR> result;
-#pragma unroll
-      for (int e = 0; e < VECTOR; ++e)
-        result.at[e] =
-            warpwise::from_float<T>((warpwise::to_float(warpwise::elements<T>(values).at[e]) - m) * scale + shift);
-      warpwise::store_vector<VECTOR, SHIFTED>(y, offset, inside, result);
+      store_normalised<VECTOR, SHIFTED>(y, offset, inside, values, m, scale, shift);
     });
     if (batches.more()) batches.load(read);
   }

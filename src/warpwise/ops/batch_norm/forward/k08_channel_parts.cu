@@ -3,9 +3,9 @@
 // In k03 the last block of a channel adds them while others are idle, and its semaphores are set to zero by a launch of
 // their own in a captured graph. Here the first elements of a thread are loaded while the partial sums are added.
 
-#include <warpwise/core/channel.cuh>
 #include <warpwise/core/previous_kernel.cuh>
-#include <warpwise/core/words.cuh>
+
+#include "normalise.cuh"
 
 constexpr int kThreads = warpwise::kChannelThreads, kBatch = 4;  // vectors of a thread whose loads are in flight
 
@@ -13,7 +13,7 @@ constexpr int kThreads = warpwise::kChannelThreads, kBatch = 4;  // vectors of a
 // inner). Grid: (parts, channels).
 template <class T, int VECTOR, bool SHIFTED>
 __global__ void __launch_bounds__(kThreads) batch_sums(const T* x, float* partials, int n, int channels, int inner) {
-  using Vector = warpwise::Words<T, sizeof(T) * VECTOR>;
+  using Vector = VectorOf<T, VECTOR>;
   const long long total = static_cast<long long>(n) * channels * inner;
   const auto read = [&](long long offset) { return warpwise::read_words<VECTOR, SHIFTED>(x, offset, total); };
   const int channel = blockIdx.y;
@@ -24,13 +24,7 @@ __global__ void __launch_bounds__(kThreads) batch_sums(const T* x, float* partia
   float sum = 0.0f, squares = 0.0f;
   while (batches.more()) {
     batches.use([&](long long, warpwise::Inside inside, const Vector& values) {
-#pragma unroll
-      for (int e = 0; e < VECTOR; ++e) {
-        const float distance = warpwise::to_float(warpwise::elements<T>(values).at[e]) - origin,
-                    shifted = inside(e) ? distance : 0.0f;
-        sum += shifted;
-        squares += shifted * shifted;
-      }
+      add_shifted<T, VECTOR>(values, inside, origin, sum, squares);
     });
     if (batches.more()) batches.load(read);
   }
@@ -45,7 +39,7 @@ template <class T, class W, int VECTOR, bool SHIFTED>
 __global__ void __launch_bounds__(kThreads) normalise(const T* x, const float* partials, int parts, const W* weight,
                                                       const W* bias, float* mean, float* var, T* y, int n, int channels,
                                                       int inner, float eps) {
-  using Vector = warpwise::Words<T, sizeof(T) * VECTOR>;
+  using Vector = VectorOf<T, VECTOR>;
   const long long total = static_cast<long long>(n) * channels * inner;
   const auto read = [&](long long offset) { return warpwise::read_words<VECTOR, SHIFTED>(x, offset, total); };
   const int channel = blockIdx.y;
@@ -66,12 +60,7 @@ __global__ void __launch_bounds__(kThreads) normalise(const T* x, const float* p
   const float scale = rsqrtf(v + eps) * (weight ? warpwise::to_float(weight[channel]) : 1.0f);
   while (batches.more()) {
     batches.use([&](long long offset, warpwise::Inside inside, const Vector& values) {
-      warpwise::Elements<T, VECTOR> result;
-#pragma unroll
-      for (int e = 0; e < VECTOR; ++e)
-        result.at[e] =
-            warpwise::from_float<T>((warpwise::to_float(warpwise::elements<T>(values).at[e]) - m) * scale + shift);
-      warpwise::store_vector<VECTOR, SHIFTED>(y, offset, inside, result);
+      store_normalised<VECTOR, SHIFTED>(y, offset, inside, values, m, scale, shift);
     });
     if (batches.more()) batches.load(read);
   }
