@@ -7,6 +7,7 @@
 
 #include <warpwise/core/pack.cuh>
 #include <warpwise/core/reduce.cuh>
+#include <warpwise/core/walk.cuh>
 
 namespace one_channel {
 
@@ -30,38 +31,6 @@ __device__ inline float origin_of(float sample) {
   return fabsf(origin) < 3e38f ? origin : 0.0f;
 }
 
-// a / b for 0 <= a < 2^20: (a + 0.5) / b is at least 0.5 / b from an integer, more than the error of the division.
-__device__ inline int quotient(int a, int b) {
-  return static_cast<int>(__fdividef(static_cast<float>(a) + 0.5f, static_cast<float>(b)));
-}
-
-// Item `start` of (units, rows, columns), then every `step`-th item; both are below 2^20.
-struct Cursor {
-  int unit, row, column, step_units, step_rows, step_columns, rows, columns;
-  __device__ Cursor(int start, int step, int rows, int columns) : rows(rows), columns(columns) {
-    const int line = quotient(start, columns), step_lines = quotient(step, columns);
-    unit = quotient(line, rows);
-    row = line - unit * rows;
-    column = start - line * columns;
-    step_units = quotient(step_lines, rows);
-    step_rows = step_lines - step_units * rows;
-    step_columns = step - step_lines * columns;
-  }
-  __device__ void advance() {
-    column += step_columns;
-    row += step_rows;
-    unit += step_units;
-    if (column >= columns) {
-      column -= columns;
-      ++row;
-    }
-    if (row >= rows) {
-      row -= rows;
-      ++unit;
-    }
-  }
-};
-
 // A tile has `each` images of x: (n, h, w), or one of `bands` bands of `rows` rows of an image, with a border of one
 // pixel: (each, rows + 2, pitch) floats of shared memory, z = x - o within the image and -o outside. A load has VECTOR
 // floats: 4 if w is a multiple of 4 and x is 16-byte aligned, else 1.
@@ -84,17 +53,17 @@ struct Tiles {
   __device__ void load(float* tile, int image, int first_row, int units, Settle settle) {
     constexpr int kBatch = 4;
     const int top = first_row - 1;
-    Cursor at(threadIdx.x, THREADS, rows + 2, w / VECTOR);
+    warpwise::Walk at = warpwise::walk(rows + 2, w / VECTOR, threadIdx.x, THREADS);
     bool settled = false;
     do {
       warpwise::Pack<float, 4 * VECTOR> values[kBatch];
       int to[kBatch];
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
-        to[i] = at.unit < units ? (at.unit * (rows + 2) + at.row) * pitch + at.column * VECTOR + 1 : -1;
+        to[i] = at.plane < units ? (at.plane * (rows + 2) + at.row) * pitch + at.column * VECTOR + 1 : -1;
         const int row = top + at.row;
         if (to[i] >= 0 && row >= 0 && row < h) {
-          values[i] = *warpwise::packs<4 * VECTOR>(x + ((image + at.unit) * h + row) * w + at.column * VECTOR);
+          values[i] = *warpwise::packs<4 * VECTOR>(x + ((image + at.plane) * h + row) * w + at.column * VECTOR);
         } else {
           values[i] = {};
         }
@@ -108,7 +77,7 @@ struct Tiles {
 #pragma unroll
         for (int j = 0; j < VECTOR; ++j) tile[to[i] + j] = values[i].at[j] - origin;
       }
-    } while (at.unit < units);
+    } while (at.plane < units);
   }
   __device__ void load(float* tile, int image, int first_row, int units) {
     load(tile, image, first_row, units, [] {});
@@ -138,7 +107,7 @@ __device__ inline void moment_sums(float* tile, Tiles<THREADS, VECTOR>& tiles, f
   constexpr int kWarps = THREADS / kWarp;
   __shared__ float warp_sums[kWarps][64];
   float sums[64] = {};
-  const Cursor start(threadIdx.x, THREADS, tiles.rows / 2, tiles.w);
+  const warpwise::Walk start = warpwise::walk(tiles.rows / 2, tiles.w, threadIdx.x, THREADS);
   for (int unit = first; unit < last; unit += tiles.each) {
     const int image = tiles.bands == 1 ? unit : unit / tiles.bands, top = (unit - image * tiles.bands) * tiles.rows;
     const int units = min(tiles.each, last - unit);
@@ -149,8 +118,8 @@ __device__ inline void moment_sums(float* tile, Tiles<THREADS, VECTOR>& tiles, f
       tiles.load(tile, image, top, units);
     }
     __syncthreads();
-    for (Cursor at = start; at.unit < units; at.advance()) {
-      const float* const from = tile + (at.unit * (tiles.rows + 2) + 2 * at.row) * tiles.pitch + at.column;
+    for (warpwise::Walk at = start; at.plane < units; at.advance()) {
+      const float* const from = tile + (at.plane * (tiles.rows + 2) + 2 * at.row) * tiles.pitch + at.column;
       float z[12];
 #pragma unroll
       for (int i = 0; i < 12; ++i) z[i] = from[i / 3 * tiles.pitch + i % 3];
@@ -272,9 +241,9 @@ __device__ inline void combine_moments(Moments& moments, const float* sums, int 
 // the low 16 bits, the index of the image in the tile in the high 16 bits.
 template <int THREADS, int VECTOR>
 __device__ inline void list_windows(unsigned* windows, const Tiles<THREADS, VECTOR>& tiles, int columns) {
-  Cursor at(threadIdx.x, THREADS, tiles.rows / 2, columns);
-  for (int i = threadIdx.x; at.unit < tiles.each; i += THREADS, at.advance()) {
-    windows[i] = (at.unit * (tiles.rows + 2) + 2 * at.row) * tiles.pitch + 2 * at.column + (at.unit << 16);
+  warpwise::Walk at = warpwise::walk(tiles.rows / 2, columns, threadIdx.x, THREADS);
+  for (int i = threadIdx.x; at.plane < tiles.each; i += THREADS, at.advance()) {
+    windows[i] = (at.plane * (tiles.rows + 2) + 2 * at.row) * tiles.pitch + 2 * at.column + (at.plane << 16);
   }
 }
 

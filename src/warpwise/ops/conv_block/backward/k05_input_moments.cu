@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kThreads, 2) window_sums(const float* x, const
     for (int j = 0; j < kEach; ++j) {
       from[j] = dy + (static_cast<long long>(image) * k + min(filter + j, k - 1)) * plane + above * ow;
     }
-    if (lane < count) fetch(lane, one_channel::quotient(lane, plane));  // image 0 of a tile that is a band
+    if (lane < count) fetch(lane, warpwise::quotient(lane, plane));  // image 0 of a tile that is a band
   };
   begin(min(each, last - first));
   tiles.load(tile, image, band * rows, min(each, last - first),

@@ -22,9 +22,9 @@ struct Windows8 {
   typename Source::Raw raw[kUnits][2];
 
   __device__ static int plane(int unit, int all) {
-    return warpwise::conv_quotient(unit, all) * 8 + static_cast<int>(threadIdx.x) % 4 * 2;
+    return warpwise::quotient(unit, all) * 8 + static_cast<int>(threadIdx.x) % 4 * 2;
   }
-  __device__ static int window(int unit, int all) { return unit - warpwise::conv_quotient(unit, all) * all; }
+  __device__ static int window(int unit, int all) { return unit - warpwise::quotient(unit, all) * all; }
 
   __device__ void load(const Source& source, int first_plane, int count, int first, int all, const unsigned* windows) {
 #pragma unroll

@@ -18,30 +18,21 @@ __global__ void __launch_bounds__(kPoolThreads) normalise_and_pool(const float* 
   __shared__ float warp_values[warpwise::kWarp];
   const int filter = blockIdx.y, oh = h / 2, ow = w / 2, windows = oh * ow;
   const int start = blockIdx.x * kPoolThreads + threadIdx.x, step = gridDim.x * kPoolThreads;
-  int image = start / windows, r = start % windows / ow, c = start % ow;
-  const int image_step = step / windows, row_step = step % windows / ow, column_step = step % ow;
+  warpwise::Walk at{
+      oh,       ow, start / windows, start % windows / ow, start % ow, step / windows, step % windows / ow,
+      step % ow};  // plane: the image
   warpwise::wait_for_previous_kernel();
   float values[kBatch][4];
   int places[kBatch];  // of out, or -1
   const auto load = [&] {
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
-      const int plane = image * k + filter;
-      places[i] = image < n ? plane * windows + r * ow + c : -1;
-      if (image < n) {
-        warpwise::conv_read_window<PAIRS>(values[i], y + (plane * h + 2 * r) * w + 2 * c, 0, 0, 2, w);
+      const int plane = at.plane * k + filter;
+      places[i] = at.plane < n ? plane * windows + at.row * ow + at.column : -1;
+      if (at.plane < n) {
+        warpwise::conv_read_window<PAIRS>(values[i], y + (plane * h + 2 * at.row) * w + 2 * at.column, 0, 0, 2, w);
       }
-      c += column_step;
-      r += row_step;
-      image += image_step;
-      if (c >= ow) {
-        c -= ow;
-        ++r;
-      }
-      if (r >= oh) {
-        r -= oh;
-        ++image;
-      }
+      at.advance();
     }
   };
   load();

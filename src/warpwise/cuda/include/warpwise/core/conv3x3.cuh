@@ -13,6 +13,7 @@
 
 #include <warpwise/core/pack.cuh>
 #include <warpwise/core/reduce.cuh>
+#include <warpwise/core/walk.cuh>
 
 namespace warpwise {
 
@@ -23,11 +24,6 @@ __host__ __device__ constexpr int conv_plane(int floats) { return floats + (36 -
 // The number of tiles that cover an extent, usually one.
 __device__ inline int conv_tiles(int extent, int tile) { return tile >= extent ? 1 : (extent + tile - 1) / tile; }
 
-// value / by for value <= kConvThreads and by < 2^13: the float quotient is off by less than 2^-14 < 0.5 / by.
-__device__ inline int conv_quotient(int value, int by) {
-  return static_cast<int>(__fdividef(static_cast<float>(value) + 0.5f, static_cast<float>(by)));
-}
-
 // Returns rest % tiles, and divides `rest` by `tiles`.
 __device__ inline int conv_digit(int& rest, int tiles) {
   if (tiles == 1) return 0;
@@ -35,35 +31,6 @@ __device__ inline int conv_digit(int& rest, int tiles) {
   rest /= tiles;
   return digit;
 }
-
-// A position in (planes, rows, columns) that advances by `step` elements without a division. It starts at element
-// `start`; both are at most kConvThreads.
-struct ConvWalk {
-  int rows, columns, plane, row, column, plane_step, row_step, column_step;
-
-  __device__ ConvWalk(int rows_, int columns_, int start, int step) : rows(rows_), columns(columns_) {
-    const int line = conv_quotient(start, columns), lines = conv_quotient(step, columns);
-    plane = conv_quotient(line, rows);
-    row = line - plane * rows;
-    column = start - line * columns;
-    plane_step = conv_quotient(lines, rows);
-    row_step = lines - plane_step * rows;
-    column_step = step - lines * columns;
-  }
-  __device__ void advance() {
-    column += column_step;
-    row += row_step;
-    plane += plane_step;
-    if (column >= columns) {
-      column -= columns;
-      ++row;
-    }
-    if (row >= rows) {
-      row -= rows;
-      ++plane;
-    }
-  }
-};
 
 __device__ inline void conv_zero(float* shared, int floats) {
   for (int i = threadIdx.x * 4; i < floats; i += kConvThreads * 4) *packs(shared + i) = Pack<float>{};
@@ -92,17 +59,17 @@ __device__ inline void conv_fill_windows(const Source& source, const typename So
                                          int plane, int stride, int top, int left, int rows, int columns) {
   constexpr int kBatch = 4;  // windows whose loads are in flight together
   const int total = count * (r1 - r0) * (c1 - c0);
-  ConvWalk walk(r1 - r0, c1 - c0, threadIdx.x, kConvThreads);
+  Walk at = walk(r1 - r0, c1 - c0, threadIdx.x, kConvThreads);
   for (int i = threadIdx.x; i < total; i += kBatch * kConvThreads) {
     typename Source::Raw raw[kBatch];
     int p[kBatch], r[kBatch], c[kBatch];
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
-      p[b] = i + b * kConvThreads < total ? walk.plane : -1;
-      r[b] = r0 + walk.row;
-      c[b] = c0 + walk.column;
+      p[b] = i + b * kConvThreads < total ? at.plane : -1;
+      r[b] = r0 + at.row;
+      c[b] = c0 + at.column;
       if (p[b] >= 0) raw[b] = source.load(first_plane + p[b], r[b], c[b]);
-      walk.advance();
+      at.advance();
     }
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
@@ -128,9 +95,9 @@ __device__ inline void conv_fill_image(const float* x, int count, int h, int w, 
                                        int top, int left, int rows, int columns) {
   const int first = max(0, -left), last = min(columns, w - left);
   const int bits = min(5, 32 - __clz(max(1, last - first) - 1)), step = kConvThreads >> bits;
-  const int line = threadIdx.x >> bits, plane_step = conv_quotient(step, rows), row_step = step - plane_step * rows;
+  const int line = threadIdx.x >> bits, plane_step = quotient(step, rows), row_step = step - plane_step * rows;
   for (int column = first + (threadIdx.x & ((1 << bits) - 1)); column < last; column += 1 << bits) {
-    int at_plane = conv_quotient(line, rows), row = line - at_plane * rows;
+    int at_plane = quotient(line, rows), row = line - at_plane * rows;
     while (at_plane < count) {
       float values[BATCH];
       int at[BATCH];
@@ -202,7 +169,7 @@ struct ConvTile {
     stride = 4 * ((strips + 1) | 1);  // an odd multiple of 4: 8 adjacent rows have no bank conflicts
     plane = conv_plane((rows + 2) * stride);
     const int place = threadIdx.x % kPlaces;
-    strip = conv_quotient(place, rows);
+    strip = quotient(place, rows);
     row = place - strip * rows;
     group = threadIdx.x / kPlaces;
     active = strip < strips;

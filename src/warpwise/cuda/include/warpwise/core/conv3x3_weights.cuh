@@ -129,8 +129,8 @@ __device__ inline void conv3x3_grad_weight_few(float* shared, const Source& sour
   const int stride = 2 * across + 4, plane = conv_plane((rows + 2) * stride);
   auto* const constants = reinterpret_cast<typename Source::Channel*>(shared + CHANNELS * plane);
   const int lane = threadIdx.x % kWarp, own = threadIdx.x / kWarp * FILTERS;  // the warp's first filter
-  const int row_step = conv_quotient(kWarp, across), column_step = kWarp - row_step * across;
-  const int first_row = conv_quotient(lane, across);
+  const int row_step = quotient(kWarp, across), column_step = kWarp - row_step * across;
+  const int first_row = quotient(lane, across);
 
   conv_zero(shared, CHANNELS * plane);
   source.prepare(constants, first, filters, split == 0);

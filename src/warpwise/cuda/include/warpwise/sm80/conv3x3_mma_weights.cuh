@@ -23,17 +23,17 @@ __device__ inline bool mma_fill_windows(float* planes, const Source& source, con
   const int q = threadIdx.x % 4, r0 = band.first / 2, r1 = (min(band.top + band.rows + 1, band.h) + 1) / 2;
   const int across = (band.w + 1) / 2, total = kMmaFilters / 4 * (r1 - r0) * across;
   bool ordinary = true;
-  ConvWalk walk(r1 - r0, across, threadIdx.x / 4, THREADS / 4);
+  Walk at = walk(r1 - r0, across, threadIdx.x / 4, THREADS / 4);
   for (int i = threadIdx.x / 4; i < total; i += kBatch * THREADS / 4) {
     typename Source::Raw raw[kBatch];
     int quad[kBatch], r[kBatch], c[kBatch];
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
-      quad[b] = i + b * THREADS / 4 < total ? walk.plane : -1;
-      r[b] = r0 + walk.row;
-      c[b] = walk.column;
+      quad[b] = i + b * THREADS / 4 < total ? at.plane : -1;
+      r[b] = r0 + at.row;
+      c[b] = at.column;
       if (quad[b] >= 0 && 4 * quad[b] + q < count) raw[b] = source.load(first_plane + 4 * quad[b] + q, r[b], c[b]);
-      walk.advance();
+      at.advance();
     }
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
@@ -71,8 +71,8 @@ __device__ inline bool mma_fill_whole_windows(float* planes, const Source& sourc
                                               const MmaBand& band, const unsigned* windows) {
   constexpr int kBatch = 4;  // windows whose loads are in flight together
   const int q = threadIdx.x % 4, all = band.h / 2 * (band.w / 2);
-  int quad = conv_quotient(threadIdx.x / 4, all), window = static_cast<int>(threadIdx.x / 4) - quad * all;
-  const int quad_step = conv_quotient(THREADS / 4, all), window_step = THREADS / 4 - quad_step * all;
+  int quad = quotient(threadIdx.x / 4, all), window = static_cast<int>(threadIdx.x / 4) - quad * all;
+  const int quad_step = quotient(THREADS / 4, all), window_step = THREADS / 4 - quad_step * all;
   bool ordinary = true;
   while (4 * quad < count) {
     typename Source::Raw raw[kBatch];
@@ -121,7 +121,7 @@ struct MmaWholeWindows {
     const int all = band.h / 2 * (band.w / 2);
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      const int at = threadIdx.x / 4 + i * (THREADS / 4), quad = conv_quotient(at, all), window = at - quad * all;
+      const int at = threadIdx.x / 4 + i * (THREADS / 4), quad = quotient(at, all), window = at - quad * all;
       plane[i] = 4 * quad + threadIdx.x % 4;
       if (plane[i] >= count) continue;
       place[i] = windows[window];
