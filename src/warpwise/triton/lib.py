@@ -80,3 +80,20 @@ def activation_backward(gradient, x, ACTIVATION: tl.constexpr):
         cdf = tl.where(x > 0, r, p * r)
         # x * (...) can overflow where p is 0; 0 * x is evaluated first.
         return gradient * (cdf + p * r * r * x * (1.5957691216057308 * (1.0 + 0.134145 * x * x)))
+
+
+@jit
+def mean_of_losses(sums_ptr, counts_ptr, loss_ptr, count_ptr, programs, BLOCK: tl.constexpr):
+    """Store the sum of ``sums`` divided by that of ``counts``, and the latter; a loss of 0 targets is NaN.
+
+    sums, counts: (programs), which other programs have stored; loss, count: one element. Grid: one program.
+    """
+    total = tl.zeros((BLOCK,), tl.float32)
+    count = tl.zeros((BLOCK,), tl.int32)
+    for first in range(0, programs, BLOCK):
+        at = first + tl.arange(0, BLOCK)
+        total += tl.load(sums_ptr + at, mask=at < programs, other=0.0)
+        count += tl.load(counts_ptr + at, mask=at < programs, other=0)
+    counted = tl.sum(count, axis=0)
+    tl.store(loss_ptr, tl.sum(total, axis=0) / counted.to(tl.float32))
+    tl.store(count_ptr, counted.to(tl.int64))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +13,7 @@ from warpwise.cuda.launch.module import Kernel
 from warpwise.cuda.launch.origin import annotating
 from warpwise.cuda.source.signature import parse
 from warpwise.lab.explain import outputs
-from warpwise.lab.explain.execution import ATOMICS, assembled, execute
+from warpwise.lab.explain.execution import ATOMICS, assembled, execute, timed
 from warpwise.lab.explain.model.explanation import Explanation, Resources
 from warpwise.lab.explain.options import Options
 
@@ -48,11 +46,11 @@ class _Cuda:
         before = outputs.ArgumentSnapshot(arguments) if arguments is not None else None
         try:
             if checked:
-                self._timed("checked run", self._check)
+                timed(self.seconds, "checked run", self._check)
             after = outputs.ArgumentSnapshot(arguments) if arguments is not None else None
-            compiled = self._timed("compilation", self._compile)
+            compiled = timed(self.seconds, "compilation", self._compile)
             limits.check_shared(kernel.expression, compiled.shared, launcher.shared_bytes, self.profile)
-            program = self._timed("disassembly", lambda: _load(compiled))
+            program = timed(self.seconds, "disassembly", lambda: _load(compiled))
             if arguments is None:
                 arguments = _binder(kernel, compiled, program).cpu(self.args)
             given = before.rebased(arguments) if before is not None else arguments
@@ -100,12 +98,6 @@ class _Cuda:
             self.seconds,
         )
         return replace(made, origin=kernel.module.origin.at(1) if kernel.module.origin else "")
-
-    def _timed(self, what: str, call: Callable[[], Any]) -> Any:
-        started = time.perf_counter()
-        made = call()
-        self.seconds[what] = time.perf_counter() - started
-        return made
 
     def _check(self) -> None:
         findings = self.launcher.check(*self.args, timeout=self.options.timeout, checks=self.options.checks)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -77,6 +78,14 @@ def execute(
 
 
 _PILOT = 8  # blocks executed first, to estimate the time of one; fewer with a smaller budget than the default
+
+
+def timed(seconds: dict[str, float], what: str, call: Callable[[], Any]) -> Any:
+    """``call()``, whose time is stored in ``seconds[what]``."""
+    started = time.perf_counter()
+    made = call()
+    seconds[what] = time.perf_counter() - started
+    return made
 
 
 def assembled(

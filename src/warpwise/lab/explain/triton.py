@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import struct
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from warpwise.cuda.launch import copies
 from warpwise.cuda.launch.arguments import Buffer, Scalar
 from warpwise.cuda.launch.limits import target_profile
 from warpwise.lab.explain import outputs
-from warpwise.lab.explain.execution import ATOMICS, MachineRun, assembled, execute
+from warpwise.lab.explain.execution import ATOMICS, MachineRun, assembled, execute, timed
 from warpwise.lab.explain.hints import in_triton
 from warpwise.lab.explain.model.explanation import Agreement, Explanation, Resources
 from warpwise.lab.explain.options import Options
@@ -72,10 +71,10 @@ class _Triton:
         before = outputs.ArgumentSnapshot(list(buffers.values())) if checked else None
         try:
             if checked:
-                self._timed("checked run", self._check)
+                timed(self.seconds, "checked run", self._check)
             after = outputs.ArgumentSnapshot(list(buffers.values())) if checked else None
-            compiled = self._timed("compilation", self._compile)
-            program = self._timed("disassembly", lambda: _load(compiled))
+            compiled = timed(self.seconds, "compilation", self._compile)
+            program = timed(self.seconds, "disassembly", lambda: _load(compiled))
             grid, block = self._grid(), (_WARP * compiled.num_warps, 1, 1)
             run = self._run(compiled, program, grid, block, buffers, before)
         finally:
@@ -114,12 +113,6 @@ class _Triton:
             accesses=seen,
             caveats=(*made.caveats, *((_INFERRED,) if seen else ())),
         )
-
-    def _timed(self, what: str, call: Callable[[], Any]) -> Any:
-        started = time.perf_counter()
-        made = call()
-        self.seconds[what] = time.perf_counter() - started
-        return made
 
     def _check(self) -> None:
         """The checked run, with its accesses counted."""

@@ -46,28 +46,20 @@ class ProfiledPoint:
 
     def key(self, rung: Rung) -> dict[str, Any]:
         """The fields of a record that identify a rung at this point."""
-        return {
-            "op": self.op.name,
-            "rung": rung.name,
-            "dtype": dtype_name(self.dtype),
-            "case": self.case.name,
-            "sizes": dict(self.case.sizes),
-            "attributes": dict(self.case.attributes),
-            "layout": self.case.layout,
-            "kind": self.kind,
-        }
+        return {"op": self.op.name, "rung": rung.name, **self._problem()}
 
     def to_json(self) -> dict[str, Any]:
         """The point as plain data."""
+        return {"op": self.op.name, **self._problem(), "only": list(self.only)}
+
+    def _problem(self) -> dict[str, Any]:
         return {
-            "op": self.op.name,
             "dtype": dtype_name(self.dtype),
             "case": self.case.name,
             "sizes": dict(self.case.sizes),
             "attributes": dict(self.case.attributes),
             "layout": self.case.layout,
             "kind": self.kind,
-            "only": list(self.only),
         }
 
     @staticmethod

@@ -9,6 +9,7 @@ import triton.language as tl
 
 from warpwise import triton as wt
 from warpwise.operation import cdiv
+from warpwise.triton.lib import mean_of_losses
 
 TILE, MOST_ROWS, FEATURES, PARTIALS = 4096, 64, 32, 1024  # elements and rows of a tile; features and sums at once
 
@@ -57,20 +58,6 @@ def row_blocks(
     losses = tl.where(counted, tl.where(known, tl.log(total) - chosen, float("nan")), 0.0)
     tl.store(sums_ptr + tl.program_id(0), tl.sum(losses, axis=0))
     tl.store(counts_ptr + tl.program_id(0), tl.sum(counted.to(tl.int32), axis=0))
-
-
-@wt.jit
-def mean_of_losses(sums_ptr, counts_ptr, loss_ptr, count_ptr, programs, BLOCK: tl.constexpr):
-    """sums, counts: (programs); loss, count: one element. Grid: one program."""
-    total = tl.zeros((BLOCK,), tl.float32)
-    count = tl.zeros((BLOCK,), tl.int32)
-    for first in range(0, programs, BLOCK):
-        at = first + tl.arange(0, BLOCK)
-        total += tl.load(sums_ptr + at, mask=at < programs, other=0.0)
-        count += tl.load(counts_ptr + at, mask=at < programs, other=0)
-    counted = tl.sum(count, axis=0)
-    tl.store(loss_ptr, tl.sum(total, axis=0) / counted.to(tl.float32))
-    tl.store(count_ptr, counted.to(tl.int64))
 
 
 def launch(
