@@ -12,10 +12,11 @@ import multiprocessing
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
-from benchmarks.unseen_cases import GEMMS, arguments, drawn
+from benchmarks.unseen_cases import GEMMS, Drawn, arguments, drawn
 from benchmarks.unseen_opponents import PYTORCH, SAVED, precision
 
 import warpwise.ops  # noqa: F401 - registers the operations
@@ -34,11 +35,20 @@ def prepare() -> None:
 
 def compile_all(names: Sequence[str], seed: int, count: int, limit: float, jobs: int | None = None) -> None:
     """Compile the first ``count`` cases of each operation, case by case, for at most ``limit`` seconds."""
-    tasks = [(name, seed, number) for number in range(count) for name in names if name not in GEMMS]
+    names = [name for name in names if name not in GEMMS]
+    tasks = [(name, each) for cases in zip(*(drawn(name, seed, count) for name in names), strict=True)
+             for name, each in zip(names, cases, strict=True)]  # fmt: skip
+    in_processes(compile_case, tasks, limit, jobs)
+
+
+def in_processes(
+    work: Callable[..., str], tasks: Sequence[tuple[Any, ...]], limit: float, jobs: int | None = None
+) -> None:
+    """``work(*task)`` of each task for at most ``limit`` seconds; it returns an error or nothing."""
     jobs = min(jobs or os.cpu_count() or 1, len(tasks))
     started, printed, done, failed = time.monotonic(), time.monotonic(), 0, list[str]()
     pool = concurrent.futures.ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
-    futures = [pool.submit(compile_case, *task) for task in tasks]
+    futures = [pool.submit(work, *task) for task in tasks]
     try:
         for future in concurrent.futures.as_completed(futures, timeout=limit):
             done += 1
@@ -57,11 +67,11 @@ def compile_all(names: Sequence[str], seed: int, count: int, limit: float, jobs:
     print(f"torch.compile: {done} of {len(tasks)} cases in {time.monotonic() - started:.0f} s by {jobs} processes")
 
 
-def compile_case(name: str, seed: int, number: int) -> str:
+def compile_case(name: str, each: Drawn) -> str:
     """Compile and call PyTorch's function of one case; return its error, if any."""
     prepare()
     warnings.simplefilter("ignore")
-    op, each = operation.get(name), list(drawn(name, seed, number + 1))[number]
+    op = operation.get(name)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         with precision(each.case.attributes.get("tf32", False)):
@@ -70,7 +80,7 @@ def compile_case(name: str, seed: int, number: int) -> str:
             torch.compiler.reset()
             torch.compile(PYTORCH.get(name, op.spec.eager), dynamic=False)(*args, *extras)
     except Exception as error:  # noqa: BLE001 - the measuring process reports it too
-        return f"{name} {number}: {type(error).__name__}: {error}".splitlines()[0]
+        return f"{each.case.name}: {type(error).__name__}: {error}".splitlines()[0]
     finally:
         if device.type == "cuda":
             torch.cuda.empty_cache()

@@ -10,7 +10,7 @@ import torch
 from warpwise.device.target import power_of_two
 from warpwise.operation import Rung, make_rung, sm_count
 from warpwise.ops._dims import is_last, length_along
-from warpwise.ops.softmax import _columns, _launch, _packed_rows
+from warpwise.ops.softmax import _columns, _launch, _packed_rows, _shared_columns
 from warpwise.ops.softmax._launch import (
     along_rows,
     in_registers,
@@ -103,6 +103,15 @@ RUNGS = (
         _packed_rows.packed_rows("softmax", HERE / "k14_packed_rows.cu"),
         dtypes=KERNEL_DTYPES,
         limits=_packed_rows.packed_limits,
+    ),
+    make_rung(
+        HERE,
+        "k15_shared_columns",
+        "whole columns in shared memory, 16-byte accesses to rows of any alignment",
+        _shared_columns.shared_columns("softmax_shared_columns", HERE / "k15_shared_columns.cu"),
+        dtypes=KERNEL_DTYPES,
+        limits=_shared_columns.limits,
+        configs=_shared_columns.configs,
     ),
 )
 
