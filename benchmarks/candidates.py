@@ -1,7 +1,7 @@
 """All candidate rungs and configurations of an operation beside PyTorch and torch.compile, at given or drawn shapes.
 
-python benchmarks/candidates.py --family NAME ... [--seed N] [--count N] [--shapes FAMILY:rows=726,columns=88162:float32 ...]
-                                [--limit S] [--compile-limit S] [--json FILE]
+python benchmarks/candidates.py --family NAME ... [--seed N] [--count N] [--limit S] [--compile-limit S] [--json FILE]
+                                [--shapes FAMILY:rows=726,columns=88162:float32 ...]
 python benchmarks/candidates.py --show FILE
 
 A family is an operation with sizes around a limit of its rule of choice, and the rungs on both sides of that limit.
@@ -17,6 +17,7 @@ import itertools
 import json
 import math
 import random
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -39,7 +40,7 @@ from warpwise.lab.verify.problem import Problem
 from warpwise.operation import Case, Op, Rung
 
 ROUNDS = 9  # replays of each graph, at least
-MOST_CONFIGS = 4  # of a rung: its rule's configuration, and others in their order
+MOST_CONFIGS = 5  # of a rung: its rule's configuration, and others in their order
 TARGET = "sm_90"
 Ranges = Mapping[str, tuple[int, int]]
 
@@ -153,7 +154,8 @@ def line(point: Mapping[str, Any]) -> str:
     if times:
         rival = min(times[who] for who in ("torch", "compiled") if who in times)
         best = min((who for who in times if who not in ("torch", "compiled", "choice")), key=times.get, default="")
-        shown = (f"[{who} {value:.2f}]" if who == best else f"{who} {value:.2f}" for who, value in times.items())
+        named = {who: re.sub("_[^@]*", "", who, count=1) for who in times}
+        shown = (f"[{named[who]} {us:.2f}]" if who == best else f"{named[who]} {us:.2f}" for who, us in times.items())
         text += f": {rival / times['choice']:.3f} by {point['chosen']}; {', '.join(shown)}"
     return "\n    wrong: ".join([text, *point["wrong"]])
 

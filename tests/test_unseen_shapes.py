@@ -125,5 +125,7 @@ def test_compiling_ahead(monkeypatch, capsys):
         unseen_compile.compile_all(["matmul", "square"], 3, 2, 60.0, jobs=1)
     assert "2 of 2 cases" in capsys.readouterr().out
     monkeypatch.setitem(unseen_opponents.PYTORCH, "square", broken)
-    assert unseen_compile.compile_case("square", next(unseen_shapes.drawn("square", 3, 1))).startswith("square_0: ZeroDivisionError")
+    assert unseen_compile.compile_case("square", next(unseen_shapes.drawn("square", 3, 1))).startswith(
+        "square_0: ZeroDivisionError"
+    )
     assert unseen_shapes.compiled_function(broken, ()) is None

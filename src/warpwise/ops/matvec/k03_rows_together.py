@@ -22,11 +22,13 @@ from warpwise.ops.matvec.k04_columns import add_partial_sums
 
 ROWS_TOGETHER = cuda.load(Path(__file__).with_suffix(".cu"))
 
-FORM = re.compile(r"t(\d+)_r(\d+)_u(\d+)")  # threads per team, rows per team, 16-byte loads of a row in flight
+# Threads per team, rows per team, 16-byte loads of a row in flight, blocks that share a row if not by the rule.
+FORM = re.compile(r"t(\d+)_r(\d+)_u(\d+)(?:_s(\d+))?")
 NARROW = 4  # bytes: as many loads in flight of 2 bytes as of 4
 FILL = 1024  # threads of an SM
 MOST_THREADS = 1024
 FEWEST_BATCHES = 2  # of a thread, in a split row; one if the row has twice as many and one launch adds the sums
+MOST_SHARED, FEWEST_SHARED, SPLITS = 1024, 1 << 16, (2, 3, 4, 6)  # rows, bytes of a row, blocks that share one
 CONFIGS = ("t128_r4_u2", "t128_r2_u2", "t128_r8_u1", "t32_r2_u2", "t32_r1_u4", "t256_r2_u2", "t256_r1_u4")
 
 
@@ -34,11 +36,11 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
     a, x = a if a.stride(1) == 1 else a.contiguous(), x.contiguous()
     (m, k), pitch, size = a.shape, row_pitch(a), a.element_size()
     bytes_a_load = load_bytes(size, a.data_ptr(), x.data_ptr(), pitch * size)
-    threads, rows, vectors = config_numbers("matvec", config or configs(a, x)[0], FORM)
+    threads, rows, vectors, splits = config_numbers("matvec", config or configs(a, x)[0], FORM)
     unroll = vectors * VECTOR // max(bytes_a_load, NARROW)
     teams = 128 // threads if threads <= WARP else 1
     blocks, batches = cdiv(m, teams * rows), cdiv(k * size, bytes_a_load * threads * unroll)
-    splits = splits_of(a, blocks * threads * teams, batches, rows)
+    splits = splits or splits_of(a, blocks * threads * teams, batches, rows)
     sums, workspace = sums_of_splits(y, splits, rows == 1)
     types = f"{cuda.ctype(a.dtype)}, {cuda.ctype(sums.dtype)}"
     kernel = ROWS_TOGETHER[f"matvec_rows_together<{types}, {bytes_a_load}, {threads}, {rows}, {unroll}>"]
@@ -55,7 +57,14 @@ def splits_of(a: torch.Tensor, threads: int, batches: int, rows: int) -> int:
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
     """The rule's configuration, and others."""
     size = a.element_size()
-    return geometries(a, load_bytes(size, a.data_ptr(), x.data_ptr(), row_pitch(a) * size))
+    return with_splits(a, geometries(a, load_bytes(size, a.data_ptr(), x.data_ptr(), row_pitch(a) * size)))
+
+
+def with_splits(a: torch.Tensor, found: tuple[str, ...]) -> tuple[str, ...]:
+    """``found``, and for few long rows its first configuration with one row and several blocks for it."""
+    few = len(a) <= MOST_SHARED and a.shape[1] * a.element_size() >= FEWEST_SHARED
+    one = re.sub(r"_r\d+", "_r1", found[0])
+    return (found[0], *(f"{one}_s{splits}" for splits in SPLITS if few), *found[1:])
 
 
 def geometries(a: torch.Tensor, bytes_a_load: int) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from warpwise.ops.matvec.k03_rows_together import (
     FORM,
     MOST_THREADS,
     splits_of,
+    with_splits,
 )
 from warpwise.ops.matvec.k04_columns import add_partial_sums
 
@@ -31,11 +32,11 @@ UNALIGNED_ROWS = cuda.load(Path(__file__).with_suffix(".cu"))
 def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
     a, x = a if a.stride(1) == 1 else a.contiguous(), x.contiguous()
     (m, k), pitch, size = a.shape, row_pitch(a), a.element_size()
-    threads, rows, unroll = config_numbers("matvec", config or configs(a, x)[0], FORM)
+    threads, rows, unroll, splits = config_numbers("matvec", config or configs(a, x)[0], FORM)
     period = VECTOR // math.gcd(VECTOR, pitch * size)
     teams = TEAM // threads if threads <= WARP else 1
     blocks, batches = cdiv(cdiv(m, period * rows) * period, teams), cdiv(k * size, VECTOR * threads * unroll)
-    splits = splits_of(a, blocks * threads * teams, batches, rows)
+    splits = splits or splits_of(a, blocks * threads * teams, batches, rows)
     sums, workspace = sums_of_splits(y, splits, rows == 1)
     types = f"{cuda.ctype(a.dtype)}, {cuda.ctype(sums.dtype)}"
     kernel = UNALIGNED_ROWS[f"matvec_unaligned_rows<{types}, {threads}, {rows}, {unroll}>"]
@@ -48,7 +49,7 @@ def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
     m, packs, sms = len(a), max(1, cdiv(a.shape[1] * a.element_size(), VECTOR)), sm_count(a)
     best = min(_candidates(packs), key=lambda each: predicted_time(m, packs, sms, *each))
     others = (each for each in CONFIGS if config_numbers("matvec", each, FORM)[0] >= WARP)
-    return tuple(dict.fromkeys(("t{}_r{}_u{}".format(*best), *others)))
+    return with_splits(a, tuple(dict.fromkeys(("t{}_r{}_u{}".format(*best), *others))))
 
 
 def _candidates(packs: int) -> Iterator[tuple[int, int, int]]:

@@ -10,7 +10,13 @@ import torch
 from warpwise import cuda
 from warpwise.gemm.lazy import lazy_launch
 from warpwise.operation import Rung, cdiv, make_rung
-from warpwise.ops.matvec import k03_rows_together, k04_columns, k06_unaligned_rows, k07_unaligned_columns
+from warpwise.ops.matvec import (
+    k03_rows_together,
+    k04_columns,
+    k06_unaligned_rows,
+    k07_unaligned_columns,
+    k08_packed_rows,
+)
 from warpwise.ops.matvec._shared import THREADS, VECTOR, WARP, WARPS, load_bytes, row_pitch
 from warpwise.ops.matvec.spec import KERNEL_DTYPES
 
@@ -83,6 +89,13 @@ RUNGS = (
         "16-byte loads of unaligned columns, the sums shifted to match",
         k07_unaligned_columns.launch,
         configs=k07_unaligned_columns.configs,
+    ),
+    rung(
+        "k08_packed_rows",
+        "16-byte loads of short rows of any alignment, through shared memory",
+        k08_packed_rows.launch,
+        configs=k08_packed_rows.configs,
+        limits=k08_packed_rows.limits,
     ),
 )
 

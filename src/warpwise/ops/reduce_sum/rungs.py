@@ -261,7 +261,12 @@ def _columns(
     launch(x, cuda.out(sums), workspace, count, inner, length, share)
 
 
-def packed_columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
+def packed_configs(input: torch.Tensor, dim: int | None) -> tuple[str, ...]:
+    """Packs of a tile, unless a line has one, and loads in flight of a thread."""
+    return ("w32_u8", "w32_u4", "w32_u2", "w64_u8", "w64_u4", "w128_u4")
+
+
+def packed_columns(output: torch.Tensor, input: torch.Tensor, dim: int | None, config: str | None = None) -> None:
     if not input.numel():
         output.zero_()
         return
@@ -269,12 +274,13 @@ def packed_columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -
         input = input.movedim(dim, 0).contiguous()
     input = input.clone() if input.data_ptr() % VECTOR else input
     columns, length = output.numel(), input.numel() // output.numel()
-    shape = lines_of(columns, length, input.element_size(), sm_count(input), PACKED_WIDTH, PACKED_VALUES, BLOCK)
+    width, values = map(int, (config or packed_configs(input, dim)[0])[1:].split("_u"))
+    shape = lines_of(columns, length, input.element_size(), sm_count(input), width, values, BLOCK)
     folded = shape.fold if shape.tiles == 1 else 1
     rows = shape.parts * shape.fold // folded
     sums = output if rows == 1 else input.new_empty((rows, columns), dtype=torch.float32)
     types = f"{cuda.ctype(input.dtype)}, {cuda.ctype(sums.dtype)}"
-    kernel = PACKED_COLUMNS[f"sum_packed_columns<{types}, {BLOCK}, {PACKED_VALUES}>"]
+    kernel = PACKED_COLUMNS[f"sum_packed_columns<{types}, {BLOCK}, {values}>"]
     launch = kernel[(shape.tiles, shape.parts), (shape.width, shape.height)]
     launch(input, cuda.out(sums), input.numel(), shape.packs, shape.lines, folded)
     if rows > 1:
@@ -321,11 +327,15 @@ RUNGS = (
     rung("k07_triton_two_passes", "the same in Triton", triton_two_passes, deterministic=True),
     rung("k08_columns", "lanes along columns, any dimension without a copy", columns, deterministic=True),
     rung("k09_last_block", "one launch: a row's last block adds its partial sums", last_block, deterministic=True),
-    rung(
+    make_rung(
+        HERE,
         "k10_packed_columns",
         "16-byte loads along dimension 0, of rows of any alignment",
         packed_columns,
+        dtypes=KERNEL_DTYPES,
+        limits=limits,
         deterministic=True,
+        configs=packed_configs,
     ),
     make_rung(
         HERE,

@@ -22,28 +22,29 @@ BYTES = (256, 128, 64)  # of a row of a tile
 MOST_THREADS, FEWEST_THREADS = 1024, 256
 
 
-def blocks_of_sm(length: int, bytes: int, tensors: int) -> int:
-    """Blocks that an SM of Hopper holds, with the values that lines of threads exchange."""
-    return SM_SHARED // ((length * tensors + 2 * MOST_THREADS // WARP) * bytes + RESERVED)
+def shared_of(length: int, bytes: int, itemsize: int, tensors: int) -> int:
+    """Shared memory of a block: the tiles, and two values of each column of each line of threads."""
+    return (length * tensors + 2 * MOST_THREADS // WARP * 4 // itemsize) * bytes
 
 
 def configs(*args: Any) -> tuple[str, ...]:
     """Rows of 256 bytes if an SM holds two such tiles, else of 128; then the other ones that fit."""
     *tensors, dim = args
-    blocks = {bytes: blocks_of_sm(length_along(tensors[0], dim), bytes, len(tensors)) for bytes in BYTES}
-    order = sorted((bytes for bytes in BYTES if blocks[bytes]), key=lambda bytes: (bytes == BYTES[0] and blocks[bytes] < 2, -bytes))
+    most, size = shared_bytes(tensors[0]) or HOPPER_SHARED, tensors[0].element_size()
+    each = {bytes: shared_of(length_along(tensors[0], dim), bytes, size, len(tensors)) for bytes in BYTES}
+    blocks = {bytes: SM_SHARED // (shared + RESERVED) for bytes, shared in each.items() if shared <= most}
+    order = sorted(blocks, key=lambda bytes: (bytes == BYTES[0] and blocks[bytes] < 2, -bytes))
     threads = {bytes: max(FEWEST_THREADS, MOST_THREADS * 2 // power_of_two(blocks[bytes] + 1)) for bytes in order}
     return tuple(f"b{bytes}_t{threads[bytes]}" for bytes in order)
 
 
 def limits(*args: Any) -> str | None:
     *tensors, dim = args
-    length = length_along(tensors[0], dim)
-    most = shared_bytes(tensors[0]) or HOPPER_SHARED
-    if (length * len(tensors) + 2 * MOST_THREADS // WARP) * BYTES[-1] > most:
+    length, inner = length_along(tensors[0], dim), inner_size(tensors[0], dim)
+    if tensors[0].numel() and inner * tensors[0].element_size() < PACK:
+        return f"takes at least {PACK} bytes of neighbouring columns, not {inner} columns"
+    if not configs(*args):
         return f"takes columns of which {BYTES[-1]} bytes of neighbours fit in shared memory, not {length} elements"
-    if tensors[0].numel() and inner_size(tensors[0], dim) < PACK // tensors[0].element_size():
-        return f"takes at least {PACK} bytes of neighbouring columns, not {inner_size(tensors[0], dim)} columns"
     return requires_ampere(tensors[0])
 
 
