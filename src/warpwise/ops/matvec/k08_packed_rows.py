@@ -53,7 +53,5 @@ def rows_of(k: int, size: int, lanes: int, bytes: int) -> int:
 
 
 def limits(a: torch.Tensor, x: torch.Tensor) -> str | None:
-    (m, k), size = a.shape, a.element_size()
-    if k > WARP * MOST_VALUES or rows_of(k, size, WARP, 1) * k * size > MOST_BYTES:
-        return f"takes rows of up to {WARP * MOST_VALUES} elements, not {k}"
-    return requires_ampere(a)
+    most = WARP * MOST_VALUES
+    return f"takes rows of up to {most} elements, not {a.shape[1]}" if a.shape[1] > most else requires_ampere(a)
