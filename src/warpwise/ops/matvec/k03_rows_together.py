@@ -28,8 +28,11 @@ NARROW = 4  # bytes: as many loads in flight of 2 bytes as of 4
 FILL = 1024  # threads of an SM
 MOST_THREADS = 1024
 FEWEST_BATCHES = 2  # of a thread, in a split row; one if the row has twice as many and one launch adds the sums
-MOST_SHARED, FEWEST_SHARED, SPLITS = 1024, 1 << 16, (2, 3, 4, 6)  # rows, bytes of a row, blocks that share one
-CONFIGS = ("t128_r4_u2", "t128_r2_u2", "t128_r8_u1", "t32_r2_u2", "t32_r1_u4", "t256_r2_u2", "t256_r1_u4")
+MOST_SHARED, FEWEST_SHARED, SPLITS = 1024, 1 << 16, (2, 4)  # rows, bytes of a row, blocks that share one
+CONFIGS = (
+    "t32_r2_u2", "t32_r4_u2", "t256_r1_u4", "t256_r2_u2", "t512_r1_u4", "t128_r1_u4", "t128_r4_u2", "t128_r2_u2",
+    "t128_r8_u1", "t32_r1_u4",
+)  # fmt: skip
 
 
 def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:

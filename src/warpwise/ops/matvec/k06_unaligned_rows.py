@@ -25,6 +25,7 @@ RESIDENT = {(2, 1): 1344, (1, 2): 1152}  # threads of an SM; the others have 64 
 TEAM, FEWEST_THREADS, MOST_BATCHES = 128, 128, 12  # threads of a block of teams; of several batches
 MOST_SHARING = 320  # threads with four packs of several rows: larger blocks take turns in an SM
 LATENCY, PACK_TIME, X_TIME = 1.7, 0.3, 0.2  # µs of a batch, and of a pack of 1024 threads; of x, in packs
+START_TIME, START_THREADS = 0.9e-3, 192  # µs of a block without threads; the threads that double it
 
 UNALIGNED_ROWS = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -68,10 +69,13 @@ def predicted_time(m: int, packs: int, sms: int, threads: int, rows: int, unroll
     the best, most within 5 %.
 
     The blocks of an SM take turns in its ``slots``. Each batch of loads waits for its latency, and 1024 threads need
-    0.3 µs for a pack each.
+    0.3 µs for a pack each. The GPU starts no more than one block in about a nanosecond.
     """
     teams = TEAM // threads if threads <= WARP else 1
     each, batches = cdiv(cdiv(m, rows * teams), sms), cdiv(packs, threads * unroll)
     slots = max(1, RESIDENT.get((rows, unroll), 1024) // (threads * teams))
     latency = LATENCY * cdiv(each, slots) * batches
-    return math.hypot(latency, PACK_TIME * each * threads * teams / 1024 * batches * unroll * (rows + X_TIME))
+    started = START_TIME * cdiv(m, rows * teams) * (1 + threads * teams / START_THREADS)
+    return max(
+        started, math.hypot(latency, PACK_TIME * each * threads * teams / 1024 * batches * unroll * (rows + X_TIME))
+    )

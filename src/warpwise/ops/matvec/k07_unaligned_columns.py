@@ -25,10 +25,7 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
     (m, k), size = a.shape, a.element_size()
     pitch = a.stride(1) if a.stride(0) == 1 else m
     lanes, values = config_numbers("matvec", config or configs(a, x)[0], FORM)
-    tiles, height = cdiv(m, (lanes - 1) * (VECTOR // size)), THREADS // lanes
-    batches = cdiv(k, height * values)
-    parts = min(RESIDENT * sm_count(a) // tiles, batches if tiles < sm_count(a) else batches // 2)
-    parts = max(1, parts) if batches > MOST_BATCHES else 1
+    tiles, height, parts = tiling(a, lanes, values)
     share = max(1, cdiv(cdiv(k, parts), height)) * height  # a line has the same alignment in each part
     sums = partial_sums(y, max(1, cdiv(k, share)))
     types = f"{cuda.ctype(a.dtype)}, {cuda.ctype(sums.dtype)}"
@@ -37,9 +34,21 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
     add_partial_sums(y, sums)
 
 
+def tiling(a: torch.Tensor, lanes: int, values: int) -> tuple[int, int, int]:
+    """Blocks along a column, lines of threads of a block, and parts of the columns."""
+    tiles, height = cdiv(a.shape[0], (lanes - 1) * (VECTOR // a.element_size())), THREADS // lanes
+    batches = cdiv(a.shape[1], height * values)
+    parts = min(RESIDENT * sm_count(a) // tiles, batches if tiles < sm_count(a) else batches // 2)
+    return tiles, height, max(1, parts) if batches > MOST_BATCHES else 1
+
+
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
-    """Lanes for the rows of the matrix, up to a warp, and others."""
+    """The most lanes, up to a warp and the rows of the matrix, with which one launch reads all columns; then others."""
     lanes, rows = FEWEST_LANES, VECTOR // a.element_size()
     while lanes < MOST_LANES and (lanes - 1) * rows < a.shape[0]:
         lanes *= 2
-    return tuple(f"l{count}_u{VALUES}" for count in dict.fromkeys((lanes, MOST_LANES, 16, FEWEST_LANES)))
+    fitting = [count for count in (32, 16, 8) if count <= lanes]
+    single = [count for count in fitting if tiling(a, count, VALUES)[2] == 1]
+    return tuple(
+        f"l{count}_u{VALUES}" for count in dict.fromkeys((*single[:1], *fitting, MOST_LANES, 16, FEWEST_LANES))
+    )

@@ -17,8 +17,8 @@ PACKED_ROWS = cuda.load(Path(__file__).with_suffix(".cu"))
 FORM = re.compile(r"l(\d+)_r(\d+)")  # lanes of a row, rows of a block
 MOST_VALUES, VALUES = 16, 8  # elements of a lane: at most, and if more lanes can be
 FEWEST_LANES = 4
+TOGETHER = 4  # kTogether
 BYTES = 24 << 10  # of a block, about: an SM holds eight, which have as much in flight as it needs while others add
-MOST_BYTES = 48 << 10  # a block may have on any GPU
 
 
 def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
@@ -32,24 +32,19 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
 
 
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
-    """The fewest lanes of a row, and rows whose bytes are about ``BYTES``; then other lanes and rows."""
-    k, size = a.shape[1], a.element_size()
-    lanes = FEWEST_LANES
+    """The fewest lanes of a row, and whole batches of rows with about ``BYTES``; then other lanes and rows."""
+    (_, k), lanes = a.shape, FEWEST_LANES
     while lanes < WARP and lanes * VALUES < k:
         lanes *= 2
-    return tuple(
-        dict.fromkeys(
-            f"l{count}_r{rows_of(k, size, count, bytes)}"
-            for count, bytes in ((lanes, BYTES), (lanes, BYTES // 2), (min(WARP, 2 * lanes), BYTES), (lanes, 2 * BYTES))
-            if count * MOST_VALUES >= k
-        )
-    )
+    wide, each = min(WARP, 2 * lanes), k * a.element_size()
+    others = ((lanes, BYTES), (lanes, BYTES // 2), (wide, BYTES), (lanes, 2 * BYTES))
+    return tuple(dict.fromkeys(f"l{count}_r{rows_of(each, count, bytes)}" for count, bytes in others))
 
 
-def rows_of(k: int, size: int, lanes: int, bytes: int) -> int:
-    """Rows of a block: a multiple of its teams of lanes, which are at least as many as a pack has elements."""
-    teams = THREADS // lanes
-    return max(1, min(bytes, MOST_BYTES) // (max(1, k) * size * teams)) * teams
+def rows_of(row: int, lanes: int, bytes: int) -> int:
+    """Rows of a block, of ``row`` bytes each: full batches of its teams, so that packs begin at the first one."""
+    batch = THREADS // lanes * TOGETHER
+    return max(1, bytes // max(1, row * batch)) * batch
 
 
 def limits(a: torch.Tensor, x: torch.Tensor) -> str | None:

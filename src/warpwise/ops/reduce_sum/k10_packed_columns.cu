@@ -36,24 +36,22 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) sum_packed_columns(co
     for (int s = 0; s < Sums::size; ++s) four.at[s] = totals[e + s];
     *warpwise::packs(scratch + thread * kSize + e) = four;
   }
-  __syncthreads();
 
-  const int pitch = width * kSize, count = pitch / fold;
-  const long long line = packs * kSize / fold, first = static_cast<long long>(blockIdx.x) * pitch;
-  for (int i = thread; i < pitch; i += width * height) {
-    float sum = 0.0f;
-#pragma unroll 8
-    for (int y = 0; y < height; ++y) sum += scratch[y * pitch + i];
-    if (fold > 1)
+  // The sums of a line are `fold` rows of the array: height * fold lines of `count` elements, eight added at a time.
+  const int count = width * kSize / fold;
+  for (int from = height * fold, to; from > 1; from = to) {
+    to = warpwise::cdiv(from, 8);
+    __syncthreads();
+    for (int i = thread; i < to * count; i += width * height) {
+      float sum = 0.0f;
+#pragma unroll
+      for (int s = 0; s < 8; ++s)
+        if (i + s * to * count < from * count) sum += scratch[i + s * to * count];
       scratch[i] = sum;
-    else if (first + i < line)
-      sums[part * line + first + i] = warpwise::from_float<R>(sum);
+    }
   }
-  if (fold == 1) return;
   __syncthreads();
-  for (int i = thread; i < count; i += width * height) {
-    float sum = 0.0f;
-    for (int f = 0; f < fold; ++f) sum += scratch[f * count + i];
-    sums[part * line + i] = warpwise::from_float<R>(sum);
-  }
+  const long long line = packs * kSize / fold, first = static_cast<long long>(blockIdx.x) * count;
+  for (int i = thread; i < count && first + i < line; i += width * height)
+    sums[part * line + first + i] = warpwise::from_float<R>(scratch[i]);
 }

@@ -263,7 +263,7 @@ def _columns(
 
 def packed_configs(input: torch.Tensor, dim: int | None) -> tuple[str, ...]:
     """Packs of a tile, unless a line has one, and loads in flight of a thread."""
-    return ("w32_u8", "w32_u4", "w32_u2", "w64_u8", "w64_u4", "w128_u4")
+    return ("w32_u8", "w32_u4", "w32_u2", "w32_u1", "w64_u4")
 
 
 def packed_columns(output: torch.Tensor, input: torch.Tensor, dim: int | None, config: str | None = None) -> None:

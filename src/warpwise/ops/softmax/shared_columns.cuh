@@ -2,10 +2,16 @@
 // k13: 16-byte loads of rows of any alignment.
 #pragma once
 
+#include <cuda_pipeline.h>
 #include <warpwise/core/numeric.cuh>
 #include <warpwise/core/pack.cuh>
 #include <warpwise/core/reduce.cuh>
-#include <warpwise/sm80/mma.cuh>
+#include <warpwise/core/shared_memory.cuh>
+
+// cp.async of 16 bytes that brings their sectors alone into L2, as other tiles have the rest of a line.
+__device__ inline void copy_pack(unsigned to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
 
 // A tile of `width` columns: of each row the BYTES from a multiple of 16 bytes on in which all of them lie, at any
 // alignment. Block: (kLanes, kHeight). Grid: outer * tiles, tiles of a row.
@@ -42,7 +48,7 @@ struct SharedColumns {
     const long long step = kRows * inner;
     unsigned to = warpwise::shared_address(tile + thread * kSize);
 #pragma unroll 4
-    for (int n = 0; n < rows; ++n, from += step, to += kRows * BYTES) warpwise::mma::cp_async<16>(to, from, true);
+    for (int n = 0; n < rows; ++n, from += step, to += kRows * BYTES) copy_pack(to, from);
     __pipeline_commit();
   }
   static __device__ void end_copies() {
