@@ -41,7 +41,7 @@ from warpwise.lab.verify.problem import Problem
 from warpwise.operation import Case, Op, Rung
 
 ROUNDS = 9  # replays of each graph, at least
-MOST_CONFIGS = 9  # of a rung: its rule's configuration, and others in their order
+MOST_CONFIGS = 6  # of a rung: its rule's configuration, and others in their order
 TARGET = "sm_90"
 Ranges = Mapping[str, tuple[int, int]]
 
@@ -72,14 +72,14 @@ FAMILIES = {
         "softmax", {"rows": (200, 2000), "columns": (6000, 131072)}, ALONG_COLUMNS, ("k09", "k10", "k13", "k15")),
     "softmax_backward_columns": Family(
         "softmax_backward", {"rows": (100, 1500), "columns": (6000, 131072)}, ALONG_COLUMNS,
-        ("k07", "k09", "k10", "k13")),
+        ("k07", "k09", "k10")),
     "short_rows": Family("matvec", {"m": (16384, 131072), "k": (33, 512)}, {}, ("k03", "k06", "k08")),
     "few_long_rows": Family("matvec", {"m": (16, 1000), "k": (20000, 131072)}, {}, ("k03", "k06")),
     "few_columns": Family("matvec", {"m": (1000, 65536), "k": (20, 300)}, {"column_major": True}, ("k04", "k07")),
     "sum_few_columns": Family(
-        "reduce_sum", {"rows": (2000, 131072), "columns": (2, 64)}, ALONG_COLUMNS, ("k08", "k10", "k12")),
+        "reduce_sum", {"rows": (2000, 131072), "columns": (2, 64)}, ALONG_COLUMNS, ("k08", "k10")),
     "sum_columns": Family(
-        "reduce_sum", {"rows": (500, 60000), "columns": (64, 4096)}, ALONG_COLUMNS, ("k08", "k10", "k12")),
+        "reduce_sum", {"rows": (500, 60000), "columns": (64, 4096)}, ALONG_COLUMNS, ("k08", "k10")),
     "sum_short_rows": Family("reduce_sum", {"rows": (2000, 131072), "columns": (2, 300)}, {"dim": -1}, ("k06", "k11")),
 }  # fmt: skip
 

@@ -76,6 +76,7 @@ NOT_YET_RECORDED: dict[str, str] = {
     "softmax k12_split_rows": NEW,
     "softmax k13_packed_columns": NEW,
     "softmax k14_packed_rows": NEW,
+    "softmax k15_shared_columns": NEW,
     "softmax_backward k11_short_rows": NEW,
     "softmax_backward k12_packed_rows": NEW,
     "square k03_vectorised": FORM,

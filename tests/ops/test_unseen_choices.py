@@ -221,7 +221,7 @@ def test_sums_of_short_rows(rows, columns, rung):
 
 
 @pytest.mark.parametrize("rows,columns,rung", [
-    (60367, 1292, "k13_packed_columns"), (700, 30000, "k09_columns"), (100000, 20, "k09_columns"),
+    (60367, 1292, "k13_packed_columns"), (700, 30000, "k15_shared_columns"), (100000, 20, "k09_columns"),
     (18062, 69, "k13_packed_columns"), (4000, 69, "k10_cluster_columns"), (40001, 50, "k09_columns"),
 ])  # fmt: skip
 def test_long_columns_of_a_large_softmax_are_read_in_packs(rows, columns, rung):
@@ -241,10 +241,64 @@ def test_long_columns_of_a_large_gradient_are_read_in_packs(rows, columns, dtype
 
 @pytest.mark.parametrize("rows,columns,rung", [
     (1331, 42139, "k10_packed_columns"), (47099, 294, "k10_packed_columns"), (3000, 30000, None),
-    (4015, 17, "k08_columns"),
+    (4015, 17, "k10_packed_columns"), (8000, 2, "k10_packed_columns"), (1000, 2, "k08_columns"),
+    (7528, 158, "k08_columns"),
 ])  # fmt: skip
 def test_sums_of_long_columns_of_2_byte_elements(rows, columns, rung):
     assert default("reduce_sum", matrix(rows, columns, torch.bfloat16), 0) == rung
+
+
+@pytest.mark.parametrize("rows,columns,rung,config", [
+    (16710, 3, "k10_packed_columns", "u2"), (30000, 30, "k10_packed_columns", "u4"),
+    (40000, 60, "k10_packed_columns", "u8"), (331, 54, "k08_columns", None), (28327, 1928, "k08_columns", None),
+])  # fmt: skip
+def test_sums_of_few_columns_are_read_in_packs(rows, columns, rung, config):
+    with assume_sm_count(SMS):
+        x = matrix(rows, columns)
+        assert default("reduce_sum", x, 0) == rung
+        assert operation.get("reduce_sum").rung(rung).configs(x, 0)[:1] == ((config,) if config else ())
+
+
+@pytest.mark.parametrize("rows,columns,dtype,forward,config,backward", [
+    (726, 88162, torch.float32, "k15_shared_columns", "b128_t512", "k09_cluster_columns"),
+    (300, 50002, torch.float32, "k15_shared_columns", "b256_t512", "k09_cluster_columns"),
+    (1100, 50000, torch.float32, "k15_shared_columns", "b64_t512", "k10_packed_columns"),
+    (450, 70001, torch.bfloat16, "k15_shared_columns", "b128_t512", "k10_packed_columns"),
+    (900, 60001, torch.float32, "k13_packed_columns", None, "k09_cluster_columns"),
+    (228, 40399, torch.float32, "k09_columns", None, "k07_columns"),
+    (400, 8001, torch.float32, "k09_columns", None, "k07_columns"),
+])  # fmt: skip
+def test_columns_of_narrow_pieces_in_large_tensors(rows, columns, dtype, forward, config, backward):
+    with assume_sm_count(SMS):
+        x = matrix(rows, columns, dtype)
+        assert default("softmax", x, 0) == forward and default("softmax_backward", x, x, 0) == backward
+        assert operation.get("softmax").rung(forward).configs(x, 0)[:1] == ((config,) if config else ())
+
+
+@pytest.mark.parametrize("rows,columns,dtype,rung,config", [
+    (126989, 191, torch.bfloat16, "k08_packed_rows", None), (60000, 75, torch.bfloat16, "k08_packed_rows", None),
+    (60000, 129, torch.float32, "k03_rows_together", "t32_r4_u2"),
+    (8000, 223, torch.bfloat16, "k03_rows_together", "t64_r4_u1"),
+    (20000, 453, torch.bfloat16, "k06_unaligned_rows", "t32_r2_u2"),
+    (444, 52306, torch.float32, "k06_unaligned_rows", "t256_r2_u2"),
+    (819, 31298, torch.float32, "k06_unaligned_rows", "t32_r2_u2"),
+    (32, 53586, torch.float32, "k06_unaligned_rows", "t864_r1_u4"),
+])  # fmt: skip
+def test_unaligned_rows_of_matvec(rows, columns, dtype, rung, config):
+    with assume_sm_count(SMS):
+        args = matrix(rows, columns, dtype), torch.empty(columns, dtype=dtype, device="meta")
+        assert default("matvec", *args) == rung
+        assert operation.get("matvec").rung(rung).configs(*args)[:1] == ((config,) if config else ())
+
+
+@pytest.mark.parametrize("rows,columns,dtype,config", [
+    (16996, 156, torch.bfloat16, "l16_u4"), (13455, 174, torch.bfloat16, "l8_u4"), (32482, 75, torch.float32, "l32_u4"),
+    (1369, 5062, torch.bfloat16, "l32_u4"),
+])  # fmt: skip
+def test_unaligned_columns_of_matvec_are_read_in_one_launch_if_they_can_be(rows, columns, dtype, config):
+    with assume_sm_count(SMS):
+        a = matrix(columns, rows, dtype).t()
+        assert operation.get("matvec").rung("k07").configs(a, a[0])[0] == config
 
 
 @pytest.mark.parametrize("rows,columns,dtype,by_columns,rung", [

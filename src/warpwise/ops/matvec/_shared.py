@@ -41,9 +41,9 @@ def sums_of_splits(y: torch.Tensor, splits: int, together: bool) -> tuple[torch.
 
 
 def config_numbers(op: str, config: str, form: re.Pattern[str]) -> tuple[int, ...]:
-    """The numbers in a configuration's name, 0 for those left out. Raises ``ValueError`` for a name of another form."""
+    """The numbers in a configuration's name. Raises ``ValueError`` for a name of another form."""
     if found := form.fullmatch(config):
-        return tuple(int(number or 0) for number in found.groups())
+        return tuple(map(int, found.groups()))
     raise ValueError(f"{op}: expected a configuration of the form {form.pattern}, got {config!r}")
 
 

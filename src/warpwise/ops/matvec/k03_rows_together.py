@@ -22,28 +22,24 @@ from warpwise.ops.matvec.k04_columns import add_partial_sums
 
 ROWS_TOGETHER = cuda.load(Path(__file__).with_suffix(".cu"))
 
-# Threads per team, rows per team, 16-byte loads of a row in flight, blocks that share a row if not by the rule.
-FORM = re.compile(r"t(\d+)_r(\d+)_u(\d+)(?:_s(\d+))?")
+FORM = re.compile(r"t(\d+)_r(\d+)_u(\d+)")  # threads per team, rows per team, 16-byte loads of a row in flight
 NARROW = 4  # bytes: as many loads in flight of 2 bytes as of 4
 FILL = 1024  # threads of an SM
 MOST_THREADS = 1024
+SLOTS = 32  # blocks of 64 threads of an SM: of more, the GPU starts one every 1.2 ns, so that warps of one block share
 FEWEST_BATCHES = 2  # of a thread, in a split row; one if the row has twice as many and one launch adds the sums
-MOST_SHARED, FEWEST_SHARED, SPLITS = 1024, 1 << 16, (2, 4)  # rows, bytes of a row, blocks that share one
-CONFIGS = (
-    "t32_r2_u2", "t32_r4_u2", "t256_r1_u4", "t256_r2_u2", "t512_r1_u4", "t128_r1_u4", "t128_r4_u2", "t128_r2_u2",
-    "t128_r8_u1", "t32_r1_u4",
-)  # fmt: skip
+CONFIGS = ("t128_r4_u2", "t128_r2_u2", "t128_r8_u1", "t32_r2_u2", "t32_r1_u4", "t256_r2_u2", "t256_r1_u4")
 
 
 def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
     a, x = a if a.stride(1) == 1 else a.contiguous(), x.contiguous()
     (m, k), pitch, size = a.shape, row_pitch(a), a.element_size()
     bytes_a_load = load_bytes(size, a.data_ptr(), x.data_ptr(), pitch * size)
-    threads, rows, vectors, splits = config_numbers("matvec", config or configs(a, x)[0], FORM)
+    threads, rows, vectors = config_numbers("matvec", config or configs(a, x)[0], FORM)
     unroll = vectors * VECTOR // max(bytes_a_load, NARROW)
     teams = 128 // threads if threads <= WARP else 1
     blocks, batches = cdiv(m, teams * rows), cdiv(k * size, bytes_a_load * threads * unroll)
-    splits = splits or splits_of(a, blocks * threads * teams, batches, rows)
+    splits = splits_of(a, blocks * threads * teams, batches, rows)
     sums, workspace = sums_of_splits(y, splits, rows == 1)
     types = f"{cuda.ctype(a.dtype)}, {cuda.ctype(sums.dtype)}"
     kernel = ROWS_TOGETHER[f"matvec_rows_together<{types}, {bytes_a_load}, {threads}, {rows}, {unroll}>"]
@@ -60,27 +56,23 @@ def splits_of(a: torch.Tensor, threads: int, batches: int, rows: int) -> int:
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
     """The rule's configuration, and others."""
     size = a.element_size()
-    return with_splits(a, geometries(a, load_bytes(size, a.data_ptr(), x.data_ptr(), row_pitch(a) * size)))
-
-
-def with_splits(a: torch.Tensor, found: tuple[str, ...]) -> tuple[str, ...]:
-    """``found``, and for few long rows its first configuration with one row and several blocks for it."""
-    few = len(a) <= MOST_SHARED and a.shape[1] * a.element_size() >= FEWEST_SHARED
-    one = re.sub(r"_r\d+", "_r1", found[0])
-    return (found[0], *(f"{one}_s{splits}" for splits in SPLITS if few), *found[1:])
+    return geometries(a, load_bytes(size, a.data_ptr(), x.data_ptr(), row_pitch(a) * size))
 
 
 def geometries(a: torch.Tensor, bytes_a_load: int) -> tuple[str, ...]:
     """Teams that load a row in one batch if it is short; larger ones, and fewer rows each, if there are few rows.
 
     A thread issues all loads of a batch, also those past the end of its row, so a batch of narrow loads is short: four
-    of up to 4 bytes of each row, and up to four rows if their blocks fill the GPU.
+    of up to 4 bytes of each row, and up to four rows if their blocks fill the GPU. A row of two warps has one, with
+    eight loads, if the blocks would be more than the GPU holds.
     """
     (m, k), size, sms = a.shape, a.element_size(), sm_count(a)
     loads, fill = cdiv(k * size, bytes_a_load), FILL * sms
     if bytes_a_load < VECTOR:
         unroll = VECTOR // max(bytes_a_load, NARROW)
         threads = fitting(loads, unroll, 256)
+        if threads == 2 * WARP and cdiv(m, 4) > SLOTS * sms:
+            return tuple(dict.fromkeys((f"t{WARP}_r4_u2", *CONFIGS)))
         while threads < MOST_THREADS and threads * unroll < loads and threads * m < fill // 4:
             threads *= 2
         return tuple(dict.fromkeys((f"t{threads}_r{rows_a_team(m, threads, sms)}_u1", *CONFIGS)))

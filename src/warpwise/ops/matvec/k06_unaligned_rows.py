@@ -10,13 +10,12 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matvec._shared import VECTOR, WARP, config_numbers, row_pitch, sums_of_splits
+from warpwise.ops.matvec._shared import THREADS, VECTOR, WARP, config_numbers, row_pitch, sums_of_splits
 from warpwise.ops.matvec.k03_rows_together import (
     CONFIGS,
     FORM,
     MOST_THREADS,
     splits_of,
-    with_splits,
 )
 from warpwise.ops.matvec.k04_columns import add_partial_sums
 
@@ -25,32 +24,51 @@ RESIDENT = {(2, 1): 1344, (1, 2): 1152}  # threads of an SM; the others have 64 
 TEAM, FEWEST_THREADS, MOST_BATCHES = 128, 128, 12  # threads of a block of teams; of several batches
 MOST_SHARING = 320  # threads with four packs of several rows: larger blocks take turns in an SM
 LATENCY, PACK_TIME, X_TIME = 1.7, 0.3, 0.2  # µs of a batch, and of a pack of 1024 threads; of x, in packs
-START_TIME, START_THREADS = 0.9e-3, 192  # µs of a block without threads; the threads that double it
+START_TIME, START_THREADS = 0.9e-3, 192  # µs until the next block starts, without threads; threads that double it
+STREAMED = 1 << 25  # bytes of a matrix whose blocks read several batches, also if they could hold a row in one
+EVEN_USE = 0.8  # minimum fraction of the SMs' blocks of 256 threads that a matrix fills
 
 UNALIGNED_ROWS = cuda.load(Path(__file__).with_suffix(".cu"))
 
 
 def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
     a, x = a if a.stride(1) == 1 else a.contiguous(), x.contiguous()
-    (m, k), pitch, size = a.shape, row_pitch(a), a.element_size()
-    threads, rows, unroll, splits = config_numbers("matvec", config or configs(a, x)[0], FORM)
-    period = VECTOR // math.gcd(VECTOR, pitch * size)
+    m, k = a.shape
+    threads, rows, unroll = config_numbers("matvec", config or configs(a, x)[0], FORM)
+    blocks, period, splits = _grid(a, threads, rows, unroll)
     teams = TEAM // threads if threads <= WARP else 1
-    blocks, batches = cdiv(cdiv(m, period * rows) * period, teams), cdiv(k * size, VECTOR * threads * unroll)
-    splits = splits or splits_of(a, blocks * threads * teams, batches, rows)
     sums, workspace = sums_of_splits(y, splits, rows == 1)
     types = f"{cuda.ctype(a.dtype)}, {cuda.ctype(sums.dtype)}"
     kernel = UNALIGNED_ROWS[f"matvec_unaligned_rows<{types}, {threads}, {rows}, {unroll}>"]
-    kernel[(blocks, splits), (threads, teams)](cuda.strided(a), x, cuda.out(sums), workspace, m, k, pitch, period)
+    kernel[(blocks, splits), (threads, teams)](
+        cuda.strided(a), x, cuda.out(sums), workspace, m, k, row_pitch(a), period
+    )
     add_partial_sums(y, sums)
 
 
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
-    """The configuration of the least predicted time, and others of at least a warp."""
+    """The configuration of the least predicted time, and others of at least a warp.
+
+    Large blocks with a batch of a row each start and end together. For a large matrix, which the SMs read all the time,
+    blocks of 256 threads that fill the SMs evenly, or else of four warps, are faster.
+    """
     m, packs, sms = len(a), max(1, cdiv(a.shape[1] * a.element_size(), VECTOR)), sm_count(a)
     best = min(_candidates(packs), key=lambda each: predicted_time(m, packs, sms, *each))
+    if best[0] > MOST_SHARING and best[1] == 1 and m * packs * VECTOR >= STREAMED:
+        blocks, _, splits = _grid(a, THREADS, 2, 2)
+        use = blocks * splits / (sms * cdiv(blocks * splits, sms))
+        best = (THREADS if use >= EVEN_USE else WARP, 2, 2)
     others = (each for each in CONFIGS if config_numbers("matvec", each, FORM)[0] >= WARP)
-    return with_splits(a, tuple(dict.fromkeys(("t{}_r{}_u{}".format(*best), *others))))
+    return tuple(dict.fromkeys(("t{}_r{}_u{}".format(*best), *others)))
+
+
+def _grid(a: torch.Tensor, threads: int, rows: int, unroll: int) -> tuple[int, int, int]:
+    """Blocks, rows from one to the next of the same alignment, and splits of a row."""
+    size, teams = a.element_size(), TEAM // threads if threads <= WARP else 1
+    period = VECTOR // math.gcd(VECTOR, row_pitch(a) * size)
+    blocks = cdiv(cdiv(len(a), period * rows) * period, teams)
+    batches = cdiv(a.shape[1] * size, VECTOR * threads * unroll)
+    return blocks, period, splits_of(a, blocks * threads * teams, batches, rows)
 
 
 def _candidates(packs: int) -> Iterator[tuple[int, int, int]]:
@@ -69,13 +87,12 @@ def predicted_time(m: int, packs: int, sms: int, threads: int, rows: int, unroll
     the best, most within 5 %.
 
     The blocks of an SM take turns in its ``slots``. Each batch of loads waits for its latency, and 1024 threads need
-    0.3 µs for a pack each. The GPU starts no more than one block in about a nanosecond.
+    0.3 µs for a pack each. The GPU starts a block of 64 threads in 1.2 ns, of 256 in 2.1.
     """
     teams = TEAM // threads if threads <= WARP else 1
     each, batches = cdiv(cdiv(m, rows * teams), sms), cdiv(packs, threads * unroll)
     slots = max(1, RESIDENT.get((rows, unroll), 1024) // (threads * teams))
     latency = LATENCY * cdiv(each, slots) * batches
+    packs_of_sm = each * threads * teams / 1024 * batches * unroll * (rows + X_TIME)
     started = START_TIME * cdiv(m, rows * teams) * (1 + threads * teams / START_THREADS)
-    return max(
-        started, math.hypot(latency, PACK_TIME * each * threads * teams / 1024 * batches * unroll * (rows + X_TIME))
-    )
+    return max(started, math.hypot(latency, PACK_TIME * packs_of_sm))

@@ -22,7 +22,7 @@ MOST_BATCHES = 2  # of a block, which take less time than a second launch
 
 def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
     a, x = a if a.stride(0) == 1 else a.t().contiguous().t(), x.contiguous()
-    (m, k), size = a.shape, a.element_size()
+    m, k = a.shape
     pitch = a.stride(1) if a.stride(0) == 1 else m
     lanes, values = config_numbers("matvec", config or configs(a, x)[0], FORM)
     tiles, height, parts = tiling(a, lanes, values)
@@ -43,12 +43,9 @@ def tiling(a: torch.Tensor, lanes: int, values: int) -> tuple[int, int, int]:
 
 
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
-    """The most lanes, up to a warp and the rows of the matrix, with which one launch reads all columns; then others."""
+    """The most lanes, but not many more than rows, with which one launch reads all columns; then others."""
     lanes, rows = FEWEST_LANES, VECTOR // a.element_size()
     while lanes < MOST_LANES and (lanes - 1) * rows < a.shape[0]:
         lanes *= 2
-    fitting = [count for count in (32, 16, 8) if count <= lanes]
-    single = [count for count in fitting if tiling(a, count, VALUES)[2] == 1]
-    return tuple(
-        f"l{count}_u{VALUES}" for count in dict.fromkeys((*single[:1], *fitting, MOST_LANES, 16, FEWEST_LANES))
-    )
+    order = sorted((32, 16, 8), key=lambda count: (count > lanes, tiling(a, count, VALUES)[2] > 1, -count))
+    return tuple(f"l{count}_u{VALUES}" for count in order)

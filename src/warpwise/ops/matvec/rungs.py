@@ -24,7 +24,8 @@ HERE = Path(__file__).parent
 MOST_BLOCKS = 2**31 - 1
 LONG_ROWS, FEW_ROWS = 8192, 64  # elements; rows
 FEWEST_ROWS = 16  # of k06: k03 splits fewer among more blocks
-SHORT_ROWS, SHORTEST_ROWS = 2048, 1024  # bytes of a row of k06, and of a matrix of 8 MB
+SHORT_ROWS, SHORTEST_ROWS, SHORTEST_HALVES = 2048, 1024, 768  # bytes of a row of k06, also in matrices of 8 MB
+PACKED_ROWS = 64, 384  # elements of 2 bytes of a row of k08, in matrices of 4 MB
 FEW_COLUMNS = 8  # of k04, whose threads have them in flight at once
 MEDIUM, HUGE = 1 << 20, 1 << 28  # bytes
 
@@ -94,7 +95,6 @@ RUNGS = (
         "k08_packed_rows",
         "16-byte loads of short rows of any alignment, through shared memory",
         k08_packed_rows.launch,
-        configs=k08_packed_rows.configs,
         limits=k08_packed_rows.limits,
     ),
 )
@@ -102,7 +102,7 @@ RUNGS = (
 
 def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
     """The rule for sizes without a table: k04 for a column-major a, k03 for a row-major one; k07 and k06 instead where
-    the alignment does not allow wide loads and the matrix is large.
+    the alignment does not allow wide loads and the matrix is large, and k08 for short rows in loads of 2 bytes.
 
     PyTorch for float64, and where it was faster: 256 MB and more of 2-byte elements by columns; 256 MB and more of
     4-byte elements in rows of more than 8192, in loads of 4 bytes.
@@ -118,6 +118,9 @@ def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
         return "k07_unaligned_columns" if unaligned else None if size == 2 and nbytes >= HUGE else "k04_columns"
     if k > LONG_ROWS and bytes_a_load <= 4 and size == 4 and nbytes >= HUGE:
         return None
-    shortest = SHORTEST_ROWS if nbytes >= 8 * MEDIUM else SHORT_ROWS
+    fewest, most = PACKED_ROWS
+    if bytes_a_load == 2 and fewest <= k <= most and pitch == k and nbytes >= 4 * MEDIUM:
+        return "k08_packed_rows" if k08_packed_rows.limits(a, x) is None else "k03_rows_together"
+    shortest = SHORT_ROWS if nbytes < 8 * MEDIUM else SHORTEST_ROWS if size == 4 else SHORTEST_HALVES
     unaligned = bytes_a_load < VECTOR and k * size >= shortest and m >= FEWEST_ROWS and nbytes >= MEDIUM
     return "k06_unaligned_rows" if unaligned else "k03_rows_together"

@@ -13,7 +13,7 @@ from warpwise.device.target import power_of_two
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._columns import SECTOR, VALUES, Geometry, geometry
 from warpwise.ops._dims import inner_size, is_last, length_along
-from warpwise.ops._packed_columns import lines_of
+from warpwise.ops._packed_columns import Lines, lines_of
 from warpwise.ops._short_rows import WARPS, most_columns, team
 from warpwise.ops.reduce_sum.spec import KERNEL_DTYPES
 
@@ -31,7 +31,8 @@ BLOCKS_AN_SM = 8  # blocks of 256 threads that fill the 2048 threads of an SM
 BLOCKS_OF_ONE_ROW = 3  # the same, of a sum of all; an SM holds 6, and the GPU spreads 3 evenly, but not 4 or 5
 FEWEST_ELEMENTS = 16384  # elements of a block of k08 from which on there are two launches: a batch of 1024 threads
 NARROW_THREADS = 512  # threads of a block of few columns of 2-byte elements
-PACKED_WIDTH, PACKED_VALUES = 32, 8  # k10: packs of a tile; loads in flight
+PACKED_WIDTH, PACKED_VALUES = 32, (8, 4, 2)  # k10: packs of a tile; loads in flight
+PACKED_BYTES = (1 << 21, 1 << 23)  # of a tensor, up to which a thread has two, and four
 LARGE, FEW_COLUMNS, MANY_COLUMNS = 1 << 22, 64, 4096  # bytes from which k08 fills the GPU with one wave; columns
 SHORT_COLUMNS, SHORT_WIDTHS = 512, (256, 128, 64, 32)  # elements; columns of a block
 PACKETS, MOST_PACKETS = 8, 4096  # sums of parts: of a thread; of all columns, in the memory that a stream has for them
@@ -262,8 +263,18 @@ def _columns(
 
 
 def packed_configs(input: torch.Tensor, dim: int | None) -> tuple[str, ...]:
-    """Packs of a tile, unless a line has one, and loads in flight of a thread."""
-    return ("w32_u8", "w32_u4", "w32_u2", "w32_u1", "w64_u4")
+    """Loads in flight of a thread: eight if one block then reads all, else few of a small tensor, for more blocks."""
+    shape = packed_lines(input, dim, PACKED_VALUES[0]) if input.numel() else None
+    small, medium = PACKED_BYTES
+    values = 8 if shape is None or shape.tiles * shape.parts == 1 else 2 if input.nbytes <= small else 4
+    values = 8 if input.nbytes > medium else values
+    return tuple(f"u{each}" for each in dict.fromkeys((values, *PACKED_VALUES)))
+
+
+def packed_lines(input: torch.Tensor, dim: int | None, values: int) -> Lines:
+    length = input.numel() if dim is None else length_along(input, dim)
+    columns = input.numel() // length
+    return lines_of(columns, length, input.element_size(), sm_count(input), PACKED_WIDTH, values, BLOCK)
 
 
 def packed_columns(output: torch.Tensor, input: torch.Tensor, dim: int | None, config: str | None = None) -> None:
@@ -273,9 +284,8 @@ def packed_columns(output: torch.Tensor, input: torch.Tensor, dim: int | None, c
     if dim is not None and inner_size(input, dim) != output.numel():
         input = input.movedim(dim, 0).contiguous()
     input = input.clone() if input.data_ptr() % VECTOR else input
-    columns, length = output.numel(), input.numel() // output.numel()
-    width, values = map(int, (config or packed_configs(input, dim)[0])[1:].split("_u"))
-    shape = lines_of(columns, length, input.element_size(), sm_count(input), width, values, BLOCK)
+    columns, values = output.numel(), int((config or packed_configs(input, dim)[0])[1:])
+    shape = packed_lines(input, dim, values)
     folded = shape.fold if shape.tiles == 1 else 1
     rows = shape.parts * shape.fold // folded
     sums = output if rows == 1 else input.new_empty((rows, columns), dtype=torch.float32)
@@ -354,7 +364,8 @@ def default(input: torch.Tensor, dim: int | None) -> str | None:
 
     k08 along another dimension.
 
-    Of large tensors of 2-byte elements k10 along the first one.
+    Along the first one k10 for large tensors of 2-byte elements, and for up to 64 columns of which k08 has parts, or
+    of which one block of k10 has as many as 1024 threads of k08.
 
     PyTorch for many long columns of 2-byte elements, unless they are odd rows of a matrix, which it reads singly.
     """
@@ -367,7 +378,13 @@ def default(input: torch.Tensor, dim: int | None) -> str | None:
             return "k11_short_rows"
         shared = length > LONG_ROW and 2 * input.numel() // length <= BLOCKS_AN_SM * sm_count(input)
         return "k09_last_block" if shared else "k06_two_passes"
-    columns = input.numel() // max(1, length_along(input, dim))
+    length = length_along(input, dim)
+    columns = input.numel() // max(1, length)
+    if 0 < columns <= FEW_COLUMNS and columns == inner_size(input, dim):
+        shape = column_geometry(columns, length, input.element_size(), sm_count(input))
+        packed = packed_lines(input, dim, PACKED_VALUES[0])
+        single = shape.threads > BLOCK and packed.tiles * packed.parts == 1
+        return "k10_packed_columns" if shape.parts > 1 or single else "k08_columns"
     if input.element_size() >= 4 or input.nbytes < LARGE:
         return "k08_columns"
     many = columns >= MANY_COLUMNS and input.nbytes >= 4 * LARGE

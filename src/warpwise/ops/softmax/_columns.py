@@ -27,7 +27,8 @@ NARROW_PACKED_BYTES = 1 << 20  # the same, if the other kernels load 2 bytes at 
 FEWEST_PACKED, FEW_PACKED = 32, 64  # columns
 FEWEST_PACKED_PAIRS, FEW_PACKED_BYTES = 24, 3 << 18  # columns in the backward, and bytes of fewer than FEW_PACKED
 HALF_PACKED_BYTES = 1 << 21  # of 2-byte elements in the backward, and of few columns in the forward
-CLUSTER_BYTES = 1 << 24  # of a tensor, up to which clusters are measured
+CLUSTER_BYTES = 1 << 24  # of a tensor, up to which a cluster is preferred to a block
+LARGE_BYTES = 1 << 25  # of a tensor whose input and output do not fit in L2
 
 
 class Geometry(NamedTuple):
@@ -132,11 +133,17 @@ def cluster_limits(out: torch.Tensor, dim: int) -> str | None:
     return requires_hopper(out, "clusters exist from there on")
 
 
+def held_bytes(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> int:
+    """The bytes of each row that a block has, if it holds its columns in registers; else 0."""
+    shape, packed, *_ = of(dim, out, *inputs)
+    assert shape is not None
+    held = shape.parts == 1 and shape.share <= shape.height * shape.values
+    return shape.lanes * packed * out.element_size() if held else 0
+
+
 def is_held(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> bool:
     """True if a block holds its columns in registers."""
-    shape, *_ = of(dim, out, *inputs)
-    assert shape is not None
-    return shape.parts == 1 and shape.share <= shape.height * shape.values
+    return held_bytes(dim, out, *inputs) > 0
 
 
 def is_packed(

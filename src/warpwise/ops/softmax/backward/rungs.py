@@ -9,9 +9,9 @@ import torch
 
 from warpwise.device.target import power_of_two
 from warpwise.operation import Rung, make_rung, sm_count
-from warpwise.ops._dims import is_last, length_along
+from warpwise.ops._dims import inner_size, is_last, length_along
 from warpwise.ops._short_rows import most_columns
-from warpwise.ops.softmax import _columns, _launch, _packed_rows, _shared_columns
+from warpwise.ops.softmax import _columns, _launch, _packed_rows
 from warpwise.ops.softmax._launch import (
     along_rows,
     in_registers,
@@ -104,15 +104,6 @@ RUNGS = (
         dtypes=KERNEL_DTYPES,
         limits=_packed_rows.packed_limits,
     ),
-    make_rung(
-        HERE,
-        "k13_shared_columns",
-        "whole columns of both inputs in shared memory, 16-byte accesses to rows of any alignment",
-        _shared_columns.shared_columns("softmax_backward_shared_columns", HERE / "k13_shared_columns.cu"),
-        dtypes=KERNEL_DTYPES,
-        limits=_shared_columns.limits,
-        configs=_shared_columns.configs,
-    ),
 )
 
 
@@ -122,7 +113,10 @@ def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | 
     Short rows never run k12. k03 for other rows that fit in registers, k11 for short ones of a tensor that fills the
     GPU. Where k12 does not hold a row, k08 for rows that are fewer than the SMs; else k04.
 
-    If the elements of a row are not adjacent: k10 from 8 MB on (64 or more columns of 2 bytes: 2 MB; 24 to 63 columns
+    If the elements of a row are not adjacent, and from 32 MB on a block of k07 holds less than 128 bytes of each row:
+    k10 for columns of 2 bytes that it loads singly, along the first dimension; else k09.
+
+    Otherwise k10 from 8 MB on (64 or more columns of 2 bytes: 2 MB; 24 to 63 columns
     of which clusters would be few: 768 KB) along the first dimension, if a block does not hold its columns; else k09
     for columns too long for a block of 512 threads, up to 16 MB, if its clusters are not few; else k07. PyTorch if the
     rung does not take the arguments.
@@ -140,5 +134,11 @@ def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | 
     else:
         least = _columns.HALF_PACKED_BYTES if output.element_size() == 2 else _columns.PACKED_BYTES
         packed = _columns.is_packed(dim, output, least, _columns.FEW_PACKED_BYTES, _columns.FEWEST_PACKED_PAIRS)
-        choice = RUNGS[9] if packed else RUNGS[8] if _columns.is_for_cluster(dim, output) else RUNGS[6]
+        clusters = _columns.is_for_cluster(dim, output)
+        held = _columns.held_bytes(dim, grad_output, output) if output.nbytes >= _columns.LARGE_BYTES else 0
+        if 0 < held < _columns.LINE:
+            inner = inner_size(output, dim)
+            packed = output.element_size() == 2 and inner % 2 == 1 and output.numel() == length * inner
+            clusters = _columns.cluster_limits(output, dim) is None
+        choice = RUNGS[9] if packed else RUNGS[8] if clusters else RUNGS[6]
     return None if output.dtype not in KERNEL_DTYPES or choice.limits(grad_output, output, dim) else choice.name

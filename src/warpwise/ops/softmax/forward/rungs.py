@@ -9,8 +9,8 @@ import torch
 
 from warpwise.device.target import power_of_two
 from warpwise.operation import Rung, make_rung, sm_count
-from warpwise.ops._dims import is_last, length_along
-from warpwise.ops.softmax import _columns, _launch, _packed_rows, _shared_columns
+from warpwise.ops._dims import inner_size, is_last, length_along
+from warpwise.ops.softmax import _columns, _launch, _packed_rows
 from warpwise.ops.softmax._launch import (
     along_rows,
     in_registers,
@@ -20,6 +20,7 @@ from warpwise.ops.softmax._launch import (
     short_rows,
     split_rows,
 )
+from warpwise.ops.softmax.forward import k15_shared_columns
 from warpwise.ops.softmax.forward.k09_columns import columns
 from warpwise.ops.softmax.forward.k10_cluster_columns import cluster_columns
 from warpwise.ops.softmax.forward.k13_packed_columns import packed_columns
@@ -107,11 +108,11 @@ RUNGS = (
     make_rung(
         HERE,
         "k15_shared_columns",
-        "whole columns in shared memory, 16-byte accesses to rows of any alignment",
-        _shared_columns.shared_columns("softmax_shared_columns", HERE / "k15_shared_columns.cu"),
+        "whole columns in shared memory, in wide pieces of rows of any alignment",
+        k15_shared_columns.shared_columns,
         dtypes=KERNEL_DTYPES,
-        limits=_shared_columns.limits,
-        configs=_shared_columns.configs,
+        limits=k15_shared_columns.limits,
+        configs=k15_shared_columns.configs,
     ),
 )
 
@@ -122,9 +123,10 @@ def default(input: torch.Tensor, dim: int) -> str | None:
     k05 for other rows that fit in registers, k11 for short ones of a tensor that fills the GPU. Where k14 does not hold
     a row, k12 if k06 would use less than four fifths of the SMs, or k05 an eighth; else k06.
 
-    If the elements of a row are not adjacent: k13 from 8 MB on (32 to 63 columns of 4 bytes: 2 MB) along the first
-    dimension, if a block does not hold its columns; else k10 for columns too long for a block of 512 threads; else k09.
-    PyTorch if the rung does not take the arguments.
+    If the elements of a row are not adjacent: k15 from 32 MB on, if a block of k09 does not hold 128 bytes of each row
+    and two tiles of k15 fit. Else k13 along the first dimension, from 8 MB on (32 to 63 columns of 4 bytes: 2 MB) if a
+    block does not hold its columns, and from 32 MB on if it does not hold 128 bytes of each row; else k10 for columns
+    too long for a block of 512 threads; else k09. PyTorch if the rung does not take the arguments.
     """
     length = length_along(input, dim)
     if is_last(input, dim) or not input.numel():
@@ -138,5 +140,10 @@ def default(input: torch.Tensor, dim: int) -> str | None:
     else:
         few = _columns.HALF_PACKED_BYTES if input.element_size() == 4 else _columns.PACKED_BYTES
         packed, clusters = _columns.is_packed(dim, input, few=few), _columns.is_for_cluster(dim, input)
-        choice = RUNGS[12] if packed else RUNGS[9] if clusters else RUNGS[8]
+        narrow = input.nbytes >= _columns.LARGE_BYTES and _columns.held_bytes(dim, input) < _columns.LINE
+        first = input.numel() == length * inner_size(input, dim)
+        if narrow and k15_shared_columns.is_wide(input, dim):
+            choice = RUNGS[14]
+        else:
+            choice = RUNGS[12] if packed or narrow and first else RUNGS[9] if clusters else RUNGS[8]
     return None if input.dtype not in KERNEL_DTYPES or choice.limits(input, dim) else choice.name
