@@ -264,16 +264,22 @@ def _columns(
 
 def packed_configs(input: torch.Tensor, dim: int | None) -> tuple[str, ...]:
     """Loads in flight of a thread: eight if one block then reads all, else few of a small tensor, for more blocks."""
-    shape = packed_lines(input, dim, PACKED_VALUES[0]) if input.numel() else None
     small, medium = PACKED_BYTES
-    values = 8 if shape is None or shape.tiles * shape.parts == 1 else 2 if input.nbytes <= small else 4
-    values = 8 if input.nbytes > medium else values
+    values = 8 if _is_one_block(input, dim) or input.nbytes > medium else 2 if input.nbytes <= small else 4
     return tuple(f"u{each}" for each in dict.fromkeys((values, *PACKED_VALUES)))
 
 
-def packed_lines(input: torch.Tensor, dim: int | None, values: int) -> Lines:
+def _is_one_block(input: torch.Tensor, dim: int | None) -> bool:
+    """True if one block of k10 with the most loads in flight reads all."""
     length = input.numel() if dim is None else length_along(input, dim)
-    columns = input.numel() // length
+    if not input.numel():
+        return True
+    shape = _lines(input, input.numel() // length, PACKED_VALUES[0])
+    return shape.tiles * shape.parts == 1
+
+
+def _lines(input: torch.Tensor, columns: int, values: int) -> Lines:
+    length = input.numel() // columns
     return lines_of(columns, length, input.element_size(), sm_count(input), PACKED_WIDTH, values, BLOCK)
 
 
@@ -285,7 +291,7 @@ def packed_columns(output: torch.Tensor, input: torch.Tensor, dim: int | None, c
         input = input.movedim(dim, 0).contiguous()
     input = input.clone() if input.data_ptr() % VECTOR else input
     columns, values = output.numel(), int((config or packed_configs(input, dim)[0])[1:])
-    shape = packed_lines(input, dim, values)
+    shape = _lines(input, columns, values)
     folded = shape.fold if shape.tiles == 1 else 1
     rows = shape.parts * shape.fold // folded
     sums = output if rows == 1 else input.new_empty((rows, columns), dtype=torch.float32)
@@ -382,9 +388,8 @@ def default(input: torch.Tensor, dim: int | None) -> str | None:
     columns = input.numel() // max(1, length)
     if 0 < columns <= FEW_COLUMNS and columns == inner_size(input, dim):
         shape = column_geometry(columns, length, input.element_size(), sm_count(input))
-        packed = packed_lines(input, dim, PACKED_VALUES[0])
-        single = shape.threads > BLOCK and packed.tiles * packed.parts == 1
-        return "k10_packed_columns" if shape.parts > 1 or single else "k08_columns"
+        packed = shape.parts > 1 or shape.threads > BLOCK and _is_one_block(input, dim)
+        return "k10_packed_columns" if packed else "k08_columns"
     if input.element_size() >= 4 or input.nbytes < LARGE:
         return "k08_columns"
     many = columns >= MANY_COLUMNS and input.nbytes >= 4 * LARGE
