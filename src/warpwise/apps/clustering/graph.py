@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from warpwise.apps.clustering.patches import in_patches
+
 _ROWS = 1 << 18  # rows that are permuted at a time on a GPU
 
 
@@ -78,10 +80,21 @@ class Graph:
             found.at(self.__dict__["given_places"])
         return found
 
-    @functools.cached_property
+    @property
     def order(self) -> torch.Tensor:
-        """The points (N,) sorted by colour."""
-        return torch.argsort(self._colour_keys, stable=True)
+        """The points (N,) sorted by colour, those of a colour in patches."""
+        return self.moved_order[0]
+
+    @functools.cached_property
+    def moved_order(self) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """``order``, and where it has patches the place there of each point of a stable sort by colour."""
+        order = torch.argsort(self._colour_keys, stable=True)
+        within = in_patches(order, self.colours, self.__dict__.get("given_places"))
+        if within is None:
+            return order, None
+        moved = torch.empty_like(within, dtype=torch.int32)
+        moved[within] = torch.arange(len(within), dtype=torch.int32, device=within.device)
+        return order[within], moved
 
     @property
     def _colour_keys(self) -> torch.Tensor:
@@ -91,8 +104,17 @@ class Graph:
 
     @functools.cached_property
     def by_colour(self) -> tuple[torch.Tensor, Graph]:
-        """The points (N,) sorted by colour, and the graph of the points in that order."""
-        return self.order, self.permuted(self.order)
+        """``order``, and the graph of the points in that order."""
+        order, moved = self.moved_order
+        found = self.permuted(order)
+        found.__dict__["moved"] = moved
+        return order, found
+
+    def drawn(self, places: torch.Tensor) -> torch.Tensor:
+        """Of a graph of ``by_colour`` or a part of it: where the points are that a stable sort by colour has at
+        ``places``. So the points that are drawn do not depend on the patches."""
+        moved = self.__dict__.get("moved")
+        return places if moved is None else moved[places.to(moved.device)].long()
 
     @functools.cached_property
     def blocks(self) -> dict[Any, Any]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 
 from warpwise.apps.clustering.graph import Graph
+from warpwise.apps.clustering.patches import morton_keys
 
 
 class Chunk(NamedTuple):
@@ -22,14 +23,6 @@ class Chunk(NamedTuple):
     halo: int
     graph: Graph
 
-
-# The bits of a number of 31 or 20 bits move apart, so that one or two zeros follow each: (shift, mask) in turn.
-_SPREAD = {
-    2: ((16, 0x0000FFFF0000FFFF), (8, 0x00FF00FF00FF00FF), (4, 0x0F0F0F0F0F0F0F0F), (2, 0x3333333333333333),
-        (1, 0x5555555555555555)),
-    3: ((32, 0x001F00000000FFFF), (16, 0x001F0000FF0000FF), (8, 0x100F00F00F00F00F), (4, 0x10C30C30C30C30C3),
-        (2, 0x1249249249249249)),
-}  # fmt: skip
 
 Part: TypeAlias = tuple[int, ...] | Chunk
 """Bounds of colours, or points that are copied to a device."""
@@ -136,19 +129,5 @@ def morton_blocks(places: torch.Tensor | None, n_points: int, blocks: int, devic
     if places is None:
         return block
     result = torch.empty_like(block)
-    result[torch.argsort(_morton_keys(places.to(device)), stable=True)] = block
+    result[torch.argsort(morton_keys(places.to(device)), stable=True)] = block
     return result
-
-
-def _morton_keys(places: torch.Tensor) -> torch.Tensor:
-    """(N,) int64: the bits of the cells of the points along the axes, interleaved."""
-    axes = places.shape[1]
-    bits, low = 62 // axes, places.amin(0)
-    extent = float((places - low).max()) or 1.0
-    keys = torch.zeros(len(places), dtype=torch.int64, device=places.device)
-    for axis in range(axes):
-        cells = ((places[:, axis] - low[axis]).double() / extent * (2**bits - 1)).long()
-        for shift, mask in _SPREAD[axes]:
-            cells = (cells | cells << shift) & mask
-        keys |= cells << axis
-    return keys

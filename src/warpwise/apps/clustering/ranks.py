@@ -82,7 +82,7 @@ def _block(graph: Graph, rank: int, size: int) -> Block:
     rowptr = torch.cat([rowptr, rowptr[-1:].expand(len(halo))])
     local = Graph(rowptr, columns, weights, graph.colours[ids])
     degree = torch.cat([graph.degree[own], graph.degree.new_zeros(len(halo))])
-    local.__dict__.update(unit_weights=graph.unit_weights, degree=degree)
+    local.__dict__.update(unit_weights=graph.unit_weights, degree=degree, moved=graph.moved_order[1])
 
     def counted(keys: torch.Tensor) -> list[list[int]]:
         return torch.bincount(keys // n, minlength=colours * size).view(colours, size).tolist()

@@ -46,7 +46,7 @@ def best_start(
     """The best of ``n_init`` starts at the fixed ``beta``. After ``FIRST_ITERATIONS`` of EM the quarter with the
     highest ELBO continues from its labels; after ``ITERATIONS`` in all the fit with the highest ELBO is returned."""
     parallel = Alone(len(X)) if parallel is None else parallel
-    types = None if n_types is None else _types(X, n_types, generator, parallel)
+    types = None if n_types is None else _types(X, graph, n_types, generator, parallel)
     own = X[: parallel.own]
     total = parallel.sum(sum_of_products(own, own).float() if X.is_cuda else own.T @ own)
     batch = max(1, _ELEMENTS // (parallel.share * max(n_domains, n_types or 0)))
@@ -182,7 +182,7 @@ def _start_labels(
             for at in range(len(parts)):
                 parts[at] = smooth(graph, parts[at], 1, parallel)
         hops = wanted
-        sample = _sampled(parts, generator, parallel)
+        sample = _sampled(parts, graph, generator, parallel)
         centres = lloyd(sample, plus_plus(sample, k, len(range(place, n_init, len(HOPS))), generator), 10)[1]
         centres = parallel.agreed(centres)
         if len(parts) == 1:
@@ -198,12 +198,14 @@ def _blocks(parts: Sequence[torch.Tensor]) -> Iterator[tuple[torch.Tensor, ...]]
     yield from zip(*(part.split(size) for part in parts), strict=True)
 
 
-def _sampled(parts: Sequence[torch.Tensor], generator: torch.Generator, parallel: Alone) -> torch.Tensor:
+def _sampled(
+    parts: Sequence[torch.Tensor], graph: Graph, generator: torch.Generator, parallel: Alone
+) -> torch.Tensor:
     """At most ``_SAMPLE`` points, the same in each process; ``parts`` are their columns."""
     n, device, places = parallel.n_points, parts[0].device, None
     if n > _SAMPLE:
         here = generator_on(device, generator)
-        places = parallel.agreed(torch.randint(n, (_SAMPLE,), generator=here, device=here.device))
+        places = graph.drawn(parallel.agreed(torch.randint(n, (_SAMPLE,), generator=here, device=here.device)))
     return torch.cat([parallel.gathered(part, places) for part in parts], 1)
 
 
@@ -241,9 +243,11 @@ def _model(
     return MeanField(X, graph, q, emission, mix, betas, external, temper=temper, parallel=parallel)
 
 
-def _types(X: torch.Tensor, n_types: int, generator: torch.Generator, parallel: Alone) -> torch.Tensor:
+def _types(
+    X: torch.Tensor, graph: Graph, n_types: int, generator: torch.Generator, parallel: Alone
+) -> torch.Tensor:
     """(N, n_types): probabilities of the types of a Gaussian mixture without neighbours, from the best of 4 k-means."""
-    sample, own = _sampled([X], generator, parallel), parallel.own
+    sample, own = _sampled([X], graph, generator, parallel), parallel.own
     centres = parallel.agreed(lloyd(sample, plus_plus(sample, n_types, 4, generator), 10)[1])
     scores = torch.stack([inertia(sample, labels, n_types) for labels in assign(sample, centres)])
     q = one_hot(assign(X, centres[scores.argmin()][None]).T, n_types)
