@@ -11,6 +11,8 @@ struct TilePlace {
   int first, end, colour, left;
 };
 
+// RUNS: a block takes adjacent tiles of a colour, else every gridDim.x-th.
+template <bool RUNS = false>
 struct ColourOrder {
   const Colours& colours;
   int points, synchronised = 0;  // of a tile; barriers that the block has passed
@@ -19,12 +21,13 @@ struct ColourOrder {
 
   // The block's first tile from `colour` on.
   __device__ TilePlace place(int colour) const {
-    const int tile = blockIdx.x;
     for (; colour < colours.count; ++colour) {
       const int begin = colours.ends[colour], end = colours.ends[colour + 1],
                 tiles = (end - begin + points - 1) / points;
+      const int run = RUNS ? (tiles + gridDim.x - 1) / gridDim.x : 1, tile = blockIdx.x * run;
       // Every other colour goes backwards and begins with rows of q that are in L2.
-      if (tile < tiles) return {begin + (colour % 2 ? tiles - 1 - tile : tile) * points, end, colour, tiles - tile};
+      if (tile < tiles) return {begin + (colour % 2 ? tiles - 1 - tile : tile) * points, end, colour,
+                                RUNS ? min(run, tiles - tile) : tiles - tile};
     }
     const int end = colours.ends[colours.count];
     return {end, end, -1, 0};
@@ -32,7 +35,7 @@ struct ColourOrder {
 
   __device__ TilePlace first() const { return place(0); }
   __device__ TilePlace next(const TilePlace& present) const {
-    const int blocks = gridDim.x, step = blocks * points;
+    const int blocks = RUNS ? 1 : gridDim.x, step = blocks * points;
     if (present.left <= blocks) return place(present.colour < 0 ? colours.count : present.colour + 1);
     return {present.first + (present.colour % 2 ? -step : step), present.end, present.colour, present.left - blocks};
   }

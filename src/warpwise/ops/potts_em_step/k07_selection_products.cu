@@ -14,9 +14,9 @@
 // q: (N, restarts, pitch) in bfloat16, pitch a multiple of eight, aligned to 16 bytes; of a row the first `domains` are
 // q. PARTIAL: these end within a vector. The other arguments are those of potts_em_step_in_fragments (k04), with
 // partials (gridDim.x, restarts, kSlots, 32). A lane loads FLIGHT edges' rows of q of its two points before it adds the
-// first. FIELDS: external_row is not 0. Cooperative grid: (blocks, restarts) of 32 * WARPS.
+// first. RUNS: see ColourOrder. FIELDS: external_row is not 0. Cooperative grid: (blocks, restarts) of 32 * WARPS.
 template <int WARPS, int BLOCKS, int GROUPS, int TILES, int STEPS, int FEATURES, int WARPS_M, int WARPS_N, int FLIGHT,
-          bool LATE, bool DEFERS, bool RESTS, bool KEEPS, bool PARTIAL, bool FIELDS, bool WEIGHTED>
+          bool LATE, bool DEFERS, bool RESTS, bool KEEPS, bool RUNS, bool PARTIAL, bool FIELDS, bool WEIGHTED>
 __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_products(
     __nv_bfloat16* q, const float* features, const float* linear, const float* constant, const int* rowptr,
     const int* columns, const float* weights, const float* beta, const float* external, float* partials, float* sums,
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
             index = lane % 4;
   const SelectionMemory<Plan> memory(shared);
   SelectionCopy<Plan> copy(memory, features, width, rowptr, columns);
-  ColourOrder order = {colours, Plan::kTile};
+  ColourOrder<RUNS> order = {colours, Plan::kTile};
   TilePlace present = order.first();
   copy.load_rows(present.first, present.end);
   memory.fill(linear + static_cast<long long>(restart) * domains * width, constant + restart * domains,
@@ -45,9 +45,9 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
   unsigned all[4];
   Neighbours::select(all, 0x3f80, group, index);
   const int own = warp * Plan::kPoints;
-  int side = 0, x_side = 0;      // of the buffers of the present tile
-  bool pending = false;          // the moments of the tile before
-  unsigned fragments[TILES][4];  // of its q^T: domains as rows, points as columns
+  int side = 0, x_side = 0;                     // of the buffers of the present tile
+  bool pending = false;                         // the moments of the tile before
+  unsigned fragments[Plan::kHalves][TILES][4];  // of its q^T: domains as rows, points as columns
   const auto add_moments = [&](int q_side, int of) {
     const float* const x = memory.tiles + (of * Plan::kTile + 2 * index) * Plan::kStride + group;
     if constexpr (Plan::kOwn && KEEPS) {
@@ -76,51 +76,64 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
         rows, memory.edges + (side * Plan::kTile + own) * Plan::kEdges, columns, weights, degrees, group, index};
     if (some) neighbours.begin();
     if (DEFERS && __any_sync(kAllLanes, pending)) add_moments(side ^ 1, x_side > 0 ? x_side - 1 : Plan::kSides - 1);
-    unsigned pairs[GROUPS][TILES][2];
+    unsigned pairs[Plan::kHalves][Plan::kPair][TILES][2];
     if (some) {  // all rows that are loaded are those of this tile's neighbours, or of its own points
-      float scores[TILES][2][4], around[GROUPS][TILES][4];
+      float scores[Plan::kHalves][TILES][2][4], around[Plan::kPair][TILES][4];
       if (LATE) neighbours.finish(around, all);
-      update.begin(scores);
+#pragma unroll
+      for (int p = 0; p < Plan::kHalves; ++p) update.begin(scores[p]);
       add_scores<Plan>(scores, x_tile + (own + group) * Plan::kStride + index, memory.coefficients + Plan::kOf * lane);
-      if (!LATE) neighbours.finish(around, all);
-      const float* fields[GROUPS];
-      bool inside[GROUPS];
 #pragma unroll
-      for (int j = 0; j < GROUPS; ++j) {
-        const int point = first + 8 * j + group;
-        inside[j] = point < end;
-        fields[j] = external + min(point, end - 1) * external_row + restart * external_restart;
-        if (near && inside[j]) {
-          float* const to = near + (static_cast<long long>(point - colours.ends[0]) * restarts + restart) * domains;
+      for (int p = 0; p < Plan::kHalves; ++p) {
+        if (!LATE || p > 0) neighbours.finish(around, all);
+        if (p + 1 < Plan::kHalves) neighbours.begin(16 * (p + 1));
+        const float* fields[Plan::kPair];
+        bool inside[Plan::kPair];
 #pragma unroll
-          for (int i = 0; i < 4 * TILES; ++i) {
-            const int k = Lanes::domain(i / 4, index, i / 2 % 2, i % 2);
-            if (k < domains) to[k] = around[j][i / 4][i % 4];
+        for (int j = 0; j < Plan::kPair; ++j) {
+          const int point = first + 16 * p + 8 * j + group;
+          inside[j] = point < end;
+          fields[j] = external + min(point, end - 1) * external_row + restart * external_restart;
+          if (near && inside[j]) {
+            float* const to = near + (static_cast<long long>(point - colours.ends[0]) * restarts + restart) * domains;
+#pragma unroll
+            for (int i = 0; i < 4 * TILES; ++i) {
+              const int k = Lanes::domain(i / 4, index, i / 2 % 2, i % 2);
+              if (k < domains) to[k] = around[j][i / 4][i % 4];
+            }
           }
         }
-      }
-      update(scores, around, fields, inside, derivatives != nullptr, pairs);
-      __syncwarp();  // rows of these points may have been loaded in place of edges that do not exist
+        update(scores[p], around, fields, inside, derivatives != nullptr, pairs[p]);
+        __syncwarp();  // rows of these points may have been loaded in place of edges that do not exist
 #pragma unroll
-      for (int j = 0; j < GROUPS; ++j) {
-        __nv_bfloat16* const to = q + static_cast<long long>(first + 8 * j + group) * row;
-        if (inside[j]) Lanes::store(to, pairs[j], index, domains);
+        for (int j = 0; j < Plan::kPair; ++j) {
+          __nv_bfloat16* const to = q + static_cast<long long>(first + 16 * p + 8 * j + group) * row;
+          if (inside[j]) Lanes::store(to, pairs[p][j], index, domains);
+        }
+        if (p + 1 < Plan::kHalves) __syncwarp();  // and those of the first half, by the second
       }
     } else {
 #pragma unroll
-      for (int i = 0; i < 2 * TILES * GROUPS; ++i) pairs[i / (2 * TILES)][i / 2 % TILES][i % 2] = 0;
+      for (int i = 0; i < 2 * TILES * GROUPS; ++i) {
+        const int j = i / (2 * TILES);
+        pairs[j / Plan::kPair][j % Plan::kPair][i / 2 % TILES][i % 2] = 0;
+      }
     }
     if (Plan::kOwn && DEFERS) __syncwarp();  // all lanes have added the tile before
     if (Plan::kOwn || DEFERS) copy.copy(side ^ 1, next_x, following.first, following.end);
     const bool ends = following.colour != present.colour;
     if (ends) order.arrive(following);
 #pragma unroll
-    for (int m = 0; m < TILES; ++m) {
+    for (int m = 0; m < TILES * Plan::kHalves; ++m) {
+      const int p = m / TILES;
+      unsigned(&four)[4] = fragments[p][m % TILES];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) fragments[m][i] = i / 2 < GROUPS ? transposed(pairs[i / 2 % GROUPS][m][i % 2]) : 0;
+      for (int i = 0; i < 4; ++i) {
+        four[i] = i / 2 < Plan::kPair ? transposed(pairs[p][i / 2 % Plan::kPair][m % TILES][i % 2]) : 0;
+      }
       if (!Plan::kOwn) {
         unsigned* const to = memory.q_tiles + ((side * TILES + m) * WARPS + warp) * 128 + 4 * lane;
-        *reinterpret_cast<uint4*>(to) = make_uint4(fragments[m][0], fragments[m][1], fragments[m][2], fragments[m][3]);
+        *reinterpret_cast<uint4*>(to) = make_uint4(four[0], four[1], four[2], four[3]);
       }
     }
     pending = DEFERS && !ends;

@@ -259,7 +259,7 @@ def selection_products(outputs: Outputs, q: torch.Tensor, features: torch.Tensor
     resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
     grid = _balanced(cdiv(_largest(ends), 8 * tile.groups * tile.warps), resident)
     partials = features.new_empty((grid, shape.restarts, tile.slots, 32))
-    *numbers, late, defers, rests, keeps, bytes, _ = tile
+    *numbers, late, defers, rests, keeps, runs, bytes, _ = tile
     flags = (
         str(flag).lower()
         for flag in (
@@ -267,6 +267,7 @@ def selection_products(outputs: Outputs, q: torch.Tensor, features: torch.Tensor
             defers,
             rests,
             keeps,
+            runs,
             ends_within_vector(shape.domains),
             external.shape[0] > 1,
             rest[4] is not None,

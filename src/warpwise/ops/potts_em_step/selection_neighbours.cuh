@@ -29,22 +29,26 @@ __device__ inline void add_product(float (&d)[4], const unsigned (&a)[4], unsign
 
 template <int FLIGHT, class Plan, class Lanes, bool WEIGHTED>
 struct SelectionNeighbours {
-  static constexpr int TILES = Plan::TILES, kEdges = Plan::kEdges, kRows = kEdges * Plan::GROUPS;
+  static constexpr int TILES = Plan::TILES, GROUPS = Plan::kPair, kEdges = Plan::kEdges, kRows = kEdges * GROUPS;
   const Lanes& rows;
-  const int *edges, *columns;  // of the tile, in shared memory; all in global memory
+  const int *edges, *columns;  // of the points, in shared memory; all in global memory
   const float* weights;
   TileDegrees degrees;
   int group, index;
+  int from = 0;  // the first point of GROUPS groups of the tile
   unsigned values[FLIGHT][2][TILES];
 
   // Rows of edge i / GROUPS of points t and t + 4 of group i % GROUPS: products of adjacent rows have different sums.
   __device__ void load(int i) {
-    const int* const of = edges + (i % Plan::GROUPS * 8 + index) * kEdges + i / Plan::GROUPS;
+    const int* const of = edges + (i % GROUPS * 8 + index) * kEdges + i / GROUPS;
 #pragma unroll
     for (int s = 0; s < 2; ++s) rows.load(values[i % FLIGHT][s], of[4 * kEdges * s]);
   }
 
-  __device__ void begin() {
+  // The rows of the groups from point `first` of the tile on, after those before.
+  __device__ void begin(int first = 0) {
+    edges += (first - from) * kEdges;
+    from = first;
 #pragma unroll
     for (int i = 0; i < FLIGHT; ++i) load(i);
   }
@@ -87,14 +91,14 @@ struct SelectionNeighbours {
 
   // After begin: the sums of the rows of all groups. around[j][m][2 h + x]: point `group` of group j. all: the
   // selection of edges that all points have.
-  __device__ void finish(float (&around)[Plan::GROUPS][TILES][4], const unsigned (&all)[4]) {
+  __device__ void finish(float (&around)[GROUPS][TILES][4], const unsigned (&all)[4]) {
     if (!WEIGHTED && __all_sync(kAllLanes, degrees.degree == kEdges || threadIdx.x % 32 >= Plan::kPoints)) {
 #pragma unroll
       for (int i = 0; i < kRows; ++i) {
-        if (i < Plan::GROUPS) {
-          add<true>(around[i % Plan::GROUPS], all, values[i % FLIGHT]);
+        if (i < GROUPS) {
+          add<true>(around[i % GROUPS], all, values[i % FLIGHT]);
         } else {
-          add<false>(around[i % Plan::GROUPS], all, values[i % FLIGHT]);
+          add<false>(around[i % GROUPS], all, values[i % FLIGHT]);
         }
         if (i + FLIGHT < kRows) load(i + FLIGHT);
       }
@@ -104,16 +108,16 @@ struct SelectionNeighbours {
   }
 
   // Points of any number of edges.
-  __device__ void finish_any(float (&around)[Plan::GROUPS][TILES][4]) {
-    int first[Plan::GROUPS], degree[Plan::GROUPS];  // of point `group`
+  __device__ void finish_any(float (&around)[GROUPS][TILES][4]) {
+    int first[GROUPS], degree[GROUPS];  // of point `group`
 #pragma unroll
-    for (int j = 0; j < Plan::GROUPS; ++j) {
-      first[j] = __shfl_sync(kAllLanes, degrees.start, 8 * j + group);
-      degree[j] = __shfl_sync(kAllLanes, degrees.degree, 8 * j + group);
+    for (int j = 0; j < GROUPS; ++j) {
+      first[j] = __shfl_sync(kAllLanes, degrees.start, from + 8 * j + group);
+      degree[j] = __shfl_sync(kAllLanes, degrees.degree, from + 8 * j + group);
     }
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
-      const int e = i / Plan::GROUPS, j = i % Plan::GROUPS;
+      const int e = i / GROUPS, j = i % GROUPS;
       if (e == 0) {
         add_edge<true>(around[j], e < degree[j], first[j] + e, values[i % FLIGHT]);
       } else {
@@ -122,14 +126,14 @@ struct SelectionNeighbours {
       if (i + FLIGHT < kRows) load(i + FLIGHT);
     }
 #pragma unroll
-    for (int j = 0; j < Plan::GROUPS; ++j) {
+    for (int j = 0; j < GROUPS; ++j) {
       const int most = __reduce_max_sync(kAllLanes, degree[j]);
       if (most <= kEdges) continue;
       int starts[2], counts[2];
 #pragma unroll
       for (int s = 0; s < 2; ++s) {
-        starts[s] = __shfl_sync(kAllLanes, degrees.start, 8 * j + index + 4 * s);
-        counts[s] = __shfl_sync(kAllLanes, degrees.degree, 8 * j + index + 4 * s);
+        starts[s] = __shfl_sync(kAllLanes, degrees.start, from + 8 * j + index + 4 * s);
+        counts[s] = __shfl_sync(kAllLanes, degrees.degree, from + 8 * j + index + 4 * s);
       }
 #pragma unroll 1
       for (int e = kEdges; e < most; ++e) {

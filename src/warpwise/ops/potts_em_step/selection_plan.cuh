@@ -9,7 +9,7 @@
 #include "fragments.cuh"
 #include "tile_edges.cuh"
 
-// GROUPS groups of eight points are a warp's tile. TILES * 16 is at least the number of domains, STEPS * 8 that of
+// GROUPS groups of eight points are a warp's tile; a product of the scores takes kPair of them. TILES * 16 is at least the number of domains, STEPS * 8 that of
 // features. FEATURES tiles of eight columns have the moments, one of which is 1 and counts points: column kOne of the
 // features, or, if they fill all STEPS, a tile of its own. With WARPS_N == 0 a warp has the moments of its own points;
 // else a warp has up to MI x NI tiles of 16 x 8 moments of all points of the block, WARPS_M warps have other domains,
@@ -22,6 +22,7 @@ struct SelectionPlan {
                        FEATURES = FEATURES_;
   static constexpr bool RESTS = RESTS_, KEEPS = KEEPS_;
   static constexpr int kEdges = 8;  // of a point, copied to shared memory one tile ahead
+  static constexpr int kPair = GROUPS < 2 ? 1 : 2, kHalves = GROUPS / kPair;
   static constexpr int kPoints = 8 * GROUPS, kTile = WARPS * kPoints;
   static constexpr int kStride = warpwise::tile_stride(8 * STEPS);
   static constexpr int kSides = WARPS_N > 0 && DEFERS ? 3 : 2;  // tiles of features
@@ -33,6 +34,7 @@ struct SelectionPlan {
   static constexpr int NI = kOwn ? FEATURES : (FEATURES + WARPS_N - 1) / (kOwn ? 1 : WARPS_N);
   static constexpr int kWarpsN = kOwn ? 1 : WARPS_N, kSharing = kWarpsM * kWarpsN;
   static constexpr int kParts = WARPS / kSharing;  // of the points of a tile
+  static_assert(kOwn || kHalves == 1, "warps that share moments exchange the q of 16 points");
 
   // All threads.
   static __device__ void sync() { __syncthreads(); }
@@ -152,7 +154,7 @@ struct RowLanes {
 template <class Plan>
 struct SelectionMemory {
   float* coefficients;   // [step][tile][parity][lane][kOf]: fragments
-  float* offsets;        // [tile][parity][index][4]: of x twice, as sums of the scores
+  float* offsets;        // [tile][parity][index][x]
   float* fields;         // [tile][index][parity][x]
   float* tiles;          // [side][point][stride]
   int* edges;            // [side][point][edge]
@@ -163,7 +165,7 @@ struct SelectionMemory {
   __device__ explicit SelectionMemory(float* shared) {
     coefficients = shared;
     offsets = coefficients + 64 * Plan::kOf * Plan::STEPS * Plan::TILES;
-    fields = offsets + 32 * Plan::TILES;
+    fields = offsets + 16 * Plan::TILES;
     tiles = fields + 16 * Plan::TILES;
     edges = reinterpret_cast<int*>(tiles + Plan::kSides * Plan::kTile * Plan::kStride);
     float* const after = tiles + Plan::kTile * (Plan::kSides * Plan::kStride + 2 * Plan::kEdges);
@@ -188,8 +190,8 @@ struct SelectionMemory {
     for (int i = threadIdx.x; i < 16 * Plan::TILES; i += Plan::kThreads) {
       const int k = Lanes::domain(i / 16, i / 4 % 4, i / 2 % 2, i % 2);
       fields[i] = k >= domains ? warpwise::minus_infinity() : field ? kLog2E * field[k] : 0.0f;
-      float* const to = offsets + (i / 16 * 8 + i / 2 % 2 * 4 + i / 4 % 4) * 4 + i % 2;
-      to[0] = to[2] = k < domains ? sharpness * constant[k] + fields[i] : warpwise::minus_infinity();
+      offsets[(i / 16 * 8 + i / 2 % 2 * 4 + i / 4 % 4) * 2 + i % 2] =
+          k < domains ? sharpness * constant[k] + fields[i] : warpwise::minus_infinity();
     }
     const int one = (width + 3) / 4 * 4;
     for (int i = threadIdx.x; i < Plan::kSides * Plan::kTile * Plan::kStride; i += Plan::kThreads) {

@@ -3,20 +3,21 @@
 
 #include "selection_plan.cuh"
 
-// Adds to scores[m][h][2 j + x], of point `group` of group j and domain h of pair 2 t + x of tile m. x: the row of
-// point `group`, at feature `index`. coefficients: at this lane.
+// Adds to scores[p][m][h][2 j + x], of point `group` of group j of product p and domain h of pair 2 t + x of tile m. x:
+// the row of point `group`, at feature `index`. coefficients: at this lane.
 template <class Plan>
-__device__ inline void add_scores(float (&scores)[Plan::TILES][2][4], const float* x, const float* coefficients) {
+__device__ inline void add_scores(float (&scores)[Plan::kHalves][Plan::TILES][2][4], const float* x,
+                                  const float* coefficients) {
   constexpr int kFour = 4;  // accumulators of adjacent instructions
 #pragma unroll
   for (int s = 0; s < Plan::STEPS; ++s) {
-    unsigned large[4] = {}, small[4] = {};
+    unsigned large[Plan::kHalves][4] = {}, small[Plan::kHalves][4] = {};
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {  // one by one into the operand's registers, without moves
-      if (i % 2 >= Plan::GROUPS) continue;
-      const float value = x[i % 2 * 8 * Plan::kStride + 8 * s + i / 2 * 4];
-      large[i] = __float_as_uint(value);
-      small[i] = warpwise::rest_of_tf32(value);
+    for (int i = 0; i < 4 * Plan::kHalves; ++i) {  // one by one into the operand's registers, without moves
+      if (i % 2 >= Plan::kPair) continue;
+      const float value = x[(i / 4 * 16 + i % 2 * 8) * Plan::kStride + 8 * s + i / 2 % 2 * 4];
+      large[i / 4][i % 4] = __float_as_uint(value);
+      small[i / 4][i % 4] = warpwise::rest_of_tf32(value);
     }
 #pragma unroll
     for (int n = 0; n < 2 * Plan::TILES; n += kFour) {
@@ -34,9 +35,13 @@ __device__ inline void add_scores(float (&scores)[Plan::TILES][2][4], const floa
 #pragma unroll
       for (int product = 0; product < 3; ++product) {
 #pragma unroll
-        for (int i = 0; i < kFour && n + i < 2 * Plan::TILES; ++i) {
-          const unsigned* const of = product == 1 ? rest[i] : b[i];
-          warpwise::mma::mma_sync(scores[(n + i) / 2][i % 2], product == 0 ? small : large, of[0], of[1], 0.0f);
+        for (int p = 0; p < Plan::kHalves; ++p) {
+#pragma unroll
+          for (int i = 0; i < kFour && n + i < 2 * Plan::TILES; ++i) {
+            const unsigned* const of = product == 1 ? rest[i] : b[i];
+            auto& to = scores[p][(n + i) / 2][i % 2];
+            warpwise::mma::mma_sync(to, product == 0 ? small[p] : large[p], of[0], of[1], 0.0f);
+          }
         }
       }
     }
@@ -68,6 +73,7 @@ struct SelectionMoments {
   static constexpr int MI = Plan::MI, NI = Plan::NI, TILES = Plan::TILES;
   static constexpr int kMost = MI > 4 ? 2 : 3, kAt = NI < kMost ? NI : kMost;  // tiles of features at a time
   static constexpr int kKept = 8;                                              // tiles of points
+  using Fragments = unsigned[Plan::kHalves][TILES][4];
   float sums[Plan::KEEPS ? MI : 1][Plan::KEEPS ? NI : 1][4] = {};
   int kept = 0;
   int first_m, first_n;
@@ -117,7 +123,7 @@ struct SelectionMoments {
       for (int j = 0; j < 2; ++j) {
         parts[n][j][0] = ones && group == 0 ? 0x3f803f80u : 0;
         parts[n][j][1] = parts[n][j][2] = 0;
-        if (!ones && j < Plan::GROUPS) {
+        if (!ones && j < Plan::kPair) {
           const float* const from = x + 8 * j * Plan::kStride + 8 * tile;
           split_bf16(parts[n][j], from[0], from[Plan::kStride]);
         }
@@ -139,11 +145,19 @@ struct SelectionMoments {
     }
   }
 
-  // The warp's own points, kKept tiles of which are added by tensor cores.
-  __device__ void keep_own(const float* x, int group, const unsigned (&fragments)[TILES][4]) {
-    add_points<0, NI>(sums, x, group, [&](int m) {
-      return make_uint4(fragments[m][0], fragments[m][1], fragments[m][2], fragments[m][3]);
+  // Those of product p of a warp's own points.
+  template <int FROM, int COUNT>
+  __device__ void add_half(float (&total)[MI][COUNT][4], const float* x, int group, const Fragments& fragments,
+                           int p) const {
+    add_points<FROM, COUNT>(total, x + 16 * p * Plan::kStride, group, [&](int m) {
+      return make_uint4(fragments[p][m][0], fragments[p][m][1], fragments[p][m][2], fragments[p][m][3]);
     });
+  }
+
+  // The warp's own points, kKept tiles of which are added by tensor cores.
+  __device__ void keep_own(const float* x, int group, const Fragments& fragments) {
+#pragma unroll
+    for (int p = 0; p < Plan::kHalves; ++p) add_half<0, NI>(sums, x, group, fragments, p);
     if (++kept < kKept) return;
     kept = 0;
     flush();
@@ -153,12 +167,11 @@ struct SelectionMoments {
 
   // The warp's own points.
   template <int FROM = 0>
-  __device__ void add_own(const float* x, int group, const unsigned (&fragments)[TILES][4]) {
+  __device__ void add_own(const float* x, int group, const Fragments& fragments) {
     constexpr int kCount = NI - FROM < kAt ? NI - FROM : kAt;
     float local[MI][kCount][4] = {};
-    add_points<FROM, kCount>(local, x, group, [&](int m) {
-      return make_uint4(fragments[m][0], fragments[m][1], fragments[m][2], fragments[m][3]);
-    });
+#pragma unroll
+    for (int p = 0; p < Plan::kHalves; ++p) add_half<FROM, kCount>(local, x, group, fragments, p);
     add_local<FROM, kCount>(local);
     if constexpr (FROM + kCount < NI) add_own<FROM + kCount>(x, group, fragments);
   }

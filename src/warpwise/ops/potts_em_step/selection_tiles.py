@@ -16,7 +16,8 @@ class SelectionTile(NamedTuple):
     domains, ``steps`` of 8 features, tiles of ``features`` of the moments, ``warps_m`` with other domains and
     ``warps_n`` with other features (0 if a warp has all moments of its points), edges in ``flight``. Scores are
     computed ``late``, after the sums of neighbours; a tile ``defers`` its moments to the next one; the ``rests`` of
-    coefficients are in shared memory; a warp ``keeps`` moments in registers. Bytes of shared memory of a block, and
+    coefficients are in shared memory; a warp ``keeps`` moments in registers; a block ``runs``
+    through adjacent tiles. Bytes of shared memory of a block, and
     sums of a lane."""
 
     warps: int
@@ -32,6 +33,7 @@ class SelectionTile(NamedTuple):
     defers: bool
     rests: bool
     keeps: bool
+    runs: bool
     bytes: int
     slots: int
 
@@ -52,17 +54,19 @@ class SelectionChoice(NamedTuple):
     late: bool = False
     defers: bool = False
     keeps: bool = False
+    runs: bool = False
+    most_own: int = MOST_OF_LANE  # tiles of moments, up to which a warp has those of its own points
 
 
 def selection_tile(domains: int, width: int, choice: SelectionChoice, rests: bool) -> SelectionTile | None:
     """None if registers or shared memory do not suffice."""
-    warps, blocks, groups, flight, late, defers, keeps = choice
+    warps, blocks, groups, flight, late, defers, keeps, runs, most_own = choice
     tiles, steps, one = cdiv(domains, 16), cdiv(width, 8), cdiv(width, 4) * 4
     features = steps + (one % 8 == 0)
-    own = tiles * features <= MOST_OF_LANE
+    own = tiles * features <= most_own
     shares = ((m, n) for m in (1, 2, 4) for n in (8, 4, 2, 1) if warps % (m * n) == 0 and n < 2 * features)
     fits = (s for s in shares if not keeps or cdiv(tiles, s[0]) * cdiv(features, s[1]) <= MOST_KEPT)
-    if (share := (1, 1) if own else next(fits, None)) is None:
+    if (share := (1, 1) if own else next(fits, None)) is None or (groups > 2 and not own):
         return None
     warps_m, warps_n = share
     stride, parts = (cdiv(8 * steps, 4) | 1) * 4, warps if own else warps // (warps_m * warps_n)
@@ -92,6 +96,7 @@ def selection_tile(domains: int, width: int, choice: SelectionChoice, rests: boo
         defers,
         rests,
         keeps,
+        runs,
         size,
         slots,
     )

@@ -8,7 +8,7 @@
 // Sums over the points of a lane: its part of the derivatives.
 template <class Plan, bool FIELDS>
 struct SelectionUpdate {
-  static constexpr int TILES = Plan::TILES, GROUPS = Plan::GROUPS;
+  static constexpr int TILES = Plan::TILES, GROUPS = Plan::kPair;
   using Lanes = RowLanes<TILES>;
   const SelectionMemory<Plan>& memory;
   int index, domains;
@@ -23,9 +23,9 @@ struct SelectionUpdate {
   __device__ void begin(float (&scores)[TILES][2][4]) const {
 #pragma unroll
     for (int i = 0; i < 2 * TILES; ++i) {
-      const auto offsets = *reinterpret_cast<const warpwise::Float4*>(memory.offsets + 16 * i + 4 * index);
+      const auto offsets = *reinterpret_cast<const warpwise::Vector<float, 2>*>(memory.offsets + 8 * i + 2 * index);
 #pragma unroll
-      for (int e = 0; e < 4; ++e) scores[i / 2][i % 2][e] = offsets.at[e];
+      for (int e = 0; e < 4; ++e) scores[i / 2][i % 2][e] = offsets.at[e % 2];
     }
   }
 
