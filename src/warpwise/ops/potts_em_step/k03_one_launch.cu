@@ -13,6 +13,7 @@
 
 #include "warp_plan.cuh"
 #include "warp_rows.cuh"
+#include "warp_totals.cuh"
 
 // Colour by colour, rows of q: (n, restarts, domains) are replaced by softmax(temper * score + beta * near + external),
 // near = sum_j w_ij q_j. Their scores are features: (n, width) times linear: (restarts, domains, width), plus constant:
@@ -402,20 +403,5 @@ __global__ void __launch_bounds__(kThreads, BLOCKS) potts_em_step_one_launch(
   }
 
   grid.sync();
-  for (int i = blockIdx.x * kWarps + warp; i < size; i += gridDim.x * kWarps) {
-    const float* const from = partials + (static_cast<long long>(restart) * size + i) * gridDim.x;
-    float total = 0.0f;
-#pragma unroll 8
-    for (int block = lane; block < gridDim.x; block += 32) total += from[block];
-    total = team_sum<32>(total);
-    const int moment = domains * width, slope = i - moment - domains;
-    if (lane > 0) continue;
-    if (i < moment) {
-      sums[static_cast<long long>(restart) * moment + i] = total;
-    } else if (slope < 0) {
-      counts[restart * domains + i - moment] = total;
-    } else if (derivatives) {
-      derivatives[slope * restarts + restart] = total;
-    }
-  }
+  add_partials(partials, sums, counts, derivatives, restarts, domains, width);
 }
