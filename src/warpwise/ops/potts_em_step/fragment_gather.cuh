@@ -116,7 +116,7 @@ struct GatherRows {
 // The tiles of a gathering warp, in the order of the warps that update them. near_tiles: [warp][stage][point][kNear].
 // Barrier `full` of stage s of warp w is at full + 8 * (w * kStages + s), likewise `empty`. none: kEdges of -1.
 template <class Plan, class Rows>
-__device__ inline void gather_tiles(Rows rows, ColourOrder<>& order, const FragmentMemory<Plan>& memory,
+__device__ inline void gather_tiles(Rows rows, ColourOrder& order, const FragmentMemory<Plan>& memory,
                                     float* near_tiles, unsigned full, unsigned empty, const int* none,
                                     const int* rowptr) {
   const int gatherer = threadIdx.x / 32 - Plan::kWarps, lane = threadIdx.x % 32;

@@ -30,7 +30,7 @@
 //
 // Q is float or __nv_bfloat16, to which the posterior is rounded when it is stored; neighbours read the rounded values,
 // and the sums have those before. Rows of q begin `pitch` elements after each other. Padding is read, not written.
-template <class Q, int OWN, int LANES, int ROWS, int POINTS, int BLOCKS, bool RUNS, bool VECTOR, bool FULL, bool FIELDS>
+template <class Q, int OWN, int LANES, int ROWS, int POINTS, int BLOCKS, bool VECTOR, bool FULL, bool FIELDS>
 __global__ void __launch_bounds__(kThreads, BLOCKS) potts_em_step_one_launch(
     Q* q, const float* features, const float* linear, const float* constant, const int* rowptr, const int* columns,
     const float* weights, const float* beta, const float* external, float* partials, float* sums, float* counts,
@@ -88,20 +88,9 @@ __global__ void __launch_bounds__(kThreads, BLOCKS) potts_em_step_one_launch(
   float moments[ROWS][4] = {};
   float count[kOwn] = {}, gradient = 0.0f, curvature = 0.0f;
 
-  // RUNS: a block takes adjacent tiles of a colour, else every gridDim.x-th.
-  const int step = (RUNS ? 1 : gridDim.x) * kWarps * kTile, near_begin = colours.ends[0];
-  const auto run_of = [&](int colour) {
-    const int size = colours.ends[colour + 1] - colours.ends[colour], blocks = gridDim.x * kWarps * kTile;
-    return RUNS ? (size + blocks - 1) / blocks * kWarps * kTile : kWarps * kTile;
-  };
+  const int step = gridDim.x * kWarps * kTile, near_begin = colours.ends[0];
   int next_start = 0, next_stop = 0;  // of the edges of point `lane` of the next tile
-  const auto first_of = [&](int colour) {
-    return colours.ends[colour] + blockIdx.x * run_of(colour) + warp * kTile;
-  };
-  const auto end_of = [&](int colour) {
-    const int end = colours.ends[colour + 1];
-    return RUNS ? min(end, colours.ends[colour] + (static_cast<int>(blockIdx.x) + 1) * run_of(colour)) : end;
-  };
+  const auto first_of = [&](int colour) { return colours.ends[colour] + (blockIdx.x * kWarps + warp) * kTile; };
   const auto fetch = [&](int from, int end, int buffer) {  // points past the end have zeros and no edges
     next_start = next_stop = 0;
     if (end > 0) {
@@ -139,14 +128,14 @@ __global__ void __launch_bounds__(kThreads, BLOCKS) potts_em_step_one_launch(
   const auto exists = [=](int i) { return FULL || own + i < domains; };
   const auto grid = cooperative_groups::this_grid();
   cooperative_groups::grid_group::arrival_token arrived = 0;
-  fetch(first_of(0), end_of(0), 0);
+  fetch(first_of(0), colours.ends[1], 0);
   copy_edges();
 
   int buffer = 0;
   for (int colour = 0; colour < colours.count; ++colour) {
-    const int end = end_of(colour);
+    const int end = colours.ends[colour + 1];
     const bool final = colour + 1 == colours.count;
-    const int later = final ? 0 : first_of(colour + 1), later_end = final ? 0 : end_of(colour + 1);
+    const int later = final ? 0 : first_of(colour + 1), later_end = final ? 0 : colours.ends[colour + 2];
     int first = first_of(colour);
     bool waits = colour > 0;
     for (bool more = true; more; first += step, buffer ^= 1) {  // a warp without points takes part in the barriers

@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_in_fragments
             index = lane % 4;
   const FragmentMemory<Plan> memory(shared);
   FragmentCopy<Plan> copy(memory, features, width, rowptr, columns);
-  ColourOrder<> order = {colours, Plan::kTile};
+  ColourOrder order = {colours, Plan::kTile};
   TilePlace present = order.first();
   copy.load_rows(present.first, present.end);
   memory.template fill<Lane>(linear + static_cast<long long>(restart) * domains * width, constant + restart * domains,

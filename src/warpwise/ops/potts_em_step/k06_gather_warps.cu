@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(32 * (WARPS + WARPS / SERVED), 1) potts_em_ste
   int* const none = reinterpret_cast<int*>(shared) + 2 * Plan::kBarriers;
   float* const near_tiles = shared + Plan::kFirstFloats;  // [warp][stage][point][kNear]
   const FragmentMemory<Plan> memory(near_tiles + Plan::kNearFloats);
-  ColourOrder<> order = {colours, Plan::kTile};
+  ColourOrder order = {colours, Plan::kTile};
   TilePlace present = order.first();
   float* const own_sums = partials + (static_cast<long long>(blockIdx.x) * restarts + restart) * 32 * Plan::kSlots;
   static_assert(32 * Plan::kSlots >= Plan::kHeld, "until the end the first of a block's sums are a row of zeros");

@@ -14,9 +14,9 @@
 // q: (N, restarts, pitch) in bfloat16, pitch a multiple of eight, aligned to 16 bytes; of a row the first `domains` are
 // q. PARTIAL: these end within a vector. The other arguments are those of potts_em_step_in_fragments (k04), with
 // partials (gridDim.x, restarts, kSlots, 32). A lane loads FLIGHT edges' rows of q of its two points before it adds the
-// first. RUNS: see ColourOrder. FIELDS: external_row is not 0. Cooperative grid: (blocks, restarts) of 32 * WARPS.
+// first. SPREADS: a warp has tiles of its own. FIELDS: external_row is not 0. Cooperative grid: (blocks, restarts) of 32 * WARPS.
 template <int WARPS, int BLOCKS, int GROUPS, int TILES, int STEPS, int FEATURES, int WARPS_M, int WARPS_N, int FLIGHT,
-          bool LATE, bool DEFERS, bool RESTS, bool KEEPS, bool RUNS, bool PARTIAL, bool FIELDS, bool WEIGHTED>
+          bool LATE, bool DEFERS, bool RESTS, bool KEEPS, bool SPREADS, bool PARTIAL, bool FIELDS, bool WEIGHTED>
 __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_products(
     __nv_bfloat16* q, const float* features, const float* linear, const float* constant, const int* rowptr,
     const int* columns, const float* weights, const float* beta, const float* external, float* partials, float* sums,
@@ -31,9 +31,15 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
             index = lane % 4;
   const SelectionMemory<Plan> memory(shared);
   SelectionCopy<Plan> copy(memory, features, width, rowptr, columns);
-  ColourOrder<RUNS> order = {colours, Plan::kTile};
+  static_assert(Plan::kOwn || !SPREADS, "warps that share moments have adjacent points");
+  ColourOrder order = {colours, SPREADS ? Plan::kPoints : Plan::kTile};
+  if (SPREADS) {
+    order.own += gridDim.x * warp;
+    order.stride *= WARPS;
+  }
+  const int own = warp * Plan::kPoints, after = SPREADS ? 0 : own;  // in shared memory, and in the tile
   TilePlace present = order.first();
-  copy.load_rows(present.first, present.end);
+  copy.load_rows(present.first + after, present.end);
   memory.fill(linear + static_cast<long long>(restart) * domains * width, constant + restart * domains,
               FIELDS ? nullptr : external + restart * external_restart, domains, width, kLog2E * temper);
   __syncthreads();
@@ -44,7 +50,6 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
   SelectionUpdate<Plan, FIELDS> update = {memory, index, domains, kLog2E * beta[restart]};
   unsigned all[4];
   Neighbours::select(all, 0x3f80, group, index);
-  const int own = warp * Plan::kPoints;
   int side = 0, x_side = 0;                     // of the buffers of the present tile
   bool pending = false;                         // the moments of the tile before
   unsigned fragments[Plan::kHalves][TILES][4];  // of its q^T: domains as rows, points as columns
@@ -59,13 +64,13 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
       moments.add_shared(x, group, memory.q_tiles + q_side * TILES * WARPS * 128 + 4 * lane, warp);
     }
   };
-  copy.copy(0, 0, present.first, present.end);
+  copy.copy(0, 0, present.first + after, present.end);
 
   while (present.colour >= 0) {
-    const int first = present.first + own, end = present.end, next_x = x_side + 1 < Plan::kSides ? x_side + 1 : 0;
+    const int first = present.first + after, end = present.end, next_x = x_side + 1 < Plan::kSides ? x_side + 1 : 0;
     const TileDegrees degrees = {copy.edges.start, copy.edges.stop - copy.edges.start};
     const TilePlace following = order.next(present);
-    copy.load_rows(following.first, following.end);
+    copy.load_rows(following.first + after, following.end);
     __pipeline_wait_prior(0);
     __syncwarp();
     const float* const x_tile = memory.tiles + x_side * Plan::kTile * Plan::kStride;
@@ -120,7 +125,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
       }
     }
     if (Plan::kOwn && DEFERS) __syncwarp();  // all lanes have added the tile before
-    if (Plan::kOwn || DEFERS) copy.copy(side ^ 1, next_x, following.first, following.end);
+    if (Plan::kOwn || DEFERS) copy.copy(side ^ 1, next_x, following.first + after, following.end);
     const bool ends = following.colour != present.colour;
     if (ends) order.arrive(following);
 #pragma unroll
@@ -138,7 +143,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
     }
     pending = DEFERS && !ends;
     if (!pending) add_moments(side, x_side);
-    if (!Plan::kOwn && !DEFERS) copy.copy(side ^ 1, next_x, following.first, following.end);
+    if (!Plan::kOwn && !DEFERS) copy.copy(side ^ 1, next_x, following.first + after, following.end);
     side ^= 1;
     x_side = next_x;
     present = following;

@@ -29,7 +29,7 @@ from warpwise.ops.potts_em_step.tiles import (
 
 HERE = Path(__file__).parent
 MOST_BLOCKS_AN_SM = 5  # resident blocks of k02, limited by registers
-RUNS = False  # of k03: a block takes adjacent tiles
+BALANCES = True
 MOST_COLOURS = 32  # kMostColours of k03 and k04
 
 THREAD_PER_POINT = cuda.load(HERE / "k01_thread_per_point.cu")
@@ -195,7 +195,7 @@ def one_launch(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest:
     *options, bytes = tile
     full, wide = shape.domains == tile.own * tile.lanes, shape.domains % 4 == 0 and is_aligned(external, near)
     vector = load_of(rows) >= tile.own and (wide or (q.dtype != torch.float32 and not full))
-    flags = (str(flag).lower() for flag in (RUNS, vector, full, external.shape[0] > 1))
+    flags = (str(flag).lower() for flag in (vector, full, external.shape[0] > 1))
     name = f"potts_em_step_one_launch<{', '.join((cuda.ctype(q.dtype), *map(str, options), *flags))}>"
     launch = ONE_LAUNCH[name][(grid, shape.restarts), THREADS, bytes]
     launch(rows, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
@@ -259,8 +259,12 @@ def selection_products(outputs: Outputs, q: torch.Tensor, features: torch.Tensor
     assert tile is not None and rows is not None  # limits, in_rows
     resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
     grid = _balanced(cdiv(_largest(ends), 8 * tile.groups * tile.warps), resident)
+    if tile.spreads:
+        grid = min(resident, cdiv(_largest(ends), 8 * tile.groups))
+    elif not BALANCES:
+        grid = min(resident, cdiv(_largest(ends), 8 * tile.groups * tile.warps))
     partials = features.new_empty((grid, shape.restarts, tile.slots, 32))
-    *numbers, late, defers, rests, keeps, runs, bytes, _ = tile
+    *numbers, late, defers, rests, keeps, spreads, bytes, _ = tile
     flags = (
         str(flag).lower()
         for flag in (
@@ -268,7 +272,7 @@ def selection_products(outputs: Outputs, q: torch.Tensor, features: torch.Tensor
             defers,
             rests,
             keeps,
-            runs,
+            spreads,
             ends_within_vector(shape.domains),
             external.shape[0] > 1,
             rest[4] is not None,

@@ -125,22 +125,29 @@ struct SelectionNeighbours {
       }
       if (i + FLIGHT < kRows) load(i + FLIGHT);
     }
+    const int most = __reduce_max_sync(kAllLanes, GROUPS == 2 ? max(degree[0], degree[GROUPS - 1]) : degree[0]);
+    if (most <= kEdges) return;
+    constexpr int kMore = FLIGHT / GROUPS;  // edges in flight
+    int starts[GROUPS][2], counts[GROUPS][2];
 #pragma unroll
-    for (int j = 0; j < GROUPS; ++j) {
-      const int most = __reduce_max_sync(kAllLanes, degree[j]);
-      if (most <= kEdges) continue;
-      int starts[2], counts[2];
-#pragma unroll
-      for (int s = 0; s < 2; ++s) {
-        starts[s] = __shfl_sync(kAllLanes, degrees.start, from + 8 * j + index + 4 * s);
-        counts[s] = __shfl_sync(kAllLanes, degrees.degree, from + 8 * j + index + 4 * s);
-      }
+    for (int i = 0; i < 2 * GROUPS; ++i) {
+      starts[i / 2][i % 2] = __shfl_sync(kAllLanes, degrees.start, from + 8 * (i / 2) + index + 4 * (i % 2));
+      counts[i / 2][i % 2] = __shfl_sync(kAllLanes, degrees.degree, from + 8 * (i / 2) + index + 4 * (i % 2));
+    }
 #pragma unroll 1
-      for (int e = kEdges; e < most; ++e) {
-        unsigned more[2][TILES];
+    for (int e = kEdges; e < most; e += kMore) {
+      int at[kMore * GROUPS][2];
 #pragma unroll
-        for (int s = 0; s < 2; ++s) rows.load(more[s], e < counts[s] ? columns[starts[s] + e] : edges[0]);
-        add_edge<false>(around[j], e < degree[j], first[j] + e, more);
+      for (int i = 0; i < 2 * kMore * GROUPS; ++i) {
+        const int edge = e + i / (2 * GROUPS), j = i / 2 % GROUPS, s = i % 2;
+        at[i / 2][s] = edge < counts[j][s] ? columns[starts[j][s] + edge] : edges[0];
+      }
+#pragma unroll
+      for (int i = 0; i < 2 * kMore * GROUPS; ++i) rows.load(values[i / 2][i % 2], at[i / 2][i % 2]);
+#pragma unroll
+      for (int i = 0; i < kMore * GROUPS; ++i) {
+        const int edge = e + i / GROUPS, j = i % GROUPS;
+        add_edge<false>(around[j], edge < degree[j], first[j] + edge, values[i]);
       }
     }
   }

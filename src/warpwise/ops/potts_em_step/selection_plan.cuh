@@ -210,17 +210,18 @@ struct SelectionCopy {
   const SelectionMemory<Plan>& memory;
   TileEdges<Plan> edges;
   warpwise::WarpCopy<Plan::kPoints> features;
-  int own;  // the warp's first point
+  int own;  // the warp's first point in shared memory
 
   __device__ SelectionCopy(const SelectionMemory<Plan>& to, const float* x, int width, const int* rows, const int* at)
       : memory(to), edges{rows, at}, features(x, width), own(threadIdx.x / 32 * Plan::kPoints) {
     features.stride = Plan::kStride;
   }
 
-  __device__ void load_rows(int tile, int end) { edges.load_rows(tile + own, end); }
+  __device__ void load_rows(int first, int end) { edges.load_rows(first, end); }
 
-  // Edges that do not exist are the point itself, or the tile's first point: rows that are selected for no point.
-  __device__ void copy(int side, int x_side, int tile, int end) const {
+  // Of the warp's points from `first` on. Edges that do not exist are the point itself, or the first point: rows that
+  // are selected for no point.
+  __device__ void copy(int side, int x_side, int first, int end) const {
     const int place = side * Plan::kTile + own, lane = threadIdx.x % 32;
     int* const to = memory.edges + place * Plan::kEdges + lane;
     if (__all_sync(kAllLanes, edges.stop - edges.start == Plan::kEdges || lane >= Plan::kPoints)) {
@@ -237,12 +238,12 @@ struct SelectionCopy {
         if (exists) {
           warpwise::mma::cp_async<4>(warpwise::shared_address(to + i), edges.columns + edge, true);
         } else {
-          const int point = tile + own + (lane + i) / Plan::kEdges;
-          to[i] = point < end ? point : tile + own;
+          const int point = first + (lane + i) / Plan::kEdges;
+          to[i] = point < end ? point : first;
         }
       }
     }
-    features(memory.tiles + (x_side * Plan::kTile + own) * Plan::kStride, tile + own, end);
+    features(memory.tiles + (x_side * Plan::kTile + own) * Plan::kStride, first, end);
     __pipeline_commit();
   }
 };

@@ -16,8 +16,8 @@ class SelectionTile(NamedTuple):
     domains, ``steps`` of 8 features, tiles of ``features`` of the moments, ``warps_m`` with other domains and
     ``warps_n`` with other features (0 if a warp has all moments of its points), edges in ``flight``. Scores are
     computed ``late``, after the sums of neighbours; a tile ``defers`` its moments to the next one; the ``rests`` of
-    coefficients are in shared memory; a warp ``keeps`` moments in registers; a block ``runs``
-    through adjacent tiles. Bytes of shared memory of a block, and
+    coefficients are in shared memory; a warp ``keeps`` moments in registers; a warp
+    ``spreads``: it has tiles of its own instead of those beside its block's. Bytes of shared memory of a block, and
     sums of a lane."""
 
     warps: int
@@ -33,7 +33,7 @@ class SelectionTile(NamedTuple):
     defers: bool
     rests: bool
     keeps: bool
-    runs: bool
+    spreads: bool
     bytes: int
     slots: int
 
@@ -54,13 +54,13 @@ class SelectionChoice(NamedTuple):
     late: bool = False
     defers: bool = False
     keeps: bool = False
-    runs: bool = False
+    spreads: bool = False
     most_own: int = MOST_OF_LANE  # tiles of moments, up to which a warp has those of its own points
 
 
 def selection_tile(domains: int, width: int, choice: SelectionChoice, rests: bool) -> SelectionTile | None:
     """None if registers or shared memory do not suffice."""
-    warps, blocks, groups, flight, late, defers, keeps, runs, most_own = choice
+    warps, blocks, groups, flight, late, defers, keeps, spreads, most_own = choice
     tiles, steps, one = cdiv(domains, 16), cdiv(width, 8), cdiv(width, 4) * 4
     features = steps + (one % 8 == 0)
     own = tiles * features <= most_own
@@ -96,7 +96,7 @@ def selection_tile(domains: int, width: int, choice: SelectionChoice, rests: boo
         defers,
         rests,
         keeps,
-        runs,
+        spreads and own,
         size,
         slots,
     )
