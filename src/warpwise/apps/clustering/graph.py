@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from warpwise.apps.clustering.patches import in_patches
+from warpwise.apps.clustering import patches
 
 _ROWS = 1 << 18  # rows that are permuted at a time on a GPU
 
@@ -82,16 +82,17 @@ class Graph:
 
     @property
     def order(self) -> torch.Tensor:
-        """The points (N,) sorted by colour, those of a colour in patches."""
+        """The points (N,) sorted by colour, and those of a colour along a Morton curve if they have coordinates."""
         return self.moved_order[0]
 
     @functools.cached_property
     def moved_order(self) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """``order``, and where it has patches the place there of each point of a stable sort by colour."""
+        """``order``, and if it follows a curve the place there of each point of a stable sort by colour."""
         order = torch.argsort(self._colour_keys, stable=True)
-        within = in_patches(order, self.colours, self.__dict__.get("given_places"))
-        if within is None:
+        places = self.__dict__.get("given_places")
+        if self.n_points < patches.FEWEST or not isinstance(places, torch.Tensor):
             return order, None
+        within = patches.in_patches(order, self._colour_keys, places)
         moved = torch.empty_like(within, dtype=torch.int32)
         moved[within] = torch.arange(len(within), dtype=torch.int32, device=within.device)
         return order[within], moved
@@ -112,7 +113,7 @@ class Graph:
 
     def drawn(self, places: torch.Tensor) -> torch.Tensor:
         """Of a graph of ``by_colour`` or a part of it: where the points are that a stable sort by colour has at
-        ``places``. So the points that are drawn do not depend on the patches."""
+        ``places``. So the points that are drawn do not depend on the curve."""
         moved = self.__dict__.get("moved")
         return places if moved is None else moved[places.to(moved.device)].long()
 

@@ -1,8 +1,8 @@
-"""The order of the points of a colour: in patches of nearby points, which have most of their neighbours in common.
+"""The order of the points of a colour along a Morton curve, if the points have coordinates.
 
-A kernel that updates a colour reads the rows of q of the neighbours of its points. In the order of a lattice a tile of
-points is a long row, and five of eight neighbours of a point on a square grid are neighbours of no other point of the
-tile. In a patch that is as high as wide it is 3.4, so that more rows are in the cache of an SM.
+A kernel that updates a colour reads the rows of q of the neighbours of its points. Coordinates come in any order; along
+the curve points that are near in memory are near in space and have neighbours in common, so that more rows are in the
+caches. Points of a lattice keep their order, in which patches gain nothing (NOTES.md).
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import torch
 
 FEWEST = (1 << 16) + 1  # points: the rows of fewer points are in the caches in any order
-COLUMNS = 32  # of a strip of a 2-D lattice
-BEAM = 8  # width of a beam of a 3-D lattice along its second and third axis
 
 # The bits of a number of 31 or 20 bits move apart, so that one or two zeros follow each: (shift, mask) in turn.
 _SPREAD = {
@@ -22,40 +20,13 @@ _SPREAD = {
 }  # fmt: skip
 
 
-def in_patches(
-    order: torch.Tensor, colours: torch.Tensor, places: torch.Tensor | tuple[int, ...] | None
-) -> torch.Tensor | None:
-    """(N,) int64: the places in ``order``, the points (N,) sorted by colour, one patch after another of each colour.
-
-    ``colours`` (N,) are those of the points. ``places`` are their positions (N, 2 or 3), or the shape of a lattice
-    whose points are in row-major order. None if the order stays as it is: without ``places``, and for few points.
-    """
-    if places is None or len(order) < FEWEST:
-        return None
-    if isinstance(places, torch.Tensor):
-        along = torch.argsort(morton_keys(places.to(order.device)), stable=True)
-        place = torch.empty_like(order)
-        place[order] = torch.arange(len(order), device=order.device)
-        along = place[along]
-        return along[torch.argsort(colours[order][along], stable=True)]
-    keys = _strips(places, order.device)
-    most = int(keys.max()) + 1
-    return torch.argsort(_smallest(colours.to(keys.dtype) * most + keys)[order], stable=True)
-
-
-def _strips(shape: tuple[int, ...], device: torch.device) -> torch.Tensor:
-    """(N,) int32: the strip or beam of each point of a lattice."""
-    *others, columns = (torch.arange(size, dtype=torch.int32, device=device) for size in shape)
-    if len(shape) == 2:
-        return (columns // COLUMNS).expand(shape).flatten()
-    beams = -(-shape[2] // BEAM)
-    return (others[1][:, None] // BEAM * beams + columns // BEAM).expand(shape).flatten()
-
-
-def _smallest(keys: torch.Tensor) -> torch.Tensor:
-    """``keys``, from 0 on, in the smallest dtype: a GPU sorts them a byte at a time."""
-    most = int(keys.max())
-    return keys.to(next(dtype for dtype in (torch.uint8, torch.int16, torch.int32) if most <= torch.iinfo(dtype).max))
+def in_patches(order: torch.Tensor, colours: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """(N,) int64: the places in ``order``, the points (N,) sorted by colour, from one point of a colour to the next
+    along a Morton curve through ``places`` (N, 2 or 3). ``colours`` (N,) are those of the points."""
+    place = torch.empty_like(order)
+    place[order] = torch.arange(len(order), device=order.device)
+    along = torch.argsort(morton_keys(places.to(order.device)), stable=True)
+    return place[along[torch.argsort(colours[along], stable=True)]]
 
 
 def morton_keys(places: torch.Tensor) -> torch.Tensor:

@@ -14,9 +14,9 @@
 // q: (N, restarts, pitch) in bfloat16, pitch a multiple of eight, aligned to 16 bytes; of a row the first `domains` are
 // q. PARTIAL: these end within a vector. The other arguments are those of potts_em_step_in_fragments (k04), with
 // partials (gridDim.x, restarts, kSlots, 32). A lane loads FLIGHT edges' rows of q of its two points before it adds the
-// first. SPREADS: a warp has tiles of its own. FIELDS: external_row is not 0. Cooperative grid: (blocks, restarts) of 32 * WARPS.
+// first. FIELDS: external_row is not 0. Cooperative grid: (blocks, restarts) of 32 * WARPS.
 template <int WARPS, int BLOCKS, int GROUPS, int TILES, int STEPS, int FEATURES, int WARPS_M, int WARPS_N, int FLIGHT,
-          bool LATE, bool DEFERS, bool RESTS, bool KEEPS, bool SPREADS, bool PARTIAL, bool FIELDS, bool WEIGHTED>
+          bool LATE, bool DEFERS, bool RESTS, bool KEEPS, bool PARTIAL, bool FIELDS, bool WEIGHTED>
 __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_products(
     __nv_bfloat16* q, const float* features, const float* linear, const float* constant, const int* rowptr,
     const int* columns, const float* weights, const float* beta, const float* external, float* partials, float* sums,
@@ -31,13 +31,12 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
             index = lane % 4;
   const SelectionMemory<Plan> memory(shared);
   SelectionCopy<Plan> copy(memory, features, width, rowptr, columns);
-  static_assert(Plan::kOwn || !SPREADS, "warps that share moments have adjacent points");
-  ColourOrder order = {colours, SPREADS ? Plan::kPoints : Plan::kTile};
-  if (SPREADS) {
+  ColourOrder order = {colours, Plan::kOwn ? Plan::kPoints : Plan::kTile};
+  if (Plan::kOwn) {  // a warp has tiles of its own
     order.own += gridDim.x * warp;
     order.stride *= WARPS;
   }
-  const int own = warp * Plan::kPoints, after = SPREADS ? 0 : own;  // in shared memory, and in the tile
+  const int own = warp * Plan::kPoints, after = Plan::kOwn ? 0 : own;  // in shared memory, and in the tile
   TilePlace present = order.first();
   copy.load_rows(present.first + after, present.end);
   memory.fill(linear + static_cast<long long>(restart) * domains * width, constant + restart * domains,

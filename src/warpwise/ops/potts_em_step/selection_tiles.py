@@ -8,7 +8,10 @@ from warpwise.device.limits import RESERVED, SM_SHARED
 from warpwise.operation import cdiv
 from warpwise.ops.potts_em_step.tiles import MOST_DOMAINS, MOST_OF_LANE, MOST_WARPS
 
-MOST_KEPT = 21  # tiles of 16 domains x 8 features that a warp keeps in registers
+REGISTERS = 65536  # of an SM
+MOST_KEPT = 21  # tiles of 16 domains x 8 features that a warp which shares moments keeps in registers
+OTHER_REGISTERS = 128  # of a lane, beside the moments of its warp's own points that it keeps
+MANY_WARPS = 128  # of points for each SM, from which a warp has 32 points
 
 
 class SelectionTile(NamedTuple):
@@ -16,8 +19,7 @@ class SelectionTile(NamedTuple):
     domains, ``steps`` of 8 features, tiles of ``features`` of the moments, ``warps_m`` with other domains and
     ``warps_n`` with other features (0 if a warp has all moments of its points), edges in ``flight``. Scores are
     computed ``late``, after the sums of neighbours; a tile ``defers`` its moments to the next one; the ``rests`` of
-    coefficients are in shared memory; a warp ``keeps`` moments in registers; a warp
-    ``spreads``: it has tiles of its own instead of those beside its block's. Bytes of shared memory of a block, and
+    coefficients are in shared memory; a warp ``keeps`` moments in registers. Bytes of shared memory of a block, and
     sums of a lane."""
 
     warps: int
@@ -33,7 +35,6 @@ class SelectionTile(NamedTuple):
     defers: bool
     rests: bool
     keeps: bool
-    spreads: bool
     bytes: int
     slots: int
 
@@ -54,25 +55,26 @@ class SelectionChoice(NamedTuple):
     late: bool = False
     defers: bool = False
     keeps: bool = False
-    spreads: bool = False
-    most_own: int = MOST_OF_LANE  # tiles of moments, up to which a warp has those of its own points
+    own: bool = False  # also more than MOST_OF_LANE tiles of moments are those of a warp's own points
 
 
 def selection_tile(domains: int, width: int, choice: SelectionChoice, rests: bool) -> SelectionTile | None:
     """None if registers or shared memory do not suffice."""
-    warps, blocks, groups, flight, late, defers, keeps, spreads, most_own = choice
+    warps, blocks, groups, flight, late, defers, keeps, more = choice
     tiles, steps, one = cdiv(domains, 16), cdiv(width, 8), cdiv(width, 4) * 4
     features = steps + (one % 8 == 0)
-    own = tiles * features <= most_own
+    own = more or tiles * features <= MOST_OF_LANE
     shares = ((m, n) for m in (1, 2, 4) for n in (8, 4, 2, 1) if warps % (m * n) == 0 and n < 2 * features)
     fits = (s for s in shares if not keeps or cdiv(tiles, s[0]) * cdiv(features, s[1]) <= MOST_KEPT)
     if (share := (1, 1) if own else next(fits, None)) is None or (groups > 2 and not own):
+        return None
+    if own and keeps and 4 * tiles * features + OTHER_REGISTERS > min(255, REGISTERS // (32 * warps * blocks) & ~7):
         return None
     warps_m, warps_n = share
     stride, parts = (cdiv(8 * steps, 4) | 1) * 4, warps if own else warps // (warps_m * warps_n)
     buffers = (
         tiles * steps * (256 if rests else 128)
-        + 48 * tiles
+        + 32 * tiles
         + 8 * groups * warps * ((2 if own or not defers else 3) * stride + 16)
     )
     sums, others = 32 * 4 * tiles * features * parts, 64 * warps
@@ -96,20 +98,30 @@ def selection_tile(domains: int, width: int, choice: SelectionChoice, rests: boo
         defers,
         rests,
         keeps,
-        spreads and own,
         size,
         slots,
     )
 
 
 # By tiles of 16 domains, and for all: from the fastest on.
+_SHARED = SelectionChoice(4, 2, 2, 8, late=True, defers=True), SelectionChoice(8, 1, 2, 4, keeps=True)
+_OWN, _LATE = SelectionChoice(8, 1, 2, 8, own=True), SelectionChoice(8, 1, 2, 8, late=True, own=True)
 SELECTION_CHOICES = {
     1: (SelectionChoice(10, 2, 2, 8),),
-    2: (SelectionChoice(8, 2, 2, 6), SelectionChoice(6, 2, 2, 8)),
+    2: (
+        SelectionChoice(6, 2, 2, 8, keeps=True, own=True),
+        SelectionChoice(6, 2, 2, 8),
+        SelectionChoice(8, 1, 4, 8, keeps=True, own=True),
+    ),
     3: (SelectionChoice(6, 2, 2, 8),),
-} | dict.fromkeys(
-    (6, 7, 8), (SelectionChoice(4, 2, 2, 8, late=True, defers=True), SelectionChoice(8, 1, 2, 4, keeps=True))
-)
+    4: (_OWN,),
+    5: (_OWN,),
+    6: (_OWN, *_SHARED),
+    7: (_LATE, *_SHARED),
+    8: (_LATE, *_SHARED),
+}
+# More than MANY_WARPS.
+SELECTION_MANY = {2: (SelectionChoice(6, 2, 4, 8),)}
 SELECTION_ANY = (
     SelectionChoice(4, 2, 2, 8, late=True, defers=True),
     SelectionChoice(8, 1, 2, 8, keeps=True),
@@ -130,8 +142,10 @@ def selection_tile_of(domains: int, width: int, warps_an_sm: int = MOST_WARPS) -
     ``warps_an_sm``: as for k04, of eight points."""
     if not 1 <= domains <= MOST_DOMAINS or width < 1:
         return None
+    tiles = cdiv(domains, 16)
     few = tuple(choice for most, choice in SELECTION_FEW if warps_an_sm <= most)[:1]
-    for choice in (*few, *SELECTION_CHOICES.get(cdiv(domains, 16), ()), *SELECTION_ANY):
+    many = SELECTION_MANY.get(tiles, ()) if warps_an_sm > MANY_WARPS else ()
+    for choice in (*few, *many, *SELECTION_CHOICES.get(tiles, ()), *SELECTION_ANY):
         for rests in (True, False):
             if (tile := selection_tile(domains, width, choice, rests)) is not None:
                 return tile
