@@ -198,9 +198,7 @@ def _blocks(parts: Sequence[torch.Tensor]) -> Iterator[tuple[torch.Tensor, ...]]
     yield from zip(*(part.split(size) for part in parts), strict=True)
 
 
-def _sampled(
-    parts: Sequence[torch.Tensor], graph: Graph, generator: torch.Generator, parallel: Alone
-) -> torch.Tensor:
+def _sampled(parts: Sequence[torch.Tensor], graph: Graph, generator: torch.Generator, parallel: Alone) -> torch.Tensor:
     """At most ``_SAMPLE`` points, the same in each process; ``parts`` are their columns."""
     n, device, places = parallel.n_points, parts[0].device, None
     if n > _SAMPLE:
@@ -243,9 +241,7 @@ def _model(
     return MeanField(X, graph, q, emission, mix, betas, external, temper=temper, parallel=parallel)
 
 
-def _types(
-    X: torch.Tensor, graph: Graph, n_types: int, generator: torch.Generator, parallel: Alone
-) -> torch.Tensor:
+def _types(X: torch.Tensor, graph: Graph, n_types: int, generator: torch.Generator, parallel: Alone) -> torch.Tensor:
     """(N, n_types): probabilities of the types of a Gaussian mixture without neighbours, from the best of 4 k-means."""
     sample, own = _sampled([X], graph, generator, parallel), parallel.own
     centres = parallel.agreed(lloyd(sample, plus_plus(sample, n_types, 4, generator), 10)[1])

@@ -30,7 +30,7 @@
 //
 // Q is float or __nv_bfloat16, to which the posterior is rounded when it is stored; neighbours read the rounded values,
 // and the sums have those before. Rows of q begin `pitch` elements after each other. Padding is read, not written.
-template <class Q, int OWN, int LANES, int ROWS, int POINTS, int BLOCKS, bool SPREADS, bool VECTOR, bool FULL, bool FIELDS>
+template <class Q, int OWN, int LANES, int ROWS, int POINTS, int BLOCKS, bool VECTOR, bool FULL, bool FIELDS>
 __global__ void __launch_bounds__(kThreads, BLOCKS) potts_em_step_one_launch(
     Q* q, const float* features, const float* linear, const float* constant, const int* rowptr, const int* columns,
     const float* weights, const float* beta, const float* external, float* partials, float* sums, float* counts,
@@ -90,9 +90,7 @@ __global__ void __launch_bounds__(kThreads, BLOCKS) potts_em_step_one_launch(
 
   const int step = gridDim.x * kWarps * kTile, near_begin = colours.ends[0];
   int next_start = 0, next_stop = 0;  // of the edges of point `lane` of the next tile
-  const auto first_of = [&](int colour) {
-    return colours.ends[colour] + (SPREADS ? blockIdx.x + gridDim.x * warp : blockIdx.x * kWarps + warp) * kTile;
-  };
+  const auto first_of = [&](int colour) { return colours.ends[colour] + (blockIdx.x * kWarps + warp) * kTile; };
   const auto fetch = [&](int from, int end, int buffer) {  // points past the end have zeros and no edges
     next_start = next_stop = 0;
     if (end > 0) {

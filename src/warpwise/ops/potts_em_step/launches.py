@@ -29,7 +29,6 @@ from warpwise.ops.potts_em_step.tiles import (
 
 HERE = Path(__file__).parent
 MOST_BLOCKS_AN_SM = 5  # resident blocks of k02, limited by registers
-SPREADS = False
 MOST_COLOURS = 32  # kMostColours of k03 and k04
 
 THREAD_PER_POINT = cuda.load(HERE / "k01_thread_per_point.cu")
@@ -190,14 +189,12 @@ def one_launch(outputs: Outputs, q: torch.Tensor, features: torch.Tensor, *rest:
     assert tile is not None and rows is not None  # limits, in_rows
     resident = max(1, sm_count(q) * tile.blocks // shape.restarts)
     grid = _balanced(cdiv(_largest(ends), THREADS // 32 * tile.points), resident)
-    if SPREADS:
-        grid = min(resident, cdiv(_largest(ends), tile.points))
     size = shape.domains * (shape.width + 1) + 2
     partials = features.new_empty(shape.restarts * (size + 8) * grid)
     *options, bytes = tile
     full, wide = shape.domains == tile.own * tile.lanes, shape.domains % 4 == 0 and is_aligned(external, near)
     vector = load_of(rows) >= tile.own and (wide or (q.dtype != torch.float32 and not full))
-    flags = (str(flag).lower() for flag in (SPREADS, vector, full, external.shape[0] > 1))
+    flags = (str(flag).lower() for flag in (vector, full, external.shape[0] > 1))
     name = f"potts_em_step_one_launch<{', '.join((cuda.ctype(q.dtype), *map(str, options), *flags))}>"
     launch = ONE_LAUNCH[name][(grid, shape.restarts), THREADS, bytes]
     launch(rows, features, linear, constant, *graph, beta, external, partials, sums, counts, derivatives, near, ends,
