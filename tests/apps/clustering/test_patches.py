@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def test_other_points_keep_their_order() -> None:
 def rows_of_a_tile(graph: Graph) -> float:
     """The distinct neighbours of the points of a tile, for each point."""
     found, bounds = graph.by_colour[1], np.cumsum([0, *graph.colour_counts])
-    tiles = [first for a, b in zip(bounds, bounds[1:], strict=False) for first in range(a, b - TILE + 1, TILE)]
+    tiles = [first for a, b in pairwise(bounds) for first in range(a, b - TILE + 1, TILE)]
     ends = found.rowptr[tiles].tolist(), found.rowptr[[first + TILE for first in tiles]].tolist()
     distinct = [len(torch.unique(found.columns[a:b])) for a, b in zip(*ends, strict=True)]
     return sum(distinct) / len(distinct) / TILE
