@@ -13,10 +13,10 @@ struct TilePlace {
 
 struct ColourOrder {
   const Colours& colours;
-  int points;                                 // of a tile
-  int own = blockIdx.x, stride = gridDim.x;   // the first tile of each colour, and tiles from one to the next
-  int synchronised = 0;                       // barriers that the block has passed
-  bool arrived = false;  // at the barrier after these
+  int points;                                // of a tile
+  int own = blockIdx.x, stride = gridDim.x;  // the first tile of each colour, and tiles from one to the next
+  int synchronised = 0;                      // barriers that the block has passed
+  bool arrived = false;                      // at the barrier after these
   cooperative_groups::grid_group::arrival_token token = 0;
 
   // The first tile from `colour` on.

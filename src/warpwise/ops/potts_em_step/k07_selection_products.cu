@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS) potts_em_step_selection_pr
 #pragma unroll
     for (int m = 0; m < TILES * Plan::kHalves; ++m) {
       const int p = m / TILES;
-      unsigned(&four)[4] = fragments[p][m % TILES];
+      unsigned (&four)[4] = fragments[p][m % TILES];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         four[i] = i / 2 < Plan::kPair ? transposed(pairs[p][i / 2 % Plan::kPair][m % TILES][i % 2]) : 0;

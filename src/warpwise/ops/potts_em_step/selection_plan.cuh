@@ -9,12 +9,12 @@
 #include "fragments.cuh"
 #include "tile_edges.cuh"
 
-// GROUPS groups of eight points are a warp's tile; a product of the scores takes kPair of them. TILES * 16 is at least the number of domains, STEPS * 8 that of
-// features. FEATURES tiles of eight columns have the moments, one of which is 1 and counts points: column kOne of the
-// features, or, if they fill all STEPS, a tile of its own. With WARPS_N == 0 a warp has the moments of its own points;
-// else a warp has up to MI x NI tiles of 16 x 8 moments of all points of the block, WARPS_M warps have other domains,
-// and WARPS_N other features. RESTS: the rests of the coefficients are in shared memory too. KEEPS: moments stay in
-// registers, of a warp's own points some tiles long.
+// GROUPS groups of eight points are a warp's tile; a product of the scores takes kPair of them. TILES * 16 is at least
+// the number of domains, STEPS * 8 that of features. FEATURES tiles of eight columns have the moments, one of which is
+// 1 and counts points: column kOne of the features, or, if they fill all STEPS, a tile of its own. With WARPS_N == 0 a
+// warp has the moments of its own points; else a warp has up to MI x NI tiles of 16 x 8 moments of all points of the
+// block, WARPS_M warps have other domains, and WARPS_N other features. RESTS: the rests of the coefficients are in
+// shared memory too. KEEPS: moments stay in registers, of a warp's own points some tiles long.
 template <int WARPS, int GROUPS_, int TILES_, int STEPS_, int FEATURES_, int WARPS_M, int WARPS_N, bool RESTS_,
           bool KEEPS_, bool DEFERS>
 struct SelectionPlan {
