@@ -116,10 +116,16 @@ def matches(expected: Sequence[str], output: Sequence[str], numbers: bool = Fals
     With ``numbers`` a number stands for any number, and white space for any white space.
     """
     shown, got = ("\n".join(lines).translate(_QUOTES) for lines in (expected, output))
-    parts = [re.escape(part) for part in shown.split("...")]
-    if numbers:
-        parts = [re.sub(r"(?:\\\s)+", r"\\s+", re.sub(_NUMBER, lambda _: _NUMBER, part)) for part in parts]
+    parts = [_pattern(part, numbers) for part in shown.split("...")]
     return re.fullmatch(".*?".join(parts), got, re.DOTALL) is not None
+
+
+def _pattern(text: str, numbers: bool) -> str:
+    """A regular expression for ``text``, or for it with any numbers and any white space."""
+    if not numbers:
+        return re.escape(text)
+    found = _NUMBER.join(re.escape(between) for between in re.split(_NUMBER, text))
+    return re.sub(r"(?:\\\s)+", r"\\s+", found)
 
 
 def run(command: str) -> tuple[list[str], int]:

@@ -49,6 +49,12 @@ def test_another_output_is_found_and_rewritten(tmp_path: Path) -> None:
     assert pages.rewritten(wrong, found) == PAGE
 
 
+def test_a_number_stands_for_one_without_a_fraction() -> None:
+    shown, printed = ["PyTorch: 11.73 µs (11.68 to 11.78) on ..."], ["PyTorch: 1,203 µs (12 to 12.1) on NVIDIA H200"]
+    assert pages.matches(shown, printed, numbers=True) and not pages.matches(shown, printed)
+    assert not pages.matches(shown, [printed[0].replace("12 to", "to")], numbers=True)
+
+
 def test_numbers_may_vary_where_the_page_says_so(tmp_path: Path) -> None:
     varied = PAGE.replace("$ python show.py\nvalues 1.5 20", "$ python show.py\nvalues  2 3,000")
     assert len(differences(varied, tmp_path)) == 1
