@@ -18,7 +18,9 @@ def split_k_configs(a: torch.Tensor, b: torch.Tensor) -> tuple[str, ...]:
     block_m = next((size for size in (16, 32, 64) if size >= m), 64)
     found = []
     for block_n, block_k, warps, stages in (
-        ((64, 128, 4, 4), (128, 64, 4, 4)) if a.dtype != torch.float32 else ((64, 32, 4, 4), (128, 32, 4, 3))
+        ((64, 128, 4, 4), (128, 64, 4, 4), (128, 64, 4, 3))
+        if a.dtype != torch.float32
+        else ((64, 32, 4, 4), (128, 32, 4, 3))
     ):
         tiles, k_tiles = cdiv(m, block_m) * cdiv(n, block_n), cdiv(k, block_k)
         fill = cdiv(2 * sm_count(a), max(1, tiles))
