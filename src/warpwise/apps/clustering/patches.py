@@ -2,7 +2,7 @@
 
 A kernel that updates a colour reads the rows of q of the neighbours of its points. Coordinates come in any order; along
 the curve points that are near in memory are near in space and have neighbours in common, so that more rows are in the
-caches. Points of a lattice keep their order, in which patches gain nothing (NOTES.md).
+caches. Points of a lattice keep their order: patches gain nothing there (NOTES.md of potts_em_step).
 """
 
 from __future__ import annotations
