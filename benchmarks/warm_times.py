@@ -1,11 +1,14 @@
 """The GPU times of the likely candidates of GEMMs in a loop of calls, operands in L2 where they fit.
 
 python benchmarks/warm_times.py SHAPES.json --json FILE [--most N] [--budget S] [--limit S] [--compile JOBS]
+python benchmarks/warm_times.py --few SEED --count N --operation NAME ... --json FILE [as above]
 
 gemm_times.py measures every candidate with operands in DRAM; this measures those that the model ranks first, and
 PyTorch, as benchmarks/unseen_shapes.py does: the same arguments at each call. A CUDA graph of many calls hides the
-host. SHAPES is a list of {"operation", "sizes", "attributes", "dtype", "arrangement"}. Every candidate is verified
-first. The file is one of ``fit_model.py``. ``--compile`` first compiles the candidates in JOBS processes, without GPU.
+host. SHAPES is a list of {"operation", "sizes", "attributes", "dtype", "arrangement"}. ``--few`` draws float32 shapes
+of 1 to 64 rows instead, two thirds of at least 16, every fourth of as many columns, N of each operation. Every candidate is verified first, and
+the chosen rung is among them. The file is one of ``fit_model.py``. ``--compile`` first compiles the candidates in JOBS
+processes, without GPU.
 """
 
 from __future__ import annotations
@@ -15,9 +18,10 @@ import concurrent.futures
 import functools
 import json
 import multiprocessing
+import random
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import torch
-from benchmarks.unseen_cases import Drawn, arguments
+from benchmarks.unseen_cases import Drawn, arguments, eighths, log_uniform
 from benchmarks.unseen_gpu_time import GpuTime
 from benchmarks.unseen_opponents import PYTORCH, precision
 from benchmarks.unseen_shapes import loops, worst
@@ -42,6 +46,32 @@ from warpwise.operation import Case, Op
 
 SYNCHRONISES = ("grouped_matmul",)  # PyTorch's loop reads the offsets, so a graph cannot hold it
 EACH = 2  # candidates of each rung at least
+MOST_OPERAND = 2**26  # elements
+LAYOUTS = {
+    "matmul": ("nn", "nt", "tn"),
+    "matmul_tf32": ("nn", "nt", "tn"),
+    "addmm": ("", "nt matrix", "tn matrix"),
+    "linear": ("",),
+}
+
+
+def few(name: str, seed: int, count: int) -> Iterator[dict[str, Any]]:
+    """``count`` shapes of 1 to 64 rows, every fourth of as many columns; a third are not multiples of 8."""
+    rng = random.Random(f"few {name} {seed}")
+    for number in range(count):
+        least = log_uniform(rng, 1 if number % 3 == 0 else 16, 64)
+        most = k = 2**14
+        while most * k > MOST_OPERAND:
+            most, k = eighths(rng, log_uniform(rng, 256, 2**14), log_uniform(rng, 256, 2**14))
+        m, n = (most, least) if number % 4 == 3 else (least, most)
+        attributes = {
+            "linear": {"activation": rng.choice((None, "relu", "gelu", "gelu_tanh")), "with": ["bias"]},
+            "addmm": {"input_shape": rng.choice(("row", "matrix"))},
+        }
+        yield {
+            "operation": name, "sizes": {"m": m, "n": n, "k": k}, "attributes": attributes.get(name, {}),
+            "dtype": "float32", "arrangement": LAYOUTS[name][number % len(LAYOUTS[name])],
+        }  # fmt: skip
 
 
 def case_of(shape: Mapping[str, Any]) -> Drawn:
@@ -99,8 +129,9 @@ def measured(
     instance = replace(instance, args=args)
     theirs: Callable[..., Any] = PYTORCH.get(name, op.spec.eager)
     calls: dict[str, Callable[[], Any]] = {tuned.TORCH: functools.partial(theirs, *args)}
-    wrong = []
-    for candidate in candidates(op, args, operation.device_of(device), True, options.most):
+    choice, wrong = op.choice(*args), list[str]()
+    named = candidates(op, args, operation.device_of(device), True, options.most)
+    for candidate in dict.fromkeys((*named, *filter(None, [choice.name]))):
         call = functools.partial(op.call, rung=candidate)
         found = worst(instance, call)
         if found.right:
@@ -108,7 +139,6 @@ def measured(
         else:
             wrong.append(f"{candidate}: {found.wrong} of {found.total}, worst {found.worst:.3g}")
     kind, sizes = op.tables.describe(*args) if op.tables else ("", each.case.sizes)
-    choice = op.choice(*args)
     samples = loops(calls, device, options.budget) if name in SYNCHRONISES else gpu.replayed(calls, 1, options.budget)
     return {
         "dtype": shape["dtype"], "kind": kind, "sizes": dict(sizes), "chosen": choice.name or tuned.TORCH,
@@ -118,7 +148,11 @@ def measured(
 
 def main(options: argparse.Namespace) -> int:
     started = time.monotonic()
-    shapes = json.loads(options.shapes.read_text())
+    if options.few is not None:
+        shapes = [shape for name in options.operation for shape in few(name, options.few, options.count)]
+    else:
+        shapes = json.loads(options.shapes.read_text())
+    source = options.shapes.stem if options.shapes else f"few {options.few}"
     if options.operation:
         shapes = [shape for shape in shapes if shape["operation"] in options.operation]
     if options.compile:
@@ -144,7 +178,7 @@ def main(options: argparse.Namespace) -> int:
         except Exception as error:  # noqa: BLE001 - go on with the other shapes
             print(f"{shape}: {type(error).__name__}: {error}".splitlines()[0], flush=True)
             continue
-        kept["points"].setdefault(shape["operation"], {})[f"{options.shapes.stem} {number}"] = point
+        kept["points"].setdefault(shape["operation"], {})[f"{source} {number}"] = point
         best = min(point["times"], key=point["times"].__getitem__)
         times = point["times"]
         shown = ", ".join(
@@ -168,7 +202,9 @@ def main(options: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("shapes", type=Path)
+    made.add_argument("shapes", type=Path, nargs="?")
+    made.add_argument("--few", type=int, metavar="SEED", help="draw shapes of few rows")
+    made.add_argument("--count", type=int, default=28, help="drawn shapes of an operation")
     made.add_argument("--json", type=Path)
     made.add_argument("--operation", action="append")
     made.add_argument("--most", type=int, default=8, help="candidates a shape")
