@@ -5,10 +5,10 @@ python benchmarks/warm_times.py --few SEED --count N --operation NAME ... --json
 
 gemm_times.py measures every candidate with operands in DRAM; this measures those that the model ranks first, and
 PyTorch, as benchmarks/unseen_shapes.py does: the same arguments at each call. A CUDA graph of many calls hides the
-host. SHAPES is a list of {"operation", "sizes", "attributes", "dtype", "arrangement"}. ``--few`` draws float32 shapes
-of 1 to 64 rows instead, two thirds of at least 16, every fourth of as many columns, N of each operation. Every candidate is verified first, and
-the chosen rung is among them. The file is one of ``fit_model.py``. ``--compile`` first compiles the candidates in JOBS
-processes, without GPU.
+host. SHAPES is a list of {"operation", "sizes", "attributes", "dtype", "arrangement"}. ``--few`` draws N float32 shapes
+of each operation instead, of 1 to 64 rows, two thirds of at least 16; every fourth has as few columns instead. Every
+candidate is verified first; the chosen rung is among them. The file is one of ``fit_model.py``. ``--compile`` first
+compiles the candidates in JOBS processes, without GPU.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ LAYOUTS = {
 
 
 def few(name: str, seed: int, count: int) -> Iterator[dict[str, Any]]:
-    """``count`` shapes of 1 to 64 rows, every fourth of as many columns; a third are not multiples of 8."""
+    """``count`` shapes of 1 to 64 rows, every fourth of as few columns; a third are not multiples of 8."""
     rng = random.Random(f"few {name} {seed}")
     for number in range(count):
         least = log_uniform(rng, 1 if number % 3 == 0 else 16, 64)
