@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import torch
 
 from warpwise.cuda.gpu.semaphores import semaphores
@@ -38,13 +36,6 @@ def sums_of_splits(y: torch.Tensor, splits: int, together: bool) -> tuple[torch.
     if not together or not 0 < packets <= MOST_PACKETS:
         return partial_sums(y, splits), None
     return y.view(1, -1), semaphores(y, 2 * packets)
-
-
-def config_numbers(op: str, config: str, form: re.Pattern[str]) -> tuple[int, ...]:
-    """The numbers in a configuration's name. Raises ``ValueError`` for a name of another form."""
-    if found := form.fullmatch(config):
-        return tuple(map(int, found.groups()))
-    raise ValueError(f"{op}: expected a configuration of the form {form.pattern}, got {config!r}")
 
 
 def row_pitch(a: torch.Tensor) -> int:

@@ -9,11 +9,11 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
+from warpwise.ops._configs import config_numbers
 from warpwise.ops.matvec._shared import (
     MOST_PACKETS,
     VECTOR,
     WARP,
-    config_numbers,
     load_bytes,
     row_pitch,
     sums_of_splits,

@@ -11,12 +11,12 @@ import torch
 from warpwise import cuda
 from warpwise.device.target import power_of_two
 from warpwise.operation import cdiv, sm_count
+from warpwise.ops._configs import config_numbers
 from warpwise.ops.matvec._shared import (
     MOST_PACKETS,
     THREADS,
     VECTOR,
     WARP,
-    config_numbers,
     load_bytes,
     sums_of_splits,
 )

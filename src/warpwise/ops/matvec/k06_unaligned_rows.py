@@ -10,7 +10,8 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matvec._shared import THREADS, VECTOR, WARP, config_numbers, row_pitch, sums_of_splits
+from warpwise.ops._configs import config_numbers
+from warpwise.ops.matvec._shared import THREADS, VECTOR, WARP, row_pitch, sums_of_splits
 from warpwise.ops.matvec.k03_rows_together import (
     CONFIGS,
     FORM,

@@ -9,7 +9,8 @@ import torch
 
 from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
-from warpwise.ops.matvec._shared import THREADS, VECTOR, config_numbers, partial_sums
+from warpwise.ops._configs import config_numbers
+from warpwise.ops.matvec._shared import THREADS, VECTOR, partial_sums
 from warpwise.ops.matvec.k04_columns import add_partial_sums
 
 UNALIGNED_COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))

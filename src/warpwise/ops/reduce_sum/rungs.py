@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.device.target import power_of_two
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._columns import SECTOR, VALUES, Geometry, geometry
+from warpwise.ops._configs import config_numbers
 from warpwise.ops._dims import inner_size, is_last, length_along
 from warpwise.ops._packed_columns import Lines, lines_of
 from warpwise.ops._short_rows import WARPS, most_columns, team
@@ -32,6 +34,7 @@ BLOCKS_OF_ONE_ROW = 3  # the same, of a sum of all; an SM holds 6, and the GPU s
 FEWEST_ELEMENTS = 16384  # elements of a block of k08 from which on there are two launches: a batch of 1024 threads
 NARROW_THREADS = 512  # threads of a block of few columns of 2-byte elements
 PACKED_WIDTH, PACKED_VALUES = 32, (8, 4, 2)  # k10: packs of a tile; loads in flight
+PACKED_FORM = re.compile(r"u(\d+)")  # loads in flight
 PACKED_BYTES = (1 << 21, 1 << 23)  # of a tensor, up to which a thread has two, and four
 LARGE, FEW_COLUMNS, MANY_COLUMNS = 1 << 22, 64, 4096  # bytes from which k08 fills the GPU with one wave; columns
 SHORT_COLUMNS, SHORT_WIDTHS = 512, (256, 128, 64, 32)  # elements; columns of a block
@@ -290,7 +293,8 @@ def packed_columns(output: torch.Tensor, input: torch.Tensor, dim: int | None, c
     if dim is not None and inner_size(input, dim) != output.numel():
         input = input.movedim(dim, 0).contiguous()
     input = input.clone() if input.data_ptr() % VECTOR else input
-    columns, values = output.numel(), int((config or packed_configs(input, dim)[0])[1:])
+    (values,) = config_numbers("reduce_sum", config or packed_configs(input, dim)[0], PACKED_FORM)
+    columns = output.numel()
     shape = _lines(input, columns, values)
     folded = shape.fold if shape.tiles == 1 else 1
     rows = shape.parts * shape.fold // folded

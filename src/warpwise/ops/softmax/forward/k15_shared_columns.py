@@ -11,6 +11,7 @@ from warpwise import cuda
 from warpwise.device.limits import HOPPER_SHARED, RESERVED, SM_SHARED, requires_ampere, shared_bytes
 from warpwise.device.target import power_of_two
 from warpwise.operation import cdiv
+from warpwise.ops._configs import config_numbers
 from warpwise.ops._dims import inner_size, length_along
 from warpwise.ops.softmax._launch import aligned
 
@@ -24,10 +25,7 @@ WIDE = 128  # bytes of an unaligned row of a tile, at least, where an SM has two
 
 
 def shared_columns(out: torch.Tensor, input: torch.Tensor, dim: int, config: str | None = None) -> None:
-    found = FORM.fullmatch(config or configs(input, dim)[0])
-    if found is None:
-        raise ValueError(f"softmax: expected a configuration of the form {FORM.pattern}, got {config!r}")
-    bytes, threads = map(int, found.groups())
+    bytes, threads = config_numbers("softmax", config or configs(input, dim)[0], FORM)
     length, inner, size = length_along(out, dim), inner_size(out, dim), out.element_size()
     width = bytes // size if inner * size % PACK == 0 else bytes // size - PACK // size + 1
     tiles, lanes = cdiv(inner, width), min(bytes // size, WARP)
@@ -62,5 +60,5 @@ def is_wide(input: torch.Tensor, dim: int) -> bool:
     """True if an SM holds two tiles of 128 bytes, or of 64 if all rows begin with a sector: none is in two tiles."""
     if limits(input, dim) is not None:
         return False
-    bytes, threads = map(int, configs(input, dim)[0][1:].split("_t"))
+    bytes, threads = config_numbers("softmax", configs(input, dim)[0], FORM)
     return threads < MOST_THREADS and (bytes >= WIDE or inner_size(input, dim) * input.element_size() % SECTOR == 0)
