@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from warpwise.apps.clustering import patches
+from warpwise.apps.clustering import morton
 
 _ROWS = 1 << 18  # rows that are permuted at a time on a GPU
 
@@ -90,9 +90,9 @@ class Graph:
         """``order``, and if it follows a curve the place there of each point of a stable sort by colour."""
         order = torch.argsort(self._colour_keys, stable=True)
         places = self.__dict__.get("given_places")
-        if self.n_points < patches.FEWEST or not isinstance(places, torch.Tensor):
+        if self.n_points < morton.FEWEST or not isinstance(places, torch.Tensor):
             return order, None
-        within = patches.in_patches(order, self._colour_keys, places)
+        within = morton.along_curve(order, self._colour_keys, places)
         moved = torch.empty_like(within, dtype=torch.int32)
         moved[within] = torch.arange(len(within), dtype=torch.int32, device=within.device)
         return order[within], moved

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 
 from warpwise.apps.clustering.graph import Graph
-from warpwise.apps.clustering.patches import morton_keys
+from warpwise.apps.clustering.morton import morton_keys
 
 
 class Chunk(NamedTuple):

@@ -20,7 +20,7 @@ _SPREAD = {
 }  # fmt: skip
 
 
-def in_patches(order: torch.Tensor, colours: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+def along_curve(order: torch.Tensor, colours: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     """(N,) int64: the places in ``order``, the points (N,) sorted by colour, from one point of a colour to the next
     along a Morton curve through ``places`` (N, 2 or 3). ``colours`` (N,) are those of the points."""
     place = torch.empty_like(order)

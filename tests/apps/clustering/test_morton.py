@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sampled import examples
 
-from warpwise.apps.clustering import SpatialMixture, from_edges, generators, grid, knn, patches, radius, starts
+from warpwise.apps.clustering import SpatialMixture, from_edges, generators, grid, knn, morton, radius, starts
 from warpwise.apps.clustering.graph import Graph
 
 TILE = 128
@@ -33,14 +33,14 @@ def check(graph: Graph) -> None:
 def test_the_order_is_a_permutation_of_each_colour(n: int, axes: int, k: int, distinct: int) -> None:
     points = np.random.default_rng(n).random((distinct, axes))[np.arange(n) % distinct]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(patches, "FEWEST", 1)
+        patch.setattr(morton, "FEWEST", 1)
         for graph in (knn(points, k), radius(points, 0.1)):
             check(graph)
 
 
 def test_other_points_keep_their_order() -> None:
     few = knn(np.random.default_rng(0).random((300, 2)), 8)
-    for graph in (few, grid((280, 280)), from_edges([[0, 1], [1, 2]], patches.FEWEST)):
+    for graph in (few, grid((280, 280)), from_edges([[0, 1], [1, 2]], morton.FEWEST)):
         assert (graph.order == torch.argsort(graph.colours, stable=True)).all()
         assert graph.moved_order[1] is None
         check(graph)
@@ -58,7 +58,7 @@ def rows_of_a_tile(graph: Graph) -> float:
 def test_points_of_a_tile_share_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
     points = np.random.default_rng(0).random((30_000, 2))
     before = rows_of_a_tile(knn(points, 8))
-    monkeypatch.setattr(patches, "FEWEST", 1)
+    monkeypatch.setattr(morton, "FEWEST", 1)
     assert rows_of_a_tile(knn(points, 8)) < 0.75 * before
 
 
@@ -69,8 +69,8 @@ def test_the_curve_does_not_change_a_fit(options: dict[str, Any], monkeypatch: p
     data, fits = generators.layered(0.8, (50, 70), n_features=4, n_domains=4), []
     coords = np.indices(data.shape).reshape(2, -1).T + np.random.default_rng(0).random((3500, 2)) * 0.3
     shuffled = np.random.default_rng(1).permutation(3500)
-    for fewest in (1, 1, patches.FEWEST):
-        monkeypatch.setattr(patches, "FEWEST", fewest)
+    for fewest in (1, 1, morton.FEWEST):
+        monkeypatch.setattr(morton, "FEWEST", fewest)
         model = SpatialMixture(4, n_init=4, random_state=0, **options)
         fits.append(model.fit(data.X[shuffled], coords=coords[shuffled]))
     assert (fits[0].probabilities_ == fits[1].probabilities_).all() and fits[0].elbo_ == fits[1].elbo_
