@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from warpwise import ops
 from warpwise.arguments.layout import memory_format
+from warpwise.ops.grouped_matmul.spec import products
 
 aten: Any = torch.ops.aten
 
@@ -46,12 +47,7 @@ def grouped_matmul(a: Any, b: Any, offsets: Any) -> Any:
     """torch's grouped product of bfloat16; of float32, which it would round to TF32, a loop of products."""
     if a.dtype == torch.bfloat16:
         return torch._grouped_mm(a, b, offs=offsets)
-    result, begin = torch.zeros(len(a), b.shape[2], dtype=a.dtype, device=a.device), 0
-    for group, end in enumerate(offsets.tolist()):
-        if end > begin:
-            torch.mm(a[begin:end], b[group], out=result[begin:end])
-        begin = end
-    return result
+    return products(a, b, offsets, a.dtype)
 
 
 def conv2d(

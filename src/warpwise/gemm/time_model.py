@@ -82,8 +82,8 @@ class Geometry(NamedTuple):
     A ``persistent`` kernel has one block per SM; other kernels have as many resident blocks as fit. K of every tile is
     divided into ``splits``, or with ``partial`` only K of the tiles of the last, partial wave; if these are more than
     the SMs, the k-tiles of that wave are divided equally between the SMs, by stream-K. Splits are reduced
-    ``through_memory``, or in a cluster. ``speed`` is the factor of the kernel's rate for configurations with another
-    main loop.
+    ``through_memory``, where the last block of a tile may add them all, ``last_adds`` bytes, or in a cluster. ``speed``
+    is the factor of the kernel's rate for configurations with another main loop.
     """
 
     m: int
@@ -96,6 +96,7 @@ class Geometry(NamedTuple):
     persistent: bool = False
     partial: bool = False
     through_memory: bool = False
+    last_adds: int = 0
     speed: float = 1.0
 
     def resident(self, size: int) -> int:
@@ -208,6 +209,7 @@ def microseconds(product: Product, geometry: Geometry, by: Coefficients, copied:
     total = by.start + _most(tile_loop, batch * ((m * k + k * n) * size + m * n * out_size) / by.dram)
     if splits > 1:
         total += by.split + splits * reduced * 4 / by.reduce + (by.memory if geometry.through_memory else 0.0)
+        total += geometry.last_adds / by.load
     return total + (2 * copied * size / by.copy if copied else 0.0)
 
 

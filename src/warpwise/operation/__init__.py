@@ -15,6 +15,7 @@ from warpwise.device.target import Device, assume_sm_count, cdiv, device_of, sm_
 from warpwise.operation.autograd import Gradient, Saved
 from warpwise.operation.backward import backward_spec
 from warpwise.operation.choice import Choice, chosen
+from warpwise.operation.lazy import lazy_launch
 from warpwise.operation.op import Op
 from warpwise.operation.registry import all_ops, get, load_entry_points, register, unregister
 from warpwise.operation.rung import Rung, UnknownRung, Unsized, make_rung
@@ -25,5 +26,5 @@ __all__ = [
     "FLOATS", "LAYOUTS", "Case", "Choice", "Cost", "Device", "Gradient", "Op", "Output", "Rung", "Saved", "Spec",
     "Tables", "UnknownRung", "Unsized", "all_ops", "assume_sm_count", "backward_spec", "cdiv", "check_dim",
     "check_same", "check_same_shape", "check_shapes", "check_tensor", "chosen", "device_of", "draw", "get",
-    "load_entry_points", "make_rung", "register", "sm_count", "unregister",
+    "lazy_launch", "load_entry_points", "make_rung", "register", "sm_count", "unregister",
 ]  # fmt: skip

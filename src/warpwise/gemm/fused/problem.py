@@ -11,10 +11,9 @@ import torch
 from warpwise import cuda
 from warpwise.gemm import cluster_split_k, persistent
 from warpwise.gemm.fused import activation_number, k02_warpgroups
-from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import grid_y_of
 from warpwise.gemm.operands import HALVES, KERNEL_DTYPES, sizes
-from warpwise.operation import Op, Rung, make_rung
+from warpwise.operation import Op, Rung, lazy_launch, make_rung
 
 HERE = Path(__file__).parent
 CLUSTER_SPLIT_K = cuda.load(HERE / "k03_cluster_split_k.cu")

@@ -8,11 +8,10 @@ import torch
 
 from warpwise.gemm import boxes, cluster_split_k, simt
 from warpwise.gemm.default import default_of
-from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import grid_of_tiles
 from warpwise.gemm.operands import HALVES, KERNEL_DTYPES
 from warpwise.gemm.persistent import batched_configs
-from warpwise.operation import make_rung
+from warpwise.operation import lazy_launch, make_rung
 from warpwise.ops.batched_matmul import k03_warp_specialised, k04_overlapped_epilogue
 
 HERE = Path(__file__).parent

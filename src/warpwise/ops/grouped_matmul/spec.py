@@ -94,44 +94,42 @@ def spans(offsets: torch.Tensor) -> Iterator[tuple[int, slice]]:
         begin = end
 
 
-def reference(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    result = a.new_zeros((a.shape[0], b.shape[2]), dtype=torch.float64)
+def products(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A loop of torch.mm in ``dtype``, which synchronises with a GPU."""
+    result = a.new_zeros((a.shape[0], b.shape[2]), dtype=dtype)
     for group, rows in spans(offsets):
-        result[rows] = a[rows].double() @ b[group].double()
+        torch.mm(a[rows].to(dtype), b[group].to(dtype), out=result[rows])
     return result
+
+
+def products_backward(
+    a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor, dtype: torch.dtype
+) -> torch.Tensor:
+    """A loop of torch.mm in ``dtype``, which synchronises with a GPU."""
+    result = a.new_zeros((offsets.shape[0], a.shape[1], grad_output.shape[1]), dtype=dtype)
+    for group, rows in spans(offsets):
+        torch.mm(a[rows].t().to(dtype), grad_output[rows].to(dtype), out=result[group])
+    return result
+
+
+def reference(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    return products(a, b, offsets, torch.float64)
 
 
 def reference_backward(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    result = a.new_zeros((offsets.shape[0], a.shape[1], grad_output.shape[1]), dtype=torch.float64)
-    for group, rows in spans(offsets):
-        result[group] = a[rows].double().t() @ grad_output[rows].double()
-    return result
+    return products_backward(a, grad_output, offsets, torch.float64)
 
 
 def eager(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """A loop of torch.mm, which synchronises with a GPU; float32 without TF32."""
-
-    def loop(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        check_rising(OP, a, offsets)  # at each call: a plan is cached by shapes, not by the values of offsets
-        result = a.new_zeros((a.shape[0], b.shape[2]))
-        for group, rows in spans(offsets):
-            torch.mm(a[rows], b[group], out=result[rows])
-        return result
-
-    return without_tf32(loop, a, b)
+    """``products`` in the operands' dtype; float32 without TF32."""
+    check_rising(OP, a, offsets)  # at each call: a plan is cached by shapes, not by the values of offsets
+    return without_tf32(lambda a, b: products(a, b, offsets, a.dtype), a, b)
 
 
 def eager_backward(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """A loop of torch.mm, which synchronises with a GPU; float32 without TF32."""
-
-    def loop(a: torch.Tensor, grad_output: torch.Tensor) -> torch.Tensor:
-        check_rising(BACKWARD_OP, a, offsets)
-        result = a.new_zeros((offsets.shape[0], a.shape[1], grad_output.shape[1]))
-        for group, rows in spans(offsets):
-            torch.mm(a[rows].t(), grad_output[rows], out=result[group])
-        return result
-
-    return without_tf32(loop, a, grad_output)
+    """``products_backward`` in the operands' dtype; float32 without TF32."""
+    check_rising(BACKWARD_OP, a, offsets)
+    return without_tf32(lambda a, grad: products_backward(a, grad, offsets, a.dtype), a, grad_output)
 
 
 def grouped_mm(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:

@@ -16,7 +16,7 @@ from warpwise.gemm import skinny
 from warpwise.gemm.config import GemmConfig
 from warpwise.gemm.operands import addressable, flags, on_16_bytes, row_major_copy, sizes, tma_operand
 from warpwise.gemm.skinny import owners, received, separate_buffer
-from warpwise.gemm.time_model import Family, Product
+from warpwise.gemm.time_model import Family, Geometry, Product
 from warpwise.gemm.time_model import skinny as skinny_geometry
 from warpwise.operation import cdiv
 
@@ -136,7 +136,13 @@ def _in_place(config: str, kind: str) -> bool:
     return "unaligned" not in kind and (kind[0] == "n" or GemmConfig.parse(config).n % BOX == 0)
 
 
-FAMILY = Family(skinny_geometry, replayed=_in_place)
+def _geometry(config: GemmConfig) -> Geometry:
+    """A split has four k-tiles or more, so that one block may add up to 64 splits of a tile."""
+    geometry, bytes_of_split = skinny_geometry(config), 4 * config.m * config.n // owners(config)
+    return geometry._replace(last_adds=config.splits * bytes_of_split if config.splits > 1 else 0)
+
+
+FAMILY = Family(_geometry, replayed=_in_place)
 K_MAJOR, MN_MAJOR = (FAMILY.configs(tiles, MOST_CONFIGS) for tiles in (candidates, candidates_mn_major))
 
 

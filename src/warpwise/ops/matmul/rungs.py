@@ -11,13 +11,12 @@ from warpwise import cuda
 from warpwise.gemm import cluster_split_k, k_major, mma_sync, persistent, simt
 from warpwise.gemm.config import GemmConfig, parsed
 from warpwise.gemm.default import default_of
-from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import copyable_limits, grid_of_tiles, grid_y_of, requires_k
 from warpwise.gemm.operands import HALVES, KERNEL_DTYPES, flags, on_16_bytes, sizes
 from warpwise.gemm.padding import k_major_operands
 from warpwise.gemm.time_model import CLUSTER_SPLIT_K, MMA, OVERLAPPED, Family, Product
 from warpwise.gemm.time_model import persistent as persistent_geometry
-from warpwise.operation import Rung, cdiv, make_rung, sm_count
+from warpwise.operation import Rung, cdiv, lazy_launch, make_rung, sm_count
 from warpwise.ops import _c
 from warpwise.ops.matmul import _triton
 from warpwise.ops.matmul import k01_python_loops as k01

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.gemm.lazy import lazy_launch
-from warpwise.operation import Rung, cdiv, make_rung
+from warpwise.operation import Rung, cdiv, lazy_launch, make_rung
 from warpwise.ops.matvec import (
     k03_rows_together,
     k04_columns,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from warpwise.gemm.default import default_of
-from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import hopper_limits
-from warpwise.operation import make_rung
+from warpwise.operation import lazy_launch, make_rung
 from warpwise.ops.scaled_matmul import k02_two_k_tile_promotion, k03_skinny
 from warpwise.ops.scaled_matmul._shared import grid_of_tiles
 

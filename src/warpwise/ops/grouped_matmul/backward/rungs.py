@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from warpwise.gemm.default import first_of
-from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.operands import HALVES, KERNEL_DTYPES
-from warpwise.operation import Rung, make_rung
+from warpwise.operation import Rung, lazy_launch, make_rung
 from warpwise.ops.grouped_matmul.backward import k02_overlapped_epilogue
 from warpwise.ops.grouped_matmul.backward.k02_overlapped_epilogue import tiles_limits
 

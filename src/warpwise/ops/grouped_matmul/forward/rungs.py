@@ -7,9 +7,8 @@ from pathlib import Path
 import torch
 
 from warpwise.gemm.default import first_of
-from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.operands import HALVES, KERNEL_DTYPES
-from warpwise.operation import Rung, make_rung
+from warpwise.operation import Rung, lazy_launch, make_rung
 from warpwise.ops.grouped_matmul.forward import k02_overlapped_epilogue, k03_warp_specialised
 from warpwise.ops.grouped_matmul.forward._triton import divides_k, tiled_configs, tiles_limits
 

@@ -9,10 +9,9 @@ import torch
 
 from warpwise import cuda
 from warpwise.gemm.fused import activation_number
-from warpwise.gemm.lazy import lazy_launch
 from warpwise.gemm.limits import MAX_SIZE
 from warpwise.gemm.operands import KERNEL_DTYPES
-from warpwise.operation import cdiv, make_rung
+from warpwise.operation import cdiv, lazy_launch, make_rung
 
 HERE = Path(__file__).parent
 FEW_ROWS, THREADS, COLUMNS = 128, 512, 32  # rows of k02's default; kThreads; columns of a block

@@ -59,7 +59,8 @@ __device__ inline bool cluster_reduce(const float (&sums)[SUMS], float (&own)[OW
 }
 
 // The same for `splits` blocks through global memory. Returns true in the last block to arrive, which adds all partial
-// sums in the order of splits. partials: (splits, OWN / 4, THREADS) float4; semaphore: 0 before and after.
+// sums in the order of splits; its loads of kTogether splits are in flight together. partials:
+// (splits, OWN / 4, THREADS) float4; semaphore: 0 before and after.
 template <int THREADS, int OWN>
 __device__ inline bool split_k_reduce(float (&own)[OWN], float4* partials, int* semaphore, int split, int splits,
                                       bool& is_last) {
@@ -80,12 +81,18 @@ __device__ inline bool split_k_reduce(float (&own)[OWN], float4* partials, int* 
   if (!is_last) return false;
 #pragma unroll
   for (float& sum : own) sum = 0.0f;
+  constexpr int kInFlight = THREADS > 256 ? 8 : 16, kTogether = kVectors < kInFlight ? kInFlight / kVectors : 1;
 #pragma unroll 1
-  for (int s = 0; s < splits; ++s, partials += kVectors * THREADS) {
+  for (int s = 0; s < splits; s += kTogether, partials += kTogether * kVectors * THREADS) {
+    float4 values[kTogether * kVectors];
 #pragma unroll
-    for (int i = 0; i < kVectors; ++i) {
-      const float4 values = __ldcg(partials + i * THREADS);
-      own[4 * i] += values.x, own[4 * i + 1] += values.y, own[4 * i + 2] += values.z, own[4 * i + 3] += values.w;
+    for (int i = 0; i < kTogether * kVectors; ++i)
+      if (s + i / kVectors < splits) values[i] = __ldcg(partials + i * THREADS);
+#pragma unroll
+    for (int i = 0; i < kTogether * kVectors; ++i) {
+      float* const to = own + i % kVectors * 4;
+      if (s + i / kVectors < splits)
+        to[0] += values[i].x, to[1] += values[i].y, to[2] += values[i].z, to[3] += values[i].w;
     }
   }
   return true;
