@@ -11,23 +11,23 @@
 // x: (columns / inner, length, inner), contiguous; sums: (parts, columns), or (columns,) with a workspace of parts - 1
 // words of 8 bytes for each column, zeros before and after. Column c begins at element
 // (c / inner) * length * inner + c % inner. Block: (width, height), up to THREADS. Grid: (cdiv(columns, width), parts);
-// a part has `share` elements of each column.
-template <class T, class R, int THREADS, int VALUES>
-__global__ void __launch_bounds__(THREADS) sum_columns(const T* x, R* sums, int* workspace, long long columns,
-                                                       long long inner, int length, int share) {
+// a part has `share` elements of each column. Index holds (length + height) * columns.
+template <class T, class R, class Index, int THREADS, int VALUES>
+__global__ void __launch_bounds__(THREADS) sum_columns(const T* x, R* sums, int* workspace, Index columns, Index inner,
+                                                       int length, int share) {
   __shared__ float of_threads[THREADS];
   const int width = blockDim.x, height = blockDim.y, line = threadIdx.y, thread = line * width + threadIdx.x;
-  const long long column = static_cast<long long>(blockIdx.x) * width + threadIdx.x;
+  const Index column = static_cast<Index>(blockIdx.x) * width + threadIdx.x;
   const int part = blockIdx.y, others = gridDim.y - 1;
   auto* const words = reinterpret_cast<unsigned long long*>(workspace) + column;
   float sum = 0.0f;
   warpwise::wait_for_previous_kernel();
   if (column < columns) {
-    const int last = static_cast<int>(min(static_cast<long long>(length), (part + 1LL) * share));
+    const int last = part == others ? length : (part + 1) * share;
     int row = part * share + line;
     const T* from = x + row * inner + column;
     if (inner < columns) from += column / inner * (length - 1) * inner;
-    const long long step = height * inner;
+    const Index step = height * inner;
 #pragma unroll 1  // unrolling a loop of unknown stride needs a division before the first load
     while (row < last) {
       T values[VALUES];  // a conversion under the condition of its load would wait for it before the next loads

@@ -260,7 +260,8 @@ def _columns(
     height = threads // width
     if share >= length:
         height = min(height, max(1, cdiv(length, values)))  # of one batch; one line of threads needs no barrier
-    kernel = COLUMNS[f"sum_columns<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {threads}, {values}>"]
+    index = "int" if (length + threads) * count <= MOST_BLOCKS else "long long"
+    kernel = COLUMNS[f"sum_columns<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {index}, {threads}, {values}>"]
     launch = kernel[(cdiv(count, width), cdiv(length, share)), (width, height)]
     launch(x, cuda.out(sums), workspace, count, inner, length, share)
 
