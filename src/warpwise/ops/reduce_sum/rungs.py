@@ -37,6 +37,7 @@ PACKED_WIDTH, PACKED_VALUES = 32, (8, 4, 2)  # k10: packs of a tile; loads in fl
 PACKED_FORM = re.compile(r"u(\d+)")  # loads in flight
 PACKED_BYTES = (1 << 21, 1 << 23)  # of a tensor, up to which a thread has two, and four
 LARGE, FEW_COLUMNS, MANY_COLUMNS = 1 << 22, 64, 4096  # bytes from which k08 fills the GPU with one wave; columns
+ONE_LINE, LINE_THREADS, SM_THREADS = 32, 256, 2048  # elements of a column that one thread adds; of a block, of an SM
 SHORT_COLUMNS, SHORT_WIDTHS = 512, (256, 128, 64, 32)  # elements; columns of a block
 PACKETS, MOST_PACKETS = 8, 4096  # sums of parts: of a thread; of all columns, in the memory that a stream has for them
 MOST_BLOCKS = 2**31 - 1
@@ -204,8 +205,12 @@ def column_geometry(count: int, length: int, itemsize: int, sms: int) -> Geometr
     A block of 1024 threads with 40 registers each fills an SM alone: 382 of them on 132 SMs took 259 µs, where one wave
     takes 241. The wave has 3 of the 6 resident blocks per SM for 4-byte elements; for 2-byte elements, of which half as
     many bytes are in flight, all 6. A block reads up to 1 KB of neighbouring columns, and all blocks read as many.
-    Short columns have one part if there are three blocks for two SMs, and two per SM if they can be.
+    Short columns have one part if there are three blocks for two SMs, and two per SM if they can be; of the shortest
+    a thread adds all elements.
     """
+    if length <= ONE_LINE and count >= LINE_THREADS * sms:
+        values = next((each for each in (4, 8) if length <= each), VALUES)
+        return Geometry(LINE_THREADS, values, LINE_THREADS, 1, length)
     if count < FEW_COLUMNS or count * length * itemsize < LARGE:
         shape = geometry(count, length, itemsize, sms, FEWEST_ELEMENTS)
         return shape if shape.parts == 1 or itemsize >= 4 else _narrow_geometry(count, length, sms)
@@ -262,7 +267,10 @@ def _columns(
         height = min(height, max(1, cdiv(length, values)))  # of one batch; one line of threads needs no barrier
     index = "int" if (length + threads) * count <= MOST_BLOCKS else "long long"
     kernel = COLUMNS[f"sum_columns<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {index}, {threads}, {values}>"]
-    launch = kernel[(cdiv(count, width), cdiv(length, share)), (width, height)]
+    tiles = cdiv(count, width)
+    if height == 1:  # a block takes tiles in turn: starting it takes longer than few additions
+        tiles = min(tiles, SM_THREADS // width * sm_count(x))
+    launch = kernel[(tiles, cdiv(length, share)), (width, height)]
     launch(x, cuda.out(sums), workspace, count, inner, length, share)
 
 
