@@ -37,7 +37,7 @@ PACKED_WIDTH, PACKED_VALUES = 32, (8, 4, 2)  # k10: packs of a tile; loads in fl
 PACKED_FORM = re.compile(r"u(\d+)")  # loads in flight
 PACKED_BYTES = (1 << 21, 1 << 23)  # of a tensor, up to which a thread has two, and four
 LARGE, FEW_COLUMNS, MANY_COLUMNS = 1 << 22, 64, 4096  # bytes from which k08 fills the GPU with one wave; columns
-ONE_LINE, LINE_THREADS, SM_THREADS = 32, 256, 2048  # elements of a column that one thread adds; of a block, of an SM
+ONE_LINE, LINE_THREADS = 32, 256  # elements of a column that one thread adds; threads of a block
 SHORT_COLUMNS, SHORT_WIDTHS = 512, (256, 128, 64, 32)  # elements; columns of a block
 PACKETS, MOST_PACKETS = 8, 4096  # sums of parts: of a thread; of all columns, in the memory that a stream has for them
 MOST_BLOCKS = 2**31 - 1
@@ -267,10 +267,7 @@ def _columns(
         height = min(height, max(1, cdiv(length, values)))  # of one batch; one line of threads needs no barrier
     index = "int" if (length + threads) * count <= MOST_BLOCKS else "long long"
     kernel = COLUMNS[f"sum_columns<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {index}, {threads}, {values}>"]
-    tiles = cdiv(count, width)
-    if height == 1:  # a block takes tiles in turn: starting it takes longer than few additions
-        tiles = min(tiles, SM_THREADS // width * sm_count(x))
-    launch = kernel[(tiles, cdiv(length, share)), (width, height)]
+    launch = kernel[(cdiv(count, width), cdiv(length, share)), (width, height)]
     launch(x, cuda.out(sums), workspace, count, inner, length, share)
 
 
