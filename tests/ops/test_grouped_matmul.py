@@ -350,3 +350,11 @@ def test_the_choice_follows_from_tiles_and_k(rows, groups, n, k, dtype, chosen):
     with operation.assume_sm_count(132):
         name = OP.default(a, b, offsets)
         assert f"{name}@{OP.rung(name).configs(a, b, offsets)[0]}" == chosen
+
+
+def test_references_take_tensors_that_require_gradients():
+    a, b, grad = torch.randn(9, 4, requires_grad=True), torch.randn(2, 4, 3, requires_grad=True), torch.randn(9, 3)
+    truth = spec.reference(a, b, ends(3, 8))
+    torch.testing.assert_close(truth[3:8], a[3:8].double() @ b[1].double())
+    assert not truth.requires_grad and not truth[8:].any()
+    torch.testing.assert_close(spec.reference_backward(a, grad, ends(3, 8))[0], a[:3].T.double() @ grad[:3].double())

@@ -94,6 +94,7 @@ def spans(offsets: torch.Tensor) -> Iterator[tuple[int, slice]]:
         begin = end
 
 
+@torch.no_grad()
 def products(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """A loop of torch.mm in ``dtype``, which synchronises with a GPU."""
     result = a.new_zeros((a.shape[0], b.shape[2]), dtype=dtype)
@@ -102,6 +103,7 @@ def products(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor, dtype: tor
     return result
 
 
+@torch.no_grad()
 def products_backward(
     a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor, dtype: torch.dtype
 ) -> torch.Tensor:
