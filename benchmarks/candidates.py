@@ -167,8 +167,7 @@ def main(options: argparse.Namespace) -> int:
         print(*map(line, json.loads(options.show.read_text())["points"]), sep="\n")
         return 0
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    gpu = unseen_gpu_time.GpuTime(device) if device.type == "cuda" else None
-    unseen_gpu_time.LEAST_ROUNDS = ROUNDS
+    gpu = unseen_gpu_time.GpuTime(device, ROUNDS) if device.type == "cuda" else None
     families = options.family or ([] if options.shapes else list(FAMILIES))
     lists = [[(name, each) for each in FAMILIES[name].drawn(name, options.seed, options.count)] for name in families]
     in_turn = itertools.chain(*itertools.zip_longest(*lists))

@@ -35,8 +35,8 @@ class Choice:
 
     ``reason`` is a text, ``source`` the origin of the choice: "user's table", "shipped table", "tables",
     "model of <GPU>", "measured online", "heuristics" or "device". ``rival`` is the fastest alternative: "torch", or the
-    best rung if PyTorch is chosen. ``seconds`` and ``rival_seconds`` are the predicted times, None if unknown;
-    ``error`` is the relative error of a model's prediction, 0 for a measured time.
+    best rung if PyTorch is chosen. ``seconds`` and ``rival_seconds`` are the times, None if unknown; ``error`` is the
+    relative error of predicted ones, 0 if they are measured.
     """
 
     rung: str | None
@@ -55,9 +55,9 @@ class Choice:
 
     def __str__(self) -> str:
         times = [f"{1e6 * time:.4g} µs" for time in (self.seconds, self.rival_seconds) if time is not None]
-        predicted = f", {' against '.join(times)} predicted" if times else ""
-        predicted += f" ± {100 * self.error:.0f} %" if self.error else ""
-        return f"{self.name or 'PyTorch'}{predicted} ({self.source}: {self.reason})"
+        known = f"predicted ± {100 * self.error:.0f} %" if self.error else "measured"
+        found = f", {' against '.join(times)} {known}" if times else ""
+        return f"{self.name or 'PyTorch'}{found} ({self.source}: {self.reason})"
 
 
 @dataclass(frozen=True)
