@@ -140,7 +140,8 @@ class Coefficients:
     from an SM; ``split``: of the reduction of splits, and ``reduce``, of the GPU; ``dram``: of the GPU; ``copy``: of
     passes over an operand before the GEMM; ``word4``, ``word2``: the factors of loads in 4 and in 2 bytes; ``line``:
     of loads from lines that do not begin on 128 bytes, whose boxes take two cache lines for one;
-    ``cluster``: of a wave of clusters that multicast; ``memory``: of splits that are reduced through memory.
+    ``cluster``: of a wave of clusters that multicast; ``memory``: of splits that are reduced through memory,
+    in place of the bytes that the last block adds.
     ``error``: the part by which predicted and measured times differ in 17 of 20 cases that were not fitted; ``errors``:
     of cases whose predicted time is up to the first of ``ERROR_CLASSES``, up to the second, and longer.
     """
@@ -208,8 +209,8 @@ def microseconds(product: Product, geometry: Geometry, by: Coefficients, copied:
         reduced = (ranges + left * (parts - 1)) * geometry.m * geometry.n // splits
     total = by.start + _most(tile_loop, batch * ((m * k + k * n) * size + m * n * out_size) / by.dram)
     if splits > 1:
-        total += by.split + splits * reduced * 4 / by.reduce + (by.memory if geometry.through_memory else 0.0)
-        total += geometry.last_adds / by.load
+        total += by.split + splits * reduced * 4 / by.reduce
+        total += (by.memory or geometry.last_adds / by.load) if geometry.through_memory else 0.0
     return total + (2 * copied * size / by.copy if copied else 0.0)
 
 

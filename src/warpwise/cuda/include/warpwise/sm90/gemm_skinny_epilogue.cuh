@@ -82,17 +82,21 @@ __device__ inline bool split_k_reduce(float (&own)[OWN], float4* partials, int* 
 #pragma unroll
   for (float& sum : own) sum = 0.0f;
   constexpr int kInFlight = THREADS > 256 ? 8 : 16, kTogether = kVectors < kInFlight ? kInFlight / kVectors : 1;
+  constexpr int kAll = kTogether * kVectors, kBatch = kVectors > kInFlight ? 1 : kAll;
 #pragma unroll 1
-  for (int s = 0; s < splits; s += kTogether, partials += kTogether * kVectors * THREADS) {
-    float4 values[kTogether * kVectors];
+  for (int s = 0; s < splits; s += kTogether, partials += kAll * THREADS) {
 #pragma unroll
-    for (int i = 0; i < kTogether * kVectors; ++i)
-      if (s + i / kVectors < splits) values[i] = __ldcg(partials + i * THREADS);
+    for (int first = 0; first < kAll; first += kBatch) {
+      float4 values[kBatch];
 #pragma unroll
-    for (int i = 0; i < kTogether * kVectors; ++i) {
-      float* const to = own + i % kVectors * 4;
-      if (s + i / kVectors < splits)
-        to[0] += values[i].x, to[1] += values[i].y, to[2] += values[i].z, to[3] += values[i].w;
+      for (int i = first; i < first + kBatch; ++i)
+        if (i < kAll && s + i / kVectors < splits) values[i - first] = __ldcg(partials + i * THREADS);
+#pragma unroll
+      for (int i = first; i < first + kBatch; ++i) {
+        const float4 one = values[i - first];
+        float* const to = own + i % kVectors * 4;
+        if (i < kAll && s + i / kVectors < splits) to[0] += one.x, to[1] += one.y, to[2] += one.z, to[3] += one.w;
+      }
     }
   }
   return true;
