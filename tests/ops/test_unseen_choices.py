@@ -11,7 +11,8 @@ from warpwise.ops._columns import geometry
 from warpwise.ops._packs import PACK_BLOCK, pack_blocks
 from warpwise.ops.matvec.k03_rows_together import configs, splits_of
 from warpwise.ops.matvec.k06_unaligned_rows import configs as unaligned_configs
-from warpwise.ops.reduce_sum.rungs import batch_of, column_geometry, threads_of
+from warpwise.ops.reduce_sum.column_geometry import column_geometry
+from warpwise.ops.reduce_sum.rungs import batch_of, threads_of
 from warpwise.ops.rgb_to_grayscale.rungs import pack_bytes
 from warpwise.ops.softmax._columns import cluster_geometry
 from warpwise.ops.softmax._columns import geometry as softmax_geometry

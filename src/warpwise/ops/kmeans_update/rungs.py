@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from warpwise import cuda
-from warpwise.operation import cdiv, make_rung, sm_count
+from warpwise.operation import cdiv, lazy_launch, make_rung, sm_count
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.kmeans_update.spec import DTYPES, SPEC
 
@@ -139,10 +139,7 @@ def few_clusters(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> str 
     return limits(X, labels, n_clusters)
 
 
-def triton(outputs: Outputs, X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> None:
-    from warpwise.ops.kmeans_update.k04_triton import launch
-
-    launch(outputs, X, labels, n_clusters)
+triton = lazy_launch(f"{__package__}.k04_triton")
 
 
 RUNGS = (

@@ -12,11 +12,11 @@ from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.device.target import power_of_two
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
-from warpwise.ops._columns import SECTOR, VALUES, Geometry, geometry
 from warpwise.ops._configs import config_numbers
 from warpwise.ops._dims import inner_size, is_last, length_along
 from warpwise.ops._packed_columns import Lines, lines_of
 from warpwise.ops._short_rows import WARPS, most_columns, team
+from warpwise.ops.reduce_sum.column_geometry import FEW_COLUMNS, LARGE, column_geometry
 from warpwise.ops.reduce_sum.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
@@ -31,14 +31,10 @@ FILL = 768  # threads of an SM that read the bytes in flight, if rows are few
 SHORT_ROW, SHORT_NARROW_ROW = 16, 64  # elements of a row of k11, and of 2 bytes each
 BLOCKS_AN_SM = 8  # blocks of 256 threads that fill the 2048 threads of an SM
 BLOCKS_OF_ONE_ROW = 3  # the same, of a sum of all; an SM holds 6, and the GPU spreads 3 evenly, but not 4 or 5
-FEWEST_ELEMENTS = 16384  # elements of a block of k08 from which on there are two launches: a batch of 1024 threads
-NARROW_THREADS = 512  # threads of a block of few columns of 2-byte elements
 PACKED_WIDTH, PACKED_VALUES = 32, (8, 4, 2)  # k10: packs of a tile; loads in flight
 PACKED_FORM = re.compile(r"u(\d+)")  # loads in flight
 PACKED_BYTES = (1 << 21, 1 << 23)  # of a tensor, up to which a thread has two, and four
-LARGE, FEW_COLUMNS, MANY_COLUMNS = 1 << 22, 64, 4096  # bytes from which k08 fills the GPU with one wave; columns
-ONE_LINE, LINE_THREADS = 32, 256  # elements of a column that one thread adds; threads of a block
-SHORT_COLUMNS, SHORT_WIDTHS = 512, (256, 128, 64, 32)  # elements; columns of a block
+MANY_COLUMNS = 4096  # of more than which, in tensors of 16 MB, PyTorch or k10 computes
 PACKETS, MOST_PACKETS = 8, 4096  # sums of parts: of a thread; of all columns, in the memory that a stream has for them
 MOST_BLOCKS = 2**31 - 1
 
@@ -197,44 +193,6 @@ def last_block(sums: torch.Tensor, x: torch.Tensor) -> None:
         return
     kernel = LAST_BLOCK[f"sum_last_block<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {BLOCK}>"]
     kernel[(rows, parts), BLOCK](x, cuda.out(sums), semaphores(x, 2 * rows * (parts - 1)), rows, columns)
-
-
-def column_geometry(count: int, length: int, itemsize: int, sms: int) -> Geometry:
-    """One wave of blocks of 256 threads for large inputs: all blocks share the bandwidth until the end.
-
-    A block of 1024 threads with 40 registers each fills an SM alone: 382 of them on 132 SMs took 259 µs, where one wave
-    takes 241. The wave has 3 of the 6 resident blocks per SM for 4-byte elements; for 2-byte elements, of which half as
-    many bytes are in flight, all 6. A block reads up to 1 KB of neighbouring columns, and all blocks read as many.
-    Short columns have one part if there are three blocks for two SMs, and two per SM if they can be; of the shortest
-    a thread adds all elements.
-    """
-    if length <= ONE_LINE and count >= LINE_THREADS * sms:
-        values = next((each for each in (4, 8) if length <= each), VALUES)
-        return Geometry(LINE_THREADS, values, LINE_THREADS, 1, length)
-    if count < FEW_COLUMNS or count * length * itemsize < LARGE:
-        shape = geometry(count, length, itemsize, sms, FEWEST_ELEMENTS)
-        return shape if shape.parts == 1 or itemsize >= 4 else _narrow_geometry(count, length, sms)
-    if itemsize >= 4 and length <= SHORT_COLUMNS and 2 * cdiv(count, SHORT_WIDTHS[-1]) >= 3 * sms:
-        width = next((each for each in SHORT_WIDTHS if cdiv(count, each) >= 2 * sms), SHORT_WIDTHS[-1])
-        return Geometry(BLOCK, VALUES, width, 1, length)
-    most = (256 if count >= 2048 else 128) if itemsize >= 4 else 128 if count >= 1024 else 64
-    width = cdiv(count, cdiv(count, most))
-    tiles = cdiv(count, width)
-    parts = min((3 if itemsize >= 4 else 6) * sms // tiles, length * width // (2 * VALUES * BLOCK))
-    share = cdiv(length, max(1, parts))
-    return Geometry(BLOCK, VALUES, width, cdiv(length, share), share)
-
-
-def _narrow_geometry(count: int, length: int, sms: int) -> Geometry:
-    """Parts of long columns of 2-byte elements: at most as many as lines of threads, so that a thread adds one sum.
-
-    7168 x 12 takes 2.7 µs in 43 parts with 4 loads per thread, 3.0 to 3.5 in 11 to 22 parts.
-    """
-    width = cdiv(count, cdiv(count, SECTOR // 2))
-    height = NARROW_THREADS // width
-    values = next((each for each in (4, 8) if cdiv(length, each * height) <= height + 1), VALUES)
-    share = cdiv(length, max(1, min(cdiv(length, values * height), 2 * height, 4 * sms // cdiv(count, width))))
-    return Geometry(NARROW_THREADS, values, width, cdiv(length, share), share)
 
 
 def columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:

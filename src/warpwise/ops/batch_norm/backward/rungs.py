@@ -9,7 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
-from warpwise.operation import Rung, make_rung
+from warpwise.operation import Rung, lazy_launch, make_rung
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.batch_norm import _launch
@@ -98,10 +98,7 @@ def whole_channel(outputs: Gradients, *args: Any) -> None:
     kernel(dy, dmean, dvar, input, weight, mean, var, *outs, *sizes(input), eps)
 
 
-def triton(outputs: Gradients, *args: Any) -> None:
-    from warpwise.ops.batch_norm.backward.k05_triton import launch
-
-    launch(outputs, *args)
+triton = lazy_launch(f"{__package__}.k05_triton")
 
 
 def in_c(outputs: Gradients, *args: Any) -> None:

@@ -10,7 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.arguments.layout import has_nhwc_strides
 from warpwise.cuda.gpu.semaphores import semaphores
-from warpwise.operation import Rung, make_rung
+from warpwise.operation import Rung, lazy_launch, make_rung
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.batch_norm import _launch
@@ -117,10 +117,7 @@ def channel_parts(outputs: Three, input: torch.Tensor, weight: Optional, bias: O
     kernel(input, partials, split, weight, bias, *outs, *sizes(input), eps)
 
 
-def triton(outputs: Three, *args: Any) -> None:
-    from warpwise.ops.batch_norm.forward.k06_triton import launch
-
-    launch(outputs, *args)
+triton = lazy_launch(f"{__package__}.k06_triton")
 
 
 RUNGS = (

@@ -9,7 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.arguments.layout import memory_format
-from warpwise.operation import Rung, cdiv, make_rung, sm_count
+from warpwise.operation import Rung, cdiv, lazy_launch, make_rung, sm_count
 from warpwise.ops._c import function
 from warpwise.ops._conv3x3 import add_parts, add_splits, flags, inputs, weights
 from warpwise.ops._defaults import first_taking
@@ -117,10 +117,7 @@ def direct_tiles(
             add_parts(DIRECT, parts, sums)
 
 
-def triton(outputs: Three, *args: Any) -> None:
-    from warpwise.ops.conv2d.backward.k04_triton import launch
-
-    launch(outputs, *args)
+triton = lazy_launch(f"{__package__}.k04_triton")
 
 
 def in_c(outputs: Three, grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, *rest: Any) -> None:

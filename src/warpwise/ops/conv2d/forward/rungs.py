@@ -9,7 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.arguments.layout import memory_format
-from warpwise.operation import Rung, cdiv, make_rung
+from warpwise.operation import Rung, cdiv, lazy_launch, make_rung
 from warpwise.ops._c import function
 from warpwise.ops._conv3x3 import each, flags, groups, output_tile
 from warpwise.ops._defaults import first_taking
@@ -111,10 +111,7 @@ def direct_tiles(output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor
     kernel(input, weight, rest[0], cuda.out(output), *input.shape[1:], k, tile.rows, tile.strips)
 
 
-def triton(output: torch.Tensor, *args: Any) -> None:
-    from warpwise.ops.conv2d.forward.k06_triton import launch
-
-    launch(output, *args)
+triton = lazy_launch(f"{__package__}.k06_triton")
 
 
 RUNGS = (

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from warpwise import cuda
-from warpwise.operation import Rung, cdiv, make_rung
+from warpwise.operation import Rung, cdiv, lazy_launch, make_rung
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.cross_entropy.forward.rungs import MOST_CLASSES, MOST_ROWS, THREADS, lanes
@@ -50,10 +50,7 @@ def lanes_per_row(
     kernel(grad_loss, input, target, count, cuda.out(grad_input), rows, classes, ignore_index)
 
 
-def triton(grad_input: torch.Tensor, *args: Any) -> None:
-    from warpwise.ops.cross_entropy.backward.k03_triton import launch
-
-    launch(grad_input, *args)
+triton = lazy_launch(f"{__package__}.k03_triton")
 
 
 def in_c(grad_input: torch.Tensor, *args: Any) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
-from warpwise.operation import Rung, cdiv, make_rung
+from warpwise.operation import Rung, cdiv, lazy_launch, make_rung
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.cross_entropy.spec import DTYPES, SPEC, Two
@@ -61,10 +61,7 @@ def lanes_per_row(outputs: Two, input: torch.Tensor, target: torch.Tensor, ignor
     )
 
 
-def triton(outputs: Two, *args: Any) -> None:
-    from warpwise.ops.cross_entropy.forward.k04_triton import launch
-
-    launch(outputs, *args)
+triton = lazy_launch(f"{__package__}.k04_triton")
 
 
 RUNGS = (

@@ -10,7 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.device.limits import requires_hopper
-from warpwise.operation import Rung, cdiv, make_rung, sm_count
+from warpwise.operation import Rung, cdiv, lazy_launch, make_rung, sm_count
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
 from warpwise.ops.linear_cross_entropy.spec import DTYPES, SPEC, Optional, Three
@@ -118,10 +118,7 @@ def cluster(
     )
 
 
-def triton(outputs: Three, *args: Any) -> None:
-    from warpwise.ops.linear_cross_entropy.forward.k05_triton import launch
-
-    launch(outputs, *args)
+triton = lazy_launch(f"{__package__}.k05_triton")
 
 
 def triton_limits(input: torch.Tensor, linear_weight: torch.Tensor, *rest: object) -> str | None:

@@ -8,8 +8,8 @@
 
 #include "../columns.cuh"
 
-// A tile of `width` columns of a contiguous (outer, length, inner) array: of each row the BYTES from a multiple of 16
-// bytes on in which all of them lie, at any alignment. Block: (kLanes, kHeight). Grid: outer * tiles, tiles of a row.
+// A tile of `width` columns of a contiguous (outer, length, inner) array. A block copies BYTES of each row, which begin
+// at a multiple of 16 bytes and contain the tile's columns. Block: (kLanes, kHeight). Grid: outer * tiles of a row.
 template <class T, int BYTES, int THREADS>
 struct SharedColumns {
   static constexpr int kSize = warpwise::Pack<T>::size, kPacks = BYTES / 16, kPitch = BYTES / sizeof(T);

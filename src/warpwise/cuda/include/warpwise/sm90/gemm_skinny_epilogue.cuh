@@ -90,12 +90,12 @@ __device__ inline bool split_k_reduce(float (&own)[OWN], float4* partials, int* 
       float4 values[kBatch];
 #pragma unroll
       for (int i = first; i < first + kBatch; ++i)
-        if (i < kAll && s + i / kVectors < splits) values[i - first] = __ldcg(partials + i * THREADS);
+        if (s + i / kVectors < splits) values[i - first] = __ldcg(partials + i * THREADS);
 #pragma unroll
       for (int i = first; i < first + kBatch; ++i) {
         const float4 one = values[i - first];
         float* const to = own + i % kVectors * 4;
-        if (i < kAll && s + i / kVectors < splits) to[0] += one.x, to[1] += one.y, to[2] += one.z, to[3] += one.w;
+        if (s + i / kVectors < splits) to[0] += one.x, to[1] += one.y, to[2] += one.z, to[3] += one.w;
       }
     }
   }
