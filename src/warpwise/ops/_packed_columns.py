@@ -23,7 +23,10 @@ class Lines(NamedTuple):
     height: int
 
 
-def lines_of(columns: int, length: int, itemsize: int, sms: int, width: int, batch: int, whole: int = 0) -> Lines:
+def lines_of(
+    columns: int, length: int, itemsize: int, sms: int, width: int, batch: int, whole: int = 0,
+    blocks_an_sm: int = BLOCKS_AN_SM,
+) -> Lines:  # fmt: skip
     """``batch`` lines of a thread at once, ``width`` packs of a tile; up to ``whole`` packs are one tile."""
     fold = PACK // math.gcd(PACK, columns * itemsize)  # rows whose bytes are whole packs
     packs, lines = fold * columns * itemsize // PACK, cdiv(length, fold)
@@ -31,5 +34,5 @@ def lines_of(columns: int, length: int, itemsize: int, sms: int, width: int, bat
     width = cdiv(packs, tiles)
     height = THREADS // width
     batches = cdiv(lines, batch * height)
-    most = max(1, min(BLOCKS_AN_SM * sms // tiles, lines // (batch * height)))
+    most = max(1, min(blocks_an_sm * sms // tiles, lines // (batch * height)))
     return Lines(fold, packs, lines, tiles, cdiv(batches, cdiv(batches, most)), width, height)

@@ -18,6 +18,7 @@ from warpwise.ops.matvec._shared import (
     VECTOR,
     WARP,
     load_bytes,
+    parts_that_fill,
     sums_of_splits,
 )
 
@@ -54,8 +55,8 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
     elif few and batches > 1 and cdiv(k * shape.lanes, fewer * MOST_THREADS) <= most:
         threads, parts, shape = MOST_THREADS, 1, shape._replace(values=fewer)
     else:
-        resident = (RESIDENT if bytes_a_load > 4 else RESIDENT_NARROW) * sm_count(a)
-        parts = max(1, min(resident // max(1, tiles), batches if few else batches // 2))
+        resident = RESIDENT if bytes_a_load > 4 else RESIDENT_NARROW
+        parts = max(1, min(parts_that_fill(a, tiles, resident), batches if few else batches // 2))
     share = max(1, cdiv(k, parts))
     parts = max(1, cdiv(k, share))
     sums, workspace = sums_of_splits(y, parts, parts <= MOST_TAKEN + 1)

@@ -1,7 +1,7 @@
 // 16-byte loads of columns that do not begin at multiples of 16 bytes.
 //
 // If the column pitch is not a multiple of 16 bytes, every 2nd, 4th or 8th column has the same alignment. A block has
-// several lines of threads. A line reads every 8th column, or every 16th or 32nd, so all of its columns have one
+// several lines of threads. A line reads every 4th column, or every 8th, 16th or 32nd, so all of its columns have one
 // alignment, and a thread loads the same rows of each column. Two lines can have different alignments, and their packs
 // then begin up to 7 rows apart. The lines write their sums to shared memory, and the block adds them row by row.
 

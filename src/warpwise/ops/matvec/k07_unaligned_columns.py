@@ -10,13 +10,13 @@ import torch
 from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops._configs import config_numbers
-from warpwise.ops.matvec._shared import THREADS, VECTOR, partial_sums
+from warpwise.ops.matvec._shared import THREADS, VECTOR, partial_sums, parts_that_fill
 from warpwise.ops.matvec.k04_columns import add_partial_sums
 
 UNALIGNED_COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
 
 FORM = re.compile(r"l(\d+)_u(\d+)")  # lanes in a column, loads in flight
-MOST_LANES, FEWEST_LANES, VALUES = 32, 8, 4
+LANES, VALUES = (64, 32, 16, 8), 4  # 64 lanes, 4 lines of threads, for 4-byte elements only: 4 alignments
 RESIDENT = 4  # blocks of 256 threads of an SM
 MOST_BATCHES = 2  # of a block, which take less time than a second launch
 
@@ -39,14 +39,17 @@ def tiling(a: torch.Tensor, lanes: int, values: int) -> tuple[int, int, int]:
     """Blocks along a column, lines of threads of a block, and parts of the columns."""
     tiles, height = cdiv(a.shape[0], (lanes - 1) * (VECTOR // a.element_size())), THREADS // lanes
     batches = cdiv(a.shape[1], height * values)
-    parts = min(RESIDENT * sm_count(a) // tiles, batches if tiles < sm_count(a) else batches // 2)
-    return tiles, height, max(1, parts) if batches > MOST_BATCHES else 1
+    if batches <= MOST_BATCHES:
+        return tiles, height, 1
+    most = batches if tiles < sm_count(a) else batches // 2
+    return tiles, height, max(1, min(parts_that_fill(a, tiles, RESIDENT), most))
 
 
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
     """The most lanes, but not many more than rows, with which one launch reads all columns; then others."""
-    lanes, rows = FEWEST_LANES, VECTOR // a.element_size()
-    while lanes < MOST_LANES and (lanes - 1) * rows < a.shape[0]:
-        lanes *= 2
-    order = sorted((32, 16, 8), key=lambda count: (count > lanes, tiling(a, count, VALUES)[2] > 1, -count))
+    rows = VECTOR // a.element_size()
+    counts = [count for count in LANES if THREADS // count >= rows]
+    lanes = next((count for count in reversed(counts) if (count - 1) * rows >= a.shape[0]), counts[0])
+    split = {count: a.shape[1] > MOST_BATCHES * VALUES * (THREADS // count) for count in counts}
+    order = sorted(counts, key=lambda count: (count > lanes, split[count], -count))
     return tuple(f"l{count}_u{VALUES}" for count in order)

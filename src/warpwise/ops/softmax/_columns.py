@@ -12,6 +12,8 @@ from warpwise.device.limits import requires_hopper
 from warpwise.device.target import power_of_two
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops._dims import inner_size, length_along
+from warpwise.ops._packed_columns import PACK as PACK_BYTES
+from warpwise.ops._packed_columns import Lines, lines_of
 
 SECTOR, LINE, WIDE = 32, 128, 256  # bytes of neighbouring columns: the least, the usual, and those of large arrays
 PACK = 4  # bytes of a load
@@ -24,9 +26,10 @@ FEW_BATCHES, MORE_PARTS = 2, 1.25  # of a thread, if blocks are few; parts for o
 MOST_PARTS = 8  # blocks of a cluster
 PACKED_BYTES = 1 << 23  # of a tensor, from which on three launches are short beside the accesses
 NARROW_PACKED_BYTES = 1 << 20  # the same, if the other kernels load 2 bytes at once
-FEWEST_PACKED, FEW_PACKED = 32, 64  # columns
-FEWEST_PACKED_PAIRS, FEW_PACKED_BYTES = 24, 3 << 18  # columns in the backward, and bytes of fewer than FEW_PACKED
-HALF_PACKED_BYTES = 1 << 21  # of 2-byte elements in the backward, and of few columns in the forward
+HALF_PACKED_BYTES = 1 << 21  # of 2-byte elements in the backward
+FEW_PACKED = 64  # kFewColumns: columns that two launches read in packs
+FEW_PACKED_BYTES, FEW_PACKED_HALVES = 7 << 18, 1 << 20  # bytes of such a tensor, at least; of 2-byte elements
+FEW_BLOCKS_AN_SM = (1, 2)  # of the first and of the second launch, at most
 CLUSTER_BYTES = 1 << 24  # of a tensor, up to which a cluster is preferred to a block
 LARGE_BYTES = 1 << 25  # of a tensor whose input and output do not fit in L2
 
@@ -146,28 +149,38 @@ def is_held(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> bool:
     return held_bytes(dim, out, *inputs) > 0
 
 
-def is_packed(
-    dim: int, out: torch.Tensor, least: int = PACKED_BYTES, few: int = PACKED_BYTES, fewest: int = FEWEST_PACKED
-) -> bool:
+def is_packed(dim: int, out: torch.Tensor, least: int = PACKED_BYTES) -> bool:
     """True for long columns along the first dimension of a large tensor: three launches read them in packs.
 
-    ``least``: bytes; fewer if the other kernels load 2 bytes at once. ``few``: those of fewer than ``FEW_PACKED``
-    columns and at least ``fewest``, which a cluster holds if it is not too small.
+    ``least``: bytes; fewer if the other kernels load 2 bytes at once. Few columns take two launches, from
+    ``FEW_PACKED_BYTES`` on; not if a cluster holds them, unless it is too small.
     """
     length, inner = length_along(out, dim), inner_size(out, dim)
     narrow = of(dim, out)[1] * out.element_size() < PACK
     least = min(least, NARROW_PACKED_BYTES) if narrow else least
-    if inner < FEW_PACKED:
-        least = few if inner >= fewest and not is_for_cluster(dim, out) else PACKED_BYTES
+    if inner <= FEW_PACKED:
+        fewer = FEW_PACKED_HALVES if out.element_size() == 2 else FEW_PACKED_BYTES
+        least = PACKED_BYTES if is_for_cluster(dim, out) else fewer
     return out.numel() == length * inner and out.nbytes >= least and not is_held(dim, out)
 
 
-def pack_width(out: torch.Tensor) -> int:
-    """Packs of a line that a block of the packed kernels reads.
+def packed_lines(out: torch.Tensor, batch: int) -> tuple[Lines, bool]:
+    """The geometry of the packed kernels for ``out`` (length, columns); and if its columns are few: two launches.
 
-    Of a small tensor few, so that few blocks of many lines have partial results, which the second launch reads.
+    Every block of the second launch then reads all partial results: few blocks of each launch fill the SMs, up to a
+    size at which more are needed. Otherwise a block reads few packs of each line of a small tensor, so that few blocks
+    of many lines have partial results.
     """
-    return 64 if out.nbytes >= PACKED_BYTES else 16
+    (length, columns), size, sms = out.shape, out.element_size(), sm_count(out)
+    if columns <= FEW_PACKED and out.nbytes < LARGE_BYTES:
+        return lines_of(columns, length, size, sms, FEW_PACKED, batch, FEW_PACKED, FEW_BLOCKS_AN_SM[0]), True
+    return lines_of(columns, length, size, sms, 64 if out.nbytes >= PACKED_BYTES else 16, batch), False
+
+
+def packed_blocks(out: torch.Tensor, few: bool, values: int) -> int:
+    """Blocks of the last launch of the packed kernels, whose threads have ``values`` packs at once."""
+    blocks = cdiv(out.nbytes, PACK_BYTES * BLOCK * values)
+    return min(blocks, FEW_BLOCKS_AN_SM[1] * sm_count(out)) if few else blocks
 
 
 def is_for_cluster(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> bool:

@@ -161,6 +161,7 @@ BACKWARD = Spec(
         *CASES,
         Case("columns", {"rows": 70, "columns": 40}, {"dim": 0}),
         Case("few_columns", {"rows": 10003, "columns": 2}, {"dim": 0}),
+        Case("more_columns", {"rows": 90, "columns": 75}, {"dim": 0}),
     ),
     sizes=SIZES,
     dtypes=KERNEL_DTYPES,

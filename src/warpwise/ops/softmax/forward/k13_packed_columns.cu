@@ -1,22 +1,24 @@
 // 16-byte accesses along dimension 0, for any row size: several rows together form a line of whole 16-byte packs.
 //
 // The first launch computes the statistics of each element of a line in parts, (parts, line), which are (parts * fold,
-// columns) to the second; the third one computes the result.
+// columns) to the second; the third one computes the result. If columns are FEW, the first launch combines the rows of a
+// line too, and each block of the last one combines the parts: two launches.
 
 #include <warpwise/core/packed_columns.cuh>
 #include <warpwise/core/previous_kernel.cuh>
 
-#include "../columns.cuh"
+#include "../few_columns.cuh"
 
 constexpr int kThreads = 256, kValues = 4, kOrdered = 2;  // loads of a thread in flight; and of the last launch
 using Statistics = warpwise::MaxAndSum::Value;
 
-// partial: (parts, packs * Pack::size, 2), maximum and sum.
-template <class T>
+// partial: (parts, packs * Pack::size, 2), maximum and sum; if FEW, (parts, columns, 2), and a line is one tile.
+template <class T, bool FEW>
 __global__ void __launch_bounds__(kThreads, 4) softmax_packed_statistics(const T* x, float* partial, long long elements,
-                                                                         long long packs, int lines) {
+                                                                         long long packs, int lines, int columns) {
   constexpr int kSize = warpwise::PackedColumns<T, kValues>::kSize;
-  __shared__ Statistics scratch[kThreads * kSize];
+  __shared__ __align__(16) Statistics scratch[kThreads * kSize];
+  auto* const results = reinterpret_cast<Statistics*>(partial);
   warpwise::PackedColumns<T, kValues> here(elements, packs, lines);
   Statistics own[kSize];
 #pragma unroll
@@ -37,14 +39,22 @@ __global__ void __launch_bounds__(kThreads, 4) softmax_packed_statistics(const T
     }
   }
   const int width = blockDim.x, height = blockDim.y, thread = threadIdx.y * width + threadIdx.x;
+  if constexpr (FEW) {
+#pragma unroll
+    for (int e = 0; e < kSize; ++e) scratch[thread * kSize + e] = own[e];
+    __syncthreads();
+    const int rows = width * height * kSize / columns;
+    const Statistics all = combined_rows<MaxAndSumOf<T>>(scratch, rows, columns, thread, width * height);
+    if (thread < columns) results[blockIdx.y * columns + thread] = all;
+    return;
+  }
 #pragma unroll
   for (int e = 0; e < kSize; ++e) scratch[e * width * height + thread] = own[e];
   __syncthreads();
   const long long first = static_cast<long long>(blockIdx.x) * width * kSize;
   for (int i = thread; i < width * kSize && first + i < here.pitch; i += width * height) {
     const Statistics* from = scratch + i % kSize * width * height + i / kSize;
-    reinterpret_cast<Statistics*>(partial)[blockIdx.y * here.pitch + first + i] =
-        combined<MaxAndSumOf<T>>(from, height, width);
+    results[blockIdx.y * here.pitch + first + i] = combined<MaxAndSumOf<T>>(from, height, width);
   }
 }
 
@@ -68,33 +78,48 @@ __global__ void __launch_bounds__(kLanes* kLanes) softmax_combine_statistics(con
     reinterpret_cast<Statistics*>(all)[static_cast<long long>(f) * columns + column] = total;
 }
 
-// all: (pitch of a line, 2). Block and grid: those of PacksInOrder.
-template <class T>
-__global__ void __launch_bounds__(kThreads, 5) softmax_from_packed_statistics(const T* x, const float* all, T* y,
-                                                                              long long elements, int packs) {
-  using Packs = warpwise::PacksInOrder<T, kThreads, kOrdered>;
+// statistics: (pitch of a line, 2), or of FEW columns those of the first launch. Block and grid: those of PacksInOrder.
+template <class T, bool FEW>
+__global__ void __launch_bounds__(kThreads, FEW ? 4 : 5) softmax_from_packed_statistics(const T* x, const float* statistics, T* y,
+                                                                              long long elements, int packs,
+                                                                              int columns, int parts) {
+  constexpr int kAtOnce = FEW ? kValues : kOrdered;
+  using Packs = warpwise::PacksInOrder<T, kThreads, kAtOnce>;
   constexpr int kSize = Packs::kSize;
-  const Packs here(elements, packs);
-  typename Packs::Words words[kOrdered];
+  __shared__ __align__(16) Statistics of_line[FEW ? kLine : 1];
+  Packs here(elements, packs);
+  typename Packs::Words words[kAtOnce];
   warpwise::wait_for_previous_kernel();
   here.load(x, words);
-#pragma unroll
-  for (int v = 0; v < kOrdered; ++v) {
-    warpwise::Pack<Statistics> own[kSize / 2];
-#pragma unroll
-    for (int s = 0; s < kSize / 2; ++s)
-      own[s] = warpwise::packs(reinterpret_cast<const Statistics*>(all) + here.place(v))[s];
-    typename Packs::Pack pack;
-#pragma unroll
-    for (int e = 0; e < kSize; ++e) {
-      const Statistics of = own[e / 2].at[e % 2];
-      pack.at[e] = warpwise::from_float<T>(warpwise::exponential<T>(here.element(words[v], e) - of.max) * of.sum);
-    }
-    words[v] = *reinterpret_cast<const typename Packs::Words*>(&pack);
+  const auto* const from_launches = reinterpret_cast<const Statistics*>(statistics);
+  const Statistics* const all = FEW ? of_line : from_launches;
+  if constexpr (FEW) {
+    Statistics total = combined_rows<MaxAndSumOf<float>>(from_launches, parts, columns, threadIdx.x, kThreads);
+    total.sum = 1.0f / total.sum;
+    for (int i = threadIdx.x; threadIdx.x < columns && i < packs * kSize; i += columns) of_line[i] = total;
+    __syncthreads();
   }
-  here.store(y, words);
+#pragma unroll 1
+  while (true) {
+#pragma unroll
+    for (int v = 0; v < kAtOnce; ++v) {
+      warpwise::Pack<Statistics> own[kSize / 2];
+#pragma unroll
+      for (int s = 0; s < kSize / 2; ++s) own[s] = warpwise::packs(all + here.place(v))[s];
+      typename Packs::Pack pack;
+#pragma unroll
+      for (int e = 0; e < kSize; ++e) {
+        const Statistics of = own[e / 2].at[e % 2];
+        pack.at[e] = warpwise::from_float<T>(warpwise::exponential<T>(here.element(words[v], e) - of.max) * of.sum);
+      }
+      words[v] = *reinterpret_cast<const typename Packs::Words*>(&pack);
+    }
+    here.store(y, words);
+    if (!FEW || !here.next()) break;
+    here.load(x, words);
+  }
   if (const long long i = here.single(); i >= 0) {
-    const Statistics of = reinterpret_cast<const Statistics*>(all)[here.place_of(i)];
+    const Statistics of = all[here.place_of(i)];
     y[i] = warpwise::from_float<T>(warpwise::exponential<T>(warpwise::to_float(x[i]) - of.max) * of.sum);
   }
 }

@@ -124,9 +124,10 @@ def default(input: torch.Tensor, dim: int) -> str | None:
     a row, k12 if k06 would use less than four fifths of the SMs, or k05 an eighth; else k06.
 
     If the elements of a row are not adjacent: k15 from 32 MB on, if a block of k09 does not hold 128 bytes of each row
-    and two tiles of k15 fit. Else k13 along the first dimension, from 8 MB on (32 to 63 columns of 4 bytes: 2 MB) if a
-    block does not hold its columns, and from 32 MB on if it does not hold 128 bytes of each row; else k10 for columns
-    too long for a block of 512 threads; else k09. PyTorch if the rung does not take the arguments.
+    and two tiles of k15 fit. Else k13 along the first dimension, from 8 MB on (up to 64 columns of which clusters would
+    be few: 1.75 MB, of 2 bytes 1 MB) if a block does not hold its columns, and from 32 MB on if it does not hold 128
+    bytes of each row; else k10 for columns too long for a block of 512 threads; else k09. PyTorch if the rung does not
+    take the arguments.
     """
     length = length_along(input, dim)
     if is_last(input, dim) or not input.numel():
@@ -138,8 +139,7 @@ def default(input: torch.Tensor, dim: int) -> str | None:
         if packs and _packed_rows.are_faster(REGISTER_COLUMNS, input, dim):
             choice = RUNGS[13]
     else:
-        few = _columns.HALF_PACKED_BYTES if input.element_size() == 4 else _columns.PACKED_BYTES
-        packed, clusters = _columns.is_packed(dim, input, few=few), _columns.is_for_cluster(dim, input)
+        packed, clusters = _columns.is_packed(dim, input), _columns.is_for_cluster(dim, input)
         narrow = input.nbytes >= _columns.LARGE_BYTES and _columns.held_bytes(dim, input) < _columns.LINE
         first = input.numel() == length * inner_size(input, dim)
         if narrow and k15_shared_columns.is_wide(input, dim):

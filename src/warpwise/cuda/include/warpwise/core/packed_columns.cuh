@@ -62,8 +62,8 @@ struct PackedColumns {
 };
 
 // The packs of the array in memory order: a thread has VALUES of a block's consecutive ones. The last packs come first,
-// because they may still be in L2. packs: of a line. Block: THREADS. Grid: cdiv(packs of the array, THREADS * VALUES);
-// a partial pack at the end counts, and single() returns its elements.
+// because they may still be in L2. packs: of a line. Block: THREADS. Grid: up to cdiv(packs of the array, THREADS *
+// VALUES), where a partial pack at the end counts; single() returns its elements. A smaller grid strides over the array.
 template <class T, int THREADS, int VALUES>
 struct PacksInOrder {
   using Pack = warpwise::Pack<T>;
@@ -72,13 +72,24 @@ struct PacksInOrder {
   long long elements, start;  // of the array; at which this thread's first pack begins
   unsigned packs, first;      // of a line; in its line
   int whole;                  // packs of this thread, without a partial one
+  long long number;           // of the packs that a block has at once
 
   __device__ PacksInOrder(long long elements, unsigned packs) : elements(elements), packs(packs) {
-    const long long begin = static_cast<long long>(gridDim.x - 1 - blockIdx.x) * (THREADS * VALUES);
+    move_to(cdiv(elements, static_cast<long long>(THREADS * VALUES * kSize)) - 1 - blockIdx.x);
+  }
+  __device__ void move_to(long long other) {
+    number = other;
+    const long long begin = number * (THREADS * VALUES);
     first = static_cast<unsigned>(begin % packs) + threadIdx.x;
     start = (begin + threadIdx.x) * kSize;
     const long long left = elements / kSize - begin - static_cast<int>(threadIdx.x);
     whole = left < THREADS * VALUES ? static_cast<int>((left + THREADS - 1) / THREADS) : VALUES;
+  }
+  // False after the last packs of this block.
+  __device__ bool next() {
+    if (number < gridDim.x) return false;
+    move_to(number - gridDim.x);
+    return true;
   }
   // The element of its line at which pack v begins, and which element i of the array is.
   __device__ long long place(int v) const { return static_cast<long long>((first + v * THREADS) % packs) * kSize; }

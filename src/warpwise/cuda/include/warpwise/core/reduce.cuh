@@ -99,11 +99,11 @@ __device__ inline typename Operation::Value team_reduce(typename Operation::Valu
   }
 }
 
-// Block size: four warps if a row needs at most one warp, else the threads of a row.
-constexpr int kWarpsOfTeams = 4;
+// Block size: the threads of a row; four warps if a row needs at most one warp, and kSingleBlock if it needs one thread.
+constexpr int kWarpsOfTeams = 4, kSingleBlock = 512;
 
 __host__ __device__ constexpr int block_of_teams(int threads) {
-  return threads <= kWarp ? kWarpsOfTeams * kWarp : threads;
+  return threads == 1 ? kSingleBlock : threads <= kWarp ? kWarpsOfTeams * kWarp : threads;
 }
 
 }  // namespace warpwise
