@@ -223,7 +223,7 @@ def test_sums_of_short_rows(rows, columns, rung):
 
 @pytest.mark.parametrize("rows,columns,rung", [
     (60367, 1292, "k13_packed_columns"), (700, 30000, "k15_shared_columns"), (100000, 20, "k13_packed_columns"),
-    (20000, 20, "k09_columns"),
+    (10000, 20, "k09_columns"),
     (18062, 69, "k13_packed_columns"), (4000, 69, "k10_cluster_columns"), (4000, 33, "k10_cluster_columns"),
 ])  # fmt: skip
 def test_long_columns_of_a_large_softmax_are_read_in_packs(rows, columns, rung):
@@ -234,7 +234,9 @@ def test_long_columns_of_a_large_softmax_are_read_in_packs(rows, columns, rung):
     (46730, 259, torch.float32, "k10_packed_columns"), (14878, 2749, torch.bfloat16, "k10_packed_columns"),
     (51723, 2, torch.float32, "k07_columns"), (222, 44237, torch.bfloat16, "k07_columns"),
     (36619, 39, torch.float32, "k10_packed_columns"), (40001, 50, torch.bfloat16, "k10_packed_columns"),
-    (60001, 17, torch.bfloat16, "k10_packed_columns"), (20001, 17, torch.bfloat16, "k07_columns"),
+    (60001, 16, torch.bfloat16, "k10_packed_columns"), (20001, 17, torch.bfloat16, "k07_columns"),
+    (25722, 16, torch.bfloat16, "k10_packed_columns"), (50000, 8, torch.bfloat16, "k07_columns"),
+    (80000, 8, torch.bfloat16, "k10_packed_columns"),
     (9001, 61, torch.float32, "k09_cluster_columns"),
 ])  # fmt: skip
 def test_long_columns_of_a_large_gradient_are_read_in_packs(rows, columns, dtype, rung):

@@ -39,17 +39,18 @@ def tiling(a: torch.Tensor, lanes: int, values: int) -> tuple[int, int, int]:
     """Blocks along a column, lines of threads of a block, and parts of the columns."""
     tiles, height = cdiv(a.shape[0], (lanes - 1) * (VECTOR // a.element_size())), THREADS // lanes
     batches = cdiv(a.shape[1], height * values)
-    if batches <= MOST_BATCHES:
-        return tiles, height, 1
-    most = batches if tiles < sm_count(a) else batches // 2
-    return tiles, height, max(1, min(parts_that_fill(a, tiles, RESIDENT), most))
+    most = 1 if batches <= MOST_BATCHES else batches if tiles < sm_count(a) else batches // 2
+    return tiles, height, min(parts_that_fill(a, tiles, RESIDENT), most)
 
 
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
-    """The most lanes, but not many more than rows, with which one launch reads all columns; then others."""
-    rows = VECTOR // a.element_size()
+    """The most lanes, but not many more than rows, with which one launch reads all columns; then others.
+
+    One launch of many blocks may have many batches; more lanes then read longer pieces of a column.
+    """
+    rows, most = VECTOR // a.element_size(), 2 * MOST_BATCHES * VALUES * THREADS
     counts = [count for count in LANES if THREADS // count >= rows]
     lanes = next((count for count in reversed(counts) if (count - 1) * rows >= a.shape[0]), counts[0])
-    split = {count: a.shape[1] > MOST_BATCHES * VALUES * (THREADS // count) for count in counts}
+    split = {count: tiling(a, count, VALUES)[2] > 1 or a.shape[1] * count > most for count in counts}
     order = sorted(counts, key=lambda count: (count > lanes, split[count], -count))
     return tuple(f"l{count}_u{VALUES}" for count in order)

@@ -28,7 +28,8 @@ PACKED_BYTES = 1 << 23  # of a tensor, from which on three launches are short be
 NARROW_PACKED_BYTES = 1 << 20  # the same, if the other kernels load 2 bytes at once
 HALF_PACKED_BYTES = 1 << 21  # of 2-byte elements in the backward
 FEW_PACKED = 64  # kFewColumns: columns that two launches read in packs
-FEW_PACKED_BYTES, FEW_PACKED_HALVES = 7 << 18, 1 << 20  # bytes of such a tensor, at least; of 2-byte elements
+FEW_PACKED_BYTES = 1 << 21  # of them, at least; fewer if a part takes k09 long:
+SLOW_PACKED_BYTES, SLOW_PACKED_HALVES = 3 << 19, 3 << 18  # and of 2-byte elements
 FEW_BLOCKS_AN_SM = (1, 2)  # of the first and of the second launch, at most
 CLUSTER_BYTES = 1 << 24  # of a tensor, up to which a cluster is preferred to a block
 LARGE_BYTES = 1 << 25  # of a tensor whose input and output do not fit in L2
@@ -152,15 +153,18 @@ def is_held(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> bool:
 def is_packed(dim: int, out: torch.Tensor, least: int = PACKED_BYTES) -> bool:
     """True for long columns along the first dimension of a large tensor: three launches read them in packs.
 
-    ``least``: bytes; fewer if the other kernels load 2 bytes at once. Few columns take two launches, from
-    ``FEW_PACKED_BYTES`` on; not if a cluster holds them, unless it is too small.
+    ``least``: bytes; fewer if the other kernels load 2 bytes at once. Few columns take two launches, as do parts of
+    columns in k09. There, a second batch, a block of more than 256 threads or a second block on an SM takes 1 µs
+    longer. Not if a cluster holds them, unless it is too small.
     """
-    length, inner = length_along(out, dim), inner_size(out, dim)
-    narrow = of(dim, out)[1] * out.element_size() < PACK
-    least = min(least, NARROW_PACKED_BYTES) if narrow else least
+    length, inner, (shape, packed, *_) = length_along(out, dim), inner_size(out, dim), of(dim, out)
+    assert shape is not None
+    least = min(least, NARROW_PACKED_BYTES) if packed * out.element_size() < PACK else least
     if inner <= FEW_PACKED:
-        fewer = FEW_PACKED_HALVES if out.element_size() == 2 else FEW_PACKED_BYTES
-        least = PACKED_BYTES if is_for_cluster(dim, out) else fewer
+        batches, waves = cdiv(shape.share, shape.height * shape.values), cdiv(shape.parts, sm_count(out))
+        slow = batches > 1 or waves > 1 or shape.threads > BLOCK
+        fewer = SLOW_PACKED_HALVES if out.element_size() == 2 else SLOW_PACKED_BYTES
+        least = PACKED_BYTES if is_for_cluster(dim, out) else fewer if slow else FEW_PACKED_BYTES
     return out.numel() == length * inner and out.nbytes >= least and not is_held(dim, out)
 
 

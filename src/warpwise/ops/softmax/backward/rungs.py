@@ -116,10 +116,10 @@ def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | 
     If the elements of a row are not adjacent, and from 32 MB on a block of k07 holds less than 128 bytes of each row:
     k10 for columns of 2 bytes that it loads singly, along the first dimension; else k09.
 
-    Otherwise k10 from 8 MB on (columns of 2 bytes: 2 MB; up to 64 columns of which clusters would be few: 1.75 MB, of 2
-    bytes 1 MB) along the first dimension, if a block does not hold its columns; else k09 for columns too long for a
-    block of 512 threads, up to 16 MB, if its clusters are not few; else k07. PyTorch if the rung does not take the
-    arguments.
+    Otherwise k10 from 8 MB on (columns of 2 bytes: 2 MB; up to 64 columns of which clusters would be few: 2 MB, or
+    less if a part takes k07 long) along the first dimension, if a block does not hold its columns; else k09 for columns
+    too long for a block of 512 threads, up to 16 MB, if its clusters are not few; else k07. PyTorch if the rung does
+    not take the arguments.
     """
     length = length_along(output, dim)
     if is_last(output, dim) or not output.numel():

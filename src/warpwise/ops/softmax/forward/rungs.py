@@ -125,9 +125,9 @@ def default(input: torch.Tensor, dim: int) -> str | None:
 
     If the elements of a row are not adjacent: k15 from 32 MB on, if a block of k09 does not hold 128 bytes of each row
     and two tiles of k15 fit. Else k13 along the first dimension, from 8 MB on (up to 64 columns of which clusters would
-    be few: 1.75 MB, of 2 bytes 1 MB) if a block does not hold its columns, and from 32 MB on if it does not hold 128
-    bytes of each row; else k10 for columns too long for a block of 512 threads; else k09. PyTorch if the rung does not
-    take the arguments.
+    be few: 2 MB, or less if a part takes k09 long) if a block does not hold its columns, and from 32 MB on if it
+    does not hold 128 bytes of each row; else k10 for columns too long for a block of 512 threads; else k09. PyTorch if
+    the rung does not take the arguments.
     """
     length = length_along(input, dim)
     if is_last(input, dim) or not input.numel():
