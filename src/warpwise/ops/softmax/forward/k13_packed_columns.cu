@@ -1,8 +1,8 @@
 // 16-byte accesses along dimension 0, for any row size: several rows together form a line of whole 16-byte packs.
 //
 // The first launch computes the statistics of each element of a line in parts, (parts, line), which are (parts * fold,
-// columns) to the second; the third one computes the result. If columns are FEW, the first launch combines the rows of a
-// line too, and each block of the last one combines the parts: two launches.
+// columns) to the second; the third one computes the result. If columns are FEW, the first launch combines the rows of
+// a line too, and each block of the last one combines the parts: two launches.
 
 #include <warpwise/core/packed_columns.cuh>
 #include <warpwise/core/previous_kernel.cuh>
@@ -80,9 +80,10 @@ __global__ void __launch_bounds__(kLanes* kLanes) softmax_combine_statistics(con
 
 // statistics: (pitch of a line, 2), or of FEW columns those of the first launch. Block and grid: those of PacksInOrder.
 template <class T, bool FEW>
-__global__ void __launch_bounds__(kThreads, FEW ? 4 : 5) softmax_from_packed_statistics(const T* x, const float* statistics, T* y,
-                                                                              long long elements, int packs,
-                                                                              int columns, int parts) {
+__global__ void __launch_bounds__(kThreads, FEW ? 4 : 5) softmax_from_packed_statistics(const T* x,
+                                                                                        const float* statistics, T* y,
+                                                                                        long long elements, int packs,
+                                                                                        int columns, int parts) {
   constexpr int kAtOnce = FEW ? kValues : kOrdered;
   using Packs = warpwise::PacksInOrder<T, kThreads, kAtOnce>;
   constexpr int kSize = Packs::kSize;

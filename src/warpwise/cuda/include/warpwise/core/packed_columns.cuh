@@ -63,7 +63,8 @@ struct PackedColumns {
 
 // The packs of the array in memory order: a thread has VALUES of a block's consecutive ones. The last packs come first,
 // because they may still be in L2. packs: of a line. Block: THREADS. Grid: up to cdiv(packs of the array, THREADS *
-// VALUES), where a partial pack at the end counts; single() returns its elements. A smaller grid strides over the array.
+// VALUES), where a partial pack at the end counts; single() returns its elements. A smaller grid strides over the
+// array.
 template <class T, int THREADS, int VALUES>
 struct PacksInOrder {
   using Pack = warpwise::Pack<T>;

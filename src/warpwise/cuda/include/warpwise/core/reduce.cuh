@@ -99,7 +99,8 @@ __device__ inline typename Operation::Value team_reduce(typename Operation::Valu
   }
 }
 
-// Block size: the threads of a row; four warps if a row needs at most one warp, and kSingleBlock if it needs one thread.
+// Block size: the threads of a row; four warps if a row needs at most one warp, and kSingleBlock if it needs one
+// thread.
 constexpr int kWarpsOfTeams = 4, kSingleBlock = 512;
 
 __host__ __device__ constexpr int block_of_teams(int threads) {
