@@ -63,9 +63,9 @@ __device__ inline void send_value(unsigned long long* to, float value) {
 }
 
 // The sum of the values at first, first + step, ... below `count`, `pitch` words apart, which other blocks send. Up to
-// four words are read at once. The other blocks must run or have run: those with a lower blockIdx do.
+// eight words are read at once. The other blocks must run or have run: those with a lower blockIdx do.
 __device__ inline float take_sum(unsigned long long* from, int count, int first, int step, long long pitch) {
-  constexpr int kBatch = 4;
+  constexpr int kBatch = 8;
   float sum = 0.0f;
 #pragma unroll 1
   for (int i = first; i < count; i += kBatch * step) {
