@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from warpwise.operation import cdiv
-from warpwise.ops._columns import SECTOR, VALUES, Geometry, geometry
+from warpwise.ops._columns import BLOCK, SECTOR, VALUES, Geometry, geometry
 
 LARGE, FEW_COLUMNS = 1 << 22, 64  # bytes from which one wave fills the GPU; columns
 FEWEST_ELEMENTS = 16384  # elements of a block from which on there are two launches: a batch of 1024 threads
 THREADS, NARROW_THREADS = 256, 512  # of a block, and of a block of few columns of 2-byte elements
 ONE_LINE = 32  # elements of a column that one thread adds
+MOST_STARTED = 8  # blocks of an SM: the GPU starts one every 1.5 ns
 SHORT_COLUMNS, SHORT_WIDTHS = 512, (256, 128, 64, 32)  # elements; columns of a block
 
 
@@ -19,11 +20,12 @@ def column_geometry(count: int, length: int, itemsize: int, sms: int) -> Geometr
     takes 241. The wave has 3 of the 6 resident blocks per SM for 4-byte elements; for 2-byte elements, of which half as
     many bytes are in flight, all 6. A block reads up to 1 KB of neighbouring columns, and all blocks read as many.
     Short columns have one part if there are three blocks for two SMs, and two per SM if they can be; of the shortest
-    a thread adds all elements.
+    a thread adds all elements, in large blocks if they are many.
     """
     if length <= ONE_LINE and count >= THREADS * sms:
         values = next((each for each in (4, 8) if length <= each), VALUES)
-        return Geometry(THREADS, values, THREADS, 1, length)
+        threads = THREADS if count <= MOST_STARTED * THREADS * sms else BLOCK
+        return Geometry(threads, values, threads, 1, length)
     if count < FEW_COLUMNS or count * length * itemsize < LARGE:
         shape = geometry(count, length, itemsize, sms, FEWEST_ELEMENTS)
         return shape if shape.parts == 1 or itemsize >= 4 else _narrow_geometry(count, length, sms)

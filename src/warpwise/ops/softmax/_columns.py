@@ -22,6 +22,7 @@ MOST_HELD, MOST_HELD_HALVES, MOST_HELD_PAIRS = 48, 64, 32  # elements that a thr
 FILL_HELD, LEAST_BLOCK = 192, 64  # threads of an SM that do so, and of their blocks, at least
 FEW_HELD = 24  # up to which their number is a multiple of 4, else of 8
 BLOCK, MOST_THREADS, BLOCKS_AN_SM = 256, 1024, 4  # a thread has up to 64 registers
+MOST_STARTED = 8  # blocks of an SM: the GPU starts one every 1.5 ns, more slowly than it moves few elements
 FEW_BATCHES, MORE_PARTS = 2, 1.25  # of a thread, if blocks are few; parts for one batch less
 MOST_PARTS = 8  # blocks of a cluster
 PACKED_BYTES = 1 << 23  # of a tensor, from which on three launches are short beside the accesses
@@ -57,7 +58,9 @@ def geometry(columns: int, length: int, itemsize: int, packed: int, sms: int, mo
         lanes = BLOCK
         while lanes > LEAST_BLOCK and cdiv(columns, lanes * packed) < BLOCKS_AN_SM * sms:  # the SMs have as many each
             lanes //= 2
-        return Geometry(lanes, 1, max(FEW, step * cdiv(length, step)), 1, length)
+        if cdiv(columns, lanes * packed) > MOST_STARTED * sms:
+            lanes *= 2
+        return Geometry(lanes, 1, step * cdiv(length, step), 1, length)
     # The widest block that holds all of its columns in registers and leaves no SM idle, but at least a sector.
     for bytes in (LINE, LINE // 2, SECTOR):
         width = bytes // itemsize

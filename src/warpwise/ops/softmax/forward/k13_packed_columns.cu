@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kLanes* kLanes) softmax_combine_statistics(con
 
 // statistics: (pitch of a line, 2), or of FEW columns those of the first launch. Block and grid: those of PacksInOrder.
 template <class T, bool FEW>
-__global__ void __launch_bounds__(kThreads, FEW ? 4 : 5) softmax_from_packed_statistics(const T* x,
+__global__ void __launch_bounds__(kThreads, FEW ? 3 : 5) softmax_from_packed_statistics(const T* x,
                                                                                         const float* statistics, T* y,
                                                                                         long long elements, int packs,
                                                                                         int columns, int parts) {
