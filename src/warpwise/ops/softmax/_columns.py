@@ -29,8 +29,8 @@ PACKED_BYTES = 1 << 23  # of a tensor, from which on three launches are short be
 NARROW_PACKED_BYTES = 1 << 20  # the same, if the other kernels load 2 bytes at once
 HALF_PACKED_BYTES = 1 << 21  # of 2-byte elements in the backward
 FEW_PACKED = 64  # kFewColumns: columns that two launches read in packs
-FEW_PACKED_BYTES = 1 << 21  # of them, at least; fewer if a part takes k09 long:
-SLOW_PACKED_BYTES, SLOW_PACKED_HALVES = 3 << 19, 3 << 18  # and of 2-byte elements
+FEW_PACKED_BYTES = 1 << 21  # of a tensor of few columns, at least
+SLOW_PACKED_BYTES, SLOW_PACKED_HALVES = 3 << 19, 3 << 18  # the same, if k09 is slow; of 2-byte elements
 FEW_BLOCKS_AN_SM = (1, 2)  # of the first and of the second launch, at most
 CLUSTER_BYTES = 1 << 24  # of a tensor, up to which a cluster is preferred to a block
 LARGE_BYTES = 1 << 25  # of a tensor whose input and output do not fit in L2
@@ -154,11 +154,12 @@ def is_held(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> bool:
 
 
 def is_packed(dim: int, out: torch.Tensor, least: int = PACKED_BYTES) -> bool:
-    """True for long columns along the first dimension of a large tensor: three launches read them in packs.
+    """True for long columns along the first dimension that the packed kernels compute faster than k09 or k07.
 
-    ``least``: bytes; fewer if the other kernels load 2 bytes at once. Few columns take two launches, as do parts of
-    columns in k09. There, a second batch, a block of more than 256 threads or a second block on an SM takes 1 µs
-    longer. Not if a cluster holds them, unless it is too small.
+    Columns that a block holds are not packed. ``least``: bytes of the tensor from which on three launches are faster;
+    fewer if the other kernels load 2 bytes at once. Up to ``FEW_PACKED`` columns take two launches, as do k09's parts.
+    They are packed from ``FEW_PACKED_BYTES`` on, or fewer if k09 is slow: if a thread needs a second batch of loads, a
+    block more than 256 threads, or an SM a second block. Those that clusters hold stay there up to ``PACKED_BYTES``.
     """
     length, inner, (shape, packed, *_) = length_along(out, dim), inner_size(out, dim), of(dim, out)
     assert shape is not None
