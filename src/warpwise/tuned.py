@@ -55,7 +55,7 @@ class Choice:
 
     def __str__(self) -> str:
         times = [f"{1e6 * time:.4g} µs" for time in (self.seconds, self.rival_seconds) if time is not None]
-        known = f"predicted ± {100 * self.error:.0f} %" if self.error else "measured"
+        known = f"predicted ± {max(1, round(100 * self.error))} %" if self.error else "measured"
         found = f", {' against '.join(times)} {known}" if times else ""
         return f"{self.name or 'PyTorch'}{found} ({self.source}: {self.reason})"
 

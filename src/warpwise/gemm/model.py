@@ -201,14 +201,15 @@ class Model:
         ours = min(exact or found[1:], key=lambda one: (one.cautious(pytorch.error, captured), one.gpu), default=None)
         source = f"model of {_coefficients(self.folder, device)[FITTED_ON]}"
         if ours is None:
-            return Choice(None, reason="no rung takes these arguments", source=source, seconds=pytorch.seconds)
+            reason = "no rung takes these arguments"
+            return Choice(None, reason=reason, source=source, seconds=pytorch.seconds, error=pytorch.error)
         faster = ours.cautious(pytorch.error, captured) < pytorch.seconds
         if near is not None and ours.name in times and TORCH in times:
             if near.name == (ours.name if faster else None):
                 return near
             source, reason = near.source, f"{near.reason}, which the host's time or the distance outweighs"
         else:
-            margin = "a tenth" if captured else "the error of the prediction"
+            margin = "a tenth" if captured else f"{CAUTION:g} times the error of the prediction"
             reason = f"{'faster than torch' if faster else 'no rung is faster'} by more than {margin}"
         rung, _, config = ours.name.partition("@") if faster else ("", "", "")
         first, second = (ours, pytorch) if faster else (pytorch, ours)

@@ -1,7 +1,8 @@
 """The choice of the rung, or PyTorch, that computes a call.
 
-For an operation with tables of measurements, the choice is the fastest candidate at the nearest point, else the
-prediction of a model, else PyTorch. Without a model, it is the rung that ``default`` returns.
+For an operation with tables of measurements, the choice is the fastest candidate at a point of these sizes, else the
+prediction of a model, else PyTorch. Without a model it is the fastest candidate at a near point, else the rung that
+``default`` returns, as it is for an operation without tables.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def choose(op: Op, args: Sequence[Any], runs: bool = False) -> Choice:
     if not kinds & TABLE_DEVICES:
         kind = "meta" if "meta" in kinds else next(iter(kinds), "cpu")
         reason = f"on {'a CPU' if kind == 'cpu' else kind} PyTorch computes unless a rung is named"
-        return Choice(None, reason="on meta nothing is computed" if kind == "meta" else reason, source="device")
+        hint = "a meta tensor has no values; give device= for the choice on a GPU"
+        return Choice(None, reason=hint if kind == "meta" else reason, source="device")
     if op.tables is not None:
         found = op.tables.choice(op, *args) or _between_points(op, args)
         return found if online is None else online(op, args, found, runs)
@@ -58,6 +60,8 @@ def _between_points(op: Op, args: Sequence[Any]) -> Choice:
         return Choice(None, reason=f"no rung takes {dtype}", source="tables")
     if op.tables is not None and op.tables.model is None:
         return _by_rule(op, args)
+    if not all(tensor.numel() for tensor in tensors(args)):
+        return Choice(None, reason="a size is 0", source="tables")
     return Choice(None, reason=f"no measured point is near; `warpwise tune {op.name}` adds points", source="tables")
 
 
@@ -74,11 +78,19 @@ def _chosen_on(op: Op, args: Sequence[Any], device: Device | str) -> Choice:
         wanted = "a GPU's name, as 'NVIDIA H200', or a warpwise.operation.Device"
         raise TypeError(f"{op.name}: expected device to be {wanted}, got {device!r}")
     where, tables = Device(device) if isinstance(device, str) else device, op.tables
-    table = next(iter(tables.tables(where)), None) if tables is not None else None
-    if table is None or tables is None:
-        others = f"; there is one for {', '.join(tables.devices())}" if tables is not None and tables.devices() else ""
+    if tables is None:
+        if not where.multiprocessors:
+            wanted = f"warpwise.operation.Device({where.name!r}, multiprocessors=...)"
+            raise LookupError(f"{op.name}: has no tables but a rule that needs the number of SMs: give device={wanted}")
+        with assume_sm_count(where.multiprocessors):
+            return _by_rule(op, args)
+    table = next(iter(tables.tables(where)), None)
+    if table is None:
+        others = ", ".join(tables.devices())
+        found = f"; there is one for {others}, which GPUs of the same target and number of SMs use" if others else ""
+        target = "" if where.target else f" (give Device({where.name!r}, target, multiprocessors) for a similar GPU)"
         raise LookupError(
-            f"{op.name}: no table for {where.name}; `warpwise tune {op.name}` makes one on that GPU{others}"
+            f"{op.name}: no table for {where.name}; `warpwise tune {op.name}` makes one on that GPU{found}{target}"
         )
     with assume_sm_count(where.multiprocessors or table.device.multiprocessors):
         return tables.choice(op, *args, device=where) or _between_points(op, args)
@@ -89,6 +101,8 @@ def chosen(op: Op, *args: Any, device: Device | str | None = None, **named: Any)
 
     Nothing is computed. Raises the errors of the call, and ``LookupError`` if there is no table for ``device``.
     """
+    if not hasattr(op, "spec"):
+        raise TypeError(f"chosen: expected an Op, such as warpwise.operation.get('matmul'), got {op!r}")
     args = op.spec.parsed.bind(args, named)
     op.spec.check(*args)
     first_tensor(args)

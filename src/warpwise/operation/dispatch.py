@@ -247,7 +247,7 @@ def key({names}):
 def call({names}, rung=None):
     if compiling():
         return slow(({names},), rung)
-    return entry[0]({names}, rung or wanted[0])
+    return entry[0]({names}, wanted[0] if rung is None else rung)
 
 def shown({names}, rung=None):
     return public(call({names}, rung))

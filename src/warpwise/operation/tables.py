@@ -1,9 +1,10 @@
 """The choice from tables of measured points, and from a model between them.
 
 A point holds a dtype, the kind of arguments (layouts, alignment), sizes, and the fastest candidate: a rung with its
-configuration, or PyTorch. Arguments between points get the choice of the nearest one, by the Euclidean distance of the
-base-2 logarithms of the sizes. If the configuration does not fit, the rung uses its default configuration; if the rung
-does not take the arguments, the next nearest point decides.
+configuration, or PyTorch. Between points a model predicts the times. Without a model, arguments get the choice of the
+nearest point, by the Euclidean distance of the base-2 logarithms of the sizes, if it is near. If the configuration does
+not fit, the rung uses its default configuration; if the rung does not take the arguments, the next nearest point
+decides.
 """
 
 from __future__ import annotations
