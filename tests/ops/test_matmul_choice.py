@@ -86,12 +86,32 @@ def test_a_device_is_named_by_a_string_too_and_by_nothing_else(tmp_path, monkeyp
     a = torch.empty(2, 3, device="meta")
     far = operation.chosen(OP, a, a.t(), device="NVIDIA H200")
     assert (far.source, far.rival, far.error > 0) == ("model of NVIDIA H200", TORCH, True), far
-    with pytest.raises(LookupError, match=r"no table for H200; .* there is one for NVIDIA H200, which GPUs of the same target"):
+    with pytest.raises(
+        LookupError, match=r"no table for H200; .* there is one for NVIDIA H200, which GPUs"
+    ):
         operation.chosen(OP, a, a.t(), device="H200")
     assert operation.chosen(OP, a.double(), a.double().t(), device="NVIDIA H200") == Choice(
         None, reason="no rung takes torch.float64", source="tables"
     )
-    assert operation.chosen(OP, a[:, :0], a.t()[:0], device="NVIDIA H200").name is None
+    empty = operation.chosen(OP, a[:, :0], a.t()[:0], device="NVIDIA H200")
+    assert (empty.name, empty.reason) == (None, "a size is 0")
+
+
+def test_choices_say_what_they_rest_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
+    tall, square = torch.empty(2**31, 2, device="meta"), torch.empty(4096, 4096, device="meta")
+    refused = operation.chosen(OP, tall, square[:2, :3], device="NVIDIA H200")
+    assert refused.name is None and "predicted ±" in str(refused) and "no rung takes" in str(refused)
+    assert "has no values" in operation.chosen(OP, square, square).reason
+    with pytest.raises(TypeError, match="expected an Op, such as .* got 'matmul'"):
+        operation.chosen("matmul", square, square)
+    softmax = operation.get("softmax")
+    with pytest.raises(LookupError, match="softmax: has no tables but a rule that needs the number of SMs"):
+        operation.chosen(softmax, square, device="NVIDIA H200")
+    named = operation.chosen(softmax, square, device=Device("NVIDIA H200", "sm_90", 132))
+    assert named.name == "k05_row_in_registers"
+    with pytest.raises(operation.UnknownRung, match="no rung ''"):
+        OP(torch.ones(2, 2), torch.ones(2, 2), rung="")
 
 
 def test_configurations_are_those_of_the_device_that_is_assume_sm_count(tmp_path, monkeypatch):
