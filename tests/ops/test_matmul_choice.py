@@ -86,9 +86,7 @@ def test_a_device_is_named_by_a_string_too_and_by_nothing_else(tmp_path, monkeyp
     a = torch.empty(2, 3, device="meta")
     far = operation.chosen(OP, a, a.t(), device="NVIDIA H200")
     assert (far.source, far.rival, far.error > 0) == ("model of NVIDIA H200", TORCH, True), far
-    with pytest.raises(
-        LookupError, match=r"no table for H200; .* there is one for NVIDIA H200, which GPUs"
-    ):
+    with pytest.raises(LookupError, match=r"no table for H200; .* there is one for NVIDIA H200, which GPUs"):
         operation.chosen(OP, a, a.t(), device="H200")
     assert operation.chosen(OP, a.double(), a.double().t(), device="NVIDIA H200") == Choice(
         None, reason="no rung takes torch.float64", source="tables"
