@@ -177,6 +177,14 @@ def test_bad_input_ends_with_2(arguments: list[str], words: str) -> None:
     assert result.exception.exit_code == 2
 
 
+@pytest.mark.usefixtures("store")
+def test_outside_a_repository_it_is_said_that_no_branch_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "is in no git repository, so no branch, tag or HEAD~1 is known"
+    assert words not in said(command("no_such_branch", "last"))
+    monkeypatch.chdir(tmp_path)
+    assert f"{tmp_path} {words}" in said(command("HEAD", "last"))
+
+
 def test_exit_codes_reach_the_shell(tmp_path: Path) -> None:
     path = scaled("square", {"k02_grid_stride": 1.05}, tmp_path)
     told = ["compare", str(H200 / "square.json"), str(path), "--fail-slower", "3%"]

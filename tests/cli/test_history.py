@@ -91,6 +91,8 @@ def test_the_list_shows_what_changed() -> None:
         (["--device", "h200", "--limit", "1"], ["r4"]),
         (["--device", "cpu"], ["r5"]),
         (["--since", "2026-03-01T15:00"], ["r5", "r4"]),
+        (["matmul", "softmax", "--rung", "k01_loops"], ["r5"]),
+        (["matmul", "softmax", "--dtype", "float16"], ["r4"]),
         (["--limit", "0", "--opponents"], ["r5", "r4", "r3", "r2", "r1", "r1"]),
     ],
 )
@@ -148,7 +150,9 @@ def test_how_long_ago() -> None:
         (["square"], "no measurement of 'square' in the store; `warpwise climb square`"),
         (["softmax", "--rung", "k01_naiv"], "no rung 'k01_naiv' in the store; did you mean 'k01_naive'?"),
         (["softmax", "--rung", "k77"], "no rung 'k77' in the store"),
+        (["matmul", "softmax", "--rung", "k77"], "no rung 'k77' in the store"),
         (["--dtype", "float23"], "did you mean 'float"),
+        (["matmul", "--dtype", "float32"], "nothing was timed here, and a verdict holds for all verified sizes and dtypes"),
         (["--case", "larg"], "did you mean 'large'?"),
         (["--device", "a100"], "nothing was measured on 'a100'; there are NVIDIA H200, cpu: EPYC"),
         (["--since", "yesterday"], "expected a date (2026-11-20, 2026-11-20T15:30) or an age"),
@@ -208,6 +212,13 @@ def test_a_climb_is_kept_unless_told_otherwise(own_store: Path) -> None:
     assert re.search(r"square +gradient +every case .* ✓", said(command("history", "square")))
     assert (one.name, one.verdict, one.language, one.timed) == ("k04_triton", "right", "triton", False)
     assert len(one.source) == 20
+
+
+def test_a_climb_that_fails_before_its_first_verdict_leaves_no_run() -> None:
+    result = command("climb", "softmax", "--device", "cpu", "--rung", "k03", "--size", "rows=2,columns=7", "--attr", "dim=5")
+    assert "softmax: expected dim between -2 and 1, got 5" in said(result)
+    with Store.open() as store:
+        assert store.runs() == []
 
 
 def test_without_a_compiler_a_climb_is_kept_as_untested(own_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

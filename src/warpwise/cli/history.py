@@ -58,9 +58,14 @@ def history(
             if importing:
                 return _import(console, store, names)
             ops: list[str | None] = [_op(store, name) for name in names] or [None]
-            found = [
-                kept for op in ops for kept in _listed(store, op, rung, dtype, case, where, since, limit, opponents)
-            ]
+            found, refused = list[HistoryEntry](), list[click.BadParameter]()
+            for op in ops:
+                try:
+                    found += _listed(store, op, rung, dtype, case, where, since, limit, opponents)
+                except click.BadParameter as error:  # another operation may have that rung, dtype or size
+                    refused.append(error)
+            if len(refused) == len(ops):
+                raise refused[0]
         except StoreError as error:
             raise StoreFailure(str(error)) from error
         found = _newest_first(found)[: limit or None]

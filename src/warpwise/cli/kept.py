@@ -37,11 +37,18 @@ def near(name: str, names: Sequence[str]) -> str:
 def known(kind: str, asked: str, names: Sequence[str], hint: str) -> str:
     """The name in ``names`` that ``asked`` selects: itself, or for a rung its number (k02) or the rest of its name.
 
-    Raises ``click.BadParameter`` with similar names.
+    Raises ``click.BadParameter`` with similar names. Verdicts have neither a dtype nor a size, which the message says if
+    there is nothing else.
     """
     if asked in names:
         return asked
     parts = [name for name in names if asked in (name.partition("_")[0], name.partition("_")[2])]
     if len(set(parts)) == 1:
         return parts[0]
+    if not names and kind != "rung":
+        raise click.BadParameter(
+            f"nothing was timed here, and a verdict holds for all verified sizes and dtypes: it has no {kind}; without "
+            f"{hint} the verdicts are listed",
+            param_hint=hint,
+        )
     raise click.BadParameter(f"no {kind} {asked!r} in the store{near(asked, parts or names)}", param_hint=hint)

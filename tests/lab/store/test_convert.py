@@ -149,6 +149,10 @@ def test_recorded_points_are_described_as_the_cases_of_their_operation(path: Pat
     [
         ("{", "got invalid JSON"),
         ("[1]", "got other JSON"),
+        (
+            '{"schema": 1, "op": "x", "device": {"name": "cpu"}, "environment": {}, "points": []}',
+            "got a table of choices of `warpwise tune`",
+        ),
         ('{"schema": 99, "points": []}', "expected a results file of schema 1, got schema 99"),
         ('{"schema": 1, "points": [], "op": "x"}', "incomplete: KeyError: 'environment'"),
         (

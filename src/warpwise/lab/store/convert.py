@@ -155,6 +155,11 @@ def read_results(path: Path) -> tuple[Run, list[Measurement], str]:
         ) from error
     if not isinstance(data, dict) or "schema" not in data or "points" not in data:
         raise OtherFile(f"{path}: expected a results file of `warpwise climb --json`, got other JSON")
+    if "rungs" not in data and isinstance(data.get("device"), dict):
+        raise OtherFile(
+            f"{path}: expected a results file of `warpwise climb --json`, got a table of choices of `warpwise tune`, "
+            "which holds winners, not measurements"
+        )
     if data["schema"] != SCHEMA:
         raise UnreadableResults(
             f"{path}: expected a results file of schema {SCHEMA}, got schema {data['schema']!r} of another version of "

@@ -24,6 +24,11 @@ def resolved(reference: str) -> str | None:
     return _git(Path.cwd(), "rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}")
 
 
+def in_repository() -> bool:
+    """True if the working folder is in a git repository, and there is git."""
+    return _git(Path.cwd(), "rev-parse", "--git-dir") is not None
+
+
 def _git(folder: Path, *arguments: str) -> str | None:
     """The output of git, stripped; None without git or a repository, or after a timeout."""
     try:

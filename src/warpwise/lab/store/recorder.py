@@ -20,14 +20,15 @@ from warpwise.operation import Op
 class Recorder:
     """Call it with every ``Step`` of a climb of ``op``: each verdict and point is on disk before the next one starts.
 
-    ``run`` is their run. Raises ``StoreError`` if the store cannot be written.
+    ``run`` is their run, stored with the first of them: a climb that fails before leaves no run. Raises ``StoreError``
+    if the store cannot be written.
     """
 
     def __init__(self, store: Store, op: Op, device: torch.device | str | None = None, made_by: str = "climb") -> None:
         now = datetime.now(timezone.utc)
         commit, dirty = repository_state(op.rungs[0].source) if op.rungs else ("", False)
         self.store = store
-        self.run: Run = store.record(run_from(op.name, environment(resolve(device)), now, made_by, commit, dirty))
+        self.run: Run = run_from(op.name, environment(resolve(device)), now, made_by, commit, dirty)
         self._languages = {rung.name: rung.language for rung in op.rungs}
         self._sources = {rung.name: source_digest(rung.source) for rung in op.rungs}
         self._recorded: dict[str, Status] = {}
@@ -35,13 +36,11 @@ class Recorder:
     def __call__(self, step: Step) -> None:
         """Record the result of ``step``, if it is a verdict or a point."""
         if step.stage == "gradient" and isinstance(step.result, Verdict):
-            self.store.record(self.run, of_gradient(step.result.to_json(), datetime.now(timezone.utc)))
+            self._record(of_gradient(step.result.to_json(), datetime.now(timezone.utc)))
         elif isinstance(step.result, Verdict):
-            self.store.record(self.run, self._verdict(step.result))
+            self._record(self._verdict(step.result))
         elif isinstance(step.result, Point):
-            self.store.record(
-                self.run, *of_live_point(step.result, datetime.now(timezone.utc), self._languages, self._sources)
-            )
+            self._record(*of_live_point(step.result, datetime.now(timezone.utc), self._languages, self._sources))
 
     def finish(self, ladder: Ladder) -> None:
         """Record the verdicts that changed since they were recorded, and that the run is finished.
@@ -49,9 +48,13 @@ class Recorder:
         A rung that passed every case may be wrong at a timed size; after a lost CUDA context the rest is untested.
         """
         changed = [row.verdict for row in ladder.rows if self._recorded.get(row.rung) != row.verdict.status]
-        if changed:
-            self.store.record(self.run, *(self._verdict(verdict) for verdict in changed))
-        self.run = self.store.finish(self.run)
+        self._record(*(self._verdict(verdict) for verdict in changed))
+        if self.run.id:
+            self.run = self.store.finish(self.run)
+
+    def _record(self, *measurements: Measurement) -> None:
+        if measurements:
+            self.run = self.store.record(self.run, *measurements)
 
     def _verdict(self, verdict: Verdict) -> Measurement:
         self._recorded[verdict.rung] = verdict.status

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from warpwise.lab.store.comparison import newest
 from warpwise.lab.store.convert import OtherFile, read_results
-from warpwise.lab.store.provenance import resolved
+from warpwise.lab.store.provenance import in_repository, resolved
 from warpwise.lab.store.records import Measurement, Run
 from warpwise.lab.store.store import RUN_ID, Store
 
@@ -90,7 +90,8 @@ def select(store: Store, text: str, ops: Sequence[str] = (), device: str | None 
     commit = text if COMMIT.fullmatch(text) else resolved(text)
     if commit:
         return _at_commit(store, text, [run for run in runs if run.commit and run.commit[:12].startswith(commit[:12])])
-    raise UnknownSelection(f"{text!r}: expected {FORMS}")
+    where = "" if in_repository() else f"; {Path.cwd()} is in no git repository, so no branch, tag or HEAD~1 is known"
+    raise UnknownSelection(f"{text!r}: expected {FORMS}{where}")
 
 
 def _nth(runs: Sequence[Run], back: int) -> list[Run]:

@@ -81,9 +81,12 @@ def from_environment() -> None:
 def _seconds(variable: str, default: float) -> float:
     text = os.environ.get(variable) or str(default)
     try:
-        return float(text)
+        seconds = float(text)
     except ValueError:
-        raise ValueError(f"{variable}: expected seconds, such as {default}, got {text!r}") from None
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"{variable}: expected seconds above 0, such as {default}, got {text!r}")
+    return seconds
 
 
 @dataclass
