@@ -225,7 +225,7 @@ def test_a_rung_held_to_a_configuration_is_climbed_and_kept(monkeypatch: pytest.
     assert f"{rung.name}@64" in said(result) and "right" in said(result)
     result = run("climb", "square", "--device", "cpu", "--dtype", "float32", "--rung", "k01@7")
     assert result.return_value == 1
-    assert "untested square" in said(result)
+    assert f"untested square {rung.name}@7 on cpu" in said(result) and ": untested:" not in said(result)
     assert "has no configuration '7' for these arguments; there are 64, 128" in said(result)
 
 

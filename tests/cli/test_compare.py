@@ -178,7 +178,9 @@ def test_bad_input_ends_with_2(arguments: list[str], words: str) -> None:
 
 
 @pytest.mark.usefixtures("store")
-def test_outside_a_repository_it_is_said_that_no_branch_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outside_a_repository_it_is_said_that_no_branch_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     words = "is in no git repository, so no branch, tag or HEAD~1 is known"
     assert words not in said(command("no_such_branch", "last"))
     monkeypatch.chdir(tmp_path)

@@ -152,7 +152,10 @@ def test_how_long_ago() -> None:
         (["softmax", "--rung", "k77"], "no rung 'k77' in the store"),
         (["matmul", "softmax", "--rung", "k77"], "no rung 'k77' in the store"),
         (["--dtype", "float23"], "did you mean 'float"),
-        (["matmul", "--dtype", "float32"], "nothing was timed here, and a verdict holds for all verified sizes and dtypes"),
+        (
+            ["matmul", "--dtype", "float32"],
+            "nothing was timed here, and a verdict holds for all verified sizes and dtypes",
+        ),
         (["--case", "larg"], "did you mean 'large'?"),
         (["--device", "a100"], "nothing was measured on 'a100'; there are NVIDIA H200, cpu: EPYC"),
         (["--since", "yesterday"], "expected a date (2026-11-20, 2026-11-20T15:30) or an age"),
@@ -215,7 +218,9 @@ def test_a_climb_is_kept_unless_told_otherwise(own_store: Path) -> None:
 
 
 def test_a_climb_that_fails_before_its_first_verdict_leaves_no_run() -> None:
-    result = command("climb", "softmax", "--device", "cpu", "--rung", "k03", "--size", "rows=2,columns=7", "--attr", "dim=5")
+    result = command(
+        "climb", "softmax", "--device", "cpu", "--rung", "k03", "--size", "rows=2,columns=7", "--attr", "dim=5"
+    )
     assert "softmax: expected dim between -2 and 1, got 5" in said(result)
     with Store.open() as store:
         assert store.runs() == []

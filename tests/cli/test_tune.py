@@ -87,7 +87,7 @@ def test_a_tune_is_kept_in_the_cache_and_known_the_next_time(file, tmp_path):
     again = run(file, "--device", "cpu", "--budget", "0.05")
     assert "0 points measured; the table has 2" in said(again)
     assert said(again).count("known") == 2
-    assert "1 points measured" in said(run(file, "--device", "cpu", "--budget", "0.05", "--fresh", "--size", "short"))
+    assert "1 point measured" in said(run(file, "--device", "cpu", "--budget", "0.05", "--fresh", "--size", "short"))
 
 
 def test_a_size_can_be_spelled_out_and_the_file_named(file, tmp_path):
@@ -109,7 +109,7 @@ def test_ctrl_c_says_what_is_kept(file, monkeypatch):
     monkeypatch.setattr(lab, "tune", stopped)
     result = run(file, "--device", "cpu")
     assert type(result.exception).__name__ == "Abort"
-    assert "stopped after 1 new points, which are stored; the same command continues" in said(result)
+    assert "stopped after 1 new point, stored already; the same command continues" in said(result)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_script_runs_with_online_tuning(file, script, tmp_path):
     assert result.exception is None, said(result)
     assert f"ran with ['--lr=3', '{file}', '--out', 'x'] 1.0 7.0" in result.output
     assert "doubled float32 n=300" in said(result)
-    assert "1 shapes measured" in said(result)
+    assert "1 shape measured" in said(result)
     assert [point["sizes"] for point in points(tmp_path / "cache" / "tuned" / "doubled" / "cpu.json")] == [{"n": 300}]
     assert choice.online.stopped
     assert "WARPWISE_TUNE" not in os.environ
@@ -176,6 +176,23 @@ def test_the_exit_code_of_a_script_is_that_of_the_command(script, ending, code):
     result = run("--online", script)
     assert (result.exit_code, choice.online.stopped) == (code, True)
     assert "0 shapes measured" in said(result)
+    if not torch.cuda.is_available():
+        assert "0 shapes measured: there is no GPU here, and calls on CPU tensors are never measured" in said(result)
+        assert "the choices are in" not in said(result)
+
+
+def test_a_script_without_an_operation_is_told_of_online_tuning(script):
+    script.write_text("x = 1\n")
+    result = said(run(script))
+    assert f"to run it and tune the calls that it makes: warpwise tune --online {script}" in result
+    assert "--kernel" not in result
+
+
+def test_where_nothing_is_measured_no_file_is_named(file, tmp_path):
+    result = run(file, "--device", "cpu", "--size", "n=0")
+    assert "nothing to be timed where a size is 0" in said(result)
+    assert "nothing was measured, so no table was written" in said(result)
+    assert "written to" not in said(result) and not (tmp_path / "cache" / "tuned").exists()
 
 
 @pytest.mark.parametrize(

@@ -398,7 +398,12 @@ def test_points_of_another_device_are_replaced(tmp_path):
     "value, variable, setting, words",
     [
         ("offline", "WARPWISE_TUNE_BUDGET", "1", "WARPWISE_TUNE: expected 'online' or no value, got 'offline'"),
-        ("online", "WARPWISE_TUNE_BUDGET", "50ms", "WARPWISE_TUNE_BUDGET: expected seconds above 0, such as 0.05, got '50ms'"),
+        (
+            "online",
+            "WARPWISE_TUNE_BUDGET",
+            "50ms",
+            "WARPWISE_TUNE_BUDGET: expected seconds above 0, such as 0.05, got '50ms'",
+        ),
         ("online", "WARPWISE_TUNE_TOTAL", "0", "WARPWISE_TUNE_TOTAL: expected seconds above 0, such as 5.0, got '0'"),
         ("online", "WARPWISE_TUNE_TOTAL", "-1", "WARPWISE_TUNE_TOTAL: expected seconds above 0, such as 5.0, got '-1'"),
     ],

@@ -136,9 +136,9 @@ def _climb(
         raise click.ClickException(f"{text}{raised_in(error)}") from error
     for row in ladder.rows:
         if row.verdict.status == "wrong":
-            console.print(f"[bold red]wrong[/] {escape(str(row.verdict))}", soft_wrap=True)
+            console.print(f"[bold red]wrong[/] {escape(row.verdict.details)}", soft_wrap=True)
         elif rungs and row.verdict.status == "untested":
-            console.print(f"[yellow]untested[/] {escape(str(row.verdict))}", soft_wrap=True)
+            console.print(f"[yellow]untested[/] {escape(row.verdict.details)}", soft_wrap=True)
     untested = [] if rungs else [row for row in ladder.rows if row.verdict.status == "untested"]
     for note in group_notes((row.rung, row.verdict.why_untested) for row in untested):
         console.print(f"[yellow]untested[/] {escape(note)}", soft_wrap=True)

@@ -16,7 +16,7 @@ import torch
 
 from warpwise import operation
 from warpwise.cli.cases import cases_named, with_attributes
-from warpwise.cli.targets import find_target, known_ops
+from warpwise.cli.targets import KERNELS_APART, find_target, known_ops
 from warpwise.cli.values import parse
 from warpwise.operation import Case, Op, Rung
 
@@ -53,7 +53,7 @@ def resolve_target(
     Raises ``click.BadParameter`` with similar names, or the line at which a file fails.
     """
     if ".py:" in text:
-        op, rung = find_target(text, "TARGET")
+        op, rung = find_target(text, "TARGET", KERNELS_APART)
         return _of_op(op, rung, device, size, dtype, attributes)
     first, colon, rest = text.partition(":")
     ops = known_ops()

@@ -17,6 +17,7 @@ from warpwise.cli.kept import near
 from warpwise.cli.python_kernels import kernels_in
 from warpwise.operation import Op, Rung
 
+KERNELS_APART = "`warpwise check` and `warpwise explain` take kernels without an operation"
 _OF_FILE: dict[Path, tuple[str, ...]] = {}  # the operations that each loaded file registered
 
 
@@ -38,11 +39,11 @@ def known_ops() -> list[str]:
     return [op.name for op in operation.all_ops()]
 
 
-def find_ops(text: str, hint: str = "OP") -> list[Op]:
+def find_ops(text: str, hint: str = "OP", advice: str = KERNELS_APART) -> list[Op]:
     """The operation called ``text``, or those that a file defines; ``file.py:name`` selects one of them.
 
     A file is loaded again at each call. Raises ``click.BadParameter`` with similar names, or the line at which the
-    file fails.
+    file fails, or ``advice`` for a file without an operation.
     """
     names = known_ops()
     if text.endswith((".cu", ".cuh")):
@@ -56,7 +57,7 @@ def find_ops(text: str, hint: str = "OP") -> list[Op]:
             raise click.BadParameter(f"no operation {text!r}{near(text, names)}", param_hint=hint)
         return [operation.get(text)]
     file, _, name = text.partition(".py:")
-    found = load_file(Path(file if file.endswith(".py") else f"{file}.py"), hint)
+    found = load_file(Path(file if file.endswith(".py") else f"{file}.py"), hint, advice)
     if not name:
         return found
     chosen = [op for op in found if op.name == name]
@@ -67,22 +68,22 @@ def find_ops(text: str, hint: str = "OP") -> list[Op]:
     return chosen
 
 
-def find_op(text: str, hint: str = "OP") -> Op:
+def find_op(text: str, hint: str = "OP", advice: str = KERNELS_APART) -> Op:
     """As ``find_ops``, for exactly one operation."""
-    found = find_ops(text, hint)
+    found = find_ops(text, hint, advice)
     if len(found) > 1:
         ways = ", ".join(f"{text}:{op.name}" for op in found)
         raise click.BadParameter(f"{text} defines {len(found)} operations: choose one of {ways}", param_hint=hint)
     return found[0]
 
 
-def find_target(text: str, hint: str = "OP:RUNG") -> tuple[Op, str]:
+def find_target(text: str, hint: str = "OP:RUNG", advice: str = "") -> tuple[Op, str]:
     """The operation and the rung's name, "" if there is none: ``softmax:k03``, ``own.py``, ``own.py:softplus:k02``."""
     if not is_file(text):
         name, _, rung = text.partition(":")
         return find_op(name, hint), rung
     file, _, rest = text.removesuffix(".py").partition(".py:")
-    found = load_file(Path(f"{file}.py"), hint)
+    found = load_file(Path(f"{file}.py"), hint, advice)
     first, _, rung = rest.partition(":")
     for op in found:
         if op.name == first:
@@ -117,11 +118,11 @@ def run_file(path: Path, hint: str = "FILE", wanted: str = "") -> ModuleType:
     return module
 
 
-def load_file(path: Path, hint: str = "OP") -> list[Op]:
+def load_file(path: Path, hint: str = "OP", advice: str = "") -> list[Op]:
     """Run a user's file, and register and return its operations, replacing those of an earlier run.
 
     The file can import modules of its folder. Raises ``click.BadParameter`` with the file and the line at which it
-    fails.
+    fails, or for a file without an operation with ``advice``, by default the options for a kernel.
     """
     where = path.resolve()
     if not where.is_file():
@@ -141,7 +142,7 @@ def load_file(path: Path, hint: str = "OP") -> list[Op]:
         there = f"for one of its kernels ({kernels})" if kernels else "for a kernel"
         raise click.BadParameter(
             f"{path}: no operation in it: expected register(Op(spec, rungs, default)), as `warpwise new` writes it; "
-            f"{there} give --kernel, --grid and --arg",
+            + (advice or f"{there} give --kernel, --grid and --arg"),
             param_hint=hint,
         )
     return found

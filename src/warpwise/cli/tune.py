@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import torch
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -23,7 +24,7 @@ from warpwise.cli.targets import find_op, find_rung
 from warpwise.lab.profile.script import as_main
 from warpwise.lab.timing.timing import duration
 from warpwise.lab.tune import Progress
-from warpwise.lab.tune.online import BUDGET, BUDGET_S, SWITCH, TOTAL, TOTAL_S
+from warpwise.lab.tune.online import BUDGET, BUDGET_S, SWITCH, TOTAL, TOTAL_S, Online
 from warpwise.operation import Case, Op, Tables
 from warpwise.tuned import TORCH, TunedPoint
 
@@ -56,7 +57,7 @@ def tune(
     if argv or total is not None:
         what = " ".join(argv) or "--total"
         raise click.UsageError(f"{what}: expected only after --online, as in: warpwise tune --online SCRIPT ARGS")
-    op = find_op(name)
+    op = find_op(name, advice=f"to run it and tune the calls that it makes: warpwise tune --online {name}")
     for rung in rungs:
         find_rung(op, rung)
     try:
@@ -74,15 +75,21 @@ def tune(
                 progress=shown.update,
             )
     except KeyboardInterrupt:
-        console.print(f"stopped after {shown.measured} new points, which are stored; the same command continues")
+        console.print(
+            f"stopped after {_count(shown.measured, 'new point')}, stored already; the same command continues"
+        )
         raise click.Abort from None
     except (ValueError, RuntimeError) as error:
         raise click.ClickException(str(error)) from error
     for note in tuned.notes:
         console.print(f"[yellow]{escape(note)}[/]", soft_wrap=True)
     won = [point for point in tuned.table.points if point.winner != TORCH]
-    console.print(f"{tuned.measured} points measured; the table has {len(tuned.table.points)}, {len(won)} of them ours")
-    console.print(f"[dim]written to {tuned.path}[/]", soft_wrap=True)
+    total = len(tuned.table.points)
+    if not total:
+        console.print("nothing was measured, so no table was written")
+        return 0
+    console.print(f"{_count(tuned.measured, 'point')} measured; the table has {total}, {len(won)} of them ours")
+    console.print(f"[dim]{'written to' if tuned.measured else 'unchanged:'} {tuned.path}[/]", soft_wrap=True)
     if tuned.table.device.name == "cpu":
         console.print(f"[yellow]{op.name} does not use this table: on a CPU PyTorch computes unless a rung is named[/]")
     return 0
@@ -106,12 +113,24 @@ def _run_online(console: Console, script: Path, argv: Sequence[str], budget: flo
         for name, point in tuned.points:
             sizes = ", ".join(f"{key}={size}" for key, size in point.sizes.items())
             console.print(_row(f"{name} {point.dtype} {point.kind} {sizes}", point), soft_wrap=True)
-        won = sum(point.winner != TORCH for _, point in tuned.points)
-        spent = f"in {tuned.spent_s:.2g} s; the choices are in {cache_dir() / 'tuned'}"
-        console.print(f"{len(tuned.points)} shapes measured, {won} of them ours, {spent}", soft_wrap=True)
+        console.print(_summary(tuned), soft_wrap=True)
         if tuned.spent_s >= tuned.total_s:
             console.print(f"[yellow]the total of {tuned.total_s:g} s is used up: later shapes were not measured[/]")
     return 0
+
+
+def _summary(tuned: Online) -> str:
+    """What online tuning measured in this process, and where the choices are; on a machine without a GPU, why none."""
+    if not tuned.points and not torch.cuda.is_available():
+        return "0 shapes measured: there is no GPU here, and calls on CPU tensors are never measured"
+    won = sum(point.winner != TORCH for _, point in tuned.points)
+    measured = f"{_count(len(tuned.points), 'shape')} measured, {won} of them ours, in {tuned.spent_s:.2g} s"
+    folder = cache_dir() / "tuned"
+    return f"{measured}; the choices are in {folder}" if folder.is_dir() else measured
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _sizes(op: Op, names: Sequence[str], attributes: Sequence[str]) -> list[Case] | None:

@@ -119,8 +119,16 @@ class Verdict:
         return max((result.worst for result in self.cases), default=0.0)
 
     def __str__(self) -> str:
+        return self._text(f": {self.status}")
+
+    @property
+    def details(self) -> str:
+        """The text without the status, to follow it."""
+        return self._text("")
+
+    def _text(self, status: str) -> str:
         tested = [result for result in self.cases if result.status != "untested"]
-        head = f"{self.op} {self.rung} on {self.place}: {self.status}"
+        head = f"{self.op} {self.rung} on {self.place}{status}"
         if self.status == "untested":
             return f"{head}: {self.why_untested}"
         skipped = f", {len(self.cases) - len(tested)} skipped" if len(tested) < len(self.cases) else ""
