@@ -98,6 +98,10 @@ def test_it_is_an_operation_like_any_other() -> None:
     torch.testing.assert_close(op(x, rung="k02"), torch.nn.functional.softplus(x))
     with pytest.raises(TypeError, match="mine: expected x of a floating-point dtype, got torch.int64"):
         op(torch.arange(3))
+    assert [op.default(x.to(dtype)) for dtype in (torch.float16, torch.float64)] == ["k02_vectorised", None]
+    torch.testing.assert_close(op(x.double()), torch.nn.functional.softplus(x.double()), rtol=1e-15, atol=0)
+    with pytest.raises(ValueError, match="k03_triton takes torch.float32, .* not torch.float64"):
+        op(x.double(), rung="k03")
     assert climb(op, device="cpu", rungs=["k03"], dtypes=[torch.float32], seeds=[0]).right
 
 

@@ -15,6 +15,8 @@ from warpwise import cuda
 from warpwise import triton as wt
 from warpwise.operation import Case, Cost, Gradient, Op, Output, Rung, Spec, draw, register
 
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)  # of the kernels, which compute in float32
+
 # The specification, which is independent of kernels. All functions except `inputs` take the arguments of the schema.
 
 
@@ -66,7 +68,7 @@ SPEC = Spec(
         Case("unaligned", {"n": 520}, layout="unaligned"),
     ),
     sizes=(Case("large", {"n": 1 << 26}), Case("ragged", {"n": (1 << 24) + 7})),  # for timing on a GPU
-    dtypes=(torch.float32, torch.float16, torch.bfloat16),
+    dtypes=DTYPES,
 )
 
 # The rungs, the slowest first; each is a kernel with its launcher. A kernel can be in a separate file, which is then
@@ -133,9 +135,15 @@ def in_triton(out, x):
 
 
 RUNGS = (
-    Rung("k01_thread_per_element", "one thread per element", "cuda", thread_per_element, Path(__file__)),
-    Rung("k02_vectorised", "16-byte loads and stores", "cuda", vectorised, Path(__file__)),
-    Rung("k03_triton", "the same in Triton", "triton", in_triton, Path(__file__)),
+    Rung("k01_thread_per_element", "one thread per element", "cuda", thread_per_element, Path(__file__), DTYPES),
+    Rung("k02_vectorised", "16-byte loads and stores", "cuda", vectorised, Path(__file__), DTYPES),
+    Rung("k03_triton", "the same in Triton", "triton", in_triton, Path(__file__), DTYPES),
 )
 
-OP = register(Op(SPEC, RUNGS, default=lambda x: "k02_vectorised"))  # default: the rung that OP(x) runs on CUDA tensors
+
+def default(x):
+    """The rung that OP(x) runs on CUDA tensors; None for PyTorch."""
+    return "k02_vectorised" if x.dtype in DTYPES else None
+
+
+OP = register(Op(SPEC, RUNGS, default))
