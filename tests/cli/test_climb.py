@@ -66,7 +66,9 @@ def test_a_wrong_rung_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
         output.copy_(x * x)
         output.view(-1)[-1] += 1
 
-    broken = dataclasses.replace(honest, rungs=(dataclasses.replace(honest.rungs[0], launch=off_by_one),))
+    broken = dataclasses.replace(
+        honest, rungs=(dataclasses.replace(honest.rungs[0], launch=off_by_one),), default=lambda x: None
+    )
     monkeypatch.setitem(registry._OPS, "warpwise::square", broken)
     result = run("climb", "square", "--device", "cpu", "--dtype", "float32")
     assert result.return_value == 1
@@ -91,7 +93,9 @@ def test_on_a_cpu_a_small_size_is_verified(monkeypatch: pytest.MonkeyPatch) -> N
         if tuple(x.shape) == (3, 1001):
             output[2, 1000] += 1
 
-    broken = dataclasses.replace(honest, rungs=(dataclasses.replace(honest.rungs[0], launch=wrong_at_a_size),))
+    broken = dataclasses.replace(
+        honest, rungs=(dataclasses.replace(honest.rungs[0], launch=wrong_at_a_size),), default=lambda x: None
+    )
     monkeypatch.setitem(registry._OPS, "warpwise::square", broken)
     assert run(*CLIMB).return_value == 0
     result = run(*CLIMB, "--size", "rows=3,cols=1001")
@@ -219,7 +223,9 @@ def test_a_rung_held_to_a_configuration_is_climbed_and_kept(monkeypatch: pytest.
         output.copy_(x * x)
 
     rung = dataclasses.replace(honest.rungs[0], launch=squared, configs=lambda x: ("64", "128"))
-    monkeypatch.setitem(registry._OPS, "warpwise::square", dataclasses.replace(honest, rungs=(rung,)))
+    monkeypatch.setitem(
+        registry._OPS, "warpwise::square", dataclasses.replace(honest, rungs=(rung,), default=lambda x: None)
+    )
     result = run("climb", "square", "--device", "cpu", "--dtype", "float32", "--rung", "k01@64")
     assert result.exception is None, said(result)
     assert f"{rung.name}@64" in said(result) and "right" in said(result)

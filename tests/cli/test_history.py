@@ -232,7 +232,9 @@ def test_without_a_compiler_a_climb_is_kept_as_untested(own_store: Path, monkeyp
 
     honest = registry.get("square")
     rungs = (dataclasses.replace(honest.rungs[0], launch=launch),)
-    monkeypatch.setitem(registry._OPS, "warpwise::square", dataclasses.replace(honest, rungs=rungs))
+    monkeypatch.setitem(
+        registry._OPS, "warpwise::square", dataclasses.replace(honest, rungs=rungs, default=lambda x: None)
+    )
     done = command("climb", "square", "--device", "cpu", "--rung", "k01", "--dtype", "float32")
     assert done.return_value == 1
     assert "untested square k01" in said(done) and "install g++" in said(done)

@@ -70,6 +70,42 @@ def test_a_mistake_in_it_is_found() -> None:
 
 
 @pytest.mark.parametrize(
+    "old, new, words",
+    [
+        ('draw((case.sizes["n"],)', 'draw((case.sizes["m"],)', "softplus: KeyError: 'm' (inputs, "),
+        ("if not x.dtype.is_floating_point", "if not x.dtype.is_float", "has no attribute 'is_float' (check, "),
+        ("return torch.logaddexp(x", "return torch.logaddexp(x.full", "has no attribute 'full' (reference, "),
+        (
+            "dtypes=DTYPES",
+            'dtypes=("float32",)',
+            "softplus: expected dtypes to be a tuple such as (torch.float32,), got",
+        ),
+        ('"k02_vectorised", "16', '"k01_thread_per_element", "16', "rungs: expected different names, got 'k01_thread"),
+        ('"triton", in_triton', '"c++", in_triton', "k03_triton: expected language to be one of 'cuda', 'triton'"),
+        (
+            "in_triton, Path(__file__)",
+            'in_triton, Path("nofile.cu")',
+            "k03_triton: its source nofile.cu does not exist",
+        ),
+        (
+            'return "k02_vectorised"',
+            'return "k09"',
+            "softplus: default returns 'k09' for even(n=1024): softplus: no rung",
+        ),
+        ('Case("ragged", {"n": 1037})', 'Case("even", {"n": 1037})', "cases: expected different names, got 'even' 2"),
+        ('Case("large", {"n"', 'Case("large", {"m"', "the size large(m=67108864) has no 'n', which the inputs need"),
+    ],
+)
+def test_a_mistake_in_the_specification_is_told_in_a_line(old: str, new: str, words: str) -> None:
+    text = template.operation("softplus")
+    assert old in text
+    Path("softplus.py").write_text(text.replace(old, new))
+    result = command("climb", "softplus.py", "--device", "cpu", "--no-store")
+    assert isinstance(result.exception, click.ClickException)
+    assert words in said(result)
+
+
+@pytest.mark.parametrize(
     "ctype, dtype",
     [
         ("__nv_bfloat16", torch.bfloat16),

@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from warpwise import lab, operation
 from warpwise.cli.cases import ALL, cases_named
-from warpwise.cli.console import raised_in, wide_console
+from warpwise.cli.console import failed, wide_console
 from warpwise.cli.kept import open_store
 from warpwise.cli.ladder_table import LadderTable, ProgressLines
 from warpwise.cli.targets import find_ops, find_rung, known_ops
@@ -100,11 +100,11 @@ def _climb(
     store: lab.store.Store | None,
 ) -> lab.Ladder:
     """Climb one ladder; show and store each result as soon as it is known."""
-    chosen_dtypes = dtypes_named(op, dtypes)
-    cases = cases_named(op, sizes, attributes)
-    named = bool(sizes or attributes) or resolve(where).type == "cuda"
-    timed = chosen_dtypes or list(op.spec.dtypes[:1])
     try:
+        chosen_dtypes = dtypes_named(op, dtypes)
+        cases = cases_named(op, sizes, attributes)
+        named = bool(sizes or attributes) or resolve(where).type == "cuda"
+        timed = chosen_dtypes or list(op.spec.dtypes[:1])
         shown = [op.rung(name) for name in rungs] if rungs else list(op.rungs)
         table = LadderTable(op, shown)
         keeper = _Keeper(store, op, where)
@@ -131,9 +131,8 @@ def _climb(
             keeper.finish(ladder)
         if not console.is_terminal:
             console.print(table)
-    except (TypeError, ValueError, RuntimeError) as error:
-        text = str(error) if op.name in str(error) else f"{op.name}: {type(error).__name__}: {error}"
-        raise click.ClickException(f"{text}{raised_in(error)}") from error
+    except Exception as error:
+        raise failed(op.name, error) from error
     for row in ladder.rows:
         if row.verdict.status == "wrong":
             console.print(f"[bold red]wrong[/] {escape(row.verdict.details)}", soft_wrap=True)

@@ -6,6 +6,7 @@ import os
 import traceback
 from pathlib import Path
 
+import click
 import torch
 from rich.console import Console
 
@@ -24,6 +25,15 @@ def raised_in(error: BaseException) -> str:
         if path.is_file() and not ours and not any(path.is_relative_to(library) for library in _LIBRARIES):
             return f" ({frame.name}, {path}:{frame.lineno})"
     return ""
+
+
+def failed(op: str, error: Exception) -> click.ClickException:
+    """One line about an error of the operation ``op``. Raises ``error`` itself if it is none."""
+    place, known = raised_in(error), isinstance(error, (TypeError, ValueError, RuntimeError))
+    if isinstance(error, click.ClickException) or not (place or known):
+        raise error
+    text = str(error) if known and op in str(error) else f"{op}: {type(error).__name__}: {error}"
+    return click.ClickException(f"{text}{place}")
 
 
 def wide_console() -> Console:

@@ -37,8 +37,8 @@ def near(name: str, names: Sequence[str]) -> str:
 def known(kind: str, asked: str, names: Sequence[str], hint: str) -> str:
     """The name in ``names`` that ``asked`` selects: itself, or for a rung its number (k02) or the rest of its name.
 
-    Raises ``click.BadParameter`` with similar names. Verdicts have neither a dtype nor a size, which the message says if
-    there is nothing else.
+    Raises ``click.BadParameter`` with similar names. Verdicts have neither a dtype nor a size; the message says so if
+    nothing was timed.
     """
     if asked in names:
         return asked

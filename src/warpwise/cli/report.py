@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from warpwise import lab, operation
-from warpwise.cli.console import wide_console
+from warpwise.cli.console import failed, wide_console
 from warpwise.cli.kept import open_store
 from warpwise.cli.targets import find_ops, known_ops
 from warpwise.lab import report as pages
@@ -142,8 +142,8 @@ def _climb(console: Console, op: Op, budget: float) -> pages.RecordedRun:
 
             ladder = lab.climb(op, timed_dtypes=op.spec.dtypes[:1], progress=progress, budget_s=budget)
             recorder.finish(ladder)
-    except (ValueError, RuntimeError) as error:
-        raise click.ClickException(f"{op.name}: {error}" if op.name not in str(error) else str(error)) from error
+    except Exception as error:
+        raise failed(op.name, error) from error
     return pages.from_ladder(ladder)
 
 

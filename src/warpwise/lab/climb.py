@@ -20,6 +20,7 @@ from warpwise.lab.timing.samples import Timer
 from warpwise.lab.verify import verify
 from warpwise.lab.verify.gradient import verify_gradient
 from warpwise.lab.verify.problem import Problem
+from warpwise.lab.verify.usable import require_usable
 from warpwise.lab.verify.verdict import Failure, Progress, Step, Verdict, dtype_name, silent
 from warpwise.operation import Case, Op, Rung
 from warpwise.operation.registry import op_of
@@ -56,14 +57,15 @@ def climb(
     large to emulate, and the ladder holds the last times recorded on a GPU. With a ``timer``, which replaces the
     device's own, a CPU times the rungs that run on it natively.
 
-    Raises ``ProblemError`` if the specification cannot reject wrong results, ``UnknownRung``, or ``ValueError`` for an
-    unknown size.
+    Raises ``ProblemError`` if the specification cannot reject wrong results or what it names does not exist,
+    ``UnknownRung``, or ``ValueError`` for an unknown size.
     """
     op = op_of("climb", op)
     report, started = progress or silent, time.perf_counter()
     where = resolve(device)
     chosen = [op.rung(name) for name in rungs] if rungs else list(op.rungs)
     cases = _cases(op, sizes)
+    require_usable(op, chosen, (dtypes or op.spec.dtypes)[0], where)
     points_at = [(case, dtype) for case in cases for dtype in timed_dtypes or dtypes or op.spec.dtypes]
     timed = timer is not None or where.type == "cuda"
     large = [case for case in cases if too_large(op, case, points_at[0][1])] if not timed and sizes is not None else []

@@ -16,7 +16,7 @@ from warpwise.cuda.launch.intercepted import InterceptedLaunch
 from warpwise.device.target import HOPPER_SMS, assume_sm_count, assumed_sm_count
 from warpwise.operation.choice import GPU_TIME, Choice, choose
 from warpwise.operation.dispatch import dispatcher
-from warpwise.operation.rung import Rung, UnknownRung, Unsized
+from warpwise.operation.rung import Rung, UnknownRung, Unsized, require_valid
 from warpwise.operation.spec import Spec
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ class Op:
     ``default(*args)`` returns the rung for CUDA tensors, ``name`` or ``name@config``, or None for PyTorch. If there
     are ``tables`` of measurements, they choose instead. ``op(*args, rung=None)`` is the public call: differentiable if
     the specification has a gradient, traced by torch.compile as ``torch.ops.<namespace>.<name>``.
+
+    Raises ``ValueError`` or ``TypeError`` for two rungs with one name, and for a rung of another language or dtype.
     """
 
     spec: Spec
@@ -42,6 +44,9 @@ class Op:
     """``call``, but with the saved outputs in the result."""
     planned: Callable[..., Rung | None] = field(init=False, repr=False, compare=False)
     """``planned(*args)``: the chosen rung for these arguments, or None for PyTorch, cached by key."""
+
+    def __post_init__(self) -> None:
+        require_valid(self.name, self.rungs)
 
     @property
     def name(self) -> str:

@@ -6,9 +6,13 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
+
+from warpwise.operation.spec import require_dtypes, require_unique
+
+Language = Literal["cuda", "triton", "c", "python"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Rung:
 
     name: str
     idea: str
-    language: Literal["cuda", "triton", "c", "python"]
+    language: Language
     launch: Callable[..., None]
     source: Path
     dtypes: tuple[torch.dtype, ...] | None = None
@@ -65,8 +69,20 @@ def make_rung(folder: Path, name: str, idea: str, launch: Callable[..., None], *
     ``idea``, ``launch`` and ``options``, ``dtypes=...``, ``limits=...``, are those of ``Rung``.
     """
     source = folder / f"{name}.cu"
-    language: Literal["cuda", "triton"] = "cuda" if source.exists() else "triton"
+    language: Language = "cuda" if source.exists() else "triton"
     return Rung(name, idea, language, launch, source if source.exists() else source.with_suffix(".py"), **options)
+
+
+def require_valid(op: str, rungs: Sequence[Rung]) -> None:
+    """Raise ``ValueError`` or ``TypeError`` for two rungs with one name, an unknown language, or wrong ``dtypes``."""
+    require_unique(f"{op}: rungs", [rung.name for rung in rungs])
+    languages = get_args(Language)
+    for rung in rungs:
+        if rung.language not in languages:
+            known = ", ".join(map(repr, languages))
+            raise ValueError(f"{op}: {rung.name}: expected language to be one of {known}, got {rung.language!r}")
+        if rung.dtypes is not None:
+            require_dtypes(f"{op}: {rung.name}", rung.dtypes)
 
 
 class UnknownRung(LookupError):

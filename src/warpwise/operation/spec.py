@@ -18,6 +18,19 @@ if TYPE_CHECKING:
 Tensors = Mapping[str, torch.Tensor]
 
 
+def require_dtypes(owner: str, dtypes: Any) -> None:
+    """Raise ``TypeError`` that begins with ``owner`` unless ``dtypes`` is a sequence of torch's dtypes."""
+    if not isinstance(dtypes, (tuple, list)) or not all(isinstance(dtype, torch.dtype) for dtype in dtypes):
+        raise TypeError(f"{owner}: expected dtypes to be a tuple such as (torch.float32,), got {dtypes!r}")
+
+
+def require_unique(owner: str, names: Sequence[str]) -> None:
+    """Raise ``ValueError`` that begins with ``owner`` if a name occurs twice."""
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{owner}: expected different names, got {name!r} {names.count(name)} times")
+
+
 @dataclass(frozen=True)
 class Cost:
     """The minimum work of an operation: FLOPs, and bytes if each input is read once and each output written once."""
@@ -99,6 +112,8 @@ class Spec:
     operation's; by default the first. ``empty`` selects the implementation if an input has no elements and an output
     has some: the "rung", or PyTorch ("eager"). ``autocast`` is the rule under ``torch.autocast``: "keep" dtypes,
     "low_precision" as for matmul, "float32" as for softmax. ``gradient`` is the operation's backward.
+
+    Raises ``ValueError`` or ``TypeError`` if the fields contradict each other or the schema.
     """
 
     schema: str
@@ -134,6 +149,9 @@ class Spec:
     def __post_init__(self) -> None:
         parsed = parse(self.schema)
         object.__setattr__(self, "parsed", parsed)
+        require_dtypes(parsed.name, self.dtypes)
+        for kind, cases in (("cases", self.cases), ("sizes", self.sizes)):
+            require_unique(f"{parsed.name}: {kind}", [case.name for case in cases])
         described, wanted = set(self.outputs), set(parsed.outputs)
         if not wanted <= described or not described <= wanted | set(parsed.mutated):
             raise ValueError(

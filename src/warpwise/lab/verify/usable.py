@@ -1,0 +1,57 @@
+"""Check the parts of an operation that verification does not execute, and that would fail only later."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from warpwise.lab.errors import ProblemError
+from warpwise.operation import Case, Op, Rung, UnknownRung
+
+SMALL = 8
+
+
+def require_usable(op: Op, rungs: Sequence[Rung], dtype: torch.dtype, device: torch.device) -> None:
+    """Raise ``ProblemError`` if a source of ``rungs`` does not exist, if a timing size lacks a dimension that the
+    inputs need, or if ``default`` names a rung that does not exist.
+    """
+    for rung in rungs:
+        if not Path(rung.source).exists():
+            raise ProblemError(f"{op.name}: {rung.name}: its source {rung.source} does not exist")
+    known = {_names(case) for case in op.spec.cases}
+    for case in op.spec.sizes:
+        if _names(case) not in known:
+            _require_inputs(op, case, dtype, device)
+    for case in op.spec.cases:
+        _require_default(op, case, dtype, device)
+
+
+def _names(case: Case) -> tuple[frozenset[str], frozenset[str]]:
+    return frozenset(case.sizes), frozenset(case.attributes)
+
+
+def _require_inputs(op: Op, case: Case, dtype: torch.dtype, device: torch.device) -> None:
+    """Make the inputs of ``case`` at small sizes. These may be impossible, so only a missing name is an error."""
+    small = replace(case, sizes={name: min(size, SMALL) for name, size in case.sizes.items()})
+    try:
+        op.spec.inputs(small, dtype, device, 0)
+    except KeyError as error:
+        raise ProblemError(f"{op.name}: the size {case} has no {error}, which the inputs need") from error
+    except Exception:  # noqa: BLE001
+        return
+
+
+def _require_default(op: Op, case: Case, dtype: torch.dtype, device: torch.device) -> None:
+    args, name = op.spec.arguments(case, dtype, device, 0), None
+    with contextlib.suppress(Exception):  # it is written for CUDA tensors, and may ask for their GPU
+        name = op.default(*args)
+    if name is None:
+        return
+    try:
+        op.rung(name)
+    except UnknownRung as error:
+        raise ProblemError(f"{op.name}: default returns {name!r} for {case}: {error}") from error
