@@ -53,6 +53,8 @@ def test_the_library_takes_what_is_made_of_it():
     [
         ("Tensor x", "expected a schema like"),
         ("f(Tensor x)", "expected a schema like"),
+        ("größe(Tensor x) -> Tensor", "expected names of ASCII characters, as torch.library needs them, got 'größe'"),
+        ("f(Tensor x) -> (Tensor y, Tensor länge)", "expected names of ASCII characters, .* got 'länge'"),
         ("f(Tensor) -> Tensor", "expected an argument like 'Tensor\\? bias'"),
         ("f(Matrix x) -> Tensor", "got 'Matrix x'"),
         ("f(Tensor x, int n=two) -> Tensor", "expected a Python literal as the default in 'int n=two'"),

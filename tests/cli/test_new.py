@@ -159,6 +159,7 @@ def test_its_gradient_is_right() -> None:
         (["softmax"], "the operation 'softmax' exists"),
         (["soft plus"], "'soft plus': expected a Python name"),
         (["lambda"], "'lambda': expected a Python name"),
+        (["größe"], "'größe': expected a Python name of ASCII characters, such as softplus"),
         (["there"], "there.py exists"),
         (["other", "-o", "there.py"], "there.py exists"),
         (["other", "-o", "other.txt"], "expected a file name that ends in .py"),

@@ -148,6 +148,8 @@ def parse(text: str) -> Schema:
             f"{name}: expected tensors before the '*', since torch.library takes them by position, got {late[0]!r}"
         )
     outputs = tuple(_outputs(name, returns))
+    if foreign := [one for one in (namespace, name, *names, *outputs) if not one.isascii()]:
+        raise ValueError(f"{name}: expected names of ASCII characters, as torch.library needs them, got {foreign[0]!r}")
     repeated = sorted({one for one in (*names, *outputs) if (*names, *outputs).count(one) > 1})
     if repeated:
         raise ValueError(f"{name}: expected different names in the schema, got {', '.join(repeated)} twice")

@@ -11,7 +11,10 @@ PLACEHOLDER = "NAME"
 
 
 def operation(name: str) -> str:
-    """The text of a file with an operation called ``name``. Raises ``ValueError`` if ``name`` is not a Python name."""
-    if not name.isidentifier() or keyword.iskeyword(name):
-        raise ValueError(f"{name!r}: expected a Python name, such as softplus")
+    """The text of a file with an operation called ``name``.
+
+    Raises ``ValueError`` unless ``name`` is a Python name of ASCII characters, as ``torch.library`` needs it.
+    """
+    if not name.isascii() or not name.isidentifier() or keyword.iskeyword(name):
+        raise ValueError(f"{name!r}: expected a Python name of ASCII characters, such as softplus")
     return re.sub(rf"\b{PLACEHOLDER}\b", name, FILE.read_text())
