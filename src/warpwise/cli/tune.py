@@ -81,7 +81,7 @@ def tune(
         raise click.Abort from None
     except (ValueError, RuntimeError) as error:
         raise click.ClickException(str(error)) from error
-    for note in tuned.notes:
+    for note in dict.fromkeys(tuned.notes):  # one for each dtype and layout
         console.print(f"[yellow]{escape(note)}[/]", soft_wrap=True)
     won = [point for point in tuned.table.points if point.winner != TORCH]
     total = len(tuned.table.points)
