@@ -13,6 +13,7 @@ from tests.ops.conftest import EVERY_OP, OPS
 from tests.sampled import thinned
 from torch.autograd import forward_ad
 
+import warpwise.nn
 import warpwise.ops
 from warpwise import operation
 from warpwise.arguments.values import first_tensor, map_tensors, tensors
@@ -340,3 +341,20 @@ def test_importing_the_operations_loads_no_compiler():
     code = f"import sys, warpwise.ops; print([m for m in {compilers} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_autocast_computes_in_float32_what_pytorch_does(dtype):
+    """Of PyTorch's list: the cross-entropy, powers and cdist; a gradient has the dtype of its tensor."""
+    logits, target = torch.randn(4, 6).to(dtype), torch.tensor([0, 5, 2, 1])
+    ours, theirs = (logits.clone().requires_grad_() for _ in range(2))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss, expected = warpwise.nn.CrossEntropyLoss()(ours, target), torch.nn.CrossEntropyLoss()(theirs, target)
+        assert warpwise.ops.square(logits).dtype == torch.float32
+        assert warpwise.ops.kmeans_assign(logits, logits, True)[1].dtype == torch.float32
+    assert loss.dtype == expected.dtype == torch.float32
+    torch.testing.assert_close(loss, expected)
+    loss.backward()
+    expected.backward()
+    assert ours.grad.dtype == dtype
+    torch.testing.assert_close(ours.grad, theirs.grad)

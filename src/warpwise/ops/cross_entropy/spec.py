@@ -128,6 +128,7 @@ SPEC = Spec(
         Case("strided", {"n": 6, "classes": 33}, layout="strided"),
         Case("unaligned", {"n": 6, "classes": 40}, layout="unaligned"),
     ),
+    autocast="float32",
     sizes=(
         # A few ignored rows: otherwise the count is the same for each seed.
         Case("step", {"n": 128, "classes": 10}, {"ignored": True}),
