@@ -1,4 +1,4 @@
-"""Views with the negative bit set, as the imaginary part of a conjugate has it, on every rung."""
+"""Views that are marked as negated, as the imaginary part of a conjugate is, or as conjugated, on every rung."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from tests.ops.conftest import on_cpu, sampled_dtypes
 from tests.sampled import FULL
 
-import warpwise.ops  # noqa: F401 - registers its operations
+import warpwise.ops
 from warpwise import operation
 from warpwise.arguments.values import first_tensor, tensors
 from warpwise.lab.verify.problem import with_copies
@@ -46,3 +46,11 @@ def test_a_negated_view_is_read_with_its_sign(op, rung):
         found = op(*given, rung=rung.name)
         pairs = zip(tensors(expected), tensors(found), strict=True)  # without outputs that are not present
         assert all(torch.allclose(a.double(), b.double(), rtol=1e-2, atol=1e-3) for a, b in pairs), at
+
+
+@pytest.mark.parametrize("rung", [None, *(rung.name for rung in operation.get("transpose").rungs if on_cpu(rung))])
+def test_a_conjugated_view_is_read_with_its_signs(rung):
+    x = torch.randn(4, 6, dtype=torch.complex64)
+    for value in (x, x.conj(), x):
+        made = warpwise.ops.transpose(value, rung=rung)
+        assert not made.is_conj() and torch.equal(made, value.t())

@@ -41,9 +41,17 @@ def map_tensors(function: Callable[[torch.Tensor], Any], value: Any) -> Any:
     return value
 
 
+def is_marked(tensor: torch.Tensor) -> bool:
+    """True for a view that is only marked as negated or conjugated: its memory holds other values."""
+    return tensor.is_neg() or tensor.is_conj()
+
+
 def argument_for(tensor: torch.Tensor, strided: bool) -> torch.Tensor:
-    """``tensor`` as a rung reads it: without negation, and contiguous unless the rung is ``strided``."""
-    tensor = tensor.resolve_neg()
+    """``tensor`` as a rung reads it: its values in memory, and contiguous unless the rung is ``strided``.
+
+    A view that is only marked as negated or conjugated is copied.
+    """
+    tensor = tensor.resolve_conj().resolve_neg()
     return tensor if strided else tensor.contiguous()
 
 

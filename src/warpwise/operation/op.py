@@ -163,8 +163,9 @@ class Op:
     def launch(self, rung: Rung, outputs: Sequence[torch.Tensor | Unsized | None], *args: Any) -> None:
         """Run ``rung``, which writes to ``outputs`` from ``allocate`` and to the mutated arguments.
 
-        Nothing is launched if neither outputs nor mutated arguments have an element. Negated views are resolved and,
-        for a rung that is not strided, tensors are made contiguous; outputs and mutated arguments are copied back.
+        Nothing is launched if neither outputs nor mutated arguments have an element. Negated and conjugated views are
+        resolved and, for a rung that is not strided, tensors are made contiguous; outputs and mutated arguments are
+        copied back.
         """
         spec = self.spec
         mutated = [args[spec.parsed.index(name)] for name in spec.parsed.mutated]

@@ -20,7 +20,7 @@ from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from warpwise import fastcall, ranges
-from warpwise.arguments.values import in_forward_mode, single
+from warpwise.arguments.values import in_forward_mode, is_marked, single
 from warpwise.cuda.gpu import semaphores
 from warpwise.cuda.gpu.driver import current_device_function, current_stream_function
 from warpwise.cuda.gpu.prepared import launch_function
@@ -283,8 +283,8 @@ def replayer(
 
     ``places`` are the positions of the recorded tensors in ``args``, each with True if the launches read a contiguous
     copy; ``varying`` are those of the varying scalars. ``replay`` returns the output, or a tuple of several. It calls
-    ``launch(*args)`` instead if launches are intercepted or profiled, in forward-mode differentiation, for a negated
-    view, and if an output or a copy is not aligned to 256 bytes.
+    ``launch(*args)`` instead if launches are intercepted or profiled, in forward-mode differentiation, for a negated or
+    conjugated view, and if an output or a copy is not aligned to 256 bytes.
     """
     allocators = [None if output is None else Empty(output) for output in outputs]
     filled = [at for at, output in enumerate(outputs) if output is not None and output.numel()]
@@ -294,7 +294,7 @@ def replayer(
 
     def replay(*args: Any) -> Any:
         tensors = [args[at] for at, _ in places]
-        if interceptors or in_forward_mode() or profiling() or any(tensor.is_neg() for tensor in tensors):
+        if interceptors or in_forward_mode() or profiling() or any(map(is_marked, tensors)):
             return launch(*args)
         results: list[Any] = [None if allocate is None else allocate() for allocate in allocators]
         copies = [tensor.contiguous() for (_, copied), tensor in zip(places, tensors, strict=True) if copied]

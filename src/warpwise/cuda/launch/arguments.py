@@ -162,6 +162,7 @@ class PointerSlot:
             and tensor.dtype in self.dtypes
             and tensor.is_contiguous()
             and not tensor.is_neg()
+            and not tensor.is_conj()
         )
 
     def _out_of_const(self) -> ArgumentError:
