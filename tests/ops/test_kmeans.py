@@ -80,6 +80,7 @@ def test_limits_name_what_does_not_fit() -> None:
         (lambda x: ops.kmeans_update(x, torch.zeros(3, dtype=torch.int32), 2), ValueError, r"expected labels \(4,\)"),
         (lambda x: ops.kmeans_update(x, torch.zeros(4), 2), TypeError, "labels of dtype torch.int32, torch.int64"),
         (lambda x: ops.kmeans_update(x, torch.zeros(4, dtype=torch.int32), 0), ValueError, "n_clusters"),
+        (lambda x: ops.kmeans_update(x, torch.zeros(4, dtype=torch.int32), "2"), TypeError, "n_clusters to be an int"),
     ],
 )
 def test_wrong_arguments(call, error, message) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 import torch
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+_REAL = (Real, torch.SymInt, torch.SymFloat)
 
 
 def check_tensor(op: str, name: str, value: Any, dtypes: Sequence[torch.dtype] = (), dims: Sequence[int] = ()) -> None:
@@ -33,6 +35,74 @@ def check_tensor(op: str, name: str, value: Any, dtypes: Sequence[torch.dtype] =
         raise ValueError(f"{op}: expected {name} with {expected} {unit}, got shape {tuple(value.shape)}")
 
 
+def real(op: str, name: str, value: Any) -> float:
+    """``value`` as a float. Raises ``TypeError`` unless it is a real number; a tensor and a bool are none."""
+    if _is_real(value):
+        return float(value)
+    raise TypeError(f"{op}: expected {name} to be a real number, got {type(value).__name__}")
+
+
+def check_real(op: str, name: str, value: Any) -> None:
+    """``real`` without the conversion, which would fix the value of a symbolic number; integers have 64 bits."""
+    if not _is_real(value):
+        real(op, name, value)
+    _check_bits(op, name, value)
+
+
+def check_bool(op: str, name: str, value: Any) -> None:
+    """Raise ``TypeError`` unless ``value`` is a bool, also NumPy's, or an integer."""
+    if not isinstance(value, (int, torch.SymBool)) and type(value).__name__ not in ("bool", "bool_"):
+        raise TypeError(f"{op}: expected {name} to be a bool, got {type(value).__name__}")
+
+
+def check_integer(op: str, name: str, value: Any) -> None:
+    """Raise ``TypeError`` unless ``value`` is an integer other than a bool, and ``ValueError`` beyond 64 bits."""
+    if not _is_integer(value):
+        raise TypeError(f"{op}: expected {name} to be an int, got {type(value).__name__}")
+    _check_bits(op, name, value)
+
+
+def check_integers(op: str, name: str, values: Any, count: int | None = None) -> None:
+    """Raise ``TypeError`` unless ``values`` is a sequence of integers, and ``ValueError`` beyond 64 bits.
+
+    The error says that there should be ``count``; the number of ``values`` is not checked.
+    """
+    _check_each(op, name, values, count, "integers", _is_integer)
+    for value in values:
+        _check_bits(op, name, value)
+
+
+def check_reals(op: str, name: str, values: Any, count: int | None = None) -> None:
+    """``check_integers`` for real numbers."""
+    _check_each(op, name, values, count, "numbers", _is_real)
+
+
+def _check_each(op: str, name: str, values: Any, count: int | None, what: str, fits: Callable[[Any], bool]) -> None:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Sequence) or not all(map(fits, values)):
+        expected = f"two {what}" if count == 2 else f"a sequence of {what}"
+        raise TypeError(f"{op}: expected {name} to be {expected}, got {values!r}")
+
+
+def _is_real(value: Any) -> bool:
+    return type(value) is float or (isinstance(value, _REAL) and not isinstance(value, bool))
+
+
+def _is_integer(value: Any) -> bool:
+    return type(value) is int or (isinstance(value, (Integral, torch.SymInt)) and not isinstance(value, bool))
+
+
+def _check_bits(op: str, name: str, value: Any) -> None:
+    if type(value) is int and value.bit_length() > 63:
+        raise ValueError(f"{op}: expected {name} of at most 64 bits, got {value}")
+
+
+def listed(op: str, name: str, values: Any, what: str = "tensors") -> list[Any]:
+    """``values`` as a list. Raises ``TypeError`` that expects a sequence of ``what`` if it cannot be iterated."""
+    if isinstance(values, Iterable):
+        return list(values)
+    raise TypeError(f"{op}: expected {name} to be a sequence of {what}, got {type(values).__name__}")
+
+
 def check_same(op: str, names: Sequence[str], first: torch.Tensor, tensor: torch.Tensor) -> None:
     """Raise unless ``tensor``, the second of ``names``, has the dtype and the device of ``first``, the first of them.
 
@@ -53,10 +123,13 @@ def check_same(op: str, names: Sequence[str], first: torch.Tensor, tensor: torch
 def check_same_shape(op: str, names: Sequence[str], tensors: Sequence[torch.Tensor]) -> None:
     """Raise unless all ``tensors``, which are called ``names``, have the first one's dtype, device and shape.
 
-    Raises ``TypeError`` for another dtype, and ``ValueError`` for another device or shape, with ``op`` and the names.
+    Raises ``TypeError`` for another kind or dtype, and ``ValueError`` for another device or shape, with ``op`` and the
+    names.
     """
     first = tensors[0]
+    check_tensor(op, names[0], first)
     for name, tensor in zip(names[1:], tensors[1:], strict=True):
+        check_tensor(op, name, tensor)
         check_same(op, (names[0], name), first, tensor)
         if tensor.shape != first.shape:
             expected, got = tuple(first.shape), tuple(tensor.shape)
@@ -88,8 +161,7 @@ def check_dim(op: str, tensor: torch.Tensor, dim: Any) -> None:
 
     Raises ``TypeError`` if ``dim`` is no int, and ``ValueError`` if it is out of range, with ``op``.
     """
-    if not isinstance(dim, int) or isinstance(dim, bool):
-        raise TypeError(f"{op}: expected dim to be an int, got {type(dim).__name__}")
+    check_integer(op, "dim", dim)
     count = max(tensor.dim(), 1)
     if not -count <= dim < count:
         raise ValueError(f"{op}: expected dim between {-count} and {count - 1}, got {dim}")

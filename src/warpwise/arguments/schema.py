@@ -18,17 +18,20 @@ from typing import Any
 
 import torch
 
+from warpwise.arguments.checks import check_bool, check_integer, check_integers, check_real, check_reals
+
 NAMESPACE = "warpwise"
 REQUIRED: Any = object()
 """The default of an argument without one."""
 
+_CHECKS = {"int": check_integer, "SymInt": check_integer, "float": check_real, "bool": check_bool}
+_CHECKS_OF_LISTS = {"int": check_integers, "SymInt": check_integers, "float": check_reals}
 _SIGNATURE = re.compile(r"\s*(?:(\w+)::)?(\w+)\s*\((.*)\)\s*->\s*(.*?)\s*$", re.DOTALL)
 _ARGUMENT = re.compile(r"(\w+)(?:\((\w+)(!?)\))?(\?)?(\[(\d*)\])?(\?)?\s+(\w+)(?:\s*=\s*(.+))?$", re.DOTALL)
 _PART = re.compile(r"""(?:[^,"'(\[]|"[^"]*"|'[^']*'|\([^)]*\)|\[[^\]]*\])+""")
 _TYPES = frozenset(
     ["Tensor", "int", "SymInt", "float", "bool", "str", "ScalarType", "Device", "MemoryFormat", "Layout", "Scalar"]
 )
-_NO_NUMBERS = (torch.Tensor, str, bytes, list, tuple, dict, type(None))
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class Argument:
     default: Any = REQUIRED
     mutated: bool = False
     keyword_only: bool = False
+    optional_items: bool = False
+    """True for ``Tensor?[]``, a list whose items may be None."""
 
     @property
     def is_tensor(self) -> bool:
@@ -98,23 +103,31 @@ class Schema:
         bound.apply_defaults()
         return tuple(bound.arguments.values())
 
-    def check_floats(self, args: Sequence[Any]) -> None:
-        """Raise ``TypeError`` for the first argument that must be a number and is a tensor, text or a list."""
-        for argument, value in zip(self.arguments, args, strict=True):
-            if argument.type == "float" and not argument.is_list and isinstance(value, _NO_NUMBERS):
-                if value is None and argument.optional:
-                    continue
-                kind = type(value).__name__
-                raise TypeError(f"{self.name}: expected {argument.name} to be a real number, got {kind}")
-
     def check_kinds(self, args: Sequence[Any]) -> None:
-        """Raise ``TypeError`` for the first argument that must be a tensor, or a list of tensors, and is not."""
+        """Raise for the first argument that is not of the type that the schema states.
+
+        Raises ``TypeError`` for another kind, and ``ValueError`` for an integer beyond 64 bits. A text and a
+        ``ScalarType`` are not checked.
+        """
         for argument, value in zip(self.arguments, args, strict=True):
-            if not argument.is_tensor or (argument.optional and value is None):
+            if value is None and argument.optional:
                 continue
-            wanted = "a list of tensors" if argument.is_list else "a torch.Tensor"
-            if not isinstance(value, (list, tuple) if argument.is_list else torch.Tensor):
-                raise TypeError(f"{self.name}: expected {argument.name} to be {wanted}, got {type(value).__name__}")
+            if argument.is_tensor:
+                self._check_tensors(argument, value)
+            elif argument.is_list and argument.type in _CHECKS_OF_LISTS:
+                _CHECKS_OF_LISTS[argument.type](self.name, argument.name, value, argument.length)
+            elif not argument.is_list and argument.type in _CHECKS:
+                _CHECKS[argument.type](self.name, argument.name, value)
+
+    def _check_tensors(self, argument: Argument, value: Any) -> None:
+        """Raise ``TypeError`` unless ``value`` is a tensor, or a list of tensors."""
+        wanted, name = "a list of tensors" if argument.is_list else "a torch.Tensor", argument.name
+        if not isinstance(value, (list, tuple) if argument.is_list else torch.Tensor):
+            raise TypeError(f"{self.name}: expected {name} to be {wanted}, got {type(value).__name__}")
+        for number, item in enumerate(value if argument.is_list else ()):
+            if not (isinstance(item, torch.Tensor) or (item is None and argument.optional_items)):
+                kind = type(item).__name__
+                raise TypeError(f"{self.name}: expected {name}[{number}] to be a torch.Tensor, got {kind}")
 
     def library(self) -> str:
         """The arguments and outputs for ``torch.library``, with the keyword-only ``str? rung=None`` added."""
@@ -172,7 +185,8 @@ def _argument(op: str, text: str, keyword_only: bool) -> Argument:
     count = int(length) if length else None
     value = REQUIRED if default is None else _default(op, text, default.strip(), count)
     optional = bool(outer) or (bool(inner) and not is_list)
-    return Argument(name, kind, optional, bool(is_list), count, value, writes == "!", keyword_only)
+    items = bool(inner) and bool(is_list)
+    return Argument(name, kind, optional, bool(is_list), count, value, writes == "!", keyword_only, items)
 
 
 def _default(op: str, text: str, default: str, length: int | None) -> Any:

@@ -27,6 +27,7 @@ from warpwise.arguments.values import (
     first_tensor,
     has_tangent,
     in_forward_mode,
+    is_marked,
     single,
     tensors,
     without_autocast,
@@ -64,7 +65,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Any], Callable
 
     def plan_of(args: tuple[Any, ...], rung: str | None) -> Plan:
         """The plan without gradients: PyTorch, or a rung."""
-        spec.parsed.check_floats(args)
+        spec.parsed.check_kinds(args)
         spec.check(*args)
         chosen = op.chosen(*args, rung=rung)
         return spec.eager if chosen is None else KernelPlan(op, chosen, args, rung)
@@ -102,9 +103,8 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Any], Callable
 
     def without_key(args: tuple[Any, ...], rung: str | None) -> Any:
         """Run a call without a key: with tensors of a torch.func transform, sparse tensors, or wrong types."""
-        spec.parsed.check_floats(args)
-        spec.check(*args)
         spec.parsed.check_kinds(args)
+        spec.check(*args)
         if in_forward_mode():
             return by_pytorch(args, rung)
         if transformed is None:
@@ -160,6 +160,8 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Any], Callable
 
     def slow(args: tuple[Any, ...], rung: str | None) -> Any:
         """Run a call under tracing, autocast, a dispatch mode or a function transform."""
+        if not is_dynamo_compiling() and not torch.jit.is_tracing():  # in a trace, integers are tensors
+            spec.parsed.check_kinds(args)
         if not is_dynamo_compiling() and in_forward_mode() and has_tangent(args):
             return by_pytorch(args, rung)
         return by_library(args, rung)
@@ -234,7 +236,7 @@ class KernelPlan:
         filled = [output for output in outputs if output is not None and output.numel()]
         given, mutates = [*filled, *inputs], bool(self.op.spec.parsed.mutated)
         return (
-            all(tensor.is_cuda and tensor.numel() and not tensor.is_neg() for tensor in given)
+            all(tensor.is_cuda and tensor.numel() and not is_marked(tensor) for tensor in given)
             and (self.rung.strided or all(tensor.is_contiguous() for tensor in (given if mutates else filled)))
             and (not mutates or have_own_memory(given))
         )

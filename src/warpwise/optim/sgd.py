@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from warpwise.arguments.checks import real
 from warpwise.ops.sgd.op import sgd
 
 
@@ -14,8 +15,9 @@ class SGD(torch.optim.Optimizer):
     """``torch.optim.SGD`` with its first six arguments, in its order; state dicts are exchangeable.
 
     On a GPU, a step of a group of up to 12 float32 tensors is one launch; on a CPU, PyTorch's multi-tensor operations
-    compute it. Parameters without a gradient are skipped, as in PyTorch. Raises ``ValueError`` for a negative setting,
-    nesterov without momentum, or a dampening other than 0, which is not supported.
+    compute it. Parameters without a gradient are skipped, as in PyTorch. Raises ``TypeError`` for a setting that is no
+    number, and ``ValueError`` for a negative one, nesterov without momentum, or a dampening other than 0, which is not
+    supported.
     """
 
     def __init__(
@@ -28,7 +30,7 @@ class SGD(torch.optim.Optimizer):
         nesterov: bool = False,
     ) -> None:
         for name, value in (("lr", lr), ("momentum", momentum), ("weight_decay", weight_decay)):
-            if value < 0:
+            if (value if isinstance(value, torch.Tensor) else real("SGD", name, value)) < 0:
                 raise ValueError(f"SGD: expected {name} of at least 0, got {value}")
         if dampening:
             raise ValueError(f"SGD: expected a dampening of 0, others are not supported, got {dampening}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from numbers import Real
 
 import torch
 
+from warpwise.arguments.checks import real
 from warpwise.gemm import gradients
 from warpwise.operation import Gradient, Op, Saved, register
 from warpwise.ops.addmm.rungs import RUNGS, default
@@ -66,12 +66,6 @@ def addmm(
     ``name@config`` one of its configurations.
     """
     if not (type(beta) is type(alpha) is float):
-        beta, alpha = _number("beta", beta), _number("alpha", alpha)
+        beta, alpha = real("addmm", "beta", beta), real("addmm", "alpha", alpha)
     output: torch.Tensor = _addmm(input, a, b, beta, alpha, rung)
     return output
-
-
-def _number(name: str, value: float) -> float:
-    if isinstance(value, (Real, torch.SymInt, torch.SymFloat)):
-        return float(value)
-    raise TypeError(f"addmm: expected {name} to be a real number, got {type(value).__name__}")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import torch
 
+from warpwise.arguments.checks import listed
 from warpwise.operation import Gradient, Op, Saved, register
 from warpwise.ops._windows import pair, pairs
 from warpwise.ops.avg_pool2d.backward import rungs as backward
@@ -80,4 +81,5 @@ def avg_pool2d_backward(
     ``TypeError`` or ``ValueError`` that names the argument.
     """
     settings = pairs("avg_pool2d_backward", kernel_size=kernel_size, stride=stride, padding=padding)
-    return _avg_pool2d_backward(grad_output, list(shape_input), *settings, count_include_pad, nhwc_input, rung)
+    shape = listed("avg_pool2d_backward", "shape_input", shape_input, "integers")
+    return _avg_pool2d_backward(grad_output, shape, *settings, count_include_pad, nhwc_input, rung)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import torch
 
+from warpwise.arguments.checks import listed
 from warpwise.operation import Gradient, Op, Saved, register
 from warpwise.ops.batch_norm.backward import rungs as backward
 from warpwise.ops.batch_norm.forward import rungs as forward
@@ -105,9 +106,12 @@ def running_statistics(
     ``correction`` is n / (n - 1) for n values per channel. Not differentiable. ``rung`` names one kernel of the ladder.
     Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
-    tensors = (list(running_mean), list(running_var), list(batches), list(mean), list(var))
-    biases = None if bias is None else list(bias)
-    _running_statistics(*tensors, biases, tuple(momentum), tuple(correction), rung)
+    op = "running_statistics"
+    running = listed(op, "running_mean", running_mean), listed(op, "running_var", running_var)
+    tensors = *running, listed(op, "batches", batches), listed(op, "mean", mean), listed(op, "var", var)
+    biases = None if bias is None else listed(op, "bias", bias)
+    scalars = listed(op, "momentum", momentum, "numbers"), listed(op, "correction", correction, "numbers")
+    _running_statistics(*tensors, biases, *map(tuple, scalars), rung)
 
 
 def layer_statistics(

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import torch
 
+from warpwise.arguments.checks import check_integers
 from warpwise.operation import Gradient, Op, Saved, register
 from warpwise.ops.gaussian_blur.backward.rungs import RUNGS as BACKWARD_RUNGS
 from warpwise.ops.gaussian_blur.backward.rungs import default as backward_default
@@ -26,10 +27,13 @@ _gaussian_blur = GAUSSIAN_BLUR.call
 _gaussian_blur_backward = GAUSSIAN_BLUR_BACKWARD.call
 
 
-def _pairs(kernel_size: int | Sequence[int], sigma: float | Sequence[float] | None) -> tuple[list[int], list[float]]:
+def _pairs(
+    op: str, kernel_size: int | Sequence[int], sigma: float | Sequence[float] | None
+) -> tuple[list[int], list[float]]:
     """Both as (horizontal, vertical); the default sigma is 0.15 taps + 0.35, as in OpenCV and torchvision."""
     sizes = list(kernel_size) if isinstance(kernel_size, Sequence) else [kernel_size, kernel_size]
     if sigma is None:
+        check_integers(op, "kernel_size", sizes, 2)
         return sizes, [0.15 * taps + 0.35 for taps in sizes]
     widths = list(sigma) if isinstance(sigma, Sequence) else [sigma, sigma]
     return sizes, [float(width) if isinstance(width, int) else width for width in widths]
@@ -53,7 +57,7 @@ def gaussian_blur(
     another dtype or kind of argument, and ``ValueError`` for a ``kernel_size`` that is even, negative, or too large to
     be reflected at the borders of the image, or a ``sigma`` that is not above 0.
     """
-    return _gaussian_blur(image, *_pairs(kernel_size, sigma), rung=rung)
+    return _gaussian_blur(image, *_pairs("gaussian_blur", kernel_size, sigma), rung=rung)
 
 
 def gaussian_blur_backward(
@@ -68,4 +72,5 @@ def gaussian_blur_backward(
     ``grad_output`` is floating point, (C, H, W) or (N, C, H, W); the other arguments and the errors are those of
     ``gaussian_blur``. Differentiable any number of times. ``rung`` names one kernel of the ladder.
     """
-    return _gaussian_blur_backward(grad_output, *_pairs(kernel_size, sigma), rung=rung)
+    pairs = _pairs("gaussian_blur_backward", kernel_size, sigma)
+    return _gaussian_blur_backward(grad_output, *pairs, rung=rung)

@@ -15,9 +15,8 @@ DTYPES = (torch.float32, torch.uint8, torch.float16, torch.bfloat16, torch.float
 
 def _check(op: str, name: str, image: Any, dtypes: Sequence[torch.dtype], kernel_size: Any, sigma: Any) -> None:
     check_tensor(op, name, image, dtypes, dims=(3, 4))
-    for what, pair, kind in (("kernel_size", kernel_size, int), ("sigma", sigma, (int, float))):
-        if not isinstance(pair, Sequence) or len(pair) != 2 or not all(isinstance(value, kind) for value in pair):
-            kinds = "integers" if kind is int else "numbers"
+    for what, pair, kinds in (("kernel_size", kernel_size, "integers"), ("sigma", sigma, "numbers")):
+        if len(pair) != 2:
             raise TypeError(f"{op}: expected {what} to be two {kinds} (horizontal, vertical), got {pair!r}")
     if any(taps < 1 or taps % 2 == 0 for taps in kernel_size):
         raise ValueError(f"{op}: expected kernel_size to be odd and positive, got {tuple(kernel_size)}")
@@ -186,7 +185,7 @@ SIZES = (
 )
 
 SPEC = Spec(
-    schema="gaussian_blur(Tensor image, int[] kernel_size, float[] sigma) -> Tensor",
+    schema="gaussian_blur(Tensor image, int[2] kernel_size, float[2] sigma) -> Tensor",
     summary="Gaussian blur of images (C, H, W) or (N, C, H, W), borders reflected",
     inputs=inputs,
     check=check,
@@ -200,7 +199,7 @@ SPEC = Spec(
 )
 
 BACKWARD = Spec(
-    schema="gaussian_blur_backward(Tensor grad_output, int[] kernel_size, float[] sigma) -> (Tensor grad_image)",
+    schema="gaussian_blur_backward(Tensor grad_output, int[2] kernel_size, float[2] sigma) -> (Tensor grad_image)",
     summary="the adjoint of Gaussian blur: its gradient",
     inputs=backward_inputs,
     check=backward_check,

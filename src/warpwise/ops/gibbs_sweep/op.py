@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from warpwise.arguments.checks import listed
 from warpwise.operation import Op, register
 from warpwise.ops.gibbs_sweep.rungs import RUNGS, default
 from warpwise.ops.gibbs_sweep.spec import SPEC
@@ -43,4 +44,5 @@ def gibbs_sweep(
     (float32 and a graph of int32). Raises ``TypeError`` or ``ValueError`` that names the argument. The contents of
     the graph and of the labels are not checked.
     """
-    _gibbs_sweep(scores, draws, labels, visits, rowptr, columns, weights, beta, interaction, tuple(bounds), rung=rung)
+    ends = tuple(listed("gibbs_sweep", "bounds", bounds, "integers"))
+    _gibbs_sweep(scores, draws, labels, visits, rowptr, columns, weights, beta, interaction, ends, rung=rung)

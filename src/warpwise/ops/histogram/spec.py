@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from warpwise.arguments.checks import check_integer
 from warpwise.operation import Case, Cost, Output, Spec, check_tensor
 
 DTYPES = (torch.uint8, torch.int32)
@@ -13,8 +14,7 @@ DTYPES = (torch.uint8, torch.int32)
 
 def check(input: torch.Tensor, bins: int) -> None:
     check_tensor("histogram", "input", input, DTYPES)
-    if not isinstance(bins, int) or isinstance(bins, bool):
-        raise TypeError(f"histogram: expected bins to be an int, got {type(bins).__name__}")
+    check_integer("histogram", "bins", bins)
     if not 1 <= bins < 2**31:
         raise ValueError(f"histogram: expected bins between 1 and 2**31 - 1, got {bins}")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from warpwise.arguments.checks import check_integer
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, check_tensor, draw
 
 DTYPES = (torch.float32,)
@@ -21,8 +22,9 @@ def check(X: torch.Tensor, labels: torch.Tensor, n_clusters: int) -> None:
             f"{OP}: expected labels ({len(X)},) or (R, {len(X)}) on {X.device}, got {tuple(labels.shape)} on"
             f" {labels.device}"
         )
-    if isinstance(n_clusters, bool) or not isinstance(n_clusters, int) or n_clusters < 1:
-        raise ValueError(f"{OP}: expected n_clusters as an int of at least 1, got {n_clusters!r}")
+    check_integer(OP, "n_clusters", n_clusters)
+    if n_clusters < 1:
+        raise ValueError(f"{OP}: expected n_clusters of at least 1, got {n_clusters}")
 
 
 def inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> dict[str, Any]:

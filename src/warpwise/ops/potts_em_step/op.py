@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from warpwise.arguments.checks import listed
 from warpwise.operation import Op, register
 from warpwise.ops.potts_em_step.rungs import RUNGS, default
 from warpwise.ops.potts_em_step.spec import SPEC
@@ -71,7 +72,7 @@ def potts_em_step(
         beta,
         external,
         interaction,
-        tuple(bounds),
+        tuple(listed("potts_em_step", "bounds", bounds, "integers")),
         temper,
         return_derivatives,
         return_near,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from warpwise.arguments.checks import listed, real
 from warpwise.operation import Op, register
 from warpwise.ops.sgd.rungs import RUNGS, default
 from warpwise.ops.sgd.spec import SPEC
@@ -33,5 +34,9 @@ def sgd(
     without a new plan. Not differentiable. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or
     ``ValueError`` that names the argument.
     """
-    kept = list(buffers) if buffers else None
-    _sgd(list(params), list(grads), kept, float(lr), float(momentum), float(weight_decay), nesterov, rung=rung)
+    if not (type(lr) is type(momentum) is type(weight_decay) is float):
+        lr, momentum = real("sgd", "lr", lr), real("sgd", "momentum", momentum)
+        weight_decay = real("sgd", "weight_decay", weight_decay)
+    params, grads = listed("sgd", "params", params), listed("sgd", "grads", grads)
+    kept = None if buffers is None else listed("sgd", "buffers", buffers) or None
+    _sgd(params, grads, kept, lr, momentum, weight_decay, nesterov, rung=rung)
