@@ -46,6 +46,8 @@ def check(
         if len(pair) != 2 or min(pair) < least:
             raise ValueError(f"conv2d: expected {name} to be two integers of at least {least}, got {tuple(pair)}")
     channels, filters = input.shape[1], weight.shape[0]
+    if min(weight.shape) < 1:
+        raise ValueError(f"conv2d: expected weight with at least one element, got shape {tuple(weight.shape)}")
     if groups < 1 or channels % groups or filters % groups:
         raise ValueError(f"conv2d: expected groups to divide {channels} and {filters} channels, got {groups}")
     if weight.shape[1] * groups != channels:
@@ -58,7 +60,7 @@ def check(
         check_same("conv2d", ("input", "bias"), input, bias)
         if tuple(bias.shape) != (filters,):
             raise ValueError(f"conv2d: expected bias of shape {(filters,)}, got {tuple(bias.shape)}")
-    if min(weight.shape[1:]) < 1 or min(output_shape(input, weight, bias, stride, padding, dilation)[2:]) < 1:
+    if min(output_shape(input, weight, bias, stride, padding, dilation)[2:]) < 1:
         raise ValueError(
             f"conv2d: expected padded images no smaller than the filter {tuple(weight.shape[2:])}, dilated by "
             f"{tuple(dilation)}, got {tuple(input.shape)} padded by {tuple(padding)}"
