@@ -45,8 +45,8 @@ def gather_images(
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """``(images[indices] / 255 - mean) / std``, float32, of shape (B, ...); with ``labels`` also ``labels[indices]``.
 
-    ``images``: uint8 (N, ...); ``indices``: int64 (B,), in [0, N): an index outside is an error on a CPU and undefined
-    on a GPU, since checking it would synchronise. ``std`` is positive. ``labels``: int64 (N,) or None. Not
+    ``images``: uint8 (N, ...); ``indices``: int64 (B,), in [0, N): an index outside raises ``IndexError`` on a CPU and
+    is undefined on a GPU, since checking it would synchronise. ``std`` is positive. ``labels``: int64 (N,) or None. Not
     differentiable. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the
     argument.
     """

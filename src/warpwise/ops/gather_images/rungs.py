@@ -12,7 +12,7 @@ from warpwise import cuda
 from warpwise.operation import Rung, cdiv, make_rung
 from warpwise.ops._c import function
 from warpwise.ops._defaults import first_taking
-from warpwise.ops.gather_images.spec import SPEC, Optional, Two, affine
+from warpwise.ops.gather_images.spec import SPEC, Optional, Two, affine, check_indices
 
 HERE = Path(__file__).parent
 THREADS, MOST_ROWS = 256, 65535  # of a block; of a grid in y
@@ -51,6 +51,7 @@ def thread_per_pixel(
 
 
 def in_c(outputs: Two, images: torch.Tensor, indices: torch.Tensor, mean: float, std: float, labels: Optional) -> None:
+    check_indices(images, indices)
     IN_C(images, indices, labels, *outputs, len(indices), pixels_of(images), *affine(mean, std))
 
 

@@ -56,7 +56,18 @@ def affine(mean: float, std: float) -> tuple[float, float]:
     return 1 / (255 * std), -mean / std
 
 
+def check_indices(images: torch.Tensor, indices: torch.Tensor) -> None:
+    """Raise ``IndexError`` for an index outside [0, N), on a CPU. Part of each call, since keys do not hold values."""
+    if images.device.type != "cpu" or not len(indices):
+        return
+    low, high = (int(end) for end in indices.aminmax())
+    if low < 0 or high >= len(images):
+        got = low if low < 0 else high
+        raise IndexError(f"gather_images: expected indices in [0, {len(images)}), got {got}")
+
+
 def eager(images: torch.Tensor, indices: torch.Tensor, mean: float, std: float, labels: Optional) -> Two:
+    check_indices(images, indices)
     scale, shift = affine(mean, std)
     gathered = images[indices].contiguous().float().mul_(scale).add_(shift)
     return gathered, None if labels is None else labels[indices].contiguous()
