@@ -258,6 +258,20 @@ def transformed(name: str, library: Plan, backward: Backward) -> Plan:
     return type(name, (torch.autograd.Function,), members).apply  # type: ignore[attr-defined]
 
 
+def _refusal(spec: Spec) -> Plan:
+    """The backward of an operation without a gradient: as of PyTorch's such operators, the error comes here."""
+
+    def gradients(ctx: Any, *grads: Any) -> None:
+        needed = zip(spec.parsed.arguments, ctx.needs_input_grad, strict=False)
+        names = ", ".join(argument.name for argument, need in needed if need)
+        raise RuntimeError(
+            f"{spec.name} is not differentiable, but a gradient of {names} is wanted: detach the arguments, or call it "
+            "under torch.no_grad()"
+        )
+
+    return gradients
+
+
 TAKEN: set[str] = set()  # qualified names of the operators of registered operations
 _COPIES = itertools.count(1)
 
@@ -289,6 +303,8 @@ def register(spec: Spec, compute: Plan, fake: Plan, backward: Backward | None) -
             return backward(ctx, ctx.saving, grads, needed)[: len(given)]
 
         opaque.register_autograd(gradients, setup_context=setup_context)
+    elif not parsed.mutated:
+        opaque.register_autograd(_refusal(spec))
     keyword_only = [argument.name for argument in parsed.arguments if argument.keyword_only]
     positional = len(parsed.arguments) - len(keyword_only)
     operator = getattr(getattr(torch.ops, parsed.namespace), name).default
