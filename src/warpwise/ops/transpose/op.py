@@ -22,7 +22,8 @@ _transpose = TRANSPOSE.call
 def transpose(input: torch.Tensor, *, rung: str | None = None) -> torch.Tensor:
     """The transpose (N, M) of a matrix (M, N), as a new contiguous tensor, never a view; differentiable.
 
-    ``input`` is of any dtype with elements of 1, 2, 4 or 8 bytes. ``rung`` names one kernel of the ladder. Raises
-    ``TypeError`` for another dtype and ``ValueError`` if ``input`` is not a matrix.
+    ``input`` is float16, bfloat16, float32, float64, bool, uint8, int8, int16, int32, int64 or complex64. ``rung``
+    names one kernel of the ladder. Raises ``TypeError`` for another dtype and ``ValueError`` if ``input`` is not a
+    matrix.
     """
     return _transpose(input, rung)

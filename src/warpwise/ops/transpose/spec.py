@@ -6,7 +6,7 @@ import torch
 
 from warpwise.operation import Case, Cost, Output, Spec, check_tensor, draw
 
-# The dtypes with elements of 1, 2, 4 or 8 bytes: the kernels depend on the width only.
+# Elements of 1, 2, 4 or 8 bytes: the kernels depend on the width only.
 DTYPES = (
     torch.float32,
     torch.float16,
