@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+
 import pytest
 import torch
 
-from warpwise import ops
+from warpwise import ops, optim
 
 VECTOR, MATRIX, IMAGE = torch.zeros(4), torch.zeros(4, 4), torch.zeros(3, 8, 8)
+IMAGES, FILTERS, TARGET = IMAGE[None], torch.zeros(2, 3, 3, 3), torch.tensor([0, 1, 2, 3])
 
 
 @pytest.mark.parametrize(
@@ -56,6 +60,41 @@ VECTOR, MATRIX, IMAGE = torch.zeros(4), torch.zeros(4, 4), torch.zeros(3, 8, 8)
          "conv_block: expected eps to be a real number, got str"),
         (lambda: ops.sgd([VECTOR], [VECTOR], [VECTOR], 0.1), ValueError,
          "sgd: expected no buffers without momentum, got 1"),
+        (lambda: ops.sgd([VECTOR], [None], None, 0.1), TypeError,
+         r"sgd: expected grads\[0\] to be a torch.Tensor, got NoneType"),
+        (lambda: ops.sgd(None, [VECTOR], None, 0.1), TypeError,
+         "sgd: expected params to be a sequence of tensors, got NoneType"),
+        (lambda: ops.sgd([VECTOR], [VECTOR], None, "x"), TypeError, "sgd: expected lr to be a real number, got str"),
+        (lambda: ops.sgd([VECTOR], [VECTOR], None, None), TypeError, "expected lr to be a real number, got NoneType"),
+        (lambda: ops.sgd([VECTOR], [VECTOR], None, 1, "x"), TypeError, "expected momentum to be a real number"),
+        (lambda: optim.SGD([VECTOR], None), TypeError, "SGD: expected lr to be a real number, got NoneType"),
+        (lambda: optim.SGD([VECTOR], momentum="x"), TypeError, "SGD: expected momentum to be a real number, got str"),
+        *((lambda groups=groups: ops.conv2d(IMAGES, FILTERS, groups=groups), TypeError,
+           f"conv2d: expected groups to be an int, got {type(groups).__name__}")
+          for groups in (None, "x", (3,), True, 1.5)),
+        *((lambda name=name, wrong=wrong: ops.conv2d(IMAGES, FILTERS, **{name: wrong}), TypeError,
+           f"conv2d: expected {name} to be two integers, got {re.escape(str(wrong))}")
+          for name in ("stride", "padding", "dilation") for wrong in ((None, 1), ("a", 1), (1.5, 1), (True, 1))),
+        (lambda: ops.conv2d(IMAGES, FILTERS, stride=True), TypeError, r"stride to be two integers, got \(True, True\)"),
+        (lambda: ops.conv2d(IMAGES, FILTERS, stride=2**70), ValueError,
+         "conv2d: expected stride of at most 64 bits, got 1180591620717411303424"),
+        (lambda: ops.conv2d(IMAGES, FILTERS, tf32="x"), TypeError, "conv2d: expected tf32 to be a bool, got str"),
+        *((lambda shape=shape: ops.conv2d(torch.zeros(1, shape[1], 8, 8), torch.zeros(shape)), ValueError,
+           f"conv2d: expected weight with at least one element, got shape {re.escape(str(shape))}")
+          for shape in ((0, 3, 3, 3), (4, 0, 3, 3), (4, 3, 0, 3))),
+        *((lambda pool=pool, wrong=wrong: pool(IMAGES, wrong), TypeError,
+           f"{pool.__name__}: expected kernel_size to be two integers, got {re.escape(str(wrong))}")
+          for pool in (ops.max_pool2d, ops.avg_pool2d) for wrong in (("a", 2), (2.0, 2), (2.5, 2))),
+        (lambda: ops.max_pool2d_backward(IMAGES, IMAGES.int(), None, 1, 1), TypeError,
+         "max_pool2d_backward: expected shape_input to be a sequence of integers, got NoneType"),
+        (lambda: ops.gaussian_blur(IMAGE, "3"), TypeError,
+         r"gaussian_blur: expected kernel_size to be two integers, got \['3'\]"),
+        (lambda: ops.gaussian_blur(IMAGE, 3, (None, 1.0)), TypeError, "expected sigma to be two numbers"),
+        (lambda: ops.cross_entropy(MATRIX, TARGET, None), TypeError,
+         "cross_entropy: expected ignore_index to be an int, got NoneType"),
+        (lambda: ops.cross_entropy(MATRIX, TARGET, 2**70), ValueError, "expected ignore_index of at most 64 bits"),
+        *((lambda at=at, rung=rung: ops.gather_images(IMAGE.byte(), torch.tensor([0, at]), rung=rung), IndexError,
+           rf"gather_images: expected indices in \[0, 3\), got {at}") for at in (-1, 3) for rung in (None, "k02")),
         (lambda: ops.square(VECTOR, rung="k01@wide"), ValueError,
          "k01_thread_per_element@wide has no configuration 'wide' .*; k01_thread_per_element has none"),
         (lambda: ops.gaussian_blur_backward(IMAGE.byte(), 3), TypeError,
@@ -63,8 +102,21 @@ VECTOR, MATRIX, IMAGE = torch.zeros(4), torch.zeros(4, 4), torch.zeros(3, 8, 8)
     ],
 )  # fmt: skip
 def test_wrong_arguments(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
+    for context in (contextlib.nullcontext(), torch.autocast("cpu", dtype=torch.bfloat16)):
+        with context, pytest.raises(error, match=message):
+            call()
+
+
+def test_the_gradient_of_what_is_not_differentiable_says_so():
+    """As of PyTorch's operators without a derivative, the error comes in the backward."""
+    eights, scale = torch.zeros(4, 16).to(torch.float8_e4m3fn), torch.ones(1, requires_grad=True)
+    product = ops.scaled_matmul(eights, eights.t(), scale, torch.ones(1))
+    with pytest.raises(RuntimeError, match="scaled_matmul is not differentiable, but a gradient of scale_a is wanted"):
+        product.sum().backward()
+    labels, distances = ops.kmeans_assign(MATRIX.clone().requires_grad_(), MATRIX, True)
+    assert not labels.requires_grad
+    with pytest.raises(RuntimeError, match="kmeans_assign is not differentiable, but a gradient of X is wanted"):
+        distances.sum().backward()
 
 
 def test_a_rung_that_cannot_take_the_arguments_says_why():
