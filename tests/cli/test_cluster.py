@@ -64,7 +64,30 @@ def test_a_photograph(inputs: Path) -> None:
     assert run(inputs / "two.png", "--domains", "2", "-o", inputs / "out").exit_code == 0
     assert len(np.unique(np.load(inputs / "out" / "labels.npy").reshape(20, 30)[:, :12])) == 1
     drawn = np.asarray(image.open(inputs / "out" / "domains.png"))
-    assert len(np.unique(drawn.reshape(-1, 3), axis=0)) == 2
+    assert len(np.unique(drawn[:500].reshape(-1, 3), axis=0)) == 2, "a legend is below the picture"
+    image.fromarray((pixels[..., 0].astype(np.uint16) + 1000) * 50).save(inputs / "sixteen.png")
+    assert run(inputs / "sixteen.png", "--domains", "2", "-o", inputs / "out").exit_code == 0
+    labels = np.load(inputs / "out" / "labels.npy").reshape(20, 30)
+    assert len(np.unique(labels[:, :12])) == 1 and labels[0, 0] != labels[0, 20], "16 bits of a pixel"
+
+
+def test_results_of_an_earlier_run_are_removed(inputs: Path) -> None:
+    for options in ([], ["--fast"]):
+        assert run(inputs / "points.npz", "--domains", "3", *options, "-o", inputs / "out").exit_code == 0
+    names = {file.name for file in (inputs / "out").iterdir()}
+    assert names - {"domains.png"} == {"labels.npy", "summary.json"}
+
+
+def test_pictures_of_positions_keep_their_aspect(inputs: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(0)
+    coords = rng.uniform((0, 0), (100, 10), (3000, 2))
+    coords[0] = 1e4, 0
+    np.savez(inputs / "wide.npz", X=coords[:, :1] > 50, coords=coords)
+    assert run(inputs / "wide.npz", "--domains", "2", "--fast", "-o", inputs / "out").exit_code == 0
+    with image.open(inputs / "out" / "domains.png") as picture:
+        width, height = picture.size
+    assert width > 5 * height, "one point far away does not set the scale"
 
 
 def test_a_parquet_table(inputs: Path) -> None:
@@ -151,8 +174,13 @@ def test_an_interrupted_run_is_resumed(inputs: Path, monkeypatch: pytest.MonkeyP
         (["points.npy", "--shape", "30x24"], "ROWS,COLUMNS"),
         (["cells.csv", "--coords", "x,z"], "no column 'z'"),
         (["image.npy", "--coords", "x,y"], "names columns of a .csv, .parquet or .h5ad"),
-        (["points.npz", "--fast", "--types", "4"], "--fast takes no"),
-        (["points.npz", "--fast", "--resume"], "--fast takes no"),
+        (["points.npz", "--fast", "--types", "4"], "--fast takes none of"),
+        (["points.npz", "--fast", "--resume"], "--fast takes none of"),
+        (["points.npz", "--fast", "--starts", "2"], "--fast takes none of"),
+        (["points.npz", "--shape", "30,24"], "features without positions"),
+        (["image.npy", "--shape", "24,30"], "features without positions"),
+        (["cells.csv", "--coords", "x,y", "--shape", "30,24"], "features without positions"),
+        (["points.npz", "--basis", "X"], "--basis names features of a .h5ad"),
         (["points.npz", "--domains", "721"], "n_domains"),
         (["--example", "layered", "--shape", "3,3"], "--example takes no"),
     ],

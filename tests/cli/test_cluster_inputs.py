@@ -26,9 +26,40 @@ def test_nan_is_an_error_that_names_the_point_and_the_option(tmp_path: Path) -> 
     path.write_text(HEADER + "".join(ROWS[:3]) + "0,1,nan,2\n" + "".join(ROWS[4:]))
     done = run(path)
     assert done.exit_code == 2 and "X: contains NaN in 1 of 36 points, first in 3" in done.output, done.output
-    assert "missing='marginalise'" in done.output
+    assert "--missing marginalise" in done.output
     done = run(path, "--missing", "marginalise")
     assert done.exit_code == 0, done.output
+
+
+def test_a_table_of_a_spreadsheet(tmp_path: Path) -> None:
+    path = tmp_path / "cells.csv"
+    path.write_text("\ufeffx, y,a,b\n" + "".join(ROWS[:3]) + '0,1,,"2"\n' + "".join(ROWS[4:]), encoding="utf-8")
+    done = run(path)
+    assert done.exit_code == 2 and "contains NaN in 1 of 36 points, first in 3" in done.output, done.output
+    done = run(path, "--missing", "marginalise")
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    "row, message",
+    [("0,1,one,2", "line 5, column 'a': expected a number, got 'one'"), ("0,1,2", "line 5: expected 4 cells")],
+)
+def test_a_wrong_row_is_named_as_in_the_file(tmp_path: Path, row: str, message: str) -> None:
+    path = tmp_path / "cells.csv"
+    path.write_text(HEADER + "".join(ROWS[:3]) + row + "\n" + "".join(ROWS[4:]))
+    done = run(path)
+    assert done.exit_code == 2 and message in " ".join(done.output.replace("│", " ").split()), done.output
+
+
+def test_arrays_with_two_kinds_of_positions_or_a_wrong_shape(tmp_path: Path) -> None:
+    X, path = np.zeros((36, 2)), tmp_path / "points.npz"
+    for arrays, message in (
+        ({"shape": np.array(36)}, "two or three integers"),
+        ({"shape": np.array([6, 6]), "coords": np.zeros((36, 2))}, "either coords or shape"),
+    ):
+        np.savez(path, X=X, **arrays)
+        done = CliRunner().invoke(cli, ["cluster", str(path), "-o", str(tmp_path / "out")])
+        assert done.exit_code == 2 and message in " ".join(done.output.replace("│", " ").split()), done.output
 
 
 @pytest.mark.parametrize("text", [HEADER, "", "x,y\n"])

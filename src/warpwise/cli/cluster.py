@@ -47,10 +47,9 @@ def cluster(
         raise click.UsageError(str(error)) from error
     if (file is None) == (name is None):
         raise click.UsageError("give either INPUT or --example")
-    if fast and (types or min_region or contiguous or resume or (prior, covariance, missing) != _PLAIN):
-        raise click.UsageError(
-            "--fast takes no --types, --prior, --covariance, --min-region, --contiguous, --missing or --resume"
-        )
+    if fast and (types or min_region or contiguous or resume or (prior, covariance, missing, starts) != _PLAIN):
+        refused = "--types, --prior, --covariance, --min-region, --contiguous, --missing, --starts and --resume"
+        raise click.UsageError(f"--fast takes none of {refused}")
     if name is not None and (coords or shape):
         raise click.UsageError("--example takes no --coords or --shape")
     k = domains or DOMAINS.get(name or "", 7)
@@ -75,7 +74,7 @@ def cluster(
     try:
         _fit(console, model, points, None if fast else output / RESTARTS, resume)
     except ValueError as error:
-        raise click.UsageError(str(error)) from error
+        raise click.UsageError(_in_options(str(error))) from error
     summary = {
         "input": name or str(file),
         "points": points.X.shape[0],
@@ -91,7 +90,18 @@ def cluster(
     return 0
 
 
-_PLAIN = ("potts", "tied", "error")
+_PLAIN = ("potts", "tied", "error", 16)
+_OPTIONS = {
+    "missing='marginalise'": "--missing marginalise",
+    "delete it or name another file": "without --resume the fit starts again",
+}
+
+
+def _in_options(message: str) -> str:
+    """``message`` of the estimator, with options of the command in place of arguments."""
+    for argument, option in _OPTIONS.items():
+        message = message.replace(argument, option)
+    return message
 
 
 def _fit(console: Console, model: Any, points: Points, kept: Path | None, resume: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import warnings
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ VOLUMES = (".nii", ".nii.gz")
 SYNTHETIC = ("layered", "potts", "composed")
 EXAMPLES = (*SYNTHETIC, "mni", "astronaut")
 EXTRA = "pip install warpwise[clustering-files]"
+BASIS = "X_pca"  # without --basis
+TEXT = "utf-8-sig"  # of a table: UTF-8, also with the mark at its start that Excel writes
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,11 @@ def read(path: Path, coords: str | None, shape: tuple[int, ...] | None, basis: s
         raise click.UsageError(f"{path}: {error}") from error
     if coords is not None and suffix not in TABLES:
         raise click.UsageError("--coords names columns of a .csv, .parquet or .h5ad file")
+    if basis != BASIS and suffix != ".h5ad":
+        raise click.UsageError("--basis names features of a .h5ad file")
     if shape is not None:
+        if found.coords is not None or found.shape is not None or found.mask is not None:
+            raise click.UsageError(f"{path}: --shape is for features without positions; here they come from INPUT")
         found = Points(found.X, shape=shape)
     if found.coords is None and found.shape is None and found.mask is None:
         raise click.UsageError(f"{path}: no positions; give --coords COLUMN,COLUMN (a table) or --shape ROWS,COLUMNS")
@@ -109,12 +116,10 @@ def _chosen(path: Path, coords: str | None, names: list[str]) -> list[str]:
 
 
 def _table(path: Path, coords: str | None) -> Points:
-    with path.open(newline="") as file:
-        names = next(csv.reader(file), [])
+    with path.open(newline="", encoding=TEXT) as file:
+        names = [name.strip() for name in next(csv.reader(file), [])]
     chosen = _chosen(path, coords, names)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of no data
-        values = np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2)
+    values = _numbers(path, names)
     if not values.size:
         raise click.UsageError(
             f"{path}: expected a row of column names and a row of numbers for each point, got no row"
@@ -122,6 +127,32 @@ def _table(path: Path, coords: str | None) -> Points:
     places = [names.index(name) for name in chosen]
     features = [column for column in range(values.shape[1]) if column not in places]
     return Points(values[:, features], coords=values[:, places] if places else None)
+
+
+def _numbers(path: Path, names: list[str]) -> np.ndarray:
+    """The rows below the header; an empty cell is NaN. Raises ``ValueError`` with the line and the column."""
+    with warnings.catch_warnings(), contextlib.suppress(ValueError):
+        warnings.simplefilter("ignore", UserWarning)  # of no data
+        values = np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2, encoding=TEXT)  # fast, without empty cells
+        if values.shape[1] == len(names) or not values.size:
+            return values
+    with path.open(newline="", encoding=TEXT) as file:
+        lines = csv.reader(file)
+        next(lines, None)
+        rows = [_row(cells, names, lines.line_num) for cells in lines if cells]
+    return np.array(rows)
+
+
+def _row(cells: list[str], names: list[str], line: int) -> list[float]:
+    if len(cells) != len(names):
+        raise ValueError(f"line {line}: expected {len(names)} cells, as in the header, got {len(cells)}")
+    found = []
+    for cell, name in zip(cells, names, strict=True):
+        try:
+            found.append(float(cell) if cell.strip() else np.nan)
+        except ValueError:
+            raise ValueError(f"line {line}, column {name!r}: expected a number, got {cell!r}") from None
+    return found
 
 
 def _parquet(path: Path, coords: str | None) -> Points:
@@ -161,7 +192,10 @@ def _volume(path: Path) -> Points:
     """A NIfTI volume (i, j, k) or (i, j, k, channels); voxels that are 0 in every channel are left out."""
     import nibabel
 
-    image = nibabel.load(path)
+    try:
+        image = nibabel.load(path)
+    except nibabel.filebasedimages.ImageFileError as error:
+        raise ValueError(str(error)) from error
     array = np.asarray(image.dataobj, dtype=np.float32)
     if array.ndim not in (3, 4):
         raise ValueError(f"expected three axes, and channels, got {array.shape}")
@@ -179,10 +213,14 @@ def _arrays(path: Path) -> Points:
     with np.load(path, allow_pickle=False) as arrays:
         if "X" not in arrays:
             raise click.UsageError(f"{path}: expected an array X (N, D), and coords (N, 2 or 3) or shape")
-        shape = tuple(int(size) for size in arrays["shape"]) if "shape" in arrays else None
-        return Points(
-            arrays["X"], coords=arrays["coords"] if "coords" in arrays and shape is None else None, shape=shape
-        )
+        if "shape" not in arrays:
+            return Points(arrays["X"], coords=arrays.get("coords"))
+        sizes = arrays["shape"]
+        if sizes.ndim != 1 or not np.issubdtype(sizes.dtype, np.integer):
+            raise ValueError(f"expected shape to be two or three integers, got {sizes!r}")
+        if "coords" in arrays:
+            raise ValueError("expected either coords or shape, got both")
+        return Points(arrays["X"], shape=tuple(map(int, sizes)))
 
 
 def _pixels(path: Path) -> np.ndarray:
@@ -191,7 +229,8 @@ def _pixels(path: Path) -> np.ndarray:
     except ImportError as error:
         raise click.UsageError("images need Pillow: pip install warpwise[report]") from error
     with Image.open(path) as image:
-        return np.asarray(image if image.mode in ("L", "F", "I") else image.convert("RGB"), dtype=np.float32)
+        grey = image.mode in ("L", "F", "I") or image.mode.startswith("I;16")
+        return np.asarray(image if grey else image.convert("RGB"), dtype=np.float32)
 
 
 def _image(array: np.ndarray) -> Points:

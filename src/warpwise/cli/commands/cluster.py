@@ -69,7 +69,8 @@ def cluster(**given: Any) -> int:
     .png, .jpg, ...  an image
 
     Writes labels.npy, probabilities.npy, summary.json and, with Pillow, domains.png and uncertainty.png to the output
-    folder, and labels.nii.gz for a NIfTI volume. Ctrl-C keeps the finished starts there.
+    folder, and labels.nii.gz for a NIfTI volume. Ctrl-C keeps the finished starts there. In the pictures y, or the
+    first axis, points down; a legend has the colours of the domains, and dark points are uncertain.
 
     \b
     warpwise cluster cells.csv --coords x,y --domains 7 --types 20 -o domains
