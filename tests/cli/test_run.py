@@ -252,6 +252,12 @@ def test_an_error_of_host_code_is_found(run, was, now, kind, part):
     assert "program.cu:" in done.stderr
 
 
+def test_the_line_of_a_host_access_is_that_of_the_access(run):
+    text = "int main() {\n  float* x;\n  cudaMalloc(&x, 128);\n  x[0] = 1;\n  scale<<<1, 32>>>(x, 32, 3);\n}\n"
+    done = run(text)
+    assert f"program.cu:{line_of(text, 'x[0] = 1')}:  x[0] = 1;" in done.stderr, done.stderr
+
+
 def test_several_files_headers_and_macros(run, tmp_path):
     (tmp_path / "headers").mkdir()
     (tmp_path / "headers" / "kernels.cuh").write_text(

@@ -18,7 +18,7 @@ ERRORS = {"configuration": 9, "address": 700, "assert": 710, "misaligned": 716, 
 
 
 class Trace(ctypes.Structure):
-    """``ww_trace``: return addresses, innermost first."""
+    """``ww_trace``: addresses one past a call or past the start of a faulting instruction, innermost first."""
 
     _fields_ = [("frames", ctypes.c_uint64 * 12), ("count", ctypes.c_int32)]
 

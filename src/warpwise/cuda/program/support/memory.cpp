@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <cuda_runtime.h>
@@ -68,13 +69,24 @@ void open_device(bool open) {
   }
 }
 
-void on_fault(int signal, siginfo_t* info, void*) {
+uint64_t faulting_instruction(const void* context) {
+  const mcontext_t& machine = static_cast<const ucontext_t*>(context)->uc_mcontext;
+#ifdef __aarch64__
+  return machine.pc;
+#else
+  return uint64_t(machine.gregs[REG_RIP]);
+#endif
+}
+
+void on_fault(int signal, siginfo_t* info, void* context) {
   const uint64_t address = reinterpret_cast<uint64_t>(info->si_addr);
   ww_program_block* block = find(address);
   const bool managed = block && block->live && Kind(block->memory) == Kind::kManaged;
   const bool inside = block && address - block->address < block->bytes;
   const int kind = !block || !inside ? WW_HOST_FAULT : managed && pending ? WW_MANAGED_ACCESS : WW_DEVICE_ACCESS;
-  const ww_problem problem = {kind, "", address, 0, trace()};
+  ww_problem problem = {kind, "", address, 0, trace()};
+  // The other frames are return addresses, one past their call.
+  for (uint64_t& frame : problem.at.frames) frame += frame == faulting_instruction(context);
   on_problem(&problem);
   if (kind == WW_MANAGED_ACCESS) {
     open_managed(true);

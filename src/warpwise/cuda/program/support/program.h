@@ -5,7 +5,7 @@
 constexpr int kFrames = 12;
 
 struct ww_trace {
-  uint64_t frames[kFrames];  // return addresses, innermost first
+  uint64_t frames[kFrames];  // one past each call, or past the start of the faulting instruction; innermost first
   int32_t count;
 };
 
