@@ -36,6 +36,20 @@ def test_a_cast_selects_an_overload() -> None:
     assert made.function_type == "void (*)(int*)"
 
 
+@pytest.mark.parametrize("name", ["div", "exp", "abs", "min", "index", "time"])
+def test_a_kernel_may_have_the_name_of_a_library_function(name: str) -> None:
+    text = f"#include <algorithm>\n__global__ void {name}(const float* x, float (*y)[4], int n = 3) {{ y[0][0] = *x; }}"
+    module = cuda.load(text)
+    assert module[name].build().function_type == "void (*)(float const*, float (*) [4], int)"
+    assert name in module[name].compile("sm_90").symbol
+
+
+def test_a_missing_template_argument_is_named() -> None:
+    missing = r"fill<float>: no template argument for int N; deep::er::fill has <typename T, int N>"
+    with pytest.raises(cuda.CompileError, match=missing):
+        build(NAMES, "names.cu", "deep::er::fill<float>")
+
+
 def test_a_second_build_uses_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "__global__ void once(int* x) { x[0] = 1; }"
     first = build(text, "once.cu", "once")

@@ -24,7 +24,7 @@ from warpwise.cuda.launch.origin import Origin
 from warpwise.cuda.source import flatten
 from warpwise.cuda.source.device_code import identifiers, is_host_header, is_standard, prune
 from warpwise.cuda.source.headers import find, refuse_missing
-from warpwise.cuda.source.kernels import KernelDeclaration, kernel_of, kernels
+from warpwise.cuda.source.kernels import KernelDeclaration, kernel_of, kernels, selector
 from warpwise.cuda.source.lexer import lex
 
 
@@ -223,7 +223,10 @@ class _Source:
         roots = frozenset[str]().union(*map(identifiers, expressions))
         rewritten = _rewritten(text, self.file, roots, searched)
         refuse_missing(rewritten.text, self.file, searched)
-        entries = "\n".join(f"WW_ENTRY({number}, {expression})" for number, expression in enumerate(expressions))
+        entries = "\n".join(
+            f"WW_ENTRY({number}, {selector(expression, rewritten.text)})"
+            for number, expression in enumerate(expressions)
+        )
         table = ", ".join([*rewritten.variables, "{}"])
         unit = (
             f'#include "warpwise_device.h"\n{macros}\n#line 1 {json.dumps(self.file, ensure_ascii=False)}\n'

@@ -10,7 +10,8 @@ from warpwise.cuda.emulator.rewrite import ABSENT
 from warpwise.cuda.emulator.toolchain import INCLUDE
 from warpwise.cuda.errors import UnsupportedFeature
 from warpwise.cuda.source.advice import removed_advice
-from warpwise.cuda.source.kernels import kernels
+from warpwise.cuda.source.kernels import OVERLOAD, KernelDeclaration, kernel_of, kernels
+from warpwise.cuda.source.lexer import lex, split
 
 _FULL_DISK = re.compile(r"No space left on device|File size limit exceeded|Disk quota exceeded")
 _UNDEFINED = re.compile(r"undefined reference to [`']([^']+)'")  # of ld.bfd and of gold
@@ -77,7 +78,8 @@ def readable(message: str, file: str, text: str, expression: str) -> str:
             continue
         if where == "<warpwise entry>":
             found = kernels(text)
-            lines.append(f"{file}: {expression}: {match[5]}{_known(found)}")
+            reason = _missing_arguments(expression, found) or f"{match[5]}{_known(found)}"
+            lines.append(f"{file}: {expression}: {reason}")
             continue
         own = source[number - 1].strip() if where == file and 0 < number <= len(source) else ""
         lines.append(f"{where}:{number}: {kind}: {match[5]}")
@@ -87,6 +89,19 @@ def readable(message: str, file: str, text: str, expression: str) -> str:
     return f"{file}: kernel {expression} does not compile:\n" + "\n".join(
         [*(dict.fromkeys(lines) or ours or message.splitlines()[-20:]), *([advice] if advice else [])]
     )
+
+
+def _missing_arguments(expression: str, found: dict[str, KernelDeclaration]) -> str:
+    """The template parameters of a kernel for which its name expression gives no argument, for a message."""
+    kernel = kernel_of(expression, found)
+    first, _, given = expression.partition("<")
+    if kernel is None or not kernel.template or OVERLOAD.match(expression):
+        return ""
+    count = len(split(lex(given.rstrip().removesuffix(">"), directives=False))) if given else 0
+    missing = [one for one in kernel.template_parameters[count:] if "=" not in one and "..." not in one]
+    if not missing:
+        return ""
+    return f"no template argument for {', '.join(missing)}; {first} has <{', '.join(kernel.template_parameters)}>"
 
 
 def _known(found: Mapping[str, object]) -> str:

@@ -16,7 +16,7 @@ from warpwise import native
 from warpwise.cuda.gpu.compiled import Compiled, resources, synchronises_grid, waits_for_previous
 from warpwise.cuda.gpu.flat_source import FlatSource
 from warpwise.cuda.source import includes
-from warpwise.cuda.source.kernels import address
+from warpwise.cuda.source.kernels import address, selector
 from warpwise.cuda.source.signature import demangle
 
 ADVICE = "nvcc takes what NVRTC refuses, and is not installed: pip install nvidia-cuda-nvcc nvidia-nvvm"
@@ -140,7 +140,7 @@ def _errors(log: str, source: FlatSource) -> str:
 
 
 def _instances(source: FlatSource) -> str:
-    kernel = address(source.expression)
+    kernel = address(selector(source.expression, source.text))
     uses = [f"ww_kernel<{kernel}>", f"ww_signature<decltype({kernel})>"]
     uses += [f"ww_variable<&{name}>" for name in source.constants]
     stores = " ".join(f"*addresses = &{name};" for name in source.constants)  # a variable that nothing uses is removed

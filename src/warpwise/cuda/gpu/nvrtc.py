@@ -20,7 +20,7 @@ from warpwise.cuda.gpu.compiled import Compiled, resources, synchronises_grid, w
 from warpwise.cuda.gpu.flat_source import FlatSource
 from warpwise.cuda.source import includes
 from warpwise.cuda.source.device_code import code_digest, device_code
-from warpwise.cuda.source.kernels import address
+from warpwise.cuda.source.kernels import address, selector
 from warpwise.cuda.source.signature import demangle
 from warpwise.device.profiles import parse_target
 
@@ -170,7 +170,8 @@ def _compile(
 ) -> Compiled:
     core = _cuda_core()
     define = module.define if define is None else define
-    signature = f"ww_signature<decltype({address(expression)})>"
+    named = selector(expression, text)
+    signature = f"ww_signature<decltype({address(named)})>"
     references = {name: f"&{name}" for name in constants}
     options = core.ProgramOptions(
         name=module.file,
@@ -183,7 +184,7 @@ def _compile(
     log = io.StringIO()
     try:
         program = core.Program(text + _SIGNATURE, "c++", options)
-        made = program.compile("cubin", name_expressions=[expression, signature, *references.values()], logs=log)
+        made = program.compile("cubin", name_expressions=[named, signature, *references.values()], logs=log)
     except Exception as error:
         if type(error).__name__ != "NVRTCError":  # cuda.core does not export this class
             raise
@@ -191,7 +192,7 @@ def _compile(
     names = {
         key: symbol.decode() if isinstance(symbol, bytes) else symbol for key, symbol in made.symbol_mapping.items()
     }
-    symbol, cubin = names[expression], bytes(made.code)
+    symbol, cubin = names[named], bytes(made.code)
     return Compiled(
         expression,
         arch,

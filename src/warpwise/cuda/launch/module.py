@@ -152,7 +152,11 @@ class Module:
         if declaration is None and not made_by_macro:
             raise self._unknown(match[1])
         if declaration is not None and declaration.template and not match[2]:
-            raise CompileError(f"{self.file}: {name} is a template: name its arguments, such as module['{name}<...>']")
+            wanted = ", ".join(declaration.template_parameters)
+            raise CompileError(
+                f"{self.file}: {name} is a template of <{wanted}>: name its arguments, module['{name}<...>'] in Python "
+                f"or --kernel '{name}<...>' in a command line"
+            )
         return declaration
 
     def _unknown(self, name: str) -> CompileError:

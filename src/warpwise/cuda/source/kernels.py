@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warpwise.cuda.source.declarations import Declaration, declarations
 from warpwise.cuda.source.directives import macros, significant
-from warpwise.cuda.source.lexer import Lines, Token, closing, lex, split
+from warpwise.cuda.source.lexer import Lines, Token, closing, closing_angle, lex, split
 
 OVERLOAD = re.compile(r"\s*static_cast<.+>\(\s*&?\s*[\w:]+(?:<.*>)?\s*\)\s*$", re.DOTALL)
 """A name expression that chooses one of several kernels of a name: "static_cast<void (*)(int*)>(&fill)"."""
@@ -24,6 +24,8 @@ class KernelDeclaration:
 
     ``name`` includes its namespaces ("ns::scale"), ``line`` counts from 1, ``parameters`` are (declared type, name)
     pairs and ``launch_bounds`` is the maximum number of threads of a block, if it is a constant.
+    ``template_parameters`` are as the source spells them. ``selector`` is a name expression for this kernel only, also
+    if functions of a library have its name: a cast, or the name of a template, or of one of several kernels.
     """
 
     name: str
@@ -31,6 +33,8 @@ class KernelDeclaration:
     parameters: tuple[tuple[str, str], ...]
     launch_bounds: int | None
     template: bool
+    template_parameters: tuple[str, ...]
+    selector: str
 
 
 def kernels(text: str) -> dict[str, KernelDeclaration]:
@@ -47,6 +51,8 @@ def kernels(text: str) -> dict[str, KernelDeclaration]:
             continue
         # A definition replaces its prototype; of several overloads the first definition is kept.
         if declaration.name in defined_names or (declaration.name in found and not declaration.body):
+            if declaration.body:
+                found[declaration.name] = replace(found[declaration.name], selector=declaration.name)
             continue
         if declaration.body:
             defined_names.add(declaration.name)
@@ -56,8 +62,32 @@ def kernels(text: str) -> dict[str, KernelDeclaration]:
             parameters=parameters_of(declaration),
             launch_bounds=_launch_bounds(declaration, {n: m.body for n, m in defined.items() if not m.function}),
             template=declaration.tokens[0].text == "template",
+            template_parameters=_template_parameters(declaration.tokens),
+            selector=_selector(declaration),
         )
     return found
+
+
+def selector(expression: str, text: str) -> str:
+    """``expression``, or the selector of the kernel of ``text`` that it names without namespace and arguments."""
+    name = expression.strip().removeprefix("::")
+    if not re.fullmatch(r"\w+", name):
+        return expression
+    found = kernels(text).get(name)
+    return expression if found is None or found.template else found.selector
+
+
+def _selector(declaration: Declaration) -> str:
+    if declaration.parameters is None or declaration.tokens[0].text == "template" or "::" in declaration.name:
+        return declaration.name
+    opening, close = declaration.parameters
+    types = ", ".join(_spell(split(part, "=")[0]) for part in split(declaration.tokens[opening + 1 : close]))
+    return f"static_cast<void (*)({types})>(&{declaration.name})"
+
+
+def _template_parameters(tokens: list[Token]) -> tuple[str, ...]:
+    close = closing_angle(tokens, 1) if tokens[0].text == "template" and tokens[1].text == "<" else None
+    return tuple(_spell(part) for part in split(tokens[2:close]) if part) if close else ()
 
 
 def kernel_of(expression: str, found: dict[str, KernelDeclaration]) -> KernelDeclaration | None:
