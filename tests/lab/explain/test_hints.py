@@ -274,6 +274,21 @@ def test_at_the_roof_nothing_is_to_gain() -> None:
     assert not [hint for hint in found if hint.kind == "OPT"]
 
 
+def test_a_launch_that_takes_most_of_the_time_is_not_at_the_roof() -> None:
+    requests = 2**16 * 4 // 128
+    counts = made(
+        load("LDG.E", 3, requests, sectors=4, ideal=4, tags=1),
+        load("STG.E", 4, requests, sectors=4, ideal=4, tags=1),
+        blocks=256,
+        cycles=500.0,
+        sectors_read=2**13,
+        sectors_written=2**13,
+        l2_misses=2**13,
+    )
+    found = explained(counts)[2]
+    assert "launch overhead" in titles(found) and "near the roofline" not in titles(found)
+
+
 def test_matrix_units_are_the_idea_at_the_arithmetic_roof() -> None:
     hint = titled(explained(made(row("FFMA", 1, 10**10), cycles=1.0))[2], "near the roofline")
     assert hint is not None and "FMA pipe" in hint.text and "Tensor cores" in hint.idea

@@ -25,7 +25,7 @@ def explain(
     ``target`` ("sm_90") and its machine code is executed on copies of the arguments, so access widths, spills and
     branches are those of the GPU. The arguments are not modified; CUDA tensors are copied to the CPU. No GPU is needed.
 
-    ``blocks`` is the number of blocks to execute, or "all"; by default as many as fit into ``budget`` seconds.
+    ``blocks`` is about the number of blocks to execute, or "all"; by default as many as fit into ``budget`` seconds.
     ``checks`` selects the checks of the first run; "none" skips that run, for launches that are too large for it.
     ``timeout`` is the limit of each run in seconds. ``more`` are a Triton kernel's keyword arguments.
 

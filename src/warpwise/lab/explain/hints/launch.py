@@ -107,7 +107,7 @@ def small_grid(launch: LaunchAnalysis) -> Iterator[Hint]:
 def overhead(launch: LaunchAnalysis) -> Iterator[Hint]:
     """Launches whose time is mostly that of an empty kernel."""
     time, empty = launch.prediction.time, launch.hardware.launch_s
-    if time > 2.5 * empty:
+    if not _mostly_launch(launch):
         return
     text = f"launching an empty kernel takes about {empty * 1e6:.1f} µs of the {time * 1e6:.1f} µs predicted."
     yield Hint(
@@ -121,14 +121,21 @@ def overhead(launch: LaunchAnalysis) -> Iterator[Hint]:
     )
 
 
+def _mostly_launch(launch: LaunchAnalysis) -> bool:
+    return launch.prediction.time <= 2.5 * launch.hardware.launch_s
+
+
 def roof(launch: LaunchAnalysis) -> Iterator[Hint]:
     """Launches near the roofline."""
+    if _mostly_launch(launch):
+        return
     prediction = launch.prediction
     if prediction.floor_bytes and prediction.time <= 1.2 * prediction.floor and prediction.busiest == "DRAM":
-        share = prediction.floor / prediction.time
+        share, empty = prediction.floor / prediction.time, launch.hardware.launch_s
         text = (
             f"each byte is transferred from or to DRAM once: {prediction.floor_bytes / 1e6:,.1f} MB need "
-            f"{prediction.floor * 1e6:,.1f} µs, {percent(share)} of the {prediction.time * 1e6:,.1f} µs predicted. "
+            f"{(prediction.floor - empty) * 1e6:,.1f} µs and the launch {empty * 1e6:,.1f} µs, together "
+            f"{percent(share)} of the {prediction.time * 1e6:,.1f} µs predicted. "
             "Only moving fewer bytes would be faster."
         )
         yield Hint(

@@ -33,13 +33,12 @@ def tag_passes(table: CounterTable) -> float:
 
 
 def data_passes(table: CounterTable) -> tuple[float, float]:
-    """Clocks of the data stage for shared memory and shuffles, and for lines of the L1 cache."""
-    shared = table.sum("wavefronts", table.all) + table.idle_passes(table.all)
-    lines = 0.0
+    """Clocks of the data stage for accesses of shared memory, and for L1 lines, shuffles and thread indices."""
+    others = table.idle_passes(table.all)
     requests = table.counts.column("requests")
     for i in np.flatnonzero(table.accesses("global") | table.accesses("local")):
-        lines += float(requests[i]) * request_passes(table.counts.samples.get(int(i), ()))
-    return shared, lines
+        others += float(requests[i]) * request_passes(table.counts.samples.get(int(i), ()))
+    return table.sum("wavefronts", table.all), others
 
 
 def request_passes(samples: Sequence[Sample]) -> float:

@@ -176,10 +176,11 @@ def _of_multiprocessors(table: CounterTable, hardware: Hardware) -> dict[str, tu
     """Work of the units of an SM: amount, its name, and the rate per clock and SM."""
     pipes, rate = table.by_pipe(table.all), hardware.rates
     heavy = pipes["fmaheavy"] / rate["fmaheavy"] > pipes["fma"] / rate["fma"]
-    shared, lines = stages.data_passes(table)
+    shared, others = stages.data_passes(table)
+    of_shared = f" ({shared:,.0f} of shared memory)" if shared else ""
     return {
         "L1 tag stage": (stages.tag_passes(table), "lookups of up to 4 lines", 1.0),
-        "L1 data stage": (shared + lines, f"wavefronts ({shared:,.0f} of shared memory)", 1.0),
+        "L1 data stage": (shared + others, f"wavefronts{of_shared}", 1.0),
         "LSU issue": (pipes["lsu"], "instructions", rate["lsu"]),
         "FMA": (pipes["fmaheavy"], "integer multiply-adds", rate["fmaheavy"])
         if heavy
