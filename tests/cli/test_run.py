@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+import torch
 from tests.commands import command, started
 from tests.sampled import FULL
 
@@ -256,6 +257,21 @@ def test_the_line_of_a_host_access_is_that_of_the_access(run):
     text = "int main() {\n  float* x;\n  cudaMalloc(&x, 128);\n  x[0] = 1;\n  scale<<<1, 32>>>(x, 32, 3);\n}\n"
     done = run(text)
     assert f"program.cu:{line_of(text, 'x[0] = 1')}:  x[0] = 1;" in done.stderr, done.stderr
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="has a GPU")
+def test_a_gpu_that_is_not_there_is_refused(tmp_path):
+    path = tmp_path / "program.cu"
+    path.write_text("int main() {}")
+    done = command("run", str(path), "--device", "cuda")
+    assert done.returncode == 2 and "Invalid value for --device" in done.stderr
+    assert "there is no CUDA device here" in done.stderr
+
+
+@FULL
+def test_a_kernel_that_is_never_launched_is_not_compiled(run):
+    done = run("__global__ void wrong(float* x) { x[0] = 1 }\nint main() { return 0; }\n")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_several_files_headers_and_macros(run, tmp_path):

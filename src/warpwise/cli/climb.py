@@ -17,6 +17,7 @@ from warpwise import lab, operation
 from warpwise.cli.cases import ALL, cases_named
 from warpwise.cli.console import failed, wide_console
 from warpwise.cli.kept import open_store
+from warpwise.cli.kernel_options import require_device
 from warpwise.cli.ladder_table import LadderTable, ProgressLines
 from warpwise.cli.targets import find_ops, find_rung, known_ops
 from warpwise.lab.ladder import group_notes
@@ -41,7 +42,7 @@ def climb(
     ops = _ops(names)
     if json_path is not None and len(ops) > 1 and json_path.suffix == ".json":
         raise click.BadParameter(f"{json_path}: {len(ops)} operations need a folder, not a file", param_hint="--json")
-    _require_device(where)
+    require_device(where)
     _require_rungs(ops, rungs)
     if json_path is not None:
         _require_writable(json_path)
@@ -56,13 +57,6 @@ def climb(
                 ladder.save(path)
                 console.print(f"[dim]written to {path}[/]")
     return 0 if right else 1
-
-
-def _require_device(where: str | None) -> None:
-    try:
-        resolve(where)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--device") from error
 
 
 def _require_rungs(ops: Sequence[Op], names: Sequence[str]) -> None:

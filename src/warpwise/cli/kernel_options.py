@@ -9,10 +9,12 @@ from typing import Any
 
 import click
 import numpy as np
+import torch
 
 from warpwise import cuda
 from warpwise.cli.values import Value, parse
 from warpwise.device import Profile
+from warpwise.lab.timing.environment import resolve
 
 
 def require_target(target: str) -> None:
@@ -21,6 +23,14 @@ def require_target(target: str) -> None:
         Profile.of(target)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--target") from error
+
+
+def require_device(where: str | None) -> torch.device:
+    """The device, else the GPU if there is one, else the CPU. Raises ``click.BadParameter`` if it is not there."""
+    try:
+        return resolve(where)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--device") from error
 
 
 def load_kernel(

@@ -30,17 +30,18 @@ def run(
     timeout: float,
 ) -> int:
     """Run ``warpwise run``, with the options of ``warpwise.cli.commands.run``."""
-    from warpwise.cli.kernel_options import require_target
+    from warpwise.cli.kernel_options import require_device, require_target
     from warpwise.cuda.errors import CompileError, UnsupportedFeature
     from warpwise.cuda.program.build import Options
     from warpwise.cuda.program.session import Emulation
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     require_target(target)
+    on_gpu = require_device(device).type == "cuda"
     files, arguments = _split(words)
     options = Options(tuple(folder.resolve() for folder in include), tuple(define), tuple(flags))
     try:
-        if (device or _device()) == "cuda":
+        if on_gpu:
             _run_on_gpu(files, options, arguments)
         return _run_on_cpu(console, files, options, arguments, leaks, Emulation(checks, timeout, target))
     except (CompileError, UnsupportedFeature) as error:
@@ -61,12 +62,6 @@ def _split(words: Sequence[str]) -> tuple[list[Path], list[str]]:
             raise click.BadParameter(f"no file {word!r}", param_hint="PROGRAM.cu")
         files.append(path.resolve())
     return files, list(words[len(files) :])
-
-
-def _device() -> str:
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _run_on_cpu(

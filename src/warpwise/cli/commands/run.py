@@ -39,7 +39,8 @@ def run(**given: Any) -> int:
     The host code calls the CUDA runtime API. Findings in kernels and in host code are printed with file and line: an
     out-of-range copy, a use after cudaFree, a host access to device memory, a missing cudaDeviceSynchronize before the
     host reads managed memory. Exits with the program's status, with 1 if there is a finding, and with 2 if the program
-    cannot be compiled. With a GPU, nvcc builds the program, which runs there without checks.
+    or a kernel that it launches cannot be compiled; a kernel that is never launched is not compiled. With a GPU, nvcc
+    builds the program, which runs there without checks.
 
     \b
     warpwise run vector_add.cu
