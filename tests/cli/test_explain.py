@@ -123,6 +123,8 @@ def test_sampled_and_trusted(source: Path) -> None:
         (["scale.cu", "--grid", "1", "--block", "32"], "missing: --kernel; it declares scale"),
         (["nowhere.cu", *LAUNCH], "no file 'nowhere.cu'"),
         (["softmax"], "expected softmax:RUNG; there are k01_thread_per_row"),
+        (["softmax:k03", "--kernel", "x", "--grid", "3"], "softmax:k03 is an OP:RUNG: --kernel, --grid are for a FILE"),
+        (["scale.cu", *LAUNCH, *ARGUMENTS, "--dtype", "f32"], "scale.cu is a FILE: --dtype is for an OP:RUNG"),
         (["softmax:k99"], "softmax: no rung 'k99'; there are k01_thread_per_row"),
         (["nonsense:k01"], "no operation 'nonsense'"),
         (["softmax:k03", "--dtype", "int8"], "no dtype 'int8'; there are float32"),

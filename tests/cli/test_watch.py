@@ -90,7 +90,7 @@ def test_the_page_shows_times_against_the_last_and_the_best():
     assert "k03: output[0] is [1]" in said
     assert "shrinking a failure: n=8" in said
     assert "save 3, verdict 0.8 s after the save" in said
-    assert "no [good]" in drawn(Board(Path("k.py"), error="no [good]"))
+    assert drawn(Board(Path("k.py"), error="no [good]", saves=1)) == "k.py save 1 no [good]"
 
 
 SCALE = """

@@ -65,7 +65,7 @@ def main() -> None:
     try:
         code = cli(standalone_mode=False)
     except click.exceptions.Abort:
-        click.echo("interrupted; no file is incomplete", err=True)
+        click.echo("interrupted; each file is written whole or not at all", err=True)
         code = 130
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

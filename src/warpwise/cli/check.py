@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from warpwise import cuda
 from warpwise.cli.check_rung import check_rung
-from warpwise.cli.console import wide_console
+from warpwise.cli.console import print_time_limit, wide_console
 from warpwise.cli.fidelity import launch_fidelity, rung_fidelity
 from warpwise.cli.kernel_files import KernelOptions, kernel_launch
 from warpwise.cli.kernel_options import require_target
@@ -53,7 +53,7 @@ def check(
             raise click.BadParameter(f"{what}: expected {what}:RUNG; there are {names}", param_hint="OP:RUNG")
         where = what.removesuffix(f":{name}")
         rung = find_rung(op, name, "OP:RUNG")
-        if reference or tools or options != KernelOptions(expression, None, None, 0, (), (), (), ()):
+        if reference or tools or any(options.given().values()):
             raise click.UsageError(
                 "a rung has its own cases and reference: --reference, --sanitizer and the options of a launch (--grid, "
                 "--arg, ...) are for a FILE"
@@ -97,11 +97,13 @@ def check(
             _listed(launch_fidelity, wide_console(), launch, target, timeout)
     except cuda.KernelError as error:
         console.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}")
+        print_time_limit(console, [type(error)], timeout)
         return 1
     for finding in findings:
         console.print(
             f"[bold red]{finding.kind.__name__}[/]{escape(str(finding).removeprefix(finding.kind.__name__))}\n"
         )
+    print_time_limit(console, [finding.kind for finding in findings], timeout)
     if nan:
         _print_lines(console, "after the launch", special_values([v for v in launch.values if v.returned]))
     for position, difference in enumerate(wrong):

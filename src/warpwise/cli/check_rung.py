@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from warpwise import cuda
+from warpwise.cli.console import print_time_limit
 from warpwise.cuda.launch.intercept import intercepting
 from warpwise.operation import Op, Rung
 
@@ -39,11 +40,13 @@ def check_rung(
                     found = _found(op, rung, args, {"timeout": timeout, "nan": nan}, options | {"seed": seed})
                 except cuda.KernelError as error:
                     console.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}")
+                    print_time_limit(console, [type(error)], timeout)
                     return 1
             for finding in found:
                 console.print(f"[dim]{escape(f'{case}, {_short(dtype)}')}[/]")
                 name = finding.kind.__name__
                 console.print(f"[bold red]{name}[/]{escape(str(finding).removeprefix(name))}\n")
+            print_time_limit(console, [finding.kind for finding in found], timeout)
             total += len(found)
     if not ran:
         why = "".join(f": {reason}" for reason, _ in refusals.most_common(1))

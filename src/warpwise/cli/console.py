@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -11,6 +12,7 @@ import torch
 from rich.console import Console
 
 import warpwise
+from warpwise.cuda.errors import KernelError, KernelTimeout
 
 PIPED_COLUMNS = 160
 _PACKAGE = Path(warpwise.__file__).parent
@@ -34,6 +36,12 @@ def failed(op: str, error: Exception) -> click.ClickException:
         raise error
     text = str(error) if known and op in str(error) else f"{op}: {type(error).__name__}: {error}"
     return click.ClickException(f"{text}{place}")
+
+
+def print_time_limit(console: Console, kinds: Iterable[type[KernelError]], timeout: float) -> None:
+    """Print how to raise the time limit of a launch, if one of the findings is that it was exceeded."""
+    if any(issubclass(kind, KernelTimeout) for kind in kinds):
+        console.print(f"[dim]the time limit of a launch is {timeout:g} s; --timeout SECONDS sets another[/]")
 
 
 def wide_console() -> Console:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +70,9 @@ def explain(
         "timeout": timeout,
     }
     try:
+        chosen_options = KernelOptions(expression, grid, block, shared, texts, include, define, constants)
         if what.endswith(SUFFIXES) or not is_rung(what) or (expression and Path(what).is_file()):
-            chosen_options = KernelOptions(expression, grid, block, shared, texts, include, define, constants)
+            _refuse({"--size": size, "--attr": attributes, "--dtype": dtype}, f"{what} is a FILE", "an OP:RUNG")
             launch = kernel_launch(Path(what), chosen_options, target, seed)
             if ncu and not isinstance(launch.launcher, cuda.Launcher):
                 raise click.UsageError("--ncu measures CUDA kernels and rungs")
@@ -80,6 +81,7 @@ def explain(
             launches = [CapturedLaunch(launch.launcher, tuple(launch.args))] if ncu else []
         else:
             op, rung = _rung(what)
+            _refuse(chosen_options.given(), f"{what} is an OP:RUNG", "a FILE")
             kind = _dtype(op, rung, dtype)
             case = _case(op, kind, size, attributes)
             with console.status(f"{op.name} {rung.name}: checking and executing on the CPU"):
@@ -107,6 +109,12 @@ def explain(
     if ncu:
         compare(console, found, launches)
     return 0
+
+
+def _refuse(given: Mapping[str, object], what: str, other: str) -> None:
+    """Raise ``click.UsageError`` that names the options with a value: they apply to ``other``, not to ``what``."""
+    if names := [name for name, value in given.items() if value]:
+        raise click.UsageError(f"{what}: {', '.join(names)} {'is' if len(names) == 1 else 'are'} for {other}")
 
 
 def _require_folder(path: Path | None, option: str) -> None:

@@ -31,6 +31,19 @@ class KernelOptions:
     define: Sequence[str] = ()
     constants: Sequence[str] = ()
 
+    def given(self) -> dict[str, object]:
+        """The values by the options' names; None, 0 or empty if the option is not given."""
+        return {
+            "--kernel": self.expression,
+            "--grid": self.grid,
+            "--block": self.block,
+            "--shared": self.shared,
+            "--arg": self.texts,
+            "--include": self.include,
+            "--define": self.define,
+            "--constant": self.constants,
+        }
+
 
 @dataclass(frozen=True)
 class KernelLaunch:

@@ -119,9 +119,10 @@ def find(path: Path, names: Sequence[str]) -> Pairs:
 
 def page(board: Board) -> Group:
     """The page: the device, one row for each rung, then the first failure or the hint of each."""
-    when = f", verdict {board.verdict_after:.1f} s after the save" if board.verdict_after is not None else ""
-    dtypes = f", {board.dtypes}" if board.dtypes else ""
-    head = f"{board.file.name}  [dim]{escape(board.place)}{dtypes}, save {board.saves}{when}[/]"
+    shown = [board.place, board.dtypes, f"save {board.saves}"]
+    if board.verdict_after is not None:
+        shown.append(f"verdict {board.verdict_after:.1f} s after the save")
+    head = f"{board.file.name}  [dim]{escape(', '.join(part for part in shown if part))}[/]"
     parts: list[Text | Table] = [Text.from_markup(head)]
     if board.error:
         parts.append(Text(board.error, style="red"))

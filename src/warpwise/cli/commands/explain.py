@@ -39,7 +39,10 @@ class Blocks(click.ParamType):
 @click.option("--line", type=click.IntRange(min=1), help="The line whose lanes are drawn.  [default: the worst]")
 @click.option("--all-lines", is_flag=True, help="Show the whole source, and every line of included files.")
 @click.option(
-    "--blocks", type=Blocks(), help="Number of blocks to execute.  [default: as many as run in a few seconds]"
+    "--blocks",
+    type=Blocks(),
+    help="About how many blocks to execute; at least one of the interior and of each edge and corner of the grid.  "
+    "[default: as many as run in a few seconds]",
 )
 @click.option("--trusted", is_flag=True, help="Omit the checked run, which is slow for large launches.")
 @fidelity_option
