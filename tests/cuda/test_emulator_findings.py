@@ -357,3 +357,16 @@ def test_the_number_of_findings_is_bounded_and_each_is_counted() -> None:
     findings = found(f"__global__ void f(int* p) {{\n{lines}\n}}", 64, zeros(64, "i4"))
     assert len(findings) == 40
     assert all(finding.kind is DataRace and finding.count == 1 for finding in findings)
+
+
+def test_an_element_of_a_shared_array_of_several_dimensions_is_named_as_declared() -> None:
+    text = """
+    template <int N> __global__ void corner(float* y) {
+      __shared__ float tile[N][N + 1];
+      __shared__ int cube[2][3][4];
+      if (y) y[0] = tile[5][0] + cube[1][2][3];
+    }
+    """
+    found = cuda.load(text)["corner<32>"][1, 1].check(cuda.out(np.zeros(1, np.float32)))
+    assert ["shared tile[5][0]," in found[0].message, "shared cube[1][2][3]," in found[1].message] == [True, True]
+    assert found[0].index == 165

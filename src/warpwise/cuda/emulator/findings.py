@@ -221,7 +221,18 @@ def _message(kind: type[errors.KernelError], report: Report, variable: str, spac
 def _element(report: Report, variable: str) -> str:
     count = report.access_bytes // report.element_bytes if report.element_bytes else 0
     several = f" and {count - 1} more" if count > 1 and KINDS[report.kind] is not errors.UnwrittenOutput else ""
-    return f"{variable}[{report.index}]{several}" if variable else f"address {report.address:#x}"
+    return f"{variable}{_subscripts(report)}{several}" if variable else f"address {report.address:#x}"
+
+
+def _subscripts(report: Report) -> str:
+    """``[5][0]``, as the source declares the array; the flat index of an element outside of it, or of other memory."""
+    indices: list[int] = []
+    rest = report.index
+    if 0 <= rest < report.elements:
+        for extent in filter(None, reversed(report.inner)):
+            rest, inner = divmod(rest, extent)
+            indices.insert(0, inner)
+    return "".join(f"[{index}]" for index in [rest, *indices])
 
 
 def _space(space: str) -> str:

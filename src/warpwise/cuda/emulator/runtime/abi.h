@@ -14,6 +14,7 @@ struct ww_dim3 {
 struct ww_site {
   const char* name;
   uint32_t element_bytes, bytes, align;  // bytes is 0 for extern __shared__
+  uint32_t inner[2];                     // the second and third extent of an array, 0 if it has fewer dimensions
   int line;
   uint64_t block_instance;
   void* address;

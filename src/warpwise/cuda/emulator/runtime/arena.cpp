@@ -152,6 +152,7 @@ void describe(Report& report, const Slot& slot, Address address) {
   report.element_bytes = static_cast<uint32_t>(width);
   report.index = distance >= 0 ? distance / width : -((-distance + width - 1) / width);
   report.elements = static_cast<int64_t>(view->bytes) / width;
+  memcpy(report.inner, view->inner, sizeof report.inner);
 }
 
 }  // namespace ww

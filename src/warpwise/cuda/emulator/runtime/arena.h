@@ -26,6 +26,7 @@ struct View {
   uint32_t element_bytes;
   bool constant, output;
   const char* name;
+  uint32_t inner[2] = {};  // of ww_site
 };
 
 struct alignas(64) Slot {  // hot members first, and 128 bytes: an index is a shift

@@ -59,6 +59,7 @@ struct Report {
   int64_t index, elements;
   uint64_t address, count;
   uint64_t passed_operation, passed_access;  // see note_exited_lanes
+  uint32_t inner[2];                         // of ww_site
   char variable[64];
   char message[320];
   char hint[160];  // what a data race lacks, or empty

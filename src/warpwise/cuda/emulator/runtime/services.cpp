@@ -41,7 +41,8 @@ static Slot& allocate_shared_slot(Block& block, ww_site* site, size_t bytes, Spa
   slot.constant = 0;
   slot.space = space;
   slot.report_unwritten_reads = runtime.checks.uninitialised;
-  slot.views.assign(1, {slot.start, bytes, site->element_bytes, false, false, site->name});
+  slot.views.assign(
+      1, {slot.start, bytes, site->element_bytes, false, false, site->name, {site->inner[0], site->inner[1]}});
   if (runtime.checks.races) allocate_shadow_cells(slot);
   if (slot.cells && runtime.clustered)  // a block of the same cluster may have used the slot, and have exited
     memset(slot.cell_memory, 0, ((bytes >> 2) + 1) * sizeof(Cell));

@@ -14,15 +14,17 @@ constexpr unsigned alignment(unsigned declared) {
                                    static_cast<unsigned>(sizeof(std::remove_all_extents_t<ww_type_##NAME>)), \
                                    static_cast<unsigned>(sizeof(ww_type_##NAME)),                            \
                                    ww::alignment<ww_type_##NAME>(ALIGN),                                     \
+                                   {static_cast<unsigned>(std::extent_v<ww_type_##NAME, 1>),                 \
+                                    static_cast<unsigned>(std::extent_v<ww_type_##NAME, 2>)},                \
                                    WW_PLACE,                                                                 \
                                    0,                                                                        \
                                    nullptr};
 #define WW_SHARED_REFERENCE(NAME) ww_type_##NAME& NAME = *static_cast<ww_type_##NAME*>(ww_shared(&ww_site_##NAME));
 #define WW_SHARED(NAME, ALIGN) WW_SITE(NAME, ALIGN) WW_SHARED_REFERENCE(NAME)
 
-#define WW_DYNAMIC_SITE(NAME, ALIGN)                                                                               \
-  static ww_site ww_site_##NAME = {                                                                                \
-      #NAME,  static_cast<unsigned>(sizeof(ww_type_##NAME)), 0, ww::alignment<ww_type_##NAME>(ALIGN), WW_PLACE, 0, \
+#define WW_DYNAMIC_SITE(NAME, ALIGN)                                                                                   \
+  static ww_site ww_site_##NAME = {                                                                                    \
+      #NAME,  static_cast<unsigned>(sizeof(ww_type_##NAME)), 0, ww::alignment<ww_type_##NAME>(ALIGN), {}, WW_PLACE, 0, \
       nullptr};
 #define WW_DYNAMIC_POINTER(NAME) \
   ww_type_##NAME* NAME = static_cast<ww_type_##NAME*>(ww_dynamic_shared(&ww_site_##NAME));
