@@ -18,14 +18,28 @@ def address(expression: str) -> str:
     return expression if OVERLOAD.match(expression) else f"&{expression}"
 
 
+_NAMES = """
+abs acos acosh alarm asin asinh atan atan2 atanh bcmp bcopy bsearch bzero cbrt ceil clock close copysign cos cosh
+daemon difftime div drem dup erf erfc exit exp exp10 exp2 expm1 fabs fdim ffs floor fma fmax fmin fmod fork free frexp
+gamma getw hypot ilogb index isatty isfinite isinf isnan isnormal j0 j1 jn labs ldexp ldiv lgamma link llabs llrint
+llround log log10 log1p log2 logb lrint lround lseek malloc max memchr memcmp memcpy memmove memset min mktime modf
+nan nearbyint nextafter nice norm pause pipe pow printf puts putw qsort raise rand random read realloc remainder
+remove remquo rename rindex rint round scalbln scalbn select setenv signbit significand sin sincos sinh sleep sqrt
+srand stpcpy strcat strchr strcmp strcpy strdup strlen strsep strstr strtok strtol swab swap sync system tan tanh
+tgamma time trunc truncate unlink usleep wait write y0 y1 yn
+"""
+LIBRARY = frozenset(_NAMES.split())
+"""Functions of the headers that are always included, which a kernel may overload."""
+
+
 @dataclass(frozen=True)
 class KernelDeclaration:
     """A ``__global__`` function as its source declares it.
 
     ``name`` includes its namespaces ("ns::scale"), ``line`` counts from 1, ``parameters`` are (declared type, name)
     pairs and ``launch_bounds`` is the maximum number of threads of a block, if it is a constant.
-    ``template_parameters`` are as the source spells them. ``selector`` is a name expression for this kernel only, also
-    if functions of a library have its name: a cast, or the name of a template, or of one of several kernels.
+    ``template_parameters`` are as the source spells them. ``selector`` is a name expression for this kernel only: a
+    cast if a function of a library has its name, else the name.
     """
 
     name: str
@@ -78,7 +92,8 @@ def selector(expression: str, text: str) -> str:
 
 
 def _selector(declaration: Declaration) -> str:
-    if declaration.parameters is None or declaration.tokens[0].text == "template" or "::" in declaration.name:
+    template = declaration.tokens[0].text == "template"
+    if declaration.name not in LIBRARY or declaration.parameters is None or template:
         return declaration.name
     opening, close = declaration.parameters
     types = ", ".join(_spell(split(part, "=")[0]) for part in split(declaration.tokens[opening + 1 : close]))
