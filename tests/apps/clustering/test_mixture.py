@@ -219,11 +219,28 @@ def test_a_graph_whose_weights_are_zero_has_no_edges() -> None:
     assert model.beta_ == 0
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e30])
+@pytest.mark.parametrize("scale, offset", [(1e-30, 0), (1e30, 0), (1e-170, 0), (1e160, 0), (1, 1e7), (1e-3, 1e10)])
 @pytest.mark.parametrize("whiten", [True, False])
-def test_scale_of_the_features(scale: float, whiten: bool) -> None:
-    model = clone(fit(whiten=whiten)).fit(LAYERS.X.astype(np.float64) * scale, shape=SHAPE)
-    assert score(model) > 0.93
+def test_scale_and_offset_of_the_features(scale: float, offset: float, whiten: bool) -> None:
+    X = LAYERS.X.astype(np.float64) * scale + offset
+    assert score(clone(fit(whiten=whiten)).fit(X, shape=SHAPE)) > 0.93
+    assert score(SmoothedKMeans(4, whiten=whiten, random_state=0).fit(X, shape=SHAPE)) > 0.85
+
+
+def test_features_that_vary_only_by_rounding() -> None:
+    rounded = np.float32(1e6) + np.random.default_rng(0).integers(2, size=3000) / 16
+    with pytest.warns(UserWarning, match="1 features, feature 15 first, vary only within the precision"):
+        model = clone(fit()).fit(np.c_[LAYERS.X, rounded].astype(np.float32), shape=SHAPE)
+    assert np.array_equal(model.labels_, fit().labels_)
+    with pytest.raises(ValueError, match="X: expected features whose sum is finite"):
+        SpatialMixture().fit(np.linspace(1, 1.1, 30)[:, None] * 1e308, shape=(6, 5))
+
+
+def test_means_of_features_that_depend_on_each_other() -> None:
+    X = np.c_[LAYERS.X[:, :3], 10 * LAYERS.X[:, :1] + 5, np.full(3000, 7.0)]
+    model = clone(fit()).fit(X, shape=SHAPE)
+    shares = model.probabilities_ / model.probabilities_.sum(0)
+    np.testing.assert_allclose(model.means_, shares.T @ X, atol=0.02)
 
 
 def test_starts_in_the_metric_of_x() -> None:

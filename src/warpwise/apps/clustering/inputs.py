@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +23,8 @@ _ELEMENTS, _FEWEST, _MOST_BLOCKS = 1 << 21, 1 << 14, 64
 _SHORT = 64  # most features of a row that a GPU gathers element by element
 _SPLITS = 256  # on a GPU, the matrix products whose sum is a covariance
 _CPU = torch.device("cpu")
+_ROUNDED = 2  # a deviation of at most so many units of precision of the largest value is rounding
+_LEAST = 1e-300  # the least deviation, so that its inverse is finite
 
 
 def graph_of(
@@ -60,29 +63,44 @@ def graph_of(
     return symmetric(none, none, n_points).to(device)
 
 
+class Metric(NamedTuple):
+    """(X - mean) @ matrix (D, D') are the coordinates of a fit, and their product with ``inverse`` (D', D), plus the
+    ``mean`` (D,), is X without its constant directions."""
+
+    mean: torch.Tensor
+    matrix: torch.Tensor
+    inverse: torch.Tensor
+
+
 def whitening(
     X: torch.Tensor,
     graph: Graph,
     parallel: Alone | None = None,
     order: torch.Tensor | None = None,
     whiten: bool = True,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """(mean (D,), matrix (D, D')): for (X - mean) @ matrix, half of the covariance of the differences of neighbours is
-    the identity; without edges its covariance is. Directions without variance are dropped, so that D' <= D; if no
-    direction has variance, one column of zeros remains. Without ``whiten`` the matrix is a multiple of the identity for
-    which the mean of those variances is 1.
+) -> Metric:
+    """For (X - mean) @ matrix, half of the covariance of the differences of neighbours is the identity; without edges
+    its covariance is. Directions without variance are dropped, so that D' <= D; if no direction has variance, one
+    column of zeros remains. Without ``whiten`` the matrix is a multiple of the identity for which the mean of those
+    variances is 1.
 
     Most neighbours share a domain, so this covariance is close to that of the noise within domains, in any units of X.
-    Row i of ``graph`` is point ``order[i]``, or i without ``order``.
+    A feature that varies only within the precision of its dtype is dropped, with a warning. Row i of ``graph`` is point
+    ``order[i]``, or i without ``order``. Raises ``ValueError`` if the sum of a feature overflows.
     """
     parallel = Alone(len(X)) if parallel is None else parallel
     own, n, width = parallel.own, parallel.n_points, X.shape[1]
     mean = parallel.sum(X[:own].sum(0, dtype=torch.float64)) / n
-    squares = _squares(X[:own], mean)
     low, high = torch.aminmax(X[:own], dim=0)
-    largest = torch.maximum(-low, high).double()
-    deviation, largest = (parallel.sum(squares) / n).sqrt(), parallel.largest(largest)
-    unit = torch.where(deviation > 1e-6 * largest.clamp(min=1e-300), 1 / deviation, 0)
+    high, opposite = parallel.largest(torch.stack([high, -low]).double())
+    largest = torch.maximum(high, opposite)
+    if X.dtype == torch.float64 and not bool(torch.isfinite(mean).all()):
+        raise ValueError(f"X: expected features whose sum is finite, got values up to {float(largest.max()):g}")
+    power = _power_of_two(largest)
+    deviation = (parallel.sum(_squares(X[:own], mean, power)) / n).sqrt() / power
+    varies = -opposite < high
+    precise = deviation > (_ROUNDED * torch.finfo(X.dtype).eps * largest).clamp(min=_LEAST)
+    unit = torch.where(varies & precise, 1 / deviation, 0)
     scaled = affine(X, mean, unit, order)
     total = parallel.sum(sum_of_products(scaled[:own], scaled[:own])) / n
     noise = total
@@ -92,24 +110,40 @@ def whitening(
         across = neighbour_sum(graph, scaled).neg_().addcmul_(scaled, graph.degree[:, None])
         noise = parallel.sum(sum_of_products(scaled[:own], across[:own])) / degree
         noise = (noise + noise.T) / 2 + 1e-3 * total
+    dropped = (varies & ~precise).nonzero()[:, 0].tolist()
+    if dropped and whiten:
+        which = f"{len(dropped)} features, feature {dropped[0]} first, vary only within the precision of {X.dtype}"
+        warnings.warn(f"X: {which}: they have no effect", stacklevel=3)
     if not whiten:
-        level = (noise.diagonal()[unit > 0] / unit[unit > 0].square()).mean() if bool(unit.any()) else mean.new_ones(())
-        return mean, torch.eye(width, dtype=mean.dtype, device=X.device) / level.sqrt()
+        same = torch.eye(width, dtype=mean.dtype, device=X.device)
+        used = unit[unit > 0]
+        if not len(used):
+            return Metric(mean, same, same)
+        power = _power_of_two(used.max())
+        level = (noise.diagonal()[unit > 0] / (used * power).square()).mean().sqrt() * power
+        return Metric(mean, same / level, same * level)
     values, vectors = (part.to(X.device) for part in torch.linalg.eigh(noise.cpu()))
     kept = values > 1e-7 * values.amax().clamp(min=1e-300)
     if not bool(kept.any()):
-        return mean, mean.new_zeros(width, 1)
-    return mean, unit[:, None] * vectors[:, kept] / values[kept].sqrt()
+        return Metric(mean, mean.new_zeros(width, 1), mean.new_zeros(1, width))
+    roots, vectors = values[kept].sqrt(), vectors[:, kept]
+    inverse = roots[:, None] * vectors.T * torch.where(unit > 0, deviation, 0)
+    return Metric(mean, unit[:, None] * vectors / roots, inverse)
 
 
-def _squares(X: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
-    """(D,) float64: the sums of the squares of X - mean."""
+def _power_of_two(values: torch.Tensor) -> torch.Tensor:
+    """Powers of two near 1 / ``values`` (float64, at least 0): products with them are exact."""
+    values = values.clamp(min=_LEAST)
+    return torch.frexp(values).mantissa / values
+
+
+def _squares(X: torch.Tensor, mean: torch.Tensor, power: torch.Tensor) -> torch.Tensor:
+    """(D,) float64: the sums of the squares of (X - mean) * power."""
     if X.is_cuda and X.dtype == torch.float32:
-        return squares_of_columns(X.contiguous(), mean.float())
+        return squares_of_columns(X.contiguous(), mean.float()) * power.square()
     squares = torch.zeros_like(mean)
-    dtype = X.dtype if X.is_cuda else torch.float64
     for part in X.split(_block(X)):
-        squares += (part.to(dtype) - mean.to(dtype)).square_().sum(0, dtype=torch.float64)
+        squares += (part.to(torch.float64) - mean).mul_(power).square_().sum(0)
     return squares
 
 

@@ -171,7 +171,7 @@ class SpatialMixture(Estimator):
             check_distinct(features, self.n_types, "n_types")
         places = neighbours.places if self.block_size is not None else None
         del neighbours
-        self._mean, self._matrix = whitening(features, sorted_graph, order=order, whiten=self.whiten)
+        self._mean, self._matrix, self._inverse = whitening(features, sorted_graph, order=order, whiten=self.whiten)
         known = None if missing is None else Missing(missing[order], self._matrix)
         whitened = affine(features, self._mean, self._matrix, order)
         del features
@@ -202,7 +202,7 @@ class SpatialMixture(Estimator):
         for name in ("n_domains", "n_types"):
             if getattr(self, name) is not None:
                 check_distinct(X, getattr(self, name), name)
-        self._mean, self._matrix = whitening(part, ranks.graph, ranks, whiten=self.whiten)
+        self._mean, self._matrix, self._inverse = whitening(part, ranks.graph, ranks, whiten=self.whiten)
         part = affine(part, self._mean, self._matrix)
         model = self._optimise(part, ranks.graph, ranks.ids, None, None, progress, ranks)
         del part  # freed before the results are made
@@ -342,7 +342,7 @@ class SpatialMixture(Estimator):
     def _keep(self, X: Any, model: MeanField, graph: Graph, order: torch.Tensor) -> None:
         """Set the attributes. The features of ``model`` are freed before its q is sorted by points."""
         parallel = model.parallel
-        means = model.emission.mean[0].double().cpu() @ torch.linalg.pinv(self._matrix.cpu()) + self._mean.cpu()
+        means = model.emission.mean[0].double().cpu() @ self._inverse.cpu() + self._mean.cpu()
         mixed = 0 if model.mix is None else model.mix[0].numel() - model.mix.shape[1]
         self.means_ = self._like(X, means)
         self.beta_ = float(model.beta)

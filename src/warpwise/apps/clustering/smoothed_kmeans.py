@@ -51,7 +51,7 @@ class SmoothedKMeans(Estimator):
         check_distinct(features, k, "n_domains")
         count = check_count("n_neighbours", self.n_neighbours, 1)
         graph_here = graph_of(features.shape[0], coords, graph, shape, count, features.device)
-        mean, matrix = whitening(features, graph_here, whiten=check_flag("whiten", self.whiten))
+        mean, matrix, _ = whitening(features, graph_here, whiten=check_flag("whiten", self.whiten))
         points = smoothed(graph_here, features, mean, matrix, check_count("hops", self.hops, 0))
         starts = check_count("n_init", self.n_init, 1)
         labels, score = kmeans(points, k, starts, self._generator(), iterations=100)
