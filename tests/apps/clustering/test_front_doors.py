@@ -95,6 +95,16 @@ def test_points_outside_a_mask() -> None:
     assert np.array_equal(tensor.numpy(), labels)
 
 
+def test_images_and_masks_of_negative_strides() -> None:
+    image, mask = DATA.X.reshape(*SHAPE, 4), np.ones(SHAPE, bool)
+    mask[:, :6] = False
+    turned, turned_mask = np.rot90(image, 2), np.rot90(mask, 2)
+    found = segment(turned, 3, mask=turned_mask, random_state=0)
+    assert np.array_equal(found, segment(turned.copy(), 3, mask=turned_mask.copy(), random_state=0))
+    channels = segment(image[..., ::-1], 3, random_state=0)
+    assert np.array_equal(channels, segment(image[..., ::-1].copy(), 3, random_state=0))
+
+
 @pytest.mark.parametrize(
     "image, options, message",
     [

@@ -281,7 +281,7 @@ def bad(value: float) -> np.ndarray:
         ({"n_init": 0}, LAYERS.X, {}, "n_init"),
         ({"covariance": "spherical"}, LAYERS.X, {}, "covariance"),
         ({"prior": "rings"}, LAYERS.X, {}, "prior"),
-        ({"prior": np.eye(3)}, LAYERS.X, {}, r"expected \(4, 4\)"),
+        ({"prior": np.eye(3)}, LAYERS.X, {}, r"a \(4, 4\) matrix, got shape \(3, 3\)"),
         ({"prior": np.triu(np.ones((4, 4)))}, LAYERS.X, {}, "symmetric"),
         ({"beta": -1}, LAYERS.X, {}, "beta"),
         ({"beta": "guess"}, LAYERS.X, {}, "beta"),
@@ -296,12 +296,46 @@ def bad(value: float) -> np.ndarray:
         ({"device": "meta"}, LAYERS.X, {}, "device"),
         ({"smoothing": 1, "n_types": 8}, LAYERS.X, {}, "smoothing"),
         ({"whiten": "no"}, LAYERS.X, {}, "whiten: expected True or False"),
+        ({"contiguous": "no"}, LAYERS.X, {}, "contiguous: expected True or False"),
+        ({"random_state": "abc"}, LAYERS.X, {}, "random_state: expected None, an int"),
+        ({"random_state": 2**70}, LAYERS.X, {}, "random_state: expected None, an int of at most 64 bits"),
+        ({"device": "foo"}, LAYERS.X, {}, "device: expected None"),
+        ({"prior": None}, LAYERS.X, {}, 'prior: expected "potts"'),
+        ({"sizes": "abc"}, LAYERS.X, {}, "sizes: expected 4 positive numbers, got 'abc'"),
+        ({"field": [["a"]]}, LAYERS.X, {}, "field: expected numbers"),
+        ({}, LAYERS.X, {"coords": LAYERS.coords * 1e300}, "coords: expected an extent of at most 1e"),
     ],
     ids=lambda value: str(value)[:30].replace("\n", " ") if isinstance(value, dict | str) else "X",
 )
 def test_errors(options: dict[str, Any], X: Any, structure: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SpatialMixture(**{"n_domains": 4, **options}).fit(X, **structure)
+
+
+def test_numbers_and_arrays_of_numpy() -> None:
+    five, one = np.int64(5), np.int64(1)
+    options = {"n_domains": np.int64(4), "n_init": np.int64(2), "max_iter": five, "min_region": five, "random_state": 0}
+    X, coords, sizes = LAYERS.X[::-1], LAYERS.coords[::-1], np.array([1, 2, 3, 4])[::-1]
+    for more in ({"n_types": five}, {"smoothing": one}, {"sizes": sizes, "contiguous": np.bool_(True)}):
+        model = SpatialMixture(**options, **more).fit(X, coords=coords)
+        plain = {name: value.tolist() for name, value in (options | more).items() if name != "random_state"}
+        again = SpatialMixture(**plain, random_state=np.int64(0)).fit(X.copy(), coords=coords.copy())
+        assert np.array_equal(model.labels_, again.labels_)
+        assert model.predict(X[:, ::-1], coords=coords).shape == (3000,)
+
+
+def test_a_generator_of_numpy_draws_the_seed() -> None:
+    first, second = (SpatialMixture(4, random_state=np.random.default_rng(3)).fit(LAYERS.X, shape=SHAPE) for _ in "ab")
+    assert np.array_equal(first.probabilities_, second.probabilities_)
+
+
+def test_a_failing_selection_changes_nothing() -> None:
+    model = SpatialMixture(3, random_state=0).fit(LAYERS.X[:100])
+    before = dict(model.__dict__)
+    for ks in ([2, 200], [2.5]):
+        with pytest.raises(ValueError, match="expected"):
+            model.select(LAYERS.X[:100], ks)
+        assert model.__dict__ == before
 
 
 def test_wrong_selection() -> None:

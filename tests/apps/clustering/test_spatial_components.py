@@ -70,8 +70,15 @@ def test_domains_of_many_noisy_features():
     assert adjusted_rand_score(data.labels, labels) > 0.9
 
 
+def test_integers_of_numpy_and_a_reversed_array():
+    X = waves(3)
+    reverse = spatial_components(X[::-1].copy(), shape=SHAPE, random_state=0)
+    found = spatial_components(X[::-1], shape=SHAPE, hops=np.int64(2), min_components=np.int64(1), random_state=0)
+    assert np.array_equal(found, reverse)
+
+
 @pytest.mark.parametrize("change,error,match", [
-    ({"hops": -1}, ValueError, "expected hops as a number of at least 0, got -1"),
+    ({"hops": -1}, ValueError, "hops: expected an integer of at least 0, got -1"),
     ({"min_components": 0}, ValueError, "min_components: expected an integer of at least 1, got 0"),
     ({"X": np.ones((1200, 3))}, ValueError, "expected a feature that varies"),
     ({"X": np.full((1200, 3), np.nan)}, ValueError, "contains NaN"),

@@ -48,7 +48,7 @@ class Estimator(ClusterMixin, BaseEstimator):
         checked = validate_data(self, X, dtype=dtypes, reset=reset, ensure_all_finite="allow-nan")
         if self.missing != "marginalise":
             self._require_no_nan(np.isnan(checked).any(axis=1))
-        return torch.from_numpy(checked if checked.flags.writeable else checked.copy()).to(device)
+        return as_tensor(checked).to(device)
 
     def _uncopied(self, X: Any) -> Any:
         """X itself if it is a tensor or an array of floats (N, D), otherwise a NumPy array. Its values are not checked.
@@ -91,7 +91,10 @@ class Estimator(ClusterMixin, BaseEstimator):
         if self.device is None:
             device = X.device if isinstance(X, torch.Tensor) else torch.device("cpu")
         else:
-            device = torch.device(self.device)
+            try:
+                device = torch.device(self.device)
+            except (RuntimeError, TypeError) as error:
+                raise ValueError(f'device: expected None, "cpu" or "cuda", got {self.device!r}') from error
         if device.type not in ("cpu", "cuda"):
             raise ValueError(f'device: expected None, "cpu" or "cuda", got {str(device)!r}')
         if device.type == "cuda" and not torch.cuda.is_available():
@@ -106,9 +109,33 @@ class Estimator(ClusterMixin, BaseEstimator):
     def _generator(self) -> torch.Generator:
         state = self.random_state
         if isinstance(state, np.random.RandomState):
-            state = int(state.randint(2**31 - 1))
-        seed = torch.seed() if state is None else int(state)
-        return torch.Generator().manual_seed(seed)
+            state = state.randint(2**31 - 1)
+        elif isinstance(state, np.random.Generator):
+            state = state.integers(2**31 - 1)
+        elif state is None:
+            state = torch.seed()
+        if not isinstance(state, int | np.integer) or not -(2**63) <= state < 2**64:
+            raise ValueError(
+                "random_state: expected None, an int of at most 64 bits, a numpy.random.RandomState or Generator, "
+                f"got {state!r}"
+            )
+        return torch.Generator().manual_seed(int(state))
+
+
+def as_tensor(values: np.ndarray[Any, Any]) -> torch.Tensor:
+    """``values`` as a tensor: a copy if PyTorch has no tensor of such strides, or if they are read-only."""
+    usable = values.flags.writeable and all(step >= 0 and step % values.itemsize == 0 for step in values.strides)
+    return torch.from_numpy(values if usable else values.copy("C"))
+
+
+def check_numbers(name: str, values: Any, expected: str) -> torch.Tensor:
+    """``values``, an array, a tensor or sequences, as float32, or ``ValueError``."""
+    try:
+        if isinstance(values, torch.Tensor):
+            return values.detach().to(torch.float32)
+        return as_tensor(np.asarray(values, dtype=np.float32))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: expected {expected}, got {values!r}") from error
 
 
 def check_count(name: str, value: Any, least: int) -> int:
@@ -118,17 +145,21 @@ def check_count(name: str, value: Any, least: int) -> int:
 
 
 def check_flag(name: str, value: Any) -> bool:
-    if value is not True and value is not False:
-        raise ValueError(f"{name}: expected True or False, got {value!r}")
-    return value is True
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise ValueError(f"{name}: expected True or False, got {value!r}")
 
 
 def check_distinct(X: torch.Tensor | np.ndarray[Any, Any], k: int, name: str) -> None:
     """Raise ``ValueError`` if X (N, D) has fewer than ``k`` distinct rows."""
     if X.shape[0] < k:
         raise ValueError(f"{name}: expected at most n_samples={X.shape[0]}, got {k}")
-    distinct = torch.unique(torch.as_tensor(X[: 16 * k]).cpu(), dim=0).shape[0]
+    distinct = _distinct(X[: 16 * k])
     if distinct < k:
-        distinct = torch.unique(torch.as_tensor(X), dim=0).shape[0]
+        distinct = _distinct(X)
     if distinct < k:
         raise ValueError(f"{name}: expected at most {distinct}, the number of distinct rows of X, got {k}")
+
+
+def _distinct(X: torch.Tensor | np.ndarray[Any, Any]) -> int:
+    return torch.unique(X if isinstance(X, torch.Tensor) else as_tensor(X), dim=0).shape[0]

@@ -290,7 +290,7 @@ def from_edges(edges: Any, n_points: int, weights: Any = None) -> Graph:
     counts. Raises ``ValueError`` for an index outside [0, n_points), a weight that is negative or not finite, or a
     wrong shape.
     """
-    pairs = torch.as_tensor(np.asarray(edges))
+    pairs = torch.as_tensor(np.ascontiguousarray(edges))
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise ValueError(f"edges: expected (M, 2), got {tuple(pairs.shape)}")
     if pairs.is_floating_point():
@@ -300,7 +300,7 @@ def from_edges(edges: Any, n_points: int, weights: Any = None) -> Graph:
         raise ValueError(f"edges: expected indices in [0, {n_points}), got {int(pairs.min())} to {int(pairs.max())}")
     values = None
     if weights is not None:
-        values = torch.as_tensor(np.asarray(weights, dtype=np.float32))
+        values = torch.as_tensor(np.ascontiguousarray(weights, dtype=np.float32))
         if values.shape != pairs.shape[:1]:
             raise ValueError(f"weights: expected ({pairs.shape[0]},), one an edge, got {tuple(values.shape)}")
         if not bool(torch.isfinite(values).all()) or bool((values < 0).any()):

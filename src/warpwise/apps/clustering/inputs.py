@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from warpwise.apps.clustering.estimator import as_tensor, check_numbers
 from warpwise.apps.clustering.graph import Graph, from_sparse, symmetric
 from warpwise.apps.clustering.lattices import grid
 from warpwise.apps.clustering.parallel import Alone
@@ -183,7 +184,7 @@ def rows_of(X: Any, ids: torch.Tensor, device: torch.device) -> torch.Tensor:
     elif isinstance(X, torch.Tensor):
         rows = _rows(X, ids.to(X.device)).to(device)
     else:
-        rows = torch.from_numpy(np.ascontiguousarray(X[ids.cpu().numpy()])).to(device)
+        rows = as_tensor(np.ascontiguousarray(X[ids.cpu().numpy()])).to(device)
     return rows if rows.dtype in (torch.float32, torch.float64) else rows.float()
 
 
@@ -224,16 +225,17 @@ def _product(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
 
 def interaction_of(prior: Any, n_domains: int, reach: int = 3) -> torch.Tensor | None:
     """The matrix V (K, K) of ``prior``: None for "potts", -min(|k - l|, reach) for "layers", or a symmetric matrix."""
+    expected = f'"potts", "layers" or a ({n_domains}, {n_domains}) matrix'
     if isinstance(prior, str):
         if prior == "potts":
             return None
         if prior == "layers":
             place = torch.arange(n_domains)
             return -(place[:, None] - place).abs().clamp(max=reach).float()
-        raise ValueError(f'prior: expected "potts", "layers" or a ({n_domains}, {n_domains}) matrix, got {prior!r}')
-    matrix = torch.as_tensor(prior, dtype=torch.float32)
+        raise ValueError(f"prior: expected {expected}, got {prior!r}")
+    matrix = check_numbers("prior", prior, expected)
     if matrix.shape != (n_domains, n_domains):
-        raise ValueError(f"prior: expected ({n_domains}, {n_domains}), got {tuple(matrix.shape)}")
+        raise ValueError(f"prior: expected {expected}, got shape {tuple(matrix.shape)}")
     if not bool(torch.isfinite(matrix).all()) or not torch.allclose(matrix, matrix.T):
         raise ValueError("prior: expected a symmetric matrix of finite values")
     return matrix

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,8 @@ class SpatialMixture(Estimator):
     n_neighbours : neighbours of each point in the graph that ``coords`` gives.
     block_size : points of the blocks in which X is copied to the device, for X that is larger than its memory; None
         copies all. X, q and the graph then stay in the memory of the host, where starts and bounds are computed.
-    random_state : an int, a ``numpy.random.RandomState`` or None. Fits with one int are equal bit for bit.
+    random_state : an int, a ``numpy.random.RandomState`` or ``Generator``, or None. Fits with one int are equal bit for
+        bit.
     device : where the fit runs: "cpu", "cuda", or None for the device of a tensor X and the CPU for an array. The graph
         of ``shape`` or ``coords`` is built there. On a GPU the labels are compared in every fifth iteration, so a fit
         may run more iterations than on a CPU; fits with one ``random_state`` are equal bit for bit on one device. With
@@ -157,19 +159,18 @@ class SpatialMixture(Estimator):
             return self._fit_block(X, (coords, graph, shape), progress, group)
         on_host = self.block_size is not None
         features = self._features(X, reset=True, device=torch.device("cpu") if on_host else None)
-        self._interaction, self._external, self._sizes = check_parameters(self, len(features))
-        count = check_count("n_neighbours", self.n_neighbours, 1)
-        neighbours = graph_of(features.shape[0], coords, graph, shape, count, features.device)
+        settings = self._settings = check_parameters(self, len(features))
+        neighbours = graph_of(len(features), coords, graph, shape, settings.n_neighbours, features.device)
         order, sorted_graph = neighbours.by_colour
         missing = features.isnan() if self.missing == "marginalise" else None
         if missing is not None and bool(missing.any()):
             features = filled(features, missing, neighbours)
         else:
             missing = None
-        check_distinct(features, self.n_domains, "n_domains")
-        if self.n_types is not None:
-            check_distinct(features, self.n_types, "n_types")
-        places = neighbours.places if self.block_size is not None else None
+        check_distinct(features, settings.n_domains, "n_domains")
+        if settings.n_types is not None:
+            check_distinct(features, settings.n_types, "n_types")
+        places = neighbours.places if on_host else None
         del neighbours
         self._mean, self._matrix, self._inverse = whitening(features, sorted_graph, order=order, whiten=self.whiten)
         known = None if missing is None else Missing(missing[order], self._matrix)
@@ -177,8 +178,8 @@ class SpatialMixture(Estimator):
         del features
         file = checkpoint_of(self, checkpoint, whitened, sorted_graph)
         streams = None
-        if self.block_size is not None:
-            block = morton_blocks(places, len(order), -(-len(order) // self.block_size))
+        if settings.block_size is not None:
+            block = morton_blocks(places, len(order), -(-len(order) // settings.block_size))
             streams = Streams(sorted_graph, self._device(X), block[order])
         model = self._optimise(whitened, sorted_graph, order, known, file, progress, streams)
         del whitened  # freed before the results are made
@@ -192,16 +193,15 @@ class SpatialMixture(Estimator):
     ) -> SpatialMixture:
         """``fit`` of one of the processes of ``group``; ``structure`` is (coords, graph, shape)."""
         device, X = self._device(X), self._uncopied(X)
-        self._interaction, self._external, self._sizes = check_parameters(self, len(X))
-        count = check_count("n_neighbours", self.n_neighbours, 1)
-        graph = graph_of(len(X), *structure, count, device)
+        settings = self._settings = check_parameters(self, len(X))
+        graph = graph_of(len(X), *structure, settings.n_neighbours, device)
         ranks = Ranks(group, device, graph)
         part = rows_of(X, ranks.ids, device)
         if float(ranks.sum((~torch.isfinite(part[: ranks.own])).sum().double())):
             raise ValueError("X: expected finite values, got NaN or infinity")
-        for name in ("n_domains", "n_types"):
-            if getattr(self, name) is not None:
-                check_distinct(X, getattr(self, name), name)
+        check_distinct(X, settings.n_domains, "n_domains")
+        if settings.n_types is not None:
+            check_distinct(X, settings.n_types, "n_types")
         self._mean, self._matrix, self._inverse = whitening(part, ranks.graph, ranks, whiten=self.whiten)
         part = affine(part, self._mean, self._matrix)
         model = self._optimise(part, ranks.graph, ranks.ids, None, None, progress, ranks)
@@ -255,21 +255,21 @@ class SpatialMixture(Estimator):
             raise ValueError("ks: expected at least one number of domains")
         if self.field is not None or self.sizes is not None or not isinstance(self.prior, str):
             raise ValueError("select: field, sizes and a matrix as prior are of one K; expected None and a named prior")
-        bics: dict[int, float] = {}
-        best: dict[str, Any] = {}
-        for k in ks:
-            self.n_domains = int(k)
-            self.fit(X, **structure)
-            bics[int(k)] = self.bic_
-            if self.bic_ <= min(bics.values()):
-                best = dict(self.__dict__)
-        self.__dict__.update(best)
+        best, bics = self, dict[int, float]()
+        for k in [check_count("ks", k, 1) for k in ks]:
+            model = copy(self)
+            model.n_domains = k
+            model.fit(X, **structure)
+            bics[k] = model.bic_
+            if model.bic_ <= min(bics.values()):
+                best = model
+        self.__dict__.update(best.__dict__)
         self.bics_ = bics
         return self
 
     def _smoothed(self, X: torch.Tensor, graph: Graph) -> tuple[torch.Tensor, float]:
         """X averaged over ``smoothing`` hops, and the factor by which its log-likelihood is multiplied."""
-        hops = self.smoothing
+        hops = self._settings.smoothing
         return (X, 1.0) if hops == 0 else (smooth(graph, X, hops), noise_left(graph, hops))
 
     def _optimise(
@@ -291,19 +291,18 @@ class SpatialMixture(Estimator):
         own = parallel.own
         device = whitened.device
         here, order = graph.to(device), order.to(device)
-        self._external = self._external.to(device)
-        wanted, sizes = self._interaction, self._sizes
+        settings = self._settings
+        self._external = settings.external.to(device)
+        wanted, sizes = settings.interaction, settings.sizes
         interaction = None if wanted is None else wanted.to(device)
         X, temper = self._smoothed(whitened, here)
-        independent = whitened if self.smoothing else None
+        independent = whitened if settings.smoothing else None
         degree = float(parallel.sum(here.degree[:own].sum(dtype=torch.float64))) / parallel.n_points
         strength = _START_STRENGTH / degree if degree else 0.0
         highest = _MAX_STRENGTH / degree if degree else 0.0
         external = self._external[order if self._external.shape[0] > 1 else [0], None]
-        k = self.n_domains
-        model = best_start(
-            X, here, k, self.n_types, self.n_init, strength, self._generator(), temper, checkpoint, progress, parallel
-        )
+        counts, generator = (settings.n_domains, settings.n_types, settings.n_init), self._generator()
+        model = best_start(X, here, *counts, strength, generator, temper, checkpoint, progress, parallel)
         field = external[:, 0] if self.field is not None else None
         if field is not None or wanted is not None or sizes is not None:
             _reorder(model, domain_order(graph, model.q[:, 0], field, wanted, sizes, parallel).to(device))
@@ -332,11 +331,11 @@ class SpatialMixture(Estimator):
         )
         estimate = highest if isinstance(self.beta, str) else None
         least = 3 if missing is None else _LEAST_WITH_MISSING
-        self.n_iter_ = final.run(self.max_iter, estimate, _TOLERANCE, least)
+        self.n_iter_ = final.run(settings.max_iter, estimate, _TOLERANCE, least)
         if sizes is not None:
             # With beta fixed: adjusting the field while beta is estimated can drive beta to its bound.
             final.sizes = sizes.to(device)
-            self.n_iter_ += final.run(self.max_iter, None, _TOLERANCE)
+            self.n_iter_ += final.run(settings.max_iter, None, _TOLERANCE)
         return final
 
     def _keep(self, X: Any, model: MeanField, graph: Graph, order: torch.Tensor) -> None:
@@ -348,7 +347,8 @@ class SpatialMixture(Estimator):
         self.beta_ = float(model.beta)
         self.elbo_ = float(model.elbo())
         self.bic_ = model.pseudo_bic(model.emission.parameters() + mixed + isinstance(self.beta, str))
-        merged, likelihood = self.min_region is not None or self.contiguous, None
+        region = self._settings.min_region
+        merged, likelihood = region is not None or self.contiguous, None
         if merged:
             likelihood = parallel.gathered((model.temper * model.scores() + model.external)[:, 0])
         self._model = _Fitted(model)
@@ -359,7 +359,7 @@ class SpatialMixture(Estimator):
         probabilities, labels, uncertainty = results(parallel.rows_of_all(q, order))
         if likelihood is not None:
             labels[order] = merge_regions(
-                graph.to(order.device), labels[order], likelihood, self.beta_, self.min_region or 1, self.contiguous
+                graph.to(order.device), labels[order], likelihood, self.beta_, region or 1, self.contiguous
             )
         self.labels_ = self._like(X, labels)
         self.probabilities_ = self._like(X, probabilities)

@@ -10,47 +10,51 @@ import numpy as np
 import torch
 
 from warpwise.apps.clustering.checkpoint import Checkpoint, key_of
-from warpwise.apps.clustering.estimator import check_count, check_flag
+from warpwise.apps.clustering.estimator import check_count, check_flag, check_numbers
 from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.inputs import interaction_of
 
-_OF_STARTS = (
-    "n_domains",
-    "n_types",
-    "n_init",
-    "random_state",
-    "smoothing",
-    "whiten",
-)  # parameters that determine the starts
+_OF_STARTS = ("n_domains", "n_types", "n_init", "smoothing")  # with whiten and random_state they determine the starts
 
 
-class Prior(NamedTuple):
-    """V (K, K) or None for Potts, the external field (1 or N, K), and the target fractions (K,) or None."""
+class Settings(NamedTuple):
+    """The parameters of a fit: counts as ints, V (K, K) or None for Potts, the external field (1 or N, K), and the
+    target fractions (K,) or None."""
 
+    n_domains: int
+    n_types: int | None
+    n_init: int
+    max_iter: int
+    smoothing: int
+    n_neighbours: int
+    block_size: int | None
+    min_region: int | None
     interaction: torch.Tensor | None
     external: torch.Tensor
     sizes: torch.Tensor | None
 
 
-def check_parameters(model: Any, n_points: int) -> Prior:
-    """Raise ``ValueError`` for an unsupported parameter of the estimator ``model``; return the prior of its fit."""
+def check_parameters(model: Any, n_points: int) -> Settings:
+    """The parameters of the estimator ``model``; raises ``ValueError`` for one that is not supported."""
     k = check_count("n_domains", model.n_domains, 1)
-    if model.n_types is not None:
-        check_count("n_types", model.n_types, 1)
-    check_count("n_init", model.n_init, 1)
-    check_count("max_iter", model.max_iter, 1)
-    if check_count("smoothing", model.smoothing, 0) and model.n_types is not None:
+    n_types = _count_or_none("n_types", model.n_types)
+    n_init = check_count("n_init", model.n_init, 1)
+    max_iter = check_count("max_iter", model.max_iter, 1)
+    smoothing = check_count("smoothing", model.smoothing, 0)
+    if smoothing and n_types is not None:
         raise ValueError("smoothing: supported only with n_types=None")
-    if model.block_size is not None and check_count("block_size", model.block_size, 1) and model.smoothing:
+    block_size = _count_or_none("block_size", model.block_size)
+    if block_size is not None and smoothing:
         raise ValueError("smoothing: supported only with block_size=None")
     check_flag("whiten", model.whiten)
-    if model.min_region is not None:
-        check_count("min_region", model.min_region, 1)
+    check_flag("contiguous", model.contiguous)
+    min_region = _count_or_none("min_region", model.min_region)
+    n_neighbours = check_count("n_neighbours", model.n_neighbours, 1)
     if model.covariance not in ("tied", "diag", "full", "t"):
         raise ValueError(f'covariance: expected "tied", "diag", "full" or "t", got {model.covariance!r}')
     if model.missing not in ("error", "marginalise"):
         raise ValueError(f'missing: expected "error" or "marginalise", got {model.missing!r}')
-    if model.missing == "marginalise" and model.smoothing:
+    if model.missing == "marginalise" and smoothing:
         raise ValueError('smoothing: supported only with missing="error"')
     number = isinstance(model.beta, Real) and 0 <= float(model.beta) < float("inf")
     if not number and not (isinstance(model.beta, str) and model.beta == "estimate"):
@@ -58,16 +62,22 @@ def check_parameters(model: Any, n_points: int) -> Prior:
     interaction = interaction_of(model.prior, k)
     external = torch.zeros(1, k)
     if model.field is not None:
-        external = torch.as_tensor(model.field, dtype=torch.float32)
+        external = check_numbers("field", model.field, f"numbers {(n_points, k)}")
         if external.shape != (n_points, k):
             raise ValueError(f"field: expected {(n_points, k)}, got {tuple(external.shape)}")
         if not bool(torch.isfinite(external).all()):
             raise ValueError("field: expected finite values")
-    return Prior(interaction, external, None if model.sizes is None else _fractions(model.sizes, k, interaction))
+    sizes = None if model.sizes is None else _fractions(model.sizes, k, interaction)
+    counts = (k, n_types, n_init, max_iter, smoothing, n_neighbours, block_size, min_region)
+    return Settings(*counts, interaction, external, sizes)
+
+
+def _count_or_none(name: str, value: Any) -> int | None:
+    return None if value is None else check_count(name, value, 1)
 
 
 def _fractions(given: Any, k: int, interaction: torch.Tensor | None) -> torch.Tensor:
-    sizes = torch.as_tensor(given, dtype=torch.float32)
+    sizes = check_numbers("sizes", given, f"{k} positive numbers")
     if sizes.shape != (k,) or not bool((sizes > 0).all()) or not bool(torch.isfinite(sizes).all()):
         raise ValueError(f"sizes: expected {k} positive numbers, got {given!r}")
     if interaction is not None:
@@ -89,7 +99,8 @@ def checkpoint_of(model: Any, path: str | Path | None, X: torch.Tensor, graph: G
     if path is None:
         return None
     _check_seed("checkpoint", model.random_state)
-    parameters = {name: getattr(model, name) for name in _OF_STARTS}
+    parameters = {name: getattr(model._settings, name) for name in _OF_STARTS}
+    parameters |= {"whiten": bool(model.whiten), "random_state": int(model.random_state)}
     return Checkpoint(path, key_of(parameters, X, graph.rowptr, graph.columns, graph.weights))
 
 

@@ -23,7 +23,7 @@ def inferred(estimator: Any, X: Any, structure: tuple[Any, Any, Any]) -> tuple[t
     ``structure`` is (coords, graph, shape)."""
     check_is_fitted(estimator)
     features = estimator._features(X, reset=False).to(estimator._mean.device)
-    neighbours = graph_of(features.shape[0], *structure, estimator.n_neighbours, features.device)
+    neighbours = graph_of(features.shape[0], *structure, estimator._settings.n_neighbours, features.device)
     order, sorted_graph = neighbours.by_colour
     fitted = estimator._model
     emission = fitted.emission
@@ -35,8 +35,8 @@ def inferred(estimator: Any, X: Any, structure: tuple[Any, Any, Any]) -> tuple[t
     external = estimator._external[:, None]
     if external.shape[0] > 1:
         same = external.shape[0] == order.numel()
-        external = external[order] if same else points.new_zeros(1, 1, estimator.n_domains)
-    q = points.new_full((order.numel(), 1, estimator.n_domains), 1 / estimator.n_domains)
+        external = external[order] if same else points.new_zeros(1, 1, estimator._settings.n_domains)
+    q = points.new_full((order.numel(), 1, estimator._settings.n_domains), 1 / estimator._settings.n_domains)
     model = MeanField(
         points, sorted_graph, q, emission, fitted.mix, fitted.beta, external, fitted.interaction, None, temper
     )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from warpwise.apps.clustering.estimator import as_tensor
 from warpwise.apps.clustering.lattices import grid
 from warpwise.apps.clustering.mixture import SpatialMixture
 
@@ -30,7 +31,7 @@ def segment(
     points, shape = pixels(image, channel_axis)
     if mask is None:
         return SpatialMixture(n_domains, **options).fit(points, shape=shape).labels_.reshape(shape)
-    kept = torch.as_tensor(mask).cpu().bool()
+    kept = mask.cpu().bool() if isinstance(mask, torch.Tensor) else as_tensor(np.asarray(mask).astype(bool))
     if kept.shape != torch.Size(shape):
         raise ValueError(f"mask: expected {shape}, got {tuple(kept.shape)}")
     if not bool(kept.any()):

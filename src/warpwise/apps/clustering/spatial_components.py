@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from sklearn.utils import check_array, check_random_state
 
-from warpwise.apps.clustering.estimator import Estimator, check_count
+from warpwise.apps.clustering.estimator import Estimator, as_tensor, check_count
 from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.inputs import graph_of
 from warpwise.apps.clustering.smoothing import neighbour_sum, smooth
@@ -44,9 +44,8 @@ def spatial_components(
     Use it for thousands of features that are mostly noise, such as genes; pass the components to ``SpatialMixture`` or
     ``SmoothedKMeans``.
     """
-    features = torch.as_tensor(check_array(X, dtype=["float64", "float32"], ensure_min_samples=2))
-    if isinstance(hops, bool) or not isinstance(hops, int) or hops < 0:
-        raise ValueError(f"spatial_components: expected hops as a number of at least 0, got {hops!r}")
+    features = as_tensor(check_array(X, dtype=["float64", "float32"], ensure_min_samples=2))
+    hops, n_neighbours = check_count("hops", hops, 0), check_count("n_neighbours", n_neighbours, 1)
     least = check_count("min_components", min_components, 1)
     built = graph_of(len(features), coords, graph, shape, n_neighbours)
     features = features - features.mean(0, dtype=torch.float64).to(features.dtype)

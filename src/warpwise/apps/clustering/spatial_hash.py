@@ -15,6 +15,7 @@ import torch
 from warpwise.apps.clustering.graph import Graph, symmetric, with_indices_of_device
 
 _BATCH = 1 << 23  # candidate pairs in memory at once
+_MAX_EXTENT = 1e150  # squared distances are finite
 _MAX_CELLS = {2: 1 << 31, 3: 1 << 20}  # per axis: a key of all axes fits in an int64
 
 
@@ -96,6 +97,9 @@ def check_coords(coords: Any) -> torch.Tensor:
     if not bool(torch.isfinite(points).all()):
         bad = int((~torch.isfinite(points)).any(1).sum())
         raise ValueError(f"coords: expected finite values, got NaN or infinity in {bad} points")
+    extent = float((points.amax(0) - points.amin(0)).max())
+    if extent > _MAX_EXTENT:
+        raise ValueError(f"coords: expected an extent of at most {_MAX_EXTENT:g}, got {extent:g}")
     return points
 
 
