@@ -140,6 +140,23 @@ def test_selection_of_the_number_of_domains() -> None:
     assert model.n_domains == 3 == len(np.unique(model.labels_)) and min(model.bics_, key=model.bics_.get) == 3
 
 
+@pytest.mark.parametrize("covariance", ["tied", "diag", "full", "t"])
+@pytest.mark.parametrize("width", [1, 5, 40])
+def test_features_without_noise(covariance: str, width: int) -> None:
+    labels = np.repeat(np.arange(4), 750)
+    X = labels[:, None] if width == 1 else np.random.default_rng(0).normal(size=(4, width))[labels]
+    for whiten in (True, False):
+        model = SpatialMixture(4, n_init=4, covariance=covariance, whiten=whiten, random_state=0).fit(X, shape=SHAPE)
+        assert adjusted_rand_score(labels, model.labels_) == 1
+        assert np.isfinite([model.elbo_, model.bic_]).all()
+
+
+def test_selection_without_noise() -> None:
+    X = np.repeat(np.arange(4.0), 750)[:, None]
+    for ks in ([2, 3, 4], [4, 3, 2]):
+        assert SpatialMixture(n_init=4, random_state=0).select(X, ks, shape=SHAPE).n_domains == 4
+
+
 @pytest.mark.parametrize("types", [None, 5])
 @pytest.mark.parametrize("layers", [False, True])
 def test_no_update_of_a_colour_lowers_the_bound(types: int | None, layers: bool) -> None:

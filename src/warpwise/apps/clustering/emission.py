@@ -9,11 +9,14 @@ import math
 
 import torch
 
+from warpwise.apps.clustering.inputs import sum_of_products
 from warpwise.apps.clustering.parallel import Alone
 from warpwise.ops import potts_m_step
 
 DEGREES_OF_FREEDOM = 4.0  # of Student's t
 RIDGE = 1e-5  # added to every variance; features are whitened, so that their noise has variance 1
+_RIDGES = (RIDGE, 1e-3, 0.1, 10.0)  # one after another, while the variance without noise is below the error of its sums
+_ROUNDING = 16 * torch.finfo(torch.float32).eps  # the error of a sum of squares in float32
 
 
 class Emission:
@@ -34,7 +37,7 @@ class Emission:
     ) -> None:
         self.covariance = covariance
         self.parallel = Alone(len(X)) if parallel is None else parallel
-        self.total = self.parallel.sum(X.T @ X)
+        self.total = raised(self.parallel.sum(X.T @ X), self.parallel.n_points)
         _, restarts, classes = responsibilities.shape
         self.mean = (self.parallel.sum(X.sum(0)) / self.parallel.n_points).expand(restarts, classes, X.shape[1])
         self.scale = torch.empty(0)
@@ -81,14 +84,16 @@ class Emission:
 
     def update(self, X: torch.Tensor, responsibilities: torch.Tensor) -> None:
         """The M step. ``responsibilities`` may sum to less than 1 over the classes of a point."""
-        n, restarts, classes = responsibilities.shape
+        n, _, classes = responsibilities.shape
         d = X.shape[1]
         weights = responsibilities
         if self.covariance == "t" and self.distance is not None:
             weights = weights * ((DEGREES_OF_FREEDOM + d) / (DEGREES_OF_FREEDOM + self.distance[:n]))
-        counts = weights.sum(0)
-        sums = (weights.reshape(n, -1).T @ X).view(restarts, classes, d)
-        counts, sums = self._sums(counts, sums)
+        if self.covariance == "tied":
+            sums = (weights.reshape(n, -1).T @ X).view(-1, classes, d)
+        else:
+            sums = sum_of_products(weights.reshape(n, -1), X).view(-1, classes, d)
+        counts, sums = self._sums(weights.sum(0, dtype=sums.dtype), sums)
         self._update(X, weights, counts, sums, weights is not responsibilities)
 
     def update_tied(
@@ -104,17 +109,14 @@ class Emission:
         With ``derivatives`` (2, R) of the pseudo-likelihood it returns the new ``beta`` (R,). ``likelihood`` is then
         the expected log-likelihood of all points.
         """
-        self.mean, self.scale, linear, constant, self.likelihood, new = potts_m_step(
-            counts,
-            sums,
-            self.total,
-            self.mean,
-            self.parallel.n_points,
-            RIDGE,
-            derivatives,
-            None if derivatives is None else beta,
-            highest_beta,
-        )
+        slopes = (derivatives, None if derivatives is None else beta, highest_beta)
+        for ridge in _RIDGES:
+            self.mean, self.scale, linear, constant, self.likelihood, new = potts_m_step(
+                counts, sums, self.total, self.mean, self.parallel.n_points, ridge, *slopes
+            )
+            # A GPU adds more exactly than a CPU, and the host does not wait for it.
+            if counts.is_cuda or bool(torch.isfinite(self.likelihood).all()):
+                break
         self._coefficients, self._moments = (linear, constant), (counts, sums)
         return new
 
@@ -137,29 +139,30 @@ class Emission:
             self.update_tied(counts, sums)
             return
         restarts, classes, d = sums.shape
-        self.mean = torch.where(counts[..., None] > 1e-3, sums / counts.clamp(min=1e-3)[..., None], self.mean)
-        within = (counts[..., None] * self.mean).transpose(1, 2) @ self.mean
-        ridge = RIDGE * torch.eye(d, device=X.device)
-        total = self.total
+        # The covariance is a difference of large sums if the domains are far apart in units of their noise.
+        mean = torch.where(counts[..., None] > 1e-3, sums / counts.clamp(min=1e-3)[..., None], self.mean.double())
+        within = (counts[..., None] * mean).mT @ mean
         if reweighted:
-            parts = [X.T @ (X * weights[:, r].sum(1, keepdim=True)) for r in range(restarts)]
+            parts = [sum_of_products(X, X, weights[:, r].sum(1, dtype=torch.float64)) for r in range(restarts)]
             total = self.parallel.sum(torch.stack(parts))
-        tied = (total - within) / self.parallel.n_points + ridge
-        self.scale = (tied + tied.transpose(1, 2)) / 2
+        else:
+            total = self.parallel.sum(sum_of_products(X, X))
+        self.mean = mean.float()
+        tied = (total - within) / self.parallel.n_points
+        self.scale = _ridged((tied + tied.mT) / 2)
         if self.covariance == "diag":
-            squares = (weights.reshape(len(X), -1).T @ X.square()).view(restarts, classes, d)
-            squares = self.parallel.sum(squares)
-            spread = (squares - counts[..., None] * self.mean.square()).clamp(min=0)
+            squares = self.parallel.sum(sum_of_products(weights.reshape(len(X), -1), X.square()))
+            spread = (squares.view(restarts, classes, d) - counts[..., None] * mean.square()).clamp(min=0)
             prior = self.scale.diagonal(dim1=1, dim2=2)[:, None]
-            self.scale = (spread + (d + 1) * prior) / (counts[..., None] + d + 1) + RIDGE
+            self.scale = ((spread + (d + 1) * prior) / (counts[..., None] + d + 1) + RIDGE).float()
         elif self.covariance == "full":
             matrices = []
             for r in range(restarts):
                 for c in range(classes):
                     centred = X - self.mean[r, c]
                     scatter = self.parallel.sum(centred.T @ (centred * weights[:, r, c, None]))
-                    matrices.append((scatter + (d + 1) * self.scale[r]) / (counts[r, c] + d + 1) + ridge)
-            self.scale = torch.stack(matrices).view(restarts, classes, d, d)
+                    matrices.append((scatter + (d + 1) * self.scale[r]) / (counts[r, c] + d + 1))
+            self.scale = _ridged(torch.stack(matrices)).view(restarts, classes, d, d)
 
     def coefficients(self) -> tuple[torch.Tensor, torch.Tensor]:
         """For a tied covariance: linear (R, C, D) and constant (R, C); the scores are x · linear + constant."""
@@ -209,3 +212,18 @@ class Emission:
         quadratic = (torch.linalg.inv(scale) * total).sum((1, 2))
         constant = self.parallel.n_points / 2 * (torch.linalg.slogdet(scale)[1] + d * math.log(2 * math.pi))
         return (-quadratic / 2 - constant).to(X.device)
+
+
+def raised(total: torch.Tensor, n_points: int) -> torch.Tensor:
+    """``total`` (..., D, D), sums of x x^T in float32, with a diagonal so large that a covariance, its difference to
+    those of the means, is positive definite. It changes only if ``RIDGE`` is less than the error of the difference,
+    which needs domains far apart in units of their noise."""
+    largest = total.diagonal(dim1=-2, dim2=-1).amax(-1)
+    missing = (_ROUNDING * largest - n_points * RIDGE).clamp(min=0)
+    return total + missing[..., None, None] * torch.eye(total.shape[-1], device=total.device)
+
+
+def _ridged(matrices: torch.Tensor) -> torch.Tensor:
+    """``matrices`` (..., D, D) in float32, with so much more variance that they are positive definite."""
+    ridge = (_ROUNDING * matrices.diagonal(dim1=-2, dim2=-1).amax(-1)).clamp(min=RIDGE)
+    return (matrices + ridge[..., None, None] * torch.eye(matrices.shape[-1], device=matrices.device)).float()

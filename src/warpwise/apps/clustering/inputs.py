@@ -202,14 +202,16 @@ def _block(X: torch.Tensor) -> int:
     return max(_FEWEST, min(_BLOCK_ON_GPU, _ELEMENTS // X.shape[1], len(X) // 4), len(X) // _MOST_BLOCKS)
 
 
-def sum_of_products(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-    """(D, E) float64: the sum over the points of the products of ``first`` (N, D) and ``second`` (N, E)."""
-    if first.is_cuda and first.dtype == second.dtype == torch.float32:
+def sum_of_products(first: torch.Tensor, second: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
+    """(D, E) float64: the sum over the points of the products of ``first`` (N, D) and ``second`` (N, E), times
+    ``weights`` (N,) float64 if given."""
+    if first.is_cuda and first.dtype == second.dtype == torch.float32 and weights is None:
         return sums_of_products(first, second)
     result = first.new_zeros(first.shape[1], second.shape[1], dtype=torch.float64)
     for begin in range(0, len(first), _block(first)):
         part = slice(begin, begin + _block(first))
-        result += _product(first[part].double(), second[part].double())
+        rows = second[part].double() if weights is None else second[part] * weights[part, None]
+        result += _product(first[part].double(), rows)
     return result
 
 

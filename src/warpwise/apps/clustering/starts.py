@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import torch
 
 from warpwise.apps.clustering.checkpoint import Checkpoint
-from warpwise.apps.clustering.emission import Emission
+from warpwise.apps.clustering.emission import Emission, raised
 from warpwise.apps.clustering.field import MeanField, empty_q
 from warpwise.apps.clustering.graph import Graph, generator_on
 from warpwise.apps.clustering.inputs import sum_of_products
@@ -49,6 +49,7 @@ def best_start(
     types = None if n_types is None else _types(X, graph, n_types, generator, parallel)
     own = X[: parallel.own]
     total = parallel.sum(sum_of_products(own, own).float() if X.is_cuda else own.T @ own)
+    total = raised(total, parallel.n_points)
     batch = max(1, _ELEMENTS // (parallel.share * max(n_domains, n_types or 0)))
 
     def fits(labels: torch.Tensor, iterations: int) -> Iterator[MeanField]:
