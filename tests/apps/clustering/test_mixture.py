@@ -87,6 +87,19 @@ def test_sizes_are_approached() -> None:
     assert np.abs(found - wanted).max() < 0.05
 
 
+@pytest.mark.parametrize("wanted", [[0.1, 0.1, 0.1, 0.7], [0.25, 0.25, 0.25, 0.25]], ids=str)
+@pytest.mark.parametrize("options", [{}, {"covariance": "t"}, {"n_types": 6}, {"smoothing": 1}], ids=str)
+def test_sizes_are_reached_where_they_are_not_those_of_the_data(wanted: list[float], options: dict[str, Any]) -> None:
+    sample = generators.layered(1.2, (40, 30), n_domains=4, random_state=5)
+    model = SpatialMixture(4, sizes=wanted, random_state=1, **options).fit(sample.X, shape=sample.shape)
+    assert np.abs(model.probabilities_.mean(0) - wanted).max() < 0.015
+
+
+def test_a_warning_of_sizes_that_are_not_reached() -> None:
+    with pytest.warns(UserWarning, match=r"sizes: expected \[0.1, 0.1, 0.1, 0.7\], reached"):
+        fit(sizes=[1, 1, 1, 7], max_iter=1)
+
+
 def test_contiguous_and_min_region() -> None:
     graph = grid(SHAPE)
     sample = generators.potts(0.8, SHAPE, n_domains=4)

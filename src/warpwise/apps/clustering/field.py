@@ -24,7 +24,9 @@ from warpwise.ops.potts_em_step.spec import derivatives, empty_rows, neighbour_s
 from warpwise.ops.potts_em_step.tiles import Shape
 
 _TINY = 1e-30
-_SIZE_TOLERANCE = 0.01  # with ``sizes``: the error of the fraction of the points in a domain
+SIZE_TOLERANCE = 0.01  # with ``sizes``: the error of the fraction of the points in a domain
+_SIZED, _SIZE_STEPS = 1 << 16, 40  # points and steps that determine the external field of ``sizes``
+_MOST_STEP, _DAMPING = 3.0, 1e-3  # of such a step: its largest change, and what is added to the relative curvature
 _BLOCK, _BLOCK_ON_GPU = 1 << 16, 1 << 17  # points whose scores are in memory at a time, if affine in the features
 _CHECKED_EVERY = 5  # iterations on a GPU, where the check for convergence synchronises
 _LEAST_ROUNDED = 5  # iterations that take longer than q to and from bfloat16
@@ -201,12 +203,42 @@ class MeanField:
             self.emission.update(self.X[:own], (density * torch.bmm(ratio, self.mix)).transpose(0, 1))
             mix = self.mix * self.parallel.sum(torch.bmm(ratio.transpose(1, 2), density))
             self.mix = mix / mix.sum(2, keepdim=True).clamp(min=_TINY)
-        if self.sizes is not None:
-            step = (self.sizes / self._fractions().clamp(min=1e-6)).log() / 2
-            self.external = self.external + step.clamp(-0.5, 0.5)
         self.likelihood = self._moments = None
+        if self.sizes is not None:
+            self.external = self.external + self._shift(self.sizes)
 
-    def _fractions(self) -> torch.Tensor:
+    def _shift(self, sizes: torch.Tensor) -> torch.Tensor:
+        """(R, K): what to add to the external field so that q, given the present q of the neighbours, has the fractions
+        ``sizes``; from at most ``_SIZED`` of the points.
+
+        It maximises sizes · shift - mean_i log sum_k exp(logits_ik + shift_k), which is concave, by Newton steps.
+        """
+        every = -(-self.parallel.n_points // _SIZED)
+        given = [
+            (self.temper * scores + external + self.beta[:, None] * near)[::every]
+            for _, scores, near, external in self._blocks()
+        ]
+        logits = torch.cat([part.double() for part in given])
+        n = self.parallel.sum(logits.new_full((1,), len(logits)))
+        wanted, shift = sizes.double(), logits.new_zeros(logits.shape[1:])
+        step, best = torch.zeros_like(shift), shift.new_full((len(shift), 1), -torch.inf)
+        for _ in range(_SIZE_STEPS):
+            moved = logits + (shift + step)
+            q = torch.softmax(moved, 2)
+            parts = (q.sum(0), torch.einsum("nrk,nrl->rkl", q, q), torch.logsumexp(moved, 2).sum(0))
+            found, products, evidence = (self.parallel.sum(part) / n for part in parts)
+            value = ((shift + step) @ wanted - evidence)[:, None]
+            better = value > best
+            shift, best = torch.where(better, shift + step, shift), torch.maximum(value, best)
+            lack = wanted - found
+            if bool((better & (lack.abs().amax(1, keepdim=True) < SIZE_TOLERANCE / 4)).all()):
+                break
+            curvature = torch.diag_embed(found * (1 + _DAMPING) + _TINY) - products
+            newton = torch.linalg.solve(curvature, lack).clamp(-_MOST_STEP, _MOST_STEP)
+            step = torch.where(better, newton, step / 2)
+        return shift.to(self.external.dtype)
+
+    def fractions(self) -> torch.Tensor:
         """(R, K): the mean of q over all points."""
         return self.parallel.sum(self.q[: self.parallel.own].sum(0, dtype=self.X.dtype)) / self.parallel.n_points
 
@@ -248,7 +280,7 @@ class MeanField:
         n, graph = self.parallel.own, self.graph
         affine = self.mix is None and self.emission.linear
         scores = None if affine else self.scores()
-        flat = self.q.flatten(1)
+        flat = self.q.float().flatten(1)
         whole = sum_over_neighbours(graph, flat) if self.q.is_cuda else None
         block = _BLOCK_ON_GPU if self.q.is_cuda else _BLOCK
         for begin in range(0, n, block):
@@ -331,7 +363,7 @@ class MeanField:
                 new = most_probable(self.q[:, :1])[:, 0]
                 differing = (new != labels)[: self.parallel.own].sum().double()
                 moved = float(self.parallel.sum(differing)) / self.parallel.n_points
-                sized = self.sizes is None or float((self._fractions() - self.sizes).abs().max()) < _SIZE_TOLERANCE
+                sized = self.sizes is None or float((self.fractions() - self.sizes).abs().max()) < SIZE_TOLERANCE
                 if moved <= tolerance and sized and iteration >= least:
                     return iteration
                 labels = new

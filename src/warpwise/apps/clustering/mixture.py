@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
@@ -14,7 +15,7 @@ from warpwise.apps.clustering.checkpoint import Checkpoint
 from warpwise.apps.clustering.components import merge_regions
 from warpwise.apps.clustering.emission import Emission
 from warpwise.apps.clustering.estimator import Estimator, check_count, check_distinct
-from warpwise.apps.clustering.field import MeanField
+from warpwise.apps.clustering.field import SIZE_TOLERANCE, MeanField
 from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.inputs import affine, graph_of, rows_of, whitening
 from warpwise.apps.clustering.marginal import MarginalEmission, Missing, filled
@@ -48,9 +49,9 @@ class SpatialMixture(Estimator):
     beta : "estimate" (by pseudo-likelihood, at most 12 / mean degree) or a float of at least 0.
     field : (N, K), added to the log-probabilities: an atlas or a depth prior; or None.
     sizes : (K,) positive, the wanted fractions of the points in the domains, in no given order unless ``field`` gives
-        one; or None. Only with the prior "potts". After the fit the external field is adjusted until the fractions are
-        reached, for at most ``max_iter`` further iterations; they may not be reached if the features do not separate
-        the domains.
+        one; or None. Only with the prior "potts". After the fit at most ``max_iter`` further iterations choose the
+        external field so that the fractions are reached, and a warning says if they are not. Sizes that are far from
+        those of the domains in X divide some of them and merge others.
     min_region : merge regions with fewer points into neighbouring domains; or None.
     contiguous : merge all regions of a domain but its largest into neighbouring domains.
     n_init : k-means++ starts.
@@ -336,6 +337,10 @@ class SpatialMixture(Estimator):
             # With beta fixed: adjusting the field while beta is estimated can drive beta to its bound.
             final.sizes = sizes.to(device)
             self.n_iter_ += final.run(settings.max_iter, None, _TOLERANCE)
+            reached = final.fractions()[0]
+            if float((reached - final.sizes).abs().max()) >= SIZE_TOLERANCE:
+                wanted, found = ([round(part, 3) for part in parts.tolist()] for parts in (sizes, reached))
+                warnings.warn(f"sizes: expected {wanted}, reached {found}", stacklevel=3)
         return final
 
     def _keep(self, X: Any, model: MeanField, graph: Graph, order: torch.Tensor) -> None:
