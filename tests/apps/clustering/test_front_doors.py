@@ -12,7 +12,7 @@ import scipy.sparse
 import torch
 from sklearn.metrics import adjusted_rand_score
 
-from warpwise.apps.clustering import SpatialMixture, fit_anndata, generators, grid, segment
+from warpwise.apps.clustering import SpatialMixture, examples, fit_anndata, generators, grid, segment
 
 SHAPE = (30, 24)
 DATA = generators.layered(1.8, SHAPE, n_domains=3, n_features=4, random_state=1)
@@ -41,6 +41,22 @@ def test_results_in_an_annotated_matrix(options: dict[str, Any]) -> None:
     assert np.array_equal(adata.obs["domain_uncertainty"], model.uncertainty_)
     assert adata.obsm["domain_probabilities"].shape == (720, 3)
     assert adata.uns["domain"]["beta"] == model.beta_ and adata.uns["domain"]["params"]["random_state"] == 0
+
+
+def test_parameters_in_an_annotated_matrix() -> None:
+    adata, prior = annotated(), 2 * np.eye(3)
+    fit_anndata(adata, np.int64(3), prior=prior, n_init=np.int64(4), contiguous=np.bool_(True), random_state=0)
+    params = adata.uns["domain"]["params"]
+    assert np.array_equal(params.pop("prior"), prior)
+    names = {"basis": "X_pca", "spatial_key": "spatial"}
+    assert params == {"n_domains": 3, "n_init": 4, "contiguous": True, "random_state": 0, **names}
+    assert type(params["n_domains"]) is type(params["n_init"]) is int
+
+
+def test_the_package_of_an_example_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examples.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="nilearn is not installed"):
+        examples.mni()
 
 
 def test_an_anndata_object_is_written_and_read(tmp_path: Path) -> None:

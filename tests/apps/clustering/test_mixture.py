@@ -153,23 +153,6 @@ def test_selection_of_the_number_of_domains() -> None:
     assert model.n_domains == 3 == len(np.unique(model.labels_)) and min(model.bics_, key=model.bics_.get) == 3
 
 
-@pytest.mark.parametrize("covariance", ["tied", "diag", "full", "t"])
-@pytest.mark.parametrize("width", [1, 5, 40])
-def test_features_without_noise(covariance: str, width: int) -> None:
-    labels = np.repeat(np.arange(4), 750)
-    X = labels[:, None] if width == 1 else np.random.default_rng(0).normal(size=(4, width))[labels]
-    for whiten in (True, False):
-        model = SpatialMixture(4, n_init=4, covariance=covariance, whiten=whiten, random_state=0).fit(X, shape=SHAPE)
-        assert adjusted_rand_score(labels, model.labels_) == 1
-        assert np.isfinite([model.elbo_, model.bic_]).all()
-
-
-def test_selection_without_noise() -> None:
-    X = np.repeat(np.arange(4.0), 750)[:, None]
-    for ks in ([2, 3, 4], [4, 3, 2]):
-        assert SpatialMixture(n_init=4, random_state=0).select(X, ks, shape=SHAPE).n_domains == 4
-
-
 @pytest.mark.parametrize("types", [None, 5])
 @pytest.mark.parametrize("layers", [False, True])
 def test_no_update_of_a_colour_lowers_the_bound(types: int | None, layers: bool) -> None:
@@ -247,30 +230,6 @@ def test_a_graph_whose_weights_are_zero_has_no_edges() -> None:
     model = clone(fit())
     assert np.array_equal(model.fit(LAYERS.X, graph=ring).labels_, clone(model).fit(LAYERS.X).labels_)
     assert model.beta_ == 0
-
-
-@pytest.mark.parametrize("scale, offset", [(1e-30, 0), (1e30, 0), (1e-170, 0), (1e160, 0), (1, 1e7), (1e-3, 1e10)])
-@pytest.mark.parametrize("whiten", [True, False])
-def test_scale_and_offset_of_the_features(scale: float, offset: float, whiten: bool) -> None:
-    X = LAYERS.X.astype(np.float64) * scale + offset
-    assert score(clone(fit(whiten=whiten)).fit(X, shape=SHAPE)) > 0.93
-    assert score(SmoothedKMeans(4, whiten=whiten, random_state=0).fit(X, shape=SHAPE)) > 0.85
-
-
-def test_features_that_vary_only_by_rounding() -> None:
-    rounded = np.float32(1e6) + np.random.default_rng(0).integers(2, size=3000) / 16
-    with pytest.warns(UserWarning, match="1 features, feature 15 first, vary only within the precision"):
-        model = clone(fit()).fit(np.c_[LAYERS.X, rounded].astype(np.float32), shape=SHAPE)
-    assert np.array_equal(model.labels_, fit().labels_)
-    with pytest.raises(ValueError, match="X: expected features whose sum is finite"):
-        SpatialMixture().fit(np.linspace(1, 1.1, 30)[:, None] * 1e308, shape=(6, 5))
-
-
-def test_means_of_features_that_depend_on_each_other() -> None:
-    X = np.c_[LAYERS.X[:, :3], 10 * LAYERS.X[:, :1] + 5, np.full(3000, 7.0)]
-    model = clone(fit()).fit(X, shape=SHAPE)
-    shares = model.probabilities_ / model.probabilities_.sum(0)
-    np.testing.assert_allclose(model.means_, shares.T @ X, atol=0.02)
 
 
 def test_starts_in_the_metric_of_x() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from warpwise.apps.clustering.mixture import SpatialMixture
 
@@ -29,7 +31,8 @@ def fit_anndata(
 
     Writes ``obs[key_added]``, categorical with the names "0" to "K-1"; ``obs[key_added + "_uncertainty"]``;
     ``obsm[key_added + "_probabilities"]`` (N, K); and ``uns[key_added]``, a dictionary of ``beta``, ``elbo``, ``bic``,
-    ``n_iter`` and the parameters ``params``. Nothing is written if the fit fails.
+    ``n_iter`` and the parameters ``params`` that files of AnnData can hold: numbers, names, True and False, and arrays,
+    such as a matrix as ``prior``. Nothing is written if the fit fails.
 
     Raises ``KeyError`` if an entry is absent, and the errors of ``SpatialMixture.fit``.
     """
@@ -47,10 +50,23 @@ def fit_anndata(
     adata.obs[f"{key_added}_uncertainty"] = model.uncertainty_
     adata.obsm[f"{key_added}_probabilities"] = model.probabilities_
     adata.uns[key_added] = {
-        "params": {name: value for name, value in params.items() if isinstance(value, str | int | float)},
+        "params": {name: stored for name, value in params.items() if (stored := _stored(value)) is not None},
         **{name: getattr(model, f"{name}_") for name in FIGURES},
     }
     return model
+
+
+def _stored(value: Any) -> Any:
+    """A parameter as AnnData writes it, or None if it writes no such value, as None and a random generator."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu().numpy()
+    if isinstance(value, torch.device):
+        return str(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return np.asarray(value)
+    return value if isinstance(value, str | int | float | np.ndarray) else None
 
 
 def _entry(adata: Any, field: str, key: str) -> Any:

@@ -49,7 +49,8 @@ def _file(package: str, name: str) -> Path:
     for folder in (found and found.submodule_search_locations) or ():
         if (path := Path(folder, name)).exists():
             return path
-    raise ImportError(f"{package} contains this example: pip install warpwise[clustering-files]")
+    absent = f"{package} is not installed" if found is None else f"this version of {package} has no {name}"
+    raise ImportError(f"{absent}, which contains this example: pip install warpwise[clustering-files]")
 
 
 def _volume(path: Path) -> np.ndarray:

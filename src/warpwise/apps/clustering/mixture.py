@@ -339,8 +339,8 @@ class SpatialMixture(Estimator):
             self.n_iter_ += final.run(settings.max_iter, None, _TOLERANCE)
             reached = final.fractions()[0]
             if float((reached - final.sizes).abs().max()) >= SIZE_TOLERANCE:
-                wanted, found = ([round(part, 3) for part in parts.tolist()] for parts in (sizes, reached))
-                warnings.warn(f"sizes: expected {wanted}, reached {found}", stacklevel=3)
+                expected, found = ([round(part, 3) for part in parts.tolist()] for parts in (sizes, reached))
+                warnings.warn(f"sizes: expected {expected}, reached {found}", stacklevel=3)
         return final
 
     def _keep(self, X: Any, model: MeanField, graph: Graph, order: torch.Tensor) -> None:
