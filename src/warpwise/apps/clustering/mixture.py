@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from copy import copy
@@ -256,14 +257,15 @@ class SpatialMixture(Estimator):
             raise ValueError("ks: expected at least one number of domains")
         if self.field is not None or self.sizes is not None or not isinstance(self.prior, str):
             raise ValueError("select: field, sizes and a matrix as prior are of one K; expected None and a named prior")
-        best, bics = self, dict[int, float]()
+        best, lowest, bics = self, float("inf"), dict[int, float]()
         for k in [check_count("ks", k, 1) for k in ks]:
             model = copy(self)
             model.n_domains = k
             model.fit(X, **structure)
             bics[k] = model.bic_
-            if model.bic_ <= min(bics.values()):
-                best = model
+            bic = float("inf") if math.isnan(model.bic_) else model.bic_
+            if bic <= lowest:
+                best, lowest = model, bic
         self.__dict__.update(best.__dict__)
         self.bics_ = bics
         return self
