@@ -62,11 +62,12 @@ def connect(path: Path, report: Warn) -> sqlite3.Connection:
         ) from error
     with translated(path):
         try:
-            return _opened(path)
+            with _locked(path.parent, fcntl.LOCK_SH):  # no file is renamed while SQLite opens it and its log
+                return _opened(path)
         except (_Damaged, sqlite3.DatabaseError) as error:
             if not _is_damage(error):
                 raise
-            with _alone(path.parent):
+            with _locked(path.parent, fcntl.LOCK_EX):
                 return _replaced(path, report)
 
 
@@ -121,7 +122,7 @@ def _is_damage(error: Exception) -> bool:
 
 
 def _replaced(path: Path, report: Warn) -> sqlite3.Connection:
-    """Move a damaged store aside and create a new one; the caller holds the folder's lock.
+    """Move a damaged store aside and create a new one; the caller holds the folder's exclusive lock.
 
     If the store opens now, another process has already replaced it.
     """
@@ -152,11 +153,11 @@ def _set_aside(path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Lock ``folder`` against other processes that replace a store."""
+def _locked(folder: Path, kind: int) -> Iterator[None]:
+    """Lock ``folder``: LOCK_SH for processes that open a store, LOCK_EX for one that replaces it."""
     handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        fcntl.flock(handle, kind)
         yield
     finally:
         os.close(handle)
