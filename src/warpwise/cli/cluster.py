@@ -74,7 +74,7 @@ def cluster(
     try:
         _fit(console, model, points, None if fast else output / RESTARTS, resume)
     except ValueError as error:
-        raise click.UsageError(_in_options(str(error))) from error
+        raise click.UsageError(str(error).replace("missing='marginalise'", "--missing marginalise")) from error
     summary = {
         "input": name or str(file),
         "points": points.X.shape[0],
@@ -91,17 +91,6 @@ def cluster(
 
 
 _PLAIN = ("potts", "tied", "error", 16)
-_OPTIONS = {
-    "missing='marginalise'": "--missing marginalise",
-    "delete it or name another file": "without --resume the fit starts again",
-}
-
-
-def _in_options(message: str) -> str:
-    """``message`` of the estimator, with options of the command in place of arguments."""
-    for argument, option in _OPTIONS.items():
-        message = message.replace(argument, option)
-    return message
 
 
 def _fit(console: Console, model: Any, points: Points, kept: Path | None, resume: bool) -> None:

@@ -15,9 +15,9 @@ class SGD(torch.optim.Optimizer):
     """``torch.optim.SGD`` with its first six arguments, in its order; state dicts are exchangeable.
 
     On a GPU, a step of a group of up to 12 float32 tensors is one launch; on a CPU, PyTorch's multi-tensor operations
-    compute it. Parameters without a gradient are skipped, as in PyTorch. Raises ``TypeError`` for a setting that is no
-    number, and ``ValueError`` for a negative one, nesterov without momentum, or a dampening other than 0, which is not
-    supported.
+    compute it. Parameters without a gradient are skipped, as in PyTorch. Raises ``TypeError`` for a setting that is not
+    a number, and ``ValueError`` for a negative one, nesterov without momentum, or a dampening other than 0, which is
+    not supported.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ class Checkpoint:
         except Exception as error:
             raise ValueError(f"checkpoint: {self.path} is not a checkpoint of SpatialMixture") from error
         if key != self.key:
-            raise ValueError(f"checkpoint: {self.path} is of other data or parameters; delete it or name another file")
+            raise ValueError(f"checkpoint: {self.path} is of other data or parameters; delete the file to start again")
         return state
 
     def save(self, state: dict[str, Any]) -> None:

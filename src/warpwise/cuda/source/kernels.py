@@ -85,7 +85,7 @@ def kernels(text: str) -> dict[str, KernelDeclaration]:
 def selector(expression: str, text: str) -> str:
     """``expression``, or the selector of the kernel of ``text`` that it names without namespace and arguments."""
     name = expression.strip().removeprefix("::")
-    if not re.fullmatch(r"\w+", name):
+    if name not in LIBRARY:
         return expression
     found = kernels(text).get(name)
     return expression if found is None or found.template else found.selector

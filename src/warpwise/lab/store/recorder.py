@@ -20,8 +20,8 @@ from warpwise.operation import Op
 class Recorder:
     """Call it with every ``Step`` of a climb of ``op``: each verdict and point is on disk before the next one starts.
 
-    ``run`` is their run, stored with the first of them: a climb that fails before leaves no run. Raises ``StoreError``
-    if the store cannot be written.
+    ``run`` is their run. It is stored with the first of them, so that a climb that fails before is not in the store.
+    Raises ``StoreError`` if the store cannot be written.
     """
 
     def __init__(self, store: Store, op: Op, device: torch.device | str | None = None, made_by: str = "climb") -> None:

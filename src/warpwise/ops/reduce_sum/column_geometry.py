@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from warpwise.operation import cdiv
-from warpwise.ops._columns import BLOCK, SECTOR, VALUES, Geometry, geometry
+from warpwise.ops._columns import BLOCK, MOST_STARTED, SECTOR, VALUES, Geometry, geometry
 
 LARGE, FEW_COLUMNS = 1 << 22, 64  # bytes from which one wave fills the GPU; columns
 FEWEST_ELEMENTS = 16384  # elements of a block from which on there are two launches: a batch of 1024 threads
 THREADS, NARROW_THREADS = 256, 512  # of a block, and of a block of few columns of 2-byte elements
 ONE_LINE = 32  # elements of a column that one thread adds
-MOST_STARTED = 8  # blocks of an SM: the GPU starts one every 1.5 ns
 SHORT_COLUMNS, SHORT_WIDTHS = 512, (256, 128, 64, 32)  # elements; columns of a block
 
 

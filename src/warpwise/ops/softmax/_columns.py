@@ -11,8 +11,9 @@ import torch
 from warpwise.device.limits import requires_hopper
 from warpwise.device.target import power_of_two
 from warpwise.operation import cdiv, sm_count
+from warpwise.ops import _packed_columns
+from warpwise.ops._columns import MOST_STARTED
 from warpwise.ops._dims import inner_size, length_along
-from warpwise.ops._packed_columns import PACK as PACK_BYTES
 from warpwise.ops._packed_columns import Lines, lines_of
 
 SECTOR, LINE, WIDE = 32, 128, 256  # bytes of neighbouring columns: the least, the usual, and those of large arrays
@@ -22,7 +23,6 @@ MOST_HELD, MOST_HELD_HALVES, MOST_HELD_PAIRS = 48, 64, 32  # elements that a thr
 FILL_HELD, LEAST_BLOCK = 192, 64  # threads of an SM that do so, and of their blocks, at least
 FEW_HELD = 24  # up to which their number is a multiple of 4, else of 8
 BLOCK, MOST_THREADS, BLOCKS_AN_SM = 256, 1024, 4  # a thread has up to 64 registers
-MOST_STARTED = 8  # blocks of an SM: the GPU starts one every 1.5 ns, more slowly than it moves few elements
 FEW_BATCHES, MORE_PARTS = 2, 1.25  # of a thread, if blocks are few; parts for one batch less
 MOST_PARTS = 8  # blocks of a cluster
 PACKED_BYTES = 1 << 23  # of a tensor, from which on three launches are short beside the accesses
@@ -187,7 +187,7 @@ def packed_lines(out: torch.Tensor, batch: int) -> tuple[Lines, bool]:
 
 def packed_blocks(out: torch.Tensor, few: bool, values: int) -> int:
     """Blocks of the last launch of the packed kernels, whose threads have ``values`` packs at once."""
-    blocks = cdiv(out.nbytes, PACK_BYTES * BLOCK * values)
+    blocks = cdiv(out.nbytes, _packed_columns.PACK * _packed_columns.THREADS * values)
     return min(blocks, FEW_BLOCKS_AN_SM[1] * sm_count(out)) if few else blocks
 
 
