@@ -12,7 +12,7 @@ from warpwise.ops._packs import PACK_BLOCK, pack_blocks
 from warpwise.ops.matvec.k03_rows_together import configs, splits_of
 from warpwise.ops.matvec.k06_unaligned_rows import configs as unaligned_configs
 from warpwise.ops.reduce_sum.column_geometry import column_geometry
-from warpwise.ops.reduce_sum.rungs import batch_of, threads_of
+from warpwise.ops.reduce_sum.rungs import batch_of, sharing_parts, threads_of
 from warpwise.ops.rgb_to_grayscale.rungs import pack_bytes
 from warpwise.ops.softmax._columns import cluster_geometry
 from warpwise.ops.softmax._columns import geometry as softmax_geometry
@@ -140,10 +140,28 @@ def test_small_columns_are_one_batch(columns, length, itemsize, width, values, l
 
 
 def test_short_columns_have_one_part_if_they_fill_the_gpu():
-    for length, columns, width in ((141, 45138, 128), (283, 6675, 32), (200, 20000, 64), (60, 100000, 256)):
-        shape = column_geometry(columns, length, 4, SMS)
-        assert (shape.width, shape.parts) == (width, 1)
+    for length, columns, itemsize, width, values in (
+        (141, 45138, 4, 64, 24), (283, 6675, 4, 32, 16), (60, 100000, 4, 128, 32), (300, 100001, 4, 256, 16),
+        (75, 120419, 2, 64, 24), (20, 300001, 2, 256, 24), (300, 60001, 2, 64, 32),
+    ):  # fmt: skip
+        shape = column_geometry(columns, length, itemsize, SMS)
+        assert (shape.width, shape.values, shape.parts) == (width, values, 1)
     assert column_geometry(2048, 512, 4, SMS).parts > 1
+    assert default("reduce_sum", torch.empty(75, 120419, dtype=torch.bfloat16, device="meta"), 0) == "k08_columns"
+
+
+@pytest.mark.parametrize(
+    "rows,columns,parts", [(1, 500_000, 132), (1, 20_000_000, 264), (60, 60001, 4), (300, 60001, 1)]
+)
+def test_rows_have_as_many_blocks_on_each_processor(rows, columns, parts):
+    with assume_sm_count(SMS):
+        assert sharing_parts(torch.empty(rows, columns, device="meta")) == parts
+
+
+def test_rows_of_a_batch_are_read_by_fours():
+    with assume_sm_count(SMS):
+        for m, k, config in ((1432, 576, "t128_r4_u2"), (600, 4000, "t256_r4_u2"), (200, 1000, "t256_r1_u1")):
+            assert configs(matrix(m, k), matrix(1, k)[0])[0] == config
 
 
 def test_full_batches_of_unaligned_rows():
@@ -297,8 +315,9 @@ def test_unaligned_rows_of_matvec(rows, columns, dtype, rung, config):
 
 
 @pytest.mark.parametrize("rows,columns,dtype,config", [
-    (16996, 156, torch.bfloat16, "l16_u4"), (13455, 174, torch.bfloat16, "l8_u4"), (32482, 75, torch.float32, "l32_u4"),
-    (1369, 5062, torch.bfloat16, "l32_u4"),
+    (16996, 156, torch.bfloat16, "l16_u8"), (13455, 174, torch.bfloat16, "l8_u8"), (32482, 75, torch.float32, "l32_u8"),
+    (1369, 5062, torch.bfloat16, "l32_u8"), (2001, 500, torch.float32, "l8_u8"), (4153, 2695, torch.float32, "l32_u8"),
+    (80001, 100, torch.float32, "l16_u8"), (40001, 3001, torch.bfloat16, "l32_u4"),
 ])  # fmt: skip
 def test_unaligned_columns_of_matvec_are_read_in_one_launch_if_they_can_be(rows, columns, dtype, config):
     with assume_sm_count(SMS):

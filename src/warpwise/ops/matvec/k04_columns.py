@@ -113,7 +113,7 @@ def _geometry(a: torch.Tensor) -> Geometry:
     while lanes > WARP and _tiles(a, Geometry(lanes, most))[0] < sm_count(a):
         lanes //= 2
     batch = cdiv(k, THREADS // lanes)  # loads of a thread, if all are in flight
-    return Geometry(lanes, max(4, power_of_two(batch)) if batch <= 16 else most)
+    return Geometry(lanes, min(most, max(4, power_of_two(batch))))
 
 
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:

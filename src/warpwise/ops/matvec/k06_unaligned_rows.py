@@ -27,7 +27,7 @@ MOST_SHARING = 320  # threads with four packs of several rows: larger blocks tak
 LATENCY, PACK_TIME, X_TIME = 1.7, 0.3, 0.2  # µs of a batch, and of a pack of 1024 threads; of x, in packs
 START_TIME, START_THREADS = 0.9e-3, 192  # µs until the next block starts, without threads; threads that double it
 STREAMED = 1 << 25  # bytes of a matrix whose blocks read several batches, also if they could hold a row in one
-EVEN_USE = 0.8  # minimum fraction of the SMs' blocks of 256 threads that a matrix fills
+EVEN_USE, SLOTS = 0.8, 4  # minimum fraction of the SMs' blocks of 256 threads that a matrix fills; those of an SM
 
 UNALIGNED_ROWS = cuda.load(Path(__file__).with_suffix(".cu"))
 
@@ -57,7 +57,8 @@ def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
     best = min(_candidates(packs), key=lambda each: predicted_time(m, packs, sms, *each))
     if best[0] > MOST_SHARING and best[1] == 1 and m * packs * VECTOR >= STREAMED:
         blocks, _, splits = _grid(a, THREADS, 2, 2)
-        use = blocks * splits / (sms * cdiv(blocks * splits, sms))
+        slots = sms if blocks * splits <= SLOTS * sms else SLOTS * sms  # of a wave, if the blocks are not all resident
+        use = blocks * splits / (slots * cdiv(blocks * splits, slots))
         best = (THREADS if use >= EVEN_USE else WARP, 2, 2)
     others = (each for each in CONFIGS if config_numbers("matvec", each, FORM)[0] >= WARP)
     return tuple(dict.fromkeys(("t{}_r{}_u{}".format(*best), *others)))

@@ -17,6 +17,9 @@ UNALIGNED_COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
 
 FORM = re.compile(r"l(\d+)_u(\d+)")  # lanes in a column, loads in flight
 LANES, VALUES = (64, 32, 16, 8), 4  # 64 lanes, 4 lines of threads, for 4-byte elements only: 4 alignments
+DEEP_VALUES, HUGE = 8, 120 << 20  # loads in flight of a matrix of fewer bytes
+WAVE, FEWEST, MOST_OF_FEWEST = 2, 8, 5  # blocks of an SM that read whole columns; lanes of a block, and its batches
+PARTED = 32  # lanes of parts
 RESIDENT = 4  # blocks of 256 threads of an SM
 MOST_BATCHES = 2  # of a block, which take less time than a second launch
 
@@ -37,20 +40,49 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
 
 def tiling(a: torch.Tensor, lanes: int, values: int) -> tuple[int, int, int]:
     """Blocks along a column, lines of threads of a block, and parts of the columns."""
-    tiles, height = cdiv(a.shape[0], (lanes - 1) * (VECTOR // a.element_size())), THREADS // lanes
+    tiles, height = _tiles(a, lanes), THREADS // lanes
+    if values == DEEP_VALUES and sm_count(a) < tiles <= WAVE * sm_count(a):
+        return tiles, height, 1
     batches = cdiv(a.shape[1], height * values)
     most = 1 if batches <= MOST_BATCHES else batches if tiles < sm_count(a) else batches // 2
     return tiles, height, min(parts_that_fill(a, tiles, RESIDENT), most)
 
 
-def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
-    """The most lanes, but not many more than rows, with which one launch reads all columns; then others.
+def _tiles(a: torch.Tensor, lanes: int) -> int:
+    return cdiv(a.shape[0], (lanes - 1) * (VECTOR // a.element_size()))
 
-    One launch of many blocks may have many batches; more lanes then read longer pieces of a column.
+
+def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
+    """Eight loads in flight, with the lanes of ``_deep_lanes``; of huge matrices four, in the following order.
+
+    The most lanes, but not many more than rows, with which one launch reads all columns; of many blocks, which may have
+    many batches, those that read longer pieces of a column.
     """
     rows, most = VECTOR // a.element_size(), 2 * MOST_BATCHES * VALUES * THREADS
     counts = [count for count in LANES if THREADS // count >= rows]
     lanes = next((count for count in reversed(counts) if (count - 1) * rows >= a.shape[0]), counts[0])
     split = {count: tiling(a, count, VALUES)[2] > 1 or a.shape[1] * count > most for count in counts}
     order = sorted(counts, key=lambda count: (count > lanes, split[count], -count))
-    return tuple(f"l{count}_u{VALUES}" for count in order)
+    found = tuple(f"l{count}_u{VALUES}" for count in order)
+    huge = a.shape[0] * a.shape[1] * a.element_size() >= HUGE
+    return found if huge else (f"l{_deep_lanes(a, counts)}_u{DEEP_VALUES}", *found)
+
+
+def _deep_lanes(a: torch.Tensor, counts: list[int]) -> int:
+    """Lanes of a block with eight loads of a thread in flight.
+
+    If one or two blocks on each SM can read whole columns, their lanes: 19433 x 319 in float32 takes 8.3 µs in 157
+    blocks of 32 lanes, 10.5 in 78 tiles of 64 lanes and 6 parts. Of more blocks those that read all columns in one
+    batch: 80001 x 100 takes 9.9 with 16 lanes, 10.3 with 32. Of fewer, 8 lanes if the columns are one batch or two,
+    else 32 lanes and parts: 2001 x 500 takes 3.6 with 8, 4.2 with 32; 1001 x 2001 takes 5.6 and 5.2.
+    """
+    (m, k), sms = a.shape, sm_count(a)
+    if _tiles(a, counts[0]) > WAVE * sms:
+        return next((count for count in counts if k <= THREADS // count * DEEP_VALUES and count > FEWEST), PARTED)
+    wave = next((count for count in counts if sms < _tiles(a, count) <= WAVE * sms), None)
+    batches = cdiv(k, THREADS // FEWEST * DEEP_VALUES)  # of the fewest lanes
+    if wave and (wave > FEWEST or batches <= MOST_OF_FEWEST):
+        return wave
+    if 2 * _tiles(a, FEWEST) > sms and batches <= MOST_BATCHES:
+        return FEWEST
+    return next((count for count in reversed(counts) if (count - 1) * (VECTOR // a.element_size()) >= m), PARTED)

@@ -16,7 +16,7 @@ from warpwise.ops._configs import config_numbers
 from warpwise.ops._dims import inner_size, is_last, length_along
 from warpwise.ops._packed_columns import Lines, lines_of
 from warpwise.ops._short_rows import WARPS, most_columns, team
-from warpwise.ops.reduce_sum.column_geometry import FEW_COLUMNS, LARGE, column_geometry
+from warpwise.ops.reduce_sum.column_geometry import FEW_COLUMNS, LARGE, column_geometry, is_tiled
 from warpwise.ops.reduce_sum.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
@@ -30,11 +30,11 @@ LONG_ROW = 24 * MOST_THREADS  # elements of a row, from which on several blocks 
 FILL = 768  # threads of an SM that read the bytes in flight, if rows are few
 SHORT_ROW, SHORT_NARROW_ROW = 16, 64  # elements of a row of k11, and of 2 bytes each
 BLOCKS_AN_SM = 8  # blocks of 256 threads that fill the 2048 threads of an SM
-BLOCKS_OF_ONE_ROW = 3  # the same, of a sum of all; an SM holds 6, and the GPU spreads 3 evenly, but not 4 or 5
+SHARING_THREADS = 512  # of a block of k09
 PACKED_WIDTH, PACKED_VALUES = 32, (8, 4, 2)  # k10: packs of a tile; loads in flight
 PACKED_FORM = re.compile(r"u(\d+)")  # loads in flight
 PACKED_BYTES = (1 << 21, 1 << 23)  # of a tensor, up to which a thread has two, and four
-MANY_COLUMNS = 4096  # of more than which, in tensors of 16 MB, PyTorch or k10 computes
+MANY_COLUMNS, LONG_COLUMN = 4096, 2048  # of more than which, in tensors of 16 MB, PyTorch computes; their elements
 PACKETS, MOST_PACKETS = 8, 4096  # sums of parts: of a thread; of all columns, in the memory that a stream has for them
 MOST_BLOCKS = 2**31 - 1
 
@@ -56,8 +56,7 @@ def over_rows(launch: Launch) -> Launch:
 def parts_of(x: torch.Tensor, each: int) -> int:
     """Blocks per row: at least ``each`` elements per block, and about as many blocks as are resident on the GPU."""
     rows, columns = x.shape
-    blocks = BLOCKS_OF_ONE_ROW if rows == 1 else BLOCKS_AN_SM
-    return max(1, min(blocks * sm_count(x) // rows, cdiv(columns, each)))
+    return max(1, min(BLOCKS_AN_SM * sm_count(x) // rows, cdiv(columns, each)))
 
 
 def atomically(launch: Launch) -> Launch:
@@ -185,14 +184,28 @@ def short_rows(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> No
     kernel[shape.grid(rows), (WARP, WARPS)](input, cuda.out(output), rows, columns)
 
 
+def sharing_parts(x: torch.Tensor) -> int:
+    """Blocks per row of k09: one block of all rows for each SM if a thread has few loads, else two.
+
+    With three blocks of 256 threads on each SM, of which it holds six, 20 million float32 elements take 29.0 µs, with
+    two of 512 threads 21.3: the GPU starts blocks where others have ended, and some SMs get more of them.
+    """
+    (rows, columns), sms = x.shape, sm_count(x)
+    loads = cdiv(columns * x.element_size(), VECTOR * SHARING_THREADS)
+    blocks = sms if rows * loads < 2 * BATCH * sms else 2 * sms
+    return max(1, min(blocks // max(1, rows), loads))
+
+
 @over_rows
 def last_block(sums: torch.Tensor, x: torch.Tensor) -> None:
-    (rows, columns), parts = x.shape, vector_parts(x)
-    if parts == 1:
+    rows, columns = x.shape
+    if columns <= LONG_ROW:
         _pass(sums, x, 1)
         return
-    kernel = LAST_BLOCK[f"sum_last_block<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {BLOCK}>"]
-    kernel[(rows, parts), BLOCK](x, cuda.out(sums), semaphores(x, 2 * rows * (parts - 1)), rows, columns)
+    parts = sharing_parts(x)
+    workspace = semaphores(x, 2 * rows * (parts - 1)) if parts > 1 else None
+    kernel = LAST_BLOCK[f"sum_last_block<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {SHARING_THREADS}>"]
+    kernel[(rows, parts), SHARING_THREADS](x, cuda.out(sums), workspace, rows, columns)
 
 
 def columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
@@ -334,14 +347,15 @@ RUNGS = (
 
 
 def default(input: torch.Tensor, dim: int | None) -> str | None:
-    """k06 along the last dimension; k09 if several blocks share a row, k11 for rows of up to 16 elements (2 bytes: 64).
+    """k06 along the last dimension; k09 for few long rows, k11 for rows of up to 16 elements (2 bytes: 64).
 
     k08 along another dimension.
 
-    Along the first one k10 for large tensors of 2-byte elements, and for up to 64 columns of which k08 has parts, or
-    of which one block of k10 has as many as 1024 threads of k08.
+    Along the first one k10 for large tensors of 2-byte elements in longer columns than k08's tiles, and for up to 64
+    columns of which k08 has parts, or of which one block of k10 has as many as 1024 threads of k08.
 
-    PyTorch for many long columns of 2-byte elements, unless they are odd rows of a matrix, which it reads singly.
+    PyTorch for many columns of more than 2048 elements of 2 bytes, unless they are odd rows of a matrix, which it reads
+    singly.
     """
     if input.dtype not in KERNEL_DTYPES or limits(input, dim):
         return None
@@ -358,9 +372,10 @@ def default(input: torch.Tensor, dim: int | None) -> str | None:
         shape = column_geometry(columns, length, input.element_size(), sm_count(input))
         packed = shape.parts > 1 or shape.threads > BLOCK and _is_one_block(input, dim)
         return "k10_packed_columns" if packed else "k08_columns"
-    if input.element_size() >= 4 or input.nbytes < LARGE:
+    size = input.element_size()
+    if size >= 4 or input.nbytes < LARGE or is_tiled(columns, length, size, sm_count(input)):
         return "k08_columns"
-    many = columns >= MANY_COLUMNS and input.nbytes >= 4 * LARGE
+    many = columns >= MANY_COLUMNS and length > LONG_COLUMN and input.nbytes >= 4 * LARGE
     if columns != inner_size(input, dim):
         return None if many else "k08_columns"
-    return None if many and columns * input.element_size() % VECTOR == 0 else "k10_packed_columns"
+    return None if many and columns * size % VECTOR == 0 else "k10_packed_columns"
