@@ -147,7 +147,7 @@ def test_every_configuration_compiles(op, rung):
 
 
 @pytest.mark.parametrize("name,sizes,registers,spilled", [
-    ("batch_norm_backward", {"n": 9, "c": 225, "h": 104, "w": 31}, 64, 32), ("matvec", {"m": 4724, "k": 608}, 72, 0),
+    ("batch_norm_backward", {"n": 9, "c": 225, "h": 104, "w": 31}, 64, 32), ("matvec", {"m": 4724, "k": 608}, 76, 0),
     ("softmax_backward", {"rows": 20001, "columns": 4001}, 80, 0),
 ])  # fmt: skip
 def test_packs_of_halves_are_words_in_registers(name, sizes, registers, spilled):

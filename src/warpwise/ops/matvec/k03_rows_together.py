@@ -25,7 +25,7 @@ ROWS_TOGETHER = cuda.load(Path(__file__).with_suffix(".cu"))
 FORM = re.compile(r"t(\d+)_r(\d+)_u(\d+)")  # threads per team, rows per team, 16-byte loads of a row in flight
 NARROW = 4  # bytes: as many loads in flight of 2 bytes as of 4
 FILL = 1024  # threads of an SM
-MOST_THREADS = 1024
+MOST_THREADS, LONG_ROW = 1024, 4096  # loads of a row
 SLOTS = 32  # blocks of 64 threads of an SM: of more, the GPU starts one every 1.2 ns, so that warps of one block share
 FEWEST_BATCHES = 2  # of a thread, in a split row; one if the row has twice as many and one launch adds the sums
 CONFIGS = ("t128_r4_u2", "t128_r2_u2", "t128_r8_u1", "t32_r2_u2", "t32_r1_u4", "t256_r2_u2", "t256_r1_u4")
@@ -83,6 +83,8 @@ def geometries(a: torch.Tensor, bytes_a_load: int) -> tuple[str, ...]:
         return tuple(dict.fromkeys((f"t{threads}_r4_u2", *CONFIGS)))
     while threads < MOST_THREADS and threads < loads and threads * m < fill:
         threads *= 2
+    if threads > 256 and loads >= LONG_ROW:  # several blocks of 256 threads share a row
+        return tuple(dict.fromkeys(("t256_r1_u4", *CONFIGS)))
     if MOST_THREADS == threads < loads <= 2 * threads:
         threads = WARP * cdiv(loads, 2 * WARP)  # one full batch
     rows, fill = 4, fill if threads >= 128 else fill // 4

@@ -72,17 +72,19 @@ def _deep_lanes(a: torch.Tensor, counts: list[int]) -> int:
     """Lanes of a block with eight loads of a thread in flight.
 
     If one or two blocks on each SM can read whole columns, their lanes: 19433 x 319 in float32 takes 8.3 µs in 157
-    blocks of 32 lanes, 10.5 in 78 tiles of 64 lanes and 6 parts. Of more blocks those that read all columns in one
-    batch: 80001 x 100 takes 9.9 with 16 lanes, 10.3 with 32. Of fewer, 8 lanes if the columns are one batch or two,
-    else 32 lanes and parts: 2001 x 500 takes 3.6 with 8, 4.2 with 32; 1001 x 2001 takes 5.6 and 5.2.
+    blocks of 32 lanes, 10.5 in 78 tiles of 64 lanes and 6 parts. Otherwise those that read all columns in one batch, if
+    there is a block for two SMs: 80001 x 100 takes 9.9 with 16 lanes, 10.3 with 32. Otherwise 8 lanes if the columns
+    are two batches, else 32 lanes and parts: 2001 x 500 takes 3.6 with 8, 4.2 with 32; 1001 x 2001 takes 5.6 and 5.2.
     """
-    (m, k), sms = a.shape, sm_count(a)
-    if _tiles(a, counts[0]) > WAVE * sms:
-        return next((count for count in counts if k <= THREADS // count * DEEP_VALUES and count > FEWEST), PARTED)
-    wave = next((count for count in counts if sms < _tiles(a, count) <= WAVE * sms), None)
+    (m, k), sms, tiles = a.shape, sm_count(a), {count: _tiles(a, count) for count in counts}
     batches = cdiv(k, THREADS // FEWEST * DEEP_VALUES)  # of the fewest lanes
-    if wave and (wave > FEWEST or batches <= MOST_OF_FEWEST):
+    wave = next((count for count in counts if sms < tiles[count] <= WAVE * sms), None)
+    if wave and k >= 2 * THREADS // wave and (wave > FEWEST or batches <= MOST_OF_FEWEST):
         return wave
-    if 2 * _tiles(a, FEWEST) > sms and batches <= MOST_BATCHES:
+    many = tiles[counts[0]] > WAVE * sms
+    one = next((each for each in counts if k <= THREADS // each * DEEP_VALUES and 2 * tiles[each] >= sms), None)
+    if one and not (many and one == FEWEST):
+        return one
+    if 2 * tiles[FEWEST] > sms and batches <= MOST_BATCHES and not many:
         return FEWEST
     return next((count for count in reversed(counts) if (count - 1) * (VECTOR // a.element_size()) >= m), PARTED)

@@ -4,9 +4,10 @@
 #include <warpwise/core/partial_sums.cuh>
 #include <warpwise/core/reduce.cuh>
 
-// y: (splits, m), rows first + r * period for r < ROWS. With a workspace y is (m,), and the block of the last split
-// adds the sums of the others in a fixed order: (m, splits - 1) words of 8 bytes, zeros before and after. A block then
-// waits only for blocks with a lower index, which start before it. Block: (THREADS, teams). Grid: (any, splits).
+// y: (splits, m), rows first + r * period for r < ROWS. With a workspace, for ROWS 1, y is (m,), and the block of the
+// last split adds the sums of the others in a fixed order: (m, splits - 1) words of 8 bytes, zeros before and after. A
+// block then waits only for blocks with a lower index, which start before it. Block: (THREADS, teams). Grid: (any,
+// splits).
 template <int THREADS, int ROWS, class R>
 __device__ inline void store_totals(float (&totals)[ROWS], R* y, int* workspace, long long m, long long first,
                                     long long period) {
@@ -25,9 +26,10 @@ __device__ inline void store_totals(float (&totals)[ROWS], R* y, int* workspace,
 
 #pragma unroll
   for (int r = 0; r < ROWS; ++r) {
-    const long long row = first + r * period;
-    if (workspace && split == others && row < m)
-      totals[r] += warpwise::take_sum(words + row * others, others, threadIdx.x, THREADS, 1);
+    if constexpr (ROWS == 1) {
+      if (workspace && split == others && first < m)
+        totals[r] += warpwise::take_sum(words + first * others, others, threadIdx.x, THREADS, 1);
+    }
     totals[r] = warpwise::warp_reduce<warpwise::Sum, kLanes>(totals[r]);
   }
   if constexpr (kWarps > 1) {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warpwise.operation import cdiv
-from warpwise.ops._columns import BLOCK, MOST_STARTED, SECTOR, VALUES, Geometry, geometry
+from warpwise.ops._columns import SECTOR, VALUES, Geometry, geometry
 
 LARGE, FEW_COLUMNS = 1 << 22, 64  # bytes from which one wave fills the GPU; columns
 FEWEST_ELEMENTS = 16384  # elements of a block from which on there are two launches: a batch of 1024 threads
@@ -11,7 +11,7 @@ THREADS, NARROW_THREADS = 256, 512  # of a block, and of a block of few columns 
 TILED, TILED_NARROW = 512, 320  # elements of a column, and of a column of 2-byte elements, that a tile holds
 MOST_TILED = 72 << 20  # bytes, from which on 4-byte elements are read in longer pieces of a row
 TILE_WIDTHS, TILE_VALUES = (256, 128, 64), (4, 8, 16, 24, 32)  # columns of a block; elements of a thread in flight
-SHORTEST = 8  # elements of columns that are read in blocks of 1024 threads if they are many
+LONG_TILED, LONG_THREADS, LONG_WIDTH = 256, 512, 32  # elements of 4 bytes, from which on a block has 32 columns
 SHORT_WIDTHS = (256, 128, 64, 32)  # columns of a block
 
 
@@ -25,7 +25,7 @@ def column_geometry(count: int, length: int, itemsize: int, sms: int) -> Geometr
     large matrices the widest blocks of which there are two per SM.
     """
     if is_tiled(count, length, itemsize, sms):
-        return _tile(count, length, sms)
+        return _tile(length, itemsize)
     if count < FEW_COLUMNS or count * length * itemsize < LARGE:
         shape = geometry(count, length, itemsize, sms, FEWEST_ELEMENTS)
         return shape if shape.parts == 1 or itemsize >= 4 else _narrow_geometry(count, length, sms)
@@ -50,17 +50,20 @@ def is_tiled(count: int, length: int, itemsize: int, sms: int) -> bool:
         return False
     nbytes = count * length * itemsize
     one_line = length <= TILE_VALUES[-1] and count >= THREADS * sms
-    return one_line or LARGE <= nbytes and (itemsize < 4 or nbytes < MOST_TILED)
+    return one_line or nbytes >= LARGE and (itemsize < 4 or nbytes < MOST_TILED)
 
 
-def _tile(count: int, length: int, sms: int) -> Geometry:
-    """The widest tile that one batch of a thread's loads holds, else equal batches of 64 columns."""
+def _tile(length: int, itemsize: int) -> Geometry:
+    """The widest tile that one batch of a thread's loads holds, else equal batches of 64 columns.
+
+    Columns of more than 256 elements of 4 bytes are one batch of a block of 512 threads, in pieces of 128 bytes.
+    """
+    if length > LONG_TILED and itemsize >= 4:
+        return Geometry(LONG_THREADS, TILE_VALUES[-1], LONG_WIDTH, 1, length)
     width = next((each for each in TILE_WIDTHS if THREADS // each * TILE_VALUES[-1] >= length), TILE_WIDTHS[-1])
     of_a_thread = cdiv(length, THREADS // width)
     batch = cdiv(of_a_thread, cdiv(of_a_thread, TILE_VALUES[-1]))
-    values = next(each for each in TILE_VALUES if batch <= each)
-    threads = BLOCK if length <= SHORTEST and count > MOST_STARTED * THREADS * sms else THREADS
-    return Geometry(threads, values, width * threads // THREADS, 1, length)
+    return Geometry(THREADS, next(each for each in TILE_VALUES if batch <= each), width, 1, length)
 
 
 def _narrow_geometry(count: int, length: int, sms: int) -> Geometry:

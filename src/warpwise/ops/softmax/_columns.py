@@ -12,7 +12,6 @@ from warpwise.device.limits import requires_hopper
 from warpwise.device.target import power_of_two
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops import _packed_columns
-from warpwise.ops._columns import MOST_STARTED
 from warpwise.ops._dims import inner_size, length_along
 from warpwise.ops._packed_columns import Lines, lines_of
 
@@ -58,8 +57,6 @@ def geometry(columns: int, length: int, itemsize: int, packed: int, sms: int, mo
         lanes = BLOCK
         while lanes > LEAST_BLOCK and cdiv(columns, lanes * packed) < BLOCKS_AN_SM * sms:  # the SMs have as many each
             lanes //= 2
-        if cdiv(columns, lanes * packed) > MOST_STARTED * sms:
-            lanes *= 2
         return Geometry(lanes, 1, step * cdiv(length, step), 1, length)
     # The widest block that holds all of its columns in registers and leaves no SM idle, but at least a sector.
     for bytes in (LINE, LINE // 2, SECTOR):

@@ -63,22 +63,29 @@ __device__ inline void send_value(unsigned long long* to, float value) {
 }
 
 // The sum of the values at first, first + step, ... below `count`, `pitch` words apart, which other blocks send. Up to
-// eight words are read at once. The other blocks must run or have run: those with a lower blockIdx do.
+// eight words are read at once, and those without a value again, at once. The other blocks must run or have run: those
+// with a lower blockIdx do.
 __device__ inline float take_sum(unsigned long long* from, int count, int first, int step, long long pitch) {
   constexpr int kBatch = 8;
   float sum = 0.0f;
 #pragma unroll 1
   for (int i = first; i < count; i += kBatch * step) {
     unsigned long long words[kBatch] = {};
+    int waiting = (1 << min(kBatch, cdiv(count - i, step))) - 1;  // a bit for each word without a value
+#pragma unroll 1
+    while (waiting) {
 #pragma unroll
-    for (int b = 0; b < kBatch; ++b) {
-      if (i + b * step < count) words[b] = atomicExch(from + (i + b * step) * pitch, 0ull);
+      for (int b = 0; b < kBatch; ++b) {
+        if (waiting >> b & 1) words[b] = atomicExch(from + (i + b * step) * pitch, 0ull);
+      }
+#pragma unroll
+      for (int b = 0; b < kBatch; ++b) {
+        if (words[b]) waiting &= ~(1 << b);
+      }
     }
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
-      if (i + b * step >= count) break;
-      while (!words[b]) words[b] = atomicExch(from + (i + b * step) * pitch, 0ull);
-      sum += __uint_as_float(static_cast<unsigned>(words[b]));
+      if (i + b * step < count) sum += __uint_as_float(static_cast<unsigned>(words[b]));
     }
   }
   return sum;
