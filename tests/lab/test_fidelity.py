@@ -62,6 +62,7 @@ NOT_YET_RECORDED: dict[str, str] = {
     "reduce_sum k09_last_block": NEW,
     "reduce_sum k10_packed_columns": NEW,
     "reduce_sum k11_short_rows": NEW,
+    "reduce_sum k12_adjacent_columns": NEW,
     "rgb_to_grayscale k02_planar_packs": "waits for the previous kernel, and packs of 4 bytes for small images",
     "rgb_to_grayscale k05_shifted_words": NEW,
     "softmax k05_row_in_registers": "waits for the previous kernel",

@@ -11,7 +11,7 @@ from tests.sampled import examples
 from warpwise import operation, ops
 
 FEW = settings(max_examples=examples(12), deadline=None)
-RUNGS = [rung.name for rung in operation.get("reduce_sum").rungs]
+RUNGS = [rung.name for rung in operation.get("reduce_sum").rungs if "adjacent" not in rung.name]  # columns alone
 
 
 @pytest.mark.parametrize("rung", [name for name in RUNGS if "short" not in name])
@@ -53,6 +53,30 @@ def test_two_passes_at_any_length_and_alignment(rows, columns, shift, half):
     values = (torch.arange(rows * columns + shift) % 3 - 1).to(torch.bfloat16 if half else torch.float32)
     x = values[shift:].view(rows, columns)
     assert torch.equal(ops.reduce_sum(x, -1, rung="k06"), x.sum(-1))
+
+
+@FEW
+@given(
+    outer=st.integers(1, 3), length=st.integers(0, 40), packs=st.integers(1, 70), half=st.booleans(),
+    shift=st.integers(0, 3),
+)  # fmt: skip
+def test_adjacent_columns_of_any_length_and_alignment(outer, length, packs, half, shift):
+    inner = packs * (8 if half else 4)
+    values = torch.arange(outer * length * inner + shift) % 5 - 2
+    x = values.to(torch.bfloat16 if half else torch.float32)[shift:].view(outer, length, inner)
+    assert torch.equal(ops.reduce_sum(x, 1, rung="k12"), x.sum(1))
+    if length:
+        assert torch.equal(ops.reduce_sum(x[0], 0, rung="k12"), x[0].sum(0))
+
+
+def test_adjacent_columns_are_whole_packs():
+    for x, dim, message in (
+        (torch.ones(3, 300), 1, "takes a dimension other than the last"),
+        (torch.ones(3, 301), 0, "multiple of 16 bytes apart, not 1204"),
+        (torch.ones(7), None, "takes a dimension other than the last"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ops.reduce_sum(x, dim, rung="k12")
 
 
 def test_two_passes_repeat_bit_by_bit():

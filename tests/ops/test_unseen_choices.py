@@ -12,7 +12,7 @@ from warpwise.ops._packs import PACK_BLOCK, pack_blocks
 from warpwise.ops.matvec.k03_rows_together import configs, splits_of
 from warpwise.ops.matvec.k06_unaligned_rows import configs as unaligned_configs
 from warpwise.ops.reduce_sum.column_geometry import column_geometry
-from warpwise.ops.reduce_sum.rungs import batch_of, sharing_parts, threads_of
+from warpwise.ops.reduce_sum.rungs import batch_of, sharing_blocks, threads_of
 from warpwise.ops.rgb_to_grayscale.rungs import pack_bytes
 from warpwise.ops.softmax._columns import cluster_geometry
 from warpwise.ops.softmax._columns import geometry as softmax_geometry
@@ -147,15 +147,22 @@ def test_short_columns_have_one_part_if_they_fill_the_gpu():
         shape = column_geometry(columns, length, itemsize, SMS)
         assert (shape.width, shape.values, shape.parts) == (width, values, 1)
     assert column_geometry(2048, 512, 4, SMS).parts > 1
-    assert default("reduce_sum", torch.empty(75, 120419, dtype=torch.bfloat16, device="meta"), 0) == "k08_columns"
+    for shape, dim, rung in (
+        ((75, 120419), 0, "k08_columns"), ((3, 500_000), 0, "k12_adjacent_columns"), ((3, 500_001), 0, "k08_columns"),
+        ((16, 3, 512, 512), 1, "k12_adjacent_columns"), ((2, 64_000), 0, "k08_columns"),
+    ):  # fmt: skip
+        assert default("reduce_sum", torch.empty(shape, dtype=torch.bfloat16, device="meta"), dim) == rung
 
 
-@pytest.mark.parametrize(
-    "rows,columns,parts", [(1, 500_000, 132), (1, 20_000_000, 264), (60, 60001, 4), (300, 60001, 1)]
-)
-def test_rows_have_as_many_blocks_on_each_processor(rows, columns, parts):
+@pytest.mark.parametrize("rows,columns,blocks", [
+    (1, 100_001, (256, 4, 25)), (1, 600_000, (512, 8, 132)), (1, 20_000_000, (512, 8, 264)), (60, 60001, (512, 8, 4)),
+    (300, 60001, (512, 8, 1)),
+])  # fmt: skip
+def test_sums_have_as_many_blocks_on_each_processor(rows, columns, blocks):
     with assume_sm_count(SMS):
-        assert sharing_parts(torch.empty(rows, columns, device="meta")) == parts
+        x = torch.empty(rows, columns, device="meta")
+        assert sharing_blocks(x) == blocks
+        assert rows * blocks[2] <= max(rows, 2 * SMS)
 
 
 def test_rows_of_a_batch_are_read_by_fours():

@@ -11,7 +11,7 @@
 // x: (rows, columns), contiguous; sums: (rows,). Block: THREADS. Grid: (rows, parts). workspace: rows * (parts - 1)
 // words of 8 bytes, zeros, and zeros again at the end. A block waits only for blocks with a lower index, which start
 // before it.
-template <class T, class R, int THREADS>
+template <class T, class R, int THREADS, int BATCH>
 __global__ void __launch_bounds__(THREADS, 1024 / THREADS) sum_last_block(const T* x, R* sums, int* workspace,
                                                                           long long rows, long long columns) {
   __shared__ float warp_values[warpwise::kWarp];
@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) sum_last_block(const 
   const int part = blockIdx.y, others = gridDim.y - 1;
   auto* const words = reinterpret_cast<unsigned long long*>(workspace) + row * others;
   warpwise::wait_for_previous_kernel();
-  float sum = sum_of_thread<T, THREADS>(x + row * columns, columns, part, gridDim.y);
+  float sum = sum_of_thread<T, THREADS, BATCH>(x + row * columns, columns, part, gridDim.y);
   if (part == others) sum += warpwise::take_sum(words, others, threadIdx.x, THREADS, 1);
   sum = warpwise::team_reduce<warpwise::Sum, THREADS>(sum, warp_values);
   if (threadIdx.x > 0) return;

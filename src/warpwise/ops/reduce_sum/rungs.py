@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,17 +11,25 @@ from warpwise import cuda
 from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.device.target import power_of_two
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
-from warpwise.ops._configs import config_numbers
 from warpwise.ops._dims import inner_size, is_last, length_along
-from warpwise.ops._packed_columns import Lines, lines_of
 from warpwise.ops._short_rows import WARPS, most_columns, team
 from warpwise.ops.reduce_sum.column_geometry import FEW_COLUMNS, LARGE, column_geometry, is_tiled
+from warpwise.ops.reduce_sum.columns import (
+    BLOCK,
+    MOST_ADJACENT,
+    VECTOR,
+    adjacent_columns,
+    adjacent_limits,
+    columns,
+    is_one_block,
+    packed_columns,
+    packed_configs,
+)
 from warpwise.ops.reduce_sum.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
-BLOCK = 256  # kThreads of the kernels
 WARP, BLOCK_OF_TEAMS, MOST_THREADS = 32, 128, 1024
-VECTOR, BATCH = 16, 4  # bytes per load, and loads in flight per thread
+BATCH = 4  # loads in flight per thread
 FEWEST_VECTORS = 640  # of a row in full batches
 DEEP_BATCH, MOST_FULL, MOST_DEEP = 8, 512, 384  # loads in flight of a long row; threads of one batch, and of several
 MOST_ROWS = 64  # the same, rows for each SM: of more, the waves of blocks hide each other's ends
@@ -31,11 +38,7 @@ FILL = 768  # threads of an SM that read the bytes in flight, if rows are few
 SHORT_ROW, SHORT_NARROW_ROW = 16, 64  # elements of a row of k11, and of 2 bytes each
 BLOCKS_AN_SM = 8  # blocks of 256 threads that fill the 2048 threads of an SM
 SHARING_THREADS = 512  # of a block of k09
-PACKED_WIDTH, PACKED_VALUES = 32, (8, 4, 2)  # k10: packs of a tile; loads in flight
-PACKED_FORM = re.compile(r"u(\d+)")  # loads in flight
-PACKED_BYTES = (1 << 21, 1 << 23)  # of a tensor, up to which a thread has two, and four
 MANY_COLUMNS, LONG_COLUMN = 4096, 2048  # of more than which, in tensors of 16 MB, PyTorch computes; their elements
-PACKETS, MOST_PACKETS = 8, 4096  # sums of parts: of a thread; of all columns, in the memory that a stream has for them
 MOST_BLOCKS = 2**31 - 1
 
 Launch = Callable[..., None]
@@ -75,10 +78,8 @@ def atomically(launch: Launch) -> Launch:
 
 ATOMIC_PER_ELEMENT = cuda.load(HERE / "k01_atomic_per_element.cu")
 TWO_PASSES = cuda.load(HERE / "k06_two_passes.cu")
-COLUMNS = cuda.load(HERE / "k08_columns.cu")
 LAST_BLOCK = cuda.load(HERE / "k09_last_block.cu")
 SHORT_ROWS = cuda.load(HERE / "k11_short_rows.cu")
-PACKED_COLUMNS = cuda.load(HERE / "k10_packed_columns.cu")
 
 
 @atomically
@@ -184,16 +185,20 @@ def short_rows(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> No
     kernel[shape.grid(rows), (WARP, WARPS)](input, cuda.out(output), rows, columns)
 
 
-def sharing_parts(x: torch.Tensor) -> int:
-    """Blocks per row of k09: one block of all rows for each SM if a thread has few loads, else two.
+def sharing_blocks(x: torch.Tensor) -> tuple[int, int, int]:
+    """Threads of a block of k09, their loads in flight, and blocks per row.
 
-    With three blocks of 256 threads on each SM, of which it holds six, 20 million float32 elements take 29.0 µs, with
-    two of 512 threads 21.3: the GPU starts blocks where others have ended, and some SMs get more of them.
+    Blocks of 256 threads for one batch each if an SM then has one at most. Larger sums have one block of 512 threads
+    for each SM, or two if a thread has several batches. With eight loads in flight, 43 to 64 registers, an SM holds
+    just two, so each SM has the same number. With three blocks of 256 threads for each SM, which holds six, some SMs
+    have more: 20 million float32 elements took 29.0 µs instead of 21.1.
     """
     (rows, columns), sms = x.shape, sm_count(x)
-    loads = cdiv(columns * x.element_size(), VECTOR * SHARING_THREADS)
-    blocks = sms if rows * loads < 2 * BATCH * sms else 2 * sms
-    return max(1, min(blocks // max(1, rows), loads))
+    vectors = cdiv(columns * x.element_size(), VECTOR)
+    if rows * vectors <= sms * BLOCK * BATCH:
+        return BLOCK, BATCH, cdiv(vectors, BLOCK * BATCH)
+    blocks = sms if rows * vectors <= sms * SHARING_THREADS * DEEP_BATCH else 2 * sms
+    return SHARING_THREADS, DEEP_BATCH, max(1, min(blocks // rows, cdiv(vectors, SHARING_THREADS)))
 
 
 @over_rows
@@ -202,86 +207,10 @@ def last_block(sums: torch.Tensor, x: torch.Tensor) -> None:
     if columns <= LONG_ROW:
         _pass(sums, x, 1)
         return
-    parts = sharing_parts(x)
+    threads, batch, parts = sharing_blocks(x)
     workspace = semaphores(x, 2 * rows * (parts - 1)) if parts > 1 else None
-    kernel = LAST_BLOCK[f"sum_last_block<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {SHARING_THREADS}>"]
-    kernel[(rows, parts), SHARING_THREADS](x, cuda.out(sums), workspace, rows, columns)
-
-
-def columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
-    length = input.numel() if dim is None else length_along(input, dim)
-    if not length:
-        output.zero_()
-        return
-    inner, count = 1 if dim is None else inner_size(input, dim), output.numel()
-    shape = column_geometry(count, length, input.element_size(), sm_count(input))
-    packets = (shape.parts - 1) * count
-    if shape.parts == 1 or packets <= MOST_PACKETS and shape.parts <= PACKETS * (shape.threads // shape.width):
-        workspace = semaphores(input, 2 * packets) if packets else None
-        _columns(output, input, workspace, count, inner, length, shape.share)
-        return
-    partial = input.new_empty((shape.parts, count), dtype=torch.float32)
-    _columns(partial, input, None, count, inner, length, shape.share)
-    _columns(output, partial, None, count, count, shape.parts, shape.parts)
-
-
-def _columns(
-    sums: torch.Tensor, x: torch.Tensor, workspace: torch.Tensor | None, count: int, inner: int, length: int, share: int
-) -> None:
-    """``sums`` (parts, count) of ``count`` columns of ``length`` elements, ``inner`` apart, in parts of ``share``.
-
-    With a ``workspace`` the sums of the parts are added.
-    """
-    threads, values, width, *_ = column_geometry(count, length, x.element_size(), sm_count(x))
-    height = threads // width
-    if share >= length:
-        height = min(height, max(1, cdiv(length, values)))  # of one batch; one line of threads needs no barrier
-    index = "int" if (length + threads) * count <= MOST_BLOCKS else "long long"
-    kernel = COLUMNS[f"sum_columns<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {index}, {threads}, {values}>"]
-    launch = kernel[(cdiv(count, width), cdiv(length, share)), (width, height)]
-    launch(x, cuda.out(sums), workspace, count, inner, length, share)
-
-
-def packed_configs(input: torch.Tensor, dim: int | None) -> tuple[str, ...]:
-    """Loads in flight of a thread: eight if one block then reads all, else few of a small tensor, for more blocks."""
-    small, medium = PACKED_BYTES
-    values = 8 if _is_one_block(input, dim) or input.nbytes > medium else 2 if input.nbytes <= small else 4
-    return tuple(f"u{each}" for each in dict.fromkeys((values, *PACKED_VALUES)))
-
-
-def _is_one_block(input: torch.Tensor, dim: int | None) -> bool:
-    """True if one block of k10 with the most loads in flight reads all."""
-    length = input.numel() if dim is None else length_along(input, dim)
-    if not input.numel():
-        return True
-    shape = _lines(input, input.numel() // length, PACKED_VALUES[0])
-    return shape.tiles * shape.parts == 1
-
-
-def _lines(input: torch.Tensor, columns: int, values: int) -> Lines:
-    length = input.numel() // columns
-    return lines_of(columns, length, input.element_size(), sm_count(input), PACKED_WIDTH, values, BLOCK)
-
-
-def packed_columns(output: torch.Tensor, input: torch.Tensor, dim: int | None, config: str | None = None) -> None:
-    if not input.numel():
-        output.zero_()
-        return
-    if dim is not None and inner_size(input, dim) != output.numel():
-        input = input.movedim(dim, 0).contiguous()
-    input = input.clone() if input.data_ptr() % VECTOR else input
-    (values,) = config_numbers("reduce_sum", config or packed_configs(input, dim)[0], PACKED_FORM)
-    columns = output.numel()
-    shape = _lines(input, columns, values)
-    folded = shape.fold if shape.tiles == 1 else 1
-    rows = shape.parts * shape.fold // folded
-    sums = output if rows == 1 else input.new_empty((rows, columns), dtype=torch.float32)
-    types = f"{cuda.ctype(input.dtype)}, {cuda.ctype(sums.dtype)}"
-    kernel = PACKED_COLUMNS[f"sum_packed_columns<{types}, {BLOCK}, {values}>"]
-    launch = kernel[(shape.tiles, shape.parts), (shape.width, shape.height)]
-    launch(input, cuda.out(sums), input.numel(), shape.packs, shape.lines, folded)
-    if rows > 1:
-        _columns(output, sums, None, columns, columns, rows, rows)
+    kernel = LAST_BLOCK[f"sum_last_block<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {threads}, {batch}>"]
+    kernel[(rows, parts), threads](x, cuda.out(sums), workspace, rows, columns)
 
 
 def limits(input: torch.Tensor, dim: int | None) -> str | None:
@@ -343,13 +272,22 @@ RUNGS = (
         limits=short_limits,
         deterministic=True,
     ),
+    make_rung(
+        HERE,
+        "k12_adjacent_columns",
+        "a thread sums 16 bytes of adjacent columns, of few elements",
+        adjacent_columns,
+        dtypes=KERNEL_DTYPES,
+        limits=adjacent_limits,
+        deterministic=True,
+    ),
 )
 
 
 def default(input: torch.Tensor, dim: int | None) -> str | None:
     """k06 along the last dimension; k09 for few long rows, k11 for rows of up to 16 elements (2 bytes: 64).
 
-    k08 along another dimension.
+    k08 along another dimension, but k12 if short columns are as many as fill the threads of a block on each SM.
 
     Along the first one k10 for large tensors of 2-byte elements in longer columns than k08's tiles, and for up to 64
     columns of which k08 has parts, or of which one block of k10 has as many as 1024 threads of k08.
@@ -368,9 +306,12 @@ def default(input: torch.Tensor, dim: int | None) -> str | None:
         return "k09_last_block" if shared else "k06_two_passes"
     length = length_along(input, dim)
     columns = input.numel() // max(1, length)
+    fills = columns * input.element_size() >= VECTOR * BLOCK * sm_count(input)
+    if fills and 0 < length <= MOST_ADJACENT and adjacent_limits(input, dim) is None:
+        return "k12_adjacent_columns"
     if 0 < columns <= FEW_COLUMNS and columns == inner_size(input, dim):
         shape = column_geometry(columns, length, input.element_size(), sm_count(input))
-        packed = shape.parts > 1 or shape.threads > BLOCK and _is_one_block(input, dim)
+        packed = shape.parts > 1 or shape.threads > BLOCK and is_one_block(input, dim)
         return "k10_packed_columns" if packed else "k08_columns"
     size = input.element_size()
     if size >= 4 or input.nbytes < LARGE or is_tiled(columns, length, size, sm_count(input)):

@@ -104,6 +104,7 @@ SPEC = Spec(
         Case("several_parts", {"rows": 2, "columns": 70001}),
         Case("empty_rows", {"rows": 6, "columns": 0}),
         Case("middle_dimension", {"rows": 3, "columns": 50, "inner": 4}),
+        Case("planes", {"rows": 5, "columns": 3, "inner": 264}),
         Case("huge", {"rows": 8, "columns": 100}, values="huge"),
         Case("strided", {"rows": 4, "columns": 133}, layout="strided"),
         Case("unaligned", {"n": 4099}, layout="unaligned"),

@@ -1,0 +1,127 @@
+"""The launchers of k08, k10 and k12, which sum along a dimension other than the last."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import torch
+
+from warpwise import cuda
+from warpwise.cuda.gpu.semaphores import semaphores
+from warpwise.operation import cdiv, sm_count
+from warpwise.ops._configs import config_numbers
+from warpwise.ops._dims import inner_size, is_last, length_along
+from warpwise.ops._packed_columns import Lines, lines_of
+from warpwise.ops.reduce_sum.column_geometry import column_geometry
+
+HERE = Path(__file__).parent
+COLUMNS = cuda.load(HERE / "k08_columns.cu")
+PACKED_COLUMNS = cuda.load(HERE / "k10_packed_columns.cu")
+ADJACENT_COLUMNS = cuda.load(HERE / "k12_adjacent_columns.cu")
+
+BLOCK, VECTOR = 256, 16  # threads of a block, bytes per load
+MOST_INDEX = 2**31 - 1
+PACKED_WIDTH, PACKED_VALUES = 32, (8, 4, 2)  # k10: packs of a tile; loads in flight
+PACKED_FORM = re.compile(r"u(\d+)")  # loads in flight
+PACKED_BYTES = (1 << 21, 1 << 23)  # of a tensor, up to which a thread has two, and four
+PACKETS, MOST_PACKETS = 8, 4096  # sums of parts: of a thread; of all columns, in the memory that a stream has for them
+ADJACENT_VALUES, MOST_ADJACENT, MOST_PACKS = (2, 4, 8), 32, 2**32 - 257  # loads in flight of k12; elements of a column
+
+
+def columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
+    length = input.numel() if dim is None else length_along(input, dim)
+    if not length:
+        output.zero_()
+        return
+    inner, count = 1 if dim is None else inner_size(input, dim), output.numel()
+    shape = column_geometry(count, length, input.element_size(), sm_count(input))
+    packets = (shape.parts - 1) * count
+    if shape.parts == 1 or packets <= MOST_PACKETS and shape.parts <= PACKETS * (shape.threads // shape.width):
+        workspace = semaphores(input, 2 * packets) if packets else None
+        _columns(output, input, workspace, count, inner, length, shape.share)
+        return
+    partial = input.new_empty((shape.parts, count), dtype=torch.float32)
+    _columns(partial, input, None, count, inner, length, shape.share)
+    _columns(output, partial, None, count, count, shape.parts, shape.parts)
+
+
+def _columns(
+    sums: torch.Tensor, x: torch.Tensor, workspace: torch.Tensor | None, count: int, inner: int, length: int, share: int
+) -> None:
+    """``sums`` (parts, count) of ``count`` columns of ``length`` elements, ``inner`` apart, in parts of ``share``.
+
+    With a ``workspace`` the sums of the parts are added.
+    """
+    threads, values, width, *_ = column_geometry(count, length, x.element_size(), sm_count(x))
+    height = threads // width
+    if share >= length:
+        height = min(height, max(1, cdiv(length, values)))  # of one batch; one line of threads needs no barrier
+    index = "int" if (length + threads) * count <= MOST_INDEX else "long long"
+    kernel = COLUMNS[f"sum_columns<{cuda.ctype(x.dtype)}, {cuda.ctype(sums.dtype)}, {index}, {threads}, {values}>"]
+    launch = kernel[(cdiv(count, width), cdiv(length, share)), (width, height)]
+    launch(x, cuda.out(sums), workspace, count, inner, length, share)
+
+
+def packed_configs(input: torch.Tensor, dim: int | None) -> tuple[str, ...]:
+    """Loads in flight of a thread: eight if one block then reads all, else few of a small tensor, for more blocks."""
+    small, medium = PACKED_BYTES
+    values = 8 if is_one_block(input, dim) or input.nbytes > medium else 2 if input.nbytes <= small else 4
+    return tuple(f"u{each}" for each in dict.fromkeys((values, *PACKED_VALUES)))
+
+
+def is_one_block(input: torch.Tensor, dim: int | None) -> bool:
+    """True if one block of k10 with the most loads in flight reads all."""
+    length = input.numel() if dim is None else length_along(input, dim)
+    if not input.numel():
+        return True
+    shape = _lines(input, input.numel() // length, PACKED_VALUES[0])
+    return shape.tiles * shape.parts == 1
+
+
+def _lines(input: torch.Tensor, columns: int, values: int) -> Lines:
+    length = input.numel() // columns
+    return lines_of(columns, length, input.element_size(), sm_count(input), PACKED_WIDTH, values, BLOCK)
+
+
+def packed_columns(output: torch.Tensor, input: torch.Tensor, dim: int | None, config: str | None = None) -> None:
+    if not input.numel():
+        output.zero_()
+        return
+    if dim is not None and inner_size(input, dim) != output.numel():
+        input = input.movedim(dim, 0).contiguous()
+    input = input.clone() if input.data_ptr() % VECTOR else input
+    (values,) = config_numbers("reduce_sum", config or packed_configs(input, dim)[0], PACKED_FORM)
+    columns = output.numel()
+    shape = _lines(input, columns, values)
+    folded = shape.fold if shape.tiles == 1 else 1
+    rows = shape.parts * shape.fold // folded
+    sums = output if rows == 1 else input.new_empty((rows, columns), dtype=torch.float32)
+    types = f"{cuda.ctype(input.dtype)}, {cuda.ctype(sums.dtype)}"
+    kernel = PACKED_COLUMNS[f"sum_packed_columns<{types}, {BLOCK}, {values}>"]
+    launch = kernel[(shape.tiles, shape.parts), (shape.width, shape.height)]
+    launch(input, cuda.out(sums), input.numel(), shape.packs, shape.lines, folded)
+    if rows > 1:
+        _columns(output, sums, None, columns, columns, rows, rows)
+
+
+def adjacent_columns(output: torch.Tensor, input: torch.Tensor, dim: int) -> None:
+    length, pack = length_along(input, dim), VECTOR // input.element_size()
+    if not input.numel():
+        output.zero_()
+        return
+    input = input.clone() if input.data_ptr() % VECTOR else input
+    values = next((each for each in ADJACENT_VALUES if length <= each), ADJACENT_VALUES[-1])
+    kernel = ADJACENT_COLUMNS[f"sum_adjacent_columns<{cuda.ctype(input.dtype)}, {BLOCK}, {values}>"]
+    packs = output.numel() // pack
+    kernel[cdiv(packs, BLOCK), BLOCK](input, cuda.out(output), packs, inner_size(input, dim) // pack, length)
+
+
+def adjacent_limits(input: torch.Tensor, dim: int | None) -> str | None:
+    """The limits of k12: whole packs of adjacent columns, which it counts in 32 bits."""
+    if dim is None or is_last(input, dim):
+        return "takes a dimension other than the last"
+    if (apart := inner_size(input, dim) * input.element_size()) % VECTOR:
+        return f"takes columns whose elements are a multiple of {VECTOR} bytes apart, not {apart}"
+    packs = input.nbytes // VECTOR // max(1, length_along(input, dim))
+    return f"takes up to {MOST_PACKS} packs of columns, not {packs}" if packs > MOST_PACKS else None
