@@ -155,6 +155,17 @@ def test_an_index_past_a_local_array_and_a_division_by_zero() -> None:
     assert finding.access.line == 2
 
 
+def test_a_function_that_ends_without_returning_its_value() -> None:
+    source = (
+        "__device__ int low(int x) {\n if (x < 4) return x;\n}\n"
+        "__global__ void f(int* p, int n) {\n if (threadIdx.x < n) p[threadIdx.x] = low(threadIdx.x);\n}"
+    )
+    finding = only(found(source, 32, zeros(32, "i4"), 8), UndefinedBehaviour)
+    assert "without returning a value" in finding.message
+    assert (finding.access.thread, finding.access.line) == ((4, 0, 0), 1)
+    assert not found(source, 32, zeros(32, "i4"), 4)
+
+
 REVERSE = """__global__ void f(const float* x, float* y) {
   __shared__ float s[64];
   s[threadIdx.x] = x[threadIdx.x];

@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 INCLUDE = HERE / "include"
 SHARED_INCLUDE = HERE.parent / "include"  # device code of this package for every kernel: #include <warpwise/...>
 
-_SANITIZERS = "bounds,alignment,integer-divide-by-zero,shift-exponent"
+_SANITIZERS = "bounds,alignment,integer-divide-by-zero,shift-exponent,return"
 
 
 def command() -> tuple[str, ...]:
