@@ -295,6 +295,19 @@ def test_matrix_loads_and_stores() -> None:
     assert torch.equal(back, x)
 
 
+def test_an_address_of_the_shared_window_is_not_converted_again() -> None:
+    text = r"""__global__ void k(float* y) {
+  __shared__ float tile[32];
+  tile[threadIdx.x] = threadIdx.x;
+  const size_t once = __cvta_generic_to_shared(&tile[threadIdx.x]);
+  const unsigned twice = __cvta_generic_to_shared(reinterpret_cast<void*>(once));
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(y[threadIdx.x]) : "r"(twice));
+}"""
+    y = torch.empty(32)
+    cuda.load(text)["k"][1, 32](cuda.out(y))
+    assert torch.equal(y, torch.arange(32.0))
+
+
 @pytest.mark.parametrize(
     "instruction, reason",
     [

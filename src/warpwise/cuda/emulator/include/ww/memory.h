@@ -48,7 +48,11 @@ using ::ww_memset;
 #define memmove ww_memmove
 #define memset ww_memset
 
-WW_INLINE size_t __cvta_generic_to_shared(const void* p) { return ww_to_shared(p); }
+// As on a GPU, an address that is already in the shared window stays.
+WW_INLINE size_t __cvta_generic_to_shared(const void* p) {
+  const size_t address = reinterpret_cast<size_t>(p);
+  return address <= 0xffffffffu ? address : ww_to_shared(p);
+}
 WW_INLINE void* __cvta_shared_to_generic(size_t address) { return ww_from_shared(address); }
 WW_INLINE size_t __cvta_generic_to_global(const void* p) { return reinterpret_cast<size_t>(p); }
 WW_INLINE void* __cvta_global_to_generic(size_t address) { return reinterpret_cast<void*>(address); }
