@@ -128,3 +128,19 @@ def test_a_file_without_an_operation_lists_its_kernels(tmp_path: Path) -> None:
     path = tmp_path / "autotuned_kernel_of_check.py"
     path.write_text(AUTOTUNED)
     assert "for one of its kernels (twice) give --kernel, --grid and --arg" in said(check(path))
+
+
+def test_a_file_of_a_package_imports_its_neighbours(tmp_path: Path) -> None:
+    inner = tmp_path / "outer" / "inner"
+    inner.mkdir(parents=True)
+    (inner.parent / "__init__.py").write_text("")
+    (inner.parent / "sizes.py").write_text("WIDTH = 16\n")
+    (inner / "__init__.py").write_text("")
+    (inner / "names.py").write_text("from outer.sizes import WIDTH\n")
+    (inner / "add.py").write_text(
+        "import triton\nimport triton.language as tl\nfrom ..sizes import WIDTH\nfrom .names import WIDTH as SAME\n"
+        "@triton.jit\ndef add(x, y, W: tl.constexpr):\n    i = tl.arange(0, W)\n    tl.store(y + i, tl.load(x + i))\n"
+    )
+    done = check(inner / "add.py", "--kernel", "add", "--grid", "1", "--arg", "x=f32[16]", "--arg", "y=out:f32[16]",
+                 "--arg", "W=16")  # fmt: skip
+    assert done.exit_code == 0, done.output

@@ -149,10 +149,12 @@ def load_file(path: Path, hint: str = "OP", advice: str = "") -> list[Op]:
 
 
 def _run(path: Path, where: Path, hint: str, wanted: str = "") -> ModuleType:
-    if str(where.parent) not in sys.path:
-        sys.path.append(str(where.parent))  # last, so that no file of this folder shadows an installed module
+    root, package = _package(where)
+    for folder in (root, where.parent):
+        if str(folder) not in sys.path:
+            sys.path.append(str(folder))  # last, so that no file of this folder shadows an installed module
     linecache.checkcache(str(where))  # Triton and error messages read the source
-    name = f"warpwise_file_{where.stem}_{key(where)}"
+    name = f"{package}warpwise_file_{where.stem}_{key(where)}"
     spec = importlib.util.spec_from_file_location(name, where)
     if spec is None or spec.loader is None:
         raise click.BadParameter(f"{path}: expected a Python file", param_hint=hint)
@@ -172,6 +174,17 @@ def _run(path: Path, where: Path, hint: str, wanted: str = "") -> ModuleType:
                 operation.unregister(op.name)
         raise click.BadParameter(f"{place}: {type(error).__name__}: {error}", param_hint=hint) from error
     return module
+
+
+def _package(where: Path) -> tuple[Path, str]:
+    """The folder from which ``where`` is imported, and "package." if it belongs to one, so that ``from .utils import``
+    works in it.
+    """
+    root, names = where.parent, list[str]()
+    while (root / "__init__.py").is_file() and root.name.isidentifier():
+        names.insert(0, root.name)
+        root = root.parent
+    return root, "".join(f"{name}." for name in names)
 
 
 def _line(error: BaseException, where: Path) -> str:
