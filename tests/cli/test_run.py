@@ -322,6 +322,15 @@ def test_a_missing_file(tmp_path):
     assert done.returncode == 2 and "no file" in done.stderr
 
 
+def test_a_missing_second_source_and_arguments_that_are_named_like_sources(run, tmp_path):
+    text = 'int main(int argc, char** argv) { printf("%s", argv[1]); }'
+    (tmp_path / "input.c").write_text("no C")
+    done = run(text, str(tmp_path / "kernels.cu"), head="#include <cstdio>\n")
+    assert done.returncode == 2 and "kernels.cu'; arguments of the program follow --" in done.stderr
+    done = run(text, arguments=[str(tmp_path / "input.c")], head="#include <cstdio>\n")
+    assert (done.returncode, done.stdout) == (0, str(tmp_path / "input.c"))
+
+
 @FULL
 def test_random_numbers_of_the_device_and_a_launch_with_spaces(run):
     done = run(

@@ -20,6 +20,7 @@ _SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 
 def run(
     words: Sequence[str],
+    arguments: Sequence[str],
     leaks: bool,
     include: Sequence[Path],
     define: Sequence[str],
@@ -38,7 +39,8 @@ def run(
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     require_target(target)
     on_gpu = require_device(device).type == "cuda"
-    files, arguments = _split(words)
+    files, more = _split(words)
+    arguments = [*more, *arguments]
     options = Options(tuple(folder.resolve() for folder in include), tuple(define), tuple(flags))
     try:
         if on_gpu:
@@ -50,16 +52,17 @@ def run(
 
 
 def _split(words: Sequence[str]) -> tuple[list[Path], list[str]]:
-    """The sources at the front of ``words``, and the program's arguments: those after ``--``, or after the sources."""
+    """The sources at the front of ``words``, and the words after them, which are arguments of the program."""
     files: list[Path] = []
     for word in words:
         if files and not word.endswith(_SOURCES):
             break
         path = Path(word)
         if not path.is_file():
-            if files:
-                break
-            raise click.BadParameter(f"no file {word!r}", param_hint="PROGRAM.cu")
+            raise click.BadParameter(
+                f"no file {word!r}" + ("; arguments of the program follow --" if files else ""),
+                param_hint="MORE.cu" if files else "PROGRAM.cu",
+            )
         files.append(path.resolve())
     return files, list(words[len(files) :])
 

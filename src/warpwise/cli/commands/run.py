@@ -10,7 +10,16 @@ import click
 from warpwise.cli.commands.options import target_option
 
 
-@click.command(context_settings={"ignore_unknown_options": False})
+class _Run(click.Command):
+    """Words after ``--`` are the program's arguments, even if a word is the name of a source."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        at = args.index("--") if "--" in args else len(args)
+        ctx.params["arguments"] = tuple(args[at + 1 :])
+        return super().parse_args(ctx, args[:at])
+
+
+@click.command(cls=_Run, context_settings={"ignore_unknown_options": False})
 @click.argument("words", nargs=-1, required=True, metavar="PROGRAM.cu [MORE.cu]... [-- ARGUMENTS...]")
 @click.option("--check", "leaks", is_flag=True, help="Also report memory that is never freed.")
 @click.option(
