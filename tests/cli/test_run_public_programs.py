@@ -156,6 +156,36 @@ def test_arithmetic_of_half_on_the_host_and_attached_managed_memory(tmp_path):
     assert done.stderr.count("MissingSynchronization") == 1 and '  printf("%d", *all);' in done.stderr
 
 
+FRAGMENTS = """
+#include <cooperative_groups.h>
+#include <cstdio>
+#include <mma.h>
+using namespace nvcuda;
+typedef wmma::fragment<wmma::accumulator, 16, 16, 16, float> Sum;
+__device__ void store(float* to, Sum (&sums)[2], cooperative_groups::__v1::thread_block block) {
+  wmma::fill_fragment(sums[1], 3.0f);
+  wmma::store_matrix_sync(to, sums[1], 16, wmma::mem_row_major);
+  block.sync();
+}
+__global__ __maxnreg__(64) void k(float* y) {
+  Sum sums[2];
+  store(y, sums, cooperative_groups::this_thread_block());
+}
+int main() {
+  float h, *y;
+  cudaMalloc(&y, 256 * sizeof h);
+  k<<<1, 32>>>(y);
+  cudaMemcpy(&h, y + 255, sizeof h, cudaMemcpyDeviceToHost);
+  printf("%g", h);
+}
+"""
+
+
+def test_fragments_and_groups_as_parameters_of_device_functions(tmp_path):
+    done = run(tmp_path, FRAGMENTS)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3", "")
+
+
 @FULL
 def test_a_kernel_with_a_parameter_of_its_own_name(tmp_path):
     done = run(

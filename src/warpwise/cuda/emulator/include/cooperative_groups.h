@@ -7,6 +7,7 @@
 #endif
 
 namespace cooperative_groups {
+namespace __v1 = ::cooperative_groups;  // CUDA's inline namespace
 
 namespace details {
 WW_INLINE unsigned low_lanes(unsigned count) { return count >= 32 ? 0xffffffffu : (1u << count) - 1; }

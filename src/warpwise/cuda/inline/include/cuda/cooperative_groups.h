@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 namespace cooperative_groups {
+namespace __v1 = ::cooperative_groups;  // CUDA's inline namespace
 class thread_group;
 class thread_block;
 class grid_group;
