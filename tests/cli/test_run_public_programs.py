@@ -156,6 +156,49 @@ def test_arithmetic_of_half_on_the_host_and_attached_managed_memory(tmp_path):
     assert done.stderr.count("MissingSynchronization") == 1 and '  printf("%d", *all);' in done.stderr
 
 
+VARIABLES = """
+#include <cstdio>
+#include <cub/cub.cuh>
+__device__ __managed__ int sum, table[4] = {1, 2, 3, 4};
+__managed__ double large;
+__global__ void named() { atomicAdd(&sum, 1); }
+__global__ void pointed(int* to, const int* from) { atomicAdd(to, from[threadIdx.x]); }
+__global__ void both(int& by, int* x) { x[0] += sum; if (by == 100) large = 2.5; }
+int main() {
+  sum = 5;
+  named<<<1, 8>>>();
+  pointed<<<1, 3>>>(&sum, table + 1);
+  cudaDeviceSynchronize();
+  printf("%d ", sum);
+  sum = 100;
+  both<<<1, 1>>>(sum, table);
+  cudaDeviceSynchronize();
+  printf("%d %d %g ", sum, table[0], large);
+  table[0] = 7;
+  named<<<1, 1>>>();
+  pointed<<<1, 1>>>(&sum, table);
+  cudaDeviceSynchronize();
+  printf("%d", sum);
+  int h[4] = {1, 2, 3, 4}, *x;
+  void* storage = nullptr;
+  size_t bytes;
+  cudaMalloc(&x, sizeof h);
+  cudaMemcpy(x, h, sizeof h, cudaMemcpyHostToDevice);
+  cub::DeviceScan::InclusiveSum(storage, bytes, x, 4);
+  cudaMalloc(&storage, bytes);
+  cub::DeviceScan::InclusiveSum(storage, bytes, x, 4);
+  cub::DeviceScan::ExclusiveScan(storage, bytes, x, cub::Max(), 2, 4);
+  cudaMemcpy(h, x, sizeof h, cudaMemcpyDeviceToHost);
+  for (int each : h) printf(" %d", each);
+}
+"""
+
+
+def test_addresses_of_managed_variables_and_scans_in_place(tmp_path):
+    done = run(tmp_path, VARIABLES)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "22 100 101 2.5 108 2 2 3 6", "")
+
+
 FRAGMENTS = """
 #include <cooperative_groups.h>
 #include <cstdio>

@@ -86,6 +86,24 @@ struct DeviceScan {
     thrust::inclusive_scan(in, in + n, out, f);
     return cudaSuccess;
   }
+  // In place.
+  template <class I>
+  static cudaError_t ExclusiveSum(void* storage, size_t& bytes, I data, ptrdiff_t n, cudaStream_t stream = 0) {
+    return ExclusiveSum(storage, bytes, data, data, n, stream);
+  }
+  template <class I>
+  static cudaError_t InclusiveSum(void* storage, size_t& bytes, I data, ptrdiff_t n, cudaStream_t stream = 0) {
+    return InclusiveSum(storage, bytes, data, data, n, stream);
+  }
+  template <class I, class F, class T>
+  static cudaError_t ExclusiveScan(void* storage, size_t& bytes, I data, F f, T start, ptrdiff_t n,
+                                   cudaStream_t stream = 0) {
+    return ExclusiveScan(storage, bytes, data, data, f, start, n, stream);
+  }
+  template <class I, class F>
+  static cudaError_t InclusiveScan(void* storage, size_t& bytes, I data, F f, ptrdiff_t n, cudaStream_t stream = 0) {
+    return InclusiveScan(storage, bytes, data, data, f, n, stream);
+  }
 };
 
 // Two buffers of a sort; the result is in Current().
