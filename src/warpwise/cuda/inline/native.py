@@ -62,6 +62,7 @@ class Symbol(ctypes.Structure):
         ("data", ctypes.c_void_p),
         ("bytes", ctypes.c_uint64),
         ("constant", ctypes.c_int32),
+        ("managed", ctypes.c_int32),
     ]
 
 

@@ -90,7 +90,7 @@ def _symbol_entries(found: Iterable[Declaration], lines: Lines) -> Iterable[str]
             for name in sorted(declaration.names):
                 full = "::".join((*declaration.scope, name))
                 address = f"const_cast<void*>(static_cast<const volatile void*>(&::{full}))"
-                yield f'{{"{full}", {address}, sizeof(::{full}), {int(constant)}}}'
+                yield f'{{"{full}", {address}, sizeof(::{full}), {int(constant)}, {int("__managed__" in words)}}}'
 
 
 _BEFORE_CODE = re.compile(r"\s+")

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <stdexcept>
+#include <vector>
 
 #include "memory.h"
 
@@ -33,8 +34,18 @@ void run(const ww_launch& launch) {
   // The callback stores the Python exception. This one unwinds the extension's C++ frames; Python then raises the
   // stored one.
   const std::lock_guard<std::recursive_mutex> lock(warpwise_host::device_mutex());
+  std::vector<ww_argument> arguments(launch.arguments, launch.arguments + launch.count);
+  std::vector<void*> pointers(launch.count);
+  for (uint64_t i = 0; i < launch.count; i++) {
+    if (arguments[i].kind != WW_POINTER) continue;
+    memcpy(&pointers[i], arguments[i].data, sizeof pointers[i]);
+    pointers[i] = warpwise_host::address_on_device(pointers[i]);
+    arguments[i].data = &pointers[i];
+  }
+  ww_launch on_device = launch;
+  on_device.arguments = arguments.data();
   warpwise_host::read_symbols();
-  const int failed = on_launch(&launch);
+  const int failed = on_launch(&on_device);
   warpwise_host::write_symbols();
   if (failed) throw std::runtime_error("a kernel launch failed");
 }

@@ -47,6 +47,7 @@ class Access {
 // Copy the global variables that have an address from their device memory to the host's shadows, and back.
 void read_symbols();
 void write_symbols();
+void* address_on_device(void* address);  // of a __managed__ variable, by the host's address; else the address itself
 void symbol_is_set(const void* shadow);  // the host writes the variable, or can by its address
 
 // Adds the launch to the graph that is captured; `run` will run it. False if there is none.

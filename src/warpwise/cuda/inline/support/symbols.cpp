@@ -1,6 +1,7 @@
 // The extensions' global variables (__device__, __constant__, __managed__): their table, copies, and device addresses.
 // Kernels have copies of a variable. If the program requests its address, the variable also has a block of device
-// memory, which is copied to the host's shadow before a launch or a copy, and back after it.
+// memory, which is copied to the host's shadow before a launch or a copy, and back after it. The host accesses the
+// shadow of a __managed__ variable: before a launch its block is copied from the shadow instead.
 #include <warpwise_host/api.h>
 
 #include <cuda_runtime.h>
@@ -18,6 +19,7 @@ struct Block {
   unsigned char* data;
   size_t bytes;
   std::vector<unsigned char> before;  // the value at the last read_symbols
+  bool managed;
 };
 std::mutex symbol_guard;
 std::map<std::string, std::vector<ww_symbol>>& symbols() {  // keyed by extension
@@ -26,13 +28,26 @@ std::map<std::string, std::vector<ww_symbol>>& symbols() {  // keyed by extensio
 }
 std::map<void*, Block> blocks;  // keyed by shadow
 std::set<const void*> set;      // shadows that the host has written, or whose address it has
+
+std::vector<ww_symbol>& managed() {
+  static auto* const made = new std::vector<ww_symbol>;
+  return *made;
+}
+bool is_managed(const void* shadow) {
+  for (const ww_symbol& symbol : managed())
+    if (symbol.data == shadow) return true;
+  return false;
+}
 }  // namespace
 
 namespace warpwise_host {
 void read_symbols() {
   for (auto& [shadow, block] : blocks) {
     const Access access(block.data);
-    memcpy(shadow, block.data, block.bytes);
+    if (block.managed)
+      memcpy(block.data, shadow, block.bytes);
+    else
+      memcpy(shadow, block.data, block.bytes);
     block.before.assign(block.data, block.data + block.bytes);
   }
 }
@@ -49,6 +64,15 @@ void write_symbols() {
         named[i] = block.data[i];
   }
 }
+void* address_on_device(void* address) {
+  for (const ww_symbol& symbol : managed()) {
+    const size_t offset = static_cast<size_t>(static_cast<char*>(address) - static_cast<char*>(symbol.data));
+    void* block = nullptr;
+    if (offset < symbol.bytes && ww_cuda_symbol_address(&block, symbol.data, symbol.bytes) == cudaSuccess)
+      return static_cast<char*>(block) + offset;
+  }
+  return address;
+}
 void symbol_is_set(const void* shadow) {
   const std::lock_guard<std::mutex> lock(symbol_guard);
   set.insert(shadow);
@@ -59,6 +83,8 @@ extern "C" {
 int ww_host_register_symbols(const char* extension, const ww_symbol* table, uint64_t count) {
   const std::lock_guard<std::mutex> lock(symbol_guard);
   symbols()[extension].insert(symbols()[extension].end(), table, table + count);
+  for (uint64_t i = 0; i < count; i++)
+    if (table[i].managed) managed().push_back(table[i]);
   return 0;
 }
 
@@ -81,7 +107,7 @@ cudaError_t ww_cuda_symbol_address(void** address, void* symbol, size_t bytes) {
   if (*address) return cudaSuccess;
   *address = warpwise_host::allocate(bytes, warpwise_host::Kind::kSymbol);
   if (!*address) return cudaErrorMemoryAllocation;
-  blocks[symbol] = {static_cast<unsigned char*>(*address), bytes, {}};
+  blocks[symbol] = {static_cast<unsigned char*>(*address), bytes, {}, is_managed(symbol)};
   const warpwise_host::Access access(*address);
   memcpy(*address, symbol, bytes);
   warpwise_host::written(*address, bytes);

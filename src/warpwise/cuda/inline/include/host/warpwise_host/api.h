@@ -41,12 +41,12 @@ struct ww_region {
 };
 
 // The host's shadow of a __device__ or __constant__ variable. Kernels have a separate copy; the values are copied to it
-// before a launch and back after it.
+// before a launch and back after it. A __managed__ variable is its shadow for the host.
 struct ww_symbol {
   const char* name;
   void* data;
   uint64_t bytes;
-  int32_t constant;
+  int32_t constant, managed;
 };
 
 typedef int (*ww_launch_callback)(const ww_launch*);
