@@ -1,5 +1,6 @@
 // The interface of UndefinedBehaviorSanitizer's instrumentation (-fsanitize=bounds,alignment,integer-divide-by-zero,
-// shift-exponent,return): the functions that a kernel calls when a check fails. The structures are laid out as the compiler emits them.
+// shift-exponent,return): the functions that a kernel calls when a check fails. The structures are laid out as the
+// compiler emits them.
 #include <stdlib.h>
 #include <string.h>
 
