@@ -55,3 +55,43 @@ def test_a_message_needs_a_release_and_an_acquire_that_include_the_other_thread(
             if blocks == 2 and WRITERS[writer] == NOTHING and READERS[reader] == DEVICE:
                 assert "no fence (release) precedes the write of the flag" in str(findings[0]), reader
             assert result[0] == 42
+
+
+COUNTER = """
+__device__ unsigned finished;
+__global__ void total(const float* x, float* parts, float* y) {
+  __shared__ bool last;
+  if (threadIdx.x == 0) {
+    parts[blockIdx.x] = x[blockIdx.x];
+    BEFORE
+    last = atomicAdd(&finished, 1) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (!last || threadIdx.x > 0) return;
+  AFTER
+  float sum = 0;
+  for (unsigned i = 0; i < gridDim.x; i++) sum += parts[i];
+  y[0] = sum;
+  finished = 0;
+}
+"""
+DEVICE_FENCE, BLOCK_FENCE = "__threadfence();", "__threadfence_block();"
+
+
+@pytest.mark.parametrize(
+    "before, after, missing",
+    [
+        ("", DEVICE_FENCE, "no fence (release) precedes the write of the flag at line 8"),
+        (BLOCK_FENCE, DEVICE_FENCE, "the fence before the release at line 8 has scope block"),
+        (DEVICE_FENCE, "", "no fence (acquire) follows the read"),
+        (DEVICE_FENCE, BLOCK_FENCE, "the fence after the read of the flag has scope block"),
+        (DEVICE_FENCE, DEVICE_FENCE, ""),
+    ],
+)
+def test_a_counter_of_finished_blocks(before: str, after: str, missing: str) -> None:
+    kernel = cuda.load(COUNTER.replace("BEFORE", before).replace("AFTER", after))["total"]
+    x, y = np.arange(4, dtype="f4"), np.zeros(1, "f4")
+    findings = kernel[4, 32].check(x, np.zeros(4, "f4"), cuda.out(y))
+    assert [finding.variable for finding in findings] == (["parts"] if missing else [])
+    assert all(missing in finding.hint for finding in findings), [*map(str, findings)]
+    assert y[0] == 6

@@ -169,6 +169,7 @@ void ww_atomic(void* address, unsigned bytes, const char* what, int line, int sc
     writes[word] = cell.write, rest[word] = cell.rest;
   }
   access_range(at, bytes, true, pc, kStrongAccess, line);
+  if (tracked && !slot->shared && runtime.checks.races) note_update(at, cell_of(*slot, at)->write);
   if (tracked) record_atomic(*slot, at, bytes, compares, !scope, writes, rest);
 }
 

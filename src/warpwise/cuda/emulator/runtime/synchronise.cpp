@@ -14,15 +14,19 @@ namespace {
 // What was released at a word: to every block, and to the threads of one block.
 struct Word {
   Knowledge device, in_block;
-  uint64_t block;     // of `in_block`
-  uint64_t instance;  // of the block that wrote the word last
-  uint64_t owner;     // of a word in shared memory: the instance of its block, else 0
+  Knowledge withheld;  // what releases of a scope too small for other blocks did not release to them
+  uint64_t block;      // of `in_block`
+  uint64_t instance;   // of the block that wrote the word last
+  uint64_t owner;      // of a word in shared memory: the instance of its block, else 0
   unsigned thread;
   int line;            // of the last release of a scope too small for other blocks, or 0
   bool narrow_access;  // of this release: the access has the small scope, not the fence
 };
 
-std::unordered_map<Address, Word> words;       // by address / 4
+std::unordered_map<Address, Word> words;                     // by address / 4
+std::unordered_map<Address, std::vector<uint64_t>> updates;  // stamps of the atomics on a word, to explain races
+size_t update_count;                                         // at most kUpdates: a histogram would fill the memory
+constexpr size_t kUpdates = 4096;
 std::unordered_map<Address, uint64_t> narrow;  // stamps of the last atomic of scope block on a word, by address
 bool too_narrow;                               // the race to explain is one of scopes of atomics
 
@@ -77,7 +81,7 @@ void observe(Thread& thread, const Word& word, Scope scope) {
   if (scope == kDeviceScope && word.device && grow(thread.observed[kDeviceScope], word.device))
     block.synchronises = true;
   if (same && word.in_block && grow(thread.observed[kBlockScope], word.in_block)) block.synchronises = true;
-  if (!same && word.line) block.failed = {word.line, word.in_block, word.narrow_access, false, true};
+  if (!same && word.line) block.failed = {word.line, word.withheld, word.narrow_access, false, true};
   if (scope == kBlockScope && word.device && word.instance != block.instance)
     block.failed = {0, word.device, true, true, true};
 }
@@ -88,13 +92,13 @@ void publish(Thread& thread, Address at, Operation operation, Scope scope, int l
   const Knowledge device = scope == kDeviceScope ? released(thread, kDeviceScope) : nullptr;
   if (!word) {
     if (!in_block && !device) return;
-    word = &words.emplace(at, Word{nullptr, nullptr, block.number, block.instance, owner, thread.id, 0, false})
+    word = &words.emplace(at, Word{nullptr, nullptr, nullptr, block.number, block.instance, owner, thread.id, 0, false})
                 .first->second;
     runtime.synchronised = true;
   }
   const bool continues =
       operation == Operation::kUpdate || (word->instance == block.instance && word->thread == thread.id);
-  if (!continues) word->device = word->in_block = nullptr, word->line = 0;
+  if (!continues) word->device = word->in_block = word->withheld = nullptr, word->line = 0;
   grow(word->device, device);
   if (word->block != block.number && (in_block || !continues)) {
     word->in_block = word->device;
@@ -103,8 +107,10 @@ void publish(Thread& thread, Address at, Operation operation, Scope scope, int l
   if (word->block == block.number) grow(word->in_block, in_block);
   word->instance = block.instance;
   word->thread = thread.id;
-  if (in_block && join(device, in_block) != device)
+  if (in_block && join(device, in_block) != device) {
+    grow(word->withheld, in_block);
     word->line = line ? line : -1, word->narrow_access = scope == kBlockScope;
+  }
 }
 
 }  // namespace
@@ -240,6 +246,8 @@ void start_knowledge_of(Block& block) {
 
 void forget_all() {
   words.clear();
+  updates.clear();
+  update_count = 0;
   narrow.clear();
   forget_volatile();
   forget_foreign_readers();
@@ -281,12 +289,31 @@ void check_scope(Address address, unsigned bytes, Scope scope, Address pc, int l
 
 void note_narrow(Address address, uint64_t stamp) { narrow[address] = stamp; }
 
-// The strong write that the block has read last of those after the access `other`, by the same thread; or 0.
+void note_update(Address address, uint64_t write) {
+  if (update_count == kUpdates) return;
+  updates[address & ~Address{3}].push_back(write);
+  update_count++;
+}
+
+static bool follows(uint64_t write, uint64_t other) {
+  const uint32_t epoch = epoch_of(write), before = epoch_of(other);
+  if (!epoch || thread_of(write) != thread_of(other) || block_number_of(epoch) != block_number_of(before)) return false;
+  return epoch > before || (epoch == before && clock_of(write) >= clock_of(other));
+}
+
+// A strong write after the access `other`, by the same thread, whose value the block has read, or a later value of
+// which it is a part, as that of a counter; or 0.
 static uint64_t observed_flag(const Block& block, uint64_t other) {
-  for (const auto& [word, write] : block.observed_writes) {
-    const uint32_t epoch = epoch_of(write), before = epoch_of(other);
-    if (!epoch || thread_of(write) != thread_of(other) || block_number_of(epoch) != block_number_of(before)) continue;
-    if (epoch > before || (epoch == before && clock_of(write) >= clock_of(other))) return write;
+  for (const auto& [word, write] : block.observed_writes)
+    if (follows(write, other)) return write;
+  for (const auto& [word, writes] : updates) {
+    uint64_t found = 0;
+    bool observed = block.observed_writes.count(word) > 0;
+    for (const uint64_t write : writes) {
+      if (!found && follows(write, other)) found = write;
+      observed |= found && block_number_of(epoch_of(write)) == block.number;
+    }
+    if (found && observed) return found;
   }
   return 0;
 }

@@ -25,6 +25,7 @@ void synchronise(Address address, size_t bytes, Operation operation, Scope scope
 void note_observed(Address address);
 void note_observed(const Slot& slot, Address address, uint64_t write);  // the write that it has read
 bool has_observed(Address word, uint64_t write);                        // a thread of the block has
+void note_update(Address address, uint64_t write);                      // by an atomic, in global memory
 bool is_withheld(uint64_t stamp);  // the write precedes a release whose scope did not include the running block
 void release_fence(Scope scope);
 void acquire_fence(Scope scope);
