@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from warpwise import cuda
-from warpwise.cuda.errors import CompileError, UninitializedRead
+from warpwise.cuda.errors import CompileError, MisalignedAccess, OutOfBounds, UninitializedRead
 
 SOURCE = """
 __global__ void sum(const float* x, float* y) {
@@ -67,3 +67,24 @@ def test_errors_come_without_warnings() -> None:
     with pytest.raises(CompileError, match="missing") as caught:
         module["f"].build()
     assert "uninitialized" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "declared, index, kind, part",
+    [
+        ("int first", "first + threadIdx.x", OutOfBounds, "the index"),
+        ("int row", "row * 33 + threadIdx.x", OutOfBounds, "the index"),
+        ("float* to", "", MisalignedAccess, "the address"),
+    ],
+)
+def test_a_variable_that_only_some_paths_set_contains_a_fill_pattern(declared, index, kind, part) -> None:
+    name, at = declared.split()[-1], f"y[{index}]" if index else "to[threadIdx.x]"
+    kernel = cuda.load(f"""__global__ void k(float* y, int n) {{
+ {declared};
+ if (threadIdx.x < n) {name} = {"0" if index else "y"};
+ {at} = 1;
+}}""")["k"]
+    (finding,) = kernel[1, 32].check(np.zeros(32, "f4"), 8)
+    assert (finding.kind, finding.access.thread, finding.access.line) == (kind, (8, 0, 0), 4)
+    assert finding.hint.startswith(f"{part} probably comes from a local variable that has no value")
+    assert not kernel[1, 32].check(np.zeros(32, "f4"), 32)

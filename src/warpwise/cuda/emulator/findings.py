@@ -51,6 +51,9 @@ _VERBS = {
 SPACES = ("", "global", "shared", "dynamic shared", "module", "local")
 _HEADERS = Path(__file__).parent / "include"
 _WARP = 32
+_FILLED = (0xFEFEFEFE, 0xAAAAAAAA)  # 32 bits of a local variable without a value, by g++ and by clang
+_FACTORS = (*range(1, 65), *(2**i for i in range(7, 14)))
+_NEAR = 4096
 _HASHED_BYTES = 80  # kHashedBytes of abi.h
 
 
@@ -279,8 +282,22 @@ def _hint(kind: type[errors.KernelError], report: Report, block: Index3, text: s
             "no dynamic shared memory was passed: kernel[grid, block, bytes], <<<grid, block, bytes>>> or, in the "
             "shell, --shared BYTES"
         )
+    if kind in (errors.OutOfBounds, errors.MisalignedAccess, errors.UndefinedBehaviour) and (what := _filled(report)):
+        return f"{what} probably comes from a local variable that has no value yet: it contains a fill pattern"
     if kind is errors.UninitializedRead and SPACES[report.space] == "global" and "atomic" in text:
         return "an atomic needs a start value: fill the array first, and pass it without out (inout: in the shell)"
+    return ""
+
+
+def _filled(report: Report) -> str:
+    """The part of an access that a local variable without a value explains: "the index", "the address" or ""."""
+    outside = report.elements > 0 and not 0 <= report.index < report.elements
+    for value in _FILLED:
+        # The variable or a multiple of it, such as row * width, and an offset.
+        if outside and any((report.index - value * factor + _NEAR) % 2**32 < 2 * _NEAR for factor in _FACTORS):
+            return "the index"
+        if abs(report.address - (value << 32 | value)) < 2**32:
+            return "the address"
     return ""
 
 

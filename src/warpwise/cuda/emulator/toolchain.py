@@ -68,8 +68,11 @@ def flags(compiler: tuple[str, ...], checked: bool, numbers: bool = False) -> tu
     common = (*common, "-fno-gnu-unique", "-fno-trapping-math", "-fno-var-tracking", "-gno-variable-location-views")
     if not checked:  # pairs of an addition and a subtraction would not be fused
         return (*common, "-O2", "-fno-tree-slp-vectorize")
-    # At -O1 contraction is off by default.
-    return (*common, *_INSTRUMENTED, "-fexpensive-optimizations", "--param", "tsan-distinguish-volatile=1")
+    # At -O1 contraction is off by default. -ftree-fre would give a variable that some paths leave without a value the
+    # value of the other paths.
+    return (
+        *common, *_INSTRUMENTED, "-fexpensive-optimizations", "-fno-tree-fre", "--param", "tsan-distinguish-volatile=1"
+    )  # fmt: skip
 
 
 @functools.lru_cache(maxsize=1)
