@@ -199,6 +199,30 @@ def test_addresses_of_managed_variables_and_scans_in_place(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (0, "22 100 101 2.5 108 2 2 3 6", "")
 
 
+LIBCU = """
+#include <cstdio>
+#include <cuda/cmath>
+#include <cuda/functional>
+#include <cuda/std/numeric>
+__global__ void k(int* y, int n) {
+  y[0] = cuda::ceil_div(n, 4) + cuda::round_up(n, 4) + cuda::round_down(n, 4) + cuda::ilog2(n);
+  y[1] = cuda::maximum<>{}(cuda::minimum<int>{}(n, 7), cuda::std::numeric_limits<int>::min());
+}
+int main() {
+  int *y, h[2], n = 9;
+  cudaMalloc(&y, sizeof h);
+  k<<<cuda::ceil_div(n, 32), 1>>>(y, n);
+  cudaMemcpy(h, y, sizeof h, cudaMemcpyDeviceToHost);
+  printf("%d %d %d", h[0], h[1], cuda::maximum<int>{}(1, 2));
+}
+"""
+
+
+def test_functions_of_libcu(tmp_path):
+    done = run(tmp_path, LIBCU)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "26 7 2", "")
+
+
 FRAGMENTS = """
 #include <cooperative_groups.h>
 #include <cstdio>
