@@ -170,3 +170,26 @@ def test_dynamic_shared_memory_that_is_one_object():
     out = torch.zeros(32)
     cuda.load(source)["k"][1, 32, 132](out)
     assert torch.equal(out, torch.arange(31.0, -1.0, -1.0))
+
+
+ADDRESSES = """
+__shared__ float outer[8];
+template <int N> __global__ void addresses(float* y, int n) {
+  __shared__ float tile[8][N], row[8];
+  const int i = threadIdx.x;
+  float *a = &tile[i][0], (*b)[N] = &tile[i], *c = (float*)&row[i], *d = &outer[i];
+  if (i < 8) *a = i, (*b)[1] = 1, *c = 2, *d = 3;
+  if (i < n) *a += 1;
+  if (i < 8) y[i] = tile[i][0] + tile[i][1] + row[i] + outer[i] + (n & tile[i][0] > 9);
+}
+"""
+
+
+def test_an_address_past_the_end_of_shared_memory_is_a_finding_only_if_it_is_accessed() -> None:
+    kernel = cuda.load(ADDRESSES)["addresses<2>"]
+    y = np.zeros(8, "f4")
+    assert kernel[1, 32].check(cuda.out(y), 8) == []
+    assert (y == np.arange(8) + 7).all()
+    (finding,) = kernel[1, 32].check(cuda.out(y), 9)
+    assert (finding.kind, finding.variable, finding.index) == (cuda.OutOfBounds, "tile", 16)
+    assert (finding.access.thread, finding.access.line) == ((8, 0, 0), 8)

@@ -53,7 +53,7 @@ _HEADERS = Path(__file__).parent / "include"
 _WARP = 32
 _FILLED = (0xFEFEFEFE, 0xAAAAAAAA)  # 32 bits of a local variable without a value, by g++ and by clang
 _FACTORS = (*range(1, 65), *(2**i for i in range(7, 14)))
-_NEAR = 4096
+_NEAR, _FAR = 2**12, 2**24
 _HASHED_BYTES = 80  # kHashedBytes of abi.h
 
 
@@ -291,7 +291,7 @@ def _hint(kind: type[errors.KernelError], report: Report, block: Index3, text: s
 
 def _filled(report: Report) -> str:
     """The part of an access that a local variable without a value explains: "the index", "the address" or ""."""
-    outside = report.elements > 0 and not 0 <= report.index < report.elements
+    outside = report.elements > 0 and abs(report.index) > _FAR
     for value in _FILLED:
         # The variable or a multiple of it, such as row * width, and an offset.
         if outside and any((report.index - value * factor + _NEAR) % 2**32 < 2 * _NEAR for factor in _FACTORS):

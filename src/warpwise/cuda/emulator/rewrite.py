@@ -104,6 +104,17 @@ def _rewrite_shared(
         bound = [variable.bound() for name, variable in outer.items() if name in words and name not in hidden]
         if bound:
             edits.insert(begin, " " + " ".join(bound))
+    _rewrite_addresses(edits, code, {name for _, name in local} | outer.keys())
+
+
+def _rewrite_addresses(edits: Edits, code: list[Token], names: set[str]) -> None:
+    """`&tile[i][j]` may be past the end of the shared array if nothing reads it, as by the last lanes of ldmatrix.x2:
+    `i` is not checked here. The access is, with the bounds of the array.
+    """
+    for before, sign, name, after in zip(code, code[1:], code[2:], code[3:], strict=False):
+        binary = before.kind in ("identifier", "number") and before.text not in ("return", "case")
+        if sign.text == "&" and name.text in names and after.text == "[" and not binary and before.text != "]":
+            edits.replace(name.start, name.end, f"ww::first_element({name.text})")
 
 
 def _rewrite_cluster_dims(edits: Edits, code: list[Token]) -> None:

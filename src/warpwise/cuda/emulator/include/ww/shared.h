@@ -7,6 +7,15 @@ template <class T>
 constexpr unsigned alignment(unsigned declared) {
   return declared > alignof(T) ? declared : static_cast<unsigned>(alignof(T));
 }
+// The array of `&array[i]`, without its bound.
+template <class T, size_t N>
+WW_INLINE T* first_element(T (&array)[N]) {
+  return array;
+}
+template <class T>
+WW_INLINE T& first_element(T& other) {
+  return other;
+}
 }  // namespace ww
 
 #define WW_SITE(NAME, ALIGN)                                                                                 \
