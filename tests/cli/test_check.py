@@ -75,6 +75,12 @@ def test_a_reference_is_compared(source: Path, function: str, code: int, words: 
     assert words in said(result)
 
 
+def test_a_line_number_is_not_an_emoji(tmp_path: Path) -> None:
+    (tmp_path / "hundred.cu").write_text("\n" * 99 + "__global__ void k(float* y) { y[32 + threadIdx.x] = 1; }\n")
+    result = check(tmp_path / "hundred.cu", "--kernel", "k", "--grid", 1, "--block", 32, "--arg", "y=f32[32]")
+    assert result.return_value == 1 and "hundred.cu:100: " in said(result)
+
+
 ADD_TO = """
 __constant__ float factor[2];
 __constant__ int first;

@@ -43,7 +43,7 @@ def check(
     timeout: float,
 ) -> int:
     """Run ``warpwise check``, with the options of ``warpwise.cli.commands.check``."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, emoji=False)
     require_target(target)
     options = KernelOptions(expression, grid, block, shared, texts, include, define, constants)
     if is_rung(what) and not (expression and Path(what).is_file()):

@@ -46,7 +46,7 @@ def print_time_limit(console: Console, kinds: Iterable[type[KernelError]], timeo
 
 def wide_console() -> Console:
     """A console for standard output. For a file or a pipe it is ``PIPED_COLUMNS`` wide, unless $COLUMNS is set."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
-        console = Console(highlight=False, width=PIPED_COLUMNS)
+        console = Console(highlight=False, emoji=False, width=PIPED_COLUMNS)
     return console

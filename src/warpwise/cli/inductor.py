@@ -32,7 +32,7 @@ def inductor(
     force: bool,
 ) -> int:
     """Run ``warpwise inductor``, with the options of ``warpwise.cli.commands.inductor``."""
-    console, notes = wide_console(), Console(stderr=True, highlight=False, soft_wrap=True)
+    console, notes = wide_console(), Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
     try:
         device = resolve(where or ("cpu" if backend == "cpp" else None))
     except ValueError as error:

@@ -36,7 +36,7 @@ def run(
     from warpwise.cuda.program.build import Options
     from warpwise.cuda.program.session import Emulation
 
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
     require_target(target)
     on_gpu = require_device(device).type == "cuda"
     files, more = _split(words)
