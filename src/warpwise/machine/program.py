@@ -94,6 +94,11 @@ class Program:
         return tuple(spin_loops(self.instructions))
 
     @functools.cached_property
+    def uses_tf32(self) -> bool:
+        """True if a matrix instruction multiplies in TF32, which drops 13 bits of each operand."""
+        return any("TF32" in each.modifiers for each in self.instructions)
+
+    @functools.cached_property
     def encoded(self) -> bytes:
         """The program in the text format of the runtime (program.cpp): a line per instruction and per operand."""
         lines = [_line("X", name) for name in self.externals]

@@ -383,8 +383,10 @@ __global__ void __launch_bounds__(1024, 2) f(const float* x, float* y) {
     assert "spilled registers" in found and "local memory" not in found
 
 
-@pytest.mark.parametrize("element, status", [("__half", "yes"), ("float", "no")])
-def test_values_rounded_to_16_bits_on_the_way_may_differ_by_that(element: str, status: str) -> None:
+@pytest.mark.parametrize(
+    "element, tf32, status", [("__half", False, "yes"), ("float", False, "no"), ("float", True, "yes")]
+)
+def test_values_rounded_on_the_way_may_differ_by_that(element: str, tf32: bool, status: str) -> None:
     before, after = np.ones(8, np.float32), np.ones(8, np.float32)
     other = after * np.float32(1.0005)  # half of a rounding of __half
     width = 2 if element == "__half" else 4
@@ -396,7 +398,7 @@ def test_values_rounded_to_16_bits_on_the_way_may_differ_by_that(element: str, s
 
     checked = outputs.ArgumentSnapshot([read, output(after)])
     found = outputs.agreement(
-        [read, output(after)], outputs.ArgumentSnapshot([output(before)]), checked, {"y": other}, False, False
+        [read, output(after)], outputs.ArgumentSnapshot([output(before)]), checked, {"y": other}, False, False, tf32
     )
     assert found.status == status, found.text
 

@@ -144,3 +144,9 @@ def test_requests_count_their_own_sectors() -> None:
     same = np.zeros(64, dtype=np.uint64)
     assert accesses.count(same, None, 4, 1) == (2, 2, 2)
     assert accesses.count(np.arange(64, dtype=np.uint64) * 4, np.arange(64) < 33, 4, 1) == (2, 5, 5)
+
+
+def test_a_product_in_tf32_agrees_up_to_its_rounding() -> None:
+    a, b, c = torch.rand(32, 32), torch.rand(32, 32), torch.zeros(32, 32)
+    made = ww.explain(kernels.product_in_tf32[(1,)], a, b, c, SIDE=32, target="sm_80")
+    assert made.agrees.status == "yes", made.agrees.text

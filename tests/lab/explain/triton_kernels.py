@@ -37,3 +37,10 @@ def product(a_ptr, b_ptr, c_ptr, SIDE: tl.constexpr):
     a = tl.load(a_ptr + rows * SIDE + columns)
     b = tl.load(b_ptr + rows * SIDE + columns)
     tl.store(c_ptr + rows * SIDE + columns, tl.dot(a, b).to(tl.float16))
+
+
+@wt.jit
+def product_in_tf32(a_ptr, b_ptr, c_ptr, SIDE: tl.constexpr):
+    rows, columns = tl.arange(0, SIDE)[:, None], tl.arange(0, SIDE)[None, :]
+    a, b = tl.load(a_ptr + rows * SIDE + columns), tl.load(b_ptr + rows * SIDE + columns)
+    tl.store(c_ptr + rows * SIDE + columns, tl.dot(a, b))

@@ -72,7 +72,9 @@ class _Cuda:
             self.seconds["execution"] = run.counts.seconds
             if before is not None and after is not None and arguments is not None:
                 adds = any(instruction.opcode in ATOMICS for instruction in program.instructions)
-                run.agrees = outputs.agreement(arguments, before, after, run.counts.outputs, run.counts.sampled, adds)
+                run.agrees = outputs.agreement(
+                    arguments, before, after, run.counts.outputs, run.counts.sampled, adds, program.uses_tf32
+                )
         if self.on_gpu and self.options.keep:
             launcher(*self.original)
         resources = Resources(

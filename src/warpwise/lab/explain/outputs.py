@@ -16,6 +16,7 @@ from warpwise.lab.explain.model.explanation import Agreement
 Arguments = Sequence[Buffer | Scalar]
 _ALIGNMENT = 256
 _POISON = 0xA5
+_TF32_EPS = 2.0**-10
 
 
 class ArgumentSnapshot:
@@ -93,12 +94,14 @@ def agreement(
     outputs: Mapping[str, np.ndarray],
     sampled: bool,
     adds: bool,
+    tf32: bool = False,
 ) -> Agreement:
     """Compare the outputs of the executed machine code with those of the checked run.
 
     If the run was ``sampled``, only the elements that it changed are compared, and none if it ``adds`` by atomics.
     Floats may differ by rounding: g++ and NVRTC contract and order operations differently. If an argument has 16 bits
-    or fewer, intermediate values may have too, and results may differ by one rounding of that type.
+    or fewer, intermediate values may have too, and results may differ by one rounding of that type. ``tf32``: the
+    machine code multiplies float32 in TF32, as Triton's ``tl.dot`` does by default, and the checked run may not.
     """
     if sampled and adds:
         return Agreement("not compared", "only a sample of the blocks ran, and they add into the outputs")
@@ -107,6 +110,7 @@ def agreement(
     between = max(
         (torch.finfo(one).eps for one in types if one and one.is_floating_point and one.itemsize < 4), default=0.0
     )
+    between = max(between, 2 * _TF32_EPS if tf32 else 0.0)  # both operands are truncated
     for part in arguments:
         if not isinstance(part, Buffer) or part.const or part.name not in outputs or not part.nbytes:
             continue

@@ -85,7 +85,13 @@ class _Triton:
             if before is not None and after is not None:
                 adds = any(instruction.opcode in ATOMICS for instruction in program.instructions)
                 run.agrees = outputs.agreement(
-                    list(buffers.values()), before, after, run.counts.outputs, run.counts.sampled, adds
+                    list(buffers.values()),
+                    before,
+                    after,
+                    run.counts.outputs,
+                    run.counts.sampled,
+                    adds,
+                    program.uses_tf32,
                 )
         if self.on_gpu and options.keep:
             self.launch(*self.original[0], **self.original[1])
