@@ -1,4 +1,4 @@
-"""Races on ``__device__`` variables, and ``__constant__`` memory that nothing has set."""
+"""Races on ``__device__`` variables, ``__constant__`` memory that nothing has set, and the read-only cache."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from warpwise import cuda
-from warpwise.cuda.errors import DataRace, UninitializedRead
+from warpwise.cuda.errors import DataRace, UndefinedBehaviour, UninitializedRead
 
 SOURCE = """
 struct Pair { int a, b; };
@@ -111,3 +111,30 @@ def test_constant_memory_that_was_never_set_is_reported_at_its_first_read() -> N
     module = cuda.load(SOURCE)
     module.set_constant("weights", np.zeros(4, "f4"))
     assert module["unset"][1, 64].check(np.zeros(64, "i4")) == []
+
+
+READ_ONLY = """
+__global__ void read(float* x, const float* z, float* y) {
+  x[threadIdx.x] = __ldg(z + threadIdx.x);
+  __syncthreads();
+  LOAD
+}
+__global__ void write(float* x) { x[threadIdx.x] = 1; }
+"""
+
+
+@pytest.mark.parametrize(
+    "load, wrong",
+    [
+        ("y[threadIdx.x] = x[31 - threadIdx.x];", False),
+        ("y[threadIdx.x] = __ldg(&x[31 - threadIdx.x]);", True),
+        ('asm("ld.global.nc.f32 %0, [%1];" : "=f"(y[threadIdx.x]) : "l"(x + 31 - threadIdx.x));', True),
+    ],
+)
+def test_the_read_only_cache_and_memory_that_the_kernel_writes(load: str, wrong: bool) -> None:
+    module = cuda.load(READ_ONLY.replace("LOAD", load))
+    x, y, z = np.zeros(32, "f4"), np.zeros(32, "f4"), np.zeros(32, "f4")
+    assert not module["write"][1, 32].check(z)  # an earlier launch may write what a later one reads
+    findings = module["read"][1, 32].check(x, z, cuda.out(y))
+    assert [(finding.kind, finding.access.line) for finding in findings] == [(UndefinedBehaviour, 5)] * wrong
+    assert all(finding.other.line == 3 for finding in findings)

@@ -70,6 +70,7 @@ unsigned ww_activemask();  // the lanes that have not exited
 void ww_atomic(void* address, unsigned bytes, const char* what, int line, int scope = 1, unsigned order = 0);
 void ww_strong_access(void* address, unsigned bytes, int write, int line, int scope = 1, unsigned order = 0);
 void ww_check_access(const void* address, size_t bytes, int write, int line);  // a checked access made by a header
+void ww_check_read_only(const void* address, size_t bytes, int line);          // a load through the read-only cache
 void ww_fence(int scope);                                                      // 0 block, 1 device, 2 system
 void ww_yield(int line);
 

@@ -44,6 +44,7 @@ inline void load(Context& c, const Instruction& i) {
     ww_strong_access(const_cast<char*>(from), all, 0, c.line, scope_of(i), order_of(i));
   else
     ww_check_access(from, all, 0, c.line);
+  if (i.has("nc")) ww_check_read_only(from, all, c.line);
   for (int k = 0; k < i.vector_width; ++k) {
     u64 value = 0;
     __builtin_memcpy(&value, from + k * bytes, bytes);

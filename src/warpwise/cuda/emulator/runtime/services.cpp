@@ -189,6 +189,23 @@ void ww_check_access(const void* address, size_t bytes, int write, int line) {
                reinterpret_cast<Address>(__builtin_return_address(0)), kPlainAccess, line);
 }
 
+void ww_check_read_only(const void* address, size_t bytes, int line) {
+  if (!runtime.checks.races) return;
+  const Address at = reinterpret_cast<Address>(address);
+  const Slot* slot = slot_with_cells(at);
+  if (!slot || at - slot->start + bytes > slot->bytes) return;
+  for (Address word = at & ~Address{3}; word < at + bytes; word += 4) {
+    const Address first = word < at ? at : word;
+    Report report = new_report(kUndefinedBehaviour, reinterpret_cast<Address>(__builtin_return_address(0)), line);
+    if (!describe_last_write(*slot, first, report.other)) continue;
+    describe(report, *slot, first);
+    report.has_other = 1;
+    set_message(report,
+                "a load through the read-only cache (__ldg, ld.global.nc) of memory that the kernel has written");
+    return add_report(report);
+  }
+}
+
 void ww_fence(int scope) {
   preempt();
   if (!runtime.checks.races) return;

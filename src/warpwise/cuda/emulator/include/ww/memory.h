@@ -6,13 +6,17 @@
   WW_INLINE T NAME(const T* p) { \
     return *p;                   \
   }
-WW_LOAD(__ldg)
 WW_LOAD(__ldca)
 WW_LOAD(__ldcg)
 WW_LOAD(__ldcs)
 WW_LOAD(__ldlu)
 WW_LOAD(__ldcv)
 #undef WW_LOAD
+template <class T>
+WW_INLINE T __ldg(const T* p, WW_LINE) {
+  ww_check_read_only(p, sizeof(T), line);
+  return *p;
+}
 #define WW_STORE(NAME)                             \
   template <class T>                               \
   WW_INLINE void NAME(T* p, ww::same_t<T> value) { \
