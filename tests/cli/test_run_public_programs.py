@@ -158,7 +158,7 @@ def test_arithmetic_of_half_on_the_host_and_attached_managed_memory(tmp_path):
 
 VARIABLES = """
 #include <cstdio>
-#include <cub/cub.cuh>
+#include "cub/device/device_scan.cuh"
 __device__ __managed__ int sum, table[4] = {1, 2, 3, 4};
 __managed__ double large;
 __global__ void named() { atomicAdd(&sum, 1); }

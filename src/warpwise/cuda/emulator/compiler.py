@@ -251,6 +251,7 @@ def _kernels(text: str) -> dict[str, KernelDeclaration]:
 
 _ENTRY = "<warpwise entry>"
 _LINE = re.compile(r'^[ \t]*#[ \t]*(?:line[ \t]+)?\d+[ \t]+"((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
+_LIBRARIES = ('"cub/', '"cuda/', '"nv/')
 _QUOTED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"', re.MULTILINE)
 
 
@@ -258,7 +259,8 @@ def _keep(name: str, words: frozenset[str], folders: Sequence[Path]) -> bool:
     """Keep headers of the C++ library that the kernel uses, and all others that are no host library's and are found."""
     if is_host_header(name):
         return is_standard(name) and "std" in words
-    return name.startswith('"') or ABSENT_HEADER.match(f"#include {name}") is not None or bool(find(name, folders))
+    own = name.startswith('"') and not name.startswith(_LIBRARIES)
+    return own or ABSENT_HEADER.match(f"#include {name}") is not None or bool(find(name, folders))
 
 
 def _check_name(text: str, file: str, expression: str) -> None:
