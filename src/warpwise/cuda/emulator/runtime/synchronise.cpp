@@ -322,7 +322,7 @@ void explain_race(uint64_t other, char* to, size_t size) {
   const Thread& thread = *runtime.current;
   const Block& block = *thread.block;
   if (too_narrow) {
-    snprintf(to, size, "an atomic of scope block is not atomic to other blocks: use the function without _block");
+    snprintf(to, size, "an atomic of scope block is not atomic to other blocks: use scope device (no _block)");
     return;
   }
   if (covers(thread.observed[kDeviceScope], other) || covers(thread.observed[kBlockScope], other)) {
