@@ -71,6 +71,17 @@ def test_an_operation_has_a_gradient(op):
     assert (op.spec.gradient is not None) == differentiable(op)
 
 
+@pytest.mark.parametrize("op", DIFFERENTIABLE)
+def test_outputs_can_be_modified_in_place(op):
+    """PyTorch refuses it for a view that a ``Function`` returns, even of memory that nothing else refers to."""
+    for out in tensors(op.call(*requiring_grad(example(op, op.spec.dtypes[0])))):
+        if out.requires_grad:
+            before = out.detach().clone()
+            out.add_(1)
+            torch.testing.assert_close(out.detach(), before + 1, equal_nan=True)
+            assert out.grad_fn is not None
+
+
 def requiring_grad(args: tuple) -> tuple:
     return tuple(
         value.detach().clone().requires_grad_()

@@ -28,6 +28,7 @@ from warpwise.arguments.values import (
     has_tangent,
     in_forward_mode,
     is_marked,
+    map_tensors,
     single,
     tensors,
     without_autocast,
@@ -153,7 +154,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Any], Callable
         records = spec.gradient.eager_records(*args) if of_pytorch else False
         if records is True:
             return plan
-        ours = autograd.recorded(spec.name, backward, plan, args)
+        ours = autograd.recorded(spec.name, backward, without_views(plan) if of_pytorch else plan, args)
         if not callable(records):
             return ours
         return lambda *values: plan(*values) if records() else ours(*values)
@@ -181,6 +182,15 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Any], Callable
     call = plans.call if everything else plans.shown
     call.__name__ = call.__qualname__ = op.name
     return call, plans.call, planned
+
+
+def without_views(plan: Plan) -> Plan:
+    """``plan`` whose results PyTorch lets be modified in place: it refuses views made in an ``autograd.Function``."""
+
+    def base(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.detach() if tensor._is_view() else tensor
+
+    return lambda *args: map_tensors(base, plan(*args))
 
 
 class KernelPlan:
