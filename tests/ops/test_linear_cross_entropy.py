@@ -42,6 +42,19 @@ def reference(input, linear_weight, target, linear_bias):
     return functional.cross_entropy(functional.linear(input, linear_weight, linear_bias), target)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_gradient_of_a_batch_without_counted_rows_is_zero(dtype):
+    """As in PyTorch: the loss is NaN, and a step with its gradient keeps the weights."""
+    logits, target = torch.randn(3, 5, dtype=dtype, requires_grad=True), torch.full((3,), -100)
+    loss = ops.cross_entropy(logits, target)
+    assert loss.isnan()
+    for wanted in (
+        torch.autograd.grad(loss, logits),
+        torch.autograd.grad(reference(logits, torch.eye(5, dtype=dtype), target, None), logits),
+    ):
+        assert torch.equal(*wanted, torch.zeros_like(logits))
+
+
 @pytest.mark.parametrize("rung", RUNGS)
 def test_targets_that_are_no_class(rung):
     """NaN for a target outside of [0, C), and for no counted row; an ignored class may be any number."""

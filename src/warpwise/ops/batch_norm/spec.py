@@ -34,7 +34,7 @@ def check(input: torch.Tensor, weight: Optional, bias: Optional, eps: float) -> 
             check_same("batch_norm", ("input", name), input.float() if wider else input, value)
             if tuple(value.shape) != (input.shape[1],):
                 raise ValueError(f"batch_norm: expected {name} of shape {(input.shape[1],)}, got {tuple(value.shape)}")
-    if eps < 0:
+    if not eps >= 0:  # NaN too
         raise ValueError(f"batch_norm: expected eps of at least 0, got {eps}")
 
 

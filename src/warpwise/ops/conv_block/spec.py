@@ -47,7 +47,7 @@ def check(
         check_same("conv_block", ("input", name), input, value)
         if name != "weight" and tuple(value.shape) != (filters,):
             raise ValueError(f"conv_block: expected {name} of shape {(filters,)}, got {tuple(value.shape)}")
-    if eps < 0:
+    if not eps >= 0:  # NaN too
         raise ValueError(f"conv_block: expected eps of at least 0, got {eps}")
     if moments is not None:
         check_tensor("conv_block", "moments", moments, (torch.float64,), dims=(2,))

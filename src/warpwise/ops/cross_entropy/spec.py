@@ -80,16 +80,26 @@ def _one_hot(input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return (torch.arange(input.shape[1], device=input.device) == target.unsqueeze(1)).to(input.dtype)
 
 
+def mean_loss(op: str, logits: torch.Tensor, target: torch.Tensor, ignore_index: int) -> torch.Tensor:
+    """PyTorch's mean cross-entropy. Raises ``IndexError`` for a target outside of [0, C), on a CPU."""
+    try:
+        return functional.cross_entropy(logits, target, ignore_index=ignore_index)
+    except IndexError as error:
+        classes = logits.shape[1]
+        wrong = target[((target < 0) | (target >= classes)) & (target != ignore_index)]
+        expected = f"expected target in [0, {classes}), or {ignore_index} for a row to ignore"
+        raise IndexError(f"{op}: {expected}, got {wrong[0].item()}") from error
+
+
 def eager(input: torch.Tensor, target: torch.Tensor, ignore_index: int) -> Two:
-    loss = functional.cross_entropy(input, target, ignore_index=ignore_index)
-    return loss, _counted(target, ignore_index)
+    return mean_loss("cross_entropy", input, target, ignore_index), _counted(target, ignore_index)
 
 
 def eager_backward(
     grad_loss: torch.Tensor, input: torch.Tensor, target: torch.Tensor, ignore_index: int, count: torch.Tensor
 ) -> torch.Tensor:
-    gradient = (torch.softmax(input, 1) - _one_hot(input, target)) * (grad_loss / count)
-    return gradient * (target != ignore_index).unsqueeze(1)
+    scale = torch.where(target != ignore_index, grad_loss / count, 0)  # count is 0 if all rows are ignored
+    return (torch.softmax(input, 1) - _one_hot(input, target)) * scale.unsqueeze(1)
 
 
 def cost(input: torch.Tensor, target: torch.Tensor, ignore_index: int) -> Cost:

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from warpwise.gemm.precision import without_tf32
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, backward_spec, check_same, check_tensor, draw
+from warpwise.ops.cross_entropy.spec import mean_loss
 
 DTYPES = (torch.float32,)
 Optional = torch.Tensor | None
@@ -93,7 +94,7 @@ def _computed(
     input: torch.Tensor, linear_weight: torch.Tensor, target: torch.Tensor, linear_bias: Optional, ignore_index: int
 ) -> Three:
     logits = functional.linear(input, linear_weight, linear_bias)
-    loss = functional.cross_entropy(logits, target, ignore_index=ignore_index)
+    loss = mean_loss(NAME, logits, target, ignore_index)
     return loss, torch.softmax(logits, 1).contiguous(), (target != ignore_index).sum()
 
 

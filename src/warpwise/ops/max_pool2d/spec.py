@@ -96,6 +96,17 @@ def magnitude_backward(grad_output: torch.Tensor, *rest: Any) -> torch.Tensor:
     return scattered(grad_output.double().abs(), *rest)
 
 
+def check_indices(indices: torch.Tensor, shape_input: Sequence[int]) -> None:
+    """Raise ``IndexError`` for an index outside of the image, on a CPU."""
+    if indices.device.type != "cpu" or not indices.numel():
+        return
+    low, high = (int(end) for end in indices.aminmax())
+    pixels = shape_input[-2] * shape_input[-1]
+    if low < -1 or high >= pixels:
+        got = low if low < -1 else high
+        raise IndexError(f"max_pool2d_backward: expected indices in [0, {pixels}), or -1 for no gradient, got {got}")
+
+
 def eager_backward(
     grad_output: torch.Tensor,
     indices: torch.Tensor,
@@ -105,7 +116,8 @@ def eager_backward(
     padding: Pair,
     nhwc_input: bool | None,
 ) -> torch.Tensor:
-    """PyTorch's backward of the pooling, which reads only the shape of the input."""
+    """PyTorch's backward of the pooling, which reads only the shape of the input, and does not check the indices."""
+    check_indices(indices, shape_input)
     format = backward_format(grad_output, nhwc_input)
     image = torch.empty(tuple(shape_input), dtype=grad_output.dtype, device=grad_output.device, memory_format=format)
     if not grad_output.numel():

@@ -8,6 +8,7 @@ import torch
 
 from warpwise.gemm.precision import without_tf32
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec, cdiv, check_same, check_tensor, draw
+from warpwise.ops.cross_entropy.spec import mean_loss
 from warpwise.ops.linear_cross_entropy import spec as last
 from warpwise.ops.linear_cross_entropy.spec import DTYPES, Optional
 
@@ -92,7 +93,7 @@ def _computed(
     x = output.flatten(1)
     hidden = torch.relu(torch.nn.functional.linear(x, hidden_weight, hidden_bias))
     logits = torch.nn.functional.linear(hidden, linear_weight, linear_bias)
-    loss = torch.nn.functional.cross_entropy(logits, target, ignore_index=ignore_index)
+    loss = mean_loss(NAME, logits, target, ignore_index)
     kept = target != ignore_index
     p = torch.softmax(logits, 1)
     d = torch.where(kept.unsqueeze(1), (p - last.one_hot(target, p)) / kept.sum(), 0)

@@ -8,6 +8,7 @@ import torch
 
 from warpwise.gemm.precision import without_tf32
 from warpwise.operation import FLOATS, Case, Cost, Output, Spec
+from warpwise.ops.cross_entropy.spec import mean_loss
 from warpwise.ops.linear_cross_entropy import spec as forward
 from warpwise.ops.linear_cross_entropy.spec import DTYPES, Optional
 
@@ -23,7 +24,7 @@ def _computed(
     needs_input: bool,
 ) -> Results:
     logits = torch.nn.functional.linear(input, linear_weight, linear_bias)
-    loss = torch.nn.functional.cross_entropy(logits, target, ignore_index=ignore_index)
+    loss = mean_loss("linear_cross_entropy_gradients", logits, target, ignore_index)
     p = torch.softmax(logits, 1)
     kept = target != ignore_index
     d = torch.where(kept.unsqueeze(1), (p - forward.one_hot(target, p)) / kept.sum(), 0)
