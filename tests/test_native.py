@@ -28,6 +28,14 @@ def program(path: Path) -> None:
     path.chmod(0o755)
 
 
+def test_a_compiler_that_ctrl_c_ends_is_an_interrupt() -> None:
+    """A terminal sends SIGINT to the compiler too, and a program with a handler of its own gets no exception."""
+    with pytest.raises(KeyboardInterrupt, match="sh: interrupted"):
+        native.run(["sh", "-c", "kill -INT $$"])
+    failed = native.run(["sh", "-c", "echo wrong >&2; exit 3"])
+    assert (failed.returncode, failed.stderr) == (3, "wrong\n")
+
+
 def test_the_named_compiler_comes_first(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(programs / "clang++")
     assert native.compiler() == ("clang++",)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from warpwise.native.build import library, path_of
-from warpwise.native.toolchain import NoCompiler, compiler, header_folders, is_clang, vector_flags, version
+from warpwise.native.toolchain import NoCompiler, compiler, header_folders, is_clang, run, vector_flags, version
 
-__all__ = ["NoCompiler", "compiler", "header_folders", "is_clang", "library", "path_of", "vector_flags", "version"]
+__all__ = [
+    "NoCompiler", "compiler", "header_folders", "is_clang", "library", "path_of", "run", "vector_flags", "version",
+]  # fmt: skip

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from warpwise import cache
-from warpwise.native.toolchain import compiler, is_clang
+from warpwise.native.toolchain import compiler, is_clang, run
 
 INCLUDE = Path(__file__).parent / "include"
 
@@ -93,7 +92,7 @@ class _Build:
         self._command, self._folder, self._error = command, folder, error
 
     def run(self, arguments: Sequence[str], text: str = "") -> None:
-        done = subprocess.run([*self._command, *arguments], input=text, capture_output=True, text=True, check=False)
+        done = run([*self._command, *arguments], input=text)
         if done.returncode:
             raise self._error(done.stderr)
 

@@ -6,8 +6,11 @@ import functools
 import os
 import platform
 import shutil
+import signal
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 # Features in /proc/cpuinfo, and the flags that allow the compiler to use them.
 _FEATURES = {
@@ -23,6 +26,18 @@ _FEATURES = {
 
 class NoCompiler(FileNotFoundError):
     """No C++17 compiler was found; the message names the packages to install."""
+
+
+def run(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a compiler and return its exit code and its messages. ``options`` are those of ``subprocess.run``.
+
+    Raises ``KeyboardInterrupt`` if Ctrl-C, which a terminal sends to all processes of a command, ended the compiler:
+    a program that handles SIGINT itself gets none from Python.
+    """
+    done = subprocess.run(command, **{"capture_output": True, "text": True, **options}, check=False)
+    if done.returncode == -signal.SIGINT:
+        raise KeyboardInterrupt(f"{command[0]}: interrupted")
+    return done
 
 
 def compiler() -> tuple[str, ...]:

@@ -6,7 +6,6 @@ import ctypes
 import functools
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 import torch
 
-from warpwise import cache
+from warpwise import cache, native
 from warpwise.cuda.errors import MissingTool
 
 FLAGS = ("-O3", "-std=c11", "-shared", "-fPIC", "-fno-math-errno")
@@ -41,7 +40,7 @@ def library(source: Path) -> ctypes.CDLL:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             made = Path(scratch) / built.name
             command = [program, *FLAGS, "-o", str(made), str(source), "-lm"]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            done = native.run(command)
             if done.returncode:
                 raise RuntimeError(f"{program} cannot build {source.name}:\n{done.stderr}")
             os.replace(made, built)

@@ -8,7 +8,6 @@ import functools
 import json
 import os
 import re
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -324,18 +323,10 @@ def _compile(source: _Source, unit: str, library: Path, text: str, expression: s
         *(f"-I{folder}" for folder in headers),
         "-x", "c++", "-", *(("-c", "-o", f"{made}.o") if clang else ("-x", "none", *linked)), *own,
     ]  # fmt: skip
-    result = subprocess.run(
-        command,
-        input=unit,
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        check=False,
-        env=toolchain.environment(),
-    )
+    result = native.run(command, input=unit, encoding="utf-8", errors="replace", env=toolchain.environment())
     if clang and not result.returncode:
         link = [*compiler, f"{made}.o", "-fno-sanitize=undefined", *linked]
-        linker = subprocess.run(link, capture_output=True, text=True, check=False)
+        linker = native.run(link)
         result.returncode, result.stderr = linker.returncode, result.stderr + linker.stderr
         Path(f"{made}.o").unlink()
     if result.returncode:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -111,7 +110,7 @@ def precompiled(compiler: tuple[str, ...], flags: tuple[str, ...]) -> Path:
             handle, made = tempfile.mkstemp(dir=folder, suffix=".gch")
             os.close(handle)
             command = [*compiler, *flags, "-x", "c++-header", "-I", str(INCLUDE), str(header), "-o", made]
-            result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
+            result = native.run(command, env=environment())
             if result.returncode:
                 Path(made).unlink(missing_ok=True)
                 raise CompileError(f"{compiler[0]} cannot compile the device headers:\n{result.stderr}")

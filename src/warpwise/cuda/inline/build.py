@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -153,7 +152,7 @@ def run(command: Sequence[str], verbose: bool = False) -> None:
     """Run a compiler. Raises ``CompileError`` with its messages if it fails."""
     if verbose:
         print(shlex.join(command), flush=True)
-    done = subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+    done = native.run(command, env={**os.environ, "LC_ALL": "C"})
     if done.returncode:
         raise CompileError(done.stderr.strip() or f"{command[0]} exited with status {done.returncode}")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from warpwise import native
 from warpwise.cuda.errors import CompileError
 from warpwise.cuda.source.device_code import INCLUDE as INCLUDE_LINE
 
@@ -96,7 +96,7 @@ def expand(
         unit += f'\n#line 1 "{_EXPRESSION}"\n{expression}\n'
         passed_on.extend(match[0].strip() for match in _PASSED_ON.finditer(definitions))
         command = [*compiler, "-std=c++17", "-E", "-w", "-x", "c++", "-"]
-        result = subprocess.run(command, input=unit, capture_output=True, text=True, check=False)
+        result = native.run(command, input=unit)
         if result.returncode:
             raise CompileError(f"{file} cannot be preprocessed:\n{result.stderr}")
     output, _, expanded = result.stdout.rpartition(f'# 1 "{_EXPRESSION}"\n')
