@@ -117,6 +117,23 @@ def test_sgd_takes_the_arguments_of_torch_in_its_order():
         optim.SGD(params, 0.1, 0.9, 0.5)
 
 
+@pytest.mark.parametrize("name", ["lr", "momentum", "weight_decay"])
+def test_sgd_refuses_nan(name):
+    with pytest.raises(ValueError, match=f"SGD: expected {name} of at least 0, got nan"):
+        optim.SGD([torch.ones(2, requires_grad=True)], **{name: float("nan")})
+
+
+def test_a_step_without_target_says_so():
+    model = nn.Linear(3, 4)
+    step = nn.compile_step(model, nn.CrossEntropyLoss(), optim.SGD(model.parameters()))
+    for call in (step, step.many):
+        with pytest.raises(TypeError, match="compile_step: expected a step's input and target, got 1 arguments"):
+            call(torch.ones(2, 3))
+    of_batch = nn.compile_step(model, nn.CrossEntropyLoss(), optim.SGD(model.parameters()), batch=lambda: None)
+    with pytest.raises(TypeError, match="expected the arguments of batch, at least one tensor, got none"):
+        of_batch()
+
+
 @pytest.mark.parametrize("nesterov", [False, True])
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_steps_of_sgd_are_torchs(momentum, nesterov):

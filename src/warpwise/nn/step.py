@@ -64,7 +64,8 @@ class CompiledStep:
         self._ones: dict[Any, torch.Tensor] = {}  # gradients of the loss
 
     def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:
-        """Train on one batch and return the loss before the step."""
+        """Train on one batch and return the loss before the step. Raises ``TypeError`` for a wrong number of inputs."""
+        self._check(inputs)
         return self._replayed(inputs, 0) if self.captures(inputs) else self.eager(*inputs)
 
     def many(self, *inputs: torch.Tensor) -> torch.Tensor:
@@ -72,8 +73,9 @@ class CompiledStep:
 
         The steps equal those of single calls. On a GPU ``STEPS_PER_GRAPH`` steps are one graph, so that the copy of the
         arguments and the gap between two graphs, 4 µs on an H200, occur once for all of them. Raises ``ValueError`` if
-        the first dimensions differ.
+        the first dimensions differ, ``TypeError`` for a wrong number of inputs.
         """
+        self._check(inputs)
         count = len(inputs[0])
         if wrong := [tuple(tensor.shape) for tensor in inputs if len(tensor) != count]:
             raise ValueError(f"many: expected the same number of steps in all inputs, {count}, got shape {wrong[0]}")
@@ -87,6 +89,12 @@ class CompiledStep:
             losses.append(self._replayed(given, several).reshape(max(1, several)).clone())
             at += max(1, several)
         return torch.cat(losses)
+
+    def _check(self, inputs: Sequence[torch.Tensor]) -> None:
+        if self.batch is None and len(inputs) != 2:
+            raise TypeError(f"compile_step: expected a step's input and target, got {len(inputs)} arguments")
+        if not inputs:
+            raise TypeError("compile_step: expected the arguments of batch, at least one tensor, got none")
 
     def release(self) -> None:
         """Free the captured graphs; the next call captures again.

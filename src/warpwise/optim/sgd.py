@@ -30,7 +30,7 @@ class SGD(torch.optim.Optimizer):
         nesterov: bool = False,
     ) -> None:
         for name, value in (("lr", lr), ("momentum", momentum), ("weight_decay", weight_decay)):
-            if (value if isinstance(value, torch.Tensor) else real("SGD", name, value)) < 0:
+            if not (value if isinstance(value, torch.Tensor) else real("SGD", name, value)) >= 0:  # NaN too
                 raise ValueError(f"SGD: expected {name} of at least 0, got {value}")
         if dampening:
             raise ValueError(f"SGD: expected a dampening of 0, others are not supported, got {dampening}")
