@@ -161,6 +161,29 @@ def test_an_interrupted_run_resumes_to_the_same_weights(data, tmp_path):
     assert [epoch.number for epoch in longer.history] == [1, 2, 3]
 
 
+def test_an_interrupted_emulated_step_is_taken_again(data, tmp_path):
+    """The emulator ends a launch at once, in the middle of a step, which then leaves no trace."""
+    settings = Settings(**{**SMALL.to_json(), "engine": "emulated", "epochs": 1})
+    trainer = Trainer(settings, data, CPU, tmp_path / "kept.safetensors")
+    before: dict[str, torch.Tensor] = {}
+
+    def step(*args):
+        if trainer.at == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+            next(trainer.model.parameters()).detach().add_(1)
+            raise KeyboardInterrupt("a launch")
+        next(trainer.model.parameters()).detach().mul_(2)
+        before.update(weights(trainer))
+        return torch.tensor(1.0)
+
+    trainer.step = step
+    trainer.run()
+    assert trainer.stopped and trainer.at == 2 and same(weights(trainer), before)
+    again = Trainer(settings, data, CPU)
+    again.resume(tmp_path / "kept.safetensors")
+    assert (again.epoch, again.at) == (0, 2) and same(weights(again), before)
+
+
 def test_a_loss_that_is_not_finite_keeps_the_last_checkpoint(data, tmp_path):
     path = tmp_path / "kept.safetensors"
     trainer = Trainer(SMALL, data, CPU, path)
@@ -197,6 +220,44 @@ def test_a_checkpoint_of_another_run_is_refused(data, tmp_path):
             Trainer(SMALL, data, CPU).resume(path)
     safetensors.torch.save_file({"x": torch.ones(2)}, path)
     with pytest.raises(CheckpointError, match="got other safetensors"):
+        Checkpoint.load(path)
+    with pytest.raises(CheckpointError, match="expected a safetensors file, got a folder"):
+        Checkpoint.load(tmp_path)
+
+
+def test_a_checkpoint_of_other_images_is_refused(data, tmp_path):
+    path = tmp_path / "kept.safetensors"
+    trained(data, SMALL, path)
+    labels = data.train.labels.clone()
+    labels[0] = (labels[0] + 1) % 4
+    other = data._replace(train=Images(data.train.pixels, labels), source="elsewhere")
+    with pytest.raises(CheckpointError, match="on other training images than those of elsewhere"):
+        Trainer(SMALL, other, CPU).resume(path)
+    found = Checkpoint.load(path)
+    del found.state["images"]  # as in a checkpoint of an earlier version
+    found.save(path)
+    Trainer(SMALL, other, CPU).resume(path)
+
+
+@pytest.mark.parametrize(
+    "change,message",
+    [
+        ({"settings": None}, "damaged .*TypeError"),
+        ({"at": "x"}, "damaged .*ValueError"),
+        ({"history": [{"number": 1, "losses": []}]}, "damaged .*TypeError"),
+        ({"at": 6}, "expected the losses of 6 steps and the history of 2 epochs, got 0 and 2"),
+        ({"epoch": -1}, "the history of -1 epochs, got 0 and 2"),
+    ],
+)
+def test_a_damaged_state_is_an_error_that_names_the_file(data, tmp_path, change, message):
+    path = tmp_path / "kept.safetensors"
+    trained(data, SMALL, path)
+    found = Checkpoint.load(path)
+    Checkpoint(found.tensors, {**found.state, **change}).save(path)
+    with pytest.raises(CheckpointError, match=f"kept.safetensors: .*{message}"):
+        Trainer(SMALL, data, CPU).resume(path)
+    safetensors.torch.save_file(found.tensors, path, {"format": "warpwise train 1", "state": "{"})
+    with pytest.raises(CheckpointError, match="kept.safetensors: the state in its metadata is damaged"):
         Checkpoint.load(path)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 from warpwise.apps import data
+from warpwise.apps.train import Settings, Trainer
 from warpwise.cli import cli
 
 
@@ -16,6 +18,16 @@ from warpwise.cli import cli
 def test_a_rate_that_is_not_finite_is_refused(option: str, value: str) -> None:
     done = CliRunner().invoke(cli, ["train", "digits", option, value])
     assert done.exit_code == 2 and f"{value} is not finite" in done.output, done.output
+
+
+def test_every_seed_of_the_option_has_an_order() -> None:
+    done = CliRunner().invoke(cli, ["train", "digits", "--seed", str(2**63)])
+    assert done.exit_code == 2 and f"range 0<=x<={2**63 - 1}" in done.output, done.output
+    pixels, labels = torch.zeros(6, 4, 4, dtype=torch.uint8), torch.arange(6) % 2
+    images = data.ImageSet("made up", data.Images(pixels, labels), data.Images(pixels, labels), ("a", "b"), "a test")
+    trainer = Trainer(Settings("digits", "mlp", batch=2, seed=2**63 - 1), images, torch.device("cpu"))
+    assert trainer.order(0).sort().values.tolist() == list(range(6))
+    assert trainer.order(0).tolist() != trainer.order(1).tolist()
 
 
 @pytest.mark.parametrize("name", ["digits", "mnist", "fashion"])

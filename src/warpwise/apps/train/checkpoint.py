@@ -36,6 +36,8 @@ class Checkpoint(NamedTuple):
         """Read a file that ``save`` wrote. Raises ``CheckpointError``, and ``OSError`` if it cannot be read."""
         import safetensors
 
+        if path.is_dir():
+            raise CheckpointError(f"{path}: expected a safetensors file, got a folder")
         try:
             with safetensors.safe_open(path, framework="pt") as file:
                 metadata = file.metadata() or {}
@@ -44,4 +46,8 @@ class Checkpoint(NamedTuple):
             raise CheckpointError(f"{path}: the safetensors file is damaged or truncated ({error})") from error
         if metadata.get("format") != FORMAT:
             raise CheckpointError(f"{path}: expected a checkpoint of warpwise train, got other safetensors")
-        return cls(tensors, json.loads(metadata["state"]))
+        try:
+            state = json.loads(metadata["state"])
+        except (KeyError, ValueError) as error:
+            raise CheckpointError(f"{path}: the state in its metadata is damaged ({error!r})") from error
+        return cls(tensors, state)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import signal
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -105,7 +108,7 @@ class Trainer:
 
     def order(self, epoch: int) -> torch.Tensor:
         """The order of the training images in an epoch, from the seed and the epoch's number alone."""
-        generator = torch.Generator().manual_seed(1_000_003 * self.settings.seed + epoch)
+        generator = torch.Generator().manual_seed((1_000_003 * self.settings.seed + epoch) % 2**63)
         return torch.randperm(len(self.train), generator=generator).to(self.device)
 
     def run(
@@ -118,7 +121,8 @@ class Trainer:
         ``progress(trainer, step)`` is called where the losses were looked at, ``finished(epoch)`` after each epoch.
 
         Ctrl-C ends the run after the step, or after the graphs up to the next look at the losses, with a checkpoint of
-        that step; ``stopped`` is then true. Raises ``NonFiniteLoss`` and leaves the last checkpoint as it is.
+        that step; ``stopped`` is then true. An emulated step, which takes longer, is abandoned: the checkpoint is that
+        of the step before. Raises ``NonFiniteLoss`` and leaves the last checkpoint as it is.
         """
         with _interrupts() as interrupted:
             while self.epoch < self.settings.epochs and not self.stopped:
@@ -141,8 +145,15 @@ class Trainer:
         while self.at < self.steps:
             count = self._together()
             indices = order[self.at * batch :][: count * batch].view(count, self.processes, own)[:, self.rank]
-            losses[self.at : self.at + count] = self._take(indices)
-            self.at += count
+            before = self._kept() if self.settings.engine == "emulated" else None
+            try:
+                losses[self.at : self.at + count] = self._take(indices)
+                self.at += count
+            except KeyboardInterrupt:  # of the emulator, which ends a launch at once
+                if before is None or not interrupted.is_set():
+                    raise
+                self.model.load_state_dict(before[0])
+                self.optimizer.load_state_dict(before[1])
             look = self.at % CHECK_EVERY == 0 or self.at == self.steps
             stop = self._stops(interrupted, look)
             if stop or look:
@@ -171,6 +182,10 @@ class Trainer:
         if not captured:
             return 1
         return min(CHECK_EVERY - self.at % CHECK_EVERY, self.steps - self.at)
+
+    def _kept(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Copies of the states of the model and of the optimizer."""
+        return copy.deepcopy(self.model.state_dict()), copy.deepcopy(self.optimizer.state_dict())
 
     def _take(self, indices: torch.Tensor) -> torch.Tensor:
         """Train on the batches ``indices``, (steps, batch); the losses, (steps,) or a scalar for one step."""
@@ -240,13 +255,15 @@ class Trainer:
         state = {
             "settings": self.settings.to_json(), "epoch": self.epoch, "at": self.at, "losses": self.losses,
             "history": [asdict(epoch) for epoch in self.history], "classes": self.data.classes,
+            "images": self._checksum,
         }  # fmt: skip
         Checkpoint(tensors, state).save(self.checkpoint)
 
     def resume(self, path: Path) -> None:
         """Continue from a checkpoint. Raises ``CheckpointError`` if it is not one of this run."""
         found = Checkpoint.load(path)
-        if difference := self.settings.difference(found.state["settings"]):
+        settings, epoch, at, losses, history = _progress(path, found.state)
+        if difference := self.settings.difference(settings):
             raise CheckpointError(f"{path}: a checkpoint with {difference}")
         ours = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         for name, tensor in ours.items():
@@ -255,14 +272,42 @@ class Trainer:
                 what = "nothing" if got is None else str(tuple(got.shape))
                 raise CheckpointError(f"{path}: a checkpoint of another model: expected {name} {expected}, got {what}")
         prefix = len("model.")
+        if found.state.get("images", self._checksum) != self._checksum or at > self.steps:
+            raise CheckpointError(
+                f"{path}: a checkpoint of a run on other training images than those of {self.data.source}; continue "
+                "with the same files"
+            )
         self.model.load_state_dict({name[prefix:]: found.tensors[name] for name in ours})
         for name, param in self.model.named_parameters():
             if (buffer := found.tensors.get(f"momentum.{name}")) is not None:
                 self.optimizer.state[param]["momentum_buffer"] = buffer.to(self.device)
-        state: dict[str, Any] = found.state
-        self.epoch, self.at, self.losses = state["epoch"], state["at"], list(state["losses"])
-        self.history = [Epoch(**{**epoch, "losses": tuple(epoch["losses"])}) for epoch in state["history"]]
+        self.epoch, self.at, self.losses, self.history = epoch, at, losses, history
         self.saved = str(path)
+
+    @functools.cached_property
+    def _checksum(self) -> int:
+        """The CRC-32 of the training images and labels, by which a checkpoint knows them."""
+        pixels, labels = (tensor.cpu().contiguous().numpy() for tensor in self.data.train)
+        return zlib.crc32(labels.data, zlib.crc32(pixels.data))
+
+
+def _progress(path: Path, state: Any) -> tuple[dict[str, Any], int, int, list[float], list[Epoch]]:
+    """Settings, finished epochs, steps of the next one, their losses and the history of a checkpoint's state.
+
+    Raises ``CheckpointError`` if they are not those that ``Trainer.save`` writes.
+    """
+    try:
+        settings, epoch, at = dict(state["settings"]), int(state["epoch"]), int(state["at"])
+        losses = [float(loss) for loss in state["losses"]]
+        history = [Epoch(**{**each, "losses": tuple(each["losses"])}) for each in state["history"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path}: the state in its metadata is damaged ({error!r})") from error
+    if len(losses) != at or len(history) != epoch:
+        raise CheckpointError(
+            f"{path}: the state in its metadata is damaged: expected the losses of {at} steps and the history of "
+            f"{epoch} epochs, got {len(losses)} and {len(history)}"
+        )
+    return settings, epoch, at, losses, history
 
 
 def _with_channel(images: torch.Tensor) -> torch.Tensor:

@@ -49,7 +49,7 @@ def finite(ctx: click.Context, parameter: click.Parameter, value: float) -> floa
 )
 @click.option(
     "--seed",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, 2**63 - 1),
     default=0,
     show_default=True,
     help="Seed of the parameters and the order of images.",
