@@ -94,6 +94,18 @@ def test_blocks_of_a_sequential_update_their_statistics_together():
     assert int(ours[2].norm.num_batches_tracked) == 2
 
 
+def test_a_sequential_takes_a_block_with_a_forward_of_its_own():
+    class Doubled(nn.ConvBlock):
+        def forward(self, input):
+            return 2 * super().forward(input)
+
+    model, x = nn.Sequential(Doubled(1, 3)), torch.randn(2, 1, 4, 4)
+    twin = nn.ConvBlock(1, 3)
+    twin.load_state_dict(model[0].state_dict())
+    torch.testing.assert_close(model(x), 2 * twin(x))
+    torch.testing.assert_close(model[0].state_dict(), twin.state_dict())
+
+
 def test_batch_norm_needs_several_values():
     with pytest.raises(ValueError, match="expected several values per channel to train with, got"):
         nn.BatchNorm2d(3)(torch.ones(1, 3, 1, 1))
