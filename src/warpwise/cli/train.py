@@ -127,7 +127,9 @@ def _run(
             click.echo(f"interrupted; {kept}; --resume continues", err=True)
         return 130
     if done:
-        console.print(f"nothing to train: {escape(str(path))} has {_epochs(trainer.epoch)}; more --epochs continue")
+        console.print(
+            f"nothing to train: {escape(str(path))} has {_counted(trainer.epoch, 'epoch')}; more --epochs continue"
+        )
     else:
         console.print(f"wrote {escape(str(path))}")
     if plots is not None and first:
@@ -166,7 +168,7 @@ def _introduce(console: Console, trainer: Trainer, resumed: bool) -> None:
     device = trainer.device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "the CPU"
     console.print(
-        f"{settings.model}, {count:,} parameters, on {len(found.train):,} images of {settings.dataset} "
+        f"{settings.model}, {count:,} parameters, on {_counted(len(found.train), 'image')} of {settings.dataset} "
         f"[dim]({escape(found.source)})[/], {settings.dtype}, engine {settings.engine}, {escape(name)}"
     )
     if settings.engine == "ours" and device.type == "cpu":
@@ -177,11 +179,12 @@ def _introduce(console: Console, trainer: Trainer, resumed: bool) -> None:
         own = settings.batch // trainer.processes
         console.print(f"[dim]{trainer.processes} processes, each with {own:,} images of a batch[/]")
     if resumed:
-        console.print(f"[dim]continuing after {_epochs(trainer.epoch)} and {trainer.at} steps[/]")
+        done = f"{_counted(trainer.epoch, 'epoch')} and {_counted(trainer.at, 'step')}"
+        console.print(f"[dim]continuing after {done}[/]")
 
 
-def _epochs(count: int) -> str:
-    return f"{count} epoch{'' if count == 1 else 's'}"
+def _counted(count: int, name: str) -> str:
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 
 def _progress(console: Console, trainer: Trainer, step: int) -> None:

@@ -255,7 +255,7 @@ def compile_step(
     must not depend on the parameters: ``many`` computes the next batch before the update.
 
     If ``model`` is a ``Sequential``, of torch.nn or of warpwise.nn, that ends in a ``warpwise.nn.Linear`` without
-    activation, and ``loss`` is a ``warpwise.nn.CrossEntropyLoss`` with the mean, neither with hooks,
-    ``ops.linear_cross_entropy`` computes both; on a GPU only for layers that its kernels take.
+    activation, ``loss`` is a ``warpwise.nn.CrossEntropyLoss`` with the mean, and neither has hooks,
+    ``ops.linear_cross_entropy`` computes the last layer and the loss; on a GPU only for layers that its kernels take.
     """
     return CompiledStep(model, loss, optimizer, batch, graph)

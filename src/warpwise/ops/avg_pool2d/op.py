@@ -42,7 +42,7 @@ def avg_pool2d(
 
     ``kernel_size``, ``stride`` (by default ``kernel_size``) and ``padding`` are one number or (vertical, horizontal).
     The divisor is the size of the window or, unless ``count_include_pad``, of its part within the image. ``input`` is
-    float16, bfloat16, float32 or float64, which PyTorch computes. Differentiable any number of times. ``rung`` names
+    float16, bfloat16, float32 or float64; PyTorch computes float64. Differentiable any number of times. ``rung`` names
     one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
     # Inline, as in conv2d.
@@ -75,10 +75,10 @@ def avg_pool2d_backward(
     """The gradient of avg_pool2d's input, of ``shape_input`` (N, C, H, W): the adjoint, linear in ``grad_output``.
 
     ``grad_output`` (N, C, H', W') is float16, bfloat16, float32 or float64; the result has its dtype. The settings are
-    those of ``avg_pool2d``. ``nhwc_input``: True for a gradient in NHWC order, False for
-    NCHW order, by default that of ``grad_output``. Autograd calls it, with the order of the input; it is public for
-    backwards written by hand. Differentiable any number of times. ``rung`` names one kernel of the ladder. Raises
-    ``TypeError`` or ``ValueError`` that names the argument.
+    those of ``avg_pool2d``. ``nhwc_input``: True for a gradient in NHWC order, False for NCHW order, by default that of
+    ``grad_output``. Autograd calls it, with the order of the input; it is public for backwards written by hand.
+    Differentiable any number of times. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError``
+    that names the argument.
     """
     settings = pairs("avg_pool2d_backward", kernel_size=kernel_size, stride=stride, padding=padding)
     shape = listed("avg_pool2d_backward", "shape_input", shape_input, "integers")

@@ -50,10 +50,10 @@ def batch_norm(
 
     ``input`` is (N, C) or (N, C, ...); ``weight`` and ``bias`` are (C,) or None; ``mean`` and ``var`` are (C,). The
     variance is biased: the divisor is the number of elements, n. For running statistics multiply it by n / (n - 1), as
-    ``nn.BatchNorm2d`` does. ``input`` is float16, bfloat16, float32 or float64, which PyTorch computes; ``weight`` and
-    ``bias`` have its dtype, or float32 for 16 bits; ``mean`` and ``var`` are float32 for 16 bits. The output has the
-    layout of ``input``, NCHW or NHWC. Differentiable any number of times, also through ``mean`` and ``var``. ``rung``
-    names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
+    ``nn.BatchNorm2d`` does. ``input`` is float16, bfloat16, float32 or float64; PyTorch computes float64. ``weight``
+    and ``bias`` have its dtype, or float32 for a 16-bit ``input``, for which ``mean`` and ``var`` are float32. The
+    output has the layout of ``input``, NCHW or NHWC. Differentiable any number of times, also through ``mean`` and
+    ``var``. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
     result: Three = _batch_norm(input, weight, bias, eps, rung)
     return result
@@ -128,8 +128,7 @@ def layer_statistics(
 ) -> None:
     """``running_statistics`` of one layer, with less host time: tensors (C,), ``batches`` an int64 scalar tensor.
 
-    The arguments are those of ``running_statistics``, without lists; ``bias`` may be None.
-    Not differentiable. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the
-    argument.
+    The arguments are those of ``running_statistics``, without lists; ``bias`` may be None. Not differentiable. ``rung``
+    names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
     _layer_statistics(running_mean, running_var, batches, mean, var, bias, momentum, correction, rung)

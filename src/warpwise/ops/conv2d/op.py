@@ -45,12 +45,12 @@ def conv2d(
     """The cross-correlation of ``input`` (N, C, H, W) with ``weight`` (K, C / groups, R, S), plus ``bias`` (K,).
 
     The result is (N, K, P, Q), P = (H + 2 padding - dilation (R - 1) - 1) / stride + 1. ``stride``, ``padding`` (zeros)
-    and ``dilation`` are one number or (vertical, horizontal); ``bias`` may be None. ``weight`` is not empty. All
-    tensors have one dtype, float16, bfloat16, float32 or float64. The kernels take float32 and sum in float32;
-    PyTorch computes the other dtypes. ``tf32`` allows PyTorch and k06_triton to round float32 operands to TF32,
-    whatever PyTorch's own setting; without it, and in the other kernels, no operand is rounded. If the input or the
-    weight is in NHWC order, so is the result. Differentiable any number of times. ``rung`` names one kernel of the
-    ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
+    and ``dilation`` are one number or (vertical, horizontal). ``weight`` has at least one element. All tensors have one
+    dtype, float16, bfloat16, float32 or float64. The kernels take float32 and sum in float32; PyTorch computes the
+    other dtypes. ``tf32`` allows PyTorch and k06_triton to round float32 operands to TF32, independently of PyTorch's
+    own setting. Without it, and in the other kernels, no operand is rounded. If the input or the weight is in NHWC
+    order, so is the result. Differentiable any number of times. ``rung`` names one kernel of the ladder. Raises
+    ``TypeError`` or ``ValueError`` that names the argument.
     """
     # Inline, because calls of pair would take 0.5 µs of host time.
     if type(stride) is not tuple:

@@ -171,17 +171,17 @@ def conv_block(
     ``input`` is (N, C, H, W), H and W at least 2; ``weight`` is (K, C, 3, 3); ``gamma`` and ``beta`` are (K,). The
     output is (N, K, H // 2, W // 2); ``mean`` and ``var`` (K,) are those of the convolution, with the biased variance.
     There is no bias of the convolution, because it would change only the mean. All tensors have one dtype, float16,
-    bfloat16, float32 or float64, but ``mean`` and ``var`` are float32 for 16 bits. If the input or the weight is in
-    NHWC order, so is the output. The fused kernels take float32 in NCHW order, or of one channel; on a GPU
-    ``ops.conv2d``, ``batch_norm`` and ``max_pool2d`` compute other dtypes, NHWC, more than 64 channels, some blocks of
-    small images, and few images with many filters if the gradient of the input is needed; there ``tf32`` allows the
-    convolution to round to TF32. Differentiable any number of times.
+    bfloat16, float32 or float64, but ``mean`` and ``var`` are float32 for a 16-bit input. If the input or the weight is
+    in NHWC order, so is the output. The fused kernels take float32 in NCHW order, or of one channel. On a GPU
+    ``ops.conv2d``, ``batch_norm`` and ``max_pool2d`` compute the other blocks: those of other dtypes, in NHWC order, of
+    more than 64 channels, some of small images, and, if the gradient of the input is needed, those of few images with
+    many filters. In these, ``tf32`` allows the convolution to round to TF32. Differentiable any number of times.
 
-    ``moments`` are those of ``patch_moments(input)``, so that they need not be computed again, or None; no gradient
-    flows to them. They may be those of a batch of which ``input`` is one of several parts of equal size. Then
-    normalisation, mean and variance are those of the batch; where the kernels use moments, the averages of the parts'
-    gradients are the gradients of the average loss. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or
-    ``ValueError`` that names the argument.
+    ``moments`` is None, or the result of ``patch_moments(input)``, which is then not computed again; no gradient flows
+    to it. If ``input`` is one of several equal parts of a batch, ``moments`` may be those of the whole batch; the
+    normalisation, the mean and the variance are then those of the whole batch. In kernels that use moments, the average
+    of the parts' gradients is the gradient of their average loss. ``rung`` names one kernel of the ladder. Raises
+    ``TypeError`` or ``ValueError`` that names the argument.
     """
     if rung is not None or is_dynamo_compiling():
         return _any(input, weight, gamma, beta, eps, tf32, moments, rung)

@@ -166,9 +166,9 @@ def linear(
 
     ``input`` is (..., K), ``weight`` (N, K), in any layout, and the result (..., N). ``bias`` (N,), ``residual``
     (..., N) and ``row_scale`` (...) may be None. ``activation`` is None, "relu", "gelu" (with the error function) or
-    "gelu_tanh". All tensors have one dtype, float16, bfloat16, float32 or float64. Sums are accumulated, and the
-    epilogue is computed, in float32 and rounded once (in float64 for float64, which PyTorch computes); float32 is never
-    rounded to TF32. With ``return_preactivation`` the argument of the activation is returned too. An empty sum, K = 0,
+    "gelu_tanh". All tensors have one dtype, float16, bfloat16, float32 or float64. The sums and the epilogue are
+    computed in float32, and the result is rounded once; PyTorch computes float64, in float64. float32 is never rounded
+    to TF32. With ``return_preactivation`` the argument of the activation is returned too. An empty sum, K = 0,
     is 0. On a GPU, PyTorch computes the calls for which it was measured or predicted to be faster, such as those with
     some of the epilogues that cuBLASLt fuses. ``warpwise tune linear`` measures on another GPU.
 

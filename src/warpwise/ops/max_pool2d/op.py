@@ -40,9 +40,9 @@ def max_pool2d(
 
     ``kernel_size``, ``stride`` (by default ``kernel_size``) and ``padding`` are one number or (vertical, horizontal).
     The gradient flows to the first of equal maxima; NaN is larger than any number. With ``relu`` a maximum that is not
-    positive is 0, and no gradient flows through it. ``input`` is float16, bfloat16, float32 or float64, which PyTorch
-    computes. Differentiable any number of times. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or
-    ``ValueError`` that names the argument.
+    positive is 0, and no gradient flows through it. ``input`` is float16, bfloat16, float32 or float64; PyTorch
+    computes float64. Differentiable any number of times. ``rung`` names one kernel of the ladder. Raises ``TypeError``
+    or ``ValueError`` that names the argument.
     """
     # Inline, as in conv2d.
     if type(kernel_size) is not tuple:
@@ -74,11 +74,11 @@ def max_pool2d_backward(
     """The gradient of max_pool2d's input, of ``shape_input`` (N, C, H, W): ``grad_output`` at the maxima, 0 elsewhere.
 
     ``grad_output`` (N, C, H', W') is float16, bfloat16, float32 or float64; the result has its dtype. ``indices``:
-    int32, of the same shape: row W + column of each window's maximum, or -1 where no gradient flows. The settings are
-    those of ``max_pool2d``. ``nhwc_input``: True for a gradient in NHWC order, False for
-    NCHW order, by default that of ``grad_output``. Autograd calls it, with the order of the input; it is public for
-    backwards written by hand. Differentiable any number of times. ``rung`` names one kernel of the ladder. Raises
-    ``TypeError`` or ``ValueError`` that names the argument.
+    int32, of the same shape: row W + column of each window's maximum, or -1 where no gradient flows; another index
+    raises ``IndexError`` on a CPU and is undefined on a GPU. The settings are those of ``max_pool2d``. ``nhwc_input``:
+    True for a gradient in NHWC order, False for NCHW order, by default that of ``grad_output``. Autograd calls it, with
+    the order of the input; it is public for backwards written by hand. Differentiable any number of times. ``rung``
+    names one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
     settings = pairs("max_pool2d_backward", kernel_size=kernel_size, stride=stride, padding=padding)
     shape = listed("max_pool2d_backward", "shape_input", shape_input, "integers")

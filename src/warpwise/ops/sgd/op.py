@@ -30,9 +30,9 @@ def sgd(
 
     ``params``, ``grads`` and ``buffers`` are lists of tensors of any shapes, of one floating-point dtype and on one
     device; each gradient and buffer has the shape of its parameter. Buffers are zeros before the first step; without
-    momentum ``buffers`` is None. With ``nesterov`` p -= lr (g + momentum b). ``lr`` may change from call to call
-    without a new plan. Not differentiable. ``rung`` names one kernel of the ladder. Raises ``TypeError`` or
-    ``ValueError`` that names the argument.
+    momentum ``buffers`` is None. With ``nesterov`` p -= lr (g + momentum b). ``grads`` keep their values. ``lr`` may
+    change from call to call without a new plan. Not differentiable. ``rung`` names one kernel of the ladder. Raises
+    ``TypeError`` or ``ValueError`` that names the argument.
     """
     if not (type(lr) is type(momentum) is type(weight_decay) is float):
         lr, momentum = real("sgd", "lr", lr), real("sgd", "momentum", momentum)
