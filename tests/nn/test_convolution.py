@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import copy
+import pickle
+import threading
 
 import pytest
 import torch
@@ -92,6 +94,16 @@ def test_blocks_of_a_sequential_update_their_statistics_together():
     assert list(ours.state_dict()) == list(theirs.state_dict())
     torch.testing.assert_close(dict(ours.state_dict()), dict(theirs.state_dict()))
     assert int(ours[2].norm.num_batches_tracked) == 2
+
+
+def test_a_model_of_several_processes_can_be_copied_and_pickled():
+    """A process group cannot: the copy has none, and is a model of one process."""
+    block, x = nn.ConvBlock(1, 3), torch.randn(2, 1, 4, 4)
+    group = block.norm.statistics_over = threading.Lock()  # which cannot be copied either
+    for copied in (copy.deepcopy(block), pickle.loads(pickle.dumps(block))):
+        assert copied.norm.statistics_over is None and block.norm.statistics_over is group
+        torch.testing.assert_close(copied.state_dict(), block.state_dict())
+        assert copied(x).shape == (2, 3, 2, 2)
 
 
 def test_a_sequential_takes_a_block_with_a_forward_of_its_own():

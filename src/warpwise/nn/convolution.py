@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.distributed import ProcessGroup
@@ -40,10 +41,14 @@ class BatchNorm2d(torch.nn.BatchNorm2d):
     """``torch.nn.BatchNorm2d``, in training computed by ``ops.batch_norm``; running statistics change as in PyTorch.
 
     PyTorch computes evaluation with running statistics. Raises ``ValueError`` for a batch with one value per channel.
-    ``statistics_over`` is the group of processes whose batches are normalised together; ``DataParallel`` sets it.
+    ``statistics_over`` is the group of processes whose batches are normalised together; ``DataParallel`` sets it. A
+    copy, or a pickled module, has no such group, as its gradients are not averaged either.
     """
 
     statistics_over: ProcessGroup | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "statistics_over"}
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """``input`` (N, C, H, W), normalised; in training the running statistics are updated."""
