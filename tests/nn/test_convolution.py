@@ -147,6 +147,20 @@ def test_sgd_refuses_nan(name):
         optim.SGD([torch.ones(2, requires_grad=True)], **{name: float("nan")})
 
 
+def test_a_group_of_several_dtypes_takes_torchs_steps():
+    """As of a network in bfloat16 whose normalisations are in float32."""
+    stepped = []
+    for optimizer in (optim.SGD, torch.optim.SGD):
+        params = [torch.ones(3, dtype=kind, requires_grad=True) for kind in (torch.float32, torch.bfloat16) * 2]
+        made = optimizer(params, 0.1, 0.9, 0, 0.01)
+        for number in range(3):
+            for param in params[number % 2 :]:
+                param.grad = torch.full_like(param, 0.5)
+            made.step()
+        stepped.append(params)
+    torch.testing.assert_close(*stepped)
+
+
 def test_a_step_without_target_says_so():
     model = nn.Linear(3, 4)
     step = nn.compile_step(model, nn.CrossEntropyLoss(), optim.SGD(model.parameters()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -14,10 +14,10 @@ from warpwise.ops.sgd.op import sgd
 class SGD(torch.optim.Optimizer):
     """``torch.optim.SGD`` with its first six arguments, in its order; state dicts are exchangeable.
 
-    On a GPU, a step of a group of up to 12 float32 tensors is one launch; on a CPU, PyTorch's multi-tensor operations
-    compute it. Parameters without a gradient are skipped, as in PyTorch. Raises ``TypeError`` for a setting that is not
-    a number, and ``ValueError`` for a negative one, nesterov without momentum, or a dampening other than 0, which is
-    not supported.
+    On a GPU, a step of a group of up to 12 float32 tensors is one launch. A group may have several dtypes. On a CPU,
+    PyTorch's multi-tensor operations compute it. Parameters without a gradient are skipped, as in PyTorch. Raises
+    ``TypeError`` for a setting that is not a number, and ``ValueError`` for a negative one, nesterov without momentum,
+    or a dampening other than 0, which is not supported.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class SGD(torch.optim.Optimizer):
         nesterov: bool = False,
     ) -> None:
         for name, value in (("lr", lr), ("momentum", momentum), ("weight_decay", weight_decay)):
-            if not (value if isinstance(value, torch.Tensor) else real("SGD", name, value)) >= 0:  # NaN too
+            if not (value if name == "lr" and isinstance(value, torch.Tensor) else real("SGD", name, value)) >= 0:
                 raise ValueError(f"SGD: expected {name} of at least 0, got {value}")
         if dampening:
             raise ValueError(f"SGD: expected a dampening of 0, others are not supported, got {dampening}")
@@ -52,16 +52,11 @@ class SGD(torch.optim.Optimizer):
                 continue
             if group.get("dampening") or group.get("maximize"):  # loaded from a state dict of torch.optim.SGD
                 raise ValueError("SGD: expected no dampening and no maximize, which are not supported")
-            buffers = [self.buffer(param) for param in params] if group["momentum"] else None
-            sgd(
-                [param.detach() for param in params],
-                [param.grad for param in params if param.grad is not None],
-                buffers,
-                float(group["lr"]),
-                group["momentum"],
-                group["weight_decay"],
-                group["nesterov"],
-            )
+            settings = float(group["lr"]), group["momentum"], group["weight_decay"], group["nesterov"]
+            for part in _alike(params):
+                buffers = [self.buffer(param) for param in part] if group["momentum"] else None
+                grads = [param.grad for param in part if param.grad is not None]
+                sgd([param.detach() for param in part], grads, buffers, *settings)
         return loss
 
     def buffer(self, param: torch.Tensor) -> torch.Tensor:
@@ -71,3 +66,11 @@ class SGD(torch.optim.Optimizer):
             state["momentum_buffer"] = torch.zeros_like(param, memory_format=torch.preserve_format)
         buffer: torch.Tensor = state["momentum_buffer"]
         return buffer
+
+
+def _alike(params: Sequence[torch.Tensor]) -> Iterable[list[torch.Tensor]]:
+    """``params`` divided into lists of one dtype and one device, as ``sgd`` takes them."""
+    parts: dict[tuple[torch.dtype, int], list[torch.Tensor]] = {}
+    for param in params:
+        parts.setdefault((param.dtype, param.get_device()), []).append(param)
+    return parts.values()
