@@ -96,6 +96,19 @@ def test_blocks_of_a_sequential_update_their_statistics_together():
     assert int(ours[2].norm.num_batches_tracked) == 2
 
 
+def test_a_block_normalises_in_float32_a_convolution_of_16_bits():
+    ours = nn.ConvBlock(2, 3).bfloat16()
+    ours.norm.float()
+    theirs = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3, padding=1), torch.nn.BatchNorm2d(3)).bfloat16()
+    theirs[1].float()
+    theirs.load_state_dict(dict(zip(theirs.state_dict(), ours.state_dict().values(), strict=True)))
+    x = torch.randn(4, 2, 6, 6).bfloat16()
+    torch.testing.assert_close(ours(x), torch.nn.functional.max_pool2d(theirs(x).relu(), 2), rtol=0.02, atol=0.02)
+    torch.testing.assert_close(ours.norm.running_var, theirs[1].running_var, rtol=0.01, atol=0.01)
+    ours(x).sum().backward()
+    assert ours.conv.weight.grad.dtype == torch.bfloat16 and ours.norm.weight.grad.dtype == torch.float32
+
+
 def test_a_model_of_several_processes_can_be_copied_and_pickled():
     """A process group cannot: the copy has none, and is a model of one process."""
     block, x = nn.ConvBlock(1, 3), torch.randn(2, 1, 4, 4)

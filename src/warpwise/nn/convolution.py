@@ -123,7 +123,7 @@ def update_running(updates: Sequence[Update]) -> None:
                 [_present(one.norm.num_batches_tracked) for one in group],
                 [one.mean.to(_present(one.norm.running_mean).dtype) for one in group],
                 [one.var.to(_present(one.norm.running_var).dtype) for one in group],
-                [_present(one.bias) for one in group] if biased else None,
+                [_present(one.bias).to(_present(one.norm.running_mean).dtype) for one in group] if biased else None,
                 [one.norm.momentum or 0.0 for one in group],
                 [one.correction for one in group],
             )
@@ -134,6 +134,8 @@ def _updates_layer(update: Update) -> bool:
     norm, mean, var = update.norm, update.mean, update.var
     running = norm.running_mean
     if running is None or norm.momentum is None or not norm.track_running_stats or running.dtype != mean.dtype:
+        return False
+    if update.bias is not None and running.dtype != update.bias.dtype:
         return False
     statistics = (_present(norm.running_var), _present(norm.num_batches_tracked), mean, var, update.bias)
     layer_statistics(running, *statistics, norm.momentum, update.correction)
@@ -176,7 +178,8 @@ class ConvBlock(torch.nn.Module):
     norm, relu and pool. Batch normalisation cancels the bias of ``conv``, which therefore changes only the running
     mean and gets no gradient (PyTorch's gradient is 0 up to rounding). In evaluation, four separate operations compute
     the block with running statistics. In ``DataParallel`` the statistics are those of the batches of all processes:
-    the fused kernels exchange their sums, and four separate operations compute what the kernels do not take.
+    the fused kernels exchange their sums, and separate operations compute what the kernels do not take. Separate
+    operations also compute a 16-bit convolution with a normalisation in float32.
     """
 
     def __init__(
@@ -222,9 +225,10 @@ class ConvBlock(torch.nn.Module):
         weight, gamma, beta = self.conv.weight, self.norm.weight, self.norm.bias
         bias = None if self.conv.bias is None else self.conv.bias.detach()
         group, moments = self.norm.statistics_over, self._moments(input)
-        if group is None or moments is not None:
+        one_dtype = gamma.dtype == weight.dtype  # not of a 16-bit convolution with a normalisation in float32
+        if one_dtype and (group is None or moments is not None):
             output, mean, var = conv_block(input, weight, gamma, beta, self.norm.eps, self.conv.tf32, moments)
-        elif over_processes.takes(input, weight, gamma, beta, self.norm.eps):
+        elif group is not None and one_dtype and over_processes.takes(input, weight, gamma, beta, self.norm.eps):
             averages = functools.partial(average, group=group)
             output, mean, var = over_processes.conv_block_over(averages, input, weight, gamma, beta, self.norm.eps)
         else:
