@@ -24,7 +24,7 @@ from warpwise.apps.train.checkpoint import Checkpoint, CheckpointError
 from warpwise.apps.train.settings import Settings
 from warpwise.ops.gather_images.op import gather_images
 
-CHECK_EVERY = 50  # steps between looks at the losses, each of which waits for the GPU
+CHECK_EVERY = 50  # steps between checks of the losses, each of which waits for the GPU
 TEST_BATCH = 1000
 
 
@@ -50,8 +50,8 @@ class Trainer:
     device as uint8.
 
     In a process group of torch.distributed each process trains with its part of every batch; the weights and losses are
-    those of one process up to the order of sums. The first process writes the checkpoint, all read it. Ctrl-C, sent to
-    all, then ends the run where the losses are looked at.
+    those of one process up to the order of sums. The first process writes the checkpoint, and all processes read it.
+    If a process receives Ctrl-C, all end the run at the next check of the losses.
 
     Raises ``ValueError`` for settings that do not fit the data or the device.
     """
@@ -118,9 +118,9 @@ class Trainer:
     ) -> None:
         """Train up to ``settings.epochs``.
 
-        ``progress(trainer, step)`` is called where the losses were looked at, ``finished(epoch)`` after each epoch.
+        ``progress(trainer, step)`` is called after each check of the losses, ``finished(epoch)`` after each epoch.
 
-        Ctrl-C ends the run after the step, or after the graphs up to the next look at the losses, with a checkpoint of
+        Ctrl-C ends the run after the step, or after the graphs up to the next check of the losses, with a checkpoint of
         that step; ``stopped`` is then true. An emulated step, which takes longer, is abandoned: the checkpoint is that
         of the step before. Raises ``NonFiniteLoss`` and leaves the last checkpoint as it is.
         """
@@ -154,9 +154,9 @@ class Trainer:
                     raise
                 self.model.load_state_dict(before[0])
                 self.optimizer.load_state_dict(before[1])
-            look = self.at % CHECK_EVERY == 0 or self.at == self.steps
-            stop = self._stops(interrupted, look)
-            if stop or look:
+            check = self.at % CHECK_EVERY == 0 or self.at == self.steps
+            stop = self._stops(interrupted, check)
+            if stop or check:
                 self._check_losses(losses, seen)
                 seen = self.at
                 if progress is not None:
@@ -174,9 +174,9 @@ class Trainer:
         self.save()
 
     def _together(self) -> int:
-        """The number of steps of the next call: those up to the next look if they are CUDA graphs.
+        """The number of steps of the next call: those up to the next check of the losses if they are CUDA graphs.
 
-        Several processes take the same steps between their looks.
+        Several processes take the same steps between two checks.
         """
         captured = isinstance(self.step, warpwise.nn.CompiledStep) and self.step.graph and self.device.type == "cuda"
         if not captured:
@@ -193,11 +193,11 @@ class Trainer:
             return self.step.many(indices)
         return self.step(indices[0])
 
-    def _stops(self, interrupted: threading.Event, look: bool) -> bool:
-        """True if the run ends after this step: several processes agree on it at their looks."""
+    def _stops(self, interrupted: threading.Event, check: bool) -> bool:
+        """True if the run ends after this step. Several processes agree on it when they check the losses."""
         if self.processes == 1:
             return interrupted.is_set()
-        return look and bool(self._total(torch.tensor(float(interrupted.is_set()), device=self.device)))
+        return check and bool(self._total(torch.tensor(float(interrupted.is_set()), device=self.device)))
 
     def _total(self, tensor: torch.Tensor) -> torch.Tensor:
         """``tensor``, replaced by its sum over all processes."""

@@ -151,16 +151,20 @@ def block_cross_entropy_gradients(
 ) -> AfterBlock:
     """linear_cross_entropy of ``hidden = relu(pooled @ hidden_weight.T + hidden_bias)``, and gradients, after a block.
 
-    ``convolved`` is the convolution of a ``conv_block``, (N, K, H, W), ``statistics`` (K, P, 3) the sum, the squared
-    distances from the mean and the number of P parts of each channel, and ``pooled`` the block's output, flattened, (N,
-    K (H // 2) (W // 2)). ``hidden_weight`` is (M, that), ``hidden_bias`` (M,), ``linear_weight`` (C, M), ``target``
-    int64 (N,), ``linear_bias`` (C,) or None. Returns the loss, a scalar; the block's output, and its mean and variance
-    (K,); the gradient of that output, and for each channel and 16 images the sums of g and of g times the normalised
-    value at the maximum, (K, cdiv(N, 16), 2), g the gradient where the output is positive; and the gradients of the
-    four parameters of the layers (None where ``linear_bias`` is). If all rows are ignored, the loss is NaN and the
-    gradients are 0. On a GPU the kernels compute float32 with up to an image per SM, 128 hidden units and 16 classes,
-    where M and the features are multiples of 4; PyTorch computes the other calls. Not differentiable. ``rung`` names
-    one kernel of the ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
+    ``convolved`` is the convolution of a ``conv_block``, (N, K, H, W). ``statistics`` (K, P, 3) describes P parts of
+    each channel: the sum, the sum of the squared distances from the mean of the part, and the number of elements.
+    ``pooled`` is the block's output, flattened, (N, K (H // 2) (W // 2)). ``hidden_weight`` is (M, that),
+    ``hidden_bias`` (M,), ``linear_weight`` (C, M), ``target`` int64 (N,), ``linear_bias`` (C,) or None.
+
+    The results are the loss, a scalar; the block's output; its mean and variance (K,); the gradient of the output; sums
+    over channels (K, cdiv(N, 16), 2); and the gradients of ``hidden_weight``, ``hidden_bias``, ``linear_weight`` and
+    ``linear_bias`` (None without it). The sums are those of 16 images each: of g, and of g times the normalised value
+    at the maximum. g is the gradient of the output where the output is positive, and 0 elsewhere. If all rows are
+    ignored, the loss is NaN and the gradients are 0.
+
+    On a GPU the kernels compute float32 with up to an image per SM, 128 hidden units and 16 classes, where M and the
+    features are multiples of 4; PyTorch computes the other calls. Not differentiable. ``rung`` names one kernel of the
+    ladder. Raises ``TypeError`` or ``ValueError`` that names the argument.
     """
     result: AfterBlock = AfterBlock(*_block_cross_entropy_gradients(
         convolved, statistics, gamma, beta, eps, hidden_weight, hidden_bias, linear_weight, target, linear_bias,
