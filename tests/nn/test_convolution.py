@@ -109,6 +109,20 @@ def test_a_block_normalises_in_float32_a_convolution_of_16_bits():
     assert ours.conv.weight.grad.dtype == torch.bfloat16 and ours.norm.weight.grad.dtype == torch.float32
 
 
+@pytest.mark.parametrize("name,arguments,input", [
+    ("MaxPool2d", (2,), torch.arange(32).view(2, 1, 4, 4)),
+    ("MaxPool2d", (2,), torch.arange(32, dtype=torch.uint8).view(2, 1, 4, 4)),
+    ("AvgPool2d", (2,), torch.arange(32).view(2, 1, 4, 4)),
+    ("Conv2d", (1, 2, 3, 1, 1, 1, 1, True, "zeros", None, torch.complex64), torch.ones(2, 1, 4, 4) + 1j),
+    ("BatchNorm2d", (2,), torch.ones(0, 2, 4, 4)),
+])  # fmt: skip
+def test_pytorch_computes_what_the_operations_do_not_take(name, arguments, input):
+    ours, theirs = (getattr(module, name)(*arguments) for module in (nn, torch.nn))
+    ours.load_state_dict(theirs.state_dict())
+    torch.testing.assert_close(ours(input), theirs(input))
+    torch.testing.assert_close(ours.state_dict(), theirs.state_dict(), equal_nan=True)
+
+
 def test_a_model_of_several_processes_can_be_copied_and_pickled():
     """A process group cannot: the copy has none, and is a model of one process."""
     block, x = nn.ConvBlock(1, 3), torch.randn(2, 1, 4, 4)

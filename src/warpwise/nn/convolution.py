@@ -23,15 +23,16 @@ from warpwise.ops.max_pool2d.op import max_pool2d
 class Conv2d(torch.nn.Conv2d):
     """``torch.nn.Conv2d`` computed by ``ops.conv2d``: the same constructor, parameters and state dict.
 
-    PyTorch computes unbatched images (C, H, W), the paddings "same" and "valid", and padding modes other than zeros.
-    If ``tf32`` is set, float32 operands may be rounded to TF32.
+    PyTorch computes unbatched images (C, H, W), complex ones, the paddings "same" and "valid", and padding modes other
+    than zeros. If ``tf32`` is set, float32 operands may be rounded to TF32.
     """
 
     tf32: bool = False
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """The convolution of ``input`` (N, C, H, W) or (C, H, W)."""
-        if input.dim() != 4 or self.padding_mode != "zeros" or isinstance(self.padding, str):
+        other = input.dim() != 4 or input.is_complex() or self.padding_mode != "zeros"
+        if other or isinstance(self.padding, str):
             return super().forward(input)
         settings = (self.stride, self.padding, self.dilation, self.groups)
         return conv2d(input, self.weight, self.bias, *settings, tf32=self.tf32)
@@ -40,7 +41,9 @@ class Conv2d(torch.nn.Conv2d):
 class BatchNorm2d(torch.nn.BatchNorm2d):
     """``torch.nn.BatchNorm2d``, in training computed by ``ops.batch_norm``; running statistics change as in PyTorch.
 
-    PyTorch computes evaluation with running statistics. Raises ``ValueError`` for a batch with one value per channel.
+    PyTorch computes evaluation with running statistics, and empty batches. Raises ``ValueError`` for a batch with one
+    value per channel.
+
     ``statistics_over`` is the group of processes whose batches are normalised together; ``DataParallel`` sets it. A
     copy, or a pickled module, has no such group, as its gradients are not averaged either.
     """
@@ -56,6 +59,8 @@ class BatchNorm2d(torch.nn.BatchNorm2d):
         if not self.training and self.running_mean is not None:
             return super().forward(input)
         count = input.numel() // max(1, input.shape[1])
+        if not count and self.statistics_over is None:
+            return super().forward(input)
         if count < 2 and self.training:
             raise ValueError(
                 f"BatchNorm2d: expected several values per channel to train with, got {tuple(input.shape)}"
@@ -152,20 +157,27 @@ def _pair(value: int | Sequence[int]) -> tuple[int, int]:
 
 
 class MaxPool2d(torch.nn.MaxPool2d):
-    """``torch.nn.MaxPool2d`` computed by ``ops.max_pool2d``; with dilation, ceil_mode or indices PyTorch computes."""
+    """``torch.nn.MaxPool2d`` computed by ``ops.max_pool2d``.
+
+    PyTorch computes integers, unbatched images (C, H, W), and the pooling with dilation, ceil_mode or indices.
+    """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         plain = _pair(self.dilation) == (1, 1) and not self.ceil_mode and not self.return_indices
-        if input.dim() != 4 or not plain:
+        if input.dim() != 4 or not plain or not input.is_floating_point():
             return super().forward(input)
         return max_pool2d(input, self.kernel_size, self.stride, self.padding)
 
 
 class AvgPool2d(torch.nn.AvgPool2d):
-    """``torch.nn.AvgPool2d`` computed by ``ops.avg_pool2d``; with ceil_mode or divisor_override PyTorch computes."""
+    """``torch.nn.AvgPool2d`` computed by ``ops.avg_pool2d``.
+
+    PyTorch computes integers, unbatched images (C, H, W), and the pooling with ceil_mode or divisor_override.
+    """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        if input.dim() != 4 or self.ceil_mode or self.divisor_override is not None:
+        plain = not self.ceil_mode and self.divisor_override is None
+        if input.dim() != 4 or not plain or not input.is_floating_point():
             return super().forward(input)
         return avg_pool2d(input, self.kernel_size, self.stride, self.padding, self.count_include_pad)
 
