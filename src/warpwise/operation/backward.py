@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from warpwise.arguments.checks import check_tensor
 from warpwise.arguments.draw import draw
 from warpwise.arguments.schema import parse
 from warpwise.arguments.values import as_tuple, map_tensors, single, tensors
@@ -29,7 +30,8 @@ def backward_spec(forward: Spec, schema: str, outputs: Mapping[str, Output] | No
     - second derivatives are autograd of ``eager``, for the arguments of the forward, not for its outputs;
     - ``cases``, ``sizes``, ``dtypes``, ``layouts``, ``exempt``, ``empty`` and ``autocast`` are the forward's.
 
-    Raises ``ValueError`` if the schema lacks an argument of the forward.
+    After ``check``, outputs of the forward and their gradients are checked for the dtypes of these outputs. Raises
+    ``ValueError`` if the schema lacks an argument of the forward.
     """
     parsed = parse(schema)
     names = tuple(argument.name for argument in parsed.arguments)
@@ -65,7 +67,24 @@ def backward_spec(forward: Spec, schema: str, outputs: Mapping[str, Output] | No
         empty=forward.empty, autocast=forward.autocast, layouts=forward.layouts, exempt=forward.exempt,
         summary=f"the gradients of {forward.name}", gradient=_second(forward, eager, names),
     )  # fmt: skip
-    return replace(spec, **changes)
+    spec = replace(spec, **changes)
+    return replace(spec, check=_with_dtypes(forward, spec, names))
+
+
+def _with_dtypes(forward: Spec, spec: Spec, names: Sequence[str]) -> Callable[..., None]:
+    """The check of ``spec``, and the dtypes of outputs of ``forward`` and of their gradients."""
+    op, arguments = Op(forward, ()), [argument.name for argument in forward.parsed.arguments]
+
+    def check(*args: Any) -> None:
+        spec.check(*args)
+        given = dict(zip(names, args, strict=True))
+        of_forward = [given[name] for name in arguments]
+        for output in forward.parsed.outputs:
+            for name in {GRAD + output, output}.intersection(names).difference(arguments):
+                if given[name] is not None:
+                    check_tensor(spec.name, name, given[name], (op.output_dtype(output, of_forward),))
+
+    return check
 
 
 def _output(name: str, names: Sequence[str]) -> Output:

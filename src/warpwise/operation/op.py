@@ -149,16 +149,23 @@ class Op:
         if output.present is not None and not output.present(*args):
             return None
         like = args[position(output.like)] if output.like else first_tensor(args)
-        dtype = output.dtype
-        if isinstance(dtype, str):
-            dtype = args[position(dtype)].dtype if dtype else like.dtype
-        elif not isinstance(dtype, torch.dtype):
-            dtype = dtype(*args)
+        dtype = self.output_dtype(name, args)
         shape: tuple[Any, ...] = tuple(output.shape(*args)) if output.shape is not None else like.shape
         if None in shape:
             return Unsized(f"{self.name}, {name}", shape, dtype, like.device)
         memory = output.memory_format(*args) if output.memory_format else torch.contiguous_format
         return torch.empty(shape, dtype=dtype, device=like.device, memory_format=memory)
+
+    def output_dtype(self, name: str, args: Sequence[Any]) -> torch.dtype:
+        """The dtype of the output ``name`` for these arguments."""
+        output, position = self.spec.outputs[name], self.spec.parsed.index
+        if isinstance(output.dtype, torch.dtype):
+            return output.dtype
+        if callable(output.dtype):
+            return output.dtype(*args)
+        source = output.dtype or output.like
+        dtype: torch.dtype = (args[position(source)] if source else first_tensor(args)).dtype
+        return dtype
 
     def launch(self, rung: Rung, outputs: Sequence[torch.Tensor | Unsized | None], *args: Any) -> None:
         """Run ``rung``, which writes to ``outputs`` from ``allocate`` and to the mutated arguments.
