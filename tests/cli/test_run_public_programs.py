@@ -264,6 +264,32 @@ def test_a_kernel_with_a_parameter_of_its_own_name(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (0, "2", "")
 
 
+def test_kernels_of_one_name(tmp_path):
+    done = run(
+        tmp_path,
+        """
+#include <cstdio>
+namespace n {
+__global__ void scale(float* x, float by, int count) { x[threadIdx.x] *= by; }
+static __global__ void scale(int* x, int by, int count) { x[threadIdx.x] *= by; }
+template <class T> __global__ void scale(T* x, int count) { x[threadIdx.x] += 1; }
+}
+int main() {
+  float* f;
+  int* i;
+  cudaMallocManaged(&f, 4), cudaMallocManaged(&i, 4);
+  *f = 3, *i = 3;
+  n::scale<<<1, 1>>>(f, 2.5f, 1);
+  n::scale<<<1, 1>>>(i, 3, 1);
+  n::scale<float><<<1, 1>>>(f, 1);
+  cudaDeviceSynchronize();
+  printf("%g %d", *f, *i);
+}
+""",
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "8.5 9", "")
+
+
 @pytest.mark.parametrize(
     "text, part",
     [

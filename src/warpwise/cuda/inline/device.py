@@ -18,6 +18,7 @@ from warpwise.cuda.launch import origin
 from warpwise.cuda.launch.arguments import Buffer, Scalar
 from warpwise.cuda.launch.kernel import build_together
 from warpwise.cuda.launch.module import Module
+from warpwise.cuda.source.signature import demangle
 from warpwise.device.profiles import Profile
 
 if TYPE_CHECKING:
@@ -159,11 +160,14 @@ def _split_define(define: str) -> tuple[str, str]:
     return name, value or "1"
 
 
+_INSTANCE, _UNNAMED = b"N13warpwise_host8instanceIXadL", "(anonymous namespace)::"
+
+
 @functools.lru_cache(maxsize=1024)
 def instance_name(mangled: bytes) -> str:
     """The kernel's name, "kernel<float, 4>", from ``typeid(warpwise_host::instance<&kernel<float, 4>>).name()``."""
     text = native.type_name(mangled).removeprefix("warpwise_host::instance<").removesuffix(">").strip().lstrip("&")
-    text = text.replace("(anonymous namespace)::", "")
+    text = text.replace(_UNNAMED, "")
     if text.startswith("("):
         text = text[1:-1]
     depth = 0
@@ -178,3 +182,10 @@ def instance_name(mangled: bytes) -> str:
         if text[position] == " " and depth == 0:
             return text[position + 1 :]
     return text
+
+
+def overload_name(mangled: bytes) -> str:
+    """``static_cast<void (*)(int*, int)>(kernel)``: this kernel of several with one name, which is no template."""
+    symbol = mangled.removeprefix(_INSTANCE).removesuffix(b"EEEE").decode()
+    name, _, parameters = demangle(symbol).replace(_UNNAMED, "").partition("(")
+    return f"static_cast<void (*)({parameters}>({name})"
