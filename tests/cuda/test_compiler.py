@@ -44,6 +44,18 @@ def test_a_kernel_may_have_the_name_of_a_library_function(name: str) -> None:
     assert name in module[name].compile("sm_90").symbol
 
 
+def test_several_kernels_of_one_name_are_told_apart_by_their_parameters() -> None:
+    module = cuda.load("""
+__global__ void twice(float* x) { x[threadIdx.x] *= 2; }
+__global__ void twice(int* x) { x[threadIdx.x] *= 2; }
+""")
+    with pytest.raises(cuda.CompileError, match=r"twice: several functions have this name; name one by its parameters"):
+        module["twice"][1, 4](np.ones(4, np.float32))
+    x = np.ones(4, np.int32)
+    module["static_cast<void (*)(int*)>(twice)"][1, 4](x)
+    assert x.tolist() == [2, 2, 2, 2]
+
+
 def test_a_missing_template_argument_is_named() -> None:
     missing = r"fill<float>: no template argument for int N; deep::er::fill has <typename T, int N>"
     with pytest.raises(cuda.CompileError, match=missing):

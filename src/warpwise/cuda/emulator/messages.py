@@ -78,7 +78,8 @@ def readable(message: str, file: str, text: str, expression: str) -> str:
             continue
         if where == "<warpwise entry>":
             found = kernels(text)
-            reason = _missing_arguments(expression, found) or f"{match[5]}{_known(found)}"
+            reason = _missing_arguments(expression, found) or _overloads(expression, match[5])
+            reason = reason or f"{match[5]}{_known(found)}"
             lines.append(f"{file}: {expression}: {reason}")
             continue
         own = source[number - 1].strip() if where == file and 0 < number <= len(source) else ""
@@ -102,6 +103,16 @@ def _missing_arguments(expression: str, found: dict[str, KernelDeclaration]) -> 
     if not missing:
         return ""
     return f"no template argument for {', '.join(missing)}; {first} has <{', '.join(kernel.template_parameters)}>"
+
+
+def _overloads(expression: str, message: str) -> str:
+    """What names one of several functions with the name ``expression``, if the compiler cannot choose."""
+    if not re.search("unable to deduce|overloaded function", message):
+        return ""
+    return (
+        f"several functions have this name; name one by its parameters, as in "
+        f'"static_cast<void (*)(float*, int)>({expression})"'
+    )
 
 
 def _known(found: Mapping[str, object]) -> str:
