@@ -6,19 +6,10 @@
 #pragma once
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
+#include "ww/wmma_types.h"
 
 namespace nvcuda {
 namespace wmma {
-struct matrix_a {};
-struct matrix_b {};
-struct accumulator {};
-struct row_major {};
-struct col_major {};
-enum layout_t { mem_row_major, mem_col_major };
-namespace precision {
-struct tf32 {};
-}  // namespace precision
-
 namespace detail {
 template <class T>
 struct stored {

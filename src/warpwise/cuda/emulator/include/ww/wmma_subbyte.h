@@ -5,11 +5,6 @@
 namespace nvcuda {
 namespace wmma {
 namespace experimental {
-namespace precision {
-struct u4 {};
-struct s4 {};
-struct b1 {};
-}  // namespace precision
 enum bmmaBitOp { bmmaBitOpXOR = 1, bmmaBitOpAND = 2 };
 enum bmmaAccumulateOp { bmmaAccumulateOpPOPC = 1 };
 }  // namespace experimental

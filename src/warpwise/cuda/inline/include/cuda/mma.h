@@ -4,26 +4,10 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#include "../../../emulator/include/ww/wmma_types.h"
 
 namespace nvcuda {
 namespace wmma {
-struct matrix_a {};
-struct matrix_b {};
-struct accumulator {};
-struct row_major {};
-struct col_major {};
-enum layout_t { mem_row_major, mem_col_major };
-namespace precision {
-struct tf32 {};
-}  // namespace precision
-namespace experimental {
-namespace precision {
-struct u4 {};
-struct s4 {};
-struct b1 {};
-}  // namespace precision
-}  // namespace experimental
-
 template <class Use, int M, int N, int K, class T, class Layout = void>
 struct fragment {};
 }  // namespace wmma
