@@ -134,6 +134,13 @@ torch::Tensor copy_unwritten(torch::Tensor like) {
   copy_kernel<<<1, 8>>>(static_cast<const float*>(x.data_ptr<float>()), y.data_ptr<float>());
   return y;
 }
+
+__global__ void add_to(float* y, float value) { y[threadIdx.x] += value; }
+__global__ void add_to(int* y, int value) { y[threadIdx.x] += value; }
+void add_overloaded(torch::Tensor floats, torch::Tensor integers) {
+  add_to<<<1, 4>>>(floats.data_ptr<float>(), 0.5f);
+  add_to<<<1, 4>>>(integers.data_ptr<int>(), 2);
+}
 """
 
 CPP = r"""
@@ -145,6 +152,7 @@ std::vector<torch::Tensor> fill(int64_t n, int64_t room);
 void launch(torch::Tensor y, int64_t grid, int64_t block, int64_t shared_bytes, bool opt_in);
 torch::Tensor copy_unwritten(torch::Tensor like);
 torch::Tensor add_half(torch::Tensor a, torch::Tensor b);
+void add_overloaded(torch::Tensor floats, torch::Tensor integers);
 std::string describe(at::ScalarType dtype, std::optional<std::string> note) {
   return std::string(toString(dtype)) + note.value_or("");
 }
@@ -153,12 +161,19 @@ FUNCTIONS = {
     "affine": 'x * scale + bias, "elementwise"', "relu": "max(x, 0)", "row_sum": "sums of rows", "filter": "three taps",
     "fill": "0, 1, 2 ...", "launch": "any grid", "copy_unwritten": "reads memory that nobody wrote",
     "describe": "no kernel", "add_half": "2 (a + b)",
+    "add_overloaded": "two kernels of one name",
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def extension():
     return cuda.load_inline("warpwise_test_features", CPP, CUDA, functions=FUNCTIONS, device="cpu")
+
+
+def test_kernels_of_one_name(extension):
+    floats, integers = torch.ones(4), torch.ones(4, dtype=torch.int32)
+    extension.add_overloaded(floats, integers)
+    assert floats.tolist() == [1.5] * 4 and integers.tolist() == [3] * 4
 
 
 def line_of(text):

@@ -98,7 +98,7 @@ class Call:
             )
         cluster = tuple(record.cluster)
         limits.check_cluster(where, grid, cluster)
-        launch = ExtensionLaunch(grid, block, record.shared_bytes, cluster)
+        launch = ExtensionLaunch(record.instance, grid, block, record.shared_bytes, cluster)
         for position in range(record.count):
             self._bind_argument(where, position, record.arguments[position], launch)
         findings = extension.run(name, launch, profile)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import functools
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from warpwise.cuda.errors import Finding, Index3, UnsupportedFeature
+from warpwise.cuda.errors import CompileError, Finding, Index3, UnsupportedFeature
 from warpwise.cuda.inline import native, source
 from warpwise.cuda.launch import origin
 from warpwise.cuda.launch.arguments import Buffer, Scalar
@@ -39,12 +40,13 @@ _NULL = Buffer("", 0, 0, 1, "char", False, False, 0, False)
 
 @dataclass(frozen=True)
 class ExtensionLaunch:
-    """One launch.
+    """One launch of the kernel ``instance``, a mangled name.
 
     ``pointers`` lists the pointers that objects among the arguments contain, as (parameter, byte offset, memory).
     ``whole_tensors`` holds the complete tensor for each pointer to an element other than its first.
     """
 
+    instance: bytes
     grid: Index3
     block: Index3
     shared_bytes: int
@@ -80,8 +82,9 @@ class Extension:
         return instance_name(mangled)
 
     def build_kernels(self) -> None:
-        """Compile the kernels that are not templates. Raises ``CompileError``."""
-        self._build_all(declared.name for declared in self.module.declarations.values() if not declared.template)
+        """Compile the kernels that are no templates and whose names are unique. Raises ``CompileError``."""
+        declarations = self.module.declarations.values()
+        self._build_all(one.name for one in declarations if not one.template and not one.overloaded)
 
     def build_first_instances(self, library: Path) -> None:
         """Compile one instance of each template that the host code launches. Raises ``CompileError``."""
@@ -126,7 +129,7 @@ class Extension:
         from warpwise.cuda.emulator import compiler
 
         if not launch.pointers:
-            return self.module[name].build(checked=True), [*launch.arguments, *launch.whole_tensors]
+            return build_instance(self.module, launch.instance), [*launch.arguments, *launch.whole_tensors]
         if len(launch.pointers) > _MAX_POINTERS:
             raise UnsupportedFeature(
                 f"{name}: the parameters contain {len(launch.pointers)} pointers; at most {_MAX_POINTERS} are supported"
@@ -184,8 +187,20 @@ def instance_name(mangled: bytes) -> str:
     return text
 
 
-def overload_name(mangled: bytes) -> str:
-    """``static_cast<void (*)(int*, int)>(kernel)``: this kernel of several with one name, which is no template."""
+def build_instance(module: Module, mangled: bytes, checked: bool = True) -> Build:
+    """The compiled kernel of a launch. If its name alone does not compile, its parameters select an overload."""
+    name = instance_name(mangled)
+    try:
+        return module[name].build(checked=checked)
+    except CompileError:
+        if "<" not in name:
+            with contextlib.suppress(CompileError, ValueError):
+                return module[_overload_name(mangled)].build(checked=checked)
+        raise
+
+
+def _overload_name(mangled: bytes) -> str:
+    """``static_cast<void (*)(int*, int)>(kernel)``, which selects one overload. ``mangled`` is no template's name."""
     symbol = mangled.removeprefix(_INSTANCE).removesuffix(b"EEEE").decode()
     name, _, parameters = demangle(symbol).replace(_UNNAMED, "").partition("(")
     return f"static_cast<void (*)({parameters}>({name})"

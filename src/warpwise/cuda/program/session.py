@@ -15,14 +15,12 @@ from typing import NoReturn
 
 from warpwise.cuda import errors
 from warpwise.cuda.emulator import launcher
-from warpwise.cuda.emulator.compiler import Build
 from warpwise.cuda.emulator.constants import library_variables, mark_set
 from warpwise.cuda.errors import CompileError, Finding, LaunchError, UnsupportedFeature
 from warpwise.cuda.inline import native as inline
-from warpwise.cuda.inline.device import instance_name, overload_name
+from warpwise.cuda.inline.device import build_instance, instance_name
 from warpwise.cuda.launch import limits
 from warpwise.cuda.launch.arguments import Buffer, Scalar
-from warpwise.cuda.launch.kernel import Kernel
 from warpwise.cuda.launch.module import Module
 from warpwise.cuda.program import build, findings, native
 from warpwise.cuda.program.findings import HostFinding
@@ -158,7 +156,7 @@ class Session:
         cluster = tuple(record.cluster)
         limits.check_cluster(where, grid, cluster)
         arguments = [self._bound(name, line, record.arguments[i], i) for i in range(record.count)]
-        built = self._built(module, kernel, record.instance)
+        built = build_instance(module, record.instance, checked=self._emulation.checks != "none")
         copies = library_variables(built.library)
         known = inline.symbols(record.extension.decode())
         variables = [(symbol, copies[found]) for found, symbol in known.items() if found in copies]
@@ -178,17 +176,6 @@ class Session:
             self._found(each, _same(each))
             if not issubclass(each.kind, _RECOVERABLE):
                 self._support.set_error(native.ERRORS[_CODES.get(each.kind, "launch")], True)
-
-    def _built(self, module: Module, kernel: Kernel, instance: bytes) -> Build:
-        """``kernel``, or if its name alone does not compile, the one of several of its name that is launched."""
-        checked = self._emulation.checks != "none"
-        try:
-            return kernel.build(checked=checked)
-        except CompileError:
-            if "<" not in instance_name(instance):
-                with contextlib.suppress(CompileError, ValueError):
-                    return module[overload_name(instance)].build(checked=checked)
-            raise
 
     def _bound(self, kernel: str, line: str, argument: inline.Argument, position: int) -> Buffer | Scalar:
         """A pointer to the program's memory as a buffer up to the end of its block; any other argument as it is."""

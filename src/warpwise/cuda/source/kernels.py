@@ -39,7 +39,8 @@ class KernelDeclaration:
     ``name`` includes its namespaces ("ns::scale"), ``line`` counts from 1, ``parameters`` are (declared type, name)
     pairs and ``launch_bounds`` is the maximum number of threads of a block, if it is a constant.
     ``template_parameters`` are as the source spells them. ``selector`` is a name expression for this kernel only: a
-    cast if a function of a library has its name, else the name.
+    cast if a function of a library has its name, else the name. ``overloaded``: the source defines several kernels of
+    this name, of which this is the first.
     """
 
     name: str
@@ -49,6 +50,7 @@ class KernelDeclaration:
     template: bool
     template_parameters: tuple[str, ...]
     selector: str
+    overloaded: bool = False
 
 
 def kernels(text: str) -> dict[str, KernelDeclaration]:
@@ -66,7 +68,8 @@ def kernels(text: str) -> dict[str, KernelDeclaration]:
         # A definition replaces its prototype; of several overloads the first definition is kept.
         if declaration.name in defined_names or (declaration.name in found and not declaration.body):
             if declaration.body:
-                found[declaration.name] = replace(found[declaration.name], selector=declaration.name)
+                first = found[declaration.name]
+                found[declaration.name] = replace(first, selector=declaration.name, overloaded=True)
             continue
         if declaration.body:
             defined_names.add(declaration.name)
