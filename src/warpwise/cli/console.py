@@ -44,6 +44,11 @@ def print_time_limit(console: Console, kinds: Iterable[type[KernelError]], timeo
         console.print(f"[dim]the time limit of a launch is {timeout:g} s; --timeout SECONDS sets another[/]")
 
 
+def counted(count: int, noun: str) -> str:
+    """``1 point``, ``2,000 points``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def wide_console() -> Console:
     """A console for standard output. For a file or a pipe it is ``PIPED_COLUMNS`` wide, unless $COLUMNS is set."""
     console = Console(highlight=False, emoji=False)

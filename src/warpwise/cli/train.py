@@ -23,7 +23,7 @@ from warpwise.apps.train import (
     Trainer,
     pictures,
 )
-from warpwise.cli.console import wide_console
+from warpwise.cli.console import counted, wide_console
 from warpwise.cli.profile import profile_table
 from warpwise.lab.profile import profile as record
 from warpwise.lab.timing.environment import resolve
@@ -128,7 +128,7 @@ def _run(
         return 130
     if done:
         console.print(
-            f"nothing to train: {escape(str(path))} has {_counted(trainer.epoch, 'epoch')}; more --epochs continue"
+            f"nothing to train: {escape(str(path))} has {counted(trainer.epoch, 'epoch')}; more --epochs continue"
         )
     else:
         console.print(f"wrote {escape(str(path))}")
@@ -168,7 +168,7 @@ def _introduce(console: Console, trainer: Trainer, resumed: bool) -> None:
     device = trainer.device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "the CPU"
     console.print(
-        f"{settings.model}, {count:,} parameters, on {_counted(len(found.train), 'image')} of {settings.dataset} "
+        f"{settings.model}, {count:,} parameters, on {counted(len(found.train), 'image')} of {settings.dataset} "
         f"[dim]({escape(found.source)})[/], {settings.dtype}, engine {settings.engine}, {escape(name)}"
     )
     if settings.engine == "ours" and device.type == "cpu":
@@ -179,12 +179,8 @@ def _introduce(console: Console, trainer: Trainer, resumed: bool) -> None:
         own = settings.batch // trainer.processes
         console.print(f"[dim]{trainer.processes} processes, each with {own:,} images of a batch[/]")
     if resumed:
-        done = f"{_counted(trainer.epoch, 'epoch')} and {_counted(trainer.at, 'step')}"
+        done = f"{counted(trainer.epoch, 'epoch')} and {counted(trainer.at, 'step')}"
         console.print(f"[dim]continuing after {done}[/]")
-
-
-def _counted(count: int, name: str) -> str:
-    return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 
 def _progress(console: Console, trainer: Trainer, step: int) -> None:

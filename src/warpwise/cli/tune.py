@@ -19,7 +19,7 @@ from warpwise import lab
 from warpwise.cache import cache_dir
 from warpwise.cli.cases import ALL, cases_named, with_attributes
 from warpwise.cli.climb import dtypes_named
-from warpwise.cli.console import wide_console
+from warpwise.cli.console import counted, wide_console
 from warpwise.cli.targets import find_op, find_rung
 from warpwise.lab.profile.script import as_main
 from warpwise.lab.timing.timing import duration
@@ -76,7 +76,7 @@ def tune(
             )
     except KeyboardInterrupt:
         console.print(
-            f"stopped after {_count(shown.measured, 'new point')}, stored already; the same command continues"
+            f"stopped after {counted(shown.measured, 'new point')}, stored already; the same command continues"
         )
         raise click.Abort from None
     except (ValueError, RuntimeError) as error:
@@ -88,7 +88,7 @@ def tune(
     if not total:
         console.print("nothing was measured, so no table was written")
         return 0
-    console.print(f"{_count(tuned.measured, 'point')} measured; the table has {total}, {len(won)} of them ours")
+    console.print(f"{counted(tuned.measured, 'point')} measured; the table has {total}, {len(won)} of them ours")
     console.print(f"[dim]{'written to' if tuned.measured else 'unchanged:'} {tuned.path}[/]", soft_wrap=True)
     if tuned.table.device.name == "cpu":
         console.print(f"[yellow]{op.name} does not use this table: on a CPU PyTorch computes unless a rung is named[/]")
@@ -124,13 +124,9 @@ def _summary(tuned: Online) -> str:
     if not tuned.points and not torch.cuda.is_available():
         return "0 shapes measured: there is no GPU here, and calls on CPU tensors are never measured"
     won = sum(point.winner != TORCH for _, point in tuned.points)
-    measured = f"{_count(len(tuned.points), 'shape')} measured, {won} of them ours, in {tuned.spent_s:.2g} s"
+    measured = f"{counted(len(tuned.points), 'shape')} measured, {won} of them ours, in {tuned.spent_s:.2g} s"
     folder = cache_dir() / "tuned"
     return f"{measured}; the choices are in {folder}" if folder.is_dir() else measured
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _sizes(op: Op, names: Sequence[str], attributes: Sequence[str]) -> list[Case] | None:
