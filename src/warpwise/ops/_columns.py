@@ -13,7 +13,6 @@ SMALL_BLOCK, BLOCK = 256, 1024
 FEW_LINES = 5  # of threads, of few columns, if a thread has fewer than VALUES
 SMALL_WIDTHS, FULL_WIDTH = (64, 32, 16, 8), 32  # columns of a block of them
 LEAST_USE = 0.75  # minimum fraction of the GPU that the last wave uses
-MOST_STARTED = 8  # blocks of an SM: the GPU starts one every 1.5 ns, more slowly than a small one moves its elements
 
 
 class Geometry(NamedTuple):

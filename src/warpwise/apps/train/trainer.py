@@ -122,7 +122,7 @@ class Trainer:
 
         Ctrl-C ends the run after the step, or after the graphs up to the next check of the losses, with a checkpoint of
         that step; ``stopped`` is then true. An emulated step, which takes longer, is abandoned: the checkpoint is that
-        of the step before. Raises ``NonFiniteLoss`` and leaves the last checkpoint as it is.
+        of the step before. Raises ``NonFiniteLoss`` and does not change the last checkpoint.
         """
         with _interrupts() as interrupted:
             while self.epoch < self.settings.epochs and not self.stopped:

@@ -41,7 +41,7 @@ def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor, config: str | None
 def tiling(a: torch.Tensor, lanes: int, values: int) -> tuple[int, int, int]:
     """Blocks along a column, lines of threads of a block, and parts of the columns."""
     tiles, height = _tiles(a, lanes), THREADS // lanes
-    if values == DEEP_VALUES and sm_count(a) < tiles <= WAVE * sm_count(a):
+    if values == DEEP_VALUES and _is_wave(a, tiles):
         return tiles, height, 1
     batches = cdiv(a.shape[1], height * values)
     most = 1 if batches <= MOST_BATCHES else batches if tiles < sm_count(a) else batches // 2
@@ -52,6 +52,11 @@ def _tiles(a: torch.Tensor, lanes: int) -> int:
     return cdiv(a.shape[0], (lanes - 1) * (VECTOR // a.element_size()))
 
 
+def _is_wave(a: torch.Tensor, tiles: int) -> bool:
+    """True for one block on each SM, or two on some or all."""
+    return sm_count(a) < tiles <= WAVE * sm_count(a)
+
+
 def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
     """Eight loads in flight, with the lanes of ``_deep_lanes``; of huge matrices four, in the following order.
 
@@ -60,7 +65,7 @@ def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
     """
     rows, most = VECTOR // a.element_size(), 2 * MOST_BATCHES * VALUES * THREADS
     counts = [count for count in LANES if THREADS // count >= rows]
-    lanes = next((count for count in reversed(counts) if (count - 1) * rows >= a.shape[0]), counts[0])
+    lanes = next((count for count in reversed(counts) if _tiles(a, count) <= 1), counts[0])
     split = {count: tiling(a, count, VALUES)[2] > 1 or a.shape[1] * count > most for count in counts}
     order = sorted(counts, key=lambda count: (count > lanes, split[count], -count))
     found = tuple(f"l{count}_u{VALUES}" for count in order)
@@ -76,9 +81,9 @@ def _deep_lanes(a: torch.Tensor, counts: list[int]) -> int:
     there is a block for two SMs: 80001 x 100 takes 9.9 with 16 lanes, 10.3 with 32. Otherwise 8 lanes if the columns
     are two batches, else 32 lanes and parts: 2001 x 500 takes 3.6 with 8, 4.2 with 32; 1001 x 2001 takes 5.6 and 5.2.
     """
-    (m, k), sms, tiles = a.shape, sm_count(a), {count: _tiles(a, count) for count in counts}
+    k, sms, tiles = a.shape[1], sm_count(a), {count: _tiles(a, count) for count in counts}
     batches = cdiv(k, THREADS // FEWEST * DEEP_VALUES)  # of the fewest lanes
-    wave = next((count for count in counts if sms < tiles[count] <= WAVE * sms), None)
+    wave = next((count for count in counts if _is_wave(a, tiles[count])), None)
     if wave and k >= 2 * THREADS // wave and (wave > FEWEST or batches <= MOST_OF_FEWEST):
         return wave
     many = tiles[counts[0]] > WAVE * sms
@@ -87,4 +92,4 @@ def _deep_lanes(a: torch.Tensor, counts: list[int]) -> int:
         return one
     if 2 * tiles[FEWEST] > sms and batches <= MOST_BATCHES and not many:
         return FEWEST
-    return next((count for count in reversed(counts) if (count - 1) * (VECTOR // a.element_size()) >= m), PARTED)
+    return next((count for count in reversed(counts) if tiles[count] <= 1), PARTED)

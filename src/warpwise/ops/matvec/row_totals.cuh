@@ -24,14 +24,12 @@ __device__ inline void store_totals(float (&totals)[ROWS], R* y, int* workspace,
       y[(workspace ? 0 : split) * m + row] = warpwise::from_float<R>(total);
   };
 
-#pragma unroll
-  for (int r = 0; r < ROWS; ++r) {
-    if constexpr (ROWS == 1) {
-      if (workspace && split == others && first < m)
-        totals[r] += warpwise::take_sum(words + first * others, others, threadIdx.x, THREADS, 1);
-    }
-    totals[r] = warpwise::warp_reduce<warpwise::Sum, kLanes>(totals[r]);
+  if constexpr (ROWS == 1) {
+    if (workspace && split == others && first < m)
+      totals[0] += warpwise::take_sum(words + first * others, others, threadIdx.x, THREADS, 1);
   }
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) totals[r] = warpwise::warp_reduce<warpwise::Sum, kLanes>(totals[r]);
   if constexpr (kWarps > 1) {
     const int warp = threadIdx.x / warpwise::kWarp, lane = threadIdx.x % warpwise::kWarp;
     if (lane == 0) {

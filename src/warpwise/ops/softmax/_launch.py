@@ -11,7 +11,6 @@ import torch
 from warpwise import cuda
 from warpwise.device.target import power_of_two
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
-from warpwise.ops._columns import MOST_STARTED
 from warpwise.ops._dims import inner_size, is_last, length_along
 from warpwise.ops._short_rows import PACK, WARPS, most_columns, team
 from warpwise.ops.softmax.spec import KERNEL_DTYPES
@@ -21,6 +20,7 @@ WARP = 32
 TEAMS_BLOCK, SINGLE_BLOCKS = 128, (256, 512)  # threads of a block of rows of up to a warp, and of a thread each
 LONG_BLOCK = 1024  # kThreads of the kernels for long rows
 FEWEST_STEPS, BLOCKS_AN_SM = 2, 8  # of split rows: vectors of a thread in a part, at least; blocks of an SM
+MOST_SINGLE = 8  # blocks of an SM of the smaller block of rows of a thread each
 SHORT_VALUES, SHORT_ELEMENTS = 8, 1 << 18  # of short rows: elements of a lane; of a tensor that fills the GPU
 SHORT_BLOCKS = 5  # blocks of an SM that ``in_registers`` would have
 MAX_SPLIT_ROWS = 65535  # blocks of a grid in y
@@ -162,7 +162,7 @@ def _rows_of_block(rows: int, threads: int, sms: int) -> int:
     if threads > 1:
         return TEAMS_BLOCK // threads
     smaller, larger = SINGLE_BLOCKS
-    return smaller if rows <= MOST_STARTED * sms * smaller else larger
+    return smaller if rows <= MOST_SINGLE * sms * smaller else larger
 
 
 def long_rows(kernel: str, file: Path) -> Launch:
