@@ -9,8 +9,6 @@ from warpwise import operation, ops
 from warpwise.operation import assume_sm_count, cdiv
 from warpwise.ops._columns import geometry
 from warpwise.ops._packs import PACK_BLOCK, pack_blocks
-from warpwise.ops.matvec.k03_rows_together import configs, splits_of
-from warpwise.ops.matvec.k06_unaligned_rows import configs as unaligned_configs
 from warpwise.ops.reduce_sum.column_geometry import column_geometry
 from warpwise.ops.reduce_sum.rungs import batch_of, sharing_blocks, threads_of
 from warpwise.ops.rgb_to_grayscale.rungs import pack_bytes
@@ -18,6 +16,7 @@ from warpwise.ops.softmax._columns import cluster_geometry
 from warpwise.ops.softmax._columns import geometry as softmax_geometry
 from warpwise.ops.softmax._launch import row_tile
 from warpwise.ops.softmax._packed_rows import shape_of as packed_rows_shape
+from warpwise.ops.transpose.rungs import unaligned_tile
 
 SMS = 132
 
@@ -80,6 +79,22 @@ def test_strips_and_fitted_blocks_of_every_width(few, dtype, sms):
                 assert torch.equal(ops.transpose(x, rung="k09"), x.t())
 
 
+@pytest.mark.parametrize("rows,columns,itemsize,tile", [
+    (150, 15662, 4, (64, 32)), (85, 69551, 4, (128, 32)), (9120, 839, 4, (32, 64)), (10384, 3749, 4, (32, 64)),
+    (3749, 10384, 4, (256, 32)), (5001, 7001, 8, (128, 32)), (20004, 1501, 8, (32, 64)),
+])  # fmt: skip
+def test_tiles_of_large_matrices_are_wide_or_high(rows, columns, itemsize, tile):
+    assert unaligned_tile(matrix(rows, columns, {4: torch.float32, 8: torch.float64}[itemsize])) == tile
+
+
+@pytest.mark.parametrize("tile", [(64, 32), (128, 32), (32, 64), (256, 32)])
+def test_tiles_of_every_form(tile, monkeypatch):
+    monkeypatch.setitem(unaligned_tile.__globals__, "unaligned_tile", lambda input: tile)
+    for rows, columns in ((300, 70), (37, 129)):
+        x = torch.arange(rows * columns, dtype=torch.int32).view(rows, columns)
+        assert torch.equal(ops.transpose(x, rung="k09"), x.t())
+
+
 def test_another_dimension_is_summed_without_a_copy():
     for name, rows in (("softmax", "k05_row_in_registers"), ("reduce_sum", "k06_two_passes")):
         columns = operation.get(name).rung("columns").name
@@ -103,18 +118,12 @@ def test_lanes_of_a_row(rows, columns, threads):
 
 @pytest.mark.parametrize("rows,columns,threads,batch", [
     (553, 7506, 480, 4), (600, 9001, 288, 8), (900, 20000, 320, 8), (3000, 12001, 384, 8), (20, 24000, 1024, 8),
-    (9000, 9001, 256, 4),
+    (9000, 9001, 256, 4), (375, 9084, 192, 8), (300, 12001, 192, 8), (240, 9001, 288, 8),
 ])  # fmt: skip
 def test_batches_of_a_long_row_are_full(rows, columns, threads, batch):
     x = matrix(rows, columns)
     with assume_sm_count(SMS):
         assert (threads_of(x), batch_of(x, threads)) == (threads, batch)
-
-
-def test_a_block_of_matvec_loads_a_long_row_in_one_full_batch():
-    with assume_sm_count(SMS):
-        for m, k, config in ((146, 5112, "t640_r1_u2"), (250, 3000, "t1024_r1_u1"), (60, 20000, "t256_r1_u4")):
-            assert configs(matrix(m, k), matrix(1, k)[0])[0] == config
 
 
 @pytest.mark.parametrize("itemsize", [2, 4])
@@ -141,8 +150,9 @@ def test_small_columns_are_one_batch(columns, length, itemsize, width, values, l
 
 def test_short_columns_have_one_part_if_they_fill_the_gpu():
     for length, columns, itemsize, width, values in (
-        (141, 45138, 4, 64, 24), (283, 6675, 4, 32, 16), (60, 100000, 4, 128, 32), (300, 100001, 4, 256, 16),
-        (75, 120419, 2, 64, 24), (20, 300001, 2, 256, 24), (300, 60001, 2, 64, 32),
+        (141, 45138, 4, 64, 32), (283, 6675, 4, 32, 16), (60, 100000, 4, 128, 32), (300, 100001, 4, 256, 16),
+        (75, 120419, 2, 64, 24), (20, 300001, 2, 256, 24), (300, 60001, 2, 64, 32), (200, 60001, 4, 64, 32),
+        (300, 12001, 2, 32, 32),
     ):  # fmt: skip
         shape = column_geometry(columns, length, itemsize, SMS)
         assert (shape.width, shape.values, shape.parts) == (width, values, 1)
@@ -163,21 +173,6 @@ def test_sums_have_as_many_blocks_on_each_processor(rows, columns, blocks):
         x = torch.empty(rows, columns, device="meta")
         assert sharing_blocks(x) == blocks
         assert rows * blocks[2] <= max(rows, 2 * SMS)
-
-
-def test_rows_of_a_batch_are_read_by_fours():
-    with assume_sm_count(SMS):
-        for m, k, config in ((1432, 576, "t128_r4_u2"), (600, 4000, "t256_r4_u2"), (200, 1000, "t256_r1_u1")):
-            assert configs(matrix(m, k), matrix(1, k)[0])[0] == config
-
-
-def test_full_batches_of_unaligned_rows():
-    with assume_sm_count(SMS):
-        for m, k, dtype, config in (
-            (472, 8690, torch.bfloat16, "t544_r2_u1"), (700, 9002, torch.float32, "t288_r2_u2"),
-            (30000, 701, torch.bfloat16, "t96_r4_u1"), (3000, 1501, torch.float32, "t128_r4_u1"),
-        ):  # fmt: skip
-            assert unaligned_configs(matrix(m, k, dtype), matrix(1, k)[0])[0] == config
 
 
 @pytest.mark.parametrize("itemsize,packed", [(2, 1), (2, 2), (4, 1)])
@@ -305,46 +300,6 @@ def test_columns_of_narrow_pieces_in_large_tensors(rows, columns, dtype, forward
         assert operation.get("softmax").rung(forward).configs(x, 0)[:1] == ((config,) if config else ())
 
 
-@pytest.mark.parametrize("rows,columns,dtype,rung,config", [
-    (126989, 191, torch.bfloat16, "k08_packed_rows", None), (60000, 75, torch.bfloat16, "k08_packed_rows", None),
-    (60000, 129, torch.float32, "k03_rows_together", "t32_r4_u2"),
-    (8000, 223, torch.bfloat16, "k03_rows_together", "t64_r4_u1"),
-    (20000, 453, torch.bfloat16, "k06_unaligned_rows", "t32_r2_u2"),
-    (444, 52306, torch.float32, "k06_unaligned_rows", "t256_r2_u2"),
-    (819, 31298, torch.float32, "k06_unaligned_rows", "t32_r2_u2"),
-    (32, 53586, torch.float32, "k06_unaligned_rows", "t256_r1_u4"),
-])  # fmt: skip
-def test_unaligned_rows_of_matvec(rows, columns, dtype, rung, config):
-    with assume_sm_count(SMS):
-        args = matrix(rows, columns, dtype), torch.empty(columns, dtype=dtype, device="meta")
-        assert default("matvec", *args) == rung
-        assert operation.get("matvec").rung(rung).configs(*args)[:1] == ((config,) if config else ())
-
-
-@pytest.mark.parametrize("rows,columns,dtype,config", [
-    (16996, 156, torch.bfloat16, "l16_u8"), (13455, 174, torch.bfloat16, "l8_u8"), (32482, 75, torch.float32, "l32_u8"),
-    (1369, 5062, torch.bfloat16, "l32_u8"), (2001, 500, torch.float32, "l8_u8"), (4153, 2695, torch.float32, "l32_u8"),
-    (80001, 100, torch.float32, "l16_u8"), (40001, 3001, torch.bfloat16, "l32_u4"),
-])  # fmt: skip
-def test_unaligned_columns_of_matvec_are_read_in_one_launch_if_they_can_be(rows, columns, dtype, config):
-    with assume_sm_count(SMS):
-        a = matrix(columns, rows, dtype).t()
-        assert operation.get("matvec").rung("k07").configs(a, a[0])[0] == config
-
-
-@pytest.mark.parametrize("rows,columns,dtype,by_columns,rung", [
-    (6931, 1121, torch.bfloat16, False, "k06_unaligned_rows"), (963, 303, torch.bfloat16, False, "k03_rows_together"),
-    (4, 50001, torch.bfloat16, False, "k03_rows_together"), (1, 9574, torch.bfloat16, False, "k03_rows_together"),
-    (2171, 46094, torch.bfloat16, False, "k06_unaligned_rows"), (2000, 50001, torch.float32, False, None),
-    (700, 9001, torch.float32, False, "k06_unaligned_rows"), (242, 823, torch.float32, False, "k03_rows_together"),
-    (1369, 5062, torch.bfloat16, True, "k07_unaligned_columns"), (1295, 115, torch.bfloat16, True, "k04_columns"),
-    (764, 1734, torch.bfloat16, True, "k07_unaligned_columns"), (92272, 2455, torch.float32, True, "k04_columns"),
-])  # fmt: skip
-def test_unaligned_matrices_are_read_in_packs(rows, columns, dtype, by_columns, rung):
-    a = matrix(columns, rows, dtype).t() if by_columns else matrix(rows, columns, dtype)
-    assert default("matvec", a, torch.empty(columns, dtype=dtype, device="meta")) == rung
-
-
 @pytest.mark.parametrize("plane,rung", [((16, 16), "k02_planar_packs"), ((5, 7), "k05_shifted_words")])
 def test_unaligned_planes_are_shifted(plane, rung):
     assert default("rgb_to_grayscale", torch.empty(2, 3, *plane, dtype=torch.uint8)) == rung
@@ -393,9 +348,3 @@ def test_a_row_in_registers_is_held_as_a_whole(columns, dtype, inputs):
 ])  # fmt: skip
 def test_a_packed_row_has_lanes_a_block_or_a_cluster(rows, columns, itemsize, inputs, shape):
     assert packed_rows_shape(rows, columns, itemsize, inputs, SMS) == shape
-
-
-@pytest.mark.parametrize("m,batches,splits", [(74, 2, 1), (74, 4, 3), (1, 6, 6), (1, 3, 1), (3000, 8, 1)])
-def test_a_row_of_few_batches_is_not_split(m, batches, splits):
-    with assume_sm_count(SMS):
-        assert splits_of(matrix(m, 8), 512 * m, batches, 1) == splits

@@ -14,13 +14,15 @@ from warpwise.ops.matvec._shared import THREADS, VECTOR, WARP
 PACKED_ROWS = cuda.load(Path(__file__).with_suffix(".cu"))
 
 ROWS = 4  # kRows
-FEWEST_LANES, VALUES, MOST_VALUES = 4, 8, 16  # lanes of a row; elements of a lane, if more lanes can be, and at most
+LANES, FEWEST_LANES, SHORT = 4, 2, 8  # lanes of a row; of a row of up to SHORT elements
+VALUES, MOST_VALUES = 8, 16  # elements of a lane, if more lanes can be, and at most
 
 
 def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor) -> None:
     a, x = a.contiguous(), x.contiguous()
     a = a.clone() if a.data_ptr() % VECTOR else a
-    (m, k), lanes = a.shape, FEWEST_LANES
+    m, k = a.shape
+    lanes = FEWEST_LANES if k <= SHORT else LANES
     while lanes < WARP and lanes * VALUES < k:
         lanes *= 2
     values, teams = max(2, cdiv(cdiv(k, lanes), 2) * 2), THREADS // lanes

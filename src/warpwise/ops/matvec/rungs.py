@@ -21,10 +21,10 @@ from warpwise.ops.matvec.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 MOST_BLOCKS = 2**31 - 1
-LONG_ROWS, FEW_ROWS = 8192, 64  # elements; rows
+FEW_ROWS = 64
 FEWEST_ROWS = 16  # of k06: k03 splits fewer among more blocks
 SHORT_ROWS, SHORTEST_ROWS, SHORTEST_HALVES = 2048, 1024, 768  # bytes of a row of k06, also in matrices of 8 MB
-PACKED_ROWS = 64, 384  # elements of 2 bytes of a row of k08, in matrices of 4 MB
+PACKED_ROWS, THIN_ROWS = (64, 384), (3, 16)  # elements of a row of k08: of 2 bytes, in matrices of 4 MB; of any
 FEW_COLUMNS = 8  # of k04, whose threads have them in flight at once
 MEDIUM, HUGE = 1 << 20, 1 << 28  # bytes
 
@@ -101,10 +101,9 @@ RUNGS = (
 
 def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
     """The rule for sizes without a table: k04 for a column-major a, k03 for a row-major one; k07 and k06 instead where
-    the alignment does not allow wide loads and the matrix is large, and k08 for short rows in loads of 2 bytes.
+    the alignment does not allow wide loads and the matrix is large, and k08 for short rows in narrow loads.
 
-    PyTorch for float64, and where it was faster: 256 MB and more of 2-byte elements by columns; 256 MB and more of
-    4-byte elements in rows of more than 8192, in loads of 4 bytes.
+    PyTorch for float64, and where it was faster: 256 MB and more of 2-byte elements by columns.
     """
     if a.dtype not in KERNEL_DTYPES or limits(a, x):
         return None
@@ -115,10 +114,9 @@ def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
     if across:
         unaligned = bytes_a_load < VECTOR and m >= FEW_ROWS and k > FEW_COLUMNS and nbytes >= MEDIUM
         return "k07_unaligned_columns" if unaligned else None if size == 2 and nbytes >= HUGE else "k04_columns"
-    if k > LONG_ROWS and bytes_a_load <= 4 and size == 4 and nbytes >= HUGE:
-        return None
-    fewest, most = PACKED_ROWS
-    if bytes_a_load == 2 and fewest <= k <= most and pitch == k and nbytes >= 4 * MEDIUM:
+    packed = bytes_a_load == 2 and PACKED_ROWS[0] <= k <= PACKED_ROWS[1] and nbytes >= 4 * MEDIUM
+    thin = bytes_a_load <= 4 and THIN_ROWS[0] <= k <= THIN_ROWS[1] and nbytes >= MEDIUM // 4
+    if (packed or thin) and pitch == k and a.data_ptr() % VECTOR == 0:
         return "k08_packed_rows" if k08_packed_rows.limits(a, x) is None else "k03_rows_together"
     shortest = SHORT_ROWS if nbytes < 8 * MEDIUM else SHORTEST_ROWS if size == 4 else SHORTEST_HALVES
     unaligned = bytes_a_load < VECTOR and k * size >= shortest and m >= FEWEST_ROWS and nbytes >= MEDIUM

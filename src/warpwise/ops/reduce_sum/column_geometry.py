@@ -11,7 +11,7 @@ THREADS, NARROW_THREADS = 256, 512  # of a block, and of a block of few columns 
 TILED, TILED_NARROW = 512, 320  # elements of a column, and of a column of 2-byte elements, that a tile holds
 MOST_TILED = 72 << 20  # bytes, from which on 4-byte elements are read in longer pieces of a row
 TILE_WIDTHS, TILE_VALUES = (256, 128, 64), (4, 8, 16, 24, 32)  # columns of a block; elements of a thread in flight
-LONG_TILED, LONG_THREADS, LONG_WIDTH = 256, 512, 32  # elements of 4 bytes, from which on a block has 32 columns
+LONG_TILED, LONG_THREADS, LONG_WIDTH = (128, 256), 512, 32  # elements of a column, for blocks of 512 threads
 SHORT_WIDTHS = (256, 128, 64, 32)  # columns of a block
 
 
@@ -25,7 +25,7 @@ def column_geometry(count: int, length: int, itemsize: int, sms: int) -> Geometr
     large matrices the widest blocks of which there are two per SM.
     """
     if is_tiled(count, length, itemsize, sms):
-        return _tile(length, itemsize)
+        return _tile(count, length, itemsize, sms)
     if count < FEW_COLUMNS or count * length * itemsize < LARGE:
         shape = geometry(count, length, itemsize, sms, FEWEST_ELEMENTS)
         return shape if shape.parts == 1 or itemsize >= 4 else _narrow_geometry(count, length, sms)
@@ -53,13 +53,19 @@ def is_tiled(count: int, length: int, itemsize: int, sms: int) -> bool:
     return one_line or nbytes >= LARGE and (itemsize < 4 or nbytes < MOST_TILED)
 
 
-def _tile(length: int, itemsize: int) -> Geometry:
+def _tile(count: int, length: int, itemsize: int, sms: int) -> Geometry:
     """The widest tile that one batch of a thread's loads holds, else equal batches of 64 columns.
 
-    Columns of more than 256 elements of 4 bytes are one batch of a block of 512 threads, in pieces of 128 bytes.
+    Longer columns of 4-byte elements are one batch of a block of 512 threads: of 64 columns up to 256 elements, then of
+    32, in pieces of 128 bytes. So are those of 2-byte elements if there are at most two tiles of 64 columns per SM: 300
+    x 12001 takes 4.1 µs, 4.9 in batches.
     """
-    if length > LONG_TILED and itemsize >= 4:
+    one_batch, longest = LONG_TILED
+    few = itemsize < 4 and cdiv(count, TILE_WIDTHS[-1]) <= 2 * sms
+    if length > (longest if itemsize >= 4 else one_batch) and (itemsize >= 4 or few):
         return Geometry(LONG_THREADS, TILE_VALUES[-1], LONG_WIDTH, 1, length)
+    if length > one_batch and itemsize >= 4:
+        return Geometry(LONG_THREADS, TILE_VALUES[-1], TILE_WIDTHS[-1], 1, length)
     width = next((each for each in TILE_WIDTHS if THREADS // each * TILE_VALUES[-1] >= length), TILE_WIDTHS[-1])
     of_a_thread = cdiv(length, THREADS // width)
     batch = cdiv(of_a_thread, cdiv(of_a_thread, TILE_VALUES[-1]))

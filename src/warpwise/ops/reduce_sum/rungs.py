@@ -32,6 +32,7 @@ WARP, BLOCK_OF_TEAMS, MOST_THREADS = 32, 128, 1024
 BATCH = 4  # loads in flight per thread
 FEWEST_VECTORS = 640  # of a row in full batches
 DEEP_BATCH, MOST_FULL, MOST_DEEP = 8, 512, 384  # loads in flight of a long row; threads of one batch, and of several
+FEW_WAVES, FEW_THREADS, LEAST_OF_FEW = (1.9, 3.1), 192, 1024  # rows for each SM, the threads of each; its vectors
 MOST_ROWS = 64  # the same, rows for each SM: of more, the waves of blocks hide each other's ends
 LONG_ROW = 24 * MOST_THREADS  # elements of a row, from which on several blocks share it
 FILL = 768  # threads of an SM that read the bytes in flight, if rows are few
@@ -116,7 +117,8 @@ def threads_of(x: torch.Tensor) -> int:
     A team of lanes reads at least 64 bytes at once if the row is long enough. Longer rows have a block with at most
     eight vectors per thread, or with two if rows are few. Of up to 64 rows for each SM the batches are full: 1105
     vectors are one batch of 288 threads, but three of 128, the last one of 81 threads. A row of more than 2048 vectors
-    has batches of eight per thread.
+    has batches of eight per thread. Two or three rows for each SM have blocks of 192 threads, of which an SM holds
+    all: with 320 threads some SMs have more blocks than others.
     """
     rows, columns = x.shape
     vectors = cdiv(columns * x.element_size(), VECTOR)
@@ -127,6 +129,8 @@ def threads_of(x: torch.Tensor) -> int:
     filling = min(power_of_two(fill + 1) // 2, most, MOST_THREADS)
     if vectors <= FEWEST_VECTORS or rows > MOST_ROWS * sm_count(x):
         return max(WARP, min(fewest, 2 * BLOCK), filling)
+    if _is_few_waves(x, vectors):
+        return FEW_THREADS
     batch, threads = (BATCH, MOST_FULL) if vectors <= BATCH * MOST_FULL else (DEEP_BATCH, MOST_DEEP)
     return max(filling, WARP * cdiv(vectors, WARP * batch * cdiv(vectors, batch * threads)))
 
@@ -135,7 +139,12 @@ def batch_of(x: torch.Tensor, threads: int) -> int:
     """Vectors of a thread in flight: eight in the batches of ``threads_of`` that would be several of four."""
     vectors = cdiv(x.shape[1] * x.element_size(), VECTOR)
     deep = BATCH * max(threads, MOST_FULL) < vectors and x.shape[0] <= MOST_ROWS * sm_count(x)
-    return DEEP_BATCH if deep else BATCH
+    return DEEP_BATCH if deep or _is_few_waves(x, vectors) else BATCH
+
+
+def _is_few_waves(x: torch.Tensor, vectors: int) -> bool:
+    least, most = (each * sm_count(x) for each in FEW_WAVES)
+    return vectors > LEAST_OF_FEW and least <= x.shape[0] <= most
 
 
 def _pass(sums: torch.Tensor, x: torch.Tensor, parts: int) -> None:

@@ -15,13 +15,14 @@ HERE = Path(__file__).parent
 MAX_GRID_Y = 65535
 TILE, SMALL_TILE = 64, 32  # the edge of the tiles of k06 (of k05 for 4-byte elements), and of k04
 MOST_SHORT, SHORT_THREADS = 8, 128  # the longest side of k10, and its blocks
-UNALIGNED_TILE, LARGE_UNALIGNED_TILE = (64, 32), (128, 32)  # rows and columns of k09's tiles, below and beyond L2
+UNALIGNED_TILE, MEDIUM_TILE = (64, 32), (128, 32)  # rows and columns of k09's tiles; from MEDIUM bytes on
+LONG_PIECE, ALIGNED_TILE, SECTOR = 1024, (32, 64), 32  # bytes of a piece beyond L2; the tile for whole sectors; bytes
 STRIP_THREADS, STRIP_ELEMENTS, SHORTEST_STRIP = 256, 2048, 32
 WARP, FITTED_THREADS, BLOCKS_AN_SM = 32, 256, 8
 WAVE = 2048  # threads of an SM
 FITTED_WAVES, LEAST_STRIP_WAVES, SHORT_WAVES = 4, 0.75, 2  # waves up to which k08, and k10, replace k07
 MAX_FEW = 128
-BEYOND_L2 = 1 << 25  # bytes of a matrix that, with its transpose, exceeds L2
+MEDIUM, BEYOND_L2 = 1 << 24, 1 << 25  # bytes of a matrix; those that, with its transpose, exceed L2
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 COALESCED_READS = cuda.load(HERE / "k01_coalesced_reads.cu")
@@ -50,22 +51,13 @@ def _tile_of_32(module: cuda.Module) -> Callable[[torch.Tensor, torch.Tensor], N
     return launch
 
 
-def down(input: torch.Tensor) -> bool:
-    """True if the tiles of a column are neighbours in the grid: they write adjacent pieces of the rows of the output.
-
-    A piece that is no multiple of 32 bytes leaves parts of sectors, which stay in L2 until the next tile fills them. Of
-    smaller matrices, all of the output does.
-    """
-    return input.size(0) < input.size(1) and input.nbytes >= BEYOND_L2
-
-
 def register_blocks(out: torch.Tensor, input: torch.Tensor) -> None:
     (rows, cols), (out, input, ctype) = input.shape, _bits(out, input)
     lanes, pack = 16, 8 if input.element_size() == 1 else 16  # blocks of 16 x 16 bytes do not fit in the registers
     edge = lanes * pack // input.element_size()
     tiles = cdiv(rows, edge) * cdiv(cols, edge)
     kernel = REGISTER_BLOCKS[f"transpose<{ctype}, {pack}, {lanes}>"]
-    kernel[tiles, lanes * lanes](input, cuda.out(out), rows, cols, down(input))
+    kernel[tiles, lanes * lanes](input, cuda.out(out), rows, cols, input.nbytes >= BEYOND_L2)
 
 
 def triton(out: torch.Tensor, input: torch.Tensor) -> None:
@@ -104,10 +96,24 @@ def fitted_blocks(out: torch.Tensor, input: torch.Tensor) -> None:
     FITTED_BLOCKS[f"transpose<{ctype}>"][grid, block](input, cuda.out(out), rows, cols)
 
 
+def unaligned_tile(input: torch.Tensor) -> tuple[int, int]:
+    """Rows and columns of a tile of k09, beyond 16 MB by the alignment of the rows that it writes.
+
+    Rows that begin at a multiple of 32 bytes are written in pieces of whole sectors, and long pieces are read. Beyond
+    L2 other rows are written in pieces of 1 KB: the sectors at both ends of a piece can be written to DRAM in parts.
+    """
+    size = input.element_size()
+    if input.nbytes < MEDIUM:
+        return UNALIGNED_TILE
+    if input.size(0) * size % SECTOR == 0:
+        return ALIGNED_TILE
+    return (min(256, LONG_PIECE // size), 32) if input.nbytes >= BEYOND_L2 else MEDIUM_TILE
+
+
 def unaligned_tiles(out: torch.Tensor, input: torch.Tensor) -> None:
+    height, width = unaligned_tile(input)
     (rows, cols), (out, input, ctype) = input.shape, _bits(out, input)
-    large = input.nbytes >= BEYOND_L2  # then the tiles of a column are neighbours in the grid, as in ``down``
-    height, width = LARGE_UNALIGNED_TILE if large else UNALIGNED_TILE
+    large = input.nbytes >= BEYOND_L2  # then the tiles of a column are neighbours in the grid, as in k05
     kernel = UNALIGNED_TILES[f"transpose<{ctype}, {height}, {width}>"]
     height, width = (cdiv(size, cdiv(size, most)) for size, most in ((rows, height), (cols, width)))  # equal tiles
     tiles = cdiv(rows, height), cdiv(cols, width)
@@ -194,7 +200,7 @@ def default(input: torch.Tensor) -> str | None:
     few, pack, sms = min(rows, cols), 16 // input.element_size(), sm_count(input)
     thin, tiles = few <= MAX_FEW and few % TILE != 0, cdiv(rows, TILE) * cdiv(cols, TILE)
     wide = input.element_size() >= 4
-    whole = rows % pack == 0 and (cols % pack == 0 or wide and down(input)) and not thin
+    whole = rows % pack == 0 and (cols % pack == 0 or wide and rows < cols and input.nbytes >= BEYOND_L2) and not thin
     small_tiles, waves = cdiv(rows, SMALL_TILE) * cdiv(cols, SMALL_TILE), rows * cols / (WAVE * sms)
     if few < SMALL_TILE:
         short = wide and 1 < few <= MOST_SHORT

@@ -1,0 +1,106 @@
+"""The rung and configuration of matvec without tables follow from the geometry, on a GPU of 132 SMs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from warpwise import operation
+from warpwise.operation import assume_sm_count
+from warpwise.ops.matvec.k03_rows_together import configs, splits_of
+from warpwise.ops.matvec.k06_unaligned_rows import configs as unaligned_configs
+
+SMS = 132
+
+
+def default(name, *args):
+    with assume_sm_count(SMS):
+        return operation.get(name).default(*args)
+
+
+def matrix(rows, columns, dtype=torch.float32):
+    return torch.empty(rows, columns, dtype=dtype, device="meta")
+
+
+def test_a_block_of_matvec_loads_a_long_row_in_one_full_batch():
+    with assume_sm_count(SMS):
+        for m, k, config in ((146, 5112, "t640_r1_u2"), (250, 3000, "t1024_r1_u1"), (60, 20000, "t256_r1_u4")):
+            assert configs(matrix(m, k), matrix(1, k)[0])[0] == config
+
+
+def test_rows_of_a_batch_are_read_by_fours():
+    with assume_sm_count(SMS):
+        for m, k, config in ((1432, 576, "t128_r4_u2"), (600, 4000, "t256_r4_u2"), (200, 1000, "t256_r1_u1")):
+            assert configs(matrix(m, k), matrix(1, k)[0])[0] == config
+
+
+def test_full_batches_of_unaligned_rows():
+    with assume_sm_count(SMS):
+        for m, k, dtype, config in (
+            (472, 8690, torch.bfloat16, "t544_r2_u1"), (700, 9002, torch.float32, "t288_r2_u2"),
+            (30000, 701, torch.bfloat16, "t96_r4_u1"), (3000, 1501, torch.float32, "t128_r4_u1"),
+        ):  # fmt: skip
+            assert unaligned_configs(matrix(m, k, dtype), matrix(1, k)[0])[0] == config
+
+
+@pytest.mark.parametrize("rows,columns,dtype,rung,config", [
+    (126989, 191, torch.bfloat16, "k08_packed_rows", None), (60000, 75, torch.bfloat16, "k08_packed_rows", None),
+    (60000, 129, torch.float32, "k03_rows_together", "t32_r4_u2"),
+    (120924, 7, torch.float32, "k08_packed_rows", None), (100001, 15, torch.bfloat16, "k08_packed_rows", None),
+    (100001, 23, torch.float32, "k03_rows_together", "t8_r4_u1"), (1000, 7, torch.float32, "k03_rows_together", None),
+    (8000, 223, torch.bfloat16, "k03_rows_together", "t64_r4_u1"),
+    (20000, 453, torch.bfloat16, "k06_unaligned_rows", "t32_r2_u2"),
+    (444, 52306, torch.float32, "k06_unaligned_rows", "t256_r2_u2"),
+    (819, 31298, torch.float32, "k06_unaligned_rows", "t64_r4_u1"),
+    (1117, 47102, torch.float32, "k06_unaligned_rows", "t384_r2_u2"),
+    (20000, 9001, torch.bfloat16, "k06_unaligned_rows", "t192_r2_u2"),
+    (32, 53586, torch.float32, "k06_unaligned_rows", "t256_r1_u4"),
+])  # fmt: skip
+def test_unaligned_rows_of_matvec(rows, columns, dtype, rung, config):
+    with assume_sm_count(SMS):
+        args = matrix(rows, columns, dtype), torch.empty(columns, dtype=dtype, device="meta")
+        assert default("matvec", *args) == rung
+        assert not config or operation.get("matvec").rung(rung).configs(*args)[0] == config
+
+
+@pytest.mark.parametrize("rows,columns,dtype,config", [
+    (16996, 156, torch.bfloat16, "l16_u8"), (13455, 174, torch.bfloat16, "l8_u8"), (32482, 75, torch.float32, "l32_u8"),
+    (1369, 5062, torch.bfloat16, "l32_u8"), (2001, 500, torch.float32, "l8_u8"), (4153, 2695, torch.float32, "l32_u8"),
+    (80001, 100, torch.float32, "l16_u8"), (40001, 3001, torch.bfloat16, "l32_u4"),
+    (131017, 408, torch.float32, "l32_u8"), (200001, 401, torch.bfloat16, "l32_u8"),
+    (40001, 1001, torch.float32, "l64_u4"),
+])  # fmt: skip
+def test_unaligned_columns_of_matvec_are_read_in_one_launch_if_they_can_be(rows, columns, dtype, config):
+    with assume_sm_count(SMS):
+        a = matrix(columns, rows, dtype).t()
+        assert operation.get("matvec").rung("k07").configs(a, a[0])[0] == config
+
+
+@pytest.mark.parametrize("rows,columns,dtype,by_columns,rung", [
+    (6931, 1121, torch.bfloat16, False, "k06_unaligned_rows"), (963, 303, torch.bfloat16, False, "k03_rows_together"),
+    (4, 50001, torch.bfloat16, False, "k03_rows_together"), (1, 9574, torch.bfloat16, False, "k03_rows_together"),
+    (2171, 46094, torch.bfloat16, False, "k06_unaligned_rows"), (5001, 20, torch.float32, True, "k04_columns"),
+    (2000, 50001, torch.float32, False, "k06_unaligned_rows"),
+    (700, 9001, torch.float32, False, "k06_unaligned_rows"), (242, 823, torch.float32, False, "k03_rows_together"),
+    (1369, 5062, torch.bfloat16, True, "k07_unaligned_columns"), (1295, 115, torch.bfloat16, True, "k04_columns"),
+    (764, 1734, torch.bfloat16, True, "k07_unaligned_columns"), (92272, 2455, torch.float32, True, "k04_columns"),
+])  # fmt: skip
+def test_unaligned_matrices_are_read_in_packs(rows, columns, dtype, by_columns, rung):
+    a = matrix(columns, rows, dtype).t() if by_columns else matrix(rows, columns, dtype)
+    assert default("matvec", a, torch.empty(columns, dtype=dtype, device="meta")) == rung
+
+
+@pytest.mark.parametrize("m,batches,splits", [(74, 2, 1), (74, 4, 3), (1, 6, 6), (1, 3, 1), (3000, 8, 1)])
+def test_a_row_of_few_batches_is_not_split(m, batches, splits):
+    with assume_sm_count(SMS):
+        assert splits_of(matrix(m, 8), 512 * m, batches, 1) == splits
+
+
+@pytest.mark.parametrize("rows,columns,dtype,config", [
+    (33, 43166, torch.bfloat16, "l8_u16"), (28, 4325, torch.bfloat16, "l8_u4"), (7, 2136, torch.float32, "l8_u4"),
+    (10, 60000, torch.float32, "l8_u8"), (3, 20000, torch.float32, "l4_u4"), (63, 131071, torch.float32, "l32_u16"),
+])  # fmt: skip
+def test_long_rows_of_a_column_major_matrix_are_one_batch_of_each_block(rows, columns, dtype, config):
+    with assume_sm_count(SMS):
+        a = matrix(columns, rows, dtype).t()
+        assert operation.get("matvec").rung("k04").configs(a, a[0])[0] == config
