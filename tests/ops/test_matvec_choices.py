@@ -55,6 +55,8 @@ def test_full_batches_of_unaligned_rows():
     (1117, 47102, torch.float32, "k06_unaligned_rows", "t384_r2_u2"),
     (20000, 9001, torch.bfloat16, "k06_unaligned_rows", "t192_r2_u2"),
     (32, 53586, torch.float32, "k06_unaligned_rows", "t256_r1_u4"),
+    (4, 20710, torch.bfloat16, "k06_unaligned_rows", "t128_r1_u2"),
+    (6, 8001, torch.float32, "k06_unaligned_rows", None), (1, 60001, torch.float32, "k03_rows_together", "t128_r1_u2"),
 ])  # fmt: skip
 def test_unaligned_rows_of_matvec(rows, columns, dtype, rung, config):
     with assume_sm_count(SMS):
@@ -78,7 +80,7 @@ def test_unaligned_columns_of_matvec_are_read_in_one_launch_if_they_can_be(rows,
 
 @pytest.mark.parametrize("rows,columns,dtype,by_columns,rung", [
     (6931, 1121, torch.bfloat16, False, "k06_unaligned_rows"), (963, 303, torch.bfloat16, False, "k03_rows_together"),
-    (4, 50001, torch.bfloat16, False, "k03_rows_together"), (1, 9574, torch.bfloat16, False, "k03_rows_together"),
+    (4, 50001, torch.bfloat16, False, "k06_unaligned_rows"), (1, 9574, torch.bfloat16, False, "k03_rows_together"),
     (2171, 46094, torch.bfloat16, False, "k06_unaligned_rows"), (5001, 20, torch.float32, True, "k04_columns"),
     (2000, 50001, torch.float32, False, "k06_unaligned_rows"),
     (700, 9001, torch.float32, False, "k06_unaligned_rows"), (242, 823, torch.float32, False, "k03_rows_together"),

@@ -14,7 +14,9 @@ from warpwise.ops._configs import config_numbers
 from warpwise.ops.matvec._shared import THREADS, VECTOR, WARP, row_pitch, sums_of_splits
 from warpwise.ops.matvec.k03_rows_together import (
     CONFIGS,
+    FEW_ROWS,
     FORM,
+    LONG_FEW,
     LONG_ROW,
     MOST_THREADS,
     splits_of,
@@ -60,7 +62,9 @@ def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
     """
     m, packs, sms = len(a), max(1, cdiv(a.shape[1] * a.element_size(), VECTOR)), sm_count(a)
     best = min(_candidates(packs), key=lambda each: predicted_time(m, packs, sms, *each))
-    if 2 * m <= sms and packs >= LONG_ROW:
+    if m < FEW_ROWS and packs >= LONG_FEW:
+        best = (TEAM, 1, 2)
+    elif 2 * m <= sms and packs >= LONG_ROW:
         best = (THREADS, 1, 4)
     nbytes = m * packs * VECTOR
     if nbytes >= HUGE and m >= MANY_ROWS and packs >= MANY_PACKS:

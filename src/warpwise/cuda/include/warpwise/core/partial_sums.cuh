@@ -62,30 +62,31 @@ __device__ inline void send_value(unsigned long long* to, float value) {
   atomicExch(to, 1ull << 32 | __float_as_uint(value));
 }
 
-// The sum of the values at first, first + step, ... below `count`, `pitch` words apart, which other blocks send. Up to
-// eight words are read at once, and those without a value again, at once. The other blocks must run or have run: those
-// with a lower blockIdx do.
-__device__ inline float take_sum(unsigned long long* from, int count, int first, int step, long long pitch) {
+// The sum of the values at first, first + step, ... below `count`, `pitch` words apart, which other blocks send; 0 for
+// a thread without one. Up to eight words are read at once, again until all have arrived: by volatile loads, of which
+// several are in flight, since the result of an atomic operation under a condition is waited for before the next. Words
+// past the end are loads of the last word, without a condition, and are not waited for. The other blocks must run or
+// have run: those with a lower blockIdx do.
+__device__ inline float take_sum(volatile unsigned long long* from, int count, int first, int step, long long pitch) {
   constexpr int kBatch = 8;
   float sum = 0.0f;
 #pragma unroll 1
-  for (int i = first; i < count; i += kBatch * step) {
-    unsigned long long words[kBatch] = {};
-    int waiting = (1 << min(kBatch, cdiv(count - i, step))) - 1;  // a bit for each word without a value
+  for (int i = first; i - first < count; i += kBatch * step) {
+    unsigned long long words[kBatch];
+    bool late;
 #pragma unroll 1
-    while (waiting) {
+    do {
+      late = false;
 #pragma unroll
-      for (int b = 0; b < kBatch; ++b) {
-        if (waiting >> b & 1) words[b] = atomicExch(from + (i + b * step) * pitch, 0ull);
-      }
+      for (int b = 0; b < kBatch; ++b) words[b] = from[min(i + b * step, count - 1) * pitch];
 #pragma unroll
-      for (int b = 0; b < kBatch; ++b) {
-        if (words[b]) waiting &= ~(1 << b);
-      }
-    }
+      for (int b = 0; b < kBatch; ++b) late |= words[b] == 0 && i + b * step < count;
+    } while (late);
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
-      if (i + b * step < count) sum += __uint_as_float(static_cast<unsigned>(words[b]));
+      if (i + b * step >= count) continue;
+      from[(i + b * step) * pitch] = 0;
+      sum += __uint_as_float(static_cast<unsigned>(words[b]));
     }
   }
   return sum;
