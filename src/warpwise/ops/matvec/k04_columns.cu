@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(THREADS, (VALUES * BYTES > 128 ? 512 : 1024) /
   const auto store = [&](long long of_row, float total) {
     auto* const words = reinterpret_cast<unsigned long long*>(workspace) + of_row;
     if (workspace && part < others) return warpwise::send_value(words + part * m, total);
-    if (workspace) total += warpwise::take_sum(words, others, 0, 1, m);
+    if (workspace) total += warpwise::take_sum(words, others, 0, 1, static_cast<int>(m));
     y[(workspace ? 0 : part * m) + of_row] = warpwise::from_float<R>(total);
   };
   if (groups == 1) {

@@ -96,12 +96,16 @@ def packed_columns(output: torch.Tensor, input: torch.Tensor, dim: int | None, c
     shape = _lines(input, columns, values)
     folded = shape.fold if shape.tiles == 1 else 1
     rows = shape.parts * shape.fold // folded
-    sums = output if rows == 1 else input.new_empty((rows, columns), dtype=torch.float32)
+    packets = (rows - 1) * columns
+    together = 0 < packets <= MOST_PACKETS and folded == shape.fold
+    workspace = semaphores(input, 2 * packets) if together else None
+    sums = output if rows == 1 or together else input.new_empty((rows, columns), dtype=torch.float32)
     types = f"{cuda.ctype(input.dtype)}, {cuda.ctype(sums.dtype)}"
     kernel = PACKED_COLUMNS[f"sum_packed_columns<{types}, {BLOCK}, {values}>"]
     launch = kernel[(shape.tiles, shape.parts), (shape.width, shape.height)]
-    launch(input, cuda.out(sums), input.numel(), shape.packs, shape.lines, folded)
-    if rows > 1:
+    line = columns * shape.fold // folded
+    launch(input, cuda.out(sums), workspace, input.numel(), shape.packs, line, shape.lines, folded)
+    if rows > 1 and not together:
         _columns(output, sums, None, columns, columns, rows, rows)
 
 

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(THREADS) sum_columns(const T* x, R* sums, int*
 #pragma unroll
       for (int v = 0; v < VALUES; ++v) sum += warpwise::to_float(values[v]);
     }
-    if (workspace && part == others) sum += warpwise::take_sum(words, others, line, height, columns);
+    if (workspace && part == others) sum += warpwise::take_sum(words, others, line, height, static_cast<int>(columns));
   }
   // The sums of up to eight lines in one step, of more in two steps of about the square root of their number.
   int groups = 1;

@@ -1,16 +1,36 @@
 // 16-byte loads along dimension 0, also of rows that are no multiple of 16 bytes: `fold` rows together are one line.
 //
-// A thread adds one pack of every line that it reads. One block folds a line that it holds; otherwise the partial sums
-// (parts, line) are (parts * fold, columns) to k08.
+// A thread adds one pack of every line that it reads. One block folds a line that it holds. The block of the last part
+// adds the sums of few parts, which it gets as in k09; otherwise the partial sums (parts, line) are (parts * fold,
+// columns) to k08.
 
 #include <warpwise/core/packed_columns.cuh>
+#include <warpwise/core/partial_sums.cuh>
 #include <warpwise/core/previous_kernel.cuh>
 
-// x: `elements`, in `lines` of `packs` packs, the last line perhaps partial; sums: (parts, line / fold). Block: (width,
-// height), up to THREADS. Grid: (cdiv(packs, width), parts), in x 1 if fold > 1; a part has `share` lines.
+// Adds `from` lines of `count` floats, eight at a time, into the first one. All threads of a block call it.
+__device__ inline void add_lines(float* lines, int from, int count, int thread, int threads) {
+  for (int to; from > 1; from = to) {
+    to = warpwise::cdiv(from, 8);
+    __syncthreads();
+    for (int i = thread; i < to * count; i += threads) {
+      float sum = 0.0f;
+#pragma unroll
+      for (int s = 0; s < 8; ++s)
+        if (i + s * to * count < from * count) sum += lines[i + s * to * count];
+      lines[i] = sum;
+    }
+  }
+  __syncthreads();
+}
+
+// x: `elements`, in `lines` of `packs` packs, the last line perhaps partial; sums: (parts, pitch), where
+// pitch is packs * Pack::size / fold, or (pitch,) with a workspace of parts - 1 words of 8 bytes for each sum, zeros
+// before and after. Block: (width, height), up to THREADS. Grid: (cdiv(packs, width), parts), in x 1 if fold > 1.
 template <class T, class R, int THREADS, int VALUES>
-__global__ void __launch_bounds__(THREADS, 1024 / THREADS) sum_packed_columns(const T* x, R* sums, long long elements,
-                                                                              long long packs, int lines, int fold) {
+__global__ void __launch_bounds__(THREADS, 1024 / THREADS) sum_packed_columns(const T* x, R* sums, int* workspace,
+                                                                              long long elements, long long packs,
+                                                                              long long pitch, int lines, int fold) {
   using Tile = warpwise::PackedColumns<T, VALUES>;
   using Sums = warpwise::Pack<float>;
   constexpr int kSize = Tile::kSize;
@@ -37,21 +57,26 @@ __global__ void __launch_bounds__(THREADS, 1024 / THREADS) sum_packed_columns(co
     *warpwise::packs(scratch + thread * kSize + e) = four;
   }
 
-  // The sums of a line are `fold` rows of the array: height * fold lines of `count` elements, eight added at a time.
-  const int count = width * kSize / fold;
-  for (int from = height * fold, to; from > 1; from = to) {
-    to = warpwise::cdiv(from, 8);
-    __syncthreads();
-    for (int i = thread; i < to * count; i += width * height) {
-      float sum = 0.0f;
-#pragma unroll
-      for (int s = 0; s < 8; ++s)
-        if (i + s * to * count < from * count) sum += scratch[i + s * to * count];
+  // The sums of a line are `fold` rows of the array: height * fold lines of `count` elements.
+  const int threads = width * height, count = width * kSize / fold, others = gridDim.y - 1;
+  const long long first = static_cast<long long>(blockIdx.x) * count;
+  auto* const words = reinterpret_cast<unsigned long long*>(workspace) + first;
+  add_lines(scratch, height * fold, count, thread, threads);
+  if (workspace && part == others) {  // `groups` threads take the sums of a column
+    const int groups = max(1, threads / count);
+    for (int i = thread; i < groups * count; i += threads) {
+      const int group = i / count, column = i - group * count;
+      float sum = group == 0 ? scratch[i] : 0.0f;
+      if (first + column < pitch)
+        sum += warpwise::take_sum<4>(words + column, others, group, groups, static_cast<int>(pitch));
       scratch[i] = sum;
     }
+    add_lines(scratch, groups, count, thread, threads);
   }
-  __syncthreads();
-  const long long line = packs * kSize / fold, first = static_cast<long long>(blockIdx.x) * count;
-  for (int i = thread; i < count && first + i < line; i += width * height)
-    sums[part * line + first + i] = warpwise::from_float<R>(scratch[i]);
+  for (int i = thread; i < count && first + i < pitch; i += threads) {
+    if (workspace && part < others)
+      warpwise::send_value(words + part * pitch + i, scratch[i]);
+    else
+      sums[(workspace ? 0 : part) * pitch + first + i] = warpwise::from_float<R>(scratch[i]);
+  }
 }

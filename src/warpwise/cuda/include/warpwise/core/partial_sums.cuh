@@ -63,29 +63,30 @@ __device__ inline void send_value(unsigned long long* to, float value) {
 }
 
 // The sum of the values at first, first + step, ... below `count`, `pitch` words apart, which other blocks send; 0 for
-// a thread without one. Up to eight words are read at once, again until all have arrived: by volatile loads, of which
+// a thread without one. Up to BATCH words are read at once, again until all have arrived: by volatile loads, of which
 // several are in flight, since the result of an atomic operation under a condition is waited for before the next. Words
-// past the end are loads of the last word, without a condition, and are not waited for. The other blocks must run or
-// have run: those with a lower blockIdx do.
-__device__ inline float take_sum(volatile unsigned long long* from, int count, int first, int step, long long pitch) {
-  constexpr int kBatch = 8;
+// past the end are loads of the last word, without a condition, and are not waited for. count * pitch is an int. The
+// other blocks must run or have run: those with a lower blockIdx do.
+template <int BATCH = 8>
+__device__ inline float take_sum(unsigned long long* from, int count, int first, int step, int pitch) {
+  volatile unsigned long long* const sent = from;
   float sum = 0.0f;
 #pragma unroll 1
-  for (int i = first; i - first < count; i += kBatch * step) {
-    unsigned long long words[kBatch];
+  for (int i = first; i - first < count; i += BATCH * step) {
+    unsigned long long words[BATCH];
     bool late;
 #pragma unroll 1
     do {
       late = false;
 #pragma unroll
-      for (int b = 0; b < kBatch; ++b) words[b] = from[min(i + b * step, count - 1) * pitch];
+      for (int b = 0; b < BATCH; ++b) words[b] = sent[min(i + b * step, count - 1) * pitch];
 #pragma unroll
-      for (int b = 0; b < kBatch; ++b) late |= words[b] == 0 && i + b * step < count;
+      for (int b = 0; b < BATCH; ++b) late |= words[b] == 0 && i + b * step < count;
     } while (late);
 #pragma unroll
-    for (int b = 0; b < kBatch; ++b) {
+    for (int b = 0; b < BATCH; ++b) {
       if (i + b * step >= count) continue;
-      from[(i + b * step) * pitch] = 0;
+      atomicExch(from + (i + b * step) * pitch, 0ull);
       sum += __uint_as_float(static_cast<unsigned>(words[b]));
     }
   }
