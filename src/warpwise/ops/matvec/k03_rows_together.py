@@ -26,7 +26,7 @@ FORM = re.compile(r"t(\d+)_r(\d+)_u(\d+)")  # threads per team, rows per team, 1
 NARROW = 4  # bytes: as many loads in flight of 2 bytes as of 4
 FILL = 1024  # threads of an SM
 MOST_THREADS, LONG_ROW = 1024, 4096  # loads of a row
-FEW_ROWS, LONG_FEW = 16, 2500  # fewer rows, of so many loads, have blocks of 128 threads that share each
+FEW_ROWS, LONG_FEW = 16, 2500  # blocks of 128 threads share each of fewer than 16 rows of at least 2500 loads
 SLOTS = 32  # blocks of 64 threads of an SM: of more, the GPU starts one every 1.2 ns, so that warps of one block share
 FEWEST_BATCHES = 2  # of a thread, in a split row; one if the row has twice as many and one launch adds the sums
 CONFIGS = ("t128_r4_u2", "t128_r2_u2", "t128_r8_u1", "t32_r2_u2", "t32_r1_u4", "t256_r2_u2", "t256_r1_u4")
@@ -67,7 +67,7 @@ def geometries(a: torch.Tensor, bytes_a_load: int) -> tuple[str, ...]:
     of up to 4 bytes of each row, and up to four rows if their blocks fill the GPU. A row of two warps has one, with
     eight loads, if the blocks would be more than the GPU holds. A team of up to 256 threads that loads a row in one
     batch of two loads each, or in two batches, has four rows if there is then a block for two SMs: 1432 x 576 in
-    float32 takes 2.5 µs, and 3.2 in a block for each row. Blocks share each of a few long rows.
+    float32 takes 2.5 µs, and 3.2 in a block for each row. Several blocks share each row if there are fewer than 16 long rows.
     """
     (m, k), size, sms = a.shape, a.element_size(), sm_count(a)
     loads, fill = cdiv(k * size, bytes_a_load), FILL * sms

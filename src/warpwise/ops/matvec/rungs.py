@@ -21,8 +21,8 @@ from warpwise.ops.matvec.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 MOST_BLOCKS = 2**31 - 1
-FEW_ROWS = 64
-LONG_ROW = 10000  # bytes of a row of k06 in smaller matrices of fewer than 16 rows
+LEAST_ROWS = 64  # of k07
+LONG_ROW = 10000  # bytes of a row of k06 if there are fewer than 16 rows
 SHORT_ROWS, SHORTEST_ROWS, SHORTEST_HALVES = 2048, 1024, 768  # bytes of a row of k06, also in matrices of 8 MB
 PACKED_ROWS, THIN_ROWS = (64, 384), (3, 16)  # elements of a row of k08: of 2 bytes, in matrices of 4 MB; of any
 FEW_COLUMNS = 8  # of k04, whose threads have them in flight at once
@@ -112,7 +112,7 @@ def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
     bytes_a_load = load_bytes(size, a.data_ptr(), pitch * size, (m if across else 0) * size)
     nbytes = m * k * size
     if across:
-        unaligned = bytes_a_load < VECTOR and m >= FEW_ROWS and k > FEW_COLUMNS and nbytes >= MEDIUM
+        unaligned = bytes_a_load < VECTOR and m >= LEAST_ROWS and k > FEW_COLUMNS and nbytes >= MEDIUM
         return "k07_unaligned_columns" if unaligned else None if size == 2 and nbytes >= HUGE else "k04_columns"
     packed = bytes_a_load == 2 and PACKED_ROWS[0] <= k <= PACKED_ROWS[1] and nbytes >= 4 * MEDIUM
     thin = bytes_a_load <= 4 and THIN_ROWS[0] <= k <= THIN_ROWS[1] and nbytes >= MEDIUM // 4

@@ -61,8 +61,8 @@ def _tile(count: int, length: int, itemsize: int, sms: int) -> Geometry:
     x 12001 takes 4.1 µs, 4.9 in batches.
     """
     one_batch, longest = LONG_TILED
-    few = itemsize < 4 and cdiv(count, TILE_WIDTHS[-1]) <= 2 * sms
-    if length > (longest if itemsize >= 4 else one_batch) and (itemsize >= 4 or few):
+    few = cdiv(count, TILE_WIDTHS[-1]) <= 2 * sms
+    if length > longest if itemsize >= 4 else few and length > one_batch:
         return Geometry(LONG_THREADS, TILE_VALUES[-1], LONG_WIDTH, 1, length)
     if length > one_batch and itemsize >= 4:
         return Geometry(LONG_THREADS, TILE_VALUES[-1], TILE_WIDTHS[-1], 1, length)
