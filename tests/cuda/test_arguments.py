@@ -200,7 +200,7 @@ def test_numpy_arrays() -> None:
     assert buffer("float*", strided(base.T)).nbytes == 96
     refused("float*", strided(base[::-1]), "none is negative")
     refused("float*", np.zeros(4), "got a float64 NumPy array of shape")
-    refused("float*", np.zeros(4, ">f4"), "foreign byte order")
+    refused("float*", np.zeros(4, ">f4"), "non-native byte order")
     refused("float*", np.array([object()]), "Python objects cannot be passed")
 
 

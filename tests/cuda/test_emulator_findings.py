@@ -290,7 +290,7 @@ def test_the_limit_covers_static_and_dynamic_shared_memory() -> None:
     optin = 227 * 1024  # sm_90's maximum per block
     assert found(source, 1, zeros(1), shared=optin - 40960) == []
     finding = only(found(source, 1, zeros(1), shared=optin - 40960 + 4), LaunchError)
-    assert "232448 in all" in finding.message
+    assert "232448 bytes in all" in finding.message
 
 
 def test_a_barrier_after_some_threads_have_exited() -> None:

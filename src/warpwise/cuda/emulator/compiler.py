@@ -65,10 +65,9 @@ def build(
 ) -> Build:
     """Return the kernel that ``expression`` names ("ns::scale<float, 4>"), compiled on a cache miss.
 
-    With ``checked`` every access, array index, division and shift is checked by the runtime; with ``numbers`` also the
-    results of arithmetic. Messages quote the lines
-    of ``shown`` if it is given, else of ``text``. Raises ``CompileError`` with the compiler's messages and the lines of
-    ``file``, the names of the kernels, or the compiler to install.
+    With ``checked`` the runtime checks every access, array index, division and shift; with ``numbers`` also the results
+    of arithmetic. Messages quote the lines of ``shown`` if it is given, else of ``text``. Raises ``CompileError`` with
+    the compiler's messages and the lines of ``file``, the names of the kernels, or the compiler to install.
     """
     quoted = text if shown is None else shown
     source = _Source.of(text, file, include, define, target, checked, numbers)
@@ -106,8 +105,8 @@ def build_together(
     """Compile those of ``expressions`` that are not in the cache by one run of the compiler, for later ``build`` calls.
 
     One run takes a third of the time of a run for each kernel. Nothing is built if a kernel does not compile or reads
-    an uninitialised variable, for ``build`` attributes messages to kernels, or if the source has global variables: each
-    kernel has its own.
+    an uninitialised variable, because only ``build`` attributes messages to kernels. Nothing is built if the source has
+    global variables either, because each kernel has its own.
     """
     source = _Source.of(text, file, include, define, target, checked, False)
     missing = [expression for expression in dict.fromkeys(expressions) if source.stored(expression) is None]
@@ -255,7 +254,9 @@ _QUOTED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"', re.MULTILINE)
 
 
 def _keep(name: str, words: frozenset[str], folders: Sequence[Path]) -> bool:
-    """Keep headers of the C++ library that the kernel uses, and all others that are no host library's and are found."""
+    """True for a header of the C++ library that the kernel uses, and for other headers that exist, except host
+    libraries'.
+    """
     if is_host_header(name):
         return is_standard(name) and "std" in words
     own = name.startswith('"') and not name.startswith(_LIBRARIES)

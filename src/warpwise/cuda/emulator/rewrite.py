@@ -217,7 +217,7 @@ def _asm_operand(part: list[Token], lines: Lines, at: Token) -> tuple[str, str, 
         part = part[end + 1 :]
     opening = next((i for i, token in enumerate(part) if token.text == "("), None)
     if opening is None or opening == 0:
-        raise CompileError(f'{_at(lines, at)}: an operand of asm must read "constraint"(expression)')
+        raise CompileError(f'{_at(lines, at)}: an operand of asm must have the form "constraint"(expression)')
     constraint = " ".join(token.text for token in part[:opening])
     expression = spell(part[opening + 1 : closing(part, opening)])
     return name, constraint, f"({expression})"

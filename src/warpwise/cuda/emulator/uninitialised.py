@@ -32,7 +32,7 @@ def without_warnings(output: str) -> str:
 def reads(output: str, file: str, text: str) -> list[tuple[int, str]]:
     """Return the line in ``file`` and the name of each local variable that is read before it is written.
 
-    g++ warns of a variable that only some paths leave without a value: often paths that no thread takes. Such a warning
+    g++ also warns of a variable that has no value on some paths only, which often no thread takes. Such a warning
     counts only if every assignment in the function is an update, such as ``sum += x[i]``.
     """
     found: dict[tuple[int, str], None] = {}

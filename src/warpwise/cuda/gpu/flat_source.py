@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class FlatSource:
     """The source of one kernel after the preprocessor.
 
-    ``expression`` is the kernel's name expression with its macros expanded. Raises ``native.NoCompiler`` if there is
-    no C++ compiler, whose preprocessor is used, and ``CompileError`` for directives that it refuses.
+    ``expression`` is the kernel's name expression with its macros expanded. Uses the preprocessor of the C++ compiler.
+    Raises ``native.NoCompiler`` if there is no compiler, and ``CompileError`` for directives that it refuses.
     """
 
     def __init__(self, module: Module, expression: str, arch: str, constants: tuple[str, ...]) -> None:

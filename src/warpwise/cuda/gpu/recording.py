@@ -69,8 +69,8 @@ _ALLOCATIONS = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_
 
 
 class _Recorder(TorchDispatchMode):
-    """Makes and records each intercepted launch. Also tracks torch's allocations, and other operators, which prevent a
-    replay.
+    """Makes and records each intercepted launch. Also tracks the allocations and the other operators of torch; the
+    latter prevent a replay.
     """
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
@@ -96,7 +96,7 @@ class _Recorder(TorchDispatchMode):
         return made
 
     def _add(self, tensor: torch.Tensor, allocate: Callable[[], torch.Tensor]) -> None:
-        """Add a tensor that a replay gets by ``allocate``."""
+        """Add a tensor. A replay calls ``allocate`` to get it."""
         self.allocators.append(allocate)
         self._storages[tensor.untyped_storage().data_ptr()] = len(self._tensors)
         self._tensors.append(tensor)
@@ -191,8 +191,8 @@ class _Recorder(TorchDispatchMode):
         return None if at is None else (at, tensor.data_ptr() - self._tensors[at].data_ptr())
 
     def _constant(self, value: Any) -> bool:
-        """True if ``value`` is a number or a structure of numbers, and has no address in one of the tensors, which
-        would change at a replay.
+        """True if ``value`` is a number or a structure of numbers that contains no address in one of the tensors. Such
+        an address would change at a replay.
         """
         if isinstance(value, ctypes.Structure):
             raw = bytes(value)
@@ -282,9 +282,9 @@ def replayer(
     """``replay(*args)``, which allocates tensors like ``outputs`` and repeats the recording for the arguments ``args``.
 
     ``places`` are the positions of the recorded tensors in ``args``, each with True if the launches read a contiguous
-    copy; ``varying`` are those of the varying scalars. ``replay`` returns the output, or a tuple of several. It calls
-    ``launch(*args)`` instead if launches are intercepted or profiled, in forward-mode differentiation, for a negated or
-    conjugated view, and if an output or a copy is not aligned to 256 bytes.
+    copy; ``varying`` are the positions of the varying scalars. ``replay`` returns the output, or a tuple of several. It
+    calls ``launch(*args)`` instead if launches are intercepted or profiled, in forward-mode differentiation, for a
+    negated or conjugated view, and if an output or a copy is not aligned to 256 bytes.
     """
     allocators = [None if output is None else Empty(output) for output in outputs]
     filled = [at for at, output in enumerate(outputs) if output is not None and output.numel()]

@@ -82,7 +82,7 @@ class Extension:
         return instance_name(mangled)
 
     def build_kernels(self) -> None:
-        """Compile the kernels that are no templates and whose names are unique. Raises ``CompileError``."""
+        """Compile the kernels that are not templates and whose names are unique. Raises ``CompileError``."""
         declarations = self.module.declarations.values()
         self._build_all(one.name for one in declarations if not one.template and not one.overloaded)
 
@@ -104,7 +104,7 @@ class Extension:
     def run(self, name: str, launch: ExtensionLaunch, profile: Profile) -> list[Finding]:
         """Run one launch of the kernel ``name`` on the emulator.
 
-        The extension's global variables are copied to the kernel's library before, and back after.
+        Copies the extension's global variables to the kernel's library before the launch, and back after it.
         """
         from warpwise.cuda.emulator import launcher
         from warpwise.cuda.emulator.constants import library_variables, mark_set
@@ -176,7 +176,7 @@ def instance_name(mangled: bytes) -> str:
     depth = 0
     for position, letter in enumerate(text):
         depth += (letter in "<(") - (letter in ">)")
-        if letter == "(" and depth == 1:  # the parameter list; before a template's name comes its return type
+        if letter == "(" and depth == 1:  # the parameter list; a template's return type precedes its name
             text = text[:position]
             break
     depth = 0
@@ -200,7 +200,7 @@ def build_instance(module: Module, mangled: bytes, checked: bool = True) -> Buil
 
 
 def _overload_name(mangled: bytes) -> str:
-    """``static_cast<void (*)(int*, int)>(kernel)``, which selects one overload. ``mangled`` is no template's name."""
+    """``static_cast<void (*)(int*, int)>(kernel)``, which selects an overload. ``mangled`` does not name a template."""
     symbol = mangled.removeprefix(_INSTANCE).removesuffix(b"EEEE").decode()
     name, _, parameters = demangle(symbol).replace(_UNNAMED, "").partition("(")
     return f"static_cast<void (*)({parameters}>({name})"

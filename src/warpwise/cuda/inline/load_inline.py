@@ -152,7 +152,7 @@ def _on_cpu(sources: Any, folder: Path | None, verbose: bool, is_python_module: 
     from warpwise.cuda.inline.device import Extension
 
     if folder is not None and not folder.is_dir():
-        raise ValueError(f"load_inline: build_directory={str(folder)!r} is no directory")
+        raise ValueError(f"load_inline: build_directory={str(folder)!r} is not a directory")
     folder = folder or cache_dir() / "inline" / f"{sources.name}-{sources.key}"
     library, mark = folder / f"{sources.name}.so", folder / f"{sources.name}.key"
     defines = [flag[2:] for flag in sources.cuda_cflags if flag.startswith("-D")]

@@ -48,10 +48,11 @@ class Launcher:
         contiguous, unless it is marked by ``strided``; all arrays are on one device. A parameter passed by value takes
         a number that its type can hold, or the bytes of a structure. A launch on a GPU does not synchronise.
 
-        The keyword arguments apply to emulated launches only. ``timeout`` is in seconds. ``checks`` is "all",
-        "bounds" (no checks for races or uninitialised memory) or "none"; the default is $WARPWISE_CHECKS, else "all".
-        ``order`` is the order in which blocks and threads run: "forward", "reverse", or by ``seed`` "shuffle" or
-        "preempt", which also preempts threads and blocks at atomics, volatile accesses, fences and barriers.
+        The keyword arguments apply to emulated launches only. ``timeout`` is in seconds. ``checks`` is "all", "bounds"
+        (no checks for races or uninitialised memory) or "none"; the default is $WARPWISE_CHECKS, else "all". ``order``
+        is the order in which blocks and threads run: "forward", "reverse", or a random order drawn from ``seed``,
+        "shuffle" or "preempt"; "preempt" also preempts threads and blocks at atomics, volatile accesses, fences and
+        barriers.
 
         Raises ``CompileError`` if the source does not compile, ``ArgumentError`` for an argument that does not fit, and
         ``LaunchError`` for a grid, block or shared memory beyond the device's limits. An emulated launch raises its
@@ -81,8 +82,8 @@ class Launcher:
         schedules: int = 0,
         nan: bool = False,
     ) -> list[Finding]:
-        """Run emulated and return every finding instead of raising the first. CUDA tensors are copied to the CPU, and
-        do not change.
+        """Run emulated and return every finding instead of raising the first. CUDA tensors are copied to the CPU and
+        are not changed.
 
         The arguments, the other options and the errors are those of a call.
 

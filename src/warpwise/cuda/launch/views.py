@@ -135,7 +135,7 @@ def of_any(value: Any, slot: Slot) -> View:
 
 def _of_numpy(value: np.ndarray, spread: bool, slot: Slot) -> View:
     if not value.dtype.isnative:
-        raise slot.error(f"{described(value)} in foreign byte order", "pass x.astype(x.dtype.newbyteorder('='))")
+        raise slot.error(f"{described(value)} in non-native byte order", "pass x.astype(x.dtype.newbyteorder('='))")
     if value.dtype.hasobject:
         raise slot.error(described(value), "Python objects cannot be passed to a kernel")
     nbytes = value.nbytes

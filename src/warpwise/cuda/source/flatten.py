@@ -107,7 +107,7 @@ def expand(
 
 _EXPRESSION = "<warpwise expression>"
 
-# Macros that CUDA's headers and the C library's read.
+# Macros that the headers of CUDA and of the C library read.
 _PASSED_ON = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(?:NDEBUG|__CUDA_NO_\w+|_CG_\w+|(?:CUB|THRUST|CCCL)_\w+)\b[^\n(]*$",
     re.MULTILINE,

@@ -63,7 +63,8 @@ __attribute__((noinline)) void access_slowly(Address address, Address pc) {
   }
 }
 
-// A read that is in bounds, aligned, of written bytes and of a word whose cell need not change, or not much.
+// The fast path: a read in bounds, aligned, of written bytes, which changes at most the reader in the shadow cell. Any
+// other access takes the slow path.
 template <unsigned kBytes, bool kWriting>
 inline __attribute__((always_inline)) void access(Address address, Address pc) {
   runtime.budget--;

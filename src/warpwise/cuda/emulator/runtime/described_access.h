@@ -1,4 +1,4 @@
-// Accesses in the words of a report: who made them, what they did, and where in the source.
+// Descriptions of accesses for a report: the thread, the kind of access, and the source line.
 #pragma once
 #include "shadow.h"
 

@@ -32,7 +32,8 @@ Special special(T x) {
   return kind == FP_NAN ? kNan : kind == FP_INFINITE ? kInfinity : kind == FP_SUBNORMAL ? kSubnormal : kNone;
 }
 
-// The kind of `result`, or kNone if an operand explains it: a NaN explains a NaN; an infinity or NaN, an infinity; ...
+// The kind of `result`, or kNone if an operand explains it: a NaN explains a NaN, a NaN or an infinity explains an
+// infinity, and a denormal number explains a denormal number.
 template <class R, class T>
 Special arising(R result, const T* operands, int count) {
   const Special kind = special(result);

@@ -5,7 +5,7 @@
 namespace ptx {
 inline bool named(const Instruction& i, const char* text) { return i.name.find(text) != std::string::npos; }
 
-// mapa{.space}.u32/u64 d, a, rank: of addresses in the shared window, or generic ones without a space.
+// mapa{.space}.u32/u64 d, a, rank: `a` is an address in the shared window, or a generic address without a space.
 inline void map_shared(Context& c, const Instruction& i) {
   const u64 given = c.bits(i.operands[1]);
   const bool window = named(i, "shared");

@@ -104,8 +104,8 @@ void* ww_shared(ww_site* site) {
     if (block.static_shared + runtime.dynamic_shared > runtime.shared_limit)
       fatal_report(
           new_report(kLaunchError, 0, site->line),
-          "the static __shared__ variables up to '%s' take %zu bytes and the dynamic shared memory %zu; a block may "
-          "have %zu in all",
+          "the static __shared__ variables up to '%s' take %zu bytes and the dynamic shared memory takes %zu bytes; a "
+          "block may have %zu bytes in all",
           site->name, block.static_shared, runtime.dynamic_shared, runtime.shared_limit);
     slot = &allocate_shared_slot(block, site, site->bytes, kShared);
   }

@@ -25,7 +25,7 @@ unsigned bits(unsigned long long seed, unsigned long long position) {
   return c[position % 4];
 }
 unsigned draw(curandGenerator_t generator) { return bits(generator->seed, generator->next++); }
-// In (0, 1], as cuRAND's.
+// A number in (0, 1], as in cuRAND.
 float uniform(curandGenerator_t generator) { return float((draw(generator) + 1.0) * 0x1p-32); }
 double uniform_double(curandGenerator_t generator) {
   const unsigned long long high = draw(generator), low = draw(generator);
@@ -36,7 +36,7 @@ double normal(curandGenerator_t generator) {
   return radius * cos(2 * M_PI * uniform_double(generator));
 }
 unsigned poisson(curandGenerator_t generator, double mean) {
-  if (mean > 700) {  // the limit of exp(-mean); the normal approximation
+  if (mean > 700) {  // exp(-mean) underflows: use the normal approximation
     const double value = floor(mean + sqrt(mean) * normal(generator) + 0.5);
     return value < 0 ? 0 : unsigned(value);
   }

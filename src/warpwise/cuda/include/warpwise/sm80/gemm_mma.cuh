@@ -29,7 +29,7 @@ struct MmaMainLoop {
     column = warp % (BN / WN) * WN;
   }
 
-  // As SimtMainLoop::run.
+  // The parameters are those of SimtMainLoop::run.
   __device__ void run(unsigned char* shared, const T* a, int a_stride, const T* b, int b_stride, int first_row,
                       int first_column, int m, int n, int k_begin, int k_end) {
     const auto copy = [&](int stage, int k) {

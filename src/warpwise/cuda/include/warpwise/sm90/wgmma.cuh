@@ -139,7 +139,7 @@ __device__ inline void wgmma(typename ElementOf<T>::Sum (&d)[COUNT], unsigned lo
   static_assert(WIDTH == 8 || WIDTH == 16 || WIDTH == 120 || WIDTH == 208 || WIDTH == 240 || WIDTH == 248 ||
                     (WIDTH % 32 == 0 && WIDTH <= 256),
                 "one of the widths below");
-  static_assert(COUNT >= WIDTH / 2, "WIDTH / 2 sums of a thread");
+  static_assert(COUNT >= WIDTH / 2, "d holds the WIDTH / 2 sums of a thread");
   static_assert(sizeof(T) == 2 || !(A_MN_MAJOR || B_MN_MAJOR), "only 2-byte elements may be MN-major");
   WW_WIDTH(8, 4, 5, 6, 7, 8)
   WW_WIDTH(16, 8, 9, 10, 11, 12)
@@ -166,8 +166,8 @@ __device__ inline void wgmma(typename ElementOf<T>::Sum (&d)[COUNT], unsigned lo
                : WW_SUMS_##COUNT("+f")                                                      \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(adds)))
 
-// The same for TF32 with A (64, 8) in registers; B (8, WIDTH) is K-major. Of the warp's 16 rows, lane l has in a[0] and
-// a[1] rows l / 4 and l / 4 + 8 at k = l % 4, in a[2] and a[3] the same rows at k = l % 4 + 4.
+// The same for TF32 with A (64, 8) in registers; B (8, WIDTH) is K-major. Lane l holds rows l / 4 and l / 4 + 8 of the
+// warp's 16 rows: a[0] and a[1] at k = l % 4, a[2] and a[3] at k = l % 4 + 4.
 template <int WIDTH>
 __device__ inline void wgmma_rs(float (&d)[WIDTH / 2], const unsigned (&a)[4], unsigned long long b, bool adds) {
   static_assert(WIDTH == 8 || WIDTH == 16 || WIDTH == 32 || WIDTH == 64 || WIDTH == 128 || WIDTH == 192 || WIDTH == 256,
