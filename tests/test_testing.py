@@ -146,7 +146,7 @@ PLAIN = [
     (lambda x: truth(x)[:-1], r"returned torch.float32 of shape \(99,\), expected .* \(100,\)", {}),
     (lambda x: truth(x).double(), "returned torch.float64 .*pass dtype=", {}),
     (lambda x: None, "got NoneType; does it fill an output", {}),
-    (lambda x: (x, x), "returned 2 outputs, the reference 1", {}),
+    (lambda x: (x, x), "returned 2 outputs, but the reference returned 1", {}),
     (lambda x: x.missing, "AttributeError: .*test_testing.py", {}),
 ]
 

@@ -221,7 +221,7 @@ def _filling(fn: Callable[..., Any]) -> Callable[..., None]:
             )
         made, wanted = as_tuple(result), as_tuple(out)
         if len(made) != len(wanted):
-            raise TypeError(f"returned {len(made)} outputs, the reference {len(wanted)}")
+            raise TypeError(f"returned {len(made)} outputs, but the reference returned {len(wanted)}")
         for got, place_for in zip(made, wanted, strict=True):
             if got.shape != place_for.shape or got.dtype != place_for.dtype:
                 raise TypeError(

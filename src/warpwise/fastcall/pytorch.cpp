@@ -88,10 +88,9 @@ PyObject* new_aten(PyTypeObject* type, PyObject* args, PyObject*) {
 
 PyTypeObject type_of_aten = Callable<Aten>::type(
     "warpwise.fastcall.Aten",
-    "Aten(name, otherwise): mm, mv, bmm, addmm, with beta and alpha after its tensors, or _scaled_mm to bfloat16, of "
-    "ATen for plain tensors. "
-    "`otherwise`, the same in Python, runs under a dispatch mode or transform, for other arguments, and to raise an "
-    "error.",
+    "Aten(name, otherwise): calls ATen's mm, mv, bmm, addmm (with beta and alpha after its tensors) or _scaled_mm (to "
+    "bfloat16) for plain tensors. `otherwise`, the same function in Python, runs under a dispatch mode or transform, "
+    "for other arguments, and to raise an error.",
     new_aten);
 
 // Calls `product` with or without TF32 for float32 matrix products or convolutions, then restores PyTorch's setting.
@@ -121,8 +120,8 @@ PyObject* new_in_precision(PyTypeObject* type, PyObject* args, PyObject*) {
 
 PyTypeObject type_of_in_precision = Callable<InPrecision>::type(
     "warpwise.fastcall.InPrecision",
-    "InPrecision(product, tf32, convolution=False): product with or without TF32 for float32 matrix products, or for "
-    "convolutions, whatever PyTorch's setting.",
+    "InPrecision(product, tf32, convolution=False): calls `product` with or without TF32 for float32 matrix products, "
+    "or for convolutions, independent of PyTorch's setting.",
     new_in_precision);
 
 }  // namespace

@@ -53,12 +53,12 @@ def climb(
     ``budget_s`` seconds. ``ceilings(device, units)`` returns the measured rates that give the floor of a time, or None.
     Unless ``compiled``, torch.compile is not among the opponents. ``progress`` is called with each ``Step``.
 
-    On a CPU kernels are emulated and not timed. Rungs are verified at the ``sizes`` given as well, unless these are too
-    large to emulate, and the ladder holds the last times recorded on a GPU. With a ``timer``, which replaces the
+    On a CPU kernels are emulated and not timed. Rungs are also verified at the given ``sizes``, unless these are too
+    large to emulate, and the ladder contains the last times recorded on a GPU. With a ``timer``, which replaces the
     device's own, a CPU times the rungs that run on it natively.
 
-    Raises ``ProblemError`` if the specification cannot reject wrong results or what it names does not exist,
-    ``UnknownRung``, or ``ValueError`` for an unknown size.
+    Raises ``ProblemError`` if the specification cannot reject wrong results or names something that does not exist,
+    ``UnknownRung`` for an unknown rung, and ``ValueError`` for an unknown size.
     """
     op = op_of("climb", op)
     report, started = progress or silent, time.perf_counter()

@@ -99,7 +99,7 @@ def _tool_output(program: Path, tool: str, spec: Path, timeout: float) -> str:
         )
     except subprocess.TimeoutExpired as error:
         raise SanitizerError(
-            f"{tool} did not finish within {timeout:.0f} s; it slows kernels tens of times: use a smaller size"
+            f"{tool} did not finish within {timeout:.0f} s; it makes kernels tens of times slower: use a smaller size"
         ) from error
     said = log.read_text(errors="replace") if log.exists() else ""
     counted = sum(int(number) for number in re.findall(r"SUMMARY: (\d+) ", said))

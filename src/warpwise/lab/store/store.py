@@ -73,8 +73,8 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """A write transaction, with the write lock taken at its start, so that it cannot fail halfway for another
-        writer.
+        """A write transaction. It takes the write lock at its start, so that another writer cannot make it fail
+        halfway.
         """
         with translated(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
@@ -115,8 +115,8 @@ class Store:
         return ended
 
     def add(self, run: Run, measurements: Iterable[Measurement], origin: str) -> Run | None:
-        """Record a whole run from a file in one transaction; None if one with this ``origin``, a digest of its text,
-        exists.
+        """Record a whole run from a file in one transaction. ``origin`` is a digest of the file's text; returns None if
+        a run with this ``origin`` exists.
         """
         with self._transaction():
             if self._connection.execute("SELECT 1 FROM runs WHERE origin = ?", (origin,)).fetchone():
@@ -185,8 +185,8 @@ class Store:
         since: datetime | None = None,
         limit: int | None = None,
     ) -> list[HistoryEntry]:
-        """Measurements with their runs and the previous time of the same entry; the newest run first, each in its
-        order.
+        """Measurements with their runs and the previous time of the same entry: the newest run first, and the
+        measurements of a run in their order.
 
         The verdict over all cases of a correct rung is omitted if the same run also timed that rung.
         """
@@ -280,7 +280,8 @@ def _conditions(
     until: datetime | None,
     starts: dict[str, str | None] | None = None,
 ) -> tuple[str, tuple[Any, ...]]:
-    """A WHERE clause, or "", with its values; None is no condition, a tuple a choice. ``starts`` are prefixes."""
+    """A WHERE clause, or "", with its values. None adds no condition; a tuple allows each of its values. ``starts`` are
+    prefixes."""
     terms: list[tuple[str, tuple[Any, ...]]] = []
     for column, value in equal.items():
         choice = value if isinstance(value, tuple) else (value,)

@@ -14,7 +14,7 @@ class Roofline:
     """Rates of one device for one dtype, in bytes/s and FLOP/s, 0 if unknown.
 
     ``bandwidth`` and ``flops`` are measured and define the floor; ``peak_bandwidth`` and ``peak_flops`` are the
-    theoretical peaks, which detect impossible times. Up to ``cache_bytes`` may not reach memory during the call.
+    theoretical peaks, which detect impossible times. Up to ``cache_bytes`` bytes may stay in the cache during the call.
     """
 
     bandwidth: float = 0.0

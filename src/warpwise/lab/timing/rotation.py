@@ -9,7 +9,7 @@ import torch
 from warpwise.arguments.values import map_tensors, tensors
 
 MOST_SETS = 16
-BEYOND = 2  # least size of all sets together in cache sizes
+BEYOND = 2  # minimum total size of all sets, in multiples of the cache size
 
 
 def sets_needed(args: tuple[Any, ...], cache_bytes: int) -> int:

@@ -75,7 +75,7 @@ def guarded(template: torch.Tensor, run: int = 0, shift: int = 0) -> Guarded:
     """A poisoned tensor of ``template``'s shape, strides, dtype and device, between guard bands of 8 KiB to 1 MiB.
 
     Within these limits the bands are as long as the tensor, so that an extra row or block is written into them.
-    ``shift`` is the offset in elements of the first one from an address that is aligned to 512 bytes.
+    ``shift`` is the offset of the first element, in elements, from an address that is aligned to 512 bytes.
     """
     size = template.element_size()
     extent = 1 + sum((length - 1) * stride for length, stride in zip(template.shape, template.stride(), strict=True))
