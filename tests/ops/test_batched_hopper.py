@@ -49,7 +49,7 @@ def test_what_they_take():
         assert OP.rung(rung).limits(given, given) is None
     short = a.bfloat16()
     assert "takes n in multiples of 8" in OP.rung("k04").limits(short, short[:, :, :12])
-    assert "begin on multiples of 8 elements" in OP.rung("k04").limits(short[:, :, ::2], short[:, :8])
+    assert "begin at multiples of 8 elements" in OP.rung("k04").limits(short[:, :, ::2], short[:, :8])
 
 
 def integers(*shape: int, dtype: torch.dtype) -> torch.Tensor:

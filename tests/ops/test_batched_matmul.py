@@ -144,12 +144,12 @@ def test_what_a_rung_cannot_take_is_refused():
     a, b = torch.empty(2, 8, 8, dtype=torch.half), torch.empty(2, 8, 8, dtype=torch.half)
     assert OP.refusal(warpgroups, a, b) is None
     assert "takes n in multiples of 8" in warpgroups.limits(a, b[:, :, :7])
-    assert "begin on multiples of 8 elements, not strides (56, 7, 1)" in warpgroups.limits(
+    assert "begin at multiples of 8 elements, not strides (56, 7, 1)" in warpgroups.limits(
         torch.empty(2, 8, 7).half(), b
     )
-    assert "begin on multiples of 8 elements" in warpgroups.limits(a[:, :, ::2], b)
+    assert "begin at multiples of 8 elements" in warpgroups.limits(a[:, :, ::2], b)
     shifted = torch.empty(2 * 8 * 8 + 1, dtype=torch.half)[1:].view(2, 8, 8)
-    assert warpgroups.limits(shifted, b) == "takes a that begins on 16 bytes"
+    assert warpgroups.limits(shifted, b) == "takes a whose address is a multiple of 16 bytes"
     assert "takes torch.float16, torch.bfloat16, not torch.float32" in OP.refusal(warpgroups, a.float(), b.float())
 
 

@@ -219,7 +219,7 @@ def test_what_a_rung_cannot_take_is_refused():
     boxes, backward = OP.rung("k02"), BACKWARD_OP.rung("k02")
     assert OP.refusal(boxes, a, b, offsets) is None
     assert "takes n in multiples of 8" in boxes.limits(a, b[:, :, :7], offsets)
-    assert "begin on multiples of 8 elements" in boxes.limits(integers(8, 15), b[:, :15], offsets)
+    assert "begin at multiples of 8 elements" in boxes.limits(integers(8, 15), b[:, :15], offsets)
     assert "takes a with contiguous rows, not strides (1, 16)" in boxes.limits(integers(16, 16).t(), b, offsets)
     grad = integers(8, 8)
     assert BACKWARD_OP.refusal(backward, a, grad, offsets) is None

@@ -39,7 +39,7 @@ def test_what_is_taken():
     assert "n in multiples of 8" in RUNG.limits(a, b[:, :30])
     assert RUNG.limits(a[:, :20], b[:20]) is None, "rows begin on 16 bytes in place, for any k"
     ragged = torch.empty(16, 20, dtype=torch.half)
-    assert "a whose rows or columns begin on 16 bytes" in RUNG.limits(ragged, b[:20])
+    assert "a whose rows or columns begin at multiples of 16 bytes" in RUNG.limits(ragged, b[:20])
     assert RUNG.limits(ragged.t().contiguous().t(), b[:20]) is None, (
         "k needs no multiple of 8 where m runs along the rows"
     )

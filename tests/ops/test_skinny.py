@@ -106,10 +106,10 @@ def test_what_hopper_rungs_refuse():
         assert op.refusal(rung, a, b) is None
         assert rung.limits(a, b) is None
         assert rung.limits(a, b[:, :23]) is None, "rows of a wider matrix"
-        assert "takes a whose rows or columns begin on 16 bytes" in rung.limits(
+        assert "takes a whose rows or columns begin at multiples of 16 bytes" in rung.limits(
             torch.empty(3, 39, dtype=torch.half), b[:39]
         )
-        assert "takes b whose rows or columns begin on 16 bytes" in rung.limits(
+        assert "takes b whose rows or columns begin at multiples of 16 bytes" in rung.limits(
             a, torch.empty(40, 23, dtype=torch.half)
         )
         with pytest.raises(ValueError, match="expected a configuration of the form"):

@@ -9,7 +9,7 @@ import torch
 from warpwise.device.target import cdiv, sm_count
 
 HOPPER_SHARED = 227 * 1024  # bytes of shared memory that a block may have on Hopper
-SM_SHARED, RESERVED = 228 * 1024, 1024  # bytes of an SM there, and of them the system's for each block
+SM_SHARED, RESERVED = 228 * 1024, 1024  # bytes of an SM on Hopper, and those that the system reserves for each block
 
 
 def is_hopper(tensor: torch.Tensor) -> bool:
@@ -29,7 +29,7 @@ def even_shared(tensor: torch.Tensor, blocks: int, shared: int) -> int:
     return max(shared, SM_SHARED // over - RESERVED + 128)
 
 
-def requires_hopper(tensor: torch.Tensor, because: str = "wgmma exists there alone") -> str | None:
+def requires_hopper(tensor: torch.Tensor, because: str = "only these GPUs have wgmma") -> str | None:
     """The reason why the tensor's GPU cannot run a kernel for Hopper, or None. CPU and meta tensors give None."""
     if tensor.is_cuda and not is_hopper(tensor):
         return f"takes a GPU of compute capability 9.0: {because}"
@@ -44,7 +44,7 @@ def requires_capability(tensor: torch.Tensor, major: int, minor: int, because: s
 
 
 def requires_ampere(tensor: torch.Tensor) -> str | None:
-    """For cp.async and mma.sync of these types."""
+    """The reason why the tensor's GPU has no cp.async, or no mma.sync for these types, or None."""
     return requires_capability(tensor, 8, 0, "")
 
 

@@ -25,10 +25,10 @@ def tma_limit(name: str, matrices: torch.Tensor) -> str | None:
     unit = 16 // matrices.element_size()
     if step != 1 or pitch <= 0 or any(stride % unit for stride in (*outer, pitch)):
         return (
-            f"takes {name} whose rows or columns are contiguous and begin on multiples of {unit} elements, "
+            f"takes {name} whose rows or columns are contiguous and begin at multiples of {unit} elements, "
             f"not strides {tuple(matrices.stride())}"
         )
-    return f"takes {name} that begins on 16 bytes" if matrices.data_ptr() % 16 else None
+    return f"takes {name} whose address is a multiple of 16 bytes" if matrices.data_ptr() % 16 else None
 
 
 def product_limit(a: torch.Tensor, b: torch.Tensor, names: tuple[str, str, str] = ("a", "b", "n")) -> str | None:
@@ -36,7 +36,8 @@ def product_limit(a: torch.Tensor, b: torch.Tensor, names: tuple[str, str, str] 
     of a, b and n."""
     unit = 16 // a.element_size()
     if b.shape[-1] % unit:
-        return f"takes {names[2]} in multiples of {unit}, so that rows of C begin on 16 bytes, not {b.shape[-1]}"
+        aligned = "so that rows of C begin at multiples of 16 bytes"
+        return f"takes {names[2]} in multiples of {unit}, {aligned}, not {b.shape[-1]}"
     return requires_k(a.shape[-1]) or tma_limit(names[0], a) or tma_limit(names[1], b)
 
 

@@ -20,7 +20,7 @@ def requires_k(k: int) -> str | None:
 
 
 def sizes_limit(**named: int) -> str | None:
-    """The message that a size does not fit into 32 bits, or None."""
+    """The message if a size does not fit into 32 bits, or None."""
     for name, size in named.items():
         if size > MAX_SIZE:
             return f"takes sizes up to {MAX_SIZE}, not {name} = {size}"
@@ -34,7 +34,7 @@ def size_limit(a: torch.Tensor, b: torch.Tensor) -> str | None:
 
 
 def grid_y_limit(count: int, tile: int, what: str) -> str | None:
-    """The message that ``count`` rows or columns (``what``) need too many blocks of ``tile`` in grid.y, or None."""
+    """The message if ``count`` rows or columns (``what``) need too many blocks of ``tile`` in grid.y, or None."""
     return f"takes up to {tile * GRID_Y} {what} (grid.y is 16 bits), not {count}" if count > tile * GRID_Y else None
 
 
@@ -50,7 +50,7 @@ def copyable_limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     for name, matrix in (("a", a), ("b", b)):
         if matrix.shape[1] % 8 and addressable_view(matrix) is None:
             return (
-                f"takes {name} whose rows or columns begin on 16 bytes, or can be copied so, "
+                f"takes {name} whose rows or columns begin at multiples of 16 bytes, or can be copied so, "
                 f"not shape {tuple(matrix.shape)} with strides {matrix.stride()}"
             )
     return size_limit(a, b)

@@ -1,8 +1,8 @@
 """The choice of the rung, or PyTorch, that computes a call.
 
 For an operation with tables of measurements, the choice is the fastest candidate at a point of these sizes, else the
-prediction of a model, else PyTorch. Without a model it is the fastest candidate at a near point, else the rung that
-``default`` returns, as it is for an operation without tables.
+prediction of a model, else PyTorch. If there is no model, the choice is the fastest candidate at a near point, else the
+rung that ``default`` returns. For an operation without tables, ``default`` always decides.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 TABLE_DEVICES = {"cuda"}  # elsewhere PyTorch computes
-GPU_TIME = "by GPU time"  # in place of a rung's name in the key of a call: a choice that no host time influences
+GPU_TIME = "by GPU time"  # replaces a rung's name in the key of a call whose choice ignores host times
 wanted: list[str | None] = [None]  # for calls that name no rung
 online: Callable[[Op, Sequence[Any], Choice, bool], Choice] | None = None
 """``online(op, args, choice, runs)`` replaces the choice of the tables; ``lab.tune_online`` sets it."""
@@ -28,9 +28,9 @@ online: Callable[[Op, Sequence[Any], Choice, bool], Choice] | None = None
 
 @contextmanager
 def by_gpu_time() -> Iterator[None]:
-    """Within the context the time on the GPU alone decides, because a graph launches its kernels without the host.
+    """Within the context only the time on the GPU decides, because a graph launches its kernels without the host.
 
-    It holds for all threads, because autograd calls a backward in a thread of its own.
+    The context applies to all threads, because autograd calls a backward in a thread of its own.
     """
     before, wanted[0] = wanted[0], GPU_TIME
     try:
@@ -40,7 +40,7 @@ def by_gpu_time() -> Iterator[None]:
 
 
 def choose(op: Op, args: Sequence[Any], runs: bool = False) -> Choice:
-    """The choice for a call of ``op`` with ``args`` without a rung. ``runs``: the caller executes the call next."""
+    """The choice for a call of ``op`` with ``args`` that names no rung. ``runs``: the caller executes the call next."""
     kinds = {tensor.device.type for tensor in tensors(args)}
     if not kinds & TABLE_DEVICES:
         kind = "meta" if "meta" in kinds else next(iter(kinds), "cpu")
@@ -75,7 +75,7 @@ def _by_rule(op: Op, args: Sequence[Any]) -> Choice:
 
 def _chosen_on(op: Op, args: Sequence[Any], device: Device | str) -> Choice:
     if not isinstance(device, (Device, str)):
-        wanted = "a GPU's name, as 'NVIDIA H200', or a warpwise.operation.Device"
+        wanted = "a GPU's name, such as 'NVIDIA H200', or a warpwise.operation.Device"
         raise TypeError(f"{op.name}: expected device to be {wanted}, got {device!r}")
     where, tables = Device(device) if isinstance(device, str) else device, op.tables
     if tables is None:

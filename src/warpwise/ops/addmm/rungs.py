@@ -34,7 +34,7 @@ def warpgroup_limits(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta
     row = input.dim() > 0 and input.numel() == input.shape[-1] == b.shape[1] and input.is_contiguous()
     if beta == 0 or row or whole:
         return None
-    return "takes an input that is a row, or a matrix whose rows begin on 16 bytes"
+    return "takes an input that is a row, or a matrix whose rows begin at multiples of 16 bytes"
 
 
 RUNGS = fused.rungs(problem, operands, warpgroup_limits, MATMUL)

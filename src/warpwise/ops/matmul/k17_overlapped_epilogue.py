@@ -38,5 +38,5 @@ def multiply(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, read_a: Read, re
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """The limits: 16-byte aligned rows of C, and those of operands that are loaded in place or copied."""
     if b.shape[1] % 8:
-        return f"takes n in multiples of 8, so that rows of c begin on 16 bytes, not n = {b.shape[1]}"
+        return f"takes n in multiples of 8, so that rows of c begin at multiples of 16 bytes, not n = {b.shape[1]}"
     return copyable_limits(a, b)

@@ -73,7 +73,8 @@ def launch(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, config: str | None
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """The limits of k17, and a K-major a, because a tile may begin at any row of a."""
     if addressable(a) is None:
-        return f"takes an a whose rows begin on 16 bytes, not shape {tuple(a.shape)} with strides {a.stride()}"
+        got = f"shape {tuple(a.shape)} with strides {a.stride()}"
+        return f"takes an a whose rows begin at multiples of 16 bytes, not {got}"
     return k17.limits(a, b)
 
 
