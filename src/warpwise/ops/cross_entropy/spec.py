@@ -57,7 +57,7 @@ def reference(input: torch.Tensor, target: torch.Tensor, ignore_index: int) -> T
 
 
 def magnitude(input: torch.Tensor, target: torch.Tensor, ignore_index: int) -> torch.Tensor:
-    """The mean of max |x|, twice, + log C: a row's loss is m + log(sum(e^(x - m))) - x[target], m the maximum."""
+    """Twice the mean of max |x|, plus log C: a row's loss is m + log(sum(e^(x - m))) - x[target], where m = max x."""
     x = input.double()
     if not x.numel():
         return x.new_zeros(())

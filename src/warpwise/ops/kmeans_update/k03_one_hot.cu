@@ -48,7 +48,7 @@ struct Points {
 
 // x: (n, width), labels: (restarts, n). partials: (rows, restarts, clusters, width) and counts: (rows, restarts,
 // clusters) = the sums of each group of warps, rows = gridDim.x * blockDim.x / (32 * slabs). TILES * 16 is at least
-// clusters. VEC divides width, and x is aligned to VEC floats. Of a block's warps `slabs` have adjacent slabs of 32
+// clusters. VEC divides width, and x is aligned to VEC floats. A group of `slabs` warps has adjacent slabs of 32
 // features of the same points. Grid: (any, restarts, slabs of all features / `slabs`). Block: at most 128, a multiple
 // of 32 * slabs. Labels outside [0, clusters) are left out.
 template <int TILES, int VEC>

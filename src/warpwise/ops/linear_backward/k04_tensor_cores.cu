@@ -1,8 +1,9 @@
 // Both products on tensor cores, three TF32 products for each float32 product; blocks of dw divide the rows.
 //
-// k03 multiplies at half of the FP32 units' peak, and a block of dw adds all rows of a batch. Three TF32 products have
-// twice the FP32 units' peak. The rows are divided among several blocks for each tile of dw, the last of which adds
-// their parts in order, while other blocks still compute dx. db is the sum of the fragments of dy, without loads.
+// k03 reaches half of the peak rate of the FP32 units, and a block of dw adds all rows of a batch. With three TF32
+// products for each float32 product, tensor cores have twice the peak rate of the FP32 units. For each tile of dw,
+// several blocks divide the rows; the last of them adds their parts in order, while other blocks still compute dx. db
+// is the sum of the fragments of dy and needs no loads.
 
 #include <warpwise/core/float4.cuh>
 #include <warpwise/core/partial_sums.cuh>

@@ -1,10 +1,10 @@
 // K-tiles are loaded by cp.async, two ahead of the arithmetic: loads overlap with it and take no registers.
 //
 // A multiply-add reads up to three registers, and each of the two banks of the register file supplies one word per
-// clock. In k08's order a quarter of them waited for a bank. Here the thread tile is traversed in serpentine order,
-// one column down and the next up: the element of B stays in the operand reuse cache along a column, the element of A
-// at each turn. The two remaining operands are in different banks if the accumulators are not allocated in aligned
-// groups of four: hence STAGED and scalar stores below.
+// clock. In the order of k08, a quarter of the multiply-adds wait for a bank. This kernel traverses the thread tile in
+// serpentine order, one column down and the next up: the element of B stays in the operand reuse cache along a column,
+// the element of A at each turn. The two remaining operands are in different banks if the accumulators are not
+// allocated in aligned groups of four: hence STAGED and scalar stores below.
 
 #include <cuda_pipeline.h>
 #include <warpwise/core/float4.cuh>

@@ -5,10 +5,10 @@
 // for accumulators. A warpgroup therefore multiplies one half of its 64 x 256 tile, waits, and adds, 64 additions per
 // thread, which overlap with the wgmma of the other warpgroup.
 //
-// Between the last wgmma of a warpgroup and its next one are the wait, the additions and the barrier of the next
-// k-tile. They take about 300 clocks, while the half tile of the other warpgroup takes only 256 with one k-tile, and
-// 512 with two. Two k-tiles, 256 products, are therefore accumulated in wgmma; the truncation error of a partial sum
-// grows by 2^0.7.
+// Between two series of wgmma, a warpgroup waits, adds, and waits at the barrier of the next k-tile. This takes about
+// 300 clocks, while the half tile of the other warpgroup takes only 256 clocks with one k-tile, and 512 clocks with
+// two. Two k-tiles, 256 products, are therefore accumulated in wgmma; the truncation error of a partial sum grows by
+// 2^0.7.
 
 #include <cuda_fp8.h>
 
@@ -223,11 +223,11 @@ __device__ inline void multiply(const Storage& storage, const HintedMatrix& a, c
     sm90::gemm<P, PromotionLoop>(storage, a, b, tiles, static_cast<Epilogue&&>(epilogue));
 }
 
-// a: (m, k), tensor map with boxes of 128 x 128; b: (n, k), of COLUMNS / 2 x 128; c: (m, n), of 64 x 64, or if not
-// BY_TMA `rows`. Scales: of ScaledStore. pairs, columns, group: of TileScheduler; evict_first: of both
-// operands.
-// VARIABLE: tiles of VariableNTiles, 256 rows of C each. WHOLE_RINGS: k is a multiple of the 128 * STAGES of all
-// stages, and not 0. Launch configuration: as for sm90::gemm with Fp8Config.
+// a: (m, k), b: (n, k) and c: (m, n) are tensor maps with boxes of 128 x 128, COLUMNS / 2 x 128 and 64 x 64. Without
+// BY_TMA the threads write to `rows` instead of c. scale_a, scale_b: see ScaledStore. pairs, columns, group: see
+// TileScheduler. evict_first: the L2 policy of both operands. wide: see VariableNTiles. VARIABLE: tiles of
+// VariableNTiles, 256 rows of C each. WHOLE_RINGS: k is a multiple of the 128 * STAGES of all stages, and not 0. Launch
+// configuration: as for sm90::gemm with Fp8Config.
 template <class A, class B, bool ROWWISE, bool BY_TMA, int COLUMNS, int STAGES, bool VARIABLE, bool WHOLE_RINGS>
 __global__ void __launch_bounds__(384, 1) __cluster_dims__(2, 1, 1)
     scaled_matmul_two_k_tile_promotion(const __grid_constant__ sm90::TensorMap a,

@@ -133,8 +133,8 @@ def cluster_limits(out: torch.Tensor, dim: int) -> str | None:
     """The limits of kernels that hold a column in the registers of a cluster."""
     length = length_along(out, dim)
     if out.numel() and of(dim, out, cluster=True)[0] is None:
-        return f"takes columns whose 32 bytes of neighbours fit in the registers of 8 blocks, not {length} elements"
-    return requires_hopper(out, "clusters exist from there on")
+        return f"takes columns of which 8 blocks hold 32 bytes of each row in registers, not {length} elements"
+    return requires_hopper(out, "older GPUs have no clusters")
 
 
 def held_bytes(dim: int, out: torch.Tensor, *inputs: torch.Tensor) -> int:

@@ -105,7 +105,7 @@ def packed_limits(*args: torch.Tensor | int) -> str | None:
     if shape is None:
         most = CLUSTERS[-1] * BLOCKS[-1] * most_vectors(size, inputs) * PACK // size
         return f"takes rows of up to {most} elements, not {length}"
-    return requires_hopper(tensor, "clusters exist from there on") if shape.cluster > 1 else None
+    return requires_hopper(tensor, "older GPUs have no clusters") if shape.cluster > 1 else None
 
 
 def are_faster(registers: int, *args: torch.Tensor | int) -> bool:

@@ -126,7 +126,7 @@ def _window_limits(image: torch.Tensor, kernel_size: Sequence[int], sigma: Seque
 
 def _plane_limits(image: torch.Tensor, kernel_size: Sequence[int], sigma: Sequence[float]) -> str | None:
     area = image.size(-1) * image.size(-2)
-    return f"counts a plane's pixels in 32 bits, too few for {area:,}" if area >= 2**31 - 1024 else None
+    return f"counts the pixels of a plane in 32 bits, which cannot hold {area:,}" if area >= 2**31 - 1024 else None
 
 
 RUNGS = (

@@ -23,7 +23,7 @@ ENDS, ALONE = 1500, 0.65
 def limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:
     if b.shape[0] == 0:
         return "takes 1 group or more, not 0"
-    return requires_hopper(a, "setmaxnreg exists there alone") or requires_k(a.shape[1]) or tiles_limits(a, b, offsets)
+    return requires_hopper(a, "other GPUs have no setmaxnreg") or requires_k(a.shape[1]) or tiles_limits(a, b, offsets)
 
 
 def work(config: GemmConfig, a: torch.Tensor, b: torch.Tensor) -> float:

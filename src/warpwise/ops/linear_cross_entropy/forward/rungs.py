@@ -41,7 +41,7 @@ def cluster_limits(input: torch.Tensor, linear_weight: torch.Tensor, *rest: obje
     rows, classes = len(input), len(linear_weight)
     if rows > 2 * CLUSTER_ROWS or classes > MAX_CLASSES:
         return f"takes up to {2 * CLUSTER_ROWS} rows and {MAX_CLASSES} classes, not {rows} and {classes}"
-    return requires_hopper(input, "clusters exist from there on")
+    return requires_hopper(input, "older GPUs have no clusters")
 
 
 def width(*operands: torch.Tensor) -> int:

@@ -11,7 +11,7 @@
 
 constexpr int kThreads = 256, kValues = 4;  // loads of a thread in flight, of each input
 
-// Its packs of dy and y.
+// A thread's packs of dy and y, which are loaded together.
 template <class T>
 struct Inputs : warpwise::PackedColumns<T, kValues> {
   using Base = warpwise::PackedColumns<T, kValues>;

@@ -52,7 +52,7 @@ def limits(input: torch.Tensor, dim: int) -> str | None:
     if input.numel() and inner * input.element_size() < PACK:
         return f"takes at least {PACK} bytes of neighbouring columns, not {inner} columns"
     if not configs(input, dim):
-        return f"takes columns of which {BYTES[-1]} bytes of neighbours fit in shared memory, not {length} elements"
+        return f"takes columns of which {BYTES[-1]} bytes of each row fit in shared memory, not {length} elements"
     return requires_ampere(input)
 
 
