@@ -25,7 +25,7 @@ def test_nan_is_an_error_that_names_the_point_and_the_option(tmp_path: Path) -> 
     path = tmp_path / "cells.csv"
     path.write_text(HEADER + "".join(ROWS[:3]) + "0,1,nan,2\n" + "".join(ROWS[4:]))
     done = run(path)
-    assert done.exit_code == 2 and "X: contains NaN in 1 of 36 points, first in 3" in done.output, done.output
+    assert done.exit_code == 2 and "X: contains NaN in 1 of 36 points, first in point 3" in done.output, done.output
     assert "--missing marginalise" in done.output
     done = run(path, "--missing", "marginalise")
     assert done.exit_code == 0, done.output
@@ -35,7 +35,7 @@ def test_a_table_of_a_spreadsheet(tmp_path: Path) -> None:
     path = tmp_path / "cells.csv"
     path.write_text("\ufeffx, y,a,b\n" + "".join(ROWS[:3]) + '0,1,,"2"\n' + "".join(ROWS[4:]), encoding="utf-8")
     done = run(path)
-    assert done.exit_code == 2 and "contains NaN in 1 of 36 points, first in 3" in done.output, done.output
+    assert done.exit_code == 2 and "contains NaN in 1 of 36 points, first in point 3" in done.output, done.output
     done = run(path, "--missing", "marginalise")
     assert done.exit_code == 0, done.output
 
@@ -73,7 +73,7 @@ def test_a_table_without_points(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor])
 def test_an_estimator_names_the_parameter_only_if_it_has_it(kind) -> None:
     X = kind(np.full((9, 2), np.nan))
-    with pytest.raises(ValueError, match=r"contains NaN in 9 of 9 points, first in 0; missing='marginalise'"):
+    with pytest.raises(ValueError, match=r"contains NaN in 9 of 9 points, first in point 0; missing='marginalise'"):
         SpatialMixture(2).fit(X, shape=(3, 3))
-    with pytest.raises(ValueError, match=r"contains NaN in 9 of 9 points, first in 0$"):
+    with pytest.raises(ValueError, match=r"contains NaN in 9 of 9 points, first in point 0$"):
         SmoothedKMeans(2).fit(X, shape=(3, 3))

@@ -198,7 +198,7 @@ def _volume(path: Path) -> Points:
         raise ValueError(str(error)) from error
     array = np.asarray(image.dataobj, dtype=np.float32)
     if array.ndim not in (3, 4):
-        raise ValueError(f"expected three axes, and channels, got {array.shape}")
+        raise ValueError(f"expected three axes, or one more for channels, got {array.shape}")
     inside = array != 0 if array.ndim == 3 else (array != 0).any(3)
     if not inside.any():
         raise ValueError("all voxels are 0")

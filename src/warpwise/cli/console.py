@@ -30,7 +30,7 @@ def raised_in(error: BaseException) -> str:
 
 
 def failed(op: str, error: Exception) -> click.ClickException:
-    """One line about an error of the operation ``op``. Raises ``error`` itself if it is none."""
+    """One line about ``error`` of the operation ``op``. Raises ``error`` itself if another part raised it."""
     place, known = raised_in(error), isinstance(error, (TypeError, ValueError, RuntimeError))
     if isinstance(error, click.ClickException) or not (place or known):
         raise error

@@ -47,8 +47,8 @@ def known(kind: str, asked: str, names: Sequence[str], hint: str) -> str:
         return parts[0]
     if not names and kind != "rung":
         raise click.BadParameter(
-            f"nothing was timed here, and a verdict holds for all verified sizes and dtypes: it has no {kind}; without "
-            f"{hint} the verdicts are listed",
+            f"nothing was timed here, and a verdict holds for all verified sizes and dtypes, so it has no {kind}; omit "
+            f"{hint} to list the verdicts",
             param_hint=hint,
         )
     raise click.BadParameter(f"no {kind} {asked!r} in the store{near(asked, parts or names)}", param_hint=hint)

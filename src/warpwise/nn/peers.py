@@ -125,5 +125,5 @@ def share_memory(group: ProcessGroup, device: torch.device) -> bool:
 
 
 def average(tensor: torch.Tensor, group: ProcessGroup | None) -> bool:
-    """Replace ``tensor`` by its average over ``group`` and return True, or return False: then NCCL must."""
+    """Replace ``tensor`` by its average over ``group`` and return True, or return False if NCCL must compute it."""
     return bool(_open) and _open[0].group is (group or dist.group.WORLD) and _open[0].average(tensor)

@@ -34,18 +34,19 @@ class _Captured(NamedTuple):
 
 
 class CompiledStep:
-    """``step(input, target)`` trains on a batch and returns the loss, a scalar tensor, before the step.
+    """``step(input, target)`` trains on a batch and returns its loss before the update, a scalar tensor.
 
     With ``batch`` the arguments of a call are those of ``batch(*inputs)``, which returns ``(input, target)`` and is a
     part of the step: for example, the indices of a batch of a data set on the GPU.
 
     On CUDA tensors the first call of a shape runs ``WARM_UP`` steps, restores the parameters, buffers and the
     optimizer's state, and captures a CUDA graph. Each call copies the arguments to the graph's memory (a tensor that is
-    given twice once) and replays the graph. The returned loss is memory of the graph, which the next call overwrites. A
-    graph is captured again if a setting of the optimizer has changed. On a CPU each call runs the step without a graph.
+    passed twice is copied once) and replays the graph. The returned loss is memory of the graph, which the next call
+    overwrites. A graph is captured again if a setting of the optimizer has changed. On a CPU each call runs the step
+    without a graph.
 
-    On a GPU the kernels of a step are chosen by their time there, without that of the host, with a graph or without:
-    both compute the same bits.
+    On a GPU only the times on the GPU, not those of the host, select the kernels of a step. This holds with and without
+    a graph, so both compute the same bits.
 
     In a graph, kernels on which no other kernel of the step depends run concurrently, on two side streams: the running
     statistics, the gradients of parameters that only the optimizer reads, and the next batch of ``many``.
@@ -64,7 +65,7 @@ class CompiledStep:
         self._ones: dict[Any, torch.Tensor] = {}  # gradients of the loss
 
     def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:
-        """Train on one batch and return the loss before the step. Raises ``TypeError`` for a wrong number of inputs."""
+        """Train on a batch and return its loss before the update. Raises ``TypeError`` for a wrong number of inputs."""
         self._check(inputs)
         return self._replayed(inputs, 0) if self.captures(inputs) else self.eager(*inputs)
 
@@ -122,7 +123,7 @@ class CompiledStep:
             return self._chosen_steps(given)
 
     def _chosen_steps(self, given: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
-        """The steps, with kernels of the choice that holds. The next batch is computed concurrently with the loss.
+        """The steps, with the kernels that are currently chosen. The next batch is computed concurrently with the loss.
 
         With few images, most of the GPU is idle during the loss.
         """
@@ -200,7 +201,7 @@ class CompiledStep:
             graph = torch.cuda.CUDAGraph()
             self.optimizer.zero_grad(set_to_none=True)
             # In the default mode, "global", a call of any other thread that a capture forbids (cudaMalloc,
-            # cudaHostAlloc, cudaEventQuery) invalidates the capture: one of NCCL, of a data loader that pins memory.
+            # cudaHostAlloc, cudaEventQuery) invalidates the capture, such as one by NCCL or by a data loader.
             capture = torch.cuda.graph(graph, capture_error_mode="thread_local")
             with (
                 semaphores.of_graph(kept[0].device) as zeros,
@@ -250,9 +251,9 @@ def compile_step(
 
     On a GPU the whole step is captured in one CUDA graph for each shape of batch, unless ``graph`` is false; on a CPU
     it is an ordinary call. With a graph, the model must not synchronise with the host, and dropout uses the same mask
-    in every step. ``step.many(inputs, targets)`` takes a step for each of several batches, stacked, of which several
-    are one graph. With ``batch``, ``step(*inputs)`` trains on ``batch(*inputs)``, a pair of input and target, which
-    must not depend on the parameters: ``many`` computes the next batch before the update.
+    in every step. ``step.many(inputs, targets)`` takes a step for each of several stacked batches; a graph contains
+    several of these steps. With ``batch``, ``step(*inputs)`` trains on ``batch(*inputs)``, a pair of input and target,
+    which must not depend on the parameters: ``many`` computes the next batch before the update.
 
     If ``model`` is a ``Sequential``, of torch.nn or of warpwise.nn, that ends in a ``warpwise.nn.Linear`` without
     activation, ``loss`` is a ``warpwise.nn.CrossEntropyLoss`` with the mean, and neither has hooks,

@@ -84,7 +84,8 @@ class Estimator(ClusterMixin, BaseEstimator):
         if not count:
             return
         hint = "; missing='marginalise' treats NaN as a missing value" if "missing" in self.get_params() else ""
-        raise ValueError(f"X: contains NaN in {count:,} of {len(points):,} points, first in {points.argmax()}{hint}")
+        where = f"in {count:,} of {len(points):,} points, first in point {points.argmax()}"
+        raise ValueError(f"X: contains NaN {where}{hint}")
 
     def _device(self, X: Any) -> torch.device:
         """``device``, or where it is None the device of the tensor X, or the CPU."""

@@ -26,10 +26,10 @@ from warpwise.ops.potts_em_step.tiles import Shape
 _TINY = 1e-30
 SIZE_TOLERANCE = 0.01  # with ``sizes``: the error of the fraction of the points in a domain
 _SIZED, _SIZE_STEPS = 1 << 16, 40  # points and steps that determine the external field of ``sizes``
-_MOST_STEP, _DAMPING = 3.0, 1e-3  # of such a step: its largest change, and what is added to the relative curvature
+_MOST_STEP, _DAMPING = 3.0, 1e-3  # of a step for ``sizes``: largest change; term added to the curvature
 _BLOCK, _BLOCK_ON_GPU = 1 << 16, 1 << 17  # points whose scores are in memory at a time, if affine in the features
 _CHECKED_EVERY = 5  # iterations on a GPU, where the check for convergence synchronises
-_LEAST_ROUNDED = 5  # iterations that take longer than q to and from bfloat16
+_LEAST_ROUNDED = 5  # iterations from which on bfloat16 saves more time than the conversions of q take
 
 
 def empty_q(X: torch.Tensor, graph: Graph, restarts: int, domains: int) -> torch.Tensor:
@@ -61,8 +61,8 @@ class MeanField:
     ``independent`` (N, D) are features whose noise is independent between points, used for beta if the noise of X is
     not independent. With ``parallel`` the arrays are those of one process, its halo last.
 
-    ``q`` is float32, or bfloat16 as of ``empty_q``. While ``run`` iterates on a GPU it is bfloat16, if a kernel takes
-    that, and the last iteration is one of float32 unless only the domains are of interest.
+    ``q`` is float32, or bfloat16 if ``empty_q`` made it so. On a GPU ``run`` iterates with ``q`` in bfloat16 if a
+    kernel takes that; its last iteration uses float32 unless ``exact`` is false.
     """
 
     def __init__(
@@ -127,7 +127,9 @@ class MeanField:
             self._derivatives = slopes
 
     def _words(self) -> torch.Tensor:
-        """q as float32 (N, ...): that of bfloat16 two elements at a time, with the padding of its rows."""
+        """q viewed as float32 words (N, ...). A word of a bfloat16 q holds two elements; the padding of rows is
+        included.
+        """
         if self.q.dtype == torch.float32:
             return self.q
         rows = rows_of(self.q)

@@ -24,7 +24,7 @@ _ELEMENTS, _FEWEST, _MOST_BLOCKS = 1 << 21, 1 << 14, 64
 _SHORT = 64  # most features of a row that a GPU gathers element by element
 _SPLITS = 256  # on a GPU, the matrix products whose sum is a covariance
 _CPU = torch.device("cpu")
-_ROUNDED = 2  # a deviation of at most so many units of precision of the largest value is rounding
+_ROUNDED = 2  # a deviation of up to this many units of precision of the largest value is a rounding error
 _LEAST = 1e-300  # the least deviation, so that its inverse is finite
 
 
@@ -80,10 +80,10 @@ def whitening(
     order: torch.Tensor | None = None,
     whiten: bool = True,
 ) -> Metric:
-    """For (X - mean) @ matrix, half of the covariance of the differences of neighbours is the identity; without edges
-    its covariance is. Directions without variance are dropped, so that D' <= D; if no direction has variance, one
-    column of zeros remains. Without ``whiten`` the matrix is a multiple of the identity for which the mean of those
-    variances is 1.
+    """The metric in which half of the covariance of the differences of neighbours is the identity; without edges, the
+    covariance of the points is. Directions without variance are dropped, so that D' <= D; if no direction has variance,
+    one column of zeros remains. Without ``whiten`` the matrix is the multiple of the identity for which the mean of
+    these variances is 1.
 
     Most neighbours share a domain, so this covariance is close to that of the noise within domains, in any units of X.
     A feature that varies only within the precision of its dtype is dropped, with a warning. Row i of ``graph`` is point

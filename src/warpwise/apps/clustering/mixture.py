@@ -256,7 +256,7 @@ class SpatialMixture(Estimator):
         if not len(ks):
             raise ValueError("ks: expected at least one number of domains")
         if self.field is not None or self.sizes is not None or not isinstance(self.prior, str):
-            raise ValueError("select: field, sizes and a matrix as prior are of one K; expected None and a named prior")
+            raise ValueError("select: field, sizes and a prior matrix fit a single K; expected None and a named prior")
         best, lowest, bics = self, float("inf"), dict[int, float]()
         for k in [check_count("ks", k, 1) for k in ks]:
             model = copy(self)

@@ -88,7 +88,7 @@ def _fractions(given: Any, k: int, interaction: torch.Tensor | None) -> torch.Te
 def check_group(model: Any, checkpoint: Any) -> None:
     """Raise an error if the fit of ``model`` cannot be divided among processes."""
     if not torch.distributed.is_available() or not torch.distributed.is_initialized():
-        raise ValueError("group: expected torch.distributed.init_process_group to be called before")
+        raise ValueError("group: expected torch.distributed.init_process_group to be called before fit")
     if checkpoint is not None or model.smoothing or model.missing != "error" or model.block_size is not None:
         raise ValueError('group: expected checkpoint=None, smoothing=0, missing="error" and block_size=None')
     _check_seed("group", model.random_state)

@@ -63,7 +63,7 @@ def pixels(image: Any, channel_axis: int | str | None = "auto") -> tuple[Any, tu
         array = np.moveaxis(array, channel_axis, -1)
     shape = tuple(int(size) for size in array.shape[:-1])
     if len(shape) not in (2, 3):
-        raise ValueError(f"image: expected two or three axes, and channels, got {tuple(np.shape(image))}")
+        raise ValueError(f"image: expected two or three axes, or one more for channels, got {tuple(np.shape(image))}")
     points = array.reshape(-1, array.shape[-1])
     if isinstance(points, torch.Tensor):
         return points if points.is_floating_point() else points.float(), shape

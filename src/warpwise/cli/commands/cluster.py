@@ -34,7 +34,7 @@ EXAMPLES = ("layered", "potts", "composed", "mni", "astronaut")
     type=click.Choice(["tied", "diag", "full", "t"]),
     default="tied",
     show_default=True,
-    help="Of the features. tied: one for all domains; diag, full: one for each; t: Student's t, with a tied scale.",
+    help="Of the features. tied: one for all domains; diag, full: one per domain; t: Student's t, tied scale.",
 )
 @click.option("--min-region", type=click.IntRange(min=1), help="Merge regions with fewer points.")
 @click.option("--contiguous", is_flag=True, help="Merge all regions of a domain but its largest.")
@@ -43,7 +43,7 @@ EXAMPLES = ("layered", "potts", "composed", "mni", "astronaut")
     type=click.Choice(["error", "marginalise"]),
     default="error",
     show_default=True,
-    help="What a NaN in the features is: an error, or a missing value, which the fit integrates out.",
+    help="How to treat NaN in the features: as an error, or as a missing value, which the fit integrates out.",
 )
 @click.option("--starts", type=click.IntRange(min=1), default=16, show_default=True, help="Number of k-means++ starts.")
 @click.option("--resume", is_flag=True, help="Continue an interrupted run from its finished starts.")
@@ -60,13 +60,10 @@ EXAMPLES = ("layered", "potts", "composed", "mni", "astronaut")
 def cluster(**given: Any) -> int:
     """Find the spatial domains of INPUT.
 
-    \b
-    .csv, .parquet   a table of numbers; the columns that --coords does not name are features
-    .h5ad            features --basis, positions obsm["spatial"] or the columns --coords of obs
-    .npy             (N, D) with --shape, or an image (rows, columns, D)
-    .npz             X (N, D), and coords or shape
-    .nii, .nii.gz    a NIfTI volume; voxels that are 0 are left out
-    .png, .jpg, ...  an image
+    \b .csv, .parquet   a table of numbers; the columns that --coords does not name are features .h5ad
+    features --basis, positions obsm["spatial"] or the columns --coords of obs .npy             (N, D) with --shape, or
+    an image (rows, columns, D) .npz             X (N, D), and coords or shape .nii, .nii.gz    a NIfTI volume; voxels
+    that are 0 are ignored .png, .jpg, ...  an image
 
     Writes labels.npy, probabilities.npy, summary.json and, with Pillow, domains.png and uncertainty.png to the output
     folder, and labels.nii.gz for a NIfTI volume. Ctrl-C keeps the finished starts there. In the pictures y, or the
