@@ -103,7 +103,7 @@ class Key {
     for (Py_ssize_t i = 0; i < count && valid; i++) fixed(PySequence_Fast_GET_ITEM(object, i));
   }
 
-  // The class of a value that each replay passes anew; for an int also whether it has more than 32 bits.
+  // The class of a value that changes from replay to replay; for an int also whether it has more than 32 bits.
   void varying(PyObject* object) {
     add(reinterpret_cast<uintptr_t>(Py_TYPE(object)));
     if (!PyLong_Check(object)) return;
@@ -125,7 +125,7 @@ class Key {
   size_t size_ = 0;
 };
 
-// Of a key's text. Two chains of multiplications by odd constants, because one would wait for each product.
+// The hash of a key's text: two chains of multiplications by odd constants, because one would wait for each product.
 struct Hash {
   using is_transparent = void;
   size_t operator()(std::string_view text) const {

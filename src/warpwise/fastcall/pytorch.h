@@ -49,8 +49,8 @@ struct Operands {
   }
 };
 
-// While it lives, PyTorch computes float32 matrix products or convolutions on a GPU with or without TF32. If `tf32` has
-// no value, the setting does not change.
+// While an object exists, PyTorch computes float32 matrix products or convolutions on a GPU with or without TF32. If
+// `tf32` has no value, the setting does not change.
 class Precision {
  public:
   Precision(at::Float32Op operation, std::optional<bool> tf32) : operation_(operation) {

@@ -44,7 +44,7 @@ def _only_polls(body: Sequence[Instruction], loop: range) -> bool:
     others = (each for each in body if each.opcode.startswith(_MEMORY) and each.opcode not in ("LDC", "LDCU"))
     if not accesses or any(not polls(each) for each in others):
         return False
-    straight = all(each.opcode != "BRA" for each in body[:-1])  # then a register that is set again forgets the value
+    straight = all(each.opcode != "BRA" for each in body[:-1])  # then setting a register again drops its value
     read: set[Register] = set()
     while True:
         before, decides = set(read), False

@@ -53,7 +53,7 @@ class Parameters:
 
     @property
     def offsets(self) -> Sequence[int]:
-        """Of each parameter in ``memory``, in bytes."""
+        """The offset of each parameter in ``memory``, in bytes."""
         return self._offsets
 
     def setter(self, slot: int) -> Callable[[Any], None]:

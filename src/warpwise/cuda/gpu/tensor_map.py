@@ -59,8 +59,8 @@ def tensor_map(
     - ``tf32``: float32 elements are rounded to the nearest TF32 when they are loaded.
     - ``layout``: (shape, strides) in elements, which replace the tensor's own. They may exceed the tensor's memory
       where no box is loaded or stored.
-    - ``steps``: a stride of 1 to 8 elements in each dimension, 1 in the last one. Of a box of n elements,
-      ceil(n / step) are copied, which are ``step`` apart in the tensor and adjacent in shared memory.
+    - ``steps``: a stride of 1 to 8 elements in each dimension, 1 in the last one. A box of n elements
+      copies ceil(n / step) elements, which are ``step`` apart in the tensor and adjacent in shared memory.
     - ``nan``: elements of a box outside a float16, bfloat16, float32 or float64 tensor read as NaN (16-bit words of
       0x7ff7) instead of 0. They are never written.
 

@@ -173,7 +173,7 @@ def support_library_path() -> Path:
 def support_library(verbose: bool = False) -> Path:
     """The path of the support library, which one process builds if the cache has none; others wait for it.
 
-    Its files are one translation unit: each alone would take most of its time for PyTorch's headers.
+    Its files are one translation unit: separately, each would take most of its time for PyTorch's headers.
     """
     library = support_library_path()
     library.parent.mkdir(parents=True, exist_ok=True)
@@ -191,8 +191,8 @@ def support_library(verbose: bool = False) -> Path:
 
 
 def _precompiled(verbose: bool) -> list[str]:
-    """The flag of the folder with the light torch/types.h precompiled, built on a miss; g++ reads it where the flags
-    are the same. Nothing for clang, which has another format.
+    """The flag of the folder with the precompiled light torch/types.h, which is built on a miss; g++ reads it if the
+    flags are the same. Empty for clang, which has another format.
     """
     if native.is_clang((compiler(),)):
         return []

@@ -84,7 +84,7 @@ def support() -> Path:
 
 
 def _units(scratch: Path) -> list[str]:
-    """The files of the support library as one translation unit for each folder: each file alone reads the headers."""
+    """The files of the support library, one translation unit for each folder, which reads the headers only once."""
     units: dict[Path, str] = {}
     for path in _SUPPORT:
         units[path.parent] = units.get(path.parent, "") + f'#include "{path}"\n'

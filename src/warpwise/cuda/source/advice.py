@@ -45,12 +45,12 @@ _REMOVED = {
 
 
 def removed_advice(message: str) -> str:
-    """What replaces a feature of CUDA that is no longer there, if ``message`` is about one, else ""."""
+    """Advice about the replacement if ``message`` is about a feature that CUDA has removed, else ""."""
     return next((advice for pattern, advice in _REMOVED.items() if re.search(pattern, message)), "")
 
 
 def assembler_line(message: str, text: str, file: str) -> str:
-    """The line of the source with the instruction that an error of the assembler quotes, else ""."""
+    """The source line of the instruction that an error message of ptxas quotes, else ""."""
     for quoted in re.findall(r"ptxas .*(?:error|fatal).*?'([^']+)'", message):
         for match in re.finditer(re.escape(quoted), text):
             where, line = Lines(text, file).at(match.start())

@@ -29,7 +29,7 @@ void branch_any(Warp& warp, const Instruction& instruction, Mask) {
   branch_to(warp, warp.running, static_cast<u32>(instruction.scratch[0]));
 }
 
-// Of the lanes in a uniform register's mask, those that have not exited and are not active.
+// The lanes of the mask in a uniform register that have not exited and are not active.
 Mask missing_lanes(Warp& warp, const Instruction& instruction) {
   const Operand& operand = instruction.operands[0];
   Vector temporary;

@@ -8,7 +8,7 @@
 namespace ww {
 namespace {
 
-// Of strong accesses, only the atomics of the headers have a line; volatile ones come from the compiler's hooks.
+// Among strong accesses, only the atomics of the headers have a line; volatile accesses come from the compiler's hooks.
 Action action_of(bool write, bool strong, bool has_line) {
   if (strong) return has_line ? kAtomic : write ? kVolatileWrite : kVolatileRead;
   return write ? kWrite : kRead;

@@ -67,7 +67,7 @@ inline void movmatrix(Context& c, const Instruction& i) {
   c.set_bits(i.operands[0], value, 4);
 }
 
-// mma.sync.aligned.m16n8kK.row.col.D.A.B.C, and m8n8kK, which has the rows g alone: a register r of A holds e columns
+// mma.sync.aligned.m16n8kK.row.col.D.A.B.C, and m8n8kK, which has only the rows g: a register r of A holds e columns
 // from e q + 4 e r on. A register holds e = 32 / width elements (one element of f64).
 //   Register r of A: row g + 8 (r % 2), e columns from e q + 4 e (r / 2) on.
 //   Register r of B: column g, e rows from e q + 4 e r on.

@@ -26,7 +26,7 @@ inline void check_aligned(Context& c, const Instruction& i, const char* address,
   if (reinterpret_cast<u64>(address) % bytes)
     c.fail(WW_UNDEFINED, "inline PTX: the address of " + i.name + " is not a multiple of " + std::to_string(bytes));
 }
-// Of ld, st, atom and red: the scope as for ww_fence, and the order as for ww_atomic.
+// The scope of ld, st, atom and red, as for ww_fence, and their order, as for ww_atomic.
 inline int scope_of(const Instruction& i) { return i.has("cta") ? 0 : i.has("sys") || i.has("volatile") ? 2 : 1; }
 inline unsigned order_of(const Instruction& i) {
   return i.has("acq_rel") ? 3 : i.has("acquire") ? 1 : i.has("release") ? 2 : 0;

@@ -61,12 +61,12 @@ struct Descriptor {
     static constexpr unsigned kinds[] = {0, 128, 64, 32};
     swizzle = kinds[bits >> 62];
   }
-  // Of the 16 bytes, without swizzle, that hold element (line, k) of a K-major operand: `k` is in bytes.
+  // The unswizzled address of element (line, k) of a K-major operand: `k` is in bytes.
   unsigned k_major(unsigned line, unsigned k) const {
     const unsigned group = address + line / 8 * stride;
     return swizzle ? group + line % 8 * swizzle + k : group + line % 8 * 16 + k / 16 * leading;
   }
-  // Of element (line, k) of an MN-major operand: `line` is in bytes, `k` in elements.
+  // The same for an MN-major operand: `line` is in bytes, `k` in elements.
   unsigned mn_major(unsigned line, unsigned k) const {
     if (!swizzle) return address + line / 16 * stride + k / 8 * leading + k % 8 * 16;
     return address + line / swizzle * leading + line % swizzle + k / 8 * stride + k % 8 * swizzle;

@@ -34,7 +34,7 @@ struct KeyValuePair {
   KeyValuePair() = default;
   WW_INLINE_MEMBER KeyValuePair(const K& key, const V& value) : key(key), value(value) {}
 };
-// Of equal values, the pair with the smaller key.
+// If the values are equal, the pair with the smaller key.
 struct ArgMax {
   template <class K, class V>
   WW_INLINE_MEMBER KeyValuePair<K, V> operator()(const KeyValuePair<K, V>& a, const KeyValuePair<K, V>& b) const {

@@ -14,7 +14,7 @@ constexpr int kRowThreads = 512;  // most threads of a block
 template <int VECTOR>
 struct Columns {
   int across, channel;  // the first of this thread's channels
-  bool valid;           // false past the last channel, and in threads left over where `across` is no power of two
+  bool valid;           // false past the last channel, and in threads left over where `across` is not a power of two
 
   __device__ static Columns of(int across, int channels) {
     const int group = threadIdx.x / across, channel = (blockIdx.y * across + threadIdx.x - group * across) * VECTOR;

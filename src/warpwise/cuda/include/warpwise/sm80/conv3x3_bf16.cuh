@@ -2,10 +2,10 @@
 //
 // x = big + middle + small, each rounded to nearest to 8 significant bits; x is their sum exactly. Six of the nine
 // products are computed; those omitted are below 2^-26 |x y|. mma.sync of bfloat16 multiplies twice as many elements as
-// that of TF32 in the same time, and conv3x3_mma.cuh computes three products, so the tensor cores take the same time;
-// but a number is divided once, when it is stored, and ldmatrix loads the parts of four 8 x 8 matrices: there are a
-// third of the other instructions. Each sum of at most 96 products begins with those of small parts, as tensor cores
-// round toward zero, and is added to float32 registers.
+// that of TF32 in the same time, and conv3x3_mma.cuh computes three products, so the tensor cores take the same time.
+// But a number is divided only once, when it is stored, and ldmatrix loads the parts of four 8 x 8 matrices, so there
+// are only a third of the other instructions. Each sum of at most 96 products begins with those of small parts, as
+// tensor cores round toward zero, and is added to float32 registers.
 //
 // Planes in shared memory are rows of positions (row * stride + column, stride = w + 2), each with the three parts of
 // all planes. An element that is not below kOrdinary is stored as its bits, the upper half in place of the big part,
@@ -85,7 +85,7 @@ __device__ constexpr int bf_part_b(int product) {
 struct BfFilters {
   static constexpr int kSteps = 2, kTap = kSteps * kBfParts * 512, kBytes = kMmaTaps * kTap;
 
-  // Of the pair of `filter` and filter + 1: the part 0 of channel `row`.
+  // The index of part 0 of channel `row` for the pair of `filter` and filter + 1.
   __device__ static int index(int row, int filter, int tap) {
     const int lane = row % 8 * 4 + filter % 8 / 2, word = row / 8 + 2 * (filter / 8 % 2);
     return tap * kTap + filter / 16 * kBfParts * 512 + 16 * lane + 4 * word + 2 * (filter % 2);

@@ -36,7 +36,7 @@ struct OperandTraits<float> {  // mma.sync uses the upper 19 bits (TF32)
   static constexpr int kSpan = 4;
 };
 
-// mma_sync(d, a, b0, b1, T()): d += a b, 16 x 8 sums of a warp. Of floats the lower 13 bits are ignored.
+// mma_sync(d, a, b0, b1, T()): d += a b, 16 x 8 sums of a warp. The lower 13 bits of floats are ignored.
 #define WW_MMA_SYNC(T, SUM, CONSTRAINT, INSTRUCTION)                                                                \
   __device__ inline void mma_sync(SUM(&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, T) {                \
     asm volatile("mma.sync.aligned." INSTRUCTION " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \

@@ -53,7 +53,7 @@ struct Shape {
   static constexpr int kPair = blocks_of(SHARED);
   static_assert(kRows % (!A_K_MAJOR ? 64 : SHARED == Shared::a ? 16 : 8) == 0, "boxes of whole swizzled units");
 
-  // Of 32 bytes of K, those of step `step`, of the box of A at `box`.
+  // The descriptor of step `step`, 32 bytes of K, of the box of A at `box`.
   __device__ static unsigned long long descriptor_a(unsigned box, int step) {
     return sm90::matrix_descriptor(box + step * (A_K_MAJOR ? 32 : 2048), A_K_MAJOR ? 16 : 8192, 1024);
   }

@@ -22,7 +22,7 @@ void ww_resident_written(const void* address, size_t bytes);
 
 namespace thrust {
 namespace detail {
-// While one lives, this thread may access device memory.
+// While a Scope exists, this thread may access device memory.
 struct Scope {
   Scope() { ww_program_open_device(1); }
   ~Scope() { ww_program_open_device(0); }
