@@ -176,7 +176,7 @@ def caveats(lines: Sequence[Any], own: str, run: MachineRun, options: Options, e
     found = []
     if excluded:
         found.append(
-            f"The predicted time does not include {excluded}: it depends on when the other threads get there. "
+            f"The predicted time does not include {excluded}: it depends on when the other threads arrive. "
             "One iteration of such a loop is counted for each warp."
         )
     if run.unsupported:

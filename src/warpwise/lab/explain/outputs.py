@@ -134,7 +134,7 @@ def agreement(
             unchanged.append(f"'{part.name}'")
     if opaque:
         return Agreement(
-            "not compared", f"{', '.join(opaque)} differ in bits, and rounding of such a type cannot be judged"
+            "not compared", f"{', '.join(opaque)} differ in bits, and rounding errors of such a type cannot be judged"
         )
     if not compared and sampled:
         return Agreement("not compared", "the sample of blocks changed nothing")

@@ -45,7 +45,8 @@ def as_text(
     rows = [HEAD, *cells(operations, figures)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    lines.append(f"{figures['limiters_near']} predicted limiters are within {NEAR:.0f} points of the most-used unit.")
+    near = figures["limiters_near"]
+    lines.append(f"{near} predicted limiters are within {NEAR:.0f} percentage points of the most-used unit.")
     for kind, title in KINDS.items():
         of_kind = [miss for miss in misses if miss["kind"] == kind]
         lines.append(f"\n{title}: {len(of_kind)}")
@@ -113,7 +114,7 @@ the counters.
   equal. The reference for wavefronts is ncu's count by machine code (`smsp__sass_...`), because the hardware's counter
   includes wavefronts of arbitration, which vary between runs.
 - **Limiter**: launches at large sizes for which the predicted busiest unit is the unit with the highest utilisation in
-  ncu. {near_count} of {limiters} are within {near} points of it.
+  ncu. The predicted unit is within {near} percentage points of it in {near_count} of {limiters} launches.
 - **Time**: rungs whose predicted time is within a factor of {factor} of the time measured with CUDA events, without a
   profiler. The next column is the median of predicted over measured time, with the minimum and the maximum.
 - **Order**: Kendall's tau between the predicted and the measured times of a ladder, without pairs whose measured times

@@ -44,7 +44,7 @@ def candidates(op: Op, args: Sequence[Any], count: int) -> list[str]:
 
 
 def _first_of_each_rung(names: Iterable[str]) -> dict[str, str]:
-    """Of each rung the first of its names, ``name@config``, in their order."""
+    """The first name, ``name@config``, of each rung, in their order."""
     first: dict[str, str] = {}
     for name in names:
         first.setdefault(name.partition("@")[0], name)

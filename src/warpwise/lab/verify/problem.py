@@ -18,9 +18,9 @@ from warpwise.operation import Case, Op, Spec, Unsized
 
 KEPT_BYTES = 512 << 20
 KINDS = {
-    "ragged": "a size above 8 that is no multiple of 8",
+    "ragged": "a size above 8 that is not a multiple of 8",
     "empty": "a size of 0",
-    "one element": "every size that varies among the cases 1",
+    "one element": "every size that varies among the cases is 1",
     "huge": 'values="huge"',
     "strided": 'layout="strided"',
     "unaligned": 'layout="unaligned"',
