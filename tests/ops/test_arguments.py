@@ -131,11 +131,13 @@ def test_the_gradient_of_what_is_not_differentiable_says_so():
     """As of PyTorch's operators without a derivative, the error comes in the backward."""
     eights, scale = torch.zeros(4, 16).to(torch.float8_e4m3fn), torch.ones(1, requires_grad=True)
     product = ops.scaled_matmul(eights, eights.t(), scale, torch.ones(1))
-    with pytest.raises(RuntimeError, match="scaled_matmul is not differentiable, but a gradient of scale_a is wanted"):
+    with pytest.raises(
+        RuntimeError, match="scaled_matmul is not differentiable, but a gradient of scale_a is required"
+    ):
         product.sum().backward()
     labels, distances = ops.kmeans_assign(MATRIX.clone().requires_grad_(), MATRIX, True)
     assert not labels.requires_grad
-    with pytest.raises(RuntimeError, match="kmeans_assign is not differentiable, but a gradient of X is wanted"):
+    with pytest.raises(RuntimeError, match="kmeans_assign is not differentiable, but a gradient of X is required"):
         distances.sum().backward()
 
 

@@ -36,7 +36,7 @@ def check_tensor(op: str, name: str, value: Any, dtypes: Sequence[torch.dtype] =
 
 
 def real(op: str, name: str, value: Any) -> float:
-    """``value`` as a float. Raises ``TypeError`` unless it is a real number; a tensor and a bool are none."""
+    """``value`` as a float. Raises ``TypeError`` unless it is a real number; a tensor or a bool is not one."""
     if _is_real(value):
         return float(value)
     raise TypeError(f"{op}: expected {name} to be a real number, got {type(value).__name__}")
@@ -50,7 +50,7 @@ def check_real(op: str, name: str, value: Any) -> None:
 
 
 def check_bool(op: str, name: str, value: Any) -> None:
-    """Raise ``TypeError`` unless ``value`` is a bool, also NumPy's, or an integer."""
+    """Raise ``TypeError`` unless ``value`` is a bool, of Python or NumPy, or an integer."""
     if not isinstance(value, (int, torch.SymBool)) and type(value).__name__ not in ("bool", "bool_"):
         raise TypeError(f"{op}: expected {name} to be a bool, got {type(value).__name__}")
 
@@ -159,7 +159,7 @@ def check_shapes(
 def check_dim(op: str, tensor: torch.Tensor, dim: Any) -> None:
     """Raise unless ``dim`` is a dimension of ``tensor``; a 0-D tensor has 0 and -1, as in PyTorch.
 
-    Raises ``TypeError`` if ``dim`` is no int, and ``ValueError`` if it is out of range, with ``op``.
+    Raises ``TypeError`` if ``dim`` is not an int, and ``ValueError`` if it is out of range, with ``op``.
     """
     check_integer(op, "dim", dim)
     count = max(tensor.dim(), 1)

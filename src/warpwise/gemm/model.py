@@ -183,7 +183,7 @@ class Model:
 
         If ``args`` have exactly the sizes of ``near``, the nearest point of a table, its times replace predictions, and
         only its winner and rival are considered, because all rungs were measured there. The times of another point are
-        used for rungs that the model does not know; for others a prediction is nearer to the time, because the last
+        used for rungs that the model does not describe; for others a prediction is closer to the time, because the last
         wave of tiles differs between sizes (docs/decisions.md, 25). Without coefficients for ``args``, returns
         ``near``.
         """

@@ -52,7 +52,7 @@ def operand(lines: torch.Tensor, matrix: int = 0) -> Operand:
 
 def limits(a: torch.Tensor, b: torch.Tensor) -> str | None:
     """A Hopper GPU, and a grid of tiles."""
-    reason = requires_hopper(a, "setmaxnreg and TMA exist there alone") or requires_k(a.shape[-1])
+    reason = requires_hopper(a, "other GPUs have no setmaxnreg and no TMA") or requires_k(a.shape[-1])
     return reason or grid_of_tiles(a, b)
 
 

@@ -16,7 +16,7 @@ from warpwise.operation.spec import Spec
 
 GRAD, NEEDS, SHAPE, NHWC = "grad_", "needs_", "shape_", "nhwc_"
 DERIVED: dict[str, Callable[[torch.Tensor], Any]] = {SHAPE: operator.attrgetter("shape"), NHWC: has_nhwc_strides}
-"""By prefix of a name, what is saved of a tensor in its place."""
+"""What is saved in place of a tensor, by the prefix of the name."""
 
 
 class Saved:
@@ -259,14 +259,14 @@ def transformed(name: str, library: Plan, backward: Backward) -> Plan:
 
 
 def _refusal(spec: Spec) -> Plan:
-    """The backward of an operation without a gradient: as of PyTorch's such operators, the error comes here."""
+    """The backward of an operation without a gradient: it raises the error, as for such operators of PyTorch."""
 
     def gradients(ctx: Any, *grads: Any) -> None:
         needed = zip(spec.parsed.arguments, ctx.needs_input_grad, strict=False)
         names = ", ".join(argument.name for argument, need in needed if need)
         raise RuntimeError(
-            f"{spec.name} is not differentiable, but a gradient of {names} is wanted: detach the arguments, or call it "
-            "under torch.no_grad()"
+            f"{spec.name} is not differentiable, but a gradient of {names} is required: detach the arguments, or call "
+            "it under torch.no_grad()"
         )
 
     return gradients
@@ -298,7 +298,7 @@ def register(spec: Spec, compute: Plan, fake: Plan, backward: Backward | None) -
         def gradients(ctx: Any, *grads: Any) -> tuple[Any, ...]:
             given = (
                 ctx.needs_input_grad
-            )  # only for the positional arguments up to the last that has not its default value
+            )  # only for the positional arguments up to the last whose value is not the default
             needed = (*given, *[False] * (len(parsed.arguments) - len(given)))
             return backward(ctx, ctx.saving, grads, needed)[: len(given)]
 

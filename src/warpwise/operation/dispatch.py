@@ -185,7 +185,7 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Any], Callable
 
 
 def without_views(plan: Plan) -> Plan:
-    """``plan`` whose results PyTorch lets be modified in place: it refuses views made in an ``autograd.Function``."""
+    """``plan`` with results that may be modified in place: PyTorch refuses it for views of an ``autograd.Function``."""
 
     def base(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.detach() if tensor._is_view() else tensor

@@ -1,4 +1,4 @@
-"""The operations that the lab and the command know, by name."""
+"""The registered operations, by name; the lab and the command use them."""
 
 from __future__ import annotations
 

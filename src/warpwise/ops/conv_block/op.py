@@ -118,7 +118,7 @@ def _any(
     moments: OptionalTensor,
     rung: str | None,
 ) -> Three:
-    """The block by one of two ways, found and checked anew."""
+    """The block by separate operations or by the fused kernels; chosen and checked at each call."""
     if rung is None and _is_separate(input, weight):
         return _separate(input, weight, gamma, beta, eps, tf32)
     output, mean, var = _fused(input, weight, gamma, beta, eps, tf32, moments, rung)  # which checks the arguments
@@ -126,7 +126,7 @@ def _any(
 
 
 def _plan(input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, *rest: Any) -> Any:
-    """The way of a call that ``_any`` has just run, as a function of the arguments but for ``rung``, which is None."""
+    """The function that a call of ``_any`` has just run, of its arguments without ``rung``, which is None."""
     global _planned
     _planned += 1
     if _planned % _MOST_CHECKED == 0:
@@ -137,7 +137,7 @@ def _plan(input: torch.Tensor, weight: torch.Tensor, gamma: torch.Tensor, beta: 
 
 
 _KINDS = "ttttfft"  # of the arguments: tensors, fixed values
-_ways: list[Any] = [_any]  # once ``fastcall`` is built, a C++ object that keeps the way of a key of arguments
+_ways: list[Any] = [_any]  # once ``fastcall`` is built, a C++ object that caches the function by the arguments' key
 _planned = 0
 
 

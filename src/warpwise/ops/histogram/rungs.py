@@ -63,7 +63,7 @@ def privatised(kernel: str, file: str, copies: int, block: int = BLOCK) -> Launc
 
 
 def lane_copies(counts: torch.Tensor, input: torch.Tensor, bins: int) -> None:
-    """One block stores its sums. Several add to counts that a first launch clears: launches alone can be replayed."""
+    """One block stores its sums. Several add to counts that a first launch clears: only launches can be replayed."""
     if not input.numel():
         counts.zero_()
         return

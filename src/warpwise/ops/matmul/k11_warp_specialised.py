@@ -72,7 +72,7 @@ def divided(tiles: int, k_tiles: int, splits: int, blocks: int) -> tuple[int, in
 
 
 def candidates(product: Product) -> Iterator[GemmConfig]:
-    """Every tile, also with the tiles of the last, partial wave in as many splits as fit the SMs, and in one more."""
+    """Every tile without splits, then with the last, partial wave in the splits that fit the SMs, and in one more."""
     most = max(1, min(MOST_SPLITS, product.k // 256))
     for tile in CONFIGS:
         left = math.prod(tile.tiles(product.m, product.n)) % product.sms

@@ -132,8 +132,8 @@ __global__ void __launch_bounds__(GROUPS * 128 + PRODUCERS, 1) __cluster_dims__(
 // A with its columns in the order in which a row-major B with unaligned rows is multiplied.
 //
 // to: (m, k rounded up to a multiple of 32) = a: (m, k), row_stride and column_stride elements apart, padded with
-// zeros. Of each 32 columns, column 4 d + i is stored at 8 i + d. Block: 256 threads. Grid: one thread per element of
-// `to`.
+// zeros. In each group of 32 columns, column 4 d + i is stored at 8 i + d. Block: 256 threads. Grid: one thread per
+// element of `to`.
 __global__ void __launch_bounds__(256) permute_k(const float* __restrict__ a, long long row_stride,
                                                  long long column_stride, float* __restrict__ to, int m, int k) {
   const long long index = blockIdx.x * 256ll + threadIdx.x;

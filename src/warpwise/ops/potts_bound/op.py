@@ -28,11 +28,11 @@ def potts_bound(
 ) -> torch.Tensor:
     """(R,) float64: sum_i [sum_k -q_ik log q_ik + q_i · (external_i + beta / 2 sum_j w_ij V q_j)] of R fits.
 
-    With the expected log-likelihood of the points it is the evidence lower bound of mean-field EM, less log Z(beta).
-    ``q`` (N, R, K) are probabilities of domains. ``rowptr`` (N + 1,) and ``columns`` (E,), int32 or int64, and
-    ``weights`` (E,), or None for ones, are the graph in compressed sparse rows. ``beta`` is (R,), ``external``
-    (1 or N, 1 or R, K), and V = ``interaction`` (K, K), or None for the identity. The sum is over the first ``points``
-    points, or all.
+    Its sum with the expected log-likelihood of the points is the evidence lower bound of mean-field EM without log
+    Z(beta). ``q`` (N, R, K) are probabilities of domains. ``rowptr`` (N + 1,) and ``columns`` (E,), int32 or int64, and
+    ``weights`` (E,), or None for ones, are the graph in compressed sparse rows. ``beta`` is (R,), ``external`` (1 or N,
+    1 or R, K), and V = ``interaction`` (K, K), or None for the identity. The sum is over the first ``points`` points,
+    or all.
 
     Floating-point tensors have the dtype of ``q``, which may be bfloat16 where the others are float32, in rows that are
     padded as ``potts_em_step`` takes them. Not differentiable. ``rung`` names one kernel of the ladder

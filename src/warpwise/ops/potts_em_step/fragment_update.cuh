@@ -13,7 +13,7 @@ struct FragmentUpdate {
   float strength;  // beta in units of log 2
   float count[TILES][2] = {}, gradient = 0.0f, curvature = 0.0f;
 
-  // Of tile m; `external`: the fields of the point with FIELDS.
+  // The field of a domain of tile m. `external`: with FIELDS, the fields of the point.
   __device__ float field_of(const float* external, int m, int h) const {
     float field = memory.fields[(8 * m + group) * 2 + h];
     if (FIELDS) {

@@ -39,8 +39,8 @@ __device__ inline const char* row_at(const char* first, int at, unsigned bytes) 
   return static_cast<const char*>(__cvta_global_to_generic(found));
 }
 
-// The same address in global memory. An assembler that knows a uniform part of `base` adds it last, and needs three
-// instructions for base + at * bytes; of this value it knows nothing, so that IMAD.WIDE does it.
+// The same address in global memory. If ptxas detects a uniform part of `base`, it adds this part last and needs three
+// instructions for base + at * bytes. It cannot detect one in this value, so that one IMAD.WIDE computes the address.
 __device__ inline const char* held(const char* base) {
   const size_t address = __cvta_generic_to_global(base);
   const unsigned lane = threadIdx.x % 32;

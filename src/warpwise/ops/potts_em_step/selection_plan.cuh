@@ -55,7 +55,7 @@ struct RowLanes {
   static __device__ constexpr int first_of(int load) {  // its first tile
     return load <= kWide ? 4 * load : TILES - 1;
   }
-  // Of tile m: parity h of pair 2 t + x.
+  // The domain of parity h of pair 2 t + x in tile m.
   static __device__ constexpr int domain(int m, int t, int h, int x) {
     return 16 * base(m) + 2 * (width(m) * (2 * t + x) + m - base(m)) + h;
   }
@@ -219,8 +219,8 @@ struct SelectionCopy {
 
   __device__ void load_rows(int first, int end) { edges.load_rows(first, end); }
 
-  // Of the warp's points from `first` on. Edges that do not exist are the point itself, or the first point: rows that
-  // are selected for no point.
+  // Copies the edges of the warp's points from `first` on. The point itself, or the first point, replaces an edge that
+  // does not exist: no point selects these rows.
   __device__ void copy(int side, int x_side, int first, int end) const {
     const int place = side * Plan::kTile + own, lane = threadIdx.x % 32;
     int* const to = memory.edges + place * Plan::kEdges + lane;

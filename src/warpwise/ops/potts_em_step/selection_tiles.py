@@ -46,7 +46,7 @@ def ends_within_vector(domains: int) -> bool:
 
 
 class SelectionChoice(NamedTuple):
-    """Of a SelectionTile of k07, what times on an H200 choose."""
+    """The fields of a SelectionTile of k07 that are chosen by times on an H200."""
 
     warps: int
     blocks: int

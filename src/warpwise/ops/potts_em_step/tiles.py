@@ -167,8 +167,8 @@ def warp_tile_of(
         floats = 256 * rows + 16 + warps * points * (12 + 9 + 2 * stride)
         return 4 * max(floats, warps * (128 * rows + 8 + 2))
 
-    # Fewer points with many features, so that more warps fit on an SM. Of bfloat16, with many points, instructions
-    # count more, and a lane that has a point needs fewer of them than two lanes.
+    # Fewer points with many features, so that more warps fit on an SM. With bfloat16 and many points, instructions
+    # count more, and one lane for a point needs fewer of them than two lanes.
     wide = half and rows == 4 and points_an_sm > WIDE_POINTS and 3 * bytes_of(32) <= SHARED_OF_ONE
     few = rows > 2 and not wide
     own, lanes = (8, 1) if half and domains > 4 and not few else (4, 2 if few or domains > 4 else 1)

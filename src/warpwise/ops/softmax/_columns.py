@@ -64,7 +64,7 @@ def geometry(columns: int, length: int, itemsize: int, packed: int, sms: int, mo
         lanes, tiles = cdiv(min(columns, width), packed), cdiv(columns, width)
         most = MOST_THREADS if tiles <= sms else MOST_THREADS // 2  # two blocks per SM: one loads while one computes
         if lanes * cdiv(length, VALUES) <= most and (tiles >= sms or bytes == SECTOR):
-            # Of one input of many tiles, few loads would be too few bytes in flight.
+            # With one input of many tiles, few loads would leave too few bytes in flight.
             few = length <= FEW_HELD or most_values < MOST_HELD or tiles < BLOCKS_AN_SM * sms
             return _held(columns, length, packed, sms, lanes, BLOCK if tiles > sms else 2 * BLOCK, few)
     tiles = cdiv(columns, WIDE // itemsize)

@@ -47,7 +47,7 @@ def along_rows(launch: Launch) -> Launch:
 
 
 def aligned(inputs: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    """The tensors, or copies of those whose addresses are no multiples of 16 bytes."""
+    """The tensors, or copies of those whose addresses are not multiples of 16 bytes."""
     return [value.clone() if value.data_ptr() % PACK else value for value in inputs]
 
 

@@ -109,7 +109,8 @@ def packed_limits(*args: torch.Tensor | int) -> str | None:
 
 
 def are_faster(registers: int, *args: torch.Tensor | int) -> bool:
-    """True for rows that are no multiple of 16 bytes, and for those beyond the ``registers`` of a block, as measured.
+    """True for rows that are not a multiple of 16 bytes, and for rows that exceed the ``registers`` of a block, as
+    measured.
 
     Few rows are held in a cluster from ``SPLIT_COLUMNS`` on. Tensors that are not aligned would be copied.
     """

@@ -1,8 +1,8 @@
 // Hopper, many channels: the gradient of the convolution is stored, and each product has a kernel of its own.
 //
 // A block of k06 recomputes d, the gradient of the convolution, for 16 channels of dx or dw and 32 filters: with 32
-// channels and 64 filters each element of d four times. Here a kernel of its own writes d once. dx is the convolution
-// of d with the transposed filters by wgmma, as k07 of the forward. For dw, a warp multiplies d of 64 filters by eight
+// channels and 64 filters each element of d four times. Here a separate kernel writes d once. dx is the convolution of
+// d with the transposed filters by wgmma, as k07 of the forward. For dw, a warp multiplies d of 64 filters by eight
 // channels of a row of taps, 36 mma.sync for 22 loads from shared memory; k06 has 30 for 22.
 
 #include <warpwise/core/previous_kernel.cuh>

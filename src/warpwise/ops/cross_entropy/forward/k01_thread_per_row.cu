@@ -2,7 +2,7 @@
 
 #include <warpwise/core/numeric.cuh>
 
-// x: (rows, classes), target: (rows), losses: (rows). A target that is no class gives NaN, an ignored one 0.
+// x: (rows, classes), target: (rows), losses: (rows). A target outside of the classes gives NaN, an ignored target 0.
 __global__ void row_losses(const float* x, const long long* target, float* losses, int rows, int classes,
                            long long ignore_index) {
   const int row = blockIdx.x * blockDim.x + threadIdx.x;

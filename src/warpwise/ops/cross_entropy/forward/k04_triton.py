@@ -28,7 +28,7 @@ def partial_losses(
 ):
     """x: (rows, classes), target: (rows); sums, counts: (programs). Grid: cdiv(rows, ROWS) programs.
 
-    A target that is no class gives NaN.
+    A target outside of the classes gives NaN.
     """
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     target = tl.load(target_ptr + row, mask=row < rows, other=ignore_index)

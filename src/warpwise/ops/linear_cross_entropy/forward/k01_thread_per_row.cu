@@ -3,7 +3,7 @@
 #include <warpwise/core/numeric.cuh>
 
 // x: (rows, features), w: (classes, features), b: (classes) or null, target: (rows), p: (rows, classes), losses:
-// (rows). A target that is no class gives NaN, an ignored one 0.
+// (rows). A target outside of the classes gives NaN, an ignored target 0.
 __global__ void row_losses(const float* x, const float* w, const float* b, const long long* target, float* p,
                            float* losses, int rows, int features, int classes, long long ignore_index) {
   const int row = blockIdx.x * blockDim.x + threadIdx.x;

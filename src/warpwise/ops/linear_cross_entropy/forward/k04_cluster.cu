@@ -1,5 +1,5 @@
-// Few rows and at most 16 classes: one cluster, whose first block adds the losses of the others from their shared
-// memory, where k03's last block waits for a fence, a semaphore and its reads of global memory.
+// Few rows and at most 16 classes: one cluster, whose first block adds the losses of the other blocks from their shared
+// memory. In k03, the last block waits for a fence, a semaphore and its reads of global memory.
 //
 // All loads of a warp are independent, so they take one round trip. A lane holds the logit of class lane / 2, and both
 // reductions of the softmax take four shuffles.

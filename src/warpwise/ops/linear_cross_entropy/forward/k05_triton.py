@@ -32,7 +32,7 @@ def row_blocks(
     FEATURES: tl.constexpr,
 ):
     """x: (rows, features), w: (classes, features), b: (classes) or None, target: (rows), p: (rows, classes); sums,
-    counts: (programs). CLASSES >= classes. Grid: cdiv(rows, ROWS). A target that is no class gives NaN.
+    counts: (programs). CLASSES >= classes. Grid: cdiv(rows, ROWS). A target outside of the classes gives NaN.
     """
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, CLASSES)

@@ -4,7 +4,7 @@
 
 #include "../polynomial.cuh"
 
-// grad, x, out: (n,). Grid and block as of warpwise::elementwise.
+// grad, x, out: (n,). Grid and block: see warpwise::elementwise.
 template <typename T>
 __global__ void __launch_bounds__(warpwise::kElementwiseBlock) polynomial_backward(const T* grad, const T* x, T* out,
                                                                                    long long n) {

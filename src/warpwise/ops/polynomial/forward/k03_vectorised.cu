@@ -3,7 +3,7 @@
 
 #include "../polynomial.cuh"
 
-// x, out: (n,). Grid and block as of warpwise::elementwise.
+// x, out: (n,). Grid and block: see warpwise::elementwise.
 template <typename T>
 __global__ void __launch_bounds__(warpwise::kElementwiseBlock) polynomial(const T* x, T* out, long long n) {
   warpwise::elementwise(n, [](T element) { return value(element); }, out, x);
