@@ -1,8 +1,8 @@
 """Reverse-mode automatic differentiation small enough to read, over the operations of ``warpwise.ops``.
 
-A ``Value`` holds a tensor and remembers which values it was computed from and how a gradient flows back to them.
-``backward`` visits the values from the result to the leaves, each after all values that use it, and adds what each
-passes on to its parents. PyTorch's autograd is off: it is not used.
+A ``Value`` holds a tensor, the values that it was computed from, and the function that passes a gradient back to them.
+``backward`` visits the values from the result to the leaves, each after all values that use it, and adds the gradient
+that each value passes to its parents. PyTorch's autograd is switched off.
 
 >>> x, w = Value(images), Value(weights)
 >>> loss = cross_entropy((x @ w).relu(), labels)

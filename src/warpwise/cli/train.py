@@ -88,7 +88,7 @@ def _train(
     profile: bool,
     plots: Path | None,
 ) -> int:
-    """Train and report. Of several processes, only the first one downloads, reports and draws."""
+    """Train and report. With several processes, only the first one downloads, reports and draws."""
     first = not dist.is_initialized() or dist.get_rank() == 0
     console = wide_console()
     console.quiet = not first

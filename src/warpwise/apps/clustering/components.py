@@ -25,9 +25,10 @@ def merge_regions(
 ) -> torch.Tensor:
     """(N,) int64: ``labels`` after regions of fewer than ``min_region`` points take the label of a neighbouring region.
 
-    With ``contiguous`` every region but the largest of its label is merged too. Among the labels of its neighbours a
-    region takes the one of the highest sum of ``likelihood`` (N, K) over its points plus ``beta`` times the weight of
-    the edges that join them. A region without neighbours keeps its label. The smallest regions are merged first.
+    With ``contiguous`` every region except the largest of its label is merged too. A region takes the label of a
+    neighbour for which the sum of ``likelihood`` (N, K) over the points of the region, plus ``beta`` times the weight
+    of the edges to this label, is the highest. A region without neighbours keeps its label. The smallest regions are
+    merged first.
     """
     labels, device = labels.clone(), labels.device
     domains = likelihood.shape[1]
@@ -56,7 +57,7 @@ def merge_regions(
         merged &= torch.bincount(start, minlength=count) > 0
         if not bool(merged.any()):
             return labels
-        # index_put_ adds in a fixed order also on a GPU, of the points of the merged regions alone.
+        # On a GPU too, index_put_ adds in a fixed order; only points of the merged regions are added.
         contact = torch.zeros(count, domains, dtype=torch.float64, device=device)
         contact.index_put_((start, owner[end]), graph.weights[border].double(), accumulate=True)
         points = torch.nonzero(merged[region]).flatten()

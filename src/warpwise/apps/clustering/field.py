@@ -260,7 +260,7 @@ class MeanField:
         self.beta = (self.beta + step.clamp(-limit, limit)).clamp(0, highest)
 
     def elbo(self) -> torch.Tensor:
-        """(R,) float64: the evidence lower bound less log Z(beta), which has no closed form.
+        """(R,) float64: the evidence lower bound without log Z(beta), which has no closed form.
 
         Bounds at the same ``beta`` and graph can be compared. The parameters are those of the last M step for ``q``.
         """

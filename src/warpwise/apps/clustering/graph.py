@@ -112,8 +112,8 @@ class Graph:
         return order, found
 
     def drawn(self, places: torch.Tensor) -> torch.Tensor:
-        """Of a graph of ``by_colour`` or a part of it: where the points are that a stable sort by colour has at
-        ``places``. So the points that are drawn do not depend on the curve."""
+        """For a graph of ``by_colour`` or a part of it: the positions of the points that a stable sort by colour has at
+        ``places``. The points that are drawn thus do not depend on the curve."""
         moved = self.__dict__.get("moved")
         return places if moved is None else moved[places.to(moved.device)].long()
 

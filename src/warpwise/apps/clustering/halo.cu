@@ -8,8 +8,8 @@
 
 constexpr int kThreads = 512, kMostProcesses = 8;
 
-// Of the rows that a process sends, sorted by receiver, those up to ends[p + 1] from ends[p] on go to process p, and to
-// rows places[p] on of its inbox.
+// The rows that a process sends are sorted by receiver. Rows ends[p] to ends[p + 1] (exclusive) go to process p, to the
+// rows of its inbox that begin at places[p].
 struct Sent {
   int ends[kMostProcesses + 1], places[kMostProcesses];
 };

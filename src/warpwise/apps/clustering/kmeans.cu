@@ -1,4 +1,4 @@
-// Small steps of k-means between its passes over the points, each of which PyTorch makes in five launches.
+// Small steps of k-means between the passes over the points. PyTorch needs five launches for each step.
 
 #include <warpwise/core/numeric.cuh>
 #include <warpwise/core/pack.cuh>
@@ -50,7 +50,7 @@ __device__ inline First earlier(First a, First b) {
   return b.time < a.time || (b.time == a.time && b.index < a.index) ? b : a;
 }
 
-// The earliest of the block's, in thread 0.
+// The earliest First of the block, in thread 0.
 __device__ inline First block_first(First own) {
   __shared__ First of_warps[kThreads / 32];
   for (int distance = 16; distance > 0; distance /= 2) {

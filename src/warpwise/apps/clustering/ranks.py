@@ -30,9 +30,10 @@ class Swap(NamedTuple):
 
 class Block(NamedTuple):
     """The points of a process. ``positions`` (own,) are the ranks of its own points in the order by colour, ascending;
-    ``ids`` (own + halo,) the numbers of the points of its arrays; ``graph`` theirs. ``counts`` are own points of each
-    colour; ``swaps`` one exchange for each colour, and ``all`` that of all colours. ``everyone`` are the numbers of the
-    own points of each process."""
+    ``ids`` (own + halo,) are the numbers of the points of its arrays, and ``graph`` is their graph. ``counts`` are the
+    numbers of own points of each colour; ``swaps`` are the exchanges for each colour, and ``all`` is that of all
+    colours. ``everyone`` are the numbers of the own points of each process.
+    """
 
     own: int
     positions: torch.Tensor
@@ -187,7 +188,7 @@ class Ranks(Alone):
             values[swap.fetched] = fetched.to(values.device)
 
     def _swapped(self, values: torch.Tensor, colour: int) -> bool:
-        """Exchange the rows of one colour through inboxes and return True, or return False if the group must."""
+        """Exchange the rows of one colour through inboxes and return True, or False if the group must do so."""
         sent, fetched = self.block.swaps[colour].sent, self.block.swaps[colour].fetched
         return (
             self.peers is not None

@@ -24,7 +24,7 @@ class Checkpoint(NamedTuple):
     state: dict[str, Any]
 
     def save(self, path: Path) -> None:
-        """Write the file atomically: a reader, or a crash, sees the old one or the new one."""
+        """Write the file atomically: after a crash, and for a reader, it is the old file or the new one."""
         import safetensors.torch
 
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}

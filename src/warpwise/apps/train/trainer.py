@@ -286,7 +286,7 @@ class Trainer:
 
     @functools.cached_property
     def _checksum(self) -> int:
-        """The CRC-32 of the training images and labels, by which a checkpoint knows them."""
+        """The CRC-32 of the training images and labels, which identifies them in a checkpoint."""
         pixels, labels = (tensor.cpu().contiguous().numpy() for tensor in self.data.train)
         return zlib.crc32(labels.data, zlib.crc32(pixels.data))
 
