@@ -106,7 +106,7 @@ def _missing_arguments(expression: str, found: dict[str, KernelDeclaration]) -> 
 
 
 def _overloads(expression: str, message: str) -> str:
-    """What names one of several functions with the name ``expression``, if the compiler cannot choose."""
+    """Advice on how to name one of several functions called ``expression``, if the compiler cannot choose."""
     if not re.search("unable to deduce|overloaded function", message):
         return ""
     return (

@@ -16,7 +16,8 @@ OptionalTensor = torch.Tensor | None
 def _backward(
     saved: Saved, of_input: OptionalTensor, of_weight: OptionalTensor, of_bias: OptionalTensor
 ) -> dict[str, OptionalTensor]:
-    """With v, u and t the gradients of dx, dw and db, that of dy is v W^T + x u^T + t, of x dy u, of W dy^T v.
+    """Let v, u and t be the gradients of dx, dw and db. The gradient of dy is v W^T + x u^T + t, that of x is dy u, and
+    that of W is dy^T v.
 
     With the output y of relu, dy is first multiplied by the mask y > 0, and so is its gradient.
     """

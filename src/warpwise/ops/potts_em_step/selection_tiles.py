@@ -103,7 +103,7 @@ def selection_tile(domains: int, width: int, choice: SelectionChoice, rests: boo
     )
 
 
-# By tiles of 16 domains, and for all: from the fastest on.
+# The choices by the number of tiles of 16 domains, and for any number: the fastest first.
 _SHARED = SelectionChoice(4, 2, 2, 8, late=True, defers=True), SelectionChoice(8, 1, 2, 4, keeps=True)
 _OWN, _LATE = SelectionChoice(8, 1, 2, 8, own=True), SelectionChoice(8, 1, 2, 8, late=True, own=True)
 SELECTION_CHOICES = {
@@ -129,7 +129,7 @@ SELECTION_ANY = (
     SelectionChoice(8, 1, 1, 4, late=True, keeps=True),
     SelectionChoice(4, 1, 1, 4, late=True, keeps=True),
 )
-# By warps of eight points for each SM, up to which all points of a colour are updated at once.
+# The choices by the number of warps of eight points per SM up to which all points of a colour are updated at once.
 SELECTION_FEW = (
     (4, SelectionChoice(4, 1, 1, 8)),
     (8, SelectionChoice(8, 1, 1, 8)),

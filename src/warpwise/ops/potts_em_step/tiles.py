@@ -241,7 +241,7 @@ def gather_tile_of(domains: int, width: int, vector: int = 1) -> GatherTile | No
     tiles, steps, warps = cdiv(domains, 16), cdiv(width, 8), UPDATING
     warps_m, warps_n = shares_of(tiles, steps, warps)
     own = tiles * steps <= MOST_OF_LANE
-    # As many points at a time as have their eight rows in registers.
+    # The number of points at a time whose eight rows fit in registers.
     shares = ((lanes, cdiv(domains, vector * lanes)) for lanes in (4, 8, 16, 32))
     lanes, loads = next(share for share in shares if 8 * vector * share[1] <= ROWS_OF_LANE)
     served = 2 if tiles > 5 and not own else 1
@@ -256,8 +256,9 @@ def gather_tile_of(domains: int, width: int, vector: int = 1) -> GatherTile | No
 
 
 def gathers(domains: int, width: int, vector: int, warps_an_sm: int) -> bool:
-    """Where k06 takes less time than k04, by times on an H200. With few points k04 has more warps; with few domains,
-    or few features and rows that are not aligned, it needs fewer instructions. ``warps_an_sm`` as for k04."""
+    """True where k06 takes less time than k04, as measured on an H200. With few points k04 has more warps; with few
+    domains, or few features and rows that are not aligned, it needs fewer instructions. ``warps_an_sm`` as for k04.
+    """
     tiles, steps = cdiv(domains, 16), cdiv(width, 8)
     if tiles * steps > MOST_OF_LANE or (tiles <= 3 and steps >= 5):
         return tiles <= 4 or warps_an_sm > MANY_WARPS

@@ -7,7 +7,7 @@
 template <class T, int VECTOR>
 using VectorOf = warpwise::Words<T, sizeof(T) * VECTOR>;
 
-// Adds the elements inside the channel and their squares, less `origin`.
+// Adds the elements inside the channel minus `origin`, and the squares of these differences.
 template <class T, int VECTOR>
 __device__ inline void add_shifted(const VectorOf<T, VECTOR>& values, warpwise::Inside inside, float origin, float& sum,
                                    float& squares) {

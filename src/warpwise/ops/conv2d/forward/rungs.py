@@ -144,10 +144,11 @@ def _is_little(loads: int, products: int, pixels: int) -> bool:
 
 
 def default(*args: Any) -> str | None:
-    """For short sums, which are memory-bound, k07 of NHWC images, and of NCHW images k08 or k04.
+    """For short sums, which are memory-bound: k07 for NHWC images, and k08 or k04 for NCHW images.
 
-    k08 takes little work, of which k04 has few blocks, and groups of few filters, of which k04's tiles have 16. Else
-    k05 for few channels of many pixels in NCHW order, and PyTorch, because cuDNN is faster. NOTES.md has the times.
+    k08 computes little work, for which k04 has few blocks, and groups of few filters, because k04's tiles have 16
+    filters. Otherwise k05 computes few channels of many pixels in NCHW order, and PyTorch all others, because cuDNN is
+    faster. NOTES.md has the times.
     """
     input, weight, _, *settings = args
     n, k, p, q = output_shape(*args)

@@ -67,12 +67,12 @@ def reference(grad_output: torch.Tensor, preactivation: torch.Tensor, activation
 
 
 def magnitude(grad_output: torch.Tensor, preactivation: torch.Tensor, activation: str) -> torch.Tensor:
-    """Of grad_input. A slope of gelu is a sum whose terms have absolute values up to about 1.1."""
+    """The magnitude of grad_input. A slope of gelu is a sum whose terms have absolute values up to about 1.1."""
     return grad_output.double().abs() * (1 if activation == "relu" else 1.2)
 
 
 def bias_magnitude(grad_output: torch.Tensor, preactivation: torch.Tensor, activation: str) -> torch.Tensor:
-    """Of grad_bias."""
+    """The magnitude of grad_bias."""
     size = magnitude(grad_output, preactivation, activation)
     return size.flatten(0, -2).sum(0) if size.dim() > 1 else size
 
