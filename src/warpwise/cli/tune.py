@@ -120,7 +120,7 @@ def _run_online(console: Console, script: Path, argv: Sequence[str], budget: flo
 
 
 def _summary(tuned: Online) -> str:
-    """What online tuning measured in this process, and where the choices are; without a GPU, why it measured nothing."""
+    """What online tuning measured in this process, and where the choices are; without a GPU, why there are none."""
     if not tuned.points and not torch.cuda.is_available():
         return "0 shapes measured: there is no GPU here, and calls on CPU tensors are never measured"
     won = sum(point.winner != TORCH for _, point in tuned.points)

@@ -68,8 +68,8 @@ def _at_preactivation(
 
 
 def _backward(saved: Saved, grad: OptionalTensor, grad_kept: OptionalTensor) -> dict[str, OptionalTensor]:
-    """Let g be the gradient of the preactivation: dx = s g W, dW = (s g)^T x, db = the sum of g over rows, ds = (g W) .
-    x in each row.
+    """Let g be the gradient of the preactivation: dx = s g W, dW = (s g)^T x, db = the sum of g over rows, and
+    ds = (g W) . x in each row.
     """
     input, weight, row_scale = saved.input, saved.weight, getattr(saved, "row_scale", None)
     found: dict[str, OptionalTensor] = {"residual": grad}
