@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import warpwise as ww
 from warpwise import cache
@@ -176,6 +177,33 @@ template <class T> __global__ void k(T* y, std::int64_t n) {
 def test_math_macros_without_an_include() -> None:
     text = "__global__ void k(float* y) { y[0] = isnan(y[1]) ? NAN : -INFINITY; }"
     assert ww.cuda.load(text)["k"].compile("sm_90").registers > 0
+
+
+@pytest.mark.parametrize(
+    "text, expression",
+    [
+        ("template <class T> __global__ void k(T* x) { x[0] = T(float(x[0]) + 1); }", "k<__half>"),
+        ("template <class T> __global__ void k(T* x) { x[0] = T(float(x[0]) + 1); }", "k<__nv_bfloat16>"),
+        ("__global__ void k(float* x) { x[0] = __half2float(__float2half(x[0])) + 1; }", "k"),
+    ],
+)
+def test_half_types_without_an_include_as_on_a_cpu(text: str, expression: str) -> None:
+    kernel = ww.cuda.load(text)[expression]
+    assert kernel.compile("sm_90").cubin[:4] == b"\x7fELF"
+    dtype = {"k<__half>": torch.float16, "k<__nv_bfloat16>": torch.bfloat16}.get(expression, torch.float32)
+    x = torch.ones(1, dtype=dtype)
+    kernel[1, 1](x)
+    assert x.item() == 2
+
+
+def test_a_source_chooses_the_operators_of_half_types() -> None:
+    text = """
+    #define __CUDA_NO_HALF_OPERATORS__
+    #include <cuda_fp16.h>
+    __device__ __half operator+(__half a, __half b) { return __hsub(a, b); }
+    __global__ void k(__half* x) { x[0] = x[1] + x[2]; }
+    """
+    assert ww.cuda.load(text)["k"].compile("sm_90").cubin[:4] == b"\x7fELF"
 
 
 def test_a_second_compile_uses_the_cache_and_a_damaged_entry_is_replaced(

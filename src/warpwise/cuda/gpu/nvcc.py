@@ -16,6 +16,7 @@ from warpwise import native
 from warpwise.cuda.gpu.compiled import Compiled, resources, synchronises_grid, waits_for_previous
 from warpwise.cuda.gpu.flat_source import FlatSource
 from warpwise.cuda.source import includes
+from warpwise.cuda.source.device_code import implied_headers
 from warpwise.cuda.source.kernels import address, selector
 from warpwise.cuda.source.signature import demangle
 
@@ -87,7 +88,8 @@ def compile(source: FlatSource) -> Compiled:
     pruned = source.pruned(folders)
     with tempfile.TemporaryDirectory(prefix="warpwise-") as made:
         unit, cubin = Path(made) / "kernel.cu", Path(made) / "kernel.cubin"
-        unit.write_text(f"{_IMPLICIT}{pruned}\n{_instances(source)}")
+        implied = "".join(f"#include <{name}>\n" for name in implied_headers(pruned, source.expression))
+        unit.write_text(f"{_IMPLICIT}{implied}{pruned}\n{_instances(source)}")
         more = [f"-I{folder}" for folder in source.include]
         if not (own / "cuda_runtime.h").is_file():
             more += [f"-I{folder}" for folder in includes.toolkit()]

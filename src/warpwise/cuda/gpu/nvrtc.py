@@ -19,7 +19,7 @@ from warpwise.cuda.gpu import nvcc
 from warpwise.cuda.gpu.compiled import Compiled, resources, synchronises_grid, waits_for_previous
 from warpwise.cuda.gpu.flat_source import FlatSource
 from warpwise.cuda.source import includes
-from warpwise.cuda.source.device_code import code_digest, device_code
+from warpwise.cuda.source.device_code import code_digest, device_code, implied_headers
 from warpwise.cuda.source.kernels import address, selector
 from warpwise.cuda.source.signature import demangle
 from warpwise.device.profiles import parse_target
@@ -179,7 +179,7 @@ def _compile(
         **_OPTIONS,
         define_macro=[(name, _macro(value)) for name, value in define.items()] or None,
         include_path=[str(folder) for folder in (*module.include, *includes.toolkit(), includes.NVRTC_HEADERS)],
-        pre_include=str(includes.NVRTC_HEADERS / "implicit.h"),
+        pre_include=[str(includes.NVRTC_HEADERS / "implicit.h"), *implied_headers(text, expression)],
     )
     log = io.StringIO()
     try:
