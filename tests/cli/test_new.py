@@ -242,6 +242,28 @@ def test_modules_beside_a_file_can_be_imported() -> None:
     del sys.modules["beside_tiny_helper"]
 
 
+def test_a_package_may_import_the_file_that_registers() -> None:
+    folder = Path("op_package_of_test_new/tiny")
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").write_text("")
+    (folder / "__init__.py").write_text("from op_package_of_test_new.tiny.op import OP\n")
+    (folder / "names.py").write_text("NAME = 'tiny'\n")
+    text = ONE.replace("'tiny(", "f'{NAME}(").replace("register(toys", "OP = register(toys")
+    (folder / "op.py").write_text(f"from op_package_of_test_new.tiny.names import NAME\n{text}")
+    for file in ("op.py", "__init__.py", "op.py"):
+        assert targets.find_op(f"{folder}/{file}").name == "tiny"
+    (folder / "names.py").write_text("NAME = 'renamed'\n")
+    assert targets.find_op(f"{folder}/op.py").name == "renamed"
+    with pytest.raises(click.BadParameter, match=r"is a folder: .* such as op_package_of_test_new/tiny/__init__\.py"):
+        targets.find_op(str(folder))
+
+
+@pytest.mark.parametrize("name", ["__init__.py", "op.py"])
+def test_a_file_of_an_operation_that_is_registered_names_it(name: str) -> None:
+    folder = Path(operation.__file__).parents[1] / "ops" / "softmax"
+    assert [op.name for op in targets.find_ops(f"{folder}/{name}")] == ["softmax", "softmax_backward"]
+
+
 @pytest.mark.parametrize(
     "text, words",
     [

@@ -19,6 +19,7 @@ from warpwise.operation import Op, Rung
 
 KERNELS_APART = "`warpwise check` and `warpwise explain` take kernels without an operation"
 _OF_FILE: dict[Path, tuple[str, ...]] = {}  # the operations that each loaded file registered
+_IMPORTED: dict[Path, tuple[str, ...]] = {}  # the modules of its package that each loaded file imported
 
 
 def is_file(text: str) -> bool:
@@ -53,6 +54,12 @@ def find_ops(text: str, hint: str = "OP", advice: str = KERNELS_APART) -> list[O
             param_hint=hint,
         )
     if not is_file(text):
+        if Path(text).is_dir():
+            raise click.BadParameter(
+                f"{text} is a folder: expected an operation, or the Python file that defines one, such as "
+                f"{Path(text) / '__init__.py'}",
+                param_hint=hint,
+            )
         if text not in names:
             raise click.BadParameter(f"no operation {text!r}{near(text, names)}", param_hint=hint)
         return [operation.get(text)]
@@ -128,15 +135,20 @@ def load_file(path: Path, hint: str = "OP", advice: str = "") -> list[Op]:
     if not where.is_file():
         raise click.BadParameter(f"{path}: no such file; `warpwise new {path.stem}` writes one", param_hint=hint)
     known_ops()
-    for name in _OF_FILE.pop(where, ()):
-        operation.unregister(name)
+    _forget(where)
     before = {op.name for op in operation.all_ops()}
     module = _run(path, where, hint)
-    for value in vars(module).values():
-        if isinstance(value, Op) and value.name not in {op.name for op in operation.all_ops()}:
+    values = [value for value in vars(module).values() if isinstance(value, Op)]
+    for value in values:
+        if value.name not in {op.name for op in operation.all_ops()}:
             operation.register(value)
     found = [op for op in operation.all_ops() if op.name not in before]
     _OF_FILE[where] = tuple(op.name for op in found)
+    if where.name != "__init__.py":  # a module of a package: its own operations, not all that the package registers
+        found = [op for op in operation.all_ops() if op in values] or found
+    elif not found:  # registered when the package was imported
+        folder = where.parent
+        found = [op for op in operation.all_ops() if any(folder in rung.source.parents for rung in op.rungs)]
     if not found:
         kernels = ", ".join(kernels_in(module))
         there = f"for one of its kernels ({kernels})" if kernels else "for a kernel"
@@ -148,8 +160,23 @@ def load_file(path: Path, hint: str = "OP", advice: str = "") -> list[Op]:
     return found
 
 
+def _forget(where: Path) -> None:
+    """Undo an earlier load of the file ``where``: its operations, and the modules of its package that it imported."""
+    for name in _OF_FILE.pop(where, ()):
+        operation.unregister(name)
+    for name in _IMPORTED.pop(where, ()):
+        sys.modules.pop(name, None)
+
+
 def _run(path: Path, where: Path, hint: str, wanted: str = "") -> ModuleType:
+    """Run the file ``where`` and return its module.
+
+    If its package has imported the file already, or imports it while it runs, that module is returned: its operations
+    are registered, and a second run would register them again.
+    """
     root, package = _package(where)
+    if imported := _imported(where, package):
+        return imported
     for folder in (root, where.parent):
         if str(folder) not in sys.path:
             sys.path.append(str(folder))  # last, so that no file of this folder shadows an installed module
@@ -160,10 +187,12 @@ def _run(path: Path, where: Path, hint: str, wanted: str = "") -> ModuleType:
         raise click.BadParameter(f"{path}: expected a Python file", param_hint=hint)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    before = {op.name for op in operation.all_ops()}
+    before, modules = {op.name for op in operation.all_ops()}, set(sys.modules)
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
+        if imported := _imported(where, package):
+            return imported
         place = f"{path}{_line(error, where)}"
         if wanted and wanted in vars(module):
             click.echo(f"note: {place}: {type(error).__name__}: {error}; {wanted} is defined before it", err=True)
@@ -173,7 +202,19 @@ def _run(path: Path, where: Path, hint: str, wanted: str = "") -> ModuleType:
             if op.name not in before:
                 operation.unregister(op.name)
         raise click.BadParameter(f"{place}: {type(error).__name__}: {error}", param_hint=hint) from error
+    finally:
+        top = package.partition(".")[0]
+        added = (added for added in set(sys.modules) - modules if package and added.partition(".")[0] == top)
+        _IMPORTED[where] = tuple(added)
     return module
+
+
+def _imported(where: Path, package: str) -> ModuleType | None:
+    """The module of the file ``where`` that its package has imported, or None."""
+    name = package.removesuffix(".") if where.name == "__init__.py" else f"{package}{where.stem}"
+    module = sys.modules.get(name) if package else None
+    same = module is not None and Path(getattr(module, "__file__", None) or "").resolve() == where
+    return module if same else None
 
 
 def _package(where: Path) -> tuple[Path, str]:
