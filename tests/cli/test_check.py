@@ -401,7 +401,7 @@ __global__ void twice(const float* x, float* y, int n) {
 }
 """)["twice"]
 SPEC = Spec(
-    "toys::twice_broken(Tensor x) -> Tensor", {"output": Output()}, lambda x: 2 * x.double(),
+    "twice_broken(Tensor x) -> Tensor", {"output": Output()}, lambda x: 2 * x.double(),
     lambda case, dtype, device, seed: {"x": torch.ones(case.sizes["n"], device=device)}, lambda x: 2 * x,
     lambda x: Cost(8 * x.numel()), (Case("whole", {"n": 64}), Case("ragged", {"n": 33})), (Case("large", {"n": 64}),),
 )

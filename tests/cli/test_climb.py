@@ -141,7 +141,7 @@ def test_no_record_of_another_size_is_shown(
     timer, ceilings = FakeTimer(quick=[1.0], torch=[2.0]), Roofline(bandwidth=1e9, flops=1e9, source="a test")
     climbed = climb(op, device="cpu", timer=timer, ceilings=lambda device, dtype: ceilings, compiled=False)
     climbed.save(folder / "affine.json")
-    monkeypatch.setitem(registry._OPS, "toys::affine", op)
+    monkeypatch.setitem(registry._OPS, "warpwise::affine", op)
     monkeypatch.chdir(tmp_path)
     result = run("climb", "affine", "--device", "cpu", "--no-store", *(("--size", size) if size else ()))
     assert ("recorded on" in said(result)) == shown, said(result)

@@ -258,6 +258,27 @@ def test_a_package_may_import_the_file_that_registers() -> None:
         targets.find_op(str(folder))
 
 
+def test_operations_of_two_packages_may_share_a_name() -> None:
+    for package in ("mine", "theirs"):
+        Path(f"{package}.py").write_text(ONE.replace("'tiny(", f"'{package}::softmax("))
+        assert [op.name for op in targets.find_ops(f"{package}.py")] == [f"{package}::softmax"]
+    assert targets.find_op("softmax").name == "softmax", "Warpwise's own"
+    op, rung = targets.find_target("mine::softmax:rung")
+    assert (op.name, rung) == ("mine::softmax", "rung")
+    assert targets.find_target("mine.py:softmax:rung")[1] == "rung"
+    assert command("climb", "mine.py", "--device", "cpu").return_value == 0
+    result = command("climb", "mine::softmax", "--device", "cpu", "--no-store")
+    assert "recorded on" not in said(result), "Warpwise's softmax was recorded, not this one"
+    with Store.open() as store:
+        assert {one.op for one in store.measurements()} == {"mine::softmax"}
+    assert "mine::softmax" in said(command("history", "softmax"))
+    for package in ("mine", "theirs"):
+        Path(f"{package}.py").write_text(ONE.replace("'tiny(", f"'{package}::own("))
+        targets.find_op(f"{package}.py")
+    with pytest.raises(click.BadParameter, match="several operations 'own': expected mine::own or theirs::own"):
+        targets.find_op("own")
+
+
 @pytest.mark.parametrize("name", ["__init__.py", "op.py"])
 def test_a_file_of_an_operation_that_is_registered_names_it(name: str) -> None:
     folder = Path(operation.__file__).parents[1] / "ops" / "softmax"

@@ -28,7 +28,7 @@ from warpwise.operation import Op, Rung, register
 def double(output, x):
     output.copy_((2 * x.double() + 1).to(x.dtype))
 
-SPEC = dataclasses.replace(AFFINE, schema="toys::mine(Tensor x) -> Tensor")
+SPEC = dataclasses.replace(AFFINE, schema="mine(Tensor x) -> Tensor")
 register(Op(SPEC, (Rung("k01_mine", "a copy", "python", double, Path(__file__)),)))
 """
 

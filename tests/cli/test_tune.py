@@ -34,7 +34,7 @@ def pieces(output, x, config=None):
 
 
 SPEC = Spec(
-    schema="toys::doubled(Tensor x) -> Tensor", summary="twice a vector", outputs={"output": Output()},
+    schema="doubled(Tensor x) -> Tensor", summary="twice a vector", outputs={"output": Output()},
     inputs=lambda case, dtype, device, seed: {"x": torch.arange(case.sizes["n"], device=device).to(dtype)},
     reference=lambda x: 2 * x.double(), eager=lambda x: x.add(x).add(0), cost=lambda x: Cost(2 * x.nbytes),
     sizes=(Case("short", {"n": 512}), Case("long", {"n": 4096})),

@@ -67,7 +67,7 @@ def test_sound_problems_are_accepted(spec):
 def test_one_vacuous_output_of_two_is_enough():
     spec = replace(
         toys.AFFINE,
-        schema="toys::affine(Tensor x) -> (Tensor line, Tensor nothing)",
+        schema="affine(Tensor x) -> (Tensor line, Tensor nothing)",
         outputs={"line": toys.AFFINE.outputs["output"], "nothing": Output(magnitude=lambda x: x.double().abs())},
         reference=lambda x: (2 * x.double() + 1, 0 * x.double()),
     )
@@ -86,7 +86,7 @@ def test_one_vacuous_output_of_two_is_enough():
 def test_an_output_that_is_left_out_is_not_judged(second, left_out):
     spec = replace(
         toys.AFFINE,
-        schema="toys::affine(Tensor x) -> (Tensor line, Tensor rest)",
+        schema="affine(Tensor x) -> (Tensor line, Tensor rest)",
         outputs={"line": toys.AFFINE.outputs["output"], "rest": second},
         reference=lambda x: (2 * x.double() + 1, left_out(x.double())),
         eager=lambda x: (2 * x + 1, left_out(x)),

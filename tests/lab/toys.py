@@ -46,7 +46,7 @@ def affine_inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: in
 
 
 AFFINE = Spec(
-    schema="toys::affine(Tensor x) -> Tensor",
+    schema="affine(Tensor x) -> Tensor",
     summary="2 x + 1, element by element.",
     inputs=affine_inputs,
     outputs={"output": Output(like="x", magnitude=lambda x: 2 * x.double().abs() + 1)},
@@ -64,7 +64,7 @@ def matrix_inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: in
 
 
 ROW_SUM = Spec(
-    schema="toys::row_sum(Tensor x) -> Tensor",
+    schema="row_sum(Tensor x) -> Tensor",
     summary="The sum of each row.",
     inputs=matrix_inputs,
     outputs={
@@ -81,7 +81,7 @@ ROW_SUM = Spec(
 )
 
 SOFTMAX = Spec(
-    schema="toys::row_softmax(Tensor x) -> Tensor",
+    schema="row_softmax(Tensor x) -> Tensor",
     summary="Softmax of each row.",
     inputs=matrix_inputs,
     outputs={
@@ -108,7 +108,7 @@ def product_inputs(case: Case, dtype: torch.dtype, device: torch.device, seed: i
 
 
 MATMUL = Spec(
-    schema="toys::product(Tensor a, Tensor b) -> Tensor",
+    schema="product(Tensor a, Tensor b) -> Tensor",
     summary="A matrix product.",
     inputs=product_inputs,
     outputs={
@@ -133,7 +133,7 @@ def keys(case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> Map
 
 
 COUNTS = Spec(
-    schema="toys::counts(Tensor x) -> Tensor",
+    schema="counts(Tensor x) -> Tensor",
     summary="How often each of 16 values occurs.",
     inputs=keys,
     outputs={"output": Output(shape=lambda x: (16,), dtype=torch.int32)},

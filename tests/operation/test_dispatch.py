@@ -260,6 +260,63 @@ def test_a_mutated_argument_has_a_new_version():
         product.sum().backward()
 
 
+def in_place(**changes):
+    def add(x, y, seed):
+        x.add_(y)
+
+    return scale(
+        schema=f"tests::add_{next(NUMBER)}(Tensor(a!) input, Tensor other, int seed=0) -> ()",
+        outputs={},
+        gradient=None,
+        eager=add,
+        varying=("seed",),
+        **changes,
+    )
+
+
+@pytest.mark.parametrize("name", ["input", "other"])
+def test_a_call_that_writes_to_its_arguments_does_not_drop_a_gradient(name):
+    op, given = in_place(), {"input": torch.ones(3), "other": torch.ones(3)}
+    given[name].requires_grad_()
+    message = f"writes to input and records no gradient, but {name} requires one: call it under torch.no_grad"
+    for call in (op, torch.compile(op.call, backend="eager")):
+        with pytest.raises(RuntimeError, match=message):
+            call(given["input"], given["other"], 0)
+    with torch.no_grad():
+        op(**given)
+    assert torch.equal(given["input"].detach(), torch.full((3,), 2.0))
+
+
+def test_torch_compile_does_not_compile_for_each_value_of_a_varying_integer():
+    op, graphs = operation.register(in_place()), []
+    compiled = torch.compile(op.call, fullgraph=True, backend=lambda graph, _: graphs.append(graph) or graph)
+    x = torch.zeros(3)
+    for seed in range(2, 7):
+        compiled(x, torch.ones(3), seed)
+    operation.unregister(op.name)
+    assert torch.equal(x, torch.full((3,), 5.0))
+    assert len(graphs) <= 2
+
+
+def test_results_that_share_memory_are_copied_for_the_library():
+    op = operation.register(
+        scale(
+            schema=f"tests::same{next(NUMBER)}(Tensor input) -> (Tensor one, Tensor two, Tensor three)",
+            outputs={name: Output(like="input") for name in ("one", "two", "three")},
+            eager=lambda x: (x, x[:], x + 1),
+            reference=lambda x: (x.double(), x.double(), x.double() + 1),
+            varying=(),
+            gradient=None,
+        )
+    )
+    x = torch.ones(3)
+    made = torch.compile(op.call, fullgraph=True, backend="eager")(x)
+    operation.unregister(op.name)
+    assert len({tensor.data_ptr() for tensor in (x, *made)}) == 4
+    for tensor, value in zip(made, (1.0, 1.0, 2.0), strict=True):
+        assert torch.equal(tensor, torch.full((3,), value))
+
+
 def test_a_cache_is_cleared_on_reload_as_long_as_it_lives():
     gc.collect()  # operations of other tests
     before = len(tuned._caches)

@@ -129,10 +129,15 @@ class Schema:
                 kind = type(item).__name__
                 raise TypeError(f"{self.name}: expected {name}[{number}] to be a torch.Tensor, got {kind}")
 
-    def library(self) -> str:
-        """The arguments and outputs for ``torch.library``, with the keyword-only ``str? rung=None`` added."""
+    def library(self, varying: Sequence[str] = ()) -> str:
+        """The arguments and outputs for ``torch.library``, with the keyword-only ``str? rung=None`` added.
+
+        A ``varying`` integer is a ``SymInt``: torch.compile compiles a call anew for each value of an ``int``.
+        """
         head, _, returns = self.text.rpartition("->")
         inside = head[head.index("(") + 1 : head.rindex(")")].strip()
+        for name in varying:
+            inside = re.sub(rf"(?<!\w)int(\??\s+{name}\b)", r"SymInt\1", inside)
         keyword = any(argument.keyword_only for argument in self.arguments)
         separator = ", " if inside else ""
         added = f"{separator}str? rung=None" if keyword else f"{separator}*, str? rung=None"

@@ -127,10 +127,15 @@ def _import(console: Console, store: Store, names: Sequence[str]) -> int:
 
 
 def _op(store: Store, name: str) -> str:
-    """Return ``name`` if the store has measurements of this operation. Raises ``click.BadParameter`` with the names."""
+    """Return the operation in the store that is called ``name``, also without the namespace of its package.
+
+    Raises ``click.BadParameter`` with the names.
+    """
     kept = store.names("op")
     if name in kept:
         return name
+    if len(found := [one for one in kept if one.endswith(f"::{name}")]) == 1:
+        return found[0]
     import warpwise.ops  # noqa: F401 - registers its operations
     from warpwise import operation
 

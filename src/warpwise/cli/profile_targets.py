@@ -16,7 +16,7 @@ import torch
 
 from warpwise import operation
 from warpwise.cli.cases import cases_named, with_attributes
-from warpwise.cli.targets import KERNELS_APART, find_target, known_ops
+from warpwise.cli.targets import KERNELS_APART, find_target, known_ops, registered, split_rung
 from warpwise.cli.values import parse
 from warpwise.operation import Case, Op, Rung
 
@@ -55,14 +55,15 @@ def resolve_target(
     if ".py:" in text:
         op, rung = find_target(text, "TARGET", KERNELS_APART)
         return _of_op(op, rung, device, size, dtype, attributes)
-    first, colon, rest = text.partition(":")
-    ops = known_ops()
-    if first in ops:
+    name, rung = split_rung(text)
+    if (found := registered(name)) is not None:
         if arguments:
             raise click.BadParameter(
                 f"{text}: --arg applies to module:function; use --size and --attr for a rung", param_hint="--arg"
             )
-        return _of_op(operation.get(first), rest if colon else "", device, size, dtype, attributes)
+        return _of_op(found, rung, device, size, dtype, attributes)
+    first, colon, rest = text.partition(":")
+    ops = known_ops()
     if text.endswith((".cu", ".cuh")):
         raise click.BadParameter(
             f"{text}: expected OP, OP:RUNG, MODULE:FUNCTION or FILE.py; `warpwise explain` takes CUDA files",

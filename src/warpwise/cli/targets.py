@@ -29,7 +29,7 @@ def is_file(text: str) -> bool:
 
 def is_rung(text: str) -> bool:
     """True if ``text`` names an operation or a rung ("softmax:k03", "softplus.py:k01"), not a file of kernels."""
-    return is_file(text) or (not Path(text).is_file() and (":" in text or text in known_ops()))
+    return is_file(text) or (not Path(text).is_file() and (":" in text or registered(text) is not None))
 
 
 def known_ops() -> list[str]:
@@ -46,7 +46,6 @@ def find_ops(text: str, hint: str = "OP", advice: str = KERNELS_APART) -> list[O
     A file is loaded again at each call. Raises ``click.BadParameter`` with similar names, or the line at which the
     file fails, or ``advice`` for a file without an operation.
     """
-    names = known_ops()
     if text.endswith((".cu", ".cuh")):
         raise click.BadParameter(
             f"{text}: expected an operation, or a Python file that defines one; `warpwise check` and "
@@ -60,26 +59,50 @@ def find_ops(text: str, hint: str = "OP", advice: str = KERNELS_APART) -> list[O
                 f"{Path(text) / '__init__.py'}",
                 param_hint=hint,
             )
-        if text not in names:
-            raise click.BadParameter(f"no operation {text!r}{near(text, names)}", param_hint=hint)
-        return [operation.get(text)]
+        return [_named(text, hint)]
     file, _, name = text.partition(".py:")
     found = load_file(Path(file if file.endswith(".py") else f"{file}.py"), hint, advice)
     if not name:
         return found
-    chosen = [op for op in found if op.name == name]
+    chosen = [op for op in found if name in (op.name, op.spec.name)]
     if not chosen:
         raise click.BadParameter(
-            f"{file}.py: no operation {name!r} in it{near(name, [op.name for op in found])}", param_hint=hint
+            f"{file}.py: no operation {name!r} in it{near(name, [op.spec.name for op in found])}", param_hint=hint
         )
     return chosen
+
+
+def split_rung(text: str) -> tuple[str, str]:
+    """The operation and the rung of ``softmax:k03`` or ``mypackage::softmax:k03``; "" without a rung."""
+    namespace, colons, rest = text.rpartition("::")
+    name, _, rung = rest.partition(":")
+    return f"{namespace}{colons}{name}", rung
+
+
+def registered(name: str) -> Op | None:
+    """The registered operation of that name, with or without the namespace of its package, or None."""
+    known_ops()
+    try:
+        return operation.get(name)
+    except LookupError:
+        return None
+
+
+def _named(name: str, hint: str) -> Op:
+    """As ``registered``. Raises ``click.BadParameter`` with the names of several packages, or with similar names."""
+    if (op := registered(name)) is not None:
+        return op
+    shared = [op.name for op in operation.all_ops() if op.spec.name == name]
+    if shared:
+        raise click.BadParameter(f"several operations {name!r}: expected {' or '.join(shared)}", param_hint=hint)
+    raise click.BadParameter(f"no operation {name!r}{near(name, known_ops())}", param_hint=hint)
 
 
 def find_op(text: str, hint: str = "OP", advice: str = KERNELS_APART) -> Op:
     """As ``find_ops``, for exactly one operation."""
     found = find_ops(text, hint, advice)
     if len(found) > 1:
-        ways = ", ".join(f"{text}:{op.name}" for op in found)
+        ways = ", ".join(f"{text}:{op.spec.name}" for op in found)
         raise click.BadParameter(f"{text} defines {len(found)} operations: choose one of {ways}", param_hint=hint)
     return found[0]
 
@@ -87,16 +110,16 @@ def find_op(text: str, hint: str = "OP", advice: str = KERNELS_APART) -> Op:
 def find_target(text: str, hint: str = "OP:RUNG", advice: str = "") -> tuple[Op, str]:
     """The operation and the rung's name, "" if there is none: ``softmax:k03``, ``own.py``, ``own.py:softplus:k02``."""
     if not is_file(text):
-        name, _, rung = text.partition(":")
+        name, rung = split_rung(text)
         return find_op(name, hint), rung
     file, _, rest = text.removesuffix(".py").partition(".py:")
     found = load_file(Path(f"{file}.py"), hint, advice)
     first, _, rung = rest.partition(":")
     for op in found:
-        if op.name == first:
+        if op.spec.name == first:
             return op, rung
     if len(found) > 1:
-        names = ", ".join(f"{file}.py:{op.name}" for op in found)
+        names = ", ".join(f"{file}.py:{op.spec.name}" for op in found)
         raise click.BadParameter(f"{text}: expected one of {names}, optionally followed by :RUNG", param_hint=hint)
     return found[0], rest
 

@@ -82,7 +82,8 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Any], Callable
         args = spec.parsed.bind(args, named)  # torch.library omits arguments that equal their default
         args = tuple(tuple(value) if type(value) is list and not list(tensors(value)) else value for value in args)
         made = as_tuple(without_autocast(lambda *values: plan_of(values, rung)(*values), args))
-        return single([first_tensor(args).new_empty(0) if part is None else part for part in made])
+        made = tuple(first_tensor(args).new_empty(0) if part is None else part for part in made)
+        return single(_with_own_storage(made, args))
 
     def fake(*args: Any, rung: str | None = None, **named: Any) -> Any:
         args = spec.parsed.bind(args, named)
@@ -99,6 +100,8 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Any], Callable
         return made if everything else single([as_tuple(made)[position] for position in shown])
 
     def by_library(args: tuple[Any, ...], rung: str | None) -> Any:
+        if spec.parsed.mutated and is_grad_enabled():
+            refuse_gradients(spec.parsed, args)
         made = library(lowered(args), rung)
         return spec.without_absent(args, made)
 
@@ -180,8 +183,33 @@ def dispatcher(op: Op) -> tuple[Callable[..., Any], Callable[..., Any], Callable
         return chosen[key]
 
     call = plans.call if everything else plans.shown
-    call.__name__ = call.__qualname__ = op.name
+    call.__name__ = call.__qualname__ = spec.name
     return call, plans.call, planned
+
+
+def refuse_gradients(parsed: Schema, args: tuple[Any, ...]) -> None:
+    """Raise ``RuntimeError`` if a tensor requires a gradient: a call that writes to its arguments records none."""
+    for argument, value in zip(parsed.arguments, args, strict=True):
+        if argument.is_tensor and any(tensor.requires_grad for tensor in tensors([value])):
+            raise RuntimeError(
+                f"{parsed.name} writes to {', '.join(parsed.mutated)} and records no gradient, but {argument.name} "
+                "requires one: call it under torch.no_grad(), or detach the argument"
+            )
+
+
+def _with_own_storage(made: tuple[torch.Tensor, ...], args: tuple[Any, ...]) -> list[torch.Tensor]:
+    """``made``, with copies of results that share memory with an argument or an earlier result.
+
+    torch.library forbids this memory to be shared. PyTorch's own computation does it: the gradients of x + y are one
+    tensor.
+    """
+    storages = {tensor.untyped_storage()._cdata for tensor in tensors(args)}
+    separate = []
+    for tensor in made:
+        tensor = tensor.clone() if tensor.untyped_storage()._cdata in storages else tensor
+        storages.add(tensor.untyped_storage()._cdata)
+        separate.append(tensor)
+    return separate
 
 
 def without_views(plan: Plan) -> Plan:

@@ -10,6 +10,7 @@ import torch
 
 from warpwise import ranges
 from warpwise.arguments import values
+from warpwise.arguments.schema import NAMESPACE
 from warpwise.arguments.values import as_tuple, first_tensor, map_tensors, tensors
 from warpwise.cuda.launch import intercept
 from warpwise.cuda.launch.intercepted import InterceptedLaunch
@@ -50,7 +51,9 @@ class Op:
 
     @property
     def name(self) -> str:
-        return self.spec.name
+        """The name in the lab, the store and the command: that of the schema, with the namespace of another package."""
+        parsed = self.spec.parsed
+        return parsed.name if parsed.namespace == NAMESPACE else parsed.qualified
 
     def __getattr__(self, name: str) -> Any:
         """Build the dispatcher at its first use, which registers the library operator."""

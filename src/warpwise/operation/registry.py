@@ -26,8 +26,8 @@ def register(op: Op) -> Op:
 
 
 def unregister(name: str) -> None:
-    """Remove the operation called ``name``, if there is one, so that its file can be executed again."""
-    for qualified in [key for key in _OPS if name in (key, key.partition("::")[2])]:
+    """Remove the operation whose ``Op.name`` is ``name``, if there is one, so that its file can be executed again."""
+    for qualified in [key for key, op in _OPS.items() if op.name == name]:
         del _OPS[qualified]
         autograd.TAKEN.discard(qualified)
 
@@ -39,8 +39,12 @@ def load_entry_points() -> None:
 
 
 def get(name: str) -> Op:
-    """The operation called ``name``, or ``namespace::name`` if two share a name. Raises ``LookupError``."""
-    found = [op for key, op in _OPS.items() if name in (key, op.name)]
+    """The operation called ``name``: Warpwise's own, else that of another package, also as ``namespace::name``.
+
+    Raises ``LookupError`` if there is none, or if packages share the name.
+    """
+    exact = [op for key, op in _OPS.items() if name in (key, op.name)]
+    found = exact or [op for op in _OPS.values() if op.spec.name == name]
     if len(found) == 1:
         return found[0]
     if found:

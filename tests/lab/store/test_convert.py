@@ -83,7 +83,7 @@ def test_a_rung_found_wrong_at_the_timed_size_ends_as_wrong() -> None:
 def test_the_verdict_on_the_gradient_is_stored(tmp_path: Path, factor: float, status: str) -> None:
     """y = 2 x + 1, so the gradient of x is 2 times that of y."""
     gradient = Gradient(lambda saved, grad: {"x": 2 * factor * grad})
-    spec = replace(toys.AFFINE, schema=f"toys::affine_{status}(Tensor x) -> Tensor", gradient=gradient)
+    spec = replace(toys.AFFINE, schema=f"affine_{status}(Tensor x) -> Tensor", gradient=gradient)
     op = toys.op(spec, quick)
     with Store.open() as store:
         recorder = Recorder(store, op, "cpu")
