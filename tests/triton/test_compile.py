@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import subprocess
 from pathlib import Path
@@ -196,3 +197,16 @@ except CompileError:
 """
     answer = interpreter(code)
     assert answer.stdout == "refused\n", answer.stderr
+
+
+def test_a_copy_of_a_file_does_not_get_the_line_table_of_the_original(tmp_path: Path) -> None:
+    text = "import triton.language as tl\nimport warpwise.triton as wt\n\n\n@wt.jit\ndef k(y):\n    tl.store(y, 1.0)\n"
+    for name in ("original", "copy"):
+        path = tmp_path / f"{name}_of_kernel.py"
+        path.write_text(text)
+        spec = importlib.util.spec_from_file_location(f"triton_{name}", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        made = module.k.compile_for(torch.empty(4, device="meta"), target="sm_90")
+        assert path.name.encode() in made.asm["cubin"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import hashlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -44,6 +45,7 @@ __all__ = [
     "bind_semantic",
     "bound_builtins",
     "direct_launcher",
+    "distinct_by_file",
     "ir",
     "is_descriptor",
     "is_gluon",
@@ -124,6 +126,16 @@ def specialised_source(
 
         return GluonASTSource(function, signature, constexprs, attributes)
     return ASTSource(function, signature, constexprs, attributes)
+
+
+def distinct_by_file(source: ASTSource) -> ASTSource:
+    """``source`` with the kernel's file in its key of Triton's cache: the line table of the machine code names it.
+
+    Triton's key has the text of the kernel and its line. A copy of a file would get the code of the original.
+    """
+    hash_of, file = source.hash, source.fn.fn.__code__.co_filename
+    source.hash = lambda: hashlib.sha256(f"{hash_of()}-{file}".encode()).hexdigest()
+    return source
 
 
 def run_front_end(source: ASTSource, target: GPUTarget, options: dict[str, Any]) -> None:

@@ -26,6 +26,7 @@ from warpwise.triton.compat import (
     ASTSource,
     GPUTarget,
     JITFunction,
+    distinct_by_file,
     launch_options,
     run_front_end,
     specialised_source,
@@ -190,6 +191,7 @@ def _compile_source(
         raise ArgumentError(f"{function.__name__}: {unknown[0]!r} is neither a parameter nor a Triton launch option")
     if LANGUAGE_IS_INTERPRETED:
         raise CompileError(f"{function.__name__}: {COMPILATION_DISABLED}")
+    source = distinct_by_file(source)
     printed = io.StringIO()  # Triton prints the complete PTX if ptxas fails
     with INTERPRETER.lock:
         try:
