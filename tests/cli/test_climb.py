@@ -85,6 +85,20 @@ def replaced(monkeypatch: pytest.MonkeyPatch, name: str, **changes: object) -> N
 CLIMB = ("climb", "square", "--device", "cpu", "--dtype", "float32", "--no-store")
 
 
+def test_a_tolerance_that_pytorch_exceeds_too_is_questioned(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest, words = registry.get("square"), "the tolerance is too small: it follows from `terms` and `magnitude`"
+
+    def inexact(output: torch.Tensor, x: torch.Tensor) -> None:
+        output.copy_(1.001 * x * x)
+
+    rungs = (dataclasses.replace(honest.rungs[0], launch=inexact),)
+    broken = dataclasses.replace(honest, rungs=rungs, default=lambda x: None)
+    monkeypatch.setitem(registry._OPS, "warpwise::square", broken)
+    assert words not in said(run(*CLIMB)), "PyTorch is right"
+    replaced(monkeypatch, "square", eager=lambda x: 1.001 * x * x)
+    assert words in said(run(*CLIMB))
+
+
 def test_on_a_cpu_a_small_size_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = registry.get("square")
 

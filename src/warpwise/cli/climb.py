@@ -137,6 +137,12 @@ def _climb(
         console.print(f"[yellow]untested[/] {escape(note)}", soft_wrap=True)
     if ladder.eager:
         console.print(f"PyTorch's own computation, eager: [bold red]wrong[/]: {escape(ladder.eager)}", soft_wrap=True)
+        if " ± " in ladder.eager and any(row.verdict.status == "wrong" for row in ladder.rows):
+            console.print(
+                "[dim]if both are right, the tolerance is too small: it follows from `terms` and `magnitude` of the "
+                "Output[/]",
+                soft_wrap=True,
+            )
     if ladder.gradient is not None:
         console.print(_gradient_line(ladder.gradient), soft_wrap=True)
     for note in (*ladder.notes, *keeper.notes):

@@ -285,7 +285,9 @@ def register(spec: Spec, compute: Plan, fake: Plan, backward: Backward | None) -
     parsed = spec.parsed
     name = f"{parsed.name}_copy{next(_COPIES)}" if parsed.qualified in TAKEN else parsed.name
     qualified = f"{parsed.namespace}::{name}"
-    opaque = torch.library.custom_op(qualified, compute, mutates_args=parsed.mutated, schema=parsed.library(spec.varying))
+    opaque = torch.library.custom_op(
+        qualified, compute, mutates_args=parsed.mutated, schema=parsed.library(spec.varying)
+    )
     opaque.register_fake(fake)
     if backward is not None:
 

@@ -17,6 +17,7 @@ from tests.lab.report.samples import CPU, full, ladder, source, timed, toy, verd
 from warpwise.lab import report
 from warpwise.lab.explain.model.explanation import Line
 from warpwise.lab.report import charts, draw, html, tables
+from warpwise.lab.report.collected import Verified
 from warpwise.lab.report.counters import LaunchCounters, NcuCounters
 from warpwise.lab.report.explained import Advice, Explained, LaunchExplained
 from warpwise.lab.report.page import page
@@ -200,6 +201,15 @@ def test_the_verdict_on_the_gradient_is_shown(tmp_path: Path) -> None:
     assert row[1].text == "✗ wrong" and row[4] == "EPYC 9654"
     assert "gradient" not in collected.rungs
     assert "a call: the gradient of x[0] is 3" in Read(page(collected)).text
+
+
+def test_errors_are_explained_where_they_are_shown(tmp_path: Path) -> None:
+    op = toy(tmp_path)
+    results = source(*(verdict(rung.name) for rung in op.rungs), device=CPU)
+    for worst in (float("nan"), 0.5):
+        verdicts = {op.rungs[0].name: Verified("right", CPU, results.run.started, 3, worst=worst)}
+        text = Read(page(report.collect(op, [dataclasses.replace(results, verdicts=verdicts)]), explained())).text
+        assert ("An error of 1 is the tolerance" in text) == ("worst error / tolerance" in text) == (worst == 0.5)
 
 
 def test_what_was_emulated_never_looks_timed(tmp_path: Path) -> None:
