@@ -87,6 +87,7 @@ def test_a_line_a_picture_and_the_counters(source: Path) -> None:
     result = explain(source, *LAUNCH, *ARGUMENTS, "--line", "4", "--html", "picture.html", "--json", "counters.json")
     assert result.return_value == 0, said(result)
     page = Path("picture.html").read_text()
+    assert '<header class="ww-explain">n=1000, x=f32[8000], alpha=2, y=out:f32[1000]</header>' in page
     assert page.startswith("<!DOCTYPE html>") and "y[i] = alpha * x[8 * i];" in page and "<svg" in page
     (launch,) = json.loads(Path("counters.json").read_text())
     assert launch["kernel"] == "scale" and launch["metrics"]["launch__grid_size"] == 4

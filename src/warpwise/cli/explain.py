@@ -73,7 +73,7 @@ def explain(
         chosen_options = KernelOptions(expression, grid, block, shared, texts, include, define, constants)
         if what.endswith(SUFFIXES) or not is_rung(what) or (expression and Path(what).is_file()):
             _refuse({"--size": size, "--attr": attributes, "--dtype": dtype}, f"{what} is a FILE", "an OP:RUNG")
-            launch = kernel_launch(Path(what), chosen_options, target, seed)
+            launch, about = kernel_launch(Path(what), chosen_options, target, seed), ", ".join(texts)
             if ncu and not isinstance(launch.launcher, cuda.Launcher):
                 raise click.UsageError("--ncu measures CUDA kernels and rungs")
             with console.status(f"{launch.expression}: checking and executing on the CPU"):
@@ -89,14 +89,15 @@ def explain(
             chosen = case or checkable(op, kind)
             launches = launches_of(op, rung, chosen, kind, seed) if ncu else []
             name = f"{op.name} {rung.name}, {str(kind).removeprefix('torch.')}, seed {seed}"
-            console.print(f"[dim]{escape(f'{name}: {_sizes(chosen)}')}[/]", soft_wrap=True)
+            about = f"{name}: {_sizes(chosen)}"
+            console.print(f"[dim]{escape(about)}[/]", soft_wrap=True)
         if line is not None:
             _require_line(found, line)
         _show(console, found, line, all_lines)
         if fidelity:
             print_fidelity(console, found)
         if html_path is not None:
-            _write(console, html_path, html.page(found, line), "page")
+            _write(console, html_path, html.page(found, line, about), "page")
         if json_path is not None:
             _write(console, json_path, json.dumps(found.to_dict(), indent=1), "counters")
     except cuda.KernelError as error:

@@ -33,12 +33,15 @@ def rendered(explanation: Explanation, line: int | None = None, whole: bool = Fa
     return page([explanation], line) if whole else fragment(explanation, line)
 
 
-def page(explanations: Iterable[Explanation], line: int | None = None) -> str:
-    """A whole document of one or several launches; ``line`` is opened in those that have it."""
+def page(explanations: Iterable[Explanation], line: int | None = None, about: str = "") -> str:
+    """A whole document of one or several launches; ``line`` is opened in those that have it.
+
+    ``about`` stands above them: the rung, dtype and sizes.
+    """
     explanations = list(explanations)
     title = ", ".join(dict.fromkeys(one.kernel for one in explanations)) or "Warpwise"
     fragments = [_fragment(one, line if one.has_line(line) else None, style=False) for one in explanations]
-    return str(_TEMPLATES.render("page.html", title=title, fragments=fragments)) + "\n"
+    return str(_TEMPLATES.render("page.html", title=title, fragments=fragments, about=about)) + "\n"
 
 
 def fragment(explanation: Explanation, line: int | None = None) -> str:
