@@ -94,6 +94,18 @@ def test_a_mistake_in_it_is_found() -> None:
         ),
         ('Case("ragged", {"n": 1037})', 'Case("even", {"n": 1037})', "cases: expected different names, got 'even' 2"),
         ('Case("large", {"n"', 'Case("large", {"m"', "the size large(m=67108864) has no 'n', which the inputs need"),
+        ("def default(x)", "def default(x, y)", "default takes (x, y), expected the schema's (x): missing"),
+        (
+            'Output(like="x"',
+            "Output(shape=lambda a, b: a.shape",
+            "shape of output takes (a, b), expected the schema's (x)",
+        ),
+        ("(Tensor x) -> Tensor", "(Tensor x, float b=1.0) -> Tensor", "check takes (x), expected the schema's (x, b)"),
+        (
+            "seed, case.values)}",
+            "seed, case.values)}.keys()",
+            "expected inputs to return a mapping by argument name, got",
+        ),
     ],
 )
 def test_a_mistake_in_the_specification_is_told_in_a_line(old: str, new: str, words: str) -> None:

@@ -187,6 +187,9 @@ class Backward:
             return tuple([made[at] if need else None for at, need in zip(self._returned, needed, strict=True)])
         wanted = [name for name, need in zip(self.arguments, needed, strict=True) if need]
         found = self.gradient.backward(Saved(dict(zip(saving.names, saved, strict=True)), wanted), *grads)
+        if not isinstance(found, Mapping):
+            kind = type(found).__name__
+            raise TypeError(f"{self.spec.name}: expected backward to return a mapping by argument name, got {kind}")
         return tuple([found.get(name) if need else None for name, need in zip(self.arguments, needed, strict=True)])
 
     def _with_zeros(self, ctx: Any, grads: Sequence[Any]) -> list[Any]:

@@ -189,8 +189,15 @@ class Spec:
         return single([None if at in self.optional and not self.optional[at](*args) else part for at, part in parts])
 
     def arguments(self, case: Case, dtype: torch.dtype, device: torch.device, seed: int) -> tuple[Any, ...]:
-        """The arguments of ``case`` in the schema's order. Raises ``ValueError`` for names that the schema lacks."""
-        given = dict(self.inputs(case, dtype, device, seed))
+        """The arguments of ``case`` in the schema's order.
+
+        Raises ``ValueError`` for names that the schema lacks, and ``TypeError`` if ``inputs`` returns no mapping.
+        """
+        made = self.inputs(case, dtype, device, seed)
+        if not isinstance(made, Mapping):
+            kind = type(made).__name__
+            raise TypeError(f"{self.name}: expected inputs to return a mapping by argument name, got {kind}")
+        given = dict(made)
         for name in (*given, *case.layouts):
             self.parsed.index(name)
         values = []

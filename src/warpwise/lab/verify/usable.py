@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -13,12 +15,14 @@ from warpwise.lab.errors import ProblemError
 from warpwise.operation import Case, Op, Rung, UnknownRung
 
 SMALL = 8
+OUTPUT_FUNCTIONS = ("shape", "dtype", "memory_format", "present", "terms", "magnitude")
 
 
 def require_usable(op: Op, rungs: Sequence[Rung], dtype: torch.dtype, device: torch.device) -> None:
     """Raise ``ProblemError`` if a source of ``rungs`` does not exist, if a timing size lacks a dimension that the
-    inputs need, or if ``default`` names a rung that does not exist.
+    inputs need, if ``default`` names a rung that does not exist, or if a function does not take the arguments.
     """
+    _require_signatures(op)
     for rung in rungs:
         if not Path(rung.source).exists():
             raise ProblemError(f"{op.name}: {rung.name}: its source {rung.source} does not exist")
@@ -28,6 +32,30 @@ def require_usable(op: Op, rungs: Sequence[Rung], dtype: torch.dtype, device: to
             _require_inputs(op, case, dtype, device)
     for case in op.spec.cases:
         _require_default(op, case, dtype, device)
+
+
+def _require_signatures(op: Op) -> None:
+    """Raise ``ProblemError`` for a function of the specification that does not take the arguments of the schema."""
+    spec = op.spec
+    functions: dict[str, Any] = {name: getattr(spec, name) for name in ("check", "reference", "eager", "cost")}
+    functions["default"] = op.default
+    for name, output in spec.outputs.items():
+        functions |= {f"{field} of {name}": getattr(output, field) for field in OUTPUT_FUNCTIONS}
+    names = [argument.name for argument in spec.parsed.arguments]
+    for what, function in functions.items():
+        if not callable(function):
+            continue
+        try:
+            signature = inspect.signature(function)
+        except (TypeError, ValueError):  # a builtin function has none
+            continue
+        try:
+            signature.bind(*names)
+        except TypeError as error:
+            wanted = ", ".join(names)
+            raise ProblemError(
+                f"{op.name}: {what} takes {signature}, expected the schema's ({wanted}): {error}"
+            ) from error
 
 
 def _names(case: Case) -> tuple[frozenset[str], frozenset[str]]:
