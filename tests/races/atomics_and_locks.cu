@@ -26,6 +26,37 @@ __device__ void atomic_and_plain_read(int* data, int* flag) {
   if (threadIdx.x == 40) atomicAdd(data, 1);
   if (LEADER) data[1] = data[0];
 }
+// 4 64 ok
+__device__ void plain_read_before_a_loop_of_swaps(int* data, int* flag) {
+  int old = data[0], expected;
+  do {
+    expected = old;
+    old = atomicCAS(data, expected, expected + threadIdx.x);
+  } while (old != expected);
+}
+// 4 64 ok
+__device__ void plain_read_that_may_need_no_swap(int* data, int* flag) {
+  int greatest = data[0];
+  while (greatest < static_cast<int>(threadIdx.x)) greatest = atomicCAS(data, greatest, threadIdx.x);
+}
+// 4 64 race: data[64 + threadIdx.x] = data[0]
+__device__ void plain_read_of_a_sum_by_swaps(int* data, int* flag) {
+  int old = data[0], expected;
+  do {
+    expected = old;
+    old = atomicCAS(data, expected, expected + 1);
+  } while (old != expected);
+  data[64 + threadIdx.x] = data[0];
+}
+// 1 64 race: const int old = data[0]
+__device__ void plain_read_before_a_swap_that_fails(int* data, int* flag) {
+  if (LEADER) {
+    const int old = data[0];
+    atomicCAS(data, old + 1, 5);
+  } else if (threadIdx.x == 40) {
+    data[0] = 7;
+  }
+}
 // 1 64 race: not ordered
 __device__ void atomic_and_plain_write(int* data, int* flag) {
   if (threadIdx.x == 40) atomicAdd(data, 1);

@@ -2,6 +2,7 @@
 // in global memory, stays resident while the next block starts.
 #include <algorithm>
 
+#include "expected_reads.h"
 #include "fibers.h"
 #include "scheduler.h"
 #include "signals.h"
@@ -239,6 +240,7 @@ void run_grid() {
   }
   report_fault();
   report_suspects();
+  report_suspect_reads();
   for (Block* block : runtime.resident) {
     end_shared(*block);
     clear_barriers(*block);

@@ -22,7 +22,7 @@ Report new_report(Kind kind, Address pc, int line) {
   return report;
 }
 
-static bool same_defect(const Report& a, const Report& b) {
+bool same_defect(const Report& a, const Report& b) {
   return a.kind == b.kind && a.access.pc == b.access.pc && a.other.pc == b.other.pc && a.access.line == b.access.line &&
          a.other.line == b.other.line && a.access.action == b.access.action && a.other.action == b.other.action &&
          !strcmp(a.variable, b.variable) && (a.kind != kSpecialValue || !strcmp(a.message, b.message)) &&

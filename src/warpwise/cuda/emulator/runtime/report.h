@@ -67,6 +67,7 @@ struct Report {
 
 // A new report about the current thread, with `access.action` kExecuted.
 Report new_report(Kind kind, Address pc = 0, int line = 0);
+bool same_defect(const Report& a, const Report& b);
 // Adds a report, or increments the count of an equal one.
 void add_report(const Report& report);
 // Adds a report and ends the launch: switches to the scheduler's fiber and does not return.

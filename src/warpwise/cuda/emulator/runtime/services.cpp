@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "access.h"
+#include "expected_reads.h"
 #include "synchronise.h"
 
 namespace ww {
@@ -168,6 +169,7 @@ void ww_atomic(void* address, unsigned bytes, const char* what, int line, int sc
     const Cell& cell = *cell_of(*slot, at + 4 * word);
     writes[word] = cell.write, rest[word] = cell.rest;
   }
+  if (tracked && compares && runtime.checks.races) note_compare(*cell_of(*slot, at), at);
   access_range(at, bytes, true, pc, kStrongAccess, line);
   if (tracked && !slot->shared && runtime.checks.races) note_update(at, cell_of(*slot, at)->write);
   if (tracked) record_atomic(*slot, at, bytes, compares, !scope, writes, rest);

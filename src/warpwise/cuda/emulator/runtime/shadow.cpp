@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "described_access.h"
+#include "expected_reads.h"
 #include "synchronise.h"
 #include "volatile_data.h"
 
@@ -18,6 +19,11 @@ bool of_this_block(uint32_t epoch) {
 }
 
 constexpr uint32_t field(uint32_t rest, int shift) { return rest >> shift & 0xf; }
+
+// The stamp of a strong access and of an earlier weak one, with the place of the latter, which others race with.
+constexpr uint64_t weakened(uint64_t strong, uint64_t weak) {
+  return (strong & ~(kStrong | kLocationBits)) | (weak & kLocationBits);
+}
 
 }  // namespace
 
@@ -80,6 +86,8 @@ void report_race(const Slot& slot, const AccessInfo& access, Address word, bool 
                                                       : mine == kWrite && (its == kWrite || its == kVolatileWrite);
   if (other_wrote && benign_if_equal)
     report_if_changed(access, word, report, PendingStore::kRace, other);
+  else if (may_be_expected(access, write, other, other_wrote))
+    suspect_read(access, write, other, report);
   else
     add_report(report);
 }
@@ -170,7 +178,7 @@ static void record_reader(Slot& slot, Cell& cell, uint32_t mask, uint64_t mine, 
   if (same_thread_and_epoch(read, mine)) {
     if (strong && (read & kStrong) && !(mine & kLineFlag) && clock_of(read) < clock_of(mine))
       note_reread(word, read, mine);
-    cell.read = strong && !(read & kStrong) ? mine & ~kStrong : mine;
+    cell.read = strong && !(read & kStrong) ? weakened(mine, read) : mine;
     cell.rest |= mask << kReadMask;
     return;
   }
@@ -238,7 +246,7 @@ void record_write(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& acces
   // A cell has one time stamp. If the same thread wrote other bytes of the word earlier, before it synchronised, their
   // record is replaced by that of this write.
   if (same_thread_and_epoch(write, mine) && clock_of(write) == clock_of(mine) && (write & kClockBits) != kInFlight) {
-    cell.write = access.strong && !(write & kStrong) ? mine & ~kStrong : mine;
+    cell.write = access.strong && !(write & kStrong) ? weakened(mine, write) : mine;
     cell.rest |= mask << kWriteMask;
   } else {
     cell.write = mine;

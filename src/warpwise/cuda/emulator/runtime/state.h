@@ -124,6 +124,8 @@ struct Thread {
   bool takes_lock;               // a compare-and-swap has read such a word, and no fence follows
   Address lock;                  // the word that a compare-and-swap has changed, until the thread writes it again; or 0
   std::vector<Address> section;  // volatile words that it has accessed since
+  Address suspect_word;          // the last word / 4 whose read races with an atomic, see expected_reads.h
+  uint64_t suspect_location;     // of this read
   bool narrow_fence;             // a fence of scope block followed a read of what another block has released
 };
 

@@ -237,6 +237,7 @@ void start_knowledge_of(Block& block) {
     Thread& thread = block.thread[i];
     thread.known.reset();
     thread.narrow_fence = thread.takes_lock = false;
+    thread.suspect_word = 0;
     thread.lock = 0;
     thread.section.clear();
     for (Knowledge& observed : thread.observed) observed.reset();
