@@ -266,10 +266,10 @@ def _hint(kind: type[errors.KernelError], report: Report, block: Index3, text: s
             return _ASYNC_HINTS[label]
         if "fence.proxy." in report.message.decode(errors="replace"):
             return ""
-        if ACTIONS[report.other.action] == "asynchronous copy":
-            return "the copy has not been waited for: wait for its group, pipeline stage or barrier first"
         if missing := report.hint.decode(errors="replace"):
             return missing
+        if ACTIONS[report.other.action] == "asynchronous copy":
+            return "the copy has not been waited for: wait for its group, pipeline stage or barrier first"
         if list(report.access.block) != list(report.other.block):
             if SPACES[report.space] in ("shared", "dynamic shared"):
                 return "no barrier of the cluster, with release and acquire, separates the two"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from warpwise.cuda.emulator.hidden_names import hidden_names
 from warpwise.cuda.emulator.rewrite_shared import SharedVariable, shared_statement, spell
 from warpwise.cuda.errors import CompileError
 from warpwise.cuda.source.declarations import Declaration, declarations
@@ -65,6 +66,8 @@ def rewrite(text: str, file: str = "kernel.cu") -> Rewritten:
     _rewrite_shared(edits, code, found, defined, lines)
     _rewrite_asm(edits, code, lines)
     _rewrite_cluster_dims(edits, code)
+    for token in hidden_names(code):
+        edits.replace(token.start, token.end, f"ww_own_{token.text}")
     for token in tokens:
         if token.kind == "directive" and ABSENT_HEADER.match(token.text):
             edits.replace(token.start, token.end, "")

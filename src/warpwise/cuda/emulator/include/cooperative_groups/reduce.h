@@ -29,6 +29,18 @@ struct bit_xor {
 };
 
 namespace details {
+template <class Group, class = void>
+constexpr bool has_lanes = false;
+template <class Group>
+constexpr bool has_lanes<Group, std::void_t<decltype(&Group::ww_mask)>> = true;
+template <class Group>
+WW_INLINE unsigned lanes_of(const Group& group) {
+  static_assert(has_lanes<Group>, "reductions and scans take a tile or coalesced threads: use tiled_partition()");
+  if constexpr (has_lanes<Group>)
+    return group.ww_mask();
+  else
+    return 0;
+}
 template <class T, class Operation>
 WW_UNINSTRUMENTED T fold_wide(unsigned first, unsigned threads, T value, Operation operation, int line) {
   const char* values = static_cast<const char*>(ww_group_exchange(first, threads, &value, sizeof value, line));
@@ -45,7 +57,7 @@ WW_UNINSTRUMENTED T fold_wide(unsigned first, unsigned threads, T value, Operati
 
 template <class Group, class T, class Operation>
 WW_INLINE T reduce(const Group& group, T value, Operation&& operation, WW_LINE) {
-  return ww::fold(group.ww_mask(), value, "reduce()", line, operation);
+  return ww::fold(details::lanes_of(group), value, "reduce()", line, operation);
 }
 template <unsigned Size, class Parent, class T, class Operation>
 WW_INLINE T reduce(const thread_block_tile<Size, Parent>& tile, T value, Operation&& operation, WW_LINE) {
@@ -58,7 +70,7 @@ WW_INLINE T reduce(const thread_block_tile<Size, Parent>& tile, T value, Operati
 // Stores the result with one atomic operation per group.
 template <class Group, class Atomic, class T, class Operation>
 WW_INLINE void reduce_store_async(const Group& group, Atomic& destination, T value, Operation&& operation, WW_LINE) {
-  const T result = ww::fold(group.ww_mask(), value, "reduce_store_async()", line, operation);
+  const T result = ww::fold(details::lanes_of(group), value, "reduce_store_async()", line, operation);
   if (group.thread_rank() == 0) destination.store(result);
 }
 }  // namespace cooperative_groups

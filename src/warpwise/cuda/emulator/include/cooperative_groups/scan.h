@@ -24,7 +24,7 @@ WW_UNINSTRUMENTED T scan(unsigned mask, T value, Operation operation, bool inclu
 
 template <class Group, class T, class Operation>
 WW_INLINE T inclusive_scan(const Group& group, T value, Operation&& operation, WW_LINE) {
-  return details::scan(group.ww_mask(), value, operation, true, "inclusive_scan()", line);
+  return details::scan(details::lanes_of(group), value, operation, true, "inclusive_scan()", line);
 }
 template <class Group, class T>
 WW_INLINE T inclusive_scan(const Group& group, T value) {
@@ -32,7 +32,7 @@ WW_INLINE T inclusive_scan(const Group& group, T value) {
 }
 template <class Group, class T, class Operation>
 WW_INLINE T exclusive_scan(const Group& group, T value, Operation&& operation, WW_LINE) {
-  return details::scan(group.ww_mask(), value, operation, false, "exclusive_scan()", line);
+  return details::scan(details::lanes_of(group), value, operation, false, "exclusive_scan()", line);
 }
 template <class Group, class T>
 WW_INLINE T exclusive_scan(const Group& group, T value) {

@@ -1,0 +1,82 @@
+"""Forms of public CUDA code: names that hide built-in variables, groups that have no scan, a buffer copied too early."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from warpwise import cuda
+from warpwise.cuda.errors import CompileError, DataRace
+
+HIDDEN = cuda.load("""
+struct Config { dim3 gridDim; int threads; };
+__device__ int cell(float x, float size, int gridDim) { return static_cast<int>(x / size) % gridDim; }
+__device__ int width(const Config& config) { return config.gridDim.x * config.threads; }
+__global__ void cells(const float* x, int* y, int blockDim, int n) {
+  const int i = blockIdx.x * 32 + threadIdx.x;
+  if (i < n) y[i] = cell(x[i], 0.5f, blockDim) + 100 * gridDim.x;
+}
+__global__ void blocks(int* y) {
+  y[threadIdx.x] = blockDim.x;
+  const Config config{dim3(3), 4};
+  const int* threadIdx = y;
+  if (blockIdx.x == 0 && threadIdx == y) y[32] = width(config);
+}
+""")
+
+
+def test_names_that_hide_built_in_variables() -> None:
+    x, y = np.arange(60, dtype="f4"), np.zeros(60, "i4")
+    assert HIDDEN["cells"][2, 32].check(x, y, 7, 60) == []
+    assert (y == np.arange(60) * 2 % 7 + 200).all()
+    assert HIDDEN["blocks"][1, 32].check(y) == []
+    assert y[32] == 12 and y[31] == 32
+
+
+def test_a_scan_over_a_block_is_an_error_that_names_tiles() -> None:
+    kernel = cuda.load("""#include <cooperative_groups.h>
+#include <cooperative_groups/scan.h>
+__global__ void k(int* x) {
+  const auto block = cooperative_groups::this_thread_block();
+  x[threadIdx.x] = cooperative_groups::inclusive_scan(block, x[threadIdx.x]);
+}
+""")["k"]
+    with pytest.raises(CompileError, match="take a tile or coalesced threads: use tiled_partition"):
+        kernel[1, 32].check(np.zeros(32, "i4"))
+
+
+BUFFERS = """#include <cuda_pipeline.h>
+__global__ void k(const float* x, float* y) {
+  __shared__ float s[64];
+  const int t = threadIdx.x;
+  float sum = 0;
+  for (int i = 0; i < 4; i++) {
+    __pipeline_memcpy_async(&s[t], x + 64 * i + t, 4);
+    __pipeline_commit();
+    WAIT;
+    BEFORE;
+    sum += s[63 - t];
+    AFTER;
+  }
+  y[t] = sum;
+}
+"""
+WAIT, SYNC = "__pipeline_wait_prior(0)", "__syncthreads()"
+
+
+@pytest.mark.parametrize(
+    "wait, before, after, hint",
+    [
+        (WAIT, SYNC, SYNC, ""),
+        ("", SYNC, SYNC, "the copy has not been waited for"),
+        (WAIT, SYNC, "", "no __syncthreads() separates the two"),
+        (WAIT, "", SYNC, "no __syncthreads()"),
+    ],
+)
+def test_what_an_asynchronous_copy_lacks(wait: str, before: str, after: str, hint: str) -> None:
+    text = BUFFERS.replace("WAIT", wait).replace("BEFORE", before).replace("AFTER", after)
+    found = []
+    for order in ("forward", "reverse"):
+        found += cuda.load(text)["k"][1, 64].check(np.zeros(256, "f4"), np.zeros(64, "f4"), order=order)
+    assert bool(found) is bool(hint)
+    assert all(hint in str(finding) for finding in found if finding.kind is DataRace), [*map(str, found)]
