@@ -80,7 +80,10 @@ class _DeviceProperties(ctypes.Structure):
         *((name, ctypes.c_int) for name in ("map_host", "unified", "managed", "kernels", "managed_access", "engines")),
         ("unsupported", ctypes.c_int * 19),
         *((name, ctypes.c_size_t) for name in ("pitch", "texture", "texture_pitch", "surface")),
-        ("limits", ctypes.c_int * 28),
+        ("limits", ctypes.c_int * 64),
+        *((name, ctypes.c_int) for name in ("memory_pools", "clusters")),
+        ("reserved_shared", ctypes.c_size_t),
+        ("ids", ctypes.c_char * 24),
     ]
 
 
@@ -156,6 +159,9 @@ def device_properties() -> _DeviceProperties:
         texture=512,
         texture_pitch=32,
         surface=512,
+        memory_pools=1,
+        clusters=int(major >= 9),
+        reserved_shared=profile.shared_reserved_per_block,
     )
 
 

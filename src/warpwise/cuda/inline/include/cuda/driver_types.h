@@ -139,6 +139,9 @@ typedef struct CUevent_st* cudaEvent_t;
 #define CUDART_VERSION 13000
 #define CUDA_VERSION 13000
 
+typedef struct CUuuid_st {
+  char bytes[16];
+} cudaUUID_t;
 struct cudaDeviceProp {
   char name[256];
   size_t totalGlobalMem, sharedMemPerBlock, sharedMemPerBlockOptin, sharedMemPerMultiprocessor, totalConstMem;
@@ -154,6 +157,18 @@ struct cudaDeviceProp {
   int maxTexture1DLayered[2], maxTexture2DLayered[3], maxSurface1D, maxSurface2D[2], maxSurface3D[3];
   int accessPolicyMaxWindowSize, singleToDoublePrecisionPerfRatio, hostRegisterSupported;
   int pageableMemoryAccessUsesHostPageTables, directManagedMemAccessFromHost, canUseHostPointerForRegisteredMem;
+  int maxTexture1DMipmap, maxTexture2DMipmap[2], maxTexture2DGather[2], maxTexture3DAlt[3], maxTextureCubemap;
+  int maxTextureCubemapLayered[2], maxSurface1DLayered[2], maxSurface2DLayered[3], maxSurfaceCubemap;
+  int maxSurfaceCubemapLayered[2], sparseCudaArraySupported, hostRegisterReadOnlySupported;
+  int timelineSemaphoreInteropSupported, deferredMappingCudaArraySupported, ipcEventSupported, unifiedFunctionPointers;
+  int gpuDirectRDMASupported, gpuDirectRDMAWritesOrdering, deviceNumaConfig, deviceNumaId, hostNumaId, mpsEnabled;
+  int hostNumaMultinodeIpcSupported;
+  unsigned gpuDirectRDMAFlushWritesOptions, memoryPoolSupportedHandleTypes, gpuPciDeviceID, gpuPciSubsystemID;
+  unsigned luidDeviceNodeMask;
+  int memoryPoolsSupported, clusterLaunch;
+  size_t reservedSharedMemPerBlock;
+  char luid[8];
+  cudaUUID_t uuid;
 };
 enum cudaComputeMode {
   cudaComputeModeDefault,

@@ -11,6 +11,28 @@ struct NullType {};
 typedef thrust::plus<> Sum;
 typedef thrust::minimum<> Min;
 typedef thrust::maximum<> Max;
+template <class K, class V>
+struct KeyValuePair {
+  typedef K Key;
+  typedef V Value;
+  K key;
+  V value;
+  KeyValuePair() = default;
+  KeyValuePair(const K& key, const V& value) : key(key), value(value) {}
+};
+// Of equal values, the pair with the smaller key.
+struct ArgMax {
+  template <class Pair>
+  Pair operator()(const Pair& a, const Pair& b) const {
+    return a.value < b.value || (a.value == b.value && b.key < a.key) ? b : a;
+  }
+};
+struct ArgMin {
+  template <class Pair>
+  Pair operator()(const Pair& a, const Pair& b) const {
+    return b.value < a.value || (a.value == b.value && b.key < a.key) ? b : a;
+  }
+};
 struct DeviceOnly {
   struct TempStorage {};
 };
@@ -57,6 +79,30 @@ struct DeviceReduce {
   static cudaError_t Min(void* storage, size_t& bytes, I in, O out, ptrdiff_t n, cudaStream_t stream = 0) {
     return Reduce(storage, bytes, in, out, n, cub::Min(), std::numeric_limits<thrust::detail::value_of<I>>::max(),
                   stream);
+  }
+  // `out`: a KeyValuePair of the index and the element.
+  template <class I, class O>
+  static cudaError_t ArgMax(void* storage, size_t& bytes, I in, O out, ptrdiff_t n, cudaStream_t = 0) {
+    WW_CUB_STORAGE(storage, bytes)
+    return put_element(in, thrust::max_element(in, in + n) - in, out);
+  }
+  template <class I, class O>
+  static cudaError_t ArgMin(void* storage, size_t& bytes, I in, O out, ptrdiff_t n, cudaStream_t = 0) {
+    WW_CUB_STORAGE(storage, bytes)
+    return put_element(in, thrust::min_element(in, in + n) - in, out);
+  }
+
+ private:
+  template <class I, class O>
+  static cudaError_t put_element(I in, ptrdiff_t index, O out) {
+    typedef thrust::detail::value_of<I> T;
+    T value;
+    {
+      const thrust::detail::Scope scope;
+      value = thrust::detail::raw(in)[index];
+    }
+    thrust::fill(out, out + 1, KeyValuePair<int, T>(static_cast<int>(index), value));
+    return cudaSuccess;
   }
 };
 

@@ -75,15 +75,20 @@ void sequence(I first, I last) {
 }
 template <class I, class O>
 O copy(I first, I last, O out) {
-  WW_RANGE
-  auto to = detail::raw(out);
-  for (ptrdiff_t i = 0; i < n; i++) to[i] = at[i];
-  detail::mark(to, n);
-  return out + n;
+  if constexpr (detail::is_indexed<I> && detail::is_indexed<O>) {
+    WW_RANGE
+    auto to = detail::raw(out);
+    for (ptrdiff_t i = 0; i < n; i++) to[i] = at[i];
+    detail::mark(to, n);
+    return out + n;
+  } else {  // a list, or an iterator that prints or appends
+    for (; first != last; ++first, ++out) *out = static_cast<detail::value_of<I>>(*first);
+    return out;
+  }
 }
 template <class I, class N, class O>
 O copy_n(I first, N count, O out) {
-  return thrust::copy(first, first + count, out);
+  return thrust::copy(first, std::next(first, count), out);
 }
 template <class I, class O, class F>
 O transform(I first, I last, O out, F f) {

@@ -70,6 +70,9 @@ using raw_t = decltype(raw(std::declval<I>()));
 template <class I>
 using value_of = typename std::iterator_traits<I>::value_type;
 template <class I>
+constexpr bool is_indexed =
+    std::is_base_of_v<std::random_access_iterator_tag, typename std::iterator_traits<I>::iterator_category>;
+template <class I>
 using reference_of = decltype(*std::declval<I&>());
 
 // Marks [at, at + count) as written if it is plain memory.
