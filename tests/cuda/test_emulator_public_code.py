@@ -1,4 +1,4 @@
-"""Forms of public CUDA code: names that hide built-in variables, groups that have no scan, a buffer copied too early."""
+"""Forms of public CUDA code: names that hide built-in variables, groups without a scan, a buffer copied too early."""
 
 from __future__ import annotations
 

@@ -123,3 +123,23 @@ def test_nan_in_maximum() -> None:
     assert out[0].tolist() == [1, 2]
     assert out[1].isnan().all()
     assert out[2].tolist() == [1, 1]
+
+
+@wt.jit
+def masked_sums(x_ptr, y_ptr, n, GIVEN: tl.constexpr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    if GIVEN:
+        x = tl.load(x_ptr + lanes, mask=lanes < n, other=0)
+    else:
+        x = tl.load(x_ptr + lanes, mask=lanes < n)
+    tl.store(y_ptr, tl.sum(x, axis=0))
+    tl.store(y_ptr + 1, tl.sum(tl.where(lanes < n, x, 0), axis=0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.uint8])
+def test_a_masked_lane_without_other_does_not_read_zero(dtype: torch.dtype) -> None:
+    x, given, absent = torch.ones(20, dtype=dtype), torch.zeros(2, dtype=dtype), torch.zeros(2, dtype=dtype)
+    masked_sums[1](x, given, 20, GIVEN=True, BLOCK=32)
+    masked_sums[1](x, absent, 20, GIVEN=False, BLOCK=32)
+    assert given.tolist() == [20, 20]
+    assert absent[1] == 20 and absent[0] != 20

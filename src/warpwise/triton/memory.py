@@ -24,6 +24,13 @@ _FIRST_RANGE = 1 << 12  # above every host address, so that a host address is ne
 _ALIGNMENT = 256
 
 
+def _undefined(dtype: np.dtype[Any]) -> Any:
+    """NaN, or a large integer: what a masked lane reads without ``other`` is undefined on a GPU, and not always 0."""
+    if np.issubdtype(dtype, np.inexact):
+        return np.nan
+    return True if dtype == np.bool_ else int.from_bytes(b"\x7b" * dtype.itemsize)
+
+
 def extent_bytes(tensor: torch.Tensor) -> int:
     """Return the number of bytes from a tensor's first element to the end of its last element."""
     if tensor.numel() == 0:
@@ -211,7 +218,7 @@ class Memory:
     def load(
         self, pointer: Array, mask: Array | None, other: Array | None, dtype: np.dtype[Any], atomic: bool
     ) -> Array:
-        """Return the elements at ``pointer``; ``other`` (or 0) where ``mask`` is false."""
+        """Return the elements at ``pointer``; ``other``, or else a fill pattern, where ``mask`` is false."""
         pointer = np.asarray(pointer, dtype=np.uint64)
         result: Array | None = None
         for span in self.spans(pointer, mask, dtype.itemsize, "read"):
@@ -228,7 +235,8 @@ class Memory:
     @staticmethod
     def _masked_values(pointer: Array, other: Array | None, dtype: np.dtype[Any]) -> Array:
         if other is None:
-            return np.zeros(pointer.shape, dtype=dtype)
+            # Triton tests `if other`, which is false for a single 0.
+            return np.full(pointer.shape, 0 if pointer.size == 1 else _undefined(dtype), dtype=dtype)
         return np.array(np.broadcast_to(other, pointer.shape), dtype=dtype)
 
     def store(self, pointer: Array, values: Array, mask: Array | None, dtype: np.dtype[Any]) -> None:
