@@ -287,7 +287,10 @@ def _hint(kind: type[errors.KernelError], report: Report, block: Index3, text: s
     if kind is errors.UndefinedBehaviour and "read-only cache" in report.message.decode(errors="replace"):
         return "it may return an old value: use an ordinary load"
     if kind is errors.UninitializedRead and SPACES[report.space] == "global" and "atomic" in text:
-        return "an atomic needs a start value: fill the array first, and pass it without out (inout: in the shell)"
+        return (
+            "an atomic needs a start value: fill the array first (in a program by cudaMemset), and pass it without out "
+            "(inout: in the shell)"
+        )
     return ""
 
 

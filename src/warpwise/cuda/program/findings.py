@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import re
 import shutil
 import subprocess
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from warpwise.cuda.errors import shown_path
+from warpwise.cuda.errors import Finding, shown_path
 from warpwise.cuda.program import native
 
 _MEMORY = {
@@ -145,6 +146,26 @@ def used_after_free(kernel: str, argument: str, block: native.Block, symbols: Sy
     file, _, number = where.rpartition(":")
     text = _text(file, int(number)) if number.isdigit() else ""
     return HostFinding("UseAfterFree", message, shown_path(where), text)
+
+
+# Of the emulator's runtime, which knows the arguments.
+OUTSIDE = "the address is not in an argument, a shared variable or a local variable"
+_ADDRESS = re.compile(r"\baddress 0x([0-9a-f]+)")
+
+
+def with_block(found: Finding, find: Callable[[int], native.Block | None], symbols: Symbols) -> Finding:
+    """``found`` with the block of memory in place of an address that a kernel reached without an argument's name."""
+    named = None if found.variable else _ADDRESS.search(found.message)
+    block = find(int(named[1], 16)) if named else None
+    if named is None or block is None:
+        return found
+    made = _at("allocated", block.allocated, symbols)
+    if not block.live:
+        made += _at("freed", block.freed, symbols)
+    offset, freed = int(named[1], 16) - block.address, "" if block.live else "freed "
+    what = f"byte {offset:,} of {freed}{_memory(block)} ({block.bytes:,} bytes{made})"
+    rest = found.message[named.end() :].removesuffix(f": {OUTSIDE}")
+    return replace(found, message=found.message[: named.start()] + what + rest)
 
 
 def host_tensor_map(kernel: str, argument: str, where: str) -> HostFinding:

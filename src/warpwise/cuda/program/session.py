@@ -173,7 +173,7 @@ class Session:
                 ctypes.memmove(symbol.data, address, size)
         self._support.launched()
         for each in found:
-            self._found(each, _same(each))
+            self._found(findings.with_block(each, self._support.find, self._symbols), _same(each))
             if not issubclass(each.kind, _RECOVERABLE):
                 self._support.set_error(native.ERRORS[_CODES.get(each.kind, "launch")], True)
 

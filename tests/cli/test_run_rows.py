@@ -1,0 +1,39 @@
+"""Findings in memory that kernels reach through pointers in memory name the block: `float** rows`."""
+
+from __future__ import annotations
+
+import pytest
+from tests.commands import command
+
+ROWS = """
+__global__ void sum(int** rows) { rows[0][threadIdx.x / 2] += threadIdx.x; }
+__global__ void put(int** rows, int row, int i) { rows[row][i] = 1; }
+int main(int argc, char** argv) {
+  int** rows;
+  cudaMallocManaged(&rows, 3 * sizeof(int*));
+  for (int i = 0; i < 3; i++) cudaMallocManaged(&rows[i], 16 * sizeof(int));
+  cudaMemset(rows[0], 0, 16 * sizeof(int));
+  cudaFree(rows[2]);
+  if (argc == 1)
+    sum<<<1, 32>>>(rows);
+  else
+    put<<<1, 1>>>(rows, atoi(argv[1]), 16);
+  cudaDeviceSynchronize();
+}
+"""
+MADE = "64 bytes, allocated at program.cu:7"
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ((), f"DataRace: sum: byte 0 of managed memory ({MADE}): updates by several threads"),
+        (("1",), f"OutOfBounds: put: 4-byte write to byte 64 of managed memory ({MADE})\n"),
+        (("2",), f"write to byte 64 of freed managed memory ({MADE}, freed at program.cu:9)\n"),
+    ],
+)
+def test_a_block_behind_a_pointer_in_memory(tmp_path, monkeypatch, arguments, message):
+    (tmp_path / "program.cu").write_text(ROWS)
+    monkeypatch.chdir(tmp_path)
+    done = command("run", "program.cu", "--device", "cpu", "--", *arguments)
+    assert done.returncode == 1 and message in done.stderr, done.stderr
