@@ -284,54 +284,6 @@ int main() {
 """
 
 
-ITERATORS_AND_PAIRS = """
-#include <cub/cub.cuh>
-#include <thrust/copy.h>
-#include <thrust/device_vector.h>
-#include <iostream>
-#include <iterator>
-#include <list>
-#include <vector>
-struct Closer {
-  __host__ __device__ cub::KeyValuePair<int, float> operator()(const cub::KeyValuePair<int, float>& a,
-                                                               const cub::KeyValuePair<int, float>& b) const {
-    return b.value * b.value < a.value * a.value ? b : a;
-  }
-};
-__global__ void closest(const float* in, int* out) {
-  typedef cub::BlockReduce<cub::KeyValuePair<int, float>, 32> Reduce;
-  __shared__ typename Reduce::TempStorage storage;
-  const auto pair = Reduce(storage).Reduce(cub::KeyValuePair<int, float>(threadIdx.x, in[threadIdx.x]), Closer());
-  if (threadIdx.x == 0) *out = pair.key;
-}
-int main() {
-  thrust::device_vector<float> x(32);
-  for (int i = 0; i < 32; i++) x[i] = 20.5f - i;
-  thrust::copy(x.begin(), x.begin() + 3, std::ostream_iterator<float>(std::cout, ","));
-  std::vector<float> kept;
-  thrust::copy(x.begin() + 30, x.end(), std::back_inserter(kept));
-  const std::list<float> zeros(2, 0.0f);
-  thrust::copy(zeros.begin(), zeros.end(), x.begin());
-  std::cout << kept.size() << ' ' << kept[1] << ' ' << x[1] << ' ' << x[2] << '\\n';
-  thrust::device_vector<int> index(1);
-  x[0] = x[1] = 3;
-  closest<<<1, 32>>>(thrust::raw_pointer_cast(x.data()), thrust::raw_pointer_cast(index.data()));
-  size_t bytes = 0;
-  const float* in = thrust::raw_pointer_cast(x.data());
-  cub::KeyValuePair<int, float>*best, host;
-  cudaMalloc(&best, sizeof host);
-  cub::DeviceReduce::ArgMin(nullptr, bytes, in, best, 32);
-  thrust::device_vector<char> storage(bytes);
-  cub::DeviceReduce::ArgMin(thrust::raw_pointer_cast(storage.data()), bytes, in, best, 32);
-  cudaMemcpy(&host, best, sizeof host, cudaMemcpyDeviceToHost);
-  cudaFree(best);
-  cudaDeviceProp device;
-  cudaGetDeviceProperties(&device, 0);
-  std::cout << index[0] << ' ' << host.key << ' ' << host.value << ' ' << device.memoryPoolsSupported << '\\n';
-}
-"""
-
-
 @pytest.fixture
 def run(tmp_path):
     def run(text, *options):
@@ -371,12 +323,6 @@ def test_thrust_and_cub(run):
     values = [i % 5 for i in range(64)]
     scans = f"{sum(values[:63])} {sum(values)} {sum(values[32:63])} 7 10 "  # exclusive, with an aggregate, of a warp
     assert done.stdout == f"1 4986 25 29 4\n8128 992 8001 1 127\n{scans}"
-
-
-def test_iterators_that_print_and_append_and_pairs_of_cub(run):
-    done = run(ITERATORS_AND_PAIRS, "--check")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "20.5,19.5,18.5,2 -10.5 0 18.5\n20 31 -10.5 1\n"
 
 
 @FULL

@@ -128,10 +128,7 @@ def test_nan_in_maximum() -> None:
 @wt.jit
 def masked_sums(x_ptr, y_ptr, n, GIVEN: tl.constexpr, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
-    if GIVEN:
-        x = tl.load(x_ptr + lanes, mask=lanes < n, other=0)
-    else:
-        x = tl.load(x_ptr + lanes, mask=lanes < n)
+    x = tl.load(x_ptr + lanes, mask=lanes < n, other=0) if GIVEN else tl.load(x_ptr + lanes, mask=lanes < n)
     tl.store(y_ptr, tl.sum(x, axis=0))
     tl.store(y_ptr + 1, tl.sum(tl.where(lanes < n, x, 0), axis=0))
 

@@ -124,8 +124,8 @@ struct Thread {
   bool takes_lock;               // a compare-and-swap has read such a word, and no fence follows
   Address lock;                  // the word that a compare-and-swap has changed, until the thread writes it again; or 0
   std::vector<Address> section;  // volatile words that it has accessed since
-  Address suspect_word;          // the last word / 4 whose read races with an atomic, see expected_reads.h
-  uint64_t suspect_location;     // of this read
+  Address suspect_word;          // word / 4 of its last read that races with an atomic, see expected_reads.h
+  uint64_t suspect_location;
   bool narrow_fence;             // a fence of scope block followed a read of what another block has released
 };
 
@@ -225,8 +225,7 @@ struct Block {
   std::unordered_map<Address, uint64_t> acquired_maps;  // tensor maps that it has acquired, and their state then
 };
 
-// kPreempt: as kShuffle, and threads are preempted at atomics, volatile accesses, fences and barriers, and blocks with
-// them.
+// kPreempt: as kShuffle, and blocks and threads are preempted at atomics, volatile accesses, fences and barriers.
 enum class Order : int { kForward, kReverse, kShuffle, kPreempt };
 enum class Stop : int { kNone, kTimeout, kInterrupt };
 
