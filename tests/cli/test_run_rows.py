@@ -37,3 +37,13 @@ def test_a_block_behind_a_pointer_in_memory(tmp_path, monkeypatch, arguments, me
     monkeypatch.chdir(tmp_path)
     done = command("run", "program.cu", "--device", "cpu", "--", *arguments)
     assert done.returncode == 1 and message in done.stderr, done.stderr
+
+
+def test_more_blocks_than_the_emulator_holds(tmp_path):
+    (tmp_path / "program.cu").write_text(
+        "int main() {\n  int failed = 0;\n  void* row;\n"
+        "  for (int i = 0; i < 1540; i++) failed += cudaMalloc(&row, 16) == cudaErrorMemoryAllocation;\n"
+        '  printf("%d", failed);\n}\n'
+    )
+    done = command("run", str(tmp_path / "program.cu"), "--device", "cpu")
+    assert done.stdout == "4" and done.stderr.count("1536 blocks of memory are live") == 1

@@ -126,7 +126,7 @@ struct Thread {
   std::vector<Address> section;  // volatile words that it has accessed since
   Address suspect_word;          // word / 4 of its last read that races with an atomic, see expected_reads.h
   uint64_t suspect_location;
-  bool narrow_fence;             // a fence of scope block followed a read of what another block has released
+  bool narrow_fence;  // a fence of scope block followed a read of what another block has released
 };
 
 // A barrier of some threads of a block: a cuda::barrier or mbarrier, keyed by its address; a PTX named barrier or the

@@ -12,6 +12,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <iostream>
 #include <map>
 #include <mutex>
@@ -28,6 +29,8 @@ void ww_resident_written(const void* address, size_t bytes);
 
 namespace {
 using warpwise_host::Kind;
+
+constexpr int kMostBlocks = 1536;  // kResidentSlots of the emulator's arena.h
 
 std::recursive_mutex guard;
 std::map<uint64_t, ww_program_block> blocks;  // keyed by address; a freed block stays until its address is used again
@@ -101,13 +104,24 @@ void finish(int status, void*) {
   fflush(nullptr);
   _exit(on_finish(status));
 }
+// Says once that the program has too many blocks: its own message is that the memory is exhausted.
+void explain_failure() {
+  static bool told = false;
+  const auto live = std::count_if(blocks.begin(), blocks.end(), [](const auto& each) { return each.second.live != 0; });
+  if (told || live < kMostBlocks) return;
+  told = true;
+  fprintf(stderr,
+          "UnsupportedFeature: %d blocks of memory are live, the most that the emulator holds: further allocations "
+          "fail with cudaErrorMemoryAllocation\n",
+          kMostBlocks);
+}
 }  // namespace
 
 namespace warpwise_host {
 void* allocate(size_t bytes, Kind kind) {
   const std::lock_guard<std::recursive_mutex> lock(guard);
   void* made = ww_resident_allocate(bytes, !warpwise_host::on_device(kind), warpwise_host::on_device(kind));
-  if (!made) return nullptr;
+  if (!made) return explain_failure(), nullptr;
   const uint64_t address = reinterpret_cast<uint64_t>(made);
   attached.erase(address);
   blocks[address] = {address, bytes, int(kind), 1, trace(), {}};
