@@ -330,7 +330,7 @@ def test_a_failing_selection_changes_nothing() -> None:
 def test_wrong_selection() -> None:
     with pytest.raises(ValueError, match="ks"):
         SpatialMixture().select(LAYERS.X, [])
-    with pytest.raises(ValueError, match="one K"):
+    with pytest.raises(ValueError, match="single K"):
         SpatialMixture(sizes=[1, 1]).select(LAYERS.X, [2, 3])
 
 
