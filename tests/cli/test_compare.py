@@ -143,6 +143,13 @@ def test_results_files_and_folders_need_no_store(tmp_path: Path, own_store: Path
     assert not own_store.exists()
 
 
+def test_the_operation_of_another_package_has_its_short_name_too(store: Store) -> None:
+    for minutes in (20, 30):
+        store.record(run("mine::f", minutes=minutes), timed(minutes=minutes, seconds=1e-4 + minutes * 1e-6))
+    assert "k01_naive" in said(command("r3", "r4", "--op", "f"))
+    assert "no operation 'g' in the store" in said(command("r3", "r4", "--op", "g"))
+
+
 @pytest.mark.usefixtures("store")
 def test_json_holds_ratios_and_both_sides() -> None:
     data = json.loads(command("r1", "r2", "--json").output)

@@ -102,6 +102,16 @@ def test_a_mistake_in_it_is_found() -> None:
         ),
         ("(Tensor x) -> Tensor", "(Tensor x, float b=1.0) -> Tensor", "check takes (x), expected the schema's (x, b)"),
         (
+            'Output(like="x"',
+            "Output(shape=lambda x: x.numel()",
+            "expected the shape of output to be a sequence of sizes",
+        ),
+        (
+            "cost=lambda x: Cost(bytes=2 * x.numel() * x.element_size(), flops=4 * x.numel()),",
+            "cost=lambda x: 2 * x.numel(),",
+            "softplus: expected cost to return a Cost of bytes and FLOPs, got int",
+        ),
+        (
             "seed, case.values)}",
             "seed, case.values)}.keys()",
             "expected inputs to return a mapping by argument name, got",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import click
@@ -64,7 +64,7 @@ def _selections(before: str, after: str, ops: Sequence[str], where: str | None) 
             raise StoreFailure(str(error)) from error
     there = sorted({one.op for side in (old, new) for one in side.measurements})
     for op in ops:
-        if op not in there:
+        if _full(op, there) not in there:
             raise click.BadParameter(f"no operation {op!r} in A or B{near(op, there)}", param_hint="--op")
     return old, new
 
@@ -74,13 +74,14 @@ def _selected(store: Store | None, text: str, ops: Sequence[str], where: str | N
         if store is None or is_file(text):
             found = from_files(text)
         else:
+            kept = store.names("op")
             for op in ops:
-                if op not in (kept := store.names("op")):
+                if _full(op, kept) not in kept:
                     raise click.BadParameter(f"no operation {op!r} in the store{near(op, kept)}", param_hint="--op")
             devices: Sequence[str | None] = devices_like(store, where) if where else [None]
             if len(devices) > 1:
                 raise click.BadParameter(f"{where!r} matches {' and '.join(map(str, devices))}", param_hint="--device")
-            found = select(store, text, ops, devices[0])
+            found = select(store, text, [_full(op, kept) for op in ops], devices[0])
     except (UnknownSelection, UnreadableResults, OSError) as error:
         raise click.BadParameter(
             str(error.args[0] if isinstance(error, UnknownSelection) else error), param_hint=hint
@@ -88,7 +89,15 @@ def _selected(store: Store | None, text: str, ops: Sequence[str], where: str | N
     return _narrowed(found, ops, where)
 
 
+def _full(op: str, known: Collection[str]) -> str:
+    """The one of the ``known`` names that is ``op``, or the only one that is ``op`` in a namespace; else ``op``."""
+    found = [name for name in known if name.partition("::")[2] == op]
+    return found[0] if op not in known and len(found) == 1 else op
+
+
 def _narrowed(found: Selection, ops: Sequence[str], where: str | None) -> Selection:
+    ops = [_full(op, {one.op for one in found.measurements}) for op in ops]
+
     def wanted(one: Measurement | Run) -> bool:
         return (not ops or one.op in ops) and (where is None or where.lower() in one.device.lower())
 

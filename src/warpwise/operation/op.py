@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -153,11 +153,18 @@ class Op:
             return None
         like = args[position(output.like)] if output.like else first_tensor(args)
         dtype = self.output_dtype(name, args)
-        shape: tuple[Any, ...] = tuple(output.shape(*args)) if output.shape is not None else like.shape
+        shape = self._shape(name, args) if output.shape is not None else like.shape
         if None in shape:
             return Unsized(f"{self.name}, {name}", shape, dtype, like.device)
         memory = output.memory_format(*args) if output.memory_format else torch.contiguous_format
         return torch.empty(shape, dtype=dtype, device=like.device, memory_format=memory)
+
+    def _shape(self, name: str, args: Sequence[Any]) -> tuple[Any, ...]:
+        made = self.spec.outputs[name].shape(*args)  # type: ignore[misc]
+        if not isinstance(made, Iterable):
+            kind = type(made).__name__
+            raise TypeError(f"{self.name}: expected the shape of {name} to be a sequence of sizes, got {kind} {made}")
+        return tuple(made)
 
     def output_dtype(self, name: str, args: Sequence[Any]) -> torch.dtype:
         """The dtype of the output ``name`` for these arguments."""

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from warpwise.lab.errors import ProblemError
-from warpwise.operation import Case, Op, Rung, UnknownRung
+from warpwise.operation import Case, Cost, Op, Rung, UnknownRung
 
 SMALL = 8
 OUTPUT_FUNCTIONS = ("shape", "dtype", "memory_format", "present", "terms", "magnitude")
@@ -20,9 +20,13 @@ OUTPUT_FUNCTIONS = ("shape", "dtype", "memory_format", "present", "terms", "magn
 
 def require_usable(op: Op, rungs: Sequence[Rung], dtype: torch.dtype, device: torch.device) -> None:
     """Raise ``ProblemError`` if a source of ``rungs`` does not exist, if a timing size lacks a dimension that the
-    inputs need, if ``default`` names a rung that does not exist, or if a function does not take the arguments.
+    inputs need, if ``default`` names a rung that does not exist, if a function does not take the arguments, or if
+    ``cost`` returns no ``Cost``.
     """
     _require_signatures(op)
+    cost = op.spec.cost(*op.spec.arguments(op.spec.cases[0], dtype, device, 0))
+    if not isinstance(cost, Cost):
+        raise ProblemError(f"{op.name}: expected cost to return a Cost of bytes and FLOPs, got {type(cost).__name__}")
     for rung in rungs:
         if not Path(rung.source).exists():
             raise ProblemError(f"{op.name}: {rung.name}: its source {rung.source} does not exist")
