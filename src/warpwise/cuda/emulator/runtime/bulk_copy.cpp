@@ -134,6 +134,7 @@ void ww_async_read(const void* from, size_t bytes, const char* what, int line) {
   Thread& thread = *runtime.current;
   const bool is_wgmma = what[0] == 'w';
   if (runtime.budget < static_cast<int64_t>(bytes / 8 + 2)) budget_exhausted(pc);  // before the stamp is an agent's
+  if (runtime.checks.races && !is_wgmma) block.clocks.use_agents();
   if (runtime.checks.races && block.clocks.has_agents()) {
     unsigned agent = block.clocks.first_agent() + thread.id / kWarpgroupThreads;
     uint32_t group = thread.wgmma_group - block.warpgroups[thread.id / kWarpgroupThreads].group + 1;
@@ -152,6 +153,7 @@ void ww_async_read(const void* from, size_t bytes, const char* what, int line) {
 
 void ww_copy_source(const void* from, size_t bytes, int line) {
   const Address pc = reinterpret_cast<Address>(__builtin_return_address(0)), at = reinterpret_cast<Address>(from);
+  if (runtime.checks.races) runtime.block->clocks.use_agents();
   if (runtime.checks.races && runtime.block->clocks.has_agents()) check_proxy_fence(at, bytes, pc, "a bulk copy", line);
   if (runtime.checks.any) access_range(at, bytes, false, pc, kPlainAccess, line);
 }

@@ -13,6 +13,7 @@
 #pragma once
 #include <stdint.h>
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -55,6 +56,12 @@ class VectorClocks {
   VectorClock all_proxy_fenced() const;  // joined over the threads
   // Records a memory fence of scope 0 (block) or 1 (device): later releases of the thread include all that precedes it.
   void fence(unsigned thread, int scope);
+  // The last fences of a thread by scope, and their restoration: a release of one word is a fence for this word only.
+  using Fenced = std::array<uint16_t, 2>;
+  Fenced fenced(unsigned thread) const { return {fenced_[0][thread], fenced_[1][thread]}; }
+  void restore_fenced(unsigned thread, const Fenced& fenced) {
+    for (size_t scope = 0; scope < 2; scope++) fenced_[scope][thread] = fenced[scope];
+  }
   // Sets `into` to what `thread` releases with this scope; returns false if it releases nothing. all_released: the same
   // for all threads of the block.
   bool released(unsigned thread, int scope, VectorClock& into) const;

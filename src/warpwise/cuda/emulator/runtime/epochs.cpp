@@ -32,11 +32,10 @@ static void renew_epochs() {
 
 // The barrier that ends an epoch orders the proxy fences of all threads in this epoch before what follows.
 static void keep_fenced_accesses(Block& block) {
-  constexpr size_t kKept = 16;
   uint32_t fenced_epoch = 0;
   for (unsigned i = 0; i < block.threads; i++) fenced_epoch = std::max(fenced_epoch, block.thread[i].fenced_epoch);
   for (unsigned i = 0; i < block.threads; i++) block.thread[i].fenced_epoch = fenced_epoch;
-  if (block.fenced_epochs.size() == kKept) block.fenced_epochs.erase(block.fenced_epochs.begin());
+  if (block.fenced_epochs.size() == kFencedEpochs) block.fenced_epochs.erase(block.fenced_epochs.begin());
   block.fenced_epochs.push_back({block.epoch, block.clocks.all_proxy_fenced()});
 }
 

@@ -119,6 +119,7 @@ inline __attribute__((always_inline)) bool record_read(const Slot& slot, Cell& c
 // accessed since the last barrier or __syncwarp().
 void check_warp_synchronous(const Slot& slot, Address address, unsigned bytes, bool write, Address pc);
 
+constexpr size_t kFencedEpochs = 16;  // of a block, for which the proxy fences are kept
 void check_proxy_fence(Address address, size_t bytes, Address pc, const char* what, int line);
 void check_global_proxy_fence(Address address, size_t bytes, Address pc, int line);
 

@@ -215,7 +215,7 @@ struct Block {
   std::shared_ptr<Cluster> cluster;
   unsigned rank;                           // in the cluster
   std::vector<std::vector<Seen>> remote;   // by thread and rank: of the cluster's other blocks
-  std::vector<FencedEpoch> fenced_epochs;  // the latest
+  std::vector<FencedEpoch> fenced_epochs;  // the latest, at most kFencedEpochs
   Warpgroup warpgroups[kMaxThreads / kWarpgroupThreads];
   std::unordered_map<Address, uint8_t> swizzles;  // by 128 bytes of shared memory: of the bulk copy that loaded them
   unsigned load_agents, store_agents;             // in use

@@ -120,7 +120,12 @@ void synchronise(Address address, size_t bytes, Operation operation, Scope scope
   if (!runtime.checks.races) return;
   Thread& thread = *runtime.current;
   Block& block = *thread.block;
+  // A release or an acquire of a word is no fence for other words.
+  const uint32_t epoch = block.epoch;
+  const VectorClocks::Fenced fenced = block.clocks.fenced(thread.id);
   if (order & kRelease) release_fence(scope);
+  Knowledge of_others[2];
+  if (order & kAcquire) std::swap(of_others, thread.observed);
   if (operation != Operation::kRead && thread.lock == address && thread.lock) end_section(thread);
   const bool may_release = operation != Operation::kRead && block.has_fenced;
   if (may_release || !words.empty()) {
@@ -142,7 +147,14 @@ void synchronise(Address address, size_t bytes, Operation operation, Scope scope
         publish(thread, at, operation, scope, line, owner, word);
     }
   }
-  if (order & kAcquire) acquire_observed(thread, scope);
+  if (order & kAcquire) {
+    acquire_observed(thread, scope);
+    for (int each = 0; each < 2; each++) grow(thread.observed[each], of_others[each]);
+  }
+  if ((order & kRelease) && block.epoch == epoch) {
+    block.clocks.restore_fenced(thread.id, fenced);
+    for (Released& cached : thread.released) cached.epoch = 0;
+  }
 }
 
 void release_fence(Scope scope) {
