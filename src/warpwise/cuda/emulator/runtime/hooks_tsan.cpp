@@ -102,6 +102,7 @@ static void before_atomic(const volatile T* p, Operation operation, int order, A
   if (!on_kernel_fiber()) return;
   if (--runtime.strong_budget < 0) yield_thread();
   preempt();
+  resolve_pending_store();
   const bool write = operation != Operation::kRead, releases = order >= __ATOMIC_RELEASE;
   const bool acquires = order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE;
   synchronise(reinterpret_cast<Address>(p), sizeof(T), operation, kDeviceScope,

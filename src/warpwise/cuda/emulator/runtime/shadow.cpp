@@ -114,6 +114,7 @@ static void resolve_atomic(const PendingStore& pending, bool changed) {
     if (pending.is_narrow) note_narrow(pending.address, pending.stamp);
     return;
   }
+  if (pending.compares) withdraw_release();
   Slot* slot = slot_with_cells(pending.address);
   for (unsigned word = 0; word < (pending.bytes + 3) / 4; word++) {
     Cell& cell = *cell_of(*slot, pending.address + 4 * word);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "shadow.h"
 #include "volatile_data.h"
@@ -41,6 +42,9 @@ bool grow(Knowledge& into, const Knowledge& from) {
   into = std::move(joined);
   return true;
 }
+
+// The words that an atomicCAS has changed here, as they were before it, until its result is known.
+std::vector<std::pair<Address, std::optional<Word>>> before_swap;
 
 // What the running thread releases with `scope`, or null if no fence of this scope precedes.
 const Knowledge& released(Thread& thread, Scope scope) {
@@ -124,6 +128,7 @@ void synchronise(Address address, size_t bytes, Operation operation, Scope scope
   const uint32_t epoch = block.epoch;
   const VectorClocks::Fenced fenced = block.clocks.fenced(thread.id);
   if (order & kRelease) release_fence(scope);
+  before_swap.clear();
   Knowledge of_others[2];
   if (order & kAcquire) std::swap(of_others, thread.observed);
   if (operation != Operation::kRead && thread.lock == address && thread.lock) end_section(thread);
@@ -134,6 +139,7 @@ void synchronise(Address address, size_t bytes, Operation operation, Scope scope
     for (Address at = address >> 2; at <= (address + bytes - 1) >> 2; at++) {
       const auto found = words.find(at);
       Word* word = found == words.end() ? nullptr : &found->second;
+      if (compares) before_swap.emplace_back(at, word ? std::optional(*word) : std::nullopt);
       if (word && word->owner != owner) {  // of a block that has exited
         words.erase(found);
         word = nullptr;
@@ -155,6 +161,16 @@ void synchronise(Address address, size_t bytes, Operation operation, Scope scope
     block.clocks.restore_fenced(thread.id, fenced);
     for (Released& cached : thread.released) cached.epoch = 0;
   }
+}
+
+void withdraw_release() {
+  for (const auto& [at, word] : before_swap) {
+    if (word)
+      words[at] = *word;
+    else
+      words.erase(at);
+  }
+  before_swap.clear();
 }
 
 void release_fence(Scope scope) {
@@ -259,6 +275,7 @@ void start_knowledge_of(Block& block) {
 
 void forget_all() {
   words.clear();
+  before_swap.clear();
   updates.clear();
   update_count = 0;
   narrow.clear();
@@ -315,10 +332,16 @@ static bool follows(uint64_t write, uint64_t other) {
 }
 
 // A strong write after the access `other`, by the same thread, whose value the block has read, or a later value of
-// which it is a part, as that of a counter; or 0.
-static uint64_t observed_flag(const Block& block, uint64_t other) {
-  for (const auto& [word, write] : block.observed_writes)
-    if (follows(write, other)) return write;
+// which it is a part, as that of a counter; or 0. `released`: a release of the word precedes `other`.
+static uint64_t observed_flag(const Block& block, uint64_t other, bool& released) {
+  constexpr uint64_t kTick = uint64_t{1} << 19;
+  for (const auto& [word, write] : block.observed_writes) {
+    if (!follows(write, other)) continue;
+    const auto found = words.find(word >> 2);
+    released = found != words.end() && clock_of(write) > 1 && clock_of(write) == clock_of(other) &&
+               (covers(found->second.device, write - kTick) || covers(found->second.in_block, write - kTick));
+    return write;
+  }
   for (const auto& [word, writes] : updates) {
     uint64_t found = 0;
     bool observed = block.observed_writes.count(word) > 0;
@@ -349,10 +372,16 @@ void explain_race(uint64_t other, char* to, size_t size) {
   const FailedSynchronisation& failed = block.failed;
   char line[32] = "";
   if (!is_withheld(other)) {
-    const uint64_t flag = block_number_of(epoch_of(other)) != block.number ? observed_flag(block, other) : 0;
+    bool released = false;
+    const uint64_t flag =
+        block_number_of(epoch_of(other)) != block.number ? observed_flag(block, other, released) : 0;
     const int number = flag & kLineFlag ? static_cast<int>(flag % kShortLine) : 0;
     if (number > 0) snprintf(line, sizeof line, " at line %d", number);
-    if (flag) snprintf(to, size, "the flag was read, but no fence (release) precedes the write of the flag%s", line);
+    if (flag)
+      snprintf(to, size,
+               released ? "the flag was read, but the access of the other thread follows the release of the flag%s"
+                        : "the flag was read, but no fence (release) precedes the write of the flag%s",
+               line);
     return;
   }
   if (failed.line > 0) snprintf(line, sizeof line, " at line %d", ww_line_of(failed.line));
