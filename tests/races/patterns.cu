@@ -149,3 +149,59 @@ __device__ void grid_barrier_without_release(int* data, int* flag) { GRID_BARRIE
 __device__ void grid_barrier_with_fences_of_scope_block(int* data, int* flag) {
   GRID_BARRIER(__threadfence_block(), __threadfence_block());
 }
+
+// ---- A release and an acquire order their own word only
+
+__device__ int read_relaxed(int* at) {
+  int value;
+  asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+  return value;
+}
+__device__ int read_acquire(int* at) {
+  int value;
+  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+  return value;
+}
+__device__ inline void write_relaxed(int* at, int value) {
+  asm volatile("st.relaxed.gpu.global.s32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
+}
+__device__ inline void write_release(int* at, int value) {
+  asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
+}
+#define MESSAGE(WRITE, READ)     \
+  if (threadIdx.x) return;       \
+  if (blockIdx.x == 0) {         \
+    WRITE;                       \
+  } else {                       \
+    while (!read_relaxed(flag)); \
+    READ;                        \
+    data[1] = data[0];           \
+  }
+// 2 32 ok
+__device__ void acquire_of_the_word(int* data, int* flag) {
+  MESSAGE(data[0] = 1; write_release(flag, 1), read_acquire(flag))
+}
+// 2 32 race: no fence (acquire) follows the read
+__device__ void acquire_of_another_word(int* data, int* flag) {
+  MESSAGE(data[0] = 1; write_release(flag, 1), read_acquire(flag + 8))
+}
+// 2 32 ok
+__device__ void release_of_the_word_before(int* data, int* flag) {
+  MESSAGE(data[0] = 1; write_release(flag, 0); write_relaxed(flag, 1), read_acquire(flag))
+}
+// 2 32 race: not ordered
+__device__ void release_of_another_word(int* data, int* flag) {
+  MESSAGE(data[0] = 1; write_release(flag + 8, 1); write_relaxed(flag, 1), read_acquire(flag))
+}
+// 2 32 race: the access of the other thread follows the release of the flag
+__device__ void write_after_the_release(int* data, int* flag) {
+  MESSAGE(write_release(flag, 1); data[0] = 1, read_acquire(flag))
+}
+// 2 32 ok
+__device__ void swap_that_releases(int* data, int* flag) {
+  MESSAGE(data[0] = 1; __threadfence(); atomicCAS(flag, 0, 1), read_acquire(flag))
+}
+// 2 32 race: not ordered
+__device__ void swap_that_fails_and_so_releases_nothing(int* data, int* flag) {
+  MESSAGE(write_relaxed(flag, 1); data[0] = 1; __threadfence(); atomicCAS(flag, 5, 6), read_acquire(flag))
+}

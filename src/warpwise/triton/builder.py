@@ -309,36 +309,43 @@ class Builder(InterpreterBuilder):
     def create_atomic_rmw(
         self, operation: Any, ptr: TensorHandle, val: TensorHandle, mask: TensorHandle, sem: Any, scope: Any
     ) -> TensorHandle:
-        return self._atomic(operation.name, ptr, val, None, _mask_of(mask, ptr), sem)
+        return self._atomic(operation.name, ptr, val, None, _mask_of(mask, ptr), sem, scope)
 
     def create_atomic_cas(
         self, ptr: TensorHandle, cmp: TensorHandle, val: TensorHandle, sem: Any, scope: Any
     ) -> TensorHandle:
-        return self._atomic("CAS", ptr, val, cmp, None, sem)
+        return self._atomic("CAS", ptr, val, cmp, None, sem, scope)
 
     def create_atomic_load(self, ptr: TensorHandle, mask: TensorHandle, sem: Any, scope: Any) -> TensorHandle:
         result = self._load(ptr, mask, None, True)
-        self._record_ordering(sem)
+        self._record_ordering(sem, scope)
         return result
 
     def create_atomic_store(
         self, ptr: TensorHandle, val: TensorHandle, mask: TensorHandle, sem: Any, scope: Any
     ) -> None:
-        self._atomic("XCHG", ptr, val, None, _mask_of(mask, ptr), sem)
+        self._atomic("XCHG", ptr, val, None, _mask_of(mask, ptr), sem, scope)
 
     def _atomic(
-        self, name: str, ptr: TensorHandle, val: TensorHandle, cmp: TensorHandle | None, mask: Array | None, sem: Any
+        self,
+        name: str,
+        ptr: TensorHandle,
+        val: TensorHandle,
+        cmp: TensorHandle | None,
+        mask: Array | None,
+        sem: Any,
+        scope: Any,
     ) -> TensorHandle:
         dtype = ptr.get_element_ty().scalar
         bits = np.broadcast_to(val.data, ptr.data.shape)
         expected = None if cmp is None else np.broadcast_to(cmp.data, ptr.data.shape)
         old = read_modify_write(self.memory, name, ptr.data, bits, expected, mask, dtype)
-        self._record_ordering(sem)
+        self._record_ordering(sem, scope)
         return TensorHandle(old, dtype)
 
-    def _record_ordering(self, sem: Any) -> None:
-        if sem != ir.MEM_SEMANTIC.RELAXED:
-            self.tracker.record_ordering_atomic()
+    def _record_ordering(self, sem: Any, scope: Any) -> None:
+        if sem != ir.MEM_SEMANTIC.RELAXED and scope != ir.MEM_SYNC_SCOPE.CTA:
+            self.tracker.record_ordering_atomic(sem != ir.MEM_SEMANTIC.ACQUIRE, sem != ir.MEM_SEMANTIC.RELEASE)
 
 
 def _rsqrt(values: Array) -> Array:

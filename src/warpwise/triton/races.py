@@ -1,9 +1,9 @@
 """Shadow memory: records which program accessed each element, to find data races between programs of a grid.
 
 Programs of a grid run concurrently and in any order. Two programs race if both access an element and one of them
-changes its value by a non-atomic store, unless atomics may have ordered them: both programs executed an atomic with
-acquire or release semantics, the second one before its access. A reported race is a race; a race between programs that
-execute such atomics can be missed.
+changes its value by a non-atomic store, unless atomics may have ordered them: the first program executed an atomic with
+release semantics, and the second one an atomic with acquire semantics before its access. A reported race is a race; a
+race between programs that execute such atomics can be missed.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ _PROGRAM_MASK = np.int64((1 << 32) - 1)
 
 
 class AccessTracker:
-    """The current program, the programs that executed an ordering atomic, and the source lines that accessed memory."""
+    """The current program, the programs that released or acquired by an atomic, and the lines that accessed memory."""
 
     def __init__(self, grid: tuple[int, int, int], recorder: Recorder) -> None:
         self.grid = grid
         self.recorder = recorder
         self.program = 0
-        self.ordered = np.zeros(64, dtype=bool)
+        self.released = np.zeros(64, dtype=bool)
+        self.acquired = np.zeros(64, dtype=bool)
         self.sites: dict[Site, int] = {}
         self.site_list: list[Site] = []
 
@@ -52,19 +53,21 @@ class AccessTracker:
     def site_of(self, stamp: int) -> Site:
         return self.site_list[int(stamp) >> 32]
 
-    def record_ordering_atomic(self) -> None:
-        """Record that the current program executed an atomic with acquire or release semantics."""
+    def record_ordering_atomic(self, releases: bool, acquires: bool) -> None:
+        """Record that the current program executed an atomic with release or acquire semantics."""
         number = self.program + 1
-        if number >= self.ordered.size:
-            self.ordered = np.concatenate([self.ordered, np.zeros(number + 1, dtype=bool)])
-        self.ordered[number] = True
+        if number >= self.released.size:
+            more = np.zeros(number + 1, dtype=bool)
+            self.released, self.acquired = (np.concatenate([old, more]) for old in (self.released, self.acquired))
+        self.released[number] |= releases
+        self.acquired[number] |= acquires
 
     def unordered(self, stamps: Array) -> Array:
         """Return a mask of the stamps of other programs that no atomic may have ordered before the current one."""
         owners = stamps & _PROGRAM_MASK
         foreign = (owners != 0) & (owners != self.program + 1)
-        if self.program + 1 < self.ordered.size and self.ordered[self.program + 1]:
-            foreign &= ~self.ordered[owners]
+        if self.program + 1 < self.acquired.size and self.acquired[self.program + 1]:
+            foreign &= ~self.released[owners]
         return foreign
 
 

@@ -22,6 +22,7 @@ struct Word {
   unsigned thread;
   int line;            // of the last release of a scope too small for other blocks, or 0
   bool narrow_access;  // of this release: the access has the small scope, not the fence
+  uint64_t releasing;  // the stamp of the last write or update with .release
 };
 
 std::unordered_map<Address, Word> words;                     // by address / 4
@@ -96,7 +97,7 @@ void publish(Thread& thread, Address at, Operation operation, Scope scope, int l
   const Knowledge device = scope == kDeviceScope ? released(thread, kDeviceScope) : nullptr;
   if (!word) {
     if (!in_block && !device) return;
-    word = &words.emplace(at, Word{nullptr, nullptr, nullptr, block.number, block.instance, owner, thread.id, 0, false})
+    word = &words.emplace(at, Word{nullptr, nullptr, nullptr, block.number, block.instance, owner, thread.id, 0, false, 0})
                 .first->second;
     runtime.synchronised = true;
   }
@@ -151,6 +152,8 @@ void synchronise(Address address, size_t bytes, Operation operation, Scope scope
       }
       if (operation != Operation::kRead && (word || may_release))
         publish(thread, at, operation, scope, line, owner, word);
+      if (operation != Operation::kRead && (order & kRelease))
+        if (const auto released = words.find(at); released != words.end()) released->second.releasing = runtime.stamp;
     }
   }
   if (order & kAcquire) {
@@ -334,12 +337,11 @@ static bool follows(uint64_t write, uint64_t other) {
 // A strong write after the access `other`, by the same thread, whose value the block has read, or a later value of
 // which it is a part, as that of a counter; or 0. `released`: a release of the word precedes `other`.
 static uint64_t observed_flag(const Block& block, uint64_t other, bool& released) {
-  constexpr uint64_t kTick = uint64_t{1} << 19;
   for (const auto& [word, write] : block.observed_writes) {
     if (!follows(write, other)) continue;
     const auto found = words.find(word >> 2);
-    released = found != words.end() && clock_of(write) > 1 && clock_of(write) == clock_of(other) &&
-               (covers(found->second.device, write - kTick) || covers(found->second.in_block, write - kTick));
+    released = found != words.end() && same_thread_and_epoch(found->second.releasing, write) &&
+               clock_of(found->second.releasing) == clock_of(write) && clock_of(other) == clock_of(write);
     return write;
   }
   for (const auto& [word, writes] : updates) {
