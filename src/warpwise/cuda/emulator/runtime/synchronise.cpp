@@ -97,8 +97,9 @@ void publish(Thread& thread, Address at, Operation operation, Scope scope, int l
   const Knowledge device = scope == kDeviceScope ? released(thread, kDeviceScope) : nullptr;
   if (!word) {
     if (!in_block && !device) return;
-    word = &words.emplace(at, Word{nullptr, nullptr, nullptr, block.number, block.instance, owner, thread.id, 0, false, 0})
-                .first->second;
+    word =
+        &words.emplace(at, Word{nullptr, nullptr, nullptr, block.number, block.instance, owner, thread.id, 0, false, 0})
+             .first->second;
     runtime.synchronised = true;
   }
   const bool continues =
@@ -168,10 +169,8 @@ void synchronise(Address address, size_t bytes, Operation operation, Scope scope
 
 void withdraw_release() {
   for (const auto& [at, word] : before_swap) {
-    if (word)
-      words[at] = *word;
-    else
-      words.erase(at);
+    words.erase(at);
+    if (word) words.emplace(at, *word);
   }
   before_swap.clear();
 }
@@ -375,8 +374,7 @@ void explain_race(uint64_t other, char* to, size_t size) {
   char line[32] = "";
   if (!is_withheld(other)) {
     bool released = false;
-    const uint64_t flag =
-        block_number_of(epoch_of(other)) != block.number ? observed_flag(block, other, released) : 0;
+    const uint64_t flag = block_number_of(epoch_of(other)) != block.number ? observed_flag(block, other, released) : 0;
     const int number = flag & kLineFlag ? static_cast<int>(flag % kShortLine) : 0;
     if (number > 0) snprintf(line, sizeof line, " at line %d", number);
     if (flag)

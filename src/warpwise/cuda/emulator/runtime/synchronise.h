@@ -21,7 +21,7 @@ enum : unsigned { kRelaxed = 0, kAcquire = 1, kRelease = 2 };
 // Records a strong access of the running thread, with the semantics `order`. Call it before the access is checked.
 void synchronise(Address address, size_t bytes, Operation operation, Scope scope, unsigned order, int line,
                  bool compares = false);  // compares: a compare-and-swap, which takes a lock
-void withdraw_release();  // the last atomicCAS has failed, so it is a read
+void withdraw_release();                  // the last atomicCAS has failed, so it is a read
 // Records that the running thread reads the strong write of another thread, if one wrote the word last.
 void note_observed(Address address);
 void note_observed(const Slot& slot, Address address, uint64_t write);  // the write that it has read
