@@ -31,3 +31,36 @@ def test_a_lock_acquires_and_releases_in_scope_gpu(take: str, free: str, scope: 
     x, lock = torch.zeros(1, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
     findings = count_under_a_lock[4].check(x, lock, take, free, scope)
     assert (DataRace in {finding.kind for finding in findings}) != ordered
+
+
+@wt.jit
+def store_after_the_unlock(x_ptr, lock_ptr, n):
+    for _ in range(n):
+        while tl.atomic_cas(lock_ptr, 0, 1) == 1:
+            pass
+        tl.store(x_ptr, tl.load(x_ptr) + 1)
+        tl.atomic_xchg(lock_ptr, 0)
+    tl.store(x_ptr + 1, tl.program_id(0))
+
+
+@pytest.mark.parametrize("n", [1, 20])
+def test_a_store_after_the_unlock(n: int) -> None:
+    x, lock = torch.zeros(2, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    findings = store_after_the_unlock[4].check(x, lock, n)
+    assert {(finding.kind, finding.index) for finding in findings} == {(DataRace, 1)}
+    assert x.tolist() == [4 * n, 3]
+
+
+@wt.jit
+def partial_after_the_count(x_ptr, count_ptr, PROGRAMS: tl.constexpr):
+    number = tl.atomic_add(count_ptr, 1)
+    tl.store(x_ptr + tl.program_id(0), 1)
+    if number == PROGRAMS - 1:
+        tl.store(x_ptr + PROGRAMS, tl.sum(tl.load(x_ptr + tl.arange(0, PROGRAMS))))
+
+
+def test_the_last_program_reads_what_others_store_after_the_count() -> None:
+    findings = partial_after_the_count[100].check(torch.zeros(129), torch.zeros(1, dtype=torch.int32), 128)
+    assert findings == []  # fewer programs than PROGRAMS: none is the last
+    findings = partial_after_the_count[128].check(torch.zeros(129), torch.zeros(1, dtype=torch.int32), 128)
+    assert {finding.kind for finding in findings} == {DataRace}

@@ -2,8 +2,8 @@
 
 Programs of a grid run concurrently and in any order. Two programs race if both access an element and one of them
 changes its value by a non-atomic store, unless atomics may have ordered them: the first program executed an atomic with
-release semantics, and the second one an atomic with acquire semantics before its access. A reported race is a race; a
-race between programs that execute such atomics can be missed.
+release semantics after its access, and the second one an atomic with acquire semantics before its access. A reported
+race is a race; a race between programs that execute such atomics can be missed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _MAX_REGULAR_STEPS = 4  # distinct differences of successive indices: the strides of up to 3 dimensions and a wrap
+_MAX_RELEASES = 255  # of a program; its accesses after more of them count as released
 _PROGRAM_MASK = np.int64((1 << 32) - 1)
 
 
@@ -31,18 +32,26 @@ class AccessTracker:
         self.grid = grid
         self.recorder = recorder
         self.program = 0
-        self.released = np.zeros(64, dtype=bool)
+        self.releases = np.zeros(64, dtype=np.int32)  # by program + 1: how many it has executed
         self.acquired = np.zeros(64, dtype=bool)
-        self.sites: dict[Site, int] = {}
+        self.sites: dict[tuple[Site, int], int] = {}
         self.site_list: list[Site] = []
+        self.releases_before = np.zeros(64, dtype=np.int32)  # by index of a line: in the program, at most _MAX_RELEASES
 
     def stamp(self) -> np.int64:
-        """Return program + 1 in the low 32 bits and the index of the current source line in the high 32 bits."""
+        """Return program + 1 in the low 32 bits, and in the high 32 bits the index of the current source line and of
+        the number of releases before it."""
         site = self.recorder.sources.site()
-        number = self.sites.get(site)
+        before = (
+            0 if self.program + 1 >= self.releases.size else min(int(self.releases[self.program + 1]), _MAX_RELEASES)
+        )
+        number = self.sites.get((site, before))
         if number is None:
-            number = self.sites[site] = len(self.site_list)
+            number = self.sites[site, before] = len(self.site_list)
             self.site_list.append(site)
+            if number == self.releases_before.size:
+                self.releases_before = np.concatenate([self.releases_before, np.zeros(number, dtype=np.int32)])
+            self.releases_before[number] = before
         return np.int64((number << 32) | (self.program + 1))
 
     def program_of(self, stamp: int) -> tuple[int, int, int]:
@@ -56,10 +65,10 @@ class AccessTracker:
     def record_ordering_atomic(self, releases: bool, acquires: bool) -> None:
         """Record that the current program executed an atomic with release or acquire semantics."""
         number = self.program + 1
-        if number >= self.released.size:
-            more = np.zeros(number + 1, dtype=bool)
-            self.released, self.acquired = (np.concatenate([old, more]) for old in (self.released, self.acquired))
-        self.released[number] |= releases
+        if number >= self.releases.size:
+            self.releases = np.concatenate([self.releases, np.zeros(number + 1, dtype=np.int32)])
+            self.acquired = np.concatenate([self.acquired, np.zeros(number + 1, dtype=bool)])
+        self.releases[number] += releases
         self.acquired[number] |= acquires
 
     def unordered(self, stamps: Array) -> Array:
@@ -67,7 +76,7 @@ class AccessTracker:
         owners = stamps & _PROGRAM_MASK
         foreign = (owners != 0) & (owners != self.program + 1)
         if self.program + 1 < self.acquired.size and self.acquired[self.program + 1]:
-            foreign &= ~self.released[owners]
+            foreign &= self.releases[owners] <= self.releases_before[stamps >> 32]
         return foreign
 
 
