@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.ops.chosen import SMS, default, matrix
 
 from warpwise import operation
 from warpwise.operation import assume_sm_count
 from warpwise.ops.matvec.k03_rows_together import configs, splits_of
 from warpwise.ops.matvec.k06_unaligned_rows import configs as unaligned_configs
-
-SMS = 132
-
-
-def default(name, *args):
-    with assume_sm_count(SMS):
-        return operation.get(name).default(*args)
-
-
-def matrix(rows, columns, dtype=torch.float32):
-    return torch.empty(rows, columns, dtype=dtype, device="meta")
 
 
 def test_a_block_of_matvec_loads_a_long_row_in_one_full_batch():

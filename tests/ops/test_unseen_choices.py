@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.ops.chosen import SMS, default, matrix
 
 from warpwise import operation, ops
 from warpwise.operation import assume_sm_count, cdiv
@@ -17,17 +18,6 @@ from warpwise.ops.softmax._columns import geometry as softmax_geometry
 from warpwise.ops.softmax._launch import row_tile
 from warpwise.ops.softmax._packed_rows import shape_of as packed_rows_shape
 from warpwise.ops.transpose.rungs import unaligned_tile
-
-SMS = 132
-
-
-def default(name, *args):
-    with assume_sm_count(SMS):
-        return operation.get(name).default(*args)
-
-
-def matrix(rows, columns, dtype=torch.float32):
-    return torch.empty(rows, columns, dtype=dtype, device="meta")
 
 
 @pytest.mark.parametrize(
