@@ -44,3 +44,9 @@ def test_the_options_name_the_choices_and_defaults_of_the_library() -> None:
     assert f"[default: {run_profile.DEFAULT}]" in help_of("profile")
     assert f"with --online {online.BUDGET_S}]" in help_of("tune")
     assert f"with --online. [default: {online.TOTAL_S:g}]" in help_of("tune")
+
+
+def test_the_formats_of_cluster_are_a_list() -> None:
+    text = CliRunner().invoke(cli, ["cluster", "--help"], standalone_mode=False).output
+    starts = [line.split()[0].rstrip(",") for line in text.splitlines() if line.startswith("  .")]
+    assert starts == [".csv", ".h5ad", ".npy", ".npz", ".nii", ".png"]

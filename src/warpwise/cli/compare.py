@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -14,7 +14,7 @@ from rich.markup import escape
 from warpwise.cli.columns import Cell, Column, print_columns
 from warpwise.cli.console import wide_console
 from warpwise.cli.history import COLOURS, devices_like, short_device
-from warpwise.cli.kept import StoreFailure, near, open_store
+from warpwise.cli.kept import StoreFailure, full_name, near, open_store
 from warpwise.lab.store import Comparison, Store, StoreError, UnreadableResults
 from warpwise.lab.store import compare as compare_sets
 from warpwise.lab.store.comparison import Change
@@ -64,7 +64,7 @@ def _selections(before: str, after: str, ops: Sequence[str], where: str | None) 
             raise StoreFailure(str(error)) from error
     there = sorted({one.op for side in (old, new) for one in side.measurements})
     for op in ops:
-        if _full(op, there) not in there:
+        if full_name(op, there) not in there:
             raise click.BadParameter(f"no operation {op!r} in A or B{near(op, there)}", param_hint="--op")
     return old, new
 
@@ -76,12 +76,12 @@ def _selected(store: Store | None, text: str, ops: Sequence[str], where: str | N
         else:
             kept = store.names("op")
             for op in ops:
-                if _full(op, kept) not in kept:
+                if full_name(op, kept) not in kept:
                     raise click.BadParameter(f"no operation {op!r} in the store{near(op, kept)}", param_hint="--op")
             devices: Sequence[str | None] = devices_like(store, where) if where else [None]
             if len(devices) > 1:
                 raise click.BadParameter(f"{where!r} matches {' and '.join(map(str, devices))}", param_hint="--device")
-            found = select(store, text, [_full(op, kept) for op in ops], devices[0])
+            found = select(store, text, [full_name(op, kept) for op in ops], devices[0])
     except (UnknownSelection, UnreadableResults, OSError) as error:
         raise click.BadParameter(
             str(error.args[0] if isinstance(error, UnknownSelection) else error), param_hint=hint
@@ -89,14 +89,8 @@ def _selected(store: Store | None, text: str, ops: Sequence[str], where: str | N
     return _narrowed(found, ops, where)
 
 
-def _full(op: str, known: Collection[str]) -> str:
-    """The one of the ``known`` names that is ``op``, or the only one that is ``op`` in a namespace; else ``op``."""
-    found = [name for name in known if name.partition("::")[2] == op]
-    return found[0] if op not in known and len(found) == 1 else op
-
-
 def _narrowed(found: Selection, ops: Sequence[str], where: str | None) -> Selection:
-    ops = [_full(op, {one.op for one in found.measurements}) for op in ops]
+    ops = [full_name(op, {one.op for one in found.measurements}) for op in ops]
 
     def wanted(one: Measurement | Run) -> bool:
         return (not ops or one.op in ops) and (where is None or where.lower() in one.device.lower())

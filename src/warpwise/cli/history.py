@@ -17,7 +17,7 @@ from rich.console import Console
 
 from warpwise.cli.columns import Cell, Column, print_columns
 from warpwise.cli.console import wide_console
-from warpwise.cli.kept import StoreFailure, known, near, open_store
+from warpwise.cli.kept import StoreFailure, full_name, known, near, open_store
 from warpwise.lab.store import HistoryEntry, OtherFile, Store, StoreError, UnreadableResults, read_results
 from warpwise.lab.store.comparison import direction_of, ratio_of
 from warpwise.lab.store.records import Kind, Measurement
@@ -132,10 +132,8 @@ def _op(store: Store, name: str) -> str:
     Raises ``click.BadParameter`` with the names.
     """
     kept = store.names("op")
-    if name in kept:
-        return name
-    if len(found := [one for one in kept if one.endswith(f"::{name}")]) == 1:
-        return found[0]
+    if (full := full_name(name, kept)) in kept:
+        return full
     import warpwise.ops  # noqa: F401 - registers its operations
     from warpwise import operation
 

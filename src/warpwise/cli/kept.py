@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import click
 
@@ -25,6 +25,12 @@ def open_store(advice: str = "") -> Store:
         return Store.open(report=lambda message: click.secho(message, fg="yellow", err=True))
     except StoreError as error:
         raise StoreFailure(f"{error}{advice}") from error
+
+
+def full_name(op: str, kept: Collection[str]) -> str:
+    """The one of the ``kept`` names that is ``op``, or the only one that is ``op`` in a namespace; else ``op``."""
+    found = [name for name in kept if name.partition("::")[2] == op]
+    return found[0] if op not in kept and len(found) == 1 else op
 
 
 def near(name: str, names: Sequence[str]) -> str:

@@ -75,9 +75,11 @@ class SpatialMixture(Estimator):
         a tied covariance, one class a domain and prior "potts", probabilities are rounded to bfloat16 between the
         iterations on a GPU; the last iteration and all results are float32.
 
-    Attributes ---------- labels_ (N,) int64 · probabilities_ (N, K) and uncertainty_ (N,) = 1 - their maximum, before
-    regions are merged · beta_ · elbo_, the evidence lower bound without log Z(beta) · bic_, from the pseudo-likelihood;
-    lower is better · n_iter_ · means_ (K or C, D), in the units of X · n_features_in_
+    Attributes
+    ----------
+    labels_ (N,) int64 · probabilities_ (N, K) and uncertainty_ (N,) = 1 - their maximum, before regions are merged ·
+    beta_ · elbo_, the evidence lower bound without log Z(beta) · bic_, from the pseudo-likelihood; lower is better ·
+    n_iter_ · means_ (K or C, D), in the units of X · n_features_in_
 
     A domain may be empty after the fit. A point without neighbours is labelled by its features and ``field``. A
     constant feature has no effect.

@@ -60,10 +60,13 @@ EXAMPLES = ("layered", "potts", "composed", "mni", "astronaut")
 def cluster(**given: Any) -> int:
     """Find the spatial domains of INPUT.
 
-    \b .csv, .parquet   a table of numbers; the columns that --coords does not name are features .h5ad
-    features --basis, positions obsm["spatial"] or the columns --coords of obs .npy             (N, D) with --shape, or
-    an image (rows, columns, D) .npz             X (N, D), and coords or shape .nii, .nii.gz    a NIfTI volume; voxels
-    that are 0 are ignored .png, .jpg, ...  an image
+    \b
+    .csv, .parquet   a table of numbers; the columns that --coords does not name are features
+    .h5ad            features --basis, positions obsm["spatial"] or the columns --coords of obs
+    .npy             (N, D) with --shape, or an image (rows, columns, D)
+    .npz             X (N, D), and coords or shape
+    .nii, .nii.gz    a NIfTI volume; voxels that are 0 are ignored
+    .png, .jpg, ...  an image
 
     Writes labels.npy, probabilities.npy, summary.json and, with Pillow, domains.png and uncertainty.png to the output
     folder, and labels.nii.gz for a NIfTI volume. Ctrl-C keeps the finished starts there. In the pictures y, or the

@@ -39,7 +39,7 @@ def _declares(code: Sequence[Token], index: int) -> bool:
     if index < 1 or index + 1 == len(code) or code[index + 1].text not in (",", ")", "=", ";", "[", "{", ":"):
         return False
     before = index - 1
-    while before and code[before].text in ("*", "&"):  # built-in variables are no operands of * and &
+    while before and code[before].text in ("*", "&"):  # unary * and & do not apply to built-in variables
         before -= 1
     word = code[before]
     return word.text == ">" or (word.kind == "identifier" and word.text not in _NO_TYPES)

@@ -302,7 +302,7 @@ void check_proxy_fence(Address address, size_t bytes, Address pc, const char* wh
     if (epoch < block.thread[me].fenced_epoch) continue;
     bool fenced = epoch == block.epoch && block.clocks.proxy_fenced(me, thread_of(write), clock_of(write));
     if (epoch < block.epoch) {
-      // Epochs that are no longer kept count as fenced; before the first proxy fence, no epoch is kept.
+      // Epochs that are no longer kept count as fenced; none are kept before the first proxy fence.
       fenced = block.fenced_epochs.size() == kFencedEpochs && epoch < block.fenced_epochs.front().epoch;
       for (const FencedEpoch& each : block.fenced_epochs)
         fenced |= each.epoch == epoch && each.clock[thread_of(write)] >= clock_of(write);

@@ -126,7 +126,7 @@ void synchronise(Address address, size_t bytes, Operation operation, Scope scope
   if (!runtime.checks.races) return;
   Thread& thread = *runtime.current;
   Block& block = *thread.block;
-  // A release or an acquire of a word is no fence for other words.
+  // Unlike a fence, a release or an acquire of a word does not affect other words.
   const uint32_t epoch = block.epoch;
   const VectorClocks::Fenced fenced = block.clocks.fenced(thread.id);
   if (order & kRelease) release_fence(scope);

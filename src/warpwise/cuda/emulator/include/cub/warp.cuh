@@ -3,6 +3,8 @@
 #pragma once
 #include <warpwise_device.h>
 
+#include "../ww/cub_pairs.h"
+
 // An inlined member function; see WW_INLINE.
 #define WW_INLINE_MEMBER inline __attribute__((always_inline))
 
@@ -25,28 +27,6 @@ WW_CUB_OPERATOR(Sum, a + b)
 WW_CUB_OPERATOR(Min, b < a ? static_cast<A>(b) : a)
 WW_CUB_OPERATOR(Max, a < b ? static_cast<A>(b) : a)
 #undef WW_CUB_OPERATOR
-template <class K, class V>
-struct KeyValuePair {
-  typedef K Key;
-  typedef V Value;
-  K key;
-  V value;
-  KeyValuePair() = default;
-  WW_INLINE_MEMBER KeyValuePair(const K& key, const V& value) : key(key), value(value) {}
-};
-// If the values are equal, the pair with the smaller key.
-struct ArgMax {
-  template <class K, class V>
-  WW_INLINE_MEMBER KeyValuePair<K, V> operator()(const KeyValuePair<K, V>& a, const KeyValuePair<K, V>& b) const {
-    return a.value < b.value || (a.value == b.value && b.key < a.key) ? b : a;
-  }
-};
-struct ArgMin {
-  template <class K, class V>
-  WW_INLINE_MEMBER KeyValuePair<K, V> operator()(const KeyValuePair<K, V>& a, const KeyValuePair<K, V>& b) const {
-    return b.value < a.value || (a.value == b.value && b.key < a.key) ? b : a;
-  }
-};
 enum CacheLoadModifier { LOAD_DEFAULT, LOAD_CA, LOAD_CG, LOAD_CS, LOAD_CV, LOAD_LDG, LOAD_VOLATILE };
 template <CacheLoadModifier, class I>
 WW_INLINE auto ThreadLoad(I from) {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include <include/ww/cub_algorithms.h>
+#include <include/ww/cub_pairs.h>
 #include <thrust/warpwise/sorting.h>
 
 namespace cub {
@@ -11,28 +12,6 @@ struct NullType {};
 typedef thrust::plus<> Sum;
 typedef thrust::minimum<> Min;
 typedef thrust::maximum<> Max;
-template <class K, class V>
-struct KeyValuePair {
-  typedef K Key;
-  typedef V Value;
-  K key;
-  V value;
-  KeyValuePair() = default;
-  KeyValuePair(const K& key, const V& value) : key(key), value(value) {}
-};
-// Of equal values, the pair with the smaller key.
-struct ArgMax {
-  template <class Pair>
-  Pair operator()(const Pair& a, const Pair& b) const {
-    return a.value < b.value || (a.value == b.value && b.key < a.key) ? b : a;
-  }
-};
-struct ArgMin {
-  template <class Pair>
-  Pair operator()(const Pair& a, const Pair& b) const {
-    return b.value < a.value || (a.value == b.value && b.key < a.key) ? b : a;
-  }
-};
 struct DeviceOnly {
   struct TempStorage {};
 };
