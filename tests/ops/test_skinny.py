@@ -134,7 +134,7 @@ def test_semaphores_on_a_cpu_are_new_zeros():
 
 
 def test_each_capture_has_zeros_of_its_own(monkeypatch):
-    """Those that a call before the capture allocated; new ones, filled in the graph, when none are left."""
+    """Those that a call before the capture allocated; others, allocated beside it, when none are left."""
     capture, made = [0], []
     stream = SimpleNamespace(synchronize=lambda: None)
     driver = SimpleNamespace(cuStreamGetCaptureInfo=lambda stream: (0, 1, capture[0]))
@@ -145,9 +145,13 @@ def test_each_capture_has_zeros_of_its_own(monkeypatch):
         monkeypatch.setattr(semaphores, name, value)
     for name in ("_kept", "_spare", "_taken"):
         monkeypatch.setattr(semaphores, name, {})
-    monkeypatch.setattr(
-        semaphores, "_zeros", lambda count, device: made.append(count) or torch.zeros(count, dtype=torch.int32)
-    )
+
+    def zeros(where: str, count: int) -> torch.Tensor:
+        made.append((where, count))
+        return torch.zeros(count, dtype=torch.int32)
+
+    monkeypatch.setattr(semaphores, "_zeros", lambda count, device: zeros("before", count))
+    monkeypatch.setattr(semaphores, "_beside_capture", lambda index, count: zeros("beside", count))
     eager = semaphores.on_device(0, 5)
     assert semaphores.on_device(0, 3) is eager
     of_captures = []
@@ -156,11 +160,28 @@ def test_each_capture_has_zeros_of_its_own(monkeypatch):
         assert semaphores.on_device(0, 2) is of_captures[-1]
         assert semaphores.includes(of_captures[-1])
     of_captures.append(semaphores.on_device(0, 9))
-    assert made == [8, 32]
+    assert made == [("before", 8), ("before", 32)]
     assert len(of_captures[-1]) == 16
-    assert len({tensor.data_ptr() for tensor in (eager, *of_captures)}) == 4
     capture[0] = 3
-    assert not semaphores.includes(semaphores.on_device(0, 5))
+    of_captures.append(semaphores.on_device(0, 5))
+    assert made[2:] == [("beside", 32)]
+    assert len({tensor.data_ptr() for tensor in (eager, *of_captures)}) == 5
+    assert all(semaphores.includes(tensor) for tensor in of_captures)
+
+
+@pytest.mark.gpu
+def test_many_captures_have_zeros_that_no_node_fills():
+    device = torch.cuda.current_device()
+    for _ in range(2 * semaphores._SPARE // 8192 + 2):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            row = semaphores.on_device(device, 8192)
+            row.add_(1)
+        assert semaphores.includes(row)
+        assert row.sum() == 0, "the graph has not run"
+        graph.replay()
+        graph.replay()
+        assert row.sum() == 2 * len(row), "no node sets them to zero"
 
 
 @given(m=st.integers(0, 600), n=st.integers(0, 20000), k=st.integers(0, 20000), processors=st.integers(1, 200))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from types import SimpleNamespace
 
 import torch
@@ -12,11 +13,11 @@ import torch
 from warpwise.cuda.gpu.driver import current_stream_function, driver
 
 _MIN_COUNT = 8192
-_SPARE, _FEWEST = 1 << 20, 64  # zeros for all captures of a process on a device, and the fewest for one capture
+_SPARE, _FEWEST = 1 << 20, 64  # zeros of an allocation for captures on a device, and the fewest for one capture
 _kept: dict[tuple[int, int], torch.Tensor] = {}  # by device and stream
 _allocating = threading.local()
 _spare: dict[int, torch.Tensor] = {}  # by device: those that no capture has
-_taken: dict[tuple[int, int, int], torch.Tensor] = {}  # by device, stream and capture
+_taken: dict[tuple[int, int, int], list[torch.Tensor]] = {}  # by device, stream and capture, of growing length
 # Those of the graph that is being captured; not thread-local, because autograd launches in a thread of its own.
 _graph = SimpleNamespace(zeros=[], rows={})
 _capture = threading.Lock()
@@ -28,8 +29,8 @@ def semaphores(like: torch.Tensor, count: int) -> torch.Tensor:
     """At least ``count`` int32 zeros on the device of ``like``. A kernel that uses them sets them to zero again.
 
     They are cached for each stream, whose kernels run one after another. Each capture of a CUDA graph has its own,
-    since the graph may be replayed beside kernels of any stream: those of ``of_graph``, or some that an earlier call
-    allocated, or, when all ``_SPARE`` are given away, new ones, whose fill is a node of the graph.
+    since the graph may be replayed beside kernels of any stream: those of ``of_graph``, or some that were allocated
+    outside of any capture, so that the graph has no node that fills them.
     """
     return on_device(like.get_device(), count) if like.is_cuda else _zeros(count, like.device)
 
@@ -64,20 +65,38 @@ def of_graph(device: torch.device) -> Iterator[torch.Tensor]:
 
 
 def _captured(index: int, count: int) -> torch.Tensor:
-    """Zeros for a captured launch: one row of ``of_graph`` for each capturing stream, else spare or new ones."""
+    """Zeros for a captured launch: one row of ``of_graph`` for each capturing stream, else some of its capture."""
     rows: dict[tuple[int, int], torch.Tensor] = _graph.rows
     key = index, (stream := _raw_stream(index))
     if key not in rows and _graph.zeros and _graph.zeros[-1].get_device() == index:
         rows[key] = _graph.zeros.pop()
     row = rows.get(key)
-    if row is None:
-        capture = index, stream, int(driver().cuStreamGetCaptureInfo(stream)[2])  # an id, unique in the process
-        row, spare = _taken.get(capture), _spare.get(index)
+    if row is not None and len(row) >= count:
+        return row
+    capture = index, stream, int(driver().cuStreamGetCaptureInfo(stream)[2])  # an id, unique in the process
+    taken = _taken.setdefault(capture, [])
+    if not taken or len(taken[-1]) < count:
         size = max(_FEWEST, 1 << (count - 1).bit_length())
-        if (row is None or len(row) < count) and spare is not None and size <= len(spare):
-            row = _taken[capture] = spare[:size]
-            _spare[index] = spare[size:]
-    return row if row is not None and len(row) >= count else _zeros(count, torch.device("cuda", index))
+        if (spare := _spare.get(index)) is None or len(spare) < size:
+            spare = _beside_capture(index, max(size, _SPARE))
+        taken.append(spare[:size])
+        _spare[index] = spare[size:]
+    return taken[-1]
+
+
+def _beside_capture(index: int, count: int) -> torch.Tensor:
+    """Zeros that a stream of their own fills while another one of this thread captures."""
+    bindings = driver()
+    mode = bindings.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+    _, mode = bindings.cuThreadExchangeStreamCaptureMode(mode)  # else an allocation ends the capture
+    try:
+        stream = torch.cuda.Stream(index)
+        with torch.cuda.stream(stream):
+            zeros = _zeros(count, torch.device("cuda", index))
+        stream.synchronize()  # graphs may be replayed on any stream
+    finally:
+        bindings.cuThreadExchangeStreamCaptureMode(mode)
+    return zeros
 
 
 def is_allocating() -> bool:
@@ -87,7 +106,7 @@ def is_allocating() -> bool:
 
 def includes(tensor: torch.Tensor) -> bool:
     """True if ``tensor`` is one that ``semaphores`` returned and keeps."""
-    return any(tensor is kept for kept in (*_kept.values(), *_graph.rows.values(), *_taken.values()))
+    return any(tensor is kept for kept in (*_kept.values(), *_graph.rows.values(), *chain(*_taken.values())))
 
 
 def _zeros(count: int, device: torch.device) -> torch.Tensor:
