@@ -16,6 +16,14 @@ FORWARD = [rung.name for rung in operation.get("softmax").rungs]
 BACKWARD = [rung.name for rung in operation.get("softmax_backward").rungs]
 
 
+def of_rows(rows, rung):
+    """Softmax of each row, or of each column of the transpose by a rung that does not take adjacent elements."""
+    softmax = operation.get("softmax")
+    if softmax.rung(rung).limits(rows, -1):
+        return ops.softmax(rows.t().contiguous(), 0, rung=rung).t()
+    return ops.softmax(rows, rung=rung)
+
+
 @pytest.mark.parametrize("rung", FORWARD)
 def test_infinities_and_nan_are_pytorchs(rung):
     """A row of only -inf, or with NaN or +inf anywhere, is NaN; beside a finite element -inf gives 0."""
@@ -28,11 +36,11 @@ def test_infinities_and_nan_are_pytorchs(rung):
     rows[5, :64], rows[5, 3] = -INF, NAN
     expected = torch.softmax(rows, -1)
     assert expected[[0, 3, 4, 5]].isnan().all()
-    torch.testing.assert_close(ops.softmax(rows, -1, rung=rung), expected, equal_nan=True)
+    torch.testing.assert_close(of_rows(rows, rung), expected, equal_nan=True)
 
 
 @pytest.mark.parametrize(
-    "rung", [name for name in FORWARD if not any(kind in name for kind in ("row_in", "triton_row", "short"))]
+    "rung", [name for name in FORWARD if not any(kind in name for kind in ("row_in", "triton_row", "short", "shared"))]
 )
 def test_a_late_element_meets_a_masked_beginning(rung):
     """Online statistics start from nothing finite for many turns, then rise."""
@@ -44,8 +52,8 @@ def test_a_late_element_meets_a_masked_beginning(rung):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("rung", FORWARD)
 def test_large_values_do_not_overflow(rung, dtype):
-    row = torch.tensor([[1e4, 1e4, -1e4, 0.0]], dtype=dtype)
-    assert ops.softmax(row, rung=rung).tolist() == [[0.5, 0.5, 0.0, 0.0]]
+    rows = torch.tensor([[1e4, 1e4, -1e4, 0.0]], dtype=dtype).expand(8, 4).contiguous()
+    assert of_rows(rows, rung).tolist() == 8 * [[0.5, 0.5, 0.0, 0.0]]
 
 
 @FEW
