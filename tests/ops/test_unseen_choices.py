@@ -72,12 +72,27 @@ def test_strips_and_fitted_blocks_of_every_width(few, dtype, sms):
 @pytest.mark.parametrize("rows,columns,itemsize,tile", [
     (150, 15662, 4, (64, 32)), (85, 69551, 4, (128, 32)), (9120, 839, 4, (32, 64)), (10384, 3749, 4, (32, 64)),
     (3749, 10384, 4, (256, 32)), (5001, 7001, 8, (128, 32)), (20004, 1501, 8, (32, 64)),
+    (100001, 24, 2, (64, 32)), (24, 100001, 2, (32, 64)), (150, 15662, 2, (32, 64)), (9120, 839, 2, (64, 128)),
+    (100001, 40, 2, (128, 32)), (10384, 3749, 2, (64, 128)), (3749, 10384, 2, (128, 32)), (5001, 7001, 1, (128, 64)),
 ])  # fmt: skip
 def test_tiles_of_large_matrices_are_wide_or_high(rows, columns, itemsize, tile):
-    assert unaligned_tile(matrix(rows, columns, {4: torch.float32, 8: torch.float64}[itemsize])) == tile
+    dtype = {1: torch.uint8, 2: torch.float16, 4: torch.float32, 8: torch.float64}[itemsize]
+    assert unaligned_tile(matrix(rows, columns, dtype)) == tile
 
 
-@pytest.mark.parametrize("tile", [(64, 32), (128, 32), (32, 64), (256, 32)])
+@pytest.mark.parametrize("rows,columns,rung", [
+    (3, 100001, "k10_short_sides"), (100001, 7, "k10_short_sides"), (5, 100001, "k07_strips"), (7, 20000, "k07_strips"),
+    (2, 3000, "k08_fitted_blocks"), (12, 100001, "k07_strips"), (16, 3000, "k08_fitted_blocks"),
+    (24, 20000, "k09_unaligned_tiles"), (20000, 31, "k09_unaligned_tiles"), (31, 2000, "k08_fitted_blocks"),
+    (64, 20000, "k09_unaligned_tiles"), (20000, 64, "k09_unaligned_tiles"), (300, 801, "k09_unaligned_tiles"),
+    (4096, 4096, "k05_register_blocks"), (20240, 10976, "k05_register_blocks"), (200, 40000, "k09_unaligned_tiles"),
+    (1, 3000000, None), (1, 3000, "k08_fitted_blocks"),
+])  # fmt: skip
+def test_transposes_of_2_byte_elements(rows, columns, rung):
+    assert default("transpose", matrix(rows, columns, torch.bfloat16)) == rung
+
+
+@pytest.mark.parametrize("tile", [(64, 32), (128, 32), (32, 64), (256, 32), (64, 128), (128, 64)])
 def test_tiles_of_every_form(tile, monkeypatch):
     monkeypatch.setitem(unaligned_tile.__globals__, "unaligned_tile", lambda input: tile)
     for rows, columns in ((300, 70), (37, 129)):
@@ -140,13 +155,13 @@ def test_small_columns_are_one_batch(columns, length, itemsize, width, values, l
 
 def test_short_columns_have_one_part_if_they_fill_the_gpu():
     for length, columns, itemsize, width, values in (
-        (141, 45138, 4, 64, 32), (283, 6675, 4, 32, 16), (60, 100000, 4, 128, 32), (300, 100001, 4, 256, 16),
-        (75, 120419, 2, 64, 24), (20, 300001, 2, 256, 24), (300, 60001, 2, 64, 32), (200, 60001, 4, 64, 32),
+        (141, 45138, 4, 64, 32), (283, 6675, 4, 56, 32), (60, 100000, 4, 128, 32), (250, 100001, 4, 256, 16),
+        (75, 120419, 2, 64, 24), (20, 300001, 2, 256, 24), (300, 60001, 2, 232, 16), (200, 60001, 4, 64, 32),
         (300, 12001, 2, 32, 32),
     ):  # fmt: skip
         shape = column_geometry(columns, length, itemsize, SMS)
         assert (shape.width, shape.values, shape.parts) == (width, values, 1)
-    assert column_geometry(2048, 512, 4, SMS).parts > 1
+    assert column_geometry(2048, 513, 4, SMS).parts > 1
     for shape, dim, rung in (
         ((75, 120419), 0, "k08_columns"), ((3, 500_000), 0, "k12_adjacent_columns"), ((3, 500_001), 0, "k08_columns"),
         ((16, 3, 512, 512), 1, "k12_adjacent_columns"), ((2, 64_000), 0, "k08_columns"),
@@ -181,7 +196,8 @@ def test_blocks_of_softmax_cover_columns(columns, length, itemsize, packed):
 
 @pytest.mark.parametrize("length,columns,packed,most,lanes,values", [
     (44, 90443, 1, 48, 128, 48), (58, 40001, 1, 64, 64, 64), (16, 67240, 2, 64, 64, 16), (3, 200000, 1, 64, 256, 4),
-    (30, 90001, 1, 32, 128, 32), (2, 1000000, 1, 48, 256, 4), (30, 1000000, 1, 48, 256, 32),
+    (30, 90001, 1, 32, 128, 32), (2, 1000000, 1, 48, 512, 4), (2, 1000000, 2, 64, 512, 4),
+    (30, 1000000, 1, 48, 256, 32),
 ])  # fmt: skip
 def test_a_thread_holds_a_column_if_they_are_many(length, columns, packed, most, lanes, values):
     shape = softmax_geometry(columns, length, 4 // packed, packed, SMS, most)
@@ -255,7 +271,7 @@ def test_long_columns_of_a_large_gradient_are_read_in_packs(rows, columns, dtype
 
 
 @pytest.mark.parametrize("rows,columns,rung", [
-    (1331, 42139, "k10_packed_columns"), (47099, 294, "k10_packed_columns"), (3000, 30000, None),
+    (1331, 42139, "k10_packed_columns"), (47099, 294, "k10_packed_columns"), (3000, 30000, "k10_packed_columns"),
     (4015, 17, "k10_packed_columns"), (8000, 2, "k10_packed_columns"), (1000, 2, "k08_columns"),
     (7528, 158, "k08_columns"),
 ])  # fmt: skip
@@ -263,8 +279,26 @@ def test_sums_of_long_columns_of_2_byte_elements(rows, columns, rung):
     assert default("reduce_sum", matrix(rows, columns, torch.bfloat16), 0) == rung
 
 
+@pytest.mark.parametrize("rows,columns,itemsize,threads,width", [
+    (753, 119981, 4, 1024, 912), (513, 89052, 4, 1024, 680), (400, 30001, 4, 512, 232), (1500, 9001, 4, 512, 72),
+    (300, 200001, 4, 1024, 760), (330, 16001, 2, 512, 64), (125, 117798, 2, 512, 448),
+])  # fmt: skip
+def test_columns_of_large_matrices_are_even_blocks(rows, columns, itemsize, threads, width):
+    shape = column_geometry(columns, rows, itemsize, SMS)
+    assert (shape.threads, shape.width, shape.parts) == (threads, width, 1)
+    blocks = cdiv(columns, width)
+    assert 0.9 * SMS * cdiv(blocks, SMS) <= blocks
+
+
+@pytest.mark.parametrize("rows,columns,width,parts", [(2458, 194, 64, 39), (3000, 300, 32, 24), (12000, 66, 32, 94)])
+def test_parts_of_small_columns_are_one_batch(rows, columns, width, parts):
+    shape = column_geometry(columns, rows, 4, SMS)
+    assert (shape.width, shape.parts) == (width, parts) and shape.share * width <= shape.threads * shape.values
+
+
 @pytest.mark.parametrize("rows,columns,rung,config", [
     (16710, 3, "k10_packed_columns", "u2"), (30000, 30, "k10_packed_columns", "u4"),
+    (3000, 64, "k10_packed_columns", "u8"),
     (40000, 60, "k10_packed_columns", "u8"), (331, 54, "k08_columns", None), (28327, 1928, "k08_columns", None),
 ])  # fmt: skip
 def test_sums_of_few_columns_are_read_in_packs(rows, columns, rung, config):

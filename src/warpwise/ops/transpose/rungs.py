@@ -13,16 +13,20 @@ from warpwise.operation import cdiv, make_rung, sm_count
 
 HERE = Path(__file__).parent
 MAX_GRID_Y = 65535
-TILE, SMALL_TILE = 64, 32  # the edge of the tiles of k06 (of k05 for 4-byte elements), and of k04
+TILE, NARROW_TILE = 64, 128  # the edge of the tiles of k06 and of k05 for 4-byte elements, and for smaller ones
+SMALL_TILE = 32  # the shortest side of tiles; shorter ones are ``_short_side``
+WIDE = 4  # bytes of an element
 MOST_SHORT, SHORT_THREADS = 8, 128  # the longest side of k10, and its blocks
 UNALIGNED_TILE, MEDIUM_TILE = (64, 32), (128, 32)  # rows and columns of k09's tiles; from MEDIUM bytes on
 LONG_PIECE, ALIGNED_TILE, SECTOR = 1024, (32, 64), 32  # bytes of a piece beyond L2; the tile for whole sectors; bytes
 STRIP_THREADS, STRIP_ELEMENTS, SHORTEST_STRIP = 256, 2048, 32
-WARP, FITTED_THREADS, BLOCKS_AN_SM = 32, 256, 8
+WARP, FITTED_THREADS = 32, 256
 WAVE = 2048  # threads of an SM
-FITTED_WAVES, LEAST_STRIP_WAVES, SHORT_WAVES = 4, 0.75, 2  # waves up to which k08, and k10, replace k07
+FITTED_WAVES, LEAST_STRIP_WAVES, SHORT_WAVES, LEAST_SHORT_WAVES = 4, 0.75, 2, 0.125  # see ``_short_side``
+LEAST_NARROW_STRIP_WAVES, LEAST_TILE_WAVES = 0.5, 0.25  # the same, for 1- and 2-byte elements
+NARROW_STRIPS, NARROW_STRIPS_MOST = (5, 7), 16  # rows of those in k07, not k10; the longest side of k07
 MAX_FEW = 128
-MEDIUM, BEYOND_L2 = 1 << 24, 1 << 25  # bytes of a matrix; those that, with its transpose, exceed L2
+SMALL, MEDIUM, BEYOND_L2 = 6 << 20, 1 << 24, 1 << 25  # bytes of a matrix; those that, with its transpose, exceed L2
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 COALESCED_READS = cuda.load(HERE / "k01_coalesced_reads.cu")
@@ -100,12 +104,20 @@ def unaligned_tile(input: torch.Tensor) -> tuple[int, int]:
     """Rows and columns of a tile of k09, beyond 16 MB by the alignment of the rows that it writes.
 
     Rows that begin at a multiple of 32 bytes are written in pieces of whole sectors, and long pieces are read. Beyond
-    L2 other rows are written in pieces of 1 KB: the sectors at both ends of a piece can be written to DRAM in parts.
+    L2 other rows are written in long pieces, of 4-byte elements 1 KB: the sectors at both ends of a piece can be
+    written to DRAM in parts.
     """
-    size = input.element_size()
+    size, (rows, cols) = input.element_size(), input.shape
+    sectors = rows * size % SECTOR == 0
+    if size < WIDE:
+        if min(rows, cols) <= WARP or input.nbytes < SMALL:
+            return (64, 32) if cols <= WARP else (32, 64)
+        if input.nbytes < MEDIUM:
+            return (128, 32) if cols < TILE else (64, 128)
+        return (64, 128) if sectors else (128, 64) if size == 1 else (128, 32)
     if input.nbytes < MEDIUM:
         return UNALIGNED_TILE
-    if input.size(0) * size % SECTOR == 0:
+    if sectors:
         return ALIGNED_TILE
     return (min(256, LONG_PIECE // size), 32) if input.nbytes >= BEYOND_L2 else MEDIUM_TILE
 
@@ -190,26 +202,39 @@ RUNGS = (
 def default(input: torch.Tensor) -> str | None:
     """PyTorch for one long row or column, which is a plain copy; else a rung by the short side and the size.
 
-    Short side shorter than a tile of k04: k08 up to three quarters of a wave of threads, else k07. Up to 8 elements,
-    k10 from an eighth of a wave up to two waves, but of seven only as long as k08. Otherwise: k05 if its tiles are at
-    least as many as the SMs, the rows of both matrices, or of a large output, are multiples of 16 bytes and the short
-    side fills its tiles; else k09. Elements of 1 and 2 bytes, for which k09 and k10 are not timed: k08 up to four
-    waves, k04 up to one wave of its blocks, k07 and k06 in their place.
+    A short side of up to 31 elements: see ``_short_side``. Otherwise k05 if its tiles are at least as many as the SMs,
+    the rows of both matrices, or of a large output of 4-byte elements, are multiples of 16 bytes, and the short side
+    fills its tiles; else k09.
     """
     rows, cols = input.shape
-    few, pack, sms = min(rows, cols), 16 // input.element_size(), sm_count(input)
-    thin, tiles = few <= MAX_FEW and few % TILE != 0, cdiv(rows, TILE) * cdiv(cols, TILE)
-    wide = input.element_size() >= 4
-    whole = rows % pack == 0 and (cols % pack == 0 or wide and rows < cols and input.nbytes >= BEYOND_L2) and not thin
-    small_tiles, waves = cdiv(rows, SMALL_TILE) * cdiv(cols, SMALL_TILE), rows * cols / (WAVE * sms)
+    few, size, sms = min(rows, cols), input.element_size(), sm_count(input)
     if few < SMALL_TILE:
-        short = wide and 1 < few <= MOST_SHORT
-        most = SHORT_WAVES if short and few != 7 else LEAST_STRIP_WAVES if wide and few > 1 else FITTED_WAVES
-        if waves <= most:
-            return "k10_short_sides" if short and waves > 1 / 8 else "k08_fitted_blocks"
-        return None if few == 1 else "k07_strips"
-    if thin and not wide and small_tiles > BLOCKS_AN_SM * sms:
-        return "k07_strips"
-    if tiles < sms or not whole and small_tiles <= BLOCKS_AN_SM * sms:
-        return "k09_unaligned_tiles" if wide else "k04_padded_tile"
-    return "k05_register_blocks" if whole else "k09_unaligned_tiles" if wide else "k06_triton"
+        return _short_side(rows, cols, size, rows * cols / (WAVE * sms))
+    pack, tile = 16 // size, TILE if size >= WIDE else NARROW_TILE
+    packs = rows % pack == 0 and (cols % pack == 0 or size >= WIDE and rows < cols and input.nbytes >= BEYOND_L2)
+    fills = few > MAX_FEW * tile // TILE or few % tile == 0
+    whole = packs and fills and cdiv(rows, tile) * cdiv(cols, tile) >= sms
+    return "k05_register_blocks" if whole else "k09_unaligned_tiles"
+
+
+def _short_side(rows: int, cols: int, size: int, waves: float) -> str | None:
+    """The rung for up to 31 rows or columns, as many elements as ``waves`` of one for each thread of the GPU.
+
+    Elements of 4 bytes and more: k08 up to three quarters of a wave, else k07; up to 8 elements, k10 from an eighth of
+    a wave up to two waves, but of seven only as long as k08. Elements of 1 and 2 bytes: k10 up to 8 elements, except 5
+    and 7 rows, from an eighth of a wave on; k07 up to 16 elements from half a wave on, and k09 beyond from a quarter of
+    a wave on; k08 for fewer elements.
+    """
+    few = min(rows, cols)
+    if few == 1:
+        return "k08_fitted_blocks" if waves <= FITTED_WAVES else None
+    if size >= WIDE:
+        short = few <= MOST_SHORT
+        if waves > (SHORT_WAVES if short and few != 7 else LEAST_STRIP_WAVES):
+            return "k07_strips"
+        return "k10_short_sides" if short and waves > LEAST_SHORT_WAVES else "k08_fitted_blocks"
+    if few <= MOST_SHORT and rows not in NARROW_STRIPS and waves > LEAST_SHORT_WAVES:
+        return "k10_short_sides"
+    if few > NARROW_STRIPS_MOST:
+        return "k09_unaligned_tiles" if waves > LEAST_TILE_WAVES else "k08_fitted_blocks"
+    return "k07_strips" if waves > LEAST_NARROW_STRIP_WAVES else "k08_fitted_blocks"
