@@ -25,6 +25,7 @@ MOST_INDEX = 2**31 - 1
 PACKED_WIDTH, PACKED_VALUES = 32, (8, 4, 2)  # k10: packs of a tile; loads in flight
 PACKED_FORM = re.compile(r"u(\d+)")  # loads in flight
 PACKED_BYTES = (1 << 21, 1 << 23)  # of a tensor, up to which a thread has two, and four
+FEW_FOLDED, MANY_PACKETS = 24, 1200  # columns; sums of parts
 PACKETS, MOST_PACKETS = 8, 4096  # sums of parts: of a thread; of all columns, in the memory that a stream has for them
 ADJACENT_VALUES, MOST_ADJACENT, MOST_PACKS = (2, 4, 8), 32, 2**32 - 257  # loads in flight of k12; elements of a column
 
@@ -64,9 +65,17 @@ def _columns(
 
 
 def packed_configs(input: torch.Tensor, dim: int | None) -> tuple[str, ...]:
-    """Loads in flight of a thread: eight if one block then reads all, else few of a small tensor, for more blocks."""
+    """Loads in flight of a thread: eight if one block then reads all, else few of a small tensor, for more blocks.
+
+    More than 24 columns have at least four, for fewer sums of parts, and eight where those would be more than 1200.
+    """
     small, medium = PACKED_BYTES
     values = 8 if is_one_block(input, dim) or input.nbytes > medium else 2 if input.nbytes <= small else 4
+    columns = input.numel() // max(1, input.numel() if dim is None else length_along(input, dim))
+    if values == 2 and columns > FEW_FOLDED:
+        shape = _lines(input, columns, 4)
+        rows = shape.parts * (1 if shape.tiles == 1 else shape.fold)
+        values = 8 if rows * columns > MANY_PACKETS else 4
     return tuple(f"u{each}" for each in dict.fromkeys((values, *PACKED_VALUES)))
 
 

@@ -13,7 +13,7 @@ from warpwise.device.target import power_of_two
 from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._dims import inner_size, is_last, length_along
 from warpwise.ops._short_rows import WARPS, most_columns, team
-from warpwise.ops.reduce_sum.column_geometry import FEW_COLUMNS, LARGE, column_geometry, is_tiled
+from warpwise.ops.reduce_sum.column_geometry import FEW_COLUMNS, LARGE, column_geometry, even_geometry, is_tiled
 from warpwise.ops.reduce_sum.columns import (
     BLOCK,
     MOST_ADJACENT,
@@ -39,7 +39,7 @@ FILL = 768  # threads of an SM that read the bytes in flight, if rows are few
 SHORT_ROW, SHORT_NARROW_ROW = 16, 64  # elements of a row of k11, and of 2 bytes each
 BLOCKS_AN_SM = 8  # blocks of 256 threads that fill the 2048 threads of an SM
 SHARING_THREADS = 512  # of a block of k09
-MANY_COLUMNS, LONG_COLUMN = 4096, 2048  # of more than which, in tensors of 16 MB, PyTorch computes; their elements
+MANY_COLUMNS, LONG_COLUMN = 4096, 2048  # of 2-byte elements, in tensors of 16 MB: see ``default``
 MOST_BLOCKS = 2**31 - 1
 
 Launch = Callable[..., None]
@@ -298,11 +298,11 @@ def default(input: torch.Tensor, dim: int | None) -> str | None:
 
     k08 along another dimension, but k12 if short columns are as many as fill the threads of a block on each SM.
 
-    Along the first one k10 for large tensors of 2-byte elements in longer columns than k08's tiles, and for up to 64
-    columns of which k08 has parts, or of which one block of k10 has as many as 1024 threads of k08.
+    Along the first one k10 for large tensors of 2-byte elements in longer columns than those of k08's tiles and, in
+    rows of no multiple of 16 bytes, of its even blocks; and for up to 64 columns of which k08 has parts, or of which
+    one block of k10 has as many as 1024 threads of k08.
 
-    PyTorch for many columns of more than 2048 elements of 2 bytes, unless they are odd rows of a matrix, which it reads
-    singly.
+    PyTorch for many columns of more than 2048 elements of 2 bytes along another dimension than the first.
     """
     if input.dtype not in KERNEL_DTYPES or limits(input, dim):
         return None
@@ -322,10 +322,11 @@ def default(input: torch.Tensor, dim: int | None) -> str | None:
         shape = column_geometry(columns, length, input.element_size(), sm_count(input))
         packed = shape.parts > 1 or shape.threads > BLOCK and is_one_block(input, dim)
         return "k10_packed_columns" if packed else "k08_columns"
-    size = input.element_size()
-    if size >= 4 or input.nbytes < LARGE or is_tiled(columns, length, size, sm_count(input)):
-        return "k08_columns"
-    many = columns >= MANY_COLUMNS and length > LONG_COLUMN and input.nbytes >= 4 * LARGE
+    size, sms = input.element_size(), sm_count(input)
+    aligned = columns * size % VECTOR == 0
     if columns != inner_size(input, dim):
+        many = size < 4 and columns >= MANY_COLUMNS and length > LONG_COLUMN and input.nbytes >= 4 * LARGE
         return None if many else "k08_columns"
-    return None if many and columns * size % VECTOR == 0 else "k10_packed_columns"
+    if size >= 4 or input.nbytes < LARGE or is_tiled(columns, length, size, sms):
+        return "k08_columns"
+    return "k08_columns" if not aligned and even_geometry(columns, length, size, sms) else "k10_packed_columns"
