@@ -12,15 +12,19 @@ from warpwise.ops.matvec.k03_rows_together import configs, splits_of
 from warpwise.ops.matvec.k06_unaligned_rows import configs as unaligned_configs
 
 
-def test_a_block_of_matvec_loads_a_long_row_in_one_full_batch():
+@pytest.mark.parametrize("rows,columns,config", [
+    (146, 5112, "t320_r1_u4"), (600, 4000, "t128_r1_u4"), (1856, 14048, "t128_r1_u4"), (700, 12000, "t384_r1_u4"),
+    (132, 20000, "t768_r1_u4"), (60, 20000, "t768_r1_u4"), (70, 50000, "t192_r1_u4"), (156, 78576, "t192_r1_u4"),
+    (8, 20000, "t128_r1_u2"),
+])  # fmt: skip
+def test_a_long_row_has_a_block_or_is_shared(rows, columns, config):
     with assume_sm_count(SMS):
-        for m, k, config in ((146, 5112, "t640_r1_u2"), (250, 3000, "t1024_r1_u1"), (60, 20000, "t256_r1_u4")):
-            assert configs(matrix(m, k), matrix(1, k)[0])[0] == config
+        assert configs(matrix(rows, columns), matrix(1, columns)[0])[0] == config
 
 
 def test_rows_of_a_batch_are_read_by_fours():
     with assume_sm_count(SMS):
-        for m, k, config in ((1432, 576, "t128_r4_u2"), (600, 4000, "t256_r4_u2"), (200, 1000, "t256_r1_u1")):
+        for m, k, config in ((1432, 576, "t128_r4_u2"), (600, 1600, "t256_r4_u2"), (200, 1000, "t256_r1_u1")):
             assert configs(matrix(m, k), matrix(1, k)[0])[0] == config
 
 
@@ -29,6 +33,8 @@ def test_full_batches_of_unaligned_rows():
         for m, k, dtype, config in (
             (472, 8690, torch.bfloat16, "t544_r2_u1"), (700, 9002, torch.float32, "t288_r2_u2"),
             (30000, 701, torch.bfloat16, "t96_r4_u1"), (3000, 1501, torch.float32, "t128_r4_u1"),
+            (63750, 806, torch.float32, "t128_r4_u1"), (100000, 401, torch.float32, "t64_r4_u1"),
+            (50000, 603, torch.float32, "t160_r4_u1"), (30000, 2003, torch.bfloat16, "t128_r4_u1"),
         ):  # fmt: skip
             assert unaligned_configs(matrix(m, k, dtype), matrix(1, k)[0])[0] == config
 
@@ -46,7 +52,8 @@ def test_full_batches_of_unaligned_rows():
     (20000, 9001, torch.bfloat16, "k06_unaligned_rows", "t192_r2_u2"),
     (32, 53586, torch.float32, "k06_unaligned_rows", "t256_r1_u4"),
     (4, 20710, torch.bfloat16, "k06_unaligned_rows", "t128_r1_u2"),
-    (6, 8001, torch.float32, "k06_unaligned_rows", None), (1, 60001, torch.float32, "k03_rows_together", "t128_r1_u2"),
+    (6, 8001, torch.float32, "k06_unaligned_rows", None), (40, 5001, torch.bfloat16, "k06_unaligned_rows", None),
+    (1, 60001, torch.float32, "k03_rows_together", "t128_r1_u2"),
 ])  # fmt: skip
 def test_unaligned_rows_of_matvec(rows, columns, dtype, rung, config):
     with assume_sm_count(SMS):

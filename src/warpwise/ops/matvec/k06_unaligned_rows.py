@@ -17,7 +17,6 @@ from warpwise.ops.matvec.k03_rows_together import (
     FEW_ROWS,
     FORM,
     LONG_FEW,
-    LONG_ROW,
     MOST_THREADS,
     splits_of,
 )
@@ -25,6 +24,7 @@ from warpwise.ops.matvec.k04_columns import add_partial_sums
 
 LOADS = ((1, 2), (1, 3), (1, 4), (2, 1), (2, 2), (4, 1))  # rows, and packs of each in flight
 RESIDENT = {(2, 1): 1344, (1, 2): 1152}  # threads of an SM; the others have 64 registers each, so 1024
+LONG_ROW = 4096  # packs of a row that several blocks share if there are few rows
 TEAM, FEWEST_THREADS, MOST_BATCHES = 128, 128, 12  # threads of a block of teams; of several batches
 MOST_SHARING = 320  # threads with four packs of several rows: larger blocks take turns in an SM
 LATENCY, PACK_TIME, X_TIME = 1.7, 0.3, 0.2  # µs of a batch, and of a pack of 1024 threads; of x, in packs
@@ -32,6 +32,7 @@ START_TIME, START_THREADS = 0.9e-3, 192  # µs until the next block starts, with
 STREAMED = 1 << 25  # bytes of a matrix whose blocks read several batches, also if they could hold a row in one
 HUGE, MANY_ROWS, MANY_PACKS = 100 << 20, 1024, 1024  # bytes, rows, and packs of a row, of a huge matrix
 HUGE_THREADS = 384, 256, 192  # of which each has two packs of two rows in flight
+TEAM_PACKS, MOST_ONE_BATCH, FULL_BATCH = (64, 256), 160, 0.91  # of a row; threads; the fraction of them that load
 EVEN_USE, SLOTS = 0.8, 4  # minimum fraction of the SMs' blocks of 256 threads that a matrix fills; those of an SM
 
 UNALIGNED_ROWS = cuda.load(Path(__file__).with_suffix(".cu"))
@@ -57,8 +58,8 @@ def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
 
     Large blocks with a batch of a row each start and end together. For a large matrix, which the SMs read all the time,
     blocks of 256 threads that fill the SMs evenly, or else of two warps, are faster; for 100 MB and many rows,
-    ``_full_batches``. Of fewer long rows than half the SMs several blocks share each: 28 x 71867 in float32 takes 4.9
-    µs in blocks of 256 threads, 6.8 in blocks of 928.
+    ``_full_batches`` or, of short rows, ``_one_or_two_batches``. Of fewer long rows than half the SMs several blocks
+    share each: 28 x 71867 in float32 takes 4.9 µs in blocks of 256 threads, 6.8 in blocks of 928.
     """
     m, packs, sms = len(a), max(1, cdiv(a.shape[1] * a.element_size(), VECTOR)), sm_count(a)
     best = min(_candidates(packs), key=lambda each: predicted_time(m, packs, sms, *each))
@@ -69,6 +70,8 @@ def configs(a: torch.Tensor, x: torch.Tensor) -> tuple[str, ...]:
     nbytes = m * packs * VECTOR
     if nbytes >= HUGE and m >= MANY_ROWS and packs >= MANY_PACKS:
         best = (_full_batches(packs), 2, 2)
+    elif nbytes >= HUGE and TEAM_PACKS[0] <= packs <= TEAM_PACKS[1]:
+        best = (_one_or_two_batches(packs), 4, 1)
     elif best[0] > MOST_SHARING and best[1] == 1 and nbytes >= STREAMED:
         blocks, _, splits = _grid(a, THREADS, 2, 2)
         slots = sms if blocks * splits <= SLOTS * sms else SLOTS * sms  # of a wave, if the blocks are not all resident
@@ -95,6 +98,15 @@ def _full_batches(packs: int) -> int:
     batches = {threads: packs / (2 * threads) for threads in HUGE_THREADS}
     use = {threads: of / math.ceil(of) for threads, of in batches.items()}
     return next(threads for threads in HUGE_THREADS if use[threads] >= max(use.values()) - 0.05)
+
+
+def _one_or_two_batches(packs: int) -> int:
+    """The threads of one full batch of up to 160 packs of each of four rows, else of two.
+
+    100000 x 401 in float32 takes 39.7 µs in two batches of 64 threads, 41.3 in one of 128, a fifth of which is empty.
+    """
+    one = WARP * cdiv(packs, WARP)
+    return one if one <= MOST_ONE_BATCH and packs >= FULL_BATCH * one else WARP * cdiv(packs, 2 * WARP)
 
 
 def _candidates(packs: int) -> Iterator[tuple[int, int, int]]:

@@ -22,7 +22,7 @@ from warpwise.ops.matvec.spec import KERNEL_DTYPES
 HERE = Path(__file__).parent
 MOST_BLOCKS = 2**31 - 1
 LEAST_ROWS = 64  # of k07
-LONG_ROW = 10000  # bytes of a row of k06 if there are fewer than 16 rows
+LONG_ROW = 10000  # bytes of a row of k06 if there are fewer than 16 rows, or less than 1 MB
 SHORT_ROWS, SHORTEST_ROWS, SHORTEST_HALVES = 2048, 1024, 768  # bytes of a row of k06, also in matrices of 8 MB
 PACKED_ROWS, THIN_ROWS = (64, 384), (3, 16)  # elements of a row of k08: of 2 bytes, in matrices of 4 MB; of any
 FEW_COLUMNS = 8  # of k04, whose threads have them in flight at once
@@ -119,5 +119,6 @@ def default(a: torch.Tensor, x: torch.Tensor) -> str | None:
     if (packed or thin) and pitch == k and a.data_ptr() % VECTOR == 0:
         return "k08_packed_rows" if k08_packed_rows.limits(a, x) is None else "k03_rows_together"
     shortest = SHORT_ROWS if nbytes < 8 * MEDIUM else SHORTEST_ROWS if size == 4 else SHORTEST_HALVES
-    large = k * size >= LONG_ROW if m < k03_rows_together.FEW_ROWS else k * size >= shortest and nbytes >= MEDIUM
+    few = m < k03_rows_together.FEW_ROWS or nbytes < MEDIUM
+    large = k * size >= (LONG_ROW if few else shortest)
     return "k06_unaligned_rows" if bytes_a_load < VECTOR and large else "k03_rows_together"
