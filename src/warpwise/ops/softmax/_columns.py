@@ -22,6 +22,7 @@ MOST_HELD, MOST_HELD_HALVES, MOST_HELD_PAIRS = 48, 64, 32  # elements that a thr
 FILL_HELD, LEAST_BLOCK = 192, 64  # threads of an SM that do so, and of their blocks, at least
 FEW_HELD = 24  # up to which their number is a multiple of 4, else of 8
 BLOCK, MOST_THREADS, BLOCKS_AN_SM = 256, 1024, 4  # a thread has up to 64 registers
+MANY_BLOCKS, FEW_OF_MANY = 8, 4  # for each SM; elements of their columns
 FEW_BATCHES, MORE_PARTS = 2, 1.25  # of a thread, if blocks are few; parts for one batch less
 MOST_PARTS = 8  # blocks of a cluster
 PACKED_BYTES = 1 << 23  # of a tensor, from which on three launches are short beside the accesses
@@ -54,7 +55,9 @@ def geometry(columns: int, length: int, itemsize: int, packed: int, sms: int, mo
     """The geometry for ``columns`` of ``length`` elements of ``itemsize`` bytes, ``packed`` of them per load."""
     if length * packed <= most_values and columns >= sms * FILL_HELD * packed:  # a thread holds its columns: no barrier
         step = 4 if length <= FEW_HELD else 8
-        lanes = BLOCK
+        # The GPU starts a block every 1.5 to 2 ns: many blocks of few loads have twice the threads.
+        many = length <= FEW_OF_MANY and cdiv(columns, BLOCK * packed) > MANY_BLOCKS * sms
+        lanes = 2 * BLOCK if many else BLOCK
         while lanes > LEAST_BLOCK and cdiv(columns, lanes * packed) < BLOCKS_AN_SM * sms:  # the SMs have as many each
             lanes //= 2
         return Geometry(lanes, 1, step * cdiv(length, step), 1, length)
