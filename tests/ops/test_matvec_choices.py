@@ -83,6 +83,9 @@ def test_unaligned_columns_of_matvec_are_read_in_one_launch_if_they_can_be(rows,
     (700, 9001, torch.float32, False, "k06_unaligned_rows"), (242, 823, torch.float32, False, "k03_rows_together"),
     (1369, 5062, torch.bfloat16, True, "k07_unaligned_columns"), (1295, 115, torch.bfloat16, True, "k04_columns"),
     (764, 1734, torch.bfloat16, True, "k07_unaligned_columns"), (92272, 2455, torch.float32, True, "k04_columns"),
+    (25348, 292, torch.float32, True, "k07_unaligned_columns"),
+    (50000, 300, torch.bfloat16, True, "k07_unaligned_columns"),
+    (16000, 500, torch.float32, True, "k04_columns"), (8000, 2000, torch.float32, True, "k04_columns"),
 ])  # fmt: skip
 def test_unaligned_matrices_are_read_in_packs(rows, columns, dtype, by_columns, rung):
     a = matrix(columns, rows, dtype).t() if by_columns else matrix(rows, columns, dtype)

@@ -19,13 +19,14 @@ WIDE = 4  # bytes of an element
 MOST_SHORT, SHORT_THREADS = 8, 128  # the longest side of k10, and its blocks
 UNALIGNED_TILE, MEDIUM_TILE = (64, 32), (128, 32)  # rows and columns of k09's tiles; from MEDIUM bytes on
 LONG_PIECE, ALIGNED_TILE, SECTOR = 1024, (32, 64), 32  # bytes of a piece beyond L2; the tile for whole sectors; bytes
+HIGH_TILE, PACK = (256, 32), 16  # the tile for short rows of whole packs; bytes
 STRIP_THREADS, STRIP_ELEMENTS, SHORTEST_STRIP = 256, 2048, 32
 WARP, FITTED_THREADS = 32, 256
 WAVE = 2048  # threads of an SM
 FITTED_WAVES, LEAST_STRIP_WAVES, SHORT_WAVES, LEAST_SHORT_WAVES = 4, 0.75, 2, 0.125  # see ``_short_side``
 LEAST_NARROW_STRIP_WAVES, LEAST_TILE_WAVES = 0.5, 0.25  # the same, for 1- and 2-byte elements
 NARROW_STRIPS, NARROW_STRIPS_MOST = (5, 7), 16  # rows of those in k07, not k10; the longest side of k07
-MAX_FEW = 128
+MAX_FEW, MOST_PARTLY = 128, 512  # the longest side of k07; of the short side of k05's tiles if it does not fill them
 SMALL, MEDIUM, BEYOND_L2 = 6 << 20, 1 << 24, 1 << 25  # bytes of a matrix; those that, with its transpose, exceed L2
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -105,7 +106,7 @@ def unaligned_tile(input: torch.Tensor) -> tuple[int, int]:
 
     Rows that begin at a multiple of 32 bytes are written in pieces of whole sectors, and long pieces are read. Beyond
     L2 other rows are written in long pieces, of 4-byte elements 1 KB: the sectors at both ends of a piece can be
-    written to DRAM in parts.
+    written to DRAM in parts. So are rows of up to 512 elements of 4 bytes, a multiple of four.
     """
     size, (rows, cols) = input.element_size(), input.shape
     sectors = rows * size % SECTOR == 0
@@ -117,6 +118,8 @@ def unaligned_tile(input: torch.Tensor) -> tuple[int, int]:
         return (64, 128) if sectors else (128, 64) if size == 1 else (128, 32)
     if input.nbytes < MEDIUM:
         return UNALIGNED_TILE
+    if size == WIDE and MEDIUM_TILE[0] < rows <= min(cols, MOST_PARTLY) and rows * size % PACK == 0:
+        return HIGH_TILE
     if sectors:
         return ALIGNED_TILE
     return (min(256, LONG_PIECE // size), 32) if input.nbytes >= BEYOND_L2 else MEDIUM_TILE
@@ -137,7 +140,7 @@ def short_sides(out: torch.Tensor, input: torch.Tensor) -> None:
     (rows, cols), (out, input, ctype) = input.shape, _bits(out, input)
     few, length, size = min(rows, cols), max(rows, cols), input.element_size()
     short = out if rows <= cols else input
-    bytes = min(16, math.gcd(few * size, math.gcd(16, short.data_ptr())))
+    bytes = min(PACK, math.gcd(few * size, math.gcd(PACK, short.data_ptr())))
     kernel = SHORT_SIDES[f"transpose<{ctype}, {few}, {'true' if rows <= cols else 'false'}, {bytes}>"]
     kernel[cdiv(length, SHORT_THREADS), SHORT_THREADS](input, cuda.out(out), length)
 
@@ -204,15 +207,15 @@ def default(input: torch.Tensor) -> str | None:
 
     A short side of up to 31 elements: see ``_short_side``. Otherwise k05 if its tiles are at least as many as the SMs,
     the rows of both matrices, or of a large output of 4-byte elements, are multiples of 16 bytes, and the short side
-    fills its tiles; else k09.
+    fills its tiles, as a short side of more than 512 elements of 4 bytes nearly does; else k09.
     """
     rows, cols = input.shape
     few, size, sms = min(rows, cols), input.element_size(), sm_count(input)
     if few < SMALL_TILE:
         return _short_side(rows, cols, size, rows * cols / (WAVE * sms))
-    pack, tile = 16 // size, TILE if size >= WIDE else NARROW_TILE
+    pack, tile = PACK // size, TILE if size >= WIDE else NARROW_TILE
     packs = rows % pack == 0 and (cols % pack == 0 or size >= WIDE and rows < cols and input.nbytes >= BEYOND_L2)
-    fills = few > MAX_FEW * tile // TILE or few % tile == 0
+    fills = few > (MOST_PARTLY if size == WIDE else 2 * tile) or few % tile == 0
     whole = packs and fills and cdiv(rows, tile) * cdiv(cols, tile) >= sms
     return "k05_register_blocks" if whole else "k09_unaligned_tiles"
 
