@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from tests.sampled import examples
 
 from warpwise import operation, ops
+from warpwise.operation import assume_sm_count
 
 FEW = settings(max_examples=examples(12), deadline=None)
 INF, NAN = float("inf"), float("nan")
@@ -157,3 +160,30 @@ def test_autocast_computes_in_float32():
 def test_wrong_arguments(call, error, message):
     with pytest.raises(error, match=message):
         call(torch.zeros(2, 4))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("length", [1, 2, 3, 4])
+def test_a_thread_has_four_of_many_short_columns(length, dtype):
+    _short_columns(torch.device("cpu"), (2, length, 8192), (length, 16392), dtype, processors=1)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("length", [2, 4])
+def test_many_short_columns_on_a_gpu(length, dtype):
+    _short_columns(torch.device("cuda"), (5, length, 200_000), (length, 1_000_000), dtype)
+
+
+def _short_columns(device, *shapes_and_dtype, processors=None):
+    *shapes, dtype = shapes_and_dtype
+    generator = torch.Generator(device).manual_seed(0)
+    tolerance = {"atol": 1e-5, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 2e-2, "rtol": 2e-2}
+    for shape in shapes:
+        x, gradient = (torch.randn(shape, generator=generator, device=device).to(dtype) for _ in range(2))
+        with assume_sm_count(processors) if processors else nullcontext():
+            y = ops.softmax(x, -2, rung="k09")
+            dx = ops.softmax_backward(gradient, y, -2, rung="k07")
+        torch.testing.assert_close(y.float(), torch.softmax(x.float(), -2), **tolerance)
+        expected = torch._softmax_backward_data(gradient.float(), y.float(), -2, torch.float32)
+        torch.testing.assert_close(dx.float(), expected, **tolerance)

@@ -198,8 +198,8 @@ def test_blocks_of_softmax_cover_columns(columns, length, itemsize, packed):
 
 @pytest.mark.parametrize("length,columns,packed,most,lanes,values", [
     (44, 90443, 1, 48, 128, 48), (58, 40001, 1, 64, 64, 64), (16, 67240, 2, 64, 64, 16), (3, 200000, 1, 64, 256, 4),
-    (30, 90001, 1, 32, 128, 32), (2, 1000000, 1, 48, 512, 4), (2, 1000000, 2, 64, 512, 4),
-    (30, 1000000, 1, 48, 256, 32),
+    (30, 90001, 1, 32, 128, 32), (2, 1000000, 1, 48, 256, 2), (2, 1000000, 2, 64, 256, 2),
+    (2, 1000000, 4, 48, 256, 2), (4, 1000000, 4, 32, 256, 4), (30, 1000000, 1, 48, 256, 32),
 ])  # fmt: skip
 def test_a_thread_holds_a_column_if_they_are_many(length, columns, packed, most, lanes, values):
     shape = softmax_geometry(columns, length, 4 // packed, packed, SMS, most)

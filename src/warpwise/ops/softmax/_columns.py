@@ -22,7 +22,7 @@ MOST_HELD, MOST_HELD_HALVES, MOST_HELD_PAIRS = 48, 64, 32  # elements that a thr
 FILL_HELD, LEAST_BLOCK = 192, 64  # threads of an SM that do so, and of their blocks, at least
 FEW_HELD = 24  # up to which their number is a multiple of 4, else of 8
 BLOCK, MOST_THREADS, BLOCKS_AN_SM = 256, 1024, 4  # a thread has up to 64 registers
-MANY_BLOCKS, FEW_OF_MANY = 8, 4  # for each SM; elements of their columns
+MANY_BLOCKS, ADJACENT, MOST_ADJACENT = 8, 4, 4  # for each SM; columns of a thread instead; elements of each
 FEW_BATCHES, MORE_PARTS = 2, 1.25  # of a thread, if blocks are few; parts for one batch less
 MOST_PARTS = 8  # blocks of a cluster
 PACKED_BYTES = 1 << 23  # of a tensor, from which on three launches are short beside the accesses
@@ -54,10 +54,8 @@ class Geometry(NamedTuple):
 def geometry(columns: int, length: int, itemsize: int, packed: int, sms: int, most_values: int = VALUES) -> Geometry:
     """The geometry for ``columns`` of ``length`` elements of ``itemsize`` bytes, ``packed`` of them per load."""
     if length * packed <= most_values and columns >= sms * FILL_HELD * packed:  # a thread holds its columns: no barrier
-        step = 4 if length <= FEW_HELD else 8
-        # The GPU starts a block every 1.5 to 2 ns: many blocks of few loads have twice the threads.
-        many = length <= FEW_OF_MANY and cdiv(columns, BLOCK * packed) > MANY_BLOCKS * sms
-        lanes = 2 * BLOCK if many else BLOCK
+        step = 2 if length <= 2 else 4 if length <= FEW_HELD else 8
+        lanes = BLOCK
         while lanes > LEAST_BLOCK and cdiv(columns, lanes * packed) < BLOCKS_AN_SM * sms:  # the SMs have as many each
             lanes //= 2
         return Geometry(lanes, 1, step * cdiv(length, step), 1, length)
@@ -124,12 +122,19 @@ def of(
     """The geometry, the elements of a load, and the arguments of a kernel: columns, inner and length."""
     length, inner, size = length_along(out, dim), inner_size(out, dim), out.element_size()
     count, packed = out.numel() // length, max(1, PACK // size)
-    if inner % packed or any(tensor.data_ptr() % PACK for tensor in (out, *inputs)):
+    if inner % packed or not _are_aligned(PACK, out, *inputs):
         packed = 1
+    many = not cluster and count > MANY_BLOCKS * sm_count(out) * BLOCK * packed
+    if many and length <= MOST_ADJACENT and inner % ADJACENT == 0 and _are_aligned(ADJACENT * size, out, *inputs):
+        packed = ADJACENT  # the GPU starts a block every 1.5 ns: 2 x 1000000 in float32 are 977 blocks, not 3907
     if cluster:
         return cluster_geometry(count, length, size, packed, sm_count(out)), packed, count, inner, length
     most = MOST_HELD_PAIRS if len(inputs) > 1 else MOST_HELD_HALVES if size == 2 else MOST_HELD
     return geometry(count, length, size, packed, sm_count(out), most), packed, count, inner, length
+
+
+def _are_aligned(bytes: int, *tensors: torch.Tensor) -> bool:
+    return all(tensor.data_ptr() % bytes == 0 for tensor in tensors)
 
 
 def cluster_limits(out: torch.Tensor, dim: int) -> str | None:

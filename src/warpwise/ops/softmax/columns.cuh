@@ -54,7 +54,7 @@ constexpr int blocks_of_sm(int threads, int values, int held) {
   return (values <= 16 || held <= 24 ? 1024 : 512) / threads;
 }
 
-// A pack of 2 or 4 bytes in one register; as separate elements its two halves would take two.
+// A pack of 2 or 4 bytes in one register, of 8 or 16 in two or four; as separate elements two halves would take two.
 template <int BYTES>
 struct Word {
   using type = unsigned;
@@ -62,6 +62,14 @@ struct Word {
 template <>
 struct Word<2> {
   using type = unsigned short;
+};
+template <>
+struct Word<8> {
+  using type = uint2;
+};
+template <>
+struct Word<16> {
+  using type = uint4;
 };
 
 // Column c begins at element (c / inner) * length * inner + c % inner; its elements are `inner` apart. W divides inner,
