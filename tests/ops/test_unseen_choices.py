@@ -125,7 +125,8 @@ def test_lanes_of_a_row(rows, columns, threads):
 
 @pytest.mark.parametrize("rows,columns,threads,batch", [
     (553, 7506, 480, 4), (600, 9001, 288, 8), (900, 20000, 320, 8), (3000, 12001, 384, 8), (20, 24000, 1024, 8),
-    (9000, 9001, 256, 4), (375, 9084, 192, 8), (300, 12001, 192, 8), (240, 9001, 288, 8),
+    (9000, 9001, 256, 4), (375, 9084, 320, 8), (300, 12001, 768, 4), (240, 9001, 640, 4),
+    (264, 20000, 640, 4), (150, 20000, 320, 8),
 ])  # fmt: skip
 def test_batches_of_a_long_row_are_full(rows, columns, threads, batch):
     x = matrix(rows, columns)

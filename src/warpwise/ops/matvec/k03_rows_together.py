@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import torch
 from warpwise import cuda
 from warpwise.operation import cdiv, sm_count
 from warpwise.ops._configs import config_numbers
+from warpwise.ops._row_blocks import RowBlocks
 from warpwise.ops.matvec._shared import (
     MOST_PACKETS,
     VECTOR,
@@ -30,8 +30,7 @@ MOST_THREADS = 1024
 LONG_LOADS, ROW_LOADS = 480, 4  # loads of a row that has a block; those of a thread in flight
 ROW_THREADS = 64, 96, 128, 192, 256, 320, 384, 512, 768, 1024  # of that block
 RESIDENT = 1170  # threads of an SM, of 56 registers each
-LATENCY, LATER_LATENCY, LOAD_TIME = 1.0, 0.3, 0.2  # µs; of a load of 1024 threads
-UNEVEN, EVEN_USE = 1.15, 0.9  # a factor, if fewer of the slots of all SMs are used
+MODEL = RowBlocks(latency=1.0, later=0.3, uneven=1.15)
 SM_RATE, GPU_RATE, EXCHANGE_TIME = 30e3, 4.2e6, 2.0  # bytes/µs; µs
 SHARED_LOADS = 1 << 14  # of a row that several blocks share if there are one or two rows for each SM
 FEW_ROWS, LONG_FEW = 16, 2500  # blocks of 128 threads share each of fewer than 16 rows of at least 2500 loads
@@ -122,22 +121,12 @@ def is_shared(m: int, nbytes: int, loads: int, sms: int) -> bool:
 
 
 def threads_of_row(m: int, loads: int, sms: int) -> int:
-    """Threads of the least predicted time for rows of at least 480 loads, four of a thread in flight."""
-    return min(ROW_THREADS, key=lambda threads: predicted_time(m, loads, sms, threads))
+    """Threads of the least predicted time for rows of at least 480 loads, four of a thread in flight.
 
-
-def predicted_time(m: int, loads: int, sms: int, threads: int) -> float:
-    """Microseconds without the launch, for a comparison of ``threads``.
-
-    The blocks of an SM take turns in its ``slots``. The loads of each turn wait for their latency, less for those of
-    later batches of a thread, whose warps overlap. Blocks that leave slots free are distributed unevenly. Fitted to
-    400 times of 51 shapes of 0.8 to 640 MB on an H200: the choices are within 2 % of the fastest on average, and within
-    15 %.
+    The model is fitted to 400 times of 51 shapes of 0.8 to 640 MB on an H200, of which the choices are within 2 % of
+    the fastest on average, and within 15 %.
     """
-    each, batches, slots = cdiv(m, sms), cdiv(loads, ROW_LOADS * threads), max(1, RESIDENT // threads)
-    latency = (LATENCY + LATER_LATENCY * (batches - 1)) * cdiv(each, slots)
-    time = math.hypot(latency, LOAD_TIME * each * threads * ROW_LOADS * batches / 1024)
-    return UNEVEN * time if 1 < each <= slots and m < EVEN_USE * slots * sms else time
+    return min(ROW_THREADS, key=lambda each: MODEL.predicted_time(m, loads, sms, each, ROW_LOADS, RESIDENT))
 
 
 def fitting(loads: int, unroll: int, most: int) -> int:

@@ -1,0 +1,35 @@
+"""The predicted time of blocks that read a row each, by which kernels choose their threads."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from warpwise.operation import cdiv
+
+LOAD_TIME = 0.2  # µs of a load of 1024 threads
+EVEN_USE = 0.9  # minimum fraction of the resident blocks of all SMs with which each SM has as many
+
+
+class RowBlocks(NamedTuple):
+    """What differs between kernels.
+
+    ``latency`` and ``later``: µs of the first batch of loads of a thread, and of each further one. ``uneven``: the
+    factor of blocks of which some SMs have more than others.
+    """
+
+    latency: float
+    later: float
+    uneven: float
+
+    def predicted_time(self, rows: int, loads: int, sms: int, threads: int, batch: int, resident: int) -> float:
+        """Microseconds on an H200 without the launch, for a comparison of ``threads`` and ``batch``.
+
+        A block of ``threads``, of which an SM holds ``resident`` in all, has ``batch`` of the ``loads`` of a row in
+        flight for each thread. The blocks of an SM take turns in its slots. The loads of each turn wait for their
+        latency. Blocks that leave slots free are distributed unevenly.
+        """
+        each, batches, slots = cdiv(rows, sms), cdiv(loads, batch * threads), max(1, resident // threads)
+        latency = (self.latency + self.later * (batches - 1)) * cdiv(each, slots)
+        time = math.hypot(latency, LOAD_TIME * each * threads * batch * batches / 1024)
+        return self.uneven * time if 1 < each <= slots and rows < EVEN_USE * slots * sms else time
