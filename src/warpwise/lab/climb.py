@@ -44,10 +44,10 @@ def climb(
 ) -> Ladder:
     """Verify the rungs and, on a GPU, time the correct ones at ``sizes``, interleaved with PyTorch and other opponents.
 
-    ``op`` is an operation or the name of a registered one. ``sizes`` are cases, or names among the specification's
-    sizes; by default all of these. ``rungs`` are names, by default all. Rungs are verified with ``seeds`` in ``dtypes``
-    and timed in ``timed_dtypes``, which are the same unless given; by default those of the specification. The gradient
-    of the operation, if it has one, is verified too.
+    ``op`` is an operation or the name of a registered one. ``sizes`` are cases, or names of the specification's sizes;
+    by default all sizes of the specification. ``rungs`` are names, by default all. Rungs are verified with ``seeds`` in
+    ``dtypes``, by default the specification's, and timed in ``timed_dtypes``, by default ``dtypes``. The operation's
+    gradient, if it has one, is verified too.
 
     Timing one size and dtype ends when half of each 95 % interval is at most ``precision`` of the median, or after
     ``budget_s`` seconds. ``ceilings(device, units)`` returns the measured rates that give the floor of a time, or None.
@@ -109,7 +109,7 @@ def climb(
             report(Step("time", "", detail, done + 1, len(points_at), point))
             if lost:
                 break
-    notes = [f"{case}: too large for a checked run on a CPU, and ignored" for case in large]
+    notes = [f"{case}: ignored, because it is too large for a checked run on a CPU" for case in large]
     if lost:
         notes.append("the CUDA context was lost, so nothing more could be run")
     return Ladder(

@@ -21,9 +21,7 @@ SCHEMA = 1
 
 
 def group_notes(notes: Iterable[tuple[str, str]]) -> list[str]:
-    """``name: note`` for each (name, note) with a note; names with the same note are grouped: ``k12, k16: takes
-    ...``.
-    """
+    """One line for each distinct note, with the names that have it: ``k12, k16: takes ...``."""
     names: dict[str, list[str]] = {}
     for name, note in notes:
         if note:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from warpwise.machine.counts import Counts
     from warpwise.machine.program import Program
 
-_SLOWER = 3.0  # upper bound of the machine's time over the checked run's time
+_SLOWER = 3.0  # upper bound of the ratio: time to execute the machine code over time of the checked run
 ATOMICS = ("ATOM", "ATOMG", "RED", "REDG")
 
 
@@ -77,7 +77,7 @@ def execute(
         return MachineRun(unsupported=str(error), agrees=Agreement("not compared", "the machine code was not executed"))
 
 
-_PILOT = 8  # blocks executed first, to estimate the time of one; fewer with a smaller budget than the default
+_PILOT = 8  # blocks executed first, to estimate the time of one; fewer if the budget is below the default
 
 
 def timed(seconds: dict[str, float], what: str, call: Callable[[], Any]) -> Any:
@@ -158,7 +158,7 @@ def assembled(
 
 
 def _excluded(counts: Counts, names: Mapping[str, str], file: str) -> str:
-    """The executed waits for other threads, at lines of ``file`` where they were inlined into it."""
+    """The polling loops that were executed, as text; the line is one of ``file`` if the loop was inlined into it."""
     executed, places = counts.column("executed"), dict[str, None]()
     for loop in counts.program.spins:
         if not executed[loop.start : loop.stop].any():

@@ -33,7 +33,7 @@ def fits(nbytes: int) -> bool:
 def argument_bytes(op: Op, case: Case, dtype: torch.dtype) -> int:
     """The bytes of the arguments and outputs at ``case``, from fake tensors.
 
-    If the shapes depend on values, those of the longest dimension, which is less.
+    If the shapes depend on values, the bytes of one element for each index of the longest dimension: a lower bound.
     """
     try:
         with FakeTensorMode(allow_non_fake_inputs=True):

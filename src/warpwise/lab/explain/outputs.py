@@ -100,7 +100,7 @@ def agreement(
 
     If the run was ``sampled``, only the elements that it changed are compared, and none if it ``adds`` by atomics.
     Floats may differ by rounding: g++ and NVRTC contract and order operations differently. If an argument has 16 bits
-    or fewer, intermediate values may have too, and results may differ by one rounding of that type. ``tf32``: the
+    or fewer, intermediate values may also have that type, and results may differ by one rounding of it. ``tf32``: the
     machine code multiplies float32 in TF32, as Triton's ``tl.dot`` does by default, and the checked run may not.
     """
     if sampled and adds:

@@ -56,10 +56,11 @@ def explain_rung(
     """Explain each launch that ``rung`` of ``op`` makes, in order, for ``case`` (or the size of that name) and
     ``dtype``.
 
-    By default, ``case`` is the operation's first size, halved until a checked run takes about a second. A larger case
-    is counted without a check; the rung is then checked at that smaller size first, and a caveat notes it. Inputs are
-    made on ``device`` from ``seed``, or by ``arguments`` for a case that is counted without a check, which changes none
-    of them but those that the operation mutates; the other options are those of ``explain``.
+    By default, ``case`` is the operation's first size, halved until a checked run takes about a second. If ``case`` is
+    larger, the rung is checked at that smaller size first, then ``case`` is counted without a check, and a caveat notes
+    this. Inputs are made on ``device`` from ``seed``. For a case that is counted without a check, ``arguments(case)``
+    may return them instead: only the arguments that the operation mutates are changed. The other options are those of
+    ``explain``.
 
     Raises ``ValueError`` if the rung does not support the case or launches no kernel, or if the arguments exceed the
     available memory, and what ``explain`` raises.
@@ -105,18 +106,18 @@ def _collect(
     options: Options,
     made: tuple[Any, ...] | None = None,
 ) -> list[Explanation]:
-    """Run the rung, explaining each of its launches instead of making it.
+    """Call the rung's launcher, and explain each launch in place of its execution.
 
-    Without a check its grid is that for the target's number of SMs; a checked run has the grid of one SM. ``made`` are
-    its arguments if they exist already.
+    An unchecked launch has the grid for the target's number of SMs, a checked one the grid for one SM. ``made`` are the
+    arguments, if the caller has them.
     """
     args = op.spec.arguments(case, dtype, device, seed) if made is None else made
     op.spec.check(*args)
-    # The machine may execute a kernel that the emulator does not support.
+    # Machine code may execute although the emulator does not support the kernel.
     unchecked = options.checks == "none" and device.type not in rung.devices
     if reason := rung.limits(*args) if unchecked else op.refusal(rung, *args):
         advice = (
-            "; checks='none' (--trusted) executes its machine code unchecked, unless it reads through TMA tensor maps"
+            "; checks='none' (--trusted) executes its machine code unchecked"
             if device.type not in rung.devices
             else f"; it is written in {'C' if rung.language == 'c' else 'Python'}: choose a rung with a GPU kernel"
             if rung.language in ("c", "python")

@@ -118,7 +118,7 @@ def recorded_case(op: Op, name: str, sizes: Mapping[str, int], layout: str, attr
 
 
 def not_executed(ops: Iterable[Op]) -> dict[str, str]:
-    """The CUDA rungs for Hopper, as "OP RUNG", each with the reason: there is nothing to compare."""
+    """The CUDA rungs for Hopper, as "OP RUNG", each with the reason why there is no record to compare with."""
     return {
         f"{op.name} {rung.name}": TENSOR_MAPS
         for op in ops
@@ -133,7 +133,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def _by_first_dtype(op: Op, rungs: Sequence[str]) -> dict[torch.dtype, tuple[str, ...]]:
-    """The CUDA rungs that a CPU executes, grouped by the first dtype that each accepts."""
+    """The CUDA rungs that are recorded, grouped by the first dtype that each accepts."""
     found: dict[torch.dtype, tuple[str, ...]] = {}
     skipped = not_executed([op])
     for rung in op.rungs:

@@ -12,8 +12,11 @@ from typing import Any
 from warpwise.lab.fidelity.compare import Compared
 from warpwise.lab.fidelity.record import RecordedLaunch
 
-MISSES, LIMITERS, TIMES, TAU = 0.05, 0.8, 0.8, 0.8  # goals, as fractions; TAU is a correlation
+MISSES = 0.05  # goal: at most this fraction of the rungs has a counter or resource that differs
+LIMITERS = 0.8  # goal: at least this fraction of the predicted limiters equals the measured one
+TIMES = 0.8  # goal: at least this fraction of the predicted times is within a factor of FACTOR
 FACTOR = 2.0
+TAU = 0.8  # goal: Kendall's tau of a ladder, at least
 TIED = 0.02  # relative difference below which two times have no order, because another run may reverse it
 NEAR = 3.0  # percentage points within which two units are equally used
 
@@ -97,7 +100,7 @@ class Timed:
 class Report:
     """The compared launches, and the figures computed from them.
 
-    ``not_executed`` maps the CUDA rungs that no CPU executes, "OP RUNG", to the reason.
+    ``not_executed`` maps the CUDA rungs without a record, "OP RUNG", to the reason.
     """
 
     exact: list[Compared] = field(default_factory=list)

@@ -11,7 +11,7 @@ from warpwise.lab.fidelity.report import FACTOR, NEAR, TAU
 HEAD = ("operation", "counters equal", "limiter", f"time within {FACTOR:.0f} x", "predicted / measured", "order (tau)")
 WIDTH = 120
 KINDS = {
-    "not executed": "Not executed",
+    "not executed": "Not compared",
     "counters": "Counters and resources",
     "limiter": "Another unit is used most",
     "time": f"Time off by more than a factor of {FACTOR:.0f}",

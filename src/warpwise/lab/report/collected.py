@@ -67,7 +67,7 @@ class RecordedRun:
 
 @dataclass(frozen=True)
 class MeasuredPoint:
-    """The times of one run at one size and dtype. A call runs a rung in ``by_name`` only if it selects it by name."""
+    """The times of one run at one size and dtype. Rungs in ``by_name`` run only if a call names them."""
 
     case: str
     sizes: Mapping[str, int]

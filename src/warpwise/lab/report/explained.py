@@ -136,7 +136,7 @@ def _sum(*lines: Line) -> dict[str, float]:
 class LadderAtPoint:
     """The rungs of one operation to explain, at the size of ``point`` reduced to at most ``MOST_BYTES``.
 
-    Those of the rungs that are ``verified`` are counted without a checked run before.
+    The rungs in ``verified`` are counted without a checked run.
     """
 
     op: Op
@@ -187,7 +187,7 @@ def explain_ladders(
 
 
 def _kept(ladder: LadderAtPoint, name: str) -> Explained | None:
-    """The explanation in the cache, or None. A reason why there is none takes no time."""
+    """The explanation in the cache, or the reason for a rung that does not run on a CPU; None if it must be made."""
     if "cpu" not in ladder.op.rung(name).devices:
         return Explained(target=ladder.target, reason="uses hardware features that cannot be executed on a CPU")
     kept = cache.load(_place(ladder, name)[2])

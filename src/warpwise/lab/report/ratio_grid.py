@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-NAMES, CELL, ROW, TOP = 170, 112, 21, 70  # widths and heights in pixels
-LOW, HIGH, PIXELS = 0.7, 1.5, 66  # ratios at the ends of a cell's scale, and its length in pixels
+NAMES, CELL = 170, 112  # widths of the column of shapes and of a cell, in pixels
+ROW, TOP = 21, 70  # heights of a row and of the heading, in pixels
+LOW, HIGH = 0.7, 1.5  # ratios at the ends of a cell's scale
+PIXELS = 66  # the length of the scale
 STYLE = """
 text{font:12px system-ui,sans-serif;fill:#1f2328}.dim{fill:#59636e}.head{font-weight:600}.right{text-anchor:end}
 .ahead{fill:#1a7f37}.behind{fill:#bc4c00}.theirs{fill:none;stroke:#59636e}.one{stroke:#59636e}.goal{stroke:#1f2328;stroke-width:2}

@@ -19,7 +19,7 @@ from warpwise.lab.report.source import before, difference, heated, source_of
 from warpwise.lab.timing.timing import duration
 from warpwise.operation import Rung
 
-WORTH = 1.05  # the estimated speed-up from which it is shown
+MIN_SPEEDUP = 1.05  # smaller estimated speed-ups are not shown
 LANGUAGES = {"cuda": "CUDA C++", "triton": "Triton", "c": "C", "python": "Python"}
 
 
@@ -145,7 +145,7 @@ def _launch(one: LaunchExplained, several: bool) -> dict[str, Any]:
     ]
     hints = [
         {"kind": hint.kind, "title": hint.title, "text": hint.text, "idea": hint.idea, "line": hint.line,
-         "gain": times(hint.speedup) if hint.speedup and hint.speedup >= WORTH else ""}
+         "gain": times(hint.speedup) if hint.speedup and hint.speedup >= MIN_SPEEDUP else ""}
         for hint in one.hints
     ]  # fmt: skip
     return made | {

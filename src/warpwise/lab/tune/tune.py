@@ -85,8 +85,8 @@ def tune(
 
     ``op`` is an operation or the name of a registered one. By default sizes are those of its tables, or its timing
     sizes, with all dtypes and layouts. Small points come first, so that rungs that are far slower there are skipped at
-    larger ones. Timing one point takes about ``budget_s`` seconds, without compilation and verification. ``fresh``
-    measures points again that the file has.
+    larger ones. Timing one point takes about ``budget_s`` seconds, without compilation and verification. With
+    ``fresh``, points that the file already has are measured again.
     ``rungs`` are names, by default all; ``select(op, rungs, args, device)`` returns those, with their configurations,
     to be measured at a point. ``progress`` is called with a ``Progress`` at each stage of a point. ``timer``
     replaces the device's own.

@@ -17,7 +17,7 @@ from warpwise.lab.explain.model.occupancy import Occupancy
 from warpwise.lab.explain.model.time_model import Prediction
 from warpwise.machine.counts import Counts, Sample
 
-WORTH = 1.05  # least speed-up of an "OPT" hint
+WORTH = 1.05  # the smallest speed-up of an "OPT" hint
 Place = tuple[str, int]
 
 

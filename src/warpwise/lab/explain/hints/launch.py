@@ -88,7 +88,7 @@ def small_grid(launch: LaunchAnalysis) -> Iterator[Hint]:
     if not 0 < blocks < sms:
         return
     share = blocks / sms
-    # More blocks do not shorten a warp's path through the kernel, except a loop over the data, of which each does less.
+    # More blocks shorten only the loops over the data: each block then has fewer iterations.
     accesses = launch.counts.column("executed")[launch.table.accesses("global")]
     iterations = float(accesses.max(initial=0)) / max(1, launch.counts.warps)
     gain = launch.speedup(dict.fromkeys(_PER_SM, share) | {"latency": max(share, 1 / max(1.0, iterations))})
@@ -136,7 +136,7 @@ def roof(launch: LaunchAnalysis) -> Iterator[Hint]:
             f"each byte is transferred from or to DRAM once: {prediction.floor_bytes / 1e6:,.1f} MB need "
             f"{(prediction.floor - empty) * 1e6:,.1f} µs and the launch {empty * 1e6:,.1f} µs, together "
             f"{percent(share)} of the {prediction.time * 1e6:,.1f} µs predicted. "
-            "Only moving fewer bytes would be faster."
+            "Only a kernel that moves fewer bytes can be faster."
         )
         yield Hint(
             "INF",

@@ -102,7 +102,8 @@ def through_shared(launch: LaunchAnalysis) -> Iterator[Hint]:
     )
 
 
-# Instructions whose accesses of shared memory are not their own: TMA, wgmma, mbarriers.
+# Asynchronous instructions (TMA, wgmma, mbarriers): they access shared memory after they are issued, so the order of
+# instructions does not show which accesses a barrier separates.
 _ASYNC = frozenset({"UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP", "HGMMA", "IGMMA", "QGMMA", "SYNCS"})
 
 

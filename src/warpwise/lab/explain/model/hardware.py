@@ -26,8 +26,8 @@ class Latencies:
 class Hardware:
     """Constants that convert counters to seconds.
 
-    ``clock_hz`` is the SM clock under load; ``dram_bytes_per_s`` is the rate of as many reads as writes, and
-    ``one_way`` the factor for reads or writes alone. Each of the ``l2_slices`` accepts a packet per clock of
+    ``clock_hz`` is the SM clock under load; ``dram_bytes_per_s`` is the DRAM rate with as many bytes read as written,
+    and ``one_way`` the factor for reads or writes alone. Each of the ``l2_slices`` accepts a packet per clock of
     ``l2_clock_hz``; atomics on one address are ``integer_atomic_clocks`` or ``float_atomic_clocks`` apart. ``rates``
     are warp instructions per clock and SM by pipe, and ``tensor_flops`` FLOPs per clock and SM by dtype. ``launch_s``
     is the time of an empty kernel between two CUDA events. ``block_cycles`` are the cycles from the end of a block
