@@ -104,9 +104,9 @@ def build_together(
 ) -> None:
     """Compile those of ``expressions`` that are not in the cache by one run of the compiler, for later ``build`` calls.
 
-    One run takes a third of the time of a run for each kernel. Nothing is built if a kernel does not compile or reads
-    an uninitialised variable, because only ``build`` attributes messages to kernels. Nothing is built if the source has
-    global variables either, because each kernel has its own.
+    One run for all takes a third of the time of one run per kernel. Nothing is built if a kernel does not compile or
+    reads an uninitialised variable, because only ``build`` attributes messages to kernels, or if the source has global
+    variables, because each kernel has its own.
     """
     source = _Source.of(text, file, include, define, target, checked, False)
     missing = [expression for expression in dict.fromkeys(expressions) if source.stored(expression) is None]

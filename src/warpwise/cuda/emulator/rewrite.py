@@ -111,8 +111,8 @@ def _rewrite_shared(
 
 
 def _rewrite_addresses(edits: Edits, code: list[Token], names: set[str]) -> None:
-    """`&tile[i][j]` may be past the end of the shared array if nothing reads it, as by the last lanes of ldmatrix.x2:
-    `i` is not checked here. The access is, with the bounds of the array.
+    """Take the address `&tile[i][j]` without a check of `i`: an address past the end of a shared array is valid if it
+    is not accessed, such as those of the last lanes of ldmatrix.x2. Accesses are checked with the array's bounds.
     """
     for before, sign, name, after in zip(code, code[1:], code[2:], code[3:], strict=False):
         binary = before.kind in ("identifier", "number") and before.text not in ("return", "case")
@@ -121,7 +121,7 @@ def _rewrite_addresses(edits: Edits, code: list[Token], names: set[str]) -> None
 
 
 def _rewrite_cluster_dims(edits: Edits, code: list[Token]) -> None:
-    """A kernel begins with a call that states the shape of its clusters."""
+    """Replace `__cluster_dims__` by a call at the beginning of the kernel that states the shape of its clusters."""
     for index, token in enumerate(code):
         if token.text != "__cluster_dims__" or index + 1 == len(code) or code[index + 1].text != "(":
             continue

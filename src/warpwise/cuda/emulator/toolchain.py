@@ -58,16 +58,16 @@ def flags(compiler: tuple[str, ...], checked: bool, numbers: bool = False) -> tu
         return (*(flag for flag in kept if flag not in native.vector_flags()), *_TRAPPING)
     common = (*_COMMON, *native.vector_flags())
     if native.is_clang(compiler):
-        # By default clang does not instrument a read that a write to the same address follows.
+        # By default clang does not instrument a read that is followed by a write to the same address.
         reads = ("-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1")
         # Ziglang defines NDEBUG where the compiler optimises, and ends the process at undefined behaviour.
         common = (*common, "-UNDEBUG")
         return (*common, *_INSTRUMENTED, "-fsanitize-recover=all", *reads) if checked else (*common, "-O2")
     # Line tables name no variables: tracking them takes a third of the time of a large kernel.
     common = (*common, "-fno-gnu-unique", "-fno-trapping-math", "-fno-var-tracking", "-gno-variable-location-views")
-    if not checked:  # pairs of an addition and a subtraction would not be fused
+    if not checked:  # SLP vectorisation would prevent the fusion of an addition and a subtraction with their products
         return (*common, "-O2", "-fno-tree-slp-vectorize")
-    # At -O1 contraction is off by default. -ftree-fre would give a variable that some paths leave without a value the
+    # At -O1 contraction is off by default. With -ftree-fre a variable that is uninitialised on some paths would get the
     # value of the other paths.
     return (
         *common, *_INSTRUMENTED, "-fexpensive-optimizations", "-fno-tree-fre", "--param", "tsan-distinguish-volatile=1"

@@ -110,7 +110,7 @@ void ww_barrier_track_copies(void* barrier);
 unsigned ww_converged_lanes(int line);
 unsigned ww_thread_rank() __attribute__((const));  // linear index in the block
 
-// Thread block clusters. __cluster_dims__ of a kernel becomes a call of ww_cluster_dims at its begin.
+// Thread block clusters. __cluster_dims__ of a kernel becomes a call of ww_cluster_dims at its beginning.
 void ww_cluster_dims(unsigned x, unsigned y, unsigned z, int line);
 unsigned ww_cluster_rank();
 ww_dim3 ww_cluster_shape();                      // 1 x 1 x 1 without a cluster

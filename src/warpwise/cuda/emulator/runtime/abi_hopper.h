@@ -5,9 +5,10 @@
 
 #include "abi.h"
 
-// Addresses are generic. mbarriers are identified by their
-// address, as cuda::barrier objects are; see ww_barrier_init.
-struct ww_wgmma {  // the operands of one wgmma, which the first thread of the warpgroup that executes it decodes
+// Addresses are generic. An mbarrier is identified by its address, as a cuda::barrier is; see ww_barrier_init.
+
+// The operands of one wgmma, which the first thread of the warpgroup to execute it decodes (`first`).
+struct ww_wgmma {
   std::vector<float>*a, *b;
   bool first;
 };

@@ -61,8 +61,8 @@ Barrier& find_or_create_barrier(Block& block, Address key) {
   return *barrier;
 }
 
-// True for a barrier in global memory, which threads of several blocks use. Such a barrier
-// releases and acquires at its own address.
+// True for a barrier in global memory, which threads of several blocks use. Such a barrier releases and acquires at its
+// own address.
 bool spans_blocks(const void* object) {
   const Slot* slot = slot_of(reinterpret_cast<Address>(object));
   return reinterpret_cast<Address>(object) > kLastKey && !(slot && slot->shared);

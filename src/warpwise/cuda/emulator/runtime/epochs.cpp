@@ -1,5 +1,5 @@
-// Epochs: a block starts a new epoch when it begins and at each of its barriers. Each epoch has a new
-// number, so the epoch in a stamp identifies both the block and the interval between two barriers.
+// Epochs: a block starts a new epoch when it begins and at each of its barriers. Each epoch has a new number, so the
+// epoch in a stamp identifies both the block and the interval between two barriers.
 #include <algorithm>
 
 #include "synchronise.h"

@@ -15,7 +15,7 @@ struct SuspectRead {
 
 constexpr size_t kMaxSuspectReads = 64;
 std::vector<SuspectRead> suspect_reads;
-std::unordered_set<uint64_t> expected_places;  // of reads that a compare-and-swap of the same thread has followed
+std::unordered_set<uint64_t> expected_places;  // of reads that were followed by a compare-and-swap of the same thread
 
 }  // namespace
 

@@ -12,12 +12,13 @@ namespace ww {
 namespace {
 
 constexpr size_t kHeapBytes = size_t{8} << 20;  // the default of cudaLimitMallocHeapSize
-constexpr size_t kNear = size_t{1} << 16;  // reports describe an access within this distance of an allocation by it
+constexpr size_t kNear = size_t{1} << 16;  // bytes: an invalid access this near an allocation is reported as past it
 constexpr int kUnwritten = 0xfe;           // new memory has this pattern, as local variables have
 
 using Ranges = std::map<Address, size_t>;  // first byte, size
 
-Ranges allocations, freed_ranges;  // live ones; those whose memory no later allocation has
+Ranges allocations;   // live
+Ranges freed_ranges;  // freed, and not allocated again
 size_t allocated = 0;
 
 // The range that holds `address`, or that ends at most `past` bytes before it.

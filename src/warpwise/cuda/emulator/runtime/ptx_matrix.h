@@ -201,9 +201,8 @@ inline void mma(Context& c, const Instruction& i) {
 // 4 p ... 4 p + 3 and 4 p + 16 ... 4 p + 19. The lane of index l in {0 ... 3}, plus 4 in the upper half, holds
 //   A: row l of .row, else column l % 4 and the four rows of its half; B: column l of .col, else row l % 4 and the four
 //   columns of its half; C and D of f16: row l;
-//   register i of C and D of f32: row l % 2 + i / 2 % 2 * 2, plus 4 in the upper half, and column i / 4 * 4 + l / 2 % 2
-//   * 2
-//   + i % 2.
+//   register i of C and D of f32: row l % 2 + i / 2 % 2 * 2, plus 4 in the upper half, and column
+//   i / 4 * 4 + l / 2 % 2 * 2 + i % 2.
 inline void mma_quad_pairs(Context& c, const Instruction& i) {
   struct Fragments {
     u64 a[2], b[2], c[8];

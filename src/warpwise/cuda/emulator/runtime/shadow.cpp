@@ -20,7 +20,8 @@ bool of_this_block(uint32_t epoch) {
 
 constexpr uint32_t field(uint32_t rest, int shift) { return rest >> shift & 0xf; }
 
-// The stamp of a strong access and of an earlier weak one, with the place of the latter, which others race with.
+// One stamp for a strong access and an earlier weak one by the same thread: not strong, with the place of the weak one,
+// because later accesses race with that one.
 constexpr uint64_t weakened(uint64_t strong, uint64_t weak) {
   return (strong & ~(kStrong | kLocationBits)) | (weak & kLocationBits);
 }
@@ -57,7 +58,8 @@ bool unordered(uint64_t stamp, bool shared, bool lenient) {
   return !is_known(stamp, lenient);
 }
 
-// The stored value is known only after this access, so the decision is deferred.
+// Defers the report of a write's race to resolve_pending_store: the stored value, which may equal the old one, is known
+// only after this access.
 static void report_if_changed(const AccessInfo& access, Address word, const Report& report, PendingStore::Kind kind,
                               uint64_t other) {
   PendingStore& pending = runtime.pending;
@@ -140,8 +142,8 @@ void resolve_pending_store() {
     suspect(pending.address, pending.read, pending.report);
 }
 
-// A weak access of a flag after the acquire that read it: the write of the flag belongs to the release that precedes it
-// by one tick of the clock.
+// True for a weak access of a flag after the acquire that read it. The release precedes the write of the flag by one
+// tick of the clock, so the write counts as ordered if the tick before it is.
 static bool is_acquired_flag(const AccessInfo& access, Address word, uint64_t write, bool shared) {
   constexpr uint64_t kTick = uint64_t{1} << 19;
   return !access.strong && (write & kStrong) && clock_of(write) > 1 && has_observed(word, write) &&
@@ -239,7 +241,8 @@ void record_write(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& acces
     } else if (uint64_t other = race_with_others(slot, cell, mask, word)) {
       report_race(slot, access, word, true, other, false);
     }
-    if (!access.strong && mask == 0xf) {  // what is not ordered after this write races with it
+    if (!access.strong && mask == 0xf) {  // the readers can be dropped: a later access that races with one of them also
+                                          // races with this write
       if (any_foreign_readers()) drop_foreign_readers(word >> 2);
       cell.rest &= ~(kReaderSet | 0xfu << kOthersMask);
     }

@@ -76,10 +76,12 @@ void record_read_slow(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& a
 void record_write(Slot& slot, Cell& cell, uint32_t mask, const AccessInfo& access, Address word);
 
 // Records a weak read of the bytes `mask` of one word and returns true, or returns false if the slow path must record
-// it. Fast: the same thread reads again; the first read of a shared word after a barrier of the block; the second, by a
-// thread that was also the second reader of the word before; or a reader that need not be recorded: if only barriers of
-// the whole block synchronise its threads, every write that races with a third reader also races with one of two
-// recorded readers.
+// it. The fast cases:
+//   - the same thread reads again;
+//   - the first read of a shared word after a barrier of the block;
+//   - a second reader for which a set of readers is cached: ReaderSets::remembered;
+//   - a third reader, if only barriers of the whole block synchronise its threads: it need not be recorded, because
+//     every write that races with it also races with one of the two recorded readers.
 inline __attribute__((always_inline)) bool record_read(const Slot& slot, Cell& cell, uint32_t mask, Address pc) {
   const uint32_t floor = runtime.epoch_floor[slot.shared], wrote = epoch_of(cell.write), rest = cell.rest;
   const uint64_t read = cell.read;

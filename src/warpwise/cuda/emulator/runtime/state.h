@@ -116,12 +116,12 @@ struct Thread {
   uint32_t fenced_epoch;             // accesses of epochs before it are followed by a proxy fence
   std::vector<BulkStore> stores;
   uint32_t bulk_waited;          // groups of bulk copies whose reads the thread has waited for
-  uint32_t bulk_last;            // number of commits after which the last such read is in a group
-  Address bulk_place;            // of the last one, in the kernel
+  uint32_t bulk_last;            // the group, from 1, of its last bulk copy that reads shared memory, or 0
+  Address bulk_place;            // the place of this copy in the kernel
   Knowledge known;               // what happens before its next access
   Knowledge observed[2];         // by scope: what was released at words that it has read; its next fence acquires it
   Released released[2];          // by scope
-  bool takes_lock;               // a compare-and-swap has read such a word, and no fence follows
+  bool takes_lock;               // a compare-and-swap has read a released word, and no fence follows
   Address lock;                  // the word that a compare-and-swap has changed, until the thread writes it again; or 0
   std::vector<Address> section;  // volatile words that it has accessed since
   Address suspect_word;          // word / 4 of its last read that races with an atomic, see expected_reads.h
@@ -156,7 +156,7 @@ struct SharedVariable {
   unsigned slot;
 };
 
-// The accesses of an earlier epoch, by thread, that a proxy fence followed within the epoch.
+// The accesses of an earlier epoch, by thread, that precede a proxy fence of the same epoch.
 struct FencedEpoch {
   uint32_t epoch;
   VectorClock clock;
@@ -261,7 +261,7 @@ struct Runtime {
   bool synchronises_partly;  // the kernel can synchronise some threads of a block, other than by __syncthreads()
   bool clustered;            // blocks of a cluster of several are resident
   Address text;              // start of the kernel's code
-  Address ptx;  // where the running thread executes inline PTX, or 0: the place of its reports, whatever the line
+  Address ptx;  // where the running thread executes inline PTX, or 0; reports have this place, not that of their `line`
   Thread* current;
   Block* block;
 
@@ -287,7 +287,7 @@ struct Runtime {
   bool aborted;
   volatile int stop;  // a Stop, set by the signal handlers
   uint64_t resumes, barriers_completed;
-  unsigned stalls;                                       // times that all threads waited since a barrier completed last
+  unsigned stalls;                                       // times that all threads waited, since a barrier completed
   std::unordered_map<uint64_t, uint32_t> proxy_fenced;   // by number of the block: epoch of its last proxy fence
   std::unordered_map<uint64_t, uint32_t> maps_released;  // by number of the block: epoch of its last release of maps
   std::unordered_set<uint64_t> started_early;            // numbers of blocks that started with another of their cluster

@@ -333,8 +333,9 @@ static bool follows(uint64_t write, uint64_t other) {
   return epoch > before || (epoch == before && clock_of(write) >= clock_of(other));
 }
 
-// A strong write after the access `other`, by the same thread, whose value the block has read, or a later value of
-// which it is a part, as that of a counter; or 0. `released`: a release of the word precedes `other`.
+// A strong write by the thread of the access `other`, after this access, that the running block has observed, or 0. The
+// block has observed it if it has read the value, or a later value that contains it, such as that of a counter.
+// `released` is true if a release of the word precedes `other`.
 static uint64_t observed_flag(const Block& block, uint64_t other, bool& released) {
   for (const auto& [word, write] : block.observed_writes) {
     if (!follows(write, other)) continue;

@@ -2,8 +2,8 @@
 // synchronisation should protect, and does not, is reported in these cases:
 //
 //   two writes      of different values, neither seen by the other side before its own write
-//   lock            a block accesses a word under a lock and later writes it without, while another thread accesses it
-//                   under the same lock
+//   lock            a block accesses a word under a lock and later writes it without the lock, while another thread
+//                   accesses it under the same lock
 //   handed over     a thread reads a word, releases, and reads it again; a thread that has acquired this release writes
 //                   it. A word that the thread reads a third time is a flag that it polls
 //

@@ -6,7 +6,7 @@
 // Functions without instrumentation: they read the runtime's memory, such as the values of other lanes.
 #define WW_UNINSTRUMENTED static __attribute__((no_sanitize("thread", "bounds", "alignment", "undefined"), noinline))
 // Function templates that other functions of these headers call have the return type `auto`: g++ instantiates them when
-// it precompiles the headers, to deduce the type. All others it instantiates again in every kernel, in 40 ms.
+// it precompiles the headers, to deduce the type. It instantiates all others again in every kernel, which takes 40 ms.
 // The place of a call, for default arguments, and of a macro.
 #define WW_CALLER ww_place(__builtin_LINE(), __builtin_FILE())
 #define WW_PLACE ww_place(__LINE__, __FILE__)

@@ -1,4 +1,4 @@
-// The names of CUB's algorithms, for device code and for host code. A CPU has one algorithm for all.
+// The names of CUB's algorithms, for device code and for host code. On a CPU all names select the same algorithm.
 #pragma once
 
 namespace cub {

@@ -18,7 +18,7 @@ WW_INLINE void __nanosleep(unsigned, WW_LINE) { ww_yield(line); }
 
 // ---- Clusters
 namespace ww {
-// __cluster_dims__ of a kernel; rewrite.py puts the call at the begin of the kernel.
+// __cluster_dims__ of a kernel; rewrite.py inserts the call at the beginning of the kernel.
 WW_INLINE void cluster_dims(unsigned x, unsigned y = 1, unsigned z = 1, WW_LINE) { ww_cluster_dims(x, y, z, line); }
 }  // namespace ww
 
