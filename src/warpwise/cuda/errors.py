@@ -41,11 +41,11 @@ class Finding:
     """One defect found while a kernel ran on the CPU. ``str`` of it is the text that ``warpwise check`` prints.
 
     ``kind`` is the class of the exception, such as ``OutOfBounds``; ``message`` says what happened. ``access`` is the
-    access that the finding is about, and ``other`` the access that it conflicts with, of a race, or another thread, of
-    a barrier. ``variable`` is the parameter or the shared variable, in the memory ``space`` ("global", "shared",
+    access that the finding is about. For a race, ``other`` is the conflicting access; for a barrier, another thread
+    that waits. ``variable`` is the parameter or the shared variable, in the memory ``space`` ("global", "shared",
     "dynamic shared", "module" for a ``__device__`` variable, "local"). ``index`` is the element that was accessed, and
     ``size`` the number of elements. ``count`` is the number of occurrences, ``hint`` a likely cause or remedy.
-    ``schedule`` is the schedule that found it, as options of ``check``, if several ran.
+    ``schedule`` gives the options of ``check`` under which the finding occurred, if several schedules ran.
     """
 
     kind: type[KernelError]

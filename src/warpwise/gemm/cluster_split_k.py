@@ -26,10 +26,10 @@ SIMT = parsed(
     "16x128x32_w16x32_s4", "128x16x32_w32x16_s4", "128x64x16_w32x32_s4", "128x128x16_w32x64_s4",
 )  # fmt: skip
 K_GROUPS = parsed("64x32x128_w64x32x8_s2", "32x32x128_w32x32x8_s2")  # both operands K-major, aligned to 16 bytes
-THREE_TF32 = parsed(  # float32 on tensor cores, in its accuracy
+THREE_TF32 = parsed(  # tensor cores, with float32 accuracy
     "64x64x32_w32x32_s4_x3", "64x128x32_w32x64_s3_x3", "32x64x32_w32x32_s4_x3",
 )  # fmt: skip
-UNDIVIDED = K_GROUPS[0].name  # slower with splits than a tile half as large, of which an SM has more warps
+UNDIVIDED = K_GROUPS[0].name  # with splits of K, a tile half as large is faster: an SM has more of its warps
 HALF = parsed(
     "64x64x64_w32x32_s4", "64x64x64_w32x32_s8", "64x64x64_w16x32_s4", "128x64x64_w32x32_s4", "64x128x64_w32x32_s4",
     "128x128x64_w64x32_s3",
@@ -61,7 +61,8 @@ def configured(
 ) -> Configured:  # fmt: skip
     """``kernel`` of ``module`` for c = a b. ``more``: further template arguments."""
     tile, shape, size = GemmConfig.parse(config), Shape.of(a, b), c.element_size()
-    transposes = not tensor_cores and tile.k_groups == tile.products == 1  # on the way to shared memory: 4 bytes
+    # SimtMainLoop transposes K-major operands while it copies them to shared memory, 4 bytes at a time.
+    transposes = not tensor_cores and tile.k_groups == tile.products == 1
     left, right = (one._replace(word=4) if transposes and one.k_major else one for one in (lines(a, 1), lines(b, 0)))
     aligned = shape.n % 4 == 0 and c.data_ptr() % (4 * size) == 0
     loop = f"MmaMainLoop<{cuda.ctype(c.dtype)}, " if tensor_cores else "SimtMainLoop<"

@@ -29,11 +29,12 @@ from warpwise.tuned import TORCH, Cache, Choice
 if TYPE_CHECKING:
     from warpwise.operation import Op, Rung
 
-# Standard errors by which a rung must be faster than PyTorch. The best of many candidates is rather one whose error is
-# in its favour: of 524 choices by one standard error 11 were slower than 0.95 of PyTorch, of 475 by 1.5 four.
+# Standard errors by which a rung must be faster than PyTorch. The fastest of many predictions is often one that is too
+# short. With 1 standard error, 11 of 524 chosen rungs had less than 0.95 of PyTorch's speed; with 1.5, 4 of 475.
 CAUTION = 1.5
 GAIN = 1.1  # where the GPU's time alone decides: PyTorch's predicted time over a rung's, above which the rung runs
-FEW, STREAM = 16, 4e6  # rows or columns, the least of drawn shapes; bytes per µs: a row in float32 reaches 3.6e6 to 4e6
+FEW = 16  # rows or columns: the fewest of the shapes that were measured to fit the coefficients
+STREAM = 4e6  # bytes per µs: cuBLAS reads the operands at 3.6e6 to 4e6 for one row in float32
 HOST, FITTED_ON = "host", "device"  # keys of a coefficients file that are not dtypes
 FALLBACK = {"float16": "bfloat16"}  # dtype: the dtype whose times are used for it
 
@@ -57,8 +58,8 @@ class Host:
 
     ``launch``: each further kernel of a rung; ``operator``: each further operator of PyTorch; ``gradient``: recording a
     rung for autograd, minus PyTorch's own node; ``unrecorded``: a rung whose Python code runs at each call;
-    ``fastest``: the factor of PyTorch's times on the fastest of the hosts measured, where a replay takes 5.1 us and not
-    6.8; a rung that is faster there is faster still on a slower host.
+    ``fastest``: the factor that converts PyTorch's times to those on the fastest host measured, where a replay takes
+    5.1 µs in place of 6.8. A rung that is faster than PyTorch there is also faster on a slower host.
     """
 
     pytorch: float = 11.0
@@ -72,9 +73,10 @@ class Host:
 
 
 class Prediction(NamedTuple):
-    """A candidate, ``name@config`` or "torch": the GPU's and the host's seconds, the error of the GPU's logarithm.
+    """A candidate, ``name@config`` or "torch": seconds of the GPU and of the host, and the standard error of the
+    logarithm of the GPU time.
 
-    In a step of ``nn.compile_step`` the host's are 0.
+    In a step of ``nn.compile_step`` the host time is 0.
     """
 
     name: str
@@ -103,8 +105,8 @@ class Model:
     """The model of one operation, with the coefficients in ``folder/<device>.json``.
 
     ``families`` describes the rungs that may be chosen; ``dtype_fallback`` is as in ``Tables``. ``passes(kind)`` is the
-    number of passes over C that PyTorch makes after the GEMM. ``aligned_c``: PyTorch's GEMM of aligned operands is as
-    that of unaligned ones if the lines of C are unaligned.
+    number of passes over C that PyTorch makes after the GEMM. ``aligned_c``: if the lines of C are unaligned, PyTorch's
+    GEMM of aligned operands takes the time of one with unaligned operands.
     """
 
     op: str
@@ -139,8 +141,8 @@ class Model:
     def pytorch_microseconds(self, product: Product, kind: str, by: Coefficients, float32: bool) -> float:
         """The GPU time of cuBLAS, modelled as the fastest of a set of tiles, and of the passes over C.
 
-        Few rows or columns in float32 take as little time as it takes to read the operands: cuBLAS has kernels for
-        them, and few were measured.
+        With fewer than ``FEW`` rows or columns in float32, the time is at most that of reading the operands: cuBLAS has
+        kernels for such shapes, of which few were measured.
         """
         multiplied = min(microseconds(product, tile, by) for tile in (_OF_FLOAT32 if float32 else _OF_TENSOR_CORES))
         if float32 and min(product.m, product.n) < FEW:

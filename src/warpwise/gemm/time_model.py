@@ -142,8 +142,9 @@ class Coefficients:
     of loads from lines that do not begin on 128 bytes, whose boxes take two cache lines for one;
     ``cluster``: of a wave of clusters that multicast; ``memory``: of splits that are reduced through memory,
     in place of the bytes that the last block adds.
-    ``error``: the part by which predicted and measured times differ in 17 of 20 cases that were not fitted; ``errors``:
-    of cases whose predicted time is up to the first of ``ERROR_CLASSES``, up to the second, and longer.
+    ``error``: a relative difference of predicted and measured time, which 17 of 20 cases that were not used in the fit
+    do not exceed. ``errors``: the same for predicted times up to the first of ``ERROR_CLASSES``, up to the second, and
+    longer.
     """
 
     start: float = 3.5

@@ -45,16 +45,18 @@ def gemm_tiled(
     UNITS: tl.constexpr,
 ):
     """a: (batch, m, k), b: (batch, k, n), with strides of matrix, row and column; c: (batch, m, n), or (splits,
-    m, n) the sums of each split of K, row-major. ends: (batch,), where K of each matrix ends and the next one begins,
-    or None; a and b then have K of all. scale_a, scale_b: float32, one each, or (m,) and (n,) if BY_ROW, or
-    None. Grid: batch * cdiv(m, BLOCK_M) * cdiv(n, BLOCK_N) * splits programs. Splits differ by at most one k-tile.
+    m, n) the sums of each split of K, row-major. ends: None, or (batch,), the end of each matrix in K: a (m, k) and b
+    (k, n) then hold all matrices, each of which begins in K where the one before ends. scale_a, scale_b: float32, one
+    each, or (m,) and (n,) if BY_ROW, or None. Grid: batch * cdiv(m, BLOCK_M) * cdiv(n, BLOCK_N) * splits programs.
+    Splits differ by at most one k-tile.
 
     GROUPS, a power of two above ``groups``, or 0: ends: (groups,), where each group of rows of a: (m, k) and of c: (m,
     n) ends; b: (groups, k, n). Rows past the last end are zero. Grid: (cdiv(m, BLOCK_M) + groups + 1) * cdiv(n,
     BLOCK_N) * splits programs, the most that any ends need; a program finds its group, or writes nothing.
 
-    The caller divides n, k and each stride by a number of elements, a byte of ``UNITS``. Triton recognises arguments
-    that are multiples of 16, not of 8; it would copy single elements from rows that begin on multiples of 8 elements.
+    The caller passes n, k and each stride divided by a number of elements, one byte each of ``UNITS``; the kernel
+    multiplies them again, so the compiler knows this divisor. Triton itself recognises only arguments that are
+    multiples of 16: without the divisor, rows that begin on multiples of 8 elements would be loaded element by element.
     """
     n, k, a_matrix = n * (UNITS & 255), k * (UNITS >> 8 & 255), a_matrix * (UNITS >> 16 & 255)
     a_row, a_column = a_row * (UNITS >> 24 & 255), a_column * (UNITS >> 32 & 255)

@@ -94,7 +94,7 @@ class Backward:
             self._names = tuple(name for name in self._linked_names if not name.startswith((GRAD, NEEDS)))
             self._check_names()
             returned = [name.removeprefix(GRAD) for name in gradient.op.spec.returned]
-            # of each argument, the place of its gradient among the results and, after them, None
+            # for each argument, the index of its gradient among the results; -1 selects the None appended to them
             self._returned = [returned.index(name) if name in returned else -1 for name in self.arguments]
         self._hidden = any(output.saved for output in spec.outputs.values())
         taken = [not self._linked_names or GRAD + name in self._linked_names for name in spec.parsed.outputs]

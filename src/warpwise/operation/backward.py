@@ -30,7 +30,7 @@ def backward_spec(forward: Spec, schema: str, outputs: Mapping[str, Output] | No
     - second derivatives are autograd of ``eager``, for the arguments of the forward, not for its outputs;
     - ``cases``, ``sizes``, ``dtypes``, ``layouts``, ``exempt``, ``empty`` and ``autocast`` are the forward's.
 
-    After ``check``, outputs of the forward and their gradients are checked for the dtypes of these outputs. Raises
+    Its ``check`` also requires that outputs of the forward and their gradients have the dtypes of these outputs. Raises
     ``ValueError`` if the schema lacks an argument of the forward.
     """
     parsed = parse(schema)
@@ -72,7 +72,7 @@ def backward_spec(forward: Spec, schema: str, outputs: Mapping[str, Output] | No
 
 
 def _with_dtypes(forward: Spec, spec: Spec, names: Sequence[str]) -> Callable[..., None]:
-    """The check of ``spec``, and the dtypes of outputs of ``forward`` and of their gradients."""
+    """``spec.check``, then a check that outputs of ``forward`` and their gradients have the dtypes of these outputs."""
     op, arguments = Op(forward, ()), [argument.name for argument in forward.parsed.arguments]
 
     def check(*args: Any) -> None:

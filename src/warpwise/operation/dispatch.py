@@ -200,8 +200,8 @@ def refuse_gradients(parsed: Schema, args: tuple[Any, ...]) -> None:
 def _with_own_storage(made: tuple[torch.Tensor, ...], args: tuple[Any, ...]) -> list[torch.Tensor]:
     """``made``, with copies of results that share memory with an argument or an earlier result.
 
-    torch.library forbids this memory to be shared. PyTorch's own computation does it: the gradients of x + y are one
-    tensor.
+    torch.library forbids results that share memory. PyTorch's own computation returns some: the two gradients of x + y
+    are one tensor.
     """
     storages = {tensor.untyped_storage()._cdata for tensor in tensors(args)}
     separate = []
@@ -213,7 +213,7 @@ def _with_own_storage(made: tuple[torch.Tensor, ...], args: tuple[Any, ...]) -> 
 
 
 def without_views(plan: Plan) -> Plan:
-    """``plan`` with results that may be modified in place: PyTorch refuses it for views of an ``autograd.Function``."""
+    """``plan`` with results that may be modified in place, unlike views that an ``autograd.Function`` returns."""
 
     def base(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.detach() if tensor._is_view() else tensor

@@ -19,13 +19,13 @@ Tensors = Mapping[str, torch.Tensor]
 
 
 def require_dtypes(owner: str, dtypes: Any) -> None:
-    """Raise ``TypeError`` that begins with ``owner`` unless ``dtypes`` is a sequence of torch's dtypes."""
+    """Raise ``TypeError`` unless ``dtypes`` is a sequence of torch's dtypes. The message begins with ``owner``."""
     if not isinstance(dtypes, (tuple, list)) or not all(isinstance(dtype, torch.dtype) for dtype in dtypes):
         raise TypeError(f"{owner}: expected dtypes to be a tuple such as (torch.float32,), got {dtypes!r}")
 
 
 def require_unique(owner: str, names: Sequence[str]) -> None:
-    """Raise ``ValueError`` that begins with ``owner`` if a name occurs twice."""
+    """Raise ``ValueError`` if a name occurs twice. The message begins with ``owner``."""
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"{owner}: expected different names, got {name!r} {names.count(name)} times")

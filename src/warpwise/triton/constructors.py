@@ -1,7 +1,7 @@
 """Constructors of ``tl.tensor`` and ``tl.block_type`` that compute what depends on the shape once for each shape.
 
 The interpreter constructs a tensor and often a block type for each operation, and Triton computes their shapes anew: a
-tuple of constexpr values, each with a type. That took a quarter of the time of an interpreted kernel.
+tuple of constexpr values, each with a type. This would take a quarter of the time of an interpreted kernel.
 """
 
 from __future__ import annotations

@@ -51,10 +51,10 @@ class BoundKernel:
 
         ``args`` are tensors, NumPy arrays (on the CPU), tensor descriptors, tuples and numbers, in the order of the
         kernel's parameters; ``meta`` are parameters by name and Triton's launch options, such as ``num_warps``.
-        ``timeout`` (seconds) and ``checks`` apply on the CPU only: "all", "bounds" (no check for races) or "none" (only
-        that of bounds). Raises the exception of the first finding; ``ArgumentError`` for wrong arguments or tensors on
-        several devices; ``LaunchError`` if the grid or the resources exceed the device's limits; ``CompileError`` with
-        the kernel's line.
+        ``timeout`` (seconds) and ``checks`` apply on the CPU only: "all", "bounds" (no check for races) or "none" (no
+        check for races, unwritten outputs or reads of them); bounds are always checked. Raises the exception of the
+        first finding; ``ArgumentError`` for wrong arguments or tensors on several devices; ``LaunchError`` if the grid
+        or the resources exceed the device's limits; ``CompileError`` with the kernel's line.
         """
         if intercept.INTERCEPTORS and intercept.intercepted(self, args, {"timeout": timeout, "checks": checks, **meta}):
             return None

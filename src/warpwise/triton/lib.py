@@ -84,7 +84,7 @@ def activation_backward(gradient, x, ACTIVATION: tl.constexpr):
 
 @jit
 def mean_of_losses(sums_ptr, counts_ptr, loss_ptr, count_ptr, programs, BLOCK: tl.constexpr):
-    """Store the sum of ``sums`` divided by that of ``counts``, and the latter; a loss of 0 targets is NaN.
+    """loss = sum(sums) / sum(counts), count = sum(counts); without targets the loss is NaN.
 
     sums, counts: (programs), which other programs have stored; loss, count: one element. Grid: one program.
     """

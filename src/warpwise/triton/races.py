@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _MAX_REGULAR_STEPS = 4  # distinct differences of successive indices: the strides of up to 3 dimensions and a wrap
-_MAX_RELEASES = 255  # of a program; its accesses after more of them count as released
+_MAX_RELEASES = 255  # largest count in a stamp: if a program has more, its later accesses count as released
 _PROGRAM_MASK = np.int64((1 << 32) - 1)
 
 

@@ -13,12 +13,13 @@ import torch
 from warpwise.cuda.gpu.driver import current_stream_function, driver
 
 _MIN_COUNT = 8192
-_SPARE, _FEWEST = 1 << 20, 64  # zeros of an allocation for captures on a device, and the fewest for one capture
+_SPARE = 1 << 20  # zeros in one allocation for the captures on a device
+_FEWEST = 64  # zeros that a capture takes at least
 _kept: dict[tuple[int, int], torch.Tensor] = {}  # by device and stream
 _allocating = threading.local()
-_spare: dict[int, torch.Tensor] = {}  # by device: those that no capture has
-_taken: dict[tuple[int, int, int], list[torch.Tensor]] = {}  # by device, stream and capture, of growing length
-# Those of the graph that is being captured; not thread-local, because autograd launches in a thread of its own.
+_spare: dict[int, torch.Tensor] = {}  # by device: zeros that no capture has taken
+_taken: dict[tuple[int, int, int], list[torch.Tensor]] = {}  # by device, stream and capture, in order of length
+# Zeros of the graph that is being captured; not thread-local, because autograd launches in a thread of its own.
 _graph = SimpleNamespace(zeros=[], rows={})
 _capture = threading.Lock()
 _STREAMS = 8  # capturing streams of a graph whose kernels may use semaphores
@@ -28,9 +29,9 @@ _raw_stream = current_stream_function()
 def semaphores(like: torch.Tensor, count: int) -> torch.Tensor:
     """At least ``count`` int32 zeros on the device of ``like``. A kernel that uses them sets them to zero again.
 
-    They are cached for each stream, whose kernels run one after another. Each capture of a CUDA graph has its own,
-    since the graph may be replayed beside kernels of any stream: those of ``of_graph``, or some that were allocated
-    outside of any capture, so that the graph has no node that fills them.
+    Each stream has its own zeros, which are cached: its kernels run one after another. Each capture of a CUDA graph
+    also has its own, since the graph may be replayed concurrently with kernels of any stream. They are those of
+    ``of_graph``, or they are allocated outside of the capture, so that the graph has no node that fills them.
     """
     return on_device(like.get_device(), count) if like.is_cuda else _zeros(count, like.device)
 

@@ -71,7 +71,7 @@ def _lexed(text: str, directives: bool) -> list[Token]:
 
 
 def _begins_line(text: str, start: int, before: Sequence[Token]) -> bool:
-    """True if nothing but comments stands between the begin of a line and ``start``: `/* x */ #define Y`."""
+    """True if there are only comments between the beginning of a line and ``start``: `/* x */ #define Y`."""
     for token in reversed(before):
         if "\n" in text[token.end : start]:
             return True

@@ -11,7 +11,7 @@ _HOST_NAMESPACES = frozenset({"torch", "at", "c10", "pybind11", "py", "thrust", 
 
 
 def _introduced(declaration: Declaration) -> set[str]:
-    """The names that a using-declaration introduces: ``{"B", "D"}`` for ``using A::B, C::D;``. None: keep it always."""
+    """The names that a using-declaration introduces, ``{"B", "D"}`` for ``using A::B, C::D;``; empty if unknown."""
     tokens = [t.text for t in declaration.tokens]
     if "namespace" in tokens or "operator" in tokens:
         return set()

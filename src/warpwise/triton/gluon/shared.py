@@ -1,4 +1,4 @@
-"""Shared memory of one program: contents, asynchronous operations in flight, mbarriers; reports accesses too early.
+"""Shared memory of one program: contents, asynchronous operations in flight, mbarriers, and reports of early accesses.
 
 Asynchronous operations execute when they are issued. Each element records the operation that writes or reads it until
 the program waits for that operation: an access before the wait is a data race.

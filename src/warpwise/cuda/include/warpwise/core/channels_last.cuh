@@ -45,7 +45,7 @@ struct Columns {
 };
 
 // The same rows in batches of BATCH, whose loads are in flight together: load(), then use(), as long as `more()`. With
-// LAST_FIRST they are taken from the end, where the rows are that the previous kernel has left in L2.
+// LAST_FIRST the last rows come first, because the previous kernel has left them in L2.
 template <int BATCH, class Loaded, bool LAST_FIRST = false>
 struct RowBatches {
   long long row, step, rows;

@@ -16,8 +16,9 @@ struct PackedColumns {
   using Words = warpwise::Pack<unsigned>;  // as single elements, halves would take a register each
   static constexpr int kSize = Pack::size;
   long long elements, pitch, place;
-  long long end;            // the last element at which a whole pack of this thread's lines begins
-  int first, last, ending;  // lines; the one in which this thread's pack is the partial one at the end of the array
+  long long end;    // the last element at which a whole pack begins
+  int first, last;  // this thread's lines
+  int ending;       // the line in which this thread's pack is the partial one at the end of the array, or -1
 
   __device__ PackedColumns(long long elements, long long packs, int lines) : elements(elements), pitch(packs * kSize) {
     place = (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) * kSize;
@@ -61,19 +62,21 @@ struct PackedColumns {
   __device__ bool ends(int line) const { return static_cast<unsigned>(ending - line) < batch(); }
 };
 
-// The packs of the array in memory order: a thread has VALUES of a block's consecutive ones. The last packs come first,
-// because they may still be in L2. packs: of a line. Block: THREADS. Grid: up to cdiv(packs of the array, THREADS *
-// VALUES), where a partial pack at the end counts; single() returns its elements. A smaller grid strides over the
-// array.
+// The packs of the array in memory order: a block takes THREADS * VALUES consecutive ones at a time, a thread VALUES of
+// them. The last packs come first, because they may still be in L2. packs: of a line. Block: THREADS. Grid: up to
+// cdiv(packs of the array, THREADS * VALUES), where a partial pack at the end counts; single() returns its elements. A
+// smaller grid strides over the array.
 template <class T, int THREADS, int VALUES>
 struct PacksInOrder {
   using Pack = warpwise::Pack<T>;
   using Words = warpwise::Words<T>;
   static constexpr int kSize = Pack::size;
-  long long elements, start;  // of the array; at which this thread's first pack begins
-  unsigned packs, first;      // of a line; in its line
-  int whole;                  // packs of this thread, without a partial one
-  long long number;           // of the packs that a block has at once
+  long long elements;  // of the array
+  long long start;     // the element at which this thread's first pack begins
+  unsigned packs;      // of a line
+  unsigned first;      // the index of this thread's first pack in its line
+  int whole;           // number of whole packs of this thread
+  long long number;    // the index of the group of THREADS * VALUES packs that the block has
 
   __device__ PacksInOrder(long long elements, unsigned packs) : elements(elements), packs(packs) {
     move_to(cdiv(elements, static_cast<long long>(THREADS * VALUES * kSize)) - 1 - blockIdx.x);
@@ -92,7 +95,7 @@ struct PacksInOrder {
     move_to(number - gridDim.x);
     return true;
   }
-  // The element of its line at which pack v begins, and which element i of the array is.
+  // The position in its line at which pack v begins, and that of element i of the array.
   __device__ long long place(int v) const { return static_cast<long long>((first + v * THREADS) % packs) * kSize; }
   __device__ long long place_of(long long i) const { return i % (static_cast<long long>(packs) * kSize); }
   static __device__ float element(const Words& words, int e) {

@@ -1,5 +1,5 @@
-// Words for another GPU of the host, in packets of 8 bytes: 4 bytes of data and the number of the exchange. One store
-// arrives as a whole, so that no fence and no barrier are needed.
+// Words for another GPU of the host, in packets of 8 bytes: 4 bytes of data and the number of the exchange. The 8 bytes
+// of a store become visible together, so that no fence and no barrier are needed.
 #pragma once
 
 namespace warpwise {
@@ -10,7 +10,7 @@ __device__ inline void send_packet(unsigned long long* to, unsigned number, unsi
   *static_cast<volatile unsigned long long*>(to) = static_cast<unsigned long long>(number) << 32 | word;
 }
 
-// The word of the packet with this number, which may still have to arrive.
+// Polls until the packet with this number has arrived, and returns its word.
 __device__ inline unsigned receive_packet(const unsigned long long* from, unsigned number) {
   const auto* const slot = static_cast<const volatile unsigned long long*>(from);
   unsigned long long packet = *slot;

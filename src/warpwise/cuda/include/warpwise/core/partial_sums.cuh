@@ -63,10 +63,10 @@ __device__ inline void send_value(unsigned long long* to, float value) {
 }
 
 // The sum of the values at first, first + step, ... below `count`, `pitch` words apart, which other blocks send; 0 for
-// a thread without one. Up to BATCH words are read at once, again until all have arrived: by volatile loads, of which
-// several are in flight, since the result of an atomic operation under a condition is waited for before the next. Words
-// past the end are loads of the last word, without a condition, and are not waited for. count * pitch is an int. The
-// other blocks must run or have run: those with a lower blockIdx do.
+// a thread without one. BATCH words at a time are polled until all have arrived. Volatile loads poll them, because
+// several are in flight; the compiler would wait for each conditional atomic before the next. For the same reason the
+// loads are unconditional: past the end they load the last word again. count * pitch is an int. The other blocks must
+// run or have run: those with a lower blockIdx do.
 template <int BATCH = 8>
 __device__ inline float take_sum(unsigned long long* from, int count, int first, int step, int pitch) {
   volatile unsigned long long* const sent = from;

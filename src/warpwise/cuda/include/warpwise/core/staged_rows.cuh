@@ -27,8 +27,8 @@ struct StagedRows {
     count = left <= 0 ? 0 : (left < kRows ? static_cast<int>(left) : kRows) * columns;
     row = threadIdx.x / LANES * columns;
     lane = threadIdx.x % LANES;
-    // If the largest power of two that divides a row is 128 / n bytes, every n-th row begins in the same bank: each of
-    // them then begins with another element.
+    // If the largest power of two that divides a row's bytes is 128 / n, every n-th row begins in the same bank. The
+    // lanes of these rows therefore begin at different elements.
     constexpr int kOfWord = 4 / sizeof(T) / LANES > 1 ? 4 / sizeof(T) / LANES : 1;  // elements of a lane in a word
     turn = (threadIdx.x / LANES) * (columns & -columns) * static_cast<int>(sizeof(T)) / 128 * kOfWord;
   }

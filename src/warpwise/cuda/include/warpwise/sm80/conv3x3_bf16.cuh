@@ -1,9 +1,9 @@
-// 3 x 3 convolutions with padding 1 on tensor cores with float32 accuracy, from numbers divided into three bfloat16.
+// 3 x 3 convolutions with padding 1 on tensor cores with float32 accuracy: each number is split into three bfloat16.
 //
 // x = big + middle + small, each rounded to nearest to 8 significant bits; x is their sum exactly. Six of the nine
 // products are computed; those omitted are below 2^-26 |x y|. mma.sync of bfloat16 multiplies twice as many elements as
 // that of TF32 in the same time, and conv3x3_mma.cuh computes three products, so the tensor cores take the same time.
-// But a number is divided only once, when it is stored, and ldmatrix loads the parts of four 8 x 8 matrices, so there
+// But a number is split only once, when it is stored, and ldmatrix loads the parts of four 8 x 8 matrices, so there
 // are only a third of the other instructions. Each sum of at most 96 products begins with those of small parts, as
 // tensor cores round toward zero, and is added to float32 registers.
 //
@@ -271,7 +271,8 @@ struct BfWeights {
     }
   }
 
-  // The other warps of the SM sub-partition multiply while a sum waits for the one before it.
+  // Adds the products of a tap. Each mma.sync waits for the sum of the one before; the other warps of the SM
+  // sub-partition multiply meanwhile.
   __device__ static void add_tap(float (&sums)[2][4], unsigned from, const unsigned (&a)[kBfParts][4]) {
     unsigned b[kBfParts][4];
 #pragma unroll

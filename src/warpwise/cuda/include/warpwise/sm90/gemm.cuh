@@ -249,12 +249,12 @@ struct RingLoop {
   }
 };
 
-// C = epilogue(A B). Scheduler: for_each(visit) calls visit(work) for each tile of this block's cluster, `alternates`:
-// every second tile has its k-tiles backwards, so that it begins with lines that are still in L2; a work tile
-// has the type Config, a GemmConfig with the stages of P, k_tiles(), which is not 0 unless may_be_empty, first_k() and
-// at(), the first element of the cluster's tile; if it is `transposed`, it is a tile of C^T = B^T A^T. Epilogue: see
-// OverlappedStore. The maps' boxes are as in GemmConfig. The kernel needs P::threads threads,
-// __launch_bounds__(P::threads, 1), clusters of P::cluster blocks, and a grid of any number of clusters.
+// C = epilogue(A B). Scheduler: for_each(visit) calls visit(work) for each tile of this block's cluster. If it
+// `alternates`, every second tile takes its k-tiles in reverse order, so that it begins with lines that are still in
+// L2. A work tile has the type Config, a GemmConfig with the stages of P, k_tiles(), which is not 0 unless
+// may_be_empty, first_k() and at(), the first element of the cluster's tile; if it is `transposed`, it is a tile of
+// C^T = B^T A^T. Epilogue: see OverlappedStore. The maps' boxes are as in GemmConfig. The kernel needs P::threads
+// threads, __launch_bounds__(P::threads, 1), clusters of P::cluster blocks, and a grid of any number of clusters.
 template <class P, template <class> class MainLoop = WgmmaLoop, class Storage, class A, class B, class Scheduler,
           class Epilogue>
 __device__ inline void gemm(const Storage& storage, const A& a, const B& b, const Scheduler& scheduler,

@@ -1,8 +1,9 @@
 // Tiles of several sizes in one product, against wave quantisation: columns of tiles of two widths, and rows of tiles
 // of two heights. sm_90a only.
 //
-// The N dimension of wgmma is a multiple of 8. A tile is loaded like one of 256 rows or columns, and stored so, but its
-// last box begins where the tile has 64 rows or columns left: those that two boxes store have equal values.
+// The N dimension of wgmma is a multiple of 8, so a tile may have 248 rows or columns. It is loaded as one of 256, and
+// stored in boxes of 64. The last box ends at the end of the tile: it overlaps the box before, and stores the same
+// values there.
 #pragma once
 
 #include <warpwise/sm90/gemm_store.cuh>
