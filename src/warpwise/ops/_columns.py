@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 from warpwise.operation import cdiv
 
-LINE, SECTOR = 128, 32  # minimum bytes of neighbouring columns that a block reads: of many columns, and of few
+LINE = 128  # minimum bytes of neighbouring columns that a block reads, if there are many columns
+SECTOR = 32  # the same if there are few columns
 FEW_VALUES, VALUES = 4, 16  # elements that a thread has in flight
-SMALL_BLOCK, BLOCK = 256, 1024
-FEW_LINES = 5  # of threads, of few columns, if a thread has fewer than VALUES
-SMALL_WIDTHS, FULL_WIDTH = (64, 32, 16, 8), 32  # columns of a block of them
+SMALL_BLOCK, BLOCK = 256, 1024  # threads
+FULL_WIDTH = 32  # columns: if blocks of this width are fewer than the SMs, there are few columns
+SMALL_WIDTHS = (64, 32, 16, 8)  # columns of a block, if there are few columns
+FEW_LINES = 5  # most lines of threads of a block with fewer than VALUES elements per thread, if there are few columns
 LEAST_USE = 0.75  # minimum fraction of the GPU that the last wave uses
 
 
@@ -40,23 +42,24 @@ def geometry(columns: int, length: int, itemsize: int, sms: int, fewest: int) ->
         line //= 2
     narrow = min(columns, line)
     values = FEW_VALUES if length <= SMALL_BLOCK // narrow * FEW_VALUES else VALUES
-    # The smallest block in which one batch of a line's columns holds their length: several share an SM.
+    # The smallest block that loads whole columns of a line in one batch: an SM holds several such blocks.
     threads = _threads(length * narrow)
-    width = max(line, threads // min(threads, cdiv(length, values)))  # so that one batch is a column, if it can be
+    width = max(line, threads // min(threads, cdiv(length, values)))  # so that one batch holds a column, if possible
     width = cdiv(columns, cdiv(columns, width))
     tiles = cdiv(columns, width)
     if width * length < fewest or tiles / sms >= LEAST_USE * cdiv(tiles, sms):
         return Geometry(threads, values, width, 1, length)
-    # Each block of the second launch reads the statistics of all parts: with at most sqrt(length / 16) parts that is
-    # little beside its own elements.
+    # Each block of the second launch reads the statistics of all parts. With at most sqrt(length / 16) parts they are
+    # few compared with its own elements.
     share = cdiv(length, max(1, min(cdiv(4 * sms, tiles), math.isqrt(length // 16))))
     return Geometry(_threads(width * share), values, width, cdiv(length, share), share)
 
 
 def _small(columns: int, length: int, itemsize: int, sms: int) -> Geometry | None:
-    """One batch of few columns, in blocks of up to 256 threads unless they are as many as the SMs.
+    """The geometry of few columns in one batch, or None if 1024 threads do not hold it.
 
-    Up to five lines of threads are added faster than a thread issues more loads; None if 1024 threads hold no batch.
+    Blocks have up to 256 threads, or 1024 if there is at least one for each SM. The sum over up to FEW_LINES lines of
+    threads takes less time than more loads per thread.
     """
     values = next((each for each in (FEW_VALUES, 2 * FEW_VALUES) if cdiv(length, each) <= FEW_LINES), VALUES)
     lines = max(1, cdiv(length, values))

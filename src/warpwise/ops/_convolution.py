@@ -1,4 +1,4 @@
-"""PyTorch's convolutions with or without TF32, whatever the setting in ``torch.backends.cudnn``, which allows it."""
+"""PyTorch's convolutions with or without TF32, independent of ``torch.backends.cudnn``, which allows it by default."""
 
 from __future__ import annotations
 

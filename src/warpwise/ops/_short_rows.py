@@ -22,12 +22,12 @@ class Team(NamedTuple):
 
 
 def most_columns(itemsize: int) -> int:
-    """The longest row: the rows of a warp are as many as a pack has elements."""
+    """The longest row: a warp has at least as many rows as a pack has elements, so that its rows are whole packs."""
     return WARP * itemsize // PACK * VALUES
 
 
 def team(columns: int, itemsize: int, most: int = VALUES) -> Team:
-    """The fewest lanes with up to ``most`` elements each; with up to ``VALUES`` if they are too many."""
+    """The fewest lanes with up to ``most`` elements each, or the most lanes that a row may have with more elements."""
     lanes, lanes_at_most = 1, WARP * itemsize // PACK
     while lanes * most < columns and lanes < lanes_at_most:
         lanes *= 2

@@ -11,20 +11,25 @@ from warpwise import cuda
 from warpwise.arguments.layout import has_nhwc_strides
 from warpwise.operation import cdiv, sm_count
 
-THREADS, MANY_THREADS = 256, 512  # kThreads of the kernels; of a block of rows_of_parts for MANY_BYTES or more
-MANY_BYTES = 2 << 20
+MANY_BYTES = 2 << 20  # bytes of an input for which rows_of_parts has larger blocks and tiles
+THREADS = 256  # of a block: kThreads of the kernels
+MANY_THREADS = 512  # of a block of rows_of_parts for MANY_BYTES or more
 BLOCKS_PER_SM = 4
-LANES_OF_PARTS, MANY_LANES_OF_PARTS = 64, 128  # most channels of a tile of rows_of_parts, the latter for MANY_BYTES
+LANES_OF_PARTS = 64  # most channels of a tile of rows_of_parts
+MANY_LANES_OF_PARTS = 128  # the same for MANY_BYTES or more
 LITTLE_IDLE = 1.1  # lanes over vectors, up to which a power of two of lanes is faster than a lane for each vector
 NARROWER = ((1, 1.0), (2, 1.04), (4, 1.08))  # parts of a tile's width, and the time of as many lanes
 FEWEST_ROW_BYTES = 64  # bytes of a row of a tile: two sectors
 SHIFTED_ELEMENTS = 4  # elements of a vector if the images are not a multiple of vectors
 NARROW_BYTES = 8  # bytes of a vector, below which an image is read by shifted vectors
-SHORT_CHANNEL, FEW_VECTORS = 4096, 1024  # most vectors of a channel for one block, and for 256 threads
+SHORT_CHANNEL = 4096  # most vectors of a channel for which one block is as fast as several
+FEW_VECTORS = 1024  # most vectors of a channel for a block of 256 threads
 FEWEST_ELEMENTS = 2048  # minimum number of elements of a block
-ROWS_OF_THREAD, ROWS_OF_SUM = 4, 8  # fewest rows per thread, without and with sums
+ROWS_OF_THREAD = 4  # fewest rows per thread of a kernel without sums
+ROWS_OF_SUM = 8  # fewest rows per thread of a kernel with sums
 FEWEST_INNER_BYTES = 32  # a sector: the fewest adjacent bytes of a channel for which a rung is the default
-MOST_ELEMENTS, MOST_CHANNELS = 2**30, 65535  # indices in a channel are 32 bits; grid.y counts channels
+MOST_ELEMENTS = 2**30  # of a channel, because indices are 32 bits
+MOST_CHANNELS = 65535  # grid.y counts channels
 
 
 def sizes(input: torch.Tensor) -> tuple[int, int, int]:
@@ -74,9 +79,10 @@ class ImageVectors(NamedTuple):
 
 
 def image_vectors(input: torch.Tensor, *others: torch.Tensor | None, shift_halves: bool = False) -> ImageVectors:
-    """Vectors of four elements in any image of at least one, if those that divide an image have fewer than 8 bytes.
+    """The widest vectors that divide an image; if these have fewer than 8 bytes, vectors of four elements, SHIFTED.
 
-    16-bit elements only with ``shift_halves``: where little else limits a kernel, their tests take longer than loads.
+    SHIFTED vectors of 16-bit elements only with ``shift_halves``: in other kernels the tests of their elements take
+    longer than the loads that they save.
     """
     n, _, inner = sizes(input)
     size, width = input.element_size(), vector(inner, input, *others)

@@ -1,4 +1,5 @@
-// Statistics of a batch that is divided between processes: what each sends, and what it makes of the average.
+// Statistics of a batch that is divided between processes: the sums that a process contributes to the average over the
+// processes, and the mean and variance from this average.
 //
 // Squares are averaged about 0, in float64, because the means of the processes differ.
 

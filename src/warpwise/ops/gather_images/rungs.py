@@ -15,7 +15,8 @@ from warpwise.ops._defaults import first_taking
 from warpwise.ops.gather_images.spec import SPEC, Optional, Two, affine, check_indices
 
 HERE = Path(__file__).parent
-THREADS, MOST_ROWS = 256, 65535  # of a block; of a grid in y
+THREADS = 256  # of a block
+MOST_ROWS = 65535  # of a grid in y
 MOST_PIXELS = 2**30  # of an image and of a batch: an index is 32 bits
 TRITON_BLOCK = 1024  # pixels of a program of k04
 THREAD_PER_PIXEL = cuda.load(HERE / "k01_thread_per_pixel.cu")

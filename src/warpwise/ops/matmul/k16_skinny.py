@@ -24,8 +24,10 @@ SKINNY = cuda.load(Path(__file__).with_suffix(".cu"))
 
 BOX = 64  # elements in 128 bytes, a swizzled row
 WIDTHS = (8, 16, 32, 64, 96, 128, 192, 256)  # rows of A: wgmma's n
-MOST_STAGES, IN_FLIGHT = 8, 21 << 20  # stages of a block, bytes in flight of all blocks
-SMALL, WIDEST = 1 << 20, 192 * 192  # elements: of a C for which small tiles are tried, of the largest tile in registers
+MOST_STAGES = 8  # of a block
+IN_FLIGHT = 21 << 20  # bytes in flight of all blocks
+SMALL = 1 << 20  # elements of C up to which small tiles are candidates
+WIDEST = 192 * 192  # elements of the largest tile: its sums are in registers
 MOST_CONFIGS = 24
 
 

@@ -2,8 +2,8 @@
 // without TMA.
 //
 // TMA requires 16-byte aligned rows, and cp.async of 2-byte elements would take eight times the instructions. The pass
-// moves the operands twice, partly within L2: 4 x 33 MB at M = N = K = 4095 take 35 us at DRAM bandwidth, in addition
-// to 180 us of multiplication.
+// moves the operands twice, partly within L2: 4 x 33 MB at M = N = K = 4095 take 35 µs at DRAM bandwidth, in addition
+// to 180 µs of multiplication.
 
 // The kernel is that of k17.
 

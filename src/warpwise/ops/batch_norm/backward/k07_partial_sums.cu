@@ -1,9 +1,8 @@
 // NHWC with few partial sums: each block of the second launch adds those of its channels, and nothing waits for a last
 // block.
 //
-// In k03 the last block of the first launch adds the partial sums while the other SMs are idle, and its semaphores are
-// set to zero by a launch of their own in a captured graph. The price is that each block reads all partial sums from
-// L2.
+// In k03 the last block of the first launch adds the partial sums while the other SMs are idle. Here each block reads
+// the partial sums of its channels from L2 instead.
 
 #include <warpwise/core/channels_last.cuh>
 #include <warpwise/core/pack.cuh>

@@ -1,9 +1,8 @@
 // NHWC with few partial sums: each block of the second launch adds those of its channels, and nothing waits for a last
 // block.
 //
-// In k04 the last block of the first launch adds the partial sums while the other SMs are idle, and its semaphores are
-// set to zero by a launch of their own in a captured graph. Here the first rows of a thread are loaded while the
-// partial sums are added.
+// In k04 the last block of the first launch adds the partial sums while the other SMs are idle. Here the first rows of
+// each thread are loaded while the partial sums are added.
 
 #include <warpwise/core/channels_last.cuh>
 #include <warpwise/core/words.cuh>

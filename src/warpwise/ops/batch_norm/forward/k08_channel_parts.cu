@@ -1,7 +1,7 @@
 // Several blocks per channel, of which each adds the partial sums of its channel in the second launch.
 //
-// In k03 the last block of a channel adds them while others are idle, and its semaphores are set to zero by a launch of
-// their own in a captured graph. Here the first elements of a thread are loaded while the partial sums are added.
+// In k03 the last block of a channel adds them while other SMs are idle. Here the first elements of a thread are loaded
+// while the partial sums are added.
 
 #include <warpwise/core/previous_kernel.cuh>
 

@@ -102,7 +102,7 @@ def reference(*args: Any) -> tuple[list[torch.Tensor], list[torch.Tensor], list[
 
 
 def largest(*args: Any) -> torch.Tensor:
-    """One scale for all layers: the sum of the largest elements of the lists, and the variances' corrected."""
+    """One scale for all layers: the sum of the largest elements of each list, times the largest correction."""
     lists = (*args[:2], *args[3:5], args[5] or ())
     found = [[value.double().abs().max() for value in values if value.numel()] for values in lists]
     return max(args[7]) * sum((max(values) for values in found if values), torch.zeros((), dtype=torch.float64))

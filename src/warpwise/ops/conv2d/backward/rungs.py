@@ -18,8 +18,10 @@ from warpwise.ops.conv2d._launch import MOST_GRID, geometry, template, tile
 from warpwise.ops.conv2d.spec import BACKWARD, DTYPES, Three
 
 HERE = Path(__file__).parent
-THREADS, COLUMNS = 256, 128  # per block of k01; kColumns
-BLOCKS_PER_SM, SHORTEST = 4, 256  # blocks of 128 threads; pixels per split
+THREADS = 256  # of a block of k01
+COLUMNS = 128  # kColumns, and threads of a block of k02
+BLOCKS_PER_SM = 4  # resident blocks of 128 threads
+SHORTEST = 256  # fewest pixels of a split
 THREAD_PER_ELEMENT = cuda.load(HERE / "k01_thread_per_element.cu")
 IMPLICIT_GEMM = cuda.load(HERE / "k02_implicit_gemm.cu")
 DIRECT = cuda.load(HERE / "k03_direct_tiles.cu")

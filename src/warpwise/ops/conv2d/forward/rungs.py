@@ -18,15 +18,24 @@ from warpwise.ops.conv2d._launch import MOST_GRID, direct_limits, geometry, limi
 from warpwise.ops.conv2d.spec import DTYPES, SPEC, Optional, output_shape
 
 HERE = Path(__file__).parent
-THREADS, COLUMNS = 256, 128  # per block of k01; pixels per tile of k04
-SHORT_SUM, SHORT_TF32, SHORT_NHWC = 54, 27, 28  # most products per output of k04, of k04 with TF32, of k07 everywhere
-LITTLE_WORK = 14e6  # loads of k08, up to which cuDNN is faster than k04 for more than FEW_CHANNELS
-FEW_FILTERS, FEW_CHANNELS = 8, 5  # fewest filters of a group for k04, most channels of a group for k08
-FEW_TILES, MANY_TILES = 96, 256  # fewest blocks of k07 whose filters are not vectors, and of longer sums
-DIRECT_CHANNELS, DIRECT_FILTERS, DIRECT_PIXELS = 16, 32, 128 * 14 * 14  # most, and fewest, where k05 is the default
+THREADS = 256  # of a block of k01
+COLUMNS = 128  # pixels of a tile of k04 and k07
+# The default of NCHW images: limits of the products per output, and of the groups.
+SHORT_SUM = 54  # most products per output for k04 and k08
+SHORT_TF32 = 27  # the same if TF32 is allowed: cuDNN is then faster
+FEW_FILTERS = 8  # groups with fewer filters take k08, in place of k04
+FEW_CHANNELS = 5  # most channels of a group for k08
+LITTLE_WORK = 14e6  # for more than FEW_CHANNELS: the loads of k08 up to which cuDNN is faster than k04
+DIRECT_CHANNELS, DIRECT_FILTERS = 16, 32  # most for k05
+DIRECT_PIXELS = 128 * 14 * 14  # fewest pixels of a batch for k05
+# The default of NHWC images.
+SHORT_NHWC = 28  # most products per output for k07
+FEW_TILES = 96  # fewest blocks of k07, if the filters are not a multiple of 4
+MANY_TILES = 256  # fewest blocks of k07 for sums longer than SHORT_NHWC, up to SHORT_SUM
 CHANNELS = (1, 3)  # compile-time constants of k07
 PIXELS = 4  # kPixels of k08
-SIDE, MOST_WINDOW, FILTERS = 16, 7, 16  # kTile, kMostWindow and filters per block of k03
+SIDE, MOST_WINDOW = 16, 7  # kTile and kMostWindow of k03
+FILTERS = 16  # of a block of k03
 THREAD_PER_OUTPUT = cuda.load(HERE / "k01_thread_per_output.cu")
 SHARED_TILE = cuda.load(HERE / "k03_shared_tile.cu")
 IMPLICIT_GEMM = cuda.load(HERE / "k04_implicit_gemm.cu")
@@ -135,10 +144,10 @@ RUNGS = (
 
 
 def _is_little(loads: int, products: int, pixels: int) -> bool:
-    """True if k08 is predicted to take less time than k04 with few blocks. In µs, fitted to times of an H200.
+    """True if k08 is predicted to take less time than k04 with few blocks, by times that were fitted on an H200.
 
-    k08 takes 2.3 and 0.42 for a million ``loads``; k04 2.8 and 0.13 for a product, and a third more if no vector
-    divides the pixels of an image.
+    k08 takes 2.3 µs, and 0.42 µs for a million ``loads``. k04 takes 2.8 µs, and 0.13 µs for each of the ``products`` of
+    an output; both are a third longer if ``pixels``, those of an image, are not a multiple of 4.
     """
     return 2.3 + 0.42e-6 * loads < (2.8 + 0.13 * products) * (1.0 if pixels % 4 == 0 else 1.35)
 
@@ -146,9 +155,9 @@ def _is_little(loads: int, products: int, pixels: int) -> bool:
 def default(*args: Any) -> str | None:
     """For short sums, which are memory-bound: k07 for NHWC images, and k08 or k04 for NCHW images.
 
-    k08 computes little work, for which k04 has few blocks, and groups of few filters, because k04's tiles have 16
-    filters. Otherwise k05 computes few channels of many pixels in NCHW order, and PyTorch all others, because cuDNN is
-    faster. NOTES.md has the times.
+    k08 is chosen for little work, for which k04 has few blocks, and for groups of few filters, because k04's tiles have
+    16 filters. For longer sums k05 computes few channels of many pixels in NCHW order, and PyTorch all others, because
+    cuDNN is faster. NOTES.md has the times.
     """
     input, weight, _, *settings = args
     n, k, p, q = output_shape(*args)

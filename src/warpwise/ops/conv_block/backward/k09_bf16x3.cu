@@ -1,6 +1,6 @@
-// Numbers are divided into three bfloat16 when they are stored: a third of the instructions between mma.sync.
+// Numbers are split into three bfloat16 when they are stored: a third of the instructions between mma.sync.
 //
-// In k06 half of the issue slots divide floats into parts, each of them nine times, once for each tap that reads it.
+// In k06 half of the issue slots split floats into parts, each float nine times, once for each tap that reads it.
 // Here the convolution's gradient d, the image and the filters are stored as parts, which ldmatrix loads as fragments,
 // transposed for dw: see sm80/conv3x3_bf16.cuh. A block has one or several whole images.
 

@@ -14,7 +14,8 @@ from warpwise.ops._conv3x3_mma import MOST_PIXELS, PLANES, mma_limits
 from warpwise.ops.conv_block.backward.k06_tensor_cores import FILTERS, SUMS, WARPS_PER_SM
 
 KERNELS = cuda.load(Path(__file__).with_suffix(".cu"))
-POSITION, FILTER_BYTES = (6 * FILTERS + 16) + (6 * PLANES + 16), 9 * 2 * 3 * 512  # BfGradient, BfImage; BfFilters
+POSITION = (6 * FILTERS + 16) + (6 * PLANES + 16)  # bytes of a position: kPitch of BfGradient and of BfImage
+FILTER_BYTES = 9 * 2 * 3 * 512  # of BfFilters
 
 
 def limits(*args: Any) -> str | None:

@@ -25,7 +25,9 @@ from warpwise.ops.conv_block.spec import BACKWARD, DTYPES, convolved_shape
 
 Average = Callable[[torch.Tensor], torch.Tensor]  # the average over the processes that divide a batch
 HERE = Path(__file__).parent
-THREADS, BLOCKS_PER_SM, FEWEST_WINDOWS = 256, 4, 1024  # kThreads; windows per block
+THREADS = 256  # kThreads
+BLOCKS_PER_SM = 4
+FEWEST_WINDOWS = 1024  # of a block
 MOST_PARTS = 32  # blocks of a channel in k03
 EACH, FILTER_SUMS = 2, 10  # kEach and kFilterSums of k05
 SEPARATE = cuda.load(HERE / "k01_separate_passes.cu")
@@ -276,7 +278,7 @@ RUNGS = (
               forward.without_moments(stored_gradient), dtypes=DTYPES, limits=stored_limits),
     make_rung(HERE, "k08_triton", "Triton: two launches for the gradient of the convolution, then implicit GEMMs",
               forward.without_moments(triton), dtypes=DTYPES, limits=limits),
-    make_rung(HERE, "k09_bf16x3", "k06 with numbers divided into three bfloat16 where they are stored, and ldmatrix",
+    make_rung(HERE, "k09_bf16x3", "k06 with numbers split into three bfloat16 when they are stored, and ldmatrix",
               forward.without_moments(bf16x3), dtypes=DTYPES, limits=bf16_limits),
     Rung("k10_c", "the definition in C", "c", forward.without_moments(in_c), HERE / "k10_c.c", dtypes=DTYPES,
          devices=("cpu",)),

@@ -22,14 +22,15 @@ from warpwise.ops.conv_block.forward import k06_tensor_cores
 from warpwise.ops.conv_block.spec import DTYPES, SPEC, Four, convolved_shape
 
 HERE = Path(__file__).parent
-THREADS, COLUMNS, STATISTICS_THREADS = 256, 128, 1024  # kThreads and kColumns
+THREADS, COLUMNS, STATISTICS_THREADS = 256, 128, 1024  # kThreads, kColumns, kStatisticsThreads
 WARPS = 8  # of a block of k04
-EACH, BLOCKS_PER_SM = 4, 2  # kEach, and blocks of normalise_and_pool, of k05
+EACH = 4  # kEach of k05
+BLOCKS_PER_SM = 2  # of normalise_and_pool of k05
 FEW_PIXELS = 8192  # per SM, up to which a block of input_moments has 256 threads, and 512 above
 MOST_ELEMENTS, MOST_FILTERS = 2**30, 65535
 MOST_CHANNELS = 64  # of an input that the default takes
-MOST_PADDED_PLANES = 4.0  # the same as MOST_PADDING, of k07 up to 16 channels
-MOST_PADDING = 2.0  # products with padding relative to those without, up to which many channels take tensor cores
+MOST_PADDING = 2.0  # more than 16 channels: products with padding over those without, up to which tensor cores are used
+MOST_PADDED_PLANES = 4.0  # the same for k07 with up to 16 channels
 SEPARATE = cuda.load(HERE / "k01_separate_passes.cu")
 FUSED = cuda.load(HERE / "k03_fused.cu")
 DIRECT = cuda.load(HERE / "k04_direct_tiles.cu")
@@ -233,12 +234,12 @@ RUNGS = (
 
 
 def _cores(channels: int, filters: int) -> bool:
-    """True if the filters fill the tiles of tensor cores, of which more channels bear more padding."""
+    """True if the filters fill the tiles of tensor cores; with more than 16 channels tiles may have more padding."""
     return fills_tiles(channels, filters) if channels <= PLANES else fills_tiles(channels, filters, most=MOST_PADDING)
 
 
 def _fills_warpgroups(channels: int, filters: int) -> bool:
-    """True if k07 is at least as fast as k04 for 2 to 16 channels, also where most of its tiles is padding."""
+    """True if k07 is at least as fast as k04 for 2 to 16 channels, even if most of a tile is padding."""
     return 1 < channels <= PLANES and fills_tiles(channels, filters, most=MOST_PADDED_PLANES)
 
 
@@ -246,12 +247,13 @@ def _fills_warpgroups(channels: int, filters: int) -> bool:
 def is_idle(n: int, channels: int, h: int, w: int, filters: int, sms: int, hopper: bool = True) -> bool:
     """True if separate operations are predicted to compute the forward alone in less time than k07 or k04.
 
-    A block of k07 has an image or a band of it and 32 filters, however small: 7 µs and 0.022 µs for each block, or
-    more for large images. Separate operations take 8 µs and 80 µs for a GFLOP there.
+    The times are fitted on an H200. A block of k07 has 32 filters and an image, or a band of a large one, however small
+    these are: k07 takes 7 µs, and 0.022 µs for each block. For such shapes separate operations take 8 µs, and 80 µs for
+    a GFLOP.
 
-    Also in k04 small images leave threads idle: in small images most threads of k04 are idle. A wave of its blocks, two
-    per SM, takes 2.5 µs for a chunk of 8 or 16 channels, and 2.5 to 7 µs for 16 channels by the pixels of a tile; the
-    other launches take 8 µs. Separate operations take 12 µs and 170 µs for a GFLOP. Fitted to times of an H200.
+    In k04 small images leave most threads idle. A wave of its blocks, two per SM, takes 2.5 µs for each chunk of 8 or
+    16 channels, and for each 16 channels 2.5 µs and 0.02 µs for each pixel of a tile; the other launches take 8 µs. For
+    such shapes separate operations take 12 µs, and 170 µs for a GFLOP.
     """
     gflop = 2e-9 * n * channels * h * w * filters * 9
     if hopper and _fills_warpgroups(channels, filters):

@@ -11,7 +11,9 @@ from warpwise import triton as wt
 from warpwise.operation import cdiv
 from warpwise.triton.lib import mean_of_losses, online_softmax_combine
 
-TILE, MOST_CLASSES, PARTIALS = 4096, 2048, 1024  # elements of a tile; classes of it; partial sums read at once
+TILE = 4096  # elements of a tile
+MOST_CLASSES = 2048  # of a tile
+PARTIALS = 1024  # partial sums that are read at once
 
 
 @wt.jit

@@ -17,7 +17,7 @@ from warpwise.ops.cross_entropy.spec import DTYPES, SPEC, Two
 HERE = Path(__file__).parent
 THREADS, MOST_BLOCKS = 256, 1024
 MOST_CLASSES = 4096  # of the default
-FEW_PASSES = 4  # most passes for which one block reads all rows: it needs no semaphore, whose reset takes a launch
+FEW_PASSES = 4  # most passes in which one block reads all rows: it needs no partial sums and no semaphore
 MOST_ROWS = 2**24  # counts are summed in float32, exactly
 THREAD_PER_ROW = cuda.load(HERE / "k01_thread_per_row.cu")
 LANES_PER_ROW = cuda.load(HERE / "k03_lanes_per_row.cu")

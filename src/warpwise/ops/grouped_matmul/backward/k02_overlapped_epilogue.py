@@ -54,8 +54,8 @@ def tiles_limits(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tens
 
 
 def configs(a: torch.Tensor, grad_output: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:
-    """Every configuration that stores box by box, in the order that is estimated if all groups have as many rows: a
-    batched product of (groups, k, rows) and (rows, n)."""
+    """Every configuration that stores box by box, in the order estimated for groups of equal size: a batched product of
+    (groups, k, rows) and (rows, n)."""
     groups = offsets.shape[0]
     rows = cdiv(a.shape[0], max(1, groups))
     ranked = batched_configs(a[:rows].t().expand(groups, -1, -1), grad_output[:rows])

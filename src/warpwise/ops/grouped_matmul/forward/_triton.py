@@ -12,7 +12,9 @@ from warpwise.operation import cdiv, sm_count
 HALVES = parsed("16x64x128_w4_s3", "64x64x64_w4_s4", "128x64x64_w4_s4", "128x128x64_w8_s3")
 # float32: by few rows, with splits of a long K; by many
 FEW, MANY = parsed("32x64x32_w4_s3", "64x64x16_w4_s4")
-SPLITS, SPLIT_K, FEW_PER_SM = (1, 2, 4, 8), 128, 8  # least k of a split; tiles
+SPLITS = (1, 2, 4, 8)
+SPLIT_K = 128  # least k of a split
+FEW_PER_SM = 8  # tiles per SM, up to which tiles are FEW and K is divided
 MAX_GROUPS = 4095  # and one more for the rows past the last end; a Triton program searches all at once
 
 
@@ -31,8 +33,8 @@ def expected_tiles(m: int, n: int, a: torch.Tensor, b: torch.Tensor) -> int:
 
 
 def tiled_configs(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:
-    """Tiles of k01. A program waits for its loads, so that several for each SM, by small tiles and in float32 by
-    splits, are faster until the partial sums are as many bytes as the operands."""
+    """Tiles of k01. A program waits for its loads, so several programs per SM are faster. They come from small tiles
+    and, in float32, from splits of K, until the partial sums have as many bytes as the operands."""
     (rows, k), (groups, _, n), sms = a.shape, b.shape, sm_count(a)
     if a.dtype != torch.float32:
         mean = cdiv(rows, max(1, min(groups, rows)))

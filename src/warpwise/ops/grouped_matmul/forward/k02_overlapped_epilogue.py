@@ -43,5 +43,5 @@ def limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | Non
 
 
 def configs(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> tuple[str, ...]:
-    """Every configuration, in the order that is estimated if all groups have as many rows."""
+    """Every configuration, in the order estimated for groups of equal size."""
     return ranked(a[: cdiv(a.shape[0], max(1, b.shape[0]))], b)

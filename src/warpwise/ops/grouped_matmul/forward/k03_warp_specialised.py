@@ -17,7 +17,8 @@ from warpwise.ops.grouped_matmul.forward._triton import expected_tiles, tiles_li
 WARP_SPECIALISED = cuda.load(Path(__file__).with_suffix(".cu"))
 THREADS, STAGING = 256, 4 * 8 * 80 * 4  # four producer warps, four consumers; bytes of staged sums
 CONFIGS = parsed("64x128x16_s8", "64x64x32_s5", "128x128x8_s12", "128x64x16_s8")
-ENDS, ALONE = 1500, 0.65
+ENDS = 1500  # elements of a tile that take as long as the start and the end of a tile
+ALONE = 0.65  # the time of one block on an SM, relative to that of two
 
 
 def limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | None:
@@ -27,8 +28,7 @@ def limits(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> str | Non
 
 
 def work(config: GemmConfig, a: torch.Tensor, b: torch.Tensor) -> float:
-    """Elements of the tiles, with ENDS for each tile, that the busiest SM computes two at a time; a single block takes
-    ALONE of the time of two."""
+    """The estimated time on the busiest SM, in elements of pairs of tiles: an SM computes two tiles at a time."""
     blocks = cdiv(expected_tiles(config.m, config.n, a, b), sm_count(a))
     return (config.m * config.n + ENDS) * (blocks // 2 + ALONE * (blocks % 2))
 
