@@ -8,9 +8,11 @@ from warpwise.cuda.gpu.semaphores import semaphores
 from warpwise.operation import sm_count
 
 THREADS = 256
-WARP, WARPS = 32, 8  # lanes of a warp; warps of a block of 256 threads
+WARP = 32  # lanes of a warp
+WARPS = 8  # warps of a block of 256 threads
 VECTOR = 16  # bytes of the widest load
-FILL_BYTES, LEAST_USE = 1 << 25, 0.93  # bytes of a matrix, from which on waves are at least so full
+FILL_BYTES = 1 << 25  # bytes of a matrix from which on it matters how full the last wave is
+LEAST_USE = 0.93  # minimum fraction of one wave that such a matrix fills; else it has two waves
 MOST_PACKETS = 4096  # sums of splits, in the memory that a stream has for them
 
 

@@ -27,15 +27,20 @@ FORM = re.compile(r"t(\d+)_r(\d+)_u(\d+)")  # threads per team, rows per team, 1
 NARROW = 4  # bytes: as many loads in flight of 2 bytes as of 4
 FILL = 1024  # threads of an SM
 MOST_THREADS = 1024
-LONG_LOADS, ROW_LOADS = 480, 4  # loads of a row that has a block; those of a thread in flight
-ROW_THREADS = 64, 96, 128, 192, 256, 320, 384, 512, 768, 1024  # of that block
+LONG_LOADS = 480  # loads of a row from which on it has a block of its own
+ROW_LOADS = 4  # loads in flight of a thread of that block
+ROW_THREADS = 64, 96, 128, 192, 256, 320, 384, 512, 768, 1024  # threads of that block
 RESIDENT = 1170  # threads of an SM, of 56 registers each
 MODEL = RowBlocks(latency=1.0, later=0.3, uneven=1.15)
-SM_RATE, GPU_RATE, EXCHANGE_TIME = 30e3, 4.2e6, 2.0  # bytes/µs; µs
-SHARED_LOADS = 1 << 14  # of a row that several blocks share if there are one or two rows for each SM
+SM_RATE = 30e3  # bytes/µs that one SM reads
+GPU_RATE = 4.2e6  # bytes/µs that all SMs read together
+EXCHANGE_TIME = 2.0  # µs of an exchange of sums between blocks
+SHARED_LOADS = 1 << 14  # of a row: several blocks share a longer one if there are one or two rows for each SM
 FEW_ROWS, LONG_FEW = 16, 2500  # blocks of 128 threads share each of fewer than 16 rows of at least 2500 loads
-SLOTS = 32  # blocks of 64 threads of an SM: of more, the GPU starts one every 1.2 ns, so that warps of one block share
-FEWEST_BATCHES = 2  # of a thread, in a split row; one if the row has twice as many and one launch adds the sums
+# Blocks of 64 threads that an SM holds. The GPU starts further ones only every 1.2 ns, so a matrix that needs more has
+# blocks of four warps, each of which computes four rows.
+SLOTS = 32
+FEWEST_BATCHES = 2  # of a thread in a split row; one if the row has twice as many and one launch adds the sums
 CONFIGS = ("t128_r4_u2", "t128_r2_u2", "t128_r8_u1", "t32_r2_u2", "t32_r1_u4", "t256_r2_u2", "t256_r1_u4")
 
 

@@ -26,15 +26,21 @@ COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
 
 FORM = re.compile(r"l(\d+)_u(\d+)")  # lanes in a column, loads in flight
 MOST_THREADS = 1024
-RESIDENT, RESIDENT_NARROW = 4, 6  # blocks of 256 threads of an SM; with loads of up to 4 bytes
-MOST_BATCHES = 4  # of a block of 1024 threads that is not split: a second launch takes as long; one of narrow loads
-SECTOR, LINE, LINES = 32, 128, 512  # bytes of a column that a block reads at least, by the size of the matrix
+RESIDENT = 4  # blocks of 256 threads that an SM holds
+RESIDENT_NARROW = 6  # the same for loads of up to 4 bytes
+# Batches of a block of 1024 threads that reads whole columns, at most: a second launch takes as long as four. With
+# loads of up to 4 bytes it is one batch.
+MOST_BATCHES = 4
+SECTOR = 32  # bytes of a column that a block reads, at least, if the matrix has less than MEDIUM bytes,
+LINE = 128  # less than LARGE bytes,
+LINES = 512  # or more
 MOST_TAKEN = 8  # sums of other parts that a thread adds, all at once
 FEW_COLUMNS = 8  # that a thread has in flight
-FEW_LANES = 8  # of a small matrix: more blocks read it
-MEDIUM, LARGE = 1 << 20, 1 << 26  # bytes
-FEWEST_COLUMNS, SHORT_COLUMN = 2048, 64  # columns, and loads of each, of ``_one_batch``
-ONE_BATCH = 2  # blocks of an SM
+FEW_LANES = 8  # of a matrix of less than MEDIUM bytes, so that more blocks read it
+MEDIUM, LARGE = 1 << 20, 1 << 26  # bytes of a matrix
+FEWEST_COLUMNS = 2048  # from which on ``_one_batch`` applies
+SHORT_COLUMN = 64  # loads of a column up to which ``_one_batch`` applies
+ONE_BATCH = 2  # blocks for each SM in ``_one_batch``, unless they need more than 16 loads in flight
 
 
 class Geometry(NamedTuple):

@@ -25,15 +25,23 @@ from warpwise.ops.matvec.k04_columns import add_partial_sums
 LOADS = ((1, 2), (1, 3), (1, 4), (2, 1), (2, 2), (4, 1))  # rows, and packs of each in flight
 RESIDENT = {(2, 1): 1344, (1, 2): 1152}  # threads of an SM; the others have 64 registers each, so 1024
 LONG_ROW = 4096  # packs of a row that several blocks share if there are few rows
-TEAM, FEWEST_THREADS, MOST_BATCHES = 128, 128, 12  # threads of a block of teams; of several batches
-MOST_SHARING = 320  # threads with four packs of several rows: larger blocks take turns in an SM
-LATENCY, PACK_TIME, X_TIME = 1.7, 0.3, 0.2  # µs of a batch, and of a pack of 1024 threads; of x, in packs
-START_TIME, START_THREADS = 0.9e-3, 192  # µs until the next block starts, without threads; threads that double it
+TEAM = 128  # threads of a block of several teams
+FEWEST_THREADS, MOST_BATCHES = 128, 12  # of a block that reads a row in several batches
+MOST_SHARING = 320  # threads with four packs of several rows in flight: larger blocks take turns in an SM
+LATENCY = 1.7  # µs of a batch of loads
+PACK_TIME = 0.3  # µs in which an SM loads a pack for each of 1024 threads
+X_TIME = 0.2  # time of the loads of x for a pack, in units of PACK_TIME
+START_TIME = 0.9e-3  # µs until the next block starts, for a block of few threads
+START_THREADS = 192  # threads of a block that double START_TIME
 STREAMED = 1 << 25  # bytes of a matrix whose blocks read several batches, also if they could hold a row in one
-HUGE, MANY_ROWS, MANY_PACKS = 100 << 20, 1024, 1024  # bytes, rows, and packs of a row, of a huge matrix
+HUGE = 100 << 20  # bytes of a huge matrix
+MANY_ROWS, MANY_PACKS = 1024, 1024  # rows, and packs of a row, of a huge matrix that is read in ``_full_batches``
 HUGE_THREADS = 384, 256, 192  # of which each has two packs of two rows in flight
-TEAM_PACKS, MOST_ONE_BATCH, FULL_BATCH = (64, 256), 160, 0.91  # of a row; threads; the fraction of them that load
-EVEN_USE, SLOTS = 0.8, 4  # minimum fraction of the SMs' blocks of 256 threads that a matrix fills; those of an SM
+TEAM_PACKS = (64, 256)  # packs of a row of a huge matrix, at least and at most, for ``_one_or_two_batches``
+MOST_ONE_BATCH = 160  # threads that read a row in one batch, at most
+FULL_BATCH = 0.91  # minimum fraction of these threads that load
+EVEN_USE = 0.8  # minimum fraction of the blocks of 256 threads of all SMs that a matrix fills
+SLOTS = 4  # blocks of 256 threads that an SM holds
 
 UNALIGNED_ROWS = cuda.load(Path(__file__).with_suffix(".cu"))
 

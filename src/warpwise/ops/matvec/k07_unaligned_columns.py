@@ -16,11 +16,17 @@ from warpwise.ops.matvec.k04_columns import add_partial_sums
 UNALIGNED_COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
 
 FORM = re.compile(r"l(\d+)_u(\d+)")  # lanes in a column, loads in flight
-LANES, VALUES = (64, 32, 16, 8), 4  # 64 lanes, 4 lines of threads, for 4-byte elements only: 4 alignments
-DEEP_VALUES, HUGE = 8, 120 << 20  # loads in flight; bytes from which long pieces of a column are read
-WAVE, FEWEST, MOST_OF_FEWEST = 2, 8, 5  # blocks of an SM that read whole columns; lanes of a block, and its batches
-PARTED = 32  # lanes of parts
-LEAST_ALIGNED = 1 << 24  # bytes of aligned columns
+# Lanes along a column. 64 lanes leave four lines of threads, enough for the four alignments of columns of 4-byte
+# elements, but not for the eight of 2-byte elements.
+LANES = (64, 32, 16, 8)
+VALUES = 4  # loads of a thread in flight
+DEEP_VALUES = 8  # the same for most matrices: see ``configs``
+HUGE = 120 << 20  # bytes of a matrix from which on blocks of PARTED lanes read long pieces of a column
+WAVE = 2  # blocks for each SM, at most, if each reads whole columns
+FEWEST = 8  # lanes of the narrowest block
+MOST_OF_FEWEST = 5  # batches in which such a block reads whole columns, at most
+PARTED = 32  # lanes of a block that reads a part of the columns, and of huge matrices
+LEAST_ALIGNED = 1 << 24  # bytes of a matrix of aligned columns, at least
 RESIDENT = 4  # blocks of 256 threads of an SM
 MOST_BATCHES = 2  # of a block, which take less time than a second launch
 
@@ -98,7 +104,7 @@ def _deep_lanes(a: torch.Tensor, counts: list[int]) -> int:
     are two batches, else 32 lanes and parts: 2001 x 500 takes 3.6 with 8, 4.2 with 32; 1001 x 2001 takes 5.6 and 5.2.
     """
     k, sms, tiles = a.shape[1], sm_count(a), {count: _tiles(a, count) for count in counts}
-    batches = cdiv(k, THREADS // FEWEST * DEEP_VALUES)  # of the fewest lanes
+    batches = cdiv(k, THREADS // FEWEST * DEEP_VALUES)  # of a block of FEWEST lanes
     wave = next((count for count in counts if _is_wave(a, tiles[count])), None)
     if wave and k >= 2 * THREADS // wave and (wave > FEWEST or batches <= MOST_OF_FEWEST):
         return wave

@@ -14,8 +14,11 @@ from warpwise.ops.matvec._shared import THREADS, VECTOR, WARP
 PACKED_ROWS = cuda.load(Path(__file__).with_suffix(".cu"))
 
 ROWS = 4  # kRows
-LANES, FEWEST_LANES, SHORT = 4, 2, 8  # lanes of a row; of a row of up to SHORT elements
-VALUES, MOST_VALUES = 8, 16  # elements of a lane, if more lanes can be, and at most
+LANES = 4  # lanes of a row, at least
+FEWEST_LANES = 2  # lanes of a row of up to SHORT elements
+SHORT = 8
+VALUES = 8  # elements of a lane, at most, in rows of fewer than 32 lanes
+MOST_VALUES = 16  # elements of a lane, at most, in rows of 32 lanes
 
 
 def launch(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor) -> None:

@@ -23,8 +23,11 @@ HERE = Path(__file__).parent
 MOST_BLOCKS = 2**31 - 1
 LEAST_ROWS = 64  # of k07
 LONG_ROW = 10000  # bytes of a row of k06 if there are fewer than 16 rows, or less than 1 MB
-SHORT_ROWS, SHORTEST_ROWS, SHORTEST_HALVES = 2048, 1024, 768  # bytes of a row of k06, also in matrices of 8 MB
-PACKED_ROWS, THIN_ROWS = (64, 384), (3, 16)  # elements of a row of k08: of 2 bytes, in matrices of 4 MB; of any
+SHORT_ROWS = 2048  # bytes of a row of k06, at least, in other matrices of less than 8 MB
+SHORTEST_ROWS = 1024  # the same in matrices of 8 MB and more of 4-byte elements
+SHORTEST_HALVES = 768  # and of 2-byte elements
+PACKED_ROWS = (64, 384)  # elements of a row of k08 that other rungs load 2 bytes at a time, in matrices of 4 MB
+THIN_ROWS = (3, 16)  # the same for loads of up to 4 bytes, in matrices of 256 KB
 FEW_COLUMNS = 8  # of k04, whose threads have them in flight at once
 MEDIUM, HUGE = 1 << 20, 1 << 28  # bytes
 

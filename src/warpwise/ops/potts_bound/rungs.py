@@ -14,7 +14,8 @@ from warpwise.ops.potts_bound.spec import DTYPES, SPEC
 from warpwise.ops.potts_em_step.launches import in_rows, rows_of
 
 HERE = Path(__file__).parent
-THREADS, BLOCKS_AN_SM = 256, 8  # kThreads of k01
+THREADS = 256  # kThreads of k01
+BLOCKS_AN_SM = 8
 MOST_DOMAINS, MOST_INDEX, MOST_RESTARTS = 128, 2**31 - 1, 65535
 
 LANES_PER_POINT = cuda.load(HERE / "k01_lanes_per_point.cu")

@@ -11,7 +11,9 @@ import triton.language as tl
 from warpwise import triton as wt
 from warpwise.operation import cdiv, sm_count
 
-TILE, MOST_POINTS, PROGRAMS_PER_SM = 2048, 64, 4  # points x the more of domains and features; points of a block
+TILE = 2048  # points of a block times domains or features, whichever are more
+MOST_POINTS = 64  # points of a block
+PROGRAMS_PER_SM = 4
 
 
 @wt.jit

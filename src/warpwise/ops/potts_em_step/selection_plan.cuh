@@ -104,7 +104,7 @@ struct RowLanes {
     }
   }
 
-  // The words of a row as they are used: of loads in flight nothing may be asked.
+  // Masks a loaded word when it is used. A mask right after the load would wait for the load.
   __device__ unsigned used(int m, unsigned word) const {
     return PARTIAL && base(m) == base(TILES - 1) ? word & masks[m - base(m)] : word;
   }

@@ -10,8 +10,10 @@ from warpwise.device.limits import RESERVED, SM_SHARED
 from warpwise.operation import cdiv
 
 THREADS = 128  # kThreads of k02
-SHARED_OF_TWO, SHARED_OF_ONE = 112 * 1024, 224 * 1024  # bytes per block, with two blocks and with one per SM
-MOST_DOMAINS, MOST_POINTS = 128, 128  # of k02: 32 lanes of four domains; points of a tile
+SHARED_OF_TWO = 112 * 1024  # bytes of shared memory of a block, if an SM holds two
+SHARED_OF_ONE = 224 * 1024  # the same, if an SM holds one
+MOST_DOMAINS = 128  # of k02: 32 lanes of four domains
+MOST_POINTS = 128  # points of a tile of k02
 MOST_TILES = 8  # tiles of 4 x 4 moments per thread
 MOST_SUMS = 16  # of k03: tiles of 16 features per warp
 WIDE_POINTS = 384  # of k03: points of 12 warps of an SM
@@ -21,11 +23,14 @@ OWN_BLOCKS = (10, 2), (8, 2), (6, 2), (8, 1)  # warps, and resident blocks per S
 FEW_WARPS = 4, 6, 8  # of a block, if all points of a colour fit in the warps of one block per SM
 MOST_WARPS = 64  # of an SM
 SHARED_BLOCKS = (8, 2), (8, 1)
-MORE_WARPS = 12  # of an SM in k04: better with four rows of q in flight than fewer with eight; odd rows spill
+# Warps of an SM in k04: so many with four rows of q in flight are faster than fewer with eight, for an even number of
+# domains. For an odd number registers spill.
+MORE_WARPS = 12
 OTHER_REGISTERS = 44  # of k04, besides sums and rows of q
 UPDATING = 8  # warps of a block of k06 that update
 ROWS_OF_LANE = 64  # registers of k06 for rows in flight
-MANY_WARPS, MOST_FEW = 10, 16  # of an SM: from where k06 is faster, and with 16 domains up to where
+MANY_WARPS = 10  # of an SM: k06 is faster for more
+MOST_FEW = 16  # of an SM: for up to 16 domains k06 is faster only up to so many
 
 
 class Shape(NamedTuple):

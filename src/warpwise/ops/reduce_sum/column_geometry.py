@@ -5,17 +5,27 @@ from __future__ import annotations
 from warpwise.operation import cdiv
 from warpwise.ops._columns import LINE, VALUES, Geometry, geometry
 
-LARGE, FEW_COLUMNS = 1 << 22, 64  # bytes from which one wave fills the GPU; columns
+LARGE = 1 << 22  # bytes of a matrix from which on one wave fills the GPU
+FEW_COLUMNS = 64
 FEWEST_ELEMENTS = 16384  # elements of a block from which on there are two launches: a batch of 1024 threads
 THREADS = 256  # of a block
-LONG_SMALL, ONE_BATCH_WIDTHS, MOST_SUMS = 1024, (64, 32), 12000  # see ``_one_batch``; elements of a column
-TILED, TILED_NARROW = 256, 320  # elements of a column, and of a column of 2-byte elements, that a tile holds
+LONG_SMALL = 1024  # elements of a column: longer ones of a small matrix have the blocks of ``_one_batch``
+ONE_BATCH_WIDTHS = (64, 32)  # columns of these blocks
+MOST_SUMS = 12000  # sums of parts, at most, with the wider of these blocks
+TILED = 256  # elements of a column that a tile holds, at most
+TILED_NARROW = 320  # the same for 2-byte elements
 MOST_TILED = 72 << 20  # bytes, from which on 4-byte elements are read in longer pieces of a row
-TILE_WIDTHS, TILE_VALUES = (256, 128, 64), (4, 8, 16, 24, 32)  # columns of a block; elements of a thread in flight
-LONG_TILED, LONG_THREADS, LONG_WIDTH = 128, 512, 32  # elements of a column, for blocks of 512 threads; their columns
-SHORT_WIDTHS = (256, 128, 64, 32)  # columns of a block
-EVEN_VALUES, EVEN_THREADS, WIDE_THREADS, PIECE = 32, 512, 1024, 8  # see ``even_geometry``; columns of whole sectors
-EVEN_USE = 0.9  # minimum fraction of the SMs that have them
+TILE_WIDTHS = (256, 128, 64)  # columns of a tile
+TILE_VALUES = (4, 8, 16, 24, 32)  # elements of a thread in flight
+LONG_TILED = 128  # elements of a column: a tile of longer ones has LONG_THREADS threads
+LONG_THREADS = 512
+LONG_WIDTH = 32  # columns of such a tile of 2-byte elements, if it is one batch
+SHORT_WIDTHS = (256, 128, 64, 32)  # columns of a block of short columns of a large matrix
+EVEN_VALUES = 32  # elements in flight of a thread of an even block of EVEN_THREADS
+EVEN_THREADS = 512  # threads of an even block: of 2-byte elements, and of up to 512 columns
+WIDE_THREADS = 1024  # threads of an even block of more columns
+PIECE = 8  # the columns of an even block are a multiple of it: whole sectors of 4-byte elements
+EVEN_USE = 0.9  # minimum fraction of the even blocks that have columns
 EVEN_NARROW, MOST_EVEN_NARROW = 96, 768  # elements of columns of 2-byte elements in even blocks: more, and at most
 MOST_EVEN_NARROW_BYTES = 200 << 20
 

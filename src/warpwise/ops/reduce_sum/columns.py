@@ -20,14 +20,20 @@ COLUMNS = cuda.load(HERE / "k08_columns.cu")
 PACKED_COLUMNS = cuda.load(HERE / "k10_packed_columns.cu")
 ADJACENT_COLUMNS = cuda.load(HERE / "k12_adjacent_columns.cu")
 
-BLOCK, VECTOR = 256, 16  # threads of a block, bytes per load
+BLOCK = 256  # threads of a block
+VECTOR = 16  # bytes per load
 MOST_INDEX = 2**31 - 1
-PACKED_WIDTH, PACKED_VALUES = 32, (8, 4, 2)  # k10: packs of a tile; loads in flight
+PACKED_WIDTH = 32  # packs of a tile of k10
+PACKED_VALUES = (8, 4, 2)  # loads in flight of a thread of k10
 PACKED_FORM = re.compile(r"u(\d+)")  # loads in flight
-PACKED_BYTES = (1 << 21, 1 << 23)  # of a tensor, up to which a thread has two, and four
-FEW_FOLDED, MANY_PACKETS = 24, 1200  # columns; sums of parts
-PACKETS, MOST_PACKETS = 8, 4096  # sums of parts: of a thread; of all columns, in the memory that a stream has for them
-ADJACENT_VALUES, MOST_ADJACENT, MOST_PACKS = (2, 4, 8), 32, 2**32 - 257  # loads in flight of k12; elements of a column
+PACKED_BYTES = (1 << 21, 1 << 23)  # of a tensor, up to which a thread has two loads in flight, and four
+FEW_FOLDED = 24  # columns, at most, for which a thread has two loads in flight
+MANY_PACKETS = 1200  # sums of parts: if there are more with four loads in flight, a thread has eight
+PACKETS = 8  # sums of parts that a thread adds, at most, in one launch
+MOST_PACKETS = 4096  # sums of parts of all columns, in the memory that a stream has for them
+ADJACENT_VALUES = (2, 4, 8)  # loads in flight of a thread of k12
+MOST_ADJACENT = 32  # elements of a column of k12 by default, at most
+MOST_PACKS = 2**32 - 257  # packs of columns of k12, counted in 32 bits up to a block past the end
 
 
 def columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:

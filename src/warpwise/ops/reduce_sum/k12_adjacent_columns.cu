@@ -1,6 +1,6 @@
 // Many columns of few elements: a thread sums the columns of one 16-byte pack, without an exchange.
 //
-// In k08 a thread has one column. 2 x 1000000 in float32 are then 3907 blocks, which the GPU starts in 5.9 us, one
+// In k08 a thread has one column. 2 x 1000000 in float32 are then 3907 blocks, which the GPU starts in 5.9 µs, one
 // every 1.5 ns; here they are 977.
 
 #include <warpwise/core/numeric.cuh>

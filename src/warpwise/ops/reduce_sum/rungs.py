@@ -32,15 +32,19 @@ HERE = Path(__file__).parent
 WARP, BLOCK_OF_TEAMS, MOST_THREADS = 32, 128, 1024
 BATCH = 4  # loads in flight per thread
 FEWEST_VECTORS = 640  # of a row in full batches
-DEEP_BATCH, MOST_FULL, MOST_DEEP = 8, 512, 384  # loads in flight of a long row; threads of one batch, and of several
-FEW_WAVES, LEAST_OF_FEW = 4, 1024  # rows for each SM, at most, and the least vectors of each, of ``_few_blocks``
+MOST_FULL = 512  # threads of a row that is one batch, at most
+DEEP_BATCH = 8  # loads in flight of a thread of a longer row
+MOST_DEEP = 384  # threads of a longer row, at most
+FEW_WAVES = 4  # rows for each SM, at most, that have the blocks of ``_few_blocks``
+LEAST_OF_FEW = 1024  # 16-byte vectors of a row: only longer ones have them
 FEW_THREADS = {DEEP_BATCH: (128, 160, 192, 224, 256, 288, 320, 384, 512), BATCH: (256, 320, 384, 512, 640, 768)}
 RESIDENT = {DEEP_BATCH: 1170, BATCH: 1638}  # threads of an SM, of 56 and of 40 registers each
 FEW_MODEL = RowBlocks(latency=0.6, later=0.6, uneven=1.4)
-MOST_ROWS = 64  # the same, rows for each SM: of more, the waves of blocks hide each other's ends
+MOST_ROWS = 64  # rows for each SM up to which batches are full: the waves of more blocks hide each other's ends
 LONG_ROW = 24 * MOST_THREADS  # elements of a row, from which on several blocks share it
-FILL = 768  # threads of an SM that read the bytes in flight, if rows are few
-SHORT_ROW, SHORT_NARROW_ROW = 16, 64  # elements of a row of k11, and of 2 bytes each
+FILL = 768  # threads of an SM whose loads are the bytes in flight that it needs, if rows are few
+SHORT_ROW = 16  # elements of a row of k11, at most
+SHORT_NARROW_ROW = 64  # the same for 2-byte elements
 BLOCKS_AN_SM = 8  # blocks of 256 threads that fill the 2048 threads of an SM
 SHARING_THREADS = 512  # of a block of k09
 MANY_COLUMNS, LONG_COLUMN = 4096, 2048  # of 2-byte elements, in tensors of 16 MB: see ``default``
@@ -311,13 +315,15 @@ RUNGS = (
 def default(input: torch.Tensor, dim: int | None) -> str | None:
     """k06 along the last dimension; k09 for few long rows, k11 for rows of up to 16 elements (2 bytes: 64).
 
-    k08 along another dimension, but k12 if short columns are as many as fill the threads of a block on each SM.
+    k08 along another dimension, but k12 for columns of up to 32 elements whose 16-byte packs fill a block of threads
+    on each SM.
 
-    Along the first one k10 for large tensors of 2-byte elements in longer columns than those of k08's tiles and, in
-    rows of no multiple of 16 bytes, of its even blocks; and for up to 64 columns of which k08 has parts, or of which
-    one block of k10 has as many as 1024 threads of k08.
+    Along the first dimension, k10 in two cases: for up to 64 columns, if k08 divides them into parts, or if one block
+    of k10 replaces a larger block of k08; and for tensors of 4 MB and more of 2-byte elements, unless k08 has tiles
+    for their columns or, where rows are not a multiple of 16 bytes, even blocks.
 
-    PyTorch for many columns of more than 2048 elements of 2 bytes along another dimension than the first.
+    PyTorch for 4096 and more columns of more than 2048 elements of 2 bytes, from 16 MB on, along a dimension between
+    the first and the last.
     """
     if input.dtype not in KERNEL_DTYPES or limits(input, dim):
         return None

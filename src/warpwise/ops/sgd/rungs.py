@@ -16,7 +16,9 @@ from warpwise.ops._defaults import first_taking
 from warpwise.ops.sgd.spec import DTYPES, SPEC, Buffers, Tensors
 
 HERE = Path(__file__).parent
-THREADS, AT_ONCE, PER_BLOCK = 256, 12, 1024  # kThreads; k03: tensors per launch and elements per block
+THREADS = 256  # kThreads
+AT_ONCE = 12  # tensors per launch of k03
+PER_BLOCK = 1024  # elements per block of k03
 MOST_ELEMENTS = 2**30  # an index has 32 bits, and so has the number of blocks of a launch
 LAUNCH_PER_PARAMETER = cuda.load(HERE / "k01_launch_per_parameter.cu")
 ONE_LAUNCH = cuda.load(HERE / "k03_one_launch.cu")

@@ -14,7 +14,8 @@ from warpwise.ops._defaults import first_taking
 from warpwise.ops.smooth_features.spec import DTYPES, SPEC
 
 HERE = Path(__file__).parent
-THREADS, BLOCKS_AN_SM = 256, 8  # kThreads of k02
+THREADS = 256  # kThreads of k02
+BLOCKS_AN_SM = 8
 MOST_BLOCKS = 2**31 - 1
 TRITON_TILE = 512  # points times features of k03: four elements a thread
 

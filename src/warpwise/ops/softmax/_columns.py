@@ -15,22 +15,33 @@ from warpwise.ops import _packed_columns
 from warpwise.ops._dims import inner_size, length_along
 from warpwise.ops._packed_columns import Lines, lines_of
 
-SECTOR, LINE, WIDE = 32, 128, 256  # bytes of neighbouring columns: the least, the usual, and those of large arrays
+SECTOR = 32  # bytes of each row that a block reads, at least
+LINE = 128  # the same if its registers hold so many columns
+WIDE = 256  # the same for columns too long for the registers of a block
 PACK = 4  # bytes of a load
 FEW, VALUES = 8, 16  # loads of a thread in flight, at least and at most
-MOST_HELD, MOST_HELD_HALVES, MOST_HELD_PAIRS = 48, 64, 32  # elements that a thread holds alone, of 4 bytes and of 2
-FILL_HELD, LEAST_BLOCK = 192, 64  # threads of an SM that do so, and of their blocks, at least
-FEW_HELD = 24  # up to which their number is a multiple of 4, else of 8
-BLOCK, MOST_THREADS, BLOCKS_AN_SM = 256, 1024, 4  # a thread has up to 64 registers
-MANY_BLOCKS, ADJACENT, MOST_ADJACENT = 8, 4, 4  # for each SM; columns of a thread instead; elements of each
-FEW_BATCHES, MORE_PARTS = 2, 1.25  # of a thread, if blocks are few; parts for one batch less
+MOST_HELD = 48  # elements that a thread holds, at most, if it has its columns alone
+MOST_HELD_HALVES = 64  # the same for 2-byte elements
+MOST_HELD_PAIRS = 32  # elements of each of the two inputs of the backward
+FILL_HELD = 192  # threads for each SM, at least, that have their columns alone
+LEAST_BLOCK = 64  # threads of their blocks, at least
+FEW_HELD = 24  # elements of a column: up to so many a thread holds a multiple of 4, else of 8
+BLOCK = 256  # threads of a block
+MOST_THREADS = 1024
+BLOCKS_AN_SM = 4  # resident blocks of 256 threads, with up to 64 registers for each thread
+MANY_BLOCKS = 8  # for each SM; if there were more, a thread has ADJACENT columns
+ADJACENT = 4
+MOST_ADJACENT = 4  # elements of each of these columns, at most
+FEW_BATCHES = 2  # batches of a thread, if blocks are few: for more, the block has more threads
+MORE_PARTS = 1.25  # factor up to which the number of parts may grow to save a batch
 MOST_PARTS = 8  # blocks of a cluster
 PACKED_BYTES = 1 << 23  # of a tensor, from which on three launches are short beside the accesses
 NARROW_PACKED_BYTES = 1 << 20  # the same, if the other kernels load 2 bytes at once
 HALF_PACKED_BYTES = 1 << 21  # of 2-byte elements in the backward
 FEW_PACKED = 64  # kFewColumns: columns that two launches read in packs
 FEW_PACKED_BYTES = 1 << 21  # of a tensor of few columns, at least
-SLOW_PACKED_BYTES, SLOW_PACKED_HALVES = 3 << 19, 3 << 18  # the same, if k09 is slow; of 2-byte elements
+SLOW_PACKED_BYTES = 3 << 19  # the same, if k09 is slow: see ``is_packed``
+SLOW_PACKED_HALVES = 3 << 18  # and the elements have 2 bytes
 FEW_BLOCKS_AN_SM = (1, 2)  # of the first and of the second launch, at most
 CLUSTER_BYTES = 1 << 24  # of a tensor, up to which a cluster is preferred to a block
 LARGE_BYTES = 1 << 25  # of a tensor whose input and output do not fit in L2

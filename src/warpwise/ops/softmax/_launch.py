@@ -17,14 +17,18 @@ from warpwise.ops.softmax.spec import KERNEL_DTYPES
 
 BLOCK = 256  # kThreads of the kernels with one block per row
 WARP = 32
-TEAMS_BLOCK, SINGLE_BLOCKS = 128, (256, 512)  # threads of a block of rows of up to a warp, and of a thread each
+TEAMS_BLOCK = 128  # threads of a block that has several rows, each in two lanes up to a warp
+SINGLE_BLOCKS = (256, 512)  # threads of a block that has a row in each thread
+MOST_SINGLE = 8  # blocks for each SM up to which these have the smaller size
 LONG_BLOCK = 1024  # kThreads of the kernels for long rows
-FEWEST_STEPS, BLOCKS_AN_SM = 2, 8  # of split rows: vectors of a thread in a part, at least; blocks of an SM
-MOST_SINGLE = 8  # blocks of an SM of the smaller block of rows of a thread each
-SHORT_VALUES, SHORT_ELEMENTS = 8, 1 << 18  # of short rows: elements of a lane; of a tensor that fills the GPU
-SHORT_BLOCKS = 5  # blocks of an SM that ``in_registers`` would have
+FEWEST_STEPS = 2  # 16-byte vectors of a thread in a part of a split row, at least
+BLOCKS_AN_SM = 8  # blocks for each SM that split rows have, at most
+SHORT_VALUES = 8  # elements of a lane of ``short_rows``
+SHORT_ELEMENTS = 1 << 18  # of a tensor that fills the GPU: from there on ``short_rows`` is faster
+SHORT_BLOCKS = 5  # blocks for each SM: ``short_rows`` is also faster where ``in_registers`` would have more
 MAX_SPLIT_ROWS = 65535  # blocks of a grid in y
-MAX_COLUMNS, MAX_ROWS = 2**30, 2**31 - 1  # a column index is an int; a grid has at most 2**31 - 1 blocks in x
+MAX_COLUMNS = 2**30  # a column index is an int
+MAX_ROWS = 2**31 - 1  # blocks of a grid in x
 
 Launch = Callable[..., None]
 

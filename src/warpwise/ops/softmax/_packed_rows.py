@@ -14,14 +14,18 @@ from warpwise.operation import cdiv, sm_count
 from warpwise.ops._dims import length_along
 from warpwise.ops.softmax._launch import PACK, WARP, Launch, aligned, along_rows
 
-LANES, TEAM, TEAM_VECTORS = (8, 16, 32), 128, 4  # of a row in a part of a warp; threads of a block; packs of a lane
-MANY_VECTORS = 5  # of a lane, if rows are many: the GPU starts a block for each row more slowly than it moves the row
+LANES = (8, 16, 32)  # lanes of a row in a warp or in a part of one
+TEAM = 128  # threads of a block of such rows
+TEAM_VECTORS = 4  # packs of a lane, at most
+MANY_VECTORS = 5  # the same if rows are many: to start a block for each row would take longer than to move the row
 BLOCKS = (512, 1024)  # threads, at most; two blocks of 512 share an SM: one loads while the other computes
 CLUSTERS = (1, 2, 4, 8)
 FEWEST_PACKS = 512  # of a block of a cluster
 FILL = 1024  # threads of an SM
-SPLIT_COLUMNS, FEW_USE = 8192, 0.5  # of few rows, from which on a cluster shares one; few: rows for an SM
-REGISTERS, WORDS = 32, 4  # of a thread, for its elements; of a pack
+FEW_USE = 0.5  # rows for each SM: fewer are few rows
+SPLIT_COLUMNS = 8192  # elements of a row: longer ones are shared by a cluster, if rows are few
+REGISTERS = 32  # of a thread, for its elements
+WORDS = 4  # registers of a pack
 
 
 class Shape(NamedTuple):

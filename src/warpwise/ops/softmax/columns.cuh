@@ -13,7 +13,7 @@ constexpr int kClusterColumns = 64;  // of a cluster's blocks, at most
 // e^(x - max) without a NaN from -inf - -inf: for a set without finite elements, the base is 0.
 __device__ inline float base(float max) { return max == warpwise::minus_infinity() ? 0.0f : max; }
 
-// united: of nine sets.
+// united: the sum of a set, `all`, and of eight others.
 struct Sums : warpwise::Sum {
   static __device__ float united(float all, const float (&some)[8]) {
     return all + (((some[0] + some[1]) + (some[2] + some[3])) + ((some[4] + some[5]) + (some[6] + some[7])));

@@ -3,9 +3,11 @@
 
 #include "columns.cuh"
 
-constexpr int kFewColumns = 64, kMostFold = 8;     // columns at most; rows of a line of packs, at most
-constexpr int kLine = kFewColumns * kMostFold;     // elements of a line, at most
-constexpr int kFewThreads = 256, kFewHeight = 32;  // threads of a block, and of a column in the first of two steps
+constexpr int kFewColumns = 64;                 // columns, at most
+constexpr int kMostFold = 8;                    // rows of a line of packs, at most
+constexpr int kLine = kFewColumns * kMostFold;  // elements of a line, at most
+constexpr int kFewThreads = 256;                // threads of a block
+constexpr int kFewHeight = 32;                  // threads of a column in the first of two steps
 
 // Thread c < columns returns the combined values of column c. All `threads` of a block, at least `columns`, call this.
 template <class Operation>

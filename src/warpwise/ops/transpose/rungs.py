@@ -13,21 +13,30 @@ from warpwise.operation import cdiv, make_rung, sm_count
 
 HERE = Path(__file__).parent
 MAX_GRID_Y = 65535
-TILE, NARROW_TILE = 64, 128  # the edge of the tiles of k06 and of k05 for 4-byte elements, and for smaller ones
-SMALL_TILE = 32  # the shortest side of tiles; shorter ones are ``_short_side``
+TILE = 64  # the edge of k05's tiles for 4-byte elements
+NARROW_TILE = 128  # the same for smaller elements
+SMALL_TILE = 32  # the shortest side of a matrix that has tiles; for a shorter one see ``_short_side``
 WIDE = 4  # bytes of an element
-MOST_SHORT, SHORT_THREADS = 8, 128  # the longest side of k10, and its blocks
-UNALIGNED_TILE, MEDIUM_TILE = (64, 32), (128, 32)  # rows and columns of k09's tiles; from MEDIUM bytes on
-LONG_PIECE, ALIGNED_TILE, SECTOR = 1024, (32, 64), 32  # bytes of a piece beyond L2; the tile for whole sectors; bytes
-HIGH_TILE, PACK = (256, 32), 16  # the tile for short rows of whole packs; bytes
+MOST_SHORT = 8  # the longest short side of k10
+SHORT_THREADS = 128  # threads of k10's blocks
+PACK = 16  # bytes of an access
+SECTOR = 32  # bytes of a sector
+UNALIGNED_TILE = (64, 32)  # rows and columns of k09's tiles for elements of 4 bytes and more,
+MEDIUM_TILE = (128, 32)  # for matrices from MEDIUM bytes on,
+ALIGNED_TILE = (32, 64)  # where these have output rows of whole sectors,
+HIGH_TILE = (256, 32)  # and where these have short output rows of whole packs: see ``unaligned_tile``
+LONG_PIECE = 1024  # bytes of a row of the output that a tile has, in other matrices from BEYOND_L2 on
 STRIP_THREADS, STRIP_ELEMENTS, SHORTEST_STRIP = 256, 2048, 32
 WARP, FITTED_THREADS = 32, 256
 WAVE = 2048  # threads of an SM
 FITTED_WAVES, LEAST_STRIP_WAVES, SHORT_WAVES, LEAST_SHORT_WAVES = 4, 0.75, 2, 0.125  # see ``_short_side``
 LEAST_NARROW_STRIP_WAVES, LEAST_TILE_WAVES = 0.5, 0.25  # the same, for 1- and 2-byte elements
-NARROW_STRIPS, NARROW_STRIPS_MOST = (5, 7), 16  # rows of those in k07, not k10; the longest side of k07
-MAX_FEW, MOST_PARTLY = 128, 512  # the longest side of k07; of the short side of k05's tiles if it does not fill them
-SMALL, MEDIUM, BEYOND_L2 = 6 << 20, 1 << 24, 1 << 25  # bytes of a matrix; those that, with its transpose, exceed L2
+NARROW_STRIPS = (5, 7)  # rows of 1- and 2-byte elements that k07 moves, not k10
+NARROW_STRIPS_MOST = 16  # the longest short side of k07 for 1- and 2-byte elements, by default
+MAX_FEW = 128  # the longest short side that k07 takes
+MOST_PARTLY = 512  # a short side of more 4-byte elements has k05's tiles, even if it does not fill the last one
+SMALL, MEDIUM = 6 << 20, 1 << 24  # bytes of a matrix
+BEYOND_L2 = 1 << 25  # bytes of a matrix that, with its transpose, exceeds L2
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 COALESCED_READS = cuda.load(HERE / "k01_coalesced_reads.cu")
@@ -221,12 +230,13 @@ def default(input: torch.Tensor) -> str | None:
 
 
 def _short_side(rows: int, cols: int, size: int, waves: float) -> str | None:
-    """The rung for up to 31 rows or columns, as many elements as ``waves`` of one for each thread of the GPU.
+    """The rung for a short side of up to 31 elements. ``waves``: elements of the matrix for each thread of the GPU.
 
-    Elements of 4 bytes and more: k08 up to three quarters of a wave, else k07; up to 8 elements, k10 from an eighth of
-    a wave up to two waves, but of seven only as long as k08. Elements of 1 and 2 bytes: k10 up to 8 elements, except 5
-    and 7 rows, from an eighth of a wave on; k07 up to 16 elements from half a wave on, and k09 beyond from a quarter of
-    a wave on; k08 for fewer elements.
+    A short side of one element: k08 up to four waves, else PyTorch. Elements of 4 bytes and more: k08 up to three
+    quarters of a wave, else k07; but for a short side of up to 8 elements k10 from an eighth of a wave up to two waves,
+    and for 7 elements up to three quarters of a wave. Elements of 1 and 2 bytes: k10 for a short side of up to 8
+    elements, except 5 and 7 rows, from an eighth of a wave on; k07 for up to 16 elements from half a wave on, and k09
+    for more from a quarter of a wave on; k08 for smaller matrices.
     """
     few = min(rows, cols)
     if few == 1:

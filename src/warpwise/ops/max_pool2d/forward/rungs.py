@@ -24,7 +24,8 @@ THREAD_PER_WINDOW = cuda.load(HERE / "k01_thread_per_window.cu")
 HALVED = cuda.load(HERE / "k03_halved.cu")
 CHANNEL_VECTORS = cuda.load(HERE / "k04_channel_vectors.cu")
 SHARED_ROWS = cuda.load(HERE / "k06_shared_rows.cu")
-WINDOWS, MANY_WINDOWS = 4, 1024  # kWindows of k06; windows per SM for which it is faster than k04
+WINDOWS = 4  # kWindows of k06
+MANY_WINDOWS = 1024  # windows per SM from which on k06 is faster than k04
 IN_C = function(HERE / "k02_c.c", "max_pool2d", "pppl" + 11 * "l")
 
 

@@ -113,8 +113,8 @@ def default(grad_output: torch.Tensor, output: torch.Tensor, dim: int) -> str | 
     Short rows never run k12. k03 for other rows that fit in registers, k11 for short ones of a tensor that fills the
     GPU. Where k12 does not hold a row, k08 for rows that are fewer than the SMs; else k04.
 
-    If the elements of a row are not adjacent, and from 32 MB on a block of k07 holds less than 128 bytes of each row:
-    k10 for columns of 2 bytes that it loads singly, along the first dimension; else k09.
+    If the elements of a row are not adjacent, the tensor has at least 32 MB, and a block of k07 holds less than 128
+    bytes of each row: k10 along the first dimension for 2-byte elements that k07 would load singly; else k09.
 
     Otherwise k10 from 8 MB on (columns of 2 bytes: 2 MB; up to 64 columns of which clusters would be few: 2 MB, or
     less if a part takes k07 long) along the first dimension, if a block does not hold its columns; else k09 for columns

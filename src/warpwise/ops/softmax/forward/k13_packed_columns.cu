@@ -9,7 +9,9 @@
 
 #include "../few_columns.cuh"
 
-constexpr int kThreads = 256, kValues = 4, kOrdered = 2;  // loads of a thread in flight; and of the last launch
+constexpr int kThreads = 256;
+constexpr int kValues = 4;   // loads of a thread in flight in the first launch
+constexpr int kOrdered = 2;  // and in the last launch, unless columns are FEW
 using Statistics = warpwise::MaxAndSum::Value;
 
 // partial: (parts, packs * Pack::size, 2), maximum and sum; if FEW, (parts, columns, 2), and a line is one tile.

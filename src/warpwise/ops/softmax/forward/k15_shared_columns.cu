@@ -14,10 +14,14 @@ template <class T, int BYTES, int THREADS>
 struct SharedColumns {
   static constexpr int kSize = warpwise::Pack<T>::size, kPacks = BYTES / 16, kPitch = BYTES / sizeof(T);
   static constexpr int kLanes = kPitch < warpwise::kWarp ? kPitch : warpwise::kWarp, kColumns = kPitch / kLanes;
-  static constexpr int kHeight = THREADS / kLanes, kRows = THREADS / kPacks;  // rows of one element, of one pack each
+  static constexpr int kHeight = THREADS / kLanes;  // rows of which the threads compute one element each, at once
+  static constexpr int kRows = THREADS / kPacks;    // rows of which the threads copy one pack each, at once
   static_assert(kHeight % kSize == 0 && kRows % kSize == 0, "all rows of a thread have the same alignment");
-  long long elements, inner, start;  // of the array; from a row to the next; of the tile's first element
-  int length, count;                 // rows; columns of this tile
+  long long elements;  // of the array
+  long long inner;     // elements from a row to the next
+  long long start;     // index of the tile's first element
+  int length;          // rows
+  int count;           // columns of this tile
 
   __device__ SharedColumns(long long elements, long long inner, int length, int width, unsigned tiles)
       : elements(elements), inner(inner), length(length) {

@@ -18,7 +18,9 @@ from warpwise.ops.softmax._launch import aligned
 SHARED_COLUMNS = cuda.load(Path(__file__).with_suffix(".cu"))
 
 FORM = re.compile(r"b(\d+)_t(\d+)")  # bytes of a row of a tile, threads
-WARP, PACK, SECTOR = 32, 16, 32  # lanes; bytes
+WARP = 32  # lanes of a warp
+PACK = 16  # bytes of an access
+SECTOR = 32  # bytes of a sector
 BYTES = (256, 128, 64)  # of a row of a tile
 MOST_THREADS, FEWEST_THREADS = 1024, 256
 WIDE = 128  # bytes of an unaligned row of a tile, at least, where an SM has two: else other rungs are faster

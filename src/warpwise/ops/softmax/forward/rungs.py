@@ -28,9 +28,10 @@ from warpwise.ops.softmax.spec import KERNEL_DTYPES
 
 HERE = Path(__file__).parent
 REGISTER_COLUMNS, TRITON_COLUMNS = 32768, 65536
-SPLIT_COLUMNS = 24576  # from which on k12 computes few rows
+SPLIT_COLUMNS = 24576  # elements of a row: k12 computes longer ones if they are few
 PACKED_ROW = 256  # bytes of a row of k14, at least
-SPLIT_USE, FEW_USE = 0.8, 0.125  # rows of k12 for an SM: beside k06, and beside k05
+SPLIT_USE = 0.8  # rows for each SM: k12 replaces k06 for fewer,
+FEW_USE = 0.125  # and k05 for fewer than these
 
 
 def triton_row(out: torch.Tensor, x: torch.Tensor) -> None:
@@ -118,7 +119,8 @@ RUNGS = (
 
 
 def default(input: torch.Tensor, dim: int) -> str | None:
-    """k14 for rows of 256 bytes, or too long for k11: no multiples of 16 bytes, too long for k05, or few rows.
+    """k14 for rows of at least 256 bytes, or too long for k11, if their length is not a multiple of 16 bytes or too
+    long for k05, or if they are few.
 
     k05 for other rows that fit in registers, k11 for short ones of a tensor that fills the GPU. Where k14 does not hold
     a row, k12 if k06 would use less than four fifths of the SMs, or k05 an eighth; else k06.
