@@ -18,7 +18,9 @@ FILES = ("labels.npy", "probabilities.npy", "labels.nii.gz", "summary.json", "do
 PICTURE_SIDE = 800  # pixels of the longer side
 OUTSIDE = 255  # white, where a picture has no point
 CERTAIN = 215  # grey of a point of uncertainty 0; 1 is black
-TAIL, MARGIN = 0.002, 0.05  # of the positions, on each side, and of their extent: points beyond are drawn at the edge
+# A picture shows the positions without a fraction TAIL on each side, and around them a margin of the fraction MARGIN of
+# their extent. Points beyond it are drawn at the edge.
+TAIL, MARGIN = 0.002, 0.05
 LEGEND = 24  # pixels: the height of a legend, and the least width of an entry
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 @dataclass(frozen=True)
 class Column:
-    """A column. On a narrow console the column with the highest ``spare`` is dropped first, one with 0 never."""
+    """A column. On a narrow console the column with the highest ``spare`` is dropped first; 0 is never dropped."""
 
     heading: str
     right: bool = False

@@ -254,7 +254,7 @@ class ConvBlock(torch.nn.Module):
         return output
 
     def update(self, input: torch.Tensor, mean: torch.Tensor, var: torch.Tensor) -> Update:
-        """What changes the running statistics: those of a batch, which all processes of the group divide."""
+        """The change of the running statistics by a batch, which is divided between the processes of the group."""
         bias, group = self.conv.bias, self.norm.statistics_over
         count = input.numel() // max(1, input.shape[1]) * (1 if group is None else group.size())
         return Update(self.norm, mean.detach(), var.detach(), None if bias is None else bias.detach(), count)

@@ -167,7 +167,7 @@ def loss_of(
 
 
 def _with_updates(layers: torch.nn.Module, input: torch.Tensor, updates: list[Update]) -> torch.Tensor:
-    """The output of ``layers``; ours append the updates of running statistics to ``updates``."""
+    """The output of ``layers``; a ``Sequential`` of ours appends updates of running statistics to ``updates``."""
     output: torch.Tensor = layers.with_updates(input, updates) if isinstance(layers, Sequential) else layers(input)
     return output
 

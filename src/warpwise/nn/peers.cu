@@ -9,7 +9,7 @@
 constexpr int kThreads = 512;         // a block has an element per thread
 constexpr int kWords = 2 * kThreads;  // packets of a block, for elements of up to 8 bytes
 
-// values: (count), replaced by the sums over `processes` processes, of which this one is `rank`, over `divisor`. inbox0
+// values: (count), replaced by the sums over `processes` processes, divided by `divisor`. rank: of this process. inbox0
 // and so on: (2, processes, gridDim.x or more, kWords) packets of each process, `pitch` for a sender; null past the
 // last process. exchanges: (gridDim.x), the number of earlier exchanges of each block, which alternate between two
 // halves of the inbox: a process that writes to a half has received the packets that the others sent after they had

@@ -63,7 +63,9 @@ class Exchange:
         return self.sum(tensor, self.processes)
 
     def sum(self, tensor: torch.Tensor, divisor: int = 1) -> bool:
-        """Replace ``tensor`` by its sum over ``divisor`` and return True, or return False if NCCL must compute it."""
+        """Replace ``tensor`` by its sum over all processes, divided by ``divisor``, and return True; or return False if
+        NCCL must compute it.
+        """
         stream = torch.cuda.current_stream().cuda_stream
         if stream not in self._streams and len(self._streams) < len(self.inboxes):
             self._streams.append(stream)

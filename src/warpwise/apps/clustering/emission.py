@@ -114,7 +114,7 @@ class Emission:
             self.mean, self.scale, linear, constant, self.likelihood, new = potts_m_step(
                 counts, sums, self.total, self.mean, self.parallel.n_points, ridge, *slopes
             )
-            # A GPU adds more exactly than a CPU, and the host does not wait for it.
+            # On a GPU the sums are more exact than on a CPU, and a check would make the host wait.
             if counts.is_cuda or bool(torch.isfinite(self.likelihood).all()):
                 break
         self._coefficients, self._moments = (linear, constant), (counts, sums)

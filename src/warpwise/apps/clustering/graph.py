@@ -113,7 +113,7 @@ class Graph:
 
     def drawn(self, places: torch.Tensor) -> torch.Tensor:
         """For a graph of ``by_colour`` or a part of it: the positions of the points that a stable sort by colour has at
-        ``places``. The points that are drawn thus do not depend on the curve."""
+        ``places``. Points that are drawn in this way do not depend on the Morton curve."""
         moved = self.__dict__.get("moved")
         return places if moved is None else moved[places.to(moved.device)].long()
 

@@ -1,6 +1,6 @@
 // Rows of the halo, from their owners on other GPUs of the host to this process, through inboxes that each can write.
 //
-// NCCL needs a gather and a grouped send and receive for each colour of an iteration, 25 to 35 us. Here one kernel
+// NCCL needs a gather and a grouped send and receive for each colour of an iteration, 25 to 35 µs. Here one kernel
 // stores the rows that this process sends to the inboxes of their receivers, and moves what arrives in its own inbox to
 // the halo.
 

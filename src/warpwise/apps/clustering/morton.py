@@ -21,8 +21,11 @@ _SPREAD = {
 
 
 def along_curve(order: torch.Tensor, colours: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """(N,) int64: the places in ``order``, the points (N,) sorted by colour, from one point of a colour to the next
-    along a Morton curve through ``places`` (N, 2 or 3). ``colours`` (N,) are those of the points."""
+    """(N,) int64: indices into ``order`` that sort the points of each colour along a Morton curve.
+
+    ``order`` (N,) are the points sorted by colour, ``colours`` (N,) and ``places`` (N, 2 or 3) the colours and the
+    positions of the points.
+    """
     place = torch.empty_like(order)
     place[order] = torch.arange(len(order), device=order.device)
     along = torch.argsort(morton_keys(places.to(order.device)), stable=True)

@@ -17,7 +17,8 @@ from warpwise.apps.clustering.smoothing import neighbour_sum, smooth
 PERMUTATIONS = 12
 # Steps of the subspace iteration from random vectors, and from the vectors of another permutation.
 _ITERATIONS, _FURTHER = 10, 2
-_WIDTH, _OF_NOISE = 32, 8  # vectors of an iteration, for components and for the first component of permuted points
+_WIDTH = 32  # vectors of an iteration for the components, at least
+_OF_NOISE = 8  # vectors of an iteration for the first component of permuted points
 _OVERDISPERSION = 100.0
 _ROWS = 256  # points whose counts are transformed at a time
 

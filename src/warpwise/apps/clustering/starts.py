@@ -24,7 +24,8 @@ ITERATIONS, FIRST_ITERATIONS = 10, 7  # of EM from a start; after the first ones
 FEWEST = 2  # starts that continue
 _SAMPLE = 1 << 16  # points of which k-means computes the centres
 _FEW_POINTS = 1 << 22  # up to which the host takes longer to launch an iteration than a GPU to run it
-_BLOCK, _MOST_BLOCKS = 1 << 18, 64  # on a GPU: points that are assigned at a time, and most blocks of points
+_BLOCK = 1 << 18  # points that are assigned at a time on a GPU, at least
+_MOST_BLOCKS = 64  # blocks of these points, at most
 _ELEMENTS = 1 << 21  # most elements of an array (N, R, max(K, C)): more restarts run in several batches
 
 Progress = Callable[[int, int], None]  # starts done, all starts

@@ -13,10 +13,13 @@ import torch
 from warpwise import cache
 from warpwise.apps.train.trainer import Trainer
 
-SHOWN, ACROSS, SIDE = 56, 8, 84  # misclassified images, columns, and pixels of a side
-CELL, LINE = (152, 126), 15  # pixels of an image with its two lines, and of a line
-FILTER_SCALE, SCALE = 16, 3  # pixels of a pixel: of a convolution's filters, of others
-WIDTH, HEIGHT, MARGIN = 460, 240, 40  # of a curve: it fits a page of 500 pixels unscaled
+SHOWN = 56  # misclassified images, at most
+ACROSS = 8  # images in a row
+SIDE = 84  # pixels of the side of an image
+CELL = (152, 126)  # width and height in pixels of an image with its two lines of text
+LINE = 15  # height in pixels of a line of text
+FILTER_SCALE, SCALE = 16, 3  # enlargement of a convolution's filters, and of a linear layer's
+WIDTH, HEIGHT, MARGIN = 460, 240, 40  # pixels of a curve: it fits a page of 500 pixels unscaled
 LEFT = 56  # the left margin, for the labels of the vertical axis
 
 

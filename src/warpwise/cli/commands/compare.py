@@ -51,8 +51,8 @@ def compare(**given: Any) -> int:
 
     A and B are each a run's id (r12), 'last', 'last~1' (the last run of each operation on each device, and the one
     before it), a git commit, a date (2026-11-20: the state at the end of that day), a results file of `climb --json`,
-    or a folder of such files. A time changed if the two 95 % intervals are disjoint and that of the ratio excludes 1
-    by more than --noise.
+    or a folder of such files. A time changed if its two 95 % intervals are disjoint and the interval of their ratio
+    excludes 1 by more than --noise.
 
     Exits with 1 if --fail-slower is given and the lower end of a rung's ratio exceeds it, or a rung that was correct
     is now wrong; and with 2 for a usage error, a store that cannot be used, or --fail-slower without a common time.
