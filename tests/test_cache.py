@@ -1,4 +1,4 @@
-"""What is kept on disk: whole or not at all, and built again when damaged."""
+"""Files of the cache are written whole or not at all, and built again if they are damaged."""
 
 from __future__ import annotations
 

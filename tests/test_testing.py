@@ -1,4 +1,4 @@
-"""``warpwise.testing.check``: honest kernels pass, and each broken one fails with a message that says where."""
+"""``warpwise.testing.check``: correct kernels pass, and each wrong one fails with a message that names the place."""
 
 from __future__ import annotations
 

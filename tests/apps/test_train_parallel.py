@@ -30,7 +30,7 @@ def train(rank: int, folder: Path) -> None:
 
 
 def stop(rank: int, folder: Path) -> None:
-    """Ctrl-C reaches the second process alone, between looks."""
+    """Only the second process receives Ctrl-C, between two checks of the losses."""
     trainer.CHECK_EVERY = 3
     one = Trainer(SETTINGS, data.load("mnist", folder / "files"), CPU, folder / "stopped.safetensors")
     plain, count = one.step, 0

@@ -1,4 +1,4 @@
-"""``--size`` and ``--attr``: which cases they name, and what is refused."""
+"""``--size`` and ``--attr``: the cases that they select, and values that are errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``warpwise check``: what it prints and how it ends."""
+"""``warpwise check``: its output and exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``warpwise climb``, ``device`` and ``doctor``: what they print and how they end."""
+"""``warpwise climb``, ``device`` and ``doctor``: their output and exit status."""
 
 from __future__ import annotations
 

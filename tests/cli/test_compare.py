@@ -1,4 +1,4 @@
-"""``warpwise compare``: what it shows, and how it ends."""
+"""``warpwise compare``: its output and exit status."""
 
 from __future__ import annotations
 

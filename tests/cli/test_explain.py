@@ -1,4 +1,4 @@
-"""``warpwise explain``: what it prints, what it writes and how it ends."""
+"""``warpwise explain``: its output, the files that it writes, and its exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command says if a disk is full."""
+"""The message if a disk is full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``warpwise history``, and what ``climb`` leaves in the store."""
+"""``warpwise history``, and what ``climb`` writes to the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``warpwise new``, and files of a user's own wherever an operation's name is taken."""
+"""``warpwise new``, and commands that take the file of a user's operation instead of a name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``warpwise profile``: rungs, functions and scripts, and what is said about targets that are none."""
+"""``warpwise profile``: rungs, functions and scripts, and the messages for invalid targets."""
 
 from __future__ import annotations
 

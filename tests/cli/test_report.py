@@ -1,4 +1,4 @@
-"""``warpwise report``: what it finds, what it refuses before the work, and that a climb here gives no times."""
+"""``warpwise report``: the results that it collects, errors before the work, and a climb on a CPU, without times."""
 
 from __future__ import annotations
 

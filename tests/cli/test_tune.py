@@ -1,4 +1,4 @@
-"""``warpwise tune`` on an operation of the user's own, on the CPU: what it prints, keeps and refuses."""
+"""``warpwise tune`` of a user's operation on the CPU: its output, its table, and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``warpwise watch``: which rungs a file means, and what the page says."""
+"""``warpwise watch``: the rungs that a file selects, and the page."""
 
 from __future__ import annotations
 

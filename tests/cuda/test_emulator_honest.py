@@ -1,4 +1,4 @@
-"""Correct kernels: correct results and no findings, in every order of blocks and threads."""
+"""Correct kernels have correct results and no findings, in every order of blocks and threads."""
 
 from __future__ import annotations
 

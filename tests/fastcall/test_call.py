@@ -1,4 +1,4 @@
-"""Calls in C++: what has a plan there, and what takes the way through Python."""
+"""Calls in C++: which calls have a plan there, and which run in Python."""
 
 from __future__ import annotations
 

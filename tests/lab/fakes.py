@@ -1,4 +1,4 @@
-"""A GPU that is a timeline, and timers that read from a list: what tests of the timing are measured by."""
+"""A simulated GPU, which is a timeline, and timers that return listed samples, for tests of the timing."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _endless(values: list[float | Reading]) -> Iterator[float | Reading]:
 
 
 class Ticks:
-    """A host clock that moves by ``step`` each time it is looked at."""
+    """A host clock that advances by ``step`` at each reading."""
 
     def __init__(self, step: float) -> None:
         self.now, self.step = 0.0, step

@@ -1,4 +1,4 @@
-"""What is written down about the machine, and ceilings put together."""
+"""The record of the machine, and the ceilings of its measured rates and computed peaks."""
 
 from __future__ import annotations
 

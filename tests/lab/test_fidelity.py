@@ -171,7 +171,7 @@ def test_few_rungs_are_listed() -> None:
     assert all(KNOWN.values())
 
 
-def test_rungs_that_are_not_executed_use_tma_or_wgmma() -> None:
+def test_rungs_without_a_record_use_tma_or_wgmma() -> None:
     """The kernel has a tensor map among its parameters, its launcher makes one, or a header of sm90/ is included."""
     for name in NOT_EXECUTED:
         op, _, number = name.partition(" ")

@@ -1,4 +1,4 @@
-"""The lab on a real GPU: verdicts, times of work whose duration is known, and what must not be believed."""
+"""The lab on a real GPU: verdicts, times of work whose duration is known, and times that must be rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``verify_gradient``: right gradients pass, wrong ones are named, and what has no gradient is refused."""
+"""``verify_gradient``: correct gradients pass, wrong ones are named, and an operation without one is an error."""
 
 from __future__ import annotations
 

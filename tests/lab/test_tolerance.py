@@ -1,4 +1,4 @@
-"""The tolerance: what it lets pass, what it does not, and that it does not depend on luck."""
+"""The tolerance: errors that it accepts, errors that it rejects, and its margin for random values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``lab.tune``: who takes part, who wins, what is kept, and how a stopped tune goes on. Timed by a list."""
+"""``lab.tune``: candidates, winners, the table, and how an interrupted tune continues. Times come from a list."""
 
 from __future__ import annotations
 

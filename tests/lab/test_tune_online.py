@@ -1,4 +1,4 @@
-"""``lab.tune_online``: what the first call measures and keeps, and where it measures nothing. Timed by a list."""
+"""``tune_online``: what the first call measures and stores; calls that are not measured. Times come from a list."""
 
 from __future__ import annotations
 

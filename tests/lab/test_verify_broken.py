@@ -1,4 +1,4 @@
-"""Broken kernels that verify must catch, each with the kind of failure that it must be caught as."""
+"""Wrong kernels that verify must reject, each with the kind of failure that it must report."""
 
 from __future__ import annotations
 

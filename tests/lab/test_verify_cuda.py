@@ -1,4 +1,4 @@
-"""CUDA C++ kernels through verify on the CPU: what the emulator finds becomes the verdict, and honest ones pass."""
+"""CUDA C++ kernels through verify on the CPU: the emulator's findings become the verdict, and correct kernels pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Honest kernels that verify must pass, and rungs that it must leave untested."""
+"""Correct kernels that verify must accept, and rungs that it must leave untested."""
 
 from __future__ import annotations
 

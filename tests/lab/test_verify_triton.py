@@ -1,4 +1,4 @@
-"""Triton kernels through verify on the CPU: the interpreter's findings become the verdict, and honest ones pass."""
+"""Triton kernels through verify on the CPU: the interpreter's findings become the verdict, and correct kernels pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``lab.watch``: each save is verified anew in a process of its own, whatever the file does."""
+"""``lab.watch``: each save is verified in a new process, whatever the file does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small operations for the lab's tests, with a ladder made from whatever plain function a test hands in."""
+"""Small operations for the lab's tests, with a ladder of the plain functions that a test passes."""
 
 from __future__ import annotations
 

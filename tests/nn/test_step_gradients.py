@@ -25,7 +25,7 @@ Gradients = dict[str, torch.Tensor]
 
 
 class Choice(NamedTuple):
-    """A window whose two largest values, or whose largest value and 0, are as good as equal."""
+    """A window whose two largest values, or whose largest value and 0, are equal up to rounding."""
 
     block: int
     of_maximum: bool

@@ -1,4 +1,4 @@
-"""Nine operations that the model must carry with no special case: each right, differentiable, timed and compiled."""
+"""Nine operations that the model describes without a special case: each right, differentiable, timed and compiled."""
 
 from __future__ import annotations
 

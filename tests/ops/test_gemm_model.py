@@ -218,7 +218,7 @@ def test_a_fit_to_times_of_known_coefficients_recovers_them(name):
 
 
 def test_the_start_after_a_flush_of_l2_is_a_coefficient_of_the_fit_alone():
-    """Half of the shapes have operands in DRAM: their times are longer by 4 us, which no other coefficient takes up."""
+    """Half of the shapes have operands in DRAM: their times are longer by 4 µs, which no other coefficient takes up."""
     known = replace(Coefficients(), rate=0.4 * fit_model.RATES["bfloat16"] * fit_model.MHZ, start=3.0)
     seen = synthetic(TORCH, known, 40, 0)
     mixed = [each._replace(microseconds=each.microseconds + 4, cold=True) for each in seen[::2]] + seen[1::2]
@@ -228,7 +228,7 @@ def test_the_start_after_a_flush_of_l2_is_a_coefficient_of_the_fit_alone():
 
 
 def test_cublas_is_slower_if_lines_of_c_alone_are_unaligned():
-    """nt, 322 x 3219 x 15476 in TF32: 374 us on an H200, 322 x 3216 x 15476 less than half."""
+    """nt, 322 x 3219 x 15476 in TF32: 374 µs on an H200, 322 x 3216 x 15476 less than half."""
     assert alignment("nt", {"m": 322, "n": 3219, "k": 15476}, torch.float32, aligned_c=True) == "unaligned"
     assert not alignment("nt", {"m": 322, "n": 3219, "k": 15476}, torch.float32)
     op = operation.get("matmul_tf32")
@@ -243,7 +243,7 @@ def test_cublas_is_slower_if_lines_of_c_alone_are_unaligned():
 
 @pytest.mark.parametrize("rows", [1, 4, 15])
 def test_pytorch_computes_few_rows_in_float32_where_none_were_measured(rows):
-    """4 x 4096 x 4096 with a bias takes PyTorch 29 us on an H200, k03 55; the tiles of the model predict 76 and 26."""
+    """4 x 4096 x 4096 with a bias takes PyTorch 29 µs on an H200, k03 55 µs; the tiles of the model give 76 and 26."""
     linear = operation.get("linear")
     a, b = operands(rows, 4096, 4096, torch.float32, "nt")
     args = a, b.t(), torch.empty(4096, device="meta"), None, None, None, False
@@ -298,7 +298,7 @@ def test_what_is_chosen_near_a_point_takes_the_arguments():
 
 
 def test_a_captured_step_is_chosen_by_the_time_on_the_gpu():
-    """The hidden layer of a network takes 16.1 us in a graph on an H200, PyTorch's 29.2."""
+    """The hidden layer of a network takes 16.1 µs in a graph on an H200, PyTorch's 29.2."""
     linear = operation.get("linear")
 
     def chosen(m: int, n: int, k: int) -> str | None:

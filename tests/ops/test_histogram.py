@@ -1,4 +1,4 @@
-"""histogram beyond its cases: skew, values that are no bin's, alignment, limits and what is chosen within them."""
+"""histogram beyond its cases: skew, values outside all bins, alignment, limits, and the rung chosen within them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grayscale and blur of images: rounding, colour layout, and what others compute."""
+"""Grayscale and blur of images: rounding, colour layout, and the results of other implementations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What matmul is handed by mistake, and what is unusual but right: every rung takes it or says no."""
+"""Wrong and unusual arguments of matmul: every rung computes the right result or refuses the arguments."""
 
 from __future__ import annotations
 

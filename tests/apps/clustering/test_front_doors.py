@@ -1,4 +1,4 @@
-"""``fit_anndata`` and ``segment``: what they read and write, masks, and errors."""
+"""``fit_anndata`` and ``segment``: input, results, masks, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts made by hand: a few instructions with the counters that a test wants."""
+"""Counts for tests: a few instructions with given counters."""
 
 from __future__ import annotations
 

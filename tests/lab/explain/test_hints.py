@@ -1,4 +1,4 @@
-"""Each rule on counts that call for it, and on counts that do not."""
+"""Each rule with counts to which it applies, and with counts to which it does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time of each unit, and what they give together."""
+"""The time of each unit, and the time of a kernel that follows from them."""
 
 from __future__ import annotations
 

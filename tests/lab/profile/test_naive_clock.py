@@ -1,4 +1,4 @@
-"""``naive_clock``: what each way to time holds, on a device whose launches return at once."""
+"""``naive_clock``: what each method of timing measures, on a simulated device whose launches return at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles of a GPU's work: kernels under their range, and a host clock that sees the launch alone."""
+"""Profiles of a GPU's work: kernels under their range, and a host clock that measures the launch only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``profile_script``: a script runs as ``__main__`` under the profiler, and however it ends its trace stays."""
+"""``profile_script``: a script runs as ``__main__`` under the profiler; its trace is written however it ends."""
 
 from __future__ import annotations
 

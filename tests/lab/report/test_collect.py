@@ -1,4 +1,4 @@
-"""What a page is made of: points, verdicts and ceilings put together from several runs."""
+"""The contents of a page: points, verdicts and ceilings from several runs."""
 
 from __future__ import annotations
 

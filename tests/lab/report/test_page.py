@@ -1,4 +1,4 @@
-"""The text of the pages: figures as recorded, everything escaped, nothing from outside, every link leads somewhere."""
+"""The text of the pages: figures as recorded, all text escaped, no external files, and no broken link."""
 
 from __future__ import annotations
 

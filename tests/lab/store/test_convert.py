@@ -1,4 +1,4 @@
-"""Runs from climbs as they go and from the results files they leave: the same measurements either way."""
+"""Runs from climbs in progress and from their results files have the same measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes into the store comes out of it, is found quickly, and is neither mixed up nor doubled."""
+"""Stored measurements are read back unchanged, found quickly, and neither confused nor duplicated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stands in for ncu: keeps its own command line, and writes what a test wants ncu to have written."""
+"""A substitute for ncu: it records its command line and writes the output that a test specifies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launches written down, moved to another process and measured there."""
+"""Launches are saved, loaded by another process and measured there."""
 
 from __future__ import annotations
 

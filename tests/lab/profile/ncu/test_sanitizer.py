@@ -1,4 +1,4 @@
-"""What compute-sanitizer's tools write, read as findings."""
+"""The output of compute-sanitizer's tools is parsed into findings."""
 
 from __future__ import annotations
 

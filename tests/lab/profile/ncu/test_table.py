@@ -1,4 +1,4 @@
-"""What ncu prints, read."""
+"""ncu's output is parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ncu found and run: which options it gets, and what its failures become."""
+"""ncu is found and run: its options, and the errors for its failures."""
 
 from __future__ import annotations
 
