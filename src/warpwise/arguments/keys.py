@@ -14,7 +14,7 @@ _KEYS = {
     "optional": (f"None if {{0}} is None else ({_TENSOR})", "t"),
     "tensors": ("None if {0} is None else tuple([one(value) for value in {0}])", ""),
     "static": ("{0}.__class__, {0}", "f"),
-    "statics": ("None if {0} is None else (*{0}, *map(type, {0}))", "f"),  # 2, 2.0 and True differ, which are equal
+    "statics": ("None if {0} is None else (*{0}, *map(type, {0}))", "f"),  # 1, 1.0 and True are equal, but not one key
     "varying int": ("{0}.bit_length() >> 5", "v"),  # kernels take 32 or 64 bits
     "varying": ("{0}.__class__", "v"),
 }

@@ -62,7 +62,7 @@ def output_for(output: Any, strided: bool) -> Any:
 
 
 def copy_back(targets: Any, values: Any) -> None:
-    """Copy each tensor among ``values`` that is not the one at its place among ``targets``."""
+    """Copy each tensor of ``values`` to the tensor at the same position of ``targets``, unless they are one tensor."""
     for target, value in zip(tensors(targets), tensors(values), strict=True):
         if target is not value:
             target.copy_(value)

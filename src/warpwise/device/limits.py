@@ -20,8 +20,8 @@ def is_hopper(tensor: torch.Tensor) -> bool:
 def even_shared(tensor: torch.Tensor, blocks: int, shared: int) -> int:
     """Bytes of dynamic shared memory, at least ``shared``, with which no SM has more than its even share of ``blocks``.
 
-    With programmatic dependent launch a GPU places blocks while the previous kernel still runs, wherever that leaves
-    room: several heavy blocks on some SMs and none on others, unless this limits their number.
+    With programmatic dependent launch a GPU places blocks while the previous kernel still runs, on the SMs that have
+    room. Without this limit some SMs could have several heavy blocks and others none.
     """
     if not is_hopper(tensor):
         return shared
