@@ -27,6 +27,7 @@ from warpwise.apps.clustering.prediction import inferred, sampled, unsorted
 from warpwise.apps.clustering.ranks import Ranks
 from warpwise.apps.clustering.smoothing import noise_left, smooth
 from warpwise.apps.clustering.starts import Progress, best_start
+from warpwise.apps.clustering.threads import with_threads
 
 _START_STRENGTH = 4.8  # beta of the starts, times the mean degree
 _MAX_STRENGTH = 12.0  # the highest beta that is estimated, times the mean degree
@@ -68,7 +69,7 @@ class SpatialMixture(Estimator):
     block_size : points of the blocks in which X is copied to the device, for X that is larger than its memory; None
         copies all. X, q and the graph then stay in the memory of the host, where starts and bounds are computed.
     random_state : an int, a ``numpy.random.RandomState`` or ``Generator``, or None. Fits with one int are equal bit for
-        bit.
+        bit, on CPUs of one kind with one number of threads. A fit uses at most one thread for each 2^20 elements of X.
     device : where the fit runs: "cpu", "cuda", or None for the device of a tensor X and the CPU for an array. The graph
         of ``shape`` or ``coords`` is built there. On a GPU the labels are compared in every fifth iteration, so a fit
         may run more iterations than on a CPU; fits with one ``random_state`` are equal bit for bit on one device. With
@@ -125,6 +126,7 @@ class SpatialMixture(Estimator):
         self.random_state = random_state
         self.device = device
 
+    @with_threads
     def fit(
         self,
         X: Any,
@@ -212,6 +214,7 @@ class SpatialMixture(Estimator):
         self._keep(X, model, graph.by_colour[1] if merged else graph, graph.order)
         return self
 
+    @with_threads
     def predict_proba(
         self, X: Any, *, coords: Any = None, graph: Any = None, shape: Sequence[int] | None = None
     ) -> Any:
@@ -223,6 +226,7 @@ class SpatialMixture(Estimator):
         order, model = inferred(self, X, (coords, graph, shape))
         return self._like(X, unsorted(order, model.q[:, 0]))
 
+    @with_threads
     def sample_proba(
         self,
         X: Any,

@@ -12,6 +12,7 @@ from warpwise.apps.clustering.graph import Graph
 from warpwise.apps.clustering.inputs import affine, graph_of, whitening
 from warpwise.apps.clustering.kmeans import kmeans
 from warpwise.apps.clustering.smoothing import smooth, width_of_parts
+from warpwise.apps.clustering.threads import with_threads
 
 
 class SmoothedKMeans(Estimator):
@@ -42,6 +43,7 @@ class SmoothedKMeans(Estimator):
         self.random_state = random_state
         self.device = device
 
+    @with_threads
     def fit(
         self, X: Any, y: Any = None, *, coords: Any = None, graph: Any = None, shape: Sequence[int] | None = None
     ) -> SmoothedKMeans:

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from warpwise.cli.commands.options import wait_without_spinning
+
 EXAMPLES = ("layered", "potts", "composed", "mni", "astronaut")
 
 
@@ -76,6 +78,7 @@ def cluster(**given: Any) -> int:
     warpwise cluster cells.csv --coords x,y --domains 7 --types 20 -o domains
     warpwise cluster --example layered --prior layers
     """
+    wait_without_spinning()
     from warpwise.cli.cluster import cluster as run_cluster
 
     return run_cluster(**given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -144,3 +145,12 @@ def attr_option(command: Command) -> Command:
         help="An attribute of the operation: dim=0, bias=true, activation=gelu; `warpwise ops OP` lists them. "
         "Repeatable.",
     )(command)
+
+
+def wait_without_spinning() -> None:
+    """Let idle threads of OpenMP sleep, unless the user says otherwise. Must be called before PyTorch is imported.
+
+    PyTorch's threads wait for one another after each operation. By default they spin, which takes the cores from the
+    threads that they wait for if other programs run too: a fit then takes ten times as long.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from warpwise.cli.commands.options import device_option
+from warpwise.cli.commands.options import device_option, wait_without_spinning
 
 DATASETS = ("mnist", "fashion", "digits")
 MODELS = ("cnn", "mlp")
@@ -83,6 +83,7 @@ def train(**given: Any) -> int:
     warpwise train mnist --data ~/mnist --engine torch
     torchrun --nproc-per-node 2 -m warpwise train mnist --batch 4096
     """
+    wait_without_spinning()
     from warpwise.cli.train import train as run_train
 
     return run_train(**given)
