@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,57 @@ def test_a_wrong_row_is_named_as_in_the_file(tmp_path: Path, row: str, message: 
     path.write_text(HEADER + "".join(ROWS[:3]) + row + "\n" + "".join(ROWS[4:]))
     done = run(path)
     assert done.exit_code == 2 and message in " ".join(done.output.replace("│", " ").split()), done.output
+
+
+def clustered(path: Path, text: str, *options: str) -> tuple[int, np.ndarray]:
+    """The number of features and the labels of the table ``text``."""
+    path.write_text(text)
+    done = run(path, *options)
+    assert done.exit_code == 0, done.output
+    out = path.parent / "out"
+    return json.loads((out / "summary.json").read_text())["features"], np.load(out / "labels.npy")
+
+
+def test_columns_that_are_no_features_are_left_out(tmp_path: Path) -> None:
+    """Without this the numbers of the rows, which pandas writes by default, would be a feature."""
+    plain = clustered(tmp_path / "cells.csv", HEADER + "".join(ROWS))
+    numbered = ["," + HEADER, *(f"{i},{row}" for i, row in enumerate(ROWS))]
+    named = ['"",' + HEADER, *(f'"cell {i}",{row}' for i, row in enumerate(ROWS))]
+    kinds = [f"{row.strip()},cortex\n" for row in ROWS]
+    for name, text, options in (
+        ("cells.csv", "".join(numbered), ()),
+        ("cells.csv", "".join(named), ()),
+        ("cells.tsv", "".join(named).replace(",", "\t"), ()),
+        ("cells.csv", HEADER.strip() + ",kind\n" + "".join(kinds), ("--ignore", "kind")),
+    ):
+        features, labels = clustered(tmp_path / name, text, *options)
+        assert features == plain[0] == 2 and np.array_equal(labels, plain[1])
+
+
+def test_columns_to_ignore_are_named_correctly(tmp_path: Path) -> None:
+    path = tmp_path / "cells.csv"
+    path.write_text(HEADER.strip() + ",kind\n" + "".join(f"{row.strip()},cortex\n" for row in ROWS))
+    for options, message in (
+        ((), "got 'cortex'; --ignore kind leaves the column out"),
+        (("--ignore", "sort"), "no column 'sort'; its columns are x, y, a, b, kind"),
+        (("--ignore", "a,b,kind"), "expected columns of features"),
+    ):
+        done = run(path, *options)
+        assert done.exit_code == 2 and message in " ".join(done.output.replace("│", " ").split()), done.output
+
+
+def test_the_index_of_a_parquet_table_is_left_out(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    numbers = np.loadtxt(ROWS, delimiter=",")
+    columns = {name: numbers[:, i] for i, name in enumerate(HEADER.strip().split(","))}
+    stored = {b"pandas": json.dumps({"index_columns": ["cell"]}).encode()}
+    table = pyarrow.table({**columns, "cell": [f"cell {i}" for i in range(36)], "kind": ["cortex"] * 36})
+    parquet.write_table(table.replace_schema_metadata(stored), tmp_path / "cells.parquet")
+    done = run(tmp_path / "cells.parquet")
+    assert done.exit_code == 2 and "--ignore kind leaves" in " ".join(done.output.split()), done.output
+    assert run(tmp_path / "cells.parquet", "--ignore", "kind").exit_code == 0
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["features"] == 2
 
 
 def test_arrays_with_two_kinds_of_positions_or_a_wrong_shape(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ def cluster(
     domains: int | None,
     types: int | None,
     coords: str | None,
+    ignore: str | None,
     basis: str,
     shape: str | None,
     prior: str,
@@ -50,10 +51,10 @@ def cluster(
     if fast and (types or min_region or contiguous or resume or (prior, covariance, missing, starts) != _PLAIN):
         refused = "--types, --prior, --covariance, --min-region, --contiguous, --missing, --starts and --resume"
         raise click.UsageError(f"--fast takes none of {refused}")
-    if name is not None and (coords or shape):
-        raise click.UsageError("--example takes no --coords or --shape")
+    if name is not None and (coords or shape or ignore):
+        raise click.UsageError("--example takes no --coords, --ignore or --shape")
     k = domains or DOMAINS.get(name or "", 7)
-    points = example(name, k) if name is not None else read(_given(file), coords, _sizes(shape), basis)
+    points = example(name, k) if name is not None else read(_given(file), coords, _sizes(shape), basis, ignore)
     model: Any
     if fast:
         model = SmoothedKMeans(k, random_state=seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import json
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,8 @@ import click
 import numpy as np
 
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
-TABLES = (".csv", ".parquet", ".h5ad")
+TEXTS = {".csv": ",", ".tsv": "\t"}  # the character between two cells
+TABLES = (*TEXTS, ".parquet", ".h5ad")
 VOLUMES = (".nii", ".nii.gz")
 SYNTHETIC = ("layered", "potts", "composed")
 EXAMPLES = (*SYNTHETIC, "mni", "astronaut")
@@ -25,13 +27,15 @@ TEXT = "utf-8-sig"  # of a table: UTF-8, also with the mark at its start that Ex
 @dataclass(frozen=True)
 class Points:
     """Features ``X`` (N, D), and either ``coords`` or the ``shape`` of the grid that they fill in row-major order: all
-    of it, or the points where ``mask`` of that shape is true. ``affine`` is that of a NIfTI volume."""
+    of it, or the points where ``mask`` of that shape is true. ``affine`` is that of a NIfTI volume, and ``names`` are
+    those of the columns of ``coords`` if it has any."""
 
     X: np.ndarray
     coords: np.ndarray | None = None
     shape: tuple[int, ...] | None = None
     mask: np.ndarray | None = None
     affine: np.ndarray | None = None
+    names: tuple[str, ...] = ("x", "y")
 
     def structure(self) -> dict[str, Any]:
         """The arguments of ``fit`` that describe the neighbours."""
@@ -52,6 +56,13 @@ class Points:
         assert self.coords is not None
         return self.coords[:, ::-1]
 
+    def axes(self) -> tuple[str, str]:
+        """The names of the axes of a picture, down and to the right."""
+        if self.coords is not None:
+            return self.names[1], self.names[0]
+        flat = len(self.shape or () if self.mask is None else self.mask.shape) == 2
+        return ("row", "column") if flat else ("second axis", "third axis")
+
 
 def example(name: str, domains: int) -> Points:
     """Synthetic points of ``warpwise.apps.clustering.generators``, or a picture that is installed with a package."""
@@ -67,14 +78,19 @@ def example(name: str, domains: int) -> Points:
     return _image(picture.pixels) if picture.mask is None else _masked(picture.pixels, picture.mask)
 
 
-def read(path: Path, coords: str | None, shape: tuple[int, ...] | None, basis: str) -> Points:
-    """Read ``path`` by its suffix. Raises ``click.UsageError`` for another suffix or unsuitable contents."""
+def read(
+    path: Path, coords: str | None, shape: tuple[int, ...] | None, basis: str, ignore: str | None = None
+) -> Points:
+    """Read ``path`` by its suffix, without the columns ``ignore`` of a table.
+
+    Raises ``click.UsageError`` for another suffix or unsuitable contents.
+    """
     suffix = ".nii.gz" if path.name.lower().endswith(".nii.gz") else path.suffix.lower()
     try:
-        if suffix == ".csv":
-            found = _table(path, coords)
+        if suffix in TEXTS:
+            found = _table(path, coords, ignore, TEXTS[suffix])
         elif suffix == ".parquet":
-            found = _parquet(path, coords)
+            found = _parquet(path, coords, ignore)
         elif suffix == ".h5ad":
             found = _annotated(path, coords, basis)
         elif suffix in VOLUMES:
@@ -94,7 +110,9 @@ def read(path: Path, coords: str | None, shape: tuple[int, ...] | None, basis: s
     except (ValueError, OSError) as error:
         raise click.UsageError(f"{path}: {error}") from error
     if coords is not None and suffix not in TABLES:
-        raise click.UsageError("--coords names columns of a .csv, .parquet or .h5ad file")
+        raise click.UsageError("--coords names columns of a .csv, .tsv, .parquet or .h5ad file")
+    if ignore is not None and suffix not in (*TEXTS, ".parquet"):
+        raise click.UsageError("--ignore names columns of a .csv, .tsv or .parquet file")
     if basis != BASIS and suffix != ".h5ad":
         raise click.UsageError("--basis names features of a .h5ad file")
     if shape is not None:
@@ -115,60 +133,82 @@ def _chosen(path: Path, coords: str | None, names: list[str]) -> list[str]:
     return chosen
 
 
-def _table(path: Path, coords: str | None) -> Points:
+def _table(path: Path, coords: str | None, ignore: str | None, delimiter: str) -> Points:
     with path.open(newline="", encoding=TEXT) as file:
-        names = [name.strip() for name in next(csv.reader(file), [])]
-    chosen = _chosen(path, coords, names)
-    values = _numbers(path, names)
+        names = [name.strip() for name in next(csv.reader(file, delimiter=delimiter), [])]
+    chosen, left_out = _chosen(path, coords, names), _chosen(path, ignore, names)
+    # A first column without a name has the names or the numbers of the rows, as pandas and R write them.
+    kept = [column for column, name in enumerate(names) if name not in left_out and (column or name)]
+    values = _numbers(path, names, kept, delimiter)
     if not values.size:
         raise click.UsageError(
             f"{path}: expected a row of column names and a row of numbers for each point, got no row"
         )
-    places = [names.index(name) for name in chosen]
-    features = [column for column in range(values.shape[1]) if column not in places]
-    return Points(values[:, features], coords=values[:, places] if places else None)
+    places = [kept.index(names.index(name)) for name in chosen]
+    features = [column for column in range(len(kept)) if column not in places]
+    return _of_table(path, values[:, features], values[:, places], chosen)
 
 
-def _numbers(path: Path, names: list[str]) -> np.ndarray:
-    """The rows below the header; an empty cell is NaN. Raises ``ValueError`` with the line and the column."""
-    with warnings.catch_warnings(), contextlib.suppress(ValueError):
-        warnings.simplefilter("ignore", UserWarning)  # of no data
-        values = np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2, encoding=TEXT)  # fast, without empty cells
-        if values.shape[1] == len(names) or not values.size:
-            return values
+def _of_table(path: Path, features: np.ndarray, places: np.ndarray, chosen: list[str]) -> Points:
+    if not features.shape[1]:
+        raise click.UsageError(f"{path}: expected columns of features, got only those of --coords and --ignore")
+    return Points(features, coords=places, names=tuple(chosen)) if chosen else Points(features)
+
+
+def _numbers(path: Path, names: list[str], kept: list[int], delimiter: str) -> np.ndarray:
+    """The columns ``kept`` of the rows below the header; an empty cell is NaN. Raises ``ValueError`` with the line and
+    the column."""
+    if len(kept) == len(names):
+        with warnings.catch_warnings(), contextlib.suppress(ValueError):
+            warnings.simplefilter("ignore", UserWarning)  # of no data
+            values = np.loadtxt(path, delimiter=delimiter, skiprows=1, ndmin=2, encoding=TEXT)  # without empty cells
+            if values.shape[1] == len(names) or not values.size:
+                return values
     with path.open(newline="", encoding=TEXT) as file:
-        lines = csv.reader(file)
+        lines = csv.reader(file, delimiter=delimiter)
         next(lines, None)
-        rows = [_row(cells, names, lines.line_num) for cells in lines if cells]
+        rows = [_row(cells, names, kept, lines.line_num) for cells in lines if cells]
     return np.array(rows)
 
 
-def _row(cells: list[str], names: list[str], line: int) -> list[float]:
+def _row(cells: list[str], names: list[str], kept: list[int], line: int) -> list[float]:
     if len(cells) != len(names):
         raise ValueError(f"line {line}: expected {len(names)} cells, as in the header, got {len(cells)}")
     found = []
-    for cell, name in zip(cells, names, strict=True):
+    for column in kept:
+        cell, name = cells[column], names[column]
         try:
             found.append(float(cell) if cell.strip() else np.nan)
         except ValueError:
-            raise ValueError(f"line {line}, column {name!r}: expected a number, got {cell!r}") from None
+            left_out = f"; --ignore {name} leaves the column out"
+            raise ValueError(f"line {line}, column {name!r}: expected a number, got {cell!r}{left_out}") from None
     return found
 
 
-def _parquet(path: Path, coords: str | None) -> Points:
+def _parquet(path: Path, coords: str | None, ignore: str | None) -> Points:
     import pyarrow.parquet
 
     table = pyarrow.parquet.read_table(path)
-    chosen = _chosen(path, coords, table.column_names)
+    names = [name for name in table.column_names if name not in _row_names(table)]
+    chosen, left_out = _chosen(path, coords, table.column_names), _chosen(path, ignore, table.column_names)
 
     def column(name: str) -> np.ndarray:
         try:
             return table[name].to_numpy().astype(np.float64)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"column {name!r}: expected numbers, got {table[name].type}") from error
+            hint = f"; --ignore {name} leaves the column out"
+            raise ValueError(f"column {name!r}: expected numbers, got {table[name].type}{hint}") from error
 
-    features = np.stack([column(name) for name in table.column_names if name not in chosen], 1)
-    return Points(features, coords=np.stack([column(name) for name in chosen], 1) if chosen else None)
+    columns = [column(name) for name in names if name not in chosen and name not in left_out]
+    places = [column(name) for name in chosen]
+    features, positions = (np.stack(some, 1) if some else np.empty((0, 0)) for some in (columns, places))
+    return _of_table(path, features, positions, chosen)
+
+
+def _row_names(table: Any) -> list[str]:
+    """The columns that pandas wrote as the names of the rows."""
+    stored = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))
+    return [name for name in stored.get("index_columns", ()) if isinstance(name, str)]
 
 
 def _annotated(path: Path, coords: str | None, basis: str) -> Points:
@@ -182,7 +222,10 @@ def _annotated(path: Path, coords: str | None, basis: str) -> Points:
     X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
     chosen = _chosen(path, coords, list(adata.obs.columns))
     if chosen:
-        return Points(X, coords=adata.obs[chosen].to_numpy(np.float64))
+        for name in chosen:
+            if adata.obs[name].dtype.kind not in "iuf":
+                raise ValueError(f"--coords: expected numbers in the column {name!r}, got {adata.obs[name].dtype}")
+        return Points(X, coords=adata.obs[chosen].to_numpy(np.float64), names=tuple(chosen))
     if "spatial" not in adata.obsm:
         raise click.UsageError(f"{path}: no obsm 'spatial'; give --coords with two columns of obs")
     return Points(X, coords=np.asarray(adata.obsm["spatial"], dtype=np.float64))

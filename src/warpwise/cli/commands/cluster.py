@@ -18,6 +18,7 @@ EXAMPLES = ("layered", "potts", "composed", "mni", "astronaut")
 @click.option("--domains", type=click.IntRange(min=1), help="Number of domains.  [default: 7, or that of the example]")
 @click.option("--types", type=click.IntRange(min=1), help="Number of types that the domains are mixtures of.")
 @click.option("--coords", metavar="COLUMNS", help="Columns of a table with the positions: x,y or x,y,z.")
+@click.option("--ignore", metavar="COLUMNS", help="Columns of a table that are not features, such as name,cluster.")
 @click.option(
     "--basis", metavar="KEY", default="X_pca", show_default=True, help="Features of a .h5ad file: a key of obsm, or X."
 )
@@ -63,7 +64,8 @@ def cluster(**given: Any) -> int:
     """Find the spatial domains of INPUT.
 
     \b
-    .csv, .parquet   a table of numbers; the columns that --coords does not name are features
+    .csv, .tsv, .parquet  a table of numbers; the columns that --coords and --ignore do not name are features, except
+                     for the names of the rows: a first column without a name, or the index of a pandas table
     .h5ad            features --basis, positions obsm["spatial"] or the columns --coords of obs
     .npy             (N, D) with --shape, or an image (rows, columns, D)
     .npz             X (N, D), and coords or shape
@@ -72,7 +74,7 @@ def cluster(**given: Any) -> int:
 
     Writes labels.npy, probabilities.npy, summary.json and, with Pillow, domains.png and uncertainty.png to the output
     folder, and labels.nii.gz for a NIfTI volume. Ctrl-C keeps the finished starts there. In the pictures y, or the
-    first axis, points down; a legend has the colours of the domains, and dark points are uncertain.
+    first axis, points down; the legend has the number of points of each domain, and dark points are uncertain.
 
     \b
     warpwise cluster cells.csv --coords x,y --domains 7 --types 20 -o domains
