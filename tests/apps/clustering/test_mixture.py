@@ -253,7 +253,7 @@ def bad(value: float) -> np.ndarray:
     "options, X, structure, message",
     [
         ({}, bad(np.nan), {}, "NaN"),
-        ({}, bad(np.inf), {}, "infinity"),
+        ({}, bad(np.inf), {}, "infinity in 1 of"),
         ({}, LAYERS.X[0], {}, "2D"),
         ({}, LAYERS.X, {"coords": LAYERS.coords[:-1]}, "coords: expected 3000 rows"),
         ({}, LAYERS.X, {"coords": LAYERS.coords * np.nan}, "finite"),
@@ -328,6 +328,9 @@ def test_a_failing_selection_changes_nothing() -> None:
 
 
 def test_wrong_selection() -> None:
+    for ks in [], 5, None:
+        with pytest.raises(ValueError, match=r"ks: expected numbers of domains, such as range\(3, 10\)"):
+            SpatialMixture().select(np.eye(4), ks)
     with pytest.raises(ValueError, match="ks"):
         SpatialMixture().select(LAYERS.X, [])
     with pytest.raises(ValueError, match="single K"):

@@ -45,9 +45,10 @@ class Estimator(ClusterMixin, BaseEstimator):
                 return self._checked(X.to(device), reset)
             X = X.cpu().numpy()
         dtypes = [np.float64, np.float32]
-        checked = validate_data(self, X, dtype=dtypes, reset=reset, ensure_all_finite="allow-nan")
+        checked = validate_data(self, X, dtype=dtypes, reset=reset, ensure_all_finite=False)
         if self.missing != "marginalise":
             self._require_no_nan(np.isnan(checked).any(axis=1))
+        self._require_finite(np.isinf(checked).any(axis=1))
         return as_tensor(checked).to(device)
 
     def _uncopied(self, X: Any) -> Any:
@@ -75,8 +76,15 @@ class Estimator(ClusterMixin, BaseEstimator):
         if not bool(usable.all()):
             if self.missing != "marginalise":
                 self._require_no_nan(X.isnan().any(dim=1).cpu().numpy())
-            raise ValueError("X: expected finite values, got infinity")
+            self._require_finite(X.isinf().any(dim=1).cpu().numpy())
         return X
+
+    @staticmethod
+    def _require_finite(points: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
+        """Raise ``ValueError`` if one of ``points`` (N,), which have an infinite value, is True."""
+        if count := int(points.sum()):
+            where = f"in {count:,} of {len(points):,} points, first in point {points.argmax()}"
+            raise ValueError(f"X: expected finite values, got infinity {where}")
 
     def _require_no_nan(self, points: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
         """Raise ``ValueError`` if one of ``points`` (N,), which have a NaN, is True."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -251,18 +251,18 @@ class SpatialMixture(Estimator):
         """(N,) int64: the most probable domains of new points; see ``predict_proba``. Regions are not merged."""
         return self.predict_proba(X, coords=coords, graph=graph, shape=shape).argmax(1)
 
-    def select(self, X: Any, ks: Sequence[int], **structure: Any) -> SpatialMixture:
+    def select(self, X: Any, ks: Iterable[int], **structure: Any) -> SpatialMixture:
         """Fit each number of domains of ``ks`` and keep the fit of the lowest ``bic_``, with its ``n_domains``.
 
         ``structure`` is ``coords``, ``graph`` or ``shape``. ``bics_`` maps each K to its BIC. Raises ``ValueError`` for
         empty ``ks``, and if ``field``, ``sizes`` or a matrix as ``prior`` fixes K.
         """
-        if not len(ks):
-            raise ValueError("ks: expected at least one number of domains")
+        if not isinstance(ks, Iterable) or not (counts := [check_count("ks", k, 1) for k in ks]):
+            raise ValueError(f"ks: expected numbers of domains, such as range(3, 10), got {ks!r}")
         if self.field is not None or self.sizes is not None or not isinstance(self.prior, str):
             raise ValueError("select: field, sizes and a prior matrix fit a single K; expected None and a named prior")
         best, lowest, bics = self, float("inf"), dict[int, float]()
-        for k in [check_count("ks", k, 1) for k in ks]:
+        for k in counts:
             model = copy(self)
             model.n_domains = k
             model.fit(X, **structure)

@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 def threads_of(model: Any, X: Any) -> int:
     """The threads for points X (N, D): one for each 2^20 elements of X or of the probabilities of N points."""
-    shape = getattr(X, "shape", ())
+    shape: tuple[Any, ...] = tuple(getattr(X, "shape", ()))
     if len(shape) != 2:
         return 1
     counts = (getattr(model, name, None) for name in ("n_domains", "n_types"))
