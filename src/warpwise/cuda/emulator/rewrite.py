@@ -15,10 +15,7 @@ from warpwise.cuda.source.lexer import Lines, Token, closing, lex, split
 
 # Libraries that the emulator does not implement: a file may include them, but a kernel may not use them.
 ABSENT = ("cute", "cutlass", "nvshmem", "thrust")
-ABSENT_HEADER = re.compile(
-    r"""#\s*include\s*[<"](?:cute|cutlass|nvshmem|cuda/(?:std/atomic|(?:std/)?(?:semaphore|latch))|"""
-    r"""cudaTypedefs)"""
-)
+ABSENT_HEADER = re.compile(r"""#\s*include\s*[<"](?:cute|cutlass|nvshmem|cudaTypedefs)""")
 
 
 @dataclass

@@ -47,6 +47,30 @@ class grid_group {
   static WW_MEMBER dim3 block_index() { return dim3(blockIdx.x, blockIdx.y, blockIdx.z); }
   static WW_MEMBER dim3 dim_blocks() { return gridDim; }
   static WW_MEMBER dim3 group_dim() { return gridDim; }
+  static WW_MEMBER dim3 thread_index() {
+    return dim3(blockIdx.x * blockDim.x + threadIdx.x, blockIdx.y * blockDim.y + threadIdx.y,
+                blockIdx.z * blockDim.z + threadIdx.z);
+  }
+  static WW_MEMBER dim3 dim_threads() {
+    return dim3(gridDim.x * blockDim.x, gridDim.y * blockDim.y, gridDim.z * blockDim.z);
+  }
+  static WW_MEMBER dim3 dim_clusters() {
+    const ww_dim3 shape = ww_cluster_shape();
+    return dim3(gridDim.x / shape.x, gridDim.y / shape.y, gridDim.z / shape.z);
+  }
+  static WW_MEMBER unsigned long long num_clusters() {
+    const dim3 clusters = dim_clusters();
+    return static_cast<unsigned long long>(clusters.x) * clusters.y * clusters.z;
+  }
+  static WW_MEMBER dim3 cluster_index() {
+    const ww_dim3 shape = ww_cluster_shape();
+    return dim3(blockIdx.x / shape.x, blockIdx.y / shape.y, blockIdx.z / shape.z);
+  }
+  static WW_MEMBER unsigned long long cluster_rank() {
+    const dim3 clusters = dim_clusters(), index = cluster_index();
+    return index.x + static_cast<unsigned long long>(clusters.x) *
+                         (index.y + static_cast<unsigned long long>(clusters.y) * index.z);
+  }
 
  private:
   static WW_MEMBER unsigned long long num_threads_of_block() {
@@ -59,6 +83,10 @@ WW_INLINE grid_group this_grid() { return {}; }
 class thread_block {
  public:
   static WW_MEMBER void sync(WW_LINE) { ww_syncthreads(0, 0, line); }
+  // As in CUDA, the wait is the barrier.
+  struct arrival_token {};
+  static WW_MEMBER arrival_token barrier_arrive() { return {}; }
+  static WW_MEMBER void barrier_wait(arrival_token&&, WW_LINE) { ww_syncthreads(0, 0, line); }
   static WW_MEMBER unsigned thread_rank() { return ww_thread_rank(); }
   static WW_MEMBER unsigned size() { return blockDim.x * blockDim.y * blockDim.z; }
   static WW_MEMBER unsigned num_threads() { return size(); }
@@ -237,6 +265,7 @@ class thread_group {
   unsigned first_, size_, mask_;
 };
 
+WW_INLINE thread_block_tile<1> this_thread() { return {}; }
 template <unsigned Size, class Parent>
 WW_INLINE thread_block_tile<Size, Parent> tiled_partition(const Parent&) {
   return {};
@@ -330,8 +359,13 @@ class cluster_group {
     ww_cluster_arrive(1, line);
     ww_cluster_wait(line);
   }
-  static WW_MEMBER void barrier_arrive(WW_LINE) { ww_cluster_arrive(1, line); }
+  struct arrival_token {};
+  static WW_MEMBER arrival_token barrier_arrive(WW_LINE) {
+    ww_cluster_arrive(1, line);
+    return {};
+  }
   static WW_MEMBER void barrier_wait(WW_LINE) { ww_cluster_wait(line); }
+  static WW_MEMBER void barrier_wait(arrival_token&&, WW_LINE) { ww_cluster_wait(line); }
   static WW_MEMBER unsigned block_rank() { return ww_cluster_rank(); }
   static WW_MEMBER unsigned num_blocks() {
     const ww_dim3 shape = ww_cluster_shape();
@@ -347,6 +381,15 @@ class cluster_group {
   static WW_MEMBER dim3 block_index() {
     const ww_dim3 shape = ww_cluster_shape();
     return dim3(blockIdx.x % shape.x, blockIdx.y % shape.y, blockIdx.z % shape.z);
+  }
+  static WW_MEMBER dim3 thread_index() {
+    const dim3 block = block_index();
+    return dim3(block.x * blockDim.x + threadIdx.x, block.y * blockDim.y + threadIdx.y,
+                block.z * blockDim.z + threadIdx.z);
+  }
+  static WW_MEMBER dim3 dim_threads() {
+    const ww_dim3 shape = ww_cluster_shape();
+    return dim3(shape.x * blockDim.x, shape.y * blockDim.y, shape.z * blockDim.z);
   }
   // The variable of block `rank` that corresponds to `address`, which is in this block's shared memory.
   template <class T>

@@ -31,6 +31,7 @@
 #include "ww/convert.h"
 #include "ww/memory.h"
 #include "ww/atomics.h"
+#include "ww/nv_atomics.h"
 #include "ww/float16.h"
 #include "ww/textures.h"
 #include "ww/shared.h"

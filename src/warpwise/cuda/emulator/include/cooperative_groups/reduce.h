@@ -73,4 +73,17 @@ WW_INLINE void reduce_store_async(const Group& group, Atomic& destination, T val
   const T result = ww::fold(details::lanes_of(group), value, "reduce_store_async()", line, operation);
   if (group.thread_rank() == 0) destination.store(result);
 }
+namespace details {
+// One relaxed read-modify-write; returns the old value.
+template <class Atomic, class T, class Operation>
+WW_INLINE T update(Atomic& destination, T value, Operation operation, int line) {
+  return static_cast<T>(destination.ww_update([&](auto old) { return operation(old, value); }, line));
+}
+}  // namespace details
+// Updates the destination with the result by one relaxed atomic operation per group.
+template <class Group, class Atomic, class T, class Operation>
+WW_INLINE void reduce_update_async(const Group& group, Atomic& destination, T value, Operation&& operation, WW_LINE) {
+  const T result = ww::fold(details::lanes_of(group), value, "reduce_update_async()", line, operation);
+  if (group.thread_rank() == 0) details::update(destination, result, operation, line);
+}
 }  // namespace cooperative_groups

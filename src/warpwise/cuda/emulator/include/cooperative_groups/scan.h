@@ -38,4 +38,31 @@ template <class Group, class T>
 WW_INLINE T exclusive_scan(const Group& group, T value) {
   return exclusive_scan(group, value, plus<T>());
 }
+
+// The last thread of the group updates the atomic with the sum of the group; the old value precedes the scan.
+template <class Group, class Atomic, class T, class Operation>
+WW_INLINE T inclusive_scan_update(const Group& group, Atomic&& destination, T value, Operation&& operation, WW_LINE) {
+  const T sum = details::scan(details::lanes_of(group), value, operation, true, "inclusive_scan_update()", line);
+  T old{};
+  if (group.thread_rank() + 1 == group.size()) old = details::update(destination, sum, operation, line);
+  return operation(group.shfl(old, group.size() - 1, line), sum);
+}
+template <class Group, class Atomic, class T>
+WW_INLINE T inclusive_scan_update(const Group& group, Atomic&& destination, T value, WW_LINE) {
+  return inclusive_scan_update(group, destination, value, plus<T>(), line);
+}
+template <class Group, class Atomic, class T, class Operation>
+WW_INLINE T exclusive_scan_update(const Group& group, Atomic&& destination, T value, Operation&& operation, WW_LINE) {
+  const T before = details::scan(details::lanes_of(group), value, operation, false, "exclusive_scan_update()", line);
+  const bool first = group.thread_rank() == 0;
+  T old{};
+  if (group.thread_rank() + 1 == group.size())
+    old = details::update(destination, first ? value : operation(before, value), operation, line);
+  old = group.shfl(old, group.size() - 1, line);
+  return first ? old : operation(old, before);
+}
+template <class Group, class Atomic, class T>
+WW_INLINE T exclusive_scan_update(const Group& group, Atomic&& destination, T value, WW_LINE) {
+  return exclusive_scan_update(group, destination, value, plus<T>(), line);
+}
 }  // namespace cooperative_groups
