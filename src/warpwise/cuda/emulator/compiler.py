@@ -324,7 +324,10 @@ def _compile(source: _Source, unit: str, library: Path, text: str, expression: s
         *(f"-I{folder}" for folder in headers),
         "-x", "c++", "-", *(("-c", "-o", f"{made}.o") if clang else ("-x", "none", *linked)), *own,
     ]  # fmt: skip
-    result = native.run(command, input=unit, encoding="utf-8", errors="replace", env=toolchain.environment())
+    run = functools.partial(native.run, input=unit, encoding="utf-8", errors="replace", env=toolchain.environment())
+    result = run(command)
+    if result.returncode and not clang and messages.is_permitted(result.stderr):
+        result = run([*command, "-fpermissive"])
     if clang and not result.returncode:
         link = [*compiler, f"{made}.o", "-fno-sanitize=undefined", *linked]
         linker = native.run(link)

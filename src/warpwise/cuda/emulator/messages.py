@@ -43,6 +43,18 @@ def refuse_absent(message: str, file: str, text: str, expression: str) -> None:
         )
 
 
+# CUDA's compiler looks a name in a template up where the template is used, and lets a class redeclare a name.
+_PERMITTED = re.compile(
+    r"no declarations were found by argument-dependent lookup at the point of instantiation|changes meaning of"
+)
+
+
+def is_permitted(message: str) -> bool:
+    """True if g++ refuses only what CUDA's compiler accepts, so that the option `-fpermissive` helps."""
+    errors = re.findall(r": (?:fatal )?error: (.*)", message)
+    return bool(errors) and all(_PERMITTED.search(each) and each.endswith("[-fpermissive]") for each in errors)
+
+
 def _header_advice(message: str, text: str) -> str:
     """The header of the name that the compiler misses, if ``text`` does not include it; else an empty string."""
     match = re.search(rf" error: ['‘](?:cuda::)?({'|'.join(_HEADERS)})['’] {_UNDECLARED}", message)

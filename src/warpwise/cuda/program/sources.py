@@ -13,6 +13,7 @@ from warpwise.cuda.source import includes
 from warpwise.cuda.source.lexer import Lines
 
 _OWN = Path(__file__).parent / "include"  # the CUDA libraries that have a CPU version
+_SHARED = Path(__file__).parents[1] / "inline/include/cuda"  # CUDA's headers for host code, also of load_inline
 _INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(<[^>\n]+>|"[^"\n]+")', re.MULTILINE)
 _FUNCTORS = re.compile(r'#\s*include\s*[<"](?:thrust|cub)/')
 _STANDARD = re.compile(r"cuda/std/(\w+)$")  # libcu++: the C++ library's header has the same name
@@ -81,7 +82,7 @@ def host_file(path: Path, include: Sequence[Path], scratch: Path) -> HostFile:
             if found is None:
                 if _RUNTIME.match(name):
                     return f"{match[1]}<cuda_runtime.h>"
-                if standard := _STANDARD.match(name):
+                if (standard := _STANDARD.match(name)) and not (_SHARED / name).is_file():
                     return f"{match[1]}<{standard[1]}>"
                 if not (_OWN / name).is_file():
                     _refuse_library(name, code, match.start(), file)

@@ -120,7 +120,7 @@ def prune(
     dropped: list[Token] = []
     for token in tokens:
         include = INCLUDE.match(token.text) if token.kind == "directive" else None
-        if include and not keep(include[1], words):
+        if (include and not keep(include[1], words)) or (token.kind == "directive" and _WARNING.match(token.text)):
             dropped.append(token)
             ranges.append((token.start, token.end))
     result = _blanked(text, ranges, [t for t in tokens if t.kind == "directive" and t not in dropped])
@@ -130,6 +130,10 @@ def prune(
         if stand_in:
             result = result[: token.start] + stand_in + result[token.end :]
     return result
+
+
+# These suppress a warning about the next declaration; NVRTC refuses them where `prune` has removed the declaration.
+_WARNING = re.compile(r"#\s*pragma\s+(?:nv_exec_check_disable|hd_warning_disable)\b")
 
 
 def _stand_in(include: Token, words: frozenset[str]) -> str:

@@ -146,12 +146,15 @@ def _candidates() -> Iterator[Path]:
 
 
 _TOOLKIT_HEADER = re.compile(
-    r"(?:cuda|mma|cooperative_groups|math_constants|crt/|cub/|nv/|vector_|device_|curand_|curand\.h)"
+    r"(?!cuda/(?!__|std/).*\.hp*$)(?:cuda|mma|cooperative_groups|math_constants|crt/|cub/|nv/|vector_|device_|curand_|curand\.h)"
 )
 
 
 def is_toolkit_header(name: str) -> bool:
-    """True if ``name`` begins as the names of the CUDA toolkit's headers for kernels do."""
+    """True if ``name`` begins as the names of the CUDA toolkit's headers for kernels do.
+
+    libcu++'s public headers have no extension: `cuda/api.hpp` is a header of another project.
+    """
     return _TOOLKIT_HEADER.match(name) is not None
 
 

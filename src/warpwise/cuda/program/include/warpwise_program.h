@@ -18,10 +18,7 @@
 #include <driver_entry_points.h>
 #include <warpwise_host/launch.h>
 
-// libcu++ in host code is the C++ library.
-namespace cuda::std {
-using namespace ::std;
-}
+#include "../../emulator/include/cuda/std/detail.h"  // libcu++ in host code is the C++ library
 
 // Names that device functions use which are also host functions.
 inline const uint3 threadIdx{}, blockIdx{};

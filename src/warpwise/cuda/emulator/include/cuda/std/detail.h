@@ -10,5 +10,13 @@ namespace std {}
 namespace cuda {
 namespace std {
 using namespace ::std;
+
+struct identity {  // ::std has it since C++20
+  using is_transparent = void;
+  template <class T>
+  constexpr T&& operator()(T&& value) const noexcept {
+    return static_cast<T&&>(value);
+  }
+};
 }  // namespace std
 }  // namespace cuda
