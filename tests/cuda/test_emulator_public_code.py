@@ -80,3 +80,50 @@ def test_what_an_asynchronous_copy_lacks(wait: str, before: str, after: str, hin
         found += cuda.load(text)["k"][1, 64].check(np.zeros(256, "f4"), np.zeros(64, "f4"), order=order)
     assert bool(found) is bool(hint)
     assert all(hint in str(finding) for finding in found if finding.kind is DataRace), [*map(str, found)]
+
+
+NAMES = """
+template <class T> struct Base { __device__ T twice(T v) const { return 2 * v; } };
+template <class T> struct List : Base<T> { __device__ T get(T v) const { return twice(v); } };
+template <class T> struct Box { T x; };
+template <class T> struct Tree { Box<T> first; using Box = ::Box<T>; Box second; };
+template <class T> __device__ T late(T v) { return later(v); }
+__device__ int later(int v) { return v + 1; }
+__global__ void k(int* x) { x[0] = List<int>{}.get(3) + sizeof(Tree<int>); }
+__global__ void undeclared(int* x) { x[0] = List<int>{}.get(3) + late(x[0]); }
+"""
+
+
+def test_names_that_cuda_s_compiler_finds_and_g_plus_plus_does_not() -> None:
+    module, x = cuda.load(NAMES), np.zeros(1, "i4")
+    assert module["k"][1, 1].check(x) == []
+    assert x[0] == 14
+    with pytest.raises(CompileError, match="later"):
+        module["undeclared"][1, 1].check(x)
+
+
+COPIED = """
+struct View {
+  int* data;
+  int n;
+  __host__ __device__ View(int* data, int n) : data(data), n(n) {}
+  __host__ __device__ View(const View& other) : data(other.data), n(other.n + 1) {}
+  __host__ __device__ ~View() { n = BAD; }
+};
+struct Assigned {
+  int value;
+  __device__ Assigned& operator=(const Assigned& other) { value = other.value; return *this; }
+};
+__global__ void k(View view, Assigned five, int* counts) {
+  view.n += five.value;
+  atomicAdd(counts, view.n);
+}
+"""
+
+
+def test_a_parameter_is_copied_bytewise() -> None:
+    kernel = cuda.load(COPIED.replace("BAD", "*data"))["k"]
+    view = np.array([(0, 7)], dtype=np.dtype([("data", "u8"), ("n", "i4")], align=True))[0]
+    five, counts = np.array([(5,)], dtype=[("value", "i4")])[0], np.zeros(1, "i4")
+    assert kernel[2, 32].check(view, five, counts) == []
+    assert counts[0] == 64 * 12

@@ -32,6 +32,8 @@ def test_only_missing_toolkit_headers_give_install_advice() -> None:
         'k.cu(1): catastrophic error: cannot open source file "mma.h"'
     )
     assert missing_header_advice('could not open source file "mine.h"') == ""
+    assert missing_header_advice('could not open source file "cuda/api.hpp"') == ""  # of another project
+    assert missing_header_advice('could not open source file "cuda/std/__cccl/dialect.h"')
     assert missing_header_advice("expected a ;") == ""
 
 

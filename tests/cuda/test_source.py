@@ -231,3 +231,17 @@ def test_a_using_declaration_is_kept_with_the_names_that_it_introduces() -> None
     kept = prune(source, {"k"})
     assert "using lib::used, lib::unused;" in kept and "float unused()" in kept and "using namespace lib;" in kept
     assert "Host" not in kept
+
+
+def test_pragmas_of_removed_declarations_are_removed() -> None:
+    text = """#pragma nv_exec_check_disable
+template <class F> __host__ __device__ void call(F f) { f(); }
+struct Unused {
+#pragma hd_warning_disable
+  template <class F> __host__ __device__ static void call(F f) { f(); }
+};
+#pragma unroll
+__global__ void k(int* x) { x[0] = 1; }
+"""
+    pruned = prune(text, ["k"])
+    assert "disable" not in pruned and "#pragma unroll" in pruned and pruned.count("\n") == text.count("\n")

@@ -43,16 +43,17 @@ def refuse_absent(message: str, file: str, text: str, expression: str) -> None:
         )
 
 
-# CUDA's compiler looks a name in a template up where the template is used, and lets a class redeclare a name.
-_PERMITTED = re.compile(
-    r"no declarations were found by argument-dependent lookup at the point of instantiation|changes meaning of"
-)
+# CUDA's compiler also finds names in base classes that depend on template parameters, and lets a class redeclare a name.
+_UNFOUND = re.compile(r"no declarations were found by argument-dependent lookup at the point of instantiation")
+_IN_BASE = re.compile(r": note: declarations in dependent base ")
 
 
 def is_permitted(message: str) -> bool:
     """True if g++ refuses only what CUDA's compiler accepts, so that the option `-fpermissive` helps."""
     errors = re.findall(r": (?:fatal )?error: (.*)", message)
-    return bool(errors) and all(_PERMITTED.search(each) and each.endswith("[-fpermissive]") for each in errors)
+    unfound = sum(_UNFOUND.search(each) is not None for each in errors)
+    redeclared = sum("changes meaning of" in each and each.endswith("[-fpermissive]") for each in errors)
+    return 0 < len(errors) == unfound + redeclared and unfound == len(_IN_BASE.findall(message))
 
 
 def _header_advice(message: str, text: str) -> str:
