@@ -110,6 +110,42 @@ __global__ void odd(const float* x, float* y) {
 """
 
 
+CARRY = r"""
+typedef unsigned long long u64;
+// 256-bit sums and differences, and the 128-bit product plus c: the carry passes between asm statements.
+__global__ void carry(const u64* a, const u64* b, u64* sum, u64* difference, u64* out) {
+  asm volatile("add.cc.u64 %0, %1, %2;" : "=l"(sum[0]) : "l"(a[0]), "l"(b[0]));
+  asm volatile("addc.cc.u64 %0, %1, %2;" : "=l"(sum[1]) : "l"(a[1]), "l"(b[1]));
+  asm volatile("addc.cc.u64 %0, %1, %2;" : "=l"(sum[2]) : "l"(a[2]), "l"(b[2]));
+  asm volatile("{ addc.u64 %0, %1, %2; }" : "=l"(sum[3]) : "l"(a[3]), "l"(b[3]));
+  asm volatile("sub.cc.u64 %0, %4, %8;\n\t subc.cc.u64 %1, %5, %9;\n\t subc.cc.u64 %2, %6, %10;\n\t"
+               "subc.u64 %3, %7, %11;"
+               : "=l"(difference[0]), "=l"(difference[1]), "=l"(difference[2]), "=l"(difference[3])
+               : "l"(a[0]), "l"(a[1]), "l"(a[2]), "l"(a[3]), "l"(b[0]), "l"(b[1]), "l"(b[2]), "l"(b[3]));
+  asm volatile("mad.lo.cc.u64 %0, %1, %2, %3;" : "=l"(out[0]) : "l"(a[0]), "l"(b[0]), "l"(a[1]));
+  asm volatile("madc.hi.u64 %0, %1, %2, %3;" : "=l"(out[1]) : "l"(a[0]), "l"(b[0]), "l"(u64(0)));
+  unsigned low, high;
+  asm volatile("add.cc.u32 %0, %2, %3;\n\t addc.u32 %1, 0, 0;" : "=r"(low), "=r"(high) : "r"(~0u), "r"(2u));
+  out[2] = u64(high) << 32 | low;
+}
+"""
+
+
+def test_the_carry_of_extended_precision() -> None:
+    rng = np.random.default_rng(0)
+    kernel = cuda.load(CARRY)["carry"]
+    for _ in range(4):
+        a, b = rng.integers(2**64, size=4, dtype="u8"), rng.integers(2**64, size=4, dtype="u8")
+        a[1] = ~b[1]  # the carry of the first word passes through
+        total, difference, out = np.zeros(4, "u8"), np.zeros(4, "u8"), np.zeros(3, "u8")
+        assert kernel[1, 1].check(a, b, total, difference, out) == []
+        x, y = (int.from_bytes(each.tobytes(), "little") for each in (a, b))
+        assert int.from_bytes(total.tobytes(), "little") == (x + y) % 2**256
+        assert int.from_bytes(difference.tobytes(), "little") == (x - y) % 2**256
+        assert int.from_bytes(out[:2].tobytes(), "little") == int(a[0]) * int(b[0]) + int(a[1])
+        assert out[2] == 2**32 + 1
+
+
 def test_memory_instructions() -> None:
     x, y, counter = torch.arange(128.0), torch.empty(32), torch.zeros(2, dtype=torch.int32)
     cuda.load(MEMORY)["memory"][1, 32](x, cuda.out(y), counter)

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <algorithm>
+#include <limits>
 #include <new>
 #include <tuple>
 #include <type_traits>

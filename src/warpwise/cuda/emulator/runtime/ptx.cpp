@@ -95,6 +95,7 @@ Handler handler_of(const Instruction& instruction) {
                                                                    {"getctarank", block_rank},
                                                                    {"clusterlaunchcontrol", unsupported_hardware}};
   const auto& parts = instruction.parts;
+  if (instruction.has("cc") || parts[0] == "addc" || parts[0] == "subc" || parts[0] == "madc") return with_carry;
   if (parts[0] == "cp" && instruction.has("bulk")) {
     if (instruction.has("prefetch")) return no_operation;
     if (instruction.has("commit_group")) return bulk_commit;

@@ -169,6 +169,20 @@ inline void multiply_add(Context& c, const Instruction& i) {
   const NamePart wide = i.type[0] + std::to_string(8 * bytes);
   c.set_bits(i.operands[0], truncated(shape + c.integer(i.operands[3], wide), bytes), bytes);
 }
+// add, sub and mad with .cc write the carry (or borrow) of the thread; addc, subc and madc also read it.
+inline void with_carry(Context& c, const Instruction& i) {
+  const NamePart& what = i.parts[0];
+  const bool subtracts = what.starts_with("sub"), multiplies = what.starts_with("mad");
+  const unsigned bytes = type_bytes(i.type);
+  u64 a = c.integer(i.operands[1], i.type);
+  if (multiplies) a = integer_result("mad", i, a, c.integer(i.operands[2], i.type), c);
+  const u64 b = c.integer(i.operands[multiplies ? 3 : 2], i.type);
+  const unsigned __int128 left = truncated(a, bytes), right = truncated(b, bytes);
+  const unsigned carry = what[3] == 'c' && *ww_carry() ? 1 : 0;
+  const unsigned __int128 result = subtracts ? left - right - carry : left + right + carry;
+  if (i.has("cc")) *ww_carry() = static_cast<bool>(result >> (8 * bytes) & 1);
+  c.set_bits(i.operands[0], truncated(static_cast<u64>(result), bytes), bytes);
+}
 inline void unary(Context& c, const Instruction& i) {
   const NamePart& what = i.parts[0];
   if (is_float(i.type)) {

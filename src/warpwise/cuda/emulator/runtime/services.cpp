@@ -89,6 +89,7 @@ uint64_t ww_packed_block_dim() { return packed(runtime.dim); }
 uint64_t ww_packed_grid_dim() { return packed(runtime.grid); }
 unsigned ww_lane() { return runtime.current->id & 31; }
 unsigned ww_thread_rank() { return runtime.current->id; }
+bool* ww_carry() { return &runtime.current->carry; }
 
 void* ww_shared(ww_site* site) {
   Block& block = *runtime.block;

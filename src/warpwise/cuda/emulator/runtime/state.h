@@ -95,6 +95,7 @@ struct Thread {
   const char* what;  // the operation that the thread waits at; `line` is its line
   int line;
   Address ptx;          // see Runtime::ptx
+  bool carry;           // PTX's CC.CF
   Address last_access;  // place in the kernel of its last access
   Address access_before_operation;
   uint32_t mask;

@@ -290,6 +290,16 @@ cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, F kernel, 
   const auto same = [shared_bytes](int) { return shared_bytes; };
   return cudaOccupancyMaxPotentialBlockSizeVariableSMem(grid, block, kernel, same, limit);
 }
+template <class F, class S>
+cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMemWithFlags(int* grid, int* block, F kernel, S shared_bytes,
+                                                                    int limit = 0, unsigned = 0) {
+  return cudaOccupancyMaxPotentialBlockSizeVariableSMem(grid, block, kernel, shared_bytes, limit);
+}
+template <class F>
+cudaError_t cudaOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, F kernel, size_t shared_bytes = 0,
+                                                        int limit = 0, unsigned = 0) {
+  return cudaOccupancyMaxPotentialBlockSize(grid, block, kernel, shared_bytes, limit);
+}
 template <class F>
 cudaError_t cudaFuncSetSharedMemConfig(F, enum cudaSharedMemConfig) {
   return cudaSuccess;
