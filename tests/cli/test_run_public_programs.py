@@ -223,6 +223,52 @@ def test_functions_of_libcu(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (0, "26 7 2", "")
 
 
+ATOMICS = """
+#include <cstdio>
+#include <cuda/annotated_ptr>
+#include <cuda/atomic>
+#include <cuda/latch>
+#include <cuda/semaphore>
+#include <cuda/std/bit>
+#include <cuda/std/functional>
+#include <cuda/std/span>
+#include <nv/target>
+struct View {
+  int* data;
+  __host__ __device__ View(int* data) : data(data) {}
+  __host__ __device__ View(const View& other) : data(other.data) {}
+  __host__ __device__ ~View() {}
+};
+__host__ __device__ int where() { NV_IF_TARGET(NV_IS_HOST, (return 1;), (return 2;)) }
+__global__ void k(cuda::atomic<int, cuda::thread_scope_system>* x, cuda::std::span<int> y, View view) {
+  x->fetch_add(1);
+  y[threadIdx.x] = where();
+  if (threadIdx.x == 0) *view.data = 7;
+}
+int main() {
+  cuda::atomic<int, cuda::thread_scope_system>* x;
+  int *y, grid, block;
+  cudaMallocManaged(&x, sizeof *x);
+  cudaMallocManaged(&y, 33 * sizeof *y);
+  x->store(5, cuda::memory_order_relaxed);
+  k<<<1, 32>>>(x, cuda::std::span<int>(y, 32), View(y + 32));
+  cudaDeviceSynchronize();
+  cuda::atomic_ref<int, cuda::thread_scope_system>(y[0]).fetch_max(3);
+  cuda::binary_semaphore<cuda::thread_scope_system> free(1);
+  free.acquire();
+  const auto bytes = [](int) { return 0; };
+  const bool known = !cudaOccupancyMaxPotentialBlockSizeVariableSMemWithFlags(&grid, &block, k, bytes, 0, 0);
+  printf("%d %d %d %d %d %d %d %d", x->load(), y[0], y[1], y[32], where(), cuda::std::popcount(7u),
+         cuda::std::identity{}(4), known && !free.try_acquire());
+}
+"""
+
+
+def test_atomics_and_parameters_with_constructors(tmp_path):
+    done = run(tmp_path, ATOMICS)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "37 3 2 7 1 3 4 1", "")
+
+
 FRAGMENTS = """
 #include <cooperative_groups.h>
 #include <cstdio>

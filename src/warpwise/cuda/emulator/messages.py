@@ -43,7 +43,7 @@ def refuse_absent(message: str, file: str, text: str, expression: str) -> None:
         )
 
 
-# CUDA's compiler also finds names in base classes that depend on template parameters, and lets a class redeclare a name.
+# CUDA's compiler also finds names in base classes that depend on template parameters, and a class may redeclare names.
 _UNFOUND = re.compile(r"no declarations were found by argument-dependent lookup at the point of instantiation")
 _IN_BASE = re.compile(r": note: declarations in dependent base ")
 

@@ -83,9 +83,8 @@ WW_INLINE grid_group this_grid() { return {}; }
 class thread_block {
  public:
   static WW_MEMBER void sync(WW_LINE) { ww_syncthreads(0, 0, line); }
-  // As in CUDA, the wait is the barrier.
   struct arrival_token {};
-  static WW_MEMBER arrival_token barrier_arrive() { return {}; }
+  static WW_MEMBER arrival_token barrier_arrive() { return {}; }  // as in CUDA, the wait is the barrier
   static WW_MEMBER void barrier_wait(arrival_token&&, WW_LINE) { ww_syncthreads(0, 0, line); }
   static WW_MEMBER unsigned thread_rank() { return ww_thread_rank(); }
   static WW_MEMBER unsigned size() { return blockDim.x * blockDim.y * blockDim.z; }

@@ -17,7 +17,7 @@ using ww_combine = std::function<void(char* to, const char* data, size_t bytes)>
 // A bulk copy to shared memory that reduces.
 void ww_bulk_reduce(void* to, const void* data, size_t bytes, void* barrier, int line, ww_combine combine);
 extern "C" {
-bool* ww_carry();  // PTX's condition code CC.CF of the thread
+bool* ww_carry();                         // PTX's condition code CC.CF of the thread
 void ww_executes_ptx(const void* place);  // the asm statement that the thread executes, or null
 
 void ww_mbarrier_init(void* barrier, unsigned expected, int line);

@@ -95,7 +95,6 @@ struct Thread {
   const char* what;  // the operation that the thread waits at; `line` is its line
   int line;
   Address ptx;          // see Runtime::ptx
-  bool carry;           // PTX's CC.CF
   Address last_access;  // place in the kernel of its last access
   Address access_before_operation;
   uint32_t mask;
@@ -105,11 +104,11 @@ struct Thread {
   WarpOperation *last_operation, *waiting_operation;
   uint32_t copy_group;
   std::vector<Copy> copies;
-  bool timed_wait, timed_out;  // waits at mbarrier.try_wait, which may return false
-  bool arrived_at_cluster;     // since its last wait for the cluster's barrier
-  uint64_t cluster_phase;      // at its arrival
-  uint32_t wgmma_awaited;      // groups that it waits for, at the state kAtWarpgroup
-  uint64_t wgmmas;             // number of wgmma instructions executed
+  bool timed_wait, timed_out;      // waits at mbarrier.try_wait, which may return false
+  bool carry, arrived_at_cluster;  // PTX's CC.CF; since its last wait for the cluster's barrier
+  uint64_t cluster_phase;          // at its arrival
+  uint32_t wgmma_awaited;          // groups that it waits for, at the state kAtWarpgroup
+  uint64_t wgmmas;                 // number of wgmma instructions executed
   bool wgmma_fenced;
   uint32_t wgmma_group, bulk_group;  // commits of wgmma and of bulk copies
   uint32_t wgmma_waited;             // groups of wgmma that the thread has waited for

@@ -17,17 +17,17 @@ constexpr size_t size_of = std::is_reference_v<P> ? sizeof(void*) : sizeof(P);
 // A GPU copies the bytes of a parameter and runs neither constructor nor destructor. In C++ a class that has its own
 // ones is passed by the address of a copy: here, of the bytes.
 template <class P>
-constexpr bool by_address = std::is_object_v<P> && !(std::is_trivially_destructible_v<P> &&
-                                                     std::is_copy_constructible_v<P> ==
-                                                         std::is_trivially_copy_constructible_v<P> &&
-                                                     std::is_move_constructible_v<P> ==
-                                                         std::is_trivially_move_constructible_v<P>);
+constexpr bool by_address =
+    std::is_object_v<P> && !(std::is_trivially_destructible_v<P> &&
+                             std::is_copy_constructible_v<P> == std::is_trivially_copy_constructible_v<P> &&
+                             std::is_move_constructible_v<P> == std::is_trivially_move_constructible_v<P>);
 template <class P>
 struct parameter_bytes {
   alignas(std::conditional_t<by_address<P>, P, char>) char bytes[by_address<P> ? size_of<P> : 1];
 };
 template <class P>
-__attribute__((no_sanitize("thread"), always_inline)) inline decltype(auto) passed(void* at, parameter_bytes<P>&& copy) {
+__attribute__((no_sanitize("thread"), always_inline)) inline decltype(auto) passed(void* at,
+                                                                                   parameter_bytes<P>&& copy) {
   if constexpr (by_address<P>)
     return __builtin_memcpy(copy.bytes, at, sizeof(P));
   else

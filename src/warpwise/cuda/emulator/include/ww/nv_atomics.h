@@ -107,18 +107,18 @@ WW_INLINE bool __nv_atomic_compare_exchange(T* address, T* expected, const T* va
   return __nv_atomic_compare_exchange_n(address, expected, *value, weak, success, failure, scope, line);
 }
 
-#define WW_BUILTIN_ATOMIC(NAME, ...)                                                                            \
-  template <class T>                                                                                            \
-  WW_INLINE T __nv_atomic_fetch_##NAME(T* address, ww::same_t<T> value, int order,                              \
-                                       int scope = __NV_THREAD_SCOPE_SYSTEM, WW_LINE) {                         \
-    return ww::builtin_update(address, order, scope, "__nv_atomic_fetch_" #NAME, line,                          \
-                              [=](T old) { return static_cast<T>(__VA_ARGS__); });                              \
-  }                                                                                                             \
-  template <class T>                                                                                            \
-  WW_INLINE void __nv_atomic_##NAME(T* address, ww::same_t<T> value, int order,                                 \
-                                    int scope = __NV_THREAD_SCOPE_SYSTEM, WW_LINE) {                            \
-    ww::builtin_update(address, order, scope, "__nv_atomic_" #NAME, line,                                       \
-                       [=](T old) { return static_cast<T>(__VA_ARGS__); });                                     \
+#define WW_BUILTIN_ATOMIC(NAME, ...)                                                                                  \
+  template <class T>                                                                                                  \
+  WW_INLINE T __nv_atomic_fetch_##NAME(T* address, ww::same_t<T> value, int order,                                    \
+                                       int scope = __NV_THREAD_SCOPE_SYSTEM, WW_LINE) {                               \
+    return ww::builtin_update(address, order, scope, "__nv_atomic_fetch_" #NAME, line,                                \
+                              [=](T old) { return static_cast<T>(__VA_ARGS__); });                                    \
+  }                                                                                                                   \
+  template <class T>                                                                                                  \
+  WW_INLINE void __nv_atomic_##NAME(T* address, ww::same_t<T> value, int order, int scope = __NV_THREAD_SCOPE_SYSTEM, \
+                                    WW_LINE) {                                                                        \
+    ww::builtin_update(address, order, scope, "__nv_atomic_" #NAME, line,                                             \
+                       [=](T old) { return static_cast<T>(__VA_ARGS__); });                                           \
   }
 WW_BUILTIN_ATOMIC(add, ww::wrap_add(old, value))
 WW_BUILTIN_ATOMIC(sub, ww::wrap_add(old, static_cast<T>(-value)))

@@ -149,7 +149,7 @@ __global__ void k(int* data, int* flag) {
 
 
 @pytest.mark.parametrize(
-    ("release", "scope", "missing"),
+    "release, scope, missing",
     [
         ("__NV_ATOMIC_RELEASE", "__NV_THREAD_SCOPE_DEVICE", ""),
         ("__NV_ATOMIC_RELAXED", "__NV_THREAD_SCOPE_DEVICE", "no fence (release)"),
