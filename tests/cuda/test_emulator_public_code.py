@@ -127,3 +127,17 @@ def test_a_parameter_is_copied_bytewise() -> None:
     five, counts = np.array([(5,)], dtype=[("value", "i4")])[0], np.zeros(1, "i4")
     assert kernel[2, 32].check(view, five, counts) == []
     assert counts[0] == 64 * 12
+
+
+def test_a_class_may_declare_host_functions_that_take_a_stream() -> None:
+    kernel = cuda.load("""#include <cuda_runtime.h>
+struct Table {
+  int* data;
+  void insert(const int* keys, int count, cudaStream_t stream = 0, cudaEvent_t done = nullptr);
+  __device__ void put(int i) { data[i] = i; }
+};
+__global__ void k(int* x) { Table{x}.put(threadIdx.x); }
+""")["k"]
+    x = np.zeros(8, "i4")
+    assert kernel[1, 8].check(x) == []
+    assert (x == np.arange(8)).all()
