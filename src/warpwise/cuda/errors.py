@@ -66,7 +66,8 @@ class Finding:
         if self.access:
             lines.append(f"    {self.access}")
         if self.other:
-            lines.append(f"  {'conflicts with' if self.kind is DataRace else 'another thread'}\n    {self.other}")
+            relation = {DataRace: "conflicts with", UninitializedRead: "is left undefined by"}
+            lines.append(f"  {relation.get(self.kind, 'another thread')}\n    {self.other}")
         if self.count > 1 and self.access:
             lines.append(f"  ({self.count:,} such accesses)")
         if self.hint:

@@ -21,6 +21,7 @@ from warpwise.triton.findings import Recorder
 from warpwise.triton.memory import Memory
 from warpwise.triton.races import AccessTracker
 from warpwise.triton.special_values import SpecialValues
+from warpwise.triton.undefined import lanes_of, mark, pass_on_undefined_lanes, report
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _LIMITS = {np.dtype(f"{kind}{bits}"): np.iinfo(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
@@ -58,6 +59,7 @@ def _to_integer(values: Array, dtype: np.dtype[Any]) -> Array:
     return result
 
 
+@pass_on_undefined_lanes
 class Builder(InterpreterBuilder):
     """The builder that ``triton.language`` calls while a kernel is interpreted."""
 
@@ -70,6 +72,7 @@ class Builder(InterpreterBuilder):
         self.special: SpecialValues | None = None  # set if the launch looks for NaN
         self.grid_dim = self.grid_idx = (0, 0, 0)
         self.num_warps = 4
+        self.finds_undefined = False
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith(("create_", "get_")):
@@ -266,21 +269,43 @@ class Builder(InterpreterBuilder):
     def _load(self, ptrs: TensorHandle, mask: Any, other: TensorHandle | None, volatile: bool) -> TensorHandle:
         dtype = ptrs.get_element_ty()
         active = None if mask is None else _mask_of(mask, ptrs)
+        self._check_defined(ptrs, mask, active, "read")
         data = self.memory.load(ptrs.data, active, None if other is None else other.data, numpy_dtype(dtype), volatile)
-        return TensorHandle(data, dtype)
+        result = TensorHandle(data, dtype)
+        if active is None or not self.finds_undefined or active.all():
+            return result
+        if other is None:
+            # A single lane is defined: Triton drops other=0 there, so that it equals no other.
+            return result if active.size == 1 else mark(result, ~active, self.recorder.sources.site())
+        found = lanes_of(other)
+        return result if found is None else mark(result, found.lanes & ~active, found.site)
+
+    def _check_defined(self, ptrs: TensorHandle, mask: Any, active: Array | None, what: str) -> None:
+        """Report an address or a mask that depends on an undefined lane."""
+        report(self.recorder, mask, None, what, f"the mask of a {what} depends on an undefined value")
+        report(self.recorder, ptrs, active, what, f"the address of a {what} depends on an undefined value")
+
+    def _check_stored(self, ptrs: TensorHandle, value: TensorHandle, active: Array | None, what: str) -> None:
+        """Report a stored value that depends on an undefined lane."""
+        if lanes_of(value) is not None:
+            target = self.memory.name_of(ptrs.data)
+            report(self.recorder, value, active, what, f"{what} of an undefined value to {target}")
 
     def create_store(self, ptr: TensorHandle, val: TensorHandle, *policy: Any) -> None:
-        self._note_store(val, None)
+        self._check_defined(ptr, None, None, "write")
+        self._note_store(ptr, val, None)
         self.memory.store(ptr.data, val.data, None, numpy_dtype(ptr.get_element_ty()))
 
     def create_masked_store(
         self, ptrs: TensorHandle, value: TensorHandle, mask: Any, *policy: Any, **named: Any
     ) -> None:
         active = _mask_of(mask, ptrs)
-        self._note_store(value, active)
+        self._check_defined(ptrs, mask, active, "write")
+        self._note_store(ptrs, value, active)
         self.memory.store(ptrs.data, value.data, active, numpy_dtype(ptrs.get_element_ty()))
 
-    def _note_store(self, value: TensorHandle, active: Array | None) -> None:
+    def _note_store(self, ptrs: TensorHandle, value: TensorHandle, active: Array | None) -> None:
+        self._check_stored(ptrs, value, active, "write")
         if self.special is not None:
             self.special.stored(values_of(value), active, value.dtype.scalar.name)
 
@@ -309,6 +334,7 @@ class Builder(InterpreterBuilder):
     def create_atomic_rmw(
         self, operation: Any, ptr: TensorHandle, val: TensorHandle, mask: TensorHandle, sem: Any, scope: Any
     ) -> TensorHandle:
+        report(self.recorder, mask, None, "atomic", "the mask of an atomic depends on an undefined value")
         return self._atomic(operation.name, ptr, val, None, _mask_of(mask, ptr), sem, scope)
 
     def create_atomic_cas(
@@ -336,6 +362,8 @@ class Builder(InterpreterBuilder):
         sem: Any,
         scope: Any,
     ) -> TensorHandle:
+        self._check_defined(ptr, None, mask, "atomic")
+        self._check_stored(ptr, val, mask, "atomic")
         dtype = ptr.get_element_ty().scalar
         bits = np.broadcast_to(val.data, ptr.data.shape)
         expected = None if cmp is None else np.broadcast_to(cmp.data, ptr.data.shape)

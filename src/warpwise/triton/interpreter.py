@@ -115,9 +115,9 @@ class Interpreter:
     def _make_patches(self) -> list[Patch]:
         found = patches(self.semantic, self._overrides())
         tensor = {
-            "__index__": lambda block: int(scalar_item(block)),
-            "__int__": lambda block: int(scalar_item(block)),
-            "__float__": lambda block: float(scalar_item(block)),
+            "__index__": lambda block: int(self.intrinsics.defined_item(block)),
+            "__int__": lambda block: int(self.intrinsics.defined_item(block)),
+            "__float__": lambda block: float(self.intrinsics.defined_item(block)),
             # Triton's code tests if an optional tensor is given; a kernel's conditions use Intrinsics.scalar_condition.
             "__bool__": lambda block: block.handle.data.size != 1 or bool(scalar_item(block)),
             "__repr__": lambda block: repr(self.debug_value(block)),
@@ -186,6 +186,7 @@ class Interpreter:
             self.builder.memory, self.builder.tracker, self.builder.recorder = memory, tracker, recorder
             self.builder.special = SpecialValues(recorder) if nan else None
             self.builder.num_warps = num_warps
+            self.builder.finds_undefined = checks != "none"
             self.intrinsics.timeout, self.intrinsics.deadline = timeout, time.monotonic() + timeout
             self._run_programs(function, values, dimensions, tracker, recorder)
             if checks != "none":

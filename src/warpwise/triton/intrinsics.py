@@ -12,6 +12,7 @@ from warpwise.cuda.errors import CompileError, KernelTimeout
 from warpwise.triton import reductions
 from warpwise.triton.builder import values_of
 from warpwise.triton.compat import TritonSemantic, bind_semantic
+from warpwise.triton.undefined import report
 
 
 class Intrinsics:
@@ -77,7 +78,13 @@ class Intrinsics:
             raise CompileError(
                 f"a condition must be a scalar, got a block of shape {value.handle.data.shape}: use tl.where or a mask"
             )
-        return bool(value) if isinstance(value, tl.tensor) else value
+        return bool(self.defined_item(value)) if isinstance(value, tl.tensor) else value
+
+    def defined_item(self, block: tl.tensor) -> Any:
+        """Return the value of a scalar that decides which statements run; report one that is undefined."""
+        builder = self.semantic.builder
+        report(builder.recorder, block.handle, None, "executed", "a condition or a bound depends on an undefined value")
+        return scalar_item(block)
 
     def _fold(self, plain: Callable[..., Any], pair: Callable[[Any, Any], Any], values: tuple[Any, ...]) -> Any:
         if not any(isinstance(value, tl.tensor) for value in values):

@@ -182,9 +182,10 @@ class Memory:
         shape = tuple(allocation.tensor.shape)
         position = f"{allocation.name}[{index}]" + (f" + {byte % size} bytes" if byte % size else "")
         which = "before its start" if byte < 0 else f"{index - elements + 1} past its last element"
+        layout = "" if allocation.tensor.is_contiguous() else f", strides {allocation.tensor.stride()}"
         self.recorder.add(
             OutOfBounds,
-            f"{what} of {position}, {which}: {allocation.name} has {elements} elements, shape {shape}",
+            f"{what} of {position}, {which}: {allocation.name} has {elements} elements, shape {shape}{layout}",
             what,
             lane,
             variable=allocation.name,
@@ -214,6 +215,11 @@ class Memory:
             return f"addresses {pointer}"
         index = (pointer - np.uint64(allocation.base)).view(np.int64) // itemsize
         return f"{allocation.name} + {index.item() if index.size == 1 else index}"
+
+    def name_of(self, pointer: Array) -> str:
+        """Return the name of the tensor that the first lane of a pointer points to."""
+        allocation = self.allocations.get(int(pointer.ravel()[0]) >> _RANGE_BITS)
+        return "no tensor" if allocation is None else allocation.name
 
     def load(
         self, pointer: Array, mask: Array | None, other: Array | None, dtype: np.dtype[Any], atomic: bool

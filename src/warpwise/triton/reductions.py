@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import triton.language as tl
 
 from warpwise.triton.builder import handle_of, values_of
 from warpwise.triton.compat import TensorHandle
+from warpwise.triton.undefined import passed_on
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -77,7 +79,21 @@ def reduce(
     if keep_dims:
         results = [r.reshape([1] * rank) if axis is None else np.expand_dims(r, axis) for r in results]
     output = tuple(_to_tensor(np.asarray(result), kind) for result, kind in zip(results, kinds, strict=True))
+
+    def undefined(lanes: list[Array]) -> Array:
+        """Each result depends on every operand along the axis."""
+        shaped = functools.reduce(np.logical_or, lanes).reshape([int(size) for size in blocks[0].shape])
+        return np.asarray(shaped.any(axis=axis, keepdims=keep_dims))
+
+    _pass_on(blocks, undefined, output)
     return output if isinstance(input, (tuple, tl.tuple)) else output[0]
+
+
+def _pass_on(blocks: Any, rule: Callable[[list[Array]], Array], output: tuple[tl.tensor, ...]) -> None:
+    """Mark the undefined lanes of the results; ``rule`` computes them from those of the blocks."""
+    shape = np.shape(output[0].handle.data)
+    for result in output:
+        passed_on([block.handle for block in blocks], lambda lanes: rule(lanes).reshape(shape), result.handle)
 
 
 def _check_axis(axis: int | None, rank: int) -> None:
@@ -103,4 +119,13 @@ def associative_scan(
         distance *= 2
     data = [np.moveaxis(part[::-1] if reverse else part, 0, axis) for part in data]
     output = tuple(_to_tensor(np.ascontiguousarray(part), kind) for part, kind in zip(data, kinds, strict=True))
+
+    def undefined(lanes: list[Array]) -> Array:
+        """Each result depends on the operands before it along the axis, or on those after it."""
+        either = functools.reduce(np.logical_or, lanes)
+        ordered = np.flip(either, axis) if reverse else either
+        running = np.logical_or.accumulate(ordered, axis=axis)
+        return np.flip(running, axis) if reverse else running
+
+    _pass_on(blocks, undefined, output)
     return output if isinstance(input, (tuple, tl.tuple)) else output[0]
