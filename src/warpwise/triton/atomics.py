@@ -33,6 +33,8 @@ def read_modify_write(
         wanted = None if expected is None else expected[where].ravel()
         old = _apply(span, name, bits[where].ravel(), wanted, dtype)
         result[where] = old.reshape(result[where].shape)
+        memory.changes += bool((span.allocation.view(bits.dtype)[span.index.ravel()] != old).any())
+    memory.latest_read = pointer, result
     return result
 
 

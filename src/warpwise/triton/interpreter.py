@@ -40,6 +40,7 @@ from warpwise.triton.findings import Recorder, Sources
 from warpwise.triton.intrinsics import Intrinsics, language_overrides, scalar_item
 from warpwise.triton.memory import Memory
 from warpwise.triton.outputs import add_shadows, report_unwritten
+from warpwise.triton.programs import Programs
 from warpwise.triton.races import AccessTracker
 from warpwise.triton.special_values import SpecialValues
 
@@ -58,6 +59,7 @@ class Interpreter:
     """The interpreter of the process. It patches ``triton.language`` during a launch, so launches are serialised."""
 
     lock = threading.RLock()  # all interpreters patch the same modules
+    interleaves = True  # a program that waits in a loop lets others run
     # Triton's front end and the kernel's own Python raise these for a kernel that does not compile.
     compile_errors: tuple[type[Exception], ...] = (
         ValueError,
@@ -207,16 +209,22 @@ class Interpreter:
         self, function: JITFunction, values: dict[str, Any], grid: Index3, tracker: AccessTracker, recorder: Recorder
     ) -> None:
         self.builder.set_grid_dim(*grid)
+
+        def enter(number: int) -> None:
+            program = (number % grid[0], number // grid[0] % grid[1], number // (grid[0] * grid[1]))
+            self.builder.set_grid_idx(*program)
+            recorder.program, tracker.program = program, number
+
+        def run(number: int) -> None:
+            enter(number)
+            self.intrinsics.check_timeout()
+            body(**values)
+
+        programs = Programs(grid[0] * grid[1] * grid[2], run, enter)
+        self.intrinsics.let_others_run = programs.let_others_run if self.interleaves else lambda: None
         try:
             body = self.rewritten(function.fn)
-            for z in range(grid[2]):
-                for y in range(grid[1]):
-                    for x in range(grid[0]):
-                        self.builder.set_grid_idx(x, y, z)
-                        recorder.program = (x, y, z)
-                        self.intrinsics.check_timeout()
-                        body(**values)
-                        tracker.program += 1
+            programs.run_all()
         except KernelError as error:
             if error.findings:
                 raise error.with_traceback(self._trimmed_traceback(error)) from error.__cause__

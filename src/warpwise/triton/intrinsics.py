@@ -23,6 +23,8 @@ class Intrinsics:
         self.deadline = float("inf")
         self._language_functions: dict[Any, Callable[..., Any]] = {}
         self.timeout = 0.0
+        self.waits = False  # the latest iteration of ``while`` read the same values as the one before
+        self.let_others_run: Callable[[], None] = lambda: None
 
     def to_tensor(self, value: Any) -> Any:
         """Convert numbers to tensors, as the compiler does on assignment; tensors are returned unchanged."""
@@ -103,7 +105,16 @@ class Intrinsics:
     def check_timeout(self) -> None:
         """Raise ``KernelTimeout`` after the deadline; called once per loop iteration and per program."""
         if time.monotonic() > self.deadline:
-            raise KernelTimeout(f"still running after {self.timeout:g} s")
+            waits = ": it waits for a value in memory that no program stores" if self.waits else ""
+            raise KernelTimeout(f"still running after {self.timeout:g} s{waits}")
+        self.waits = False
+
+    def while_iteration(self) -> None:
+        """Called at each iteration of ``while``; lets other programs run if this one waits for a value in memory."""
+        self.check_timeout()
+        self.waits = self.semantic.builder.memory.polls()
+        if self.waits:
+            self.let_others_run()
 
 
 def scalar_item(block: tl.tensor) -> Any:

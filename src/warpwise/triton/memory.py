@@ -93,6 +93,21 @@ class Memory:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.allocations: dict[int, Allocation] = {}
+        self.changes = 0  # stores, and atomics that changed a value
+        self.latest_read: tuple[Array, Array] | None = None  # addresses and values, of a load or an atomic
+        self._polled: tuple[int, Array, Array] | None = None
+
+    def polls(self) -> bool:
+        """Return True if since the last call nothing changed and the same values were read from the same addresses."""
+        before, now = self._polled, self.latest_read
+        self._polled = None if now is None else (self.changes, *now)
+        self.latest_read = None
+        return (
+            before is not None
+            and now is not None
+            and before[0] == self.changes
+            and all(np.array_equal(old, new) for old, new in zip(before[1:], now, strict=True))
+        )
 
     def add(self, name: str, tensor: torch.Tensor, *, writable: bool = True, output: bool = False) -> Allocation:
         """Assign ``tensor`` an address range with the alignment of its real address."""
@@ -226,6 +241,13 @@ class Memory:
     ) -> Array:
         """Return the elements at ``pointer``; ``other``, or else a fill pattern, where ``mask`` is false."""
         pointer = np.asarray(pointer, dtype=np.uint64)
+        result = self._load(pointer, mask, other, dtype, atomic)
+        self.latest_read = pointer, result
+        return result
+
+    def _load(
+        self, pointer: Array, mask: Array | None, other: Array | None, dtype: np.dtype[Any], atomic: bool
+    ) -> Array:
         result: Array | None = None
         for span in self.spans(pointer, mask, dtype.itemsize, "read"):
             if span.allocation.shadow is not None:
@@ -248,6 +270,7 @@ class Memory:
     def store(self, pointer: Array, values: Array, mask: Array | None, dtype: np.dtype[Any]) -> None:
         """Write ``values`` of ``dtype`` where ``mask`` is true."""
         pointer = np.asarray(pointer, dtype=np.uint64)
+        self.changes += 1
         values = np.broadcast_to(values, pointer.shape)
         if values.dtype != dtype:
             values = values.astype(dtype)

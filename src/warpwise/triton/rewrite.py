@@ -2,8 +2,8 @@
 
 Triton's compiler gives some constructs another meaning than Python: ``x = 0`` makes a tensor; ``and``, ``or`` and
 ``not`` are elementwise on tensors; ``max`` and ``min`` accept tensors; a loop variable of ``range`` is an int32 tensor;
-the condition of an ``if`` or ``while`` must be a scalar. The rewritten body calls ``Intrinsics`` for these, and checks
-the timeout in each loop iteration.
+the condition of an ``if`` or ``while`` must be a scalar. The rewritten body calls ``Intrinsics`` for these, and in each
+loop iteration to check the timeout and, in ``while``, to let other programs run.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class _CompilerSemantics(ast.NodeTransformer):
 
     def visit_While(self, node: ast.While) -> ast.AST:
         self._rewrite_condition(node)
-        node.body = [_at_location(ast.Expr(value=_call("check_timeout")), node), *node.body]
+        node.body = [_at_location(ast.Expr(value=_call("while_iteration")), node), *node.body]
         return node
 
 

@@ -158,7 +158,8 @@ def _dot(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def call(self: Any, a: Any, b: Any, d: Any, *rest: Any) -> Any:
         def rule(lanes: list[Array]) -> Array:
-            return lanes[0].any(axis=-1)[..., None] | lanes[1].any(axis=-2)[..., None, :] | lanes[2]
+            rows, columns = lanes[0].any(axis=-1, keepdims=True), lanes[1].any(axis=-2, keepdims=True)
+            return rows | columns | lanes[2]
 
         return passed_on((a, b, d), rule, method(self, a, b, d, *rest))
 
