@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import numpy as np
 import pytest
 import torch
@@ -208,6 +210,24 @@ def library(x_ptr, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + 5 * BLOCK + at, tl.cumsum(x, 0, reverse=True))
     tl.store(out_ptr + 6 * BLOCK + at, tl.rand(7, at))
     tl.store(out_ptr + 7 * BLOCK + at, tl.where(at == index, max(value, 1000.0), x.sum(axis=0)))
+
+
+_specification = importlib.util.find_spec("triton.language.extra.libdevice")
+_copy = importlib.util.module_from_spec(_specification)
+_specification.loader.exec_module(_copy)
+copied_rsqrt = _copy.rsqrt
+
+
+@wt.jit
+def reciprocal_roots(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, copied_rsqrt(tl.load(x_ptr + at)))
+
+
+def test_a_function_of_a_copy_of_libdevice() -> None:
+    x, out = torch.rand(8) + 1, torch.empty(8)
+    reciprocal_roots[1](x, wt.out(out), 8)
+    torch.testing.assert_close(out, x.rsqrt())
 
 
 def test_triton_language_functions() -> None:

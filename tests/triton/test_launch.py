@@ -146,6 +146,13 @@ def test_tuned_kernels_run_and_compile_without_a_gpu(kernel: wt.TunedKernel) -> 
     assert kernel.compile_for(x, out, 10, 2.0).num_warps == (4 if kernel is guided else 1)
 
 
+def test_a_tuned_kernel_has_the_attributes_of_triton_s_autotuner() -> None:
+    assert tuned.configs == CONFIGS
+    assert tuned.keys == ["n"]
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = tuned.no_such_name
+
+
 def test_wrap_triton_accepts_a_kernel() -> None:
     assert isinstance(scale.jit_function, triton.JITFunction)
     assert torch.library.wrap_triton(scale.jit_function) is not None

@@ -282,20 +282,20 @@ def language_modules() -> list[ModuleType]:
     return [sys.modules[name] for name in (*_MODULES, _STUBS) if name in sys.modules]
 
 
-_libdevice: dict[Callable[..., Any], Callable[..., Any]] = {}
+@functools.cache
+def _cuda_libdevice() -> dict[str, Callable[..., Any]]:
+    from triton.language.extra.cuda import libdevice
+
+    return {name: value for name, value in vars(libdevice).items() if inspect.isfunction(value)}
 
 
-def _libdevice_functions() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """Map each stub in ``tl.extra.libdevice`` to the CUDA function of the same name."""
-    stubs = sys.modules.get(_STUBS)
-    if stubs is not None and not _libdevice:
-        from triton.language.extra.cuda import libdevice
+def _libdevice_function(value: Any) -> Callable[..., Any] | None:
+    """Return CUDA's function for a stub of ``tl.extra.libdevice``, by name, as Triton's compiler does.
 
-        for name, stub in list(vars(stubs).items()):
-            real = vars(libdevice).get(name)
-            if inspect.isfunction(stub) and inspect.isfunction(real) and stub.__module__ == _STUBS:
-                _libdevice[stub] = real
-    return _libdevice
+    Programs also execute a copy of the module, so that a stub is not identified by the object.
+    """
+    stub = inspect.isfunction(value) and value.__module__ == _STUBS
+    return _cuda_libdevice().get(value.__name__) if stub else None
 
 
 def bind_semantic(value: Any, semantic: TritonSemantic) -> Callable[..., Any] | None:
@@ -304,7 +304,8 @@ def bind_semantic(value: Any, semantic: TritonSemantic) -> Callable[..., Any] | 
         return None
     if tl.core.is_builtin(value):
         return _with_semantic(value, semantic)
-    return _with_semantic(_libdevice[value], semantic) if value in _libdevice_functions() else None
+    real = _libdevice_function(value)
+    return None if real is None else _with_semantic(real, semantic)
 
 
 def bound_builtins(owner: Any, semantic: TritonSemantic) -> list[Patch]:
@@ -323,8 +324,10 @@ def patches(semantic: TritonSemantic, replaced: dict[str, Callable[..., Any]]) -
         if owner is tl.constexpr:
             continue
         found += bound_builtins(owner, semantic)
-    for stub, real in _libdevice_functions().items():
-        found.append((sys.modules[_STUBS], stub.__name__, _with_semantic(real, semantic)))
+    stubs = sys.modules.get(_STUBS)
+    for name, stub in vars(stubs).items() if stubs is not None else ():
+        if (real := _libdevice_function(stub)) is not None:
+            found.append((stubs, name, _with_semantic(real, semantic)))
     for name, member in vars(tl.tensor).items():
         if isinstance(member, (JITFunction, InterpretedFunction)):
             found.append((tl.tensor, name, _method(member)))
