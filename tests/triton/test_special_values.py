@@ -76,3 +76,20 @@ def test_the_origin(kernel, x, z, messages, line):
         assert each.kind is cuda.SpecialValue and message in each.message
         assert line in each.access.text
         assert each.access.block[0] * 32 + each.access.thread[0] == 40
+
+
+@wt.jit
+def row_sums(x_ptr, y_ptr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    rows, columns = tl.arange(0, ROWS), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + rows[:, None] * BLOCK + columns[None, :])
+    tl.store(y_ptr + rows, tl.sum(x, axis=1))
+    tl.store(y_ptr + ROWS, tl.sum(tl.sum(x, axis=1), axis=0))
+
+
+def test_a_sum_that_overflows() -> None:
+    x, y = torch.ones(4, 64, dtype=torch.float16), torch.zeros(5, dtype=torch.float16)
+    x[2] = 2000
+    (finding,) = row_sums[1].check(x, y, 4, 64, nan=True)
+    assert "an infinity arises: add.reduce(...) = inf, of up to 2000" in finding.message
+    assert finding.access.thread == (2, 0, 0)
+    assert "tl.store(y_ptr + rows, tl.sum(x, axis=1))" in str(finding)

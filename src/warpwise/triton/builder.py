@@ -19,7 +19,7 @@ from warpwise.triton.atomics import read_modify_write
 from warpwise.triton.compat import InterpreterBuilder, TensorHandle, ir, numpy_dtype
 from warpwise.triton.findings import Recorder
 from warpwise.triton.memory import Memory
-from warpwise.triton.races import AccessTracker
+from warpwise.triton.races import AccessTracker, synchronising
 from warpwise.triton.special_values import SpecialValues
 from warpwise.triton.undefined import lanes_of, mark, pass_on_undefined_lanes, report
 
@@ -59,6 +59,7 @@ def _to_integer(values: Array, dtype: np.dtype[Any]) -> Array:
     return result
 
 
+@synchronising
 @pass_on_undefined_lanes
 class Builder(InterpreterBuilder):
     """The builder that ``triton.language`` calls while a kernel is interpreted."""
@@ -293,21 +294,20 @@ class Builder(InterpreterBuilder):
 
     def create_store(self, ptr: TensorHandle, val: TensorHandle, *policy: Any) -> None:
         self._check_defined(ptr, None, None, "write")
-        self._note_store(ptr, val, None)
-        self.memory.store(ptr.data, val.data, None, numpy_dtype(ptr.get_element_ty()))
+        self._store(ptr, val, None)
 
     def create_masked_store(
         self, ptrs: TensorHandle, value: TensorHandle, mask: Any, *policy: Any, **named: Any
     ) -> None:
         active = _mask_of(mask, ptrs)
         self._check_defined(ptrs, mask, active, "write")
-        self._note_store(ptrs, value, active)
-        self.memory.store(ptrs.data, value.data, active, numpy_dtype(ptrs.get_element_ty()))
+        self._store(ptrs, value, active)
 
-    def _note_store(self, ptrs: TensorHandle, value: TensorHandle, active: Array | None) -> None:
-        self._check_stored(ptrs, value, active, "write")
+    def _store(self, ptrs: TensorHandle, value: TensorHandle, active: Array | None) -> None:
         if self.special is not None:
             self.special.stored(values_of(value), active, value.dtype.scalar.name)
+        self.memory.store(ptrs.data, value.data, active, numpy_dtype(ptrs.get_element_ty()))
+        self._check_stored(ptrs, value, active, "write")
 
     def create_descriptor_store(self, desc: Any, value: TensorHandle, indices: list[TensorHandle]) -> None:
         if self._valid_start(indices, "store"):

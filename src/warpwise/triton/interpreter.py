@@ -59,12 +59,12 @@ class Interpreter:
     """The interpreter of the process. It patches ``triton.language`` during a launch, so launches are serialised."""
 
     lock = threading.RLock()  # all interpreters patch the same modules
-    interleaves = True  # a program that waits in a loop lets others run
+    is_gluon = False
     # Triton's front end and the kernel's own Python raise these for a kernel that does not compile.
     compile_errors: tuple[type[Exception], ...] = (
         ValueError,
         TypeError,
-        IndexError,
+        LookupError,
         NameError,
         AttributeError,
         SyntaxError,
@@ -112,7 +112,7 @@ class Interpreter:
         return self._patch_list
 
     def _overrides(self) -> dict[str, Callable[..., Any]]:
-        return language_overrides()
+        return language_overrides(self.semantic)
 
     def _make_patches(self) -> list[Patch]:
         found = patches(self.semantic, self._overrides())
@@ -184,6 +184,7 @@ class Interpreter:
             memory = Memory(recorder)
             values = ArgumentConverter(function, memory, self.semantic).convert(bound)
             tracker = AccessTracker(dimensions, recorder)
+            tracker.finds_lanes = num_warps > 1 and not self.is_gluon
             add_shadows(memory, tracker, checks)
             self.builder.memory, self.builder.tracker, self.builder.recorder = memory, tracker, recorder
             self.builder.special = SpecialValues(recorder) if nan else None
@@ -214,6 +215,7 @@ class Interpreter:
             program = (number % grid[0], number // grid[0] % grid[1], number // (grid[0] * grid[1]))
             self.builder.set_grid_idx(*program)
             recorder.program, tracker.program = program, number
+            tracker.phase += 1
 
         def run(number: int) -> None:
             enter(number)
@@ -221,7 +223,7 @@ class Interpreter:
             body(**values)
 
         programs = Programs(grid[0] * grid[1] * grid[2], run, enter)
-        self.intrinsics.let_others_run = programs.let_others_run if self.interleaves else lambda: None
+        self.intrinsics.let_others_run = (lambda: None) if self.is_gluon else programs.let_others_run
         try:
             body = self.rewritten(function.fn)
             programs.run_all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -127,7 +128,7 @@ def scalar_item(block: tl.tensor) -> Any:
     return values.item()
 
 
-def language_overrides() -> dict[str, Callable[..., Any]]:
+def language_overrides(semantic: TritonSemantic) -> dict[str, Callable[..., Any]]:
     """Return replacements for functions of ``triton.language``, by name."""
 
     def loop_range(first: Any, last: Any = None, step: Any = None, **hints: Any) -> range:
@@ -149,6 +150,6 @@ def language_overrides() -> dict[str, Callable[..., Any]]:
         "multiple_of": identity,
         "max_contiguous": identity,
         "max_constancy": identity,
-        "reduce": reductions.reduce,
-        "associative_scan": reductions.associative_scan,
+        "reduce": functools.partial(reductions.reduce, _semantic=semantic),
+        "associative_scan": functools.partial(reductions.associative_scan, _semantic=semantic),
     }

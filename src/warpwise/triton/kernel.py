@@ -293,10 +293,7 @@ class TunedKernel(_BaseKernel):
         return self.jit_function.__name__
 
     def __getattr__(self, name: str) -> Any:
-        """Attributes of Triton's autotuner, such as ``configs``, ``keys`` and ``best_config``."""
-        if name == "fn":  # not yet set
-            raise AttributeError(name)
-        return getattr(self.fn, name)
+        return getattr(vars(self)["fn"], name)
 
     def launch_compiled(self, args: tuple[Any, ...], meta: Mapping[str, Any], grid: Any) -> Any:
         return self.fn.run(*args, grid=grid, warmup=False, **meta)

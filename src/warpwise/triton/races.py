@@ -8,13 +8,16 @@ race is a race; a race between programs that execute such atomics can be missed.
 
 from __future__ import annotations
 
+import functools
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from warpwise.cuda.errors import DataRace, UninitializedRead
 from warpwise.triton.findings import Recorder, Site
+from warpwise.triton.lane_order import LaneOrder
 
 if TYPE_CHECKING:
     from warpwise.triton.memory import Allocation
@@ -32,6 +35,8 @@ class AccessTracker:
         self.grid = grid
         self.recorder = recorder
         self.program = 0
+        self.phase = 0  # incremented where the lanes of a program may have been synchronised
+        self.finds_lanes = False  # look for accesses of an element by several lanes of a program
         self.releases = np.zeros(64, dtype=np.int32)  # by program + 1: how many it has executed
         self.acquired = np.zeros(64, dtype=bool)
         self.sites: dict[tuple[Site, int], int] = {}
@@ -80,6 +85,22 @@ class AccessTracker:
         return foreign
 
 
+def synchronising(builder: type) -> type:
+    """Class decorator: the operations of a builder that may synchronise the lanes of a program begin a new phase."""
+
+    def wrapped(method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def call(self: Any, *arguments: Any, **named: Any) -> Any:
+            self.tracker.phase += 1
+            return method(self, *arguments, **named)
+
+        return call
+
+    for name in ("barrier", "atomic_rmw", "atomic_cas", "dot", "gather", "histogram", "reshape", "trans"):
+        setattr(builder, f"create_{name}", wrapped(getattr(builder, f"create_{name}")))
+    return builder
+
+
 class Shadow:
     """Shadow of one range of memory in granules of ``1 << shift`` bytes. Overlapping arguments share a shadow."""
 
@@ -91,6 +112,7 @@ class Shadow:
         self.written: Array | None = None
         self._granules = granules
         self._stamps: dict[str, Array] = {}
+        self._lane_order = LaneOrder(granules)
         self._loads: deque[tuple[int, Array]] = deque(maxlen=4)  # the latest: program and elements
 
     def _stamp_array(self, kind: str) -> Array:
@@ -131,6 +153,12 @@ class Shadow:
             return
         if not atomic:
             self._loads.append((self.tracker.program, index))
+            if self.tracker.finds_lanes:
+                found = self._lane_order.read(
+                    granules, index, lanes, self.tracker.phase, self.tracker.recorder.sources.site
+                )
+                if found is not None:
+                    self._report_lanes("read", "write", allocation, index, lanes, *found)
         self._conflicts(allocation, index, lanes, granules, "read", ("write",) if atomic else ("write", "atomic"))
         self._mark("atomic read" if atomic else "read", granules)
 
@@ -147,6 +175,12 @@ class Shadow:
         changed = view[index].view(bits) != np.ascontiguousarray(values).view(bits)
         if not changed.any():
             return
+        if self.tracker.finds_lanes:
+            found = self._lane_order.write(
+                granules, index, lanes, changed, self.tracker.phase, self.tracker.recorder.sources.site
+            )
+            if found is not None:
+                self._report_lanes("write", found[0], allocation, index, lanes, *found[1:])
         self._report_lost_updates(allocation, index, lanes, changed, view)
         if not changed.all():
             positions = np.argwhere(changed if lanes is None else lanes)
@@ -160,6 +194,22 @@ class Shadow:
             allocation, index, None, granules, "write", ("write", "atomic", "read", "atomic read"), positions
         )
         self._stamp_array("write")[granules] = self.tracker.stamp()
+
+    def _report_lanes(
+        self, what: str, before: str, allocation: Allocation, index: Array, lanes: Array | None, which: int, site: Site
+    ) -> None:
+        recorder = self.tracker.recorder
+        element = int(index.ravel()[which])
+        recorder.add(
+            DataRace,
+            f"{what} of {allocation.name}[{element}], which another lane of the program {_VERBS[before]}",
+            what,
+            _positions(index, lanes)[which],
+            other=recorder.access(before, recorder.program, (), site),
+            variable=allocation.name,
+            index=element,
+            hint="The warps of a program are not synchronised: put tl.debug_barrier() between the two accesses.",
+        )
 
     def _report_lost_updates(
         self, allocation: Allocation, index: Array, lanes: Array | None, changed: Array, view: Array

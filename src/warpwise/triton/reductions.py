@@ -62,6 +62,7 @@ def reduce(
     kinds = [block.type.scalar for block in blocks]
     rank = len(blocks[0].shape)
     _check_axis(axis, rank)
+    _synchronise(ignored.get("_semantic"))
     data = [block.handle.data.reshape([int(size) for size in block.shape]) for block in blocks]
     folded = [part.reshape(-1) if axis is None else np.moveaxis(part, axis, 0) for part in data]
     operation = _numpy_operation(combine_fn)
@@ -89,6 +90,12 @@ def reduce(
     return output if isinstance(input, (tuple, tl.tuple)) else output[0]
 
 
+def _synchronise(semantic: Any) -> None:
+    """Lanes exchange values, and may wait for each other."""
+    if semantic is not None:
+        semantic.builder.tracker.phase += 1
+
+
 def _pass_on(blocks: Any, rule: Callable[[list[Array]], Array], output: tuple[tl.tensor, ...]) -> None:
     """Mark the undefined lanes of the results; ``rule`` computes them from those of the blocks."""
     shape = np.shape(output[0].handle.data)
@@ -109,6 +116,7 @@ def associative_scan(
     axis, reverse = _constant(axis), bool(_constant(reverse))
     kinds = [block.type.scalar for block in blocks]
     _check_axis(axis, len(blocks[0].shape))
+    _synchronise(ignored.get("_semantic"))
     data = [np.moveaxis(block.handle.data, axis, 0) for block in blocks]
     data = [part[::-1] if reverse else part for part in data]
     distance, length = 1, data[0].shape[0]

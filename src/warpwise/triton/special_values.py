@@ -52,6 +52,7 @@ class SpecialValues:
         """Note a reduction, or a product of matrices: an operand explains its result wherever it is special."""
         if result.dtype.kind != "f":
             return
+        result = np.atleast_1d(result)
         for kind, test in _tests(dtype):
             bad = test(result)
             if bad.any() and not any(_explains(kind, test, part).any() for part in data if part.dtype.kind == "f"):

@@ -16,7 +16,7 @@ from warpwise.triton.interpreter import Interpreter
 class GluonInterpreter(Interpreter):
     """Runs Gluon kernels. Errors that Gluon's semantic layer, a part of this package, raises are compile errors."""
 
-    interleaves = False  # the builder holds the shared memory of one program
+    is_gluon = True  # its builder holds the shared memory of one program, so that programs do not alternate
 
     def __init__(self) -> None:
         importlib.import_module("triton.experimental.gluon.language.nvidia.blackwell")
