@@ -230,6 +230,18 @@ def test_a_function_of_a_copy_of_libdevice() -> None:
     torch.testing.assert_close(out, x.rsqrt())
 
 
+@wt.jit
+def rounded(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, libdevice.llrint(tl.load(x_ptr + at).to(tl.float32)))
+
+
+def test_llrint_of_reinterpreted_bytes() -> None:
+    x, out = torch.tensor([0.5, 1.5, -2.5, 3.5]).to(torch.float8_e5m2), torch.empty(4, dtype=torch.int64)
+    rounded[1](triton.reinterpret(x.view(torch.int8), tl.float8e5), wt.out(out), 4)
+    assert out.tolist() == [0, 2, -2, 4]
+
+
 def test_triton_language_functions() -> None:
     x, out = torch.randn(64, generator=torch.Generator().manual_seed(0)), torch.empty(8, 64)
     library[1](x, wt.out(out), 64)

@@ -15,6 +15,7 @@ from warpwise.triton.builder import handle_of
 from warpwise.triton.compat import (
     JITFunction,
     TensorHandle,
+    TensorWrapper,
     TritonSemantic,
     is_descriptor,
     launch_options,
@@ -49,7 +50,7 @@ def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
             yield value
         elif isinstance(value, tuple):
             yield from tensors_in(value)
-        elif is_descriptor(value):
+        elif is_descriptor(value) or isinstance(value, TensorWrapper):
             yield value.base
 
 
@@ -98,6 +99,10 @@ class ArgumentConverter:
             return self._array(name, value, const, output)
         if isinstance(value, torch.Tensor):
             return self._pointer(name, value, const, output)
+        if isinstance(value, TensorWrapper):  # of triton.reinterpret
+            pointer = self._pointer(name, value.base, const, output)
+            kind = tl.pointer_type(value.dtype, 1, const)
+            return tl.tensor(TensorHandle(pointer.handle.data, kind), kind)
         if isinstance(value, (bool, int, float)):
             return self._scalar(name, value, declared)
         if isinstance(value, tuple):

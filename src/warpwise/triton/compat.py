@@ -23,7 +23,7 @@ from triton.language.semantic import TritonSemantic
 from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.errors import OutOfResources
 from triton.runtime.interpreter import InterpretedFunction, InterpreterBuilder, TensorHandle
-from triton.runtime.jit import JITFunction, create_function_from_signature, mangle_type
+from triton.runtime.jit import JITFunction, TensorWrapper, create_function_from_signature, mangle_type
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from warpwise.triton import constructors
@@ -41,6 +41,7 @@ __all__ = [
     "OutOfResources",
     "TensorDescriptor",
     "TensorHandle",
+    "TensorWrapper",
     "TritonSemantic",
     "bind_semantic",
     "bound_builtins",

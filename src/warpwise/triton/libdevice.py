@@ -42,7 +42,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "log2": np.log2, "nearbyint": np.rint, "pow": np.power, "powi": np.power, "rcp_rn": np.reciprocal, "rint": np.rint,
     "round": _round_away, "rsqrt": lambda x: 1 / np.sqrt(x), "saturate": lambda x: np.clip(np.nan_to_num(x), 0, 1),
     "sin": np.sin, "sinh": np.sinh, "sqrt": np.sqrt, "sqrt_rn": np.sqrt, "tan": np.tan, "tanh": np.tanh,
-    "trunc": np.trunc, "abs": np.abs,
+    "trunc": np.trunc, "abs": np.abs, "llrint": np.rint, "llround": _round_away, "finite": np.isfinite,
+    "isfinite": np.isfinite, "signbit": np.signbit, "float2int_rn": np.rint, "float2int_rz": np.trunc,
+    "float2int_rd": np.floor, "float2int_ru": np.ceil,
 }  # fmt: skip
 
 
