@@ -1,12 +1,13 @@
-"""All candidate rungs and configurations of an operation beside PyTorch and torch.compile, at given or drawn shapes.
+"""Time all candidate rungs and configurations of an operation, PyTorch and torch.compile at given or drawn shapes.
 
 python benchmarks/candidates.py --family NAME ... [--seed N] [--count N] [--limit S] [--compile-limit S] [--json FILE]
                                 [--shapes FAMILY:rows=726,columns=88162:float32 ...]
 python benchmarks/candidates.py --show FILE
 
 A family is an operation with sizes around a limit of its rule of choice, and the rungs on both sides of that limit.
-Each candidate is checked as in unseen_shapes.py, then all of them, the choice, PyTorch and torch.compile are timed in
-turn in CUDA graphs (unseen_gpu_time.py). Several processes compile first. ``chosen`` marks the candidate of the rule.
+Each candidate is checked as in unseen_shapes.py. Then the candidates, the rule's choice, PyTorch and torch.compile are
+timed in turn in CUDA graphs (unseen_gpu_time.py). Several processes compile first. ``chosen`` marks the candidate that
+the rule chooses.
 """
 
 from __future__ import annotations
@@ -201,9 +202,11 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--family", action="append", choices=tuple(FAMILIES))
     made.add_argument("--shapes", nargs="*", default=(), metavar="FAMILY:SIZES:DTYPE")
     made.add_argument("--seed", type=int, default=0)
-    made.add_argument("--count", type=int, default=6, help="drawn cases of a family")
+    made.add_argument("--count", type=int, default=6, help="number of cases drawn from each family")
     made.add_argument("--limit", type=float, default=math.inf, help="seconds of measurements")
-    made.add_argument("--compile-limit", type=float, default=300, help="seconds of compiling ahead, in processes")
+    made.add_argument(
+        "--compile-limit", type=float, default=300, help="seconds for compiling ahead, in several processes"
+    )
     made.add_argument("--json", type=Path)
     made.add_argument("--show", type=Path)
     return made

@@ -1,4 +1,4 @@
-"""Spatial clustering beside scikit-learn: adjusted Rand index, normalised mutual information and seconds.
+"""Compare spatial clustering with scikit-learn: adjusted Rand index, normalised mutual information and seconds.
 
     python benchmarks/clustering.py [--seeds 5] [--kinds layered potts composed] [--json FILE]
 

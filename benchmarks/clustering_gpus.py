@@ -1,12 +1,12 @@
-"""A fit of spatial clustering by several GPUs beside the same fit by one.
+"""Compare a fit of spatial clustering by several GPUs with the same fit by one.
 
     python benchmarks/clustering_gpus.py --points 50000000 --json FILE
     python benchmarks/clustering_gpus.py --backend gloo --device cpu --processes 2 --points 40000
 
 One process for each GPU, in a process group of torch.distributed. Data are curved layers on a square grid with 8
-neighbours, X on every GPU. Shown are the time of the graph with its order by colours, that of the block of a process,
-which later fits reuse as they reuse the order by colours, and the median time of fits: by process 0 alone while the
-others wait, then by all. A first fit, which compiles the kernels, is not timed. Memory is the peak that PyTorch adds
+neighbours, X on every GPU. The output has the time to make the graph and its order by colours, the time to make the
+block of a process, and the median time of fits, by process 0 alone while the others wait, then by all. Later fits reuse
+the order and the block. A first fit, which compiles the kernels, is not timed. Memory is the peak that PyTorch adds
 during a fit, in units of X. Labels of both fits are compared point by point.
 """
 

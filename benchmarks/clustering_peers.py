@@ -1,18 +1,18 @@
-"""Spatial clustering beside other packages, against the number of points, on a CPU or a GPU.
+"""Compare spatial clustering with other packages as the number of points grows, on a CPU or a GPU.
 
     python benchmarks/clustering_peers.py [--points 10000 100000 1000000] [--limit 300] [--json FILE]
     python benchmarks/clustering_peers.py --device cuda [--points 10000 10000000] [--json FILE]
     python benchmarks/clustering_peers.py --show FILE [FILE] [--picture FILE.svg]
 
 Data are curved layers on a square grid (``generators.layered``, 15 features, 7 domains). Every fit runs in a process of
-its own with one thread. Shown are the adjusted Rand index, normalised mutual information, CPU seconds of the fit, which
-other processes on the machine do not change as they do seconds, and the memory that the fit adds, in units of X. A
-method that takes longer than ``--limit`` seconds is stopped, and not run at more points. Peers that are not installed
-(PyMaxflow, scikit-image, pybanksy with anndata) are left out.
+its own with one thread. The output has the adjusted Rand index, normalised mutual information, CPU seconds of the fit,
+on which other processes of the machine have less influence than on wall-clock time, and the memory that the fit adds,
+in units of X. A method that takes longer than ``--limit`` seconds is stopped, and not run at more points. Peers that
+are not installed (PyMaxflow, scikit-image, pybanksy with anndata) are left out.
 
 With ``--device cuda`` SmoothedKMeans, SpatialMixture and flash-kmeans (25 iterations from one random start) fit data
-that are in the memory of the GPU. A first fit compiles the kernels; of the next three the median time in seconds is
-shown, with the graph, and the peak of the memory that PyTorch allocates for the fit.
+that are in the memory of the GPU. A first fit compiles the kernels. The output has the median time of the next three,
+in seconds including the graph, and the peak of the memory that PyTorch allocates for the fit.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def measured(name: str, points: int, limit: float) -> dict[str, Any] | str:
 
 
 def picture(rows: list[dict[str, Any]]) -> str:
-    """CPU seconds, or seconds of a GPU, against points, a line for each method, as an SVG."""
+    """An SVG of CPU seconds, or seconds on a GPU, by number of points, with a line for each method."""
     import vl_convert
 
     values = []

@@ -8,10 +8,10 @@ iteration of EM (potts_em_step with the derivatives for beta)
 
 - over its floor, the bytes of the operation's cost with q in bfloat16 at the rate of a copy: features and graph read,
   q read and written, without the padding of its rows. q is stored in bfloat16, as in a fit, where a kernel takes that,
-  else in float32; the floor is the same. The bytes of the storage that is used are shown apart;
+  else in float32; the floor is the same. The bytes of the storage that is used are reported separately;
 - over the floor with waits: the points of a colour wait for those of the colours before, and the moments for all
   points, so the time of a cooperative launch with one grid barrier for each colour, and nothing else, is added. Nothing
-  that depends on q is moved in this time. It is measured in the same run, and shown apart;
+  that depends on q is moved in this time. It is measured in the same run, and reported separately;
 - over all three floors: the larger of the bytes' and the arithmetic's time, and the waits. The arithmetic is three
   products of TF32 for each of float32, the least that keeps its accuracy on tensor cores, at the rate of a large TF32
   product in the same run. It is longer than the bytes take where both D and K are near 100 or above. A record has the
@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--shape", action="append", default=[], help="points of a side of the grid, features, domains")
     options.add_argument("--elements", type=int, default=200_000_000)
-    options.add_argument("--seconds", type=float, default=600.0, help="no further shape is begun after so long")
+    options.add_argument("--seconds", type=float, default=600.0, help="seconds after which no further shape is begun")
     options.add_argument("--json", type=Path)
     return options
 

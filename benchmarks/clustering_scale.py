@@ -1,11 +1,11 @@
-"""Whole fits of spatial clustering against the number of points, on a CPU or a GPU.
+"""Time whole fits of spatial clustering by number of points, on a CPU or a GPU.
 
     python benchmarks/clustering_scale.py --device cuda --points 10000 1000000 --json FILE
 
-Data are layers on a square grid (``generators.layered``). The time of a fit includes its starts but not the graph and
-its order by colours, whose time is shown apart. A first fit, which compiles the kernels, is not timed; of the others
-the median is shown. Memory is the peak of the fit on the GPU in units of X. scikit-learn's KMeans on the CPU is shown
-up to ``--peers`` points. `warpwise climb potts_em_step` times an iteration alone.
+Data are layers on a square grid (``generators.layered``). The time of a fit includes its starts, but not the graph and
+its order by colours, whose time is reported separately. A first fit, which compiles the kernels, is not timed; of the
+others the median is shown. Memory is the peak of the fit on the GPU in units of X. scikit-learn's KMeans on the CPU is
+shown up to ``--peers`` points. `warpwise climb potts_em_step` times an iteration alone.
 """
 
 from __future__ import annotations

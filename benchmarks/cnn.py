@@ -1,4 +1,4 @@
-"""A training step of the small convolutional network: ours beside four ways of PyTorch, and whole runs.
+"""Compare a training step of the small convolutional network with four ways to run it in PyTorch, and whole runs.
 
     python benchmarks/cnn.py --data DIR [--dataset fashion] [--batch 128 512 2048] [--only step agree accuracy]
                              [--features A B] [--ways NAME ...] [--rounds R] [--steps S] [--seeds N]
@@ -11,10 +11,10 @@ the memory that each allocates. Every way takes the same batches by ``CompiledSt
 steps.
 agree: the losses of the first 200 steps with the same batches in fp32, of ``--runs`` runs of eager PyTorch and as many
 of ours, whose initial weights differ by a unit in the last place, and of eager PyTorch with other algorithms of cuDNN.
-Pairs of runs of eager PyTorch show what rounding alone gives.
+The differences between runs of eager PyTorch are those of rounding alone.
 accuracy: epochs and seconds of training until 90 % of the test images are right, and the accuracy after ten epochs, for
 several seeds. ``--random`` takes random images and labels in place of a data set, and ``--features`` other channels of
-the two blocks. A GPU is needed but for ``--only agree``. The result is written to ``--json``, with the GPU and the
+the two blocks. A GPU is needed except for ``--only agree``. The result is written to ``--json``, with the GPU and the
 versions.
 """
 
@@ -263,22 +263,26 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="the folder with the IDX files")
     parser.add_argument("--dataset", choices=data.NAMES, default="fashion")
     parser.add_argument("--random", type=int, nargs=3, metavar=("C", "H", "W"))
-    parser.add_argument("--classes", type=int, default=10, help="of the random images")
+    parser.add_argument("--classes", type=int, default=10, help="number of classes of the random images")
     parser.add_argument("--features", type=int, nargs=2, default=[16, 32], metavar=("A", "B"))
-    parser.add_argument("--ways", nargs="+", choices=tuple(WAYS), default=list(WAYS), help="beside ours")
+    parser.add_argument(
+        "--ways", nargs="+", choices=tuple(WAYS), default=list(WAYS), help="ways of PyTorch to compare with"
+    )
     parser.add_argument("--batch", type=int, nargs="+", default=[128, 512, 2048])
     parser.add_argument(
         "--only", nargs="+", choices=("step", "agree", "accuracy"), default=["step", "agree", "accuracy"]
     )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=STEPS, help="of a round")
+    parser.add_argument("--steps", type=int, default=STEPS, help="steps in each round")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--runs", type=int, default=8, help="of eager PyTorch and of ours whose losses are compared")
+    parser.add_argument(
+        "--runs", type=int, default=8, help="runs of eager PyTorch, and as many of ours, whose losses are compared"
+    )
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device.type == "cpu" and options.only != ["agree"]:
-        parser.error("expected a GPU; without one --only agree compares the losses")
+        parser.error("expected a GPU; without a GPU, run --only agree, which compares the losses")
     images = (
         random_images(options.random, options.classes) if options.random else data.load(options.dataset, options.data)
     )

@@ -1,11 +1,11 @@
-"""Training steps of networks of other images, classes, channels and batches, beside the best of PyTorch.
+"""Compare training steps with the best of PyTorch for other images, classes, channels and batches.
 
     python benchmarks/cnn_breadth.py [--network NAME ...] [--batch N ...] [--jobs N] [--json FILE]
 
 A point is a network and a batch: ``cnn.py --random C H W --classes N --features A B --only step`` in a process of its
 own. First ``--jobs`` processes at a time run all points, so that the compiled code of torch.compile and of the kernels
 is in the caches; then the points are measured one after the other. ``--json`` replaces the points of that file, and
-keeps its others if they are of the same GPU.
+keeps its other points if they are of the same GPU.
 """
 
 from __future__ import annotations
@@ -104,7 +104,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--network", nargs="+", choices=tuple(named), default=list(named))
     parser.add_argument("--batch", type=int, nargs="+", default=BATCHES)
     parser.add_argument(
-        "--jobs", type=int, default=8, help="processes that compile at a time; 0 compiles nothing ahead"
+        "--jobs",
+        type=int,
+        default=8,
+        help="number of processes that compile at the same time; 0: nothing is compiled ahead",
     )
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)

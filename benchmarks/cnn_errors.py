@@ -1,4 +1,4 @@
-"""Errors of every tensor of a training step of the small network relative to float64: ours beside PyTorch's.
+"""Compare the errors of every tensor of a training step of the small network with PyTorch's, relative to float64.
 
     python benchmarks/cnn_errors.py --data DIR [--dataset fashion] [--batch 512 2048] [--after 0 50 100] [--batches B]
                                     [--json FILE]
@@ -202,14 +202,16 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="the folder with the IDX files")
     parser.add_argument("--dataset", choices=data.NAMES, default="fashion")
     parser.add_argument("--batch", type=int, nargs="+", default=[512, 2048])
-    parser.add_argument("--after", type=int, nargs="+", default=[0, 50, 100], help="steps of the weights")
+    parser.add_argument(
+        "--after", type=int, nargs="+", default=[0, 50, 100], help="training steps after which the weights are taken"
+    )
     parser.add_argument("--batches", type=int, default=4)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     images = data.load(options.dataset, options.data)
     result: dict[str, Any] = {"environment": environment(device), "dataset": images.name, "points": {}}
-    print(f"{images.name} on {place(device)}; errors, and that of ours over that of eager")
+    print(f"{images.name} on {place(device)}; errors, and ours divided by that of eager PyTorch")
     for batch in options.batch:
         for after in options.after:
             point = result["points"].setdefault(str(batch), {})[str(after)] = measured(

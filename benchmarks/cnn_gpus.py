@@ -1,4 +1,4 @@
-"""The training step of the small convolutional network on several GPUs, beside one.
+"""Compare the training step of the small convolutional network on several GPUs with one GPU.
 
     python benchmarks/cnn_gpus.py [--gpus N] [--batch 2048 8192] [--features A B] [--rounds R] [--json FILE]
 
@@ -40,12 +40,14 @@ COMPARED = 100  # steps
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--gpus", type=int, default=torch.cuda.device_count() or 2)
-    made.add_argument("--batch", type=int, nargs="+", default=[2048, 8192], help="images of a GPU in a step")
+    made.add_argument("--batch", type=int, nargs="+", default=[2048, 8192], help="images per GPU in a step")
     made.add_argument("--features", type=int, nargs=2, default=[16, 32], metavar=("A", "B"))
     made.add_argument("--rounds", type=int, default=7)
-    made.add_argument("--steps", type=int, default=STEPS, help="of a round")
-    made.add_argument("--compared", type=int, default=COMPARED, help="steps whose losses are compared")
-    made.add_argument("--limit", type=float, default=120.0, help="seconds after which a process ends with its stack")
+    made.add_argument("--steps", type=int, default=STEPS, help="steps in each round")
+    made.add_argument("--compared", type=int, default=COMPARED, help="number of steps whose losses are compared")
+    made.add_argument(
+        "--limit", type=float, default=120.0, help="seconds after which a process prints its stack and ends"
+    )
     made.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     made.add_argument("--json", type=Path)
     return made

@@ -1,4 +1,4 @@
-"""cuDNN's graph patterns beside PyTorch, and blocks made of them beside conv_block, at the shapes of small networks.
+"""Compare cuDNN's graph patterns with PyTorch, and blocks made of them with conv_block, at shapes of small networks.
 
     python benchmarks/cudnn_patterns.py [--shape N,C,H,W,K ...] [--plans N] [--limit S] [--json FILE]
 
@@ -17,7 +17,7 @@ Blocks of the patterns, with PyTorch's operations for the rest, in ``BLOCKS``:
 They are timed beside conv_block (float32, float16 and bfloat16) and PyTorch's operations in float16, NHWC: each in a
 CUDA graph of several calls, which are replayed in turn in random order (unseen_gpu_time.py); "eager" has the times of
 calls in a loop. A result that differs from float64 by more than the tolerance is not timed. ``--json`` replaces the
-points of that file, and keeps its others if they are of the same GPU.
+points of that file, and keeps its other points if they are of the same GPU.
 """
 
 from __future__ import annotations
@@ -218,10 +218,12 @@ def show(size: Sizes, point: Mapping[str, Any]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", action="append", help="N,C,H,W,K; default: those of the network, and others")
-    parser.add_argument("--plans", type=int, default=12, help="most plans of a pattern that are built")
+    parser.add_argument(
+        "--shape", action="append", help="N,C,H,W,K; default: the shapes of the small network, and others"
+    )
+    parser.add_argument("--plans", type=int, default=12, help="number of plans built of each pattern, at most")
     parser.add_argument("--budget", type=float, default=0.1, help="seconds of a comparison, at least 7 rounds")
-    parser.add_argument("--limit", type=float, default=600.0, help="no further shape is begun after so many seconds")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds after which no further shape is begun")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
     if not torch.cuda.is_available():

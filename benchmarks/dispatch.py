@@ -1,4 +1,4 @@
-"""The host time of a call: matmul, addmm, linear and batched_matmul, ours and PyTorch's, without waiting for the GPU.
+"""The host time of a call of matmul, addmm, linear and batched_matmul, and of PyTorch's, without waiting for the GPU.
 
     python benchmarks/dispatch.py [--operation matmul] [--json FILE] [--profile]
 
@@ -108,7 +108,7 @@ def profiled(call: Callable[[], Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--operation", action="append", choices=list(OPERATIONS), help="default: all")
-    parser.add_argument("--size", type=int, default=128, help="rows, columns and depth")
+    parser.add_argument("--size", type=int, default=128, help="M, N and K, which are equal")
     parser.add_argument("--rung", action="append", help="rungs of matmul to measure; default: all that run here")
     parser.add_argument("--profile", action="store_true", help="print the host time by function")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")

@@ -59,8 +59,8 @@ def cost(launcher: Any, args: tuple[Any, ...], repeats: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", type=int, default=256, help="rows, columns and depth")
-    parser.add_argument("--repeats", type=int, default=5, help="runs of each; the minimum counts")
+    parser.add_argument("--size", type=int, default=256, help="M, N and K, which are equal")
+    parser.add_argument("--repeats", type=int, default=5, help="runs of each; the minimum is reported")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     op, sizes = operation.get("matmul"), dict.fromkeys("mnk", options.size)

@@ -1,4 +1,4 @@
-"""Accuracy of the emulated counters: record what ncu measures of the CUDA rungs, and compare.
+"""Accuracy of the emulated counters: record the counters of the CUDA rungs by ncu, and compare.
 
 benchmarks/fidelity.py collect --out benchmarks/results/h200/ncu      # on a machine with a GPU and ncu
 benchmarks/fidelity.py report                                         # on any machine: writes fidelity.json
@@ -50,7 +50,9 @@ def cli() -> None:
 
 
 @cli.command()
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for OP.json.")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder to which OP.json is written."
+)
 @click.option("--ops", "names", default="", metavar="A,B", help="Operations to measure.  [default: all]")
 @click.option(
     "--dtype", "dtypes", multiple=True, metavar="DTYPE", help="float16, ...  [default: the first a rung accepts]"
@@ -60,7 +62,7 @@ def cli() -> None:
     "rungs",
     multiple=True,
     metavar="RUNG",
-    help="Measure these rungs and update the existing record.  [default: all]",
+    help="Measure only these rungs and update the existing record.  [default: all]",
 )
 @click.option("--jobs", type=click.IntRange(min=1), default=6, show_default=True, help="Number of compiling processes.")
 def collect(out: Path, names: str, dtypes: tuple[str, ...], rungs: tuple[str, ...], jobs: int) -> None:
@@ -93,7 +95,9 @@ def cases(op: Op, kind: Kind) -> Sequence[operation.Case]:
 
 
 @cli.command()
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for OP.json.")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder to which OP.json is written."
+)
 @click.option("--device", default="h200", show_default=True, help="Device whose records to update.")
 def stores(out: Path, device: str) -> None:
     """Measure the stores of the recorded exact points again, in one pass, and write the updated records to OUT."""

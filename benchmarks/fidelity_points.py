@@ -1,4 +1,4 @@
-"""What `benchmarks/fidelity.py` records: the sizes of each operation; and the known reasons for what differs."""
+"""The sizes that `benchmarks/fidelity.py` records of each operation, and the known reasons for differing counters."""
 
 from __future__ import annotations
 

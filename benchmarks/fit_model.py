@@ -3,12 +3,12 @@
 python benchmarks/fit_model.py OPERATION [TIMES.json ...] [--device nvidia_h200] [--dispatch FILE] [--out FILE]
 
 TIMES are files of benchmarks/gemm_times.py or of benchmarks/unseen_shapes.py; by default those of
-benchmarks/results/h200/gemm_times. The winners and rivals of the shipped table are used too.
-Coefficients are fitted by least squares of the logarithms of times, robustly, for each dtype and rung, and for PyTorch.
-Times of operands in DRAM, L2 flushed before each call, are longer by one more coefficient of the fit, which is not
-shipped: the model predicts a loop of calls.
-Their error is that of a fit to two thirds of the shapes on the last third. A rung with fewer than LEAST shapes is left
-out. ``--dispatch`` names results of benchmarks/dispatch.py, which give the host's times.
+benchmarks/results/h200/gemm_times. The winners and rivals of the shipped table are used too. Coefficients are fitted by
+least squares of the logarithms of times, robustly, for each dtype and rung, and for PyTorch. Times of operands in DRAM,
+L2 flushed before each call, are longer by one more coefficient of the fit, which is not shipped: the model predicts a
+loop of calls. The error of the coefficients is that of a fit to two thirds of the shapes, on the last third. A rung
+with fewer than LEAST shapes is left out. ``--dispatch`` names results of benchmarks/dispatch.py, which give the times
+on the host.
 """
 
 from __future__ import annotations
@@ -332,9 +332,11 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("times", type=Path, nargs="*", default=sorted((RESULTS / "gemm_times").glob("*.json")))
     made.add_argument("--device", default="nvidia_h200")
     made.add_argument("--dispatch", type=Path, default=RESULTS / "dispatch.json")
-    made.add_argument("--even", help="a regular expression: files of calls of one operator, with even host times")
+    made.add_argument(
+        "--even", help="a regular expression: files with times of calls of one operator whose host time varies little"
+    )
     made.add_argument("--host-only", action="store_true", help="keep the shipped coefficients")
-    made.add_argument("--only", help="a regular expression: the groups to fit; the others stay")
+    made.add_argument("--only", help="a regular expression: the groups to fit; the others keep their coefficients")
     made.add_argument("--out", type=Path)
     return made
 

@@ -4,8 +4,8 @@ python benchmarks/gemm_times.py --json FILE [--operation NAME ...] [--seed N] [-
 
 The shapes are those of benchmarks/unseen_shapes.py; figures are reported for another seed than a model was fitted to.
 At each shape ``lab.tune`` verifies the rungs that the shipped tables name, in each configuration, and times them with
-PyTorch by successive halving: half of the candidates leave after each round. The file holds for each operation the
-points: dtype, kind of arguments, sizes, and the median of each candidate's last round and of PyTorch, in seconds. A
+PyTorch by successive halving: half of the candidates are dropped after each round. The file holds for each operation
+the points: dtype, kind of arguments, sizes, and the median of each candidate's last round and of PyTorch, in seconds. A
 file that exists is continued: shapes that it has are not measured again.
 """
 
@@ -100,12 +100,14 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--json", type=Path, required=True)
     made.add_argument("--operation", action="append", choices=GEMMS)
-    made.add_argument("--rung", action="append", help="a rung by name, in place of those of the shipped tables")
+    made.add_argument("--rung", action="append", help="time this rung in place of those of the shipped tables")
     made.add_argument("--seed", type=int, default=1)
     made.add_argument("--count", type=int, default=100)
-    made.add_argument("--budget", type=float, default=0.4, help="seconds of timing a shape")
+    made.add_argument("--budget", type=float, default=0.4, help="seconds to time a shape")
     made.add_argument("--most-work", type=float, default=MOST_WORK, help="log2 of multiply-adds of the largest shape")
-    made.add_argument("--few", type=int, default=1 << 30, help="only shapes with at most so many rows or columns")
+    made.add_argument(
+        "--few", type=int, default=1 << 30, help="only shapes with at most this number of rows or columns"
+    )
     made.add_argument("--limit", type=float, default=540.0, help="seconds after which no further shape begins")
     return made
 

@@ -36,7 +36,7 @@ THREADS = 128
 OUTCOMES = ("ran", "finding", "time limit", "refused", "crash")
 _LINE = re.compile(r"[\w./+-]+\.\w+[(:]\d+")
 _NO_TEXTURE = "not a live texture or surface object"
-_GRACE = 30.0  # seconds beyond the emulator's time limit: other processes may use the machine
+_GRACE = 30.0  # seconds in addition to the emulator's time limit: other processes may use the machine
 
 
 def arguments(function_type: str, sizes: Sequence[int]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""nn.Linear against torch.nn.Linear, forward and backward: the layers of a transformer's MLP, with and without GELU.
+"""Compare nn.Linear with torch.nn.Linear, forward and backward: layers of a transformer's MLP, with and without GELU.
 
     python benchmarks/linear.py [--layer up ...] [--dtype bf16 ...] [--budget S] [--limit S] [--json FILE]
 

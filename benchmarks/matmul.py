@@ -1,4 +1,4 @@
-"""Matrix multiplications against cuBLAS: six dtypes at twenty shapes, each pair timed in one interleaved run.
+"""Compare matrix multiplications with cuBLAS: six dtypes at twenty shapes, each pair timed in one interleaved run.
 
 python benchmarks/matmul.py [--kind bf16 ...] [--shape cube_4096 ...] [--budget S] [--limit S] [--fresh] [--json FILE]
 python benchmarks/matmul.py --show [--notes | --check]
@@ -237,7 +237,7 @@ def spread(timing: dict[str, Any] | None) -> list[str]:
 
 
 def page(kept: dict[str, Any]) -> str:
-    """The speed relative to cuBLAS as Markdown: one row a shape, one column a dtype; empty if not measured."""
+    """The speed relative to cuBLAS as Markdown: a row per shape, a column per dtype; empty if not measured."""
     points, kinds = kept["points"], list(KINDS)
     rows = ["| M × N × K | " + " | ".join(kinds) + " |", "|---" * (len(kinds) + 1) + "|"]
     for shape, sizes in SHAPES.items():

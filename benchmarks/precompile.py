@@ -76,10 +76,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--count", type=int, default=40)
     made.add_argument("--candidates", action="store_true")
-    made.add_argument("--few", type=int, default=1 << 30, help="as of benchmarks/gemm_times.py")
+    made.add_argument("--few", type=int, default=1 << 30, help="the same option as of benchmarks/gemm_times.py")
     made.add_argument("--jobs", type=int, default=os.cpu_count())
-    made.add_argument("--device", default="NVIDIA H200", help="whose tables and model choose")
-    made.add_argument("--sms", type=int, default=132, help="its SMs")
+    made.add_argument("--device", default="NVIDIA H200", help="device whose tables and model choose the rung")
+    made.add_argument("--sms", type=int, default=132, help="number of SMs of the device")
     made.add_argument("--target", default="sm_90")
     return made
 

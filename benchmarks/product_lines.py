@@ -2,8 +2,8 @@
 
 python benchmarks/product_lines.py
 
-Files in Python, CUDA C++ and C. "lines" are all lines; "code" are those with more than a comment, a docstring or
-nothing. Headers that only convolutions or clustering use, tests, data and documents are not counted.
+Files in Python, CUDA C++ and C. "lines" are all lines; "code" are those that are not blank and hold more than a comment
+or a docstring. Headers that only convolutions or clustering use, tests, data and documents are not counted.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""The bound that power sets on a GEMM: cuBLAS, matmul's k17, and the same wgmma on operands that do not move.
+"""The limit that power sets for a GEMM: cuBLAS, matmul's k17, and the same wgmma on operands that stay in shared
+memory.
 
     python benchmarks/products_alone.py [--json FILE]
 
 A bfloat16 GEMM on an H200 reaches the board's power limit, and the clock is lowered: its time is proportional to its
 energy. ``alone`` (products_alone.cu) issues the same wgmma on operands that stay in shared memory, on as many SMs as
-k17 uses or on all of them, and neither loads nor stores. No kernel with these instructions can be faster, so the ratio
-of cuBLAS's time to its time bounds the speedup over cuBLAS. All run in turn, in random order (``lab.time``).
+k17 uses or on all of them, and neither loads nor stores. No kernel with these instructions can be faster, so cuBLAS's
+time divided by that of ``alone`` bounds the speedup over cuBLAS. All run in turn, in random order (``lab.time``).
 benchmarks/matmul.py checks cuBLAS and our rungs.
 """
 

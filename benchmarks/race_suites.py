@@ -170,7 +170,7 @@ def verdict(run: Run, path: Path, defect: bool) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
-    parser.add_argument("--every", type=int, default=1, metavar="N", help="run each N-th file")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="run every N-th file")
     parser.add_argument("--json", type=Path, help="also write the verdicts to this file")
     arguments = parser.parse_args()
     results: dict[str, dict[str, str]] = {}

@@ -1,9 +1,9 @@
-"""Measure a rung at the points of a table that it may win, beside the table's choice, and write the table again.
+"""Measure a rung and a table's choice at the points where the rung may be faster, and write the table again.
 
     python benchmarks/retune.py OPERATION RUNG [--within R] [--most N] [--budget S] [--limit S] [--out FILE] [--list]
     python benchmarks/retune.py OPERATION RUNG --times FILE [--out FILE]
 
-A rung that is newer than a table wins none of its points. It is measured (``lab.tune``) at the points at which the
+A table has no times of a rung that is newer. Such a rung is measured (``lab.tune``) at the points at which the
 operation's model, or its nominal coefficients, predict at most R times the table's time: its N best configurations, the
 table's winner and rival, and PyTorch, interleaved, each verified. Points at which it is faster are printed. The other
 points of the table are kept. Kernels are compiled by a pool of processes first. ``--times`` takes the times from a

@@ -6,7 +6,8 @@
 A task is a folder with PyTorch's function, a model that calls it, and its inputs for several settings; a backward task
 has an autograd.Function whose ``backward_fn`` a candidate sets. Each runs twice, with PyTorch's function and with ours,
 from the same weights and inputs. Outputs, and for a backward all gradients, may differ by the benchmark's tolerance,
-1e-3 relative and absolute. Then both are timed in turn, with the host: a forward, or a forward and its backward.
+1e-3 relative and absolute. Then both are timed in turn, including the host's time: a forward, or a forward and its
+backward.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="a clone of robust-kbench")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--budget", type=float, default=0.1, help="seconds of timing a setting")
+    parser.add_argument("--budget", type=float, default=0.1, help="seconds to time a setting")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     device = torch.device(options.device)

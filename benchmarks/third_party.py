@@ -6,9 +6,9 @@
 Each FOLDER is a checkout of a project. Of its .cu files that define kernels, and that no other file includes,
 ``--files`` are drawn by ``--seed``. The arguments of a template are those of a launch in its file; a constant of the
 launching function is replaced by its value, and its own template parameters by a type or a number: such a guess is a
-class of its own where it fails. The table counts kernels by project and refusals by class. A kernel is complete unless
-no back end compiles it for what its file and its project lack: a header, a macro, template arguments, or functions
-that CUDA removed.
+class of its own where it fails. The table counts kernels by project and refusals by class. A kernel is incomplete if no
+back end compiles it because its file and its project lack something: a header, a macro, template arguments, or
+functions that CUDA removed.
 
 With ``--run`` each kernel that the emulator compiles is launched there, with arguments that ``kernel_runs`` makes and
 this time limit. ``--merge`` reads the --json files of earlier runs instead, and prints their table.
@@ -86,8 +86,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", choices=BACK_ENDS, help="one of the two back ends")
     parser.add_argument("--run", type=float, default=0.0, help="seconds for a launch on the emulator; 0: none")
     parser.add_argument("--merge", action="store_true")
-    parser.add_argument("--json", type=Path, help="a record of each kernel, with the messages of the compilers")
-    parser.add_argument("--table", type=Path, help="the table that is printed, without names of kernels")
+    parser.add_argument(
+        "--json", type=Path, help="file to which a record of each kernel is written, with the compilers' messages"
+    )
+    parser.add_argument(
+        "--table", type=Path, help="file to which the printed table is written, without names of kernels"
+    )
     options = parser.parse_args(arguments)
     back_ends = (options.only,) if options.only else BACK_ENDS
     records: list[dict[str, Any]] = []

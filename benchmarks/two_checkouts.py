@@ -1,4 +1,4 @@
-"""Every ladder of two checkouts, one beside the other: the time that the GPU computes, by torch.profiler.
+"""Compare all ladders of two checkouts by the time of their kernels on the GPU, by torch.profiler.
 
 python benchmarks/two_checkouts.py OLD [NEW] [--operation NAME ...] [--limit S] [--rounds N] [--json FILE]
 

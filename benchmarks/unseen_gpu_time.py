@@ -1,4 +1,4 @@
-"""The time of a function on the GPU, without the host's, for unseen_shapes.py.
+"""The time of a function on the GPU, without that of the host, for unseen_shapes.py.
 
 A CUDA graph holds many calls, which rotate through 16 copies of the arguments, or as many as cover twice the L2 cache:
 arguments of up to an eighth of L2 stay in it, as they do where the kernel before has just written them. The graphs of

@@ -1,4 +1,4 @@
-"""PyTorch's calls beside which unseen_shapes.py measures: those of a user, and of autograd for backwards.
+"""PyTorch's calls with which unseen_shapes.py compares: those of a user, and for backwards those of autograd.
 
 A call gets the arguments of the operation, and after them what ``SAVED`` returns for them: the tensors that PyTorch's
 own forward saves for its backward. The fused block's backward is timed with its forward, by autograd.

@@ -1,4 +1,4 @@
-"""Public functions beside PyTorch's at shapes drawn from a seed: checked, and timed as a user calls them.
+"""Compare public functions with PyTorch's at shapes drawn from a seed: checked, and timed as a user calls them.
 
 python benchmarks/unseen_shapes.py [--operation NAME ...] [--seed N] [--count N] [--networks] [--gpu] [--compile [N]]
                                    [--compile-limit S] [--limit S] [--json FILE]
@@ -299,9 +299,11 @@ def parser() -> argparse.ArgumentParser:
         "--compile", type=int, nargs="?", const=sys.maxsize, default=0, metavar="N",
         help="compare with torch.compile too, at the first N cases of an operation",
     )  # fmt: skip
-    made.add_argument("--compile-limit", type=float, default=300, help="seconds of compiling ahead, in processes")
-    made.add_argument("--budget", type=float, default=0.15, help="seconds a case and measure")
-    made.add_argument("--limit", type=float, default=math.inf, help="seconds of all operations, shared equally")
+    made.add_argument(
+        "--compile-limit", type=float, default=300, help="seconds for compiling ahead, in several processes"
+    )
+    made.add_argument("--budget", type=float, default=0.15, help="seconds for each case and kind of measurement")
+    made.add_argument("--limit", type=float, default=math.inf, help="seconds for all operations, in equal shares")
     made.add_argument("--json", type=Path)
     made.add_argument("--show", type=Path)
     made.add_argument("--picture", type=Path)

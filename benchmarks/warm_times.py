@@ -7,8 +7,8 @@ gemm_times.py measures every candidate with operands in DRAM; this measures thos
 PyTorch, as benchmarks/unseen_shapes.py does: the same arguments at each call. A CUDA graph of many calls hides the
 host. SHAPES is a list of {"operation", "sizes", "attributes", "dtype", "arrangement"}. ``--few`` draws N float32 shapes
 of each operation instead, of 1 to 64 rows, two thirds of at least 16; every fourth has as few columns instead. Every
-candidate is verified first; the chosen rung is among them. The file is one of ``fit_model.py``. ``--compile`` first
-compiles the candidates in JOBS processes, without GPU.
+candidate is verified first; the chosen rung is among them. The file is an input of ``fit_model.py``. ``--compile``
+first compiles the candidates in JOBS processes, without GPU.
 """
 
 from __future__ import annotations
@@ -204,11 +204,11 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("shapes", type=Path, nargs="?")
     made.add_argument("--few", type=int, metavar="SEED", help="draw shapes of few rows")
-    made.add_argument("--count", type=int, default=28, help="drawn shapes of an operation")
+    made.add_argument("--count", type=int, default=28, help="number of shapes drawn for each operation")
     made.add_argument("--json", type=Path)
     made.add_argument("--operation", action="append")
-    made.add_argument("--most", type=int, default=8, help="candidates a shape")
-    made.add_argument("--budget", type=float, default=0.12, help="seconds of timing a shape")
+    made.add_argument("--most", type=int, default=8, help="number of candidates at each shape")
+    made.add_argument("--budget", type=float, default=0.12, help="seconds to time a shape")
     made.add_argument("--limit", type=float, default=90.0, help="seconds after which no further shape begins")
     made.add_argument("--compile", type=int, default=0, metavar="JOBS")
     made.add_argument("--device", default="NVIDIA H200")

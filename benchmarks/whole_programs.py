@@ -290,7 +290,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--small", action="store_true", help="try reduced integers of the Makefile's arguments first")
     parser.add_argument("--define", action="append", default=[], help="a macro for all programs")
-    parser.add_argument("--checks", default="all", help="as of `warpwise run`")
+    parser.add_argument("--checks", default="all", help="the same option as of `warpwise run`")
     parser.add_argument("--unchecked", action="store_true", help="at the time limit, run once more without checks")
     parser.add_argument("--only", type=re.compile, help="a regular expression that the program's path contains")
     parser.add_argument("--json", type=Path)
