@@ -125,7 +125,8 @@ class Key {
   size_t size_ = 0;
 };
 
-// The hash of a key's text: two chains of multiplications by odd constants, because one would wait for each product.
+// The hash of a key's words: two independent chains of multiplications by odd constants. In one chain each
+// multiplication would wait for the result of the one before.
 struct Hash {
   using is_transparent = void;
   size_t operator()(std::string_view text) const {

@@ -39,7 +39,8 @@ struct Convolution {
     const Precision setting(at::Float32Op::CONV, tf32);
     return at::conv2d(input, weight, bias, stride, padding, dilation, groups);
   }
-  // What conv2d calls, after two operators that read the settings. Other types than float32 ignore TF32.
+  // The operator that conv2d ends in, without the two operators before it, which only read these settings. dtypes other
+  // than float32 ignore TF32.
   at::Tensor plain(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias) const {
     const at::Context& context = at::globalContext();
     const bool deterministic = context.deterministicCuDNN() || context.deterministicAlgorithms();
@@ -106,7 +107,7 @@ PyObject* new_convolution(PyTypeObject* type, PyObject* args, PyObject*) {
 
 PyTypeObject type_of_convolution = Callable<Convolution>::type(
     "warpwise.fastcall.Convolution",
-    "Convolution(stride, padding, dilation, groups, needs, nhwc, tf32, otherwise): conv2d of ATen of (input, weight, "
+    "Convolution(stride, padding, dilation, groups, needs, nhwc, tf32, otherwise): conv2d of ATen for (input, weight, "
     "bias), or with needs, a bool for each gradient, its backward of (grad, input, weight, bias). `tf32`: with or "
     "without TF32, or None as PyTorch's setting. Later arguments are ignored. `otherwise`, the same in Python, runs "
     "under a dispatch mode or transform, for other arguments, and to raise an error.",

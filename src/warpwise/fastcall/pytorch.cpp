@@ -51,7 +51,7 @@ constexpr Product kProducts[] = {
      }},
 };
 
-// An operator of ATen. It is called without PyTorch's parser of arguments, and below autograd if nothing is recorded.
+// Calls an operator of ATen without PyTorch's parser of arguments, and without autograd if no gradient is recorded.
 struct Aten {
   Product product;
   Object otherwise;  // the same in Python

@@ -1,4 +1,4 @@
-// Products, linear layers and convolutions that PyTorch computes, as plans of a call.
+// Plans of calls that PyTorch computes: matrix products, linear layers and convolutions.
 #pragma once
 #include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -11,15 +11,17 @@
 
 namespace ww {
 
-// True if no dispatch mode, function transform, tracer or autocast is active. torch.inference_mode excludes autograd.
+// True if no dispatch mode, function transform, tracer or autocast is active. torch.inference_mode does not count: it
+// only excludes autograd.
 bool nothing_dispatches();
 
 // The first tensors of a call. `direct` is false if Python has to compute it: under a dispatch mode or transform, or
 // for other arguments than plain tensors. With `optional` the last one may be None, a null pointer here.
 //
-// A tensor with one reference in C++ takes the interpreter's lock when ATen copies it, because the second reference
-// keeps its Python object. With `hold` there are references of our own, made and dropped with the lock, which save that
-// in `run`: convolutions copy their operands, products of matrices do not.
+// If C++ has only one reference to a tensor, ATen takes the interpreter's lock to copy the tensor, because a second
+// reference in C++ keeps the Python object alive. With `hold` this class has references of its own, made and dropped
+// while it has the lock, so `run` does not need the lock: convolutions copy their operands, products of matrices do
+// not.
 struct Operands {
   static constexpr size_t kMost = 4;
   at::Tensor held[kMost];
@@ -30,8 +32,8 @@ struct Operands {
 
   bool is_recorded() const { return recorded && c10::GradMode::is_enabled(); }
 
-  // Runs `compute` without the interpreter, below autograd if nothing is recorded. Returns false after an error, which
-  // `in_python` raises.
+  // Runs `compute` without the interpreter's lock, and without autograd if no gradient is recorded. Returns false after
+  // an error, which `in_python` raises.
   template <class Compute>
   bool run(const Compute& compute) const {
     if (!direct) return false;
@@ -78,12 +80,13 @@ class Precision {
   bool changed_ = false;
 };
 
-// The same call in Python; after an error of a Python hook within C++, such as one for saved tensors, that error.
+// Makes the same call in Python. If a Python hook within C++ has failed, such as one for saved tensors, returns null
+// with its error.
 inline PyObject* in_python(const Object& function, PyObject* const* args, size_t flags, PyObject* names) {
   return PyErr_Occurred() ? nullptr : PyObject_Vectorcall(function.get(), args, flags & ~kChecked, names);
 }
 
-// Calls a function, with the flag kChecked if it is one of ours.
+// Calls a plan, with the flag kChecked if it is a callable of this library.
 PyObject* call_plan(PyObject* plan, PyObject* const* args, size_t flags, PyObject* names);
 
 PyTypeObject* aten_type();

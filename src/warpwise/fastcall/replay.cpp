@@ -219,9 +219,9 @@ struct Replay {
   }
 };
 
-constexpr uint64_t kAlignment = 255;  // launchers depend on at most an address modulo 256 bytes
+constexpr uint64_t kAlignment = 255;  // a launcher may depend on an address modulo 256 bytes, on nothing else of it
 
-// The result, or no object if the recording does not apply.
+// The result of a replay, or no object if the recording does not apply to these arguments.
 Object replayed(const Replay& own, PyObject* const* args, bool plain) {
   if (process.intercepted() || (!plain && process.in_forward_mode()) || at::hasCallbacks()) return Object();
   for (const auto& step : own.steps)

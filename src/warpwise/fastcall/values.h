@@ -60,8 +60,8 @@ inline std::vector<int64_t> integers(PyObject* iterable) {
   return values;
 }
 
-// A flag beside the number of arguments: the caller has checked that nothing dispatches and no forward-mode level is
-// active. Only our own callables understand it (see call_plan).
+// A flag in the number of arguments: the caller has checked that nothing dispatches and no forward-mode level is
+// active. Only the callables of this library understand it (see call_plan).
 constexpr size_t kChecked = size_t{1} << 62;
 
 // A Python object that can be called, whose state is a Content with visit(visitproc, void*) const and
