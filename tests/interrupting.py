@@ -33,10 +33,10 @@ except KeyboardInterrupt:
 
 
 def interrupted(setup: str, body: str, after: float = 0.3) -> None:
-    """Run ``setup`` and ``body``, in which ``once(function)`` wants one KeyboardInterrupt from ``function()``.
+    """Run ``setup`` and ``body``, in which ``once(function)`` expects one KeyboardInterrupt from ``function()``.
 
     The interrupt is sent ``after`` seconds, in which the function is to begin what it interrupts; on a busy machine it
-    may come before that, and is wanted all the same.
+    may come before that, and is expected all the same.
     """
     program = _FRAME.format(setup=setup, body="".join(f"    {line}\n" for line in body.strip().splitlines()))
     with started(program) as (process, output, errors):

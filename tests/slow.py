@@ -88,7 +88,7 @@ ONE_IN: dict[str, dict[str, int]] = {
     },
     "ops/test_matmul_ampere.py": {"test_every_tile": 11},
     "ops/test_matmul_arguments.py": {"test_an_empty_sum_is_zero": 3, "test_storage_offsets_of_one_element": 3},
-    "ops/test_matmul_specialised.py": {"test_a_slice_was_read_when_its_place_is_given_back": 2},
+    "ops/test_matmul_specialised.py": {"test_a_stage_is_read_before_it_is_released": 2},
     "ops/test_matmul_variable.py": {"test_products_by_two_widths": 2},
     "ops/test_matvec.py": {
         "test_every_division_of_the_work": 3,

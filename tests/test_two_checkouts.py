@@ -1,4 +1,4 @@
-"""benchmarks/two_checkouts.py: a checkout beside itself, emulated."""
+"""benchmarks/two_checkouts.py: a checkout compared with itself, emulated."""
 
 from __future__ import annotations
 

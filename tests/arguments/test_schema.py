@@ -36,7 +36,7 @@ def test_outputs(text, outputs):
     assert parse(text).outputs == outputs
 
 
-def test_the_library_takes_what_is_made_of_it():
+def test_torch_library_takes_the_schema():
     """torch.library parses the schema too, with the keyword-only rung at its end."""
     for text in (SCHEMA, "f(Tensor x, int dim=-1) -> Tensor", "f(Tensor x) -> (Tensor y)", "f() -> Tensor"):
         schema = parse(text)

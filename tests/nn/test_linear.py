@@ -88,7 +88,7 @@ def test_autocast_computes_in_low_precision_and_keeps_gradients_of_parameters():
 
 @pytest.mark.parametrize("activation", [None, "relu", "gelu"])
 def test_checkpoints(activation):
-    """A checkpoint hands out what was saved a single time."""
+    """A checkpoint returns a saved tensor only once."""
     ours, _ = pair(activation)
     x = torch.randn(5, 6, requires_grad=True)
     checkpointed = torch.utils.checkpoint.checkpoint(ours, x, use_reentrant=False)

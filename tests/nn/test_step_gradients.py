@@ -1,4 +1,4 @@
-"""The gradients of training steps of the small network beside float64, from the same weights at every step.
+"""The gradients of training steps of the small network against float64, from the same weights at every step.
 
 Losses of two correct runs part after some steps: where the two largest values of a pooling window, or a value and 0,
 differ by less than float32 rounding, two orders of a sum choose different pixels, and the difference grows from step

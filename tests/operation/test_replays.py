@@ -71,7 +71,7 @@ def test_repeated_products_are_right(rung, dtype):
 
 @pytest.mark.parametrize("rung", ["k08_warp_tile", "k09_triton_tiled", "k10_async_copies", "k17_overlapped_epilogue"])
 def test_launches_are_replayed(rung, launches):
-    """A contiguous product costs a recorded launch, in whatever language its rung is written."""
+    """A product of contiguous operands is one recorded launch, in whatever language its rung is written."""
     fresh("matmul")
     dtype = torch.bfloat16 if rung == "k17_overlapped_epilogue" else torch.float32
     a, b = torch.randn(128, 128, device="cuda").to(dtype), torch.randn(128, 128, device="cuda").to(dtype)
@@ -182,7 +182,7 @@ def test_a_gradient_through_a_replay(name):
 
 
 def test_operands_that_share_memory_are_recorded(launches):
-    """By copies: in the memory of two tensors an address could belong to either."""
+    """The recording uses copies of them: an address in memory that two tensors share could belong to either."""
     op, pair = fresh("matmul"), torch.randn(2, 96, 96, device="cuda")
     for _ in range(3):
         pair.normal_()

@@ -1,4 +1,4 @@
-"""addmm's k02: what it compiles to, what it takes, and every kind of what is added exactly."""
+"""addmm's k02: the machine code, the arguments that it takes, and exact results for every kind of addend."""
 
 from __future__ import annotations
 

@@ -90,7 +90,8 @@ def test_a_two_dimensional_operand_is_broadcast(rung):
 
 @pytest.mark.parametrize("rung", RUNGS)
 def test_infinity_and_nan_spread_along_their_row_only(rung):
-    """Zeros that pad a tile must not meet an infinity: 0 * inf is NaN. Nor may a matrix meet its neighbour's."""
+    """Zeros that pad a tile must not be multiplied by an infinity, also not by that of a neighbouring matrix: 0 * inf
+    is NaN."""
     a, b = torch.ones(3, 5, 8, dtype=torch.float16), torch.ones(3, 8, 8, dtype=torch.float16)
     a[1, 1, 6], a[1, 2, 0] = float("inf"), float("nan")
     product = ops.batched_matmul(a, b, rung=rung)

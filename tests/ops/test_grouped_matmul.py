@@ -112,8 +112,9 @@ def test_k01_copies_lines_that_begin_on_16_bytes_as_vectors(n, k):
 
 
 @pytest.mark.parametrize("rung", NAMES)
-def test_a_group_does_not_see_its_neighbours(rung):
-    """A tile that reaches into the next group, or past the last end, must meet neither its rows nor its infinities."""
+def test_a_group_is_independent_of_its_neighbours(rung):
+    """A tile may reach into the next group, or past the last end: neither the rows nor the infinities there change a
+    result."""
     a, b = integers(100, 24, dtype=DTYPES[rung]), integers(3, 24, 16, seed=1, dtype=DTYPES[rung])
     offsets = ends(33, 60, 90)
     expected = exact(a, b, offsets)
@@ -151,8 +152,9 @@ def test_views_are_read_in_place(rung, monkeypatch):
 
 
 @pytest.mark.parametrize("wrong", [[50, 20, 70], [30, 200, 300], [-5, 10, 40], [-9, -8, -7], [90, 0, 80]])
-def test_wrong_ends_never_lead_outside(wrong):
-    """What a GPU is not waited for to check: the emulator raises at any access outside of a tensor."""
+def test_wrong_ends_cause_no_access_out_of_bounds(wrong):
+    """On a GPU the offsets are not checked, which would synchronise. The emulator raises at any access outside of a
+    tensor."""
     a, b, grad = integers(80, 24), integers(3, 24, 16, seed=1), integers(80, 16, seed=2)
     found = set()
     for rung in RUNGS:
@@ -317,7 +319,7 @@ def test_wrong_arguments_backward():
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_against_pytorch_on_the_gpu(dtype):
-    """Sizes of many tiles and groups, forward and backward, on what the engine clips."""
+    """Sizes of many tiles and groups, forward and backward, whose boxes TMA clips."""
     offsets = torch.tensor([0, 513, 513, 1700, 4000], dtype=torch.int32, device="cuda")
     a = torch.randn(4096, 264, device="cuda", dtype=dtype, requires_grad=True)
     b = torch.randn(5, 264, 520, device="cuda", dtype=dtype, requires_grad=True)

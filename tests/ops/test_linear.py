@@ -84,7 +84,8 @@ def test_slopes_at_their_ends(rung, activation):
 @pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
 @pytest.mark.parametrize("extras", [(), ("residual",), ("row_scale",), ("residual", "row_scale")])
 def test_gradients(activation, extras):
-    """Against finite differences in float64, also where the values before the activation are returned and pulled on."""
+    """Against finite differences in float64, also if the values before the activation are returned and have a
+    gradient."""
     torch.manual_seed(3)
     x, w, bias = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 3, 5), (4, 5), (4,)))
     residual = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True) if "residual" in extras else None
@@ -170,7 +171,7 @@ def test_autocast_takes_low_precision():
         assert ops.linear(torch.ones(2, 3), torch.ones(4, 3), torch.ones(4)).dtype == torch.bfloat16
 
 
-def test_a_product_that_nothing_follows_goes_to_y_itself(monkeypatch):
+def test_a_product_without_epilogue_is_written_to_y_itself(monkeypatch):
     """As on a GPU where matmul has a rung of its own: here one that a CPU runs."""
     matmul = operation.get("matmul")
     monkeypatch.setattr(type(matmul), "chosen", lambda op, *args, rung=None: op.rung(rung or "k02_c_blocked"))

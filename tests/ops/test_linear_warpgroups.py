@@ -155,8 +155,9 @@ def test_a_nan_stays_where_it_is():
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("extras", ["", "residual", "keep"])
-def test_many_rounds_of_tiles(extras):
-    """What is added arrives while matrix units and copies are busy: the same bits every time, and as k17 has them."""
+def test_many_waves_of_tiles(extras):
+    """The addend is loaded while tensor cores and copies are busy: the results are bit for bit the same in each call,
+    and equal those of k17."""
     x, w = (torch.randn(8192, 1024, device="cuda").bfloat16() for _ in range(2))
     residual = torch.randn(8192, 8192, device="cuda").bfloat16() if extras == "residual" else None
     expected = ops.matmul(x, w.t(), rung="k17") if residual is None else None

@@ -53,7 +53,7 @@ def test_an_empty_sum_is_zero(rung):
 
 @pytest.mark.parametrize("rung", [name for name in RUNGS if name != "k18_bf16x3"])  # infinity has no parts
 def test_infinity_and_nan_spread_along_their_row_only(rung):
-    """Zeros that pad a tile must not meet an infinity: 0 * inf is NaN."""
+    """Zeros that pad a tile must not be multiplied by an infinity: 0 * inf is NaN."""
     a, b = torch.ones(5, 7), torch.ones(7, 6)
     a[1, 6], a[2, 0] = float("inf"), float("nan")
     product = ops.matmul(a, b, rung=rung)

@@ -188,7 +188,7 @@ def test_the_choice_takes_any_offset_and_layout(dtype):
 
 @pytest.mark.parametrize("rung, dtype", rungs("cuda"))
 def test_sizes_beyond_32_bits_are_refused(rung, dtype):
-    """Without memory: a row repeated 2^31 times. 32-bit kernels must say no before they start."""
+    """Without memory: a row repeated 2^31 times. Kernels with 32-bit indices must be refused before the launch."""
     one = torch.ones(1, 1, dtype=dtype)
     for a, b in (
         (one.expand(2**31, 1), one),

@@ -112,7 +112,7 @@ def test_choices_say_what_they_rest_on(tmp_path, monkeypatch):
         OP(torch.ones(2, 2), torch.ones(2, 2), rung="")
 
 
-def test_configurations_are_those_of_the_device_that_is_assume_sm_count(tmp_path, monkeypatch):
+def test_configurations_are_those_of_the_assumed_device(tmp_path, monkeypatch):
     """k21 divides K by the number of multiprocessors, of which a CPU has one."""
     monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
     device, a, b = Device("A GPU", "sm_99", 132), torch.empty(16, 4096, device="meta"), torch.empty(4096, 4096)

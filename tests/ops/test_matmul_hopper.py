@@ -118,7 +118,7 @@ def test_views_in_place():
 
 
 @pytest.mark.gpu
-def test_more_tiles_than_rounds_of_them():
+def test_tiles_of_many_waves():
     """Tiles of many waves, and a K of fewer than the four k-tiles during which a tile is stored."""
     for m, n, k in ((3000, 6000, 64), (8192, 4096, 128), (2048, 20480, 8)):
         a, b = integers(m, k, False, 0, "cuda"), integers(k, n, False, 1, "cuda")

@@ -220,7 +220,7 @@ def test_infinity_stays_in_its_row_on_the_gpu():
 
 
 @pytest.mark.parametrize("kind", thinned([(LARGEST, MN_MAJOR), *((tiling, K_MAJOR) for tiling in SOME)], every=3))
-def test_a_slice_was_read_when_its_place_is_given_back(kind):
+def test_a_stage_is_read_before_it_is_released(kind):
     """ptxas may move an arrival before loads that are in flight. A load before the wait for the next stage is from the
     stage that the first arrival after this wait releases."""
     tiling, feed_b = kind

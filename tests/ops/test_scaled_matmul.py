@@ -101,9 +101,9 @@ def test_operands_become_k_major_in_aligned_rows(m, n, k, shift, transposed):
         assert k == 0 or (made.data_ptr() % 16 == made.stride(0) % 16 == 0 and made.stride(1) == 1)
 
 
-def test_the_tolerance_tells_sums_that_stay_in_the_matrix_units():
-    """A sum that is truncated to 13 bits after its point every 32 products is refused where it is long, as cuBLAS makes
-    it with ``use_fast_accum``; in groups of 128 or 256, added in float32, it passes."""
+def test_the_tolerance_rejects_long_sums_never_added_in_float32():
+    """A long sum that is truncated to 13 bits after its point every 32 products is rejected, as that of cuBLAS with
+    ``use_fast_accum``; added in float32 in groups of 128 or 256 it passes."""
     from warpwise.lab.verify.tolerance import compare
 
     case = spec.Case("long", {"m": 32, "n": 32, "k": 16384})
@@ -121,7 +121,7 @@ def test_the_tolerance_tells_sums_that_stay_in_the_matrix_units():
 
 
 def _cut_sums(a: torch.Tensor, b: torch.Tensor, every: int) -> torch.Tensor:
-    """A model of the matrix units: 32 products and the running sum, cut at 2^-13 of the largest's power of two."""
+    """A model of the tensor cores: 32 products and the running sum, cut at 2^-13 of the largest's power of two."""
     a, b = a.double(), b.double()
     total = torch.zeros(a.shape[0], b.shape[1], dtype=torch.float64)
     for first in range(0, a.shape[1], every):

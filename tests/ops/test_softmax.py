@@ -45,8 +45,8 @@ def test_infinities_and_nan_are_pytorchs(rung):
 @pytest.mark.parametrize(
     "rung", [name for name in FORWARD if not any(kind in name for kind in ("row_in", "triton_row", "short", "shared"))]
 )
-def test_a_late_element_meets_a_masked_beginning(rung):
-    """Online statistics start from nothing finite for many turns, then rise."""
+def test_a_finite_element_after_masked_ones(rung):
+    """Online statistics begin with many blocks of -inf, before the first finite element."""
     row = torch.full((1, 9001), -INF)
     row[0, -1], row[0, 8999], row[0, 4000] = 3.0, 1e4, -2.0
     torch.testing.assert_close(ops.softmax(row, rung=rung), torch.softmax(row, -1))

@@ -1,4 +1,5 @@
-"""sm90/gemm.cuh in a kernel of one's own: a function of the sums before they are rounded, on an emulated GPU."""
+"""A user's kernel with sm90/gemm.cuh and an epilogue: a function of the sums before they are rounded, on an emulated
+GPU."""
 
 from __future__ import annotations
 
