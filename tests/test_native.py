@@ -53,7 +53,7 @@ def test_without_one_each_part_says_what_to_install(programs: Path) -> None:
         runtime.library.__wrapped__()
 
 
-def test_doctor_tells_a_compiler_that_is_not_there(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_a_missing_compiler(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPWISE_CXX", "no-such-compiler")
     said = " ".join(CliRunner().invoke(cli, ["doctor"]).output.split())
     assert "WARPWISE_CXX='no-such-compiler': there is no such program" in said

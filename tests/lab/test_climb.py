@@ -68,7 +68,7 @@ def test_a_rung_that_is_wrong_at_the_timed_size_is_wrong_and_not_timed():
     assert entry.note == "wrong at this size"
 
 
-def test_a_rung_that_cheats_while_it_is_timed_is_found_out_afterwards():
+def test_a_rung_that_cheats_while_it_is_timed_is_rejected_afterwards():
     calls = []
 
     def stops_working(out, x):

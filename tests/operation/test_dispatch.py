@@ -136,7 +136,7 @@ def test_a_seed_of_64_bits_has_a_plan_of_its_own():
     assert not planned(x, 1.0, 2**62)
 
 
-def test_what_is_wrong_is_told_each_time():
+def test_a_wrong_argument_raises_at_each_call():
     def check(x: torch.Tensor, *rest: object) -> None:
         if x.dim() != 1:
             raise ValueError("scale: expected input with 1 dimension")

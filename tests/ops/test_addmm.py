@@ -90,7 +90,7 @@ def test_autocast_takes_low_precision():
         assert ops.addmm(torch.ones(2), torch.ones(3, 3), torch.ones(3, 2)).dtype == torch.bfloat16
 
 
-def test_what_a_table_tells_apart():
+def test_kinds_of_arguments_that_tables_distinguish():
     c, a, b = torch.empty(16, 24), torch.empty(16, 8), torch.empty(8, 24)
     assert ADDMM.default(c, a, b, 1.0, 1.0) == "k01_triton_pass", "the first that runs on a CPU, of one SM"
     for name, arrangement in tables.ARRANGEMENTS.items():

@@ -101,7 +101,7 @@ def test_infinity_and_nan_spread_along_their_row_only(rung):
     assert (product[[0, 2]] == 8).all()
 
 
-def test_a_mask_of_stray_rows_is_not_needed_where_matrices_touch():
+def test_boxes_end_with_their_matrix_without_a_mask():
     """A box would reach past its matrix into the next one if the tensor map had no batch dimension."""
     a, b = integers(4, 70, 40), integers(4, 40, 72, seed=1)
     assert torch.equal(ops.batched_matmul(a, b, rung="k04"), exact(a, b))

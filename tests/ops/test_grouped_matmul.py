@@ -169,7 +169,7 @@ def test_wrong_ends_cause_no_access_out_of_bounds(wrong):
         BACKWARD_OP.launch(rung, (result,), a, grad, ends(*wrong))
 
 
-def test_no_launcher_looks_at_the_offsets(monkeypatch):
+def test_no_launcher_reads_the_offsets_on_the_host(monkeypatch):
     for name in ("item", "tolist", "cpu", "__bool__", "__int__"):
         monkeypatch.setattr(torch.Tensor, name, lambda self, *args: pytest.fail("waited for the GPU"))
     monkeypatch.setattr("warpwise.triton.kernel.BoundKernel.__call__", lambda self, *args, **meta: None)

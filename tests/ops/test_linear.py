@@ -193,7 +193,7 @@ def test_defaults():
     assert LINEAR.default(x, w, *plain) == "k01_triton_pass"
 
 
-def test_what_a_table_tells_apart():
+def test_kinds_of_arguments_that_tables_distinguish():
     x, w = torch.empty(2, 3, 16), torch.empty(24, 16)
     kinds = set()
     for name, arrangement in tables.ARRANGEMENTS.items():

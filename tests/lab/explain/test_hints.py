@@ -59,7 +59,7 @@ def test_lanes_side_by_side_that_touch_too_much_are_not_told_to_stand_side_by_si
     )
 
 
-def test_data_read_again_asks_for_shared_memory() -> None:
+def test_the_hint_for_data_read_again_is_shared_memory() -> None:
     hint = titled(explained(naive_matmul())[2], "repeated loads of the same data")
     assert hint is not None and hint.line == 16 and "fetched 640 times" in hint.text
     once = made(load("LDG.E", 3, 10**6, sectors=4, ideal=4, tags=1), sectors_read=4 * 10**6)
@@ -289,7 +289,7 @@ def test_a_launch_that_takes_most_of_the_time_is_not_at_the_roof() -> None:
     assert "launch overhead" in titles(found) and "near the roofline" not in titles(found)
 
 
-def test_matrix_units_are_the_idea_at_the_arithmetic_roof() -> None:
+def test_the_hint_at_the_arithmetic_roof_is_tensor_cores() -> None:
     hint = titled(explained(made(row("FFMA", 1, 10**10), cycles=1.0))[2], "near the roofline")
     assert hint is not None and "FMA pipe" in hint.text and "Tensor cores" in hint.idea
 

@@ -99,7 +99,7 @@ def product(**options: object) -> Explanation:
     return made
 
 
-def test_matrix_units_are_executed_as_each_target_has_them() -> None:
+def test_each_target_executes_its_tensor_core_instructions() -> None:
     ampere = product(target="sm_80")
     assert ampere.agrees, ampere.agrees.text
     assert ampere.metrics["sm__inst_executed_pipe_tensor.sum"] > 0

@@ -26,7 +26,7 @@ def test_a_rungs_kernel_is_in_the_table_and_under_its_range_in_the_trace(tmp_pat
     assert any(event.get("name") == "softmax:k03_warp_shuffle" for event in events)
 
 
-def test_an_unsynchronised_clock_sees_the_launch_alone():
+def test_an_unsynchronised_clock_measures_the_launch_only():
     x = torch.randn(8192, 8192, device="cuda")
     result = naive_clock(torch.sin, x, repeats=20)
     seconds = {reading.method: reading.seconds for reading in result.readings}

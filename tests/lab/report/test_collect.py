@@ -99,7 +99,7 @@ def test_a_rung_that_runs_by_name_alone_is_shown_and_never_the_best(op: Op) -> N
     assert "k02_wide runs only if the caller names it." in panels.panel(found, point, True)
 
 
-def test_a_source_that_changed_since_is_told(op: Op, tmp_path: Path) -> None:
+def test_a_source_that_changed_since_is_reported(op: Op, tmp_path: Path) -> None:
     same = digest(tmp_path, "k01_naive.cu")
     entries = [
         timed("k01_naive", 1e-5, source=same),
@@ -164,7 +164,7 @@ def test_results_are_found_in_a_folder_and_in_folders_in_it(tmp_path: Path) -> N
     assert report.read_file(tmp_path / "other.json") is None
 
 
-def test_a_readme_tells_ideas_predictions_and_points() -> None:
+def test_ideas_predictions_and_points_are_read_from_a_readme() -> None:
     told = parse(
         "# op\n\nAbout it.\n\n**Floor.** 2 · N bytes,\nin a line.\n\n<!-- measured: large float16 / small uint8 -->\n"
         "| rung | what changes | prediction | measured |\n|---|---|---|---|\n"
