@@ -1,4 +1,4 @@
-"""A name of CUDA's C++ libraries without its header: the error names the header."""
+"""A name of CUDA's C++ libraries without its header, or of a header without a version for the emulator."""
 
 from __future__ import annotations
 
@@ -40,3 +40,40 @@ def test_an_atomic_without_its_header() -> None:
     assert not isinstance(caught.value, UnsupportedFeature), caught.value
     cuda.load("#include <cuda/atomic>\n" + COUNT)["count"][1, 32](y)
     assert y.item() == 32
+
+
+MATRIX = """
+__global__ void fill(int* y) {
+  cuda::std::mdspan<int, cuda::std::extents<int, 4, 8>> matrix(y);
+  matrix(threadIdx.x / 8, threadIdx.x % 8) = threadIdx.x;
+}
+"""
+CLAIM = """
+__global__ void claim(int* y) {
+  cuda::atomic_ref<int, cuda::thread_scope_device> total(*y);
+  cuda::for_each_canceled_block<1>([&](dim3) { total.fetch_add(1); });
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "text, kernel, missing",
+    [
+        ("#include <cuda/mdspan>\n" + MATRIX, "fill", "<cuda/mdspan>"),
+        ("#include <cuda/std/mdspan>\n#include <cuda/std/array>\n" + MATRIX, "fill", "<cuda/std/mdspan>"),
+        ("#include <cuda/atomic>\n#include <cuda/work_stealing>\n" + CLAIM, "claim", "<cuda/work_stealing>"),
+    ],
+)
+def test_the_error_names_a_header_without_a_version_for_the_emulator(text: str, kernel: str, missing: str) -> None:
+    y = torch.zeros(32, dtype=torch.int32)
+    with pytest.raises(UnsupportedFeature, match=f"the emulator has no version of {missing}; run it on a GPU"):
+        cuda.load(text)[kernel][1, 32](y)
+
+
+def test_a_header_that_the_kernel_does_not_need_is_left_out() -> None:
+    y = torch.zeros(1, dtype=torch.int32)
+    cuda.load("#include <cuda/stream_ref>\n#include <cuda/atomic>\n" + COUNT)["count"][1, 32](y)
+    assert y.item() == 32
+    with pytest.raises(CompileError, match="undeclared_name") as caught:
+        cuda.load("#include <cuda/stream_ref>\n__global__ void f(int* y) { *y = undeclared_name; }")["f"][1, 1](y)
+    assert not isinstance(caught.value, UnsupportedFeature), caught.value

@@ -23,6 +23,7 @@ from warpwise.cuda.launch.origin import Origin
 from warpwise.cuda.source import flatten
 from warpwise.cuda.source.device_code import identifiers, is_host_header, is_standard, prune
 from warpwise.cuda.source.headers import find, refuse_missing
+from warpwise.cuda.source.includes import is_toolkit_header
 from warpwise.cuda.source.kernels import KernelDeclaration, kernel_of, kernels, selector
 from warpwise.cuda.source.lexer import lex
 
@@ -232,6 +233,13 @@ class _Source:
         )
         return unit, bool(rewritten.variables)
 
+    def left_out(self) -> list[str]:
+        """The included headers of the CUDA toolkit that the emulator has no version of."""
+        written = [match[1] for text in (self.text, *self.headers) for match in _INCLUDED.finditer(text)]
+        searched = (*self.folders, INCLUDE)
+        names = [name.strip('<>"') for name in dict.fromkeys(written) if find(name, searched) is None]
+        return [name for name in names if is_toolkit_header(name)]
+
 
 _SEPARATOR = " ;; "  # between expressions for the preprocessor
 
@@ -250,6 +258,7 @@ def _kernels(text: str) -> dict[str, KernelDeclaration]:
 _ENTRY = "<warpwise entry>"
 _LINE = re.compile(r'^[ \t]*#[ \t]*(?:line[ \t]+)?\d+[ \t]+"((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
 _LIBRARIES = ('"cub/', '"cuda/', '"nv/')
+_INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(<[^>\n]+>|"[^"\n]+")', re.MULTILINE)
 _QUOTED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"', re.MULTILINE)
 
 
@@ -336,7 +345,7 @@ def _compile(source: _Source, unit: str, library: Path, text: str, expression: s
     if result.returncode:
         Path(made).unlink(missing_ok=True)
         errors = uninitialised.without_warnings(result.stderr)
-        messages.refuse_absent(errors, file, text, expression)
+        messages.refuse_absent(errors, file, text, expression, source.left_out())
         raise CompileError(messages.readable(errors, file, text, expression))
     os.replace(made, library)
     return result.stderr

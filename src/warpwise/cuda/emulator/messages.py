@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from warpwise.cuda.emulator.rewrite import ABSENT
 from warpwise.cuda.emulator.toolchain import INCLUDE
 from warpwise.cuda.errors import UnsupportedFeature
 from warpwise.cuda.source.advice import removed_advice
+from warpwise.cuda.source.includes import toolkit
 from warpwise.cuda.source.kernels import OVERLOAD, KernelDeclaration, kernel_of, kernels
 from warpwise.cuda.source.lexer import lex, split
 
@@ -20,8 +21,11 @@ _UNDECLARED = r"(?:has not been declared|is not a member of ['‘]cuda['’]|doe
 _HEADERS = {"cub": "cub/cub.cuh", "atomic": "cuda/atomic", "atomic_ref": "cuda/atomic"}
 
 
-def refuse_absent(message: str, file: str, text: str, expression: str) -> None:
-    """Raise ``UnsupportedFeature`` if the compiler misses what the emulator does not implement."""
+def refuse_absent(message: str, file: str, text: str, expression: str, left_out: Sequence[str] = ()) -> None:
+    """Raise ``UnsupportedFeature`` if the compiler misses what the emulator does not implement.
+
+    ``left_out`` are the included headers of the CUDA toolkit that the emulator has no version of.
+    """
     source = text.splitlines()
     unexpected = rf"^{re.escape(file)}:(\d+):.* error: expected (?:primary-)?expression"
     for line in re.findall(unexpected, message, re.MULTILINE):
@@ -30,6 +34,7 @@ def refuse_absent(message: str, file: str, text: str, expression: str) -> None:
                 f"{file}:{line}: kernel {expression} launches a kernel (dynamic parallelism), which Warpwise does not "
                 "support: launch it from the host"
             )
+    _refuse_left_out(message, expression, left_out)
     names = "|".join((*ABSENT, *_HEADERS))
     match = re.search(rf"^(.+?:\d+):.* error: ['‘](?:cuda::)?({names})['’] {_UNDECLARED}", message, re.MULTILINE)
     if match and _header_advice(message, text):
@@ -41,6 +46,42 @@ def refuse_absent(message: str, file: str, text: str, expression: str) -> None:
         raise UnsupportedFeature(
             f"{match[1]}: kernel {expression} uses {match[2]}, which the emulator does not implement; run it on a GPU"
         )
+
+
+# The missing name and, in the second form, its namespace.
+_MISSING = re.compile(
+    r"^(.+?:\d+):.* error: (?:(?:no (?:member|type|template) named |use of undeclared identifier )?"
+    r"['‘](\w+)(?:<[^\n]*)?['’]"
+    r"(?: (?:is not a member of|in namespace) ['‘]([\w:]+)['’]"
+    r"| (?:was|has) not (?:been )?declared| does not name| is not a (?:namespace-name|template|class)| is not a type"
+    r"|[;,\n]|$))",
+    re.MULTILINE,
+)
+
+
+def _refuse_left_out(message: str, expression: str, left_out: Sequence[str]) -> None:
+    """Raise ``UnsupportedFeature`` if a missing name is one that a header of ``left_out`` may declare.
+
+    A header in a folder declares the namespace of the folder's name; any other header declares names without one.
+    """
+    for where, name, space in _MISSING.findall(message):
+        outer = (space or name).partition("::")[0]
+        library = [each for each in left_out if each.partition("/")[0] == outer]
+        found = library or ([] if space else [each for each in left_out if _declares(each, name)])
+        if found:
+            full = f"{space}::{name}" if space else f"namespace {name}" if library else name
+            headers = " and ".join(f"<{each}>" for each in found)
+            raise UnsupportedFeature(
+                f"{where}: kernel {expression} uses {full}, and the emulator has no version of {headers}; run it on a "
+                "GPU"
+            )
+
+
+def _declares(header: str, name: str) -> bool:
+    """True if the installed CUDA toolkit's ``header`` mentions ``name``."""
+    paths = [folder / header for folder in toolkit()]
+    files = [each for path in paths for each in (path, path.with_suffix(".hpp")) if each.is_file()]
+    return any(re.search(rf"\b{re.escape(name)}\b", each.read_text(errors="replace")) for each in files)
 
 
 # CUDA's compiler also finds names in base classes that depend on template parameters, and a class may redeclare names.

@@ -14,6 +14,7 @@ from warpwise.cuda.emulator import runtime
 from warpwise.cuda.errors import CompileError, UnsupportedFeature
 from warpwise.cuda.inline import build as inline
 from warpwise.cuda.program import sources
+from warpwise.cuda.source.includes import is_toolkit_header
 
 HERE = Path(__file__).parent
 _INLINE = HERE.parent / "inline"
@@ -28,6 +29,7 @@ _MISSING_CALL = re.compile(
     r"(?:was not declared|does not name|has not been declared|is not a member of ['‘](thrust|cub))",
     re.MULTILINE,
 )
+_MISSING_HEADER = re.compile(r"^(\S[^\n]*?:\d+):\d+: fatal error: (\S+): No such file", re.MULTILINE)
 _CALL = re.compile(r"cublas|curand|cufft|cusparse|cuda[A-Z]\w+$|cu[A-Z]")
 _SUPPORT = (
     HERE / "support/cublas.cpp",
@@ -168,7 +170,13 @@ def _compile(folder: Path, file: sources.HostFile, name: str, options: Options) 
 
 
 def _refuse_missing(messages: str) -> None:
-    """Raise ``UnsupportedFeature`` if g++ misses a call of a CUDA library that has no CPU version."""
+    """Raise ``UnsupportedFeature`` if g++ misses a header or a call of a CUDA library that has no CPU version."""
+    for where, name in _MISSING_HEADER.findall(messages):
+        if is_toolkit_header(name):
+            raise UnsupportedFeature(
+                f"{where}: #include <{name}>: this header of the CUDA toolkit has no CPU version; run the program on a "
+                "GPU"
+            ) from None
     for where, name, library in _MISSING_CALL.findall(messages):
         if library or _CALL.match(name):
             full = f"{library}::{name}" if library else name
