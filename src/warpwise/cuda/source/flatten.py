@@ -126,6 +126,8 @@ _TYPES = {
     "cuda_fp16.h": "__CUDA_FP16_TYPES_EXIST__",
     "cuda_bf16.h": "__CUDA_BF16_TYPES_EXIST__",
     "cuda_fp8.h": "__CUDA_FP8_TYPES_EXIST__",
+    "cuda_fp6.h": "__CUDA_FP6_TYPES_EXIST__",
+    "cuda_fp4.h": "__CUDA_FP4_TYPES_EXIST__",
 }
 
 

@@ -1,8 +1,9 @@
 // cuda_fp8.h for the emulator: the 8-bit floating-point types e4m3 (exponent bias 7, no infinity, maximum 448) and e5m2
-// (exponent bias 15), and vectors of two and four of them.
+// (exponent bias 15), vectors of two and four of them, and the scale factors e8m0.
 #pragma once
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
+#include "ww/small_floats.h"
 
 typedef unsigned char __nv_fp8_storage_t;
 typedef unsigned short __nv_fp8x2_storage_t;
@@ -19,16 +20,7 @@ WW_INLINE unsigned char fp8_bits(float f, __nv_saturation_t saturation) {
   constexpr unsigned largest = kind == __NV_E4M3 ? 0x7eu : 0x7bu, beyond = kind == __NV_E4M3 ? 0x7fu : 0x7cu;
   const unsigned u = bits<unsigned>(f), sign = u >> 24 & 0x80u, magnitude = u & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return static_cast<unsigned char>(sign | (kind == __NV_E4M3 ? 0x7fu : 0x7eu));
-  const int exponent = static_cast<int>(magnitude >> 23), lowest_normal = 128 - bias;
-  unsigned result;
-  if (exponent >= lowest_normal) {
-    result =
-        drop_low_bits<Rounding::nearest>(magnitude - (static_cast<unsigned>(127 - bias) << 23), 23 - fraction, sign);
-  } else {
-    const unsigned significand = exponent ? (magnitude & 0x7fffffu) | 0x800000u : magnitude & 0x7fffffu;
-    result =
-        drop_low_bits<Rounding::nearest>(significand, 23 - fraction + lowest_normal - (exponent ? exponent : 1), sign);
-  }
+  unsigned result = small_float_bits<fraction, bias>(magnitude, sign);
   if (result > largest) result = saturation == __NV_SATFINITE ? largest : beyond;
   return static_cast<unsigned char>(sign | result);
 }
@@ -120,6 +112,12 @@ WW_FP8_PAIR(__nv_cvt_bfloat16raw2_to_fp8x2, __nv_bfloat162_raw, ww::bfloat16_val
     explicit __nv_fp8x4_##SUFFIX(float4 f)                                                                             \
         : __x(__nv_cvt_float2_to_fp8x2({f.x, f.y}, __NV_SATFINITE, KIND) |                                             \
               static_cast<unsigned>(__nv_cvt_float2_to_fp8x2({f.z, f.w}, __NV_SATFINITE, KIND)) << 16) {}              \
+    explicit __nv_fp8x4_##SUFFIX(double4 f)                                                                            \
+        : __x(__nv_cvt_double2_to_fp8x2({f.x, f.y}, __NV_SATFINITE, KIND) |                                            \
+              static_cast<unsigned>(__nv_cvt_double2_to_fp8x2({f.z, f.w}, __NV_SATFINITE, KIND)) << 16) {}             \
+    explicit __nv_fp8x4_##SUFFIX(__nv_bfloat162 low, __nv_bfloat162 high)                                              \
+        : __x(__nv_cvt_bfloat16raw2_to_fp8x2(low, __NV_SATFINITE, KIND) |                                              \
+              static_cast<unsigned>(__nv_cvt_bfloat16raw2_to_fp8x2(high, __NV_SATFINITE, KIND)) << 16) {}              \
     explicit __nv_fp8x4_##SUFFIX(__half2 low, __half2 high)                                                            \
         : __x(__nv_cvt_halfraw2_to_fp8x2(low, __NV_SATFINITE, KIND) |                                                  \
               static_cast<unsigned>(__nv_cvt_halfraw2_to_fp8x2(high, __NV_SATFINITE, KIND)) << 16) {}                  \
@@ -131,3 +129,4 @@ WW_FP8_PAIR(__nv_cvt_bfloat16raw2_to_fp8x2, __nv_bfloat162_raw, ww::bfloat16_val
 WW_FP8(__NV_E4M3, e4m3)
 WW_FP8(__NV_E5M2, e5m2)
 #undef WW_FP8
+#include "ww/e8m0.h"

@@ -1,6 +1,8 @@
 // Conversions between integers and floating point with a rounding mode, bit casts, and arithmetic with a rounding mode.
 #pragma once
 
+enum cudaRoundMode { cudaRoundNearest, cudaRoundZero, cudaRoundPosInf, cudaRoundMinInf };
+
 namespace ww {
 enum class Rounding { nearest, zero, down, up };
 

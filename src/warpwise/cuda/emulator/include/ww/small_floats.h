@@ -1,0 +1,138 @@
+// Floating-point formats of 4 to 8 bits: rounding of a float, and the formats without infinity and NaN.
+#pragma once
+
+namespace ww {
+// The bits without the sign of the number that is nearest to a finite float, in a format without a largest exponent.
+// `magnitude` holds the float's bits without its sign.
+template <int kFraction, int kBias, Rounding mode = Rounding::nearest>
+WW_INLINE auto small_float_bits(unsigned magnitude, bool negative) {
+  const int exponent = static_cast<int>(magnitude >> 23), lowest_normal = 128 - kBias;
+  if (exponent >= lowest_normal)
+    return drop_low_bits<mode>(magnitude - (static_cast<unsigned>(127 - kBias) << 23), 23 - kFraction, negative);
+  const unsigned significand = exponent ? (magnitude & 0x7fffffu) | 0x800000u : magnitude & 0x7fffffu;
+  return drop_low_bits<mode>(significand, 23 - kFraction + lowest_normal - (exponent ? exponent : 1), negative);
+}
+
+// A format without infinity and NaN: larger numbers saturate, and NaN becomes the largest number.
+template <int kExponent, int kFraction>
+struct FiniteFloat {
+  static constexpr int bias = (1 << (kExponent - 1)) - 1;
+  static constexpr unsigned sign = 1u << (kExponent + kFraction), largest = sign - 1;
+
+  template <Rounding mode>
+  static unsigned char from(float f) {
+    const unsigned u = bits<unsigned>(f), magnitude = u & 0x7fffffffu;
+    if (magnitude > 0x7f800000u) return static_cast<unsigned char>(largest);
+    const unsigned rounded = small_float_bits<kFraction, bias, mode>(magnitude, u >> 31);
+    return static_cast<unsigned char>((u >> 31 ? sign : 0u) | (rounded < largest ? rounded : largest));
+  }
+  static float value(unsigned char x) {
+    const int exponent = static_cast<int>(x & largest) >> kFraction, fraction = x & ((1 << kFraction) - 1);
+    const float significand = static_cast<float>(exponent ? fraction + (1 << kFraction) : fraction);
+    const float magnitude = ldexpf(significand, (exponent ? exponent : 1) - bias - kFraction);
+    return x & sign ? -magnitude : magnitude;
+  }
+  // The conversion functions of CUDA round to nearest or towards zero.
+  static unsigned char from(float f, cudaRoundMode mode, int line) {
+    if (mode != cudaRoundNearest && mode != cudaRoundZero)
+      ww_fail(WW_UNDEFINED, "a conversion to this type rounds by cudaRoundNearest or cudaRoundZero only", line);
+    return mode == cudaRoundNearest ? from<Rounding::nearest>(f) : from<Rounding::zero>(f);
+  }
+};
+}  // namespace ww
+
+// The conversion functions of a format, and those of the vectors of two numbers; the second is SHIFT bits higher.
+#define WW_SMALL_FLOAT_CONVERSIONS(NAME, KIND, SHIFT)                                                                 \
+  WW_INLINE __nv_##NAME##_storage_t __nv_cvt_float_to_##NAME(float x, __nv_##NAME##_interpretation_t kind,            \
+                                                             cudaRoundMode mode, WW_LINE) {                           \
+    return KIND(kind, from(x, mode, line));                                                                           \
+  }                                                                                                                   \
+  WW_INLINE __nv_##NAME##x2_storage_t __nv_cvt_float2_to_##NAME##x2(float2 x, __nv_##NAME##_interpretation_t kind,    \
+                                                                    cudaRoundMode mode, WW_LINE) {                    \
+    return static_cast<__nv_##NAME##x2_storage_t>(__nv_cvt_float_to_##NAME(x.x, kind, mode, line) |                   \
+                                                  __nv_cvt_float_to_##NAME(x.y, kind, mode, line) << SHIFT);          \
+  }                                                                                                                   \
+  WW_SMALL_FLOAT_FROM(NAME, double, double, ww::to_odd(x))                                                            \
+  WW_SMALL_FLOAT_FROM(NAME, __half_raw, halfraw, ww::half_value(x.x))                                                 \
+  WW_SMALL_FLOAT_FROM(NAME, __nv_bfloat16_raw, bfloat16raw, ww::bfloat16_value(x.x))                                  \
+  WW_SMALL_FLOAT_FROM_PAIR(NAME, double2, double2, ww::to_odd(x.x), ww::to_odd(x.y))                                  \
+  WW_SMALL_FLOAT_FROM_PAIR(NAME, __half2_raw, halfraw2, ww::half_value(x.x), ww::half_value(x.y))                     \
+  WW_SMALL_FLOAT_FROM_PAIR(NAME, __nv_bfloat162_raw, bfloat16raw2, ww::bfloat16_value(x.x), ww::bfloat16_value(x.y))  \
+  WW_INLINE __half_raw __nv_cvt_##NAME##_to_halfraw(__nv_##NAME##_storage_t x, __nv_##NAME##_interpretation_t kind) { \
+    return {ww::half_bits(KIND(kind, value(x)))};                                                                     \
+  }                                                                                                                   \
+  WW_INLINE __half2_raw __nv_cvt_##NAME##x2_to_halfraw2(__nv_##NAME##x2_storage_t x,                                  \
+                                                        __nv_##NAME##_interpretation_t kind) {                        \
+    return {__nv_cvt_##NAME##_to_halfraw(static_cast<unsigned char>(x & ((1 << SHIFT) - 1)), kind).x,                 \
+            __nv_cvt_##NAME##_to_halfraw(static_cast<unsigned char>(x >> SHIFT), kind).x};                            \
+  }
+#define WW_SMALL_FLOAT_FROM(NAME, FROM, SHORT, VALUE)                                                         \
+  WW_INLINE __nv_##NAME##_storage_t __nv_cvt_##SHORT##_to_##NAME(FROM x, __nv_##NAME##_interpretation_t kind, \
+                                                                 cudaRoundMode mode, WW_LINE) {               \
+    return __nv_cvt_float_to_##NAME(VALUE, kind, mode, line);                                                 \
+  }
+#define WW_SMALL_FLOAT_FROM_PAIR(NAME, FROM, SHORT, FIRST, SECOND)                                                  \
+  WW_INLINE __nv_##NAME##x2_storage_t __nv_cvt_##SHORT##_to_##NAME##x2(FROM x, __nv_##NAME##_interpretation_t kind, \
+                                                                       cudaRoundMode mode, WW_LINE) {               \
+    return __nv_cvt_float2_to_##NAME##x2({FIRST, SECOND}, kind, mode, line);                                        \
+  }
+
+// The classes of a format, of one, two and four numbers. Their conversions are explicit and round to nearest.
+#define WW_SMALL_FLOAT(NAME, SUFFIX, KIND, FORMAT, SHIFT)                                                             \
+  struct __nv_##NAME##_##SUFFIX {                                                                                     \
+    __nv_##NAME##_storage_t __x;                                                                                      \
+    __nv_##NAME##_##SUFFIX() = default;                                                                               \
+    explicit __nv_##NAME##_##SUFFIX(float f) : __x(FORMAT::from<ww::Rounding::nearest>(f)) {}                         \
+    explicit __nv_##NAME##_##SUFFIX(double f) : __nv_##NAME##_##SUFFIX(ww::to_odd(f)) {}                              \
+    explicit __nv_##NAME##_##SUFFIX(__half h) : __nv_##NAME##_##SUFFIX(ww::value(h)) {}                               \
+    explicit __nv_##NAME##_##SUFFIX(__nv_bfloat16 h) : __nv_##NAME##_##SUFFIX(ww::value(h)) {}                        \
+    template <class T, std::enable_if_t<std::is_integral_v<T>, int> = 0>                                              \
+    explicit __nv_##NAME##_##SUFFIX(T value) : __nv_##NAME##_##SUFFIX(ww::narrowed(value)) {}                         \
+    explicit operator float() const { return FORMAT::value(__x); }                                                    \
+    explicit operator double() const { return FORMAT::value(__x); }                                                   \
+    explicit operator __half() const { return __half(FORMAT::value(__x)); }                                           \
+    explicit operator __nv_bfloat16() const { return __nv_bfloat16(FORMAT::value(__x)); }                             \
+    explicit operator bool() const { return (__x & FORMAT::largest) != 0; }                                           \
+    template <class T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, int> = 0>                  \
+    explicit operator T() const {                                                                                     \
+      return ww::to_integer<T, ww::Rounding::zero>(FORMAT::value(__x));                                               \
+    }                                                                                                                 \
+  };                                                                                                                  \
+  struct __attribute__((aligned(sizeof(__nv_##NAME##x2_storage_t)))) __nv_##NAME##x2_##SUFFIX {                       \
+    __nv_##NAME##x2_storage_t __x;                                                                                    \
+    __nv_##NAME##x2_##SUFFIX() = default;                                                                             \
+    explicit __nv_##NAME##x2_##SUFFIX(float2 f) : __x(__nv_cvt_float2_to_##NAME##x2(f, KIND, cudaRoundNearest)) {}    \
+    explicit __nv_##NAME##x2_##SUFFIX(double2 f) : __x(__nv_cvt_double2_to_##NAME##x2(f, KIND, cudaRoundNearest)) {}  \
+    explicit __nv_##NAME##x2_##SUFFIX(__half2 f) : __x(__nv_cvt_halfraw2_to_##NAME##x2(f, KIND, cudaRoundNearest)) {} \
+    explicit __nv_##NAME##x2_##SUFFIX(__nv_bfloat162 f)                                                               \
+        : __x(__nv_cvt_bfloat16raw2_to_##NAME##x2(f, KIND, cudaRoundNearest)) {}                                      \
+    explicit operator __half2() const { return __half2(__nv_cvt_##NAME##x2_to_halfraw2(__x, KIND)); }                 \
+    explicit operator float2() const {                                                                                \
+      return {FORMAT::value(static_cast<unsigned char>(__x & ((1 << SHIFT) - 1))),                                    \
+              FORMAT::value(static_cast<unsigned char>(__x >> SHIFT))};                                               \
+    }                                                                                                                 \
+  };                                                                                                                  \
+  struct __attribute__((aligned(sizeof(__nv_##NAME##x4_storage_t)))) __nv_##NAME##x4_##SUFFIX {                       \
+    __nv_##NAME##x4_storage_t __x;                                                                                    \
+    __nv_##NAME##x4_##SUFFIX() = default;                                                                             \
+    explicit __nv_##NAME##x4_##SUFFIX(float4 f)                                                                       \
+        : __nv_##NAME##x4_##SUFFIX(__nv_##NAME##x2_##SUFFIX(float2{f.x, f.y}),                                        \
+                                   __nv_##NAME##x2_##SUFFIX(float2{f.z, f.w})) {}                                     \
+    explicit __nv_##NAME##x4_##SUFFIX(double4 f)                                                                      \
+        : __nv_##NAME##x4_##SUFFIX(__nv_##NAME##x2_##SUFFIX(double2{f.x, f.y}),                                       \
+                                   __nv_##NAME##x2_##SUFFIX(double2{f.z, f.w})) {}                                    \
+    explicit __nv_##NAME##x4_##SUFFIX(__half2 low, __half2 high)                                                      \
+        : __nv_##NAME##x4_##SUFFIX(__nv_##NAME##x2_##SUFFIX(low), __nv_##NAME##x2_##SUFFIX(high)) {}                  \
+    explicit __nv_##NAME##x4_##SUFFIX(__nv_bfloat162 low, __nv_bfloat162 high)                                        \
+        : __nv_##NAME##x4_##SUFFIX(__nv_##NAME##x2_##SUFFIX(low), __nv_##NAME##x2_##SUFFIX(high)) {}                  \
+    explicit operator float4() const {                                                                                \
+      const auto at = [this](int index) {                                                                             \
+        return FORMAT::value(static_cast<unsigned char>(__x >> (SHIFT * index) & ((1 << SHIFT) - 1)));                \
+      };                                                                                                              \
+      return {at(0), at(1), at(2), at(3)};                                                                            \
+    }                                                                                                                 \
+                                                                                                                      \
+   private:                                                                                                           \
+    __nv_##NAME##x4_##SUFFIX(__nv_##NAME##x2_##SUFFIX low, __nv_##NAME##x2_##SUFFIX high)                             \
+        : __x(static_cast<__nv_##NAME##x4_storage_t>(low.__x | unsigned(high.__x) << (2 * SHIFT))) {}                 \
+  };
