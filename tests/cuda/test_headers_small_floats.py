@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -93,7 +94,7 @@ def encoded(x: float, values: list[float], towards_zero: bool) -> int:
 
 def inputs(values: list[float]) -> list[float]:
     """Every value, every midpoint, and the floats next to them, with both signs; and the special values."""
-    middles = [(a + b) / 2 for a, b in zip(values, values[1:], strict=False)]
+    middles = [(a + b) / 2 for a, b in itertools.pairwise(values)]
     exact = torch.tensor([*values, *middles, values[-1] * 1.1, 1e30, 1e-42], dtype=torch.float32)
     up, down = torch.tensor(math.inf), torch.tensor(-math.inf)
     near = torch.cat([exact, torch.nextafter(exact, up), torch.nextafter(exact, down)])

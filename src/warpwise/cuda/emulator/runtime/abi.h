@@ -90,6 +90,11 @@ unsigned long long ww_clock();
 unsigned ww_to_shared(const void*);
 void* ww_from_shared(uint64_t);
 
+// The state space of a generic address. WW_CLUSTER_SPACE: the shared memory of another block of the cluster.
+enum ww_space { WW_GLOBAL_SPACE, WW_SHARED_SPACE, WW_CLUSTER_SPACE, WW_LOCAL_SPACE, WW_CONSTANT_SPACE };
+int ww_state_space(const void*);
+int ww_shared_rank(const void*);  // the rank in the cluster of the block whose shared memory it is, or -1
+
 // A barrier of `threads` consecutive threads of the block, from thread `first` on (thread_block_tile of more than 32).
 void ww_group_barrier(unsigned first, unsigned threads, int line);
 // The same barrier, exchanging one value of each thread. Returns the values in thread order, valid until the calling

@@ -238,6 +238,12 @@ void ww_cluster_wait(int line) {
 }
 
 // mapa: the address, in block `rank` of the cluster, that corresponds to an address in this block's shared memory.
+int ww_shared_rank(const void* address) {
+  const unsigned handle = ww_to_shared(address);
+  if (handle == 0xffffffffu) return -1;
+  return static_cast<int>(owner_of_shared(reinterpret_cast<Address>(address)).rank);
+}
+
 void* ww_map_shared(const void* address, unsigned rank, int line) {
   Block& block = *runtime.block;
   const Cluster& cluster = cluster_of(block);

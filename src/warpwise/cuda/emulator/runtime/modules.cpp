@@ -26,8 +26,9 @@ struct GlobalVariable {
   uint32_t element_bytes;   // 0 if ww_entry_globals does not list the variable
   bool constant, of_class;  // of_class: a table of virtual functions or type information
   std::string name;
-  bool unset = false;          // __constant__ memory without an initialiser that the host has not written
-  std::unique_ptr<Slot> slot;  // its shadow memory, once the kernel has accessed it
+  bool unset = false;            // __constant__ memory without an initialiser that the host has not written
+  bool constant_memory = false;  // __constant__
+  std::unique_ptr<Slot> slot;    // its shadow memory, once the kernel has accessed it
 };
 struct Segment {
   Address start, end;
@@ -90,10 +91,12 @@ void read_symbols(const char* file, Address base, Module& module) {
       if (symbol.st_shndx == SHN_UNDEF) module.synchronises_partly |= synchronises_partly(names + symbol.st_name);
       if ((symbol.st_info & 0xf) != STT_OBJECT || !symbol.st_size || symbol.st_shndx >= header->e_shnum) continue;
       const ElfW(Shdr) & section = sections[symbol.st_shndx];
-      const bool constant = !(section.sh_flags & SHF_WRITE) || !strcmp(section_names + section.sh_name, "ww_constant");
+      const bool constant_memory = !strcmp(section_names + section.sh_name, "ww_constant");
+      const bool constant = !(section.sh_flags & SHF_WRITE) || constant_memory;
       const char* name = names + symbol.st_name;
       module.objects.push_back(
-          {base + symbol.st_value, symbol.st_size, 0, constant, !strncmp(name, "_ZT", 3), short_name(name), false, {}});
+          {base + symbol.st_value, symbol.st_size, 0, constant, !strncmp(name, "_ZT", 3), short_name(name)});
+      module.objects.back().constant_memory = constant_memory;
     }
   }
   munmap(mapped, static_cast<size_t>(status.st_size));
@@ -114,6 +117,7 @@ void read_table(const char* file, std::vector<GlobalVariable>& objects) {
                                       [&](const GlobalVariable& object) { return object.start == start; });
       GlobalVariable object{start, globals[i].bytes, globals[i].element_bytes, globals[i].constant != 0,
                             false, globals[i].name};
+      object.constant_memory = object.constant;
       object.unset = globals[i].constant == kUninitialisedConstant;
       if (known == objects.end())
         objects.push_back(std::move(object));
@@ -194,6 +198,11 @@ int find_module(dl_phdr_info* info, size_t, void* data) {
 }
 
 }  // namespace
+
+bool in_constant_memory(Address address) {
+  const GlobalVariable* object = object_at(address);
+  return object && object->constant_memory;
+}
 
 void select_module(Address entry) {
   std::unique_ptr<Module>& module = modules[entry];

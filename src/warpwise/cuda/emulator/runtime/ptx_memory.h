@@ -152,8 +152,13 @@ inline void cvta(Context& c, const Instruction& i) {
   }
 }
 inline void isspacep(Context& c, const Instruction& i) {
-  const bool shared = ww_to_shared(reinterpret_cast<const void*>(c.bits(i.operands[1]))) != 0xffffffffu;
-  c.set_bits(i.operands[0], i.has("shared") ? shared : i.has("global") && !shared, 4);
+  const int space = ww_state_space(reinterpret_cast<const void*>(c.bits(i.operands[1])));
+  const bool of_cluster = i.has("shared::cluster") && (space == WW_SHARED_SPACE || space == WW_CLUSTER_SPACE);
+  c.set_bits(i.operands[0],
+             of_cluster || ((i.has("shared") || i.has("shared::cta")) && space == WW_SHARED_SPACE) ||
+                 (i.has("global") && space == WW_GLOBAL_SPACE) || (i.has("local") && space == WW_LOCAL_SPACE) ||
+                 (i.has("const") && space == WW_CONSTANT_SPACE),
+             4);
 }
 
 // cp.async.{ca,cg}.shared.global [to], [from], bytes{, bytes to read}

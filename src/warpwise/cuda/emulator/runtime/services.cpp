@@ -9,6 +9,7 @@
 
 #include "access.h"
 #include "expected_reads.h"
+#include "fibers.h"
 #include "synchronise.h"
 
 namespace ww {
@@ -135,6 +136,14 @@ unsigned ww_to_shared(const void* pointer) {
   if (offset >= kArenaBytes || number < kTensorSlots || number >= kResidentFirst) return 0xffffffffu;
   return (number - kTensorSlots) << kSharedOffsetBits |
          static_cast<unsigned>((address - slots[number].middle) & ((1u << kSharedOffsetBits) - 1));
+}
+
+int ww_state_space(const void* pointer) {
+  const Address address = reinterpret_cast<Address>(pointer);
+  if (ww_to_shared(pointer) != 0xffffffffu)
+    return ww_shared_rank(pointer) == static_cast<int>(runtime.block->rank) ? WW_SHARED_SPACE : WW_CLUSTER_SPACE;
+  if (in_stacks(address)) return WW_LOCAL_SPACE;
+  return in_constant_memory(address) ? WW_CONSTANT_SPACE : WW_GLOBAL_SPACE;
 }
 
 void* ww_from_shared(uint64_t handle) {

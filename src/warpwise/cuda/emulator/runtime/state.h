@@ -395,6 +395,7 @@ Slot* module_slot(Address address);  // the shadow memory of a __device__ variab
 void clear_module_shadow();
 void constant_is_set(Address entry, Address address);
 bool in_kernel_code(Address pc);
+bool in_constant_memory(Address address);  // in a __constant__ variable of the kernel
 Address load_bias();  // of the kernel's library: an address in memory minus its address in the file
 
 }  // namespace ww

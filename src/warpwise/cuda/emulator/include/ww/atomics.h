@@ -36,13 +36,11 @@ WW_INLINE auto wrap_add(T a, T b) {
   WW_ATOMIC_OF_SCOPE(NAME##_system, 2, #NAME, TYPES, __VA_ARGS__)
 #define WW_ATOMIC_SUM int, unsigned, ww::ull, float, double
 #define WW_ATOMIC_DIFFERENCE int, unsigned
-#define WW_ATOMIC_SWAP int, unsigned, ww::ull, float
 #define WW_ATOMIC_ORDER int, unsigned, long long, ww::ull
 #define WW_ATOMIC_BITS int, unsigned, ww::ull
 #define WW_ATOMIC_COUNT unsigned
 WW_ATOMIC(atomicAdd, SUM, ww::wrap_add(old, value))
 WW_ATOMIC(atomicSub, DIFFERENCE, static_cast<unsigned>(old) - static_cast<unsigned>(value))
-WW_ATOMIC(atomicExch, SWAP, value)
 WW_ATOMIC(atomicMin, ORDER, value < old ? value : old)
 WW_ATOMIC(atomicMax, ORDER, value > old ? value : old)
 WW_ATOMIC(atomicAnd, BITS, old& value)
@@ -52,6 +50,19 @@ WW_ATOMIC(atomicInc, COUNT, old >= value ? 0 : old + 1)
 WW_ATOMIC(atomicDec, COUNT, old == 0 || old > value ? value : old - 1)
 #undef WW_ATOMIC
 #undef WW_ATOMIC_OF_SCOPE
+
+#define WW_EXCHANGE(NAME, SCOPE)                                                                       \
+  template <class T>                                                                                   \
+  WW_INLINE T NAME(T* address, ww::same_t<T> value, WW_LINE) {                                         \
+    constexpr bool wide = sizeof(T) == 16 && alignof(T) >= 16 && std::is_trivially_copyable_v<T>;      \
+    static_assert(wide || ww::is_one_of<T, int, unsigned, ww::ull, float>,                             \
+                  "atomicExch has no overload for this type in CUDA");                                 \
+    return ww::read_modify_write<SCOPE>(address, "atomicExch", line, [&](const T&) { return value; }); \
+  }
+WW_EXCHANGE(atomicExch, 1)
+WW_EXCHANGE(atomicExch_block, 0)
+WW_EXCHANGE(atomicExch_system, 2)
+#undef WW_EXCHANGE
 
 namespace ww {
 template <int Scope, class T>

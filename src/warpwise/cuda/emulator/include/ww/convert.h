@@ -126,6 +126,22 @@ WW_ROUNDED(ru, ww::Rounding::up)
 #undef WW_ROUNDED
 WW_INLINE double __int2double_rn(int x) { return x; }
 WW_INLINE double __uint2double_rn(unsigned x) { return x; }
+// Blackwell: two operations at a time.
+#define WW_PAIRS(SUFFIX)                                                     \
+  WW_INLINE float2 __fadd2_##SUFFIX(float2 a, float2 b) {                    \
+    return {__fadd_##SUFFIX(a.x, b.x), __fadd_##SUFFIX(a.y, b.y)};           \
+  }                                                                          \
+  WW_INLINE float2 __fmul2_##SUFFIX(float2 a, float2 b) {                    \
+    return {__fmul_##SUFFIX(a.x, b.x), __fmul_##SUFFIX(a.y, b.y)};           \
+  }                                                                          \
+  WW_INLINE float2 __ffma2_##SUFFIX(float2 a, float2 b, float2 c) {          \
+    return {__fmaf_##SUFFIX(a.x, b.x, c.x), __fmaf_##SUFFIX(a.y, b.y, c.y)}; \
+  }
+WW_PAIRS(rn)
+WW_PAIRS(rz)
+WW_PAIRS(rd)
+WW_PAIRS(ru)
+#undef WW_PAIRS
 WW_INLINE float __frsqrt_rn(float x) {
   return ww::uncontracted(static_cast<float>(1.0 / sqrt(static_cast<double>(x))));
 }

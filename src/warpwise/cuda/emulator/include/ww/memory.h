@@ -60,5 +60,13 @@ WW_INLINE size_t __cvta_generic_to_shared(const void* p) {
 WW_INLINE void* __cvta_shared_to_generic(size_t address) { return ww_from_shared(address); }
 WW_INLINE size_t __cvta_generic_to_global(const void* p) { return reinterpret_cast<size_t>(p); }
 WW_INLINE void* __cvta_global_to_generic(size_t address) { return reinterpret_cast<void*>(address); }
-WW_INLINE unsigned __isShared(const void* p) { return ww_to_shared(p) != 0xffffffffu; }
-WW_INLINE unsigned __isGlobal(const void* p) { return !__isShared(p); }
+WW_INLINE size_t __cvta_generic_to_constant(const void* p) { return reinterpret_cast<size_t>(p); }
+WW_INLINE void* __cvta_constant_to_generic(size_t address) { return reinterpret_cast<void*>(address); }
+WW_INLINE size_t __cvta_generic_to_local(const void* p) { return reinterpret_cast<size_t>(p); }
+WW_INLINE void* __cvta_local_to_generic(size_t address) { return reinterpret_cast<void*>(address); }
+WW_INLINE unsigned __isShared(const void* p) { return ww_state_space(p) == WW_SHARED_SPACE; }
+WW_INLINE unsigned __isCtaShared(const void* p) { return __isShared(p); }
+WW_INLINE unsigned __isClusterShared(const void* p) { return ww_shared_rank(p) >= 0; }
+WW_INLINE unsigned __isGlobal(const void* p) { return ww_state_space(p) == WW_GLOBAL_SPACE; }
+WW_INLINE unsigned __isLocal(const void* p) { return ww_state_space(p) == WW_LOCAL_SPACE; }
+WW_INLINE unsigned __isConstant(const void* p) { return ww_state_space(p) == WW_CONSTANT_SPACE; }

@@ -25,6 +25,19 @@ WW_VECTORS(float, float, 8, 16)
 WW_VECTORS(double, double, 16, 16)
 #undef WW_VECTORS
 
+// CUDA 13: vectors of four numbers of 8 bytes with an alignment of 16 and of 32 bytes.
+#define WW_ALIGNED_VECTORS(T, N)                                                            \
+  struct __attribute__((aligned(16))) N##4_16a { T x, y, z, w; };                           \
+  struct __attribute__((aligned(32))) N##4_32a { T x, y, z, w; };                           \
+  WW_INLINE constexpr N##4_16a make_##N##4_16a(T x, T y, T z, T w) { return {x, y, z, w}; } \
+  WW_INLINE constexpr N##4_32a make_##N##4_32a(T x, T y, T z, T w) { return {x, y, z, w}; }
+WW_ALIGNED_VECTORS(long, long)
+WW_ALIGNED_VECTORS(unsigned long, ulong)
+WW_ALIGNED_VECTORS(long long, longlong)
+WW_ALIGNED_VECTORS(unsigned long long, ulonglong)
+WW_ALIGNED_VECTORS(double, double)
+#undef WW_ALIGNED_VECTORS
+
 struct dim3 {
   unsigned x, y, z;
   constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
