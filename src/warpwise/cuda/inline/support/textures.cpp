@@ -54,7 +54,9 @@ cudaError_t ww_cuda_malloc_array(cudaArray_t* array, const cudaChannelFormatDesc
   *array = nullptr;
   const int bytes = texel_bytes(*channels);
   if (!bytes || !extent.width || bytes > 16) return cudaErrorInvalidValue;
-  if (flags & cudaArrayCubemap) return cudaErrorNotSupported;
+  const bool layered = flags & cudaArrayLayered;
+  const auto faces = [&](size_t depth) { return layered ? depth && depth % 6 == 0 : depth == 6; };
+  if (flags & cudaArrayCubemap && (extent.width != extent.height || !faces(extent.depth))) return cudaErrorInvalidValue;
   const size_t row = extent.width * bytes, slice = row * (extent.height ? extent.height : 1);
   void* data = nullptr;
   const cudaError_t error = ww_cuda_malloc(&data, slice * (extent.depth ? extent.depth : 1));
@@ -142,7 +144,11 @@ static cudaError_t create(unsigned long long* handle, const cudaResourceDesc* re
     made.data = array->data;
     made.width = array->extent.width, made.height = array->extent.height, made.depth = array->extent.depth;
     made.row_bytes = array->row_bytes, made.slice_bytes = array->slice_bytes;
-    made.shape = array->flags & cudaArrayLayered ? ww::kLayeredArray : ww::kArray;
+    const bool layered = array->flags & cudaArrayLayered;
+    made.shape = array->flags & cudaArrayCubemap ? (layered ? ww::kLayeredCubemap : ww::kCubemap)
+                 : layered                       ? ww::kLayeredArray
+                                                 : ww::kArray;
+    made.gathers = (array->flags & cudaArrayTextureGather) != 0;
   } else if (resource->resType == cudaResourceTypeLinear) {
     const auto& linear = resource->res.linear;
     channels = linear.desc;
@@ -168,7 +174,9 @@ static cudaError_t create(unsigned long long* handle, const cudaResourceDesc* re
     for (int d = 0; d < 3; d++) made.address[d] = how->addressMode[d];
     for (int c = 0; c < 4; c++) made.border[c] = how->borderColor[c];
     made.linear = how->filterMode == cudaFilterModeLinear;
-    made.normalized_coordinates = how->normalizedCoords != 0;
+    const bool cube = made.shape == ww::kCubemap || made.shape == ww::kLayeredCubemap;
+    if (cube && made.linear && how->seamlessCubemap) return cudaErrorNotSupported;  // filters across edges
+    made.normalized_coordinates = how->normalizedCoords != 0 || cube;
     made.normalized_float = how->readMode == cudaReadModeNormalizedFloat;
     const bool real = made.kind == ww::kTexelFloat || made.normalized_float;
     if (made.linear && !real) return cudaErrorInvalidValue;  // linear filtering returns floating-point values

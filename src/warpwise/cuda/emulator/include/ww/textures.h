@@ -1,6 +1,6 @@
-// Fetches from texture objects and accesses to surface objects of one to three dimensions, of arrays and of linear or
-// pitched memory. Cube maps, mipmaps and gathers are UnsupportedFeature findings. Source: CUDA C++ Programming Guide,
-// "Texture Fetching".
+// Fetches from texture objects and accesses to surface objects of one to three dimensions, of arrays, cube maps, and
+// linear or pitched memory. Source: CUDA C++ Programming Guide, "Texture Fetching" and "Cubemap Textures". The host
+// makes no mipmaps, so the functions with a level of detail fetch from the only level.
 #pragma once
 #include "texture_object.h"
 
@@ -22,12 +22,6 @@ enum cudaTextureReadMode { cudaReadModeElementType, cudaReadModeNormalizedFloat 
 enum cudaSurfaceBoundaryMode { cudaBoundaryModeZero, cudaBoundaryModeClamp, cudaBoundaryModeTrap };
 
 namespace ww {
-template <class T>
-[[noreturn]] WW_INLINE T no_texture(int line) {
-  ww_fail(WW_UNSUPPORTED, "this kind of texture fetch is not emulated; pass the data as a pointer and index it", line);
-  __builtin_unreachable();
-}
-
 // The scalar type and the number of channels of T: of float4, float and 4.
 template <class T, class = void>
 struct Channels {
@@ -51,6 +45,13 @@ WW_UNINSTRUMENTED const TextureObject& object_of(unsigned long long handle, bool
   if (!surface && object->surface) ww_fail(WW_UNDEFINED, "a texture function needs a texture object", line);
   return *object;
 }
+
+// The shape of the object must be one of `shapes`, a set of bits 1 << TextureShape.
+WW_UNINSTRUMENTED void check_shape(const TextureObject& t, unsigned shapes, int line) {
+  if (!(shapes >> t.shape & 1))
+    ww_fail(WW_UNDEFINED, "this function does not access objects of this kind of array or memory", line);
+}
+constexpr unsigned kFlat = 1u << kLinearMemory | 1u << kPitched | 1u << kArray, kLayers = 1u << kLayeredArray;
 
 // The index in [0, size) that an index outside selects; -1 for the border.
 WW_INLINE long long addressed(long long i, size_t size, int mode, bool normalized) {
@@ -96,8 +97,15 @@ WW_UNINSTRUMENTED const char* texel_at(const TextureObject& t, const long long* 
 }
 
 template <class T>
-WW_UNINSTRUMENTED T value_of(const TextureObject& t, const double* sums) {
+WW_UNINSTRUMENTED T value_of(const TextureObject& t, const double* sums, int line) {
   typedef typename Channels<T>::scalar S;
+  if (std::is_floating_point_v<S> != (t.kind == kTexelFloat || t.normalized_float))
+    ww_fail(WW_UNDEFINED,
+            std::is_floating_point_v<S>
+                ? "a fetch of a float from a texture of integers, which returns their bits: fetch an integer, or make "
+                  "the texture object with cudaReadModeNormalizedFloat"
+                : "a fetch of an integer from a texture that returns floating-point numbers",
+            line);
   S result[Channels<T>::count];
   for (int c = 0; c < Channels<T>::count; c++) result[c] = static_cast<S>(sums[c]);
   T value;
@@ -105,10 +113,9 @@ WW_UNINSTRUMENTED T value_of(const TextureObject& t, const double* sums) {
   return value;
 }
 
-// A fetch at coordinates of `dims` dimensions; `layer` of a layered array.
+// A fetch at coordinates of `dims` dimensions; `layer` of a layered array, or a face of a cube map.
 template <class T>
-WW_UNINSTRUMENTED T fetch(unsigned long long handle, int dims, float x, float y, float z, int layer, int line) {
-  const TextureObject& t = object_of(handle, false, line);
+WW_UNINSTRUMENTED T fetch(const TextureObject& t, int dims, float x, float y, float z, int layer, int line) {
   const float given[3] = {x, y, z};
   const size_t size[3] = {t.width, t.height ? t.height : 1, t.depth ? t.depth : 1};
   long long low[3] = {0, 0, 0}, high[3] = {0, 0, 0};
@@ -124,7 +131,7 @@ WW_UNINSTRUMENTED T fetch(unsigned long long handle, int dims, float x, float y,
     low[d] = addressed(static_cast<long long>(base), size[d], t.address[d], t.normalized_coordinates);
     high[d] = addressed(static_cast<long long>(base) + 1, size[d], t.address[d], t.normalized_coordinates);
   }
-  if (t.shape == kLayeredArray) {
+  if (t.shape >= kLayeredArray) {
     const int last = static_cast<int>(size[2]) - 1;
     low[2] = high[2] = layer < 0 ? 0 : layer > last ? last : layer;
   }
@@ -142,7 +149,61 @@ WW_UNINSTRUMENTED T fetch(unsigned long long handle, int dims, float x, float y,
     for (int c = 0; c < 4; c++)
       sums[c] += share * (!texel ? static_cast<double>(t.border[c]) : c < t.channels ? channel(t, texel, c) : 0);
   }
-  return value_of<T>(t, sums);
+  return value_of<T>(t, sums, line);
+}
+
+// A fetch in the direction (x, y, z) from a cube map, whose six faces are layers.
+template <class T>
+WW_UNINSTRUMENTED T fetch_cube(unsigned long long handle, float x, float y, float z, int layer, bool layered,
+                               int line) {
+  const TextureObject& t = object_of(handle, false, line);
+  check_shape(t, 1u << (layered ? kLayeredCubemap : kCubemap), line);
+  const float ax = fabsf(x), ay = fabsf(y), az = fabsf(z);
+  int face;
+  float major, s, v;
+  if (ax >= ay && ax >= az) {
+    face = x >= 0 ? 0 : 1, major = ax, s = x >= 0 ? -z : z, v = -y;
+  } else if (ay >= az) {
+    face = y >= 0 ? 2 : 3, major = ay, s = x, v = y >= 0 ? z : -z;
+  } else {
+    face = z >= 0 ? 4 : 5, major = az, s = z >= 0 ? x : -x, v = -y;
+  }
+  const int layers = static_cast<int>(t.depth) / 6;
+  const int chosen = layer < 0 ? 0 : layer >= layers ? layers - 1 : layer;
+  return fetch<T>(t, 2, (s / major + 1) / 2, (v / major + 1) / 2, 0, 6 * chosen + face, line);
+}
+
+// Channel `c` of the four texels that linear filtering at (x, y) weights, counterclockwise from the one at the left in
+// the row of the larger y.
+template <class T>
+WW_UNINSTRUMENTED T gather(unsigned long long handle, float x, float y, int c, int line) {
+  const TextureObject& t = object_of(handle, false, line);
+  check_shape(t, 1u << kArray, line);
+  if (!t.gathers)
+    ww_fail(WW_UNDEFINED, "tex2Dgather needs an array that cudaMallocArray made with cudaArrayTextureGather", line);
+  const double at[2] = {t.normalized_coordinates ? static_cast<double>(x) * t.width : static_cast<double>(x),
+                        t.normalized_coordinates ? static_cast<double>(y) * t.height : static_cast<double>(y)};
+  const size_t size[2] = {t.width, t.height ? t.height : 1};
+  long long index[2][2];
+  for (int d = 0; d < 2; d++)
+    for (int upper = 0; upper < 2; upper++)
+      index[d][upper] = addressed(static_cast<long long>(__builtin_floor(at[d] - 0.5)) + upper, size[d], t.address[d],
+                                  t.normalized_coordinates);
+  double values[4];
+  for (int k = 0; k < 4; k++) {
+    const long long i[3] = {index[0][k == 1 || k == 2], index[1][k < 2], 0};
+    const char* texel = texel_at(t, i, line);
+    values[k] = !texel ? static_cast<double>(t.border[c & 3]) : c < t.channels ? channel(t, texel, c) : 0;
+  }
+  return value_of<T>(t, values, line);
+}
+
+template <class T>
+WW_UNINSTRUMENTED T fetch(unsigned long long handle, int dims, float x, float y, float z, int layer, unsigned shapes,
+                          int line) {
+  const TextureObject& t = object_of(handle, false, line);
+  check_shape(t, shapes, line);
+  return fetch<T>(t, dims, x, y, z, layer, line);
 }
 
 template <class T>
@@ -152,7 +213,7 @@ WW_UNINSTRUMENTED T fetch_linear(unsigned long long handle, int i, int line) {
   const long long index[3] = {i < 0 || static_cast<size_t>(i) >= t.width ? -1 : i, 0, 0};
   if (const char* texel = texel_at(t, index, line))  // out of range: 0
     for (int c = 0; c < t.channels; c++) sums[c] = channel(t, texel, c);
-  return value_of<T>(t, sums);
+  return value_of<T>(t, sums, line);
 }
 
 // The address of `bytes` bytes at byte x of row y of slice z; nullptr outside of the surface, with mode "zero".
@@ -189,30 +250,36 @@ WW_UNINSTRUMENTED void surface_write(T value, unsigned long long handle, int x, 
 }
 }  // namespace ww
 
-// Each function in both forms of CUDA: T tex1D<T>(object, x) and tex1D(&value, object, x).
-#define WW_TEXTURE(NAME, PARAMETERS, VALUE)                                     \
-  template <class T>                                                            \
-  WW_INLINE T NAME(cudaTextureObject_t object, PARAMETERS, WW_LINE) {           \
-    return VALUE;                                                               \
-  }                                                                             \
-  template <class T>                                                            \
-  WW_INLINE void NAME(T* to, cudaTextureObject_t object, PARAMETERS, WW_LINE) { \
-    *to = VALUE;                                                                \
+// Each function in both forms of CUDA: T tex1D<T>(object, x) and tex1D(&value, object, x). The parameters come last.
+#define WW_TEXTURE(NAME, VALUE, ...)                                             \
+  template <class T>                                                             \
+  WW_INLINE T NAME(cudaTextureObject_t object, __VA_ARGS__, WW_LINE) {           \
+    return VALUE;                                                                \
+  }                                                                              \
+  template <class T>                                                             \
+  WW_INLINE void NAME(T* to, cudaTextureObject_t object, __VA_ARGS__, WW_LINE) { \
+    *to = VALUE;                                                                 \
   }
-#define WW_AND ,
-WW_TEXTURE(tex1Dfetch, int i, ww::fetch_linear<T>(object, i, line))
-WW_TEXTURE(tex1D, float x, ww::fetch<T>(object, 1, x, 0, 0, 0, line))
-WW_TEXTURE(tex2D, float x WW_AND float y, ww::fetch<T>(object, 2, x, y, 0, 0, line))
-WW_TEXTURE(tex3D, float x WW_AND float y WW_AND float z, ww::fetch<T>(object, 3, x, y, z, 0, line))
-WW_TEXTURE(tex1DLayered, float x WW_AND int layer, ww::fetch<T>(object, 1, x, 0, 0, layer, line))
-WW_TEXTURE(tex2DLayered, float x WW_AND float y WW_AND int layer, ww::fetch<T>(object, 2, x, y, 0, layer, line))
-WW_TEXTURE(tex1DLod, float WW_AND float, ww::no_texture<T>(line))
-WW_TEXTURE(tex2DLod, float WW_AND float WW_AND float, ww::no_texture<T>(line))
-WW_TEXTURE(tex3DLod, float WW_AND float WW_AND float WW_AND float, ww::no_texture<T>(line))
-WW_TEXTURE(tex2Dgather, float WW_AND float WW_AND int, ww::no_texture<T>(line))
-WW_TEXTURE(texCubemap, float WW_AND float WW_AND float, ww::no_texture<T>(line))
+// The function, and its forms for a level of detail and for two derivatives.
+#define WW_SAMPLED(NAME, DERIVATIVE, VALUE, ...)   \
+  WW_TEXTURE(NAME, VALUE, __VA_ARGS__)             \
+  WW_TEXTURE(NAME##Lod, VALUE, __VA_ARGS__, float) \
+  WW_TEXTURE(NAME##Grad, VALUE, __VA_ARGS__, DERIVATIVE, DERIVATIVE)
+WW_TEXTURE(tex1Dfetch, ww::fetch_linear<T>(object, i, line), int i)
+WW_SAMPLED(tex1D, float, ww::fetch<T>(object, 1, x, 0, 0, 0, ww::kFlat, line), float x)
+WW_SAMPLED(tex2D, float2, ww::fetch<T>(object, 2, x, y, 0, 0, ww::kFlat, line), float x, float y)
+WW_SAMPLED(tex3D, float4, ww::fetch<T>(object, 3, x, y, z, 0, ww::kFlat, line), float x, float y, float z)
+WW_SAMPLED(tex1DLayered, float, ww::fetch<T>(object, 1, x, 0, 0, layer, ww::kLayers, line), float x, int layer)
+WW_SAMPLED(tex2DLayered, float2, ww::fetch<T>(object, 2, x, y, 0, layer, ww::kLayers, line), float x, float y,
+           int layer)
+WW_SAMPLED(texCubemap, float4, ww::fetch_cube<T>(object, x, y, z, 0, false, line), float x, float y, float z)
+WW_SAMPLED(texCubemapLayered, float4, ww::fetch_cube<T>(object, x, y, z, layer, true, line), float x, float y, float z,
+           int layer)
+WW_TEXTURE(tex2Dgather, ww::gather<T>(object, x, y, channel, line), float x, float y, int channel = 0)
+#undef WW_SAMPLED
 #undef WW_TEXTURE
 
+#define WW_AND ,
 #define WW_SURFACE(NAME, PARAMETERS, PLACE)                                                                           \
   template <class T>                                                                                                  \
   WW_INLINE T NAME##read(cudaSurfaceObject_t object, PARAMETERS, cudaSurfaceBoundaryMode mode = cudaBoundaryModeTrap, \
@@ -232,6 +299,9 @@ WW_TEXTURE(texCubemap, float WW_AND float WW_AND float, ww::no_texture<T>(line))
 WW_SURFACE(surf1D, int x, x WW_AND 0 WW_AND 0)
 WW_SURFACE(surf2D, int x WW_AND int y, x WW_AND y WW_AND 0)
 WW_SURFACE(surf3D, int x WW_AND int y WW_AND int z, x WW_AND y WW_AND z)
+WW_SURFACE(surf1DLayered, int x WW_AND int layer, x WW_AND 0 WW_AND layer)
 WW_SURFACE(surf2DLayered, int x WW_AND int y WW_AND int layer, x WW_AND y WW_AND layer)
+WW_SURFACE(surfCubemap, int x WW_AND int y WW_AND int face, x WW_AND y WW_AND face)
+WW_SURFACE(surfCubemapLayered, int x WW_AND int y WW_AND int face, x WW_AND y WW_AND face)
 #undef WW_SURFACE
 #undef WW_AND

@@ -90,6 +90,7 @@ inline cudaPitchedPtr make_cudaPitchedPtr(void* data, size_t pitch, size_t width
 #define cudaArrayLayered 1
 #define cudaArraySurfaceLoadStore 2
 #define cudaArrayCubemap 4
+#define cudaArrayTextureGather 8
 
 extern "C" {
 cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, enum cudaChannelFormatKind);
