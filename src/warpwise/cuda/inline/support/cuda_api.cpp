@@ -282,6 +282,7 @@ cudaError_t cudaMemset(void* pointer, int value, size_t bytes) {
 }
 cudaError_t cudaMemset2D(void* pointer, size_t pitch, int value, size_t width, size_t height) {
   if (width > pitch) return set_last_error(cudaErrorInvalidValue);
+  const warpwise_host::Access access(pointer);
   for (size_t row = 0; row < height; row++) {
     const cudaError_t error = cudaMemset((char*)pointer + row * pitch, value, width);
     if (error != cudaSuccess) return error;
@@ -292,6 +293,7 @@ cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t fro
                          enum cudaMemcpyKind kind) {
   if (width > to_pitch || width > from_pitch) return set_last_error(cudaErrorInvalidValue);
   if (width == to_pitch && width == from_pitch) return cudaMemcpy(to, from, width * height, kind);
+  const warpwise_host::Access to_access(to), from_access(from);
   for (size_t row = 0; row < height; row++) {
     const cudaError_t error = cudaMemcpy((char*)to + row * to_pitch, (const char*)from + row * from_pitch, width, kind);
     if (error != cudaSuccess) return error;

@@ -56,6 +56,8 @@ ww_program_block* find(uint64_t address) {
   return address - after->first <= after->second.bytes + (uint64_t{1} << 30) ? &after->second : nullptr;
 }
 
+std::map<const ww_program_block*, int> accesses;  // by block; device_mutex() guards it
+
 void open_managed(bool accessible) {
   for (const auto& each : blocks)
     if (each.second.live && Kind(each.second.memory) == Kind::kManaged && !attached.count(each.first))
@@ -169,8 +171,15 @@ bool wrong_direction(const void* address, bool host, int kind) {
   const bool known = kind_of(address, memory);
   return kind != cudaMemcpyDefault && host && known && on_device(memory);
 }
-Access::Access(const void* address) : address_(address) { ww_resident_open(address_, 1); }
+// The accesses to a block nest: only the outermost one changes the protection of its pages, which takes longer than a
+// copy of a row.
+Access::Access(const void* address) : address_(address) {
+  if (!accesses[find(reinterpret_cast<uint64_t>(address))]++) ww_resident_open(address_, 1);
+}
 Access::~Access() {
+  const auto held = accesses.find(find(reinterpret_cast<uint64_t>(address_)));
+  if (held == accesses.end() || --held->second) return;
+  accesses.erase(held);
   Kind kind;
   if (!library_calls && kind_of(address_, kind) && on_device(kind)) ww_resident_open(address_, 0);
 }
