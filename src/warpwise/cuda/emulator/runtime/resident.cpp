@@ -11,6 +11,7 @@
 namespace ww {
 namespace {
 
+constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kRetainedCells = size_t{32} << 20;
 constexpr unsigned char kPoison[2] = {0xff, 0x7f};  // NaN in every floating-point type
 
@@ -118,6 +119,8 @@ WW_EXPORT void* ww_resident_allocate(size_t bytes, int host_access, int track) {
     return nullptr;
   }
   mprotect(reinterpret_cast<void*>(slot.middle), slot.committed, PROT_READ | PROT_WRITE);
+  // Each launch changes the protection of all blocks twice, which takes time for each page.
+  if (slot.committed >= kHugePage) madvise(reinterpret_cast<void*>(slot.middle), slot.committed, MADV_HUGEPAGE);
   residents[number] = {bytes, true, host_access ? kHostAccess : kNoHostAccess, true};
   slot.shared = 0;
   slot.space = kGlobal;
