@@ -352,6 +352,10 @@ def test_a_race_on_temporary_storage_is_found(run):
     "text, part",
     [
         ("#include <cublas_v2.h>\nint main() {\n  cublasStrsm();\n}", "program.cu:3: cublasStrsm has no CPU version"),
+        (
+            "#include <cuda/mdspan>\nint main() {}",
+            "program.cu:1: #include <cuda/mdspan>: this header of the CUDA toolkit has no CPU version",
+        ),
         pytest.param(
             "#include <thrust/sort.h>\nint main() {\n  thrust::shuffle(1);\n}",
             "program.cu:3: thrust::shuffle has no CPU version",
