@@ -394,8 +394,7 @@ void check_module_access(Address address, size_t bytes, bool write, Address pc, 
 Slot* module_slot(Address address);  // the shadow memory of a __device__ variable, or null
 void clear_module_shadow();
 void constant_is_set(Address entry, Address address);
-bool in_kernel_code(Address pc);
-bool in_constant_memory(Address address);  // in a __constant__ variable of the kernel
+bool in_kernel_code(Address pc), in_constant_memory(Address address);  // a __constant__ variable of the kernel
 Address load_bias();  // of the kernel's library: an address in memory minus its address in the file
 
 }  // namespace ww
