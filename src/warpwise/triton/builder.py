@@ -14,17 +14,17 @@ import numpy as np
 import triton.language as tl
 
 from warpwise.cuda.errors import KernelAssertion, OutOfBounds, UnsupportedFeature
-from warpwise.triton import libdevice, numerics
+from warpwise.triton import inline_assembly, libdevice, numerics
 from warpwise.triton.atomics import read_modify_write
 from warpwise.triton.compat import InterpreterBuilder, TensorHandle, ir, numpy_dtype
 from warpwise.triton.findings import Recorder
 from warpwise.triton.memory import Memory
 from warpwise.triton.races import AccessTracker, synchronising
+from warpwise.triton.scaled_dot import decoded
 from warpwise.triton.special_values import SpecialValues
-from warpwise.triton.undefined import lanes_of, mark, pass_on_undefined_lanes, report
+from warpwise.triton.undefined import lanes_of, mark, pass_on_elementwise, pass_on_undefined_lanes, report
 
 Array = np.ndarray[Any, np.dtype[Any]]
-_LIMITS = {np.dtype(f"{kind}{bits}"): np.iinfo(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
 
 
 def values_of(handle: TensorHandle) -> Array:
@@ -42,21 +42,9 @@ def handle_of(values: Array, dtype: tl.dtype, toward_zero: bool = False) -> Tens
         return TensorHandle(numerics.encode(np.asarray(values), dtype.name, toward_zero), dtype)
     wanted = numpy_dtype(dtype)
     values = np.asarray(values)
-    if values.dtype.kind == "f" and wanted in _LIMITS:
-        return TensorHandle(_to_integer(values, wanted), dtype)
+    if values.dtype.kind == "f" and wanted in numerics.LIMITS:
+        return TensorHandle(numerics.to_integer(values, wanted), dtype)
     return TensorHandle(values if values.dtype == wanted else values.astype(wanted), dtype)
-
-
-def _to_integer(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Convert float to integer as PTX ``cvt.rzi`` does: truncate, saturate, NaN to 0."""
-    limits = _LIMITS[dtype]
-    wide = np.trunc(values.astype(np.float64))
-    inside = (wide >= float(limits.min)) & (wide < float(limits.max) + (0 if dtype.itemsize == 8 else 1))
-    result = np.where(inside, wide, 0).astype(dtype)
-    if not inside.all():
-        result = np.where(wide >= float(limits.max), dtype.type(limits.max), result)
-        result = np.where(wide < float(limits.min), dtype.type(limits.min), result)
-    return result
 
 
 @synchronising
@@ -221,6 +209,22 @@ class Builder(InterpreterBuilder):
             self.special.note_reduction("dot", (left, right, addend), values_of(result), d.dtype.scalar.name)
         return result
 
+    def create_dot_scaled(
+        self,
+        a: TensorHandle,
+        a_scale: TensorHandle | None,
+        a_format: Any,
+        b: TensorHandle,
+        b_scale: TensorHandle | None,
+        b_format: Any,
+        fast_math: bool,
+        a_k_pack: bool,
+        b_k_pack: bool,
+        d: TensorHandle,
+    ) -> TensorHandle:
+        left, right = decoded(a, a_scale, -1, a_k_pack), decoded(b, b_scale, -2, b_k_pack)
+        return self.create_dot(left, right, d, None, 0)
+
     def create_histogram(self, data: TensorHandle, bins: int, mask: TensorHandle | None) -> TensorHandle:
         values = data.data.ravel()
         counted = (values >= 0) & (values < bins)
@@ -235,10 +239,14 @@ class Builder(InterpreterBuilder):
         name = symbol.removeprefix("__nv_")
         return self._noted(name, operands, handle_of(libdevice.call(symbol, list(operands)), result))
 
-    def create_inline_asm(self, assembly: str, *rest: Any) -> TensorHandle:
-        raise UnsupportedFeature(
-            "inline PTX is not supported on the CPU; run on a GPU: " + assembly.strip().splitlines()[0]
-        )
+    def create_inline_asm(
+        self, assembly: str, constraints: str, operands: list[Any], types: list[tl.dtype], pure: bool, pack: int
+    ) -> inline_assembly.Results:
+        results = inline_assembly.run(assembly, constraints, operands, types, pack)
+        values = tuple(values_of(operand) for operand in operands)
+        for result in results.handles:
+            self._noted("inline_asm", values, pass_on_elementwise(operands, result))
+        return results
 
     # Assertions.
 

@@ -1,7 +1,8 @@
 """Constructors of ``tl.tensor`` and ``tl.block_type`` that compute what depends on the shape once for each shape.
 
 The interpreter constructs a tensor and often a block type for each operation, and Triton computes their shapes anew: a
-tuple of constexpr values, each with a type. This would take a quarter of the time of an interpreted kernel.
+tuple of constexpr values, each with a type. This would take a quarter of the time of an interpreted kernel. To compare
+two shapes, Triton constructs such a tuple too, which would take another fifth; most shapes are the same object here.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import triton.language as tl
+from triton.language.semantic import TritonSemantic
 
 _construct_tensor = tl.tensor.__init__
 _construct_block_type = tl.block_type.__init__
+_broadcast = TritonSemantic.broadcast_impl_value
 _tensors: dict[tuple[int, ...], dict[str, Any]] = {}
 _block_types: dict[tuple[int, ...], tuple[dict[str, Any], str]] = {}
 
@@ -42,4 +45,27 @@ def construct_block_type(self: tl.block_type, element_ty: tl.dtype, shape: Any) 
     self.element_ty, self.name = element_ty, f"{known[1]}{element_ty}>"
 
 
-PATCHES = [(tl.tensor, "__init__", construct_tensor), (tl.block_type, "__init__", construct_block_type)]
+def _same_shape(left: tl.block_type, right: tl.block_type) -> bool:
+    return left.shape is right.shape or left.shape.values == right.shape.values
+
+
+def equal_block_types(self: tl.block_type, other: Any) -> bool:
+    """``tl.block_type.__eq__``."""
+    return isinstance(other, tl.block_type) and self.element_ty == other.element_ty and _same_shape(self, other)
+
+
+def broadcast_impl_value(self: Any, lhs: tl.tensor, rhs: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
+    """``TritonSemantic.broadcast_impl_value``: operands of the same shape stay as they are."""
+    left, right = lhs.type, rhs.type
+    if left.is_block() and right.is_block() and _same_shape(left, right):
+        return lhs, rhs
+    broadcast: tuple[tl.tensor, tl.tensor] = _broadcast(self, lhs, rhs)
+    return broadcast
+
+
+PATCHES = [
+    (tl.tensor, "__init__", construct_tensor),
+    (tl.block_type, "__init__", construct_block_type),
+    (tl.block_type, "__eq__", equal_block_types),
+    (TritonSemantic, "broadcast_impl_value", broadcast_impl_value),
+]

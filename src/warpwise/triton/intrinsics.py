@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,8 @@ from warpwise.triton import reductions
 from warpwise.triton.builder import values_of
 from warpwise.triton.compat import TritonSemantic, bind_semantic
 from warpwise.triton.undefined import report
+
+_DOT_SCALED = inspect.unwrap(tl.dot_scaled)
 
 
 class Intrinsics:
@@ -142,7 +145,17 @@ def language_overrides(semantic: TritonSemantic) -> dict[str, Callable[..., Any]
     def identity(value: Any, *hints: Any, **ignored: Any) -> Any:
         return value
 
+    @functools.wraps(_DOT_SCALED)
+    def dot_scaled(*args: Any, **kwargs: Any) -> Any:
+        given = inspect.signature(_DOT_SCALED).bind(*args, **kwargs)
+        for name in ("lhs_format", "rhs_format"):  # Triton's code reads their ``value``
+            form = given.arguments[name]
+            given.arguments[name] = form if isinstance(form, tl.constexpr) else tl.constexpr(form)
+        given.arguments["_semantic"] = semantic
+        return _DOT_SCALED(*given.args, **given.kwargs)
+
     return {
+        "dot_scaled": dot_scaled,
         "range": loop_range,
         "static_range": loop_range,
         "static_assert": static_assert,

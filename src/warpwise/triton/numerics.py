@@ -21,6 +21,7 @@ _FLOAT8 = {
     "fp8e5b16": torch.float8_e5m2fnuz,
 }
 ENCODED = frozenset({"bf16", "fp8e4b15", *_FLOAT8})
+LIMITS = {np.dtype(f"{kind}{bits}"): np.iinfo(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
 
 
 @cache
@@ -71,3 +72,15 @@ def encode(values: Array, name: str, toward_zero: bool = False) -> Array:
     nearer_above = magnitudes[above] - np.abs(limited) < np.abs(limited) - magnitudes[above - 1]
     pattern = order[np.where(nearer_above, above, above - 1)].astype(np.uint8)
     return np.where(limited < 0, pattern | np.uint8(128), pattern).astype(np.uint8)
+
+
+def to_integer(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Convert float to integer as PTX ``cvt.rzi`` does: truncate, saturate, NaN to 0."""
+    limits = LIMITS[dtype]
+    wide = np.trunc(values.astype(np.float64))
+    inside = (wide >= float(limits.min)) & (wide < float(limits.max) + (0 if dtype.itemsize == 8 else 1))
+    result = np.where(inside, wide, 0).astype(dtype)
+    if not inside.all():
+        result = np.where(wide >= float(limits.max), dtype.type(limits.max), result)
+        result = np.where(wide < float(limits.min), dtype.type(limits.min), result)
+    return result

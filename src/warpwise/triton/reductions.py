@@ -47,6 +47,34 @@ _NUMPY_OPERATIONS = {
 }
 
 
+# Triton's combine functions of a value and its index: is the maximum wanted, and of equal values the least index.
+_INDEX_OPERATIONS = {
+    "_argmax_combine_tie_break_left": (True, True),
+    "_argmax_combine_tie_break_fast": (True, False),
+    "_argmin_combine_tie_break_left": (False, True),
+    "_argmin_combine_tie_break_fast": (False, False),
+}
+
+
+def _extreme_with_index(combine: Any, folded: list[Array], kinds: list[tl.dtype]) -> list[Array] | None:
+    """``tl.max`` and ``tl.min`` with indices along the first axis, or None for another function, or with a NaN."""
+    name = getattr(combine, "__name__", "")
+    found = _INDEX_OPERATIONS.get(name) if getattr(combine, "__module__", "").startswith("triton.language") else None
+    if found is None or len(folded) != 2:
+        return None
+    values, index = values_of(TensorHandle(folded[0], kinds[0])), folded[1]
+    largest, least_index = found
+    best = values.max(axis=0) if largest else values.min(axis=0)
+    if best.dtype.kind == "f" and np.isnan(best).any():
+        return None  # the result depends on the order of the comparisons
+    chosen = values == best
+    if least_index:
+        place = np.argmin(np.where(chosen, index, np.iinfo(index.dtype).max), axis=0)
+    else:
+        place = len(values) - 1 - np.argmax(chosen[::-1], axis=0)
+    return [np.take_along_axis(part, place[None], axis=0)[0] for part in folded]
+
+
 def _numpy_operation(combine: Any) -> Any:
     """Return the NumPy equivalent of a combine function of Triton's standard library, or None."""
     name = getattr(combine, "__name__", "")
@@ -73,6 +101,8 @@ def reduce(
         special = getattr(getattr(ignored.get("_semantic"), "builder", None), "special", None)
         if special is not None:
             special.note_reduction(f"{operation.__name__}.reduce", (values,), values_of(total), kinds[0].name)
+    elif (extreme := _extreme_with_index(combine_fn, folded, kinds)) is not None:
+        results = extreme
     else:
         while folded[0].shape[0] > 1:
             folded = _combine(combine_fn, [part[0::2] for part in folded], [part[1::2] for part in folded], kinds)

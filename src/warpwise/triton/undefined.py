@@ -79,6 +79,15 @@ def passed_on(handles: Iterable[Any], rule: Callable[[list[Array]], Array], resu
     return mark(result, rule(lanes), first.site)
 
 
+def pass_on_elementwise(operands: Iterable[Any], result: Any) -> Any:
+    """Return ``result`` of an elementwise operation with the undefined lanes of its operands."""
+
+    def rule(lanes: list[Array]) -> Array:
+        return np.broadcast_to(functools.reduce(np.logical_or, lanes), np.shape(result.data))
+
+    return passed_on(operands, rule, result)
+
+
 def _elementwise(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def call(self: Any, *arguments: Any) -> Any:
@@ -88,11 +97,7 @@ def _elementwise(method: Callable[..., Any]) -> Callable[..., Any]:
                 break
         else:
             return result
-
-        def rule(lanes: list[Array]) -> Array:
-            return np.broadcast_to(functools.reduce(np.logical_or, lanes), np.shape(result.data))
-
-        return passed_on(_handles(arguments), rule, result)
+        return pass_on_elementwise(_handles(arguments), result)
 
     return call
 
@@ -201,7 +206,7 @@ _RULES: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "create_histogram": _histogram,
 }
 _WITHOUT_VALUES = (
-    "advance", "assert", "assume", "atomic", "barrier", "descriptor", "get", "inline", "load", "make", "masked",
+    "advance", "assert", "assume", "atomic", "barrier", "descriptor", "dot_scaled", "get", "inline", "load", "make", "masked",
     "print", "store", "tensor",
 )  # fmt: skip
 

@@ -128,6 +128,9 @@ Handler handler_of(const Instruction& instruction) {
 
 void resolve(Instruction& instruction) {
   instruction.handler = handler_of(instruction);
+  const Handler handler = instruction.handler;
+  if (instruction.type.empty() && (handler == binary || handler == unary || handler == multiply_add || handler == cvt))
+    instruction.handler = unsupported;  // a type that is not known
   if (instruction.handler == mma) instruction.shape = mma_shape_of(instruction);
 }
 }  // namespace ptx

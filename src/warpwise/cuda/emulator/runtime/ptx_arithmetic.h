@@ -1,5 +1,5 @@
 // The handlers of PTX instructions that only use registers: moves, integer and floating-point arithmetic, bit
-// operations, comparisons and conversions.
+// operations and comparisons.
 #pragma once
 #include "ptx_context.h"
 
@@ -114,6 +114,18 @@ inline void store_float(Context& c, const Operand& to, double value, const NameP
 template <class F>
 inline void apply_elementwise(Context& c, const Instruction& i, F operation) {
   const size_t sources = i.operands.size() - 1;
+  if (i.type == "f32x2") {
+    u64 pair = 0;
+    for (int lane = 0; lane < 2; ++lane) {
+      double in[3] = {};
+      for (size_t k = 0; k < sources && k < 3; ++k)
+        in[k] = flushed(ww::bits<float>(static_cast<unsigned>(c.bits(i.operands[k + 1]) >> (32 * lane))), i);
+      const float value = flushed(rounded_f32(operation(in[0], in[1], in[2]), i), i);
+      pair |= static_cast<u64>(ww::bits<unsigned>(value)) << (32 * lane);
+    }
+    c.set_bits(i.operands[0], pair);
+    return;
+  }
   if (i.type != "f16x2" && i.type != "bf16x2") {
     double in[3] = {};
     for (size_t k = 0; k < sources && k < 3; ++k)
@@ -155,7 +167,16 @@ inline void binary(Context& c, const Instruction& i) {
 }
 inline void multiply_add(Context& c, const Instruction& i) {
   if (is_float(i.type)) {
-    if (i.type == "f32")
+    if (i.type == "f32x2") {
+      u64 pair = 0;
+      for (int lane = 0; lane < 2; ++lane) {
+        float in[3];
+        for (size_t k = 0; k < 3; ++k)
+          in[k] = ww::bits<float>(static_cast<unsigned>(c.bits(i.operands[k + 1]) >> (32 * lane)));
+        pair |= static_cast<u64>(ww::bits<unsigned>(flushed(fmaf(in[0], in[1], in[2]), i))) << (32 * lane);
+      }
+      c.set_bits(i.operands[0], pair);
+    } else if (i.type == "f32")
       c.set_f32(i.operands[0],
                 flushed(i.has("rz") ? __fmaf_rz(c.f32(i.operands[1]), c.f32(i.operands[2]), c.f32(i.operands[3]))
                                     : fmaf(c.f32(i.operands[1]), c.f32(i.operands[2]), c.f32(i.operands[3])),
@@ -311,90 +332,5 @@ inline void setp(Context& c, const Instruction& i) {
 inline void selp(Context& c, const Instruction& i) {
   const Operand& chosen = c.predicate(i.operands[3]) ? i.operands[1] : i.operands[2];
   c.set_bits(i.operands[0], i.type == "f32" ? ww::bits<unsigned>(c.f32(chosen)) : c.bits(chosen), type_bytes(i.type));
-}
-
-// ---- Conversion: cvt{.rounding}{.sat}.to.from
-template <ww::Rounding mode>
-inline u64 converted_to_narrow(float x, const NamePart& to) {
-  return to == "f16" ? ww::half_bits<mode>(x) : ww::bfloat16_bits<mode>(x);
-}
-inline u64 to_narrow(float x, const NamePart& to, const Instruction& i) {
-  if (i.has("relu") && x < 0) x = 0;
-  if (i.has("rz") || i.has("rzi")) return converted_to_narrow<ww::Rounding::zero>(x, to);
-  if (i.has("rm")) return converted_to_narrow<ww::Rounding::down>(x, to);
-  if (i.has("rp")) return converted_to_narrow<ww::Rounding::up>(x, to);
-  return converted_to_narrow<ww::Rounding::nearest>(x, to);
-}
-inline double rounded_to_integer(double x, const Instruction& i) {
-  if (i.has("rni") || i.has("rn")) return rint(x);
-  if (i.has("rmi") || i.has("rm")) return floor(x);
-  if (i.has("rpi") || i.has("rp")) return ceil(x);
-  return trunc(x);
-}
-inline void cvt(Context& c, const Instruction& i) {
-  const NamePart &to = i.type, &from = i.source_type;
-  const Operand& result = i.operands[0];
-  if (to == "f16x2" || to == "bf16x2") {  // the first source goes to the upper half
-    if (i.operands.size() < 3) c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + " is not emulated");
-    const NamePart half = to == "f16x2" ? "f16" : "bf16";
-    c.set_bits(result, to_narrow(c.f32(i.operands[1]), half, i) << 16 | to_narrow(c.f32(i.operands[2]), half, i), 4);
-    return;
-  }
-  if (to == "tf32") {  // 10 bits of fraction; rna rounds halves away from zero
-    unsigned u = c.u32(i.operands[1]);
-    if ((u & 0x7fffffffu) < 0x7f800000u) u += i.has("rna") ? 0x1000u : 0xfffu + (u >> 13 & 1);
-    c.set_bits(result, u & 0xffffe000u, 4);
-    return;
-  }
-  const bool from_float = is_float(from), to_float = is_float(to);
-  if (from_float) {
-    double x = from == "f32" ? c.f32(i.operands[1]) : c.real(c.bits(i.operands[1]), from);
-    if (to_float) {
-      if (i.has("rni") || i.has("rzi") || i.has("rmi") || i.has("rpi")) x = rounded_to_integer(x, i);
-      if (i.has("sat")) x = x > 0 ? std::min(x, 1.0) : 0.0;
-      if (to == "f16" || to == "bf16")
-        c.set_bits(result, to_narrow(from == "f64" ? ww::to_odd(x) : static_cast<float>(x), to, i), 2);
-      else
-        store_float(c, result, x, to, i);
-      return;
-    }
-    const double r = rounded_to_integer(x, i);
-    const int width = to.number();
-    const bool is_signed = to[0] == 's';
-    const double low = is_signed ? -ldexp(1.0, width - 1) : 0.0, high = ldexp(1.0, is_signed ? width - 1 : width);
-    u64 value;
-    if (x != x)
-      value = width == 64 ? 1ull << 63 : 0;
-    else if (r <= low)
-      value = is_signed ? ~0ull << (width - 1) : 0;
-    else if (r >= high)
-      value = width == 64 ? (is_signed ? ~0ull >> 1 : ~0ull) : static_cast<u64>(high) - 1;
-    else
-      value = is_signed ? static_cast<u64>(static_cast<long long>(r)) : static_cast<u64>(r);
-    c.set_bits(result, truncated(value, type_bytes(to)), type_bytes(to));
-    return;
-  }
-  const u64 value = c.integer(i.operands[1], from);
-  if (to_float) {
-    const long double exact =
-        from[0] == 's' ? static_cast<long double>(static_cast<long long>(value)) : static_cast<long double>(value);
-    if (to == "f16" || to == "bf16")
-      c.set_bits(result, to_narrow(ww::narrowed(static_cast<long long>(value)), to, i), 2);
-    else if (to == "f64")
-      c.set_f64(result, static_cast<double>(exact));
-    else
-      c.set_f32(result, static_cast<float>(exact));
-    return;
-  }
-  u64 narrowed = value;
-  if (i.has("sat")) {
-    const int width = to.number();
-    const auto x = static_cast<long long>(value);
-    const long long low = to[0] == 's' ? -(1ll << (width - 1)) : 0,
-                    high = to[0] == 's' ? (1ll << (width - 1)) - 1 : (1ll << width) - 1;
-    narrowed = static_cast<u64>(x < low ? low : x > high ? high : x);
-  }
-  // A result narrower than its register is sign- or zero-extended.
-  c.set_bits(result, to[0] == 's' ? narrowed : truncated(narrowed, type_bytes(to)));
 }
 }  // namespace ptx

@@ -185,9 +185,12 @@ struct Context {
 
 inline unsigned type_bytes(const NamePart& type) {
   if (type == "pred") return 1;
+  if (type == "f32x2") return 8;
   if (type == "f16x2" || type == "bf16x2" || type == "tf32") return 4;
-  if (type == "bf16" || type == "e4m3x2" || type == "e5m2x2") return 2;
-  if (type == "e4m3" || type == "e5m2") return 1;
+  if (type == "bf16" || type == "e4m3x2" || type == "e5m2x2" || type == "e2m3x2" || type == "e3m2x2" ||
+      type == "ue8m0x2")
+    return 2;
+  if (type == "e4m3" || type == "e5m2" || type == "e2m1x2") return 1;
   return static_cast<unsigned>(type.number()) / 8;
 }
 inline bool is_float(const NamePart& type) {

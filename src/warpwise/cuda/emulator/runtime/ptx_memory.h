@@ -1,6 +1,6 @@
 // The handlers of PTX loads, stores, atomics, address conversions and asynchronous copies (cp.async).
 #pragma once
-#include "ptx_arithmetic.h"
+#include "ptx_convert.h"
 
 namespace ptx {
 // The generic address of an operand; an address in the shared window is converted.

@@ -134,7 +134,8 @@ class Parser {
   }
   static bool is_type(const NamePart& part) {
     if (part == "pred" || part == "bf16" || part == "bf16x2" || part == "f16x2" || part == "tf32" || part == "e4m3x2" ||
-        part == "e5m2x2" || part == "e4m3" || part == "e5m2")
+        part == "e5m2x2" || part == "e4m3" || part == "e5m2" || part == "e2m3x2" || part == "e3m2x2" ||
+        part == "e2m1x2" || part == "ue8m0x2" || part == "f32x2")
       return true;
     if (part.empty() || !part[1] || !std::strchr("busf", part[0])) return false;
     for (size_t i = 1; part[i]; ++i)
