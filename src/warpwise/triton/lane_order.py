@@ -27,7 +27,11 @@ class LaneOrder:
     def __init__(self, granules: int) -> None:
         self._granules = granules
         self._writers: Array | None = None
+        # The latest reader of each granule, and the reader before it that was another lane.
         self._readers: Array | None = None
+        self._other_readers: Array | None = None
+        self._stamped = 0  # how many of the reads below are in these two
+        self._exact: Array | None = None
         self._phase = -1  # of the entries below
         self._reads: list[tuple[Array, Array, Site]] = []
         self._writes: list[tuple[Array, Site]] = []
@@ -51,14 +55,8 @@ class LaneOrder:
         found = None
         if self._writes and (write := self._conflict(self._writers, granules, places, phase, changed)):
             found = ("write", *write)
-        elif self._reads:
-            if self._readers is None:
-                self._readers = np.zeros(self._granules, dtype=np.int64)
-            for read, readers, _ in self._reads:
-                if read.shape == granules.shape and np.array_equal(read, granules):
-                    continue  # each lane stores the element that it has loaded
-                self._readers[read] = readers if read.ndim == readers.ndim else readers[..., None]
-            if read_before := self._conflict(self._readers, granules, places, phase, changed):
+        elif self._reads and self._may_conflict(granules, places, phase, changed):
+            if read_before := self._read_conflict(granules, places, phase, changed):
                 found = ("read", *read_before)
         if self._writers is None:
             self._writers = np.zeros(self._granules, dtype=np.int64)
@@ -67,11 +65,41 @@ class LaneOrder:
         self._writes.append((written, site()))
         return found
 
+    def _may_conflict(self, granules: Array, places: Array, phase: int, changed: Array) -> bool:
+        """Return False if no lane but the storing one has read an element. The time does not depend on the reads."""
+        if self._readers is None or self._other_readers is None:
+            self._readers = np.zeros(self._granules, dtype=np.int64)
+            self._other_readers = np.zeros(self._granules, dtype=np.int64)
+        for read, readers, _ in self._reads[self._stamped :]:
+            now = np.broadcast_to(readers if read.ndim == readers.ndim else readers[..., None], read.shape)
+            before = self._readers[read]
+            other = (before >> _PHASE_SHIFT == phase) & (before != now)
+            if other.any():
+                self._other_readers[read[other]] = before[other]
+            self._readers[read] = now
+        self._stamped = len(self._reads)
+        return any(
+            self._others(before, granules, places, phase, changed).any()
+            for before in (self._readers, self._other_readers)
+        )
+
+    def _read_conflict(self, granules: Array, places: Array, phase: int, changed: Array) -> tuple[int, Site] | None:
+        """The latest reader of each element, without the loads of just these elements: each lane stores what it has
+        loaded, also if several lanes have loaded the same element."""
+        if self._exact is None:
+            self._exact = np.zeros(self._granules, dtype=np.int64)
+        self._exact[granules] = 0
+        for read, readers, _ in self._reads:
+            if read.shape != granules.shape or not np.array_equal(read, granules):
+                self._exact[read] = readers if read.ndim == readers.ndim else readers[..., None]
+        return self._conflict(self._exact, granules, places, phase, changed)
+
     def _enter(self, phase: int) -> None:
         if phase != self._phase:
             self._phase = phase
             self._reads.clear()
             self._writes.clear()
+            self._stamped = 0
 
     def _places(self, index: Array, lanes: Array | None, phase: int) -> Array:
         """The phase, the shape of the block and the place in it of each active lane, in one number."""
@@ -80,17 +108,20 @@ class LaneOrder:
         flat = np.arange(index.size).reshape(index.shape) if lanes is None else np.flatnonzero(lanes)
         return flat | np.int64((phase << _PHASE_SHIFT) | (number << _PLACE_BITS))
 
+    @staticmethod
+    def _others(before: Array, granules: Array, places: Array, phase: int, changed: Array | None) -> Array:
+        """A mask of the elements that another lane has accessed before; only those of ``changed``, if given."""
+        stamps = before[granules]
+        now = places if stamps.ndim == places.ndim else places[..., None]
+        other = ((stamps >> _PHASE_SHIFT == phase) & (stamps != now)).reshape(places.size, -1).any(axis=1)
+        return other if changed is None else other & changed.ravel()
+
     def _conflict(
         self, before: Array | None, granules: Array, places: Array, phase: int, changed: Array | None = None
     ) -> tuple[int, Site] | None:
         if before is None:
             return None
-        stamps = before[granules]
-        now = places if stamps.ndim == places.ndim else places[..., None]
-        other = (stamps >> _PHASE_SHIFT == phase) & (stamps != now)
-        other = other.reshape(places.size, -1).any(axis=1)
-        if changed is not None:
-            other &= changed.ravel()
+        other = self._others(before, granules, places, phase, changed)
         if not other.any():
             return None
         which = int(np.argmax(other))
