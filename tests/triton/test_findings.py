@@ -376,14 +376,14 @@ def branches_on_a_block(x_ptr, N: tl.constexpr):
 
 @wt.jit
 def assembly(x_ptr):
-    tl.store(x_ptr, tl.inline_asm_elementwise("mov.u32 $0, %smid;", "=r", [], dtype=tl.int32, is_pure=True, pack=1))
+    tl.store(x_ptr, tl.inline_asm_elementwise("mov.u32 $0, %laneid;", "=r", [], dtype=tl.int32, is_pure=True, pack=1))
 
 
 def test_unsupported_condition_and_inline_ptx() -> None:
     with pytest.raises(CompileError, match="a condition must be a scalar") as caught:
         branches_on_a_block[1](torch.zeros(8), N=8)
     assert caught.value.finding.access.line == line_of(branches_on_a_block, "if at")
-    with pytest.raises(UnsupportedFeature, match="inline PTX is not supported on the CPU") as caught_assembly:
+    with pytest.raises(UnsupportedFeature, match="%laneid depends on the thread") as caught_assembly:
         assembly[1](torch.zeros(1))
     assert caught_assembly.value.finding.access.line == line_of(assembly, "inline_asm")
 

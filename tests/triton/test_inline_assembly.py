@@ -46,9 +46,7 @@ def normal(dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
     return (3 * torch.randn(N, generator=torch.Generator().manual_seed(seed))).to(dtype)
 
 
-@pytest.mark.parametrize(
-    "instruction, function", [("tanh.approx.f32", torch.tanh), ("ex2.approx.ftz.f32", torch.exp2)]
-)
+@pytest.mark.parametrize("instruction, function", [("tanh.approx.f32", torch.tanh), ("ex2.approx.ftz.f32", torch.exp2)])
 def test_approximate_functions(instruction: str, function) -> None:
     x = normal()
     torch.testing.assert_close(run_unary(x, torch.float32, f"{instruction} $0, $1;", "=f, f"), function(x))
@@ -130,7 +128,6 @@ def test_float8(kind: str, dtype: torch.dtype) -> None:
 
 def test_float4() -> None:
     table = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
-    asm = "{ .reg .b8 b; cvt.rn.satfinite.e2m1x2.f32 b, $3, $2; cvt.rn.f16x2.e2m1x2 $0, b; mov.b32 $1, 0; }"
     asm = "{ .reg .b8 b; cvt.rn.satfinite.e2m1x2.f32 b, $2, $1; cvt.rn.f16x2.e2m1x2 $0, b; }"
     assert torch.equal(run_unary(table, torch.float16, asm, "=r,f,f", 2), table.half())
     # Ties go to the even fraction, and numbers beyond 6 to 6.
@@ -156,7 +153,8 @@ def test_scales(rounding: str, step: int) -> None:
 
 def test_pairs_of_float32() -> None:
     x, y = normal(), normal(seed=1)
-    asm = "{ .reg .b64 a, b, c; mov.b64 a, {$2, $3}; mov.b64 b, {$4, $5}; fma.rn.f32x2 c, a, b, a; mov.b64 {$0, $1}, c; }"
+    asm = """{ .reg .b64 a, b, c;
+    mov.b64 a, {$2, $3}; mov.b64 b, {$4, $5}; fma.rn.f32x2 c, a, b, a; mov.b64 {$0, $1}, c; }"""
     wanted = (x.double() * y.double() + x.double()).float()
     assert torch.equal(run_binary(x, y, asm, "=f,=f,f,f,f,f", 2), wanted)
 

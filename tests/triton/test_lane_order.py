@@ -91,3 +91,29 @@ def two_programs(x_ptr, BLOCK: tl.constexpr):
 
 def test_programs_have_phases_of_their_own() -> None:
     assert two_programs[8].check(torch.ones(512), 64) == []
+
+
+@wt.jit
+def two_readers(x_ptr, y_ptr, ORDER: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    for place in range(0, 4 * BLOCK, BLOCK):  # of other elements, without a barrier
+        tl.store(x_ptr + BLOCK + place + at, tl.load(x_ptr + BLOCK + place + at) + 1)
+    if ORDER == "the other lane first":
+        reversed_ = tl.load(x_ptr + BLOCK - 1 - at)
+        same = tl.load(x_ptr + at)
+    elif ORDER == "the other lane last":
+        same = tl.load(x_ptr + at)
+        reversed_ = tl.load(x_ptr + BLOCK - 1 - at)
+    else:
+        same = tl.load(x_ptr + at)
+        reversed_ = tl.load(x_ptr + at)
+    tl.store(y_ptr + at, reversed_)
+    tl.store(x_ptr + at, same + 1)
+
+
+@pytest.mark.parametrize(
+    "order, races", [("the other lane first", 1), ("the other lane last", 1), ("the same lane", 0)]
+)
+def test_each_of_two_readers_counts(order: str, races: int) -> None:
+    findings = two_readers[1].check(torch.ones(5 * 64), torch.zeros(64), order, 64)
+    assert [finding.kind for finding in findings] == [DataRace] * races

@@ -153,7 +153,7 @@ class Builder(InterpreterBuilder):
         return self.ternary_op(arg, low, high, np.clip)
 
     def create_rsqrt(self, arg: TensorHandle) -> TensorHandle:
-        return self.unary_op(arg, _rsqrt)
+        return self.unary_op(arg, libdevice.rsqrt)
 
     def create_fneg(self, arg: TensorHandle) -> TensorHandle:
         return self.unary_op(arg, np.negative)
@@ -382,14 +382,6 @@ class Builder(InterpreterBuilder):
     def _record_ordering(self, sem: Any, scope: Any) -> None:
         if sem != ir.MEM_SEMANTIC.RELAXED and scope != ir.MEM_SYNC_SCOPE.CTA:
             self.tracker.record_ordering_atomic(sem != ir.MEM_SEMANTIC.ACQUIRE, sem != ir.MEM_SEMANTIC.RELEASE)
-
-
-def _rsqrt(values: Array) -> Array:
-    result: Array = 1 / np.sqrt(values)
-    return result
-
-
-_rsqrt.__name__ = "rsqrt"
 
 
 def _mask_of(mask: Any, ptrs: TensorHandle) -> Array:

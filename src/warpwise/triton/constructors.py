@@ -55,12 +55,24 @@ def equal_block_types(self: tl.block_type, other: Any) -> bool:
 
 
 def broadcast_impl_value(self: Any, lhs: tl.tensor, rhs: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
-    """``TritonSemantic.broadcast_impl_value``: operands of the same shape stay as they are."""
+    """``TritonSemantic.broadcast_impl_value``, with its own path for two blocks of the same rank that fit."""
     left, right = lhs.type, rhs.type
-    if left.is_block() and right.is_block() and _same_shape(left, right):
-        return lhs, rhs
+    if left.is_block() and right.is_block():
+        if _same_shape(left, right):
+            return lhs, rhs
+        pairs = list(zip(left.shape.values, right.shape.values, strict=False))
+        if len(left.shape.values) == len(right.shape.values) and all(a == b or 1 in (a, b) for a, b in pairs):
+            wanted = [b if a == 1 else a for a, b in pairs]
+            return _broadcast_to(self, lhs, wanted), _broadcast_to(self, rhs, wanted)
     broadcast: tuple[tl.tensor, tl.tensor] = _broadcast(self, lhs, rhs)
     return broadcast
+
+
+def _broadcast_to(semantic: Any, block: tl.tensor, shape: list[int]) -> tl.tensor:
+    if block.type.shape.values == shape:
+        return block
+    handle = semantic.builder.create_broadcast(block.handle, shape)
+    return semantic.tensor(handle, tl.block_type(block.type.scalar, shape))
 
 
 PATCHES = [

@@ -27,11 +27,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _CTYPES = {"r": "unsigned", "f": "unsigned", "h": "unsigned short", "l": "unsigned long long",
            "d": "unsigned long long", "c": "unsigned char", "b": "unsigned char"}  # fmt: skip
 # The elements of a block are in no warp on the CPU, and the addresses are not those of the host.
-_OF_MEMORY_OR_WARPS = frozenset(
-    "activemask atom bar barrier clusterlaunchcontrol cp cvta discard elect fence isspacep ld ldmatrix ldu mapa match "
-    "mbarrier membar mma movmatrix multimem prefetch prefetchu red redux shfl st stmatrix tcgen05 tensormap vote "
-    "wgmma".split()
-)
+_OF_MEMORY_OR_WARPS = frozenset({
+    "activemask", "atom", "bar", "barrier", "clusterlaunchcontrol", "cp", "cvta", "discard", "elect", "fence",
+    "isspacep", "ld", "ldmatrix", "ldu", "mapa", "match", "mbarrier", "membar", "mma", "movmatrix", "multimem",
+    "prefetch", "prefetchu", "red", "redux", "shfl", "st", "stmatrix", "tcgen05", "tensormap", "vote", "wgmma",
+})  # fmt: skip
 _OF_A_THREAD = re.compile(r"%(laneid|warpid|nwarpid|n?tid|n?ctaid|lanemask_\w+|cluster\w*|ncluster\w*)\b")
 
 
@@ -71,7 +71,9 @@ def _bits(dtype: tl.dtype) -> int:
 def _elements_per_register(dtype: tl.dtype, pack: int) -> int:
     count = min(max(1, 32 // _bits(dtype)), pack)
     if pack % count:
-        raise CompileError(f"inline_asm_elementwise: pack={pack} is not a multiple of the {count} {dtype} in a register")
+        raise CompileError(
+            f"inline_asm_elementwise: pack={pack} is not a multiple of the {count} {dtype} in a register"
+        )
     return count
 
 

@@ -55,9 +55,12 @@ class LaneOrder:
         found = None
         if self._writes and (write := self._conflict(self._writers, granules, places, phase, changed)):
             found = ("write", *write)
-        elif self._reads and self._may_conflict(granules, places, phase, changed):
-            if read_before := self._read_conflict(granules, places, phase, changed):
-                found = ("read", *read_before)
+        elif (
+            self._reads
+            and self._may_conflict(granules, places, phase, changed)
+            and (read_before := self._read_conflict(granules, places, phase, changed))
+        ):
+            found = ("read", *read_before)
         if self._writers is None:
             self._writers = np.zeros(self._granules, dtype=np.int64)
         written = granules[changed]

@@ -24,6 +24,11 @@ def _through_torch(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable
 erf = _through_torch(torch.erf)
 
 
+def rsqrt(values: Array) -> Array:
+    result: Array = 1 / np.sqrt(values)
+    return result
+
+
 def _round_away(values: Array) -> Array:
     return np.copysign(np.floor(np.abs(values) + 0.5), values)
 
@@ -40,7 +45,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "fmax": np.fmax, "fmin": np.fmin, "fmod": np.fmod, "hypot": np.hypot, "isinf": np.isinf, "isnan": np.isnan,
     "ldexp": np.ldexp, "lgamma": _through_torch(torch.lgamma), "log": np.log, "log10": np.log10, "log1p": np.log1p,
     "log2": np.log2, "nearbyint": np.rint, "pow": np.power, "powi": np.power, "rcp_rn": np.reciprocal, "rint": np.rint,
-    "round": _round_away, "rsqrt": lambda x: 1 / np.sqrt(x), "saturate": lambda x: np.clip(np.nan_to_num(x), 0, 1),
+    "round": _round_away, "rsqrt": rsqrt, "saturate": lambda x: np.clip(np.nan_to_num(x), 0, 1),
     "sin": np.sin, "sinh": np.sinh, "sqrt": np.sqrt, "sqrt_rn": np.sqrt, "tan": np.tan, "tanh": np.tanh,
     "trunc": np.trunc, "abs": np.abs, "llrint": np.rint, "llround": _round_away, "finite": np.isfinite,
     "isfinite": np.isfinite, "signbit": np.signbit, "float2int_rn": np.rint, "float2int_rz": np.trunc,

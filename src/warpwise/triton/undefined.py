@@ -206,8 +206,8 @@ _RULES: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "create_histogram": _histogram,
 }
 _WITHOUT_VALUES = (
-    "advance", "assert", "assume", "atomic", "barrier", "descriptor", "dot_scaled", "get", "inline", "load", "make", "masked",
-    "print", "store", "tensor",
+    "advance", "assert", "assume", "atomic", "barrier", "descriptor", "dot_scaled", "get", "inline", "load", "make",
+    "masked", "print", "store", "tensor",
 )  # fmt: skip
 
 
