@@ -84,6 +84,10 @@ def test_lop3_and_prmt() -> None:
     x = torch.randint(-(2**31), 2**31, (N,), generator=torch.Generator().manual_seed(0)).int()
     y = torch.randint(-(2**31), 2**31, (N,), generator=torch.Generator().manual_seed(1)).int()
     assert torch.equal(run_binary(x, y, "lop3.b32 $0, $1, $2, $2, 0xf8;", "=r,r,r"), x | y)  # 0xf8: a | (b & c)
+    halves = "{ .reg .b16 st, red; mov.b32 {st, red}, $1; mov.b32 $0, {red, st}; }"  # registers with names of opcodes
+    assert torch.equal(
+        run_unary(x, torch.int32, halves, "=r,r").view(torch.int16), x.view(torch.int16).view(-1, 2).flip(1).reshape(-1)
+    )
     swapped = x.view(torch.uint8).view(-1, 4).flip(1).contiguous().view(torch.int32).view(-1)
     assert torch.equal(run_unary(x, torch.int32, "prmt.b32 $0, $1, 0, 0x0123;", "=r,r"), swapped)
 
@@ -176,6 +180,7 @@ def test_no_operands() -> None:
         ("tanhx.approx.f32 $0, $1;", UnsupportedFeature, "tanhx.approx.f32 is not emulated, in: tanhx"),
         ("add.f33x2 $0, $1, $1;", UnsupportedFeature, "add.f33x2"),
         ("{ ld.global.b32 $0, [$1]; }", UnsupportedFeature, "ld.global.b32 accesses memory or other threads"),
+        ("{ HERE: { @p red.global.add.u32 [$1], 1; } }", UnsupportedFeature, "red.global.add.u32 accesses memory"),
         ("@p bar.sync 0;", UnsupportedFeature, "bar.sync accesses memory or other threads"),
         ("mov.u32 $0, %laneid;", UnsupportedFeature, "%laneid depends on the thread"),
         ("mov.u32 $0, $4;", CompileError, "$4: the constraints name 2 registers"),

@@ -106,8 +106,8 @@ def _launcher(assembly: str, constraints: str, outputs: int, inputs: int) -> Lau
 def _check(assembly: str) -> None:
     """Raise ``UnsupportedFeature`` for an instruction that accesses memory or depends on the thread."""
     text = re.sub(r"//[^\n]*|/\*.*?\*/", "", assembly, flags=re.DOTALL)
-    for statement in re.split(r"[;{}]", text):
-        found = re.match(r"\s*(?:[\w$]+:\s*)?(?:@!?\S+\s+)?([a-z]\w*)((?:[.:]\w+)*)", statement)
+    for statement in text.split(";"):
+        found = re.match(r"[\s{}]*(?:[\w$]+:[\s{}]*)*(?:@!?\S+\s+)?([a-z]\w*)((?:[.:]\w+)*)", statement)
         if found and found[1] in _OF_MEMORY_OR_WARPS:
             name = found[1] + found[2]
             raise UnsupportedFeature(f"inline PTX: {name} accesses memory or other threads; run on a GPU")
