@@ -9,7 +9,7 @@ import torch
 import triton.language as tl
 
 from warpwise import triton as wt
-from warpwise.cuda.errors import CompileError, UninitializedRead, UnsupportedFeature
+from warpwise.cuda.errors import CompileError, KernelError, UninitializedRead, UnsupportedFeature
 
 N = 64
 
@@ -186,7 +186,7 @@ def test_no_operands() -> None:
         ("mov.u32 $0, $4;", CompileError, "$4: the constraints name 2 registers"),
     ],
 )
-def test_what_is_refused(asm: str, kind: type[Exception], message: str) -> None:
+def test_what_is_refused(asm: str, kind: type[KernelError], message: str) -> None:
     with pytest.raises(kind, match=re.escape(message)) as caught:
         run_unary(normal(), torch.float32, asm, "=f,f")
     assert caught.value.finding.access.file == __file__
