@@ -9,14 +9,18 @@ struct NarrowFormat {
   const char* name;
   int bits, fraction, bias;
   double largest;
-  unsigned nan;       // the result for a NaN
-  unsigned infinity;  // the bits of infinity, or 0 if the format has none
+  unsigned nan;                         // the result for a NaN
+  unsigned infinity;                    // the bits of infinity, or 0 if the format has none
+  unsigned largest_bits;                // those of `largest`
+  unsigned (*rounded)(unsigned, bool);  // the bits of a float's magnitude, without a largest exponent
 };
 inline const NarrowFormat* narrow_format(const NamePart& type) {
-  static constexpr NarrowFormat formats[] = {
-      {"e4m3x2", 8, 3, 7, 448, 0x7f, 0}, {"e5m2x2", 8, 2, 15, 57344, 0x7f, 0x7c},
-      {"e2m3x2", 6, 3, 1, 7.5, 0x1f, 0}, {"e3m2x2", 6, 2, 3, 28, 0x1f, 0},
-      {"e2m1x2", 4, 1, 1, 6, 0x7, 0},    {"ue8m0x2", 8, 0, 127, 0x1p127, 0xff, 0}};
+  static constexpr NarrowFormat formats[] = {{"e4m3x2", 8, 3, 7, 448, 0x7f, 0, 0x7e, ww::small_float_bits<3, 7>},
+                                             {"e5m2x2", 8, 2, 15, 57344, 0x7f, 0x7c, 0x7b, ww::small_float_bits<2, 15>},
+                                             {"e2m3x2", 6, 3, 1, 7.5, 0x1f, 0, 0x1f, ww::small_float_bits<3, 1>},
+                                             {"e3m2x2", 6, 2, 3, 28, 0x1f, 0, 0x1f, ww::small_float_bits<2, 3>},
+                                             {"e2m1x2", 4, 1, 1, 6, 0x7, 0, 0x7, ww::small_float_bits<1, 1>},
+                                             {"ue8m0x2", 8, 0, 127, 0x1p127, 0xff, 0, 0xfe, nullptr}};
   if (type.empty()) return nullptr;
   for (const NarrowFormat& format : formats)
     if (!std::strcmp(type.text, format.name)) return &format;
@@ -34,21 +38,13 @@ inline unsigned scale_bits(double x, bool up, bool satfinite) {
   const double fraction = frexp(x, &exponent);  // in [0.5, 1)
   return static_cast<unsigned>(exponent - 1 + (up && fraction > 0.5) + 127);
 }
-// Rounded to nearest even, and to the largest finite number beyond it.
+// Rounded to nearest even, and to the largest finite number beyond it. x is a float's value.
 inline unsigned narrow_bits(double x, const NarrowFormat& format, const Instruction& i) {
   if (is_scale(format)) return scale_bits(x, i.has("rp"), i.has("satfinite"));
   if (std::isnan(x)) return format.nan;
   if (i.has("relu") && x < 0) x = 0;
-  const unsigned sign = std::signbit(x) ? 1u << (format.bits - 1) : 0;
-  const double magnitude = std::min(fabs(x), 2 * format.largest);
-  int exponent = 1 - format.bias;  // of subnormal numbers
-  if (magnitude > 0) exponent = std::max(exponent, std::ilogb(magnitude));
-  const double steps = rint(ldexp(magnitude, format.fraction - exponent));
-  if (ldexp(steps, exponent - format.fraction) > format.largest)
-    return sign | static_cast<unsigned>(rint(ldexp(format.largest, format.fraction - std::ilogb(format.largest)))) +
-                      (static_cast<unsigned>(std::ilogb(format.largest) + format.bias - 1) << format.fraction);
-  // A normal number has its leading one in `steps`, which adds one to the exponent.
-  return sign | (static_cast<unsigned>(steps) + (static_cast<unsigned>(exponent + format.bias - 1) << format.fraction));
+  const unsigned u = ww::bits<unsigned>(static_cast<float>(x)), sign = u >> 31 << (format.bits - 1);
+  return sign | std::min(format.rounded(u & 0x7fffffffu, sign), format.largest_bits);
 }
 inline double narrow_value(unsigned bits, const NarrowFormat& format) {
   bits &= (1u << format.bits) - 1;

@@ -1,5 +1,5 @@
 // Conversions between float and the bits of IEEE half (1 sign, 5 exponent, 10 fraction bits) and bfloat16 (1, 8, 7), in
-// each rounding mode.
+// each rounding mode, and the rounding of formats of 4 to 8 bits.
 #pragma once
 
 #ifdef WW_NUMBERS
@@ -49,6 +49,17 @@ WW_INLINE auto drop_low_bits(unsigned magnitude, int count, bool negative) {
   if (mode == Rounding::up) away = rest && !negative;
   if (mode == Rounding::down) away = rest && negative;
   return kept + away;
+}
+
+// The bits without the sign of the number that is nearest to a finite float, in a format without a largest exponent.
+// `magnitude` holds the float's bits without its sign.
+template <int kFraction, int kBias, Rounding mode = Rounding::nearest>
+WW_INLINE auto small_float_bits(unsigned magnitude, bool negative) {
+  const int exponent = static_cast<int>(magnitude >> 23), lowest_normal = 128 - kBias;
+  if (exponent >= lowest_normal)
+    return drop_low_bits<mode>(magnitude - (static_cast<unsigned>(127 - kBias) << 23), 23 - kFraction, negative);
+  const unsigned significand = exponent ? (magnitude & 0x7fffffu) | 0x800000u : magnitude & 0x7fffffu;
+  return drop_low_bits<mode>(significand, 23 - kFraction + lowest_normal - (exponent ? exponent : 1), negative);
 }
 
 template <Rounding mode = Rounding::nearest>

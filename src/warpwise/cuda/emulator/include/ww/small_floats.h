@@ -1,18 +1,7 @@
-// Floating-point formats of 4 to 8 bits: rounding of a float, and the formats without infinity and NaN.
+// Floating-point formats of 4 and 6 bits, without infinity and NaN.
 #pragma once
 
 namespace ww {
-// The bits without the sign of the number that is nearest to a finite float, in a format without a largest exponent.
-// `magnitude` holds the float's bits without its sign.
-template <int kFraction, int kBias, Rounding mode = Rounding::nearest>
-WW_INLINE auto small_float_bits(unsigned magnitude, bool negative) {
-  const int exponent = static_cast<int>(magnitude >> 23), lowest_normal = 128 - kBias;
-  if (exponent >= lowest_normal)
-    return drop_low_bits<mode>(magnitude - (static_cast<unsigned>(127 - kBias) << 23), 23 - kFraction, negative);
-  const unsigned significand = exponent ? (magnitude & 0x7fffffu) | 0x800000u : magnitude & 0x7fffffu;
-  return drop_low_bits<mode>(significand, 23 - kFraction + lowest_normal - (exponent ? exponent : 1), negative);
-}
-
 // A format without infinity and NaN: larger numbers saturate, and NaN becomes the largest number.
 template <int kExponent, int kFraction>
 struct FiniteFloat {
