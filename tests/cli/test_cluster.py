@@ -155,6 +155,16 @@ def test_an_interrupted_run_is_resumed(inputs: Path, monkeypatch: pytest.MonkeyP
     assert not (inputs / "out" / "restarts.pt").exists()
 
 
+def test_a_checkpoint_of_another_run_says_how_to_run_without_it(inputs: Path) -> None:
+    out = inputs / "out"
+    out.mkdir()
+    (out / "restarts.pt").write_text("text")
+    result = run(inputs / "points.npz", "--starts", "1", "--resume", "-o", out)
+    said = " ".join(result.output.split())
+    assert result.exit_code == 2 and "of SpatialMixture; without --resume the run starts again" in said
+    assert run(inputs / "points.npz", "--starts", "1", "-o", out).exit_code == 0
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [

@@ -117,6 +117,7 @@ def test_ctrl_c_says_what_is_kept(file, monkeypatch):
     [
         (["sqare"], "no operation 'sqare'"),
         (["square", "--device", "cpu"], "square: has no tables to be tuned"),
+        (["square", "--device", "cpu"], "`warpwise ops` marks tunable operations"),
         pytest.param(
             ["matmul"],
             "matmul: there is no GPU here, and on a CPU no table is used",
@@ -200,9 +201,9 @@ def test_where_nothing_is_measured_no_file_is_named(file, tmp_path):
     [
         (["--online", "nowhere.py"], "no file nowhere.py"),
         (["--online", "--dtype", "float32", "nowhere.py"], "--online takes only --budget and --total"),
-        (["nowhere.py", "--online"], "--online: expected only after --online, as in: warpwise tune --online SCRIPT"),
-        (["matmul", "more"], "more: expected only after --online"),
-        (["matmul", "--total", "3"], "--total: expected only after --online"),
+        (["nowhere.py", "--online"], "--online: expected before SCRIPT, as in: warpwise tune --online SCRIPT"),
+        (["matmul", "more"], "more: expected only with --online"),
+        (["matmul", "--total", "3"], "--total: expected only with --online"),
     ],
 )
 def test_online_says_what_it_expects(arguments, words):

@@ -62,6 +62,8 @@ def test_a_file_that_is_none_says_what_is_expected(tmp_path):
     lone.write_text("")
     with pytest.raises(click.BadParameter, match="expected the source of a rung.*any other file needs --kernel"):
         find(lone, ())
+    done = CliRunner().invoke(watch, [str(lone)])  # without --once: it does not wait for a save
+    assert done.exit_code == 2 and "any other file needs --kernel" in " ".join(done.output.split())
     bad = tmp_path / "bad.py"
     bad.write_text("def (")
     with pytest.raises(click.BadParameter, match="bad.py:1: SyntaxError"):

@@ -56,6 +56,13 @@ __global__ void twice(int* x) { x[threadIdx.x] *= 2; }
     assert x.tolist() == [2, 2, 2, 2]
 
 
+def test_an_unknown_template_argument_is_not_called_an_overload() -> None:
+    module = cuda.load("template <typename T> __global__ void fill(T* y) { y[threadIdx.x] = 1; }")
+    with pytest.raises(cuda.CompileError, match="foo.* was not declared") as raised:
+        module["fill<foo>"][1, 4](np.ones(4, np.float32))
+    assert "several functions" not in str(raised.value)
+
+
 def test_a_missing_template_argument_is_named() -> None:
     missing = r"fill<float>: no template argument for int N; deep::er::fill has <typename T, int N>"
     with pytest.raises(cuda.CompileError, match=missing):

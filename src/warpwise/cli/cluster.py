@@ -44,6 +44,7 @@ def cluster(
     """Run ``warpwise cluster``, with the options of ``warpwise.cli.commands.cluster``."""
     try:
         from warpwise.apps.clustering import SmoothedKMeans, SpatialMixture
+        from warpwise.apps.clustering.checkpoint import CheckpointError
     except ImportError as error:
         raise click.UsageError(str(error)) from error
     if (file is None) == (name is None):
@@ -74,6 +75,8 @@ def cluster(
     begin = time.perf_counter()
     try:
         _fit(console, model, points, None if fast else output / RESTARTS, resume)
+    except CheckpointError as error:
+        raise click.UsageError(f"--resume: {error.reason}; without --resume the run starts again") from error
     except ValueError as error:
         raise click.UsageError(str(error).replace("missing='marginalise'", "--missing marginalise")) from error
     summary = {

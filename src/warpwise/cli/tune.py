@@ -55,8 +55,10 @@ def tune(
             raise click.UsageError("--online takes only --budget and --total; put options of SCRIPT after it")
         return _run_online(console, Path(name), argv, budget, total)
     if argv or total is not None:
+        if "--online" in argv:
+            raise click.UsageError("--online: expected before SCRIPT, as in: warpwise tune --online SCRIPT ARGS")
         what = " ".join(argv) or "--total"
-        raise click.UsageError(f"{what}: expected only after --online, as in: warpwise tune --online SCRIPT ARGS")
+        raise click.UsageError(f"{what}: expected only with --online, as in: warpwise tune --online SCRIPT ARGS")
     op = find_op(name, advice=f"to run it and tune the calls that it makes: warpwise tune --online {name}")
     for rung in rungs:
         find_rung(op, rung)

@@ -81,8 +81,8 @@ def parse(text: str, seed: int) -> Value:
         return Value(name, float(value))
     except ValueError:
         raise click.BadParameter(
-            f"{text!r}: expected an integer, a float, DTYPE[SHAPE] (say f32[32,32]), out:DTYPE[SHAPE], "
-            "inout:DTYPE[SHAPE] or @FILE.npy"
+            f"{text!r}: expected a number, true or false, DTYPE[SHAPE] such as f32[32,32] (after zeros:, ones:, "
+            "arange:, out: or inout: if need be), or @FILE.npy"
         ) from None
 
 

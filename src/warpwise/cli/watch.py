@@ -56,6 +56,8 @@ def watch(
             return 0
     if OPS not in path.parents:
         known_ops()  # imported once: the process forked at each save inherits them
+        if path.suffix != ".py":
+            find(path, rungs)  # no edit of a kernel's source makes it the source of a rung
     wanted = Wanted(lambda: find(path, rungs), where, dtypes, not plain)
     watched = Watch(path, wanted)
     try:

@@ -53,7 +53,7 @@ def test_wrong_checkpoints(tmp_path: Path) -> None:
 
     with pytest.raises(Stop):
         fit(checkpoint=path, progress=interrupt)
-    with pytest.raises(ValueError, match="of other data or parameters"):
+    with pytest.raises(ValueError, match="of other data or parameters; delete the file to start again"):
         SpatialMixture(3, random_state=1).fit(DATA.X, shape=DATA.shape, checkpoint=path)
     path.write_text("text")
     with pytest.raises(ValueError, match="not a checkpoint"):

@@ -12,7 +12,7 @@ import scipy.sparse
 import torch
 from sklearn.metrics import adjusted_rand_score
 
-from warpwise.apps.clustering import SpatialMixture, examples, fit_anndata, generators, grid, segment
+from warpwise.apps.clustering import SmoothedKMeans, SpatialMixture, examples, fit_anndata, generators, grid, segment
 
 SHAPE = (30, 24)
 DATA = generators.layered(1.8, SHAPE, n_domains=3, n_features=4, random_state=1)
@@ -137,3 +137,19 @@ def test_images_and_masks_of_negative_strides() -> None:
 def test_wrong_images(image: np.ndarray, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         segment(image, 2, **options)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor])
+@pytest.mark.parametrize(
+    "X, message",
+    [
+        (np.zeros(1000), r"X: expected \(N, D\), a 2D array, got shape \(1000,\). Reshape your data"),
+        (np.zeros((9, 9, 4)), r"X: expected \(N, D\), a 2D array, got shape \(9, 9, 4\)"),
+        (np.zeros((1000, 4), complex), "X: expected real numbers, got .*complex128. Complex data not supported"),
+    ],
+)
+def test_a_wrong_shape_or_dtype_is_not_printed_as_a_whole_array(kind: Any, X: Any, message: str) -> None:
+    for estimator in (SpatialMixture(2), SmoothedKMeans(2)):
+        with pytest.raises(ValueError, match=message) as raised:
+            estimator.fit(kind(X), coords=np.zeros((len(X), 2)))
+        assert len(str(raised.value)) < 120

@@ -12,6 +12,14 @@ import torch
 from warpwise.cache import atomic_write
 
 
+class CheckpointError(ValueError):
+    """The file of a checkpoint cannot be used, for ``reason``; the message adds what to do."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"{reason}; delete the file to start again")
+        self.reason = reason
+
+
 class Checkpoint:
     """The state of a fit in the file ``path``; ``key`` identifies data, graph and parameters."""
 
@@ -21,7 +29,7 @@ class Checkpoint:
     def load(self) -> dict[str, Any] | None:
         """The last saved state, on the CPU, or None if there is no file.
 
-        Raises ``ValueError`` if the file is not a checkpoint, or belongs to other data or parameters.
+        Raises ``CheckpointError`` if the file is not a checkpoint, or belongs to other data or parameters.
         """
         if not self.path.exists():
             return None
@@ -29,9 +37,9 @@ class Checkpoint:
             state = torch.load(self.path, map_location="cpu", weights_only=True)
             key = state.pop("key")
         except Exception as error:
-            raise ValueError(f"checkpoint: {self.path} is not a checkpoint of SpatialMixture") from error
+            raise CheckpointError(f"checkpoint: {self.path} is not a checkpoint of SpatialMixture") from error
         if key != self.key:
-            raise ValueError(f"checkpoint: {self.path} is of other data or parameters; delete the file to start again")
+            raise CheckpointError(f"checkpoint: {self.path} is of other data or parameters")
         return state
 
     def save(self, state: dict[str, Any]) -> None:

@@ -39,11 +39,14 @@ class Estimator(ClusterMixin, BaseEstimator):
         wanted = self._device(X)
         device = wanted if device is None else device
         if isinstance(X, torch.Tensor):
+            _require_real_matrix(X)
             X = X.detach().to(torch.float32 if X.dtype in (torch.bfloat16, torch.float16) else X.dtype)
             if device.type == "cuda":
                 X = X if X.dtype == torch.float32 else X.double()
                 return self._checked(X.to(device), reset)
             X = X.cpu().numpy()
+        else:
+            _require_real_matrix(X)
         dtypes = [np.float64, np.float32]
         checked = validate_data(self, X, dtype=dtypes, reset=reset, ensure_all_finite=False)
         if self.missing != "marginalise":
@@ -57,6 +60,7 @@ class Estimator(ClusterMixin, BaseEstimator):
         Raises ``ValueError`` for another shape.
         """
         if isinstance(X, torch.Tensor):
+            _require_real_matrix(X)
             X = X.detach()
         elif not (isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64)):
             return self._features(X, reset=True, device=torch.device("cpu")).numpy()
@@ -172,3 +176,20 @@ def check_distinct(X: torch.Tensor | np.ndarray[Any, Any], k: int, name: str) ->
 
 def _distinct(X: torch.Tensor | np.ndarray[Any, Any]) -> int:
     return torch.unique(X if isinstance(X, torch.Tensor) else as_tensor(X), dim=0).shape[0]
+
+
+def _require_real_matrix(X: Any) -> None:
+    """Raise ``ValueError`` if X is not two-dimensional, or is complex.
+
+    The messages of scikit-learn for these two contain the whole array.
+    """
+    try:
+        array = X if hasattr(X, "shape") else np.asarray(X)
+    except ValueError:  # rows of several lengths: scikit-learn's message is short
+        return
+    shape, dtype = tuple(array.shape), getattr(array, "dtype", None)
+    if len(shape) != 2:
+        advice = ". Reshape your data: X.reshape(-1, 1) is (N, 1)" if len(shape) == 1 else ""
+        raise ValueError(f"X: expected (N, D), a 2D array, got {'None' if X is None else f'shape {shape}'}{advice}")
+    if dtype is not None and "complex" in str(dtype):
+        raise ValueError(f"X: expected real numbers, got {dtype}. Complex data not supported: pass X.real, for example")

@@ -121,7 +121,7 @@ def readable(message: str, file: str, text: str, expression: str) -> str:
         if match is None or _UNDEFINED.search(line):
             continue
         where, number, kind = match[1], int(match[2]), match[4]
-        if kind == "note" and where != file:
+        if (kind == "note" and where != file) or "<expression error>" in match[5]:  # follows from an earlier error
             continue
         if kind == "error" and Path(where) == INCLUDE / "ww" / "entry.h":
             ours.append(f"{where}:{number}: {kind}: {match[5]}")

@@ -98,7 +98,10 @@ def tune(
     op = op_of("tune", op)
     where, tables = resolve(device), op.tables
     if not isinstance(tables, Tables):
-        raise TuneError(f"{op.name}: has no tables to be tuned: its Op needs tables=operation.Tables(...)")
+        raise TuneError(
+            f"{op.name}: has no tables to be tuned: its Op needs tables=operation.Tables(...); "
+            "`warpwise ops` marks tunable operations"
+        )
     if device is None and where.type != "cuda":
         raise TuneError(
             f"{op.name}: there is no GPU here, and on a CPU no table is used, since PyTorch computes there; "
