@@ -114,6 +114,8 @@ def test_the_naive_clock_names_its_ways():
     assert result["name"] == "PyTorch's vector_add"
     assert len(result["readings"]) >= 5
     assert "a call is synchronous" in result["remark"]
+    shown = run("--naive-clock", "vector_add", "--device", "cpu")
+    assert shown.exit_code == 0 and shown.output.count("PyTorch's vector_add on cpu") == 1, shown.output
 
 
 def test_a_tool_that_is_not_here_is_explained(tmp_path, monkeypatch):

@@ -153,6 +153,8 @@ def _summary(console: Console, compared: Comparison) -> None:
         f"{len(compared.rungs)} times of rungs in both: {counts['slower']} slower, {counts['faster']} faster, "
         f"{counts['same']} within noise"
     )
+    if not compared.changes:
+        console.print("[dim]nothing was timed in both: `warpwise climb` times rungs on a GPU; on a CPU it verifies[/]")
     if compared.drift:
         opponents = len(compared.changes) - len(compared.rungs)
         console.print(

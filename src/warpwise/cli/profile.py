@@ -169,9 +169,7 @@ def _clock(console: Console, chosen: Target, device: torch.device, as_json: bool
 
 def clock_table(result: NaiveClock) -> Table:
     """One row for each method of timing, ``lab.time`` last."""
-    table = Table(
-        box=None, padding=(0, 2, 0, 0), title=escape(f"{result.name} on {result.place}"), title_justify="left"
-    )
+    table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("method", overflow="fold")
     table.add_column("a call", justify="right", no_wrap=True)
     table.add_column("× lab.time", justify="right", no_wrap=True)
