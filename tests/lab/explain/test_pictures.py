@@ -262,6 +262,11 @@ def test_svg_names_every_lane_for_readers_without_eyes(explanation: Explanation)
     picture = next(tree.iter("svg"))
     assert picture.get("role") == "img" and picture.get("viewBox")
     titles = [each.text or "" for each in picture.iter("title")]
+    width = float(picture.get("viewBox", "").split()[2])
+    for note in picture.iter("text"):
+        if note.get("text-anchor") is None and (note.text or "").endswith(" B"):
+            longest = len("128 of 128 B")
+            assert float(note.get("x", "")) + 6.5 * longest < width, "11 px text is about 6.5 px a character"
     assert titles[0] == "32 lanes, 4 bytes each: 32 sectors, at best 4"
     assert "lane 7: x[1,792]" in titles and "x[1,792] + 0 bytes: lane 7 (x[1,792])" in titles
     assert "lane 31: x[7,936]" in next(picture.iter("desc")).text  # type: ignore[operator]

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from warpwise.lab.explain.render.format import LANE_COLOURS
 from warpwise.lab.explain.render.lanes import LANES, SECTOR, WORD, MemoryRow, Request
 
-CELL, HEIGHT, GAP, LABEL, NOTE = 20, 22, 14, 132, 66
+CELL, HEIGHT, GAP, LABEL, NOTE = 20, 22, 14, 132, 90
 GROUP = 8 * CELL + GAP
 LEFT = LABEL + 8
 WIDTH = LEFT + 4 * GROUP - GAP + NOTE
