@@ -102,7 +102,7 @@ def test_bad_requests_are_refused_before_the_compiler_runs(tmp_path):
         ((*SOFTMAX, "-o", existing), "exists; --force"),
         ((*SOFTMAX, "-o", "/proc/no/k.py"), "cannot be written"),
         ((*SOFTMAX, "--arg", "x=f32[3]"), "given twice"),
-        ((*SOFTMAX, "--arg", "y=f3"), "expected an integer"),
+        ((*SOFTMAX, "--arg", "y=f3"), "expected a number"),
         (("torch.softmx(x, -1)", "--arg", "x=f32[3]"), "did you mean softmax"),
     ]
     for words, message in wrong:

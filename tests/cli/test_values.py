@@ -63,7 +63,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         ("x=inout:3", "expected a tensor after inout:"),
         ("x=inout:out:f32[4]", "expected a tensor after inout:"),
         ("x=oat:f32[4]", "no fill 'oat'"),
-        ("x=f32(4)", "expected an integer"),
+        ("x=f32(4)", "expected a number"),
         ("x=@nowhere.npy", "nowhere.npy"),
     ],
 )
