@@ -1,4 +1,4 @@
-"""The 4-bit and 6-bit types and the scale factors e8m0, against tables that follow from the formats' definitions."""
+"""Types of 4 to 8 bits, and the scale factors e8m0, against tables that follow from the formats' definitions."""
 
 from __future__ import annotations
 
@@ -170,3 +170,20 @@ def test_scale_factors() -> None:
         assert unsaturated == ceiling, each
         assert above == (ceiling if math.isnan(magnitude) else min(ceiling, 254)), each
         assert below == floor, each
+
+
+def test_the_nan_of_8_bits():
+    """Of a float 0x7f, as of PTX's cvt; of a double with its sign and, in e5m2, the upper bits of its fraction."""
+    kernel = cuda.load(
+        """#include <cuda_fp8.h>
+        __global__ void nans(const float* x, const double* z, unsigned char* y) {
+          const int i = threadIdx.x;
+          y[4 * i] = __nv_fp8_e4m3(x[i]).__x;
+          y[4 * i + 1] = __nv_fp8_e5m2(x[i]).__x;
+          y[4 * i + 2] = __nv_fp8_e4m3(z[i]).__x;
+          y[4 * i + 3] = __nv_fp8_e5m2(z[i]).__x;
+        }"""
+    )["nans"]
+    y = torch.empty(8, dtype=torch.uint8)
+    kernel[1, 2](torch.tensor([math.nan, -math.nan]), torch.tensor([math.nan, -math.nan]).double(), cuda.out(y))
+    assert y.tolist() == [0x7F, 0x7F, 0x7F, 0x7E, 0x7F, 0x7F, 0xFF, 0xFE]

@@ -19,7 +19,7 @@ WW_INLINE unsigned char fp8_bits(float f, __nv_saturation_t saturation) {
   constexpr int fraction = kind == __NV_E4M3 ? 3 : 2, bias = kind == __NV_E4M3 ? 7 : 15;
   constexpr unsigned largest = kind == __NV_E4M3 ? 0x7eu : 0x7bu, beyond = kind == __NV_E4M3 ? 0x7fu : 0x7cu;
   const unsigned u = bits<unsigned>(f), sign = u >> 24 & 0x80u, magnitude = u & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return static_cast<unsigned char>(sign | (kind == __NV_E4M3 ? 0x7fu : 0x7eu));
+  if (magnitude > 0x7f800000u) return 0x7f;  // as cvt of PTX
   unsigned result = small_float_bits<fraction, bias>(magnitude, sign);
   if (result > largest) result = saturation == __NV_SATFINITE ? largest : beyond;
   return static_cast<unsigned char>(sign | result);
@@ -40,6 +40,10 @@ WW_INLINE __nv_fp8_storage_t __nv_cvt_float_to_fp8(float x, __nv_saturation_t sa
 }
 WW_INLINE __nv_fp8_storage_t __nv_cvt_double_to_fp8(double x, __nv_saturation_t saturation,
                                                     __nv_fp8_interpretation_t kind) {
+  if (x != x) {  // the sign, and in e5m2 the upper bits, of the NaN
+    const auto u = ww::bits<unsigned long long>(x);
+    return static_cast<unsigned char>((u >> 63) << 7 | 0x7eu | (kind == __NV_E4M3 ? 1u : u >> 50 & 3u));
+  }
   return __nv_cvt_float_to_fp8(ww::to_odd(x), saturation, kind);
 }
 WW_INLINE __nv_fp8_storage_t __nv_cvt_halfraw_to_fp8(__half_raw x, __nv_saturation_t saturation,
@@ -74,7 +78,7 @@ WW_FP8_PAIR(__nv_cvt_bfloat16raw2_to_fp8x2, __nv_bfloat162_raw, ww::bfloat16_val
     __nv_fp8_storage_t __x;                                                                                            \
     __nv_fp8_##SUFFIX() = default;                                                                                     \
     explicit __nv_fp8_##SUFFIX(float f) : __x(ww::fp8_bits<KIND>(f, __NV_SATFINITE)) {}                                \
-    explicit __nv_fp8_##SUFFIX(double f) : __nv_fp8_##SUFFIX(ww::to_odd(f)) {}                                         \
+    explicit __nv_fp8_##SUFFIX(double f) : __x(__nv_cvt_double_to_fp8(f, __NV_SATFINITE, KIND)) {}                     \
     explicit __nv_fp8_##SUFFIX(__half h) : __nv_fp8_##SUFFIX(ww::value(h)) {}                                          \
     explicit __nv_fp8_##SUFFIX(__nv_bfloat16 h) : __nv_fp8_##SUFFIX(ww::value(h)) {}                                   \
     template <class T, std::enable_if_t<std::is_integral_v<T>, int> = 0>                                               \
