@@ -193,10 +193,12 @@ def support_library(verbose: bool = False) -> Path:
 def _precompiled(verbose: bool) -> list[str]:
     """The flag of the folder with the precompiled light torch/types.h, which is built on a miss; g++ reads it if the
     flags are the same. Empty for clang, which has another format.
+
+    The path of this installation is part of the key, because g++ reads its header if it cannot use the precompiled one.
     """
     if native.is_clang((compiler(),)):
         return []
-    folder = cache_dir() / "inline" / f"pch-{toolchain_key()}"
+    folder = cache_dir() / "inline" / f"pch-{key(toolchain_key(), _INCLUDE)}"
     header = folder / "torch" / "types.h"
     with build_lock(header.with_name("types.h.gch")) as must_build:
         if must_build:
