@@ -49,7 +49,10 @@ def test_sass_results_equal_the_emulator(op: Op, rung: Rung, number: int, monkey
 
     monkeypatch.setattr(Launcher, "__call__", both)
     (dtype, *_), cases = sample(op, rung)  # whose kernels are emulated in tests/ops/test_rungs.py too
-    case = [case for case in cases if all(case.sizes.values())][number]
+    whole = [case for case in cases if all(case.sizes.values())]
+    if number >= len(whole):
+        pytest.skip("the rung has one sampled case")
+    case = whole[number]
     args = op.spec.arguments(case, dtype, torch.device("cpu"), 0)
     op.launch(rung, op.allocate(*args), *args)
     assert compared
