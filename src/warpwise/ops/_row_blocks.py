@@ -1,4 +1,4 @@
-"""The predicted time of blocks that read a row each, by which kernels choose their threads."""
+"""A model of the time of a kernel whose blocks read one row each: kernels choose their threads by it."""
 
 from __future__ import annotations
 

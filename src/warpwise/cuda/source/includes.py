@@ -146,7 +146,8 @@ def _candidates() -> Iterator[Path]:
 
 
 _TOOLKIT_HEADER = re.compile(
-    r"(?!cuda/(?!__|std/).*\.hp*$)(?:cuda|mma|cooperative_groups|math_constants|crt/|cub/|nv/|vector_|device_|curand_|curand\.h)"
+    r"(?!cuda/(?!__|std/).*\.hp*$)"
+    r"(?:cuda|mma|cooperative_groups|math_constants|crt/|cub/|nv/|vector_|device_|curand_|curand\.h)"
 )
 
 

@@ -84,8 +84,8 @@ def _geometry(a: torch.Tensor, bytes_a_load: int) -> str:
     of up to 4 bytes of each row, and up to four rows if their blocks fill the GPU. A row of two warps has one, with
     eight loads, if the blocks would be more than the GPU holds. A team of up to 256 threads that loads a row in one
     batch of two loads each has four rows if there is then a block for two SMs: 1432 x 576 in float32 takes 2.5 µs, and
-    3.2 in a block for each row. A longer row has a block: see ``threads_of_row``. Several blocks share each of
-    fewer than 16 long rows, and of two or fewer very long rows for each SM.
+    3.2 in a block for each row. A longer row has a block: see ``threads_of_row``. Several blocks share each of fewer
+    than 16 long rows, and each of more rows if ``is_shared``.
     """
     (m, k), size, sms = a.shape, a.element_size(), sm_count(a)
     loads, fill = cdiv(k * size, bytes_a_load), FILL * sms
