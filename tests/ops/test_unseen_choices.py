@@ -10,7 +10,7 @@ from warpwise import operation, ops
 from warpwise.operation import assume_sm_count, cdiv
 from warpwise.ops._columns import geometry
 from warpwise.ops._packs import PACK_BLOCK, pack_blocks
-from warpwise.ops.reduce_sum.column_geometry import column_geometry
+from warpwise.ops.reduce_sum.column_geometry import adjacent_geometry, column_geometry
 from warpwise.ops.reduce_sum.rungs import batch_of, sharing_blocks, threads_of
 from warpwise.ops.rgb_to_grayscale.rungs import pack_bytes
 from warpwise.ops.softmax._columns import cluster_geometry
@@ -158,7 +158,7 @@ def test_small_columns_are_one_batch(columns, length, itemsize, width, values, l
 
 def test_short_columns_have_one_part_if_they_fill_the_gpu():
     for length, columns, itemsize, width, values in (
-        (141, 45138, 4, 64, 32), (283, 6675, 4, 56, 32), (60, 100000, 4, 128, 32), (250, 100001, 4, 256, 16),
+        (141, 45138, 4, 64, 32), (283, 6675, 4, 56, 32), (60, 100000, 4, 128, 32), (250, 100001, 4, 760, 16),
         (75, 120419, 2, 64, 24), (20, 300001, 2, 256, 24), (300, 60001, 2, 232, 16), (200, 60001, 4, 64, 32),
         (300, 12001, 2, 32, 32),
     ):  # fmt: skip
@@ -274,7 +274,7 @@ def test_long_columns_of_a_large_gradient_are_read_in_packs(rows, columns, dtype
 
 
 @pytest.mark.parametrize("rows,columns,rung", [
-    (1331, 42139, "k10_packed_columns"), (47099, 294, "k10_packed_columns"), (3000, 30000, "k10_packed_columns"),
+    (1331, 42139, "k10_packed_columns"), (47099, 294, "k10_packed_columns"), (3000, 30000, "k12_adjacent_columns"),
     (4015, 17, "k10_packed_columns"), (8000, 2, "k10_packed_columns"), (1000, 2, "k08_columns"),
     (7528, 158, "k08_columns"),
 ])  # fmt: skip
@@ -293,6 +293,24 @@ def test_columns_of_large_matrices_are_even_blocks(rows, columns, itemsize, thre
     assert 0.9 * SMS * cdiv(blocks, SMS) <= blocks
 
 
+@pytest.mark.parametrize("rows,columns,itemsize,rung", [
+    (600, 40000, 4, "k12_adjacent_columns"), (635, 39606, 4, "k12_adjacent_columns"), (700, 30001, 4, "k08_columns"),
+    (3000, 60000, 4, "k12_adjacent_columns"), (256, 80000, 4, "k12_adjacent_columns"), (100, 40000, 4, "k08_columns"),
+    (64, 131072, 4, "k12_adjacent_columns"), (20000, 5000, 4, "k10_packed_columns"), (400, 200000, 4, "k08_columns"),
+    (1000, 4300, 4, "k12_adjacent_columns"), (1000, 4000, 4, "k08_columns"), (500, 100000, 2, "k12_adjacent_columns"),
+    (100, 131072, 2, "k12_adjacent_columns"), (1000, 50002, 2, "k10_packed_columns"),
+    (20000, 4400, 2, "k10_packed_columns"),
+])  # fmt: skip
+def test_long_columns_are_read_in_words_by_two_blocks_for_each_sm(rows, columns, itemsize, rung):
+    with assume_sm_count(SMS):
+        x = matrix(rows, columns, torch.float32 if itemsize == 4 else torch.bfloat16)
+        assert default("reduce_sum", x, 0) == rung
+    if rung.startswith("k12"):
+        shape = adjacent_geometry(columns, columns * itemsize, rows, itemsize, SMS)
+        assert SMS <= cdiv(columns * itemsize, shape.bytes * shape.width) <= 2 * SMS
+        assert 128 <= shape.width * shape.height <= 256
+
+
 @pytest.mark.parametrize("rows,columns,width,parts", [(2458, 194, 64, 39), (3000, 300, 32, 24), (12000, 66, 32, 94)])
 def test_parts_of_small_columns_are_one_batch(rows, columns, width, parts):
     shape = column_geometry(columns, rows, 4, SMS)
@@ -302,7 +320,7 @@ def test_parts_of_small_columns_are_one_batch(rows, columns, width, parts):
 @pytest.mark.parametrize("rows,columns,rung,config", [
     (16710, 3, "k10_packed_columns", "u2"), (30000, 30, "k10_packed_columns", "u4"),
     (3000, 64, "k10_packed_columns", "u8"),
-    (40000, 60, "k10_packed_columns", "u8"), (331, 54, "k08_columns", None), (28327, 1928, "k08_columns", None),
+    (40000, 60, "k10_packed_columns", "u8"), (331, 54, "k08_columns", None), (28327, 1928, "k10_packed_columns", "u8"),
 ])  # fmt: skip
 def test_sums_of_few_columns_are_read_in_packs(rows, columns, rung, config):
     with assume_sm_count(SMS):

@@ -13,7 +13,7 @@ from warpwise.operation import cdiv, sm_count
 from warpwise.ops._configs import config_numbers
 from warpwise.ops._dims import inner_size, is_last, length_along
 from warpwise.ops._packed_columns import Lines, lines_of
-from warpwise.ops.reduce_sum.column_geometry import column_geometry
+from warpwise.ops.reduce_sum.column_geometry import LONG_WORD, adjacent_geometry, column_geometry
 
 HERE = Path(__file__).parent
 COLUMNS = cuda.load(HERE / "k08_columns.cu")
@@ -31,9 +31,7 @@ FEW_FOLDED = 24  # columns, at most, for which a thread has two loads in flight
 MANY_PACKETS = 1200  # sums of parts: if there are more with four loads in flight, a thread has eight
 PACKETS = 8  # sums of parts that a thread adds, at most, in one launch
 MOST_PACKETS = 4096  # sums of parts of all columns, in the memory that a stream has for them
-ADJACENT_VALUES = (2, 4, 8)  # loads in flight of a thread of k12
-MOST_ADJACENT = 32  # elements of a column of k12 by default, at most
-MOST_PACKS = 2**32 - 257  # packs of columns of k12, counted in 32 bits up to a block past the end
+MOST_WORDS = 2**32 - 257  # words of columns of k12, counted in 32 bits up to a block past the end
 
 
 def columns(output: torch.Tensor, input: torch.Tensor, dim: int | None) -> None:
@@ -125,22 +123,24 @@ def packed_columns(output: torch.Tensor, input: torch.Tensor, dim: int | None, c
 
 
 def adjacent_columns(output: torch.Tensor, input: torch.Tensor, dim: int) -> None:
-    length, pack = length_along(input, dim), VECTOR // input.element_size()
+    length, inner, size = length_along(input, dim), inner_size(input, dim), input.element_size()
     if not input.numel():
         output.zero_()
         return
-    input = input.clone() if input.data_ptr() % VECTOR else input
-    values = next((each for each in ADJACENT_VALUES if length <= each), ADJACENT_VALUES[-1])
-    kernel = ADJACENT_COLUMNS[f"sum_adjacent_columns<{cuda.ctype(input.dtype)}, {BLOCK}, {values}>"]
-    packs = output.numel() // pack
-    kernel[cdiv(packs, BLOCK), BLOCK](input, cuda.out(output), packs, inner_size(input, dim) // pack, length)
+    shape = adjacent_geometry(output.numel(), inner * size, length, size, sm_count(input))
+    input = input.clone() if input.data_ptr() % shape.bytes else input
+    types = f"{cuda.ctype(input.dtype)}, {shape.bytes}, {BLOCK}, {shape.values}"
+    kernel = ADJACENT_COLUMNS[f"sum_adjacent_columns<{types}>"]
+    word = shape.bytes // size
+    words = output.numel() // word
+    kernel[cdiv(words, shape.width), (shape.width, shape.height)](input, cuda.out(output), words, inner // word, length)
 
 
 def adjacent_limits(input: torch.Tensor, dim: int | None) -> str | None:
-    """The limits of k12: whole packs of adjacent columns, which it counts in 32 bits."""
+    """The limits of k12: whole words of adjacent columns, which it counts in 32 bits."""
     if dim is None or is_last(input, dim):
         return "takes a dimension other than the last"
-    if (apart := inner_size(input, dim) * input.element_size()) % VECTOR:
-        return f"takes columns whose elements are a multiple of {VECTOR} bytes apart, not {apart}"
-    packs = input.nbytes // VECTOR // max(1, length_along(input, dim))
-    return f"takes up to {MOST_PACKS} packs of columns, not {packs}" if packs > MOST_PACKS else None
+    if (apart := inner_size(input, dim) * input.element_size()) % LONG_WORD:
+        return f"takes columns whose elements are a multiple of {LONG_WORD} bytes apart, not {apart}"
+    words = input.nbytes // LONG_WORD // max(1, length_along(input, dim))
+    return f"takes up to {MOST_WORDS} words of columns, not {words}" if words > MOST_WORDS else None

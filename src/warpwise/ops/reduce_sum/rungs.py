@@ -14,10 +14,19 @@ from warpwise.operation import Rung, cdiv, make_rung, sm_count
 from warpwise.ops._dims import inner_size, is_last, length_along
 from warpwise.ops._row_blocks import RowBlocks
 from warpwise.ops._short_rows import WARPS, most_columns, team
-from warpwise.ops.reduce_sum.column_geometry import FEW_COLUMNS, LARGE, column_geometry, even_geometry, is_tiled
+from warpwise.ops.reduce_sum.column_geometry import (
+    FEW_COLUMNS,
+    LARGE,
+    MOST_SHORT,
+    SHORT_WORD,
+    are_even_words,
+    column_geometry,
+    even_geometry,
+    is_long,
+    is_tiled,
+)
 from warpwise.ops.reduce_sum.columns import (
     BLOCK,
-    MOST_ADJACENT,
     VECTOR,
     adjacent_columns,
     adjacent_limits,
@@ -303,7 +312,7 @@ RUNGS = (
     make_rung(
         HERE,
         "k12_adjacent_columns",
-        "a thread sums 16 bytes of adjacent columns, of few elements",
+        "a thread sums the adjacent columns of one word of 8 or 16 bytes",
         adjacent_columns,
         dtypes=KERNEL_DTYPES,
         limits=adjacent_limits,
@@ -315,15 +324,17 @@ RUNGS = (
 def default(input: torch.Tensor, dim: int | None) -> str | None:
     """k06 along the last dimension; k09 for few long rows, k11 for rows of up to 16 elements (2 bytes: 64).
 
-    k08 along another dimension, but k12 for columns of up to 32 elements whose 16-byte packs fill a block of threads
-    on each SM.
+    k08 along another dimension, but k12 in two cases: for columns of up to 32 elements whose 16-byte words fill a block
+    of threads on each SM; and for longer ones in tensors of 4 MB and more, if their 8-byte words are enough for a block
+    on each SM, but at most for two.
 
-    Along the first dimension, k10 in two cases: for up to 64 columns, if k08 divides them into parts, or if one block
-    of k10 replaces a larger block of k08; and for tensors of 4 MB and more of 2-byte elements, unless k08 has tiles
-    for their columns or, where rows are not a multiple of 16 bytes, even blocks.
+    Along the first dimension, k10 in three cases: for up to 64 columns, if k08 divides them into parts, or if one block
+    of k10 replaces a larger block of k08; for tensors of 4 MB and more of 2-byte elements, unless k08 has tiles for
+    their columns or, where rows are not a multiple of 16 bytes, even blocks; and for columns of 5000 and more 4-byte
+    elements in tensors of 64 MB and more.
 
     PyTorch for 4096 and more columns of more than 2048 elements of 2 bytes, from 16 MB on, along a dimension between
-    the first and the last.
+    the first and the last, unless k12 takes them.
     """
     if input.dtype not in KERNEL_DTYPES or limits(input, dim):
         return None
@@ -336,18 +347,22 @@ def default(input: torch.Tensor, dim: int | None) -> str | None:
         return "k09_last_block" if shared else "k06_two_passes"
     length = length_along(input, dim)
     columns = input.numel() // max(1, length)
-    fills = columns * input.element_size() >= VECTOR * BLOCK * sm_count(input)
-    if fills and 0 < length <= MOST_ADJACENT and adjacent_limits(input, dim) is None:
+    size, sms, apart = input.element_size(), sm_count(input), inner_size(input, dim) * input.element_size()
+    fills = columns * size >= VECTOR * BLOCK * sms
+    if fills and 0 < length <= MOST_SHORT and apart % SHORT_WORD == 0 and adjacent_limits(input, dim) is None:
         return "k12_adjacent_columns"
     if 0 < columns <= FEW_COLUMNS and columns == inner_size(input, dim):
-        shape = column_geometry(columns, length, input.element_size(), sm_count(input))
+        shape = column_geometry(columns, length, size, sms)
         packed = shape.parts > 1 or shape.threads > BLOCK and is_one_block(input, dim)
         return "k10_packed_columns" if packed else "k08_columns"
-    size, sms = input.element_size(), sm_count(input)
-    aligned = columns * size % VECTOR == 0
+    if are_even_words(columns, apart, length, size, sms) and adjacent_limits(input, dim) is None:
+        return "k12_adjacent_columns"
     if columns != inner_size(input, dim):
         many = size < 4 and columns >= MANY_COLUMNS and length > LONG_COLUMN and input.nbytes >= 4 * LARGE
         return None if many else "k08_columns"
+    if is_long(columns, length, size):
+        return "k10_packed_columns"
     if size >= 4 or input.nbytes < LARGE or is_tiled(columns, length, size, sms):
         return "k08_columns"
+    aligned = columns * size % VECTOR == 0
     return "k08_columns" if not aligned and even_geometry(columns, length, size, sms) else "k10_packed_columns"
