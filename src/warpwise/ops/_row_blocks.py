@@ -22,14 +22,16 @@ class RowBlocks(NamedTuple):
     later: float
     uneven: float
 
-    def predicted_time(self, rows: int, loads: int, sms: int, threads: int, batch: int, resident: int) -> float:
+    def predicted_time(
+        self, rows: int, loads: int, sms: int, threads: int, batch: int, resident: int, traffic: float = 1.0
+    ) -> float:
         """Microseconds on an H200 without the launch, for a comparison of ``threads`` and ``batch``.
 
         A block of ``threads``, of which an SM holds ``resident`` in all, has ``batch`` of the ``loads`` of a row in
-        flight for each thread. The blocks of an SM take turns in its slots. The loads of each turn wait for their
-        latency. Blocks that leave slots free are distributed unevenly.
+        flight for each thread, and moves ``traffic`` times the bytes of these loads. The blocks of an SM take turns in
+        its slots. The loads of each turn wait for their latency. Blocks that leave slots free are distributed unevenly.
         """
         each, batches, slots = cdiv(rows, sms), cdiv(loads, batch * threads), max(1, resident // threads)
         latency = (self.latency + self.later * (batches - 1)) * cdiv(each, slots)
-        time = math.hypot(latency, LOAD_TIME * each * threads * batch * batches / 1024)
+        time = math.hypot(latency, traffic * LOAD_TIME * each * threads * batch * batches / 1024)
         return self.uneven * time if 1 < each <= slots and rows < EVEN_USE * slots * sms else time
