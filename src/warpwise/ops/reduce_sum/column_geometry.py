@@ -16,14 +16,14 @@ ONE_BATCH_WIDTHS = (64, 32)  # columns of these blocks
 MOST_SUMS = 12000  # sums of parts, at most, with the wider of these blocks
 TILED = 256  # elements of a column that a tile holds, at most
 TILED_NARROW = 320  # the same for 2-byte elements
-MOST_TILED = 72 << 20  # bytes, from which on 4-byte elements are read in longer pieces of a row
 TILE_WIDTHS = (256, 128, 64)  # columns of a tile
 TILE_VALUES = (4, 8, 16, 24, 32)  # elements of a thread in flight
 LONG_TILED = 128  # elements of a column: a tile of longer ones has LONG_THREADS threads
 LONG_THREADS = 512
 LONG_WIDTH = 32  # columns of such a tile of 2-byte elements, if it is one batch
-SHORT_WIDTHS = (256, 128, 64, 32)  # columns of a block of short columns of a large matrix
+SHORT_WIDTH = 32  # columns of a block of short columns that are too few for tiles
 EVEN_VALUES = 32  # elements in flight of a thread of an even block of EVEN_THREADS
+LARGE_EVEN = 72 << 20  # bytes, from which on columns of 129 and more 4-byte elements have even blocks
 EVEN_THREADS = 512  # threads of an even block: of 2-byte elements, and of up to 512 columns
 WIDE_THREADS = 1024  # threads of an even block of more columns
 PIECE = 8  # the columns of an even block are a multiple of it: whole sectors of 4-byte elements
@@ -58,7 +58,7 @@ def column_geometry(count: int, length: int, itemsize: int, sms: int) -> Geometr
     The wave has blocks of 256 threads, which share the bandwidth until the end: 3 of the 6 resident blocks per SM for
     4-byte elements; for 2-byte elements, of which half as many bytes are in flight, all 6. A block reads up to 1 KB of
     neighbouring columns, and all blocks read as many. Short columns have one part: a tile of 64 columns, or more if one
-    batch of 32 loads of a thread holds them; in large matrices the widest blocks of which there are two per SM.
+    batch of 32 loads of a thread holds them.
     """
     if even := even_geometry(count, length, itemsize, sms):
         return even
@@ -68,9 +68,8 @@ def column_geometry(count: int, length: int, itemsize: int, sms: int) -> Geometr
         if count > FEW_COLUMNS and length > LONG_SMALL:
             return _one_batch(count, length)
         return geometry(count, length, itemsize, sms, FEWEST_ELEMENTS)
-    if itemsize >= 4 and length <= TILED and 2 * cdiv(count, SHORT_WIDTHS[-1]) >= 3 * sms:
-        width = next((each for each in SHORT_WIDTHS if cdiv(count, each) >= 2 * sms), SHORT_WIDTHS[-1])
-        return Geometry(THREADS, VALUES, width, 1, length)
+    if itemsize >= 4 and length <= TILED and 2 * cdiv(count, SHORT_WIDTH) >= 3 * sms:
+        return Geometry(THREADS, VALUES, SHORT_WIDTH, 1, length)
     most = (256 if count >= 2048 else 128) if itemsize >= 4 else 128 if count >= 1024 else 64
     width = cdiv(count, cdiv(count, most))
     tiles = cdiv(count, width)
@@ -93,7 +92,7 @@ def even_geometry(count: int, length: int, itemsize: int, sms: int) -> Geometry 
         return None
     if itemsize >= 4:
         threads, values = (EVEN_THREADS, EVEN_VALUES) if width <= EVEN_THREADS else (threads, VALUES)
-        least = LEAST_WORDY if nbytes >= MOST_TILED else TILED + 1
+        least = LEAST_WORDY if nbytes >= LARGE_EVEN else TILED + 1
         return Geometry(threads, values, width, 1, length) if length >= least else None
     narrow = EVEN_NARROW < length <= MOST_EVEN_NARROW and nbytes <= MOST_EVEN_NARROW_BYTES
     return Geometry(threads, VALUES, width, 1, length) if narrow else None
@@ -107,9 +106,7 @@ def is_tiled(count: int, length: int, itemsize: int, sms: int) -> bool:
     """
     if cdiv(count, TILE_WIDTHS[-1]) < sms or length > (TILED if itemsize >= 4 else TILED_NARROW):
         return False
-    nbytes = count * length * itemsize
-    one_line = length <= TILE_VALUES[-1] and count >= THREADS * sms
-    return one_line or nbytes >= LARGE and (itemsize < 4 or nbytes < MOST_TILED)
+    return count * length * itemsize >= LARGE or length <= TILE_VALUES[-1] and count >= THREADS * sms
 
 
 def _tile(count: int, length: int, itemsize: int, sms: int) -> Geometry:
