@@ -140,6 +140,23 @@ def test_float4() -> None:
     assert torch.equal(run_unary(x, torch.float16, asm, "=r,f,f", 2), wanted)
 
 
+@pytest.mark.parametrize("kind, fraction, bias", [("e2m3x2", 3, 1), ("e3m2x2", 2, 3)])
+def test_float6(kind: str, fraction: int, bias: int) -> None:
+    codes = torch.arange(64)
+    exponent, rest = (codes & 31) >> fraction, codes & (2**fraction - 1)
+    significand = rest + torch.where(exponent > 0, 2**fraction, 0)
+    values = torch.ldexp(significand.float(), exponent.clamp(min=1) - bias - fraction) * (1 - 2 * (codes >> 5))
+    values[32] = -0.0
+    decoded = run_unary(codes.to(torch.uint8), torch.float16, f"cvt.rn.f16x2.{kind} $0, $1;", "=r,h", 2)
+    assert torch.equal(decoded.view(torch.int16), values.half().view(torch.int16))
+    encode = f"cvt.rn.satfinite.{kind}.f32 $0, $2, $1;"
+    assert torch.equal(run_unary(values, torch.uint8, encode, "=h,f,f", 2), codes.to(torch.uint8))
+    # The middle of two values goes to the even code, and numbers beyond the largest value, and NaN, to it.
+    middles = torch.cat([(values[:31] + values[1:32]) / 2, torch.tensor([1e30])])
+    assert run_unary(middles, torch.uint8, encode, "=h,f,f", 2).tolist() == [(k + 1) // 2 * 2 for k in range(31)] + [31]
+    assert run_unary(torch.tensor([float("nan")] * 2), torch.uint8, encode, "=h,f,f", 2).tolist() == [31, 31]
+
+
 @pytest.mark.parametrize("rounding, step", [("rz", 0), ("rp", 1)])
 def test_scales(rounding: str, step: int) -> None:
     x = torch.tensor([1.0, 1.5, 2.0, 3.0, 0.0, 2.0**-127, 1.5 * 2.0**-127, 2.0**127, -4.0, -5.0, 0.75, 448.0, 6.0, 1e-3,

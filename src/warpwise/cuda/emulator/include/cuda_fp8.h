@@ -8,31 +8,6 @@
 typedef unsigned char __nv_fp8_storage_t;
 typedef unsigned short __nv_fp8x2_storage_t;
 typedef unsigned int __nv_fp8x4_storage_t;
-// The result of a conversion that overflows: NaN (e4m3) or infinity (e5m2); or the largest finite value.
-enum __nv_saturation_t { __NV_NOSAT, __NV_SATFINITE };
-enum __nv_fp8_interpretation_t { __NV_E4M3, __NV_E5M2 };
-
-namespace ww {
-// e5m2 is the upper byte of a half. e4m3 has 4 exponent bits; its bias differs from float's by 120.
-template <__nv_fp8_interpretation_t kind>
-WW_INLINE unsigned char fp8_bits(float f, __nv_saturation_t saturation) {
-  constexpr int fraction = kind == __NV_E4M3 ? 3 : 2, bias = kind == __NV_E4M3 ? 7 : 15;
-  constexpr unsigned largest = kind == __NV_E4M3 ? 0x7eu : 0x7bu, beyond = kind == __NV_E4M3 ? 0x7fu : 0x7cu;
-  const unsigned u = bits<unsigned>(f), sign = u >> 24 & 0x80u, magnitude = u & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return 0x7f;  // as cvt of PTX
-  unsigned result = small_float_bits<fraction, bias>(magnitude, sign);
-  if (result > largest) result = saturation == __NV_SATFINITE ? largest : beyond;
-  return static_cast<unsigned char>(sign | result);
-}
-template <__nv_fp8_interpretation_t kind>
-WW_INLINE float fp8_value(unsigned char x) {
-  if (kind == __NV_E5M2) return half_value(static_cast<unsigned short>(x << 8));
-  const unsigned sign = (x & 0x80u) << 24, exponent = x >> 3 & 15u, fraction = x & 7u;
-  if ((x & 0x7fu) == 0x7fu) return bits<float>(sign | 0x7fc00000u);
-  if (exponent == 0) return bits<float>(sign | bits<unsigned>(static_cast<float>(fraction) * 0x1p-9f));
-  return bits<float>(sign | (exponent + 120u) << 23 | fraction << 20);
-}
-}  // namespace ww
 
 WW_INLINE __nv_fp8_storage_t __nv_cvt_float_to_fp8(float x, __nv_saturation_t saturation,
                                                    __nv_fp8_interpretation_t kind) {

@@ -11,6 +11,7 @@
 #include "../include/ww/integer.h"
 #include "../include/ww/convert.h"
 #include "../include/ww/float16_bits.h"
+#include "../include/ww/small_floats.h"
 #include "ptx_program.h"
 
 namespace ptx {

@@ -7,74 +7,56 @@ namespace ptx {
 // ---- Pairs of narrow numbers: cvt.rn.satfinite.e4m3x2.f32 d, high, low; cvt.rn.f16x2.e4m3x2 d, a; and others
 struct NarrowFormat {
   const char* name;
-  int bits, fraction, bias;
-  double largest;
-  unsigned nan;                         // the result for a NaN
-  unsigned infinity;                    // the bits of infinity, or 0 if the format has none
-  unsigned largest_bits;                // those of `largest`
-  unsigned (*rounded)(unsigned, bool);  // the bits of a float's magnitude, without a largest exponent
+  int width;                     // distance of the two numbers in bits: two e2m1 share a byte
+  double largest;                // 0 for the scale factors ue8m0, which take every number
+  unsigned char (*from)(float);  // to nearest even, and to the largest finite number beyond it
+  float (*value)(unsigned char);
 };
+template <__nv_fp8_interpretation_t kind>
+inline unsigned char fp8_from(float x) {
+  return ww::fp8_bits<kind>(x, __NV_SATFINITE);
+}
+template <int kExponent, int kFraction>
+inline unsigned char finite_from(float x) {
+  return ww::FiniteFloat<kExponent, kFraction>::template from<ww::Rounding::nearest>(x);
+}
 inline const NarrowFormat* narrow_format(const NamePart& type) {
-  static constexpr NarrowFormat formats[] = {{"e4m3x2", 8, 3, 7, 448, 0x7f, 0, 0x7e, ww::small_float_bits<3, 7>},
-                                             {"e5m2x2", 8, 2, 15, 57344, 0x7f, 0x7c, 0x7b, ww::small_float_bits<2, 15>},
-                                             {"e2m3x2", 6, 3, 1, 7.5, 0x1f, 0, 0x1f, ww::small_float_bits<3, 1>},
-                                             {"e3m2x2", 6, 2, 3, 28, 0x1f, 0, 0x1f, ww::small_float_bits<2, 3>},
-                                             {"e2m1x2", 4, 1, 1, 6, 0x7, 0, 0x7, ww::small_float_bits<1, 1>},
-                                             {"ue8m0x2", 8, 0, 127, 0x1p127, 0xff, 0, 0xfe, nullptr}};
+  static constexpr NarrowFormat formats[] = {{"e4m3x2", 8, 448, fp8_from<__NV_E4M3>, ww::fp8_value<__NV_E4M3>},
+                                             {"e5m2x2", 8, 57344, fp8_from<__NV_E5M2>, ww::fp8_value<__NV_E5M2>},
+                                             {"e2m3x2", 8, 7.5, finite_from<2, 3>, ww::FiniteFloat<2, 3>::value},
+                                             {"e3m2x2", 8, 28, finite_from<3, 2>, ww::FiniteFloat<3, 2>::value},
+                                             {"e2m1x2", 4, 6, finite_from<2, 1>, ww::FiniteFloat<2, 1>::value},
+                                             {"ue8m0x2", 8, 0, nullptr, ww::e8m0_value}};
   if (type.empty()) return nullptr;
   for (const NarrowFormat& format : formats)
     if (!std::strcmp(type.text, format.name)) return &format;
   return nullptr;
 }
-inline bool is_scale(const NarrowFormat& format) { return format.fraction == 0; }
-
-// 2^(bits - 127); the sign of the source is ignored. rz and rp round the exponent.
-inline unsigned scale_bits(double x, bool up, bool satfinite) {
-  if (std::isnan(x)) return 0xff;
-  x = fabs(x);
-  if (x > 0x1p127) return !satfinite && (up || std::isinf(x)) ? 0xff : 0xfe;
-  if (x <= 0x1p-127) return 0;
-  int exponent;
-  const double fraction = frexp(x, &exponent);  // in [0.5, 1)
-  return static_cast<unsigned>(exponent - 1 + (up && fraction > 0.5) + 127);
-}
-// Rounded to nearest even, and to the largest finite number beyond it. x is a float's value.
-inline unsigned narrow_bits(double x, const NarrowFormat& format, const Instruction& i) {
-  if (is_scale(format)) return scale_bits(x, i.has("rp"), i.has("satfinite"));
-  if (std::isnan(x)) return format.nan;
-  if (i.has("relu") && x < 0) x = 0;
-  const unsigned u = ww::bits<unsigned>(static_cast<float>(x)), sign = u >> 31 << (format.bits - 1);
-  return sign | std::min(format.rounded(u & 0x7fffffffu, sign), format.largest_bits);
-}
-inline double narrow_value(unsigned bits, const NarrowFormat& format) {
-  bits &= (1u << format.bits) - 1;
-  if (is_scale(format)) return bits == 0xff ? NAN : ldexp(1.0, static_cast<int>(bits) - format.bias);
-  const unsigned magnitude = bits & ((1u << (format.bits - 1)) - 1);
-  if (format.bits == 8 && (format.infinity ? magnitude > format.infinity : magnitude == format.nan)) return NAN;
-  const double sign = bits >> (format.bits - 1) ? -1 : 1;
-  if (format.infinity && magnitude == format.infinity) return sign * INFINITY;
-  const int exponent = static_cast<int>(magnitude >> format.fraction);
-  const unsigned fraction = magnitude & ((1u << format.fraction) - 1);
-  const double significand = fraction + (exponent ? ldexp(1.0, format.fraction) : 0);
-  return sign * ldexp(significand, std::max(exponent, 1) - format.bias - format.fraction);
+inline bool is_scale(const NarrowFormat& format) { return !format.from; }
+inline unsigned narrow_bits(float x, const NarrowFormat& format, const Context& c, const Instruction& i) {
+  if (is_scale(format))
+    return ww::e8m0_bits(x, i.has("satfinite") ? __NV_SATFINITE : __NV_NOSAT,
+                         i.has("rp") ? cudaRoundPosInf : cudaRoundZero, c.line);
+  return format.from(i.has("relu") && x < 0 ? 0.0f : x);
 }
 inline void cvt_narrow_pair(Context& c, const Instruction& i) {
   const NarrowFormat *to = narrow_format(i.type), *from = narrow_format(i.source_type);
   if (to && !from) {
-    const int width = to->bits == 4 ? 4 : 8;  // two e2m1 share a byte
-    double high, low;
+    float high, low;
     if (i.source_type == "f32" && i.operands.size() == 3) {
       high = c.f32(i.operands[1]), low = c.f32(i.operands[2]);
     } else if ((i.source_type == "f16x2" || i.source_type == "bf16x2") && i.operands.size() == 2) {
       const NamePart half = i.source_type == "f16x2" ? "f16" : "bf16";
       const u64 pair = c.bits(i.operands[1]);
-      high = c.real(pair >> 16 & 0xffff, half), low = c.real(pair & 0xffff, half);
+      high = static_cast<float>(c.real(pair >> 16 & 0xffff, half));
+      low = static_cast<float>(c.real(pair & 0xffff, half));
     } else {
       c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + " is not emulated");
     }
     if (!i.has("satfinite") && !is_scale(*to) && (fabs(high) > to->largest || fabs(low) > to->largest))
       c.fail(WW_UNSUPPORTED, "inline PTX: " + i.name + " of a number beyond its range is not emulated");
-    c.set_bits(i.operands[0], narrow_bits(high, *to, i) << width | narrow_bits(low, *to, i), type_bytes(i.type));
+    const unsigned high_bits = narrow_bits(high, *to, c, i);
+    c.set_bits(i.operands[0], high_bits << to->width | narrow_bits(low, *to, c, i), type_bytes(i.type));
     return;
   }
   if (!from || to || (i.type != "f16x2" && i.type != "bf16x2") || i.operands.size() != 2)
@@ -82,10 +64,9 @@ inline void cvt_narrow_pair(Context& c, const Instruction& i) {
   const u64 pair = c.bits(i.operands[1]);
   u64 result = 0;
   for (int half = 0; half < 2; ++half) {
-    double value = narrow_value(static_cast<unsigned>(pair >> (from->bits == 4 ? 4 : 8) * half), *from);
+    float value = from->value(static_cast<unsigned char>(pair >> from->width * half));
     if (i.has("relu") && value < 0) value = 0;
-    const float odd = ww::to_odd(value);
-    result |= static_cast<u64>(i.type == "f16x2" ? ww::half_bits(odd) : ww::bfloat16_bits(odd)) << (16 * half);
+    result |= static_cast<u64>(i.type == "f16x2" ? ww::half_bits(value) : ww::bfloat16_bits(value)) << (16 * half);
   }
   c.set_bits(i.operands[0], result, 4);
 }

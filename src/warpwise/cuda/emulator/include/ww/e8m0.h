@@ -1,22 +1,5 @@
-// The 8-bit scale factors e8m0: 2^(x - 127); 255 is NaN. cuda_fp8.h includes this file.
+// The type __nv_fp8_e8m0 of scale factors, its conversions and its vectors. cuda_fp8.h includes this file.
 #pragma once
-
-namespace ww {
-// The power of two next to |f|: the larger one by cudaRoundPosInf, the smaller one by cudaRoundZero.
-WW_INLINE unsigned char e8m0_bits(float f, __nv_saturation_t saturation, cudaRoundMode mode, int line) {
-  if (mode != cudaRoundPosInf && mode != cudaRoundZero)
-    ww_fail(WW_UNDEFINED, "a conversion to e8m0 rounds by cudaRoundPosInf or cudaRoundZero only", line);
-  const unsigned magnitude = bits<unsigned>(f) & 0x7fffffffu, exponent = magnitude >> 23;
-  if (magnitude > 0x7f800000u) return 255;
-  // Subnormal floats above 2^-127, whose bits are 0x400000, round up to 2^-126.
-  const bool rest = exponent ? (magnitude & 0x7fffffu) != 0 : magnitude > 0x400000u;
-  const unsigned result = exponent + (mode == cudaRoundPosInf && rest);
-  return static_cast<unsigned char>(result >= 255 && saturation == __NV_SATFINITE ? 254 : result);
-}
-WW_INLINE float e8m0_value(unsigned char x) {
-  return x == 255 ? bits<float>(0x7fffffffu) : bits<float>(x ? static_cast<unsigned>(x) << 23 : 0x400000u);
-}
-}  // namespace ww
 
 #define WW_E8M0(SHORT, FROM, VALUE)                                                                                 \
   WW_INLINE __nv_fp8_storage_t __nv_cvt_##SHORT##_to_e8m0(FROM x, __nv_saturation_t saturation, cudaRoundMode mode, \

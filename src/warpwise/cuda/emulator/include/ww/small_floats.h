@@ -1,7 +1,48 @@
-// Floating-point formats of 4 and 6 bits, without infinity and NaN.
+// The floating-point formats of 4 to 8 bits: their conversions from and to float, which cvt of PTX uses too, and the
+// macros that declare the types of 4 and 6 bits.
 #pragma once
 
+// The result of a conversion that overflows: NaN (e4m3) or infinity (e5m2); or the largest finite value.
+enum __nv_saturation_t { __NV_NOSAT, __NV_SATFINITE };
+enum __nv_fp8_interpretation_t { __NV_E4M3, __NV_E5M2 };
+
 namespace ww {
+// e5m2 is the upper byte of a half. e4m3 has 4 exponent bits; its bias differs from float's by 120.
+template <__nv_fp8_interpretation_t kind>
+WW_INLINE unsigned char fp8_bits(float f, __nv_saturation_t saturation) {
+  constexpr int fraction = kind == __NV_E4M3 ? 3 : 2, bias = kind == __NV_E4M3 ? 7 : 15;
+  constexpr unsigned largest = kind == __NV_E4M3 ? 0x7eu : 0x7bu, beyond = kind == __NV_E4M3 ? 0x7fu : 0x7cu;
+  const unsigned u = bits<unsigned>(f), sign = u >> 24 & 0x80u, magnitude = u & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return 0x7f;  // as cvt of PTX
+  unsigned result = small_float_bits<fraction, bias>(magnitude, sign);
+  if (result > largest) result = saturation == __NV_SATFINITE ? largest : beyond;
+  return static_cast<unsigned char>(sign | result);
+}
+template <__nv_fp8_interpretation_t kind>
+WW_INLINE float fp8_value(unsigned char x) {
+  if (kind == __NV_E5M2) return half_value(static_cast<unsigned short>(x << 8));
+  const unsigned sign = (x & 0x80u) << 24, exponent = x >> 3 & 15u, fraction = x & 7u;
+  if ((x & 0x7fu) == 0x7fu) return bits<float>(sign | 0x7fc00000u);
+  if (exponent == 0) return bits<float>(sign | bits<unsigned>(static_cast<float>(fraction) * 0x1p-9f));
+  return bits<float>(sign | (exponent + 120u) << 23 | fraction << 20);
+}
+
+// The scale factors e8m0: 2^(x - 127); 255 is NaN.
+// The power of two next to |f|: the larger one by cudaRoundPosInf, the smaller one by cudaRoundZero.
+WW_INLINE unsigned char e8m0_bits(float f, __nv_saturation_t saturation, cudaRoundMode mode, int line) {
+  if (mode != cudaRoundPosInf && mode != cudaRoundZero)
+    ww_fail(WW_UNDEFINED, "a conversion to e8m0 rounds by cudaRoundPosInf or cudaRoundZero only", line);
+  const unsigned magnitude = bits<unsigned>(f) & 0x7fffffffu, exponent = magnitude >> 23;
+  if (magnitude > 0x7f800000u) return 255;
+  // Subnormal floats above 2^-127, whose bits are 0x400000, round up to 2^-126.
+  const bool rest = exponent ? (magnitude & 0x7fffffu) != 0 : magnitude > 0x400000u;
+  const unsigned result = exponent + (mode == cudaRoundPosInf && rest);
+  return static_cast<unsigned char>(result >= 255 && saturation == __NV_SATFINITE ? 254 : result);
+}
+WW_INLINE float e8m0_value(unsigned char x) {
+  return x == 255 ? bits<float>(0x7fffffffu) : bits<float>(x ? static_cast<unsigned>(x) << 23 : 0x400000u);
+}
+
 // A format without infinity and NaN: larger numbers saturate, and NaN becomes the largest number.
 template <int kExponent, int kFraction>
 struct FiniteFloat {
