@@ -1,14 +1,10 @@
-"""``tune_online``: what the first call measures and stores; calls that are not measured. Times come from a list."""
+"""``tune_online``: what the first call measures and stores. Times come from a list."""
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import runpy
 import warnings
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,74 +12,15 @@ import torch
 from tests.commands import python
 from tests.lab import toys
 from tests.lab.fakes import FakeTimer
+from tests.lab.online import CPU, LAUNCHED, MICRO, NUMBER, affine, computed_by, launching, point, rung, times
 
 import warpwise
 from warpwise import lab, operation, ops, tuned
-from warpwise.cuda.launch.intercept import intercepting
 from warpwise.lab.tune import online as module
 from warpwise.lab.tune.online import CALLS, SOURCE, Online
 from warpwise.lab.tune.ranking import candidates
-from warpwise.operation import Choice, Cost, Device, Op, Output, Rung, Spec, Tables, choice
-from warpwise.tuned import TORCH, Table, TunedPoint, add_point, load
-
-CPU = Device("cpu")
-MICRO = 1e-6
-NUMBER = itertools.count()
-LAUNCHED: list[str] = []
-
-
-def launching(name: str, extra: float = 0.0, error: str = "") -> Callable[..., None]:
-    """A launch of 2 x + 1 that is off by ``extra`` in the last element, or raises ``error``."""
-
-    def launch(output: torch.Tensor, x: torch.Tensor, config: str | None = None) -> None:
-        LAUNCHED.append(name)
-        if error:
-            raise RuntimeError(error)
-        output.copy_(2 * x + 1)
-        output.view(-1)[-1] += extra
-
-    return launch
-
-
-def rung(name: str, launch: Callable[..., None] | None = None, **options: Any) -> Rung:
-    return Rung(name, "a test", "python", launch or launching(name), Path(__file__), **options)
-
-
-def affine(*rungs: Rung, **options: Any) -> Op:
-    """2 x + 1 with a name of its own: two library operators may not share one."""
-    spec = replace(toys.AFFINE, schema=f"toys::online{next(NUMBER)}(Tensor x) -> Tensor", **options)
-    return Op(spec, rungs, tables=Tables(spec.name, None, lambda x: ("", {"n": x.shape[0]})))
-
-
-def times(**micros: float) -> FakeTimer:
-    return FakeTimer(**{name.replace("_at_", "@"): [value * MICRO] for name, value in micros.items()})
-
-
-Switch = Callable[..., Online]
-
-
-@pytest.fixture
-def switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Switch]:
-    """Online tuning by a list of times, for operations that choose by their tables on a CPU too."""
-    monkeypatch.setenv("WARPWISE_CACHE", str(tmp_path))
-    monkeypatch.setattr(choice, "TABLE_DEVICES", {"cuda", "cpu"})
-    LAUNCHED.clear()
-
-    def on(timer: FakeTimer, **budget: float) -> Online:
-        made = lab.tune_online(**budget)
-        made.timer = lambda device: timer
-        return made
-
-    yield on
-    choice.online = None
-    tuned.reload()
-
-
-def computed_by(op: Op, x: torch.Tensor) -> list[str]:
-    """The rungs that a call launches; its result is right."""
-    LAUNCHED.clear()
-    assert torch.equal(op(x), 2 * x + 1)
-    return list(dict.fromkeys(LAUNCHED))
+from warpwise.operation import Choice, Device, Op, Tables, choice
+from warpwise.tuned import TORCH, Table, add_point, load
 
 
 def test_the_first_call_measures_and_the_second_does_not(switch):
@@ -147,7 +84,7 @@ def test_a_measured_choice_does_not_change_that_of_other_shapes(switch):
 
 def test_a_shape_that_the_tables_have_is_not_measured(switch):
     op, timer = affine(rung("k01_plain")), times(k01_plain=3, torch=5)
-    Table(op.name, CPU, (_point("k01_plain", 64), _point(TORCH, 1024))).save(op.tables.user_file(CPU))
+    Table(op.name, CPU, (point("k01_plain", 64), point(TORCH, 1024))).save(op.tables.user_file(CPU))
     switch(timer)
     assert computed_by(op, torch.ones(64)) == ["k01_plain"]
     assert computed_by(op, torch.ones(1024)) == []
@@ -159,7 +96,7 @@ def test_a_shape_that_the_tables_have_is_not_measured(switch):
 def test_a_wrong_candidate_never_wins(switch):
     wrong = rung("k02_wrong", launching("k02_wrong", extra=1))
     op = affine(rung("k01_plain"), wrong)
-    Table(op.name, CPU, (_point("k02_wrong", 60),)).save(op.tables.user_file(CPU))
+    Table(op.name, CPU, (point("k02_wrong", 60),)).save(op.tables.user_file(CPU))
     switch(times(k01_plain=4, k02_wrong=1, torch=5))
     with pytest.warns(UserWarning, match="k02_wrong is not used: output\\[63\\] is 4, expected 3"):
         op(torch.ones(64))
@@ -171,7 +108,7 @@ def test_a_wrong_candidate_never_wins(switch):
 
 def test_the_tables_choice_is_not_taken_where_it_is_wrong(switch):
     op = affine(rung("k01_wrong", launching("k01_wrong", extra=1)))
-    Table(op.name, CPU, (_point("k01_wrong", 60),)).save(op.tables.user_file(CPU))
+    Table(op.name, CPU, (point("k01_wrong", 60),)).save(op.tables.user_file(CPU))
     switch(times(k01_wrong=1, torch=5))
     with pytest.warns(UserWarning, match="k01_wrong is not used"):
         op(torch.ones(64))
@@ -244,68 +181,6 @@ def test_a_slow_candidate_does_not_use_up_the_budget(switch):
     assert operation.chosen(op, torch.ones(64)).name == "k01_plain"
 
 
-@pytest.mark.parametrize("state", ["capture", "compile", "deterministic", "profiler", "intercepted"])
-def test_nothing_is_measured_in_this_state(state, switch, monkeypatch):
-    op, timer = affine(rung("k01_plain")), times(k01_plain=3, torch=5)
-    switch(timer)
-    intercepted = intercepting(lambda *launch: None) if state == "intercepted" else contextlib.nullcontext()
-    with monkeypatch.context() as patch, intercepted:
-        if state == "capture":
-            patch.setattr(module, "capturing", lambda device: True)
-        if state == "compile":
-            patch.setattr(torch.compiler, "is_compiling", lambda: True)
-        if state == "deterministic":
-            patch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
-        if state == "profiler":
-            patch.setattr(module.ranges, "profiling_active", lambda: True)
-        assert op.chosen(torch.ones(64)) is None
-    assert not timer.log
-    assert computed_by(op, torch.ones(64)) == [], "the choice stays for the process"
-    assert not timer.log
-
-
-def test_torch_compile_traces_without_a_measurement(switch):
-    op, timer = affine(rung("k01_plain")), times(k01_plain=3, torch=5)
-    assert op.call
-    switch(timer)
-    seen: list[int] = []
-
-    def backend(graph: Any, inputs: Any) -> Any:
-        seen.append(len(timer.log))
-        return graph
-
-    torch.compiler.reset()
-    made = torch.compile(lambda x: op(x), backend=backend, fullgraph=True)(torch.ones(64))
-    assert torch.equal(made, torch.full((64,), 3.0))
-    assert seen == [0]
-
-
-def test_meta_and_cpu_calls_are_as_without(switch, monkeypatch):
-    op, timer = affine(rung("k01_plain")), times(k01_plain=3, torch=5)
-    switch(timer)
-    assert op(torch.ones(64, device="meta")).shape == (64,)
-    monkeypatch.setattr(choice, "TABLE_DEVICES", {"cuda"})
-    op(torch.ones(64))
-    assert operation.chosen(op, torch.ones(64)).source == "device"
-    assert not timer.log
-
-
-def test_an_operation_that_writes_its_arguments_is_not_measured(switch):
-    spec = Spec(
-        schema=f"toys::online{next(NUMBER)}(Tensor(a!) x) -> ()",
-        outputs={"x": Output(like="x")},
-        inputs=toys.affine_inputs,
-        reference=lambda x: x.double() + 1,
-        eager=lambda x: x.add_(1) and None,
-        cost=lambda x: Cost(2 * x.nbytes),
-    )
-    op = Op(spec, (rung("k01_plain"),), tables=Tables(spec.name, None, lambda x: ("", {"n": x.shape[0]})))
-    timer, x = times(k01_plain=3, torch=5), torch.ones(1)
-    switch(timer)
-    op(x)
-    assert (x.item(), timer.log) == (2.0, [])
-
-
 def test_zeros_verify_nothing(switch):
     spec = replace(toys.AFFINE, schema=f"toys::online{next(NUMBER)}(Tensor x) -> Tensor")
     spec = replace(spec, eager=lambda x: 2 * x, reference=lambda x: 2 * x.double())
@@ -366,8 +241,8 @@ def test_candidates_are_those_of_the_nearest_points_then_the_ladder(switch):
     op = affine(rung("k01_plain"), tiled, rung("k03_named", by_name=True), rung("k04_last"))
     x = torch.ones(64)
     assert candidates(op, [x], 5) == ["k04_last", "k02_tiled@64", "k01_plain"]
-    points = (_point(TORCH, 60, rival="k02_tiled@128"), _point("k01_plain", 4096), _point("k09_gone", 64))
-    points += (_point("k04_last", 64, kind="other"), _point("k02_tiled@32", 1 << 20))
+    points = (point(TORCH, 60, rival="k02_tiled@128"), point("k01_plain", 4096), point("k09_gone", 64))
+    points += (point("k04_last", 64, kind="other"), point("k02_tiled@32", 1 << 20))
     Table(op.name, CPU, points).save(op.tables.user_file(CPU))
     assert candidates(op, [x], 5) == ["k02_tiled@128", "k01_plain", "k02_tiled@64", "k04_last"]
     assert candidates(op, [x], 1) == ["k02_tiled@128"]
@@ -390,8 +265,8 @@ def test_points_of_several_processes_are_all_kept(tmp_path):
 
 def test_points_of_another_device_are_replaced(tmp_path):
     path = tmp_path / "t.json"
-    Table("affine", Device("NVIDIA H200", "sm_90", 132), (_point("k01_plain", 64),)).save(path)
-    assert add_point(path, Table("affine", CPU), _point(TORCH, 32)).points == (_point(TORCH, 32),)
+    Table("affine", Device("NVIDIA H200", "sm_90", 132), (point("k01_plain", 64),)).save(path)
+    assert add_point(path, Table("affine", CPU), point(TORCH, 32)).points == (point(TORCH, 32),)
 
 
 @pytest.mark.parametrize(
@@ -447,7 +322,3 @@ def test_a_matrix_multiplication_on_a_gpu(tmp_path, monkeypatch):
     finally:
         choice.online = None
         tuned.reload()
-
-
-def _point(winner: str, n: int, kind: str = "", rival: str = "") -> TunedPoint:
-    return TunedPoint("float32", kind, {"n": n}, winner, 1e-5, rival, 2e-5 if rival else None, 2 * n)

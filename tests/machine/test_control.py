@@ -1,12 +1,14 @@
-"""Control flow in SASS against the emulator: divergence, calls, barriers, spin waits, faults."""
+"""Control flow in SASS against the emulator: divergence, calls, barriers, spin waits, faults, uniform registers."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.machine.launching import agree, machine_run
+from tests.machine.raw_launch import ARCHITECTURES, launch
 from tests.sampled import FULL, thinned
 
 from warpwise import cuda, machine
@@ -99,3 +101,27 @@ def test_printf_is_ignored_and_assert_faults(module: cuda.Module, target: str) -
 def test_timeout_of_an_endless_kernel(module: cuda.Module) -> None:
     with pytest.raises(machine.LaunchTimeout, match=r"still running after 0\.2 s"):
         machine_run(module["endless"][1, 32], (np.zeros(1, np.int32),), timeout=0.2)
+
+
+INTERRUPTED = """__global__ void k(const double* a, double* o) {
+  int i = threadIdx.x;
+  double x = a[i], s = 0;
+  if (i & 1)
+    for (int k = 1; k < 200; k++) s += tgamma(x + k * 0.01);
+  else
+    for (int k = 1; k < 200; k++) s += erf(x) * pow(x, k * 0.01);
+  o[i] = s;
+}"""
+
+
+@pytest.mark.parametrize("target", thinned(ARCHITECTURES, every=4, first=3))
+def test_uniform_registers_in_divergent_branches(target: str) -> None:
+    """Each side of a divergent branch keeps its own uniform registers, which hold polynomial coefficients here."""
+    a, found = np.linspace(0.5, 9, 32), np.zeros(32)
+    launch(INTERRUPTED, target, 1, 32, a.copy(), found)
+    steps = [k * 0.01 for k in range(1, 200)]
+    sides = (
+        lambda x: math.erf(x) * sum(x**step for step in steps),
+        lambda x: sum(math.gamma(x + step) for step in steps),
+    )
+    np.testing.assert_allclose(found, [sides[lane & 1](x) for lane, x in enumerate(a.tolist())], rtol=1e-13)

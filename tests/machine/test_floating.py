@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.machine import rounding
 from tests.machine.expression_tables import Table, evaluate, floats, integers
-from tests.machine.raw_launch import ARCHITECTURES, launch
+from tests.machine.raw_launch import ARCHITECTURES
 from tests.machine.rounding import DOUBLE, DOWN, NEAREST, SINGLE, UP, ZERO, Format, maximum, minimum
 from tests.sampled import thinned
 
@@ -379,27 +379,3 @@ def test_error_bounds_of_math_functions(target: str, table: Table, rows, form: F
             found[row][worst],
             expected[worst],
         )
-
-
-INTERRUPTED = """__global__ void k(const double* a, double* o) {
-  int i = threadIdx.x;
-  double x = a[i], s = 0;
-  if (i & 1)
-    for (int k = 1; k < 200; k++) s += tgamma(x + k * 0.01);
-  else
-    for (int k = 1; k < 200; k++) s += erf(x) * pow(x, k * 0.01);
-  o[i] = s;
-}"""
-
-
-@pytest.mark.parametrize("target", thinned(ARCHITECTURES, every=4, first=3))
-def test_uniform_registers_in_divergent_branches(target: str) -> None:
-    """Each side of a divergent branch keeps its own uniform registers, which hold polynomial coefficients here."""
-    a, found = np.linspace(0.5, 9, 32), np.zeros(32)
-    launch(INTERRUPTED, target, 1, 32, a.copy(), found)
-    steps = [k * 0.01 for k in range(1, 200)]
-    sides = (
-        lambda x: math.erf(x) * sum(x**step for step in steps),
-        lambda x: sum(math.gamma(x + step) for step in steps),
-    )
-    np.testing.assert_allclose(found, [sides[lane & 1](x) for lane, x in enumerate(a.tolist())], rtol=1e-13)

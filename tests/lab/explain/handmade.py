@@ -1,4 +1,4 @@
-"""Counts for tests: a few instructions with given counters."""
+"""Counts for tests: a few instructions with given counters; and the name of a metric."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ H200: Hardware = hardware(Profile.of("sm_90"))
 ALWAYS = Operand("predicate", index=7)
 SOMETIMES = Operand("predicate", index=0)
 FILE = "kernel.cu"
+SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
 
 
 @dataclass(frozen=True)

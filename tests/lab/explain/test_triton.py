@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from tests.lab.explain import triton_kernels as kernels
+from tests.lab.explain.handmade import SECTORS
 
 import warpwise as ww
 from warpwise import cuda, machine
@@ -16,8 +17,6 @@ from warpwise.lab.explain import triton_accesses as accesses
 from warpwise.lab.explain.hints import Hint, in_triton
 from warpwise.lab.explain.hints.triton_ideas import IDEAS
 from warpwise.triton.memory import Memory
-
-SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
 
 
 def copied(stride: int, n: int = 1024, **options: object) -> Explanation:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from tests.lab.report.browser import Page, find_chromium
+from tests.lab.report.reading import README, explained
 from tests.lab.report.samples import CPU, full, source, toy, verdict
-from tests.lab.report.test_page import README, explained
 
 from warpwise.lab import report
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.lab.fakes import FakeTimer
-from tests.lab.report.test_page import Read
+from tests.lab.report.reading import Read
 from tests.lab.toys import AFFINE, op
 
 from warpwise import lab

@@ -5,101 +5,22 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.lab.report.reading import README, Read, explained
 from tests.lab.report.samples import CPU, full, ladder, source, timed, toy, verdict
 
 from warpwise.lab import report
-from warpwise.lab.explain.model.explanation import Line
 from warpwise.lab.report import charts, draw, html, tables
 from warpwise.lab.report.collected import Verified
 from warpwise.lab.report.counters import LaunchCounters, NcuCounters
-from warpwise.lab.report.explained import Advice, Explained, LaunchExplained
+from warpwise.lab.report.explained import Explained
 from warpwise.lab.report.page import page
-from warpwise.lab.report.source import before, coloured, difference, heated
 from warpwise.lab.timing.timing import duration
-
-README = (
-    "**Floor.** See [the paper](https://example.org/paper) & `copy`.\n\n<!-- measured: small float16 -->\n"
-    "| rung | what changes | prediction | measured |\n|---|---|---|---|\n"
-    "| `k02_wide` | 16-byte loads | 9 µs: `float4` | 10 µs |\n"
-)
-
-
-class Read(HTMLParser):
-    """The elements of a page: attributes by tag, ids, the cells of its tables, and its text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str]]] = []
-        self.rows: list[list[str]] = []
-        self.words: list[str] = []
-        self._raw = False
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {key: value or "" for key, value in attrs}))
-        self._raw = tag in ("script", "style")
-        if tag == "tr":
-            self.rows.append([])
-        elif tag in ("td", "th") and self.rows:
-            self.rows[-1].append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._raw = False
-
-    def handle_data(self, data: str) -> None:
-        if not self._raw:
-            self.words.append(data)
-            if self.rows and self.rows[-1]:
-                self.rows[-1][-1] += data
-
-    @property
-    def text(self) -> str:
-        return " ".join("".join(self.words).split())
-
-    def all(self, name: str) -> list[str]:
-        return [attributes[name] for _, attributes in self.elements if name in attributes]
-
-
-def explained() -> dict[str, Explained]:
-    """k01 limited by DRAM with two lines, k02 not to be explained."""
-    lines = (
-        Line("/x/k01_naive.cu", 3, "  int i = threadIdx.x;", counters={"stall_cycles": 25, "executed": 10}),
-        Line(
-            "/x/k01_naive.cu", 4, "", counters={"stall_cycles": 50, "executed": 40, "sectors": 64, "ideal_sectors": 8}
-        ),
-        Line("/x/pack.cuh", 9, "", counters={"stall_cycles": 25, "executed": 50}),
-    )
-    hint = Advice("OPT", "uncoalesced <loads>", "8 × the sectors", "Change the order.", 4.0, 4)
-    launch = LaunchExplained(
-        "affine",
-        (4, 1, 1),
-        (256, 1, 1),
-        32,
-        2048,
-        0,
-        0.5,
-        ("registers",),
-        "H200 SXM",
-        42e-6,
-        "DRAM",
-        (("DRAM", 40e-6), ("L2", 9e-6)),
-        "yes",
-        "equal",
-        "",
-        "",
-        (hint,),
-        "/x/k01_naive.cu",
-        lines,
-    )
-    at = {"case": "large", "sizes": {"n": 8192}, "dtype": "float32", "target": "sm_90"}
-    return {"k01_naive": Explained(**at, launches=(launch,)), "k02_wide": Explained(**at, reason="OutOfBounds: y[<9>]")}
 
 
 @pytest.fixture
@@ -249,47 +170,6 @@ def test_the_explanation_says_where_the_time_goes(drawn: Read) -> None:
 def test_a_prediction_at_a_timed_size_is_compared(tmp_path: Path) -> None:
     text = Read(page(full(toy(tmp_path)), explained())).text
     assert "Measured on the NVIDIA H200 at this size: 160 µs; the prediction is 74% too low." in text
-
-
-def test_the_difference_marks_the_words_that_changed() -> None:
-    old, new = ["int a = 1;", "same", "gone"], ["int b = 1;", "same", "come <x>"]
-    rows = Read(difference(old, new, Path("a.cu"))).rows
-    assert [row for row in rows if row[1] == "same"] == [["2", "same", "2", "same"]]
-    text = difference(old, new, Path("a.cu"))
-    assert "<del>a</del>" in text and "<ins>b</ins>" in text
-    assert "come &lt;x&gt;" in text
-
-
-def test_a_rung_is_compared_with_the_one_before_it_in_its_language(tmp_path: Path) -> None:
-    op = toy(tmp_path)
-    first, second, third = op.rungs
-    assert before(op, first) is None and before(op, third) is None
-    assert before(op, second) is first
-    read = Read(page(full(op)))
-    assert "what changed since k01_naive" in read.text
-    assert any(len(row) == 4 and "twice(x[i])" in row[3] for row in read.rows)
-
-
-SOURCE = st.text(st.characters(codec="utf-8", exclude_characters="\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"), max_size=60)
-
-
-@given(st.lists(SOURCE.filter(lambda text: "\n" not in text), max_size=12))
-def test_colouring_changes_no_line(lines: list[str]) -> None:
-    for name in ("a.cu", "a.py", "a.c"):
-        made = coloured(lines, Path(name))
-        assert len(made) == len(lines)
-        assert ["".join(text for _, text in line) for line in made] == lines
-        rows = Read(str(heated(lines, Path(name), {}, {}))).rows[1:]
-        assert [row[-1] for row in rows] == [line or " " for line in lines]
-
-
-def test_heat_follows_the_share_of_waiting() -> None:
-    counters = {
-        1: Line("a.cu", 1, "", counters={"stall_cycles": 90}),
-        2: Line("a.cu", 2, "", counters={"stall_cycles": 10}),
-    }
-    read = Read(heated(["hot", "warm", "cold"], Path("a.cu"), counters, {"stall_cycles": 100.0}))
-    assert [attributes.get("data-heat") for tag, attributes in read.elements if tag == "tr"] == [None, "4", "2", None]
 
 
 @given(st.lists(st.floats(0, 200), max_size=12).map(sorted))

@@ -1,0 +1,70 @@
+"""load_inline rewrites host code, without a compiler: launches, device names, names of instances."""
+
+import pytest
+
+from warpwise import cuda
+from warpwise.cuda.inline import device, source
+
+
+@pytest.mark.parametrize(
+    "launch, expected",
+    [
+        ("k<<<1, 2>>>(x);", "::warpwise_host::configure(__LINE__, 1, 2), k(x);"),
+        (
+            "a::k<T, (3 > 2)><<<g, b, 0, s>>>(x);",
+            "::warpwise_host::configure(__LINE__, g, b, 0, s), a::k<T, (3 > 2)>(x);",
+        ),
+        (
+            "if (n) k<<<{1, 2}, dim3(f<int>(3))>>>();",
+            "if (n) ::warpwise_host::configure(__LINE__, {1, 2}, dim3(f<int>(3))), k();",
+        ),
+        ("else ::k<<<1, 2>>>();", "else ::warpwise_host::configure(__LINE__, 1, 2), ::k();"),
+        (
+            "(*p)<<<1, 2>>>(); t[i]<<<3, 4>>>();",
+            "::warpwise_host::configure(__LINE__, 1, 2), (*p)(); ::warpwise_host::configure(__LINE__, 3, 4), t[i]();",
+        ),
+    ],
+)
+def test_launches_become_calls(launch, expected):
+    assert source.host_code(f"void f() {{ {launch} }}", "x.cu") == f"void f() {{ {expected} }}"
+
+
+def test_an_unparsable_launch_raises_with_its_line():
+    with pytest.raises(cuda.CompileError, match=r"x\.cu:2: cannot parse this launch"):
+        source.host_code("void f() {\n k<<<1, 2>>(x); }", "x.cu")
+
+
+@pytest.mark.parametrize(
+    "written, meant",
+    [
+        ("x.is_cuda()", "x.is_cpu()"),
+        ("x->is_cpu()", "x->is_cuda()"),
+        ("x.type().is_cuda()", "x.is_cpu()"),
+        ("x.device().type() == torch::kCUDA", "x.device().type() == torch::kCPU"),
+        ('torch::Device("cuda:0")', 'torch::Device("cpu")'),
+        ("c10::DeviceType::CUDA", "c10::DeviceType::CPU"),
+        ("TORCH_LIBRARY_IMPL(ops, CUDA, m)", "TORCH_LIBRARY_IMPL(ops, CPU, m)"),
+        ("TORCH_LIBRARY_IMPL(ops, CPU, m)", "TORCH_LIBRARY_IMPL(ops, CUDA, m)"),
+        ("y = x.cuda();", "y = x.cpu();"),
+        ('"is_cuda()" /* x.is_cuda() */', '"is_cuda()" /* x.is_cuda() */'),
+        ("at::cuda::getCurrentCUDAStream()", "at::cuda::getCurrentCUDAStream()"),
+    ],
+)
+def test_device_names_are_replaced_by_the_cpus(written, meant):
+    assert source.on_cpu(written) == meant
+
+
+@pytest.mark.parametrize(
+    "shown, name",
+    [
+        ("warpwise_host::instance<&(void ns::k<float, 4, (Mode)1>(float const*, int))>", "ns::k<float, 4, (Mode)1>"),
+        ("warpwise_host::instance<&(k(float const*, int))>", "k"),
+        ("warpwise_host::instance<&k>", "k"),
+        ("warpwise_host::instance<&(anonymous namespace)::k>", "k"),
+        ("warpwise_host::instance<&(void (anonymous namespace)::k<c10::Half>(c10::Half*))>", "k<c10::Half>"),
+        ("warpwise_host::instance<&(void k<A<int, long> >(A<int, long>))>", "k<A<int, long> >"),
+    ],
+)
+def test_instance_names(monkeypatch, shown, name):
+    monkeypatch.setattr(device.native, "type_name", lambda mangled: shown)
+    assert device.instance_name.__wrapped__(b"") == name
