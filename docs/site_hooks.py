@@ -11,6 +11,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 OPS = ROOT / "src" / "warpwise" / "ops"
+COMMANDS = ROOT / "src" / "warpwise" / "cli" / "commands"
 _PART = re.compile(  # a block of code, a link or an image, or code in a line
     r"^```.*?^```$|(?P<image>!?)\[(?P<text>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<to>[^)\s]+)\)|`[^`\n]+`",
     re.DOTALL | re.MULTILINE,
@@ -35,7 +36,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Turn links out of ``docs`` into links to generated pages, or into plain text."""
+    """Turn links to files outside ``docs`` into links to generated pages, or into plain text."""
     if page.file.generated_by:
         return markdown
     return _links(markdown, Path(page.file.abs_src_path).parent, page.file.src_uri)
@@ -53,10 +54,12 @@ def _links(markdown: str, folder: Path, uri: str) -> str:
         if not path or "://" in path or path.startswith("mailto:"):
             return match[0]
         place = (folder / path).resolve()
-        if not place.exists() and place not in {ROOT / "docs" / generated for generated in GENERATED}:
+        if not place.exists():
             raise FileNotFoundError(f"{uri}: a link to {match['to']}, which does not exist")
         if place.parent.parent == OPS and place.name == "README.md":
             place = ROOT / "docs" / "ops" / f"{place.parent.name}.md"
+        if place == COMMANDS:
+            place = ROOT / "docs" / "guide" / "api" / "commands.md"
         if not place.is_relative_to(ROOT / "docs") or place.suffix == ".py":
             return match["text"]
         depth = len(Path(uri).parents) - 1
