@@ -1,12 +1,13 @@
 // A few rows of A, any dtype: B is loaded from global memory to registers; each element is used for all rows of A.
 //
 // A tile of 64 or 128 rows would mostly multiply zeros, and tiles of few rows are limited by shared memory. Here a
-// thread accumulates ROWS rows and a few columns; B is read once, by 16-byte loads in either layout, and rows of A are
-// in shared memory. Blocks split K, and the last block of a tile reduces the partial sums in a fixed order.
+// thread accumulates ROWS rows and a few columns; B is read once, by loads of 4 elements in either layout, and rows of
+// A are in shared memory. Blocks split K, and the last block of a tile reduces the partial sums in a fixed order.
 
 #include <warpwise/core/pack.cuh>
 #include <warpwise/core/partial_sums.cuh>
 #include <warpwise/core/reduce.cuh>
+#include <warpwise/core/words.cuh>
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 
@@ -40,17 +41,28 @@ __device__ inline void store_sum(T* c, float* partials, int splits, int split, i
     partials[static_cast<long long>(split) * m * n + index] = sum;
 }
 
+// A pack of b in registers. The compiler keeps each half of a pack in a register of its own. The sums of 16 rows leave
+// no room for that; with one row it takes 11 registers less than words, which lets a third block run on an SM.
+template <class T, int BYTES, bool MANY_ROWS>
+struct LoadedPack {
+  using type = warpwise::Pack<T, BYTES>;
+};
+template <class T, int BYTES>
+struct LoadedPack<T, BYTES, true> {
+  using type = warpwise::Words<T, BYTES>;
+};
+
 // a: (m, k) and b: (k, n), with row strides a_stride and b_stride in elements; c: (m, n). The lanes of a warp compute
 // adjacent columns, BYTES of b each; the warps of a block, and `splits` blocks, different rows of b. partials:
-// (splits, m, n); semaphores: one per tile. BYTES: 16 if n and b_stride are multiples of 16 bytes and b is 16-byte
-// aligned, else the size of an element. Grid: cdiv(m, ROWS) * cdiv(n, 32 * BYTES / sizeof(T)) * splits blocks of
-// kThreads.
+// (splits, m, n); semaphores: one per tile. BYTES: 4 elements if n, b_stride and the address of b are multiples of
+// that, else one. Grid: cdiv(m, ROWS) * cdiv(n, 32 * BYTES / sizeof(T)) * splits blocks of kThreads.
 template <class T, int ROWS, int BYTES>
 __global__ void __launch_bounds__(kThreads, 2) matmul_few_rows(const T* __restrict__ a, const T* __restrict__ b, T* c,
                                                                float* partials, int* semaphores, int m, int n, int k,
                                                                long long a_stride, long long b_stride, int tiles_m,
                                                                int splits) {
   using Pack = warpwise::Pack<T, BYTES>;
+  using Loaded = typename LoadedPack<T, BYTES, (ROWS > 8)>::type;
   constexpr int kSize = Pack::size, kColumns = 32 * kSize, kRowsPerWarp = ROWS > 8 ? 4 : 8,
                 kTileK = kRowsPerWarp * kWarps;
   constexpr int kStride = ROWS % 4 ? ROWS : ROWS + 4;  // floats per k: fewer bank conflicts when the k-tile is stored
@@ -68,11 +80,11 @@ __global__ void __launch_bounds__(kThreads, 2) matmul_few_rows(const T* __restri
 
   float sums[ROWS][kSize] = {};
   for (int k_tile = first; k_tile < last; ++k_tile) {
-    Pack b_values[kRowsPerWarp];
+    Loaded b_values[kRowsPerWarp];
 #pragma unroll
     for (int i_row = 0; i_row < kRowsPerWarp; ++i_row) {
       const int row = k_tile * kTileK + i_row * kWarps + warp;
-      b_values[i_row] = row < k ? *warpwise::packs<BYTES>(b_ptr + row * b_stride) : Pack{};
+      b_values[i_row] = row < k ? *reinterpret_cast<const Loaded*>(b_ptr + row * b_stride) : Loaded{};
     }
     auto& a_tile = a_tiles[k_tile % 2];
     for (int i = threadIdx.x; i < kTileK * ROWS; i += kThreads) {
@@ -88,7 +100,7 @@ __global__ void __launch_bounds__(kThreads, 2) matmul_few_rows(const T* __restri
       for (int r = 0; r < ROWS; ++r) a_row[r] = a_tile[i_row * kWarps + warp][r];
 #pragma unroll
       for (int e = 0; e < kSize; ++e) {
-        const float b_value = warpwise::to_float(b_values[i_row].at[e]);
+        const float b_value = warpwise::to_float(reinterpret_cast<const Pack&>(b_values[i_row]).at[e]);
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) sums[r][e] += a_row[r] * b_value;
       }
@@ -116,8 +128,9 @@ __global__ void __launch_bounds__(kThreads, 2) matmul_few_rows(const T* __restri
 }
 
 // The same for K-major b: its columns are contiguous, b_stride elements apart. Lanes stride along K; each warp
-// accumulates COLUMNS columns and reduces them over its lanes at the end. BYTES: 16 if k and b_stride are multiples of
-// 16 bytes and b is 16-byte aligned. Grid: cdiv(m, ROWS) * cdiv(n, kWarps * COLUMNS) * splits blocks of kThreads.
+// accumulates COLUMNS columns and reduces them over its lanes at the end. BYTES: 4 elements if k, b_stride and the
+// address of b are multiples of that, else one. Grid: cdiv(m, ROWS) * cdiv(n, kWarps * COLUMNS) * splits blocks of
+// kThreads.
 template <class T, int ROWS, int COLUMNS, int BYTES>
 __global__ void __launch_bounds__(kThreads, 2) matmul_few_rows_k_major_b(const T* __restrict__ a,
                                                                          const T* __restrict__ b, T* c, float* partials,
