@@ -92,8 +92,13 @@ def _target(rung: Rung, dtype: torch.dtype) -> str:
     return "sm_89" if dtype.itemsize == 1 and dtype.is_floating_point and rung.language == "triton" else "sm_80"
 
 
-# Bytes of a thread in local memory before Hopper, at the 128 registers of a block of 512 threads.
-SPILLED = {"gradients<512, true, true, true, true, false>": 8}
+# Bytes of a thread in local memory, by the beginning of the kernel's name. Of `gradients` before Hopper, at the 128
+# registers of a block of 512 threads. Of k03 of linear and addmm: ptxas makes room for seven blocks on an SM, at 72
+# registers; a thread loads two words for the 1024 multiply-adds of a k-tile.
+SPILLED = {
+    "gradients<512, true, true, true, true, false>": 8,
+    "gemm_cluster_split_k<warpwise::gemm::SimtMainLoop<64, 64, 32, 32, 32, 4, ": 24,
+}
 
 
 def _compile(launch: InterceptedLaunch, target: str) -> None:
@@ -101,7 +106,8 @@ def _compile(launch: InterceptedLaunch, target: str) -> None:
     assert compiled.cubin[:4] == b"\x7fELF", f"{launch.name} {target}"
     if launch.language == "cuda":
         assert "serialized" not in compiled.log, f"{launch.name}: wgmma instructions that wait for each other"
-        assert max(compiled.spill_stores, compiled.stack) <= SPILLED.get(launch.name, 0), launch.name
+        allowed = max((size for name, size in SPILLED.items() if launch.name.startswith(name)), default=0)
+        assert max(compiled.spill_stores, compiled.stack) <= allowed, launch.name
 
 
 LADDERS = rungs("cuda") + rungs("triton")
