@@ -4,25 +4,7 @@
 // them does not compile.
 #pragma once
 #include <warpwise_device.h>
-
-struct curandStateXORWOW {
-  unsigned d, v[5];
-  int boxmuller_flag, boxmuller_flag_double;
-  float boxmuller_extra;
-  double boxmuller_extra_double;
-};
-struct curandStatePhilox4_32_10 {
-  uint4 ctr, output;
-  uint2 key;
-  unsigned STATE;
-  int boxmuller_flag, boxmuller_flag_double;
-  float boxmuller_extra;
-  double boxmuller_extra_double;
-};
-typedef curandStateXORWOW curandStateXORWOW_t;
-typedef curandStateXORWOW curandState_t;
-typedef curandStateXORWOW curandState;
-typedef curandStatePhilox4_32_10 curandStatePhilox4_32_10_t;
+#include "ww/curand_states.h"
 
 namespace ww {
 // ---- XORWOW: a xorshift generator of five words, which is linear over GF(2), plus a Weyl sequence

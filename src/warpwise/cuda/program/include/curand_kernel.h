@@ -1,22 +1,5 @@
-// The states of cuRAND's device API for host code, with the emulator's layout. Device code draws the numbers.
+// The states of cuRAND's device API for host code: the emulator's. Device code draws the numbers.
 #pragma once
 #include <curand.h>
 
-struct curandStateXORWOW {
-  unsigned d, v[5];
-  int boxmuller_flag, boxmuller_flag_double;
-  float boxmuller_extra;
-  double boxmuller_extra_double;
-};
-struct curandStatePhilox4_32_10 {
-  uint4 ctr, output;
-  uint2 key;
-  unsigned STATE;
-  int boxmuller_flag, boxmuller_flag_double;
-  float boxmuller_extra;
-  double boxmuller_extra_double;
-};
-typedef curandStateXORWOW curandStateXORWOW_t;
-typedef curandStateXORWOW curandState_t;
-typedef curandStateXORWOW curandState;
-typedef curandStatePhilox4_32_10 curandStatePhilox4_32_10_t;
+#include "../../emulator/include/ww/curand_states.h"

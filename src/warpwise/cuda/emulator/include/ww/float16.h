@@ -29,16 +29,6 @@ struct bfloat16_tag {};
 #include "ww/float16_math.inc"
 #include "ww/float16_convert.inc"
 WW_INLINE __half2 __half2half2(__half a) { return {a, a}; }
-#undef WW_T
-#undef WW_T2
-#undef WW_RAW
-#undef WW_RAW2
-#undef WW_OTHER
-#undef WW_TAG
-#undef WW_STEM
-#undef WW_BITS
-#undef WW_VALUE
-#undef WW_INFINITY
 
 #define WW_T __nv_bfloat16
 #define WW_T2 __nv_bfloat162
@@ -54,16 +44,6 @@ WW_INLINE __half2 __half2half2(__half a) { return {a, a}; }
 #include "ww/float16_math.inc"
 #include "ww/float16_convert.inc"
 WW_INLINE __nv_bfloat162 __bfloat162bfloat162(__nv_bfloat16 a) { return {a, a}; }
-#undef WW_T
-#undef WW_T2
-#undef WW_RAW
-#undef WW_RAW2
-#undef WW_OTHER
-#undef WW_TAG
-#undef WW_STEM
-#undef WW_BITS
-#undef WW_VALUE
-#undef WW_INFINITY
 #undef WW_NAME
 #undef WW_PASTE
 #undef WW_PASTE_

@@ -43,6 +43,9 @@ using if_16_bit_t = typename std::enable_if<is_16_bit_float<T>::value, R>::type;
 template <class T, class U>
 using if_16_bit_and_integer_t =
     typename std::enable_if<is_16_bit_float<T>::value && std::is_integral<U>::value, T>::type;
+template <class T, class U>
+using if_16_bit_and_float_t =
+    typename std::enable_if<is_16_bit_float<T>::value && std::is_floating_point<U>::value, U>::type;
 
 template <class T>
 __host__ __device__ if_16_bit_t<T, T> operator+(T a, T b) {
@@ -64,68 +67,36 @@ template <class T>
 __host__ __device__ if_16_bit_t<T, T> operator-(T a) {
   return T(-float(a));
 }
-template <class T>
-__host__ __device__ if_16_bit_t<T, float> operator+(T a, float b) {
+template <class T, class U>
+__host__ __device__ if_16_bit_and_float_t<T, U> operator+(T a, U b) {
   return float(a) + b;
 }
-template <class T>
-__host__ __device__ if_16_bit_t<T, float> operator-(T a, float b) {
+template <class T, class U>
+__host__ __device__ if_16_bit_and_float_t<T, U> operator-(T a, U b) {
   return float(a) - b;
 }
-template <class T>
-__host__ __device__ if_16_bit_t<T, float> operator*(T a, float b) {
+template <class T, class U>
+__host__ __device__ if_16_bit_and_float_t<T, U> operator*(T a, U b) {
   return float(a) * b;
 }
-template <class T>
-__host__ __device__ if_16_bit_t<T, float> operator/(T a, float b) {
+template <class T, class U>
+__host__ __device__ if_16_bit_and_float_t<T, U> operator/(T a, U b) {
   return float(a) / b;
 }
-template <class T>
-__host__ __device__ if_16_bit_t<T, float> operator+(float a, T b) {
+template <class T, class U>
+__host__ __device__ if_16_bit_and_float_t<T, U> operator+(U a, T b) {
   return a + float(b);
 }
-template <class T>
-__host__ __device__ if_16_bit_t<T, float> operator-(float a, T b) {
+template <class T, class U>
+__host__ __device__ if_16_bit_and_float_t<T, U> operator-(U a, T b) {
   return a - float(b);
 }
-template <class T>
-__host__ __device__ if_16_bit_t<T, float> operator*(float a, T b) {
+template <class T, class U>
+__host__ __device__ if_16_bit_and_float_t<T, U> operator*(U a, T b) {
   return a * float(b);
 }
-template <class T>
-__host__ __device__ if_16_bit_t<T, float> operator/(float a, T b) {
-  return a / float(b);
-}
-template <class T>
-__host__ __device__ if_16_bit_t<T, double> operator+(T a, double b) {
-  return float(a) + b;
-}
-template <class T>
-__host__ __device__ if_16_bit_t<T, double> operator-(T a, double b) {
-  return float(a) - b;
-}
-template <class T>
-__host__ __device__ if_16_bit_t<T, double> operator*(T a, double b) {
-  return float(a) * b;
-}
-template <class T>
-__host__ __device__ if_16_bit_t<T, double> operator/(T a, double b) {
-  return float(a) / b;
-}
-template <class T>
-__host__ __device__ if_16_bit_t<T, double> operator+(double a, T b) {
-  return a + float(b);
-}
-template <class T>
-__host__ __device__ if_16_bit_t<T, double> operator-(double a, T b) {
-  return a - float(b);
-}
-template <class T>
-__host__ __device__ if_16_bit_t<T, double> operator*(double a, T b) {
-  return a * float(b);
-}
-template <class T>
-__host__ __device__ if_16_bit_t<T, double> operator/(double a, T b) {
+template <class T, class U>
+__host__ __device__ if_16_bit_and_float_t<T, U> operator/(U a, T b) {
   return a / float(b);
 }
 template <class T, class U>
