@@ -108,7 +108,8 @@ class Spec:
     maps each kind of case that ``cases`` lacks to the reason. ``units``: the arithmetic units of the ceiling ("tf32").
 
     ``varying`` names scalar arguments that change from call to call (seed, step, learning rate): they are passed to
-    kernels by value and are not part of a call's key; integers among them do not make torch.compile compile anew.
+    kernels by value and are not part of a call's key. Integers among them do not make torch.compile compile anew, but
+    each value of a float does, because PyTorch makes a constant of an operator's float argument.
     ``dtype_from`` names the tensor argument whose dtype is the operation's; by default the first. ``empty`` selects the
     implementation if an input has no elements and an output has some: the "rung", or PyTorch ("eager"). ``autocast`` is
     the rule under ``torch.autocast``: "keep" dtypes, "low_precision" as for matmul, "float32" as for softmax.
