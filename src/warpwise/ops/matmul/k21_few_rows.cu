@@ -41,17 +41,6 @@ __device__ inline void store_sum(T* c, float* partials, int splits, int split, i
     partials[static_cast<long long>(split) * m * n + index] = sum;
 }
 
-// A pack of b in registers. The compiler keeps each half of a pack in a register of its own. The sums of 16 rows leave
-// no room for that; with one row it takes 11 registers less than words, which lets a third block run on an SM.
-template <class T, int BYTES, bool MANY_ROWS>
-struct LoadedPack {
-  using type = warpwise::Pack<T, BYTES>;
-};
-template <class T, int BYTES>
-struct LoadedPack<T, BYTES, true> {
-  using type = warpwise::Words<T, BYTES>;
-};
-
 // a: (m, k) and b: (k, n), with row strides a_stride and b_stride in elements; c: (m, n). The lanes of a warp compute
 // adjacent columns, BYTES of b each; the warps of a block, and `splits` blocks, different rows of b. partials:
 // (splits, m, n); semaphores: one per tile. BYTES: 4 elements if n, b_stride and the address of b are multiples of
@@ -62,7 +51,7 @@ __global__ void __launch_bounds__(kThreads, 2) matmul_few_rows(const T* __restri
                                                                long long a_stride, long long b_stride, int tiles_m,
                                                                int splits) {
   using Pack = warpwise::Pack<T, BYTES>;
-  using Loaded = typename LoadedPack<T, BYTES, (ROWS > 8)>::type;
+  using Loaded = warpwise::Loaded<(ROWS > 8), T, BYTES>;  // elements of b take fewer registers beside few sums
   constexpr int kSize = Pack::size, kColumns = 32 * kSize, kRowsPerWarp = ROWS > 8 ? 4 : 8,
                 kTileK = kRowsPerWarp * kWarps;
   constexpr int kStride = ROWS % 4 ? ROWS : ROWS + 4;  // floats per k: fewer bank conflicts when the k-tile is stored
@@ -74,9 +63,8 @@ __global__ void __launch_bounds__(kThreads, 2) matmul_few_rows(const T* __restri
   const Tile tile{first_row, first_column, min(ROWS, m - first_row), min(kColumns, n - first_column)};
   const bool valid_columns = lane * kSize < tile.columns;  // if the first column of a pack is valid, all are
   const T* const b_ptr = b + first_column + (valid_columns ? lane * kSize : 0);
-  const int k_tiles = warpwise::cdiv(k, kTileK);
-  const int first = static_cast<int>(static_cast<long long>(k_tiles) * split / splits);
-  const int last = static_cast<int>(static_cast<long long>(k_tiles) * (split + 1) / splits);
+  const long long k_tiles = warpwise::cdiv(k, kTileK);
+  const int first = static_cast<int>(k_tiles * split / splits), last = static_cast<int>(k_tiles * (split + 1) / splits);
 
   float sums[ROWS][kSize] = {};
   for (int k_tile = first; k_tile < last; ++k_tile) {
@@ -144,9 +132,8 @@ __global__ void __launch_bounds__(kThreads, 2) matmul_few_rows_k_major_b(const T
             lane = threadIdx.x % 32;
   const int first_row = tile_index % tiles_m * ROWS, first_column = tile_index / tiles_m * kColumns;
   const Tile tile{first_row, first_column, min(ROWS, m - first_row), min(kColumns, n - first_column)};
-  const int k_tiles = warpwise::cdiv(k, kTileK);
-  const int first = static_cast<int>(static_cast<long long>(k_tiles) * split / splits);
-  const int last = static_cast<int>(static_cast<long long>(k_tiles) * (split + 1) / splits);
+  const long long k_tiles = warpwise::cdiv(k, kTileK);
+  const int first = static_cast<int>(k_tiles * split / splits), last = static_cast<int>(k_tiles * (split + 1) / splits);
   const T* columns[COLUMNS];  // columns past the last one are clamped to it
 #pragma unroll
   for (int i = 0; i < COLUMNS; ++i)

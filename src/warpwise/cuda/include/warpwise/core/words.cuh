@@ -17,6 +17,18 @@ struct WordsOf<T, 2> {
 template <typename T, int BYTES = 16>
 using Words = typename WordsOf<T, BYTES>::type;
 
+// A pack of T in registers: whole words, or elements, of which the compiler keeps each half in a register of its own.
+template <bool WORDS, typename T, int BYTES>
+struct LoadedOf {
+  using type = Words<T, BYTES>;
+};
+template <typename T, int BYTES>
+struct LoadedOf<false, T, BYTES> {
+  using type = Pack<T, BYTES>;
+};
+template <bool WORDS, typename T, int BYTES>
+using Loaded = typename LoadedOf<WORDS, T, BYTES>::type;
+
 template <typename T, int BYTES>
 __device__ const Pack<T, BYTES>& elements(const Pack<unsigned, BYTES>& words) {
   return *reinterpret_cast<const Pack<T, BYTES>*>(&words);
