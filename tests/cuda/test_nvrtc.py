@@ -13,7 +13,7 @@ import torch
 import warpwise as ww
 from warpwise import cache
 from warpwise.cuda.errors import CompileError
-from warpwise.cuda.gpu import nvrtc
+from warpwise.cuda.gpu import nvcc, nvrtc
 from warpwise.cuda.gpu.nvrtc import Compiled
 from warpwise.cuda.source import device_code, includes
 from warpwise.cuda.source.signature import parse
@@ -114,6 +114,19 @@ def test_a_kernel_that_waits_for_the_previous_one_is_launched_before_its_end() -
     assert module["waits"].compile("sm_90").programmatic
     assert not module["waits"].compile("sm_80").programmatic
     assert not module["plain"].compile("sm_90").programmatic
+
+
+def test_programmatic_dependent_launch_without_an_include(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvcc, "find", lambda: None)
+    source = """__global__ void k(float* x) {
+      cudaGridDependencySynchronize();
+      x[threadIdx.x] = 1;
+      cudaTriggerProgrammaticLaunchCompletion();
+    }"""
+    kernel, x = ww.cuda.load(source)["k"], torch.zeros(32)
+    assert kernel.compile("sm_90").programmatic
+    assert kernel[1, 32].check(x) == []
+    assert x.tolist() == [1] * 32
 
 
 def test_constants_are_found_by_their_cpp_names(module: ww.cuda.Module) -> None:

@@ -35,6 +35,7 @@ _HALF_TYPES = frozenset(
     {"half", "half2", "__half", "__half2", "nv_bfloat16", "__nv_bfloat16", "nv_bfloat162", "__nv_bfloat162"}
 )
 _HALF_NAME = re.compile(r"\b__\w*(?:half|bfloat16)\w*")
+_DEPENDENT_LAUNCH = re.compile(r"\bcuda(?:GridDependencySynchronize|TriggerProgrammaticLaunchCompletion)\b")
 
 # What takes the place of a host library's header if a kernel uses names of its types or macros.
 _STAND_INS = (
@@ -72,13 +73,15 @@ def identifiers(expression: str) -> set[str]:
 
 
 def implied_headers(text: str, expression: str = "") -> tuple[str, ...]:
-    """The headers that a kernel needs without an `#include`: that of ``__half`` and ``__nv_bfloat16``, or none.
+    """The headers that a kernel needs without an `#include`.
 
+    They are that of ``__half`` and ``__nv_bfloat16``, and that of the functions of programmatic dependent launch.
     A template for every dtype has these types in its arguments only (``scale<__half>``). A source that sets macros of
     these headers (``__CUDA_NO_HALF_OPERATORS__``) includes them itself.
     """
     named = _HALF_NAME.search(f"{expression}\n{text}") is not None and "__CUDA_NO_" not in text
-    return ("cuda_bf16.h",) if named else ()
+    dependent = _DEPENDENT_LAUNCH.search(text) is not None
+    return (*["cuda_bf16.h"] * named, *["cuda_device_runtime_api.h"] * dependent)
 
 
 def keep_device_headers(name: str, words: frozenset[str]) -> bool:

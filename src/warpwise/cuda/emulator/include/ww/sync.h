@@ -16,6 +16,10 @@ WW_INLINE void __threadfence() { ww_fence(1); }
 WW_INLINE void __threadfence_system() { ww_fence(2); }
 WW_INLINE void __nanosleep(unsigned, WW_LINE) { ww_yield(line); }
 
+// ---- Programmatic dependent launch: on the emulator the previous launch has completed
+WW_INLINE void cudaGridDependencySynchronize() {}
+WW_INLINE void cudaTriggerProgrammaticLaunchCompletion() {}
+
 // ---- Clusters
 namespace ww {
 // __cluster_dims__ of a kernel; rewrite.py inserts the call at the beginning of the kernel.
