@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from warpwise.cuda.source import includes
+from warpwise import cuda
+from warpwise.cuda.source import flatten, includes
 from warpwise.cuda.source.includes import included, missing_header_advice, source_digest
 
 
@@ -25,6 +26,19 @@ def test_headers_are_read_once_and_only_from_the_given_folders(tmp_path: Path) -
     assert {path.name for path in found} == {"a.cuh", "b.cuh", "c.cuh", "d.cuh"}
     assert found[tmp_path / "lib" / "d.cuh"] == "int d;\n"
     assert included('#include "a.cuh"\n', []) == {}
+
+
+def test_headers_that_include_each_other_by_a_relative_path(tmp_path: Path) -> None:
+    for name, text in {
+        "a/one.h": '#pragma once\n#include "../b/two.h"\n#define ONE 1\n',
+        "b/two.h": '#pragma once\n#include "../a/one.h"\n#define TWO 2\n',
+        "k.cu": '#include "a/one.h"\n__global__ void k(int* x) { static_assert(ONE + TWO == 3, ""); x[0] = 1; }\n',
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    kernel = cuda.load(tmp_path / "k.cu")["k"]
+    assert kernel.build().sizes == (8,)
+    assert len(flatten.user_headers(kernel.module.text, [tmp_path])) == 2
 
 
 def test_only_missing_toolkit_headers_give_install_advice() -> None:

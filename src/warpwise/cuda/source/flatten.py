@@ -9,6 +9,7 @@ from pathlib import Path
 
 from warpwise import native
 from warpwise.cuda.errors import CompileError
+from warpwise.cuda.source import includes
 from warpwise.cuda.source.device_code import INCLUDE as INCLUDE_LINE
 
 _INCLUDE = re.compile(r'^([ \t]*)#([ \t]*)include[ \t]*(<[^>\n]+>|"[^"\n]+")', re.MULTILINE)
@@ -31,14 +32,6 @@ def wants(text: str) -> bool:
     )
 
 
-def _resolve(name: str, folders: Sequence[Path]) -> Path | None:
-    for folder in folders:
-        path = folder / name.strip('<>"')
-        if path.is_file():
-            return path
-    return None
-
-
 def user_headers(text: str, folders: Sequence[Path]) -> list[str]:
     """Return the contents of every header that ``text`` includes from ``folders``, directly or indirectly."""
     return [content for _, content in _walk(text, folders)]
@@ -50,7 +43,7 @@ def _walk(text: str, folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:
     while pending:
         content, where = pending.pop()
         for match in INCLUDE_LINE.finditer(content):
-            path = _resolve(match[1], where)
+            path = includes.locate(match[1].strip('<>"'), where)
             if path is not None and path not in seen:
                 seen.add(path)
                 inner = path.read_text(errors="replace")
@@ -74,7 +67,7 @@ def expand(
 
         def marked(content: str, where: Sequence[Path]) -> str:
             def line(match: re.Match[str]) -> str:
-                path = _resolve(match[3], where)
+                path = includes.locate(match[3].strip('<>"'), where)
                 if path is None:
                     return f"{match[1]}#pragma ww_include {match[3]}"
                 same = path.resolve()

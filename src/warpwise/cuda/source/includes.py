@@ -40,10 +40,19 @@ def included(text: str, folders: Sequence[Path]) -> dict[Path, str]:
 def _collect(text: str, folders: Sequence[Path], found: dict[Path, str]) -> None:
     for quoted, angled in _INCLUDE.findall(text):
         name = quoted or angled
-        path = next((folder / name for folder in folders if (folder / name).is_file()), None)
+        path = locate(name, folders)
         if path is not None and path not in found:
             found[path] = path.read_text(errors="replace")
             _collect(found[path], (path.parent, *folders), found)
+
+
+def locate(name: str, folders: Iterable[Path]) -> Path | None:
+    """The file ``name`` in the first of ``folders`` that has it.
+
+    The path has no ``..``: headers that include each other by ``../`` would otherwise have a new path in each round.
+    """
+    path = _first(name, folders)
+    return path.resolve() if path is not None and ".." in path.parts else path
 
 
 def project_folders(source: Path, text: str, folders: Sequence[Path] = ()) -> list[Path]:
