@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -141,3 +143,23 @@ __global__ void k(int* x) { Table{x}.put(threadIdx.x); }
     x = np.zeros(8, "i4")
     assert kernel[1, 8].check(x) == []
     assert (x == np.arange(8)).all()
+
+
+def test_a_header_that_defines_qualifiers_for_other_compilers(tmp_path: Path) -> None:
+    (tmp_path / "both.h").write_text("""#ifndef __host__
+#define __host__
+#define __device__
+#define __global__
+#define __align__(n)
+#endif
+struct __align__(8) Pair { int x; };
+""")
+    source = tmp_path / "k.cu"
+    source.write_text("""#include "both.h"
+__device__ int size() { return sizeof(Pair); }
+__global__ void k(int* x) { __shared__ int s; s = size(); x[0] = s; }
+""")
+    kernel, x = cuda.load(source)["k"], np.zeros(1, "i4")
+    assert kernel[1, 1].check(x) == []
+    assert x[0] == 8
+    assert kernel.compile("sm_90").registers > 0

@@ -106,13 +106,21 @@ _PASSED_ON = re.compile(
     re.MULTILINE,
 )
 
-# The macros of nvcc, for #if in a source.
-_KNOWN = """#define __CUDACC__ 1
-#define __NVCC__ 1
-#define __CUDACC_VER_MAJOR__ 13
-#define __CUDACC_VER_MINOR__ 0
-#define CUDART_VERSION 13000
-#define CUDA_VERSION 13000"""
+# The macros of nvcc, for #if in a source. The qualifiers expand to themselves: a header that supports other compilers
+# defines them empty if they are not macros.
+_QUALIFIERS = (
+    *("__host__", "__device__", "__global__", "__shared__", "__constant__", "__managed__", "__grid_constant__"),
+    *("__forceinline__", "__noinline__", "__align__", "__launch_bounds__", "__cluster_dims__", "__maxnreg__"),
+)
+_KNOWN = "\n".join([
+    "#define __CUDACC__ 1",
+    "#define __NVCC__ 1",
+    "#define __CUDACC_VER_MAJOR__ 13",
+    "#define __CUDACC_VER_MINOR__ 0",
+    "#define CUDART_VERSION 13000",
+    "#define CUDA_VERSION 13000",
+    *(f"#define {name} {name}" for name in _QUALIFIERS),
+])  # fmt: skip
 
 # The macros that CUDA's headers of small floating-point types define: those headers are not inserted.
 _TYPES = {
