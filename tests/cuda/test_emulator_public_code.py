@@ -163,3 +163,52 @@ __global__ void k(int* x) { __shared__ int s; s = size(); x[0] = s; }
     assert kernel[1, 1].check(x) == []
     assert x[0] == 8
     assert kernel.compile("sm_90").registers > 0
+
+
+SCANS = """
+#include <cub/cub.cuh>
+static_assert(CUB_VERSION >= 101700, "");
+struct Running {
+  int sum;
+  __device__ int operator()(int block) { const int before = sum; sum += block; return before; }
+};
+__global__ void k(const int* x, int* y, int n) {
+  using Scan = cub::BlockScan<int, 64>;
+  __shared__ Scan::TempStorage storage;
+  Running a{0}, b{100}, c{0}, d{100};
+  for (int start = 0; start < n; start += 64) {
+    const int i = start + threadIdx.x;
+    int one[1], both[1];
+    Scan(storage).InclusiveSum(x[i], y[i], a);
+    __syncthreads();
+    Scan(storage).ExclusiveScan(x[i], y[n + i], cub::Sum(), b);
+    __syncthreads();
+    one[0] = x[i];
+    Scan(storage).InclusiveSum(one, both, c);
+    y[2 * n + i] = both[0];
+    __syncthreads();
+    Scan(storage).ExclusiveSum(one, both, d);
+    y[3 * n + i] = both[0];
+    SYNC
+  }
+}
+"""
+
+
+def test_block_scans_with_a_prefix_callback() -> None:
+    x, y = np.arange(192, dtype="i4"), np.zeros((4, 192), "i4")
+    assert cuda.load(SCANS.replace("SYNC", "__syncthreads();"))["k"][1, 64].check(x, y, 192) == []
+    inclusive = np.cumsum(x)
+    np.testing.assert_array_equal(y, [inclusive, inclusive - x + 100, inclusive, inclusive - x + 100])
+    found = cuda.load(SCANS.replace("SYNC", ""))["k"][1, 64].check(x, y, 192)
+    assert found and all("not ordered" in each.message for each in found)
+
+
+def test_min_of_half_is_not_declared_as_in_cuda() -> None:
+    text = """#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+static __device__ half min(half a, half b) { return __hlt(a, b) ? a : b; }
+static __device__ __nv_bfloat16 max(__nv_bfloat16 a, __nv_bfloat16 b) { return __hgt(a, b) ? a : b; }
+__global__ void k(half* x, __nv_bfloat16* y) { x[0] = min(x[0], x[1]); y[0] = max(y[0], y[1]); }
+"""
+    assert cuda.load(text)["k"].build().sizes == (8, 8)

@@ -72,11 +72,35 @@ class BlockScan {
     ExclusiveScan(input, output, initial, f, line);
     aggregate = storage_.values[kThreads - 1];
   }
+  // Without an initial value, the output of the first thread is not written.
+  template <class F>
+  WW_INLINE_MEMBER void ExclusiveScan(T input, T& output, F f, WW_CUB_LINE) {
+    scanned(input, f, line);
+    const unsigned rank = ww_thread_rank();
+    if (rank) output = storage_.values[rank - 1];
+  }
+  template <class F>
+  WW_INLINE_MEMBER void ExclusiveScan(T input, T& output, F f, T& aggregate, WW_CUB_LINE) {
+    ExclusiveScan(input, output, f, line);
+    aggregate = storage_.values[kThreads - 1];
+  }
   // `prefix` gets the sum of the block and returns what precedes the block; the first warp calls it.
   template <class F, class P>
   WW_INLINE_MEMBER void InclusiveScan(T input, T& output, F f, T& aggregate, P& prefix, WW_CUB_LINE) {
     InclusiveScan(input, output, f, aggregate, line);
     output = f(before(prefix, aggregate, line), output);
+  }
+  template <class F, class P>
+  WW_INLINE_MEMBER void InclusiveScan(T input, T& output, F f, P& prefix, WW_CUB_LINE) {
+    T aggregate;
+    InclusiveScan(input, output, f, aggregate, prefix, line);
+  }
+  template <class F, class P>
+  WW_INLINE_MEMBER void ExclusiveScan(T input, T& output, F f, P& prefix, WW_CUB_LINE) {
+    scanned(input, f, line);
+    const T start = before(prefix, storage_.values[kThreads - 1], line);
+    const unsigned rank = ww_thread_rank();
+    output = rank ? f(start, storage_.values[rank - 1]) : start;
   }
   template <int N, class F>
   WW_INLINE_MEMBER void InclusiveScan(T (&inputs)[N], T (&outputs)[N], F f, WW_CUB_LINE) {
@@ -95,6 +119,35 @@ class BlockScan {
     const T start = rank ? f(initial, storage_.values[rank - 1]) : initial;
     for (int i = 0; i < N; i++) outputs[i] = i ? f(start, own[i - 1]) : start;
   }
+  template <int N, class F>
+  WW_INLINE_MEMBER void InclusiveScan(T (&inputs)[N], T (&outputs)[N], F f, T& aggregate, WW_CUB_LINE) {
+    InclusiveScan(inputs, outputs, f, line);
+    aggregate = storage_.values[kThreads - 1];
+  }
+  template <int N, class F>
+  WW_INLINE_MEMBER void ExclusiveScan(T (&inputs)[N], T (&outputs)[N], T initial, F f, T& aggregate, WW_CUB_LINE) {
+    ExclusiveScan(inputs, outputs, initial, f, line);
+    aggregate = storage_.values[kThreads - 1];
+  }
+  template <int N, class F, class P>
+  WW_INLINE_MEMBER void InclusiveScan(T (&inputs)[N], T (&outputs)[N], F f, P& prefix, WW_CUB_LINE) {
+    InclusiveScan(inputs, outputs, f, line);
+    const T start = before(prefix, storage_.values[kThreads - 1], line);
+    for (int i = 0; i < N; i++) outputs[i] = f(start, outputs[i]);
+  }
+  template <int N, class F, class P>
+  WW_INLINE_MEMBER void ExclusiveScan(T (&inputs)[N], T (&outputs)[N], F f, P& prefix, WW_CUB_LINE) {
+    T own[N];
+    InclusiveScan(inputs, own, f, line);
+    const T start = before(prefix, storage_.values[kThreads - 1], line);
+    const unsigned rank = ww_thread_rank();
+    T sum = rank ? f(start, storage_.values[rank - 1]) : start;
+    for (int i = 0; i < N; i++) {
+      const T next = f(sum, inputs[i]);
+      outputs[i] = sum;
+      sum = next;
+    }
+  }
 
   WW_INLINE_MEMBER void InclusiveSum(T input, T& output, WW_CUB_LINE) {
     InclusiveScan(input, output, cub::Sum(), line);
@@ -105,6 +158,14 @@ class BlockScan {
   template <class P>
   WW_INLINE_MEMBER void InclusiveSum(T input, T& output, T& aggregate, P& prefix, WW_CUB_LINE) {
     InclusiveScan(input, output, cub::Sum(), aggregate, prefix, line);
+  }
+  template <class P>
+  WW_INLINE_MEMBER void InclusiveSum(T input, T& output, P& prefix, WW_CUB_LINE) {
+    InclusiveScan(input, output, cub::Sum(), prefix, line);
+  }
+  template <class P>
+  WW_INLINE_MEMBER void ExclusiveSum(T input, T& output, P& prefix, WW_CUB_LINE) {
+    ExclusiveScan(input, output, cub::Sum(), prefix, line);
   }
   WW_INLINE_MEMBER void ExclusiveSum(T input, T& output, WW_CUB_LINE) {
     ExclusiveScan(input, output, T(), cub::Sum(), line);
@@ -131,10 +192,12 @@ class BlockScan {
     aggregate = storage_.values[kThreads - 1];
   }
   template <int N, class P>
+  WW_INLINE_MEMBER void InclusiveSum(T (&inputs)[N], T (&outputs)[N], P& prefix, WW_CUB_LINE) {
+    InclusiveScan(inputs, outputs, cub::Sum(), prefix, line);
+  }
+  template <int N, class P>
   WW_INLINE_MEMBER void ExclusiveSum(T (&inputs)[N], T (&outputs)[N], P& prefix, WW_CUB_LINE) {
-    ExclusiveScan(inputs, outputs, T(), cub::Sum(), line);
-    const T start = before(prefix, storage_.values[kThreads - 1], line);
-    for (int i = 0; i < N; i++) outputs[i] = start + outputs[i];
+    ExclusiveScan(inputs, outputs, cub::Sum(), prefix, line);
   }
 
  private:

@@ -1,5 +1,12 @@
-// The names of CUB's algorithms, for device code and for host code. On a CPU all names select the same algorithm.
+// The version of CUB and the names of its algorithms, for device code and for host code. On a CPU all names select the same algorithm.
 #pragma once
+
+// The version of CUB in CUDA 13.
+#define CUB_VERSION 300001
+#define CUB_MAJOR_VERSION (CUB_VERSION / 100000)
+#define CUB_MINOR_VERSION (CUB_VERSION / 100 % 1000)
+#define CUB_SUBMINOR_VERSION (CUB_VERSION % 100)
+#define CUB_PATCH_NUMBER 0
 
 namespace cub {
 enum BlockReduceAlgorithm { BLOCK_REDUCE_RAKING_COMMUTATIVE_ONLY, BLOCK_REDUCE_RAKING, BLOCK_REDUCE_WARP_REDUCTIONS };
