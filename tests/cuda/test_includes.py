@@ -41,6 +41,21 @@ def test_headers_that_include_each_other_by_a_relative_path(tmp_path: Path) -> N
     assert len(flatten.user_headers(kernel.module.text, [tmp_path])) == 2
 
 
+def test_a_standard_header_in_angle_brackets_is_not_the_projects(tmp_path: Path) -> None:
+    for name, text in {
+        "far/own.h": "#include <stdint.h>\n#include <other.h>\n",
+        "far/stdint.h": "#error only for another compiler\n",
+        "far/other.h": "#define OTHER int32_t\n",
+        "k.cu": '#include "far/own.h"\n__global__ void k(OTHER* x) { x[0] = 1; }\n',
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    kernel = cuda.load(tmp_path / "k.cu")["k"]
+    assert kernel.build().sizes == (8,)
+    assert kernel.compile("sm_90").registers > 0
+    assert {path.name for path in included(kernel.module.text, [tmp_path])} == {"own.h", "other.h"}
+
+
 def test_only_missing_toolkit_headers_give_install_advice() -> None:
     assert "pip install nvidia-cuda-runtime" in missing_header_advice(
         'k.cu(1): catastrophic error: cannot open source file "mma.h"'

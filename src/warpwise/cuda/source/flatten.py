@@ -39,16 +39,16 @@ def user_headers(text: str, folders: Sequence[Path]) -> list[str]:
 
 def _walk(text: str, folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:
     seen: set[Path] = set()
-    pending = [(text, list(folders))]
+    pending: list[tuple[str, Path | None]] = [(text, None)]
     while pending:
-        content, where = pending.pop()
+        content, beside = pending.pop()
         for match in INCLUDE_LINE.finditer(content):
-            path = includes.locate(match[1].strip('<>"'), where)
+            path = includes.locate(match[1], beside, folders)
             if path is not None and path not in seen:
                 seen.add(path)
                 inner = path.read_text(errors="replace")
                 yield path, inner
-                pending.append((inner, [path.parent, *folders]))
+                pending.append((inner, path.parent))
 
 
 def expand(
@@ -65,23 +65,23 @@ def expand(
         names: dict[str, str] = {}
         passed_on: list[str] = []
 
-        def marked(content: str, where: Sequence[Path]) -> str:
+        def marked(content: str, beside: Path | None) -> str:
             def line(match: re.Match[str]) -> str:
-                path = includes.locate(match[3].strip('<>"'), where)
+                path = includes.locate(match[3], beside, folders)
                 if path is None:
                     return f"{match[1]}#pragma ww_include {match[3]}"
                 same = path.resolve()
                 if same not in copies:
                     copies[same] = Path(made) / f"{len(copies)}_{path.name}"
                     names[str(copies[same])] = str(path)
-                    inner = marked(path.read_text(errors="replace"), [path.parent, *folders])
+                    inner = marked(path.read_text(errors="replace"), path.parent)
                     copies[same].write_text(f'#line 1 "{path}"\n{inner}')
                 return f'{match[1]}#include "{copies[same]}"'
 
             passed_on.extend(match[0].strip() for match in _PASSED_ON.finditer(content))
             return _INCLUDE.sub(line, content)
 
-        body = marked(text, folders)
+        body = marked(text, None)
         sources = [text, *(content for _, content in _walk(text, folders))]
         types = [macro for header, macro in _TYPES.items() if any(header in source for source in sources)]
         known = "\n".join([_KNOWN, *(f"#define {macro} 1" for macro in types)])

@@ -33,25 +33,27 @@ def included(text: str, folders: Sequence[Path]) -> dict[Path, str]:
     Only headers found under ``folders`` or beside the including header are returned.
     """
     found: dict[Path, str] = {}
-    _collect(text, folders, found)
+    _collect(text, None, folders, found)
     return found
 
 
-def _collect(text: str, folders: Sequence[Path], found: dict[Path, str]) -> None:
+def _collect(text: str, beside: Path | None, folders: Sequence[Path], found: dict[Path, str]) -> None:
     for quoted, angled in _INCLUDE.findall(text):
-        name = quoted or angled
-        path = locate(name, folders)
+        path = locate(f'"{quoted}"' if quoted else f"<{angled}>", beside, folders)
         if path is not None and path not in found:
             found[path] = path.read_text(errors="replace")
-            _collect(found[path], (path.parent, *folders), found)
+            _collect(found[path], path.parent, folders, found)
 
 
-def locate(name: str, folders: Iterable[Path]) -> Path | None:
-    """The file ``name`` in the first of ``folders`` that has it.
+def locate(name: str, beside: Path | None, folders: Iterable[Path]) -> Path | None:
+    """The file of `<name>` or `"name"`: ``beside`` the including header, or in the first of ``folders`` that has it.
 
-    The path has no ``..``: headers that include each other by ``../`` would otherwise have a new path in each round.
+    `<stdint.h>` and other standard headers in angle brackets are not searched ``beside``, as in a compiler. The path
+    has no ``..``: headers that include each other by ``../`` would otherwise have a new path in each round.
     """
-    path = _first(name, folders)
+    plain = name.strip('<>"')
+    standard = name.startswith("<") and (NVRTC_HEADERS / plain).is_file()
+    path = _first(plain, folders if beside is None or standard else (beside, *folders))
     return path.resolve() if path is not None and ".." in path.parts else path
 
 
