@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from tests.sampled import FULL
 
 import warpwise as ww
@@ -275,6 +277,44 @@ __global__ void k(const torch::PackedTensorAccessor32<T, 3, torch::RestrictPtrTr
     kernel = ww.cuda.load(text)["k<float>"]
     assert kernel.compile("sm_90").compiler == "nvrtc"
     assert kernel.build().sizes == (32, 8, 24)  # a pointer, sizes and strides
+
+
+PYTORCH_NUMBERS = """#include <ATen/cuda/detail/TensorInfo.cuh>
+#include <ATen/ATen.h>
+__device__ at::Half __shfl_down_sync(unsigned mask, at::Half value, unsigned delta) {
+    return __shfl_down_sync(mask, value.operator __half(), delta);
+}
+__device__ float kind(at::Half) { return 1; }
+__device__ float kind(__half) { return 2; }
+template <class T>
+__global__ void k(const T* x, T* y, float* f, T scale, at::cuda::detail::TensorInfo<int, int> info) {
+    const int i = threadIdx.x;
+    T value = __ldg(x + i) * scale + 1;
+    value += T(0.5f);
+    y[i] = __shfl_down_sync(0xffffffffu, value, 1);
+    if (value < y[i] && i == 3) y[i].x ^= 0x8000;
+    f[i] = 2 * at::cuda::detail::IndexToOffset<int, int, -1>::get(i, info) + value * 0.0f;
+    if (i == 0) f[0] = kind(value) + 10 * kind(static_cast<__half>(value));
+}
+"""
+
+
+def test_pytorchs_numbers_are_types_of_their_own_and_a_tensor_is_described_by_its_strides() -> None:
+    kernel = ww.cuda.load(PYTORCH_NUMBERS)["k<at::Half>"]
+    assert kernel.compile("sm_90").compiler == "nvrtc"
+    x = torch.arange(32, dtype=torch.float16)
+    y, f = torch.zeros(32, dtype=torch.float16), torch.zeros(32)
+    info = np.zeros(
+        (), np.dtype([("data", "u8"), ("sizes", "i4", 25), ("strides", "i4", 25), ("dims", "i4")], align=True)
+    )
+    info["sizes"][:3], info["strides"][:3], info["dims"] = (2, 4, 4), (100, 1, 10), 3
+    assert kernel[1, 32].check(x, y, f, 0.25, info) == []
+    value = x * 0.25 + 1.5
+    expected = torch.cat([value[1:], value[-1:]])
+    expected[3] *= -1
+    torch.testing.assert_close(y, expected)
+    places = [100 * (i // 16) + i // 4 % 4 + 10 * (i % 4) for i in range(32)]
+    assert f.tolist() == [21.0, *(2.0 * place for place in places[1:])]
 
 
 def test_a_header_is_found_if_one_of_its_name_is_nearest_in_the_checkout(tmp_path: Path) -> None:

@@ -71,6 +71,8 @@ _SCALARS = (
     _other("double", "float", "d", torch.float64),
     _other("__half", "half", "e", torch.float16),
     _other("__nv_bfloat16", "bf16", "H", torch.bfloat16),
+    _other("c10::Half", "half", "e", torch.float16),
+    _other("c10::BFloat16", "bf16", "H", torch.bfloat16),
     _other("__nv_fp8_e4m3", "fp8", "B", torch.float8_e4m3fn),
     _other("__nv_fp8_e5m2", "fp8", "B", torch.float8_e5m2),
 )

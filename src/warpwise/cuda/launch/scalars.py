@@ -102,6 +102,7 @@ _OVERFLOW = {
     "float": (2 - 2**-23) * 2.0**127 + 2.0**103, "__half": 65520.0, "__nv_bfloat16": (2 - 2**-7) * 2.0**127 + 2.0**119,
     "__nv_fp8_e4m3": 464.0, "__nv_fp8_e5m2": 61440.0, "double": math.inf,
 }  # fmt: skip
+_OVERFLOW |= {"c10::Half": _OVERFLOW["__half"], "c10::BFloat16": _OVERFLOW["__nv_bfloat16"]}
 
 
 def _finite(value: Any, known: ElementType, slot: Slot) -> float:

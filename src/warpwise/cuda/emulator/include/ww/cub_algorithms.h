@@ -1,4 +1,5 @@
-// The version of CUB and the names of its algorithms, for device code and for host code. On a CPU all names select the same algorithm.
+// The version of CUB and the names of its algorithms, for device code and for host code. On a CPU all names select the
+// same algorithm.
 #pragma once
 
 // The version of CUB in CUDA 13.

@@ -1,9 +1,7 @@
-// Macros, types and functions of PyTorch's headers that kernels use. CUDA's types replace c10::Half and c10::BFloat16,
-// which have the same layout.
+// Macros, types and functions of PyTorch's headers that kernels use.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "torch_numbers.h"
 
 #ifndef C10_WARP_SIZE
 #define C10_WARP_SIZE 32
@@ -17,16 +15,15 @@
 #define C10_LAUNCH_BOUNDS_2(max_threads, min_blocks) __launch_bounds__(max_threads, min_blocks)
 #endif
 
+#ifndef MAX_TENSORINFO_DIMS
+#define MAX_TENSORINFO_DIMS 25
+#endif
+
 #ifndef CUDA_KERNEL_LOOP
 #define CUDA_KERNEL_LOOP_TYPE(i, n, type) \
   for (type i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += blockDim.x * gridDim.x)
 #define CUDA_KERNEL_LOOP(i, n) CUDA_KERNEL_LOOP_TYPE(i, n, int)
 #endif
-
-namespace c10 {
-using Half = __half;
-using BFloat16 = __nv_bfloat16;
-}  // namespace c10
 
 namespace at {
 using c10::BFloat16;
@@ -95,6 +92,29 @@ template <class T, unsigned long N, template <class> class Traits = DefaultPtrTr
 using PackedTensorAccessor32 = GenericPackedTensorAccessor<T, N, Traits, int>;
 template <class T, unsigned long N, template <class> class Traits = DefaultPtrTraits>
 using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, N, Traits, long>;
+
+namespace cuda::detail {
+// A kernel's parameter of `dims` dimensions, at most 25, with sizes and strides in elements.
+template <class T, class Index>
+struct TensorInfo {
+  T* data;
+  Index sizes[MAX_TENSORINFO_DIMS];
+  Index strides[MAX_TENSORINFO_DIMS];
+  int dims;
+  __host__ __device__ bool isContiguous() const { return dims == 1 && strides[0] == 1; }
+};
+
+// The offset of the element of index `i` in row-major order; -1 dimensions: those of the tensor.
+template <class T, class Index, int N>
+struct IndexToOffset {
+  static __host__ __device__ Index get(Index i, const TensorInfo<T, Index>& info) {
+    Index offset = 0;
+    for (int d = (N == -1 ? info.dims : N) - 1; d > 0; d--, i /= info.sizes[d + 1])
+      offset += i % info.sizes[d] * info.strides[d];
+    return offset + i * info.strides[0];
+  }
+};
+}  // namespace cuda::detail
 }  // namespace at
 
 namespace torch {
@@ -104,4 +124,10 @@ using namespace at;
 template <class T>
 __device__ __forceinline__ T gpuAtomicAdd(T* address, T value) {
   return atomicAdd(address, value);
+}
+__device__ __forceinline__ c10::Half gpuAtomicAdd(c10::Half* address, c10::Half value) {
+  return atomicAdd(reinterpret_cast<__half*>(address), __half(value));
+}
+__device__ __forceinline__ c10::BFloat16 gpuAtomicAdd(c10::BFloat16* address, c10::BFloat16 value) {
+  return atomicAdd(reinterpret_cast<__nv_bfloat16*>(address), __nv_bfloat16(value));
 }
