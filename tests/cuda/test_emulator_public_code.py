@@ -9,6 +9,7 @@ import pytest
 
 from warpwise import cuda
 from warpwise.cuda.errors import CompileError, DataRace
+from warpwise.cuda.gpu import nvcc
 
 HIDDEN = cuda.load("""
 struct Config { dim3 gridDim; int threads; };
@@ -212,3 +213,36 @@ static __device__ __nv_bfloat16 max(__nv_bfloat16 a, __nv_bfloat16 b) { return _
 __global__ void k(half* x, __nv_bfloat16* y) { x[0] = min(x[0], x[1]); y[0] = max(y[0], y[1]); }
 """
     assert cuda.load(text)["k"].build().sizes == (8, 8)
+
+
+PASSED_ON = """#if CUDART_VERSION < 11050
+#define CUB_NS_PREFIX namespace old {
+#define CUB_NS_POSTFIX }
+#else
+#define NDEBUG
+#endif
+#define SHARED __shared__
+/*
+#define CUB_UNUSED
+*/
+#include <cub/cub.cuh>
+#include <cassert>
+__global__ void k(int* x) {
+  using Reduce = cub::BlockReduce<int, 32>;
+  SHARED typename Reduce::TempStorage storage;
+  assert(x[0] == 77);
+  const int sum = Reduce(storage).Sum(x[threadIdx.x]);
+  if (threadIdx.x == 0) x[32] = sum;
+}
+"""
+
+
+def test_only_active_macros_reach_the_headers_of_libraries() -> None:
+    kernel, x = cuda.load(PASSED_ON)["k"], np.ones(33, "i4")
+    assert kernel[1, 32].check(x) == []
+    assert x[32] == 32
+    found = kernel[1, 32].check(x[:32].copy())
+    assert found[0].access is not None
+    assert found[0].access.line == 18
+    if nvcc.find() is not None:
+        assert kernel.compile("sm_90").compiler == "nvcc"

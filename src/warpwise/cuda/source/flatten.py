@@ -63,7 +63,6 @@ def expand(
     with tempfile.TemporaryDirectory(prefix="warpwise-") as made:
         copies: dict[Path, Path] = {}
         names: dict[str, str] = {}
-        passed_on: list[str] = []
 
         def marked(content: str, beside: Path | None) -> str:
             def line(match: re.Match[str]) -> str:
@@ -78,7 +77,6 @@ def expand(
                     copies[same].write_text(f'#line 1 "{path}"\n{inner}')
                 return f'{match[1]}#include "{copies[same]}"'
 
-            passed_on.extend(match[0].strip() for match in _PASSED_ON.finditer(content))
             return _INCLUDE.sub(line, content)
 
         body = marked(text, None)
@@ -87,18 +85,20 @@ def expand(
         known = "\n".join([_KNOWN, *(f"#define {macro} 1" for macro in types)])
         unit = f'{known}\n{definitions}\n#line 1 "{file}"\n{body}'
         unit += f'\n#line 1 "{_EXPRESSION}"\n{expression}\n'
-        passed_on.extend(match[0].strip() for match in _PASSED_ON.finditer(definitions))
-        command = [*compiler, "-std=c++17", "-E", "-w", "-x", "c++", "-"]
+        command = [*compiler, "-std=c++17", "-E", "-dD", "-w", "-x", "c++", "-"]  # -dD: the output has active #defines
         result = native.run(command, input=unit)
         if result.returncode:
             raise CompileError(f"{file} cannot be preprocessed:\n{result.stderr}")
     output, _, expanded = result.stdout.rpartition(f'# 1 "{_EXPRESSION}"\n')
     output = re.sub(r'"([^"\n]+)"', lambda match: f'"{names.get(match[1], match[1])}"', output)
+    passed_on = [match[0].strip() for match in _PASSED_ON.finditer(output)]
+    output = _MACRO.sub("", output)
     head = "".join(f"{define}\n" for define in dict.fromkeys(passed_on))
     return head + _MARK.sub(lambda match: f"#include {match[1]}", _own_lines(output, file)), expanded.strip()
 
 
 _EXPRESSION = "<warpwise expression>"
+_MACRO = re.compile(r"^#[ ]?(?:define|undef) [^\n]*$", re.MULTILINE)
 
 # Macros that the headers of CUDA and of the C library read.
 _PASSED_ON = re.compile(
