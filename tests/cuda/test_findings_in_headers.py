@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from warpwise import cuda
+from warpwise.cuda.emulator import findings
 
 HEADER = """
 #include <cassert>
@@ -48,3 +49,20 @@ def test_a_finding_in_a_header_names_the_header(name: str, tmp_path: Path) -> No
         (side.file, side.line) for each in found if each.kind is kind for side in (each.access, each.other) if side
     ]
     assert (str(tmp_path / "h.cuh"), line) in sides, sides
+
+
+def test_two_headers_whose_names_have_the_same_hash(tmp_path: Path) -> None:
+    by_hash: dict[int, str] = {}
+    for number in range(9000):  # more than there are hashes
+        path = str(tmp_path / f"{number}.cuh")
+        first = by_hash.setdefault(findings._file_hash(path), path)
+        if first != path:
+            break
+    short, long = sorted((first, path))
+    Path(short).write_text("struct Short { int x; };\n")
+    Path(long).write_text("struct Long { int x; };\n__device__ int over(int x) {\n  return 1 << x;\n}\n")
+    text = f'#include "{short}"\n#include "{long}"\n__global__ void k(int* x, Short s, Long l) {{ x[0] = over(32); }}\n'
+    (tmp_path / "k.cu").write_text(text)
+    found = cuda.load(tmp_path / "k.cu")["k"][1, 1].check(torch.zeros(1, dtype=torch.int32), bytes(4), bytes(4))
+    assert found[0].access is not None
+    assert (found[0].access.file, found[0].access.line) == (long, 3)

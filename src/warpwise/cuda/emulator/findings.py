@@ -138,13 +138,21 @@ def _access(build: Build, side: Side, places: dict[int, tuple[str, int]], load_b
 
 
 def _place(build: Build, place: int) -> tuple[str, int]:
-    """Return the file and the line of a place that ``ww_place`` of abi.h made, or of one of a stamp if negative."""
+    """Return the file and the line of a place that ``ww_place`` of abi.h made, or of one of a stamp if negative.
+
+    Of several files with the same hash, the first one that has a statement in this line.
+    """
     line_bits, hash_bits = (18, 13) if place > 0 else (14, 3)
     place = abs(place)
     hashed = place >> line_bits
-    files = (build.file, *build.files)
-    file = next((each for each in files if _file_hash(each) % (1 << hash_bits) == hashed), build.file)
-    return file, place & ((1 << line_bits) - 1)
+    line = place & ((1 << line_bits) - 1)
+    files = [each for each in (build.file, *build.files) if _file_hash(each) % (1 << hash_bits) == hashed]
+    if len(files) > 1:
+        files = [each for each in files if _STATEMENT.search(_text(build, each, line))] or files
+    return (files[0] if files else build.file), line
+
+
+_STATEMENT = re.compile(r"^(?!//|/\*|#).*[;(){}=,]")
 
 
 @functools.lru_cache(maxsize=1024)
