@@ -268,7 +268,7 @@ def test_structures_and_vectors_by_value() -> None:
 
 def test_element_types_match_the_device_headers() -> None:
     names = [known.name for known in elements.known()]
-    text = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <cuda_fp8.h>\n__global__ void k(int* layout, "
+    text = "#include <warpwise/host/torch.h>\n#include <cuda_fp8.h>\n__global__ void k(int* layout, "
     text += ", ".join(f"{name} v{i}" for i, name in enumerate(names)) + ") {\n"
     text += "".join(
         f"layout[{2 * i}] = sizeof({name}); layout[{2 * i + 1}] = alignof({name});\n" for i, name in enumerate(names)
