@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import shutil
+import struct
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from warpwise.cuda.source.kernels import kernel_of, kernels
 
 if TYPE_CHECKING:
     from warpwise.cuda.emulator.compiler import Build
+    from warpwise.cuda.launch.arguments import Buffer, Scalar
 
 KINDS: tuple[type[errors.KernelError], ...] = (
     errors.KernelError,
@@ -300,6 +302,27 @@ def _hint(kind: type[errors.KernelError], report: Report, block: Index3, text: s
             "(inout: in the shell)"
         )
     return ""
+
+
+_ADDRESS = re.compile(r"\baddress 0x([0-9a-f]+): the address is not in an argument")
+
+
+def with_structure(found: Finding, arguments: Iterable[Buffer | Scalar]) -> Finding:
+    """``found`` with a hint if a structure that is passed by value holds the pointer that it accesses."""
+    named = None if found.hint else _ADDRESS.search(found.message)
+    for argument in arguments if named else ():
+        data = getattr(argument, "data", b"")
+        for word in struct.unpack_from(f"<{len(data) // 8}Q", data):
+            if named and word >= _LOWEST_POINTER and 0 <= int(named[1], 16) - word < 1 << 32:
+                hint = (
+                    f"argument '{argument.name}' holds this pointer: only load_inline and `warpwise run` know the "
+                    "memory behind a pointer in a structure"
+                )
+                return replace(found, hint=hint)
+    return found
+
+
+_LOWEST_POINTER = 1 << 16  # smaller numbers are sizes and strides
 
 
 def _filled(report: Report) -> str:

@@ -145,7 +145,8 @@ def launch(
         from warpwise.cuda.emulator import findings
 
         reports = [result.reports[index] for index in range(result.report_count)]
-        return [*findings.translate(build, reports, result.load_bias, block), *local]
+        found = findings.translate(build, reports, result.load_bias, block)
+        return [*(findings.with_structure(each, arguments) for each in found), *local]
     finally:
         handle.ww_release_result(ctypes.byref(result))
 
