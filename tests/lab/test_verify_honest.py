@@ -191,6 +191,16 @@ def test_a_reference_of_another_shape_is_refused():
         verify(toys.op(spec, affine), "affine", device=CPU)
 
 
+def test_a_magnitude_expands_to_the_shape_of_the_output_or_is_refused():
+    one = toys.judged(
+        toys.AFFINE, magnitude=lambda x: 2 * x.double().abs().amax() + 1 if x.numel() else x.double().sum()
+    )
+    assert verify(toys.op(one, affine), "affine", device=CPU).right
+    column = toys.judged(toys.AFFINE, magnitude=lambda x: (2 * x.double().abs() + 1)[:, None])
+    with pytest.raises(ProblemError, match=r"output: expected the magnitude to have shape \(512,\), got \(512, 1\)"):
+        verify(toys.op(column, affine), "affine", device=CPU)
+
+
 def test_an_unknown_rung_and_no_seed_are_refused():
     op = toys.op(toys.AFFINE, affine)
     with pytest.raises(UnknownRung, match="there are affine"):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.lab import toys
 
-from warpwise.lab import Problem, VacuousProblem, verify
+from warpwise.lab import Problem, ProblemError, VacuousProblem, verify
 from warpwise.operation import Case, Cost, Output, Spec
 
 CPU = torch.device("cpu")
@@ -206,3 +206,51 @@ def test_a_case_without_attributes_uses_the_defaults_of_the_schema():
 
     assert verify(toys.op(spec, line), "line", device=CPU).right
     assert seen == {2.0, 9.0}
+
+
+def scaled(magnitude):
+    """``STEP`` with this magnitude of the list ``params``."""
+    return replace(STEP, outputs=STEP.outputs | {"params": Output(terms=2, magnitude=magnitude)})
+
+
+def of_each(params, grads, rate):
+    return [param.double().abs() + rate * grad.double().abs() for param, grad in zip(params, grads, strict=True)]
+
+
+def test_each_tensor_of_a_list_has_a_magnitude_of_its_own():
+    """An error of the second parameter is within the scale of the first, and far beyond its own."""
+
+    def unequal(case, dtype, device, seed):
+        made = inputs(case, dtype, device, seed)
+        return made | {
+            name: [v * 1e4 if not at else v for at, v in enumerate(made[name])] for name in made if name != "rate"
+        }
+
+    def slightly_off(largest, params, grads, rate):
+        step(largest, params, grads, rate)
+        params[min(1, len(params) - 1)].add_(1e-4)
+
+    spec = replace(scaled(of_each), inputs=unequal)
+    assert verify(toys.op(spec, step), "step", device=CPU).right
+    verdict = verify(toys.op(spec, slightly_off), "slightly_off", device=CPU)
+    assert verdict.failures[0].message.startswith("params[1][0] is")
+
+    def largest(*args):
+        return torch.stack([value.max() if value.numel() else value.sum() for value in of_each(*args)]).max()
+
+    one_for_all = replace(scaled(largest), inputs=unequal)
+    with pytest.raises(VacuousProblem, match=r"params\[1\]: values rounded to float16 passes"):
+        verify(toys.op(one_for_all, step), "step", device=CPU)
+
+
+WRONG_MAGNITUDES = [
+    (lambda *args: of_each(*args)[:1], "the magnitude gives 1 tensors for params, expected 3"),
+    (lambda *args: 3.0, r"params\[0\]: expected the magnitude to be a tensor of shape \(16,\), got float"),
+    (lambda *args: of_each(*args)[0], r"params\[1\]: expected the magnitude to have shape \(17,\), got \(16,\)"),
+]
+
+
+@pytest.mark.parametrize("magnitude,said", WRONG_MAGNITUDES)
+def test_a_magnitude_that_does_not_fit_is_refused(magnitude, said):
+    with pytest.raises(ProblemError, match=said):
+        verify(toys.op(scaled(magnitude), step), "step", device=CPU)

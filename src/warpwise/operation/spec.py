@@ -75,7 +75,8 @@ class Output:
     ``saved`` output is saved for the backward and not returned.
 
     An element may differ from the reference by the rounding error of a sum of ``terms(*args)`` terms whose absolute
-    values add up to ``magnitude(*args)``, a float64 tensor (by default the reference's absolute value); integers are
+    values add up to ``magnitude(*args)``, a float64 tensor that expands to the shape of the output (by default the
+    reference's absolute value). For a mutated list it is one for all tensors, or a list with one for each. Integers are
     exact. ``check(results, references, arguments)`` replaces the elementwise comparison: it gets mappings by name and
     returns a description of the error, or None.
     """

@@ -209,15 +209,17 @@ class Problem:
             moved = map_tensors(lambda tensor: tensor.cpu(), args)
             references, magnitudes = self._references(case, moved), self._magnitudes(moved)
         for base, template, reference in zip(spec.results, (*outputs, *mutated), references, strict=True):
-            pairs = list(zip(_listed(template), _listed(reference), strict=False))
-            if len(_listed(template)) != len(_listed(reference)):
-                raise ProblemError(
-                    f"{spec.name}, {case}: the reference gives {len(_listed(reference))} tensors for {base}, expected "
-                    f"{len(_listed(template))}"
-                )
-            for number, (made, value) in enumerate(pairs):
+            wanted, values, scales = _listed(template), _listed(reference), magnitudes.get(base)
+            if not isinstance(scales, (list, tuple)):
+                scales = [scales] * len(wanted)  # one for all tensors of a list
+            for what, given in ("reference", values), ("magnitude", scales):
+                if len(given) != len(wanted):
+                    raise ProblemError(
+                        f"{spec.name}, {case}: the {what} gives {len(given)} tensors for {base}, expected {len(wanted)}"
+                    )
+            for number, (made, value, scale) in enumerate(zip(wanted, values, scales, strict=True)):
                 name = f"{base}[{number}]" if isinstance(template, (list, tuple)) else base
-                yield self._result(case, name, base, made, value, magnitudes.get(base), self._terms(base, args))
+                yield self._result(case, name, base, made, value, scale, self._terms(base, args))
 
     def _references(self, case: Case, args: tuple[Any, ...]) -> tuple[Any, ...]:
         names = self.spec.results
@@ -230,7 +232,7 @@ class Problem:
             )
         return values
 
-    def _magnitudes(self, args: tuple[Any, ...]) -> Mapping[str, torch.Tensor | None]:
+    def _magnitudes(self, args: tuple[Any, ...]) -> Mapping[str, Any]:
         outputs = {name: self.spec.outputs.get(name) for name in self.spec.results}
         return {name: out.magnitude(*args) if out and out.magnitude else None for name, out in outputs.items()}
 
@@ -246,7 +248,7 @@ class Problem:
         base: str,
         made: Any,
         reference: torch.Tensor,
-        magnitude: torch.Tensor | None,
+        magnitude: Any,
         terms: int,
     ) -> Result:
         where = f"{self.spec.name}, {case}: the reference of {name}"
@@ -261,8 +263,23 @@ class Problem:
             return Result(name, base, reference, None, terms, made.dtype)
         if reference.dtype != torch.float64:
             raise ProblemError(f"{where} is {reference.dtype}, expected torch.float64: it must be computed in float64")
-        scale = reference.abs() if magnitude is None else magnitude.to(torch.float64)
+        scale = (
+            reference.abs() if magnitude is None else _scale(f"{self.spec.name}, {case}, {name}", magnitude, reference)
+        )
         return Result(name, base, reference, scale, terms, made.dtype)
+
+
+def _scale(where: str, magnitude: Any, reference: torch.Tensor) -> torch.Tensor:
+    """``magnitude`` in float64, expanded to the shape of ``reference``. Raises ``ProblemError`` if it does not fit."""
+    shape = tuple(reference.shape)
+    if not isinstance(magnitude, torch.Tensor):
+        kind = type(magnitude).__name__
+        raise ProblemError(f"{where}: expected the magnitude to be a tensor of shape {shape}, got {kind}")
+    try:
+        return magnitude.to(torch.float64).expand(shape)
+    except RuntimeError:
+        found = tuple(magnitude.shape)
+        raise ProblemError(f"{where}: expected the magnitude to have shape {shape}, got {found}") from None
 
 
 def _listed(value: Any) -> list[Any]:
