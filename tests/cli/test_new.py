@@ -317,7 +317,8 @@ def test_a_file_of_an_operation_that_is_registered_names_it(name: str) -> None:
         ("x = 1\n", r"bad\.py: no operation in it: expected register\(Op\("),
         (
             ONE.replace("tiny(", "softmax("),
-            r"bad\.py:10: ValueError: an operation called 'warpwise::softmax' is registered already",
+            r"bad\.py:10: ValueError: an operation called 'warpwise::softmax' is registered already, "
+            r"by .*ops/softmax/spec\.py",
         ),
         (ONE + "raise ValueError\n", r"bad\.py:11: ValueError"),
     ],
@@ -350,3 +351,23 @@ def test_unknown_names_say_what_is_near(name: str, words: str) -> None:
 def test_an_unknown_rung_says_what_is_near() -> None:
     result = command("climb", "softmax", "--rung", "k02_block_row")
     assert "softmax: no rung 'k02_block_row'; did you mean 'k02_block_per_row'" in said(result)
+
+
+def test_a_package_that_cannot_be_imported_is_named_and_the_other_operations_stay(tmp_path, monkeypatch) -> None:
+    """The entry point of one broken package does not stop the command."""
+    info = tmp_path / "broken-0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 0.1\n")
+    (info / "entry_points.txt").write_text("[warpwise.ops]\nbroken = broken.ops\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "_FAILED", set())
+    result = command("ops", "softmax")
+    assert result.return_value == 0
+    assert result.output.startswith(
+        "note: broken.ops of the package broken failed, so its operations are missing: "
+        "ModuleNotFoundError: No module named 'broken'\n"
+    )
+    assert "note" not in command("ops", "softmax").output
+    monkeypatch.setattr(registry, "_FAILED", set())
+    with pytest.warns(UserWarning, match="broken.ops of the package broken failed"):
+        operation.load_entry_points()

@@ -134,11 +134,9 @@ def _op(store: Store, name: str) -> str:
     kept = store.names("op")
     if (full := full_name(name, kept)) in kept:
         return full
-    import warpwise.ops  # noqa: F401 - registers its operations
-    from warpwise import operation
+    from warpwise.cli.targets import known_ops  # imports PyTorch
 
-    operation.load_entry_points()
-    there = [op.name for op in operation.all_ops()]
+    there = known_ops()
     if name in there:
         raise click.BadParameter(
             f"no measurement of {name!r} in the store; `warpwise climb {name}` stores what it measures", param_hint="OP"

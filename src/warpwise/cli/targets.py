@@ -6,6 +6,7 @@ import importlib.util
 import linecache
 import sys
 import traceback
+import warnings
 from pathlib import Path
 from types import ModuleType
 
@@ -36,7 +37,11 @@ def known_ops() -> list[str]:
     """The names of all operations: Warpwise's, other packages', and those of loaded files."""
     import warpwise.ops  # noqa: F401 - registers its operations
 
-    operation.load_entry_points()
+    with warnings.catch_warnings(record=True) as failed:
+        warnings.simplefilter("always")
+        operation.load_entry_points()
+    for warning in failed:
+        click.echo(f"note: {warning.message}", err=True)
     return [op.name for op in operation.all_ops()]
 
 

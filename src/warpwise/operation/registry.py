@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import warnings
 from collections.abc import Sequence
 
 from warpwise.operation import autograd
@@ -10,6 +11,7 @@ from warpwise.operation.op import Op
 
 ENTRY_POINTS = "warpwise.ops"
 _OPS: dict[str, Op] = {}
+_FAILED: set[importlib.metadata.EntryPoint] = set()
 
 
 def register(op: Op) -> Op:
@@ -18,8 +20,9 @@ def register(op: Op) -> Op:
     Raises ``ValueError`` if its qualified name is taken.
     """
     name = op.spec.parsed.qualified
-    if _OPS.setdefault(name, op) is not op:
-        raise ValueError(f"an operation called {name!r} is registered already")
+    if (first := _OPS.setdefault(name, op)) is not op:
+        where = getattr(getattr(first.spec.reference, "__code__", None), "co_filename", "another file")
+        raise ValueError(f"an operation called {name!r} is registered already, by {where}")
     _ = op.call  # registers the library operator: torch.compile cannot do that while it traces a call
     autograd.TAKEN.add(name)
     return op
@@ -33,9 +36,22 @@ def unregister(name: str) -> None:
 
 
 def load_entry_points() -> None:
-    """Import the modules in the entry point group ``warpwise.ops`` of other packages, which register operations."""
+    """Import the modules in the entry point group ``warpwise.ops`` of other packages, which register operations.
+
+    A module that raises an error is not imported again; a warning names its package and the error.
+    """
     for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
-        entry.load()
+        if entry in _FAILED:
+            continue
+        try:
+            entry.load()
+        except Exception as error:  # noqa: BLE001 - a package may raise anything
+            _FAILED.add(entry)
+            package = f"the package {entry.dist.name}" if entry.dist else "a package"
+            warnings.warn(
+                f"{entry.value} of {package} failed, so its operations are missing: {type(error).__name__}: {error}",
+                stacklevel=2,
+            )
 
 
 def get(name: str) -> Op:
