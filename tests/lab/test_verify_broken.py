@@ -252,3 +252,13 @@ def test_a_mutated_input_is_put_back_for_the_next_rung():
 def test_the_message_of_an_exception_names_its_line():
     failure = verify(toys.op(toys.AFFINE, raises), "raises", device=CPU).failures[0]
     assert "test_verify_broken.py:" in failure.message
+
+
+def test_limits_that_raise_are_a_failure_of_their_rung():
+    def limits(x):
+        return None if 100 // len(x) else "is too long"
+
+    op = toys.op(toys.AFFINE, toys.quick, limits=limits)
+    verdict = verify(op, "quick", device=CPU)
+    assert [failure.case.name for failure in verdict.failures] == ["empty", "empty"]
+    assert verdict.failures[0].message.startswith("ZeroDivisionError: integer division or modulo by zero (at test_ver")

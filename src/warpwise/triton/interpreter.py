@@ -25,6 +25,7 @@ from warpwise.cuda.errors import (
     LaunchError,
 )
 from warpwise.cuda.launch.limits import check_launch, dimensions, target_profile
+from warpwise.cuda.launch.order import current_order
 from warpwise.triton import rewrite
 from warpwise.triton.arguments import ArgumentConverter
 from warpwise.triton.builder import Builder, values_of
@@ -222,7 +223,8 @@ class Interpreter:
             self.intrinsics.check_timeout()
             body(**values)
 
-        programs = Programs(grid[0] * grid[1] * grid[2], run, enter)
+        count, reverse = grid[0] * grid[1] * grid[2], current_order() == "reverse"
+        programs = Programs(count, run, enter, reverse)
         self.intrinsics.let_others_run = (lambda: None) if self.is_gluon else programs.let_others_run
         try:
             body = self.rewritten(function.fn)

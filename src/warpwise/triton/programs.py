@@ -18,10 +18,15 @@ class _Stopped(BaseException):
 
 
 class Programs:
-    """Runs ``run(number)`` for each program. ``resume(number)`` is called before a waiting program goes on."""
+    """Runs ``run(number)`` for each program, the last one first if ``reverse`` is true.
 
-    def __init__(self, count: int, run: Callable[[int], None], resume: Callable[[int], None]) -> None:
-        self._count = count
+    ``resume(number)`` is called before a waiting program goes on.
+    """
+
+    def __init__(
+        self, count: int, run: Callable[[int], None], resume: Callable[[int], None], reverse: bool = False
+    ) -> None:
+        self._count, self._reverse = count, reverse
         self._run = run
         self._resume = resume
         self._next = 0  # the next program to start
@@ -77,7 +82,7 @@ class Programs:
 
     def _start_programs(self) -> None:
         while self._next < self._count and self._error is None:
-            self._current = self._next
+            self._current = self._count - 1 - self._next if self._reverse else self._next
             self._next += 1
             self._run(self._current)
 

@@ -14,6 +14,7 @@ import torch
 from warpwise.cuda.errors import Access, Finding, UnsupportedFeature
 from warpwise.cuda.launch import copies, intercept, limits
 from warpwise.cuda.launch.arguments import device_of
+from warpwise.cuda.launch.order import current_order
 
 if TYPE_CHECKING:
     from warpwise.cuda.emulator.launcher import Watch
@@ -39,7 +40,7 @@ class Launcher:
         self._checked_for: Profile | None = None
 
     def __call__(
-        self, *args: Any, timeout: float = 60.0, checks: str | None = None, order: str = "forward", seed: int = 0
+        self, *args: Any, timeout: float = 60.0, checks: str | None = None, order: str | None = None, seed: int = 0
     ) -> None:
         """Launch on a GPU for CUDA tensors, on torch's current stream; emulated for CPU tensors and NumPy arrays.
 
@@ -50,16 +51,16 @@ class Launcher:
 
         The keyword arguments apply to emulated launches only. ``timeout`` is in seconds. ``checks`` is "all", "bounds"
         (no checks for races or uninitialised memory) or "none"; the default is $WARPWISE_CHECKS, else "all". ``order``
-        is the order in which blocks and threads run: "forward", "reverse", or a random order drawn from ``seed``,
-        "shuffle" or "preempt"; "preempt" also preempts threads and blocks at atomics, volatile accesses, fences and
-        barriers.
+        is the order in which blocks and threads run: "forward" (the default), "reverse", or a random order drawn from
+        ``seed``, "shuffle" or "preempt"; "preempt" also preempts threads and blocks at atomics, volatile accesses,
+        fences and barriers.
 
         Raises ``CompileError`` if the source does not compile, ``ArgumentError`` for an argument that does not fit, and
         ``LaunchError`` for a grid, block or shared memory beyond the device's limits. An emulated launch raises its
         first finding, as the subclass of ``KernelError`` that ``Finding.kind`` names.
         """
         if intercept.INTERCEPTORS:
-            options = {"timeout": timeout, "checks": checks, "order": order, "seed": seed}
+            options = {"timeout": timeout, "checks": checks, "order": order or current_order(), "seed": seed}
             if intercept.intercepted(self, args, options):
                 return
         device = device_of(args, self.kernel.expression)
@@ -68,7 +69,7 @@ class Launcher:
         if device.type == "cuda":
             self.kernel.on_gpu(device).launch(self, args)
             return
-        findings = self._emulate(args, timeout, checks, order, seed)
+        findings = self._emulate(args, timeout, checks, order or current_order(), seed)
         if findings:
             raise findings[0].error()
 

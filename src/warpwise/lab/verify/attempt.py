@@ -11,6 +11,7 @@ import torch
 
 from warpwise.arguments.values import map_tensors
 from warpwise.cuda.errors import KernelError, MissingTool, UnsupportedFeature
+from warpwise.cuda.launch.order import launches_in
 from warpwise.lab.verify.guard import Guarded, GuardedUnsized, guarded, guarded_copy
 from warpwise.lab.verify.problem import Instance
 from warpwise.lab.verify.verdict import Failure, number
@@ -34,13 +35,21 @@ class Attempt:
 
 
 def attempt(op: Op, rung: Rung, instance: Instance, runs: int = 2) -> Attempt:
-    """Run ``rung`` on ``instance`` ``runs`` times, each time with newly poisoned outputs, and check each run."""
-    if reason := op.refusal(rung, *instance.args):
+    """Run ``rung`` on ``instance`` ``runs`` times, each time with newly poisoned outputs, and check each run.
+
+    On a CPU, every second run emulates blocks and threads in reverse order, since one order gives the same bits twice.
+    """
+    try:
+        reason = op.refusal(rung, *instance.args)
+    except Exception as error:  # noqa: BLE001 - the limits of a rung may raise any exception
+        return _raised(instance, error, on_gpu=False)
+    if reason:
         return Attempt(skipped=reason)
     worst, earlier = 0.0, None
     for run in range(runs):
         trial = Trial(op, instance, run)
-        stopped = _launch(op, rung, instance, trial)
+        with launches_in("reverse" if run % 2 else "forward"):
+            stopped = _launch(op, rung, instance, trial)
         if stopped is not None:
             if not stopped.lost:
                 instance.inputs.restore()
@@ -50,7 +59,9 @@ def attempt(op: Op, rung: Rung, instance: Instance, runs: int = 2) -> Attempt:
         worst = max(worst, ratio)
         failure = failure or _write_outside(instance, trial) or _changed_input(instance)
         if failure is None and earlier is not None and rung.deterministic:
-            failure = _difference(instance, earlier, results)
+            failure = _difference(
+                instance, earlier, results, not _on_gpu(instance, trial) and rung.language in EMULATED
+            )
         if failure is not None:
             return Attempt(failure, worst=worst)
         earlier = results
@@ -108,7 +119,7 @@ def _failure(instance: Instance, kind: str, message: str) -> Failure:
 
 def _launch(op: Op, rung: Rung, instance: Instance, trial: Trial) -> Attempt | None:
     """Launch and synchronise. Return None if it succeeded."""
-    on_gpu = any(result.reference.is_cuda for result in instance.results) or any(g.view.is_cuda for g in trial.guards)
+    on_gpu = _on_gpu(instance, trial)
     try:
         op.launch(rung, trial.outputs, *trial.args)
         if on_gpu:
@@ -133,6 +144,10 @@ def _launch(op: Op, rung: Rung, instance: Instance, trial: Trial) -> Attempt | N
     return None
 
 
+def _on_gpu(instance: Instance, trial: Trial) -> bool:
+    return any(result.reference.is_cuda for result in instance.results) or any(g.view.is_cuda for g in trial.guards)
+
+
 def _raised(instance: Instance, error: Exception, on_gpu: bool) -> Attempt:
     """A failure with the message of ``error`` and the line that raised it."""
     last = traceback.extract_tb(error.__traceback__)[-1]
@@ -152,6 +167,7 @@ def _missing_package(error: ImportError) -> str | None:
     return None
 
 
+EMULATED = ("cuda", "triton")  # languages of kernels that an emulator runs on a CPU
 OPTIONAL = {"triton": "triton", "cuda": "warpwise[cuda]"}  # modules, and the packages to install
 
 
@@ -228,9 +244,10 @@ def _changed_input(instance: Instance) -> Failure | None:
 
 
 def _difference(
-    instance: Instance, first: tuple[torch.Tensor, ...], second: tuple[torch.Tensor, ...]
+    instance: Instance, first: tuple[torch.Tensor, ...], second: tuple[torch.Tensor, ...], emulated: bool
 ) -> Failure | None:
     """Return the failure if the results of two runs on the same inputs differ in a bit, or None."""
+    runs = "two runs on the same inputs" + (", the second with its blocks and threads in reverse order," * emulated)
     for position, (before, after) in enumerate(zip(first, second, strict=True)):
         if before.shape != after.shape:
             shapes = f"{tuple(before.shape)}, then {tuple(after.shape)}"
@@ -243,7 +260,7 @@ def _difference(
         index = tuple(int(axis) for axis in torch.unravel_index(torch.tensor(at), before.shape))
         old, new = before.reshape(-1)[at].item(), after.reshape(-1)[at].item()
         message = (
-            f"two runs on the same inputs differ: {instance.results[position].name}{list(index)} was {number(old)}, "
+            f"{runs} differ: {instance.results[position].name}{list(index)} was {number(old)}, "
             f"then {number(new)}; "
             f"{int(elements.sum()):,} of {before.numel():,} elements differ. If the order of atomics may vary, "
             "set deterministic=False in the rung"

@@ -42,9 +42,9 @@ def verify(
 
     On a CPU a CUDA or Triton rung runs emulated; by default the GPU is used if there is one. Outputs and mutated
     arguments are poisoned or copied, and lie between guard bands. Other arguments must not change. Two runs must give
-    the same bits (on a CPU for the first seed only) unless the rung is not deterministic. A finding of the emulator is
-    a failure. The first failing case is shrunk while the rung still fails. ``problem`` shares references among calls
-    for one operation and device.
+    the same bits unless the rung is not deterministic; on a CPU this is tested for the first seed only, and the second
+    run emulates blocks and threads in reverse order. A finding of the emulator is a failure. The first failing case is
+    shrunk while the rung still fails. ``problem`` shares references among calls for one operation and device.
 
     Raises ``IncompleteCases`` or ``VacuousProblem`` if the cases cannot reject wrong kernels, ``UnknownRung``, and
     ``ValueError`` if there is no seed.
