@@ -113,6 +113,29 @@ def test_a_sum_over_everything_has_one_element_and_is_no_constant():
         require_no_impostor(Problem(nothing, CPU), torch.float32, spec.cases, (0, 1))
 
 
+def test_a_counter_that_is_mutated_may_be_a_small_integer():
+    """The step of an optimizer in float32: its new value is exact in float16, for every kernel."""
+
+    def inputs(case, dtype, device, seed):
+        x = toys.affine_inputs(case, dtype, device, seed)["x"]
+        return {"x": x, "step": torch.tensor(float(seed + 3), device=device)}
+
+    spec = replace(
+        toys.AFFINE,
+        schema="affine(Tensor x, Tensor(a!) step) -> Tensor",
+        outputs={"output": Output(like="x", magnitude=lambda x, step: 2 * x.double().abs() + 1)},
+        reference=lambda x, step: (2 * x.double() + 1, step.double() + 1),
+        eager=lambda x, step: (2 * x + 1, step.add_(1))[0],
+        cost=lambda x, step: toys.AFFINE.cost(x),
+        inputs=inputs,
+        dtypes=(torch.float32,),
+    )
+    require_no_impostor(Problem(toys.op(spec), CPU), torch.float32, spec.cases, (0, 1))
+    unchanged = replace(spec, reference=lambda x, step: (2 * x.double() + 1, step.double()))
+    with pytest.raises(VacuousProblem, match="step: an input returned passes"):
+        require_no_impostor(Problem(toys.op(unchanged), CPU), torch.float32, spec.cases, (0, 1))
+
+
 def test_a_timed_size_that_an_impostor_passes_is_refused():
     spec = replace(toys.AFFINE, inputs=constant_inputs(1.0), sizes=(Case("large", {"n": 4096}),))
     with pytest.raises(
